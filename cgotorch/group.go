@@ -55,6 +55,12 @@ func BroadcastCoalesced(group unsafe.Pointer, ts []Tensor, root int) Code {
 	return Code(C.ct_broadcast_coalesced(group, handles(ts), C.int64_t(len(ts)), C.int32_t(root)))
 }
 
+// Exchange sends a tensor to another process of the group, or fills it with what that one sends, and
+// returns when it is done.
+func Exchange(group unsafe.Pointer, t Tensor, peer int, sends bool) Code {
+	return Code(C.ct_exchange(group, C.ct_tensor(t), C.int32_t(peer), C.int32_t(boolean(sends))))
+}
+
 // ReducerOptions are those of DistributedDataParallel.
 type ReducerOptions struct {
 	FirstBucketBytes, BucketBytes       int64

@@ -108,6 +108,9 @@ static inline void ct_free_group(void *group) { ct_shim->free_group(group); }
 static inline ct_code ct_broadcast_coalesced(void *group, const ct_tensor *t, int64_t n, int32_t root) {
   return ct_shim->broadcast_coalesced(group, t, n, root);
 }
+static inline ct_code ct_exchange(void *group, ct_tensor t, int32_t peer, int32_t sends) {
+  return ct_shim->exchange(group, t, peer, sends);
+}
 static inline ct_code ct_new_reducer(void *group, const ct_tensor *p, int64_t n, const char *const *names, const ct_reducer_options *o,
                                      void **reducer) {
   return ct_shim->new_reducer(group, p, n, names, o, reducer);

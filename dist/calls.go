@@ -14,8 +14,8 @@ func AllReduce[T Number](ctx context.Context, g *Group, data []T, op Op) error {
 		kind = float64s
 	}
 	switch {
-	case op < Sum || op > Min:
-		return fmt.Errorf("dist: AllReduce: %s is no reduction; want Sum, Mean, Max or Min", op)
+	case op < Sum || op > Product:
+		return fmt.Errorf("dist: AllReduce: %s is no reduction; want Sum, Mean, Max, Min or Product", op)
 	case op == Mean && kind == int64s:
 		return fmt.Errorf("dist: AllReduce: the mean of %s has no exact result; want Sum, or float64", kind)
 	case g.World() == 1:

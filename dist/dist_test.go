@@ -106,7 +106,7 @@ func TestEveryReductionOfEveryType(t *testing.T) {
 			op   dist.Op
 			want []float64
 		}{{dist.Sum, []float64{6, -6, 0.75}}, {dist.Mean, []float64{2, -2, 0.25}}, {dist.Max, []float64{3, -1, 0.375}},
-			{dist.Min, []float64{1, -3, 0.125}}} {
+			{dist.Min, []float64{1, -3, 0.125}}, {dist.Product, []float64{6, -6, 6. / 512}}} {
 			v := []float64{x, -x, x / 8, nan}
 			if err := dist.AllReduce(ctx, g, v, c.op); err != nil {
 				return err
@@ -117,11 +117,15 @@ func TestEveryReductionOfEveryType(t *testing.T) {
 			if c.op == dist.Mean {
 				continue
 			}
-			whole := []int64{int64(x) << 60, -int64(x)}
+			whole := []int64{int64(x) << 20, -int64(x)} // the product is the largest: 6 << 60, which fits
 			if err := dist.AllReduce(ctx, g, whole, c.op); err != nil {
 				return err
 			}
-			if whole[0] != int64(c.want[0])<<60 || whole[1] != int64(c.want[1]) {
+			shift := 20
+			if c.op == dist.Product {
+				shift = 60
+			}
+			if whole[0] != int64(c.want[0])<<shift || whole[1] != int64(c.want[1]) {
 				return fmt.Errorf("%s of whole numbers: %d", c.op, whole)
 			}
 		}
@@ -185,7 +189,7 @@ func TestWrongArgumentsLeaveTheGroupAsItWas(t *testing.T) {
 		cancel()
 		for what, err := range map[string]error{
 			"an unknown op":      dist.AllReduce(ctx, g, make([]float64, 4), 0),
-			"an op of a message": dist.AllReduce(ctx, g, make([]float64, 4), dist.Min+1),
+			"an op of a message": dist.AllReduce(ctx, g, make([]float64, 4), dist.Product+1),
 			"a mean of integers": dist.AllReduce(ctx, g, make([]int64, 4), dist.Mean),
 			"a root too high":    g.Broadcast(ctx, nil, 2),
 			"a cancelled call":   g.Barrier(gone),

@@ -17,6 +17,7 @@ var (
 
 // Error is a call that failed, and with it the group.
 type Error struct {
+	Part     string // the group, where it is one that [Split] made: "the group of ranks 1, 3"
 	Call     string // what this process was doing: "AllReduce(sum, 1000 float32), call 12"
 	Rank     int    // of this process
 	Peer     int    // the process at fault; -1: it is not known, or this one
@@ -26,7 +27,11 @@ type Error struct {
 
 func (e *Error) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "dist: rank %d: %s: ", e.Rank, e.Call)
+	b.WriteString("dist: ")
+	if e.Part != "" {
+		b.WriteString(e.Part + ": ")
+	}
+	fmt.Fprintf(&b, "rank %d: %s: ", e.Rank, e.Call)
 	if e.Peer >= 0 {
 		fmt.Fprintf(&b, "rank %d: ", e.Peer)
 	}

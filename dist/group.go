@@ -16,6 +16,7 @@ import (
 type Group struct {
 	rank, localRank, world int
 	timeout                time.Duration
+	part                   string   // what errors call it, if Split made it
 	parent                 *peer    // nil: this is rank 0
 	children               []*peer  // those whose parent this process is
 	addresses              []string // of the processes' machines, by rank
@@ -148,7 +149,9 @@ func (g *Group) failure(call string) *Error {
 	if g.failed == nil {
 		return nil
 	}
-	return g.failed.in(call, g.rank)
+	e := g.failed.in(call, g.rank)
+	e.Part = g.part
+	return e
 }
 
 // lost is called when the connection to a neighbour has ended without a farewell.

@@ -16,6 +16,7 @@ const (
 	Mean
 	Max
 	Min
+	Product
 
 	opBroadcast // the part of one process, for all
 	opGather    // all parts, by rank
@@ -23,10 +24,10 @@ const (
 )
 
 func (o Op) String() string {
-	if o < Sum || o > Min {
+	if o < Sum || o > Product {
 		return fmt.Sprintf("Op(%d)", uint8(o))
 	}
-	return [...]string{"sum", "mean", "max", "min"}[o-1]
+	return [...]string{"sum", "mean", "max", "min", "product"}[o-1]
 }
 
 // Number is an element of a slice that [AllReduce] takes.
@@ -85,6 +86,8 @@ func reduce[T Number](parts []*frame, op Op) []byte {
 				all[i] = max(all[i], x)
 			case Min:
 				all[i] = min(all[i], x)
+			case Product:
+				all[i] *= x
 			default:
 				all[i] += x
 			}

@@ -40,7 +40,10 @@ type ProcessGroupOptions struct {
 //
 //	torch.Call("_c10d_functional::wait_tensor", torch.Call("_c10d_functional::all_reduce_", t, "sum", g.Name())[0])
 //
-// All processes make the same calls in the same order.
+// All processes make the same calls in the same order; [ProcessGroup.Send] and [ProcessGroup.Recv]
+// concern two of them. AllReduce, AllGather, ReduceScatter and AllToAll are differentiable. None of
+// these calls compares what the processes do, and their errors name an address and no process:
+// those of dist/ddp do both.
 type ProcessGroup struct {
 	name  string
 	world int
@@ -140,11 +143,21 @@ func (g *ProcessGroup) Broadcast(root int, ts ...Tensor) {
 	runtime.KeepAlive(ts)
 }
 
-// AllGather returns the tensors of all processes, of one shape, one after the other along the first
-// dimension. Gradients take the same way back, summed over the processes.
-func (g *ProcessGroup) AllGather(t Tensor) Tensor {
-	out := Call("_c10d_functional_autograd::all_gather_into_tensor", t.Contiguous(), g.world, g.name)[0]
-	return Call("_c10d_functional::wait_tensor", out)[0]
+// Send sends the values of t, which is contiguous and on the CPU, to the process to, which receives
+// them: torch.distributed.send.
+func (g *ProcessGroup) Send(t Tensor, to int) { g.exchange("Send", t, to, true) }
+
+// Recv fills t with what the process from sends, which must have as many bytes:
+// torch.distributed.recv.
+func (g *ProcessGroup) Recv(t Tensor, from int) { g.exchange("Recv", t, from, false) }
+
+func (g *ProcessGroup) exchange(op string, t Tensor, peer int, sends bool) {
+	g.use(op, func(handle unsafe.Pointer) {
+		if code := cgotorch.Exchange(handle, t.ptr(op), peer, sends); code < 0 {
+			fail(op, code, t)
+		}
+	})
+	runtime.KeepAlive(t.h)
 }
 
 // ReducerOptions are those of torch.nn.parallel.DistributedDataParallel.

@@ -72,6 +72,7 @@ CT_DECLARE(new_group);
 CT_DECLARE(abort_group);
 CT_DECLARE(free_group);
 CT_DECLARE(broadcast_coalesced);
+CT_DECLARE(exchange);
 CT_DECLARE(new_reducer);
 CT_DECLARE(reducer_before_forward);
 CT_DECLARE(reducer_before_backward);
@@ -195,6 +196,7 @@ static const ct_core core = {
     abort_group,
     free_group,
     broadcast_coalesced,
+    exchange,
     new_reducer,
     reducer_before_forward,
     reducer_before_backward,

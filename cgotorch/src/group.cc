@@ -112,6 +112,31 @@ public:
     return reduce_scatter_tensor_coalesced(tos, froms, o);
   }
 
+  // Sends t to a process, or receives it, and returns when that is done. Such a work of gloo's can be ended by itself.
+  void exchange(at::Tensor t, int peer, bool sends) {
+    Tensors list{std::move(t)};
+    intrusive_ptr<c10d::Work> work;
+    {
+      std::lock_guard lock(mutex_);
+      if (!reason_.empty()) std::rethrow_exception(failure());
+      work = sends ? inner_->send(list, peer, 0) : inner_->recv(list, peer, 0);
+      between_.insert(work);
+    }
+    std::exception_ptr error;
+    bool done = false;
+    try {
+      done = work->wait();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    std::lock_guard lock(mutex_);
+    between_.erase(work);
+    if (done) return;
+    if (!reason_.empty()) std::rethrow_exception(failure());
+    if (error) std::rethrow_exception(error);
+    throw std::runtime_error("the work was ended");
+  }
+
   // Ends all works, and those to come. Returns whether one was under way: gloo may hold it, and its threads, until its timeout.
   bool abort(const std::string &reason) {
     std::set<intrusive_ptr<Pending>> pending;
@@ -119,6 +144,7 @@ public:
       std::lock_guard lock(mutex_);
       if (reason_.empty()) reason_ = reason;
       pending.swap(pending_);
+      for (auto &work : between_) work->abort();
     }
     for (auto &work : pending) work->end(failure());
     return !pending.empty();
@@ -145,7 +171,8 @@ private:
   std::mutex mutex_;
   std::string reason_;
   std::set<intrusive_ptr<Pending>> pending_;
-  intrusive_ptr<c10d::Backend> inner_; // the last: it is destroyed first, and with it the threads that end works
+  std::set<intrusive_ptr<c10d::Work>> between_; // of two processes
+  intrusive_ptr<c10d::Backend> inner_;          // the last: it is destroyed first, and with it the threads that end works
 };
 
 // Sends gradients in a smaller dtype: fp16_compress_hook and bf16_compress_hook of Python's DistributedDataParallel.
@@ -252,6 +279,10 @@ ct_code broadcast_coalesced(void *group, const ct_tensor *tensors, int64_t count
     for (auto &t : get_list(tensors, count)) list.push_back(t.detach());
     c10d::broadcast_coalesced(group_of(group)->group, list, 250 << 20, root); // DistributedDataParallel's broadcast_bucket_size
   });
+}
+
+ct_code exchange(void *group, ct_tensor t, int32_t peer, int32_t sends) {
+  return guard([&] { group_of(group)->backend->exchange(get(t).detach(), peer, sends != 0); });
 }
 
 ct_code new_reducer(void *group, const ct_tensor *params, int64_t count, const char *const *names, const ct_reducer_options *o,

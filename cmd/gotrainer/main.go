@@ -4,6 +4,7 @@
 //	gotrainer install --cuda   the same with CUDA
 //	gotrainer doctor           tell what a training program finds on this machine
 //	gotrainer launch -n 4 PROGRAM ARGUMENTS...   train on several processes
+//	gotrainer convert CHECKPOINT FOLDER          one model.safetensors of a sharded checkpoint
 //	gotrainer config           ask how launch starts programs, for a file that accelerate reads too
 //
 // Without a checkout: go run github.com/gotrainer/gotrainer/cmd/gotrainer@latest install
@@ -25,6 +26,7 @@ import (
 type commands struct {
 	Install installCommand `cmd:"" help:"Install libtorch and build libcgotorch for this user. A second run finds its work done."`
 	Launch  launchCommand  `cmd:"" help:"Start a program as several processes that train together. Their output is prefixed by the rank; when one fails the others are ended."`
+	Convert convertCommand `cmd:"" help:"Make of a sharded checkpoint a folder with one model.safetensors, as transformers and from_pretrained load it."`
 	Config  configCommand  `cmd:"" help:"Ask how programs are to be started, and write it where gotrainer launch and accelerate launch look."`
 	Doctor  doctorCommand  `cmd:"" help:"Tell what a training program finds on this machine: libtorch, devices, settings, disk. Fails if training could not start."`
 }

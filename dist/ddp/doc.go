@@ -20,6 +20,9 @@
 // window under accumulation (no_sync). Tensors of a GPU go through the host: there is no NCCL here.
 // Gradients must be dense.
 //
+// [AllReduce], [Broadcast], [AllGather], [ReduceScatter], [AllToAll], [Send] and [Recv] move values;
+// the methods of a [torch.ProcessGroup], see [ProcessGroup], are differentiable.
+//
 // Before a collective, but not in a backward pass, the processes compare what they are about to do:
 // gloo would mix up calls that differ. When a process is lost, hangs or is cancelled, the calls
 // that wait for it end with the error of the [dist.Group], which names it.

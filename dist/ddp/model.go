@@ -84,7 +84,7 @@ func New(ctx context.Context, g *dist.Group, model any, o Options) (*Model, erro
 	if failed != nil {
 		return nil, fmt.Errorf("ddp: %w", failed)
 	}
-	if err := m.compare(ctx, about.String()); err != nil {
+	if err := SameModel(ctx, g, about.String()); err != nil {
 		return nil, err
 	}
 	if err := Broadcast(ctx, g, 0, append(all, m.buffers...)...); err != nil {
@@ -103,7 +103,7 @@ func New(ctx context.Context, g *dist.Group, model any, o Options) (*Model, erro
 		return m, nil
 	}
 	bucket := int64(o.BucketCapMB * (1 << 20))
-	err = collective(ctx, g, "New", func(p *torch.ProcessGroup) {
+	err = Collective(ctx, g, "New", func(p *torch.ProcessGroup) {
 		m.reducer = p.NewReducer(m.params, torch.ReducerOptions{FirstBucketBytes: bucket, BucketBytes: bucket,
 			FindUnused: o.FindUnusedParameters, BucketView: o.GradientAsBucketView, StaticGraph: o.StaticGraph,
 			Compress: o.Compress})
@@ -127,9 +127,10 @@ func (m *Model) Close() {
 	}
 }
 
-// compare refuses models that are not the same.
-func (m *Model) compare(ctx context.Context, about string) error {
-	all, err := m.group.AllGather(ctx, []byte(about))
+// SameModel refuses, on all processes, models that are not the same. about has a line for each
+// tensor.
+func SameModel(ctx context.Context, g *dist.Group, about string) error {
+	all, err := g.AllGather(ctx, []byte(about))
 	if err != nil {
 		return err
 	}

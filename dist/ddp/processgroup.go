@@ -31,6 +31,16 @@ func init() { made.afterLeaving.Store(int64(10 * time.Second)) }
 // joinTimeout is how long gloo may take to connect processes that are all there.
 const joinTimeout = time.Minute
 
+// ProcessGroup returns the process group of libtorch that belongs to g, for its differentiable
+// collectives and for operators that take a group by its name. All processes call it. It ends with g;
+// nobody closes it. A group of one process has none, which is an error.
+func ProcessGroup(ctx context.Context, g *dist.Group) (*torch.ProcessGroup, error) {
+	if g.World() == 1 {
+		return nil, errors.New("ddp: a group of one process has no process group")
+	}
+	return processGroup(ctx, g)
+}
+
 // processGroup returns the process group of libtorch that belongs to g. All processes make it
 // together, at the first call; it is aborted when g ends.
 func processGroup(ctx context.Context, g *dist.Group) (*torch.ProcessGroup, error) {
@@ -124,10 +134,13 @@ func listen(address string) (*net.TCPListener, error) {
 	return l.(*net.TCPListener), nil
 }
 
-// collective runs a call of libtorch's engine, under the name that errors and the other processes
-// see. Before it, all processes compare what they are about to do: gloo would mix up calls that
-// differ.
-func collective(ctx context.Context, g *dist.Group, name string, f func(p *torch.ProcessGroup)) error {
+// Collective runs a call of libtorch's engine, without a history, under the name that errors and the
+// other processes see. Before it, all processes compare the names: gloo would mix up calls that
+// differ. An error in f ends the group. f is not called where g is of one process.
+func Collective(ctx context.Context, g *dist.Group, name string, f func(p *torch.ProcessGroup)) error {
+	if g.World() == 1 {
+		return ctx.Err()
+	}
 	p, err := processGroup(ctx, g)
 	if err != nil {
 		return err
@@ -135,6 +148,12 @@ func collective(ctx context.Context, g *dist.Group, name string, f func(p *torch
 	if err := g.Agree(ctx, name); err != nil {
 		return err
 	}
+	return running(ctx, g, p, name, f)
+}
+
+// running runs a call that the others make too.
+func running(ctx context.Context, g *dist.Group, p *torch.ProcessGroup, name string,
+	f func(p *torch.ProcessGroup)) error {
 	stop := context.AfterFunc(ctx, func() { p.Abort(context.Cause(ctx).Error()) })
 	defer stop()
 	if err := torch.Try(func() { torch.NoGrad(func() { f(p) }) }); err != nil {

@@ -48,6 +48,7 @@ var allowed = []struct{ folder, imports string }{
 	{"data/table", "data data/internal/columns internal/regularfile"},
 	{"data/parquet", "data data/internal/columns internal/regularfile"},
 	{"checkpoint", "safetensors"},
+	{"checkpoint/sharded", "safetensors"},
 	{"hub", "checkpoint safetensors internal/pyfloat internal/regularfile"},
 	{"data/glue", "data data/table data/parquet hub metrics"},
 	{"hub/hubtest", ""}, // a Hub for tests, which shares no code with the client that it checks
@@ -78,6 +79,7 @@ var allowed = []struct{ folder, imports string }{
 	{"nn/...", "torch safetensors safetensors/pickle internal/optional internal/tensorio nn/..."},
 	{"optim", "torch internal/optional internal/roundedmath"},
 	{"dist/ddp", "dist torch nn"},
+	{"dist/shard", "checkpoint/sharded dist dist/ddp torch nn optim safetensors internal/tensorio"},
 	{"internal/torchsave", "torch nn/... optim safetensors safetensors/pickle internal/mt19937 internal/tensorio"},
 	{"accelerate", "torch nn/... optim optim/lr amp dist dist/ddp data checkpoint safetensors internal/tensorio " +
 		"internal/torchsave"},
@@ -131,6 +133,7 @@ var allowed = []struct{ folder, imports string }{
 	{"scripts/hezar_interop", "public"},
 	{"scripts/checkpoint_interop", "public"},
 	{"scripts/ddp_bench", "public"},
+	{"scripts/shard_memory", "public"},
 	{"models/internal/modeltest", "models/classify models/pretrained models/transformer nn/... amp torch " +
 		"internal/golden internal/goldencount internal/testenv"},
 	{"internal/bench", "public internal/testenv"},
@@ -150,7 +153,7 @@ var pure = []string{"internal/api", "internal/leaks", "internal/optional", "inte
 	"internal/roundedmath",
 	"internal/regularfile", "internal/terminal", "progress",
 	"internal/conformance/pylambda",
-	"safetensors/...", "metrics", "optim/lr", "text/...", "vision/...", "data/...", "checkpoint", "hub/...", "dist",
+	"safetensors/...", "metrics", "optim/lr", "text/...", "vision/...", "data/...", "checkpoint", "checkpoint/sharded", "hub/...", "dist",
 	"dist/tcpstore", "dist/launch", "compat/hezar/omegaconf", "compat/hezar/internal/configfile",
 	"compat/hezar/preprocessors",
 	"compat/hezar/datasets",
@@ -158,7 +161,7 @@ var pure = []string{"internal/api", "internal/leaks", "internal/optional", "inte
 	"internal/conformance/spec", "internal/conformance/trace"}
 
 // native are the packages that need libtorch when they run.
-var native = []string{"cgotorch", "torch/...", "amp", "dist/ddp", "nn/...", "optim", "accelerate",
+var native = []string{"cgotorch", "torch/...", "amp", "dist/ddp", "dist/shard", "nn/...", "optim", "accelerate",
 	"internal/torchsave", "compat/internal/loops", "compat/pymarlin",
 	"trainer/engine", "trainer/arguments", "models/...", "compat/hezar", "compat/hezar/repository",
 	"compat/pytorchaccelerated",

@@ -1,0 +1,87 @@
+package sharded
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/safetensors"
+)
+
+// ModelPrefix begins the names of parameters and buffers, which [Convert] takes; other tensors, such
+// as the states of an optimizer, have other prefixes.
+const ModelPrefix = "model."
+
+// Convert makes of a sharded checkpoint a folder as transformers and other programs load it: the
+// parameters and buffers in one model.safetensors, which is whole or not there, and beside it other
+// files of the checkpoint's folder, such as config.json. out is made if it is not there.
+func Convert(folder, out string) error {
+	r, err := Open(folder)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = r.Close() }() // it was only read
+	var entries []safetensors.Entry
+	for _, t := range r.Tensors {
+		name, ok := strings.CutPrefix(t.Name, ModelPrefix)
+		if !ok {
+			continue
+		}
+		d, _ := safetensors.ParseDType(t.DType)
+		entries = append(entries, safetensors.Entry{Name: name, DType: d, Shape: t.Shape, Data: func(w io.Writer) error {
+			n, _, err := t.elements()
+			if err != nil {
+				return err
+			}
+			return r.ReadRange(t.Name, 0, n, w)
+		}})
+	}
+	if len(entries) == 0 {
+		return fmt.Errorf("sharded: %s has no parameters", folder)
+	}
+	if err := os.MkdirAll(out, 0o777); err != nil {
+		return fmt.Errorf("sharded: %w", err)
+	}
+	if err := r.copyOthers(out); err != nil {
+		return err
+	}
+	return safetensors.WriteFile(filepath.Join(out, "model.safetensors"), entries, map[string]string{"format": "pt"})
+}
+
+// copyOthers copies the files that are not the checkpoint's own.
+func (r *Reader) copyOthers(out string) error {
+	own := map[string]bool{IndexName: true}
+	for _, f := range r.Files {
+		own[f.Name] = true
+	}
+	entries, err := os.ReadDir(r.folder)
+	if err != nil {
+		return fmt.Errorf("sharded: %w", err)
+	}
+	for _, e := range entries {
+		if own[e.Name()] || !e.Type().IsRegular() {
+			continue
+		}
+		if err := copyFile(filepath.Join(r.folder, e.Name()), filepath.Join(out, e.Name())); err != nil {
+			return fmt.Errorf("sharded: %w", err)
+		}
+	}
+	return nil
+}
+
+func copyFile(from, to string) (err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }() // it was only read
+	f, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, in)
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,171 @@
+// Package sharded keeps a checkpoint that several processes write together, each a file of its own
+// with the parts of tensors that it has, and that any number of processes reads.
+//
+//	step-100/
+//	  rank-00000-of-00002.safetensors   what rank 0 has, each part under the name of its tensor
+//	  rank-00001-of-00002.safetensors
+//	  index.json                        tensors: dtype, whole shape; parts: file, offset, length, CRC32C
+//
+// The files are written into a hidden folder beside it ([Begin], [WriteFile]). When those of all
+// processes are on the disk, one writes the index and gives the folder its name ([Commit]), so a
+// checkpoint is whole or not there. [Open] checks that the files are those of the index, and
+// [Reader.ReadRange] what it reads by its checksums. [Convert] makes a folder as Hugging Face has
+// it. dist/shard does all of this for a model.
+package sharded
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/safetensors"
+)
+
+// IndexName is the file that makes a folder a sharded checkpoint.
+const IndexName = "index.json"
+
+const format = "gotrainer sharded checkpoint"
+
+// Index is what a sharded checkpoint has.
+type Index struct {
+	Format   string            `json:"format"`
+	Version  int               `json:"version"`
+	ID       string            `json:"id"` // of this checkpoint; its files have it too
+	Step     int               `json:"step"`
+	Metadata map[string]string `json:"metadata,omitempty"`
+	Files    []File            `json:"files"` // by rank
+	Tensors  []Tensor          `json:"tensors"`
+}
+
+// File is the file of a process.
+type File struct {
+	Name string `json:"name"`
+	Size int64  `json:"size"`
+}
+
+// Tensor is a tensor of which processes have parts.
+type Tensor struct {
+	Name  string  `json:"name"`
+	DType string  `json:"dtype"` // as safetensors has it: F32
+	Shape []int64 `json:"shape"`
+	Parts []Part  `json:"parts,omitempty"` // which cover it, in order
+}
+
+// Part is elements of a tensor, in C order.
+type Part struct {
+	File   int    `json:"file"`
+	Offset int64  `json:"offset"` // of the first element
+	Length int64  `json:"length"` // elements
+	CRC32C uint32 `json:"crc32c"` // of their bytes
+}
+
+// elements is how many elements a tensor has, and the bytes of one.
+func (t Tensor) elements() (n, size int64, err error) {
+	d, ok := safetensors.ParseDType(t.DType)
+	if !ok || d.Bits()%8 != 0 {
+		return 0, 0, fmt.Errorf("tensor %q has dtype %q; want one of whole bytes", t.Name, t.DType)
+	}
+	n, size = 1, int64(d.Bits()/8)
+	for _, dim := range t.Shape {
+		if dim < 0 || dim > 0 && n > math.MaxInt64/size/dim {
+			return 0, 0, fmt.Errorf("tensor %q has shape %v, which is no shape", t.Name, t.Shape)
+		}
+		n *= dim
+	}
+	return n, size, nil
+}
+
+// check says what is wrong with an index: parts must cover their tensors once.
+func (x *Index) check() error {
+	switch {
+	case x.Format != format || x.Version != 1:
+		return fmt.Errorf("it is of format %q, version %d; want %q, version 1", x.Format, x.Version, format)
+	case len(x.Files) == 0:
+		return errors.New("it names no file")
+	}
+	for _, f := range x.Files {
+		if f.Name == "" || f.Name != filepath.Base(f.Name) || strings.ContainsAny(f.Name, `/\`) || f.Name == ".." {
+			return fmt.Errorf("it names the file %q, which is none of this folder", f.Name)
+		}
+	}
+	names := map[string]bool{}
+	for _, t := range x.Tensors {
+		n, _, err := t.elements()
+		if err != nil {
+			return err
+		}
+		if names[t.Name] {
+			return fmt.Errorf("it has tensor %q twice", t.Name)
+		}
+		names[t.Name] = true
+		at := int64(0)
+		for _, p := range t.Parts {
+			if p.File < 0 || p.File >= len(x.Files) || p.Offset != at || p.Length < 1 || p.Length > n-at {
+				return fmt.Errorf("a part of tensor %q has %d elements from %d on in file %d; want elements from %d to %d "+
+					"in one of %d files", t.Name, p.Length, p.Offset, p.File, at, n, len(x.Files))
+			}
+			at += p.Length
+		}
+		if at != n {
+			return fmt.Errorf("the parts of tensor %q end at element %d of %d: a process has not said what it has", t.Name,
+				at, n)
+		}
+	}
+	return nil
+}
+
+// merge puts together what the processes have written, by rank.
+func merge(written []Written) ([]File, []Tensor, error) {
+	var files []File
+	var tensors []Tensor
+	at := map[string]int{}
+	for rank, w := range written {
+		files = append(files, w.File)
+		for _, t := range w.Tensors {
+			i, ok := at[t.Name]
+			if !ok {
+				i = len(tensors)
+				at[t.Name] = i
+				tensors = append(tensors, Tensor{Name: t.Name, DType: t.DType, Shape: t.Shape})
+			}
+			if k := tensors[i]; k.DType != t.DType || !slices.Equal(k.Shape, t.Shape) {
+				return nil, nil, fmt.Errorf("tensor %q is %s%v for rank %d, and %s%v for one before", t.Name, t.DType,
+					t.Shape, rank, k.DType, k.Shape)
+			}
+			for _, p := range t.Parts {
+				p.File = rank
+				tensors[i].Parts = append(tensors[i].Parts, p)
+			}
+		}
+	}
+	for _, t := range tensors {
+		slices.SortFunc(t.Parts, func(a, b Part) int { return int(min(max(a.Offset-b.Offset, -1), 1)) })
+	}
+	return files, tensors, nil
+}
+
+// readIndex reads and checks the index of a folder.
+func readIndex(folder string) (*Index, error) {
+	path := filepath.Join(folder, IndexName)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("sharded: %s has no %s: it is no sharded checkpoint, or was not finished: %w", folder,
+			IndexName, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("sharded: %w", err)
+	}
+	var x Index
+	if err := json.Unmarshal(text, &x); err != nil {
+		return nil, fmt.Errorf("sharded: %s is damaged: %w", path, err)
+	}
+	if err := x.check(); err != nil {
+		return nil, fmt.Errorf("sharded: %s is damaged: %w", path, err)
+	}
+	return &x, nil
+}

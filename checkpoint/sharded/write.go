@@ -1,0 +1,150 @@
+package sharded
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"github.com/gotrainer/gotrainer/safetensors"
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Entry is a part of a tensor that a process writes.
+type Entry struct {
+	Name   string
+	DType  safetensors.DType
+	Shape  []int64 // of the whole tensor
+	Offset int64   // of the first element, in C order
+	Length int64   // elements; nothing is written of a part that has none
+
+	// Data writes the elements, little-endian.
+	Data func(w io.Writer) error
+}
+
+// Written is what a process has written: it tells the one that commits.
+type Written struct {
+	File    File
+	Tensors []Tensor
+}
+
+// hidden is where a checkpoint is written that gets that path.
+func hidden(path string) string {
+	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".incomplete")
+}
+
+// Begin makes the hidden folder, for the one process that calls it. What a killed run has left of one
+// is removed. A checkpoint that is there already is an error.
+func Begin(path string) error {
+	if _, err := os.Lstat(path); err == nil {
+		return fmt.Errorf("sharded: %s is there already; remove it, or choose another name: %w", path, os.ErrExist)
+	}
+	if err := os.RemoveAll(hidden(path)); err != nil {
+		return fmt.Errorf("sharded: cannot remove what an earlier run has left: %w", err)
+	}
+	if err := os.MkdirAll(hidden(path), 0o777); err != nil {
+		return fmt.Errorf("sharded: cannot make the folder of the checkpoint: %w", err)
+	}
+	return nil
+}
+
+// WriteFile writes the file of one of world processes, and returns when it is on the disk. id is the
+// same for all, and of no other checkpoint.
+func WriteFile(path string, rank, world int, id string, entries []Entry) (w Written, err error) {
+	w.File.Name = fmt.Sprintf("rank-%05d-of-%05d.safetensors", rank, world)
+	var files []safetensors.Entry
+	for _, e := range entries {
+		t := Tensor{Name: e.Name, DType: e.DType.String(), Shape: e.Shape}
+		n, _, err := t.elements()
+		if err != nil {
+			return w, fmt.Errorf("sharded: %w", err)
+		}
+		if e.Offset < 0 || e.Length < 0 || e.Offset > n || e.Length > n-e.Offset {
+			return w, fmt.Errorf("sharded: the part of tensor %q is %d elements from %d on; it has %d", e.Name, e.Length,
+				e.Offset, n)
+		}
+		if e.Length > 0 {
+			t.Parts = []Part{{File: rank, Offset: e.Offset, Length: e.Length}}
+		}
+		w.Tensors = append(w.Tensors, t)
+		if e.Length == 0 {
+			continue
+		}
+		sum := &t.Parts[0].CRC32C // which w.Tensors shares
+		files = append(files, safetensors.Entry{Name: e.Name, DType: e.DType, Shape: []int64{e.Length},
+			Data: func(to io.Writer) error {
+				crc := crc32.New(castagnoli)
+				err := e.Data(io.MultiWriter(to, crc))
+				*sum = crc.Sum32()
+				return err
+			}})
+	}
+	file := filepath.Join(hidden(path), w.File.Name)
+	if err := safetensors.WriteFile(file, files, map[string]string{"id": id, "rank": strconv.Itoa(rank)}); err != nil {
+		return w, fmt.Errorf("sharded: %w", err)
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		return w, fmt.Errorf("sharded: %w", err)
+	}
+	w.File.Size = info.Size()
+	return w, nil
+}
+
+// Commit makes the checkpoint of what all processes have written, by rank. When it returns, the
+// checkpoint is on the disk.
+func Commit(path, id string, step int, metadata map[string]string, written []Written) error {
+	x := Index{Format: format, Version: 1, ID: id, Step: step, Metadata: metadata}
+	var err error
+	if x.Files, x.Tensors, err = merge(written); err != nil {
+		return fmt.Errorf("sharded: %w", err)
+	}
+	if err := x.check(); err != nil {
+		return fmt.Errorf("sharded: the index of %s: %w", path, err)
+	}
+	text, err := json.MarshalIndent(x, "", " ")
+	if err != nil {
+		return fmt.Errorf("sharded: %w", err)
+	}
+	if err := writeSynced(filepath.Join(hidden(path), IndexName), text); err != nil {
+		return fmt.Errorf("sharded: %w", err)
+	}
+	if err := syncFolder(hidden(path)); err != nil {
+		return err
+	}
+	if err := os.Rename(hidden(path), path); err != nil {
+		return fmt.Errorf("sharded: cannot give the checkpoint its name: %w", err)
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
+// Abandon removes the hidden folder.
+func Abandon(path string) error { return os.RemoveAll(hidden(path)) }
+
+func writeSynced(path string, text []byte) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// syncFolder forces the names in a folder to the disk.
+func syncFolder(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("sharded: %w", err)
+	}
+	err = d.Sync()
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL) { // file systems that flush files only
+		err = nil
+	}
+	return errors.Join(err, d.Close())
+}

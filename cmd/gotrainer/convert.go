@@ -1,0 +1,21 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/checkpoint/sharded"
+)
+
+// convertCommand is gotrainer convert.
+type convertCommand struct {
+	Checkpoint string `arg:"" help:"Folder of a sharded checkpoint: the one with index.json."`
+	Folder     string `arg:"" help:"Folder for model.safetensors and what else lies beside the checkpoint's files, such as config.json. It is made if it is not there."`
+}
+
+func (c *convertCommand) Run() error {
+	if err := sharded.Convert(c.Checkpoint, c.Folder); err != nil {
+		return err
+	}
+	fmt.Println("model.safetensors is in", c.Folder)
+	return nil
+}

@@ -1,0 +1,72 @@
+package ddp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/dist"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// maxDims is how many dimensions a tensor may have that is sent to a process.
+const maxDims = 16
+
+// Send sends a tensor to another process, which calls [Recv]: torch.distributed.send. It returns
+// when the tensor is on its way. The two may use it while the others do something else, but not
+// beside another call of theirs. Tensors come in the order in which they were sent; nothing
+// compares what the two do, so a Recv without a Send waits until dist.Options.Timeout.
+//
+// The first call of the group for tensors must be one that all make, such as [AllReduce].
+func Send(ctx context.Context, g *dist.Group, t torch.Tensor, to int) error {
+	call := fmt.Sprintf("Send(%s%v to rank %d)", t.DType(), t.Shape(), to)
+	if len(t.Shape()) > maxDims {
+		return fmt.Errorf("ddp: %s: want at most %d dimensions", call, maxDims)
+	}
+	return between(ctx, g, call, to, func(p *torch.ProcessGroup) {
+		torch.Scope(func() {
+			header := make([]int64, 2+maxDims)
+			header[0], header[1] = int64(t.DType()), int64(len(t.Shape()))
+			copy(header[2:], t.Shape())
+			p.Send(torch.From(header), to)
+			if t.Numel() > 0 {
+				p.Send(bytesOf(t.CPU()), to)
+			}
+		})
+	})
+}
+
+// Recv returns the tensor that another process sends with [Send], on device: torch.distributed.recv,
+// but shape and dtype come with the tensor.
+func Recv(ctx context.Context, g *dist.Group, from int, device torch.Device) (t torch.Tensor, err error) {
+	err = between(ctx, g, fmt.Sprintf("Recv(from rank %d)", from), from, func(p *torch.ProcessGroup) {
+		t = torch.Return(func() torch.Tensor {
+			header := torch.Zeros(2 + maxDims).ToDType(torch.Int64)
+			p.Recv(header, from)
+			about := torch.Values[int64](header)
+			t := torch.TensorOptions{DType: torch.DType(about[0])}.Zeros(about[2 : 2+about[1]]...)
+			if t.Numel() > 0 {
+				p.Recv(bytesOf(t), from) // which are those of t
+			}
+			return t.ToDevice(device)
+		})
+	})
+	return t, err
+}
+
+// between runs a call of this process and another one.
+func between(ctx context.Context, g *dist.Group, call string, peer int, f func(p *torch.ProcessGroup)) error {
+	if peer < 0 || peer >= g.World() || peer == g.Rank() {
+		return fmt.Errorf("ddp: %s: there are %d processes, and this one is rank %d; want another one", call, g.World(),
+			g.Rank())
+	}
+	found, ok := made.groups.Load(g)
+	if !ok {
+		if err := g.Err(); err != nil {
+			return g.Fail(call, err)
+		}
+		return errors.New("ddp: " + call + ": the group has no connections for tensors yet; all processes make them " +
+			"together, in their first call for tensors, such as AllReduce")
+	}
+	return running(ctx, g, found.(*torch.ProcessGroup), call, f)
+}

@@ -1,0 +1,182 @@
+package ddp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/gotrainer/gotrainer/dist"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// AllGather returns the tensors of all processes by rank: torch.distributed.all_gather. They have
+// the same dtype and, but for the first dimension, the same shape; where they differ in more, all
+// processes have an error and the group keeps working. Those of the others are on the device of t;
+// none has a history.
+func AllGather(ctx context.Context, g *dist.Group, t torch.Tensor) (all []torch.Tensor, err error) {
+	if g.World() == 1 {
+		return []torch.Tensor{t}, ctx.Err()
+	}
+	shapes, err := compareRows(ctx, g, "AllGather", rowsOf(t))
+	if err != nil {
+		return nil, err
+	}
+	size := make([]int64, len(shapes)) // bytes
+	for rank, s := range shapes {
+		size[rank] = t.DType().Size()
+		for _, n := range s.Shape {
+			size[rank] *= n
+		}
+	}
+	longest := slices.Max(size)
+	err = Collective(ctx, g, "AllGather("+shapes[0].String()+")", func(p *torch.ProcessGroup) {
+		mine := bytesOf(t)
+		if short := longest - size[g.Rank()]; short > 0 {
+			mine = mine.Pad(0, 0, short)
+		}
+		whole := wait(torch.Call("_c10d_functional::all_gather_into_tensor", mine, g.World(), p.Name())[0])
+		for rank, s := range shapes {
+			part := whole.Narrow(0, longest*int64(rank), size[rank])
+			all = append(all, fromBytes(part, t).Reshape(s.Shape...))
+		}
+	})
+	return all, err
+}
+
+// bytesOf are the values of t as bytes, which the engine moves whatever their dtype.
+func bytesOf(t torch.Tensor) torch.Tensor {
+	return torch.Call("aten::view.dtype", t.Detach().Contiguous().Reshape(-1), torch.Uint8)[0]
+}
+
+// fromBytes are values of the dtype of like, in one dimension.
+func fromBytes(values, like torch.Tensor) torch.Tensor {
+	return torch.Call("aten::view.dtype", values, like.DType())[0]
+}
+
+// rows is what a process has: its first dimension may be another than that of the others.
+type rows struct {
+	DType string
+	Shape []int64
+}
+
+func rowsOf(t torch.Tensor) rows { return rows{t.DType().String(), t.Shape()} }
+
+// String is what all processes have alike: float32[*, 3].
+func (r rows) String() string {
+	if len(r.Shape) == 0 {
+		return r.DType + "[]"
+	}
+	text := r.DType + "[*"
+	for _, n := range r.Shape[1:] {
+		text += fmt.Sprint(", ", n)
+	}
+	return text + "]"
+}
+
+// compareRows returns what all processes have, by rank. They know of each other, so where it does
+// not fit together all have an error, and the group goes on.
+func compareRows(ctx context.Context, g *dist.Group, call string, mine rows) ([]rows, error) {
+	text, err := json.Marshal(mine)
+	if err != nil {
+		return nil, err
+	}
+	parts, err := g.AllGather(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]rows, len(parts))
+	for rank, part := range parts {
+		if err := json.Unmarshal(part, &all[rank]); err != nil {
+			return nil, g.Fail(call, fmt.Errorf("what came from rank %d is about no tensor: %w: %w", rank, err,
+				dist.ErrMismatch))
+		}
+	}
+	for rank, r := range all {
+		if r.String() != all[0].String() {
+			return nil, fmt.Errorf("ddp: %s: rank %d has a %s%v, rank 0 a %s%v: want the same dtype and, but for the "+
+				"first dimension, the same shape", call, rank, r.DType, r.Shape, all[0].DType, all[0].Shape)
+		}
+	}
+	return all, nil
+}
+
+// AllGatherLists returns the notes and the lists of tensors of all processes, by rank. They may
+// differ in everything. The tensors of the others are on device; none has a history.
+func AllGatherLists(ctx context.Context, g *dist.Group, note []byte, ts []torch.Tensor,
+	device torch.Device) (notes [][]byte, lists [][]torch.Tensor, err error) {
+	if g.World() == 1 {
+		return [][]byte{note}, [][]torch.Tensor{ts}, ctx.Err()
+	}
+	failed := torch.Try(func() {
+		about := listHeader{Note: len(note)}
+		for _, t := range ts {
+			about.Tensors = append(about.Tensors, numberedShape{t.DType(), t.Shape()})
+		}
+		var message []byte
+		if message, err = json.Marshal(about); err != nil {
+			return
+		}
+		message = append(append(message, '\n'), note...)
+		for _, t := range ts {
+			message = append(message, t.Bytes()...)
+		}
+		var all [][]byte
+		if all, err = g.AllGather(ctx, message); err != nil {
+			return
+		}
+		notes, lists = make([][]byte, len(all)), make([][]torch.Tensor, len(all))
+		for rank, m := range all {
+			if rank == g.Rank() {
+				notes[rank], lists[rank] = note, ts
+			} else if notes[rank], lists[rank], err = readList(m, device); err != nil {
+				err = fmt.Errorf("ddp: AllGatherLists: what rank %d has sent: %w", rank, err)
+				return
+			}
+		}
+	})
+	if failed != nil {
+		err = fmt.Errorf("ddp: AllGatherLists: %w", failed)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return notes, lists, nil
+}
+
+// listHeader stands before the note and the tensors of a message, as a line of JSON.
+type listHeader struct {
+	Note    int             `json:"note"` // bytes
+	Tensors []numberedShape `json:"tensors,omitempty"`
+}
+
+type numberedShape struct {
+	DType torch.DType `json:"dtype"`
+	Shape []int64     `json:"shape"`
+}
+
+func readList(message []byte, device torch.Device) (note []byte, ts []torch.Tensor, err error) {
+	line, rest, _ := bytes.Cut(message, []byte("\n"))
+	var about listHeader
+	if err := json.Unmarshal(line, &about); err != nil {
+		return nil, nil, err
+	}
+	if about.Note < 0 || about.Note > len(rest) {
+		return nil, nil, fmt.Errorf("a note of %d bytes in a message that has %d", about.Note, len(rest))
+	}
+	note, rest = rest[:about.Note], rest[about.Note:]
+	for i, s := range about.Tensors {
+		size := s.DType.Size()
+		for _, n := range s.Shape {
+			size *= n
+		}
+		if size < 0 || size > int64(len(rest)) {
+			return nil, nil, fmt.Errorf("tensor %d, %s%v, does not fit into the %d bytes that are left", i, s.DType,
+				s.Shape, len(rest))
+		}
+		ts = append(ts, torch.FromBytes(rest[:size], s.DType, s.Shape...).ToDevice(device))
+		rest = rest[size:]
+	}
+	return note, ts, nil
+}

@@ -1,0 +1,111 @@
+package ddp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/dist"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// ReduceScatter reduces tensors of one shape over the processes, divides the result along its first
+// dimension into as many equal parts as there are processes, and returns this one's, by rank:
+// torch.distributed.reduce_scatter_tensor. t stays as it is; the result has no history.
+func ReduceScatter(ctx context.Context, g *dist.Group, op dist.Op, t torch.Tensor) (part torch.Tensor, err error) {
+	name, ok := reductions[op]
+	world := int64(g.World())
+	switch shape := t.Shape(); {
+	case !ok:
+		return part, fmt.Errorf("ddp: ReduceScatter: %s is no reduction; want Sum, Mean, Max, Min or Product", op)
+	case op == dist.Mean && !t.DType().IsFloatingPoint():
+		return part, fmt.Errorf("ddp: ReduceScatter: the mean of %s has no exact result; want Sum", t.DType())
+	case len(shape) == 0 || shape[0]%world != 0:
+		return part, fmt.Errorf("ddp: ReduceScatter: the shape is %v; want a first dimension that %d processes can "+
+			"share out evenly", shape, world)
+	}
+	if world == 1 {
+		return t.Detach().Clone(), ctx.Err()
+	}
+	call := fmt.Sprintf("ReduceScatter(%s of %s%v)", op, t.DType(), t.Shape())
+	err = Collective(ctx, g, call, func(p *torch.ProcessGroup) {
+		part = wait(torch.Call("_c10d_functional::reduce_scatter_tensor", t.Detach().Contiguous(), name, world,
+			p.Name())[0])
+		if op == dist.Mean {
+			part.Copy_(part.DivScalar(world))
+		}
+	})
+	return part, err
+}
+
+// AllToAll sends parts[rank] to each process and returns what came from them, by rank:
+// torch.distributed.all_to_all. All parts of all processes have the same dtype and, but for the
+// first dimension, the same shape; where they differ in more, all processes have an error and the
+// group keeps working. Results are on the device of the parts, and have no history.
+func AllToAll(ctx context.Context, g *dist.Group, parts []torch.Tensor) (received []torch.Tensor, err error) {
+	world := g.World()
+	if len(parts) != world {
+		return nil, fmt.Errorf("ddp: AllToAll: there are %d parts; want one for each of %d processes", len(parts), world)
+	}
+	if world == 1 {
+		return []torch.Tensor{parts[0].Detach().Clone()}, ctx.Err()
+	}
+	about := rowsOf(parts[0])
+	wrong := ""
+	lengths := make([]int64, world)
+	for rank, t := range parts {
+		switch r := rowsOf(t); {
+		case len(r.Shape) == 0:
+			wrong = fmt.Sprintf("the part for rank %d has no dimension", rank)
+		case r.String() != about.String():
+			wrong = fmt.Sprintf("the part for rank %d is a %s, that for rank 0 a %s", rank, r, about)
+		default:
+			lengths[rank] = r.Shape[0]
+		}
+	}
+	if wrong != "" { // and all shall know
+		about = rows{wrong, []int64{0}}
+	}
+	if _, err := compareRows(ctx, g, "AllToAll", about); err != nil {
+		return nil, err
+	}
+	if wrong != "" {
+		return nil, fmt.Errorf("ddp: AllToAll: %s; want the same dtype and, but for the first dimension, the same shape",
+			wrong)
+	}
+	text, err := json.Marshal(lengths)
+	if err != nil {
+		return nil, err
+	}
+	told, err := g.AllGather(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	comes := make([]int64, world)
+	for rank, text := range told {
+		var sends []int64
+		if err := json.Unmarshal(text, &sends); err != nil || len(sends) != world {
+			return nil, g.Fail("AllToAll", fmt.Errorf("rank %d has sent no lengths: %w", rank, dist.ErrMismatch))
+		}
+		comes[rank] = sends[g.Rank()]
+	}
+	err = Collective(ctx, g, "AllToAll("+about.String()+")", func(p *torch.ProcessGroup) {
+		row := parts[0].DType().Size() // bytes
+		for _, n := range about.Shape[1:] {
+			row *= n
+		}
+		flat, sends, receives := make([]torch.Tensor, world), make([]int64, world), make([]int64, world)
+		for rank, t := range parts {
+			flat[rank], sends[rank], receives[rank] = bytesOf(t), lengths[rank]*row, comes[rank]*row
+		}
+		whole := wait(torch.Call("_c10d_functional::all_to_all_single", torch.Cat(flat, 0), receives, sends,
+			p.Name())[0])
+		at := int64(0)
+		for rank, n := range receives {
+			shape := append([]int64{comes[rank]}, about.Shape[1:]...)
+			received = append(received, fromBytes(whole.Narrow(0, at, n), parts[0]).Reshape(shape...))
+			at += n
+		}
+	})
+	return received, err
+}

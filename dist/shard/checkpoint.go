@@ -1,0 +1,384 @@
+package shard
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/checkpoint/sharded"
+	"github.com/gotrainer/gotrainer/internal/tensorio"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/optim"
+	"github.com/gotrainer/gotrainer/safetensors"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Tensors of a checkpoint have the names of the model and the optimizer behind these words.
+const (
+	modelPrefix = sharded.ModelPrefix
+	statePrefix = "optimizer." // of the size of their parameters
+	countPrefix = "count."     // the same for all elements of a parameter, or for all parameters
+)
+
+const updatesKey = "updates" // in the metadata of a checkpoint
+
+// stored is a part of a tensor as a checkpoint has it.
+type stored struct {
+	name   string
+	tensor torch.Tensor // the part
+	shape  []int64      // of the whole
+	offset int64
+}
+
+// parts is what this process has to store: its pieces, and what all have by rank 0 alone.
+func (m *Model) parts(opt optim.Optimizer) (all []stored) {
+	pieces := map[string]Piece{}
+	for _, p := range m.Pieces() {
+		pieces[p.Name] = p
+		all = append(all, stored{modelPrefix + p.Name, p.Tensor.Detach(), p.Shape, p.Offset})
+	}
+	for _, u := range m.options.Units {
+		if u == nil {
+			continue
+		}
+		for _, r := range u.rows {
+			for _, p := range r.params {
+				if !p.piece.Defined() { // it is frozen
+					offset, n, place := r.flat.mine(p)
+					all = append(all, stored{modelPrefix + p.name, r.mine.Narrow(0, place, n), p.shape, offset})
+				}
+			}
+		}
+	}
+	whole := func(name string, t torch.Tensor) {
+		s := stored{name, t.Detach().Reshape(-1), t.Shape(), 0}
+		if !m.group.Main() {
+			s.tensor = s.tensor.Narrow(0, 0, 0)
+		}
+		all = append(all, s)
+	}
+	for _, t := range m.rest() {
+		whole(modelPrefix+t.Name, t.Tensor)
+	}
+	if opt == nil {
+		return all
+	}
+	for _, s := range opt.State() {
+		p, ok := pieces[s.Name[:max(strings.LastIndexByte(s.Name, '.'), 0)]]
+		if ok && slices.Equal(s.Tensor.Shape(), p.Tensor.Shape()) {
+			all = append(all, stored{statePrefix + s.Name, s.Tensor.Detach(), p.Shape, p.Offset})
+		} else {
+			whole(countPrefix+s.Name, s.Tensor)
+		}
+	}
+	return all
+}
+
+// rest are the parameters and buffers of which all processes have the whole and that nobody trains.
+func (m *Model) rest() (all []torch.Named) {
+	known := map[torch.Tensor]bool{}
+	for _, f := range m.rows {
+		for _, p := range f.params {
+			if p.whole.Defined() {
+				known[p.whole] = true
+			}
+		}
+	}
+	for _, t := range nn.StateDict(m.model) {
+		if !known[t.Tensor] {
+			known[t.Tensor] = true
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+var writeFile = sharded.WriteFile // tests have disks that are full
+
+// Save writes a sharded checkpoint, see package checkpoint/sharded: each process writes what it has,
+// and when all have, the folder gets its name. All processes call it, with a path on a disk that they
+// share. opt may be nil. Metadata are the program's own. Where a process fails, all have its error,
+// there is no checkpoint, and the group keeps working.
+func (m *Model) Save(ctx context.Context, path string, step int, opt optim.Optimizer,
+	metadata map[string]string) error {
+	id := rand.Text()
+	var err error
+	if m.group.Main() {
+		err = sharded.Begin(path)
+	}
+	ids, err := together(ctx, m, id, err)
+	if err != nil {
+		return err
+	}
+	id = ids[0]
+	mine, err := m.write(path, id, opt)
+	written, err := together(ctx, m, mine, err)
+	if err == nil {
+		all := map[string]string{}
+		for k, v := range metadata {
+			all[k] = v
+		}
+		if opt != nil {
+			all[updatesKey] = strconv.Itoa(opt.Updates())
+		}
+		var failed error
+		if m.group.Main() {
+			failed = sharded.Commit(path, id, step, all, written)
+		}
+		_, err = together(ctx, m, "", failed)
+	}
+	if err != nil && m.group.Main() {
+		err = errors.Join(err, sharded.Abandon(path))
+	}
+	return err
+}
+
+// write writes the file of this process.
+func (m *Model) write(path, id string, opt optim.Optimizer) (w sharded.Written, err error) {
+	var entries []sharded.Entry
+	failed := torch.Try(func() {
+		for _, s := range m.parts(opt) {
+			e, entryErr := tensorio.Entry(s.name, s.tensor)
+			if entryErr != nil {
+				err = entryErr
+				return
+			}
+			entries = append(entries, sharded.Entry{Name: s.name, DType: e.DType, Shape: s.shape, Offset: s.offset,
+				Length: s.tensor.Numel(), Data: e.Data})
+		}
+	})
+	if err = errors.Join(err, failed); err != nil {
+		return w, err
+	}
+	return writeFile(path, m.group.Rank(), m.group.World(), id, entries)
+}
+
+// together gathers a value of all processes, by rank, or the first error that one has.
+func together[T any](ctx context.Context, m *Model, value T, err error) ([]T, error) {
+	type report struct {
+		Value T
+		Error string
+	}
+	mine := report{Value: value}
+	if err != nil {
+		mine.Error = err.Error()
+	}
+	text, marshalErr := json.Marshal(mine)
+	if marshalErr != nil {
+		return nil, marshalErr
+	}
+	parts, gatherErr := m.group.AllGather(ctx, text)
+	if gatherErr != nil {
+		return nil, gatherErr
+	}
+	all := make([]T, len(parts))
+	for rank, part := range parts {
+		var r report
+		if decodeErr := json.Unmarshal(part, &r); decodeErr != nil {
+			return nil, m.group.Fail("a checkpoint", decodeErr)
+		}
+		switch {
+		case r.Error == "":
+			all[rank] = r.Value
+		case rank == m.group.Rank():
+			return nil, fmt.Errorf("shard: rank %d: %w", rank, err)
+		default:
+			return nil, fmt.Errorf("shard: rank %d: %s", rank, r.Error)
+		}
+	}
+	return all, nil
+}
+
+// Load continues from a checkpoint that any number of processes has written: each reads what it
+// needs. All processes call it. opt may be nil, else it is of the same kind as the one that was saved.
+// A checkpoint that is not whole, damaged or of another model is an error on all processes, and then
+// nothing has changed. It returns step and metadata of Save.
+func (m *Model) Load(ctx context.Context, path string, opt optim.Optimizer) (step int, metadata map[string]string,
+	err error) {
+	l, err := m.read(path, opt)
+	if _, err := together(ctx, m, "", err); err != nil {
+		return 0, nil, err
+	}
+	_, err = together(ctx, m, "", l.apply(opt))
+	return l.step, l.metadata, err
+}
+
+// loading is what a process has read.
+type loading struct {
+	step            int
+	metadata        map[string]string
+	updates         int
+	targets, values []torch.Tensor
+	states          []torch.Named
+}
+
+// apply puts what was read in place.
+func (l *loading) apply(opt optim.Optimizer) error {
+	if opt != nil {
+		if err := opt.LoadState(l.states, l.updates); err != nil {
+			return err
+		}
+	}
+	return torch.Try(func() {
+		torch.NoGrad(func() {
+			for i, t := range l.targets {
+				t.Copy_(l.values[i])
+			}
+		})
+	})
+}
+
+func (m *Model) read(path string, opt optim.Optimizer) (l *loading, err error) {
+	r, err := sharded.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = r.Close() }() // it was only read
+	l = &loading{step: r.Step, metadata: maps.Clone(r.Metadata)}
+	delete(l.metadata, updatesKey)
+	failed := torch.Try(func() { err = m.readModel(r, l) })
+	if err = errors.Join(err, failed); err != nil || opt == nil {
+		return l, err
+	}
+	if l.updates, err = strconv.Atoi(r.Metadata[updatesKey]); err != nil {
+		return l, fmt.Errorf("%s has no state of an optimizer", path)
+	}
+	failed = torch.Try(func() { err = m.readState(r, l) })
+	return l, errors.Join(err, failed)
+}
+
+// readModel reads parameters and buffers: pieces, or the whole where all processes have it.
+func (m *Model) readModel(r *sharded.Reader, l *loading) error {
+	found := 0
+	read := func(name string, target torch.Tensor, shape []int64, offset int64) error {
+		found++
+		value, err := readPart(r, modelPrefix+name, target.DType(), shape, offset, target.Numel())
+		if err == nil {
+			l.targets, l.values = append(l.targets, target), append(l.values, value.Reshape(target.Shape()...))
+		}
+		return err
+	}
+	for _, f := range m.rows {
+		for _, p := range f.params {
+			target, offset := p.piece.Detach(), int64(0)
+			if p.whole.Defined() {
+				target = p.whole.Detach()
+			} else {
+				offset, _, _ = f.mine(p)
+			}
+			if err := read(p.name, target, p.shape, offset); err != nil {
+				return err
+			}
+		}
+	}
+	for _, u := range m.options.Units {
+		if u == nil {
+			continue
+		}
+		for _, row := range u.rows {
+			for _, p := range row.params {
+				if p.piece.Defined() {
+					continue
+				}
+				offset, n, place := row.flat.mine(p)
+				if err := read(p.name, row.mine.Narrow(0, place, n), p.shape, offset); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	for _, t := range m.rest() {
+		if err := read(t.Name, t.Tensor.Detach(), t.Tensor.Shape(), 0); err != nil {
+			return err
+		}
+	}
+	has := 0
+	for _, t := range r.Tensors {
+		if strings.HasPrefix(t.Name, modelPrefix) {
+			has++
+		}
+	}
+	if has != found {
+		return fmt.Errorf("the checkpoint has %d parameters and buffers, the model %d: is it of another model?", has,
+			found)
+	}
+	return nil
+}
+
+// readState reads what belongs to the pieces of the states of an optimizer.
+func (m *Model) readState(r *sharded.Reader, l *loading) error {
+	pieces := map[string]Piece{}
+	for _, p := range m.Pieces() {
+		pieces[p.Name] = p
+	}
+	for _, t := range r.Tensors {
+		offset, n, shape := int64(0), int64(1), []int64{}
+		name, whole := strings.CutPrefix(t.Name, countPrefix)
+		if whole {
+			for _, d := range t.Shape {
+				n *= d
+			}
+			shape = t.Shape
+		} else {
+			var isState bool
+			if name, isState = strings.CutPrefix(t.Name, statePrefix); !isState {
+				continue
+			}
+			p, ok := pieces[name[:max(strings.LastIndexByte(name, '.'), 0)]]
+			if !ok || !slices.Equal(p.Shape, t.Shape) {
+				return fmt.Errorf("state %q, %s%v, is of no parameter of the model", name, t.DType, t.Shape)
+			}
+			offset, n = p.Offset, p.Tensor.Numel()
+			shape = []int64{n}
+		}
+		dtype, err := dtypeOf(t)
+		if err != nil {
+			return err
+		}
+		value, err := readPart(r, t.Name, dtype, t.Shape, offset, n)
+		if err != nil {
+			return err
+		}
+		l.states = append(l.states, torch.Named{Name: name, Tensor: value.Reshape(shape...)})
+	}
+	return nil
+}
+
+func dtypeOf(t sharded.Tensor) (torch.DType, error) {
+	d, _ := safetensors.ParseDType(t.DType)
+	dtype, ok := tensorio.TorchDType(d)
+	if !ok {
+		return 0, fmt.Errorf("tensor %q of the checkpoint is of %s, which libtorch has not", t.Name, t.DType)
+	}
+	return dtype, nil
+}
+
+// readPart reads elements of a tensor that must be of that dtype and shape.
+func readPart(r *sharded.Reader, name string, dtype torch.DType, shape []int64, offset, n int64) (v torch.Tensor,
+	err error) {
+	t, ok := r.Tensor(name)
+	if !ok {
+		return v, fmt.Errorf("the checkpoint has no tensor %q", name)
+	}
+	found, err := dtypeOf(t)
+	if err != nil {
+		return v, err
+	}
+	if found != dtype || !slices.Equal(t.Shape, shape) {
+		return v, fmt.Errorf("tensor %q of the checkpoint is a %s%v, here it is a %s%v", name, found, t.Shape, dtype,
+			shape)
+	}
+	var values bytes.Buffer
+	values.Grow(int(n * dtype.Size()))
+	if err := r.ReadRange(name, offset, n, &values); err != nil {
+		return v, err
+	}
+	return torch.FromBytes(values.Bytes(), dtype, n), nil
+}

@@ -1,0 +1,184 @@
+package shard
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/dist"
+	"github.com/gotrainer/gotrainer/dist/ddp"
+	"github.com/gotrainer/gotrainer/optim"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Piece is what this process has of a parameter.
+type Piece struct {
+	Name   string
+	Tensor torch.Tensor // of one dimension; may be empty
+	Shape  []int64      // of the whole parameter
+	Offset int64        // of the first element in it
+}
+
+// Pieces returns what this process has of each parameter that is trained, the same parameters in the
+// same order on all processes. Of one of several processes most are empty.
+func (m *Model) Pieces() (pieces []Piece) {
+	for _, f := range m.rows {
+		for _, p := range f.params {
+			offset, _, _ := f.mine(p)
+			pieces = append(pieces, Piece{p.name, p.piece, p.shape, offset})
+		}
+	}
+	return pieces
+}
+
+// Optimizer makes an optimizer of what this process has. groups divide the parameters by their
+// names, whatever their tensors; nil: one group of all. Make groups that depend on shapes before
+// units are made. Step it by [Model.Step] and remove gradients by [Model.ZeroGrad].
+//
+// An optimizer that needs more of a parameter than single elements (norms, rows, blocks, matrices)
+// is refused, as are those with two kinds of weights and those that update in the backward pass.
+func (m *Model) Optimizer(b optim.Builder, groups []optim.Group) (optim.Optimizer, error) {
+	switch b.(type) {
+	case optim.AdamW, optim.Adam, optim.SGD, optim.Adagrad, optim.Adadelta, optim.Adamax, optim.NAdam, optim.RAdam,
+		optim.RMSprop, optim.Rprop, optim.ASGD, optim.Lion, optim.AdEMAMix:
+	default:
+		return nil, fmt.Errorf("shard: %s cannot be sharded; an optimizer must update each element by itself, as AdamW, "+
+			"Adam, SGD, Adagrad, Adadelta, Adamax, NAdam, RAdam, RMSprop, Rprop, ASGD, Lion and AdEMAMix do",
+			strings.TrimPrefix(fmt.Sprintf("%T", b), "optim."))
+	}
+	pieces := m.Pieces()
+	byName := map[string]torch.Named{}
+	all := make([]torch.Named, len(pieces))
+	for i, p := range pieces {
+		all[i] = torch.Named{Name: p.Name, Tensor: p.Tensor}
+		byName[p.Name] = all[i]
+	}
+	if groups == nil {
+		return b.Build([]optim.Group{{Params: all}})
+	}
+	mine := make([]optim.Group, len(groups))
+	for i, g := range groups {
+		mine[i] = g
+		mine[i].Params = nil
+		for _, p := range g.Params {
+			piece, ok := byName[p.Name]
+			if !ok {
+				return nil, fmt.Errorf("shard: parameter %q of group %d is no trained parameter of the model", p.Name, i)
+			}
+			mine[i].Params = append(mine[i].Params, piece)
+		}
+	}
+	return b.Build(mine)
+}
+
+// GradNorm returns the total 2-norm of the averaged gradients, a float64 that is the same on all
+// processes.
+func (m *Model) GradNorm(ctx context.Context) (norm torch.Tensor, err error) {
+	return m.clip(ctx, 0)
+}
+
+// ClipGradNorm scales all gradients together so that their total 2-norm is at most maxNorm, and
+// returns the norm before, a float64: clip_grad_norm_. Both are the same on all processes. It waits
+// for no device.
+func (m *Model) ClipGradNorm(ctx context.Context, maxNorm float64) (norm torch.Tensor, err error) {
+	if !(maxNorm > 0) {
+		return norm, fmt.Errorf("shard: ClipGradNorm: the norm is %v; want a positive number", maxNorm)
+	}
+	return m.clip(ctx, maxNorm)
+}
+
+func (m *Model) clip(ctx context.Context, maxNorm float64) (norm torch.Tensor, err error) {
+	failed := torch.Try(func() {
+		torch.NoGrad(func() {
+			norm = torch.Return(func() torch.Tensor {
+				square := torch.TensorOptions{DType: torch.Float64, Device: m.device()}.Zeros([]int64{}...)
+				var grads []torch.Tensor
+				for _, p := range m.Pieces() {
+					if g := p.Tensor.Grad(); g.Defined() && g.Numel() > 0 {
+						grads = append(grads, g)
+					}
+				}
+				for _, n := range norms(grads) {
+					square.Add_(n.ToDType(torch.Float64).ToDevice(m.device()).Square())
+				}
+				if err = ddp.AllReduce(ctx, m.group, dist.Sum, square); err != nil {
+					return square
+				}
+				norm := square.Sqrt()
+				if maxNorm > 0 && len(grads) > 0 {
+					factor := norm.AddScalar(1e-6).Reciprocal().MulScalar(maxNorm)
+					factor = torch.Call("aten::clamp_max", factor, 1)[0]
+					torch.Call("aten::_foreach_mul_.Tensor", grads, factor)
+				}
+				return norm
+			})
+		})
+	})
+	if err == nil && failed != nil {
+		err = fmt.Errorf("shard: %w", failed)
+	}
+	return norm, err
+}
+
+// norms are the 2-norms of tensors.
+func norms(ts []torch.Tensor) []torch.Tensor {
+	if len(ts) == 0 {
+		return nil
+	}
+	return torch.Call("aten::_foreach_norm.Scalar", ts, 2)
+}
+
+func (m *Model) device() torch.Device {
+	if len(m.rows) == 0 {
+		return torch.CPU
+	}
+	return m.rows[0].device
+}
+
+// Step updates what this process has, and unless units keep it in parts, sends it to the others, so
+// that all have the whole parameters.
+func (m *Model) Step(ctx context.Context, opt optim.Optimizer, lr float64) error {
+	if err := torch.Try(func() { opt.Step(lr) }); err != nil {
+		return err
+	}
+	if m.options.Strategy == FullShard || m.group.World() == 1 {
+		return ctx.Err()
+	}
+	var err error
+	failed := torch.Try(func() {
+		torch.NoGrad(func() {
+			for _, f := range m.rows {
+				torch.Scope(func() { err = f.spread(ctx) })
+				if err != nil {
+					return
+				}
+			}
+		})
+	})
+	if failed != nil {
+		return m.group.Fail("Step", failed)
+	}
+	return err
+}
+
+// spread gives all processes the whole parameters of a row.
+func (f *flat) spread(ctx context.Context) error {
+	parts := []torch.Tensor{}
+	left := f.part
+	for _, p := range f.params {
+		if n := p.piece.Numel(); n > 0 {
+			parts, left = append(parts, p.piece.Detach()), left-n
+		}
+	}
+	if left > 0 {
+		parts = append(parts, torch.TensorOptions{DType: f.dtype, Device: f.device}.Zeros(left))
+	}
+	row, err := f.gather(ctx, torch.Cat(parts, 0))
+	if err != nil {
+		return err
+	}
+	for i, t := range f.split(row) {
+		f.params[i].whole.Copy_(t.Reshape(f.params[i].shape...))
+	}
+	return nil
+}

@@ -1,0 +1,238 @@
+package shard
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/dist"
+	"github.com/gotrainer/gotrainer/dist/ddp"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Unit is modules whose parameters are together: each process has a part of them, and while the unit
+// computes, all of them. A nil Unit is modules that are not sharded.
+type Unit struct {
+	group  *dist.Group
+	ctx    context.Context // of the pass under way
+	rows   []*unitRow
+	fields []nn.ParamField
+	lent   bool // the fields hold whole parameters
+	track  bool // which parameters take part is to be found out
+}
+
+// unitRow is a row of a unit with its part of this process.
+type unitRow struct {
+	flat
+	mine   torch.Tensor      // the part: a leaf, if the parameters are trained
+	fields [][]*torch.Tensor // of each parameter
+}
+
+// FullyShard takes the parameters of modules apart: each process keeps an equal part of those that
+// rank 0 has, and the fields that held them are undefined until [Unit.Run]. Make units as large as
+// one layer of a deep model, and each as soon as its layer is made: then no process ever has more
+// than one layer whole. All processes make the same calls.
+//
+// A parameter that is used in several modules must be in one unit with all of them. Layers that
+// change statistics in a forward pass (batch normalisation) are refused, since a unit computes it
+// twice, and so are those whose parameters are not fields (nn.LSTM). A parameter that is trained
+// must be of floating point. torch.distributed.fsdp.fully_shard.
+func FullyShard(ctx context.Context, g *dist.Group, modules ...any) (*Unit, error) {
+	u := &Unit{group: g, ctx: context.Background()}
+	about := ""
+	var all []torch.Tensor
+	failed := torch.Try(func() { about, all = u.collect(modules) })
+	if failed != nil {
+		return nil, fmt.Errorf("shard: FullyShard: %w", failed)
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("shard: FullyShard: the modules have no parameters")
+	}
+	if err := ddp.SameModel(ctx, g, about); err != nil {
+		return nil, err
+	}
+	if err := ddp.Broadcast(ctx, g, 0, all...); err != nil {
+		return nil, err
+	}
+	failed = torch.Try(func() {
+		for _, r := range u.rows {
+			r.cut()
+		}
+	})
+	if failed != nil {
+		return nil, fmt.Errorf("shard: FullyShard: %w", failed)
+	}
+	return u, nil
+}
+
+// collect finds the parameters, and says what they are. It panics where they cannot be sharded.
+func (u *Unit) collect(modules []any) (about string, all []torch.Tensor) {
+	var text strings.Builder
+	known := map[torch.Tensor]*torch.Tensor{} // to its first field
+	rowOf := map[string]*unitRow{}
+	at := map[torch.Tensor]func(field *torch.Tensor){}
+	for i, m := range modules {
+		for _, b := range nn.Buffers(m) {
+			if strings.HasSuffix(b.Name, "running_mean") {
+				panic(torch.Errorf("shard.FullyShard", torch.ErrNotSupported, "module %d updates %s in a forward pass, "+
+					"and a unit computes it twice; leave its layer out of the units and freeze its parameters, use "+
+					"another normalisation, or the strategy ShardGradOp", i, b.Name))
+			}
+		}
+		fields, err := nn.ParamFields(m)
+		if err != nil {
+			panic(err)
+		}
+		for _, f := range fields {
+			t := *f.Tensor
+			if !t.Defined() {
+				continue
+			}
+			u.fields = append(u.fields, f)
+			if known[t] != nil {
+				at[t](f.Tensor)
+				continue
+			}
+			known[t] = f.Tensor
+			if isGone(t) {
+				panic(torch.Errorf("shard.FullyShard", torch.ErrInvalid, "%s of module %d is in another unit already; put "+
+					"all modules that use a parameter into one unit", f.Name, i))
+			}
+			trained := t.NeedsGrad()
+			fmt.Fprintf(&text, "parameter %s of module %d, %s%v, trained: %v\n", f.Name, i, t.DType(), t.Shape(), trained)
+			key := fmt.Sprint(t.DType(), t.Device(), trained)
+			r := rowOf[key]
+			if r == nil {
+				r = &unitRow{flat: flat{group: u.group, name: "a unit", dtype: t.DType(), device: t.Device()}}
+				rowOf[key] = r
+				u.rows = append(u.rows, r)
+			}
+			p := &param{name: f.Name, shape: t.Shape(), numel: t.Numel()}
+			r.add(p)
+			r.fields = append(r.fields, []*torch.Tensor{f.Tensor})
+			n := len(r.fields) - 1
+			at[t] = func(field *torch.Tensor) { r.fields[n] = append(r.fields[n], field) }
+			all = append(all, t)
+		}
+	}
+	return text.String(), all
+}
+
+// isGone reports whether a tensor was freed, as a parameter is that a unit has taken.
+func isGone(t torch.Tensor) bool { return torch.Try(func() { t.NeedsGrad() }) != nil }
+
+// cut leaves of the parameters the part of this process.
+func (r *unitRow) cut() {
+	var whole []torch.Tensor
+	trained := (*r.fields[0][0]).NeedsGrad()
+	torch.NoGrad(func() {
+		torch.Scope(func() {
+			i := 0
+			row := r.row(func(*param) torch.Tensor {
+				whole = append(whole, *r.fields[i][0])
+				i++
+				return whole[i-1]
+			})
+			r.mine = row.Narrow(0, r.part*int64(r.group.Rank()), r.part).Clone().Keep()
+		})
+		for _, p := range r.params {
+			if trained {
+				_, n, place := r.flat.mine(p)
+				p.piece = r.mine.Detach().Narrow(0, place, n).Keep()
+				p.piece.SetRequiresGrad(true)
+			}
+		}
+	})
+	r.mine.SetRequiresGrad(trained)
+	for i, fields := range r.fields {
+		for _, f := range fields {
+			*f = torch.Tensor{}
+		}
+		whole[i].Free()
+	}
+}
+
+// Run computes f(inputs) with the parameters of the unit, which are gathered before it and let go
+// after it. The backward pass gathers them again, computes f again and ends in averaging their
+// gradients, of which each process keeps its part. So a unit is a [torch.Checkpoint], with its
+// demands on f: other tensors with a history must come to it as inputs. Several runs may be in one
+// pass, also of one unit. On all processes the units run in the same order.
+func (u *Unit) Run(f func(inputs []torch.Tensor) []torch.Tensor, inputs ...torch.Tensor) []torch.Tensor {
+	if u == nil {
+		return f(inputs)
+	}
+	return torch.Checkpoint(func(inputs []torch.Tensor) []torch.Tensor {
+		if u.lent {
+			panic(torch.Errorf("shard.Unit.Run", torch.ErrInvalid, "%s is run inside of itself", u.rows[0].name))
+		}
+		u.lend()
+		defer u.takeBack()
+		return f(inputs)
+	}, inputs...)
+}
+
+// lend gives the fields whole parameters.
+func (u *Unit) lend() {
+	for _, r := range u.rows {
+		for i, t := range r.split(r.whole(u.ctx)) {
+			p := r.params[i]
+			t = t.Reshape(p.shape...)
+			if u.track && p.piece.Defined() {
+				t = noticed(t, &p.used)
+			}
+			for _, f := range r.fields[i] {
+				*f = t
+			}
+		}
+	}
+	u.lent = true
+}
+
+func (u *Unit) takeBack() {
+	u.lent = false
+	for _, r := range u.rows {
+		for _, fields := range r.fields {
+			for _, f := range fields {
+				*f = torch.Tensor{}
+			}
+		}
+	}
+}
+
+// whole is the row, whose gradient goes to the parts.
+func (r *unitRow) whole(ctx context.Context) torch.Tensor {
+	if r.group.World() == 1 {
+		return r.mine
+	}
+	return torch.Function{
+		Forward: func(in []torch.Tensor) []torch.Tensor {
+			row, err := r.gather(ctx, in[0])
+			must("shard.Unit.Run", err)
+			return []torch.Tensor{row}
+		},
+		Backward: func(_, _, grads []torch.Tensor) []torch.Tensor {
+			mine, err := r.average(ctx, grads[0])
+			must("shard.Unit.Run", err)
+			return []torch.Tensor{mine}
+		},
+	}.Apply(r.mine)[0]
+}
+
+// noticed is t; used becomes true when it gets a gradient.
+func noticed(t torch.Tensor, used *bool) torch.Tensor {
+	return torch.Function{
+		Forward: func(in []torch.Tensor) []torch.Tensor { return []torch.Tensor{in[0].View(in[0].Shape()...)} },
+		Backward: func(_, _, grads []torch.Tensor) []torch.Tensor {
+			*used = true
+			return []torch.Tensor{grads[0]}
+		},
+	}.Apply(t)[0]
+}
+
+// must ends a pass for an error, which the group knows.
+func must(op string, err error) {
+	if err != nil {
+		panic(torch.Errorf(op, torch.ErrInternal, "%v", err))
+	}
+}

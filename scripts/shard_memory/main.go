@@ -1,0 +1,123 @@
+// Command shard_memory is one of the processes that train an MLP whose layers are units of
+// dist/shard, and prints how much memory it takes at its worst:
+//
+//	export GOTRAINER_MALLOC=trim MALLOC_MMAP_THRESHOLD_=1048576
+//	go build -o /tmp/shard_memory ./scripts/shard_memory
+//	for n in 1 2 4; do gotrainer launch -n $n /tmp/shard_memory; done
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"runtime/debug"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/dist"
+	"github.com/gotrainer/gotrainer/dist/shard"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/optim"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+const (
+	layers = 24
+	width  = 1024 // 24 layers of 4.2 MB: 101 MB of parameters, 403 with gradients and moments
+	batch  = 32
+)
+
+func main() {
+	log.SetFlags(0)
+	if err := measure(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func measure(ctx context.Context) (err error) {
+	torch.SetThreads(1)
+	g, err := dist.Init(ctx, dist.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, g.Close()) }()
+	failed := torch.Try(func() { err = train(ctx, g) })
+	return errors.Join(err, failed)
+}
+
+func train(ctx context.Context, g *dist.Group) error {
+	torch.Ones(2, 2).Free() // libtorch is loaded
+	debug.FreeOSMemory()
+	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil { // VmHWM begins again
+		return err
+	}
+	before := status("VmRSS")
+	linears, units := make([]*nn.Linear, layers), make([]*shard.Unit, layers)
+	var err error
+	for i := range linears {
+		linears[i] = nn.NewLinear(width, width, nil)
+		if units[i], err = shard.FullyShard(ctx, g, linears[i]); err != nil {
+			return err
+		}
+	}
+	m, err := shard.New(ctx, g, linears, shard.Options{Strategy: shard.FullShard, Units: units})
+	if err != nil {
+		return err
+	}
+	opt, err := m.Optimizer(optim.AdamW{}, nil)
+	if err != nil {
+		return err
+	}
+	built := status("VmHWM")
+	for range 3 {
+		torch.Scope(func() { err = update(ctx, m, opt, linears, units) })
+		if err != nil {
+			return err
+		}
+	}
+	held := int64(0)
+	for _, p := range m.Pieces() {
+		held += p.Tensor.Numel() * 4
+	}
+	fmt.Printf("rank %d of %d: %d MB of parameters, peak %d MB, of building the model %d MB\n", g.Rank(), g.World(),
+		held/1e6, (status("VmHWM")-before)/1e6, (built-before)/1e6)
+	return nil
+}
+
+func update(ctx context.Context, m *shard.Model, opt optim.Optimizer, linears []*nn.Linear, units []*shard.Unit) error {
+	if err := m.BeforeForward(ctx, true); err != nil {
+		return err
+	}
+	x := torch.Randn(batch, width)
+	for i, l := range linears {
+		x = units[i].Run(func(in []torch.Tensor) []torch.Tensor {
+			return []torch.Tensor{l.Forward(in[0]).ReLU()}
+		}, x)[0]
+	}
+	loss := x.Square().Mean(torch.DefaultDType)
+	if err := m.Backward(ctx, loss.Backward, loss); err != nil {
+		return err
+	}
+	if err := m.Step(ctx, opt, 1e-3); err != nil {
+		return err
+	}
+	m.ZeroGrad()
+	return nil
+}
+
+// status reads a number of bytes from /proc/self/status; 0: it is not there.
+func status(name string) (kb int64) {
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, name+":"); ok {
+			if _, err := fmt.Sscan(rest, &kb); err != nil {
+				return 0
+			}
+		}
+	}
+	return kb << 10
+}

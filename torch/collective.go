@@ -1,0 +1,55 @@
+package torch
+
+// The differentiable collectives of a [ProcessGroup]: torch.distributed.nn.functional. What a
+// process computes of a result comes back to those who have sent its parts, so the gradients are
+// those of the sum of the losses of all processes, and all must run the backward pass.
+
+// AllReduce returns the sum over the processes of tensors of one shape. The gradient of t is the sum
+// of the gradients of all results.
+func (g *ProcessGroup) AllReduce(t Tensor) Tensor {
+	return Function{
+		Forward: func(in []Tensor) []Tensor {
+			return []Tensor{g.wait(Call("_c10d_functional::all_reduce", in[0].Contiguous(), "sum", g.name))}
+		},
+		Backward: func(_, _, grads []Tensor) []Tensor { return []Tensor{g.AllReduce(grads[0])} },
+	}.Apply(t)[0]
+}
+
+// AllGather returns the tensors of all processes, of one shape, one after the other along the first
+// dimension. Gradients take the same way back, summed over the processes.
+func (g *ProcessGroup) AllGather(t Tensor) Tensor {
+	return g.wait(Call("_c10d_functional_autograd::all_gather_into_tensor", t.Contiguous(), g.world, g.name))
+}
+
+// ReduceScatter sums tensors of one shape over the processes and returns this one's part of the
+// sum, of those that the first dimension is divided into, by rank. Gradients are gathered.
+func (g *ProcessGroup) ReduceScatter(t Tensor) Tensor {
+	if t.Dim() == 0 || t.Shape()[0]%int64(g.world) != 0 {
+		panic(invalid("ReduceScatter", "the shape is %v; want a first dimension that %d processes can share out evenly",
+			t.Shape(), g.world))
+	}
+	// The backward of _c10d_functional_autograd::reduce_scatter_tensor returned zeros (2.11, gloo).
+	return Function{
+		Forward: func(in []Tensor) []Tensor {
+			return []Tensor{g.wait(Call("_c10d_functional::reduce_scatter_tensor", in[0].Contiguous(), "sum", g.world,
+				g.name))}
+		},
+		Backward: func(_, _, grads []Tensor) []Tensor { return []Tensor{g.AllGather(grads[0])} },
+	}.Apply(t)[0]
+}
+
+// AllToAll divides t along its first dimension into parts of sends[rank] rows, one for each process,
+// and returns those that came from the others, receives[rank] rows from each, by rank:
+// all_to_all_single. Gradients take the same way back.
+func (g *ProcessGroup) AllToAll(t Tensor, sends, receives []int64) Tensor {
+	if len(sends) != g.world || len(receives) != g.world {
+		panic(invalid("AllToAll", "there are %d parts to send and %d to receive; want one of each for %d processes",
+			len(sends), len(receives), g.world))
+	}
+	return g.wait(Call("_c10d_functional_autograd::all_to_all_single", t.Contiguous(), receives, sends, g.name))
+}
+
+// wait has the result of a collective that was started.
+func (g *ProcessGroup) wait(started []Tensor) Tensor {
+	return Call("_c10d_functional::wait_tensor", started[0])[0]
+}
