@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -56,24 +57,45 @@ func (t *Trainer[S, B]) evalBatches(limit int) error {
 	if t.training { // so that the window is completed
 		ctx = context.WithoutCancel(ctx)
 	}
-	for batch, err := range t.eval.Batches(ctx, 0, 0) {
-		if ctx.Err() != nil {
-			break
-		}
+	rounds, err := t.evalRounds(limit)
+	if err == nil {
+		err = t.accelerator.BeginBatch(false)
+	}
+	if err != nil {
+		return fmt.Errorf("pytorchaccelerated: %w", err)
+	}
+	for batch, err := range t.eval.Batches(context.WithoutCancel(ctx), 0, 0) {
 		if err != nil {
-			return fmt.Errorf("pytorchaccelerated: %w", err)
+			err = fmt.Errorf("pytorchaccelerated: %w", err)
+		} else if ctx.Err() == nil {
+			torch.Scope(func() { err = t.evalStep(batch) })
 		}
-		if torch.Scope(func() { err = t.evalStep(batch) }); err != nil {
+		if err := t.endRound(ctx, err); err != nil {
 			return err
 		}
 		if step++; step >= limit {
-			return nil
+			break
 		}
 	}
-	if ctx.Err() != nil {
-		return t.interrupted(errors.Join(ctx.Err(), context.Cause(ctx)))
+	for ; step < rounds; step++ { // of processes that have a batch more
+		if err := t.endRound(ctx, nil); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// endRound is behind a batch of an evaluation: all processes end it where one has failed or is
+// cancelled.
+func (t *Trainer[S, B]) endRound(ctx context.Context, err error) error {
+	err = t.together(err, ctx.Err() != nil)
+	switch {
+	case err == nil && ctx.Err() != nil, errors.Is(err, loops.ErrInterrupted) && ctx.Err() != nil:
+		return t.interrupted(errors.Join(ctx.Err(), context.Cause(ctx)))
+	case errors.Is(err, loops.ErrInterrupted):
+		return t.interrupted(err)
+	}
+	return err
 }
 
 func (t *Trainer[S, B]) evalStep(batch B) error {
