@@ -64,10 +64,17 @@ func (t *Trainer[S, B]) evalBatches(limit int) error {
 	if err != nil {
 		return fmt.Errorf("pytorchaccelerated: %w", err)
 	}
-	for batch, err := range t.eval.Batches(context.WithoutCancel(ctx), 0, 0) {
-		if err != nil {
+	loading := ctx
+	if t.several() { // the processes end it together
+		loading = context.WithoutCancel(ctx)
+	}
+	for batch, err := range t.eval.Batches(loading, 0, 0) {
+		switch {
+		case ctx.Err() != nil:
+			err = nil // endRound says so
+		case err != nil:
 			err = fmt.Errorf("pytorchaccelerated: %w", err)
-		} else if ctx.Err() == nil {
+		default:
 			torch.Scope(func() { err = t.evalStep(batch) })
 		}
 		if err := t.endRound(ctx, err); err != nil {
@@ -76,6 +83,9 @@ func (t *Trainer[S, B]) evalBatches(limit int) error {
 		if step++; step >= limit {
 			break
 		}
+	}
+	if loading.Err() != nil && step < limit { // which ended the pass
+		return t.endRound(ctx, nil)
 	}
 	for ; step < rounds; step++ { // of processes that have a batch more
 		if err := t.endRound(ctx, nil); err != nil {
