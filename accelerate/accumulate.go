@@ -19,7 +19,7 @@ func (a *Accelerator) Accumulate(body func() error) error {
 		a.step++
 		a.sync = a.step%a.options.Accumulation.Steps == 0
 	}
-	if err := a.beforeForward(); err != nil {
+	if err := a.BeginBatch(a.sync); err != nil {
 		return err
 	}
 	var err error
@@ -28,6 +28,15 @@ func (a *Accelerator) Accumulate(body func() error) error {
 		err = errors.Join(err, a.options.Group.Err()) // which may be the reason
 	}
 	return errors.Join(panicked, err)
+}
+
+// BeginBatch is for loops that count windows by themselves, in place of Accumulate: it comes before
+// the forward pass of each batch, with whether the batch ends a window. Others run under no_sync.
+// Of several processes all call it, also once before an evaluation, without sync: the buffers of
+// the main one go to all before the first batch behind an update.
+func (a *Accelerator) BeginBatch(sync bool) error {
+	a.sync = sync
+	return a.beforeForward()
 }
 
 // endOfLoader tells whether the current batch is the last one of the loader that it came from.

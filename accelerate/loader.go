@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/sharedorder"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -33,8 +34,9 @@ type Loader[S, B any] struct {
 	epoch       int
 	skip        int
 	end         bool
-	short       int          // samples in the last round of batches, if it is a short one; of a stream known at its end
-	order       *sharedOrder // what the processes agree on before each pass; nil: nothing
+	short       int                // samples in the last round of batches, if it is a short one; of a stream known at its end
+	order       *sharedorder.Order // what the processes agree on before each pass; nil: nothing
+	samples     int                // of the data set
 }
 
 // PrepareLoader makes the loader of a data set: accelerator.prepare(DataLoader(dataset, ...)).
@@ -45,7 +47,7 @@ type Loader[S, B any] struct {
 func PrepareLoader[S, B any](a *Accelerator, d data.Dataset[S], collate func([]S) (B, error),
 	o LoaderOptions) (*Loader[S, B], error) {
 	var order data.Order = data.Sequential{}
-	var shared *sharedOrder
+	var shared *sharedorder.Order
 	switch {
 	case !o.Shuffle && o.Seedable:
 		return nil, fmt.Errorf("accelerate: LoaderOptions.Seedable is set without Shuffle, so there is no " +
@@ -66,10 +68,10 @@ func PrepareLoader[S, B any](a *Accelerator, d data.Dataset[S], collate func([]S
 		order = data.Shuffled{Seed: common}
 	case o.Shuffle && a.NumProcesses() > 1:
 		var err error
-		if shared, err = newSharedOrder(); err != nil {
+		if shared, err = sharedorder.New(); err != nil {
 			return nil, fmt.Errorf("accelerate: PrepareLoader: %w", err)
 		}
-		order = data.OrderFunc(shared.indices)
+		order = data.OrderFunc(shared.Indices)
 	case o.Shuffle:
 		order = data.OrderFunc(func(_, n int) []int { return data.Permutation(uint64(draw()), n) })
 	}
@@ -92,7 +94,7 @@ func PrepareLoader[S, B any](a *Accelerator, d data.Dataset[S], collate func([]S
 			}
 		}
 	}
-	loader := &Loader[S, B]{accelerator: a, pass: pass, length: l.Len(), order: shared}
+	loader := &Loader[S, B]{accelerator: a, pass: pass, length: l.Len(), order: shared, samples: d.Len()}
 	if !o.DropLast {
 		loader.short = l.Samples() % round
 	}
@@ -128,7 +130,7 @@ func PrepareStream[S, B any](a *Accelerator, s data.Stream[S], collate func([]S)
 // seedable.
 func SkipFirstBatches[S, B any](l *Loader[S, B], n int) *Loader[S, B] {
 	return &Loader[S, B]{accelerator: l.accelerator, pass: l.pass, length: l.length, epoch: l.epoch, skip: l.skip + n,
-		short: l.short, order: l.order}
+		short: l.short, order: l.order, samples: l.samples}
 }
 
 // SetEpoch says which pass is the next: 0, 1, ... A seedable permutation follows from it. Without a
@@ -151,8 +153,8 @@ func (l *Loader[S, B]) Batches(ctx context.Context) iter.Seq2[B, error] {
 	return func(yield func(B, error) bool) {
 		var none B
 		if l.order != nil {
-			if err := l.order.agree(ctx, l.accelerator.options.Group); err != nil {
-				yield(none, err)
+			if err := l.order.Agree(ctx, l.accelerator.options.Group); err != nil {
+				yield(none, fmt.Errorf("accelerate: %w", err))
 				return
 			}
 		}
@@ -186,6 +188,9 @@ func (l *Loader[S, B]) Batches(ctx context.Context) iter.Seq2[B, error] {
 		}
 		if l.length < 0 {
 			l.short = held.Round
+		}
+		if l.order != nil {
+			l.order.End(l.samples)
 		}
 		if holds && !yield(held.Batch, nil) {
 			return

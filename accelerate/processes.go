@@ -36,6 +36,9 @@ func (a *Accelerator) LocalProcessIndex() int { return a.options.Group.LocalRank
 // IsMainProcess tells whether this is the process that prints and writes files.
 func (a *Accelerator) IsMainProcess() bool { return a.options.Group.Main() }
 
+// Group is the processes that train together; nil: this one alone.
+func (a *Accelerator) Group() *dist.Group { return a.options.Group }
+
 // WaitForEveryone returns when all processes have called it.
 func (a *Accelerator) WaitForEveryone() error {
 	return a.options.Group.Barrier(context.Background())
@@ -78,9 +81,9 @@ func (a *Accelerator) GatherForMetrics(ts ...torch.Tensor) []torch.Tensor {
 // Pad configures [Accelerator.PadAcrossProcesses]. The zero value fills up the end of the first
 // dimension with zeros.
 type Pad struct {
-	Dim   int64 // the dimension that is filled up; negative: from the last
-	Index int64 // with what: pad_index
-	First bool  // in front, not behind
+	Dim   int64   // the dimension that is filled up; negative: from the last
+	Index float64 // with what: pad_index
+	First bool    // in front, not behind
 }
 
 // PadAcrossProcesses fills each tensor up to the size that it has on the process where it is
@@ -190,38 +193,4 @@ func (a *Accelerator) mainResult(path string, err error) (string, error) {
 		return "", fmt.Errorf("accelerate: the main process: %s", r.Failure)
 	}
 	return r.Path, nil
-}
-
-// sharedOrder draws the permutations of a loader from a generator whose state all processes take
-// from the main one: what Accelerate makes of a RandomSampler without a generator.
-type sharedOrder struct{ generator *torch.Generator }
-
-func newSharedOrder() (o *sharedOrder, err error) {
-	err = torch.Try(func() { o = &sharedOrder{torch.NewGenerator(uint64(draw()))} })
-	return o, err
-}
-
-// agree is synchronize_rng_states.
-func (o *sharedOrder) agree(ctx context.Context, g *dist.Group) error {
-	var state []byte
-	if err := torch.Try(func() { state = o.generator.State() }); err != nil {
-		return err
-	}
-	if err := g.Broadcast(ctx, state, 0); err != nil {
-		return fmt.Errorf("accelerate: the order of a pass: %w", err)
-	}
-	return torch.Try(func() { o.generator.SetState(state) })
-}
-
-func (o *sharedOrder) indices(_, n int) []int {
-	out := make([]int, n)
-	torch.Scope(func() {
-		for i, v := range torch.Values[int64](torch.TensorOptions{DType: torch.Int64,
-			Generator: o.generator}.RandPerm(int64(n))) {
-			out[i] = int(v)
-		}
-		// a RandomSampler draws another one at its end, of which it takes nothing
-		torch.TensorOptions{DType: torch.Int64, Generator: o.generator}.RandPerm(int64(n))
-	})
-	return out
 }

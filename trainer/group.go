@@ -61,9 +61,9 @@ func checkGroup[B any](o *Options, step any, can About) error {
 		name string
 		set  bool
 	}{
-		{"AutoFindBatchSize", o.AutoFindBatchSize}, {"Saver", o.Saver != nil}, {"Start", o.Start != nil},
-		{"Semantics.CarryWindows", o.Semantics.CarriesWindows()},
-		{"Semantics.LossReport", (&losses{report: o.Semantics.LossReport}).wanted()},
+		{"AutoFindBatchSize", o.AutoFindBatchSize},
+		// each process has gathered gradients of its own when an epoch ends, and Saver alone can keep them
+		{"Semantics.CarryWindows", o.Semantics.CarriesWindows() && o.Saver == nil && o.Save.kind != never},
 	} {
 		if c.set {
 			return fmt.Errorf("trainer: Options.%s is set, and Options.Group has %d processes: it is for one process "+
@@ -118,8 +118,11 @@ type windowTotals struct {
 }
 
 // agree exchanges with the other processes who has been interrupted and what the window holds. It
-// reports whether the run ends here, on all.
+// reports whether the run ends here, on all, with the error that says so.
 func (r *runner[S, B]) agree() (stop bool, err error) {
+	if !r.several() {
+		return false, nil
+	}
 	n := len(r.window)
 	numbers := make([]float64, 2+2*n)
 	if r.asked.Err() != nil {
@@ -139,7 +142,7 @@ func (r *runner[S, B]) agree() (stop bool, err error) {
 			cause = errors.New("another process of the run was interrupted")
 		}
 		r.cancel(cause)
-		return true, nil
+		return true, r.interrupt()
 	}
 	r.totals = windowTotals{items: int64(numbers[1])}
 	for i := range n {
@@ -147,6 +150,18 @@ func (r *runner[S, B]) agree() (stop bool, err error) {
 		r.totals.flops = append(r.totals.flops, numbers[3+2*i])
 	}
 	return false, nil
+}
+
+// meanLoss replaces the loss of a batch by its mean over the processes, so that what is reported,
+// and decided by it, is the same on all.
+func (r *runner[S, B]) meanLoss(b *BatchLoss) error {
+	if !r.several() {
+		return nil
+	}
+	numbers := []float64{b.Loss, b.Divided}
+	err := dist.AllReduce(r.ctx, r.o.Group, numbers, dist.Mean)
+	b.Loss, b.Divided = numbers[0], numbers[1]
+	return r.stepError("average the loss", err)
 }
 
 // countWindow is how large the window is in this process.

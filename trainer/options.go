@@ -156,7 +156,8 @@ type Options struct {
 	// from the checkpoint of another trainer. Nil: at the beginning, or where ResumeFrom says.
 	Start *StartPosition
 	// Saver writes the checkpoints of the run in its own way, in place of the trainer, which then
-	// neither rotates them nor resumes from them. Save says when.
+	// neither rotates them nor resumes from them. Save says when. With Group it is called on all
+	// processes, and what it keeps of each is its own matter.
 	Saver Saver
 	// ProcessingClass is saved into every checkpoint and by Trainer.SaveModel, and is uploaded with
 	// the model: the tokenizer or image processor of the model (processing_class). The models of

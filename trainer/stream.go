@@ -29,6 +29,10 @@ func errIdle(l *loop) error {
 // The end of a pass is the end of an epoch: a window that it cuts short is an update of its own,
 // and triggers that count epochs count passes. A pass without samples, as a stream has that can be
 // read only once, ends the run.
+//
+// Of several processes each reads the whole stream, which must be the same for all, and trains on
+// its part, as transformers deals it out (dispatch_batches): whole batches in turn, and what is left
+// at the end of a pass evenly, filled up with the first samples of the pass.
 func (t *Trainer[S, B]) FitStream(ctx context.Context, train data.Stream[S], valid data.Dataset[S]) (*Result, error) {
 	return t.fit(ctx, func(r *runner[S, B]) error { return r.prepareStream(train, valid) })
 }
@@ -68,9 +72,6 @@ func (r *runner[S, B]) prepareStream(train data.Stream[S], valid data.Dataset[S]
 	switch {
 	case train == nil:
 		return errors.New("trainer: FitStream needs a stream, got nil")
-	case r.several():
-		return fmt.Errorf("trainer: FitStream: Options.Group has %d processes, and training on a stream is for one "+
-			"process only; make a data set of it, and use Fit, or train with package accelerate", r.o.Process.World)
 	case r.o.MaxSteps == 0:
 		return &OptionError{"MaxSteps", "0", "a positive number, since a stream has no length"}
 	case r.o.Order != nil:
@@ -78,7 +79,7 @@ func (r *runner[S, B]) prepareStream(train data.Stream[S], valid data.Dataset[S]
 	}
 	o := data.LoaderOptions{
 		BatchSize: r.o.BatchSize, DropLast: r.o.DropLast && !r.o.Semantics.StreamKeepsLast, Workers: r.o.Workers,
-		Prefetch: r.o.Prefetch, BadSample: r.o.BadSample,
+		Prefetch: r.o.Prefetch, BadSample: r.o.BadSample, Shard: r.shard(),
 	}
 	if r.o.DivideOnOutOfMemory {
 		loader, err := data.NewStreamLoader(train, r.divider.collate(r.step.Collate), o)

@@ -49,12 +49,8 @@ func (r *runner[S, B]) fetchFrom(micro int, body func() bool) error {
 		if len(r.window) < l.window {
 			continue
 		}
-		if r.several() {
-			if stop, err := r.agree(); err != nil {
-				return err
-			} else if stop {
-				return r.interrupt()
-			}
+		if stop, err := r.agree(); err != nil || stop {
+			return err
 		}
 		if !r.tellWindow(body) || !l.nextWindow() {
 			return nil
@@ -83,6 +79,11 @@ func (r *runner[S, B]) tellWindow(body func() bool) bool {
 
 // endPass trains on what a stream had left, which may be nothing.
 func (r *runner[S, B]) endPass(body func() bool) error {
+	if len(r.window) > 0 {
+		if stop, err := r.agree(); err != nil || stop {
+			return err
+		}
+	}
 	r.loop.fetched(len(r.window))
 	if len(r.window) > 0 {
 		r.tellWindow(body)
@@ -177,6 +178,9 @@ func (r *runner[S, B]) forwardBackward(batch B, w Window) error {
 		loss, err := step.BatchLoss()
 		if err != nil {
 			return r.stepError("read the loss", err)
+		}
+		if err := r.meanLoss(&loss); err != nil {
+			return err
 		}
 		r.losses.batch(loss, r.samples[r.loop.index], r.loop.lossCloses(), w.Divisor)
 	}

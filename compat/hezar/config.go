@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -51,7 +50,7 @@ type TrainerConfig struct {
 	EvalBatchSize             int // zero: BatchSize
 	GradientAccumulationSteps int // batches behind one update; zero: 1
 
-	Distributed    bool   // as a process of several: WORLD_SIZE in the environment, which must be 1 or unset here
+	Distributed    bool   // as a process of several: New then wants Options.Group
 	MixedPrecision string // "no", "bf16", "fp16", or "full", which is "no"; empty: "no"
 	UseCPU         bool   // also where there is a GPU
 
@@ -220,17 +219,8 @@ func (c TrainerConfig) resolved(r Rules) (TrainerConfig, error) {
 	check(*c.Seed >= 0 && *c.Seed < 1<<32, "Seed", *c.Seed, "a number from 0 to 4294967295")
 	check(filepath.IsLocal(c.CheckpointsDir) && filepath.IsLocal(c.LogsDir), "CheckpointsDir or LogsDir",
 		c.CheckpointsDir+", "+c.LogsDir, "names of folders in OutputDir")
-	check(!c.Distributed || worldSize() == "1", "Distributed", "true with WORLD_SIZE="+worldSize(),
-		"one process; for several use trainer.Options with semantics.Hezar")
 	errs = append(errs, c.MaxSteps.check("MaxSteps"), c.SaveSteps.check("SaveSteps"), c.LogSteps.check("LogSteps"))
 	return c, errors.Join(errs...)
-}
-
-func worldSize() string {
-	if w := os.Getenv("WORLD_SIZE"); w != "" {
-		return w
-	}
-	return "1"
 }
 
 func setDefault[T comparable](field *T, value T) {

@@ -29,6 +29,13 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(killedRun); dir != "" {
 		os.Exit(runToBeKilled(dir))
 	}
+	if role := os.Getenv(rankRole); role != "" {
+		if err := trainOnProcesses(role, os.Getenv(rankDir)); err != nil {
+			fmt.Println(err)
+			os.Exit(3)
+		}
+		os.Exit(0)
+	}
 	os.Exit(testenv.Run(m))
 }
 
@@ -212,7 +219,7 @@ func TestNewRefusesWhatCannotBe(t *testing.T) {
 			"ResumeFromCheckpoint"},
 		{"fp16 on a CPU", func(c *TrainerConfig) { c.MixedPrecision = "fp16" }, "MixedPrecision"},
 		{"several processes", func(c *TrainerConfig) { c.Distributed = true; t.Setenv("WORLD_SIZE", "2") },
-			"Distributed"},
+			"(WORLD_SIZE=2), but Options.Group is nil"},
 		{"a share above all", func(c *TrainerConfig) { c.SaveSteps = Share(1.5) }, "SaveSteps"},
 		{"arguments that the schedule has not", func(c *TrainerConfig) {
 			c.LRScheduler, c.LRSchedulerKwargs = "step", omegaconf.Map{{Key: "gama", Value: 1.0}}

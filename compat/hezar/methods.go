@@ -22,15 +22,18 @@ type Dataloader[B any] struct {
 }
 
 // CreateTrainDataloader makes the loader of the running epoch, from State.EpochStep on. Its order
-// is that of Python's random.shuffle.
+// is that of Python's random.shuffle. Of several processes each has every n-th batch, and the first
+// samples fill up the end.
 func (t *Trainer[S, B]) CreateTrainDataloader() (*Dataloader[B], error) {
-	return t.dataloader(t.train, t.Config.BatchSize, t.State.Epoch-1, t.State.EpochStep)
+	g := t.options.Group
+	return t.dataloader(t.train, t.Config.BatchSize, t.State.Epoch-1, t.State.EpochStep,
+		data.Shard{Rank: g.Rank(), WorldSize: g.World()})
 }
 
 // CreateEvalDataloader makes the loader of an evaluation. Rules.SameOrder shuffles it, which
-// changes nothing but the batches' order.
+// changes nothing but the batches' order. Of several processes each evaluates the whole set.
 func (t *Trainer[S, B]) CreateEvalDataloader(d data.Dataset[S]) (*Dataloader[B], error) {
-	return t.dataloader(d, t.evalBatchSize(), -1, 0)
+	return t.dataloader(d, t.evalBatchSize(), -1, 0, data.Shard{})
 }
 
 func (t *Trainer[S, B]) evalBatchSize() int {
@@ -41,7 +44,8 @@ func (t *Trainer[S, B]) evalBatchSize() int {
 }
 
 // dataloader makes a loader of a pass; epoch -1 is an evaluation.
-func (t *Trainer[S, B]) dataloader(d data.Dataset[S], size, epoch, skip int) (*Dataloader[B], error) {
+func (t *Trainer[S, B]) dataloader(d data.Dataset[S], size, epoch, skip int, part data.Shard) (*Dataloader[B],
+	error) {
 	var order data.Order = data.Sequential{}
 	switch {
 	case !isTrue(t.Config.DataloaderShuffle):
@@ -51,7 +55,7 @@ func (t *Trainer[S, B]) dataloader(d data.Dataset[S], size, epoch, skip int) (*D
 		order = data.PythonShuffled{Seed: t.seed() + uint64(epoch)}
 	}
 	l, err := data.NewLoader(d, t.collate, data.LoaderOptions{BatchSize: size, Order: order,
-		Workers: t.Config.NumDataloaderWorkers})
+		Workers: t.Config.NumDataloaderWorkers, Shard: part})
 	if err != nil {
 		return nil, err
 	}
@@ -73,8 +77,18 @@ func (t *Trainer[S, B]) TrainingStep(b B) (torch.Tensor, error) {
 	if t.scaler != nil {
 		divided = t.scaler.Scale(divided)
 	}
-	divided.Backward()
-	return loss.Detach(), nil
+	return loss.Detach(), t.Backward(divided)
+}
+
+// Backward is the backward pass of a loss: accelerator.backward. In the last batch of a window it
+// averages the gradients over the processes, so a TrainingStep of several must call it.
+func (t *Trainer[S, B]) Backward(loss torch.Tensor) error {
+	t.averaged = true
+	if t.parallel == nil {
+		loss.Backward()
+		return nil
+	}
+	return t.parallel.Backward(context.Background(), loss.Backward, loss)
 }
 
 // losses is forward and compute_loss.
@@ -157,6 +171,9 @@ func (t *Trainer[S, B]) Log(logs Logs, step int) error {
 		return err
 	}
 	t.csv.Add(step, logs)
+	if !t.options.Group.Main() {
+		return nil
+	}
 	if err := t.csv.Save(filepath.Join(t.State.LogsDir, csvFile)); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/optim/lr"
 	"github.com/gotrainer/gotrainer/torch"
@@ -28,6 +29,10 @@ type Options[S, B any] struct {
 
 	ModelConfig   omegaconf.Map // model_config.yaml; nil: the model's HezarConfig, if it has one
 	DatasetConfig omegaconf.Map // train/dataset_config.yaml; nil: none is written
+
+	// Group is the processes that train together, made by dist.Init. Nil: this one alone, which New
+	// refuses in a process that was started as one of several.
+	Group *dist.Group
 
 	Overrides Overrides[S, B]
 	Rules     Rules // zero: the right thing everywhere

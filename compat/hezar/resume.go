@@ -2,6 +2,7 @@ package hezar
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/checkpoint"
 	"github.com/gotrainer/gotrainer/compat/hezar/repository"
+	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/trainer"
@@ -95,12 +97,27 @@ func (t *Trainer[S, B]) restore() (err error) {
 			return fmt.Errorf("hezar: ResumeFromCheckpoint: %w", err)
 		}
 	}
+	if t.runState != nil {
+		var saved processStates
+		err := json.Unmarshal(t.runState, &saved)
+		if err == nil {
+			err = loops.Share(t.options.Group, saved.Processes, (*json.RawMessage)(&t.runState))
+		}
+		if err != nil {
+			return fmt.Errorf("hezar: ResumeFromCheckpoint: %s: %w", t.from, err)
+		}
+	}
 	if t.runState == nil && !r.SaveInsideWindow {
 		back := t.State.EpochStep % t.Config.GradientAccumulationSteps
 		t.State.EpochStep -= back
 		t.State.GlobalStep -= back
 	}
 	return nil
+}
+
+// processStates is what gotrainer_state.json is of a run on several processes: the state of each.
+type processStates struct {
+	Processes []json.RawMessage `json:"processes"`
 }
 
 // windows is the number of windows up to a batch of the run.

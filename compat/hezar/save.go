@@ -10,18 +10,24 @@ import (
 	"strconv"
 
 	"github.com/gotrainer/gotrainer/checkpoint"
+	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/hub"
 	"github.com/gotrainer/gotrainer/internal/torchsave"
 )
 
 // Save writes the model, its configuration and preprocessor, the optimizer and the schedule into a
 // folder, as Hezar's Trainer.save does. The folder is whole or not there: it is written aside,
-// verified and renamed, and its MANIFEST.json says what belongs to it.
+// verified and renamed, and its MANIFEST.json says what belongs to it. Several processes all call
+// it, and the main one writes.
 func (t *Trainer[S, B]) Save(path string) error {
 	if t.options.Rules.LambdaNotSaved && t.Config.LRLambda != nil {
 		return errors.New("hezar: a function cannot be written to train_config.yaml")
 	}
-	if err := checkpoint.WriteFolder(path, t.write); err != nil {
+	var err error
+	if t.options.Group.Main() {
+		err = checkpoint.WriteFolder(path, t.write)
+	}
+	if err = loops.Together(context.Background(), t.options.Group, err, false); err != nil {
 		return fmt.Errorf("hezar: save %s: %w", path, err)
 	}
 	return nil
@@ -67,6 +73,9 @@ func (t *Trainer[S, B]) write(dir string) error {
 }
 
 func (t *Trainer[S, B]) saveState() error {
+	if !t.options.Group.Main() {
+		return nil
+	}
 	return t.State.Save(filepath.Join(t.Config.OutputDir, t.Config.CheckpointsDir, stateFile))
 }
 
@@ -90,8 +99,11 @@ type PushOptions struct {
 
 // PushToHub uploads the run's files to a repository of the Hub, which is made if there is none: the
 // files of Save, and train/training_logs.csv. All of them make one commit, so the repository never
-// has half of them.
+// has half of them. Of several processes the main one does it.
 func (t *Trainer[S, B]) PushToHub(ctx context.Context, repo string, o PushOptions) error {
+	if !t.options.Group.Main() {
+		return nil
+	}
 	o.CommitMessage = cmp.Or(o.CommitMessage, "Hezar: Upload training files")
 	dir, err := os.MkdirTemp("", "hezar-")
 	if err != nil {

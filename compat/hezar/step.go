@@ -2,12 +2,16 @@ package hezar
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 
 	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/dist"
+	"github.com/gotrainer/gotrainer/dist/ddp"
 	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/semantics"
@@ -25,10 +29,40 @@ type step[S, B any] struct {
 	logs Logs            // of the last evaluation
 }
 
-var _ trainer.SplitStep[int] = (*step[int, int])(nil)
+var (
+	_ trainer.SplitStep[int] = (*step[int, int])(nil)
+	_ trainer.GroupStep[int] = (*step[int, int])(nil)
+)
 
 func (s *step[S, B]) About() trainer.About {
-	return trainer.About{Text: fmt.Sprintf("%T on %s", s.t.model.Model(), s.t.device)}
+	return trainer.About{Text: fmt.Sprintf("%T on %s", s.t.model.Model(), s.t.device), JoinsGroup: true}
+}
+
+// JoinGroup makes the model the same on all processes: accelerator.prepare.
+func (s *step[S, B]) JoinGroup(ctx context.Context, g *dist.Group) (err error) {
+	if s.t.parallel != nil { // an evaluation within a run
+		return nil
+	}
+	if _, ok := s.t.optimizer.(optim.BackwardUpdater); ok {
+		return fmt.Errorf("hezar: %T updates each parameter during the backward pass, before its gradient is averaged "+
+			"over %d processes: want another optimizer, or one process", s.t.optimizer, g.World())
+	}
+	s.t.parallel, err = ddp.New(ctx, g, s.t.model.Model(), ddp.Options{FindUnusedParameters: true, BucketCapMB: 25})
+	return prefixed(err)
+}
+
+// RandomState is nothing: the state of the session has it.
+func (s *step[S, B]) RandomState() ([]byte, error) { return nil, nil }
+
+// SetRandomState has nothing to do.
+func (s *step[S, B]) SetRandomState([]byte) error { return nil }
+
+// SharesEval is false: every process evaluates the whole set.
+func (s *step[S, B]) SharesEval(trainer.Evaluation) bool { return false }
+
+// EvalRound is Eval of this process alone.
+func (s *step[S, B]) EvalRound(ctx context.Context, r trainer.EvalRound[B]) error {
+	return s.Eval(ctx, r.Batch)
 }
 
 func (s *step[S, B]) Collate(samples []S) (B, error) { return s.t.collate(samples) }
@@ -77,19 +111,28 @@ func (s *step[S, B]) Train(ctx context.Context, b B, w trainer.Window) error {
 }
 
 // Forward is training_step, forward and backward.
-func (s *step[S, B]) Forward(_ context.Context, b B, w trainer.Window) error {
+func (s *step[S, B]) Forward(ctx context.Context, b B, w trainer.Window) error {
 	t := s.t
 	b, err := t.call.PrepareInputBatch(t, b)
 	if err != nil {
 		return err
 	}
-	t.window = w
+	t.window, t.averaged = w, false
+	if t.parallel != nil {
+		if err := t.parallel.BeforeForward(ctx, t.endsWindow()); err != nil {
+			return prefixed(err)
+		}
+	}
 	torch.Scope(func() {
 		var loss torch.Tensor
 		if loss, err = t.call.TrainingStep(t, b); err == nil {
 			s.loss = loss.Item()
 		}
 	})
+	if err == nil && t.parallel != nil && !t.averaged {
+		err = errors.New("hezar: Overrides.TrainingStep has not called the Trainer's Backward, which averages the " +
+			"gradients over the processes")
+	}
 	return err
 }
 
@@ -124,6 +167,11 @@ func (s *step[S, B]) StartEval(e trainer.Evaluation) error {
 	h := s.t.handler
 	s.eval = evaluation{handler: h, byBatch: e.Loss == semantics.MeanOfBatches,
 		sums: map[string]float64{}}
+	if p := s.t.parallel; p != nil {
+		if err := p.BeforeForward(context.Background(), false); err != nil { // the buffers of the main process
+			return prefixed(err)
+		}
+	}
 	nn.SetTraining(s.t.model.Model(), false)
 	_, err := h.Result() // what an evaluation that failed has left
 	return err

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 
 	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim/lr"
 	"github.com/gotrainer/gotrainer/torch"
@@ -61,11 +62,13 @@ func (t *Trainer[S, B]) runOptions(s *session[S, B]) trainer.Options {
 
 // evalOptions are those of an evaluation by itself.
 func (t *Trainer[S, B]) evalOptions() trainer.Options {
-	return trainer.Options{
-		EvalBatchSize: t.evalBatchSize(), Seed: t.seed(), Process: trainer.Process{World: 1}, Progress: io.Discard,
+	o := trainer.Options{
+		EvalBatchSize: t.evalBatchSize(), Seed: t.seed(), Progress: io.Discard,
 		Semantics: t.options.Rules.semantics(isTrue(t.Config.DataloaderShuffle)),
 		Logger:    t.options.Logger, LogLevel: slog.LevelWarn,
 	}
+	loops.Processes(&o, t.options.Group)
+	return o
 }
 
 // saves reports whether the run has checkpoints.
@@ -205,7 +208,11 @@ func (s *session[S, B]) EpochDone(r *trainer.Run) error {
 	}
 	s.loss = nil
 	if isTrue(t.Config.DoEvaluate) {
-		results, err := t.call.Evaluate(t, s.ctx, t.options.EvalDataset)
+		ctx := s.ctx
+		if t.options.Group.World() > 1 { // all end behind the next update
+			ctx = context.WithoutCancel(ctx)
+		}
+		results, err := t.call.Evaluate(t, ctx, t.options.EvalDataset)
 		if err != nil {
 			return err
 		}
@@ -237,8 +244,16 @@ func (s *session[S, B]) EpochDone(r *trainer.Run) error {
 func (s *session[S, B]) SaveCheckpoint(r *trainer.Run, state []byte) (path string, err error) {
 	t := s.t
 	path = t.checkpointPath()
-	if path == t.from && r.GlobalStep == r.StartStep && s.ctx.Err() != nil {
+	g := t.options.Group
+	if g.World() == 1 && path == t.from && r.GlobalStep == r.StartStep && s.ctx.Err() != nil {
 		return path, nil // no batch has been trained on since it was written
+	}
+	shares, err := loops.Shares(g, json.RawMessage(state))
+	if err == nil && shares != nil {
+		state, err = json.Marshal(processStates{shares})
+	}
+	if err != nil {
+		return "", prefixed(err)
 	}
 	s.state = state
 	defer func() { s.state = nil }()

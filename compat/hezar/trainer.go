@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/dist/ddp"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
@@ -25,7 +27,7 @@ type Trainer[S, B any] struct {
 	Config TrainerConfig // with defaults, shares and names resolved
 	State  TrainerState  // kept up to date while it trains
 
-	NumBatches   int // of an epoch: those of the training set
+	NumBatches   int // of an epoch: those of the training set, of several processes those of this one
 	TotalSteps   int // batches of the run
 	StepsInEpoch int // batches of an epoch, no more than TotalSteps
 	SavesInEpoch int
@@ -47,6 +49,9 @@ type Trainer[S, B any] struct {
 	loss     trainer.RunningLoss
 	csv      *CSVLog
 	events   *callback.EventWriter
+
+	parallel *ddp.Model // of several processes; nil: there is one, or no run has begun
+	averaged bool       // Backward was called for the current batch
 
 	initReport *nn.Report
 	from       string // the checkpoint that the run continues from; empty: none
@@ -112,6 +117,9 @@ func (t *Trainer[S, B]) check() error {
 	case o.EvalDataset.Len() == 0:
 		return refuse("Options.EvalDataset", "an empty data set", "at least one sample, or DoEvaluate false")
 	}
+	if err := loops.Started(o.Group); err != nil {
+		return prefixed(err)
+	}
 	if t.collate == nil {
 		t.collate = t.model.Collate
 	}
@@ -119,6 +127,9 @@ func (t *Trainer[S, B]) check() error {
 		o.Preprocessor = m.preprocessors()
 	}
 	o.Output, o.Warnings = cmp.Or[io.Writer](o.Output, os.Stderr), cmp.Or[io.Writer](o.Warnings, os.Stderr)
+	if o.Group.LocalRank() > 0 { // one process of each machine prints
+		o.Output, o.Warnings = io.Discard, io.Discard
+	}
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return nil
 }
@@ -169,6 +180,9 @@ func (t *Trainer[S, B]) build() (err error) {
 func (t *Trainer[S, B]) countSteps() {
 	c := &t.Config
 	t.NumBatches = (t.train.Len() + c.BatchSize - 1) / c.BatchSize
+	if world := t.options.Group.World(); world > 1 {
+		t.NumBatches = (t.NumBatches + world - 1) / world
+	}
 	all := t.NumBatches * c.NumEpochs
 	t.TotalSteps = all
 	if c.MaxSteps.share != 0 {
@@ -305,12 +319,18 @@ func (t *Trainer[S, B]) openLogs() (err error) {
 			return err
 		}
 	}
-	t.events, err = callback.NewEventWriter(t.State.LogsDir)
+	if t.options.Group.Main() {
+		t.events, err = callback.NewEventWriter(t.State.LogsDir)
+	}
 	return err
 }
 
 // Close closes the file of TensorBoard events. Train does so too when it ends.
 func (t *Trainer[S, B]) Close() error {
+	if t.parallel != nil {
+		t.parallel.Close()
+		t.parallel = nil
+	}
 	if t.events == nil {
 		return nil
 	}

@@ -103,7 +103,7 @@ func (t *Trainer[B]) fit(p *pass[B], o trainer.Options) error {
 		return errNoLoader
 	}
 	p.Batches = p
-	return loops.Fit(p.ctx, p, t.batches*t.TrainStepBatchSize(), o)
+	return loops.Fit(p.ctx, nil, p, t.batches*t.TrainStepBatchSize(), o)
 }
 
 // TrainEpoch runs one pass over the training data and returns its outputs, if the module has a

@@ -16,9 +16,12 @@ import (
 
 // CheckpointOptions say what [Run.SaveCheckpoint] leaves out.
 type CheckpointOptions struct {
-	NoOptimizer bool           // save_optimizer=False
-	NoScheduler bool           // save_scheduler=False
-	Extra       map[string]any // checkpoint_kwargs: what JSON can hold
+	NoOptimizer bool // save_optimizer=False
+	NoScheduler bool // save_scheduler=False
+	// of several processes the main one alone writes; otherwise one on each machine:
+	// save_per_node=False
+	NotPerNode bool
+	Extra      map[string]any // checkpoint_kwargs: what JSON can hold
 }
 
 // Checkpoint is what [Run.LoadCheckpoint] found in a file.
@@ -52,7 +55,8 @@ func newCheckpoint(contents, extra map[string]any) Checkpoint {
 // file, which is whole or not there at any instant. A path that ends in .safetensors gets a
 // safetensors file with "model_state_dict.fc.weight" and so on; every other path a file of
 // torch.save, which pytorch-accelerated loads in Python. A checkpoint serves to hand a model on; to
-// continue a run, save its state with [Run.SaveTrainingState].
+// continue a run, save its state with [Run.SaveTrainingState]. Several processes all call it; it
+// returns when the file is there.
 func (r *Run) SaveCheckpoint(path string, o CheckpointOptions) error {
 	for name := range o.Extra {
 		if name == "" || slices.Contains(parts, name) {
@@ -60,12 +64,13 @@ func (r *Run) SaveCheckpoint(path string, o CheckpointOptions) error {
 		}
 	}
 	contents := map[string]any{}
-	if err := loops.Scoped(func() error {
-		if err := r.collect(contents, o); err != nil {
+	err := loops.Scoped(func() error {
+		if err := r.collect(contents, o); err != nil || !r.printsHere() || o.NotPerNode && !r.group().Main() {
 			return err
 		}
 		return torchsave.WriteFile(path, contents)
-	}); err != nil {
+	})
+	if err := r.written(err); err != nil {
 		return fmt.Errorf("pytorchaccelerated: SaveCheckpoint(%q): %w", path, err)
 	}
 	c := newCheckpoint(contents, o.Extra)

@@ -3,6 +3,7 @@ package pytorchaccelerated
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -50,22 +51,37 @@ func (t *TerminateOnNaN) OnTrainingRunStart(*Run) error {
 	return nil
 }
 
-// OnTrainStepEnd looks at the loss of a training step.
-func (t *TerminateOnNaN) OnTrainStepEnd(_ *Run, e TrainStepEnd) error {
-	return t.check(e.Output, "training")
+// OnTrainStepEnd looks at the loss of a training step. All processes end where one has such a loss.
+func (t *TerminateOnNaN) OnTrainStepEnd(r *Run, e TrainStepEnd) error {
+	bad, err := r.anywhere(nonFinite(e.Output))
+	if err != nil {
+		return err
+	}
+	return terminate(bad, "training")
 }
 
 // OnEvalStepEnd looks at the loss of an evaluation step.
 func (t *TerminateOnNaN) OnEvalStepEnd(_ *Run, e EvalStepEnd) error {
-	return t.check(e.Output, "validation")
+	return terminate(nonFinite(e.Output), "validation")
 }
 
-func (t *TerminateOnNaN) check(out *BatchOutput, where string) error {
-	if loss := out.Loss.Detach(); loss.IsFinite().All().Item() != 0 {
+func nonFinite(out *BatchOutput) bool { return out.Loss.Detach().IsFinite().All().Item() == 0 }
+
+func terminate(bad bool, where string) error {
+	if !bad {
 		return nil
 	}
-	t.where = where
-	return StopTraining("Stopping training due to NaN loss in " + where + " step")
+	return StopTraining(nanReason + where + " step")
+}
+
+const nanReason = "Stopping training due to NaN loss in "
+
+// OnStopTrainingError takes note of where the loss was, which another process may have seen.
+func (t *TerminateOnNaN) OnStopTrainingError(_ *Run, stop *StopTrainingError) error {
+	if where, ok := strings.CutPrefix(stop.Reason, nanReason); ok {
+		t.where = strings.TrimSuffix(where, " step")
+	}
+	return nil
 }
 
 // OnTrainingRunEnd makes Train fail if there was such a loss.
@@ -155,7 +171,7 @@ type ProgressBar struct {
 
 // OnTrainEpochStart implements [TrainEpochStartHook].
 func (p *ProgressBar) OnTrainEpochStart(r *Run) error {
-	p.bars = []*loops.Progress{loops.NewProgress(r.progress, "", r.TrainDataloaderLen())}
+	p.bars = []*loops.Progress{p.bar(r, r.TrainDataloaderLen())}
 	return nil
 }
 
@@ -177,8 +193,15 @@ func (p *ProgressBar) OnEvalEpochStart(r *Run, _ EvalEpoch) error {
 	if !r.epochs.hasEval() && r.limitEval < 0 { // under Rules.LateEvaluationCheck; Python's bar asks for its length
 		return errNoEvaluationSet
 	}
-	p.bars = append(p.bars, loops.NewProgress(r.progress, "", r.EvalDataloaderLen()))
+	p.bars = append(p.bars, p.bar(r, r.EvalDataloaderLen()))
 	return nil
+}
+
+func (*ProgressBar) bar(r *Run, n int) *loops.Progress {
+	if !r.printsHere() {
+		return loops.NewProgress(io.Discard, "", n)
+	}
+	return loops.NewProgress(r.progress, "", n)
 }
 
 // OnEvalStepEnd implements [EvalStepEndHook].

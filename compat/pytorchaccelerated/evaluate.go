@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -56,24 +57,55 @@ func (t *Trainer[S, B]) evalBatches(limit int) error {
 	if t.training { // so that the window is completed
 		ctx = context.WithoutCancel(ctx)
 	}
-	for batch, err := range t.eval.Batches(ctx, 0, 0) {
-		if ctx.Err() != nil {
-			break
+	rounds, err := t.evalRounds(limit)
+	if err == nil {
+		err = t.accelerator.BeginBatch(false)
+	}
+	if err != nil {
+		return fmt.Errorf("pytorchaccelerated: %w", err)
+	}
+	loading := ctx
+	if t.several() { // the processes end it together
+		loading = context.WithoutCancel(ctx)
+	}
+	for batch, err := range t.eval.Batches(loading, 0, 0) {
+		switch {
+		case ctx.Err() != nil:
+			err = nil // endRound says so
+		case err != nil:
+			err = fmt.Errorf("pytorchaccelerated: %w", err)
+		default:
+			torch.Scope(func() { err = t.evalStep(batch) })
 		}
-		if err != nil {
-			return fmt.Errorf("pytorchaccelerated: %w", err)
-		}
-		if torch.Scope(func() { err = t.evalStep(batch) }); err != nil {
+		if err := t.endRound(ctx, err); err != nil {
 			return err
 		}
 		if step++; step >= limit {
-			return nil
+			break
 		}
 	}
-	if ctx.Err() != nil {
-		return t.interrupted(errors.Join(ctx.Err(), context.Cause(ctx)))
+	if loading.Err() != nil && step < limit { // which ended the pass
+		return t.endRound(ctx, nil)
+	}
+	for ; step < rounds; step++ { // of processes that have a batch more
+		if err := t.endRound(ctx, nil); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// endRound is behind a batch of an evaluation: all processes end it where one has failed or is
+// cancelled.
+func (t *Trainer[S, B]) endRound(ctx context.Context, err error) error {
+	err = t.together(err, ctx.Err() != nil)
+	switch {
+	case err == nil && ctx.Err() != nil, errors.Is(err, loops.ErrInterrupted) && ctx.Err() != nil:
+		return t.interrupted(errors.Join(ctx.Err(), context.Cause(ctx)))
+	case errors.Is(err, loops.ErrInterrupted):
+		return t.interrupted(err)
+	}
+	return err
 }
 
 func (t *Trainer[S, B]) evalStep(batch B) error {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/dist"
+	"github.com/gotrainer/gotrainer/internal/sharedorder"
 )
 
 // LoaderOptions are the keyword arguments of a data loader: train_dataloader_kwargs and
@@ -69,19 +71,46 @@ func newLoader[S, B any](d data.Dataset[S], collate func([]S) (B, error), o Load
 	if shuffle {
 		order = data.OrderFunc(func(_, n int) []int { return data.Permutation(uint64(loops.Draw()), n) })
 	}
-	l, err := data.NewLoader(d, collate, data.LoaderOptions{BatchSize: o.BatchSize, Order: order, DropLast: o.DropLast,
-		Workers: o.NumWorkers, BadSample: o.BadSample})
+	options := data.LoaderOptions{BatchSize: o.BatchSize, Order: order, DropLast: o.DropLast, Workers: o.NumWorkers,
+		BadSample: o.BadSample}
+	l, err := data.NewLoader(d, collate, options)
 	if err != nil {
 		return nil, fmt.Errorf("pytorchaccelerated: %w", err)
 	}
-	return &loader[S, B]{l}, nil
+	return &loader[S, B]{Loader: l, set: d, collate: collate, options: options, shuffles: shuffle}, nil
 }
 
-type loader[S, B any] struct{ *data.Loader[S, B] }
+type loader[S, B any] struct {
+	*data.Loader[S, B]
+
+	// what it was made of, for the part of a process
+	set      data.Dataset[S]
+	collate  func([]S) (B, error)
+	options  data.LoaderOptions
+	shuffles bool
+
+	group *dist.Group
+	order *sharedorder.Order // of several processes; nil: none
+}
 
 func (l *loader[S, B]) Batches(ctx context.Context, epoch, skip int) iter.Seq2[B, error] {
 	return func(yield func(B, error) bool) {
+		if l.order != nil {
+			if err := l.order.Agree(ctx, l.group); err != nil {
+				var none B
+				yield(none, err)
+				return
+			}
+		}
 		loops.Draw() // the seed of the workers, which a DataLoader takes when an iterator is made
-		l.Epoch(ctx, epoch, min(skip, l.Len()))(yield)
+		i := min(skip, l.Len())
+		for b, err := range l.Epoch(ctx, epoch, i) {
+			if i++; i == l.Len() && l.order != nil { // an Accelerate loader looks one batch ahead
+				l.order.End(l.set.Len())
+			}
+			if !yield(b, err) {
+				return
+			}
+		}
 	}
 }

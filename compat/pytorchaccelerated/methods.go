@@ -114,7 +114,8 @@ func (t *Trainer[S, B]) CreateScheduler(p Placeholders) (lr.Schedule, error) {
 
 // CreateAccelerator makes the Accelerator of a run.
 func (t *Trainer[S, B]) CreateAccelerator() (*accelerate.Accelerator, error) {
-	return accelerate.New(accelerate.Options{Device: t.options.Device, MixedPrecision: t.options.Precision})
+	return accelerate.New(accelerate.Options{Device: t.options.Device, MixedPrecision: t.options.Precision,
+		Group: t.options.Group})
 }
 
 // TrainingRunStart comes at the start of a training run and does nothing.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gotrainer/gotrainer/accelerate"
+	"github.com/gotrainer/gotrainer/internal/sharedorder"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/optim/lr"
@@ -30,6 +31,7 @@ type Run struct {
 
 	accelerator *accelerate.Accelerator
 	prepared    *accelerate.Optimizer
+	order       *sharedorder.Order // of the training set, which the processes share; nil: none
 	schedule    *schedule
 	config      RunConfig
 	tracker     *LossTracker
@@ -152,11 +154,15 @@ func (r *Run) EvaluateNow(e EvalEpoch) error {
 	return nil
 }
 
-// Print writes a line to Options.Output in the main process: trainer.print.
-func (r *Run) Print(a ...any) { _, _ = fmt.Fprintln(r.out, a...) }
+// Print writes a line to Options.Output, in one process of each machine: trainer.print.
+func (r *Run) Print(a ...any) {
+	if r.printsHere() {
+		_, _ = fmt.Fprintln(r.out, a...)
+	}
+}
 
-// Gather returns the values of a tensor of all processes, one after the other. There is one
-// process, hence this very tensor.
+// Gather returns the values of a tensor of all processes, one after the other along the first
+// dimension; of one process, this very tensor. All call it.
 func (r *Run) Gather(t torch.Tensor) torch.Tensor {
 	if r.accelerator == nil {
 		return t
@@ -167,6 +173,9 @@ func (r *Run) Gather(t torch.Tensor) torch.Tensor {
 // GatherPadded gathers tensors whose first dimensions differ between processes, padded with a value
 // that does not occur in them, and takes the padding away again: gather(tensor, padding_value).
 func (r *Run) GatherPadded(t torch.Tensor, padding float64) torch.Tensor {
+	if r.several() {
+		t = r.accelerator.PadAcrossProcesses(accelerate.Pad{Index: padding}, t)[0]
+	}
 	return RemovePadding(r.Gather(t), padding)
 }
 

@@ -96,6 +96,9 @@ func (s *SaveTrainingState) OnTrainingStateSaved(r *Run, dir string, _ Metadata)
 	for s.MaxCheckpoints > 0 && len(s.saved) > s.MaxCheckpoints {
 		old := s.saved[0]
 		s.saved = s.saved[1:]
+		if !r.group().Main() {
+			continue
+		}
 		if _, err := os.Lstat(old); err != nil {
 			continue
 		}

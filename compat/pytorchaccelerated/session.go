@@ -41,15 +41,17 @@ func (t *Trainer[S, B]) RunTraining() error {
 		BatchSize: c.TrainPerDeviceBatchSize, LearningRate: 1, // the step moves the rate
 		Semantics: t.rules.semantics(), Start: t.start, Callbacks: []any{s},
 	}
-	if m := c.MaxNumTrainSteps; m > 0 && m <= c.NumEpochs*c.NumUpdateStepsPerEpoch {
-		o.Epochs, o.MaxSteps = 0, m
+	// an epoch ends after the updates of one process, and counts by those of all under LimitByEpoch
+	counted, local := t.countedSteps(c), c.NumLocalUpdateStepsPerEpoch
+	if m := c.MaxNumTrainSteps; m > 0 && m-(c.NumEpochs-1)*counted <= local {
+		o.Epochs, o.MaxSteps = 0, m-(c.NumEpochs-1)*(counted-local)
 	}
 	for _, c := range t.callbacks {
 		if states, ok := c.(*SaveTrainingState); ok { // the loop saves where it is interrupted, and never else
 			s.states, o.Saver, o.Save = states, s, trainer.Every(math.MaxInt, trainer.Update)
 		}
 	}
-	err := loops.Fit(t.ctx, s, max(1, t.sets.train.Len()), o)
+	err := loops.Fit(t.ctx, t.group(), s, max(1, t.sets.train.Len()), o)
 	if err == nil {
 		return nil
 	}
@@ -75,7 +77,7 @@ func (t *Trainer[S, B]) RunTrainEpoch() (reachedMaxSteps bool, err error) {
 			"RunTraining, so call it in Methods.RunTrainEpoch")
 	}
 	if t.now.Batches == 0 {
-		t.tracker, t.place.EpochGenerator, t.place.Trained = new(LossTracker), nil, false
+		t.tracker, t.place = new(LossTracker), place{}
 	}
 	t.training = true
 	defer func() { t.training = false }()
@@ -202,7 +204,7 @@ func (s *session[S, B]) epochDone() error {
 		return err
 	}
 	t.history.IncrementEpoch()
-	t.place.Trained, t.place.EpochGenerator, t.evaluated = false, nil, false
+	t.place, t.evaluated = place{}, false
 	if s.reached {
 		t.Print(fmt.Sprintf("Reached max number of training steps %d in epoch %d", t.config.MaxNumTrainSteps, s.epochs))
 	}
@@ -236,10 +238,10 @@ func (s *session[S, B]) Epoch(ctx context.Context, _, skip int) iter.Seq2[B, err
 	return func(yield func(B, error) bool) {
 		generator := torch.DefaultGenerator(torch.CPU)
 		now := generator.State()
-		if skip > 0 {
-			generator.SetState(t.place.EpochGenerator)
-		} else {
-			t.place.EpochGenerator = now
+		if err := t.beginPass(skip > 0, now); err != nil {
+			var none B
+			yield(none, err)
+			return
 		}
 		begun := false
 		for batch, err := range t.train.Batches(ctx, t.history.CurrentEpoch()-1, skip) {
@@ -256,12 +258,34 @@ func (s *session[S, B]) Epoch(ctx context.Context, _, skip int) iter.Seq2[B, err
 	}
 }
 
-func (s *session[S, B]) About() trainer.About { return trainer.About{Clips: true} }
+// beginPass keeps the random numbers with which a pass begins, or goes back to them.
+func (t *Trainer[S, B]) beginPass(again bool, now []byte) (err error) {
+	switch {
+	case again:
+		torch.DefaultGenerator(torch.CPU).SetState(t.place.EpochGenerator)
+		if t.order != nil {
+			err = t.order.SetState(t.place.EpochOrder)
+		}
+	default:
+		t.place.EpochGenerator = now
+		if t.order != nil {
+			t.place.EpochOrder, err = t.order.State()
+		}
+	}
+	return err
+}
+
+func (s *session[S, B]) About() trainer.About { return trainer.About{Clips: true, JoinsGroup: true} }
 
 // Train is _perform_forward_and_backward_passes.
 func (s *session[S, B]) Train(_ context.Context, batch B, w trainer.Window) error {
 	s.window = w.Len
-	return s.scoped(func() error { return s.forwardAndBackward(batch, w.Divisor) })
+	return s.scoped(func() error {
+		if err := s.t.accelerator.BeginBatch(w.Index == w.Len-1 && !s.unfinished()); err != nil {
+			return err
+		}
+		return s.forwardAndBackward(batch, w.Divisor)
+	})
 }
 
 func (s *session[S, B]) forwardAndBackward(batch B, divisor float64) error {
@@ -272,6 +296,9 @@ func (s *session[S, B]) forwardAndBackward(batch B, divisor float64) error {
 	}
 	if err != nil {
 		return err
+	}
+	if _, counts := out.Extra["num_items_in_batch"]; counts && t.config.GradientAccumulationSteps > 1 && t.several() {
+		out.Loss = out.Loss.MulScalar(float64(t.config.NumProcesses)) // of which gradients are a mean
 	}
 	divided := out.Loss
 	if t.config.GradientAccumulationSteps > 1 {
@@ -343,9 +370,5 @@ func (o BatchOutput) check(method string) error {
 
 // recordLoss puts the mean of the losses of an epoch into the history.
 func (t *Trainer[S, B]) recordLoss(name string) {
-	average := t.tracker.Average()
-	if t.rules.Float32EpochLoss {
-		average = float64(float32(t.tracker.TotalLoss) / float32(t.tracker.RunningCount)) // as PyTorch does
-	}
-	t.history.UpdateMetric(name, average)
+	t.history.UpdateMetric(name, t.averageLoss())
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 
+	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/internal/pyfloat"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
@@ -19,6 +20,9 @@ type place struct {
 	// of the CPU, at the begin of the epoch, from which its order follows
 	EpochGenerator []byte `json:"epoch_generator,omitempty"`
 	Generator      []byte `json:"generator,omitempty"` // with which to continue, where it is not that of the moment
+	// of the order that several processes share: at the begin of the epoch, and to continue with
+	EpochOrder []byte `json:"epoch_order,omitempty"`
+	Order      []byte `json:"order,omitempty"`
 }
 
 // Metadata is what a training state tells about itself: trainer_metadata.pt.
@@ -60,6 +64,9 @@ func (r *Run) writeWith(dir string, extra map[string]any, loop []byte) (err erro
 		r.saved = *r.beforeEval
 	}
 	r.saved.Extra, r.saved.Loop = finite(extra), loop
+	if r.saved.Processes, err = loops.Shares(r.group(), r.saved); err != nil {
+		return fmt.Errorf("pytorchaccelerated: %w", err)
+	}
 	r.registerSchedule()
 	if _, err := r.accelerator.SaveState(dir); err != nil {
 		return fmt.Errorf("pytorchaccelerated: %w", err)
@@ -149,7 +156,9 @@ func (t *Trainer[S, B]) resumeFrom(dir string) error {
 	if t.rules.EpochsPerSession {
 		t.history.SetEpoch(s.CurrentEpoch)
 	} else {
-		t.takePlace(s)
+		if err := t.takePlace(s); err != nil {
+			return err
+		}
 	}
 	if t.rules.ForgetCallbacksAtResume {
 		return nil
@@ -159,7 +168,7 @@ func (t *Trainer[S, B]) resumeFrom(dir string) error {
 }
 
 // takePlace puts the run behind the batch at which the state was saved.
-func (t *Trainer[S, B]) takePlace(s savedState) {
+func (t *Trainer[S, B]) takePlace(s savedState) error {
 	t.place, t.start = s.Place, &trainer.StartPosition{State: s.Loop}
 	t.history.SetEpoch(s.NextEpoch)
 	t.tracker = &LossTracker{float64(s.Tracker.LossValue), float64(s.Tracker.TotalLoss), s.Tracker.RunningCount}
@@ -167,6 +176,10 @@ func (t *Trainer[S, B]) takePlace(s savedState) {
 		torch.DefaultGenerator(torch.CPU).SetState(g)
 		t.place.Generator = nil
 	}
+	if t.order != nil {
+		return t.order.SetState(s.Place.Order)
+	}
+	return nil
 }
 
 // savedState is the file that a training state has beside those of Accelerate.
@@ -179,6 +192,7 @@ type savedState struct {
 	Tracker      trackerState               `json:"loss_tracker"`
 	History      []metricState              `json:"run_history"`
 	Callbacks    map[string]json.RawMessage `json:"callbacks,omitempty"`
+	Processes    []json.RawMessage          `json:"processes,omitempty"` // the same of each of several processes
 }
 
 type trackerState struct {
@@ -199,6 +213,9 @@ func (m *metadata) UnmarshalState(text []byte) error {
 	if err := json.Unmarshal(text, &s); err != nil {
 		return err
 	}
+	if err := loops.Share((*Run)(m).group(), s.Processes, &s); err != nil {
+		return err
+	}
 	if s.CurrentEpoch < 1 || s.NextEpoch < s.CurrentEpoch {
 		return fmt.Errorf("epoch %d is no place in a run, or epoch %d not behind it", s.CurrentEpoch, s.NextEpoch)
 	}
@@ -215,8 +232,16 @@ func (r *Run) state() (savedState, error) {
 	if r.evaluated {
 		s.NextEpoch++
 	}
+	if r.order != nil {
+		var err error
+		if s.Place.Order, err = r.order.State(); err != nil {
+			return s, err
+		}
+	}
 	if r.now.Batches == 0 { // a pass that has begun will begin once more
-		s.Place.Generator = s.Place.EpochGenerator
+		if s.Place.Generator = s.Place.EpochGenerator; s.Place.EpochOrder != nil {
+			s.Place.Order = s.Place.EpochOrder
+		}
 	}
 	for _, name := range r.history.MetricNames() {
 		metric := metricState{Name: name}

@@ -183,7 +183,8 @@ func (t *Trainer[S, B]) begin() (err error) {
 	if t.accelerator, err = t.methods.CreateAccelerator(t); err != nil {
 		return err
 	}
-	if err := accelerate.SetSeed(*cmp.Or(t.options.Seed, new(uint64(42)))); err != nil {
+	seed := *cmp.Or(t.options.Seed, new(uint64(42))) + uint64(t.group().Rank()) // device_specific
+	if err := accelerate.SetSeed(seed); err != nil {
 		return err
 	}
 	if err := t.accelerator.PrepareModel(t.model); err != nil {
@@ -193,6 +194,9 @@ func (t *Trainer[S, B]) begin() (err error) {
 	if t.rules.KeepFromLastRun && t.evalSliced {
 		return errors.New("pytorchaccelerated: the evaluation loader of the run before is limited by LimitBatches " +
 			"and cannot be used again; set TrainOptions.EvalDataset")
+	}
+	if err := t.shareLoaders(); err != nil {
+		return err
 	}
 	t.place, t.start, t.now = place{}, nil, nil
 	t.updates, t.resumed, t.evaluated, t.beforeEval = 0, false, false, nil
@@ -204,7 +208,9 @@ func (t *Trainer[S, B]) createRunConfig(o TrainOptions[S, B]) (err error) {
 	c := t.config
 	c.NumEpochs, c.GradientAccumulationSteps = o.NumEpochs, o.GradientAccumulationSteps
 	c.MaxNumTrainSteps, c.GradientClipValue = o.MaxNumTrainSteps, o.GradientClipValue
-	c.NumProcesses, c.IsLocalProcessZero, c.IsWorldProcessZero = t.accelerator.NumProcesses(), true, true
+	g := t.group()
+	c.NumProcesses, c.IsDistributed = g.World(), g.World() > 1
+	c.IsLocalProcessZero, c.IsWorldProcessZero = g.LocalRank() == 0, g.Main()
 	c.MixedPrecision = "no"
 	if p := t.options.Precision; p != 0 {
 		c.MixedPrecision = p.String()
@@ -228,14 +234,23 @@ func (t *Trainer[S, B]) createRunConfig(o TrainOptions[S, B]) (err error) {
 	case steps > 0 && c.NumUpdateStepsPerEpoch == 0:
 		return refuse(true, "MaxNumTrainSteps", steps, "0, since an epoch of this training set has no update")
 	case steps > 0:
-		c.NumEpochs = ceilDiv(steps, c.NumUpdateStepsPerEpoch)
+		c.NumEpochs = ceilDiv(steps, t.countedSteps(c))
 	case t.rules.LimitByEpoch:
 		c.MaxNumTrainSteps = c.NumEpochs*c.NumUpdateStepsPerEpoch + 1
 	}
-	if c, err = t.methods.CreateRunConfig(t, c); err == nil {
-		t.config = c
+	if c, err = t.methods.CreateRunConfig(t, c); err != nil {
+		return err
 	}
-	return err
+	t.config = c
+	return t.mayEvaluate()
+}
+
+// countedSteps is what an epoch counts to MaxNumTrainSteps.
+func (t *Trainer[S, B]) countedSteps(c RunConfig) int {
+	if t.rules.LimitByEpoch {
+		return c.NumUpdateStepsPerEpoch
+	}
+	return c.NumLocalUpdateStepsPerEpoch
 }
 
 // plannedBatches is what schedules and counts take for the length of an epoch.

@@ -12,7 +12,9 @@ import (
 	"strings"
 
 	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
@@ -40,11 +42,15 @@ type Options[S, B any] struct {
 	Groups    []optim.Group
 	Device    torch.Device  // zero: the CPU
 	Precision amp.Precision // mixed_precision of Accelerate; zero: float32
-	Seed      *uint64       // the random numbers of every run begin with it; nil: 42
-	Timm      bool          // TrainerWithTimmScheduler
-	Rules     Rules         // which defects of pytorch-accelerated there are; zero: none. See [Exact].
-	Output    io.Writer     // where Print goes; nil: standard output
-	Progress  io.Writer     // where ProgressBar draws; nil: standard error
+	// the random numbers of every run begin with it, and with the process's rank added; nil: 42
+	Seed *uint64
+	// the processes that train together, made by dist.Init; nil: this one alone, which New refuses
+	// in a process that was started as one of several
+	Group    *dist.Group
+	Timm     bool      // TrainerWithTimmScheduler
+	Rules    Rules     // which defects of pytorch-accelerated there are; zero: none. See [Exact].
+	Output   io.Writer // where Print goes; nil: standard output
+	Progress io.Writer // where ProgressBar draws; nil: standard error
 }
 
 // Trainer trains models on batches of type B, which are made of samples of type S.
@@ -76,6 +82,9 @@ type Trainer[S, B any] struct {
 func New[S, B any](model any, loss LossFunc, optimizer optim.Builder, o Options[S, B]) (*Trainer[S, B], error) {
 	if err := checkNew(model, loss, optimizer, o); err != nil {
 		return nil, err
+	}
+	if err := loops.Started(o.Group); err != nil && o.Methods.CreateAccelerator == nil {
+		return nil, fmt.Errorf("pytorchaccelerated: %w", err)
 	}
 	callbacks, err := limitFromEnvironment()
 	if err != nil {

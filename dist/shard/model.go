@@ -370,7 +370,7 @@ func (m *Model) share(gradient func(f *flat, row int) torch.Tensor) error {
 
 // tellWhatIsUsed finds the parameters that have a gradient on any process.
 func (m *Model) tellWhatIsUsed() error {
-	var used []uint8
+	var used []int64
 	for _, f := range m.rows {
 		for _, p := range f.params {
 			used = append(used, 0)

@@ -81,16 +81,18 @@ var allowed = []struct{ folder, imports string }{
 	{"dist/ddp", "dist torch nn"},
 	{"dist/shard", "checkpoint/sharded dist dist/ddp torch nn optim safetensors internal/tensorio"},
 	{"internal/torchsave", "torch nn/... optim safetensors safetensors/pickle internal/mt19937 internal/tensorio"},
+	{"internal/sharedorder", "torch dist"},
 	{"accelerate", "torch nn/... optim optim/lr amp dist dist/ddp data checkpoint safetensors internal/tensorio " +
-		"internal/torchsave"},
-	{"compat/internal/loops", "internal/terminal torch optim optim/lr data trainer"},
+		"internal/torchsave internal/sharedorder"},
+	{"compat/internal/loops", "internal/terminal torch optim optim/lr data trainer dist"},
 	{"compat/pytorchaccelerated", "internal/torchsave compat/internal/loops internal/pyfloat torch nn/... " +
 		"optim optim/lr amp data metrics " +
-		"accelerate trainer trainer/semantics safetensors safetensors/pickle internal/tensorio"},
+		"accelerate dist internal/sharedorder trainer trainer/semantics safetensors safetensors/pickle " +
+		"internal/tensorio"},
 	{"compat/pymarlin", "internal/torchsave compat/internal/loops internal/regularfile internal/terminal " +
 		"trainer " +
 		"trainer/semantics trainer/callback " +
-		"torch nn/... optim optim/lr amp data safetensors safetensors/pickle " +
+		"torch nn/... optim optim/lr amp data dist dist/ddp safetensors safetensors/pickle " +
 		"internal/tensorio"},
 	{"trainer/engine", "run trainer trainer/semantics data metrics torch torch/cuda nn/... optim optim/lr amp dist " +
 		"dist/ddp safetensors internal/tensorio internal/torchsave"},
@@ -104,7 +106,7 @@ var allowed = []struct{ folder, imports string }{
 		"compat/hezar/internal/configfile compat/hezar/repository compat/hezar/datasets compat/hezar/preprocessors " +
 		"compat/internal/loops models/... " +
 		"nn/... trainer trainer/callback trainer/engine trainer/semantics data " +
-		"checkpoint hub metrics torch amp optim optim/lr safetensors/pickle"},
+		"checkpoint hub metrics torch amp optim optim/lr dist dist/ddp safetensors/pickle"},
 	{"examples/...", "public examples/..."},
 	{"cmd/...", "public cmd/... internal/fingerprint internal/terminal"},
 
@@ -162,7 +164,7 @@ var pure = []string{"internal/api", "internal/leaks", "internal/optional", "inte
 
 // native are the packages that need libtorch when they run.
 var native = []string{"cgotorch", "torch/...", "amp", "dist/ddp", "dist/shard", "nn/...", "optim", "accelerate",
-	"internal/torchsave", "compat/internal/loops", "compat/pymarlin",
+	"internal/torchsave", "internal/sharedorder", "compat/internal/loops", "compat/pymarlin",
 	"trainer/engine", "trainer/arguments", "models/...", "compat/hezar", "compat/hezar/repository",
 	"compat/pytorchaccelerated",
 	"internal/tensorio", "internal/fingerprint", "internal/testenv", "internal/golden", "internal/gradcheck",

@@ -19,6 +19,7 @@ import (
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/checkpoint"
 	"github.com/gotrainer/gotrainer/compat/pymarlin"
+	"github.com/gotrainer/gotrainer/compat/pytorchaccelerated"
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/data/table"
 	"github.com/gotrainer/gotrainer/hub"
@@ -223,6 +224,13 @@ var situations = map[string]func(t *testing.T) error{
 		t.Helper()
 		t.Setenv("SLURM_STEP_NUM_TASKS", "4")
 		_, err := accelerate.New(accelerate.Options{})
+		return err
+	},
+	"a Trainer of compat that trains alone": func(t *testing.T) error {
+		t.Helper()
+		t.Setenv("WORLD_SIZE", "2")
+		_, err := pytorchaccelerated.New(nn.NewLinear(1, 1, nil), func(a, b torch.Tensor) torch.Tensor { return a.Sub(b) },
+			optim.SGD{LR: 1}, pytorchaccelerated.Options[pytorchaccelerated.Sample, pytorchaccelerated.Batch]{})
 		return err
 	},
 	"TotalLimit without AutomaticNaming": func(t *testing.T) error {

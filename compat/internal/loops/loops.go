@@ -3,12 +3,16 @@
 package loops
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/optim/lr"
 	"github.com/gotrainer/gotrainer/torch"
@@ -43,11 +47,46 @@ func (Step[B]) Eval(context.Context, B) error { return errNotAsked }
 // Metrics is never asked for.
 func (Step[B]) Metrics(context.Context) (trainer.Metrics, error) { return nil, errNotAsked }
 
-// Fit runs the loop of package trainer for such a step, in one process and without a word, over a
-// training set of so many samples. The error of a hook or a step is returned as it was.
-func Fit[B any](ctx context.Context, step trainer.Step[struct{}, B], samples int, o trainer.Options) error {
+// JoinGroup has nothing to do: the trainer has prepared its model.
+func (Step[B]) JoinGroup(context.Context, *dist.Group) error { return nil }
+
+// RandomState is nothing: the trainer keeps the random numbers of its processes.
+func (Step[B]) RandomState() ([]byte, error) { return nil, nil }
+
+// SetRandomState is never asked for.
+func (Step[B]) SetRandomState([]byte) error { return errNotAsked }
+
+// SharesEval is false: there are no evaluations.
+func (Step[B]) SharesEval(trainer.Evaluation) bool { return false }
+
+// EvalRound is never asked for.
+func (Step[B]) EvalRound(context.Context, trainer.EvalRound[B]) error { return errNotAsked }
+
+// Started refuses a process that was started as one of several and would train alone.
+func Started(g *dist.Group) error {
+	if world, variable := dist.Started(os.Getenv); g == nil && world > 1 {
+		return fmt.Errorf("this process was started as one of several (%s=%d), but Options.Group is nil, so each would "+
+			"train by itself and all write to the same files: set it to what dist.Init returns, or to a group of one "+
+			"(dist.Options{World: 1})", variable, world)
+	}
+	return nil
+}
+
+// Processes says to the loop which process of a group this is: nil is one alone, whatever the
+// environment says.
+func Processes(o *trainer.Options, g *dist.Group) {
+	if o.Group = g; g.World() == 1 {
+		o.Group, o.Process = nil, trainer.Process{World: 1}
+	}
+}
+
+// Fit runs the loop of package trainer for such a step, without a word, over a training set of so
+// many samples. The error of a hook or a step is returned as it was.
+func Fit[B any](ctx context.Context, g *dist.Group, step trainer.Step[struct{}, B], samples int,
+	o trainer.Options) error {
 	o.Schedule, o.Log, o.Eval = lr.Constant{}, trainer.Never, trainer.Never
-	o.Progress, o.Process = io.Discard, trainer.Process{World: 1}
+	o.Progress = io.Discard
+	Processes(&o, g)
 	run, err := trainer.New(step, o)
 	if err != nil {
 		return err
@@ -62,6 +101,73 @@ func Fit[B any](ctx context.Context, step trainer.Step[struct{}, B], samples int
 		return failed.Err
 	}
 	return err
+}
+
+// Together has all processes of a group return an error where one of them has one: its own, or that
+// of the first that failed, with its rank. With interrupted set on any, all get ErrInterrupted.
+func Together(ctx context.Context, g *dist.Group, err error, interrupted bool) error {
+	if g.World() == 1 {
+		return err
+	}
+	news := []byte{}
+	var stop trainer.StopError
+	switch {
+	case errors.As(err, &stop):
+		news = []byte("s" + stop.Error())
+	case err != nil:
+		news = []byte("x" + err.Error())
+	case interrupted:
+		news = []byte("i")
+	}
+	all, failed := g.AllGather(context.WithoutCancel(ctx), news)
+	if err != nil || failed != nil {
+		return cmp.Or(err, failed)
+	}
+	for rank, n := range all {
+		switch {
+		case len(n) == 0:
+		case n[0] == 'i':
+			return ErrInterrupted
+		case n[0] == 's':
+			return trainer.StopError(n[1:])
+		default:
+			return fmt.Errorf("rank %d has failed: %s", rank, n[1:])
+		}
+	}
+	return nil
+}
+
+// ErrInterrupted says that a process of the group was interrupted.
+var ErrInterrupted = errors.New("a process of the run was interrupted")
+
+// Shares brings together what each process of a group keeps in a checkpoint that the main one
+// writes; nil for one process alone.
+func Shares(g *dist.Group, own any) ([]json.RawMessage, error) {
+	if g.World() == 1 {
+		return nil, nil
+	}
+	text, err := json.Marshal(own)
+	all, failed := g.AllGather(context.Background(), text)
+	if err != nil || failed != nil {
+		return nil, cmp.Or(err, failed)
+	}
+	shares := make([]json.RawMessage, len(all))
+	for rank, s := range all {
+		shares[rank] = s
+	}
+	return shares, nil
+}
+
+// Share takes the part of this process out of what Shares has brought together, unless it is one
+// process alone. Those of another number of processes are refused.
+func Share(g *dist.Group, shares []json.RawMessage, own any) error {
+	if n := max(1, len(shares)); n != g.World() {
+		return fmt.Errorf("%w: it was written by %d processes, and there are %d now", trainer.ErrOtherRun, n, g.World())
+	}
+	if len(shares) == 0 {
+		return nil
+	}
+	return json.Unmarshal(shares[g.Rank()], own)
 }
 
 // Scoped runs f in a scope of tensors, and turns the panic of an operator into an error.

@@ -94,11 +94,11 @@ func TestFitRunsTheLoopOverTheBatchesOfTheStep(t *testing.T) {
 	s := &counting{}
 	s.Batches = numbers(3)
 	o := trainer.Options{Epochs: 2, Accumulate: 3, LearningRate: 1, Semantics: semantics.Rules{}, Save: trainer.Never}
-	require.NoError(t, Fit(context.Background(), s, 3, o))
+	require.NoError(t, Fit(context.Background(), nil, s, 3, o))
 	assert.Equal(t, 6, s.batches)
 	assert.Equal(t, 2, s.updates)
 	s.fail = errors.New("at a batch")
-	assert.Equal(t, s.fail, Fit(context.Background(), s, 3, o), "the error is that of the step")
+	assert.Equal(t, s.fail, Fit(context.Background(), nil, s, 3, o), "the error is that of the step")
 	_, err := s.Collate(nil)
 	assert.Error(t, err)
 }

@@ -1,0 +1,68 @@
+// Package sharedorder draws the permutations of a training set that several processes share: what
+// Accelerate makes of a RandomSampler without a generator.
+package sharedorder
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/dist"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Order draws from a generator of its own, whose state all processes take from the main one before
+// each pass.
+type Order struct{ generator *torch.Generator }
+
+// New seeds the generator with a number of the default one.
+func New() (o *Order, err error) {
+	err = torch.Try(func() {
+		torch.Scope(func() {
+			seed := torch.TensorOptions{DType: torch.Int64}.Empty().Random_(nil)
+			o = &Order{torch.NewGenerator(uint64(torch.Values[int64](seed)[0]))}
+		})
+	})
+	return o, err
+}
+
+// Agree is synchronize_rng_states: all processes call it before a pass.
+func (o *Order) Agree(ctx context.Context, g *dist.Group) error {
+	state, err := o.State()
+	if err != nil {
+		return err
+	}
+	if err := g.Broadcast(ctx, state, 0); err != nil {
+		return fmt.Errorf("the order of a pass: %w", err)
+	}
+	return o.SetState(state)
+}
+
+// Indices is the order of a pass over n samples.
+func (o *Order) Indices(_, n int) []int {
+	out := make([]int, n)
+	torch.Scope(func() {
+		for i, v := range torch.Values[int64](o.permutation(n)) {
+			out[i] = int(v)
+		}
+	})
+	return out
+}
+
+// End is called where a pass comes to its end: a RandomSampler then draws another permutation, of
+// which it takes nothing.
+func (o *Order) End(n int) { torch.Scope(func() { o.permutation(n) }) }
+
+func (o *Order) permutation(n int) torch.Tensor {
+	return torch.TensorOptions{DType: torch.Int64, Generator: o.generator}.RandPerm(int64(n))
+}
+
+// State is that of the generator.
+func (o *Order) State() (state []byte, err error) {
+	err = torch.Try(func() { state = o.generator.State() })
+	return state, err
+}
+
+// SetState continues with what State returned.
+func (o *Order) SetState(state []byte) error {
+	return torch.Try(func() { o.generator.SetState(state) })
+}
