@@ -116,6 +116,7 @@ var allowed = []struct{ folder, imports string }{
 	{"internal/portable", "internal/goldencount"},
 	{"internal/golden", "torch safetensors internal/goldencount internal/tensorio internal/testenv"},
 	{"internal/gradcheck", "torch"},
+	{"internal/stepcount", "torch"},
 	{"internal/conformance/spec", ""},
 	{"internal/conformance/recorded", "public internal/conformance/spec"},
 	{"internal/expected", "public internal/testenv internal/conformance/spec internal/conformance/pylambda " +
@@ -163,6 +164,7 @@ var native = []string{"cgotorch", "torch/...", "amp", "dist/ddp", "nn/...", "opt
 	"trainer/engine", "trainer/arguments", "models/...", "compat/hezar", "compat/hezar/repository",
 	"compat/pytorchaccelerated",
 	"internal/tensorio", "internal/fingerprint", "internal/testenv", "internal/golden", "internal/gradcheck",
+	"internal/stepcount",
 	"internal/expected", "internal/warnings", "internal/restarts"}
 
 func TestEveryImportIsAllowed(t *testing.T) {

@@ -40,3 +40,6 @@ func UseFloat16[S, B any](s *Step[S, B], o amp.GradScalerOptions) {
 
 // Scaler is that of the Step.
 func Scaler[S, B any](s *Step[S, B]) *amp.GradScaler { return s.scaler }
+
+// PretendRemote has a Step on the CPU behave as on a GPU wherever that is about waiting.
+func PretendRemote[S, B any](s *Step[S, B]) { s.remote = true }

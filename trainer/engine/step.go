@@ -30,6 +30,7 @@ type Step[S, B any] struct {
 	scaler    *amp.GradScaler
 	momentum  *float64 // what SetMomentum said last
 
+	remote   bool // the device has memory of its own, so that reading a number waits for it
 	training bool // the mode the model is in
 	stepping bool // Train is at work
 	ahead    ahead
@@ -110,6 +111,7 @@ func newStep[S, B any](task Task[S, B], init func() (Task[S, B], error), o Optio
 
 func (s *Step[S, B]) prepare() error {
 	s.options.apply()
+	s.remote = s.options.Device != torch.CPU
 	if _, counts := s.task.(TokenCounter[B]); s.options.NonPaddingTokens && !counts {
 		s.warn("Options.NonPaddingTokens is set, but %T counts no tokens (engine.TokenCounter), so it has no effect",
 			s.task)

@@ -1,0 +1,140 @@
+package engine_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/stepcount"
+	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/models/bert"
+	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/models/crnn"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/optim"
+	"github.com/gotrainer/gotrainer/optim/lr"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+	"github.com/gotrainer/gotrainer/trainer/semantics"
+)
+
+// counted is a workload of internal/bench in a small size, ready to be counted: run trains for so
+// many updates, and logs nothing before the end.
+type counted func(t *testing.T, p amp.Precision, rules semantics.Rules, updates int) stepcount.Counts
+
+var countedWorkloads = map[string]counted{
+	"mlp": func(t *testing.T, p amp.Precision, rules semantics.Rules, updates int) stepcount.Counts {
+		model := nn.Sequential{nn.NewLinear(784, 32, nil), nn.ReLU{}, nn.NewLinear(32, 32, nil), nn.ReLU{},
+			nn.NewLinear(32, 10, nil)}
+		samples := make(data.Slice[data.Example], 32)
+		for i := range samples {
+			samples[i] = data.Example{Features: make([]float32, 784), Class: int64(i % 10)}
+		}
+		return countUpdates(t, engine.Classify(model), samples, p, rules, updates)
+	},
+	"crnn": func(t *testing.T, p amp.Precision, rules semantics.Rules, updates int) stepcount.Counts {
+		model, err := crnn.New(crnn.Config{Charset: strings.Split(" abcdefghij", ""), Map2SeqDim: 8, RNNDim: 8,
+			ConvChannels: []int64{4, 4, 8, 8, 8, 8, 8}})
+		require.NoError(t, err)
+		samples := make(data.Slice[crnn.Sample], 8)
+		for i := range samples {
+			samples[i] = crnn.Sample{Pixels: make([]float32, 32*128), Text: "abc"[:1+i%3]}
+		}
+		return countUpdates(t, crnn.NewTask(model), samples, p, rules, updates)
+	},
+	"bert_small": func(t *testing.T, p amp.Precision, rules semantics.Rules, updates int) stepcount.Counts {
+		return countBERT(t, 2, 0, p, rules, updates)
+	},
+	"bert_base": func(t *testing.T, p amp.Precision, rules semantics.Rules, updates int) stepcount.Counts {
+		return countBERT(t, 3, 32, p, rules, updates)
+	},
+}
+
+func countBERT(t *testing.T, layers int64, width int, p amp.Precision, rules semantics.Rules,
+	updates int) stepcount.Counts {
+	model, err := bert.NewClassifier(bert.Config{VocabSize: 100, HiddenSize: 16, NumLayers: layers, NumHeads: 2,
+		IntermediateSize: 32})
+	require.NoError(t, err)
+	task, err := classify.NewTask(model, classify.TaskOptions{Padding: data.Padding{Length: width}})
+	require.NoError(t, err)
+	samples := make(data.Slice[bert.Sample], 16)
+	for i := range samples { // no two are as long, so that every batch has padding
+		samples[i] = bert.Sample{InputIDs: make([]int64, 4+i), TokenTypeIDs: make([]int64, 4+i), Label: int64(i % 2)}
+	}
+	return countUpdates(t, task, samples, p, rules, updates)
+}
+
+func countUpdates[S, B any](t *testing.T, task engine.Task[S, B], samples data.Dataset[S], p amp.Precision,
+	rules semantics.Rules, updates int) (c stepcount.Counts) {
+	o := engine.Options{Optimizer: optim.AdamW{LR: 1e-3}}
+	if p == amp.BF16 {
+		o.Precision = p
+	}
+	s, err := engine.New(task, o)
+	require.NoError(t, err)
+	if p == amp.FP16 {
+		engine.UseFloat16(s, amp.GradScalerOptions{})
+	}
+	engine.PretendRemote(s)
+	fit, err := trainer.New(s, quiet(trainer.Options{MaxSteps: updates, BatchSize: 4, Semantics: rules,
+		Schedule: lr.Linear{}, Log: trainer.Never, Eval: trainer.Never, Save: trainer.Never}))
+	require.NoError(t, err)
+	return stepcount.Of(t, func() {
+		_, err := fit.Fit(t.Context(), samples, nil)
+		require.NoError(t, err)
+	})
+}
+
+// each is what one update costs, beginning and end of a run left aside.
+func (c counted) each(t *testing.T, p amp.Precision, rules semantics.Rules) stepcount.Counts {
+	torch.ManualSeed(1)
+	few := c(t, p, rules, 2)
+	torch.ManualSeed(1)
+	return c(t, p, rules, 6).Each(4, few)
+}
+
+// limit is what an update may cost. Libtorch's choice of kernels, which is not the same on every
+// CPU, decides about tensors within operators: they have room.
+type limit struct{ operators, readBacks, uploads, tensors int }
+
+var limits = map[string]limit{
+	"mlp fp32":        {59, 0, 2, 75},
+	"mlp bf16":        {66, 0, 2, 95},
+	"mlp fp16":        {78, 1, 2, 100},
+	"crnn fp32":       {165, 2, 4, 550},
+	"crnn bf16":       {3700, 2, 4, 4000}, // its LSTM is made of single operators there
+	"crnn fp16":       {3700, 3, 4, 4000},
+	"bert_small fp32": {354, 1, 4, 450},
+	"bert_small bf16": {404, 1, 4, 600},
+	"bert_small fp16": {416, 2, 4, 600},
+	"bert_base fp32":  {489, 1, 4, 650},
+	"bert_base bf16":  {561, 1, 4, 850},
+	"bert_base fp16":  {573, 2, 4, 850},
+}
+
+func TestCostOfAnUpdateStaysWithinItsLimits(t *testing.T) {
+	testenv.RequireTorch(t)
+	live := testenv.Live()
+	for _, name := range slices.Sorted(maps.Keys(countedWorkloads)) {
+		for _, p := range []amp.Precision{amp.FP32, amp.BF16, amp.FP16} {
+			key := fmt.Sprintf("%s %s", name, p)
+			t.Run(key, func(t *testing.T) {
+				got, want := countedWorkloads[name].each(t, p, semantics.HuggingFace), limits[key]
+				t.Log(got)
+				assert.LessOrEqual(t, got.Operators, want.operators, "operators")
+				assert.LessOrEqual(t, got.ReadBacks, want.readBacks, "read-backs: %v", got.ByName)
+				assert.LessOrEqual(t, got.Uploads, want.uploads, "uploads")
+				assert.LessOrEqual(t, got.Tensors, want.tensors, "tensors")
+			})
+		}
+	}
+	assert.Equal(t, live, testenv.Live(), "tensors are left")
+}
