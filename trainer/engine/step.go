@@ -45,7 +45,11 @@ type Step[S, B any] struct {
 	gradNorm torch.Tensor
 	normed   bool
 	// of the window, and that the gradients are not finite
-	skipNonFinite, stopAtNonFinite, skip bool
+	skipNonFinite, stopAtNonFinite, skipUnseen, skip bool
+	// 1 where they are not, for an optimizer that finds out by itself; undefined: that has not been
+	// asked for
+	nonFinite torch.Tensor
+	unseen    bool // the last Update did not wait to learn whether it was left out
 
 	group     *dist.Group // nil: one process
 	parallel  *ddp.Model
