@@ -115,7 +115,7 @@ func newStep[S, B any](task Task[S, B], init func() (Task[S, B], error), o Optio
 
 func (s *Step[S, B]) prepare() error {
 	s.options.apply()
-	s.remote = s.options.Device != torch.CPU
+	s.remote = isRemote(s.options.Device)
 	if _, counts := s.task.(TokenCounter[B]); s.options.NonPaddingTokens && !counts {
 		s.warn("Options.NonPaddingTokens is set, but %T counts no tokens (engine.TokenCounter), so it has no effect",
 			s.task)

@@ -76,6 +76,7 @@ func countBERT(t *testing.T, layers int64, width int, p amp.Precision, rules sem
 
 func countUpdates[S, B any](t *testing.T, task engine.Task[S, B], samples data.Dataset[S], p amp.Precision,
 	rules semantics.Rules, updates int) (c stepcount.Counts) {
+	sent := engine.PretendRemote(t)
 	o := engine.Options{Optimizer: optim.AdamW{LR: 1e-3}}
 	if p == amp.BF16 {
 		o.Precision = p
@@ -85,14 +86,15 @@ func countUpdates[S, B any](t *testing.T, task engine.Task[S, B], samples data.D
 	if p == amp.FP16 {
 		engine.UseFloat16(s, amp.GradScalerOptions{})
 	}
-	engine.PretendRemote(s)
 	fit, err := trainer.New(s, quiet(trainer.Options{MaxSteps: updates, BatchSize: 4, Semantics: rules,
 		Schedule: lr.Linear{}, Log: trainer.Never, Eval: trainer.Never, Save: trainer.Never}))
 	require.NoError(t, err)
-	return stepcount.Of(t, func() {
+	c = stepcount.Of(t, func() {
 		_, err := fit.Fit(t.Context(), samples, nil)
 		require.NoError(t, err)
 	})
+	c.Uploads -= sent() // what is left would be copied while the host waits
+	return c
 }
 
 // each is what one update costs, beginning and end of a run left aside.
@@ -105,21 +107,21 @@ func (c counted) each(t *testing.T, p amp.Precision, rules semantics.Rules) step
 
 // limit is what an update may cost. Libtorch's choice of kernels, which is not the same on every
 // CPU, decides about tensors within operators: they have room.
-type limit struct{ operators, readBacks, uploads, tensors int }
+type limit struct{ operators, readBacks, blockingCopies, tensors int }
 
 var limits = map[string]limit{
-	"mlp fp32":        {62, 0, 2, 75},
-	"mlp bf16":        {70, 0, 2, 95},
-	"mlp fp16":        {84, 0, 2, 100},
-	"crnn fp32":       {165, 0, 2, 550},
-	"crnn bf16":       {3700, 0, 2, 4000}, // its LSTM is made of single operators there
-	"crnn fp16":       {3700, 0, 2, 4000},
-	"bert_small fp32": {370, 0, 4, 450},
-	"bert_small bf16": {425, 0, 4, 600},
-	"bert_small fp16": {440, 0, 4, 600},
-	"bert_base fp32":  {510, 0, 4, 650},
-	"bert_base bf16":  {590, 0, 4, 850},
-	"bert_base fp16":  {605, 0, 4, 850},
+	"mlp fp32":        {62, 0, 0, 75},
+	"mlp bf16":        {70, 0, 0, 95},
+	"mlp fp16":        {84, 0, 0, 100},
+	"crnn fp32":       {165, 0, 0, 550},
+	"crnn bf16":       {3700, 0, 0, 4000}, // its LSTM is made of single operators there
+	"crnn fp16":       {3700, 0, 0, 4000},
+	"bert_small fp32": {370, 0, 0, 450},
+	"bert_small bf16": {425, 0, 0, 600},
+	"bert_small fp16": {440, 0, 0, 600},
+	"bert_base fp32":  {510, 0, 0, 650},
+	"bert_base bf16":  {590, 0, 0, 850},
+	"bert_base fp16":  {605, 0, 0, 850},
 }
 
 func TestCostOfAnUpdateStaysWithinItsLimits(t *testing.T) {
@@ -129,11 +131,14 @@ func TestCostOfAnUpdateStaysWithinItsLimits(t *testing.T) {
 		for _, p := range []amp.Precision{amp.FP32, amp.BF16, amp.FP16} {
 			key := fmt.Sprintf("%s %s", name, p)
 			t.Run(key, func(t *testing.T) {
+				if testing.Short() && name == "crnn" && p != amp.FP32 {
+					t.Skip("thousands of operators take seconds to be written down")
+				}
 				got, want := countedWorkloads[name].each(t, p, semantics.HuggingFace), limits[key]
 				t.Log(got)
 				assert.LessOrEqual(t, got.Operators, want.operators, "operators")
 				assert.LessOrEqual(t, got.ReadBacks, want.readBacks, "read-backs: %v", got.ByName)
-				assert.LessOrEqual(t, got.Uploads, want.uploads, "uploads")
+				assert.LessOrEqual(t, got.Uploads, want.blockingCopies, "copies that are waited for")
 				assert.LessOrEqual(t, got.Tensors, want.tensors, "tensors")
 			})
 		}
