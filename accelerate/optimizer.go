@@ -24,7 +24,8 @@ func (a *Accelerator) PrepareOptimizer(o optim.Optimizer, rate float64) *Optimiz
 }
 
 // Step makes an update if the current batch ends a window, and otherwise does nothing. With a
-// scaler it waits for the device to learn whether the gradients are finite.
+// scaler it waits for the device to learn whether the gradients are finite, unless
+// Options.FusedHidesSkips leaves that to the kernel.
 func (o *Optimizer) Step() error {
 	if !o.accelerator.sync {
 		return nil
@@ -34,11 +35,16 @@ func (o *Optimizer) Step() error {
 		o.optimizer.Step(o.rate)
 		return nil
 	}
-	applied, err := scaler.Step(o.optimizer, o.rate)
+	applied, err := true, error(nil)
+	if o.hidesSkips() {
+		err = scaler.StepWithoutWaiting(o.optimizer, o.rate)
+	} else {
+		applied, err = scaler.Step(o.optimizer, o.rate)
+	}
 	if err != nil {
 		return err
 	}
-	o.skipped, o.unscaled = !applied && !o.hidesSkips(), false
+	o.skipped, o.unscaled = !applied, false
 	return scaler.Update()
 }
 

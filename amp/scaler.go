@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -41,8 +42,9 @@ type GradScalerOptions struct {
 // GradScaler keeps float16 gradients from vanishing: it scales the loss up before the backward pass
 // and the gradients down before the step, leaves the step out if a gradient has become infinite or
 // NaN, and adapts the scale. It is torch.amp.GradScaler. The scale and the checks stay on the
-// device; only Step waits for it, to learn whether to make the step, as PyTorch's does. It is not
-// safe for use by several goroutines at once.
+// device; only Step waits for it, to learn whether to make the step, as PyTorch's does;
+// StepWithoutWaiting leaves that to the kernel of a fused optimizer. It is not safe for use by
+// several goroutines at once.
 type GradScaler struct {
 	options        GradScalerOptions
 	initialTracker int
@@ -66,6 +68,7 @@ type check struct {
 	params *torch.List
 	found  []found // those in use come first
 	used   int
+	last   int // how many were in use at the last step
 }
 
 // found is whether gradients on a device had an infinity or NaN: float32 0 or 1, kept from update
@@ -240,32 +243,81 @@ func (s *GradScaler) Step(opt Optimizer, lr float64) (applied bool, err error) {
 		opt.Step(lr)
 		return true, nil
 	}
-	if !s.scale.Defined() {
-		return false, ErrNotScaled
+	c, err := s.beforeStep(opt)
+	if err != nil {
+		return false, err
 	}
-	c := s.of(opt)
-	if c.stage == stepped {
-		return false, ErrStepped
-	}
-	if c.stage == ready {
-		if err := s.Unscale_(opt); err != nil {
-			return false, err
-		}
-	}
-	if c.used == 0 {
-		return false, ErrNoInfChecks
-	}
-	applied = true
-	for _, f := range c.found[:c.used] {
-		if f.inf.Item() != 0 {
-			applied = false
-		}
-	}
-	if applied {
+	if applied = !c.leftOut(); applied {
 		opt.Step(lr)
 	}
 	c.stage = stepped
 	return applied, nil
+}
+
+// UnlessStepper is an [Optimizer] that can leave a step out by itself, without the host waiting to
+// learn that it does. The optimizers of package optim that have a fused kernel say that they
+// support it.
+type UnlessStepper interface {
+	Optimizer
+	StepSupportsAMPScaling() bool
+	// StepUnless is Step, but changes nothing where foundInf, a float32 without dimensions, is 1.
+	StepUnless(lr float64, foundInf torch.Tensor)
+}
+
+// StepWithoutWaiting is [GradScaler.Step] for who need not know whether the step is made: an
+// [UnlessStepper] finds out on the device, as in PyTorch a fused optimizer does. Others wait, as
+// Step does. [GradScaler.LeftOut] tells later.
+func (s *GradScaler) StepWithoutWaiting(opt Optimizer, lr float64) error {
+	fused, ok := opt.(UnlessStepper)
+	if s.options.Disabled || !ok || !fused.StepSupportsAMPScaling() {
+		_, err := s.Step(opt, lr)
+		return err
+	}
+	c, err := s.beforeStep(opt)
+	if err != nil {
+		return err
+	}
+	torch.Scope(func() {
+		inf := c.found[0].inf
+		for _, f := range c.found[1:c.used] { // of parameters on several devices
+			inf = inf.Maximum(f.inf.ToDevice(inf.Device()))
+		}
+		fused.StepUnless(lr, inf)
+	})
+	c.stage = stepped
+	return nil
+}
+
+// LeftOut tells whether the last step of opt was left out. It waits for the device.
+func (s *GradScaler) LeftOut(opt Optimizer) bool {
+	c := s.optimizers[opt]
+	return c != nil && c.leftOut()
+}
+
+// beforeStep unscales the gradients unless that has been done.
+func (s *GradScaler) beforeStep(opt Optimizer) (*check, error) {
+	if !s.scale.Defined() {
+		return nil, ErrNotScaled
+	}
+	c := s.of(opt)
+	if c.stage == stepped {
+		return nil, ErrStepped
+	}
+	if c.stage == ready {
+		if err := s.Unscale_(opt); err != nil {
+			return nil, err
+		}
+	}
+	if c.used == 0 {
+		return nil, ErrNoInfChecks
+	}
+	c.last = c.used
+	return c, nil
+}
+
+// leftOut waits for the device and reports whether a gradient of the last step was infinite or NaN.
+func (c *check) leftOut() bool {
+	return slices.ContainsFunc(c.found[:c.last], func(f found) bool { return f.inf.Item() != 0 })
 }
 
 // Update adapts the scale: down if a gradient of any optimizer was infinite or NaN, up after

@@ -23,6 +23,7 @@ type scaled struct {
 	opt          optim.Optimizer
 	scaler       *amp.GradScaler
 	clip         bool
+	unseen       bool // steps by StepWithoutWaiting
 }
 
 func newScaled(g *golden.File, o amp.GradScalerOptions, clip bool) *scaled {
@@ -71,7 +72,13 @@ func (s *scaled) update(t *testing.T, k int) (row []float64) {
 	var applied bool
 	torch.Scope(func() {
 		var err error
-		if applied, err = s.scaler.Step(s.opt, 0.05); err != nil {
+		if s.unseen {
+			err = s.scaler.StepWithoutWaiting(s.opt, 0.05)
+			applied = !s.scaler.LeftOut(s.opt)
+		} else {
+			applied, err = s.scaler.Step(s.opt, 0.05)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -131,11 +138,57 @@ func TestScaledTrainingEqualsPyTorch(t *testing.T) {
 	for name, settings := range cases {
 		t.Run(name, func(t *testing.T) {
 			goldencount.Start(t, "amp", "gradient scaling "+name)
-			s := newScaled(g, settings.options(), settings.Unscale)
-			for k := range scaledUpdates {
-				s.compare(t, name, k, s.update(t, k))
+			for _, unseen := range []bool{false, true} {
+				s := newScaled(g, settings.options(), settings.Unscale)
+				s.unseen = unseen
+				made := 0.0
+				for k := range scaledUpdates {
+					row := s.update(t, k)
+					s.compare(t, name, k, row)
+					made += row[2]
+				}
+				if s.opt.Updates() != int(made) {
+					t.Errorf("the optimizer has counted %d updates of %g", s.opt.Updates(), made)
+				}
 			}
 		})
+	}
+}
+
+// An optimizer that cannot leave a step out by itself is asked as by Step.
+func TestStepWithoutWaitingWaitsForOtherOptimizers(t *testing.T) {
+	testenv.RequireTorch(t)
+	for _, implementation := range []optim.Implementation{optim.Fused, optim.Foreach, optim.ForLoop} {
+		w := torch.Ones(2).RequiresGrad()
+		opt := optim.NewSGD([]torch.Named{{Name: "w", Tensor: w}}, optim.SGD{Implementation: implementation})
+		scaler := amp.NewGradScaler(amp.GradScalerOptions{InitScale: 4})
+		if scaler.LeftOut(opt) {
+			t.Error("a step was left out before the first")
+		}
+		for _, poisoned := range []bool{true, false, true} {
+			opt.ZeroGrad()
+			before := w.Sum(0).Item()
+			scaler.Scale(w.Sum(0)).Backward()
+			if poisoned {
+				w.Grad().SetAt(torch.ScalarTensor(float32(math.NaN())), 1)
+			}
+			if err := scaler.StepWithoutWaiting(opt, 0.5); err != nil {
+				t.Fatal(err)
+			}
+			if err := scaler.StepWithoutWaiting(opt, 0.5); !errors.Is(err, amp.ErrStepped) {
+				t.Errorf("%s: a second step: %v, want ErrStepped", implementation, err)
+			}
+			if scaler.LeftOut(opt) != poisoned || (w.Sum(0).Item() == before) != poisoned {
+				t.Errorf("%s: gradients with nan %t: left out %t, sum %g after %g", implementation, poisoned,
+					scaler.LeftOut(opt), w.Sum(0).Item(), before)
+			}
+			if err := scaler.Update(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if opt.Updates() != 1 {
+			t.Errorf("%s: %d updates, want 1", implementation, opt.Updates())
+		}
 	}
 }
 

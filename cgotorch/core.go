@@ -308,6 +308,7 @@ type OptimizerOptions struct {
 	LR, Beta1, Beta2, Eps, WeightDecay     float64
 	Momentum, Dampening                    float64
 	AMSGrad, Maximize, Nesterov, Decoupled bool
+	FoundInf                               Tensor // nil: none
 }
 
 func (o *OptimizerOptions) c() C.ct_optimizer_options {
@@ -317,6 +318,7 @@ func (o *OptimizerOptions) c() C.ct_optimizer_options {
 		momentum:     C.double(o.Momentum), dampening: C.double(o.Dampening), amsgrad: C.int8_t(boolean(o.AMSGrad)),
 		maximize: C.int8_t(boolean(o.Maximize)),
 		nesterov: C.int8_t(boolean(o.Nesterov)), decoupled: C.int8_t(boolean(o.Decoupled)),
+		found_inf: C.ct_tensor(o.FoundInf),
 	}
 }
 

@@ -82,6 +82,7 @@ typedef struct {
   double lr, beta1, beta2, eps, weight_decay;
   double momentum, dampening; // SGD
   int8_t amsgrad, maximize, nesterov, decoupled;
+  ct_tensor found_inf; // float32, without dimensions, on the device of the parameters: where it is 1 nothing changes; NULL: none
 } ct_optimizer_options;
 
 // What a hook does with each gradient that reaches its tensor, in this order; zero: nothing.

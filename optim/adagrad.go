@@ -2,6 +2,7 @@ package optim
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/torch"
@@ -92,7 +93,10 @@ func fusedAdagrad(s *shard, set settings, lrDecay, eps float64, maximize bool) {
 			}
 			torch.Call("aten::_foreach_add_.Scalar", steps, 1)
 			torch.Call("aten::_fused_adagrad_", params, grads, sums, steps, set.lr, lrDecay, set.weightDecay, eps,
-				maximize)
+				maximize, nil, set.foundInf)
+			if set.foundInf.Defined() {
+				torch.Call("aten::_foreach_sub_.List", steps, slices.Repeat([]torch.Tensor{set.foundInf}, len(steps)))
+			}
 		})
 	})
 }

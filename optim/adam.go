@@ -141,5 +141,6 @@ func adam(b *batch, o torch.FusedOptions) {
 func (s settings) fused(o torch.FusedOptions) torch.FusedOptions {
 	o.LR, o.WeightDecay, o.FirstStep = s.lr, s.weightDecay, s.firstStep
 	o.Beta1, o.Momentum = s.momentum, s.momentum // a kernel looks at the one that it knows
+	o.FoundInf = s.foundInf
 	return o
 }

@@ -67,6 +67,9 @@ func (o *optimizer) LoadState(given []torch.Named, updates int) error {
 	}
 	o.loadMode()
 	o.updates = updates
+	if o.leftOut.Defined() {
+		o.leftOut.Zero_()
+	}
 	return nil
 }
 

@@ -38,7 +38,8 @@ type settings struct {
 	lr, weightDecay float64
 	momentum        float64 // momentum or beta1, where the rule has one
 	group           *group
-	firstStep       bool // of these parameters it is the first step, and the rule has asked for the difference
+	foundInf        torch.Tensor // 1: nothing is updated, see StepUnless; undefined: all is
+	firstStep       bool         // of these parameters it is the first step, and the rule has asked for the difference
 }
 
 // state is one kind of memory of a parameter, under PyTorch's name.
@@ -81,9 +82,10 @@ type optimizer struct {
 	params  []torch.Named
 	all     *torch.List
 	updates int
-	lr      float64 // of the last step
-	eval    bool    // the weights are those for evaluation: see [ModeSwitcher]
-	moment  float64 // momentum or beta1, as the settings or SetMomentum said last
+	leftOut torch.Tensor // how many of them StepUnless has left out, as far as Updates has not looked; on a device
+	lr      float64      // of the last step
+	eval    bool         // the weights are those for evaluation: see [ModeSwitcher]
+	moment  float64      // momentum or beta1, as the settings or SetMomentum said last
 }
 
 type group struct {
@@ -114,13 +116,36 @@ type shard struct {
 	states  []*torch.List // nil for states that they do not have
 }
 
-func (o *optimizer) Step(lr float64) {
+func (o *optimizer) Step(lr float64) { o.step(lr, torch.Tensor{}) }
+
+// StepUnless is Step, but changes nothing where foundInf, a float32 without dimensions, is 1, as a
+// GradScaler of package amp tells of gradients that are not finite. With a fused kernel
+// (StepSupportsAMPScaling) nothing waits to learn which it is, except at the first gradients of SGD
+// with momentum; others read foundInf.
+func (o *optimizer) StepUnless(lr float64, foundInf torch.Tensor) {
+	if !o.StepSupportsAMPScaling() {
+		if foundInf.Item() == 0 {
+			o.Step(lr)
+		}
+		return
+	}
+	torch.Scope(func() {
+		o.step(lr, foundInf)
+		if !o.leftOut.Defined() {
+			o.leftOut = foundInf.ZerosLike().Keep()
+		}
+		o.leftOut.Add_(foundInf)
+	})
+}
+
+func (o *optimizer) step(lr float64, foundInf torch.Tensor) {
 	o.checkRate(lr)
 	o.checkMode()
 	done := false
 	defer o.restoreUnless(&done, o.groupNumbers())
 	for _, g := range o.groups {
 		set := o.begin(g, lr)
+		set.foundInf = foundInf
 		fresh := g.firstGradients(&o.rule, set.lr)
 		if !o.rule.firstStep {
 			g.admit(fresh)
@@ -129,7 +154,7 @@ func (o *optimizer) Step(lr float64) {
 		for _, s := range g.shards {
 			o.update(s, set)
 		}
-		if len(fresh) > 0 {
+		if len(fresh) > 0 && !(foundInf.Defined() && foundInf.Item() != 0) { // the kernel would not fill their states
 			set.firstStep = true
 			for _, s := range shardsOf(fresh) {
 				o.update(s, set)
@@ -195,6 +220,9 @@ func (o *optimizer) updateAlone(m *member, set settings) {
 
 func (o *optimizer) update(s *shard, set settings) {
 	if o.rule.implementation == Fused {
+		if set.foundInf.Defined() && set.foundInf.Device() != s.device {
+			set.foundInf = set.foundInf.ToDevice(s.device)
+		}
 		o.rule.fused(s, set)
 		return
 	}
@@ -318,7 +346,14 @@ func listOf(members []*member, f func(*member) torch.Tensor) *torch.List {
 
 func (o *optimizer) ZeroGrad() { o.all.ZeroGrad(false) }
 
-func (o *optimizer) Updates() int { return o.updates }
+// Updates waits for the device after a StepUnless.
+func (o *optimizer) Updates() int {
+	if o.leftOut.Defined() {
+		o.updates -= int(o.leftOut.Item())
+		o.leftOut.Zero_()
+	}
+	return o.updates
+}
 
 func (o *optimizer) Params() []torch.Named { return o.params }
 

@@ -59,17 +59,21 @@ func From[T Element](data []T, shape ...int64) Tensor {
 // FromBytes returns a CPU tensor with a copy of data, row-major and little endian, as safetensors
 // files hold it. It panics if the size of data is not that of shape and dtype.
 func FromBytes(data []byte, dtype DType, shape ...int64) Tensor {
-	load("FromBytes")
+	return fromBytes("FromBytes", data, dtype, false, shape)
+}
+
+func fromBytes(op string, data []byte, dtype DType, pinned bool, shape []int64) Tensor {
+	load(op)
 	var out cgotorch.Tensor
 	if dtype == DefaultDType {
 		dtype = Float32
 	}
-	code := cgotorch.FromBytes(data, shape, dtype.code(), false, &out)
+	code := cgotorch.FromBytes(data, shape, dtype.code(), pinned, &out)
 	if code < 0 && reclaim(code) {
-		code = cgotorch.FromBytes(data, shape, dtype.code(), false, &out)
+		code = cgotorch.FromBytes(data, shape, dtype.code(), pinned, &out)
 	}
 	if code < 0 {
-		fail("FromBytes", code)
+		fail(op, code)
 	}
 	return wrap(out, code)
 }
@@ -220,11 +224,13 @@ func (t Tensor) To(o TensorOptions) Tensor {
 	if o.Device != CPU {
 		device = o.Device.code()
 	}
-	return t.to("To", o.DType, device, false)
+	return t.to("To", o.DType, device, false, false)
 }
 
 // ToDevice returns t on device d, or t's own elements if it is there: Tensor.to(device).
-func (t Tensor) ToDevice(d Device) Tensor { return t.to("ToDevice", DefaultDType, d.code(), false) }
+func (t Tensor) ToDevice(d Device) Tensor {
+	return t.to("ToDevice", DefaultDType, d.code(), false, false)
+}
 
 // ToDType returns t in dtype d, or t's own elements if it has it or d is DefaultDType:
 // Tensor.to(dtype).
@@ -240,9 +246,9 @@ func (t Tensor) ToDType(d DType) Tensor {
 // CPU returns t in the host's memory: Tensor.cpu.
 func (t Tensor) CPU() Tensor { return t.ToDevice(CPU) }
 
-func (t Tensor) to(op string, dtype DType, device int32, copy bool) Tensor {
+func (t Tensor) to(op string, dtype DType, device int32, nonBlocking, copy bool) Tensor {
 	return t.unary(op, func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
-		return cgotorch.To(c, dtype.code(), device, false, copy, none, out)
+		return cgotorch.To(c, dtype.code(), device, nonBlocking, copy, none, out)
 	})
 }
 

@@ -136,10 +136,15 @@ type FusedOptions struct {
 	Nesterov                           bool // SGD
 	Decoupled                          bool // Adam: weight decay as in AdamW
 	FirstStep                          bool // SGD: momentum buffers have no history yet
+
+	// FoundInf, a float32 without dimensions on the device of the tensors, leaves the step out
+	// where it is 1, without anybody waiting for it: found_inf of torch.amp. Undefined: the step is
+	// made.
+	FoundInf Tensor
 }
 
-func (o FusedOptions) raw() *cgotorch.OptimizerOptions {
-	return &cgotorch.OptimizerOptions{
+func (o FusedOptions) raw(foundInf cgotorch.Tensor) *cgotorch.OptimizerOptions {
+	return &cgotorch.OptimizerOptions{FoundInf: foundInf,
 		LR: o.LR, Beta1: o.Beta1, Beta2: o.Beta2, Eps: o.Eps, WeightDecay: o.WeightDecay, Momentum: o.Momentum,
 		Dampening: o.Dampening,
 		AMSGrad:   o.AMSGrad, Maximize: o.Maximize, Nesterov: o.Nesterov, Decoupled: o.Decoupled,
@@ -157,7 +162,8 @@ func (l *List) FusedAdam(expAvgs, expAvgSqs, maxExpAvgSqs, steps *List, o FusedO
 	if o.AMSGrad {
 		x = l.shaped(op, "maxExpAvgSqs", maxExpAvgSqs)
 	}
-	l.run(op, cgotorch.FusedAdam(l.raw, m, v, x, s, o.raw()), expAvgs, expAvgSqs, maxExpAvgSqs, steps)
+	l.run(op, cgotorch.FusedAdam(l.raw, m, v, x, s, o.raw(o.FoundInf.optional(op))), expAvgs, expAvgSqs, maxExpAvgSqs, steps)
+	runtime.KeepAlive(o.FoundInf.h)
 }
 
 // FusedSGD updates the tensors of l that have a gradient by one step of SGD in one kernel.
@@ -169,5 +175,6 @@ func (l *List) FusedSGD(momentumBuffers *List, o FusedOptions) {
 	if o.Momentum != 0 {
 		b = l.shaped(op, "momentumBuffers", momentumBuffers)
 	}
-	l.run(op, cgotorch.FusedSGD(l.raw, b, o.FirstStep, o.raw()), momentumBuffers)
+	l.run(op, cgotorch.FusedSGD(l.raw, b, o.FirstStep, o.raw(o.FoundInf.optional(op))), momentumBuffers)
+	runtime.KeepAlive(o.FoundInf.h)
 }

@@ -32,7 +32,8 @@ func (r *runner[S, B]) logLoss() error {
 	if err := r.log(row); err != nil {
 		return err
 	}
-	if err := r.checkFinite("loss", row["loss"]); err != nil || r.gradNorm == nil || !r.rates.applied {
+	skipped := r.skipped || !r.rates.applied // loss scaling tries how far it can go
+	if err := r.checkFinite("loss", row["loss"]); err != nil || r.gradNorm == nil || skipped {
 		return err
 	}
 	return r.checkFinite("grad_norm", *r.gradNorm)
@@ -59,6 +60,7 @@ func (s *session[S, B]) report() error {
 		return s.stepError("report the loss", err)
 	}
 	s.lossSum += r.LossSum
+	s.skipped = r.Skipped
 	if !(r.GradNorm < 0) {
 		s.gradNorm = &r.GradNorm
 	}

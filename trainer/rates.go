@@ -135,13 +135,16 @@ func (r *runner[S, B]) checkMomentum() error {
 			"momentum alone")
 }
 
+// skipsUnseen reports whether the rate moves on whatever became of an update.
+func (r *runner[S, B]) skipsUnseen() bool {
+	rules := r.o.Semantics
+	return rules.ScheduleOnSkip || rules.FusedHidesSkips && r.fused // a skipped update passes for one that was made
+}
+
 // moveRate moves the learning rate on, unless the last update was skipped. One that follows the
 // evaluations moves with them.
 func (r *runner[S, B]) moveRate() error {
-	rules := r.o.Semantics
-	skipHidden := rules.FusedHidesSkips && r.fused // a skipped update passes for one that was made
-	if r.rates.controller != nil && rules.CountsBatches() ||
-		!r.rates.applied && !rules.ScheduleOnSkip && !skipHidden {
+	if r.rates.controller != nil && r.o.Semantics.CountsBatches() || !r.rates.applied && !r.skipsUnseen() {
 		return nil
 	}
 	r.rates.moves++

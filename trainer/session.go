@@ -39,6 +39,7 @@ type record struct {
 	final      Logs // its last row
 	losses     losses
 	gradNorm   *float64 // of the last update
+	skipped    bool     // the last update, as the last report knows
 	lossSum    float64  // since the last log, as far as the step has reported it
 	lossTotal  float64  // of what was logged
 	nonFinite  bool     // a warning of a loss that is no finite number was given

@@ -31,6 +31,10 @@ type Window struct {
 	// SkipNonFinite leaves out the update of the window if its gradients are not finite: Update
 	// then reports that nothing was applied.
 	SkipNonFinite bool
+	// SkipUnseen says that nobody asks whether the update of the window is left out, by loss
+	// scaling or SkipNonFinite: Update may report that it was made, and need not wait for the device
+	// to know better. [Report] then tells of the last one.
+	SkipUnseen bool
 	// StopAtNonFinite has Train, Forward and Clip return a [*NonFiniteError] where they can tell
 	// without waiting for the device that the loss or the norm of the gradients is not finite.
 	StopAtNonFinite bool
@@ -64,6 +68,9 @@ type Report struct {
 	// total norm before clipping at the last update; NaN-free only if the gradients are; negative:
 	// none was computed
 	GradNorm float64
+	// Skipped: the last update was left out although Update has reported that it was made, see
+	// Window.SkipUnseen.
+	Skipped bool
 }
 
 // Counts say how large a batch is.

@@ -119,7 +119,7 @@ func (r *runner[S, B]) windowNow() Window {
 	w := Window{Index: r.loop.index, Len: r.loop.window, Divisor: float64(r.loop.window),
 		Items: r.totals.items, FilterLoss: r.o.Semantics.FilterNonFiniteLoss, SinceLog: r.filter,
 		LearningRate: r.rates.next(), SkipNonFinite: r.o.NonFinite == SkipNonFinite,
-		StopAtNonFinite: r.o.NonFinite == StopAtNonFinite}
+		StopAtNonFinite: r.o.NonFinite == StopAtNonFinite, SkipUnseen: r.skipsUnseen()}
 	if r.o.Semantics.CarriesWindows() {
 		w.Index, w.Len, w.Divisor = r.loop.Phase, r.o.Accumulate, float64(r.o.Accumulate)
 	}

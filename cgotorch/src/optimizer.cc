@@ -7,6 +7,7 @@
 #include <ATen/ops/_foreach_clamp_min.h>
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/_foreach_sub.h>
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_fused_sgd.h>
@@ -61,6 +62,10 @@ ct_code clip_grad_value(const ct_tensor *params, int64_t count, double value) {
   });
 }
 
+static std::optional<at::Tensor> found_inf(const ct_optimizer_options *o) {
+  return o->found_inf ? std::optional<at::Tensor>(get(o->found_inf)) : std::nullopt;
+}
+
 // torch.optim.adam.adam / adamw.adamw with fused=True
 ct_code fused_adam(const ct_tensor *params, const ct_tensor *exp_avgs, const ct_tensor *exp_avg_sqs, const ct_tensor *max_exp_avg_sqs,
                    const ct_tensor *steps, int64_t count, const ct_optimizer_options *o) {
@@ -79,7 +84,8 @@ ct_code fused_adam(const ct_tensor *params, const ct_tensor *exp_avgs, const ct_
     auto kernel = o->decoupled ? static_cast<decltype(&at::_ops::_fused_adamw_::call)>(at::_ops::_fused_adamw_::call)
                                : static_cast<decltype(&at::_ops::_fused_adamw_::call)>(at::_ops::_fused_adam_::call);
     kernel(p, g, m, v, x, s, o->lr, o->beta1, o->beta2, o->weight_decay, o->eps, o->amsgrad != 0, o->maximize != 0, std::nullopt,
-           std::nullopt);
+           found_inf(o));
+    if (o->found_inf) at::_foreach_sub_(s, Tensors(s.size(), get(o->found_inf))); // an update that was left out does not count
   });
 }
 
@@ -97,7 +103,7 @@ ct_code fused_sgd(const ct_tensor *params, const ct_tensor *momentum_buffers, in
     }
     if (p.empty()) return;
     at::_ops::_fused_sgd_::call(p, g, b, o->weight_decay, o->momentum, o->lr, o->dampening, o->nesterov != 0, o->maximize != 0,
-                                first_step != 0, std::nullopt, std::nullopt);
+                                first_step != 0, std::nullopt, found_inf(o));
   });
 }
 

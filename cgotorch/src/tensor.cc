@@ -3,6 +3,7 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/record_function.h>
 
 namespace ct {
 
@@ -31,6 +32,7 @@ void info(ct_tensor p, ct_info *out) {
 
 ct_code from_bytes(const void *data, int64_t bytes, const int64_t *sizes, int64_t dims, int32_t dtype, int32_t pinned, ct_tensor *out) {
   return guard([&] {
+    RECORD_FUNCTION("gotrainer::from_bytes", c10::ArrayRef<const c10::IValue>{}); // a profile shows what Go reads and writes
     auto t = at::empty(get_ints(sizes, dims), at::TensorOptions().dtype(static_cast<at::ScalarType>(dtype)).pinned_memory(pinned != 0));
     int64_t need = t.numel() * static_cast<int64_t>(t.element_size());
     TORCH_CHECK(need == bytes, "a tensor of shape ", t.sizes(), " and dtype ", t.scalar_type(), " has ", need, " bytes, but ", bytes,
@@ -42,6 +44,7 @@ ct_code from_bytes(const void *data, int64_t bytes, const int64_t *sizes, int64_
 
 ct_code to_bytes(ct_tensor p, void *data, int64_t bytes) {
   return guard([&] {
+    RECORD_FUNCTION("gotrainer::to_bytes", c10::ArrayRef<const c10::IValue>{});
     auto t = get(p).detach().to(at::kCPU).contiguous();
     if (t.is_conj() || t.is_neg()) t = t.resolve_conj().resolve_neg();
     int64_t have = t.numel() * static_cast<int64_t>(t.element_size());

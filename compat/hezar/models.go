@@ -1,6 +1,7 @@
 package hezar
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/gotrainer/gotrainer/compat/hezar/datasets"
@@ -85,17 +86,14 @@ func (m texts) Model() any { return m.model.Text }
 
 // forward runs the network on ids and mask; labels have any shape.
 func (m texts) forward(p engine.ForwardPass, ids, mask [][]int64, labels torch.Tensor) engine.Outputs {
-	logits := m.model.Text.Forward(matrix(p, ids), matrix(p, mask), torch.Tensor{})
+	keep := inputs.Mask(p, slices.Concat(mask...), int64(len(mask)), int64(len(mask[0])))
+	logits := m.model.Text.Forward(matrix(p, ids), keep, torch.Tensor{})
 	return engine.Outputs{Logits: []torch.Tensor{logits}, Labels: []torch.Tensor{labels}, Rows: len(ids)}
 }
 
 // matrix copies rows of one length to the device of a pass.
 func matrix(p engine.ForwardPass, rows [][]int64) torch.Tensor {
-	var values []int64
-	for _, row := range rows {
-		values = append(values, row...)
-	}
-	return engine.Input(p, values, int64(len(rows)), int64(len(rows[0])))
+	return engine.Input(p, slices.Concat(rows...), int64(len(rows)), int64(len(rows[0])))
 }
 
 // LossOf is the cross-entropy of all labels that are not ignored.

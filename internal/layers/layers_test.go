@@ -120,6 +120,7 @@ var allowed = []struct{ folder, imports string }{
 	{"internal/portable", "internal/goldencount"},
 	{"internal/golden", "torch safetensors internal/goldencount internal/tensorio internal/testenv"},
 	{"internal/gradcheck", "torch"},
+	{"internal/stepcount", "torch"},
 	{"internal/conformance/spec", ""},
 	{"internal/conformance/recorded", "public internal/conformance/spec"},
 	{"internal/expected", "public internal/testenv internal/conformance/spec internal/conformance/pylambda " +
@@ -168,6 +169,7 @@ var native = []string{"cgotorch", "torch/...", "amp", "dist/ddp", "dist/shard", 
 	"trainer/engine", "trainer/arguments", "models/...", "compat/hezar", "compat/hezar/repository",
 	"compat/pytorchaccelerated",
 	"internal/tensorio", "internal/fingerprint", "internal/testenv", "internal/golden", "internal/gradcheck",
+	"internal/stepcount",
 	"internal/expected", "internal/warnings", "internal/restarts"}
 
 func TestEveryImportIsAllowed(t *testing.T) {

@@ -39,7 +39,7 @@ type fixed struct {
 func (f *fixed) Forward(ids, mask, types torch.Tensor) torch.Tensor {
 	f.mask, f.types = nil, nil
 	if mask.Defined() {
-		f.mask = torch.Values[int64](mask)
+		f.mask = torch.Values[int64](mask.ToDType(torch.Int64))
 	}
 	if types.Defined() {
 		f.types = torch.Values[int64](types)

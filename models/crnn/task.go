@@ -134,9 +134,5 @@ func (t *task) forward(p engine.ForwardPass, b Batch) (logProbs torch.Tensor) {
 }
 
 func (t *task) Loss(p engine.ForwardPass, b Batch) engine.Loss {
-	logProbs, rows := t.forward(p, b), len(b.Lengths)
-	frames := slices.Repeat([]int64{logProbs.Size(0)}, rows)
-	value := logProbs.CTCLoss(engine.Input(p, b.Targets), torch.From(frames), torch.From(b.Lengths), blank,
-		torch.ReductionMean, true)
-	return engine.Mean(value, rows)
+	return engine.Mean(batchLoss(p, t.forward(p, b), b), len(b.Lengths))
 }

@@ -50,12 +50,28 @@ type Batch struct {
 	AttentionMask data.Padded[int64] // without values if nothing is padded, which lets attention take a faster road
 }
 
-// Tensors are ids, mask and types, [B, L] each, on the CPU; what has no values is undefined.
+// Tensors are ids, mask and types, [B, L] each, on the CPU; what has no values is undefined. The
+// mask is of booleans, which tell a model that some token is padding: transformer.PaddingMask need
+// not look.
 func (b Batch) Tensors() (ids, mask, types torch.Tensor) { return b.To(engine.ForwardPass{}) }
 
 // To is [Batch.Tensors] on the device of a pass.
 func (b Batch) To(p engine.ForwardPass) (ids, mask, types torch.Tensor) {
-	return Matrix(p, b.InputIDs), Matrix(p, b.AttentionMask), Matrix(p, b.TokenTypeIDs)
+	return Matrix(p, b.InputIDs), Mask(p, b.AttentionMask.Values, b.AttentionMask.Shape()...),
+		Matrix(p, b.TokenTypeIDs)
+}
+
+// Mask copies an attention mask, 0 where a token is padding, to the device of a pass as booleans.
+// It is undefined where nothing is padding.
+func Mask(p engine.ForwardPass, mask []int64, shape ...int64) torch.Tensor {
+	if full(mask) {
+		return torch.Tensor{}
+	}
+	keep := make([]bool, len(mask))
+	for i, v := range mask {
+		keep[i] = v != 0
+	}
+	return engine.Input(p, keep, shape...)
 }
 
 // Matrix copies a padded field to the device of a pass; one without values is undefined.

@@ -96,10 +96,8 @@ func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss { return t.LossOf
 func (t *Task) Predict(p engine.ForwardPass, b Batch) engine.Outputs {
 	ids, labels := t.Mask(b)
 	_, mask, types := b.To(p)
-	if p.Device != torch.CPU {
-		ids, labels = ids.ToDevice(p.Device), labels.ToDevice(p.Device)
-	}
-	return engine.Outputs{Logits: []torch.Tensor{t.model.Forward(ids, mask, types)}, Labels: []torch.Tensor{labels},
+	logits := t.model.Forward(engine.InputTensor(p, ids), mask, types)
+	return engine.Outputs{Logits: []torch.Tensor{logits}, Labels: []torch.Tensor{engine.InputTensor(p, labels)},
 		Rows: b.InputIDs.Rows}
 }
 

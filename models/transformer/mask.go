@@ -6,16 +6,20 @@ import (
 
 // PaddingMask turns an attention mask, [B, L] with 0 where a token is padding, into what
 // [Attention.Attend] adds or selects by. It is undefined, and attention takes a faster road, where
-// nothing is masked. Telling so reads the mask back from its device; a caller who knows leaves the
-// mask undefined. dtype is that of the hidden states.
+// nothing is masked. Of a mask of numbers that is found out by reading it back from its device, as
+// transformers does, which waits for a GPU. A mask of booleans is taken at its word: who makes one
+// knows that there is padding, and leaves the mask undefined where there is none, as package inputs
+// does. dtype is that of the hidden states.
 func PaddingMask(mask torch.Tensor, dtype torch.DType, a Attention) torch.Tensor {
 	if !mask.Defined() {
 		return mask
 	}
 	return torch.Return(func() torch.Tensor {
-		keep := mask.ToDType(torch.Bool)
-		if keep.All().Item() != 0 {
-			return torch.Tensor{}
+		keep := mask
+		if mask.DType() != torch.Bool {
+			if keep = mask.ToDType(torch.Bool); keep.All().Item() != 0 {
+				return torch.Tensor{}
+			}
 		}
 		shape := mask.Shape()
 		keep = keep.Unsqueeze(1).Unsqueeze(1)

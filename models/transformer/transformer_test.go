@@ -30,6 +30,16 @@ func TestMasksHaveTheFormThatAttentionWants(t *testing.T) {
 			t.Errorf("%s: a mask that masks nothing was kept", a)
 		}
 	}
+	known := ragged.ToDType(torch.Bool)
+	for _, a := range []transformer.Attention{transformer.SDPA, transformer.Eager} {
+		if got, want := transformer.PaddingMask(known, torch.Float32, a), transformer.PaddingMask(ragged, torch.Float32,
+			a); !got.Equal(want) {
+			t.Errorf("%s: a mask of booleans becomes %v, want %v", a, got, want)
+		}
+		if !transformer.PaddingMask(known.FullLike(true), torch.Float32, a).Defined() {
+			t.Errorf("%s: a mask of booleans was not taken at its word", a)
+		}
+	}
 	if m := transformer.PaddingMask(ragged, torch.Float32, transformer.SDPA); m.DType() != torch.Bool ||
 		!slices.Equal(m.Shape(), []int64{2, 1, 2, 2}) {
 		t.Errorf("sdpa: the mask is %s%v, want bool[2 1 2 2]", m.DType(), m.Shape())

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
@@ -63,7 +64,7 @@ func (s *Step[S, B]) reproducible() int {
 
 // fused tells whether the optimizer's kernel itself leaves out an update that loss scaling skips.
 func (s *Step[S, B]) fused() bool {
-	o, ok := s.optimizer.(interface{ StepSupportsAMPScaling() bool })
+	o, ok := s.optimizer.(amp.UnlessStepper)
 	return ok && o.StepSupportsAMPScaling()
 }
 

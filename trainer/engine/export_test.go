@@ -40,3 +40,13 @@ func UseFloat16[S, B any](s *Step[S, B], o amp.GradScalerOptions) {
 
 // Scaler is that of the Step.
 func Scaler[S, B any](s *Step[S, B]) *amp.GradScaler { return s.scaler }
+
+// PretendRemote has Steps on the CPU behave as on a GPU wherever that is about waiting. sent tells
+// how many tensors have been sent to the device.
+func PretendRemote(t *testing.T) (sent func() int) {
+	remote, before, n := isRemote, send, 0
+	isRemote = func(torch.Device) bool { return true }
+	send = func(t torch.Tensor, d torch.Device) torch.Tensor { n++; return before(t, d) }
+	t.Cleanup(func() { isRemote, send = remote, before })
+	return func() int { return n }
+}

@@ -17,7 +17,7 @@ import (
 // for, other processes would wait for this one, under loss scaling infinities are usual, and an
 // optimizer that updates during the backward pass has done so already.
 func (s *Step[S, B]) looks(stop bool) bool {
-	return stop && s.options.Device == torch.CPU && s.group == nil && s.scaler == nil && s.clipped()
+	return stop && !s.remote && s.group == nil && s.scaler == nil && s.clipped()
 }
 
 // checkFinite is an error if a number is not finite that can be looked at.

@@ -30,6 +30,7 @@ type Step[S, B any] struct {
 	scaler    *amp.GradScaler
 	momentum  *float64 // what SetMomentum said last
 
+	remote   bool // the device has memory of its own, so that reading a number waits for it
 	training bool // the mode the model is in
 	stepping bool // Train is at work
 	ahead    ahead
@@ -44,7 +45,11 @@ type Step[S, B any] struct {
 	gradNorm torch.Tensor
 	normed   bool
 	// of the window, and that the gradients are not finite
-	skipNonFinite, stopAtNonFinite, skip bool
+	skipNonFinite, stopAtNonFinite, skipUnseen, skip bool
+	// 1 where they are not, for an optimizer that finds out by itself; undefined: that has not been
+	// asked for
+	nonFinite torch.Tensor
+	unseen    bool // the last Update did not wait to learn whether it was left out
 
 	group     *dist.Group // nil: one process
 	parallel  *ddp.Model
@@ -110,6 +115,7 @@ func newStep[S, B any](task Task[S, B], init func() (Task[S, B], error), o Optio
 
 func (s *Step[S, B]) prepare() error {
 	s.options.apply()
+	s.remote = isRemote(s.options.Device)
 	if _, counts := s.task.(TokenCounter[B]); s.options.NonPaddingTokens && !counts {
 		s.warn("Options.NonPaddingTokens is set, but %T counts no tokens (engine.TokenCounter), so it has no effect",
 			s.task)

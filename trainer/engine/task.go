@@ -105,12 +105,32 @@ type ForwardPass struct {
 // inside of it.
 func (p ForwardPass) Autocast(f func()) { amp.Autocast(p.Device, p.precision, f) }
 
-// Input copies a slice into a tensor on the device of the pass.
+// Input copies a slice into a tensor on the device of the pass. To a GPU it goes through page-locked
+// memory, in the order of the current stream, and nothing waits; the slice may be changed at once.
 func Input[T torch.Element](p ForwardPass, data []T, shape ...int64) torch.Tensor {
-	t := torch.From(data, shape...)
-	if p.Device != torch.CPU {
-		t = t.ToDevice(p.Device)
+	if !isRemote(p.Device) {
+		return p.lowered(torch.From(data, shape...))
 	}
+	return p.lowered(send(torch.FromPinned(data, shape...), p.Device))
+}
+
+// InputTensor is [Input] of a tensor on the CPU, for tasks that compute some of their input there.
+func InputTensor(p ForwardPass, t torch.Tensor) torch.Tensor {
+	if !isRemote(p.Device) {
+		return p.lowered(t)
+	}
+	return p.lowered(send(t.PinMemory(), p.Device))
+}
+
+// Whether a device has memory of its own, and the way there: variables for the tests, which must do
+// without such a device.
+var (
+	isRemote = torch.Device.IsCUDA
+	send     = torch.Tensor.ToDeviceNonBlocking
+)
+
+// lowered puts input into the precision of an evaluation that is wholly in it.
+func (p ForwardPass) lowered(t torch.Tensor) torch.Tensor {
 	if p.full != amp.FP32 && t.DType().IsFloatingPoint() {
 		t = t.ToDType(p.full.DType())
 	}

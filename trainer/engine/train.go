@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
@@ -99,7 +100,7 @@ func (s *Step[S, B]) backward(ctx context.Context, loss Loss, w trainer.Window) 
 				"evaluated, not trained; SetRequiresGrad(true) those to train", s.task.Model())})
 	}
 	s.beforeBackward(w)
-	s.skipNonFinite, s.stopAtNonFinite = w.SkipNonFinite, w.StopAtNonFinite
+	s.skipNonFinite, s.stopAtNonFinite, s.skipUnseen = w.SkipNonFinite, w.StopAtNonFinite, w.SkipUnseen
 	scaled := value
 	if s.scaler != nil {
 		scaled = s.scaler.Scale(value)
@@ -115,6 +116,11 @@ func (s *Step[S, B]) addLoss(loss torch.Tensor, w trainer.Window) {
 	}
 	s.lossSum.Add_(loss)
 }
+
+// waits reports whether Update has to know whether it moves the weights: somebody asks, the
+// optimizer cannot leave a step out by itself, or the average of the weights would move all the
+// same.
+func (s *Step[S, B]) waits() bool { return !s.skipUnseen || s.ema != nil || !s.fused() }
 
 // Clip unscales the gradients and limits their norm and values.
 func (s *Step[S, B]) Clip(context.Context) (err error) {
@@ -134,19 +140,31 @@ func (s *Step[S, B]) Clip(context.Context) (err error) {
 			if err == nil && s.normed {
 				err = s.checkFinite("grad_norm", s.gradNorm, s.stopAtNonFinite)
 			}
-			s.skip = err == nil && s.skipNonFinite && !s.finiteGradients()
+			s.skip = false
+			if err == nil && s.skipNonFinite && s.scaler == nil { // a scaler finds out by itself
+				s.judgeGradients()
+			}
 		})
 	})
 	return errors.Join(panicked, err)
 }
 
-// finiteGradients reports whether the norm of the gradients is a number. It waits for the device.
-func (s *Step[S, B]) finiteGradients() bool {
+// judgeGradients finds out whether the norm of the gradients is a number. It waits for the device
+// only if Update has to know.
+func (s *Step[S, B]) judgeGradients() {
 	norm := s.gradNorm
 	if !s.normed {
 		norm = s.params.GradNorm(2)
 	}
-	return norm.IsFinite().Item() != 0
+	finite := norm.IsFinite()
+	if s.waits() {
+		s.skip = finite.Item() == 0
+		return
+	}
+	if !s.nonFinite.Defined() {
+		s.nonFinite = torch.TensorOptions{Device: s.options.Device}.Zeros([]int64{}...).Keep()
+	}
+	s.nonFinite.Copy_(finite.LogicalNot())
 }
 
 func (s *Step[S, B]) clip() {
@@ -167,22 +185,14 @@ func (s *Step[S, B]) clip() {
 	}
 }
 
-// Update moves the weights and removes the gradients. With a scaler it waits for the device to
-// learn whether the gradients are finite.
+// Update moves the weights and removes the gradients. Where gradients that are not finite leave it
+// out, under loss scaling or SkipNonFinite, it waits for the device to learn whether they are,
+// unless nobody asks (trainer.Window.SkipUnseen): the kernel of a fused optimizer then knows.
 func (s *Step[S, B]) Update(_ context.Context, lr float64) (applied bool, err error) {
 	s.copies.wait()
 	panicked := torch.Try(func() {
 		torch.Scope(func() {
-			applied = !s.skip
-			if s.skip && s.scaler == nil { // a scaler finds out by itself
-				s.optimizer.ZeroGrad()
-				return
-			}
-			if s.scaler == nil {
-				s.optimizer.Step(lr)
-			} else if applied, err = s.scaler.Step(s.optimizer, lr); err == nil {
-				err = s.scaler.Update()
-			}
+			applied, err = s.step(lr)
 			s.optimizer.ZeroGrad()
 			if applied {
 				s.ema.update()
@@ -193,6 +203,39 @@ func (s *Step[S, B]) Update(_ context.Context, lr float64) (applied bool, err er
 		return false, err
 	}
 	return applied, nil
+}
+
+// step makes the optimizer's step, or leaves it out.
+func (s *Step[S, B]) step(lr float64) (applied bool, err error) {
+	s.unseen = !s.waits() && (s.scaler != nil || s.skipNonFinite)
+	switch {
+	case s.unseen && s.scaler != nil:
+		applied, err = true, s.scaler.StepWithoutWaiting(s.optimizer, lr)
+	case s.unseen:
+		applied = true
+		s.optimizer.(amp.UnlessStepper).StepUnless(lr, s.nonFinite)
+	case s.scaler != nil:
+		applied, err = s.scaler.Step(s.optimizer, lr)
+	case !s.skip:
+		applied = true
+		s.optimizer.Step(lr)
+	}
+	if err == nil && s.scaler != nil {
+		err = s.scaler.Update()
+	}
+	return applied, err
+}
+
+// leftOut waits for the device to tell whether the last Update was left out without anybody's
+// knowledge.
+func (s *Step[S, B]) leftOut() bool {
+	switch {
+	case !s.unseen:
+		return false
+	case s.scaler != nil:
+		return s.scaler.LeftOut(s.optimizer)
+	}
+	return s.nonFinite.Item() != 0
 }
 
 // endsEval puts the weights that are trained back after an evaluation.
@@ -213,6 +256,7 @@ func (s *Step[S, B]) Report(ctx context.Context) (r trainer.Report, err error) {
 		if s.normed {
 			r.GradNorm = s.gradNorm.Item()
 		}
+		r.Skipped = s.leftOut()
 	})
 	return r, err
 }

@@ -1,0 +1,65 @@
+package crnn
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+)
+
+// batchLoss is CTC loss of log-probabilities, [frames, rows, classes], and the labels of a batch,
+// averaged as Hezar's. The lengths go to libtorch as numbers, so that nothing is read back.
+func batchLoss(p engine.ForwardPass, logProbs torch.Tensor, b Batch) torch.Tensor {
+	frames, classes := logProbs.Size(0), logProbs.Size(2)
+	checkTargets(b, classes)
+	frameCounts := slices.Repeat([]int64{frames}, len(b.Lengths))
+	if logProbs.Device().IsCUDA() && cuDNNTakes(b.Lengths, frames) {
+		targets, lengths := engine.Input(p, int32s(b.Targets)), engine.Input(p, int32s(b.Lengths))
+		losses := torch.Call("aten::_cudnn_ctc_loss.Tensor", logProbs, targets, engine.Input(p, int32s(frameCounts)),
+			lengths, blank, true, true)[0]
+		return meanOfLosses(losses, lengths)
+	}
+	const mean = 1 // at::Reduction::Mean
+	return torch.Call("aten::ctc_loss.IntList", logProbs, engine.Input(p, b.Targets), frameCounts, b.Lengths, blank,
+		mean, true)[0]
+}
+
+// cuDNNTakes reports whether cuDNN's kernel is made for labels of these lengths. It is deterministic
+// and takes everything from the device; libtorch's own copies the lengths there and waits.
+func cuDNNTakes(lengths []int64, frames int64) bool {
+	return !slices.ContainsFunc(lengths, func(n int64) bool { return n < 1 || n > 255 || n > frames })
+}
+
+// meanOfLosses is what ctc_loss of libtorch makes of the losses of pictures, [rows]: infinite ones
+// count as 0, each is divided by the length of its label, and then they are averaged.
+func meanOfLosses(losses, lengths torch.Tensor) torch.Tensor {
+	losses = torch.Where(losses.IsInf(), losses.ZerosLike(), losses)
+	return losses.Div(lengths.ToDType(losses.DType())).Mean(torch.DefaultDType)
+}
+
+// checkTargets refuses what the kernels would read beyond their memory for.
+func checkTargets(b Batch, classes int64) {
+	total, shortest := int64(0), int64(0)
+	for _, n := range b.Lengths {
+		total, shortest = total+n, min(shortest, n)
+	}
+	if total != int64(len(b.Targets)) || shortest < 0 {
+		panic(&torch.Error{Op: "crnn", Code: torch.ErrValue, Msg: fmt.Sprintf("the lengths of the labels of a batch "+
+			"are %v, but there are %d targets", b.Lengths, len(b.Targets))})
+	}
+	for _, id := range b.Targets {
+		if id < 0 || id >= classes {
+			panic(&torch.Error{Op: "crnn", Code: torch.ErrIndex, Msg: fmt.Sprintf("a target of the batch is %d, but "+
+				"there are %d classes: 0 to %d", id, classes, classes-1)})
+		}
+	}
+}
+
+func int32s(values []int64) []int32 {
+	small := make([]int32, len(values))
+	for i, v := range values {
+		small[i] = int32(v)
+	}
+	return small
+}
