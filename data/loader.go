@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 )
 
@@ -81,12 +82,13 @@ func (l *Loader[S, B]) Epoch(ctx context.Context, epoch, skip int) iter.Seq2[B, 
 			return
 		}
 		ctx, cancel := context.WithCancel(ctx)
-		w := newWatch(min(l.options.Workers, l.options.Prefetch+1, len(batches)))
+		count := l.Len() - skip
+		w := newWatch(min(l.options.Workers, l.options.Prefetch+1, count))
 		e := &ending{cancel: cancel, leave: func() error {
 			return w.leave(l.options.Patience, func(i int) string { return describe(l.dataset, i) })
 		}}
 		defer e.end() //nolint:errcheck // it was logged
-		for job := range l.start(ctx, w, epoch, skip, batches) {
+		for job := range l.start(ctx, w, epoch, skip, count, batches) {
 			var r result[B]
 			select {
 			case r = <-job.done:
@@ -105,8 +107,9 @@ func (l *Loader[S, B]) Epoch(ctx context.Context, epoch, skip int) iter.Seq2[B, 
 	}
 }
 
-// plan returns the indices of each batch of the epoch from batch skip on.
-func (l *Loader[S, B]) plan(epoch, skip int) ([][]int, error) {
+// plan returns the indices of each batch of the epoch from batch skip on. Orders of this package
+// that can be had piece by piece are.
+func (l *Loader[S, B]) plan(epoch, skip int) (iter.Seq[[]int], error) {
 	n, want, count := l.dataset.Len(), l.Samples(), l.Len()
 	if skip < 0 || skip > count {
 		return nil, fmt.Errorf("data: cannot skip %d batches of an epoch of %d", skip, count)
@@ -117,7 +120,11 @@ func (l *Loader[S, B]) plan(epoch, skip int) ([][]int, error) {
 		}
 	}
 	if b, ok := l.options.Order.(Batcher); ok {
-		return l.planned(b.Batches(epoch, n, l.options.Shard), n, count, skip)
+		batches, err := l.planned(b.Batches(epoch, n, l.options.Shard), n, count, skip)
+		return slices.Values(batches), err
+	}
+	if next := sequenceOf(l.options.Order, epoch, n); next != nil {
+		return l.options.Shard.batches(next, n, l.options.BatchSize, l.options.DropLast, skip), nil
 	}
 	indices := l.options.Order.Indices(epoch, n)
 	if len(indices) != want {
@@ -130,7 +137,7 @@ func (l *Loader[S, B]) plan(epoch, skip int) ([][]int, error) {
 				l.options.Order, i, k, epoch, n-1)
 		}
 	}
-	return l.options.Shard.batches(indices, l.options.BatchSize, l.options.DropLast)[skip:], nil
+	return l.options.Shard.batches(sequenceIn(indices), len(indices), l.options.BatchSize, l.options.DropLast, skip), nil
 }
 
 // planned checks the batches of a [Batcher].
@@ -173,10 +180,13 @@ func (l *Loader[S, B]) BatchSamples(epoch int) []int {
 // order that differs each time it is asked for.
 func (l *Loader[S, B]) Indices(epoch, batch int) []int {
 	batches, err := l.plan(epoch, max(0, batch))
-	if err != nil || len(batches) == 0 {
+	if err != nil {
 		return nil
 	}
-	return batches[0]
+	for indices := range batches {
+		return indices
+	}
+	return nil
 }
 
 // job is one batch to be made; done takes its result and never blocks the worker.
@@ -194,9 +204,10 @@ type result[B any] struct {
 // start starts the workers of an epoch and a planner, which hands each job to the workers and, in
 // order, to the returned channel. That channel holds the finished batches: its capacity bounds how
 // far the workers run ahead.
-func (l *Loader[S, B]) start(ctx context.Context, w *watch, epoch, first int, batches [][]int) <-chan job[B] {
+func (l *Loader[S, B]) start(ctx context.Context, w *watch, epoch, first, count int,
+	batches iter.Seq[[]int]) <-chan job[B] {
 	// Besides the jobs in the channel there is the one that the consumer waits for or uses.
-	ordered := make(chan job[B], min(l.options.Prefetch, len(batches)))
+	ordered := make(chan job[B], min(l.options.Prefetch, count))
 	work := make(chan job[B])
 	for k := range w.loading {
 		w.workers.Go(func() {
@@ -208,8 +219,10 @@ func (l *Loader[S, B]) start(ctx context.Context, w *watch, epoch, first int, ba
 	w.workers.Go(func() {
 		defer close(ordered)
 		defer close(work)
-		for k, indices := range batches {
-			j := job[B]{batch: first + k, indices: indices, done: make(chan result[B], 1)}
+		batch := first - 1
+		for indices := range batches {
+			batch++
+			j := job[B]{batch: batch, indices: indices, done: make(chan result[B], 1)}
 			select {
 			case ordered <- j:
 			case <-ctx.Done():
