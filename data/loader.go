@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"runtime/debug"
-	"slices"
+	"sync"
 	"sync/atomic"
 )
 
@@ -24,6 +24,7 @@ type Loader[S, B any] struct {
 	dataset Dataset[S]
 	collate func([]S) (B, error)
 	options LoaderOptions
+	done    sync.Pool // of channels that no job uses
 }
 
 // NewLoader returns a loader that makes its batches with collate, which is called by several
@@ -92,6 +93,7 @@ func (l *Loader[S, B]) Epoch(ctx context.Context, epoch, skip int) iter.Seq2[B, 
 			var r result[B]
 			select {
 			case r = <-job.done:
+				l.done.Put(job.done)
 			case <-ctx.Done():
 			}
 			if ctx.Err() != nil && (r.err == nil || errors.Is(r.err, context.Cause(ctx))) {
@@ -101,15 +103,16 @@ func (l *Loader[S, B]) Epoch(ctx context.Context, epoch, skip int) iter.Seq2[B, 
 				return
 			}
 		}
-		if ctx.Err() != nil { // the planner stopped early
+		if ctx.Err() != nil { // the workers stopped early
 			yield(none, e.cancelled(ctx))
 		}
 	}
 }
 
-// plan returns the indices of each batch of the epoch from batch skip on. Orders of this package
+// plan returns a function that gives the indices of each batch of the epoch from batch skip on, and
+// nil after the last. Orders of this package
 // that can be had piece by piece are.
-func (l *Loader[S, B]) plan(epoch, skip int) (iter.Seq[[]int], error) {
+func (l *Loader[S, B]) plan(epoch, skip int) (func() []int, error) {
 	n, want, count := l.dataset.Len(), l.Samples(), l.Len()
 	if skip < 0 || skip > count {
 		return nil, fmt.Errorf("data: cannot skip %d batches of an epoch of %d", skip, count)
@@ -121,7 +124,7 @@ func (l *Loader[S, B]) plan(epoch, skip int) (iter.Seq[[]int], error) {
 	}
 	if b, ok := l.options.Order.(Batcher); ok {
 		batches, err := l.planned(b.Batches(epoch, n, l.options.Shard), n, count, skip)
-		return slices.Values(batches), err
+		return each(batches), err
 	}
 	if next := sequenceOf(l.options.Order, epoch, n); next != nil {
 		return l.options.Shard.batches(next, n, l.options.BatchSize, l.options.DropLast, skip), nil
@@ -183,10 +186,19 @@ func (l *Loader[S, B]) Indices(epoch, batch int) []int {
 	if err != nil {
 		return nil
 	}
-	for indices := range batches {
-		return indices
+	return batches()
+}
+
+// each hands out batches one by one; nil after the last.
+func each(batches [][]int) func() []int {
+	next := 0
+	return func() []int {
+		if next == len(batches) {
+			return nil
+		}
+		next++
+		return batches[next-1]
 	}
-	return nil
 }
 
 // job is one batch to be made; done takes its result and never blocks the worker.
@@ -201,41 +213,57 @@ type result[B any] struct {
 	err   error
 }
 
-// start starts the workers of an epoch and a planner, which hands each job to the workers and, in
-// order, to the returned channel. That channel holds the finished batches: its capacity bounds how
-// far the workers run ahead.
+// start starts the workers of an epoch. Each takes the next job in its turn, hands it to the
+// returned channel, and then does it. That channel holds the finished batches: its capacity bounds
+// how far the workers run ahead.
 func (l *Loader[S, B]) start(ctx context.Context, w *watch, epoch, first, count int,
-	batches iter.Seq[[]int]) <-chan job[B] {
+	batches func() []int) <-chan job[B] {
 	// Besides the jobs in the channel there is the one that the consumer waits for or uses.
 	ordered := make(chan job[B], min(l.options.Prefetch, count))
-	work := make(chan job[B])
+	turn := make(chan struct{}, 1) // a mutex, but one that tests with a clock of their own can wait for
+	batch := first - 1
+	take := func() (j job[B], ok bool) {
+		turn <- struct{}{}
+		defer func() { <-turn }()
+		indices := batches()
+		if indices == nil {
+			return j, false
+		}
+		batch++
+		j = job[B]{batch: batch, indices: indices, done: l.newDone()}
+		select {
+		case ordered <- j:
+			return j, true
+		case <-ctx.Done():
+			return j, false
+		}
+	}
+	var working atomic.Int64
+	working.Store(int64(len(w.loading)))
 	for k := range w.loading {
 		w.workers.Go(func() {
-			for j := range work {
+			defer func() { // also when a data set ends the goroutine
+				if working.Add(-1) == 0 {
+					close(ordered)
+				}
+			}()
+			for j, ok := take(); ok; j, ok = take() {
 				l.do(ctx, &w.loading[k], epoch, j)
 			}
 		})
 	}
-	w.workers.Go(func() {
-		defer close(ordered)
-		defer close(work)
-		batch := first - 1
-		for indices := range batches {
-			batch++
-			j := job[B]{batch: batch, indices: indices, done: make(chan result[B], 1)}
-			select {
-			case ordered <- j:
-			case <-ctx.Done():
-				return
-			}
-			select {
-			case work <- j:
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
+	if len(w.loading) == 0 {
+		close(ordered)
+	}
 	return ordered
+}
+
+// newDone is a channel for a result, perhaps one that was used before: see [Loader.Epoch].
+func (l *Loader[S, B]) newDone() chan result[B] {
+	if done, ok := l.done.Get().(chan result[B]); ok {
+		return done
+	}
+	return make(chan result[B], 1)
 }
 
 // do makes one batch and hands it over. The consumer gets a result even if a data set ends the

@@ -1,7 +1,6 @@
 package data
 
 import (
-	"iter"
 	"math"
 	"slices"
 
@@ -56,8 +55,8 @@ func sequenceIn(indices []int) sequence {
 }
 
 // batches divides the indices of an epoch of so many, and leaves out the first batches that the
-// process would see. Each batch is a slice of its own.
-func (s Shard) batches(next sequence, total, size int, dropLast bool, skip int) iter.Seq[[]int] {
+// process would see. The function returns the next batch, a slice of its own; nil after the last.
+func (s Shard) batches(next sequence, total, size int, dropLast bool, skip int) func() []int {
 	world := max(1, s.WorldSize)
 	round := size * world // indices that are dealt out together
 	if s.SplitBatches {
@@ -65,10 +64,11 @@ func (s Shard) batches(next sequence, total, size int, dropLast bool, skip int) 
 		size /= world
 	}
 	fill := world > 1 && !dropLast && !s.Uneven && total%round > 0
-	return func(yield func([]int) bool) {
-		var begin []int // of the epoch, which fill up its end
-		dealt := make([]int, 0, min(round, total))
-		for at := 0; at < total; at += round {
+	var begin []int // of the epoch, which fill up its end
+	dealt := make([]int, 0, min(round, total))
+	at := 0
+	return func() []int {
+		for at < total {
 			dealt = dealt[:0]
 			for range min(round, total-at) {
 				dealt = append(dealt, next())
@@ -76,19 +76,21 @@ func (s Shard) batches(next sequence, total, size int, dropLast bool, skip int) 
 			if fill && at == 0 {
 				begin = slices.Clone(dealt)
 			}
+			at += len(dealt)
 			if len(dealt) < round && dropLast {
-				return // not every process would have a whole one
+				return nil // not every process would have a whole one
 			}
 			for i := 0; fill && len(dealt) < round; i++ {
 				dealt = append(dealt, begin[i%len(begin)])
 			}
 			mine := dealt[min(s.Rank*size, len(dealt)):min((s.Rank+1)*size, len(dealt))]
 			if len(mine) == 0 {
-				return
+				return nil
 			}
-			if skip--; skip < 0 && !yield(slices.Clone(mine)) {
-				return
+			if skip--; skip < 0 {
+				return slices.Clone(mine)
 			}
 		}
+		return nil
 	}
 }
