@@ -24,7 +24,8 @@ type Loader[S, B any] struct {
 	dataset Dataset[S]
 	collate func([]S) (B, error)
 	options LoaderOptions
-	done    sync.Pool // of channels that no job uses
+	// of channels that no job uses; by itself, since the runtime holds a pool for two collections
+	done *sync.Pool
 }
 
 // NewLoader returns a loader that makes its batches with collate, which is called by several
@@ -40,7 +41,7 @@ func NewLoader[S, B any](d Dataset[S], collate func([]S) (B, error), o LoaderOpt
 	if err != nil {
 		return nil, err
 	}
-	return &Loader[S, B]{dataset: d, collate: collate, options: o}, nil
+	return &Loader[S, B]{dataset: d, collate: collate, options: o, done: new(sync.Pool)}, nil
 }
 
 // Len returns the number of batches in an epoch, of this process where the loader has a [Shard].
