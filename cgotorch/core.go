@@ -15,6 +15,8 @@ package cgotorch
 // #cgo nocallback ct_from_bytes
 // #cgo noescape ct_to_bytes
 // #cgo nocallback ct_to_bytes
+// #cgo noescape ct_memory
+// #cgo nocallback ct_memory
 // #cgo noescape ct_set_data_
 // #cgo nocallback ct_set_data_
 // #cgo noescape ct_backward
@@ -172,6 +174,10 @@ func FromBytes(data []byte, sizes []int64, dtype int32, pinned bool, out *Tensor
 func ToBytes(t Tensor, data []byte) Code {
 	return Code(C.ct_to_bytes(t, unsafe.Pointer(unsafe.SliceData(data)), C.int64_t(len(data))))
 }
+
+// Memory is where the elements of a contiguous CPU tensor are, nil of any other. If they are to be
+// written it counts as a change of the tensor.
+func Memory(t Tensor, write bool) unsafe.Pointer { return C.ct_memory(t, boolean(write)) }
 
 // SetData_ makes t share the memory of value, keeping its identity for autograd and optimizers.
 func SetData_(t, value Tensor) Code { return Code(C.ct_set_data_(t, value)) }

@@ -142,6 +142,7 @@ typedef struct ct_core {
   void (*info)(ct_tensor t, ct_info *out);
   ct_code (*from_bytes)(const void *data, int64_t bytes, const int64_t *sizes, int64_t dims, int32_t dtype, int32_t pinned, ct_tensor *out);
   ct_code (*to_bytes)(ct_tensor t, void *data, int64_t bytes); // row-major copy on the host
+  void *(*memory)(ct_tensor t, int32_t write); // the bytes of a contiguous CPU tensor, to be changed or not; NULL: it is none
   ct_code (*set_data_)(ct_tensor t, ct_tensor value);
 
   // autograd.cc

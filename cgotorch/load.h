@@ -30,6 +30,7 @@ static inline ct_code ct_from_bytes(const void *data, int64_t bytes, const int64
   return ct_shim->from_bytes(data, bytes, sizes, dims, dtype, pinned, out);
 }
 static inline ct_code ct_to_bytes(ct_tensor t, void *data, int64_t bytes) { return ct_shim->to_bytes(t, data, bytes); }
+static inline void *ct_memory(ct_tensor t, int32_t write) { return ct_shim->memory(t, write); }
 static inline ct_code ct_set_data_(ct_tensor t, ct_tensor value) { return ct_shim->set_data_(t, value); }
 static inline ct_code ct_backward(const ct_tensor *t, int64_t n, const ct_tensor *g, int32_t retain, int32_t create) {
   return ct_shim->backward(t, n, g, retain, create);

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 )
 
@@ -23,6 +24,8 @@ type Loader[S, B any] struct {
 	dataset Dataset[S]
 	collate func([]S) (B, error)
 	options LoaderOptions
+	// of channels that no job uses; by itself, since the runtime holds a pool for two collections
+	done *sync.Pool
 }
 
 // NewLoader returns a loader that makes its batches with collate, which is called by several
@@ -38,7 +41,7 @@ func NewLoader[S, B any](d Dataset[S], collate func([]S) (B, error), o LoaderOpt
 	if err != nil {
 		return nil, err
 	}
-	return &Loader[S, B]{dataset: d, collate: collate, options: o}, nil
+	return &Loader[S, B]{dataset: d, collate: collate, options: o, done: new(sync.Pool)}, nil
 }
 
 // Len returns the number of batches in an epoch, of this process where the loader has a [Shard].
@@ -81,15 +84,17 @@ func (l *Loader[S, B]) Epoch(ctx context.Context, epoch, skip int) iter.Seq2[B, 
 			return
 		}
 		ctx, cancel := context.WithCancel(ctx)
-		w := newWatch(min(l.options.Workers, l.options.Prefetch+1, len(batches)))
+		count := l.Len() - skip
+		w := newWatch(min(l.options.Workers, l.options.Prefetch+1, count))
 		e := &ending{cancel: cancel, leave: func() error {
 			return w.leave(l.options.Patience, func(i int) string { return describe(l.dataset, i) })
 		}}
 		defer e.end() //nolint:errcheck // it was logged
-		for job := range l.start(ctx, w, epoch, skip, batches) {
+		for job := range l.start(ctx, w, epoch, skip, count, batches) {
 			var r result[B]
 			select {
 			case r = <-job.done:
+				l.done.Put(job.done)
 			case <-ctx.Done():
 			}
 			if ctx.Err() != nil && (r.err == nil || errors.Is(r.err, context.Cause(ctx))) {
@@ -99,14 +104,16 @@ func (l *Loader[S, B]) Epoch(ctx context.Context, epoch, skip int) iter.Seq2[B, 
 				return
 			}
 		}
-		if ctx.Err() != nil { // the planner stopped early
+		if ctx.Err() != nil { // the workers stopped early
 			yield(none, e.cancelled(ctx))
 		}
 	}
 }
 
-// plan returns the indices of each batch of the epoch from batch skip on.
-func (l *Loader[S, B]) plan(epoch, skip int) ([][]int, error) {
+// plan returns a function that gives the indices of each batch of the epoch from batch skip on, and
+// nil after the last. Orders of this package
+// that can be had piece by piece are.
+func (l *Loader[S, B]) plan(epoch, skip int) (func() []int, error) {
 	n, want, count := l.dataset.Len(), l.Samples(), l.Len()
 	if skip < 0 || skip > count {
 		return nil, fmt.Errorf("data: cannot skip %d batches of an epoch of %d", skip, count)
@@ -117,7 +124,11 @@ func (l *Loader[S, B]) plan(epoch, skip int) ([][]int, error) {
 		}
 	}
 	if b, ok := l.options.Order.(Batcher); ok {
-		return l.planned(b.Batches(epoch, n, l.options.Shard), n, count, skip)
+		batches, err := l.planned(b.Batches(epoch, n, l.options.Shard), n, count, skip)
+		return each(batches), err
+	}
+	if next := sequenceOf(l.options.Order, epoch, n); next != nil {
+		return l.options.Shard.batches(next, n, l.options.BatchSize, l.options.DropLast, skip), nil
 	}
 	indices := l.options.Order.Indices(epoch, n)
 	if len(indices) != want {
@@ -130,7 +141,7 @@ func (l *Loader[S, B]) plan(epoch, skip int) ([][]int, error) {
 				l.options.Order, i, k, epoch, n-1)
 		}
 	}
-	return l.options.Shard.batches(indices, l.options.BatchSize, l.options.DropLast)[skip:], nil
+	return l.options.Shard.batches(sequenceIn(indices), len(indices), l.options.BatchSize, l.options.DropLast, skip), nil
 }
 
 // planned checks the batches of a [Batcher].
@@ -173,10 +184,22 @@ func (l *Loader[S, B]) BatchSamples(epoch int) []int {
 // order that differs each time it is asked for.
 func (l *Loader[S, B]) Indices(epoch, batch int) []int {
 	batches, err := l.plan(epoch, max(0, batch))
-	if err != nil || len(batches) == 0 {
+	if err != nil {
 		return nil
 	}
-	return batches[0]
+	return batches()
+}
+
+// each hands out batches one by one; nil after the last.
+func each(batches [][]int) func() []int {
+	next := 0
+	return func() []int {
+		if next == len(batches) {
+			return nil
+		}
+		next++
+		return batches[next-1]
+	}
 }
 
 // job is one batch to be made; done takes its result and never blocks the worker.
@@ -191,38 +214,57 @@ type result[B any] struct {
 	err   error
 }
 
-// start starts the workers of an epoch and a planner, which hands each job to the workers and, in
-// order, to the returned channel. That channel holds the finished batches: its capacity bounds how
-// far the workers run ahead.
-func (l *Loader[S, B]) start(ctx context.Context, w *watch, epoch, first int, batches [][]int) <-chan job[B] {
+// start starts the workers of an epoch. Each takes the next job in its turn, hands it to the
+// returned channel, and then does it. That channel holds the finished batches: its capacity bounds
+// how far the workers run ahead.
+func (l *Loader[S, B]) start(ctx context.Context, w *watch, epoch, first, count int,
+	batches func() []int) <-chan job[B] {
 	// Besides the jobs in the channel there is the one that the consumer waits for or uses.
-	ordered := make(chan job[B], min(l.options.Prefetch, len(batches)))
-	work := make(chan job[B])
+	ordered := make(chan job[B], min(l.options.Prefetch, count))
+	turn := make(chan struct{}, 1) // a mutex, but one that tests with a clock of their own can wait for
+	batch := first - 1
+	take := func() (j job[B], ok bool) {
+		turn <- struct{}{}
+		defer func() { <-turn }()
+		indices := batches()
+		if indices == nil {
+			return j, false
+		}
+		batch++
+		j = job[B]{batch: batch, indices: indices, done: l.newDone()}
+		select {
+		case ordered <- j:
+			return j, true
+		case <-ctx.Done():
+			return j, false
+		}
+	}
+	var working atomic.Int64
+	working.Store(int64(len(w.loading)))
 	for k := range w.loading {
 		w.workers.Go(func() {
-			for j := range work {
+			defer func() { // also when a data set ends the goroutine
+				if working.Add(-1) == 0 {
+					close(ordered)
+				}
+			}()
+			for j, ok := take(); ok; j, ok = take() {
 				l.do(ctx, &w.loading[k], epoch, j)
 			}
 		})
 	}
-	w.workers.Go(func() {
-		defer close(ordered)
-		defer close(work)
-		for k, indices := range batches {
-			j := job[B]{batch: first + k, indices: indices, done: make(chan result[B], 1)}
-			select {
-			case ordered <- j:
-			case <-ctx.Done():
-				return
-			}
-			select {
-			case work <- j:
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
+	if len(w.loading) == 0 {
+		close(ordered)
+	}
 	return ordered
+}
+
+// newDone is a channel for a result, perhaps one that was used before: see [Loader.Epoch].
+func (l *Loader[S, B]) newDone() chan result[B] {
+	if done, ok := l.done.Get().(chan result[B]); ok {
+		return done
+	}
+	return make(chan result[B], 1)
 }
 
 // do makes one batch and hands it over. The consumer gets a result even if a data set ends the

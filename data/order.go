@@ -1,10 +1,6 @@
 package data
 
-import (
-	"math"
-
-	"github.com/gotrainer/gotrainer/internal/mt19937"
-)
+import "github.com/gotrainer/gotrainer/internal/mt19937"
 
 // Order says in which order the samples of an epoch are visited. It is a pure function of the
 // epoch: a run that is resumed in the middle of an epoch asks again and gets the same answer.
@@ -49,7 +45,8 @@ func (Sequential) Indices(_, n int) []int {
 // Shuffled visits the samples in a new random order each epoch: torch.randperm(n) of a CPU
 // generator seeded with Seed+epoch. It is bit for bit the order of Accelerate's
 // SeedableRandomSampler, thus of Hugging Face's Trainer with the same seed (data_seed if that is
-// set). Python's negative seeds are their two's complement.
+// set). Python's negative seeds are their two's complement. A [Loader] draws it batch by batch, in
+// four bytes of memory for each sample.
 type Shuffled struct {
 	Seed uint64
 }
@@ -62,7 +59,7 @@ func (s Shuffled) Indices(epoch, n int) []int { return Permutation(s.Seed+uint64
 func Permutation(seed uint64, n int) []int {
 	g := mt19937.New(uint32(seed)) // as PyTorch: the engine takes the lower half of the seed
 	indices := Sequential{}.Indices(0, n)
-	if n >= math.MaxUint32/20 {
+	if n >= largePermutation {
 		// PyTorch draws 64 bits where 32 would be visibly uneven, and then builds the permutation
 		// from the inside out. Too large for a test; compared once with torch 2.11 for n =
 		// 214748365.

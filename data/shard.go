@@ -54,29 +54,3 @@ func (s Shard) count(samples, size int, dropLast bool) int {
 		return (full + rest + world - 1) / world
 	}
 }
-
-// batches divides the indices of an epoch.
-func (s Shard) batches(indices []int, size int, dropLast bool) [][]int {
-	world := max(1, s.WorldSize)
-	round := size * world // indices that are dealt out together
-	if s.SplitBatches {
-		round = size
-		size /= world
-	}
-	if !dropLast && !s.Uneven && len(indices)%round > 0 && world > 1 {
-		begin := indices[:min(round, len(indices))]
-		indices = indices[:len(indices):len(indices)] // the padding must not be written behind the caller's slice
-		for i := 0; len(indices)%round > 0; i++ {
-			indices = append(indices, begin[i%len(begin)])
-		}
-	}
-	var batches [][]int
-	for at := s.Rank * size; at < len(indices); at += round {
-		end := min(at+size, len(indices))
-		if dropLast && (at-s.Rank*size)+round > len(indices) {
-			break // not every process would have a whole one
-		}
-		batches = append(batches, indices[at:end])
-	}
-	return batches
-}

@@ -60,7 +60,8 @@ func openWeights(path string) (Source, io.Closer, error) {
 // same names, converting dtype and device: Module.load_state_dict. Names and shapes are checked
 // first; if they do not fit and the options do not allow it, no tensor is touched and the error is
 // a [*LoadError]. The report says what was loaded and what was not. Should the source fail while it
-// is read, the error says so, and the tensors before that one are loaded.
+// is read, the error says so; the tensors before that one are loaded, and its own elements may be
+// in part.
 func LoadStateDict(m any, source Source, o LoadOptions) (*Report, error) {
 	var report *Report
 	var load []pair
@@ -89,6 +90,12 @@ func (p pair) copy(source Source) error {
 	failed := torch.Try(func() {
 		torch.NoGrad(func() {
 			torch.Scope(func() { // frees what Read makes, and nothing else
+				if s, ok := source.(interface {
+					readInto(t torch.Tensor, name string) error
+				}); ok {
+					err = s.readInto(p.to, p.name)
+					return
+				}
 				var t torch.Tensor
 				if t, err = source.Read(p.name); err == nil {
 					p.to.Copy_(t)

@@ -44,7 +44,8 @@ func (m memory) Read(name string) (torch.Tensor, error) {
 	return torch.Tensor{}, torch.Errorf("nn.LoadStateDict", torch.ErrValue, "no tensor %q", name)
 }
 
-// FileSource is a Source of the tensors of a safetensors file. One tensor at a time is in memory.
+// FileSource is a Source of the tensors of a safetensors file, which are read straight into the
+// memory of CPU tensors of their dtype; else one at a time is in memory besides.
 func FileSource(r *safetensors.Reader) Source { return file{r} }
 
 type file struct{ r *safetensors.Reader }
@@ -58,3 +59,6 @@ func (f file) Contents() []TensorInfo {
 }
 
 func (f file) Read(name string) (torch.Tensor, error) { return tensorio.Read(f.r, name) }
+
+// readInto is what a Source has that can read a tensor without making another.
+func (f file) readInto(t torch.Tensor, name string) error { return tensorio.ReadInto(t, f.r, name) }

@@ -24,6 +24,7 @@ CT_DECLARE(empty_cache);
 CT_DECLARE(info);
 CT_DECLARE(from_bytes);
 CT_DECLARE(to_bytes);
+CT_DECLARE(memory);
 CT_DECLARE(set_data_);
 CT_DECLARE(backward);
 CT_DECLARE(grad_of);
@@ -148,6 +149,7 @@ static const ct_core core = {
     info,
     from_bytes,
     to_bytes,
+    memory,
     set_data_,
     backward,
     grad_of,

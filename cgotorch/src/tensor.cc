@@ -53,6 +53,20 @@ ct_code to_bytes(ct_tensor p, void *data, int64_t bytes) {
   });
 }
 
+void *memory(ct_tensor p, int32_t write) {
+  const at::Tensor &t = get(p);
+  if (t.unsafeGetTensorImpl()->is_python_dispatch() || t.is_nested() || t.layout() != at::kStrided || t.device() != at::kCPU ||
+      !t.is_contiguous() || t.is_conj() || t.is_neg())
+    return nullptr;
+  try {
+    if (!write) return const_cast<void *>(t.const_data_ptr());
+    t.unsafeGetTensorImpl()->bump_version();
+    return t.mutable_data_ptr();
+  } catch (...) { // no memory behind it, or a tensor of inference, whose changes cannot be counted
+    return nullptr;
+  }
+}
+
 ct_code set_data_(ct_tensor t, ct_tensor value) {
   return guard([&] { get_mutable(t).set_data(get(value)); });
 }

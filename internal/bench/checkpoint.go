@@ -46,9 +46,11 @@ func bertState(o settings, w workload, seed uint64) (*bertStep, error) {
 		return nil, err
 	}
 	torch.NoGrad(func() {
-		for _, p := range nn.Params(model) {
-			p.Tensor.SetGrad(p.Tensor.Detach().MulScalar(0.01))
-		}
+		torch.Scope(func() { // the gradients live until the update
+			for _, p := range nn.Params(model) {
+				p.Tensor.SetGrad(p.Tensor.Detach().MulScalar(0.01))
+			}
+		})
 	})
 	_, err = s.Update(context.Background(), 5e-5)
 	return s, err
@@ -57,13 +59,12 @@ func bertState(o settings, w workload, seed uint64) (*bertStep, error) {
 // sizeOf is the sum of the absolute weights and first moments.
 func sizeOf(s *bertStep) (sum float64) {
 	torch.NoGrad(func() {
-		torch.Scope(func() {
-			for _, t := range slices.Concat(nn.Params(s.Model()), s.Optimizer().State()) {
-				if filepath.Ext(t.Name) != ".exp_avg_sq" && filepath.Ext(t.Name) != ".step" {
-					sum += t.Tensor.ToDType(torch.Float64).Abs().Sum(torch.Float64).Item()
-				}
+		for _, t := range slices.Concat(nn.Params(s.Model()), s.Optimizer().State()) {
+			if filepath.Ext(t.Name) != ".exp_avg_sq" && filepath.Ext(t.Name) != ".step" {
+				// One tensor at a time: what is measured is the memory of saves and loads, not ours.
+				torch.Scope(func() { sum += t.Tensor.Abs().Sum(torch.Float64).Item() })
 			}
-		})
+		}
 	})
 	return sum
 }
@@ -110,12 +111,7 @@ func saveAndLoadRounds(o settings) (map[string]any, error) {
 	for i := range saves {
 		seconds += saves[i] + loads[i]
 	}
-	// The line says what memory was needed until here: it is made before saves under way are held.
-	line := result{workload: o.workload, steps: rounds, seconds: seconds, samples: rounds, firstStep: first,
-		first: round(want, 3), last: round(got, 3), threads: torch.Threads()}.line(map[string]any{
-		"save_s": round(median(saves), 4), "load_s": round(median(loads), 4),
-		"mb": round(float64(bytes)/(1<<20), 1), "params": parameters(from), "fsync": o.fsync, "drop_cache": false,
-		"device": o.device.String()})
+	peak, anonymous := memory("VmHWM"), memory("RssAnon") // of saves and loads: training needs more
 	held, _, err := heldBySaves(o, w, from, false, rounds)
 	if err != nil {
 		return nil, err
@@ -124,8 +120,12 @@ func saveAndLoadRounds(o settings) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	line["held_s"], line["held_async_s"], line["update_waits_s"] = round(held, 4), round(async, 5), round(waited, 5)
-	return line, nil
+	return result{workload: o.workload, steps: rounds, seconds: seconds, samples: rounds, firstStep: first,
+		first: round(want, 3), last: round(got, 3), threads: torch.Threads()}.line(map[string]any{
+		"save_s": round(median(saves), 4), "load_s": round(median(loads), 4), "held_s": round(held, 4),
+		"held_async_s": round(async, 5), "update_waits_s": round(waited, 5),
+		"mb": round(float64(bytes)/(1<<20), 1), "params": parameters(from), "fsync": o.fsync, "drop_cache": false,
+		"peak_rss_mb": round(peak, 1), "anon_rss_mb": round(anonymous, 1), "device": o.device.String()}), nil
 }
 
 func parameters(s *bertStep) (n int64) {

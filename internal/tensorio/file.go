@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
 
 	"github.com/gotrainer/gotrainer/safetensors"
 	"github.com/gotrainer/gotrainer/torch"
@@ -32,22 +35,57 @@ func Create(path string, write func(io.Writer) error) error {
 	return f.Close()
 }
 
-// Load reads all tensors of a safetensors file into the CPU's memory.
+// Load reads all tensors of a safetensors file into the CPU's memory, large files by several
+// goroutines.
 func Load(path string) (ts []torch.Named, metadata map[string]string, err error) {
 	file, err := safetensors.Open(path)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer func() { _ = file.Close() }() // it was only read
+	size := int64(0)
 	for _, info := range file.Tensors() {
-		t, err := Read(file.Reader, info.Name)
+		t, err := empty(info)
 		if err != nil {
 			Free(ts)
 			return nil, nil, fmt.Errorf("%s: %w", path, err)
 		}
 		ts = append(ts, torch.Named{Name: info.Name, Tensor: t})
+		size += info.Size
+	}
+	readers := min(runtime.GOMAXPROCS(0), int(size/leastPart))
+	if err := Each(readers, len(ts), func(i int) error {
+		return fill(ts[i].Tensor, file.Reader, ts[i].Name)
+	}); err != nil {
+		Free(ts)
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return ts, file.Metadata(), nil
+}
+
+// leastPart is how many bytes are worth a goroutine.
+const leastPart = 8 << 20
+
+// Each calls f for 0 to n-1 in so many goroutines, or in this one, and returns the errors up to
+// which it came.
+func Each(goroutines, n int, f func(i int) error) error {
+	errs := make([]error, n)
+	var next atomic.Int64
+	var failed atomic.Bool
+	work := func() {
+		for i := int(next.Add(1)) - 1; i < n && !failed.Load(); i = int(next.Add(1)) - 1 {
+			if errs[i] = f(i); errs[i] != nil {
+				failed.Store(true)
+			}
+		}
+	}
+	var others sync.WaitGroup
+	for range min(goroutines, n) - 1 {
+		others.Go(work)
+	}
+	work()
+	others.Wait()
+	return errors.Join(errs...)
 }
 
 // Free frees what [Load] has read.

@@ -75,3 +75,21 @@ func TestCreateReturnsWhatTheWriterSays(t *testing.T) {
 		t.Errorf("error %v, want that the folder is not there", err)
 	}
 }
+
+func TestEachCallsForAllAndEndsWithTheFirstError(t *testing.T) {
+	failed := errors.New("failed")
+	for _, goroutines := range []int{0, 1, 3, 100} {
+		var seen [20]bool
+		if err := tensorio.Each(goroutines, len(seen), func(i int) error { seen[i] = true; return nil }); err != nil ||
+			seen != [20]bool{0: true, true, true, true, true, true, true, true, true, true, true, true, true, true, true,
+				true, true, true, true, true} {
+			t.Errorf("%d goroutines: error %v, seen %v", goroutines, err, seen)
+		}
+		if err := tensorio.Each(goroutines, 20, func(int) error { return failed }); !errors.Is(err, failed) {
+			t.Errorf("%d goroutines: error %v, want %v", goroutines, err, failed)
+		}
+		if err := tensorio.Each(goroutines, 0, func(int) error { return failed }); err != nil {
+			t.Errorf("%d goroutines, nothing to do: %v", goroutines, err)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/gotrainer/gotrainer/safetensors"
 	"github.com/gotrainer/gotrainer/torch"
@@ -55,20 +56,55 @@ func Read(r *safetensors.Reader, name string) (torch.Tensor, error) {
 	if !ok {
 		return torch.Tensor{}, fmt.Errorf("tensor %q: %w", name, safetensors.ErrNotFound)
 	}
-	dtype, ok := TorchDType(info.DType)
-	if !ok {
-		return torch.Tensor{}, fmt.Errorf("tensor %q has dtype %s, which tensors here cannot have", name, info.DType)
-	}
-	section, err := r.Section(name)
+	t, err := empty(info)
 	if err != nil {
 		return torch.Tensor{}, err
 	}
-	var t torch.Tensor
-	panicked := torch.Try(func() { t, err = fromSection(section, dtype, info.Shape) })
-	if err = errors.Join(panicked, err); err != nil {
-		return torch.Tensor{}, fmt.Errorf("tensor %q: %w", name, err)
+	if err := fill(t, r, name); err != nil {
+		t.Free()
+		return torch.Tensor{}, err
 	}
 	return t, nil
+}
+
+// ReadInto reads the tensor of that name into t, which has its shape: where the dtypes are equal
+// straight into its memory, if that is the CPU's. If it fails the elements of t are not defined.
+func ReadInto(t torch.Tensor, r *safetensors.Reader, name string) error {
+	info, ok := r.Tensor(name)
+	if file, same := FileDType(t.DType()); ok && same && file == info.DType && slices.Equal(t.Shape(), info.Shape) {
+		return fill(t, r, name)
+	}
+	from, err := Read(r, name)
+	if err != nil {
+		return err
+	}
+	defer from.Free()
+	return torch.Try(func() { torch.NoGrad(func() { t.Copy_(from) }) })
+}
+
+// empty makes the tensor that a file's is read into.
+func empty(info safetensors.Tensor) (t torch.Tensor, err error) {
+	dtype, ok := TorchDType(info.DType)
+	if !ok {
+		return t, fmt.Errorf("tensor %q has dtype %s, which tensors here cannot have", info.Name, info.DType)
+	}
+	if err := torch.Try(func() { t = torch.TensorOptions{DType: dtype}.Empty(info.Shape...) }); err != nil {
+		return t, fmt.Errorf("tensor %q: %w", info.Name, err)
+	}
+	return t, nil
+}
+
+// fill reads the elements of t from a file, in which it has the same dtype and shape.
+func fill(t torch.Tensor, r *safetensors.Reader, name string) error {
+	section, err := r.Section(name)
+	if err != nil {
+		return err
+	}
+	panicked := torch.Try(func() { err = t.FillFrom(section) })
+	if err = errors.Join(panicked, err); err != nil {
+		return fmt.Errorf("tensor %q: %w", name, err)
+	}
+	return nil
 }
 
 // Entry describes t for a file. Its elements are fetched, from a GPU too, when their turn to be
@@ -88,7 +124,7 @@ func Entry(name string, t torch.Tensor) (safetensors.Entry, error) {
 	}
 	return safetensors.Entry{Name: name, DType: file, Shape: shape, Data: func(w io.Writer) error {
 		var err error
-		if panicked := torch.Try(func() { err = writeTo(w, t) }); panicked != nil {
+		if panicked := torch.Try(func() { _, err = t.WriteTo(w) }); panicked != nil {
 			return fmt.Errorf("tensor %q: %w", name, panicked)
 		}
 		return err

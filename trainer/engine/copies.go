@@ -19,13 +19,12 @@ type tensorFile struct {
 	metadata map[string]string
 }
 
-func writeFiles(dir string, files []tensorFile) error {
-	for _, f := range files {
-		if err := tensorio.Save(filepath.Join(dir, f.name), f.tensors, f.metadata); err != nil {
-			return err
-		}
-	}
-	return nil
+// writeFiles writes so many files at a time.
+func writeFiles(dir string, files []tensorFile, atATime int) error {
+	return tensorio.Each(atATime, len(files), func(i int) error {
+		f := files[i]
+		return tensorio.Save(filepath.Join(dir, f.name), f.tensors, f.metadata)
+	})
 }
 
 // copies is the memory that a state is copied into so that training need not wait until it is

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 
@@ -67,9 +68,9 @@ func (s *Step[S, B]) Save(dir string, o trainer.SaveOptions) error {
 			if nonFinite, err = nonFiniteWeights(files); err != nil {
 				return nil, err
 			}
-			return nonFinite, errors.Join(writeFiles(dir, files), copied.unchanged())
+			return nonFinite, errors.Join(writeFiles(dir, files, 1), copied.unchanged()) // beside training
 		})
-	} else if err := writeFiles(dir, files); err != nil {
+	} else if err := writeFiles(dir, files, runtime.GOMAXPROCS(0)); err != nil {
 		return err
 	}
 	if c, ok := s.task.(Configurer); ok {

@@ -23,9 +23,9 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// A state is saved from the tensors' memory and read into it: no copy of it is in Go's heap, a
-// piece of a megabyte at most for each tensor (under the race detector a sync.Pool forgets what it
-// holds at random). The tensors are of sizes around those of a piece, and one is not contiguous.
+// A state is saved from the tensors' memory and read into it: what goes through Go's heap is a
+// piece of the one tensor that is not contiguous, the header and the buffer of the file, however
+// large the state is. The tensors are of sizes around those of a piece.
 func TestLargeTensorsSurviveWithoutACopyInGo(t *testing.T) {
 	testenv.RequireTorch(t)
 	torch.Scope(func() {
@@ -38,8 +38,7 @@ func TestLargeTensorsSurviveWithoutACopyInGo(t *testing.T) {
 			{Name: "learnt", Tensor: torch.Ones(1<<18 + 1).SetRequiresGrad(true)},
 		}
 		path := filepath.Join(t.TempDir(), "x.safetensors")
-		bound := uint64(len(want)+1) << 20
-		require.Less(t, bound, uint64(long.Numel()*4/4), "the bound says nothing of a copy")
+		const bound = uint64(5 << 18) // a piece is a megabyte
 		assert.Less(t, allocated(func() { require.NoError(t, tensorio.Save(path, want, nil)) }), bound)
 		var got []torch.Named
 		assert.Less(t, allocated(func() {

@@ -1,0 +1,87 @@
+package torch
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"sync"
+	"unsafe"
+
+	"github.com/gotrainer/gotrainer/cgotorch"
+)
+
+// piece is how much of a tensor is in Go's memory at a time where its own cannot be used: as much
+// as stays in a core's cache.
+const piece = 1 << 20
+
+var pieces = sync.Pool{New: func() any { return new([piece]byte) }}
+
+// WriteTo writes the elements to w, row-major and little endian: those of a contiguous CPU tensor
+// from their memory, without a copy, others a megabyte at a time. It is an [io.WriterTo]; w must
+// not keep what it is given. It waits for the device.
+func (t Tensor) WriteTo(w io.Writer) (written int64, err error) {
+	if data, ok := t.memory("WriteTo", false); ok {
+		n, err := w.Write(data)
+		runtime.KeepAlive(t.h)
+		return int64(n), err
+	}
+	buffer := pieces.Get().(*[piece]byte)
+	defer pieces.Put(buffer)
+	NoGrad(func() {
+		flat := t.Reshape(-1)
+		defer flat.Free()
+		count, width := flat.Numel(), int64(t.DType().Size())
+		for at := int64(0); at < count && err == nil; at += piece / width {
+			part := flat.Narrow(0, at, min(piece/width, count-at))
+			bytes := buffer[:part.Numel()*width]
+			part.BytesInto(bytes)
+			part.Free()
+			var n int
+			n, err = w.Write(bytes)
+			written += int64(n)
+		}
+	})
+	return written, err
+}
+
+// FillFrom reads the elements from r, row-major and little endian: those of a contiguous CPU tensor
+// into their memory, without a copy. If r ends before all are there, or fails, the error says so
+// and the elements are no longer defined. Autograd does not record it, and it wants what every
+// change in place wants: nobody else may use the tensor meanwhile.
+func (t Tensor) FillFrom(r io.Reader) error {
+	if data, ok := t.memory("FillFrom", true); ok {
+		_, err := io.ReadFull(r, data)
+		runtime.KeepAlive(t.h)
+		return fillError(err, len(data))
+	}
+	var err error
+	NoGrad(func() {
+		whole := TensorOptions{DType: t.DType()}.Empty(t.Shape()...)
+		defer whole.Free()
+		if err = whole.FillFrom(r); err == nil {
+			t.Copy_(whole)
+		}
+	})
+	return err
+}
+
+func fillError(err error, want int) error {
+	if err == io.EOF && want > 0 || err == io.ErrUnexpectedEOF { //nolint:errorlint // made by ReadFull
+		return fmt.Errorf("torch: FillFrom: the source ends before the %d bytes of the tensor: %w", want,
+			io.ErrUnexpectedEOF)
+	}
+	return err
+}
+
+// memory is that of the elements, if it can be used as it is. It is valid while the tensor lives.
+func (t Tensor) memory(op string, write bool) (data []byte, ok bool) {
+	size := t.facts(op).Bytes
+	if size == 0 {
+		return nil, true
+	}
+	p := cgotorch.Memory(t.ptr(op), write)
+	if p == nil {
+		return nil, false
+	}
+	return unsafe.Slice((*byte)(p), size), true
+}
