@@ -8,6 +8,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
@@ -23,4 +24,13 @@ func TestARunOnTheCPUSaysOnceThatThereIsAGPU(t *testing.T) {
 	}
 	require.Len(t, warnings, 1)
 	assert.Contains(t, warnings[0], `libtorch sees 2 GPUs; Options.Device of torch.ParseDevice("auto") takes one`)
+}
+
+func TestAGPUThatCannotBeUsedIsRefusedWithItsReason(t *testing.T) {
+	testenv.RequireTorch(t)
+	gpu := torch.CUDA(100)
+	reason := torch.CheckDevice(gpu)
+	require.Error(t, reason)
+	_, err := engine.New(engine.Classify(nn.Sequential{nn.NewLinear(2, 2, nil)}), engine.Options{Device: gpu})
+	require.EqualError(t, err, "engine: Options.Device: "+reason.Error())
 }

@@ -123,12 +123,8 @@ func (o *Options) validate() error {
 		return fmt.Errorf("engine: Options.Groups and Options.LowRankTargets are both set; want one of them")
 	}
 	if o.Device.IsCUDA() {
-		if err := torch.Load(); err != nil {
-			return err
-		}
-		if n := torch.CUDADevices(); o.Device.Index() >= n {
-			return fmt.Errorf("engine: Options.Device is %s, but libtorch sees %d GPUs; the CUDA build of libtorch "+
-				"is installed by scripts/install_libtorch.sh --cuda", o.Device, n)
+		if err := torch.CheckDevice(o.Device); err != nil {
+			return fmt.Errorf("engine: Options.Device: %w", err)
 		}
 		return nil
 	}
