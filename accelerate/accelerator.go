@@ -121,13 +121,8 @@ func New(o Options) (*Accelerator, error) {
 	if err := checkGroup(o.Group); err != nil {
 		return nil, err
 	}
-	if o.Device.IsCUDA() {
-		if err := torch.Load(); err != nil {
-			return nil, err
-		}
-		if n := torch.CUDADevices(); o.Device.Index() >= n {
-			return nil, fmt.Errorf("accelerate: Options.Device is %s, but libtorch sees %d GPUs", o.Device, n)
-		}
+	if err := torch.CheckDevice(o.Device); err != nil {
+		return nil, fmt.Errorf("accelerate: Options.Device: %w", err)
 	}
 	a := &Accelerator{options: o, scaler: o.Scaler, sync: true, iteration: o.Project.Iteration}
 	if a.scaler == nil && o.MixedPrecision == amp.FP16 {

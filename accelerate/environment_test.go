@@ -48,3 +48,12 @@ func TestEnvironment(t *testing.T) {
 		})
 	}
 }
+
+func TestAGPUThatCannotBeUsedIsRefusedWithItsReason(t *testing.T) {
+	testenv.RequireTorch(t)
+	gpu := torch.CUDA(100)
+	reason := torch.CheckDevice(gpu)
+	require.Error(t, reason)
+	_, err := accelerate.New(accelerate.Options{Device: gpu})
+	require.EqualError(t, err, "accelerate: Options.Device: "+reason.Error())
+}

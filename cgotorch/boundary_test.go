@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// exceptions are the kinds that context.cc throws, and what becomes of them.
+// exceptions are the kinds that testing.cc throws, and what becomes of them.
 var exceptions = []struct {
 	name string
 	kind int
@@ -32,12 +32,38 @@ var exceptions = []struct {
 	{"c10::NotImplementedError", cgotorch.ErrNotSupported, "there is no such kernel"},
 	{"c10::OutOfMemoryError", cgotorch.ErrOutOfMemory, "the device has no memory left"},
 	{"an internal assertion", cgotorch.ErrInvalid, "an internal assertion failed"},
+	{"an illegal access", cgotorch.ErrDevice, "an illegal memory access"},
+	{"an assertion of a kernel", cgotorch.ErrDevice, "device-side assert"},
+	{"cudaMalloc", cgotorch.ErrOutOfMemory, "CUDA error: out of memory"},
+	{"a GPU that is not there", cgotorch.ErrInvalid, "invalid device ordinal"},
+	{"a kernel that is not there", cgotorch.ErrNotSupported, "no kernel image"},
+	{"an error that nobody knows", cgotorch.ErrDevice, "unknown error"},
+	{"cuBLAS without memory", cgotorch.ErrOutOfMemory, "CUBLAS_STATUS_ALLOC_FAILED"},
+	{"cuBLAS that cannot begin", cgotorch.ErrOutOfMemory, "CUBLAS_STATUS_NOT_INITIALIZED"},
+	{"cuBLAS on a broken GPU", cgotorch.ErrDevice, "CUBLAS_STATUS_EXECUTION_FAILED"},
+	{"cuDNN without memory", cgotorch.ErrOutOfMemory, "CUDNN_STATUS_ALLOC_FAILED"},
+	{"cuDNN that finds no plan", cgotorch.ErrOutOfMemory, "CUDNN_STATUS_NOT_SUPPORTED."},
+	{"cuDNN on a broken GPU", cgotorch.ErrDevice, "CUDNN_STATUS_EXECUTION_FAILED"},
+	{"cuSOLVER without memory", cgotorch.ErrOutOfMemory, "CUSOLVER_STATUS_ALLOC_FAILED"},
+	{"the driver without memory", cgotorch.ErrOutOfMemory, "CUDA driver error: out of memory"},
+	{"the driver on a broken GPU", cgotorch.ErrDevice, "CUDA driver error: an illegal"},
+	{"a broken GPU as text", cgotorch.ErrDevice, "unspecified launch failure"},
+	{"no memory as text", cgotorch.ErrOutOfMemory, "CUDA out of memory."},
+	{"cuDNN with wrong arguments", cgotorch.ErrInvalid, "CUDNN_STATUS_BAD_PARAM"},
 }
+
+// mend forgets that a GPU has failed: this process has none.
+func mend() { cgotorch.ThrowForTest(cgotorch.Mend) }
 
 func TestEveryKindOfExceptionBecomesACodeWithItsText(t *testing.T) {
 	testenv.RequireTorch(t)
+	defer mend()
 	for thrown, c := range exceptions {
+		mend()
 		code := cgotorch.ThrowForTest(thrown)
+		if broken := c.kind == cgotorch.ErrDevice; cgotorch.DeviceFailed() != broken {
+			t.Errorf("%s: a GPU has failed: %v, want %v", c.name, !broken, broken)
+		}
 		if code >= 0 {
 			t.Errorf("%s: no failure", c.name)
 			continue
@@ -60,6 +86,7 @@ func TestEveryKindOfExceptionBecomesACodeWithItsText(t *testing.T) {
 
 func TestExceptionsOfManyThreadsKeepTheirOwnText(t *testing.T) {
 	testenv.RequireTorch(t)
+	defer mend()
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {

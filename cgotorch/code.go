@@ -20,6 +20,7 @@ const (
 	ErrValue        = int(C.CT_ERR_VALUE)
 	ErrNotSupported = int(C.CT_ERR_NOT_SUPPORTED)
 	ErrInternal     = int(C.CT_ERR_INTERNAL)
+	ErrDevice       = int(C.CT_ERR_DEVICE)
 )
 
 func (c Code) record() *C.ct_error {

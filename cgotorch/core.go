@@ -440,5 +440,11 @@ func SetFloat32Precision(precision string) Code {
 // CPUCapability names the instruction set that libtorch's kernels use.
 func CPUCapability() string { return C.GoString(C.ct_cpu_capability()) }
 
-// ThrowForTest raises one kind of C++ exception inside the shim.
+// --- testing.cc
+
+// Mend, given to ThrowForTest, forgets that a device has failed.
+const Mend = int(C.CT_MEND)
+
+// ThrowForTest raises one kind of C++ exception inside the shim. The operator
+// gotrainer::throw_for_test does so in the dispatcher, or in a backward pass.
 func ThrowForTest(kind int) Code { return Code(C.ct_throw_for_test(C.int32_t(kind))) }

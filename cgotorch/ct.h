@@ -18,7 +18,17 @@ typedef int64_t ct_code;
 typedef void *ct_tensor;
 typedef void *ct_generator;
 
-enum { CT_ERR_INVALID = 1, CT_ERR_OUT_OF_MEMORY, CT_ERR_INDEX, CT_ERR_TYPE, CT_ERR_VALUE, CT_ERR_NOT_SUPPORTED, CT_ERR_INTERNAL };
+enum {
+  CT_ERR_INVALID = 1,
+  CT_ERR_OUT_OF_MEMORY,
+  CT_ERR_INDEX,
+  CT_ERR_TYPE,
+  CT_ERR_VALUE,
+  CT_ERR_NOT_SUPPORTED,
+  CT_ERR_INTERNAL,
+  CT_ERR_DEVICE
+};
+enum { CT_MEND = -2 }; // of throw_for_test: forgets that a device has failed
 typedef struct {
   int32_t code;
   int32_t length;
@@ -119,6 +129,31 @@ typedef struct {
   int8_t find_unused, bucket_view, static_graph;
   int32_t compressed; // the dtype in which gradients are sent; -1: theirs
 } ct_reducer_options;
+
+// What the caching allocator of a GPU has given out, in bytes, and how often it had to ask again or gave up.
+typedef struct {
+  int64_t allocated, allocated_peak, active, active_peak, reserved, reserved_peak, requested, requested_peak;
+  int64_t retries, out_of_memory, device_allocations;
+} ct_cuda_memory;
+
+// A c10::Stream. Nothing owns it: libtorch's pools do.
+typedef struct {
+  int64_t id, device, type;
+} ct_stream;
+
+// The switches of at::Context, torch.backends in Python.
+enum {
+  CT_CUDNN_ENABLED,
+  CT_CUDNN_BENCHMARK,
+  CT_CUDNN_BENCHMARK_LIMIT,
+  CT_CUDNN_DETERMINISTIC,
+  CT_CUDNN_TF32,
+  CT_CUBLAS_TF32,
+  CT_FLASH_ATTENTION,
+  CT_EFFICIENT_ATTENTION,
+  CT_MATH_ATTENTION,
+  CT_CUDNN_ATTENTION
+};
 
 #include "zz_ops.h"
 
@@ -233,6 +268,36 @@ typedef struct ct_core {
   ct_code (*set_deterministic)(int32_t on, int32_t warn_only);
   ct_code (*set_float32_precision)(const char *precision, int64_t length);
   const char *(*cpu_capability)(void);
+
+  // cuda.cc: needs no header of CUDA's; without a CUDA build or GPU all of it fails but the switches
+  ct_code (*cuda_memory)(int32_t index, ct_cuda_memory *out);
+  ct_code (*cuda_memory_info)(int32_t index, int64_t *free, int64_t *total);
+  ct_code (*cuda_reset_peak)(int32_t index);
+  ct_code (*cuda_synchronize)(int32_t index);
+  ct_code (*cuda_swap_device)(int32_t index, int32_t *former); // of this thread
+  ct_code (*cuda_new_stream)(int32_t index, int32_t high_priority, ct_stream *out);
+  ct_code (*cuda_current_stream)(int32_t index, ct_stream *out);
+  ct_code (*cuda_swap_stream)(const ct_stream *stream, ct_stream *former); // of this thread, on the stream's device
+  ct_code (*cuda_stream_ready)(const ct_stream *stream, int32_t *ready);
+  ct_code (*cuda_synchronize_stream)(const ct_stream *stream);
+  ct_code (*cuda_record_stream)(ct_tensor t, const ct_stream *stream); // t's memory is in use until this point of the stream
+  ct_code (*cuda_new_event)(int32_t timing, void **event);
+  ct_code (*cuda_record_event)(void *event, const ct_stream *stream);
+  ct_code (*cuda_wait_event)(void *event, const ct_stream *stream); // the stream waits, the host does not
+  ct_code (*cuda_event_ready)(void *event, int32_t *ready);
+  ct_code (*cuda_synchronize_event)(void *event);
+  ct_code (*cuda_elapsed)(void *from, void *to, double *milliseconds);
+  void (*cuda_free_event)(void *event);
+  ct_code (*cuda_versions)(int64_t *cudart, int64_t *cudnn); // 13000; 91900, 0 without it
+  ct_code (*set_context)(int32_t what, int32_t value);       // one of CT_CUDNN_ENABLED and the next
+  ct_code (*context)(int32_t what, int32_t *value);
+  ct_code (*float32_precision)(const char *backend, const char *op, const char **precision); // NUL terminated
+  ct_code (*set_float32_precision_of)(const char *backend, const char *op, const char *precision);
+
+  // memory.cc
+  int32_t (*device_failed)(void); // a GPU has failed in this process: whatever lies there is lost
+
+  // testing.cc
   ct_code (*throw_for_test)(int32_t kind); // raises one kind of C++ exception, for the tests of the boundary
 } ct_core;
 

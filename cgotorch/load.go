@@ -28,6 +28,9 @@ type Loaded struct {
 	Library  string // path of the shim
 	LibTorch string // folder of libtorch's own libraries
 	Version  string // of libtorch
+
+	cuda   bool   // there are CUDA libraries
+	noCUDA string // why they were not loaded; empty: they were
 }
 
 // ErrNotInstalled is the cause of a failure to find libtorch.
@@ -78,8 +81,8 @@ func SearchPath() []string {
 	}
 	if root := InstallRoot(); root != "" {
 		builds, _ := filepath.Glob(filepath.Join(root, "libtorch-*", "lib"))
-		_, noGPU := os.Stat("/dev/nvidiactl")
-		slices.SortStableFunc(builds, func(a, b string) int { return rank(a, noGPU == nil) - rank(b, noGPU == nil) })
+		gpu := here().hasGPU()
+		slices.SortStableFunc(builds, func(a, b string) int { return rank(a, gpu) - rank(b, gpu) })
 		dirs = append(dirs, builds...)
 	}
 	return append(dirs, "/usr/local/lib", "/usr/lib")
@@ -141,17 +144,24 @@ func open(path string, intelMKL bool) (Loaded, error) {
 	}
 	if external := os.Getenv("LIBTORCH"); external != "" {
 		lib = filepath.Join(external, "lib")
-		for _, name := range []string{"libc10", "libtorch_cpu", "libc10_cuda", "libtorch_cuda"} {
+		for _, name := range []string{"libc10", "libtorch_cpu"} {
 			file := filepath.Join(lib, name+librarySuffix())
-			if _, err := os.Stat(file); err == nil {
+			if fileExists(file) {
 				preload = append(preload, file)
 			} else if name == "libtorch_cpu" {
 				return Loaded{}, fmt.Errorf("%w: LIBTORCH is %s, but there is no %s: it must name the folder that "+
 					"holds libtorch's lib and include", ErrNotInstalled, external, file)
 			}
 		}
-	} else if cuda := filepath.Join(lib, "libtorch_cuda"+librarySuffix()); fileExists(cuda) {
-		preload = append(preload, cuda)
+	}
+	cuda, noCUDA := fileExists(filepath.Join(lib, "libtorch_cuda"+librarySuffix())), ""
+	if cuda {
+		noCUDA = here().noCUDA(lib)
+	}
+	if cuda && noCUDA == "" { // else two gigabytes of libraries would find no GPU
+		for _, name := range []string{"libc10_cuda", "libtorch_cuda"} {
+			preload = append(preload, filepath.Join(lib, name+librarySuffix()))
+		}
 	}
 	cPath := C.CString(path)
 	defer C.free(unsafe.Pointer(cPath))
@@ -164,7 +174,8 @@ func open(path string, intelMKL bool) (Loaded, error) {
 		defer C.free(unsafe.Pointer(message))
 		return Loaded{}, fmt.Errorf("cannot load %s: %s%s", path, C.GoString(message), remedy)
 	}
-	loaded := Loaded{Library: path, LibTorch: lib, Version: C.GoString(C.ct_torch_version())}
+	loaded := Loaded{Library: path, LibTorch: lib, Version: C.GoString(C.ct_torch_version()),
+		cuda: cuda, noCUDA: noCUDA}
 	if !strings.HasPrefix(loaded.Version, Wanted) {
 		return Loaded{}, fmt.Errorf("cannot use libtorch %s from %s: this version of gotrainer is written for %s%s",
 			loaded.Version, lib, Wanted, remedy)

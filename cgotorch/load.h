@@ -135,5 +135,35 @@ static inline int32_t ct_cuda_devices(void) { return ct_shim->cuda_devices(); }
 static inline ct_code ct_set_deterministic(int32_t on, int32_t warn_only) { return ct_shim->set_deterministic(on, warn_only); }
 static inline ct_code ct_set_float32_precision(const char *p, int64_t n) { return ct_shim->set_float32_precision(p, n); }
 static inline const char *ct_cpu_capability(void) { return ct_shim->cpu_capability(); }
+static inline ct_code ct_cuda_get_memory(int32_t index, ct_cuda_memory *out) { return ct_shim->cuda_memory(index, out); }
+static inline ct_code ct_cuda_memory_info(int32_t index, int64_t *free, int64_t *total) {
+  return ct_shim->cuda_memory_info(index, free, total);
+}
+static inline ct_code ct_cuda_reset_peak(int32_t index) { return ct_shim->cuda_reset_peak(index); }
+static inline ct_code ct_cuda_synchronize(int32_t index) { return ct_shim->cuda_synchronize(index); }
+static inline ct_code ct_cuda_swap_device(int32_t index, int32_t *former) { return ct_shim->cuda_swap_device(index, former); }
+static inline ct_code ct_cuda_new_stream(int32_t index, int32_t high, ct_stream *out) { return ct_shim->cuda_new_stream(index, high, out); }
+static inline ct_code ct_cuda_current_stream(int32_t index, ct_stream *out) { return ct_shim->cuda_current_stream(index, out); }
+static inline ct_code ct_cuda_swap_stream(const ct_stream *s, ct_stream *former) { return ct_shim->cuda_swap_stream(s, former); }
+static inline ct_code ct_cuda_stream_ready(const ct_stream *s, int32_t *ready) { return ct_shim->cuda_stream_ready(s, ready); }
+static inline ct_code ct_cuda_synchronize_stream(const ct_stream *s) { return ct_shim->cuda_synchronize_stream(s); }
+static inline ct_code ct_cuda_record_stream(ct_tensor t, const ct_stream *s) { return ct_shim->cuda_record_stream(t, s); }
+static inline ct_code ct_cuda_new_event(int32_t timing, void **event) { return ct_shim->cuda_new_event(timing, event); }
+static inline ct_code ct_cuda_record_event(void *event, const ct_stream *s) { return ct_shim->cuda_record_event(event, s); }
+static inline ct_code ct_cuda_wait_event(void *event, const ct_stream *s) { return ct_shim->cuda_wait_event(event, s); }
+static inline ct_code ct_cuda_event_ready(void *event, int32_t *ready) { return ct_shim->cuda_event_ready(event, ready); }
+static inline ct_code ct_cuda_synchronize_event(void *event) { return ct_shim->cuda_synchronize_event(event); }
+static inline ct_code ct_cuda_elapsed(void *from, void *to, double *ms) { return ct_shim->cuda_elapsed(from, to, ms); }
+static inline void ct_cuda_free_event(void *event) { ct_shim->cuda_free_event(event); }
+static inline ct_code ct_cuda_versions(int64_t *cudart, int64_t *cudnn) { return ct_shim->cuda_versions(cudart, cudnn); }
+static inline ct_code ct_set_context(int32_t what, int32_t value) { return ct_shim->set_context(what, value); }
+static inline ct_code ct_context(int32_t what, int32_t *value) { return ct_shim->context(what, value); }
+static inline ct_code ct_float32_precision(const char *backend, const char *op, const char **precision) {
+  return ct_shim->float32_precision(backend, op, precision);
+}
+static inline ct_code ct_set_float32_precision_of(const char *backend, const char *op, const char *precision) {
+  return ct_shim->set_float32_precision_of(backend, op, precision);
+}
+static inline int32_t ct_device_failed(void) { return ct_shim->device_failed(); }
 static inline ct_code ct_throw_for_test(int32_t kind) { return ct_shim->throw_for_test(kind); }
 static inline const char *ct_torch_version(void) { return ct_shim->torch_version; }

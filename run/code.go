@@ -18,23 +18,24 @@ type Code int
 
 // The exit codes.
 const (
-	OK            Code = 0 // the function returned nil: the run is finished, or a hook ended it
-	Training      Code = 1 // any other error, and panics
-	Configuration Code = 2 // an option or the command line is wrong; trying again will not help
-	NoCheckpoint  Code = 3 // there is no whole checkpoint to resume from
-	Storage       Code = 4 // a disk is full, read-only or fails
-	Locked        Code = 5 // another process works in the run's folder
-	ResumeRefused Code = 6 // the checkpoint is of a run with other settings
-	BadNumbers    Code = 7 // a loss or gradient is not finite, and the policy is to stop
-	OutOfMemory   Code = 8 // of the device or the machine
-	Distributed   Code = 9 // another process of the run was lost, or they disagree
+	OK            Code = 0  // the function returned nil: the run is finished, or a hook ended it
+	Training      Code = 1  // any other error, and panics
+	Configuration Code = 2  // an option or the command line is wrong; trying again will not help
+	NoCheckpoint  Code = 3  // there is no whole checkpoint to resume from
+	Storage       Code = 4  // a disk is full, read-only or fails
+	Locked        Code = 5  // another process works in the run's folder
+	ResumeRefused Code = 6  // the checkpoint is of a run with other settings
+	BadNumbers    Code = 7  // a loss or gradient is not finite, and the policy is to stop
+	OutOfMemory   Code = 8  // of the device or the machine
+	Distributed   Code = 9  // another process of the run was lost, or they disagree
+	Device        Code = 10 // a GPU failed: start the program again, from its last checkpoint
 )
 
 // kinds are the words of [Record.Kind].
 var kinds = map[Code]string{
 	OK: "ok", Training: "training", Configuration: "configuration", NoCheckpoint: "no_checkpoint", Storage: "storage",
 	Locked: "locked", ResumeRefused: "resume_refused", BadNumbers: "bad_numbers", OutOfMemory: "out_of_memory",
-	Distributed: "distributed",
+	Distributed: "distributed", Device: "device",
 }
 
 // signalKinds are the signals that end a program.
@@ -80,6 +81,9 @@ func CodeOf(err error) Code {
 	if e, ok := errors.AsType[exitCoder](err); ok && e.ExitCode() > 0 {
 		return Code(e.ExitCode())
 	}
+	if e, ok := errors.AsType[deviceFailed](err); ok && e.DeviceFailed() {
+		return Device
+	}
 	if e, ok := errors.AsType[outOfMemory](err); ok && e.OutOfMemory() || errors.Is(err, syscall.ENOMEM) {
 		return OutOfMemory
 	}
@@ -116,6 +120,12 @@ type exitCoder interface {
 type outOfMemory interface {
 	error
 	OutOfMemory() bool
+}
+
+// deviceFailed is too.
+type deviceFailed interface {
+	error
+	DeviceFailed() bool
 }
 
 // runFolder is implemented by trainer's errors about the run's folder and what is in it.

@@ -50,11 +50,12 @@ func TestMain(m *testing.M) {
 }
 
 // torchFailure stands for the error of package torch, which this test may not import.
-type torchFailure struct{ outOfMemory bool }
+type torchFailure struct{ outOfMemory, deviceFailed bool }
 
-func (e torchFailure) Error() string     { return "torch: MatMul: no" }
-func (e torchFailure) TorchError()       {}
-func (e torchFailure) OutOfMemory() bool { return e.outOfMemory }
+func (e torchFailure) Error() string      { return "torch: MatMul: no" }
+func (e torchFailure) TorchError()        {}
+func (e torchFailure) OutOfMemory() bool  { return e.outOfMemory }
+func (e torchFailure) DeviceFailed() bool { return e.deviceFailed }
 
 // fit is a run without tensors in the folder of the child.
 func fit(ctx context.Context, o trainer.Options) error {
@@ -93,7 +94,8 @@ var programs = map[string]func(ctx context.Context) error{
 	"misspells":       func(context.Context) error { return run.Usage(errors.New("no flag -x")) },
 	"a bug":           func(context.Context) error { panic("index out of range") },
 	"a wrong shape":   func(context.Context) error { panic(torchFailure{}) },
-	"out of memory":   func(context.Context) error { panic(torchFailure{true}) },
+	"out of memory":   func(context.Context) error { panic(torchFailure{outOfMemory: true}) },
+	"a GPU failed":    func(context.Context) error { panic(torchFailure{deviceFailed: true}) },
 	"no memory":       func(context.Context) error { return fmt.Errorf("mmap: %w", syscall.ENOMEM) },
 	"of its own code": func(context.Context) error { return &run.Error{Code: 42, Err: errors.New("mine")} },
 	"bad numbers":     func(context.Context) error { return &run.Error{Code: run.BadNumbers, Err: errors.New("nan")} },
@@ -233,6 +235,7 @@ func TestExitCodes(t *testing.T) {
 		{"another run's checkpoint", 6, "resume_refused", "other sizes"},
 		{"bad numbers", 7, "bad_numbers", "nan"},
 		{"out of memory", 8, "out_of_memory", "torch: MatMul"},
+		{"a GPU failed", 10, "device", "torch: MatMul"},
 		{"no memory", 8, "out_of_memory", "mmap"},
 		{"a lost peer", 9, "distributed", "rank 1"},
 		{"of its own code", 42, "code 42", "mine"},

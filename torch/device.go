@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
@@ -35,7 +36,8 @@ func CUDA(index int) Device {
 
 // ParseDevice reads "cpu", "cuda" or "cuda:1", and "auto": the first GPU that libtorch can use, or
 // of several processes on this machine the one of LOCAL_RANK's number, as launchers set it in the
-// environment; without a GPU the CPU.
+// environment; without a GPU the CPU. A GPU that cannot be used is an error that says why:
+// [CheckDevice].
 func ParseDevice(s string) (Device, error) {
 	name, number, numbered := strings.Cut(s, ":")
 	index := 0
@@ -54,9 +56,43 @@ func ParseDevice(s string) (Device, error) {
 	case "cpu":
 		return CPU, nil
 	case "cuda":
+		if err := CheckDevice(CUDA(index)); err != nil {
+			return Device{}, err
+		}
 		return CUDA(index), nil
 	}
 	return Device{}, fmt.Errorf("torch: device %q is not known: want auto, cpu, cuda or cuda:N", s)
+}
+
+// CheckDevice returns nil if tensors can be made on a device. Otherwise it says in a sentence why
+// not: libtorch is not installed, or its build is for CPUs only; there is no NVIDIA driver, or it
+// is too old; CUDA_VISIBLE_DEVICES hides the GPU; there are fewer of them. But for the first such an
+// error is [ErrNotSupported]. It loads libtorch if the device is a GPU.
+func CheckDevice(d Device) error {
+	if !d.IsCUDA() {
+		return nil
+	}
+	if err := Load(); err != nil {
+		return err
+	}
+	switch n := CUDADevices(); {
+	case n == 0:
+		return &Error{Op: d.String(), Code: ErrNotSupported, Msg: noGPU()}
+	case d.Index() >= n:
+		return &Error{Op: d.String(), Code: ErrNotSupported, Msg: fmt.Sprintf("libtorch sees %s, cuda:0 to cuda:%d",
+			gpuCount(n), n-1)}
+	}
+	return nil
+}
+
+// noGPU is why there is none, found once.
+var noGPU = sync.OnceValue(func() string { return loaded.NoGPU() })
+
+func gpuCount(n int) string {
+	if n == 1 {
+		return "1 GPU"
+	}
+	return fmt.Sprintf("%d GPUs", n)
 }
 
 func autoDevice() (Device, error) {
@@ -70,9 +106,8 @@ func autoDevice() (Device, error) {
 	text := cmp.Or(os.Getenv("LOCAL_RANK"), "0")
 	index, err := strconv.Atoi(text)
 	if err != nil || index < 0 || index >= gpus {
-		return Device{}, fmt.Errorf("torch: device auto: LOCAL_RANK in the environment is %q, and libtorch sees %d "+
-			"GPUs; "+
-			"start at most as many processes on this machine, or name the device", text, gpus)
+		return Device{}, fmt.Errorf("torch: device auto: LOCAL_RANK in the environment is %q, and libtorch sees %s; "+
+			"start at most as many processes on this machine, or name the device", text, gpuCount(gpus))
 	}
 	return CUDA(index), nil
 }
@@ -106,7 +141,7 @@ func deviceOf(code int32) Device {
 	return Device{int8(code >> 8), int8(code)}
 }
 
-// CUDADevices is the number of GPUs that libtorch can use; 0 with a CPU build of libtorch.
+// CUDADevices is the number of GPUs that libtorch can use. [CheckDevice] says why there is none.
 func CUDADevices() int {
 	load("CUDADevices")
 	return cgotorch.CUDADevices()

@@ -20,6 +20,7 @@ const (
 	ErrValue        Code = Code(cgotorch.ErrValue)        // an argument with a value that is not allowed
 	ErrNotSupported Code = Code(cgotorch.ErrNotSupported) // libtorch has no such operation for these arguments
 	ErrInternal     Code = Code(cgotorch.ErrInternal)     // a failure inside libtorch
+	ErrDevice       Code = Code(cgotorch.ErrDevice)       // a GPU failed, and the process must end: see [DeviceFailed]
 	ErrFreed        Code = iota + 100                     // use of a tensor that was freed or whose scope has ended
 	ErrUndefined                                          // use of the zero Tensor
 	ErrNotInstalled                                       // libtorch cannot be loaded
@@ -40,6 +41,8 @@ func (c Code) Error() string {
 		return "value not allowed"
 	case ErrNotSupported:
 		return "not supported"
+	case ErrDevice:
+		return "a GPU failed"
 	case ErrFreed:
 		return "use of a freed tensor"
 	case ErrUndefined:
@@ -98,8 +101,7 @@ func invalid(op, format string, args ...any) *Error { return Errorf(op, ErrInval
 
 // fail panics with what libtorch said about op and its tensors.
 func fail(op string, code cgotorch.Code, args ...Tensor) {
-	kind, message := code.Take()
-	e := &Error{Op: op, Code: Code(kind), Msg: tidy(message)}
+	e := failure(op, code)
 	for _, t := range args {
 		e.Args = append(e.Args, t.describe())
 	}
@@ -114,15 +116,41 @@ func fail(op string, code cgotorch.Code, args ...Tensor) {
 // check panics if a call without tensors failed.
 func check(op string, code cgotorch.Code) {
 	if code < 0 {
-		kind, message := code.Take()
-		panic(&Error{Op: op, Code: Code(kind), Msg: tidy(message)})
+		panic(failure(op, code))
 	}
 }
 
+// CheckCode panics with an [*Error] if a call of cgotorch failed. It is for this module's packages
+// that make such calls themselves.
+func CheckCode(op string, code cgotorch.Code) { check(op, code) }
+
+// failure is what a failed code says. A library of a GPU that has failed may find no memory for its
+// handle, and says only that.
+func failure(op string, code cgotorch.Code) *Error {
+	kind, message := code.Take()
+	e := &Error{Op: op, Code: Code(kind), Msg: tidy(message)}
+	if e.Code == ErrDevice || e.Code == ErrOutOfMemory && DeviceFailed() {
+		e.Code = ErrDevice
+		e.Msg += brokenContext
+	}
+	return e
+}
+
+const brokenContext = " (the GPU's context is broken: what lies there is lost, and this process must end. Kernels run " +
+	"after their calls, so an earlier one may have failed: CUDA_LAUNCH_BLOCKING=1 in the environment shows which)"
+
+// DeviceFailed tells whether a GPU has failed in this process: an illegal access, a failed
+// assertion of a kernel, a fault of the hardware. CUDA then refuses all further work of the
+// process. From then on no memory is freed, since that needs CUDA, [EmptyCache] does nothing, and
+// the only thing to do is to leave: package run does so with an exit code of its own.
+func DeviceFailed() bool { return ready.Load() && cgotorch.DeviceFailed() }
+
 // tidy leaves out what libtorch says of itself where it has no kernel for a backend: advice for
-// those who build it, and a hundred lines of where each kernel was registered.
+// those who build it, and a hundred lines of where each kernel was registered; and advice that an
+// error gives here in its own words.
 func tidy(message string) string {
 	message, _, _ = strings.Cut(message, " This could be because the operator doesn't exist for this backend")
+	message, _, _ = strings.Cut(message, "\nCUDA kernel errors might be asynchronously reported") // brokenContext says it
 	return strings.TrimSpace(message)
 }
 
@@ -141,3 +169,6 @@ func byteCount(n int64) string {
 // OutOfMemory tells whether it was memory that was missing, for packages that must not import this
 // one.
 func (e *Error) OutOfMemory() bool { return e.Code == ErrOutOfMemory }
+
+// DeviceFailed tells whether a GPU has failed, for packages that must not import this one.
+func (e *Error) DeviceFailed() bool { return e.Code == ErrDevice }

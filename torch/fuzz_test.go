@@ -126,6 +126,9 @@ func FuzzParseDevice(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		d, err := torch.ParseDevice(s)
+		if errors.Is(err, torch.ErrNotSupported) || errors.Is(err, torch.ErrNotInstalled) {
+			return // it was read, and there is no such GPU here
+		}
 		if err != nil {
 			if !strings.Contains(err.Error(), "want") || d != torch.CPU {
 				t.Errorf("ParseDevice(%q) = %v, %v: the error does not say what is wanted", s, d, err)

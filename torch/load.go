@@ -76,9 +76,10 @@ type Build struct {
 	Threads       int        // within one operator
 	Waiting       WaitPolicy // of these threads for each other
 	CUDADevices   int
-	Reproducible  int  // the threads that numbers are reproducible with, 0: they are not, see [Reproducible]
-	KeepsMalloc   bool // large blocks stay with the process, see [Load]
-	OwnGenerators bool // a thread can have generators of its own, see [ForkRNG]
+	NoCUDA        string // why there is none of these, in a sentence; empty: there is
+	Reproducible  int    // the threads that numbers are reproducible with, 0: they are not, see [Reproducible]
+	KeepsMalloc   bool   // large blocks stay with the process, see [Load]
+	OwnGenerators bool   // a thread can have generators of its own, see [ForkRNG]
 }
 
 // BuildInfo loads libtorch and describes it.
@@ -86,12 +87,16 @@ func BuildInfo() (Build, error) {
 	if err := Load(); err != nil {
 		return Build{}, err
 	}
-	return Build{
+	b := Build{
 		Version: loaded.Version, Library: loaded.Library, LibTorch: loaded.LibTorch, ABI: cgotorch.ABI,
 		CPUCapability: cgotorch.CPUCapability(), Threads: cgotorch.Threads(), CUDADevices: cgotorch.CUDADevices(),
 		Reproducible: reproducible.threads, KeepsMalloc: os.Getenv("GOTRAINER_MALLOC") != "trim",
 		OwnGenerators: cgotorch.HasOwnGenerators(), Waiting: Waiting(),
-	}, nil
+	}
+	if b.CUDADevices == 0 {
+		b.NoCUDA = noGPU()
+	}
+	return b, nil
 }
 
 // SetThreads sets how many threads one operator may use: torch.set_num_threads. The default is one

@@ -199,6 +199,40 @@ func TestLoaderOpensAnotherLibTorchThatLIBTORCHNames(t *testing.T) {
 	}
 }
 
+// The file that stands for libtorch_cuda cannot be opened, and nobody tries.
+func TestWithoutADriverTheCUDALibrariesAreNotLoaded(t *testing.T) {
+	testenv.RequireTorch(t)
+	if cgotorch.DriverVersion() != 0 {
+		t.Skip("this machine has an NVIDIA driver")
+	}
+	b, err := torch.BuildInfo()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	files, err := filepath.Glob(filepath.Join(b.LibTorch, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "lib"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if err := os.Symlink(file, filepath.Join(dir, "lib", filepath.Base(file))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"libc10_cuda.so", "libtorch_cuda.so"} {
+		file := filepath.Join(dir, "lib", name)
+		os.Remove(file)
+		write(t, file, "no library")
+	}
+	env := []string{"GOTRAINER_LIB=" + filepath.Dir(b.Library), "LIBTORCH=" + dir}
+	if load, use := loadWith(t, env...); load != "<nil>" || use != "<nil>" {
+		t.Errorf("with %s: %s, %s", env, load, use)
+	}
+}
+
 func TestBuildInfoDescribesWhatIsLoaded(t *testing.T) {
 	testenv.RequireTorch(t)
 	b, err := torch.BuildInfo()

@@ -11,3 +11,7 @@ import (
 func tensorAt(address uintptr) cgotorch.Tensor {
 	return *(*cgotorch.Tensor)(unsafe.Pointer(&address))
 }
+
+// Handle is t as cgotorch knows it, while t lives. It is for this module's packages that call
+// cgotorch themselves, and panics in the name of op for a tensor that is undefined or freed.
+func Handle(op string, t Tensor) cgotorch.Tensor { return t.ptr(op) }

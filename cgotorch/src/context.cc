@@ -82,6 +82,31 @@ CT_DECLARE(free_reducer);
 CT_DECLARE(find_operator);
 CT_DECLARE(call);
 CT_DECLARE(schema_of);
+CT_DECLARE(cuda_memory);
+CT_DECLARE(cuda_memory_info);
+CT_DECLARE(cuda_reset_peak);
+CT_DECLARE(cuda_synchronize);
+CT_DECLARE(cuda_swap_device);
+CT_DECLARE(cuda_new_stream);
+CT_DECLARE(cuda_current_stream);
+CT_DECLARE(cuda_swap_stream);
+CT_DECLARE(cuda_stream_ready);
+CT_DECLARE(cuda_synchronize_stream);
+CT_DECLARE(cuda_record_stream);
+CT_DECLARE(cuda_new_event);
+CT_DECLARE(cuda_record_event);
+CT_DECLARE(cuda_wait_event);
+CT_DECLARE(cuda_event_ready);
+CT_DECLARE(cuda_synchronize_event);
+CT_DECLARE(cuda_elapsed);
+CT_DECLARE(cuda_free_event);
+CT_DECLARE(cuda_versions);
+CT_DECLARE(set_context);
+CT_DECLARE(context);
+CT_DECLARE(float32_precision);
+CT_DECLARE(set_float32_precision_of);
+CT_DECLARE(device_failed);
+CT_DECLARE(throw_for_test);
 #undef CT_DECLARE
 
 std::atomic<int32_t> threads_set;
@@ -116,23 +141,6 @@ static const char *cpu_capability() {
   static const std::string name = at::get_cpu_capability();
   return name.c_str();
 }
-static ct_code throw_for_test(int32_t kind) {
-  return guard([&] {
-    switch (kind) {
-    case 0: throw 42;
-    case 1: throw std::bad_alloc();
-    case 2: TORCH_CHECK(false, "a plain check failed");
-    case 3: TORCH_CHECK_INDEX(false, "an index is out of range");
-    case 4: throw std::runtime_error("a standard exception");
-    case 5: TORCH_CHECK_TYPE(false, "a type is wrong");
-    case 6: TORCH_CHECK_VALUE(false, "a value is not allowed");
-    case 7: TORCH_CHECK_NOT_IMPLEMENTED(false, "there is no such kernel");
-    case 8: TORCH_CHECK_WITH(OutOfMemoryError, false, "the device has no memory left");
-    case 9: TORCH_INTERNAL_ASSERT(false, "an internal assertion failed");
-    }
-  });
-}
-
 static const ct_core core = {
     CT_ABI,
     sizeof(ct_core),
@@ -213,6 +221,30 @@ static const ct_core core = {
     set_deterministic,
     set_float32_precision,
     cpu_capability,
+    cuda_memory,
+    cuda_memory_info,
+    cuda_reset_peak,
+    cuda_synchronize,
+    cuda_swap_device,
+    cuda_new_stream,
+    cuda_current_stream,
+    cuda_swap_stream,
+    cuda_stream_ready,
+    cuda_synchronize_stream,
+    cuda_record_stream,
+    cuda_new_event,
+    cuda_record_event,
+    cuda_wait_event,
+    cuda_event_ready,
+    cuda_synchronize_event,
+    cuda_elapsed,
+    cuda_free_event,
+    cuda_versions,
+    set_context,
+    context,
+    float32_precision,
+    set_float32_precision_of,
+    device_failed,
     throw_for_test,
 };
 

@@ -34,6 +34,9 @@ const ct_own_generators *swap_generators(const ct_own_generators *own); // of th
 
 ct_code caught() noexcept; // call inside catch (...): makes the error record
 
+int32_t device_failed(); // a GPU's context is broken; no call of CUDA may follow
+void mend_device();      // for tests
+
 // How often the number of threads within an operator was set, and of which of these this thread knows: OpenMP and MKL
 // keep the number for each thread, and Go moves a goroutine between threads.
 extern std::atomic<int32_t> threads_set;

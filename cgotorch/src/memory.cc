@@ -7,7 +7,9 @@
 #include <malloc.h>
 #endif
 
+#include <algorithm>
 #include <climits>
+#include <initializer_list>
 
 namespace ct {
 
@@ -29,8 +31,61 @@ static ct_code record(int code, const char *text) noexcept {
   return -reinterpret_cast<int64_t>(e);
 }
 
-static int code_of_text(const char *text) { // the CPU allocator throws a plain c10::Error
-  return strstr(text, "can't allocate memory") || strstr(text, "not enough memory") ? CT_ERR_OUT_OF_MEMORY : CT_ERR_INVALID;
+// Once a kernel has failed its GPU's context is broken: every later call of CUDA fails with the same error, also those by
+// which the caching allocator gives back memory that another stream has used, inside destructors that must not throw.
+static std::atomic<int32_t> failed;
+int32_t device_failed() { return failed.load(std::memory_order_relaxed); }
+void mend_device() { failed = 0; }
+
+static bool contains(const char *text, std::initializer_list<const char *> parts) {
+  return std::any_of(parts.begin(), parts.end(), [&](const char *part) { return strstr(text, part); });
+}
+
+// What is thrown as a plain c10::Error: by the CPU's allocator; and of a GPU by libraries that take memory of their own, by
+// the driver, and by what passes an error on as text. Those without memory are Accelerate's should_reduce_batch_size and
+// their relatives. A cuBLAS that cannot begin has mostly found no memory.
+static int code_of_text(const char *text) {
+  if (contains(text, {"can't allocate memory", "not enough memory", "CUDA out of memory", "CUDA error: out of memory",
+                      "CUDA driver error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_NOT_INITIALIZED",
+                      "CUDNN_STATUS_ALLOC_FAILED", "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
+                      "CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED", "cuDNN error: CUDNN_STATUS_NOT_SUPPORTED.",
+                      "CUSOLVER_STATUS_ALLOC_FAILED", "CUSPARSE_STATUS_ALLOC_FAILED", "CUSPARSE_STATUS_INSUFFICIENT_RESOURCES",
+                      "CUFFT_ALLOC_FAILED"}))
+    return CT_ERR_OUT_OF_MEMORY;
+  if (contains(text, {"CUBLAS_STATUS_EXECUTION_FAILED", "CUDNN_STATUS_EXECUTION_FAILED", "CUSOLVER_STATUS_EXECUTION_FAILED",
+                      "CUSPARSE_STATUS_EXECUTION_FAILED", "CUFFT_EXEC_FAILED", "illegal memory access", "device-side assert",
+                      "unspecified launch failure", "misaligned address", "an illegal instruction was encountered",
+                      "uncorrectable ECC error", "uncorrectable NVLink error", "the launch timed out and was terminated"}))
+    return CT_ERR_DEVICE;
+  return CT_ERR_INVALID;
+}
+
+// Errors of the runtime, by cudaError_t. After those that are named here the context is whole; of any other nothing is
+// certain, so it counts as broken.
+static int code_of_runtime(const c10::AcceleratorError &e) {
+  switch (e.get_error_code()) {
+  case 2: return CT_ERR_OUT_OF_MEMORY;
+  case 1:   // invalid value
+  case 9:   // invalid configuration of a kernel
+  case 100: // no device
+  case 101: // no such device
+  case 701: // more threads or registers than a kernel can have
+    return CT_ERR_INVALID;
+  case 35:  // the driver is too old
+  case 98:  // no such kernel
+  case 209: // no kernel for this GPU
+  case 222: // PTX that this driver cannot compile
+  case 801: // not supported
+  case 803: // driver and runtime do not match
+  case 804: // forward compatibility on another kind of GPU
+    return CT_ERR_NOT_SUPPORTED;
+  }
+  return CT_ERR_DEVICE;
+}
+
+static ct_code failure(int code, const char *text) noexcept {
+  if (code == CT_ERR_DEVICE) failed = 1;
+  return record(code, text);
 }
 
 ct_code caught() noexcept {
@@ -46,12 +101,14 @@ ct_code caught() noexcept {
     return record(CT_ERR_VALUE, e.what_without_backtrace());
   } catch (const c10::NotImplementedError &e) {
     return record(CT_ERR_NOT_SUPPORTED, e.what_without_backtrace());
+  } catch (const c10::AcceleratorError &e) {
+    return failure(code_of_runtime(e), e.what_without_backtrace());
   } catch (const c10::Error &e) {
-    return record(code_of_text(e.what_without_backtrace()), e.what_without_backtrace());
+    return failure(code_of_text(e.what_without_backtrace()), e.what_without_backtrace());
   } catch (const std::bad_alloc &) {
     return record(CT_ERR_OUT_OF_MEMORY, "out of memory");
   } catch (const std::exception &e) {
-    return record(code_of_text(e.what()), e.what());
+    return failure(code_of_text(e.what()), e.what());
   } catch (...) {
     return record(CT_ERR_INTERNAL, "a C++ exception of unknown type");
   }
@@ -62,6 +119,7 @@ void free_error(ct_error *e) {
 }
 void free_buffer(void *p) { free(p); }
 void free_tensors(const ct_tensor *items, int64_t count) {
+  if (device_failed()) return; // what is freed now might throw where nothing may; all is left to the end of the process
   for (int64_t i = 0; i < count; i++)
     if (items[i]) c10::raw::intrusive_ptr::decref(static_cast<at::TensorImpl *>(items[i]));
 }
@@ -87,6 +145,7 @@ void tune_malloc() {
 
 ct_code empty_cache() {
   return guard([] {
+    if (device_failed()) return; // there is nothing to give back to
     if (auto *a = dynamic_cast<c10::DeviceAllocator *>(c10::GetAllocator(c10::DeviceType::CUDA))) a->emptyCache();
   });
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/internal/fingerprint"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/torch/cuda"
 )
 
 // doctorCommand tells what a training program would find on this machine. Its output is what a bug
@@ -29,7 +30,11 @@ func (*doctorCommand) Run() error {
 		build:       torch.BuildInfo,
 		compute:     compute,
 		fingerprint: func() string { return fingerprint.Here().String() },
-		gpu:         nvidiaDriver,
+		driver:      nvidiaDriver,
+		properties:  cuda.DeviceProperties,
+		memory:      cuda.MemoryInfo,
+		versions:    cuda.LibraryVersions,
+		attention:   cuda.AttentionKernels,
 		root:        torch.InstallRoot(),
 		env:         os.Getenv,
 	}
@@ -42,8 +47,12 @@ type doctor struct {
 	build       func() (torch.Build, error)
 	compute     func(device torch.Device) error
 	fingerprint func() string // of the numbers that libtorch makes here
-	gpu         func() string // version of the NVIDIA driver; empty: there is none
-	root        string        // the install root
+	driver      func() string // version of the NVIDIA driver; empty: there is none
+	properties  func(torch.Device) (cuda.Properties, error)
+	memory      func(torch.Device) (free, total int64, err error)
+	versions    func() (cuda.Versions, error)
+	attention   func() cuda.Attention
+	root        string // the install root
 	env         func(string) string
 }
 
@@ -53,8 +62,7 @@ func (d *doctor) examine() error {
 	d.disk()
 	d.environment()
 	d.launcher()
-	driver := d.gpu()
-	if driver != "" {
+	if driver := d.driver(); driver != "" {
 		d.line("NVIDIA driver", "%s", driver)
 	}
 
@@ -93,9 +101,10 @@ func (d *doctor) examine() error {
 	for i := range b.CUDADevices {
 		devices = append(devices, torch.CUDA(i))
 	}
-	if driver != "" && b.CUDADevices == 0 {
-		d.line("CUDA", "a driver but no device: this is the CPU build of libtorch, or the driver is too old; the "+
-			"CUDA build: gotrainer install --cuda")
+	if b.CUDADevices == 0 {
+		d.line("GPU", "none: %s", b.NoCUDA)
+	} else if err := d.gpus(b.CUDADevices); err != nil {
+		return err
 	}
 	for _, device := range devices {
 		if err := d.compute(device); err != nil {
@@ -105,6 +114,37 @@ func (d *doctor) examine() error {
 	}
 	return nil
 }
+
+// gpus prints what the GPUs are and how they compute.
+func (d *doctor) gpus(n int) error {
+	v, err := d.versions()
+	if err != nil {
+		return err
+	}
+	d.line("CUDA", "driver for %s, cudart %s, cuDNN %d.%d.%d", cudaVersion(v.Driver), cudaVersion(v.Runtime),
+		v.CuDNN/10000, v.CuDNN/100%100, v.CuDNN%100)
+	for i := range n {
+		device := torch.CUDA(i)
+		p, err := d.properties(device)
+		if err != nil {
+			return err
+		}
+		free, total, err := d.memory(device)
+		if err != nil {
+			return fmt.Errorf("device %v: %w", device, err)
+		}
+		d.line("GPU", "%v is %s, capability %v, %d multiprocessors, %.1f GiB of %.1f GiB free", device, p.Name, p.Capability,
+			p.MultiprocessorCount, float64(free)/(1<<30), float64(total)/(1<<30))
+	}
+	order := d.attention().String() + " (docs/gpu.md)"
+	if d.attention().CuDNN && d.env("TORCH_CUDNN_SDPA_DEPRIORITIZED") != "1" {
+		order += "; where capability is 9.0 or 10.0 cuDNN comes first, unless TORCH_CUDNN_SDPA_DEPRIORITIZED=1"
+	}
+	d.line("attention", "%s", order)
+	return nil
+}
+
+func cudaVersion(v int) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
 
 func (d *doctor) line(name, format string, args ...any) {
 	fmt.Fprintf(d.out, "%-14s %s\n", name, fmt.Sprintf(format, args...))
@@ -116,7 +156,9 @@ func (d *doctor) environment() {
 	for _, name := range []string{
 		"LIBTORCH", "GOTRAINER_HOME", "GOTRAINER_LIB", "GOTRAINER_MALLOC", "GOTRAINER_REPRODUCIBLE", "GOTRAINER_MKL",
 		"GOTRAINER_CHECK", "LD_LIBRARY_PATH", "LD_PRELOAD",
-		"CUDA_VISIBLE_DEVICES",
+		"CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING", "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF",
+		"CUBLAS_WORKSPACE_CONFIG", "NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+		"TORCH_CUDNN_SDPA_DEPRIORITIZED",
 		"OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "MKL_NUM_THREADS", "GOMAXPROCS", "ATEN_CPU_CAPABILITY",
 		"MKL_CBWR", "ONEDNN_MAX_CPU_ISA",
 	} {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/torch/cuda"
 )
 
 // healthy is a machine without a GPU where all is well.
@@ -24,13 +25,22 @@ func healthy(t *testing.T, out *bytes.Buffer) *doctor {
 		out: out,
 		build: func() (torch.Build, error) {
 			return torch.Build{Version: "2.11.0", Library: "/r/libcgotorch-abc.so", LibTorch: "/r", ABI: "abc",
-				CPUCapability: "AVX2", Threads: 3, KeepsMalloc: true}, nil
+				CPUCapability: "AVX2", Threads: 3, KeepsMalloc: true, NoCUDA: "there is no NVIDIA driver"}, nil
 		},
 		compute:     func(torch.Device) error { return nil },
 		fingerprint: func() string { return "7873f94a0b84" },
-		gpu:         func() string { return "" },
-		root:        root,
-		env:         func(string) string { return "" },
+		driver:      func() string { return "" },
+		properties: func(d torch.Device) (cuda.Properties, error) {
+			return cuda.Properties{Name: "Test GPU", Capability: cuda.Capability{Major: 9},
+				MultiprocessorCount: 132, TotalMemory: 80 << 30}, nil
+		},
+		memory: func(torch.Device) (int64, int64, error) { return 79 << 30, 80 << 30, nil },
+		versions: func() (cuda.Versions, error) {
+			return cuda.Versions{Driver: 13020, Runtime: 13000, CuDNN: 91900}, nil
+		},
+		attention: func() cuda.Attention { return cuda.Attention{Flash: true, Math: true, CuDNN: true} },
+		root:      root,
+		env:       func(string) string { return "" },
 	}
 }
 
@@ -54,8 +64,8 @@ func TestDoctorTellsWhatThereIs(t *testing.T) {
 	if n := strings.Count(out.String(), "environment"); n != 1 {
 		t.Errorf("%d variables printed, 1 is set:\n%s", n, &out)
 	}
-	if strings.Contains(out.String(), "CUDA") {
-		t.Errorf("speaks of CUDA on a machine without:\n%s", &out)
+	if !strings.Contains(out.String(), "GPU            none: there is no NVIDIA driver\n") {
+		t.Errorf("does not say why there is no GPU:\n%s", &out)
 	}
 }
 
@@ -121,15 +131,29 @@ func TestDoctorExaminesEachDevice(t *testing.T) {
 	}
 }
 
-func TestDoctorNamesTheRemedyForAGPUThatIsNotUsed(t *testing.T) {
+func TestDoctorTellsOfGPUs(t *testing.T) {
 	var out bytes.Buffer
 	d := healthy(t, &out)
-	d.gpu = func() string { return "Kernel Module 580.1" }
+	build := d.build
+	d.build = func() (torch.Build, error) { b, err := build(); b.CUDADevices, b.NoCUDA = 2, ""; return b, err }
+	d.driver = func() string { return "Kernel Module 580.1" }
+	d.env = func(name string) string { return map[string]string{"NVIDIA_TF32_OVERRIDE": "0"}[name] }
 	if err := d.examine(); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(out.String(), "580.1") || !strings.Contains(out.String(), "gotrainer install --cuda") {
-		t.Errorf("output:\n%s", &out)
+	for _, want := range []string{
+		"NVIDIA driver  Kernel Module 580.1\n", "CUDA           driver for 13.2, cudart 13.0, cuDNN 9.19.0\n",
+		"GPU            cuda:1 is Test GPU, capability 9.0, 132 multiprocessors, 79.0 GiB of 80.0 GiB free\n",
+		"attention      flash, math, cuDNN (docs/gpu.md); where capability is 9.0 or 10.0 cuDNN comes first",
+		"environment    NVIDIA_TF32_OVERRIDE=0\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("output lacks %q:\n%s", want, &out)
+		}
+	}
+	d.memory = func(torch.Device) (int64, int64, error) { return 0, 0, errors.New("busy") }
+	if err := d.examine(); err == nil || err.Error() != "device cuda:0: busy" {
+		t.Errorf("examine: %v, want the GPU that does not answer", err)
 	}
 }
 

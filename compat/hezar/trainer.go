@@ -2,6 +2,7 @@ package hezar
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -208,7 +209,9 @@ func (t *Trainer[S, B]) chooseDevice() error {
 		device = "cpu"
 	}
 	var err error
-	if t.device, err = torch.ParseDevice(device); err != nil {
+	if t.device, err = torch.ParseDevice(device); errors.Is(err, torch.ErrNotSupported) {
+		return fmt.Errorf("hezar: Config.Device is %q: %w", t.Config.Device, err)
+	} else if err != nil {
 		return refuse("Device", t.Config.Device, `"cpu", "cuda" or "cuda:1"`)
 	}
 	switch t.Config.MixedPrecision {

@@ -112,8 +112,7 @@ func TestOperandsOfAFile(t *testing.T) {
 }
 
 func TestFlagsChangeTheSizes(t *testing.T) {
-	gpu, err := torch.ParseDevice("cuda")
-	require.NoError(t, err)
+	gpu := torch.CUDA(0)
 	none := settings{warmup: -1, dropout: -1}
 	with := func(change func(*settings)) workload {
 		o := none

@@ -89,8 +89,13 @@ func command(args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	var err error
-	if o.device, err = torch.ParseDevice(*device); err == nil {
+	switch o.device, err = torch.ParseDevice(*device); {
+	case err == nil:
 		err = run(o, stdout)
+	case errors.Is(err, torch.ErrNotSupported):
+		fmt.Fprintln(stderr, "bench:", err)
+		err = errors.Join(errSkip, printLine(stdout, map[string]any{"workload": o.workload, "impl": implementation,
+			"skip": "no CUDA device"}))
 	}
 	switch {
 	case errors.Is(err, errSkip):
@@ -110,15 +115,6 @@ func run(o settings, stdout io.Writer) error {
 	if !ok {
 		return fmt.Errorf("there is no workload %q; want one of %s", o.workload,
 			strings.Join(slices.Sorted(maps.Keys(runners)), ", "))
-	}
-	if o.device.IsCUDA() {
-		if err := torch.Load(); err != nil {
-			return err
-		}
-		if torch.CUDADevices() == 0 {
-			return errors.Join(errSkip, printLine(stdout, map[string]any{"workload": o.workload, "impl": implementation,
-				"skip": "no CUDA device"}))
-		}
 	}
 	line, err := work(o)
 	if err != nil {

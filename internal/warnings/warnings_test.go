@@ -248,7 +248,7 @@ var situations = map[string]func(t *testing.T) error{
 		return err
 	},
 	"TF32 on the CPU": func(*testing.T) error {
-		_, err := line(engine.Options{TF32: true})
+		_, err := line(engine.Options{TF32: engine.TF32On})
 		return err
 	},
 	"NonPaddingTokens of a task that counts none": func(*testing.T) error {

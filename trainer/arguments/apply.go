@@ -251,7 +251,14 @@ func (a *TrainingArguments) applyPrecision(t *trainer.Options, e *engine.Options
 	} else if a.FP16FullEval {
 		e.FullEval = amp.FP16
 	}
-	e.TF32 = a.TF32 != nil && *a.TF32
+	switch {
+	case a.TF32 == nil:
+		e.TF32 = engine.TF32Unset
+	case *a.TF32:
+		e.TF32 = engine.TF32On
+	default:
+		e.TF32 = engine.TF32Off
+	}
 	e.GradientCheckpointing, e.FullDeterminism = a.GradientCheckpointing, a.FullDeterminism
 	kwargs, err := dictOf(a.GradientCheckpointingKwargs)
 	for name := range kwargs { // both ways of torch.utils.checkpoint have the same numbers

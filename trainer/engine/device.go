@@ -1,14 +1,19 @@
 package engine
 
 import (
+	"fmt"
 	"sync"
 
+	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/torch/cuda"
 )
 
 var (
 	idleGPU sync.Once
 	gpus    = torch.CUDADevices
+
+	properties = cuda.DeviceProperties
 )
 
 // warnOfIdleGPU says once in a process that a model is trained on the CPU of a machine whose GPU
@@ -24,4 +29,34 @@ func (s *Step[S, B]) warnOfIdleGPU() {
 				"one", n, "auto")
 		})
 	}
+}
+
+// checkCapability refuses an arithmetic that the GPU does not have.
+func (o *Options) checkCapability() error {
+	if o.TF32 != TF32On {
+		return nil
+	}
+	p, err := properties(o.Device)
+	if err != nil {
+		return fmt.Errorf("engine: Options.TF32 is TF32On: %w", err)
+	}
+	if !p.Capability.TF32() {
+		return fmt.Errorf("engine: Options.TF32 is TF32On, but %v is %s of capability %v; TF32 begins with 8.0 (Ampere)",
+			o.Device, p.Name, p.Capability)
+	}
+	return nil
+}
+
+// slowBF16 is the warning of a GPU that has no bfloat16 and imitates it, as PyTorch lets it; empty:
+// none.
+func (o *Options) slowBF16() string {
+	if !o.Device.IsCUDA() || o.Precision != amp.BF16 && o.FullEval != amp.BF16 {
+		return ""
+	}
+	p, err := properties(o.Device)
+	if err != nil || p.Capability.BF16() {
+		return ""
+	}
+	return fmt.Sprintf("%v is %s of capability %v, which imitates bf16 slowly; bf16 begins with 8.0 (Ampere), and amp.FP16 "+
+		"is fast there", o.Device, p.Name, p.Capability)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/torch/cuda"
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
@@ -26,6 +27,19 @@ func PretendGPUs(t *testing.T, n int, again bool) {
 		idleGPU = sync.Once{}
 	}
 }
+
+// PretendCapability is what New would say of options on a GPU of this capability.
+func PretendCapability(t *testing.T, o Options, c cuda.Capability) (warning string, err error) {
+	before := properties
+	properties = func(torch.Device) (cuda.Properties, error) {
+		return cuda.Properties{Name: "Test GPU", Capability: c}, nil
+	}
+	t.Cleanup(func() { properties = before })
+	return o.slowBF16(), o.checkCapability()
+}
+
+// Apply makes the settings of the whole program, on a machine that need not have the GPU.
+func Apply(o Options) { o.apply() }
 
 // EvalLossOf is the loss of an evaluation whose batches had these losses, in float32, and rows.
 func EvalLossOf(e trainer.Evaluation, losses []float64, rows []int) float64 {

@@ -3,11 +3,13 @@ package engine
 import (
 	"fmt"
 	"math"
+	"os"
 
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/dist/ddp"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/torch/cuda"
 )
 
 // Options configures [New]. The zero value trains on the CPU in float32 with Hugging Face's
@@ -47,10 +49,12 @@ type Options struct {
 	// Face's Trainer does without a word. Otherwise New refuses that.
 	IgnoreFP16OnCPU bool
 
-	// matrix products of float32 on a GPU in TF32: faster, with 10 bits of mantissa; for the whole
-	// program: tf32
-	TF32            bool
-	FullDeterminism bool // operators without a reproducible algorithm fail; for the whole program: full_determinism
+	// TF32 is the arithmetic of float32 on a GPU, for the whole program: tf32.
+	TF32 TF32
+	// FullDeterminism has operators without a reproducible algorithm fail, and cuDNN take only those
+	// that are reproducible, none of them by trial; on a GPU with CUBLAS_WORKSPACE_CONFIG=:16:8
+	// unless the environment says otherwise. For the whole program: full_determinism.
+	FullDeterminism bool
 
 	// Loss takes the place of the model's loss, in training and evaluation; the task must be a
 	// [Predictor]: compute_loss_func.
@@ -99,11 +103,25 @@ type Options struct {
 	InitWeightsFrom string
 }
 
+// TF32 says whether matrix products, convolutions and recurrent layers of float32 on a GPU may be
+// computed in TF32: faster, with 10 bits of mantissa in place of 23.
+type TF32 int
+
+const (
+	TF32Unset TF32 = iota // as the program has set it; libtorch's default is TF32 in convolutions only
+	TF32On                // in all of them; needs a GPU of capability 8.0
+	TF32Off               // in none of them
+)
+
+func (t TF32) String() string { return [...]string{"unset", "on", "off"}[t] }
+
 func (o *Options) validate() error {
 	if err := o.EMA.validate(); err != nil {
 		return err
 	}
 	switch {
+	case o.TF32 < TF32Unset || o.TF32 > TF32Off:
+		return fmt.Errorf("engine: Options.TF32 is %d; want TF32Unset, TF32On or TF32Off", int(o.TF32))
 	case o.MaxGradValue < 0:
 		return fmt.Errorf("engine: Options.MaxGradValue is %g; want a positive limit, or 0 for none", o.MaxGradValue)
 	case !(o.LabelSmoothing >= 0 && o.LabelSmoothing <= 1):
@@ -123,17 +141,13 @@ func (o *Options) validate() error {
 		return fmt.Errorf("engine: Options.Groups and Options.LowRankTargets are both set; want one of them")
 	}
 	if o.Device.IsCUDA() {
-		if err := torch.Load(); err != nil {
-			return err
+		if err := torch.CheckDevice(o.Device); err != nil {
+			return fmt.Errorf("engine: Options.Device: %w", err)
 		}
-		if n := torch.CUDADevices(); o.Device.Index() >= n {
-			return fmt.Errorf("engine: Options.Device is %s, but libtorch sees %d GPUs; the CUDA build of libtorch "+
-				"is installed by scripts/install_libtorch.sh --cuda", o.Device, n)
-		}
-		return nil
+		return o.checkCapability()
 	}
-	if o.TF32 {
-		return fmt.Errorf("engine: Options.TF32 is set, but Options.Device is %s; TF32 is an arithmetic of NVIDIA's "+
+	if o.TF32 == TF32On {
+		return fmt.Errorf("engine: Options.TF32 is TF32On, but Options.Device is %s; TF32 is an arithmetic of NVIDIA's "+
 			"GPUs from Ampere on", o.Device)
 	}
 	if o.Precision == amp.FP16 {
@@ -154,8 +168,16 @@ func (o *Options) lowRank() bool {
 func (o *Options) apply() {
 	if o.FullDeterminism {
 		torch.UseDeterministicAlgorithms(true, false)
+		c := cuda.CuDNNSettings()
+		c.Deterministic, c.Benchmark = true, false
+		cuda.SetCuDNN(c)
+		if _, set := os.LookupEnv(workspaces); !set && o.Device.IsCUDA() {
+			os.Setenv(workspaces, ":16:8") // cuBLAS is not reproducible with several streams otherwise
+		}
 	}
-	if o.TF32 {
-		torch.SetFloat32MatmulPrecision("high")
+	if o.TF32 != TF32Unset && o.Device.IsCUDA() { // a CPU's products have precisions of their own
+		cuda.SetTF32(o.TF32 == TF32On)
 	}
 }
+
+const workspaces = "CUBLAS_WORKSPACE_CONFIG"

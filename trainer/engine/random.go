@@ -65,12 +65,19 @@ func (s *Step[S, B]) Around(body func() error) (err error) {
 		begin = s.random.states
 	}
 	defer s.random.leave()
-	defer func() { setGenerators(devices, s.random.states) }()
+	defer func() {
+		if !torch.DeviceFailed() { // whose generators ask the GPU
+			setGenerators(devices, s.random.states)
+		}
+	}()
 	torch.ForkRNG(func() {
 		setGenerators(devices, begin)
 		s.order.global = torch.DefaultGenerator(torch.CPU)
 		defer func() {
 			s.random.states, s.order.global = nil, nil
+			if torch.DeviceFailed() {
+				return
+			}
 			for _, d := range devices {
 				s.random.states = append(s.random.states, torch.DefaultGenerator(d).State())
 			}

@@ -53,7 +53,7 @@ func TestOptionsThatTheTaskOrTheModelCannotCarryOut(t *testing.T) {
 		{"too much smoothing", tag(m), engine.Options{LabelSmoothing: 1.5}, "want 0 to 1"},
 		{"negative noise", tag(m), engine.Options{NEFTuneAlpha: -1}, "NEFTuneAlpha"},
 		{"a negative number of batches", tag(m), engine.Options{EvalAccumulation: -1}, "EvalAccumulation"},
-		{"TF32 on the CPU", tag(m), engine.Options{TF32: true}, "NVIDIA"},
+		{"TF32 on the CPU", tag(m), engine.Options{TF32: engine.TF32On}, "NVIDIA"},
 		{"groups by two rules", tag(m), engine.Options{LowRankTargets: optim.Targets{Pattern: "x"},
 			Groups: func(any, []torch.Named) []optim.Group { return nil }}, "want one of them"},
 		{"targets that match nothing", tag(m), engine.Options{LowRankTargets: optim.Targets{Pattern: "attention"}},

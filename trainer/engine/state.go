@@ -8,9 +8,11 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/internal/tensorio"
@@ -263,9 +265,11 @@ func (s *Step[S, B]) restore(dir string, state []torch.Named, metadata map[strin
 			own.SetState(g.Tensor.Bytes())
 			continue
 		}
-		device, _ := torch.ParseDevice(g.Name)
-		torch.DefaultGenerator(device).SetState(g.Tensor.Bytes())
+		if device, ok := s.sameKind(g.Name); ok {
+			torch.DefaultGenerator(device).SetState(g.Tensor.Bytes())
+		}
 	}
+	s.warnOfGenerators(generators)
 	return nil
 }
 
@@ -337,9 +341,12 @@ func (s *Step[S, B]) checkGenerators(states []torch.Named) error {
 	for _, g := range states {
 		device := torch.CPU
 		if g.Name != orderState && s.taskGenerators()[g.Name] == nil {
-			var err error
-			if device, err = torch.ParseDevice(g.Name); err != nil {
-				return fmt.Errorf("%s: %w", generatorName, err)
+			if !deviceName.MatchString(g.Name) {
+				return fmt.Errorf("%s: %q is no device, and no generator of the task's", generatorName, g.Name)
+			}
+			var ok bool
+			if device, ok = s.sameKind(g.Name); !ok {
+				continue
 			}
 		}
 		// A generator of its own finds out whether the bytes are a state.
@@ -348,11 +355,9 @@ func (s *Step[S, B]) checkGenerators(states []torch.Named) error {
 		}
 		have[g.Name] = true
 	}
-	for _, d := range s.devices() {
-		if !have[d.String()] {
-			return fmt.Errorf("%s: the state of the generator of %s is missing: the checkpoint was made on another "+
-				"kind of device, and the run cannot continue bit for bit", generatorName, d)
-		}
+	if !have[torch.CPU.String()] {
+		return fmt.Errorf("%s: the state of the generator of cpu is missing, and the run cannot continue bit for bit",
+			generatorName)
 	}
 	for name := range s.taskGenerators() {
 		if !have[name] {
@@ -361,6 +366,37 @@ func (s *Step[S, B]) checkGenerators(states []torch.Named) error {
 		}
 	}
 	return nil
+}
+
+// deviceName is what states of default generators are called.
+var deviceName = regexp.MustCompile(`^(cpu|cuda:\d+)$`)
+
+// sameKind is the device of this run that the state of a device's generator belongs to: a run that
+// was on cuda:1 continues on cuda:0. There may be none.
+func (s *Step[S, B]) sameKind(name string) (torch.Device, bool) {
+	if name == torch.CPU.String() {
+		return torch.CPU, true
+	}
+	return s.options.Device, s.options.Device.IsCUDA()
+}
+
+// warnOfGenerators names what a checkpoint of another kind of device could not bring back.
+func (s *Step[S, B]) warnOfGenerators(states []torch.Named) {
+	found := false
+	for _, g := range states {
+		if !strings.HasPrefix(g.Name, "cuda:") || s.taskGenerators()[g.Name] != nil {
+			continue
+		}
+		if found = true; !s.options.Device.IsCUDA() {
+			s.warn("the checkpoint was made on %s, and this run is on %s: the state of the generator of %s is not put "+
+				"back, so random numbers (dropout) are others than those of the uninterrupted run", g.Name, s.options.Device,
+				g.Name)
+		}
+	}
+	if !found && s.options.Device.IsCUDA() {
+		s.warn("the checkpoint was made on cpu, and this run is on %[1]s: it holds no state of the generator of %[1]s, which "+
+			"stays as it is, so random numbers (dropout) are others than those of the uninterrupted run", s.options.Device)
+	}
 }
 
 // taskGenerators are those that the task draws from besides the default ones.

@@ -110,6 +110,9 @@ func newStep[S, B any](task Task[S, B], init func() (Task[S, B], error), o Optio
 		return nil, err
 	}
 	s.warnOfIdleGPU()
+	if text := s.options.slowBF16(); text != "" {
+		s.warn("%s", text)
+	}
 	return s, nil
 }
 
