@@ -24,7 +24,7 @@ var reproducible struct {
 }
 
 // Reproducible makes the process compute the same bits on every x86-64 CPU with AVX2, Intel's or
-// AMD's, with the given number of threads in one operator. PyTorch promises this for one machine at
+// AMD's, with the given number of threads in one operator; in float64 some roots differ on AMD. PyTorch promises this for one machine at
 // most. ATen, oneDNN and MKL then take their AVX2 code paths, whatever the environment says; MKL
 // takes them on AMD too. GOTRAINER_REPRODUCIBLE=1 in the environment is Reproducible(1).
 //

@@ -76,7 +76,7 @@ func (d *doctor) examine() error {
 	d.line("threads", "%d within one operator (torch.SetThreads)", b.Threads)
 	d.line("waiting", "%v (how these threads wait for each other, docs/performance.md)", b.Waiting)
 	if b.Reproducible > 0 {
-		d.line("numbers", "reproducible on every CPU with AVX2, with threads = %d", b.Reproducible)
+		d.line("numbers", "reproducible in float32 on every CPU with AVX2, with threads = %d", b.Reproducible)
 	} else {
 		d.line("numbers", "those of this kind of CPU (GOTRAINER_REPRODUCIBLE=1 makes them the same on all with AVX2)")
 	}

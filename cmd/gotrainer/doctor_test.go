@@ -101,7 +101,7 @@ func TestDoctorTellsWhetherNumbersAreReproducible(t *testing.T) {
 	if err := d.examine(); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"numbers        reproducible on every CPU with AVX2, with threads = 2\n",
+	for _, want := range []string{"numbers        reproducible in float32 on every CPU with AVX2, with threads = 2\n",
 		"MKL            is left as it is, by GOTRAINER_MKL=native", "environment    GOTRAINER_MKL=native\n"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("output lacks %q:\n%s", want, &out)
