@@ -34,7 +34,7 @@ type Loader[S, B any] struct {
 	epoch       int
 	skip        int
 	end         bool
-	short       int                // samples in the last round of batches, if it is a short one; of a stream known at its end
+	short       int                // samples in the last round of batches, if it is a short one; a stream knows at its end
 	order       *sharedorder.Order // what the processes agree on before each pass; nil: nothing
 	samples     int                // of the data set
 }

@@ -136,8 +136,8 @@ func failure(op string, code cgotorch.Code) *Error {
 	return e
 }
 
-const brokenContext = " (the GPU's context is broken: what lies there is lost, and this process must end. Kernels run " +
-	"after their calls, so an earlier one may have failed: CUDA_LAUNCH_BLOCKING=1 in the environment shows which)"
+const brokenContext = " (the GPU's context is broken: what lies there is lost, and this process must end. Kernels " +
+	"run after their calls, so an earlier one may have failed: CUDA_LAUNCH_BLOCKING=1 in the environment shows which)"
 
 // DeviceFailed tells whether a GPU has failed in this process: an illegal access, a failed
 // assertion of a kernel, a fault of the hardware. CUDA then refuses all further work of the

@@ -162,7 +162,8 @@ func (l *List) FusedAdam(expAvgs, expAvgSqs, maxExpAvgSqs, steps *List, o FusedO
 	if o.AMSGrad {
 		x = l.shaped(op, "maxExpAvgSqs", maxExpAvgSqs)
 	}
-	l.run(op, cgotorch.FusedAdam(l.raw, m, v, x, s, o.raw(o.FoundInf.optional(op))), expAvgs, expAvgSqs, maxExpAvgSqs, steps)
+	code := cgotorch.FusedAdam(l.raw, m, v, x, s, o.raw(o.FoundInf.optional(op)))
+	l.run(op, code, expAvgs, expAvgSqs, maxExpAvgSqs, steps)
 	runtime.KeepAlive(o.FoundInf.h)
 }
 

@@ -24,9 +24,10 @@ var reproducible struct {
 }
 
 // Reproducible makes the process compute the same bits on every x86-64 CPU with AVX2, Intel's or
-// AMD's, with the given number of threads in one operator; in float64 some roots differ on AMD. PyTorch promises this for one machine at
-// most. ATen, oneDNN and MKL then take their AVX2 code paths, whatever the environment says; MKL
-// takes them on AMD too. GOTRAINER_REPRODUCIBLE=1 in the environment is Reproducible(1).
+// AMD's, with the given number of threads in one operator; in float64 some roots differ on AMD.
+// PyTorch promises this for one machine at most. ATen, oneDNN and MKL then take their AVX2 code
+// paths, whatever the environment says; MKL takes them on AMD too. GOTRAINER_REPRODUCIBLE=1 in the
+// environment is Reproducible(1).
 //
 // Libtorch reads its settings once, when it is loaded, so this comes before the first tensor, or at
 // the beginning of main. Afterwards it returns an error, unless the process is reproducible with

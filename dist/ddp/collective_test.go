@@ -216,7 +216,8 @@ func TestCollectivesRefuseOnAllWhatDoesNotFit(t *testing.T) {
 			"there are 1 parts; want one for each of 2 processes":                            few,
 			"want the same dtype and, but for the first dimension, the same shape":           wide,
 			"AllGather: rank 1 has a float32[1 2], rank 0 a float32[1 1]":                    widest,
-			"Broadcast from rank 2: there are 2 processes":                                   ddp.Broadcast(ctx, g, 2, widths...),
+			"Broadcast from rank 2: there are 2 processes": ddp.Broadcast(ctx, g, 2,
+				widths...),
 		} {
 			if !assert.ErrorContains(t, err, want) {
 				return err

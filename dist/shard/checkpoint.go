@@ -44,19 +44,7 @@ func (m *Model) parts(opt optim.Optimizer) (all []stored) {
 		pieces[p.Name] = p
 		all = append(all, stored{modelPrefix + p.Name, p.Tensor.Detach(), p.Shape, p.Offset})
 	}
-	for _, u := range m.options.Units {
-		if u == nil {
-			continue
-		}
-		for _, r := range u.rows {
-			for _, p := range r.params {
-				if !p.piece.Defined() { // it is frozen
-					offset, n, place := r.flat.mine(p)
-					all = append(all, stored{modelPrefix + p.name, r.mine.Narrow(0, place, n), p.shape, offset})
-				}
-			}
-		}
-	}
+	all = append(all, m.frozen()...)
 	whole := func(name string, t torch.Tensor) {
 		s := stored{name, t.Detach().Reshape(-1), t.Shape(), 0}
 		if !m.group.Main() {
@@ -76,6 +64,24 @@ func (m *Model) parts(opt optim.Optimizer) (all []stored) {
 			all = append(all, stored{statePrefix + s.Name, s.Tensor.Detach(), p.Shape, p.Offset})
 		} else {
 			whole(countPrefix+s.Name, s.Tensor)
+		}
+	}
+	return all
+}
+
+// frozen are the pieces of units that nobody trains.
+func (m *Model) frozen() (all []stored) {
+	for _, u := range m.options.Units {
+		if u == nil {
+			continue
+		}
+		for _, r := range u.rows {
+			for _, p := range r.params {
+				if !p.piece.Defined() {
+					offset, n, place := r.flat.mine(p)
+					all = append(all, stored{modelPrefix + p.name, r.mine.Narrow(0, place, n), p.shape, offset})
+				}
+			}
 		}
 	}
 	return all
@@ -254,50 +260,35 @@ func (m *Model) read(path string, opt optim.Optimizer) (l *loading, err error) {
 	return l, errors.Join(err, failed)
 }
 
-// readModel reads parameters and buffers: pieces, or the whole where all processes have it.
-func (m *Model) readModel(r *sharded.Reader, l *loading) error {
-	found := 0
-	read := func(name string, target torch.Tensor, shape []int64, offset int64) error {
-		found++
-		value, err := readPart(r, modelPrefix+name, target.DType(), shape, offset, target.Numel())
-		if err == nil {
-			l.targets, l.values = append(l.targets, target), append(l.values, value.Reshape(target.Shape()...))
-		}
-		return err
-	}
+// targets are what a checkpoint of the model is read into: pieces, or the whole where all processes
+// have it.
+func (m *Model) targets() (all []stored) {
 	for _, f := range m.rows {
 		for _, p := range f.params {
-			target, offset := p.piece.Detach(), int64(0)
 			if p.whole.Defined() {
-				target = p.whole.Detach()
-			} else {
-				offset, _, _ = f.mine(p)
+				all = append(all, stored{modelPrefix + p.name, p.whole.Detach(), p.shape, 0})
+				continue
 			}
-			if err := read(p.name, target, p.shape, offset); err != nil {
-				return err
-			}
+			offset, _, _ := f.mine(p)
+			all = append(all, stored{modelPrefix + p.name, p.piece.Detach(), p.shape, offset})
 		}
 	}
-	for _, u := range m.options.Units {
-		if u == nil {
-			continue
-		}
-		for _, row := range u.rows {
-			for _, p := range row.params {
-				if p.piece.Defined() {
-					continue
-				}
-				offset, n, place := row.flat.mine(p)
-				if err := read(p.name, row.mine.Narrow(0, place, n), p.shape, offset); err != nil {
-					return err
-				}
-			}
-		}
-	}
+	all = append(all, m.frozen()...)
 	for _, t := range m.rest() {
-		if err := read(t.Name, t.Tensor.Detach(), t.Tensor.Shape(), 0); err != nil {
+		all = append(all, stored{modelPrefix + t.Name, t.Tensor.Detach(), t.Tensor.Shape(), 0})
+	}
+	return all
+}
+
+// readModel reads parameters and buffers.
+func (m *Model) readModel(r *sharded.Reader, l *loading) error {
+	all := m.targets()
+	for _, t := range all {
+		value, err := readPart(r, t.name, t.tensor.DType(), t.shape, t.offset, t.tensor.Numel())
+		if err != nil {
 			return err
 		}
+		l.targets, l.values = append(l.targets, t.tensor), append(l.values, value.Reshape(t.tensor.Shape()...))
 	}
 	has := 0
 	for _, t := range r.Tensors {
@@ -305,9 +296,9 @@ func (m *Model) readModel(r *sharded.Reader, l *loading) error {
 			has++
 		}
 	}
-	if has != found {
+	if has != len(all) {
 		return fmt.Errorf("the checkpoint has %d parameters and buffers, the model %d: is it of another model?", has,
-			found)
+			len(all))
 	}
 	return nil
 }
@@ -319,7 +310,8 @@ func (m *Model) readState(r *sharded.Reader, l *loading) error {
 		pieces[p.Name] = p
 	}
 	for _, t := range r.Tensors {
-		offset, n, shape := int64(0), int64(1), []int64{}
+		var shape []int64
+		offset, n := int64(0), int64(1)
 		name, whole := strings.CutPrefix(t.Name, countPrefix)
 		if whole {
 			for _, d := range t.Shape {

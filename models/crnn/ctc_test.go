@@ -41,7 +41,8 @@ func TestMeanOfLossesIsThatOfLibtorch(t *testing.T) {
 		losses := torch.Call("aten::_ctc_loss", logProbs, torch.From(labels.Targets), []int64{6, 6, 6}, labels.Lengths,
 			blank)[0]
 		require.True(t, losses.IsInf().Any().Item() != 0, "no picture is without an alignment")
-		assert.InDelta(t, batchLoss(engine.ForwardPass{}, logProbs, labels).Item(), meanOfLosses(losses, lengths).Item(), 1e-6)
+		assert.InDelta(t, batchLoss(engine.ForwardPass{}, logProbs, labels).Item(), meanOfLosses(losses, lengths).Item(),
+			1e-6)
 	})
 }
 

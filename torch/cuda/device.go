@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 
@@ -67,7 +68,7 @@ func need(op string, d torch.Device) {
 }
 
 func asTorch(op string, err error) *torch.Error {
-	if e, ok := err.(*torch.Error); ok {
+	if e, ok := errors.AsType[*torch.Error](err); ok {
 		return torch.Errorf("cuda."+op, e.Code, "%s: %s", e.Op, e.Msg)
 	}
 	return torch.Errorf("cuda."+op, torch.ErrNotInstalled, "%v", err)

@@ -57,6 +57,6 @@ func (o *Options) slowBF16() string {
 	if err != nil || p.Capability.BF16() {
 		return ""
 	}
-	return fmt.Sprintf("%v is %s of capability %v, which imitates bf16 slowly; bf16 begins with 8.0 (Ampere), and amp.FP16 "+
-		"is fast there", o.Device, p.Name, p.Capability)
+	return fmt.Sprintf("%v is %s of capability %v, which imitates bf16 slowly; bf16 begins with 8.0 (Ampere), and "+
+		"amp.FP16 is fast there", o.Device, p.Name, p.Capability)
 }

@@ -51,8 +51,8 @@ func TestAnArithmeticThatAGPULacksIsRefusedOrWarnedOf(t *testing.T) {
 			"cuda:0 is Test GPU of capability 7.5, which imitates bf16 slowly; bf16 begins with 8.0 (Ampere), and amp.FP16 is " +
 				"fast there", ""},
 		{engine.Options{Device: gpu, FullEval: amp.BF16}, cuda.Capability{Major: 7}, "imitates bf16", ""},
-		{engine.Options{Device: gpu, TF32: engine.TF32On}, cuda.Capability{Major: 7, Minor: 5}, "", "engine: Options.TF32 is " +
-			"TF32On, but cuda:0 is Test GPU of capability 7.5; TF32 begins with 8.0 (Ampere)"},
+		{engine.Options{Device: gpu, TF32: engine.TF32On}, cuda.Capability{Major: 7, Minor: 5}, "",
+			"engine: Options.TF32 is TF32On, but cuda:0 is Test GPU of capability 7.5; TF32 begins with 8.0 (Ampere)"},
 	} {
 		warning, err := engine.PretendCapability(t, c.o, c.capability)
 		if c.warning == "" {
@@ -94,7 +94,8 @@ func TestSettingsOfTheWholeProgram(t *testing.T) {
 	engine.Apply(engine.Options{Device: gpu, TF32: engine.TF32On})
 	products, convolutions = cuda.TF32()
 	assert.True(t, products && convolutions)
-	require.ErrorContains(t, newStep(engine.Options{TF32: engine.TF32On}), "Options.TF32 is TF32On, but Options.Device is cpu")
+	require.ErrorContains(t, newStep(engine.Options{TF32: engine.TF32On}),
+		"Options.TF32 is TF32On, but Options.Device is cpu")
 	require.ErrorContains(t, newStep(engine.Options{TF32: 3}), "want TF32Unset, TF32On or TF32Off")
 
 	c := before

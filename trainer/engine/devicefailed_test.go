@@ -39,7 +39,8 @@ func TestARunWhoseGPUFailsEndsWithoutASaveAndResumesFromTheLast(t *testing.T) {
 	train, _ := hfData(golden.Load(t, "testdata/hf.safetensors"))
 	for name, backward := range map[string]bool{"forward": false, "backward": true} {
 		for name, o := range map[string]trainer.Options{name: {}, name + ", saved asynchronously": {AsyncSave: true},
-			name + ", in parts": {DivideOnOutOfMemory: true}, name + ", with a batch size to be found": {AutoFindBatchSize: true}} {
+			name + ", in parts":                      {DivideOnOutOfMemory: true},
+			name + ", with a batch size to be found": {AutoFindBatchSize: true}} {
 			t.Run(name, func(t *testing.T) {
 				defer cgotorch.ThrowForTest(cgotorch.Mend)
 				dir := t.TempDir()

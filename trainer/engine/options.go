@@ -172,7 +172,7 @@ func (o *Options) apply() {
 		c.Deterministic, c.Benchmark = true, false
 		cuda.SetCuDNN(c)
 		if _, set := os.LookupEnv(workspaces); !set && o.Device.IsCUDA() {
-			os.Setenv(workspaces, ":16:8") // cuBLAS is not reproducible with several streams otherwise
+			_ = os.Setenv(workspaces, ":16:8") // cuBLAS is not reproducible with several streams otherwise
 		}
 	}
 	if o.TF32 != TF32Unset && o.Device.IsCUDA() { // a CPU's products have precisions of their own

@@ -39,8 +39,8 @@ func TestACheckpointOfAGPUResumesOnTheCPUAndNamesWhatItCannotPutBack(t *testing.
 		require.NoError(t, err)
 		defer tensorio.Free(states)
 		torch.Scope(func() {
-			err = tensorio.Save(file, append(states, torch.Named{Name: name, Tensor: torch.FromBytes(make([]byte, 16), torch.Uint8, 16)}),
-				metadata)
+			other := torch.FromBytes(make([]byte, 16), torch.Uint8, 16)
+			err = tensorio.Save(file, append(states, torch.Named{Name: name, Tensor: other}), metadata)
 		})
 		require.NoError(t, err)
 	}
@@ -50,7 +50,8 @@ func TestACheckpointOfAGPUResumesOnTheCPUAndNamesWhatItCannotPutBack(t *testing.
 	require.NoError(t, resumed.Load(dir, trainer.LoadOptions{}))
 	assert.Equal(t, want, torch.DefaultGenerator(torch.CPU).State(), "the CPU's is put back")
 	require.Len(t, *warnings, 1)
-	assert.Contains(t, (*warnings)[0], "made on cuda:3, and this run is on cpu: the state of the generator of cuda:3 is not put back")
+	assert.Contains(t, (*warnings)[0],
+		"made on cuda:3, and this run is on cpu: the state of the generator of cuda:3 is not put back")
 
 	add("tpu:0")
 	resumed, _ = newStep()

@@ -394,8 +394,8 @@ func (s *Step[S, B]) warnOfGenerators(states []torch.Named) {
 		}
 	}
 	if !found && s.options.Device.IsCUDA() {
-		s.warn("the checkpoint was made on cpu, and this run is on %[1]s: it holds no state of the generator of %[1]s, which "+
-			"stays as it is, so random numbers (dropout) are others than those of the uninterrupted run", s.options.Device)
+		s.warn("the checkpoint was made on cpu, and this run is on %[1]s: it holds no state of the generator of %[1]s, "+
+			"which stays as it is, so random numbers (dropout) are others than those of the uninterrupted run", s.options.Device)
 	}
 }
 
