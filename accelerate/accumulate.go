@@ -32,8 +32,8 @@ func (a *Accelerator) Accumulate(body func() error) error {
 
 // BeginBatch is for loops that count windows by themselves, in place of Accumulate: it comes before
 // the forward pass of each batch, with whether the batch ends a window. Others run under no_sync.
-// Of several processes all call it, also once before an evaluation, without sync: the buffers of
-// the main one go to all before the first batch behind an update.
+// Of several processes all call it, also once before an evaluation, with SyncGradients as it is: the
+// buffers of the main one go to all before the first batch behind an update.
 func (a *Accelerator) BeginBatch(sync bool) error {
 	a.sync = sync
 	return a.beforeForward()

@@ -59,7 +59,7 @@ func (t *Trainer[S, B]) evalBatches(limit int) error {
 	}
 	rounds, err := t.evalRounds(limit)
 	if err == nil {
-		err = t.accelerator.BeginBatch(false)
+		err = t.accelerator.BeginBatch(t.accelerator.SyncGradients()) // it may be in the middle of a window
 	}
 	if err != nil {
 		return fmt.Errorf("pytorchaccelerated: %w", err)
