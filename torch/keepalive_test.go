@@ -23,6 +23,8 @@ var handsOn = map[string]string{
 	"Randn":    "TensorOptions.make keeps the generator alive",
 	"RandInt":  "TensorOptions.make keeps the generator alive",
 	"RandPerm": "TensorOptions.make keeps the generator alive",
+	"memory":   "gives the elements to its caller",
+	"Handle":   "gives the handle to its caller",
 }
 
 // borrowed lists, by the text of their expression, the owners whose handles f hands to C, and

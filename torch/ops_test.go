@@ -465,8 +465,9 @@ func TestEveryOperatorOfTheTableHasACase(t *testing.T) {
 }
 
 // testedElsewhere are the methods of Tensor that are no operators.
-var testedElsewhere = strings.Fields(`Backward BytesInto RegisterHook RegisterPostAccumulateGradHook RetainGrad RetainsGrad Bytes Defined Device Dim DType Format Free Grad Is IsContiguous IsLeaf IsStrided Keep NeedsGrad Numel
-	RequiresGrad SetData_ SetGrad SetRequiresGrad Shape Size Stride String`)
+var testedElsewhere = strings.Fields(`Backward Bytes BytesInto Defined Device Dim DType FillFrom Format Free Grad Is
+	IsContiguous IsLeaf IsStrided Keep NeedsGrad Numel PinMemory RegisterHook RegisterPostAccumulateGradHook RequiresGrad
+	RetainGrad RetainsGrad SetData_ SetGrad SetRequiresGrad Shape Size Stride String ToDeviceNonBlocking WriteTo`)
 
 func TestEveryMethodOfATensorIsTested(t *testing.T) {
 	called := map[string]bool{}
