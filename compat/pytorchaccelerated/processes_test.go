@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -193,6 +194,10 @@ func several(t *testing.T, run string, world int, dir, from string) []ranktest.P
 
 func TestProcessesTrainAsPytorchAcceleratedWithGloo(t *testing.T) {
 	testenv.RequireTorch(t)
+	if d := testenv.Deviation(); d != "" && !strings.HasSuffix(d, " in float64") {
+		t.Skip("the bias before the normalisation has a gradient that is rounding noise, by whose signs Adam moves it, so "+
+			"float32 numbers that differ in their last places lead to another run: ", d)
+	}
 	want := golden.Load(t, "testdata/two_processes.safetensors")
 	var configs map[string]map[string]any
 	f, err := safetensors.Open("testdata/two_processes.safetensors")

@@ -40,12 +40,19 @@ func PinBits() {
 	if err != nil && !errors.Is(err, torch.ErrNotSupported) {
 		panic(err)
 	}
+	pinned = err == nil && len(settings) == 0
 	for name, value := range settings {
 		if err := set(name, value); err != nil {
 			panic(err)
 		}
 	}
 }
+
+var pinned bool
+
+// Pinned tells whether [PinBits] has pinned the numbers of this process. Elsewhere two ways to the
+// same number may round differently: MKL's kernels then depend on where a matrix lies in memory.
+func Pinned() bool { return pinned }
 
 // parsePins reads the value of [TestPins].
 func parsePins(text string) (map[string]string, error) {
