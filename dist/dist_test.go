@@ -10,45 +10,23 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/gotrainer/gotrainer/dist"
-	"github.com/gotrainer/gotrainer/dist/tcpstore"
+	"github.com/gotrainer/gotrainer/internal/ranktest"
 )
 
 // together runs f as each of world ranks, in goroutines of this process, and returns their errors.
 func together(t *testing.T, world int, change func(*dist.Options), f func(ctx context.Context,
 	g *dist.Group) error) []error {
 	t.Helper()
-	server, err := tcpstore.Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = server.Close() }()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	errs := make([]error, world)
-	var ranks sync.WaitGroup
-	for rank := range world {
-		ranks.Go(func() {
-			o := dist.Options{Rank: rank, World: world, Address: server.Addr().String(), Store: true,
-				Timeout: 30 * time.Second}
-			if change != nil {
-				change(&o)
-			}
-			g, err := dist.Init(ctx, o)
-			if err != nil {
-				errs[rank] = err
-				return
-			}
-			errs[rank] = f(ctx, g)
-			_ = g.Close()
-		})
-	}
-	ranks.Wait()
-	return errs
+	return ranktest.Together(t, world, func(o *dist.Options) {
+		o.Timeout = 30 * time.Second
+		if change != nil {
+			change(o)
+		}
+	}, f)
 }
 
 func all(t *testing.T, errs []error) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,8 +14,8 @@ import (
 
 	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/dist/ddp"
-	"github.com/gotrainer/gotrainer/dist/tcpstore"
 	"github.com/gotrainer/gotrainer/internal/golden"
+	"github.com/gotrainer/gotrainer/internal/ranktest"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
@@ -31,32 +30,12 @@ func TestMain(m *testing.M) {
 func together(t *testing.T, world int, f func(ctx context.Context, g *dist.Group) error) []error {
 	t.Helper()
 	testenv.RequireTorch(t)
-	store, err := tcpstore.Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = store.Close() }()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	errs := make([]error, world)
-	var ranks sync.WaitGroup
-	for rank := range world {
-		ranks.Go(func() {
-			g, err := dist.Init(ctx, dist.Options{Rank: rank, World: world, Address: store.Addr().String(),
-				Store: true})
-			if err != nil {
-				errs[rank] = err
-				return
-			}
-			if failed := torch.Try(func() { err = f(ctx, g) }); failed != nil {
-				err = failed
-			}
-			errs[rank] = err
-			_ = g.Close()
-		})
-	}
-	ranks.Wait()
-	return errs
+	return ranktest.Together(t, world, nil, func(ctx context.Context, g *dist.Group) (err error) {
+		if failed := torch.Try(func() { err = f(ctx, g) }); failed != nil {
+			err = failed
+		}
+		return err
+	})
 }
 
 func all(t *testing.T, errs []error) {
