@@ -32,11 +32,14 @@ func (s *saver[S, B]) openStore() (from string, err error) {
 		if s.store == nil { // the main process has the folder; the others read
 			return newestCheckpoint(s.run.Info.OutputDir)
 		}
-		steps, err := s.store.Steps()
+		steps, err := s.steps()
 		if err != nil || len(steps) == 0 {
 			return "", err
 		}
 		from, err := s.store.Latest()
+		if err != nil && !errors.Is(err, checkpoint.ErrNone) {
+			return "", &folderError{fmt.Errorf("trainer: Options.OutputDir: %w", err)}
+		}
 		if err != nil {
 			return "", fmt.Errorf("trainer: Options.ResumeFrom: %w; nothing is left to resume from: mend a "+
 				"checkpoint, or set Options.Overwrite to begin again", err)
@@ -53,6 +56,15 @@ func (s *saver[S, B]) openStore() (from string, err error) {
 		}
 		return from, nil
 	}
+}
+
+// steps are those of the checkpoints in the run's folder.
+func (s *saver[S, B]) steps() ([]int, error) {
+	steps, err := s.store.Steps()
+	if err != nil {
+		return nil, &folderError{fmt.Errorf("trainer: Options.OutputDir: %w", err)}
+	}
+	return steps, nil
 }
 
 // latestFinite is the newest checkpoint whose weights are finite, unless the options ignore it.
@@ -77,7 +89,7 @@ func (s *saver[S, B]) beginAnew() error {
 	if s.store == nil {
 		return nil
 	}
-	steps, err := s.store.Steps()
+	steps, err := s.steps()
 	if err != nil || s.o.Semantics.KeepOldRun && !s.o.Overwrite && !s.again || s.o.Overwrite && len(steps) == 0 ||
 		s.again && s.o.Semantics.RetryFromTrained {
 		return err
@@ -99,7 +111,7 @@ func (s *saver[S, B]) beginAnew() error {
 	}
 	for _, step := range steps { // oldest first, so that what an interruption leaves is the newest
 		if err := os.RemoveAll(s.store.Path(step)); err != nil {
-			return fmt.Errorf("trainer: Options.Overwrite: %w", err)
+			return &folderError{fmt.Errorf("trainer: Options.Overwrite: %w", err)}
 		}
 	}
 	return nil
@@ -271,7 +283,7 @@ func (s *saver[S, B]) warnOfNewer(from string) error {
 	if s.store == nil || filepath.Dir(from) != s.store.Dir() {
 		return nil
 	}
-	steps, err := s.store.Steps()
+	steps, err := s.steps()
 	if err != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ func writeSplit(dir, table string, n int, o plates.Options) error {
 	if err := csv.NewWriter(&text).WriteAll(rows); err != nil {
 		return err
 	}
-	return renameio.WriteFile(filepath.Join(dir, table), text.Bytes(), 0o644)
+	return renameio.WriteFile(filepath.Join(dir, table), text.Bytes(), 0o644, renameio.WithTempDir(dir))
 }
 
 // writePNG writes a grey picture.
@@ -79,7 +79,7 @@ func writePNG(path string, im *vision.Image) error {
 		im.Height)}); err != nil {
 		return err
 	}
-	return renameio.WriteFile(path, b.Bytes(), 0o644)
+	return renameio.WriteFile(path, b.Bytes(), 0o644, renameio.WithTempDir(filepath.Dir(path)))
 }
 
 // writeBase writes a model and a preprocessor like that of hezarai/crnn-fa-printed-96-long:

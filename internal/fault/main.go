@@ -164,6 +164,12 @@ func (b *bench) fail(format string, args ...any) {
 	b.failures = append(b.failures, fmt.Sprintf(format, args...))
 }
 
+func (b *bench) failed() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.failures)
+}
+
 // count adds to what the table says of the line.
 func (b *bench) count(format string, args ...any) {
 	b.counts = append(b.counts, fmt.Sprintf(format, args...))
@@ -186,10 +192,16 @@ func (b *bench) folder() string {
 }
 
 // each calls f for 0 to n-1, several at a time, until the program is to end. It returns how often.
+// Each minute it tells how far it has come: the long form of a line takes an hour.
 func (b *bench) each(n int, f func(i int)) (done int) {
 	slots := make(chan struct{}, b.jobs)
 	var all sync.WaitGroup
+	told := time.Now()
 	for i := range n {
+		if time.Since(told) >= time.Minute {
+			told = time.Now()
+			fmt.Printf("    %s: %d of %d, %d failed\n", filepath.Base(b.dir), done, n, b.failed())
+		}
 		if b.ctx.Err() != nil {
 			break
 		}

@@ -183,7 +183,7 @@ func (c Config) WriteConfig(dir string) error {
 	if err != nil {
 		return fmt.Errorf("crnn: %w", err)
 	}
-	return renameio.WriteFile(filepath.Join(dir, configName), append(text, '\n'), 0o644)
+	return renameio.WriteFile(filepath.Join(dir, configName), append(text, '\n'), 0o644, renameio.WithTempDir(dir))
 }
 
 // ReadConfig reads config.json from dir.

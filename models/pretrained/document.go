@@ -139,7 +139,7 @@ func (d Document) Write(dir string) error {
 		return fmt.Errorf("pretrained: %w", err)
 	}
 	b.WriteByte('\n')
-	if err := renameio.WriteFile(filepath.Join(dir, ConfigName), b.Bytes(), 0o644); err != nil {
+	if err := renameio.WriteFile(filepath.Join(dir, ConfigName), b.Bytes(), 0o644, renameio.WithTempDir(dir)); err != nil {
 		return fmt.Errorf("pretrained: %w", err)
 	}
 	return nil

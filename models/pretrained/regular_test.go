@@ -35,3 +35,18 @@ func TestDescriptionsAreRegularFiles(t *testing.T) {
 		}
 	}
 }
+
+// A file that is made elsewhere first, such as in TMPDIR, would be left there by a kill.
+func TestADescriptionIsWrittenInItsOwnFolder(t *testing.T) {
+	temp, dir := t.TempDir(), t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	before, err := os.Stat(temp)
+	require.NoError(t, err)
+	require.NoError(t, pretrained.Document{"model_type": []byte(`"bert"`)}.Write(dir))
+	after, err := os.Stat(temp)
+	require.NoError(t, err)
+	require.Equal(t, before.ModTime(), after.ModTime(), "a file was made in TMPDIR")
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+}

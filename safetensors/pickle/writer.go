@@ -36,7 +36,7 @@ func StateDict(entries []safetensors.Entry) (*Dict, error) {
 // at any instant: it is written under another name in the same folder, flushed to the disk and
 // renamed.
 func WriteFile(path string, value any) error {
-	f, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644))
+	f, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644), renameio.WithTempDir(filepath.Dir(path)))
 	if err != nil {
 		return fmt.Errorf("pickle: %w", err)
 	}

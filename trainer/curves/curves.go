@@ -8,6 +8,7 @@ import (
 	"image/color"
 	"io"
 	"math"
+	"path/filepath"
 
 	"github.com/google/renameio/v2"
 	"gonum.org/v1/plot"
@@ -26,7 +27,8 @@ const (
 
 // WriteFile draws into a file, which appears only when it is whole. See [Write].
 func WriteFile(path string, history []trainer.Logs, names ...string) error {
-	file, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o666))
+	file, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o666),
+		renameio.WithTempDir(filepath.Dir(path)))
 	if err != nil {
 		return fmt.Errorf("curves: %w", err)
 	}

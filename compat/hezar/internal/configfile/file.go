@@ -52,7 +52,7 @@ func Write(path string, text []byte) error {
 		}
 	}
 	if err == nil {
-		err = renameio.WriteFile(path, text, 0o644)
+		err = renameio.WriteFile(path, text, 0o644, renameio.WithTempDir(filepath.Dir(path)))
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
