@@ -96,6 +96,7 @@ func (t *tracer) seize() error {
 	return nil
 }
 
+// stop stops a thread; the error is ESRCH if it ended before.
 func (t *tracer) stop(tid int) error {
 	if err := unix.PtraceSeize(tid); err != nil {
 		return err
@@ -105,8 +106,13 @@ func (t *tracer) stop(tid int) error {
 	}
 	var status unix.WaitStatus
 	for !status.Stopped() {
-		if _, err := unix.Wait4(tid, &status, unix.WALL, nil); err != nil && !errors.Is(err, syscall.EINTR) {
+		if _, err := unix.Wait4(tid, &status, unix.WALL, nil); errors.Is(err, syscall.EINTR) {
+			continue
+		} else if err != nil {
 			return err
+		}
+		if status.Exited() || status.Signaled() {
+			return syscall.ESRCH
 		}
 	}
 	return unix.PtraceSetOptions(tid, unix.PTRACE_O_TRACECLONE|unix.PTRACE_O_TRACESYSGOOD|unix.PTRACE_O_EXITKILL)
