@@ -15,6 +15,7 @@ package goldencount
 import (
 	"encoding/json"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -27,6 +28,7 @@ const File = "GOTRAINER_GOLDEN_COUNT"
 type Record struct {
 	Family   string // "operators"
 	Name     string // of the case, unique in its family
+	Test     string // that compared it, without the names of its subtests
 	Compared int    // values or tensors that were compared
 	Equal    int    // those of them that were equal in every bit
 	Reason   string // why others are not
@@ -51,7 +53,8 @@ func Start(t testing.TB, family, name string) *Case {
 	if path == "" {
 		return nil
 	}
-	c := &Case{record: Record{Family: family, Name: name}}
+	test, _, _ := strings.Cut(t.Name(), "/")
+	c := &Case{record: Record{Family: family, Name: name, Test: test}}
 	mu.Lock()
 	cases[t] = c
 	mu.Unlock()

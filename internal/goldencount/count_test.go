@@ -25,7 +25,7 @@ func TestCasesAreWrittenWhenTheirTestEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := `{"Family":"family","Name":"name","Compared":2,"Equal":1,"Reason":"first","Failed":false}`; strings.TrimSpace(string(got)) != want {
+	if want := `{"Family":"family","Name":"name","Test":"TestCasesAreWrittenWhenTheirTestEnds","Compared":2,"Equal":1,"Reason":"first","Failed":false}`; strings.TrimSpace(string(got)) != want {
 		t.Errorf("wrote %s, want %s", got, want)
 	}
 	if Of(t) != nil {

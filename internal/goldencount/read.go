@@ -10,17 +10,26 @@ import (
 	"strings"
 )
 
-// Read joins the records of a case, in the order of family and name. A case without comparisons is
-// none.
+// Read returns the lines of a file.
 func Read(in io.Reader) ([]Record, error) {
-	type key struct{ family, name string }
-	joined := map[key]Record{}
+	var list []Record
 	lines := bufio.NewScanner(in)
 	for n := 1; lines.Scan(); n++ {
 		var r Record
 		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
+		list = append(list, r)
+	}
+	return list, lines.Err()
+}
+
+// Join makes one record of those of a case, in the order of family and name. A case without
+// comparisons is none. Test is that of one of them.
+func Join(records []Record) []Record {
+	type key struct{ family, name string }
+	joined := map[key]Record{}
+	for _, r := range records {
 		k := key{r.Family, r.Name}
 		old := joined[k]
 		r.Compared += old.Compared
@@ -31,9 +40,6 @@ func Read(in io.Reader) ([]Record, error) {
 		}
 		joined[k] = r
 	}
-	if err := lines.Err(); err != nil {
-		return nil, err
-	}
 	var list []Record
 	for _, r := range joined {
 		if r.Compared > 0 || r.Failed {
@@ -43,5 +49,5 @@ func Read(in io.Reader) ([]Record, error) {
 	slices.SortFunc(list, func(a, b Record) int {
 		return cmp.Or(strings.Compare(a.Family, b.Family), strings.Compare(a.Name, b.Name))
 	})
-	return list, nil
+	return list
 }

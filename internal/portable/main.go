@@ -1,8 +1,9 @@
 // Command portable runs the golden tests once for each row of a table of code paths: the paths that
-// libtorch, MKL and oneDNN would take on other CPUs, which this one takes when told to.
+// libtorch, MKL and oneDNN would take on other CPUs, which this one takes when told to. Rows of
+// whole machines run the other tests of the same packages too.
 //
 //	go run ./internal/portable              # make test-portable
-//	go run ./internal/portable -rows MKL    # the rows whose names match
+//	go run ./internal/portable -rows MKL    # the rows whose names match, after the first
 //
 // It prints, for each row, how many cases there are, how many are equal to PyTorch's numbers in
 // every bit, how many are within a tolerance and how many failed; the exit status is 1 if any did.
@@ -25,7 +26,8 @@ import (
 )
 
 func main() {
-	only := flag.String("rows", "", "run only the rows whose names match this regular expression")
+	only := flag.String("rows", "", "run only the rows whose names match this regular expression, and the first "+
+		"where one of them needs it")
 	jobs := flag.Int("jobs", runtime.NumCPU(), "how many rows run at the same time")
 	logs := flag.String("logs", filepath.Join(".build", "portable"), "folder of the tests' output, which is emptied "+
 		"first")
@@ -57,18 +59,28 @@ func run(ctx context.Context, only, logs string, jobs int) error {
 	}
 	fmt.Printf("%d packages with golden tests, built in %.0f s\n", len(suites), time.Since(started).Seconds())
 
+	chosen := choose(match)
 	results := make([]result, len(rows))
+	known := make(chan struct{}) // closed when the first row has said which tests compare
 	slots := make(chan struct{}, jobs)
 	var all sync.WaitGroup
 	for i, r := range rows {
-		if !match.MatchString(r.name) || r.lacking() != "" {
+		if !chosen[i] || r.lacking() != "" {
 			continue
 		}
 		all.Go(func() {
+			tested := suites
+			if !r.machine {
+				<-known
+				tested = results[0].golden
+			}
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			results[i] = r.run(ctx, suites, filepath.Join(logs, fmt.Sprintf("row%02d", i+1)))
+			results[i] = r.run(ctx, tested, filepath.Join(logs, fmt.Sprintf("row%02d", i+1)))
 			fmt.Printf("%s: %.0f s\n", r.name, results[i].took.Seconds())
+			if i == 0 {
+				close(known)
+			}
 		})
 	}
 	all.Wait()
@@ -80,7 +92,7 @@ func run(ctx context.Context, only, logs string, jobs int) error {
 	fmt.Printf("\n%-35s %6s %8s %17s %7s\n", "row", "cases", "bitwise", "within tolerance", "failed")
 	for i, r := range rows {
 		switch lacking := r.lacking(); {
-		case !match.MatchString(r.name):
+		case !chosen[i]:
 		case lacking != "":
 			fmt.Printf("%-35s left out: this CPU has no %s\n", r.name, lacking)
 		default:
@@ -102,8 +114,22 @@ func run(ctx context.Context, only, logs string, jobs int) error {
 	return nil
 }
 
-// suite is the test binary of a package.
-type suite struct{ name, folder, binary string }
+// choose says of each row whether it runs: those whose names match, and the first where one of them
+// needs it.
+func choose(match *regexp.Regexp) []bool {
+	chosen := make([]bool, len(rows))
+	for i, r := range rows {
+		chosen[i] = match.MatchString(r.name)
+		chosen[0] = chosen[0] || chosen[i] && !r.machine
+	}
+	return chosen
+}
+
+// suite is the test binary of a package, and the tests of it that run: all, or those named.
+type suite struct {
+	name, folder, binary string
+	tests                []string
+}
 
 // build finds the packages whose tests compare with golden values, so that none is forgotten, and
 // builds their tests.

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -16,8 +17,8 @@ func TestPackagesWhoseTestsCompareWithGoldenValuesAreFound(t *testing.T) {
 		"example/gotrainer/optim/lr.test\t/x/optim/lr\t[example/gotrainer/internal/goldencount]\n" +
 		"example/gotrainer/data.test\t/x/data\t[example/gotrainer/internal/goldenrod]\n" +
 		"example/gotrainer/internal/golden.test\t/x/internal/golden\t[example/gotrainer/internal/golden]\n"
-	assert.Equal(t, []suite{{"example/gotrainer/nn", "/x/nn", ""}, {"example/gotrainer/optim/lr", "/x/optim/lr", ""}},
-		find(list))
+	assert.Equal(t, []suite{{name: "example/gotrainer/nn", folder: "/x/nn"},
+		{name: "example/gotrainer/optim/lr", folder: "/x/optim/lr"}}, find(list))
 }
 
 func TestFailuresAreTheInnermostTests(t *testing.T) {
@@ -32,30 +33,46 @@ func TestARowRunsTheSuitesUnderItsSettingsAndCounts(t *testing.T) {
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "nn.test")
 	require.NoError(t, os.WriteFile(binary, []byte(`#!/bin/sh
-echo "$GOTRAINER_TEST_PINS in $PWD"
+echo "$GOTRAINER_TEST_PINS in $PWD, $2"
 cat >>"$GOTRAINER_GOLDEN_COUNT" <<END
-{"Family":"f","Name":"equal","Compared":2,"Equal":2}
-{"Family":"f","Name":"near","Compared":2,"Equal":1,"Reason":"another fingerprint"}
-{"Family":"f","Name":"odd","Compared":2,"Equal":1}
-{"Family":"f","Name":"far","Compared":2,"Equal":1,"Failed":true}
+{"Family":"f","Name":"equal","Test":"TestB","Compared":2,"Equal":2}
+{"Family":"f","Name":"near","Test":"TestB","Compared":2,"Equal":1,"Reason":"another fingerprint"}
+{"Family":"f","Name":"odd","Test":"TestA","Compared":2,"Equal":1}
+{"Family":"f","Name":"far","Test":"TestFar","Compared":2,"Equal":1,"Failed":true}
 END
 echo "--- FAIL: TestFar (0.00s)"
 exit 1
 `), 0o755))
-	x := row{name: "a", settings: "A=1 B="}.run(t.Context(), []suite{{"nn", dir, binary}}, filepath.Join(dir, "logs"))
+	x := row{name: "a", settings: "A=1 B="}.run(t.Context(), []suite{{name: "nn", folder: dir, binary: binary}},
+		filepath.Join(dir, "logs"))
 	assert.Equal(t, 1, x.bitwise)
 	assert.Equal(t, 1, x.within)
 	assert.Equal(t, []failure{{"nn", "TestFar", ""}, {"", "f odd differs, and its test says no reason", ""}}, x.failed)
 	log, err := os.ReadFile(filepath.Join(dir, "logs", "nn.test.log"))
 	require.NoError(t, err)
-	assert.True(t, strings.HasPrefix(string(log), "A=1 B= in "+dir), "%s", log)
+	assert.True(t, strings.HasPrefix(string(log), "A=1 B= in "+dir+", -test.run=^()"), "%s", log)
+	require.Len(t, x.golden, 1)
+	assert.Equal(t, []string{"TestA$", "TestB$", "TestFar$"}, x.golden[0].tests)
+	row{}.run(t.Context(), x.golden, filepath.Join(dir, "again"))
+	log, err = os.ReadFile(filepath.Join(dir, "again", "nn.test.log"))
+	require.NoError(t, err)
+	assert.Contains(t, string(log), "-test.run=^(TestA$|TestB$|TestFar$)\n")
+}
+
+func TestRowsOfAPathNeedTheFirst(t *testing.T) {
+	first := func(rows string) bool { return choose(regexp.MustCompile(rows))[0] }
+	assert.True(t, first("MKL"))
+	assert.True(t, first(""))
+	assert.False(t, first("without AVX2"))
+	assert.Equal(t, recorded, rows[0])
 }
 
 func TestASuiteThatDiesWithoutAWordHasFailed(t *testing.T) {
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "nn.test")
 	require.NoError(t, os.WriteFile(binary, []byte("#!/bin/sh\nkill -9 $$\n"), 0o755))
-	x := row{}.run(t.Context(), []suite{{"nn", dir, binary}}, filepath.Join(dir, "logs"))
+	x := row{}.run(t.Context(), []suite{{name: "nn", folder: dir, binary: binary}},
+		filepath.Join(dir, "logs"))
 	require.Len(t, x.failed, 2)
 	assert.Contains(t, x.failed[0].test, "signal: killed")
 	assert.Contains(t, x.failed[1].test, "no test counted a case")

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,29 +18,34 @@ import (
 )
 
 // row is a set of code paths: settings of GOTRAINER_TEST_PINS, which replace those of the golden
-// files. What a row does not name is as it was recorded.
+// files. What a row does not name is as it was recorded. A row of a machine runs all tests of the
+// packages; a row of a single path those that compare with golden values.
 type row struct {
 	name, settings, needs string
+	machine               bool
 }
 
-// rows cover each path once, alone, and then three machines. The whole product would be 240 rows.
+// rows cover each path once, alone, and three machines. The whole product would be 240 rows.
 var rows = []row{
-	{"as recorded", "", ""},
-	{"ATen default", "ATEN_CPU_CAPABILITY=default", ""},
-	{"ATen AVX-512", "ATEN_CPU_CAPABILITY=avx512", "AVX-512"},
-	{"MKL COMPATIBLE", "MKL_CBWR=COMPATIBLE", ""},
-	{"MKL SSE4.2", "MKL_CBWR=SSE4_2", ""},
-	{"MKL AVX2, no answer", "MKL_CBWR=AVX2 REPRODUCIBLE_ANSWER=0", "AVX2"},
-	{"MKL AVX-512", "MKL_CBWR=AVX512", "AVX-512"},
-	{"MKL unset", "MKL_CBWR= REPRODUCIBLE_ANSWER=0", ""},
-	{"oneDNN SSE4.1", "ONEDNN_MAX_CPU_ISA=SSE41", ""},
-	{"oneDNN AVX-512", "ONEDNN_MAX_CPU_ISA=AVX512_CORE", "AVX-512"},
-	{"2 threads", "OMP_NUM_THREADS=2 MKL_NUM_THREADS=2", ""},
+	recorded,
 	{"a CPU without AVX2", "ATEN_CPU_CAPABILITY=default MKL_CBWR=SSE4_2 ONEDNN_MAX_CPU_ISA=SSE41 " +
-		"REPRODUCIBLE_ANSWER=0", ""},
+		"REPRODUCIBLE_ANSWER=0", "", true},
 	{"this CPU, nothing pinned, 2 threads", "ATEN_CPU_CAPABILITY= MKL_CBWR= ONEDNN_MAX_CPU_ISA= OMP_NUM_THREADS=2 " +
-		"MKL_NUM_THREADS=2 REPRODUCIBLE_ANSWER=0", ""},
+		"MKL_NUM_THREADS=2 REPRODUCIBLE_ANSWER=0", "", true},
+	{"ATen default", "ATEN_CPU_CAPABILITY=default", "", false},
+	{"ATen AVX-512", "ATEN_CPU_CAPABILITY=avx512", "AVX-512", false},
+	{"MKL COMPATIBLE", "MKL_CBWR=COMPATIBLE", "", false},
+	{"MKL SSE4.2", "MKL_CBWR=SSE4_2", "", false},
+	{"MKL AVX2, no answer", "MKL_CBWR=AVX2 REPRODUCIBLE_ANSWER=0", "AVX2", false},
+	{"MKL AVX-512", "MKL_CBWR=AVX512", "AVX-512", false},
+	{"MKL unset", "MKL_CBWR= REPRODUCIBLE_ANSWER=0", "", false},
+	{"oneDNN SSE4.1", "ONEDNN_MAX_CPU_ISA=SSE41", "", false},
+	{"oneDNN AVX-512", "ONEDNN_MAX_CPU_ISA=AVX512_CORE", "AVX-512", false},
+	{"2 threads", "OMP_NUM_THREADS=2 MKL_NUM_THREADS=2", "", false},
 }
+
+// recorded is how the golden files were made. It says which tests compare with them.
+var recorded = row{name: "as recorded", machine: true}
 
 // lacking is what the row needs and this CPU has not.
 func (r row) lacking() string {
@@ -60,6 +66,7 @@ type result struct {
 	bitwise, within int // cases equal in every bit, and others that passed
 	failed          []failure
 	took            time.Duration
+	golden          []suite // the suites with the tests that counted cases
 }
 
 // failure is a test that failed, or what else went wrong with a suite.
@@ -91,9 +98,10 @@ func (r row) run(ctx context.Context, suites []suite, folder string) (x result) 
 		fail("", err.Error(), "")
 		return x
 	}
-	count := filepath.Join(folder, "count")
+	var records []goldencount.Record
 	for _, s := range suites {
-		cmd := exec.CommandContext(ctx, s.binary, "-test.timeout=20m")
+		count := filepath.Join(folder, filepath.Base(s.binary)+".count")
+		cmd := exec.CommandContext(ctx, s.binary, "-test.timeout=20m", "-test.run=^("+strings.Join(s.tests, "|")+")")
 		cmd.Dir = s.folder
 		cmd.Env = append(os.Environ(), "GOTRAINER_TEST_PINS="+r.settings, goldencount.File+"="+count,
 			"GOTRAINER_REQUIRE_TORCH=1")
@@ -102,32 +110,30 @@ func (r row) run(ctx context.Context, suites []suite, folder string) (x result) 
 		if writeErr := os.WriteFile(log, out, 0o644); writeErr != nil {
 			fail(s.name, writeErr.Error(), "")
 		}
-		if err == nil {
-			continue
+		if err != nil {
+			names := failures(string(out))
+			for _, name := range names {
+				test, subtest, _ := strings.Cut(name, "/")
+				fail(s.name, test, subtest)
+			}
+			if len(names) == 0 {
+				fail(s.name, err.Error()+": "+log, "")
+			}
 		}
-		names := failures(string(out))
-		for _, name := range names {
-			test, subtest, _ := strings.Cut(name, "/")
-			fail(s.name, test, subtest)
+		counted, err := read(count)
+		if err != nil {
+			fail(s.name, count+": "+err.Error(), "")
 		}
-		if len(names) == 0 {
-			fail(s.name, err.Error()+": "+log, "")
+		if len(counted) > 0 {
+			s.tests = testsOf(counted)
+			x.golden = append(x.golden, s)
 		}
+		records = append(records, counted...)
 	}
-	f, err := os.Open(count)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = errors.New("no test counted a case")
+	if len(records) == 0 {
+		fail("", "no test counted a case", "")
 	}
-	if err != nil {
-		fail("", err.Error(), "")
-		return x
-	}
-	defer f.Close()
-	records, err := goldencount.Read(f)
-	if err != nil {
-		fail("", count+": "+err.Error(), "")
-	}
-	for _, c := range records {
+	for _, c := range goldencount.Join(records) {
 		switch {
 		case c.Failed: // counted by its test
 		case c.Equal == c.Compared:
@@ -139,6 +145,28 @@ func (r row) run(ctx context.Context, suites []suite, folder string) (x result) 
 		}
 	}
 	return x
+}
+
+// read reads a file of cases; a suite that counts none makes no file.
+func read(path string) ([]goldencount.Record, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return goldencount.Read(f)
+}
+
+// testsOf are the names of the tests that counted cases, as patterns.
+func testsOf(records []goldencount.Record) []string {
+	var tests []string
+	for _, r := range records {
+		tests = append(tests, r.Test+"$")
+	}
+	slices.Sort(tests)
+	return slices.Compact(tests)
 }
 
 // failures are the names of the tests that failed, without tests that failed only because a subtest

@@ -44,7 +44,7 @@ func report(in io.Reader, out io.Writer, least int) error {
 	}
 	families, all := map[string]*sum{}, new(sum)
 	different := map[string][]goldencount.Record{}
-	for _, r := range records {
+	for _, r := range goldencount.Join(records) {
 		if families[r.Family] == nil {
 			families[r.Family] = new(sum)
 		}
