@@ -57,10 +57,10 @@ type task struct {
 }
 
 var (
-	sequenceClassification = task{"ForSequenceClassification", sequenceHead, true, true, 0}
-	tokenClassification    = task{"ForTokenClassification", newTokenHead, false, false, 0}
-	questionAnswering      = task{"ForQuestionAnswering", newAnswerHead, false, false, -10000}
-	maskedLM               = task{"ForMaskedLM", newMaskedHead, false, false, 0}
+	sequenceClassification = task{class: "ForSequenceClassification", head: sequenceHead, pooler: true, ofTexts: true}
+	tokenClassification    = task{class: "ForTokenClassification", head: newTokenHead}
+	questionAnswering      = task{class: "ForQuestionAnswering", head: newAnswerHead, padding: -10000}
+	maskedLM               = task{class: "ForMaskedLM", head: newMaskedHead}
 )
 
 // blueprints are the encoders by their model_type.
