@@ -34,7 +34,7 @@ import (
 type options struct {
 	out, model, revision, task, data, train, valid, text, pair, label, semantics, device string
 
-	quick, resume, overwrite, predict, json                 bool
+	quick, resume, overwrite, predict, json, paddingFree    bool
 	batch, steps, maxLength, vocab, hidden, layers, threads int
 	logEvery                                                int
 	epochs, rate, holdOut, dropWords                        float64
@@ -91,6 +91,8 @@ func parse(args []string) (options, error) {
 		"-model 50")
 	f.IntVar(&o.threads, "threads", 0, "threads within one operator; default: one for each core")
 	f.Uint64Var(&o.seed, "seed", 42, "of weights, order and what is held out")
+	f.BoolVar(&o.paddingFree, "padding-free", false, "leave the padding of batches out of the computation, which is "+
+		"faster; the numbers are others, since dropout falls on other places")
 	f.BoolVar(&o.quick, "quick", false, "a shorter run, to see that it works: 3 epochs, or 20 updates of a -model; "+
 		"the model does not get as good")
 	f.BoolVar(&o.resume, "resume", false, "continue with the run in -out")

@@ -79,6 +79,15 @@ func loadClassifier(ctx context.Context, name string, o auto.Options) (c classif
 	return classifier{model: m, tokenizer: m.Tokenizer, pretrained: true}, nil
 }
 
+// leavePaddingOut makes the model compute batches without their padding.
+func (c classifier) leavePaddingOut() error {
+	if m, ok := c.model.(*auto.SequenceClassifier); ok {
+		return m.SetPaddingFree(true)
+	}
+	c.model.(*bert.Classifier).SetPaddingFree(true)
+	return nil
+}
+
 // truncated makes the tokenizer cut texts to what the model can take, or to maxLength if that is
 // positive and less.
 func (c classifier) truncated(maxLength int) (classifier, error) {

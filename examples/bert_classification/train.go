@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -41,6 +42,11 @@ func train(ctx context.Context, o options) error {
 	}
 	if c, err = c.truncated(o.maxLength); err != nil {
 		return err
+	}
+	if o.paddingFree {
+		if err := c.leavePaddingOut(); err != nil {
+			return run.Usage(fmt.Errorf("-padding-free: %w", err))
+		}
 	}
 	device, err := torch.ParseDevice(o.device)
 	if err != nil {

@@ -38,8 +38,14 @@ func trainBERT(o settings, w workload, r *recorder) error {
 }
 
 func newBERT(w workload) (*bert.Classifier, error) {
-	return bert.NewClassifier(bert.Config{HiddenSize: w.hidden, NumLayers: w.layers, NumHeads: w.heads,
+	model, err := bert.NewClassifier(bert.Config{HiddenSize: w.hidden, NumLayers: w.layers, NumHeads: w.heads,
 		IntermediateSize: 4 * w.hidden, HiddenDropout: &w.dropout, AttentionDropout: &w.dropout})
+	if err != nil {
+		return nil, err
+	}
+	model.SetPaddingFree(w.paddingFree)
+	model.FuseQKVProjections(w.fuseQKV)
+	return model, nil
 }
 
 // pairs tokenizes pairs of sentences.

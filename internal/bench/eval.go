@@ -80,12 +80,13 @@ func evaluate(o settings) (map[string]any, error) {
 		seconds: time.Since(begin).Seconds(), samples: passes * len(samples), firstStep: first,
 		first: round(m["loss"], 6), last: round(m["loss"], 6), threads: torch.Threads(),
 	}.line(map[string]any{"accuracy": round(m["accuracy"], 6), "f1": round(m["f1"], 6),
-		"precision": precision.String(), "device": o.device.String(), "batch": batch}), nil
+		"precision": precision.String(), "device": o.device.String(), "batch": batch,
+		"padding_free": o.paddingFree, "fuse_qkv": o.fuseQKV, "sort_by_length": o.sortByLength}), nil
 }
 
 func evalStep(o settings, precision amp.Precision) (*classify.Step, error) {
 	w := workloads["bert_small"]
-	w.dropout = 0
+	w.dropout, w.paddingFree, w.fuseQKV = 0, o.paddingFree, o.fuseQKV
 	torch.ManualSeed(seed)
 	model, err := newBERT(w)
 	if err != nil {
@@ -101,5 +102,6 @@ func evalStep(o settings, precision amp.Precision) (*classify.Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	return engine.New(task, engine.Options{InitWeightsFrom: o.init, Precision: precision, Device: o.device})
+	return engine.New(task, engine.Options{InitWeightsFrom: o.init, Precision: precision, Device: o.device,
+		SortEvalByLength: o.sortByLength})
 }

@@ -43,6 +43,8 @@ type settings struct {
 	dropout              float64
 	dir                  string
 	fsync, tiny          bool
+	paddingFree, fuseQKV bool
+	sortByLength         bool
 }
 
 // runners are the workloads, by name. Each returns the line that its contract asks for.
@@ -84,6 +86,9 @@ func command(args []string, stdout, stderr io.Writer) int {
 	flags.StringVar(&o.losses, "losses", "", "write the loss of every update to this JSON file")
 	flags.StringVar(&o.dir, "dir", "", "checkpoint: folder to write under; default: the system's temporary folder")
 	flags.BoolVar(&o.fsync, "fsync", false, "checkpoint: the files are on the disk, read back and verified")
+	flags.BoolVar(&o.paddingFree, "padding-free", false, "bert_..., eval: leave the padding out of the computation")
+	flags.BoolVar(&o.fuseQKV, "fuse-qkv", false, "bert_..., eval: query, key and value as one product")
+	flags.BoolVar(&o.sortByLength, "sort-by-length", false, "eval: pairs of about the same length together")
 	flags.BoolVar(&o.tiny, "tiny", false, "a few steps, to see that it runs")
 	if err := flags.Parse(args); err != nil {
 		return 2

@@ -76,6 +76,9 @@ func (r *recorder) line(o settings) map[string]any {
 	}
 	more := map[string]any{"batch": w.batch, "precision": w.precision, "dropout": w.dropout,
 		"device": o.device.String()}
+	if w.layers > 0 {
+		more["padding_free"], more["fuse_qkv"] = w.paddingFree, w.fuseQKV
+	}
 	if n := len(r.resident); n > 0 {
 		more["rss_start_mb"], more["rss_end_mb"] = r.resident[0], r.resident[n-1]
 		more["rss_growth_mb"] = math.Round(10*(r.resident[n-1]-r.resident[0])) / 10

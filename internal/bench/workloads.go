@@ -36,6 +36,8 @@ type workload struct {
 	layers, heads int64
 	width         int     // of every batch; zero: that of its longest text
 	dropout       float64 // unless -dropout says otherwise
+
+	paddingFree, fuseQKV bool // levers: the line names them
 }
 
 // workloads are those that train, with the sizes for a CPU.
@@ -81,6 +83,7 @@ func sized(o settings) workload {
 	if o.dropout >= 0 {
 		w.dropout = o.dropout
 	}
+	w.paddingFree, w.fuseQKV = o.paddingFree, o.fuseQKV
 	w.accumulate = max(1, w.accumulate)
 	return w
 }
@@ -215,7 +218,7 @@ func fit[S, B any](o settings, w workload, r *recorder, task engine.Task[S, B], 
 	}
 	step, err := engine.New(task, engine.Options{
 		Optimizer: optim.AdamW{LR: w.rate, WeightDecay: new(0.0)}, MaxGradNorm: clip, Precision: precision,
-		InitWeightsFrom: o.init, Device: o.device,
+		InitWeightsFrom: o.init, Device: o.device, CuDNNBenchmark: w.name == "crnn" && o.device.IsCUDA(),
 	})
 	if err != nil {
 		return err

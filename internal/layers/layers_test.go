@@ -99,7 +99,7 @@ var allowed = []struct{ folder, imports string }{
 	{"trainer/arguments", "run trainer trainer/callback trainer/engine trainer/semantics hub data accelerate amp " +
 		"dist/ddp optim optim/lr"},
 	{"models/...", "models/... nn/... trainer trainer/engine trainer/semantics data/... text/... vision/... metrics " +
-		"torch safetensors safetensors/pickle internal/regularfile internal/tensorio optim hub"},
+		"torch torch/cuda safetensors safetensors/pickle internal/regularfile internal/tensorio optim hub"},
 	{"compat/hezar/repository", "internal/torchsave compat/hezar/omegaconf compat/hezar/internal/configfile " +
 		"compat/hezar/preprocessors compat/hezar/datasets data hub models/... nn/... text/... torch"},
 	{"compat/hezar", "internal/torchsave internal/pyfloat internal/terminal compat/hezar/omegaconf " +

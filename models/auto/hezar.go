@@ -14,7 +14,7 @@ import (
 // The heads of Hezar's models, which are of torch.nn alone: they are drawn as torch.nn.Linear is.
 
 // hezarTokenClassification keeps BERT's pooler, which nothing uses.
-var hezarTokenClassification = task{"ForTokenClassification", hezarTokenHead, true}
+var hezarTokenClassification = task{class: "ForTokenClassification", head: hezarTokenHead, pooler: true}
 
 // hezarTop classifies each token by the layers that classify texts elsewhere: Hezar's RoBERTa.
 type hezarTop struct {

@@ -49,16 +49,18 @@ type Options struct {
 
 // task is what a head is for.
 type task struct {
-	class  string // what transformers' classes end with
-	head   func(p transformer.Blueprint, b transformer.Builder) head
-	pooler bool
+	class   string // what transformers' classes end with
+	head    func(p transformer.Blueprint, b transformer.Builder) head
+	pooler  bool
+	ofTexts bool    // it sees the first token of each text, or what the pooler makes of it
+	padding float64 // else, the logits of padding in a batch that was packed
 }
 
 var (
-	sequenceClassification = task{"ForSequenceClassification", sequenceHead, true}
-	tokenClassification    = task{"ForTokenClassification", newTokenHead, false}
-	questionAnswering      = task{"ForQuestionAnswering", newAnswerHead, false}
-	maskedLM               = task{"ForMaskedLM", newMaskedHead, false}
+	sequenceClassification = task{class: "ForSequenceClassification", head: sequenceHead, pooler: true, ofTexts: true}
+	tokenClassification    = task{class: "ForTokenClassification", head: newTokenHead}
+	questionAnswering      = task{class: "ForQuestionAnswering", head: newAnswerHead, padding: -10000}
+	maskedLM               = task{class: "ForMaskedLM", head: newMaskedHead}
 )
 
 // blueprints are the encoders by their model_type.

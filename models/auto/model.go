@@ -1,6 +1,8 @@
 package auto
 
 import (
+	"fmt"
+
 	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/models/pretrained"
@@ -25,12 +27,15 @@ type Model struct {
 	head      head
 	task      task
 	dir       string // where it came from
+
+	paddingFree bool
 }
 
 var (
-	_ classify.Model  = (*Model)(nil)
-	_ nn.ModuleLister = (*Model)(nil)
-	_ nn.TiedWeights  = (*Model)(nil)
+	_ inputs.PackedModel = (*Model)(nil)
+	_ classify.Model     = (*Model)(nil)
+	_ nn.ModuleLister    = (*Model)(nil)
+	_ nn.TiedWeights     = (*Model)(nil)
 )
 
 // newModel builds encoder and head as transformers' class does, in its order.
@@ -85,6 +90,45 @@ func (m *Model) Architecture() string { return m.blueprint.Class + m.task.class 
 // tell a second text from the first; undefined means 0.
 func (m *Model) Forward(ids, mask, types torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor { return m.head.forward(m.backbone, m.backbone.Forward(ids, mask, types)) })
+}
+
+// SetPaddingFree makes the tasks that train the model leave the padding of batches out:
+// [transformer.Encoder.SetPaddingFree]. Where padding would be there are logits that no training
+// sees: 0, and of the beginnings and ends of answers -10000, so that, other than with padding, no
+// answer lies there and its loss is that of each text by itself. MPNet returns an error, since its
+// numbers for distances are for rows of one width.
+func (m *Model) SetPaddingFree(on bool) error {
+	if on && m.backbone.ForwardPacked == nil {
+		return fmt.Errorf("auto: %s cannot leave padding out (SetPaddingFree); BERT, RoBERTa, XLM-RoBERTa, DistilBERT "+
+			"and ELECTRA can", m.blueprint.Class)
+	}
+	m.paddingFree = on
+	return nil
+}
+
+// PaddingFree tells what [Model.SetPaddingFree] was told last.
+func (m *Model) PaddingFree() bool { return m.paddingFree }
+
+// ForwardPacked is [Model.Forward] of a packed batch.
+func (m *Model) ForwardPacked(p *inputs.Packed) torch.Tensor {
+	return torch.Return(func() torch.Tensor {
+		hidden := m.backbone.ForwardPacked(p)
+		if m.task.ofTexts {
+			return m.head.forward(m.backbone, p.First(hidden))
+		}
+		return p.Pad(m.head.forward(m.backbone, hidden), m.task.padding)
+	})
+}
+
+// FuseQKVProjections makes each layer compute query, key and value as one matrix product, with other
+// last bits: [transformer.Encoder.FuseQKVProjections]. MPNet returns an error.
+func (m *Model) FuseQKVProjections(on bool) error {
+	if m.backbone.FuseQKVProjections == nil {
+		return fmt.Errorf("auto: the layers of %s have no fused query, key and value (FuseQKVProjections); those of "+
+			"BERT, RoBERTa, XLM-RoBERTa, DistilBERT and ELECTRA have", m.blueprint.Class)
+	}
+	m.backbone.FuseQKVProjections(on)
+	return nil
 }
 
 // Head says what the logits of a classifier mean.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/nn"
@@ -19,7 +20,10 @@ type Classifier struct {
 	ignoreTypes bool
 }
 
-var _ classify.Model = (*Classifier)(nil)
+var (
+	_ classify.Model     = (*Classifier)(nil)
+	_ inputs.PackedModel = (*Classifier)(nil)
+)
 
 // NewClassifier makes a model with random weights: the weights that transformers draws from the
 // same seed.
@@ -101,6 +105,17 @@ func (m *Classifier) InputEmbeddings() *nn.Embedding { return m.BERT.InputEmbedd
 // gradient_checkpointing_enable of transformers.
 func (m *Classifier) SetGradientCheckpointing(on bool) { m.BERT.SetGradientCheckpointing(on) }
 
+// SetPaddingFree makes the tasks that train the model leave the padding of batches out:
+// [transformer.Encoder.SetPaddingFree].
+func (m *Classifier) SetPaddingFree(on bool) { m.BERT.Encoder.SetPaddingFree(on) }
+
+// PaddingFree tells what [Classifier.SetPaddingFree] was told last.
+func (m *Classifier) PaddingFree() bool { return m.BERT.Encoder.PaddingFree() }
+
+// FuseQKVProjections makes each layer compute query, key and value as one matrix product, with other
+// last bits: [transformer.Encoder.FuseQKVProjections].
+func (m *Classifier) FuseQKVProjections(on bool) { m.BERT.Encoder.FuseQKVProjections(on) }
+
 // IgnoreTokenTypes makes the model take every token for one of the first text, as Hezar's
 // BertTextClassification does whatever it is given; a model that Hezar described does so from the
 // start.
@@ -113,7 +128,21 @@ func (m *Classifier) Forward(ids, mask, types torch.Tensor) torch.Tensor {
 		types = torch.Tensor{}
 	}
 	return torch.Return(func() torch.Tensor {
-		_, pooled := m.BERT.Forward(ids, mask, types)
-		return m.Classifier.Forward(m.Dropout.Forward(pooled))
+		return m.classify(m.BERT.Hidden(ids, mask, types))
 	})
+}
+
+// ForwardPacked maps a packed batch to logits, [B, labels].
+func (m *Classifier) ForwardPacked(p *inputs.Packed) torch.Tensor {
+	if m.ignoreTypes {
+		untyped := *p
+		untyped.Types = torch.Tensor{}
+		p = &untyped
+	}
+	return torch.Return(func() torch.Tensor { return m.classify(p.First(m.BERT.HiddenPacked(p))) })
+}
+
+// classify maps hidden states, [B, L, hidden], to logits.
+func (m *Classifier) classify(hidden torch.Tensor) torch.Tensor {
+	return m.Classifier.Forward(m.Dropout.Forward(m.BERT.Pooler.Forward(hidden)))
 }

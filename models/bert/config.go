@@ -76,8 +76,9 @@ func Blueprint(d pretrained.Document, h Head, a transformer.Attention) (b transf
 	b.Limits = limits(c)
 	b.Build = func(builder transformer.Builder, pooler bool) transformer.Backbone {
 		m := newEncoder(c, builder, pooler)
-		return transformer.Backbone{Module: m, Forward: m.Hidden, Pool: m.Pooler.Forward,
-			InputEmbeddings: m.Embeddings.Word, SetGradientCheckpointing: m.SetGradientCheckpointing}
+		return transformer.Backbone{Module: m, Forward: m.Hidden, ForwardPacked: m.HiddenPacked,
+			Pool: m.Pooler.Forward, InputEmbeddings: m.Embeddings.Word,
+			SetGradientCheckpointing: m.SetGradientCheckpointing, FuseQKVProjections: m.Encoder.FuseQKVProjections}
 	}
 	return b, nil
 }

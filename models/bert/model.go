@@ -3,6 +3,7 @@ package bert
 import (
 	"fmt"
 
+	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
@@ -102,19 +103,28 @@ func (m *Model) Forward(ids, mask, types torch.Tensor) (hidden, pooled torch.Ten
 // Hidden is [Model.Forward] without the pooler.
 func (m *Model) Hidden(ids, mask, types torch.Tensor) torch.Tensor {
 	x := m.Embeddings.Forward(ids, types)
-	return m.Encoder.Forward(x, transformer.PaddingMask(mask, x.DType(), m.config.Attention))
+	return m.Encoder.Forward(x, transformer.Mask{Padding: transformer.PaddingMask(mask, x.DType(), m.config.Attention)})
+}
+
+// HiddenPacked maps a packed batch to the hidden states of its tokens, [T, hidden].
+func (m *Model) HiddenPacked(p *inputs.Packed) torch.Tensor {
+	return m.Encoder.Forward(m.Embeddings.At(p.IDs, p.Types, p.Positions), transformer.Mask{Packed: p})
 }
 
 // Forward maps ids and types, [B, L], to [B, L, hidden].
 func (e *Embeddings) Forward(ids, types torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
-		shape := ids.Shape()
-		o := torch.TensorOptions{DType: torch.Int64, Device: ids.Device()}
-		if !types.Defined() {
-			types = o.Zeros(1, 1).Expand(shape...)
-		}
-		x := e.Word.Forward(ids).Add(e.TokenType.Forward(types))
-		x = x.Add(e.Position.Forward(o.Arange(0, shape[1], 1).Unsqueeze(0)))
+		positions := torch.TensorOptions{DType: torch.Int64, Device: ids.Device()}.Arange(0, ids.Size(1), 1)
+		return e.At(ids, types, positions.Unsqueeze(0))
+	})
+}
+
+// At maps ids and types, [...], at positions, of that shape or one that is repeated to it, to
+// [..., hidden].
+func (e *Embeddings) At(ids, types, positions torch.Tensor) torch.Tensor {
+	return torch.Return(func() torch.Tensor {
+		x := e.Word.Forward(ids).Add(e.TokenType.Forward(transformer.TokenTypes(ids, types)))
+		x = x.Add(e.Position.Forward(positions))
 		return e.Dropout.Forward(e.LayerNorm.Forward(x))
 	})
 }

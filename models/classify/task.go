@@ -5,6 +5,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/metrics"
+	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
@@ -58,6 +59,9 @@ var (
 	_ engine.ObservationSharer   = (*Task)(nil)
 	_ engine.TokenCounter[Batch] = (*Task)(nil)
 	_ engine.Configurer          = (*Task)(nil)
+	_ engine.OptionsValidator    = (*Task)(nil)
+	_ engine.Lengther[Sample]    = (*Task)(nil)
+	_ engine.ObservationSorter   = (*Task)(nil)
 )
 
 // NewStep makes a model ready for package trainer.
@@ -92,6 +96,11 @@ func NewTask(m Model, o TaskOptions) (*Task, error) {
 	return t, nil
 }
 
+// ValidateOptions refuses options that the model cannot have: [inputs.ValidateOptions].
+func (t *Task) ValidateOptions(o engine.Options) error {
+	return inputs.ValidateOptions("classify", t.model, o)
+}
+
 // Model returns the model.
 func (t *Task) Model() any { return t.model }
 
@@ -104,7 +113,7 @@ func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss { return t.LossOf
 // Predict runs the model on a batch: logits and labels.
 func (t *Task) Predict(p engine.ForwardPass, b Batch) engine.Outputs {
 	rows := b.InputIDs.Rows
-	logits := t.model.Forward(b.To(p))
+	logits := b.Forward(p, t.model)
 	var labels torch.Tensor
 	if t.head.ProblemType == SingleLabel {
 		labels = engine.Input(p, b.Labels)
@@ -149,6 +158,18 @@ func (t *Task) Metrics() map[string]float64 {
 // TakeObserved waits for the device and returns what was predicted of the first rows texts since
 // the last call.
 func (t *Task) TakeObserved(rows int) ([]byte, error) {
+	t.note()
+	return t.shared.TakeObserved(rows)
+}
+
+// SortObserved puts the texts that were observed into another order: engine.ObservationSorter.
+func (t *Task) SortObserved(order []int) error {
+	t.note()
+	return t.shared.SortObserved(order)
+}
+
+// note waits for the device and takes note of the texts that were observed.
+func (t *Task) note() {
 	texts := 0
 	for _, o := range t.observed {
 		texts += o.batch.InputIDs.Rows
@@ -158,7 +179,6 @@ func (t *Task) TakeObserved(rows int) ([]byte, error) {
 		all[text].Got, all[text].Want = append(all[text].Got, got), append(all[text].Want, want)
 	})
 	t.shared.Note(all...)
-	return t.shared.TakeObserved(rows)
 }
 
 // AddObserved takes note of what TakeObserved has returned on some process.
@@ -212,5 +232,10 @@ func bit(on bool) float64 {
 	return 0
 }
 
-// CountTokens counts the tokens of a batch, with padding and without.
-func (t *Task) CountTokens(b Batch) (all, nonPadding int64) { return b.Tokens() }
+// Length is the number of tokens of a sample: engine.Lengther.
+func (t *Task) Length(s Sample) int { return len(s.InputIDs) }
+
+// CountTokens counts the tokens of a batch that the model computes, and those that are no padding.
+func (t *Task) CountTokens(b Batch) (all, nonPadding int64) {
+	return b.Batch.CountTokens(t.model)
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/nn"
@@ -27,7 +28,10 @@ type Classifier struct {
 	Dropout       *nn.Dropout `module:"dropout"`
 }
 
-var _ classify.Model = (*Classifier)(nil)
+var (
+	_ classify.Model     = (*Classifier)(nil)
+	_ inputs.PackedModel = (*Classifier)(nil)
+)
 
 // NewClassifier makes a model with random weights: the weights that transformers draws from the
 // same seed.
@@ -130,11 +134,32 @@ func (m *Classifier) SetGradientCheckpointing(on bool) {
 	m.DistilBERT.Encoder.SetGradientCheckpointing(on)
 }
 
+// SetPaddingFree makes the tasks that train the model leave the padding of batches out:
+// [transformer.Encoder.SetPaddingFree].
+func (m *Classifier) SetPaddingFree(on bool) { m.DistilBERT.Encoder.SetPaddingFree(on) }
+
+// PaddingFree tells what [Classifier.SetPaddingFree] was told last.
+func (m *Classifier) PaddingFree() bool { return m.DistilBERT.Encoder.PaddingFree() }
+
+// FuseQKVProjections makes each layer compute query, key and value as one matrix product, with other
+// last bits: [transformer.Encoder.FuseQKVProjections].
+func (m *Classifier) FuseQKVProjections(on bool) { m.DistilBERT.Encoder.FuseQKVProjections(on) }
+
 // Forward maps token ids, [B, L], to logits, [B, labels]. The mask is that of [Model.Forward]; the
 // model has no token types, so the third argument does not matter.
 func (m *Classifier) Forward(ids, mask, _ torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
-		x := m.PreClassifier.Forward(m.DistilBERT.Forward(ids, mask).Select(1, 0)).ReLU()
-		return m.Classifier.Forward(m.Dropout.Forward(x))
+		return m.classify(m.DistilBERT.Forward(ids, mask))
 	})
+}
+
+// ForwardPacked maps a packed batch to logits, [B, labels].
+func (m *Classifier) ForwardPacked(p *inputs.Packed) torch.Tensor {
+	return torch.Return(func() torch.Tensor { return m.classify(p.First(m.DistilBERT.ForwardPacked(p))) })
+}
+
+// classify maps hidden states, [B, L, dim], to logits.
+func (m *Classifier) classify(hidden torch.Tensor) torch.Tensor {
+	x := m.PreClassifier.Forward(hidden.Select(1, 0)).ReLU()
+	return m.Classifier.Forward(m.Dropout.Forward(x))
 }

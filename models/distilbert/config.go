@@ -186,7 +186,9 @@ func Blueprint(d pretrained.Document, h Head, a transformer.Attention) (b transf
 			m := newModel(c, builder, activation)
 			return transformer.Backbone{Module: m, InputEmbeddings: m.Embeddings.Word,
 				Forward:                  func(ids, mask, _ torch.Tensor) torch.Tensor { return m.Forward(ids, mask) },
-				SetGradientCheckpointing: m.Encoder.SetGradientCheckpointing}
+				ForwardPacked:            m.ForwardPacked,
+				SetGradientCheckpointing: m.Encoder.SetGradientCheckpointing,
+				FuseQKVProjections:       m.Encoder.FuseQKVProjections}
 		},
 	}, nil
 }

@@ -1,6 +1,7 @@
 package distilbert
 
 import (
+	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
@@ -41,6 +42,8 @@ type SelfAttention struct {
 
 	heads int64
 	kind  transformer.Attention
+
+	projections transformer.Projections
 }
 
 // FFN is two linear layers with an activation between and dropout behind.
@@ -89,35 +92,48 @@ func newBlock(c Config, b transformer.Builder, activation transformer.Activation
 // attention mask, [B, L], has 0 where a token is padding; undefined means that none is.
 func (m *Model) Forward(ids, mask torch.Tensor) torch.Tensor {
 	x := m.Embeddings.Forward(ids)
-	return m.Encoder.Forward(x, transformer.PaddingMask(mask, x.DType(), m.config.Attention))
+	return m.Encoder.Forward(x, transformer.Mask{Padding: transformer.PaddingMask(mask, x.DType(), m.config.Attention)})
+}
+
+// ForwardPacked maps a packed batch to the hidden states of its tokens, [T, dim].
+func (m *Model) ForwardPacked(p *inputs.Packed) torch.Tensor {
+	return m.Encoder.Forward(m.Embeddings.At(p.IDs, p.Positions), transformer.Mask{Packed: p})
 }
 
 // Forward maps ids, [B, L], to [B, L, dim].
 func (e *Embeddings) Forward(ids torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
-		positions := torch.TensorOptions{DType: torch.Int64, Device: ids.Device()}.Arange(0, ids.Size(1),
-			1).Unsqueeze(0)
+		positions := torch.TensorOptions{DType: torch.Int64, Device: ids.Device()}.Arange(0, ids.Size(1), 1)
+		return e.At(ids, positions.Unsqueeze(0))
+	})
+}
+
+// At maps ids, [...], at positions, of that shape or one that is repeated to it, to [..., dim].
+func (e *Embeddings) At(ids, positions torch.Tensor) torch.Tensor {
+	return torch.Return(func() torch.Tensor {
 		x := e.Word.Forward(ids).Add(e.Position.Forward(positions))
 		return e.Dropout.Forward(e.LayerNorm.Forward(x))
 	})
 }
 
-// Forward maps hidden states, [B, L, dim], to the next ones. The mask is that of
-// [transformer.PaddingMask].
-func (b *Block) Forward(x, mask torch.Tensor) torch.Tensor {
+// Forward maps hidden states, [B, L, dim] or [T, dim], to the next ones.
+func (b *Block) Forward(x torch.Tensor, mask transformer.Mask) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		x = b.SALayerNorm.Forward(b.Attention.Forward(x, mask).Add(x))
 		return b.OutputLayerNorm.Forward(b.FFN.Forward(x).Add(x))
 	})
 }
 
-// Forward maps [B, L, dim] to the same shape.
-func (s *SelfAttention) Forward(x, mask torch.Tensor) torch.Tensor {
-	return s.Out.Forward(s.kind.Attend(s.Query.Forward(x), s.Key.Forward(x), s.Value.Forward(x), mask, s.heads,
-		transformer.ActiveDropout(s.Dropout)))
+// FuseQKVProjections is that of transformer.Encoder, of one layer.
+func (b *Block) FuseQKVProjections(on bool) { b.Attention.projections.Fused = on }
+
+// Forward maps hidden states to the same shape.
+func (s *SelfAttention) Forward(x torch.Tensor, mask transformer.Mask) torch.Tensor {
+	q, k, v := s.projections.Forward(x, s.Query, s.Key, s.Value)
+	return s.Out.Forward(s.kind.Attend(q, k, v, mask, s.heads, transformer.ActiveDropout(s.Dropout)))
 }
 
-// Forward maps [B, L, dim] to the same shape.
+// Forward maps [..., dim] to the same shape.
 func (f *FFN) Forward(x torch.Tensor) torch.Tensor {
 	return f.Dropout.Forward(f.Lin2.Forward(f.activation(f.Lin1.Forward(x))))
 }

@@ -68,8 +68,9 @@ func Blueprint(d pretrained.Document, h classify.Head, a transformer.Attention) 
 	b.Document = c.document
 	b.Build = func(builder transformer.Builder, _ bool) transformer.Backbone {
 		m := newModel(c, builder)
-		return transformer.Backbone{Module: m, Forward: m.Forward, InputEmbeddings: m.Embeddings.Word,
-			SetGradientCheckpointing: m.Encoder.SetGradientCheckpointing}
+		return transformer.Backbone{Module: m, Forward: m.Forward, ForwardPacked: m.ForwardPacked,
+			InputEmbeddings: m.Embeddings.Word, SetGradientCheckpointing: m.Encoder.SetGradientCheckpointing,
+			FuseQKVProjections: m.Encoder.FuseQKVProjections}
 	}
 	return b, nil
 }

@@ -2,6 +2,7 @@ package electra
 
 import (
 	"github.com/gotrainer/gotrainer/models/bert"
+	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
@@ -33,9 +34,18 @@ func newModel(c Config, b transformer.Builder) *Model {
 // attention mask, [B, L], has 0 where a token is padding; undefined means that none is. Token
 // types, [B, L], tell a second text from the first; undefined means 0.
 func (m *Model) Forward(ids, mask, types torch.Tensor) torch.Tensor {
-	x := m.Embeddings.Forward(ids, types)
-	if m.Project != nil {
-		x = m.Project.Forward(x)
+	x := m.project(m.Embeddings.Forward(ids, types))
+	return m.Encoder.Forward(x, transformer.Mask{Padding: transformer.PaddingMask(mask, x.DType(), m.attention)})
+}
+
+// ForwardPacked maps a packed batch to the hidden states of its tokens, [T, hidden].
+func (m *Model) ForwardPacked(p *inputs.Packed) torch.Tensor {
+	return m.Encoder.Forward(m.project(m.Embeddings.At(p.IDs, p.Types, p.Positions)), transformer.Mask{Packed: p})
+}
+
+func (m *Model) project(x torch.Tensor) torch.Tensor {
+	if m.Project == nil {
+		return x
 	}
-	return m.Encoder.Forward(x, transformer.PaddingMask(mask, x.DType(), m.attention))
+	return m.Project.Forward(x)
 }

@@ -18,6 +18,10 @@ type Limits struct {
 	TypeVocabSize int64 // token types are below it; zero: the model has none and takes none but 0
 	MaxLength     int64 // the most tokens of a text
 	PadTokenID    int64 // fills short rows of a batch
+
+	// CountedPositions says that the model counts positions from PadTokenID+1 on, over the tokens
+	// that are not PadTokenID, as RoBERTa does. Others begin with 0.
+	CountedPositions bool
 }
 
 // Text is a text as token ids, special tokens included.

@@ -41,6 +41,8 @@ var (
 	_ engine.Predictor[Batch]    = (*Task)(nil)
 	_ engine.TokenCounter[Batch] = (*Task)(nil)
 	_ engine.Configurer          = (*Task)(nil)
+	_ engine.OptionsValidator    = (*Task)(nil)
+	_ engine.Lengther[Sample]    = (*Task)(nil)
 	_ engine.GeneratorOwner      = (*Task)(nil)
 )
 
@@ -75,6 +77,11 @@ func NewTask(m Model, o TaskOptions) (t *Task, err error) {
 	return t, nil
 }
 
+// ValidateOptions refuses options that the model cannot have: [inputs.ValidateOptions].
+func (t *Task) ValidateOptions(o engine.Options) error {
+	return inputs.ValidateOptions("maskedlm", t.model, o)
+}
+
 // Model returns the model.
 func (t *Task) Model() any { return t.model }
 
@@ -95,8 +102,9 @@ func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss { return t.LossOf
 // Predict masks a batch and runs the model on it: logits and labels.
 func (t *Task) Predict(p engine.ForwardPass, b Batch) engine.Outputs {
 	ids, labels := t.Mask(b)
-	_, mask, types := b.To(p)
-	logits := t.model.Forward(engine.InputTensor(p, ids), mask, types)
+	masked := b.Batch
+	masked.InputIDs.Values = torch.Values[int64](ids)
+	logits := masked.Forward(p, t.model)
 	return engine.Outputs{Logits: []torch.Tensor{logits}, Labels: []torch.Tensor{engine.InputTensor(p, labels)},
 		Rows: b.InputIDs.Rows}
 }
@@ -117,5 +125,10 @@ func (t *Task) LossOf(_ engine.ForwardPass, o engine.Outputs) engine.Loss {
 	return engine.Mean(value, o.Rows)
 }
 
-// CountTokens counts the tokens of a batch, with padding and without.
-func (t *Task) CountTokens(b Batch) (all, nonPadding int64) { return b.Tokens() }
+// Length is the number of tokens of a sample: engine.Lengther.
+func (t *Task) Length(s Sample) int { return len(s.InputIDs) }
+
+// CountTokens counts the tokens of a batch that the model computes, and those that are no padding.
+func (t *Task) CountTokens(b Batch) (all, nonPadding int64) {
+	return b.Batch.CountTokens(t.model)
+}

@@ -78,7 +78,8 @@ func Blueprint(d pretrained.Document, h classify.Head, a transformer.Attention) 
 		return b, err
 	}
 	b = c.Blueprint(kind, "MPNet", "mpnet")
-	b.Limits = inputs.Limits{VocabSize: c.VocabSize, MaxLength: c.MaxPositions - paddingIdx - 1, PadTokenID: paddingIdx}
+	b.Limits = inputs.Limits{VocabSize: c.VocabSize, MaxLength: c.MaxPositions - paddingIdx - 1, PadTokenID: paddingIdx,
+		CountedPositions: true}
 	b.Document = c.document
 	b.Build = func(builder transformer.Builder, _ bool) transformer.Backbone {
 		m := newModel(c, builder)

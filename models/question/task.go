@@ -56,6 +56,9 @@ var (
 	_ engine.ObservationSharer   = (*Task)(nil)
 	_ engine.TokenCounter[Batch] = (*Task)(nil)
 	_ engine.Configurer          = (*Task)(nil)
+	_ engine.OptionsValidator    = (*Task)(nil)
+	_ engine.Lengther[Sample]    = (*Task)(nil)
+	_ engine.ObservationSorter   = (*Task)(nil)
 )
 
 // NewTask makes the task of a model.
@@ -67,6 +70,11 @@ func NewTask(m Model, o TaskOptions) (*Task, error) {
 			"defaults", o.Answers.Best, o.Answers.MaxLength)
 	}
 	return t, t.limits.CheckPadding("question", o.Padding)
+}
+
+// ValidateOptions refuses options that the model cannot have: [inputs.ValidateOptions].
+func (t *Task) ValidateOptions(o engine.Options) error {
+	return inputs.ValidateOptions("question", t.model, o)
 }
 
 // Model returns the model.
@@ -97,7 +105,7 @@ func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss { return t.LossOf
 
 // Predict runs the model on a batch: the logits of beginnings and ends, and where they are.
 func (t *Task) Predict(p engine.ForwardPass, b Batch) engine.Outputs {
-	logits := t.model.Forward(b.To(p))
+	logits := b.Forward(p, t.model)
 	return engine.Outputs{Logits: []torch.Tensor{column(logits, 0), column(logits, 1)},
 		Labels: []torch.Tensor{engine.Input(p, b.Start), engine.Input(p, b.End)}, Rows: b.InputIDs.Rows}
 }
@@ -163,6 +171,12 @@ func (t *Task) TakeObserved(rows int) ([]byte, error) {
 	return t.shared.TakeObserved(rows)
 }
 
+// SortObserved puts the texts that were observed into another order: engine.ObservationSorter.
+func (t *Task) SortObserved(order []int) error {
+	t.note()
+	return t.shared.SortObserved(order)
+}
+
 // AddObserved takes note of what TakeObserved has returned on some process.
 func (t *Task) AddObserved(part []byte) error { return t.shared.AddObserved(part) }
 
@@ -185,5 +199,10 @@ func values(logits torch.Tensor) (v []float32) {
 	return v
 }
 
-// CountTokens counts the tokens of a batch, with padding and without.
-func (t *Task) CountTokens(b Batch) (all, nonPadding int64) { return b.Tokens() }
+// Length is the number of tokens of a sample: engine.Lengther.
+func (t *Task) Length(s Sample) int { return len(s.InputIDs) }
+
+// CountTokens counts the tokens of a batch that the model computes, and those that are no padding.
+func (t *Task) CountTokens(b Batch) (all, nonPadding int64) {
+	return b.Batch.CountTokens(t.model)
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/nn"
@@ -35,7 +36,10 @@ type Top struct {
 	Activation transformer.Activation // nil: tanh
 }
 
-var _ classify.Model = (*Classifier)(nil)
+var (
+	_ classify.Model     = (*Classifier)(nil)
+	_ inputs.PackedModel = (*Classifier)(nil)
+)
 
 // NewClassifier makes a model with random weights: the weights that transformers draws from the
 // same seed.
@@ -140,10 +144,26 @@ func (m *Classifier) SetGradientCheckpointing(on bool) {
 	m.Roberta.Encoder.SetGradientCheckpointing(on)
 }
 
+// SetPaddingFree makes the tasks that train the model leave the padding of batches out:
+// [transformer.Encoder.SetPaddingFree].
+func (m *Classifier) SetPaddingFree(on bool) { m.Roberta.Encoder.SetPaddingFree(on) }
+
+// PaddingFree tells what [Classifier.SetPaddingFree] was told last.
+func (m *Classifier) PaddingFree() bool { return m.Roberta.Encoder.PaddingFree() }
+
+// FuseQKVProjections makes each layer compute query, key and value as one matrix product, with other
+// last bits: [transformer.Encoder.FuseQKVProjections].
+func (m *Classifier) FuseQKVProjections(on bool) { m.Roberta.Encoder.FuseQKVProjections(on) }
+
 // Forward maps token ids, [B, L], to logits, [B, labels]. Mask and types are those of
 // [Model.Forward].
 func (m *Classifier) Forward(ids, mask, types torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor { return m.Classifier.Forward(m.Roberta.Forward(ids, mask, types)) })
+}
+
+// ForwardPacked maps a packed batch to logits, [B, labels].
+func (m *Classifier) ForwardPacked(p *inputs.Packed) torch.Tensor {
+	return torch.Return(func() torch.Tensor { return m.Classifier.Forward(p.First(m.Roberta.ForwardPacked(p))) })
 }
 
 // Forward maps hidden states, [B, L, hidden], to logits, [B, labels].

@@ -62,13 +62,14 @@ func Blueprint(d pretrained.Document, h Head, a transformer.Attention) (b transf
 	b.Limits = limits(c)
 	b.Build = func(builder transformer.Builder, _ bool) transformer.Backbone {
 		m := newModel(c, builder)
-		return transformer.Backbone{Module: m, Forward: m.Forward, InputEmbeddings: m.Embeddings.Word,
-			SetGradientCheckpointing: m.Encoder.SetGradientCheckpointing}
+		return transformer.Backbone{Module: m, Forward: m.Forward, ForwardPacked: m.ForwardPacked,
+			InputEmbeddings: m.Embeddings.Word, SetGradientCheckpointing: m.Encoder.SetGradientCheckpointing,
+			FuseQKVProjections: m.Encoder.FuseQKVProjections}
 	}
 	return b, nil
 }
 
 func limits(c Config) classify.Limits {
 	return classify.Limits{VocabSize: c.VocabSize, TypeVocabSize: c.TypeVocabSize,
-		MaxLength: c.MaxPositions - *c.PadTokenID - 1, PadTokenID: *c.PadTokenID}
+		MaxLength: c.MaxPositions - *c.PadTokenID - 1, PadTokenID: *c.PadTokenID, CountedPositions: true}
 }

@@ -1,6 +1,7 @@
 package roberta
 
 import (
+	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
@@ -47,17 +48,26 @@ func newModel(c Config, b transformer.Builder) *Model {
 // types, [B, L], are undefined where all are 0.
 func (m *Model) Forward(ids, mask, types torch.Tensor) torch.Tensor {
 	x := m.Embeddings.Forward(ids, types)
-	return m.Encoder.Forward(x, transformer.PaddingMask(mask, x.DType(), m.config.Attention))
+	return m.Encoder.Forward(x, transformer.Mask{Padding: transformer.PaddingMask(mask, x.DType(), m.config.Attention)})
+}
+
+// ForwardPacked maps a packed batch to the hidden states of its tokens, [T, hidden].
+func (m *Model) ForwardPacked(p *inputs.Packed) torch.Tensor {
+	return m.Encoder.Forward(m.Embeddings.At(p.IDs, p.Types, p.Positions), transformer.Mask{Packed: p})
 }
 
 // Forward maps ids and types, [B, L], to [B, L, hidden].
 func (e *Embeddings) Forward(ids, types torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
-		if !types.Defined() {
-			types = torch.TensorOptions{DType: torch.Int64, Device: ids.Device()}.Zeros(1, 1).Expand(ids.Shape()...)
-		}
-		x := e.Word.Forward(ids).Add(e.TokenType.Forward(types))
-		x = x.Add(e.Position.Forward(transformer.CountedPositions(ids, e.Position.PaddingIdx)))
+		return e.At(ids, types, transformer.CountedPositions(ids, e.Position.PaddingIdx))
+	})
+}
+
+// At maps ids and types at positions, all [...], to [..., hidden].
+func (e *Embeddings) At(ids, types, positions torch.Tensor) torch.Tensor {
+	return torch.Return(func() torch.Tensor {
+		x := e.Word.Forward(ids).Add(e.TokenType.Forward(transformer.TokenTypes(ids, types)))
+		x = x.Add(e.Position.Forward(positions))
 		return e.Dropout.Forward(e.LayerNorm.Forward(x))
 	})
 }

@@ -53,6 +53,9 @@ var (
 	_ engine.ObservationSharer   = (*Task)(nil)
 	_ engine.TokenCounter[Batch] = (*Task)(nil)
 	_ engine.Configurer          = (*Task)(nil)
+	_ engine.OptionsValidator    = (*Task)(nil)
+	_ engine.Lengther[Sample]    = (*Task)(nil)
+	_ engine.ObservationSorter   = (*Task)(nil)
 )
 
 // NewTask makes the task of a model.
@@ -65,6 +68,11 @@ func NewTask(m Model, o TaskOptions) (*Task, error) {
 		t.options.Metrics = []metrics.Metric[[]string]{&metrics.Seqeval{}}
 	}
 	return t, nil
+}
+
+// ValidateOptions refuses options that the model cannot have: [inputs.ValidateOptions].
+func (t *Task) ValidateOptions(o engine.Options) error {
+	return inputs.ValidateOptions("tokenclass", t.model, o)
 }
 
 // Model returns the model.
@@ -119,7 +127,7 @@ func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss { return t.LossOf
 
 // Predict runs the model on a batch: logits and labels.
 func (t *Task) Predict(p engine.ForwardPass, b Batch) engine.Outputs {
-	o := engine.Outputs{Logits: []torch.Tensor{t.model.Forward(b.To(p))}, Rows: b.InputIDs.Rows}
+	o := engine.Outputs{Logits: []torch.Tensor{b.Forward(p, t.model)}, Rows: b.InputIDs.Rows}
 	if b.Labels.Values != nil {
 		o.Labels = []torch.Tensor{inputs.Matrix(p, b.Labels)}
 	}
@@ -172,6 +180,12 @@ func (t *Task) TakeObserved(rows int) ([]byte, error) {
 	return t.shared.TakeObserved(rows)
 }
 
+// SortObserved puts the texts that were observed into another order: engine.ObservationSorter.
+func (t *Task) SortObserved(order []int) error {
+	t.note()
+	return t.shared.SortObserved(order)
+}
+
 // AddObserved takes note of what TakeObserved has returned on some process.
 func (t *Task) AddObserved(part []byte) error { return t.shared.AddObserved(part) }
 
@@ -194,5 +208,10 @@ func (t *Task) note() {
 	t.observed = nil
 }
 
-// CountTokens counts the tokens of a batch, with padding and without.
-func (t *Task) CountTokens(b Batch) (all, nonPadding int64) { return b.Tokens() }
+// Length is the number of tokens of a sample: engine.Lengther.
+func (t *Task) Length(s Sample) int { return len(s.InputIDs) }
+
+// CountTokens counts the tokens of a batch that the model computes, and those that are no padding.
+func (t *Task) CountTokens(b Batch) (all, nonPadding int64) {
+	return b.Batch.CountTokens(t.model)
+}

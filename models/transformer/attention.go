@@ -31,8 +31,11 @@ func (a Attention) Resolved() (Attention, error) {
 }
 
 // Attend is softmax(query·keyᵀ/sqrt(E) + mask)·value with dropout of the weights. Query, key and
-// value are [B, L, heads·E], the mask is that of [PaddingMask]; the result is [B, L, heads·E].
-func (a Attention) Attend(query, key, value, mask torch.Tensor, heads int64, dropout float64) torch.Tensor {
+// value are [B, L, heads·E], or [T, heads·E] of a packed batch, as is the result.
+func (a Attention) Attend(query, key, value torch.Tensor, mask Mask, heads int64, dropout float64) torch.Tensor {
+	if mask.Packed != nil {
+		return a.attendPacked(query, key, value, mask.Packed, heads, dropout)
+	}
 	shape := query.Shape()
 	size := shape[2] / heads
 	scale := math.Pow(float64(size), -0.5) // as Python's size**-0.5, which need not be 1/sqrt(size)
@@ -41,8 +44,8 @@ func (a Attention) Attend(query, key, value, mask torch.Tensor, heads int64, dro
 	var out torch.Tensor
 	if a == Eager {
 		weights := q.MatMul(k.Transpose(2, 3)).MulScalar(scale)
-		if mask.Defined() {
-			weights = weights.Add(mask)
+		if mask.Padding.Defined() {
+			weights = weights.Add(mask.Padding)
 		}
 		weights = weights.Softmax(-1, torch.DefaultDType)
 		if dropout > 0 {
@@ -50,7 +53,7 @@ func (a Attention) Attend(query, key, value, mask torch.Tensor, heads int64, dro
 		}
 		out = weights.MatMul(v)
 	} else {
-		out = q.ScaledDotProductAttention(k, v, mask, dropout, false, scale)
+		out = q.ScaledDotProductAttention(k, v, mask.Padding, dropout, false, scale)
 	}
 	return out.Transpose(1, 2).Contiguous().Reshape(shape[0], shape[1], heads*size)
 }

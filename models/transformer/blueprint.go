@@ -44,6 +44,11 @@ type Backbone struct {
 	// Pool is what the pooler makes of hidden states, [B, hidden]; nil: there is none.
 	Pool func(hidden torch.Tensor) torch.Tensor
 
+	// ForwardPacked maps a packed batch to the hidden states of its tokens, [T, hidden]; nil: the
+	// encoder needs padding.
+	ForwardPacked func(p *inputs.Packed) torch.Tensor
+
 	InputEmbeddings          *nn.Embedding
 	SetGradientCheckpointing func(on bool)
+	FuseQKVProjections       func(on bool) // nil: they cannot be
 }

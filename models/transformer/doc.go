@@ -3,7 +3,7 @@
 // way transformers draws initial weights. Everything calls libtorch as transformers 5.17 does, in
 // the same order, so that the same seed and weights give the same bits on the same CPU.
 //
-//	mask := transformer.PaddingMask(attentionMask, x.DType(), transformer.SDPA)
+//	mask := transformer.Mask{Padding: transformer.PaddingMask(attentionMask, x.DType(), transformer.SDPA)}
 //	for _, layer := range layers {
 //		x = layer.Forward(x, mask)
 //	}

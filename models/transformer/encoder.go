@@ -10,12 +10,13 @@ type Encoder[L EncoderLayer] struct {
 	nn.Mode
 	Layer []L `module:"layer"`
 
-	checkpointing bool
+	checkpointing, paddingFree bool
 }
 
 // EncoderLayer maps hidden states to hidden states.
 type EncoderLayer interface {
-	Forward(x, mask torch.Tensor) torch.Tensor
+	Forward(x torch.Tensor, mask Mask) torch.Tensor
+	FuseQKVProjections(on bool)
 }
 
 // NewEncoder makes n layers.
@@ -27,15 +28,15 @@ func NewEncoder[L EncoderLayer](n int64, layer func() L) *Encoder[L] {
 	return e
 }
 
-// Forward maps [B, L, hidden] to the same shape. The mask is that of [PaddingMask].
-func (e *Encoder[L]) Forward(x, mask torch.Tensor) torch.Tensor {
+// Forward maps hidden states, [B, L, hidden] or [T, hidden], to the same shape.
+func (e *Encoder[L]) Forward(x torch.Tensor, mask Mask) torch.Tensor {
 	for _, layer := range e.Layer {
 		if e.checkpointing && e.Training() {
 			x = torch.Checkpoint(func(in []torch.Tensor) []torch.Tensor {
 				// A view, since autocast casts a leaf once for query, key and value together and
 				// would sum their gradients in its own precision.
-				return []torch.Tensor{layer.Forward(in[0].View(in[0].Shape()...), in[1])}
-			}, x, mask)[0]
+				return []torch.Tensor{layer.Forward(in[0].View(in[0].Shape()...), Mask{in[1], mask.Packed})}
+			}, x, mask.Padding)[0]
 		} else {
 			x = layer.Forward(x, mask)
 		}
@@ -47,3 +48,22 @@ func (e *Encoder[L]) Forward(x, mask torch.Tensor) torch.Tensor {
 // again in the backward pass: less memory, a third more time, the same bits. It is
 // gradient_checkpointing_enable of transformers.
 func (e *Encoder[L]) SetGradientCheckpointing(on bool) { e.checkpointing = on }
+
+// SetPaddingFree makes the tasks of packages classify, tokenclass, question and maskedlm leave the
+// padding of their batches out: the tokens of all texts, [T, hidden], go through the layers, and
+// each text attends to itself. Logits, loss and gradients are those of the padded batch but for
+// rounding; with dropout their distribution is, since other random numbers fall on the tokens. It is
+// padding_free of TRL.
+func (e *Encoder[L]) SetPaddingFree(on bool) { e.paddingFree = on }
+
+// PaddingFree tells what [Encoder.SetPaddingFree] was told last.
+func (e *Encoder[L]) PaddingFree() bool { return e.paddingFree }
+
+// FuseQKVProjections makes each layer compute query, key and value as one matrix product. The
+// parameters stay three, with their names. Outputs have the bits of three products or differ in
+// their last ones, as gradients do: fuse_qkv_projections of diffusers.
+func (e *Encoder[L]) FuseQKVProjections(on bool) {
+	for _, layer := range e.Layer {
+		layer.FuseQKVProjections(on)
+	}
+}

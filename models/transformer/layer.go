@@ -37,8 +37,9 @@ type SelfAttention struct {
 	Value   *nn.Linear  `module:"value"`
 	Dropout *nn.Dropout `module:"dropout"`
 
-	Heads int64
-	Kind  Attention
+	Heads       int64
+	Kind        Attention
+	Projections Projections
 }
 
 // Intermediate is BertIntermediate: a linear layer and the activation.
@@ -77,24 +78,27 @@ func newOutput(b Builder, in int64, o LayerOptions) *Output {
 		Dropout: nn.NewDropout(o.HiddenDropout)}
 }
 
-// Forward maps hidden states, [B, L, hidden], to the next ones. The mask is that of [PaddingMask].
-func (l *Layer) Forward(x, mask torch.Tensor) torch.Tensor {
+// Forward maps hidden states, [B, L, hidden] or [T, hidden], to the next ones.
+func (l *Layer) Forward(x torch.Tensor, mask Mask) torch.Tensor {
 	return torch.Return(func() torch.Tensor { // what autograd does not need is freed here, not at the end of the step
 		x = l.Attention.Output.Forward(l.Attention.Self.Forward(x, mask), x)
 		return l.Output.Forward(l.Intermediate.Forward(x), x)
 	})
 }
 
-// Forward maps [B, L, hidden] to the same shape.
-func (s *SelfAttention) Forward(x, mask torch.Tensor) torch.Tensor {
-	return s.Kind.Attend(s.Query.Forward(x), s.Key.Forward(x), s.Value.Forward(x), mask, s.Heads,
-		ActiveDropout(s.Dropout))
+// FuseQKVProjections is [Encoder.FuseQKVProjections] of one layer.
+func (l *Layer) FuseQKVProjections(on bool) { l.Attention.Self.Projections.Fused = on }
+
+// Forward maps hidden states to the same shape.
+func (s *SelfAttention) Forward(x torch.Tensor, mask Mask) torch.Tensor {
+	q, k, v := s.Projections.Forward(x, s.Query, s.Key, s.Value)
+	return s.Kind.Attend(q, k, v, mask, s.Heads, ActiveDropout(s.Dropout))
 }
 
-// Forward maps [B, L, hidden] to [B, L, intermediate].
+// Forward maps [..., hidden] to [..., intermediate].
 func (i *Intermediate) Forward(x torch.Tensor) torch.Tensor { return i.Activation(i.Dense.Forward(x)) }
 
-// Forward maps x, [B, L, in], to the shape of residual, [B, L, hidden], which it adds.
+// Forward maps x, [..., in], to the shape of residual, [..., hidden], which it adds.
 func (o *Output) Forward(x, residual torch.Tensor) torch.Tensor {
 	return o.LayerNorm.Forward(o.Dropout.Forward(o.Dense.Forward(x)).Add(residual))
 }

@@ -1,8 +1,15 @@
 package transformer
 
 import (
+	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/torch"
 )
+
+// Mask says which tokens attend to which. The zero value: each to all of its row.
+type Mask struct {
+	Padding torch.Tensor   // of hidden states [B, L, hidden]: what [PaddingMask] returns
+	Packed  *inputs.Packed // of hidden states [T, hidden]: where the texts are
+}
 
 // PaddingMask turns an attention mask, [B, L] with 0 where a token is padding, into what
 // [Attention.Attend] adds or selects by. It is undefined, and attention takes a faster road, where
@@ -36,6 +43,19 @@ func PaddingMask(mask torch.Tensor, dtype torch.DType, a Attention) torch.Tensor
 func CountedPositions(ids torch.Tensor, padding int64) torch.Tensor {
 	mask := ids.NeScalar(padding).ToDType(torch.Int64)
 	return mask.CumSum(1, torch.DefaultDType).Mul(mask).AddScalar(padding)
+}
+
+// TokenTypes are the types of ids, in their shape; undefined ones are all 0.
+func TokenTypes(ids, types torch.Tensor) torch.Tensor {
+	if types.Defined() {
+		return types
+	}
+	shape := ids.Shape()
+	one := make([]int64, len(shape))
+	for i := range one {
+		one[i] = 1
+	}
+	return torch.TensorOptions{DType: torch.Int64, Device: ids.Device()}.Zeros(one...).Expand(shape...)
 }
 
 // lowest is torch.finfo(dtype).min.

@@ -65,7 +65,7 @@ func TestBothWaysOfAttentionAgree(t *testing.T) {
 	q, k, v := torch.Randn(2, 3, 8), torch.Randn(2, 3, 8), torch.Randn(2, 3, 8)
 	mask := torch.From([]int64{1, 1, 1, 1, 0, 0}, 2, 3)
 	attend := func(a transformer.Attention) torch.Tensor {
-		return a.Attend(q, k, v, transformer.PaddingMask(mask, torch.Float32, a), 2, 0)
+		return a.Attend(q, k, v, transformer.Mask{Padding: transformer.PaddingMask(mask, torch.Float32, a)}, 2, 0)
 	}
 	golden.Close(t, "attention", attend(transformer.SDPA), attend(transformer.Eager), 1e-5, 1e-6)
 }

@@ -105,6 +105,12 @@ func TestSettingsOfTheWholeProgram(t *testing.T) {
 	c = cuda.CuDNNSettings()
 	assert.True(t, c.Deterministic)
 	assert.False(t, c.Benchmark)
+	require.ErrorContains(t, newStep(engine.Options{CuDNNBenchmark: true}), "Options.Device is cpu; cuDNN is for GPUs")
+	require.ErrorContains(t, newStep(engine.Options{CuDNNBenchmark: true, FullDeterminism: true, Device: gpu}),
+		"Options.CuDNNBenchmark and Options.FullDeterminism are both set")
+	engine.Apply(engine.Options{Device: gpu, CuDNNBenchmark: true})
+	assert.True(t, cuda.CuDNNSettings().Benchmark)
+	require.ErrorContains(t, newStep(engine.Options{MemoryFormat: torch.ChannelsLast3d}), "want torch.ChannelsLast")
 	t.Setenv("CUBLAS_WORKSPACE_CONFIG", "")
 	require.NoError(t, os.Unsetenv("CUBLAS_WORKSPACE_CONFIG"))
 	engine.Apply(engine.Options{Device: gpu, FullDeterminism: true})

@@ -17,6 +17,7 @@ type evaluation struct {
 	outputs collected
 	batches int
 	rows    int          // samples that were evaluated, by all processes together
+	order   []int        // the samples as the batches have them; nil: as the set has them
 	own     torch.Tensor // where it is shared out, the loss of this process's last batch
 }
 
@@ -28,6 +29,10 @@ func (s *Step[S, B]) StartEval(e trainer.Evaluation) error {
 	}
 	s.eval.drop()
 	s.eval.Evaluation = e
+	if s.options.SortEvalByLength && e.Rows == 0 && e.BatchSize > 0 {
+		return errors.New("engine: Options.SortEvalByLength is set, but the samples of a stream cannot be sorted; want a " +
+			"set with a length")
+	}
 	if _, ok := s.task.(Predictor[B]); e.Predict && !ok {
 		return fmt.Errorf("engine: %T shows no predictions: it must implement engine.Predictor", s.task)
 	}
@@ -138,6 +143,10 @@ func (s *Step[S, B]) endEval() (trainer.Metrics, error) {
 		}
 		m["loss"] = evalLoss(s.eval.Evaluation, losses, rows, dtype)
 	}
+	if err := s.sortObserved(); err != nil {
+		s.taskMetrics() // so that nothing is left for the next
+		return nil, err
+	}
 	maps.Copy(m, s.taskMetrics())
 	if s.eval.batches == 0 {
 		return m, nil
@@ -154,6 +163,10 @@ func (s *Step[S, B]) endEval() (trainer.Metrics, error) {
 	}
 	p := s.eval.outputs.take()
 	p.Losses = losses
+	if err := p.inOrder(s.eval.order); err != nil {
+		p.Free()
+		return nil, err
+	}
 	if compute := s.options.ComputeMetrics; compute != nil && len(p.Labels) > 0 {
 		numbers, err := compute(p)
 		if err != nil {

@@ -30,6 +30,23 @@ func (n *Observations[T]) Noted() []T {
 	return all
 }
 
+// SortObserved is of [ObservationSorter].
+func (n *Observations[T]) SortObserved(order []int) error {
+	noted := n.Noted()
+	if len(noted) == 0 {
+		return nil
+	}
+	if len(noted) != len(order) {
+		return fmt.Errorf("%d samples were noted of the %d of the evaluation; want one note for each", len(noted),
+			len(order))
+	}
+	n.fresh = make([]T, len(noted))
+	for i, at := range order {
+		n.fresh[at] = noted[i]
+	}
+	return nil
+}
+
 // TakeObserved is of [ObservationSharer].
 func (n *Observations[T]) TakeObserved(rows int) ([]byte, error) {
 	var b bytes.Buffer

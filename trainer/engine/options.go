@@ -56,6 +56,14 @@ type Options struct {
 	// unless the environment says otherwise. For the whole program: full_determinism.
 	FullDeterminism bool
 
+	// MemoryFormat is how the model's four-dimensional weights and buffers lie in memory.
+	// torch.ChannelsLast makes convolutions of pictures faster, on CPUs and on tensor cores, and adds
+	// up in another order. Zero: as the model made them. model.to(memory_format=torch.channels_last).
+	MemoryFormat torch.MemoryFormat
+	// CuDNNBenchmark has cuDNN try its kernels for each new shape and take the fastest. For the whole
+	// program; needs a GPU and shapes that come again: torch.backends.cudnn.benchmark.
+	CuDNNBenchmark bool
+
 	// Loss takes the place of the model's loss, in training and evaluation; the task must be a
 	// [Predictor]: compute_loss_func.
 	Loss func(p ForwardPass, o Outputs) Loss
@@ -86,6 +94,14 @@ type Options struct {
 	// EvalAccumulation is after how many batches the predictions move from the device to the host;
 	// zero: at the end: eval_accumulation_steps.
 	EvalAccumulation int
+	// SortEvalByLength evaluates on samples of about the same length together, the longest first, so
+	// that batches need little padding. Predictions and metrics are in the order of the set, what is
+	// predicted of padding aside; BatchMetrics, hooks and Predictions.Losses see the batches as they come. A loss that is the
+	// mean over the samples of a batch is what it was but for rounding; one over tokens is averaged
+	// over those of other batches. Each sample is read once more, for its length, when the loader is
+	// made; each of several processes evaluates the whole set. The task must be a [Lengther], and an
+	// [ObservationSorter] if it gathers metrics.
+	SortEvalByLength bool
 	// FullEval evaluates with weights, buffers and floating-point inputs in bfloat16 or float16;
 	// the float32 weights are kept aside and put back. Hugging Face's Trainer does so outside of
 	// training only, and keeps the model in the low precision after it: bf16_full_eval,
@@ -122,6 +138,14 @@ func (o *Options) validate() error {
 	switch {
 	case o.TF32 < TF32Unset || o.TF32 > TF32Off:
 		return fmt.Errorf("engine: Options.TF32 is %d; want TF32Unset, TF32On or TF32Off", int(o.TF32))
+	case o.MemoryFormat != torch.ContiguousFormat && o.MemoryFormat != torch.ChannelsLast:
+		return fmt.Errorf("engine: Options.MemoryFormat is %d; want torch.ChannelsLast, or zero to leave the model as it is",
+			o.MemoryFormat)
+	case o.CuDNNBenchmark && o.FullDeterminism:
+		return fmt.Errorf("engine: Options.CuDNNBenchmark and Options.FullDeterminism are both set, but what is fastest " +
+			"differs from run to run; want one of them")
+	case o.CuDNNBenchmark && !o.Device.IsCUDA():
+		return fmt.Errorf("engine: Options.CuDNNBenchmark is set, but Options.Device is %s; cuDNN is for GPUs", o.Device)
 	case o.MaxGradValue < 0:
 		return fmt.Errorf("engine: Options.MaxGradValue is %g; want a positive limit, or 0 for none", o.MaxGradValue)
 	case !(o.LabelSmoothing >= 0 && o.LabelSmoothing <= 1):
@@ -174,6 +198,11 @@ func (o *Options) apply() {
 		if _, set := os.LookupEnv(workspaces); !set && o.Device.IsCUDA() {
 			_ = os.Setenv(workspaces, ":16:8") // cuBLAS is not reproducible with several streams otherwise
 		}
+	}
+	if o.CuDNNBenchmark {
+		c := cuda.CuDNNSettings()
+		c.Benchmark = true
+		cuda.SetCuDNN(c)
 	}
 	if o.TF32 != TF32Unset && o.Device.IsCUDA() { // a CPU's products have precisions of their own
 		cuda.SetTF32(o.TF32 == TF32On)

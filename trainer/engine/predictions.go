@@ -12,7 +12,7 @@ type Predictions struct {
 	Logits []torch.Tensor // as in [Outputs]
 	Labels []torch.Tensor
 	Inputs []torch.Tensor
-	Losses []float64 // of each batch; none without labels, and none in BatchMetrics.Add
+	Losses []float64 // of each batch, in the order of the batches; none without labels, and none in BatchMetrics.Add
 	Rows   int
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/gotrainer/gotrainer/amp"
-	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/dist/ddp"
 	"github.com/gotrainer/gotrainer/internal/torchsave"
@@ -145,6 +144,9 @@ func (s *Step[S, B]) prepareModel() error {
 	if s.options.Device != torch.CPU {
 		nn.To(model, torch.TensorOptions{Device: s.options.Device})
 	}
+	if f := s.options.MemoryFormat; f != torch.ContiguousFormat {
+		nn.ToMemoryFormat(model, f)
+	}
 	nn.SetTraining(model, true)
 	s.training = true
 	if s.options.NEFTuneAlpha > 0 {
@@ -185,6 +187,9 @@ func (s *Step[S, B]) checkTask() error {
 		if err := v.ValidateOptions(s.options); err != nil {
 			return fmt.Errorf("engine: %w", err)
 		}
+	}
+	if err := s.checkSortedEval(); err != nil {
+		return err
 	}
 	_, predicts := s.task.(Predictor[B])
 	_, evaluates := s.task.(Evaluator[B])
@@ -248,11 +253,6 @@ func (s *Step[S, B]) makeOptimizer(builder optim.Builder, groups []optim.Group) 
 
 // Collate calls the task.
 func (s *Step[S, B]) Collate(samples []S) (B, error) { return s.task.Collate(samples) }
-
-// Loader leaves the loaders to the trainer.
-func (s *Step[S, B]) Loader(data.Dataset[S], trainer.LoaderOptions) (trainer.BatchLoader[B], error) {
-	return nil, nil
-}
 
 // SetMomentum moves the momentum of the optimizer, or its beta1, from the next Update on.
 func (s *Step[S, B]) SetMomentum(momentum float64) error {

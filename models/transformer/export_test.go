@@ -1,0 +1,4 @@
+package transformer
+
+// PackedKernels are the kernels of a GPU, which a CPU can ask for in vain.
+var PackedKernels = map[string]packedAttention{"flash": flash, "efficient": efficient}

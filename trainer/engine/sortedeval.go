@@ -1,0 +1,144 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
+)
+
+// Lengther is a [Task] that knows how long its samples are, in tokens or what else a batch is
+// padded to: see [Options].SortEvalByLength.
+type Lengther[S any] interface {
+	Length(sample S) int
+}
+
+// ObservationSorter is an [Observer] or [Evaluator] that can put what it has noted of an evaluation
+// into another order. [Observations] implements it.
+type ObservationSorter interface {
+	// SortObserved moves what was noted of sample i, in the order of the notes, to place order[i].
+	SortObserved(order []int) error
+}
+
+// checkSortedEval refuses what an evaluation by length cannot put back into order.
+func (s *Step[S, B]) checkSortedEval() error {
+	if !s.options.SortEvalByLength {
+		return nil
+	}
+	if _, ok := s.task.(Lengther[S]); !ok {
+		return fmt.Errorf("engine: Options.SortEvalByLength is set, but %T does not know how long samples are: it must "+
+			"implement engine.Lengther", s.task)
+	}
+	_, observes := s.task.(Observer[B])
+	_, evaluates := s.task.(Evaluator[B])
+	if _, sorts := s.task.(ObservationSorter); (observes || evaluates) && !sorts {
+		return fmt.Errorf("engine: Options.SortEvalByLength is set, but %T cannot put what it notes back into the order of "+
+			"the set: it must implement engine.ObservationSorter, as engine.Observations does", s.task)
+	}
+	return nil
+}
+
+// Loader leaves the loaders to the trainer, but for evaluations by length.
+func (s *Step[S, B]) Loader(set data.Dataset[S], o trainer.LoaderOptions) (trainer.BatchLoader[B], error) {
+	if !s.options.SortEvalByLength || o.Evaluation == nil {
+		return nil, nil
+	}
+	_, sequential := o.Order.(data.Sequential)
+	switch {
+	case o.Order != nil && !sequential:
+		return nil, errors.New("engine: Options.SortEvalByLength and trainer.Options.EvalOrder are both set; want one of " +
+			"them")
+	case o.BadSample != nil:
+		return nil, errors.New("engine: Options.SortEvalByLength is set, and trainer.Options.BadSample may leave samples " +
+			"out, whose predictions would then be missed; want one of them")
+	}
+	rows := min(set.Len(), o.Evaluation.Rows) // a limited evaluation has the first ones of the set
+	if o.DropLast {
+		rows -= rows % o.BatchSize
+	}
+	order, err := byLength(set, s.task.(Lengther[S]).Length, rows)
+	if err != nil {
+		return nil, err
+	}
+	o.Order = order
+	loader, err := data.NewLoader(set, s.Collate, o.LoaderOptions)
+	if err != nil {
+		return nil, err
+	}
+	return &sortedLoader[S, B]{loader, order, &s.eval}, nil
+}
+
+// sortedOrder visits samples as it lists them.
+type sortedOrder []int
+
+func (o sortedOrder) Indices(int, int) []int { return slices.Clone(o) }
+func (o sortedOrder) Count(int) int          { return len(o) }
+
+// byLength lists the first rows samples of a set, the longest first, so that memory that does not
+// suffice shows at once.
+func byLength[S any](set data.Dataset[S], length func(S) int, rows int) (sortedOrder, error) {
+	lengths, order := make([]int, rows), make(sortedOrder, rows)
+	for i := range rows {
+		sample, err := set.At(i)
+		if err != nil {
+			return nil, fmt.Errorf("engine: the length of sample %d (Options.SortEvalByLength): %w", i, err)
+		}
+		lengths[i], order[i] = length(sample), i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(lengths[b], lengths[a]) })
+	return order, nil
+}
+
+// sortedLoader is the loader of an evaluation by length. It tells the running evaluation the order.
+type sortedLoader[S, B any] struct {
+	*data.Loader[S, B]
+	order sortedOrder
+	eval  *evaluation
+}
+
+// Epoch is called in the goroutine of the run, when the evaluation has begun.
+func (l *sortedLoader[S, B]) Epoch(ctx context.Context, epoch, skip int) iter.Seq2[B, error] {
+	l.eval.order = l.order
+	return l.Loader.Epoch(ctx, epoch, skip)
+}
+
+// sortObserved puts what the task has noted into the order of the set.
+func (s *Step[S, B]) sortObserved() error {
+	sorter, ok := s.task.(ObservationSorter)
+	if s.eval.order == nil || !ok {
+		return nil
+	}
+	if err := sorter.SortObserved(s.eval.order); err != nil {
+		return fmt.Errorf("engine: Options.SortEvalByLength: %T: %w", s.task, err)
+	}
+	return nil
+}
+
+// inOrder puts predictions, whose row i is that of sample order[i], into the order of the set.
+func (p *Predictions) inOrder(order []int) error {
+	if order == nil {
+		return nil
+	}
+	from := make([]int64, len(order))
+	for i, sample := range order {
+		from[sample] = int64(i)
+	}
+	index := torch.From(from)
+	for _, part := range [][]torch.Tensor{p.Logits, p.Labels, p.Inputs} {
+		for i, t := range part {
+			if n := t.Size(0); n != int64(len(order)) {
+				return fmt.Errorf("engine: Options.SortEvalByLength: the outputs have %d rows for %d samples, so that they "+
+					"cannot be put back into the order of the set", n, len(order))
+			}
+			part[i] = t.IndexSelect(0, index).Keep()
+			t.Free()
+		}
+	}
+	return nil
+}
