@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/gotrainer/gotrainer/amp"
-	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/dist/ddp"
 	"github.com/gotrainer/gotrainer/internal/torchsave"
@@ -34,6 +33,7 @@ type Step[S, B any] struct {
 	training bool // the mode the model is in
 	stepping bool // Train is at work
 	ahead    ahead
+	early    *prefetcher // nil: batches are not sent ahead
 	random   random
 	order    globalOrder
 	copies   copies
@@ -119,6 +119,7 @@ func newStep[S, B any](task Task[S, B], init func() (Task[S, B], error), o Optio
 func (s *Step[S, B]) prepare() error {
 	s.options.apply()
 	s.remote = isRemote(s.options.Device)
+	s.early = newPrefetcher(s.options)
 	if _, counts := s.task.(TokenCounter[B]); s.options.NonPaddingTokens && !counts {
 		s.warn("Options.NonPaddingTokens is set, but %T counts no tokens (engine.TokenCounter), so it has no effect",
 			s.task)
@@ -248,11 +249,6 @@ func (s *Step[S, B]) makeOptimizer(builder optim.Builder, groups []optim.Group) 
 
 // Collate calls the task.
 func (s *Step[S, B]) Collate(samples []S) (B, error) { return s.task.Collate(samples) }
-
-// Loader leaves the loaders to the trainer.
-func (s *Step[S, B]) Loader(data.Dataset[S], trainer.LoaderOptions) (trainer.BatchLoader[B], error) {
-	return nil, nil
-}
 
 // SetMomentum moves the momentum of the optimizer, or its beta1, from the next Update on.
 func (s *Step[S, B]) SetMomentum(momentum float64) error {
