@@ -14,13 +14,11 @@ mkdir -p "$work/bin" "$work/lib" "$work/tests"
 cd "$root"
 export CGO_ENABLED=1
 
-# The shim: that of the sources here, which must be built.
+# The shim and what is loaded beside it: those of the sources here, which must be built.
 abi=$(sed -n 's/^#define CT_ABI "\(.*\)"/\1/p' cgotorch/zz_abi.h)
 out=$(scripts/install_libtorch.sh --paths | sed -n 's/^OUT=//p')
 [ -e "$out/libcgotorch-$abi.so" ] || { echo "pack.sh: $out has no libcgotorch-$abi.so: make setup builds it" >&2 && exit 1; }
-for shim in "$out/libcgotorch-$abi.so" "$out"/libcgotorch_cuda*.so; do
-  [ ! -e "$shim" ] || cp "$shim" "$work/lib/"
-done
+cp "$out"/libcgotorch*-"$abi".so "$work/lib/"
 strip --strip-unneeded "$work"/lib/*.so
 
 go build -ldflags='-s -w' -o "$work/bin/" ./internal/bench ./internal/gpuprobe ./scripts/bench_compare ./cmd/gotrainer

@@ -230,8 +230,10 @@ func TestPrefetchIsRefusedWhereItHasNothingToDo(t *testing.T) {
 	require.Len(t, warnings, 1, "a batch that the engine's loader has not made")
 	assert.Contains(t, warnings[0], "so none is sent ahead")
 
-	_, err = trainer.New(w, quiet(trainer.Options{MaxSteps: 1, Save: trainer.Never, DivideOnOutOfMemory: true}))
+	divided, err := trainer.New(w, quiet(trainer.Options{MaxSteps: 1, Save: trainer.Never, DivideOnOutOfMemory: true}))
 	require.NoError(t, err)
+	_, err = divided.Fit(t.Context(), ring(4), nil)
+	require.ErrorContains(t, err, "cannot be divided")
 }
 
 // The slices of a batch are found wherever its structs hold them.
