@@ -43,43 +43,71 @@ static bool contains(const char *text, std::initializer_list<const char *> parts
 
 // What is thrown as a plain c10::Error: by the CPU's allocator; and of a GPU by libraries that take memory of their own, by
 // the driver, and by what passes an error on as text. Those without memory are Accelerate's should_reduce_batch_size and
-// their relatives. A cuBLAS that cannot begin has mostly found no memory.
+// their relatives. A library that cannot begin has mostly found no memory; so has a convolution for which cuDNN finds no
+// engine: it has tried them, and forgets why each failed.
 static int code_of_text(const char *text) {
-  if (contains(text, {"can't allocate memory", "not enough memory", "CUDA out of memory", "CUDA error: out of memory",
-                      "CUDA driver error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_NOT_INITIALIZED",
-                      "CUDNN_STATUS_ALLOC_FAILED", "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
-                      "CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED", "cuDNN error: CUDNN_STATUS_NOT_SUPPORTED.",
-                      "CUSOLVER_STATUS_ALLOC_FAILED", "CUSPARSE_STATUS_ALLOC_FAILED", "CUSPARSE_STATUS_INSUFFICIENT_RESOURCES",
+  if (contains(text, {"can't allocate memory",
+                      "not enough memory",
+                      "CUDA out of memory",
+                      "CUDA error: out of memory",
+                      "CUDA driver error: out of memory",
+                      "failure 2 'out of memory'",
+                      "CUBLAS_STATUS_ALLOC_FAILED",
+                      "CUBLAS_STATUS_NOT_INITIALIZED",
+                      "CUDNN_STATUS_ALLOC_FAILED",
+                      "CUDNN_STATUS_NOT_INITIALIZED",
+                      "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
+                      "CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED",
+                      "cuDNN error: CUDNN_STATUS_NOT_SUPPORTED.",
+                      "was unable to find an engine to execute this computation",
+                      "CUSOLVER_STATUS_ALLOC_FAILED",
+                      "CUSOLVER_STATUS_NOT_INITIALIZED",
+                      "CUSPARSE_STATUS_ALLOC_FAILED",
+                      "CUSPARSE_STATUS_NOT_INITIALIZED",
+                      "CUSPARSE_STATUS_INSUFFICIENT_RESOURCES",
                       "CUFFT_ALLOC_FAILED"}))
     return CT_ERR_OUT_OF_MEMORY;
-  if (contains(text, {"CUBLAS_STATUS_EXECUTION_FAILED", "CUDNN_STATUS_EXECUTION_FAILED", "CUSOLVER_STATUS_EXECUTION_FAILED",
-                      "CUSPARSE_STATUS_EXECUTION_FAILED", "CUFFT_EXEC_FAILED", "illegal memory access", "device-side assert",
-                      "unspecified launch failure", "misaligned address", "an illegal instruction was encountered",
-                      "uncorrectable ECC error", "uncorrectable NVLink error", "the launch timed out and was terminated"}))
+  if (contains(text, {"CUBLAS_STATUS_EXECUTION_FAILED", "CUBLAS_STATUS_MAPPING_ERROR", "CUDNN_STATUS_EXECUTION_FAILED",
+                      "CUSOLVER_STATUS_EXECUTION_FAILED", "CUSPARSE_STATUS_EXECUTION_FAILED", "CUFFT_EXEC_FAILED", "illegal memory access",
+                      "device-side assert", "unspecified launch failure", "misaligned address", "an illegal instruction was encountered",
+                      "uncorrectable ECC error", "uncorrectable NVLink error", "the launch timed out and was terminated",
+                      "driver shutting down"}))
     return CT_ERR_DEVICE;
+  if (contains(text, {"Found no NVIDIA driver", "The NVIDIA driver on your system is too old", "No CUDA GPUs are available",
+                      "without ATen_cuda library", "_STATUS_ARCH_MISMATCH", "CUBLAS_STATUS_NOT_SUPPORTED", "CUDNN_STATUS_NOT_SUPPORTED",
+                      "CUSPARSE_STATUS_NOT_SUPPORTED", "CUSOLVER_STATUS_MATRIX_TYPE_NOT_SUPPORTED", "CUFFT_NOT_SUPPORTED",
+                      "CUFFT_NOT_IMPLEMENTED"}))
+    return CT_ERR_NOT_SUPPORTED;
+  if (contains(text, {"_STATUS_INTERNAL_ERROR", "CUFFT_INTERNAL_ERROR", "CUFFT_SETUP_FAILED", "NCCL Error", "NCCL error"}))
+    return CT_ERR_INTERNAL;
   return CT_ERR_INVALID;
 }
 
 // Errors of the runtime, by cudaError_t. After those that are named here the context is whole; of any other nothing is
 // certain, so it counts as broken.
 static int code_of_runtime(const c10::AcceleratorError &e) {
-  switch (e.get_error_code()) {
+  const int number = e.get_error_code();
+  switch (number) {
   case 2: return CT_ERR_OUT_OF_MEMORY;
   case 1:   // invalid value
   case 9:   // invalid configuration of a kernel
-  case 100: // no device
   case 101: // no such device
   case 701: // more threads or registers than a kernel can have
     return CT_ERR_INVALID;
+  case 34:  // the library is a stub
   case 35:  // the driver is too old
+  case 46:  // another process has the GPU for itself
   case 98:  // no such kernel
+  case 100: // no device
   case 209: // no kernel for this GPU
   case 222: // PTX that this driver cannot compile
   case 801: // not supported
+  case 802: // the system is not ready: NVSwitch without its fabric manager
   case 803: // driver and runtime do not match
   case 804: // forward compatibility on another kind of GPU
     return CT_ERR_NOT_SUPPORTED;
   }
+  if (number >= 900 && number <= 910) return CT_ERR_INVALID; // what a graph cannot capture
   return CT_ERR_DEVICE;
 }
 

@@ -1,10 +1,14 @@
-// Faults on demand, for the tests of the boundary: the exceptions that libtorch throws, by themselves, in an operator
-// and in a backward pass.
+// Faults on demand, for the tests: the exceptions that libtorch throws, by themselves, in an operator and in a backward
+// pass; and any of them in place of any operator that a program calls.
 #include "guard.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
+
+#include <memory>
+#include <string>
 
 namespace ct {
 
@@ -69,6 +73,58 @@ static at::Tensor throw_operator(const at::Tensor &t, int64_t kind, bool backwar
   return t.clone();
 }
 
-TORCH_LIBRARY_FRAGMENT(gotrainer, m) { m.def("throw_for_test(Tensor t, int kind, bool backward=False) -> Tensor", throw_operator); }
+// What the operators of a thread fail with, and when. Those that an operator calls in turn are not seen, those of a
+// backward pass are: it runs under the settings of the thread that began it.
+struct Fault {
+  std::string type, text;
+  int64_t number, after; // operators that succeed before
+  bool once;
+  int64_t calls;
+};
+static thread_local std::unique_ptr<Fault> fault;
+static constexpr auto watcher = c10::DispatchKey::TESTING_ONLY_GenericMode; // libtorch uses it for nothing else
+
+static void raise(const Fault &f) {
+  const c10::SourceLocation here = {__func__, __FILE__, static_cast<uint32_t>(__LINE__)};
+  if (f.type == "AcceleratorError") throw c10::AcceleratorError(here, static_cast<int32_t>(f.number), f.text);
+  if (f.type == "OutOfMemoryError") throw c10::OutOfMemoryError(here, f.text);
+  if (f.type == "NotImplementedError") throw c10::NotImplementedError(here, f.text);
+  if (f.type == "runtime_error") throw std::runtime_error(f.text);
+  throw c10::Error(here, f.text);
+}
+static void watch(const c10::OperatorHandle &op, torch::jit::Stack *stack) {
+  c10::impl::ExcludeDispatchKeyGuard not_within(watcher);
+  if (fault && op.schema().name().rfind("gotrainer::", 0) != 0) {
+    const int64_t call = fault->calls++;
+    if (fault->once ? call == fault->after : call >= fault->after) raise(*fault);
+  }
+  op.callBoxed(stack);
+}
+// From now on the operators of this thread are counted, and fail after so many.
+static void fail_for_test(std::string type, int64_t number, std::string text, int64_t after, bool once) {
+  static auto fallback = [] {
+    auto library = std::make_unique<torch::Library>(torch::Library::IMPL, "_", watcher, __FILE__, __LINE__);
+    library->fallback(torch::CppFunction::makeFromBoxedFunction<&watch>());
+    return library;
+  }();
+  fault = std::make_unique<Fault>(Fault{std::move(type), std::move(text), number, after, once, 0});
+  c10::impl::tls_set_dispatch_key_included(watcher, true);
+}
+// Ends that, and returns how many were called.
+static int64_t calls_for_test() {
+  c10::impl::tls_set_dispatch_key_included(watcher, false);
+  const int64_t calls = fault ? fault->calls : 0;
+  fault.reset();
+  return calls;
+}
+// How many were called until now.
+static int64_t count_for_test() { return fault ? fault->calls : 0; }
+
+TORCH_LIBRARY_FRAGMENT(gotrainer, m) {
+  m.def("throw_for_test(Tensor t, int kind, bool backward=False) -> Tensor", throw_operator);
+  m.def("fail_for_test(str type, int number, str text, int after, bool once) -> ()", fail_for_test);
+  m.def("count_for_test() -> int", count_for_test);
+  m.def("calls_for_test() -> int", calls_for_test);
+}
 
 } // namespace ct

@@ -76,7 +76,7 @@ func command(args []string, stdout, stderr io.Writer) int {
 	flags.StringVar(&o.workload, "workload", "mlp_tiny", "one of "+names)
 	flags.StringVar(&o.data, "data", "../shared/data", "folder of the data sets")
 	flags.StringVar(&o.init, "init", "", "initial weights, a safetensors file; default: drawn from the workload's seed")
-	device := flags.String("device", "cpu", "cpu, cuda or cuda:N; GPUs have sizes of their own")
+	device := flags.String("device", "cpu", "auto, cpu, cuda or cuda:N; GPUs have sizes of their own")
 	flags.IntVar(&o.threads, "threads", 0, "threads within one operator; 0: libtorch's default, one in op_...")
 	flags.IntVar(&o.steps, "steps", 0, "measured updates, passes, rounds or operations; 0: those of the workload")
 	flags.IntVar(&o.warmup, "warmup", -1, "updates before them; negative: those of the workload")

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"errors"
 	"math"
 	"time"
 
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/torch/cuda"
 )
 
 // recorder takes the times and losses of a run, without reading anything back between the first and
@@ -13,6 +15,7 @@ type recorder struct {
 	workload workload
 	losses   bool             // read every loss
 	after    func(update int) // is called after each update, if it is not nil
+	device   torch.Device
 
 	updates     int
 	firstStep   float64
@@ -20,6 +23,7 @@ type recorder struct {
 	first       float64
 	all, recent []float64
 	resident    []float64 // memory in MiB, where the workload wants it
+	failed      error     // of a question to the GPU
 }
 
 // wants tells whether the loss of the next update has to be read, which also waits for the device:
@@ -53,6 +57,9 @@ func (r *recorder) updated(loss float64) {
 		r.resident = append(r.resident, round(memory("VmRSS"), 1))
 	}
 	if r.updates == w.warmup {
+		if r.device.IsCUDA() && r.failed == nil {
+			r.failed = cuda.ResetPeakMemoryStats(r.device)
+		}
 		r.begin = time.Now()
 	}
 	if r.updates == w.warmup+w.steps {
@@ -64,7 +71,7 @@ func (r *recorder) updated(loss float64) {
 }
 
 // line is the line that the contract of the workloads asks for.
-func (r *recorder) line(o settings) map[string]any {
+func (r *recorder) line(o settings) (map[string]any, error) {
 	w := r.workload
 	seconds := r.end.Sub(r.begin).Seconds()
 	if w.warmup == 0 {
@@ -79,11 +86,18 @@ func (r *recorder) line(o settings) map[string]any {
 	if w.layers > 0 {
 		more["padding_free"], more["fuse_qkv"] = w.paddingFree, w.fuseQKV
 	}
+	if r.device.IsCUDA() {
+		s, err := cuda.MemoryStats(r.device)
+		if err = errors.Join(r.failed, err); err != nil {
+			return nil, err
+		}
+		more["peak_gpu_mb"] = round(float64(s.Allocated.Peak)/(1<<20), 1)
+	}
 	if n := len(r.resident); n > 0 {
 		more["rss_start_mb"], more["rss_end_mb"] = r.resident[0], r.resident[n-1]
 		more["rss_growth_mb"] = math.Round(10*(r.resident[n-1]-r.resident[0])) / 10
 		more["rss_mb"] = r.resident
 	}
 	return result{workload: w.name, steps: w.steps, seconds: seconds, samples: w.steps * w.batch * w.accumulate,
-		firstStep: r.firstStep, first: round(r.first, 6), last: round(last, 6), threads: torch.Threads()}.line(more)
+		firstStep: r.firstStep, first: round(r.first, 6), last: round(last, 6), threads: torch.Threads()}.line(more), nil
 }

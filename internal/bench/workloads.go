@@ -145,7 +145,7 @@ func train(o settings) (map[string]any, error) {
 	if o.threads > 0 {
 		torch.SetThreads(o.threads)
 	}
-	r := &recorder{workload: w, losses: o.losses != ""}
+	r := &recorder{workload: w, losses: o.losses != "", device: o.device}
 	if err := w.train(o, w, r); err != nil {
 		return nil, err
 	}
@@ -158,7 +158,7 @@ func train(o settings) (map[string]any, error) {
 			return nil, err
 		}
 	}
-	return r.line(o), nil
+	return r.line(o)
 }
 
 // timed is an engine's step that tells the recorder of each update.

@@ -121,6 +121,7 @@ var allowed = []struct{ folder, imports string }{
 	{"internal/golden", "torch safetensors internal/goldencount internal/tensorio internal/testenv"},
 	{"internal/gradcheck", "torch"},
 	{"internal/stepcount", "torch"},
+	{"internal/gpufault", "cgotorch torch"},
 	{"internal/conformance/spec", ""},
 	{"internal/conformance/recorded", "public internal/conformance/spec"},
 	{"internal/expected", "public internal/testenv internal/conformance/spec internal/conformance/pylambda " +
@@ -140,6 +141,7 @@ var allowed = []struct{ folder, imports string }{
 	{"models/internal/modeltest", "models/classify models/pretrained models/transformer nn/... amp torch " +
 		"internal/golden internal/goldencount internal/testenv"},
 	{"internal/bench", "public internal/testenv"},
+	{"internal/gpuprobe", "public"},
 	{"internal/fault", "public"},
 	{"internal/warnings", ""},
 	{"internal/documents", ""},
@@ -170,7 +172,7 @@ var native = []string{"cgotorch", "torch/...", "amp", "dist/ddp", "dist/shard", 
 	"trainer/engine", "trainer/arguments", "models/...", "compat/hezar", "compat/hezar/repository",
 	"compat/pytorchaccelerated",
 	"internal/tensorio", "internal/fingerprint", "internal/testenv", "internal/golden", "internal/gradcheck",
-	"internal/stepcount",
+	"internal/stepcount", "internal/gpufault",
 	"internal/expected", "internal/warnings", "internal/restarts"}
 
 func TestEveryImportIsAllowed(t *testing.T) {

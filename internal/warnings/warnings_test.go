@@ -24,6 +24,7 @@ import (
 	"github.com/gotrainer/gotrainer/data/table"
 	"github.com/gotrainer/gotrainer/hub"
 	"github.com/gotrainer/gotrainer/hub/hubtest"
+	"github.com/gotrainer/gotrainer/internal/tensorio"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/models/auto"
 	"github.com/gotrainer/gotrainer/models/bert"
@@ -166,6 +167,20 @@ var situations = map[string]func(t *testing.T) error{
 	"a new run in the folder of an old one": func(t *testing.T) error {
 		t.Helper()
 		return fit(t, trainer.Options{OutputDir: trained(t, trainer.Options{})}, nil)
+	},
+	"a checkpoint of a GPU on the CPU": func(t *testing.T) error {
+		t.Helper()
+		dir := t.TempDir()
+		step, err := line(engine.Options{})
+		require.NoError(t, err)
+		require.NoError(t, step.Save(dir, trainer.SaveOptions{}))
+		file := filepath.Join(dir, "rng_state.safetensors")
+		states, metadata, err := tensorio.Load(file)
+		require.NoError(t, err)
+		defer tensorio.Free(states)
+		gpu := torch.FromBytes(make([]byte, 16), torch.Uint8, 16) // the state of CUDA's generator: seed and offset
+		require.NoError(t, tensorio.Save(file, append(states, torch.Named{Name: "cuda:3", Tensor: gpu}), metadata))
+		return step.Load(dir, trainer.LoadOptions{})
 	},
 	"a resume with other settings": func(t *testing.T) error {
 		t.Helper()

@@ -2,6 +2,7 @@
 // the same work, and writes the tables of docs/performance.md:
 //
 //	make bench-compare ROUNDS=7 ROWS=mlp,crnn
+//	bench_compare -device cuda -threads 16 -rounds 3 -impls raw_tuned,hf_tuned
 //
 // Within a row the programs run in turn, each round beginning with another one, so that drift of
 // the machine hits all alike. A ratio is the peer's time, or memory, divided by ours, the median
@@ -20,7 +21,7 @@ import (
 
 type options struct {
 	bench, python, peers, data, rows, write string
-	threads                                 string
+	device, impls, threads                  string
 	rounds                                  int
 	tiny                                    bool
 	timeout                                 time.Duration
@@ -33,6 +34,8 @@ func main() {
 	flag.StringVar(&o.peers, "peers", "scripts/bench_compare/peers", "the folder of the programs in Python")
 	flag.StringVar(&o.data, "data", "../shared/data", "the folder of the data sets")
 	flag.StringVar(&o.rows, "rows", "", "the rows to run, with commas between them; default: all")
+	flag.StringVar(&o.impls, "impls", "", "of the peers only these, with commas between them; default: all")
+	flag.StringVar(&o.device, "device", "cpu", "cpu, cuda or cuda:N; a GPU has rows and sizes of its own")
 	flag.StringVar(&o.threads, "threads", "1,2", "the threads within one operator, with commas between them")
 	flag.IntVar(&o.rounds, "rounds", 7, "how often each program runs")
 	flag.BoolVar(&o.tiny, "tiny", false, "a few steps, to see that all of it runs")
@@ -46,7 +49,7 @@ func main() {
 }
 
 func (o options) run() error {
-	rows, err := chosen(o.rows)
+	rows, err := o.chosen()
 	if err != nil {
 		return err
 	}

@@ -116,7 +116,7 @@ func TestWhatIsTheSameWork(t *testing.T) {
 func TestProgramsRunInTurn(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
-	o := options{bench: self, python: self, rounds: 3, timeout: time.Minute}
+	o := options{bench: self, python: self, rounds: 3, timeout: time.Minute, device: cpu}
 	r := row{name: "mlp", peers: []string{"raw", "hf"}}
 	t.Setenv(actsAs, `{"workload": "mlp", "ms_per_step": 1.5, "steps": 2}`)
 	c, err := o.compare(r, 1)
@@ -127,9 +127,13 @@ func TestProgramsRunInTurn(t *testing.T) {
 	}
 
 	t.Setenv(actsAs, `{"workload": "mlp", "skip": "no CUDA device"}`)
+	_, err = o.compare(r, 1)
+	require.ErrorContains(t, err, "our program does not run here: no CUDA device")
+	o.bench = fake(t, `{"workload": "mlp", "ms_per_step": 1.5, "steps": 2}`)
 	c, err = o.compare(r, 1)
 	require.NoError(t, err)
 	assert.Equal(t, "no CUDA device", c.skipped["raw"])
+	o.bench = self
 
 	t.Setenv(actsAs, "nothing")
 	_, err = o.compare(r, 1)
@@ -139,13 +143,21 @@ func TestProgramsRunInTurn(t *testing.T) {
 	assert.ErrorContains(t, err, "it printed no line with a result")
 }
 
+// fake is a program that prints a line.
+func fake(t *testing.T, line string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "fake")
+	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\necho '"+line+"'\n"), 0o755))
+	return path
+}
+
 func TestCommands(t *testing.T) {
-	o := options{bench: "bench", python: "python", peers: "peers", data: "data", tiny: true}
-	chosen, err := chosen("crnn_bf16")
+	o := options{bench: "bench", python: "python", peers: "peers", data: "data", tiny: true, rows: "crnn_bf16", device: cpu}
+	chosen, err := o.chosen()
 	require.NoError(t, err)
-	assert.Equal(t, "bench -data data --workload crnn --threads 2 --tiny --precision bf16",
+	assert.Equal(t, "bench -data data --workload crnn --threads 2 --device cpu --tiny --precision bf16",
 		strings.Join(o.command(chosen[0], ours, 2), " "))
-	assert.Equal(t, "python peers/train.py --impl raw --workload crnn --threads 2 --tiny --precision bf16",
+	assert.Equal(t, "python peers/train.py --impl raw --workload crnn --threads 2 --device cpu --tiny --precision bf16",
 		strings.Join(o.command(chosen[0], "raw", 2), " "))
 	for _, r := range rows {
 		assert.FileExists(t, filepath.Join("peers", r.program+".py"))
@@ -153,6 +165,25 @@ func TestCommands(t *testing.T) {
 }
 
 func TestARowThatIsNotThere(t *testing.T) {
-	_, err := chosen("mlp,nothing")
-	assert.ErrorContains(t, err, `there is no row "nothing"; want one of startup, mlp_tiny`)
+	_, err := options{rows: "mlp,nothing", device: cpu}.chosen()
+	assert.ErrorContains(t, err, `there is no row "nothing" on cpu; want one of startup, mlp_tiny`)
+}
+
+func TestRowsOfAGPU(t *testing.T) {
+	o := options{device: "cuda:1", bench: "bench", data: "data", rows: "bert_base_b128,mlp", impls: "raw_tuned,hf_tuned"}
+	got, err := o.chosen()
+	require.NoError(t, err)
+	require.Len(t, got, 2)
+	assert.Equal(t, []string{"raw_tuned", "hf_tuned"}, got[0].peers)
+	assert.Equal(t, "bench -data data --workload bert_base --threads 16 --device cuda:1 --batch 128 --steps 50",
+		strings.Join(o.command(got[0], ours, 16), " "))
+	assert.Equal(t, []string{"raw", "raw_tuned", "accelerate", "hf"}, trainers, "the list itself is unchanged")
+
+	o.rows = "images"
+	_, err = o.chosen()
+	require.ErrorContains(t, err, `there is no row "images" on cuda:1`)
+	o.device, o.rows = cpu, "bert_base_b128"
+	_, err = o.chosen()
+	require.ErrorContains(t, err, `there is no row "bert_base_b128" on cpu`)
+	assert.InDelta(t, 30, memory(line{Memory: 500, GPUMemory: 30}), 0)
 }

@@ -15,7 +15,14 @@ const (
 )
 
 func millis(l line) float64 { return l.Millis }
-func memory(l line) float64 { return l.Memory }
+
+// memory is the most that a program took: of the GPU, where it used one, else of the machine.
+func memory(l line) float64 {
+	if l.GPUMemory > 0 {
+		return l.GPUMemory
+	}
+	return l.Memory
+}
 
 // report are the tables, one for each number of threads.
 func report(machine string, at time.Time, o options, results []compared) string {
@@ -38,6 +45,9 @@ func report(machine string, at time.Time, o options, results []compared) string 
 	fmt.Fprintf(&b, "Python: %s.\n", strings.Join(packages, ", "))
 	fmt.Fprintf(&b, "Medians of %d rounds, with the range; times in ms a step.\n", o.rounds)
 	fmt.Fprint(&b, "A ratio is the peer's figure divided by ours, round by round.\n")
+	if o.kind() == gpu {
+		fmt.Fprintf(&b, "Device: %s; memory is the GPU's, of tensors.\n", o.device)
+	}
 	if o.tiny {
 		fmt.Fprint(&b, "A few steps only: these are no measurements.\n")
 	}

@@ -12,47 +12,85 @@ type row struct {
 	program string // in Python
 	peers   []string
 	options []string // of all programs
+	device  string   // the only kind of device that it is for; empty: all
 }
 
 var trainers = []string{"raw", "raw_tuned", "accelerate", "hf"}
 
 var rows = []row{
-	{"startup", "train", []string{"raw", "hf"}, nil},
-	{"mlp_tiny", "train", trainers, nil},
-	{"mlp", "train", trainers, nil},
-	{"accum", "train", trainers, nil},
-	{"crnn", "train", trainers, nil},
-	{"crnn_bf16", "train", []string{"raw", "raw_tuned"}, []string{"--precision", "bf16"}},
-	{"bert_small", "train", trainers, nil},
-	{"bert_base", "train", []string{"raw", "raw_tuned", "hf"}, nil},
-	{"eval", "evaluate", []string{"raw", "raw_tuned", "hf"}, nil},
-	{"tokenize", "tokenize_text", []string{"raw", "raw_tuned", "hf"}, nil},
-	{"images", "images", []string{"raw", "loader2"}, nil},
-	{"checkpoint", "checkpoint", []string{"raw", "safetensors", "hf"}, nil},
-	{"op_add", "operation", []string{"raw", "raw_tuned"}, nil},
-	{"op_linear_train", "operation", []string{"raw", "raw_tuned"}, nil},
+	{"startup", "train", []string{"raw", "hf"}, nil, ""},
+	{"mlp_tiny", "train", trainers, nil, ""},
+	{"mlp", "train", trainers, nil, ""},
+	{"accum", "train", trainers, nil, ""},
+	{"crnn", "train", trainers, nil, ""},
+	{"crnn_bf16", "train", []string{"raw", "raw_tuned"}, []string{"--precision", "bf16"}, ""},
+	{"bert_small", "train", trainers, nil, ""},
+	{"bert_base", "train", []string{"raw", "raw_tuned", "hf"}, nil, ""},
+	{"bert_base_b128", "train", []string{"raw", "raw_tuned", "hf"}, []string{"--batch", "128", "--steps", "50"}, gpu},
+	{"eval", "evaluate", []string{"raw", "raw_tuned", "hf"}, nil, ""},
+	{"tokenize", "tokenize_text", []string{"raw", "raw_tuned", "hf"}, nil, cpu},
+	{"images", "images", []string{"raw", "loader2"}, nil, cpu},
+	{"checkpoint", "checkpoint", []string{"raw", "safetensors", "hf"}, nil, ""},
+	{"op_add", "operation", []string{"raw", "raw_tuned"}, nil, ""},
+	{"op_linear_train", "operation", []string{"raw", "raw_tuned"}, nil, ""},
 }
 
-// workload is the name that the programs know: that of the row up to a precision.
-func (r row) workload() string { return strings.TrimSuffix(r.name, "_bf16") }
+// The kinds of devices.
+const (
+	cpu = "cpu"
+	gpu = "cuda"
+)
 
-func chosen(names string) ([]row, error) {
-	if names == "" {
-		return rows, nil
-	}
+// kind is that of the device that the programs run on.
+func (o options) kind() string {
+	name, _, _ := strings.Cut(o.device, ":")
+	return name
+}
+
+// workload is the name that the programs know: that of the row up to a precision or batch size.
+func (r row) workload() string {
+	return strings.TrimSuffix(strings.TrimSuffix(r.name, "_bf16"), "_b128")
+}
+
+// chosen are the rows for the device, or those that are named, with the peers that are wanted.
+func (o options) chosen() ([]row, error) {
 	var out []row
-	for name := range strings.SplitSeq(names, ",") {
-		i := slices.IndexFunc(rows, func(r row) bool { return r.name == name })
-		if i < 0 {
-			var all []string
-			for _, r := range rows {
-				all = append(all, r.name)
-			}
-			return nil, fmt.Errorf("there is no row %q; want one of %s", name, strings.Join(all, ", "))
+	for _, r := range rows {
+		if r.device == "" || r.device == o.kind() {
+			out = append(out, o.wanted(r))
 		}
-		out = append(out, rows[i])
+	}
+	if o.rows == "" {
+		return out, nil
+	}
+	all := out
+	out = nil
+	for name := range strings.SplitSeq(o.rows, ",") {
+		i := slices.IndexFunc(all, func(r row) bool { return r.name == name })
+		if i < 0 {
+			var names []string
+			for _, r := range all {
+				names = append(names, r.name)
+			}
+			return nil, fmt.Errorf("there is no row %q on %s; want one of %s", name, o.device, strings.Join(names, ", "))
+		}
+		out = append(out, all[i])
 	}
 	return out, nil
+}
+
+// wanted is a row with the peers that are asked for. On a GPU transformers' Trainer is tuned too: TF32
+// and processes that load.
+func (o options) wanted(r row) row {
+	if r.program == "train" && r.name != "startup" && o.kind() == gpu {
+		r.peers = append(slices.Clip(r.peers), "hf_tuned")
+	}
+	if o.impls == "" {
+		return r
+	}
+	only := strings.Split(o.impls, ",")
+	r.peers = slices.DeleteFunc(slices.Clone(r.peers), func(peer string) bool { return !slices.Contains(only, peer) })
+	return r
 }
 
 // command runs one of the programs: ours, or a peer.
@@ -61,7 +99,7 @@ func (o options) command(r row, who string, threads int) []string {
 	if who != ours {
 		args = []string{o.python, o.peers + "/" + r.program + ".py", "--impl", who}
 	}
-	args = append(args, "--workload", r.workload(), "--threads", fmt.Sprint(threads))
+	args = append(args, "--workload", r.workload(), "--threads", fmt.Sprint(threads), "--device", o.device)
 	if o.tiny {
 		args = append(args, "--tiny")
 	}

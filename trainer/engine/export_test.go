@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"fmt"
+	"reflect"
 	"sync"
 	"testing"
 
@@ -63,4 +65,69 @@ func PretendRemote(t *testing.T) (sent func() int) {
 	send = func(t torch.Tensor, d torch.Device) torch.Tensor { n++; return before(t, d) }
 	t.Cleanup(func() { isRemote, send = remote, before })
 	return func() int { return n }
+}
+
+// PretendSideStream has Steps send batches ahead without a GPU. What is asked of the side stream is
+// noted; an event has the number of its batch.
+func PretendSideStream(t *testing.T) *[]string {
+	before := newSideStream
+	t.Cleanup(func() { newSideStream = before })
+	var calls []string
+	newSideStream = func(torch.Device) sideStream { return &fakeStream{calls: &calls} }
+	return &calls
+}
+
+// FailSideStream puts a function in the place of sending; nil: nothing.
+func FailSideStream(_ *testing.T, f func(send func())) { sending = f }
+
+var sending func(send func())
+
+type fakeStream struct {
+	calls *[]string
+	marks int
+}
+
+func (s *fakeStream) note(format string, args ...any) {
+	*s.calls = append(*s.calls, fmt.Sprintf(format, args...))
+}
+
+func (s *fakeStream) run(send func()) {
+	s.note("send")
+	if sending != nil {
+		sending(send)
+		return
+	}
+	send()
+}
+
+func (s *fakeStream) uses(torch.Tensor) { s.note("use") }
+
+func (s *fakeStream) mark() sideEvent {
+	s.note("mark")
+	s.marks++
+	return fakeEvent{s, s.marks - 1}
+}
+
+type fakeEvent struct {
+	s *fakeStream
+	n int
+}
+
+func (e fakeEvent) wait() { e.s.note("wait %d", e.n) }
+func (e fakeEvent) free() { e.s.note("free %d", e.n) }
+
+// SentAhead is how many batches are on the device and not used up.
+func SentAhead[S, B any](s *Step[S, B]) int {
+	if s.early == nil {
+		return 0
+	}
+	return len(s.early.cargoes)
+}
+
+// SlicesOf are the lengths of the slices that are found in a batch.
+func SlicesOf(batch any) (lengths []int) {
+	for _, s := range numbers(reflect.ValueOf(batch), nil, maxDepth) {
+		lengths = append(lengths, s.n)
+	}
+	return lengths
 }

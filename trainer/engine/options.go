@@ -49,6 +49,14 @@ type Options struct {
 	// Face's Trainer does without a word. Otherwise New refuses that.
 	IgnoreFP16OnCPU bool
 
+	// Prefetch sends the numbers of the next batch to the GPU while this one computes: the slices of
+	// float32, float64, int32, int64 and bool in the fields of a batch, which [Input] then finds
+	// there. Neither the task nor anybody else may change them once the batch is made. It takes the
+	// memory of one batch more, and where that is short the batch is sent when its turn comes. It
+	// does not go together with DivideOnOutOfMemory of the trainer, and streams of data are not sent
+	// ahead.
+	Prefetch bool
+
 	// TF32 is the arithmetic of float32 on a GPU, for the whole program: tf32.
 	TF32 TF32
 	// FullDeterminism has operators without a reproducible algorithm fail, and cuDNN take only those
@@ -169,6 +177,10 @@ func (o *Options) validate() error {
 			return fmt.Errorf("engine: Options.Device: %w", err)
 		}
 		return o.checkCapability()
+	}
+	if o.Prefetch && !isRemote(o.Device) {
+		return fmt.Errorf("engine: Options.Prefetch is set, but Options.Device is %s, where batches need not be sent",
+			o.Device)
 	}
 	if o.TF32 == TF32On {
 		return fmt.Errorf("engine: Options.TF32 is TF32On, but Options.Device is %s; TF32 is an arithmetic of NVIDIA's "+

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -65,26 +66,56 @@ func (s *Step[S, B]) Around(body func() error) (err error) {
 		begin = s.random.states
 	}
 	defer s.random.leave()
-	defer func() {
-		if !torch.DeviceFailed() { // whose generators ask the GPU
-			setGenerators(devices, s.random.states)
-		}
-	}()
+	// What ended the run, a lack of memory for instance, may fail here again: it must not be hidden.
+	defer func() { err = joined(err, s.random.putBack(devices)) }()
 	torch.ForkRNG(func() {
 		setGenerators(devices, begin)
 		s.order.global = torch.DefaultGenerator(torch.CPU)
 		defer func() {
-			s.random.states, s.order.global = nil, nil
-			if torch.DeviceFailed() {
-				return
-			}
-			for _, d := range devices {
-				s.random.states = append(s.random.states, torch.DefaultGenerator(d).State())
-			}
+			s.order.global = nil
+			err = joined(err, s.random.keep(devices))
 		}()
 		err = body()
 	}, devices...)
 	return err
+}
+
+// keep notes where the default generators of the devices are. Those of a GPU that has failed cannot
+// be asked.
+func (r *random) keep(devices []torch.Device) error {
+	r.states = nil
+	if torch.DeviceFailed() {
+		return nil
+	}
+	var states [][]byte
+	if err := torch.Try(func() {
+		for _, d := range devices {
+			states = append(states, torch.DefaultGenerator(d).State())
+		}
+	}); err != nil {
+		return fmt.Errorf("engine: keep the states of the random generators: %w", err)
+	}
+	r.states = states
+	return nil
+}
+
+// putBack puts the default generators where those of the Step are.
+func (r *random) putBack(devices []torch.Device) error {
+	if torch.DeviceFailed() {
+		return nil
+	}
+	if err := torch.Try(func() { setGenerators(devices, r.states) }); err != nil {
+		return fmt.Errorf("engine: put the random generators back: %w", err)
+	}
+	return nil
+}
+
+// joined is err, or both if there is a second one.
+func joined(err, second error) error {
+	if second == nil {
+		return err
+	}
+	return errors.Join(err, second)
 }
 
 func setGenerators(devices []torch.Device, states [][]byte) {

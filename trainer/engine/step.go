@@ -33,6 +33,7 @@ type Step[S, B any] struct {
 	training bool // the mode the model is in
 	stepping bool // Train is at work
 	ahead    ahead
+	early    *prefetcher // nil: batches are not sent ahead
 	random   random
 	order    globalOrder
 	copies   copies
@@ -118,6 +119,7 @@ func newStep[S, B any](task Task[S, B], init func() (Task[S, B], error), o Optio
 func (s *Step[S, B]) prepare() error {
 	s.options.apply()
 	s.remote = isRemote(s.options.Device)
+	s.early = newPrefetcher(s.options)
 	if _, counts := s.task.(TokenCounter[B]); s.options.NonPaddingTokens && !counts {
 		s.warn("Options.NonPaddingTokens is set, but %T counts no tokens (engine.TokenCounter), so it has no effect",
 			s.task)

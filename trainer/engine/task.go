@@ -99,6 +99,7 @@ type ForwardPass struct {
 
 	precision amp.Precision
 	full      amp.Precision // everything is in it, inputs too: see Options.FullEval
+	early     *prefetcher   // nil: nothing is sent ahead
 }
 
 // Autocast runs f in the precision of the run. The methods of a task but TrainingStep are called
@@ -110,6 +111,12 @@ func (p ForwardPass) Autocast(f func()) { amp.Autocast(p.Device, p.precision, f)
 func Input[T torch.Element](p ForwardPass, data []T, shape ...int64) torch.Tensor {
 	if !isRemote(p.Device) {
 		return p.lowered(torch.From(data, shape...))
+	}
+	if sent, ok := take(p.early, data); ok {
+		if shape == nil {
+			shape = []int64{int64(len(data))}
+		}
+		return p.lowered(sent.View(shape...))
 	}
 	return p.lowered(send(torch.FromPinned(data, shape...), p.Device))
 }

@@ -35,7 +35,8 @@ func (s *Step[S, B]) mode(training, keep bool) {
 }
 
 func (s *Step[S, B]) pass(items int64) ForwardPass {
-	return ForwardPass{Device: s.options.Device, Items: items, precision: s.options.Precision}
+	s.early.next(s.warn)
+	return ForwardPass{Device: s.options.Device, Items: items, precision: s.options.Precision, early: s.early}
 }
 
 // Train adds the gradient of one micro-batch.

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Packs what a machine with a GPU, and without Go, needs for run.sh into one archive: scripts/gpu/pack.sh [DEST [DATA]]
+# DEST is a folder, .gpu by default, which git ignores; DATA that of the data sets, as for make bench-compare.
+# Run make setup before, and make setup CUDA=1 where the CUDA half of the shim is wanted.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/../.." && pwd)
+dest=${1:-$root/.gpu} data=${2:-${DATA:-$root/../shared/data}} limit=45
+mkdir -p "$dest"
+dest=$(cd "$dest" && pwd)
+[ ! -d "$data" ] || data=$(cd "$data" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work/bin" "$work/lib" "$work/tests"
+cd "$root"
+export CGO_ENABLED=1
+
+# The shim and what is loaded beside it: those of the sources here, which must be built.
+abi=$(sed -n 's/^#define CT_ABI "\(.*\)"/\1/p' cgotorch/zz_abi.h)
+out=$(scripts/install_libtorch.sh --paths | sed -n 's/^OUT=//p')
+[ -e "$out/libcgotorch-$abi.so" ] || { echo "pack.sh: $out has no libcgotorch-$abi.so: make setup builds it" >&2 && exit 1; }
+cp "$out"/libcgotorch*-"$abi".so "$work/lib/"
+strip --strip-unneeded "$work"/lib/*.so
+
+go build -ldflags='-s -w' -o "$work/bin/" ./internal/bench ./internal/gpuprobe ./scripts/bench_compare ./cmd/gotrainer
+for p in ${TESTS-torch torch/cuda amp optim nn trainer/engine models/bert models/crnn}; do
+  go test -c -ldflags='-s -w' -o "$work/tests/${p//\//_}.test" "./$p"
+  mkdir -p "$work/tests/tree/$p"
+  [ ! -d "$p/testdata" ] || cp -R "$p/testdata" "$work/tests/tree/$p/"
+done
+cp -R scripts/bench_compare/peers "$work/peers"
+rm -rf "$work/peers/__pycache__"
+if [ -d "$data" ]; then
+  for d in mnist cn_plates mrpc models/bert_base_uncased_vocab; do
+    mkdir -p "$(dirname "$work/data/$d")"
+    cp -R "$data/$d" "$work/data/$d"
+  done
+else
+  echo "pack.sh: there are no data sets in $data: stages 3 and 4 will say so" >&2
+fi
+
+cp scripts/gpu/run.sh scripts/gpu/levers.py "$dest/"
+tar -C "$work" --sort=name --owner=0 --group=0 -cf - . | xz -T0 "-${XZ:-6}" >"$dest/pack.new" # whole, or not there
+mv "$dest/pack.new" "$dest/pack.tar.xz"
+size=$(($(du -sb "$dest" | cut -f1) >> 20))
+echo "$dest: $size MiB"
+[ "$size" -lt "$limit" ] || { echo "pack.sh: that is more than $limit MiB; TESTS='torch trainer/engine' packs fewer tests" >&2 && exit 1; }

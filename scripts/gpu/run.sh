@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# The first hour on a GPU, in stages: bash .gpu/run.sh [--dry] STAGE...
+# What each stage teaches stands in README.md beside pack.sh, which makes this folder. Short lines go to standard output, all
+# of it to $OUT/N.log. --dry does little, on the CPU: to see that all of it runs.
+#   DEVICE (cuda), PYTHON (python3: has torch 2.11, transformers, accelerate), OUT (/tmp/out), ROUNDS (3)
+#   ROWS, IMPLS: of stages 3 and 4; LEVERS: of stage 5; LIBTORCH: instead of the torch of PYTHON
+set -uo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+python=${PYTHON:-python3} OUT=${OUT:-/tmp/out} dry=''
+if [ "${1:-}" = --dry ]; then dry=1 && shift; fi
+device=${DEVICE:-$([ -n "$dry" ] && echo cpu || echo cuda)}
+[ $# -gt 0 ] || { sed -n '2,7s/^# //p' "$0" >&2; exit 2; }
+mkdir -p "$OUT"
+
+# The archive is unpacked once for its contents.
+pack=${TMPDIR:-/tmp}/gotrainer-gpu-$(sha256sum "$here/pack.tar.xz" | cut -c1-12) || exit 1
+if [ ! -e "$pack/whole" ]; then
+  mkdir -p "$pack"
+  "$python" - "$here/pack.tar.xz" "$pack" <<'P' || exit 1
+import sys, tarfile
+tarfile.open(sys.argv[1]).extractall(sys.argv[2], filter="data")
+P
+  chmod +x "$pack"/bin/* "$pack"/tests/*.test
+  touch "$pack/whole"
+fi
+LIBTORCH=${LIBTORCH:-$("$python" -c 'import os, torch; print(os.path.dirname(torch.__file__))')} || exit 1
+export LIBTORCH GOTRAINER_LIB=$pack/lib GOTRAINER_REQUIRE_TORCH=1 PYTHONUNBUFFERED=1 HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1
+
+failed=0
+step() { # NAME LIMIT COMMAND...: never ends the stage
+  local name=$1 limit=$2 begin=$SECONDS rc=0
+  shift 2
+  echo "== $name" >>"$log"
+  timeout "$limit" "$@" >>"$log" 2>&1 || rc=$?
+  echo "== $name: $([ $rc = 0 ] && echo ok || echo "exit status $rc"), $((SECONDS - begin)) s" | tee -a "$log"
+  [ $rc = 0 ] || failed=1
+}
+probe() { step "gpuprobe $*" 240 "$pack/bin/gpuprobe" -device "$device" ${dry:+-tiny} "$@"; }
+levers() { step "levers $*" 560 env PEERS="$pack/peers" "$python" "$here/levers.py" ${dry:+--dry} "$@"; }
+tests() { # PACKAGE [FLAGS]: a package's tests, in the folder that has its files
+  local p=$1
+  shift
+  [ -e "$pack/tests/${p//\//_}.test" ] || return 0
+  step "tests of $p" 300 env -C "$pack/tests/tree/$p" "$pack/tests/${p//\//_}.test" -test.timeout 280s ${dry:+-test.short} "$@"
+}
+compare() { # ROWS IMPLS
+  if [ ! -d "$pack/data" ]; then
+    echo "== the data sets were not packed (pack.sh DEST DATA): no comparison"
+    return 0
+  fi
+  local rounds=${ROUNDS:-3} threads=1,2
+  [ "$device" = cpu ] || threads=$(nproc)
+  [ -z "$dry" ] || rounds=1 threads=1
+  step "bench_compare" 575 "$pack/bin/bench_compare" -bench "$pack/bin/bench" -peers "$pack/peers" -python "$python" -data "$pack/data" \
+    -device "$device" -threads "$threads" -rounds "$rounds" ${dry:+-tiny} -rows "${ROWS:-$1}" -impls "${IMPLS:-$2}"
+  grep '^|' "$log"
+}
+stage() {
+  case $1 in
+  1) # does it load, does it compute rightly, what does the machine have
+    levers env
+    step doctor 60 "$pack/bin/gotrainer" doctor
+    probe ops parity threads upload attention broken determinism
+    tests amp -test.run 'GPU|CUDA|Float16'
+    levers sync roofs sdpa ctc
+    ;;
+  2) # reliability: resume, fp16, waits, memory, and the tests with the CUDA libraries loaded
+    probe resume fp16 waits oom growth
+    for p in torch torch/cuda amp optim nn trainer/engine models/bert models/crnn; do tests "$p"; done
+    ;;
+  3) compare "$([ "$device" = cpu ] && echo bert_base,bert_small || echo bert_base,bert_base_b128,bert_small)" raw_tuned,hf,hf_tuned ;;
+  4) compare mlp,mlp_tiny,crnn,crnn_bf16 raw,raw_tuned,hf ;;
+  5) # what each lever is worth; the names are words of their own
+    # shellcheck disable=SC2086
+    levers ${LEVERS:-bert mlp crnn gemm fp8}
+    ;;
+  *) echo "there is no stage $1; want 1 to 5" >&2 && exit 2 ;;
+  esac
+}
+for n in "$@"; do
+  log=$OUT/$n.log begin=$SECONDS
+  : >"$log"
+  stage "$n"
+  grep -hE '^\{"(device|lever)"' "$log" | cut -c1-900
+  if command -v nvidia-smi >/dev/null; then
+    nvidia-smi --query-gpu=name,driver_version,memory.used,clocks.sm,temperature.gpu --format=csv,noheader
+  fi
+  echo "stage $n took $((SECONDS - begin)) s"
+done
+exit $failed
