@@ -12,7 +12,6 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/torch/cuda"
-	"github.com/gotrainer/gotrainer/trainer"
 )
 
 // Options.Prefetch: while the device computes a batch, the numbers of the next one are sent to it in
@@ -215,18 +214,6 @@ func numbers(v reflect.Value, all []slice, depth int) []slice {
 		all = append(all, slice{v.UnsafePointer(), v.Len(), v.Type().Elem()})
 	}
 	return all
-}
-
-// Loader makes the loader of a run with Options.Prefetch; else it leaves that to the trainer.
-func (s *Step[S, B]) Loader(set data.Dataset[S], o trainer.LoaderOptions) (trainer.BatchLoader[B], error) {
-	if s.early == nil {
-		return nil, nil
-	}
-	l, err := data.NewLoader(set, s.Collate, o.LoaderOptions)
-	if err != nil {
-		return nil, err
-	}
-	return prefetchLoader[S, B]{l, s.early}, nil
 }
 
 // prefetchLoader is one batch ahead of those who ask it.

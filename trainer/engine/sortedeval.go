@@ -44,11 +44,8 @@ func (s *Step[S, B]) checkSortedEval() error {
 	return nil
 }
 
-// Loader leaves the loaders to the trainer, but for evaluations by length.
-func (s *Step[S, B]) Loader(set data.Dataset[S], o trainer.LoaderOptions) (trainer.BatchLoader[B], error) {
-	if !s.options.SortEvalByLength || o.Evaluation == nil {
-		return nil, nil
-	}
+// evalOrder is the order of the samples of an evaluation by length.
+func (s *Step[S, B]) evalOrder(set data.Dataset[S], o trainer.LoaderOptions) (sortedOrder, error) {
 	_, sequential := o.Order.(data.Sequential)
 	switch {
 	case o.Order != nil && !sequential:
@@ -62,16 +59,7 @@ func (s *Step[S, B]) Loader(set data.Dataset[S], o trainer.LoaderOptions) (train
 	if o.DropLast {
 		rows -= rows % o.BatchSize
 	}
-	order, err := byLength(set, s.task.(Lengther[S]).Length, rows)
-	if err != nil {
-		return nil, err
-	}
-	o.Order = order
-	loader, err := data.NewLoader(set, s.Collate, o.LoaderOptions)
-	if err != nil {
-		return nil, err
-	}
-	return &sortedLoader[S, B]{loader, order, &s.eval}, nil
+	return byLength(set, s.task.(Lengther[S]).Length, rows)
 }
 
 // sortedOrder visits samples as it lists them.
@@ -98,14 +86,15 @@ func byLength[S any](set data.Dataset[S], length func(S) int, rows int) (sortedO
 // sortedLoader is the loader of an evaluation by length. It tells the running evaluation the order.
 type sortedLoader[S, B any] struct {
 	*data.Loader[S, B]
-	order sortedOrder
-	eval  *evaluation
+	batches trainer.BatchLoader[B] // of it
+	order   sortedOrder
+	eval    *evaluation
 }
 
 // Epoch is called in the goroutine of the run, when the evaluation has begun.
 func (l *sortedLoader[S, B]) Epoch(ctx context.Context, epoch, skip int) iter.Seq2[B, error] {
 	l.eval.order = l.order
-	return l.Loader.Epoch(ctx, epoch, skip)
+	return l.batches.Epoch(ctx, epoch, skip)
 }
 
 // sortObserved puts what the task has noted into the order of the set.
