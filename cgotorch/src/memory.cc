@@ -80,6 +80,7 @@ static int code_of_runtime(const c10::AcceleratorError &e) {
   case 804: // forward compatibility on another kind of GPU
     return CT_ERR_NOT_SUPPORTED;
   }
+  if (900 <= e.get_error_code() && e.get_error_code() <= 908) return CT_ERR_NOT_SUPPORTED; // what a graph cannot capture
   return CT_ERR_DEVICE;
 }
 
