@@ -56,6 +56,9 @@ type Options struct {
 	// unless the environment says otherwise. For the whole program: full_determinism.
 	FullDeterminism bool
 
+	// Graphs has training recorded as CUDA graphs. Zero: not.
+	Graphs Graphs
+
 	// Loss takes the place of the model's loss, in training and evaluation; the task must be a
 	// [Predictor]: compute_loss_func.
 	Loss func(p ForwardPass, o Outputs) Loss
@@ -139,6 +142,9 @@ func (o *Options) validate() error {
 		return fmt.Errorf("engine: Options.ComputeMetrics and Options.BatchMetrics are both set; want one of them")
 	case o.Groups != nil && o.lowRank():
 		return fmt.Errorf("engine: Options.Groups and Options.LowRankTargets are both set; want one of them")
+	}
+	if err := o.Graphs.validate(o.Device); err != nil {
+		return err
 	}
 	if o.Device.IsCUDA() {
 		if err := torch.CheckDevice(o.Device); err != nil {

@@ -65,6 +65,7 @@ func (s *Step[S, B]) Around(body func() error) (err error) {
 		begin = s.random.states
 	}
 	defer s.random.leave()
+	defer s.graphs.forget() // which draw from the generators of this run
 	defer func() {
 		if !torch.DeviceFailed() { // whose generators ask the GPU
 			setGenerators(devices, s.random.states)
