@@ -89,11 +89,16 @@ func GraphPool(graph Graph, out *Pool) Code {
 // ResetGraph forgets what was recorded.
 func ResetGraph(graph Graph) Code { return Code(C.ct_reset_graph(graph)) }
 
-// FreeGraph frees it.
-func FreeGraph(graph Graph) { C.ct_free_graph(graph) }
+// GraphAt is what a cleanup knows of a graph.
+type GraphAt struct {
+	Address  uintptr
+	Recorded bool // it was made under [PretendGraphs]
+}
 
-// FreeGraphAt is FreeGraph for a cleanup, which knows only the address.
-func FreeGraphAt(address uintptr) { FreeGraph(*(*Graph)(unsafe.Pointer(&address))) }
+// FreeGraph frees it, whether pretended graphs are still asked for or not.
+func FreeGraph(g GraphAt) {
+	C.ct_free_graph(*(*Graph)(unsafe.Pointer(&g.Address)), boolean(g.Recorded))
+}
 
 // SetSyncDebugMode says what becomes of calls that wait for the GPU: 0 nothing, 1 a warning, 2 an
 // error.

@@ -48,4 +48,6 @@ char *ct_load_graphs(const char *path) {
 
 void ct_pretend_graphs(int32_t on) { ct_graphs = on ? ct_shim->recorder : loaded_graphs; }
 
+void ct_free_graph(void *graph, int32_t recorded) { (recorded ? ct_shim->recorder : loaded_graphs)->free_graph(graph); }
+
 void *ct_symbol(const char *name) { return opened ? dlsym(opened, name) : NULL; }

@@ -172,6 +172,7 @@ static inline ct_code ct_set_float32_precision_of(const char *backend, const cha
 static inline int32_t ct_has_graphs(void) { return ct_graphs != NULL; }
 // For tests: a CPU's recorder in place of what was loaded, or that again.
 void ct_pretend_graphs(int32_t on);
+void ct_free_graph(void *graph, int32_t recorded);
 static inline ct_code ct_new_graph(int32_t index, void **graph) { return ct_graphs->new_graph(index, graph); }
 static inline ct_code ct_register_generator(void *graph, ct_generator g) { return ct_graphs->register_generator(graph, g); }
 static inline ct_code ct_begin_capture(void *graph, const ct_pool *pool) { return ct_graphs->begin_capture(graph, pool); }
@@ -180,7 +181,6 @@ static inline ct_code ct_replay_graph(void *graph) { return ct_graphs->replay(gr
 static inline ct_code ct_graph_pool(void *graph, ct_pool *out) { return ct_graphs->pool(graph, out); }
 static inline ct_code ct_reset_graph(void *graph) { return ct_graphs->reset(graph); }
 static inline ct_code ct_set_sync_debug_mode(int32_t mode) { return ct_graphs->set_sync_debug_mode(mode); }
-static inline void ct_free_graph(void *graph) { ct_graphs->free_graph(graph); }
 static inline ct_code ct_sync_debug_mode(int32_t *mode) { return ct_graphs->sync_debug_mode(mode); }
 static inline int32_t ct_device_failed(void) { return ct_shim->device_failed(); }
 static inline ct_code ct_throw_for_test(int32_t kind) { return ct_shim->throw_for_test(kind); }

@@ -101,11 +101,7 @@ func (l *List) SetGrads(grads []Tensor) {
 	if len(grads) != len(l.raw) {
 		panic(invalid(op, "%d gradients were given for %d parameters", len(grads), len(l.raw)))
 	}
-	raw := make([]cgotorch.Tensor, len(grads))
-	for i, g := range grads {
-		raw[i] = g.optional(op)
-	}
-	l.run(op, cgotorch.SetGrads(l.raw, raw))
+	l.run(op, cgotorch.SetGrads(l.raw, pointers(op, grads)))
 	runtime.KeepAlive(grads)
 }
 

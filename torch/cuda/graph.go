@@ -27,6 +27,7 @@ import (
 type Graph struct {
 	device   torch.Device
 	c        cgotorch.Graph
+	at       cgotorch.GraphAt
 	captured bool
 	cleanup  runtime.Cleanup
 }
@@ -51,7 +52,8 @@ func NewGraph(d torch.Device) *Graph {
 	needGraphs(op, d)
 	g := &Graph{device: d}
 	check(op, cgotorch.NewGraph(d.Index(), &g.c))
-	g.cleanup = runtime.AddCleanup(g, cgotorch.FreeGraphAt, uintptr(g.c))
+	g.at = cgotorch.GraphAt{Address: uintptr(g.c), Recorded: cgotorch.GraphsPretended()}
+	g.cleanup = runtime.AddCleanup(g, cgotorch.FreeGraph, g.at)
 	return g
 }
 
@@ -131,7 +133,7 @@ func (g *Graph) Reset() {
 func (g *Graph) Free() {
 	if g.c != nil {
 		g.cleanup.Stop()
-		cgotorch.FreeGraph(g.c)
+		cgotorch.FreeGraph(g.at)
 		g.c, g.captured = nil, false
 	}
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,10 +98,10 @@ func (g *graphs) next(name string) (*kind, doing) {
 		g.kinds[name] = k
 	}
 	k.seen++
-	switch warmUp := g.WarmUp; {
+	switch {
 	case k.graph != nil:
 		return k, replaying
-	case warmUp == 0 && k.seen <= 3, k.seen <= warmUp, k.eager:
+	case k.seen <= cmp.Or(g.WarmUp, 3), k.eager:
 		return k, eagerly
 	case g.captured == g.Kinds:
 		g.once("batches of more than %d kinds (Options.Graphs.Kinds), the first of them %s", g.Kinds, name)
@@ -181,7 +182,10 @@ func (s *Step[S, B]) buildGraphs() {
 	if s.options.Graphs.Kinds == 0 {
 		return
 	}
-	g := &graphs{Graphs: s.options.Graphs, warn: s.warn, said: map[string]bool{}, kinds: map[string]*kind{}}
+	if s.said == nil {
+		s.said = map[string]bool{}
+	}
+	g := &graphs{Graphs: s.options.Graphs, warn: s.warn, said: s.said, kinds: map[string]*kind{}}
 	_, lists := s.task.(InputLister[B])
 	_, steps := s.task.(TrainingStepper[B])
 	_, updates := s.optimizer.(optim.BackwardUpdater)

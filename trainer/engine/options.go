@@ -150,6 +150,9 @@ func (o *Options) validate() error {
 		if err := torch.CheckDevice(o.Device); err != nil {
 			return fmt.Errorf("engine: Options.Device: %w", err)
 		}
+		if err := torch.NoGraphs(); err != nil && o.Graphs.Kinds > 0 {
+			return fmt.Errorf("engine: Options.Graphs: %w", err)
+		}
 		return o.checkCapability()
 	}
 	if o.TF32 == TF32On {

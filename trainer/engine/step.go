@@ -56,7 +56,8 @@ type Step[S, B any] struct {
 	backwards int   // passes since the last forward pass began
 	lost      error // why the last one has failed, if that is no error of an operator
 
-	graphs      *graphs // nil: none
+	graphs      *graphs         // nil: none
+	said        map[string]bool // why something is not recorded
 	eval        evaluation
 	predictions *Predictions
 	aside       []aside
