@@ -29,13 +29,13 @@ TOOLS        := .build/tools
 # go test: a line for each package, then the failures. $(1).json is for the sum that make check ends with.
 gotest = $(TOOLS)/bin/gotestsum --format pkgname --hide-summary skipped --jsonfile .build/count/$(1).json -- -shuffle=$(SEED)
 # What make check runs, in this order.
-CHECKS  := lint gen pure test test-portable test-install asan cgocheck fault example example-bert
+CHECKS  := lint gen pure test graphs test-portable test-install asan cgocheck fault example example-bert
 
 # The Go build needs no flags: libtorch is opened at run time. Flags left over from another project would only do harm.
 unexport CGO_CFLAGS CGO_CPPFLAGS CGO_CXXFLAGS CGO_LDFLAGS
 
 .DEFAULT_GOAL := help
-.PHONY: help setup example example-bert test fault test-portable pure lint gen golden golden-check conformance-live bench bench-compare opcost check count seed test-install asan cgocheck clean
+.PHONY: help setup example example-bert test fault test-portable pure lint gen golden golden-check conformance-live bench bench-compare opcost check count seed test-install asan cgocheck clean graphs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,15 @@ test: setup seed $(TOOLS)/bin/gotestsum ## everything this machine can run, shuf
 
 test-portable: setup ## the golden tests under the code paths of other CPUs: a table of cases, bitwise, within tolerance, failed
 	go run ./internal/portable
+
+# What of CUDA's it would find at run time is stood in for by symbols that lead nowhere: only that it compiles and opens is tested.
+graphs: setup seed $(TOOLS)/bin/gotestsum ## libcgotorch_cuda, compiled with CUDA's headers and opened, on a machine without CUDA
+	@if ! scripts/cuda_headers.sh .build/cuda; then echo "make graphs: skipped, since CUDA's headers could not be had (the reason is above)"; exit; fi; \
+	$(MAKE) --silent --no-print-directory -C cgotorch/src $$(scripts/install_libtorch.sh --paths) OUT=$(CURDIR)/.build/cuda CUDA_HEADERS=$(CURDIR)/.build/cuda/include graphs; \
+	library=$$(ls -t .build/cuda/libcgotorch_cuda-*.so | head -n 1); \
+	nm -D --undefined-only "$$library" | awk 'BEGIN { print ".data" } $$NF ~ /^_ZN(2at|3c10)4cuda/ { print ".globl " $$NF "\n" $$NF ": .quad 0" } END { print ".section .note.GNU-stack" }' | \
+		$(CC) -shared -x assembler - -o .build/cuda/stub.so; \
+	GOTRAINER_TEST_GRAPHS=$(CURDIR)/$$library $(call gotest,graphs) -count 1 -run TestTheLibraryOfGraphsOpens -exec "env LD_PRELOAD=$(CURDIR)/.build/cuda/stub.so" ./cgotorch
 
 # The packages whose tests reach no tensor: found, not listed, so none is forgotten.
 pure: seed $(TOOLS)/bin/gotestsum ## the pure-Go packages' tests: no libtorch, no C compiler

@@ -155,6 +155,27 @@ enum {
   CT_CUDNN_ATTENTION
 };
 
+// Where the tensors of a graph's capture get their memory: MempoolId_t. Zero: a pool of its own.
+typedef struct {
+  uint64_t first, second;
+} ct_pool;
+
+// CUDA graphs, and what else needs CUDA's headers: libcgotorch_cuda, a library of its own. A graph belongs to one device.
+typedef struct ct_cuda {
+  const char *abi; // must equal CT_ABI
+  int64_t size;    // sizeof(ct_cuda)
+  ct_code (*new_graph)(int32_t index, void **graph);
+  ct_code (*register_generator)(void *graph, ct_generator g); // before the capture; draws continue where it is at each replay
+  ct_code (*begin_capture)(void *graph, const ct_pool *pool); // from here on this thread's calls are recorded, not executed
+  ct_code (*end_capture)(void *graph, int32_t failed);        // on the thread that began; failed: what was recorded is dropped
+  ct_code (*replay)(void *graph);                             // on the current stream; the host does not wait
+  ct_code (*pool)(void *graph, ct_pool *out);                 // that it was captured with
+  ct_code (*reset)(void *graph);                              // gives its memory back; it may be captured again
+  void (*free_graph)(void *graph);
+  ct_code (*set_sync_debug_mode)(int32_t mode); // of calls that wait for the device, 0: allowed, 1: warned of, 2: refused
+  ct_code (*sync_debug_mode)(int32_t *mode);
+} ct_cuda;
+
 #include "zz_ops.h"
 
 typedef struct ct_core {
@@ -172,9 +193,11 @@ typedef struct ct_core {
   int64_t (*swap_scope)(int64_t slot); // sets this thread's scope slot, returns the former one
   void (*tune_malloc)(void);           // large blocks from the heap, never trimmed
   ct_code (*empty_cache)(void);
+  ct_code (*caught)(void); // inside a C++ catch: the error record of the exception, for libcgotorch_cuda
 
   // tensor.cc
   void (*info)(ct_tensor t, ct_info *out);
+  void (*places)(const ct_tensor *items, int64_t count, int64_t *out); // where the memory of each lies; odd: it requires a gradient
   ct_code (*from_bytes)(const void *data, int64_t bytes, const int64_t *sizes, int64_t dims, int32_t dtype, int32_t pinned, ct_tensor *out);
   ct_code (*to_bytes)(ct_tensor t, void *data, int64_t bytes); // row-major copy on the host
   void *(*memory)(ct_tensor t, int32_t write); // the bytes of a contiguous CPU tensor, to be changed or not; NULL: it is none
@@ -187,6 +210,7 @@ typedef struct ct_core {
   ct_code (*set_requires_grad)(ct_tensor t, int32_t on);
   ct_code (*grads)(const ct_tensor *tensors, int64_t count, ct_tensor *out); // NULL where there is none
   ct_code (*set_grad)(ct_tensor t, ct_tensor grad);
+  ct_code (*set_grads)(const ct_tensor *tensors, const ct_tensor *grads, int64_t count); // NULL removes it
   ct_code (*zero_grad)(const ct_tensor *tensors, int64_t count, int32_t set_to_none);
   int32_t (*swap_grad_mode)(int32_t on);
   void *(*enter_inference)(void);
@@ -299,6 +323,8 @@ typedef struct ct_core {
 
   // testing.cc
   ct_code (*throw_for_test)(int32_t kind); // raises one kind of C++ exception, for the tests of the boundary
+
+  const ct_cuda *recorder; // recorder.cc: graphs on a CPU, for tests
 } ct_core;
 
 #ifdef __cplusplus

@@ -7,6 +7,8 @@
 
 const ct_core *ct_shim;
 const ct_ops *ct_operators;
+const ct_cuda *ct_graphs;
+static const ct_cuda *loaded_graphs;
 static void *opened;
 
 static char *message(const char *format, const char *a, const char *b) {
@@ -31,5 +33,21 @@ char *ct_load(const char *path, const char *const *preload, int preload_count) {
   opened = library;
   return NULL;
 }
+
+char *ct_load_graphs(const char *path) {
+  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!library) return message("%s%s", dlerror(), "");
+  const ct_cuda *(*get)(const ct_core *) = (const ct_cuda *(*)(const ct_core *))dlsym(library, "ct_get_cuda");
+  if (!get) return message("it is not a libcgotorch_cuda: %s%s", dlerror(), "");
+  const ct_cuda *graphs = get(ct_shim);
+  if (strcmp(graphs->abi, CT_ABI) != 0 || graphs->size != (int64_t)sizeof(ct_cuda))
+    return message("it was built from other sources (ABI %s, this program needs %s)", graphs->abi, CT_ABI);
+  ct_graphs = loaded_graphs = graphs;
+  return NULL;
+}
+
+void ct_pretend_graphs(int32_t on) { ct_graphs = on ? ct_shim->recorder : loaded_graphs; }
+
+void ct_free_graph(void *graph, int32_t recorded) { (recorded ? ct_shim->recorder : loaded_graphs)->free_graph(graph); }
 
 void *ct_symbol(const char *name) { return opened ? dlsym(opened, name) : NULL; }

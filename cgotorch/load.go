@@ -29,8 +29,9 @@ type Loaded struct {
 	LibTorch string // folder of libtorch's own libraries
 	Version  string // of libtorch
 
-	cuda   bool   // there are CUDA libraries
-	noCUDA string // why they were not loaded; empty: they were
+	cuda     bool   // there are CUDA libraries
+	noCUDA   string // why they were not loaded; empty: they were
+	noGraphs error  // why there are no CUDA graphs
 }
 
 // ErrNotInstalled is the cause of a failure to find libtorch.
@@ -179,6 +180,9 @@ func open(path string, intelMKL bool) (Loaded, error) {
 	if !strings.HasPrefix(loaded.Version, Wanted) {
 		return Loaded{}, fmt.Errorf("cannot use libtorch %s from %s: this version of gotrainer is written for %s%s",
 			loaded.Version, lib, Wanted, remedy)
+	}
+	if cuda && noCUDA == "" {
+		loaded.noGraphs = loadGraphs(filepath.Dir(path))
 	}
 	return loaded, nil
 }

@@ -5,9 +5,12 @@
 
 extern const ct_core *ct_shim;
 extern const ct_ops *ct_operators;
+extern const ct_cuda *ct_graphs; // NULL: no libcgotorch_cuda was loaded
 
 // ct_load opens the preload libraries (globally) and then the shim. It returns NULL, or a message to free.
 char *ct_load(const char *path, const char *const *preload, int preload_count);
+// ct_load_graphs opens libcgotorch_cuda, after ct_load with libtorch_cuda. It returns NULL, or a message to free.
+char *ct_load_graphs(const char *path);
 // ct_symbol finds a function of the shim's library or of one that it needs; NULL: there is none.
 void *ct_symbol(const char *name);
 // ct_hold_team: see HoldTeam in waiting.go.
@@ -25,6 +28,7 @@ static inline int64_t ct_swap_scope(int64_t slot) { return ct_shim->swap_scope(s
 static inline void ct_tune_malloc(void) { ct_shim->tune_malloc(); }
 static inline ct_code ct_empty_cache(void) { return ct_shim->empty_cache(); }
 static inline void ct_get_info(ct_tensor t, ct_info *out) { ct_shim->info(t, out); }
+static inline void ct_places(const ct_tensor *t, int64_t n, int64_t *out) { ct_shim->places(t, n, out); }
 static inline ct_code ct_from_bytes(const void *data, int64_t bytes, const int64_t *sizes, int64_t dims, int32_t dtype, int32_t pinned,
                                     ct_tensor *out) {
   return ct_shim->from_bytes(data, bytes, sizes, dims, dtype, pinned, out);
@@ -42,6 +46,7 @@ static inline ct_code ct_grad_of(const ct_tensor *outputs, int64_t n, const ct_t
 static inline ct_code ct_set_requires_grad(ct_tensor t, int32_t on) { return ct_shim->set_requires_grad(t, on); }
 static inline ct_code ct_grads(const ct_tensor *t, int64_t n, ct_tensor *out) { return ct_shim->grads(t, n, out); }
 static inline ct_code ct_set_grad(ct_tensor t, ct_tensor g) { return ct_shim->set_grad(t, g); }
+static inline ct_code ct_set_grads(const ct_tensor *t, const ct_tensor *g, int64_t n) { return ct_shim->set_grads(t, g, n); }
 static inline ct_code ct_zero_grad(const ct_tensor *t, int64_t n, int32_t none) { return ct_shim->zero_grad(t, n, none); }
 static inline int32_t ct_swap_grad_mode(int32_t on) { return ct_shim->swap_grad_mode(on); }
 static inline void *ct_enter_inference(void) { return ct_shim->enter_inference(); }
@@ -164,6 +169,19 @@ static inline ct_code ct_float32_precision(const char *backend, const char *op, 
 static inline ct_code ct_set_float32_precision_of(const char *backend, const char *op, const char *precision) {
   return ct_shim->set_float32_precision_of(backend, op, precision);
 }
+static inline int32_t ct_has_graphs(void) { return ct_graphs != NULL; }
+// For tests: a CPU's recorder in place of what was loaded, or that again.
+void ct_pretend_graphs(int32_t on);
+void ct_free_graph(void *graph, int32_t recorded);
+static inline ct_code ct_new_graph(int32_t index, void **graph) { return ct_graphs->new_graph(index, graph); }
+static inline ct_code ct_register_generator(void *graph, ct_generator g) { return ct_graphs->register_generator(graph, g); }
+static inline ct_code ct_begin_capture(void *graph, const ct_pool *pool) { return ct_graphs->begin_capture(graph, pool); }
+static inline ct_code ct_end_capture(void *graph, int32_t failed) { return ct_graphs->end_capture(graph, failed); }
+static inline ct_code ct_replay_graph(void *graph) { return ct_graphs->replay(graph); }
+static inline ct_code ct_graph_pool(void *graph, ct_pool *out) { return ct_graphs->pool(graph, out); }
+static inline ct_code ct_reset_graph(void *graph) { return ct_graphs->reset(graph); }
+static inline ct_code ct_set_sync_debug_mode(int32_t mode) { return ct_graphs->set_sync_debug_mode(mode); }
+static inline ct_code ct_sync_debug_mode(int32_t *mode) { return ct_graphs->sync_debug_mode(mode); }
 static inline int32_t ct_device_failed(void) { return ct_shim->device_failed(); }
 static inline ct_code ct_throw_for_test(int32_t kind) { return ct_shim->throw_for_test(kind); }
 static inline const char *ct_torch_version(void) { return ct_shim->torch_version; }

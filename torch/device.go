@@ -88,6 +88,9 @@ func CheckDevice(d Device) error {
 // noGPU is why there is none, found once.
 var noGPU = sync.OnceValue(func() string { return loaded.NoGPU() })
 
+// NoGraphs is why there are no CUDA graphs although libtorch uses GPUs; nil: there are.
+func NoGraphs() error { return loaded.NoGraphs() }
+
 func gpuCount(n int) string {
 	if n == 1 {
 		return "1 GPU"

@@ -13,18 +13,19 @@ import (
 // handsOn are the functions that pass a handle on to their caller, which keeps its owner alive,
 // with the reason why that holds.
 var handsOn = map[string]string{
-	"optional": "gives the handle to its caller",
-	"pointers": "gives the handles to its caller",
-	"required": "gives the handles to its caller",
-	"box":      "CallAny keeps all arguments alive",
-	"NewList":  "the List holds its tensors",
-	"pointer":  "gives the handle to its caller",
-	"Rand":     "TensorOptions.make keeps the generator alive",
-	"Randn":    "TensorOptions.make keeps the generator alive",
-	"RandInt":  "TensorOptions.make keeps the generator alive",
-	"RandPerm": "TensorOptions.make keeps the generator alive",
-	"memory":   "gives the elements to its caller",
-	"Handle":   "gives the handle to its caller",
+	"optional":        "gives the handle to its caller",
+	"pointers":        "gives the handles to its caller",
+	"required":        "gives the handles to its caller",
+	"box":             "CallAny keeps all arguments alive",
+	"NewList":         "the List holds its tensors",
+	"pointer":         "gives the handle to its caller",
+	"Rand":            "TensorOptions.make keeps the generator alive",
+	"Randn":           "TensorOptions.make keeps the generator alive",
+	"RandInt":         "TensorOptions.make keeps the generator alive",
+	"RandPerm":        "TensorOptions.make keeps the generator alive",
+	"memory":          "gives the elements to its caller",
+	"Handle":          "gives the handle to its caller",
+	"GeneratorHandle": "gives the handle to its caller",
 }
 
 // borrowed lists, by the text of their expression, the owners whose handles f hands to C, and

@@ -93,6 +93,28 @@ func (l *List) Grads() []Tensor {
 	return grads
 }
 
+// SetGrads gives each tensor its gradient; undefined ones remove it. It panics unless there is one
+// for each tensor.
+func (l *List) SetGrads(grads []Tensor) {
+	const op = "SetGrads"
+	l.alive(op)
+	if len(grads) != len(l.raw) {
+		panic(invalid(op, "%d gradients were given for %d parameters", len(grads), len(l.raw)))
+	}
+	l.run(op, cgotorch.SetGrads(l.raw, pointers(op, grads)))
+	runtime.KeepAlive(grads)
+}
+
+// Places tells where the memory of each tensor lies and whether it requires a gradient, in numbers
+// that are the same as long as both are. It does not wait for the device.
+func (l *List) Places() []int64 {
+	l.alive("Places")
+	out := make([]int64, len(l.raw))
+	cgotorch.Places(l.raw, out)
+	runtime.KeepAlive(l)
+	return out
+}
+
 // ZeroGrad removes all gradients, or sets them to zero if setToZero is set.
 func (l *List) ZeroGrad(setToZero bool) {
 	l.alive("ZeroGrad")

@@ -55,6 +55,11 @@ ct_code grads(const ct_tensor *tensors, int64_t count, ct_tensor *out) {
 ct_code set_grad(ct_tensor t, ct_tensor grad) {
   return guard([&] { get_mutable(t).mutable_grad() = grad ? get(grad) : at::Tensor(); });
 }
+ct_code set_grads(const ct_tensor *tensors, const ct_tensor *grads, int64_t count) {
+  return guard([&] {
+    for (int64_t i = 0; i < count; i++) get_mutable(tensors[i]).mutable_grad() = grads[i] ? get(grads[i]) : at::Tensor();
+  });
+}
 
 ct_code zero_grad(const ct_tensor *tensors, int64_t count, int32_t set_to_none) {
   return guard([&] {

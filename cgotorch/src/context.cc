@@ -22,6 +22,7 @@ CT_DECLARE(swap_scope);
 CT_DECLARE(tune_malloc);
 CT_DECLARE(empty_cache);
 CT_DECLARE(info);
+CT_DECLARE(places);
 CT_DECLARE(from_bytes);
 CT_DECLARE(to_bytes);
 CT_DECLARE(memory);
@@ -31,6 +32,7 @@ CT_DECLARE(grad_of);
 CT_DECLARE(set_requires_grad);
 CT_DECLARE(grads);
 CT_DECLARE(set_grad);
+CT_DECLARE(set_grads);
 CT_DECLARE(zero_grad);
 CT_DECLARE(swap_grad_mode);
 CT_DECLARE(enter_inference);
@@ -107,6 +109,7 @@ CT_DECLARE(float32_precision);
 CT_DECLARE(set_float32_precision_of);
 CT_DECLARE(device_failed);
 CT_DECLARE(throw_for_test);
+extern const ct_cuda recorder;
 #undef CT_DECLARE
 
 std::atomic<int32_t> threads_set;
@@ -154,7 +157,9 @@ static const ct_core core = {
     swap_scope,
     tune_malloc,
     empty_cache,
+    [] { return caught(); },
     info,
+    places,
     from_bytes,
     to_bytes,
     memory,
@@ -164,6 +169,7 @@ static const ct_core core = {
     set_requires_grad,
     grads,
     set_grad,
+    set_grads,
     zero_grad,
     swap_grad_mode,
     enter_inference,
@@ -246,6 +252,7 @@ static const ct_core core = {
     set_float32_precision_of,
     device_failed,
     throw_for_test,
+    &recorder,
 };
 
 } // namespace ct

@@ -30,6 +30,14 @@ void info(ct_tensor p, ct_info *out) {
   out->is_strided = strided;
 }
 
+void places(const ct_tensor *items, int64_t count, int64_t *out) {
+  for (int64_t i = 0; i < count; i++) {
+    const at::Tensor &t = get(items[i]);
+    const void *place = t.has_storage() ? t.const_data_ptr() : t.unsafeGetTensorImpl();
+    out[i] = (reinterpret_cast<int64_t>(place) & ~int64_t(1)) | t.requires_grad();
+  }
+}
+
 ct_code from_bytes(const void *data, int64_t bytes, const int64_t *sizes, int64_t dims, int32_t dtype, int32_t pinned, ct_tensor *out) {
   return guard([&] {
     RECORD_FUNCTION("gotrainer::from_bytes", c10::ArrayRef<const c10::IValue>{}); // a profile shows what Go reads and writes

@@ -262,6 +262,10 @@ var situations = map[string]func(t *testing.T) error{
 		_, err := line(engine.Options{Precision: amp.FP16})
 		return err
 	},
+	"CUDA graphs on the CPU": func(*testing.T) error {
+		_, err := line(engine.Options{Graphs: engine.Graphs{Kinds: 1}})
+		return err
+	},
 	"TF32 on the CPU": func(*testing.T) error {
 		_, err := line(engine.Options{TF32: engine.TF32On})
 		return err

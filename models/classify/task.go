@@ -59,6 +59,7 @@ var (
 	_ engine.ObservationSharer   = (*Task)(nil)
 	_ engine.TokenCounter[Batch] = (*Task)(nil)
 	_ engine.Configurer          = (*Task)(nil)
+	_ engine.InputLister[Batch]  = (*Task)(nil)
 	_ engine.OptionsValidator    = (*Task)(nil)
 	_ engine.Lengther[Sample]    = (*Task)(nil)
 	_ engine.ObservationSorter   = (*Task)(nil)
@@ -112,15 +113,21 @@ func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss { return t.LossOf
 
 // Predict runs the model on a batch: logits and labels.
 func (t *Task) Predict(p engine.ForwardPass, b Batch) engine.Outputs {
-	rows := b.InputIDs.Rows
 	logits := b.Forward(p, t.model)
-	var labels torch.Tensor
+	return engine.Outputs{Logits: []torch.Tensor{logits}, Labels: []torch.Tensor{t.labels(p, b)}, Rows: b.InputIDs.Rows}
+}
+
+func (t *Task) labels(p engine.ForwardPass, b Batch) torch.Tensor {
 	if t.head.ProblemType == SingleLabel {
-		labels = engine.Input(p, b.Labels)
-	} else {
-		labels = engine.Input(p, b.Targets, int64(rows), t.head.NumLabels)
+		return engine.Input(p, b.Labels)
 	}
-	return engine.Outputs{Logits: []torch.Tensor{logits}, Labels: []torch.Tensor{labels}, Rows: rows}
+	return engine.Input(p, b.Targets, int64(b.InputIDs.Rows), t.head.NumLabels)
+}
+
+// Inputs lists what Predict gives the device.
+func (t *Task) Inputs(p engine.ForwardPass, b Batch) {
+	b.To(p)
+	t.labels(p, b)
 }
 
 // LossOf is the loss of [Head.Loss].

@@ -179,7 +179,13 @@ func (l Limits) appendPositions(to, ids []int64) []int64 {
 
 // ValidateOptions refuses what a model cannot have that leaves padding out.
 func ValidateOptions(pkg string, m Model, o engine.Options) error {
-	if packer, ok := m.(PackedModel); ok && packer.PaddingFree() && o.NEFTuneAlpha != 0 {
+	packer, ok := m.(PackedModel)
+	switch {
+	case !ok || !packer.PaddingFree():
+	case o.Graphs.Kinds > 0:
+		return fmt.Errorf("%s: Options.Graphs is set, but the model is PaddingFree and the lengths of its texts, which a "+
+			"graph holds for good, differ from batch to batch; use one of the two", pkg)
+	case o.NEFTuneAlpha != 0:
 		return fmt.Errorf("%s: Options.NEFTuneAlpha is %g, whose noise depends on the width of a batch, but the model "+
 			"is PaddingFree and its batches have none; use one of the two", pkg, o.NEFTuneAlpha)
 	}

@@ -110,6 +110,13 @@ func (t *Task) Predict(p engine.ForwardPass, b Batch) engine.Outputs {
 		Labels: []torch.Tensor{engine.Input(p, b.Start), engine.Input(p, b.End)}, Rows: b.InputIDs.Rows}
 }
 
+// Inputs lists what Predict gives the device.
+func (t *Task) Inputs(p engine.ForwardPass, b Batch) {
+	b.To(p)
+	engine.Input(p, b.Start)
+	engine.Input(p, b.End)
+}
+
 // column is one of the two logits of each token, [B, L].
 func column(logits torch.Tensor, i int64) torch.Tensor {
 	return logits.Split(1, -1)[i].SqueezeDim(-1).Contiguous()

@@ -125,6 +125,12 @@ func (t *Task) fault(s Sample, labelled bool) string {
 // Loss runs the model on a batch.
 func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss { return t.LossOf(p, t.Predict(p, b)) }
 
+// Inputs lists what Predict gives the device.
+func (t *Task) Inputs(p engine.ForwardPass, b Batch) {
+	b.To(p)
+	inputs.Matrix(p, b.Labels)
+}
+
 // Predict runs the model on a batch: logits and labels.
 func (t *Task) Predict(p engine.ForwardPass, b Batch) engine.Outputs {
 	o := engine.Outputs{Logits: []torch.Tensor{b.Forward(p, t.model)}, Rows: b.InputIDs.Rows}

@@ -30,6 +30,7 @@ func questions(d torch.Device) map[string]func() error {
 		"NewStream":             must(func() { cuda.NewStream(d) }),
 		"NewHighPriorityStream": must(func() { cuda.NewHighPriorityStream(d) }),
 		"CurrentStream":         must(func() { cuda.CurrentStream(d) }),
+		"NewGraph":              must(func() { cuda.NewGraph(d) }),
 	}
 }
 

@@ -31,6 +31,7 @@ type classify struct {
 	metrics  []metrics.Metric[int]
 	observed []observed
 	shared   Observations[judged] // of all processes, where they share an evaluation out
+	outputs  int64                // of the model, once it has run
 }
 
 // judged is what became of a sample.
@@ -63,20 +64,29 @@ func (c *classify) Predict(p ForwardPass, b Examples) Outputs {
 	rows := int64(len(b.Classes))
 	x := Input(p, b.Features, rows, int64(len(b.Features))/rows)
 	logits := c.model.Forward(x)
-	checkClasses(logits, b.Classes)
+	c.outputs = logits.Size(-1)
+	checkClasses(c.outputs, b.Classes)
 	return Outputs{Logits: []torch.Tensor{logits}, Labels: []torch.Tensor{Input(p, b.Classes)}, Rows: len(b.Classes)}
 }
 
 // checkClasses says what libtorch would say of a class that the model has no output for, on a GPU
 // long after it, with the row that has it.
-func checkClasses(logits torch.Tensor, classes []int64) {
-	outputs := logits.Size(-1)
+func checkClasses(outputs int64, classes []int64) {
 	for row, class := range classes {
 		if class != IgnoreIndex && (class < 0 || class >= outputs) {
 			panic(&torch.Error{Op: "Classify", Code: torch.ErrValue, Msg: fmt.Sprintf(
 				"row %d of the batch has class %d, but the model has %d outputs, so the classes are 0 to %d (or %d, "+
 					"which is left out)", row, class, outputs, outputs-1, IgnoreIndex)})
 		}
+	}
+}
+
+func (c *classify) Inputs(p ForwardPass, b Examples) {
+	rows := int64(len(b.Classes))
+	Input(p, b.Features, rows, int64(len(b.Features))/rows)
+	Input(p, b.Classes)
+	if c.outputs > 0 { // a graph does not come to Predict, where it is known
+		checkClasses(c.outputs, b.Classes)
 	}
 }
 

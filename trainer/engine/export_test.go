@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/cgotorch"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/torch/cuda"
 	"github.com/gotrainer/gotrainer/trainer"
@@ -56,6 +57,25 @@ func UseFloat16[S, B any](s *Step[S, B], o amp.GradScalerOptions) {
 
 // Scaler is that of the Step.
 func Scaler[S, B any](s *Step[S, B]) *amp.GradScaler { return s.scaler }
+
+// PretendGraphs has a CPU serve as a GPU for graphs, which are recorded and replayed call by call.
+func PretendGraphs(t *testing.T) {
+	before := hasGraphs
+	hasGraphs = func(torch.Device) bool { return true }
+	cgotorch.PretendGraphs(true)
+	t.Cleanup(func() {
+		hasGraphs = before
+		cgotorch.PretendGraphs(false)
+	})
+}
+
+// Replayed is how many micro-batches of a Step a graph has computed.
+func Replayed[S, B any](s *Step[S, B]) int {
+	if s.graphs == nil {
+		return 0
+	}
+	return s.graphs.replayed
+}
 
 // PretendRemote has Steps on the CPU behave as on a GPU wherever that is about waiting. sent tells
 // how many tensors have been sent to the device.

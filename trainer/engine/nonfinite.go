@@ -43,7 +43,7 @@ func (s *Step[S, B]) FindNonFinite(ctx context.Context, b B, w trainer.Window) (
 		torch.ForkRNG(func() {
 			torch.Scope(func() {
 				defer s.keepBuffers()()
-				s.optimizer.ZeroGrad()
+				s.zeroGrad()
 				var loss Loss
 				if first := nn.FirstNonFinite(s.task.Model(),
 					func() { loss = s.loss(s.pass(w.Items), b) }); first != nil {

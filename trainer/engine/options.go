@@ -72,6 +72,9 @@ type Options struct {
 	// program; needs a GPU and shapes that come again: torch.backends.cudnn.benchmark.
 	CuDNNBenchmark bool
 
+	// Graphs has training recorded as CUDA graphs. Zero: not.
+	Graphs Graphs
+
 	// Loss takes the place of the model's loss, in training and evaluation; the task must be a
 	// [Predictor]: compute_loss_func.
 	Loss func(p ForwardPass, o Outputs) Loss
@@ -172,9 +175,19 @@ func (o *Options) validate() error {
 	case o.Groups != nil && o.lowRank():
 		return fmt.Errorf("engine: Options.Groups and Options.LowRankTargets are both set; want one of them")
 	}
+	if o.Prefetch && o.Graphs.Kinds > 0 {
+		return fmt.Errorf("engine: Options.Prefetch and Options.Graphs are both set, but a graph has its inputs in memory " +
+			"of its own, to which they are copied when their turn comes; want one of them")
+	}
+	if err := o.Graphs.validate(o.Device); err != nil {
+		return err
+	}
 	if o.Device.IsCUDA() {
 		if err := torch.CheckDevice(o.Device); err != nil {
 			return fmt.Errorf("engine: Options.Device: %w", err)
+		}
+		if err := torch.NoGraphs(); err != nil && o.Graphs.Kinds > 0 {
+			return fmt.Errorf("engine: Options.Graphs: %w", err)
 		}
 		return o.checkCapability()
 	}

@@ -251,9 +251,13 @@ func (s *Step[S, B]) restore(dir string, state []torch.Named, metadata map[strin
 	if err := s.loadWeights(dir, true); err != nil {
 		return err
 	}
-	s.optimizer.ZeroGrad()
+	s.graphs.forget()
+	s.zeroGrad()
 	for i, p := range params {
 		p.SetGrad(gradients[i].Tensor.ToDevice(p.Device()))
+	}
+	if len(params) > 0 {
+		s.graphs.given()
 	}
 	s.order.before = nil
 	for _, g := range generators {

@@ -56,6 +56,8 @@ type Step[S, B any] struct {
 	backwards int   // passes since the last forward pass began
 	lost      error // why the last one has failed, if that is no error of an operator
 
+	graphs      *graphs         // nil: none
+	said        map[string]bool // why something is not recorded
 	eval        evaluation
 	predictions *Predictions
 	aside       []aside
@@ -180,6 +182,7 @@ func (s *Step[S, B]) prepareModel() error {
 	if err := s.buildOptimizer(model, trained); err != nil {
 		return err
 	}
+	s.buildGraphs()
 	return s.buildAverage(model)
 }
 

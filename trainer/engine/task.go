@@ -98,6 +98,7 @@ type ForwardPass struct {
 	Items int64
 
 	precision amp.Precision
+	staged    *staged       // nil: inputs are sent at once
 	full      amp.Precision // everything is in it, inputs too: see Options.FullEval
 	early     *prefetcher   // nil: nothing is sent ahead
 }
@@ -110,7 +111,7 @@ func (p ForwardPass) Autocast(f func()) { amp.Autocast(p.Device, p.precision, f)
 // memory, in the order of the current stream, and nothing waits; the slice may be changed at once.
 func Input[T torch.Element](p ForwardPass, data []T, shape ...int64) torch.Tensor {
 	if !isRemote(p.Device) {
-		return p.lowered(torch.From(data, shape...))
+		return p.sent(torch.From(data, shape...))
 	}
 	if sent, ok := take(p.early, data); ok {
 		if shape == nil {
@@ -118,15 +119,29 @@ func Input[T torch.Element](p ForwardPass, data []T, shape ...int64) torch.Tenso
 		}
 		return p.lowered(sent.View(shape...))
 	}
-	return p.lowered(send(torch.FromPinned(data, shape...), p.Device))
+	return p.sent(torch.FromPinned(data, shape...))
 }
 
 // InputTensor is [Input] of a tensor on the CPU, for tasks that compute some of their input there.
 func InputTensor(p ForwardPass, t torch.Tensor) torch.Tensor {
 	if !isRemote(p.Device) {
-		return p.lowered(t)
+		return p.sent(t)
 	}
-	return p.lowered(send(t.PinMemory(), p.Device))
+	return p.sent(t.PinMemory())
+}
+
+func (p ForwardPass) sent(t torch.Tensor) torch.Tensor {
+	if p.staged != nil {
+		return p.staged.take(p, t)
+	}
+	return p.lowered(toDevice(p, t))
+}
+
+func toDevice(p ForwardPass, t torch.Tensor) torch.Tensor {
+	if !isRemote(p.Device) {
+		return t
+	}
+	return send(t, p.Device)
 }
 
 // Whether a device has memory of its own, and the way there: variables for the tests, which must do

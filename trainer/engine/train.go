@@ -50,7 +50,7 @@ func (s *Step[S, B]) Train(ctx context.Context, b B, w trainer.Window) error {
 		s.stepping = true
 		defer func() { s.stepping = false }()
 		torch.Scope(func() {
-			loss := s.trainingStep(ctx, s.pass(w.Items), b, w)
+			loss := s.passes(ctx, b, w)
 			if o, ok := s.task.(LossObserver[B]); ok {
 				o.ObserveLoss(b, loss)
 			}
@@ -58,6 +58,9 @@ func (s *Step[S, B]) Train(ctx context.Context, b B, w trainer.Window) error {
 			s.addLoss(loss, w)
 		})
 	})
+	if errors.Is(err, torch.ErrOutOfMemory) {
+		s.graphs.forget()
+	}
 	return s.passed(errors.Join(err, bad), w)
 }
 
@@ -100,14 +103,19 @@ func (s *Step[S, B]) backward(ctx context.Context, loss Loss, w trainer.Window) 
 			Msg: fmt.Sprintf("all parameters of %T are frozen, so its loss has no gradient: such a model can be "+
 				"evaluated, not trained; SetRequiresGrad(true) those to train", s.task.Model())})
 	}
-	s.beforeBackward(w)
-	s.skipNonFinite, s.stopAtNonFinite, s.skipUnseen = w.SkipNonFinite, w.StopAtNonFinite, w.SkipUnseen
+	s.beginBackward(w)
 	scaled := value
 	if s.scaler != nil {
 		scaled = s.scaler.Scale(value)
 	}
 	s.propagate(ctx, scaled)
 	return value.Detach()
+}
+
+// beginBackward takes note of what holds for a window.
+func (s *Step[S, B]) beginBackward(w trainer.Window) {
+	s.beforeBackward(w)
+	s.skipNonFinite, s.stopAtNonFinite, s.skipUnseen = w.SkipNonFinite, w.StopAtNonFinite, w.SkipUnseen
 }
 
 // addLoss sums the loss on the device; a filtered one that is nan or inf counts as the mean so far.
@@ -136,7 +144,7 @@ func (s *Step[S, B]) Clip(context.Context) (err error) {
 				err = s.scaler.Unscale_(s.optimizer)
 			}
 			if err == nil && s.clipped() {
-				s.clip()
+				s.limit()
 			}
 			if err == nil && s.normed {
 				err = s.checkFinite("grad_norm", s.gradNorm, s.stopAtNonFinite)
@@ -194,7 +202,7 @@ func (s *Step[S, B]) Update(_ context.Context, lr float64) (applied bool, err er
 	panicked := torch.Try(func() {
 		torch.Scope(func() {
 			applied, err = s.step(lr)
-			s.optimizer.ZeroGrad()
+			s.zeroGrad()
 			if applied {
 				s.ema.update()
 			}

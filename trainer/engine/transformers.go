@@ -111,7 +111,8 @@ func (s *Step[S, B]) loadTransformers(dir string) (at trainer.SchedulePosition, 
 			return at, err
 		}
 	}
-	s.optimizer.ZeroGrad()
+	s.graphs.forget()
+	s.zeroGrad()
 	s.order.before = nil
 	s.python = random
 	for device, state := range generators {

@@ -1,0 +1,316 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/optim"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/torch/cuda"
+	"github.com/gotrainer/gotrainer/trainer"
+)
+
+// Graphs has training on a GPU recorded as CUDA graphs, which cost the host one launch in place of
+// one for each operator: see [cuda.Graph]. Recorded are forward and backward passes, for each kind of
+// micro-batch once, and the clipping of their gradients. The rest of an update is a few calls and
+// stays as it is: the sum of losses, which knows when it was logged last, loss scaling, the step of
+// the optimizer, whose rate a kernel takes from a graph in float32 only, and the average of weights.
+// So the bits are those of training without graphs.
+//
+// The task must be an [InputLister]. What it does besides is recorded too: numbers that its Loss, or
+// Options.Loss, takes from the host (the step that it counts, a weight that is annealed) stay what
+// they were when the graph was captured. Put those into a buffer of the model.
+//
+// A kind is the shapes of the inputs, what the loss is divided by, the mode of the model, and
+// whether gradients are added to. What is not recorded is trained as ever, and the run says once why.
+// Graphs are forgotten when the weights or buffers move or are frozen, when a state is loaded, and at
+// the end of a run.
+type Graphs struct {
+	Kinds  int // how many kinds are recorded at most; zero: no graphs
+	WarmUp int // how often a kind is trained as ever before; zero: 3
+}
+
+func (g Graphs) validate(d torch.Device) error {
+	switch {
+	case g.Kinds < 0 || g.WarmUp < 0:
+		return fmt.Errorf("engine: Options.Graphs is %+v; want numbers that are not negative", g)
+	case g.Kinds == 0 && g.WarmUp > 0:
+		return errors.New("engine: Options.Graphs.WarmUp is set, but Kinds is 0, so that nothing is recorded; want the " +
+			"most kinds of batches to record, such as 8")
+	case g.Kinds > 0 && !hasGraphs(d):
+		return fmt.Errorf("engine: Options.Graphs is set, but Options.Device is %s; CUDA graphs need a GPU", d)
+	}
+	return nil
+}
+
+// hasGraphs is a variable for the tests, which must do without a GPU.
+var hasGraphs = torch.Device.IsCUDA
+
+// graphs is what has been recorded, and what decides about it.
+type graphs struct {
+	Graphs
+	warn     func(format string, args ...any)
+	kinds    map[string]*kind
+	captured int
+	pool     cuda.Pool
+	model    *torch.List // weights and buffers
+	places   []int64     // of them, as the graphs know them
+	into     *kind       // whose gradients the parameters have
+	dirty    bool        // they have others
+	said     map[string]bool
+	noClip   bool // clipping cannot be captured
+	replayed int  // micro-batches
+}
+
+// kind is a kind of micro-batch.
+type kind struct {
+	seen      int
+	eager     bool // it cannot be captured
+	graph     *cuda.Graph
+	buffers   []torch.Tensor // the inputs
+	loss      torch.Tensor
+	gradients []torch.Tensor // that it makes; nil: it adds to those of another kind
+	clip      *cuda.Graph    // of these gradients
+}
+
+type doing int
+
+const (
+	eagerly doing = iota
+	capturing
+	replaying
+)
+
+// next decides about a micro-batch of a kind: the first few are trained as ever, then one is
+// captured, the others are replayed.
+func (g *graphs) next(name string) (*kind, doing) {
+	k := g.kinds[name]
+	if k == nil {
+		if len(g.kinds) >= 64*g.Kinds { // of most of which nothing will come: none is remembered
+			return &kind{}, eagerly
+		}
+		k = &kind{}
+		g.kinds[name] = k
+	}
+	k.seen++
+	switch {
+	case k.graph != nil:
+		return k, replaying
+	case k.seen <= cmp.Or(g.WarmUp, 3), k.eager:
+		return k, eagerly
+	case g.captured == g.Kinds:
+		g.once("batches of more than %d kinds (Options.Graphs.Kinds), the first of them %s", g.Kinds, name)
+		return k, eagerly
+	}
+	return k, capturing
+}
+
+// once says what is not recorded, for each reason once.
+func (g *graphs) once(reason string, args ...any) {
+	if !g.said[reason] {
+		g.said[reason] = true
+		g.warn("not recorded as a CUDA graph: "+reason, args...)
+	}
+}
+
+// zeroed is told when the gradients are removed.
+func (g *graphs) zeroed() {
+	if g != nil {
+		g.into, g.dirty = nil, false
+	}
+}
+
+// given is told when the parameters get gradients that no graph has made.
+func (g *graphs) given() {
+	if g != nil {
+		g.into, g.dirty = nil, true
+	}
+}
+
+// forget gives everything back, so that all begins with warming up.
+func (g *graphs) forget() {
+	if g == nil {
+		return
+	}
+	for name, k := range g.kinds {
+		if !k.eager {
+			k.free()
+			delete(g.kinds, name)
+		}
+	}
+	g.captured, g.pool, g.model, g.places = 0, cuda.Pool{}, nil, nil
+	g.dirty, g.into = g.dirty || g.into != nil, nil
+}
+
+func (k *kind) free() {
+	for _, graph := range []*cuda.Graph{k.graph, k.clip} {
+		if graph != nil {
+			graph.Free()
+		}
+	}
+	for _, t := range append(append(k.buffers, k.gradients...), k.loss) {
+		t.Free()
+	}
+	*k = kind{}
+}
+
+// moved forgets the graphs if they would look where the model is no longer.
+func (g *graphs) moved(model any) {
+	if g.model == nil {
+		var all []torch.Tensor
+		for _, t := range append(nn.Params(model), nn.Buffers(model)...) {
+			all = append(all, t.Tensor)
+		}
+		g.model = torch.NewList(all...)
+		g.places = g.model.Places()
+	}
+	if !slices.Equal(g.places, g.model.Places()) {
+		g.forget()
+		g.moved(model)
+	}
+}
+
+// buildGraphs looks for what keeps a run from being recorded at all.
+func (s *Step[S, B]) buildGraphs() {
+	s.graphs.forget()
+	s.graphs = nil
+	if s.options.Graphs.Kinds == 0 {
+		return
+	}
+	if s.said == nil {
+		s.said = map[string]bool{}
+	}
+	g := &graphs{Graphs: s.options.Graphs, warn: s.warn, said: s.said, kinds: map[string]*kind{}}
+	_, lists := s.task.(InputLister[B])
+	_, steps := s.task.(TrainingStepper[B])
+	_, updates := s.optimizer.(optim.BackwardUpdater)
+	switch {
+	case !lists:
+		g.once("anything, since %T does not list its inputs (engine.InputLister)", s.task)
+	case steps:
+		g.once("anything, since %T has a training step of its own (engine.TrainingStepper)", s.task)
+	case updates:
+		g.once("anything, since %T updates weights during the backward pass", s.options.Optimizer)
+	case s.options.GradientCheckpointing:
+		g.once("anything, since Options.GradientCheckpointing runs layers again from Go")
+	default:
+		s.graphs = g
+	}
+}
+
+// passes runs forward and backward on a micro-batch, recorded or not, and returns the loss to report.
+func (s *Step[S, B]) passes(ctx context.Context, b B, w trainer.Window) torch.Tensor {
+	p, g := s.pass(w.Items), s.graphs
+	if g == nil {
+		return s.trainingStep(ctx, p, b, w)
+	}
+	p.staged = &staged{}
+	s.task.(InputLister[B]).Inputs(p, b) //nolint:forcetypeassert // buildGraphs has looked
+	g.moved(s.task.Model())
+	k, do := &kind{}, eagerly
+	switch {
+	case s.parallel != nil:
+		g.once("anything, since several processes average their gradients during the backward pass")
+	case g.dirty || (g.into != nil) != (w.Index > 0):
+		g.once("micro-batches whose window has begun without a graph")
+	default:
+		k, do = g.next(g.name(p, w, s.training))
+	}
+	if do == capturing && !s.capture(ctx, k, p, b, w) {
+		do = eagerly
+	}
+	if do == eagerly {
+		p.staged.hand(nil)
+		g.dirty = g.dirty || g.into == nil // adding to those of a graph leaves them where they are
+		return s.trainingStep(ctx, p, b, w)
+	}
+	s.beginBackward(w)
+	p.staged.fill(k.buffers)
+	k.graph.Replay()
+	g.replayed++
+	if k.gradients != nil {
+		s.params.SetGrads(k.gradients)
+		g.into = k
+	}
+	return k.loss
+}
+
+// name is that of a kind.
+func (g *graphs) name(p ForwardPass, w trainer.Window, training bool) string {
+	into := ""
+	if g.into != nil {
+		into = fmt.Sprintf(", added to %p", g.into)
+	}
+	return fmt.Sprintf("%s(loss divided by %g, %d items, training %t%s)", p.staged.kind(), w.Divisor, w.Items, training,
+		into)
+}
+
+// capture records a kind; without success the gradients are as before.
+func (s *Step[S, B]) capture(ctx context.Context, k *kind, p ForwardPass, b B, w trainer.Window) bool {
+	k.buffers = p.staged.room(p)
+	p.staged.hand(k.buffers)
+	k.graph = s.record(func() { k.loss = s.trainingStep(ctx, p, b, w).Keep() })
+	if k.graph == nil {
+		if s.graphs.into == nil {
+			s.params.ZeroGrad(false)
+		}
+		k.free()
+		k.eager = true
+		s.graphs.forget()
+		return false
+	}
+	s.graphs.captured++
+	if s.graphs.into == nil {
+		k.gradients = s.params.Grads()
+		for _, t := range k.gradients {
+			if t.Defined() {
+				t.Keep()
+			}
+		}
+	}
+	return true
+}
+
+// record captures f; nil: that failed, and the reason was said. Other graphs that draw from the same
+// generators then draw other numbers, so they have to be forgotten.
+func (s *Step[S, B]) record(f func()) *cuda.Graph {
+	g := s.graphs
+	graph := cuda.NewGraph(s.options.Device)
+	err := torch.Try(func() { graph.Capture(cuda.CaptureOptions{Pool: g.pool}, f) })
+	switch {
+	case err == nil:
+		g.pool = graph.Pool()
+		return graph
+	case errors.Is(err, torch.ErrDevice):
+		panic(err)
+	}
+	graph.Free()
+	reason, _, _ := strings.Cut(err.Error(), "\n")
+	g.once("what %T does: "+strings.ReplaceAll(reason, "%", "%%"), s.task)
+	return nil
+}
+
+// limit clips the gradients.
+func (s *Step[S, B]) limit() {
+	g := s.graphs
+	nothing := s.options.MaxGradNorm < 0 && s.options.MaxGradValue == 0
+	if g == nil || g.into == nil || g.dirty || g.noClip || nothing {
+		s.clip()
+		return
+	}
+	k := g.into
+	if k.clip == nil {
+		if k.clip = s.record(s.clip); k.clip == nil {
+			g.noClip = true
+			g.forget()
+			s.clip()
+			return
+		}
+	}
+	k.clip.Replay()
+}
