@@ -41,7 +41,7 @@ func NewLoader[S, B any](d Dataset[S], collate func([]S) (B, error), o LoaderOpt
 	if err != nil {
 		return nil, err
 	}
-	return &Loader[S, B]{dataset: d, collate: collate, options: o, pace: pace{never: asked || !lies(d)}}, nil
+	return &Loader[S, B]{dataset: d, collate: collate, options: o, pace: pace{never: asked || !inMemory(d)}}, nil
 }
 
 // Len returns the number of batches in an epoch, of this process where the loader has a [Shard].

@@ -50,19 +50,19 @@ func (p *pace) end(began time.Time) {
 	}
 }
 
-// lies tells whether the samples of a data set lie in memory, so that to have one takes no time that
-// is worth a goroutine. A type of somebody else's may do anything.
-func lies[S any](d Dataset[S]) bool {
+// inMemory tells whether the samples of a data set lie in memory, so that to have one takes no time
+// that is worth a goroutine. A type of somebody else's may do anything.
+func inMemory[S any](d Dataset[S]) bool {
 	switch d := d.(type) {
 	case Slice[S]:
 		return true
 	case subset[S]:
-		return lies(d.d)
+		return inMemory(d.d)
 	case view[S]:
-		return lies(d.d)
+		return inMemory(d.d)
 	case concatenated[S]:
 		for _, one := range d.sets {
-			if !lies(one) {
+			if !inMemory(one) {
 				return false
 			}
 		}

@@ -100,7 +100,7 @@ func TestOnlySamplesInMemoryAreHadInLine(t *testing.T) {
 	both, err := Concat[int](slice, Take[int](slice, 2))
 	require.NoError(t, err)
 	for _, d := range []Dataset[int]{slice, part, both, Reverse[int](both)} {
-		assert.True(t, lies(d), "%T", d)
+		assert.True(t, inMemory(d), "%T", d)
 	}
 	loaded := Func(3, func(i int) (int, error) { return i, nil })
 	mixed, err := Concat[int](slice, loaded)
@@ -108,7 +108,7 @@ func TestOnlySamplesInMemoryAreHadInLine(t *testing.T) {
 	type own struct{ Slice[int] } // may have an At of its own
 	for _, d := range []Dataset[int]{loaded, mixed, Take[int](mixed, 1), own{slice},
 		Map[int](slice, func(i int) (int, error) { return i, nil })} {
-		assert.False(t, lies(d), "%T", d)
+		assert.False(t, inMemory(d), "%T", d)
 	}
 }
 
@@ -162,6 +162,7 @@ func TestACancelledEpochInLineEndsWithItsReason(t *testing.T) {
 	l := lined(t, func(s []int) ([]int, error) { return s, nil }, LoaderOptions{BatchSize: 4})
 	reason := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
 	var errs []error
 	for batch, err := range l.Epoch(ctx, 0, 0) {
 		if errs = append(errs, err); err == nil && batch[0] == 8 {
