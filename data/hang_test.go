@@ -127,7 +127,7 @@ func TestSampleTimeout(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := epoch(t, context.Background(), d(newHanging(t)),
-				LoaderOptions{SampleTimeout: 20 * time.Millisecond})
+				LoaderOptions{SampleTimeout: 300 * time.Millisecond})
 			require.ErrorIs(t, err, ErrSampleTimeout)
 			var sample *SampleError
 			require.ErrorAs(t, err, &sample)
@@ -136,7 +136,7 @@ func TestSampleTimeout(t *testing.T) {
 			var mu sync.Mutex
 			left := []int{}
 			batches, err := epoch(t, context.Background(), d(newHanging(t)), LoaderOptions{
-				SampleTimeout: 20 * time.Millisecond,
+				SampleTimeout: 300 * time.Millisecond,
 				BadSample: func(i int, err error) error {
 					mu.Lock()
 					defer mu.Unlock()

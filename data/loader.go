@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"runtime/debug"
-	"sync"
 	"sync/atomic"
 )
 
@@ -24,12 +23,12 @@ type Loader[S, B any] struct {
 	dataset Dataset[S]
 	collate func([]S) (B, error)
 	options LoaderOptions
-	// of channels that no job uses; by itself, since the runtime holds a pool for two collections
-	done *sync.Pool
+	pace    pace
 }
 
 // NewLoader returns a loader that makes its batches with collate, which is called by several
-// goroutines at a time, with at least one sample, and owns the slice it gets.
+// goroutines at a time, with at least one sample, and owns the slice it gets, unless
+// [LoaderOptions.ReuseSamples] is set.
 func NewLoader[S, B any](d Dataset[S], collate func([]S) (B, error), o LoaderOptions) (*Loader[S, B], error) {
 	switch {
 	case d == nil:
@@ -37,11 +36,12 @@ func NewLoader[S, B any](d Dataset[S], collate func([]S) (B, error), o LoaderOpt
 	case collate == nil:
 		return nil, errors.New("data: NewLoader needs a function that makes a batch of samples, got nil")
 	}
+	asked := o.Workers > 0 || o.SampleTimeout > 0
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	return &Loader[S, B]{dataset: d, collate: collate, options: o, done: new(sync.Pool)}, nil
+	return &Loader[S, B]{dataset: d, collate: collate, options: o, pace: pace{never: asked || !inMemory(d)}}, nil
 }
 
 // Len returns the number of batches in an epoch, of this process where the loader has a [Shard].
@@ -78,42 +78,77 @@ func (l *Loader[S, B]) BatchSize() int { return l.options.BatchSize }
 func (l *Loader[S, B]) Epoch(ctx context.Context, epoch, skip int) iter.Seq2[B, error] {
 	return func(yield func(B, error) bool) {
 		var none B
-		batches, err := l.plan(epoch, skip)
+		next, err := l.plan(epoch, skip)
 		if err != nil {
 			yield(none, err)
 			return
 		}
 		ctx, cancel := context.WithCancel(ctx)
-		count := l.Len() - skip
-		w := newWatch(min(l.options.Workers, l.options.Prefetch+1, count))
+		p := &passing[S]{epoch: epoch, next: next, batch: skip, left: l.Len() - skip}
+		p.w = newWatch(min(l.options.Workers, l.options.Prefetch+1, p.left))
 		e := &ending{cancel: cancel, leave: func() error {
-			return w.leave(l.options.Patience, func(i int) string { return describe(l.dataset, i) })
+			return p.w.leave(l.options.Patience, func(i int) string { return describe(l.dataset, i) })
 		}}
 		defer e.end() //nolint:errcheck // it was logged
-		for job := range l.start(ctx, w, epoch, skip, count, batches) {
-			var r result[B]
-			select {
-			case r = <-job.done:
-				l.done.Put(job.done)
-			case <-ctx.Done():
+		hand := func(batch B, err error) bool {
+			if ctx.Err() != nil && (err == nil || errors.Is(err, context.Cause(ctx))) {
+				batch, err = none, e.cancelled(ctx) // perhaps both were ready: a cancelled run gets no more work
 			}
-			if ctx.Err() != nil && (r.err == nil || errors.Is(r.err, context.Cause(ctx))) {
-				r = result[B]{err: e.cancelled(ctx)} // perhaps both were ready: a cancelled run gets no more work
+			return yield(batch, err) && err == nil
+		}
+		for more := true; more && !p.over; {
+			if l.pace.inLine() {
+				more = l.inLine(ctx, p, hand)
+			} else {
+				more = l.byWorkers(ctx, p, hand)
 			}
-			if !yield(r.batch, r.err) || r.err != nil {
+			if more && ctx.Err() != nil { // the workers stopped early
+				yield(none, e.cancelled(ctx))
 				return
 			}
-		}
-		if ctx.Err() != nil { // the workers stopped early
-			yield(none, e.cancelled(ctx))
 		}
 	}
 }
 
-// plan returns a function that gives the indices of each batch of the epoch from batch skip on, and
-// nil after the last. Orders of this package
-// that can be had piece by piece are.
-func (l *Loader[S, B]) plan(epoch, skip int) (func() []int, error) {
+// inLine makes batches one by one where they are used, as long as that is quick: see
+// [LoaderOptions.Workers].
+func (l *Loader[S, B]) inLine(ctx context.Context, p *passing[S], hand func(B, error) bool) (more bool) {
+	var place atomic.Int64 // nobody watches
+	var work workspace[S]
+	for l.pace.inLine() {
+		j, ok := p.take(&work)
+		if !ok {
+			return true
+		}
+		if !hand(l.load(ctx, &place, p.epoch, j.batch, j.workspace)) {
+			return false
+		}
+	}
+	return true
+}
+
+// byWorkers hands out what goroutines make ahead, until the epoch is over or its batches are quick
+// to make.
+func (l *Loader[S, B]) byWorkers(ctx context.Context, p *passing[S], hand func(B, error) bool) (more bool) {
+	ordered, free := l.start(ctx, p)
+	for job := range ordered {
+		var r result[B]
+		select {
+		case r = <-job.done:
+		case <-ctx.Done():
+		}
+		if !hand(r.batch, r.err) {
+			return false
+		}
+		free <- job // its worker is done with it
+	}
+	return true
+}
+
+// plan returns a function that puts the indices of each batch of the epoch from batch skip on into
+// the memory that it is given, and returns nil after the last. Orders of this package that can be
+// had piece by piece are.
+func (l *Loader[S, B]) plan(epoch, skip int) (func(into []int) []int, error) {
 	n, want, count := l.dataset.Len(), l.Samples(), l.Len()
 	if skip < 0 || skip > count {
 		return nil, fmt.Errorf("data: cannot skip %d batches of an epoch of %d", skip, count)
@@ -124,7 +159,7 @@ func (l *Loader[S, B]) plan(epoch, skip int) (func() []int, error) {
 		}
 	}
 	if b, ok := l.options.Order.(Batcher); ok {
-		batches, err := l.planned(b.Batches(epoch, n, l.options.Shard), n, count, skip)
+		batches, err := l.checked(b.Batches(epoch, n, l.options.Shard), n, count, skip)
 		return each(batches), err
 	}
 	if next := sequenceOf(l.options.Order, epoch, n); next != nil {
@@ -144,8 +179,8 @@ func (l *Loader[S, B]) plan(epoch, skip int) (func() []int, error) {
 	return l.options.Shard.batches(sequenceIn(indices), len(indices), l.options.BatchSize, l.options.DropLast, skip), nil
 }
 
-// planned checks the batches of a [Batcher].
-func (l *Loader[S, B]) planned(batches [][]int, n, count, skip int) ([][]int, error) {
+// checked checks the batches of a [Batcher].
+func (l *Loader[S, B]) checked(batches [][]int, n, count, skip int) ([][]int, error) {
 	if len(batches) != count {
 		return nil, fmt.Errorf("data: order %T returned %d batches, want the %d that it counts", l.options.Order,
 			len(batches), count)
@@ -187,26 +222,60 @@ func (l *Loader[S, B]) Indices(epoch, batch int) []int {
 	if err != nil {
 		return nil
 	}
-	return batches()
+	return batches(nil)
 }
 
 // each hands out batches one by one; nil after the last.
-func each(batches [][]int) func() []int {
+func each(batches [][]int) func(into []int) []int {
 	next := 0
-	return func() []int {
+	return func(into []int) []int {
 		if next == len(batches) {
 			return nil
 		}
 		next++
-		return batches[next-1]
+		return append(into[:0], batches[next-1]...)
 	}
 }
 
-// job is one batch to be made; done takes its result and never blocks the worker.
-type job[B any] struct {
-	batch   int
+// passing is what is left of an epoch. It is used by one goroutine at a time: by the worker whose
+// turn it is, and by the consumer when none is left.
+type passing[S any] struct {
+	epoch int
+	next  func(into []int) []int
+	batch int // the number of the next one
+	left  int // batches
+	over  bool
+	w     *watch
+}
+
+// take plans the next batch in the memory of one that was made before.
+func (p *passing[S]) take(w *workspace[S]) (j planned[S], ok bool) {
+	indices := p.next(w.indices)
+	if indices == nil {
+		p.over = true
+		return j, false
+	}
+	w.indices = indices
+	p.batch, p.left = p.batch+1, p.left-1
+	return planned[S]{p.batch - 1, w}, true
+}
+
+// planned is a batch that is to be made.
+type planned[S any] struct {
+	batch int
+	*workspace[S]
+}
+
+// workspace is the memory that a batch is made in, used again for another one.
+type workspace[S any] struct {
 	indices []int
-	done    chan result[B]
+	samples []S
+}
+
+// job is one batch to be made by a worker; done takes its result and never blocks the worker.
+type job[S, B any] struct {
+	planned[S]
+	done chan result[B]
 }
 
 type result[B any] struct {
@@ -214,72 +283,81 @@ type result[B any] struct {
 	err   error
 }
 
-// start starts the workers of an epoch. Each takes the next job in its turn, hands it to the
-// returned channel, and then does it. That channel holds the finished batches: its capacity bounds
-// how far the workers run ahead.
-func (l *Loader[S, B]) start(ctx context.Context, w *watch, epoch, first, count int,
-	batches func() []int) <-chan job[B] {
+// start starts workers for what is left of an epoch. Each takes the next job in its turn, hands it
+// to the returned channel, and then does it. That channel holds the finished batches: its capacity
+// bounds how far the workers run ahead. It is closed when no worker is left, at the end of the epoch
+// or where the rest of it is quick to make. Jobs that have been used are given back to free.
+func (l *Loader[S, B]) start(ctx context.Context, p *passing[S]) (ordered <-chan job[S, B], free chan<- job[S, B]) {
 	// Besides the jobs in the channel there is the one that the consumer waits for or uses.
-	ordered := make(chan job[B], min(l.options.Prefetch, count))
+	made := make(chan job[S, B], max(0, min(l.options.Prefetch, p.left)))
+	used := make(chan job[S, B], cap(made)+1+len(p.w.loading))
 	turn := make(chan struct{}, 1) // a mutex, but one that tests with a clock of their own can wait for
-	batch := first - 1
-	take := func() (j job[B], ok bool) {
+	take := func() (j job[S, B], ok bool) {
 		turn <- struct{}{}
 		defer func() { <-turn }()
-		indices := batches()
-		if indices == nil {
+		if l.pace.inLine() {
 			return j, false
 		}
-		batch++
-		j = job[B]{batch: batch, indices: indices, done: l.newDone()}
 		select {
-		case ordered <- j:
+		case j = <-used:
+		default:
+			j = job[S, B]{planned: planned[S]{workspace: new(workspace[S])}, done: make(chan result[B], 1)}
+		}
+		if j.planned, ok = p.take(j.workspace); !ok {
+			return j, false
+		}
+		select {
+		case made <- j:
 			return j, true
 		case <-ctx.Done():
 			return j, false
 		}
 	}
 	var working atomic.Int64
-	working.Store(int64(len(w.loading)))
-	for k := range w.loading {
-		w.workers.Go(func() {
+	working.Store(int64(len(p.w.loading)))
+	for k := range p.w.loading {
+		p.w.run(func() {
 			defer func() { // also when a data set ends the goroutine
 				if working.Add(-1) == 0 {
-					close(ordered)
+					close(made)
 				}
 			}()
 			for j, ok := take(); ok; j, ok = take() {
-				l.do(ctx, &w.loading[k], epoch, j)
+				l.do(ctx, &p.w.loading[k], p.epoch, j)
 			}
 		})
 	}
-	if len(w.loading) == 0 {
-		close(ordered)
+	if len(p.w.loading) == 0 {
+		p.over = true
+		close(made)
 	}
-	return ordered
-}
-
-// newDone is a channel for a result, perhaps one that was used before: see [Loader.Epoch].
-func (l *Loader[S, B]) newDone() chan result[B] {
-	if done, ok := l.done.Get().(chan result[B]); ok {
-		return done
-	}
-	return make(chan result[B], 1)
+	return made, used
 }
 
 // do makes one batch and hands it over. The consumer gets a result even if a data set ends the
 // goroutine, as FailNow of a test does.
-func (l *Loader[S, B]) do(ctx context.Context, place *atomic.Int64, epoch int, j job[B]) {
-	r := result[B]{err: &BatchError{Epoch: epoch, Batch: j.batch, Indices: j.indices, Err: errGoexit}}
-	defer func() { j.done <- r }()
-	r.batch, r.err = l.load(ctx, place, epoch, j)
+func (l *Loader[S, B]) do(ctx context.Context, place *atomic.Int64, epoch int, j job[S, B]) {
+	r, returned := result[B]{}, false
+	defer func() {
+		if !returned {
+			r.err = &BatchError{Epoch: epoch, Batch: j.batch, Indices: j.indices, Err: errGoexit}
+		}
+		j.done <- r
+	}()
+	r.batch, r.err = l.load(ctx, place, epoch, j.batch, j.workspace)
+	returned = true
 }
 
 // load makes one batch.
-func (l *Loader[S, B]) load(ctx context.Context, place *atomic.Int64, epoch int, j job[B]) (B, error) {
+func (l *Loader[S, B]) load(ctx context.Context, place *atomic.Int64, epoch, number int,
+	w *workspace[S]) (B, error) {
+	began := l.pace.begin()
 	var none B
-	samples := make([]S, 0, len(j.indices))
-	for _, i := range j.indices {
+	samples := w.samples[:0]
+	if cap(samples) < len(w.indices) {
+		samples = make([]S, 0, len(w.indices))
+	}
+	for _, i := range w.indices {
 		if ctx.Err() != nil {
 			return none, context.Cause(ctx)
 		}
@@ -299,12 +377,17 @@ func (l *Loader[S, B]) load(ctx context.Context, place *atomic.Int64, epoch int,
 		samples = append(samples, sample)
 	}
 	if len(samples) == 0 {
-		return none, &BatchError{Epoch: epoch, Batch: j.batch, Indices: j.indices, Err: ErrEmptyBatch}
+		return none, &BatchError{Epoch: epoch, Batch: number, Indices: w.indices, Err: ErrEmptyBatch}
 	}
 	batch, err := guard(func() (B, error) { return l.collate(samples) })
-	if err != nil {
-		return none, &BatchError{Epoch: epoch, Batch: j.batch, Indices: j.indices, Err: err}
+	if err != nil { // the epoch ends with it, so that the indices are not used again
+		return none, &BatchError{Epoch: epoch, Batch: number, Indices: w.indices, Err: err}
 	}
+	if l.options.ReuseSamples {
+		clear(samples) // they are not held until the next batch
+		w.samples = samples
+	}
+	l.pace.end(began)
 	return batch, nil
 }
 

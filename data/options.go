@@ -21,14 +21,20 @@ type LoaderOptions struct {
 	// Shard is the part of every epoch that this process sees; zero: all of it.
 	Shard Shard
 
-	// Workers is the number of goroutines that load and collate, each a whole batch at a time; zero
-	// means one for each processor that Go may use (runtime.GOMAXPROCS). The batches and their
-	// order do not depend on it.
+	// Workers is the number of goroutines that load and collate, each a whole batch at a time. Zero
+	// means one for each processor that Go may use (runtime.GOMAXPROCS), and none for as long as
+	// samples lie in memory ([Slice], or a selection of one), [LoaderOptions.SampleTimeout] is zero
+	// and a batch is made in less than 50 microseconds: to hand such a batch over costs more than
+	// to make it, so it is made where it is used. The batches and their order do not depend on it.
 	Workers int
 
 	// Prefetch is how many batches may be finished or in the making ahead of the one that is being
 	// used; it bounds the memory of the loader. Zero means twice Workers.
 	Prefetch int
+
+	// ReuseSamples says that the collate function keeps nothing of the slice of samples that it gets
+	// beyond its return, so that the next batch may have its memory.
+	ReuseSamples bool
 
 	// SampleTimeout is how long a sample may take; zero means as long as it likes. One that takes
 	// longer is a sample that could not be had ([ErrSampleTimeout]); a data set that neither

@@ -55,8 +55,9 @@ func sequenceIn(indices []int) sequence {
 }
 
 // batches divides the indices of an epoch of so many, and leaves out the first batches that the
-// process would see. The function returns the next batch, a slice of its own; nil after the last.
-func (s Shard) batches(next sequence, total, size int, dropLast bool, skip int) func() []int {
+// process would see. The function puts the next batch into the memory that it is given, or into more;
+// it returns nil after the last.
+func (s Shard) batches(next sequence, total, size int, dropLast bool, skip int) func(into []int) []int {
 	world := max(1, s.WorldSize)
 	round := size * world // indices that are dealt out together
 	if s.SplitBatches {
@@ -67,7 +68,7 @@ func (s Shard) batches(next sequence, total, size int, dropLast bool, skip int) 
 	var begin []int // of the epoch, which fill up its end
 	dealt := make([]int, 0, min(round, total))
 	at := 0
-	return func() []int {
+	return func(into []int) []int {
 		for at < total {
 			dealt = dealt[:0]
 			for range min(round, total-at) {
@@ -88,7 +89,7 @@ func (s Shard) batches(next sequence, total, size int, dropLast bool, skip int) 
 				return nil
 			}
 			if skip--; skip < 0 {
-				return slices.Clone(mine)
+				return append(into[:0], mine...)
 			}
 		}
 		return nil

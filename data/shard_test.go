@@ -60,7 +60,7 @@ func TestShardLeavesTheOrderAlone(t *testing.T) {
 	indices := append(make([]int, 0, 8), 4, 3, 2, 1, 0)
 	whole := slices.Clone(indices[:cap(indices)])
 	next := Shard{Rank: 1, WorldSize: 2}.batches(sequenceIn(indices), len(indices), 2, false, 0)
-	for batch := next(); batch != nil; batch = next() {
+	for batch := next(nil); batch != nil; batch = next(nil) {
 		batch[0] = -1 // whoever has a batch may change it
 	}
 	if !slices.Equal(indices[:cap(indices)], whole) {

@@ -189,13 +189,14 @@ func (l *StreamLoader[S, B]) start(ctx context.Context, w *watch, pass, first in
 	ordered := make(chan streamJob[S, B], l.options.Prefetch)
 	work := make(chan streamJob[S, B])
 	for range min(l.options.Workers, l.options.Prefetch+1) {
-		w.workers.Go(func() {
+		w.run(func() {
+			var samples []S
 			for j := range work {
-				l.do(pass, j)
+				samples = l.do(pass, j, samples)
 			}
 		})
 	}
-	w.workers.Go(func() {
+	w.run(func() {
 		defer close(ordered)
 		defer close(work)
 		batch := first
@@ -324,12 +325,14 @@ func (l *StreamLoader[S, B]) begin(pass, n int) (slots []slot[S], err error) {
 	return slots, nil
 }
 
-// do collates one batch and hands it over, even if the collate function ends the goroutine.
-func (l *StreamLoader[S, B]) do(pass int, j streamJob[S, B]) {
-	samples := make([]S, 0, len(j.slots))
-	places := make([]int, len(j.slots))
-	for i, s := range j.slots {
-		places[i] = j.first + i
+// do collates one batch and hands it over, even if the collate function ends the goroutine. It
+// returns memory that the next one may have.
+func (l *StreamLoader[S, B]) do(pass int, j streamJob[S, B], memory []S) []S {
+	samples := memory[:0]
+	if cap(samples) < len(j.slots) {
+		samples = make([]S, 0, len(j.slots))
+	}
+	for _, s := range j.slots {
 		if s.full {
 			samples = append(samples, s.sample)
 		}
@@ -339,13 +342,22 @@ func (l *StreamLoader[S, B]) do(pass int, j streamJob[S, B]) {
 	defer func() {
 		r := result[StreamBatch[B]]{batch: StreamBatch[B]{Batch: batch, Samples: n, Round: j.round}}
 		if err != nil {
+			places := make([]int, len(j.slots))
+			for i := range places {
+				places[i] = j.first + i
+			}
 			r = result[StreamBatch[B]]{err: &BatchError{Epoch: pass, Batch: j.batch, Indices: places, Err: err}}
 		}
 		j.done <- r
 	}()
 	if n == 0 {
 		err = ErrEmptyBatch
-		return
+		return memory
 	}
 	batch, err = guard(func() (B, error) { return l.collate(samples) })
+	if !l.options.ReuseSamples {
+		return nil
+	}
+	clear(samples)
+	return samples
 }

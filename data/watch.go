@@ -21,10 +21,17 @@ var ErrNeverReturned = errors.New("it was still being loaded when the loader had
 // watch knows what the goroutines of an epoch are at, and waits for their end.
 type watch struct {
 	workers sync.WaitGroup
+	started bool           // there were any
 	loading []atomic.Int64 // of each worker: the sample that it loads and one, or 0
 }
 
 func newWatch(workers int) *watch { return &watch{loading: make([]atomic.Int64, workers)} }
+
+// run has f run by a goroutine that is waited for.
+func (w *watch) run(f func()) {
+	w.started = true
+	w.workers.Go(f)
+}
 
 // wait returns once all goroutines have ended, or after a while the samples that did not return.
 func (w *watch) wait(patience time.Duration) (held []int, ended bool) {
@@ -51,6 +58,9 @@ func (w *watch) wait(patience time.Duration) (held []int, ended bool) {
 // leave waits for the goroutines of an epoch whose context was cancelled. It says so where it gives
 // up, and returns that as an error too.
 func (w *watch) leave(patience time.Duration, describe func(i int) string) error {
+	if !w.started {
+		return nil
+	}
 	held, ended := w.wait(patience)
 	if ended {
 		return nil

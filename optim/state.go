@@ -23,7 +23,7 @@ func (o *optimizer) State() []torch.Named {
 				if !t.Defined() {
 					continue
 				}
-				if o.rule.states[i].number && o.rule.implementation != Fused {
+				if o.rule.states[i].number && o.rule.implementation != Fused && !holds(t, m.numbers[i]) {
 					torch.NoGrad(func() { t.Fill_(m.numbers[i]) })
 				}
 				all = append(all, torch.Named{Name: m.Name + "." + o.rule.states[i].name, Tensor: t})
@@ -31,6 +31,16 @@ func (o *optimizer) State() []torch.Named {
 		}
 	}
 	return append(all, o.groupState()...)
+}
+
+// holds tells whether a number needs no writing again, which counts as a change of the tensor: who
+// copies the state meanwhile would take it for one. Of a GPU it is not asked, which would wait for
+// it.
+func holds(t torch.Tensor, number float64) bool {
+	if t.DType() == torch.Float32 {
+		number = float64(float32(number))
+	}
+	return t.Device() == torch.CPU && t.Item() == number
 }
 
 // LoadState works in three parts, so that it changes nothing if the first or second fails:

@@ -20,16 +20,16 @@ type factory func(dtype, device int32, out *cgotorch.Tensor) cgotorch.Code
 
 func (o TensorOptions) make(op string, f factory) Tensor {
 	load(op)
-	var out cgotorch.Tensor
-	code := f(o.DType.code(), o.Device.code(), &out)
+	out := new(handle)
+	code := f(o.DType.code(), o.Device.code(), &out.c)
 	if code < 0 && reclaim(code) {
-		code = f(o.DType.code(), o.Device.code(), &out)
+		code = f(o.DType.code(), o.Device.code(), &out.c)
 	}
 	if code < 0 {
 		fail(op, code)
 	}
 	runtime.KeepAlive(o.Generator)
-	return wrap(out, code)
+	return out.given(code)
 }
 
 // Empty returns a tensor whose elements are not set: torch.empty.
@@ -167,16 +167,16 @@ const (
 
 // unary calls an operator that takes t and gives one tensor.
 func (t Tensor) unary(op string, f func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code) Tensor {
-	var out cgotorch.Tensor
-	code := f(t.ptr(op), &out)
+	out := new(handle)
+	code := f(t.ptr(op), &out.c)
 	if code < 0 && reclaim(code) {
-		code = f(t.ptr(op), &out)
+		code = f(t.ptr(op), &out.c)
 	}
 	if code < 0 {
 		fail(op, code, t)
 	}
 	runtime.KeepAlive(t.h)
-	return wrap(out, code)
+	return out.given(code)
 }
 
 // EmptyLike returns a tensor like t whose elements are not set: torch.empty_like.

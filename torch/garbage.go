@@ -10,8 +10,9 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// live counts the tensors of all open scopes.
-var live atomic.Int64
+// live counts the tensors of all open scopes, made those of scopes that have ended and all that the
+// garbage collector was given.
+var live, made atomic.Int64
 
 // collected counts the tensors that the garbage collector owns. It sees their handles, a few bytes
 // each, but not their memory, so too much of that triggers a collection.
@@ -44,6 +45,7 @@ func collect(h *handle) {
 	o.cleanup = runtime.AddCleanup(h, collected.release, garbageTensor{uintptr(h.c), o.bytes})
 	h.owned = o
 	collected.count.Add(1)
+	made.Add(1)
 	if collected.bytes.Add(o.bytes) > max(collected.limit.Load(), garbageBudget) {
 		collected.relieve()
 	}

@@ -13,10 +13,10 @@ import (
 // ternary calls an operator of t and two tensors that may be undefined.
 func (t Tensor) ternary(op string, a, b Tensor, f func(t, a, b cgotorch.Tensor,
 	out *cgotorch.Tensor) cgotorch.Code) Tensor {
-	var out cgotorch.Tensor
-	code := f(t.ptr(op), a.optional(op), b.optional(op), &out)
+	out := new(handle)
+	code := f(t.ptr(op), a.optional(op), b.optional(op), &out.c)
 	if code < 0 && reclaim(code) {
-		code = f(t.ptr(op), a.optional(op), b.optional(op), &out)
+		code = f(t.ptr(op), a.optional(op), b.optional(op), &out.c)
 	}
 	if code < 0 {
 		fail(op, code, t, a, b)
@@ -24,7 +24,7 @@ func (t Tensor) ternary(op string, a, b Tensor, f func(t, a, b cgotorch.Tensor,
 	runtime.KeepAlive(t.h)
 	runtime.KeepAlive(a.h)
 	runtime.KeepAlive(b.h)
-	return wrap(out, code)
+	return out.given(code)
 }
 
 // ConvOptions of the convolutions. Nil lists mean stride 1, padding 0, dilation 1; one number

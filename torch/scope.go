@@ -46,7 +46,11 @@ func openScope() *scope {
 
 func (s *scope) close() {
 	s.raw = s.raw[:0]
+	own := int64(0)
 	for i, h := range s.handles {
+		if h.scope == s { // it was not kept
+			own++
+		}
 		if h.scope == s && h.c != nil {
 			s.raw = append(s.raw, h.c)
 			h.c = nil
@@ -55,6 +59,7 @@ func (s *scope) close() {
 	}
 	s.handles = s.handles[:0]
 	live.Add(-int64(len(s.raw)))
+	made.Add(own)
 	free(s.raw)
 	scopesLock.Lock()
 	freeScopes = append(freeScopes, s)
@@ -144,3 +149,7 @@ func (t Tensor) Free() {
 
 // Live is the number of tensors that Go code holds: in open scopes and with the garbage collector.
 func Live() int64 { return live.Load() + collected.count.Load() }
+
+// Made is the number of tensors that Go code has been given so far: to keep, and in scopes that have
+// ended. A step makes as many each time, on every machine.
+func Made() int64 { return made.Load() }

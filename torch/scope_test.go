@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -300,4 +302,19 @@ func TestKeepInsideAnInnerScopeOutlivesTheOuterOneToo(t *testing.T) {
 	if got := torch.Live(); got != before-1 {
 		t.Errorf("Live() = %d after Free, want %d", got, before-1)
 	}
+}
+
+func TestMadeCountsTheTensorsOfScopesThatHaveEndedAndThoseToKeep(t *testing.T) {
+	testenv.RequireTorch(t)
+	x := torch.From([]float32{1, 2})
+	before := torch.Made()
+	torch.Scope(func() {
+		y := x.Add(x)
+		y.Free()
+		x.Mul(x).Keep().Free()
+		x.ReLU()
+		assert.Equal(t, before+1, torch.Made(), "the one that is kept")
+	})
+	assert.Equal(t, before+3, torch.Made())
+	x.Free()
 }

@@ -72,7 +72,15 @@ func wrap(c cgotorch.Tensor, code cgotorch.Code) Tensor {
 	if c == nil {
 		return Tensor{}
 	}
-	h := &handle{c: c}
+	return (&handle{c: c}).given(code)
+}
+
+// given is wrap of a handle that a call has written its reference into. What a function value writes
+// to is on the heap anyway, so that it may be the handle at once.
+func (h *handle) given(code cgotorch.Code) Tensor {
+	if h.c == nil {
+		return Tensor{}
+	}
 	if code > 0 {
 		h.scope = scopes[code]
 		h.scope.handles = append(h.scope.handles, h)

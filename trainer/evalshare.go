@@ -64,7 +64,7 @@ func (ev *evaluator[S, B]) evalRound(e *evaluation[B], b *data.StreamBatch[B], f
 	if failed != nil {
 		failed = ev.stepError("load a batch to "+e.op(), failed)
 	} else if b != nil {
-		ev.batch = b.Batch
+		ev.batch = &b.Batch
 		failed = fire(ev.session, ev.hooks.EvalStepBegin, "EvalStepBegin", evalStepBeginHook.EvalStepBegin)
 	}
 	if over, err := ev.agreeOnRound(e, b, failed); err != nil || over {

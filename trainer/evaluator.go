@@ -122,7 +122,6 @@ func (ev *evaluator[S, B]) evaluateAside(name string) (Metrics, error) {
 		control.ShouldEpochStop = control.ShouldEpochStop || ev.run.Control.ShouldEpochStop
 		ev.run.Evaluation, ev.run.evalBatches, ev.run.Aside, ev.run.Control = outer.Evaluation, outer.evalBatches,
 			outer.Aside, control
-		ev.run.loop.batch = batch
 	}()
 	all := Metrics{}
 	for i, e := range ev.sets {
@@ -210,7 +209,7 @@ func (ev *evaluator[S, B]) evaluateBatches(e *evaluation[B]) error {
 	ctx := ev.evalContext()
 	for b, err := range e.pass(ctx) {
 		if err == nil {
-			ev.batch = b.Batch
+			ev.batch = &b.Batch
 			if err := fire(ev.session, ev.hooks.EvalStepBegin, "EvalStepBegin",
 				evalStepBeginHook.EvalStepBegin); err != nil {
 				return err

@@ -164,8 +164,9 @@ func (r *runner[S, B]) meanLoss(b *BatchLoss) error {
 	return r.stepError("average the loss", err)
 }
 
-// countWindow is how large the window is in this process.
-func (r *runner[S, B]) countWindow() (w windowTotals) {
+// countWindow is how large the window is in this process. It takes the memory of the window before.
+func (r *runner[S, B]) countWindow() windowTotals {
+	w := windowTotals{tokens: r.totals.tokens[:0], flops: r.totals.flops[:0]}
 	for i := range r.window {
 		var c Counts
 		for _, b := range r.partsOf(i) {

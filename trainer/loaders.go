@@ -38,7 +38,7 @@ func (r *runner[S, B]) trainLoader(train data.Dataset[S]) (loader interface{ Len
 	} else {
 		l, err := r.step.Loader(train, LoaderOptions{LoaderOptions: o})
 		if err == nil && l == nil {
-			l, err = data.NewLoader(train, r.step.Collate, o)
+			l, err = data.NewLoader(train, r.step.Collate, r.recycling(o))
 		}
 		if err != nil {
 			return nil, nil, err

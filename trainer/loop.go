@@ -78,6 +78,8 @@ type loop struct {
 	window int // micro-batches that were fetched together: a window, or the part of it that is in this epoch
 	index  int // the next micro-batch of it
 
+	allBatches iter.Seq[int] // tellBatches, kept since a window is told often
+
 	passEnded bool // the stream has no more batches in this pass
 	idle      int  // passes over a stream without a step, in a row
 
@@ -98,7 +100,9 @@ const (
 )
 
 func newLoop(p plan, f flow) *loop {
-	return &loop{plan: p, flow: f, position: position{LastSaved: -1}}
+	l := &loop{plan: p, flow: f, position: position{LastSaved: -1}}
+	l.allBatches = l.tellBatches
+	return l
 }
 
 // run tells the text of the semantics from beginning to end.
@@ -288,15 +292,15 @@ func (l *loop) nextWindow() bool {
 
 // batches tells the micro-batches of the window. Where they are the steps a resumed run enters
 // between two of them.
-func (l *loop) batches() iter.Seq[int] {
-	return func(yield func(int) bool) {
-		if l.goal.insideWindow() && l.flow.rules.CountsBatches() && (!yield(l.index) || l.passing()) {
+func (l *loop) batches() iter.Seq[int] { return l.allBatches }
+
+func (l *loop) tellBatches(yield func(int) bool) {
+	if l.goal.insideWindow() && l.flow.rules.CountsBatches() && (!yield(l.index) || l.passing()) {
+		return
+	}
+	for l.index < l.window {
+		if !yield(l.index) || l.passing() {
 			return
-		}
-		for l.index < l.window {
-			if !yield(l.index) || l.passing() {
-				return
-			}
 		}
 	}
 }

@@ -179,7 +179,7 @@ type Options struct {
 	Order     data.Order
 	EvalOrder data.Order // of the samples of an evaluation; nil: data.Sequential{}
 	DropLast  bool       // leave out the last batch of an epoch if it is smaller than BatchSize
-	Workers   int        // goroutines that load and collate; zero: one for each processor
+	Workers   int        // goroutines that load and collate; zero: one for each processor, see data.LoaderOptions
 	Prefetch  int        // batches that are loaded ahead; zero: twice Workers
 	// BadSample is asked about a sample that cannot be loaded; see data.LoaderOptions. Nil: the run
 	// fails.

@@ -23,6 +23,7 @@ type rates struct {
 	applied bool     // the last update was not skipped
 	first   *float64 // overrides the rate of the first update after a resume
 	last    *float64 // of the last update
+	newest  float64  // what last points to, unless it came from a checkpoint
 }
 
 // current is the rate as the schedule has it now.
@@ -79,7 +80,10 @@ func (r *rates) observe(j judge, row Logs) error {
 
 // save adds the state of the rates to that of the loop.
 func (r *rates) save(l *loopState) (err error) {
-	l.ScheduleStep, l.NextRate, l.LastRate = r.moves, r.current(), r.last
+	l.ScheduleStep, l.NextRate = r.moves, r.current()
+	if r.last != nil {
+		l.LastRate = new(*r.last) // written by another goroutine, perhaps
+	}
 	if r.controller != nil {
 		if l.Controller, err = r.controller.State(); err != nil {
 			return fmt.Errorf("state of Options.Adaptive: %w", err)

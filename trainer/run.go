@@ -87,7 +87,7 @@ type loopView struct {
 	bestMetric string
 	evalKey    func() string // what the name of the current set puts before its numbers: "matched_"
 	stopReason *string
-	batch      any // the current batch
+	batch      func() any
 	batchLoss  func() (BatchLoss, error)
 	losses     *losses
 	evaluate   func(name string) (Metrics, error)
@@ -117,7 +117,7 @@ func (r *Run) State(done bool) ([]byte, error) { return r.loop.state(done) }
 
 // Batch returns the current batch, of the type that the step has: in BatchBegin, AfterForward and
 // AfterBackward, EvalStepBegin and EvalStep. It is nil elsewhere.
-func (r *Run) Batch() any { return r.loop.batch }
+func (r *Run) Batch() any { return r.loop.batch() }
 
 // BatchLoss is the loss of the current batch, in AfterForward, AfterBackward and EvalStep. It waits
 // for the device. The step must be a [SplitStep].

@@ -22,11 +22,12 @@ type runner[S, B any] struct {
 	divider divider[S, B]     // with DivideOnOutOfMemory
 	content map[string]string // by which the training set is recognised, for the configuration
 	// the samples of a batch of an epoch; nil: the loader cannot tell
-	indices func(epoch, batch int) []int
-	window  []B          // the batches of the current window
-	samples []int        // of each of them
-	totals  windowTotals // of them, over all processes
-	filter  int          // steps between the last row of the log and the window
+	indices  func(epoch, batch int) []int
+	window   []B          // the batches of the current window
+	samples  []int        // of each of them
+	totals   windowTotals // of them, over all processes
+	recycler Recycler[B]  // takes their batches back; nil: nobody
+	filter   int          // steps between the last row of the log and the window
 
 	rollBacks map[string]int // to each checkpoint
 	fused     bool           // About().Fused of the step
@@ -50,7 +51,7 @@ func (t *Trainer[S, B]) newRunner(ctx context.Context, o Options) *runner[S, B] 
 	r.saver = saver[S, B]{session: s, uploads: uploads[S, B]{session: s}, states: r.states}
 	view := &loopView{history: &s.history, best: &s.best, better: r.eval.judge.better, stopReason: &s.stopReason,
 		losses: &s.losses, evalKey: r.eval.key, evaluate: r.eval.evaluateAside,
-		batchLoss: r.batchLoss, limit: r.limitBatches, state: r.stateNow}
+		batch: r.shownBatch, batchLoss: r.batchLoss, limit: r.limitBatches, state: r.stateNow}
 	if r.eval.judge.track {
 		view.bestMetric = r.eval.judge.metric
 	}

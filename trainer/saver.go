@@ -169,7 +169,7 @@ func (s *saver[S, B]) take(v *saving, random [][]byte, state savedState, loop lo
 		if err := s.step.Save(dir, o); err != nil {
 			return err
 		}
-		if err := s.saveTransformers(dir, loop); err != nil {
+		if err := s.saveTransformers(dir, loop, o); err != nil {
 			return err
 		}
 		if random != nil {

@@ -18,7 +18,8 @@ type session[S, B any] struct {
 	hooks *hooks
 	loop  *loop
 	run   *Run // how hooks see it
-	batch any  // that is being trained or evaluated on; nil between batches
+	batch *B   // that is being trained or evaluated on; nil between batches
+	shown bool // a hook has asked for a batch, and may have kept it
 	best  Best // evaluation so far
 
 	// ctx ends the run. Where several processes train it ends when they have agreed on it; the
@@ -120,7 +121,15 @@ func (s *session[S, B]) show() {
 	l, r := s.loop, s.run
 	r.GlobalStep, r.Updates, r.MaxSteps, r.Control = l.GlobalStep, l.Updates, l.plan.maxSteps, l.Control
 	r.Epoch, r.EpochIndex, r.Batches = l.Progress, l.Epoch, l.Micro
-	r.loop.batch = s.batch
+}
+
+// shownBatch is Run.Batch.
+func (s *session[S, B]) shownBatch() any {
+	if s.batch == nil {
+		return nil
+	}
+	s.shown = true
+	return *s.batch
 }
 
 // warn tells of something that the user should know and that does not end the run: immediately, or

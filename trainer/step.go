@@ -14,8 +14,8 @@ import (
 // Six methods are the arithmetic: Collate, Train, Update, Report, Eval and Metrics. A type that
 // embeds [BaseStep] needs only these; of the others it implements what it can do, and About says
 // so. A type that embeds another Step and overrides a method changes that method and loses nothing
-// of the other, but what a Step may be besides: a [SplitStep] and a [GroupStep]. [New] refuses it
-// where the run needs one of them.
+// of the other, but what a Step may be besides: a [SplitStep], a [GroupStep] and a [Recycler]. [New]
+// refuses it where the run needs one of the first two.
 //
 // Collate is called by the loader's goroutines, several at a time. All other methods are called
 // from one goroutine that is locked to its OS thread while [Trainer.Fit] or [Trainer.Evaluate]

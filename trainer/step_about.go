@@ -37,6 +37,7 @@ type About struct {
 	KnowsMemory    bool // EmptyCache and OutOfMemory: Options.EmptyCacheSteps, AutoFindBatchSize and
 	// DivideOnOutOfMemory need it
 	JoinsGroup bool // the step is a GroupStep: Options.Group needs it
+	Recycles   bool // the step is a Recycler, whose Collate makes batches in the memory of others
 }
 
 // cannot is the error of an option that the step has no means to carry out: what is the option,

@@ -130,11 +130,12 @@ func TestWhatAStepCannotDoIsRefusedBeforeTheRun(t *testing.T) {
 
 // What can be asked of a step is asked of the recording step in the tests of package trainer, so
 // it must be able to do it.
-func TestTheRecordingStepCanDoAllButJoinAGroup(t *testing.T) {
+func TestTheRecordingStepCanDoAllButJoinAGroupAndRecycle(t *testing.T) {
 	about := reflect.ValueOf(new(trainertest.Step).About())
 	for i, f := range reflect.VisibleFields(about.Type()) {
 		switch f.Name {
-		case "Text", "LearningRate", "Fused", "Reproducible", "MakesModel", "Settings", "JoinsGroup":
+		case "Text", "LearningRate", "Fused", "Reproducible", "MakesModel", "Settings", "JoinsGroup",
+			"Recycles":
 		default:
 			assert.True(t, about.Field(i).Bool(), f.Name)
 		}

@@ -88,7 +88,7 @@ func (r *runner[S, B]) prepareStream(train data.Stream[S], valid data.Dataset[S]
 		}
 		r.pass = r.divider.batches(loader.Pass)
 	} else {
-		loader, err := data.NewStreamLoader(train, r.step.Collate, o)
+		loader, err := data.NewStreamLoader(train, r.step.Collate, r.recycling(o))
 		if err != nil {
 			return err
 		}

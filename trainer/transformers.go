@@ -16,8 +16,10 @@ import (
 // engine's steps are. With it a run continues from a checkpoint of transformers, and writes such
 // checkpoints with Options.TransformersFiles.
 type TransformersStep interface {
-	// SaveTransformers writes these files into dir, beside what Save has written.
-	SaveTransformers(dir string, s SchedulePosition) error
+	// SaveTransformers writes these files into dir, beside what Save has written just before with
+	// the same options. What it leaves to SaveOptions.Later is written of the copy that Save has
+	// made, behind what Save has left to it.
+	SaveTransformers(dir string, s SchedulePosition, o SaveOptions) error
 	// LoadTransformers puts the step where the files of dir say, the weights too, and changes
 	// nothing if any of them does not fit.
 	LoadTransformers(dir string) (SchedulePosition, error)
@@ -130,13 +132,13 @@ func (r *runner[S, B]) loadCheckpoint(from string, loop *loopState) error {
 }
 
 // saveTransformers writes the files of transformers into a checkpoint, where the options want them.
-func (s *saver[S, B]) saveTransformers(dir string, loop loopState) error {
+func (s *saver[S, B]) saveTransformers(dir string, loop loopState, o SaveOptions) error {
 	if !s.o.TransformersFiles {
 		return nil
 	}
 	// New has checked that it is one
 	return s.step.(TransformersStep).SaveTransformers(dir, SchedulePosition{Moves: loop.ScheduleStep,
-		Peak: loop.PeakRate, Next: loop.NextRate})
+		Peak: loop.PeakRate, Next: loop.NextRate}, o)
 }
 
 // checkTransformers refuses the option where its files would not be those that transformers writes.

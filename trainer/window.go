@@ -70,7 +70,11 @@ func (r *runner[S, B]) fetchFrom(micro int, body func() bool) error {
 // tellWindow trains on the window that is ready.
 func (r *runner[S, B]) tellWindow(body func() bool) bool {
 	r.beginWindow()
+	r.shown = false
 	more := body()
+	if more {
+		r.recycle()
+	}
 	clear(r.window) // the loader and the step have let go of them; so must we
 	clear(r.divider.window)
 	r.window, r.samples, r.divider.window = r.window[:0], r.samples[:0], r.divider.window[:0]
@@ -141,14 +145,13 @@ func (r *runner[S, B]) trainBatch() error {
 			return r.stepError("empty the cache", err)
 		}
 	}
-	batch := r.window[r.loop.index]
-	r.batch = batch
+	r.batch = &r.window[r.loop.index]
 	defer func() { r.batch = nil }()
 	if err := fire(r.session, r.hooks.BatchBegin, "BatchBegin", batchBeginHook.BatchBegin); err != nil {
 		return err
 	}
 	w.KeepMode = r.eval.keepMode // an evaluation of a hook may have changed it
-	if err := r.forwardBackward(batch, w); err != nil {
+	if err := r.forwardBackward(*r.batch, w); err != nil {
 		return r.find(err, w, r.loop.index, r.loop.index+1)
 	}
 	r.trained += float64(r.samples[r.loop.index] * r.o.Process.World)
@@ -210,7 +213,8 @@ func (r *runner[S, B]) update() error {
 	if err != nil {
 		return r.stepError("update", err)
 	}
-	r.rates.last, r.gradNorm = &rate, nil
+	r.rates.newest = rate
+	r.rates.last, r.gradNorm = &r.rates.newest, nil
 	r.losses.updated()
 	r.rates.applied = applied
 	return nil

@@ -1,7 +1,6 @@
 package vision
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"image/jpeg"
 	"image/png"
 	"io"
+	"sync"
 
 	"golang.org/x/image/bmp"
 
@@ -71,17 +71,28 @@ type DecodeOptions struct {
 
 // Open decodes a picture file.
 func Open(path string, o DecodeOptions) (*Image, error) {
-	f, _, err := regularfile.Open(path)
+	f, info, err := regularfile.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("vision: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // only read
-	raw, err := readPicture(f, path, o)
-	if err != nil {
+	defer f.Close()                    //nolint:errcheck // only read
+	raw := files.Get().(*bytes.Buffer) //nolint:forcetypeassert // nothing else is in it
+	defer func() {
+		if raw.Cap() <= mostKept {
+			files.Put(raw)
+		}
+	}()
+	raw.Reset()
+	if err := readPicture(raw, f, info.Size(), path, o); err != nil {
 		return nil, err
 	}
-	return Decode(raw, path, o)
+	return Decode(raw.Bytes(), path, o) // of which the picture keeps nothing
 }
+
+// files are the contents of picture files, whose memory is used again, unless there is much of it.
+var files = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+const mostKept = 1 << 20
 
 // From is the picture that a program has in some form: the path of a file, the bytes of one, an
 // image.Image, or an *Image, which is returned as it is.
@@ -99,30 +110,28 @@ func From(picture any) (*Image, error) {
 	return nil, fmt.Errorf("vision: a picture is a %T; want a path, []byte, image.Image or *vision.Image", picture)
 }
 
-// readPicture reads a file that begins like a picture, and no more of it than a picture of the
-// largest size can have: eight bytes for each pixel, those of 16 bits in four channels, and
-// mostExtra for what stands around them.
-func readPicture(f io.Reader, path string, o DecodeOptions) ([]byte, error) {
-	in := bufio.NewReader(f)
-	head, err := in.Peek(headSize)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("vision: %w", err)
+// readPicture reads a file of so many bytes that begins like a picture, and no more of it than a
+// picture of the largest size can have: eight bytes for each pixel, those of 16 bits in four
+// channels, and mostExtra for what stands around them.
+func readPicture(raw *bytes.Buffer, f io.Reader, size int64, path string, o DecodeOptions) error {
+	if _, err := io.CopyN(raw, f, headSize); err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("vision: %w", err)
 	}
-	d := decoderOf(head)
+	d := decoderOf(raw.Bytes())
 	if d == nil {
-		return nil, unknownFormat(path, head)
+		return unknownFormat(path, raw.Bytes())
 	}
 	limit := 8*int64(o.maxPixels()) + mostExtra
-	raw, err := io.ReadAll(io.LimitReader(in, limit+1))
-	if err != nil {
-		return nil, fmt.Errorf("vision: %w", err)
+	raw.Grow(int(min(size, limit)) + bytes.MinRead) // which the buffer wants to see the end
+	if _, err := io.Copy(raw, io.LimitReader(f, limit+1-headSize)); err != nil {
+		return fmt.Errorf("vision: %w", err)
 	}
-	if int64(len(raw)) > limit {
-		return nil, &DecodeError{Name: path, Format: d.name, Kind: ErrTooLarge,
+	if int64(raw.Len()) > limit {
+		return &DecodeError{Name: path, Format: d.name, Kind: ErrTooLarge,
 			detail: fmt.Sprintf("the file has more than %d bytes, the limit is %d pixels (DecodeOptions.MaxPixels)",
 				limit, o.maxPixels())}
 	}
-	return raw, nil
+	return nil
 }
 
 const (
@@ -144,11 +153,10 @@ func Decode(raw []byte, name string, o DecodeOptions) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	im := FromStd(src)
 	if o.Gray {
-		im = im.Gray()
+		return grayFromStd(src), nil
 	}
-	return im, nil
+	return FromStd(src), nil
 }
 
 // DecodeAlpha decodes only the alpha channel, as a grey picture; one without alpha is 255

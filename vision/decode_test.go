@@ -109,7 +109,7 @@ func TestOpenReadsOfAFileWhatAPictureCanHave(t *testing.T) {
 			2 * (mostExtra + 800)},
 	} {
 		file := &counting{begin: c.begin}
-		_, err := readPicture(file, "a.png", DecodeOptions{MaxPixels: 100})
+		err := readPicture(new(bytes.Buffer), file, 0, "a.png", DecodeOptions{MaxPixels: 100})
 		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.words) || !strings.Contains(err.Error(),
 			"a.png") {
 			t.Errorf("%s: %v, want %v with %q", c.claim, err, c.kind, c.words)

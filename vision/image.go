@@ -58,11 +58,16 @@ func (im *Image) Gray() *Image {
 		return im
 	}
 	g := NewImage(im.Width, im.Height, 1)
-	p := im.Pix
-	for i := range g.Pix {
-		g.Pix[i] = luma(p[3*i], p[3*i+1], p[3*i+2])
-	}
+	grayRow(g.Pix, im.Pix)
 	return g
+}
+
+// grayRow makes grey pixels of RGB ones.
+func grayRow(out, rgb []uint8) {
+	for i := range out {
+		p := rgb[3*i : 3*i+3]
+		out[i] = luma(p[0], p[1], p[2])
+	}
 }
 
 // luma is L24 of Pillow's Convert.c.
@@ -143,8 +148,35 @@ func (im *Image) Std() image.Image {
 // channel; 16-bit grey keeps its high byte as well, where Pillow 13 turns all but the darkest 256
 // of 65,536 shades white.
 func FromStd(src image.Image) *Image {
-	b := src.Bounds()
-	w, h := b.Dx(), b.Dy()
+	if im := fromGray(src); im != nil {
+		return im
+	}
+	row := rowsOf(src)
+	im := NewImage(src.Bounds().Dx(), src.Bounds().Dy(), 3)
+	for y := range im.Height {
+		row(y, im.Row(y))
+	}
+	return im
+}
+
+// grayFromStd is FromStd(src).Gray() without the picture in between.
+func grayFromStd(src image.Image) *Image {
+	if im := fromGray(src); im != nil {
+		return im
+	}
+	row := rowsOf(src)
+	im := NewImage(src.Bounds().Dx(), src.Bounds().Dy(), 1)
+	rgb := make([]uint8, 3*im.Width)
+	for y := range im.Height {
+		row(y, rgb)
+		grayRow(im.Row(y), rgb)
+	}
+	return im
+}
+
+// fromGray is FromStd of a grey picture; nil if it is none.
+func fromGray(src image.Image) *Image {
+	w, h := src.Bounds().Dx(), src.Bounds().Dy()
 	switch src := src.(type) {
 	case *image.Gray:
 		im := NewImage(w, h, 1)
@@ -160,51 +192,55 @@ func FromStd(src image.Image) *Image {
 			}
 		}
 		return im
-	case *image.YCbCr:
-		return fromYCbCr(src)
-	case *image.RGBA:
-		if src.Opaque() {
-			return from4(src.Pix, src.Stride, w, h)
-		}
-	case *image.NRGBA:
-		return from4(src.Pix, src.Stride, w, h)
-	case *image.NRGBA64:
-		return from8(src.Pix, src.Stride, w, h)
-	case *image.RGBA64:
-		if src.Opaque() {
-			return from8(src.Pix, src.Stride, w, h)
-		}
-	case *image.Paletted:
-		return fromPaletted(src)
 	}
-	im := NewImage(w, h, 3)
-	for y := range h {
-		for x := range w {
-			c := color.NRGBAModel.Convert(src.At(b.Min.X+x, b.Min.Y+y)).(color.NRGBA)
-			copy(im.Pix[(y*w+x)*3:], []uint8{c.R, c.G, c.B})
-		}
-	}
-	return im
+	return nil
 }
 
-// from4 takes the first three of every four bytes, from8 the high bytes of the first three of four
-// pairs.
-func from4(pix []uint8, stride, w, h int) *Image { return strided(pix, stride, w, h, 4, 1) }
-func from8(pix []uint8, stride, w, h int) *Image { return strided(pix, stride, w, h, 8, 2) }
+// rgbRows puts row y of a picture into out, which has room for its pixels in three channels. It is
+// called once for each row, from above.
+type rgbRows func(y int, out []uint8)
 
-func strided(pix []uint8, stride, w, h, pixel, sample int) *Image {
-	im := NewImage(w, h, 3)
-	for y := range h {
-		in, out := pix[y*stride:], im.Row(y)
+func rowsOf(src image.Image) rgbRows {
+	b := src.Bounds()
+	switch src := src.(type) {
+	case *image.YCbCr:
+		return ycbcrRows(src)
+	case *image.RGBA:
+		if src.Opaque() {
+			return strided(src.Pix, src.Stride, b.Dx(), 4, 1)
+		}
+	case *image.NRGBA:
+		return strided(src.Pix, src.Stride, b.Dx(), 4, 1)
+	case *image.NRGBA64:
+		return strided(src.Pix, src.Stride, b.Dx(), 8, 2)
+	case *image.RGBA64:
+		if src.Opaque() {
+			return strided(src.Pix, src.Stride, b.Dx(), 8, 2)
+		}
+	case *image.Paletted:
+		return palettedRows(src)
+	}
+	return func(y int, out []uint8) {
+		for x := range b.Dx() {
+			c := color.NRGBAModel.Convert(src.At(b.Min.X+x, b.Min.Y+y)).(color.NRGBA)
+			out[3*x], out[3*x+1], out[3*x+2] = c.R, c.G, c.B
+		}
+	}
+}
+
+// strided takes the first three samples of every pixel, of each the first byte, which is the high
+// one.
+func strided(pix []uint8, stride, w, pixel, sample int) rgbRows {
+	return func(y int, out []uint8) {
+		in := pix[y*stride:]
 		for x := range w {
 			p := in[x*pixel:]
 			out[3*x], out[3*x+1], out[3*x+2] = p[0], p[sample], p[2*sample]
 		}
 	}
-	return im
 }
 
-func fromPaletted(src *image.Paletted) *Image {
+func palettedRows(src *image.Paletted) rgbRows {
 	var table [256][3]uint8 // an index past the palette is black, as in Pillow
 	for i, c := range src.Palette {
 		n := color.NRGBAModel.Convert(c).(color.NRGBA)
@@ -213,13 +249,11 @@ func fromPaletted(src *image.Paletted) *Image {
 		}
 		table[i] = [3]uint8{n.R, n.G, n.B}
 	}
-	w, h := src.Rect.Dx(), src.Rect.Dy()
-	im := NewImage(w, h, 3)
-	for y := range h {
-		for x := range w {
-			c := table[src.Pix[y*src.Stride+x]]
-			copy(im.Pix[(y*w+x)*3:], c[:])
+	w := src.Rect.Dx()
+	return func(y int, out []uint8) {
+		for x, index := range src.Pix[y*src.Stride:][:w] {
+			c := table[index]
+			out[3*x], out[3*x+1], out[3*x+2] = c[0], c[1], c[2]
 		}
 	}
-	return im
 }

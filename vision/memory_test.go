@@ -90,6 +90,6 @@ func TestOpenRefusesWhatIsNoFile(t *testing.T) {
 		_, err := Open(path, DecodeOptions{})
 		assert.ErrorIs(t, err, regularfile.ErrKind)
 	}
-	_, err := readPicture(io.LimitReader(bytes.NewReader(nil), 0), "empty.png", DecodeOptions{})
+	err := readPicture(new(bytes.Buffer), io.LimitReader(bytes.NewReader(nil), 0), 0, "empty.png", DecodeOptions{})
 	assert.ErrorIs(t, err, ErrFormat)
 }

@@ -2,13 +2,12 @@ package vision
 
 import "image"
 
-// fromYCbCr converts a decoded colour JPEG as libjpeg does: chroma that was stored at half size is
+// ycbcrRows converts a decoded colour JPEG as libjpeg does: chroma that was stored at half size is
 // enlarged with a triangle filter ("fancy upsampling") instead of being repeated, then turned into
 // RGB with libjpeg's rounding. Go's own conversion repeats and is off by up to 22 levels at
 // coloured edges.
-func fromYCbCr(src *image.YCbCr) *Image {
+func ycbcrRows(src *image.YCbCr) rgbRows {
 	w, h := src.Rect.Dx(), src.Rect.Dy()
-	im := NewImage(w, h, 3)
 	cw, ch := w, h
 	switch src.SubsampleRatio {
 	case image.YCbCrSubsampleRatio422:
@@ -22,29 +21,24 @@ func fromYCbCr(src *image.YCbCr) *Image {
 		cw = 0 // a quarter of the columns: libjpeg repeats those, too
 	}
 	if cw == 0 || (src.Rect.Min.X|src.Rect.Min.Y)&1 != 0 { // or a cut-out that begins inside a chroma sample
-		for y := range h {
+		return func(y int, out []uint8) {
 			for x := range w {
 				i := src.COffset(src.Rect.Min.X+x, src.Rect.Min.Y+y)
-				ycc(im.Pix[3*(y*w+x):], src.Y[src.YOffset(src.Rect.Min.X+x, src.Rect.Min.Y+y)], src.Cb[i], src.Cr[i])
+				ycc(out[3*x:], src.Y[src.YOffset(src.Rect.Min.X+x, src.Rect.Min.Y+y)], src.Cb[i], src.Cr[i])
 			}
 		}
-		return im
-	}
-	if w == 0 || h == 0 {
-		return im
 	}
 	yo, co := src.YOffset(src.Rect.Min.X, src.Rect.Min.Y), src.COffset(src.Rect.Min.X, src.Rect.Min.Y)
 	cb, cr := make([]uint8, w+1), make([]uint8, w+1)
 	sums := make([]int, cw)
-	for y := range h {
+	return func(y int, out []uint8) {
 		chromaRow(cb, sums, src.Cb[co:], src.CStride, y, cw, ch, w, h)
 		chromaRow(cr, sums, src.Cr[co:], src.CStride, y, cw, ch, w, h)
-		out, luma := im.Row(y), src.Y[yo+y*src.YStride:]
+		luma := src.Y[yo+y*src.YStride:]
 		for x := range w {
 			ycc(out[3*x:], luma[x], cb[x], cr[x])
 		}
 	}
-	return im
 }
 
 // chromaRow computes row y of a chroma plane at full size. Each output is 3/4 of the nearer sample

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -14,15 +17,18 @@ import (
 	"github.com/gotrainer/gotrainer/models/bert"
 	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/crnn"
+	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
 // cost is what a step costs that no machine changes.
 type cost struct {
-	calls  float64 // of C
-	allocs float64 // in Go
-	bytes  float64 // allocated in Go
+	calls   float64 // of C
+	tensors float64 // that Go code is given
+	allocs  float64 // in Go
+	bytes   float64 // allocated in Go
 }
 
 // costOf trains and counts between two updates. The workloads are those that are timed, on samples
@@ -32,19 +38,19 @@ func costOf(t *testing.T, name string, warmup, steps int, train func(w workload,
 	testenv.RequireTorch(t)
 	live := testenv.Live()
 	w := sized(settings{workload: name, warmup: warmup, steps: steps, dropout: -1})
-	var calls, allocs, bytes []float64 // in all, after each update
+	var calls, tensors, allocs, bytes []float64 // in all, after each update
 	var m runtime.MemStats
 	r := &recorder{workload: w, after: func(update int) {
 		// The recorder reads losses at the end of the warm-up, and of the last eleven updates.
 		if update > warmup && update < warmup+steps-10 {
 			runtime.ReadMemStats(&m)
 			calls, allocs = append(calls, float64(runtime.NumCgoCall())), append(allocs, float64(m.Mallocs))
-			bytes = append(bytes, float64(m.TotalAlloc))
+			bytes, tensors = append(bytes, float64(m.TotalAlloc)), append(tensors, float64(torch.Made()))
 		}
 	}}
 	require.NoError(t, train(w, r))
 	assert.Equal(t, live, testenv.Live(), "tensors are left")
-	return cost{perStep(calls), perStep(allocs), perStep(bytes)}
+	return cost{perStep(calls), perStep(tensors), perStep(allocs), perStep(bytes)}
 }
 
 // perStep is the median of the differences: garbage is collected, and epochs begin, in few steps.
@@ -69,20 +75,19 @@ func mlpCost(t *testing.T, batch int) cost {
 }
 
 // within fails where a step costs more than it did when the limits were written.
-func (c cost) within(t *testing.T, calls, allocs float64) {
+func (c cost) within(t *testing.T, calls, tensors, allocs float64) {
 	t.Helper()
-	t.Logf("%.1f calls of C, %.1f allocations and %.0f bytes in Go", c.calls, c.allocs, c.bytes)
+	t.Logf("%.1f calls of C, %.1f tensors, %.1f allocations and %.0f bytes in Go", c.calls, c.tensors, c.allocs, c.bytes)
 	assert.LessOrEqual(t, c.calls, calls, "calls of C")
+	assert.LessOrEqual(t, c.tensors, tensors, "tensors")
 	assert.LessOrEqual(t, c.allocs, allocs, "allocations in Go")
 }
 
 func TestCostOfAStepOfAnMLP(t *testing.T) {
-	// bytes of a sample besides its features: in the list of samples, its class and its place
-	const features, rest = 784, 48
-	for _, batch := range []int{64, 512} {
+	for _, batch := range []int{64, 512} { // batches of 200 kB and of 1.6 MB
 		c := mlpCost(t, batch)
-		c.within(t, 24, 28)
-		assert.LessOrEqual(t, c.bytes, float64(batch*(4*features+rest)+8192), "bytes besides those of the batch")
+		c.within(t, 23, 9, 12)
+		assert.LessOrEqual(t, c.bytes, 4096., "bytes, however large the batch is")
 	}
 }
 
@@ -102,7 +107,7 @@ func TestCostOfAStepOfACRNN(t *testing.T) {
 		w.batch = 2
 		return fit(settings{}, w, r, crnn.NewTask(model), samples)
 	})
-	c.within(t, 134, 195)
+	c.within(t, 121, 32, 160)
 }
 
 func TestCostOfAStepOfABERT(t *testing.T) {
@@ -123,5 +128,73 @@ func TestCostOfAStepOfABERT(t *testing.T) {
 		w.batch = 2
 		return fit(settings{}, w, r, task, samples)
 	})
-	c.within(t, 189, 215)
+	c.within(t, 187, 125, 160)
+}
+
+// counted are the bytes that a function reads and writes by system calls and allocates in Go.
+func counted(t *testing.T, f func() error) (read, written, allocated float64) {
+	t.Helper()
+	all := func() (r, w, a float64) {
+		text, err := os.ReadFile("/proc/self/io")
+		if err != nil {
+			t.Skipf("what the process reads and writes is not counted here: %v", err)
+		}
+		_, err = fmt.Sscanf(string(text), "rchar: %g\nwchar: %g", &r, &w)
+		require.NoError(t, err)
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return r, w, float64(m.TotalAlloc)
+	}
+	r, w, a := all()
+	require.NoError(t, f())
+	read, written, allocated = all()
+	return read - r, written - w, allocated - a
+}
+
+func TestACheckpointIsWrittenAndReadOnceAndNotCopiedInGo(t *testing.T) {
+	testenv.RequireTorch(t)
+	step, err := engine.New(engine.Classify(newMLP(1024)), engine.Options{Optimizer: optim.AdamW{LR: 1e-3}})
+	require.NoError(t, err)
+	batch, err := step.Collate([]data.Example{{Features: make([]float32, 784), Class: 1}})
+	require.NoError(t, err)
+	require.NoError(t, step.Train(t.Context(), batch, trainer.Window{Len: 1, Divisor: 1}))
+	_, err = step.Update(t.Context(), 1e-3)
+	require.NoError(t, err)
+
+	const rest = 512 << 10 // buffers, headers, names; what the test itself reads
+	for _, async := range []bool{false, true} {
+		dir := t.TempDir()
+		read, written, allocated := counted(t, func() error {
+			var later []func() ([]string, error)
+			var o trainer.SaveOptions
+			if async {
+				o.Later = func(write func() ([]string, error)) { later = append(later, write) }
+			}
+			err := step.Save(dir, o)
+			for _, write := range later {
+				_, e := write()
+				err = errors.Join(err, e)
+			}
+			return err
+		})
+		size := 0.
+		files, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		for _, f := range files {
+			info, err := f.Info()
+			require.NoError(t, err)
+			size += float64(info.Size())
+		}
+		require.Greater(t, size, 12*1.8e6, "weights and two moments")
+		t.Logf("async %v: %.0f bytes; %.0f read, %.0f written, %.0f allocated", async, size, read, written, allocated)
+		assert.LessOrEqual(t, written, size+rest, "bytes written")
+		assert.LessOrEqual(t, read, float64(rest), "bytes read while it is saved")
+		assert.LessOrEqual(t, allocated, float64(rest), "bytes in Go while it is saved")
+
+		read, written, allocated = counted(t, func() error { return step.Load(dir, trainer.LoadOptions{}) })
+		t.Logf("load: %.0f read, %.0f written, %.0f allocated", read, written, allocated)
+		assert.LessOrEqual(t, read, size+rest, "bytes read")
+		assert.LessOrEqual(t, allocated, float64(rest), "bytes in Go while it is loaded")
+	}
+	require.NoError(t, step.EmptyCache())
 }

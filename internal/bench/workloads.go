@@ -225,7 +225,7 @@ func fit[S, B any](o settings, w workload, r *recorder, task engine.Task[S, B], 
 	}
 	t, err := trainer.New(&timed[S, B]{Step: step, r: r}, trainer.Options{
 		MaxSteps: w.warmup + w.steps, BatchSize: w.batch, Accumulate: w.accumulate, DropLast: true, Order: visit,
-		Workers: 1, Seed: seed + 1, Schedule: schedule, Eval: trainer.Never, Save: trainer.Never, Log: log,
+		Seed: seed + 1, Schedule: schedule, Eval: trainer.Never, Save: trainer.Never, Log: log,
 		Callbacks: callbacks, Progress: io.Discard,
 	})
 	if err != nil {

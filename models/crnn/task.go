@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/metrics"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer/engine"
@@ -45,12 +46,18 @@ var _ interface {
 	engine.Observer[Batch]
 	engine.ObservationSharer
 	engine.OptionsValidator
+	engine.Recycler[Batch]
 } = (*task)(nil)
 
 type task struct {
 	engine.Observations[reading]
 	model   *Model
 	metrics []metrics.Metric[string]
+
+	// of batches
+	pixels  data.Buffers[float32]
+	numbers data.Buffers[int64]
+	texts   data.Buffers[string]
 }
 
 // reading is what was read in a picture, and what it says.
@@ -61,8 +68,8 @@ func (t *task) WriteConfig(dir string) error { return t.model.config.WriteConfig
 
 func (t *task) Collate(samples []Sample) (Batch, error) {
 	c := t.model.config
-	b := Batch{Pixels: make([]float32, 0, len(samples)*c.pixels()), Lengths: make([]int64, len(samples)),
-		Texts: make([]string, len(samples))}
+	b := Batch{Pixels: t.pixels.Get(len(samples) * c.pixels()), Lengths: t.numbers.Get(len(samples)),
+		Targets: t.numbers.Get(0), Texts: t.texts.Get(len(samples))}
 	for i, s := range samples {
 		if len(s.Pixels) != c.pixels() {
 			return Batch{}, fmt.Errorf("picture %d of the batch (%q) has %d values; the model wants %d x %d x %d = %d",
@@ -72,11 +79,18 @@ func (t *task) Collate(samples []Sample) (Batch, error) {
 		if err != nil {
 			return Batch{}, fmt.Errorf("picture %d of the batch, label %q: %w", i, s.Text, err)
 		}
-		b.Pixels = append(b.Pixels, s.Pixels...)
+		copy(b.Pixels[i*c.pixels():], s.Pixels)
 		b.Targets = append(b.Targets, ids...)
 		b.Lengths[i], b.Texts[i] = int64(len(ids)), s.Text
 	}
 	return b, nil
+}
+
+func (t *task) Recycle(b Batch) {
+	t.pixels.Put(b.Pixels)
+	t.numbers.Put(b.Lengths)
+	t.numbers.Put(b.Targets)
+	t.texts.Put(b.Texts)
 }
 
 // Predict returns the log-probabilities, [rows, frames, classes], and the labels, [rows, length],

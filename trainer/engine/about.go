@@ -16,6 +16,7 @@ import (
 func (s *Step[S, B]) About() trainer.About {
 	_, countsTokens := s.task.(TokenCounter[B])
 	_, setsMomentum := s.optimizer.(optim.MomentumSetter)
+	_, recycles := s.task.(Recycler[B])
 	return trainer.About{
 		Text:           s.text(),
 		LearningRate:   s.options.Optimizer.LearningRate(),
@@ -33,6 +34,7 @@ func (s *Step[S, B]) About() trainer.About {
 		SkipsNonFinite: s.clipped(),
 		JoinsGroup:     true,
 		SavesLater:     true,
+		Recycles:       recycles,
 	}
 }
 

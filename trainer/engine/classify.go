@@ -32,6 +32,10 @@ type classify struct {
 	observed []observed
 	shared   Observations[judged] // of all processes, where they share an evaluation out
 	outputs  int64                // of the model, once it has run
+
+	// of batches
+	features data.Buffers[float32]
+	classes  data.Buffers[int64]
 }
 
 // judged is what became of a sample.
@@ -48,25 +52,35 @@ func (c *classify) Model() any { return c.model }
 
 func (c *classify) Collate(samples []data.Example) (Examples, error) {
 	width := len(samples[0].Features)
-	b := Examples{make([]float32, 0, width*len(samples)), make([]int64, len(samples))}
+	b := Examples{c.features.Get(width * len(samples)), c.classes.Get(len(samples))}
 	for i, s := range samples {
 		if len(s.Features) != width {
 			return Examples{}, fmt.Errorf("sample %d of the batch has %d features, but the first has %d", i,
 				len(s.Features), width)
 		}
-		b.Features = append(b.Features, s.Features...)
+		copy(b.Features[i*width:], s.Features)
 		b.Classes[i] = s.Class
 	}
 	return b, nil
 }
 
+func (c *classify) Recycle(b Examples) {
+	c.features.Put(b.Features)
+	c.classes.Put(b.Classes)
+}
+
 func (c *classify) Predict(p ForwardPass, b Examples) Outputs {
+	logits, classes := c.forward(p, b)
+	return Outputs{Logits: []torch.Tensor{logits}, Labels: []torch.Tensor{classes}, Rows: len(b.Classes)}
+}
+
+func (c *classify) forward(p ForwardPass, b Examples) (logits, classes torch.Tensor) {
 	rows := int64(len(b.Classes))
 	x := Input(p, b.Features, rows, int64(len(b.Features))/rows)
-	logits := c.model.Forward(x)
+	logits = c.model.Forward(x)
 	c.outputs = logits.Size(-1)
 	checkClasses(c.outputs, b.Classes)
-	return Outputs{Logits: []torch.Tensor{logits}, Labels: []torch.Tensor{Input(p, b.Classes)}, Rows: len(b.Classes)}
+	return logits, Input(p, b.Classes)
 }
 
 // checkClasses says what libtorch would say of a class that the model has no output for, on a GPU
@@ -91,10 +105,18 @@ func (c *classify) Inputs(p ForwardPass, b Examples) {
 }
 
 func (c *classify) LossOf(_ ForwardPass, o Outputs) Loss {
-	return Mean(o.Logits[0].CrossEntropyLoss(o.Labels[0], torch.Tensor{}, torch.ReductionMean, IgnoreIndex, 0), o.Rows)
+	return crossEntropy(o.Logits[0], o.Labels[0], o.Rows)
 }
 
-func (c *classify) Loss(p ForwardPass, b Examples) Loss { return c.LossOf(p, c.Predict(p, b)) }
+func crossEntropy(logits, classes torch.Tensor, rows int) Loss {
+	return Mean(logits.CrossEntropyLoss(classes, torch.Tensor{}, torch.ReductionMean, IgnoreIndex, 0), rows)
+}
+
+// Loss is LossOf of what Predict returns, without the lists around it.
+func (c *classify) Loss(p ForwardPass, b Examples) Loss {
+	logits, classes := c.forward(p, b)
+	return crossEntropy(logits, classes, len(b.Classes))
+}
 
 func (c *classify) Observe(b Examples, o Outputs) {
 	c.observed = append(c.observed, observed{o.Logits[0].ArgMax(-1, false).Keep(), b.Classes})

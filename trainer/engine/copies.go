@@ -47,7 +47,7 @@ func (c *copies) take(files []tensorFile, still map[torch.Tensor]bool, number to
 	if c.memory == nil {
 		c.memory = map[copyName]torch.Tensor{}
 	}
-	s := &snapshot{}
+	s := &snapshot{of: map[torch.Tensor]torch.Tensor{}}
 	var from, to []torch.Tensor
 	torch.NoGrad(func() {
 		for i := range files {
@@ -55,6 +55,7 @@ func (c *copies) take(files []tensorFile, still map[torch.Tensor]bool, number to
 			for j := range files[i].tensors {
 				t := &files[i].tensors[j]
 				memory := c.room(copyName{files[i].name, t.Name}, t.Tensor)
+				s.of[t.Tensor] = memory
 				if still[t.Tensor] && !c.atOnce && t.Tensor.Device() == torch.CPU {
 					s.moves = append(s.moves, newMove(t.Name, t.Tensor, memory))
 				} else {
@@ -111,6 +112,7 @@ func (c *copies) free() {
 // snapshot is a copy of a state as of one instant, which is made later, once: by the goroutine that
 // writes it, or by the one that wants to change the state, whichever comes first.
 type snapshot struct {
+	of      map[torch.Tensor]torch.Tensor // the copies
 	moves   []move
 	copy    sync.Once
 	err     error // of the copy
@@ -151,6 +153,36 @@ func (s *snapshot) made() error {
 		})
 	})
 	return s.err
+}
+
+// replace puts the copies in place of the tensors of a state of PyTorch's, by parameter and kind. It
+// reports whether there is one of each, and changes nothing otherwise.
+func (s *snapshot) replace(state any) bool {
+	params, ok := state.(map[int]any)
+	if s == nil || !ok {
+		return false
+	}
+	var there []func()
+	for _, p := range params {
+		kinds, ok := p.(map[string]any)
+		if !ok {
+			return false
+		}
+		for kind, v := range kinds {
+			t, isTensor := v.(torch.Tensor)
+			memory, copied := s.of[t]
+			switch {
+			case isTensor && !copied:
+				return false
+			case isTensor:
+				there = append(there, func() { kinds[kind] = memory })
+			}
+		}
+	}
+	for _, put := range there {
+		put()
+	}
+	return true
 }
 
 // grain is how many elements libtorch does not divide among threads: those are training meanwhile.

@@ -68,6 +68,7 @@ var (
 	_ trainer.SplitStep[int] = (*Step[int, int])(nil)
 	_ trainer.GroupStep[int] = (*Step[int, int])(nil)
 
+	_ trainer.Recycler[int]        = (*Step[int, int])(nil)
 	_ trainer.NonFiniteFinder[int] = (*Step[int, int])(nil)
 )
 
@@ -258,6 +259,13 @@ func (s *Step[S, B]) makeOptimizer(builder optim.Builder, groups []optim.Group) 
 
 // Collate calls the task.
 func (s *Step[S, B]) Collate(samples []S) (B, error) { return s.task.Collate(samples) }
+
+// Recycle calls the task, if it is a [Recycler].
+func (s *Step[S, B]) Recycle(b B) {
+	if t, ok := s.task.(Recycler[B]); ok {
+		t.Recycle(b)
+	}
+}
 
 // SetMomentum moves the momentum of the optimizer, or its beta1, from the next Update on.
 func (s *Step[S, B]) SetMomentum(momentum float64) error {

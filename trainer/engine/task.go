@@ -10,7 +10,7 @@ import (
 // What a user of Hugging Face's Trainer would override is an interface that a task may implement
 // besides: [Predictor] shows the model's outputs, [Observer] and [Evaluator] make metrics of them,
 // [TrainingStepper] replaces the training step, [LossObserver] sees every loss, [ItemCounter] and
-// [TokenCounter] count, [Configurer] writes config.json.
+// [TokenCounter] count, [Configurer] writes config.json, [Recycler] uses the memory of batches again.
 type Task[S, B any] interface {
 	// Model is a pointer to the struct that holds the parameters, as package nn finds them.
 	Model() any
@@ -77,6 +77,15 @@ type TokenCounter[B any] interface {
 // ones. A checkpoint holds their states, by their names, which are no names of devices.
 type GeneratorOwner interface {
 	Generators() map[string]*torch.Generator
+}
+
+// Recycler is a [Task] whose Collate makes batches in the memory of those that have been trained on:
+// a [trainer.Recycler]. [data.Buffers] keeps that memory.
+type Recycler[B any] interface {
+	// Recycle takes a batch back that Collate has made and nobody uses any more. Collate may be
+	// running beside it, and keeps nothing of its slice of samples. A task that embeds another, and
+	// keeps what its Collate has made, overrides Recycle with a method that does nothing.
+	Recycle(b B)
 }
 
 // OptionsValidator is a [Task] that refuses options which have no meaning for it: [New] asks it

@@ -29,8 +29,9 @@ var _ trainer.TransformersStep = (*Step[int, int])(nil)
 // SaveTransformers writes the state of the optimizer, the schedule, the generators and the scaler
 // as Hugging Face's Trainer does. The generators of Python's modules random and numpy.random have
 // the states with which they came from a checkpoint of transformers, or those that set_seed gives
-// them.
-func (s *Step[S, B]) SaveTransformers(dir string, at trainer.SchedulePosition) error {
+// them. Of the optimizer's state, the large file, it writes the copy that Save has just made where
+// it leaves that to o.Later.
+func (s *Step[S, B]) SaveTransformers(dir string, at trainer.SchedulePosition, o trainer.SaveOptions) error {
 	state, err := torchsave.StateDict(s.optimizer, at.Next)
 	if err != nil {
 		return err
@@ -40,7 +41,10 @@ func (s *Step[S, B]) SaveTransformers(dir string, at trainer.SchedulePosition) e
 		g := g.(map[string]any) //nolint:forcetypeassert // likewise
 		g["initial_lr"] = at.Peak * torchsave.Scale(groups[i])
 	}
-	if err := torchsave.WriteFile(filepath.Join(dir, transformersOptimizer), state); err != nil {
+	write := func() error { return torchsave.WriteFile(filepath.Join(dir, transformersOptimizer), state) }
+	if copied := s.copies.underWay; o.Later != nil && copied.replace(state["state"]) {
+		o.Later(func() ([]string, error) { return nil, errors.Join(copied.made(), write()) })
+	} else if err := write(); err != nil {
 		return err
 	}
 	if err := torchsave.WriteSchedule(filepath.Join(dir, transformersSchedule),

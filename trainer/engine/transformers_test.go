@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gotrainer/gotrainer/checkpoint"
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/internal/golden"
 	"github.com/gotrainer/gotrainer/internal/testenv"
@@ -141,6 +142,89 @@ func TestFilesOfTransformersAreWritten(t *testing.T) {
 	assert.Equal(t, 9, a["last_epoch"])
 	assert.Equal(t, 10, a["_step_count"])
 	assert.Equal(t, []any{0.02, 0.02}, a["base_lrs"])
+}
+
+// moments are the tensors of an optimizer.pt, by parameter and kind.
+func moments(t *testing.T, state map[string]any) map[string][]byte {
+	t.Helper()
+	all := map[string][]byte{}
+	params, _ := state["state"].(map[int]any)
+	for param, kinds := range params {
+		for kind, v := range kinds.(map[string]any) { //nolint:forcetypeassert // a panic fails the test
+			all[fmt.Sprint(param, ".", kind)] = v.(torch.Tensor).Bytes() //nolint:forcetypeassert // likewise
+		}
+	}
+	require.NotEmpty(t, all)
+	return all
+}
+
+func momentsOf(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	state, err := torchsave.ReadFile(filepath.Join(dir, "optimizer.pt"))
+	require.NoError(t, err)
+	defer torchsave.EachTensor(state, func(x torch.Tensor) { x.Free() })
+	return moments(t, state)
+}
+
+// implementations of AdamW: of one the steps are tensors, of the other numbers.
+var implementations = []optim.Implementation{optim.Fused, optim.Foreach}
+
+func TestAsyncSavesHoldTheFilesOfTransformersToo(t *testing.T) {
+	testenv.RequireTorch(t)
+	torch.SetThreads(1)
+	rows := hfCheckpointRows(golden.Load(t, "testdata/hf_checkpoint/expected.safetensors"))
+	for _, how := range implementations {
+		var folders []string
+		for _, async := range []bool{false, true} {
+			dir := t.TempDir()
+			folders = append(folders, dir)
+			_, fit := transformersRun(t, semantics.Default, func(o *trainer.Options, e *engine.Options) {
+				o.OutputDir, o.TransformersFiles, o.AsyncSave = dir, true, async
+				e.Optimizer = optim.AdamW{LR: 0.02, WeightDecay: new(0.1), Implementation: how}
+			})
+			_, err := fit.Fit(t.Context(), rows, nil)
+			require.NoError(t, err)
+		}
+		for _, name := range []string{"checkpoint-3", "checkpoint-6", "checkpoint-9"} {
+			waited, beside := filepath.Join(folders[0], name), filepath.Join(folders[1], name)
+			assert.Equal(t, momentsOf(t, waited), momentsOf(t, beside), "%v %s", how, name)
+			require.NoError(t, checkpoint.Verify(beside))
+		}
+	}
+}
+
+func TestTheOptimizerOfTransformersIsWrittenOfTheCopyAndNotInTheLoop(t *testing.T) {
+	testenv.RequireTorch(t)
+	rows := hfCheckpointRows(golden.Load(t, "testdata/hf_checkpoint/expected.safetensors"))
+	for _, how := range implementations {
+		s, fit := transformersRun(t, semantics.Default, func(_ *trainer.Options, e *engine.Options) {
+			e.Optimizer = optim.AdamW{LR: 0.02, Implementation: how}
+		})
+		_, err := fit.Fit(t.Context(), rows, nil)
+		require.NoError(t, err)
+		state, err := torchsave.StateDict(s.Optimizer(), 0.01)
+		require.NoError(t, err)
+		want := moments(t, state)
+
+		dir := t.TempDir()
+		var later []func() ([]string, error)
+		o := trainer.SaveOptions{Later: func(write func() ([]string, error)) { later = append(later, write) }}
+		require.NoError(t, s.Save(dir, o))
+		require.NoError(t, s.SaveTransformers(dir, trainer.SchedulePosition{Moves: 9, Peak: 0.02, Next: 0.01}, o))
+		assert.NoFileExists(t, filepath.Join(dir, "optimizer.pt"))
+		assert.FileExists(t, filepath.Join(dir, "scheduler.pt"))
+
+		for _, m := range s.Optimizer().State() { // training goes on
+			torch.NoGrad(func() { m.Tensor.Fill_(7) })
+		}
+		for _, write := range later {
+			bad, err := write()
+			require.NoError(t, err)
+			assert.Empty(t, bad)
+		}
+		assert.Equal(t, want, momentsOf(t, dir))
+		require.NoError(t, s.EmptyCache())
+	}
 }
 
 // torchBytes is everything that a run has changed.

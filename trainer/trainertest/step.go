@@ -27,8 +27,8 @@ func Samples(n int) data.Dataset[int] {
 
 // Step is a trainer.Step over batches of ints that records its calls. Its whole state is a number
 // that depends on every call that would change weights or draw random numbers, in their order; the
-// losses depend on it. It can do all that a step can, but join a group. The zero value is ready; it
-// must not be copied.
+// losses depend on it. It can do all that a step can, but join a group and recycle batches. The zero
+// value is ready; it must not be copied.
 type Step struct {
 	// PerSample is what Count counts for each sample; its Items 0: they are not counted.
 	PerSample trainer.Counts
