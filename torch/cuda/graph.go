@@ -10,18 +10,18 @@ import (
 // Graph is work on a GPU that is recorded once and then replayed by one launch, without the time
 // that the host takes for each operator: torch.cuda.CUDAGraph.
 //
-//	x := torch.TensorOptions{Device: d}.Zeros(32, 784).Keep() // static: filled anew before each replay
-//	for range 3 { ... }                                       // warm-up: libraries choose kernels and take memory
+//	x := torch.TensorOptions{Device: d}.Zeros(32, 784).Keep() // filled anew before each replay
+//	for range 3 { ... } // warm-up: libraries choose kernels
 //	g := cuda.NewGraph(d)
 //	g.Capture(cuda.CaptureOptions{}, func() { y = model.Forward(x).Keep() })
 //	x.Copy_(batch)
 //	g.Replay() // y holds the result
 //
 // A replay does what was recorded, whatever the host would do now: the same kernels, on the same
-// memory, with the same numbers of the host (rates, sizes, branches taken). What changes from replay
-// to replay has to lie in tensors that were there before the capture and are changed in place.
-// Random numbers continue from replay to replay as if nothing had been captured. One goroutine at a
-// time uses a Graph.
+// memory, with the same numbers of the host (rates, sizes, branches taken). What changes from
+// replay to replay has to lie in tensors that were there before the capture and are changed in
+// place. Random numbers continue from replay to replay as if nothing had been captured. One
+// goroutine at a time uses a Graph.
 //
 // Source: https://docs.pytorch.org/docs/2.11/notes/cuda.html#cuda-graphs.
 type Graph struct {
@@ -38,8 +38,9 @@ type Pool struct{ c cgotorch.Pool }
 
 // CaptureOptions are those of [Graph.Capture].
 type CaptureOptions struct {
-	// Pool is shared with the graph whose [Graph.Pool] it is. Graphs of one pool must not be replayed
-	// at the same time, and what one leaves in tensors that nobody holds the other may overwrite.
+	// Pool is shared with the graph whose [Graph.Pool] it is. Graphs of one pool must not be
+	// replayed at the same time, and what one leaves in tensors that nobody holds the other may
+	// overwrite.
 	Pool Pool
 	// Generators are those that f draws from besides the default one of the GPU.
 	Generators []*torch.Generator
@@ -69,11 +70,11 @@ func needGraphs(op string, d torch.Device) {
 	}
 }
 
-// Capture records what f gives the GPU to do: torch.cuda.graph. Nothing of it is computed before the
-// first [Graph.Replay]. f runs on a stream of its own and must not wait for the GPU (read a number
-// back, copy from memory that is not pinned, synchronize); tensors that it makes and that are used
-// afterwards are kept, and every replay writes into them. All that the GPU holds is waited for first,
-// and memory that libtorch keeps for later is given back.
+// Capture records what f gives the GPU to do: torch.cuda.graph. Nothing of it is computed before
+// the first [Graph.Replay]. f runs on a stream of its own and must not wait for the GPU (read a
+// number back, copy from memory that is not pinned, synchronize); tensors that it makes and that
+// are used afterwards are kept, and every replay writes into them. All that the GPU holds is waited
+// for first, and memory that libtorch keeps for later is given back.
 //
 // It panics if f panics, with what f panics with, and if f did what cannot be captured
 // (torch.ErrNotSupported); the graph is empty then, random numbers are where they were, and the
@@ -121,8 +122,8 @@ func (g *Graph) Pool() (p Pool) {
 	return p
 }
 
-// Reset forgets what was recorded and gives its memory back once no tensor lies there; the graph may
-// be captured again: CUDAGraph.reset.
+// Reset forgets what was recorded and gives its memory back once no tensor lies there; the graph
+// may be captured again: CUDAGraph.reset.
 func (g *Graph) Reset() {
 	const op = "Graph.Reset"
 	check(op, cgotorch.ResetGraph(g.open(op)))

@@ -16,20 +16,20 @@ import (
 )
 
 // Graphs has training on a GPU recorded as CUDA graphs, which cost the host one launch in place of
-// one for each operator: see [cuda.Graph]. Recorded are forward and backward passes, for each kind of
-// micro-batch once, and the clipping of their gradients. The rest of an update is a few calls and
-// stays as it is: the sum of losses, which knows when it was logged last, loss scaling, the step of
-// the optimizer, whose rate a kernel takes from a graph in float32 only, and the average of weights.
-// So the bits are those of training without graphs.
+// one for each operator: see [cuda.Graph]. Recorded are forward and backward passes, for each kind
+// of micro-batch once, and the clipping of their gradients. The rest of an update is a few calls
+// and stays as it is: the sum of losses, which knows when it was logged last, loss scaling, the
+// step of the optimizer, whose rate a kernel takes from a graph in float32 only, and the average of
+// weights. So the bits are those of training without graphs.
 //
-// The task must be an [InputLister]. What it does besides is recorded too: numbers that its Loss, or
-// Options.Loss, takes from the host (the step that it counts, a weight that is annealed) stay what
-// they were when the graph was captured. Put those into a buffer of the model.
+// The task must be an [InputLister]. What it does besides is recorded too: numbers that its Loss,
+// or Options.Loss, takes from the host (the step that it counts, a weight that is annealed) stay
+// what they were when the graph was captured. Put those into a buffer of the model.
 //
 // A kind is the shapes of the inputs, what the loss is divided by, the mode of the model, and
-// whether gradients are added to. What is not recorded is trained as ever, and the run says once why.
-// Graphs are forgotten when the weights or buffers move or are frozen, when a state is loaded, and at
-// the end of a run.
+// whether gradients are added to. What is not recorded is trained as ever, and the run says once
+// why. Graphs are forgotten when the weights or buffers move or are frozen, when a state is loaded,
+// and at the end of a run.
 type Graphs struct {
 	Kinds  int // how many kinds are recorded at most; zero: no graphs
 	WarmUp int // how often a kind is trained as ever before; zero: 3
@@ -203,7 +203,8 @@ func (s *Step[S, B]) buildGraphs() {
 	}
 }
 
-// passes runs forward and backward on a micro-batch, recorded or not, and returns the loss to report.
+// passes runs forward and backward on a micro-batch, recorded or not, and returns the loss to
+// report.
 func (s *Step[S, B]) passes(ctx context.Context, b B, w trainer.Window) torch.Tensor {
 	p, g := s.pass(w.Items), s.graphs
 	if g == nil {
@@ -276,8 +277,8 @@ func (s *Step[S, B]) capture(ctx context.Context, k *kind, p ForwardPass, b B, w
 	return true
 }
 
-// record captures f; nil: that failed, and the reason was said. Other graphs that draw from the same
-// generators then draw other numbers, so they have to be forgotten.
+// record captures f; nil: that failed, and the reason was said. Other graphs that draw from the
+// same generators then draw other numbers, so they have to be forgotten.
 func (s *Step[S, B]) record(f func()) *cuda.Graph {
 	g := s.graphs
 	graph := cuda.NewGraph(s.options.Device)
