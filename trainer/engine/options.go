@@ -96,11 +96,11 @@ type Options struct {
 	EvalAccumulation int
 	// SortEvalByLength evaluates on samples of about the same length together, the longest first, so
 	// that batches need little padding. Predictions and metrics are in the order of the set, what is
-	// predicted of padding aside; BatchMetrics, hooks and Predictions.Losses see the batches as they come. A loss that is the
-	// mean over the samples of a batch is what it was but for rounding; one over tokens is averaged
-	// over those of other batches. Each sample is read once more, for its length, when the loader is
-	// made; each of several processes evaluates the whole set. The task must be a [Lengther], and an
-	// [ObservationSorter] if it gathers metrics.
+	// predicted of padding aside; BatchMetrics, hooks and Predictions.Losses see the batches as they
+	// come. A loss that is the mean over the samples of a batch is what it was but for rounding; one
+	// over tokens is averaged over those of other batches. Each sample is read once more, for its
+	// length, when the loader is made; each of several processes evaluates the whole set. The task
+	// must be a [Lengther], and an [ObservationSorter] if it gathers metrics.
 	SortEvalByLength bool
 	// FullEval evaluates with weights, buffers and floating-point inputs in bfloat16 or float16;
 	// the float32 weights are kept aside and put back. Hugging Face's Trainer does so outside of
