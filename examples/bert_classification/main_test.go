@@ -198,13 +198,13 @@ func TestAModelOfAFolderIsFineTunedAndItsLastLayerIsNew(t *testing.T) {
 	base, out := filepath.Join(t.TempDir(), "base"), filepath.Join(t.TempDir(), "tuned")
 	file := weather(t, 60)
 	if _, err := printed(t, "-task", "csv", "-train", file, "-out", base, "-steps", "2", "-layers", "1", "-hidden",
-		"32"); err != nil {
+		"32", "-padding-free"); err != nil {
 		t.Fatal(err)
 	}
 	two := filepath.Join(t.TempDir(), "two.csv")
 	write(t, two, "message,kind\nsun and sand,warm\nsnow and ice,cold\nrain and wind,cold\nsand,warm\n")
 	text, err := printed(t, "-model", modelFolder(base), "-task", "csv", "-train", two, "-valid", two, "-text",
-		"message", "-label", "kind", "-out", out, "-steps", "2")
+		"message", "-label", "kind", "-out", out, "-steps", "2", "-padding-free")
 	if err != nil || !strings.Contains(text, "warm") {
 		t.Fatalf("error %v, report:\n%s", err, text)
 	}

@@ -22,7 +22,8 @@ import (
 
 // outcomes are those of an evaluation in the order of the set and of one by length. The task is made
 // of a model of the same weights each time.
-func outcomes[S, B any](t *testing.T, set data.Slice[S], task func() engine.Task[S, B]) (usual, sorted trainer.Metrics) {
+func outcomes[S, B any](t *testing.T, set data.Slice[S], task func() engine.Task[S, B]) (usual,
+	sorted trainer.Metrics) {
 	t.Helper()
 	evaluate := func(byLength bool) trainer.Metrics {
 		torch.ManualSeed(11)

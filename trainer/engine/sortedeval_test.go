@@ -155,7 +155,8 @@ func TestWhatCannotBeEvaluatedByLengthSaysSo(t *testing.T) {
 	stream := trainer.EvalStream[tokens]{Stream: data.StreamOf[tokens](set, nil)}
 	require.ErrorContains(t, evaluate(stream, trainer.Options{}), "the samples of a stream cannot be sorted")
 	broken := data.Func(3, func(i int) (tokens, error) { return tokens{}, fmt.Errorf("no row %d", i) })
-	require.ErrorContains(t, evaluate(broken, trainer.Options{}), "the length of sample 0 (Options.SortEvalByLength): no row 0")
+	require.ErrorContains(t, evaluate(broken, trainer.Options{}),
+		"the length of sample 0 (Options.SortEvalByLength): no row 0")
 	require.NoError(t, evaluate(set, trainer.Options{}), "after all this")
 }
 
