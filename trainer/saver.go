@@ -91,7 +91,7 @@ func (s *saver[S, B]) write(async bool) error {
 		spoiled: !finite}
 	s.loop.LastSaved = s.loop.GlobalStep
 	err = s.attempt(v, random)
-	if full, ok := errors.AsType[*checkpoint.SpaceError](err); ok && s.makeRoom(full) {
+	if s.roomForAll(err) {
 		err = s.attempt(v, random)
 	}
 	if async && (err == nil || s.several()) { // the others do not know of the error yet
@@ -108,11 +108,14 @@ func (s *saver[S, B]) write(async bool) error {
 func (s *saver[S, B]) attempt(v *saving, random [][]byte) error {
 	v.finish = func() error { return nil }
 	if s.o.Saver == nil && s.store == nil {
+		if s.sharded() {
+			return s.savePart()
+		}
 		return nil
 	}
 	state, loop, err := s.states(v.best)
 	if err != nil {
-		return err
+		return s.noFolder(err)
 	}
 	loop.NonFinite = v.spoiled
 	if s.o.Saver != nil {
@@ -134,7 +137,7 @@ func (s *saver[S, B]) attempt(v *saving, random [][]byte) error {
 func (s *saver[S, B]) take(v *saving, random [][]byte, state savedState, loop loopState) error {
 	draft, err := s.store.Begin(v.step)
 	if err != nil {
-		return err
+		return s.noFolder(err)
 	}
 	o := SaveOptions{WeightsOnly: s.o.SaveOnlyModel, Gradients: s.loop.Phase > 0}
 	var later []func() ([]string, error)
@@ -166,7 +169,7 @@ func (s *saver[S, B]) take(v *saving, random [][]byte, state savedState, loop lo
 		return err
 	}
 	return draft.Write(func(dir string) error {
-		if err := s.step.Save(dir, o); err != nil {
+		if err := s.saveStep(dir, o); err != nil {
 			return err
 		}
 		if err := s.saveTransformers(dir, loop); err != nil {
@@ -238,7 +241,11 @@ func (s *saver[S, B]) makeRoom(full *checkpoint.SpaceError) bool {
 	if s.store == nil {
 		return false
 	}
-	if bad, err := s.step.NonFinite(); err != nil || len(bad) > 0 {
+	if s.sharded() { // all have looked just now, and this process is alone here
+		if s.spoiled {
+			return false
+		}
+	} else if bad, err := s.step.NonFinite(); err != nil || len(bad) > 0 {
 		return false
 	}
 	before, err := s.store.Steps()

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/gotrainer/gotrainer/checkpoint/sharded"
 	"github.com/gotrainer/gotrainer/internal/tensorio"
@@ -71,10 +72,7 @@ func (m *Model) parts(opt optim.Optimizer) (all []stored) {
 
 // frozen are the pieces of units that nobody trains.
 func (m *Model) frozen() (all []stored) {
-	for _, u := range m.options.Units {
-		if u == nil {
-			continue
-		}
+	for _, u := range m.units() {
 		for _, r := range u.rows {
 			for _, p := range r.params {
 				if !p.piece.Defined() {
@@ -114,29 +112,20 @@ var writeFile = sharded.WriteFile // tests have disks that are full
 // there is no checkpoint, and the group keeps working.
 func (m *Model) Save(ctx context.Context, path string, step int, opt optim.Optimizer,
 	metadata map[string]string) error {
-	id := rand.Text()
+	var hidden string
 	var err error
 	if m.group.Main() {
-		err = sharded.Begin(path)
+		hidden, err = sharded.Begin(path)
 	}
-	ids, err := together(ctx, m, id, err)
+	folders, err := together(ctx, m, hidden, err)
 	if err != nil {
 		return err
 	}
-	id = ids[0]
-	mine, err := m.write(path, id, opt)
-	written, err := together(ctx, m, mine, err)
+	err = m.WriteTo(ctx, folders[0], step, opt, metadata)
 	if err == nil {
-		all := map[string]string{}
-		for k, v := range metadata {
-			all[k] = v
-		}
-		if opt != nil {
-			all[updatesKey] = strconv.Itoa(opt.Updates())
-		}
 		var failed error
 		if m.group.Main() {
-			failed = sharded.Commit(path, id, step, all, written)
+			failed = sharded.Publish(path)
 		}
 		_, err = together(ctx, m, "", failed)
 	}
@@ -146,8 +135,40 @@ func (m *Model) Save(ctx context.Context, path string, step int, opt optim.Optim
 	return err
 }
 
+// WriteTo is [Model.Save] into a folder that is there: for a program that itself sees to it that
+// folders are whole or not there. Other files may lie in it. Where a process fails, all have its
+// error, which errors.Is(err, syscall.ENOSPC) tells of a disk that is full, and the folder is to be
+// removed.
+func (m *Model) WriteTo(ctx context.Context, folder string, step int, opt optim.Optimizer,
+	metadata map[string]string) error {
+	m.dropRoot()
+	err := m.Release()
+	ids, err := together(ctx, m, rand.Text(), err)
+	if err != nil {
+		return err
+	}
+	mine, err := m.write(folder, ids[0], opt)
+	written, err := together(ctx, m, mine, err)
+	if err != nil {
+		return err
+	}
+	var failed error
+	if m.group.Main() {
+		all := map[string]string{}
+		for k, v := range metadata {
+			all[k] = v
+		}
+		if opt != nil {
+			all[updatesKey] = strconv.Itoa(opt.Updates())
+		}
+		failed = sharded.WriteIndex(folder, ids[0], step, all, written)
+	}
+	_, err = together(ctx, m, "", failed)
+	return err
+}
+
 // write writes the file of this process.
-func (m *Model) write(path, id string, opt optim.Optimizer) (w sharded.Written, err error) {
+func (m *Model) write(folder, id string, opt optim.Optimizer) (w sharded.Written, err error) {
 	var entries []sharded.Entry
 	failed := torch.Try(func() {
 		for _, s := range m.parts(opt) {
@@ -163,7 +184,7 @@ func (m *Model) write(path, id string, opt optim.Optimizer) (w sharded.Written, 
 	if err = errors.Join(err, failed); err != nil {
 		return w, err
 	}
-	return writeFile(path, m.group.Rank(), m.group.World(), id, entries)
+	return writeFile(folder, m.group.Rank(), m.group.World(), id, entries)
 }
 
 // together gathers a value of all processes, by rank, or the first error that one has.
@@ -171,10 +192,11 @@ func together[T any](ctx context.Context, m *Model, value T, err error) ([]T, er
 	type report struct {
 		Value T
 		Error string
+		Full  bool // the disk
 	}
 	mine := report{Value: value}
 	if err != nil {
-		mine.Error = err.Error()
+		mine.Error, mine.Full = err.Error(), errors.Is(err, syscall.ENOSPC)
 	}
 	text, marshalErr := json.Marshal(mine)
 	if marshalErr != nil {
@@ -195,6 +217,8 @@ func together[T any](ctx context.Context, m *Model, value T, err error) ([]T, er
 			all[rank] = r.Value
 		case rank == m.group.Rank():
 			return nil, fmt.Errorf("shard: rank %d: %w", rank, err)
+		case r.Full:
+			return nil, &fullError{fmt.Sprintf("shard: rank %d: %s", rank, r.Error)}
 		default:
 			return nil, fmt.Errorf("shard: rank %d: %s", rank, r.Error)
 		}
@@ -202,13 +226,23 @@ func together[T any](ctx context.Context, m *Model, value T, err error) ([]T, er
 	return all, nil
 }
 
+// fullError is of another process, whose disk is full.
+type fullError struct{ text string }
+
+func (e *fullError) Error() string { return e.text }
+func (e *fullError) Unwrap() error { return syscall.ENOSPC }
+
 // Load continues from a checkpoint that any number of processes has written: each reads what it
 // needs. All processes call it. opt may be nil, else it is of the same kind as the one that was saved.
 // A checkpoint that is not whole, damaged or of another model is an error on all processes, and then
 // nothing has changed. It returns step and metadata of Save.
 func (m *Model) Load(ctx context.Context, path string, opt optim.Optimizer) (step int, metadata map[string]string,
 	err error) {
-	l, err := m.read(path, opt)
+	m.dropRoot()
+	l, err := &loading{}, m.Release()
+	if err == nil {
+		l, err = m.read(path, opt)
+	}
 	if _, err := together(ctx, m, "", err); err != nil {
 		return 0, nil, err
 	}

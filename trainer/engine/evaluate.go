@@ -28,6 +28,9 @@ func (s *Step[S, B]) StartEval(e trainer.Evaluation) error {
 	}
 	s.eval.drop()
 	s.eval.Evaluation = e
+	if err := s.summon(); err != nil {
+		return err
+	}
 	if _, ok := s.task.(Predictor[B]); e.Predict && !ok {
 		return fmt.Errorf("engine: %T shows no predictions: it must implement engine.Predictor", s.task)
 	}
@@ -44,6 +47,9 @@ func (e *evaluation) drop() {
 // Eval adds a batch to the running evaluation. It does not wait for the device, unless the task
 // does.
 func (s *Step[S, B]) Eval(_ context.Context, b B) (err error) {
+	if err := s.summon(); err != nil {
+		return err
+	}
 	panicked := torch.Try(func() {
 		s.mode(false, false)
 		torch.NoGrad(func() { torch.Scope(func() { err = s.evalBatch(b) }) })

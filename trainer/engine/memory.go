@@ -17,4 +17,4 @@ func (s *Step[S, B]) EmptyCache() error {
 func (s *Step[S, B]) OutOfMemory(err error) bool { return errors.Is(err, torch.ErrOutOfMemory) }
 
 // ZeroGrad removes the gradients of all trained parameters.
-func (s *Step[S, B]) ZeroGrad() error { return torch.Try(s.optimizer.ZeroGrad) }
+func (s *Step[S, B]) ZeroGrad() error { return torch.Try(s.zeroGrad) }
