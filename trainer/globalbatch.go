@@ -111,8 +111,8 @@ func (r *runner[S, B]) regroup(from string, l loopState) (loopState, error) {
 	case l.Position.Micro%then.Accumulate != 0:
 		return l, refusedResume(from, fmt.Sprintf("%s, and it stands inside of a global batch", r.otherProcesses(then)))
 	}
-	r.note("%s: %s; the samples go on where they were, and random numbers (dropout) begin anew", from,
-		r.otherProcesses(then))
+	r.note("%s: %s; the samples go on where they were; random numbers (dropout) begin anew on another number of "+
+		"processes", from, r.otherProcesses(then))
 	l.Position.Micro = l.Position.Micro / then.Accumulate * now.Accumulate
 	l.Sizes.BatchSize, l.Sizes.Accumulate = now.BatchSize, now.Accumulate
 	if l.Configuration != nil {
