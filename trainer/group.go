@@ -211,7 +211,7 @@ func (s *session[S, B]) agreeOnSave(err error) error {
 	switch {
 	case groupErr != nil:
 		return errors.Join(err, groupErr)
-	case err != nil || len(all[0]) == 0:
+	case len(all[0]) == 0 || err != nil && (s.o.Process.Main() || !s.sharded()): // what others see follows from it
 		return err
 	case all[0][0] == 'c':
 		return fmt.Errorf("%w: the main process: %s", ErrChangedWhileSaved, all[0][1:])

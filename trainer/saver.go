@@ -109,7 +109,7 @@ func (s *saver[S, B]) attempt(v *saving, random [][]byte) error {
 	v.finish = func() error { return nil }
 	if s.o.Saver == nil && s.store == nil {
 		if s.sharded() {
-			return s.savePart()
+			return s.savePart(v)
 		}
 		return nil
 	}
@@ -140,9 +140,9 @@ func (s *saver[S, B]) take(v *saving, random [][]byte, state savedState, loop lo
 		return s.noFolder(err)
 	}
 	o := SaveOptions{WeightsOnly: s.o.SaveOnlyModel, Gradients: s.loop.Phase > 0}
-	var later []func() ([]string, error)
+	var later writes
 	if v.async {
-		o.Later = func(write func() ([]string, error)) { later = append(later, write) }
+		o.Later = later.add
 	}
 	store, stay := s.store, []string{v.best}
 	if !s.o.Semantics.KeepOldRun { // which counts those of an earlier run that come after it
@@ -150,13 +150,9 @@ func (s *saver[S, B]) take(v *saving, random [][]byte, state savedState, loop lo
 	}
 	v.finish = func() error {
 		err := draft.Write(func(dir string) error {
-			var nonFinite []string
-			for _, write := range later {
-				names, err := write()
-				nonFinite = append(nonFinite, names...)
-				if err != nil {
-					return err
-				}
+			nonFinite, err := later.run()
+			if err != nil {
+				return err
 			}
 			return s.judgeCopy(v, dir, loop, nonFinite)
 		})
@@ -168,7 +164,7 @@ func (s *saver[S, B]) take(v *saving, random [][]byte, state savedState, loop lo
 		}
 		return err
 	}
-	return draft.Write(func(dir string) error {
+	return s.givenUp(v, &later, draft.Write(func(dir string) error {
 		if err := s.saveStep(dir, o); err != nil {
 			return err
 		}
@@ -189,7 +185,7 @@ func (s *saver[S, B]) take(v *saving, random [][]byte, state savedState, loop lo
 		return fire(s.session, s.hooks.BeforeSeal, "BeforeSeal", func(h beforeSealHook, run *Run) error {
 			return h.BeforeSeal(run, dir)
 		})
-	})
+	}))
 }
 
 // judgeCopy is what follows when an asynchronous save has looked for weights that are not finite.

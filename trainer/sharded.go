@@ -55,12 +55,51 @@ func (s *session[S, B]) noFolder(err error) error {
 }
 
 // savePart writes what a process other than the main one has.
-func (s *saver[S, B]) savePart() error {
+func (s *saver[S, B]) savePart(v *saving) error {
 	dir, err := s.shareFolder("")
 	if err != nil || dir == "" {
 		return err
 	}
-	return s.step.Save(dir, SaveOptions{WeightsOnly: s.o.SaveOnlyModel})
+	o := SaveOptions{WeightsOnly: s.o.SaveOnlyModel}
+	var later writes
+	if v.async {
+		o.Later = later.add
+		v.finish = func() error {
+			_, err := later.run()
+			return err
+		}
+	}
+	return s.step.Save(dir, o)
+}
+
+// writes are what a save leaves to another goroutine.
+type writes []func() (nonFinite []string, err error)
+
+func (w *writes) add(write func() ([]string, error)) { *w = append(*w, write) }
+
+// run is all of them, until one fails.
+func (w *writes) run() (nonFinite []string, err error) {
+	for _, write := range *w {
+		names, err := write()
+		nonFinite = append(nonFinite, names...)
+		if err != nil {
+			return nonFinite, err
+		}
+	}
+	return nonFinite, nil
+}
+
+// givenUp is the error of a save of the main process. Where others write already they wait for it,
+// on goroutines of their own: there it joins them, finds that the folder is gone, and then fails.
+func (s *saver[S, B]) givenUp(v *saving, later *writes, err error) error {
+	if err == nil || !v.async || !s.sharded() {
+		return err
+	}
+	v.finish = func() error {
+		_, writeErr := later.run()
+		return errors.Join(err, writeErr)
+	}
+	return nil
 }
 
 // saveStep writes what the step has into the folder of a checkpoint, on the main process.

@@ -62,8 +62,9 @@ type Model struct {
 	group   *dist.Group
 	options Options
 	model   any
-	root    *Unit   // of Options.Root; nil: none
-	rows    []*flat // that are trained
+	root    *Unit       // of Options.Root; nil: none
+	aside   *dist.Group // the same processes, for what WriteLater does beside training; nil: not yet
+	rows    []*flat     // that are trained
 	buffers []torch.Tensor
 	hooks   []*torch.PostAccumulateGradHook
 
@@ -244,6 +245,10 @@ func (m *Model) Close() {
 		h.Remove()
 	}
 	m.hooks = nil
+	if m.aside != nil {
+		_ = m.aside.Close() // nobody waits in it
+		m.aside = nil
+	}
 }
 
 // BeforeForward is called before a forward pass of the training, and undoes Summon. sync says whether its gradients

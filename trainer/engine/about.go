@@ -32,7 +32,7 @@ func (s *Step[S, B]) About() trainer.About {
 		SkipsNonFinite: s.clipped(),
 		JoinsGroup:     true,
 		Sharded:        s.options.Sharding != 0,
-		SavesLater:     s.options.Sharding == 0,
+		SavesLater:     true,
 	}
 }
 

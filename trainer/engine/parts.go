@@ -43,14 +43,24 @@ func (s *Step[S, B]) saveParts(dir string, o trainer.SaveOptions) (err error) {
 	if e := torch.Try(func() { s.optimizerMode(false) }); e != nil {
 		return e
 	}
-	if o.WeightsOnly {
+	switch updates := s.optimizer.Updates(); {
+	case o.WeightsOnly:
 		err = s.saveWhole(dir)
-	} else {
-		err = s.sharded.WriteTo(ctx, dir, s.optimizer.Updates(), s.optimizer, s.stateMetadata())
+	case o.Later == nil:
+		err = s.sharded.WriteTo(ctx, dir, updates, s.optimizer, s.stateMetadata())
+	default:
+		var write func() error
+		var nonFinite []string
+		if s.group.World() == 1 { // of several the loop has asked before
+			if nonFinite, err = s.nonFiniteParts(); err != nil {
+				return err
+			}
+		}
+		if write, err = s.sharded.WriteLater(ctx, dir, updates, s.optimizer, s.stateMetadata()); err == nil {
+			o.Later(func() ([]string, error) { return nonFinite, ofStorage(dir, write()) })
+		}
 	}
-	if errors.Is(err, syscall.ENOSPC) && !checkpoint.IsSaveError(err) { // of another process
-		err = &fs.PathError{Op: "save", Path: dir, Err: err}
-	}
+	err = ofStorage(dir, err)
 	if err != nil || !s.group.Main() {
 		return err
 	}
@@ -69,6 +79,14 @@ func (s *Step[S, B]) saveParts(dir string, o trainer.SaveOptions) (err error) {
 	defer tensorio.Free(generators)
 	return errors.Join(tensorio.Save(filepath.Join(dir, generatorName), generators, nil),
 		s.saveScaler(filepath.Join(dir, scalerName)))
+}
+
+// ofStorage makes the full disk of another process a failure to save, as one of this process is.
+func ofStorage(dir string, err error) error {
+	if errors.Is(err, syscall.ENOSPC) && !checkpoint.IsSaveError(err) {
+		return &fs.PathError{Op: "save", Path: dir, Err: err}
+	}
+	return err
 }
 
 // saveWhole has the main process write the weights of the whole model.

@@ -334,9 +334,8 @@ func TestWhatCannotBeShardedIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "Options.Group is nil")
 	errs := ranktest.Together(t, 1, nil, func(ctx context.Context, g *dist.Group) error {
 		for want, o := range map[string]trainer.Options{
-			"About().SavesLater is false": {AsyncSave: true, OutputDir: t.TempDir()},
-			"Options.TransformersFiles":   {TransformersFiles: true, OutputDir: t.TempDir()},
-			"Options.Saver":               {Saver: noSaver{}},
+			"Options.TransformersFiles": {TransformersFiles: true, OutputDir: t.TempDir()},
+			"Options.Saver":             {Saver: noSaver{}},
 		} {
 			o.Group = g
 			_, err := trainer.New(step, quiet(o))
@@ -397,4 +396,53 @@ func (l leavesAt) StepEnd(r *trainer.Run) error {
 		l.leave()
 	}
 	return nil
+}
+
+// Checkpoints that are written while training goes on are those of a save that waits.
+func TestShardedCheckpointsAreWrittenBesideTraining(t *testing.T) {
+	testenv.RequireTorch(t)
+	for _, world := range []int{1, 3} {
+		folders := map[bool]string{}
+		for _, async := range []bool{false, true} {
+			dir := t.TempDir()
+			folders[async] = dir
+			for _, r := range ranks(t, world, func() *towerRun {
+				r := plainTower()
+				r.engine.Sharding = shard.FullShard
+				r.trainer.OutputDir, r.trainer.Save, r.trainer.AsyncSave = dir, trainer.Every(2, trainer.Update), async
+				return r
+			}) {
+				require.NotEmpty(t, r.result.Checkpoint)
+			}
+		}
+		paths, err := filepath.Glob(filepath.Join(folders[false], "checkpoint-*"))
+		require.NoError(t, err)
+		require.NotEmpty(t, paths)
+		for _, path := range paths {
+			want, err := sharded.Open(path)
+			require.NoError(t, err)
+			got, err := sharded.Open(filepath.Join(folders[true], filepath.Base(path)))
+			require.NoError(t, err, "%d processes", world)
+			assert.Equal(t, want.Tensors, got.Tensors, "parts and their checksums")
+			require.NoError(t, errors.Join(want.Close(), got.Close()))
+		}
+	}
+}
+
+// A hook of the main process that fails when the others write already leaves nobody waiting.
+func TestAnAsyncShardedSaveThatTheMainProcessGivesUpFailsOnAll(t *testing.T) {
+	testenv.RequireTorch(t)
+	dir := t.TempDir()
+	for rank, err := range ranktest.Together(t, 3, nil, func(ctx context.Context, g *dist.Group) error {
+		r := plainTower()
+		r.engine.Sharding = shard.ShardGradOp
+		r.trainer.OutputDir, r.trainer.Save, r.trainer.AsyncSave = dir, trainer.Every(2, trainer.Update), true
+		r.trainer.SaveFailure = trainer.StopAtSaveFailure
+		if g.Main() {
+			r.trainer.Callbacks = []any{&fullDisk{saves: 1}}
+		}
+		return r.do(ctx, g)
+	}) {
+		require.ErrorContains(t, err, "no space left", "rank %d", rank)
+	}
 }
