@@ -2,11 +2,13 @@ package accelerate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/dist/ddp"
+	"github.com/gotrainer/gotrainer/dist/shard"
 	"github.com/gotrainer/gotrainer/internal/torchsave"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
@@ -30,6 +32,12 @@ type Options struct {
 
 	// Distributed is how they average gradients: DistributedDataParallelKwargs.
 	Distributed ddp.Options
+
+	// Sharding is what each of the processes has a part of only: shard.ZeroRedundancyOptimizer,
+	// shard.ShardGradOp or shard.FullShard, the stages 1, 2 and 3 of ZeRO. Zero: nothing. It is for
+	// one model, whose optimizer BuildOptimizer makes. Of Distributed it has FindUnusedParameters,
+	// BucketCapMB and KeepBuffers. FullyShardedDataParallelPlugin, DeepSpeedPlugin.
+	Sharding shard.Strategy
 
 	// SplitBatches makes LoaderOptions.BatchSize that of all processes together (split_batches).
 	// Otherwise every process has batches of that size.
@@ -71,6 +79,8 @@ type Accelerator struct {
 	scaler     *amp.GradScaler
 	models     []any
 	parallel   []*ddp.Model // of the models, where there are several processes
+	sharded    *shard.Model // of the model, with Options.Sharding
+	met        bool         // the other processes know where a state is saved
 	optimizers []*Optimizer
 	schedules  []*Schedule
 	registered []Stateful
@@ -118,7 +128,7 @@ func New(o Options) (*Accelerator, error) {
 	case o.Project.Iteration < 0:
 		return nil, fmt.Errorf("accelerate: Options.Project.Iteration is %d; it counts from 0", o.Project.Iteration)
 	}
-	if err := checkGroup(o.Group); err != nil {
+	if err := errors.Join(checkGroup(o.Group), o.checkSharding()); err != nil {
 		return nil, err
 	}
 	if err := torch.CheckDevice(o.Device); err != nil {
@@ -149,7 +159,11 @@ func (a *Accelerator) PrepareModel(model any) error {
 	if err != nil {
 		return fmt.Errorf("accelerate: PrepareModel: %w", err)
 	}
-	if a.NumProcesses() > 1 {
+	if a.options.Sharding != 0 {
+		if err := a.shard(model); err != nil {
+			return fmt.Errorf("accelerate: PrepareModel: %w", err)
+		}
+	} else if a.NumProcesses() > 1 {
 		o := a.options.Distributed
 		if o.BucketCapMB == 0 {
 			o.BucketCapMB = 25 // of the first bucket too, unlike DistributedDataParallel by itself

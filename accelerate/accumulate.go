@@ -61,6 +61,10 @@ func (a *Accelerator) Backward(loss torch.Tensor) {
 	if a.scaler != nil {
 		loss = a.scaler.Scale(loss)
 	}
+	if a.sharded != nil {
+		a.must("Backward", a.sharded.Backward(context.Background(), loss.Backward, loss))
+		return
+	}
 	a.must("Backward", ddp.Backward(context.Background(), a.parallel, loss.Backward, loss))
 }
 
@@ -77,6 +81,9 @@ func (a *Accelerator) UnscaleGradients() error {
 		if err := a.scaler.Unscale_(o.optimizer); err != nil {
 			return err
 		}
+		if err := a.agreeOnInf(o.optimizer); err != nil {
+			return err
+		}
 		o.unscaled = true
 	}
 	return nil
@@ -84,18 +91,28 @@ func (a *Accelerator) UnscaleGradients() error {
 
 // ClipGradNorm limits the gradients' total 2-norm, after unscaling, and returns what it was:
 // clip_grad_norm_. Call it where SyncGradients is true: the gradients of half a window are
-// nobody's.
+// nobody's. With Options.Sharding they are all gradients of the model, whatever params are.
 func (a *Accelerator) ClipGradNorm(params []torch.Named, maxNorm float64) (norm torch.Tensor, err error) {
 	if err := a.UnscaleGradients(); err != nil {
 		return torch.Tensor{}, err
 	}
+	if a.sharded != nil {
+		return a.sharded.ClipGradNorm(context.Background(), maxNorm)
+	}
 	return optim.ClipGradNorm(params, maxNorm), nil
 }
 
-// ClipGradValue limits every element of the gradients to ±value, after unscaling: clip_grad_value_.
+// ClipGradValue limits every element of the gradients to ±value, after unscaling:
+// clip_grad_value_. With Options.Sharding params do not matter, as in ClipGradNorm.
 func (a *Accelerator) ClipGradValue(params []torch.Named, value float64) error {
 	if err := a.UnscaleGradients(); err != nil {
 		return err
+	}
+	if a.sharded != nil {
+		params = nil
+		for _, p := range a.sharded.Pieces() {
+			params = append(params, torch.Named{Name: p.Name, Tensor: p.Tensor})
+		}
 	}
 	optim.ClipGradValue(params, value)
 	return nil

@@ -83,6 +83,7 @@
 // # What is not here
 //
 // The option adjust_scheduler of GradientAccumulationPlugin has no effect in Accelerate 1.15, so it
-// does not exist here. Of what Python has for several GPUs (NCCL, DeepSpeed, FSDP, Megatron, XLA)
-// there is nothing, nor trackers; several processes train on their CPUs.
+// does not exist here. Several processes train on their CPUs, and share a model out by
+// Options.Sharding as FSDP and ZeRO do; of NCCL, DeepSpeed's engine, Megatron and XLA there is
+// nothing, nor trackers.
 package accelerate

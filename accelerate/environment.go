@@ -7,25 +7,25 @@ import (
 	"strings"
 
 	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/dist/launch"
+	"github.com/gotrainer/gotrainer/dist/shard"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
 // Environment returns the options that Accelerator(cpu=cpu) of Python takes from the environment,
 // which `gotrainer launch` and `accelerate launch` set by their configurations: the process's GPU
 // where there is one and neither cpu nor ACCELERATE_USE_CPU is set, ACCELERATE_MIXED_PRECISION and
-// ACCELERATE_GRADIENT_ACCUMULATION_STEPS. ACCELERATE_USE_FSDP and ACCELERATE_USE_DEEPSPEED are
-// refused.
+// ACCELERATE_GRADIENT_ACCUMULATION_STEPS, and the stage of ZeRO that a configuration of FSDP or
+// DeepSpeed chooses (launch.Sharding), for programs that set Group.
 //
 //	o, err := accelerate.Environment(false)
 //	accelerator, err := accelerate.New(o)
 func Environment(cpu bool) (o Options, err error) {
-	for _, name := range []string{"ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED"} {
-		if on, err := variable(name); on || err != nil {
-			return o, fmt.Errorf("accelerate: the environment has %s=%s; want it left out: every process holds the "+
-				"whole "+
-				"model, since sharding does not exist", name, os.Getenv(name))
-		}
+	stage, err := launch.Sharding(os.Getenv)
+	if err != nil {
+		return o, fmt.Errorf("accelerate: %w", err)
 	}
+	o.Sharding = shard.Strategy(stage)
 	told, err := variable("ACCELERATE_USE_CPU")
 	if err != nil {
 		return o, err

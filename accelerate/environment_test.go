@@ -8,6 +8,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/accelerate"
 	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/dist/shard"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -30,8 +31,9 @@ func TestEnvironment(t *testing.T) {
 		{"ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "4",
 			accelerate.Options{Accumulation: accelerate.Accumulation{Steps: 4}},
 			""},
-		{"ACCELERATE_USE_FSDP", "true", accelerate.Options{}, "sharding does not exist"},
-		{"ACCELERATE_USE_DEEPSPEED", "1", accelerate.Options{}, "sharding does not exist"},
+		{"ACCELERATE_USE_FSDP", "true", accelerate.Options{Sharding: shard.FullShard}, ""},
+		{"ACCELERATE_USE_DEEPSPEED", "1", accelerate.Options{Sharding: shard.ShardGradOp}, ""},
+		{"ACCELERATE_USE_FSDP", "perhaps", accelerate.Options{}, "true or false"},
 		{"ACCELERATE_USE_CPU", "perhaps", accelerate.Options{}, "true or false"},
 		{"ACCELERATE_MIXED_PRECISION", "fp8", accelerate.Options{}, "no, bf16 or fp16"},
 		{"ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "0", accelerate.Options{}, "at least 1"},

@@ -13,6 +13,7 @@ type Optimizer struct {
 	peak        float64 // the rate that it was prepared with, from which schedules start
 	unscaled    bool    // the scale has been removed from the gradients of this window
 	skipped     bool
+	parts       bool // it is of the parts that this process has: see BuildOptimizer
 }
 
 // PrepareOptimizer makes an optimizer follow the accumulation: accelerator.prepare(optimizer). rate
@@ -30,16 +31,27 @@ func (o *Optimizer) Step() error {
 	if !o.accelerator.sync {
 		return nil
 	}
+	if err := o.checkParts(); err != nil {
+		return err
+	}
 	scaler := o.accelerator.scaler
 	if scaler == nil {
 		o.optimizer.Step(o.rate)
-		return nil
+		return o.spread()
+	}
+	if o.parts {
+		if err := o.accelerator.UnscaleGradients(); err != nil {
+			return err
+		}
 	}
 	applied, err := true, error(nil)
 	if o.hidesSkips() {
 		err = scaler.StepWithoutWaiting(o.optimizer, o.rate)
 	} else {
 		applied, err = scaler.Step(o.optimizer, o.rate)
+	}
+	if err == nil && applied {
+		err = o.spread()
 	}
 	if err != nil {
 		return err
@@ -50,7 +62,11 @@ func (o *Optimizer) Step() error {
 
 // ZeroGrad removes the gradients if the current batch ends a window.
 func (o *Optimizer) ZeroGrad() {
-	if o.accelerator.sync {
+	switch {
+	case !o.accelerator.sync:
+	case o.parts:
+		o.accelerator.sharded.ZeroGrad()
+	default:
 		o.optimizer.ZeroGrad()
 	}
 }

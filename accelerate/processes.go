@@ -150,6 +150,11 @@ func (a *Accelerator) must(op string, err error) {
 
 // beforeForward prepares the models for the forward pass of a batch.
 func (a *Accelerator) beforeForward() error {
+	if a.sharded != nil {
+		if err := a.sharded.BeforeForward(context.Background(), a.sync); err != nil {
+			return fmt.Errorf("accelerate: %w", err)
+		}
+	}
 	for _, m := range a.parallel {
 		if err := m.BeforeForward(context.Background(), a.sync); err != nil {
 			return fmt.Errorf("accelerate: %w", err)

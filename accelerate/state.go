@@ -42,11 +42,15 @@ func (a *Accelerator) SaveIteration() int { return a.iteration }
 // Project.Iteration.
 //
 // With several processes all call it; the main one writes, and the random states of all are kept.
+// With Options.Sharding each writes its part, and a state is loaded by any number of processes that
+// there are random states for.
 func (a *Accelerator) SaveState(dir string) (path string, err error) {
 	if a.random, err = a.gatherGenerators(); err != nil {
 		return "", fmt.Errorf("accelerate: SaveState: %w", err)
 	}
-	if a.IsMainProcess() {
+	if a.sharded != nil {
+		path, err = a.saveTogether(dir)
+	} else if a.IsMainProcess() {
 		path, err = a.saveMain(dir)
 	}
 	if path, err = a.mainResult(path, err); err != nil {
@@ -185,13 +189,22 @@ func numbered(dir, name string, i int, extension string) string {
 }
 
 func (a *Accelerator) save(dir string) error {
-	for i, m := range a.models {
+	if a.sharded != nil {
+		a.met = true
+		if _, err := a.meet(dir); err != nil {
+			return err
+		}
+		if err := a.saveParts(dir); err != nil {
+			return err
+		}
+	}
+	for i, m := range a.wholeModels() {
 		path := numbered(dir, modelName, i, ".safetensors")
 		if err := tensorio.Create(path, func(w io.Writer) error { return nn.Write(w, m, nil) }); err != nil {
 			return err
 		}
 	}
-	for i, o := range a.optimizers {
+	for i, o := range a.wholeOptimizers() {
 		metadata := map[string]string{"updates": strconv.Itoa(o.optimizer.Updates()),
 			"rate": strconv.FormatFloat(o.rate, 'g', -1, 64)}
 		if err := tensorio.Save(numbered(dir, optimizerName, i, ".safetensors"), o.optimizer.State(),
@@ -249,6 +262,10 @@ type savedState struct {
 // nothing.
 func (a *Accelerator) load(dir string) error {
 	read := a.read
+	if fromPython(dir) && a.sharded != nil {
+		return errors.New("it was saved by Accelerate in Python, whose state of the optimizer is whole; leave " +
+			"Options.Sharding out")
+	}
 	if fromPython(dir) {
 		read = a.readPython
 	}
@@ -261,12 +278,17 @@ func (a *Accelerator) load(dir string) error {
 	if err != nil {
 		return err
 	}
-	for i, m := range a.models {
+	if a.sharded != nil {
+		if err := a.loadParts(dir); err != nil {
+			return err
+		}
+	}
+	for i, m := range a.wholeModels() {
 		if _, err := nn.Load(weightsPath(dir, i), m, nn.LoadOptions{}); err != nil {
 			return err
 		}
 	}
-	for i, o := range a.optimizers {
+	for i, o := range a.wholeOptimizers() {
 		if err := saved.optimizers[i].load(o); err != nil {
 			return err
 		}
@@ -298,7 +320,7 @@ func (a *Accelerator) load(dir string) error {
 // read reads the files of a state, those of the models aside.
 func (a *Accelerator) read(dir string) (saved savedState, err error) {
 	saved.optimizers = make([]optimizerState, len(a.optimizers))
-	for i := range a.optimizers {
+	for i := range a.wholeOptimizers() {
 		if saved.optimizers[i], err = readOptimizer(numbered(dir, optimizerName, i, ".safetensors")); err != nil {
 			return saved, err
 		}

@@ -185,6 +185,20 @@ func (s *GradScaler) Unscale_(opt Optimizer) error {
 	return err
 }
 
+// FoundInf are what the last Unscale_ of opt has noted, one float32 for each device, 1 where a
+// gradient is infinite or NaN. Where processes have a part of the gradients each, they take the
+// maximum of these of all, so that all make the step or none does: ShardedGradScaler.
+func (s *GradScaler) FoundInf(opt Optimizer) (notes []torch.Tensor) {
+	c := s.optimizers[opt]
+	if c == nil {
+		return nil
+	}
+	for _, f := range c.found[:c.used] {
+		notes = append(notes, f.inf)
+	}
+	return notes
+}
+
 // unscale makes one call for all gradients that share device and dtype.
 func (s *GradScaler) unscale(c *check) error {
 	type kind struct {

@@ -44,6 +44,11 @@ const randomFile = "random_states.json"
 // checkGroup refuses what cannot be had on several processes.
 func checkGroup[B any](o *Options, step any, can About) error {
 	_, joins := step.(GroupStep[B])
+	if can.Sharded {
+		if err := o.checkSharded(); err != nil {
+			return err
+		}
+	}
 	switch {
 	case o.Process.World == 1:
 		return nil
@@ -84,10 +89,12 @@ func (s *session[S, B]) shard() data.Shard {
 // joinGroup has the run end on all processes at the same update, and the step train with the
 // others.
 func (r *runner[S, B]) joinGroup() error {
-	if !r.several() {
+	if !r.several() && !r.sharded() {
 		return nil
 	}
-	r.endTogether()
+	if r.several() {
+		r.endTogether()
+	}
 	r.t.joined = true
 	// New has checked that it is one
 	return r.stepError("join the group", r.step.(GroupStep[B]).JoinGroup(r.ctx, r.o.Group))
@@ -103,8 +110,10 @@ func (s *session[S, B]) endTogether() {
 // joinToEvaluate is joinGroup for an evaluation outside of a run: the models are the same on all
 // processes if there has been a run.
 func (r *runner[S, B]) joinToEvaluate() error {
-	if r.several() && r.t.joined {
-		r.endTogether()
+	if r.t.joined {
+		if r.several() {
+			r.endTogether()
+		}
 		return nil
 	}
 	return r.joinGroup()
@@ -203,7 +212,7 @@ func (s *session[S, B]) agreeOnSave(err error) error {
 	switch {
 	case groupErr != nil:
 		return errors.Join(err, groupErr)
-	case err != nil || len(all[0]) == 0:
+	case len(all[0]) == 0 || err != nil && (s.o.Process.Main() || !s.sharded()): // what others see follows from it
 		return err
 	case all[0][0] == 'c':
 		return fmt.Errorf("%w: the main process: %s", ErrChangedWhileSaved, all[0][1:])
@@ -239,28 +248,35 @@ func (s *session[S, B]) gatherRandom() ([][]byte, error) {
 	return all, s.stepError("save", err)
 }
 
-// readRandom returns the random states of a checkpoint, and refuses one of another number of
-// processes.
-func (s *session[S, B]) readRandom(from string) (states [][]byte, err error) {
+// readRandom returns the random states of a checkpoint. One of another number of processes is
+// refused, unless the run is counted in global batches: random numbers begin anew then.
+func (s *session[S, B]) readRandom(from string) (states [][]byte, anew bool, err error) {
 	text, err := os.ReadFile(filepath.Join(from, randomFile))
 	if errors.Is(err, os.ErrNotExist) {
-		if s.several() {
-			return nil, fmt.Errorf("trainer: cannot resume from %s: %w: it was written by one process, and there are "+
-				"%d now", from, ErrOtherRun, s.o.Process.World)
+		if s.several() && s.o.GlobalBatch > 0 {
+			return nil, true, nil
 		}
-		return nil, nil
+		if s.several() {
+			return nil, false, fmt.Errorf("trainer: cannot resume from %s: %w: it was written by one process, and there are "+
+				"%d now; set Options.GlobalBatch in runs that are to continue on others", from, ErrOtherRun, s.o.Process.World)
+		}
+		return nil, false, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("trainer: cannot resume from %s: %w", from, err)
+		return nil, false, fmt.Errorf("trainer: cannot resume from %s: %w", from, err)
 	}
 	if err := json.Unmarshal(text, &states); err != nil {
-		return nil, fmt.Errorf("trainer: cannot resume from %s: %s: %w", from, randomFile, err)
+		return nil, false, fmt.Errorf("trainer: cannot resume from %s: %s: %w", from, randomFile, err)
 	}
-	if len(states) != s.o.Group.World() {
-		return nil, fmt.Errorf("trainer: cannot resume from %s: %w: it was written by %d processes, and there are %d "+
-			"now", from, ErrOtherRun, len(states), s.o.Group.World())
+	switch {
+	case len(states) == s.o.Group.World():
+		return states, false, nil
+	case s.o.GlobalBatch > 0:
+		return nil, true, nil
 	}
-	return states, nil
+	return nil, false, fmt.Errorf("trainer: cannot resume from %s: %w: it was written by %d processes, and there are "+
+		"%d now; set Options.GlobalBatch in runs that are to continue on others", from, ErrOtherRun, len(states),
+		s.o.Group.World())
 }
 
 // loadRandom continues with the random numbers of this process, after the step has loaded those of

@@ -64,7 +64,13 @@ type Options struct {
 	// validation set. Zero: all.
 	MaxStepsPerEpoch, LimitBatches, LimitEvalBatches int
 	Accumulate                                       int // micro-batches behind one update; zero: 1
-	EvalBatchSize                                    int // samples of an evaluation batch; zero: 8
+	// GlobalBatch is how many samples are behind one update, of all processes together. Accumulate
+	// follows from it and must be zero. Epochs are whole global batches: their first samples fill up
+	// the last one, or with DropLast it is left out. A run then continues on any number of processes
+	// with any BatchSize that divides it so, at the sample where it stood; see docs/distributed.md.
+	// Zero: BatchSize times Accumulate times the processes.
+	GlobalBatch   int
+	EvalBatchSize int // samples of an evaluation batch; zero: 8
 	// AutoFindBatchSize tries smaller and smaller batches, nine tenths of the size before, until
 	// memory suffices: a run that runs out of memory begins again. The About of the step must say
 	// KnowsMemory; see also semantics.Rules.RetryFromTrained. A resumed run takes the size that its

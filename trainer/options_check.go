@@ -29,6 +29,9 @@ func (o Options) resolved(can About) (Options, error) {
 	if o.Epochs == 0 {
 		o.Epochs = 3
 	}
+	if err := o.checkGlobalBatch(); err != nil {
+		return o, err
+	}
 	for _, f := range []struct {
 		name     string
 		value    *int
@@ -75,6 +78,9 @@ func (o Options) resolved(can About) (Options, error) {
 			"0, since these semantics move the rate after every update; semantics.HezarLoop counts steps"}
 	}
 	if err := o.resolveProcess(); err != nil {
+		return o, err
+	}
+	if err := o.resolveGlobalBatch(); err != nil {
 		return o, err
 	}
 	if err := o.checkBatcher(); err != nil {

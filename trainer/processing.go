@@ -25,7 +25,7 @@ func (p *processing) BeforeSeal(_ *Run, folder string) error {
 
 // SaveModel writes the weights, what the step adds to them, such as config.json, and
 // Options.ProcessingClass into a folder that exists: save_model of Hugging Face. Of several
-// processes the main one writes.
+// processes the main one writes; where each has a part of the model (About.Sharded), all call it.
 func (t *Trainer[S, B]) SaveModel(dir string) error {
 	unlock, err := t.begin()
 	if err != nil {
@@ -33,10 +33,14 @@ func (t *Trainer[S, B]) SaveModel(dir string) error {
 	}
 	defer unlock()
 	o := t.options
+	can := t.step.About()
 	if !o.Process.Main() {
-		return nil
+		if can.Sharded {
+			err = guard(func() error { return t.step.Save(dir, SaveOptions{WeightsOnly: true}) })
+		}
+		return err
 	}
-	if can := t.step.About(); !can.Saves {
+	if !can.Saves {
 		return cannot(t.step, "Trainer.SaveModel is called", "be saved", "Saves", "implement Save and Load, and set it")
 	}
 	err = guard(func() error { return t.step.Save(dir, SaveOptions{WeightsOnly: true}) })

@@ -124,12 +124,16 @@ func (r *runner[S, B]) resume(from string) error {
 	if err != nil {
 		return err
 	}
+	if loop, err = r.regroup(from, loop); err != nil {
+		return err
+	}
 	if err := r.fits(from, loop); err != nil {
 		return err
 	}
 	var random [][]byte
+	anew := false
 	if !loop.OnlyModel {
-		if random, err = r.saver.readRandom(from); err != nil {
+		if random, anew, err = r.saver.readRandom(from); err != nil {
 			return err
 		}
 	}
@@ -140,7 +144,12 @@ func (r *runner[S, B]) resume(from string) error {
 		return fmt.Errorf("trainer: cannot resume from %s: %w; resume with the model and the optimizer of that run, "+
 			"or begin a new one", from, err)
 	}
-	if err := r.saver.loadRandom(random); err != nil {
+	if anew {
+		err = r.saver.deriveRandom(loop.Position.GlobalStep)
+	} else {
+		err = r.saver.loadRandom(random)
+	}
+	if err != nil {
 		return err
 	}
 	r.restoreBest(from, state, loop)

@@ -91,7 +91,7 @@ func (s *saver[S, B]) write(async bool) error {
 		spoiled: !finite}
 	s.loop.LastSaved = s.loop.GlobalStep
 	err = s.attempt(v, random)
-	if full, ok := errors.AsType[*checkpoint.SpaceError](err); ok && s.makeRoom(full) {
+	if s.roomForAll(err) {
 		err = s.attempt(v, random)
 	}
 	if async && (err == nil || s.several()) { // the others do not know of the error yet
@@ -108,11 +108,14 @@ func (s *saver[S, B]) write(async bool) error {
 func (s *saver[S, B]) attempt(v *saving, random [][]byte) error {
 	v.finish = func() error { return nil }
 	if s.o.Saver == nil && s.store == nil {
+		if s.sharded() {
+			return s.savePart(v)
+		}
 		return nil
 	}
 	state, loop, err := s.states(v.best)
 	if err != nil {
-		return err
+		return s.noFolder(err)
 	}
 	loop.NonFinite = v.spoiled
 	if s.o.Saver != nil {
@@ -134,12 +137,12 @@ func (s *saver[S, B]) attempt(v *saving, random [][]byte) error {
 func (s *saver[S, B]) take(v *saving, random [][]byte, state savedState, loop loopState) error {
 	draft, err := s.store.Begin(v.step)
 	if err != nil {
-		return err
+		return s.noFolder(err)
 	}
 	o := SaveOptions{WeightsOnly: s.o.SaveOnlyModel, Gradients: s.loop.Phase > 0}
-	var later []func() ([]string, error)
+	var later writes
 	if v.async {
-		o.Later = func(write func() ([]string, error)) { later = append(later, write) }
+		o.Later = later.add
 	}
 	store, stay := s.store, []string{v.best}
 	if !s.o.Semantics.KeepOldRun { // which counts those of an earlier run that come after it
@@ -147,13 +150,9 @@ func (s *saver[S, B]) take(v *saving, random [][]byte, state savedState, loop lo
 	}
 	v.finish = func() error {
 		err := draft.Write(func(dir string) error {
-			var nonFinite []string
-			for _, write := range later {
-				names, err := write()
-				nonFinite = append(nonFinite, names...)
-				if err != nil {
-					return err
-				}
+			nonFinite, err := later.run()
+			if err != nil {
+				return err
 			}
 			return s.judgeCopy(v, dir, loop, nonFinite)
 		})
@@ -165,8 +164,8 @@ func (s *saver[S, B]) take(v *saving, random [][]byte, state savedState, loop lo
 		}
 		return err
 	}
-	return draft.Write(func(dir string) error {
-		if err := s.step.Save(dir, o); err != nil {
+	return s.givenUp(v, &later, draft.Write(func(dir string) error {
+		if err := s.saveStep(dir, o); err != nil {
 			return err
 		}
 		if err := s.saveTransformers(dir, loop, o); err != nil {
@@ -186,7 +185,7 @@ func (s *saver[S, B]) take(v *saving, random [][]byte, state savedState, loop lo
 		return fire(s.session, s.hooks.BeforeSeal, "BeforeSeal", func(h beforeSealHook, run *Run) error {
 			return h.BeforeSeal(run, dir)
 		})
-	})
+	}))
 }
 
 // judgeCopy is what follows when an asynchronous save has looked for weights that are not finite.
@@ -238,7 +237,11 @@ func (s *saver[S, B]) makeRoom(full *checkpoint.SpaceError) bool {
 	if s.store == nil {
 		return false
 	}
-	if bad, err := s.step.NonFinite(); err != nil || len(bad) > 0 {
+	if s.sharded() { // all have looked just now, and this process is alone here
+		if s.spoiled {
+			return false
+		}
+	} else if bad, err := s.step.NonFinite(); err != nil || len(bad) > 0 {
 		return false
 	}
 	before, err := s.store.Steps()

@@ -81,6 +81,7 @@ type sizes struct {
 	TrainSamples int    `json:"train_samples"` // 0: a stream
 	BatchSize    int    `json:"batch_size"`
 	Accumulate   int    `json:"accumulate"`
+	GlobalBatch  int    `json:"global_batch,omitempty"`
 	DropLast     bool   `json:"drop_last"`
 	DataSeed     uint64 `json:"data_seed"`
 }
@@ -92,7 +93,7 @@ func (s sizes) differs(now sizes) string {
 		then, now any
 	}{
 		{"samples in the training set", s.TrainSamples, now.TrainSamples}, {"BatchSize", s.BatchSize, now.BatchSize},
-		{"Accumulate", s.Accumulate, now.Accumulate},
+		{"Accumulate", s.Accumulate, now.Accumulate}, {"GlobalBatch", s.GlobalBatch, now.GlobalBatch},
 		{"DropLast", s.DropLast, now.DropLast}, {"DataSeed", s.DataSeed, now.DataSeed},
 	} {
 		if d.then != d.now {

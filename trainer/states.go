@@ -86,5 +86,5 @@ func updatesOf(t Trigger) int {
 
 func (r *runner[S, B]) sizes() sizes {
 	return sizes{TrainSamples: r.run.Info.TrainSamples, BatchSize: r.o.BatchSize, Accumulate: r.o.Accumulate,
-		DropLast: r.o.DropLast, DataSeed: r.o.DataSeed}
+		GlobalBatch: r.o.GlobalBatch, DropLast: r.o.DropLast, DataSeed: r.o.DataSeed}
 }

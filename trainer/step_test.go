@@ -134,7 +134,7 @@ func TestTheRecordingStepCanDoAllButJoinAGroupAndRecycle(t *testing.T) {
 	about := reflect.ValueOf(new(trainertest.Step).About())
 	for i, f := range reflect.VisibleFields(about.Type()) {
 		switch f.Name {
-		case "Text", "LearningRate", "Fused", "Reproducible", "MakesModel", "Settings", "JoinsGroup",
+		case "Text", "LearningRate", "Fused", "Reproducible", "MakesModel", "Settings", "JoinsGroup", "Sharded",
 			"Recycles":
 		default:
 			assert.True(t, about.Field(i).Bool(), f.Name)

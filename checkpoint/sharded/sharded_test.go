@@ -29,7 +29,8 @@ func values(n int64, salt byte) []byte {
 
 // save writes a checkpoint of two tensors by so many processes, cut at even parts of each.
 func save(t require.TestingT, path, id string, world int, shapes map[string][]int64) {
-	require.NoError(t, sharded.Begin(path))
+	folder, err := sharded.Begin(path)
+	require.NoError(t, err)
 	var all []sharded.Written
 	for rank := range world {
 		var entries []sharded.Entry
@@ -42,14 +43,15 @@ func save(t require.TestingT, path, id string, world int, shapes map[string][]in
 			entries = append(entries, sharded.Entry{Name: name, DType: safetensors.U8, Shape: shapes[name], Offset: low,
 				Length: high - low, Data: safetensors.Bytes(values(n, name[len(name)-1])[low:high])})
 		}
-		w, err := sharded.WriteFile(path, rank, world, id, entries)
+		w, err := sharded.WriteFile(folder, rank, world, id, entries)
 		require.NoError(t, err)
 		text, err := json.Marshal(w) // as it travels to the one that commits
 		require.NoError(t, err)
 		all = append(all, sharded.Written{})
 		require.NoError(t, json.Unmarshal(text, &all[rank]))
 	}
-	require.NoError(t, sharded.Commit(path, id, 7, map[string]string{"updates": "7"}, all))
+	require.NoError(t, sharded.WriteIndex(folder, id, 7, map[string]string{"updates": "7"}, all))
+	require.NoError(t, sharded.Publish(path))
 }
 
 func TestAnyRangeIsReadWhateverTheNumberOfWriters(t *testing.T) {
@@ -165,19 +167,21 @@ func TestAFlippedBitIsFoundWhereItIsRead(t *testing.T) {
 
 func TestACheckpointAppearsWholeOrNotAtAll(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "step-7")
-	require.NoError(t, sharded.Begin(path))
+	folder, err := sharded.Begin(path)
+	require.NoError(t, err)
 	full := errors.New("no space left on device")
-	_, err := sharded.WriteFile(path, 0, 1, "id", []sharded.Entry{{Name: "model.a", DType: safetensors.U8,
+	_, err = sharded.WriteFile(folder, 0, 1, "id", []sharded.Entry{{Name: "model.a", DType: safetensors.U8,
 		Shape: []int64{3}, Length: 3, Data: func(io.Writer) error { return full }}})
 	require.ErrorIs(t, err, full)
 	_, err = sharded.Open(path)
 	require.ErrorIs(t, err, os.ErrNotExist)
-	w, err := sharded.WriteFile(path, 0, 1, "id", []sharded.Entry{{Name: "model.a", DType: safetensors.U8,
+	w, err := sharded.WriteFile(folder, 0, 1, "id", []sharded.Entry{{Name: "model.a", DType: safetensors.U8,
 		Shape: []int64{3}, Length: 2, Data: safetensors.Bytes([]byte{1, 2})}})
 	require.NoError(t, err)
-	require.ErrorContains(t, sharded.Commit(path, "id", 1, nil, []sharded.Written{w}),
+	require.ErrorContains(t, sharded.WriteIndex(folder, "id", 1, nil, []sharded.Written{w}),
 		`the parts of tensor "model.a" end at element 2 of 3`)
 	assert.NoDirExists(t, path)
 	save(t, path, "id", 2, shapes) // what is left there is no obstacle
-	require.ErrorIs(t, sharded.Begin(path), os.ErrExist)
+	_, err = sharded.Begin(path)
+	require.ErrorIs(t, err, os.ErrExist)
 }

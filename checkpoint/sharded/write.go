@@ -39,24 +39,24 @@ func hidden(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".incomplete")
 }
 
-// Begin makes the hidden folder, for the one process that calls it. What a killed run has left of one
+// Begin makes and returns the hidden folder, for the one process that calls it. What a killed run has left of one
 // is removed. A checkpoint that is there already is an error.
-func Begin(path string) error {
+func Begin(path string) (folder string, err error) {
 	if _, err := os.Lstat(path); err == nil {
-		return fmt.Errorf("sharded: %s is there already; remove it, or choose another name: %w", path, os.ErrExist)
+		return "", fmt.Errorf("sharded: %s is there already; remove it, or choose another name: %w", path, os.ErrExist)
 	}
 	if err := os.RemoveAll(hidden(path)); err != nil {
-		return fmt.Errorf("sharded: cannot remove what an earlier run has left: %w", err)
+		return "", fmt.Errorf("sharded: cannot remove what an earlier run has left: %w", err)
 	}
 	if err := os.MkdirAll(hidden(path), 0o777); err != nil {
-		return fmt.Errorf("sharded: cannot make the folder of the checkpoint: %w", err)
+		return "", fmt.Errorf("sharded: cannot make the folder of the checkpoint: %w", err)
 	}
-	return nil
+	return hidden(path), nil
 }
 
-// WriteFile writes the file of one of world processes, and returns when it is on the disk. id is the
-// same for all, and of no other checkpoint.
-func WriteFile(path string, rank, world int, id string, entries []Entry) (w Written, err error) {
+// WriteFile writes the file of one of world processes into a folder, and returns when it is on the
+// disk. id is the same for all, and of no other checkpoint.
+func WriteFile(folder string, rank, world int, id string, entries []Entry) (w Written, err error) {
 	w.File.Name = fmt.Sprintf("rank-%05d-of-%05d.safetensors", rank, world)
 	var files []safetensors.Entry
 	for _, e := range entries {
@@ -85,7 +85,7 @@ func WriteFile(path string, rank, world int, id string, entries []Entry) (w Writ
 				return err
 			}})
 	}
-	file := filepath.Join(hidden(path), w.File.Name)
+	file := filepath.Join(folder, w.File.Name)
 	if err := safetensors.WriteFile(file, files, map[string]string{"id": id, "rank": strconv.Itoa(rank)}); err != nil {
 		return w, fmt.Errorf("sharded: %w", err)
 	}
@@ -97,31 +97,33 @@ func WriteFile(path string, rank, world int, id string, entries []Entry) (w Writ
 	return w, nil
 }
 
-// Commit makes the checkpoint of what all processes have written, by rank. When it returns, the
-// checkpoint is on the disk.
-func Commit(path, id string, step int, metadata map[string]string, written []Written) error {
+// Publish gives the hidden folder its name. When it returns, the checkpoint is on the disk.
+func Publish(path string) error {
+	if err := os.Rename(hidden(path), path); err != nil {
+		return fmt.Errorf("sharded: cannot give the checkpoint its name: %w", err)
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
+// WriteIndex writes the index of what all processes have written into a folder, by rank. Without it
+// the folder is no checkpoint. When it returns, all of the folder is on the disk.
+func WriteIndex(folder, id string, step int, metadata map[string]string, written []Written) error {
 	x := Index{Format: format, Version: 1, ID: id, Step: step, Metadata: metadata}
 	var err error
 	if x.Files, x.Tensors, err = merge(written); err != nil {
 		return fmt.Errorf("sharded: %w", err)
 	}
 	if err := x.check(); err != nil {
-		return fmt.Errorf("sharded: the index of %s: %w", path, err)
+		return fmt.Errorf("sharded: the index of %s: %w", folder, err)
 	}
 	text, err := json.MarshalIndent(x, "", " ")
 	if err != nil {
 		return fmt.Errorf("sharded: %w", err)
 	}
-	if err := writeSynced(filepath.Join(hidden(path), IndexName), text); err != nil {
+	if err := writeSynced(filepath.Join(folder, IndexName), text); err != nil {
 		return fmt.Errorf("sharded: %w", err)
 	}
-	if err := syncFolder(hidden(path)); err != nil {
-		return err
-	}
-	if err := os.Rename(hidden(path), path); err != nil {
-		return fmt.Errorf("sharded: cannot give the checkpoint its name: %w", err)
-	}
-	return syncFolder(filepath.Dir(path))
+	return syncFolder(folder)
 }
 
 // Abandon removes the hidden folder.

@@ -13,11 +13,13 @@ import (
 
 func TestConvertMakesOneFileOfAShardedCheckpoint(t *testing.T) {
 	path, out := filepath.Join(t.TempDir(), "step-1"), filepath.Join(t.TempDir(), "model")
-	require.NoError(t, sharded.Begin(path))
-	w, err := sharded.WriteFile(path, 0, 1, "id", []sharded.Entry{{Name: "model.w", DType: safetensors.U8,
+	folder, err := sharded.Begin(path)
+	require.NoError(t, err)
+	w, err := sharded.WriteFile(folder, 0, 1, "id", []sharded.Entry{{Name: "model.w", DType: safetensors.U8,
 		Shape: []int64{2}, Length: 2, Data: safetensors.Bytes([]byte{1, 2})}})
 	require.NoError(t, err)
-	require.NoError(t, sharded.Commit(path, "id", 1, nil, []sharded.Written{w}))
+	require.NoError(t, sharded.WriteIndex(folder, "id", 1, nil, []sharded.Written{w}))
+	require.NoError(t, sharded.Publish(path))
 	require.NoError(t, execute(t.Context(), []string{"convert", path, out}))
 	assert.FileExists(t, filepath.Join(out, "model.safetensors"))
 	require.ErrorContains(t, execute(t.Context(), []string{"convert", out, path}), "it is no sharded checkpoint")

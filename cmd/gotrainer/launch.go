@@ -28,8 +28,10 @@ type launchCommand struct {
 	NumAll     int           `name:"num_processes" aliases:"num-processes" help:"Processes on all machines together."`
 	Precision  string        `name:"mixed_precision" aliases:"mixed-precision" enum:",no,bf16,fp16" default:"" help:"no, bf16 or fp16: ACCELERATE_MIXED_PRECISION of the processes."`
 	CPU        bool          `name:"cpu" help:"The processes train on the CPU: ACCELERATE_USE_CPU."`
-	FSDP       bool          `name:"use_fsdp" hidden:""`
-	DeepSpeed  bool          `name:"use_deepspeed" hidden:""`
+	FSDP       bool          `name:"use_fsdp" aliases:"use-fsdp" help:"The processes share the model out: stage 3 of ZeRO, or what --fsdp_sharding_strategy says."`
+	Strategy   string        `name:"fsdp_sharding_strategy" aliases:"fsdp-sharding-strategy" help:"FULL_SHARD or SHARD_GRAD_OP."`
+	DeepSpeed  bool          `name:"use_deepspeed" aliases:"use-deepspeed" help:"The processes share the model out: stage 2 of ZeRO, or what --zero_stage says."`
+	Stage      string        `name:"zero_stage" aliases:"zero-stage" help:"0, 1, 2 or 3."`
 	Command    []string      `arg:"" passthrough:"" help:"The program and its arguments."`
 
 	perNode int // processes on each machine, by PET_NPROC_PER_NODE
@@ -51,11 +53,6 @@ func (c *launchCommand) Run(ctx context.Context) error {
 
 // options are those of the configuration, with the flags over them.
 func (c *launchCommand) options() (launch.Options, error) {
-	if c.FSDP || c.DeepSpeed {
-		return launch.Options{}, errors.New("launch: --use_fsdp and --use_deepspeed are not available: every process " +
-			"holds " +
-			"the whole model, since sharding does not exist; leave them and their settings out")
-	}
 	config, found, err := c.config()
 	if err != nil {
 		return launch.Options{}, err
@@ -87,8 +84,11 @@ func (c *launchCommand) options() (launch.Options, error) {
 	if c.Precision != "" {
 		config.MixedPrecision = c.Precision
 	}
+	if err := c.sharding(&config); err != nil {
+		return launch.Options{}, err
+	}
 	if config.UseCPU = config.UseCPU || c.CPU; config.NumProcesses == 1 {
-		config.DistributedType = "NO"
+		config.DistributedType, config.FSDP, config.DeepSpeed = "NO", nil, nil // nothing to share
 	}
 	command := c.Command
 	if len(command) > 0 && command[0] == "--" {
@@ -110,6 +110,27 @@ func (c *launchCommand) options() (launch.Options, error) {
 		o.Env = slices.DeleteFunc(o.Env, func(s string) bool { return s == "ACCELERATE_MIXED_PRECISION=no" })
 	}
 	return o, err
+}
+
+// sharding takes the flags of FSDP and DeepSpeed.
+func (c *launchCommand) sharding(config *launch.Config) error {
+	switch {
+	case c.FSDP && c.DeepSpeed:
+		return errors.New("launch: --use_fsdp and --use_deepspeed are both set; want one of them")
+	case c.Strategy != "" && !c.FSDP || c.Stage != "" && !c.DeepSpeed:
+		return errors.New("launch: --fsdp_sharding_strategy needs --use_fsdp, and --zero_stage needs --use_deepspeed")
+	case c.FSDP:
+		config.DistributedType, config.FSDP, config.DeepSpeed = "FSDP", map[string]string{}, nil
+		if c.Strategy != "" {
+			config.FSDP["fsdp_sharding_strategy"] = c.Strategy
+		}
+	case c.DeepSpeed:
+		config.DistributedType, config.FSDP, config.DeepSpeed = "DEEPSPEED", nil, map[string]string{}
+		if c.Stage != "" {
+			config.DeepSpeed["zero_stage"] = c.Stage
+		}
+	}
+	return nil
 }
 
 // config is the one that is named, or that of accelerate's place where no flag says how many

@@ -20,7 +20,7 @@ import (
 // processes on which machines, and what they are told. [ReadConfig] reads its files, and Write
 // makes ones that accelerate reads.
 type Config struct {
-	DistributedType string // NO, MULTI_CPU or MULTI_GPU
+	DistributedType string // NO, MULTI_CPU, MULTI_GPU, FSDP or DEEPSPEED
 	MixedPrecision  string // no, bf16 or fp16: ACCELERATE_MIXED_PRECISION of the processes
 	UseCPU          bool   // ACCELERATE_USE_CPU of the processes
 	NumProcesses    int    // on all machines together
@@ -29,6 +29,10 @@ type Config struct {
 	MainProcessIP   string // of machine 0; needed with several
 	MainProcessPort int    // on it
 	GPUIDs          string // all, or numbers with commas: CUDA_VISIBLE_DEVICES of the processes
+
+	// The settings of fsdp_config or deepspeed_config by their names: how the processes share a
+	// model out. See [Sharding].
+	FSDP, DeepSpeed map[string]string
 }
 
 // DefaultConfigFile is where accelerate keeps its configuration: accelerate/default_config.yaml in
@@ -50,7 +54,8 @@ func DefaultConfigFile() (string, error) {
 }
 
 // ReadConfig reads a configuration of accelerate, YAML or JSON. What means nothing here is refused
-// by its name: what cannot be done, as FSDP and DeepSpeed, and names that there are not.
+// by its name: what cannot be done, also of the sections of FSDP and DeepSpeed, and names that there
+// are not.
 func ReadConfig(path string) (Config, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -76,9 +81,6 @@ func ReadConfig(path string) (Config, error) {
 // withoutMeaning are the sections and switches that mean nothing here, with the reason. Absent,
 // empty or off they are passed over.
 var withoutMeaning = map[string]string{
-	"fsdp_config": "every process holds the whole model: sharding does not exist",
-	"deepspeed_config": "DeepSpeed is a Python library, and sharding does not exist: every process holds the " +
-		"whole model",
 	"megatron_lm_config":  "Megatron-LM is a Python library",
 	"parallelism_config":  "one process trains one model",
 	"fp8_config":          "there are no products in 8 bits",
@@ -95,8 +97,7 @@ var withoutMeaning = map[string]string{
 }
 
 // distributedTypes are those that cannot be had, with the reason.
-var distributedTypes = map[string]string{"FSDP": withoutMeaning["fsdp_config"],
-	"DEEPSPEED": withoutMeaning["deepspeed_config"], "MEGATRON_LM": withoutMeaning["megatron_lm_config"]}
+var distributedTypes = map[string]string{"MEGATRON_LM": withoutMeaning["megatron_lm_config"]}
 
 func configOf(values map[string]any) (c Config, err error) {
 	c = Config{MixedPrecision: "no", NumMachines: 1, NumProcesses: -1, GPUIDs: "all"}
@@ -144,8 +145,16 @@ func (c *Config) set(name string, v any) error {
 	only := map[string]string{"compute_environment": "LOCAL_MACHINE", "rdzv_backend": "static",
 		"main_training_function": "main"}
 	switch {
-	case v == nil && name != "distributed_type":
+	case isOff(v) && (name == "fsdp_config" || name == "deepspeed_config"), v == nil && name != "distributed_type":
 		return nil
+	case name == "fsdp_config":
+		var err error
+		c.FSDP, err = section(name, v, fsdpSettings)
+		return err
+	case name == "deepspeed_config":
+		var err error
+		c.DeepSpeed, err = section(name, v, deepSpeedSettings)
+		return err
 	case texts[name] != nil:
 		*texts[name] = fmt.Sprint(v) // gpu_ids: 0 is a number
 		if off, isBool := v.(bool); isBool && !off && name != "main_process_ip" {
@@ -184,11 +193,15 @@ func (c *Config) set(name string, v any) error {
 
 func (c *Config) validate() error {
 	if reason := distributedTypes[c.DistributedType]; reason != "" {
-		return fmt.Errorf("distributed_type is %s; want NO, MULTI_CPU or MULTI_GPU: %s", c.DistributedType, reason)
+		return fmt.Errorf("distributed_type is %s; want NO, MULTI_CPU, MULTI_GPU, FSDP or DEEPSPEED: %s",
+			c.DistributedType, reason)
+	}
+	if err := c.checkSharding(); err != nil {
+		return err
 	}
 	switch {
-	case !slices.Contains([]string{"NO", "MULTI_CPU", "MULTI_GPU"}, c.DistributedType):
-		return fmt.Errorf("distributed_type is %q; want NO, MULTI_CPU or MULTI_GPU", c.DistributedType)
+	case !slices.Contains([]string{"NO", "MULTI_CPU", "MULTI_GPU", "FSDP", "DEEPSPEED"}, c.DistributedType):
+		return fmt.Errorf("distributed_type is %q; want NO, MULTI_CPU, MULTI_GPU, FSDP or DEEPSPEED", c.DistributedType)
 	case !slices.Contains([]string{"no", "bf16", "fp16"}, c.MixedPrecision):
 		return fmt.Errorf("mixed_precision is %q; want no, bf16 or fp16", c.MixedPrecision)
 	case c.NumMachines < 1 || c.MachineRank < 0 || c.MachineRank >= c.NumMachines:
@@ -215,6 +228,7 @@ func (c Config) Options(command ...string) (Options, error) {
 	if c.UseCPU || c.DistributedType == "MULTI_CPU" {
 		o.Env = append(o.Env, "ACCELERATE_USE_CPU=true")
 	}
+	o.Env = append(o.Env, c.shardingEnv()...)
 	if c.GPUIDs != "all" && c.GPUIDs != "" {
 		o.Env = append(o.Env, "CUDA_VISIBLE_DEVICES="+c.GPUIDs)
 	}
@@ -234,6 +248,7 @@ func (c Config) Write(path string) error {
 		"num_machines": c.NumMachines, "machine_rank": c.MachineRank, "gpu_ids": c.GPUIDs, "debug": false,
 		"enable_cpu_affinity": false, "rdzv_backend": "static", "same_network": true, "main_training_function": "main",
 		"downcast_bf16": "no"}
+	c.sections(values)
 	if c.MainProcessIP != "" {
 		values["main_process_ip"] = c.MainProcessIP
 	}

@@ -3,6 +3,7 @@ package launch_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -24,6 +25,9 @@ func TestConfigurationsOfAccelerate(t *testing.T) {
 			NumMachines: 2, MachineRank: 1, MainProcessIP: "10.0.0.1", MainProcessPort: 29500, GPUIDs: "all"},
 		"multi_gpu.yaml": {DistributedType: "MULTI_GPU", MixedPrecision: "fp16", NumProcesses: 8, NumMachines: 2,
 			MainProcessIP: "192.168.20.1", MainProcessPort: 9898, GPUIDs: "0,1,2,3"},
+		"fsdp.yaml": {DistributedType: "FSDP", MixedPrecision: "bf16", NumProcesses: 2, NumMachines: 1, GPUIDs: "all",
+			FSDP: map[string]string{"fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
+				"fsdp_transformer_layer_cls_to_wrap": "BertLayer"}},
 	} {
 		got, err := launch.ReadConfig(filepath.Join("testdata", name))
 		require.NoError(t, err, name)
@@ -35,8 +39,7 @@ func TestConfigurationsOfAccelerate(t *testing.T) {
 		assert.Equal(t, got, again, "written and read again")
 	}
 	for name, want := range map[string]string{
-		"fsdp.yaml":      "sharding does not exist",
-		"deepspeed.yaml": "deepspeed_config is",
+		"deepspeed.yaml": "gradient_clipping is 0.7; want none: the program clips",
 	} {
 		_, err := launch.ReadConfig(filepath.Join("testdata", name))
 		assert.ErrorContains(t, err, want, name)
@@ -46,14 +49,24 @@ func TestConfigurationsOfAccelerate(t *testing.T) {
 func TestConfigurationsThatCannotBe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.yaml")
 	for text, want := range map[string]string{
-		"num_processes: 2\n":                                            `distributed_type is ""`,
-		"distributed_type: FSDP\n":                                      "every process holds the whole model",
-		"distributed_type: DEEPSPEED\n":                                 "every process holds the whole model",
-		"distributed_type: MULTI_XPU\n":                                 "want NO, MULTI_CPU or MULTI_GPU",
-		"distributed_type: NO\nmixed_precision: fp8\n":                  "mixed_precision",
-		"distributed_type: NO\ncompute_environment: AMAZON_SAGEMAKER\n": "LOCAL_MACHINE",
-		"distributed_type: NO\ndynamo_backend: INDUCTOR\n":              "compiler is Python's",
-		"distributed_type: NO\ntpu_env: [A]\n":                          "TPU",
+		"num_processes: 2\n":                                     `distributed_type is ""`,
+		"distributed_type: MULTI_XPU\n":                          "want NO, MULTI_CPU, MULTI_GPU, FSDP or DEEPSPEED",
+		"distributed_type: MEGATRON_LM\n":                        "Megatron-LM is a Python library",
+		"distributed_type: NO\nfsdp_config: {fsdp_version: 1}\n": "distributed_type is NO; want FSDP",
+		"distributed_type: FSDP\nfsdp_config: {fsdp_size: 1}\n":  "has the name fsdp_size, which means nothing here",
+		"distributed_type: FSDP\nfsdp_config: [1]\n":             "want names and values",
+		"distributed_type: FSDP\nfsdp_config: {fsdp_offload_params: true}\n": "fsdp_offload_params is true; want false: " +
+			"parameters stay on their device",
+		"distributed_type: FSDP\nfsdp_config: {fsdp_auto_wrap_policy: SIZE_BASED_WRAP}\n":   "whatever their size",
+		"distributed_type: FSDP\nfsdp_config: {fsdp_sharding_strategy: HYBRID_SHARD}\n":     "replicas of shards",
+		"distributed_type: FSDP\nfsdp_config: {fsdp_state_dict_type: FULL_STATE_DICT}\n":    "checkpoints are sharded",
+		"distributed_type: DEEPSPEED\ndeepspeed_config: {zero_stage: 4}\n":                  "want 0, 1, 2, 3",
+		"distributed_type: DEEPSPEED\ndeepspeed_config: {offload_param_device: nvme}\n":     "parameters stay on their device",
+		"distributed_type: DEEPSPEED\ndeepspeed_config: {deepspeed_config_file: ds.json}\n": "DeepSpeed's engine",
+		"distributed_type: NO\nmixed_precision: fp8\n":                                      "mixed_precision",
+		"distributed_type: NO\ncompute_environment: AMAZON_SAGEMAKER\n":                     "LOCAL_MACHINE",
+		"distributed_type: NO\ndynamo_backend: INDUCTOR\n":                                  "compiler is Python's",
+		"distributed_type: NO\ntpu_env: [A]\n":                                              "TPU",
 		"distributed_type: NO\nnum_procs: 2\n": "num_procs, which accelerate's " +
 			"configuration does not have",
 		"distributed_type: MULTI_GPU\nnum_processes: x\n":                  "want a whole number",
@@ -107,4 +120,42 @@ func FuzzReadConfig(f *testing.F) {
 			require.NoError(t, c.Write(path))
 		}
 	})
+}
+
+// The section of a configuration reaches the program by its environment, under accelerate's names.
+func TestAConfigurationChoosesTheStageOfZeRO(t *testing.T) {
+	for text, want := range map[string]int{
+		"distributed_type: MULTI_CPU\n": 0,
+		"distributed_type: FSDP\n":      3,
+		"distributed_type: FSDP\nfsdp_config: {fsdp_sharding_strategy: SHARD_GRAD_OP}\n":                     2,
+		"distributed_type: FSDP\nfsdp_config: {fsdp_sharding_strategy: 1}\n":                                 3,
+		"distributed_type: FSDP\nfsdp_config: {fsdp_sharding_strategy: NO_SHARD}\n":                          0,
+		"distributed_type: FSDP\nfsdp_config: {fsdp_version: 2, fsdp_reshard_after_forward: false}\n":        2,
+		"distributed_type: FSDP\nfsdp_config: {fsdp_version: 2, fsdp_state_dict_type: SHARDED_STATE_DICT}\n": 3,
+		"distributed_type: DEEPSPEED\n": 2,
+		"distributed_type: DEEPSPEED\ndeepspeed_config: {zero_stage: 1, offload_optimizer_device: none}\n": 1,
+		"distributed_type: DEEPSPEED\ndeepspeed_config: {zero_stage: 3, zero3_init_flag: false}\n":         3,
+	} {
+		path := filepath.Join(t.TempDir(), "c.yaml")
+		require.NoError(t, os.WriteFile(path, []byte(text+"num_processes: 2\n"), 0o600))
+		c, err := launch.ReadConfig(path)
+		require.NoError(t, err, text)
+		require.NoError(t, c.Write(path))
+		again, err := launch.ReadConfig(path)
+		require.NoError(t, err)
+		o, err := again.Options("./train")
+		require.NoError(t, err)
+		got, err := launch.Sharding(func(name string) string {
+			for _, v := range o.Env {
+				if value, ok := strings.CutPrefix(v, name+"="); ok {
+					return value
+				}
+			}
+			return ""
+		})
+		require.NoError(t, err)
+		assert.Equal(t, want, got, text)
+	}
+	_, err := launch.Sharding(func(string) string { return "true" })
+	assert.ErrorContains(t, err, "both set")
 }

@@ -11,8 +11,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/gotrainer/gotrainer/checkpoint/sharded"
+	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/internal/tensorio"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
@@ -71,10 +73,7 @@ func (m *Model) parts(opt optim.Optimizer) (all []stored) {
 
 // frozen are the pieces of units that nobody trains.
 func (m *Model) frozen() (all []stored) {
-	for _, u := range m.options.Units {
-		if u == nil {
-			continue
-		}
+	for _, u := range m.units() {
 		for _, r := range u.rows {
 			for _, p := range r.params {
 				if !p.piece.Defined() {
@@ -114,29 +113,20 @@ var writeFile = sharded.WriteFile // tests have disks that are full
 // there is no checkpoint, and the group keeps working.
 func (m *Model) Save(ctx context.Context, path string, step int, opt optim.Optimizer,
 	metadata map[string]string) error {
-	id := rand.Text()
+	var hidden string
 	var err error
 	if m.group.Main() {
-		err = sharded.Begin(path)
+		hidden, err = sharded.Begin(path)
 	}
-	ids, err := together(ctx, m, id, err)
+	folders, err := together(ctx, m, hidden, err)
 	if err != nil {
 		return err
 	}
-	id = ids[0]
-	mine, err := m.write(path, id, opt)
-	written, err := together(ctx, m, mine, err)
+	err = m.WriteTo(ctx, folders[0], step, opt, metadata)
 	if err == nil {
-		all := map[string]string{}
-		for k, v := range metadata {
-			all[k] = v
-		}
-		if opt != nil {
-			all[updatesKey] = strconv.Itoa(opt.Updates())
-		}
 		var failed error
 		if m.group.Main() {
-			failed = sharded.Commit(path, id, step, all, written)
+			failed = sharded.Publish(path)
 		}
 		_, err = together(ctx, m, "", failed)
 	}
@@ -146,41 +136,137 @@ func (m *Model) Save(ctx context.Context, path string, step int, opt optim.Optim
 	return err
 }
 
-// write writes the file of this process.
-func (m *Model) write(path, id string, opt optim.Optimizer) (w sharded.Written, err error) {
-	var entries []sharded.Entry
-	failed := torch.Try(func() {
-		for _, s := range m.parts(opt) {
-			e, entryErr := tensorio.Entry(s.name, s.tensor)
-			if entryErr != nil {
-				err = entryErr
-				return
-			}
-			entries = append(entries, sharded.Entry{Name: s.name, DType: e.DType, Shape: s.shape, Offset: s.offset,
-				Length: s.tensor.Numel(), Data: e.Data})
-		}
-	})
-	if err = errors.Join(err, failed); err != nil {
-		return w, err
+// WriteTo is [Model.Save] into a folder that is there: for a program that itself sees to it that
+// folders are whole or not there. Other files may lie in it. Where a process fails, all have its
+// error, which errors.Is(err, syscall.ENOSPC) tells of a disk that is full, and the folder is to be
+// removed.
+func (m *Model) WriteTo(ctx context.Context, folder string, step int, opt optim.Optimizer,
+	metadata map[string]string) error {
+	m.dropRoot()
+	id, err := m.begin(ctx, m.Release())
+	if err != nil {
+		return err
 	}
-	return writeFile(path, m.group.Rank(), m.group.World(), id, entries)
+	var entries []sharded.Entry
+	if failed := torch.Try(func() { entries, err = entriesOf(m.parts(opt)) }); failed != nil {
+		err = failed
+	}
+	return write(ctx, m.group, folder, id, step, withUpdates(metadata, opt), entries, err)
 }
 
-// together gathers a value of all processes, by rank, or the first error that one has.
+// WriteLater copies what this process has, and returns a function that writes the copy as WriteTo
+// does. All processes call both; the function may run in another goroutine, beside what the group
+// does meanwhile, and is called once.
+func (m *Model) WriteLater(ctx context.Context, folder string, step int, opt optim.Optimizer,
+	metadata map[string]string) (later func() error, err error) {
+	m.dropRoot()
+	err = m.Release()
+	id, err := m.begin(ctx, err)
+	if err != nil {
+		return nil, err
+	}
+	if m.aside == nil {
+		if m.aside, err = dist.Split(ctx, m.group, 0); err != nil {
+			return nil, err
+		}
+	}
+	var entries []sharded.Entry
+	var copies []torch.Tensor
+	failed := torch.Try(func() {
+		parts := m.parts(opt)
+		torch.NoGrad(func() {
+			for i, p := range parts {
+				t := p.tensor.CPU()
+				if p.tensor.Device() == torch.CPU {
+					t = t.Clone()
+				}
+				parts[i].tensor = t.Keep()
+				copies = append(copies, parts[i].tensor)
+			}
+		})
+		entries, err = entriesOf(parts)
+	})
+	failed = errors.Join(err, failed)
+	metadata = withUpdates(metadata, opt)
+	return func() error {
+		err := write(ctx, m.aside, folder, id, step, metadata, entries, failed)
+		for _, t := range copies {
+			t.Free()
+		}
+		return err
+	}, nil
+}
+
+// begin draws the id of a checkpoint, unless a process cannot begin.
+func (m *Model) begin(ctx context.Context, err error) (id string, _ error) {
+	ids, err := gatherOf(ctx, m.group, rand.Text(), err)
+	if err != nil {
+		return "", err
+	}
+	return ids[0], nil
+}
+
+func withUpdates(metadata map[string]string, opt optim.Optimizer) map[string]string {
+	all := map[string]string{}
+	maps.Copy(all, metadata)
+	if opt != nil {
+		all[updatesKey] = strconv.Itoa(opt.Updates())
+	}
+	return all
+}
+
+func entriesOf(parts []stored) (entries []sharded.Entry, err error) {
+	for _, s := range parts {
+		e, err := tensorio.Entry(s.name, s.tensor)
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, sharded.Entry{Name: s.name, DType: e.DType, Shape: s.shape, Offset: s.offset,
+			Length: s.tensor.Numel(), Data: e.Data})
+	}
+	return entries, nil
+}
+
+// write writes the files of all processes of a group, and the index when all are there. failed is
+// why this process has nothing to write.
+func write(ctx context.Context, g *dist.Group, folder, id string, step int, metadata map[string]string,
+	entries []sharded.Entry, failed error) error {
+	var mine sharded.Written
+	if failed == nil {
+		mine, failed = writeFile(folder, g.Rank(), g.World(), id, entries)
+	}
+	written, err := gatherOf(ctx, g, mine, failed)
+	if err != nil {
+		return err
+	}
+	if g.Main() {
+		failed = sharded.WriteIndex(folder, id, step, metadata, written)
+	}
+	_, err = gatherOf(ctx, g, "", failed)
+	return err
+}
+
+// together is gatherOf of the processes of the model.
 func together[T any](ctx context.Context, m *Model, value T, err error) ([]T, error) {
+	return gatherOf(ctx, m.group, value, err)
+}
+
+// gatherOf gathers a value of all processes, by rank, or the first error that one has.
+func gatherOf[T any](ctx context.Context, g *dist.Group, value T, err error) ([]T, error) {
 	type report struct {
 		Value T
 		Error string
+		Full  bool // the disk
 	}
 	mine := report{Value: value}
 	if err != nil {
-		mine.Error = err.Error()
+		mine.Error, mine.Full = err.Error(), errors.Is(err, syscall.ENOSPC)
 	}
 	text, marshalErr := json.Marshal(mine)
 	if marshalErr != nil {
 		return nil, marshalErr
 	}
-	parts, gatherErr := m.group.AllGather(ctx, text)
+	parts, gatherErr := g.AllGather(ctx, text)
 	if gatherErr != nil {
 		return nil, gatherErr
 	}
@@ -188,13 +274,15 @@ func together[T any](ctx context.Context, m *Model, value T, err error) ([]T, er
 	for rank, part := range parts {
 		var r report
 		if decodeErr := json.Unmarshal(part, &r); decodeErr != nil {
-			return nil, m.group.Fail("a checkpoint", decodeErr)
+			return nil, g.Fail("a checkpoint", decodeErr)
 		}
 		switch {
 		case r.Error == "":
 			all[rank] = r.Value
-		case rank == m.group.Rank():
+		case rank == g.Rank():
 			return nil, fmt.Errorf("shard: rank %d: %w", rank, err)
+		case r.Full:
+			return nil, &fullError{fmt.Sprintf("shard: rank %d: %s", rank, r.Error)}
 		default:
 			return nil, fmt.Errorf("shard: rank %d: %s", rank, r.Error)
 		}
@@ -202,13 +290,23 @@ func together[T any](ctx context.Context, m *Model, value T, err error) ([]T, er
 	return all, nil
 }
 
+// fullError is of another process, whose disk is full.
+type fullError struct{ text string }
+
+func (e *fullError) Error() string { return e.text }
+func (e *fullError) Unwrap() error { return syscall.ENOSPC }
+
 // Load continues from a checkpoint that any number of processes has written: each reads what it
 // needs. All processes call it. opt may be nil, else it is of the same kind as the one that was saved.
 // A checkpoint that is not whole, damaged or of another model is an error on all processes, and then
 // nothing has changed. It returns step and metadata of Save.
 func (m *Model) Load(ctx context.Context, path string, opt optim.Optimizer) (step int, metadata map[string]string,
 	err error) {
-	l, err := m.read(path, opt)
+	m.dropRoot()
+	l, err := &loading{}, m.Release()
+	if err == nil {
+		l, err = m.read(path, opt)
+	}
 	if _, err := together(ctx, m, "", err); err != nil {
 		return 0, nil, err
 	}

@@ -166,7 +166,7 @@ func TestASaveThatFailsOnOneProcessFailsOnAll(t *testing.T) {
 	}
 	for rank, err := range together(t, 3, save) {
 		require.EqualError(t, err, "shard: rank 1: write rank 1's: no space left on device", "rank %d", rank)
-		assert.Equal(t, rank == 1, errors.Is(err, syscall.ENOSPC))
+		assert.ErrorIs(t, err, syscall.ENOSPC, "rank %d", rank)
 	}
 	left, err := os.ReadDir(filepath.Dir(path))
 	require.NoError(t, err)

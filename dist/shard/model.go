@@ -41,6 +41,11 @@ type Options struct {
 	// processes. The other strategies have none: nil units, whose Run computes as ever.
 	Units []*Unit
 
+	// Root makes New shard the parameters outside of Units too: they are gathered before a forward
+	// pass and stay whole until its backward pass is over, wherever the model uses them. Without
+	// Units that is the whole model. It is the root of FullyShardedDataParallel.
+	Root bool
+
 	// FindUnusedParameters allows passes in which some parameters take no part. One that takes part
 	// on another process counts as zeros; one that takes part on none has no gradient. Without the
 	// option, a parameter without a gradient is an error; in a unit that has computed, its gradient
@@ -57,7 +62,9 @@ type Model struct {
 	group   *dist.Group
 	options Options
 	model   any
-	rows    []*flat // that are trained
+	root    *Unit       // of Options.Root; nil: none
+	aside   *dist.Group // the same processes, for what WriteLater does beside training; nil: not yet
+	rows    []*flat     // that are trained
 	buffers []torch.Tensor
 	hooks   []*torch.PostAccumulateGradHook
 
@@ -81,8 +88,10 @@ func New(ctx context.Context, g *dist.Group, model any, o Options) (m *Model, er
 	case !(o.BucketCapMB >= 0):
 		return nil, fmt.Errorf("shard: Options.BucketCapMB is %v; want a positive number of MiB, or 0 for 25",
 			o.BucketCapMB)
-	case o.Strategy == FullShard && len(o.Units) == 0:
-		return nil, fmt.Errorf("shard: FullShard needs Options.Units, which FullyShard makes")
+	case o.Strategy == FullShard && len(o.Units) == 0 && !o.Root:
+		return nil, fmt.Errorf("shard: FullShard needs Options.Units, which FullyShard makes, or Options.Root")
+	case o.Root && o.Strategy != FullShard:
+		return nil, fmt.Errorf("shard: Options.Root is set, but the strategy is %s; want FullShard", o.Strategy)
 	}
 	for i, u := range o.Units {
 		if (u != nil) != (o.Strategy == FullShard) {
@@ -91,6 +100,11 @@ func New(ctx context.Context, g *dist.Group, model any, o Options) (m *Model, er
 		}
 	}
 	m = &Model{group: g, options: o, model: model, sync: true, synced: true, ctx: context.Background()}
+	if o.Root {
+		if err := m.makeRoot(ctx); err != nil {
+			return nil, err
+		}
+	}
 	var whole []torch.Tensor
 	about := ""
 	failed := torch.Try(func() { whole, about, err = m.arrange() })
@@ -161,7 +175,7 @@ func (m *Model) nameUnits(about *strings.Builder) error {
 	for _, f := range fields {
 		names[f.Tensor] = f.Name
 	}
-	for i, u := range m.options.Units {
+	for i, u := range m.units() {
 		for _, r := range u.rows {
 			for j, p := range r.params {
 				name, ok := names[r.fields[j][0]]
@@ -231,19 +245,28 @@ func (m *Model) Close() {
 		h.Remove()
 	}
 	m.hooks = nil
+	if m.aside != nil {
+		_ = m.aside.Close() // nobody waits in it
+		m.aside = nil
+	}
 }
 
-// BeforeForward is called before a forward pass of the training. sync says whether its gradients
+// BeforeForward is called before a forward pass of the training, and undoes Summon. sync says whether its gradients
 // will be averaged, as in the last batch of an accumulation window; it is false under no_sync, and
 // FullShard averages all the same. The buffers are broadcast, unless the gradients of the pass
 // before were not averaged.
 func (m *Model) BeforeForward(ctx context.Context, sync bool) error {
 	broadcast := m.synced
 	m.sync, m.synced = sync, sync
-	for _, u := range m.options.Units {
-		if u != nil {
-			u.ctx = ctx
-		}
+	m.dropRoot()
+	if err := m.Release(); err != nil {
+		return err
+	}
+	for _, u := range m.units() {
+		u.ctx = ctx
+	}
+	if err := m.lendRoot(ctx); err != nil {
+		return m.group.Fail("BeforeForward", err)
 	}
 	if !broadcast || m.options.KeepBuffers || len(m.buffers) == 0 {
 		return ctx.Err()
@@ -258,10 +281,8 @@ func (m *Model) Backward(ctx context.Context, backward func(), losses ...torch.T
 	m.ctx, m.failed, m.next = ctx, nil, 0
 	clear(m.ready)
 	err := torch.Try(backward)
-	for _, u := range m.options.Units {
-		if u != nil {
-			u.ctx = context.Background()
-		}
+	for _, u := range m.units() {
+		u.ctx = context.Background()
 	}
 	if err == nil {
 		err = m.failed

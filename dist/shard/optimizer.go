@@ -31,6 +31,19 @@ func (m *Model) Pieces() (pieces []Piece) {
 	return pieces
 }
 
+// CheckOptimizer refuses an optimizer that [Model.Optimizer] cannot make.
+func CheckOptimizer(b optim.Builder) error {
+	switch b.(type) {
+	case optim.AdamW, optim.Adam, optim.SGD, optim.Adagrad, optim.Adadelta, optim.Adamax, optim.NAdam, optim.RAdam,
+		optim.RMSprop, optim.Rprop, optim.ASGD, optim.Lion, optim.AdEMAMix:
+	default:
+		return fmt.Errorf("shard: %s cannot be sharded; an optimizer must update each element by itself, as AdamW, "+
+			"Adam, SGD, Adagrad, Adadelta, Adamax, NAdam, RAdam, RMSprop, Rprop, ASGD, Lion and AdEMAMix do",
+			strings.TrimPrefix(fmt.Sprintf("%T", b), "optim."))
+	}
+	return nil
+}
+
 // Optimizer makes an optimizer of what this process has. groups divide the parameters by their
 // names, whatever their tensors; nil: one group of all. Make groups that depend on shapes before
 // units are made. Step it by [Model.Step] and remove gradients by [Model.ZeroGrad].
@@ -38,13 +51,8 @@ func (m *Model) Pieces() (pieces []Piece) {
 // An optimizer that needs more of a parameter than single elements (norms, rows, blocks, matrices)
 // is refused, as are those with two kinds of weights and those that update in the backward pass.
 func (m *Model) Optimizer(b optim.Builder, groups []optim.Group) (optim.Optimizer, error) {
-	switch b.(type) {
-	case optim.AdamW, optim.Adam, optim.SGD, optim.Adagrad, optim.Adadelta, optim.Adamax, optim.NAdam, optim.RAdam,
-		optim.RMSprop, optim.Rprop, optim.ASGD, optim.Lion, optim.AdEMAMix:
-	default:
-		return nil, fmt.Errorf("shard: %s cannot be sharded; an optimizer must update each element by itself, as AdamW, "+
-			"Adam, SGD, Adagrad, Adadelta, Adamax, NAdam, RAdam, RMSprop, Rprop, ASGD, Lion and AdEMAMix do",
-			strings.TrimPrefix(fmt.Sprintf("%T", b), "optim."))
+	if err := CheckOptimizer(b); err != nil {
+		return nil, err
 	}
 	pieces := m.Pieces()
 	byName := map[string]torch.Named{}
@@ -138,9 +146,17 @@ func (m *Model) device() torch.Device {
 // Step updates what this process has, and unless units keep it in parts, sends it to the others, so
 // that all have the whole parameters.
 func (m *Model) Step(ctx context.Context, opt optim.Optimizer, lr float64) error {
+	m.dropRoot()
 	if err := torch.Try(func() { opt.Step(lr) }); err != nil {
 		return err
 	}
+	return m.Spread(ctx)
+}
+
+// Spread is what Step does behind the optimizer's own: for programs that step it themselves, as
+// under loss scaling.
+func (m *Model) Spread(ctx context.Context) error {
+	m.dropRoot()
 	if m.options.Strategy == FullShard || m.group.World() == 1 {
 		return ctx.Err()
 	}

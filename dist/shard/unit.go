@@ -19,7 +19,10 @@ type Unit struct {
 	rows   []*unitRow
 	fields []nn.ParamField
 	lent   bool // the fields hold whole parameters
+	root   bool // they do so for a whole pass
 	track  bool // which parameters take part is to be found out
+
+	summoned bool // the fields hold whole parameters without a history: see Model.Summon
 }
 
 // unitRow is a row of a unit with its part of this process.
@@ -27,6 +30,8 @@ type unitRow struct {
 	flat
 	mine   torch.Tensor      // the part: a leaf, if the parameters are trained
 	fields [][]*torch.Tensor // of each parameter
+	kept   []torch.Tensor    // what the fields of a root hold during a pass, or those that were summoned
+	all    torch.Tensor      // the row that was summoned
 }
 
 // FullyShard takes the parameters of modules apart: each process keeps an equal part of those that
@@ -39,14 +44,18 @@ type unitRow struct {
 // twice, and so are those whose parameters are not fields (nn.LSTM). A parameter that is trained
 // must be of floating point. torch.distributed.fsdp.fully_shard.
 func FullyShard(ctx context.Context, g *dist.Group, modules ...any) (*Unit, error) {
-	u := &Unit{group: g, ctx: context.Background()}
+	return fullyShard(ctx, &Unit{group: g, ctx: context.Background()}, modules...)
+}
+
+func fullyShard(ctx context.Context, u *Unit, modules ...any) (*Unit, error) {
+	g := u.group
 	about := ""
 	var all []torch.Tensor
 	failed := torch.Try(func() { about, all = u.collect(modules) })
 	if failed != nil {
 		return nil, fmt.Errorf("shard: FullyShard: %w", failed)
 	}
-	if len(all) == 0 {
+	if len(all) == 0 && !u.root {
 		return nil, fmt.Errorf("shard: FullyShard: the modules have no parameters")
 	}
 	if err := ddp.SameModel(ctx, g, about); err != nil {
@@ -74,7 +83,7 @@ func (u *Unit) collect(modules []any) (about string, all []torch.Tensor) {
 	at := map[torch.Tensor]func(field *torch.Tensor){}
 	for i, m := range modules {
 		for _, b := range nn.Buffers(m) {
-			if strings.HasSuffix(b.Name, "running_mean") {
+			if strings.HasSuffix(b.Name, "running_mean") && !u.root {
 				panic(torch.Errorf("shard.FullyShard", torch.ErrNotSupported, "module %d updates %s in a forward pass, "+
 					"and a unit computes it twice; leave its layer out of the units and freeze its parameters, use "+
 					"another normalisation, or the strategy ShardGradOp", i, b.Name))
@@ -159,7 +168,7 @@ func (r *unitRow) cut() {
 // demands on f: other tensors with a history must come to it as inputs. Several runs may be in one
 // pass, also of one unit. On all processes the units run in the same order.
 func (u *Unit) Run(f func(inputs []torch.Tensor) []torch.Tensor, inputs ...torch.Tensor) []torch.Tensor {
-	if u == nil {
+	if u == nil || u.summoned {
 		return f(inputs)
 	}
 	return torch.Checkpoint(func(inputs []torch.Tensor) []torch.Tensor {

@@ -82,8 +82,8 @@ var allowed = []struct{ folder, imports string }{
 	{"dist/shard", "checkpoint/sharded dist dist/ddp torch nn optim safetensors internal/tensorio"},
 	{"internal/torchsave", "torch nn/... optim safetensors safetensors/pickle internal/mt19937 internal/tensorio"},
 	{"internal/sharedorder", "torch dist"},
-	{"accelerate", "torch nn/... optim optim/lr amp dist dist/ddp data checkpoint safetensors internal/tensorio " +
-		"internal/torchsave internal/sharedorder"},
+	{"accelerate", "torch nn/... optim optim/lr amp dist dist/ddp dist/launch dist/shard data checkpoint safetensors " +
+		"internal/tensorio internal/torchsave internal/sharedorder"},
 	{"compat/internal/loops", "internal/terminal torch optim optim/lr data trainer dist"},
 	{"compat/pytorchaccelerated", "internal/torchsave compat/internal/loops internal/pyfloat torch nn/... " +
 		"optim optim/lr amp data metrics " +
@@ -95,9 +95,9 @@ var allowed = []struct{ folder, imports string }{
 		"torch nn/... optim optim/lr amp data dist dist/ddp safetensors safetensors/pickle " +
 		"internal/tensorio"},
 	{"trainer/engine", "run trainer trainer/semantics data metrics torch torch/cuda nn/... optim optim/lr amp dist " +
-		"dist/ddp safetensors internal/tensorio internal/torchsave"},
+		"dist/ddp dist/shard checkpoint checkpoint/sharded safetensors internal/tensorio internal/torchsave"},
 	{"trainer/arguments", "run trainer trainer/callback trainer/engine trainer/semantics hub data accelerate amp " +
-		"dist/ddp optim optim/lr"},
+		"dist/ddp dist/launch dist/shard optim optim/lr"},
 	{"models/...", "models/... nn/... trainer trainer/engine trainer/semantics data/... text/... vision/... metrics " +
 		"torch torch/cuda safetensors safetensors/pickle internal/regularfile internal/tensorio optim hub"},
 	{"compat/hezar/repository", "internal/torchsave compat/hezar/omegaconf compat/hezar/internal/configfile " +

@@ -11,7 +11,10 @@ type Encoder[L EncoderLayer] struct {
 	Layer []L `module:"layer"`
 
 	checkpointing, paddingFree bool
+	run                        layerRunner // nil: layers are run here
 }
+
+type layerRunner = func(i int, f func(in []torch.Tensor) []torch.Tensor, inputs ...torch.Tensor) []torch.Tensor
 
 // EncoderLayer maps hidden states to hidden states.
 type EncoderLayer interface {
@@ -30,18 +33,33 @@ func NewEncoder[L EncoderLayer](n int64, layer func() L) *Encoder[L] {
 
 // Forward maps hidden states, [B, L, hidden] or [T, hidden], to the same shape.
 func (e *Encoder[L]) Forward(x torch.Tensor, mask Mask) torch.Tensor {
-	for _, layer := range e.Layer {
-		if e.checkpointing && e.Training() {
-			x = torch.Checkpoint(func(in []torch.Tensor) []torch.Tensor {
-				// A view, since autocast casts a leaf once for query, key and value together and
-				// would sum their gradients in its own precision.
-				return []torch.Tensor{layer.Forward(in[0].View(in[0].Shape()...), Mask{in[1], mask.Packed})}
-			}, x, mask.Padding)[0]
-		} else {
+	for i, layer := range e.Layer {
+		again := func(in []torch.Tensor) []torch.Tensor {
+			// A view, since autocast casts a leaf once for query, key and value together and would
+			// sum their gradients in its own precision.
+			return []torch.Tensor{layer.Forward(in[0].View(in[0].Shape()...), Mask{in[1], mask.Packed})}
+		}
+		switch {
+		case e.run != nil:
+			x = e.run(i, again, x, mask.Padding)[0]
+		case e.checkpointing && e.Training():
+			x = torch.Checkpoint(again, x, mask.Padding)[0]
+		default:
 			x = layer.Forward(x, mask)
 		}
 	}
 	return x
+}
+
+// RunLayers has another hand run the layers, as for parameters that are shared out among processes;
+// nil: the encoder itself again. It returns the layers. See shard.LayerRunner.
+func (e *Encoder[L]) RunLayers(run func(i int, f func(in []torch.Tensor) []torch.Tensor,
+	inputs ...torch.Tensor) []torch.Tensor) (layers []any) {
+	e.run = run
+	for _, l := range e.Layer {
+		layers = append(layers, l)
+	}
+	return layers
 }
 
 // SetGradientCheckpointing makes training keep only what enters each layer and compute the rest

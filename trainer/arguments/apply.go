@@ -39,7 +39,7 @@ func (a *TrainingArguments) Apply(t *trainer.Options, e *engine.Options) error {
 	}
 	for _, apply := range []func(*trainer.Options, *engine.Options) error{
 		a.applyLength, a.applyTriggers, a.applyData, a.applyAccelerator, a.applyPrecision, a.applyEvaluation,
-		a.applyHub, a.applyOptimizer, a.applySchedule, a.applyReports, a.applyDistributed,
+		a.applyHub, a.applyOptimizer, a.applySchedule, a.applyReports, a.applyDistributed, a.applySharding,
 	} {
 		if err := apply(t, e); err != nil {
 			return err

@@ -21,6 +21,7 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/dist/ddp"
+	"github.com/gotrainer/gotrainer/dist/shard"
 	"github.com/gotrainer/gotrainer/hub"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/optim"
@@ -318,8 +319,15 @@ func TestTheEnvironmentCountsWhereArgumentsSayNothing(t *testing.T) {
 	assert.Equal(t, amp.BF16, e.Precision)
 	assert.Equal(t, torch.CPU, e.Device)
 	t.Setenv("ACCELERATE_USE_FSDP", "true")
+	for line, want := range map[string]shard.Strategy{"": shard.FullShard, "--fsdp no_shard": 0, "--fsdp": shard.FullShard,
+		`--fsdp shard_grad_op`: shard.ShardGradOp} {
+		_, e, err = apply(t, line, trainer.Options{}, engine.Options{})
+		require.NoError(t, err, line)
+		assert.Equal(t, want, e.Sharding, line)
+	}
+	t.Setenv("FSDP_OFFLOAD_PARAMS", "true")
 	_, _, err = apply(t, "", trainer.Options{}, engine.Options{})
-	assert.ErrorContains(t, err, "sharding does not exist")
+	assert.ErrorContains(t, err, "FSDP_OFFLOAD_PARAMS is true; want false: parameters stay on their device")
 }
 
 // TestWhatMeansNothingIsRefusedByName: each argument that is not at its default and would have no
@@ -330,8 +338,8 @@ func TestWhatMeansNothingIsRefusedByName(t *testing.T) {
 		"--torch_compile":                             "the compiler is Python's",
 		"--use_liger_kernel":                          "Triton",
 		"--run_name x":                                "output_dir",
-		"--fsdp full_shard":                           "whole model",
-		"--deepspeed ds.json":                         "DeepSpeed is a Python library",
+		"--fsdp hybrid_shard":                         "no replicas of shards",
+		"--deepspeed ds.json":                         "DeepSpeed's engine",
 		"--ddp_bucket_cap_mb 0":                       "at least 1",
 		"--ddp_backend nccl":                          "gloo",
 		"--ddp_timeout 10":                            "dist.Options.Timeout",
@@ -385,7 +393,7 @@ func TestNothingIsAcceptedAndIgnored(t *testing.T) {
 	require.NoError(t, err)
 	rows := regexp.MustCompile("(?m)^\\| `(\\w+)` \\|[^|]*\\| (not here|always)").FindAllStringSubmatch(string(page),
 		-1)
-	require.Greater(t, len(rows), 30)
+	require.Greater(t, len(rows), 29)
 	for _, row := range rows {
 		var a arguments.TrainingArguments
 		require.NoError(t, arguments.ParseDict(map[string]any{"use_cpu": true}, &a))

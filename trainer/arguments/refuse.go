@@ -33,9 +33,8 @@ var meaningless = map[string]string{
 	"remove_unused_columns":              "true: samples and batches are typed, and have the fields that the task uses",
 	"length_column_name":                 "it left out: TrainingArguments.Lengths holds the lengths",
 	"local_rank":                         "it left out: the launcher says it by LOCAL_RANK in the environment",
-	"fsdp":                               "it left out: every process holds the whole model",
-	"fsdp_config":                        "it left out: every process holds the whole model",
-	"deepspeed":                          "it left out: DeepSpeed is a Python library",
+	"fsdp_config":                        "it left out: a configuration of accelerate says more (gotrainer launch)",
+	"deepspeed":                          "it left out: it is of DeepSpeed's engine; zero_stage is in accelerate's configuration",
 	"debug":                              "it left out: it hooks into Python modules; package torch has DetectAnomaly",
 	"skip_memory_metrics":                "true: the memory of a run is measured from outside, or by a hook",
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/gotrainer/gotrainer/amp"
-	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
@@ -33,6 +32,7 @@ func (s *Step[S, B]) About() trainer.About {
 		KnowsMemory:    true,
 		SkipsNonFinite: s.clipped(),
 		JoinsGroup:     true,
+		Sharded:        s.options.Sharding != 0,
 		SavesLater:     true,
 		Recycles:       recycles,
 	}
@@ -71,12 +71,11 @@ func (s *Step[S, B]) fused() bool {
 }
 
 func (s *Step[S, B]) text() string {
-	total := int64(0)
-	for _, p := range nn.Params(s.task.Model()) {
-		total += p.Tensor.Numel()
-	}
-	text := fmt.Sprintf("%T, %s parameters, %s on %s", s.task.Model(), short(total), s.options.Precision,
+	text := fmt.Sprintf("%T, %s parameters, %s on %s", s.task.Model(), short(s.elements), s.options.Precision,
 		s.options.Device)
+	if s.options.Sharding != 0 {
+		text += ", " + s.options.Sharding.String()
+	}
 	if w := torch.Waiting(); w.Passive && s.options.Device == torch.CPU {
 		text += "; threads wait passively, " + w.Reason
 	}

@@ -56,6 +56,9 @@ type found struct {
 
 func (s *Step[S, B]) evalRound(ctx context.Context, r trainer.EvalRound[B]) error {
 	s.eval.batches++
+	if err := s.summon(); err != nil {
+		return err
+	}
 	items, err := s.itemsOfRound(ctx, r)
 	if err != nil {
 		return err

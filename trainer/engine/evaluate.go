@@ -33,6 +33,9 @@ func (s *Step[S, B]) StartEval(e trainer.Evaluation) error {
 		return errors.New("engine: Options.SortEvalByLength is set, but the samples of a stream cannot be sorted; want a " +
 			"set with a length")
 	}
+	if err := s.summon(); err != nil {
+		return err
+	}
 	if _, ok := s.task.(Predictor[B]); e.Predict && !ok {
 		return fmt.Errorf("engine: %T shows no predictions: it must implement engine.Predictor", s.task)
 	}
@@ -49,6 +52,9 @@ func (e *evaluation) drop() {
 // Eval adds a batch to the running evaluation. It does not wait for the device, unless the task
 // does.
 func (s *Step[S, B]) Eval(_ context.Context, b B) (err error) {
+	if err := s.summon(); err != nil {
+		return err
+	}
 	panicked := torch.Try(func() {
 		s.mode(false, false)
 		torch.NoGrad(func() { torch.Scope(func() { err = s.evalBatch(b) }) })

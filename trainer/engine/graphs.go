@@ -215,7 +215,7 @@ func (s *Step[S, B]) passes(ctx context.Context, b B, w trainer.Window) torch.Te
 	g.moved(s.task.Model())
 	k, do := &kind{}, eagerly
 	switch {
-	case s.parallel != nil:
+	case s.parallel != nil || s.sharded != nil:
 		g.once("anything, since several processes average their gradients during the backward pass")
 	case g.dirty || (g.into != nil) != (w.Index > 0):
 		g.once("micro-batches whose window has begun without a graph")
@@ -297,19 +297,19 @@ func (s *Step[S, B]) record(f func()) *cuda.Graph {
 }
 
 // limit clips the gradients.
-func (s *Step[S, B]) limit() {
+func (s *Step[S, B]) limit(ctx context.Context) {
 	g := s.graphs
 	nothing := s.options.MaxGradNorm < 0 && s.options.MaxGradValue == 0
 	if g == nil || g.into == nil || g.dirty || g.noClip || nothing {
-		s.clip()
+		s.clip(ctx)
 		return
 	}
 	k := g.into
 	if k.clip == nil {
-		if k.clip = s.record(s.clip); k.clip == nil {
+		if k.clip = s.record(func() { s.clip(ctx) }); k.clip == nil {
 			g.noClip = true
 			g.forget()
-			s.clip()
+			s.clip(ctx)
 			return
 		}
 	}

@@ -13,12 +13,22 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
+// parallel is a model that several processes train: a ddp.Model or a shard.Model.
+type parallel interface {
+	BeforeForward(ctx context.Context, sync bool) error
+	Backward(ctx context.Context, backward func(), losses ...torch.Tensor) error
+	Close()
+}
+
 // JoinGroup gives all processes the weights and buffers of the main one, and has the following runs
 // average gradients and losses over them.
 func (s *Step[S, B]) JoinGroup(ctx context.Context, g *dist.Group) error {
 	if _, ok := s.optimizer.(optim.BackwardUpdater); ok {
 		return fmt.Errorf("engine: %T updates each parameter during the backward pass, before its gradient is averaged "+
 			"over %d processes: want another optimizer, or one process", s.options.Optimizer, g.World())
+	}
+	if s.options.Sharding != 0 {
+		return s.share(ctx, g)
 	}
 	if s.parallel != nil {
 		s.parallel.Close()
@@ -59,23 +69,34 @@ func (s *Step[S, B]) propagate(ctx context.Context, loss torch.Tensor) {
 		return
 	}
 	s.backwards++
-	err := s.parallel.Backward(ctx, loss.Backward, loss)
+	s.must("Backward", s.parallel.Backward(ctx, loss.Backward, loss))
+}
+
+// must panics where a call among the processes has failed. The error is in s.lost if it is none of
+// an operator.
+func (s *Step[S, B]) must(op string, err error) {
 	if err == nil {
 		return
 	}
 	known, ok := errors.AsType[*torch.Error](err)
 	if !ok {
-		s.lost, known = err, &torch.Error{Op: "Backward", Code: torch.ErrInternal, Msg: err.Error()}
+		s.lost, known = err, &torch.Error{Op: op, Code: torch.ErrInternal, Msg: err.Error()}
 	}
 	panic(known)
+}
+
+// reason is what must has panicked for, if it has.
+func (s *Step[S, B]) reason(err error) error {
+	if s.lost != nil {
+		err, s.lost = s.lost, nil // the operator's error repeats it
+	}
+	return err
 }
 
 // passed returns the error of a micro-batch. One without a backward pass is refused, since the
 // other processes would wait for it.
 func (s *Step[S, B]) passed(err error, w trainer.Window) error {
-	if s.lost != nil {
-		err, s.lost = s.lost, nil // the operator's error repeats it
-	}
+	err = s.reason(err)
 	if err == nil && s.parallel != nil && s.backwards == 0 && lastOfWindow(w) {
 		return fmt.Errorf("engine: the TrainingStep of %T has called no Backward, which the other processes wait for",
 			s.task)

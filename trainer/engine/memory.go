@@ -18,8 +18,3 @@ func (s *Step[S, B]) OutOfMemory(err error) bool { return errors.Is(err, torch.E
 
 // ZeroGrad removes the gradients of all trained parameters.
 func (s *Step[S, B]) ZeroGrad() error { return torch.Try(s.zeroGrad) }
-
-func (s *Step[S, B]) zeroGrad() {
-	s.optimizer.ZeroGrad()
-	s.graphs.zeroed()
-}

@@ -37,6 +37,9 @@ func (s *Step[S, B]) FindNonFinite(ctx context.Context, b B, w trainer.Window) (
 	if _, ok := s.task.(TrainingStepper[B]); ok {
 		return o, errors.New("the task has a training step of its own (engine.TrainingStepper), which is not run again")
 	}
+	if s.sharded != nil {
+		return o, errors.New("each process has a part of the model, which is not run again")
+	}
 	defer s.ahead.drop()
 	err = torch.Try(func() {
 		s.mode(true, w.KeepMode)
@@ -83,6 +86,9 @@ func (s *Step[S, B]) keepBuffers() (restore func()) {
 
 // NonFinite names the weights and buffers that are not finite. It waits for the device, once.
 func (s *Step[S, B]) NonFinite() (names []string, err error) {
+	if s.sharded != nil {
+		return s.nonFiniteParts()
+	}
 	err = torch.Try(func() {
 		torch.Scope(func() { names = nonFinite(nn.StateDict(s.task.Model())) })
 	})

@@ -1,12 +1,14 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
 
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/dist/ddp"
+	"github.com/gotrainer/gotrainer/dist/shard"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/torch/cuda"
@@ -94,6 +96,12 @@ type Options struct {
 	// ddp_static_graph, ddp_bucket_cap_mb, ddp_broadcast_buffers.
 	Distributed *ddp.Options
 
+	// Sharding is what each of several processes (trainer.Options.Group) has a part of only:
+	// shard.ZeroRedundancyOptimizer, shard.ShardGradOp or shard.FullShard, the stages 1, 2 and 3 of
+	// ZeRO. Zero: nothing. Layers that a [shard.LayerRunner] runs are units of FullShard. Of
+	// Distributed it has FindUnusedParameters, BucketCapMB and KeepBuffers: fsdp, deepspeed.
+	Sharding shard.Strategy
+
 	// ComputeMetrics makes the numbers of an evaluation from all of its predictions, which are
 	// freed when it returns; the task must be a [Predictor]: compute_metrics.
 	ComputeMetrics func(p *Predictions) (map[string]float64, error)
@@ -143,7 +151,7 @@ const (
 func (t TF32) String() string { return [...]string{"unset", "on", "off"}[t] }
 
 func (o *Options) validate() error {
-	if err := o.EMA.validate(); err != nil {
+	if err := errors.Join(o.EMA.validate(), o.validateSharding()); err != nil {
 		return err
 	}
 	switch {

@@ -76,7 +76,9 @@ func (s *Step[S, B]) Around(body func() error) (err error) {
 			s.order.global = nil
 			err = joined(err, s.random.keep(devices))
 		}()
-		err = body()
+		if err = body(); err == nil {
+			err = s.summon() // whoever has the model has all of it
+		}
 	}, devices...)
 	return err
 }
@@ -145,6 +147,7 @@ func (s *Step[S, B]) seed(seed uint64, o trainer.SeedOptions) error {
 	if err != nil {
 		return err
 	}
+	s.unshare()
 	s.task, s.scaler, s.fresh = task, nil, true
 	if e := torch.Try(func() { err = s.prepareModel() }); e != nil {
 		return fmt.Errorf("engine: %w", e)

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/checkpoint/sharded"
 	"github.com/gotrainer/gotrainer/internal/tensorio"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/safetensors"
@@ -53,6 +54,9 @@ func weightsFile(path string) string {
 // and what the task adds. Tensors are what it leaves to o.Later. What only an update changes is
 // copied meanwhile, and the next call that may change it waits for that.
 func (s *Step[S, B]) Save(dir string, o trainer.SaveOptions) error {
+	if s.sharded != nil {
+		return s.saveParts(dir, o)
+	}
 	files, free, err := s.saved(o)
 	if err != nil {
 		return err
@@ -104,14 +108,7 @@ func (s *Step[S, B]) saved(o trainer.SaveOptions) (files []tensorFile, free func
 	if o.WeightsOnly {
 		return files[:1], free, nil
 	}
-	metadata = map[string]string{"updates": strconv.Itoa(s.optimizer.Updates())}
-	if settings := s.settings(); settings != "" {
-		metadata["settings"] = settings
-	}
-	if s.momentum != nil {
-		metadata["momentum"] = strconv.FormatFloat(*s.momentum, 'g', -1, 64)
-	}
-	files = append(files, tensorFile{optimizerName, s.optimizer.State(), metadata})
+	files = append(files, tensorFile{optimizerName, s.optimizer.State(), s.stateMetadata()})
 	if o.Gradients {
 		files = append(files, tensorFile{gradientsName, s.gradients(), nil})
 	}
@@ -174,6 +171,12 @@ func (s *Step[S, B]) checkGradients(gradients []torch.Named) ([]torch.Tensor, er
 // options say, as load_state_dict of torch.optim brings param_groups with it.
 func (s *Step[S, B]) Load(dir string, o trainer.LoadOptions) (err error) {
 	s.copies.wait()
+	if s.sharded != nil {
+		return s.loadParts(dir, o)
+	}
+	if isThere(filepath.Join(dir, sharded.IndexName)) {
+		return errSharded
+	}
 	if o.WeightsOnly {
 		if e := torch.Try(func() { err = s.loadWeights(dir, false) }); e != nil {
 			return e
@@ -259,6 +262,12 @@ func (s *Step[S, B]) restore(dir string, state []torch.Named, metadata map[strin
 	if len(params) > 0 {
 		s.graphs.given()
 	}
+	s.putGenerators(generators)
+	return nil
+}
+
+// putGenerators continues with the states of generators that were checked.
+func (s *Step[S, B]) putGenerators(generators []torch.Named) {
 	s.order.before = nil
 	for _, g := range generators {
 		if g.Name == orderState {
@@ -274,7 +283,6 @@ func (s *Step[S, B]) restore(dir string, state []torch.Named, metadata map[strin
 		}
 	}
 	s.warnOfGenerators(generators)
-	return nil
 }
 
 // restoreOptimizer leaves the optimizer as it is if it fails.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/dist"
-	"github.com/gotrainer/gotrainer/dist/ddp"
+	"github.com/gotrainer/gotrainer/dist/shard"
 	"github.com/gotrainer/gotrainer/internal/torchsave"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
@@ -26,6 +26,7 @@ type Step[S, B any] struct {
 	params    *torch.List   // those that are trained
 	frozen    bool          // there are none
 	dense     int64         // see denseParams; 0: not counted yet
+	elements  int64         // of the parameters
 	scaler    *amp.GradScaler
 	momentum  *float64 // what SetMomentum said last
 
@@ -52,9 +53,10 @@ type Step[S, B any] struct {
 	unseen    bool // the last Update did not wait to learn whether it was left out
 
 	group     *dist.Group // nil: one process
-	parallel  *ddp.Model
-	backwards int   // passes since the last forward pass began
-	lost      error // why the last one has failed, if that is no error of an operator
+	parallel  parallel
+	sharded   *shard.Model // parallel, with Options.Sharding; nil: without, or not yet
+	backwards int          // passes since the last forward pass began
+	lost      error        // why the last one has failed, if that is no error of an operator
 
 	graphs      *graphs         // nil: none
 	said        map[string]bool // why something is not recorded
@@ -166,13 +168,15 @@ func (s *Step[S, B]) prepareModel() error {
 	}
 	var trained []torch.Named
 	var tensors []torch.Tensor
+	s.elements = 0
 	for _, p := range nn.Params(model) {
+		s.elements += p.Tensor.Numel()
 		if p.Tensor.NeedsGrad() {
 			trained = append(trained, p)
 			tensors = append(tensors, p.Tensor)
 		}
 	}
-	if len(nn.Params(model)) == 0 {
+	if s.elements == 0 && len(nn.Params(model)) == 0 {
 		return fmt.Errorf("engine: the model %T has no parameter: are its fields tagged, as in `param:\"weight\"`?",
 			model)
 	}
@@ -243,7 +247,7 @@ func (s *Step[S, B]) buildOptimizer(model any, params []torch.Named) error {
 }
 
 func (s *Step[S, B]) makeOptimizer(builder optim.Builder, groups []optim.Group) error {
-	optimizer, err := builder.Build(groups)
+	optimizer, err := s.build(builder, groups)
 	if err != nil {
 		return err
 	}

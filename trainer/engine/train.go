@@ -132,7 +132,7 @@ func (s *Step[S, B]) addLoss(loss torch.Tensor, w trainer.Window) {
 func (s *Step[S, B]) waits() bool { return !s.skipUnseen || s.ema != nil || !s.fused() }
 
 // Clip unscales the gradients and limits their norm and values.
-func (s *Step[S, B]) Clip(context.Context) (err error) {
+func (s *Step[S, B]) Clip(ctx context.Context) (err error) {
 	limits := s.clipped() && (s.options.MaxGradNorm >= 0 || s.options.MaxGradValue > 0)
 	if s.scaler == nil && !limits && !s.normed && !s.skipNonFinite { // nothing to compute
 		s.skip = false
@@ -141,29 +141,31 @@ func (s *Step[S, B]) Clip(context.Context) (err error) {
 	panicked := torch.Try(func() {
 		torch.Scope(func() {
 			if s.scaler != nil {
-				err = s.scaler.Unscale_(s.optimizer)
+				if err = s.scaler.Unscale_(s.optimizer); err == nil {
+					s.agreeOnInf(ctx)
+				}
 			}
 			if err == nil && s.clipped() {
-				s.limit()
+				s.limit(ctx)
 			}
 			if err == nil && s.normed {
 				err = s.checkFinite("grad_norm", s.gradNorm, s.stopAtNonFinite)
 			}
 			s.skip = false
 			if err == nil && s.skipNonFinite && s.scaler == nil { // a scaler finds out by itself
-				s.judgeGradients()
+				s.judgeGradients(ctx)
 			}
 		})
 	})
-	return errors.Join(panicked, err)
+	return errors.Join(s.reason(panicked), err)
 }
 
 // judgeGradients finds out whether the norm of the gradients is a number. It waits for the device
 // only if Update has to know.
-func (s *Step[S, B]) judgeGradients() {
+func (s *Step[S, B]) judgeGradients(ctx context.Context) {
 	norm := s.gradNorm
 	if !s.normed {
-		norm = s.params.GradNorm(2)
+		norm = s.norm(ctx, 0)
 	}
 	finite := norm.IsFinite()
 	if s.waits() {
@@ -176,17 +178,17 @@ func (s *Step[S, B]) judgeGradients() {
 	s.nonFinite.Copy_(finite.LogicalNot())
 }
 
-func (s *Step[S, B]) clip() {
+func (s *Step[S, B]) clip(ctx context.Context) {
 	limit := s.options.MaxGradNorm
 	if limit == 0 {
 		limit = 1
 	}
 	switch {
 	case math.IsInf(limit, 1):
-		s.gradNorm.Copy_(s.params.GradNorm(2))
+		s.gradNorm.Copy_(s.norm(ctx, 0))
 		s.normed = true
 	case limit > 0:
-		s.gradNorm.Copy_(s.params.ClipGradNorm(limit, 2))
+		s.gradNorm.Copy_(s.norm(ctx, limit))
 		s.normed = true
 	}
 	if s.options.MaxGradValue > 0 {
@@ -197,18 +199,21 @@ func (s *Step[S, B]) clip() {
 // Update moves the weights and removes the gradients. Where gradients that are not finite leave it
 // out, under loss scaling or SkipNonFinite, it waits for the device to learn whether they are,
 // unless nobody asks (trainer.Window.SkipUnseen): the kernel of a fused optimizer then knows.
-func (s *Step[S, B]) Update(_ context.Context, lr float64) (applied bool, err error) {
+func (s *Step[S, B]) Update(ctx context.Context, lr float64) (applied bool, err error) {
 	s.copies.wait()
 	panicked := torch.Try(func() {
 		torch.Scope(func() {
 			applied, err = s.step(lr)
+			if applied && err == nil && s.sharded != nil {
+				s.must("Update", s.sharded.Spread(ctx))
+			}
 			s.zeroGrad()
 			if applied {
 				s.ema.update()
 			}
 		})
 	})
-	if err = errors.Join(panicked, err); err != nil {
+	if err = errors.Join(s.reason(panicked), err); err != nil {
 		return false, err
 	}
 	return applied, nil

@@ -70,6 +70,10 @@ func (s *Step[S, B]) SaveTransformers(dir string, at trainer.SchedulePosition, o
 // checkpoint has otherwise is warned of.
 func (s *Step[S, B]) LoadTransformers(dir string) (at trainer.SchedulePosition, err error) {
 	s.copies.wait()
+	if s.sharded != nil {
+		return at, errors.New("the checkpoint is one of transformers, whose state of the optimizer is whole: begin a " +
+			"new run from its weights, or leave engine.Options.Sharding out")
+	}
 	if e := torch.Try(func() { at, err = s.loadTransformers(dir) }); e != nil {
 		err = e
 	}

@@ -1,0 +1,201 @@
+package accelerate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+
+	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/dist"
+	"github.com/gotrainer/gotrainer/dist/ddp"
+	"github.com/gotrainer/gotrainer/dist/shard"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/optim"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// A model of which each process has a part: Options.Sharding.
+
+func (o *Options) checkSharding() error {
+	d := o.Distributed
+	switch {
+	case o.Sharding == 0:
+		return nil
+	case o.Sharding > shard.FullShard:
+		return fmt.Errorf("accelerate: Options.Sharding is %s; want shard.ZeroRedundancyOptimizer, shard.ShardGradOp or "+
+			"shard.FullShard", o.Sharding)
+	case o.Group == nil:
+		return fmt.Errorf("accelerate: Options.Sharding is %s, but Options.Group is nil: set it to what dist.Init "+
+			"returns", o.Sharding)
+	case d.StaticGraph || d.GradientAsBucketView || d.Compress != 0:
+		return fmt.Errorf("accelerate: Options.Distributed has StaticGraph, GradientAsBucketView or Compress, which " +
+			"cannot be had with Options.Sharding: gradients are not averaged by PyTorch's reducer")
+	case o.Project.PythonFiles:
+		return fmt.Errorf("accelerate: Options.Project.PythonFiles cannot be had with Options.Sharding: the state of " +
+			"an optimizer is in parts")
+	}
+	return nil
+}
+
+// shard shares a model out.
+func (a *Accelerator) shard(model any) (err error) {
+	if a.sharded != nil {
+		return errors.New("Options.Sharding shares out one model, and one has been prepared; put both into one struct")
+	}
+	ctx, g, d := context.Background(), a.options.Group, a.options.Distributed
+	o := shard.Options{Strategy: a.options.Sharding, FindUnusedParameters: d.FindUnusedParameters,
+		BucketCapMB: d.BucketCapMB, KeepBuffers: d.KeepBuffers}
+	if o.Strategy == shard.FullShard {
+		if o.Units, err = shard.Layers(ctx, g, model); err != nil {
+			return err
+		}
+		o.Root = true
+	}
+	a.sharded, err = shard.New(ctx, g, model, o)
+	return err
+}
+
+// BuildOptimizer makes an optimizer of the parameters of all prepared models and prepares it, as
+// PrepareOptimizer does. With Options.Sharding it is of the parts of this process; groups divide the
+// parameters by their names then, and what needs more than single elements of them is refused. nil:
+// one group.
+func (a *Accelerator) BuildOptimizer(b optim.Builder, groups []optim.Group, rate float64) (*Optimizer, error) {
+	var o optim.Optimizer
+	var err error
+	panicked := torch.Try(func() {
+		switch {
+		case a.sharded != nil && len(a.optimizers) > 0:
+			err = errors.New("with Options.Sharding there is one optimizer, and one has been prepared; use groups")
+		case a.sharded != nil:
+			o, err = a.sharded.Optimizer(b, groups)
+		default:
+			if groups == nil {
+				groups = []optim.Group{{}}
+				for _, m := range a.models {
+					for _, p := range nn.Params(m) {
+						if p.Tensor.NeedsGrad() {
+							groups[0].Params = append(groups[0].Params, p)
+						}
+					}
+				}
+			}
+			o, err = b.Build(groups)
+		}
+	})
+	if err = errors.Join(err, panicked); err != nil {
+		return nil, fmt.Errorf("accelerate: BuildOptimizer: %w", err)
+	}
+	prepared := a.PrepareOptimizer(o, rate)
+	prepared.parts = a.sharded != nil
+	return prepared, nil
+}
+
+// Summon gives all processes the whole parameters of a model that Options.Sharding shares out, until
+// the next Accumulate or BeginBatch: before an evaluation, or to save the model by itself. All call
+// it. Without sharding it does nothing.
+func (a *Accelerator) Summon() error {
+	if a.sharded == nil {
+		return nil
+	}
+	if err := a.sharded.Summon(context.Background()); err != nil {
+		return fmt.Errorf("accelerate: Summon: %w", err)
+	}
+	return nil
+}
+
+// checkParts refuses an optimizer of whole parameters.
+func (o *Optimizer) checkParts() error {
+	if o.accelerator.sharded != nil && !o.parts {
+		return errors.New("accelerate: Options.Sharding shares the model out, and this optimizer is of whole " +
+			"parameters: make it by Accelerator.BuildOptimizer")
+	}
+	return nil
+}
+
+// agreeOnInf has all processes leave an update out if a gradient of one is not finite.
+func (a *Accelerator) agreeOnInf(o amp.Optimizer) error {
+	if a.sharded == nil || a.NumProcesses() == 1 {
+		return nil
+	}
+	return ddp.AllReduce(context.Background(), a.options.Group, dist.Max, a.scaler.FoundInf(o)...)
+}
+
+// spread sends what a step has changed here to the other processes.
+func (o *Optimizer) spread() error {
+	if !o.parts {
+		return nil
+	}
+	return o.accelerator.sharded.Spread(context.Background())
+}
+
+// meet tells all processes the folder that the main one has made; empty: it has failed.
+func (a *Accelerator) meet(folder string) (string, error) {
+	all, err := a.options.Group.AllGather(context.Background(), []byte(folder))
+	if err != nil {
+		return "", fmt.Errorf("accelerate: %w", err)
+	}
+	return string(all[0]), nil
+}
+
+// saveTogether is SaveState where each process writes its part.
+func (a *Accelerator) saveTogether(dir string) (path string, err error) {
+	if a.IsMainProcess() {
+		a.met = false
+		path, err = a.saveMain(dir)
+		if !a.met { // the others wait for a folder
+			_, meetErr := a.meet("")
+			err = errors.Join(err, meetErr)
+		}
+		return path, err
+	}
+	folder, err := a.meet("")
+	if err != nil || folder == "" {
+		return "", err
+	}
+	return "", a.saveParts(folder)
+}
+
+// saveParts writes the model and its optimizer. Where one process fails, all have an error.
+func (a *Accelerator) saveParts(folder string) error {
+	metadata := map[string]string{}
+	var o optim.Optimizer
+	updates := 0
+	if len(a.optimizers) > 0 {
+		o, updates = a.optimizers[0].optimizer, a.optimizers[0].optimizer.Updates()
+		metadata["rate"] = strconv.FormatFloat(a.optimizers[0].rate, 'g', -1, 64)
+	}
+	return a.sharded.WriteTo(context.Background(), folder, updates, o, metadata)
+}
+
+// loadParts reads them, by as many processes as there are now.
+func (a *Accelerator) loadParts(dir string) error {
+	var o optim.Optimizer
+	if len(a.optimizers) > 0 {
+		o = a.optimizers[0].optimizer
+	}
+	_, metadata, err := a.sharded.Load(context.Background(), dir, o)
+	if err != nil || o == nil {
+		return err
+	}
+	if a.optimizers[0].rate, err = strconv.ParseFloat(metadata["rate"], 64); err != nil {
+		return fmt.Errorf("%s: want the rate of the optimizer, found %q", filepath.Base(dir), metadata["rate"])
+	}
+	return nil
+}
+
+// wholeModels and wholeOptimizers are those of which this process has all.
+func (a *Accelerator) wholeModels() []any {
+	if a.sharded != nil {
+		return nil
+	}
+	return a.models
+}
+
+func (a *Accelerator) wholeOptimizers() []*Optimizer {
+	if a.sharded != nil {
+		return nil
+	}
+	return a.optimizers
+}

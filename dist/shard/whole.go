@@ -1,0 +1,161 @@
+package shard
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// units are all that New was given or has made.
+func (m *Model) units() (all []*Unit) {
+	for _, u := range m.options.Units {
+		if u != nil {
+			all = append(all, u)
+		}
+	}
+	if m.root != nil {
+		all = append(all, m.root)
+	}
+	return all
+}
+
+// lendRoot gives the fields of the root whole parameters, whose history ends in the parts.
+func (m *Model) lendRoot(ctx context.Context) error {
+	if m.root == nil {
+		return ctx.Err()
+	}
+	m.root.ctx = ctx
+	return torch.Try(func() {
+		torch.Scope(func() {
+			m.root.lend()
+			for _, r := range m.root.rows {
+				for _, fields := range r.fields {
+					t := fields[0].Keep()
+					for _, f := range fields {
+						*f = t
+					}
+					r.kept = append(r.kept, t)
+				}
+			}
+		})
+	})
+}
+
+// dropRoot takes them back.
+func (m *Model) dropRoot() {
+	if m.root == nil || !m.root.lent {
+		return
+	}
+	m.root.takeBack()
+	m.root.free()
+}
+
+func (u *Unit) free() {
+	for _, r := range u.rows {
+		for _, t := range r.kept {
+			t.Free()
+		}
+		r.kept = nil
+	}
+}
+
+// Summon gives the fields of all units whole parameters, on all processes, until [Model.Release] or
+// the next BeforeForward: to evaluate, to save the whole model, to look at it. Units then run as
+// they are, so processes may differ in what they run. Without units there is nothing to do. All
+// processes call it. summon_full_params of FullyShardedDataParallel.
+func (m *Model) Summon(ctx context.Context) error {
+	m.dropRoot()
+	for _, u := range m.units() {
+		if u.summoned {
+			continue
+		}
+		var err error
+		failed := torch.Try(func() {
+			torch.NoGrad(func() { torch.Scope(func() { err = u.summon(ctx) }) })
+		})
+		if failed != nil {
+			return m.group.Fail("Summon", failed)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+func (u *Unit) summon(ctx context.Context) error {
+	for _, r := range u.rows {
+		row := r.mine.Detach().Clone() // of one process
+		if r.group.World() > 1 {
+			var err error
+			if row, err = r.gather(ctx, r.mine); err != nil {
+				return err
+			}
+		}
+		r.all = row.Keep()
+	}
+	u.summoned = true
+	for _, r := range u.rows {
+		for i, t := range r.split(r.all) {
+			p := r.params[i]
+			t = t.Reshape(p.shape...).Detach().Keep()
+			t.SetRequiresGrad(p.piece.Defined())
+			r.kept = append(r.kept, t)
+			for _, f := range r.fields[i] {
+				*f = t
+			}
+		}
+	}
+	return nil
+}
+
+// Release undoes [Model.Summon]. What the program has changed in the parameters meanwhile, on all
+// processes alike, stays.
+func (m *Model) Release() error {
+	return torch.Try(func() {
+		torch.NoGrad(func() {
+			torch.Scope(func() {
+				for _, u := range m.units() {
+					u.release()
+				}
+			})
+		})
+	})
+}
+
+func (u *Unit) release() {
+	if !u.summoned {
+		return
+	}
+	for _, r := range u.rows {
+		r.mine.Detach().Copy_(r.all.Narrow(0, r.part*int64(r.group.Rank()), r.part))
+		r.all.Free()
+		r.all = torch.Tensor{}
+	}
+	u.takeBack()
+	u.free()
+	u.summoned = false
+}
+
+// Summoned tells whether the parameters of all units are whole now.
+func (m *Model) Summoned() bool {
+	for _, u := range m.units() {
+		if !u.summoned {
+			return false
+		}
+	}
+	return true
+}
+
+// makeRoot makes a unit of what is in no other.
+func (m *Model) makeRoot(ctx context.Context) error {
+	u, err := fullyShard(ctx, &Unit{group: m.group, ctx: context.Background(), root: true}, m.model)
+	if err != nil {
+		return fmt.Errorf("%w (Options.Root)", err)
+	}
+	if len(u.rows) > 0 {
+		m.root = u
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package arguments
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/dist/launch"
+	"github.com/gotrainer/gotrainer/dist/shard"
+	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+)
+
+// applySharding takes what each of several processes has a part of: fsdp, or what the configuration
+// says that the program was launched with.
+func (a *TrainingArguments) applySharding(_ *trainer.Options, e *engine.Options) error {
+	stage, err := launch.Sharding(os.Getenv)
+	if err != nil {
+		return fmt.Errorf("arguments: %w", err)
+	}
+	if e.Sharding = shard.Strategy(stage); a.FSDP == nil {
+		return nil
+	}
+	var words []string
+	switch v := a.FSDP.(type) {
+	case bool:
+		if !v {
+			return nil
+		}
+		words = []string{"full_shard"}
+	case []any:
+		for _, w := range v {
+			words = append(words, fmt.Sprint(w))
+		}
+	default:
+		words = strings.Fields(fmt.Sprint(v))
+	}
+	for _, w := range words {
+		switch strings.ToLower(w) {
+		case "full_shard", "true":
+			e.Sharding = shard.FullShard
+		case "shard_grad_op":
+			e.Sharding = shard.ShardGradOp
+		case "no_shard", "false":
+			e.Sharding = 0
+		case "auto_wrap": // layers of a shard.LayerRunner are units in any case
+		default:
+			return &Error{"fsdp", w, "full_shard, shard_grad_op or no_shard, and auto_wrap: nothing is moved to the host, " +
+				"and there are no replicas of shards"}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,155 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/dist"
+	"github.com/gotrainer/gotrainer/dist/ddp"
+	"github.com/gotrainer/gotrainer/dist/shard"
+	"github.com/gotrainer/gotrainer/optim"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// A model of which each process has a part (Options.Sharding). Between two passes of FullShard no
+// field of the model holds a parameter; an evaluation, and the end of a run, give it all of them.
+
+// validateSharding refuses what needs a whole state on one process.
+func (o *Options) validateSharding() error {
+	if o.Sharding == 0 {
+		return nil
+	}
+	if o.Sharding > shard.FullShard {
+		return fmt.Errorf("engine: Options.Sharding is %s; want shard.ZeroRedundancyOptimizer, shard.ShardGradOp or "+
+			"shard.FullShard", o.Sharding)
+	}
+	d := ddp.Options{}
+	if o.Distributed != nil {
+		d = *o.Distributed
+	}
+	for _, c := range []struct {
+		set       bool
+		name, why string
+	}{
+		{o.EMA.Decay != 0, "EMA", "the average would be whole on each process; average the checkpoints instead"},
+		{o.FullEval != amp.FP32, "FullEval", "the parts of the weights are views of float32; evaluate under Precision"},
+		{o.lowRank(), "LowRankTargets", "such an optimizer needs whole matrices"},
+		{d.StaticGraph, "Distributed.StaticGraph", "gradients are not averaged by PyTorch's reducer"},
+		{d.GradientAsBucketView, "Distributed.GradientAsBucketView", "gradients are parts already"},
+		{d.Compress != 0, "Distributed.Compress", "gradients are sent as they are"},
+	} {
+		if c.set {
+			return fmt.Errorf("engine: Options.%s is set, which cannot be had with Options.Sharding %s: %s", c.name,
+				o.Sharding, c.why)
+		}
+	}
+	return nil
+}
+
+// share gives each process its part of the model and of the optimizer.
+func (s *Step[S, B]) share(ctx context.Context, g *dist.Group) error {
+	if s.sharded != nil {
+		if g != s.group {
+			return errors.New("engine: the model is shared out among the processes of another trainer.Options.Group; " +
+				"make a new Step of a new model")
+		}
+		return nil
+	}
+	if s.dense == 0 {
+		s.dense = denseParams(s.task.Model()) // while there are parameters to count
+	}
+	groups := s.optimizer.Groups()
+	m, err := s.cut(ctx, g)
+	if err != nil {
+		return fmt.Errorf("engine: Options.Sharding: %w", err)
+	}
+	s.group, s.parallel, s.sharded = g, m, m
+	if err := s.makeOptimizer(s.builder, groups); err != nil {
+		return fmt.Errorf("engine: Options.Sharding: %w", err)
+	}
+	var pieces []torch.Tensor
+	for _, p := range m.Pieces() {
+		pieces = append(pieces, p.Tensor)
+	}
+	s.params = torch.NewList(pieces...)
+	return nil
+}
+
+// cut makes the units of a model and shares them out.
+func (s *Step[S, B]) cut(ctx context.Context, g *dist.Group) (*shard.Model, error) {
+	if err := shard.CheckOptimizer(s.builder); err != nil { // before anything is taken apart
+		return nil, err
+	}
+	model, d := s.task.Model(), s.distributed()
+	o := shard.Options{Strategy: s.options.Sharding, FindUnusedParameters: d.FindUnusedParameters,
+		BucketCapMB: d.BucketCapMB, KeepBuffers: d.KeepBuffers}
+	if o.Strategy == shard.FullShard {
+		var err error
+		if o.Units, err = shard.Layers(ctx, g, model); err != nil {
+			return nil, err
+		}
+		o.Root = true
+	}
+	return shard.New(ctx, g, model, o)
+}
+
+// unshare forgets the shares of a model that is about to be replaced.
+func (s *Step[S, B]) unshare() {
+	if s.sharded != nil {
+		s.sharded.Close()
+		s.sharded, s.parallel = nil, nil
+	}
+}
+
+// build makes an optimizer of the parameters, or of the parts of this process.
+func (s *Step[S, B]) build(b optim.Builder, groups []optim.Group) (optim.Optimizer, error) {
+	if s.sharded != nil {
+		return s.sharded.Optimizer(b, groups)
+	}
+	return b.Build(groups)
+}
+
+// summon gives the model all its parameters, until the next batch of training. All processes come
+// here.
+func (s *Step[S, B]) summon() error {
+	if s.sharded == nil || s.sharded.Summoned() {
+		return nil
+	}
+	return s.sharded.Summon(context.Background())
+}
+
+// norm is the norm of all gradients; a limit above zero clips them to it.
+func (s *Step[S, B]) norm(ctx context.Context, limit float64) (norm torch.Tensor) {
+	var err error
+	switch {
+	case s.sharded != nil && limit > 0:
+		norm, err = s.sharded.ClipGradNorm(ctx, limit)
+	case s.sharded != nil:
+		norm, err = s.sharded.GradNorm(ctx)
+	case limit > 0:
+		return s.params.ClipGradNorm(limit, 2)
+	default:
+		return s.params.GradNorm(2)
+	}
+	s.must("Clip", err)
+	return norm
+}
+
+// agreeOnInf has all processes leave an update out if a gradient of one is not finite.
+func (s *Step[S, B]) agreeOnInf(ctx context.Context) {
+	if s.sharded == nil || s.group.World() == 1 {
+		return
+	}
+	s.must("Clip", ddp.AllReduce(ctx, s.group, dist.Max, s.scaler.FoundInf(s.optimizer)...))
+}
+
+func (s *Step[S, B]) zeroGrad() {
+	if s.sharded != nil {
+		s.sharded.ZeroGrad()
+		return
+	}
+	s.optimizer.ZeroGrad()
+	s.graphs.zeroed()
+}

@@ -1,0 +1,143 @@
+package trainer
+
+import (
+	"fmt"
+	"maps"
+	"strconv"
+
+	"github.com/gotrainer/gotrainer/data"
+)
+
+// Options.GlobalBatch: a run is counted in batches of all processes together, so that it can
+// continue on another number of them.
+
+// checkGlobalBatch refuses options beside GlobalBatch that it decides, or that count otherwise.
+func (o *Options) checkGlobalBatch() error {
+	refuse := func(want string) error { return &OptionError{"GlobalBatch", strconv.Itoa(o.GlobalBatch), want} }
+	switch {
+	case o.GlobalBatch < 0:
+		return refuse("a positive number of samples, or 0 for BatchSize times Accumulate times the processes")
+	case o.GlobalBatch == 0:
+		return nil
+	case o.Accumulate != 0:
+		return refuse("0, or Accumulate 0: it follows from GlobalBatch")
+	case o.AutoFindBatchSize:
+		return refuse("0, since AutoFindBatchSize changes BatchSize, which then may not divide it")
+	case o.LimitBatches != 0:
+		return refuse("0, since LimitBatches counts the batches of one process; MaxStepsPerEpoch counts updates")
+	case o.Semantics.CountsBatches() || o.Semantics.CarriesWindows():
+		return refuse(fmt.Sprintf("0, since Semantics %s counts micro-batches, not updates", o.Semantics.Name))
+	}
+	return nil
+}
+
+// resolveGlobalBatch sets the accumulation.
+func (o *Options) resolveGlobalBatch() error {
+	if o.GlobalBatch == 0 {
+		return nil
+	}
+	atOnce := o.BatchSize * max(1, o.Process.World)
+	if o.GlobalBatch%atOnce != 0 {
+		return &OptionError{"GlobalBatch", strconv.Itoa(o.GlobalBatch), fmt.Sprintf("a multiple of %d, since %d "+
+			"processes with BatchSize %d train on so many samples at a time", atOnce, max(1, o.Process.World), o.BatchSize)}
+	}
+	o.Accumulate = o.GlobalBatch / atOnce
+	return nil
+}
+
+// wholeBatches is an order whose epochs are whole global batches, whatever the number of processes.
+type wholeBatches struct {
+	data.Order
+
+	size     int
+	dropLast bool
+}
+
+func (o wholeBatches) inner(n int) int {
+	if c, ok := o.Order.(data.Counter); ok {
+		return c.Count(n)
+	}
+	return n
+}
+
+// Count is how many samples an epoch visits.
+func (o wholeBatches) Count(n int) int {
+	n = o.inner(n)
+	if !o.dropLast {
+		n += o.size - 1
+	}
+	return n / o.size * o.size
+}
+
+// Indices are those of the order, and the first of them again where they fill up the last batch.
+func (o wholeBatches) Indices(epoch, n int) []int {
+	indices := o.Order.Indices(epoch, n)
+	want, has := o.Count(n), len(indices)
+	for i := 0; len(indices) < want; i++ {
+		indices = append(indices, indices[i%has])
+	}
+	return indices[:want]
+}
+
+// Check is that of the order.
+func (o wholeBatches) Check(n int) error {
+	if c, ok := o.Order.(data.Checker); ok {
+		return c.Check(n)
+	}
+	return nil
+}
+
+// orderOf is the order of so many training samples.
+func (r *runner[S, B]) orderOf(n int) data.Order {
+	o := wholeBatches{r.order(), r.o.GlobalBatch, r.o.DropLast}
+	if o.size == 0 || o.inner(n)%o.size == 0 {
+		return o.Order
+	}
+	return o
+}
+
+// regroup is a checkpoint of a run with the same GlobalBatch as this number of processes would have
+// written it. It stands between two windows, which are whole global batches.
+func (r *runner[S, B]) regroup(from string, l loopState) (loopState, error) {
+	then, now := l.Sizes, r.sizes()
+	if now.GlobalBatch == 0 || then.GlobalBatch != now.GlobalBatch ||
+		then.BatchSize == now.BatchSize && then.Accumulate == now.Accumulate {
+		return l, nil
+	}
+	switch {
+	case r.loop.plan.stream:
+		return l, refusedResume(from, fmt.Sprintf("%s, and a stream is dealt out anew by other processes",
+			r.otherProcesses(then)))
+	case l.Position.Micro%then.Accumulate != 0:
+		return l, refusedResume(from, fmt.Sprintf("%s, and it stands inside of a global batch", r.otherProcesses(then)))
+	}
+	r.note("%s: %s; the samples go on where they were; random numbers (dropout) begin anew on another number of "+
+		"processes", from, r.otherProcesses(then))
+	l.Position.Micro = l.Position.Micro / then.Accumulate * now.Accumulate
+	l.Sizes.BatchSize, l.Sizes.Accumulate = now.BatchSize, now.Accumulate
+	if l.Configuration != nil {
+		l.Configuration = maps.Clone(l.Configuration)
+		l.Configuration["Processes"] = fmt.Sprint(r.o.Process.World)
+	}
+	return l, nil
+}
+
+func (r *runner[S, B]) otherProcesses(then sizes) string {
+	return fmt.Sprintf("BatchSize was %d with Accumulate %d and is %d with %d, on %d processes", then.BatchSize,
+		then.Accumulate, r.o.BatchSize, r.o.Accumulate, r.o.Process.World)
+}
+
+// deriveRandom begins the random numbers of a process anew that continues a checkpoint of another
+// number of processes: those of splitmix64(splitmix64(splitmix64(Seed) + updates) + rank).
+func (s *session[S, B]) deriveRandom(updates int) error {
+	seed := splitmix64(splitmix64(splitmix64(s.o.Seed)+uint64(updates)) + uint64(s.o.Process.Rank))
+	return s.stepError("seed", s.step.Seed(seed, SeedOptions{KeepModel: true}))
+}
+
+// splitmix64 is the finalizer of Steele, Lea and Flood: nearby numbers become unrelated ones.
+func splitmix64(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}

@@ -1,0 +1,128 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+
+	"github.com/gotrainer/gotrainer/checkpoint"
+)
+
+// A step of which each process has a part (About.Sharded). The main process makes the folder of a
+// checkpoint and gives it its name; in between all write into it.
+
+// sharded tells whether each process has a part of the state.
+func (s *session[S, B]) sharded() bool { return s.step.About().Sharded }
+
+// checkSharded refuses what one process cannot do with its part.
+func (o *Options) checkSharded() error {
+	for _, c := range []struct {
+		set         bool
+		option, why string
+	}{
+		{o.Group == nil, "Group", "what dist.Init returns, since the step shares its model out among processes"},
+		{o.Saver != nil, "Saver", "nil, since the step shares its model out: it writes whole states"},
+		{o.Pusher != nil, "Pusher", "nil, since the step shares its model out: a checkpoint has no model.safetensors; " +
+			"upload what Trainer.SaveModel writes"},
+		{o.TransformersFiles, "TransformersFiles", "false, since the step shares the state of its optimizer out"},
+	} {
+		if c.set {
+			value := "set"
+			if c.option == "Group" {
+				value = "nil"
+			}
+			return &OptionError{c.option, value, c.why}
+		}
+	}
+	return nil
+}
+
+// shareFolder tells all processes the folder that the main one has made; empty: it has failed.
+func (s *session[S, B]) shareFolder(dir string) (string, error) {
+	all, err := s.o.Group.AllGather(context.WithoutCancel(s.ctx), []byte(dir))
+	if err != nil {
+		return "", s.stepError("save", err)
+	}
+	return string(all[0]), nil
+}
+
+// noFolder is an error of the main process before it has made one.
+func (s *session[S, B]) noFolder(err error) error {
+	if err == nil || !s.sharded() {
+		return err
+	}
+	_, shareErr := s.shareFolder("")
+	return errors.Join(err, shareErr)
+}
+
+// savePart writes what a process other than the main one has.
+func (s *saver[S, B]) savePart(v *saving) error {
+	dir, err := s.shareFolder("")
+	if err != nil || dir == "" {
+		return err
+	}
+	o := SaveOptions{WeightsOnly: s.o.SaveOnlyModel}
+	var later writes
+	if v.async {
+		o.Later = later.add
+		v.finish = func() error {
+			_, err := later.run()
+			return err
+		}
+	}
+	return s.step.Save(dir, o)
+}
+
+// writes are what a save leaves to another goroutine.
+type writes []func() (nonFinite []string, err error)
+
+func (w *writes) add(write func() ([]string, error)) { *w = append(*w, write) }
+
+// run is all of them, until one fails.
+func (w *writes) run() (nonFinite []string, err error) {
+	for _, write := range *w {
+		names, err := write()
+		nonFinite = append(nonFinite, names...)
+		if err != nil {
+			return nonFinite, err
+		}
+	}
+	return nonFinite, nil
+}
+
+// givenUp is the error of a save of the main process. Where others write already they wait for it,
+// on goroutines of their own: there it joins them, finds that the folder is gone, and then fails.
+func (s *saver[S, B]) givenUp(v *saving, later *writes, err error) error {
+	if err == nil || !v.async || !s.sharded() {
+		return err
+	}
+	v.finish = func() error {
+		_, writeErr := later.run()
+		return errors.Join(err, writeErr)
+	}
+	return nil
+}
+
+// saveStep writes what the step has into the folder of a checkpoint, on the main process.
+func (s *saver[S, B]) saveStep(dir string, o SaveOptions) error {
+	if s.sharded() {
+		if _, err := s.shareFolder(dir); err != nil {
+			return err
+		}
+	}
+	return s.step.Save(dir, o)
+}
+
+// roomForAll reports whether a save is tried again since the main process has made room.
+func (s *saver[S, B]) roomForAll(err error) bool {
+	full, ok := errors.AsType[*checkpoint.SpaceError](err)
+	made := ok && s.makeRoom(full)
+	if !s.sharded() {
+		return made
+	}
+	own := []byte{0}
+	if made {
+		own[0] = 1
+	}
+	all, groupErr := s.o.Group.AllGather(context.WithoutCancel(s.ctx), own)
+	return groupErr == nil && all[0][0] == 1
+}
