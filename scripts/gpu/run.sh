@@ -50,10 +50,10 @@ compare() { # ROWS IMPLS
   fi
   local rounds=${ROUNDS:-3} threads=1,2
   [ "$device" = cpu ] || threads=$(nproc)
-  [ -z "$dry" ] || rounds=1 threads=1
+  [ -z "$dry" ] || rounds=1 threads=1 IMPLS=${IMPLS:-raw_tuned}
   step "bench_compare" 575 "$pack/bin/bench_compare" -bench "$pack/bin/bench" -peers "$pack/peers" -python "$python" -data "$pack/data" \
     -device "$device" -threads "$threads" -rounds "$rounds" ${dry:+-tiny} -rows "${ROWS:-$1}" -impls "${IMPLS:-$2}"
-  grep '^|' "$log"
+  grep -E '^\||ms a step$' "$log" # the runs too: the table comes when all are done
 }
 stage() {
   case $1 in
