@@ -107,7 +107,7 @@ func TestAnEvaluationByLengthHasTheOutcomeOfTheSetsOrder(t *testing.T) {
 		golden.Close(t, "logits", same.Logits[0].MaskedFill(padding, 0), predicted.Logits[0].MaskedFill(padding, 0), 1e-5,
 			1e-6) // what a batch makes of its padding depends on its width
 		assert.Equal(rt, torch.Values[int64](predicted.Labels[0]), torch.Values[int64](same.Labels[0]))
-		if o.LimitEvalBatches == 0 {
+		if o.LimitEvalBatches == 0 && len(set)%o.EvalBatchSize == 0 { // a short batch may have the short ones, or not
 			assert.LessOrEqual(rt, sorted.computed.Load(), usual.computed.Load())
 		}
 	})
