@@ -27,8 +27,8 @@ func samplesOf(loader any, n int) int {
 
 // trainLoader makes the loader of the training set, and the passes over it.
 func (r *runner[S, B]) trainLoader(train data.Dataset[S]) (loader interface{ Len() int }, pass passes[B], err error) {
-	o := data.LoaderOptions{BatchSize: r.o.BatchSize, Order: r.orderOf(train.Len()), DropLast: r.o.DropLast, Workers: r.o.Workers,
-		Prefetch: r.o.Prefetch, BadSample: r.o.BadSample, Shard: r.shard()}
+	o := data.LoaderOptions{BatchSize: r.o.BatchSize, Order: r.orderOf(train.Len()), DropLast: r.o.DropLast,
+		Workers: r.o.Workers, Prefetch: r.o.Prefetch, BadSample: r.o.BadSample, Shard: r.shard()}
 	if r.o.DivideOnOutOfMemory {
 		l, err := r.dividedLoader(train, o)
 		if err != nil {

@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"errors"
 	"os"
 	"testing"
 
@@ -22,7 +23,7 @@ func TestAFolderThatCannotBeListedIsAStorageError(t *testing.T) {
 		"one continued": func(s *saver[any, any]) error { _, err := s.steps(); return err },
 	} {
 		err := list(&saver[any, any]{session: &session[any, any]{}, store: store})
-		_, folder := err.(*folderError)
+		_, folder := errors.AsType[*folderError](err)
 		assert.Truef(t, folder, "%s: %v", name, err)
 	}
 }

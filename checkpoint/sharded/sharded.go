@@ -9,9 +9,9 @@
 // The files are written into a hidden folder beside it ([Begin], [WriteFile]). When those of all
 // processes are on the disk, one writes the index ([WriteIndex]) and gives the folder its name
 // ([Publish]), so a checkpoint is whole or not there. Who makes folders whole in another way, as
-// package checkpoint does, uses WriteFile and WriteIndex alone. [Open] checks that the files are those of the index, and
-// [Reader.ReadRange] what it reads by its checksums. [Convert] makes a folder as Hugging Face has
-// it. dist/shard does all of this for a model.
+// package checkpoint does, uses WriteFile and WriteIndex alone. [Open] checks that the files are
+// those of the index, and [Reader.ReadRange] what it reads by its checksums. [Convert] makes a
+// folder as Hugging Face has it. dist/shard does all of this for a model.
 package sharded
 
 import (

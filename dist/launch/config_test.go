@@ -56,7 +56,7 @@ func TestConfigurationsThatCannotBe(t *testing.T) {
 		"distributed_type: FSDP\nfsdp_config: {fsdp_size: 1}\n":  "has the name fsdp_size, which means nothing here",
 		"distributed_type: FSDP\nfsdp_config: [1]\n":             "want names and values",
 		"distributed_type: FSDP\nfsdp_config: {fsdp_offload_params: true}\n": "fsdp_offload_params is true; want false: " +
-			"parameters stay on their device",
+			"parameters stay on their",
 		"distributed_type: FSDP\nfsdp_config: {fsdp_auto_wrap_policy: SIZE_BASED_WRAP}\n":   "whatever their size",
 		"distributed_type: FSDP\nfsdp_config: {fsdp_sharding_strategy: HYBRID_SHARD}\n":     "replicas of shards",
 		"distributed_type: FSDP\nfsdp_config: {fsdp_state_dict_type: FULL_STATE_DICT}\n":    "checkpoints are sharded",

@@ -24,7 +24,8 @@ func parity(m machine) (a answer) {
 	updates := m.less(6, 2)
 	for _, t := range trainings(m, 0) {
 		var want record
-		if err := t.train(recipe{updates: updates, engine: on(machine{device: torch.CPU}, amp.FP32), record: &want}); err != nil {
+		err := t.train(recipe{updates: updates, engine: on(machine{device: torch.CPU}, amp.FP32), record: &want})
+		if err != nil {
 			a.expect(false, "%s on the CPU: %v", t.name, err)
 			continue
 		}

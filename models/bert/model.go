@@ -115,18 +115,20 @@ func (m *Model) HiddenPacked(p *inputs.Packed) torch.Tensor {
 func (e *Embeddings) Forward(ids, types torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		positions := torch.TensorOptions{DType: torch.Int64, Device: ids.Device()}.Arange(0, ids.Size(1), 1)
-		return e.At(ids, types, positions.Unsqueeze(0))
+		return e.at(ids, types, positions.Unsqueeze(0))
 	})
 }
 
 // At maps ids and types, [...], at positions, of that shape or one that is repeated to it, to
 // [..., hidden].
 func (e *Embeddings) At(ids, types, positions torch.Tensor) torch.Tensor {
-	return torch.Return(func() torch.Tensor {
-		x := e.Word.Forward(ids).Add(e.TokenType.Forward(transformer.TokenTypes(ids, types)))
-		x = x.Add(e.Position.Forward(positions))
-		return e.Dropout.Forward(e.LayerNorm.Forward(x))
-	})
+	return torch.Return(func() torch.Tensor { return e.at(ids, types, positions) })
+}
+
+func (e *Embeddings) at(ids, types, positions torch.Tensor) torch.Tensor {
+	x := e.Word.Forward(ids).Add(e.TokenType.Forward(transformer.TokenTypes(ids, types)))
+	x = x.Add(e.Position.Forward(positions))
+	return e.Dropout.Forward(e.LayerNorm.Forward(x))
 }
 
 // Forward maps [B, L, hidden] to [B, hidden].

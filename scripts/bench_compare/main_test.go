@@ -152,7 +152,8 @@ func fake(t *testing.T, line string) (path string) {
 }
 
 func TestCommands(t *testing.T) {
-	o := options{bench: "bench", python: "python", peers: "peers", data: "data", tiny: true, rows: "crnn_bf16", device: cpu}
+	o := options{bench: "bench", python: "python", peers: "peers", data: "data", tiny: true, rows: "crnn_bf16",
+		device: cpu}
 	chosen, err := o.chosen()
 	require.NoError(t, err)
 	assert.Equal(t, "bench -data data --workload crnn --threads 2 --device cpu --tiny --precision bf16",

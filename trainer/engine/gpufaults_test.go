@@ -221,7 +221,8 @@ func TestAFaultThatDoesNotComeAgainEndsARunUnlessItIsMemory(t *testing.T) {
 	want := fingerprint(unharmed)
 	for _, c := range gpuFaults {
 		gpufault.Mend()
-		s, _, err := faultyRun(t, trainer.Options{OutputDir: t.TempDir()}, func() func() int { return c.fault.After(0, true) })
+		s, _, err := faultyRun(t, trainer.Options{OutputDir: t.TempDir()},
+			func() func() int { return c.fault.After(0, true) })
 		if c.kind == torch.ErrOutOfMemory {
 			require.NoError(t, err, c.fault.Text)
 			assert.Equal(t, want, fingerprint(s), c.fault.Text)

@@ -44,7 +44,8 @@ func (w *watchedStep) Eval(ctx context.Context, b engine.Examples) error {
 }
 
 // prefetching is a run on the CPU that behaves as on a GPU, and what was called in it.
-func prefetching(t *testing.T, prefetch bool, o trainer.Options, change func(w *watchedStep)) (*watchedStep, []string, error) {
+func prefetching(t *testing.T, prefetch bool, o trainer.Options,
+	change func(w *watchedStep)) (*watchedStep, []string, error) {
 	t.Helper()
 	testenv.RequireTorch(t)
 	engine.PretendRemote(t)
@@ -166,7 +167,6 @@ func TestARunThatEndsEarlyLeavesNothingSent(t *testing.T) {
 		}
 	})
 	require.ErrorIs(t, err, wrong)
-	fit, s, w = nil, nil, nil
 	assert.LessOrEqual(t, testenv.Live(), live)
 }
 
