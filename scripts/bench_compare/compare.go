@@ -43,7 +43,7 @@ type compared struct {
 	skipped map[string]string // why a program has no runs
 }
 
-func (o options) compare(r row, threads int) (compared, error) {
+func (o options) compare(ctx context.Context, r row, threads int) (compared, error) {
 	c := compared{row: r, threads: threads, load: load(), runs: map[string][]line{}, skipped: map[string]string{}}
 	programs := append([]string{ours}, r.peers...)
 	for round := range o.rounds {
@@ -52,8 +52,10 @@ func (o options) compare(r row, threads int) (compared, error) {
 			if c.skipped[who] != "" {
 				continue
 			}
-			got, err := o.once(o.command(r, who, threads))
+			got, err := o.once(ctx, o.command(r, who, threads))
 			switch {
+			case ctx.Err() != nil:
+				return c, fmt.Errorf("%s: interrupted", r.name)
 			case err != nil && who == ours:
 				return c, fmt.Errorf("%s: %w", r.name, err)
 			case got.Skip != "" && who == ours:
@@ -74,8 +76,8 @@ func (o options) compare(r row, threads int) (compared, error) {
 }
 
 // once runs a program and returns the last of its lines that is a result.
-func (o options) once(args []string) (line, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), o.timeout)
+func (o options) once(ctx context.Context, args []string) (line, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	var out, log bytes.Buffer

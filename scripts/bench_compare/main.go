@@ -6,13 +6,17 @@
 //
 // Within a row the programs run in turn, each round beginning with another one, so that drift of
 // the machine hits all alike. A ratio is the peer's time, or memory, divided by ours, the median
-// over the rounds. Losses are compared: a row whose work is not the same says so.
+// over the rounds. Losses are compared: a row whose work is not the same says so. After a row that
+// fails, and an interrupt (Ctrl-C), the rows before it are written all the same.
 package main
 
 import (
+	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"runtime"
 	"strconv"
 	"strings"
@@ -42,32 +46,51 @@ func main() {
 	flag.StringVar(&o.write, "write", "", "the document whose tables are replaced; default: print them")
 	flag.DurationVar(&o.timeout, "timeout", 30*time.Minute, "for one run of a program")
 	flag.Parse()
-	if err := o.run(); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := o.run(ctx)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench_compare:", err)
 		os.Exit(1)
 	}
 }
 
-func (o options) run() error {
+func (o options) run(ctx context.Context) error {
 	rows, err := o.chosen()
 	if err != nil {
 		return err
 	}
-	var results []compared
+	var threads []int
 	for text := range strings.SplitSeq(o.threads, ",") {
-		threads, err := strconv.Atoi(text)
-		if err != nil || threads < 1 {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
 			return fmt.Errorf("-threads is %q; want numbers from 1 on with commas between them", o.threads)
 		}
+		threads = append(threads, n)
+	}
+	results, failed := o.compareAll(ctx, rows, threads)
+	if len(results) == 0 {
+		return failed
+	}
+	return errors.Join(failed, o.publish(report(machine(), time.Now(), o, results)))
+}
+
+// compareAll ends with the row that fails, which loses none before it.
+func (o options) compareAll(ctx context.Context, rows []row, threads []int) (results []compared, err error) {
+	for _, n := range threads {
 		for _, r := range rows {
-			c, err := o.compare(r, threads)
+			c, err := o.compare(ctx, r, n)
 			if err != nil {
-				return err
+				return results, err
 			}
 			results = append(results, c)
 		}
 	}
-	text := report(machine(), time.Now(), o, results)
+	return results, nil
+}
+
+// publish writes the tables into the document, or prints them.
+func (o options) publish(text string) error {
 	if o.write == "" {
 		fmt.Print(text)
 		return nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -119,7 +120,7 @@ func TestProgramsRunInTurn(t *testing.T) {
 	o := options{bench: self, python: self, rounds: 3, timeout: time.Minute, device: cpu}
 	r := row{name: "mlp", peers: []string{"raw", "hf"}}
 	t.Setenv(actsAs, `{"workload": "mlp", "ms_per_step": 1.5, "steps": 2}`)
-	c, err := o.compare(r, 1)
+	c, err := o.compare(t.Context(), r, 1)
 	require.NoError(t, err)
 	for _, who := range []string{ours, "raw", "hf"} {
 		require.Len(t, c.runs[who], 3, who)
@@ -127,19 +128,19 @@ func TestProgramsRunInTurn(t *testing.T) {
 	}
 
 	t.Setenv(actsAs, `{"workload": "mlp", "skip": "no CUDA device"}`)
-	_, err = o.compare(r, 1)
+	_, err = o.compare(t.Context(), r, 1)
 	require.ErrorContains(t, err, "our program does not run here: no CUDA device")
 	o.bench = fake(t, `{"workload": "mlp", "ms_per_step": 1.5, "steps": 2}`)
-	c, err = o.compare(r, 1)
+	c, err = o.compare(t.Context(), r, 1)
 	require.NoError(t, err)
 	assert.Equal(t, "no CUDA device", c.skipped["raw"])
 	o.bench = self
 
 	t.Setenv(actsAs, "nothing")
-	_, err = o.compare(r, 1)
+	_, err = o.compare(t.Context(), r, 1)
 	assert.ErrorContains(t, err, "it has failed")
 	o.bench = "true"
-	_, err = o.compare(r, 1)
+	_, err = o.compare(t.Context(), r, 1)
 	assert.ErrorContains(t, err, "it printed no line with a result")
 }
 
@@ -187,4 +188,21 @@ func TestRowsOfAGPU(t *testing.T) {
 	_, err = o.chosen()
 	require.ErrorContains(t, err, `there is no row "bert_base_b128" on cpu`)
 	assert.InDelta(t, 30, memory(line{Memory: 500, GPUMemory: 30}), 0)
+}
+
+func TestARowThatFailsLosesNoneBeforeIt(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "bench")
+	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\ncase \"$*\" in *crnn*) exit 1;; esac\n"+
+		`echo '{"workload": "mlp", "ms_per_step": 1.5, "steps": 2}'`), 0o755))
+	o := options{bench: path, rounds: 1, timeout: time.Minute, device: cpu}
+	rows := []row{{name: "mlp"}, {name: "crnn"}, {name: "mlp"}}
+	results, err := o.compareAll(t.Context(), rows, []int{1, 2})
+	require.ErrorContains(t, err, "crnn: ")
+	require.Len(t, results, 1)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	results, err = o.compareAll(ctx, rows, []int{1})
+	require.ErrorContains(t, err, "mlp: interrupted")
+	assert.Empty(t, results)
 }

@@ -34,7 +34,7 @@ var meaningless = map[string]string{
 	"length_column_name":                 "it left out: TrainingArguments.Lengths holds the lengths",
 	"local_rank":                         "it left out: the launcher says it by LOCAL_RANK in the environment",
 	"fsdp_config":                        "it left out: a configuration of accelerate says more (gotrainer launch)",
-	"deepspeed":                          "it left out: it is of DeepSpeed's engine; accelerate's configuration has zero_stage",
+	"deepspeed":                          "it left out: it is DeepSpeed's engine; accelerate's file has zero_stage",
 	"debug":                              "it left out: it hooks into Python modules; package torch has DetectAnomaly",
 	"skip_memory_metrics":                "true: the memory of a run is measured from outside, or by a hook",
 }
