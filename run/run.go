@@ -133,6 +133,9 @@ type ending struct {
 	stderr io.Writer
 	exit   func(int)
 
+	printing sync.Mutex
+	over     bool // the record was, or is being, printed
+
 	errorFile string // where torchrun reads why a process has failed; empty: nowhere
 }
 
@@ -140,8 +143,7 @@ type ending struct {
 func (e *ending) watch(signals <-chan os.Signal, grace time.Duration, cancel context.CancelCauseFunc) {
 	first := &SignalError{(<-signals).(syscall.Signal)}
 	cancel(first)
-	fmt.Fprintf(e.stderr, "%s%s: %v: the run is saved and left within %v; a second signal leaves at once\n",
-		terminal.ClearLine(e.stderr), e.name, first, grace)
+	e.announce(first, grace)
 	select {
 	case s := <-signals:
 		second := &SignalError{s.(syscall.Signal)}
@@ -153,6 +155,16 @@ func (e *ending) watch(signals <-chan os.Signal, grace time.Duration, cancel con
 			Error: fmt.Sprintf("%v: not left within %v, so the process was ended; the last checkpoint is the one "+
 				"before "+
 				"the signal, or newer. It is held by %s", first, grace, holders())})
+	}
+}
+
+// announce says that a signal has come, unless the record is printed already: it is the last line.
+func (e *ending) announce(s *SignalError, grace time.Duration) {
+	e.printing.Lock()
+	defer e.printing.Unlock()
+	if !e.over {
+		fmt.Fprintf(e.stderr, "%s%s: %v: the run is saved and left within %v; a second signal leaves at once\n",
+			terminal.ClearLine(e.stderr), e.name, s, grace)
 	}
 }
 
@@ -168,6 +180,9 @@ func (e *ending) after(err, cause error) {
 // end prints why the process ends, and ends it.
 func (e *ending) end(r Record) {
 	e.once.Do(func() {
+		e.printing.Lock()
+		defer e.printing.Unlock()
+		e.over = true
 		r.Time = time.Now().UTC().Truncate(time.Millisecond)
 		if r.Error != "" {
 			fmt.Fprintf(e.stderr, "%s%s: %s\n", terminal.ClearLine(e.stderr), e.name, r.Error)

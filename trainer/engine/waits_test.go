@@ -147,7 +147,7 @@ func TestCostOfAnUpdateStaysWithinItsLimits(t *testing.T) {
 			})
 		}
 	}
-	assert.Equal(t, live, testenv.Live(), "tensors are left")
+	assert.LessOrEqual(t, testenv.Live(), live, "tensors are left") // fewer: those of tests before are gone
 }
 
 // Where the rate waits for updates that were made, fp16 reads one number an update; so do optimizers
