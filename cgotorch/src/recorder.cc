@@ -5,8 +5,6 @@
 // defines: recorder
 #include "guard.h"
 
-#include "../zz_abi.h"
-
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -150,9 +148,10 @@ ct_code sync_debug_mode(int32_t *mode) {
 
 } // namespace
 
+// No ABI is told, since it is a part of the shim.
 extern const ct_cuda recorder = {
-    CT_ABI, sizeof(ct_cuda), new_graph,  register_generator,  begin_capture,   end_capture, replay,
-    pool,   reset,           free_graph, set_sync_debug_mode, sync_debug_mode,
+    "",   sizeof(ct_cuda), new_graph,  register_generator,  begin_capture,   end_capture, replay,
+    pool, reset,           free_graph, set_sync_debug_mode, sync_debug_mode,
 };
 
 } // namespace ct
