@@ -159,7 +159,17 @@ func spreadOf(values []float64) spread {
 	return spread{middle, v[0], v[len(v)-1]}
 }
 
-func (s spread) String() string { return fmt.Sprintf("%.3g (%.3g to %.3g)", s.median, s.least, s.most) }
+func (s spread) String() string {
+	return fmt.Sprintf("%s (%s to %s)", digits(s.median), digits(s.least), digits(s.most))
+}
+
+// digits is a number with three digits, or all of those before the point.
+func digits(v float64) string {
+	if v >= 1000 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.3g", v)
+}
 
 // of applies f to each run.
 func of(runs []line, f func(line) float64) []float64 {
