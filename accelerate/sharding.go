@@ -44,16 +44,8 @@ func (a *Accelerator) shard(model any) (err error) {
 	if a.sharded != nil {
 		return errors.New("Options.Sharding shares out one model, and one has been prepared; put both into one struct")
 	}
-	ctx, g, d := context.Background(), a.options.Group, a.options.Distributed
-	o := shard.Options{Strategy: a.options.Sharding, FindUnusedParameters: d.FindUnusedParameters,
-		BucketCapMB: d.BucketCapMB, KeepBuffers: d.KeepBuffers}
-	if o.Strategy == shard.FullShard {
-		if o.Units, err = shard.Layers(ctx, g, model); err != nil {
-			return err
-		}
-		o.Root = true
-	}
-	a.sharded, err = shard.New(ctx, g, model, o)
+	o := a.options
+	a.sharded, err = shard.NewLayered(context.Background(), o.Group, model, o.Sharding, o.Distributed)
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gotrainer/gotrainer/dist"
+	"github.com/gotrainer/gotrainer/dist/ddp"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -18,6 +19,21 @@ type LayerRunner interface {
 	// history that it needs among its inputs: see torch.Checkpoint. It returns the layers.
 	RunLayers(run func(i int, f func(inputs []torch.Tensor) []torch.Tensor,
 		inputs ...torch.Tensor) []torch.Tensor) (layers []any)
+}
+
+// NewLayered is [New] of a model whose layers are the units of [FullShard], with its other
+// parameters in the root: what the options of trainers mean. Of d the options count that [Options]
+// has too. All processes call it together.
+func NewLayered(ctx context.Context, g *dist.Group, model any, s Strategy, d ddp.Options) (m *Model, err error) {
+	o := Options{Strategy: s, FindUnusedParameters: d.FindUnusedParameters, BucketCapMB: d.BucketCapMB,
+		KeepBuffers: d.KeepBuffers}
+	if s == FullShard {
+		if o.Units, err = Layers(ctx, g, model); err != nil {
+			return nil, err
+		}
+		o.Root = true
+	}
+	return New(ctx, g, model, o)
 }
 
 // Layers makes a unit of each layer that a [LayerRunner] in the model runs. The rest is for

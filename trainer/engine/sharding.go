@@ -82,17 +82,7 @@ func (s *Step[S, B]) cut(ctx context.Context, g *dist.Group) (*shard.Model, erro
 	if err := shard.CheckOptimizer(s.builder); err != nil { // before anything is taken apart
 		return nil, err
 	}
-	model, d := s.task.Model(), s.distributed()
-	o := shard.Options{Strategy: s.options.Sharding, FindUnusedParameters: d.FindUnusedParameters,
-		BucketCapMB: d.BucketCapMB, KeepBuffers: d.KeepBuffers}
-	if o.Strategy == shard.FullShard {
-		var err error
-		if o.Units, err = shard.Layers(ctx, g, model); err != nil {
-			return nil, err
-		}
-		o.Root = true
-	}
-	return shard.New(ctx, g, model, o)
+	return shard.NewLayered(ctx, g, s.task.Model(), s.options.Sharding, s.distributed())
 }
 
 // unshare forgets the shares of a model that is about to be replaced.
