@@ -36,12 +36,21 @@ type Options struct {
 	// Sharding is what each of the processes has a part of only: shard.ZeroRedundancyOptimizer,
 	// shard.ShardGradOp or shard.FullShard, the stages 1, 2 and 3 of ZeRO. Zero: nothing. It is for
 	// one model, whose optimizer BuildOptimizer makes. Of Distributed it has FindUnusedParameters,
-	// BucketCapMB and KeepBuffers. FullyShardedDataParallelPlugin, DeepSpeedPlugin.
+	// BucketCapMB and KeepBuffers. A model that was made in [nn.Defer] is drawn layer by layer under
+	// FullShard. FullyShardedDataParallelPlugin, DeepSpeedPlugin.
 	Sharding shard.Strategy
+	// ShardingReplicas divides the processes into so many replicas, each of which shares the model out:
+	// [shard.OnePerMachine] or a number; zero: one. HYBRID_SHARD of FullyShardedDataParallel.
+	ShardingReplicas int
 
 	// SplitBatches makes LoaderOptions.BatchSize that of all processes together (split_batches).
 	// Otherwise every process has batches of that size.
 	SplitBatches bool
+
+	// NoDispatchBatches fills the end of a pass over a stream up to full batches on all processes,
+	// which GatherForMetrics does not leave out: dispatch_batches=False, where each process reads the
+	// stream for itself, as it does here in any case. Otherwise the rest is dealt out evenly.
+	NoDispatchBatches bool
 
 	// FreeSchedule moves a schedule at every Step, whether there was an update or not:
 	// step_scheduler_with_optimizer=False.
@@ -150,6 +159,11 @@ func (a *Accelerator) Scaler() *amp.GradScaler { return a.scaler }
 // PrepareModel moves a model to the device and has SaveState save it: accelerator.prepare(model).
 // With several processes all get the parameters and buffers of the main one.
 func (a *Accelerator) PrepareModel(model any) error {
+	if a.options.Sharding != shard.FullShard || a.options.Device != torch.CPU { // which draws layer by layer
+		if err := nn.Materialize(model); err != nil {
+			return fmt.Errorf("accelerate: PrepareModel: %w", err)
+		}
+	}
 	err := torch.Try(func() {
 		if a.options.Device != torch.CPU {
 			nn.To(model, torch.TensorOptions{Device: a.options.Device})

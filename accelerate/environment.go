@@ -21,11 +21,11 @@ import (
 //	o, err := accelerate.Environment(false)
 //	accelerator, err := accelerate.New(o)
 func Environment(cpu bool) (o Options, err error) {
-	stage, err := launch.Sharding(os.Getenv)
+	stage, replicas, err := launch.Sharding(os.Getenv)
 	if err != nil {
 		return o, fmt.Errorf("accelerate: %w", err)
 	}
-	o.Sharding = shard.Strategy(stage)
+	o.Sharding, o.ShardingReplicas = shard.Strategy(stage), replicas
 	told, err := variable("ACCELERATE_USE_CPU")
 	if err != nil {
 		return o, err

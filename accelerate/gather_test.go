@@ -26,6 +26,7 @@ type gathering struct {
 	Passes []struct {
 		Split, Stream bool
 		DropLast      bool `json:"drop_last"`
+		OwnReader     bool `json:"own_reader"`
 		Samples       int
 		Own, Gathered [][]int64
 	}
@@ -79,7 +80,8 @@ func TestGatheredPassesPaddingAndSumsAreThoseOfAccelerate(t *testing.T) {
 
 func sameGathering(g *dist.Group, want gathering) error {
 	for _, p := range want.Passes {
-		acc, err := accelerate.New(accelerate.Options{Group: g, SplitBatches: p.Split})
+		acc, err := accelerate.New(accelerate.Options{Group: g, SplitBatches: p.Split,
+			NoDispatchBatches: p.OwnReader})
 		if err != nil {
 			return err
 		}
@@ -108,8 +110,8 @@ func sameGathering(g *dist.Group, want gathering) error {
 			gathered = append(gathered, torch.Values[int64](acc.GatherForMetrics(torch.From(b))[0]))
 		}
 		if diff := cmp.Diff(p.Own, own) + cmp.Diff(p.Gathered, gathered); diff != "" {
-			return fmt.Errorf("%d samples, split %v, stream %v, drop last %v (-accelerate +here):\n%s", p.Samples,
-				p.Split, p.Stream, p.DropLast, diff)
+			return fmt.Errorf("%d samples, split %v, stream %v, own reader %v, drop last %v (-accelerate +here):\n%s", p.Samples,
+				p.Split, p.Stream, p.OwnReader, p.DropLast, diff)
 		}
 	}
 	acc, err := accelerate.New(accelerate.Options{Group: g})

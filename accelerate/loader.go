@@ -108,7 +108,8 @@ func PrepareLoader[S, B any](a *Accelerator, d data.Dataset[S], collate func([]S
 //
 // Of several processes each reads the whole stream, which must be the same for all, and gets the
 // samples that Accelerate's main process would send it (dispatch_batches): whole batches, and of
-// what is left at the end of a pass an even part, filled up with the first samples of the pass.
+// what is left at the end of a pass an even part, filled up with the first samples of the pass. With
+// Options.NoDispatchBatches it is filled up to a full batch of each.
 func PrepareStream[S, B any](a *Accelerator, s data.Stream[S], collate func([]S) (B, error),
 	o LoaderOptions) (*Loader[S, B], error) {
 	if o.Shuffle || o.Seedable || o.Seed != nil {
@@ -117,7 +118,8 @@ func PrepareStream[S, B any](a *Accelerator, s data.Stream[S], collate func([]S)
 	}
 	l, err := data.NewStreamLoader(s, collate, data.LoaderOptions{BatchSize: o.BatchSize, DropLast: o.DropLast,
 		Workers: o.Workers,
-		Shard:   data.Shard{Rank: a.ProcessIndex(), WorldSize: a.NumProcesses(), SplitBatches: a.options.SplitBatches}})
+		Shard: data.Shard{Rank: a.ProcessIndex(), WorldSize: a.NumProcesses(), SplitBatches: a.options.SplitBatches,
+			FullEnd: a.options.NoDispatchBatches}})
 	if err != nil {
 		return nil, fmt.Errorf("accelerate: PrepareStream: %w", err)
 	}
@@ -186,7 +188,7 @@ func (l *Loader[S, B]) Batches(ctx context.Context) iter.Seq2[B, error] {
 			yield(none, fmt.Errorf("accelerate: pass %d over the stream has no batch", l.epoch))
 			return
 		}
-		if l.length < 0 {
+		if l.length < 0 && !l.accelerator.options.NoDispatchBatches { // which counts what fills up the end
 			l.short = held.Round
 		}
 		if l.order != nil {

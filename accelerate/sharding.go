@@ -19,19 +19,13 @@ import (
 // A model of which each process has a part: Options.Sharding.
 
 func (o *Options) checkSharding() error {
-	d := o.Distributed
+	err := shard.CheckLayered("accelerate", o.Sharding, o.ShardingReplicas, o.Distributed)
 	switch {
-	case o.Sharding == 0:
-		return nil
-	case o.Sharding > shard.FullShard:
-		return fmt.Errorf("accelerate: Options.Sharding is %s; want shard.ZeroRedundancyOptimizer, shard.ShardGradOp or "+
-			"shard.FullShard", o.Sharding)
+	case err != nil || o.Sharding == 0:
+		return err
 	case o.Group == nil:
 		return fmt.Errorf("accelerate: Options.Sharding is %s, but Options.Group is nil: set it to what dist.Init "+
 			"returns", o.Sharding)
-	case d.StaticGraph || d.GradientAsBucketView || d.Compress != 0:
-		return fmt.Errorf("accelerate: Options.Distributed has StaticGraph, GradientAsBucketView or Compress, which " +
-			"cannot be had with Options.Sharding: gradients are not averaged by PyTorch's reducer")
 	case o.Project.PythonFiles:
 		return fmt.Errorf("accelerate: Options.Project.PythonFiles cannot be had with Options.Sharding: the state of " +
 			"an optimizer is in parts")
@@ -45,7 +39,8 @@ func (a *Accelerator) shard(model any) (err error) {
 		return errors.New("Options.Sharding shares out one model, and one has been prepared; put both into one struct")
 	}
 	o := a.options
-	a.sharded, err = shard.NewLayered(context.Background(), o.Group, model, o.Sharding, o.Distributed)
+	a.sharded, err = shard.NewLayered(context.Background(), o.Group, model, o.Sharding, o.ShardingReplicas,
+		o.Distributed)
 	return err
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/gotrainer/gotrainer/accelerate"
 	"github.com/gotrainer/gotrainer/checkpoint/sharded"
 	"github.com/gotrainer/gotrainer/dist"
+	"github.com/gotrainer/gotrainer/dist/ddp"
 	"github.com/gotrainer/gotrainer/dist/shard"
 	"github.com/gotrainer/gotrainer/internal/golden"
 	"github.com/gotrainer/gotrainer/internal/ranktest"
@@ -159,6 +160,10 @@ func TestWhatALoopCannotShardIsRefused(t *testing.T) {
 		_, err := accelerate.New(accelerate.Options{Group: g, Sharding: 7})
 		assert.ErrorContains(t, err, "Options.Sharding is Strategy(7)")
 		_, err = accelerate.New(accelerate.Options{Group: g, Sharding: 1, Project: accelerate.Project{PythonFiles: true}})
+		_, errReplicas := accelerate.New(accelerate.Options{Group: g, ShardingReplicas: 2})
+		assert.ErrorContains(t, errReplicas, "Options.ShardingReplicas is 2, but Sharding is not set")
+		_, errStatic := accelerate.New(accelerate.Options{Group: g, Sharding: 1, Distributed: ddp.Options{StaticGraph: true}})
+		assert.ErrorContains(t, errStatic, "Options.Distributed.StaticGraph is set, which cannot be had")
 		assert.ErrorContains(t, err, "PythonFiles cannot be had")
 		l, err := newSharedLoop(g, shard.ShardGradOp)
 		if err != nil {

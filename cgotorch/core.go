@@ -92,6 +92,13 @@ func SwapScope(slot int64) int64 { return int64(C.ct_swap_scope(C.int64_t(slot))
 // TuneMalloc makes the C heap keep large blocks instead of returning them to the kernel.
 func TuneMalloc() { C.ct_tune_malloc() }
 
+// TuneBernoulli makes the CPU draw dropout masks by vector instructions where it can, the same ones
+// as libtorch. It comes before the first draw.
+func TuneBernoulli() { C.ct_tune_bernoulli() }
+
+// VectorBernoulli reports whether dropout masks are drawn so.
+func VectorBernoulli() bool { return C.ct_vector_bernoulli() != 0 }
+
 // EmptyCache gives cached device memory back.
 func EmptyCache() Code { return Code(C.ct_empty_cache()) }
 

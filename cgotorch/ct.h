@@ -110,6 +110,10 @@ typedef struct {
   ct_tensor_list inputs, outputs, gradients; // gradients: one for each output, NULL where there is none
 } ct_request;
 
+// Makes the backend of a GPU's tensors. store is a c10::intrusive_ptr<c10d::Store>; backend becomes a new
+// c10::intrusive_ptr<c10d::Backend>, which the caller deletes.
+typedef ct_code (*ct_new_backend)(void *store, int32_t rank, int32_t world, int64_t timeout_ms, int32_t device, void **backend);
+
 // How a process joins a group of gloo.
 typedef struct {
   const char *host; // where the store is, an address of rank 0's machine
@@ -121,6 +125,10 @@ typedef struct {
   const char *interface;  // its network interface; empty: address
   int32_t rank, world;
   int64_t join_ms, timeout_ms; // to connect; for a collective
+  int8_t checked;              // collectives are compared before each: ProcessGroupWrapper
+  int8_t fake;                 // there are no others: every collective is answered as if each had what this process has
+  int32_t device;              // the GPU whose tensors new_backend's result moves
+  ct_new_backend new_backend;  // NULL: gloo alone
 } ct_group_options;
 
 // Those of DistributedDataParallel.
@@ -174,6 +182,7 @@ typedef struct ct_cuda {
   void (*free_graph)(void *graph);
   ct_code (*set_sync_debug_mode)(int32_t mode); // of calls that wait for the device, 0: allowed, 1: warned of, 2: refused
   ct_code (*sync_debug_mode)(int32_t *mode);
+  ct_new_backend new_nccl; // NULL: the library was built without nccl.h
 } ct_cuda;
 
 #include "zz_ops.h"
@@ -259,6 +268,10 @@ typedef struct ct_core {
   ct_code (*enter_generators)(const ct_generator *generators, int64_t count, void **entered);
   void (*leave_generators)(void *entered);
 
+  // bernoulli.cc
+  void (*tune_bernoulli)(void);      // dropout masks by vector instructions; before the first draw, and once
+  int32_t (*vector_bernoulli)(void); // whether they are
+
   // optimizer.cc: each one call over all parameters; those without a gradient are left out
   ct_code (*clip_grad_norm)(const ct_tensor *params, int64_t count, double max_norm, double norm_type, int32_t scale, ct_tensor *total);
   ct_code (*clip_grad_value)(const ct_tensor *params, int64_t count, double value);
@@ -270,6 +283,7 @@ typedef struct ct_core {
   // group.cc
   ct_code (*new_group)(const ct_group_options *o, void **group);        // returns when all have joined
   void (*abort_group)(void *group, const char *reason, int64_t length); // ends what is waited for, on any thread
+  ct_code (*shutdown_group)(void *group);                               // returns when what a GPU has under way in it is done
   void (*free_group)(void *group);
   ct_code (*broadcast_coalesced)(void *group, const ct_tensor *tensors, int64_t count, int32_t root);
   ct_code (*exchange)(void *group, ct_tensor t, int32_t peer, int32_t sends); // sends t to a process, or fills it with what that one sends
@@ -325,6 +339,9 @@ typedef struct ct_core {
   ct_code (*throw_for_test)(int32_t kind); // raises one kind of C++ exception, for the tests of the boundary
 
   const ct_cuda *recorder; // recorder.cc: graphs on a CPU, for tests
+
+  // group.cc: what became of the last backend that the recorder's new_nccl has made
+  void (*pretended_nccl)(int64_t *device, int64_t *aborted, int64_t *shut_down);
 } ct_core;
 
 #ifdef __cplusplus

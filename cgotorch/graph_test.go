@@ -22,6 +22,7 @@ func TestTheLibraryOfGraphsOpens(t *testing.T) {
 	}
 	require.NoError(t, cgotorch.LoadGraphs(path))
 	assert.True(t, cgotorch.HasGraphs())
+	assert.True(t, cgotorch.HasNCCL(), "it was built with nccl.h")
 }
 
 func TestWhatIsNoLibraryOfGraphsIsNamed(t *testing.T) {

@@ -21,6 +21,11 @@ type GroupOptions struct {
 	Address, Interface string // of this process; the interface comes first
 	Rank, World        int
 	Join, Timeout      time.Duration
+
+	Checked bool // collectives are compared before each: c10d's ProcessGroupWrapper
+	Fake    bool // there are no others: all of them have what this process has
+	NCCL    bool // moves the tensors of the GPU Device; [HasNCCL] must be true
+	Device  int
 }
 
 // NewGroup returns when all processes have joined.
@@ -35,6 +40,10 @@ func NewGroup(o GroupOptions, group *unsafe.Pointer) Code {
 		registered: texts[2], address: texts[3], _interface: texts[4],
 		rank: C.int32_t(o.Rank), world: C.int32_t(o.World),
 		join_ms: C.int64_t(o.Join.Milliseconds()), timeout_ms: C.int64_t(o.Timeout.Milliseconds()),
+		checked: C.int8_t(boolean(o.Checked)), fake: C.int8_t(boolean(o.Fake)), device: C.int32_t(o.Device),
+	}
+	if o.NCCL {
+		c.new_backend = C.ct_new_nccl()
 	}
 	return Code(C.ct_new_group(&c, group))
 }
@@ -45,6 +54,21 @@ func AbortGroup(group unsafe.Pointer, reason string) {
 	text := C.CString(reason)
 	defer C.free(unsafe.Pointer(text))
 	C.ct_abort_group(group, text, C.int64_t(len(reason)))
+}
+
+// ShutdownGroup returns when what a GPU has under way in a group is done, and closes its connections.
+func ShutdownGroup(group unsafe.Pointer) Code { return Code(C.ct_shutdown_group(group)) }
+
+// HasNCCL tells whether there is a libcgotorch_cuda that was built with nccl.h, or [PretendGraphs]
+// was called.
+func HasNCCL() bool { return C.ct_new_nccl() != nil }
+
+// PretendedNCCL tells, under [PretendGraphs], for which GPU the last group was made, and how often it
+// was aborted and shut down.
+func PretendedNCCL() (device, aborted, shutDown int64) {
+	var d, a, s C.int64_t
+	C.ct_pretended_nccl(&d, &a, &s)
+	return int64(d), int64(a), int64(s)
 }
 
 // FreeGroup frees a group that no reducer uses any more.

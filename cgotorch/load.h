@@ -26,6 +26,8 @@ static inline void ct_retain(ct_tensor t) { ct_shim->retain(t); }
 static inline int64_t ct_use_count(ct_tensor t) { return ct_shim->use_count(t); }
 static inline int64_t ct_swap_scope(int64_t slot) { return ct_shim->swap_scope(slot); }
 static inline void ct_tune_malloc(void) { ct_shim->tune_malloc(); }
+static inline void ct_tune_bernoulli(void) { ct_shim->tune_bernoulli(); }
+static inline int32_t ct_vector_bernoulli(void) { return ct_shim->vector_bernoulli(); }
 static inline ct_code ct_empty_cache(void) { return ct_shim->empty_cache(); }
 static inline void ct_get_info(ct_tensor t, ct_info *out) { ct_shim->info(t, out); }
 static inline void ct_places(const ct_tensor *t, int64_t n, int64_t *out) { ct_shim->places(t, n, out); }
@@ -110,6 +112,7 @@ static inline ct_code ct_fused_sgd(const ct_tensor *p, const ct_tensor *b, int64
 }
 static inline ct_code ct_new_group(const ct_group_options *o, void **group) { return ct_shim->new_group(o, group); }
 static inline void ct_abort_group(void *group, const char *reason, int64_t n) { ct_shim->abort_group(group, reason, n); }
+static inline ct_code ct_shutdown_group(void *group) { return ct_shim->shutdown_group(group); }
 static inline void ct_free_group(void *group) { ct_shim->free_group(group); }
 static inline ct_code ct_broadcast_coalesced(void *group, const ct_tensor *t, int64_t n, int32_t root) {
   return ct_shim->broadcast_coalesced(group, t, n, root);
@@ -170,6 +173,8 @@ static inline ct_code ct_set_float32_precision_of(const char *backend, const cha
   return ct_shim->set_float32_precision_of(backend, op, precision);
 }
 static inline int32_t ct_has_graphs(void) { return ct_graphs != NULL; }
+static inline ct_new_backend ct_new_nccl(void) { return ct_graphs ? ct_graphs->new_nccl : NULL; }
+static inline void ct_pretended_nccl(int64_t *device, int64_t *aborted, int64_t *down) { ct_shim->pretended_nccl(device, aborted, down); }
 // For tests: a CPU's recorder in place of what was loaded, or that again.
 void ct_pretend_graphs(int32_t on);
 void ct_free_graph(void *graph, int32_t recorded);

@@ -22,6 +22,10 @@ type ContextDataset[S any] interface {
 	AtContext(ctx context.Context, i int) (S, error)
 }
 
+// Varies tells whether the samples of d differ from epoch to epoch: whether it, or a data set below
+// it, is an [EpochDataset].
+func Varies[S any](d Dataset[S]) bool { return varies(d) }
+
 // at returns sample i as it is in that epoch.
 func at[S any](ctx context.Context, d Dataset[S], epoch, i int) (S, error) {
 	switch d := d.(type) {

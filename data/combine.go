@@ -6,6 +6,32 @@ import (
 	"sort"
 )
 
+// Numbered is a sample of [Enumerate].
+type Numbered[S any] struct {
+	Index  int
+	Sample S
+}
+
+// Enumerate returns the samples of d with their indices: Dataset.map(with_indices=True) of
+// datasets.
+func Enumerate[S any](d Dataset[S]) Dataset[Numbered[S]] { return enumerated[S]{d} }
+
+type enumerated[S any] struct{ d Dataset[S] }
+
+func (e enumerated[S]) Len() int                      { return e.d.Len() }
+func (e enumerated[S]) At(i int) (Numbered[S], error) { return e.AtEpoch(0, i) }
+func (e enumerated[S]) Describe(i int) string         { return describe(e.d, i) }
+func (e enumerated[S]) varies() bool                  { return varies(e.d) }
+func (e enumerated[S]) inMemory() bool                { return inMemory(e.d) }
+func (e enumerated[S]) AtEpoch(epoch, i int) (Numbered[S], error) {
+	return e.at(context.Background(), epoch, i)
+}
+
+func (e enumerated[S]) at(ctx context.Context, epoch, i int) (Numbered[S], error) {
+	sample, err := at(ctx, e.d, epoch, i)
+	return Numbered[S]{i, sample}, err
+}
+
 // Pair is a sample of [Zip].
 type Pair[A, B any] struct {
 	First  A

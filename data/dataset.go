@@ -27,11 +27,11 @@
 //
 // The names are those of Hugging Face's datasets or PyTorch's: [Map], [Filter], [Subset],
 // [Shuffle], [SortBy], [Take], [Skip], [Repeat], [TrainTestSplit], [Concat], [Interleave], [Batch],
-// [Flatten]; [Part] and [Stride] are its shard. Each is lazy: it returns a data set that finds its
-// samples in the one below in O(1) and holds indices at most. [Filter], [SortBy] and [Collect] look
-// at every sample once when they are called, in several goroutines. [Cache] and [CacheOnDisk] keep
-// samples that are expensive to make. Shuffle and TrainTestSplit give the rows of datasets for the
-// same seed, [Split] and [Shuffled] those of PyTorch.
+// [Flatten], [Enumerate]; [Part] and [Stride] are its shard. Each is lazy: it returns a data set
+// that finds its samples in the one below in O(1) and holds indices at most. [Filter], [SortBy] and
+// [Collect] look at every sample once when they are called, in several goroutines. [Cache] and
+// [CacheOnDisk] keep samples that are expensive to make. Shuffle and TrainTestSplit give the rows
+// of datasets for the same seed, [Split] and [Shuffled] those of PyTorch.
 //
 // # Padding
 //

@@ -67,6 +67,8 @@ func inMemory[S any](d Dataset[S]) bool {
 			}
 		}
 		return true
+	case interface{ inMemory() bool }:
+		return d.inMemory()
 	}
 	return false
 }

@@ -21,6 +21,20 @@ func got[S any](d data.Dataset[S], err error) func(testing.TB) (data.Dataset[S],
 	return func(testing.TB) (data.Dataset[S], error) { return d, err }
 }
 
+func TestEnumeratedSamplesKnowTheirIndices(t *testing.T) {
+	augmented := data.Augment(numbers(9), 1, func(_ *rand.Rand, i int) (int, error) { return i, nil })
+	part, err := data.Subset(data.Enumerate(augmented), []int{7, 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]data.Numbered[int]{{7, 7}, {1, 1}}, all(t, part)); diff != "" {
+		t.Error(diff)
+	}
+	if !data.Varies(part) || data.Varies(data.Enumerate(numbers(9))) {
+		t.Error("only the samples of an augmented set differ from epoch to epoch")
+	}
+}
+
 func TestOperations(t *testing.T) {
 	ctx := context.Background()
 	ten, three := numbers(10), numbers(3)

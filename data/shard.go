@@ -18,6 +18,10 @@ type Shard struct {
 	// process sees as many full batches (even_batches). Where DropLast is set, or there is one
 	// process, nothing is filled up.
 	Uneven bool
+
+	// FullEnd fills the end of a stream up to full batches on all processes, as that of a data set:
+	// IterableDatasetShard of Accelerate. Otherwise what is left of a stream is dealt out evenly.
+	FullEnd bool
 }
 
 func (s Shard) check(batchSize int) error {

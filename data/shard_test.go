@@ -36,8 +36,8 @@ func TestShardsAreThoseOfAccelerate(t *testing.T) {
 	for _, c := range cases {
 		for rank, want := range c.Batches {
 			l, err := NewLoader(Func(c.Samples, func(i int) (int, error) { return i, nil }), collate, LoaderOptions{
-				BatchSize: c.BatchSize, DropLast: c.DropLast, Shard: Shard{rank, c.WorldSize, c.SplitBatches,
-					!c.EvenBatches}, Workers: 1,
+				BatchSize: c.BatchSize, DropLast: c.DropLast, Shard: Shard{Rank: rank, WorldSize: c.WorldSize,
+					SplitBatches: c.SplitBatches, Uneven: !c.EvenBatches}, Workers: 1,
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -91,7 +91,8 @@ type StreamLoader[S, B any] struct {
 // batches of its own part: DataLoaderDispatcher of Accelerate. The samples that do not suffice for
 // full batches on all processes are dealt out evenly, in smaller batches; where their number is no
 // multiple of the processes, the first samples of the pass fill them up. With Shard.Uneven they
-// stay whole batches, of which some processes get none. DropLast leaves out what does not suffice
+// stay whole batches, of which some processes get none; with Shard.FullEnd the first samples of the
+// pass make full batches of them on all (IterableDatasetShard). DropLast leaves out what does not suffice
 // for a full batch on every process.
 func NewStreamLoader[S, B any](s Stream[S], collate func([]S) (B, error), o LoaderOptions) (*StreamLoader[S, B],
 	error) {
@@ -183,6 +184,14 @@ func (l *StreamLoader[S, B]) round() int {
 	return l.options.BatchSize
 }
 
+// fills is how many of the first samples may fill up the end of a pass, over and over.
+func (l *StreamLoader[S, B]) fills() int {
+	if l.options.Shard.FullEnd {
+		return l.round()
+	}
+	return max(1, l.options.Shard.WorldSize)
+}
+
 // start starts the reader and the workers of a pass. The returned channel has the batches in order;
 // its capacity bounds how far they run ahead.
 func (l *StreamLoader[S, B]) start(ctx context.Context, w *watch, pass, first int) <-chan streamJob[S, B] {
@@ -242,7 +251,7 @@ func (l *StreamLoader[S, B]) read(ctx context.Context, place *atomic.Int64, pass
 	}()
 	var begin []slot[S] // of the pass, to fill up its end
 	if shard := l.options.Shard; first > 0 && shard.WorldSize > 1 && !shard.Uneven && !l.options.DropLast {
-		if begin, err = l.begin(pass, shard.WorldSize); err != nil {
+		if begin, err = l.begin(pass, l.fills()); err != nil {
 			return err
 		}
 	}
@@ -250,7 +259,7 @@ func (l *StreamLoader[S, B]) read(ctx context.Context, place *atomic.Int64, pass
 	slots := make([]slot[S], 0, size)
 	deal := func(index int) bool {
 		if begin == nil {
-			begin = slots[:min(max(1, l.options.Shard.WorldSize), len(slots))]
+			begin = slots[:min(l.fills(), len(slots))]
 		}
 		part, at := partOf(l.options.Shard, slots, begin, l.options.BatchSize)
 		round := len(slots)
@@ -293,7 +302,9 @@ func partOf[T any](s Shard, all, begin []T, size int) (part []T, at int) {
 		size /= world
 	}
 	if !s.Uneven && len(all) < size*world {
-		size = (len(all) + world - 1) / world
+		if !s.FullEnd {
+			size = (len(all) + world - 1) / world
+		}
 		all = all[:len(all):len(all)]
 		for i := 0; len(all) < size*world; i++ {
 			all = append(all, begin[i%len(begin)])

@@ -237,7 +237,8 @@ func TestTheProcessesOfAShardedStreamHaveItTogether(t *testing.T) {
 		world, per := rapid.IntRange(1, 4).Draw(t, "processes"), rapid.IntRange(1, 4).Draw(t, "batch of a process")
 		n, skip := rapid.IntRange(0, 40).Draw(t, "samples"), rapid.IntRange(0, 3).Draw(t, "skip")
 		shard := data.Shard{WorldSize: world, SplitBatches: rapid.Bool().Draw(t, "split"), Uneven: rapid.Bool().Draw(t,
-			"uneven")}
+			"uneven"), FullEnd: rapid.Bool().Draw(t, "full end")}
+		full := shard.FullEnd && !shard.Uneven && world > 1
 		o := data.LoaderOptions{BatchSize: per, DropLast: rapid.Bool().Draw(t, "drop last"), Workers: 2}
 		if shard.SplitBatches {
 			o.BatchSize = per * world
@@ -274,14 +275,14 @@ func TestTheProcessesOfAShardedStreamHaveItTogether(t *testing.T) {
 			}
 			want := min(per*world, n-next)
 			if batches[0][i].Round != want || len(round) < want || shard.Uneven && len(round) != want ||
-				len(round) >= want+world {
+				!full && len(round) >= want+world || full && len(round) != per*world {
 				t.Fatalf("round %d has %v, Round %d; want %d samples from %d on", i, round, batches[0][i].Round, want,
 					next)
 			}
 			for k, v := range round {
-				if fill := v < world; k < want && v != next+k || k >= want && !fill {
-					t.Fatalf("round %d has %v; want the samples from %d on, filled up with the first %d", i, round,
-						next, world)
+				if fill := v < world || full && v < per*world; k < want && v != next+k || k >= want && !fill {
+					t.Fatalf("round %d has %v; want the samples from %d on, filled up with the first", i, round,
+						next)
 				}
 			}
 			next += want

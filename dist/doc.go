@@ -10,6 +10,9 @@
 // A program is started once per process by torchrun, srun, mpirun, Kubeflow or `gotrainer launch`,
 // which [ReadLauncher] recognises; without any of them it is alone, and every call returns at once.
 //
+// Package dist/local runs them as goroutines of one process, for tests, and [Options].Fake is one
+// process of many without the others.
+//
 // # Calls
 //
 // All processes make the same calls in the same order. A call carries its name, its number and what

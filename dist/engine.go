@@ -10,6 +10,12 @@ import (
 // Timeout is how long a call may take: [Options].Timeout.
 func (g *Group) Timeout() time.Duration { return g.timeout }
 
+// Checked is [Options].Checked.
+func (g *Group) Checked() bool { return g.checked }
+
+// Fake is [Options].Fake.
+func (g *Group) Fake() bool { return g.fake }
+
 // Address is that of this machine by which the other processes reach it: a loopback address if all
 // are on one machine.
 func (g *Group) Address() string { return g.AddressOf(g.rank) }

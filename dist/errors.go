@@ -8,7 +8,8 @@ import (
 
 // What can go wrong in a call, for errors.Is.
 var (
-	ErrPeerLost = errors.New("the connection is gone: the process has ended or was killed")
+	ErrPeerLost = errors.New("the connection is gone: the process has ended or was killed, or its machine or the " +
+		"network has failed")
 	ErrPeerLeft = errors.New("it has closed its group: it is at its end or has failed")
 	ErrMismatch = errors.New("the processes make different calls")
 	ErrTimeout  = errors.New("no answer within dist.Options.Timeout")

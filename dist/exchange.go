@@ -3,6 +3,7 @@ package dist
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -41,6 +42,11 @@ func (g *Group) exchange(ctx context.Context, h header, text string, part []byte
 
 // contribute sends what this process adds to a call.
 func (g *Group) contribute(h header, text string, part []byte) error {
+	if g.fake {
+		own := &frame{h, append([]byte(text), part...)}
+		g.answer(combine(slices.Repeat([]*frame{own}, g.world)))
+		return nil
+	}
 	if g.judge != nil {
 		g.judge.take(&frame{h, append([]byte(text), part...)}, nil)
 		return nil

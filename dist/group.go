@@ -21,6 +21,7 @@ type Group struct {
 	children               []*peer  // those whose parent this process is
 	addresses              []string // of the processes' machines, by rank
 	judge                  *judge   // of rank 0
+	checked, fake          bool     // Options.Checked, Fake
 
 	calls   sync.Mutex // held during a call
 	call    uint64     // number of the last call

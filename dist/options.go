@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"time"
 )
 
@@ -30,6 +31,19 @@ type Options struct {
 	Timeout     time.Duration // of a call; zero: 30 minutes, as in torch.distributed
 	PeerTimeout time.Duration // after which a machine that no longer answers is given up; zero: 30 seconds
 
+	// Checked has libtorch compare operator, shapes and dtypes over the processes before every
+	// collective of tensors, also in a backward pass and in a torch.ProcessGroup's own: what differs
+	// is an error that names the ranks. It is for looking for a mistake: an exchange each time, and a
+	// process that hangs keeps the others waiting for Timeout. All processes choose the same.
+	// TORCH_DISTRIBUTED_DEBUG=DETAIL in the environment sets it.
+	Checked bool
+
+	// Fake makes a group of World processes of which only this one is there: every call is answered
+	// at once, as if each process had what this one has, so a sum is World times that (PyTorch's
+	// backend "fake"). It shows what one process of many does and allocates, without the others.
+	// World and Rank are set; nothing listens.
+	Fake bool
+
 	// Getenv is where the environment is read; nil: os.Getenv.
 	Getenv func(string) string
 
@@ -51,6 +65,13 @@ func (o Options) resolved() (Options, error) {
 		o.Getenv = os.Getenv
 	}
 	where := "Options"
+	if o.Fake && (o.World == 0 || o.Checked || o.Address != "" || o.Store) {
+		return o, errors.New("dist: Options.Fake is set, so there are no others: want World and Rank, and none of Address, " +
+			"Store and Checked")
+	}
+	if strings.EqualFold(o.Getenv("TORCH_DISTRIBUTED_DEBUG"), "DETAIL") && !o.Fake {
+		o.Checked = true
+	}
 	if o.World == 0 {
 		if o.Rank != 0 || o.LocalRank != 0 || o.LocalWorld != 0 || o.Address != "" || o.Store {
 			return o, errors.New("dist: Options.World is 0, which means that the environment says everything, but " +
@@ -70,7 +91,7 @@ func (o Options) resolved() (Options, error) {
 			"rank < processes on this machine <= all (LOCAL_RANK, LOCAL_WORLD_SIZE, WORLD_SIZE)", where, o.LocalRank,
 			o.LocalWorld, o.World)
 	}
-	if o.World > 1 {
+	if o.World > 1 && !o.Fake {
 		if _, _, err := net.SplitHostPort(o.Address); err != nil {
 			return o, fmt.Errorf("dist: %s says that the processes meet at %q: want host:port (MASTER_ADDR and "+
 				"MASTER_PORT): %w", where, o.Address, err)

@@ -24,7 +24,12 @@ func Init(ctx context.Context, o Options) (*Group, error) {
 		return nil, err
 	}
 	g := newGroup(o.Rank, o.LocalRank, o.World, o.JoinTimeout)
+	g.checked, g.fake = o.Checked, o.Fake
 	if o.World == 1 {
+		return g, nil
+	}
+	if o.Fake {
+		g.timeout, g.addresses = o.Timeout, slices.Repeat([]string{"127.0.0.1"}, o.World)
 		return g, nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, o.JoinTimeout,

@@ -25,11 +25,15 @@ func Split(ctx context.Context, g *Group, color int) (*Group, error) {
 	if g.World() == 1 {
 		return Init(ctx, Options{World: 1})
 	}
+	if g.fake {
+		return nil, errors.New("dist: Split: the group is fake (dist.Options.Fake): nobody knows which colors its others " +
+			"would give; make a fake group of the size instead")
+	}
 	colors, err := gather(ctx, g, color)
 	if err != nil {
 		return nil, err
 	}
-	o := Options{Name: "split", Store: true, JoinTimeout: time.Minute, Timeout: g.timeout}
+	o := Options{Name: "split", Store: true, JoinTimeout: time.Minute, Timeout: g.timeout, Checked: g.checked}
 	first, ranks := -1, []string{}
 	for rank, c := range colors {
 		if c != color {

@@ -22,11 +22,23 @@ const (
 const DefaultRevision = "main"
 
 var (
-	repoPattern   = regexp.MustCompile(`^([A-Za-z0-9_]|[A-Za-z0-9_][A-Za-z0-9_.-]{0,94}[A-Za-z0-9_])$`)
-	commitPattern = regexp.MustCompile(`^[0-9a-f]{40}$`)
-	sha256Pattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
-	etagPattern   = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}$`)
+	repoPattern   = pattern{1, 96, regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?$`)}
+	commitPattern = pattern{40, 40, regexp.MustCompile(`^[0-9a-f]*$`)}
+	sha256Pattern = pattern{64, 64, regexp.MustCompile(`^[0-9a-f]*$`)}
+	etagPattern   = pattern{1, 200, regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)}
 )
+
+// pattern is a form that is bounded in length. A regular expression with the bounds in it has a
+// state for each character, and is compiled in every program that links this package.
+type pattern struct {
+	least, most int // bytes
+	form        *regexp.Regexp
+}
+
+// MatchString reports whether s has the length and the form.
+func (p pattern) MatchString(s string) bool {
+	return len(s) >= p.least && len(s) <= p.most && p.form.MatchString(s)
+}
 
 // repository is a checked name of a repository.
 type repository struct {

@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"github.com/gotrainer/gotrainer/nn/internal/later"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -38,7 +39,7 @@ func Parameter(t torch.Tensor) torch.Tensor {
 	if !t.IsLeaf() {
 		t = t.Detach()
 	}
-	return t.Keep().RequiresGrad()
+	return later.Parameter(t).Keep().RequiresGrad()
 }
 
 // Buffer makes t a buffer: a tensor that belongs to a module, outlives any scope and gets no

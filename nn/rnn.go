@@ -62,7 +62,7 @@ func newRecurrent(op string, gates, input, units int64, o RNNOptions) recurrent 
 	}
 	bound := 1 / math.Sqrt(float64(units))
 	add := func(name string, shape ...int64) {
-		t := Parameter(initialize.Uniform(o.Factory.Empty(shape...), -bound, bound, o.Factory.Generator))
+		t := initialize.Uniform(o.Factory.Empty(shape...), -bound, bound, o.Factory.Generator).Keep().RequiresGrad()
 		r.params = append(r.params, torch.Named{Name: name, Tensor: t})
 		r.weights = append(r.weights, t)
 	}

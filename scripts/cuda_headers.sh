@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# cuda_headers.sh FOLDER: puts CUDA's headers into FOLDER/include, from two small wheels of libtorch.sums (2 MB), so that what
-# needs them can be compiled where neither CUDA nor its build of libtorch is. A second run finds its work done.
+# cuda_headers.sh FOLDER: puts CUDA's headers into FOLDER/include, from two small wheels of libtorch.sums (2 MB) and NCCL's
+# (200 MB, for one header), so that what needs them can be compiled where neither CUDA nor its build of libtorch is. A second run finds
+# its work done.
 set -euo pipefail
 
 scripts=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -17,11 +18,12 @@ have() { command -v "$1" >/dev/null 2>&1; }
 
 [ "$(uname -s)-$(uname -m)" = Linux-x86_64 ] || die "they are fetched on Linux x86-64 only"
 mkdir -p "$downloads"
-grep -E "^$platform .* nvidia_cuda_(runtime|crt)-" "$scripts/libtorch.sums" >"$SUMS.new"
+grep -E "^$platform .* nvidia_(cuda_(runtime|crt)|nccl_cu13)-" "$scripts/libtorch.sums" >"$SUMS.new"
 if [ -d "$1/include" ] && cmp -s "$SUMS.new" "$SUMS"; then exit; fi
 mv "$SUMS.new" "$SUMS"
 fetch_wheels "${PYTHON:-python3}"
 rm -rf "$1/raw" "$1/include"
 for archive in "${archives[@]}"; do "${PYTHON:-python3}" -I "$scripts/unpack.py" "$archive" "$1/raw" 'nvidia/*/include/*' --without '*.a'; done
-mv "$1"/raw/nvidia/*/include "$1/include"
+mkdir "$1/include"
+for headers in "$1"/raw/nvidia/*/include; do cp -R "$headers/." "$1/include"; done
 rm -rf "$1/raw" "$downloads"

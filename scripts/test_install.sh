@@ -329,8 +329,8 @@ build() {
   status=$?
   compiled=$(sort "$home/compiled" | paste -s -d ' ' -)
 }
-# Of the shim: cudagraph.cc is a library of its own, for which CUDA's headers have to be there.
-all_sources() { (cd "$here/../cgotorch/src" && printf '%s\n' *.cc | grep -v '^cudagraph' | sort | paste -s -d ' ' -); }
+# Of the shim: cudagraph.cc and nccl.cc are a library of their own, for which CUDA's headers have to be there.
+all_sources() { (cd "$here/../cgotorch/src" && printf '%s\n' *.cc | grep -vE '^(cudagraph|nccl)\.' | sort | paste -s -d ' ' -); }
 compiles() { [ "$compiled" = "$1" ] || fail "expected to compile \"$1\", not \"$compiled\""; }
 the_shim() { find "$home/out" -maxdepth 1 -name 'libcgotorch-*'; }
 test_two_builds_of_the_shim_at_once_do_not_meet() {

@@ -16,7 +16,8 @@ type Element interface {
 	uint8 | int8 | int16 | int32 | int64 | float32 | float64 | complex64 | complex128 | bool
 }
 
-func dtypeFor[T Element]() DType {
+// DTypeOf is the dtype of a tensor that is filled from a []T.
+func DTypeOf[T Element]() DType {
 	var v T
 	switch any(v).(type) {
 	case uint8:
@@ -53,7 +54,7 @@ func From[T Element](data []T, shape ...int64) Tensor {
 	if shape == nil {
 		shape = []int64{int64(len(data))}
 	}
-	return FromBytes(bytesOf(data), dtypeFor[T](), shape...)
+	return FromBytes(bytesOf(data), DTypeOf[T](), shape...)
 }
 
 // FromBytes returns a CPU tensor with a copy of data, row-major and little endian, as safetensors
@@ -102,7 +103,7 @@ func CopyTo[T Element](data []T, t Tensor) {
 }
 
 func copyOut[T Element](op string, t Tensor, info cgotorch.Info, data []T) {
-	if want := dtypeFor[T](); dtypeOf(info.DType) != want {
+	if want := DTypeOf[T](); dtypeOf(info.DType) != want {
 		panic(&Error{Op: op, Args: []string{t.describe()}, Code: ErrType,
 			Msg: fmt.Sprintf("elements of dtype %s cannot be read as %s; convert with To(torch.TensorOptions{DType: "+
 				"...}) "+

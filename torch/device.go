@@ -20,9 +20,15 @@ type Device struct {
 // CPU is the host's memory.
 var CPU = Device{}
 
+// Meta is where tensors have a shape and a dtype and no memory: operators compute shapes there, and
+// in place nothing. Package nn makes parameters there that are drawn later: nn.Defer. Nothing is
+// moved from it: torch.device("meta").
+var Meta = Device{deviceMeta, -1}
+
 const (
 	deviceCPU      = 0
 	deviceCUDA     = 1
+	deviceMeta     = 14
 	maxDeviceIndex = 127
 )
 
@@ -126,15 +132,18 @@ func (d Device) String() string {
 	if d.kind == deviceCPU {
 		return "cpu"
 	}
+	if d.kind == deviceMeta {
+		return "meta"
+	}
 	return fmt.Sprintf("cuda:%d", d.index)
 }
 
-// code is the shim's form: type << 8 | index, where the CPU's index is -1.
+// code is the shim's form: type << 8 | index, where that of the CPU and of Meta is -1.
 func (d Device) code() int32 {
 	if d.kind == deviceCPU {
 		return deviceCPU<<8 | 0xff
 	}
-	return int32(d.kind)<<8 | int32(d.index)
+	return int32(d.kind)<<8 | int32(uint8(d.index))
 }
 
 func deviceOf(code int32) Device {

@@ -25,6 +25,8 @@ var (
 //	GOTRAINER_LIB=DIR         the folder of the shim, instead of the usual places
 //	LIBTORCH=DIR              another libtorch 2.11 (its lib folder), such as the one inside a Python installation
 //	GOTRAINER_MALLOC=trim     leave glibc's malloc as it is; by default it keeps large blocks for the next step
+//	GOTRAINER_MASKS=native    leave dropout masks to libtorch; by default AVX2 draws them where libtorch draws one
+//	                          number after the other: the same masks in a seventh of the time
 //	GOTRAINER_REPRODUCIBLE=N  the same bits on every CPU with AVX2, with N threads: [Reproducible]
 //	GOTRAINER_MKL=native      leave MKL as it is even then: the bits on AMD are others
 //	OMP_WAIT_POLICY=active    how the threads within an operator wait for each other (active or passive), or
@@ -40,6 +42,9 @@ func Load() error {
 		startWaiting(before, measured)
 		if os.Getenv("GOTRAINER_MALLOC") != "trim" {
 			cgotorch.TuneMalloc()
+		}
+		if os.Getenv("GOTRAINER_MASKS") != "native" {
+			cgotorch.TuneBernoulli()
 		}
 		if os.Getenv("GOTRAINER_CHECK") == "1" {
 			CheckUse(true)
@@ -79,6 +84,7 @@ type Build struct {
 	NoCUDA        string // why there is none of these, in a sentence; empty: there is
 	Reproducible  int    // the threads that numbers are reproducible with, 0: they are not, see [Reproducible]
 	KeepsMalloc   bool   // large blocks stay with the process, see [Load]
+	VectorMasks   bool   // dropout masks are drawn by vector instructions, see [Load]
 	OwnGenerators bool   // a thread can have generators of its own, see [ForkRNG]
 }
 
@@ -91,7 +97,8 @@ func BuildInfo() (Build, error) {
 		Version: loaded.Version, Library: loaded.Library, LibTorch: loaded.LibTorch, ABI: cgotorch.ABI,
 		CPUCapability: cgotorch.CPUCapability(), Threads: cgotorch.Threads(), CUDADevices: cgotorch.CUDADevices(),
 		Reproducible: reproducible.threads, KeepsMalloc: os.Getenv("GOTRAINER_MALLOC") != "trim",
-		OwnGenerators: cgotorch.HasOwnGenerators(), Waiting: Waiting(),
+		VectorMasks: cgotorch.VectorBernoulli(), OwnGenerators: cgotorch.HasOwnGenerators(),
+		Waiting: Waiting(),
 	}
 	if b.CUDADevices == 0 {
 		b.NoCUDA = noGPU()

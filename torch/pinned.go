@@ -15,7 +15,7 @@ func FromPinned[T Element](data []T, shape ...int64) Tensor {
 	if shape == nil {
 		shape = []int64{int64(len(data))}
 	}
-	return fromBytes("FromPinned", bytesOf(data), dtypeFor[T](), true, shape)
+	return fromBytes("FromPinned", bytesOf(data), DTypeOf[T](), true, shape)
 }
 
 // PinMemory returns t, on the CPU, in page-locked memory, or t itself if it is there or libtorch

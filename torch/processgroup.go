@@ -1,7 +1,9 @@
 package torch
 
 import (
+	"cmp"
 	"net"
+	"os"
 	"runtime"
 	"sync"
 	"time"
@@ -32,11 +34,26 @@ type ProcessGroupOptions struct {
 
 	Join    time.Duration // how long to wait for the others
 	Timeout time.Duration // of a collective
+
+	// Device is this process's GPU, whose tensors NCCL moves beside gloo, which moves the CPU's; no
+	// other process has it. Not measured: see docs/gpu.md. The zero value, the CPU: gloo alone.
+	Device Device
+
+	// Checked compares operator, shapes and dtypes over the processes before every collective, so
+	// that a mismatch is an error with the ranks in place of a hang (TORCH_DISTRIBUTED_DEBUG=DETAIL).
+	// It costs an exchange each time, and a process that hangs keeps the others waiting until
+	// Timeout. All processes choose the same.
+	Checked bool
+
+	// Fake is a group whose other processes are not there, whatever World is: each collective is
+	// answered at once, as if all had what this process has, so a sum is World times that
+	// (PyTorch's backend "fake"). Nothing listens, and Store is not needed. Send and Recv fail.
+	Fake bool
 }
 
 // ProcessGroup is a group of c10d, libtorch's engine of distributed training, with gloo as its
-// backend. Package dist/ddp is what programs use; a group made by hand serves operators by its
-// name:
+// backend, and NCCL for a GPU's tensors. Package dist/ddp is what programs use; a group made by hand
+// serves operators by its name:
 //
 //	torch.Call("_c10d_functional::wait_tensor", torch.Call("_c10d_functional::all_reduce_", t, "sum", g.Name())[0])
 //
@@ -59,43 +76,74 @@ func NewProcessGroup(o ProcessGroupOptions) (*ProcessGroup, error) {
 		return nil, err
 	}
 	const op = "NewProcessGroup"
-	host, text, err := net.SplitHostPort(o.Store)
+	c, err := o.resolved(op)
 	if err != nil {
-		return nil, invalid(op, "the store is at %q; want host:port: %v", o.Store, err)
+		return nil, err
 	}
-	port, err := net.LookupPort("tcp", text)
-	if err != nil {
-		return nil, invalid(op, "the store is at %q; want a number as its port", o.Store)
-	}
-	if o.World < 1 || o.Rank < 0 || o.Rank >= o.World || (o.Rank == 0) != (o.Listener != nil) {
-		return nil,
-			invalid(op, "rank %d of %d, with a listener: %v; want 0 <= rank < world, and a listener for rank 0 "+
-				"alone", o.Rank, o.World, o.Listener != nil)
-	}
-	socket := -1
 	if o.Listener != nil {
-		if socket, err = takeOver(o.Listener); err != nil {
+		if c.Listener, err = takeOver(o.Listener); err != nil {
 			return nil, invalid(op, "the listener of the store cannot be handed over: %v", err)
 		}
 	}
-	g := &ProcessGroup{name: o.Registered, world: o.World}
-	if g.name == "" {
-		g.name = o.Name
-	}
+	g := &ProcessGroup{name: c.Registered, world: o.World}
 	var handle unsafe.Pointer
-	code := cgotorch.NewGroup(cgotorch.GroupOptions{
-		Host: host, Port: port, Listener: socket, Name: o.Name, Registered: g.name, Address: o.Address,
-		Interface: o.Interface, Rank: o.Rank, World: o.World, Join: o.Join, Timeout: o.Timeout,
-	}, &handle)
-	if code < 0 {
+	if code := cgotorch.NewGroup(c, &handle); code < 0 {
 		return nil, Try(func() { fail(op, code) })
 	}
 	g.handle = handle
 	return g, nil
 }
 
+func (o *ProcessGroupOptions) resolved(op string) (c cgotorch.GroupOptions, err error) {
+	c = cgotorch.GroupOptions{
+		Listener: -1, Name: o.Name, Registered: cmp.Or(o.Registered, o.Name), Address: o.Address, Interface: o.Interface,
+		Rank: o.Rank, World: o.World, Join: o.Join, Timeout: o.Timeout, Checked: o.Checked, Fake: o.Fake,
+	}
+	if o.World < 1 || o.Rank < 0 || o.Rank >= o.World || (o.Rank == 0 && !o.Fake) != (o.Listener != nil) {
+		return c, invalid(op, "rank %d of %d, with a listener: %v; want 0 <= rank < world, and a listener for rank 0 "+
+			"alone", o.Rank, o.World, o.Listener != nil)
+	}
+	if o.Fake && (o.Checked || o.Device.IsCUDA()) {
+		return c, invalid(op, "a fake group has no others to compare with and no connections; leave Checked and Device "+
+			"out")
+	}
+	if o.Device.IsCUDA() {
+		if !cgotorch.HasNCCL() {
+			return c, Errorf(op, ErrNotSupported, "NCCL is in libcgotorch_cuda, which is not there or was built without "+
+				"nccl.h: make setup CUDA=1, or gotrainer install --cuda, builds it")
+		}
+		c.NCCL, c.Device = true, o.Device.Index()
+	}
+	if o.Fake {
+		return c, nil
+	}
+	// libtorch 2.11 opens the key and the certificate, and then sends values as they are (seen with
+	// strace) to whoever has one of another authority.
+	if transport := os.Getenv("GLOO_DEVICE_TRANSPORT"); transport == "TCP_TLS" {
+		return c, Errorf(op, ErrNotSupported, "GLOO_DEVICE_TRANSPORT is TCP_TLS, and gloo in libtorch %s does not encrypt "+
+			"with it: values travel unencrypted, to peers of any certificate. Unset it, and join the machines by a network "+
+			"that is private, such as WireGuard or a VPN", cgotorch.Wanted)
+	}
+	host, text, err := net.SplitHostPort(o.Store)
+	if err != nil {
+		return c, invalid(op, "the store is at %q; want host:port: %v", o.Store, err)
+	}
+	if c.Port, err = net.LookupPort("tcp", text); err != nil {
+		return c, invalid(op, "the store is at %q; want a number as its port", o.Store)
+	}
+	c.Host = host
+	return c, nil
+}
+
+// NCCLAvailable tells whether [ProcessGroupOptions].Device can be a GPU:
+// torch.distributed.is_nccl_available.
+func NCCLAvailable() bool { return Load() == nil && cgotorch.HasNCCL() }
+
 // Name is what operators call the group.
 func (g *ProcessGroup) Name() string { return g.name }
+
+// World is the number of processes.
+func (g *ProcessGroup) World() int { return g.world }
 
 // use runs f with the handle, which stays meanwhile.
 func (g *ProcessGroup) use(op string, f func(handle unsafe.Pointer)) {
@@ -115,6 +163,18 @@ func (g *ProcessGroup) Abort(reason string) {
 	if g.handle != nil {
 		cgotorch.AbortGroup(g.handle, reason)
 	}
+}
+
+// Shutdown returns when the collectives of the GPU that are under way are done, and closes its
+// connections, as torch.distributed.destroy_process_group does. Without [ProcessGroupOptions].Device
+// it does nothing. The group is closed afterwards.
+func (g *ProcessGroup) Shutdown() {
+	const op = "Shutdown"
+	g.use(op, func(handle unsafe.Pointer) {
+		if code := cgotorch.ShutdownGroup(handle); code < 0 {
+			fail(op, code)
+		}
+	})
 }
 
 // Close frees the group and its reducers, when no call waits in it.

@@ -35,7 +35,7 @@ func TestWriteToWritesTheBytesOfEveryTensor(t *testing.T) {
 			assert.True(t, bytes.Equal(tensor.Bytes(), b.Bytes()), name)
 		}
 	})
-	assert.Equal(t, live, torch.Live())
+	assert.LessOrEqual(t, torch.Live(), live)
 }
 
 func TestFillFromFillsEveryTensor(t *testing.T) {
@@ -59,7 +59,7 @@ func TestFillFromFillsEveryTensor(t *testing.T) {
 		require.NoError(t, torch.Zeros(2).FillFrom(rest))
 		assert.Equal(t, 2, rest.Len(), "it has read more than the tensor")
 	})
-	assert.Equal(t, live, torch.Live())
+	assert.LessOrEqual(t, torch.Live(), live)
 }
 
 func TestFillFromSaysWhatTheSourceLacks(t *testing.T) {

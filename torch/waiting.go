@@ -36,6 +36,7 @@ func (w WaitPolicy) String() string {
 
 const (
 	lookEvery = 250 * time.Millisecond
+	shortLook = 100 * time.Millisecond // in less, hundredths of seconds say nothing of other processes
 	never     = int64(1<<63 - 1)
 )
 
@@ -125,8 +126,11 @@ func decideWaiting(now usage) {
 	} else {
 		nextLook.Store(sinceLoading() + int64(lookEvery))
 	}
-	passive, reason := waiting.judge.decide(now.since(waiting.former), threads, runtime.GOMAXPROCS(0))
-	waiting.former = now
+	load := now.since(waiting.former)
+	passive, reason := waiting.judge.decide(load, threads, runtime.GOMAXPROCS(0))
+	if load.elapsed >= shortLook {
+		waiting.former = now
+	}
 	team := 0
 	if passive {
 		// libgomp then counts more threads than CPUs.
@@ -192,24 +196,30 @@ type waitJudge struct {
 // Thresholds. A look is a quarter of a second, in which the kernel counts CPU time in hundredths.
 const (
 	busyOthers  = 0.3 // CPUs too few, for threads that wait actively
-	quietOthers = 0.1
+	quietOthers = 0.15
 	lowShare    = 0.7 // of the time that a thread computes that is kept from its CPU ...
 	preemptions = 20  // ... so often in a second
 
-	shortQuiet = 2 * time.Second
+	shortQuiet = time.Second
 	longQuiet  = 2 * time.Minute
 )
 
 // decide says how so many threads wait, when the scheduler of Go uses procs CPUs at most: those
 // that the quota of the process's control group allows, or that GOMAXPROCS says.
 func (j *waitJudge) decide(l cpuLoad, threads, procs int) (passive bool, reason string) {
-	j.held += l.elapsed
+	if l.elapsed >= shortLook {
+		j.held += l.elapsed
+	}
 	missing := l.others + float64(threads) - float64(l.cpus)
 	switch {
 	case threads == 1:
 		j.become(false, "there is one thread")
 	case procs < threads:
 		j.become(true, fmt.Sprintf("GOMAXPROCS, or the quota of the control group, is %d", procs))
+	case l.elapsed < shortLook:
+		if !j.passive {
+			j.reason = waitDefault
+		}
 	case !j.passive && missing > busyOthers:
 		j.become(true, "other processes use the CPUs")
 	case !j.passive && l.share >= 0 && l.share < lowShare && l.preempted > preemptions:

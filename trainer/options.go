@@ -190,6 +190,10 @@ type Options struct {
 	// BadSample is asked about a sample that cannot be loaded; see data.LoaderOptions. Nil: the run
 	// fails.
 	BadSample func(index int, err error) error
+	// NoDispatchBatches fills the end of a pass over a stream, which several processes train on, up to
+	// full batches of all with the first samples of the pass: dispatch_batches=False. Otherwise the
+	// rest is dealt out evenly. Sets with a length have full batches in any case.
+	NoDispatchBatches bool
 	// EmptyCacheSteps lets the step give unused memory back to the device before the batches of
 	// every so many updates, which costs time and helps where memory is short; zero: never. The
 	// About of the step must say KnowsMemory.

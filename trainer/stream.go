@@ -32,7 +32,8 @@ func errIdle(l *loop) error {
 //
 // Of several processes each reads the whole stream, which must be the same for all, and trains on
 // its part, as transformers deals it out (dispatch_batches): whole batches in turn, and what is left
-// at the end of a pass evenly, filled up with the first samples of the pass.
+// at the end of a pass evenly, filled up with the first samples of the pass, or with
+// Options.NoDispatchBatches in full batches.
 func (t *Trainer[S, B]) FitStream(ctx context.Context, train data.Stream[S], valid data.Dataset[S]) (*Result, error) {
 	return t.fit(ctx, func(r *runner[S, B]) error { return r.prepareStream(train, valid) })
 }
@@ -81,6 +82,7 @@ func (r *runner[S, B]) prepareStream(train data.Stream[S], valid data.Dataset[S]
 		BatchSize: r.o.BatchSize, DropLast: r.o.DropLast && !r.o.Semantics.StreamKeepsLast, Workers: r.o.Workers,
 		Prefetch: r.o.Prefetch, BadSample: r.o.BadSample, Shard: r.shard(),
 	}
+	o.Shard.FullEnd = r.o.NoDispatchBatches
 	if r.o.DivideOnOutOfMemory {
 		loader, err := data.NewStreamLoader(train, r.divider.collate(r.step.Collate), o)
 		if err != nil {

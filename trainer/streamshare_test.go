@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -12,6 +14,7 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/semantics"
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
@@ -75,6 +78,38 @@ func TestProcessesShareAStreamAndContinueInsideOfIt(t *testing.T) {
 		}
 		if seen := append(first, rest...); !reflect.DeepEqual(seen, want) || len(first) != 5 {
 			return fmt.Errorf("%v and then %v, want %v", first, rest, want)
+		}
+		return nil
+	}) {
+		assert.NoError(t, err, "rank %d", rank)
+	}
+}
+
+func TestTheEndOfAStreamIsFilledUpToFullBatchesWhereNobodyDispatches(t *testing.T) {
+	// of 9 samples in batches of 3: each process reads for itself, and the first three of a pass fill its end up
+	pass := [][][]int{{{0, 1, 2}, {6, 7, 8}}, {{3, 4, 5}, {0, 1, 2}}}
+	for rank, err := range inGroup(t, 2, 0, func(g *dist.Group) error {
+		w := &watcher{member: member{Step: new(trainertest.Step)}}
+		o := shareOptions(g, trainer.Options{BatchSize: 3, MaxSteps: 4, LearningRate: 1, Save: trainer.Never,
+			Eval: trainer.Never, NoDispatchBatches: true})
+		tr, err := trainer.New(w, o)
+		if err != nil {
+			return err
+		}
+		if _, err = tr.FitStream(context.Background(), data.StreamOf(trainertest.Samples(9), nil), nil); err != nil {
+			return err
+		}
+		if want := slices.Concat(pass[g.Rank()], pass[g.Rank()]); !reflect.DeepEqual(w.seen, want) {
+			return fmt.Errorf("%v, want %v", w.seen, want)
+		}
+		o.Semantics = semantics.HuggingFace
+		if tr, err = trainer.New(&sharer{member: member{Step: new(trainertest.Step)}}, o); err != nil {
+			return err
+		}
+		_, err = tr.Evaluate(context.Background(),
+			trainer.EvalStream[int]{Stream: data.StreamOf(trainertest.Samples(9), nil)})
+		if err == nil || !strings.Contains(err.Error(), "NoDispatchBatches") {
+			return fmt.Errorf("the evaluation has ended: %w", err)
 		}
 		return nil
 	}) {

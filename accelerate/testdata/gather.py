@@ -25,9 +25,9 @@ class Stream(IterableDataset):
 def run(rank, world, port):
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     out = {"world": world, "passes": []}
-    for split in (False, True):
-        acc = Accelerator(dataloader_config=DataLoaderConfiguration(split_batches=split))
-        for stream in (False, True):
+    for split, dispatch in [(False, None), (True, None), (False, False), (True, False)]:
+        acc = Accelerator(dataloader_config=DataLoaderConfiguration(split_batches=split, dispatch_batches=dispatch))
+        for stream in (False, True) if dispatch is None else (True,):
             for drop_last in (False, True):
                 for n in (5, 11, 12, 22, 24):
                     if stream and drop_last and n < (2 if split else 4) * world:
@@ -37,7 +37,7 @@ def run(rank, world, port):
                     for x in loader:
                         own.append(x.tolist())
                         gathered.append(acc.gather_for_metrics(x).tolist())
-                    out["passes"].append({"split": split, "stream": stream, "drop_last": drop_last, "samples": n, "own": own, "gathered": gathered})
+                    out["passes"].append({"split": split, "own_reader": dispatch is False, "stream": stream, "drop_last": drop_last, "samples": n, "own": own, "gathered": gathered})
     x = torch.arange(2 * (rank + 1)).reshape(2, rank + 1)
     out["padded"] = [acc.pad_across_processes(x, dim=d, pad_index=i, pad_first=f).tolist() for d, i, f in [(0, 0, False), (1, -100, False), (-1, 7, True), (2, 5, False)]]
     out["gathered"] = acc.gather(acc.pad_across_processes(x, dim=1, pad_index=-100)).tolist()

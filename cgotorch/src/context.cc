@@ -67,12 +67,15 @@ CT_DECLARE(set_generator_state);
 CT_DECLARE(has_own_generators);
 CT_DECLARE(enter_generators);
 CT_DECLARE(leave_generators);
+CT_DECLARE(tune_bernoulli);
+CT_DECLARE(vector_bernoulli);
 CT_DECLARE(clip_grad_norm);
 CT_DECLARE(clip_grad_value);
 CT_DECLARE(fused_adam);
 CT_DECLARE(fused_sgd);
 CT_DECLARE(new_group);
 CT_DECLARE(abort_group);
+CT_DECLARE(shutdown_group);
 CT_DECLARE(free_group);
 CT_DECLARE(broadcast_coalesced);
 CT_DECLARE(exchange);
@@ -109,6 +112,7 @@ CT_DECLARE(float32_precision);
 CT_DECLARE(set_float32_precision_of);
 CT_DECLARE(device_failed);
 CT_DECLARE(throw_for_test);
+CT_DECLARE(pretended_nccl);
 extern const ct_cuda recorder;
 #undef CT_DECLARE
 
@@ -204,12 +208,15 @@ static const ct_core core = {
     has_own_generators,
     enter_generators,
     leave_generators,
+    tune_bernoulli,
+    vector_bernoulli,
     clip_grad_norm,
     clip_grad_value,
     fused_adam,
     fused_sgd,
     new_group,
     abort_group,
+    shutdown_group,
     free_group,
     broadcast_coalesced,
     exchange,
@@ -253,6 +260,7 @@ static const ct_core core = {
     device_failed,
     throw_for_test,
     &recorder,
+    pretended_nccl,
 };
 
 } // namespace ct

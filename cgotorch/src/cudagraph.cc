@@ -137,14 +137,27 @@ ct_code sync_debug_mode(int32_t *mode) {
   return guard([&] { *mode = static_cast<int32_t>(c10::cuda::warning_state().get_sync_debug_mode()); });
 }
 
-const ct_cuda table = {
-    CT_ABI, sizeof(ct_cuda), new_graph,  register_generator,  begin_capture,   end_capture, replay,
-    pool,   reset,           free_graph, set_sync_debug_mode, sync_debug_mode,
-};
-
 } // namespace
 
+// Of nccl.cc, which is compiled where nccl.h is.
+#ifdef CT_NCCL
+namespace ct {
+extern const ct_core *nccl_core;
+ct_code new_nccl(void *store, int32_t rank, int32_t world, int64_t timeout_ms, int32_t device, void **backend);
+} // namespace ct
+#else
+namespace ct {
+static const ct_core *nccl_core;
+static constexpr ct_new_backend new_nccl = nullptr;
+} // namespace ct
+#endif
+
+static const ct_cuda table = {
+    CT_ABI, sizeof(ct_cuda), new_graph,  register_generator,  begin_capture,   end_capture,  replay,
+    pool,   reset,           free_graph, set_sync_debug_mode, sync_debug_mode, ct::new_nccl,
+};
+
 extern "C" __attribute__((visibility("default"))) const ct_cuda *ct_get_cuda(const ct_core *shim) {
-  core = shim;
+  core = ct::nccl_core = shim;
   return &table;
 }

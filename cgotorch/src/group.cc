@@ -1,12 +1,15 @@
 // Process groups of c10d (gloo), and the reducer of DistributedDataParallel. Collectives need nothing of their own here: the
 // operators of _c10d_functional take a group by its name.
 #define USE_C10D_GLOO
+#include "fakegroup.h"
 #include "gloo/gloo.h"
 #include "guard.h"
 
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupWrapper.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/csrc/distributed/c10d/logger.hpp>
@@ -26,8 +29,6 @@ namespace ct {
 
 using c10::intrusive_ptr;
 using std::chrono::milliseconds;
-using Tensors = std::vector<at::Tensor>;
-
 static Tensors tensors_of(const ct_tensor *items, int64_t count) { return get_list(items, count).vec(); }
 
 namespace {
@@ -53,12 +54,12 @@ public:
     } catch (...) {
       error = std::current_exception();
     }
+    ended_(this); // before those who wait hear of it: they may close the group, which then has nothing under way
     if (error)
       future_->setError(error);
     else
       future_->markCompleted(result->value(), result->storages());
     finish(error);
-    ended_(this);
   }
   void synchronize() override { inner_->synchronize(); }
   intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
@@ -88,11 +89,16 @@ public:
   FORWARD(ALLREDUCE_COALESCED, allreduce_coalesced, (Tensors & t, const c10d::AllreduceCoalescedOptions &o), t, o)
   FORWARD(ALLGATHER, allgather, (std::vector<Tensors> & to, Tensors &from, const c10d::AllgatherOptions &o), to, from, o)
   FORWARD(_ALLGATHER_BASE, _allgather_base, (at::Tensor & to, at::Tensor &from, const c10d::AllgatherOptions &o), to, from, o)
-  FORWARD(COALESCED, allgather_into_tensor_coalesced, (Tensors & to, Tensors &from, const c10d::AllgatherOptions &o), to, from, o)
   FORWARD(ALLTOALL_BASE, alltoall_base,
           (at::Tensor & to, at::Tensor &from, std::vector<int64_t> &outputs, std::vector<int64_t> &inputs, const c10d::AllToAllOptions &o),
           to, from, outputs, inputs, o)
 #undef FORWARD
+
+  // What checks collectives knows no list of them, and gathers are made of one tensor each.
+  intrusive_ptr<c10d::Work> allgather_into_tensor_coalesced(Tensors &to, Tensors &from, const c10d::AllgatherOptions &o) override {
+    if (to.size() == 1) return _allgather_base(to[0], from[0], o);
+    return start(c10d::OpType::COALESCED, [&] { return inner_->allgather_into_tensor_coalesced(to, from, o); });
+  }
 
   // As gloo does it, by a sum of everything, of which each process keeps its part; but gloo's work for it has no future.
   intrusive_ptr<c10d::Work> reduce_scatter_tensor_coalesced(Tensors &to, Tensors &from, const c10d::ReduceScatterOptions &o) override {
@@ -137,8 +143,8 @@ public:
     throw std::runtime_error("the work was ended");
   }
 
-  // Ends all works, and those to come. Returns whether one was under way: gloo may hold it, and its threads, until its timeout.
-  bool abort(const std::string &reason) {
+  // Ends all works, and those to come.
+  void abort(const std::string &reason) {
     std::set<intrusive_ptr<Pending>> pending;
     {
       std::lock_guard lock(mutex_);
@@ -147,21 +153,31 @@ public:
       for (auto &work : between_) work->abort();
     }
     for (auto &work : pending) work->end(failure());
-    return !pending.empty();
+    if (!pending.empty()) held_ = true;
   }
+
+  // Whether a work was under way when all were ended: gloo may hold it, and its threads, until its timeout.
+  bool held() const { return held_; }
 
 private:
   std::exception_ptr failure() { return std::make_exception_ptr(std::runtime_error(reason_)); }
 
   template <class F> intrusive_ptr<c10d::Work> start(c10d::OpType type, F &&f, std::function<void()> after = nullptr) {
-    intrusive_ptr<Pending> work;
     {
       std::lock_guard lock(mutex_);
       if (!reason_.empty()) std::rethrow_exception(failure());
-      work = c10::make_intrusive<Pending>(getRank(), type, f(), std::move(after), [this](Pending *ended) {
-        std::lock_guard erase(mutex_);
-        std::erase_if(pending_, [ended](auto &w) { return w.get() == ended; });
-      });
+    }
+    auto inner = f(); // without the lock: what checks collectives waits for the others here
+    auto work = c10::make_intrusive<Pending>(getRank(), type, std::move(inner), std::move(after), [this](Pending *ended) {
+      std::lock_guard erase(mutex_);
+      std::erase_if(pending_, [ended](auto &w) { return w.get() == ended; });
+    });
+    {
+      std::lock_guard lock(mutex_);
+      if (!reason_.empty()) {
+        held_ = true;
+        std::rethrow_exception(failure());
+      }
       pending_.insert(work);
     }
     work->watch();
@@ -172,7 +188,8 @@ private:
   std::string reason_;
   std::set<intrusive_ptr<Pending>> pending_;
   std::set<intrusive_ptr<c10d::Work>> between_; // of two processes
-  intrusive_ptr<c10d::Backend> inner_;          // the last: it is destroyed first, and with it the threads that end works
+  std::atomic_bool held_ = false;
+  intrusive_ptr<c10d::Backend> inner_; // the last: it is destroyed first, and with it the threads that end works
 };
 
 // Sends gradients in a smaller dtype: fp16_compress_hook and bf16_compress_hook of Python's DistributedDataParallel.
@@ -197,8 +214,9 @@ private:
 struct Group {
   std::string name;
   intrusive_ptr<Abortable> backend;
+  intrusive_ptr<c10d::Backend> device; // of a GPU's tensors; null: none of its own
+  std::atomic_bool shut = false;       // and it has been closed
   intrusive_ptr<c10d::ProcessGroup> group;
-  bool abandoned = false;
 };
 
 Group *group_of(void *group) { return static_cast<Group *>(group); }
@@ -230,46 +248,88 @@ static void stop_flight_recorder() {
   });
 }
 
+namespace {
+
+intrusive_ptr<c10d::Store> store_of(const ct_group_options *o) {
+  if (o->fake) return c10::make_intrusive<c10d::HashStore>();
+  c10d::TCPStoreOptions s;
+  s.port = static_cast<uint16_t>(o->port);
+  s.isServer = o->listener >= 0;
+  if (s.isServer) s.masterListenFd = o->listener;
+  s.waitWorkers = false;
+  s.timeout = milliseconds(o->join_ms);
+  return c10::make_intrusive<c10d::PrefixStore>(o->name, c10::make_intrusive<c10d::TCPStore>(o->host, s));
+}
+
+intrusive_ptr<c10d::Backend> gloo_of(const ct_group_options *o, const intrusive_ptr<c10d::Store> &store, const char *prefix) {
+  auto options = c10d::ProcessGroupGloo::Options::create(milliseconds(o->join_ms));
+  options->devices.push_back(*o->interface ? c10d::ProcessGroupGloo::createDeviceForInterface(o->interface)
+                                           : c10d::ProcessGroupGloo::createDeviceForHostname(o->address));
+  auto gloo =
+      c10::make_intrusive<c10d::ProcessGroupGloo>(c10::make_intrusive<c10d::PrefixStore>(prefix, store), o->rank, o->world, options);
+  gloo->setTimeout(milliseconds(o->timeout_ms));
+  return gloo;
+}
+
+intrusive_ptr<c10d::Backend> backend_of(const ct_group_options *o, const intrusive_ptr<c10d::Store> &store) {
+  if (o->fake) return c10::make_intrusive<Fake>(o->rank, o->world);
+  auto gloo = gloo_of(o, store, "gloo");
+  if (!o->checked) return gloo;
+  return c10::make_intrusive<c10d::ProcessGroupWrapper>(gloo, gloo_of(o, store, "checks"));
+}
+
+} // namespace
+
 ct_code new_group(const ct_group_options *o, void **out) {
-  return guard([&] {
+  ct_code failed = 0; // of the GPU's backend, with its reason
+  auto code = guard([&] {
     stop_flight_recorder();
-    c10d::TCPStoreOptions s;
-    s.port = static_cast<uint16_t>(o->port);
-    s.isServer = o->listener >= 0;
-    if (s.isServer) s.masterListenFd = o->listener;
-    s.waitWorkers = false;
-    s.timeout = milliseconds(o->join_ms);
-    auto tcp = c10::make_intrusive<c10d::TCPStore>(o->host, s);
-    auto store = c10::make_intrusive<c10d::PrefixStore>(o->name, tcp);
-
-    auto options = c10d::ProcessGroupGloo::Options::create(milliseconds(o->join_ms));
-    options->devices.push_back(*o->interface ? c10d::ProcessGroupGloo::createDeviceForInterface(o->interface)
-                                             : c10d::ProcessGroupGloo::createDeviceForHostname(o->address));
-    auto gloo = c10::make_intrusive<c10d::ProcessGroupGloo>(store, o->rank, o->world, options);
-    gloo->setTimeout(milliseconds(o->timeout_ms));
-
+    auto store = store_of(o);
     auto g = std::make_unique<Group>();
     g->name = o->registered;
-    g->backend = c10::make_intrusive<Abortable>(gloo);
+    g->backend = c10::make_intrusive<Abortable>(backend_of(o, store));
     g->group = c10::make_intrusive<c10d::ProcessGroup>(store, o->rank, o->world);
     g->group->setBackend(at::kCPU, c10d::ProcessGroup::GLOO, g->backend);
-    if (at::hasCUDA()) g->group->setBackend(at::kCUDA, c10d::ProcessGroup::GLOO, g->backend);
     g->group->setDefaultBackend(c10d::ProcessGroup::GLOO);
+    if (o->new_backend) {
+      intrusive_ptr<c10d::Store> own = c10::make_intrusive<c10d::PrefixStore>("device", store);
+      void *made = nullptr;
+      failed = o->new_backend(&own, o->rank, o->world, o->timeout_ms, o->device, &made);
+      if (failed < 0) return;
+      std::unique_ptr<intrusive_ptr<c10d::Backend>> device(static_cast<intrusive_ptr<c10d::Backend> *>(made));
+      g->device = *device;
+      g->group->setBackend(at::kCUDA, c10d::ProcessGroup::NCCL, g->device);
+      g->group->setDefaultBackend(c10d::ProcessGroup::NCCL);
+    } else if (at::hasCUDA()) {
+      g->group->setBackend(at::kCUDA, c10d::ProcessGroup::GLOO, g->backend);
+    }
     g->group->setGroupName(g->name);
     c10d::register_process_group(g->name, g->group);
     *out = g.release();
   });
+  return failed < 0 ? failed : code;
 }
 
 void abort_group(void *group, const char *reason, int64_t length) {
   auto *g = group_of(group);
-  if (g->backend->abort({reason, static_cast<size_t>(length)})) g->abandoned = true;
+  g->backend->abort({reason, static_cast<size_t>(length)});
+  auto aborted = guard([&] {
+    if (g->device && !g->shut) g->device->abort();
+  });
+  (void)aborted; // the reason is the caller's
+}
+
+ct_code shutdown_group(void *group) {
+  return guard([&] {
+    auto *g = group_of(group);
+    if (g->device && !g->shut.exchange(true)) g->device->shutdown();
+  });
 }
 
 void free_group(void *group) {
   auto *g = group_of(group);
   c10d::unregister_process_group(g->name);
-  if (!g->abandoned) delete g; // else its destructor would wait for gloo's threads
+  if (!g->backend->held()) delete g; // else its destructor would wait for gloo's threads
 }
 
 ct_code broadcast_coalesced(void *group, const ct_tensor *tensors, int64_t count, int32_t root) {
@@ -341,6 +401,34 @@ ct_code reducer_after_backward(void *reducer) {
 void free_reducer(void *reducer) {
   auto freed = guard([&] { delete static_cast<Reduction *>(reducer); }); // the destructor may throw
   (void)freed;
+}
+
+namespace {
+
+std::atomic<int64_t> pretended_device = -1, pretended_aborts, pretended_shutdowns;
+
+// Stands in for NCCL in tests.
+class PretendedNCCL : public Fake {
+public:
+  using Fake::Fake;
+  void abort() override { pretended_aborts++; }
+  void shutdown() override { pretended_shutdowns++; }
+};
+
+} // namespace
+
+ct_code new_pretended_nccl(void *store, int32_t rank, int32_t world, int64_t timeout_ms, int32_t device, void **backend) {
+  return guard([&] {
+    auto &s = *static_cast<intrusive_ptr<c10d::Store> *>(store);
+    TORCH_CHECK(timeout_ms > 0, "a GPU's collectives need a timeout");
+    s->set(std::to_string(rank), std::string("is here")); // which NCCL's processes do, too
+    pretended_device = device, pretended_aborts = 0, pretended_shutdowns = 0;
+    *backend = new intrusive_ptr<c10d::Backend>(c10::make_intrusive<PretendedNCCL>(rank, world));
+  });
+}
+
+void pretended_nccl(int64_t *device, int64_t *aborted, int64_t *shut_down) {
+  *device = pretended_device, *aborted = pretended_aborts, *shut_down = pretended_shutdowns;
 }
 
 } // namespace ct

@@ -148,10 +148,12 @@ ct_code sync_debug_mode(int32_t *mode) {
 
 } // namespace
 
+ct_code new_pretended_nccl(void *store, int32_t rank, int32_t world, int64_t timeout_ms, int32_t device, void **backend); // group.cc
+
 // No ABI is told, since it is a part of the shim.
 extern const ct_cuda recorder = {
-    "",   sizeof(ct_cuda), new_graph,  register_generator,  begin_capture,   end_capture, replay,
-    pool, reset,           free_graph, set_sync_debug_mode, sync_debug_mode,
+    "",   sizeof(ct_cuda), new_graph,  register_generator,  begin_capture,   end_capture,        replay,
+    pool, reset,           free_graph, set_sync_debug_mode, sync_debug_mode, new_pretended_nccl,
 };
 
 } // namespace ct

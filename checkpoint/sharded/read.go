@@ -53,22 +53,22 @@ func (r *Reader) open(rank int, f File) (*safetensors.File, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("%s is missing: the checkpoint of %d processes needs the files of all; was it copied "+
-			"whole? %w", f.Name, len(r.Files), err)
+			"whole? copy it again, or load an earlier checkpoint: %w", f.Name, len(r.Files), err)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if info.Size() != f.Size {
-		return nil, fmt.Errorf("%s has %d bytes, the index says %d: it was cut short or is of another step", f.Name,
-			info.Size(), f.Size)
+		return nil, fmt.Errorf("%s has %d bytes, the index says %d: it was cut short or is of another step; copy the "+
+			"folder again, or load an earlier checkpoint", f.Name, info.Size(), f.Size)
 	}
 	opened, err := safetensors.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	if m := opened.Metadata(); m["id"] != r.ID || m["rank"] != fmt.Sprint(rank) {
-		return nil, errors.Join(fmt.Errorf("%s is rank %s of another checkpoint than the index, which is of step %d",
-			f.Name, m["rank"], r.Step), opened.Close())
+		return nil, errors.Join(fmt.Errorf("%s is rank %s of another checkpoint than the index, which is of step %d: "+
+			"copy both from one folder, or load an earlier checkpoint", f.Name, m["rank"], r.Step), opened.Close())
 	}
 	return opened, nil
 }

@@ -78,8 +78,7 @@ func TestLaunchTakesAConfiguration(t *testing.T) {
 	assert.Equal(t, "1 of 2", read("1"))
 	require.NoError(t, start("-n", "2", "--cpu"))
 	assert.Equal(t, "1 of 2  true", read("1"))
-	assert.ErrorContains(t, start("--num_processes=2", "--use_fsdp", "--fsdp_sharding_strategy=HYBRID_SHARD"),
-		"replicas of shards are not there")
+	assert.ErrorContains(t, start("--num_processes=2", "--use_fsdp", "--fsdp_sharding_strategy=SHARD"), "there are these")
 	assert.ErrorContains(t, start("--num_processes=2", "--zero_stage=2"), "needs --use_deepspeed")
 	require.NoError(t, start("--num_processes=2", "--use_fsdp"))
 	assert.ErrorContains(t, start("-n", "2", "--num_processes=2"), "want one of them")

@@ -35,6 +35,7 @@ func (*doctorCommand) Run() error {
 		memory:      cuda.MemoryInfo,
 		versions:    cuda.LibraryVersions,
 		attention:   cuda.AttentionKernels,
+		noGraphs:    torch.NoGraphs,
 		root:        torch.InstallRoot(),
 		env:         os.Getenv,
 	}
@@ -52,6 +53,7 @@ type doctor struct {
 	memory      func(torch.Device) (free, total int64, err error)
 	versions    func() (cuda.Versions, error)
 	attention   func() cuda.Attention
+	noGraphs    func() error
 	root        string // the install root
 	env         func(string) string
 }
@@ -90,6 +92,14 @@ func (d *doctor) examine() error {
 		d.line("generators",
 			"runs that train at the same time share one, so their numbers are not those of lone ones: "+
 				"libcgotorch_generators is not loaded")
+	}
+	switch {
+	case b.VectorMasks:
+		d.line("dropout", "masks are drawn by AVX2, the same as libtorch's (GOTRAINER_MASKS=native leaves them to it)")
+	case d.env("GOTRAINER_MASKS") == "native":
+		d.line("dropout", "masks are libtorch's, by GOTRAINER_MASKS=native: they take seven times longer")
+	default:
+		d.line("dropout", "masks are libtorch's: this CPU has no AVX2, or libtorch draws them otherwise")
 	}
 	if b.KeepsMalloc {
 		d.line("malloc", "keeps large blocks for the next step (GOTRAINER_MALLOC=trim gives them back)")
@@ -141,6 +151,11 @@ func (d *doctor) gpus(n int) error {
 		order += "; where capability is 9.0 or 10.0 cuDNN comes first, unless TORCH_CUDNN_SDPA_DEPRIORITIZED=1"
 	}
 	d.line("attention", "%s", order)
+	if err := d.noGraphs(); err != nil {
+		d.line("CUDA graphs", "none: %v", err)
+	} else {
+		d.line("CUDA graphs", "libcgotorch_cuda is there")
+	}
 	return nil
 }
 
@@ -154,8 +169,8 @@ func (d *doctor) line(name, format string, args ...any) {
 // set.
 func (d *doctor) environment() {
 	for _, name := range []string{
-		"LIBTORCH", "GOTRAINER_HOME", "GOTRAINER_LIB", "GOTRAINER_MALLOC", "GOTRAINER_REPRODUCIBLE", "GOTRAINER_MKL",
-		"GOTRAINER_CHECK", "LD_LIBRARY_PATH", "LD_PRELOAD",
+		"LIBTORCH", "GOTRAINER_HOME", "GOTRAINER_LIB", "GOTRAINER_MALLOC", "GOTRAINER_MASKS", "GOTRAINER_REPRODUCIBLE",
+		"GOTRAINER_MKL", "GOTRAINER_CHECK", "LD_LIBRARY_PATH", "LD_PRELOAD",
 		"CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING", "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF",
 		"CUBLAS_WORKSPACE_CONFIG", "NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
 		"TORCH_CUDNN_SDPA_DEPRIORITIZED",

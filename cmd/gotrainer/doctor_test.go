@@ -25,7 +25,8 @@ func healthy(t *testing.T, out *bytes.Buffer) *doctor {
 		out: out,
 		build: func() (torch.Build, error) {
 			return torch.Build{Version: "2.11.0", Library: "/r/libcgotorch-abc.so", LibTorch: "/r", ABI: "abc",
-				CPUCapability: "AVX2", Threads: 3, KeepsMalloc: true, NoCUDA: "there is no NVIDIA driver"}, nil
+				CPUCapability: "AVX2", Threads: 3, KeepsMalloc: true, VectorMasks: true,
+				NoCUDA: "there is no NVIDIA driver"}, nil
 		},
 		compute:     func(torch.Device) error { return nil },
 		fingerprint: func() string { return "7873f94a0b84" },
@@ -39,6 +40,7 @@ func healthy(t *testing.T, out *bytes.Buffer) *doctor {
 			return cuda.Versions{Driver: 13020, Runtime: 13000, CuDNN: 91900}, nil
 		},
 		attention: func() cuda.Attention { return cuda.Attention{Flash: true, Math: true, CuDNN: true} },
+		noGraphs:  func() error { return nil },
 		root:      root,
 		env:       func(string) string { return "" },
 	}
@@ -53,7 +55,8 @@ func TestDoctorTellsWhatThereIs(t *testing.T) {
 	}
 	for _, want := range []string{
 		"libtorch       2.11.0 in /r\n", "(ABI abc)\n", "CPU kernels    AVX2\n", "threads        3 within",
-		"keeps large blocks", "numbers        those of this kind of CPU (GOTRAINER_REPRODUCIBLE=1",
+		"dropout        masks are drawn by AVX2", "keeps large blocks",
+		"numbers        those of this kind of CPU (GOTRAINER_REPRODUCIBLE=1",
 		"fingerprint    7873f94a0b84 of",
 		": 3 MB\n", "MB free\n", "environment    OMP_NUM_THREADS=7\n", "device         cpu computes",
 	} {
@@ -109,6 +112,24 @@ func TestDoctorTellsWhetherNumbersAreReproducible(t *testing.T) {
 	}
 }
 
+func TestDoctorTellsWhoseMasksTheseAre(t *testing.T) {
+	for setting, want := range map[string]string{
+		"native": "dropout        masks are libtorch's, by GOTRAINER_MASKS=native",
+		"":       "dropout        masks are libtorch's: this CPU has no AVX2",
+	} {
+		var out bytes.Buffer
+		d := healthy(t, &out)
+		build := d.build
+		d.build = func() (torch.Build, error) { b, err := build(); b.VectorMasks = false; return b, err }
+		d.env = func(name string) string { return map[string]string{"GOTRAINER_MASKS": setting}[name] }
+		if err := d.examine(); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("output lacks %q:\n%s", want, &out)
+		}
+	}
+}
 func TestDoctorExaminesEachDevice(t *testing.T) {
 	var out bytes.Buffer
 	d := healthy(t, &out)
@@ -144,12 +165,19 @@ func TestDoctorTellsOfGPUs(t *testing.T) {
 	for _, want := range []string{
 		"NVIDIA driver  Kernel Module 580.1\n", "CUDA           driver for 13.2, cudart 13.0, cuDNN 9.19.0\n",
 		"GPU            cuda:1 is Test GPU, capability 9.0, 132 multiprocessors, 79.0 GiB of 80.0 GiB free\n",
+		"CUDA graphs    libcgotorch_cuda is there\n",
 		"attention      flash, math, cuDNN (docs/gpu.md); where capability is 9.0 or 10.0 cuDNN comes first",
 		"environment    NVIDIA_TF32_OVERRIDE=0\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("output lacks %q:\n%s", want, &out)
 		}
+	}
+	out.Reset()
+	d.noGraphs = func() error { return errors.New("make setup CUDA=1 builds it") }
+	err := d.examine()
+	if err != nil || !strings.Contains(out.String(), "CUDA graphs    none: make setup CUDA=1 builds it\n") {
+		t.Errorf("examine: %v\n%s", err, &out)
 	}
 	d.memory = func(torch.Device) (int64, int64, error) { return 0, 0, errors.New("busy") }
 	if err := d.examine(); err == nil || err.Error() != "device cuda:0: busy" {

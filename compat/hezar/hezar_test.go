@@ -43,11 +43,13 @@ func TestMain(m *testing.M) {
 type point struct {
 	x     [2]float32
 	class int64
+	row   int64 // its number
 }
 
 type points struct {
 	x       []float32
 	classes []int64
+	rows    []int64
 }
 
 // tiny is a classifier with dropout, whose masks tell where the generator stands.
@@ -67,7 +69,7 @@ func (m *tiny) Model() any { return m }
 
 func (m *tiny) Collate(samples []point) (b points, err error) {
 	for _, s := range samples {
-		b.x, b.classes = append(b.x, s.x[:]...), append(b.classes, s.class)
+		b.x, b.classes, b.rows = append(b.x, s.x[:]...), append(b.classes, s.class), append(b.rows, s.row)
 	}
 	return b, nil
 }
@@ -87,7 +89,7 @@ func (m *tiny) Loss(p engine.ForwardPass, b points) engine.Loss { return m.LossO
 func cloud(n int) data.Slice[point] {
 	out := make(data.Slice[point], n)
 	for i := range out {
-		out[i] = point{[2]float32{float32(i%5) - 2, float32(i%3) - 1}, int64(i % 2)}
+		out[i] = point{[2]float32{float32(i%5) - 2, float32(i%3) - 1}, int64(i % 2), int64(i)}
 	}
 	return out
 }

@@ -4,14 +4,18 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/internal/golden"
 	"github.com/gotrainer/gotrainer/internal/ranktest"
@@ -29,6 +33,9 @@ const (
 	rankDir  = "HEZAR_TEST_DIR"
 )
 
+// recorded begins the role of a process of a recorded run, before the run's name.
+const recorded = "recorded "
+
 // firm is tiny without dropout.
 type firm struct{ *tiny }
 
@@ -40,8 +47,76 @@ func (m firm) Predict(p engine.ForwardPass, b points) engine.Outputs {
 
 func (m firm) Loss(p engine.ForwardPass, b points) engine.Loss { return m.LossOf(p, m.Predict(p, b)) }
 
+// recordedRuns are those of testdata/two_processes.py.
+var recordedRuns = map[string]struct {
+	world  int
+	config TrainerConfig
+}{
+	"plain": {2, TrainerConfig{BatchSize: 2, NumEpochs: 2}},
+	"accumulated": {2, TrainerConfig{BatchSize: 2, NumEpochs: 3, GradientAccumulationSteps: 4, Optimizer: "adamw",
+		WeightDecay: 0.1, LRScheduler: "exponential", LRSchedulerKwargs: omegaconf.Map{{Key: "gamma", Value: 0.9}},
+		LRSchedulingSteps: 2}},
+	"three": {3, TrainerConfig{BatchSize: 1, NumEpochs: 2, GradientAccumulationSteps: 3, Optimizer: "sdg",
+		DataloaderShuffle: new(false)}},
+}
+
+// replayOnProcesses is what a process of a recorded run does.
+func replayOnProcesses(name, dir string) error {
+	g, err := dist.Init(context.Background(), dist.Options{JoinTimeout: time.Minute})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = g.Close() }()
+	c := recordedRuns[name].config
+	c.OutputDir, c.Task, c.UseCPU, c.LearningRate = filepath.Join(dir, "run"), "text_classification", true, 0.05
+	c.Metrics, c.DoEvaluate, c.SaveEnabled, c.Distributed = []string{"accuracy"}, new(false), new(false), true
+	var seen []int64
+	var losses, norms, rates []torch.Tensor
+	o := tinyOptions{Group: g, Output: io.Discard, Rules: Exact}
+	o.Rules.SaveSwitchIgnored = false
+	o.Overrides.PrepareInputBatch = func(_ *Trainer[point, points], b points) (points, error) {
+		seen = append(seen, b.rows...)
+		return b, nil
+	}
+	o.Overrides.TrainingStep = func(t *Trainer[point, points], b points) (torch.Tensor, error) {
+		loss, err := t.TrainingStep(b)
+		if err == nil {
+			losses = append(losses, loss.Clone().Keep())
+		}
+		return loss, err
+	}
+	o.Overrides.AfterUpdate = func(t *Trainer[point, points]) error {
+		var all []torch.Tensor
+		for _, p := range nn.Params(t.Model().Model()) {
+			all = append(all, p.Tensor.Grad().Flatten(0, -1))
+		}
+		norms = append(norms, torch.Cat(all, 0).Norm(2).Keep())
+		rates = append(rates, torch.From([]float64{t.LearningRate()}, 1).Squeeze().Keep())
+		return nil
+	}
+	tr, err := New[point, points](c, newTiny(2), cloud(22), o)
+	if err != nil {
+		return err
+	}
+	if err := tr.Train(context.Background()); err != nil {
+		return err
+	}
+	entries, err := tensorio.Entries(append(nn.StateDict(tr.Model().Model()),
+		torch.Named{Name: "seen", Tensor: torch.From(seen, int64(len(seen)))},
+		torch.Named{Name: "losses", Tensor: torch.Stack(losses, 0)},
+		torch.Named{Name: "norms", Tensor: torch.Stack(norms, 0)},
+		torch.Named{Name: "rates", Tensor: torch.Stack(rates, 0)}))
+	if err != nil {
+		return err
+	}
+	return safetensors.WriteFile(filepath.Join(dir, fmt.Sprint(g.Rank())), entries, nil)
+}
+
 // trainOnProcesses trains by a role, alone or as one of several, and writes the weights and the log.
 func trainOnProcesses(role, dir string) error {
+	if run, ok := strings.CutPrefix(role, recorded); ok {
+		return replayOnProcesses(run, dir)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	g, err := dist.Init(ctx, dist.Options{JoinTimeout: time.Minute})
@@ -112,6 +187,27 @@ func sameWeights(t *testing.T, a, b string, exact bool) {
 		} else {
 			golden.Close(t, name, got.Tensor(name), want.Tensor(name), 1e-4, 1e-5)
 		}
+	}
+}
+
+func TestProcessesTrainAsHezarWithGloo(t *testing.T) {
+	testenv.RequireTorch(t)
+	want := golden.Load(t, "testdata/two_processes.safetensors")
+	for _, run := range slices.Sorted(maps.Keys(recordedRuns)) {
+		t.Run(run, func(t *testing.T) {
+			dir := t.TempDir()
+			for rank, p := range onProcesses(t, recorded+run, dir, recordedRuns[run].world) {
+				require.Zero(t, p.Code, "rank %d: %s", rank, p.Output)
+			}
+			for rank := range recordedRuns[run].world {
+				got, prefix := golden.Load(t, filepath.Join(dir, fmt.Sprint(rank))), fmt.Sprintf("%s.%d.", run, rank)
+				for _, name := range want.Names() {
+					if seen, ok := strings.CutPrefix(name, prefix); ok {
+						golden.Recorded(t, name, got.Tensor(seen), want.Tensor(name))
+					}
+				}
+			}
+		})
 	}
 }
 

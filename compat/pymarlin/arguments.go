@@ -36,7 +36,7 @@ type TrainerArguments struct {
 	ResetOptimizersSchedulers bool `config:"reset_optimizers_schedulers"`
 
 	CheckpointerArgs CheckpointerArguments `config:"checkpointer_args"`
-	// nil: from the environment
+	// nil: those of Options.Group; else they must be the same
 	DistributedTrainingArgs *DistributedTrainingArguments `config:"distributed_training_args"`
 
 	Writers       []string            `config:"writers"` // nil: stdout and tensorboard; empty: none. See [BuildWriter]
@@ -139,7 +139,8 @@ func EstimatedGlobalSteps(batches, worldSize, accumulation, maxSteps int) int {
 	return steps
 }
 
-// DistributedTrainingArguments say which of how many processes this one is.
+// DistributedTrainingArguments say which of how many processes this one is. The processes
+// themselves are those of [Options].Group.
 type DistributedTrainingArguments struct {
 	LocalRank  int `config:"local_rank"`
 	GlobalRank int `config:"global_rank"`

@@ -2,13 +2,18 @@ package pymarlin
 
 import (
 	"context"
+	"strings"
 
 	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
 // TrainerBackend carries out the passes over the data: how a batch becomes gradients, and gradients
-// an update. [SingleProcess] and [SingleProcessAmp] are two; another one may be given in [Options].
+// an update. [SingleProcess] and [SingleProcessAmp] are two, [DDPTrainerBackend] makes them work on
+// several processes; another one may be given in [Options].
+//
+// Of several processes all call Init, TrainDL, ValidateDL, GetState and UpdateState.
 type TrainerBackend[B any] interface {
 	// Init is called once by New.
 	Init(args BackendArguments[B]) error
@@ -39,6 +44,7 @@ type StepFunc[B any] func(globalStep int, batch B, device torch.Device) (Outputs
 type BackendArguments[B any] struct {
 	Module                ModuleInterface[B]
 	Params                []torch.Named // of the model; one norm goes over all
+	Group                 *dist.Group   // the processes that train the model; nil: this one alone
 	Device                torch.Device
 	Optimizers            []*Optimizer
 	Schedulers            []Scheduler
@@ -51,11 +57,12 @@ type BackendArguments[B any] struct {
 	Stats                 *Stats
 	DisableTqdm           bool // no progress line
 	InexactResume         bool // the gradients of an unfinished window are not part of the state
+	Exact                 bool // see Options.Exact
 }
 
 // BuildTrainerBackend makes a backend by its name: "sp" runs in one process, "sp-amp" does so in
-// mixed precision. The names of PyMarlin's that need several processes (ddp, ddp-amp), Apex or
-// Opacus are refused.
+// mixed precision; "ddp" and "ddp-amp" are the same on the processes of [Options].Group. The names
+// of PyMarlin's that need Apex or Opacus are refused.
 func BuildTrainerBackend[B any](name string) (TrainerBackend[B], error) {
 	switch name {
 	case "sp":
@@ -63,14 +70,14 @@ func BuildTrainerBackend[B any](name string) (TrainerBackend[B], error) {
 	case "sp-amp":
 		return &SingleProcessAmp[B]{Precision: amp.FP16}, nil
 	case "ddp", "ddp-amp":
-		return nil, argumentf("the backend %q trains in several processes, which this package does not; take %q, "+
-			"where a window of batches gives the same gradients", name, "sp"+name[len("ddp"):])
+		inner, err := BuildTrainerBackend[B]("sp" + name[len("ddp"):])
+		return &DDPTrainerBackend[B]{TrainerBackend: inner}, err
 	case "sp-amp-apex", "ddp-amp-apex":
 		return nil, argumentf("the backend %q needs Apex, a Python package that PyTorch's own mixed precision has "+
-			"replaced; take sp-amp", name)
+			"replaced; take %s", name, strings.TrimSuffix(name, "-apex"))
 	case "sp-dp", "ddp-dp":
 		return nil, argumentf("the backend %q needs gradients of single samples, which Opacus makes with Python "+
 			"hooks; there is no such backend here", name)
 	}
-	return nil, argumentf("there is no backend %q; want sp or sp-amp", name)
+	return nil, argumentf("there is no backend %q; want sp, sp-amp, ddp or ddp-amp", name)
 }

@@ -39,6 +39,65 @@ func (SequentialSampler) Name() string { return "SequentialSampler" }
 // Order is that of the data set.
 func (SequentialSampler) Order() data.Order { return data.Sequential{} }
 
+// DistributedSampler visits the samples of one of several processes, in an order that all agree on:
+// torch.utils.data.DistributedSampler. The end is filled up with the first samples of the order, so
+// that all have as many.
+type DistributedSampler struct {
+	Rank, WorldSize int // this process, and how many there are; WorldSize zero: 1
+	Epoch           int // each has an order of its own: set_epoch
+	Seed            uint64
+}
+
+// Name is "DistributedSampler".
+func (DistributedSampler) Name() string { return "DistributedSampler" }
+
+// Order is every WorldSize-th sample of a permutation by Seed+Epoch. Nothing is drawn from the
+// default generator.
+func (s DistributedSampler) Order() data.Order {
+	return share{s.Rank, max(1, s.WorldSize), true, func(n int) []int {
+		return data.Permutation(s.Seed+uint64(s.Epoch), n)
+	}}
+}
+
+// SequentialDistributedSampler visits every WorldSize-th sample, from Rank on.
+type SequentialDistributedSampler struct {
+	Rank, WorldSize int // this process, and how many there are; WorldSize zero: 1
+
+	// Padded fills the end up with the first samples, so that all processes have as many, and some
+	// samples are visited twice.
+	Padded bool
+}
+
+// Name is "SequentialDistributedSampler".
+func (SequentialDistributedSampler) Name() string { return "SequentialDistributedSampler" }
+
+// Order is that of the data set.
+func (s SequentialDistributedSampler) Order() data.Order {
+	return share{s.Rank, max(1, s.WorldSize), s.Padded, func(n int) []int { return data.Sequential{}.Indices(0, n) }}
+}
+
+// share is every world-th index of an order, from rank on.
+type share struct {
+	rank, world int
+	padded      bool
+	order       func(n int) []int
+}
+
+func (s share) Count(n int) int {
+	if s.padded {
+		return (n + s.world - 1) / s.world
+	}
+	return (n - s.rank + s.world - 1) / s.world
+}
+
+func (s share) Indices(_, n int) []int {
+	all, own := s.order(n), make([]int, s.Count(n))
+	for i := range own {
+		own[i] = all[(s.rank+i*s.world)%n] // past the end only where it is filled up
+	}
+	return own
+}
+
 // Dataloader hands out the batches of one pass. [NewDataloader] makes one; a source of its own
 // implements it.
 type Dataloader[B any] interface {

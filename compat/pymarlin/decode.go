@@ -55,13 +55,15 @@ func fromConfig[T any](section Config) (a T, err error) {
 var needsOne = []string{"train_batch_size", "gpu_batch_size_limit", "val_batch_size", "period", "log_steps",
 	"log_model_steps", "tb_log_hist_steps"}
 
-// fixed are arguments of Python that have one possible value here: its default.
-var fixed = map[string]any{
+// fixed are arguments of Python that have no field here, with the values that they may have: the
+// default first.
+var fixed = map[string][]any{
 	// of a checkpointer; the trainer has a field, and its logger serves both
-	"checkpointer_args.log_level": "INFO", "log_level": "INFO",
-	"writer_args.tb_log_multi": false, "tb_log_multi": false, // several numbers go under KEY/NAME
-	"distributed_training_args.backend": "nccl", "distributed_training_args.init_method": "env://",
-	"distributed_training_args.gather_frequency": nil,
+	"checkpointer_args.log_level": {"INFO"}, "log_level": {"INFO"},
+	"writer_args.tb_log_multi": {false}, "tb_log_multi": {false}, // several numbers go under KEY/NAME
+	// the processes are those of Options.Group, and outputs are gathered whole
+	"distributed_training_args.backend": {"nccl", "gloo"}, "distributed_training_args.init_method": {"env://"},
+	"distributed_training_args.gather_frequency": {nil},
 }
 
 // decode fills the fields of a struct whose config tags are names of the section; a tag with !
@@ -81,9 +83,9 @@ func decode(path string, section Config, into any) error {
 		at := path + name
 		field, known := fields[name]
 		if !known {
-			if only, ok := fixed[at]; ok {
-				if value != only && value != nil {
-					return argumentf("%s is %s; the only value here is %v", at, describe(value), only)
+			if values, ok := fixed[at]; ok {
+				if value != nil && !slices.Contains(values, value) {
+					return argumentf("%s is %s; the only value here is %v", at, describe(value), values[0])
 				}
 				continue
 			}

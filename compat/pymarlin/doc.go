@@ -19,6 +19,9 @@
 // model at once, see [TrainStepBatchSize]; a window of batches, each of whose losses is divided by
 // their number, gathers the rest. ExampleTrainer_order prints the order of events.
 //
+// With Options.Group and the backend "ddp" or "ddp-amp" several processes train one model, see
+// [DDPTrainerBackend].
+//
 // docs/from-pymarlin.md has a table of every class, argument and method, of what a checkpoint holds
 // and of what differs from PyMarlin. New programs should look at package trainer first, whose loop
 // this is under semantics.PyMarlin.

@@ -30,7 +30,7 @@ type pass[B any] struct {
 }
 
 func (p *pass[B]) About() trainer.About {
-	return trainer.About{Text: fmt.Sprintf("%T on %s", modelOf(p.t.module), p.t.device)}
+	return trainer.About{Text: fmt.Sprintf("%T on %s", modelOf(p.t.module), p.t.device), JoinsGroup: true}
 }
 
 func (p *pass[B]) Train(_ context.Context, b B, _ trainer.Window) error {
@@ -50,6 +50,9 @@ func (p *pass[B]) AroundEpoch(_ *trainer.Run, train func() error) (err error) {
 		}
 	}
 	p.random = currentRandom(t.device)
+	if b, ok := t.backend.(interface{ SetEpoch(epoch int) }); ok && !t.options.Exact {
+		b.SetEpoch(t.lastEpoch + 1)
+	}
 	loader, err := t.module.TrainDataloader(t.backend.TrainSampler(), t.TrainStepBatchSize())
 	if err != nil {
 		return err
@@ -57,7 +60,7 @@ func (p *pass[B]) AroundEpoch(_ *trainer.Run, train func() error) (err error) {
 	if loader == nil {
 		return errNoLoader
 	}
-	p.progress = newProgress(t.args.DisableTqdm, "training", p.batches)
+	p.progress = newProgress(t.args.DisableTqdm || !t.printsHere(), "training", p.batches)
 	defer p.progress.End()
 	calls := 0
 	p.outputs, err = t.backend.TrainDL(p.ctx, loader, func(l Dataloader[B]) error {
@@ -168,7 +171,11 @@ func (s *session[B]) EpochDone(*trainer.Run) error {
 		return err
 	}
 	t.logger.Info("Validating", "epoch", s.epoch)
-	last, err := t.Validate(s.ctx)
+	ctx := s.ctx
+	if t.several() { // all end behind the next update
+		ctx = context.WithoutCancel(ctx)
+	}
+	last, err := t.Validate(ctx)
 	if err != nil {
 		return err
 	}
@@ -225,5 +232,9 @@ func (s *session[B]) SaveCheckpoint(r *trainer.Run, state []byte) (string, error
 		index, at.run = s.epoch, state
 	}
 	t.place = at
-	return t.save(at, index, s.ctx.Err() != nil)
+	interrupted, err := t.anywhere(s.ctx.Err() != nil)
+	if err != nil {
+		return "", err
+	}
+	return t.save(at, index, interrupted)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/compat/internal/loops"
+	"github.com/gotrainer/gotrainer/dist/ddp"
 	"github.com/gotrainer/gotrainer/internal/torchsave"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
@@ -34,6 +35,9 @@ type SingleProcess[B any] struct {
 	updates   int
 	norm      torch.Tensor // of the last clipping
 
+	distributed bool       // a DDPTrainerBackend has it as its own
+	parallel    *ddp.Model // what that makes of the model; nil: there is one process
+
 	onUpdate TrainStepEndHook // the module; nil: it has no such hook
 	collects bool             // the module has a hook for the outputs of an epoch
 
@@ -44,6 +48,10 @@ type SingleProcess[B any] struct {
 func (b *SingleProcess[B]) Init(args BackendArguments[B]) error {
 	if args.GradientAccumulation < 1 {
 		return argumentf("BackendArguments.GradientAccumulation is %d; want at least 1", args.GradientAccumulation)
+	}
+	if world := args.Group.World(); world > 1 && !b.distributed {
+		return argumentf("this backend trains in one process, and Options.Group has %d; take the backend ddp, ddp-amp, "+
+			"or a DDPTrainerBackend with this one in it", world)
 	}
 	b.args = args
 	if b.scaler == nil {
@@ -85,7 +93,10 @@ func (b *SingleProcess[B]) TrainBatch(batch B) error {
 
 func (b *SingleProcess[B]) batch(batch B) error {
 	var outputs Outputs
-	var err error
+	err := b.beforeForward((b.batches+1)%b.args.GradientAccumulation == 0)
+	if err != nil {
+		return err
+	}
 	amp.Autocast(b.args.Device, b.precision, func() {
 		outputs, err = b.args.Module.TrainStep(b.updates+1, batch, b.args.Device)
 	})
@@ -97,7 +108,9 @@ func (b *SingleProcess[B]) batch(batch B) error {
 			"pymarlin.Tensors(loss)")
 	}
 	loss := outputs.Tensors[0].DivScalar(float64(b.args.GradientAccumulation))
-	b.scaler.Scale(loss).Backward()
+	if err := b.backward(b.scaler.Scale(loss)); err != nil {
+		return err
+	}
 	if h, ok := b.args.Module.(BackwardEndHook); ok {
 		if err := h.OnEndBackward(b.updates, loss); err != nil {
 			return err
@@ -125,7 +138,11 @@ func (b *SingleProcess[B]) ProcessGlobalStep() error {
 func (b *SingleProcess[B]) globalStep() error {
 	outputs := b.window.take()
 	defer outputs.free()
-	b.args.Stats.UpdateTensor("loss", outputs.Tensors[0].Mean(torch.DefaultDType), true)
+	loss := outputs.Tensors[0].Mean(torch.DefaultDType)
+	if err := b.averageLoss(loss); err != nil {
+		return err
+	}
+	b.args.Stats.UpdateTensor("loss", loss, true)
 	if err := b.ClipGradients(); err != nil {
 		return err
 	}
@@ -230,6 +247,9 @@ func (b *SingleProcess[B]) TrainSampler() Sampler { return RandomSampler{} }
 // ValSampler is a [SequentialSampler].
 func (b *SingleProcess[B]) ValSampler() Sampler { return SequentialSampler{} }
 
+// gradientsKey is where a state has the gradients of an unfinished window.
+const gradientsKey = "gradients"
+
 // GetState has the two counts and, unless the resumption may be inexact, the gradients of an
 // unfinished window and the outputs of an unfinished epoch.
 func (b *SingleProcess[B]) GetState() (State, error) {
@@ -249,7 +269,7 @@ func (b *SingleProcess[B]) GetState() (State, error) {
 			gradients[p.Name] = g
 		}
 	}
-	s["gradients"] = gradients
+	s[gradientsKey] = gradients
 	return s, nil
 }
 
@@ -261,7 +281,7 @@ func (b *SingleProcess[B]) UpdateState(s State) error {
 		return fmt.Errorf("want the counts global_step_completed and batches_completed, found %v and %v",
 			s["global_step_completed"], s["batches_completed"])
 	}
-	if gradients, ok := s["gradients"].(State); ok && !b.args.InexactResume {
+	if gradients, ok := s[gradientsKey].(State); ok && !b.args.InexactResume {
 		if err := b.takeGradients(gradients); err != nil {
 			return err
 		}

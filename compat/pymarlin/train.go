@@ -103,7 +103,7 @@ func (t *Trainer[B]) fit(p *pass[B], o trainer.Options) error {
 		return errNoLoader
 	}
 	p.Batches = p
-	return loops.Fit(p.ctx, nil, p, t.batches*t.TrainStepBatchSize(), o)
+	return loops.Fit(p.ctx, t.group(), p, t.batches*t.TrainStepBatchSize(), o)
 }
 
 // TrainEpoch runs one pass over the training data and returns its outputs, if the module has a
@@ -174,7 +174,7 @@ func (t *Trainer[B]) evaluate(ctx context.Context, loaders Dataloaders[B], step 
 }
 
 // SaveCheckpoint hands the states of module, trainer and backend to the checkpointer. force saves
-// whatever the period says.
+// whatever the period says. All processes call it; the main one writes.
 func (t *Trainer[B]) SaveCheckpoint(force bool) error {
 	p, err := t.here()
 	if err == nil {
@@ -187,29 +187,32 @@ func (t *Trainer[B]) save(p *place, index int, force bool) (path string, err err
 	err = loops.Scoped(func() error {
 		var c Checkpoint
 		var err error
-		if c.ModuleInterfaceState, err = moduleState(t.module); err != nil {
-			return err
+		c.TrainerState, err = t.stateAt(p)
+		if err = t.together(err); err == nil {
+			c.TrainerBackendState, err = t.backend.GetState()
 		}
-		if c.TrainerState, err = t.stateAt(p); err != nil {
-			return err
-		}
-		if c.TrainerBackendState, err = t.backend.GetState(); err != nil {
-			return err
-		}
-		path, err = t.checkpointer.Save(c, index, force)
+		path, err = t.fromMain(err, func() (path string, err error) {
+			if c.ModuleInterfaceState, err = moduleState(t.module); err != nil {
+				return "", err
+			}
+			return t.checkpointer.Save(c, index, force)
+		})
 		return err
 	})
 	return path, err
 }
 
-// SaveModelCheckpoint hands the state of the module alone to the checkpointer.
+// SaveModelCheckpoint hands the state of the module alone to the checkpointer. All processes call
+// it; the main one writes.
 func (t *Trainer[B]) SaveModelCheckpoint() error {
 	return loops.Scoped(func() error {
-		s, err := moduleState(t.module)
-		if err != nil {
-			return err
-		}
-		_, err = t.checkpointer.SaveModel(s, t.lastEpoch)
+		_, err := t.fromMain(nil, func() (string, error) {
+			s, err := moduleState(t.module)
+			if err != nil {
+				return "", err
+			}
+			return t.checkpointer.SaveModel(s, t.lastEpoch)
+		})
 		return err
 	})
 }

@@ -8,8 +8,10 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/gotrainer/gotrainer/compat/internal/loops"
+	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -21,13 +23,22 @@ type Options[B any] struct {
 	Checkpointer Checkpointer      // nil: a [DefaultCheckpointer] with TrainerArguments.CheckpointerArgs
 	Extra        Stateful          // more to save: what a subclass of Trainer adds in get_state and update_state
 	Stats        *Stats            // nil: new ones
-	Logger       *slog.Logger      // nil: lines on standard error, from TrainerArguments.LogLevel on
+	// nil: lines on standard error, from TrainerArguments.LogLevel on; of several processes on a
+	// machine all but the first write warnings and errors alone
+	Logger *slog.Logger
+
+	// Group is the processes that train the model together, from dist.Init; nil: this one alone. The
+	// backend is then "ddp", "ddp-amp" or a [DDPTrainerBackend]. All call the same methods of their
+	// trainers in the same order, beginning with New; the main one writes checkpoints and stats. A
+	// context that is cancelled on one ends Train on all, behind the same update.
+	Group *dist.Group
 
 	// Exact does as PyMarlin also where nobody would want it. It is InexactResume and
 	// CheckpointerArguments.Exact, and takes a MaxGradNorm that is not positive, which makes the
 	// gradients 0 or turns them round, one that is not finite, and Epochs below 1, which train
 	// nothing and save it. A zero of these two is one that a configuration says: that of a field
-	// means the default.
+	// means the default. Of several processes all epochs have one order of samples, validations end
+	// with samples that were there before, and the stat loss is that of the main process.
 	Exact bool
 
 	// InexactResume leaves the generators of random numbers, the stats and the gradients of an
@@ -71,14 +82,14 @@ func New[B any](module ModuleInterface[B], args TrainerArguments, o *Options[B])
 		return nil, err
 	}
 	saved, err := t.checkpointer.Load()
-	if err != nil {
+	if err := t.together(err); err != nil {
 		return nil, err
 	}
 	defer saved.free()
 	if err := t.start(saved); err != nil {
 		return nil, err
 	}
-	return t, nil
+	return t, t.agree()
 }
 
 func (c Checkpoint) free() {
@@ -99,7 +110,11 @@ func (t *Trainer[B]) prepare() (err error) {
 		return err
 	}
 	if t.logger == nil {
-		if t.logger, err = newLogger(t.args.LogLevel); err != nil {
+		level := t.args.LogLevel
+		if !t.printsHere() && slices.Contains([]string{"DEBUG", "NOTSET", "INFO"}, strings.ToUpper(level)) {
+			level = "WARNING"
+		}
+		if t.logger, err = newLogger(level); err != nil {
 			return err
 		}
 	}
@@ -111,6 +126,10 @@ func (t *Trainer[B]) prepare() (err error) {
 	if err := t.fetchRanks(); err != nil {
 		return err
 	}
+	if t.PerGPUGlobalBatchSize() < 1 {
+		return argumentf("train_batch_size, TrainerArguments.TrainBatchSize, is %d, which %d processes cannot share; "+
+			"want at least one sample for each", t.args.TrainBatchSize, t.ranks.WorldSize)
+	}
 	if err := torch.Load(); err != nil {
 		return err
 	}
@@ -118,23 +137,7 @@ func (t *Trainer[B]) prepare() (err error) {
 		t.device = torch.CUDA(t.ranks.LocalRank)
 	}
 	if t.checkpointer == nil {
-		if t.checkpointer, err = NewDefaultCheckpointer(t.args.CheckpointerArgs, t.logger); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (t *Trainer[B]) fetchRanks() (err error) {
-	if given := t.args.DistributedTrainingArgs; given != nil {
-		t.ranks = *given
-	} else if t.ranks, err = FetchRanks(); err != nil {
-		return err
-	}
-	t.ranks.WorldSize = cmp.Or(t.ranks.WorldSize, 1)
-	if t.ranks.WorldSize != 1 || t.ranks.GlobalRank != 0 {
-		return argumentf("process %d of %d was asked for; this package trains in one process", t.ranks.GlobalRank,
-			t.ranks.WorldSize)
+		return t.makeCheckpointer()
 	}
 	return nil
 }
@@ -172,16 +175,20 @@ func (t *Trainer[B]) start(saved Checkpoint) error {
 		return err
 	}
 	err = t.backend.Init(BackendArguments[B]{
-		Module: t.module, Params: params, Device: t.device, Optimizers: t.optimizers, Schedulers: t.schedulers,
-		GradientAccumulation: t.GradientAccumulation(), TrainBatchSize: t.args.TrainBatchSize,
+		Module: t.module, Params: params, Group: t.group(), Device: t.device, Optimizers: t.optimizers,
+		Schedulers: t.schedulers, GradientAccumulation: t.GradientAccumulation(), TrainBatchSize: t.args.TrainBatchSize,
 		MaxTrainStepsPerEpoch: t.args.MaxTrainStepsPerEpoch, MaxValStepsPerEpoch: t.args.MaxValStepsPerEpoch,
 		ClipGrads: !t.args.NoClipGrads, MaxGradNorm: t.args.MaxGradNorm, Stats: t.stats,
-		DisableTqdm: t.args.DisableTqdm, InexactResume: t.options.InexactResume,
+		DisableTqdm: t.args.DisableTqdm || !t.printsHere(), InexactResume: t.options.InexactResume,
+		Exact: t.options.Exact,
 	})
 	if err != nil {
 		return err
 	}
-	return load(backendKey, saved.TrainerBackendState, t.backend.UpdateState)
+	if err := load(backendKey, saved.TrainerBackendState, t.backend.UpdateState); err != nil {
+		return err
+	}
+	return t.countBatches()
 }
 
 // load hands a part of a checkpoint over, where there is one.
@@ -195,6 +202,7 @@ func load(key string, part State, update func(State) error) error {
 	return nil
 }
 
+// initStats gives the main process its writers; the others have none.
 func (t *Trainer[B]) initStats() (err error) {
 	var made []Writer
 	defer func() {
@@ -202,7 +210,11 @@ func (t *Trainer[B]) initStats() (err error) {
 			err = errors.Join(err, closeWriters(made))
 		}
 	}()
-	for _, name := range t.args.Writers {
+	names, custom := t.args.Writers, t.args.CustomWriters
+	if !t.IsMainProcess() {
+		names, custom = nil, nil
+	}
+	for _, name := range names {
 		if name == azureML { // as in Python without azureml: a warning, and no values
 			t.logger.Warn("AML writer failed to initialize.", "reason", "Azure ML's client is a Python package; where "+
 				"MLflow tracks the run give a writer of your own in CustomWriters")
@@ -215,7 +227,7 @@ func (t *Trainer[B]) initStats() (err error) {
 		made = append(made, w)
 	}
 	t.stats = cmp.Or(t.stats, NewStats(t.args.StatsArgs))
-	if err := t.stats.Rebuild(t.args.StatsArgs, slices.Concat(t.args.CustomWriters, made)); err != nil {
+	if err := t.stats.Rebuild(t.args.StatsArgs, slices.Concat(custom, made)); err != nil {
 		return err
 	}
 	t.stats.logger = t.logger
@@ -247,7 +259,7 @@ func (t *Trainer[B]) estimateSteps() (int, error) {
 		t.args.MaxTrainStepsPerEpoch), nil
 }
 
-// GetState is the trainer's part of a checkpoint, with that of Options.Extra.
+// GetState is the trainer's part of a checkpoint, with that of Options.Extra. All processes call it.
 func (t *Trainer[B]) GetState() (State, error) {
 	p, err := t.here()
 	if err != nil {
@@ -256,19 +268,20 @@ func (t *Trainer[B]) GetState() (State, error) {
 	return t.stateAt(p)
 }
 
-func (t *Trainer[B]) stateAt(p *place) (s State, err error) {
-	s = State{"last_epoch": t.lastEpoch}
-	if s["optimizers"], err = states(t.optimizers); err != nil {
-		return nil, err
-	}
-	if s["schedulers"], err = states(t.schedulers); err != nil {
-		return nil, err
-	}
-	if !t.options.InexactResume {
+func (t *Trainer[B]) stateAt(p *place) (State, error) {
+	s, err := t.commonState()
+	switch {
+	case t.options.InexactResume:
+	case t.several():
+		var shares []any
+		if shares, err = gatherStates(t.group(), p.state(), err); err == nil {
+			s[processesKey] = shares
+		}
+	case err == nil:
 		maps.Copy(s, p.state())
 	}
-	if t.options.Extra == nil {
-		return s, nil
+	if err != nil || t.options.Extra == nil {
+		return s, err
 	}
 	more, err := t.options.Extra.GetState()
 	for key := range more {
@@ -278,6 +291,16 @@ func (t *Trainer[B]) stateAt(p *place) (s State, err error) {
 		}
 	}
 	maps.Copy(s, more)
+	return s, err
+}
+
+// commonState is what all processes have.
+func (t *Trainer[B]) commonState() (s State, err error) {
+	s = State{"last_epoch": t.lastEpoch}
+	if s["optimizers"], err = states(t.optimizers); err != nil {
+		return nil, err
+	}
+	s["schedulers"], err = states(t.schedulers)
 	return s, err
 }
 
@@ -294,7 +317,11 @@ func (t *Trainer[B]) updateState(s State) (err error) {
 		}
 	}
 	if !t.options.InexactResume {
-		if t.place, err = readPlace(s, t.device); err != nil {
+		own, err := shareOf(t.group(), s)
+		if err != nil {
+			return err
+		}
+		if t.place, err = readPlace(own, t.device); err != nil {
 			return err
 		}
 	}
@@ -311,9 +338,6 @@ func (t *Trainer[B]) updateState(s State) (err error) {
 	}
 	return loadStates("schedulers", t.schedulers, s["schedulers"])
 }
-
-// Close closes the writers. The trainer must not be used after it.
-func (t *Trainer[B]) Close() error { return t.stats.Finish() }
 
 // Module is what is trained.
 func (t *Trainer[B]) Module() ModuleInterface[B] { return t.module }

@@ -10,3 +10,13 @@ func SetAfterLeaving(t *testing.T, d time.Duration) {
 	former := made.afterLeaving.Swap(int64(d))
 	t.Cleanup(func() { made.afterLeaving.Store(former) })
 }
+
+// DeviceOf is the GPU of a process.
+var DeviceOf = deviceOf
+
+// SetGPUs has groups believe that libtorch sees so many.
+func SetGPUs(t *testing.T, n int) {
+	former := gpus
+	gpus = func() int { return n }
+	t.Cleanup(func() { gpus = former })
+}

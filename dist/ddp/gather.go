@@ -19,9 +19,17 @@ func AllGather(ctx context.Context, g *dist.Group, t torch.Tensor) (all []torch.
 	if g.World() == 1 {
 		return []torch.Tensor{t}, ctx.Err()
 	}
-	shapes, err := compareRows(ctx, g, "AllGather", rowsOf(t))
+	c, err := allGather(ctx, g, t)
 	if err != nil {
 		return nil, err
+	}
+	return c.run(ctx, g)
+}
+
+func allGather(ctx context.Context, g *dist.Group, t torch.Tensor) (c plan[[]torch.Tensor], err error) {
+	shapes, err := compareRows(ctx, g, "AllGather", rowsOf(t))
+	if err != nil {
+		return c, err
 	}
 	size := make([]int64, len(shapes)) // bytes
 	for rank, s := range shapes {
@@ -30,19 +38,24 @@ func AllGather(ctx context.Context, g *dist.Group, t torch.Tensor) (all []torch.
 			size[rank] *= n
 		}
 	}
-	longest := slices.Max(size)
-	err = Collective(ctx, g, "AllGather("+shapes[0].String()+")", func(p *torch.ProcessGroup) {
-		mine := bytesOf(t)
-		if short := longest - size[g.Rank()]; short > 0 {
-			mine = mine.Pad(0, 0, short)
-		}
-		whole := wait(torch.Call("_c10d_functional::all_gather_into_tensor", mine, g.World(), p.Name())[0])
-		for rank, s := range shapes {
-			part := whole.Narrow(0, longest*int64(rank), size[rank])
-			all = append(all, fromBytes(part, t).Reshape(s.Shape...))
-		}
-	})
-	return all, err
+	longest, dtype := slices.Max(size), t.DType()
+	return plan[[]torch.Tensor]{
+		call: "AllGather(" + shapes[0].String() + ")",
+		start: func(p *torch.ProcessGroup) []torch.Tensor {
+			mine := bytesOf(t)
+			if short := longest - size[g.Rank()]; short > 0 {
+				mine = mine.Pad(0, 0, short)
+			}
+			return torch.Call("_c10d_functional::all_gather_into_tensor", mine, g.World(), p.Name())
+		},
+		finish: func(_ *torch.ProcessGroup, done []torch.Tensor) (all []torch.Tensor) {
+			for rank, s := range shapes {
+				part := done[0].Narrow(0, longest*int64(rank), size[rank])
+				all = append(all, fromBytes(part, dtype).Reshape(s.Shape...))
+			}
+			return all
+		},
+	}, nil
 }
 
 // bytesOf are the values of t as bytes, which the engine moves whatever their dtype.
@@ -50,9 +63,9 @@ func bytesOf(t torch.Tensor) torch.Tensor {
 	return torch.Call("aten::view.dtype", t.Detach().Contiguous().Reshape(-1), torch.Uint8)[0]
 }
 
-// fromBytes are values of the dtype of like, in one dimension.
-func fromBytes(values, like torch.Tensor) torch.Tensor {
-	return torch.Call("aten::view.dtype", values, like.DType())[0]
+// fromBytes are values of dtype, in one dimension.
+func fromBytes(values torch.Tensor, dtype torch.DType) torch.Tensor {
+	return torch.Call("aten::view.dtype", values, dtype)[0]
 }
 
 // rows is what a process has: its first dimension may be another than that of the others.

@@ -26,6 +26,9 @@ var made struct {
 	afterLeaving atomic.Int64
 }
 
+// gpus is how many libtorch sees; tests have others.
+var gpus = torch.CUDADevices
+
 func init() { made.afterLeaving.Store(int64(10 * time.Second)) }
 
 // joinTimeout is how long gloo may take to connect processes that are all there.
@@ -69,15 +72,52 @@ func watch(g *dist.Group, p *torch.ProcessGroup) {
 	case <-g.Done():
 	}
 	made.groups.Delete(g)
+	if errors.Is(g.Err(), dist.ErrClosed) {
+		_ = torch.Try(p.Shutdown) // what the GPU has under way is the others' too; its failure ends nothing more
+	}
 	p.Abort(g.Err().Error())
 	p.Close()
+}
+
+// deviceOf is the GPU whose tensors NCCL moves for a process: that of its local rank, as torchrun's
+// programs set it first of all, or the only one that the launcher lets it see. The CPU: gloo is alone.
+func deviceOf(localRank, gpus int, nccl bool) torch.Device {
+	switch {
+	case !nccl || gpus == 0:
+		return torch.CPU
+	case localRank < gpus:
+		return torch.CUDA(localRank)
+	case gpus == 1:
+		return torch.CUDA(0)
+	}
+	return torch.CPU
+}
+
+// engine says what moves tensors, for the other processes to compare: where they differ, gloo would
+// only find that nobody answers.
+func engine(o *torch.ProcessGroupOptions) string {
+	text := "joining gloo"
+	if o.Device.IsCUDA() {
+		text += " with NCCL"
+	}
+	if o.Checked {
+		text += ", every collective checked"
+	}
+	return text
 }
 
 func join(ctx context.Context, g *dist.Group) (*torch.ProcessGroup, error) {
 	o := torch.ProcessGroupOptions{
 		Rank: g.Rank(), World: g.World(), Name: "gotrainer", Address: g.Address(),
 		Registered: fmt.Sprintf("gotrainer %d of %d, %d", g.Rank(), g.World(), made.registered.Add(1)),
-		Join:       joinTimeout, Timeout: g.Timeout(),
+		Join:       joinTimeout, Timeout: g.Timeout(), Checked: g.Checked(), Fake: g.Fake(),
+	}
+	if o.Fake {
+		return torch.NewProcessGroup(o)
+	}
+	o.Device = deviceOf(g.LocalRank(), gpus(), torch.NCCLAvailable())
+	if err := g.Agree(ctx, engine(&o)); err != nil {
+		return nil, err
 	}
 	// as torch.distributed reads it, whose list has one entry here
 	o.Interface, _, _ = strings.Cut(os.Getenv("GLOO_SOCKET_IFNAME"), ",")

@@ -13,29 +13,41 @@ import (
 // dimension into as many equal parts as there are processes, and returns this one's, by rank:
 // torch.distributed.reduce_scatter_tensor. t stays as it is; the result has no history.
 func ReduceScatter(ctx context.Context, g *dist.Group, op dist.Op, t torch.Tensor) (part torch.Tensor, err error) {
+	c, err := reduceScatter(g, op, t)
+	if err != nil {
+		return part, err
+	}
+	if g.World() == 1 {
+		return t.Detach().Clone(), ctx.Err()
+	}
+	return c.run(ctx, g)
+}
+
+func reduceScatter(g *dist.Group, op dist.Op, t torch.Tensor) (c plan[torch.Tensor], err error) {
 	name, ok := reductions[op]
 	world := int64(g.World())
 	switch shape := t.Shape(); {
 	case !ok:
-		return part, fmt.Errorf("ddp: ReduceScatter: %s is no reduction; want Sum, Mean, Max, Min or Product", op)
+		return c, fmt.Errorf("ddp: ReduceScatter: %s is no reduction; want Sum, Mean, Max, Min or Product", op)
 	case op == dist.Mean && !t.DType().IsFloatingPoint():
-		return part, fmt.Errorf("ddp: ReduceScatter: the mean of %s has no exact result; want Sum", t.DType())
+		return c, fmt.Errorf("ddp: ReduceScatter: the mean of %s has no exact result; want Sum", t.DType())
 	case len(shape) == 0 || shape[0]%world != 0:
-		return part, fmt.Errorf("ddp: ReduceScatter: the shape is %v; want a first dimension that %d processes can "+
+		return c, fmt.Errorf("ddp: ReduceScatter: the shape is %v; want a first dimension that %d processes can "+
 			"share out evenly", shape, world)
 	}
-	if world == 1 {
-		return t.Detach().Clone(), ctx.Err()
-	}
-	call := fmt.Sprintf("ReduceScatter(%s of %s%v)", op, t.DType(), t.Shape())
-	err = Collective(ctx, g, call, func(p *torch.ProcessGroup) {
-		part = wait(torch.Call("_c10d_functional::reduce_scatter_tensor", t.Detach().Contiguous(), name, world,
-			p.Name())[0])
-		if op == dist.Mean {
-			part.Copy_(part.DivScalar(world))
-		}
-	})
-	return part, err
+	return plan[torch.Tensor]{
+		call: fmt.Sprintf("ReduceScatter(%s of %s%v)", op, t.DType(), t.Shape()),
+		start: func(p *torch.ProcessGroup) []torch.Tensor {
+			return torch.Call("_c10d_functional::reduce_scatter_tensor", t.Detach().Contiguous(), name, world, p.Name())
+		},
+		finish: func(_ *torch.ProcessGroup, done []torch.Tensor) torch.Tensor {
+			part := done[0]
+			if op == dist.Mean {
+				part.Copy_(part.DivScalar(world))
+			}
+			return part
+		},
+	}, nil
 }
 
 // AllToAll sends parts[rank] to each process and returns what came from them, by rank:
@@ -43,13 +55,28 @@ func ReduceScatter(ctx context.Context, g *dist.Group, op dist.Op, t torch.Tenso
 // first dimension, the same shape; where they differ in more, all processes have an error and the
 // group keeps working. Results are on the device of the parts, and have no history.
 func AllToAll(ctx context.Context, g *dist.Group, parts []torch.Tensor) (received []torch.Tensor, err error) {
-	world := g.World()
-	if len(parts) != world {
-		return nil, fmt.Errorf("ddp: AllToAll: there are %d parts; want one for each of %d processes", len(parts), world)
+	if err := checkParts(g, parts); err != nil {
+		return nil, err
 	}
-	if world == 1 {
+	if g.World() == 1 {
 		return []torch.Tensor{parts[0].Detach().Clone()}, ctx.Err()
 	}
+	c, err := allToAll(ctx, g, parts)
+	if err != nil {
+		return nil, err
+	}
+	return c.run(ctx, g)
+}
+
+func checkParts(g *dist.Group, parts []torch.Tensor) error {
+	if world := g.World(); len(parts) != world {
+		return fmt.Errorf("ddp: AllToAll: there are %d parts; want one for each of %d processes", len(parts), world)
+	}
+	return nil
+}
+
+func allToAll(ctx context.Context, g *dist.Group, parts []torch.Tensor) (c plan[[]torch.Tensor], err error) {
+	world := g.World()
 	about := rowsOf(parts[0])
 	wrong := ""
 	lengths := make([]int64, world)
@@ -67,45 +94,54 @@ func AllToAll(ctx context.Context, g *dist.Group, parts []torch.Tensor) (receive
 		about = rows{wrong, []int64{0}}
 	}
 	if _, err := compareRows(ctx, g, "AllToAll", about); err != nil {
-		return nil, err
+		return c, err
 	}
 	if wrong != "" {
-		return nil, fmt.Errorf("ddp: AllToAll: %s; want the same dtype and, but for the first dimension, the same shape",
+		return c, fmt.Errorf("ddp: AllToAll: %s; want the same dtype and, but for the first dimension, the same shape",
 			wrong)
 	}
 	text, err := json.Marshal(lengths)
 	if err != nil {
-		return nil, err
+		return c, err
 	}
 	told, err := g.AllGather(ctx, text)
 	if err != nil {
-		return nil, err
+		return c, err
 	}
 	comes := make([]int64, world)
 	for rank, text := range told {
 		var sends []int64
 		if err := json.Unmarshal(text, &sends); err != nil || len(sends) != world {
-			return nil, g.Fail("AllToAll", fmt.Errorf("rank %d has sent no lengths: %w", rank, dist.ErrMismatch))
+			return c, g.Fail("AllToAll", fmt.Errorf("rank %d has sent no lengths: %w", rank, dist.ErrMismatch))
 		}
 		comes[rank] = sends[g.Rank()]
 	}
-	err = Collective(ctx, g, "AllToAll("+about.String()+")", func(p *torch.ProcessGroup) {
-		row := parts[0].DType().Size() // bytes
-		for _, n := range about.Shape[1:] {
-			row *= n
-		}
-		flat, sends, receives := make([]torch.Tensor, world), make([]int64, world), make([]int64, world)
-		for rank, t := range parts {
-			flat[rank], sends[rank], receives[rank] = bytesOf(t), lengths[rank]*row, comes[rank]*row
-		}
-		whole := wait(torch.Call("_c10d_functional::all_to_all_single", torch.Cat(flat, 0), receives, sends,
-			p.Name())[0])
-		at := int64(0)
-		for rank, n := range receives {
-			shape := append([]int64{comes[rank]}, about.Shape[1:]...)
-			received = append(received, fromBytes(whole.Narrow(0, at, n), parts[0]).Reshape(shape...))
-			at += n
-		}
-	})
-	return received, err
+	dtype := parts[0].DType()
+	row := dtype.Size() // bytes
+	for _, n := range about.Shape[1:] {
+		row *= n
+	}
+	sends, receives := make([]int64, world), make([]int64, world)
+	for rank := range parts {
+		sends[rank], receives[rank] = lengths[rank]*row, comes[rank]*row
+	}
+	return plan[[]torch.Tensor]{
+		call: "AllToAll(" + about.String() + ")",
+		start: func(p *torch.ProcessGroup) []torch.Tensor {
+			flat := make([]torch.Tensor, world)
+			for rank, t := range parts {
+				flat[rank] = bytesOf(t)
+			}
+			return torch.Call("_c10d_functional::all_to_all_single", torch.Cat(flat, 0), receives, sends, p.Name())
+		},
+		finish: func(_ *torch.ProcessGroup, done []torch.Tensor) (received []torch.Tensor) {
+			at := int64(0)
+			for rank, n := range receives {
+				shape := append([]int64{comes[rank]}, about.Shape[1:]...)
+				received = append(received, fromBytes(done[0].Narrow(0, at, n), dtype).Reshape(shape...))
+				at += n
+			}
+			return received
+		},
+	}, nil
 }

@@ -12,41 +12,74 @@ import (
 // torch.distributed.all_reduce. Results are written into the tensors, which may not be expanded. A
 // mean is the sum divided by the number of processes.
 func AllReduce(ctx context.Context, g *dist.Group, op dist.Op, ts ...torch.Tensor) error {
-	name, ok := reductions[op]
-	if !ok {
-		return fmt.Errorf("ddp: AllReduce: %s is no reduction; want Sum, Mean, Max, Min or Product", op)
-	}
-	for i, t := range ts {
-		if op == dist.Mean && !t.DType().IsFloatingPoint() {
-			return fmt.Errorf("ddp: AllReduce: the mean of tensor %d, of %s, has no exact result; want Sum", i,
-				t.DType())
-		}
+	c, err := allReduce(op, ts)
+	if err != nil {
+		return err
 	}
 	if g.World() == 1 || len(ts) == 0 {
 		return ctx.Err()
 	}
-	return Collective(ctx, g, fmt.Sprintf("AllReduce(%s of %s)", op, describe(ts)), func(p *torch.ProcessGroup) {
-		torch.Scope(func() {
-			for _, list := range byType(ts) {
-				flat := list[0] // of one tensor the values are used as they are
-				if len(list) > 1 || !flat.IsContiguous() {
-					flat = flatten(list)
-				}
-				wait(torch.Call("_c10d_functional::all_reduce_", flat, name, p.Name())[0])
-				if op == dist.Mean {
-					flat.Copy_(flat.DivScalar(g.World()))
-				}
-				if flat.Is(list[0]) {
-					continue
-				}
-				at := int64(0)
-				for _, t := range list {
-					t.Copy_(flat.Narrow(0, at, t.Numel()).Reshape(t.Shape()...))
-					at += t.Numel()
+	torch.Scope(func() { _, err = c.run(ctx, g) })
+	return err
+}
+
+func allReduce(op dist.Op, ts []torch.Tensor) (c plan[[]torch.Tensor], err error) {
+	name, ok := reductions[op]
+	if !ok {
+		return c, fmt.Errorf("ddp: AllReduce: %s is no reduction; want Sum, Mean, Max, Min or Product", op)
+	}
+	for i, t := range ts {
+		if op == dist.Mean && !t.DType().IsFloatingPoint() {
+			return c, fmt.Errorf("ddp: AllReduce: the mean of tensor %d, of %s, has no exact result; want Sum", i,
+				t.DType())
+		}
+	}
+	if len(ts) == 0 {
+		return c, nil
+	}
+	return plan[[]torch.Tensor]{
+		call: fmt.Sprintf("AllReduce(%s of %s)", op, describe(ts)),
+		start: func(p *torch.ProcessGroup) []torch.Tensor {
+			return eachFlat(ts, func(flat torch.Tensor) torch.Tensor {
+				return torch.Call("_c10d_functional::all_reduce_", flat, name, p.Name())[0]
+			})
+		},
+		finish: func(p *torch.ProcessGroup, done []torch.Tensor) []torch.Tensor {
+			if op == dist.Mean {
+				for _, flat := range done {
+					flat.Copy_(flat.DivScalar(p.World()))
 				}
 			}
-		})
-	})
+			unflatten(ts, done)
+			return ts
+		},
+	}, nil
+}
+
+// eachFlat runs f for the tensors of each dtype and device, put into one row.
+func eachFlat(ts []torch.Tensor, f func(flat torch.Tensor) torch.Tensor) (done []torch.Tensor) {
+	for _, list := range byType(ts) {
+		flat := list[0] // of one tensor the values are used as they are
+		if len(list) > 1 || !flat.IsContiguous() {
+			flat = flatten(list)
+		}
+		done = append(done, f(flat))
+	}
+	return done
+}
+
+// unflatten gives the tensors the values of their rows.
+func unflatten(ts, rows []torch.Tensor) {
+	for i, list := range byType(ts) {
+		if len(list) == 1 && list[0].IsContiguous() {
+			continue // it is the row
+		}
+		at := int64(0)
+		for _, t := range list {
+			t.Copy_(rows[i].Narrow(0, at, t.Numel()).Reshape(t.Shape()...))
+			at += t.Numel()
+		}
+	}
 }
 
 // reductions are the names of operations in _c10d_functional.
@@ -99,12 +132,22 @@ func describe(ts []torch.Tensor) string {
 
 // Broadcast replaces the values of the tensors by those of the process root.
 func Broadcast(ctx context.Context, g *dist.Group, root int, ts ...torch.Tensor) error {
-	if root < 0 || root >= g.World() {
-		return fmt.Errorf("ddp: Broadcast from rank %d: there are %d processes", root, g.World())
+	if err := checkRoot(g, root); err != nil {
+		return err
 	}
 	if g.World() == 1 || len(ts) == 0 {
 		return ctx.Err()
 	}
-	name := fmt.Sprintf("Broadcast(%s from rank %d)", describe(ts), root)
-	return Collective(ctx, g, name, func(p *torch.ProcessGroup) { p.Broadcast(root, ts...) })
+	return Collective(ctx, g, broadcastCall(root, ts), func(p *torch.ProcessGroup) { p.Broadcast(root, ts...) })
+}
+
+func checkRoot(g *dist.Group, root int) error {
+	if root < 0 || root >= g.World() {
+		return fmt.Errorf("ddp: Broadcast from rank %d: there are %d processes", root, g.World())
+	}
+	return nil
+}
+
+func broadcastCall(root int, ts []torch.Tensor) string {
+	return fmt.Sprintf("Broadcast(%s from rank %d)", describe(ts), root)
 }

@@ -58,7 +58,7 @@ func TestConfigurationsThatCannotBe(t *testing.T) {
 		"distributed_type: FSDP\nfsdp_config: {fsdp_offload_params: true}\n": "fsdp_offload_params is true; want false: " +
 			"parameters stay on their device",
 		"distributed_type: FSDP\nfsdp_config: {fsdp_auto_wrap_policy: SIZE_BASED_WRAP}\n":   "whatever their size",
-		"distributed_type: FSDP\nfsdp_config: {fsdp_sharding_strategy: HYBRID_SHARD}\n":     "replicas of shards",
+		"distributed_type: FSDP\nfsdp_config: {fsdp_sharding_strategy: SHARD}\n":            "there are these",
 		"distributed_type: FSDP\nfsdp_config: {fsdp_state_dict_type: FULL_STATE_DICT}\n":    "checkpoints are sharded",
 		"distributed_type: DEEPSPEED\ndeepspeed_config: {zero_stage: 4}\n":                  "want 0, 1, 2, 3",
 		"distributed_type: DEEPSPEED\ndeepspeed_config: {offload_param_device: nvme}\n":     "parameters stay on their",
@@ -124,7 +124,9 @@ func FuzzReadConfig(f *testing.F) {
 
 // The section of a configuration reaches the program by its environment, under accelerate's names.
 func TestAConfigurationChoosesTheStageOfZeRO(t *testing.T) {
-	for text, want := range map[string]int{
+	for text, want := range map[string]int{ // with replicas less 10
+		"distributed_type: FSDP\nfsdp_config: {fsdp_sharding_strategy: HYBRID_SHARD}\n":       3 - 10,
+		"distributed_type: FSDP\nfsdp_config: {fsdp_sharding_strategy: HYBRID_SHARD_ZERO2}\n": 2 - 10,
 		"distributed_type: MULTI_CPU\n": 0,
 		"distributed_type: FSDP\n":      3,
 		"distributed_type: FSDP\nfsdp_config: {fsdp_sharding_strategy: SHARD_GRAD_OP}\n":                     2,
@@ -145,7 +147,7 @@ func TestAConfigurationChoosesTheStageOfZeRO(t *testing.T) {
 		require.NoError(t, err)
 		o, err := again.Options("./train")
 		require.NoError(t, err)
-		got, err := launch.Sharding(func(name string) string {
+		got, replicas, err := launch.Sharding(func(name string) string {
 			for _, v := range o.Env {
 				if value, ok := strings.CutPrefix(v, name+"="); ok {
 					return value
@@ -154,8 +156,8 @@ func TestAConfigurationChoosesTheStageOfZeRO(t *testing.T) {
 			return ""
 		})
 		require.NoError(t, err)
-		assert.Equal(t, want, got, text)
+		assert.Equal(t, want, got+10*replicas, text)
 	}
-	_, err := launch.Sharding(func(string) string { return "true" })
+	_, _, err := launch.Sharding(func(string) string { return "true" })
 	assert.ErrorContains(t, err, "both set")
 }

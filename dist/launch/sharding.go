@@ -20,7 +20,7 @@ type setting struct {
 var fsdpSettings = []setting{
 	{"fsdp_version", "FSDP_VERSION", []string{"1", "2"}, "there are these two"},
 	{"fsdp_sharding_strategy", "FSDP_SHARDING_STRATEGY", []string{"full_shard", "1", "shard_grad_op", "2", "no_shard",
-		"3"}, "replicas of shards are not there"},
+		"3", "hybrid_shard", "4", "hybrid_shard_zero2", "5"}, "there are these"},
 	{"fsdp_reshard_after_forward", "FSDP_RESHARD_AFTER_FORWARD", []string{"true", "false"}, "it is of version 2"},
 	{"fsdp_offload_params", "FSDP_OFFLOAD_PARAMS", []string{"false"}, "parameters stay on their device"},
 	{"fsdp_auto_wrap_policy", "FSDP_AUTO_WRAP_POLICY", []string{"transformer_based_wrap", "no_wrap"},
@@ -53,8 +53,7 @@ var deepSpeedSettings = []setting{
 		"parameters stay on their device"},
 	{"offload_optimizer_nvme_path", "", []string{"none"}, "moments stay on the device of their parameters"},
 	{"offload_param_nvme_path", "", []string{"none"}, "parameters stay on their device"},
-	{"zero3_init_flag", "ACCELERATE_DEEPSPEED_ZERO3_INIT", []string{"false"}, "each process makes the whole model, " +
-		"and then shares it out"},
+	{"zero3_init_flag", "ACCELERATE_DEEPSPEED_ZERO3_INIT", []string{"false"}, "the program says it: nn.Defer"},
 	{"zero3_save_16bit_model", "ACCELERATE_DEEPSPEED_ZERO3_SAVE_16BIT_MODEL", []string{"false"},
 		"checkpoints are sharded; gotrainer convert and Trainer.SaveModel write whole models"},
 	{"deepspeed_config_file", "ACCELERATE_DEEPSPEED_CONFIG_FILE", []string{"none"}, "it is of DeepSpeed's engine, which " +
@@ -70,23 +69,26 @@ var deepSpeedSettings = []setting{
 // 3, SHARD_GRAD_OP 2, NO_SHARD 0; of version 2 fsdp_reshard_after_forward 3, and 2 without it) or
 // of DeepSpeed (zero_stage). Zero: none. What cannot be is refused by its name. The stages are
 // those of package dist/shard.
-func Sharding(getenv func(string) string) (stage int, err error) {
+//
+// replicas is -1 where each machine is to have a replica, whose processes share it out (HYBRID_SHARD,
+// stage 3, and HYBRID_SHARD_ZERO2, stage 2), as shard.OnePerMachine says; otherwise 0.
+func Sharding(getenv func(string) string) (stage, replicas int, err error) {
 	fsdp, err := truth("ACCELERATE_USE_FSDP", getenv)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	deepSpeed, err := truth("ACCELERATE_USE_DEEPSPEED", getenv)
 	switch {
 	case err != nil:
-		return 0, err
+		return 0, 0, err
 	case fsdp && deepSpeed:
-		return 0, fmt.Errorf("ACCELERATE_USE_FSDP and ACCELERATE_USE_DEEPSPEED are both set; want one of them")
+		return 0, 0, fmt.Errorf("ACCELERATE_USE_FSDP and ACCELERATE_USE_DEEPSPEED are both set; want one of them")
 	case fsdp:
 		return stageOfFSDP(fsdpSettings, func(s setting) (string, string) { return s.variable, getenv(s.variable) })
 	case deepSpeed:
-		return stageOfDeepSpeed(func(s setting) (string, string) { return s.variable, getenv(s.variable) })
+		stage, err = stageOfDeepSpeed(func(s setting) (string, string) { return s.variable, getenv(s.variable) })
 	}
-	return 0, nil
+	return stage, 0, err
 }
 
 func truth(name string, getenv func(string) string) (bool, error) {
@@ -125,28 +127,32 @@ func valuesOf(settings []setting, of func(setting) (name, value string)) (map[st
 	return values, nil
 }
 
-func stageOfFSDP(settings []setting, of func(setting) (name, value string)) (int, error) {
+func stageOfFSDP(settings []setting, of func(setting) (name, value string)) (stage, replicas int, err error) {
 	values, err := valuesOf(slices.DeleteFunc(slices.Clone(settings), func(s setting) bool {
 		_, version := of(fsdpSettings[0])
 		two := version == "2" // of which each version has one
 		return two && s.key == "fsdp_sharding_strategy" || !two && s.key == "fsdp_reshard_after_forward"
 	}), of)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	if values["fsdp_version"] == "2" {
 		if values["fsdp_reshard_after_forward"] == "false" {
-			return 2, nil
+			return 2, 0, nil
 		}
-		return 3, nil
+		return 3, 0, nil
 	}
 	switch values["fsdp_sharding_strategy"] {
 	case "shard_grad_op", "2":
-		return 2, nil
+		return 2, 0, nil
 	case "no_shard", "3":
-		return 0, nil
+		return 0, 0, nil
+	case "hybrid_shard", "4":
+		return 3, -1, nil
+	case "hybrid_shard_zero2", "5":
+		return 2, -1, nil
 	}
-	return 3, nil
+	return 3, 0, nil
 }
 
 func stageOfDeepSpeed(of func(setting) (name, value string)) (int, error) {
@@ -194,7 +200,7 @@ func (c *Config) checkSharding() (err error) {
 	}
 	switch c.DistributedType {
 	case "FSDP":
-		_, err = stageOfFSDP(fsdpSettings, of(c.FSDP))
+		_, _, err = stageOfFSDP(fsdpSettings, of(c.FSDP))
 	case "DEEPSPEED":
 		_, err = stageOfDeepSpeed(of(c.DeepSpeed))
 	}

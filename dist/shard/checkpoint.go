@@ -44,9 +44,11 @@ func (m *Model) parts(opt optim.Optimizer) (all []stored) {
 	pieces := map[string]Piece{}
 	for _, p := range m.Pieces() {
 		pieces[p.Name] = p
-		all = append(all, stored{modelPrefix + p.Name, p.Tensor.Detach(), p.Shape, p.Offset})
+		all = append(all, m.ofReplica(stored{modelPrefix + p.Name, p.Tensor.Detach(), p.Shape, p.Offset}))
 	}
-	all = append(all, m.frozen()...)
+	for _, s := range m.frozen() {
+		all = append(all, m.ofReplica(s))
+	}
 	whole := func(name string, t torch.Tensor) {
 		s := stored{name, t.Detach().Reshape(-1), t.Shape(), 0}
 		if !m.group.Main() {
@@ -63,7 +65,7 @@ func (m *Model) parts(opt optim.Optimizer) (all []stored) {
 	for _, s := range opt.State() {
 		p, ok := pieces[s.Name[:max(strings.LastIndexByte(s.Name, '.'), 0)]]
 		if ok && slices.Equal(s.Tensor.Shape(), p.Tensor.Shape()) {
-			all = append(all, stored{statePrefix + s.Name, s.Tensor.Detach(), p.Shape, p.Offset})
+			all = append(all, m.ofReplica(stored{statePrefix + s.Name, s.Tensor.Detach(), p.Shape, p.Offset}))
 		} else {
 			whole(countPrefix+s.Name, s.Tensor)
 		}
@@ -233,7 +235,10 @@ func write(ctx context.Context, g *dist.Group, folder, id string, step int, meta
 	entries []sharded.Entry, failed error) error {
 	var mine sharded.Written
 	if failed == nil {
-		mine, failed = writeFile(folder, g.Rank(), g.World(), id, entries)
+		if mine, failed = writeFile(folder, g.Rank(), g.World(), id, entries); errors.Is(failed, syscall.ENOSPC) {
+			failed = fmt.Errorf("%s of step %d cannot be written: make room on the disk of %s, and save again: %w",
+				mine.File.Name, step, folder, failed)
+		}
 	}
 	written, err := gatherOf(ctx, g, mine, failed)
 	if err != nil {
@@ -297,7 +302,9 @@ func (e *fullError) Error() string { return e.text }
 func (e *fullError) Unwrap() error { return syscall.ENOSPC }
 
 // Load continues from a checkpoint that any number of processes has written: each reads what it
-// needs. All processes call it. opt may be nil, else it is of the same kind as the one that was saved.
+// needs. A folder with the model.safetensors and optimizer.safetensors of an unsharded run of the
+// Trainer is one too; [ReadWhole] takes the way back. All processes call it. opt may be nil, else it
+// is of the same kind as the one that was saved.
 // A checkpoint that is not whole, damaged or of another model is an error on all processes, and then
 // nothing has changed. It returns step and metadata of Save.
 func (m *Model) Load(ctx context.Context, path string, opt optim.Optimizer) (step int, metadata map[string]string,
@@ -340,18 +347,18 @@ func (l *loading) apply(opt optim.Optimizer) error {
 }
 
 func (m *Model) read(path string, opt optim.Optimizer) (l *loading, err error) {
-	r, err := sharded.Open(path)
+	r, err := openSource(path)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = r.Close() }() // it was only read
-	l = &loading{step: r.Step, metadata: maps.Clone(r.Metadata)}
+	l = &loading{step: r.about().Step, metadata: maps.Clone(r.about().Metadata)}
 	delete(l.metadata, updatesKey)
 	failed := torch.Try(func() { err = m.readModel(r, l) })
 	if err = errors.Join(err, failed); err != nil || opt == nil {
 		return l, err
 	}
-	if l.updates, err = strconv.Atoi(r.Metadata[updatesKey]); err != nil {
+	if l.updates, err = strconv.Atoi(r.about().Metadata[updatesKey]); err != nil {
 		return l, fmt.Errorf("%s has no state of an optimizer", path)
 	}
 	failed = torch.Try(func() { err = m.readState(r, l) })
@@ -379,7 +386,7 @@ func (m *Model) targets() (all []stored) {
 }
 
 // readModel reads parameters and buffers.
-func (m *Model) readModel(r *sharded.Reader, l *loading) error {
+func (m *Model) readModel(r source, l *loading) error {
 	all := m.targets()
 	for _, t := range all {
 		value, err := readPart(r, t.name, t.tensor.DType(), t.shape, t.offset, t.tensor.Numel())
@@ -389,7 +396,7 @@ func (m *Model) readModel(r *sharded.Reader, l *loading) error {
 		l.targets, l.values = append(l.targets, t.tensor), append(l.values, value.Reshape(t.tensor.Shape()...))
 	}
 	has := 0
-	for _, t := range r.Tensors {
+	for _, t := range r.about().Tensors {
 		if strings.HasPrefix(t.Name, modelPrefix) {
 			has++
 		}
@@ -402,12 +409,12 @@ func (m *Model) readModel(r *sharded.Reader, l *loading) error {
 }
 
 // readState reads what belongs to the pieces of the states of an optimizer.
-func (m *Model) readState(r *sharded.Reader, l *loading) error {
+func (m *Model) readState(r source, l *loading) error {
 	pieces := map[string]Piece{}
 	for _, p := range m.Pieces() {
 		pieces[p.Name] = p
 	}
-	for _, t := range r.Tensors {
+	for _, t := range r.about().Tensors {
 		var shape []int64
 		offset, n := int64(0), int64(1)
 		name, whole := strings.CutPrefix(t.Name, countPrefix)
@@ -451,7 +458,7 @@ func dtypeOf(t sharded.Tensor) (torch.DType, error) {
 }
 
 // readPart reads elements of a tensor that must be of that dtype and shape.
-func readPart(r *sharded.Reader, name string, dtype torch.DType, shape []int64, offset, n int64) (v torch.Tensor,
+func readPart(r source, name string, dtype torch.DType, shape []int64, offset, n int64) (v torch.Tensor,
 	err error) {
 	t, ok := r.Tensor(name)
 	if !ok {

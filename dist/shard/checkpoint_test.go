@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -144,15 +145,26 @@ func TestARunContinuesAtAnyNumberOfProcesses(t *testing.T) {
 	}))
 }
 
-func TestASaveThatFailsOnOneProcessFailsOnAll(t *testing.T) {
+// The disk of one process fills in the middle of its file.
+func TestAFullDiskOfOneProcessIsNamedOnAll(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "step-1")
-	full := true
-	shard.SetWriteFile(t, func(path string, rank, world int, id string, e []sharded.Entry) (sharded.Written, error) {
-		if rank == 1 && full {
-			return sharded.Written{}, &os.PathError{Op: "write", Path: "rank 1's", Err: syscall.ENOSPC}
+	full := 0
+	former := *shard.WriteFile
+	t.Cleanup(func() { *shard.WriteFile = former })
+	*shard.WriteFile = func(folder string, rank, world int, id string, e []sharded.Entry) (sharded.Written, error) {
+		if rank == full {
+			write := e[0].Data
+			e[0].Data = func(w io.Writer) error {
+				disk, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+				if err != nil {
+					return err
+				}
+				defer disk.Close() //nolint:errcheck // it takes nothing
+				return errors.Join(write(w), write(disk))
+			}
 		}
-		return sharded.WriteFile(path, rank, world, id, e)
-	})
+		return former(folder, rank, world, id, e)
+	}
 	save := func(ctx context.Context, g *dist.Group) error {
 		m, err := newTrained(ctx, g, shard.FullShard)
 		if err != nil {
@@ -164,14 +176,19 @@ func TestASaveThatFailsOnOneProcessFailsOnAll(t *testing.T) {
 		failed := m.Save(ctx, path, 1, m.opt, nil)
 		return errors.Join(failed, m.train(ctx, 1)) // the group works
 	}
-	for rank, err := range together(t, 3, save) {
-		require.EqualError(t, err, "shard: rank 1: write rank 1's: no space left on device", "rank %d", rank)
-		assert.ErrorIs(t, err, syscall.ENOSPC, "rank %d", rank)
+	for full = range 3 {
+		for rank, err := range together(t, 3, save) {
+			require.ErrorIs(t, err, syscall.ENOSPC, "rank %d", rank)
+			for _, part := range []string{fmt.Sprintf("shard: rank %d: rank-%05d-of-00003.safetensors of step 1 cannot be "+
+				"written", full, full), "make room", "no space left on device"} {
+				assert.ErrorContains(t, err, part, "rank %d", rank)
+			}
+		}
+		left, err := os.ReadDir(filepath.Dir(path))
+		require.NoError(t, err)
+		assert.Empty(t, left, "what was written of a checkpoint that failed")
 	}
-	left, err := os.ReadDir(filepath.Dir(path))
-	require.NoError(t, err)
-	assert.Empty(t, left, "what was written of a checkpoint that failed")
-	full = false
+	full = -1
 	all(t, together(t, 3, save))
 	for rank, err := range together(t, 3, save) {
 		require.ErrorContains(t, err, "is there already", "rank %d", rank)
@@ -220,7 +237,13 @@ func TestACheckpointThatDoesNotFitIsRefusedOnAll(t *testing.T) {
 	}{
 		"missing file": {func(path string) error {
 			return os.Remove(filepath.Join(path, "rank-00001-of-00002.safetensors"))
-		}, optim.AdamW{}, "rank-00001-of-00002.safetensors is missing"},
+		}, optim.AdamW{}, "the file of rank 1: rank-00001-of-00002.safetensors is missing"},
+		"of another step": {func(path string) error {
+			const name = "rank-00001-of-00002.safetensors"
+			text, err := os.ReadFile(filepath.Join(fresh(t, "other"), name))
+			return errors.Join(err, os.WriteFile(filepath.Join(path, name), text, 0o600))
+		}, optim.AdamW{}, "the file of rank 1: rank-00001-of-00002.safetensors is rank 1 of another checkpoint than the " +
+			"index, which is of step 1: copy both from one folder, or load an earlier checkpoint"},
 		"truncated": {func(path string) error {
 			return os.Truncate(filepath.Join(path, "rank-00000-of-00002.safetensors"), 1000)
 		}, optim.AdamW{}, "has 1000 bytes, the index says"},

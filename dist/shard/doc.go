@@ -34,11 +34,16 @@
 //	FullShard, 3                  1/n          1/n                   1/n
 //
 // and under FullShard, while a unit computes, the parameters of that unit, in the backward pass with
-// their gradients. Units keep nothing for the backward pass but their inputs.
+// their gradients, and those of the next unit, which are gathered meanwhile. Units keep nothing for
+// the backward pass but their inputs.
 //
 // Parameters, or those of a unit or bucket, lie one after the other in a row that is cut into n
 // equal parts, so a parameter may be cut anywhere. Optimizers therefore must be such that an element
 // of a parameter depends on no other: [Model.Optimizer] refuses the others by name.
+//
+// With [Options].Mesh the n processes of this table are those of one replica: parts are gathered among
+// them, and gradients averaged over the replicas too. A model that is too large for one process is made
+// in [nn.Defer], and its parameters are drawn when their unit is made.
 //
 // # What is computed
 //

@@ -1,15 +1,16 @@
 package shard
 
-import (
-	"testing"
+// WriteFile is how the processes of a test write their files.
+var WriteFile = &writeFile
 
-	"github.com/gotrainer/gotrainer/checkpoint/sharded"
-)
-
-// SetWriteFile gives the processes of a test another way to write their files.
-func SetWriteFile(t *testing.T, f func(path string, rank, world int, id string, e []sharded.Entry) (sharded.Written,
-	error)) {
-	former := writeFile
-	writeFile = f
-	t.Cleanup(func() { writeFile = former })
+// Trace has f told of what the units of a model do, by their place among them: gather (or drop what
+// was gathered), compute, and reduce their gradients.
+func (m *Model) Trace(f func(event string, unit int)) {
+	m.foresight.trace = func(event string, u *Unit) {
+		for i, other := range m.options.Units {
+			if other == u {
+				f(event, i)
+			}
+		}
+	}
 }

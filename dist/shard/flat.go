@@ -12,8 +12,9 @@ import (
 // flat is parameters of one dtype and device in one row, of which each process has an equal part.
 // What the row is too short for an even division is padding at its end.
 type flat struct {
-	group  *dist.Group
-	name   string // in calls
+	group  *dist.Group // that has the parts: one replica
+	others *dist.Group // that have the same part, one of each replica; nil: there is one replica
+	name   string      // in calls
 	dtype  torch.DType
 	device torch.Device
 	params []*param
@@ -86,22 +87,35 @@ func (f *flat) split(row torch.Tensor) []torch.Tensor {
 	return torch.Call("aten::split_with_sizes", row, sizes)[:len(f.params)]
 }
 
+// gathering is the call that gathers the row.
+func (f *flat) gathering() string {
+	return fmt.Sprintf("gathering %s, %s[%d]", f.name, f.dtype, f.part)
+}
+
 // gather returns the row of the parts of several processes.
 func (f *flat) gather(ctx context.Context, mine torch.Tensor) (row torch.Tensor, err error) {
-	call := fmt.Sprintf("gathering %s, %s[%d]", f.name, f.dtype, f.part)
-	err = ddp.Collective(ctx, f.group, call, func(p *torch.ProcessGroup) { row = p.AllGather(mine.Detach()) })
+	err = ddp.Collective(ctx, f.group, f.gathering(), func(p *torch.ProcessGroup) { row = p.AllGather(mine.Detach()) })
 	return row, err
 }
 
 // average returns this process's part of the mean of the rows of all: each times 1/n, then summed,
-// as DistributedDataParallel does it.
+// as DistributedDataParallel does it, within a replica and then over the replicas.
 func (f *flat) average(ctx context.Context, row torch.Tensor) (mine torch.Tensor, err error) {
 	if f.group.World() == 1 {
 		return row, ctx.Err()
 	}
+	replicas := 1
+	if f.others != nil {
+		replicas = f.others.World()
+	}
 	call := fmt.Sprintf("reducing the gradients of %s, %s[%d]", f.name, f.dtype, row.Numel())
 	err = ddp.Collective(ctx, f.group, call, func(p *torch.ProcessGroup) {
-		mine = p.ReduceScatter(row.MulScalar(1 / float64(f.group.World())))
+		mine = p.ReduceScatter(row.MulScalar(1 / float64(f.group.World()*replicas)))
 	})
+	if err != nil || replicas == 1 {
+		return mine, err
+	}
+	call = fmt.Sprintf("adding up the gradients of %s over %d replicas, %s[%d]", f.name, replicas, f.dtype, f.part)
+	err = ddp.Collective(ctx, f.others, call, func(p *torch.ProcessGroup) { mine = p.AllReduce(mine) })
 	return mine, err
 }

@@ -22,18 +22,69 @@ type LayerRunner interface {
 }
 
 // NewLayered is [New] of a model whose layers are the units of [FullShard], with its other
-// parameters in the root: what the options of trainers mean. Of d the options count that [Options]
-// has too. All processes call it together.
-func NewLayered(ctx context.Context, g *dist.Group, model any, s Strategy, d ddp.Options) (m *Model, err error) {
+// parameters in the root: what the options of trainers mean. replicas is into how many replicas the
+// processes are divided, each of which shares the model out: 0 or 1 for one, [OnePerMachine]. Of d the
+// options count that [Options] has too; [CheckLayered] refuses the others. All processes call it
+// together.
+func NewLayered(ctx context.Context, g *dist.Group, model any, s Strategy, replicas int, d ddp.Options) (m *Model,
+	err error) {
 	o := Options{Strategy: s, FindUnusedParameters: d.FindUnusedParameters, BucketCapMB: d.BucketCapMB,
 		KeepBuffers: d.KeepBuffers}
+	if o.Mesh, err = newMesh(ctx, g, replicas); err != nil {
+		return nil, err
+	}
+	parts := g
+	if o.Mesh != nil {
+		parts = o.Mesh.Shard
+		defer func() {
+			if err != nil {
+				_ = o.Mesh.Close() // nobody waits in it
+			}
+		}()
+	}
 	if s == FullShard {
-		if o.Units, err = Layers(ctx, g, model); err != nil {
+		if o.Units, err = Layers(ctx, parts, model); err != nil {
 			return nil, err
 		}
 		o.Root = true
 	}
-	return New(ctx, g, model, o)
+	if m, err = New(ctx, g, model, o); err == nil {
+		m.mesh = o.Mesh
+	}
+	return m, err
+}
+
+// CheckLayered refuses, in the Options of a package, what [NewLayered] cannot do: a strategy or a
+// number of replicas that is none, and options of d, there called Distributed, that are of PyTorch's
+// reducer.
+func CheckLayered(pkg string, s Strategy, replicas int, d ddp.Options) error {
+	switch {
+	case s > FullShard:
+		return fmt.Errorf("%s: Options.Sharding is %s; want shard.ZeroRedundancyOptimizer, shard.ShardGradOp or "+
+			"shard.FullShard", pkg, s)
+	case replicas < OnePerMachine:
+		return fmt.Errorf("%s: Options.ShardingReplicas is %d; want a number of replicas, 0 for one, or "+
+			"shard.OnePerMachine", pkg, replicas)
+	case s == 0 && replicas != 0:
+		return fmt.Errorf("%s: Options.ShardingReplicas is %d, but Sharding is not set, so there is nothing to "+
+			"replicate", pkg, replicas)
+	case s == 0:
+		return nil
+	}
+	for _, c := range []struct {
+		set       bool
+		name, why string
+	}{
+		{d.StaticGraph, "StaticGraph", "gradients are not averaged by PyTorch's reducer"},
+		{d.GradientAsBucketView, "GradientAsBucketView", "gradients are parts already"},
+		{d.Compress != 0, "Compress", "gradients are sent as they are"},
+	} {
+		if c.set {
+			return fmt.Errorf("%s: Options.Distributed.%s is set, which cannot be had with Options.Sharding %s: %s", pkg,
+				c.name, s, c.why)
+		}
+	}
+	return nil
 }
 
 // Layers makes a unit of each layer that a [LayerRunner] in the model runs. The rest is for

@@ -52,6 +52,11 @@ type Options struct {
 	// is zeros.
 	FindUnusedParameters bool
 
+	// Mesh makes replicas of the model, each of which its processes share out: gradients are averaged
+	// over all. Parts are gathered within a replica, whose processes best are those of one machine.
+	// Units are made in Mesh.Shard. Nil: one replica. HYBRID_SHARD of FullyShardedDataParallel.
+	Mesh *dist.Mesh
+
 	BucketCapMB float64 // about how much is averaged at a time, in MiB; zero: 25
 	KeepBuffers bool    // every process keeps buffers of its own
 }
@@ -60,6 +65,9 @@ type Options struct {
 // goroutines at once.
 type Model struct {
 	group   *dist.Group
+	replica *dist.Group // among which one replica is shared out
+	others  *dist.Group // that have the same parts; nil: there is one replica
+	mesh    *dist.Mesh  // which Close closes; nil: none
 	options Options
 	model   any
 	root    *Unit       // of Options.Root; nil: none
@@ -67,6 +75,8 @@ type Model struct {
 	rows    []*flat     // that are trained
 	buffers []torch.Tensor
 	hooks   []*torch.PostAccumulateGradHook
+
+	foresight foresight
 
 	leaves   []torch.Tensor // parts of the parameters, by row; of FullShard alone
 	averaged []torch.Tensor // parts of the gradients, by row; undefined: none. Not of FullShard
@@ -99,11 +109,18 @@ func New(ctx context.Context, g *dist.Group, model any, o Options) (m *Model, er
 				"for FullShard alone", i, u == nil, o.Strategy)
 		}
 	}
-	m = &Model{group: g, options: o, model: model, sync: true, synced: true, ctx: context.Background()}
+	m = &Model{group: g, replica: g, options: o, model: model, sync: true, synced: true, ctx: context.Background(),
+		foresight: foresight{pass: &pass{}}}
+	if err := m.replicate(); err != nil {
+		return nil, err
+	}
 	if o.Root {
 		if err := m.makeRoot(ctx); err != nil {
 			return nil, err
 		}
+	}
+	if err := nn.Materialize(model); err != nil {
+		return nil, fmt.Errorf("shard: %w", err)
 	}
 	var whole []torch.Tensor
 	about := ""
@@ -118,6 +135,9 @@ func New(ctx context.Context, g *dist.Group, model any, o Options) (m *Model, er
 		return nil, err
 	}
 	if err := ddp.Broadcast(ctx, g, 0, append(whole, m.buffers...)...); err != nil {
+		return nil, err
+	}
+	if err := m.broadcastParts(ctx); err != nil {
 		return nil, err
 	}
 	if g.World() > 1 {
@@ -176,7 +196,12 @@ func (m *Model) nameUnits(about *strings.Builder) error {
 		names[f.Tensor] = f.Name
 	}
 	for i, u := range m.units() {
+		if u.group != m.replica {
+			return fmt.Errorf("shard: unit %d was made in another group than that of a replica; give FullyShard the group "+
+				"of New or, with Options.Mesh, Mesh.Shard", i)
+		}
 		for _, r := range u.rows {
+			r.others = m.others
 			for j, p := range r.params {
 				name, ok := names[r.fields[j][0]]
 				if !ok {
@@ -186,7 +211,7 @@ func (m *Model) nameUnits(about *strings.Builder) error {
 				fmt.Fprintf(about, "parameter %s of %s%v in unit %d\n", p.name, r.dtype, p.shape, i)
 			}
 			r.name = fmt.Sprintf("unit %d, %s and others", i, r.params[0].name)
-			u.track = m.options.FindUnusedParameters
+			u.track, u.next = m.options.FindUnusedParameters, &m.foresight
 			if r.params[0].piece.Defined() {
 				m.rows, m.leaves = append(m.rows, &r.flat), append(m.leaves, r.mine)
 			}
@@ -211,7 +236,7 @@ func (m *Model) fillBuckets(params []torch.Named) error {
 		key := fmt.Sprint(t.DType(), t.Device())
 		f := open[key]
 		if f == nil || (f.params[len(f.params)-1].at+f.params[len(f.params)-1].numel)*t.DType().Size() >= limit {
-			f = &flat{group: m.group, name: fmt.Sprintf("bucket %d, %s and others", len(m.rows), p.Name),
+			f = &flat{group: m.replica, others: m.others, name: fmt.Sprintf("bucket %d, %s and others", len(m.rows), p.Name),
 				dtype: t.DType(), device: t.Device()}
 			open[key], m.rows = f, append(m.rows, f)
 		}
@@ -240,6 +265,7 @@ func (m *Model) cut() {
 
 // Close takes from the model what it was given for training. Parameters of units stay in parts.
 func (m *Model) Close() {
+	m.foresight.expect(nil)
 	nn.SetProcessGroup(m.model, nil)
 	for _, h := range m.hooks {
 		h.Remove()
@@ -248,6 +274,10 @@ func (m *Model) Close() {
 	if m.aside != nil {
 		_ = m.aside.Close() // nobody waits in it
 		m.aside = nil
+	}
+	if m.mesh != nil {
+		_ = m.mesh.Close() // the same
+		m.mesh = nil
 	}
 }
 
@@ -262,6 +292,7 @@ func (m *Model) BeforeForward(ctx context.Context, sync bool) error {
 	if err := m.Release(); err != nil {
 		return err
 	}
+	m.foresight.begin()
 	for _, u := range m.units() {
 		u.ctx = ctx
 	}
@@ -280,7 +311,10 @@ func (m *Model) Backward(ctx context.Context, backward func(), losses ...torch.T
 	const call = "Backward"
 	m.ctx, m.failed, m.next = ctx, nil, 0
 	clear(m.ready)
+	m.foresight.backward = true
 	err := torch.Try(backward)
+	m.foresight.expect(nil)
+	m.foresight.backward = false
 	for _, u := range m.units() {
 		u.ctx = context.Background()
 	}

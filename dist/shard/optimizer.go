@@ -109,7 +109,7 @@ func (m *Model) clip(ctx context.Context, maxNorm float64) (norm torch.Tensor, e
 				for _, n := range norms(grads) {
 					square.Add_(n.ToDType(torch.Float64).ToDevice(m.device()).Square())
 				}
-				if err = ddp.AllReduce(ctx, m.group, dist.Sum, square); err != nil {
+				if err = ddp.AllReduce(ctx, m.replica, dist.Sum, square); err != nil {
 					return square
 				}
 				norm := square.Sqrt()
@@ -157,7 +157,7 @@ func (m *Model) Step(ctx context.Context, opt optim.Optimizer, lr float64) error
 // under loss scaling.
 func (m *Model) Spread(ctx context.Context) error {
 	m.dropRoot()
-	if m.options.Strategy == FullShard || m.group.World() == 1 {
+	if m.options.Strategy == FullShard || m.replica.World() == 1 {
 		return ctx.Err()
 	}
 	var err error

@@ -24,6 +24,13 @@ import (
 
 func TestMain(m *testing.M) {
 	testenv.PinBits()
+	if os.Getenv(runFolder) != "" {
+		if err := process(); err != nil {
+			fmt.Println(err)
+			os.Exit(3)
+		}
+		os.Exit(0)
+	}
 	os.Exit(testenv.Run(m))
 }
 
@@ -172,6 +179,7 @@ type run struct {
 	used       func(rank int) bool // whether a rank uses the extra layer; nil: all do
 	bucket     float64
 	untied     bool // no weights are shared
+	shards     int  // of a replica; 0: there is one
 }
 
 func (o run) extra(rank int) bool { return o.used == nil || o.used(rank) }
@@ -194,12 +202,21 @@ func byShards(ctx context.Context, g *dist.Group, dtype torch.DType, o run, s sh
 		}
 	}
 	options := shard.Options{Strategy: s, FindUnusedParameters: true, BucketCapMB: o.bucket}
+	parts := g
+	if o.shards > 0 {
+		mesh, err := dist.NewMesh(ctx, g, o.shards)
+		if err != nil {
+			return nil, err
+		}
+		defer mesh.Close() //nolint:errcheck // it is over
+		options.Mesh, parts = mesh, mesh.Shard
+	}
 	if s == shard.FullShard {
 		for _, u := range []struct {
 			unit    **shard.Unit
 			modules []any
 		}{{&m.ends, []any{m.Embed, m.Head}}, {&m.middle, []any{m.Hidden, m.Frozen}}, {&m.extra, []any{m.Extra}}} {
-			unit, err := shard.FullyShard(ctx, g, u.modules...)
+			unit, err := shard.FullyShard(ctx, parts, u.modules...)
 			if err != nil {
 				return nil, err
 			}
@@ -240,11 +257,11 @@ func byShards(ctx context.Context, g *dist.Group, dtype torch.DType, o run, s sh
 		p.ZeroGrad()
 	}
 	for _, piece := range p.Pieces() {
-		parts, err := ddp.AllGather(ctx, g, piece.Tensor.Detach().ToDType(torch.Float64))
+		all, err := ddp.AllGather(ctx, parts, piece.Tensor.Detach().ToDType(torch.Float64))
 		if err != nil {
 			return nil, err
 		}
-		got[piece.Name] = torch.Values[float64](torch.Cat(parts, 0))
+		got[piece.Name] = torch.Values[float64](torch.Cat(all, 0))
 	}
 	return got, nil
 }
@@ -274,6 +291,7 @@ func TestShardedIsWhatDDPComputes(t *testing.T) {
 	adamw := optim.AdamW{LR: 0.01}
 	for name, o := range map[string]run{
 		"AdamW":                    {optimizer: adamw},
+		"replicas of 2 shards":     {optimizer: adamw, clip: true, accumulate: true, shards: 2},
 		"SGD with momentum":        {optimizer: optim.SGD{LR: 0.1, Momentum: 0.9}},
 		"clipped":                  {optimizer: adamw, clip: true},
 		"accumulated":              {optimizer: adamw, accumulate: true},
@@ -283,7 +301,7 @@ func TestShardedIsWhatDDPComputes(t *testing.T) {
 	} {
 		for _, s := range strategies {
 			for world := 1; world <= 4; world++ {
-				if world == 4 && name != "AdamW" {
+				if world == 4 && name != "AdamW" && o.shards == 0 || o.shards > 0 && world%o.shards != 0 {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s/%s/%d", name, s, world), func(t *testing.T) {
@@ -508,6 +526,13 @@ func TestMistakesAreNamed(t *testing.T) {
 		}
 		_, twice := shard.FullyShard(ctx, g, other)
 		_, elsewhere := shard.New(ctx, g, other, shard.Options{Strategy: shard.FullShard, Units: []*shard.Unit{u}})
+		again, err := dist.Split(ctx, g, 0)
+		if err != nil {
+			return err
+		}
+		defer again.Close() //nolint:errcheck // it is over
+		_, otherGroup := shard.New(ctx, again, layer, shard.Options{Strategy: shard.FullShard, Units: []*shard.Unit{u},
+			Mesh: &dist.Mesh{Shard: again, Replicate: again}})
 		_, stranger := shard.New(ctx, g, layer, shard.Options{Strategy: shard.FullShard, Units: []*shard.Unit{u}})
 		for want, err := range map[string]error{
 			"module 0 updates running_mean in a forward pass":          statistics,
@@ -521,6 +546,7 @@ func TestMistakesAreNamed(t *testing.T) {
 			"Units[0] is nil: false, but the strategy is ShardGradOp":  mixed,
 			"BucketCapMB is -1":                                        bucket,
 			"weight of unit 0 is no parameter of the model":            stranger,
+			"unit 0 was made in another group":                         otherGroup,
 		} {
 			assert.ErrorContains(t, err, want)
 		}

@@ -22,6 +22,8 @@ type Unit struct {
 	root   bool // they do so for a whole pass
 	track  bool // which parameters take part is to be found out
 
+	next *foresight // of the model; nil: it is in none yet
+
 	summoned bool // the fields hold whole parameters without a history: see Model.Summon
 }
 
@@ -32,12 +34,13 @@ type unitRow struct {
 	fields [][]*torch.Tensor // of each parameter
 	kept   []torch.Tensor    // what the fields of a root hold during a pass, or those that were summoned
 	all    torch.Tensor      // the row that was summoned
+	coming torch.Tensor      // the row that is being gathered ahead
 }
 
 // FullyShard takes the parameters of modules apart: each process keeps an equal part of those that
 // rank 0 has, and the fields that held them are undefined until [Unit.Run]. Make units as large as
-// one layer of a deep model, and each as soon as its layer is made: then no process ever has more
-// than one layer whole. All processes make the same calls.
+// one layer of a deep model, and each as soon as its layer is made, or make the model in [nn.Defer]:
+// then no process ever has more than one layer whole. All processes make the same calls.
 //
 // A parameter that is used in several modules must be in one unit with all of them. Layers that
 // change statistics in a forward pass (batch normalisation) are refused, since a unit computes it
@@ -81,6 +84,11 @@ func (u *Unit) collect(modules []any) (about string, all []torch.Tensor) {
 	known := map[torch.Tensor]*torch.Tensor{} // to its first field
 	rowOf := map[string]*unitRow{}
 	at := map[torch.Tensor]func(field *torch.Tensor){}
+	if len(modules) > 0 {
+		if err := nn.Materialize(modules); err != nil {
+			panic(err)
+		}
+	}
 	for i, m := range modules {
 		for _, b := range nn.Buffers(m) {
 			if strings.HasSuffix(b.Name, "running_mean") && !u.root {
@@ -167,24 +175,34 @@ func (r *unitRow) cut() {
 // gradients, of which each process keeps its part. So a unit is a [torch.Checkpoint], with its
 // demands on f: other tensors with a history must come to it as inputs. Several runs may be in one
 // pass, also of one unit. On all processes the units run in the same order.
+//
+// While a unit computes, the parameters of the next one are gathered: in a backward pass, and in a
+// forward pass if it runs the units in the order of the pass before. So two units are whole at a time.
 func (u *Unit) Run(f func(inputs []torch.Tensor) []torch.Tensor, inputs ...torch.Tensor) []torch.Tensor {
 	if u == nil || u.summoned {
 		return f(inputs)
 	}
+	next := u.next.enter(u)
 	return torch.Checkpoint(func(inputs []torch.Tensor) []torch.Tensor {
 		if u.lent {
 			panic(torch.Errorf("shard.Unit.Run", torch.ErrInvalid, "%s is run inside of itself", u.rows[0].name))
 		}
 		u.lend()
-		defer u.takeBack()
+		defer u.done()
+		u.next.prefetch(next())
+		u.next.tell("compute", u)
 		return f(inputs)
 	}, inputs...)
 }
 
 // lend gives the fields whole parameters.
 func (u *Unit) lend() {
+	u.next.expect(u)
+	if u.next != nil && u.next.coming == nil {
+		u.next.tell("gather", u)
+	}
 	for _, r := range u.rows {
-		for i, t := range r.split(r.whole(u.ctx)) {
+		for i, t := range r.split(r.whole(u)) {
 			p := r.params[i]
 			t = t.Reshape(p.shape...)
 			if u.track && p.piece.Defined() {
@@ -195,7 +213,18 @@ func (u *Unit) lend() {
 			}
 		}
 	}
+	if u.next != nil {
+		u.next.coming = nil
+	}
 	u.lent = true
+}
+
+// done takes back what the unit was lent to compute; in a backward pass its gradients are to come.
+func (u *Unit) done() {
+	u.takeBack()
+	if u.next != nil && !u.next.backward {
+		u.next.tell("free", u)
+	}
 }
 
 func (u *Unit) takeBack() {
@@ -210,17 +239,25 @@ func (u *Unit) takeBack() {
 }
 
 // whole is the row, whose gradient goes to the parts.
-func (r *unitRow) whole(ctx context.Context) torch.Tensor {
+func (r *unitRow) whole(u *Unit) torch.Tensor {
+	ctx := u.ctx
 	if r.group.World() == 1 {
 		return r.mine
 	}
 	return torch.Function{
 		Forward: func(in []torch.Tensor) []torch.Tensor {
-			row, err := r.gather(ctx, in[0])
+			var row torch.Tensor
+			var err error
+			if r.coming.Defined() {
+				row, err = r.arrived(ctx)
+			} else {
+				row, err = r.gather(ctx, in[0])
+			}
 			must("shard.Unit.Run", err)
 			return []torch.Tensor{row}
 		},
 		Backward: func(_, _, grads []torch.Tensor) []torch.Tensor {
+			u.next.tell("reduce", u)
 			mine, err := r.average(ctx, grads[0])
 			must("shard.Unit.Run", err)
 			return []torch.Tensor{mine}

@@ -44,6 +44,7 @@ func (m *Model) lendRoot(ctx context.Context) error {
 
 // dropRoot takes them back.
 func (m *Model) dropRoot() {
+	m.foresight.expect(nil)
 	if m.root == nil || !m.root.lent {
 		return
 	}
@@ -150,7 +151,7 @@ func (m *Model) Summoned() bool {
 
 // makeRoot makes a unit of what is in no other.
 func (m *Model) makeRoot(ctx context.Context) error {
-	u, err := fullyShard(ctx, &Unit{group: m.group, ctx: context.Background(), root: true}, m.model)
+	u, err := fullyShard(ctx, &Unit{group: m.replica, ctx: context.Background(), root: true}, m.model)
 	if err != nil {
 		return fmt.Errorf("%w (Options.Root)", err)
 	}

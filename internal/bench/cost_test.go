@@ -49,7 +49,7 @@ func costOf(t *testing.T, name string, warmup, steps int, train func(w workload,
 		}
 	}}
 	require.NoError(t, train(w, r))
-	assert.Equal(t, live, testenv.Live(), "tensors are left")
+	assert.LessOrEqual(t, testenv.Live(), live, "tensors are left")
 	return cost{perStep(calls), perStep(tensors), perStep(allocs), perStep(bytes)}
 }
 

@@ -5,6 +5,7 @@
 //	./bench -workload mlp_tiny -data DIR
 //	./bench -workload crnn -threads 1 -precision bf16 -init crnn.safetensors
 //	./bench -workload bert_base -device cuda -batch 128 -steps 50
+//	./bench -workload mlp -device cuda -graphs 8 -prefetch
 //	./bench -workload checkpoint -fsync -dir DISK
 //
 // A workload fixes weights, samples, their order, the optimizer and what is measured: the updates
@@ -45,6 +46,9 @@ type settings struct {
 	fsync, tiny          bool
 	paddingFree, fuseQKV bool
 	sortByLength         bool
+	graphs               int
+	prefetch             bool
+	datasetOnDevice      int64
 }
 
 // runners are the workloads, by name. Each returns the line that its contract asks for.
@@ -88,6 +92,10 @@ func command(args []string, stdout, stderr io.Writer) int {
 	flags.BoolVar(&o.fsync, "fsync", false, "checkpoint: the files are on the disk, read back and verified")
 	flags.BoolVar(&o.paddingFree, "padding-free", false, "bert_..., eval: leave the padding out of the computation")
 	flags.BoolVar(&o.fuseQKV, "fuse-qkv", false, "bert_..., eval: query, key and value as one product")
+	flags.IntVar(&o.graphs, "graphs", 0, "training on a GPU: record so many kinds of batches as CUDA graphs")
+	flags.BoolVar(&o.prefetch, "prefetch", false, "training on a GPU: send the next batch while this one computes")
+	flags.Int64Var(&o.datasetOnDevice, "dataset-on-device", 0, "training: keep the data on the device if it takes no "+
+		"more bytes")
 	flags.BoolVar(&o.sortByLength, "sort-by-length", false, "eval: pairs of about the same length together")
 	flags.BoolVar(&o.tiny, "tiny", false, "a few steps, to see that it runs")
 	if err := flags.Parse(args); err != nil {
@@ -120,6 +128,9 @@ func run(o settings, stdout io.Writer) error {
 	if !ok {
 		return fmt.Errorf("there is no workload %q; want one of %s", o.workload,
 			strings.Join(slices.Sorted(maps.Keys(runners)), ", "))
+	}
+	if _, trains := workloads[o.workload]; !trains && (o.graphs != 0 || o.prefetch || o.datasetOnDevice != 0) {
+		return fmt.Errorf("-graphs, -prefetch and -dataset-on-device are for workloads that train; %s does not", o.workload)
 	}
 	line, err := work(o)
 	if err != nil {

@@ -86,6 +86,12 @@ func (r *recorder) line(o settings) (map[string]any, error) {
 	if w.layers > 0 {
 		more["padding_free"], more["fuse_qkv"] = w.paddingFree, w.fuseQKV
 	}
+	for name, set := range map[string]bool{"graphs": o.graphs > 0, "prefetch": o.prefetch,
+		"dataset_on_device": o.datasetOnDevice > 0} {
+		if set {
+			more[name] = true
+		}
+	}
 	if r.device.IsCUDA() {
 		s, err := cuda.MemoryStats(r.device)
 		if err = errors.Join(r.failed, err); err != nil {

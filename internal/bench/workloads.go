@@ -219,6 +219,7 @@ func fit[S, B any](o settings, w workload, r *recorder, task engine.Task[S, B], 
 	step, err := engine.New(task, engine.Options{
 		Optimizer: optim.AdamW{LR: w.rate, WeightDecay: new(0.0)}, MaxGradNorm: clip, Precision: precision,
 		InitWeightsFrom: o.init, Device: o.device, CuDNNBenchmark: w.name == "crnn" && o.device.IsCUDA(),
+		Graphs: engine.Graphs{Kinds: o.graphs}, Prefetch: o.prefetch, DatasetOnDevice: o.datasetOnDevice,
 	})
 	if err != nil {
 		return err

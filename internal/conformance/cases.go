@@ -16,6 +16,7 @@ import (
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
 	"github.com/gotrainer/gotrainer/internal/conformance/vectors"
+	"github.com/gotrainer/gotrainer/torch"
 )
 
 // caseOptions say how cases are run.
@@ -24,7 +25,8 @@ type caseOptions struct {
 	traces string // folder that our traces are written to; empty: none are kept
 	data   string // folder of the pictures that vectors mention
 	json   bool   // a JSON object per line instead of text
-	here   bool   // on the code paths of this process's environment, not those of each recording
+	device torch.Device
+	here   bool // on the code paths of this process's environment, not those of each recording
 }
 
 // outcome is how a case ended. Its fields are those of a line of -json.
@@ -56,7 +58,7 @@ func (o outcome) String() string {
 // runCases replays every case below the folders and compares, and returns the exit status. Cases
 // that were recorded on the same code paths share a process: see byPins.
 func runCases(ctx context.Context, dirs []string, o caseOptions, out, problems io.Writer) int {
-	v := &verdicts{out: out, json: o.json, counts: map[string]int{}}
+	v := &verdicts{out: out, json: o.json, device: o.device, counts: map[string]int{}}
 	err := spec.Try(func() {
 		cases := spec.Must(findCases(dirs, o.only))
 		if o.here {
@@ -76,6 +78,7 @@ func runCases(ctx context.Context, dirs []string, o caseOptions, out, problems i
 type verdicts struct {
 	out    io.Writer
 	json   bool
+	device torch.Device
 	total  int
 	counts map[string]int // by verdict
 }
@@ -93,7 +96,12 @@ func (v *verdicts) sum() int {
 			"within_tolerance": v.counts[within], "failed": v.counts[failed], "unsupported": v.counts[unsupported]},
 			true)
 	} else {
-		fmt.Fprintf(v.out, "%d cases: %d bitwise, %d within tolerance, %d failed, %d unsupported\n", v.total,
+		where := ""
+		if v.device != torch.CPU {
+			where = fmt.Sprintf(" on %s, where not bits are compared but numbers, within %g in float32 without TF32 and %g in "+
+				"bf16", v.device, spec.ToleranceFP32, spec.ToleranceBF16)
+		}
+		fmt.Fprintf(v.out, "%d cases%s: %d bitwise, %d within tolerance, %d failed, %d unsupported\n", v.total, where,
 			v.counts[bitwise], v.counts[within], v.counts[failed], v.counts[unsupported])
 	}
 	if v.total == 0 {
@@ -102,8 +110,13 @@ func (v *verdicts) sum() int {
 	return v.status()
 }
 
-// status is the exit status.
-func (v *verdicts) status() int { return min(1, v.counts[failed]+v.counts[unsupported]) }
+// status is the exit status. What can be replayed on the CPU only is no failure of another device.
+func (v *verdicts) status() int {
+	if v.device != torch.CPU {
+		return min(1, v.counts[failed])
+	}
+	return min(1, v.counts[failed]+v.counts[unsupported])
+}
 
 // replay runs cases in this process.
 func (v *verdicts) replay(ctx context.Context, cases []string, o caseOptions) error {
@@ -134,7 +147,10 @@ func printLine(out io.Writer, v any, asJSON bool) {
 // it compares each.
 func judgeAll(ctx context.Context, dir string, o caseOptions) (list []outcome) {
 	if _, err := os.Stat(filepath.Join(dir, "spec.json")); err == nil {
-		return []outcome{judge(ctx, dir, o.traces)}
+		return []outcome{judge(ctx, dir, o.traces, o.device)}
+	}
+	if o.device != torch.CPU {
+		return []outcome{{Case: caseName(dir), Verdict: unsupported, Reason: "vectors are compared on the CPU only"}}
 	}
 	for _, v := range vectors.Run(dir, vectors.Options{Data: o.data}) {
 		list = append(list, outcomeOf(v.Name, v.Worst, v.Begins, v.Worst > 0, v.Err))
@@ -199,9 +215,9 @@ func caseName(dir string) string {
 }
 
 // judge replays one case and compares it with what was recorded.
-func judge(ctx context.Context, dir, traces string) outcome {
+func judge(ctx context.Context, dir, traces string, device torch.Device) outcome {
 	var report trace.Report
-	err := spec.Try(func() { report = compareCase(ctx, dir, traces) })
+	err := spec.Try(func() { report = compareCase(ctx, dir, traces, device) })
 	if first := report.First(); err == nil && first != "" {
 		err = errors.New(first)
 	}
@@ -209,9 +225,9 @@ func judge(ctx context.Context, dir, traces string) outcome {
 	return outcomeOf(caseName(dir), worst, begins, report.Verdict() == trace.Within, err)
 }
 
-func compareCase(ctx context.Context, dir, traces string) trace.Report {
+func compareCase(ctx context.Context, dir, traces string, device torch.Device) trace.Report {
 	stored := spec.Must(trace.Read(dir))
-	run, s := spec.Must2(replay.Case(ctx, dir))
+	run, s := spec.Must2(replay.Case(ctx, dir, device))
 	to := filepath.Join(traces, filepath.FromSlash(caseName(dir)))
 	if traces == "" {
 		to = spec.Must(os.MkdirTemp("", "trace-"))
@@ -219,6 +235,9 @@ func compareCase(ctx context.Context, dir, traces string) trace.Report {
 	}
 	spec.Check(run.Write(to))
 	rules := trace.Rules{RTol: s.Tolerance()}
+	if device != torch.CPU {
+		rules.RTol = max(rules.RTol, s.DeviceTolerance())
+	}
 	report := trace.Compare(stored, spec.Must(trace.Read(to)), rules) // what is compared is what was written
 	// the tensors of the end, where the case has some and the run was not refused before it began
 	if absent(filepath.Join(dir, trace.FinalName)) || len(report) == 1 && report[0].Field == "error" {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,7 +35,7 @@ func TestRecordedRuns(t *testing.T) {
 	counts := map[string]int{}
 	for _, dir := range cases {
 		t.Run(caseName(dir), func(t *testing.T) {
-			o := judge(t.Context(), dir, "")
+			o := judge(t.Context(), dir, "", torch.CPU)
 			t.Log(o)
 			if strings.Contains(o.Reason, meanOfNoise) && !testenv.SameBits() {
 				t.Log("accepted: the mean follows a bias without gradient, which Adam moves by the signs of what is rounded")
@@ -145,7 +147,7 @@ func TestVerdicts(t *testing.T) {
 		{"a number in its last bits", "hf/defaults", "trace.json", []string{`"grad_norm": "0x1.`,
 			`"grad_norm": "0x1.000000`}, failed, "updates: "},
 	} {
-		o := judge(t.Context(), altered(t, c.name, c.file, c.replace...), "")
+		o := judge(t.Context(), altered(t, c.name, c.file, c.replace...), "", torch.CPU)
 		if o.Verdict != c.verdict || !strings.Contains(o.Reason, c.reason) {
 			t.Errorf("%s: %v, want %s with %q", c.claim, o, c.verdict, c.reason)
 		}
@@ -188,5 +190,39 @@ func TestReport(t *testing.T) {
 	cancel()
 	if status := runCases(ctx, []string{good}, caseOptions{}, &bytes.Buffer{}, &bytes.Buffer{}); status != 2 {
 		t.Errorf("interrupted: status %d, want 2", status)
+	}
+}
+
+// On a GPU a case is tried only where its numbers can be those of the recording.
+func TestAnotherDeviceThanThatOfTheRecording(t *testing.T) {
+	testenv.RequireTorch(t)
+	if torch.CUDADevices() > 0 {
+		t.Skip("what is said without a GPU")
+	}
+	cases, err := findCases([]string{"testdata/cases"}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range cases {
+		o := judge(t.Context(), dir, "", torch.CUDA(0))
+		hf := strings.HasPrefix(o.Case, "hf/") || strings.HasPrefix(o.Case, "accelerate/") ||
+			strings.HasPrefix(o.Case, "course/")
+		if o.Verdict == bitwise && !strings.Contains(o.Case, "refused") || !hf && o.Verdict != unsupported {
+			t.Error(o)
+		}
+	}
+	v := &verdicts{out: new(bytes.Buffer), device: torch.CUDA(1), counts: map[string]int{unsupported: 1}, total: 3}
+	if status := v.sum(); status != 0 {
+		t.Errorf("status %d, want 0: what needs the CPU is no failure of a GPU", status)
+	}
+	want := "3 cases on cuda:1, where not bits are compared but numbers, within 0.0001 in float32 without TF32 " +
+		"and 0.02 in bf16"
+	if text := fmt.Sprint(v.out); !strings.HasPrefix(text, want) {
+		t.Errorf("printed %s, want %s", text, want)
+	}
+	var problems bytes.Buffer
+	if status := command([]string{"-device", "cuda", "testdata/cases"}, io.Discard, &problems); status != 2 ||
+		!strings.HasPrefix(problems.String(), "conformance: -device: ") {
+		t.Errorf("status %d, %s", status, &problems)
 	}
 }

@@ -1,18 +1,20 @@
 // Command conformance holds gotrainer against what other projects computed, and prints a line for
 // every entry:
 //
-//	go run ./internal/conformance [-json] [-here] [-case NAME] [-traces DIR] DIR...
+//	go run ./internal/conformance [-json] [-here] [-device D] [-case NAME] [-traces DIR] DIR...
 //	go run ./internal/conformance -expected FILE...
 //
 // The first form replays recorded training runs, and other recorded results (package vectors): it
 // looks for cases (folders with a spec.json) in the folders, runs each with the public API, and
 // compares what happened with what the recorded trainer did, to the last bit. It runs on the code
 // paths that the case was recorded on (pins.go). docs/conformance.md
-// describes the format and the judgement. The second reads JSON files of expected values (package
-// internal/expected) by their form.
+// describes the format and the judgement. On a GPU, -device auto, cuda or cuda:N, the numbers may
+// be 1e-4 apart in float32, without TF32, and 2e-2 in bf16; what draws random numbers, and what
+// Hugging Face's trainers have not recorded, is not replayed there. The second reads JSON files of
+// expected values (package internal/expected) by their form.
 //
-// The exit status is 1 if an entry failed or could not be tried, 2 if the command line makes no
-// sense.
+// The exit status is 1 if an entry failed or, on the CPU, could not be tried, 2 if the command line
+// makes no sense.
 package main
 
 import (
@@ -24,6 +26,7 @@ import (
 	"os/signal"
 
 	"github.com/gotrainer/gotrainer/internal/expected"
+	"github.com/gotrainer/gotrainer/torch"
 )
 
 func main() { os.Exit(command(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -39,14 +42,16 @@ func command(args []string, out, problems io.Writer) int {
 	flags.StringVar(&files.PlateReader, "plate-reader", "models/platereader/pretrained",
 		"folder of the model that reads the licence plates they mention")
 	var o caseOptions
+	device := flags.String("device", "cpu", "where to replay: cpu, auto (the GPU if there is one), cuda or cuda:N; on a "+
+		"GPU numbers are compared in place of bits")
 	flags.BoolVar(&o.json, "json", false, "print a JSON object per line")
 	flags.StringVar(&o.only, "case", "", "run only the case of this name, or peer/name")
 	flags.BoolVar(&o.here, "here", false, "replay on the code paths of this process's environment, not those that "+
 		"each case was recorded on")
 	flags.StringVar(&o.traces, "traces", "", "keep the traces that are made, in a folder peer/name in this one")
 	flags.Usage = func() {
-		fmt.Fprintln(problems, "usage: conformance [-json] [-here] [-case NAME] [-traces FOLDER] [-data FOLDER] "+
-			"FOLDER...")
+		fmt.Fprintln(problems, "usage: conformance [-json] [-here] [-device D] [-case NAME] [-traces FOLDER] "+
+			"[-data FOLDER] FOLDER...")
 		fmt.Fprintln(problems, "       conformance -expected [-data FOLDER] FILE...")
 		flags.PrintDefaults()
 	}
@@ -61,6 +66,13 @@ func command(args []string, out, problems io.Writer) int {
 		return runExpected(flags.Args(), files, out)
 	}
 	o.data = files.Data
+	if *device != "cpu" { // libtorch is loaded to look for another one
+		var err error
+		if o.device, err = torch.ParseDevice(*device); err != nil {
+			fmt.Fprintln(problems, "conformance: -device:", err)
+			return 2
+		}
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	return runCases(ctx, flags.Args(), o, out, problems)

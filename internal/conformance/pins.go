@@ -80,8 +80,8 @@ func (v *verdicts) replayApart(ctx context.Context, cases, environment []string,
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, program, append([]string{"-here", "-json", "-traces", o.traces, "-data", o.data},
-		cases...)...)
+	cmd := exec.CommandContext(ctx, program, append([]string{"-here", "-json", "-traces", o.traces, "-data", o.data,
+		"-device", o.device.String()}, cases...)...)
 	cmd.Env = append(os.Environ(), environment...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.Stderr = problems

@@ -61,6 +61,8 @@ var entries = []entry{
 	{name: "kills", promise: "kill -9 at random instants", drive: kills},
 	{name: "calls", promise: "kill -9 at the system calls of a whole run", drive: killedCalls},
 	{name: "faults", promise: "a system call of a run that fails", drive: refusedCalls},
+	{name: "shards", promise: "kill -9 and a full disk at the calls of one of several ranks that save together",
+		drive: shardedSaves},
 	{name: "damage", promise: "damaged files are named, older checkpoints used", drive: damage},
 	{name: "signals", promise: "INT, TERM, HUP, USR1 in each phase save and leave", drive: signals},
 	{name: "folder", promise: "two processes in one folder", drive: folder},

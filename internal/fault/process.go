@@ -35,8 +35,8 @@ type process struct {
 // line is a line of a victim: a word and what follows it.
 type line struct{ word, rest string }
 
-// newProcess prepares a victim. The folder is for what it writes beside the run.
-func newProcess(p plan, dir string) (*process, error) {
+// newProcess prepares a victim. The folder is for what it writes beside the run; env is for it alone.
+func newProcess(p plan, dir string, env ...string) (*process, error) {
 	text, err := json.Marshal(p)
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func newProcess(p plan, dir string) (*process, error) {
 		return nil, err
 	}
 	v := &process{cmd: exec.Command(self), said: make(chan line, 1024), read: make(chan struct{})}
-	v.cmd.Env = append(os.Environ(), victimVariable+"="+string(text))
+	v.cmd.Env = append(append(os.Environ(), victimVariable+"="+string(text)), env...)
 	v.cmd.SysProcAttr = new(syscall.SysProcAttr)
 	if p.Disk > 0 {
 		v.cmd.SysProcAttr = ownMounts()

@@ -17,6 +17,8 @@ import (
 
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/dist"
+	"github.com/gotrainer/gotrainer/dist/shard"
 	"github.com/gotrainer/gotrainer/hub"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
@@ -56,6 +58,8 @@ type plan struct {
 	EMA                        bool // an average of the weights is kept
 	EvaluateEMA                bool // and evaluated
 	OnThread                   bool // the run stays on the first thread, so that its system calls have one order
+
+	Sharding shard.Strategy // the victim is one of several, by its environment, and each has a part of the model
 
 	Gate bool // wait before the run begins
 
@@ -135,7 +139,7 @@ func (p plan) train(ctx context.Context, seed int) error {
 
 func trainTask[S, B any](ctx context.Context, p plan, seed int, task func() (engine.Task[S, B], error),
 	sample func(i int) S) error {
-	o := engine.Options{Optimizer: optim.AdamW{LR: 0.01}, Precision: amp.BF16}
+	o := engine.Options{Optimizer: optim.AdamW{LR: 0.01}, Precision: amp.BF16, Sharding: p.Sharding}
 	if p.FP32 {
 		o.Precision = amp.FP32
 	}
@@ -146,7 +150,14 @@ func trainTask[S, B any](ctx context.Context, p plan, seed int, task func() (eng
 	if err != nil {
 		return err
 	}
-	t, err := trainer.New[S, B](step, p.options(seed))
+	runOptions := p.options(seed)
+	if p.Sharding != 0 {
+		if runOptions.Group, err = dist.Init(ctx, dist.Options{}); err != nil {
+			return err
+		}
+		defer func() { _ = runOptions.Group.Close() }() // the run is over
+	}
+	t, err := trainer.New[S, B](step, runOptions)
 	if err != nil {
 		return err
 	}

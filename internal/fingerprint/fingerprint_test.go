@@ -62,7 +62,7 @@ func TestModesOfTheCallerDoNotCount(t *testing.T) {
 	torch.Scope(func() {
 		torch.NoGrad(func() { assert.NotEmpty(t, fingerprint.Here()) })
 	})
-	assert.Equal(t, live, testenv.Live(), "tensors are left")
+	assert.LessOrEqual(t, testenv.Live(), live, "tensors are left")
 }
 
 func TestFilesThatAreNone(t *testing.T) {

@@ -55,6 +55,7 @@ var allowed = []struct{ folder, imports string }{
 	{"dist/tcpstore", ""},
 	{"dist", "dist/tcpstore"},
 	{"dist/launch", "dist/tcpstore"},
+	{"dist/local", "dist dist/tcpstore"},
 	{"compat/hezar/omegaconf", "internal/pyfloat"},
 	{"compat/hezar/internal/configfile", "compat/hezar/omegaconf internal/regularfile"},
 	{"compat/hezar/preprocessors", "compat/hezar/omegaconf compat/hezar/internal/configfile text/... vision/..."},
@@ -114,7 +115,7 @@ var allowed = []struct{ folder, imports string }{
 	{"internal/leaks", ""},
 	{"internal/testenv", "torch torch/cuda internal/fingerprint internal/leaks"},
 	{"internal/peak", ""},
-	{"internal/ranktest", "dist dist/tcpstore"},
+	{"internal/ranktest", "dist dist/local dist/tcpstore"},
 	{"internal/goldencount", ""},
 	{"internal/goldencount/report", "internal/goldencount"},
 	{"internal/portable", "internal/goldencount"},
@@ -138,6 +139,8 @@ var allowed = []struct{ folder, imports string }{
 	{"scripts/checkpoint_interop", "public"},
 	{"scripts/ddp_bench", "public"},
 	{"scripts/shard_memory", "public"},
+	{"scripts/growth", "public"},
+	{"scripts/scale", ""},
 	{"models/internal/modeltest", "models/classify models/pretrained models/transformer nn/... amp torch " +
 		"internal/golden internal/goldencount internal/testenv"},
 	{"internal/bench", "public internal/testenv"},
@@ -160,11 +163,11 @@ var pure = []string{"internal/api", "internal/leaks", "internal/optional", "inte
 	"internal/conformance/pylambda",
 	"safetensors/...", "metrics", "optim/lr", "text/...", "vision/...", "data/...", "checkpoint", "checkpoint/sharded",
 	"hub/...", "dist",
-	"dist/tcpstore", "dist/launch", "compat/hezar/omegaconf", "compat/hezar/internal/configfile",
+	"dist/tcpstore", "dist/launch", "dist/local", "compat/hezar/omegaconf", "compat/hezar/internal/configfile",
 	"compat/hezar/preprocessors",
 	"compat/hezar/datasets",
 	"trainer", "trainer/semantics", "trainer/callback", "trainer/curves", "trainer/trainertest", "run",
-	"internal/conformance/spec", "internal/conformance/trace"}
+	"internal/conformance/spec", "internal/conformance/trace", "scripts/scale"}
 
 // native are the packages that need libtorch when they run.
 var native = []string{"cgotorch", "torch/...", "amp", "dist/ddp", "dist/shard", "nn/...", "optim", "accelerate",

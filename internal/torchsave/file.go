@@ -1,6 +1,7 @@
 package torchsave
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,12 +25,41 @@ func WriteFile(path string, v any) error {
 	if filepath.Ext(path) != ".safetensors" {
 		return pickle.WriteFile(path, v)
 	}
-	var entries []safetensors.Entry
-	text, err := json.Marshal(strip("", v, &entries))
+	entries, metadata, err := entriesOf(v)
 	if err != nil {
 		return err
 	}
-	return safetensors.WriteFile(path, entries, map[string]string{"format": "pt", stateKey: string(text)})
+	return safetensors.WriteFile(path, entries, metadata)
+}
+
+// entriesOf is what a safetensors file has of a file's value.
+func entriesOf(v any) (entries []safetensors.Entry, metadata map[string]string, err error) {
+	text, err := json.Marshal(strip("", v, &entries))
+	return entries, map[string]string{"format": "pt", stateKey: string(text)}, err
+}
+
+// Marshal is what WriteFile writes into a safetensors file.
+func Marshal(v any) ([]byte, error) {
+	v, err := Value("", v)
+	if err != nil {
+		return nil, err
+	}
+	entries, metadata, err := entriesOf(v)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	err = safetensors.Write(&b, entries, metadata)
+	return b.Bytes(), err
+}
+
+// Unmarshal reads what Marshal returned. The tensors belong to the scope in use.
+func Unmarshal(raw []byte) (v any, err error) {
+	r, err := safetensors.NewReader(bytes.NewReader(raw), int64(len(raw)))
+	if err != nil {
+		return nil, err
+	}
+	return readFrom(r)
 }
 
 // ReadFile reads what WriteFile or torch.save wrote; nothing in it is run. Its values are those
@@ -91,8 +121,11 @@ func readSafetensors(path string) (any, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	var v any
-	if text, ok := f.Metadata()[stateKey]; ok {
+	return readFrom(f.Reader)
+}
+
+func readFrom(r *safetensors.Reader) (v any, err error) {
+	if text, ok := r.Metadata()[stateKey]; ok {
 		if err := json.Unmarshal([]byte(text), &v); err != nil {
 			return nil, fmt.Errorf("its state: %w", err)
 		}
@@ -101,13 +134,13 @@ func readSafetensors(path string) (any, error) {
 		}
 	} else { // a plain file of weights
 		weights := &pickle.Dict{}
-		for _, info := range f.Tensors() {
+		for _, info := range r.Tensors() {
 			Set(weights, info.Name, &pickle.Tensor{Name: info.Name})
 		}
 		v = weights
 	}
 	return value("", v, func(_ string, t *pickle.Tensor) (torch.Tensor, error) {
-		return tensorio.Read(f.Reader, t.Name)
+		return tensorio.Read(r, t.Name)
 	})
 }
 

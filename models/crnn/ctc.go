@@ -13,16 +13,26 @@ import (
 func batchLoss(p engine.ForwardPass, logProbs torch.Tensor, b Batch) torch.Tensor {
 	frames, classes := logProbs.Size(0), logProbs.Size(2)
 	checkTargets(b, classes)
-	frameCounts := slices.Repeat([]int64{frames}, len(b.Lengths))
-	if logProbs.Device().IsCUDA() && cuDNNTakes(b.Lengths, frames) {
-		targets, lengths := engine.Input(p, int32s(b.Targets)), engine.Input(p, int32s(b.Lengths))
-		losses := torch.Call("aten::_cudnn_ctc_loss.Tensor", logProbs, targets, engine.Input(p, int32s(frameCounts)),
-			lengths, blank, true, true)[0]
-		return meanOfLosses(losses, lengths)
+	in := lossInputs(p, b, frames)
+	if len(in) > 1 {
+		losses := torch.Call("aten::_cudnn_ctc_loss.Tensor", logProbs, in[0], in[2], in[1], blank, true, true)[0]
+		return meanOfLosses(losses, in[1])
 	}
 	const mean = 1 // at::Reduction::Mean
-	return torch.Call("aten::ctc_loss.IntList", logProbs, engine.Input(p, b.Targets), frameCounts, b.Lengths, blank,
-		mean, true)[0]
+	return torch.Call("aten::ctc_loss.IntList", logProbs, in[0], slices.Repeat([]int64{frames}, len(b.Lengths)),
+		b.Lengths, blank, mean, true)[0]
+}
+
+// lossInputs are the targets and, where all that CTC loss takes can lie on the device, their
+// lengths and those of the pictures.
+func lossInputs(p engine.ForwardPass, b Batch, frames int64) []torch.Tensor {
+	if p.Device.IsCUDA() && cuDNNTakes(b.Lengths, frames) {
+		counts := slices.Repeat([]int32{int32(frames)}, len(b.Lengths))
+		return []torch.Tensor{engine.Input(p, int32s(b.Targets)), engine.Input(p, int32s(b.Lengths)),
+			engine.Input(p, counts)}
+	}
+	p.NoGraph("CTC loss of libtorch's own, to which the lengths of labels are numbers of the host")
+	return []torch.Tensor{engine.Input(p, b.Targets)}
 }
 
 // cuDNNTakes reports whether cuDNN's kernel is made for labels of these lengths. It is deterministic

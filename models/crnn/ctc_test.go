@@ -1,6 +1,7 @@
 package crnn
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -8,7 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
@@ -89,4 +92,41 @@ func TestLossOfABatchOnAGPUIsThatOfTheCPU(t *testing.T) {
 			assert.Less(t, device.Grad().CPU().Sub(host.Grad()).Abs().Max().Item(), 1e-5)
 		}
 	})
+}
+
+// The labels of licence plates have one length, so that all batches are of one kind.
+func TestGraphsOfACRNNHaveTheBitsOfTheRunWithout(t *testing.T) {
+	testenv.RequireCUDA(t)
+	run := func(g engine.Graphs) (bits string, warnings []string) {
+		torch.ManualSeed(2)
+		model, err := New(Config{Charset: strings.Split(" abc", ""), Map2SeqDim: 8, RNNDim: 8,
+			ConvChannels: []int64{4, 4, 8, 8, 8, 8, 8}})
+		require.NoError(t, err)
+		s, err := NewStep(model, engine.Options{Device: torch.CUDA(0), Graphs: g, TF32: engine.TF32Off, FullDeterminism: true,
+			Warn: func(text string) { warnings = append(warnings, text) }})
+		require.NoError(t, err)
+		defer torch.UseDeterministicAlgorithms(false, false)
+		for range 6 {
+			batch, err := s.Collate([]Sample{{Pixels: make([]float32, 32*128), Text: "abc"},
+				{Pixels: make([]float32, 32*128), Text: "b"}})
+			require.NoError(t, err)
+			require.NoError(t, s.Train(t.Context(), batch, trainer.Window{Len: 1, Divisor: 1}))
+			_, err = s.Update(t.Context(), 0.01)
+			require.NoError(t, err)
+		}
+		for _, p := range nn.Params(model) {
+			bits += fmt.Sprint(p.Tensor.CPU().Bytes())
+		}
+		return bits, warnings
+	}
+	want, _ := run(engine.Graphs{})
+	got, warnings := run(engine.Graphs{Kinds: 4, WarmUp: 1})
+	assert.Empty(t, warnings)
+	assert.Equal(t, want, got)
+}
+
+func TestGraphsAndALossOfSomebodyElsesAreRefused(t *testing.T) {
+	err := (&task{}).ValidateOptions(engine.Options{Graphs: engine.Graphs{Kinds: 1},
+		Loss: func(engine.ForwardPass, engine.Outputs) engine.Loss { return engine.Loss{} }})
+	assert.ErrorContains(t, err, "crnn: Options.Loss and Options.Graphs are both set")
 }

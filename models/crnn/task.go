@@ -1,6 +1,7 @@
 package crnn
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -43,6 +44,7 @@ func NewTask(m *Model) engine.Task[Sample, Batch] {
 }
 
 var _ interface {
+	engine.InputLister[Batch]
 	engine.Observer[Batch]
 	engine.ObservationSharer
 	engine.OptionsValidator
@@ -133,18 +135,35 @@ func (t *task) Metrics() map[string]float64 {
 }
 
 // ValidateOptions refuses label smoothing: CTC sums over all alignments of a label with the frames,
-// so no frame has a class whose probability could be spread over the others.
+// so no frame has a class whose probability could be spread over the others. A loss of somebody
+// else's takes the labels of Predict, which Inputs does not list.
 func (t *task) ValidateOptions(o engine.Options) error {
 	if o.LabelSmoothing != 0 {
 		return fmt.Errorf("crnn: Options.LabelSmoothing is %g; want 0: CTC knows no label of a frame that could be "+
 			"smoothed. Options.Loss takes a loss of your own", o.LabelSmoothing)
 	}
+	if o.Loss != nil && o.Graphs.Kinds > 0 {
+		return errors.New("crnn: Options.Loss and Options.Graphs are both set; want one of them: a graph takes the labels " +
+			"as the model's own loss does, one after the other")
+	}
 	return nil
 }
 
-func (t *task) forward(p engine.ForwardPass, b Batch) (logProbs torch.Tensor) {
+// Inputs lists what Loss takes. Batches are of one kind where their labels have the same total
+// length, as those of licence plates of one form.
+func (t *task) Inputs(p engine.ForwardPass, b Batch) {
+	t.pictures(p, b)
+	checkTargets(b, int64(len(t.model.config.Charset))) // a graph does not come to Loss
+	lossInputs(p, b, t.model.config.Frames())
+}
+
+func (t *task) pictures(p engine.ForwardPass, b Batch) torch.Tensor {
 	c := t.model.config
-	return t.model.Forward(engine.Input(p, b.Pixels, int64(len(b.Lengths)), c.Channels, c.ImageHeight, c.ImageWidth))
+	return engine.Input(p, b.Pixels, int64(len(b.Lengths)), c.Channels, c.ImageHeight, c.ImageWidth)
+}
+
+func (t *task) forward(p engine.ForwardPass, b Batch) (logProbs torch.Tensor) {
+	return t.model.Forward(t.pictures(p, b))
 }
 
 func (t *task) Loss(p engine.ForwardPass, b Batch) engine.Loss {

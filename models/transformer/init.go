@@ -66,7 +66,7 @@ func initModule(module any, std float64, wanted func(name string, t torch.Tensor
 			initialize.Normal(l.Weight, 0, std, nil)
 		}
 		if wanted("bias", l.Bias) {
-			l.Bias.Zero_()
+			initialize.Zeros(l.Bias)
 		}
 	case *nn.Embedding:
 		if wanted("weight", l.Weight) {
@@ -77,10 +77,10 @@ func initModule(module any, std float64, wanted func(name string, t torch.Tensor
 		}
 	case *nn.LayerNorm:
 		if wanted("weight", l.Weight) {
-			l.Weight.Fill_(1)
+			initialize.Ones(l.Weight)
 		}
 		if wanted("bias", l.Bias) {
-			l.Bias.Zero_()
+			initialize.Zeros(l.Bias)
 		}
 	}
 }

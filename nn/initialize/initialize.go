@@ -12,23 +12,24 @@ package initialize
 import (
 	"math"
 
+	"github.com/gotrainer/gotrainer/nn/internal/later"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// inPlace runs f, which changes t, outside of autograd and frees its intermediates.
-func inPlace(t torch.Tensor, f func()) torch.Tensor {
-	torch.NoGrad(func() { torch.Scope(f) })
+// inPlace runs f, which changes t by numbers of g, outside of autograd and frees its intermediates.
+func inPlace(t torch.Tensor, g *torch.Generator, f func(t torch.Tensor)) torch.Tensor {
+	torch.NoGrad(func() { torch.Scope(func() { later.Fill("initialize", t, g, f) }) })
 	return t
 }
 
 // Uniform draws from [a, b): torch.nn.init.uniform_.
 func Uniform(t torch.Tensor, a, b float64, g *torch.Generator) torch.Tensor {
-	return inPlace(t, func() { t.Uniform_(a, b, g) })
+	return inPlace(t, g, func(t torch.Tensor) { t.Uniform_(a, b, g) })
 }
 
 // Normal draws from a normal distribution: torch.nn.init.normal_.
 func Normal(t torch.Tensor, mean, std float64, g *torch.Generator) torch.Tensor {
-	return inPlace(t, func() { t.Normal_(mean, std, g) })
+	return inPlace(t, g, func(t torch.Tensor) { t.Normal_(mean, std, g) })
 }
 
 // TruncNormal draws from a normal distribution of which only the part in [a, b] is left:
@@ -36,7 +37,7 @@ func Normal(t torch.Tensor, mean, std float64, g *torch.Generator) torch.Tensor 
 func TruncNormal(t torch.Tensor, mean, std, a, b float64, g *torch.Generator) torch.Tensor {
 	normCDF := func(x float64) float64 { return (1 + math.Erf(x/math.Sqrt2)) / 2 }
 	low, high := normCDF((a-mean)/std), normCDF((b-mean)/std)
-	return inPlace(t, func() {
+	return inPlace(t, g, func(t torch.Tensor) {
 		t.Uniform_(2*low-1, 2*high-1, g)
 		torch.Call("aten::erfinv_", t)
 		t.MulScalar_(std * math.Sqrt2)
@@ -47,11 +48,11 @@ func TruncNormal(t torch.Tensor, mean, std, a, b float64, g *torch.Generator) to
 
 // Constant sets every element to value: torch.nn.init.constant_.
 func Constant(t torch.Tensor, value float64) torch.Tensor {
-	return inPlace(t, func() { t.Fill_(value) })
+	return inPlace(t, nil, func(t torch.Tensor) { t.Fill_(value) })
 }
 
 // Zeros sets every element to 0: torch.nn.init.zeros_.
-func Zeros(t torch.Tensor) torch.Tensor { return inPlace(t, func() { t.Zero_() }) }
+func Zeros(t torch.Tensor) torch.Tensor { return inPlace(t, nil, func(t torch.Tensor) { t.Zero_() }) }
 
 // Ones sets every element to 1: torch.nn.init.ones_.
 func Ones(t torch.Tensor) torch.Tensor { return Constant(t, 1) }
@@ -123,7 +124,7 @@ func Orthogonal(t torch.Tensor, gain float64, g *torch.Generator) torch.Tensor {
 	if t.Numel() == 0 {
 		return t
 	}
-	return inPlace(t, func() {
+	return inPlace(t, g, func(t torch.Tensor) {
 		rows := t.Size(0)
 		columns := t.Numel() / rows
 		flat := torch.TensorOptions{DType: t.DType(), Device: t.Device()}.Empty(rows, columns).Normal_(0, 1, g)

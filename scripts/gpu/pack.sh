@@ -21,13 +21,14 @@ out=$(scripts/install_libtorch.sh --paths | sed -n 's/^OUT=//p')
 cp "$out"/libcgotorch*-"$abi".so "$work/lib/"
 strip --strip-unneeded "$work"/lib/*.so
 
-go build -ldflags='-s -w' -o "$work/bin/" ./internal/bench ./internal/gpuprobe ./scripts/bench_compare ./cmd/gotrainer
+go build -ldflags='-s -w' -o "$work/bin/" ./internal/bench ./internal/conformance ./internal/gpuprobe ./scripts/bench_compare ./cmd/gotrainer
 for p in ${TESTS-torch torch/cuda amp optim nn trainer/engine models/bert models/crnn}; do
   go test -c -ldflags='-s -w' -o "$work/tests/${p//\//_}.test" "./$p"
   mkdir -p "$work/tests/tree/$p"
   [ ! -d "$p/testdata" ] || cp -R "$p/testdata" "$work/tests/tree/$p/"
 done
 cp -R scripts/bench_compare/peers "$work/peers"
+cp -R internal/conformance/testdata/cases "$work/cases"
 rm -rf "$work/peers/__pycache__"
 if [ -d "$data" ]; then
   for d in mnist cn_plates mrpc models/bert_base_uncased_vocab; do
@@ -39,7 +40,8 @@ else
 fi
 
 cp scripts/gpu/run.sh scripts/gpu/levers.py "$dest/"
-tar -C "$work" --sort=name --owner=0 --group=0 -cf - . | xz -T0 "-${XZ:-6}" >"$dest/pack.new" # whole, or not there
+# -9 has a window of 64 MiB: the programs have most of their code in common, which smaller ones do not see.
+tar -C "$work" --sort=name --owner=0 --group=0 -cf - . | xz "-${XZ:-9}" >"$dest/pack.new" # whole, or not there
 mv "$dest/pack.new" "$dest/pack.tar.xz"
 size=$(($(du -sb "$dest" | cut -f1) >> 20))
 echo "$dest: $size MiB"

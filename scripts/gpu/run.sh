@@ -37,23 +37,31 @@ step() { # NAME LIMIT COMMAND...: never ends the stage
 }
 probe() { step "gpuprobe $*" 240 "$pack/bin/gpuprobe" -device "$device" ${dry:+-tiny} "$@"; }
 levers() { step "levers $*" 560 env PEERS="$pack/peers" "$python" "$here/levers.py" ${dry:+--dry} "$@"; }
+# Tests that read the sources of a checkout, or lay out installations of their own.
+checkout='EveryTensorArgumentIsKeptAlive|LoaderSaysWhatIsMissing|WithoutADriverTheCUDALibraries|EveryOperatorOfTheTable|TheTableOfNamesIsTrue'
 tests() { # PACKAGE [FLAGS]: a package's tests, in the folder that has its files
   local p=$1
   shift
   [ -e "$pack/tests/${p//\//_}.test" ] || return 0
-  step "tests of $p" 300 env -C "$pack/tests/tree/$p" "$pack/tests/${p//\//_}.test" -test.timeout 280s ${dry:+-test.short} "$@"
+  step "tests of $p" 300 env -C "$pack/tests/tree/$p" "$pack/tests/${p//\//_}.test" -test.timeout 280s -test.skip "$checkout" ${dry:+-test.short} "$@"
 }
-compare() { # ROWS IMPLS
+compare() { # ROWS IMPLS ROWS-OF-DRY: the CPU has one row of each kind, beside one peer, to be done in a minute or two
   if [ ! -d "$pack/data" ]; then
     echo "== the data sets were not packed (pack.sh DEST DATA): no comparison"
     return 0
   fi
   local rounds=${ROUNDS:-3} threads=1,2
   [ "$device" = cpu ] || threads=$(nproc)
-  [ -z "$dry" ] || rounds=1 threads=1 IMPLS=${IMPLS:-raw_tuned}
+  [ -z "$dry" ] || { rounds=1 threads=1; set -- "$3" raw_tuned; }
   step "bench_compare" 575 "$pack/bin/bench_compare" -bench "$pack/bin/bench" -peers "$pack/peers" -python "$python" -data "$pack/data" \
     -device "$device" -threads "$threads" -rounds "$rounds" ${dry:+-tiny} -rows "${ROWS:-$1}" -impls "${IMPLS:-$2}"
   grep -E '^\||ms a step$' "$log" # the runs too: the table comes when all are done
+}
+lever() { # WORKLOAD FLAGS: gotrainer with them; the CPU has the data set on the device only
+  [ -d "$pack/data" ] || return 0
+  case "$device $*" in "cpu "*-graphs* | "cpu "*-prefetch*) return 0 ;; esac
+  step "bench $*" 60 "$pack/bin/bench" -data "$pack/data" -device "$device" ${dry:+-tiny} -workload "$@"
+  grep '^{' "$log" | tail -1 | cut -c1-400
 }
 stage() {
   case $1 in
@@ -66,15 +74,32 @@ stage() {
     ;;
   2) # reliability: resume, fp16, waits, memory, and the tests with the CUDA libraries loaded
     probe resume fp16 waits oom growth
+    step conformance 200 "$pack/bin/conformance" -device "$device" "$pack/cases"
     for p in torch torch/cuda amp optim nn trainer/engine models/bert models/crnn; do tests "$p"; done
     ;;
-  3) compare "$([ "$device" = cpu ] && echo bert_base,bert_small || echo bert_base,bert_base_b128,bert_small)" raw_tuned,hf,hf_tuned ;;
-  4) compare mlp,mlp_tiny,crnn,crnn_bf16 raw,raw_tuned,hf ;;
+  3) compare "$([ "$device" = cpu ] && echo bert_base,bert_small || echo bert_base,bert_base_b128,bert_small)" raw_tuned,hf,hf_tuned bert_small ;;
+  4) compare mlp,mlp_tiny,crnn,crnn_bf16 raw,raw_tuned,hf mlp_tiny,crnn ;;
+  6) # what our own options for a GPU are worth
+    local o row gib=1073741824
+    for row in mlp_tiny mlp; do
+      for o in "" -prefetch "-graphs 8" "-graphs 8 -prefetch" "-dataset-on-device $gib" "-dataset-on-device $gib -graphs 8"; do
+        # shellcheck disable=SC2086
+        lever "$row" $o
+      done
+    done
+    for row in ${dry:+-} crnn bert_small bert_base; do
+      [ "$row" != - ] || break # these take the CPU too long
+      for o in "" -prefetch "-graphs 8" "-graphs 8 -prefetch"; do
+        # shellcheck disable=SC2086
+        lever "$row" $o
+      done
+    done
+    ;;
   5) # what each lever is worth; the names are words of their own
     # shellcheck disable=SC2086
     levers ${LEVERS:-bert mlp crnn gemm fp8}
     ;;
-  *) echo "there is no stage $1; want 1 to 5" >&2 && exit 2 ;;
+  *) echo "there is no stage $1; want 1 to 6" >&2 && exit 2 ;;
   esac
 }
 for n in "$@"; do

@@ -4,11 +4,14 @@
 //	export GOTRAINER_MALLOC=trim MALLOC_MMAP_THRESHOLD_=1048576
 //	go build -o /tmp/shard_memory ./scripts/shard_memory
 //	for n in 1 2 4; do gotrainer launch -n $n /tmp/shard_memory; done
+//
+// The model is made in nn.Defer, or with -whole at once. -layers makes it deeper.
 package main
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log"
 	"os"
@@ -16,6 +19,7 @@ import (
 	"strings"
 
 	"github.com/gotrainer/gotrainer/dist"
+	"github.com/gotrainer/gotrainer/dist/ddp"
 	"github.com/gotrainer/gotrainer/dist/shard"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
@@ -23,13 +27,18 @@ import (
 )
 
 const (
-	layers = 24
-	width  = 1024 // 24 layers of 4.2 MB: 101 MB of parameters, 403 with gradients and moments
-	batch  = 32
+	width = 1024 // layers of 4.2 MB, 24 of them: 101 MB of parameters, 403 with gradients and moments
+	batch = 32
+)
+
+var (
+	layers = flag.Int("layers", 24, "layers, each a unit of 4.2 MB of parameters")
+	whole  = flag.Bool("whole", false, "each process makes the whole model before it is shared out")
 )
 
 func main() {
 	log.SetFlags(0)
+	flag.Parse()
 	if err := measure(context.Background()); err != nil {
 		log.Fatal(err)
 	}
@@ -53,15 +62,13 @@ func train(ctx context.Context, g *dist.Group) error {
 		return err
 	}
 	before := status("VmRSS")
-	linears, units := make([]*nn.Linear, layers), make([]*shard.Unit, layers)
-	var err error
-	for i := range linears {
-		linears[i] = nn.NewLinear(width, width, nil)
-		if units[i], err = shard.FullyShard(ctx, g, linears[i]); err != nil {
-			return err
-		}
+	var net *mlp
+	if *whole {
+		net = newMLP()
+	} else {
+		nn.Defer(func() { net = newMLP() })
 	}
-	m, err := shard.New(ctx, g, linears, shard.Options{Strategy: shard.FullShard, Units: units})
+	m, err := shard.NewLayered(ctx, g, net, shard.FullShard, 0, ddp.Options{})
 	if err != nil {
 		return err
 	}
@@ -71,7 +78,7 @@ func train(ctx context.Context, g *dist.Group) error {
 	}
 	built := status("VmHWM")
 	for range 3 {
-		torch.Scope(func() { err = update(ctx, m, opt, linears, units) })
+		torch.Scope(func() { err = update(ctx, m, opt, net) })
 		if err != nil {
 			return err
 		}
@@ -85,13 +92,38 @@ func train(ctx context.Context, g *dist.Group) error {
 	return nil
 }
 
-func update(ctx context.Context, m *shard.Model, opt optim.Optimizer, linears []*nn.Linear, units []*shard.Unit) error {
+// mlp is linear layers that are units.
+type mlp struct {
+	Layers []*nn.Linear `module:"layers"`
+
+	run func(i int, f func([]torch.Tensor) []torch.Tensor, in ...torch.Tensor) []torch.Tensor
+}
+
+func newMLP() *mlp {
+	m := &mlp{}
+	for range *layers {
+		m.Layers = append(m.Layers, nn.NewLinear(width, width, nil))
+	}
+	return m
+}
+
+// RunLayers is of shard.LayerRunner.
+func (m *mlp) RunLayers(run func(i int, f func([]torch.Tensor) []torch.Tensor,
+	in ...torch.Tensor) []torch.Tensor) (layers []any) {
+	m.run = run
+	for _, l := range m.Layers {
+		layers = append(layers, l)
+	}
+	return layers
+}
+
+func update(ctx context.Context, m *shard.Model, opt optim.Optimizer, net *mlp) error {
 	if err := m.BeforeForward(ctx, true); err != nil {
 		return err
 	}
 	x := torch.Randn(batch, width)
-	for i, l := range linears {
-		x = units[i].Run(func(in []torch.Tensor) []torch.Tensor {
+	for i, l := range net.Layers {
+		x = net.run(i, func(in []torch.Tensor) []torch.Tensor {
 			return []torch.Tensor{l.Forward(in[0]).ReLU()}
 		}, x)[0]
 	}

@@ -197,7 +197,7 @@ func seedOption(seed int) uint64 {
 }
 
 // acceleratorDefaults are those of AcceleratorConfig, all that is taken of it but
-// gradient_accumulation_kwargs.num_steps.
+// gradient_accumulation_kwargs.num_steps and a dispatch_batches that is false.
 var acceleratorDefaults = map[string]any{"split_batches": false, "dispatch_batches": nil, "even_batches": true,
 	"use_seedable_sampler": true, "non_blocking": false, "use_configured_state": false}
 
@@ -221,6 +221,8 @@ func (a *TrainingArguments) applyAccelerator(t *trainer.Options, _ *engine.Optio
 			return &Error{"accelerator_config", name, "one of " +
 				strings.Join(slices.Sorted(maps.Keys(acceleratorDefaults)),
 					", ") + ", gradient_accumulation_kwargs"}
+		case name == "dispatch_batches" && config[name] == false:
+			t.NoDispatchBatches = true
 		case config[name] != usual:
 			return &Error{"accelerator_config." + name, config[name],
 				fmt.Sprintf("%v, as the trainer has it; accelerate.Options has others for loops of your own", usual)}

@@ -320,10 +320,12 @@ func TestTheEnvironmentCountsWhereArgumentsSayNothing(t *testing.T) {
 	assert.Equal(t, torch.CPU, e.Device)
 	t.Setenv("ACCELERATE_USE_FSDP", "true")
 	for line, want := range map[string]shard.Strategy{"": shard.FullShard, "--fsdp no_shard": 0, "--fsdp": shard.FullShard,
-		`--fsdp shard_grad_op`: shard.ShardGradOp} {
+		`--fsdp shard_grad_op`: shard.ShardGradOp, "--fsdp hybrid_shard": shard.FullShard,
+		"--fsdp hybrid_shard_zero2": shard.ShardGradOp} {
 		_, e, err = apply(t, line, trainer.Options{}, engine.Options{})
 		require.NoError(t, err, line)
 		assert.Equal(t, want, e.Sharding, line)
+		assert.Equal(t, strings.Contains(line, "hybrid"), e.ShardingReplicas == shard.OnePerMachine, line)
 	}
 	t.Setenv("FSDP_OFFLOAD_PARAMS", "true")
 	_, _, err = apply(t, "", trainer.Options{}, engine.Options{})
@@ -338,7 +340,7 @@ func TestWhatMeansNothingIsRefusedByName(t *testing.T) {
 		"--torch_compile":                             "the compiler is Python's",
 		"--use_liger_kernel":                          "Triton",
 		"--run_name x":                                "output_dir",
-		"--fsdp hybrid_shard":                         "no replicas of shards",
+		"--fsdp offload":                              "nothing is moved to the host",
 		"--deepspeed ds.json":                         "DeepSpeed's engine",
 		"--ddp_bucket_cap_mb 0":                       "at least 1",
 		"--ddp_backend nccl":                          "gloo",
@@ -366,8 +368,10 @@ func TestWhatMeansNothingIsRefusedByName(t *testing.T) {
 		"--seed -1":                                   "0 or more",
 		`--accelerator_config {"split_batches":true}`: "split_batches",
 		`--accelerator_config {"batches":true}`:       "even_batches",
-		`--gradient_checkpointing_kwargs {"x":1}`:     "use_reentrant",
-		"--skip_memory_metrics false":                 "measured from outside",
+		// the main process would send batches of sets too
+		`--accelerator_config {"dispatch_batches":true}`: "dispatch_batches",
+		`--gradient_checkpointing_kwargs {"x":1}`:        "use_reentrant",
+		"--skip_memory_metrics false":                    "measured from outside",
 	} {
 		_, _, err := apply(t, line+" --use_cpu", trainer.Options{}, engine.Options{})
 		var refused *arguments.Error
@@ -381,6 +385,10 @@ func TestWhatMeansNothingIsRefusedByName(t *testing.T) {
 	assert.Equal(t, &ddp.Options{FindUnusedParameters: true, BucketCapMB: 5, KeepBuffers: true}, e.Distributed)
 	group, err := dist.Init(context.Background(), dist.Options{World: 1})
 	require.NoError(t, err)
+	o, _, err := apply(t, `--accelerator_config {"dispatch_batches":false} --use_cpu`, trainer.Options{},
+		engine.Options{})
+	require.NoError(t, err)
+	assert.True(t, o.NoDispatchBatches)
 	_, _, err = apply(t, "--ddp_timeout 10 --use_cpu", trainer.Options{Group: group}, engine.Options{})
 	assert.NoError(t, err)
 }

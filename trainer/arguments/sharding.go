@@ -14,11 +14,11 @@ import (
 // applySharding takes what each of several processes has a part of: fsdp, or what the configuration
 // says that the program was launched with.
 func (a *TrainingArguments) applySharding(_ *trainer.Options, e *engine.Options) error {
-	stage, err := launch.Sharding(os.Getenv)
+	stage, replicas, err := launch.Sharding(os.Getenv)
 	if err != nil {
 		return fmt.Errorf("arguments: %w", err)
 	}
-	if e.Sharding = shard.Strategy(stage); a.FSDP == nil {
+	if e.Sharding, e.ShardingReplicas = shard.Strategy(stage), replicas; a.FSDP == nil {
 		return nil
 	}
 	var words []string
@@ -38,15 +38,19 @@ func (a *TrainingArguments) applySharding(_ *trainer.Options, e *engine.Options)
 	for _, w := range words {
 		switch strings.ToLower(w) {
 		case "full_shard", "true":
-			e.Sharding = shard.FullShard
+			e.Sharding, e.ShardingReplicas = shard.FullShard, 0
 		case "shard_grad_op":
-			e.Sharding = shard.ShardGradOp
+			e.Sharding, e.ShardingReplicas = shard.ShardGradOp, 0
+		case "hybrid_shard":
+			e.Sharding, e.ShardingReplicas = shard.FullShard, shard.OnePerMachine
+		case "hybrid_shard_zero2":
+			e.Sharding, e.ShardingReplicas = shard.ShardGradOp, shard.OnePerMachine
 		case "no_shard", "false":
-			e.Sharding = 0
+			e.Sharding, e.ShardingReplicas = 0, 0
 		case "auto_wrap": // layers of a shard.LayerRunner are units in any case
 		default:
-			return &Error{"fsdp", w, "full_shard, shard_grad_op or no_shard, and auto_wrap: nothing is moved to the host, " +
-				"and there are no replicas of shards"}
+			return &Error{"fsdp", w, "full_shard, shard_grad_op, hybrid_shard, hybrid_shard_zero2 or no_shard, and " +
+				"auto_wrap: nothing is moved to the host"}
 		}
 	}
 	return nil

@@ -185,6 +185,27 @@ func ExampleOptions_computeMetrics() {
 	// Output: 90 1636.8
 }
 
+// A small training set in the device's memory, if it takes no more than a GiB: a step sends the
+// indices of its samples only. Device is that of torch.ParseDevice("auto") in a program; here it is
+// the CPU.
+func ExampleOptions_datasetOnDevice() {
+	l := newLine()
+	step, err := engine.New(engine.PredictFunc(l, collatePoints, predictPoints(l), squares),
+		engine.Options{Optimizer: optim.SGD{LR: 0.1}, DatasetOnDevice: 1 << 30})
+	if err != nil {
+		log.Fatal(err)
+	}
+	t, err := trainer.New(step, trainer.Options{Epochs: 200, Progress: io.Discard})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err = t.Fit(context.Background(), points[:4], nil); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("y = %.1f x + %.1f\n", l.Weight.Item(), l.Bias.Item())
+	// Output: y = 2.0 x + 1.0
+}
+
 // The predictions themselves.
 func ExampleStep_Predictions() {
 	l := newLine()

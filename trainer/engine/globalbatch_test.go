@@ -49,7 +49,10 @@ func TestARunContinuesOnAnotherNumberOfProcesses(t *testing.T) {
 		order := data.Permutation(42+uint64(epoch), 31)
 		want = append(append(want, order...), order[:5]...)
 	}
-	for _, s := range []shard.Strategy{0, shard.FullShard} {
+	full, grad, zero := shard.FullShard, shard.ShardGradOp, shard.ZeroRedundancyOptimizer
+	for _, kinds := range [][]shard.Strategy{{0, 0, 0, 0}, {full, full, full, full},
+		{full, 0, full, 0}, {0, grad, 0, zero}} { // sharded checkpoints continue unsharded runs, and the other way about
+		s := kinds[0]
 		whole := ranks(t, 1, func() *towerRun { return globalRun(t.TempDir(), s, 3) })[0]
 		require.Equal(t, want, whole.trained)
 
@@ -61,7 +64,7 @@ func TestARunContinuesOnAnotherNumberOfProcesses(t *testing.T) {
 				g *dist.Group) error {
 				ctx, cancel := context.WithCancel(ctx)
 				defer cancel()
-				r := globalRun(dir, s, part.batchSize)
+				r := globalRun(dir, kinds[i], part.batchSize)
 				outcomes[g.Rank()] = r
 				if g.Main() && part.until > 0 {
 					r.trainer.Callbacks = []any{leavesAt{part.until, cancel}}
@@ -73,7 +76,7 @@ func TestARunContinuesOnAnotherNumberOfProcesses(t *testing.T) {
 					continue
 				}
 				stop, ok := errors.AsType[*trainer.InterruptedError](err)
-				require.True(t, ok, "%s, part %d, rank %d: %v", s, i, rank, err)
+				require.True(t, ok, "%v, part %d, rank %d: %v", kinds, i, rank, err)
 				require.Equal(t, part.until, stop.GlobalStep)
 			}
 			trained = append(trained, inOrder(outcomes, part.batchSize)...)
@@ -81,7 +84,7 @@ func TestARunContinuesOnAnotherNumberOfProcesses(t *testing.T) {
 				continue
 			}
 			for name, w := range whole.weights {
-				assert.InDeltaSlice(t, w, outcomes[0].weights[name], 1e-9, "%s: %s", s, name)
+				assert.InDeltaSlice(t, w, outcomes[0].weights[name], 1e-9, "%v: %s", kinds, name)
 			}
 			for i, row := range whole.history {
 				if loss, ok := row["loss"]; ok {

@@ -217,6 +217,8 @@ func (s *Step[S, B]) passes(ctx context.Context, b B, w trainer.Window) torch.Te
 	switch {
 	case s.parallel != nil || s.sharded != nil:
 		g.once("anything, since several processes average their gradients during the backward pass")
+	case p.staged.eager != "":
+		g.once(strings.ReplaceAll(p.staged.eager, "%", "%%"))
 	case g.dirty || (g.into != nil) != (w.Index > 0):
 		g.once("micro-batches whose window has begun without a graph")
 	default:

@@ -5,9 +5,16 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// Loader makes the loaders of a run that sends batches ahead or evaluates by length; else it leaves
-// them to the trainer.
+// Loader makes the loaders of a run that sends batches ahead, keeps its training set on the device
+// or evaluates by length; else it leaves them to the trainer.
 func (s *Step[S, B]) Loader(set data.Dataset[S], o trainer.LoaderOptions) (trainer.BatchLoader[B], error) {
+	if s.resident != nil && o.Evaluation == nil {
+		loader, err := residentLoader(s.resident, set, s.task, o.LoaderOptions)
+		if err != nil {
+			return nil, err
+		}
+		return loader, nil
+	}
 	sorted := s.options.SortEvalByLength && o.Evaluation != nil
 	if !sorted && s.early == nil {
 		return nil, nil

@@ -2,9 +2,12 @@ package engine
 
 import (
 	"context"
+	"flag"
+	"fmt"
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/run"
+	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
@@ -14,10 +17,25 @@ import (
 // follow from t.Seed. Valid may be nil. The trainer shows the progress of the run and a table of
 // its evaluations, the best one marked, on t.Progress.
 //
+// On the command line, -device auto, cpu, cuda or cuda:N takes the place of o.Device, as
+// torch.ParseDevice reads it. A program that has parsed its command line with package flag before
+// has its own flags.
+//
 // Main does not return, so nothing that main has deferred is run. A program with more to do calls
 // the parts itself, as examples/mlp does.
 func Main[S, B any](task func() Task[S, B], train, valid data.Dataset[S], o Options, t trainer.Options) {
+	device := "" // as o says
+	if !flag.Parsed() {
+		flag.StringVar(&device, "device", device, "where to train: auto (the GPU if there is one), cpu, cuda or cuda:N")
+		flag.Parse()
+	}
 	run.Main(func(ctx context.Context) error {
+		if device != "" {
+			var err error
+			if o.Device, err = torch.ParseDevice(device); err != nil {
+				return run.Usage(fmt.Errorf("-device: %w", err))
+			}
+		}
 		step, err := NewFromInit(func() (Task[S, B], error) { return task(), nil }, o)
 		if err != nil {
 			return err

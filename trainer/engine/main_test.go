@@ -61,7 +61,8 @@ func (sayTrained) StepEnd(r *trainer.Run) error {
 func mainProgram(t *testing.T, name, dir string) (program *exec.Cmd, stdout io.Reader, stderr *bytes.Buffer) {
 	t.Helper()
 	testenv.RequireTorch(t)
-	program, stderr = exec.Command(os.Args[0]), new(bytes.Buffer)
+	name, device, _ := strings.Cut(name, " with ") // a command line
+	program, stderr = exec.Command(os.Args[0], strings.Fields(device)...), new(bytes.Buffer)
 	program.Env = append(os.Environ(), mainRun+"="+name, killDir+"="+dir)
 	program.Stderr = stderr
 	stdout, err := program.StdoutPipe()
@@ -87,6 +88,9 @@ func TestMainEndsWithACodeAndARecord(t *testing.T) {
 		{"without evaluation", run.OK, "train_loss"},
 		{"a wrong option of the trainer", run.Configuration, "KeepCheckpoints is -1"},
 		{"a wrong option of the engine", run.Configuration, "MaxGradValue"},
+		{"on a device with -device auto", run.OK, "train_loss"},
+		{"on a device with -device=cuda:99", run.Configuration, "-device: "},
+		{"on a device with -devise cpu", run.Configuration, "-device"},
 		{"a wrong sample", run.Training, "class 7"},
 	} {
 		t.Run(c.program, func(t *testing.T) {
@@ -95,6 +99,9 @@ func TestMainEndsWithACodeAndARecord(t *testing.T) {
 			_ = program.Wait() // the code is looked at
 			assert.Equal(t, int(c.code), program.ProcessState.ExitCode())
 			assert.Contains(t, stderr.String(), c.text)
+			if strings.HasSuffix(c.program, "-devise cpu") { // the usage is printed before there is a run
+				return
+			}
 			assert.Equal(t, c.code, mainRecord(t, stderr.String()).ExitCode)
 			if c.code == run.OK {
 				assert.FileExists(t, filepath.Join(dir, "checkpoint-16", "model.safetensors"))

@@ -52,12 +52,22 @@ type Options struct {
 	IgnoreFP16OnCPU bool
 
 	// Prefetch sends the numbers of the next batch to the GPU while this one computes: the slices of
-	// float32, float64, int32, int64 and bool in the fields of a batch, which [Input] then finds
-	// there. Neither the task nor anybody else may change them once the batch is made. It takes the
-	// memory of one batch more, and where that is short the batch is sent when its turn comes. It
-	// does not go together with DivideOnOutOfMemory of the trainer, and streams of data are not sent
-	// ahead.
+	// float32, float64, int32, int64, uint8 and bool in the fields of a batch, which [Input] then
+	// finds there. With Graphs, the stream that computes copies them on to the memory of the graph, on the
+	// device. Neither the task nor anybody else may change them once the batch is made. It takes the
+	// memory of one batch more, and where that is short the batch is sent when its turn comes. It does
+	// not go together with DivideOnOutOfMemory of the trainer, and streams of data are not sent ahead.
 	Prefetch bool
+
+	// DatasetOnDevice keeps the training set in the memory of Device if it takes no more than so many
+	// bytes; zero: not. It is sent once, when a run begins; a batch then is the indices of its
+	// samples, sent while nobody waits, and an index_select of each slice that [Input] would send. Which slices
+	// those are says Prefetch. Batches, their order and the bits are those without it. It is for a set
+	// whose samples stay as they are, and a Collate that puts samples of one size one after the other;
+	// another set, and one that is too large, is refused when the run begins. Neither the task nor
+	// anybody else may change a batch. Evaluations and streams of data are sent batch by batch, and it
+	// does not go together with DivideOnOutOfMemory of the trainer.
+	DatasetOnDevice int64
 
 	// TF32 is the arithmetic of float32 on a GPU, for the whole program: tf32.
 	TF32 TF32
@@ -99,8 +109,12 @@ type Options struct {
 	// Sharding is what each of several processes (trainer.Options.Group) has a part of only:
 	// shard.ZeroRedundancyOptimizer, shard.ShardGradOp or shard.FullShard, the stages 1, 2 and 3 of
 	// ZeRO. Zero: nothing. Layers that a [shard.LayerRunner] runs are units of FullShard. Of
-	// Distributed it has FindUnusedParameters, BucketCapMB and KeepBuffers: fsdp, deepspeed.
+	// Distributed it has FindUnusedParameters, BucketCapMB and KeepBuffers. A model that was made in
+	// [nn.Defer] is drawn layer by layer under FullShard: fsdp, deepspeed.
 	Sharding shard.Strategy
+	// ShardingReplicas divides the processes into so many replicas, each of which shares the model out:
+	// [shard.OnePerMachine] or a number; zero: one. HYBRID_SHARD of FullyShardedDataParallel.
+	ShardingReplicas int
 
 	// ComputeMetrics makes the numbers of an evaluation from all of its predictions, which are
 	// freed when it returns; the task must be a [Predictor]: compute_metrics.
@@ -165,6 +179,9 @@ func (o *Options) validate() error {
 			"differs from run to run; want one of them")
 	case o.CuDNNBenchmark && !o.Device.IsCUDA():
 		return fmt.Errorf("engine: Options.CuDNNBenchmark is set, but Options.Device is %s; cuDNN is for GPUs", o.Device)
+	case o.DatasetOnDevice < 0:
+		return fmt.Errorf("engine: Options.DatasetOnDevice is %d; want the bytes that a training set may take on the "+
+			"device, or 0 to send its batches one by one", o.DatasetOnDevice)
 	case o.MaxGradValue < 0:
 		return fmt.Errorf("engine: Options.MaxGradValue is %g; want a positive limit, or 0 for none", o.MaxGradValue)
 	case !(o.LabelSmoothing >= 0 && o.LabelSmoothing <= 1):
@@ -182,10 +199,6 @@ func (o *Options) validate() error {
 		return fmt.Errorf("engine: Options.ComputeMetrics and Options.BatchMetrics are both set; want one of them")
 	case o.Groups != nil && o.lowRank():
 		return fmt.Errorf("engine: Options.Groups and Options.LowRankTargets are both set; want one of them")
-	}
-	if o.Prefetch && o.Graphs.Kinds > 0 {
-		return fmt.Errorf("engine: Options.Prefetch and Options.Graphs are both set, but a graph has its inputs in memory " +
-			"of its own, to which they are copied when their turn comes; want one of them")
 	}
 	if err := o.Graphs.validate(o.Device); err != nil {
 		return err

@@ -13,17 +13,16 @@ import (
 
 	"github.com/gotrainer/gotrainer/checkpoint"
 	"github.com/gotrainer/gotrainer/checkpoint/sharded"
+	"github.com/gotrainer/gotrainer/dist/shard"
 	"github.com/gotrainer/gotrainer/internal/tensorio"
 	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/safetensors"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
 // Checkpoints of a model of which each process has a part: see package checkpoint/sharded. All
 // processes write and read them together; the weights alone are one file, as those of any model.
-
-var errSharded = errors.New("the checkpoint was written by a run whose processes had a part of the model each: set " +
-	"engine.Options.Sharding, or make a folder with the whole weights of it by gotrainer convert")
 
 // stateMetadata is what is said of the optimizer in a checkpoint.
 func (s *Step[S, B]) stateMetadata() map[string]string {
@@ -116,11 +115,15 @@ func (s *Step[S, B]) saveWhole(dir string) error {
 func (s *Step[S, B]) loadParts(dir string, o trainer.LoadOptions) error {
 	s.fresh = false
 	if !isThere(filepath.Join(dir, sharded.IndexName)) {
-		if !o.WeightsOnly {
-			return errors.New("the checkpoint was written by a run whose processes had the whole model each: leave " +
-				"engine.Options.Sharding out, or begin a new run from its weights")
+		if o.WeightsOnly {
+			return s.loadWhole(dir)
 		}
-		return s.loadWhole(dir)
+		for _, name := range []string{averagesName, gradientsName} {
+			if isThere(filepath.Join(dir, name)) {
+				return fmt.Errorf("the checkpoint has %s, which a run with engine.Options.Sharding cannot continue with: "+
+					"leave Sharding out, or begin a new run from its weights", name)
+			}
+		}
 	}
 	ctx := context.Background()
 	if o.WeightsOnly {
@@ -163,15 +166,31 @@ func (s *Step[S, B]) together(ctx context.Context, err error) error {
 
 // readMetadata is what the checkpoint says of the optimizer.
 func (s *Step[S, B]) readMetadata(dir string, o trainer.LoadOptions) (map[string]string, error) {
-	r, err := sharded.Open(dir)
-	if err != nil {
-		return nil, err
+	var found map[string]string
+	if isThere(filepath.Join(dir, sharded.IndexName)) {
+		r, err := sharded.Open(dir)
+		if err != nil {
+			return nil, err
+		}
+		found = r.Metadata
+		if err := r.Close(); err != nil {
+			return nil, err
+		}
+	} else { // of a run whose processes had the whole model each
+		f, err := safetensors.Open(filepath.Join(dir, optimizerName))
+		if err != nil {
+			return nil, err
+		}
+		found = f.Metadata()
+		if err := f.Close(); err != nil {
+			return nil, err
+		}
 	}
-	metadata := map[string]string{"momentum": r.Metadata["momentum"]}
+	metadata := map[string]string{"momentum": found["momentum"]}
 	if o.Settings {
-		metadata["settings"] = r.Metadata["settings"]
+		metadata["settings"] = found["settings"]
 	}
-	return metadata, r.Close()
+	return metadata, nil
 }
 
 func (s *Step[S, B]) restoreParts(ctx context.Context, dir string, metadata map[string]string,
@@ -211,6 +230,54 @@ func (s *Step[S, B]) loadWhole(dir string) error {
 		err = errors.Join(err, s.sharded.Release())
 	}
 	return err
+}
+
+// loadShards is Load of a sharded checkpoint where each process has the whole model.
+func (s *Step[S, B]) loadShards(dir string, o trainer.LoadOptions) error {
+	whole, err := shard.ReadWhole(dir)
+	if err != nil {
+		return err
+	}
+	defer whole.Free()
+	put := func() error {
+		s.fresh = false
+		s.endsEval()
+		if err := whole.LoadModel(s.task.Model()); err != nil {
+			return err
+		}
+		return s.ema.begin(0)
+	}
+	if o.WeightsOnly {
+		failed := torch.Try(func() { err = put() })
+		return errors.Join(err, failed)
+	}
+	generators, _, err := tensorio.Load(filepath.Join(dir, generatorName))
+	if err != nil {
+		return err
+	}
+	defer tensorio.Free(generators)
+	metadata := whole.Metadata
+	if !o.Settings {
+		delete(metadata, "settings")
+	}
+	failed := torch.Try(func() {
+		if err = errors.Join(s.checkGenerators(generators), whole.CheckModel(s.task.Model())); err != nil {
+			return
+		}
+		if err = s.loadScaler(filepath.Join(dir, scalerName)); err != nil {
+			return
+		}
+		if err = s.restoreOptimizer(whole.State, metadata, whole.Updates); err != nil {
+			return
+		}
+		if err = put(); err != nil {
+			return
+		}
+		s.graphs.forget()
+		s.zeroGrad()
+		s.putGenerators(generators)
+	})
+	return errors.Join(err, failed)
 }
 
 // nonFiniteParts is NonFinite where each process looks at its part.

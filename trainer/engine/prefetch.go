@@ -114,14 +114,13 @@ func (p *prefetcher) send(batch any) (*cargo, error) {
 }
 
 // take is the copy of a slice, if it was sent, for the stream that computes.
-func take[T torch.Element](p *prefetcher, data []T) (t torch.Tensor, ok bool) {
-	if p == nil || len(data) == 0 {
+func (p *prefetcher) take(s slice) (t torch.Tensor, ok bool) {
+	if p == nil {
 		return t, false
 	}
-	at := unsafe.Pointer(unsafe.SliceData(data))
 	for _, c := range slices.Backward(p.cargoes) { // a slice may be used again for a later batch
 		for _, i := range c.items {
-			if i.at == at && i.n == len(data) && i.element == reflect.TypeFor[T]() {
+			if i.slice == s {
 				if !c.taken {
 					c.event.wait()
 					c.taken = true
@@ -188,14 +187,19 @@ func (s slice) pinned() torch.Tensor {
 		return torch.FromPinned(unsafe.Slice((*int32)(s.at), s.n))
 	case reflect.Int64:
 		return torch.FromPinned(unsafe.Slice((*int64)(s.at), s.n))
+	case reflect.Uint8:
+		return torch.FromPinned(unsafe.Slice((*uint8)(s.at), s.n))
 	default:
 		return torch.FromPinned(unsafe.Slice((*bool)(s.at), s.n))
 	}
 }
 
-// sendable are the types of numbers that are sent ahead.
-var sendable = []reflect.Type{reflect.TypeFor[float32](), reflect.TypeFor[float64](), reflect.TypeFor[int32](),
-	reflect.TypeFor[int64](), reflect.TypeFor[bool]()}
+// dtypes are those of the types of numbers that are sent ahead.
+var dtypes = map[reflect.Type]torch.DType{
+	reflect.TypeFor[float32](): torch.Float32, reflect.TypeFor[float64](): torch.Float64,
+	reflect.TypeFor[int32](): torch.Int32, reflect.TypeFor[int64](): torch.Int64,
+	reflect.TypeFor[uint8](): torch.Uint8, reflect.TypeFor[bool](): torch.Bool,
+}
 
 // maxDepth is how deep in structs and pointers slices are looked for.
 const maxDepth = 8
@@ -210,8 +214,10 @@ func numbers(v reflect.Value, all []slice, depth int) []slice {
 		}
 	case v.Kind() == reflect.Pointer && !v.IsNil():
 		all = numbers(v.Elem(), all, depth-1)
-	case v.Kind() == reflect.Slice && v.Len() > 0 && slices.Contains(sendable, v.Type().Elem()):
-		all = append(all, slice{v.UnsafePointer(), v.Len(), v.Type().Elem()})
+	case v.Kind() == reflect.Slice && v.Len() > 0:
+		if _, sendable := dtypes[v.Type().Elem()]; sendable {
+			all = append(all, slice{v.UnsafePointer(), v.Len(), v.Type().Elem()})
+		}
 	}
 	return all
 }

@@ -80,7 +80,7 @@ func TestTheNextBatchIsSentBeforeThisOneIsTrained(t *testing.T) {
 		"train", "free 1", "wait 2", "use", "use",
 		"free 2",
 	}, calls)
-	assert.Equal(t, live, testenv.Live())
+	assert.LessOrEqual(t, testenv.Live(), live)
 }
 
 // All micro-batches of a window are fetched before it is trained.

@@ -68,6 +68,7 @@ func (s *Step[S, B]) Around(body func() error) (err error) {
 	defer s.random.leave()
 	// What ended the run, a lack of memory for instance, may fail here again: it must not be hidden.
 	defer func() { err = joined(err, s.random.putBack(devices)) }()
+	defer s.resident.free()
 	defer s.graphs.forget() // which draw from the generators of this run
 	torch.ForkRNG(func() {
 		setGenerators(devices, begin)

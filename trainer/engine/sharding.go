@@ -18,16 +18,12 @@ import (
 
 // validateSharding refuses what needs a whole state on one process.
 func (o *Options) validateSharding() error {
-	if o.Sharding == 0 {
-		return nil
-	}
-	if o.Sharding > shard.FullShard {
-		return fmt.Errorf("engine: Options.Sharding is %s; want shard.ZeroRedundancyOptimizer, shard.ShardGradOp or "+
-			"shard.FullShard", o.Sharding)
-	}
 	d := ddp.Options{}
 	if o.Distributed != nil {
 		d = *o.Distributed
+	}
+	if err := shard.CheckLayered("engine", o.Sharding, o.ShardingReplicas, d); err != nil || o.Sharding == 0 {
+		return err
 	}
 	for _, c := range []struct {
 		set       bool
@@ -36,9 +32,6 @@ func (o *Options) validateSharding() error {
 		{o.EMA.Decay != 0, "EMA", "the average would be whole on each process; average the checkpoints instead"},
 		{o.FullEval != amp.FP32, "FullEval", "the parts of the weights are views of float32; evaluate under Precision"},
 		{o.lowRank(), "LowRankTargets", "such an optimizer needs whole matrices"},
-		{d.StaticGraph, "Distributed.StaticGraph", "gradients are not averaged by PyTorch's reducer"},
-		{d.GradientAsBucketView, "Distributed.GradientAsBucketView", "gradients are parts already"},
-		{d.Compress != 0, "Distributed.Compress", "gradients are sent as they are"},
 	} {
 		if c.set {
 			return fmt.Errorf("engine: Options.%s is set, which cannot be had with Options.Sharding %s: %s", c.name,
@@ -77,12 +70,21 @@ func (s *Step[S, B]) share(ctx context.Context, g *dist.Group) error {
 	return nil
 }
 
+// drawsByLayer tells whether a model that was made in nn.Defer is drawn when its layers are shared
+// out, and not before.
+func (s *Step[S, B]) drawsByLayer() bool {
+	o := s.options
+	return o.Sharding == shard.FullShard && o.Device == torch.CPU && o.InitWeightsFrom == "" &&
+		o.MemoryFormat == torch.ContiguousFormat && o.NEFTuneAlpha == 0
+}
+
 // cut makes the units of a model and shares them out.
 func (s *Step[S, B]) cut(ctx context.Context, g *dist.Group) (*shard.Model, error) {
 	if err := shard.CheckOptimizer(s.builder); err != nil { // before anything is taken apart
 		return nil, err
 	}
-	return shard.NewLayered(ctx, g, s.task.Model(), s.options.Sharding, s.distributed())
+	return shard.NewLayered(ctx, g, s.task.Model(), s.options.Sharding, s.options.ShardingReplicas,
+		s.distributed())
 }
 
 // unshare forgets the shares of a model that is about to be replaced.

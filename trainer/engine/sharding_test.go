@@ -199,12 +199,17 @@ func TestARunOfTheTrainerIsTheSameHoweverItIsSharded(t *testing.T) {
 	for world := 1; world <= 4; world++ {
 		want := ranks(t, world, plainTower)[0]
 		for _, s := range strategies {
-			for rank, got := range ranks(t, world, func() *towerRun {
-				r := plainTower()
-				r.engine.Sharding = s
-				return r
-			}) {
-				equalRuns(t, want, got, 1e-12, fmt.Sprintf("%s, rank %d of %d", s, rank, world))
+			for _, replicas := range []int{0, 2} {
+				if replicas > 0 && world < 4 {
+					continue
+				}
+				for rank, got := range ranks(t, world, func() *towerRun {
+					r := plainTower()
+					r.engine.Sharding, r.engine.ShardingReplicas = s, replicas
+					return r
+				}) {
+					equalRuns(t, want, got, 1e-12, fmt.Sprintf("%s, %d replicas, rank %d of %d", s, replicas, rank, world))
+				}
 			}
 		}
 	}
@@ -212,12 +217,15 @@ func TestARunOfTheTrainerIsTheSameHoweverItIsSharded(t *testing.T) {
 
 func TestAShardedRunContinuesBitForBit(t *testing.T) {
 	testenv.RequireTorch(t)
-	for _, s := range strategies {
-		dir := t.TempDir()
+	for i, s := range append(strategies, shard.FullShard) {
+		dir, world, replicas := t.TempDir(), 3, 0
+		if i == len(strategies) {
+			world, replicas = 4, 2
+		}
 		run := func(resume bool) func() *towerRun {
 			return func() *towerRun {
 				r := plainTower()
-				r.engine.Sharding = s
+				r.engine.Sharding, r.engine.ShardingReplicas = s, replicas
 				r.trainer.OutputDir, r.trainer.Save = filepath.Join(dir, "run"), trainer.Every(2, trainer.Update)
 				r.trainer.LoadBestAtEnd = false
 				if resume {
@@ -227,7 +235,7 @@ func TestAShardedRunContinuesBitForBit(t *testing.T) {
 				return r
 			}
 		}
-		want, got := ranks(t, 3, run(false)), ranks(t, 3, run(true))
+		want, got := ranks(t, world, run(false)), ranks(t, world, run(true))
 		for rank := range want {
 			assert.Equal(t, want[rank].weights, got[rank].weights, "%s, rank %d", s, rank)
 		}
@@ -322,6 +330,7 @@ func TestWhatCannotBeShardedIsRefused(t *testing.T) {
 		"Options.Distributed.Compress is set":                                     {Distributed: compressed},
 		"Options.FullEval is set":                                                 {FullEval: 1},
 		"Options.Sharding is Strategy(9)":                                         {Sharding: 9},
+		"Options.ShardingReplicas is -3":                                          {ShardingReplicas: -3},
 	} {
 		if o.Sharding == 0 {
 			o.Sharding = shard.FullShard

@@ -175,7 +175,7 @@ func (s *Step[S, B]) Load(dir string, o trainer.LoadOptions) (err error) {
 		return s.loadParts(dir, o)
 	}
 	if isThere(filepath.Join(dir, sharded.IndexName)) {
-		return errSharded
+		return s.loadShards(dir, o)
 	}
 	if o.WeightsOnly {
 		if e := torch.Try(func() { err = s.loadWeights(dir, false) }); e != nil {

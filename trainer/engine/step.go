@@ -35,6 +35,7 @@ type Step[S, B any] struct {
 	stepping bool // Train is at work
 	ahead    ahead
 	early    *prefetcher // nil: batches are not sent ahead
+	resident *resident   // nil: no data set is on the device
 	random   random
 	order    globalOrder
 	copies   copies
@@ -125,6 +126,7 @@ func (s *Step[S, B]) prepare() error {
 	s.options.apply()
 	s.remote = isRemote(s.options.Device)
 	s.early = newPrefetcher(s.options)
+	s.resident = newResident(s.options)
 	if _, counts := s.task.(TokenCounter[B]); s.options.NonPaddingTokens && !counts {
 		s.warn("Options.NonPaddingTokens is set, but %T counts no tokens (engine.TokenCounter), so it has no effect",
 			s.task)
@@ -143,6 +145,11 @@ func (s *Step[S, B]) prepareModel() error {
 		return run.Usage(err)
 	}
 	model := s.task.Model()
+	if !s.drawsByLayer() {
+		if err := nn.Materialize(model); err != nil {
+			return fmt.Errorf("engine: %w", err)
+		}
+	}
 	if s.options.InitWeightsFrom != "" {
 		if _, err := nn.Load(weightsFile(s.options.InitWeightsFrom), model, nn.LoadOptions{}); err != nil {
 			return fmt.Errorf("engine: Options.InitWeightsFrom: %w", err)

@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"reflect"
+	"unsafe"
+
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -110,6 +113,7 @@ type ForwardPass struct {
 	staged    *staged       // nil: inputs are sent at once
 	full      amp.Precision // everything is in it, inputs too: see Options.FullEval
 	early     *prefetcher   // nil: nothing is sent ahead
+	resident  *resident     // nil: no data set is on the device
 }
 
 // Autocast runs f in the precision of the run. The methods of a task but TrainingStep are called
@@ -119,31 +123,58 @@ func (p ForwardPass) Autocast(f func()) { amp.Autocast(p.Device, p.precision, f)
 // Input copies a slice into a tensor on the device of the pass. To a GPU it goes through page-locked
 // memory, in the order of the current stream, and nothing waits; the slice may be changed at once.
 func Input[T torch.Element](p ForwardPass, data []T, shape ...int64) torch.Tensor {
+	if shape == nil {
+		shape = []int64{int64(len(data))}
+	}
+	if p.staged != nil && p.staged.handing {
+		return p.staged.give(p, torch.DTypeOf[T](), shape)
+	}
+	if there, ok := onDevice(p, data); ok {
+		return p.there(there.View(shape...))
+	}
 	if !isRemote(p.Device) {
 		return p.sent(torch.From(data, shape...))
-	}
-	if sent, ok := take(p.early, data); ok {
-		if shape == nil {
-			shape = []int64{int64(len(data))}
-		}
-		return p.lowered(sent.View(shape...))
 	}
 	return p.sent(torch.FromPinned(data, shape...))
 }
 
+// onDevice is what of a batch the device has already, if it has it.
+func onDevice[T torch.Element](p ForwardPass, data []T) (t torch.Tensor, ok bool) {
+	if len(data) == 0 || p.early == nil && p.resident == nil {
+		return t, false
+	}
+	s := slice{unsafe.Pointer(unsafe.SliceData(data)), len(data), reflect.TypeFor[T]()}
+	if t, ok = p.early.take(s); !ok {
+		t, ok = p.resident.take(s)
+	}
+	return t, ok
+}
+
 // InputTensor is [Input] of a tensor on the CPU, for tasks that compute some of their input there.
 func InputTensor(p ForwardPass, t torch.Tensor) torch.Tensor {
+	if p.staged != nil && p.staged.handing {
+		return p.staged.give(p, t.DType(), t.Shape())
+	}
 	if !isRemote(p.Device) {
 		return p.sent(t)
 	}
 	return p.sent(t.PinMemory())
 }
 
+// sent is input from the host.
 func (p ForwardPass) sent(t torch.Tensor) torch.Tensor {
 	if p.staged != nil {
-		return p.staged.take(p, t)
+		return p.staged.list(t, false)
 	}
 	return p.lowered(toDevice(p, t))
+}
+
+// there is input that the device has already.
+func (p ForwardPass) there(t torch.Tensor) torch.Tensor {
+	if p.staged != nil {
+		return p.staged.list(t, true)
+	}
+	return p.lowered(t)
 }
 
 func toDevice(p ForwardPass, t torch.Tensor) torch.Tensor {

@@ -36,7 +36,9 @@ func (s *Step[S, B]) mode(training, keep bool) {
 
 func (s *Step[S, B]) pass(items int64) ForwardPass {
 	s.early.next(s.warn)
-	return ForwardPass{Device: s.options.Device, Items: items, precision: s.options.Precision, early: s.early}
+	s.resident.next(s.stepping, s.warn)
+	return ForwardPass{Device: s.options.Device, Items: items, precision: s.options.Precision, early: s.early,
+		resident: s.resident}
 }
 
 // Train adds the gradient of one micro-batch.

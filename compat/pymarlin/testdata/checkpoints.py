@@ -3,58 +3,21 @@
     python checkpoints.py                 writes model_0.pt, a checkpoint after one of two epochs, and final.safetensors, the weights after the second
     python checkpoints.py continue DIR    goes on from DIR/model_0.pt, whoever wrote it, and writes DIR/final.safetensors
 
-PyMarlin needs three shims with today's Python and PyTorch, none of which touches the loop: a stub of azureml.core.run, hashable default
-dataclasses, and torch.load with weights_only=False.
+pymarlin_shims.py says what PyMarlin needs with today's Python and PyTorch.
 """
 import os
 import sys
-import types
 import pathlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "scripts/golden"))
 import pins  # noqa: E402, F401
 
-import dataclasses
-import logging
-
+import pymarlin_shims  # noqa: E402, F401
 import torch
 from goldenfile import save_file
-
-for name in ("azureml", "azureml.core", "azureml.core.run"):
-    sys.modules.setdefault(name, types.ModuleType(name))
-
-
-class Run:
-    @staticmethod
-    def get_context(*a, **k):
-        raise RuntimeError("no Azure ML context")
-
-
-sys.modules["azureml.core.run"].Run = Run
-plain = dataclasses._get_field
-
-
-def get_field(cls, a_name, a_type, default_kw_only):
-    d = getattr(cls, a_name, None)
-    if dataclasses.is_dataclass(d) and not isinstance(d, type) and type(d).__hash__ is None:
-        type(d).__hash__ = object.__hash__
-    return plain(cls, a_name, a_type, default_kw_only)
-
-
-dataclasses._get_field = get_field
-import importlib.util  # noqa: E402
-
-if importlib.util.find_spec("pymarlin") is None:
-    print("pymarlin==0.3.6 is not installed (pip install --no-deps pymarlin==0.3.6); its checkpoints stay as they are")
-    sys.exit(1 if sys.argv[1:] else 0)
-
 from pymarlin.core.module_interface import ModuleInterface  # noqa: E402
 from pymarlin.core.trainer import Trainer, TrainerArguments  # noqa: E402
 from pymarlin.utils.checkpointer import checkpoint_utils as ck  # noqa: E402
-
-logging.disable(logging.CRITICAL)
-load = torch.load
-ck.torch = types.SimpleNamespace(save=torch.save, device=torch.device, load=lambda *a, **k: load(*a, weights_only=False, **k))
 
 
 class Net(ModuleInterface):

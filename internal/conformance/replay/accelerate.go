@@ -200,7 +200,8 @@ func (a *accelerated) setup() {
 	if a.args.MixedPrecision == "bf16" {
 		precision = amp.BF16
 	}
-	options := accelerate.Options{FusedHidesSkips: true, MixedPrecision: precision, Accumulation: a.args.accumulation,
+	options := accelerate.Options{Device: a.device, FusedHidesSkips: true, MixedPrecision: precision,
+		Accumulation: a.args.accumulation,
 		FreeSchedule: !a.args.StepSchedulerWithOptimizer,
 		Project:      accelerate.Project{Dir: a.dir, AutomaticNaming: a.args.AutomaticNaming}}
 	if a.args.AutomaticNaming { // it has no effect without, and is refused here

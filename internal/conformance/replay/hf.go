@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
@@ -241,11 +242,15 @@ func (h *hfRun) makeStep() {
 		err = try(func() { h.step.current = &hfTask{run: h, model: build(h.spec)} })
 		return h.step.current, err
 	}
+	e := h.args.engine
+	if e.Device = h.device; e.Precision == amp.FP16 { // which the recorded trainer passed over on a CPU
+		e.Precision = amp.FP32
+	}
 	if h.spec.Init.ByPeer {
-		h.step.Step = spec.Must(engine.NewFromInit(task, h.args.engine))
+		h.step.Step = spec.Must(engine.NewFromInit(task, e))
 		return
 	}
-	h.step.Step = spec.Must(engine.New(spec.Must(task()), h.args.engine))
+	h.step.Step = spec.Must(engine.New(spec.Must(task()), e))
 }
 
 // resumeFrom says where a training continues.

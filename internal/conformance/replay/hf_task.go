@@ -31,7 +31,7 @@ func (t *hfTask) Collate(rows []row) (batch, error) { return collate(rows) }
 
 func (t *hfTask) Loss(p engine.ForwardPass, b batch) engine.Loss { return t.LossOf(p, t.Predict(p, b)) }
 
-func (t *hfTask) Predict(_ engine.ForwardPass, b batch) engine.Outputs {
+func (t *hfTask) Predict(p engine.ForwardPass, b batch) engine.Outputs {
 	if t.run.args.AllColumns {
 		if err := takes(t.model, b); err != nil {
 			panic(&torch.Error{Op: "forward", Code: torch.ErrValue, Msg: err.Error()})
@@ -39,6 +39,7 @@ func (t *hfTask) Predict(_ engine.ForwardPass, b batch) engine.Outputs {
 	} else {
 		b = b.keep(t.model.inputs)
 	}
+	b = b.on(p.Device)
 	t.last = b
 	o := engine.Outputs{Logits: []torch.Tensor{t.model.predict(b)}, Rows: len(b.index), Shifted: t.model.shiftsLabels}
 	if s := t.run.step; s.evaluates {

@@ -36,6 +36,7 @@ type output struct{ loss, logits torch.Tensor }
 
 // forward returns the loss, undefined where the batch has no labels, and the outputs.
 func (m *model) forward(b batch, items int64) output {
+	b = b.on(nn.Params(m.module)[0].Tensor.Device())
 	out := output{logits: m.predict(b)}
 	if b.has("labels") {
 		out.loss = biased(m.loss(out.logits, b.tensor("labels"), items), b)

@@ -28,6 +28,7 @@ import (
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
 	"github.com/gotrainer/gotrainer/internal/tensorio"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/torch/cuda"
 )
 
 // peers are the trainers whose recordings can be replayed.
@@ -43,9 +44,10 @@ var peers = map[string]func(context.Context, *session) *Run{
 // session is what the replays of all trainers have.
 type session struct {
 	recorder
-	spec *spec.Spec
-	sets map[string]*rows
-	dir  string // an empty folder, which is the working one: the paths in recorded files are relative
+	spec   *spec.Spec
+	sets   map[string]*rows
+	device torch.Device
+	dir    string // an empty folder, which is the working one: the paths in recorded files are relative
 }
 
 // Run is what a replayed case did.
@@ -57,7 +59,10 @@ type Run struct {
 // Case reads a case's folder and replays it. The error is an [*spec.Unsupported] if something of
 // the case cannot be run; a mistake in the case; or a panic of the code that ran it, which never
 // goes through.
-func Case(ctx context.Context, dir string) (run *Run, s *spec.Spec, err error) {
+//
+// On a GPU it runs without TF32. Of a case whose model draws random numbers it says that it cannot
+// be run there: a GPU draws others than the CPU of the recording.
+func Case(ctx context.Context, dir string, device torch.Device) (run *Run, s *spec.Spec, err error) {
 	if s, err = spec.Read(dir); err != nil {
 		return nil, nil, err
 	}
@@ -68,6 +73,11 @@ func Case(ctx context.Context, dir string) (run *Run, s *spec.Spec, err error) {
 	if err := torch.Load(); err != nil {
 		return nil, s, spec.Unsupportedf("libtorch cannot be loaded: %v", err)
 	}
+	if device != torch.CPU {
+		if err := elsewhere(s, device); err != nil {
+			return nil, s, err
+		}
+	}
 	runtime.LockOSThread() // libtorch keeps its modes by thread
 	defer runtime.UnlockOSThread()
 	defer func() {
@@ -76,7 +86,7 @@ func Case(ctx context.Context, dir string) (run *Run, s *spec.Spec, err error) {
 		}
 	}()
 	err = try(func() {
-		c := &session{spec: s, sets: readRows(s), dir: spec.Must(os.MkdirTemp("", "conformance-"))}
+		c := &session{spec: s, sets: readRows(s), device: device, dir: spec.Must(os.MkdirTemp("", "conformance-"))}
 		defer func() { _ = os.RemoveAll(c.dir) }()
 		s.Dir = spec.Must(filepath.Abs(s.Dir))
 		before := spec.Must(os.Getwd())
@@ -87,6 +97,19 @@ func Case(ctx context.Context, dir string) (run *Run, s *spec.Spec, err error) {
 		run = replay(ctx, c)
 	})
 	return run, s, err
+}
+
+// elsewhere says why a case cannot be run on another device than the CPU.
+func elsewhere(s *spec.Spec, device torch.Device) error {
+	switch {
+	case s.Peer != "hf" && s.Peer != "accelerate" && s.Peer != "course":
+		return spec.Unsupportedf("the trainer %q on %s; only those of Hugging Face are replayed there", s.Peer, device)
+	case s.DrawsRandom():
+		return spec.Unsupportedf("dropout or noise on %s, which draws other random numbers than the CPU of the recording",
+			device)
+	}
+	cuda.SetTF32(false)
+	return nil
 }
 
 // try returns the error with which a part of a replay fails, or an operator of libtorch in it.

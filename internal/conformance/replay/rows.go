@@ -27,6 +27,18 @@ type batch struct {
 
 func (b batch) has(name string) bool { return b.columns[name].Defined() }
 
+// on is the batch on a device.
+func (b batch) on(d torch.Device) batch {
+	if d == torch.CPU {
+		return b
+	}
+	there := batch{b.index, map[string]torch.Tensor{}}
+	for name, t := range b.columns {
+		there.columns[name] = t.ToDevice(d)
+	}
+	return there
+}
+
 // tensor is a column that the batch has to have.
 func (b batch) tensor(name string) torch.Tensor {
 	if !b.has(name) {

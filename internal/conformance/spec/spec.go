@@ -10,10 +10,12 @@
 package spec
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // Spec is one training run.
@@ -205,12 +207,47 @@ func (s *Spec) Tolerance() float64 {
 	if s.RTol != nil {
 		return *s.RTol
 	}
+	return s.DeviceTolerance()
+}
+
+// The relative differences that are usual: of another device than that of the recording too.
+const (
+	ToleranceFP32 = 1e-4
+	ToleranceBF16 = 2e-2
+)
+
+// DeviceTolerance is the relative difference that numbers of the case may have on another device
+// than that of the recording.
+func (s *Spec) DeviceTolerance() float64 {
 	a := s.Args.fields
 	if truth(a["bf16"]) || truth(a["bf16_full_eval"]) || a["mixed_precision"] == "bf16" ||
 		a["mixed_precision"] == "fp16" {
-		return 2e-2
+		return ToleranceBF16
 	}
-	return 1e-4
+	return ToleranceFP32
+}
+
+// DrawsRandom tells whether the model of the case draws random numbers in training.
+func (s *Spec) DrawsRandom() bool {
+	positive := func(v any) bool {
+		n, _ := v.(json.Number)
+		p, err := n.Float64()
+		return err == nil && p > 0
+	}
+	dropouts, above := 0, false
+	look := func(fields map[string]any) {
+		for name, p := range fields {
+			if strings.Contains(name, "dropout") {
+				dropouts, above = dropouts+1, above || positive(p)
+			}
+		}
+	}
+	look(s.Model.Options.fields)
+	if config, ok := s.Model.Options.fields["config"].(map[string]any); ok {
+		look(config)
+	}
+	// BERT has two, which are 0.1 where nothing is said
+	return above || positive(s.Args.fields["neftune_noise_alpha"]) || s.Model.Kind == "bert" && dropouts < 2
 }
 
 func truth(v any) bool { b, ok := v.(bool); return ok && b }

@@ -1,0 +1,202 @@
+package pymarlin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/gotrainer/gotrainer/compat/internal/loops"
+	"github.com/gotrainer/gotrainer/dist"
+	"github.com/gotrainer/gotrainer/internal/torchsave"
+	"github.com/gotrainer/gotrainer/trainer"
+)
+
+// This file has what several processes ask of a trainer beyond one.
+
+func (t *Trainer[B]) group() *dist.Group { return t.options.Group }
+
+func (t *Trainer[B]) several() bool { return t.group().World() > 1 }
+
+// IsDistributed reports whether several processes train the model.
+func (t *Trainer[B]) IsDistributed() bool { return t.several() }
+
+// IsMainProcess reports whether this process is the one that writes checkpoints and stats.
+func (t *Trainer[B]) IsMainProcess() bool { return t.group().Main() }
+
+// printsHere reports whether this process has lines and a progress line: one of each machine.
+func (t *Trainer[B]) printsHere() bool { return t.group().LocalRank() == 0 }
+
+// fetchRanks finds out which process of how many this is.
+func (t *Trainer[B]) fetchRanks() error {
+	g, given := t.group(), t.args.DistributedTrainingArgs
+	t.ranks = DistributedTrainingArguments{WorldSize: 1}
+	if g != nil {
+		t.ranks = DistributedTrainingArguments{LocalRank: g.LocalRank(), GlobalRank: g.Rank(), WorldSize: g.World()}
+	} else if err := loops.Started(g); err != nil {
+		return argumentf("%w", err)
+	}
+	if given == nil {
+		return nil
+	}
+	want := *given
+	if want.WorldSize = cmp.Or(want.WorldSize, 1); want != t.ranks {
+		return argumentf("DistributedTrainingArgs says process %d of %d (local rank %d), and Options.Group %d of %d "+
+			"(local rank %d); leave the arguments nil, and set Options.Group to what dist.Init returns", want.GlobalRank,
+			want.WorldSize, want.LocalRank, t.ranks.GlobalRank, t.ranks.WorldSize, t.ranks.LocalRank)
+	}
+	return nil
+}
+
+// together has all processes return an error where one of them has one.
+func (t *Trainer[B]) together(err error) error {
+	return loops.Together(context.Background(), t.group(), err, false)
+}
+
+// anywhere reports on all processes whether something is so on any of them.
+func (t *Trainer[B]) anywhere(here bool) (bool, error) {
+	if !t.several() {
+		return here, nil
+	}
+	n := []int64{0}
+	if here {
+		n[0] = 1
+	}
+	err := dist.AllReduce(context.Background(), t.group(), n, dist.Max)
+	return n[0] > 0, err
+}
+
+// fromMain runs f on the main process alone and returns on all what it has returned there. err is
+// one that this process has had before.
+func (t *Trainer[B]) fromMain(err error, f func() (path string, err error)) (path string, _ error) {
+	if err = t.together(err); err == nil && t.IsMainProcess() {
+		path, err = f()
+	}
+	if !t.several() {
+		return path, err
+	}
+	if err = t.together(err); err != nil {
+		return "", err
+	}
+	all, err := t.group().AllGather(context.Background(), []byte(path))
+	if err != nil {
+		return "", err
+	}
+	return string(all[0]), nil
+}
+
+// makeCheckpointer makes the default one. Only the main process removes old files, before any looks
+// for one to load.
+func (t *Trainer[B]) makeCheckpointer() (err error) {
+	args := t.args.CheckpointerArgs
+	if t.IsMainProcess() {
+		t.checkpointer, err = NewDefaultCheckpointer(args, t.logger)
+	}
+	if err = t.together(err); err == nil && !t.IsMainProcess() {
+		args.DeleteExistingCheckpoints = false
+		t.checkpointer, err = NewDefaultCheckpointer(args, t.logger)
+	}
+	return err
+}
+
+// agree refuses processes that would train different runs: that have not read the same checkpoint,
+// or have loaders of different lengths.
+func (t *Trainer[B]) agree() error {
+	if !t.several() {
+		return nil
+	}
+	own := fmt.Sprintf("last_epoch %d, %d updates, %d batches; %d batches in an epoch", t.lastEpoch,
+		t.GlobalStepsFinished(), t.TotalStepsFinished(), t.batches)
+	all, err := t.group().AllGather(context.Background(), []byte(own))
+	if err != nil {
+		return err
+	}
+	for rank, other := range all {
+		if string(other) != string(all[0]) {
+			return fmt.Errorf("pymarlin: the processes stand at different places: rank 0 at %s, rank %d at %s; all must "+
+				"read the same checkpoint, from a folder that they share, and have loaders with as many batches", all[0], rank,
+				other)
+		}
+	}
+	return nil
+}
+
+// countBatches asks the module how many batches an epoch of this process has. The generators are
+// left as they are.
+func (t *Trainer[B]) countBatches() error {
+	if !t.several() || t.batches == 0 {
+		return nil
+	}
+	before := currentRandom(t.device)
+	loader, err := t.module.TrainDataloader(t.backend.TrainSampler(), t.TrainStepBatchSize())
+	if err != nil {
+		return err
+	}
+	if loader == nil {
+		return errNoLoader
+	}
+	t.batches = loader.Len()
+	return setRandom(before)
+}
+
+// Close closes the writers. The trainer must not be used after it. All processes call it.
+func (t *Trainer[B]) Close() (err error) {
+	if c, ok := t.backend.(io.Closer); ok {
+		err = c.Close()
+	}
+	if !t.IsMainProcess() { // whose stats have no writers
+		err = errors.Join(err, closeWriters(t.args.CustomWriters))
+	}
+	return errors.Join(err, t.stats.Finish())
+}
+
+// processesKey is where a state has what each process has of its own.
+const processesKey = "processes"
+
+// gatherStates brings the states of all processes together, by rank. err is one that this process
+// has had before; an error of one is all processes'.
+func gatherStates(g *dist.Group, own State, err error) ([]any, error) {
+	var raw []byte
+	if err == nil {
+		raw, err = torchsave.Marshal(own)
+	}
+	if err = loops.Together(context.Background(), g, err, false); err != nil {
+		return nil, err
+	}
+	all, err := g.AllGather(context.Background(), raw)
+	if err != nil {
+		return nil, err
+	}
+	shares := make([]any, len(all))
+	for rank, raw := range all {
+		if shares[rank], err = torchsave.Unmarshal(raw); err != nil {
+			return nil, fmt.Errorf("the state of rank %d: %w", rank, err)
+		}
+	}
+	return shares, nil
+}
+
+// shareOf is what a state has of this process: that of gatherStates, or, in one process, the state
+// itself. A state without anything of a process, as PyMarlin's, is for any number of them.
+func shareOf(g *dist.Group, s State) (State, error) {
+	shares, _ := s[processesKey].([]any)
+	n := max(1, len(shares))
+	_, exact := s[randomKey]
+	_, open := s[gradientsKey]
+	if len(shares) == 0 && !exact && !open {
+		return s, nil
+	}
+	if n != g.World() {
+		return nil, fmt.Errorf("%w: it was written by %d processes, and there are %d now; set Options.InexactResume to "+
+			"continue without their random numbers and open windows", trainer.ErrOtherRun, n, g.World())
+	}
+	if len(shares) == 0 {
+		return s, nil
+	}
+	own, ok := shares[g.Rank()].(State)
+	if !ok {
+		return nil, fmt.Errorf("%s[%d] is %T, want a dictionary", processesKey, g.Rank(), shares[g.Rank()])
+	}
+	return own, nil
+}

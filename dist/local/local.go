@@ -1,0 +1,64 @@
+// Package local runs the processes of a distributed program as goroutines of one: for tests, and for
+// a look at what several processes do, in a debugger for example. They are real groups of package
+// dist, connected over this machine's loopback interface, so a Trainer, an Accelerator and package
+// dist/ddp take them as they take those of a launcher.
+//
+//	errs := local.Run(ctx, 4, nil, func(ctx context.Context, g *dist.Group) error {
+//		t, err := trainer.New(step(g.Rank()), trainer.Options{Group: g, OutputDir: dir})
+//		...
+//	})
+//
+// What belongs to a process is shared: environment, signals, threads, libtorch's seed. Speed is not
+// that of processes.
+//
+// One process of very many, without the others, is what dist.Options.Fake makes.
+package local
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/gotrainer/gotrainer/dist"
+	"github.com/gotrainer/gotrainer/dist/tcpstore"
+)
+
+// Run runs f as each of world processes, in goroutines, and returns their errors by rank when all
+// have ended. A rank whose f returns closes its group: the others that wait for it end with
+// dist.ErrPeerLeft. change, unless it is nil, changes the options of each before it joins; Rank,
+// LocalRank, World, LocalWorld, Address and Store are set then. It is called by several goroutines at
+// a time.
+func Run(ctx context.Context, world int, change func(o *dist.Options),
+	f func(ctx context.Context, g *dist.Group) error) []error {
+	if world < 1 {
+		return []error{fmt.Errorf("local: Run with %d processes: want at least 1", world)}
+	}
+	errs := make([]error, world)
+	store, err := tcpstore.Listen("127.0.0.1:0")
+	if err != nil {
+		for rank := range errs {
+			errs[rank] = fmt.Errorf("local: the store of the processes: %w", err)
+		}
+		return errs
+	}
+	defer func() { _ = store.Close() }()
+	var ranks sync.WaitGroup
+	for rank := range world {
+		ranks.Go(func() {
+			o := dist.Options{Rank: rank, LocalRank: rank, World: world, LocalWorld: world,
+				Address: store.Addr().String(), Store: true}
+			if change != nil {
+				change(&o)
+			}
+			g, err := dist.Init(ctx, o)
+			if err != nil {
+				errs[rank] = err
+				return
+			}
+			defer func() { _ = g.Close() }()
+			errs[rank] = f(ctx, g)
+		})
+	}
+	ranks.Wait()
+	return errs
+}

@@ -1,0 +1,6 @@
+package later
+
+import "syscall"
+
+// thread is the number of the calling thread.
+func thread() int { return syscall.Gettid() }
