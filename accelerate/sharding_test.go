@@ -125,13 +125,22 @@ func TestALoopIsTheSameHoweverItsModelIsSharded(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if again, err := newSharedLoop(g, s); err != nil {
+				again, err := newSharedLoop(g, s)
+				if err != nil {
 					return err
-				} else if err := errors.Join(again.acc.LoadState(path), again.train(6, 12)); err != nil {
-					return err
-				} else if second, err := again.weights(); err != nil || fmt.Sprint(second) != fmt.Sprint(got) {
-					return fmt.Errorf("a run that was loaded ends with %v, the other with %v: %w", second, got, err)
 				}
+				if err := errors.Join(again.acc.LoadState(path), again.train(6, 12)); err != nil {
+					return err
+				}
+				second, err := again.weights()
+				if err != nil {
+					return err
+				}
+				tolerance := 0.0
+				if s == 0 && world > 2 { // PyTorch's reducer orders its buckets anew after its first pass
+					tolerance = 1e-12
+				}
+				assert.InDeltaSlice(t, got, second, tolerance, "a run that was loaded, %s, rank %d of %d", s, g.Rank(), world)
 				ends[g.Rank()] = got
 				return nil
 			}) {

@@ -90,6 +90,10 @@ func (a *Accelerator) saveMain(dir string) (path string, err error) {
 // of the state was planned from (base_lrs). An empty dir means, with Project.AutomaticNaming, the
 // newest. The folder is verified first: a damaged one is refused with a [*checkpoint.DamagedError].
 //
+// With three processes or more and no Options.Sharding, the first update after it may differ in the
+// last bit from that of a run that went on: PyTorch's reducer sums its buckets in the order of the
+// parameters before its first pass, and in the order of their gradients after it.
+//
 // A folder of Accelerate's save_state (optimizer.bin, scheduler.bin, scaler.pt,
 // random_states_0.pkl) is read as well. It has no sums that could be verified.
 func (a *Accelerator) LoadState(dir string) error {
