@@ -159,7 +159,7 @@ func (a *Accelerator) Scaler() *amp.GradScaler { return a.scaler }
 // PrepareModel moves a model to the device and has SaveState save it: accelerator.prepare(model).
 // With several processes all get the parameters and buffers of the main one.
 func (a *Accelerator) PrepareModel(model any) error {
-	if a.options.Sharding != shard.FullShard || a.options.Device != torch.CPU { // which draws layer by layer
+	if !shard.DrawsLayers(a.options.Sharding, a.options.Device) {
 		if err := nn.Materialize(model); err != nil {
 			return fmt.Errorf("accelerate: PrepareModel: %w", err)
 		}

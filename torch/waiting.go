@@ -36,7 +36,7 @@ func (w WaitPolicy) String() string {
 
 const (
 	lookEvery = 250 * time.Millisecond
-	shortLook = 100 * time.Millisecond // in less, hundredths of seconds say nothing of other processes
+	shortLook = 100 * time.Millisecond
 	never     = int64(1<<63 - 1)
 )
 
@@ -128,7 +128,7 @@ func decideWaiting(now usage) {
 	}
 	load := now.since(waiting.former)
 	passive, reason := waiting.judge.decide(load, threads, runtime.GOMAXPROCS(0))
-	if load.elapsed >= shortLook {
+	if !load.short() {
 		waiting.former = now
 	}
 	team := 0
@@ -204,10 +204,13 @@ const (
 	longQuiet  = 2 * time.Minute
 )
 
+// short tells whether hundredths of a second say nothing of other processes in that time.
+func (l cpuLoad) short() bool { return l.elapsed < shortLook }
+
 // decide says how so many threads wait, when the scheduler of Go uses procs CPUs at most: those
 // that the quota of the process's control group allows, or that GOMAXPROCS says.
 func (j *waitJudge) decide(l cpuLoad, threads, procs int) (passive bool, reason string) {
-	if l.elapsed >= shortLook {
+	if !l.short() {
 		j.held += l.elapsed
 	}
 	missing := l.others + float64(threads) - float64(l.cpus)
@@ -216,7 +219,7 @@ func (j *waitJudge) decide(l cpuLoad, threads, procs int) (passive bool, reason 
 		j.become(false, "there is one thread")
 	case procs < threads:
 		j.become(true, fmt.Sprintf("GOMAXPROCS, or the quota of the control group, is %d", procs))
-	case l.elapsed < shortLook:
+	case l.short():
 		if !j.passive {
 			j.reason = waitDefault
 		}

@@ -74,7 +74,7 @@ func (s *Step[S, B]) share(ctx context.Context, g *dist.Group) error {
 // out, and not before.
 func (s *Step[S, B]) drawsByLayer() bool {
 	o := s.options
-	return o.Sharding == shard.FullShard && o.Device == torch.CPU && o.InitWeightsFrom == "" &&
+	return shard.DrawsLayers(o.Sharding, o.Device) && o.InitWeightsFrom == "" &&
 		o.MemoryFormat == torch.ContiguousFormat && o.NEFTuneAlpha == 0
 }
 
