@@ -55,7 +55,8 @@ func NewLayered(ctx context.Context, g *dist.Group, model any, s Strategy, repli
 }
 
 // DrawsLayers tells whether [NewLayered] draws a model that was made in [nn.Defer] layer by layer,
-// while it shares them out, so that it need not be drawn before. A model for a GPU is drawn whole and then moved.
+// while it shares them out, so that it need not be drawn before. A model for a GPU is drawn whole,
+// and then moved.
 func DrawsLayers(s Strategy, d torch.Device) bool { return s == FullShard && d == torch.CPU }
 
 // CheckLayered refuses, in the Options of a package, what [NewLayered] cannot do: a strategy or a
