@@ -28,6 +28,7 @@ type Loaded struct {
 	Library  string // path of the shim
 	LibTorch string // folder of libtorch's own libraries
 	Version  string // of libtorch
+	IntelMKL bool   // MKL takes its kernels for Intel's CPUs
 
 	cuda     bool   // there are CUDA libraries
 	noCUDA   string // why they were not loaded; empty: they were
@@ -104,14 +105,24 @@ func rank(dir string, gpu bool) int {
 	return 3
 }
 
-// Load finds and opens the shim, and with it libtorch. With intelMKL every CPU is Intel's to MKL:
-// src/mkl_intel.c. It is not safe for concurrent use and must be called once.
-func Load(intelMKL bool) (Loaded, error) {
+// MKL says whether every CPU is Intel's to MKL: src/mkl_intel.c.
+type MKL int
+
+// The ways to treat MKL.
+const (
+	NativeMKL       MKL = iota // it looks for itself
+	IntelMKL                   // every CPU is Intel's
+	IntelMKLIfThere            // so it is if the library that says so is beside the shim
+)
+
+// Load finds and opens the shim, and with it libtorch. It is not safe for concurrent use and must
+// be called once.
+func Load(mkl MKL) (Loaded, error) {
 	dirs := SearchPath()
 	for _, dir := range dirs {
 		path := filepath.Join(dir, LibraryName())
 		if _, err := os.Stat(path); err == nil {
-			return open(path, intelMKL)
+			return open(path, mkl)
 		}
 	}
 	return Loaded{}, notFound(dirs)
@@ -130,18 +141,18 @@ func notFound(dirs []string) error {
 	return fmt.Errorf("%w: %s%s", ErrNotInstalled, b.String(), remedy)
 }
 
-func open(path string, intelMKL bool) (Loaded, error) {
+func open(path string, mkl MKL) (Loaded, error) {
 	lib := filepath.Dir(path)
 	var preload []string
 	if generators := filepath.Join(lib, generatorsName()); fileExists(generators) {
 		preload = append(preload, generators)
 	}
+	intel := filepath.Join(lib, mklName())
+	intelMKL := mkl != NativeMKL && fileExists(intel)
 	if intelMKL {
-		mkl := filepath.Join(lib, mklName())
-		if !fileExists(mkl) {
-			return Loaded{}, fmt.Errorf("%w: there is no %s beside %s%s", ErrNotInstalled, mklName(), path, remedy)
-		}
-		preload = append(preload, mkl)
+		preload = append(preload, intel)
+	} else if mkl == IntelMKL {
+		return Loaded{}, fmt.Errorf("%w: there is no %s beside %s%s", ErrNotInstalled, mklName(), path, remedy)
 	}
 	if external := os.Getenv("LIBTORCH"); external != "" {
 		lib = filepath.Join(external, "lib")
@@ -176,7 +187,7 @@ func open(path string, intelMKL bool) (Loaded, error) {
 		return Loaded{}, fmt.Errorf("cannot load %s: %s%s", path, C.GoString(message), remedy)
 	}
 	loaded := Loaded{Library: path, LibTorch: lib, Version: C.GoString(C.ct_torch_version()),
-		cuda: cuda, noCUDA: noCUDA}
+		IntelMKL: intelMKL, cuda: cuda, noCUDA: noCUDA}
 	if !strings.HasPrefix(loaded.Version, Wanted) {
 		return Loaded{}, fmt.Errorf("cannot use libtorch %s from %s: this version of gotrainer is written for %s%s",
 			loaded.Version, lib, Wanted, remedy)

@@ -28,7 +28,9 @@ var (
 //	GOTRAINER_MASKS=native    leave dropout masks to libtorch; by default AVX2 draws them where libtorch draws one
 //	                          number after the other: the same masks in a seventh of the time
 //	GOTRAINER_REPRODUCIBLE=N  the same bits on every CPU with AVX2, with N threads: [Reproducible]
-//	GOTRAINER_MKL=native      leave MKL as it is even then: the bits on AMD are others
+//	GOTRAINER_MKL=native      leave MKL to itself; by default it takes its kernels for Intel's CPUs on AMD's with
+//	                          AVX2, which are faster and make other last bits, unless MKL_CBWR is set. With intel
+//	                          it takes them on every CPU: [MKLKernels]
 //	OMP_WAIT_POLICY=active    how the threads within an operator wait for each other (active or passive), or
 //	GOMP_SPINCOUNT=N          how often they look before they sleep: it is left at that. By default they wait
 //	                          actively, and passively while other programs use the CPUs: [Waiting]
@@ -50,6 +52,11 @@ func Load() error {
 			CheckUse(true)
 		}
 		ready.Store(true)
+		if loaded.IntelMKL {
+			if loadErr = checkMKL(multiplyByMKL); loadErr != nil {
+				ready.Store(false)
+			}
+		}
 	})
 	if loadErr != nil {
 		return loadErr
@@ -80,6 +87,7 @@ type Build struct {
 	CPUCapability string     // the instruction set of the CPU kernels: "AVX2", "AVX512", "DEFAULT"
 	Threads       int        // within one operator
 	Waiting       WaitPolicy // of these threads for each other
+	MKL           MKLKernels // of float32 and float64 products on the CPU
 	CUDADevices   int
 	NoCUDA        string // why there is none of these, in a sentence; empty: there is
 	Reproducible  int    // the threads that numbers are reproducible with, 0: they are not, see [Reproducible]
@@ -98,7 +106,7 @@ func BuildInfo() (Build, error) {
 		CPUCapability: cgotorch.CPUCapability(), Threads: cgotorch.Threads(), CUDADevices: cgotorch.CUDADevices(),
 		Reproducible: reproducible.threads, KeepsMalloc: os.Getenv("GOTRAINER_MALLOC") != "trim",
 		VectorMasks: cgotorch.VectorBernoulli(), OwnGenerators: cgotorch.HasOwnGenerators(),
-		Waiting: Waiting(),
+		Waiting: Waiting(), MKL: mkl.kernels(loaded.IntelMKL),
 	}
 	if b.CUDADevices == 0 {
 		b.NoCUDA = noGPU()

@@ -103,7 +103,11 @@ func open() (cgotorch.Loaded, *Error) {
 		}
 		reproducible.threads = threads
 	}
-	opened, err := cgotorch.Load(reproducible.threads > 0 && os.Getenv("GOTRAINER_MKL") != "native")
+	var refused *Error
+	if mkl, refused = chooseMKL(reproducible.threads > 0, fastAMD(), os.Getenv); refused != nil {
+		return cgotorch.Loaded{}, refused
+	}
+	opened, err := cgotorch.Load(mkl.how)
 	if err != nil {
 		return opened, &Error{Op: "Load", Code: ErrNotInstalled, Msg: err.Error()}
 	}

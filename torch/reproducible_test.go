@@ -26,6 +26,7 @@ func TestReproducibleChild(t *testing.T) {
 	build, err := torch.BuildInfo()
 	fmt.Printf("LOAD: %v\nBUILD: %s, %d threads, reproducible with %d\n", err, build.CPUCapability, build.Threads,
 		build.Reproducible)
+	fmt.Printf("MKL: %v\n", build.MKL)
 	fmt.Printf("PINS: %s %s %s\n", os.Getenv("ATEN_CPU_CAPABILITY"), os.Getenv("ONEDNN_MAX_CPU_ISA"),
 		os.Getenv("MKL_CBWR"))
 	fmt.Printf("AGAIN: %v\nOTHER: %v\nEND\n", torch.Reproducible(2), torch.Reproducible(3))
@@ -45,7 +46,14 @@ func TestReproducible(t *testing.T) {
 			"BUILD: AVX2, 2 threads, reproducible with 2", "PINS: avx2 AVX2 AVX2", "AGAIN: <nil>",
 			"with numbers that are reproducible with threads = 2"}},
 		{"asked for by the environment", []string{"GOTRAINER_REPRODUCIBLE=2"}, []string{"LOAD: <nil>",
-			"BUILD: AVX2, 2 threads, reproducible with 2", "PINS: avx2 AVX2 AVX2", "AGAIN: <nil>", "OTHER: torch:"}},
+			"BUILD: AVX2, 2 threads, reproducible with 2", "PINS: avx2 AVX2 AVX2", "AGAIN: <nil>", "OTHER: torch:",
+			"MKL: Intel's: numbers are reproducible"}},
+		{"asked for, with MKL left to itself", []string{"GOTRAINER_REPRODUCIBLE=2", "GOTRAINER_MKL=native"},
+			[]string{"reproducible with 2", "MKL: its own choice: GOTRAINER_MKL is native"}},
+		{"MKL's kernels for Intel's CPUs alone", []string{"GOTRAINER_MKL=intel"},
+			[]string{"LOAD: <nil>", "reproducible with 0", "MKL: Intel's: GOTRAINER_MKL is intel"}},
+		{"MKL's kernels where bits are compared", []string{"MKL_CBWR=COMPATIBLE"},
+			[]string{"LOAD: <nil>", "MKL: its own choice: MKL_CBWR is set"}},
 		{"the program has the last word", []string{"ASK=1", "GOTRAINER_REPRODUCIBLE=1"},
 			[]string{"2 threads, reproducible with 2"}},
 		{"the pins replace what is set", []string{"GOTRAINER_REPRODUCIBLE=2", "MKL_CBWR=SSE4_2",
@@ -64,7 +72,7 @@ func TestReproducible(t *testing.T) {
 			for _, e := range os.Environ() {
 				switch name, _, _ := strings.Cut(e, "="); name {
 				case "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_CBWR", "OMP_NUM_THREADS", "MKL_NUM_THREADS",
-					torch.ReproducibleVariable:
+					"GOTRAINER_MKL", torch.ReproducibleVariable:
 				default:
 					cmd.Env = append(cmd.Env, e)
 				}

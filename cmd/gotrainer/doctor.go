@@ -82,8 +82,10 @@ func (d *doctor) examine() error {
 	} else {
 		d.line("numbers", "those of this kind of CPU (GOTRAINER_REPRODUCIBLE=1 makes them the same on all with AVX2)")
 	}
-	if d.env("GOTRAINER_MKL") == "native" {
-		d.line("MKL", "is left as it is, by GOTRAINER_MKL=native: on a CPU that is not Intel's its numbers are others")
+	if b.MKL.Intel {
+		d.line("MKL", "takes its kernels for Intel's CPUs: %s (GOTRAINER_MKL=native leaves it to itself)", b.MKL.Reason)
+	} else {
+		d.line("MKL", "chooses its kernels itself: %s", b.MKL.Reason)
 	}
 	d.line("fingerprint", "%s of these numbers", d.fingerprint())
 	if b.OwnGenerators {

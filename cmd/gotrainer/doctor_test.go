@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/torch/cuda"
@@ -100,15 +103,28 @@ func TestDoctorTellsWhetherNumbersAreReproducible(t *testing.T) {
 	d := healthy(t, &out)
 	build := d.build
 	d.build = func() (torch.Build, error) { b, err := build(); b.Reproducible = 2; return b, err }
-	d.env = func(name string) string { return map[string]string{"GOTRAINER_MKL": "native"}[name] }
 	if err := d.examine(); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"numbers        reproducible in float32 on every CPU with AVX2, with threads = 2\n",
-		"MKL            is left as it is, by GOTRAINER_MKL=native", "environment    GOTRAINER_MKL=native\n"} {
+	for _, want := range []string{"numbers        reproducible in float32 on every CPU with AVX2, with threads = 2\n"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("output lacks %q:\n%s", want, &out)
 		}
+	}
+}
+
+func TestDoctorTellsWhichKernelsMKLTakes(t *testing.T) {
+	for want, kernels := range map[string]torch.MKLKernels{
+		"MKL            takes its kernels for Intel's CPUs: this CPU is AMD's (GOTRAINER_MKL=native": {Intel: true,
+			Reason: "this CPU is AMD's"},
+		"MKL            chooses its kernels itself: MKL_CBWR is set\n": {Reason: "MKL_CBWR is set"},
+	} {
+		var out bytes.Buffer
+		d := healthy(t, &out)
+		build := d.build
+		d.build = func() (torch.Build, error) { b, err := build(); b.MKL = kernels; return b, err }
+		require.NoError(t, d.examine())
+		assert.Contains(t, out.String(), want)
 	}
 }
 

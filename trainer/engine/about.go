@@ -50,6 +50,7 @@ func (s *Step[S, B]) outcomeSettings() map[string]string {
 	}
 	if build, err := torch.BuildInfo(); err == nil {
 		m["Threads"], m["CPU kernels"] = fmt.Sprint(build.Threads), build.CPUCapability
+		m["MKL's kernels for Intel"] = fmt.Sprint(build.MKL.Intel)
 	}
 	return m
 }
@@ -78,6 +79,10 @@ func (s *Step[S, B]) text() string {
 	}
 	if w := torch.Waiting(); w.Passive && s.options.Device == torch.CPU {
 		text += "; threads wait passively, " + w.Reason
+	}
+	if build, err := torch.BuildInfo(); err == nil && s.options.Device == torch.CPU && build.MKL.Intel &&
+		build.Reproducible == 0 {
+		text += "; MKL takes its kernels for Intel's CPUs"
 	}
 	return text
 }
