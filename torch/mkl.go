@@ -109,5 +109,7 @@ func checkMKL(multiply func(product, a, b []float32)) *Error {
 }
 
 func multiplyByMKL(product, a, b []float32) {
-	Scope(func() { CopyTo(product, From(a, checkRows, checkInner).MatMul(From(b, checkInner, checkColumns))) })
+	onBriefThread(func() {
+		Scope(func() { CopyTo(product, From(a, checkRows, checkInner).MatMul(From(b, checkInner, checkColumns))) })
+	})
 }

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package torch
+
+func onBriefThread(f func()) { f() }
