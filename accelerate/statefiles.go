@@ -37,7 +37,7 @@ func (s optimizerState) load(o *Optimizer) (err error) {
 
 func readOptimizer(path string) (s optimizerState, err error) {
 	var metadata map[string]string
-	if s.tensors, metadata, err = tensorio.Load(path); err != nil {
+	if s.tensors, metadata, err = tensorio.Map(path); err != nil {
 		return s, err
 	}
 	var rateErr error

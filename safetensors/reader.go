@@ -144,5 +144,8 @@ func Open(path string) (*File, error) {
 	return &File{Reader: r, file: f}, nil
 }
 
+// Fd is the file descriptor, valid until Close.
+func (f *File) Fd() uintptr { return f.file.Fd() }
+
 // Close closes the file.
 func (f *File) Close() error { return f.file.Close() }

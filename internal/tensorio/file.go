@@ -63,6 +63,47 @@ func Load(path string) (ts []torch.Named, metadata map[string]string, err error)
 	return ts, file.Metadata(), nil
 }
 
+// Map is [Load] for tensors that are only read, and freed soon: where the system allows it they are
+// views of the file, for which there is neither a copy nor memory.
+func Map(path string) (ts []torch.Named, metadata map[string]string, err error) {
+	file, err := safetensors.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	if panicked := torch.Try(func() { ts, err = views(file) }); panicked != nil || err != nil {
+		return Load(path) // which says what is wrong with the file, if something is
+	}
+	return ts, file.Metadata(), nil
+}
+
+// views are the tensors of a file that is mapped.
+func views(file *safetensors.File) (ts []torch.Named, err error) {
+	list := file.Tensors()
+	size := int64(0)
+	for _, info := range list {
+		size = max(size, info.Offset+info.Size)
+	}
+	whole, err := torch.FromFile(fmt.Sprint("/proc/self/fd/", file.Fd()), size)
+	if err != nil {
+		return nil, err
+	}
+	defer whole.Free() // the views keep the mapping
+	for _, info := range list {
+		dtype, ok := TorchDType(info.DType)
+		if !ok || info.Offset%int64(dtype.Size()) != 0 {
+			Free(ts)
+			return nil, fmt.Errorf("tensor %q: there is no view of %v at byte %d", info.Name, info.DType, info.Offset)
+		}
+		view := torch.Return(func() torch.Tensor {
+			part := whole.Narrow(0, info.Offset, info.Size)
+			return torch.Call("aten::view.dtype", part, dtype)[0].View(info.Shape...)
+		})
+		ts = append(ts, torch.Named{Name: info.Name, Tensor: view})
+	}
+	return ts, nil
+}
+
 // leastPart is how many bytes are worth a goroutine.
 const leastPart = 8 << 20
 

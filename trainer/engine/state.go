@@ -183,7 +183,7 @@ func (s *Step[S, B]) Load(dir string, o trainer.LoadOptions) (err error) {
 		}
 		return err
 	}
-	state, metadata, optimizerErr := tensorio.Load(filepath.Join(dir, optimizerName))
+	state, metadata, optimizerErr := tensorio.Map(filepath.Join(dir, optimizerName))
 	generators, _, generatorErr := tensorio.Load(filepath.Join(dir, generatorName))
 	gradients, _, gradientErr := tensorio.Load(filepath.Join(dir, gradientsName))
 	if errors.Is(gradientErr, fs.ErrNotExist) {
