@@ -108,18 +108,21 @@ func imageLoader(files []string, batch, workers int) (*data.Loader[[]float32, []
 
 // meanAndDeviation is of all pixels of a pass.
 func meanAndDeviation(loader *data.Loader[[]float32, []float32], epoch int) (mean, deviation float64, err error) {
-	var sum, squares float64
+	var sums, squares [4]float64 // lanes, which do not wait for each other
 	n := 0
 	for batch, err := range loader.Epoch(context.Background(), epoch, 0) {
 		if err != nil {
 			return 0, 0, err
 		}
-		for _, v := range batch {
-			sum += float64(v)
-			squares += float64(v * v)
+		for four := range slices.Chunk(batch, len(sums)) {
+			for i, v := range four {
+				sums[i] += float64(v)
+				squares[i] += float64(v * v)
+			}
 		}
 		n += len(batch)
 	}
-	mean = sum / float64(n)
-	return mean, math.Sqrt(squares/float64(n) - mean*mean), nil
+	total := func(lanes [4]float64) float64 { return lanes[0] + lanes[1] + lanes[2] + lanes[3] }
+	mean = total(sums) / float64(n)
+	return mean, math.Sqrt(total(squares)/float64(n) - mean*mean), nil
 }

@@ -15,16 +15,19 @@ type row struct {
 	device  string   // the only kind of device that it is for; empty: all
 }
 
-var trainers = []string{"raw", "raw_tuned", "accelerate", "hf"}
+var (
+	trainers = []string{"raw", "raw_tuned", "accelerate", "hf"}
+	compiled = []string{"raw", "raw_tuned", "compile", "accelerate", "hf"} // torch.compile too
+)
 
 var rows = []row{
 	{"startup", "train", []string{"raw", "hf"}, nil, ""},
-	{"mlp_tiny", "train", trainers, nil, ""},
-	{"mlp", "train", trainers, nil, ""},
-	{"accum", "train", trainers, nil, ""},
+	{"mlp_tiny", "train", compiled, nil, ""},
+	{"mlp", "train", compiled, nil, ""},
+	{"accum", "train", compiled, nil, ""},
 	{"crnn", "train", trainers, nil, ""},
 	{"crnn_bf16", "train", []string{"raw", "raw_tuned"}, []string{"--precision", "bf16"}, ""},
-	{"bert_small", "train", trainers, nil, ""},
+	{"bert_small", "train", compiled, nil, ""},
 	{"bert_base", "train", []string{"raw", "raw_tuned", "hf"}, nil, ""},
 	{"bert_base_b128", "train", []string{"raw", "raw_tuned", "hf"}, []string{"--batch", "128", "--steps", "50"}, gpu},
 	{"eval", "evaluate", []string{"raw", "raw_tuned", "hf"}, nil, ""},

@@ -1,12 +1,13 @@
-"""The training workloads of internal/bench in Python: raw, raw_tuned, accelerate, hf, hf_tuned."""
+"""The training workloads of internal/bench in Python: raw, raw_tuned, compile, accelerate, hf, hf_tuned."""
 import contextlib
 import os
+import shutil
 import sys
 import tempfile
 
 import common as C
 
-IMPLS = ["raw", "raw_tuned", "accelerate", "hf", "hf_tuned"]
+IMPLS = ["raw", "raw_tuned", "compile", "accelerate", "hf", "hf_tuned"]
 
 
 def main():
@@ -17,7 +18,7 @@ def main():
     torch = C.set_threads(a.threads)
     if a.device.startswith("cuda") and not torch.cuda.is_available():
         C.skip(a.workload, a.impl, "no CUDA device")
-    {"raw": raw, "raw_tuned": raw_tuned, "accelerate": accelerate, "hf": hf, "hf_tuned": hf}[a.impl](torch, spec, a)
+    {"raw": raw, "raw_tuned": raw_tuned, "compile": raw_tuned, "accelerate": accelerate, "hf": hf, "hf_tuned": hf}[a.impl](torch, spec, a)
 
 
 def bert_loss(model, batch):
@@ -129,7 +130,7 @@ def fast_batches(torch, spec, device):
 
 
 def raw_tuned(torch, spec, a):
-    """Fused AdamW, channels_last, no per-step read-back, no DataLoader; TF32 on a GPU."""
+    """Fused AdamW, channels_last, no per-step read-back, no DataLoader; TF32 on a GPU. compile: torch.compile besides."""
     if a.device.startswith("cuda"):
         torch.set_float32_matmul_precision("high")
         torch.backends.cudnn.allow_tf32 = True
@@ -143,6 +144,11 @@ def raw_tuned(torch, spec, a):
     sched = torch.optim.lr_scheduler.LambdaLR(opt, C.lr_factor(spec)) if spec.linear else None
     params = [p for p in model.parameters()]
     run = model
+    if a.impl == "compile":
+        if not (shutil.which("g++") or shutil.which("clang++")):
+            C.skip(a.workload, a.impl, "torch.compile needs a C++ compiler")
+        torch._inductor.config.fallback_random = True  # the dropout masks of the others
+        run = torch.compile(model)
     loss_of, cast = loss_fn(torch, spec, tuned=True), autocast(torch, spec, a.device)
     batches = fast_batches(torch, spec, a.device)
     per_epoch = {"mlp": 6000, "crnn": 800, "bert": 3668}[spec.kind] // spec.batch
