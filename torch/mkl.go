@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"golang.org/x/sys/cpu"
-
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
@@ -66,7 +64,7 @@ func chooseMKL(reproducible, amd bool, env func(string) string) (mklChoice, *Err
 }
 
 // fastAMD tells whether this is a CPU of AMD's that has what MKL's kernels for Intel's need.
-func fastAMD() bool { return cgotorch.IsAMD() && cpu.X86.HasAVX2 && cpu.X86.HasFMA }
+func fastAMD() bool { return cgotorch.IsAMD() && hasAVX2() }
 
 // kernels is what came of the choice.
 func (c mklChoice) kernels(intel bool) MKLKernels {

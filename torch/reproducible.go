@@ -57,6 +57,9 @@ func Reproducible(threads int) error {
 	return nil
 }
 
+// hasAVX2 tells whether the CPU has what kernels for AVX2 are made of.
+func hasAVX2() bool { return cpu.X86.HasAVX2 && cpu.X86.HasFMA }
+
 func describe(threads int) string {
 	if threads == 0 {
 		return "without reproducible numbers"
@@ -66,7 +69,7 @@ func describe(threads int) string {
 
 // pin chooses the code paths, in the environment that libtorch will read. It returns why it cannot.
 func pin(threads int) (reason string) {
-	if runtime.GOOS != "linux" || !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
+	if runtime.GOOS != "linux" || !hasAVX2() {
 		return fmt.Sprintf("reproducible numbers need Linux on an x86-64 CPU with AVX2 and FMA, which this %s on %s is "+
 			"not; without %s, and without asking for them in the program, it computes the numbers of its own kind",
 			runtime.GOOS, runtime.GOARCH, ReproducibleVariable)

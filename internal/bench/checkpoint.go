@@ -108,7 +108,8 @@ func saveAndLoadRounds(o settings) (map[string]any, error) {
 		return nil, fmt.Errorf("the state that was loaded is another one: %v, want %v", got, want)
 	}
 	// Now and then a round waits for a disk that writes what the rounds before have left.
-	seconds := float64(rounds) * (median(saves) + median(loads))
+	save, load := median(saves), median(loads)
+	seconds := float64(rounds) * (save + load)
 	peak, anonymous := memory("VmHWM"), memory("RssAnon") // of saves and loads: training needs more
 	held, _, err := heldBySaves(o, w, from, false, rounds)
 	if err != nil {
@@ -120,7 +121,7 @@ func saveAndLoadRounds(o settings) (map[string]any, error) {
 	}
 	return result{workload: o.workload, steps: rounds, seconds: seconds, samples: rounds, firstStep: first,
 		first: round(want, 3), last: round(got, 3), threads: torch.Threads()}.line(map[string]any{
-		"save_s": round(median(saves), 4), "load_s": round(median(loads), 4), "held_s": round(held, 4),
+		"save_s": round(save, 4), "load_s": round(load, 4), "held_s": round(held, 4),
 		"held_async_s": round(async, 5), "update_waits_s": round(waited, 5),
 		"mb": round(float64(bytes)/(1<<20), 1), "params": parameters(from), "fsync": o.fsync, "drop_cache": false,
 		"peak_rss_mb": round(peak, 1), "anon_rss_mb": round(anonymous, 1), "device": o.device.String()}), nil

@@ -38,17 +38,42 @@ func Create(path string, write func(io.Writer) error) error {
 // Load reads all tensors of a safetensors file into the CPU's memory, large files by several
 // goroutines.
 func Load(path string) (ts []torch.Named, metadata map[string]string, err error) {
+	return load(path, read)
+}
+
+// Map is [Load] for tensors that are only read, and freed soon: where the system allows it they are
+// views of the file, for which there is neither a copy nor memory.
+func Map(path string) (ts []torch.Named, metadata map[string]string, err error) {
+	return load(path, func(file *safetensors.File) (ts []torch.Named, err error) {
+		if panicked := torch.Try(func() { ts, err = views(file) }); panicked != nil || err != nil {
+			return read(file) // which says what is wrong with the file, if something is
+		}
+		return ts, nil
+	})
+}
+
+func load(path string, tensors func(*safetensors.File) ([]torch.Named, error)) ([]torch.Named, map[string]string,
+	error) {
 	file, err := safetensors.Open(path)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer func() { _ = file.Close() }() // it was only read
+	ts, err := tensors(file)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return ts, file.Metadata(), nil
+}
+
+// read are the tensors of a file in memory of their own.
+func read(file *safetensors.File) (ts []torch.Named, err error) {
 	size := int64(0)
 	for _, info := range file.Tensors() {
 		t, err := empty(info)
 		if err != nil {
 			Free(ts)
-			return nil, nil, fmt.Errorf("%s: %w", path, err)
+			return nil, err
 		}
 		ts = append(ts, torch.Named{Name: info.Name, Tensor: t})
 		size += info.Size
@@ -58,23 +83,9 @@ func Load(path string) (ts []torch.Named, metadata map[string]string, err error)
 		return fill(ts[i].Tensor, file.Reader, ts[i].Name)
 	}); err != nil {
 		Free(ts)
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
+		return nil, err
 	}
-	return ts, file.Metadata(), nil
-}
-
-// Map is [Load] for tensors that are only read, and freed soon: where the system allows it they are
-// views of the file, for which there is neither a copy nor memory.
-func Map(path string) (ts []torch.Named, metadata map[string]string, err error) {
-	file, err := safetensors.Open(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { _ = file.Close() }() // it was only read
-	if panicked := torch.Try(func() { ts, err = views(file) }); panicked != nil || err != nil {
-		return Load(path) // which says what is wrong with the file, if something is
-	}
-	return ts, file.Metadata(), nil
+	return ts, nil
 }
 
 // views are the tensors of a file that is mapped.

@@ -17,7 +17,7 @@ type row struct {
 
 var (
 	trainers = []string{"raw", "raw_tuned", "accelerate", "hf"}
-	compiled = []string{"raw", "raw_tuned", "compile", "accelerate", "hf"} // torch.compile too
+	compiled = append(slices.Clip(trainers), "compile")
 )
 
 var rows = []row{

@@ -77,11 +77,13 @@ func (s *Step[S, B]) text() string {
 	if s.options.Sharding != 0 {
 		text += ", " + s.options.Sharding.String()
 	}
-	if w := torch.Waiting(); w.Passive && s.options.Device == torch.CPU {
+	if s.options.Device != torch.CPU {
+		return text
+	}
+	if w := torch.Waiting(); w.Passive {
 		text += "; threads wait passively, " + w.Reason
 	}
-	if build, err := torch.BuildInfo(); err == nil && s.options.Device == torch.CPU && build.MKL.Intel &&
-		build.Reproducible == 0 {
+	if build, err := torch.BuildInfo(); err == nil && build.MKL.Intel && build.Reproducible == 0 {
 		text += "; MKL takes its kernels for Intel's CPUs"
 	}
 	return text

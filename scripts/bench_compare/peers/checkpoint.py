@@ -157,7 +157,7 @@ if not abs(got - want) <= 1e-9 * want:
     raise SystemExit(f"checkpoint/{a.impl}: loaded state differs: {got} against {want} (before the load {other})")
 params = sum(q.numel() for q in m1.parameters())
 # Now and then a round waits for a disk that writes what the rounds before have left.
-median = sorted(saves)[len(saves) // 2] + sorted(loads)[len(loads) // 2]
-C.result("checkpoint", a.impl, rounds, rounds * median, rounds, first, round(want, 3), round(got, 3), torch.get_num_threads(),
-         save_s=round(sorted(saves)[len(saves) // 2], 4), load_s=round(sorted(loads)[len(loads) // 2], 4), mb=round(size / 2**20, 1), params=params,
+save_s, load_s = (sorted(times)[len(times) // 2] for times in (saves, loads))
+C.result("checkpoint", a.impl, rounds, rounds * (save_s + load_s), rounds, first, round(want, 3), round(got, 3), torch.get_num_threads(),
+         save_s=round(save_s, 4), load_s=round(load_s, 4), mb=round(size / 2**20, 1), params=params,
          fsync=a.fsync, drop_cache=a.drop_cache, device=a.device)

@@ -1,10 +1,6 @@
 package torch
 
-import (
-	"fmt"
-
-	"golang.org/x/sys/unix"
-)
+import "fmt"
 
 // FromFile returns a CPU tensor over the first bytes of a file, as uint8: torch.from_file without
 // shared. The file is mapped and not copied; changes of the tensor do not reach it. Its pages are
@@ -15,7 +11,7 @@ func FromFile(path string, size int64) (t Tensor, err error) {
 		return Tensor{}, err
 	}
 	if data, _ := t.memory("FromFile", true); len(data) > 0 {
-		if err := unix.Madvise(data, unix.MADV_POPULATE_READ); err != nil {
+		if err := readPages(data); err != nil {
 			t.Free()
 			return Tensor{}, fmt.Errorf("torch: FromFile: cannot read the pages of %s: %w", path, err)
 		}
