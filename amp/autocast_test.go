@@ -152,7 +152,7 @@ func TestARegionIsOfItsGoroutineOnly(t *testing.T) {
 	})
 }
 
-// A weight that has changed between two regions must be cast anew: the cache ends with the
+// A weight that has changed between two regions must be cast again: the cache ends with the
 // outermost region.
 func TestCastsAreForgottenAfterTheRegion(t *testing.T) {
 	testenv.RequireTorch(t)

@@ -10,7 +10,7 @@ import (
 )
 
 // What scalers are for: at the first scale, 2^24, the float16 gradients of this loss overflow, so
-// first steps are left out; the scale falls, and then the training converges. One parameter lies on
+// first steps are left out; the scale falls, and then the training converges. One parameter is on
 // the CPU in any case, and its gradients are looked at too.
 func TestFloat16TrainingFindsItsScale(t *testing.T) {
 	testenv.RequireTorch(t)

@@ -126,7 +126,7 @@ func (o GradScalerOptions) validateGrowth() error {
 	return nil
 }
 
-// Scale returns loss times the scale. The first loss decides on which device the scale lies.
+// Scale returns loss times the scale. The first loss decides on which device the scale is.
 func (s *GradScaler) Scale(loss torch.Tensor) torch.Tensor {
 	if s.options.Disabled {
 		return loss

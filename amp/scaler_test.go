@@ -209,7 +209,7 @@ func TestScalerStateContinuesARun(t *testing.T) {
 				}
 				s.scaler = amp.NewGradScaler(amp.GradScalerOptions{InitScale: 7, GrowthInterval: 99})
 				if k%2 == 1 {
-					s.scaler.Scale(torch.Ones()) // the scale lies on a device already
+					s.scaler.Scale(torch.Ones()) // the scale is on a device already
 				}
 				if err := s.scaler.LoadState(state); err != nil {
 					t.Fatal(err)

@@ -286,7 +286,7 @@ func EnterGenerators(generators []Generator, entered *unsafe.Pointer) Code {
 		C.int64_t(len(generators)), entered))
 }
 
-// LeaveGenerators gives the calling thread back those that EnterGenerators found.
+// LeaveGenerators gives the calling thread back the generators that EnterGenerators found.
 func LeaveGenerators(entered unsafe.Pointer) { C.ct_leave_generators(entered) }
 
 // GeneratorSeed seeds g.

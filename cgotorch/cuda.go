@@ -10,7 +10,7 @@ import "unsafe"
 // the last [CUDAResetPeak].
 type CUDAMemory struct {
 	Allocated, AllocatedPeak int64 // of tensors
-	Active, ActivePeak       int64 // and of those that a stream may still use
+	Active, ActivePeak       int64 // and of blocks that a stream may still use
 	Reserved, ReservedPeak   int64 // taken from the GPU
 	Requested, RequestedPeak int64 // before rounding
 	Retries                  int64 // how often memory was short until the cache was emptied

@@ -36,7 +36,7 @@ var libraries = []string{"libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", "/usr/
 
 var errNoDriver = errors.New("libcuda.so.1 cannot be opened")
 
-// ask puts a question to the driver, wherever it lies.
+// ask puts a question to the driver, wherever it is installed.
 func ask(question func(path *C.char) C.int32_t) error {
 	for _, library := range libraries {
 		path := C.CString(library)
@@ -94,7 +94,7 @@ type GPU struct {
 	Memory          int64 // bytes
 }
 
-// ReadGPU asks the driver for GPU number index of those that CUDA_VISIBLE_DEVICES leaves.
+// ReadGPU asks the driver for GPU number index among the ones that CUDA_VISIBLE_DEVICES leaves.
 func ReadGPU(index int) (GPU, error) {
 	var c C.ct_gpu
 	if err := ask(func(path *C.char) C.int32_t { return C.ct_driver_gpu(path, C.int32_t(index), &c) }); err != nil {

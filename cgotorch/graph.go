@@ -107,7 +107,7 @@ func SetSyncDebugMode(mode int) Code { return Code(C.ct_set_sync_debug_mode(C.in
 // SyncDebugMode reads it.
 func SyncDebugMode(mode *int32) Code { return Code(C.ct_sync_debug_mode((*C.int32_t)(mode))) }
 
-// Places tells where the memory of each tensor lies; an odd number is that of one that requires a
+// Places tells where the memory of each tensor is; an odd number is that of one that requires a
 // gradient.
 func Places(ts []Tensor, out []int64) {
 	if len(ts) > 0 {

@@ -26,7 +26,7 @@ var ErrNoFingerprint = errors.New("the data set has no fingerprint")
 //
 // Each sample is loaded twice, since a data set that draws random numbers by itself cannot be
 // recognised; that, or a sample that holds a function, a channel or an address, is
-// [ErrNoFingerprint]. A sample that cannot be loaded is left out, and so are those that are left
+// [ErrNoFingerprint]. A sample that cannot be loaded is left out, and so are samples that are left
 // when limit is over.
 func Fingerprint[S any](ctx context.Context, d Dataset[S], n int, limit time.Duration) (map[int]string, error) {
 	type outcome struct {

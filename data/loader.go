@@ -214,7 +214,7 @@ func (l *Loader[S, B]) BatchSamples(epoch int) []int {
 	return sizes
 }
 
-// Indices returns the indices of the samples of a batch of an epoch, those that
+// Indices returns the indices of the samples of a batch of an epoch, the ones that
 // LoaderOptions.BadSample leaves out among them; nil if there is no such batch. It is not for an
 // order that differs each time it is asked for.
 func (l *Loader[S, B]) Indices(epoch, batch int) []int {

@@ -219,7 +219,7 @@ func TestCancelledEpochEndsWithTheCause(t *testing.T) {
 	for _, err := range loader.Epoch(ctx, 0, 0) {
 		if err != nil {
 			last = err
-			continue // a consumer that goes on is given nothing more
+			continue // a consumer that continues is given nothing more
 		}
 		if batches++; batches == 3 {
 			cancel(cause)

@@ -88,8 +88,8 @@ func (c *ConvTranspose1d) Forward(x torch.Tensor) torch.Tensor {
 	return c.trace(x, functional.ConvTranspose1d(x, c.Weight, c.Bias, c.Options))
 }
 
-// ForwardSize is Forward to this size, [L'], one of those that a convolution maps to the input's:
-// output_size.
+// ForwardSize is Forward to this size, [L'], one of the sizes that a convolution maps to the
+// input's: output_size.
 func (c *ConvTranspose1d) ForwardSize(x torch.Tensor, size Dims) torch.Tensor {
 	return c.trace(x, functional.ConvTranspose1d(x, c.Weight, c.Bias, c.withSize("ConvTranspose1d", x, size)))
 }
@@ -108,7 +108,7 @@ func (c *ConvTranspose2d) Forward(x torch.Tensor) torch.Tensor {
 	return c.trace(x, functional.ConvTranspose2d(x, c.Weight, c.Bias, c.Options))
 }
 
-// ForwardSize is Forward to this size, [H', W'], one of those that a convolution maps to the
+// ForwardSize is Forward to this size, [H', W'], one of the sizes that a convolution maps to the
 // input's: output_size.
 func (c *ConvTranspose2d) ForwardSize(x torch.Tensor, size Dims) torch.Tensor {
 	return c.trace(x, functional.ConvTranspose2d(x, c.Weight, c.Bias, c.withSize("ConvTranspose2d", x, size)))
@@ -128,8 +128,8 @@ func (c *ConvTranspose3d) Forward(x torch.Tensor) torch.Tensor {
 	return c.trace(x, functional.ConvTranspose3d(x, c.Weight, c.Bias, c.Options))
 }
 
-// ForwardSize is Forward to this size, [D', H', W'], one of those that a convolution maps to the
-// input's: output_size.
+// ForwardSize is Forward to this size, [D', H', W'], one of the sizes that a convolution maps to
+// the input's: output_size.
 func (c *ConvTranspose3d) ForwardSize(x torch.Tensor, size Dims) torch.Tensor {
 	return c.trace(x, functional.ConvTranspose3d(x, c.Weight, c.Bias, c.withSize("ConvTranspose3d", x, size)))
 }

@@ -109,7 +109,7 @@ func ExampleFreeze() {
 	// Output: 58 18
 }
 
-// Scale is a layer of one's own with a parameter, a buffer, and a Forward that depends on the mode.
+// Scale is a layer of your own with a parameter, a buffer, and a Forward that depends on the mode.
 type Scale struct {
 	nn.Mode
 

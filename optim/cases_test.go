@@ -45,7 +45,7 @@ func fileCases(t *testing.T) (cases []fileCase) {
 	t.Helper()
 	paths, err := filepath.Glob("testdata/golden/*.safetensors")
 	if err != nil || len(paths) < 90 {
-		t.Fatalf("there are %d golden files (%v), want those that testdata/golden.py writes", len(paths), err)
+		t.Fatalf("there are %d golden files (%v), want the files that testdata/golden.py writes", len(paths), err)
 	}
 	for _, path := range paths {
 		f := golden.Load(t, path)

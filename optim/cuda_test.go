@@ -64,7 +64,7 @@ func TestRunsOnAGPUAgree(t *testing.T) {
 	}
 }
 
-// A state from a file lies on the CPU; its parameter may lie elsewhere.
+// A state from a file is on the CPU; its parameter may be elsewhere.
 func TestStateIsLoadedOntoTheGPU(t *testing.T) {
 	testenv.RequireCUDA(t)
 	stepped := func(d torch.Device) optim.Optimizer {
@@ -80,7 +80,7 @@ func TestStateIsLoadedOntoTheGPU(t *testing.T) {
 	}
 	for i, s := range opt.State() {
 		if !s.Tensor.Device().IsCUDA() {
-			t.Errorf("state %s lies on %s", s.Name, s.Tensor.Device())
+			t.Errorf("state %s is on %s", s.Name, s.Tensor.Device())
 		}
 		golden.Bits(t, s.Name, s.Tensor.CPU(), source.State()[i].Tensor)
 	}

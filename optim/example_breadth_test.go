@@ -115,8 +115,8 @@ func ExampleByPattern() {
 	// Output: 1 2
 }
 
-// A run of PyTorch goes on here, and the other way round: the tensors fit into a safetensors file,
-// the rest is JSON.
+// A run of PyTorch continues here, and the other way round: the tensors fit into a safetensors
+// file, the rest is JSON.
 func ExampleToPyTorch() {
 	w := torch.Named{Name: "w", Tensor: torch.Full(1.0, 1).RequiresGrad()}
 	opt := optim.NewSGD([]torch.Named{w}, optim.SGD{LR: 0.5, Momentum: 0.5})

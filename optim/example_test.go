@@ -66,7 +66,7 @@ func ExampleClipGradNorm() {
 	// norm 10, gradient now [0.60 0.80]
 }
 
-// A new optimizer goes on where another has stopped.
+// A new optimizer continues where another has stopped.
 func ExampleOptimizer_LoadState() {
 	w := torch.Ones(3).RequiresGrad()
 	params := []torch.Named{{Name: "w", Tensor: w}}

@@ -20,7 +20,7 @@ type Pattern struct {
 }
 
 // ByPattern makes a group of each pattern, with the parameters that it and no pattern before it
-// matches, and a last one named "rest" of those that none matches:
+// matches, and a last one named "rest" of the parameters that none matches:
 //
 //	optim.ByPattern(params,
 //		optim.Pattern{Match: `^backbone\.`, LRScale: 0.1},

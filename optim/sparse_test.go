@@ -27,7 +27,7 @@ func TestSparseGradientsUpdateTheirRowsAsInPyTorch(t *testing.T) {
 		"double":  optim.SparseAdam{},
 		"sgd":     optim.SGD{Implementation: optim.ForLoop},
 	} {
-		for _, stop := range []int{0, 9} { // 9: a new optimizer goes on with the state of the first
+		for _, stop := range []int{0, 9} { // 9: a new optimizer continues with the state of the first
 			t.Run(fmt.Sprintf("%s after %d", name, stop), func(t *testing.T) {
 				goldencount.Start(t, "optimizers, 20 updates", "sparse "+name)
 				torch.Scope(func() {

@@ -290,8 +290,8 @@ func (g *group) admit(fresh []*member) {
 	g.arrange()
 }
 
-// arrange divides the group's parameters again into those that wait and the shards of those that
-// are ready.
+// arrange divides the group's parameters again into tensors that wait and the shards of tensors
+// that are ready.
 func (g *group) arrange() {
 	var ready []*member
 	g.waiting = g.waiting[:0]

@@ -90,7 +90,7 @@ func (t *Tokenizer) EncodeBatch(ctx context.Context, inputs []Input, o *EncodeOp
 }
 
 // share calls do for each input from several goroutines. The error is that of the first input, by
-// number, among those that failed.
+// number, among the ones that failed.
 func share(ctx context.Context, n, goroutines int, do func(i int) error) error {
 	if goroutines <= 0 {
 		goroutines = runtime.GOMAXPROCS(0)

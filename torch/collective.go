@@ -22,7 +22,7 @@ func (g *ProcessGroup) AllGather(t Tensor) Tensor {
 }
 
 // ReduceScatter sums tensors of one shape over the processes and returns this one's part of the
-// sum, of those that the first dimension is divided into, by rank. Gradients are gathered.
+// sum, of the parts that the first dimension is divided into, by rank. Gradients are gathered.
 func (g *ProcessGroup) ReduceScatter(t Tensor) Tensor {
 	if t.Dim() == 0 || t.Shape()[0]%int64(g.world) != 0 {
 		panic(invalid("ReduceScatter", "the shape is %v; want a first dimension that %d processes can share out evenly",
@@ -39,7 +39,7 @@ func (g *ProcessGroup) ReduceScatter(t Tensor) Tensor {
 }
 
 // AllToAll divides t along its first dimension into parts of sends[rank] rows, one for each process,
-// and returns those that came from the others, receives[rank] rows from each, by rank:
+// and returns the rows that came from the others, receives[rank] rows from each, by rank:
 // all_to_all_single. Gradients take the same way back.
 func (g *ProcessGroup) AllToAll(t Tensor, sends, receives []int64) Tensor {
 	if len(sends) != g.world || len(receives) != g.world {

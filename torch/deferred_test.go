@@ -260,7 +260,7 @@ func TestGradientsOfGradientsOfGradients(t *testing.T) {
 	})
 }
 
-// once is the identity with a backward of one's own.
+// once is the identity with a backward pass written by hand.
 func once(backward func(g torch.Tensor) tensors) torch.Function {
 	return torch.Function{
 		Forward:  func(in tensors) tensors { return tensors{in[0].Clone()} },

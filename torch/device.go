@@ -11,7 +11,7 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// Device says where a tensor lies. The zero value is [CPU].
+// Device says where a tensor is. The zero value is [CPU].
 type Device struct {
 	kind  int8 // c10::DeviceType
 	index int8

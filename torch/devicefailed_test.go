@@ -46,7 +46,7 @@ func TestAFailedGPUIsAnErrorOfItsOwn(t *testing.T) {
 		assert.True(t, torch.DeviceFailed(), name)
 	}
 	require.NoError(t, torch.Try(torch.EmptyCache), "it asks the GPU no more")
-	assert.InDelta(t, 4, torch.Ones(4).Sum(torch.Float32).Item(), 0, "the CPU goes on")
+	assert.InDelta(t, 4, torch.Ones(4).Sum(torch.Float32).Item(), 0, "the CPU continues")
 }
 
 // A library that cannot begin has mostly found no memory: the operator is tried again. On a GPU that

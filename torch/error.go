@@ -136,7 +136,7 @@ func failure(op string, code cgotorch.Code) *Error {
 	return e
 }
 
-const brokenContext = " (the GPU's context is broken: what lies there is lost, and this process must end. Kernels " +
+const brokenContext = " (the GPU's context is broken: what is there is lost, and this process must end. Kernels " +
 	"run after their calls, so an earlier one may have failed: CUDA_LAUNCH_BLOCKING=1 in the environment shows which)"
 
 // DeviceFailed tells whether a GPU has failed in this process: an illegal access, a failed

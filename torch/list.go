@@ -105,7 +105,7 @@ func (l *List) SetGrads(grads []Tensor) {
 	runtime.KeepAlive(grads)
 }
 
-// Places tells where the memory of each tensor lies and whether it requires a gradient, in numbers
+// Places tells where the memory of each tensor is and whether it requires a gradient, in numbers
 // that are the same as long as both are. It does not wait for the device.
 func (l *List) Places() []int64 {
 	l.alive("Places")

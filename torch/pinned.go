@@ -5,9 +5,9 @@ import "sync"
 // hasGPU is asked once: the GPUs of a process do not change.
 var hasGPU = sync.OnceValue(func() bool { return CUDADevices() > 0 })
 
-// FromPinned is [From] into page-locked memory, from which a GPU copies while the host goes on: see
-// [Tensor.ToDeviceNonBlocking]. data is copied at once. libtorch keeps freed memory of this kind for
-// the next tensor. Where libtorch sees no GPU it is From.
+// FromPinned is [From] into page-locked memory, from which a GPU copies while the host continues:
+// see [Tensor.ToDeviceNonBlocking]. data is copied at once. libtorch keeps freed memory of this
+// kind for the next tensor. Where libtorch sees no GPU it is From.
 func FromPinned[T Element](data []T, shape ...int64) Tensor {
 	if !hasGPU() {
 		return From(data, shape...)

@@ -67,7 +67,7 @@ type ProcessGroup struct {
 
 	mu       sync.RWMutex // held to read while the handle is used, and for a whole backward pass
 	handle   unsafe.Pointer
-	reducers sync.Map // *Reducer to struct{}, those that are open
+	reducers sync.Map // *Reducer to struct{}, the open ones
 }
 
 // NewProcessGroup joins a group, and returns when all processes have.

@@ -425,7 +425,7 @@ func TestIndexFileThatDoesNotFitIsMadeAnew(t *testing.T) {
 			t.Fatalf("with byte %d of the index flipped: %d rows", at, n)
 		}
 		if now, _ := os.ReadFile(index); !bytes.Equal(now, good) {
-			t.Fatalf("with byte %d flipped the index was not made anew", at)
+			t.Fatalf("with byte %d flipped the index was not made again", at)
 		}
 	}
 	if err := os.WriteFile(index, good[:len(good)-3], 0o644); err != nil {

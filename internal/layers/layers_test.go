@@ -300,7 +300,7 @@ func matches(patterns []string, folder string) bool {
 	return false
 }
 
-// coveredBy reports whether a folder lies below one that is listed with all below it.
+// coveredBy reports whether a folder is below one that is listed with all below it.
 func coveredBy(name string, listed []string) bool {
 	return matches(listed, strings.TrimSuffix(name, "/..."))
 }

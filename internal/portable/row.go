@@ -19,7 +19,7 @@ import (
 
 // row is a set of code paths: settings of GOTRAINER_TEST_PINS, which replace those of the golden
 // files. What a row does not name is as it was recorded. A row of a machine runs all tests of the
-// packages; a row of a single path those that compare with golden values.
+// packages; a row of a single path the tests that compare with golden values.
 type row struct {
 	name, settings, needs string
 	machine               bool

@@ -27,7 +27,7 @@ func TestPowIsCorrectlyRounded(t *testing.T) {
 	})
 }
 
-// A square of a number of 27 bits lies in the middle of two doubles as often as not: the even one
+// A square of a number of 27 bits is in the middle of two doubles as often as not: the even one
 // is the nearest.
 func TestPowInTheMiddleOfTwoDoublesIsEven(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -17,7 +17,7 @@ import (
 
 // Counts are what happened while a function ran.
 type Counts struct {
-	Operators int   // of libtorch that were called, not those that these call in turn
+	Operators int   // of libtorch that were called, not the ones that these call in turn
 	ReadBacks int   // of values from the device to the host; each waits for all that the device has to do
 	Uploads   int   // of slices of Go to tensors; to a GPU each is a copy
 	Tensors   int   // that got memory of their own
@@ -81,7 +81,7 @@ func (e *event) UnmarshalJSON(text []byte) error {
 
 func count(events []event) Counts {
 	c := Counts{ByName: map[string]int{}}
-	slices.SortStableFunc(events, func(a, b event) int { // an operator before those that it calls
+	slices.SortStableFunc(events, func(a, b event) int { // an operator before the ones that it calls
 		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(b.End, a.End))
 	})
 	outer := map[any]event{} // the operator that a thread is in, or was

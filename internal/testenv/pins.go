@@ -51,7 +51,7 @@ func PinBits() {
 var pinned bool
 
 // Pinned tells whether [PinBits] has pinned the numbers of this process. Elsewhere two ways to the
-// same number may round differently: MKL's kernels then depend on where a matrix lies in memory.
+// same number may round differently: MKL's kernels then depend on where a matrix is in memory.
 func Pinned() bool { return pinned }
 
 // parsePins reads the value of [TestPins].

@@ -46,7 +46,7 @@ func StateDict(o optim.Optimizer, rate float64) (map[string]any, error) {
 }
 
 // LoadStateDict continues an optimizer from what [StateDict] or PyTorch made, and returns the saved
-// rate. The settings stay those that the optimizer was made with.
+// rate. The settings stay the ones that the optimizer was made with.
 func LoadStateDict(o optim.Optimizer, saved map[string]any) (rate float64, err error) {
 	groups, ok := saved["param_groups"].([]any)
 	if !ok {

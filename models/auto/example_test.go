@@ -108,7 +108,7 @@ func ExampleQuestionAnswering() {
 	// santa clara <nil>
 }
 
-// A model learns the words of a language by guessing those that are masked, other ones each time.
+// A model learns the words of a language by guessing masked ones, other ones each time.
 func ExampleMaskedLM() {
 	dir := small(`"model_type": "bert", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2,
 		"intermediate_size": 64`, "the cat sat on a mat dog ran to house")

@@ -95,7 +95,7 @@ func (m *Model) Forward(ids, mask, types torch.Tensor) torch.Tensor {
 // SetPaddingFree makes the tasks that train the model leave the padding of batches out:
 // [transformer.Encoder.SetPaddingFree]. Where padding would be there are logits that no training
 // sees: 0, and of the beginnings and ends of answers -10000, so that, other than with padding, no
-// answer lies there and its loss is that of each text by itself. MPNet returns an error, since its
+// answer is there and its loss is that of each text by itself. MPNet returns an error, since its
 // numbers for distances are for rows of one width.
 func (m *Model) SetPaddingFree(on bool) error {
 	if on && m.backbone.ForwardPacked == nil {

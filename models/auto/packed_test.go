@@ -24,7 +24,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// encoders are those that can leave padding out, by what their config.json says besides. Their
+// encoders are the models that can leave padding out, by what their config.json says besides. Their
 // dropout is 0, so that gradients can be compared.
 var encoders = map[string]string{
 	"bert":        `"pad_token_id": 0, ` + sizes,

@@ -73,7 +73,7 @@ func (b Batch) Forward(p engine.ForwardPass, m Model) torch.Tensor {
 	return m.Forward(b.To(p))
 }
 
-// CountTokens counts the tokens that a model computes, and those that are no padding:
+// CountTokens counts the tokens that a model computes, and how many are no padding:
 // engine.TokenCounter.
 func (b Batch) CountTokens(m Model) (all, nonPadding int64) {
 	all, nonPadding = b.Tokens()

@@ -161,7 +161,7 @@ var (
 	}
 )
 
-// with returns shapes with some more, or without those that are nil.
+// with returns shapes with some more, or without the nil ones.
 func with(shapes map[string][]int64, others map[string][]int64) map[string][]int64 {
 	all := map[string][]int64{}
 	for _, list := range []map[string][]int64{shapes, others} {

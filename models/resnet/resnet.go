@@ -7,7 +7,7 @@
 //	model.FC = nn.NewLinear(model.NumFeatures, 2, nil) // a new head, for ants and bees
 //
 // Weight files of torchvision, as they are downloaded or saved as safetensors, load by name, and
-// torchvision loads those that nn.Save writes. Pictures are prepared by package
+// torchvision loads what nn.Save writes. Pictures are prepared by package
 // vision/transforms.
 package resnet
 

@@ -88,7 +88,7 @@ func TestForwardAndBackwardHaveTorchvisionsBits(t *testing.T) {
 
 // Normalised by so few numbers, so deep a network enlarges the differences of two machines. Under
 // the code paths of a CPU without AVX2 torchvision's own logits differ by 1,180 last places and the
-// norms of its gradients by 0.8 % from those that it computes with AVX2.
+// norms of its gradients by 0.8 % from what it computes with AVX2.
 const (
 	places = 2048
 	share  = 0.02

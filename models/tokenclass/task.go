@@ -217,7 +217,7 @@ func (t *Task) note() {
 // Length is the number of tokens of a sample: engine.Lengther.
 func (t *Task) Length(s Sample) int { return len(s.InputIDs) }
 
-// CountTokens counts the tokens of a batch that the model computes, and those that are no padding.
+// CountTokens counts the tokens of a batch that the model computes, and how many are no padding.
 func (t *Task) CountTokens(b Batch) (all, nonPadding int64) {
 	return b.Batch.CountTokens(t.model)
 }

@@ -44,7 +44,7 @@ func cut(x torch.Tensor, rows []int64) []torch.Tensor {
 type packedAttention func(q, k, v torch.Tensor, p *inputs.Packed, dropout, scale float64) torch.Tensor
 
 // packedKernel is the kernel of a GPU for heads of that size; nil: there is none. The sizes are
-// those that the kernels take without padding of their own.
+// the sizes that the kernels take without padding of their own.
 func packedKernel(a Attention, query torch.Tensor, size int64) packedAttention {
 	device, dtype := query.Device(), query.DType()
 	half := dtype == torch.Float16 || dtype == torch.BFloat16

@@ -75,7 +75,7 @@ func TestPlanFromBeginsWherePyTorchDoes(t *testing.T) {
 		schedule Schedule
 		want     []float64 // from 0.5, of a peak of 1
 	}{
-		{"a scheduler that computes from the last rate goes on", StepLR{StepSize: 2, Gamma: 0.5},
+		{"a scheduler that computes from the last rate continues", StepLR{StepSize: 2, Gamma: 0.5},
 			[]float64{0.5, 0.5, 0.25, 0.25}},
 		{"a scheduler that computes from the peak begins there", LambdaLR{Lambda: func(int) float64 { return 1 }},
 			[]float64{1, 1, 1, 1}},

@@ -40,7 +40,7 @@ func (h *hex) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// functions in Go for those that the scripts give as text.
+// functions in Go for the ones that the scripts give as text.
 var lambdas = map[string]func(x float64) float64{
 	"0.95":              func(float64) float64 { return 0.95 },
 	"0.95 ** x":         func(x float64) float64 { return roundedmath.Pow(0.95, x) },

@@ -164,7 +164,7 @@ func TestSchedulesEndWhereTheyPromise(t *testing.T) {
 			peak},
 		{"PolynomialLR ends at zero", lr.PolynomialLR{TotalIters: 50}, 50, 0},
 		{"CosineAnnealingLR over the whole run ends at eta_min", lr.CosineAnnealingLR{EtaMin: 0.01}, updates, 0.01},
-		{"CosineAnnealingWarmRestarts begins anew", lr.CosineAnnealingWarmRestarts{T0: 10, TMult: 2}, 30, peak},
+		{"CosineAnnealingWarmRestarts begins again", lr.CosineAnnealingWarmRestarts{T0: 10, TMult: 2}, 30, peak},
 		{"CyclicLR is at the top after the way up", lr.CyclicLR{BaseLR: 0.1, StepSizeUp: 10}, 10, peak},
 		{"timm's cosine ends at lr_min", lr.TimmCosine{LRMin: 0.01}, updates, 0.01},
 		{"timm's shrinking cycles end at lr_min", lr.TimmCosine{TInitial: 20, LRMin: 0.01,

@@ -77,7 +77,7 @@ func (s SequentialLR) ValidatePlan(peak float64, updates int) error {
 }
 
 // ChainedScheduler lets several schedules work on one rate at the same time:
-// torch.optim.lr_scheduler.ChainedScheduler. Those that multiply the last rate (StepLR,
+// torch.optim.lr_scheduler.ChainedScheduler. Schedules that multiply the last rate (StepLR,
 // ExponentialLR, ...) multiply each other; one that is a function of the update overwrites what
 // those before it did.
 type ChainedScheduler struct {

@@ -55,7 +55,7 @@ func (r row) workload() string {
 	return strings.TrimSuffix(strings.TrimSuffix(r.name, "_bf16"), "_b128")
 }
 
-// chosen are the rows for the device, or those that are named, with the peers that are wanted.
+// chosen are the rows for the device, or the named ones, with the peers that are wanted.
 func (o options) chosen() ([]row, error) {
 	var out []row
 	for _, r := range rows {

@@ -44,7 +44,7 @@ func TestDamagedCharsmapsAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzPrecompiled reads damaged tables; those that are accepted must normalize any text without a
+// FuzzPrecompiled reads damaged tables; accepted ones must normalize any text without a
 // panic, to UTF-8 and with spans within the text.
 func FuzzPrecompiled(f *testing.F) {
 	f.Add(letterA(), "a\u0301 xa\r\n\u0600a")

@@ -89,13 +89,13 @@ func (s *String) Split(pattern Pattern, behavior Behavior) []String {
 	return pieces
 }
 
-// part is a match, or what lies between two.
+// part is a match, or the text between two.
 type part struct {
 	Span
 	match bool
 }
 
-// between puts what lies between the matches, in a text of n bytes, among them.
+// between puts the text between the matches, in a text of n bytes, among them.
 func between(matches []Span, n int, inverted bool) []part {
 	parts := make([]part, 0, 2*len(matches)+1)
 	last := 0

@@ -95,7 +95,7 @@ func LibraryVersions() (Versions, error) {
 
 // On runs f with d as the current GPU: torch.cuda.device. It decides where operators without
 // tensors to go by, such as a "cuda" device without a number, put theirs, and which GPU
-// [CurrentStream] and collectives take. It panics if d is none that can be used.
+// [CurrentStream] and collectives take. It panics if d cannot be used.
 func On(d torch.Device, f func()) {
 	need("On", d)
 	runtime.LockOSThread()

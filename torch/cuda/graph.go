@@ -10,7 +10,7 @@ import (
 // Graph is work on a GPU that is recorded once and then replayed by one launch, without the time
 // that the host takes for each operator: torch.cuda.CUDAGraph.
 //
-//	x := torch.TensorOptions{Device: d}.Zeros(32, 784).Keep() // filled anew before each replay
+//	x := torch.TensorOptions{Device: d}.Zeros(32, 784).Keep() // filled again before each replay
 //	for range 3 { ... } // warm-up: libraries choose kernels
 //	g := cuda.NewGraph(d)
 //	g.Capture(cuda.CaptureOptions{}, func() { y = model.Forward(x).Keep() })
@@ -42,7 +42,7 @@ type CaptureOptions struct {
 	// replayed at the same time, and what one leaves in tensors that nobody holds the other may
 	// overwrite.
 	Pool Pool
-	// Generators are those that f draws from besides the default one of the GPU.
+	// Generators are the ones that f draws from besides the default one of the GPU.
 	Generators []*torch.Generator
 }
 
@@ -122,7 +122,7 @@ func (g *Graph) Pool() (p Pool) {
 	return p
 }
 
-// Reset forgets what was recorded and gives its memory back once no tensor lies there; the graph
+// Reset forgets what was recorded and gives its memory back once no tensor is there; the graph
 // may be captured again: CUDAGraph.reset.
 func (g *Graph) Reset() {
 	const op = "Graph.Reset"

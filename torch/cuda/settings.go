@@ -64,7 +64,7 @@ func SetAttentionKernels(a Attention) {
 	set(cgotorch.CuDNNAttention, a.CuDNN)
 }
 
-// String lists those that are allowed, in libtorch's order: "flash, efficient, math, cuDNN".
+// String lists the allowed ones, in libtorch's order: "flash, efficient, math, cuDNN".
 func (a Attention) String() string {
 	var names []string
 	for _, k := range []struct {

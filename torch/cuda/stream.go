@@ -40,7 +40,7 @@ func (s Stream) Device() torch.Device { return torch.CUDA(int(s.c.Device)) }
 func (s Stream) String() string { return fmt.Sprintf("stream %d of %v", s.c.ID, s.Device()) }
 
 // Run runs f with s as the current stream of its GPU: torch.cuda.stream. Tensors that f reads and
-// another stream has made must be ready: s.WaitStream(other) before. Those that f makes and
+// another stream has made must be ready: s.WaitStream(other) before. Tensors that f makes and
 // another stream reads are handed over by that stream's WaitStream and by [Stream.Record].
 func (s Stream) Run(f func()) {
 	s.need("Stream.Run")

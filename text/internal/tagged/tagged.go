@@ -15,7 +15,7 @@ const maxDepth = 16
 
 // Parse reads a piece with a function that knows the kinds of piece that there are; null is no
 // piece, nil. The name, such as "decoder", is for errors, and depth says in how many others the
-// piece lies.
+// piece is nested.
 func Parse[T any](raw json.RawMessage, name string, depth int, parseKind func(kind string, raw json.RawMessage,
 	depth int) (T, error)) (piece T, err error) {
 	var none T
