@@ -43,3 +43,9 @@ func FixWaiting() {
 	waiting.policy.Fixed = true
 	nextLook.Store(never)
 }
+
+// ShortSlice is what passive threads ask the kernel for.
+const ShortSlice = shortSlice
+
+// AskForSlices does so for this length; zero for the kernel's own.
+var AskForSlices = askForSlices

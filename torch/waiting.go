@@ -23,15 +23,23 @@ type WaitPolicy struct {
 	Fixed   bool   // it does not change any more
 	Reason  string // "the machine is busy", "OMP_WAIT_POLICY is set"
 	Changes int    // how often it has changed since libtorch was loaded
+
+	// Slice is how long a thread is let compute before one of another process, where it asked the
+	// kernel for that; 0: as long as the kernel likes. Passive threads ask for short slices, Linux
+	// 6.12 or later gives them.
+	Slice time.Duration
 }
 
 // String is "active: the CPUs are this process's own", for instance.
 func (w WaitPolicy) String() string {
-	policy := "active"
+	policy := "active: " + w.Reason
 	if w.Passive {
-		policy = "passive"
+		policy = "passive: " + w.Reason
 	}
-	return policy + ": " + w.Reason
+	if w.Slice > 0 {
+		policy += fmt.Sprintf("; slices of the CPU of %v", w.Slice)
+	}
+	return policy
 }
 
 const (
@@ -72,7 +80,9 @@ func Waiting() WaitPolicy {
 func startWaiting(before usage, measured bool) {
 	waiting.Lock()
 	defer waiting.Unlock()
-	fix := func(passive bool, reason string) { waiting.policy = WaitPolicy{passive, true, reason, 0} }
+	fix := func(passive bool, reason string) {
+		waiting.policy = WaitPolicy{Passive: passive, Fixed: true, Reason: reason}
+	}
 	for _, name := range []string{"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} {
 		if value := os.Getenv(name); value != "" {
 			fix(name == "OMP_WAIT_POLICY" && (value == "passive" || value == "PASSIVE"), name+" is "+value)
@@ -144,6 +154,12 @@ func decideWaiting(now usage) {
 	}
 	if passive != waiting.policy.Passive {
 		waiting.policy.Changes++
+		waiting.policy.Slice = 0
+		if passive && askForSlices(shortSlice) {
+			waiting.policy.Slice = shortSlice
+		} else if !passive {
+			askForSlices(0)
+		}
 	}
 	waiting.policy.Passive, waiting.policy.Reason = passive, reason
 }

@@ -53,7 +53,30 @@ func TestWaitingChild(t *testing.T) {
 		require.True(t, cgotorch.HoldTeam(0))
 		t.Logf("%v of CPU time while passive, %v while active", passive, active)
 		assert.Less(t, passive, active/2)
+	case "slices":
+		runtime.LockOSThread()
+		kernels := slice(t)
+		if !torch.AskForSlices(torch.ShortSlice) {
+			fmt.Println("SKIP: this kernel gives no slices of a chosen length")
+			return
+		}
+		assert.Equal(t, torch.ShortSlice, slice(t))
+		inherited := make(chan time.Duration)
+		go func() {
+			runtime.LockOSThread() // and so on a thread that is not the caller's
+			inherited <- slice(t)
+		}()
+		assert.Equal(t, torch.ShortSlice, <-inherited)
+		torch.AskForSlices(0)
+		assert.Equal(t, kernels, slice(t), "the kernel's own again")
 	}
+}
+
+// slice is that of the calling thread.
+func slice(t *testing.T) time.Duration {
+	attr, err := unix.SchedGetAttr(0, 0)
+	require.NoError(t, err)
+	return time.Duration(attr.Runtime)
 }
 
 // spun is the CPU time that the process takes in pauses between the calls of an operator that two
@@ -104,7 +127,14 @@ func TestAUsersWaitPolicyIsLeft(t *testing.T) {
 
 func TestThreadsWaitPassivelyUnderAQuota(t *testing.T) {
 	assert.Contains(t, waitingChild(t, "policy", "GOMAXPROCS=1"),
-		"POLICY: passive: GOMAXPROCS, or the quota of the control group, is 1\n")
+		"POLICY: passive: GOMAXPROCS, or the quota of the control group, is 1")
+}
+
+func TestPassiveThreadsAskForShortSlices(t *testing.T) {
+	out := waitingChild(t, "slices")
+	if _, reason, skipped := strings.Cut(out, "SKIP: "); skipped {
+		t.Skip(reason)
+	}
 }
 
 func TestWhenTheWaitPolicyIsDecidedAgain(t *testing.T) { waitingChild(t, "looks") }
