@@ -53,7 +53,7 @@ func (t *TerminateOnNaN) OnTrainingRunStart(*Run) error {
 
 // OnTrainStepEnd looks at the loss of a training step. All processes end where one has such a loss.
 func (t *TerminateOnNaN) OnTrainStepEnd(r *Run, e TrainStepEnd) error {
-	bad, err := r.anywhere(nonFinite(e.Output))
+	bad, err := loops.Anywhere(r.group(), nonFinite(e.Output))
 	if err != nil {
 		return err
 	}

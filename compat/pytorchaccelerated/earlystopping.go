@@ -38,6 +38,13 @@ func (w *watched) UnmarshalState(text []byte) error {
 	return json.Unmarshal(text, w)
 }
 
+// begin forgets the runs before, unless they count or the run continues one.
+func (w *watched) begin(r *Run, keep bool) {
+	if !keep && !r.resumed {
+		*w = watched{}
+	}
+}
+
 func better(v, than float64, greater bool) bool {
 	if greater {
 		return v > than
@@ -56,9 +63,7 @@ func (s *EarlyStopping) OnTrainingRunStart(r *Run) error {
 	if t := s.threshold(); s.Patience < 0 || !(t >= 0) {
 		return fmt.Errorf("its Patience is %d and its Threshold %v: want numbers that are not negative", s.Patience, t)
 	}
-	if !s.KeepOnTrain && !r.goesOn() {
-		s.watched = watched{}
-	}
+	s.begin(r, s.KeepOnTrain)
 	return nil
 }
 

@@ -142,6 +142,11 @@ func event[H any](r *Run, hook func(H, *Run) error) error {
 	return CallEvent(r, reflect.TypeFor[H]().Method(0).Name, func(h H) error { return hook(h, r) })
 }
 
+// eventWith calls a hook that tells of something more than the run.
+func eventWith[H, E any](r *Run, hook func(H, *Run, E) error, e E) error {
+	return event(r, func(h H, r *Run) error { return hook(h, r, e) })
+}
+
 // known are the hooks, to find callbacks that have none.
 var known = []reflect.Type{
 	reflect.TypeFor[InitEndHook](), reflect.TypeFor[TrainingRunStartHook](), reflect.TypeFor[TrainEpochStartHook](),

@@ -3,7 +3,6 @@ package pytorchaccelerated
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"iter"
 
 	"github.com/gotrainer/gotrainer/compat/internal/loops"
@@ -75,7 +74,7 @@ func newLoader[S, B any](d data.Dataset[S], collate func([]S) (B, error), o Load
 		BadSample: o.BadSample}
 	l, err := data.NewLoader(d, collate, options)
 	if err != nil {
-		return nil, fmt.Errorf("pytorchaccelerated: %w", err)
+		return nil, prefixed(err)
 	}
 	return &loader[S, B]{Loader: l, set: d, collate: collate, options: options, shuffles: shuffle}, nil
 }

@@ -41,13 +41,12 @@ type Run struct {
 	now                   *trainer.Run // the loop; nil where none has begun
 	start                 *trainer.StartPosition
 	place                 place
-	step                  int         // of the epoch, from 0
-	updates               int         // of the run
-	training              bool        // a training epoch is being run
-	inWindow              bool        // gradients have been gathered that no update has used
-	evaluated             bool        // the epoch is over, evaluation included
-	beforeEval            *savedState // where a state continues that is saved in the evaluation of an epoch
-	resumed               bool
+	updates               int            // of the run
+	training              bool           // a training epoch is being run
+	inWindow              bool           // gradients have been gathered that no update has used
+	evaluated             bool           // the epoch is over, evaluation included
+	beforeEval            *savedState    // where a state continues that is saved in the evaluation of an epoch
+	resumed               bool           // callbacks continue with their counts from a training state
 	pending               []func() error // write states
 	saved                 savedState     // the state that was written or read last
 	trains                bool           // it is a training run
@@ -199,9 +198,6 @@ func (e EvalEpoch) metricName() string {
 	}
 	return "eval_loss_epoch"
 }
-
-// goesOn tells whether the run continues with the counts of callbacks from a training state.
-func (r *Run) goesOn() bool { return r.resumed && !r.rules.ForgetCallbacksAtResume }
 
 // interrupted says where a cancelled run stands.
 func (r *Run) interrupted(cause error) error {

@@ -31,9 +31,7 @@ func (s *SaveBestModel) Best() (value float64, epoch int, ok bool) {
 
 // OnTrainingRunStart implements [TrainingRunStartHook].
 func (s *SaveBestModel) OnTrainingRunStart(r *Run) error {
-	if !s.KeepOnTrain && !r.goesOn() {
-		s.watched = watched{}
-	}
+	s.begin(r, s.KeepOnTrain)
 	return nil
 }
 

@@ -31,7 +31,7 @@ func (s *SaveTrainingState) OnTrainingRunStart(r *Run) error {
 			"numbers that are not negative", s.SaveEveryNEpochs, s.SaveEveryNSteps, s.MaxCheckpoints)
 	}
 	s.asked = nil
-	if !r.goesOn() {
+	if !r.resumed {
 		s.globalStep = 0
 	}
 	return os.MkdirAll(s.dir(), 0o777)

@@ -55,14 +55,14 @@ func (t *Trainer[S, B]) makeSchedule() error {
 	}
 	updates := p.NumEpochs * p.NumUpdateStepsPerEpoch
 	if err := lr.Validate(plan, initial, updates); err != nil {
-		return fmt.Errorf("pytorchaccelerated: %w", err)
+		return prefixed(err)
 	}
 	s := &schedule{plan: plan, optimizer: t.prepared, rate: lr.PlanFrom(plan, from, initial, updates), limit: -1}
 	if s.momentum, err = loops.PlanMomentum(plan, t.optimizer, updates); err == nil {
 		err = s.apply(0)
 	}
 	if err != nil {
-		return fmt.Errorf("pytorchaccelerated: %w", err)
+		return prefixed(err)
 	}
 	if p, ok := plan.(lr.PerEpoch); ok {
 		s.perEpoch = p.Schedule.Plan(initial, ceilDiv(updates, p.Updates))

@@ -66,7 +66,7 @@ func (t *Trainer[S, B]) RunTraining() error {
 	case s.failure != nil:
 		return s.failure
 	}
-	return fmt.Errorf("pytorchaccelerated: %w", err)
+	return prefixed(err)
 }
 
 // RunTrainEpoch is the inner loop: _run_train_epoch. It reports whether MaxNumTrainSteps has been
@@ -166,8 +166,8 @@ func (s *session[S, B]) AroundEpoch(r *trainer.Run, train func() error) error {
 	return nil
 }
 
-func (s *session[S, B]) BatchBegin(r *trainer.Run) error {
-	s.t.step, s.t.inWindow = r.Batches, true
+func (s *session[S, B]) BatchBegin(*trainer.Run) error {
+	s.t.inWindow = true
 	return s.scoped(func() error { return event(s.t.Run, TrainStepStartHook.OnTrainStepStart) })
 }
 
@@ -225,7 +225,7 @@ func (s *session[S, B]) TrainEnd(*trainer.Run) error {
 // SaveCheckpoint keeps the state of a run that was cancelled.
 func (s *session[S, B]) SaveCheckpoint(_ *trainer.Run, state []byte) (string, error) {
 	dir := filepath.Join(s.states.dir(), "interrupted")
-	return dir, s.t.writeWith(dir, s.states.extra(), state)
+	return dir, s.t.writeState(dir, s.states.extra(), state)
 }
 
 // Len implements trainer.BatchLoader. A pass without batches is one of which nothing is trained on.
@@ -238,17 +238,18 @@ func (s *session[S, B]) Epoch(ctx context.Context, _, skip int) iter.Seq2[B, err
 	return func(yield func(B, error) bool) {
 		generator := torch.DefaultGenerator(torch.CPU)
 		now := generator.State()
-		if err := t.beginPass(skip > 0, now); err != nil {
+		again := skip > 0
+		if err := t.beginPass(again, generator, now); err != nil {
 			var none B
 			yield(none, err)
 			return
 		}
-		begun := false
 		for batch, err := range t.train.Batches(ctx, t.history.CurrentEpoch()-1, skip) {
-			if skip > 0 && !begun {
+			if again {
 				generator.SetState(now)
+				again = false
 			}
-			if begun = true; err == nil {
+			if err == nil {
 				err = ctx.Err()
 			}
 			if !yield(batch, err) || err != nil {
@@ -259,18 +260,18 @@ func (s *session[S, B]) Epoch(ctx context.Context, _, skip int) iter.Seq2[B, err
 }
 
 // beginPass keeps the random numbers with which a pass begins, or goes back to them.
-func (t *Trainer[S, B]) beginPass(again bool, now []byte) (err error) {
+func (r *Run) beginPass(again bool, generator *torch.Generator, now []byte) (err error) {
+	if again {
+		generator.SetState(r.place.EpochGenerator)
+	} else {
+		r.place.EpochGenerator = now
+	}
 	switch {
+	case r.order == nil:
 	case again:
-		torch.DefaultGenerator(torch.CPU).SetState(t.place.EpochGenerator)
-		if t.order != nil {
-			err = t.order.SetState(t.place.EpochOrder)
-		}
+		err = r.order.SetState(r.place.EpochOrder)
 	default:
-		t.place.EpochGenerator = now
-		if t.order != nil {
-			t.place.EpochOrder, err = t.order.State()
-		}
+		r.place.EpochOrder, err = r.order.State()
 	}
 	return err
 }
@@ -308,9 +309,8 @@ func (s *session[S, B]) forwardAndBackward(batch B, divisor float64) error {
 		out.Loss = divided
 	}
 	t.tracker.Update(out.Loss.Detach().Mean(torch.DefaultDType).Item(), out.BatchSize)
-	e := TrainStepEnd{t.step, batch, &out}
-	if err := CallEvent(t.Run, "OnTrainStepEnd",
-		func(h TrainStepEndHook) error { return h.OnTrainStepEnd(t.Run, e) }); err != nil {
+	e := TrainStepEnd{t.now.Batches, batch, &out}
+	if err := eventWith(t.Run, TrainStepEndHook.OnTrainStepEnd, e); err != nil {
 		return err
 	}
 	return t.methods.BackwardStep(t, divided)
@@ -366,9 +366,4 @@ func (o BatchOutput) check(method string) error {
 			method, o.BatchSize)
 	}
 	return nil
-}
-
-// recordLoss puts the mean of the losses of an epoch into the history.
-func (t *Trainer[S, B]) recordLoss(name string) {
-	t.history.UpdateMetric(name, t.averageLoss())
 }

@@ -84,7 +84,7 @@ func New[S, B any](model any, loss LossFunc, optimizer optim.Builder, o Options[
 		return nil, err
 	}
 	if err := loops.Started(o.Group); err != nil && o.Methods.CreateAccelerator == nil {
-		return nil, fmt.Errorf("pytorchaccelerated: %w", err)
+		return nil, prefixed(err)
 	}
 	callbacks, err := limitFromEnvironment()
 	if err != nil {
@@ -113,7 +113,7 @@ func New[S, B any](model any, loss LossFunc, optimizer optim.Builder, o Options[
 		err = failed
 	}
 	if err != nil {
-		return nil, fmt.Errorf("pytorchaccelerated: %w", err)
+		return nil, prefixed(err)
 	}
 	return t, event(t.Run, InitEndHook.OnInitEnd)
 }

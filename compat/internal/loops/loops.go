@@ -107,6 +107,9 @@ func Fit[B any](ctx context.Context, g *dist.Group, step trainer.Step[struct{}, 
 // of the first that failed, with its rank. With interrupted set on any, all get ErrInterrupted.
 func Together(ctx context.Context, g *dist.Group, err error, interrupted bool) error {
 	if g.World() == 1 {
+		if err == nil && interrupted {
+			return ErrInterrupted
+		}
 		return err
 	}
 	news := []byte{}
@@ -139,6 +142,23 @@ func Together(ctx context.Context, g *dist.Group, err error, interrupted bool) e
 
 // ErrInterrupted says that a process of the group was interrupted.
 var ErrInterrupted = errors.New("a process of the run was interrupted")
+
+// Most is the greatest of the numbers that the processes of a group have.
+func Most(g *dist.Group, own int) (int, error) {
+	n := []int64{int64(own)}
+	err := dist.AllReduce(context.Background(), g, n, dist.Max)
+	return int(n[0]), err
+}
+
+// Anywhere reports on all processes of a group whether something is so on any of them.
+func Anywhere(g *dist.Group, here bool) (bool, error) {
+	own := 0
+	if here {
+		own = 1
+	}
+	most, err := Most(g, own)
+	return most > 0, err
+}
 
 // Shares brings together what each process of a group keeps in a checkpoint that the main one
 // writes; nil for one process alone.
