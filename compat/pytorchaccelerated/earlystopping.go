@@ -29,6 +29,10 @@ type watched struct {
 	Bad   int    `json:"early_stopping_patience_counter,omitempty"`
 }
 
+func (w *watched) best() (value float64, epoch int, ok bool) {
+	return float64(w.Value), w.Epoch, w.Known
+}
+
 // MarshalState implements [StateSaver].
 func (w *watched) MarshalState() ([]byte, error) { return json.Marshal(w) }
 
@@ -60,14 +64,12 @@ func (s *EarlyStopping) Counter() int { return s.Bad }
 
 // OnTrainingRunStart implements [TrainingRunStartHook].
 func (s *EarlyStopping) OnTrainingRunStart(r *Run) error {
-	if t := s.threshold(); s.Patience < 0 || !(t >= 0) {
+	if t := *cmp.Or(s.Threshold, new(0.01)); s.Patience < 0 || !(t >= 0) {
 		return fmt.Errorf("its Patience is %d and its Threshold %v: want numbers that are not negative", s.Patience, t)
 	}
 	s.begin(r, s.KeepOnTrain)
 	return nil
 }
-
-func (s *EarlyStopping) threshold() float64 { return *cmp.Or(s.Threshold, new(0.01)) }
 
 // OnTrainingRunEpochEnd implements [TrainingRunEpochEndHook].
 func (s *EarlyStopping) OnTrainingRunEpochEnd(r *Run) error {
@@ -80,7 +82,7 @@ func (s *EarlyStopping) OnTrainingRunEpochEnd(r *Run) error {
 	case !s.Known:
 		s.watched = watched{number(v), r.History().CurrentEpoch(), true, s.Bad}
 		return nil
-	case better(v, float64(s.Value), s.GreaterIsBetter) && change > s.threshold():
+	case better(v, float64(s.Value), s.GreaterIsBetter) && change > *cmp.Or(s.Threshold, new(0.01)):
 		r.Print(fmt.Sprintf("\nImprovement of %s observed, resetting counter. ", pyfloat.Repr(change)))
 		s.watched = watched{number(v), r.History().CurrentEpoch(), true, 0}
 	default:

@@ -27,8 +27,8 @@ type ModelEMA struct {
 	UpdateEvery     int   // updates of the optimizer between two updates of the average; zero: an epoch, as in Python
 	Callbacks       []any // those of the average's evaluation
 
-	saver    SaveBestModel
-	average  []torch.Named // kept tensors
+	watched
+	average  []torch.Named // kept tensors, in a file of their own in a training state
 	restored bool
 }
 
@@ -39,7 +39,7 @@ const emaPrefix = "ema_model_"
 func (e *ModelEMA) Average() []torch.Named { return e.average }
 
 // Best is the best value of the watched metric so far and its epoch; ok is false before the first.
-func (e *ModelEMA) Best() (value float64, epoch int, ok bool) { return e.saver.Best() }
+func (e *ModelEMA) Best() (value float64, epoch int, ok bool) { return e.best() }
 
 // prepareState makes the average before a training state may be loaded into it.
 func (e *ModelEMA) prepareState(r *Run) error {
@@ -50,6 +50,7 @@ func (e *ModelEMA) prepareState(r *Run) error {
 	if err := checkCallbacks(e.Callbacks, nil); err != nil {
 		return fmt.Errorf("ModelEMA: %w", err)
 	}
+	e.restored = false
 	e.copyWeights(r)
 	if !r.rules.ForgetCallbacksAtResume {
 		r.accelerator.RegisterForCheckpointing((*averageState)(e))
@@ -76,13 +77,9 @@ func copies(model any) []torch.Named {
 // OnTrainingRunStart begins with the weights of the model, or continues with the average of the run
 // that is resumed.
 func (e *ModelEMA) OnTrainingRunStart(r *Run) error {
-	e.saver = SaveBestModel{SavePath: cmp.Or(e.SavePath, "ema_model.pt"), WatchMetric: cmp.Or(e.WatchMetric,
-		emaPrefix+"eval_loss_epoch"), GreaterIsBetter: e.GreaterIsBetter,
-		KeepOnTrain: true, NoOptimizer: true, watched: e.saver.watched}
 	if !e.restored {
 		e.copyWeights(r)
 	}
-	e.restored = false
 	return nil
 }
 
@@ -134,9 +131,7 @@ func (e *ModelEMA) with(r *Run, f func() error) (err error) {
 	put(e.average)
 	defer func() {
 		if err != nil && r.rules.EMAStaysAfterError {
-			for _, p := range nn.Params(r.model) {
-				p.Tensor.SetRequiresGrad(false)
-			}
+			setRequiresGrad(nn.Params(r.model), false)
 		} else {
 			put(own)
 		}
@@ -168,19 +163,16 @@ func (e *ModelEMA) OnEvalEpochEnd(r *Run, epoch EvalEpoch) error {
 
 // OnTrainingRunEpochEnd saves the average, or the best of them.
 func (e *ModelEMA) OnTrainingRunEpochEnd(r *Run) error {
+	best := SaveBestModel{SavePath: cmp.Or(e.SavePath, "ema_model.pt"), NoOptimizer: true, watched: e.watched,
+		WatchMetric: cmp.Or(e.WatchMetric, emaPrefix+"eval_loss_epoch"), GreaterIsBetter: e.GreaterIsBetter}
+	defer func() { e.watched = best.watched }()
 	return e.with(r, func() error {
 		if !e.NoEvaluation {
-			return e.saver.OnTrainingRunEpochEnd(r)
+			return best.OnTrainingRunEpochEnd(r)
 		}
-		return r.SaveCheckpoint(e.saver.path(), CheckpointOptions{NoOptimizer: true})
+		return r.SaveCheckpoint(best.SavePath, CheckpointOptions{NoOptimizer: true})
 	})
 }
-
-// MarshalState implements [StateSaver]; the average itself is a file of its own.
-func (e *ModelEMA) MarshalState() ([]byte, error) { return e.saver.MarshalState() }
-
-// UnmarshalState implements [StateSaver].
-func (e *ModelEMA) UnmarshalState(text []byte) error { return e.saver.UnmarshalState(text) }
 
 // averageState is the average in a training state.
 type averageState ModelEMA
@@ -203,11 +195,9 @@ func (a *averageState) UnmarshalState(state []byte) error {
 		return err
 	}
 	for _, t := range a.average {
-		saved, err := tensorio.Read(f, t.Name)
-		if err != nil {
+		if err := tensorio.ReadInto(t.Tensor, f, t.Name); err != nil {
 			return err
 		}
-		torch.NoGrad(func() { t.Tensor.Copy_(saved) })
 	}
 	a.restored = true
 	return nil

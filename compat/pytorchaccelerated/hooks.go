@@ -158,6 +158,16 @@ var known = []reflect.Type{
 	reflect.TypeFor[CheckpointSavedHook](), reflect.TypeFor[TrainingStateSavedHook](),
 }
 
+// callback is the callback of a type, of which there is one at most; nil: there is none.
+func callback[C any](r *Run) (none C) {
+	for _, c := range r.callbacks {
+		if found, ok := c.(C); ok {
+			return found
+		}
+	}
+	return none
+}
+
 // checkCallbacks refuses callbacks that can do nothing, and two of one type. events are hooks of
 // the program's own.
 func checkCallbacks(callbacks []any, events []reflect.Type) error {

@@ -84,10 +84,11 @@ func (r *Run) recordLoss(name string) {
 // mayEvaluate refuses an evaluation set that leaves processes without a batch:
 // _check_eval_batch_size.
 func (t *Trainer[S, B]) mayEvaluate() error {
-	if t.sets.eval == nil || !t.config.IsDistributed {
+	set, c := t.args.EvalDataset, t.config
+	if set == nil || !c.IsDistributed {
 		return nil
 	}
-	return refuse(t.config.EvalTotalBatchSize > t.sets.eval.Len(), "EvalDataset",
-		fmt.Sprintf("of %d samples", t.sets.eval.Len()), fmt.Sprintf("at least the %d that a batch of all %d processes "+
-			"has, or smaller batches", t.config.EvalTotalBatchSize, t.config.NumProcesses))
+	return refuse(c.EvalTotalBatchSize > set.Len(), "EvalDataset", fmt.Sprintf("of %d samples", set.Len()),
+		fmt.Sprintf("at least the %d that a batch of all %d processes has, or smaller batches", c.EvalTotalBatchSize,
+			c.NumProcesses))
 }

@@ -25,9 +25,7 @@ func (s *SaveBestModel) path() string   { return cmp.Or(s.SavePath, "best_model.
 func (s *SaveBestModel) metric() string { return cmp.Or(s.WatchMetric, "eval_loss_epoch") }
 
 // Best is the best value so far and its epoch; ok is false before the first.
-func (s *SaveBestModel) Best() (value float64, epoch int, ok bool) {
-	return float64(s.Value), s.Epoch, s.Known
-}
+func (s *SaveBestModel) Best() (value float64, epoch int, ok bool) { return s.best() }
 
 // OnTrainingRunStart implements [TrainingRunStartHook].
 func (s *SaveBestModel) OnTrainingRunStart(r *Run) error {

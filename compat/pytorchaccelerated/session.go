@@ -46,12 +46,10 @@ func (t *Trainer[S, B]) RunTraining() error {
 	if m := c.MaxNumTrainSteps; m > 0 && m-(c.NumEpochs-1)*counted <= local {
 		o.Epochs, o.MaxSteps = 0, m-(c.NumEpochs-1)*(counted-local)
 	}
-	for _, c := range t.callbacks {
-		if states, ok := c.(*SaveTrainingState); ok { // the loop saves where it is interrupted, and never else
-			s.states, o.Saver, o.Save = states, s, trainer.Every(math.MaxInt, trainer.Update)
-		}
+	if s.states = callback[*SaveTrainingState](t.Run); s.states != nil { // the loop saves only where it is interrupted
+		o.Saver, o.Save = s, trainer.Every(math.MaxInt, trainer.Update)
 	}
-	err := loops.Fit(t.ctx, t.group(), s, max(1, t.sets.train.Len()), o)
+	err := loops.Fit(t.ctx, t.group(), s, max(1, t.trainSet.Len()), o)
 	if err == nil {
 		return nil
 	}
@@ -187,7 +185,7 @@ func (s *session[S, B]) EpochDone(*trainer.Run) error { return s.fail(s.epochDon
 // epochDone has the evaluation epoch, and the end of both.
 func (s *session[S, B]) epochDone() error {
 	t := s.t
-	if t.sets.eval != nil {
+	if t.args.EvalDataset != nil {
 		before, err := t.state()
 		if err != nil {
 			return err

@@ -63,12 +63,11 @@ type Trainer[S, B any] struct {
 
 	train Loader[B] // nil in an evaluation run
 	eval  Loader[B] // nil without evaluation set
-	sets  struct {  // the arguments that methods need
-		train, eval     data.Dataset[S]
-		collate         func([]S) (B, error)
-		createScheduler SchedulerFn
-	}
-	ctx context.Context // of the current Train or Evaluate, whose hooks may evaluate
+
+	// the arguments of the current Train or Evaluate, whose hooks may evaluate
+	ctx      context.Context
+	trainSet data.Dataset[S] // nil in an evaluation run
+	args     TrainOptions[S, B]
 
 	trainBatches func() error // the batches of the epoch that is to be trained; nil: there is none
 }
