@@ -33,10 +33,8 @@ func (w *watched) best() (value float64, epoch int, ok bool) {
 	return float64(w.Value), w.Epoch, w.Known
 }
 
-// MarshalState implements [StateSaver].
 func (w *watched) MarshalState() ([]byte, error) { return json.Marshal(w) }
 
-// UnmarshalState implements [StateSaver].
 func (w *watched) UnmarshalState(text []byte) error {
 	*w = watched{}
 	return json.Unmarshal(text, w)
@@ -62,7 +60,6 @@ func (s *EarlyStopping) Best() (value float64, ok bool) { return float64(s.Value
 // Counter is the number of epochs since the last improvement.
 func (s *EarlyStopping) Counter() int { return s.Bad }
 
-// OnTrainingRunStart implements [TrainingRunStartHook].
 func (s *EarlyStopping) OnTrainingRunStart(r *Run) error {
 	if t := *cmp.Or(s.Threshold, new(0.01)); s.Patience < 0 || !(t >= 0) {
 		return fmt.Errorf("its Patience is %d and its Threshold %v: want numbers that are not negative", s.Patience, t)
@@ -71,7 +68,6 @@ func (s *EarlyStopping) OnTrainingRunStart(r *Run) error {
 	return nil
 }
 
-// OnTrainingRunEpochEnd implements [TrainingRunEpochEndHook].
 func (s *EarlyStopping) OnTrainingRunEpochEnd(r *Run) error {
 	v, err := r.History().LatestMetric(cmp.Or(s.WatchMetric, "eval_loss_epoch"))
 	if err != nil {

@@ -83,7 +83,6 @@ func (e *ModelEMA) OnTrainingRunStart(r *Run) error {
 	return nil
 }
 
-// OnUpdateEnd implements [UpdateEndHook].
 func (e *ModelEMA) OnUpdateEnd(r *Run) error {
 	if e.UpdateEvery > 0 && r.Updates()%e.UpdateEvery == 0 {
 		e.update(r)
@@ -91,7 +90,6 @@ func (e *ModelEMA) OnUpdateEnd(r *Run) error {
 	return nil
 }
 
-// OnTrainEpochEnd implements [TrainEpochEndHook].
 func (e *ModelEMA) OnTrainEpochEnd(r *Run) error {
 	if e.UpdateEvery == 0 {
 		e.update(r)
@@ -177,7 +175,6 @@ func (e *ModelEMA) OnTrainingRunEpochEnd(r *Run) error {
 // averageState is the average in a training state.
 type averageState ModelEMA
 
-// MarshalState implements accelerate.Stateful.
 func (a *averageState) MarshalState() ([]byte, error) {
 	entries, err := tensorio.Entries(a.average)
 	if err != nil {
@@ -188,7 +185,6 @@ func (a *averageState) MarshalState() ([]byte, error) {
 	return file.Bytes(), err
 }
 
-// UnmarshalState implements accelerate.Stateful.
 func (a *averageState) UnmarshalState(state []byte) error {
 	f, err := safetensors.NewReader(bytes.NewReader(state), int64(len(state)))
 	if err != nil {

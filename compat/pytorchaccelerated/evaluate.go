@@ -111,10 +111,7 @@ func (t *Trainer[S, B]) evalStep(batch B) error {
 	if err := event(t.Run, EvalStepStartHook.OnEvalStepStart); err != nil {
 		return err
 	}
-	out, err := t.methods.CalculateEvalBatchLoss(t, batch)
-	if err == nil {
-		err = out.check("CalculateEvalBatchLoss")
-	}
+	out, err := t.batchLoss("CalculateEvalBatchLoss", t.methods.CalculateEvalBatchLoss, batch)
 	if err != nil {
 		return err
 	}

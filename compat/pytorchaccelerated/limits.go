@@ -14,13 +14,11 @@ type LimitBatches struct {
 	NumBatches int // required
 }
 
-// OnTrainingRunStart implements [TrainingRunStartHook].
 func (l *LimitBatches) OnTrainingRunStart(r *Run) error {
 	r.LimitTrainBatches(l.NumBatches)
 	return l.OnEvaluationRunStart(r)
 }
 
-// OnEvaluationRunStart implements [EvaluationRunStartHook].
 func (l *LimitBatches) OnEvaluationRunStart(r *Run) error {
 	if l.NumBatches < 1 {
 		return fmt.Errorf("its NumBatches is %d: want at least 1", l.NumBatches)
@@ -39,7 +37,6 @@ type LimitEvalSteps struct {
 	limited bool
 }
 
-// OnEvalEpochStart implements [EvalEpochStartHook].
 func (l *LimitEvalSteps) OnEvalEpochStart(r *Run, e EvalEpoch) error {
 	if l.NumEvalSteps < 1 {
 		return fmt.Errorf("its NumEvalSteps is %d: want at least 1", l.NumEvalSteps)
@@ -56,7 +53,6 @@ func (l *LimitEvalSteps) OnEvalEpochStart(r *Run, e EvalEpoch) error {
 	return nil
 }
 
-// OnEvalEpochEnd implements [EvalEpochEndHook].
 func (l *LimitEvalSteps) OnEvalEpochEnd(r *Run, _ EvalEpoch) error {
 	if l.limited {
 		r.LimitEvalBatches(l.before)
@@ -70,7 +66,6 @@ type StepBasedEvaluation struct {
 	EvalEveryNSteps int // batches of the epoch; required
 }
 
-// OnTrainStepEnd implements [TrainStepEndHook].
 func (s *StepBasedEvaluation) OnTrainStepEnd(r *Run, e TrainStepEnd) error {
 	if s.EvalEveryNSteps < 1 {
 		return fmt.Errorf("its EvalEveryNSteps is %d: want at least 1", s.EvalEveryNSteps)
@@ -92,7 +87,6 @@ func (s *StepBasedEvaluation) OnTrainStepEnd(r *Run, e TrainStepEnd) error {
 // processes, in a run of several: [nn.ConvertSyncBatchNorm].
 type ConvertSyncBatchNorm struct{}
 
-// OnTrainingRunStart implements [TrainingRunStartHook].
 func (*ConvertSyncBatchNorm) OnTrainingRunStart(r *Run) error {
 	if r.Config().IsDistributed {
 		nn.ConvertSyncBatchNorm(r.Model())

@@ -27,13 +27,11 @@ func (s *SaveBestModel) metric() string { return cmp.Or(s.WatchMetric, "eval_los
 // Best is the best value so far and its epoch; ok is false before the first.
 func (s *SaveBestModel) Best() (value float64, epoch int, ok bool) { return s.best() }
 
-// OnTrainingRunStart implements [TrainingRunStartHook].
 func (s *SaveBestModel) OnTrainingRunStart(r *Run) error {
 	s.begin(r, s.KeepOnTrain)
 	return nil
 }
 
-// OnTrainingRunEpochEnd implements [TrainingRunEpochEndHook].
 func (s *SaveBestModel) OnTrainingRunEpochEnd(r *Run) error {
 	v, err := r.History().LatestMetric(s.metric())
 	if err != nil {
@@ -56,7 +54,6 @@ func (s *SaveBestModel) OnTrainingRunEpochEnd(r *Run) error {
 		Extra: map[string]any{name: v}})
 }
 
-// OnTrainingRunEnd implements [TrainingRunEndHook].
 func (s *SaveBestModel) OnTrainingRunEnd(r *Run) error {
 	if s.NoLoadAtEnd || !s.Known {
 		return nil

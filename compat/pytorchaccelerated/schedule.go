@@ -172,7 +172,6 @@ type scheduleState struct {
 	Timm  int `json:"timm,omitempty"`
 }
 
-// MarshalState implements accelerate.Stateful.
 func (s *schedule) MarshalState() ([]byte, error) {
 	return json.Marshal(scheduleState{s.moves, s.timm})
 }
@@ -200,5 +199,4 @@ func (s *schedule) take(state scheduleState) error {
 // unmeasured is a schedule that follows a measured value, which the trainer does not tell it.
 type unmeasured struct{ lr.Adaptive }
 
-// Plan implements [lr.Schedule].
 func (unmeasured) Plan(peak float64, _ int) lr.Rate { return func(int) float64 { return peak } }

@@ -1,6 +1,7 @@
 package pytorchaccelerated
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,18 +54,18 @@ func (t *Trainer[S, B]) RunTraining() error {
 	if err == nil {
 		return nil
 	}
-	var stop *trainer.InterruptedError
-	switch {
-	case errors.As(err, &stop) && stop.Checkpoint != "":
-		return fmt.Errorf("%w; its state is in %s", t.interrupted(stop.Err), stop.Checkpoint)
-	case stop != nil && s.states == nil:
-		return fmt.Errorf("%w; no callback SaveTrainingState says where to save it", t.interrupted(stop.Err))
-	case stop != nil:
-		return fmt.Errorf("%w; it was not saved: %s", t.interrupted(stop.Err), stop.Unsaved)
-	case s.failure != nil:
-		return s.failure
+	stop, interrupted := errors.AsType[*trainer.InterruptedError](err)
+	if !interrupted {
+		return cmp.Or(s.failure, prefixed(err))
 	}
-	return prefixed(err)
+	where := "its state is in " + stop.Checkpoint
+	switch {
+	case s.states == nil:
+		where = "no callback SaveTrainingState says where to save it"
+	case stop.Checkpoint == "":
+		where = "it was not saved: " + stop.Unsaved
+	}
+	return fmt.Errorf("%w; %s", t.interrupted(stop.Err), where)
 }
 
 // RunTrainEpoch is the inner loop: _run_train_epoch. It reports whether MaxNumTrainSteps has been
@@ -289,10 +290,7 @@ func (s *session[S, B]) Train(_ context.Context, batch B, w trainer.Window) erro
 
 func (s *session[S, B]) forwardAndBackward(batch B, divisor float64) error {
 	t := s.t
-	out, err := t.methods.CalculateTrainBatchLoss(t, batch)
-	if err == nil {
-		err = out.check("CalculateTrainBatchLoss")
-	}
+	out, err := t.batchLoss("CalculateTrainBatchLoss", t.methods.CalculateTrainBatchLoss, batch)
 	if err != nil {
 		return err
 	}
@@ -354,14 +352,16 @@ func (s *session[S, B]) update() error {
 	return nil
 }
 
-// check finds what a method of the user's has left out.
-func (o BatchOutput) check(method string) error {
-	switch {
-	case !o.Loss.Defined():
-		return fmt.Errorf("pytorchaccelerated: %s returned no Loss", method)
-	case o.BatchSize < 1:
-		return fmt.Errorf("pytorchaccelerated: %s returned BatchSize %d; want the number of samples in the batch",
-			method, o.BatchSize)
+// batchLoss calls a method that may be the user's, and finds what it has left out.
+func (t *Trainer[S, B]) batchLoss(name string, method func(*Trainer[S, B], B) (BatchOutput, error), batch B) (
+	out BatchOutput, err error) {
+	switch out, err = method(t, batch); {
+	case err != nil:
+	case !out.Loss.Defined():
+		err = fmt.Errorf("pytorchaccelerated: %s returned no Loss", name)
+	case out.BatchSize < 1:
+		err = fmt.Errorf("pytorchaccelerated: %s returned BatchSize %d; want the number of samples in the batch", name,
+			out.BatchSize)
 	}
-	return nil
+	return out, err
 }

@@ -178,10 +178,8 @@ type trackerState struct {
 // metadata is what Accelerate is told to save for the Trainer.
 type metadata Run
 
-// MarshalState implements accelerate.Stateful.
 func (m *metadata) MarshalState() ([]byte, error) { return json.Marshal(m.saved) }
 
-// UnmarshalState implements accelerate.Stateful.
 func (m *metadata) UnmarshalState(text []byte) error {
 	var s savedState
 	if err := json.Unmarshal(text, &s); err != nil {

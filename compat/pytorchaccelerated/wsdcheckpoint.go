@@ -32,7 +32,6 @@ const (
 	postDecay = "wsd_post_decay"
 )
 
-// OnTrainingRunStart implements [TrainingRunStartHook].
 func (w *WSDCheckpoint) OnTrainingRunStart(r *Run) error {
 	phases, ok := WSDPhases(r.Schedule())
 	if !ok {
