@@ -54,8 +54,7 @@ func classesOf(batch any) ([]int64, error) {
 		}
 	}
 	return nil, fmt.Errorf("the targets of a batch of type %T are no classes: want a Batch with Classes, or a Pair "+
-		"whose "+
-		"targets are int64 of one dimension", batch)
+		"whose targets are int64 of one dimension", batch)
 }
 
 func (c *ClassificationMetrics) OnEvalEpochEnd(r *Run, _ EvalEpoch) error {

@@ -1,6 +1,7 @@
 package pytorchaccelerated
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -52,10 +53,7 @@ func (t *TerminateOnNaN) OnTrainingRunStart(*Run) error {
 // OnTrainStepEnd looks at the loss of a training step. All processes end where one has such a loss.
 func (t *TerminateOnNaN) OnTrainStepEnd(r *Run, e TrainStepEnd) error {
 	bad, err := loops.Anywhere(r.group(), nonFinite(e.Output))
-	if err != nil {
-		return err
-	}
-	return terminate(bad, "training")
+	return cmp.Or(err, terminate(bad, "training"))
 }
 
 // OnEvalStepEnd looks at the loss of an evaluation step.

@@ -10,7 +10,7 @@ import (
 )
 
 // The hooks. A callback is any value with at least one of these methods; [New] refuses one that has
-// none, so a misspelt method does not pass unnoticed. The methods of the Trainer, or those that
+// none, so a misspelt method does not pass unnoticed. The methods of the Trainer, or what
 // [Methods] puts in their place, come before the callbacks at each event, and callbacks in the
 // order of the list:
 //

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"iter"
+	"reflect"
 
 	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/data"
@@ -27,16 +28,13 @@ type LoaderOptions struct {
 
 // over lays options over defaults: a field that is set counts.
 func (o LoaderOptions) over(defaults LoaderOptions) LoaderOptions {
-	o.BatchSize = cmp.Or(o.BatchSize, defaults.BatchSize)
 	if o.Sampler != nil && o.Shuffle == nil {
 		o.Shuffle = new(false) // a sampler and a permutation exclude each other
 	}
-	o.Shuffle = cmp.Or(o.Shuffle, defaults.Shuffle)
-	o.Sampler = cmp.Or(o.Sampler, defaults.Sampler)
-	o.DropLast = o.DropLast || defaults.DropLast
-	o.NumWorkers = cmp.Or(o.NumWorkers, defaults.NumWorkers)
-	if o.BadSample == nil {
-		o.BadSample = defaults.BadSample
+	for field, v := range reflect.ValueOf(&o).Elem().Fields() {
+		if v.IsZero() {
+			v.Set(reflect.ValueOf(defaults).FieldByIndex(field.Index))
+		}
 	}
 	return o
 }

@@ -159,9 +159,9 @@ func accelerated(plan lr.Schedule) bool {
 // hasNoStepUpdate tells PyTorch's schedules from timm's.
 func hasNoStepUpdate(plan lr.Schedule) bool {
 	switch plan.(type) {
-	case lr.StepLR, lr.MultiStepLR, lr.ConstantLR, lr.LinearLR, lr.ExponentialLR, lr.PolynomialLR, lr.CosineAnnealingLR,
-		lr.CosineAnnealingWarmRestarts,
-		lr.CyclicLR, lr.OneCycleLR, lr.LambdaLR, lr.MultiplicativeLR, lr.SequentialLR, lr.ChainedScheduler, unmeasured:
+	case lr.StepLR, lr.MultiStepLR, lr.ConstantLR, lr.LinearLR, lr.ExponentialLR, lr.PolynomialLR, lr.CyclicLR,
+		lr.CosineAnnealingLR, lr.CosineAnnealingWarmRestarts, lr.OneCycleLR, lr.LambdaLR, lr.MultiplicativeLR,
+		lr.SequentialLR, lr.ChainedScheduler, unmeasured:
 		return true
 	}
 	return false

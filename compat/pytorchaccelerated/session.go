@@ -181,10 +181,9 @@ func (s *session[S, B]) StepEnd(*trainer.Run) error {
 	return err
 }
 
-func (s *session[S, B]) EpochDone(*trainer.Run) error { return s.fail(s.epochDone()) }
-
-// epochDone has the evaluation epoch, and the end of both.
-func (s *session[S, B]) epochDone() error {
+// EpochDone has the evaluation epoch, and the end of both.
+func (s *session[S, B]) EpochDone(*trainer.Run) (err error) {
+	defer func() { s.failure = err }()
 	t := s.t
 	if t.args.EvalDataset != nil {
 		before, err := t.state()

@@ -20,11 +20,26 @@ import (
 )
 
 // Step is what a step embeds whose trainer loads, evaluates, reports and schedules by itself: of
-// the six methods of the arithmetic there are Train and Update to write.
+// the six methods of the arithmetic there are Train and Update to write. The loop never asks for
+// the methods that return an error.
 type Step[B any] struct {
 	trainer.BaseStep[struct{}, B]
+	EachForItself
 	Batches trainer.BatchLoader[B] // of the training set
 }
+
+// EachForItself is of a trainer.GroupStep whose trainer keeps the random numbers of its processes,
+// and has each process evaluate by itself.
+type EachForItself struct{}
+
+// RandomState is nothing.
+func (EachForItself) RandomState() ([]byte, error) { return nil, nil }
+
+// SetRandomState has nothing to do.
+func (EachForItself) SetRandomState([]byte) error { return nil }
+
+// SharesEval is false.
+func (EachForItself) SharesEval(trainer.Evaluation) bool { return false }
 
 var errNotAsked = errors.New("the loop was to leave samples and evaluations to the trainer that it serves")
 
@@ -38,28 +53,15 @@ func (Step[B]) Report(context.Context) (trainer.Report, error) {
 	return trainer.Report{GradNorm: -1}, nil
 }
 
-// Collate is never asked for.
 func (Step[B]) Collate([]struct{}) (none B, err error) { return none, errNotAsked }
 
-// Eval is never asked for.
 func (Step[B]) Eval(context.Context, B) error { return errNotAsked }
 
-// Metrics is never asked for.
 func (Step[B]) Metrics(context.Context) (trainer.Metrics, error) { return nil, errNotAsked }
 
 // JoinGroup has nothing to do: the trainer has prepared its model.
 func (Step[B]) JoinGroup(context.Context, *dist.Group) error { return nil }
 
-// RandomState is nothing: the trainer keeps the random numbers of its processes.
-func (Step[B]) RandomState() ([]byte, error) { return nil, nil }
-
-// SetRandomState is never asked for.
-func (Step[B]) SetRandomState([]byte) error { return errNotAsked }
-
-// SharesEval is false: there are no evaluations.
-func (Step[B]) SharesEval(trainer.Evaluation) bool { return false }
-
-// EvalRound is never asked for.
 func (Step[B]) EvalRound(context.Context, trainer.EvalRound[B]) error { return errNotAsked }
 
 // Started refuses a process that was started as one of several and would train alone.
