@@ -1,7 +1,6 @@
 package pytorchaccelerated
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,12 +50,12 @@ func (t *Trainer[S, B]) RunTraining() error {
 		o.Saver, o.Save = s, trainer.Every(math.MaxInt, trainer.Update)
 	}
 	err := loops.Fit(t.ctx, t.group(), s, max(1, t.trainSet.Len()), o)
-	if err == nil {
-		return nil
+	if no, ok := errors.AsType[noStop](err); ok {
+		return no.error
 	}
 	stop, interrupted := errors.AsType[*trainer.InterruptedError](err)
 	if !interrupted {
-		return cmp.Or(s.failure, prefixed(err))
+		return err
 	}
 	where := "its state is in " + stop.Checkpoint
 	switch {
@@ -117,73 +116,54 @@ type session[S, B any] struct {
 	reached bool               // MaxNumTrainSteps
 	epochs  int                // of this session
 	window  int                // batches of the current window
-	failure error              // the Trainer's own error, which the loop returns as that of a hook or a step
-}
-
-// fail returns an error to the loop.
-func (s *session[S, B]) fail(err error) error {
-	s.failure = err
-	return err
 }
 
 // scoped runs f in a scope of tensors.
-func (s *session[S, B]) scoped(f func() error) (err error) {
+func scoped(f func() error) (err error) {
 	torch.Scope(func() { err = f() })
-	return s.fail(err)
+	return err
 }
 
-// failOutside is fail where StopTraining is no way to end a run.
-func (s *session[S, B]) failOutside(err error) error {
-	if s.fail(err) == nil {
-		return nil
-	}
-	return errors.New(err.Error())
-}
+// noStop is an error of where StopTraining is no way to end a run: the loop sees no StopError in it.
+type noStop struct{ error }
 
 func (s *session[S, B]) TrainBegin(r *trainer.Run) error {
 	t := s.t
 	t.now, t.updates = r, r.Updates
-	return s.failOutside(tell(t, t.methods.TrainingRunStart, TrainingRunStartHook.OnTrainingRunStart))
+	if err := tell(t, t.methods.TrainingRunStart, TrainingRunStartHook.OnTrainingRunStart); err != nil {
+		return noStop{err}
+	}
+	return nil
 }
 
-func (s *session[S, B]) AroundEpoch(r *trainer.Run, train func() error) error {
+func (s *session[S, B]) AroundEpoch(r *trainer.Run, train func() error) (err error) {
 	t := s.t
 	s.epochs++
-	t.trainBatches = func() error {
-		err := train()
-		if err != nil && s.failure != nil {
-			return s.failure
-		}
-		return err
-	}
+	t.trainBatches = func() error { return loops.Cause(train()) }
 	defer func() { t.trainBatches = nil }()
-	var err error
-	if s.reached, err = t.methods.RunTrainEpoch(t); err != nil {
-		return s.fail(err)
+	if s.reached, err = t.methods.RunTrainEpoch(t); err == nil && s.reached {
+		r.Control.ShouldTrainingStop = true
 	}
-	r.Control.ShouldTrainingStop = r.Control.ShouldTrainingStop || s.reached
-	return nil
+	return err
 }
 
 func (s *session[S, B]) BatchBegin(*trainer.Run) error {
 	s.t.inWindow = true
-	return s.scoped(func() error { return event(s.t.Run, TrainStepStartHook.OnTrainStepStart) })
+	return scoped(func() error { return event(s.t.Run, TrainStepStartHook.OnTrainStepStart) })
 }
 
 func (s *session[S, B]) StepEnd(*trainer.Run) error {
 	if s.t.inWindow { // under Rules.LimitIsLength
 		return nil
 	}
-	err := s.scoped(func() error { return event(s.t.Run, UpdateEndHook.OnUpdateEnd) })
-	if err == nil {
-		err = s.fail(s.t.writePending())
+	if err := scoped(func() error { return event(s.t.Run, UpdateEndHook.OnUpdateEnd) }); err != nil {
+		return err
 	}
-	return err
+	return s.t.writePending()
 }
 
 // EpochDone has the evaluation epoch, and the end of both.
-func (s *session[S, B]) EpochDone(*trainer.Run) (err error) {
-	defer func() { s.failure = err }()
+func (s *session[S, B]) EpochDone(*trainer.Run) error {
 	t := s.t
 	if t.args.EvalDataset != nil {
 		before, err := t.state()
@@ -210,14 +190,17 @@ func (s *session[S, B]) EpochDone(*trainer.Run) (err error) {
 }
 
 func (s *session[S, B]) Stopped(_ *trainer.Run, reason error) error {
-	return s.fail(s.t.tellStop(&StopTrainingError{reason.Error()}))
+	return s.t.tellStop(&StopTrainingError{reason.Error()})
 }
 
 func (s *session[S, B]) TrainEnd(*trainer.Run) error {
 	t := s.t
 	// what a hook has ended is over: gradients that were gathered are in no file
 	t.inWindow, t.beforeEval, t.evaluated = false, nil, t.place.Trained
-	return s.failOutside(tell(t, t.methods.TrainingRunEnd, TrainingRunEndHook.OnTrainingRunEnd))
+	if err := tell(t, t.methods.TrainingRunEnd, TrainingRunEndHook.OnTrainingRunEnd); err != nil {
+		return noStop{err}
+	}
+	return nil
 }
 
 // SaveCheckpoint keeps the state of a run that was cancelled.
@@ -249,6 +232,9 @@ func (s *session[S, B]) Epoch(ctx context.Context, _, skip int) iter.Seq2[B, err
 			}
 			if err == nil {
 				err = ctx.Err()
+			} else {
+				err = fmt.Errorf("pytorchaccelerated: cannot load a batch in epoch %d after %d updates: %w",
+					t.history.CurrentEpoch(), t.updates, err)
 			}
 			if !yield(batch, err) || err != nil {
 				return
@@ -279,7 +265,7 @@ func (s *session[S, B]) About() trainer.About { return trainer.About{Clips: true
 // Train is _perform_forward_and_backward_passes.
 func (s *session[S, B]) Train(_ context.Context, batch B, w trainer.Window) error {
 	s.window = w.Len
-	return s.scoped(func() error {
+	return scoped(func() error {
 		if err := s.t.accelerator.BeginBatch(w.Index == w.Len-1 && !s.unfinished()); err != nil {
 			return err
 		}
@@ -315,7 +301,7 @@ func (s *session[S, B]) Clip(context.Context) error {
 	if s.t.config.GradientClipValue == nil || s.unfinished() && !s.t.rules.ClipEveryBatch {
 		return nil
 	}
-	return s.scoped(func() error { return s.t.methods.ClipGradients(s.t) })
+	return scoped(func() error { return s.t.methods.ClipGradients(s.t) })
 }
 
 // unfinished tells whether the window gets no update: see Rules.LimitIsLength.
@@ -329,7 +315,7 @@ func (s *session[S, B]) Update(context.Context, float64) (applied bool, err erro
 	if s.unfinished() {
 		return false, nil
 	}
-	err = s.scoped(s.update)
+	err = scoped(s.update)
 	return err == nil && !s.t.accelerator.OptimizerStepWasSkipped(), err
 }
 

@@ -94,12 +94,15 @@ func Fit[B any](ctx context.Context, g *dist.Group, step trainer.Step[struct{}, 
 		return err
 	}
 	_, err = run.Fit(ctx, data.Func(samples, func(int) (none struct{}, err error) { return none, errNotAsked }), nil)
-	var hook *trainer.HookError
-	if errors.As(err, &hook) {
+	return Cause(err)
+}
+
+// Cause is the error of a hook or a step as it was before the loop said where it came up.
+func Cause(err error) error {
+	if hook, ok := errors.AsType[*trainer.HookError](err); ok {
 		return hook.Err
 	}
-	var failed *trainer.StepError
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*trainer.StepError](err); ok {
 		return failed.Err
 	}
 	return err
