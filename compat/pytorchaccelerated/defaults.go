@@ -174,7 +174,7 @@ func (p *ProgressBar) OnTrainEpochEnd(*Run) error {
 }
 
 func (p *ProgressBar) OnEvalEpochStart(r *Run, _ EvalEpoch) error {
-	if !r.epochs.hasEval() && r.limitEval < 0 { // under Rules.LateEvaluationCheck; Python's bar asks for its length
+	if _, eval := r.loaders(); eval == nil && r.limitEval < 0 { // under Rules.LateEvaluationCheck, as Python's bar
 		return errNoEvaluationSet
 	}
 	p.bars = append(p.bars, p.bar(r, r.EvalDataloaderLen()))

@@ -16,8 +16,8 @@ import (
 // evaluates it after each evaluation epoch, and saves the best. The weights of the run itself stay
 // as they are, at its end too.
 //
-// Put it behind callbacks that change state, such as metrics, and before callbacks that read it, such
-// as loggers.
+// Put it behind callbacks that change state, such as metrics, and before callbacks that read it,
+// such as loggers.
 type ModelEMA struct {
 	Decay           *float64 // of the old average at each update of it; nil: 0.99
 	NoEvaluation    bool     // evaluate_during_training=False: save the average after each epoch, whatever it is worth

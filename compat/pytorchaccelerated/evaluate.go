@@ -26,12 +26,12 @@ func (t *Trainer[S, B]) RunEvalEpoch(e EvalEpoch) error {
 		return err
 	}
 	t.tracker = new(LossTracker)
-	limit := t.evalLen()
+	limit := t.EvalDataloaderLen()
 	if err := eventWith(t.Run, EvalEpochStartHook.OnEvalEpochStart, e); err != nil {
 		return err
 	}
 	if !t.rules.LimitEvalTooLate {
-		limit = t.evalLen()
+		limit = t.EvalDataloaderLen()
 	}
 	var err error
 	torch.NoGrad(func() { err = t.evalBatches(limit) })

@@ -33,8 +33,7 @@ type LimitEvalSteps struct {
 	NumEvalSteps int  // over all processes; required
 	AlsoEpochs   bool // the evaluations at the end of epochs too: limit_intermediate_only=False
 
-	before  int
-	limited bool
+	before *int // the limit that it has replaced; nil: none
 }
 
 func (l *LimitEvalSteps) OnEvalEpochStart(r *Run, e EvalEpoch) error {
@@ -45,18 +44,18 @@ func (l *LimitEvalSteps) OnEvalEpochStart(r *Run, e EvalEpoch) error {
 		return nil
 	}
 	steps := l.NumEvalSteps / r.Config().NumProcesses
-	l.before, l.limited = r.LimitEvalBatches(steps), true
-	if l.before >= 0 {
-		r.LimitEvalBatches(min(steps, l.before))
+	l.before = new(r.LimitEvalBatches(steps))
+	if *l.before >= 0 {
+		r.LimitEvalBatches(min(steps, *l.before))
 	}
 	r.Print(fmt.Sprintf("Limiting evaluation to %d steps per process", steps))
 	return nil
 }
 
 func (l *LimitEvalSteps) OnEvalEpochEnd(r *Run, _ EvalEpoch) error {
-	if l.limited {
-		r.LimitEvalBatches(l.before)
-		l.limited = false
+	if l.before != nil {
+		r.LimitEvalBatches(*l.before)
+		l.before = nil
 	}
 	return nil
 }

@@ -125,7 +125,7 @@ func (t *Trainer[S, B]) TrainingRunStart() error { return nil }
 func (t *Trainer[S, B]) TrainEpochStart() error {
 	nn.SetTraining(t.model, true)
 	if t.schedule != nil && t.options.Timm && t.rules.TimmCountsBatches {
-		t.schedule.timm = t.history.CurrentEpoch() * t.trainLen()
+		t.schedule.timm = t.history.CurrentEpoch() * t.TrainDataloaderLen()
 	}
 	return nil
 }

@@ -35,7 +35,10 @@ type Run struct {
 	schedule    *schedule
 	config      RunConfig
 	tracker     *LossTracker
-	epochs      epochs // the generic half of the Trainer
+
+	// of the Trainer, which knows the type of batches
+	evaluate func(EvalEpoch) error
+	loaders  func() (train, eval sized)
 
 	limitTrain, limitEval int          // batches of a pass; negative: all
 	now                   *trainer.Run // the loop; nil where none has begun
@@ -55,13 +58,8 @@ type Run struct {
 	initialRate *float64
 }
 
-// epochs is what callbacks need of the Trainer's generic half.
-type epochs interface {
-	evalEpoch(e EvalEpoch) error
-	trainLen() int
-	evalLen() int
-	hasEval() bool
-}
+// sized is a [Loader] of any type of batches.
+type sized interface{ Len() int }
 
 // History is the run history.
 func (r *Run) History() RunHistory { return r.history }
@@ -122,10 +120,29 @@ func (r *Run) Callbacks() []any { return slices.Clone(r.callbacks) }
 
 // TrainDataloaderLen and EvalDataloaderLen are the numbers of batches in a pass, limits included; 0
 // without such a loader.
-func (r *Run) TrainDataloaderLen() int { return r.epochs.trainLen() }
+func (r *Run) TrainDataloaderLen() int {
+	train, _ := r.loaders()
+	if r.rules.LimitIsLength && train != nil && r.limitTrain >= 0 {
+		return r.limitTrain
+	}
+	return limited(train, r.limitTrain)
+}
 
 // EvalDataloaderLen is the number of batches in an evaluation epoch.
-func (r *Run) EvalDataloaderLen() int { return r.epochs.evalLen() }
+func (r *Run) EvalDataloaderLen() int {
+	_, eval := r.loaders()
+	return limited(eval, r.limitEval)
+}
+
+func limited(l sized, limit int) int {
+	switch {
+	case l == nil:
+		return 0
+	case limit < 0:
+		return l.Len()
+	}
+	return min(limit, l.Len())
+}
 
 // LimitTrainBatches makes the passes over the training set that begin from now on end after n
 // batches; negative: no limit.
@@ -144,7 +161,7 @@ func (r *Run) EvaluateNow(e EvalEpoch) error {
 	tracker := r.tracker
 	defer func() { r.tracker = tracker }()
 	training := r.training
-	if err := r.epochs.evalEpoch(e); err != nil {
+	if err := r.evaluate(e); err != nil {
 		return err
 	}
 	if training && !r.rules.StayInEvalMode {

@@ -1,6 +1,7 @@
 package pytorchaccelerated
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -45,12 +46,9 @@ func (t *Trainer[S, B]) makeSchedule() error {
 		return nil
 	}
 	from := t.builder.LearningRate()
-	initial := from
+	initial := *cmp.Or(t.initialRate, &from)
 	if t.rules.ScheduleFromLastRate {
 		from = t.prepared.Rate()
-		if t.initialRate != nil {
-			initial = *t.initialRate
-		}
 		t.initialRate = new(initialRate(plan, initial, t.initialRate != nil))
 	}
 	updates := p.NumEpochs * p.NumUpdateStepsPerEpoch

@@ -135,7 +135,7 @@ func (t *Trainer[S, B]) prepare() (err error) {
 		t.config = before
 		return err
 	}
-	if err := refuse(t.trains && t.trainLen() == 0 && !t.rules.RunWithoutBatches, "dataset",
+	if err := refuse(t.trains && t.TrainDataloaderLen() == 0 && !t.rules.RunWithoutBatches, "dataset",
 		"a set without a whole batch", "at least one batch"); err != nil {
 		return err
 	}
@@ -251,26 +251,4 @@ func (r *Run) limitOfCallbacks() int {
 		return max(0, l.NumBatches)
 	}
 	return 0
-}
-
-// trainLen is what the loop takes for the length of a training epoch.
-func (t *Trainer[S, B]) trainLen() int {
-	if t.rules.LimitIsLength && t.train != nil && t.limitTrain >= 0 {
-		return t.limitTrain
-	}
-	return limited(t.train, t.limitTrain)
-}
-
-func (t *Trainer[S, B]) hasEval() bool { return t.eval != nil }
-
-func (t *Trainer[S, B]) evalLen() int { return limited(t.eval, t.limitEval) }
-
-func limited[B any](l Loader[B], limit int) int {
-	switch {
-	case l == nil:
-		return 0
-	case limit < 0:
-		return l.Len()
-	}
-	return min(limit, l.Len())
 }

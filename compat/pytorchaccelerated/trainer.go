@@ -100,7 +100,7 @@ func New[S, B any](model any, loss LossFunc, optimizer optim.Builder, o Options[
 		modules: o.Modules, builder: optimizer, rate: optimizer.LearningRate(), callbacks: callbacks,
 		history: cmp.Or[RunHistory](o.History, new(InMemoryRunHistory)), out: cmp.Or[io.Writer](o.Output, os.Stdout),
 		progress: cmp.Or[io.Writer](o.Progress, os.Stderr), tracker: new(LossTracker), limitTrain: -1, limitEval: -1}}
-	t.epochs = t
+	t.evaluate, t.loaders = t.evalEpoch, func() (train, eval sized) { return t.train, t.eval }
 	// one of the program's own that has ours within is meant too
 	if h, ok := t.history.(interface{ keepLookups() }); ok && o.Rules.KeepLookups {
 		h.keepLookups()
