@@ -14,8 +14,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// This file hands the loop to package trainer. What it hands over is in step.go; the events of this
-// Trainer are hooks there.
+// This file hands the loop to package trainer, to which the events of this Trainer are hooks.
 
 // semantics are the rules that the loop has too.
 func (r Rules) semantics() semantics.Rules {
