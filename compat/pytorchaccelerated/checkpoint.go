@@ -1,6 +1,7 @@
 package pytorchaccelerated
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -70,13 +71,11 @@ func (r *Run) SaveCheckpoint(path string, o CheckpointOptions) error {
 		}
 		return torchsave.WriteFile(path, contents)
 	})
-	if err := r.written(err); err != nil {
+	if err := loops.Together(context.Background(), r.group(), err, false); err != nil {
 		return fmt.Errorf("pytorchaccelerated: SaveCheckpoint(%q): %w", path, err)
 	}
 	c := newCheckpoint(contents, o.Extra)
-	return CallEvent(r, "OnCheckpointSaved", func(h CheckpointSavedHook) error {
-		return h.OnCheckpointSaved(r, path, c)
-	})
+	return event(r, func(h CheckpointSavedHook, r *Run) error { return h.OnCheckpointSaved(r, path, c) })
 }
 
 // collect puts what a checkpoint holds into contents.

@@ -16,13 +16,11 @@ import (
 // a [Pair] whose targets are.
 type ClassificationMetrics struct{ seen metrics.All[int] }
 
-// OnEvalEpochStart implements [EvalEpochStartHook].
 func (c *ClassificationMetrics) OnEvalEpochStart(*Run, EvalEpoch) error {
 	c.seen = metrics.All[int]{&metrics.Accuracy[int]{}, &metrics.F1{Average: metrics.Macro()}}
 	return nil
 }
 
-// OnEvalStepEnd implements [EvalStepEndHook].
 func (c *ClassificationMetrics) OnEvalStepEnd(_ *Run, e EvalStepEnd) error {
 	if len(e.Output.ModelOutputs) == 0 || e.Output.ModelOutputs[0].Dim() != 2 {
 		return fmt.Errorf("the step has %d ModelOutputs: want one at least, the first of the shape [rows, classes]",
@@ -56,11 +54,9 @@ func classesOf(batch any) ([]int64, error) {
 		}
 	}
 	return nil, fmt.Errorf("the targets of a batch of type %T are no classes: want a Batch with Classes, or a Pair "+
-		"whose "+
-		"targets are int64 of one dimension", batch)
+		"whose targets are int64 of one dimension", batch)
 }
 
-// OnEvalEpochEnd implements [EvalEpochEndHook].
 func (c *ClassificationMetrics) OnEvalEpochEnd(r *Run, _ EvalEpoch) error {
 	result := c.seen.Result()
 	for _, name := range []string{"accuracy", "precision", "recall"} {

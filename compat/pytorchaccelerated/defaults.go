@@ -1,6 +1,7 @@
 package pytorchaccelerated
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -30,7 +31,6 @@ func GetDefaultCallbacks(progressBar bool) []any {
 // the device of the run when it starts. The model is moved by the Trainer.
 type MoveModulesToDevice struct{}
 
-// OnTrainingRunStart implements [TrainingRunStartHook].
 func (*MoveModulesToDevice) OnTrainingRunStart(r *Run) error {
 	for _, module := range r.modules {
 		nn.To(module, torch.TensorOptions{Device: r.Device()})
@@ -38,7 +38,6 @@ func (*MoveModulesToDevice) OnTrainingRunStart(r *Run) error {
 	return nil
 }
 
-// OnEvaluationRunStart implements [EvaluationRunStartHook].
 func (m *MoveModulesToDevice) OnEvaluationRunStart(r *Run) error { return m.OnTrainingRunStart(r) }
 
 // TerminateOnNaN ends a run at a loss that is nan or infinite, before its backward pass. Train then
@@ -53,11 +52,8 @@ func (t *TerminateOnNaN) OnTrainingRunStart(*Run) error {
 
 // OnTrainStepEnd looks at the loss of a training step. All processes end where one has such a loss.
 func (t *TerminateOnNaN) OnTrainStepEnd(r *Run, e TrainStepEnd) error {
-	bad, err := r.anywhere(nonFinite(e.Output))
-	if err != nil {
-		return err
-	}
-	return terminate(bad, "training")
+	bad, err := loops.Anywhere(r.group(), nonFinite(e.Output))
+	return cmp.Or(err, terminate(bad, "training"))
 }
 
 // OnEvalStepEnd looks at the loss of an evaluation step.
@@ -100,26 +96,20 @@ func say(r *Run, line string) error {
 	return nil
 }
 
-// OnTrainingRunStart implements [TrainingRunStartHook].
 func (*PrintProgress) OnTrainingRunStart(r *Run) error { return say(r, "\nStarting training run") }
 
-// OnTrainEpochStart implements [TrainEpochStartHook].
 func (*PrintProgress) OnTrainEpochStart(r *Run) error {
 	return say(r, fmt.Sprintf("\nStarting epoch %d", r.History().CurrentEpoch()))
 }
 
-// OnTrainingRunEnd implements [TrainingRunEndHook].
 func (*PrintProgress) OnTrainingRunEnd(r *Run) error { return say(r, "Finishing training run") }
 
-// OnEvalEpochStart implements [EvalEpochStartHook].
 func (*PrintProgress) OnEvalEpochStart(r *Run, _ EvalEpoch) error {
 	return say(r, "\nStarting eval epoch")
 }
 
-// OnEvaluationRunStart implements [EvaluationRunStartHook].
 func (*PrintProgress) OnEvaluationRunStart(r *Run) error { return say(r, "\nStarting evaluation run") }
 
-// OnEvaluationRunEnd implements [EvaluationRunEndHook].
 func (*PrintProgress) OnEvaluationRunEnd(r *Run) error { return say(r, "Finishing evaluation run") }
 
 // LogMetrics logs the latest value of every metric of the run history: those with "train" in their
@@ -137,10 +127,8 @@ type Metric struct {
 	Value float64
 }
 
-// OnTrainEpochEnd implements [TrainEpochEndHook].
 func (l *LogMetrics) OnTrainEpochEnd(r *Run) error { return l.log(r, true) }
 
-// OnEvalEpochEnd implements [EvalEpochEndHook].
 func (l *LogMetrics) OnEvalEpochEnd(r *Run, _ EvalEpoch) error { return l.log(r, false) }
 
 func (l *LogMetrics) log(r *Run, train bool) error {
@@ -169,28 +157,24 @@ type ProgressBar struct {
 	bars []*loops.Progress // the evaluation inside an epoch has its own
 }
 
-// OnTrainEpochStart implements [TrainEpochStartHook].
 func (p *ProgressBar) OnTrainEpochStart(r *Run) error {
 	p.bars = []*loops.Progress{p.bar(r, r.TrainDataloaderLen())}
 	return nil
 }
 
-// OnTrainStepEnd implements [TrainStepEndHook].
 func (p *ProgressBar) OnTrainStepEnd(*Run, TrainStepEnd) error {
 	p.last().Add()
 	return nil
 }
 
-// OnTrainEpochEnd implements [TrainEpochEndHook].
 func (p *ProgressBar) OnTrainEpochEnd(*Run) error {
 	p.last().End()
 	p.bars = p.bars[:max(0, len(p.bars)-1)]
 	return nil
 }
 
-// OnEvalEpochStart implements [EvalEpochStartHook].
 func (p *ProgressBar) OnEvalEpochStart(r *Run, _ EvalEpoch) error {
-	if !r.epochs.hasEval() && r.limitEval < 0 { // under Rules.LateEvaluationCheck; Python's bar asks for its length
+	if _, eval := r.loaders(); eval == nil && r.limitEval < 0 { // under Rules.LateEvaluationCheck, as Python's bar
 		return errNoEvaluationSet
 	}
 	p.bars = append(p.bars, p.bar(r, r.EvalDataloaderLen()))
@@ -204,12 +188,10 @@ func (*ProgressBar) bar(r *Run, n int) *loops.Progress {
 	return loops.NewProgress(r.progress, "", n)
 }
 
-// OnEvalStepEnd implements [EvalStepEndHook].
 func (p *ProgressBar) OnEvalStepEnd(r *Run, _ EvalStepEnd) error {
 	return p.OnTrainStepEnd(r, TrainStepEnd{})
 }
 
-// OnEvalEpochEnd implements [EvalEpochEndHook].
 func (p *ProgressBar) OnEvalEpochEnd(r *Run, _ EvalEpoch) error { return p.OnTrainEpochEnd(r) }
 
 // last is the bar of the current pass; nil: there is none.

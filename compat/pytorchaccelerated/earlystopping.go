@@ -29,13 +29,22 @@ type watched struct {
 	Bad   int    `json:"early_stopping_patience_counter,omitempty"`
 }
 
-// MarshalState implements [StateSaver].
+func (w *watched) best() (value float64, epoch int, ok bool) {
+	return float64(w.Value), w.Epoch, w.Known
+}
+
 func (w *watched) MarshalState() ([]byte, error) { return json.Marshal(w) }
 
-// UnmarshalState implements [StateSaver].
 func (w *watched) UnmarshalState(text []byte) error {
 	*w = watched{}
 	return json.Unmarshal(text, w)
+}
+
+// begin forgets the runs before, unless they count or the run continues one.
+func (w *watched) begin(r *Run, keep bool) {
+	if !keep && !r.resumed {
+		*w = watched{}
+	}
 }
 
 func better(v, than float64, greater bool) bool {
@@ -51,20 +60,14 @@ func (s *EarlyStopping) Best() (value float64, ok bool) { return float64(s.Value
 // Counter is the number of epochs since the last improvement.
 func (s *EarlyStopping) Counter() int { return s.Bad }
 
-// OnTrainingRunStart implements [TrainingRunStartHook].
 func (s *EarlyStopping) OnTrainingRunStart(r *Run) error {
-	if t := s.threshold(); s.Patience < 0 || !(t >= 0) {
+	if t := *cmp.Or(s.Threshold, new(0.01)); s.Patience < 0 || !(t >= 0) {
 		return fmt.Errorf("its Patience is %d and its Threshold %v: want numbers that are not negative", s.Patience, t)
 	}
-	if !s.KeepOnTrain && !r.goesOn() {
-		s.watched = watched{}
-	}
+	s.begin(r, s.KeepOnTrain)
 	return nil
 }
 
-func (s *EarlyStopping) threshold() float64 { return *cmp.Or(s.Threshold, new(0.01)) }
-
-// OnTrainingRunEpochEnd implements [TrainingRunEpochEndHook].
 func (s *EarlyStopping) OnTrainingRunEpochEnd(r *Run) error {
 	v, err := r.History().LatestMetric(cmp.Or(s.WatchMetric, "eval_loss_epoch"))
 	if err != nil {
@@ -75,7 +78,7 @@ func (s *EarlyStopping) OnTrainingRunEpochEnd(r *Run) error {
 	case !s.Known:
 		s.watched = watched{number(v), r.History().CurrentEpoch(), true, s.Bad}
 		return nil
-	case better(v, float64(s.Value), s.GreaterIsBetter) && change > s.threshold():
+	case better(v, float64(s.Value), s.GreaterIsBetter) && change > *cmp.Or(s.Threshold, new(0.01)):
 		r.Print(fmt.Sprintf("\nImprovement of %s observed, resetting counter. ", pyfloat.Repr(change)))
 		s.watched = watched{number(v), r.History().CurrentEpoch(), true, 0}
 	default:

@@ -16,8 +16,8 @@ import (
 // evaluates it after each evaluation epoch, and saves the best. The weights of the run itself stay
 // as they are, at its end too.
 //
-// Put it behind callbacks that change state, such as metrics, and before those that read it, such
-// as loggers.
+// Put it behind callbacks that change state, such as metrics, and before callbacks that read it,
+// such as loggers.
 type ModelEMA struct {
 	Decay           *float64 // of the old average at each update of it; nil: 0.99
 	NoEvaluation    bool     // evaluate_during_training=False: save the average after each epoch, whatever it is worth
@@ -27,8 +27,8 @@ type ModelEMA struct {
 	UpdateEvery     int   // updates of the optimizer between two updates of the average; zero: an epoch, as in Python
 	Callbacks       []any // those of the average's evaluation
 
-	saver    SaveBestModel
-	average  []torch.Named // kept tensors
+	watched
+	average  []torch.Named // kept tensors, in a file of their own in a training state
 	restored bool
 }
 
@@ -39,7 +39,7 @@ const emaPrefix = "ema_model_"
 func (e *ModelEMA) Average() []torch.Named { return e.average }
 
 // Best is the best value of the watched metric so far and its epoch; ok is false before the first.
-func (e *ModelEMA) Best() (value float64, epoch int, ok bool) { return e.saver.Best() }
+func (e *ModelEMA) Best() (value float64, epoch int, ok bool) { return e.best() }
 
 // prepareState makes the average before a training state may be loaded into it.
 func (e *ModelEMA) prepareState(r *Run) error {
@@ -50,6 +50,7 @@ func (e *ModelEMA) prepareState(r *Run) error {
 	if err := checkCallbacks(e.Callbacks, nil); err != nil {
 		return fmt.Errorf("ModelEMA: %w", err)
 	}
+	e.restored = false
 	e.copyWeights(r)
 	if !r.rules.ForgetCallbacksAtResume {
 		r.accelerator.RegisterForCheckpointing((*averageState)(e))
@@ -76,17 +77,12 @@ func copies(model any) []torch.Named {
 // OnTrainingRunStart begins with the weights of the model, or continues with the average of the run
 // that is resumed.
 func (e *ModelEMA) OnTrainingRunStart(r *Run) error {
-	e.saver = SaveBestModel{SavePath: cmp.Or(e.SavePath, "ema_model.pt"), WatchMetric: cmp.Or(e.WatchMetric,
-		emaPrefix+"eval_loss_epoch"), GreaterIsBetter: e.GreaterIsBetter,
-		KeepOnTrain: true, NoOptimizer: true, watched: e.saver.watched}
 	if !e.restored {
 		e.copyWeights(r)
 	}
-	e.restored = false
 	return nil
 }
 
-// OnUpdateEnd implements [UpdateEndHook].
 func (e *ModelEMA) OnUpdateEnd(r *Run) error {
 	if e.UpdateEvery > 0 && r.Updates()%e.UpdateEvery == 0 {
 		e.update(r)
@@ -94,7 +90,6 @@ func (e *ModelEMA) OnUpdateEnd(r *Run) error {
 	return nil
 }
 
-// OnTrainEpochEnd implements [TrainEpochEndHook].
 func (e *ModelEMA) OnTrainEpochEnd(r *Run) error {
 	if e.UpdateEvery == 0 {
 		e.update(r)
@@ -134,9 +129,7 @@ func (e *ModelEMA) with(r *Run, f func() error) (err error) {
 	put(e.average)
 	defer func() {
 		if err != nil && r.rules.EMAStaysAfterError {
-			for _, p := range nn.Params(r.model) {
-				p.Tensor.SetRequiresGrad(false)
-			}
+			setRequiresGrad(nn.Params(r.model), false)
 		} else {
 			put(own)
 		}
@@ -168,24 +161,20 @@ func (e *ModelEMA) OnEvalEpochEnd(r *Run, epoch EvalEpoch) error {
 
 // OnTrainingRunEpochEnd saves the average, or the best of them.
 func (e *ModelEMA) OnTrainingRunEpochEnd(r *Run) error {
+	best := SaveBestModel{SavePath: cmp.Or(e.SavePath, "ema_model.pt"), NoOptimizer: true, watched: e.watched,
+		WatchMetric: cmp.Or(e.WatchMetric, emaPrefix+"eval_loss_epoch"), GreaterIsBetter: e.GreaterIsBetter}
+	defer func() { e.watched = best.watched }()
 	return e.with(r, func() error {
 		if !e.NoEvaluation {
-			return e.saver.OnTrainingRunEpochEnd(r)
+			return best.OnTrainingRunEpochEnd(r)
 		}
-		return r.SaveCheckpoint(e.saver.path(), CheckpointOptions{NoOptimizer: true})
+		return r.SaveCheckpoint(best.SavePath, CheckpointOptions{NoOptimizer: true})
 	})
 }
-
-// MarshalState implements [StateSaver]; the average itself is a file of its own.
-func (e *ModelEMA) MarshalState() ([]byte, error) { return e.saver.MarshalState() }
-
-// UnmarshalState implements [StateSaver].
-func (e *ModelEMA) UnmarshalState(text []byte) error { return e.saver.UnmarshalState(text) }
 
 // averageState is the average in a training state.
 type averageState ModelEMA
 
-// MarshalState implements accelerate.Stateful.
 func (a *averageState) MarshalState() ([]byte, error) {
 	entries, err := tensorio.Entries(a.average)
 	if err != nil {
@@ -196,18 +185,15 @@ func (a *averageState) MarshalState() ([]byte, error) {
 	return file.Bytes(), err
 }
 
-// UnmarshalState implements accelerate.Stateful.
 func (a *averageState) UnmarshalState(state []byte) error {
 	f, err := safetensors.NewReader(bytes.NewReader(state), int64(len(state)))
 	if err != nil {
 		return err
 	}
 	for _, t := range a.average {
-		saved, err := tensorio.Read(f, t.Name)
-		if err != nil {
+		if err := tensorio.ReadInto(t.Tensor, f, t.Name); err != nil {
 			return err
 		}
-		torch.NoGrad(func() { t.Tensor.Copy_(saved) })
 	}
 	a.restored = true
 	return nil

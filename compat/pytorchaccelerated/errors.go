@@ -60,6 +60,14 @@ func (e *OptionError) Error() string {
 	return fmt.Sprintf("pytorchaccelerated: %s is %s; want %s", e.Field, e.Value, e.Want)
 }
 
+// prefixed is an error with the name of the package before it; nil stays.
+func prefixed(err error) error {
+	if err != nil {
+		err = fmt.Errorf("pytorchaccelerated: %w", err)
+	}
+	return err
+}
+
 // refuse is an OptionError if it is wrong.
 func refuse(wrong bool, field string, value any, want string) error {
 	if !wrong {

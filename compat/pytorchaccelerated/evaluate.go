@@ -3,10 +3,10 @@ package pytorchaccelerated
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
 )
 
 var errNoEvaluationSet = errors.New("pytorchaccelerated: there is no evaluation set; set TrainOptions.EvalDataset")
@@ -26,13 +26,12 @@ func (t *Trainer[S, B]) RunEvalEpoch(e EvalEpoch) error {
 		return err
 	}
 	t.tracker = new(LossTracker)
-	limit := t.evalLen()
-	if err := CallEvent(t.Run, "OnEvalEpochStart",
-		func(h EvalEpochStartHook) error { return h.OnEvalEpochStart(t.Run, e) }); err != nil {
+	limit := t.EvalDataloaderLen()
+	if err := eventWith(t.Run, EvalEpochStartHook.OnEvalEpochStart, e); err != nil {
 		return err
 	}
 	if !t.rules.LimitEvalTooLate {
-		limit = t.evalLen()
+		limit = t.EvalDataloaderLen()
 	}
 	var err error
 	torch.NoGrad(func() { err = t.evalBatches(limit) })
@@ -43,7 +42,7 @@ func (t *Trainer[S, B]) RunEvalEpoch(e EvalEpoch) error {
 		return err
 	}
 	t.recordLoss(e.metricName())
-	return CallEvent(t.Run, "OnEvalEpochEnd", func(h EvalEpochEndHook) error { return h.OnEvalEpochEnd(t.Run, e) })
+	return eventWith(t.Run, EvalEpochEndHook.OnEvalEpochEnd, e)
 }
 
 func (t *Trainer[S, B]) evalBatches(limit int) error {
@@ -57,12 +56,12 @@ func (t *Trainer[S, B]) evalBatches(limit int) error {
 	if t.training { // so that the window is completed
 		ctx = context.WithoutCancel(ctx)
 	}
-	rounds, err := t.evalRounds(limit)
+	rounds, err := loops.Most(t.group(), limit) // of the process that has the most batches
 	if err == nil {
 		err = t.accelerator.BeginBatch(t.accelerator.SyncGradients()) // it may be in the middle of a window
 	}
 	if err != nil {
-		return fmt.Errorf("pytorchaccelerated: %w", err)
+		return prefixed(err)
 	}
 	loading := ctx
 	if t.several() { // the processes end it together
@@ -73,7 +72,7 @@ func (t *Trainer[S, B]) evalBatches(limit int) error {
 		case ctx.Err() != nil:
 			err = nil // endRound says so
 		case err != nil:
-			err = fmt.Errorf("pytorchaccelerated: %w", err)
+			err = prefixed(err)
 		default:
 			torch.Scope(func() { err = t.evalStep(batch) })
 		}
@@ -84,10 +83,7 @@ func (t *Trainer[S, B]) evalBatches(limit int) error {
 			break
 		}
 	}
-	if loading.Err() != nil && step < limit { // which ended the pass
-		return t.endRound(ctx, nil)
-	}
-	for ; step < rounds; step++ { // of processes that have a batch more
+	for ; step < rounds; step++ { // of processes that have a batch more, or of a pass that ctx has ended
 		if err := t.endRound(ctx, nil); err != nil {
 			return err
 		}
@@ -98,30 +94,29 @@ func (t *Trainer[S, B]) evalBatches(limit int) error {
 // endRound is behind a batch of an evaluation: all processes end it where one has failed or is
 // cancelled.
 func (t *Trainer[S, B]) endRound(ctx context.Context, err error) error {
-	err = t.together(err, ctx.Err() != nil)
-	switch {
-	case err == nil && ctx.Err() != nil, errors.Is(err, loops.ErrInterrupted) && ctx.Err() != nil:
-		return t.interrupted(errors.Join(ctx.Err(), context.Cause(ctx)))
-	case errors.Is(err, loops.ErrInterrupted):
-		return t.interrupted(err)
+	own := err
+	err = loops.Together(context.Background(), t.group(), err, ctx.Err() != nil)
+	switch stop, stopped := errors.AsType[trainer.StopError](err); {
+	case own == nil && stopped: // by another process
+		return StopTraining(stop.Error())
+	case !errors.Is(err, loops.ErrInterrupted):
+		return err
+	case ctx.Err() != nil:
+		err = errors.Join(ctx.Err(), context.Cause(ctx))
 	}
-	return err
+	return t.interrupted(err)
 }
 
 func (t *Trainer[S, B]) evalStep(batch B) error {
 	if err := event(t.Run, EvalStepStartHook.OnEvalStepStart); err != nil {
 		return err
 	}
-	out, err := t.methods.CalculateEvalBatchLoss(t, batch)
-	if err == nil {
-		err = out.check("CalculateEvalBatchLoss")
-	}
+	out, err := t.batchLoss("CalculateEvalBatchLoss", t.methods.CalculateEvalBatchLoss, batch)
 	if err != nil {
 		return err
 	}
 	t.tracker.Update(out.Loss.Detach().Mean(torch.DefaultDType).Item(), out.BatchSize)
-	e := EvalStepEnd{batch, &out}
-	return CallEvent(t.Run, "OnEvalStepEnd", func(h EvalStepEndHook) error { return h.OnEvalStepEnd(t.Run, e) })
+	return eventWith(t.Run, EvalStepEndHook.OnEvalStepEnd, EvalStepEnd{batch, &out})
 }
 
 // runEvaluation is _run_evaluation.
@@ -130,8 +125,8 @@ func (t *Trainer[S, B]) runEvaluation() error {
 		return err
 	}
 	err := t.evalEpoch(EvalEpoch{Evaluation: true})
-	if stop := new(*StopTrainingError); errors.As(err, stop) {
-		err = t.tellStop(*stop)
+	if stop, ok := errors.AsType[*StopTrainingError](err); ok {
+		err = t.tellStop(stop)
 	}
 	if err != nil {
 		return err
@@ -142,7 +137,5 @@ func (t *Trainer[S, B]) runEvaluation() error {
 // tellStop says that a callback has ended the run.
 func (r *Run) tellStop(stop *StopTrainingError) error {
 	r.Print(stop)
-	return CallEvent(r, "OnStopTrainingError", func(h StopTrainingErrorHook) error {
-		return h.OnStopTrainingError(r, stop)
-	})
+	return eventWith(r, StopTrainingErrorHook.OnStopTrainingError, stop)
 }

@@ -27,7 +27,7 @@ func temporary() (dir string, remove func()) {
 
 func ExampleMoveModulesToDevice() {
 	o := quiet(&pa.MoveModulesToDevice{})
-	o.Modules = []any{nn.NewLinear(1, 1, nil)} // such as the embedding that a loss of one's own compares with
+	o.Modules = []any{nn.NewLinear(1, 1, nil)} // such as the embedding that a custom loss compares with
 	fmt.Println(run(lineTrainer(o), train{}))
 	// Output: <nil>
 }

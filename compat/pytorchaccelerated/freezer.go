@@ -87,7 +87,7 @@ func (f *ModelFreezer) Layers() []Layer {
 	return out
 }
 
-// TrainableParameters are those that are trained: what an optimizer is to be made with.
+// TrainableParameters are the parameters that are trained: what an optimizer is to be made with.
 func (f *ModelFreezer) TrainableParameters() []torch.Named { return trained(f.model) }
 
 func trained(model any) []torch.Named {
@@ -110,18 +110,14 @@ func (f *ModelFreezer) Unfreeze(from, to int, trainMode bool) (map[int][]torch.N
 }
 
 func (f *ModelFreezer) change(from, to int, freeze, mode bool) (map[int][]torch.Named, error) {
-	for _, i := range []*int{&from, &to} {
-		at := *i
-		if at < 0 { // counts from the end
-			at += len(f.groups)
+	n := len(f.groups)
+	for _, i := range []int{from, to} {
+		if i < -n || i >= n {
+			return nil, fmt.Errorf("pytorchaccelerated: there is no layer group %d; the model has %d, counted from 0, or "+
+				"from -1 backwards", i, n)
 		}
-		if at < 0 || at >= len(f.groups) {
-			return nil, fmt.Errorf("pytorchaccelerated: there is no layer group %d; the model has %d, counted from "+
-				"0, or "+
-				"from -1 backwards", *i, len(f.groups))
-		}
-		*i = at
 	}
+	from, to = (from+n)%n, (to+n)%n // negative ones count from the end
 	first, last := min(from, to), max(from, to)
 	changed := map[int][]torch.Named{}
 	for _, l := range f.Layers() {

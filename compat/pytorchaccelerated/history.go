@@ -33,7 +33,8 @@ type RunHistory interface {
 	Reset()
 }
 
-// InMemoryRunHistory is the [RunHistory] of a Trainer that is given none. The zero value is ready.
+// InMemoryRunHistory is the [RunHistory] of a Trainer that is given none: see there for its methods.
+// The zero value is ready.
 type InMemoryRunHistory struct {
 	names  []string // in the order of their first value
 	values map[string][]float64
@@ -48,7 +49,6 @@ var _ RunHistory = (*InMemoryRunHistory)(nil)
 // MetricNames returns the names in the order of their first values.
 func (h *InMemoryRunHistory) MetricNames() []string { return slices.Clone(h.names) }
 
-// MetricValues implements [RunHistory].
 func (h *InMemoryRunHistory) MetricValues(name string) []float64 { return slices.Clone(h.lookUp(name)) }
 
 // keepLookups is what [New] calls under Rules.KeepLookups.
@@ -72,7 +72,6 @@ func (h *InMemoryRunHistory) add(name string) {
 	h.names, h.values[name] = append(h.names, name), nil
 }
 
-// LatestMetric implements [RunHistory].
 func (h *InMemoryRunHistory) LatestMetric(name string) (float64, error) {
 	values := h.lookUp(name)
 	if len(values) == 0 {
@@ -81,35 +80,27 @@ func (h *InMemoryRunHistory) LatestMetric(name string) (float64, error) {
 	return values[len(values)-1], nil
 }
 
-// UpdateMetric implements [RunHistory].
 func (h *InMemoryRunHistory) UpdateMetric(name string, value float64) {
 	name = h.prefix + name
 	h.add(name)
 	h.values[name] = append(h.values[name], value)
 }
 
-// DeleteMetric implements [RunHistory].
 func (h *InMemoryRunHistory) DeleteMetric(name string) {
 	delete(h.values, name)
 	h.names = slices.DeleteFunc(h.names, func(n string) bool { return n == name })
 }
 
-// SetMetricNamePrefix implements [RunHistory].
 func (h *InMemoryRunHistory) SetMetricNamePrefix(prefix string) { h.prefix = prefix }
 
-// MetricNamePrefix implements [RunHistory].
 func (h *InMemoryRunHistory) MetricNamePrefix() string { return h.prefix }
 
-// CurrentEpoch implements [RunHistory].
 func (h *InMemoryRunHistory) CurrentEpoch() int { return h.epoch + 1 }
 
-// IncrementEpoch implements [RunHistory].
 func (h *InMemoryRunHistory) IncrementEpoch() { h.epoch++ }
 
-// SetEpoch implements [RunHistory].
 func (h *InMemoryRunHistory) SetEpoch(epoch int) { h.epoch = epoch - 1 }
 
-// Reset implements [RunHistory].
 func (h *InMemoryRunHistory) Reset() {
 	h.names, h.values, h.epoch = nil, nil, 0
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // The hooks. A callback is any value with at least one of these methods; [New] refuses one that has
-// none, so a misspelt method does not pass unnoticed. The methods of the Trainer, or those that
+// none, so a misspelt method does not pass unnoticed. The methods of the Trainer, or what
 // [Methods] puts in their place, come before the callbacks at each event, and callbacks in the
 // order of the list:
 //
@@ -142,6 +142,11 @@ func event[H any](r *Run, hook func(H, *Run) error) error {
 	return CallEvent(r, reflect.TypeFor[H]().Method(0).Name, func(h H) error { return hook(h, r) })
 }
 
+// eventWith calls a hook that tells of something more than the run.
+func eventWith[H, E any](r *Run, hook func(H, *Run, E) error, e E) error {
+	return event(r, func(h H, r *Run) error { return hook(h, r, e) })
+}
+
 // known are the hooks, to find callbacks that have none.
 var known = []reflect.Type{
 	reflect.TypeFor[InitEndHook](), reflect.TypeFor[TrainingRunStartHook](), reflect.TypeFor[TrainEpochStartHook](),
@@ -151,6 +156,16 @@ var known = []reflect.Type{
 	reflect.TypeFor[TrainingRunEndHook](), reflect.TypeFor[EvaluationRunStartHook](),
 	reflect.TypeFor[EvaluationRunEndHook](), reflect.TypeFor[StopTrainingErrorHook](),
 	reflect.TypeFor[CheckpointSavedHook](), reflect.TypeFor[TrainingStateSavedHook](),
+}
+
+// callback is the callback of a type, of which there is one at most; nil: there is none.
+func callback[C any](r *Run) (none C) {
+	for _, c := range r.callbacks {
+		if found, ok := c.(C); ok {
+			return found
+		}
+	}
+	return none
 }
 
 // checkCallbacks refuses callbacks that can do nothing, and two of one type. events are hooks of

@@ -14,13 +14,11 @@ type LimitBatches struct {
 	NumBatches int // required
 }
 
-// OnTrainingRunStart implements [TrainingRunStartHook].
 func (l *LimitBatches) OnTrainingRunStart(r *Run) error {
 	r.LimitTrainBatches(l.NumBatches)
 	return l.OnEvaluationRunStart(r)
 }
 
-// OnEvaluationRunStart implements [EvaluationRunStartHook].
 func (l *LimitBatches) OnEvaluationRunStart(r *Run) error {
 	if l.NumBatches < 1 {
 		return fmt.Errorf("its NumBatches is %d: want at least 1", l.NumBatches)
@@ -35,11 +33,9 @@ type LimitEvalSteps struct {
 	NumEvalSteps int  // over all processes; required
 	AlsoEpochs   bool // the evaluations at the end of epochs too: limit_intermediate_only=False
 
-	before  int
-	limited bool
+	before *int // the limit that it has replaced; nil: none
 }
 
-// OnEvalEpochStart implements [EvalEpochStartHook].
 func (l *LimitEvalSteps) OnEvalEpochStart(r *Run, e EvalEpoch) error {
 	if l.NumEvalSteps < 1 {
 		return fmt.Errorf("its NumEvalSteps is %d: want at least 1", l.NumEvalSteps)
@@ -48,19 +44,18 @@ func (l *LimitEvalSteps) OnEvalEpochStart(r *Run, e EvalEpoch) error {
 		return nil
 	}
 	steps := l.NumEvalSteps / r.Config().NumProcesses
-	l.before, l.limited = r.LimitEvalBatches(steps), true
-	if l.before >= 0 {
-		r.LimitEvalBatches(min(steps, l.before))
+	l.before = new(r.LimitEvalBatches(steps))
+	if *l.before >= 0 {
+		r.LimitEvalBatches(min(steps, *l.before))
 	}
 	r.Print(fmt.Sprintf("Limiting evaluation to %d steps per process", steps))
 	return nil
 }
 
-// OnEvalEpochEnd implements [EvalEpochEndHook].
 func (l *LimitEvalSteps) OnEvalEpochEnd(r *Run, _ EvalEpoch) error {
-	if l.limited {
-		r.LimitEvalBatches(l.before)
-		l.limited = false
+	if l.before != nil {
+		r.LimitEvalBatches(*l.before)
+		l.before = nil
 	}
 	return nil
 }
@@ -70,7 +65,6 @@ type StepBasedEvaluation struct {
 	EvalEveryNSteps int // batches of the epoch; required
 }
 
-// OnTrainStepEnd implements [TrainStepEndHook].
 func (s *StepBasedEvaluation) OnTrainStepEnd(r *Run, e TrainStepEnd) error {
 	if s.EvalEveryNSteps < 1 {
 		return fmt.Errorf("its EvalEveryNSteps is %d: want at least 1", s.EvalEveryNSteps)
@@ -92,7 +86,6 @@ func (s *StepBasedEvaluation) OnTrainStepEnd(r *Run, e TrainStepEnd) error {
 // processes, in a run of several: [nn.ConvertSyncBatchNorm].
 type ConvertSyncBatchNorm struct{}
 
-// OnTrainingRunStart implements [TrainingRunStartHook].
 func (*ConvertSyncBatchNorm) OnTrainingRunStart(r *Run) error {
 	if r.Config().IsDistributed {
 		nn.ConvertSyncBatchNorm(r.Model())

@@ -3,8 +3,8 @@ package pytorchaccelerated
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"iter"
+	"reflect"
 
 	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/data"
@@ -28,16 +28,13 @@ type LoaderOptions struct {
 
 // over lays options over defaults: a field that is set counts.
 func (o LoaderOptions) over(defaults LoaderOptions) LoaderOptions {
-	o.BatchSize = cmp.Or(o.BatchSize, defaults.BatchSize)
 	if o.Sampler != nil && o.Shuffle == nil {
 		o.Shuffle = new(false) // a sampler and a permutation exclude each other
 	}
-	o.Shuffle = cmp.Or(o.Shuffle, defaults.Shuffle)
-	o.Sampler = cmp.Or(o.Sampler, defaults.Sampler)
-	o.DropLast = o.DropLast || defaults.DropLast
-	o.NumWorkers = cmp.Or(o.NumWorkers, defaults.NumWorkers)
-	if o.BadSample == nil {
-		o.BadSample = defaults.BadSample
+	for field, v := range reflect.ValueOf(&o).Elem().Fields() {
+		if v.IsZero() {
+			v.Set(reflect.ValueOf(defaults).FieldByIndex(field.Index))
+		}
 	}
 	return o
 }
@@ -75,7 +72,7 @@ func newLoader[S, B any](d data.Dataset[S], collate func([]S) (B, error), o Load
 		BadSample: o.BadSample}
 	l, err := data.NewLoader(d, collate, options)
 	if err != nil {
-		return nil, fmt.Errorf("pytorchaccelerated: %w", err)
+		return nil, prefixed(err)
 	}
 	return &loader[S, B]{Loader: l, set: d, collate: collate, options: options, shuffles: shuffle}, nil
 }

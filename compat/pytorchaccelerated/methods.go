@@ -93,23 +93,23 @@ func (t *Trainer[S, B]) DefaultEvalLoaderOptions(batchSize int) LoaderOptions {
 func (t *Trainer[S, B]) CreateTrainDataloader(batchSize int, o LoaderOptions) (Loader[B], error) {
 	o = o.over(t.methods.DefaultTrainLoaderOptions(t, batchSize))
 	t.config.TrainLoaderOptions = &o
-	return newLoader(t.sets.train, t.sets.collate, o, "TrainLoader")
+	return newLoader(t.trainSet, t.args.CollateFn, o, "TrainLoader")
 }
 
 // CreateEvalDataloader makes the loader of the evaluation set.
 func (t *Trainer[S, B]) CreateEvalDataloader(batchSize int, o LoaderOptions) (Loader[B], error) {
 	o = o.over(t.methods.DefaultEvalLoaderOptions(t, batchSize))
 	t.config.EvalLoaderOptions = &o
-	return newLoader(t.sets.eval, t.sets.collate, o, "EvalLoader")
+	return newLoader(t.args.EvalDataset, t.args.CollateFn, o, "EvalLoader")
 }
 
 // CreateScheduler makes the schedule that TrainOptions.CreateSchedulerFn asks for; nil where it
 // asks for none.
 func (t *Trainer[S, B]) CreateScheduler(p Placeholders) (lr.Schedule, error) {
-	if t.sets.createScheduler == nil {
+	if t.args.CreateSchedulerFn == nil {
 		return nil, nil
 	}
-	return t.sets.createScheduler(p)
+	return t.args.CreateSchedulerFn(p)
 }
 
 // CreateAccelerator makes the Accelerator of a run.
@@ -125,23 +125,13 @@ func (t *Trainer[S, B]) TrainingRunStart() error { return nil }
 func (t *Trainer[S, B]) TrainEpochStart() error {
 	nn.SetTraining(t.model, true)
 	if t.schedule != nil && t.options.Timm && t.rules.TimmCountsBatches {
-		t.schedule.timm = t.history.CurrentEpoch() * t.trainLen()
+		t.schedule.timm = t.history.CurrentEpoch() * t.TrainDataloaderLen()
 	}
 	return nil
 }
 
 // CalculateTrainBatchLoss is the forward pass over a batch and its loss.
 func (t *Trainer[S, B]) CalculateTrainBatchLoss(batch B) (BatchOutput, error) {
-	return t.batchLoss(batch)
-}
-
-// CalculateEvalBatchLoss is the same, without gradients.
-func (t *Trainer[S, B]) CalculateEvalBatchLoss(batch B) (out BatchOutput, err error) {
-	torch.NoGrad(func() { out, err = t.batchLoss(batch) })
-	return out, err
-}
-
-func (t *Trainer[S, B]) batchLoss(batch B) (BatchOutput, error) {
 	pair, ok := any(batch).(Pair)
 	layer, forward := t.model.(nn.Layer)
 	if !ok || !forward || t.loss == nil {
@@ -156,6 +146,12 @@ func (t *Trainer[S, B]) batchLoss(batch B) (BatchOutput, error) {
 	}
 	return BatchOutput{Loss: t.loss(outputs, yb), ModelOutputs: []torch.Tensor{outputs}, BatchSize: int(yb.Size(0))},
 		nil
+}
+
+// CalculateEvalBatchLoss is the Trainer's own CalculateTrainBatchLoss without gradients.
+func (t *Trainer[S, B]) CalculateEvalBatchLoss(batch B) (out BatchOutput, err error) {
+	torch.NoGrad(func() { out, err = t.CalculateTrainBatchLoss(batch) })
+	return out, err
 }
 
 // BackwardStep is the backward pass of a loss, which has been divided for accumulation.

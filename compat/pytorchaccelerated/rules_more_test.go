@@ -195,7 +195,7 @@ func TestSecondRunKeepsWhatItIsNotGiven(t *testing.T) {
 		err := tr.Train(ctx(), line(8), train{NumEpochs: 1, PerDeviceBatchSize: 2})
 		holds(t, err, pick(exact, "", "TrainOptions.EvalDataset"))
 		if fell := tr.LearningRate() < rate; fell != exact {
-			t.Errorf("the schedule of the first run goes on: %v, want %v", fell, exact)
+			t.Errorf("the schedule of the first run continues: %v, want %v", fell, exact)
 		}
 		limited := with(rules, &pa.LimitBatches{NumBatches: 1})
 		holds(t, run(limited, train{NumEpochs: 1}), "")

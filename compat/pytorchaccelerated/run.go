@@ -35,19 +35,21 @@ type Run struct {
 	schedule    *schedule
 	config      RunConfig
 	tracker     *LossTracker
-	epochs      epochs // the generic half of the Trainer
+
+	// of the Trainer, which knows the type of batches
+	evaluate func(EvalEpoch) error
+	loaders  func() (train, eval sized)
 
 	limitTrain, limitEval int          // batches of a pass; negative: all
 	now                   *trainer.Run // the loop; nil where none has begun
 	start                 *trainer.StartPosition
 	place                 place
-	step                  int         // of the epoch, from 0
-	updates               int         // of the run
-	training              bool        // a training epoch is being run
-	inWindow              bool        // gradients have been gathered that no update has used
-	evaluated             bool        // the epoch is over, evaluation included
-	beforeEval            *savedState // where a state continues that is saved in the evaluation of an epoch
-	resumed               bool
+	updates               int            // of the run
+	training              bool           // a training epoch is being run
+	inWindow              bool           // gradients have been gathered that no update has used
+	evaluated             bool           // the epoch is over, evaluation included
+	beforeEval            *savedState    // where a state continues that is saved in the evaluation of an epoch
+	resumed               bool           // callbacks continue with their counts from a training state
 	pending               []func() error // write states
 	saved                 savedState     // the state that was written or read last
 	trains                bool           // it is a training run
@@ -56,13 +58,8 @@ type Run struct {
 	initialRate *float64
 }
 
-// epochs is what callbacks need of the Trainer's generic half.
-type epochs interface {
-	evalEpoch(e EvalEpoch) error
-	trainLen() int
-	evalLen() int
-	hasEval() bool
-}
+// sized is a [Loader] of any type of batches.
+type sized interface{ Len() int }
 
 // History is the run history.
 func (r *Run) History() RunHistory { return r.history }
@@ -123,10 +120,29 @@ func (r *Run) Callbacks() []any { return slices.Clone(r.callbacks) }
 
 // TrainDataloaderLen and EvalDataloaderLen are the numbers of batches in a pass, limits included; 0
 // without such a loader.
-func (r *Run) TrainDataloaderLen() int { return r.epochs.trainLen() }
+func (r *Run) TrainDataloaderLen() int {
+	train, _ := r.loaders()
+	if r.rules.LimitIsLength && train != nil && r.limitTrain >= 0 {
+		return r.limitTrain
+	}
+	return limited(train, r.limitTrain)
+}
 
 // EvalDataloaderLen is the number of batches in an evaluation epoch.
-func (r *Run) EvalDataloaderLen() int { return r.epochs.evalLen() }
+func (r *Run) EvalDataloaderLen() int {
+	_, eval := r.loaders()
+	return limited(eval, r.limitEval)
+}
+
+func limited(l sized, limit int) int {
+	switch {
+	case l == nil:
+		return 0
+	case limit < 0:
+		return l.Len()
+	}
+	return min(limit, l.Len())
+}
 
 // LimitTrainBatches makes the passes over the training set that begin from now on end after n
 // batches; negative: no limit.
@@ -145,7 +161,7 @@ func (r *Run) EvaluateNow(e EvalEpoch) error {
 	tracker := r.tracker
 	defer func() { r.tracker = tracker }()
 	training := r.training
-	if err := r.epochs.evalEpoch(e); err != nil {
+	if err := r.evaluate(e); err != nil {
 		return err
 	}
 	if training && !r.rules.StayInEvalMode {
@@ -199,9 +215,6 @@ func (e EvalEpoch) metricName() string {
 	}
 	return "eval_loss_epoch"
 }
-
-// goesOn tells whether the run continues with the counts of callbacks from a training state.
-func (r *Run) goesOn() bool { return r.resumed && !r.rules.ForgetCallbacksAtResume }
 
 // interrupted says where a cancelled run stands.
 func (r *Run) interrupted(cause error) error {

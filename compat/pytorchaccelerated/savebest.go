@@ -25,19 +25,13 @@ func (s *SaveBestModel) path() string   { return cmp.Or(s.SavePath, "best_model.
 func (s *SaveBestModel) metric() string { return cmp.Or(s.WatchMetric, "eval_loss_epoch") }
 
 // Best is the best value so far and its epoch; ok is false before the first.
-func (s *SaveBestModel) Best() (value float64, epoch int, ok bool) {
-	return float64(s.Value), s.Epoch, s.Known
-}
+func (s *SaveBestModel) Best() (value float64, epoch int, ok bool) { return s.best() }
 
-// OnTrainingRunStart implements [TrainingRunStartHook].
 func (s *SaveBestModel) OnTrainingRunStart(r *Run) error {
-	if !s.KeepOnTrain && !r.goesOn() {
-		s.watched = watched{}
-	}
+	s.begin(r, s.KeepOnTrain)
 	return nil
 }
 
-// OnTrainingRunEpochEnd implements [TrainingRunEpochEndHook].
 func (s *SaveBestModel) OnTrainingRunEpochEnd(r *Run) error {
 	v, err := r.History().LatestMetric(s.metric())
 	if err != nil {
@@ -60,7 +54,6 @@ func (s *SaveBestModel) OnTrainingRunEpochEnd(r *Run) error {
 		Extra: map[string]any{name: v}})
 }
 
-// OnTrainingRunEnd implements [TrainingRunEndHook].
 func (s *SaveBestModel) OnTrainingRunEnd(r *Run) error {
 	if s.NoLoadAtEnd || !s.Known {
 		return nil

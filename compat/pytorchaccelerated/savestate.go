@@ -24,14 +24,13 @@ type SaveTrainingState struct {
 	saved      []string
 }
 
-// OnTrainingRunStart implements [TrainingRunStartHook].
 func (s *SaveTrainingState) OnTrainingRunStart(r *Run) error {
 	if s.SaveEveryNEpochs < 0 || s.SaveEveryNSteps < 0 || s.MaxCheckpoints < 0 {
 		return fmt.Errorf("its SaveEveryNEpochs is %d, its SaveEveryNSteps %d and its MaxCheckpoints %d: want "+
 			"numbers that are not negative", s.SaveEveryNEpochs, s.SaveEveryNSteps, s.MaxCheckpoints)
 	}
 	s.asked = nil
-	if !r.goesOn() {
+	if !r.resumed {
 		s.globalStep = 0
 	}
 	return os.MkdirAll(s.dir(), 0o777)
@@ -67,7 +66,6 @@ func (s *SaveTrainingState) saveEpoch(r *Run, due bool) error {
 	return s.save(r, fmt.Sprintf("epoch_%d", epoch))
 }
 
-// OnTrainingRunEnd implements [TrainingRunEndHook].
 func (s *SaveTrainingState) OnTrainingRunEnd(r *Run) error {
 	if s.NotAtEnd {
 		return nil
@@ -110,10 +108,8 @@ func (s *SaveTrainingState) OnTrainingStateSaved(r *Run, dir string, _ Metadata)
 	return nil
 }
 
-// MarshalState implements [StateSaver].
 func (s *SaveTrainingState) MarshalState() ([]byte, error) { return json.Marshal(s.globalStep) }
 
-// UnmarshalState implements [StateSaver].
 func (s *SaveTrainingState) UnmarshalState(text []byte) error {
 	return json.Unmarshal(text, &s.globalStep)
 }

@@ -1,6 +1,7 @@
 package pytorchaccelerated
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -45,24 +46,21 @@ func (t *Trainer[S, B]) makeSchedule() error {
 		return nil
 	}
 	from := t.builder.LearningRate()
-	initial := from
+	initial := *cmp.Or(t.initialRate, &from)
 	if t.rules.ScheduleFromLastRate {
 		from = t.prepared.Rate()
-		if t.initialRate != nil {
-			initial = *t.initialRate
-		}
 		t.initialRate = new(initialRate(plan, initial, t.initialRate != nil))
 	}
 	updates := p.NumEpochs * p.NumUpdateStepsPerEpoch
 	if err := lr.Validate(plan, initial, updates); err != nil {
-		return fmt.Errorf("pytorchaccelerated: %w", err)
+		return prefixed(err)
 	}
 	s := &schedule{plan: plan, optimizer: t.prepared, rate: lr.PlanFrom(plan, from, initial, updates), limit: -1}
 	if s.momentum, err = loops.PlanMomentum(plan, t.optimizer, updates); err == nil {
 		err = s.apply(0)
 	}
 	if err != nil {
-		return fmt.Errorf("pytorchaccelerated: %w", err)
+		return prefixed(err)
 	}
 	if p, ok := plan.(lr.PerEpoch); ok {
 		s.perEpoch = p.Schedule.Plan(initial, ceilDiv(updates, p.Updates))
@@ -159,9 +157,9 @@ func accelerated(plan lr.Schedule) bool {
 // hasNoStepUpdate tells PyTorch's schedules from timm's.
 func hasNoStepUpdate(plan lr.Schedule) bool {
 	switch plan.(type) {
-	case lr.StepLR, lr.MultiStepLR, lr.ConstantLR, lr.LinearLR, lr.ExponentialLR, lr.PolynomialLR, lr.CosineAnnealingLR,
-		lr.CosineAnnealingWarmRestarts,
-		lr.CyclicLR, lr.OneCycleLR, lr.LambdaLR, lr.MultiplicativeLR, lr.SequentialLR, lr.ChainedScheduler, unmeasured:
+	case lr.StepLR, lr.MultiStepLR, lr.ConstantLR, lr.LinearLR, lr.ExponentialLR, lr.PolynomialLR, lr.CyclicLR,
+		lr.CosineAnnealingLR, lr.CosineAnnealingWarmRestarts, lr.OneCycleLR, lr.LambdaLR, lr.MultiplicativeLR,
+		lr.SequentialLR, lr.ChainedScheduler, unmeasured:
 		return true
 	}
 	return false
@@ -172,7 +170,6 @@ type scheduleState struct {
 	Timm  int `json:"timm,omitempty"`
 }
 
-// MarshalState implements accelerate.Stateful.
 func (s *schedule) MarshalState() ([]byte, error) {
 	return json.Marshal(scheduleState{s.moves, s.timm})
 }
@@ -200,5 +197,4 @@ func (s *schedule) take(state scheduleState) error {
 // unmeasured is a schedule that follows a measured value, which the trainer does not tell it.
 type unmeasured struct{ lr.Adaptive }
 
-// Plan implements [lr.Schedule].
 func (unmeasured) Plan(peak float64, _ int) lr.Rate { return func(int) float64 { return peak } }

@@ -14,8 +14,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// This file hands the loop to package trainer. What it hands over is in step.go; the events of this
-// Trainer are hooks there.
+// This file hands the loop to package trainer, to which the events of this Trainer are hooks.
 
 // semantics are the rules that the loop has too.
 func (r Rules) semantics() semantics.Rules {
@@ -46,27 +45,25 @@ func (t *Trainer[S, B]) RunTraining() error {
 	if m := c.MaxNumTrainSteps; m > 0 && m-(c.NumEpochs-1)*counted <= local {
 		o.Epochs, o.MaxSteps = 0, m-(c.NumEpochs-1)*(counted-local)
 	}
-	for _, c := range t.callbacks {
-		if states, ok := c.(*SaveTrainingState); ok { // the loop saves where it is interrupted, and never else
-			s.states, o.Saver, o.Save = states, s, trainer.Every(math.MaxInt, trainer.Update)
-		}
+	if s.states = callback[*SaveTrainingState](t.Run); s.states != nil { // the loop saves only where it is interrupted
+		o.Saver, o.Save = s, trainer.Every(math.MaxInt, trainer.Update)
 	}
-	err := loops.Fit(t.ctx, t.group(), s, max(1, t.sets.train.Len()), o)
-	if err == nil {
-		return nil
+	err := loops.Fit(t.ctx, t.group(), s, max(1, t.trainSet.Len()), o)
+	if no, ok := errors.AsType[noStop](err); ok {
+		return no.error
 	}
-	var stop *trainer.InterruptedError
+	stop, interrupted := errors.AsType[*trainer.InterruptedError](err)
+	if !interrupted {
+		return err
+	}
+	where := "its state is in " + stop.Checkpoint
 	switch {
-	case errors.As(err, &stop) && stop.Checkpoint != "":
-		return fmt.Errorf("%w; its state is in %s", t.interrupted(stop.Err), stop.Checkpoint)
-	case stop != nil && s.states == nil:
-		return fmt.Errorf("%w; no callback SaveTrainingState says where to save it", t.interrupted(stop.Err))
-	case stop != nil:
-		return fmt.Errorf("%w; it was not saved: %s", t.interrupted(stop.Err), stop.Unsaved)
-	case s.failure != nil:
-		return s.failure
+	case s.states == nil:
+		where = "no callback SaveTrainingState says where to save it"
+	case stop.Checkpoint == "":
+		where = "it was not saved: " + stop.Unsaved
 	}
-	return fmt.Errorf("pytorchaccelerated: %w", err)
+	return fmt.Errorf("%w; %s", t.interrupted(stop.Err), where)
 }
 
 // RunTrainEpoch is the inner loop: _run_train_epoch. It reports whether MaxNumTrainSteps has been
@@ -118,76 +115,56 @@ type session[S, B any] struct {
 	reached bool               // MaxNumTrainSteps
 	epochs  int                // of this session
 	window  int                // batches of the current window
-	failure error              // the Trainer's own error, which the loop returns as that of a hook or a step
-}
-
-// fail returns an error to the loop.
-func (s *session[S, B]) fail(err error) error {
-	s.failure = err
-	return err
 }
 
 // scoped runs f in a scope of tensors.
-func (s *session[S, B]) scoped(f func() error) (err error) {
+func scoped(f func() error) (err error) {
 	torch.Scope(func() { err = f() })
-	return s.fail(err)
+	return err
 }
 
-// failOutside is fail where StopTraining is no way to end a run.
-func (s *session[S, B]) failOutside(err error) error {
-	if s.fail(err) == nil {
-		return nil
-	}
-	return errors.New(err.Error())
-}
+// noStop is an error of where StopTraining is no way to end a run: the loop sees no StopError in it.
+type noStop struct{ error }
 
 func (s *session[S, B]) TrainBegin(r *trainer.Run) error {
 	t := s.t
 	t.now, t.updates = r, r.Updates
-	return s.failOutside(tell(t, t.methods.TrainingRunStart, TrainingRunStartHook.OnTrainingRunStart))
-}
-
-func (s *session[S, B]) AroundEpoch(r *trainer.Run, train func() error) error {
-	t := s.t
-	s.epochs++
-	t.trainBatches = func() error {
-		err := train()
-		if err != nil && s.failure != nil {
-			return s.failure
-		}
-		return err
+	if err := tell(t, t.methods.TrainingRunStart, TrainingRunStartHook.OnTrainingRunStart); err != nil {
+		return noStop{err}
 	}
-	defer func() { t.trainBatches = nil }()
-	var err error
-	if s.reached, err = t.methods.RunTrainEpoch(t); err != nil {
-		return s.fail(err)
-	}
-	r.Control.ShouldTrainingStop = r.Control.ShouldTrainingStop || s.reached
 	return nil
 }
 
-func (s *session[S, B]) BatchBegin(r *trainer.Run) error {
-	s.t.step, s.t.inWindow = r.Batches, true
-	return s.scoped(func() error { return event(s.t.Run, TrainStepStartHook.OnTrainStepStart) })
+func (s *session[S, B]) AroundEpoch(r *trainer.Run, train func() error) (err error) {
+	t := s.t
+	s.epochs++
+	t.trainBatches = func() error { return loops.Cause(train()) }
+	defer func() { t.trainBatches = nil }()
+	if s.reached, err = t.methods.RunTrainEpoch(t); err == nil && s.reached {
+		r.Control.ShouldTrainingStop = true
+	}
+	return err
+}
+
+func (s *session[S, B]) BatchBegin(*trainer.Run) error {
+	s.t.inWindow = true
+	return scoped(func() error { return event(s.t.Run, TrainStepStartHook.OnTrainStepStart) })
 }
 
 func (s *session[S, B]) StepEnd(*trainer.Run) error {
 	if s.t.inWindow { // under Rules.LimitIsLength
 		return nil
 	}
-	err := s.scoped(func() error { return event(s.t.Run, UpdateEndHook.OnUpdateEnd) })
-	if err == nil {
-		err = s.fail(s.t.writePending())
+	if err := scoped(func() error { return event(s.t.Run, UpdateEndHook.OnUpdateEnd) }); err != nil {
+		return err
 	}
-	return err
+	return s.t.writePending()
 }
 
-func (s *session[S, B]) EpochDone(*trainer.Run) error { return s.fail(s.epochDone()) }
-
-// epochDone has the evaluation epoch, and the end of both.
-func (s *session[S, B]) epochDone() error {
+// EpochDone has the evaluation epoch, and the end of both.
+func (s *session[S, B]) EpochDone(*trainer.Run) error {
 	t := s.t
-	if t.sets.eval != nil {
+	if t.args.EvalDataset != nil {
 		before, err := t.state()
 		if err != nil {
 			return err
@@ -212,20 +189,23 @@ func (s *session[S, B]) epochDone() error {
 }
 
 func (s *session[S, B]) Stopped(_ *trainer.Run, reason error) error {
-	return s.fail(s.t.tellStop(&StopTrainingError{reason.Error()}))
+	return s.t.tellStop(&StopTrainingError{reason.Error()})
 }
 
 func (s *session[S, B]) TrainEnd(*trainer.Run) error {
 	t := s.t
 	// what a hook has ended is over: gradients that were gathered are in no file
 	t.inWindow, t.beforeEval, t.evaluated = false, nil, t.place.Trained
-	return s.failOutside(tell(t, t.methods.TrainingRunEnd, TrainingRunEndHook.OnTrainingRunEnd))
+	if err := tell(t, t.methods.TrainingRunEnd, TrainingRunEndHook.OnTrainingRunEnd); err != nil {
+		return noStop{err}
+	}
+	return nil
 }
 
 // SaveCheckpoint keeps the state of a run that was cancelled.
 func (s *session[S, B]) SaveCheckpoint(_ *trainer.Run, state []byte) (string, error) {
 	dir := filepath.Join(s.states.dir(), "interrupted")
-	return dir, s.t.writeWith(dir, s.states.extra(), state)
+	return dir, s.t.writeState(dir, s.states.extra(), state)
 }
 
 // Len implements trainer.BatchLoader. A pass without batches is one of which nothing is trained on.
@@ -238,18 +218,22 @@ func (s *session[S, B]) Epoch(ctx context.Context, _, skip int) iter.Seq2[B, err
 	return func(yield func(B, error) bool) {
 		generator := torch.DefaultGenerator(torch.CPU)
 		now := generator.State()
-		if err := t.beginPass(skip > 0, now); err != nil {
+		again := skip > 0
+		if err := t.beginPass(again, generator, now); err != nil {
 			var none B
 			yield(none, err)
 			return
 		}
-		begun := false
 		for batch, err := range t.train.Batches(ctx, t.history.CurrentEpoch()-1, skip) {
-			if skip > 0 && !begun {
+			if again {
 				generator.SetState(now)
+				again = false
 			}
-			if begun = true; err == nil {
+			if err == nil {
 				err = ctx.Err()
+			} else {
+				err = fmt.Errorf("pytorchaccelerated: cannot load a batch in epoch %d after %d updates: %w",
+					t.history.CurrentEpoch(), t.updates, err)
 			}
 			if !yield(batch, err) || err != nil {
 				return
@@ -259,18 +243,18 @@ func (s *session[S, B]) Epoch(ctx context.Context, _, skip int) iter.Seq2[B, err
 }
 
 // beginPass keeps the random numbers with which a pass begins, or goes back to them.
-func (t *Trainer[S, B]) beginPass(again bool, now []byte) (err error) {
+func (r *Run) beginPass(again bool, generator *torch.Generator, now []byte) (err error) {
+	if again {
+		generator.SetState(r.place.EpochGenerator)
+	} else {
+		r.place.EpochGenerator = now
+	}
 	switch {
+	case r.order == nil:
 	case again:
-		torch.DefaultGenerator(torch.CPU).SetState(t.place.EpochGenerator)
-		if t.order != nil {
-			err = t.order.SetState(t.place.EpochOrder)
-		}
+		err = r.order.SetState(r.place.EpochOrder)
 	default:
-		t.place.EpochGenerator = now
-		if t.order != nil {
-			t.place.EpochOrder, err = t.order.State()
-		}
+		r.place.EpochOrder, err = r.order.State()
 	}
 	return err
 }
@@ -280,7 +264,7 @@ func (s *session[S, B]) About() trainer.About { return trainer.About{Clips: true
 // Train is _perform_forward_and_backward_passes.
 func (s *session[S, B]) Train(_ context.Context, batch B, w trainer.Window) error {
 	s.window = w.Len
-	return s.scoped(func() error {
+	return scoped(func() error {
 		if err := s.t.accelerator.BeginBatch(w.Index == w.Len-1 && !s.unfinished()); err != nil {
 			return err
 		}
@@ -290,10 +274,7 @@ func (s *session[S, B]) Train(_ context.Context, batch B, w trainer.Window) erro
 
 func (s *session[S, B]) forwardAndBackward(batch B, divisor float64) error {
 	t := s.t
-	out, err := t.methods.CalculateTrainBatchLoss(t, batch)
-	if err == nil {
-		err = out.check("CalculateTrainBatchLoss")
-	}
+	out, err := t.batchLoss("CalculateTrainBatchLoss", t.methods.CalculateTrainBatchLoss, batch)
 	if err != nil {
 		return err
 	}
@@ -308,9 +289,8 @@ func (s *session[S, B]) forwardAndBackward(batch B, divisor float64) error {
 		out.Loss = divided
 	}
 	t.tracker.Update(out.Loss.Detach().Mean(torch.DefaultDType).Item(), out.BatchSize)
-	e := TrainStepEnd{t.step, batch, &out}
-	if err := CallEvent(t.Run, "OnTrainStepEnd",
-		func(h TrainStepEndHook) error { return h.OnTrainStepEnd(t.Run, e) }); err != nil {
+	e := TrainStepEnd{t.now.Batches, batch, &out}
+	if err := eventWith(t.Run, TrainStepEndHook.OnTrainStepEnd, e); err != nil {
 		return err
 	}
 	return t.methods.BackwardStep(t, divided)
@@ -320,7 +300,7 @@ func (s *session[S, B]) Clip(context.Context) error {
 	if s.t.config.GradientClipValue == nil || s.unfinished() && !s.t.rules.ClipEveryBatch {
 		return nil
 	}
-	return s.scoped(func() error { return s.t.methods.ClipGradients(s.t) })
+	return scoped(func() error { return s.t.methods.ClipGradients(s.t) })
 }
 
 // unfinished tells whether the window gets no update: see Rules.LimitIsLength.
@@ -334,7 +314,7 @@ func (s *session[S, B]) Update(context.Context, float64) (applied bool, err erro
 	if s.unfinished() {
 		return false, nil
 	}
-	err = s.scoped(s.update)
+	err = scoped(s.update)
 	return err == nil && !s.t.accelerator.OptimizerStepWasSkipped(), err
 }
 
@@ -356,19 +336,16 @@ func (s *session[S, B]) update() error {
 	return nil
 }
 
-// check finds what a method of the user's has left out.
-func (o BatchOutput) check(method string) error {
-	switch {
-	case !o.Loss.Defined():
-		return fmt.Errorf("pytorchaccelerated: %s returned no Loss", method)
-	case o.BatchSize < 1:
-		return fmt.Errorf("pytorchaccelerated: %s returned BatchSize %d; want the number of samples in the batch",
-			method, o.BatchSize)
+// batchLoss calls a method that may be the user's, and finds what it has left out.
+func (t *Trainer[S, B]) batchLoss(name string, method func(*Trainer[S, B], B) (BatchOutput, error), batch B) (
+	out BatchOutput, err error) {
+	switch out, err = method(t, batch); {
+	case err != nil:
+	case !out.Loss.Defined():
+		err = fmt.Errorf("pytorchaccelerated: %s returned no Loss", name)
+	case out.BatchSize < 1:
+		err = fmt.Errorf("pytorchaccelerated: %s returned BatchSize %d; want the number of samples in the batch", name,
+			out.BatchSize)
 	}
-	return nil
-}
-
-// recordLoss puts the mean of the losses of an epoch into the history.
-func (t *Trainer[S, B]) recordLoss(name string) {
-	t.history.UpdateMetric(name, t.averageLoss())
+	return out, err
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"reflect"
 
 	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/internal/pyfloat"
@@ -41,62 +40,47 @@ func (r *Run) SaveTrainingState(dir string, extra map[string]any) error {
 		return fmt.Errorf("pytorchaccelerated: SaveTrainingState(%q): there is no training run whose state could be "+
 			"saved", dir)
 	case r.inWindow && !r.rules.SaveInsideStep:
-		r.pending = append(r.pending, func() error { return r.writeState(dir, extra) })
+		r.pending = append(r.pending, func() error { return r.SaveTrainingState(dir, extra) })
 		return nil
 	}
-	return r.writeState(dir, extra)
-}
-
-func (r *Run) writeState(dir string, extra map[string]any) error {
 	loop, err := r.now.State(r.beforeEval == nil)
 	if err != nil {
 		return fmt.Errorf("pytorchaccelerated: SaveTrainingState(%q): %w", dir, err)
 	}
-	return r.writeWith(dir, extra, loop)
+	return r.writeState(dir, extra, loop)
 }
 
-// writeWith writes a training state with the state of the loop.
-func (r *Run) writeWith(dir string, extra map[string]any, loop []byte) (err error) {
-	if r.saved, err = r.state(); err != nil {
-		return fmt.Errorf("pytorchaccelerated: %w", err)
-	}
+// writeState writes a training state with the state of the loop.
+func (r *Run) writeState(dir string, extra map[string]any, loop []byte) (err error) {
 	if r.beforeEval != nil {
 		r.saved = *r.beforeEval
+	} else if r.saved, err = r.state(); err != nil {
+		return prefixed(err)
 	}
 	r.saved.Extra, r.saved.Loop = finite(extra), loop
 	if r.saved.Processes, err = loops.Shares(r.group(), r.saved); err != nil {
-		return fmt.Errorf("pytorchaccelerated: %w", err)
+		return prefixed(err)
 	}
 	r.registerSchedule()
 	if _, err := r.accelerator.SaveState(dir); err != nil {
-		return fmt.Errorf("pytorchaccelerated: %w", err)
+		return prefixed(err)
 	}
 	m := Metadata{r.history.CurrentEpoch(), extra}
-	return CallEvent(r, "OnTrainingStateSaved", func(h TrainingStateSavedHook) error {
-		return h.OnTrainingStateSaved(r, dir, m)
-	})
+	return event(r, func(h TrainingStateSavedHook, r *Run) error { return h.OnTrainingStateSaved(r, dir, m) })
 }
 
 // loadAllButRegistered is what Python has loaded when it finds more objects in a state than are
-// registered. That is the error of the run; this one has none of its own.
+// registered: the schedule, once for each earlier state. That is the error of the run; this one has
+// none of its own.
 func (r *Run) loadAllButRegistered(dir string) {
 	found, _ := filepath.Glob(filepath.Join(dir, "custom_checkpoint_*.state")) // the pattern is a good one
 	for range found {
-		r.accelerator.RegisterForCheckpointing(ignored{})
+		r.accelerator.RegisterForCheckpointing(r.schedule)
 		if r.accelerator.LoadState(dir) == nil {
 			return
 		}
 	}
 }
-
-// ignored takes the place of an object of a training state.
-type ignored struct{}
-
-// MarshalState implements accelerate.Stateful.
-func (ignored) MarshalState() ([]byte, error) { return nil, nil }
-
-// UnmarshalState implements accelerate.Stateful.
-func (ignored) UnmarshalState([]byte) error { return nil }
 
 // registerSchedule is what Python does at every state that it saves or loads. The first time is
 // that of makeSchedule.
@@ -123,61 +107,51 @@ func (r *Run) writePending() (err error) {
 // TrainOptions.ResumeFrom does so before it, and lets the run continue from there. The folder is
 // verified first: a damaged one is refused, and nothing has changed.
 func (r *Run) LoadTrainingState(dir string) (Metadata, error) {
-	s, err := r.loadState(dir)
-	if err != nil {
-		return Metadata{}, err
-	}
-	return Metadata{s.CurrentEpoch, s.Extra}, nil
-}
-
-func (r *Run) loadState(dir string) (savedState, error) {
 	if r.accelerator == nil || !r.trains {
-		return savedState{}, fmt.Errorf("pytorchaccelerated: LoadTrainingState(%q): there is no training run to load "+
-			"it into", dir)
+		return Metadata{}, fmt.Errorf("pytorchaccelerated: LoadTrainingState(%q): there is no training run to load it "+
+			"into", dir)
 	}
 	r.registerSchedule()
 	if err := r.accelerator.LoadState(dir); err != nil {
-		if r.rules.RegisterAtEverySave {
+		if r.rules.RegisterAtEverySave && r.schedule != nil {
 			r.loadAllButRegistered(dir)
 		}
-		return savedState{}, fmt.Errorf("pytorchaccelerated: %w", err)
+		return Metadata{}, prefixed(err)
 	}
-	return r.saved, nil
+	return Metadata{r.saved.CurrentEpoch, r.saved.Extra}, nil
 }
 
 // resumeFrom loads a state and takes its place.
-func (t *Trainer[S, B]) resumeFrom(dir string) error {
-	s, err := t.loadState(dir)
+func (r *Run) resumeFrom(dir string) error {
+	m, err := r.LoadTrainingState(dir)
 	if err != nil {
 		return err
 	}
-	t.Print(fmt.Sprintf("Resumed training state from %s (epoch %d)", dir, s.CurrentEpoch))
-	t.resumed = true
-	if t.rules.EpochsPerSession {
-		t.history.SetEpoch(s.CurrentEpoch)
-	} else {
-		if err := t.takePlace(s); err != nil {
-			return err
-		}
+	r.Print(fmt.Sprintf("Resumed training state from %s (epoch %d)", dir, m.CurrentEpoch))
+	if r.rules.EpochsPerSession {
+		r.history.SetEpoch(m.CurrentEpoch)
+	} else if err := r.takePlace(); err != nil {
+		return err
 	}
-	if t.rules.ForgetCallbacksAtResume {
+	if r.resumed = !r.rules.ForgetCallbacksAtResume; !r.resumed {
 		return nil
 	}
-	restoreHistory(t.history, s.History)
-	return t.restoreCallbacks(s.Callbacks)
+	r.restoreHistory()
+	return r.restoreCallbacks()
 }
 
 // takePlace puts the run behind the batch at which the state was saved.
-func (t *Trainer[S, B]) takePlace(s savedState) error {
-	t.place, t.start = s.Place, &trainer.StartPosition{State: s.Loop}
-	t.history.SetEpoch(s.NextEpoch)
-	t.tracker = &LossTracker{float64(s.Tracker.LossValue), float64(s.Tracker.TotalLoss), s.Tracker.RunningCount}
-	if g := t.place.Generator; g != nil {
+func (r *Run) takePlace() error {
+	s := r.saved
+	r.place, r.start = s.Place, &trainer.StartPosition{State: s.Loop}
+	r.history.SetEpoch(s.NextEpoch)
+	r.tracker = &LossTracker{float64(s.Tracker.LossValue), float64(s.Tracker.TotalLoss), s.Tracker.RunningCount}
+	if g := r.place.Generator; g != nil {
 		torch.DefaultGenerator(torch.CPU).SetState(g)
-		t.place.Generator = nil
+		r.place.Generator = nil
 	}
-	if t.order != nil {
-		return t.order.SetState(s.Place.Order)
+	if r.order != nil {
+		return r.order.SetState(s.Place.Order)
 	}
 	return nil
 }
@@ -204,10 +178,8 @@ type trackerState struct {
 // metadata is what Accelerate is told to save for the Trainer.
 type metadata Run
 
-// MarshalState implements accelerate.Stateful.
 func (m *metadata) MarshalState() ([]byte, error) { return json.Marshal(m.saved) }
 
-// UnmarshalState implements accelerate.Stateful.
 func (m *metadata) UnmarshalState(text []byte) error {
 	var s savedState
 	if err := json.Unmarshal(text, &s); err != nil {
@@ -224,16 +196,14 @@ func (m *metadata) UnmarshalState(text []byte) error {
 }
 
 // state is what there is to save now, but for what belongs to one save alone.
-func (r *Run) state() (savedState, error) {
-	s := savedState{CurrentEpoch: r.history.CurrentEpoch(), NextEpoch: r.history.CurrentEpoch(),
-		Place:     r.place,
+func (r *Run) state() (s savedState, err error) {
+	s = savedState{CurrentEpoch: r.history.CurrentEpoch(), NextEpoch: r.history.CurrentEpoch(), Place: r.place,
 		Tracker:   trackerState{number(r.tracker.LossValue), number(r.tracker.TotalLoss), r.tracker.RunningCount},
 		Callbacks: map[string]json.RawMessage{}}
 	if r.evaluated {
 		s.NextEpoch++
 	}
 	if r.order != nil {
-		var err error
 		if s.Place.Order, err = r.order.State(); err != nil {
 			return s, err
 		}
@@ -252,25 +222,21 @@ func (r *Run) state() (savedState, error) {
 	}
 	for _, c := range r.callbacks {
 		if saver, ok := c.(StateSaver); ok {
-			state, err := saver.MarshalState()
-			if err != nil {
+			if s.Callbacks[fmt.Sprintf("%T", c)], err = saver.MarshalState(); err != nil {
 				return s, fmt.Errorf("the state of callback %T: %w", c, err)
 			}
-			s.Callbacks[reflect.TypeOf(c).String()] = state
 		}
 	}
 	return s, nil
 }
 
-func (r *Run) restoreCallbacks(states map[string]json.RawMessage) error {
+func (r *Run) restoreCallbacks() error {
 	for _, c := range r.callbacks {
 		saver, ok := c.(StateSaver)
-		state := states[reflect.TypeOf(c).String()]
-		if !ok || state == nil {
-			continue
-		}
-		if err := saver.UnmarshalState(state); err != nil {
-			return fmt.Errorf("pytorchaccelerated: the state of callback %T: %w", c, err)
+		if state := r.saved.Callbacks[fmt.Sprintf("%T", c)]; ok && state != nil {
+			if err := saver.UnmarshalState(state); err != nil {
+				return fmt.Errorf("pytorchaccelerated: the state of callback %T: %w", c, err)
+			}
 		}
 	}
 	return nil
@@ -283,13 +249,14 @@ type metricState struct {
 }
 
 // restoreHistory records the metrics again. What the history has already is dropped.
-func restoreHistory(h RunHistory, s []metricState) {
+func (r *Run) restoreHistory() {
+	h := r.history
 	prefix := h.MetricNamePrefix()
 	h.SetMetricNamePrefix("")
 	for _, name := range h.MetricNames() {
 		h.DeleteMetric(name)
 	}
-	for _, m := range s {
+	for _, m := range r.saved.History {
 		for _, v := range m.Values {
 			h.UpdateMetric(m.Name, float64(v))
 		}

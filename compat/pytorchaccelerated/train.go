@@ -50,24 +50,16 @@ type EvaluateOptions[S, B any] struct {
 // may be called again: the model, the moments of the optimizer and the rate continue from where
 // they are. A ctx that is cancelled ends the run when the current update is complete.
 func (t *Trainer[S, B]) Train(ctx context.Context, dataset data.Dataset[S], o TrainOptions[S, B]) error {
-	err := refuse(dataset == nil, "dataset", "nil", "a data set")
-	for _, c := range []struct {
-		field string
-		value *int
-		zero  int
-	}{
-		{"NumEpochs", &o.NumEpochs, 0}, {"PerDeviceBatchSize", &o.PerDeviceBatchSize, 8},
-		{"MaxNumTrainSteps", &o.MaxNumTrainSteps, 0}, {"GradientAccumulationSteps", &o.GradientAccumulationSteps, 1},
-	} {
-		err = cmp.Or(err, refuse(*c.value < 0, c.field, *c.value, "a positive number"))
-		*c.value = cmp.Or(*c.value, c.zero)
-	}
-	if err = cmp.Or(err, refuse(o.NumEpochs == 0 && o.MaxNumTrainSteps == 0, "NumEpochs", 0,
-		"a positive number, or MaxNumTrainSteps in its place")); err == nil && o.GradientClipValue != nil {
-		v := *o.GradientClipValue
-		err = refuse(!(v >= 0), "GradientClipValue", v, "a number that is not negative, or nil for no limit")
-	}
-	if err != nil {
+	const positive = "a positive number"
+	clip := *cmp.Or(o.GradientClipValue, new(0.0))
+	if err := cmp.Or(refuse(dataset == nil, "dataset", "nil", "a data set"),
+		refuse(o.NumEpochs < 0, "NumEpochs", o.NumEpochs, positive),
+		refuse(o.PerDeviceBatchSize < 0, "PerDeviceBatchSize", o.PerDeviceBatchSize, positive),
+		refuse(o.MaxNumTrainSteps < 0, "MaxNumTrainSteps", o.MaxNumTrainSteps, positive),
+		refuse(o.GradientAccumulationSteps < 0, "GradientAccumulationSteps", o.GradientAccumulationSteps, positive),
+		refuse(o.NumEpochs == 0 && o.MaxNumTrainSteps == 0, "NumEpochs", 0, positive+", or MaxNumTrainSteps in its place"),
+		refuse(!(clip >= 0), "GradientClipValue", clip, "a number that is not negative, or nil for no limit"),
+	); err != nil {
 		return err
 	}
 	return t.do(ctx, dataset, o, func() error { return t.methods.RunTraining(t) })
@@ -81,20 +73,25 @@ func (t *Trainer[S, B]) Evaluate(ctx context.Context, dataset data.Dataset[S], o
 	if err != nil {
 		return err
 	}
-	return t.do(ctx, nil, TrainOptions[S, B]{NumEpochs: 1, GradientAccumulationSteps: 1, EvalDataset: dataset,
-		PerDeviceBatchSize: cmp.Or(o.PerDeviceBatchSize, 8), EvalLoader: o.Loader, CollateFn: o.CollateFn},
-		t.runEvaluation)
+	return t.do(ctx, nil, TrainOptions[S, B]{NumEpochs: 1, EvalDataset: dataset,
+		PerDeviceBatchSize: o.PerDeviceBatchSize, EvalLoader: o.Loader, CollateFn: o.CollateFn}, t.runEvaluation)
 }
 
 // do prepares a run, of an evaluation without training set, and runs it on one OS thread. It turns
 // panics of tensors into errors.
 func (t *Trainer[S, B]) do(ctx context.Context, dataset data.Dataset[S], o TrainOptions[S, B],
 	run func() error) (err error) {
-	if t.sets.collate, err = collateOf[S, B](o.CollateFn); err != nil {
-		return err
+	if o.CollateFn == nil {
+		own, ok := any(Collate).(func([]S) (B, error))
+		if !ok {
+			return &OptionError{"CollateFn", "nil", fmt.Sprintf("a function that makes a %s of %ss", reflect.TypeFor[B](),
+				reflect.TypeFor[S]())}
+		}
+		o.CollateFn = own
 	}
-	t.sets.train, t.sets.eval, t.sets.createScheduler = dataset, o.EvalDataset, o.CreateSchedulerFn
-	t.ctx, t.trains = ctx, dataset != nil
+	o.PerDeviceBatchSize = cmp.Or(o.PerDeviceBatchSize, 8)
+	o.GradientAccumulationSteps = cmp.Or(o.GradientAccumulationSteps, 1)
+	t.ctx, t.trainSet, t.args, t.trains = ctx, dataset, o, dataset != nil
 	if !o.KeepRunHistory && o.ResumeFrom == "" {
 		t.history.Reset()
 	}
@@ -106,28 +103,17 @@ func (t *Trainer[S, B]) do(ctx context.Context, dataset data.Dataset[S], o Train
 		t.limitTrain, t.limitEval = -1, -1
 	}()
 	panicked := torch.Try(func() {
-		if err = t.prepare(o); err == nil {
+		if err = t.prepare(); err == nil {
 			err = run()
 		}
 	})
 	return errors.Join(panicked, err)
 }
 
-func collateOf[S, B any](collate func([]S) (B, error)) (func([]S) (B, error), error) {
-	if collate != nil {
-		return collate, nil
-	}
-	if own, ok := any(Collate).(func([]S) (B, error)); ok {
-		return own, nil
-	}
-	return nil, &OptionError{"CollateFn", "nil", fmt.Sprintf("a function that makes a %s of %ss", reflect.TypeFor[B](),
-		reflect.TypeFor[S]())}
-}
-
 // prepare makes the loaders, the Accelerator, the configuration and the schedule of a run, and
 // continues the one that it resumes.
-func (t *Trainer[S, B]) prepare(o TrainOptions[S, B]) (err error) {
-	before := t.config
+func (t *Trainer[S, B]) prepare() (err error) {
+	o, before := &t.args, t.config
 	t.config, t.train = RunConfig{}, nil
 	if t.rules.KeepFromLastRun {
 		t.config.TrainLoaderOptions, t.config.EvalLoaderOptions = before.TrainLoaderOptions, before.EvalLoaderOptions
@@ -139,7 +125,7 @@ func (t *Trainer[S, B]) prepare(o TrainOptions[S, B]) (err error) {
 			return err
 		}
 	}
-	if t.sets.eval != nil {
+	if o.EvalDataset != nil {
 		t.evalSliced = false
 		if t.eval, err = t.methods.CreateEvalDataloader(t, o.PerDeviceBatchSize, o.EvalLoader); err != nil {
 			return err
@@ -149,21 +135,19 @@ func (t *Trainer[S, B]) prepare(o TrainOptions[S, B]) (err error) {
 		t.config = before
 		return err
 	}
-	if err := refuse(t.trains && t.trainLen() == 0 && !t.rules.RunWithoutBatches, "dataset",
+	if err := refuse(t.trains && t.TrainDataloaderLen() == 0 && !t.rules.RunWithoutBatches, "dataset",
 		"a set without a whole batch", "at least one batch"); err != nil {
 		return err
 	}
-	if err := t.createRunConfig(o); err != nil || !t.trains {
+	if err := t.createRunConfig(); err != nil || !t.trains {
 		return err
 	}
 	if err := t.makeSchedule(); err != nil {
 		return err
 	}
-	for _, c := range t.callbacks {
-		if ema, ok := c.(*ModelEMA); ok {
-			if err := ema.prepareState(t.Run); err != nil {
-				return err
-			}
+	if ema := callback[*ModelEMA](t.Run); ema != nil {
+		if err := ema.prepareState(t.Run); err != nil {
+			return err
 		}
 	}
 	t.accelerator.RegisterForCheckpointing((*metadata)(t.Run))
@@ -204,8 +188,8 @@ func (t *Trainer[S, B]) begin() (err error) {
 }
 
 // createRunConfig fixes the numbers of a run.
-func (t *Trainer[S, B]) createRunConfig(o TrainOptions[S, B]) (err error) {
-	c := t.config
+func (t *Trainer[S, B]) createRunConfig() (err error) {
+	c, o := t.config, &t.args
 	c.NumEpochs, c.GradientAccumulationSteps = o.NumEpochs, o.GradientAccumulationSteps
 	c.MaxNumTrainSteps, c.GradientClipValue = o.MaxNumTrainSteps, o.GradientClipValue
 	g := t.group()
@@ -262,33 +246,9 @@ func (t *Trainer[S, B]) plannedBatches(n int) int {
 }
 
 // limitOfCallbacks is the limit of LimitBatches; 0 where there is none.
-func (t *Trainer[S, B]) limitOfCallbacks() (limit int) {
-	for _, c := range t.callbacks {
-		if l, ok := c.(*LimitBatches); ok && l.NumBatches > 0 && (limit == 0 || l.NumBatches < limit) {
-			limit = l.NumBatches
-		}
+func (r *Run) limitOfCallbacks() int {
+	if l := callback[*LimitBatches](r); l != nil {
+		return max(0, l.NumBatches)
 	}
-	return limit
-}
-
-// trainLen is what the loop takes for the length of a training epoch.
-func (t *Trainer[S, B]) trainLen() int {
-	if t.rules.LimitIsLength && t.train != nil && t.limitTrain >= 0 {
-		return t.limitTrain
-	}
-	return limited(t.train, t.limitTrain)
-}
-
-func (t *Trainer[S, B]) hasEval() bool { return t.eval != nil }
-
-func (t *Trainer[S, B]) evalLen() int { return limited(t.eval, t.limitEval) }
-
-func limited[B any](l Loader[B], limit int) int {
-	switch {
-	case l == nil:
-		return 0
-	case limit < 0:
-		return l.Len()
-	}
-	return min(limit, l.Len())
+	return 0
 }

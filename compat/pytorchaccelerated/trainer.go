@@ -63,12 +63,11 @@ type Trainer[S, B any] struct {
 
 	train Loader[B] // nil in an evaluation run
 	eval  Loader[B] // nil without evaluation set
-	sets  struct {  // the arguments that methods need
-		train, eval     data.Dataset[S]
-		collate         func([]S) (B, error)
-		createScheduler SchedulerFn
-	}
-	ctx context.Context // of the current Train or Evaluate, whose hooks may evaluate
+
+	// the arguments of the current Train or Evaluate, whose hooks may evaluate
+	ctx      context.Context
+	trainSet data.Dataset[S] // nil in an evaluation run
+	args     TrainOptions[S, B]
 
 	trainBatches func() error // the batches of the epoch that is to be trained; nil: there is none
 }
@@ -84,7 +83,7 @@ func New[S, B any](model any, loss LossFunc, optimizer optim.Builder, o Options[
 		return nil, err
 	}
 	if err := loops.Started(o.Group); err != nil && o.Methods.CreateAccelerator == nil {
-		return nil, fmt.Errorf("pytorchaccelerated: %w", err)
+		return nil, prefixed(err)
 	}
 	callbacks, err := limitFromEnvironment()
 	if err != nil {
@@ -98,22 +97,23 @@ func New[S, B any](model any, loss LossFunc, optimizer optim.Builder, o Options[
 		return nil, err
 	}
 	t := &Trainer[S, B]{options: o, methods: o.Methods.orOwn(), loss: loss, Run: &Run{rules: o.Rules, model: model,
-		modules: o.Modules,
-		builder: optimizer, rate: optimizer.LearningRate(), history: o.History,
-		callbacks: callbacks, out: o.Output, progress: o.Progress, tracker: new(LossTracker), limitTrain: -1,
-		limitEval: -1}}
-	t.epochs = t
-	t.history = cmp.Or[RunHistory](t.history, new(InMemoryRunHistory))
+		modules: o.Modules, builder: optimizer, rate: optimizer.LearningRate(), callbacks: callbacks,
+		history: cmp.Or[RunHistory](o.History, new(InMemoryRunHistory)), out: cmp.Or[io.Writer](o.Output, os.Stdout),
+		progress: cmp.Or[io.Writer](o.Progress, os.Stderr), tracker: new(LossTracker), limitTrain: -1, limitEval: -1}}
+	t.evaluate, t.loaders = t.evalEpoch, func() (train, eval sized) { return t.train, t.eval }
 	// one of the program's own that has ours within is meant too
 	if h, ok := t.history.(interface{ keepLookups() }); ok && o.Rules.KeepLookups {
 		h.keepLookups()
 	}
-	t.out, t.progress = cmp.Or[io.Writer](t.out, os.Stdout), cmp.Or[io.Writer](t.progress, os.Stderr)
-	if failed := torch.Try(func() { t.optimizer, err = optimizer.Build(t.groups()) }); failed != nil {
+	groups := slices.Clone(o.Groups)
+	if o.Groups == nil {
+		groups = []optim.Group{{Params: trained(model)}}
+	}
+	if failed := torch.Try(func() { t.optimizer, err = optimizer.Build(groups) }); failed != nil {
 		err = failed
 	}
 	if err != nil {
-		return nil, fmt.Errorf("pytorchaccelerated: %w", err)
+		return nil, prefixed(err)
 	}
 	return t, event(t.Run, InitEndHook.OnInitEnd)
 }
@@ -146,12 +146,4 @@ func limitFromEnvironment() ([]any, error) {
 			`a positive number of batches, or "none"`}
 	}
 	return []any{&LimitBatches{NumBatches: n}}, nil
-}
-
-// groups are the parameter groups of the optimizer.
-func (t *Trainer[S, B]) groups() []optim.Group {
-	if t.options.Groups != nil {
-		return slices.Clone(t.options.Groups)
-	}
-	return []optim.Group{{Params: trained(t.model)}}
 }

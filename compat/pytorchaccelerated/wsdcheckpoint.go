@@ -32,7 +32,6 @@ const (
 	postDecay = "wsd_post_decay"
 )
 
-// OnTrainingRunStart implements [TrainingRunStartHook].
 func (w *WSDCheckpoint) OnTrainingRunStart(r *Run) error {
 	phases, ok := WSDPhases(r.Schedule())
 	if !ok {
@@ -43,17 +42,14 @@ func (w *WSDCheckpoint) OnTrainingRunStart(r *Run) error {
 	if !r.rules.WSDKeepsLastStep {
 		w.last = nil
 	}
-	if w.InitialCheckpoint == "" {
+	switch info, err := os.Stat(w.InitialCheckpoint); {
+	case errors.Is(err, os.ErrNotExist): // an empty name too
 		return nil
-	}
-	info, err := os.Stat(w.InitialCheckpoint)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
+	case err != nil:
 		return err
+	default:
+		return w.load(r, info.IsDir())
 	}
-	return w.load(r, info.IsDir())
 }
 
 func (w *WSDCheckpoint) load(r *Run, folder bool) error {

@@ -20,11 +20,26 @@ import (
 )
 
 // Step is what a step embeds whose trainer loads, evaluates, reports and schedules by itself: of
-// the six methods of the arithmetic there are Train and Update to write.
+// the six methods of the arithmetic there are Train and Update to write. The loop never asks for
+// the methods that return an error.
 type Step[B any] struct {
 	trainer.BaseStep[struct{}, B]
+	EachForItself
 	Batches trainer.BatchLoader[B] // of the training set
 }
+
+// EachForItself is of a trainer.GroupStep whose trainer keeps the random numbers of its processes,
+// and has each process evaluate by itself.
+type EachForItself struct{}
+
+// RandomState is nothing.
+func (EachForItself) RandomState() ([]byte, error) { return nil, nil }
+
+// SetRandomState has nothing to do.
+func (EachForItself) SetRandomState([]byte) error { return nil }
+
+// SharesEval is false.
+func (EachForItself) SharesEval(trainer.Evaluation) bool { return false }
 
 var errNotAsked = errors.New("the loop was to leave samples and evaluations to the trainer that it serves")
 
@@ -38,28 +53,15 @@ func (Step[B]) Report(context.Context) (trainer.Report, error) {
 	return trainer.Report{GradNorm: -1}, nil
 }
 
-// Collate is never asked for.
 func (Step[B]) Collate([]struct{}) (none B, err error) { return none, errNotAsked }
 
-// Eval is never asked for.
 func (Step[B]) Eval(context.Context, B) error { return errNotAsked }
 
-// Metrics is never asked for.
 func (Step[B]) Metrics(context.Context) (trainer.Metrics, error) { return nil, errNotAsked }
 
 // JoinGroup has nothing to do: the trainer has prepared its model.
 func (Step[B]) JoinGroup(context.Context, *dist.Group) error { return nil }
 
-// RandomState is nothing: the trainer keeps the random numbers of its processes.
-func (Step[B]) RandomState() ([]byte, error) { return nil, nil }
-
-// SetRandomState is never asked for.
-func (Step[B]) SetRandomState([]byte) error { return errNotAsked }
-
-// SharesEval is false: there are no evaluations.
-func (Step[B]) SharesEval(trainer.Evaluation) bool { return false }
-
-// EvalRound is never asked for.
 func (Step[B]) EvalRound(context.Context, trainer.EvalRound[B]) error { return errNotAsked }
 
 // Started refuses a process that was started as one of several and would train alone.
@@ -92,12 +94,15 @@ func Fit[B any](ctx context.Context, g *dist.Group, step trainer.Step[struct{}, 
 		return err
 	}
 	_, err = run.Fit(ctx, data.Func(samples, func(int) (none struct{}, err error) { return none, errNotAsked }), nil)
-	var hook *trainer.HookError
-	if errors.As(err, &hook) {
+	return Cause(err)
+}
+
+// Cause is the error of a hook or a step as it was before the loop said where it came up.
+func Cause(err error) error {
+	if hook, ok := errors.AsType[*trainer.HookError](err); ok {
 		return hook.Err
 	}
-	var failed *trainer.StepError
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*trainer.StepError](err); ok {
 		return failed.Err
 	}
 	return err
@@ -107,6 +112,9 @@ func Fit[B any](ctx context.Context, g *dist.Group, step trainer.Step[struct{}, 
 // of the first that failed, with its rank. With interrupted set on any, all get ErrInterrupted.
 func Together(ctx context.Context, g *dist.Group, err error, interrupted bool) error {
 	if g.World() == 1 {
+		if err == nil && interrupted {
+			return ErrInterrupted
+		}
 		return err
 	}
 	news := []byte{}
@@ -139,6 +147,23 @@ func Together(ctx context.Context, g *dist.Group, err error, interrupted bool) e
 
 // ErrInterrupted says that a process of the group was interrupted.
 var ErrInterrupted = errors.New("a process of the run was interrupted")
+
+// Most is the greatest of the numbers that the processes of a group have.
+func Most(g *dist.Group, own int) (int, error) {
+	n := []int64{int64(own)}
+	err := dist.AllReduce(context.Background(), g, n, dist.Max)
+	return int(n[0]), err
+}
+
+// Anywhere reports on all processes of a group whether something is so on any of them.
+func Anywhere(g *dist.Group, here bool) (bool, error) {
+	own := 0
+	if here {
+		own = 1
+	}
+	most, err := Most(g, own)
+	return most > 0, err
+}
 
 // Shares brings together what each process of a group keeps in a checkpoint that the main one
 // writes; nil for one process alone.
