@@ -65,7 +65,7 @@ func (ev *evaluator[S, B]) evalRound(e *evaluation[B], b *data.StreamBatch[B], f
 		failed = ev.stepError("load a batch to "+e.op(), failed)
 	} else if b != nil {
 		ev.batch = &b.Batch
-		failed = fire(ev.session, ev.hooks.EvalStepBegin, "EvalStepBegin", evalStepBeginHook.EvalStepBegin)
+		failed = fire(ev.session, "EvalStepBegin", evalStepBeginHook.EvalStepBegin)
 	}
 	if over, err := ev.agreeOnRound(e, b, failed); err != nil || over {
 		return over, err
@@ -94,7 +94,7 @@ func (ev *evaluator[S, B]) evalBatches(e *evaluation[B], b *data.StreamBatch[B])
 		return nil
 	}
 	e.done++
-	return fire(ev.session, ev.hooks.EvalStep, "EvalStep", evalStepHook.EvalStep)
+	return fire(ev.session, "EvalStep", evalStepHook.EvalStep)
 }
 
 // What a process says before a round; behind hasBatch the number of its samples, behind hasFailed

@@ -97,7 +97,7 @@ func (ev *evaluator[S, B]) evaluate(judge bool) (Metrics, error) {
 }
 
 func (ev *evaluator[S, B]) fireEval(method func(afterEvalHook, *Run) error) error {
-	err := fire(ev.session, ev.hooks.AfterEval, "AfterEval", method)
+	err := fire(ev.session, "AfterEval", method)
 	ev.run.Evaluation = ""
 	return err
 }
@@ -143,7 +143,7 @@ func (ev *evaluator[S, B]) evaluateSet(e *evaluation[B], predict bool) (Metrics,
 	start := time.Now()
 	e.done, e.seen = 0, 0
 	ev.run.Evaluation, ev.run.evalBatches, ev.run.Aside = e.name, e.batches(), ev.aside
-	if err := fire(ev.session, ev.hooks.EvalBegin, "EvalBegin", evalBeginHook.EvalBegin); err != nil {
+	if err := fire(ev.session, "EvalBegin", evalBeginHook.EvalBegin); err != nil {
 		return nil, nil, err
 	}
 	if !ev.loop.EvalLoaderStarted && !ev.quiet {
@@ -163,8 +163,8 @@ func (ev *evaluator[S, B]) evaluateSet(e *evaluation[B], predict bool) (Metrics,
 		return nil, nil, ev.stepError(e.op(), err)
 	}
 	ev.keepMode = ev.o.Semantics.StayInEvalMode // until the next epoch begins
-	if err := fire(ev.session, ev.hooks.EvalEnd, "EvalEnd",
-		func(h evalEndHook, r *Run) error { return h.EvalEnd(r, m) }); err != nil {
+	err = fire(ev.session, "EvalEnd", func(h evalEndHook, r *Run) error { return h.EvalEnd(r, m) })
+	if err != nil {
 		return nil, nil, err
 	}
 	row := Logs{}
@@ -210,8 +210,7 @@ func (ev *evaluator[S, B]) evaluateBatches(e *evaluation[B]) error {
 	for b, err := range e.pass(ctx) {
 		if err == nil {
 			ev.batch = &b.Batch
-			if err := fire(ev.session, ev.hooks.EvalStepBegin, "EvalStepBegin",
-				evalStepBeginHook.EvalStepBegin); err != nil {
+			if err := fire(ev.session, "EvalStepBegin", evalStepBeginHook.EvalStepBegin); err != nil {
 				return err
 			}
 		}
@@ -226,7 +225,7 @@ func (ev *evaluator[S, B]) evaluateBatches(e *evaluation[B]) error {
 		if err != nil {
 			return ev.stepError(op, err)
 		}
-		if err := fire(ev.session, ev.hooks.EvalStep, "EvalStep", evalStepHook.EvalStep); err != nil {
+		if err := fire(ev.session, "EvalStep", evalStepHook.EvalStep); err != nil {
 			return err
 		}
 		e.seen += b.Samples

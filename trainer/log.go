@@ -69,8 +69,8 @@ func (s *session[S, B]) report() error {
 
 // log adds a row to the log and tells the hooks.
 func (s *session[S, B]) log(row Logs) error {
-	if err := fire(s, s.hooks.BeforeLog, "BeforeLog",
-		func(h beforeLogHook, r *Run) error { return h.BeforeLog(r, row) }); err != nil {
+	err := fire(s, "BeforeLog", func(h beforeLogHook, r *Run) error { return h.BeforeLog(r, row) })
+	if err != nil {
 		return err
 	}
 	row["epoch"] = s.loop.Progress
@@ -82,7 +82,7 @@ func (s *session[S, B]) log(row Logs) error {
 	if s.o.Semantics.Loop != semantics.HezarLoop { // any row answers the wish for one; Hezar logs behind it
 		s.loop.Control.ShouldLog = false
 	}
-	return fire(s, s.hooks.AfterLog, "AfterLog", func(h afterLogHook, r *Run) error { return h.AfterLog(r, row) })
+	return fire(s, "AfterLog", func(h afterLogHook, r *Run) error { return h.AfterLog(r, row) })
 }
 
 // logEnd carries out doFinalLog.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"sync/atomic"
 
 	"github.com/gotrainer/gotrainer/data"
@@ -93,8 +94,8 @@ func (r *runner[S, B]) dividedLoader(train data.Dataset[S], o data.LoaderOptions
 	return data.NewLoader(train, r.divider.collate(r.step.Collate), o)
 }
 
-// resolveDivide refuses what does not go together with parts.
-func (o *Options) resolveDivide(hooks *hooks) error {
+// checkDivide refuses what does not go together with parts.
+func (o *Options) checkDivide() error {
 	if !o.DivideOnOutOfMemory {
 		return nil
 	}
@@ -107,7 +108,7 @@ func (o *Options) resolveDivide(hooks *hooks) error {
 	case o.Semantics.CarriesWindows():
 		return refuse(fmt.Sprintf("Semantics %s, whose windows carry gradients over the end of an epoch",
 			o.Semantics.Name))
-	case len(hooks.AfterForward) > 0 || (&losses{report: o.Semantics.LossReport}).wanted():
+	case slices.ContainsFunc(o.Callbacks, has[afterForwardHook]) || (&losses{report: o.Semantics.LossReport}).wanted():
 		return refuse("hooks or reports that come between forward and backward")
 	}
 	return nil

@@ -18,9 +18,7 @@ func (r *runner[S, B]) prepare(source func(*runner[S, B]) error) error {
 	if err := r.checkMomentum(); err != nil {
 		return err
 	}
-	if err := r.prepareHooks(); err != nil {
-		return err
-	}
+	r.prepareHooks()
 	from, err := r.saver.openStore()
 	if err != nil {
 		return err
@@ -196,7 +194,7 @@ func (r *runner[S, B]) prepareFlow(p plan) error {
 
 // prepareHooks puts the trainer's own hooks around the user's: the metrics files are written
 // before, the progress is shown after them.
-func (r *runner[S, B]) prepareHooks() (err error) {
+func (r *runner[S, B]) prepareHooks() {
 	var all []any
 	if r.o.OutputDir != "" && r.o.Process.Main() {
 		dir := r.run.Info.OutputDir
@@ -208,9 +206,7 @@ func (r *runner[S, B]) prepareHooks() (err error) {
 	}
 	all = append(all, r.o.Callbacks...)
 	r.progress = newProgress(r.o.Progress)
-	all = append(all, &runLog{r.o.Logger}, r.progress)
-	r.hooks, err = sortHooks(all)
-	return err
+	r.hooks = append(all, &runLog{r.o.Logger}, r.progress)
 }
 
 // info fills in what is known before the data is.

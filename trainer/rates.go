@@ -152,12 +152,8 @@ func (r *runner[S, B]) moveRate() error {
 		return nil
 	}
 	r.rates.moves++
-	if len(r.hooks.AfterSchedule) == 0 {
-		return nil
-	}
-	rate := r.rates.current()
-	return fire(r.session, r.hooks.AfterSchedule, "AfterSchedule", func(h afterScheduleHook, run *Run) error {
-		return h.AfterSchedule(run, rate)
+	return fire(r.session, "AfterSchedule", func(h afterScheduleHook, run *Run) error {
+		return h.AfterSchedule(run, r.rates.current())
 	})
 }
 

@@ -187,7 +187,7 @@ func (r *runner[S, B]) resumeHooks(from string, state savedState) error {
 	if r.o.Semantics.ForgetHooksAtResume {
 		return nil
 	}
-	unknown, err := restoreHooks(r.hooks.all, state.StatefulCallbacks)
+	unknown, err := restoreHooks(r.hooks, state.StatefulCallbacks)
 	if err != nil {
 		return err
 	}

@@ -182,7 +182,7 @@ func (s *saver[S, B]) take(v *saving, random [][]byte, state savedState, loop lo
 		if err := writeJSON(filepath.Join(dir, loopFile), loop); err != nil {
 			return err
 		}
-		return fire(s.session, s.hooks.BeforeSeal, "BeforeSeal", func(h beforeSealHook, run *Run) error {
+		return fire(s.session, "BeforeSeal", func(h beforeSealHook, run *Run) error {
 			return h.BeforeSeal(run, dir)
 		})
 	}))
@@ -226,7 +226,7 @@ func (s *saver[S, B]) written(v *saving, err error) error {
 	if !v.async {
 		s.loop.Control.ShouldSave = false
 	}
-	return fire(s.session, s.hooks.AfterSave, "AfterSave", func(h afterSaveHook, run *Run) error {
+	return fire(s.session, "AfterSave", func(h afterSaveHook, run *Run) error {
 		return h.AfterSave(run, v.path)
 	})
 }

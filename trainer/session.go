@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 type session[S, B any] struct {
 	step  Step[S, B]
 	o     Options
-	hooks *hooks
+	hooks []any // the callbacks, the trainer's own among them
 	loop  *loop
 	run   *Run // how hooks see it
 	batch *B   // that is being trained or evaluated on; nil between batches
@@ -106,12 +107,12 @@ func (s *session[S, B]) stepError(op string, err error) error {
 }
 
 // fire calls the hooks of an event, which see the loop as it is now and may change the decisions.
-func fire[S, B, H any](s *session[S, B], list []H, event string, method func(H, *Run) error) error {
-	if len(list) == 0 {
+func fire[S, B, H any](s *session[S, B], event string, method func(H, *Run) error) error {
+	if !slices.ContainsFunc(s.hooks, has[H]) {
 		return nil
 	}
 	s.show()
-	err := call(s.run, list, event, func(h H) error { return method(h, s.run) })
+	err := call(s.run, s.hooks, event, func(h H) error { return method(h, s.run) })
 	s.loop.Control = s.run.Control
 	return err
 }

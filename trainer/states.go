@@ -9,7 +9,7 @@ import (
 
 // savedState is trainer_state.json as of now.
 func (r *runner[S, B]) savedState(best string) (savedState, error) {
-	states, err := hookStates(r.hooks.all)
+	states, err := hookStates(r.hooks)
 	if err != nil {
 		return savedState{}, err
 	}

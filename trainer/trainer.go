@@ -16,7 +16,6 @@ import (
 type Trainer[S, B any] struct {
 	step    Step[S, B]
 	options Options // every default filled in
-	hooks   *hooks
 	running sync.Mutex
 	last    *runner[S, B] // the run or evaluation before; nil: none yet
 	trained bool          // the step has trained before
@@ -51,10 +50,10 @@ func New[S, B any](step Step[S, B], o Options) (*Trainer[S, B], error) {
 		}
 	}
 	t := &Trainer[S, B]{step: step, options: o, warnings: warnings}
-	if t.hooks, err = sortHooks(o.Callbacks); err != nil {
+	if err := o.checkCallbacks(); err != nil {
 		return nil, err
 	}
-	if err := t.options.resolveDivide(t.hooks); err != nil {
+	if err := o.checkDivide(); err != nil {
 		return nil, err
 	}
 	if err := t.checkSplit(); err != nil {
@@ -66,7 +65,7 @@ func New[S, B any](step Step[S, B], o Options) (*Trainer[S, B], error) {
 			return nil, err
 		}
 	}
-	return t, call(r.run, t.hooks.InitEnd, "InitEnd", func(h initEndHook) error { return h.InitEnd(r.run) })
+	return t, call(r.run, r.hooks, "InitEnd", func(h initEndHook) error { return h.InitEnd(r.run) })
 }
 
 // Result tells how a run ended.
@@ -129,9 +128,11 @@ func (t *Trainer[S, B]) fitWithin(ctx context.Context, source func(*runner[S, B]
 	}
 	r := t.last
 	if err != nil {
-		for _, h := range r.hooks.TrainFailed {
-			r.show()
-			h.TrainFailed(r.run, err)
+		for _, c := range r.hooks {
+			if h, ok := c.(trainFailedHook); ok {
+				r.show()
+				h.TrainFailed(r.run, err)
+			}
 		}
 		if !r.begun {
 			return nil, err
@@ -207,7 +208,7 @@ func (t *Trainer[S, B]) Predict(ctx context.Context, test data.Dataset[S], prefi
 			return err
 		}
 		p = &Prediction{Metrics: row, Samples: e.rows}
-		err = fire(r.session, r.hooks.AfterPredict, "AfterPredict", func(h afterPredictHook, run *Run) error {
+		err = fire(r.session, "AfterPredict", func(h afterPredictHook, run *Run) error {
 			return h.AfterPredict(run, m)
 		})
 		r.run.Evaluation = ""

@@ -207,7 +207,7 @@ func (u *uploads[S, B]) uploadsOf(path, message string) []checkpoint.Upload {
 
 // tell calls the hooks before an upload.
 func (u *uploads[S, B]) tell() error {
-	return fire(u.session, u.hooks.PushBegin, "PushBegin", pushBeginHook.PushBegin)
+	return fire(u.session, "PushBegin", pushBeginHook.PushBegin)
 }
 
 // end waits for the uploads, makes up for the newest checkpoint if it was left out, and uploads the

@@ -3,6 +3,7 @@ package trainer
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
@@ -147,7 +148,7 @@ func (r *runner[S, B]) trainBatch() error {
 	}
 	r.batch = &r.window[r.loop.index]
 	defer func() { r.batch = nil }()
-	if err := fire(r.session, r.hooks.BatchBegin, "BatchBegin", batchBeginHook.BatchBegin); err != nil {
+	if err := fire(r.session, "BatchBegin", batchBeginHook.BatchBegin); err != nil {
 		return err
 	}
 	w.KeepMode = r.eval.keepMode // an evaluation of a hook may have changed it
@@ -157,7 +158,7 @@ func (r *runner[S, B]) trainBatch() error {
 	r.trained += float64(r.samples[r.loop.index] * r.o.Process.World)
 	r.tokens += r.totals.tokens[r.loop.index]
 	r.flops += r.totals.flops[r.loop.index]
-	return fire(r.session, r.hooks.AfterBackward, "AfterBackward", afterBackwardHook.AfterBackward)
+	return fire(r.session, "AfterBackward", afterBackwardHook.AfterBackward)
 }
 
 // forwardBackward adds the gradient of a micro-batch, in two steps where something has to happen
@@ -168,7 +169,7 @@ func (r *runner[S, B]) forwardBackward(batch B, w Window) error {
 		return r.trainDivided(w)
 	}
 	step, splits := r.step.(SplitStep[B])
-	if !splits || len(r.hooks.AfterForward) == 0 && !r.losses.wanted() {
+	if !splits || !r.losses.wanted() && !slices.ContainsFunc(r.hooks, has[afterForwardHook]) {
 		if err := r.step.Train(r.stepContext(), batch, w); err != nil {
 			return r.stepError(where(), err)
 		}
@@ -187,7 +188,7 @@ func (r *runner[S, B]) forwardBackward(batch B, w Window) error {
 		}
 		r.losses.batch(loss, r.samples[r.loop.index], r.loop.lossCloses(), w.Divisor)
 	}
-	if err := fire(r.session, r.hooks.AfterForward, "AfterForward", afterForwardHook.AfterForward); err != nil {
+	if err := fire(r.session, "AfterForward", afterForwardHook.AfterForward); err != nil {
 		return err
 	}
 	return r.stepError(where(), step.Backward(r.stepContext()))
