@@ -38,8 +38,7 @@ func (t *Trainer[S, B]) fitShrinking(ctx context.Context, source func(*runner[S,
 		}
 		size := int(float64(o.BatchSize) * 0.9)
 		if size == 0 {
-			return fmt.Errorf("trainer: Options.AutoFindBatchSize: not even a batch of one sample fits into memory: %w",
-				err)
+			return fmt.Errorf("trainer: Options.AutoFindBatchSize: not even a batch of one sample fits into memory: %w", err)
 		}
 		r.note("batches of %d do not fit into memory after update %d; trying %d", o.BatchSize, r.loop.GlobalStep, size)
 		o.BatchSize, warnings = size, r.warnings

@@ -65,8 +65,8 @@ func (j judge) value(row Logs) (v float64, ok bool, err error) {
 			}
 		}
 		slices.Sort(names)
-		return 0, false, &OptionError{"MetricForBest", fmt.Sprintf("%q", j.metric),
-			fmt.Sprintf("a metric of the evaluation, which has %q", names)}
+		return 0, false, wrong("MetricForBest", fmt.Sprintf("%q", j.metric), "a metric of the evaluation, which has %q",
+			names)
 	}
 	return v, ok, nil
 }

@@ -30,6 +30,11 @@ func (e *OptionError) Error() string {
 	return fmt.Sprintf("trainer: Options.%s is %s: want %s", e.Field, e.Value, e.Want)
 }
 
+// wrong is the error of an option that has a value, where another would be right.
+func wrong(field string, value any, want string, args ...any) error {
+	return &OptionError{field, fmt.Sprint(value), fmt.Sprintf(want, args...)}
+}
+
 // StepError says at which point of a run the step, or the data it was to be given, failed.
 type StepError struct {
 	Op         string  // what was being done: "train on micro-batch 2 of 4", "update", "evaluate", "load a batch"

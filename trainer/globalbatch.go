@@ -3,7 +3,6 @@ package trainer
 import (
 	"fmt"
 	"maps"
-	"strconv"
 
 	"github.com/gotrainer/gotrainer/data"
 )
@@ -13,7 +12,7 @@ import (
 
 // checkGlobalBatch refuses options beside GlobalBatch that it decides, or that count otherwise.
 func (o *Options) checkGlobalBatch() error {
-	refuse := func(want string) error { return &OptionError{"GlobalBatch", strconv.Itoa(o.GlobalBatch), want} }
+	refuse := func(want string, args ...any) error { return wrong("GlobalBatch", o.GlobalBatch, want, args...) }
 	switch {
 	case o.GlobalBatch < 0:
 		return refuse("a positive number of samples, or 0 for BatchSize times Accumulate times the processes")
@@ -26,7 +25,7 @@ func (o *Options) checkGlobalBatch() error {
 	case o.LimitBatches != 0:
 		return refuse("0, since LimitBatches counts the batches of one process; MaxStepsPerEpoch counts updates")
 	case o.Semantics.CountsBatches() || o.Semantics.CarriesWindows():
-		return refuse(fmt.Sprintf("0, since Semantics %s counts micro-batches, not updates", o.Semantics.Name))
+		return refuse("0, since Semantics %s counts micro-batches, not updates", o.Semantics.Name)
 	}
 	return nil
 }
@@ -38,8 +37,8 @@ func (o *Options) resolveGlobalBatch() error {
 	}
 	atOnce := o.BatchSize * max(1, o.Process.World)
 	if o.GlobalBatch%atOnce != 0 {
-		return &OptionError{"GlobalBatch", strconv.Itoa(o.GlobalBatch), fmt.Sprintf("a multiple of %d, since %d "+
-			"processes with BatchSize %d train on so many samples at a time", atOnce, max(1, o.Process.World), o.BatchSize)}
+		return wrong("GlobalBatch", o.GlobalBatch, "a multiple of %d, since %d processes with BatchSize %d train on so "+
+			"many samples at a time", atOnce, max(1, o.Process.World), o.BatchSize)
 	}
 	o.Accumulate = o.GlobalBatch / atOnce
 	return nil

@@ -249,34 +249,28 @@ func (s *session[S, B]) gatherRandom() ([][]byte, error) {
 }
 
 // readRandom returns the random states of a checkpoint. One of another number of processes is
-// refused, unless the run is counted in global batches: random numbers begin anew then.
-func (s *session[S, B]) readRandom(from string) (states [][]byte, anew bool, err error) {
+// refused, unless the run is counted in global batches: other random numbers begin then.
+func (s *session[S, B]) readRandom(from string) (states [][]byte, other bool, err error) {
 	text, err := os.ReadFile(filepath.Join(from, randomFile))
-	if errors.Is(err, os.ErrNotExist) {
-		if s.several() && s.o.GlobalBatch > 0 {
-			return nil, true, nil
-		}
-		if s.several() {
-			return nil, false, fmt.Errorf("trainer: cannot resume from %s: %w: it was written by one process, and there are "+
-				"%d now; set Options.GlobalBatch in runs that are to continue on others", from, ErrOtherRun, s.o.Process.World)
-		}
-		return nil, false, nil
-	}
-	if err != nil {
-		return nil, false, fmt.Errorf("trainer: cannot resume from %s: %w", from, err)
-	}
-	if err := json.Unmarshal(text, &states); err != nil {
-		return nil, false, fmt.Errorf("trainer: cannot resume from %s: %s: %w", from, randomFile, err)
-	}
+	writers := 1
 	switch {
-	case len(states) == s.o.Group.World():
+	case err == nil:
+		if err := json.Unmarshal(text, &states); err != nil {
+			return nil, false, cannotResume(from, "%s: %w", randomFile, err)
+		}
+		writers = len(states)
+	case !errors.Is(err, os.ErrNotExist):
+		return nil, false, cannotResume(from, "%w", err)
+	}
+	switch world := s.o.Group.World(); {
+	case writers == world:
 		return states, false, nil
 	case s.o.GlobalBatch > 0:
 		return nil, true, nil
+	default:
+		return nil, false, cannotResume(from, "%w: it was written by %s, and there are %d now; set "+
+			"Options.GlobalBatch in runs that are to continue on others", ErrOtherRun, counted(writers, "process"), world)
 	}
-	return nil, false, fmt.Errorf("trainer: cannot resume from %s: %w: it was written by %d processes, and there are "+
-		"%d now; set Options.GlobalBatch in runs that are to continue on others", from, ErrOtherRun, len(states),
-		s.o.Group.World())
 }
 
 // loadRandom continues with the random numbers of this process, after the step has loaded those of

@@ -2,7 +2,6 @@ package trainer
 
 import (
 	"context"
-	"fmt"
 	"iter"
 
 	"github.com/gotrainer/gotrainer/data"
@@ -46,9 +45,8 @@ func (r *runner[S, B]) trainLoader(train data.Dataset[S]) (loader interface{ Len
 		loader, pass = l, epochPasses(l, samplesOf(l, train.Len()), r.o.BatchSize)
 	}
 	if loader.Len() == 0 && !(r.o.Semantics.EndWithoutBatch && r.o.MaxSteps > 0) {
-		return nil, nil, &OptionError{"DropLast", fmt.Sprint(r.o.DropLast),
-			fmt.Sprintf("false, since the %d samples of the training set are less than one batch of %d", train.Len(),
-				r.o.BatchSize)}
+		return nil, nil, wrong("DropLast", r.o.DropLast, "false, since the %d samples of the training set are less than "+
+			"one batch of %d", train.Len(), r.o.BatchSize)
 	}
 	return loader, pass, nil
 }
@@ -71,9 +69,8 @@ func (ev *evaluator[S, B]) checkEvalLoader(e Evaluation, batches int) error {
 	if batches > 0 || e.Shared || ev.dropsLastOfEval() {
 		return nil
 	}
-	return &OptionError{"DropLast", fmt.Sprint(ev.o.DropLast),
-		fmt.Sprintf("false, since the %d rows of the validation set are less than one batch of EvalBatchSize %d",
-			e.Rows, ev.o.EvalBatchSize)}
+	return wrong("DropLast", ev.o.DropLast, "false, since the %d rows of the validation set are less than one batch of "+
+		"EvalBatchSize %d", e.Rows, ev.o.EvalBatchSize)
 }
 
 // evalOrder is the order of the samples of an evaluation.

@@ -134,11 +134,10 @@ func (*NonFiniteError) ExitCode() int { return 7 }
 func (o *Options) resolveNonFinite() error {
 	switch {
 	case o.NonFinite < NonFiniteBySemantics || o.NonFinite > IgnoreNonFinite:
-		return &OptionError{"NonFinite", fmt.Sprint(int(o.NonFinite)), "StopAtNonFinite, SkipNonFinite, " +
-			"RollBackNonFinite or IgnoreNonFinite"}
+		return wrong("NonFinite", int(o.NonFinite), "StopAtNonFinite, SkipNonFinite, RollBackNonFinite or IgnoreNonFinite")
 	case o.NonFinite == RollBackNonFinite && (o.Save.kind == never || o.SaveOnlyModel || o.Saver != nil):
-		return &OptionError{"NonFinite", "RollBackNonFinite",
-			"another policy, since the run writes no whole checkpoint to which it could return"}
+		return wrong("NonFinite", "RollBackNonFinite", "another policy, since the run writes no whole checkpoint to which "+
+			"it could return")
 	case o.NonFinite == NonFiniteBySemantics && o.Semantics.Loop == semantics.DefaultLoop:
 		o.NonFinite = StopAtNonFinite
 	case o.NonFinite == NonFiniteBySemantics:
@@ -172,9 +171,8 @@ func (s *session[S, B]) warnNonFinite(name string, v float64) {
 		return
 	}
 	s.nonFinite = true
-	s.warn("%s is %v at %s %d, and the run continues; look for nan in the data, lower Options.LearningRate or limit "+
-		"the gradients; torch.DetectAnomaly names the operator",
-		name, v, s.run.Info.unit(), s.loop.GlobalStep)
+	s.warn("%s is %v at %s %d, and the run continues; look for nan in the data, lower Options.LearningRate or limit the "+
+		"gradients; torch.DetectAnomaly names the operator", name, v, s.run.Info.unit(), s.loop.GlobalStep)
 }
 
 // checkWeights finds out whether the weights are finite, and is an error if they are not and the

@@ -87,9 +87,8 @@ func (r *runner[S, B]) dividedLoader(train data.Dataset[S], o data.LoaderOptions
 	case err != nil:
 		return nil, err
 	case own != nil:
-		return nil, &OptionError{"DivideOnOutOfMemory", "true",
-			fmt.Sprintf("false, since the batches of the step's own "+
-				"loader %T cannot be divided", own)}
+		return nil, wrong("DivideOnOutOfMemory", true,
+			"false, since the batches of the step's own loader %T cannot be divided", own)
 	}
 	return data.NewLoader(train, r.divider.collate(r.step.Collate), o)
 }
@@ -99,15 +98,16 @@ func (o *Options) checkDivide() error {
 	if !o.DivideOnOutOfMemory {
 		return nil
 	}
-	refuse := func(what string) error { return &OptionError{"DivideOnOutOfMemory", "true", "false with " + what} }
+	refuse := func(what string, args ...any) error {
+		return wrong("DivideOnOutOfMemory", true, "false with "+what, args...)
+	}
 	switch {
 	case o.AutoFindBatchSize:
 		return refuse("AutoFindBatchSize, which begins the run again")
 	case o.Group != nil:
 		return refuse("Group: the other processes would wait for this one")
 	case o.Semantics.CarriesWindows():
-		return refuse(fmt.Sprintf("Semantics %s, whose windows carry gradients over the end of an epoch",
-			o.Semantics.Name))
+		return refuse("Semantics %s, whose windows carry gradients over the end of an epoch", o.Semantics.Name)
 	case slices.ContainsFunc(o.Callbacks, has[afterForwardHook]) || (&losses{report: o.Semantics.LossReport}).wanted():
 		return refuse("hooks or reports that come between forward and backward")
 	}

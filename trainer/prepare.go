@@ -140,16 +140,16 @@ func (ev *evaluator[S, B]) prepare(valid data.Dataset[S]) (err error) {
 	asksFor := func(t Trigger) bool { return t.kind == every || t.kind == everyShare }
 	switch {
 	case asksFor(ev.o.Eval):
-		return &OptionError{"Eval", ev.o.Eval.String(), "Never, since Fit was given no validation set"}
+		return wrong("Eval", ev.o.Eval.String(), "Never, since Fit was given no validation set")
 	case ev.o.EvalOnStart:
-		return &OptionError{"EvalOnStart", "true", "false, since Fit was given no validation set"}
+		return wrong("EvalOnStart", true, "false, since Fit was given no validation set")
 	case ev.o.Adaptive != nil:
-		return &OptionError{"Adaptive", fmt.Sprintf("%T", ev.o.Adaptive), "nil, since Fit was given no validation set"}
+		return wrong("Adaptive", fmt.Sprintf("%T", ev.o.Adaptive), "nil, since Fit was given no validation set")
 	case ev.o.Semantics.BestMayBeUnsaved && ev.o.Save.kind == atBest:
 	case ev.o.LoadBestAtEnd:
-		return &OptionError{"LoadBestAtEnd", "true", "false, since Fit was given no validation set"}
+		return wrong("LoadBestAtEnd", true, "false, since Fit was given no validation set")
 	case ev.o.Save.kind == atBest:
-		return &OptionError{"Save", "AtBest", "another trigger, since Fit was given no validation set"}
+		return wrong("Save", "AtBest", "another trigger, since Fit was given no validation set")
 	}
 	ev.o.Eval = Never
 	for _, text := range ev.o.withoutData() {

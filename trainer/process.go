@@ -41,8 +41,7 @@ func (p Process) validate(where string) error {
 func (o *Options) resolveProcess() (err error) {
 	if o.Group != nil {
 		if o.Process != (Process{}) {
-			return &OptionError{"Process", fmt.Sprintf("%+v", o.Process),
-				"its zero value, since Group says which process this is"}
+			return wrong("Process", fmt.Sprintf("%+v", o.Process), "its zero value, since Group says which process this is")
 		}
 		o.Process = Process{Rank: o.Group.Rank(), LocalRank: o.Group.LocalRank(), World: o.Group.World()}
 	} else if o.Process == (Process{}) {

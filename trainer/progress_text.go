@@ -190,8 +190,10 @@ func counted(n int, thing string) string {
 	return fmt.Sprintf("%d %s", n, plural(thing))
 }
 
-// plural is that of the units of a step.
-func plural(unit string) string { return strings.Replace(unit+"s", "batchs", "batches", 1) }
+// plural is that of a unit.
+func plural(unit string) string {
+	return strings.NewReplacer("batchs", "batches", "processs", "processes").Replace(unit + "s")
+}
 
 // headerText says what is about to be run.
 func headerText(r *Run) string {

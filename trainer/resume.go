@@ -141,8 +141,7 @@ func (r *runner[S, B]) resume(from string) error {
 		return err
 	}
 	if err := r.loadCheckpoint(from, &loop); err != nil {
-		return fmt.Errorf("trainer: cannot resume from %s: %w; resume with the model and the optimizer of that run, "+
-			"or begin a new one", from, err)
+		return cannotResume(from, "%w; resume with the model and the optimizer of that run, or begin a new one", err)
 	}
 	if anew {
 		err = r.saver.deriveRandom(loop.Position.GlobalStep)
@@ -163,10 +162,10 @@ func (r *runner[S, B]) resumeState(start StartPosition) error {
 	const from = "Options.Start.State"
 	var s bothStates
 	if err := parseState(start.State, &s); err != nil {
-		return fmt.Errorf("trainer: cannot resume from %s: %w", from, err)
+		return cannotResume(from, "%w", err)
 	}
 	if err := s.Loop.validate(); err != nil {
-		return fmt.Errorf("trainer: cannot resume from %s: %w", from, err)
+		return cannotResume(from, "%w", err)
 	}
 	if err := r.fits(from, s.Loop); err != nil {
 		return err

@@ -29,9 +29,8 @@ type runLog struct{ log *slog.Logger }
 func (l *runLog) TrainBegin(r *Run) error {
 	i := &r.Info
 	l.log.Info("training begins", "step", i.Step, "samples", i.TrainSamples, "updates", r.MaxSteps, "epochs", i.Epochs,
-		"batch_size", i.BatchSize,
-		"accumulate", i.Accumulate, "learning_rate", i.LearningRate, "schedule", i.Schedule, "seed", i.Seed,
-		"resumed_from", i.ResumedFrom)
+		"batch_size", i.BatchSize, "accumulate", i.Accumulate, "learning_rate", i.LearningRate, "schedule", i.Schedule,
+		"seed", i.Seed, "resumed_from", i.ResumedFrom)
 	return nil
 }
 

@@ -61,7 +61,7 @@ func (s *saver[S, B]) orAgain(err error) error {
 // left to another goroutine.
 func (s *saver[S, B]) write(async bool) error {
 	if !s.saves() {
-		return &OptionError{"OutputDir", `""`, "a folder, since a hook asked for a checkpoint"}
+		return wrong("OutputDir", `""`, "a folder, since a hook asked for a checkpoint")
 	}
 	if s.o.Saver == nil && !s.step.About().Saves {
 		return cannot(s.step, fmt.Sprintf("a hook asked for a checkpoint after update %d", s.loop.GlobalStep),

@@ -51,16 +51,15 @@ func (r *runner[S, B]) startAt(s StartPosition) error {
 	}
 	for _, n := range []int{s.Epoch, s.Batches, s.GlobalStep, s.Updates, s.ScheduleSteps, s.WindowPhase, s.LossCount} {
 		if n < 0 {
-			return &OptionError{"Start", fmt.Sprintf("%+v", s), "no negative number"}
+			return wrong("Start", fmt.Sprintf("%+v", s), "no negative number")
 		}
 	}
 	if !r.loop.plan.stream && s.Batches > r.loop.plan.batches {
-		return &OptionError{"Start", fmt.Sprintf("%+v", s), fmt.Sprintf("at most the %d batches of an epoch",
-			r.loop.plan.batches)}
+		return wrong("Start", fmt.Sprintf("%+v", s), "at most the %d batches of an epoch", r.loop.plan.batches)
 	}
 	if s.WindowPhase >= r.o.Accumulate || s.WindowPhase > 0 && !r.o.Semantics.CarriesWindows() {
-		return &OptionError{"Start", fmt.Sprintf("%+v", s), "a window that is under way only where windows run over " +
-			"the ends of epochs, and less than Accumulate of it"}
+		return wrong("Start", fmt.Sprintf("%+v", s), "a window that is under way only where windows run over the ends of "+
+			"epochs, and less than Accumulate of it")
 	}
 	r.loop.startAt(s)
 	r.rates.moves = s.ScheduleSteps
@@ -107,9 +106,9 @@ func (l *loop) startAt(s StartPosition) {
 func (o *Options) checkSaver() error {
 	switch {
 	case o.Start != nil && o.Start.State != nil && o.Start.counts() != (StartPosition{}).counts():
-		return &OptionError{"Start", "State and other fields", "State alone, which has all counts"}
+		return wrong("Start", "State and other fields", "State alone, which has all counts")
 	case o.Start != nil && o.ResumeFrom != "":
-		return &OptionError{"Start", "set", "nil, since ResumeFrom is set: one of them says where the run begins"}
+		return wrong("Start", "set", "nil, since ResumeFrom is set: one of them says where the run begins")
 	case o.Saver == nil:
 		return nil
 	case o.LoadBestAtEnd, o.KeepCheckpoints > 0, o.Pusher != nil, o.ResumeFrom != "", o.AsyncSave,

@@ -119,18 +119,17 @@ func readStates(dir string) (s savedState, l loopState, err error) {
 	}{{stateFile, &s}, {loopFile, &l}} {
 		text, err := os.ReadFile(filepath.Join(dir, f.name))
 		if errors.Is(err, fs.ErrNotExist) {
-			return s, l, fmt.Errorf("trainer: cannot resume from %s: it has no %s, so it was not written by this "+
-				"trainer", dir, f.name)
+			return s, l, cannotResume(dir, "it has no %s, so it was not written by this trainer", f.name)
 		}
 		if err != nil {
-			return s, l, fmt.Errorf("trainer: cannot resume from %s: %w", dir, err)
+			return s, l, cannotResume(dir, "%w", err)
 		}
 		if err := parseState(text, f.into); err != nil {
-			return s, l, fmt.Errorf("trainer: cannot resume from %s: %s: %w", dir, f.name, err)
+			return s, l, cannotResume(dir, "%s: %w", f.name, err)
 		}
 	}
 	if err := l.validate(); err != nil {
-		return s, l, fmt.Errorf("trainer: cannot resume from %s: %s: %w", dir, loopFile, err)
+		return s, l, cannotResume(dir, "%s: %w", loopFile, err)
 	}
 	return s, l, nil
 }
@@ -204,8 +203,7 @@ func restoreHooks(callbacks []any, states map[string]json.RawMessage) (unknown [
 		if ok && perType[name] > 1 {
 			var list []json.RawMessage
 			if err := json.Unmarshal(state, &list); err != nil {
-				return nil, fmt.Errorf("trainer: states of the %d hooks %s in %s: %w", perType[name], name, stateFile,
-					err)
+				return nil, fmt.Errorf("trainer: states of the %d hooks %s in %s: %w", perType[name], name, stateFile, err)
 			}
 			ok = seen[name] < len(list)
 			if ok {

@@ -77,15 +77,15 @@ func (r *runner[S, B]) readCheckpoint(from string) (savedState, loopState, error
 	}
 	state, err := readTransformersState(from)
 	if err != nil {
-		return state, loopState{}, fmt.Errorf("trainer: cannot resume from %s: %w", from, err)
+		return state, loopState{}, cannotResume(from, "%w", err)
 	}
 	if _, ok := r.step.(TransformersStep); !ok {
-		return state, loopState{}, fmt.Errorf("trainer: cannot resume from %s: transformers has written it, and %T is "+
-			"no trainer.TransformersStep: %s", from, r.step, passOn("SaveTransformers and LoadTransformers"))
+		return state, loopState{}, cannotResume(from, "transformers has written it, and %T is no "+
+			"trainer.TransformersStep: %s", r.step, passOn("SaveTransformers and LoadTransformers"))
 	}
 	if r.o.Adaptive != nil {
-		return state, loopState{}, fmt.Errorf("trainer: cannot resume from %s: transformers has written it, and the "+
-			"state of a schedule that follows the evaluations is not read from its files; use Options.Schedule", from)
+		return state, loopState{}, cannotResume(from, "transformers has written it, and the state of a schedule "+
+			"that follows the evaluations is not read from its files; use Options.Schedule")
 	}
 	return state, r.transformersLoop(from, state), nil
 }

@@ -33,13 +33,12 @@ const (
 func (o *Options) resolvePush() error {
 	switch {
 	case o.PushStrategy < PushEverySave || o.PushStrategy > PushAllCheckpoints:
-		return &OptionError{"PushStrategy", fmt.Sprint(int(o.PushStrategy)),
-			"PushEverySave, PushAtEnd, PushLastCheckpoint or PushAllCheckpoints"}
+		return wrong("PushStrategy", int(o.PushStrategy), "PushEverySave, PushAtEnd, PushLastCheckpoint or "+
+			"PushAllCheckpoints")
 	case o.Pusher == nil && (o.PushStrategy != PushEverySave || o.PushAlways):
-		return &OptionError{"Pusher", "nil", "what uploads, since PushStrategy or PushAlways is set"}
+		return wrong("Pusher", "nil", "what uploads, since PushStrategy or PushAlways is set")
 	case o.Pusher != nil && o.Save.kind == never:
-		return &OptionError{"Pusher", fmt.Sprintf("%T", o.Pusher), "nil, since no checkpoint is saved that it could " +
-			"upload"}
+		return wrong("Pusher", fmt.Sprintf("%T", o.Pusher), "nil, since no checkpoint is saved that it could upload")
 	}
 	return nil
 }
@@ -247,7 +246,7 @@ func (t *Trainer[S, B]) Push(ctx context.Context, message string) error {
 	defer unlock()
 	switch {
 	case t.options.Pusher == nil:
-		return &OptionError{"Pusher", "nil", "what uploads"}
+		return wrong("Pusher", "nil", "what uploads")
 	case t.last == nil || t.last.saver.final() == "":
 		return errors.New("trainer: there is no checkpoint to upload; Fit has to come first, with Options.Save")
 	case !t.options.Process.Main():

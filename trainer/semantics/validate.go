@@ -32,8 +32,7 @@ func (r Rules) Validate() error {
 	} {
 		if c.set && r.Loop != c.loop {
 			return fmt.Errorf("semantics: Rules.%s is set, which only %s reads; set Rules.Loop to it, or clear the "+
-				"switch",
-				c.name, c.of)
+				"switch", c.name, c.of)
 		}
 	}
 	return nil
