@@ -60,7 +60,7 @@ func (j judge) value(row Logs) (v float64, ok bool, err error) {
 	if !ok && j.explicit {
 		names := make([]string, 0, len(row))
 		for name := range row {
-			if !strings.HasSuffix(name, "_runtime") && !strings.HasSuffix(name, "_per_second") {
+			if !isTiming(name) {
 				names = append(names, strings.TrimPrefix(name, evalPrefix))
 			}
 		}

@@ -1,7 +1,6 @@
 package trainer
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -70,16 +69,10 @@ func (o *Options) trainsAlone(step any) string {
 		variable, step)
 }
 
-// warner is where warnings go where nobody else shows them: standard error. Errors are returned.
-type warner struct{ slog.Handler }
-
-func newWarner() warner { return warner{slog.NewTextHandler(standardError{}, nil)} }
-
-func (warner) Enabled(_ context.Context, l slog.Level) bool { return l == slog.LevelWarn }
-
-func (w warner) WithAttrs(attrs []slog.Attr) slog.Handler { return warner{w.Handler.WithAttrs(attrs)} }
-
-func (w warner) WithGroup(name string) slog.Handler { return warner{w.Handler.WithGroup(name)} }
+// newWarner is where warnings go where nobody else shows them: standard error. Errors are returned.
+func newWarner() slog.Handler {
+	return levelHandler{slog.NewTextHandler(standardError{}, nil), func(l slog.Level) bool { return l == slog.LevelWarn }}
+}
 
 // standardError is os.Stderr at the time of writing.
 type standardError struct{}

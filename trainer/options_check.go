@@ -75,25 +75,15 @@ func (o Options) resolved(can About) (Options, error) {
 		return o, wrong("ScheduleSteps", o.ScheduleSteps, "0, since these semantics move the rate after every update; "+
 			"semantics.HezarLoop counts steps")
 	}
-	if err := o.resolveProcess(); err != nil {
-		return o, err
+	for _, resolve := range []func() error{
+		o.resolveProcess, o.resolveGlobalBatch, o.checkBatcher, func() error { return o.checkReproducible(can) },
+		o.resolveFiles, o.resolveNonFinite, o.resolvePush,
+	} {
+		if err := resolve(); err != nil {
+			return o, err
+		}
 	}
-	if err := o.resolveGlobalBatch(); err != nil {
-		return o, err
-	}
-	if err := o.checkBatcher(); err != nil {
-		return o, err
-	}
-	if err := o.checkReproducible(can); err != nil {
-		return o, err
-	}
-	if err := o.resolveFiles(); err != nil {
-		return o, err
-	}
-	if err := o.resolveNonFinite(); err != nil {
-		return o, err
-	}
-	return o, o.resolvePush()
+	return o, nil
 }
 
 func (o *Options) checkReproducible(can About) error {

@@ -74,7 +74,7 @@ func (o *Options) resolveProcess() (err error) {
 	default:
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	o.Logger = slog.New(levelHandler{o.Logger.Handler(), level})
+	o.Logger = slog.New(levelHandler{o.Logger.Handler(), func(l slog.Level) bool { return l >= level.Level() }})
 	if o.Process.World > 1 {
 		o.Logger = o.Logger.With("rank", o.Process.Rank)
 	}

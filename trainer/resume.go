@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -161,7 +162,7 @@ func (r *runner[S, B]) resume(from string) error {
 func (r *runner[S, B]) resumeState(start StartPosition) error {
 	const from = "Options.Start.State"
 	var s bothStates
-	if err := parseState(start.State, &s); err != nil {
+	if err := json.Unmarshal(start.State, &s); err != nil {
 		return cannotResume(from, "%w", err)
 	}
 	if err := s.Loop.validate(); err != nil {

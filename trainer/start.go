@@ -3,6 +3,7 @@ package trainer
 import (
 	"errors"
 	"fmt"
+	"reflect"
 )
 
 // StartPosition is where in its course a run begins: see Options.Start.
@@ -28,10 +29,10 @@ type StartPosition struct {
 	LossCount         int
 }
 
-// counts are the fields of a start without State.
-func (s StartPosition) counts() [9]float64 {
-	return [...]float64{float64(s.Epoch), float64(s.Batches), float64(s.GlobalStep), float64(s.Updates),
-		float64(s.ScheduleSteps), float64(s.WindowPhase), s.LossSum, s.LossMean, float64(s.LossCount)}
+// counts reports whether any field but Load and State is set.
+func (s StartPosition) counts() bool {
+	s.Load, s.State = nil, nil
+	return !reflect.ValueOf(s).IsZero()
 }
 
 // Saver writes checkpoints: see Options.Saver. It is called from the training goroutine.
@@ -105,7 +106,7 @@ func (l *loop) startAt(s StartPosition) {
 // checkSaver refuses what cannot be had together with a Saver.
 func (o *Options) checkSaver() error {
 	switch {
-	case o.Start != nil && o.Start.State != nil && o.Start.counts() != (StartPosition{}).counts():
+	case o.Start != nil && o.Start.State != nil && o.Start.counts():
 		return wrong("Start", "State and other fields", "State alone, which has all counts")
 	case o.Start != nil && o.ResumeFrom != "":
 		return wrong("Start", "set", "nil, since ResumeFrom is set: one of them says where the run begins")
