@@ -82,7 +82,7 @@ func splitEvalSets[S any](valid data.Dataset[S]) ([]EvalSet[S], error) {
 type evaluation[B any] struct {
 	name   string // "eval", "eval_matched", "test": what its numbers are logged under
 	key    string // "matched_": what stands before the bare names of its numbers where there are several sets
-	rows   int    // of a stream those that were seen, when it has been evaluated
+	rows   int    // of a stream the samples seen, once it has been evaluated
 	limit  int    // batches at most; 0: all
 	length int    // batches of this process; -1: a stream
 	pass   evalPass[B]

@@ -1,9 +1,7 @@
 package trainer
 
 import (
-	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 
 	"github.com/gotrainer/gotrainer/data"
@@ -13,7 +11,7 @@ import (
 type EvalRound[B any] struct {
 	Batch B
 	Rows  int // samples of Batch; 0: this process has no batch left, and Batch is empty
-	Round int // samples of all processes together, without those that fill up their batches
+	Round int // samples of all processes together, without what fills up their batches
 }
 
 // evalShard is the part of an evaluation that is this process's; zero if it is not shared out.
@@ -140,11 +138,7 @@ func (ev *evaluator[S, B]) agreeOnRound(e *evaluation[B], b *data.StreamBatch[B]
 	}
 	switch {
 	case interrupted:
-		cause := context.Cause(ev.asked)
-		if cause == nil {
-			cause = errors.New("another process of the run was interrupted")
-		}
-		ev.cancel(cause)
+		ev.cancelTogether()
 		return false, ev.interruptEvaluation()
 	case ended == len(all):
 		return true, nil

@@ -3,6 +3,7 @@ package trainer
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"time"
 
@@ -76,17 +77,15 @@ func (ev *evaluator[S, B]) evaluate(judge bool) (Metrics, error) {
 			return nil, err
 		}
 		ev.loop.Control.ShouldEvaluate = false
-		if err := ev.fireEval(func(h afterEvalHook, r *Run) error { return h.AfterEval(r, m) }); err != nil {
+		err = fire(ev.session, "AfterEval", func(h afterEvalHook, r *Run) error { return h.AfterEval(r, m) })
+		ev.run.Evaluation = ""
+		if err != nil {
 			return nil, err
 		}
-		for k, v := range row {
-			if k != "epoch" && k != "step" {
-				ev.evaluated[k] = v
-			}
-		}
-		for k, v := range m {
-			all[e.key+k] = v
-		}
+		maps.Copy(ev.evaluated, row)
+		delete(ev.evaluated, "epoch")
+		delete(ev.evaluated, "step")
+		all.add(e.key, m)
 		// An interruption in one of the further sets continues with that set.
 		ev.loop.EvalSet++
 		ev.loop.before.EvalSet, ev.loop.before.EvalLoaderStarted = ev.loop.EvalSet, false
@@ -94,12 +93,6 @@ func (ev *evaluator[S, B]) evaluate(judge bool) (Metrics, error) {
 		ev.loop.before.Control.ShouldEvaluate = judge
 	}
 	return all, nil
-}
-
-func (ev *evaluator[S, B]) fireEval(method func(afterEvalHook, *Run) error) error {
-	err := fire(ev.session, "AfterEval", method)
-	ev.run.Evaluation = ""
-	return err
 }
 
 // evaluateAside is Run.Evaluate.
@@ -131,11 +124,16 @@ func (ev *evaluator[S, B]) evaluateAside(name string) (Metrics, error) {
 		if err != nil {
 			return nil, err
 		}
-		for k, v := range m {
-			all[e.key+k] = v
-		}
+		all.add(e.key, m)
 	}
 	return all, nil
+}
+
+// add adds the numbers of a set, with the name of the set before theirs.
+func (m Metrics) add(key string, set Metrics) {
+	for name, v := range set {
+		m[key+name] = v
+	}
 }
 
 // evaluateSet runs over one set. The row has the numbers under their logged names, and the speeds.
@@ -168,9 +166,7 @@ func (ev *evaluator[S, B]) evaluateSet(e *evaluation[B], predict bool) (Metrics,
 		return nil, nil, err
 	}
 	row := Logs{}
-	for name, v := range m {
-		row[e.name+"_"+name] = v
-	}
+	Metrics(row).add(e.name+"_", m)
 	atOnce := ev.o.EvalBatchSize // of all processes together
 	if e.shared {
 		atOnce *= ev.o.Group.World()
@@ -247,21 +243,17 @@ func (ev *evaluator[S, B]) interruptEvaluation() error {
 // speed adds the run time and speeds of transformers.trainer_utils.speed_metrics, with its
 // decimals.
 func (l Logs) speed(split string, start time.Time, samples, steps float64) {
-	seconds := time.Since(start).Seconds()
-	l[split+"_runtime"] = pyfloat.Round(seconds, 4)
-	if seconds == 0 {
-		return
-	}
-	l[split+"_samples_per_second"] = pyfloat.Round(samples/seconds, 3)
-	l[split+"_steps_per_second"] = pyfloat.Round(steps/seconds, 3)
+	l.perSecond(split, start, map[string]float64{"samples": samples, "steps": steps})
 }
 
-// tokenSpeed adds the run time and the input tokens of this session per second.
-func (l Logs) tokenSpeed(start time.Time, tokens int64) {
+// perSecond adds the run time, and how many of several things there were in a second of it.
+func (l Logs) perSecond(split string, start time.Time, counts map[string]float64) {
 	seconds := time.Since(start).Seconds()
-	l["train_runtime"] = pyfloat.Round(seconds, 4)
-	if seconds > 0 {
-		l["train_tokens_per_second"] = pyfloat.Round(float64(tokens)/seconds, 3)
+	l[split+"_runtime"] = pyfloat.Round(seconds, 4)
+	for thing, n := range counts {
+		if seconds > 0 {
+			l[split+"_"+thing+"_per_second"] = pyfloat.Round(n/seconds, 3)
+		}
 	}
 }
 

@@ -105,12 +105,12 @@ func (r *runner[S, B]) regroup(from string, l loopState) (loopState, error) {
 	}
 	switch {
 	case r.loop.plan.stream:
-		return l, refusedResume(from, fmt.Sprintf("%s, and a stream is dealt out anew by other processes",
+		return l, refusedResume(from, fmt.Sprintf("%s, and other processes deal a stream out in another way",
 			r.otherProcesses(then)))
 	case l.Position.Micro%then.Accumulate != 0:
 		return l, refusedResume(from, fmt.Sprintf("%s, and it stands inside of a global batch", r.otherProcesses(then)))
 	}
-	r.note("%s: %s; the samples go on where they were; random numbers (dropout) begin anew on another number of "+
+	r.note("%s: %s; the samples continue where they were; random numbers (dropout) begin again on another number of "+
 		"processes", from, r.otherProcesses(then))
 	l.Position.Micro = l.Position.Micro / then.Accumulate * now.Accumulate
 	l.Sizes.BatchSize, l.Sizes.Accumulate = now.BatchSize, now.Accumulate
@@ -126,8 +126,8 @@ func (r *runner[S, B]) otherProcesses(then sizes) string {
 		then.Accumulate, r.o.BatchSize, r.o.Accumulate, r.o.Process.World)
 }
 
-// deriveRandom begins the random numbers of a process anew that continues a checkpoint of another
-// number of processes: those of splitmix64(splitmix64(splitmix64(Seed) + updates) + rank).
+// deriveRandom seeds a process that continues a checkpoint of another number of processes with
+// splitmix64(splitmix64(splitmix64(Seed) + updates) + rank).
 func (s *session[S, B]) deriveRandom(updates int) error {
 	seed := splitmix64(splitmix64(splitmix64(s.o.Seed)+uint64(updates)) + uint64(s.o.Process.Rank))
 	return s.stepError("seed", s.step.Seed(seed, SeedOptions{KeepModel: true}))

@@ -107,6 +107,15 @@ func (s *session[S, B]) endTogether() {
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(s.ctx))
 }
 
+// cancelTogether ends the run of this process, as the processes have agreed.
+func (s *session[S, B]) cancelTogether() {
+	cause := context.Cause(s.asked)
+	if cause == nil {
+		cause = errors.New("another process of the run was interrupted")
+	}
+	s.cancel(cause)
+}
+
 // joinToEvaluate is joinGroup for an evaluation outside of a run: the models are the same on all
 // processes if there has been a run.
 func (r *runner[S, B]) joinToEvaluate() error {
@@ -146,11 +155,7 @@ func (r *runner[S, B]) agree() (stop bool, err error) {
 		return false, r.stepError("agree with the other processes", err)
 	}
 	if numbers[0] > 0 {
-		cause := context.Cause(r.asked)
-		if cause == nil {
-			cause = errors.New("another process of the run was interrupted")
-		}
-		r.cancel(cause)
+		r.cancelTogether()
 		return true, r.interrupt()
 	}
 	r.totals = windowTotals{items: int64(numbers[1])}

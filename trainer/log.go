@@ -17,16 +17,14 @@ func (r *runner[S, B]) logLoss() error {
 	if r.gradNorm != nil {
 		row["grad_norm"] = *r.gradNorm
 	}
-	switch {
-	case r.rates.last == nil:
-		row["learning_rate"] = r.rates.current()
-	default:
+	row["learning_rate"] = r.rates.current()
+	if r.rates.last != nil {
 		row["learning_rate"] = *r.rates.last
 	}
 	r.settleLoss()
 	r.loop.LastLogged = r.loop.GlobalStep
 	if r.o.CountTokens {
-		row.tokenSpeed(r.start, r.tokens-r.startTokens)
+		row.perSecond("train", r.start, map[string]float64{"tokens": float64(r.tokens - r.startTokens)})
 	}
 	r.loop.Control.ShouldLog = false
 	if err := r.log(row); err != nil {

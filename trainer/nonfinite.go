@@ -69,14 +69,14 @@ func (e *NonFiniteError) Error() string {
 		b.WriteString(", on the way to the next one, which was not made")
 	}
 	b.WriteString(": ")
-	if e.Name == "weights" {
-		fmt.Fprintf(&b, "%d of the weights are not finite, the first is %s", len(e.Weights), e.Weights[0])
-	} else {
-		fmt.Fprintf(&b, "%s is %v", e.Name, e.Value)
-		if len(e.Weights) > 0 {
-			fmt.Fprintf(&b, ", and %d of the weights are not finite, the first is %s", len(e.Weights), e.Weights[0])
-		}
+	var found []string
+	if e.Name != "weights" {
+		found = append(found, fmt.Sprintf("%s is %v", e.Name, e.Value))
 	}
+	if n := len(e.Weights); n > 0 {
+		found = append(found, fmt.Sprintf("%d of the weights are not finite, the first is %s", n, e.Weights[0]))
+	}
+	b.WriteString(strings.Join(found, ", and "))
 	b.WriteString(e.origin())
 	if e.Reason != "" {
 		b.WriteString("; " + e.Reason)
@@ -96,11 +96,11 @@ func (e *NonFiniteError) origin() string {
 	switch n := len(o.Gradients); {
 	case e.NoOrigin != "":
 		b.WriteString("; which layer and samples it comes from is not known: " + e.NoOrigin)
-	case o.Module != "" && o.Input:
-		b.WriteString("; the first layer whose output is not finite is " + o.Module +
-			", and its input is not finite either")
 	case o.Module != "":
 		b.WriteString("; the first layer whose output is not finite is " + o.Module)
+		if o.Input {
+			b.WriteString(", and its input is not finite either")
+		}
 	case o.Loss:
 		b.WriteString("; the outputs of all layers with parameters are finite, the loss is not")
 	case n > 0:
@@ -243,7 +243,7 @@ func (r *runner[S, B]) samplesOf(index int) []int {
 }
 
 // rollBack puts the step back to the newest checkpoint. The loop stays where it is, so other data
-// come next than those that have led here.
+// come next than what has led here.
 func (r *runner[S, B]) rollBack(bad *NonFiniteError) error {
 	path := r.saver.checkpoint
 	switch {

@@ -37,7 +37,7 @@ func (p Process) validate(where string) error {
 	return nil
 }
 
-// resolveProcess finds out which process this is, and silences those that are not the main one.
+// resolveProcess finds out which process this is, and silences all but the main one.
 func (o *Options) resolveProcess() (err error) {
 	if o.Group != nil {
 		if o.Process != (Process{}) {

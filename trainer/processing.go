@@ -71,7 +71,7 @@ func (u *uploads[S, B]) start() error {
 			return fmt.Errorf("trainer: Options.Pusher: %w", err)
 		}
 	}
-	u.queue = newUploadQueue(u.ctx, u.o.Pusher)
+	u.queue = &uploadQueue{ctx: u.ctx, pusher: u.o.Pusher}
 	return nil
 }
 

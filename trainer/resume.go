@@ -28,7 +28,7 @@ func (s *saver[S, B]) openStore() (from string, err error) {
 	}
 	switch s.o.ResumeFrom {
 	case "":
-		return "", s.beginAnew()
+		return "", s.beginNew()
 	case Latest:
 		if s.store == nil { // the main process has the folder; the others read
 			return newestCheckpoint(s.run.Info.OutputDir)
@@ -85,8 +85,8 @@ func (s *saver[S, B]) latestFinite(newest string, steps []int) string {
 	return newest
 }
 
-// beginAnew sees to it that a new run does not mix with an old one in the same folder.
-func (s *saver[S, B]) beginAnew() error {
+// beginNew sees to it that a new run does not mix with an old one in the same folder.
+func (s *saver[S, B]) beginNew() error {
 	if s.store == nil {
 		return nil
 	}
@@ -132,9 +132,9 @@ func (r *runner[S, B]) resume(from string) error {
 		return err
 	}
 	var random [][]byte
-	anew := false
+	other := false
 	if !loop.OnlyModel {
-		if random, anew, err = r.saver.readRandom(from); err != nil {
+		if random, other, err = r.saver.readRandom(from); err != nil {
 			return err
 		}
 	}
@@ -144,7 +144,7 @@ func (r *runner[S, B]) resume(from string) error {
 	if err := r.loadCheckpoint(from, &loop); err != nil {
 		return cannotResume(from, "%w; resume with the model and the optimizer of that run, or begin a new one", err)
 	}
-	if anew {
+	if other {
 		err = r.saver.deriveRandom(loop.Position.GlobalStep)
 	} else {
 		err = r.saver.loadRandom(random)

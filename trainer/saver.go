@@ -256,7 +256,7 @@ func (s *saver[S, B]) makeRoom(full *checkpoint.SpaceError) bool {
 	return true
 }
 
-// protected are the checkpoints that must stay: the best and those that are being uploaded.
+// protected are the checkpoints that must stay: the best and what is being uploaded.
 func (s *saver[S, B]) protected() []string {
 	list := s.uploads.folders()
 	if s.best.Checkpoint != "" {

@@ -21,7 +21,7 @@ type About struct {
 	MakesModel bool
 
 	// Settings are what decides the outcome of a run besides the options of the trainer, such as
-	// the precision: a resume warns of those that differ from the checkpoint's.
+	// the precision: a resume warns of settings that differ from the checkpoint's.
 	Settings map[string]string
 
 	Saves        bool // Save and Load: Options.Save, ResumeFrom, LoadBestAtEnd and SaveOnlyModel need it

@@ -35,29 +35,19 @@ func New[S, B any](step Step[S, B], o Options) (*Trainer[S, B], error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := o.checkStep(step, can); err != nil {
-		return nil, err
-	}
-	if err := checkGroup[B](&o, step, can); err != nil {
-		return nil, err
-	}
-	if err := o.checkTransformers(step); err != nil {
-		return nil, err
+	t := &Trainer[S, B]{step: step, options: o, warnings: warnings}
+	for _, check := range []func() error{
+		func() error { return o.checkStep(step, can) }, func() error { return checkGroup[B](&o, step, can) },
+		func() error { return o.checkTransformers(step) }, o.checkCallbacks, o.checkDivide, t.checkSplit,
+	} {
+		if err := check(); err != nil {
+			return nil, err
+		}
 	}
 	if _, joins := step.(GroupStep[B]); !joins {
 		if text := o.trainsAlone(step); text != "" {
-			warnings = append(warnings, text)
+			t.warnings = append(t.warnings, text)
 		}
-	}
-	t := &Trainer[S, B]{step: step, options: o, warnings: warnings}
-	if err := o.checkCallbacks(); err != nil {
-		return nil, err
-	}
-	if err := o.checkDivide(); err != nil {
-		return nil, err
-	}
-	if err := t.checkSplit(); err != nil {
-		return nil, err
 	}
 	r := t.newRunner(context.Background(), o)
 	if o.Semantics.SeedOnce {

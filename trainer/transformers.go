@@ -141,7 +141,7 @@ func (s *saver[S, B]) saveTransformers(dir string, loop loopState, o SaveOptions
 		Peak: loop.PeakRate, Next: loop.NextRate}, o)
 }
 
-// checkTransformers refuses the option where its files would not be those that transformers writes.
+// checkTransformers refuses the option where its files would not be what transformers writes.
 func (o *Options) checkTransformers(step any) error {
 	_, writes := step.(TransformersStep)
 	refuse := func(want string) error { return &OptionError{"TransformersFiles", "true", want} }

@@ -2,7 +2,7 @@ package semantics
 
 import "fmt"
 
-// Validate finds switches in positions that they do not have, and those that the loop does not
+// Validate finds switches in positions that they do not have, and switches that the loop does not
 // read.
 func (r Rules) Validate() error {
 	for _, c := range []struct {
