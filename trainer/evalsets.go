@@ -52,11 +52,7 @@ func (e EvalSets[S]) At(i int) (S, error) {
 // EvalSets.
 func splitEvalSets[S any](valid data.Dataset[S]) ([]EvalSet[S], error) {
 	sets, several := valid.(EvalSets[S])
-	switch {
-	case several:
-	case valid == nil || valid.Len() == 0:
-		return nil, errEmptyValidation
-	default:
+	if !several && valid != nil && valid.Len() != 0 {
 		return []EvalSet[S]{{Set: valid}}, nil
 	}
 	if len(sets) == 0 {

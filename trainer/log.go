@@ -1,10 +1,8 @@
 package trainer
 
-import (
-	"github.com/gotrainer/gotrainer/trainer/semantics"
-)
+import "github.com/gotrainer/gotrainer/trainer/semantics"
 
-// logLoss carries out doLog: the mean loss since the last log, the gradients' norm and the rate of
+// logLoss logs the mean loss since the last log, the gradients' norm and the rate of
 // the last update.
 func (r *runner[S, B]) logLoss() error {
 	if err := r.report(); err != nil {
@@ -83,7 +81,7 @@ func (s *session[S, B]) log(row Logs) error {
 	return fire(s, "AfterLog", func(h afterLogHook, r *Run) error { return h.AfterLog(r, row) })
 }
 
-// logEnd carries out doFinalLog.
+// logEnd logs train_loss and the speeds, and looks at the weights a last time.
 func (r *runner[S, B]) logEnd() error {
 	if err := r.report(); err != nil {
 		return err

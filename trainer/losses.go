@@ -1,8 +1,6 @@
 package trainer
 
-import (
-	"github.com/gotrainer/gotrainer/trainer/semantics"
-)
+import "github.com/gotrainer/gotrainer/trainer/semantics"
 
 // losses works out the reported loss where it is not simply the sum since the last log: see
 // semantics.LossReport.

@@ -23,37 +23,18 @@ func (r *runner[S, B]) prepare(source func(*runner[S, B]) error) error {
 	if err != nil {
 		return err
 	}
-	if err := r.seedRun(); err != nil {
-		return err
-	}
-	if err := r.startClean(); err != nil {
-		return err
-	}
-	r.rates.peak = r.o.LearningRate
 	if from, err = r.sameStart(from); err != nil {
 		return err
 	}
-	if err := r.joinGroup(); err != nil {
-		return err
-	}
-	if from != "" {
-		if err := r.resume(from); err != nil {
+	r.rates.peak = r.o.LearningRate
+	for _, begin := range []func() error{
+		r.seedRun, r.startClean, r.joinGroup,
+		func() error { return r.resume(from) }, func() error { return r.startAt(r.o.Start) },
+		r.planRates, r.returnToBegin, r.saver.uploads.start,
+	} {
+		if err := begin(); err != nil {
 			return err
 		}
-	}
-	if r.o.Start != nil {
-		if err := r.startAt(*r.o.Start); err != nil {
-			return err
-		}
-	}
-	if err := r.planRates(); err != nil {
-		return err
-	}
-	if err := r.returnToBegin(); err != nil {
-		return err
-	}
-	if err := r.saver.uploads.start(); err != nil {
-		return err
 	}
 	for _, text := range r.t.warnings {
 		r.note("%s", text)

@@ -41,7 +41,7 @@ func (t *Trainer[S, B]) SaveModel(dir string) error {
 		return err
 	}
 	if !can.Saves {
-		return cannot(t.step, "Trainer.SaveModel is called", "be saved", "Saves", "implement Save and Load, and set it")
+		return cannot(t.step, "Trainer.SaveModel is called", "be saved", "Saves", remedySaves)
 	}
 	err = guard(func() error { return t.step.Save(dir, SaveOptions{WeightsOnly: true}) })
 	if err == nil && o.ProcessingClass != nil {

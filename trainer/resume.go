@@ -119,8 +119,11 @@ func (s *saver[S, B]) beginNew() error {
 }
 
 // resume puts the step, the loop and the hooks where a checkpoint was made. The step comes last:
-// what can be refused is refused before any weight has changed.
+// what can be refused is refused before any weight has changed. An empty name is a run that begins.
 func (r *runner[S, B]) resume(from string) error {
+	if from == "" {
+		return nil
+	}
 	state, loop, err := r.readCheckpoint(from)
 	if err != nil {
 		return err

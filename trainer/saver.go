@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,7 +66,7 @@ func (s *saver[S, B]) write(async bool) error {
 	}
 	if s.o.Saver == nil && !s.step.About().Saves {
 		return cannot(s.step, fmt.Sprintf("a hook asked for a checkpoint after update %d", s.loop.GlobalStep),
-			"be saved", "Saves", "implement Save and Load, and set it")
+			"be saved", "Saves", remedySaves)
 	}
 	if err := s.settle(true); err != nil {
 		return err
@@ -176,10 +177,8 @@ func (s *saver[S, B]) take(v *saving, random [][]byte, state savedState, loop lo
 				return err
 			}
 		}
-		if err := writeJSON(filepath.Join(dir, stateFile), state); err != nil {
-			return err
-		}
-		if err := writeJSON(filepath.Join(dir, loopFile), loop); err != nil {
+		err := cmp.Or(writeJSON(filepath.Join(dir, stateFile), state), writeJSON(filepath.Join(dir, loopFile), loop))
+		if err != nil {
 			return err
 		}
 		return fire(s.session, "BeforeSeal", func(h beforeSealHook, run *Run) error {

@@ -61,8 +61,7 @@ func (r *record) save(l *loopState) {
 		l.Parts = parts
 	}
 	if r.gradNorm != nil {
-		norm := jsonFloat(*r.gradNorm)
-		l.GradNorm = &norm
+		l.GradNorm = new(jsonFloat(*r.gradNorm))
 	}
 }
 
@@ -72,8 +71,7 @@ func (r *record) restore(l loopState, rules semantics.Rules) {
 	if !rules.ForgetLossAtResume {
 		r.lossSum = float64(l.LossSum)
 		if l.GradNorm != nil {
-			norm := float64(*l.GradNorm)
-			r.gradNorm = &norm
+			r.gradNorm = new(float64(*l.GradNorm))
 		}
 	}
 	if !rules.TrainLossOverAllSteps {

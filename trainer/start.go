@@ -42,8 +42,12 @@ type Saver interface {
 	SaveCheckpoint(r *Run, state []byte) (path string, err error)
 }
 
-// startAt puts the loop where Options.Start says.
-func (r *runner[S, B]) startAt(s StartPosition) error {
+// startAt puts the loop where Options.Start says, if that is set.
+func (r *runner[S, B]) startAt(start *StartPosition) error {
+	if start == nil {
+		return nil
+	}
+	s := *start
 	if s.State != nil {
 		return r.resumeState(s)
 	}

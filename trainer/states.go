@@ -30,8 +30,7 @@ func (r *runner[S, B]) savedState(best string) (savedState, error) {
 		SaveSteps: updatesOf(r.loop.flow.save),
 	}
 	if r.best.Metric != "" {
-		value := jsonFloat(r.best.Value)
-		s.BestMetric, s.BestGlobalStep = &value, &r.best.GlobalStep
+		s.BestMetric, s.BestGlobalStep = new(jsonFloat(r.best.Value)), &r.best.GlobalStep
 		if r.saver.forgetsBestStep() {
 			s.BestGlobalStep = nil
 		}
