@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,10 +62,7 @@ func (o *Options) resumedBatchSize() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if state.TrainBatchSize < 1 {
-		return o.BatchSize, nil
-	}
-	return state.TrainBatchSize, nil
+	return cmp.Or(max(0, state.TrainBatchSize), o.BatchSize), nil
 }
 
 // snapshot is the state of the step before the first update, to which a run returns that begins

@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -18,10 +19,7 @@ type judge struct {
 }
 
 func newJudge(o *Options) judge {
-	j := judge{metric: strings.TrimPrefix(o.MetricForBest, "eval_"), explicit: o.MetricForBest != ""}
-	if j.metric == "" {
-		j.metric = "loss"
-	}
+	j := judge{metric: cmp.Or(strings.TrimPrefix(o.MetricForBest, evalPrefix), "loss"), explicit: o.MetricForBest != ""}
 	j.track = j.explicit || o.Adaptive != nil || o.LoadBestAtEnd || o.Save.kind == atBest ||
 		!o.Semantics.TrackBestOnRequest
 	switch o.Direction {

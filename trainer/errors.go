@@ -100,16 +100,18 @@ type torchError interface {
 	TorchError()
 }
 
-// recoverTorchError is deferred: it turns a torchError into *err and lets every other panic
-// through.
-func recoverTorchError(err *error) {
-	switch p := recover().(type) {
-	case nil:
-	case torchError:
-		*err = p
-	default:
-		panic(p)
-	}
+// guard runs body. It turns a panic with a torchError into an error and lets every other through.
+func guard(body func() error) (err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case torchError:
+			err = p
+		default:
+			panic(p)
+		}
+	}()
+	return body()
 }
 
 // StopError is what a hook returns to end the run here and now, well and with everything that

@@ -104,7 +104,7 @@ func (ev *evaluator[S, B]) evaluateAside(name string) (Metrics, error) {
 		return nil, errors.New("trainer: Run.Evaluate: the evaluation has no name")
 	}
 	outer, position, control, batch, ctx, asked := *ev.run, ev.loop.position, ev.run.Control, ev.batch, ev.ctx, ev.asked
-	ev.aside, ev.batch, ev.ctx = true, nil, ev.stepContext()
+	ev.aside, ev.batch, ev.ctx = true, nil, ev.stepCtx
 	if ev.several() {
 		ev.asked = ev.ctx
 	}
@@ -156,7 +156,7 @@ func (ev *evaluator[S, B]) evaluateSet(e *evaluation[B], predict bool) (Metrics,
 	if err := ev.evaluateAll(e); err != nil {
 		return nil, nil, err
 	}
-	m, err := ev.step.Metrics(ev.stepContext())
+	m, err := ev.step.Metrics(ev.stepCtx)
 	if err != nil {
 		return nil, nil, ev.stepError(e.op(), err)
 	}
@@ -196,7 +196,7 @@ func (ev *evaluator[S, B]) evalContext() context.Context {
 	if ev.loop.windowIsComplete() {
 		return ev.ctx
 	}
-	return ev.stepContext()
+	return ev.stepCtx
 }
 
 // evaluateBatches hands the batches of a set to the step.
@@ -235,8 +235,8 @@ func (ev *evaluator[S, B]) evaluateBatches(e *evaluation[B]) error {
 // interruptEvaluation leaves an evaluation in the middle; the resumed run makes it from its
 // beginning.
 func (ev *evaluator[S, B]) interruptEvaluation() error {
-	_, _ = ev.step.Metrics(ev.stepContext()) // only to end it: numbers of a part are nobody's business
-	ev.loop.before.EvalLoaderStarted = true  // the generator has been drawn from for it
+	_, _ = ev.step.Metrics(ev.stepCtx)      // only to end it: numbers of a part are nobody's business
+	ev.loop.before.EvalLoaderStarted = true // the generator has been drawn from for it
 	return errInterrupted
 }
 

@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 
@@ -88,7 +89,7 @@ func (o wholeBatches) Check(n int) error {
 
 // orderOf is the order of so many training samples.
 func (r *runner[S, B]) orderOf(n int) data.Order {
-	o := wholeBatches{r.order(), r.o.GlobalBatch, r.o.DropLast}
+	o := wholeBatches{cmp.Or[data.Order](r.o.Order, data.Shuffled{Seed: r.o.DataSeed}), r.o.GlobalBatch, r.o.DropLast}
 	if o.size == 0 || o.inner(n)%o.size == 0 {
 		return o.Order
 	}

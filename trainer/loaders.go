@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"cmp"
 	"context"
 	"iter"
 
@@ -54,7 +55,8 @@ func (r *runner[S, B]) trainLoader(train data.Dataset[S]) (loader interface{ Len
 // evalLoaderOptions are those of the loader of an evaluation by one process.
 func (ev *evaluator[S, B]) evalLoaderOptions(e *Evaluation) LoaderOptions {
 	return LoaderOptions{Evaluation: e, LoaderOptions: data.LoaderOptions{
-		BatchSize: ev.o.EvalBatchSize, Order: ev.evalOrder(), Workers: ev.o.Workers, Prefetch: ev.o.Prefetch,
+		BatchSize: ev.o.EvalBatchSize, Order: cmp.Or[data.Order](ev.o.EvalOrder, data.Sequential{}),
+		Workers: ev.o.Workers, Prefetch: ev.o.Prefetch,
 		BadSample: ev.o.BadSample, DropLast: ev.dropsLastOfEval(),
 	}}
 }
@@ -71,20 +73,4 @@ func (ev *evaluator[S, B]) checkEvalLoader(e Evaluation, batches int) error {
 	}
 	return wrong("DropLast", ev.o.DropLast, "false, since the %d rows of the validation set are less than one batch of "+
 		"EvalBatchSize %d", e.Rows, ev.o.EvalBatchSize)
-}
-
-// evalOrder is the order of the samples of an evaluation.
-func (ev *evaluator[S, B]) evalOrder() data.Order {
-	if ev.o.EvalOrder == nil {
-		return data.Sequential{}
-	}
-	return ev.o.EvalOrder
-}
-
-// order is the order of the training samples.
-func (r *runner[S, B]) order() data.Order {
-	if r.o.Order == nil {
-		return data.Shuffled{Seed: r.o.DataSeed}
-	}
-	return r.o.Order
 }

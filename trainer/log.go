@@ -51,7 +51,7 @@ func (s *session[S, B]) settleLoss() {
 
 // report takes over what the step has gathered.
 func (s *session[S, B]) report() error {
-	r, err := s.step.Report(s.stepContext())
+	r, err := s.step.Report(s.stepCtx)
 	if err != nil {
 		return s.stepError("report the loss", err)
 	}

@@ -211,7 +211,7 @@ func (r *runner[S, B]) find(err error, w Window, from, to int) error {
 	for i := from; i < to; i++ {
 		w.Index = i
 		for _, batch := range r.partsOf(i) {
-			origin, err := finder.FindNonFinite(r.stepContext(), batch, w)
+			origin, err := finder.FindNonFinite(r.stepCtx, batch, w)
 			switch {
 			case err != nil:
 				bad.NoOrigin = err.Error()

@@ -24,9 +24,7 @@ func (o Options) resolved(can About) (Options, error) {
 	if o.MaxSteps > 0 && o.Epochs > 0 && o.Semantics.Loop != semantics.HezarLoop {
 		return o, wrong("Epochs", o.Epochs, "0, since MaxSteps is %d and decides the length of the run alone", o.MaxSteps)
 	}
-	if o.Epochs == 0 {
-		o.Epochs = 3
-	}
+	o.Epochs = cmp.Or(o.Epochs, 3)
 	if err := o.checkGlobalBatch(); err != nil {
 		return o, err
 	}
@@ -45,9 +43,7 @@ func (o Options) resolved(can About) (Options, error) {
 		if *f.value < 0 {
 			return o, wrong(f.name, *f.value, "a positive number, or 0 for the default")
 		}
-		if *f.value == 0 {
-			*f.value = f.fallback
-		}
+		*f.value = cmp.Or(*f.value, f.fallback)
 	}
 	if err := o.resolveRate(can); err != nil {
 		return o, err
@@ -62,9 +58,7 @@ func (o Options) resolved(can About) (Options, error) {
 	if o.Direction < ByName || o.Direction > LowerIsBetter {
 		return o, wrong("Direction", int(o.Direction), "ByName, GreaterIsBetter or LowerIsBetter")
 	}
-	if o.Semantics.Name == "" {
-		o.Semantics.Name = semantics.Default.Name
-	}
+	o.Semantics.Name = cmp.Or(o.Semantics.Name, semantics.Default.Name)
 	if err := o.Semantics.Validate(); err != nil {
 		return o, fmt.Errorf("trainer: Options.Semantics: %w", err)
 	}
@@ -101,12 +95,7 @@ func (o *Options) checkReproducible(can About) error {
 }
 
 func (o *Options) resolveRate(can About) error {
-	if o.LearningRate == 0 {
-		o.LearningRate = 5e-5
-		if can.LearningRate != 0 {
-			o.LearningRate = can.LearningRate
-		}
-	}
+	o.LearningRate = cmp.Or(o.LearningRate, can.LearningRate, 5e-5)
 	if !(o.LearningRate > 0) || math.IsInf(o.LearningRate, 0) {
 		return wrong("LearningRate", o.LearningRate, "a positive number")
 	}

@@ -157,7 +157,7 @@ func (r *runner[S, B]) trainParts(w Window, index int) error {
 		if r.totals.items == 0 || !r.o.Semantics.UndividedWithItems {
 			w.Divisor = divisor * (float64(all) / float64(p.samples))
 		}
-		if err := r.step.Train(r.stepContext(), p.batch, w); err != nil {
+		if err := r.step.Train(r.stepCtx, p.batch, w); err != nil {
 			return r.stepError(fmt.Sprintf("train on part %d of %d", w.Index+1, w.Len), err)
 		}
 		w.Index++
@@ -189,7 +189,7 @@ func (r *runner[S, B]) forgetWindow(whole bool) error {
 	if whole {
 		err, r.divider.reported = r.report(), r.loop.index
 	} else {
-		_, err = r.step.Report(r.stepContext())
+		_, err = r.step.Report(r.stepCtx)
 	}
 	return r.stepError("begin the window again", errors.Join(err, r.step.ZeroGrad(), r.fetchAgain()))
 }
@@ -199,7 +199,7 @@ func (r *runner[S, B]) forgetWindow(whole bool) error {
 func (r *runner[S, B]) trainAgain(w Window) error {
 	for i := range r.loop.index + 1 {
 		if i == r.divider.reported && i > 0 {
-			if _, err := r.step.Report(r.stepContext()); err != nil {
+			if _, err := r.step.Report(r.stepCtx); err != nil {
 				return r.stepError("begin the window again", err)
 			}
 		}
@@ -213,7 +213,7 @@ func (r *runner[S, B]) trainAgain(w Window) error {
 // fetchAgain has the batches of the window made again, of smaller parts.
 func (r *runner[S, B]) fetchAgain() error {
 	r.divider.window = r.divider.window[:0]
-	for b, err := range r.divider.pass(r.stepContext(), r.loop.Epoch, r.loop.Micro-r.loop.index) {
+	for b, err := range r.divider.pass(r.stepCtx, r.loop.Epoch, r.loop.Micro-r.loop.index) {
 		if err != nil {
 			return r.stepError("load a batch", err)
 		}

@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -65,7 +66,7 @@ func (r *runner[S, B]) startClean() error {
 		r.t.trained = true
 		return nil
 	}
-	_, err := r.step.Report(r.stepContext())
+	_, err := r.step.Report(r.stepCtx)
 	return r.stepError("discard the losses of an earlier run", err)
 }
 
@@ -194,12 +195,9 @@ func (r *runner[S, B]) prepareHooks() {
 func (s *session[S, B]) info() Info {
 	o := s.o
 	i := Info{
-		Step: s.step.About().Text, Semantics: o.Semantics, BatchSize: o.BatchSize,
+		Step: cmp.Or(s.step.About().Text, fmt.Sprintf("%T", s.step)), Semantics: o.Semantics, BatchSize: o.BatchSize,
 		EvalBatchSize: o.EvalBatchSize, Accumulate: o.Accumulate, LearningRate: o.LearningRate,
 		Schedule: scheduleText(o), Seed: o.Seed, DataSeed: o.DataSeed, Start: s.start, Process: o.Process,
-	}
-	if i.Step == "" {
-		i.Step = fmt.Sprintf("%T", s.step)
 	}
 	if o.OutputDir != "" {
 		i.OutputDir = o.OutputDir

@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
@@ -55,16 +56,11 @@ func (o *Options) resolveProcess() (err error) {
 	if o.Progress == nil {
 		o.Progress = os.Stderr
 	}
-	level := o.LogLevel
-	if level == nil {
-		level = slog.LevelInfo
-	}
+	level := cmp.Or[slog.Leveler](o.LogLevel, slog.LevelInfo)
 	if !o.Process.Main() {
 		o.Progress = io.Discard
-	}
-	if !o.Process.Main() && !(o.LogOnEachNode && o.Process.LocalRank == 0) {
-		if level = o.LogLevelReplica; level == nil {
-			level = slog.LevelWarn
+		if !(o.LogOnEachNode && o.Process.LocalRank == 0) {
+			level = cmp.Or[slog.Leveler](o.LogLevelReplica, slog.LevelWarn)
 		}
 	}
 	switch {

@@ -77,12 +77,6 @@ func (r *runner[S, B]) once(source func(*runner[S, B]) error) error {
 	})
 }
 
-// guard runs body and turns a panic of the step's library into an error.
-func guard(body func() error) (err error) {
-	defer recoverTorchError(&err)
-	return body()
-}
-
 // close waits for uploads and lets go of the output folder.
 func (r *runner[S, B]) close() error {
 	r.saver.uploads.wait()

@@ -27,7 +27,7 @@ type session[S, B any] struct {
 	// caller's is asked.
 	ctx, asked context.Context
 	cancel     context.CancelCauseFunc // ends ctx
-	stepCtx    context.Context         // never ends
+	stepCtx    context.Context         // never ends: cancelling the run must not tear an update
 
 	record
 	progress *progress
@@ -92,9 +92,6 @@ func (s *session[S, B]) cancelled() error {
 	}
 	return err
 }
-
-// stepContext is for the calls that make up an update: cancelling the run must not tear one.
-func (s *session[S, B]) stepContext() context.Context { return s.stepCtx }
 
 // stepError is an error of the step, or of what it is given, as the user is told of it.
 func (s *session[S, B]) stepError(op string, err error) error {

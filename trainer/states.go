@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 )
@@ -16,14 +17,11 @@ func (r *runner[S, B]) savedState(best string) (savedState, error) {
 	if states["TrainerControl"], err = r.loop.Control.exported(); err != nil {
 		return savedState{}, err
 	}
-	batchSize := r.o.BatchSize
-	if r.stateBatchSize > 0 {
-		batchSize = r.stateBatchSize
-	}
 	s := savedState{
 		Epoch: jsonFloat(r.loop.Progress), GlobalStep: r.loop.GlobalStep, MaxSteps: r.loop.plan.maxSteps,
 		NumTrainEpochs: r.loop.plan.epochs,
-		LogHistory:     append([]Logs{}, r.history...), StatefulCallbacks: states, TrainBatchSize: batchSize,
+		LogHistory:     append([]Logs{}, r.history...), StatefulCallbacks: states,
+		TrainBatchSize:     cmp.Or(max(0, r.stateBatchSize), r.o.BatchSize),
 		NumInputTokensSeen: r.tokens, TotalFlos: jsonFloat(r.flops),
 		IsLocalProcessZero: r.o.Process.LocalRank == 0, IsWorldProcessZero: r.o.Process.Main(),
 		EvalSteps: updatesOf(r.loop.flow.eval), LoggingSteps: updatesOf(r.loop.flow.log),

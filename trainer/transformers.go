@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -112,9 +113,7 @@ func (r *runner[S, B]) transformersLoop(from string, state savedState) loopState
 	}
 	_, err := os.Stat(filepath.Join(from, optimizerFile))
 	sizes := r.sizes()
-	if state.TrainBatchSize > 0 {
-		sizes.BatchSize = state.TrainBatchSize
-	}
+	sizes.BatchSize = cmp.Or(state.TrainBatchSize, sizes.BatchSize)
 	return loopState{Format: loopFormat, Position: p, Sizes: sizes, OnlyModel: errors.Is(err, fs.ErrNotExist),
 		Configuration: map[string]string{"MaxSteps": fmt.Sprint(state.MaxSteps)}}
 }

@@ -143,6 +143,3 @@ func (t Trigger) due(n int, unit Unit) bool {
 	}
 	return t.kind == every && t.unit == unit && n%t.n == 0
 }
-
-// both reports whether the trigger counts updates and epochs.
-func (t Trigger) both() bool { return t.also > 0 }

@@ -70,8 +70,10 @@ func (r *runner[S, B]) fetchFrom(micro int, body func() bool) error {
 
 // tellWindow trains on the window that is ready.
 func (r *runner[S, B]) tellWindow(body func() bool) bool {
-	r.beginWindow()
-	r.shown = false
+	if !r.several() { // else the processes have agreed on it
+		r.totals = r.countWindow()
+	}
+	r.filter, r.shown = r.loop.GlobalStep-r.loop.LastLogged, false
 	more := body()
 	if more {
 		r.recycle()
@@ -109,14 +111,6 @@ func (r *runner[S, B]) limitBatches(n int) {
 	if p := &r.loop.plan; !p.stream {
 		p.batches = max(0, min(n, r.batches))
 	}
-}
-
-// beginWindow counts what is in a window before its first forward.
-func (r *runner[S, B]) beginWindow() {
-	if !r.several() { // else the processes have agreed on it
-		r.totals = r.countWindow()
-	}
-	r.filter = r.loop.GlobalStep - r.loop.LastLogged
 }
 
 // windowNow says where the next micro-batch stands in its window.
@@ -170,12 +164,12 @@ func (r *runner[S, B]) forwardBackward(batch B, w Window) error {
 	}
 	step, splits := r.step.(SplitStep[B])
 	if !splits || !r.losses.wanted() && !slices.ContainsFunc(r.hooks, has[afterForwardHook]) {
-		if err := r.step.Train(r.stepContext(), batch, w); err != nil {
+		if err := r.step.Train(r.stepCtx, batch, w); err != nil {
 			return r.stepError(where(), err)
 		}
 		return nil
 	}
-	if err := step.Forward(r.stepContext(), batch, w); err != nil {
+	if err := step.Forward(r.stepCtx, batch, w); err != nil {
 		return r.stepError(where(), err)
 	}
 	if r.losses.wanted() {
@@ -191,11 +185,11 @@ func (r *runner[S, B]) forwardBackward(batch B, w Window) error {
 	if err := fire(r.session, "AfterForward", afterForwardHook.AfterForward); err != nil {
 		return err
 	}
-	return r.stepError(where(), step.Backward(r.stepContext()))
+	return r.stepError(where(), step.Backward(r.stepCtx))
 }
 
 func (r *runner[S, B]) clip() error {
-	if err := r.stepError("clip the gradients", r.step.Clip(r.stepContext())); err != nil {
+	if err := r.stepError("clip the gradients", r.step.Clip(r.stepCtx)); err != nil {
 		return r.find(err, r.windowNow(), 0, r.loop.index)
 	}
 	return nil
@@ -210,7 +204,7 @@ func (r *runner[S, B]) update() error {
 			return r.stepError("set the momentum", err)
 		}
 	}
-	applied, err := r.step.Update(r.stepContext(), rate)
+	applied, err := r.step.Update(r.stepCtx, rate)
 	if err != nil {
 		return r.stepError("update", err)
 	}
