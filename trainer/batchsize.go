@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,8 +39,7 @@ func (t *Trainer[S, B]) fitShrinking(ctx context.Context, source func(*runner[S,
 		}
 		size := int(float64(o.BatchSize) * 0.9)
 		if size == 0 {
-			return fmt.Errorf("trainer: Options.AutoFindBatchSize: not even a batch of one sample fits into memory: %w",
-				err)
+			return fmt.Errorf("trainer: Options.AutoFindBatchSize: not even a batch of one sample fits into memory: %w", err)
 		}
 		r.note("batches of %d do not fit into memory after update %d; trying %d", o.BatchSize, r.loop.GlobalStep, size)
 		o.BatchSize, warnings = size, r.warnings
@@ -62,10 +62,7 @@ func (o *Options) resumedBatchSize() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if state.TrainBatchSize < 1 {
-		return o.BatchSize, nil
-	}
-	return state.TrainBatchSize, nil
+	return cmp.Or(max(0, state.TrainBatchSize), o.BatchSize), nil
 }
 
 // snapshot is the state of the step before the first update, to which a run returns that begins

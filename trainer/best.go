@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -18,10 +19,7 @@ type judge struct {
 }
 
 func newJudge(o *Options) judge {
-	j := judge{metric: strings.TrimPrefix(o.MetricForBest, "eval_"), explicit: o.MetricForBest != ""}
-	if j.metric == "" {
-		j.metric = "loss"
-	}
+	j := judge{metric: cmp.Or(strings.TrimPrefix(o.MetricForBest, evalPrefix), "loss"), explicit: o.MetricForBest != ""}
 	j.track = j.explicit || o.Adaptive != nil || o.LoadBestAtEnd || o.Save.kind == atBest ||
 		!o.Semantics.TrackBestOnRequest
 	switch o.Direction {
@@ -60,13 +58,13 @@ func (j judge) value(row Logs) (v float64, ok bool, err error) {
 	if !ok && j.explicit {
 		names := make([]string, 0, len(row))
 		for name := range row {
-			if !strings.HasSuffix(name, "_runtime") && !strings.HasSuffix(name, "_per_second") {
+			if !isTiming(name) {
 				names = append(names, strings.TrimPrefix(name, evalPrefix))
 			}
 		}
 		slices.Sort(names)
-		return 0, false, &OptionError{"MetricForBest", fmt.Sprintf("%q", j.metric),
-			fmt.Sprintf("a metric of the evaluation, which has %q", names)}
+		return 0, false, wrong("MetricForBest", fmt.Sprintf("%q", j.metric), "a metric of the evaluation, which has %q",
+			names)
 	}
 	return v, ok, nil
 }

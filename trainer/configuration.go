@@ -92,6 +92,11 @@ func (r *runner[S, B]) fits(from string, loop loopState) error {
 }
 
 func refusedResume(from, difference string) error {
-	return fmt.Errorf("trainer: cannot resume from %s: %w: %s; resume with the same, set Options.ForceResume, or begin "+
-		"a new run from its weights", from, ErrOtherRun, difference)
+	return cannotResume(from, "%w: %s; resume with the same, set Options.ForceResume, or begin a new run from its weights",
+		ErrOtherRun, difference)
+}
+
+// cannotResume is the error of a checkpoint from which this run cannot continue.
+func cannotResume(from, why string, args ...any) error {
+	return fmt.Errorf("trainer: cannot resume from %s: "+why, append([]any{from}, args...)...)
 }

@@ -98,7 +98,7 @@ func (l *loop) countEpoch() {
 	c, f := &l.Control, &l.flow
 	c.ShouldLog = c.ShouldLog || f.log.due(l.Epoch+1, Epoch)
 	c.ShouldEvaluate = c.ShouldEvaluate || f.evalDelay <= l.Progress && f.eval.due(l.Epoch+1, Epoch)
-	saved := f.save.both() && l.LastSaved == l.GlobalStep && !f.rules.RepeatAtEpochEnd
+	saved := f.save.also > 0 && l.LastSaved == l.GlobalStep && !f.rules.RepeatAtEpochEnd
 	c.ShouldSave = c.ShouldSave || f.save.due(l.Epoch+1, Epoch) && !saved
 }
 

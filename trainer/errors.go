@@ -30,6 +30,11 @@ func (e *OptionError) Error() string {
 	return fmt.Sprintf("trainer: Options.%s is %s: want %s", e.Field, e.Value, e.Want)
 }
 
+// wrong is the error of an option that has a value, where another would be right.
+func wrong(field string, value any, want string, args ...any) error {
+	return &OptionError{field, fmt.Sprint(value), fmt.Sprintf(want, args...)}
+}
+
 // StepError says at which point of a run the step, or the data it was to be given, failed.
 type StepError struct {
 	Op         string  // what was being done: "train on micro-batch 2 of 4", "update", "evaluate", "load a batch"
@@ -95,16 +100,18 @@ type torchError interface {
 	TorchError()
 }
 
-// recoverTorchError is deferred: it turns a torchError into *err and lets every other panic
-// through.
-func recoverTorchError(err *error) {
-	switch p := recover().(type) {
-	case nil:
-	case torchError:
-		*err = p
-	default:
-		panic(p)
-	}
+// guard runs body. It turns a panic with a torchError into an error and lets every other through.
+func guard(body func() error) (err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case torchError:
+			err = p
+		default:
+			panic(p)
+		}
+	}()
+	return body()
 }
 
 // StopError is what a hook returns to end the run here and now, well and with everything that

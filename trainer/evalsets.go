@@ -52,11 +52,7 @@ func (e EvalSets[S]) At(i int) (S, error) {
 // EvalSets.
 func splitEvalSets[S any](valid data.Dataset[S]) ([]EvalSet[S], error) {
 	sets, several := valid.(EvalSets[S])
-	switch {
-	case several:
-	case valid == nil || valid.Len() == 0:
-		return nil, errEmptyValidation
-	default:
+	if !several && valid != nil && valid.Len() != 0 {
 		return []EvalSet[S]{{Set: valid}}, nil
 	}
 	if len(sets) == 0 {
@@ -82,7 +78,7 @@ func splitEvalSets[S any](valid data.Dataset[S]) ([]EvalSet[S], error) {
 type evaluation[B any] struct {
 	name   string // "eval", "eval_matched", "test": what its numbers are logged under
 	key    string // "matched_": what stands before the bare names of its numbers where there are several sets
-	rows   int    // of a stream those that were seen, when it has been evaluated
+	rows   int    // of a stream the samples seen, once it has been evaluated
 	limit  int    // batches at most; 0: all
 	length int    // batches of this process; -1: a stream
 	pass   evalPass[B]

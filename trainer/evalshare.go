@@ -1,9 +1,7 @@
 package trainer
 
 import (
-	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 
 	"github.com/gotrainer/gotrainer/data"
@@ -13,7 +11,7 @@ import (
 type EvalRound[B any] struct {
 	Batch B
 	Rows  int // samples of Batch; 0: this process has no batch left, and Batch is empty
-	Round int // samples of all processes together, without those that fill up their batches
+	Round int // samples of all processes together, without what fills up their batches
 }
 
 // evalShard is the part of an evaluation that is this process's; zero if it is not shared out.
@@ -65,7 +63,7 @@ func (ev *evaluator[S, B]) evalRound(e *evaluation[B], b *data.StreamBatch[B], f
 		failed = ev.stepError("load a batch to "+e.op(), failed)
 	} else if b != nil {
 		ev.batch = &b.Batch
-		failed = fire(ev.session, ev.hooks.EvalStepBegin, "EvalStepBegin", evalStepBeginHook.EvalStepBegin)
+		failed = fire(ev.session, "EvalStepBegin", evalStepBeginHook.EvalStepBegin)
 	}
 	if over, err := ev.agreeOnRound(e, b, failed); err != nil || over {
 		return over, err
@@ -94,7 +92,7 @@ func (ev *evaluator[S, B]) evalBatches(e *evaluation[B], b *data.StreamBatch[B])
 		return nil
 	}
 	e.done++
-	return fire(ev.session, ev.hooks.EvalStep, "EvalStep", evalStepHook.EvalStep)
+	return fire(ev.session, "EvalStep", evalStepHook.EvalStep)
 }
 
 // What a process says before a round; behind hasBatch the number of its samples, behind hasFailed
@@ -140,18 +138,13 @@ func (ev *evaluator[S, B]) agreeOnRound(e *evaluation[B], b *data.StreamBatch[B]
 	}
 	switch {
 	case interrupted:
-		cause := context.Cause(ev.asked)
-		if cause == nil {
-			cause = errors.New("another process of the run was interrupted")
-		}
-		ev.cancel(cause)
+		ev.cancelTogether()
 		return false, ev.interruptEvaluation()
 	case ended == len(all):
 		return true, nil
 	case ended > 0 && !(e.shared && !ev.o.Semantics.EvenEvalBatches):
-		return false, ev.stepError(e.op(), fmt.Errorf("%d of the %d processes have no batch left after %d, and the "+
-			"others have: the validation sets of the processes differ; all must have the same", ended, len(all),
-			e.done))
+		return false, ev.stepError(e.op(), fmt.Errorf("%d of the %d processes have no batch left after %d, and the others "+
+			"have: the validation sets of the processes differ; all must have the same", ended, len(all), e.done))
 	}
 	if b != nil && (!e.shared || ev.o.Semantics.EvenEvalBatches) { // then transformers counts what one process sees
 		samples = b.Samples

@@ -43,11 +43,10 @@ func (ev *evaluator[S, B]) streamPass(e EvalStream[S], shard data.Shard) (evalPa
 	case e.Stream == nil:
 		return nil, errors.New("trainer: an EvalStream without a Stream")
 	case ev.o.EvalOrder != nil:
-		return nil, &OptionError{"EvalOrder", fmt.Sprintf("%T", ev.o.EvalOrder),
-			"nil, since the order of a stream is its own"}
+		return nil, wrong("EvalOrder", fmt.Sprintf("%T", ev.o.EvalOrder), "nil, since the order of a stream is its own")
 	case ev.o.NoDispatchBatches && shard.WorldSize > 1 && ev.o.Semantics.EvenEvalBatches:
-		return nil, &OptionError{"NoDispatchBatches", "true", "false for evaluations of streams on several processes " +
-			"under semantics.Rules.EvenEvalBatches, or semantics that count each sample once"}
+		return nil, wrong("NoDispatchBatches", true, "false for evaluations of streams on several processes under "+
+			"semantics.Rules.EvenEvalBatches, or semantics that count each sample once")
 	}
 	l, err := data.NewStreamLoader(e.Stream, ev.step.Collate, data.LoaderOptions{
 		BatchSize: ev.o.EvalBatchSize, Workers: ev.o.Workers, Prefetch: ev.o.Prefetch, BadSample: ev.o.BadSample,

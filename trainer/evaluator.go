@@ -3,6 +3,7 @@ package trainer
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"time"
 
@@ -76,17 +77,15 @@ func (ev *evaluator[S, B]) evaluate(judge bool) (Metrics, error) {
 			return nil, err
 		}
 		ev.loop.Control.ShouldEvaluate = false
-		if err := ev.fireEval(func(h afterEvalHook, r *Run) error { return h.AfterEval(r, m) }); err != nil {
+		err = fire(ev.session, "AfterEval", func(h afterEvalHook, r *Run) error { return h.AfterEval(r, m) })
+		ev.run.Evaluation = ""
+		if err != nil {
 			return nil, err
 		}
-		for k, v := range row {
-			if k != "epoch" && k != "step" {
-				ev.evaluated[k] = v
-			}
-		}
-		for k, v := range m {
-			all[e.key+k] = v
-		}
+		maps.Copy(ev.evaluated, row)
+		delete(ev.evaluated, "epoch")
+		delete(ev.evaluated, "step")
+		all.add(e.key, m)
 		// An interruption in one of the further sets continues with that set.
 		ev.loop.EvalSet++
 		ev.loop.before.EvalSet, ev.loop.before.EvalLoaderStarted = ev.loop.EvalSet, false
@@ -94,12 +93,6 @@ func (ev *evaluator[S, B]) evaluate(judge bool) (Metrics, error) {
 		ev.loop.before.Control.ShouldEvaluate = judge
 	}
 	return all, nil
-}
-
-func (ev *evaluator[S, B]) fireEval(method func(afterEvalHook, *Run) error) error {
-	err := fire(ev.session, ev.hooks.AfterEval, "AfterEval", method)
-	ev.run.Evaluation = ""
-	return err
 }
 
 // evaluateAside is Run.Evaluate.
@@ -111,7 +104,7 @@ func (ev *evaluator[S, B]) evaluateAside(name string) (Metrics, error) {
 		return nil, errors.New("trainer: Run.Evaluate: the evaluation has no name")
 	}
 	outer, position, control, batch, ctx, asked := *ev.run, ev.loop.position, ev.run.Control, ev.batch, ev.ctx, ev.asked
-	ev.aside, ev.batch, ev.ctx = true, nil, ev.stepContext()
+	ev.aside, ev.batch, ev.ctx = true, nil, ev.stepCtx
 	if ev.several() {
 		ev.asked = ev.ctx
 	}
@@ -131,11 +124,16 @@ func (ev *evaluator[S, B]) evaluateAside(name string) (Metrics, error) {
 		if err != nil {
 			return nil, err
 		}
-		for k, v := range m {
-			all[e.key+k] = v
-		}
+		all.add(e.key, m)
 	}
 	return all, nil
+}
+
+// add adds the numbers of a set, with the name of the set before theirs.
+func (m Metrics) add(key string, set Metrics) {
+	for name, v := range set {
+		m[key+name] = v
+	}
 }
 
 // evaluateSet runs over one set. The row has the numbers under their logged names, and the speeds.
@@ -143,7 +141,7 @@ func (ev *evaluator[S, B]) evaluateSet(e *evaluation[B], predict bool) (Metrics,
 	start := time.Now()
 	e.done, e.seen = 0, 0
 	ev.run.Evaluation, ev.run.evalBatches, ev.run.Aside = e.name, e.batches(), ev.aside
-	if err := fire(ev.session, ev.hooks.EvalBegin, "EvalBegin", evalBeginHook.EvalBegin); err != nil {
+	if err := fire(ev.session, "EvalBegin", evalBeginHook.EvalBegin); err != nil {
 		return nil, nil, err
 	}
 	if !ev.loop.EvalLoaderStarted && !ev.quiet {
@@ -158,19 +156,17 @@ func (ev *evaluator[S, B]) evaluateSet(e *evaluation[B], predict bool) (Metrics,
 	if err := ev.evaluateAll(e); err != nil {
 		return nil, nil, err
 	}
-	m, err := ev.step.Metrics(ev.stepContext())
+	m, err := ev.step.Metrics(ev.stepCtx)
 	if err != nil {
 		return nil, nil, ev.stepError(e.op(), err)
 	}
 	ev.keepMode = ev.o.Semantics.StayInEvalMode // until the next epoch begins
-	if err := fire(ev.session, ev.hooks.EvalEnd, "EvalEnd",
-		func(h evalEndHook, r *Run) error { return h.EvalEnd(r, m) }); err != nil {
+	err = fire(ev.session, "EvalEnd", func(h evalEndHook, r *Run) error { return h.EvalEnd(r, m) })
+	if err != nil {
 		return nil, nil, err
 	}
 	row := Logs{}
-	for name, v := range m {
-		row[e.name+"_"+name] = v
-	}
+	Metrics(row).add(e.name+"_", m)
 	atOnce := ev.o.EvalBatchSize // of all processes together
 	if e.shared {
 		atOnce *= ev.o.Group.World()
@@ -200,7 +196,7 @@ func (ev *evaluator[S, B]) evalContext() context.Context {
 	if ev.loop.windowIsComplete() {
 		return ev.ctx
 	}
-	return ev.stepContext()
+	return ev.stepCtx
 }
 
 // evaluateBatches hands the batches of a set to the step.
@@ -210,8 +206,7 @@ func (ev *evaluator[S, B]) evaluateBatches(e *evaluation[B]) error {
 	for b, err := range e.pass(ctx) {
 		if err == nil {
 			ev.batch = &b.Batch
-			if err := fire(ev.session, ev.hooks.EvalStepBegin, "EvalStepBegin",
-				evalStepBeginHook.EvalStepBegin); err != nil {
+			if err := fire(ev.session, "EvalStepBegin", evalStepBeginHook.EvalStepBegin); err != nil {
 				return err
 			}
 		}
@@ -226,7 +221,7 @@ func (ev *evaluator[S, B]) evaluateBatches(e *evaluation[B]) error {
 		if err != nil {
 			return ev.stepError(op, err)
 		}
-		if err := fire(ev.session, ev.hooks.EvalStep, "EvalStep", evalStepHook.EvalStep); err != nil {
+		if err := fire(ev.session, "EvalStep", evalStepHook.EvalStep); err != nil {
 			return err
 		}
 		e.seen += b.Samples
@@ -240,29 +235,25 @@ func (ev *evaluator[S, B]) evaluateBatches(e *evaluation[B]) error {
 // interruptEvaluation leaves an evaluation in the middle; the resumed run makes it from its
 // beginning.
 func (ev *evaluator[S, B]) interruptEvaluation() error {
-	_, _ = ev.step.Metrics(ev.stepContext()) // only to end it: numbers of a part are nobody's business
-	ev.loop.before.EvalLoaderStarted = true  // the generator has been drawn from for it
+	_, _ = ev.step.Metrics(ev.stepCtx)      // only to end it: numbers of a part are nobody's business
+	ev.loop.before.EvalLoaderStarted = true // the generator has been drawn from for it
 	return errInterrupted
 }
 
 // speed adds the run time and speeds of transformers.trainer_utils.speed_metrics, with its
 // decimals.
 func (l Logs) speed(split string, start time.Time, samples, steps float64) {
-	seconds := time.Since(start).Seconds()
-	l[split+"_runtime"] = pyfloat.Round(seconds, 4)
-	if seconds == 0 {
-		return
-	}
-	l[split+"_samples_per_second"] = pyfloat.Round(samples/seconds, 3)
-	l[split+"_steps_per_second"] = pyfloat.Round(steps/seconds, 3)
+	l.perSecond(split, start, map[string]float64{"samples": samples, "steps": steps})
 }
 
-// tokenSpeed adds the run time and the input tokens of this session per second.
-func (l Logs) tokenSpeed(start time.Time, tokens int64) {
+// perSecond adds the run time, and how many of several things there were in a second of it.
+func (l Logs) perSecond(split string, start time.Time, counts map[string]float64) {
 	seconds := time.Since(start).Seconds()
-	l["train_runtime"] = pyfloat.Round(seconds, 4)
-	if seconds > 0 {
-		l["train_tokens_per_second"] = pyfloat.Round(float64(tokens)/seconds, 3)
+	l[split+"_runtime"] = pyfloat.Round(seconds, 4)
+	for thing, n := range counts {
+		if seconds > 0 {
+			l[split+"_"+thing+"_per_second"] = pyfloat.Round(n/seconds, 3)
+		}
 	}
 }
 

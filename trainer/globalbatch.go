@@ -1,9 +1,9 @@
 package trainer
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
-	"strconv"
 
 	"github.com/gotrainer/gotrainer/data"
 )
@@ -13,7 +13,7 @@ import (
 
 // checkGlobalBatch refuses options beside GlobalBatch that it decides, or that count otherwise.
 func (o *Options) checkGlobalBatch() error {
-	refuse := func(want string) error { return &OptionError{"GlobalBatch", strconv.Itoa(o.GlobalBatch), want} }
+	refuse := func(want string, args ...any) error { return wrong("GlobalBatch", o.GlobalBatch, want, args...) }
 	switch {
 	case o.GlobalBatch < 0:
 		return refuse("a positive number of samples, or 0 for BatchSize times Accumulate times the processes")
@@ -26,7 +26,7 @@ func (o *Options) checkGlobalBatch() error {
 	case o.LimitBatches != 0:
 		return refuse("0, since LimitBatches counts the batches of one process; MaxStepsPerEpoch counts updates")
 	case o.Semantics.CountsBatches() || o.Semantics.CarriesWindows():
-		return refuse(fmt.Sprintf("0, since Semantics %s counts micro-batches, not updates", o.Semantics.Name))
+		return refuse("0, since Semantics %s counts micro-batches, not updates", o.Semantics.Name)
 	}
 	return nil
 }
@@ -38,8 +38,8 @@ func (o *Options) resolveGlobalBatch() error {
 	}
 	atOnce := o.BatchSize * max(1, o.Process.World)
 	if o.GlobalBatch%atOnce != 0 {
-		return &OptionError{"GlobalBatch", strconv.Itoa(o.GlobalBatch), fmt.Sprintf("a multiple of %d, since %d "+
-			"processes with BatchSize %d train on so many samples at a time", atOnce, max(1, o.Process.World), o.BatchSize)}
+		return wrong("GlobalBatch", o.GlobalBatch, "a multiple of %d, since %d processes with BatchSize %d train on so "+
+			"many samples at a time", atOnce, max(1, o.Process.World), o.BatchSize)
 	}
 	o.Accumulate = o.GlobalBatch / atOnce
 	return nil
@@ -89,7 +89,7 @@ func (o wholeBatches) Check(n int) error {
 
 // orderOf is the order of so many training samples.
 func (r *runner[S, B]) orderOf(n int) data.Order {
-	o := wholeBatches{r.order(), r.o.GlobalBatch, r.o.DropLast}
+	o := wholeBatches{cmp.Or[data.Order](r.o.Order, data.Shuffled{Seed: r.o.DataSeed}), r.o.GlobalBatch, r.o.DropLast}
 	if o.size == 0 || o.inner(n)%o.size == 0 {
 		return o.Order
 	}
@@ -106,12 +106,12 @@ func (r *runner[S, B]) regroup(from string, l loopState) (loopState, error) {
 	}
 	switch {
 	case r.loop.plan.stream:
-		return l, refusedResume(from, fmt.Sprintf("%s, and a stream is dealt out anew by other processes",
+		return l, refusedResume(from, fmt.Sprintf("%s, and other processes deal a stream out in another way",
 			r.otherProcesses(then)))
 	case l.Position.Micro%then.Accumulate != 0:
 		return l, refusedResume(from, fmt.Sprintf("%s, and it stands inside of a global batch", r.otherProcesses(then)))
 	}
-	r.note("%s: %s; the samples go on where they were; random numbers (dropout) begin anew on another number of "+
+	r.note("%s: %s; the samples continue where they were; random numbers (dropout) begin again on another number of "+
 		"processes", from, r.otherProcesses(then))
 	l.Position.Micro = l.Position.Micro / then.Accumulate * now.Accumulate
 	l.Sizes.BatchSize, l.Sizes.Accumulate = now.BatchSize, now.Accumulate
@@ -127,8 +127,8 @@ func (r *runner[S, B]) otherProcesses(then sizes) string {
 		then.Accumulate, r.o.BatchSize, r.o.Accumulate, r.o.Process.World)
 }
 
-// deriveRandom begins the random numbers of a process anew that continues a checkpoint of another
-// number of processes: those of splitmix64(splitmix64(splitmix64(Seed) + updates) + rank).
+// deriveRandom seeds a process that continues a checkpoint of another number of processes with
+// splitmix64(splitmix64(splitmix64(Seed) + updates) + rank).
 func (s *session[S, B]) deriveRandom(updates int) error {
 	seed := splitmix64(splitmix64(splitmix64(s.o.Seed)+uint64(updates)) + uint64(s.o.Process.Rank))
 	return s.stepError("seed", s.step.Seed(seed, SeedOptions{KeepModel: true}))

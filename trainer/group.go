@@ -107,6 +107,15 @@ func (s *session[S, B]) endTogether() {
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(s.ctx))
 }
 
+// cancelTogether ends the run of this process, as the processes have agreed.
+func (s *session[S, B]) cancelTogether() {
+	cause := context.Cause(s.asked)
+	if cause == nil {
+		cause = errors.New("another process of the run was interrupted")
+	}
+	s.cancel(cause)
+}
+
 // joinToEvaluate is joinGroup for an evaluation outside of a run: the models are the same on all
 // processes if there has been a run.
 func (r *runner[S, B]) joinToEvaluate() error {
@@ -146,11 +155,7 @@ func (r *runner[S, B]) agree() (stop bool, err error) {
 		return false, r.stepError("agree with the other processes", err)
 	}
 	if numbers[0] > 0 {
-		cause := context.Cause(r.asked)
-		if cause == nil {
-			cause = errors.New("another process of the run was interrupted")
-		}
-		r.cancel(cause)
+		r.cancelTogether()
 		return true, r.interrupt()
 	}
 	r.totals = windowTotals{items: int64(numbers[1])}
@@ -249,34 +254,28 @@ func (s *session[S, B]) gatherRandom() ([][]byte, error) {
 }
 
 // readRandom returns the random states of a checkpoint. One of another number of processes is
-// refused, unless the run is counted in global batches: random numbers begin anew then.
-func (s *session[S, B]) readRandom(from string) (states [][]byte, anew bool, err error) {
+// refused, unless the run is counted in global batches: other random numbers begin then.
+func (s *session[S, B]) readRandom(from string) (states [][]byte, other bool, err error) {
 	text, err := os.ReadFile(filepath.Join(from, randomFile))
-	if errors.Is(err, os.ErrNotExist) {
-		if s.several() && s.o.GlobalBatch > 0 {
-			return nil, true, nil
-		}
-		if s.several() {
-			return nil, false, fmt.Errorf("trainer: cannot resume from %s: %w: it was written by one process, and there are "+
-				"%d now; set Options.GlobalBatch in runs that are to continue on others", from, ErrOtherRun, s.o.Process.World)
-		}
-		return nil, false, nil
-	}
-	if err != nil {
-		return nil, false, fmt.Errorf("trainer: cannot resume from %s: %w", from, err)
-	}
-	if err := json.Unmarshal(text, &states); err != nil {
-		return nil, false, fmt.Errorf("trainer: cannot resume from %s: %s: %w", from, randomFile, err)
-	}
+	writers := 1
 	switch {
-	case len(states) == s.o.Group.World():
+	case err == nil:
+		if err := json.Unmarshal(text, &states); err != nil {
+			return nil, false, cannotResume(from, "%s: %w", randomFile, err)
+		}
+		writers = len(states)
+	case !errors.Is(err, os.ErrNotExist):
+		return nil, false, cannotResume(from, "%w", err)
+	}
+	switch world := s.o.Group.World(); {
+	case writers == world:
 		return states, false, nil
 	case s.o.GlobalBatch > 0:
 		return nil, true, nil
+	default:
+		return nil, false, cannotResume(from, "%w: it was written by %s, and there are %d now; set "+
+			"Options.GlobalBatch in runs that are to continue on others", ErrOtherRun, counted(writers, "process"), world)
 	}
-	return nil, false, fmt.Errorf("trainer: cannot resume from %s: %w: it was written by %d processes, and there are "+
-		"%d now; set Options.GlobalBatch in runs that are to continue on others", from, ErrOtherRun, len(states),
-		s.o.Group.World())
 }
 
 // loadRandom continues with the random numbers of this process, after the step has loaded those of

@@ -3,6 +3,7 @@ package trainer
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -121,132 +122,84 @@ type StateSaver interface {
 
 // One interface for each event.
 type (
-	initEndHook      interface{ InitEnd(r *Run) error }
-	trainBeginHook   interface{ TrainBegin(r *Run) error }
-	trainEndHook     interface{ TrainEnd(r *Run) error }
-	epochBeginHook   interface{ EpochBegin(r *Run) error }
-	epochEndHook     interface{ EpochEnd(r *Run) error }
-	stepBeginHook    interface{ StepBegin(r *Run) error }
-	substepEndHook   interface{ SubstepEnd(r *Run) error }
-	beforeUpdateHook interface{ BeforeUpdate(r *Run) error }
-	afterUpdateHook  interface{ AfterUpdate(r *Run) error }
-	stepEndHook      interface{ StepEnd(r *Run) error }
-	aroundEpochHook  interface {
-		AroundEpoch(r *Run, train func() error) error
-	}
-	evalStepHook      interface{ EvalStep(r *Run) error }
-	batchBeginHook    interface{ BatchBegin(r *Run) error }
-	afterForwardHook  interface{ AfterForward(r *Run) error }
-	afterBackwardHook interface{ AfterBackward(r *Run) error }
-	afterScheduleHook interface {
-		AfterSchedule(r *Run, rate float64) error
-	}
-	epochDoneHook interface{ EpochDone(r *Run) error }
-	stoppedHook   interface {
-		Stopped(r *Run, reason error) error
-	}
-	evalBeginHook     interface{ EvalBegin(r *Run) error }
-	evalStepBeginHook interface{ EvalStepBegin(r *Run) error }
-	evalEndHook       interface {
-		EvalEnd(r *Run, m Metrics) error
-	}
-	afterEvalHook interface {
-		AfterEval(r *Run, m Metrics) error
-	}
-	afterPredictHook interface {
-		AfterPredict(r *Run, m Metrics) error
-	}
-	pushBeginHook  interface{ PushBegin(r *Run) error }
-	beforeSealHook interface {
-		BeforeSeal(r *Run, folder string) error
-	}
-	afterSaveHook interface {
-		AfterSave(r *Run, checkpoint string) error
-	}
-	beforeLogHook interface {
-		BeforeLog(r *Run, row Logs) error
-	}
-	afterLogHook interface {
-		AfterLog(r *Run, row Logs) error
-	}
-	trainFailedHook interface {
-		TrainFailed(r *Run, err error)
+	initEndHook       interface{ InitEnd(*Run) error }
+	trainBeginHook    interface{ TrainBegin(*Run) error }
+	trainEndHook      interface{ TrainEnd(*Run) error }
+	trainFailedHook   interface{ TrainFailed(*Run, error) }
+	stoppedHook       interface{ Stopped(*Run, error) error }
+	epochBeginHook    interface{ EpochBegin(*Run) error }
+	epochEndHook      interface{ EpochEnd(*Run) error }
+	epochDoneHook     interface{ EpochDone(*Run) error }
+	stepBeginHook     interface{ StepBegin(*Run) error }
+	batchBeginHook    interface{ BatchBegin(*Run) error }
+	afterForwardHook  interface{ AfterForward(*Run) error }
+	afterBackwardHook interface{ AfterBackward(*Run) error }
+	substepEndHook    interface{ SubstepEnd(*Run) error }
+	beforeUpdateHook  interface{ BeforeUpdate(*Run) error }
+	afterScheduleHook interface{ AfterSchedule(*Run, float64) error }
+	afterUpdateHook   interface{ AfterUpdate(*Run) error }
+	stepEndHook       interface{ StepEnd(*Run) error }
+	beforeLogHook     interface{ BeforeLog(*Run, Logs) error }
+	afterLogHook      interface{ AfterLog(*Run, Logs) error }
+	evalBeginHook     interface{ EvalBegin(*Run) error }
+	evalStepBeginHook interface{ EvalStepBegin(*Run) error }
+	evalStepHook      interface{ EvalStep(*Run) error }
+	evalEndHook       interface{ EvalEnd(*Run, Metrics) error }
+	afterEvalHook     interface{ AfterEval(*Run, Metrics) error }
+	afterPredictHook  interface{ AfterPredict(*Run, Metrics) error }
+	pushBeginHook     interface{ PushBegin(*Run) error }
+	beforeSealHook    interface{ BeforeSeal(*Run, string) error }
+	afterSaveHook     interface{ AfterSave(*Run, string) error }
+	aroundEpochHook   interface {
+		AroundEpoch(*Run, func() error) error
 	}
 )
 
-// hooks are callbacks sorted by what they listen to: a field for each event.
-type hooks struct {
-	all           []any
-	InitEnd       []initEndHook
-	TrainBegin    []trainBeginHook
-	TrainEnd      []trainEndHook
-	EpochBegin    []epochBeginHook
-	EpochEnd      []epochEndHook
-	StepBegin     []stepBeginHook
-	SubstepEnd    []substepEndHook
-	BeforeUpdate  []beforeUpdateHook
-	AfterUpdate   []afterUpdateHook
-	StepEnd       []stepEndHook
-	AroundEpoch   []aroundEpochHook
-	EvalStep      []evalStepHook
-	BatchBegin    []batchBeginHook
-	AfterForward  []afterForwardHook
-	AfterBackward []afterBackwardHook
-	AfterSchedule []afterScheduleHook
-	EpochDone     []epochDoneHook
-	Stopped       []stoppedHook
-	EvalBegin     []evalBeginHook
-	EvalStepBegin []evalStepBeginHook
-	EvalEnd       []evalEndHook
-	AfterEval     []afterEvalHook
-	AfterPredict  []afterPredictHook
-	PushBegin     []pushBeginHook
-	BeforeSeal    []beforeSealHook
-	AfterSave     []afterSaveHook
-	BeforeLog     []beforeLogHook
-	AfterLog      []afterLogHook
-	TrainFailed   []trainFailedHook
+// has reports whether a callback has the method of an event.
+func has[H any](callback any) bool {
+	_, ok := callback.(H)
+	return ok
 }
 
-func sortHooks(callbacks []any) (*hooks, error) {
-	h := &hooks{all: callbacks}
-	for i, c := range callbacks {
-		if want := h.add(c); want != "" {
-			is := strings.Trim(fmt.Sprintf("%T", c), "<>")
-			return nil, &OptionError{fmt.Sprintf("Callbacks[%d]", i), is, want}
-		}
-	}
-	return h, nil
+// events are has for each event.
+var events = []func(any) bool{
+	has[initEndHook], has[trainBeginHook], has[trainEndHook], has[trainFailedHook], has[stoppedHook],
+	has[epochBeginHook], has[epochEndHook], has[epochDoneHook], has[aroundEpochHook], has[stepBeginHook],
+	has[batchBeginHook], has[afterForwardHook], has[afterBackwardHook], has[substepEndHook], has[beforeUpdateHook],
+	has[afterScheduleHook], has[afterUpdateHook], has[stepEndHook], has[beforeLogHook], has[afterLogHook],
+	has[evalBeginHook], has[evalStepBeginHook], has[evalStepHook], has[evalEndHook], has[afterEvalHook],
+	has[afterPredictHook], has[pushBeginHook], has[beforeSealHook], has[afterSaveHook],
 }
 
-// add sorts one callback in; what would be right is not empty if it is none.
-func (h *hooks) add(c any) (want string) {
-	if c == nil {
-		return "a value with methods of trainer.Hooks"
-	}
-	t, known := reflect.TypeOf(c), false
-	for event, list := range reflect.ValueOf(h).Elem().Fields() {
-		if event.Name == "all" {
+// isCallback reports whether a value has the method of any event.
+func isCallback(c any) bool {
+	return slices.ContainsFunc(events, func(has func(any) bool) bool { return has(c) })
+}
+
+// checkCallbacks refuses a value with no method that would be called.
+func (o *Options) checkCallbacks() error {
+	for i, c := range o.Callbacks {
+		if isCallback(c) {
 			continue
 		}
-		if t.Implements(event.Type.Elem()) {
-			list.Set(reflect.Append(list, reflect.ValueOf(c)))
-			known = true
+		want := "a value with at least one method of trainer.Hooks, such as StepEnd(*trainer.Run) error"
+		if t := reflect.TypeOf(c); t == nil {
+			want = "a value with methods of trainer.Hooks"
+		} else if t.Kind() != reflect.Pointer && isCallback(reflect.New(t).Interface()) {
+			want = "&" + t.Name() + "{...}, since its methods have a pointer receiver"
 		}
+		return &OptionError{fmt.Sprintf("Callbacks[%d]", i), strings.Trim(fmt.Sprintf("%T", c), "<>"), want}
 	}
-	switch {
-	case known:
-		return ""
-	case t.Kind() != reflect.Pointer && (&hooks{}).add(reflect.New(t).Interface()) == "":
-		return "&" + t.Name() + "{...}, since its methods have a pointer receiver"
-	default:
-		return "a value with at least one method of trainer.Hooks, such as StepEnd(*trainer.Run) error"
-	}
+	return nil
 }
 
-// call calls one method of every hook that has it. event names it in an error.
-func call[H any](r *Run, list []H, event string, f func(H) error) error {
-	for _, h := range list {
+// call calls the method of an event of every callback that has it.
+func call[H any](r *Run, callbacks []any, event string, f func(H) error) error {
+	for _, c := range callbacks {
+		h, ok := c.(H)
+		if !ok {
+			continue
+		}
 		if err := guard(func() error { return f(h) }); err != nil {
 			if file, ok := err.(*metricsError); ok { //nolint:errorlint // a hook of somebody's that wraps one is named
 				return &folderError{fmt.Errorf("trainer: after update %d: %w", r.GlobalStep, file)}

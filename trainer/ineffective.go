@@ -1,7 +1,6 @@
 package trainer
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -12,15 +11,11 @@ import (
 // What would be silent otherwise: options without effect, and processes that train alone.
 
 // ineffective are warnings of options that are set and change nothing, because another one is not.
-func (o *Options) ineffective() (warnings []string) {
+func (o *Options) ineffective() []string {
 	resumes := o.ResumeFrom != "" || o.Start != nil
 	saves := (o.OutputDir != "" || o.Saver != nil) && o.Save.kind != never
 	evaluates := o.Eval.kind != never
-	for _, c := range []struct {
-		set  bool
-		name string
-		but  string
-	}{
+	return told([]setting{
 		{o.ForceResume && !resumes, "ForceResume", "ResumeFrom is not"},
 		{o.IgnoreDataSkip && !resumes, "IgnoreDataSkip", "ResumeFrom is not"},
 		{o.KeepCheckpoints > 0 && !saves, "KeepCheckpoints", "no checkpoint is saved"},
@@ -31,27 +26,29 @@ func (o *Options) ineffective() (warnings []string) {
 		{o.LogLevelReplica != nil && o.Logger == nil, "LogLevelReplica", "Logger is not"},
 		{o.EvalDelay > 0 && !evaluates, "EvalDelay", "Eval is Never"},
 		{o.LimitEvalBatches > 0 && !evaluates && !o.EvalOnStart, "LimitEvalBatches", "Eval is Never"},
-	} {
-		if c.set {
-			warnings = append(warnings, fmt.Sprintf("Options.%s is set, but %s, so it has no effect", c.name, c.but))
-		}
-	}
-	return warnings
+	})
 }
 
 // withoutData are warnings of options for evaluations of a run that has no validation set.
-func (o *Options) withoutData() (warnings []string) {
-	for _, c := range []struct {
-		set  bool
-		name string
-	}{
-		{o.MetricForBest != "", "MetricForBest"}, {o.Direction != ByName, "Direction"}, {o.EvalDelay > 0, "EvalDelay"},
-		{o.LimitEvalBatches > 0, "LimitEvalBatches"}, {o.EvalOrder != nil, "EvalOrder"},
-	} {
+func (o *Options) withoutData() []string {
+	const but = "Fit was given no validation set"
+	return told([]setting{
+		{o.MetricForBest != "", "MetricForBest", but}, {o.Direction != ByName, "Direction", but},
+		{o.EvalDelay > 0, "EvalDelay", but}, {o.LimitEvalBatches > 0, "LimitEvalBatches", but},
+		{o.EvalOrder != nil, "EvalOrder", but},
+	})
+}
+
+// setting is an option that has no effect if it is set.
+type setting struct {
+	set       bool
+	name, but string
+}
+
+func told(list []setting) (warnings []string) {
+	for _, c := range list {
 		if c.set {
-			warnings = append(warnings,
-				fmt.Sprintf("Options.%s is set, but Fit was given no validation set, so it has "+
-					"no effect", c.name))
+			warnings = append(warnings, fmt.Sprintf("Options.%s is set, but %s, so it has no effect", c.name, c.but))
 		}
 	}
 	return warnings
@@ -67,23 +64,15 @@ func (o *Options) trainsAlone(step any) string {
 	if n <= 1 {
 		return ""
 	}
-	return fmt.Sprintf("this process was started as one of %d (%s), and %T is no trainer.GroupStep: each process "+
-		"trains "+
-		"by itself unless the step shares the work in its own way; then set Options.Process, which ends this warning",
-		n,
+	return fmt.Sprintf("this process was started as one of %d (%s), and %T is no trainer.GroupStep: each process trains "+
+		"by itself unless the step shares the work in its own way; then set Options.Process, which ends this warning", n,
 		variable, step)
 }
 
-// warner is where warnings go where nobody else shows them: standard error. Errors are returned.
-type warner struct{ slog.Handler }
-
-func newWarner() warner { return warner{slog.NewTextHandler(standardError{}, nil)} }
-
-func (warner) Enabled(_ context.Context, l slog.Level) bool { return l == slog.LevelWarn }
-
-func (w warner) WithAttrs(attrs []slog.Attr) slog.Handler { return warner{w.Handler.WithAttrs(attrs)} }
-
-func (w warner) WithGroup(name string) slog.Handler { return warner{w.Handler.WithGroup(name)} }
+// newWarner is where warnings go where nobody else shows them: standard error. Errors are returned.
+func newWarner() slog.Handler {
+	return levelHandler{slog.NewTextHandler(standardError{}, nil), func(l slog.Level) bool { return l == slog.LevelWarn }}
+}
 
 // standardError is os.Stderr at the time of writing.
 type standardError struct{}

@@ -1,8 +1,8 @@
 package trainer
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"iter"
 
 	"github.com/gotrainer/gotrainer/data"
@@ -46,9 +46,8 @@ func (r *runner[S, B]) trainLoader(train data.Dataset[S]) (loader interface{ Len
 		loader, pass = l, epochPasses(l, samplesOf(l, train.Len()), r.o.BatchSize)
 	}
 	if loader.Len() == 0 && !(r.o.Semantics.EndWithoutBatch && r.o.MaxSteps > 0) {
-		return nil, nil, &OptionError{"DropLast", fmt.Sprint(r.o.DropLast),
-			fmt.Sprintf("false, since the %d samples of the training set are less than one batch of %d", train.Len(),
-				r.o.BatchSize)}
+		return nil, nil, wrong("DropLast", r.o.DropLast, "false, since the %d samples of the training set are less than "+
+			"one batch of %d", train.Len(), r.o.BatchSize)
 	}
 	return loader, pass, nil
 }
@@ -56,7 +55,8 @@ func (r *runner[S, B]) trainLoader(train data.Dataset[S]) (loader interface{ Len
 // evalLoaderOptions are those of the loader of an evaluation by one process.
 func (ev *evaluator[S, B]) evalLoaderOptions(e *Evaluation) LoaderOptions {
 	return LoaderOptions{Evaluation: e, LoaderOptions: data.LoaderOptions{
-		BatchSize: ev.o.EvalBatchSize, Order: ev.evalOrder(), Workers: ev.o.Workers, Prefetch: ev.o.Prefetch,
+		BatchSize: ev.o.EvalBatchSize, Order: cmp.Or[data.Order](ev.o.EvalOrder, data.Sequential{}),
+		Workers: ev.o.Workers, Prefetch: ev.o.Prefetch,
 		BadSample: ev.o.BadSample, DropLast: ev.dropsLastOfEval(),
 	}}
 }
@@ -71,23 +71,6 @@ func (ev *evaluator[S, B]) checkEvalLoader(e Evaluation, batches int) error {
 	if batches > 0 || e.Shared || ev.dropsLastOfEval() {
 		return nil
 	}
-	return &OptionError{"DropLast", fmt.Sprint(ev.o.DropLast),
-		fmt.Sprintf("false, since the %d rows of the validation set are less than one batch of EvalBatchSize %d",
-			e.Rows, ev.o.EvalBatchSize)}
-}
-
-// evalOrder is the order of the samples of an evaluation.
-func (ev *evaluator[S, B]) evalOrder() data.Order {
-	if ev.o.EvalOrder == nil {
-		return data.Sequential{}
-	}
-	return ev.o.EvalOrder
-}
-
-// order is the order of the training samples.
-func (r *runner[S, B]) order() data.Order {
-	if r.o.Order == nil {
-		return data.Shuffled{Seed: r.o.DataSeed}
-	}
-	return r.o.Order
+	return wrong("DropLast", ev.o.DropLast, "false, since the %d rows of the validation set are less than one batch of "+
+		"EvalBatchSize %d", e.Rows, ev.o.EvalBatchSize)
 }

@@ -1,10 +1,8 @@
 package trainer
 
-import (
-	"github.com/gotrainer/gotrainer/trainer/semantics"
-)
+import "github.com/gotrainer/gotrainer/trainer/semantics"
 
-// logLoss carries out doLog: the mean loss since the last log, the gradients' norm and the rate of
+// logLoss logs the mean loss since the last log, the gradients' norm and the rate of
 // the last update.
 func (r *runner[S, B]) logLoss() error {
 	if err := r.report(); err != nil {
@@ -17,16 +15,14 @@ func (r *runner[S, B]) logLoss() error {
 	if r.gradNorm != nil {
 		row["grad_norm"] = *r.gradNorm
 	}
-	switch {
-	case r.rates.last == nil:
-		row["learning_rate"] = r.rates.current()
-	default:
+	row["learning_rate"] = r.rates.current()
+	if r.rates.last != nil {
 		row["learning_rate"] = *r.rates.last
 	}
 	r.settleLoss()
 	r.loop.LastLogged = r.loop.GlobalStep
 	if r.o.CountTokens {
-		row.tokenSpeed(r.start, r.tokens-r.startTokens)
+		row.perSecond("train", r.start, map[string]float64{"tokens": float64(r.tokens - r.startTokens)})
 	}
 	r.loop.Control.ShouldLog = false
 	if err := r.log(row); err != nil {
@@ -55,7 +51,7 @@ func (s *session[S, B]) settleLoss() {
 
 // report takes over what the step has gathered.
 func (s *session[S, B]) report() error {
-	r, err := s.step.Report(s.stepContext())
+	r, err := s.step.Report(s.stepCtx)
 	if err != nil {
 		return s.stepError("report the loss", err)
 	}
@@ -69,8 +65,8 @@ func (s *session[S, B]) report() error {
 
 // log adds a row to the log and tells the hooks.
 func (s *session[S, B]) log(row Logs) error {
-	if err := fire(s, s.hooks.BeforeLog, "BeforeLog",
-		func(h beforeLogHook, r *Run) error { return h.BeforeLog(r, row) }); err != nil {
+	err := fire(s, "BeforeLog", func(h beforeLogHook, r *Run) error { return h.BeforeLog(r, row) })
+	if err != nil {
 		return err
 	}
 	row["epoch"] = s.loop.Progress
@@ -82,10 +78,10 @@ func (s *session[S, B]) log(row Logs) error {
 	if s.o.Semantics.Loop != semantics.HezarLoop { // any row answers the wish for one; Hezar logs behind it
 		s.loop.Control.ShouldLog = false
 	}
-	return fire(s, s.hooks.AfterLog, "AfterLog", func(h afterLogHook, r *Run) error { return h.AfterLog(r, row) })
+	return fire(s, "AfterLog", func(h afterLogHook, r *Run) error { return h.AfterLog(r, row) })
 }
 
-// logEnd carries out doFinalLog.
+// logEnd logs train_loss and the speeds, and looks at the weights a last time.
 func (r *runner[S, B]) logEnd() error {
 	if err := r.report(); err != nil {
 		return err

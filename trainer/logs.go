@@ -2,7 +2,9 @@ package trainer
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -17,45 +19,31 @@ type Logs map[string]float64
 // Keys returns the names in the order in which they are shown: the loss and what belongs to it, the
 // others by name, epoch and step last.
 func (l Logs) Keys() []string {
-	keys := make([]string, 0, len(l))
-	for k := range l {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, compareKeys)
-	return keys
+	return slices.SortedFunc(maps.Keys(l), compareKeys)
 }
 
 // compareKeys orders the names of log entries as [Logs.Keys] does.
-func compareKeys(a, b string) int {
-	if c := keyRank(a) - keyRank(b); c != 0 {
-		return c
-	}
-	return strings.Compare(a, b)
-}
+func compareKeys(a, b string) int { return cmp.Or(keyRank(a)-keyRank(b), strings.Compare(a, b)) }
 
 func keyRank(key string) int {
-	switch key {
-	case "loss":
-		return 0
-	case "grad_norm":
-		return 1
-	case "learning_rate":
-		return 2
-	case "train_loss":
-		return 3
-	case "epoch":
-		return 8
-	case "step":
-		return 9
-	}
+	first, last := []string{"loss", "grad_norm", "learning_rate", "train_loss"}, []string{"epoch", "step"}
 	switch {
-	case strings.HasSuffix(key, "_runtime"), strings.HasSuffix(key, "_per_second"):
+	case slices.Contains(first, key):
+		return slices.Index(first, key)
+	case slices.Contains(last, key):
+		return 8 + slices.Index(last, key)
+	case isTiming(key):
 		return 7
 	case strings.HasSuffix(key, "_loss"):
 		return 4
 	default:
 		return 5
 	}
+}
+
+// isTiming reports whether a name is that of a time or a speed.
+func isTiming(name string) bool {
+	return strings.HasSuffix(name, "_runtime") || strings.HasSuffix(name, "_per_second")
 }
 
 // MarshalJSON writes the row with its names in the order of Keys.

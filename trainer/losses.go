@@ -1,8 +1,6 @@
 package trainer
 
-import (
-	"github.com/gotrainer/gotrainer/trainer/semantics"
-)
+import "github.com/gotrainer/gotrainer/trainer/semantics"
 
 // losses works out the reported loss where it is not simply the sum since the last log: see
 // semantics.LossReport.
@@ -157,11 +155,9 @@ func (l *losses) state() *lossState {
 	if !l.wanted() {
 		return nil
 	}
-	s := &lossState{
-		Sum: jsonFloat(l.running.Sum), Mean: jsonFloat(l.running.Mean), Count: l.running.Windows,
-		Pending: jsonFloat(l.running.pending),
-		Epoch:   jsonFloat(l.epoch.Sum), Samples: l.epoch.Count, Last: jsonFloat(l.last),
-	}
+	r := &l.running
+	s := &lossState{Sum: jsonFloat(r.Sum), Mean: jsonFloat(r.Mean), Count: r.Windows, Pending: jsonFloat(r.pending),
+		Epoch: jsonFloat(l.epoch.Sum), Samples: l.epoch.Count, Last: jsonFloat(l.last)}
 	for _, v := range l.window.values {
 		s.Window = append(s.Window, jsonFloat(v))
 	}

@@ -69,14 +69,14 @@ func (e *NonFiniteError) Error() string {
 		b.WriteString(", on the way to the next one, which was not made")
 	}
 	b.WriteString(": ")
-	if e.Name == "weights" {
-		fmt.Fprintf(&b, "%d of the weights are not finite, the first is %s", len(e.Weights), e.Weights[0])
-	} else {
-		fmt.Fprintf(&b, "%s is %v", e.Name, e.Value)
-		if len(e.Weights) > 0 {
-			fmt.Fprintf(&b, ", and %d of the weights are not finite, the first is %s", len(e.Weights), e.Weights[0])
-		}
+	var found []string
+	if e.Name != "weights" {
+		found = append(found, fmt.Sprintf("%s is %v", e.Name, e.Value))
 	}
+	if n := len(e.Weights); n > 0 {
+		found = append(found, fmt.Sprintf("%d of the weights are not finite, the first is %s", n, e.Weights[0]))
+	}
+	b.WriteString(strings.Join(found, ", and "))
 	b.WriteString(e.origin())
 	if e.Reason != "" {
 		b.WriteString("; " + e.Reason)
@@ -96,11 +96,11 @@ func (e *NonFiniteError) origin() string {
 	switch n := len(o.Gradients); {
 	case e.NoOrigin != "":
 		b.WriteString("; which layer and samples it comes from is not known: " + e.NoOrigin)
-	case o.Module != "" && o.Input:
-		b.WriteString("; the first layer whose output is not finite is " + o.Module +
-			", and its input is not finite either")
 	case o.Module != "":
 		b.WriteString("; the first layer whose output is not finite is " + o.Module)
+		if o.Input {
+			b.WriteString(", and its input is not finite either")
+		}
 	case o.Loss:
 		b.WriteString("; the outputs of all layers with parameters are finite, the loss is not")
 	case n > 0:
@@ -134,11 +134,10 @@ func (*NonFiniteError) ExitCode() int { return 7 }
 func (o *Options) resolveNonFinite() error {
 	switch {
 	case o.NonFinite < NonFiniteBySemantics || o.NonFinite > IgnoreNonFinite:
-		return &OptionError{"NonFinite", fmt.Sprint(int(o.NonFinite)), "StopAtNonFinite, SkipNonFinite, " +
-			"RollBackNonFinite or IgnoreNonFinite"}
+		return wrong("NonFinite", int(o.NonFinite), "StopAtNonFinite, SkipNonFinite, RollBackNonFinite or IgnoreNonFinite")
 	case o.NonFinite == RollBackNonFinite && (o.Save.kind == never || o.SaveOnlyModel || o.Saver != nil):
-		return &OptionError{"NonFinite", "RollBackNonFinite",
-			"another policy, since the run writes no whole checkpoint to which it could return"}
+		return wrong("NonFinite", "RollBackNonFinite", "another policy, since the run writes no whole checkpoint to which "+
+			"it could return")
 	case o.NonFinite == NonFiniteBySemantics && o.Semantics.Loop == semantics.DefaultLoop:
 		o.NonFinite = StopAtNonFinite
 	case o.NonFinite == NonFiniteBySemantics:
@@ -172,9 +171,8 @@ func (s *session[S, B]) warnNonFinite(name string, v float64) {
 		return
 	}
 	s.nonFinite = true
-	s.warn("%s is %v at %s %d, and the run continues; look for nan in the data, lower Options.LearningRate or limit "+
-		"the gradients; torch.DetectAnomaly names the operator",
-		name, v, s.run.Info.unit(), s.loop.GlobalStep)
+	s.warn("%s is %v at %s %d, and the run continues; look for nan in the data, lower Options.LearningRate or limit the "+
+		"gradients; torch.DetectAnomaly names the operator", name, v, s.run.Info.unit(), s.loop.GlobalStep)
 }
 
 // checkWeights finds out whether the weights are finite, and is an error if they are not and the
@@ -213,7 +211,7 @@ func (r *runner[S, B]) find(err error, w Window, from, to int) error {
 	for i := from; i < to; i++ {
 		w.Index = i
 		for _, batch := range r.partsOf(i) {
-			origin, err := finder.FindNonFinite(r.stepContext(), batch, w)
+			origin, err := finder.FindNonFinite(r.stepCtx, batch, w)
 			switch {
 			case err != nil:
 				bad.NoOrigin = err.Error()
@@ -245,7 +243,7 @@ func (r *runner[S, B]) samplesOf(index int) []int {
 }
 
 // rollBack puts the step back to the newest checkpoint. The loop stays where it is, so other data
-// come next than those that have led here.
+// come next than what has led here.
 func (r *runner[S, B]) rollBack(bad *NonFiniteError) error {
 	path := r.saver.checkpoint
 	switch {

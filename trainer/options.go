@@ -113,8 +113,8 @@ type Options struct {
 	Log           Trigger // when to log the loss; default: every 500 updates
 	LogFirst      bool    // log the first update too
 	// CountTokens counts the input tokens of the training batches: num_input_tokens_seen in the
-	// log, and the speed in tokens. The step decides which tokens count, all or those that are not
-	// padding; its About must say CountsTokens.
+	// log, and the speed in tokens. The step decides whether padding counts; its About must say
+	// CountsTokens.
 	CountTokens bool
 
 	// Checkpoints.
@@ -155,7 +155,7 @@ type Options struct {
 	// refuses such a folder unless it resumes.
 	Overwrite bool
 	// IgnoreDataSkip begins the interrupted epoch of a resumed run again at its first batch instead
-	// of after those that it was trained on; the count of updates continues, so the epoch in the
+	// of after the batches already trained on; the count of updates continues, so the epoch in the
 	// log jumps back. A resumed run is then not the one that was interrupted.
 	IgnoreDataSkip bool
 	// Start is where a run begins whose state was loaded by other means than ResumeFrom, such as

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/optim/lr"
@@ -17,18 +16,15 @@ import (
 // resolved returns the options with every default filled in, or what is wrong with them.
 func (o Options) resolved(can About) (Options, error) {
 	if o.Epochs < 0 || math.IsNaN(o.Epochs) || math.IsInf(o.Epochs, 0) {
-		return o, &OptionError{"Epochs", fmt.Sprint(o.Epochs), "a positive number, or 0 for 3"}
+		return o, wrong("Epochs", o.Epochs, "a positive number, or 0 for 3")
 	}
 	if !(o.EvalDelay >= 0) || math.IsInf(o.EvalDelay, 1) {
-		return o, &OptionError{"EvalDelay", fmt.Sprint(o.EvalDelay), "0 or a positive number"}
+		return o, wrong("EvalDelay", o.EvalDelay, "0 or a positive number")
 	}
 	if o.MaxSteps > 0 && o.Epochs > 0 && o.Semantics.Loop != semantics.HezarLoop {
-		return o, &OptionError{"Epochs", fmt.Sprint(o.Epochs),
-			fmt.Sprintf("0, since MaxSteps is %d and decides the length of the run alone", o.MaxSteps)}
+		return o, wrong("Epochs", o.Epochs, "0, since MaxSteps is %d and decides the length of the run alone", o.MaxSteps)
 	}
-	if o.Epochs == 0 {
-		o.Epochs = 3
-	}
+	o.Epochs = cmp.Or(o.Epochs, 3)
 	if err := o.checkGlobalBatch(); err != nil {
 		return o, err
 	}
@@ -45,11 +41,9 @@ func (o Options) resolved(can About) (Options, error) {
 		{"LimitEvalBatches", &o.LimitEvalBatches, 0}, {"ScheduleSteps", &o.ScheduleSteps, 0},
 	} {
 		if *f.value < 0 {
-			return o, &OptionError{f.name, strconv.Itoa(*f.value), "a positive number, or 0 for the default"}
+			return o, wrong(f.name, *f.value, "a positive number, or 0 for the default")
 		}
-		if *f.value == 0 {
-			*f.value = f.fallback
-		}
+		*f.value = cmp.Or(*f.value, f.fallback)
 	}
 	if err := o.resolveRate(can); err != nil {
 		return o, err
@@ -62,11 +56,9 @@ func (o Options) resolved(can About) (Options, error) {
 		}
 	}
 	if o.Direction < ByName || o.Direction > LowerIsBetter {
-		return o, &OptionError{"Direction", strconv.Itoa(int(o.Direction)), "ByName, GreaterIsBetter or LowerIsBetter"}
+		return o, wrong("Direction", int(o.Direction), "ByName, GreaterIsBetter or LowerIsBetter")
 	}
-	if o.Semantics.Name == "" {
-		o.Semantics.Name = semantics.Default.Name
-	}
+	o.Semantics.Name = cmp.Or(o.Semantics.Name, semantics.Default.Name)
 	if err := o.Semantics.Validate(); err != nil {
 		return o, fmt.Errorf("trainer: Options.Semantics: %w", err)
 	}
@@ -74,59 +66,42 @@ func (o Options) resolved(can About) (Options, error) {
 		return o, err
 	}
 	if o.ScheduleSteps > 0 && !o.Semantics.CountsBatches() {
-		return o, &OptionError{"ScheduleSteps", strconv.Itoa(o.ScheduleSteps),
-			"0, since these semantics move the rate after every update; semantics.HezarLoop counts steps"}
+		return o, wrong("ScheduleSteps", o.ScheduleSteps, "0, since these semantics move the rate after every update; "+
+			"semantics.HezarLoop counts steps")
 	}
-	if err := o.resolveProcess(); err != nil {
-		return o, err
+	for _, resolve := range []func() error{
+		o.resolveProcess, o.resolveGlobalBatch, o.checkBatcher, func() error { return o.checkReproducible(can) },
+		o.resolveFiles, o.resolveNonFinite, o.resolvePush,
+	} {
+		if err := resolve(); err != nil {
+			return o, err
+		}
 	}
-	if err := o.resolveGlobalBatch(); err != nil {
-		return o, err
-	}
-	if err := o.checkBatcher(); err != nil {
-		return o, err
-	}
-	if err := o.checkReproducible(can); err != nil {
-		return o, err
-	}
-	if err := o.resolveFiles(); err != nil {
-		return o, err
-	}
-	if err := o.resolveNonFinite(); err != nil {
-		return o, err
-	}
-	return o, o.resolvePush()
+	return o, nil
 }
 
 func (o *Options) checkReproducible(can About) error {
 	switch {
 	case o.Reproducible < 0:
-		return &OptionError{"Reproducible", strconv.Itoa(o.Reproducible), "a number of threads, or zero"}
+		return wrong("Reproducible", o.Reproducible, "a number of threads, or zero")
 	case o.Reproducible == 0 || o.Reproducible == can.Reproducible:
 		return nil
 	case can.Reproducible > 0:
-		return &OptionError{"Reproducible", strconv.Itoa(o.Reproducible),
-			fmt.Sprintf("%d, the threads that the process was begun with", can.Reproducible)}
+		return wrong("Reproducible", o.Reproducible, "%d, the threads that the process was begun with", can.Reproducible)
 	}
-	return &OptionError{"Reproducible", strconv.Itoa(o.Reproducible), "0, since the step's numbers may be others on " +
-		"another machine; package engine's are not if torch.Reproducible is called, or GOTRAINER_REPRODUCIBLE set, " +
-		"before the first tensor of the program, and the model is on the CPU"}
+	return wrong("Reproducible", o.Reproducible, "0, since the step's numbers may be others on another machine; package "+
+		"engine's are not if torch.Reproducible is called, or GOTRAINER_REPRODUCIBLE set, before the first tensor of the "+
+		"program, and the model is on the CPU")
 }
 
 func (o *Options) resolveRate(can About) error {
-	if o.LearningRate == 0 {
-		o.LearningRate = 5e-5
-		if can.LearningRate != 0 {
-			o.LearningRate = can.LearningRate
-		}
-	}
+	o.LearningRate = cmp.Or(o.LearningRate, can.LearningRate, 5e-5)
 	if !(o.LearningRate > 0) || math.IsInf(o.LearningRate, 0) {
-		return &OptionError{"LearningRate", fmt.Sprint(o.LearningRate), "a positive number"}
+		return wrong("LearningRate", o.LearningRate, "a positive number")
 	}
 	if o.Adaptive != nil {
 		if o.Schedule != nil {
-			return &OptionError{"Adaptive", fmt.Sprintf("%T", o.Adaptive),
-				"nil, since Schedule is set: one of them decides the rate"}
+			return wrong("Adaptive", fmt.Sprintf("%T", o.Adaptive), "nil, since Schedule is set: one of them decides the rate")
 		}
 		if _, err := o.Adaptive.Start(o.LearningRate); err != nil {
 			return fmt.Errorf("trainer: Options.Adaptive: %w", err)
@@ -166,7 +141,7 @@ func (o *Options) resolveFiles() error {
 			{"Overwrite", o.Overwrite}, {"KeepCheckpoints", o.KeepCheckpoints > 0},
 		} {
 			if f.set {
-				return &OptionError{"OutputDir", `""`, "a folder, since " + f.name + " is set and needs one"}
+				return wrong("OutputDir", `""`, "a folder, since %s is set and needs one", f.name)
 			}
 		}
 		o.Save = Never
@@ -175,17 +150,16 @@ func (o *Options) resolveFiles() error {
 	mayNeverSave := o.Save.kind == atBest && o.Semantics.BestMayBeUnsaved // only hooks ask for evaluations then
 	switch {
 	case o.Overwrite && o.ResumeFrom != "":
-		return &OptionError{"Overwrite", "true",
-			"false, since ResumeFrom is set: a run is either resumed or started over"}
+		return wrong("Overwrite", true, "false, since ResumeFrom is set: a run is either resumed or started over")
 	case o.LoadBestAtEnd && o.Save.kind == never:
-		return &OptionError{"LoadBestAtEnd", "true", "false, since Save is Never and there would be nothing to load"}
+		return wrong("LoadBestAtEnd", true, "false, since Save is Never and there would be nothing to load")
 	case o.LoadBestAtEnd && o.Eval.kind == never && !mayNeverSave:
-		return &OptionError{"LoadBestAtEnd", "true", "false, since Eval is Never and none would be the best"}
+		return wrong("LoadBestAtEnd", true, "false, since Eval is Never and none would be the best")
 	case o.Adaptive != nil && o.Eval.kind == never:
-		return &OptionError{"Adaptive", fmt.Sprintf("%T", o.Adaptive), "nil, since Eval is Never and there would be " +
-			"nothing for it to follow"}
+		return wrong("Adaptive", fmt.Sprintf("%T", o.Adaptive), "nil, since Eval is Never and there would be nothing for "+
+			"it to follow")
 	case o.Save.kind == atBest && o.Eval.kind == never && !mayNeverSave:
-		return &OptionError{"Save", "AtBest", "another trigger, since Eval is Never and none would be the best"}
+		return wrong("Save", "AtBest", "another trigger, since Eval is Never and none would be the best")
 	}
 	return nil
 }
@@ -197,9 +171,8 @@ func (o *Options) checkBest(eval, save Trigger) error {
 		return nil
 	}
 	if eval.kind != save.kind || eval.unit != save.unit || save.n%eval.n != 0 {
-		return &OptionError{"LoadBestAtEnd", "true",
-			fmt.Sprintf("Save to be in the unit of Eval and a multiple of it (Eval is %v, Save is %v); or Save: AtBest",
-				eval, save)}
+		return wrong("LoadBestAtEnd", true, "Save to be in the unit of Eval and a multiple of it (Eval is %v, Save is "+
+			"%v); or Save: AtBest", eval, save)
 	}
 	return nil
 }
@@ -212,14 +185,12 @@ func (o *Options) checkBatcher() error {
 		return nil
 	}
 	if o.AutoFindBatchSize {
-		return &OptionError{"AutoFindBatchSize", "true",
-			fmt.Sprintf("false, since the order %T decides how large the batches are", o.Order)}
+		return wrong("AutoFindBatchSize", true, "false, since the order %T decides how large the batches are", o.Order)
 	}
 	r, ok := o.Order.(data.BatchRebalance)
 	if ok && max(1, r.Accumulate) != o.Accumulate {
-		return &OptionError{"Accumulate", strconv.Itoa(o.Accumulate),
-			fmt.Sprintf("%d, that of the order data.BatchRebalance, which makes as many batches for an update",
-				max(1, r.Accumulate))}
+		return wrong("Accumulate", o.Accumulate, "%d, that of the order data.BatchRebalance, which makes as many batches "+
+			"for an update", max(1, r.Accumulate))
 	}
 	return nil
 }

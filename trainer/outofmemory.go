@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"sync/atomic"
 
 	"github.com/gotrainer/gotrainer/data"
@@ -86,28 +87,28 @@ func (r *runner[S, B]) dividedLoader(train data.Dataset[S], o data.LoaderOptions
 	case err != nil:
 		return nil, err
 	case own != nil:
-		return nil, &OptionError{"DivideOnOutOfMemory", "true",
-			fmt.Sprintf("false, since the batches of the step's own "+
-				"loader %T cannot be divided", own)}
+		return nil, wrong("DivideOnOutOfMemory", true,
+			"false, since the batches of the step's own loader %T cannot be divided", own)
 	}
 	return data.NewLoader(train, r.divider.collate(r.step.Collate), o)
 }
 
-// resolveDivide refuses what does not go together with parts.
-func (o *Options) resolveDivide(hooks *hooks) error {
+// checkDivide refuses what does not go together with parts.
+func (o *Options) checkDivide() error {
 	if !o.DivideOnOutOfMemory {
 		return nil
 	}
-	refuse := func(what string) error { return &OptionError{"DivideOnOutOfMemory", "true", "false with " + what} }
+	refuse := func(what string, args ...any) error {
+		return wrong("DivideOnOutOfMemory", true, "false with "+what, args...)
+	}
 	switch {
 	case o.AutoFindBatchSize:
 		return refuse("AutoFindBatchSize, which begins the run again")
 	case o.Group != nil:
 		return refuse("Group: the other processes would wait for this one")
 	case o.Semantics.CarriesWindows():
-		return refuse(fmt.Sprintf("Semantics %s, whose windows carry gradients over the end of an epoch",
-			o.Semantics.Name))
-	case len(hooks.AfterForward) > 0 || (&losses{report: o.Semantics.LossReport}).wanted():
+		return refuse("Semantics %s, whose windows carry gradients over the end of an epoch", o.Semantics.Name)
+	case slices.ContainsFunc(o.Callbacks, has[afterForwardHook]) || (&losses{report: o.Semantics.LossReport}).wanted():
 		return refuse("hooks or reports that come between forward and backward")
 	}
 	return nil
@@ -156,7 +157,7 @@ func (r *runner[S, B]) trainParts(w Window, index int) error {
 		if r.totals.items == 0 || !r.o.Semantics.UndividedWithItems {
 			w.Divisor = divisor * (float64(all) / float64(p.samples))
 		}
-		if err := r.step.Train(r.stepContext(), p.batch, w); err != nil {
+		if err := r.step.Train(r.stepCtx, p.batch, w); err != nil {
 			return r.stepError(fmt.Sprintf("train on part %d of %d", w.Index+1, w.Len), err)
 		}
 		w.Index++
@@ -188,7 +189,7 @@ func (r *runner[S, B]) forgetWindow(whole bool) error {
 	if whole {
 		err, r.divider.reported = r.report(), r.loop.index
 	} else {
-		_, err = r.step.Report(r.stepContext())
+		_, err = r.step.Report(r.stepCtx)
 	}
 	return r.stepError("begin the window again", errors.Join(err, r.step.ZeroGrad(), r.fetchAgain()))
 }
@@ -198,7 +199,7 @@ func (r *runner[S, B]) forgetWindow(whole bool) error {
 func (r *runner[S, B]) trainAgain(w Window) error {
 	for i := range r.loop.index + 1 {
 		if i == r.divider.reported && i > 0 {
-			if _, err := r.step.Report(r.stepContext()); err != nil {
+			if _, err := r.step.Report(r.stepCtx); err != nil {
 				return r.stepError("begin the window again", err)
 			}
 		}
@@ -212,7 +213,7 @@ func (r *runner[S, B]) trainAgain(w Window) error {
 // fetchAgain has the batches of the window made again, of smaller parts.
 func (r *runner[S, B]) fetchAgain() error {
 	r.divider.window = r.divider.window[:0]
-	for b, err := range r.divider.pass(r.stepContext(), r.loop.Epoch, r.loop.Micro-r.loop.index) {
+	for b, err := range r.divider.pass(r.stepCtx, r.loop.Epoch, r.loop.Micro-r.loop.index) {
 		if err != nil {
 			return r.stepError("load a batch", err)
 		}

@@ -28,7 +28,7 @@ type position struct {
 	PassBatches int `json:"pass_batches,omitempty"`
 }
 
-// places are the actions at which a checkpoint can have been made: saves, those that an
+// places are the actions at which a checkpoint can have been made: saves, places that an
 // interruption leaves for the resumed run, and hooks that have asked for Run.State.
 var places = []action{evalOnStart, epochBegin, nextWindow, stepEnd, stepLog, stepEvaluate, stepSave, epochEnd,
 	epochEvaluate,

@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -18,44 +19,23 @@ func (r *runner[S, B]) prepare(source func(*runner[S, B]) error) error {
 	if err := r.checkMomentum(); err != nil {
 		return err
 	}
-	if err := r.prepareHooks(); err != nil {
-		return err
-	}
+	r.prepareHooks()
 	from, err := r.saver.openStore()
 	if err != nil {
 		return err
 	}
-	if err := r.seedRun(); err != nil {
-		return err
-	}
-	if err := r.startClean(); err != nil {
-		return err
-	}
-	r.rates.peak = r.o.LearningRate
 	if from, err = r.sameStart(from); err != nil {
 		return err
 	}
-	if err := r.joinGroup(); err != nil {
-		return err
-	}
-	if from != "" {
-		if err := r.resume(from); err != nil {
+	r.rates.peak = r.o.LearningRate
+	for _, begin := range []func() error{
+		r.seedRun, r.startClean, r.joinGroup,
+		func() error { return r.resume(from) }, func() error { return r.startAt(r.o.Start) },
+		r.planRates, r.returnToBegin, r.saver.uploads.start,
+	} {
+		if err := begin(); err != nil {
 			return err
 		}
-	}
-	if r.o.Start != nil {
-		if err := r.startAt(*r.o.Start); err != nil {
-			return err
-		}
-	}
-	if err := r.planRates(); err != nil {
-		return err
-	}
-	if err := r.returnToBegin(); err != nil {
-		return err
-	}
-	if err := r.saver.uploads.start(); err != nil {
-		return err
 	}
 	for _, text := range r.t.warnings {
 		r.note("%s", text)
@@ -86,7 +66,7 @@ func (r *runner[S, B]) startClean() error {
 		r.t.trained = true
 		return nil
 	}
-	_, err := r.step.Report(r.stepContext())
+	_, err := r.step.Report(r.stepCtx)
 	return r.stepError("discard the losses of an earlier run", err)
 }
 
@@ -142,16 +122,16 @@ func (ev *evaluator[S, B]) prepare(valid data.Dataset[S]) (err error) {
 	asksFor := func(t Trigger) bool { return t.kind == every || t.kind == everyShare }
 	switch {
 	case asksFor(ev.o.Eval):
-		return &OptionError{"Eval", ev.o.Eval.String(), "Never, since Fit was given no validation set"}
+		return wrong("Eval", ev.o.Eval.String(), "Never, since Fit was given no validation set")
 	case ev.o.EvalOnStart:
-		return &OptionError{"EvalOnStart", "true", "false, since Fit was given no validation set"}
+		return wrong("EvalOnStart", true, "false, since Fit was given no validation set")
 	case ev.o.Adaptive != nil:
-		return &OptionError{"Adaptive", fmt.Sprintf("%T", ev.o.Adaptive), "nil, since Fit was given no validation set"}
+		return wrong("Adaptive", fmt.Sprintf("%T", ev.o.Adaptive), "nil, since Fit was given no validation set")
 	case ev.o.Semantics.BestMayBeUnsaved && ev.o.Save.kind == atBest:
 	case ev.o.LoadBestAtEnd:
-		return &OptionError{"LoadBestAtEnd", "true", "false, since Fit was given no validation set"}
+		return wrong("LoadBestAtEnd", true, "false, since Fit was given no validation set")
 	case ev.o.Save.kind == atBest:
-		return &OptionError{"Save", "AtBest", "another trigger, since Fit was given no validation set"}
+		return wrong("Save", "AtBest", "another trigger, since Fit was given no validation set")
 	}
 	ev.o.Eval = Never
 	for _, text := range ev.o.withoutData() {
@@ -196,7 +176,7 @@ func (r *runner[S, B]) prepareFlow(p plan) error {
 
 // prepareHooks puts the trainer's own hooks around the user's: the metrics files are written
 // before, the progress is shown after them.
-func (r *runner[S, B]) prepareHooks() (err error) {
+func (r *runner[S, B]) prepareHooks() {
 	var all []any
 	if r.o.OutputDir != "" && r.o.Process.Main() {
 		dir := r.run.Info.OutputDir
@@ -208,21 +188,16 @@ func (r *runner[S, B]) prepareHooks() (err error) {
 	}
 	all = append(all, r.o.Callbacks...)
 	r.progress = newProgress(r.o.Progress)
-	all = append(all, &runLog{r.o.Logger}, r.progress)
-	r.hooks, err = sortHooks(all)
-	return err
+	r.hooks = append(all, &runLog{r.o.Logger}, r.progress)
 }
 
 // info fills in what is known before the data is.
 func (s *session[S, B]) info() Info {
 	o := s.o
 	i := Info{
-		Step: s.step.About().Text, Semantics: o.Semantics, BatchSize: o.BatchSize,
+		Step: cmp.Or(s.step.About().Text, fmt.Sprintf("%T", s.step)), Semantics: o.Semantics, BatchSize: o.BatchSize,
 		EvalBatchSize: o.EvalBatchSize, Accumulate: o.Accumulate, LearningRate: o.LearningRate,
 		Schedule: scheduleText(o), Seed: o.Seed, DataSeed: o.DataSeed, Start: s.start, Process: o.Process,
-	}
-	if i.Step == "" {
-		i.Step = fmt.Sprintf("%T", s.step)
 	}
 	if o.OutputDir != "" {
 		i.OutputDir = o.OutputDir

@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
@@ -37,12 +38,11 @@ func (p Process) validate(where string) error {
 	return nil
 }
 
-// resolveProcess finds out which process this is, and silences those that are not the main one.
+// resolveProcess finds out which process this is, and silences all but the main one.
 func (o *Options) resolveProcess() (err error) {
 	if o.Group != nil {
 		if o.Process != (Process{}) {
-			return &OptionError{"Process", fmt.Sprintf("%+v", o.Process),
-				"its zero value, since Group says which process this is"}
+			return wrong("Process", fmt.Sprintf("%+v", o.Process), "its zero value, since Group says which process this is")
 		}
 		o.Process = Process{Rank: o.Group.Rank(), LocalRank: o.Group.LocalRank(), World: o.Group.World()}
 	} else if o.Process == (Process{}) {
@@ -56,16 +56,11 @@ func (o *Options) resolveProcess() (err error) {
 	if o.Progress == nil {
 		o.Progress = os.Stderr
 	}
-	level := o.LogLevel
-	if level == nil {
-		level = slog.LevelInfo
-	}
+	level := cmp.Or[slog.Leveler](o.LogLevel, slog.LevelInfo)
 	if !o.Process.Main() {
 		o.Progress = io.Discard
-	}
-	if !o.Process.Main() && !(o.LogOnEachNode && o.Process.LocalRank == 0) {
-		if level = o.LogLevelReplica; level == nil {
-			level = slog.LevelWarn
+		if !(o.LogOnEachNode && o.Process.LocalRank == 0) {
+			level = cmp.Or[slog.Leveler](o.LogLevelReplica, slog.LevelWarn)
 		}
 	}
 	switch {
@@ -75,7 +70,7 @@ func (o *Options) resolveProcess() (err error) {
 	default:
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	o.Logger = slog.New(levelHandler{o.Logger.Handler(), level})
+	o.Logger = slog.New(levelHandler{o.Logger.Handler(), func(l slog.Level) bool { return l >= level.Level() }})
 	if o.Process.World > 1 {
 		o.Logger = o.Logger.With("rank", o.Process.Rank)
 	}

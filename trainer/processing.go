@@ -41,7 +41,7 @@ func (t *Trainer[S, B]) SaveModel(dir string) error {
 		return err
 	}
 	if !can.Saves {
-		return cannot(t.step, "Trainer.SaveModel is called", "be saved", "Saves", "implement Save and Load, and set it")
+		return cannot(t.step, "Trainer.SaveModel is called", "be saved", "Saves", remedySaves)
 	}
 	err = guard(func() error { return t.step.Save(dir, SaveOptions{WeightsOnly: true}) })
 	if err == nil && o.ProcessingClass != nil {
@@ -71,7 +71,7 @@ func (u *uploads[S, B]) start() error {
 			return fmt.Errorf("trainer: Options.Pusher: %w", err)
 		}
 	}
-	u.queue = newUploadQueue(u.ctx, u.o.Pusher)
+	u.queue = &uploadQueue{ctx: u.ctx, pusher: u.o.Pusher}
 	return nil
 }
 

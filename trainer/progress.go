@@ -45,7 +45,8 @@ func newProgress(out io.Writer) *progress {
 func (p *progress) TrainBegin(r *Run) error {
 	p.start = p.now()
 	p.line = progressLine{step: r.GlobalStep, total: r.MaxSteps}
-	return p.print(headerText(r))
+	p.print(headerText(r))
+	return nil
 }
 
 // StepEnd moves the line on.
@@ -53,7 +54,8 @@ func (p *progress) StepEnd(r *Run) error {
 	p.line.step = r.GlobalStep
 	p.line.epoch = r.Epoch
 	p.line.rate(p.now().Sub(p.start), r.GlobalStep-r.StartStep)
-	return p.draw(false)
+	p.draw(false)
+	return nil
 }
 
 // EvalStep shows how far an evaluation is.
@@ -63,7 +65,8 @@ func (p *progress) EvalStep(r *Run) error {
 	if r.evalBatches > 0 {
 		p.line.note += fmt.Sprintf("/%d", r.evalBatches)
 	}
-	return p.draw(false)
+	p.draw(false)
+	return nil
 }
 
 // AfterLog takes the numbers over. On a terminal the loss is only on the line; evaluations stay.
@@ -74,7 +77,8 @@ func (p *progress) AfterLog(r *Run, row Logs) error {
 	case training:
 		p.line.loss, p.line.learningRate, p.line.hasLoss = row["loss"], row["learning_rate"], true
 		if p.terminal {
-			return p.draw(true)
+			p.draw(true)
+			return nil
 		}
 	case !ended:
 		p.line.note, p.evaled = "", 0
@@ -83,82 +87,74 @@ func (p *progress) AfterLog(r *Run, row Logs) error {
 			p.line.eval = fmt.Sprintf("%s %s", name, short(v))
 		}
 	}
-	return p.print(rowText(row, r, &p.line))
+	p.print(rowText(row, r, &p.line))
+	return nil
 }
 
 // AfterSave says where the checkpoint is.
 func (p *progress) AfterSave(r *Run, checkpoint string) error {
 	p.saved = checkpoint
-	return p.print("saved " + filepath.Base(checkpoint) + "\n")
+	p.print("saved " + filepath.Base(checkpoint) + "\n")
+	return nil
 }
 
 // warn shows a warning that came up during the run; the header has those of its start.
 func (p *progress) warn(text string) {
 	if !p.start.IsZero() {
-		_ = p.print(warningText(text))
+		p.print(warningText(text))
 	}
 }
 
 // TrainEnd prints the table.
 func (p *progress) TrainEnd(r *Run) error {
-	if err := p.erase(); err != nil {
-		return err
-	}
+	p.erase()
 	text, err := endText(r, p.saved, p.now().Sub(p.start), p.width())
-	if err != nil {
-		return err
-	}
-	return p.print(text)
+	p.print(text)
+	return err
 }
 
 // TrainFailed leaves the last state of the line on the screen and the cursor below it.
 func (p *progress) TrainFailed(*Run, error) {
 	if p.open {
 		p.open = false
-		_, _ = io.WriteString(p.out, "\n") // the run has failed already
+		p.write("\n")
 	}
 }
 
 // draw redraws the line, at most every so often unless something new must be seen.
-func (p *progress) draw(now bool) error {
+func (p *progress) draw(now bool) {
 	t := p.now()
 	if !p.terminal || !now && p.open && t.Sub(p.drawn) < redrawEvery {
-		return nil
+		return
 	}
 	p.drawn, p.open = t, true
 	// One column stays free: a full last column makes some terminals wrap.
-	return p.write("\r" + p.line.text(p.width()-1, p.utf8) + "\x1b[K")
+	p.write("\r" + p.line.text(p.width()-1, p.utf8) + "\x1b[K")
 }
 
 // print puts text above the line, wrapped to the width of the terminal if there is one.
-func (p *progress) print(text string) error {
+func (p *progress) print(text string) {
 	if p.terminal {
 		text = wrap(text, p.width())
 	}
 	wasOpen := p.open
-	if err := p.erase(); err != nil {
-		return err
+	p.erase()
+	p.write(text)
+	if wasOpen {
+		p.draw(true)
 	}
-	if err := p.write(text); err != nil || !wasOpen {
-		return err
-	}
-	return p.draw(true)
 }
 
-func (p *progress) erase() error {
-	if !p.open {
-		return nil
+func (p *progress) erase() {
+	if p.open {
+		p.open = false
+		p.write("\r\x1b[K")
 	}
-	p.open = false
-	return p.write("\r\x1b[K")
 }
 
 // write does not let a closed pipe or a full log disk end a run of days: showing it is not its
 // purpose.
-func (p *progress) write(text string) error {
-	_, _ = io.WriteString(p.out, text)
-	return nil
-}
+func (p *progress) write(text string) { _, _ = io.WriteString(p.out, text) }
 
 func localeIsUTF8(env func(string) string) bool {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} { // the first that is set decides, as in setlocale(3)

@@ -162,13 +162,12 @@ func rowText(row Logs, r *Run, l *progressLine) string {
 	for _, k := range row.Keys() {
 		switch {
 		case k == "step" || k == "epoch" || k == "total_flos":
-		case strings.HasSuffix(k, "_per_second"), strings.HasSuffix(k, "_runtime") && (k != "train_runtime" ||
-			training):
+		case isTiming(k) && (k != "train_runtime" || training):
 		default:
 			fmt.Fprintf(&b, "  %s %s", k, short(row[k]))
 		}
 	}
-	if _, ok := row["loss"]; ok && l.perSecond > 0 {
+	if training && l.perSecond > 0 {
 		fmt.Fprintf(&b, "  %s  ETA %s", speedText(l.perSecond), clock(l.left))
 	}
 	return b.String() + "\n"
@@ -190,8 +189,10 @@ func counted(n int, thing string) string {
 	return fmt.Sprintf("%d %s", n, plural(thing))
 }
 
-// plural is that of the units of a step.
-func plural(unit string) string { return strings.Replace(unit+"s", "batchs", "batches", 1) }
+// plural is that of a unit.
+func plural(unit string) string {
+	return strings.NewReplacer("batchs", "batches", "processs", "processes").Replace(unit + "s")
+}
 
 // headerText says what is about to be run.
 func headerText(r *Run) string {
@@ -292,7 +293,7 @@ func lossHint(r *Run) string {
 func evalTable(history []Logs, best Best, columns int) (table string, omitted []string, err error) {
 	var rows []Logs
 	for _, row := range history {
-		if _, training := row["loss"]; !training && isEval(row) {
+		if _, training := row["loss"]; !training && len(tableNames(row, "")) > 0 {
 			rows = append(rows, row)
 		}
 	}
@@ -355,20 +356,10 @@ func evalTable(history []Logs, best Best, columns int) (table string, omitted []
 // tableNames are the metrics of an evaluation, that by which the best is judged before the others.
 func tableNames(row Logs, first string) []string {
 	names := slices.DeleteFunc(row.Keys(), func(k string) bool {
-		return !strings.HasPrefix(k, evalPrefix) || strings.HasSuffix(k, "_runtime") || strings.HasSuffix(k,
-			"_per_second")
+		return !strings.HasPrefix(k, evalPrefix) || isTiming(k)
 	})
 	if i := slices.Index(names, first); i > 0 {
 		names = slices.Insert(slices.Delete(names, i, i+1), 0, first)
 	}
 	return names
-}
-
-func isEval(row Logs) bool {
-	for k := range row {
-		if strings.HasPrefix(k, evalPrefix) {
-			return true
-		}
-	}
-	return false
 }

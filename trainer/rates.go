@@ -59,7 +59,7 @@ func (r *rates) follow(adaptive lr.Adaptive, resumedFrom string) (err error) {
 		return nil
 	}
 	if err := r.controller.LoadState(r.state); err != nil {
-		return fmt.Errorf("trainer: cannot resume from %s: Options.Adaptive: %w", resumedFrom, err)
+		return cannotResume(resumedFrom, "Options.Adaptive: %w", err)
 	}
 	return nil
 }
@@ -134,9 +134,8 @@ func (r *runner[S, B]) checkMomentum() error {
 	if !ok || r.step.About().SetsMomentum || m.PlanMomentum(total) == nil {
 		return nil
 	}
-	return cannot(r.step, fmt.Sprintf("Options.Schedule %T moves the momentum", r.o.Schedule), "do so",
-		"SetsMomentum", "implement SetMomentum, of its optimizer too, and set it, or let the schedule leave the "+
-			"momentum alone")
+	return cannot(r.step, fmt.Sprintf("Options.Schedule %T moves the momentum", r.o.Schedule), "do so", "SetsMomentum",
+		"implement SetMomentum, of its optimizer too, and set it, or let the schedule leave the momentum alone")
 }
 
 // skipsUnseen reports whether the rate moves on whatever became of an update.
@@ -152,12 +151,8 @@ func (r *runner[S, B]) moveRate() error {
 		return nil
 	}
 	r.rates.moves++
-	if len(r.hooks.AfterSchedule) == 0 {
-		return nil
-	}
-	rate := r.rates.current()
-	return fire(r.session, r.hooks.AfterSchedule, "AfterSchedule", func(h afterScheduleHook, run *Run) error {
-		return h.AfterSchedule(run, rate)
+	return fire(r.session, "AfterSchedule", func(h afterScheduleHook, run *Run) error {
+		return h.AfterSchedule(run, r.rates.current())
 	})
 }
 

@@ -2,7 +2,7 @@ package trainer
 
 import "github.com/gotrainer/gotrainer/data"
 
-// Recycler is a [Step] that makes batches in the memory of those that have been trained on, so that
+// Recycler is a [Step] that makes batches in the memory of batches already trained on, so that
 // an update allocates as much for a large batch as for a small one. About().Recycles says whether
 // it does.
 //

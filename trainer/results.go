@@ -34,17 +34,17 @@ func (t *Trainer[S, B]) SaveMetrics(split string, m Logs) error {
 	if err := os.MkdirAll(t.options.OutputDir, 0o777); err != nil { // of a program that has only evaluated
 		return fmt.Errorf("trainer: SaveMetrics: %w", err)
 	}
-	if err := writeResults(filepath.Join(t.options.OutputDir, split+"_results.json"), m, nil); err != nil {
+	results := filepath.Join(t.options.OutputDir, split+"_results.json")
+	if err := writeResults(results, m, map[string]json.RawMessage{}); err != nil {
 		return err
 	}
 	path := filepath.Join(t.options.OutputDir, "all_results.json")
 	all := map[string]json.RawMessage{}
 	text, err := os.ReadFile(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("trainer: SaveMetrics: %w", err)
-	default:
+	}
+	if err == nil {
 		if err := json.Unmarshal(text, &all); err != nil {
 			return fmt.Errorf("trainer: SaveMetrics: %s: %w; mend or remove it", path, err)
 		}
@@ -53,9 +53,6 @@ func (t *Trainer[S, B]) SaveMetrics(split string, m Logs) error {
 }
 
 func writeResults(path string, m Logs, all map[string]json.RawMessage) error {
-	if all == nil {
-		all = map[string]json.RawMessage{}
-	}
 	for name, v := range m {
 		if name == "step" { // of the log alone
 			continue

@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,7 +28,7 @@ func (s *saver[S, B]) openStore() (from string, err error) {
 	}
 	switch s.o.ResumeFrom {
 	case "":
-		return "", s.beginAnew()
+		return "", s.beginNew()
 	case Latest:
 		if s.store == nil { // the main process has the folder; the others read
 			return newestCheckpoint(s.run.Info.OutputDir)
@@ -84,8 +85,8 @@ func (s *saver[S, B]) latestFinite(newest string, steps []int) string {
 	return newest
 }
 
-// beginAnew sees to it that a new run does not mix with an old one in the same folder.
-func (s *saver[S, B]) beginAnew() error {
+// beginNew sees to it that a new run does not mix with an old one in the same folder.
+func (s *saver[S, B]) beginNew() error {
 	if s.store == nil {
 		return nil
 	}
@@ -118,8 +119,11 @@ func (s *saver[S, B]) beginAnew() error {
 }
 
 // resume puts the step, the loop and the hooks where a checkpoint was made. The step comes last:
-// what can be refused is refused before any weight has changed.
+// what can be refused is refused before any weight has changed. An empty name is a run that begins.
 func (r *runner[S, B]) resume(from string) error {
+	if from == "" {
+		return nil
+	}
 	state, loop, err := r.readCheckpoint(from)
 	if err != nil {
 		return err
@@ -131,9 +135,9 @@ func (r *runner[S, B]) resume(from string) error {
 		return err
 	}
 	var random [][]byte
-	anew := false
+	other := false
 	if !loop.OnlyModel {
-		if random, anew, err = r.saver.readRandom(from); err != nil {
+		if random, other, err = r.saver.readRandom(from); err != nil {
 			return err
 		}
 	}
@@ -141,10 +145,9 @@ func (r *runner[S, B]) resume(from string) error {
 		return err
 	}
 	if err := r.loadCheckpoint(from, &loop); err != nil {
-		return fmt.Errorf("trainer: cannot resume from %s: %w; resume with the model and the optimizer of that run, "+
-			"or begin a new one", from, err)
+		return cannotResume(from, "%w; resume with the model and the optimizer of that run, or begin a new one", err)
 	}
-	if anew {
+	if other {
 		err = r.saver.deriveRandom(loop.Position.GlobalStep)
 	} else {
 		err = r.saver.loadRandom(random)
@@ -162,11 +165,11 @@ func (r *runner[S, B]) resume(from string) error {
 func (r *runner[S, B]) resumeState(start StartPosition) error {
 	const from = "Options.Start.State"
 	var s bothStates
-	if err := parseState(start.State, &s); err != nil {
-		return fmt.Errorf("trainer: cannot resume from %s: %w", from, err)
+	if err := json.Unmarshal(start.State, &s); err != nil {
+		return cannotResume(from, "%w", err)
 	}
 	if err := s.Loop.validate(); err != nil {
-		return fmt.Errorf("trainer: cannot resume from %s: %w", from, err)
+		return cannotResume(from, "%w", err)
 	}
 	if err := r.fits(from, s.Loop); err != nil {
 		return err
@@ -187,7 +190,7 @@ func (r *runner[S, B]) resumeHooks(from string, state savedState) error {
 	if r.o.Semantics.ForgetHooksAtResume {
 		return nil
 	}
-	unknown, err := restoreHooks(r.hooks.all, state.StatefulCallbacks)
+	unknown, err := restoreHooks(r.hooks, state.StatefulCallbacks)
 	if err != nil {
 		return err
 	}

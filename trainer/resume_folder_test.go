@@ -19,7 +19,7 @@ func TestAFolderThatCannotBeListedIsAStorageError(t *testing.T) {
 	require.NoError(t, os.RemoveAll(store.Dir()))
 
 	for name, list := range map[string]func(s *saver[any, any]) error{
-		"a new run":     func(s *saver[any, any]) error { return s.beginAnew() },
+		"a new run":     func(s *saver[any, any]) error { return s.beginNew() },
 		"one continued": func(s *saver[any, any]) error { _, err := s.steps(); return err },
 	} {
 		err := list(&saver[any, any]{session: &session[any, any]{}, store: store})

@@ -155,7 +155,7 @@ func (r *Run) BestMetric() string { return r.loop.bestMetric }
 // which evaluation is the best.
 func (r *Run) Decides() bool { return strings.HasPrefix(r.loop.bestMetric, r.loop.evalKey()) }
 
-// BestValue returns the deciding number among those that AfterEval is told. ok is false if it is
+// BestValue returns the deciding number among what AfterEval is told. ok is false if it is
 // not there.
 func (r *Run) BestValue(m Metrics) (v float64, ok bool) {
 	name, ok := strings.CutPrefix(r.loop.bestMetric, r.loop.evalKey())

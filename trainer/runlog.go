@@ -5,22 +5,22 @@ import (
 	"log/slog"
 )
 
-// levelHandler lets records of a level and above through to another handler.
+// levelHandler lets records of some levels through to another handler.
 type levelHandler struct {
 	slog.Handler
-	level slog.Leveler
+	lets func(slog.Level) bool
 }
 
 func (h levelHandler) Enabled(ctx context.Context, l slog.Level) bool {
-	return l >= h.level.Level() && h.Handler.Enabled(ctx, l)
+	return h.lets(l) && h.Handler.Enabled(ctx, l)
 }
 
 func (h levelHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return levelHandler{h.Handler.WithAttrs(attrs), h.level}
+	return levelHandler{h.Handler.WithAttrs(attrs), h.lets}
 }
 
 func (h levelHandler) WithGroup(name string) slog.Handler {
-	return levelHandler{h.Handler.WithGroup(name), h.level}
+	return levelHandler{h.Handler.WithGroup(name), h.lets}
 }
 
 // runLog tells Options.Logger of a run: what transformers writes to its logger.
@@ -29,9 +29,8 @@ type runLog struct{ log *slog.Logger }
 func (l *runLog) TrainBegin(r *Run) error {
 	i := &r.Info
 	l.log.Info("training begins", "step", i.Step, "samples", i.TrainSamples, "updates", r.MaxSteps, "epochs", i.Epochs,
-		"batch_size", i.BatchSize,
-		"accumulate", i.Accumulate, "learning_rate", i.LearningRate, "schedule", i.Schedule, "seed", i.Seed,
-		"resumed_from", i.ResumedFrom)
+		"batch_size", i.BatchSize, "accumulate", i.Accumulate, "learning_rate", i.LearningRate, "schedule", i.Schedule,
+		"seed", i.Seed, "resumed_from", i.ResumedFrom)
 	return nil
 }
 

@@ -40,7 +40,7 @@ type runner[S, B any] struct {
 
 // newRunner makes what a run or an evaluation begins with.
 func (t *Trainer[S, B]) newRunner(ctx context.Context, o Options) *runner[S, B] {
-	s := &session[S, B]{step: t.step, o: o, ctx: ctx, stepCtx: context.WithoutCancel(ctx), hooks: t.hooks,
+	s := &session[S, B]{step: t.step, o: o, ctx: ctx, stepCtx: context.WithoutCancel(ctx), hooks: o.Callbacks,
 		start: time.Now(), loop: newLoop(plan{batches: 1, accumulate: 1, updatesPerEpoch: 1, stepsPerEpoch: 1},
 			flow{}),
 		record: record{losses: losses{report: o.Semantics.LossReport}}}
@@ -75,12 +75,6 @@ func (r *runner[S, B]) once(source func(*runner[S, B]) error) error {
 		}
 		return err
 	})
-}
-
-// guard runs body and turns a panic of the step's library into an error.
-func guard(body func() error) (err error) {
-	defer recoverTorchError(&err)
-	return body()
 }
 
 // close waits for uploads and lets go of the output folder.
@@ -129,10 +123,9 @@ func (r *runner[S, B]) failed(a action, err error) error {
 }
 
 func (r *runner[S, B]) carryOut(a action) error {
-	h := r.hooks
 	switch a {
 	case trainBegin:
-		return fire(r.session, h.TrainBegin, "TrainBegin", trainBeginHook.TrainBegin)
+		return fire(r.session, "TrainBegin", trainBeginHook.TrainBegin)
 	case evalOnStart:
 		return r.evaluateOnStart()
 	case epochBegin:
@@ -140,28 +133,28 @@ func (r *runner[S, B]) carryOut(a action) error {
 			return errInterrupted
 		}
 		r.beginEpoch()
-		return fire(r.session, h.EpochBegin, "EpochBegin", epochBeginHook.EpochBegin)
+		return fire(r.session, "EpochBegin", epochBeginHook.EpochBegin)
 	case stepBegin:
-		return fire(r.session, h.StepBegin, "StepBegin", stepBeginHook.StepBegin)
+		return fire(r.session, "StepBegin", stepBeginHook.StepBegin)
 	case train:
 		return r.trainBatch()
 	case substepEnd:
-		return fire(r.session, h.SubstepEnd, "SubstepEnd", substepEndHook.SubstepEnd)
+		return fire(r.session, "SubstepEnd", substepEndHook.SubstepEnd)
 	case clip:
 		return r.clip()
 	case beforeUpdate:
-		return fire(r.session, h.BeforeUpdate, "BeforeUpdate", beforeUpdateHook.BeforeUpdate)
+		return fire(r.session, "BeforeUpdate", beforeUpdateHook.BeforeUpdate)
 	case update:
 		return r.update()
 	case afterUpdate:
-		return fire(r.session, h.AfterUpdate, "AfterUpdate", afterUpdateHook.AfterUpdate)
+		return fire(r.session, "AfterUpdate", afterUpdateHook.AfterUpdate)
 	case schedule, scheduleBySteps:
 		return r.moveRate()
 	case stepEnd:
 		if err := r.saver.settle(false); err != nil {
 			return err
 		}
-		return fire(r.session, h.StepEnd, "StepEnd", stepEndHook.StepEnd)
+		return fire(r.session, "StepEnd", stepEndHook.StepEnd)
 	case stepLog, epochLog:
 		return r.logLoss()
 	case stepEvaluate, epochEvaluate:
@@ -171,9 +164,9 @@ func (r *runner[S, B]) carryOut(a action) error {
 	case finalSave:
 		return r.saver.save(false)
 	case epochEnd:
-		return fire(r.session, h.EpochEnd, "EpochEnd", epochEndHook.EpochEnd)
+		return fire(r.session, "EpochEnd", epochEndHook.EpochEnd)
 	case epochDone:
-		return fire(r.session, h.EpochDone, "EpochDone", epochDoneHook.EpochDone)
+		return fire(r.session, "EpochDone", epochDoneHook.EpochDone)
 	case finalLog:
 		if err := r.saver.finish(); err != nil {
 			return err
@@ -183,7 +176,7 @@ func (r *runner[S, B]) carryOut(a action) error {
 		if err := r.saver.end(); err != nil {
 			return err
 		}
-		if err := fire(r.session, h.TrainEnd, "TrainEnd", trainEndHook.TrainEnd); err != nil {
+		if err := fire(r.session, "TrainEnd", trainEndHook.TrainEnd); err != nil {
 			return err
 		}
 		return r.saver.uploads.end(r.saver.final())
@@ -194,16 +187,22 @@ func (r *runner[S, B]) carryOut(a action) error {
 
 // around calls the hooks around the training of an epoch, the first one outermost.
 func (r *runner[S, B]) around(train func() error) error {
-	for _, h := range slices.Backward(r.hooks.AroundEpoch) {
+	for _, c := range slices.Backward(r.hooks) {
+		if !has[aroundEpochHook](c) {
+			continue
+		}
 		inner := train
 		train = func() error {
-			return fire(r.session, []aroundEpochHook{h}, "AroundEpoch", func(h aroundEpochHook, run *Run) error {
-				return h.AroundEpoch(run, func() error {
-					r.loop.Control = run.Control
+			r.show()
+			err := call(r.run, []any{c}, "AroundEpoch", func(h aroundEpochHook) error {
+				return h.AroundEpoch(r.run, func() error {
+					r.loop.Control = r.run.Control
 					defer r.show()
 					return inner()
 				})
 			})
+			r.loop.Control = r.run.Control
+			return err
 		}
 	}
 	err := train()
@@ -223,7 +222,7 @@ func (r *runner[S, B]) stop(err error) error {
 		r.stopReason = stop.Error()
 	}
 	r.loop.abort(err)
-	return fire(r.session, r.hooks.Stopped, "Stopped", func(h stoppedHook, run *Run) error {
+	return fire(r.session, "Stopped", func(h stoppedHook, run *Run) error {
 		return h.Stopped(run, stop)
 	})
 }

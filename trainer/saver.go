@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -61,11 +62,11 @@ func (s *saver[S, B]) orAgain(err error) error {
 // left to another goroutine.
 func (s *saver[S, B]) write(async bool) error {
 	if !s.saves() {
-		return &OptionError{"OutputDir", `""`, "a folder, since a hook asked for a checkpoint"}
+		return wrong("OutputDir", `""`, "a folder, since a hook asked for a checkpoint")
 	}
 	if s.o.Saver == nil && !s.step.About().Saves {
 		return cannot(s.step, fmt.Sprintf("a hook asked for a checkpoint after update %d", s.loop.GlobalStep),
-			"be saved", "Saves", "implement Save and Load, and set it")
+			"be saved", "Saves", remedySaves)
 	}
 	if err := s.settle(true); err != nil {
 		return err
@@ -176,13 +177,11 @@ func (s *saver[S, B]) take(v *saving, random [][]byte, state savedState, loop lo
 				return err
 			}
 		}
-		if err := writeJSON(filepath.Join(dir, stateFile), state); err != nil {
+		err := cmp.Or(writeJSON(filepath.Join(dir, stateFile), state), writeJSON(filepath.Join(dir, loopFile), loop))
+		if err != nil {
 			return err
 		}
-		if err := writeJSON(filepath.Join(dir, loopFile), loop); err != nil {
-			return err
-		}
-		return fire(s.session, s.hooks.BeforeSeal, "BeforeSeal", func(h beforeSealHook, run *Run) error {
+		return fire(s.session, "BeforeSeal", func(h beforeSealHook, run *Run) error {
 			return h.BeforeSeal(run, dir)
 		})
 	}))
@@ -226,7 +225,7 @@ func (s *saver[S, B]) written(v *saving, err error) error {
 	if !v.async {
 		s.loop.Control.ShouldSave = false
 	}
-	return fire(s.session, s.hooks.AfterSave, "AfterSave", func(h afterSaveHook, run *Run) error {
+	return fire(s.session, "AfterSave", func(h afterSaveHook, run *Run) error {
 		return h.AfterSave(run, v.path)
 	})
 }
@@ -256,7 +255,7 @@ func (s *saver[S, B]) makeRoom(full *checkpoint.SpaceError) bool {
 	return true
 }
 
-// protected are the checkpoints that must stay: the best and those that are being uploaded.
+// protected are the checkpoints that must stay: the best and what is being uploaded.
 func (s *saver[S, B]) protected() []string {
 	list := s.uploads.folders()
 	if s.best.Checkpoint != "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 type session[S, B any] struct {
 	step  Step[S, B]
 	o     Options
-	hooks *hooks
+	hooks []any // the callbacks, the trainer's own among them
 	loop  *loop
 	run   *Run // how hooks see it
 	batch *B   // that is being trained or evaluated on; nil between batches
@@ -26,7 +27,7 @@ type session[S, B any] struct {
 	// caller's is asked.
 	ctx, asked context.Context
 	cancel     context.CancelCauseFunc // ends ctx
-	stepCtx    context.Context         // never ends
+	stepCtx    context.Context         // never ends: cancelling the run must not tear an update
 
 	record
 	progress *progress
@@ -60,8 +61,7 @@ func (r *record) save(l *loopState) {
 		l.Parts = parts
 	}
 	if r.gradNorm != nil {
-		norm := jsonFloat(*r.gradNorm)
-		l.GradNorm = &norm
+		l.GradNorm = new(jsonFloat(*r.gradNorm))
 	}
 }
 
@@ -71,8 +71,7 @@ func (r *record) restore(l loopState, rules semantics.Rules) {
 	if !rules.ForgetLossAtResume {
 		r.lossSum = float64(l.LossSum)
 		if l.GradNorm != nil {
-			norm := float64(*l.GradNorm)
-			r.gradNorm = &norm
+			r.gradNorm = new(float64(*l.GradNorm))
 		}
 	}
 	if !rules.TrainLossOverAllSteps {
@@ -94,9 +93,6 @@ func (s *session[S, B]) cancelled() error {
 	return err
 }
 
-// stepContext is for the calls that make up an update: cancelling the run must not tear one.
-func (s *session[S, B]) stepContext() context.Context { return s.stepCtx }
-
 // stepError is an error of the step, or of what it is given, as the user is told of it.
 func (s *session[S, B]) stepError(op string, err error) error {
 	if err == nil {
@@ -106,12 +102,12 @@ func (s *session[S, B]) stepError(op string, err error) error {
 }
 
 // fire calls the hooks of an event, which see the loop as it is now and may change the decisions.
-func fire[S, B, H any](s *session[S, B], list []H, event string, method func(H, *Run) error) error {
-	if len(list) == 0 {
+func fire[S, B, H any](s *session[S, B], event string, method func(H, *Run) error) error {
+	if !slices.ContainsFunc(s.hooks, has[H]) {
 		return nil
 	}
 	s.show()
-	err := call(s.run, list, event, func(h H) error { return method(h, s.run) })
+	err := call(s.run, s.hooks, event, func(h H) error { return method(h, s.run) })
 	s.loop.Control = s.run.Control
 	return err
 }

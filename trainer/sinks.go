@@ -2,11 +2,13 @@ package trainer
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -73,23 +75,29 @@ func (l *metricsLog) finish(r *Run) {
 type metricsJSONL struct{ path string }
 
 func (s *metricsJSONL) TrainBegin(r *Run) error {
-	var text bytes.Buffer
-	for _, row := range r.History() {
-		line, err := json.Marshal(row)
-		if err != nil {
-			return err
-		}
-		text.Write(append(line, '\n'))
-	}
-	return writing(s.path, replaceFile(s.path, text.Bytes()))
-}
-
-func (s *metricsJSONL) AfterLog(_ *Run, row Logs) error {
-	line, err := json.Marshal(row)
+	text, err := jsonLines(r.History()...)
 	if err != nil {
 		return err
 	}
-	return appendTo(s.path, append(line, '\n'))
+	return writing(s.path, replaceFile(s.path, text))
+}
+
+func (s *metricsJSONL) AfterLog(_ *Run, row Logs) error {
+	text, err := jsonLines(row)
+	if err != nil {
+		return err
+	}
+	return appendTo(s.path, text)
+}
+
+func jsonLines(rows ...Logs) ([]byte, error) {
+	var b bytes.Buffer
+	for _, row := range rows {
+		if err := json.NewEncoder(&b).Encode(row); err != nil {
+			return nil, err
+		}
+	}
+	return b.Bytes(), nil
 }
 
 // metricsCSV writes metrics.csv, for spreadsheets: the same rows, a column for each name. A name
@@ -97,60 +105,45 @@ func (s *metricsJSONL) AfterLog(_ *Run, row Logs) error {
 type metricsCSV struct {
 	path    string
 	columns []string
-	known   map[string]bool
 }
 
-func (s *metricsCSV) TrainBegin(r *Run) error { return s.rewrite(r.History()) }
+func (s *metricsCSV) TrainBegin(r *Run) error {
+	all := Logs{}
+	for _, row := range r.History() {
+		maps.Copy(all, row)
+	}
+	s.columns = slices.SortedFunc(maps.Keys(all), compareColumns)
+	var records [][]string
+	if len(s.columns) > 0 {
+		records = append(records, s.columns)
+	}
+	for _, row := range r.History() {
+		records = append(records, s.record(row))
+	}
+	text, err := csvLines(records...)
+	if err != nil {
+		return err
+	}
+	return writing(s.path, replaceFile(s.path, text))
+}
 
 func (s *metricsCSV) AfterLog(r *Run, row Logs) error {
 	for name := range row {
-		if !s.known[name] {
-			return s.rewrite(r.History())
+		if !slices.Contains(s.columns, name) {
+			return s.TrainBegin(r)
 		}
 	}
-	text, err := csvLine(s.record(row))
+	text, err := csvLines(s.record(row))
 	if err != nil {
 		return err
 	}
 	return appendTo(s.path, text)
 }
 
-func (s *metricsCSV) rewrite(rows []Logs) error {
-	s.columns, s.known = nil, map[string]bool{}
-	for _, row := range rows {
-		for name := range row {
-			if !s.known[name] {
-				s.known[name] = true
-				s.columns = append(s.columns, name)
-			}
-		}
-	}
-	slices.SortFunc(s.columns, compareColumns)
-	var text []byte
-	records := make([][]string, 0, len(rows)+1)
-	if len(s.columns) > 0 {
-		records = append(records, s.columns)
-	}
-	for _, row := range rows {
-		records = append(records, s.record(row))
-	}
-	for _, record := range records {
-		line, err := csvLine(record)
-		if err != nil {
-			return err
-		}
-		text = append(text, line...)
-	}
-	return writing(s.path, replaceFile(s.path, text))
-}
-
 // compareColumns puts step and epoch first, where a reader looks for them.
 func compareColumns(a, b string) int {
 	first := func(name string) int { return slices.Index([]string{"epoch", "step"}, name) }
-	if c := first(b) - first(a); c != 0 {
-		return c
-	}
-	return compareKeys(a, b)
+	return cmp.Or(first(b)-first(a), compareKeys(a, b))
 }
 
 // record is the row of a table; a name that the row lacks is an empty cell.
@@ -164,14 +157,10 @@ func (s *metricsCSV) record(row Logs) []string {
 	return cells
 }
 
-func csvLine(record []string) ([]byte, error) {
+func csvLines(records ...[]string) ([]byte, error) {
 	var b bytes.Buffer
-	w := csv.NewWriter(&b)
-	if err := w.Write(record); err != nil {
-		return nil, err
-	}
-	w.Flush()
-	return b.Bytes(), w.Error()
+	err := csv.NewWriter(&b).WriteAll(records)
+	return b.Bytes(), err
 }
 
 // appendTo opens, writes and closes: nothing stays open between two rows, and nothing is lost in a
@@ -182,10 +171,7 @@ func appendTo(path string, text []byte) error {
 		return writing(path, err)
 	}
 	_, err = f.Write(text)
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	return writing(path, err)
+	return writing(path, errors.Join(err, f.Close()))
 }
 
 // metricsError says which file of a run could not be written. It stands for itself, not for the

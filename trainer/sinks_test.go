@@ -20,10 +20,10 @@ func TestMetricsFileThatCannotBeWrittenIsNamed(t *testing.T) {
 		cause error
 		want  string
 	}{
-		"the record at the start": {call(r, []trainBeginHook{&metricsJSONL{gone}}, "TrainBegin", begin),
+		"the record at the start": {call(r, []any{&metricsJSONL{gone}}, "TrainBegin", begin),
 			fs.ErrNotExist, "trainer: after update 3: cannot write " + gone + ": no such file or directory; is the " +
 				"folder still there"},
-		"the table at the start": {call(r, []trainBeginHook{&metricsCSV{path: gone}}, "TrainBegin", begin),
+		"the table at the start": {call(r, []any{&metricsCSV{path: gone}}, "TrainBegin", begin),
 			fs.ErrNotExist, "cannot write " + gone},
 		"the record in the midst of it": {(&metricsJSONL{gone}).AfterLog(r, history[0]), fs.ErrNotExist,
 			"cannot write " + gone},

@@ -3,6 +3,7 @@ package trainer
 import (
 	"errors"
 	"fmt"
+	"reflect"
 )
 
 // StartPosition is where in its course a run begins: see Options.Start.
@@ -28,10 +29,10 @@ type StartPosition struct {
 	LossCount         int
 }
 
-// counts are the fields of a start without State.
-func (s StartPosition) counts() [9]float64 {
-	return [...]float64{float64(s.Epoch), float64(s.Batches), float64(s.GlobalStep), float64(s.Updates),
-		float64(s.ScheduleSteps), float64(s.WindowPhase), s.LossSum, s.LossMean, float64(s.LossCount)}
+// counts reports whether any field but Load and State is set.
+func (s StartPosition) counts() bool {
+	s.Load, s.State = nil, nil
+	return !reflect.ValueOf(s).IsZero()
 }
 
 // Saver writes checkpoints: see Options.Saver. It is called from the training goroutine.
@@ -41,8 +42,12 @@ type Saver interface {
 	SaveCheckpoint(r *Run, state []byte) (path string, err error)
 }
 
-// startAt puts the loop where Options.Start says.
-func (r *runner[S, B]) startAt(s StartPosition) error {
+// startAt puts the loop where Options.Start says, if that is set.
+func (r *runner[S, B]) startAt(start *StartPosition) error {
+	if start == nil {
+		return nil
+	}
+	s := *start
 	if s.State != nil {
 		return r.resumeState(s)
 	}
@@ -51,16 +56,15 @@ func (r *runner[S, B]) startAt(s StartPosition) error {
 	}
 	for _, n := range []int{s.Epoch, s.Batches, s.GlobalStep, s.Updates, s.ScheduleSteps, s.WindowPhase, s.LossCount} {
 		if n < 0 {
-			return &OptionError{"Start", fmt.Sprintf("%+v", s), "no negative number"}
+			return wrong("Start", fmt.Sprintf("%+v", s), "no negative number")
 		}
 	}
 	if !r.loop.plan.stream && s.Batches > r.loop.plan.batches {
-		return &OptionError{"Start", fmt.Sprintf("%+v", s), fmt.Sprintf("at most the %d batches of an epoch",
-			r.loop.plan.batches)}
+		return wrong("Start", fmt.Sprintf("%+v", s), "at most the %d batches of an epoch", r.loop.plan.batches)
 	}
 	if s.WindowPhase >= r.o.Accumulate || s.WindowPhase > 0 && !r.o.Semantics.CarriesWindows() {
-		return &OptionError{"Start", fmt.Sprintf("%+v", s), "a window that is under way only where windows run over " +
-			"the ends of epochs, and less than Accumulate of it"}
+		return wrong("Start", fmt.Sprintf("%+v", s), "a window that is under way only where windows run over the ends of "+
+			"epochs, and less than Accumulate of it")
 	}
 	r.loop.startAt(s)
 	r.rates.moves = s.ScheduleSteps
@@ -106,10 +110,10 @@ func (l *loop) startAt(s StartPosition) {
 // checkSaver refuses what cannot be had together with a Saver.
 func (o *Options) checkSaver() error {
 	switch {
-	case o.Start != nil && o.Start.State != nil && o.Start.counts() != (StartPosition{}).counts():
-		return &OptionError{"Start", "State and other fields", "State alone, which has all counts"}
+	case o.Start != nil && o.Start.State != nil && o.Start.counts():
+		return wrong("Start", "State and other fields", "State alone, which has all counts")
 	case o.Start != nil && o.ResumeFrom != "":
-		return &OptionError{"Start", "set", "nil, since ResumeFrom is set: one of them says where the run begins"}
+		return wrong("Start", "set", "nil, since ResumeFrom is set: one of them says where the run begins")
 	case o.Saver == nil:
 		return nil
 	case o.LoadBestAtEnd, o.KeepCheckpoints > 0, o.Pusher != nil, o.ResumeFrom != "", o.AsyncSave,

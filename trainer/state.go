@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // A checkpoint's two state files. The first has exactly the keys of transformers.TrainerState,
@@ -119,23 +121,20 @@ func readStates(dir string) (s savedState, l loopState, err error) {
 	}{{stateFile, &s}, {loopFile, &l}} {
 		text, err := os.ReadFile(filepath.Join(dir, f.name))
 		if errors.Is(err, fs.ErrNotExist) {
-			return s, l, fmt.Errorf("trainer: cannot resume from %s: it has no %s, so it was not written by this "+
-				"trainer", dir, f.name)
+			return s, l, cannotResume(dir, "it has no %s, so it was not written by this trainer", f.name)
 		}
 		if err != nil {
-			return s, l, fmt.Errorf("trainer: cannot resume from %s: %w", dir, err)
+			return s, l, cannotResume(dir, "%w", err)
 		}
-		if err := parseState(text, f.into); err != nil {
-			return s, l, fmt.Errorf("trainer: cannot resume from %s: %s: %w", dir, f.name, err)
+		if err := json.Unmarshal(text, f.into); err != nil {
+			return s, l, cannotResume(dir, "%s: %w", f.name, err)
 		}
 	}
 	if err := l.validate(); err != nil {
-		return s, l, fmt.Errorf("trainer: cannot resume from %s: %s: %w", dir, loopFile, err)
+		return s, l, cannotResume(dir, "%s: %w", loopFile, err)
 	}
 	return s, l, nil
 }
-
-func parseState(text []byte, into any) error { return json.Unmarshal(text, into) }
 
 // validate finds what no run can have written, so that a file from elsewhere cannot lead the loop
 // astray.
@@ -152,73 +151,67 @@ func (l loopState) validate() error {
 	return nil
 }
 
+// stateSavers are the callbacks that have a state, by its name.
+func stateSavers(callbacks []any) map[string][]StateSaver {
+	byName := map[string][]StateSaver{}
+	for _, c := range callbacks {
+		if s, ok := c.(StateSaver); ok {
+			byName[stateName(c)] = append(byName[stateName(c)], s)
+		}
+	}
+	return byName
+}
+
 // hookStates gathers the states of the hooks that have one, under the names of their types; several
 // of one type become a list.
 func hookStates(callbacks []any) (map[string]json.RawMessage, error) {
-	states := map[string][]json.RawMessage{}
-	for _, c := range callbacks {
-		s, ok := c.(StateSaver)
-		if !ok {
-			continue
+	states := map[string]json.RawMessage{}
+	for name, savers := range stateSavers(callbacks) {
+		list := make([]json.RawMessage, len(savers))
+		for i, s := range savers {
+			state, err := s.MarshalState()
+			if err != nil {
+				return nil, fmt.Errorf("state of hook %T: %w", s, err)
+			}
+			if !json.Valid(state) {
+				return nil, fmt.Errorf("state of hook %T is not JSON: %.40q", s, state)
+			}
+			list[i] = state
 		}
-		state, err := s.MarshalState()
-		if err != nil {
-			return nil, fmt.Errorf("state of hook %T: %w", c, err)
-		}
-		if !json.Valid(state) {
-			return nil, fmt.Errorf("state of hook %T is not JSON: %.40q", c, state)
-		}
-		states[stateName(c)] = append(states[stateName(c)], state)
-	}
-	out := map[string]json.RawMessage{}
-	for name, list := range states {
-		out[name] = list[0]
+		states[name] = list[0]
 		if len(list) > 1 {
 			text, err := json.Marshal(list)
 			if err != nil {
 				return nil, fmt.Errorf("state of the hooks %s: %w", name, err)
 			}
-			out[name] = text
+			states[name] = text
 		}
 	}
-	return out, nil
+	return states, nil
 }
 
-// restoreHooks gives the hooks their states back. It returns the names of those that the checkpoint
+// restoreHooks gives the hooks their states back. It returns the names of hooks that the checkpoint
 // does not know: they start over.
 func restoreHooks(callbacks []any, states map[string]json.RawMessage) (unknown []string, err error) {
-	perType := map[string]int{}
-	for _, c := range callbacks {
-		if _, ok := c.(StateSaver); ok {
-			perType[stateName(c)]++
-		}
-	}
-	seen := map[string]int{}
-	for _, c := range callbacks {
-		s, ok := c.(StateSaver)
-		if !ok {
-			continue
-		}
-		name := stateName(c)
-		state, ok := states[name]
-		if ok && perType[name] > 1 {
-			var list []json.RawMessage
+	byName := stateSavers(callbacks)
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		savers := byName[name]
+		var list []json.RawMessage
+		switch state, ok := states[name]; {
+		case !ok:
+		case len(savers) == 1:
+			list = append(list, state)
+		default:
 			if err := json.Unmarshal(state, &list); err != nil {
-				return nil, fmt.Errorf("trainer: states of the %d hooks %s in %s: %w", perType[name], name, stateFile,
-					err)
+				return nil, fmt.Errorf("trainer: states of the %d hooks %s in %s: %w", len(savers), name, stateFile, err)
 			}
-			ok = seen[name] < len(list)
-			if ok {
-				state = list[seen[name]]
+		}
+		for i, s := range savers {
+			if i >= len(list) {
+				unknown = append(unknown, name)
+			} else if err := s.UnmarshalState(list[i]); err != nil {
+				return nil, fmt.Errorf("trainer: state of hook %T in %s: %w", s, stateFile, err)
 			}
-			seen[name]++
-		}
-		if !ok {
-			unknown = append(unknown, name)
-			continue
-		}
-		if err := s.UnmarshalState(state); err != nil {
-			return nil, fmt.Errorf("trainer: state of hook %T in %s: %w", c, stateFile, err)
 		}
 	}
 	return unknown, nil

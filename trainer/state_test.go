@@ -106,7 +106,7 @@ func FuzzReadStates(f *testing.F) {
 	f.Fuzz(func(t *testing.T, state, loop string) {
 		var s savedState
 		var l loopState
-		if parseState([]byte(state), &s) != nil || parseState([]byte(loop), &l) != nil || l.validate() != nil {
+		if json.Unmarshal([]byte(state), &s) != nil || json.Unmarshal([]byte(loop), &l) != nil || l.validate() != nil {
 			return
 		}
 		text, err := json.Marshal(l)

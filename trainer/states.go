@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 )
@@ -9,29 +10,25 @@ import (
 
 // savedState is trainer_state.json as of now.
 func (r *runner[S, B]) savedState(best string) (savedState, error) {
-	states, err := hookStates(r.hooks.all)
+	states, err := hookStates(r.hooks)
 	if err != nil {
 		return savedState{}, err
 	}
 	if states["TrainerControl"], err = r.loop.Control.exported(); err != nil {
 		return savedState{}, err
 	}
-	batchSize := r.o.BatchSize
-	if r.stateBatchSize > 0 {
-		batchSize = r.stateBatchSize
-	}
 	s := savedState{
 		Epoch: jsonFloat(r.loop.Progress), GlobalStep: r.loop.GlobalStep, MaxSteps: r.loop.plan.maxSteps,
 		NumTrainEpochs: r.loop.plan.epochs,
-		LogHistory:     append([]Logs{}, r.history...), StatefulCallbacks: states, TrainBatchSize: batchSize,
+		LogHistory:     append([]Logs{}, r.history...), StatefulCallbacks: states,
+		TrainBatchSize:     cmp.Or(max(0, r.stateBatchSize), r.o.BatchSize),
 		NumInputTokensSeen: r.tokens, TotalFlos: jsonFloat(r.flops),
 		IsLocalProcessZero: r.o.Process.LocalRank == 0, IsWorldProcessZero: r.o.Process.Main(),
 		EvalSteps: updatesOf(r.loop.flow.eval), LoggingSteps: updatesOf(r.loop.flow.log),
 		SaveSteps: updatesOf(r.loop.flow.save),
 	}
 	if r.best.Metric != "" {
-		value := jsonFloat(r.best.Value)
-		s.BestMetric, s.BestGlobalStep = &value, &r.best.GlobalStep
+		s.BestMetric, s.BestGlobalStep = new(jsonFloat(r.best.Value)), &r.best.GlobalStep
 		if r.saver.forgetsBestStep() {
 			s.BestGlobalStep = nil
 		}

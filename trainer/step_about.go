@@ -21,7 +21,7 @@ type About struct {
 	MakesModel bool
 
 	// Settings are what decides the outcome of a run besides the options of the trainer, such as
-	// the precision: a resume warns of those that differ from the checkpoint's.
+	// the precision: a resume warns of settings that differ from the checkpoint's.
 	Settings map[string]string
 
 	Saves        bool // Save and Load: Options.Save, ResumeFrom, LoadBestAtEnd and SaveOnlyModel need it
@@ -50,6 +50,12 @@ func cannot(step any, what, verb, flag, remedy string) error {
 	return fmt.Errorf("trainer: %s, but %T cannot %s: About().%s is false; %s", what, step, verb, flag, remedy)
 }
 
+// Remedies for a step that cannot do what several options need.
+const (
+	remedySaves  = "implement Save and Load, and set it"
+	remedyMemory = "implement EmptyCache and OutOfMemory, and set it"
+)
+
 // checkStep refuses options that the step has no means to carry out.
 func (o *Options) checkStep(step any, can About) error {
 	rules := func(what string) string { return fmt.Sprintf("Options.Semantics (%s) %s", o.Semantics.Name, what) }
@@ -57,24 +63,21 @@ func (o *Options) checkStep(step any, can About) error {
 		wanted, can              bool
 		what, verb, flag, remedy string
 	}{
-		{o.ResumeFrom != "", can.Saves, "Options.ResumeFrom is set", "be resumed", "Saves",
-			"implement Save and Load, and set it"},
+		{o.ResumeFrom != "", can.Saves, "Options.ResumeFrom is set", "be resumed", "Saves", remedySaves},
 		{o.Saver == nil && o.Save.kind != never, can.Saves, "checkpoints are to be written to Options.OutputDir",
 			"be saved", "Saves", "implement Save and Load and set it, or set Options.Save to Never"},
 		{o.AsyncSave, can.SavesLater, "Options.AsyncSave is set", "be written while it trains", "SavesLater",
 			"make use of SaveOptions.Later in Save and set it, or clear AsyncSave"},
-		{o.SaveOnlyModel, can.Saves, "Options.SaveOnlyModel is set", "be saved", "Saves",
-			"implement Save and Load, and set it"},
-		{o.LoadBestAtEnd, can.Saves, "Options.LoadBestAtEnd is set", "load weights", "Saves",
-			"implement Save and Load, and set it"},
+		{o.SaveOnlyModel, can.Saves, "Options.SaveOnlyModel is set", "be saved", "Saves", remedySaves},
+		{o.LoadBestAtEnd, can.Saves, "Options.LoadBestAtEnd is set", "load weights", "Saves", remedySaves},
 		{o.CountTokens, can.CountsTokens, "Options.CountTokens is set", "count tokens", "CountsTokens",
 			"implement Count, and set it"},
 		{o.EmptyCacheSteps > 0, can.KnowsMemory, fmt.Sprintf("Options.EmptyCacheSteps is %d", o.EmptyCacheSteps),
-			"give memory back", "KnowsMemory", "implement EmptyCache and OutOfMemory, and set it"},
+			"give memory back", "KnowsMemory", remedyMemory},
 		{o.AutoFindBatchSize, can.KnowsMemory, "Options.AutoFindBatchSize is set", "tell whether memory suffices",
-			"KnowsMemory", "implement EmptyCache and OutOfMemory, and set it"},
+			"KnowsMemory", remedyMemory},
 		{o.DivideOnOutOfMemory, can.KnowsMemory, "Options.DivideOnOutOfMemory is set", "tell whether memory suffices",
-			"KnowsMemory", "implement EmptyCache and OutOfMemory, and set it"},
+			"KnowsMemory", remedyMemory},
 		{o.Semantics.ClipEveryBatch && o.Accumulate > 1, can.Clips, rules("clips after every micro-batch"),
 			"clip apart from Update", "Clips", "implement Clip and set it, or clear ClipEveryBatch"},
 		{o.Semantics.StayInEvalMode, can.KeepsMode, rules("leaves the model in evaluation mode"),

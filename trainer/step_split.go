@@ -3,6 +3,7 @@ package trainer
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 // SplitStep is a [Step] that can stop between the forward and the backward pass of a micro-batch.
@@ -25,10 +26,12 @@ func (t *Trainer[S, B]) checkSplit() error {
 	if _, ok := t.step.(SplitStep[B]); ok {
 		return nil
 	}
-	switch o := &t.options; {
-	case len(t.hooks.AfterForward) > 0:
+	o := &t.options
+	i := slices.IndexFunc(o.Callbacks, has[afterForwardHook])
+	switch {
+	case i >= 0:
 		return fmt.Errorf("trainer: the hook %T has AfterForward, but %T is no trainer.SplitStep: %s",
-			t.hooks.AfterForward[0], t.step, passOn("Forward, Backward and BatchLoss"))
+			o.Callbacks[i], t.step, passOn("Forward, Backward and BatchLoss"))
 	case (&losses{report: o.Semantics.LossReport}).wanted():
 		return fmt.Errorf("trainer: Options.Semantics (%s) report a loss made of those of every micro-batch, but %T "+
 			"is no trainer.SplitStep: %s; or set LossReport to semantics.SinceLog", o.Semantics.Name, t.step,

@@ -74,9 +74,9 @@ func (r *runner[S, B]) prepareStream(train data.Stream[S], valid data.Dataset[S]
 	case train == nil:
 		return errors.New("trainer: FitStream needs a stream, got nil")
 	case r.o.MaxSteps == 0:
-		return &OptionError{"MaxSteps", "0", "a positive number, since a stream has no length"}
+		return wrong("MaxSteps", 0, "a positive number, since a stream has no length")
 	case r.o.Order != nil:
-		return &OptionError{"Order", fmt.Sprintf("%T", r.o.Order), "nil, since the order of a stream is its own"}
+		return wrong("Order", fmt.Sprintf("%T", r.o.Order), "nil, since the order of a stream is its own")
 	}
 	o := data.LoaderOptions{
 		BatchSize: r.o.BatchSize, DropLast: r.o.DropLast && !r.o.Semantics.StreamKeepsLast, Workers: r.o.Workers,

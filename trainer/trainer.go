@@ -16,7 +16,6 @@ import (
 type Trainer[S, B any] struct {
 	step    Step[S, B]
 	options Options // every default filled in
-	hooks   *hooks
 	running sync.Mutex
 	last    *runner[S, B] // the run or evaluation before; nil: none yet
 	trained bool          // the step has trained before
@@ -36,29 +35,19 @@ func New[S, B any](step Step[S, B], o Options) (*Trainer[S, B], error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := o.checkStep(step, can); err != nil {
-		return nil, err
-	}
-	if err := checkGroup[B](&o, step, can); err != nil {
-		return nil, err
-	}
-	if err := o.checkTransformers(step); err != nil {
-		return nil, err
+	t := &Trainer[S, B]{step: step, options: o, warnings: warnings}
+	for _, check := range []func() error{
+		func() error { return o.checkStep(step, can) }, func() error { return checkGroup[B](&o, step, can) },
+		func() error { return o.checkTransformers(step) }, o.checkCallbacks, o.checkDivide, t.checkSplit,
+	} {
+		if err := check(); err != nil {
+			return nil, err
+		}
 	}
 	if _, joins := step.(GroupStep[B]); !joins {
 		if text := o.trainsAlone(step); text != "" {
-			warnings = append(warnings, text)
+			t.warnings = append(t.warnings, text)
 		}
-	}
-	t := &Trainer[S, B]{step: step, options: o, warnings: warnings}
-	if t.hooks, err = sortHooks(o.Callbacks); err != nil {
-		return nil, err
-	}
-	if err := t.options.resolveDivide(t.hooks); err != nil {
-		return nil, err
-	}
-	if err := t.checkSplit(); err != nil {
-		return nil, err
 	}
 	r := t.newRunner(context.Background(), o)
 	if o.Semantics.SeedOnce {
@@ -66,7 +55,7 @@ func New[S, B any](step Step[S, B], o Options) (*Trainer[S, B], error) {
 			return nil, err
 		}
 	}
-	return t, call(r.run, t.hooks.InitEnd, "InitEnd", func(h initEndHook) error { return h.InitEnd(r.run) })
+	return t, call(r.run, r.hooks, "InitEnd", func(h initEndHook) error { return h.InitEnd(r.run) })
 }
 
 // Result tells how a run ended.
@@ -129,9 +118,11 @@ func (t *Trainer[S, B]) fitWithin(ctx context.Context, source func(*runner[S, B]
 	}
 	r := t.last
 	if err != nil {
-		for _, h := range r.hooks.TrainFailed {
-			r.show()
-			h.TrainFailed(r.run, err)
+		for _, c := range r.hooks {
+			if h, ok := c.(trainFailedHook); ok {
+				r.show()
+				h.TrainFailed(r.run, err)
+			}
 		}
 		if !r.begun {
 			return nil, err
@@ -207,7 +198,7 @@ func (t *Trainer[S, B]) Predict(ctx context.Context, test data.Dataset[S], prefi
 			return err
 		}
 		p = &Prediction{Metrics: row, Samples: e.rows}
-		err = fire(r.session, r.hooks.AfterPredict, "AfterPredict", func(h afterPredictHook, run *Run) error {
+		err = fire(r.session, "AfterPredict", func(h afterPredictHook, run *Run) error {
 			return h.AfterPredict(run, m)
 		})
 		r.run.Evaluation = ""

@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -77,15 +78,15 @@ func (r *runner[S, B]) readCheckpoint(from string) (savedState, loopState, error
 	}
 	state, err := readTransformersState(from)
 	if err != nil {
-		return state, loopState{}, fmt.Errorf("trainer: cannot resume from %s: %w", from, err)
+		return state, loopState{}, cannotResume(from, "%w", err)
 	}
 	if _, ok := r.step.(TransformersStep); !ok {
-		return state, loopState{}, fmt.Errorf("trainer: cannot resume from %s: transformers has written it, and %T is "+
-			"no trainer.TransformersStep: %s", from, r.step, passOn("SaveTransformers and LoadTransformers"))
+		return state, loopState{}, cannotResume(from, "transformers has written it, and %T is no "+
+			"trainer.TransformersStep: %s", r.step, passOn("SaveTransformers and LoadTransformers"))
 	}
 	if r.o.Adaptive != nil {
-		return state, loopState{}, fmt.Errorf("trainer: cannot resume from %s: transformers has written it, and the "+
-			"state of a schedule that follows the evaluations is not read from its files; use Options.Schedule", from)
+		return state, loopState{}, cannotResume(from, "transformers has written it, and the state of a schedule "+
+			"that follows the evaluations is not read from its files; use Options.Schedule")
 	}
 	return state, r.transformersLoop(from, state), nil
 }
@@ -112,9 +113,7 @@ func (r *runner[S, B]) transformersLoop(from string, state savedState) loopState
 	}
 	_, err := os.Stat(filepath.Join(from, optimizerFile))
 	sizes := r.sizes()
-	if state.TrainBatchSize > 0 {
-		sizes.BatchSize = state.TrainBatchSize
-	}
+	sizes.BatchSize = cmp.Or(state.TrainBatchSize, sizes.BatchSize)
 	return loopState{Format: loopFormat, Position: p, Sizes: sizes, OnlyModel: errors.Is(err, fs.ErrNotExist),
 		Configuration: map[string]string{"MaxSteps": fmt.Sprint(state.MaxSteps)}}
 }
@@ -141,7 +140,7 @@ func (s *saver[S, B]) saveTransformers(dir string, loop loopState, o SaveOptions
 		Peak: loop.PeakRate, Next: loop.NextRate}, o)
 }
 
-// checkTransformers refuses the option where its files would not be those that transformers writes.
+// checkTransformers refuses the option where its files would not be what transformers writes.
 func (o *Options) checkTransformers(step any) error {
 	_, writes := step.(TransformersStep)
 	refuse := func(want string) error { return &OptionError{"TransformersFiles", "true", want} }

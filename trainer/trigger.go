@@ -104,16 +104,15 @@ func (t Trigger) words(step string) string {
 func (t Trigger) validate(field string) error {
 	switch {
 	case t.kind == every && t.n < 1:
-		return &OptionError{field, t.String(), "a number of at least 1, or Never"}
+		return wrong(field, t.String(), "a number of at least 1, or Never")
 	case t.kind == every && t.unit != Update && t.unit != Epoch:
-		return &OptionError{field, fmt.Sprintf("Every(%d, %d)", t.n, t.unit), "the unit Update or Epoch"}
+		return wrong(field, fmt.Sprintf("Every(%d, %d)", t.n, t.unit), "the unit Update or Epoch")
 	case t.kind == everyShare && !(t.share > 0 && t.share <= 1):
-		return &OptionError{field, t.String(), "a share above 0 and at most 1"}
+		return wrong(field, t.String(), "a share above 0 and at most 1")
 	case t.also != 0 && (t.also < 0 || !t.byUpdates()):
-		return &OptionError{field, t.String(), "a positive number of epochs, and a trigger that counts updates " +
-			"before AndEpochs"}
+		return wrong(field, t.String(), "a positive number of epochs, and a trigger that counts updates before AndEpochs")
 	case t.kind == atBest && field != "Save":
-		return &OptionError{field, t.String(), "Every, EveryShare or Never; only Save can be AtBest"}
+		return wrong(field, t.String(), "Every, EveryShare or Never; only Save can be AtBest")
 	}
 	return nil
 }
@@ -144,6 +143,3 @@ func (t Trigger) due(n int, unit Unit) bool {
 	}
 	return t.kind == every && t.unit == unit && n%t.n == 0
 }
-
-// both reports whether the trigger counts updates and epochs.
-func (t Trigger) both() bool { return t.also > 0 }

@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,16 +34,17 @@ const (
 func (o *Options) resolvePush() error {
 	switch {
 	case o.PushStrategy < PushEverySave || o.PushStrategy > PushAllCheckpoints:
-		return &OptionError{"PushStrategy", fmt.Sprint(int(o.PushStrategy)),
-			"PushEverySave, PushAtEnd, PushLastCheckpoint or PushAllCheckpoints"}
+		return wrong("PushStrategy", int(o.PushStrategy), "PushEverySave, PushAtEnd, PushLastCheckpoint or "+
+			"PushAllCheckpoints")
 	case o.Pusher == nil && (o.PushStrategy != PushEverySave || o.PushAlways):
-		return &OptionError{"Pusher", "nil", "what uploads, since PushStrategy or PushAlways is set"}
+		return wrong("Pusher", "nil", "what uploads, since PushStrategy or PushAlways is set")
 	case o.Pusher != nil && o.Save.kind == never:
-		return &OptionError{"Pusher", fmt.Sprintf("%T", o.Pusher), "nil, since no checkpoint is saved that it could " +
-			"upload"}
+		return wrong("Pusher", fmt.Sprintf("%T", o.Pusher), "nil, since no checkpoint is saved that it could upload")
 	}
 	return nil
 }
+
+const endOfTraining = "End of training"
 
 // uploads are those of a run, as Options.PushStrategy wants them.
 type uploads[S, B any] struct {
@@ -55,28 +57,15 @@ type uploads[S, B any] struct {
 type uploadQueue struct {
 	pusher Pusher
 	ctx    context.Context
+	work   sync.WaitGroup
 
 	mu     sync.Mutex
-	idle   *sync.Cond          // nothing is queued or under way any more
 	queue  []checkpoint.Upload // the first is under way
 	failed []error
 	last   string // the folder whose model was uploaded last
 }
 
-func newUploadQueue(ctx context.Context, pusher Pusher) *uploadQueue {
-	p := &uploadQueue{pusher: pusher, ctx: ctx}
-	p.idle = sync.NewCond(&p.mu)
-	return p
-}
-
-// busy reports whether an upload is queued or under way.
-func (p *uploadQueue) busy() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.queue) > 0
-}
-
-// folders are those that are queued or under way, which must not be deleted.
+// folders are those of the uploads that are queued or under way, which must not be deleted.
 func (p *uploadQueue) folders() (list []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,14 +78,13 @@ func (p *uploadQueue) folders() (list []string) {
 func (p *uploadQueue) add(uploads ...checkpoint.Upload) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	starts := len(p.queue) == 0
-	p.queue = append(p.queue, uploads...)
-	if starts && len(p.queue) > 0 {
-		go p.work()
+	if len(p.queue) == 0 {
+		p.work.Go(p.run)
 	}
+	p.queue = append(p.queue, uploads...)
 }
 
-func (p *uploadQueue) work() {
+func (p *uploadQueue) run() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(p.queue) > 0 {
@@ -112,7 +100,6 @@ func (p *uploadQueue) work() {
 		}
 		p.queue = p.queue[1:]
 	}
-	p.idle.Broadcast()
 }
 
 // push calls the user's code, whose panic must not end a run of days.
@@ -128,34 +115,14 @@ func (p *uploadQueue) push(u checkpoint.Upload) (err error) {
 	return p.pusher.Push(p.ctx, u)
 }
 
-// failures returns what has failed since the last call.
-func (p *uploadQueue) failures() []error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	failed := p.failed
-	p.failed = nil
-	return failed
-}
-
-// wait returns when nothing is queued or under way any more, with the folder whose model was
-// uploaded last.
-func (p *uploadQueue) wait() (last string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for len(p.queue) > 0 {
-		p.idle.Wait()
-	}
-	return p.last
-}
-
 // wait returns when no upload is queued or under way any more.
 func (u *uploads[S, B]) wait() {
 	if u.queue != nil {
-		u.queue.wait()
+		u.queue.work.Wait()
 	}
 }
 
-// folders are those that are queued or under way, which must not be deleted.
+// folders are those of the uploads that are queued or under way, which must not be deleted.
 func (u *uploads[S, B]) folders() []string {
 	if u.queue == nil {
 		return nil
@@ -171,15 +138,20 @@ func (u *uploads[S, B]) saved(path, message string) error {
 		return nil
 	}
 	u.left = nil
-	if u.queue.busy() && !u.o.PushAlways {
+	if len(u.folders()) > 0 && !u.o.PushAlways {
 		u.left = u.uploadsOf(path, message)
 		return nil
 	}
-	if err := u.tell(); err != nil {
-		return err
+	return u.upload(u.uploadsOf(path, message)...)
+}
+
+// upload queues uploads, of which the hooks are told before.
+func (u *uploads[S, B]) upload(list ...checkpoint.Upload) error {
+	err := u.tell()
+	if err == nil {
+		u.queue.add(list...)
 	}
-	u.queue.add(u.uploadsOf(path, message)...)
-	return nil
+	return err
 }
 
 // message is that of an upload of the current update.
@@ -207,7 +179,7 @@ func (u *uploads[S, B]) uploadsOf(path, message string) []checkpoint.Upload {
 
 // tell calls the hooks before an upload.
 func (u *uploads[S, B]) tell() error {
-	return fire(u.session, u.hooks.PushBegin, "PushBegin", pushBeginHook.PushBegin)
+	return fire(u.session, "PushBegin", pushBeginHook.PushBegin)
 }
 
 // end waits for the uploads, makes up for the newest checkpoint if it was left out, and uploads the
@@ -216,22 +188,21 @@ func (u *uploads[S, B]) end(path string) error {
 	if u.queue == nil {
 		return nil
 	}
-	last := u.queue.wait()
+	u.wait()
 	if u.ctx.Err() == nil && len(u.left) > 0 {
-		if err := u.tell(); err != nil {
+		if err := u.upload(u.left...); err != nil {
 			return err
 		}
-		u.queue.add(u.left...)
-		last = u.queue.wait()
+		u.wait()
 	}
-	if u.ctx.Err() == nil && path != "" && path != last && (u.o.PushStrategy == PushAtEnd || u.o.LoadBestAtEnd) {
-		if err := u.tell(); err != nil {
+	if u.ctx.Err() == nil && path != "" && path != u.queue.last && (u.o.PushStrategy == PushAtEnd || u.o.LoadBestAtEnd) {
+		err := u.upload(checkpoint.Upload{Folder: path, ModelOnly: true, Message: endOfTraining})
+		if err != nil {
 			return err
 		}
-		u.queue.add(checkpoint.Upload{Folder: path, ModelOnly: true, Message: "End of training"})
-		u.queue.wait()
+		u.wait()
 	}
-	for _, err := range u.queue.failures() {
+	for _, err := range u.queue.failed {
 		u.warn("%v; the run is not affected, and the checkpoint is here", err)
 	}
 	return nil
@@ -247,22 +218,19 @@ func (t *Trainer[S, B]) Push(ctx context.Context, message string) error {
 	defer unlock()
 	switch {
 	case t.options.Pusher == nil:
-		return &OptionError{"Pusher", "nil", "what uploads"}
+		return wrong("Pusher", "nil", "what uploads")
 	case t.last == nil || t.last.saver.final() == "":
 		return errors.New("trainer: there is no checkpoint to upload; Fit has to come first, with Options.Save")
 	case !t.options.Process.Main():
 		return nil
-	}
-	if message == "" {
-		message = "End of training"
 	}
 	r := t.newRunner(ctx, t.options)
 	r.continueFrom(t.last)
 	if err := r.saver.uploads.tell(); err != nil {
 		return err
 	}
-	u := checkpoint.Upload{Folder: t.last.saver.final(), ModelOnly: true, Message: message}
-	if err := newUploadQueue(ctx, t.options.Pusher).push(u); err != nil {
+	u := checkpoint.Upload{Folder: t.last.saver.final(), ModelOnly: true, Message: cmp.Or(message, endOfTraining)}
+	if err := (&uploadQueue{ctx: ctx, pusher: t.options.Pusher}).push(u); err != nil {
 		return fmt.Errorf("trainer: %s could not be uploaded: %w", u.Folder, err)
 	}
 	return nil

@@ -3,6 +3,7 @@ package trainer
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
@@ -69,8 +70,10 @@ func (r *runner[S, B]) fetchFrom(micro int, body func() bool) error {
 
 // tellWindow trains on the window that is ready.
 func (r *runner[S, B]) tellWindow(body func() bool) bool {
-	r.beginWindow()
-	r.shown = false
+	if !r.several() { // else the processes have agreed on it
+		r.totals = r.countWindow()
+	}
+	r.filter, r.shown = r.loop.GlobalStep-r.loop.LastLogged, false
 	more := body()
 	if more {
 		r.recycle()
@@ -110,14 +113,6 @@ func (r *runner[S, B]) limitBatches(n int) {
 	}
 }
 
-// beginWindow counts what is in a window before its first forward.
-func (r *runner[S, B]) beginWindow() {
-	if !r.several() { // else the processes have agreed on it
-		r.totals = r.countWindow()
-	}
-	r.filter = r.loop.GlobalStep - r.loop.LastLogged
-}
-
 // windowNow says where the next micro-batch stands in its window.
 func (r *runner[S, B]) windowNow() Window {
 	w := Window{Index: r.loop.index, Len: r.loop.window, Divisor: float64(r.loop.window),
@@ -147,7 +142,7 @@ func (r *runner[S, B]) trainBatch() error {
 	}
 	r.batch = &r.window[r.loop.index]
 	defer func() { r.batch = nil }()
-	if err := fire(r.session, r.hooks.BatchBegin, "BatchBegin", batchBeginHook.BatchBegin); err != nil {
+	if err := fire(r.session, "BatchBegin", batchBeginHook.BatchBegin); err != nil {
 		return err
 	}
 	w.KeepMode = r.eval.keepMode // an evaluation of a hook may have changed it
@@ -157,7 +152,7 @@ func (r *runner[S, B]) trainBatch() error {
 	r.trained += float64(r.samples[r.loop.index] * r.o.Process.World)
 	r.tokens += r.totals.tokens[r.loop.index]
 	r.flops += r.totals.flops[r.loop.index]
-	return fire(r.session, r.hooks.AfterBackward, "AfterBackward", afterBackwardHook.AfterBackward)
+	return fire(r.session, "AfterBackward", afterBackwardHook.AfterBackward)
 }
 
 // forwardBackward adds the gradient of a micro-batch, in two steps where something has to happen
@@ -168,13 +163,13 @@ func (r *runner[S, B]) forwardBackward(batch B, w Window) error {
 		return r.trainDivided(w)
 	}
 	step, splits := r.step.(SplitStep[B])
-	if !splits || len(r.hooks.AfterForward) == 0 && !r.losses.wanted() {
-		if err := r.step.Train(r.stepContext(), batch, w); err != nil {
+	if !splits || !r.losses.wanted() && !slices.ContainsFunc(r.hooks, has[afterForwardHook]) {
+		if err := r.step.Train(r.stepCtx, batch, w); err != nil {
 			return r.stepError(where(), err)
 		}
 		return nil
 	}
-	if err := step.Forward(r.stepContext(), batch, w); err != nil {
+	if err := step.Forward(r.stepCtx, batch, w); err != nil {
 		return r.stepError(where(), err)
 	}
 	if r.losses.wanted() {
@@ -187,14 +182,14 @@ func (r *runner[S, B]) forwardBackward(batch B, w Window) error {
 		}
 		r.losses.batch(loss, r.samples[r.loop.index], r.loop.lossCloses(), w.Divisor)
 	}
-	if err := fire(r.session, r.hooks.AfterForward, "AfterForward", afterForwardHook.AfterForward); err != nil {
+	if err := fire(r.session, "AfterForward", afterForwardHook.AfterForward); err != nil {
 		return err
 	}
-	return r.stepError(where(), step.Backward(r.stepContext()))
+	return r.stepError(where(), step.Backward(r.stepCtx))
 }
 
 func (r *runner[S, B]) clip() error {
-	if err := r.stepError("clip the gradients", r.step.Clip(r.stepContext())); err != nil {
+	if err := r.stepError("clip the gradients", r.step.Clip(r.stepCtx)); err != nil {
 		return r.find(err, r.windowNow(), 0, r.loop.index)
 	}
 	return nil
@@ -209,7 +204,7 @@ func (r *runner[S, B]) update() error {
 			return r.stepError("set the momentum", err)
 		}
 	}
-	applied, err := r.step.Update(r.stepContext(), rate)
+	applied, err := r.step.Update(r.stepCtx, rate)
 	if err != nil {
 		return r.stepError("update", err)
 	}

@@ -202,8 +202,7 @@ func ReadEvents(r io.Reader) ([]Event, error) {
 		}
 		data, sum := data[:size], binary.LittleEndian.Uint32(data[size:])
 		if got := maskedSum(data); got != sum {
-			return events, fmt.Errorf("tensorboard: byte %d: the event has the sum %08x, want %08x: it is damaged", at,
-				got, sum)
+			return events, fmt.Errorf("tensorboard: byte %d: the event has the sum %08x, want %08x: it is damaged", at, got, sum)
 		}
 		e, err := parseEvent(data)
 		if err != nil {

@@ -2,7 +2,7 @@ package semantics
 
 import "fmt"
 
-// Validate finds switches in positions that they do not have, and those that the loop does not
+// Validate finds switches in positions that they do not have, and switches that the loop does not
 // read.
 func (r Rules) Validate() error {
 	for _, c := range []struct {
@@ -32,8 +32,7 @@ func (r Rules) Validate() error {
 	} {
 		if c.set && r.Loop != c.loop {
 			return fmt.Errorf("semantics: Rules.%s is set, which only %s reads; set Rules.Loop to it, or clear the "+
-				"switch",
-				c.name, c.of)
+				"switch", c.name, c.of)
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/gotrainer/gotrainer/trainer"
@@ -24,7 +25,7 @@ func TestStep[S, B any](t *testing.T, newStep func(t *testing.T) trainer.Step[S,
 	}
 	for _, c := range checks[S, B]() {
 		t.Run(c.claim, func(t *testing.T) {
-			err := c.check(&bench[S, B]{t: t, newStep: newStep, samples: samples})
+			err := c.run(&bench[S, B]{t: t, newStep: newStep, samples: samples})
 			var skip skipped
 			if errors.As(err, &skip) {
 				t.Skip(err)
@@ -39,6 +40,31 @@ func TestStep[S, B any](t *testing.T, newStep func(t *testing.T) trainer.Step[S,
 type check[S, B any] struct {
 	claim string
 	check func(*bench[S, B]) error
+}
+
+// run returns what the check has found, or what a call of the step has failed with.
+func (c check[S, B]) run(b *bench[S, B]) (err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case failure:
+			err = p.error
+		default:
+			panic(p)
+		}
+	}()
+	return c.check(b)
+}
+
+// failure is the panic with which must ends a check. It is not t.Fatal, since the checks are tested
+// themselves.
+type failure struct{ error }
+
+// must ends the check if a call of the step has failed.
+func must(call string, err error) {
+	if err != nil {
+		panic(failure{fmt.Errorf("%s: %w", call, err)})
+	}
 }
 
 // skipped says why a check does not apply.
@@ -76,117 +102,90 @@ type bench[S, B any] struct {
 
 const rate = 1e-3
 
-func (b *bench[S, B]) step() (trainer.Step[S, B], error) {
+func (b *bench[S, B]) step() trainer.Step[S, B] {
 	s := b.newStep(b.t)
-	if err := s.Seed(42, trainer.SeedOptions{}); err != nil {
-		return nil, fmt.Errorf("Seed: %w", err)
-	}
-	return s, b.startLoader(s, true)
+	b.seed(s, trainer.SeedOptions{})
+	return s
 }
 
-func (b *bench[S, B]) startLoader(s trainer.Step[S, B], train bool) error {
-	if err := s.StartLoader(train); err != nil {
-		return fmt.Errorf("StartLoader: %w", err)
-	}
-	return nil
+// seed starts the random numbers, and a pass over the training set.
+func (b *bench[S, B]) seed(s trainer.Step[S, B], o trainer.SeedOptions) {
+	must("Seed", s.Seed(42, o))
+	must("StartLoader", s.StartLoader(true))
 }
 
-// windows trains updates with windows of two micro-batches and returns the loss reported after
-// each.
-func (b *bench[S, B]) windows(s trainer.Step[S, B], updates int) (losses []float64, err error) {
+func (b *bench[S, B]) collate(s trainer.Step[S, B], samples []S) B {
+	batch, err := s.Collate(samples)
+	must("Collate", err)
+	return batch
+}
+
+func (b *bench[S, B]) report(s trainer.Step[S, B]) trainer.Report {
+	r, err := s.Report(context.Background())
+	must("Report", err)
+	return r
+}
+
+// windows trains updates with windows of two micro-batches and returns the loss and the norm
+// reported after each.
+func (b *bench[S, B]) windows(s trainer.Step[S, B], updates int) []float64 {
 	return b.windowsOf(s, updates, s.Train)
 }
 
-// windowsOf is windows with a training step of its own.
-func (b *bench[S, B]) windowsOf(s trainer.Step[S, B], updates int, train func(context.Context, B,
-	trainer.Window) error) (losses []float64, err error) {
-	half := len(b.samples) / 2
+// windowsOf is windows with another function in place of Train.
+func (b *bench[S, B]) windowsOf(s trainer.Step[S, B], updates int,
+	train func(context.Context, B, trainer.Window) error) (losses []float64) {
+	ctx, half := context.Background(), len(b.samples)/2
 	for range updates {
-		var batches []B
-		var items int64
-		for _, part := range [][]S{b.samples[:half], b.samples[half:]} {
-			batch, err := s.Collate(part)
-			if err != nil {
-				return nil, fmt.Errorf("Collate: %w", err)
-			}
-			items += s.Count(batch).Items
-			batches = append(batches, batch)
-		}
+		batches := []B{b.collate(s, b.samples[:half]), b.collate(s, b.samples[half:])}
+		items := s.Count(batches[0]).Items + s.Count(batches[1]).Items
 		for i, batch := range batches {
-			if err := train(context.Background(), batch, trainer.Window{Index: i, Len: 2, Divisor: 2,
-				Items: items}); err != nil {
-				return nil, fmt.Errorf("Train: %w", err)
-			}
+			must("Train", train(ctx, batch, trainer.Window{Index: i, Len: 2, Divisor: 2, Items: items}))
 		}
-		if err := s.Clip(context.Background()); err != nil {
-			return nil, fmt.Errorf("Clip: %w", err)
-		}
-		if _, err := s.Update(context.Background(), rate); err != nil {
-			return nil, fmt.Errorf("Update: %w", err)
-		}
-		r, err := s.Report(context.Background())
-		if err != nil {
-			return nil, fmt.Errorf("Report: %w", err)
-		}
+		must("Clip", s.Clip(ctx))
+		_, err := s.Update(ctx, rate)
+		must("Update", err)
+		r := b.report(s)
 		losses = append(losses, r.LossSum, r.GradNorm)
 	}
-	return losses, nil
+	return losses
 }
 
-func (b *bench[S, B]) evaluate(s trainer.Step[S, B]) (trainer.Metrics, error) {
-	if err := b.startLoader(s, false); err != nil {
-		return nil, err
+// evaluate returns the loss of an evaluation.
+func (b *bench[S, B]) evaluate(s trainer.Step[S, B]) float64 {
+	must("StartLoader", s.StartLoader(false))
+	must("Eval", s.Eval(context.Background(), b.collate(s, b.samples)))
+	m, err := s.Metrics(context.Background())
+	must("Metrics", err)
+	loss, ok := m["loss"]
+	if !ok {
+		panic(failure{fmt.Errorf("the metrics %v have no \"loss\"", m)})
 	}
-	batch, err := s.Collate(b.samples)
-	if err != nil {
-		return nil, fmt.Errorf("Collate: %w", err)
-	}
-	if err := s.Eval(context.Background(), batch); err != nil {
-		return nil, fmt.Errorf("Eval: %w", err)
-	}
-	return s.Metrics(context.Background())
+	return loss
 }
 
 // same compares lists of numbers to the last bit.
 func same(what string, want, got []float64) error {
-	if len(want) != len(got) {
-		return fmt.Errorf("%s: %d numbers, want %d", what, len(got), len(want))
-	}
-	for i := range want {
-		if math.Float64bits(want[i]) != math.Float64bits(got[i]) {
-			return fmt.Errorf("%s: losses and norms are %v, want %v", what, got, want)
-		}
+	bits := func(x, y float64) bool { return math.Float64bits(x) == math.Float64bits(y) }
+	if !slices.EqualFunc(want, got, bits) {
+		return fmt.Errorf("%s: losses and norms are %v, want %v", what, got, want)
 	}
 	return nil
 }
 
+// twice compares what two steps compute; what may not matter happens to the second.
+func (b *bench[S, B]) twice(what string, run func(s trainer.Step[S, B], second bool) []float64) error {
+	return same(what, run(b.step(), false), run(b.step(), true))
+}
+
 func (b *bench[S, B]) repeatable() error {
-	var runs [2][]float64
-	for i := range runs {
-		s, err := b.step()
-		if err != nil {
-			return err
-		}
-		if runs[i], err = b.windows(s, 3); err != nil {
-			return err
-		}
-	}
-	return same("the second run", runs[0], runs[1])
+	return b.twice("the second run", func(s trainer.Step[S, B], _ bool) []float64 { return b.windows(s, 3) })
 }
 
 func (b *bench[S, B]) reportStartsOver() error {
-	s, err := b.step()
-	if err != nil {
-		return err
-	}
-	if _, err := b.windows(s, 1); err != nil { // ends with a report
-		return err
-	}
-	r, err := s.Report(context.Background())
-	if err != nil {
-		return err
-	}
-	if r.LossSum != 0 {
+	s := b.step()
+	b.windows(s, 1) // ends with a report
+	if r := b.report(s); r.LossSum != 0 {
 		return fmt.Errorf("a report right after a report has the loss %v, want 0", r.LossSum)
 	}
 	return nil
@@ -195,25 +194,13 @@ func (b *bench[S, B]) reportStartsOver() error {
 func (b *bench[S, B]) divides() error {
 	var sums [2]float64
 	for i, divisor := range []float64{1, 4} {
-		s, err := b.step()
-		if err != nil {
-			return err
-		}
-		batch, err := s.Collate(b.samples)
-		if err != nil {
-			return fmt.Errorf("Collate: %w", err)
-		}
+		s := b.step()
+		batch := b.collate(s, b.samples)
 		if s.Count(batch).Items > 0 {
 			return skipped("the step divides by its items")
 		}
-		if err := s.Train(context.Background(), batch, trainer.Window{Len: 1, Divisor: divisor}); err != nil {
-			return fmt.Errorf("Train: %w", err)
-		}
-		r, err := s.Report(context.Background())
-		if err != nil {
-			return fmt.Errorf("Report: %w", err)
-		}
-		sums[i] = r.LossSum
+		must("Train", s.Train(context.Background(), batch, trainer.Window{Len: 1, Divisor: divisor}))
+		sums[i] = b.report(s).LossSum
 	}
 	if want := sums[0] / 4; math.Abs(sums[1]-want) > 1e-6*math.Abs(want) {
 		return fmt.Errorf("with divisor 4 the loss is %v, want a quarter of %v", sums[1], sums[0])
@@ -222,145 +209,96 @@ func (b *bench[S, B]) divides() error {
 }
 
 func (b *bench[S, B]) evaluationIsPure() error {
-	var runs [2][]float64
-	for i := range runs {
-		s, err := b.step()
-		if err != nil {
-			return err
+	return b.twice("with an evaluation after the first update", func(s trainer.Step[S, B], second bool) []float64 {
+		first := b.windows(s, 1)
+		if second {
+			b.evaluate(s)
+		} else { // the loader may draw a number; the evaluation itself must not
+			must("StartLoader", s.StartLoader(false))
 		}
-		first, err := b.windows(s, 1)
-		if err != nil {
-			return err
-		}
-		if i == 1 {
-			if _, err := b.evaluate(s); err != nil {
-				return err
-			}
-		} else if err := b.startLoader(s, false); err != nil {
-			// the loader may draw a number; the evaluation itself must not
-			return err
-		}
-		rest, err := b.windows(s, 2)
-		if err != nil {
-			return err
-		}
-		runs[i] = append(first, rest...)
-	}
-	return same("with an evaluation after the first update", runs[0], runs[1])
+		return append(first, b.windows(s, 2)...)
+	})
 }
 
 func (b *bench[S, B]) metricsStartOver() error {
-	s, err := b.step()
-	if err != nil {
-		return err
-	}
-	var losses []float64
-	for range 2 {
-		m, err := b.evaluate(s)
-		if err != nil {
-			return err
-		}
-		loss, ok := m["loss"]
-		if !ok {
-			return fmt.Errorf("the metrics %v have no \"loss\"", m)
-		}
-		losses = append(losses, loss)
-	}
-	return same("the second evaluation", losses[:1], losses[1:])
+	s := b.step()
+	return same("the second evaluation", []float64{b.evaluate(s)}, []float64{b.evaluate(s)})
 }
 
 func (b *bench[S, B]) continues() error {
-	s, err := b.step()
-	if err != nil {
-		return err
-	}
+	s := b.step()
 	if !s.About().Saves {
 		return errCannotSave
 	}
-	if _, err := b.windows(s, 2); err != nil {
-		return err
-	}
+	b.windows(s, 2)
 	dir := b.t.TempDir()
-	if err := s.Save(dir, trainer.SaveOptions{}); err != nil {
-		return fmt.Errorf("Save: %w", err)
-	}
-	want, err := b.windows(s, 3)
-	if err != nil {
-		return err
-	}
-	other, err := b.step()
-	if err != nil {
-		return err
-	}
-	if _, err := b.windows(other, 1); err != nil { // it need not be fresh
-		return err
-	}
-	if err := other.Load(dir, trainer.LoadOptions{}); err != nil {
-		return fmt.Errorf("Load: %w", err)
-	}
-	got, err := b.windows(other, 3)
-	if err != nil {
-		return err
-	}
-	return same("after Load", want, got)
+	must("Save", s.Save(dir, trainer.SaveOptions{}))
+	want := b.windows(s, 3)
+	other := b.step()
+	b.windows(other, 1) // it need not be fresh
+	must("Load", other.Load(dir, trainer.LoadOptions{}))
+	return same("after Load", want, b.windows(other, 3))
 }
 
 func (b *bench[S, B]) refusedLoadIsPure() error {
-	var runs [2][]float64
-	for i := range runs {
-		s, err := b.step()
-		if err != nil {
-			return err
-		}
-		if !s.About().Saves {
-			return errCannotSave
-		}
-		if _, err := b.windows(s, 1); err != nil {
-			return err
-		}
-		if i == 1 && s.Load(b.t.TempDir(), trainer.LoadOptions{}) == nil {
-			return errors.New("Load of an empty folder: no error")
-		}
-		if runs[i], err = b.windows(s, 2); err != nil {
-			return err
-		}
+	if !b.step().About().Saves {
+		return errCannotSave
 	}
-	return same("after a Load that failed", runs[0], runs[1])
+	return b.twice("after a Load that failed", func(s trainer.Step[S, B], second bool) []float64 {
+		b.windows(s, 1)
+		if second && s.Load(b.t.TempDir(), trainer.LoadOptions{}) == nil {
+			panic(failure{errors.New("Load of an empty folder: no error")})
+		}
+		return b.windows(s, 2)
+	})
 }
 
 func (b *bench[S, B]) loadsWeights() error {
-	s, err := b.step()
-	if err != nil {
-		return err
-	}
+	s := b.step()
 	if !s.About().Saves {
 		return errCannotSave
 	}
 	dir := b.t.TempDir()
-	if err := s.Save(dir, trainer.SaveOptions{}); err != nil {
-		return fmt.Errorf("Save: %w", err)
+	must("Save", s.Save(dir, trainer.SaveOptions{}))
+	before := b.evaluate(s)
+	b.windows(s, 2)
+	if b.evaluate(s) == before {
+		return fmt.Errorf("two updates left the evaluation loss at %v: this check would not notice wrong weights", before)
 	}
-	before, err := b.evaluate(s)
-	if err != nil {
-		return err
+	must("Load of the weights", s.Load(dir, trainer.LoadOptions{WeightsOnly: true}))
+	return same("the evaluation of loaded weights", []float64{before}, []float64{b.evaluate(s)})
+}
+
+// reseeds finds a model that is made again: without the updates before, the losses would be those of
+// the beginning.
+func (b *bench[S, B]) reseeds() error {
+	s := b.step()
+	before := b.windows(s, 2)
+	b.seed(s, trainer.SeedOptions{KeepModel: true})
+	if after := b.windows(s, 2); same("", before, after) == nil {
+		return fmt.Errorf("after Seed with KeepModel the losses and norms are those of the beginning, %v: the model "+
+			"was made again", after)
 	}
-	if _, err := b.windows(s, 2); err != nil {
-		return err
+	return nil
+}
+
+func (b *bench[S, B]) zeroesGradients() error {
+	return b.twice("after ZeroGrad", func(s trainer.Step[S, B], second bool) []float64 {
+		if second { // a window that gets no update
+			window := trainer.Window{Len: 2, Divisor: 2}
+			must("Train", s.Train(context.Background(), b.collate(s, b.samples), window))
+			must("ZeroGrad", s.ZeroGrad())
+			b.report(s)
+			b.seed(s, trainer.SeedOptions{})
+		}
+		return b.windows(s, 1)
+	})
+}
+
+func (b *bench[S, B]) judgesMemory() error {
+	s := b.step()
+	if s.OutOfMemory(nil) || s.OutOfMemory(errors.New("out of luck")) {
+		return errors.New("OutOfMemory takes any error for one of memory")
 	}
-	trained, err := b.evaluate(s)
-	if err != nil {
-		return err
-	}
-	if err := s.Load(dir, trainer.LoadOptions{WeightsOnly: true}); err != nil {
-		return fmt.Errorf("Load of the weights: %w", err)
-	}
-	after, err := b.evaluate(s)
-	if err != nil {
-		return err
-	}
-	if trained["loss"] == before["loss"] {
-		return fmt.Errorf("two updates left the evaluation loss at %v: this check would not notice wrong weights",
-			before["loss"])
-	}
-	return same("the evaluation of loaded weights", []float64{before["loss"]}, []float64{after["loss"]})
+	return nil
 }

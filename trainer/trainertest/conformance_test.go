@@ -146,7 +146,7 @@ func TestBrokenStepsAreFoundOut(t *testing.T) {
 			found = true
 			b := &bench[int, []int]{t: t, newStep: func(*testing.T) trainer.Step[int, []int] { return c.step() },
 				samples: []int{3, 1, 4, 1, 5}}
-			if err := k.check(b); err == nil {
+			if err := k.run(b); err == nil {
 				t.Errorf("%T passes the check %q", c.step(), k.claim)
 			}
 		}

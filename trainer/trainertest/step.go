@@ -33,7 +33,7 @@ type Step struct {
 	// PerSample is what Count counts for each sample; its Items 0: they are not counted.
 	PerSample trainer.Counts
 
-	// Evaluations are those that were begun, in order.
+	// Evaluations are what StartEval was told, in order.
 	Evaluations []trainer.Evaluation
 
 	// Momentum is what SetMomentum was told last.
