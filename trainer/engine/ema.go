@@ -11,7 +11,6 @@ import (
 
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
-	"github.com/gotrainer/gotrainer/safetensors"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -175,12 +174,11 @@ func isThere(path string) bool {
 
 // updatesOfAverage is how many updates are in an average, as the second file of its step says.
 func updatesOfAverage(path string) (int, error) {
-	f, err := safetensors.Open(path)
+	metadata, err := metadataOf(path)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = f.Close() }() // it was only read
-	text := f.Metadata()[averageUpdates]
+	text := metadata[averageUpdates]
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
 		return 0, fmt.Errorf("%s: want the number of updates in its average under %s in its metadata, found %q", path,

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/gotrainer/gotrainer/dist/ddp"
@@ -40,11 +39,8 @@ func (s *Step[S, B]) SharesEval(e trainer.Evaluation) bool {
 }
 
 // EvalRound adds the batches that all processes have at a time to the running evaluation.
-func (s *Step[S, B]) EvalRound(ctx context.Context, r trainer.EvalRound[B]) (err error) {
-	panicked := torch.Try(func() {
-		torch.NoGrad(func() { torch.Scope(func() { err = s.evalRound(ctx, r) }) })
-	})
-	return errors.Join(panicked, err)
+func (s *Step[S, B]) EvalRound(ctx context.Context, r trainer.EvalRound[B]) error {
+	return scoped(func() error { return s.evalRound(ctx, r) })
 }
 
 // found is what a process has found in a round.
@@ -83,12 +79,6 @@ func (s *Step[S, B]) evalRound(ctx context.Context, r trainer.EvalRound[B]) erro
 		return err
 	}
 	return s.addFound(all, r.Round)
-}
-
-// try returns panics of package torch as errors, too.
-func try(f func() error) (err error) {
-	panicked := torch.Try(func() { err = f() })
-	return errors.Join(panicked, err)
 }
 
 // itemsOfRound are the labelled items of this process's batch, or of those of all processes where
@@ -152,6 +142,8 @@ type news struct {
 	Failure string  `json:"failure,omitempty"`
 	Items   int64   `json:"items,omitempty"`
 	Widths  []int64 `json:"widths,omitempty"`
+
+	NonFinite []string `json:"non_finite,omitempty"` // weights and buffers
 
 	Rows   int  `json:"rows,omitempty"` // 0: it has no batch
 	Loss   bool `json:"loss,omitempty"` // the first tensor is the loss

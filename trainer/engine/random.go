@@ -150,8 +150,5 @@ func (s *Step[S, B]) seed(seed uint64, o trainer.SeedOptions) error {
 	}
 	s.unshare()
 	s.task, s.scaler, s.fresh = task, nil, true
-	if e := torch.Try(func() { err = s.prepareModel() }); e != nil {
-		return fmt.Errorf("engine: %w", e)
-	}
-	return err
+	return try(s.prepareModel)
 }

@@ -100,34 +100,30 @@ func (s *Step[S, B]) Backward(ctx context.Context) error {
 func (s *Step[S, B]) BatchLoss() (l trainer.BatchLoss, err error) {
 	if s.eval.batches > 0 {
 		var loss float64
-		panicked := torch.Try(func() {
-			torch.Scope(func() {
-				if s.eval.Shared && s.eval.own.Defined() {
-					loss = s.eval.own.Item()
-					return
-				}
-				loss, err = s.eval.losses.last()
-			})
+		err = scoped(func() (err error) {
+			if s.eval.Shared && s.eval.own.Defined() {
+				loss = s.eval.own.Item()
+				return nil
+			}
+			loss, err = s.eval.losses.last()
+			return err
 		})
-		return trainer.BatchLoss{Loss: loss, Divided: loss}, errors.Join(panicked, err)
+		return trainer.BatchLoss{Loss: loss, Divided: loss}, err
 	}
 	if !s.ahead.last.Defined() {
 		return l, errNoLoss
 	}
-	err = torch.Try(func() {
-		torch.NoGrad(func() {
-			torch.Scope(func() {
-				value := s.ahead.last
-				if value.Dim() > 0 {
-					value = value.Mean(torch.DefaultDType)
-				}
-				l.Loss = value.Item()
-				l.Divided = l.Loss
-				if s.ahead.divisor != 1 {
-					l.Divided = value.DivScalar(s.ahead.divisor).Item()
-				}
-			})
-		})
+	err = scoped(func() error {
+		value := s.ahead.last
+		if value.Dim() > 0 {
+			value = value.Mean(torch.DefaultDType)
+		}
+		l.Loss = value.Item()
+		l.Divided = l.Loss
+		if s.ahead.divisor != 1 {
+			l.Divided = value.DivScalar(s.ahead.divisor).Item()
+		}
+		return nil
 	})
 	return l, err
 }

@@ -94,9 +94,10 @@ func NewFromInit[S, B any](init func() (Task[S, B], error), o Options) (*Step[S,
 }
 
 func callInit[S, B any](init func() (Task[S, B], error)) (task Task[S, B], err error) {
-	if e := torch.Try(func() { task, err = init() }); e != nil {
-		err = e
-	}
+	err = try(func() (err error) {
+		task, err = init()
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("engine: the function that makes the model: %w", err)
 	}
@@ -108,11 +109,7 @@ func newStep[S, B any](task Task[S, B], init func() (Task[S, B], error), o Optio
 		return nil, run.Usage(err) // as trainer.OptionError, a program's exit code 2
 	}
 	s := &Step[S, B]{task: task, init: init, options: o}
-	var err error
-	if e := torch.Try(func() { err = s.prepare() }); e != nil {
-		return nil, fmt.Errorf("engine: %w", e)
-	}
-	if err != nil {
+	if err := try(s.prepare); err != nil {
 		return nil, err
 	}
 	s.warnOfIdleGPU()
@@ -285,10 +282,7 @@ func (s *Step[S, B]) SetMomentum(momentum float64) error {
 		return fmt.Errorf("engine: the schedule moves the momentum, but the optimizer %T has no method SetMomentum "+
 			"(optim.MomentumSetter)", s.optimizer)
 	}
-	var err error
-	if e := torch.Try(func() { err = o.SetMomentum(momentum) }); e != nil {
-		return e
-	}
+	err := try(func() error { return o.SetMomentum(momentum) })
 	if err == nil {
 		s.momentum = &momentum
 	}

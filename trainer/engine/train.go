@@ -12,6 +12,22 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
+// try returns panics of package torch as errors, too.
+func try(f func() error) (err error) {
+	if panicked := torch.Try(func() { err = f() }); panicked != nil {
+		return panicked
+	}
+	return err
+}
+
+// scoped is try of what computes without gradients, in a scope of its own.
+func scoped(f func() error) error {
+	return try(func() (err error) {
+		torch.NoGrad(func() { torch.Scope(func() { err = f() }) })
+		return err
+	})
+}
+
 // mode puts the model into training or evaluation mode if it is not there, or keeps the mode in
 // which it is.
 func (s *Step[S, B]) mode(training, keep bool) {
