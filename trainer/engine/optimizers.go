@@ -43,6 +43,14 @@ func (s *Step[S, B]) warn(format string, args ...any) {
 	fmt.Fprintln(os.Stderr, "engine: warning:", text)
 }
 
+// once is warn, once for each format.
+func (s *Step[S, B]) once(format string, args ...any) {
+	if !s.said[format] {
+		s.said[format] = true
+		s.warn(format, args...)
+	}
+}
+
 // keepEmbeddings lets an 8-bit optimizer of bitsandbytes keep the states of embeddings in 32 bits,
 // as Hugging Face's Trainer does.
 func keepEmbeddings(b optim.Builder, model any) optim.Builder {

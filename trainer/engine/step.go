@@ -34,6 +34,7 @@ type Step[S, B any] struct {
 	training bool // the mode the model is in
 	stepping bool // Train is at work
 	ahead    ahead
+	arrivals arrivals
 	early    *prefetcher // nil: batches are not sent ahead
 	resident *resident   // nil: no data set is on the device
 	random   random
@@ -60,7 +61,7 @@ type Step[S, B any] struct {
 	lost      error        // why the last one has failed, if that is no error of an operator
 
 	graphs      *graphs         // nil: none
-	said        map[string]bool // why something is not recorded
+	said        map[string]bool // of once
 	eval        evaluation
 	predictions *Predictions
 	aside       []aside
@@ -108,7 +109,7 @@ func newStep[S, B any](task Task[S, B], init func() (Task[S, B], error), o Optio
 	if err := o.validate(); err != nil {
 		return nil, run.Usage(err) // as trainer.OptionError, a program's exit code 2
 	}
-	s := &Step[S, B]{task: task, init: init, options: o}
+	s := &Step[S, B]{task: task, init: init, options: o, said: map[string]bool{}}
 	if err := try(s.prepare); err != nil {
 		return nil, err
 	}
@@ -122,8 +123,13 @@ func newStep[S, B any](task Task[S, B], init func() (Task[S, B], error), o Optio
 func (s *Step[S, B]) prepare() error {
 	s.options.apply()
 	s.remote = isRemote(s.options.Device)
-	s.early = newPrefetcher(s.options)
-	s.resident = newResident(s.options)
+	device := s.options.Device
+	if s.options.Prefetch {
+		s.early = &prefetcher{device: device, side: newSideStream(device), sent: &s.arrivals}
+	}
+	if limit := s.options.DatasetOnDevice; limit > 0 {
+		s.resident = &resident{device: device, limit: limit, handed: &s.arrivals}
+	}
 	if _, counts := s.task.(TokenCounter[B]); s.options.NonPaddingTokens && !counts {
 		s.warn("Options.NonPaddingTokens is set, but %T counts no tokens (engine.TokenCounter), so it has no effect",
 			s.task)

@@ -112,8 +112,7 @@ type ForwardPass struct {
 	precision amp.Precision
 	staged    *staged       // nil: inputs are sent at once
 	full      amp.Precision // everything is in it, inputs too: see Options.FullEval
-	early     *prefetcher   // nil: nothing is sent ahead
-	resident  *resident     // nil: no data set is on the device
+	arrivals  *arrivals     // nil: none
 }
 
 // Autocast runs f in the precision of the run. The methods of a task but TrainingStep are called
@@ -140,14 +139,10 @@ func Input[T torch.Element](p ForwardPass, data []T, shape ...int64) torch.Tenso
 
 // onDevice is what of a batch the device has already, if it has it.
 func onDevice[T torch.Element](p ForwardPass, data []T) (t torch.Tensor, ok bool) {
-	if len(data) == 0 || p.early == nil && p.resident == nil {
+	if len(data) == 0 || p.arrivals == nil || len(*p.arrivals) == 0 {
 		return t, false
 	}
-	s := slice{unsafe.Pointer(unsafe.SliceData(data)), len(data), reflect.TypeFor[T]()}
-	if t, ok = p.early.take(s); !ok {
-		t, ok = p.resident.take(s)
-	}
-	return t, ok
+	return p.arrivals.take(slice{unsafe.Pointer(unsafe.SliceData(data)), len(data), reflect.TypeFor[T]()})
 }
 
 // InputTensor is [Input] of a tensor on the CPU, for tasks that compute some of their input there.

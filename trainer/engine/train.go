@@ -51,10 +51,16 @@ func (s *Step[S, B]) mode(training, keep bool) {
 }
 
 func (s *Step[S, B]) pass(items int64) ForwardPass {
-	s.early.next(s.warn)
-	s.resident.next(s.stepping, s.warn)
-	return ForwardPass{Device: s.options.Device, Items: items, precision: s.options.Precision, early: s.early,
-		resident: s.resident}
+	s.arrivals.forget(func(a *arrival) bool { return a.used }) // by the passes before
+	const unloaded = " is set, but the batches of this run do not come from a loader over a data set (a stream of data " +
+		"does not), so "
+	if s.early != nil && !s.early.loads {
+		s.once("Options.Prefetch" + unloaded + "none is sent ahead")
+	}
+	if s.resident != nil && !s.resident.used && s.stepping {
+		s.once("Options.DatasetOnDevice" + unloaded + "they are sent one by one")
+	}
+	return ForwardPass{Device: s.options.Device, Items: items, precision: s.options.Precision, arrivals: &s.arrivals}
 }
 
 // Train adds the gradient of one micro-batch.
