@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/metrics"
@@ -157,9 +158,7 @@ func (c *classify) AddObserved(part []byte) error { return c.shared.AddObserved(
 func Results[P any](list []metrics.Metric[P]) map[string]float64 {
 	all := map[string]float64{}
 	for _, m := range list {
-		for name, value := range m.Result() {
-			all[name] = value
-		}
+		maps.Copy(all, m.Result())
 		m.Reset()
 	}
 	return all

@@ -109,6 +109,13 @@ func (c *copies) free() {
 	c.memory = nil
 }
 
+// EmptyCache gives memory that libtorch keeps for later back to the device, and that of copies for
+// asynchronous saves to the system. No save may be under way.
+func (s *Step[S, B]) EmptyCache() error {
+	s.copies.free()
+	return torch.Try(torch.EmptyCache)
+}
+
 // snapshot is a copy of a state as of one instant, which is made later, once: by the goroutine that
 // writes it, or by the one that wants to change the state, whichever comes first.
 type snapshot struct {

@@ -28,15 +28,10 @@ type EMA struct {
 	Save bool
 }
 
-func (e EMA) validate() error {
-	switch {
-	case !(e.Decay >= 0 && e.Decay < 1):
-		return fmt.Errorf("engine: Options.EMA.Decay is %g; want 0 < Decay < 1, such as 0.999, or 0 for no average",
-			e.Decay)
-	case e.Decay == 0 && e != (EMA{}):
-		return errors.New("engine: Options.EMA is set, but its Decay is 0; want 0 < Decay < 1, such as 0.999")
-	}
-	return nil
+func (e EMA) validate(r *refusals) {
+	r.when(!(e.Decay >= 0 && e.Decay < 1), "EMA.Decay is %g; want 0 < Decay < 1, such as 0.999, or 0 for no average",
+		e.Decay)
+	r.when(e.Decay == 0 && e != (EMA{}), "EMA is set, but its Decay is 0; want 0 < Decay < 1, such as 0.999")
 }
 
 // The files of a step with an average: the one or the other, besides model.safetensors.

@@ -145,11 +145,9 @@ type news struct {
 
 	NonFinite []string `json:"non_finite,omitempty"` // weights and buffers
 
-	Rows   int  `json:"rows,omitempty"` // 0: it has no batch
-	Loss   bool `json:"loss,omitempty"` // the first tensor is the loss
-	Logits int  `json:"logits,omitempty"`
-	Labels int  `json:"labels,omitempty"`
-	Inputs int  `json:"inputs,omitempty"`
+	Rows  int    `json:"rows,omitempty"`  // 0: it has no batch
+	Loss  bool   `json:"loss,omitempty"`  // the first tensor is the loss
+	Lists [3]int `json:"lists,omitempty"` // the tensors of logits, labels and inputs after it
 }
 
 // exchange tells the other processes the news, behind which data and tensors may be. If one of
@@ -233,14 +231,15 @@ func (s *Step[S, B]) widen(ctx context.Context, o Outputs, failed error) (Output
 
 // gatherFound brings together what all processes have found.
 func (s *Step[S, B]) gatherFound(ctx context.Context, mine found, failed error) (all []found, err error) {
-	o := mine.outputs
-	n := news{Rows: mine.loss.Rows, Loss: mine.loss.Value.Defined(), Logits: len(o.Logits), Labels: len(o.Labels),
-		Inputs: len(o.Inputs)}
+	n := news{Rows: mine.loss.Rows, Loss: mine.loss.Value.Defined()}
 	var ts []torch.Tensor
 	if n.Loss {
 		ts = append(ts, mine.loss.Value)
 	}
-	ts = append(append(append(ts, o.Logits...), o.Labels...), o.Inputs...)
+	for k, list := range mine.outputs.lists() {
+		n.Lists[k] = len(*list)
+		ts = append(ts, *list...)
+	}
 	notes, parts, err := s.exchange(ctx, n, mine.observed, each(ts, torch.Tensor.Detach), failed)
 	if err != nil {
 		return nil, err
@@ -257,7 +256,9 @@ func (s *Step[S, B]) gatherFound(ctx context.Context, mine found, failed error) 
 		if n.Loss {
 			f.loss.Value = take(1)[0]
 		}
-		f.outputs.Logits, f.outputs.Labels, f.outputs.Inputs = take(n.Logits), take(n.Labels), take(n.Inputs)
+		for k, list := range f.outputs.lists() {
+			*list = take(n.Lists[k])
+		}
 	}
 	return all, nil
 }
@@ -303,26 +304,20 @@ func (s *Step[S, B]) addFound(all []found, round int) error {
 // together puts the outputs of all processes one after the other, without the samples that fill up
 // their batches.
 func together(all []found, rows int) Outputs {
-	var logits, labels, inputs columns
 	o := Outputs{}
+	for k, list := range o.lists() {
+		var joined columns
+		for _, f := range all {
+			joined.join(*f.outputs.lists()[k])
+		}
+		*list = each(joined, func(parts []torch.Tensor) torch.Tensor {
+			t := padAndConcat(parts)
+			return t.Narrow(0, 0, min(int64(rows), t.Size(0)))
+		})
+	}
 	for _, f := range all {
-		logits.join(f.outputs.Logits)
-		labels.join(f.outputs.Labels)
-		inputs.join(f.outputs.Inputs)
 		o.Rows += f.outputs.Rows
 	}
 	o.Rows = min(o.Rows, rows)
-	cut := func(list []torch.Tensor) torch.Tensor {
-		t := padAndConcat(list)
-		return t.Narrow(0, 0, min(int64(rows), t.Size(0)))
-	}
-	for _, c := range []struct {
-		from columns
-		into *[]torch.Tensor
-	}{{logits, &o.Logits}, {labels, &o.Labels}, {inputs, &o.Inputs}} {
-		for _, list := range c.from {
-			*c.into = append(*c.into, cut(list))
-		}
-	}
 	return o
 }

@@ -35,17 +35,11 @@ type Graphs struct {
 	WarmUp int // how often a kind is trained as ever before; zero: 3
 }
 
-func (g Graphs) validate(d torch.Device) error {
-	switch {
-	case g.Kinds < 0 || g.WarmUp < 0:
-		return fmt.Errorf("engine: Options.Graphs is %+v; want numbers that are not negative", g)
-	case g.Kinds == 0 && g.WarmUp > 0:
-		return errors.New("engine: Options.Graphs.WarmUp is set, but Kinds is 0, so that nothing is recorded; want the " +
-			"most kinds of batches to record, such as 8")
-	case g.Kinds > 0 && !hasGraphs(d):
-		return fmt.Errorf("engine: Options.Graphs is set, but Options.Device is %s; CUDA graphs need a GPU", d)
-	}
-	return nil
+func (g Graphs) validate(r *refusals, d torch.Device) {
+	r.when(g.Kinds < 0 || g.WarmUp < 0, "Graphs is %+v; want numbers that are not negative", g)
+	r.when(g.Kinds == 0 && g.WarmUp > 0, "Graphs.WarmUp is set, but Kinds is 0, so that nothing is recorded; want the "+
+		"most kinds of batches to record, such as 8")
+	r.when(g.Kinds > 0 && !hasGraphs(d), "Graphs is set, but Options.Device is %s; CUDA graphs need a GPU", d)
 }
 
 // hasGraphs is a variable for the tests, which must do without a GPU.

@@ -27,21 +27,16 @@ type ObservationSorter interface {
 }
 
 // checkSortedEval refuses what an evaluation by length cannot put back into order.
-func (s *Step[S, B]) checkSortedEval() error {
-	if !s.options.SortEvalByLength {
-		return nil
-	}
-	if _, ok := s.task.(Lengther[S]); !ok {
-		return fmt.Errorf("engine: Options.SortEvalByLength is set, but %T does not know how long samples are: it must "+
-			"implement engine.Lengther", s.task)
-	}
+func (s *Step[S, B]) checkSortedEval(r *refusals) {
+	_, knows := s.task.(Lengther[S])
 	_, observes := s.task.(Observer[B])
 	_, evaluates := s.task.(Evaluator[B])
-	if _, sorts := s.task.(ObservationSorter); (observes || evaluates) && !sorts {
-		return fmt.Errorf("engine: Options.SortEvalByLength is set, but %T cannot put what it notes back into the order of "+
-			"the set: it must implement engine.ObservationSorter, as engine.Observations does", s.task)
-	}
-	return nil
+	_, sorts := s.task.(ObservationSorter)
+	on := s.options.SortEvalByLength
+	r.when(on && !knows, "SortEvalByLength is set, but %T does not know how long samples are: it must implement "+
+		"engine.Lengther", s.task)
+	r.when(on && (observes || evaluates) && !sorts, "SortEvalByLength is set, but %T cannot put what it notes back into "+
+		"the order of the set: it must implement engine.ObservationSorter, as engine.Observations does", s.task)
 }
 
 // evalOrder is the order of the samples of an evaluation by length.
@@ -119,13 +114,13 @@ func (p *Predictions) inOrder(order []int) error {
 		from[sample] = int64(i)
 	}
 	index := torch.From(from)
-	for _, part := range [][]torch.Tensor{p.Logits, p.Labels, p.Inputs} {
-		for i, t := range part {
+	for _, list := range p.lists() {
+		for i, t := range *list {
 			if n := t.Size(0); n != int64(len(order)) {
 				return fmt.Errorf("engine: Options.SortEvalByLength: the outputs have %d rows for %d samples, so that they "+
 					"cannot be put back into the order of the set", n, len(order))
 			}
-			part[i] = t.IndexSelect(0, index).Keep()
+			(*list)[i] = t.IndexSelect(0, index).Keep()
 			t.Free()
 		}
 	}

@@ -208,9 +208,8 @@ func (s *Step[S, B]) checkTask() error {
 			return fmt.Errorf("engine: %w", err)
 		}
 	}
-	if err := s.checkSortedEval(); err != nil {
-		return err
-	}
+	var r refusals
+	s.checkSortedEval(&r)
 	_, predicts := s.task.(Predictor[B])
 	_, evaluates := s.task.(Evaluator[B])
 	o := s.options
@@ -224,17 +223,12 @@ func (s *Step[S, B]) checkTask() error {
 		{"BatchMetrics", o.BatchMetrics != nil},
 		{"PreprocessLogits", o.PreprocessLogits != nil},
 	} {
-		switch {
-		case !c.set:
-		case !predicts:
-			return fmt.Errorf("engine: Options.%s is set, but %T does not show what its model returns: it must "+
-				"implement engine.Predictor", c.name, s.task)
-		case evaluates:
-			return fmt.Errorf("engine: Options.%s is set, but %T evaluates by itself (engine.Evaluator); implement "+
-				"engine.Observer in its place", c.name, s.task)
-		}
+		r.when(c.set && !predicts, "%s is set, but %T does not show what its model returns: it must implement "+
+			"engine.Predictor", c.name, s.task)
+		r.when(c.set && evaluates, "%s is set, but %T evaluates by itself (engine.Evaluator); implement engine.Observer in "+
+			"its place", c.name, s.task)
 	}
-	return nil
+	return r.first
 }
 
 func (s *Step[S, B]) buildOptimizer(model any, params []torch.Named) error {
@@ -257,7 +251,11 @@ func (s *Step[S, B]) buildOptimizer(model any, params []torch.Named) error {
 }
 
 func (s *Step[S, B]) makeOptimizer(builder optim.Builder, groups []optim.Group) error {
-	optimizer, err := s.build(builder, groups)
+	build := builder.Build
+	if s.sharded != nil { // of the parts of this process
+		build = func(groups []optim.Group) (optim.Optimizer, error) { return s.sharded.Optimizer(builder, groups) }
+	}
+	optimizer, err := build(groups)
 	if err != nil {
 		return err
 	}

@@ -62,6 +62,13 @@ type Training[B any] struct {
 	Backward func(l Loss) torch.Tensor
 }
 
+// LossObserver is a [Task] that is shown the loss of every micro-batch of the training, as it was
+// handed to backward: divided for the accumulation window, detached, and on the device. It lives
+// until ObserveLoss returns; reading it waits for the device.
+type LossObserver[B any] interface {
+	ObserveLoss(b B, loss torch.Tensor)
+}
+
 // ItemCounter is a [Task] whose loss is averaged over the labelled items of a whole accumulation
 // window, such as tokens: num_items_in_batch.
 type ItemCounter[B any] interface {

@@ -68,24 +68,39 @@ func (s *Step[S, B]) Train(ctx context.Context, b B, w trainer.Window) error {
 	if err := s.beforeForward(ctx, w); err != nil {
 		return err
 	}
-	var bad error
-	err := torch.Try(func() {
+	err := s.gather(w, func() torch.Tensor {
 		s.mode(true, w.KeepMode)
-		s.stepping = true
-		defer func() { s.stepping = false }()
-		torch.Scope(func() {
-			loss := s.passes(ctx, b, w)
-			if o, ok := s.task.(LossObserver[B]); ok {
-				o.ObserveLoss(b, loss)
-			}
-			bad = s.checkFinite("loss", loss, w.StopAtNonFinite)
-			s.addLoss(loss, w)
-		})
+		loss := s.passes(ctx, b, w)
+		if o, ok := s.task.(LossObserver[B]); ok {
+			o.ObserveLoss(b, loss)
+		}
+		return loss
 	})
 	if errors.Is(err, torch.ErrOutOfMemory) {
 		s.graphs.forget()
 	}
-	return s.passed(errors.Join(err, bad), w)
+	return err
+}
+
+// gather adds the loss that passes of a micro-batch return to those since the last report.
+func (s *Step[S, B]) gather(w trainer.Window, passes func() torch.Tensor) error {
+	err := s.stepped(func() (err error) {
+		loss := passes()
+		err = s.checkFinite("loss", loss, w.StopAtNonFinite)
+		s.addLoss(loss, w)
+		return err
+	})
+	return s.passed(err, w)
+}
+
+// stepped runs a part of a step in a scope of its own.
+func (s *Step[S, B]) stepped(f func() error) error {
+	return try(func() (err error) {
+		s.stepping = true
+		defer func() { s.stepping = false }()
+		torch.Scope(func() { err = f() })
+		return err
+	})
 }
 
 // trainingStep returns the loss to report.
@@ -298,3 +313,19 @@ func (s *Step[S, B]) Report(ctx context.Context) (r trainer.Report, err error) {
 	})
 	return r, err
 }
+
+// GradNorm is the total norm of the gradients before clipping at the last update; ok is false where
+// none was computed. It waits for the device.
+func (s *Step[S, B]) GradNorm() (norm float64, ok bool, err error) {
+	if !s.normed {
+		return 0, false, nil
+	}
+	err = torch.Try(func() { norm = s.gradNorm.Item() })
+	return norm, err == nil, err
+}
+
+// OutOfMemory tells whether an error means that the memory of the device does not suffice.
+func (s *Step[S, B]) OutOfMemory(err error) bool { return errors.Is(err, torch.ErrOutOfMemory) }
+
+// ZeroGrad removes the gradients of all trained parameters.
+func (s *Step[S, B]) ZeroGrad() error { return torch.Try(s.zeroGrad) }
