@@ -17,15 +17,19 @@ type evalLosses struct {
 const stackLosses = 256
 
 func (l *evalLosses) add(loss Loss) {
-	value := loss.Value.Detach()
-	if value.Dim() > 0 {
-		value = value.Mean(torch.DefaultDType)
-	}
-	l.pending = append(l.pending, value.Keep())
+	l.pending = append(l.pending, mean(loss.Value).Keep())
 	l.rows = append(l.rows, loss.Rows)
 	if len(l.pending) == stackLosses {
 		l.stack()
 	}
+}
+
+// mean is the one number of a loss.
+func mean(loss torch.Tensor) torch.Tensor {
+	if loss = loss.Detach(); loss.Dim() > 0 {
+		loss = loss.Mean(torch.DefaultDType)
+	}
+	return loss
 }
 
 func (l *evalLosses) stack() {

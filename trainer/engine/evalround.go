@@ -109,9 +109,7 @@ func (s *Step[S, B]) evalOwn(r trainer.EvalRound[B], items int64) (f found, err 
 	s.mode(false, false)
 	f.loss, f.outputs = s.evalForward(r.Batch, items)
 	if value := f.loss.Value; value.Defined() {
-		if value = value.Detach(); value.Dim() > 0 {
-			value = value.Mean(torch.DefaultDType)
-		}
+		value = mean(value)
 		if f.loss.whole && s.eval.Even { // the items are those of all processes
 			value = value.MulScalar(s.group.World())
 		}

@@ -41,29 +41,24 @@ func (s *Step[S, B]) FindNonFinite(ctx context.Context, b B, w trainer.Window) (
 		return o, errors.New("each process has a part of the model, which is not run again")
 	}
 	defer s.ahead.drop()
-	err = torch.Try(func() {
+	err = inScope(func() error {
 		s.mode(true, w.KeepMode)
 		torch.ForkRNG(func() {
-			torch.Scope(func() {
-				defer s.keepBuffers()()
-				s.zeroGrad()
-				var loss Loss
-				if first := nn.FirstNonFinite(s.task.Model(),
-					func() { loss = s.loss(s.pass(w.Items), b) }); first != nil {
-					o.Module, o.Input = first.Name, first.Input
-				}
-				o.Loss = loss.Value.IsFinite().All().Item() == 0
-				if o.Module != "" || o.Loss {
-					return
-				}
-				s.backward(ctx, loss, w)
-				for _, p := range nn.Params(s.task.Model()) {
-					if g := p.Tensor.Grad(); g.Defined() && g.IsFinite().All().Item() == 0 {
-						o.Gradients = append(o.Gradients, p.Name)
-					}
-				}
-			})
+			defer s.keepBuffers()()
+			s.zeroGrad()
+			var loss Loss
+			if first := nn.FirstNonFinite(s.task.Model(),
+				func() { loss = s.loss(s.pass(w.Items), b) }); first != nil {
+				o.Module, o.Input = first.Name, first.Input
+			}
+			o.Loss = loss.Value.IsFinite().All().Item() == 0
+			if o.Module != "" || o.Loss {
+				return
+			}
+			s.backward(ctx, loss, w)
+			o.Gradients = nonFinite(s.gradients())
 		}, s.devices()...)
+		return nil
 	})
 	return o, err
 }

@@ -53,18 +53,6 @@ func (s *Step[S, B]) once(format string, args ...any) {
 	}
 }
 
-// keepEmbeddings lets an 8-bit optimizer of bitsandbytes keep the states of embeddings in 32 bits,
-// as Hugging Face's Trainer does.
-func keepEmbeddings(b optim.Builder, model any) optim.Builder {
-	var names []string
-	for _, m := range nn.Modules(model) {
-		if _, ok := m.Module.(*nn.Embedding); ok {
-			names = append(names, join(m.Name, "weight"))
-		}
-	}
-	return optim.KeepIn32Bits(b, names...)
-}
-
 // optimizerMode puts the optimizer into the mode of training or evaluation: the parameters of a
 // schedule-free one differ in the two.
 func (s *Step[S, B]) optimizerMode(training bool) {

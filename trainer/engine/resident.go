@@ -28,9 +28,8 @@ type resident struct {
 
 // column is a slice of numbers of all samples.
 type column struct {
-	name  string
-	all   torch.Tensor // [samples, width]
-	width int          // numbers of a sample
+	row slice        // of some sample
+	all torch.Tensor // [samples, row.n]
 }
 
 // free gives the set's memory back.
@@ -46,15 +45,24 @@ func (r *resident) free() {
 
 // check returns the slices of a batch, if they are rows of the columns.
 func (r *resident) check(batch any, rows []int64) ([]slice, error) {
-	found := slicesOf(batch)
-	if len(found) != len(r.columns) {
-		return nil, notStacked("a batch of %d samples has %d slices of numbers, and that of one sample has %d", len(rows),
-			len(found), len(r.columns))
-	}
+	one := make([]slice, len(r.columns))
 	for k, c := range r.columns {
-		if found[k].n != len(rows)*c.width || sendable[found[k].element].dtype != c.all.DType() {
-			return nil, notStacked("%s of a batch of %d samples has %d numbers, and that of one sample %d", c.name,
-				len(rows), found[k].n, c.width)
+		one[k] = c.row
+	}
+	return stacked(batch, len(rows), one, "one sample")
+}
+
+// stacked returns the slices of a batch, if they are as many rows like those of one.
+func stacked(batch any, rows int, one []slice, whose string) ([]slice, error) {
+	found := slicesOf(batch)
+	if len(found) != len(one) {
+		return nil, notStacked("a batch of %d samples has %d slices of numbers, and that of %s has %d", rows, len(found),
+			whose, len(one))
+	}
+	for k, s := range one {
+		if found[k].n != rows*s.n || found[k].element != s.element {
+			return nil, notStacked("%s of a batch of %d samples has %d numbers, and that of %s %d", nameOf(batch, k), rows,
+				found[k].n, whose, s.n)
 		}
 	}
 	return found, nil
@@ -190,9 +198,10 @@ func (r *resident) room(batch any, rows, samples int) error {
 		return fmt.Errorf("the set takes %d bytes (%d samples of %s), and the limit is %d; want as much, or 0, and "+
 			"Options.Prefetch in its place", total, samples, strings.Join(texts, ", "), r.limit)
 	}
-	for k, s := range found {
-		all := torch.TensorOptions{Device: r.device, DType: sendable[s.element].dtype}.Zeros(int64(samples), int64(s.n/rows))
-		r.columns = append(r.columns, column{nameOf(batch, k), all.Keep(), s.n / rows})
+	for _, s := range found {
+		s = slice{n: s.n / rows, element: s.element}
+		all := torch.TensorOptions{Device: r.device, DType: sendable[s.element].dtype}.Zeros(int64(samples), int64(s.n))
+		r.columns = append(r.columns, column{s, all.Keep()})
 	}
 	return nil
 }
@@ -200,7 +209,6 @@ func (r *resident) room(batch any, rows, samples int) error {
 // checkStacked compares a batch with its samples, which are read and collated once more, one by
 // one.
 func checkStacked[S, B any](set data.Dataset[S], task Task[S, B], n numbered[B]) error {
-	whole := slicesOf(n.batch)
 	for k, row := range n.rows {
 		sample, err := set.At(int(row))
 		if err != nil {
@@ -211,16 +219,12 @@ func checkStacked[S, B any](set data.Dataset[S], task Task[S, B], n numbered[B])
 			return err
 		}
 		one := slicesOf(single)
-		if len(one) != len(whole) {
-			return notStacked("a batch of %d samples has %d slices of numbers, and that of sample %d alone has %d",
-				len(n.rows), len(whole), row, len(one))
+		whole, err := stacked(n.batch, len(n.rows), one, fmt.Sprintf("sample %d alone", row))
+		if err != nil {
+			return err
 		}
 		for i, s := range one {
-			switch w := whole[i]; {
-			case w.element != s.element || w.n != s.n*len(n.rows):
-				return notStacked("%s of a batch of %d samples has %d numbers, and that of sample %d alone %d",
-					nameOf(n.batch, i), len(n.rows), w.n, row, s.n)
-			case !bytes.Equal(s.bytes(), w.bytes()[k*len(s.bytes()):][:len(s.bytes())]):
+			if size := len(s.bytes()); !bytes.Equal(s.bytes(), whole[i].bytes()[k*size:][:size]) {
 				return fmt.Errorf("%s of sample %d is not the same when it is read once more, or made a batch of its own: "+
 					"random changes by the data set or by Collate cannot be kept; want 0", nameOf(n.batch, i), row)
 			}

@@ -96,10 +96,7 @@ func (s *Step[S, B]) BatchLoss() (l trainer.BatchLoss, err error) {
 		return l, errNoLoss
 	}
 	err = scoped(func() error {
-		value := s.ahead.last
-		if value.Dim() > 0 {
-			value = value.Mean(torch.DefaultDType)
-		}
+		value := mean(s.ahead.last)
 		l.Loss = value.Item()
 		l.Divided = l.Loss
 		if s.ahead.divisor != 1 {

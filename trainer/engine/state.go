@@ -58,10 +58,7 @@ func (s *Step[S, B]) Save(dir string, o trainer.SaveOptions) error {
 	if s.sharded != nil {
 		save = s.saveParts
 	}
-	return try(func() (err error) {
-		torch.Scope(func() { err = save(dir, o) })
-		return err
-	})
+	return inScope(func() error { return save(dir, o) })
 }
 
 func (s *Step[S, B]) save(dir string, o trainer.SaveOptions) error {
@@ -290,16 +287,8 @@ func (s *Step[S, B]) restore(dir string, o trainer.LoadOptions, c checkpointed) 
 func (s *Step[S, B]) putGenerators(generators []torch.Named) {
 	s.order.before = nil
 	for _, g := range generators {
-		if g.Name == orderState {
-			s.order.before = g.Tensor.Bytes()
-			continue
-		}
-		if own := s.taskGenerators()[g.Name]; own != nil {
-			own.SetState(g.Tensor.Bytes())
-			continue
-		}
-		if device, ok := s.sameKind(g.Name); ok {
-			torch.DefaultGenerator(device).SetState(g.Tensor.Bytes())
+		if _, put, _ := s.generatorOf(g.Name); put != nil {
+			put(g.Tensor.Bytes())
 		}
 	}
 	s.warnOfGenerators(generators)
@@ -364,15 +353,12 @@ func (s *Step[S, B]) generators() (states []torch.Named) {
 func (s *Step[S, B]) checkGenerators(states []torch.Named) error {
 	have := map[string]bool{}
 	for _, g := range states {
-		device := torch.CPU
-		if g.Name != orderState && s.taskGenerators()[g.Name] == nil {
-			if !deviceName.MatchString(g.Name) {
-				return fmt.Errorf("%s: %q is no device, and no generator of the task's", generatorName, g.Name)
-			}
-			var ok bool
-			if device, ok = s.sameKind(g.Name); !ok {
-				continue
-			}
+		device, put, err := s.generatorOf(g.Name)
+		if err != nil {
+			return err
+		}
+		if put == nil {
+			continue
 		}
 		// A generator of its own finds out whether the bytes are a state.
 		if err := torch.Try(func() { torch.NewGeneratorOn(device, 0).SetState(g.Tensor.Bytes()) }); err != nil {
@@ -396,13 +382,24 @@ func (s *Step[S, B]) checkGenerators(states []torch.Named) error {
 // deviceName is what states of default generators are called.
 var deviceName = regexp.MustCompile(`^(cpu|cuda:\d+)$`)
 
-// sameKind is the device of this run that the state of a device's generator belongs to: a run that
-// was on cuda:1 continues on cuda:0. There may be none.
-func (s *Step[S, B]) sameKind(name string) (torch.Device, bool) {
-	if name == torch.CPU.String() {
-		return torch.CPU, true
+// generatorOf says what becomes of a state of that name: its device, and how it is put back. The
+// state of a GPU's generator is that of this run's GPU, whatever its number; where there is none,
+// put is nil.
+func (s *Step[S, B]) generatorOf(name string) (device torch.Device, put func([]byte), err error) {
+	own := s.taskGenerators()[name]
+	switch {
+	case name == orderState:
+		return torch.CPU, func(state []byte) { s.order.before = state }, nil
+	case own != nil:
+		return torch.CPU, own.SetState, nil
+	case !deviceName.MatchString(name):
+		return device, nil, fmt.Errorf("%s: %q is no device, and no generator of the task's", generatorName, name)
+	case name != torch.CPU.String():
+		if device = s.options.Device; !device.IsCUDA() {
+			return device, nil, nil
+		}
 	}
-	return s.options.Device, s.options.Device.IsCUDA()
+	return device, torch.DefaultGenerator(device).SetState, nil
 }
 
 // warnOfGenerators names what a checkpoint of another kind of device could not bring back.

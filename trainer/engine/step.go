@@ -244,7 +244,9 @@ func (s *Step[S, B]) buildOptimizer(model any, params []torch.Named) error {
 	default:
 		groups = noDecayGroups(model, params)
 	}
-	if err := s.makeOptimizer(keepEmbeddings(s.options.Optimizer, model), groups); err != nil {
+	// 8-bit optimizers of bitsandbytes keep the states of embeddings in 32 bits, as there
+	builder := optim.KeepIn32Bits(s.options.Optimizer, embeddingWeights(model)...)
+	if err := s.makeOptimizer(builder, groups); err != nil {
 		return fmt.Errorf("engine: Options.Optimizer: %w", err)
 	}
 	return nil

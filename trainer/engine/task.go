@@ -136,12 +136,12 @@ func Input[T torch.Element](p ForwardPass, data []T, shape ...int64) torch.Tenso
 		return p.staged.give(p, torch.DTypeOf[T](), shape)
 	}
 	if there, ok := onDevice(p, data); ok {
-		return p.there(there.View(shape...))
+		return p.enter(there.View(shape...), true)
 	}
 	if !isRemote(p.Device) {
-		return p.sent(torch.From(data, shape...))
+		return p.enter(torch.From(data, shape...), false)
 	}
-	return p.sent(torch.FromPinned(data, shape...))
+	return p.enter(torch.FromPinned(data, shape...), false)
 }
 
 // onDevice is what of a batch the device has already, if it has it.
@@ -157,26 +157,25 @@ func InputTensor(p ForwardPass, t torch.Tensor) torch.Tensor {
 	if p.staged != nil && p.staged.handing {
 		return p.staged.give(p, t.DType(), t.Shape())
 	}
-	if !isRemote(p.Device) {
-		return p.sent(t)
+	if isRemote(p.Device) {
+		t = t.PinMemory()
 	}
-	return p.sent(t.PinMemory())
+	return p.enter(t, false)
 }
 
-// sent is input from the host.
-func (p ForwardPass) sent(t torch.Tensor) torch.Tensor {
+// enter takes input that is on the host or on the device already. An evaluation that is wholly in a
+// low precision has its input in it too.
+func (p ForwardPass) enter(t torch.Tensor, there bool) torch.Tensor {
 	if p.staged != nil {
-		return p.staged.list(t, false)
+		return p.staged.list(t, there)
 	}
-	return p.lowered(toDevice(p, t))
-}
-
-// there is input that the device has already.
-func (p ForwardPass) there(t torch.Tensor) torch.Tensor {
-	if p.staged != nil {
-		return p.staged.list(t, true)
+	if !there {
+		t = toDevice(p, t)
 	}
-	return p.lowered(t)
+	if p.full != amp.FP32 && t.DType().IsFloatingPoint() {
+		t = t.ToDType(p.full.DType())
+	}
+	return t
 }
 
 func toDevice(p ForwardPass, t torch.Tensor) torch.Tensor {
@@ -192,14 +191,6 @@ var (
 	isRemote = torch.Device.IsCUDA
 	send     = torch.Tensor.ToDeviceNonBlocking
 )
-
-// lowered puts input into the precision of an evaluation that is wholly in it.
-func (p ForwardPass) lowered(t torch.Tensor) torch.Tensor {
-	if p.full != amp.FP32 && t.DType().IsFloatingPoint() {
-		t = t.ToDType(p.full.DType())
-	}
-	return t
-}
 
 // Loss is what a model returns for a batch.
 type Loss struct {

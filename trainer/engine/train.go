@@ -20,10 +20,18 @@ func try(f func() error) (err error) {
 	return err
 }
 
-// scoped is try of what computes without gradients, in a scope of its own.
-func scoped(f func() error) error {
+// inScope is try in a scope.
+func inScope(f func() error) error {
 	return try(func() (err error) {
-		torch.NoGrad(func() { torch.Scope(func() { err = f() }) })
+		torch.Scope(func() { err = f() })
+		return err
+	})
+}
+
+// scoped is inScope without gradients.
+func scoped(f func() error) error {
+	return inScope(func() (err error) {
+		torch.NoGrad(func() { err = f() })
 		return err
 	})
 }
@@ -84,23 +92,20 @@ func (s *Step[S, B]) Train(ctx context.Context, b B, w trainer.Window) error {
 
 // gather adds the loss that passes of a micro-batch return to those since the last report.
 func (s *Step[S, B]) gather(w trainer.Window, passes func() torch.Tensor) error {
-	err := s.stepped(func() (err error) {
+	err := s.stepped(func() error {
 		loss := passes()
-		err = s.checkFinite("loss", loss, w.StopAtNonFinite)
+		err := s.checkFinite("loss", loss, w.StopAtNonFinite)
 		s.addLoss(loss, w)
 		return err
 	})
 	return s.passed(err, w)
 }
 
-// stepped runs a part of a step in a scope of its own.
+// stepped is inScope of a part of a step.
 func (s *Step[S, B]) stepped(f func() error) error {
-	return try(func() (err error) {
-		s.stepping = true
-		defer func() { s.stepping = false }()
-		torch.Scope(func() { err = f() })
-		return err
-	})
+	s.stepping = true
+	defer func() { s.stepping = false }()
+	return inScope(f)
 }
 
 // trainingStep returns the loss to report.
@@ -171,32 +176,33 @@ func (s *Step[S, B]) addLoss(loss torch.Tensor, w trainer.Window) {
 func (s *Step[S, B]) waits() bool { return !s.skipUnseen || s.ema != nil || !s.fused() }
 
 // Clip unscales the gradients and limits their norm and values.
-func (s *Step[S, B]) Clip(ctx context.Context) (err error) {
+func (s *Step[S, B]) Clip(ctx context.Context) error {
 	limits := s.clipped() && (s.options.MaxGradNorm >= 0 || s.options.MaxGradValue > 0)
 	if s.scaler == nil && !limits && !s.normed && !s.skipNonFinite { // nothing to compute
 		s.skip = false
 		return nil
 	}
-	panicked := torch.Try(func() {
-		torch.Scope(func() {
-			if s.scaler != nil {
-				if err = s.scaler.Unscale_(s.optimizer); err == nil {
-					s.agreeOnInf(ctx)
-				}
+	return s.reason(inScope(func() error {
+		s.skip = false
+		if s.scaler != nil {
+			if err := s.scaler.Unscale_(s.optimizer); err != nil {
+				return err
 			}
-			if err == nil && s.clipped() {
-				s.limit(ctx)
+			s.agreeOnInf(ctx)
+		}
+		if s.clipped() {
+			s.limit(ctx)
+		}
+		if s.normed {
+			if err := s.checkFinite("grad_norm", s.gradNorm, s.stopAtNonFinite); err != nil {
+				return err
 			}
-			if err == nil && s.normed {
-				err = s.checkFinite("grad_norm", s.gradNorm, s.stopAtNonFinite)
-			}
-			s.skip = false
-			if err == nil && s.skipNonFinite && s.scaler == nil { // a scaler finds out by itself
-				s.judgeGradients(ctx)
-			}
-		})
-	})
-	return errors.Join(s.reason(panicked), err)
+		}
+		if s.skipNonFinite && s.scaler == nil { // a scaler finds out by itself
+			s.judgeGradients(ctx)
+		}
+		return nil
+	}))
 }
 
 // judgeGradients finds out whether the norm of the gradients is a number. It waits for the device
@@ -240,22 +246,18 @@ func (s *Step[S, B]) clip(ctx context.Context) {
 // unless nobody asks (trainer.Window.SkipUnseen): the kernel of a fused optimizer then knows.
 func (s *Step[S, B]) Update(ctx context.Context, lr float64) (applied bool, err error) {
 	s.copies.wait()
-	panicked := torch.Try(func() {
-		torch.Scope(func() {
-			applied, err = s.step(lr)
-			if applied && err == nil && s.sharded != nil {
-				s.must("Update", s.sharded.Spread(ctx))
-			}
-			s.zeroGrad()
-			if applied {
-				s.ema.update()
-			}
-		})
-	})
-	if err = errors.Join(s.reason(panicked), err); err != nil {
-		return false, err
-	}
-	return applied, nil
+	err = s.reason(inScope(func() (err error) {
+		applied, err = s.step(lr)
+		if applied && err == nil && s.sharded != nil {
+			s.must("Update", s.sharded.Spread(ctx))
+		}
+		s.zeroGrad()
+		if applied {
+			s.ema.update()
+		}
+		return err
+	}))
+	return applied && err == nil, err
 }
 
 // step makes the optimizer's step, or leaves it out.

@@ -217,25 +217,20 @@ func (s *Step[S, B]) warnOfSettings(saved map[string]any) error {
 
 // same compares settings: numbers by their values, None as false.
 func same(a, b any) bool {
-	x, ok1 := torchsave.Float(a)
-	y, ok2 := torchsave.Float(b)
-	switch {
-	case ok1 && ok2:
-		return x == y
-	case a == nil:
-		return b == false || b == nil
-	case b == nil:
-		return a == false
-	}
 	p, ok1 := a.([]any)
 	q, ok2 := b.([]any)
-	if ok1 && ok2 && len(p) == len(q) {
-		for i := range p {
-			if !same(p[i], q[i]) {
-				return false
-			}
-		}
-		return true
+	if ok1 && ok2 {
+		return slices.EqualFunc(p, q, same)
 	}
-	return reflect.DeepEqual(a, b)
+	return reflect.DeepEqual(settingValue(a), settingValue(b))
+}
+
+func settingValue(setting any) any {
+	if x, ok := torchsave.Float(setting); ok {
+		return x
+	}
+	if setting == nil {
+		return false
+	}
+	return setting
 }
