@@ -9,8 +9,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// arrivals are the batches whose numbers the device has before [Input] asks for them: those that
-// were sent ahead (Options.Prefetch), and those of a set that it holds (Options.DatasetOnDevice).
+// arrivals are the batches whose numbers the device has before [Input] asks for them, because they
+// were sent ahead (Options.Prefetch) or are of a set that it holds (Options.DatasetOnDevice).
 type arrivals []*arrival
 
 // arrival is such a batch.

@@ -132,7 +132,7 @@ func (a *average) begin(updates int) error {
 	return a.LoadState(a.tensors, updates)
 }
 
-// loadWeights takes over the weights of a saved step, with trained those that were trained where
+// loadWeights takes over the weights of a saved step, with trained the trained ones where
 // the average is saved as the model. The average continues with that of the checkpoint; where there
 // is none it begins again with the weights.
 func (s *Step[S, B]) loadWeights(dir string, trained bool) error {

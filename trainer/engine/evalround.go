@@ -262,7 +262,7 @@ func (s *Step[S, B]) gatherFound(ctx context.Context, mine found, failed error) 
 }
 
 // addFound takes note of it, in the order of the ranks. round is how many samples there are without
-// those that fill up batches, where there are some.
+// the ones that fill up batches, where there are some.
 func (s *Step[S, B]) addFound(all []found, round int) error {
 	before := 0
 	for _, f := range all {

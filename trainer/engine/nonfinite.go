@@ -13,16 +13,11 @@ import (
 
 // What the Step does about numbers that are not finite.
 
-// looks reports whether losses and norms can be looked at right away: a GPU would have to be waited
-// for, other processes would wait for this one, under loss scaling infinities are usual, and an
-// optimizer that updates during the backward pass has done so already.
-func (s *Step[S, B]) looks(stop bool) bool {
-	return stop && !s.remote && s.group == nil && s.scaler == nil && s.clipped()
-}
-
-// checkFinite is an error if a number is not finite that can be looked at.
+// checkFinite is an error if a loss or norm is not finite that can be looked at right away: a GPU
+// would have to be waited for, other processes would wait for this one, under loss scaling
+// infinities are usual, and an optimizer that updates during the backward pass has done so already.
 func (s *Step[S, B]) checkFinite(name string, t torch.Tensor, stop bool) error {
-	if !s.looks(stop) {
+	if !stop || s.remote || s.group != nil || s.scaler != nil || !s.clipped() {
 		return nil
 	}
 	if v := t.Item(); math.IsNaN(v) || math.IsInf(v, 0) {

@@ -75,7 +75,7 @@ type Options struct {
 	// unless the environment says otherwise. For the whole program: full_determinism.
 	FullDeterminism bool
 
-	// MemoryFormat is how the model's four-dimensional weights and buffers lie in memory.
+	// MemoryFormat is how the model's four-dimensional weights and buffers are laid out.
 	// torch.ChannelsLast makes convolutions of pictures faster, on CPUs and on tensor cores, and adds
 	// up in another order. Zero: as the model made them. model.to(memory_format=torch.channels_last).
 	MemoryFormat torch.MemoryFormat

@@ -7,7 +7,6 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/torch/cuda"
 )
@@ -104,39 +103,35 @@ func (p *prefetcher) send(batch any) (*arrival, error) {
 	return nil, fmt.Errorf("engine: send a batch ahead: %w", err)
 }
 
-// prefetchLoader is one batch ahead of those who ask it.
-type prefetchLoader[S, B any] struct {
-	*data.Loader[S, B]
-	early *prefetcher
-}
-
-// Epoch gives a batch when the next one has been sent. Errors come where they would come without
-// that, after all batches before them.
-func (l prefetchLoader[S, B]) Epoch(ctx context.Context, epoch, skip int) iter.Seq2[B, error] {
-	return func(yield func(B, error) bool) {
-		l.early.loads = true
-		var sent arrivals // of this epoch
-		defer func() { l.early.sent.forget(func(a *arrival) bool { return slices.Contains(sent, a) }) }()
-		var waiting B
-		var some bool
-		for batch, err := range l.Loader.Epoch(ctx, epoch, skip) {
-			if err == nil {
-				var a *arrival
-				if a, err = l.early.send(batch); a != nil {
-					sent = append(sent, a)
+// sendAhead is one batch ahead of those who ask it: it gives a batch when the next one has been
+// sent. Errors come where they would come without that, after all batches before them.
+func sendAhead[B any](p *prefetcher, batches pass[B]) pass[B] {
+	return func(ctx context.Context, epoch, skip int) iter.Seq2[B, error] {
+		return func(yield func(B, error) bool) {
+			p.loads = true
+			var sent arrivals // of this epoch
+			defer func() { p.sent.forget(func(a *arrival) bool { return slices.Contains(sent, a) }) }()
+			var waiting B
+			var some bool
+			for batch, err := range batches(ctx, epoch, skip) {
+				if err == nil {
+					var a *arrival
+					if a, err = p.send(batch); a != nil {
+						sent = append(sent, a)
+					}
 				}
+				if some && !yield(waiting, nil) {
+					return
+				}
+				if some = err == nil; !some {
+					yield(batch, err)
+					return
+				}
+				waiting = batch
 			}
-			if some && !yield(waiting, nil) {
-				return
+			if some {
+				yield(waiting, nil)
 			}
-			if some = err == nil; !some {
-				yield(batch, err)
-				return
-			}
-			waiting = batch
-		}
-		if some {
-			yield(waiting, nil)
 		}
 	}
 }

@@ -10,9 +10,10 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/run"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// Options.DatasetOnDevice: the slices of numbers that a batch of all samples would have lie on the
+// Options.DatasetOnDevice: the slices of numbers that a batch of all samples would have are on the
 // device, one row for each sample. A batch is the rows of its samples: their indices are sent, and
 // an index_select of each slice stands where its copy would. Batches are made on the host as ever,
 // since tasks look into them; they are not sent.
@@ -111,7 +112,7 @@ const residentChunk = 256
 
 // residentLoader sends a training set to the device and returns the loader of its batches.
 func residentLoader[S, B any](r *resident, set data.Dataset[S], task Task[S, B],
-	o data.LoaderOptions) (*rowLoader[S, B], error) {
+	o data.LoaderOptions) (trainer.BatchLoader[B], error) {
 	r.free()
 	r.used = true
 	if data.Varies(set) {
@@ -130,7 +131,7 @@ func residentLoader[S, B any](r *resident, set data.Dataset[S], task Task[S, B],
 	if err != nil {
 		return nil, refused(err)
 	}
-	failed := torch.Try(func() { // of the device, which is nobody's mistake
+	if failed := torch.Try(func() {
 		for n, e := range reader.Epoch(context.Background(), 0, 0) {
 			if err = e; err == nil {
 				err = r.add(n.batch, n.rows, set.Len())
@@ -139,22 +140,32 @@ func residentLoader[S, B any](r *resident, set data.Dataset[S], task Task[S, B],
 				return
 			}
 		}
-	})
-	if err != nil || failed != nil {
+	}); failed != nil { // of the device, which is nobody's mistake
 		r.free()
-	}
-	switch {
-	case failed != nil:
 		return nil, fmt.Errorf("engine: Options.DatasetOnDevice: %w", failed)
-	case err != nil:
+	}
+	if err != nil {
+		r.free()
 		return nil, refused(err)
 	}
 	o.ReuseSamples = true
-	loader, err := data.NewLoader(indexed, collate, o)
+	batches, err := data.NewLoader(indexed, collate, o)
 	if err != nil {
 		return nil, err
 	}
-	return &rowLoader[S, B]{loader, r}, nil
+	return loader[B]{batches, func(ctx context.Context, epoch, skip int) iter.Seq2[B, error] {
+		return func(yield func(B, error) bool) {
+			defer r.handed.forget(func(*arrival) bool { return true })
+			for n, err := range batches.Epoch(ctx, epoch, skip) {
+				if err == nil {
+					err = r.hand(n.batch, n.rows)
+				}
+				if !yield(n.batch, err) || err != nil {
+					return
+				}
+			}
+		}
+	}}, nil
 }
 
 func refused(err error) error {
@@ -236,24 +247,4 @@ func checkStacked[S, B any](set data.Dataset[S], task Task[S, B], n numbered[B])
 func notStacked(format string, args ...any) error {
 	return fmt.Errorf(format+": Collate must put samples of one size one after the other (texts: data.Padding.Length, "+
 		"and a mask in every batch); want that, or 0", args...)
-}
-
-// rowLoader notes the batches that it hands out.
-type rowLoader[S, B any] struct {
-	*data.Loader[data.Numbered[S], numbered[B]]
-	set *resident
-}
-
-func (l *rowLoader[S, B]) Epoch(ctx context.Context, epoch, skip int) iter.Seq2[B, error] {
-	return func(yield func(B, error) bool) {
-		defer l.set.handed.forget(func(*arrival) bool { return true })
-		for n, err := range l.Loader.Epoch(ctx, epoch, skip) {
-			if err == nil {
-				err = l.set.hand(n.batch, n.rows)
-			}
-			if !yield(n.batch, err) || err != nil {
-				return
-			}
-		}
-	}
 }

@@ -71,14 +71,6 @@ func (s *Step[S, B]) drawsByLayer() bool {
 		o.MemoryFormat == torch.ContiguousFormat && o.NEFTuneAlpha == 0
 }
 
-// unshare forgets the shares of a model that is about to be replaced.
-func (s *Step[S, B]) unshare() {
-	if s.sharded != nil {
-		s.sharded.Close()
-		s.sharded, s.parallel = nil, nil
-	}
-}
-
 // summon gives the model all its parameters, until the next batch of training. All processes come
 // here.
 func (s *Step[S, B]) summon() error {

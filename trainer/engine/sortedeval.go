@@ -2,10 +2,8 @@ package engine
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 
 	"github.com/gotrainer/gotrainer/data"
@@ -76,20 +74,6 @@ func byLength[S any](set data.Dataset[S], length func(S) int, rows int) (sortedO
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(lengths[b], lengths[a]) })
 	return order, nil
-}
-
-// sortedLoader is the loader of an evaluation by length. It tells the running evaluation the order.
-type sortedLoader[S, B any] struct {
-	*data.Loader[S, B]
-	batches trainer.BatchLoader[B] // of it
-	order   sortedOrder
-	eval    *evaluation
-}
-
-// Epoch is called in the goroutine of the run, when the evaluation has begun.
-func (l *sortedLoader[S, B]) Epoch(ctx context.Context, epoch, skip int) iter.Seq2[B, error] {
-	l.eval.order = l.order
-	return l.batches.Epoch(ctx, epoch, skip)
 }
 
 // sortObserved puts what the task has noted into the order of the set.

@@ -42,10 +42,8 @@ func weightsFile(path string) string {
 		return path
 	}
 	weights, older := filepath.Join(path, weightsName), filepath.Join(path, "pytorch_model.bin")
-	if _, err := os.Stat(weights); errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Stat(older); err == nil {
-			return older
-		}
+	if !isThere(weights) && isThere(older) {
+		return older
 	}
 	return weights
 }
@@ -421,7 +419,7 @@ func (s *Step[S, B]) warnOfGenerators(states []torch.Named) {
 	}
 }
 
-// taskGenerators are those that the task draws from besides the default ones.
+// taskGenerators are the generators of the task, besides the default ones.
 func (s *Step[S, B]) taskGenerators() map[string]*torch.Generator {
 	if o, ok := s.task.(GeneratorOwner); ok {
 		return o.Generators()

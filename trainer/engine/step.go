@@ -23,7 +23,7 @@ type Step[S, B any] struct {
 	options   Options
 	optimizer optim.Optimizer
 	builder   optim.Builder // of optimizer: that of the options, or of a checkpoint
-	params    *torch.List   // those that are trained
+	params    *torch.List   // the trained ones
 	frozen    bool          // there are none
 	dense     int64         // see denseParams; 0: not counted yet
 	elements  int64         // of the parameters

@@ -78,7 +78,7 @@ type ItemCounter[B any] interface {
 // TokenCounter is a [Task] that can count its input: num_input_tokens_seen of Hugging Face, and the
 // floating-point operations that follow.
 type TokenCounter[B any] interface {
-	// CountTokens returns the elements of the main input, padding among them, and those that are no
+	// CountTokens returns the elements of the main input, padding among them, and the ones that are no
 	// padding.
 	CountTokens(b B) (all, nonPadding int64)
 }
@@ -89,7 +89,7 @@ type GeneratorOwner interface {
 	Generators() map[string]*torch.Generator
 }
 
-// Recycler is a [Task] whose Collate makes batches in the memory of those that have been trained on:
+// Recycler is a [Task] whose Collate makes batches in the memory of ones that were trained on:
 // a [trainer.Recycler]. [data.Buffers] keeps that memory.
 type Recycler[B any] interface {
 	// Recycle takes a batch back that Collate has made and nobody uses any more. Collate may be

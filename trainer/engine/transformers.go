@@ -29,7 +29,7 @@ var _ trainer.TransformersStep = (*Step[int, int])(nil)
 
 // SaveTransformers writes the state of the optimizer, the schedule, the generators and the scaler
 // as Hugging Face's Trainer does. The generators of Python's modules random and numpy.random have
-// the states with which they came from a checkpoint of transformers, or those that set_seed gives
+// the states with which they came from a checkpoint of transformers, or the ones that set_seed gives
 // them. Of the optimizer's state, the large file, it writes the copy that Save has just made where
 // it leaves that to o.Later.
 func (s *Step[S, B]) SaveTransformers(dir string, at trainer.SchedulePosition, o trainer.SaveOptions) error {
