@@ -153,10 +153,15 @@ func residentLoader[S, B any](r *resident, set data.Dataset[S], task Task[S, B],
 	if err != nil {
 		return nil, err
 	}
-	return loader[B]{batches, func(ctx context.Context, epoch, skip int) iter.Seq2[B, error] {
+	return loader[B]{batches, notingRows(r, batches.Epoch)}, nil
+}
+
+// notingRows notes the batches that are handed out.
+func notingRows[B any](r *resident, batches pass[numbered[B]]) pass[B] {
+	return func(ctx context.Context, epoch, skip int) iter.Seq2[B, error] {
 		return func(yield func(B, error) bool) {
 			defer r.handed.forget(func(*arrival) bool { return true })
-			for n, err := range batches.Epoch(ctx, epoch, skip) {
+			for n, err := range batches(ctx, epoch, skip) {
 				if err == nil {
 					err = r.hand(n.batch, n.rows)
 				}
@@ -165,7 +170,7 @@ func residentLoader[S, B any](r *resident, set data.Dataset[S], task Task[S, B],
 				}
 			}
 		}
-	}}, nil
+	}
 }
 
 func refused(err error) error {
