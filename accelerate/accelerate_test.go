@@ -52,7 +52,7 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// TestScheduleMoves holds rates against those that AcceleratedScheduler gives with the same loop
+// TestScheduleMoves holds rates against the rates that AcceleratedScheduler gives with the same loop
 // (accelerate 1.15, one process).
 func TestScheduleMoves(t *testing.T) {
 	testenv.RequireTorch(t)
@@ -156,7 +156,7 @@ func TestFusedHidesSkips(t *testing.T) {
 }
 
 // base_lrs are a part of the state of PyTorch's schedulers, so another rate in the program that
-// goes on has no effect.
+// continues has no effect.
 func TestLoadStateRestoresTheRateThatTheScheduleBeganWith(t *testing.T) {
 	testenv.RequireTorch(t)
 	dir := filepath.Join(t.TempDir(), "state")

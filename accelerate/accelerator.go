@@ -129,7 +129,7 @@ func New(o Options) (*Accelerator, error) {
 			o.Project.TotalLimit)
 	case o.Project.AutomaticNaming && o.Project.Dir == "":
 		return nil, fmt.Errorf("accelerate: Options.Project.AutomaticNaming is set, but Options.Project.Dir, where " +
-			"the folders would lie, is empty")
+			"the folders would be, is empty")
 	case !o.Project.AutomaticNaming && (o.Project.TotalLimit > 0 || o.Project.Iteration > 0):
 		return nil, fmt.Errorf("accelerate: Options.Project.TotalLimit is %d and Iteration %d, but AutomaticNaming is "+
 			"not set, so they would have no effect: set it, or leave them zero", o.Project.TotalLimit,

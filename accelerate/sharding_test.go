@@ -137,7 +137,7 @@ func TestALoopIsTheSameHoweverItsModelIsSharded(t *testing.T) {
 					return err
 				}
 				tolerance := 0.0
-				if s == 0 && world > 2 { // PyTorch's reducer orders its buckets anew after its first pass
+				if s == 0 && world > 2 { // PyTorch's reducer orders its buckets again after its first pass
 					tolerance = 1e-12
 				}
 				assert.InDeltaSlice(t, got, second, tolerance, "a run that was loaded, %s, rank %d of %d", s, g.Rank(), world)

@@ -98,7 +98,7 @@ var allowed = []struct{ folder, imports string }{
 	{"trainer/engine", "run trainer trainer/semantics data metrics torch torch/cuda nn/... optim optim/lr amp dist " +
 		"dist/ddp dist/shard checkpoint checkpoint/sharded safetensors internal/tensorio internal/torchsave"},
 	{"trainer/arguments", "run trainer trainer/callback trainer/engine trainer/semantics hub data accelerate amp " +
-		"dist/ddp dist/launch dist/shard optim optim/lr"},
+		"dist/ddp dist/launch dist/shard optim optim/lr internal/optional"},
 	{"models/...", "models/... nn/... trainer trainer/engine trainer/semantics data/... text/... vision/... metrics " +
 		"torch torch/cuda safetensors safetensors/pickle internal/regularfile internal/tensorio optim hub"},
 	{"compat/hezar/repository", "internal/torchsave compat/hezar/omegaconf compat/hezar/internal/configfile " +

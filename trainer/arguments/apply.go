@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"math"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/dist/ddp"
 	"github.com/gotrainer/gotrainer/hub"
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/optim/lr"
 	"github.com/gotrainer/gotrainer/trainer"
@@ -34,7 +36,7 @@ func (a *TrainingArguments) Apply(t *trainer.Options, e *engine.Options) error {
 	if err := a.Validate(); err != nil {
 		return err
 	}
-	if err := a.refuseMeaningless(); err != nil {
+	if err := a.refuse(); err != nil {
 		return err
 	}
 	for _, apply := range []func(*trainer.Options, *engine.Options) error{
@@ -45,16 +47,10 @@ func (a *TrainingArguments) Apply(t *trainer.Options, e *engine.Options) error {
 			return err
 		}
 	}
-	t.OutputDir, t.ResumeFrom = cmp.Or(a.OutputDir, "trainer_output"), ""
-	switch from := a.ResumeFromCheckpoint.(type) {
-	case bool:
-		if from {
-			t.ResumeFrom = trainer.Latest
-		}
-	case string:
-		if t.ResumeFrom = from; strings.EqualFold(from, "true") {
-			t.ResumeFrom = trainer.Latest
-		}
+	t.OutputDir = cmp.Or(a.OutputDir, "trainer_output")
+	t.ResumeFrom, _ = a.ResumeFromCheckpoint.(string)
+	if strings.EqualFold(fmt.Sprint(a.ResumeFromCheckpoint), "true") {
+		t.ResumeFrom = trainer.Latest
 	}
 	return nil
 }
@@ -64,35 +60,21 @@ func (a *TrainingArguments) applyDistributed(_ *trainer.Options, e *engine.Optio
 	if a.DDPBackend != "" && a.DDPBackend != "gloo" {
 		return &Error{"ddp_backend", a.DDPBackend, "gloo, the only one"}
 	}
-	if a.DDPBucketCapMB != nil && *a.DDPBucketCapMB < 1 {
-		return &Error{"ddp_bucket_cap_mb", *a.DDPBucketCapMB, "at least 1"}
-	}
 	if a.DDPFindUnusedParameters == nil && a.DDPBucketCapMB == nil && a.DDPBroadcastBuffers == nil &&
 		a.DDPStaticGraph == nil {
 		return nil
 	}
-	o := ddp.Options{FindUnusedParameters: !a.GradientCheckpointing, BucketCapMB: 25}
-	if a.DDPFindUnusedParameters != nil {
-		o.FindUnusedParameters = *a.DDPFindUnusedParameters
+	e.Distributed = &ddp.Options{
+		FindUnusedParameters: optional.Or(a.DDPFindUnusedParameters, !a.GradientCheckpointing),
+		BucketCapMB:          float64(optional.Or(a.DDPBucketCapMB, 25)),
+		KeepBuffers:          !optional.Or(a.DDPBroadcastBuffers, true),
+		StaticGraph:          optional.Or(a.DDPStaticGraph, false),
 	}
-	if a.DDPBucketCapMB != nil {
-		o.BucketCapMB = float64(*a.DDPBucketCapMB)
-	}
-	o.KeepBuffers = a.DDPBroadcastBuffers != nil && !*a.DDPBroadcastBuffers
-	o.StaticGraph = a.DDPStaticGraph != nil && *a.DDPStaticGraph
-	e.Distributed = &o
 	return nil
 }
 
 // applyLength takes how long the run is and how large its batches are.
-func (a *TrainingArguments) applyLength(t *trainer.Options, e *engine.Options) error {
-	for name, n := range map[string]int{"per_device_train_batch_size": a.PerDeviceTrainBatchSize,
-		"per_device_eval_batch_size":  a.PerDeviceEvalBatchSize,
-		"gradient_accumulation_steps": a.GradientAccumulationSteps} {
-		if n < 1 {
-			return &Error{name, n, "at least 1"}
-		}
-	}
+func (a *TrainingArguments) applyLength(t *trainer.Options, _ *engine.Options) error {
 	t.BatchSize, t.EvalBatchSize = a.PerDeviceTrainBatchSize, a.PerDeviceEvalBatchSize
 	t.Accumulate, t.AutoFindBatchSize = a.GradientAccumulationSteps, a.AutoFindBatchSize
 	t.Epochs, t.MaxSteps = a.NumTrainEpochs, 0
@@ -146,21 +128,10 @@ func trigger(strategy string, steps float64) trainer.Trigger {
 }
 
 // applyData takes the seeds, and how samples are ordered and loaded.
-func (a *TrainingArguments) applyData(t *trainer.Options, e *engine.Options) error {
-	dataSeed := a.Seed
-	if a.DataSeed != nil {
-		dataSeed = *a.DataSeed
-	}
-	for name, seed := range map[string]int{"seed": a.Seed, "data_seed": dataSeed} {
-		if seed < 0 {
-			return &Error{name, seed, "0 or more"}
-		}
-	}
-	t.Seed, t.DataSeed = seedOption(a.Seed), seedOption(dataSeed)
-	t.DropLast, t.IgnoreDataSkip = a.DataloaderDropLast, a.IgnoreDataSkip
-	if t.Workers = a.DataloaderNumWorkers; t.Workers < 0 {
-		return &Error{"dataloader_num_workers", t.Workers, "0 or more"}
-	}
+func (a *TrainingArguments) applyData(t *trainer.Options, _ *engine.Options) error {
+	dataSeed := uint64(optional.Or(a.DataSeed, a.Seed))
+	t.Seed, t.DataSeed = cmp.Or(uint64(a.Seed), trainer.SeedZero), cmp.Or(dataSeed, trainer.SeedZero)
+	t.DropLast, t.IgnoreDataSkip, t.Workers = a.DataloaderDropLast, a.IgnoreDataSkip, a.DataloaderNumWorkers
 	if a.DataloaderPrefetchFactor != nil {
 		t.Prefetch = *a.DataloaderPrefetchFactor * t.Workers
 	}
@@ -176,7 +147,7 @@ func (a *TrainingArguments) applyData(t *trainer.Options, e *engine.Options) err
 	}
 	switch a.TrainSamplingStrategy {
 	case "random":
-		t.Order = data.Shuffled{Seed: uint64(dataSeed)}
+		t.Order = data.Shuffled{Seed: dataSeed}
 	case "sequential":
 		t.Order = data.Sequential{}
 	case "group_by_length":
@@ -186,14 +157,6 @@ func (a *TrainingArguments) applyData(t *trainer.Options, e *engine.Options) err
 			DropLast: t.DropLast}
 	}
 	return nil
-}
-
-// seedOption is a seed as trainer.Options has it.
-func seedOption(seed int) uint64 {
-	if seed == 0 {
-		return trainer.SeedZero
-	}
-	return uint64(seed)
 }
 
 // acceleratorDefaults are those of AcceleratorConfig, all that is taken of it but
@@ -253,13 +216,10 @@ func (a *TrainingArguments) applyPrecision(t *trainer.Options, e *engine.Options
 	} else if a.FP16FullEval {
 		e.FullEval = amp.FP16
 	}
-	switch {
-	case a.TF32 == nil:
-		e.TF32 = engine.TF32Unset
-	case *a.TF32:
-		e.TF32 = engine.TF32On
-	default:
-		e.TF32 = engine.TF32Off
+	if e.TF32 = engine.TF32Unset; a.TF32 != nil {
+		if e.TF32 = engine.TF32Off; *a.TF32 {
+			e.TF32 = engine.TF32On
+		}
 	}
 	e.GradientCheckpointing, e.FullDeterminism = a.GradientCheckpointing, a.FullDeterminism
 	kwargs, err := dictOf(a.GradientCheckpointingKwargs)
@@ -335,7 +295,7 @@ func (a *TrainingArguments) applyHub(t *trainer.Options, _ *engine.Options) erro
 		return nil
 	}
 	p := &hub.Pusher{Repo: a.HubModelID, Options: hub.PushOptions{Branch: a.HubRevision,
-		Private: a.HubPrivateRepo != nil && *a.HubPrivateRepo}}
+		Private: optional.Or(a.HubPrivateRepo, false)}}
 	if a.HubToken != "" {
 		p.Client = &hub.Client{Token: hub.NewSecret(a.HubToken)}
 	}
@@ -345,9 +305,6 @@ func (a *TrainingArguments) applyHub(t *trainer.Options, _ *engine.Options) erro
 
 // applyOptimizer finds the optimizer by its name.
 func (a *TrainingArguments) applyOptimizer(t *trainer.Options, e *engine.Options) (err error) {
-	if !(a.LearningRate >= 0) || math.IsInf(a.LearningRate, 0) {
-		return &Error{"learning_rate", a.LearningRate, "0 or more"}
-	}
 	t.LearningRate = a.LearningRate
 	if e.Optimizer, err = optim.ByName(a.Optim, optim.Arguments{LearningRate: a.LearningRate,
 		WeightDecay: a.WeightDecay, AdamBeta1: &a.AdamBeta1, AdamBeta2: &a.AdamBeta2, AdamEpsilon: &a.AdamEpsilon,
@@ -411,7 +368,7 @@ func (z zeroRate) ValidatePlan(_ float64, updates int) error {
 
 // applyReports takes what is shown and where it is reported.
 func (a *TrainingArguments) applyReports(t *trainer.Options, _ *engine.Options) error {
-	if a.DisableTQDM != nil && *a.DisableTQDM {
+	if optional.Or(a.DisableTQDM, false) {
 		t.Progress = io.Discard
 	}
 	for _, name := range a.ReportTo {
@@ -434,8 +391,8 @@ func (a *TrainingArguments) applyReports(t *trainer.Options, _ *engine.Options) 
 		}
 	}
 	t.LogLevel, t.LogLevelReplica = level(a.LogLevel), level(a.LogLevelReplica)
-	if t.LogOnEachNode = a.LogOnEachNode; t.Logger == nil {
-		t.Logger = logger(os.Stderr)
+	if t.LogOnEachNode = a.LogOnEachNode; t.Logger == nil { // the trainer decides on the level
+		t.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
 	t.SaveInterrupted = a.EnableJITCheckpoint
 	return nil

@@ -3,23 +3,24 @@ package arguments
 // TrainingArguments are the arguments of transformers.TrainingArguments 5.17 under their names: a
 // field has the name in Go's spelling, and in its tag as flags and files have it, with the default.
 // A pointer is nil, and a string empty, where Python has None; any holds what a flag or a file
-// gave: a string, a truth value, a list or a map. docs/training-arguments.md says what each is
-// here.
+// gave: a string, a truth value, a list or a map. The tag least is the smallest value. One with the
+// tag only means nothing here: its default is taken, and the tag says what else is wanted, and why.
+// docs/training-arguments.md says what each is here.
 type TrainingArguments struct {
 	// Run length and batches.
 
 	OutputDir                  string  `name:"output_dir" help:"The folder of the run; empty: trainer_output."`
-	PerDeviceTrainBatchSize    int     `name:"per_device_train_batch_size" default:"8" help:"Samples of a training batch of one process."`
-	PerDeviceEvalBatchSize     int     `name:"per_device_eval_batch_size" default:"8" help:"Samples of an evaluation batch of one process."`
+	PerDeviceTrainBatchSize    int     `name:"per_device_train_batch_size" default:"8" least:"1" help:"Samples of a training batch of one process."`
+	PerDeviceEvalBatchSize     int     `name:"per_device_eval_batch_size" default:"8" least:"1" help:"Samples of an evaluation batch of one process."`
 	NumTrainEpochs             float64 `name:"num_train_epochs" default:"3.0" help:"Passes over the training set."`
 	MaxSteps                   int     `name:"max_steps" default:"-1" help:"Updates of the run, in place of epochs; -1: epochs decide."`
-	GradientAccumulationSteps  int     `name:"gradient_accumulation_steps" default:"1" help:"Batches behind one update."`
+	GradientAccumulationSteps  int     `name:"gradient_accumulation_steps" default:"1" least:"1" help:"Batches behind one update."`
 	AutoFindBatchSize          bool    `name:"auto_find_batch_size" help:"Try smaller batches when memory runs out."`
-	AverageTokensAcrossDevices bool    `name:"average_tokens_across_devices" default:"true" help:"Count the labels of all processes for the loss."`
+	AverageTokensAcrossDevices bool    `name:"average_tokens_across_devices" default:"true" help:"Count the labels of all processes for the loss." only:"true: with trainer.Options.Group the labels of all processes count"`
 
 	// Learning rate and optimizer.
 
-	LearningRate         float64  `name:"learning_rate" default:"5e-05" help:"The peak learning rate."`
+	LearningRate         float64  `name:"learning_rate" default:"5e-05" least:"0" help:"The peak learning rate."`
 	LRSchedulerType      string   `name:"lr_scheduler_type" default:"linear" help:"The schedule of the rate, by name."`
 	LRSchedulerKwargs    any      `name:"lr_scheduler_kwargs" help:"Its arguments, as JSON."`
 	WarmupSteps          float64  `name:"warmup_steps" default:"0" help:"Updates of warmup; below 1 a share of the run."`
@@ -43,12 +44,12 @@ type TrainingArguments struct {
 	TF32                        *bool  `name:"tf32" help:"Matrix products in TF32."`
 	GradientCheckpointing       bool   `name:"gradient_checkpointing" help:"Compute activations again in the backward pass."`
 	GradientCheckpointingKwargs any    `name:"gradient_checkpointing_kwargs" help:"Arguments of checkpointing, as JSON."`
-	TorchCompile                bool   `name:"torch_compile" help:"Python's compiler."`
-	TorchCompileBackend         string `name:"torch_compile_backend" help:"Its backend."`
-	TorchCompileMode            string `name:"torch_compile_mode" help:"Its mode."`
-	UseLigerKernel              bool   `name:"use_liger_kernel" help:"Liger's kernels."`
-	LigerKernelConfig           any    `name:"liger_kernel_config" help:"Their settings."`
-	UseCache                    bool   `name:"use_cache" help:"Keep the keys and values of generation."`
+	TorchCompile                bool   `name:"torch_compile" help:"Python's compiler." only:"false: the compiler is Python's; kernels are called directly"`
+	TorchCompileBackend         string `name:"torch_compile_backend" help:"Its backend." only:"it left out: the compiler is Python's"`
+	TorchCompileMode            string `name:"torch_compile_mode" help:"Its mode." only:"it left out: the compiler is Python's"`
+	UseLigerKernel              bool   `name:"use_liger_kernel" help:"Liger's kernels." only:"false: the kernels are written in Triton, which needs Python"`
+	LigerKernelConfig           any    `name:"liger_kernel_config" help:"Their settings." only:"it left out: the kernels are written in Triton, which needs Python"`
+	UseCache                    bool   `name:"use_cache" help:"Keep the keys and values of generation." only:"false: training never keeps the keys and values of generation"`
 	TorchEmptyCacheSteps        *int   `name:"torch_empty_cache_steps" help:"Updates between two returns of unused memory to the device."`
 	UseCPU                      bool   `name:"use_cpu" help:"Train on the CPU though there is a GPU."`
 	FullDeterminism             bool   `name:"full_determinism" help:"Refuse operators that are not reproducible."`
@@ -65,11 +66,11 @@ type TrainingArguments struct {
 	LogLevelReplica           string   `name:"log_level_replica" default:"warning" help:"What the other processes log."`
 	DisableTQDM               *bool    `name:"disable_tqdm" help:"Show no progress."`
 	ReportTo                  []string `name:"report_to" default:"none" help:"Where to report: none or tensorboard."`
-	RunName                   string   `name:"run_name" help:"The name of the run in a report."`
-	Project                   string   `name:"project" default:"huggingface" help:"The project in a report."`
-	TrackioSpaceID            string   `name:"trackio_space_id" help:"Of the service Trackio."`
-	TrackioBucketID           string   `name:"trackio_bucket_id" help:"Of the service Trackio."`
-	TrackioStaticSpaceID      string   `name:"trackio_static_space_id" help:"Of the service Trackio."`
+	RunName                   string   `name:"run_name" help:"The name of the run in a report." only:"it left out: the name of a run is its output_dir"`
+	Project                   string   `name:"project" default:"huggingface" help:"The project in a report." only:"it left out: it is of a reporting service"`
+	TrackioSpaceID            string   `name:"trackio_space_id" help:"Of the service Trackio." only:"it left out: it is of the service Trackio"`
+	TrackioBucketID           string   `name:"trackio_bucket_id" help:"Of the service Trackio." only:"it left out: it is of the service Trackio"`
+	TrackioStaticSpaceID      string   `name:"trackio_static_space_id" help:"Of the service Trackio." only:"it left out: it is of the service Trackio"`
 
 	// Evaluation.
 
@@ -78,10 +79,10 @@ type TrainingArguments struct {
 	EvalDelay             float64  `name:"eval_delay" default:"0" help:"No evaluation before so many updates or epochs."`
 	EvalOnStart           bool     `name:"eval_on_start" help:"Evaluate before the first update."`
 	PredictionLossOnly    bool     `name:"prediction_loss_only" help:"Compute the loss and no other metrics."`
-	EvalDoConcatBatches   bool     `name:"eval_do_concat_batches" default:"true" help:"Join the batches of an evaluation."`
-	EvalUseGatherObject   bool     `name:"eval_use_gather_object" help:"Gather objects that are no tensors."`
+	EvalDoConcatBatches   bool     `name:"eval_do_concat_batches" default:"true" help:"Join the batches of an evaluation." only:"true: engine.Predictions has the batches joined"`
+	EvalUseGatherObject   bool     `name:"eval_use_gather_object" help:"Gather objects that are no tensors." only:"false: what is not a tensor is shared by engine.ObservationSharer"`
 	EvalAccumulationSteps *int     `name:"eval_accumulation_steps" help:"Batches after which predictions move to the host."`
-	IncludeForMetrics     []string `name:"include_for_metrics" help:"What else the metrics get."`
+	IncludeForMetrics     []string `name:"include_for_metrics" help:"What else the metrics get." only:"it left out: a task that wants its inputs in the metrics keeps them in engine.Observer"`
 	BatchEvalMetrics      bool     `name:"batch_eval_metrics" help:"Compute metrics batch by batch."`
 	LabelNames            []string `name:"label_names" help:"The names of the labels."`
 	MetricForBestModel    string   `name:"metric_for_best_model" help:"The metric of the best evaluation."`
@@ -94,7 +95,7 @@ type TrainingArguments struct {
 	SaveSteps                           float64 `name:"save_steps" default:"500" help:"Updates between two checkpoints; below 1 a share of the run."`
 	SaveTotalLimit                      *int    `name:"save_total_limit" help:"How many checkpoints stay."`
 	SaveOnlyModel                       bool    `name:"save_only_model" help:"Leave the states of optimizer, schedule and generators out."`
-	SaveOnEachNode                      bool    `name:"save_on_each_node" help:"Save on each machine."`
+	SaveOnEachNode                      bool    `name:"save_on_each_node" help:"Save on each machine." only:"false: the main process writes"`
 	EnableJITCheckpoint                 bool    `name:"enable_jit_checkpoint" help:"Save when a signal ends the run, whatever save_strategy is."`
 	ResumeFromCheckpoint                any     `name:"resume_from_checkpoint" help:"The checkpoint to continue from; true: the newest."`
 	IgnoreDataSkip                      bool    `name:"ignore_data_skip" help:"Begin the interrupted epoch again when resuming."`
@@ -109,38 +110,38 @@ type TrainingArguments struct {
 
 	// Data and seeds.
 
-	Seed                             int    `name:"seed" default:"42" help:"Of random numbers and of the order of samples."`
-	DataSeed                         *int   `name:"data_seed" help:"Of the order of samples alone."`
+	Seed                             int    `name:"seed" default:"42" least:"0" help:"Of random numbers and of the order of samples."`
+	DataSeed                         *int   `name:"data_seed" least:"0" help:"Of the order of samples alone."`
 	DataloaderDropLast               bool   `name:"dataloader_drop_last" help:"Leave out a last batch that is smaller."`
-	DataloaderNumWorkers             int    `name:"dataloader_num_workers" default:"0" help:"Goroutines that load; 0: one for each processor."`
+	DataloaderNumWorkers             int    `name:"dataloader_num_workers" default:"0" least:"0" help:"Goroutines that load; 0: one for each processor."`
 	DataloaderPrefetchFactor         *int   `name:"dataloader_prefetch_factor" help:"Batches that each of them loads ahead."`
-	DataloaderPinMemory              bool   `name:"dataloader_pin_memory" default:"true" help:"Pinned memory for batches."`
-	DataloaderPersistentWorkers      bool   `name:"dataloader_persistent_workers" help:"Workers outlive an epoch."`
-	DataloaderMultiprocessingContext string `name:"dataloader_multiprocessing_context" help:"How worker processes start."`
-	DataloaderInOrder                bool   `name:"dataloader_in_order" default:"true" help:"Batches come in order."`
+	DataloaderPinMemory              bool   `name:"dataloader_pin_memory" default:"true" help:"Pinned memory for batches." only:"true: batches are Go values until the task makes tensors of them"`
+	DataloaderPersistentWorkers      bool   `name:"dataloader_persistent_workers" help:"Workers outlive an epoch." only:"false: a goroutine costs microseconds to start"`
+	DataloaderMultiprocessingContext string `name:"dataloader_multiprocessing_context" help:"How worker processes start." only:"it left out: there are no worker processes"`
+	DataloaderInOrder                bool   `name:"dataloader_in_order" default:"true" help:"Batches come in order." only:"true: batches come in the order of the samples"`
 	TrainSamplingStrategy            string `name:"train_sampling_strategy" default:"random" help:"The order of the samples: random, sequential, group_by_length, batch_rebalance."`
-	LengthColumnName                 string `name:"length_column_name" default:"length" help:"The column of lengths."`
-	RemoveUnusedColumns              bool   `name:"remove_unused_columns" default:"true" help:"Drop columns that the model does not take."`
+	LengthColumnName                 string `name:"length_column_name" default:"length" help:"The column of lengths." only:"it left out: TrainingArguments.Lengths holds the lengths"`
+	RemoveUnusedColumns              bool   `name:"remove_unused_columns" default:"true" help:"Drop columns that the model does not take." only:"true: samples and batches are typed, and have the fields that the task uses"`
 
 	// Several processes.
 
-	LocalRank               int    `name:"local_rank" default:"-1" help:"The number of the process on its machine."`
+	LocalRank               int    `name:"local_rank" default:"-1" help:"The number of the process on its machine." only:"it left out: the launcher says it by LOCAL_RANK in the environment"`
 	AcceleratorConfig       any    `name:"accelerator_config" help:"Settings of Accelerate, as JSON or the name of a file."`
-	ParallelismConfig       any    `name:"parallelism_config" help:"Parallelism within a model."`
+	ParallelismConfig       any    `name:"parallelism_config" help:"Parallelism within a model." only:"it left out: one process trains one model"`
 	DDPFindUnusedParameters *bool  `name:"ddp_find_unused_parameters" help:"Of DistributedDataParallel."`
-	DDPBucketCapMB          *int   `name:"ddp_bucket_cap_mb" help:"Of DistributedDataParallel."`
+	DDPBucketCapMB          *int   `name:"ddp_bucket_cap_mb" least:"1" help:"Of DistributedDataParallel."`
 	DDPBroadcastBuffers     *bool  `name:"ddp_broadcast_buffers" help:"Of DistributedDataParallel."`
 	DDPStaticGraph          *bool  `name:"ddp_static_graph" help:"Of DistributedDataParallel."`
 	DDPBackend              string `name:"ddp_backend" help:"How processes communicate."`
 	DDPTimeout              int    `name:"ddp_timeout" default:"1800" help:"Seconds after which a call to other processes fails."`
 	FSDP                    any    `name:"fsdp" nargs:"?" help:"FullyShardedDataParallel."`
-	FSDPConfig              any    `name:"fsdp_config" help:"Its settings."`
-	Deepspeed               any    `name:"deepspeed" help:"DeepSpeed's settings."`
+	FSDPConfig              any    `name:"fsdp_config" help:"Its settings." only:"it left out: a configuration of accelerate says more (gotrainer launch)"`
+	Deepspeed               any    `name:"deepspeed" help:"DeepSpeed's settings." only:"it left out: it is DeepSpeed's engine; accelerate's file has zero_stage"`
 
 	// Debugging, and flags for scripts.
 
-	Debug             []string `name:"debug" help:"Debugging aids."`
-	SkipMemoryMetrics bool     `name:"skip_memory_metrics" default:"true" help:"Report no memory."`
+	Debug             []string `name:"debug" help:"Debugging aids." only:"it left out: it hooks into Python modules; package torch has DetectAnomaly"`
+	SkipMemoryMetrics bool     `name:"skip_memory_metrics" default:"true" help:"Report no memory." only:"true: the memory of a run is measured from outside, or by a hook"`
 	DoTrain           bool     `name:"do_train" help:"Train."`
 	DoEval            bool     `name:"do_eval" help:"Evaluate."`
 	DoPredict         bool     `name:"do_predict" help:"Predict."`

@@ -1,7 +1,6 @@
 package arguments
 
 import (
-	"io"
 	"log/slog"
 	"os"
 
@@ -36,9 +35,4 @@ func (a *TrainingArguments) ProcessLogLevel(p trainer.Process) slog.Level {
 		return level(a.LogLevel)
 	}
 	return level(a.LogLevelReplica)
-}
-
-// logger writes lines to standard error, as Python's does; the trainer decides on the level.
-func logger(w io.Writer) *slog.Logger {
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }

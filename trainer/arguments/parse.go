@@ -56,7 +56,7 @@ func Parse(args []string, into ...any) error {
 	return ArgsFiles{}.Parse(args, into...)
 }
 
-// parse reads a command line.
+// parse reads a command line with kong, for whose values [set] stands in.
 func parse(args []string, into []any) error {
 	fields, err := fieldsOf(into)
 	if err != nil {
@@ -66,18 +66,6 @@ func parse(args []string, into []any) error {
 	if err != nil {
 		return err
 	}
-	parser, err := newParser(into)
-	if err != nil {
-		return fmt.Errorf("arguments: %w", err)
-	}
-	if _, err = parser.Parse(words); err != nil {
-		return fmt.Errorf("arguments: %w", err)
-	}
-	return nil
-}
-
-// newParser is one of kong's for the structs, whose values are read by [setText].
-func newParser(into []any) (*kong.Kong, error) {
 	options := []kong.Option{kong.Name(filepath.Base(os.Args[0])),
 		kong.ConfigureHelp(kong.HelpOptions{FlagsLast: true})}
 	for _, kind := range []reflect.Kind{reflect.Bool, reflect.Int, reflect.Uint64, reflect.Float64, reflect.String,
@@ -87,41 +75,37 @@ func newParser(into []any) (*kong.Kong, error) {
 	for _, structure := range into {
 		options = append(options, kong.Embed(structure))
 	}
-	return kong.New(&struct{}{}, options...)
+	parser, err := kong.New(&struct{}{}, options...)
+	if err == nil {
+		_, err = parser.Parse(words)
+	}
+	if err != nil {
+		return fmt.Errorf("arguments: %w", err)
+	}
+	return nil
 }
 
 // decodeFlag takes as many words as argparse would for a value of this kind.
 func decodeFlag(ctx *kong.DecodeContext, target reflect.Value) error {
-	var words []string
+	var words []any
 	attached := ctx.Scan.Peek().Type == kong.FlagValueToken // --name=value: no more than that
 	many := target.Kind() == reflect.Slice
-	for (many || len(words) == 0) && isValue(ctx.Scan.Peek()) {
-		words = append(words, ctx.Scan.Pop().String())
-		if attached && len(words) == 1 {
-			break
-		}
+	for isValue(ctx.Scan.Peek()) && (len(words) == 0 || many && !attached) {
+		words = append(words, word(ctx.Scan.Pop().String()))
 	}
+	var value any = true
 	switch {
-	case many && len(words) == 0:
-		return errors.New("it has no value; want one or more")
-	case many:
-		list := reflect.MakeSlice(target.Type(), len(words), len(words))
-		for i, word := range words {
-			if err := setText(list.Index(i), word); err != nil {
-				return fmt.Errorf("%q is not %w", word, err)
-			}
-		}
-		target.Set(list)
-		return nil
-	case len(words) == 1:
-		if err := setText(target, words[0]); err != nil {
-			return fmt.Errorf("it is %q; want %w", words[0], err)
-		}
-		return nil
-	case target.Kind() == reflect.Bool || ctx.Value.Tag.Get("nargs") == "?":
-		return set(target, true)
+	case many && len(words) > 0:
+		value = words
+	case len(words) > 0:
+		value = words[0]
+	case target.Kind() != reflect.Bool && ctx.Value.Tag.Get("nargs") != "?":
+		return errors.New("it has no value; want one")
 	}
-	return errors.New("it has no value; want one")
+	if err := set(target, value); err != nil {
+		return fmt.Errorf("it is %q; want %w", value, err)
+	}
+	return nil
 }
 
 // isValue tells a value from a flag: a negative number is one.
@@ -217,17 +201,11 @@ func ParseDict(values map[string]any, into ...any) error {
 	}
 	for name, f := range fields {
 		value, given := values[name]
-		_, required := f.tag.Lookup("required")
-		usual, hasDefault := f.tag.Lookup("default")
-		f.value.SetZero()
-		var err error
-		switch {
-		case given:
+		err := setDefault(f.value, f.tag)
+		if _, required := f.tag.Lookup("required"); given {
 			err = set(f.value, value)
-		case required:
+		} else if required {
 			err = errors.New("a value: it is required")
-		case hasDefault:
-			err = setText(f.value, usual)
 		}
 		if err != nil {
 			return &Error{name, value, err.Error()}

@@ -1,143 +1,129 @@
 package arguments
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 )
 
-// setText sets a field to a word of a command line.
-func setText(field reflect.Value, word string) error {
-	switch field.Kind() {
-	case reflect.Pointer:
-		field.Set(reflect.New(field.Type().Elem()))
-		return setText(field.Elem(), word)
-	case reflect.Bool:
-		truth, err := stringToBool(word)
-		field.SetBool(truth)
-		return err
-	case reflect.Int:
-		n, err := strconv.ParseInt(strings.ReplaceAll(word, "_", ""), 10, 64)
-		if err != nil {
-			return errors.New("a whole number")
-		}
-		field.SetInt(n)
-	case reflect.Uint64:
-		n, err := strconv.ParseUint(word, 10, 64)
-		if err != nil {
-			return errors.New("a whole number of at least 0")
-		}
-		field.SetUint(n)
-	case reflect.Float64:
-		x, err := strconv.ParseFloat(word, 64)
-		if err != nil && !errors.Is(err, strconv.ErrRange) { // which Python rounds to infinity
-			return errors.New("a number")
-		}
-		field.SetFloat(x)
-	case reflect.String:
-		field.SetString(word)
-	case reflect.Slice: // a default
-		return set(field, []any{word})
-	case reflect.Interface:
-		field.Set(reflect.ValueOf(word))
-	default:
-		return fmt.Errorf("a field of another type than %s", field.Type())
-	}
-	return nil
-}
+// word is a value of a command line, or a default, which may stand for a number.
+type word string
 
-// set sets a field to a value of a file. Nil is None.
+// set sets a field to a word or a value of a file. Nil is None.
 func set(field reflect.Value, value any) error {
-	if n, ok := value.(json.Number); ok {
-		value, _ = n.Float64()
+	text, isText := value.(string)
+	if w, ok := value.(word); ok {
+		text, isText = string(w), true
 	}
-	switch v := value.(type) {
-	case nil:
-		if !slices.Contains([]reflect.Kind{reflect.Pointer, reflect.Interface, reflect.String, reflect.Slice},
-			field.Kind()) {
-			return wrongType(field)
-		}
+	switch kind := field.Kind(); {
+	case value == nil && (kind == reflect.Pointer || kind == reflect.Interface || kind == reflect.String ||
+		kind == reflect.Slice):
 		field.SetZero()
 		return nil
-	case string:
-		if field.Kind() == reflect.Int || field.Kind() == reflect.Float64 || field.Kind() == reflect.Uint64 {
-			return wrongType(field)
+	case kind == reflect.Pointer:
+		field.Set(reflect.New(field.Type().Elem()))
+		if isText { // as Python does where the type is not plain
+			value = word(text)
 		}
-		return setText(field, v)
-	case bool:
-		switch {
-		case field.Kind() == reflect.Pointer:
-			field.Set(reflect.New(field.Type().Elem()))
-			return set(field.Elem(), v)
-		case field.Kind() == reflect.Bool:
-			field.SetBool(v)
-		case field.Kind() == reflect.Interface:
-			field.Set(reflect.ValueOf(v))
-		default:
-			return wrongType(field)
-		}
+		return set(field.Elem(), value)
+	case kind == reflect.Interface && isText, kind == reflect.String && isText:
+		field.Set(reflect.ValueOf(text))
 		return nil
-	case int:
-		return setNumber(field, float64(v))
-	case float64:
-		return setNumber(field, v)
-	case []any:
-		if field.Kind() == reflect.Interface {
-			field.Set(reflect.ValueOf(v))
+	case kind == reflect.Interface:
+		switch value.(type) {
+		case bool, []any, map[string]any:
+			field.Set(reflect.ValueOf(value))
 			return nil
 		}
-		if field.Kind() != reflect.Slice {
-			return wrongType(field)
-		}
-		list := reflect.MakeSlice(field.Type(), len(v), len(v))
-		for i := range v {
-			if err := set(list.Index(i), v[i]); err != nil {
-				return err
-			}
-		}
-		field.Set(list)
-		return nil
-	case map[string]any:
-		if field.Kind() == reflect.Interface {
-			field.Set(reflect.ValueOf(v))
+	case kind == reflect.Bool && isText:
+		truth, err := stringToBool(text)
+		field.SetBool(truth)
+		return err
+	case kind == reflect.Bool:
+		if truth, ok := value.(bool); ok {
+			field.SetBool(truth)
 			return nil
 		}
+	case kind == reflect.Slice && isText:
+		return set(field, []any{value})
+	case kind == reflect.Slice:
+		if list, ok := value.([]any); ok {
+			return setList(field, list)
+		}
+	case setNumber(field, value):
+		return nil
 	}
-	return wrongType(field)
+	return errors.New(cmp.Or(typeNames[field.Kind()], "a field of another type than "+field.Type().String()))
 }
 
-func setNumber(field reflect.Value, x float64) error {
-	whole := x == math.Trunc(x) && math.Abs(x) < 1<<53
-	switch {
-	case field.Kind() == reflect.Pointer:
-		field.Set(reflect.New(field.Type().Elem()))
-		return setNumber(field.Elem(), x)
-	case field.Kind() == reflect.Float64:
-		field.SetFloat(x)
-	case field.Kind() == reflect.Int && whole:
-		field.SetInt(int64(x))
-	case field.Kind() == reflect.Uint64 && whole && x >= 0:
-		field.SetUint(uint64(x))
-	default:
-		return wrongType(field)
+// typeNames are what is wanted where a value of another type is.
+var typeNames = map[reflect.Kind]string{reflect.Bool: "true or false", reflect.Int: "a whole number",
+	reflect.Uint64: "a whole number of at least 0", reflect.Float64: "a number", reflect.String: "a string",
+	reflect.Slice: "a list of strings", reflect.Interface: "a string, a list or an object"}
+
+func setList(field reflect.Value, values []any) error {
+	list := reflect.MakeSlice(field.Type(), len(values), len(values))
+	for i, value := range values {
+		if err := set(list.Index(i), value); err != nil {
+			return err
+		}
 	}
+	field.Set(list)
 	return nil
 }
 
-func wrongType(field reflect.Value) error {
-	names := map[reflect.Kind]string{reflect.Bool: "true or false", reflect.Int: "a whole number",
-		reflect.Uint64: "a whole number of at least 0", reflect.Float64: "a number", reflect.String: "a string",
-		reflect.Slice: "a list of strings", reflect.Interface: "a string, a list or an object"}
-	kind := field.Kind()
-	if kind == reflect.Pointer {
-		kind = field.Type().Elem().Kind()
+// setNumber sets a field to a number if the value is one that it can hold.
+func setNumber(field reflect.Value, value any) bool {
+	text := ""
+	switch v := value.(type) {
+	case word:
+		text = string(v)
+	case int:
+		text = strconv.Itoa(v)
+	case json.Number:
+		x, err := v.Float64()
+		return err == nil && setNumber(field, x)
+	case float64:
+		format := byte('f')
+		if math.Abs(v) >= 1<<53 { // no whole number, since its last digits are not known
+			format = 'g'
+		}
+		text = strconv.FormatFloat(v, format, -1, 64)
 	}
-	return errors.New(names[kind])
+	var err error
+	switch field.Kind() {
+	case reflect.Int:
+		var n int64
+		n, err = strconv.ParseInt(strings.ReplaceAll(text, "_", ""), 10, 64)
+		field.SetInt(n)
+	case reflect.Uint64:
+		var n uint64
+		n, err = strconv.ParseUint(text, 10, 64)
+		field.SetUint(n)
+	case reflect.Float64:
+		var x float64
+		x, err = strconv.ParseFloat(text, 64)
+		field.SetFloat(x)
+		if isNumber(text) { // out of range, which Python rounds to infinity
+			err = nil
+		}
+	default:
+		return false
+	}
+	return err == nil
+}
+
+// setDefault sets a field to its default, or to zero.
+func setDefault(field reflect.Value, tag reflect.StructTag) error {
+	field.SetZero()
+	if usual, ok := tag.Lookup("default"); ok {
+		return set(field, word(usual))
+	}
+	return nil
 }
 
 // stringToBool is string_to_bool of hf_argparser.py.

@@ -18,24 +18,11 @@ func (a *TrainingArguments) applySharding(_ *trainer.Options, e *engine.Options)
 	if err != nil {
 		return fmt.Errorf("arguments: %w", err)
 	}
-	if e.Sharding, e.ShardingReplicas = shard.Strategy(stage), replicas; a.FSDP == nil {
+	if e.Sharding, e.ShardingReplicas = shard.Strategy(stage), replicas; a.FSDP == nil || a.FSDP == false {
 		return nil
 	}
-	var words []string
-	switch v := a.FSDP.(type) {
-	case bool:
-		if !v {
-			return nil
-		}
-		words = []string{"full_shard"}
-	case []any:
-		for _, w := range v {
-			words = append(words, fmt.Sprint(w))
-		}
-	default:
-		words = strings.Fields(fmt.Sprint(v))
-	}
-	for _, w := range words {
+	words := strings.Trim(fmt.Sprint(a.FSDP), "[]") // of a list too
+	for _, w := range strings.Fields(words) {
 		switch strings.ToLower(w) {
 		case "full_shard", "true":
 			e.Sharding, e.ShardingReplicas = shard.FullShard, 0

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/metrics"
@@ -30,7 +31,7 @@ type classify struct {
 	model    nn.Layer
 	metrics  []metrics.Metric[int]
 	observed []observed
-	shared   Observations[judged] // of all processes, where they share an evaluation out
+	judged   Observations[judged] // of all processes, where they share an evaluation out
 	outputs  int64                // of the model, once it has run
 
 	// of batches
@@ -123,23 +124,20 @@ func (c *classify) Observe(b Examples, o Outputs) {
 }
 
 func (c *classify) Metrics() map[string]float64 {
-	add := func(j judged) {
+	c.judge()
+	for _, j := range c.judged.Noted() {
 		for _, m := range c.metrics {
 			m.Add(int(j.Predicted), int(j.Class))
 		}
 	}
-	for _, j := range c.shared.Noted() {
-		add(j)
-	}
-	c.judge(add)
 	return Results(c.metrics)
 }
 
-// judge waits for the device and tells what became of the samples that were observed.
-func (c *classify) judge(tell func(judged)) {
+// judge waits for the device and notes what became of the samples that were observed.
+func (c *classify) judge() {
 	for _, o := range c.observed {
 		for i, predicted := range torch.Values[int64](o.predicted) {
-			tell(judged{predicted, o.classes[i]})
+			c.judged.Note(judged{predicted, o.classes[i]})
 		}
 		o.predicted.Free()
 	}
@@ -147,19 +145,17 @@ func (c *classify) judge(tell func(judged)) {
 }
 
 func (c *classify) TakeObserved(rows int) ([]byte, error) {
-	c.judge(func(j judged) { c.shared.Note(j) })
-	return c.shared.TakeObserved(rows)
+	c.judge()
+	return c.judged.TakeObserved(rows)
 }
 
-func (c *classify) AddObserved(part []byte) error { return c.shared.AddObserved(part) }
+func (c *classify) AddObserved(part []byte) error { return c.judged.AddObserved(part) }
 
 // Results gathers the numbers of metrics and starts them over.
 func Results[P any](list []metrics.Metric[P]) map[string]float64 {
 	all := map[string]float64{}
 	for _, m := range list {
-		for name, value := range m.Result() {
-			all[name] = value
-		}
+		maps.Copy(all, m.Result())
 		m.Reset()
 	}
 	return all

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/gotrainer/gotrainer/internal/tensorio"
+	"github.com/gotrainer/gotrainer/internal/torchsave"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 )
@@ -109,6 +110,13 @@ func (c *copies) free() {
 	c.memory = nil
 }
 
+// EmptyCache gives memory that libtorch keeps for later back to the device, and that of copies for
+// asynchronous saves to the system. No save may be under way.
+func (s *Step[S, B]) EmptyCache() error {
+	s.copies.free()
+	return torch.Try(torch.EmptyCache)
+}
+
 // snapshot is a copy of a state as of one instant, which is made later, once: by the goroutine that
 // writes it, or by the one that wants to change the state, whichever comes first.
 type snapshot struct {
@@ -138,18 +146,15 @@ func version(t torch.Tensor) any { return torch.CallAny("aten::_version", t)[0] 
 // made returns when the copy is made.
 func (s *snapshot) made() error {
 	s.copy.Do(func() {
-		s.err = torch.Try(func() {
-			torch.NoGrad(func() {
-				for _, m := range s.moves {
-					torch.Scope(func() {
-						if m.from.IsContiguous() {
-							torch.Call("aten::_foreach_copy_", pieces(m.to), pieces(m.from), false)
-						} else {
-							m.to.Copy_(m.from)
-						}
-					})
+		s.err = scoped(func() error {
+			for _, m := range s.moves {
+				if m.from.IsContiguous() {
+					torch.Call("aten::_foreach_copy_", pieces(m.to), pieces(m.from), false)
+				} else {
+					m.to.Copy_(m.from)
 				}
-			})
+			}
+			return nil
 		})
 	})
 	return s.err
@@ -162,27 +167,19 @@ func (s *snapshot) replace(state any) bool {
 	if s == nil || !ok {
 		return false
 	}
-	var there []func()
+	torchsave.EachTensor(state, func(t torch.Tensor) {
+		_, copied := s.of[t]
+		ok = ok && copied
+	})
 	for _, p := range params {
-		kinds, ok := p.(map[string]any)
-		if !ok {
-			return false
-		}
+		kinds, _ := p.(map[string]any)
 		for kind, v := range kinds {
-			t, isTensor := v.(torch.Tensor)
-			memory, copied := s.of[t]
-			switch {
-			case isTensor && !copied:
-				return false
-			case isTensor:
-				there = append(there, func() { kinds[kind] = memory })
+			if t, isTensor := v.(torch.Tensor); isTensor && ok {
+				kinds[kind] = s.of[t]
 			}
 		}
 	}
-	for _, put := range there {
-		put()
-	}
-	return true
+	return ok
 }
 
 // grain is how many elements libtorch does not divide among threads: those are training meanwhile.

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/trainer"
 )
@@ -36,18 +38,23 @@ func (s *Step[S, B]) items(b B) int64 {
 // denseParams counts the elements of all parameters, frozen ones too, but the weights of
 // embeddings: num_parameters(exclude_embeddings=True).
 func denseParams(model any) (total int64) {
-	embeddings := map[string]bool{}
-	for _, m := range nn.Modules(model) {
-		if _, ok := m.Module.(*nn.Embedding); ok {
-			embeddings[join(m.Name, "weight")] = true
-		}
-	}
+	embeddings := embeddingWeights(model)
 	for _, p := range nn.Params(model) {
-		if !embeddings[p.Name] {
+		if !slices.Contains(embeddings, p.Name) {
 			total += p.Tensor.Numel()
 		}
 	}
 	return total
+}
+
+// embeddingWeights are the names of the weights of embeddings.
+func embeddingWeights(model any) (names []string) {
+	for _, m := range nn.Modules(model) {
+		if _, ok := m.Module.(*nn.Embedding); ok {
+			names = append(names, join(m.Name, "weight"))
+		}
+	}
+	return names
 }
 
 func join(module, name string) string {

@@ -32,7 +32,7 @@ func (t *broken) Loss(p engine.ForwardPass, b tokenBatch) engine.Loss {
 	return loss
 }
 
-// A GPU that fails ends the run: no checkpoint is made of what lies there, the earlier ones stay
+// A GPU that fails ends the run: no checkpoint is made of what is there, the earlier ones stay
 // whole, and the exit code is its own. Python's Trainer ends with the same exception.
 func TestARunWhoseGPUFailsEndsWithoutASaveAndResumesFromTheLast(t *testing.T) {
 	testenv.RequireTorch(t)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
-	"github.com/gotrainer/gotrainer/safetensors"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -29,15 +28,10 @@ type EMA struct {
 	Save bool
 }
 
-func (e EMA) validate() error {
-	switch {
-	case !(e.Decay >= 0 && e.Decay < 1):
-		return fmt.Errorf("engine: Options.EMA.Decay is %g; want 0 < Decay < 1, such as 0.999, or 0 for no average",
-			e.Decay)
-	case e.Decay == 0 && e != (EMA{}):
-		return errors.New("engine: Options.EMA is set, but its Decay is 0; want 0 < Decay < 1, such as 0.999")
-	}
-	return nil
+func (e EMA) validate(r *refusals) {
+	r.when(!(e.Decay >= 0 && e.Decay < 1), "EMA.Decay is %g; want 0 < Decay < 1, such as 0.999, or 0 for no average",
+		e.Decay)
+	r.when(e.Decay == 0 && e != (EMA{}), "EMA is set, but its Decay is 0; want 0 < Decay < 1, such as 0.999")
 }
 
 // The files of a step with an average: the one or the other, besides model.safetensors.
@@ -138,7 +132,7 @@ func (a *average) begin(updates int) error {
 	return a.LoadState(a.tensors, updates)
 }
 
-// loadWeights takes over the weights of a saved step, with trained those that were trained where
+// loadWeights takes over the weights of a saved step, with trained the trained ones where
 // the average is saved as the model. The average continues with that of the checkpoint; where there
 // is none it begins again with the weights.
 func (s *Step[S, B]) loadWeights(dir string, trained bool) error {
@@ -175,12 +169,11 @@ func isThere(path string) bool {
 
 // updatesOfAverage is how many updates are in an average, as the second file of its step says.
 func updatesOfAverage(path string) (int, error) {
-	f, err := safetensors.Open(path)
+	metadata, err := metadataOf(path)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = f.Close() }() // it was only read
-	text := f.Metadata()[averageUpdates]
+	text := metadata[averageUpdates]
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
 		return 0, fmt.Errorf("%s: want the number of updates in its average under %s in its metadata, found %q", path,

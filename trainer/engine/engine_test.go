@@ -56,7 +56,7 @@ func (n *net) Forward(x torch.Tensor) torch.Tensor {
 	return n.Out.Forward(n.Dropout.Forward(n.Norm.Forward(n.Hidden.Forward(x)).ReLU()))
 }
 
-// ring asks whether a point lies inside a circle.
+// ring asks whether a point is inside a circle.
 func ring(n int) data.Slice[data.Example] {
 	r := rand.New(rand.NewPCG(1, 2))
 	set := make(data.Slice[data.Example], n)

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"math"
-
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/semantics"
@@ -19,15 +17,19 @@ type evalLosses struct {
 const stackLosses = 256
 
 func (l *evalLosses) add(loss Loss) {
-	value := loss.Value.Detach()
-	if value.Dim() > 0 {
-		value = value.Mean(torch.DefaultDType)
-	}
-	l.pending = append(l.pending, value.Keep())
+	l.pending = append(l.pending, mean(loss.Value).Keep())
 	l.rows = append(l.rows, loss.Rows)
 	if len(l.pending) == stackLosses {
 		l.stack()
 	}
+}
+
+// mean is the one number of a loss.
+func mean(loss torch.Tensor) torch.Tensor {
+	if loss = loss.Detach(); loss.Dim() > 0 {
+		loss = loss.Mean(torch.DefaultDType)
+	}
+	return loss
 }
 
 func (l *evalLosses) stack() {
@@ -112,9 +114,9 @@ func repeatedMean(losses []float64, batchSize, rows int, dtype torch.DType) floa
 	}
 	switch dtype {
 	case torch.Float64:
-		return numpyMean(repeat(losses, batchSize, n))
+		return numpyMean(repeat[float64](losses, batchSize, n))
 	case torch.Float16: // numpy sums in float32, in pieces of its buffer, and rounds the mean
-		all, sum := repeat32(losses, batchSize, n), float32(0)
+		all, sum := repeat[float32](losses, batchSize, n), float32(0)
 		for len(all) > 0 {
 			k := min(len(all), numpyBuffer)
 			sum += pairwiseSum(all[:k])
@@ -122,33 +124,22 @@ func repeatedMean(losses []float64, batchSize, rows int, dtype torch.DType) floa
 		}
 		return torch.TensorOptions{DType: torch.Float16}.Full(float64(sum / float32(n))).Item()
 	}
-	return float64(numpyMean(repeat32(losses, batchSize, n)))
+	return float64(numpyMean(repeat[float32](losses, batchSize, n)))
 }
 
 // numpyBuffer is how many elements numpy converts at a time.
 const numpyBuffer = 8192
 
-func repeat(losses []float64, times, n int) []float64 {
-	all := make([]float64, n)
+func repeat[T float32 | float64](losses []float64, times, n int) []T {
+	all := make([]T, n)
 	for i := range all {
-		all[i] = losses[i/times]
+		all[i] = T(losses[i/times])
 	}
 	return all
 }
 
-func repeat32(losses []float64, times, n int) []float32 {
-	all := make([]float32, n)
-	for i := range all {
-		all[i] = float32(losses[i/times])
-	}
-	return all
-}
-
-// numpyMean is numpy.ndarray.mean of a contiguous array.
+// numpyMean is numpy.ndarray.mean of a contiguous array: nan of an empty one.
 func numpyMean[T float32 | float64](a []T) T {
-	if len(a) == 0 {
-		return T(math.NaN())
-	}
 	return T(float64(pairwiseSum(a)) / float64(len(a)))
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/gotrainer/gotrainer/dist/ddp"
@@ -40,11 +39,8 @@ func (s *Step[S, B]) SharesEval(e trainer.Evaluation) bool {
 }
 
 // EvalRound adds the batches that all processes have at a time to the running evaluation.
-func (s *Step[S, B]) EvalRound(ctx context.Context, r trainer.EvalRound[B]) (err error) {
-	panicked := torch.Try(func() {
-		torch.NoGrad(func() { torch.Scope(func() { err = s.evalRound(ctx, r) }) })
-	})
-	return errors.Join(panicked, err)
+func (s *Step[S, B]) EvalRound(ctx context.Context, r trainer.EvalRound[B]) error {
+	return scoped(func() error { return s.evalRound(ctx, r) })
 }
 
 // found is what a process has found in a round.
@@ -85,12 +81,6 @@ func (s *Step[S, B]) evalRound(ctx context.Context, r trainer.EvalRound[B]) erro
 	return s.addFound(all, r.Round)
 }
 
-// try returns panics of package torch as errors, too.
-func try(f func() error) (err error) {
-	panicked := torch.Try(func() { err = f() })
-	return errors.Join(panicked, err)
-}
-
 // itemsOfRound are the labelled items of this process's batch, or of those of all processes where
 // they weigh together.
 func (s *Step[S, B]) itemsOfRound(ctx context.Context, r trainer.EvalRound[B]) (items int64, err error) {
@@ -119,9 +109,7 @@ func (s *Step[S, B]) evalOwn(r trainer.EvalRound[B], items int64) (f found, err 
 	s.mode(false, false)
 	f.loss, f.outputs = s.evalForward(r.Batch, items)
 	if value := f.loss.Value; value.Defined() {
-		if value = value.Detach(); value.Dim() > 0 {
-			value = value.Mean(torch.DefaultDType)
-		}
+		value = mean(value)
 		if f.loss.whole && s.eval.Even { // the items are those of all processes
 			value = value.MulScalar(s.group.World())
 		}
@@ -153,11 +141,11 @@ type news struct {
 	Items   int64   `json:"items,omitempty"`
 	Widths  []int64 `json:"widths,omitempty"`
 
-	Rows   int  `json:"rows,omitempty"` // 0: it has no batch
-	Loss   bool `json:"loss,omitempty"` // the first tensor is the loss
-	Logits int  `json:"logits,omitempty"`
-	Labels int  `json:"labels,omitempty"`
-	Inputs int  `json:"inputs,omitempty"`
+	NonFinite []string `json:"non_finite,omitempty"` // weights and buffers
+
+	Rows  int    `json:"rows,omitempty"`  // 0: it has no batch
+	Loss  bool   `json:"loss,omitempty"`  // the first tensor is the loss
+	Lists [3]int `json:"lists,omitempty"` // the tensors of logits, labels and inputs after it
 }
 
 // exchange tells the other processes the news, behind which data and tensors may be. If one of
@@ -241,14 +229,15 @@ func (s *Step[S, B]) widen(ctx context.Context, o Outputs, failed error) (Output
 
 // gatherFound brings together what all processes have found.
 func (s *Step[S, B]) gatherFound(ctx context.Context, mine found, failed error) (all []found, err error) {
-	o := mine.outputs
-	n := news{Rows: mine.loss.Rows, Loss: mine.loss.Value.Defined(), Logits: len(o.Logits), Labels: len(o.Labels),
-		Inputs: len(o.Inputs)}
+	n := news{Rows: mine.loss.Rows, Loss: mine.loss.Value.Defined()}
 	var ts []torch.Tensor
 	if n.Loss {
 		ts = append(ts, mine.loss.Value)
 	}
-	ts = append(append(append(ts, o.Logits...), o.Labels...), o.Inputs...)
+	for k, list := range mine.outputs.lists() {
+		n.Lists[k] = len(*list)
+		ts = append(ts, *list...)
+	}
 	notes, parts, err := s.exchange(ctx, n, mine.observed, each(ts, torch.Tensor.Detach), failed)
 	if err != nil {
 		return nil, err
@@ -265,13 +254,15 @@ func (s *Step[S, B]) gatherFound(ctx context.Context, mine found, failed error) 
 		if n.Loss {
 			f.loss.Value = take(1)[0]
 		}
-		f.outputs.Logits, f.outputs.Labels, f.outputs.Inputs = take(n.Logits), take(n.Labels), take(n.Inputs)
+		for k, list := range f.outputs.lists() {
+			*list = take(n.Lists[k])
+		}
 	}
 	return all, nil
 }
 
 // addFound takes note of it, in the order of the ranks. round is how many samples there are without
-// those that fill up batches, where there are some.
+// the ones that fill up batches, where there are some.
 func (s *Step[S, B]) addFound(all []found, round int) error {
 	before := 0
 	for _, f := range all {
@@ -311,26 +302,20 @@ func (s *Step[S, B]) addFound(all []found, round int) error {
 // together puts the outputs of all processes one after the other, without the samples that fill up
 // their batches.
 func together(all []found, rows int) Outputs {
-	var logits, labels, inputs columns
 	o := Outputs{}
+	for k, list := range o.lists() {
+		var joined columns
+		for _, f := range all {
+			joined.join(*f.outputs.lists()[k])
+		}
+		*list = each(joined, func(parts []torch.Tensor) torch.Tensor {
+			t := padAndConcat(parts)
+			return t.Narrow(0, 0, min(int64(rows), t.Size(0)))
+		})
+	}
 	for _, f := range all {
-		logits.join(f.outputs.Logits)
-		labels.join(f.outputs.Labels)
-		inputs.join(f.outputs.Inputs)
 		o.Rows += f.outputs.Rows
 	}
 	o.Rows = min(o.Rows, rows)
-	cut := func(list []torch.Tensor) torch.Tensor {
-		t := padAndConcat(list)
-		return t.Narrow(0, 0, min(int64(rows), t.Size(0)))
-	}
-	for _, c := range []struct {
-		from columns
-		into *[]torch.Tensor
-	}{{logits, &o.Logits}, {labels, &o.Labels}, {inputs, &o.Inputs}} {
-		for _, list := range c.from {
-			*c.into = append(*c.into, cut(list))
-		}
-	}
 	return o
 }

@@ -51,18 +51,15 @@ func (e *evaluation) drop() {
 
 // Eval adds a batch to the running evaluation. It does not wait for the device, unless the task
 // does.
-func (s *Step[S, B]) Eval(_ context.Context, b B) (err error) {
+func (s *Step[S, B]) Eval(_ context.Context, b B) error {
 	if err := s.summon(); err != nil {
 		return err
 	}
-	panicked := torch.Try(func() {
-		s.mode(false, false)
-		torch.NoGrad(func() { torch.Scope(func() { err = s.evalBatch(b) }) })
-	})
-	return errors.Join(panicked, err)
+	return scoped(func() error { return s.evalBatch(b) })
 }
 
 func (s *Step[S, B]) evalBatch(b B) error {
+	s.mode(false, false)
 	s.eval.batches++
 	loss, o := s.evalForward(b, s.items(b))
 	if s.keepsOutputs() {
@@ -132,10 +129,11 @@ func (s *Step[S, B]) keep(o Outputs) error {
 // Metrics ends the running evaluation. "loss" is there if there were labels, and is what the
 // evaluation's semantics make of the batches' losses; the rest comes from the task and the options.
 func (s *Step[S, B]) Metrics(context.Context) (m trainer.Metrics, err error) {
-	panicked := torch.Try(func() {
-		torch.NoGrad(func() { torch.Scope(func() { m, err = s.endEval() }) })
+	err = scoped(func() (err error) {
+		m, err = s.endEval()
+		return err
 	})
-	return m, errors.Join(panicked, err)
+	return m, err
 }
 
 func (s *Step[S, B]) endEval() (trainer.Metrics, error) {

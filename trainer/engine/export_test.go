@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"reflect"
 	"sync"
 	"testing"
 
@@ -138,15 +137,12 @@ func (e fakeEvent) free() { e.s.note("free %d", e.n) }
 
 // SentAhead is how many batches are on the device and not used up.
 func SentAhead[S, B any](s *Step[S, B]) int {
-	if s.early == nil {
-		return 0
-	}
-	return len(s.early.cargoes)
+	return len(s.arrivals)
 }
 
 // SlicesOf are the lengths of the slices that are found in a batch.
 func SlicesOf(batch any) (lengths []int) {
-	for _, s := range numbers(reflect.ValueOf(batch), nil, maxDepth) {
+	for _, s := range slicesOf(batch) {
 		lengths = append(lengths, s.n)
 	}
 	return lengths

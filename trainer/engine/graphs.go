@@ -35,17 +35,11 @@ type Graphs struct {
 	WarmUp int // how often a kind is trained as ever before; zero: 3
 }
 
-func (g Graphs) validate(d torch.Device) error {
-	switch {
-	case g.Kinds < 0 || g.WarmUp < 0:
-		return fmt.Errorf("engine: Options.Graphs is %+v; want numbers that are not negative", g)
-	case g.Kinds == 0 && g.WarmUp > 0:
-		return errors.New("engine: Options.Graphs.WarmUp is set, but Kinds is 0, so that nothing is recorded; want the " +
-			"most kinds of batches to record, such as 8")
-	case g.Kinds > 0 && !hasGraphs(d):
-		return fmt.Errorf("engine: Options.Graphs is set, but Options.Device is %s; CUDA graphs need a GPU", d)
-	}
-	return nil
+func (g Graphs) validate(r *refusals, d torch.Device) {
+	r.when(g.Kinds < 0 || g.WarmUp < 0, "Graphs is %+v; want numbers that are not negative", g)
+	r.when(g.Kinds == 0 && g.WarmUp > 0, "Graphs.WarmUp is set, but Kinds is 0, so that nothing is recorded; want the "+
+		"most kinds of batches to record, such as 8")
+	r.when(g.Kinds > 0 && !hasGraphs(d), "Graphs is set, but Options.Device is %s; CUDA graphs need a GPU", d)
 }
 
 // hasGraphs is a variable for the tests, which must do without a GPU.
@@ -54,7 +48,7 @@ var hasGraphs = torch.Device.IsCUDA
 // graphs is what has been recorded, and what decides about it.
 type graphs struct {
 	Graphs
-	warn     func(format string, args ...any)
+	warn     func(format string, args ...any) // once for each format
 	kinds    map[string]*kind
 	captured int
 	pool     cuda.Pool
@@ -62,9 +56,8 @@ type graphs struct {
 	places   []int64     // of them, as the graphs know them
 	into     *kind       // whose gradients the parameters have
 	dirty    bool        // they have others
-	said     map[string]bool
-	noClip   bool // clipping cannot be captured
-	replayed int  // micro-batches
+	noClip   bool        // clipping cannot be captured
+	replayed int         // micro-batches
 }
 
 // kind is a kind of micro-batch.
@@ -112,10 +105,7 @@ func (g *graphs) next(name string) (*kind, doing) {
 
 // once says what is not recorded, for each reason once.
 func (g *graphs) once(reason string, args ...any) {
-	if !g.said[reason] {
-		g.said[reason] = true
-		g.warn("not recorded as a CUDA graph: "+reason, args...)
-	}
+	g.warn("not recorded as a CUDA graph: "+reason, args...)
 }
 
 // zeroed is told when the gradients are removed.
@@ -182,10 +172,7 @@ func (s *Step[S, B]) buildGraphs() {
 	if s.options.Graphs.Kinds == 0 {
 		return
 	}
-	if s.said == nil {
-		s.said = map[string]bool{}
-	}
-	g := &graphs{Graphs: s.options.Graphs, warn: s.warn, said: s.said, kinds: map[string]*kind{}}
+	g := &graphs{Graphs: s.options.Graphs, warn: s.once, kinds: map[string]*kind{}}
 	_, lists := s.task.(InputLister[B])
 	_, steps := s.task.(TrainingStepper[B])
 	_, updates := s.optimizer.(optim.BackwardUpdater)

@@ -114,10 +114,9 @@ func (s *Step[S, B]) averageLoss(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return torch.Try(func() {
-		torch.Scope(func() {
-			torch.NoGrad(func() { s.lossSum.Copy_(torch.Stack(all, 0).Mean(torch.DefaultDType)) })
-		})
+	return scoped(func() error {
+		s.lossSum.Copy_(torch.Stack(all, 0).Mean(torch.DefaultDType))
+		return nil
 	})
 }
 

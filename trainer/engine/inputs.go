@@ -59,7 +59,7 @@ func (s *staged) give(p ForwardPass, d torch.DType, shape []int64) torch.Tensor 
 	return toDevice(p, s.listed[i])
 }
 
-// hand has the forward pass, which begins anew, take the listed inputs.
+// hand has the forward pass, which begins again, take the listed inputs.
 func (s *staged) hand(buffers []torch.Tensor) { s.handing, s.next, s.buffers = true, 0, buffers }
 
 // kind is what the inputs are but for their contents: "float32[32 784] int64[32]".

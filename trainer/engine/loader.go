@@ -1,19 +1,36 @@
 package engine
 
 import (
+	"context"
+	"iter"
+
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/trainer"
 )
+
+// loader has the lengths of a loader of package data, and passes of its own.
+type loader[B any] struct {
+	lengths
+	pass[B]
+}
+
+type lengths interface {
+	Len() int
+	Samples() int
+}
+
+// pass is the method Epoch of a loader.
+type pass[B any] func(ctx context.Context, epoch, skip int) iter.Seq2[B, error]
+
+func (p pass[B]) Epoch(ctx context.Context, epoch, skip int) iter.Seq2[B, error] {
+	return p(ctx, epoch, skip)
+}
 
 // Loader makes the loaders of a run that sends batches ahead, keeps its training set on the device
 // or evaluates by length; else it leaves them to the trainer.
 func (s *Step[S, B]) Loader(set data.Dataset[S], o trainer.LoaderOptions) (trainer.BatchLoader[B], error) {
 	if s.resident != nil && o.Evaluation == nil {
-		loader, err := residentLoader(s.resident, set, s.task, o.LoaderOptions)
-		if err != nil {
-			return nil, err
-		}
-		return loader, nil
+		return residentLoader(s.resident, set, s.task, o.LoaderOptions)
 	}
 	sorted := s.options.SortEvalByLength && o.Evaluation != nil
 	if !sorted && s.early == nil {
@@ -27,16 +44,16 @@ func (s *Step[S, B]) Loader(set data.Dataset[S], o trainer.LoaderOptions) (train
 		}
 		o.Order = order
 	}
-	loader, err := data.NewLoader(set, s.Collate, o.LoaderOptions)
+	plain, err := data.NewLoader(set, s.Collate, o.LoaderOptions)
 	if err != nil {
 		return nil, err
 	}
-	batches := trainer.BatchLoader[B](loader)
+	batches := pass[B](plain.Epoch)
 	if s.early != nil {
-		batches = prefetchLoader[S, B]{loader, s.early}
+		batches = sendAhead(s.early, batches)
 	}
-	if sorted {
-		batches = &sortedLoader[S, B]{loader, batches, order, &s.eval}
-	}
-	return batches, nil
+	return loader[B]{plain, func(ctx context.Context, epoch, skip int) iter.Seq2[B, error] {
+		s.eval.order = order // in the goroutine of the run: an evaluation has begun
+		return batches(ctx, epoch, skip)
+	}}, nil
 }

@@ -68,7 +68,7 @@ func TestModelIsMadeAnewForEachRun(t *testing.T) {
 		want  int
 	}{
 		{"New made it once", func() error { return nil }, 1},
-		{"seeding makes it anew", seed, 2},
+		{"seeding makes it again", seed, 2},
 		{"what has just been made stays", begin, 2},
 		{"what an evaluation has drawn from does not", func() error {
 			return errors.Join(s.StartLoader(false), begin())

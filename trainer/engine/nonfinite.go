@@ -13,16 +13,11 @@ import (
 
 // What the Step does about numbers that are not finite.
 
-// looks reports whether losses and norms can be looked at right away: a GPU would have to be waited
-// for, other processes would wait for this one, under loss scaling infinities are usual, and an
-// optimizer that updates during the backward pass has done so already.
-func (s *Step[S, B]) looks(stop bool) bool {
-	return stop && !s.remote && s.group == nil && s.scaler == nil && s.clipped()
-}
-
-// checkFinite is an error if a number is not finite that can be looked at.
+// checkFinite is an error if a loss or norm is not finite that can be looked at right away: a GPU
+// would have to be waited for, other processes would wait for this one, under loss scaling
+// infinities are usual, and an optimizer that updates during the backward pass has done so already.
 func (s *Step[S, B]) checkFinite(name string, t torch.Tensor, stop bool) error {
-	if !s.looks(stop) {
+	if !stop || s.remote || s.group != nil || s.scaler != nil || !s.clipped() {
 		return nil
 	}
 	if v := t.Item(); math.IsNaN(v) || math.IsInf(v, 0) {
@@ -41,29 +36,24 @@ func (s *Step[S, B]) FindNonFinite(ctx context.Context, b B, w trainer.Window) (
 		return o, errors.New("each process has a part of the model, which is not run again")
 	}
 	defer s.ahead.drop()
-	err = torch.Try(func() {
+	err = inScope(func() error {
 		s.mode(true, w.KeepMode)
 		torch.ForkRNG(func() {
-			torch.Scope(func() {
-				defer s.keepBuffers()()
-				s.zeroGrad()
-				var loss Loss
-				if first := nn.FirstNonFinite(s.task.Model(),
-					func() { loss = s.loss(s.pass(w.Items), b) }); first != nil {
-					o.Module, o.Input = first.Name, first.Input
-				}
-				o.Loss = loss.Value.IsFinite().All().Item() == 0
-				if o.Module != "" || o.Loss {
-					return
-				}
-				s.backward(ctx, loss, w)
-				for _, p := range nn.Params(s.task.Model()) {
-					if g := p.Tensor.Grad(); g.Defined() && g.IsFinite().All().Item() == 0 {
-						o.Gradients = append(o.Gradients, p.Name)
-					}
-				}
-			})
+			defer s.keepBuffers()()
+			s.zeroGrad()
+			var loss Loss
+			if first := nn.FirstNonFinite(s.task.Model(),
+				func() { loss = s.loss(s.pass(w.Items), b) }); first != nil {
+				o.Module, o.Input = first.Name, first.Input
+			}
+			o.Loss = loss.Value.IsFinite().All().Item() == 0
+			if o.Module != "" || o.Loss {
+				return
+			}
+			s.backward(ctx, loss, w)
+			o.Gradients = nonFinite(s.gradients())
 		}, s.devices()...)
+		return nil
 	})
 	return o, err
 }

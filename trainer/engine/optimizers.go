@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
+	"reflect"
 	"strings"
 
 	"github.com/gotrainer/gotrainer/nn"
@@ -43,16 +45,12 @@ func (s *Step[S, B]) warn(format string, args ...any) {
 	fmt.Fprintln(os.Stderr, "engine: warning:", text)
 }
 
-// keepEmbeddings lets an 8-bit optimizer of bitsandbytes keep the states of embeddings in 32 bits,
-// as Hugging Face's Trainer does.
-func keepEmbeddings(b optim.Builder, model any) optim.Builder {
-	var names []string
-	for _, m := range nn.Modules(model) {
-		if _, ok := m.Module.(*nn.Embedding); ok {
-			names = append(names, join(m.Name, "weight"))
-		}
+// once is warn, once for each format.
+func (s *Step[S, B]) once(format string, args ...any) {
+	if !s.said[format] {
+		s.said[format] = true
+		s.warn(format, args...)
 	}
-	return optim.KeepIn32Bits(b, names...)
 }
 
 // optimizerMode puts the optimizer into the mode of training or evaluation: the parameters of a
@@ -109,4 +107,81 @@ func (s *Step[S, B]) beforeBackward(w trainer.Window) {
 func (s *Step[S, B]) clipped() bool {
 	_, ok := s.optimizer.(optim.BackwardUpdater)
 	return !ok
+}
+
+// noDecayGroups makes the two groups of Hugging Face's Trainer (get_decay_parameter_names): what
+// belongs to a LayerNorm, and what has a name like a bias or a norm, is not decayed; the rest has
+// the optimizer's own weight decay. Both are there even if one is empty.
+func noDecayGroups(model any, params []torch.Named) []optim.Group {
+	exempt := map[string]bool{}
+	for _, m := range nn.Modules(model) {
+		if _, ok := m.Module.(*nn.LayerNorm); ok {
+			for _, p := range nn.Params(m.Module) {
+				exempt[join(m.Name, p.Name)] = true
+			}
+		}
+	}
+	groups := optim.NoDecayFunc(params, 0, func(name string) bool { return exempt[name] || optim.NoDecayName(name) })
+	groups[0].WeightDecay = nil
+	return groups
+}
+
+// savedSettings are what the optimizer of a checkpoint was made with: the param_groups of a state
+// dict of torch.optim, but for the rate, which the trainer keeps.
+type savedSettings struct {
+	Optimizer string          `json:"optimizer"` // the type of the builder
+	Settings  json.RawMessage `json:"settings"`
+	Groups    []savedGroup    `json:"groups"`
+}
+
+type savedGroup struct {
+	WeightDecay *float64 `json:"weight_decay,omitempty"`
+	LRScale     float64  `json:"lr_scale,omitempty"`
+}
+
+// settings are those of the optimizer as text; empty if its builder is one of the user's that
+// cannot be written.
+func (s *Step[S, B]) settings() string {
+	settings, err := json.Marshal(s.builder)
+	if err != nil {
+		return ""
+	}
+	saved := savedSettings{Optimizer: reflect.TypeOf(s.builder).String(), Settings: settings}
+	for _, g := range s.optimizer.Groups() {
+		saved.Groups = append(saved.Groups, savedGroup{g.WeightDecay, g.LRScale})
+	}
+	text, err := json.Marshal(saved)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// takeSettings makes the optimizer again with settings that were saved, if they are others. Of a
+// checkpoint without any, and of another optimizer, it takes none: whether the state of that one
+// fits is found when it is loaded.
+func (s *Step[S, B]) takeSettings(text string) error {
+	if text == "" || text == s.settings() {
+		return nil
+	}
+	var saved savedSettings
+	if err := json.Unmarshal([]byte(text), &saved); err != nil {
+		return fmt.Errorf("the settings of the optimizer: %w", err)
+	}
+	kind := reflect.TypeOf(s.builder)
+	if saved.Optimizer != kind.String() {
+		return nil
+	}
+	builder := reflect.New(kind)
+	if err := json.Unmarshal(saved.Settings, builder.Interface()); err != nil {
+		return fmt.Errorf("the settings of the optimizer: %w", err)
+	}
+	groups := append([]optim.Group(nil), s.optimizer.Groups()...)
+	if len(groups) != len(saved.Groups) {
+		return fmt.Errorf("the optimizer has %d groups of parameters there, %d here", len(saved.Groups), len(groups))
+	}
+	for i, g := range saved.Groups {
+		groups[i].WeightDecay, groups[i].LRScale = g.WeightDecay, g.LRScale
+	}
+	return s.makeOptimizer(builder.Elem().Interface().(optim.Builder), groups)
 }

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -76,7 +75,7 @@ type Options struct {
 	// unless the environment says otherwise. For the whole program: full_determinism.
 	FullDeterminism bool
 
-	// MemoryFormat is how the model's four-dimensional weights and buffers lie in memory.
+	// MemoryFormat is how the model's four-dimensional weights and buffers are laid out.
 	// torch.ChannelsLast makes convolutions of pictures faster, on CPUs and on tensor cores, and adds
 	// up in another order. Zero: as the model made them. model.to(memory_format=torch.channels_last).
 	MemoryFormat torch.MemoryFormat
@@ -164,44 +163,42 @@ const (
 
 func (t TF32) String() string { return [...]string{"unset", "on", "off"}[t] }
 
+// refusals keep the first thing that is wrong with options.
+type refusals struct{ first error }
+
+// when refuses an option for a reason.
+func (r *refusals) when(wrong bool, reason string, args ...any) {
+	if wrong && r.first == nil {
+		r.first = fmt.Errorf("engine: Options."+reason, args...)
+	}
+}
+
 func (o *Options) validate() error {
-	if err := errors.Join(o.EMA.validate(), o.validateSharding()); err != nil {
-		return err
-	}
-	switch {
-	case o.TF32 < TF32Unset || o.TF32 > TF32Off:
-		return fmt.Errorf("engine: Options.TF32 is %d; want TF32Unset, TF32On or TF32Off", int(o.TF32))
-	case o.MemoryFormat != torch.ContiguousFormat && o.MemoryFormat != torch.ChannelsLast:
-		return fmt.Errorf("engine: Options.MemoryFormat is %d; want torch.ChannelsLast, or zero to leave the model as it is",
-			o.MemoryFormat)
-	case o.CuDNNBenchmark && o.FullDeterminism:
-		return fmt.Errorf("engine: Options.CuDNNBenchmark and Options.FullDeterminism are both set, but what is fastest " +
-			"differs from run to run; want one of them")
-	case o.CuDNNBenchmark && !o.Device.IsCUDA():
-		return fmt.Errorf("engine: Options.CuDNNBenchmark is set, but Options.Device is %s; cuDNN is for GPUs", o.Device)
-	case o.DatasetOnDevice < 0:
-		return fmt.Errorf("engine: Options.DatasetOnDevice is %d; want the bytes that a training set may take on the "+
-			"device, or 0 to send its batches one by one", o.DatasetOnDevice)
-	case o.MaxGradValue < 0:
-		return fmt.Errorf("engine: Options.MaxGradValue is %g; want a positive limit, or 0 for none", o.MaxGradValue)
-	case !(o.LabelSmoothing >= 0 && o.LabelSmoothing <= 1):
-		return fmt.Errorf("engine: Options.LabelSmoothing is %g; want 0 to 1", o.LabelSmoothing)
-	case !(o.NEFTuneAlpha >= 0) || math.IsInf(o.NEFTuneAlpha, 0):
-		return fmt.Errorf("engine: Options.NEFTuneAlpha is %g; want a positive number, or 0 for no noise",
-			o.NEFTuneAlpha)
-	case o.EvalAccumulation < 0:
-		return fmt.Errorf("engine: Options.EvalAccumulation is %d; want a number of batches, or 0 for all",
-			o.EvalAccumulation)
-	case o.Loss != nil && o.LabelSmoothing != 0:
-		return fmt.Errorf("engine: Options.LabelSmoothing is %g, but Options.Loss is set and would hide it; call "+
-			"engine.LabelSmoothing in that loss", o.LabelSmoothing)
-	case o.ComputeMetrics != nil && o.BatchMetrics != nil:
-		return fmt.Errorf("engine: Options.ComputeMetrics and Options.BatchMetrics are both set; want one of them")
-	case o.Groups != nil && o.lowRank():
-		return fmt.Errorf("engine: Options.Groups and Options.LowRankTargets are both set; want one of them")
-	}
-	if err := o.Graphs.validate(o.Device); err != nil {
-		return err
+	var r refusals
+	o.EMA.validate(&r)
+	o.validateSharding(&r)
+	r.when(o.TF32 < TF32Unset || o.TF32 > TF32Off, "TF32 is %d; want TF32Unset, TF32On or TF32Off", int(o.TF32))
+	r.when(o.MemoryFormat != torch.ContiguousFormat && o.MemoryFormat != torch.ChannelsLast,
+		"MemoryFormat is %d; want torch.ChannelsLast, or zero to leave the model as it is", o.MemoryFormat)
+	r.when(o.CuDNNBenchmark && o.FullDeterminism, "CuDNNBenchmark and Options.FullDeterminism are both set, but what is "+
+		"fastest differs from run to run; want one of them")
+	r.when(o.CuDNNBenchmark && !o.Device.IsCUDA(), "CuDNNBenchmark is set, but Options.Device is %s; cuDNN is for GPUs",
+		o.Device)
+	r.when(o.DatasetOnDevice < 0, "DatasetOnDevice is %d; want the bytes that a training set may take on the device, "+
+		"or 0 to send its batches one by one", o.DatasetOnDevice)
+	r.when(o.MaxGradValue < 0, "MaxGradValue is %g; want a positive limit, or 0 for none", o.MaxGradValue)
+	r.when(!(o.LabelSmoothing >= 0 && o.LabelSmoothing <= 1), "LabelSmoothing is %g; want 0 to 1", o.LabelSmoothing)
+	r.when(!(o.NEFTuneAlpha >= 0) || math.IsInf(o.NEFTuneAlpha, 0),
+		"NEFTuneAlpha is %g; want a positive number, or 0 for no noise", o.NEFTuneAlpha)
+	r.when(o.EvalAccumulation < 0, "EvalAccumulation is %d; want a number of batches, or 0 for all", o.EvalAccumulation)
+	r.when(o.Loss != nil && o.LabelSmoothing != 0, "LabelSmoothing is %g, but Options.Loss is set and would hide it; "+
+		"call engine.LabelSmoothing in that loss", o.LabelSmoothing)
+	r.when(o.ComputeMetrics != nil && o.BatchMetrics != nil,
+		"ComputeMetrics and Options.BatchMetrics are both set; want one of them")
+	r.when(o.Groups != nil && o.lowRank(), "Groups and Options.LowRankTargets are both set; want one of them")
+	o.Graphs.validate(&r, o.Device)
+	if r.first != nil {
+		return r.first
 	}
 	if o.Device.IsCUDA() {
 		if err := torch.CheckDevice(o.Device); err != nil {
@@ -212,22 +209,16 @@ func (o *Options) validate() error {
 		}
 		return o.checkCapability()
 	}
-	if o.Prefetch && !isRemote(o.Device) {
-		return fmt.Errorf("engine: Options.Prefetch is set, but Options.Device is %s, where batches need not be sent",
-			o.Device)
-	}
-	if o.TF32 == TF32On {
-		return fmt.Errorf("engine: Options.TF32 is TF32On, but Options.Device is %s; TF32 is an arithmetic of NVIDIA's "+
-			"GPUs from Ampere on", o.Device)
-	}
+	r.when(o.Prefetch && !isRemote(o.Device), "Prefetch is set, but Options.Device is %s, where batches need not be sent",
+		o.Device)
+	r.when(o.TF32 == TF32On, "TF32 is TF32On, but Options.Device is %s; TF32 is an arithmetic of NVIDIA's GPUs from "+
+		"Ampere on", o.Device)
+	r.when(o.Precision == amp.FP16 && !o.IgnoreFP16OnCPU, "Precision is fp16, which the CPU cannot train in; use bf16 or "+
+		"fp32, or set IgnoreFP16OnCPU to train in fp32 as Hugging Face's Trainer does")
 	if o.Precision == amp.FP16 {
-		if !o.IgnoreFP16OnCPU {
-			return fmt.Errorf("engine: Options.Precision is fp16, which the CPU cannot train in; use bf16 or fp32, " +
-				"or set IgnoreFP16OnCPU to train in fp32 as Hugging Face's Trainer does")
-		}
 		o.Precision = amp.FP32
 	}
-	return nil
+	return r.first
 }
 
 func (o *Options) lowRank() bool {

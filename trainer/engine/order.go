@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"cmp"
+
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -67,17 +69,13 @@ func (s *Step[S, B]) RandomSampler() data.Order {
 // was drawn first.
 func (o *globalOrder) draw(f func(g *torch.Generator) []int) (indices []int) {
 	err := torch.Try(func() {
-		if o.before == nil {
-			g := o.global
-			if g == nil {
-				g = torch.DefaultGenerator(torch.CPU)
-			}
-			o.before = g.State()
-			indices = f(g)
-			return
-		}
 		g := torch.NewGenerator(0)
-		g.SetState(o.before)
+		if o.before != nil {
+			g.SetState(o.before)
+		} else {
+			g = cmp.Or(o.global, torch.DefaultGenerator(torch.CPU))
+			o.before = g.State()
+		}
 		indices = f(g)
 	})
 	if err != nil {

@@ -45,21 +45,18 @@ type Outputs struct {
 // PredictFunc makes a [Task] that is a [Predictor] of a model and three functions.
 func PredictFunc[S, B any](model any, collate func([]S) (B, error), predict func(ForwardPass, B) Outputs,
 	loss func(ForwardPass, Outputs) Loss) Task[S, B] {
-	return predictFunc[S, B]{model, collate, predict, loss}
+	whole := func(p ForwardPass, b B) Loss { return loss(p, predict(p, b)) }
+	return predictFunc[S, B]{taskFunc[S, B]{model, collate, whole}, predict, loss}
 }
 
 type predictFunc[S, B any] struct {
-	model   any
-	collate func([]S) (B, error)
+	taskFunc[S, B]
 	predict func(ForwardPass, B) Outputs
-	loss    func(ForwardPass, Outputs) Loss
+	lossOf  func(ForwardPass, Outputs) Loss
 }
 
-func (t predictFunc[S, B]) Model() any                           { return t.model }
-func (t predictFunc[S, B]) Collate(samples []S) (B, error)       { return t.collate(samples) }
 func (t predictFunc[S, B]) Predict(p ForwardPass, b B) Outputs   { return t.predict(p, b) }
-func (t predictFunc[S, B]) LossOf(p ForwardPass, o Outputs) Loss { return t.loss(p, o) }
-func (t predictFunc[S, B]) Loss(p ForwardPass, b B) Loss         { return t.loss(p, t.predict(p, b)) }
+func (t predictFunc[S, B]) LossOf(p ForwardPass, o Outputs) Loss { return t.lossOf(p, o) }
 
 // asFloat32 converts outputs of the autocast's dtype, as Accelerate does with what a model returns
 // (convert_outputs_to_fp32).
@@ -73,7 +70,7 @@ func (o Outputs) asFloat32() Outputs {
 	return o
 }
 
-func each(ts []torch.Tensor, f func(torch.Tensor) torch.Tensor) []torch.Tensor {
+func each[T any](ts []T, f func(T) torch.Tensor) []torch.Tensor {
 	if len(ts) == 0 {
 		return nil
 	}

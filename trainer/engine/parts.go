@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,7 +15,6 @@ import (
 	"github.com/gotrainer/gotrainer/dist/shard"
 	"github.com/gotrainer/gotrainer/internal/tensorio"
 	"github.com/gotrainer/gotrainer/nn"
-	"github.com/gotrainer/gotrainer/safetensors"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 )
@@ -39,9 +37,7 @@ func (s *Step[S, B]) stateMetadata() map[string]string {
 // saveParts is Save where each process has a part. Where one fails, all have an error.
 func (s *Step[S, B]) saveParts(dir string, o trainer.SaveOptions) (err error) {
 	ctx := context.Background()
-	if e := torch.Try(func() { s.optimizerMode(false) }); e != nil {
-		return e
-	}
+	s.optimizerMode(false)
 	switch updates := s.optimizer.Updates(); {
 	case o.WeightsOnly:
 		err = s.saveWhole(dir)
@@ -59,25 +55,13 @@ func (s *Step[S, B]) saveParts(dir string, o trainer.SaveOptions) (err error) {
 			o.Later(func() ([]string, error) { return nonFinite, ofStorage(dir, write()) })
 		}
 	}
-	err = ofStorage(dir, err)
-	if err != nil || !s.group.Main() {
+	if err = ofStorage(dir, err); err != nil || !s.group.Main() {
 		return err
 	}
-	if c, ok := s.task.(Configurer); ok {
-		if err := c.WriteConfig(dir); err != nil {
-			return err
-		}
-	}
-	if o.WeightsOnly {
-		return nil
-	}
-	generators, err := s.generators()
-	if err != nil {
+	if err := s.saveTexts(dir, o); err != nil || o.WeightsOnly {
 		return err
 	}
-	defer tensorio.Free(generators)
-	return errors.Join(tensorio.Save(filepath.Join(dir, generatorName), generators, nil),
-		s.saveScaler(filepath.Join(dir, scalerName)))
+	return tensorio.Save(filepath.Join(dir, generatorName), s.generators(), nil)
 }
 
 // ofStorage makes the full disk of another process a failure to save, as one of this process is.
@@ -90,11 +74,7 @@ func ofStorage(dir string, err error) error {
 
 // saveWhole has the main process write the weights of the whole model.
 func (s *Step[S, B]) saveWhole(dir string) error {
-	summoned := s.sharded.Summoned()
-	if err := s.summon(); err != nil {
-		return err
-	}
-	err := func() error {
+	return s.withWhole(func() error {
 		if !s.group.Main() {
 			return nil
 		}
@@ -103,7 +83,16 @@ func (s *Step[S, B]) saveWhole(dir string) error {
 			return err
 		}
 		return tensorio.Save(filepath.Join(dir, weightsName), weights, metadata)
-	}()
+	})
+}
+
+// withWhole calls f while the model has all its parameters.
+func (s *Step[S, B]) withWhole(f func() error) error {
+	summoned := s.sharded.Summoned()
+	if err := s.summon(); err != nil {
+		return err
+	}
+	err := f()
 	if !summoned {
 		err = errors.Join(err, s.sharded.Release())
 	}
@@ -134,81 +123,21 @@ func (s *Step[S, B]) loadParts(dir string, o trainer.LoadOptions) error {
 	defer func() { tensorio.Free(generators) }()
 	var metadata map[string]string
 	if err == nil {
-		metadata, err = s.readMetadata(dir, o)
+		metadata, err = stateMetadataOf(dir)
 	}
 	if err == nil {
-		failed := torch.Try(func() { err = s.checkGenerators(generators) })
-		err = errors.Join(err, failed)
+		err = try(func() error { return s.checkGenerators(generators) })
 	}
 	if err = s.together(ctx, err); err != nil { // nobody reads what another cannot
 		return err
 	}
-	return s.restoreParts(ctx, dir, metadata, generators)
-}
-
-// together returns an error on all processes where one has one.
-func (s *Step[S, B]) together(ctx context.Context, err error) error {
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
-	all, groupErr := s.group.AllGather(ctx, []byte(text))
-	if err != nil || groupErr != nil {
-		return errors.Join(err, groupErr)
-	}
-	for rank, t := range all {
-		if len(t) > 0 {
-			return fmt.Errorf("rank %d: %s", rank, t)
+	if err := s.keepingOptimizer(func() error {
+		err := try(func() error { return errors.Join(s.loadSettings(metadata, o), s.loadScaler(dir)) })
+		if err = s.together(ctx, err); err == nil {
+			_, _, err = s.sharded.Load(ctx, dir, s.optimizer)
 		}
-	}
-	return nil
-}
-
-// readMetadata is what the checkpoint says of the optimizer.
-func (s *Step[S, B]) readMetadata(dir string, o trainer.LoadOptions) (map[string]string, error) {
-	var found map[string]string
-	if isThere(filepath.Join(dir, sharded.IndexName)) {
-		r, err := sharded.Open(dir)
-		if err != nil {
-			return nil, err
-		}
-		found = r.Metadata
-		if err := r.Close(); err != nil {
-			return nil, err
-		}
-	} else { // of a run whose processes had the whole model each
-		f, err := safetensors.Open(filepath.Join(dir, optimizerName))
-		if err != nil {
-			return nil, err
-		}
-		found = f.Metadata()
-		if err := f.Close(); err != nil {
-			return nil, err
-		}
-	}
-	metadata := map[string]string{"momentum": found["momentum"]}
-	if o.Settings {
-		metadata["settings"] = found["settings"]
-	}
-	return metadata, nil
-}
-
-func (s *Step[S, B]) restoreParts(ctx context.Context, dir string, metadata map[string]string,
-	generators []torch.Named) (err error) {
-	builder, optimizer, momentum := s.builder, s.optimizer, s.momentum
-	defer func() {
-		if err != nil {
-			s.builder, s.optimizer, s.momentum = builder, optimizer, momentum
-		}
-	}()
-	failed := torch.Try(func() {
-		err = errors.Join(s.takeSettings(metadata["settings"]), s.loadMomentum(metadata["momentum"]),
-			s.loadScaler(filepath.Join(dir, scalerName)))
-	})
-	if err = s.together(ctx, errors.Join(err, failed)); err != nil {
 		return err
-	}
-	if _, _, err = s.sharded.Load(ctx, dir, s.optimizer); err != nil {
+	}); err != nil {
 		return err
 	}
 	return torch.Try(func() {
@@ -217,19 +146,34 @@ func (s *Step[S, B]) restoreParts(ctx context.Context, dir string, metadata map[
 	})
 }
 
+// together returns an error on all processes where one has one.
+func (s *Step[S, B]) together(ctx context.Context, err error) error {
+	_, _, err = s.exchange(ctx, news{}, nil, nil, err)
+	return err
+}
+
+// stateMetadataOf is what a checkpoint says of the optimizer, a sharded one or that of a run whose
+// processes had the whole model each.
+func stateMetadataOf(dir string) (map[string]string, error) {
+	if !isThere(filepath.Join(dir, sharded.IndexName)) {
+		return metadataOf(filepath.Join(dir, optimizerName))
+	}
+	r, err := sharded.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	return r.Metadata, r.Close()
+}
+
 // loadWhole takes the weights from a file that has all of them.
 func (s *Step[S, B]) loadWhole(dir string) error {
-	summoned := s.sharded.Summoned()
-	if err := s.summon(); err != nil {
-		return err
-	}
-	var err error
-	failed := torch.Try(func() { _, err = nn.Load(weightsFile(dir), s.task.Model(), nn.LoadOptions{}) })
-	err = s.together(context.Background(), errors.Join(err, failed))
-	if !summoned {
-		err = errors.Join(err, s.sharded.Release())
-	}
-	return err
+	return s.withWhole(func() error {
+		err := try(func() error {
+			_, err := nn.Load(weightsFile(dir), s.task.Model(), nn.LoadOptions{})
+			return err
+		})
+		return s.together(context.Background(), err)
+	})
 }
 
 // loadShards is Load of a sharded checkpoint where each process has the whole model.
@@ -239,7 +183,7 @@ func (s *Step[S, B]) loadShards(dir string, o trainer.LoadOptions) error {
 		return err
 	}
 	defer whole.Free()
-	put := func() error {
+	weights := func() error {
 		s.fresh = false
 		s.endsEval()
 		if err := whole.LoadModel(s.task.Model()); err != nil {
@@ -248,68 +192,40 @@ func (s *Step[S, B]) loadShards(dir string, o trainer.LoadOptions) error {
 		return s.ema.begin(0)
 	}
 	if o.WeightsOnly {
-		failed := torch.Try(func() { err = put() })
-		return errors.Join(err, failed)
+		return try(weights)
 	}
 	generators, _, err := tensorio.Load(filepath.Join(dir, generatorName))
 	if err != nil {
 		return err
 	}
 	defer tensorio.Free(generators)
-	metadata := whole.Metadata
-	if !o.Settings {
-		delete(metadata, "settings")
-	}
-	failed := torch.Try(func() {
-		if err = errors.Join(s.checkGenerators(generators), whole.CheckModel(s.task.Model())); err != nil {
-			return
+	return try(func() error {
+		if err := whole.CheckModel(s.task.Model()); err != nil {
+			return err
 		}
-		if err = s.loadScaler(filepath.Join(dir, scalerName)); err != nil {
-			return
-		}
-		if err = s.restoreOptimizer(whole.State, metadata, whole.Updates); err != nil {
-			return
-		}
-		if err = put(); err != nil {
-			return
-		}
-		s.graphs.forget()
-		s.zeroGrad()
-		s.putGenerators(generators)
+		return s.restore(dir, o, checkpointed{whole.State, whole.Metadata, whole.Updates, generators, nil, weights})
 	})
-	return errors.Join(err, failed)
 }
 
 // nonFiniteParts is NonFinite where each process looks at its part.
 func (s *Step[S, B]) nonFiniteParts() (names []string, err error) {
-	var mine []string
-	failed := torch.Try(func() {
+	var mine news
+	err = torch.Try(func() {
 		torch.Scope(func() {
 			var parts []torch.Named
 			for _, p := range s.sharded.Pieces() {
 				parts = append(parts, torch.Named{Name: p.Name, Tensor: p.Tensor})
 			}
-			mine = nonFinite(append(parts, nn.Buffers(s.task.Model())...))
+			mine.NonFinite = nonFinite(append(parts, nn.Buffers(s.task.Model())...))
 		})
 	})
-	text, err := json.Marshal(mine)
-	if err = errors.Join(failed, err); err != nil {
-		return nil, err
-	}
-	all, err := s.group.AllGather(context.Background(), text)
-	if err != nil {
-		return nil, err
-	}
-	for _, text := range all {
-		var some []string
-		if err := json.Unmarshal(text, &some); err != nil {
-			return nil, err
-		}
-		for _, name := range some {
+	all, _, err := s.exchange(context.Background(), mine, nil, nil, err)
+	for _, n := range all {
+		for _, name := range n.NonFinite {
 			if !slices.Contains(names, name) {
 				names = append(names, name)
 			}
 		}
 	}
-	return names, nil
+	return names, err
 }

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -18,9 +20,17 @@ type Predictions struct {
 
 // Free gives the memory back now, and not when the garbage collector finds out.
 func (p *Predictions) Free() {
-	freeAll(p.Logits)
-	freeAll(p.Labels)
-	freeAll(p.Inputs)
+	for _, list := range p.lists() {
+		freeAll(*list)
+	}
+}
+
+func (p *Predictions) lists() [3]*[]torch.Tensor {
+	return [...]*[]torch.Tensor{&p.Logits, &p.Labels, &p.Inputs}
+}
+
+func (o *Outputs) lists() [3]*[]torch.Tensor {
+	return [...]*[]torch.Tensor{&o.Logits, &o.Labels, &o.Inputs}
 }
 
 // BatchMetrics makes metrics batch by batch: compute_metrics with batch_eval_metrics of Hugging
@@ -33,28 +43,22 @@ type BatchMetrics interface {
 
 // collected are the outputs of the batches so far.
 type collected struct {
-	logits, labels, inputs columns
-	rows, batches          int
+	lists         [3]columns // logits, labels and inputs
+	rows, batches int
 }
 
 // columns are outputs by their position in [Outputs], each as the list of its batches.
 type columns [][]torch.Tensor
 
 func (c *collected) add(o Outputs, toHost bool) {
-	c.logits.add(o.Logits)
-	c.labels.add(o.Labels)
-	c.inputs.add(o.Inputs)
-	c.rows += o.Rows
-	c.batches++
-	if toHost {
-		for _, part := range []columns{c.logits, c.labels, c.inputs} {
-			part.toHost()
+	for k, list := range o.lists() {
+		c.lists[k].join(each(*list, func(t torch.Tensor) torch.Tensor { return t.Detach().Keep() }))
+		if toHost {
+			c.lists[k].toHost()
 		}
 	}
-}
-
-func (c *columns) add(ts []torch.Tensor) {
-	c.join(each(ts, func(t torch.Tensor) torch.Tensor { return t.Detach().Keep() }))
+	c.rows += o.Rows
+	c.batches++
 }
 
 func (c *columns) join(ts []torch.Tensor) {
@@ -79,16 +83,17 @@ func (c columns) toHost() {
 
 // take puts the batches together and starts over.
 func (c *collected) take() *Predictions {
-	p := &Predictions{Logits: c.logits.concat(), Labels: c.labels.concat(), Inputs: c.inputs.concat(), Rows: c.rows}
+	p := &Predictions{Rows: c.rows}
+	for k, list := range p.lists() {
+		*list = c.lists[k].concat()
+	}
 	c.drop()
 	return p
 }
 
 func (c *collected) drop() {
-	for _, part := range []columns{c.logits, c.labels, c.inputs} {
-		for _, list := range part {
-			freeAll(list)
-		}
+	for _, list := range slices.Concat(c.lists[:]...) {
+		freeAll(list)
 	}
 	*c = collected{}
 }

@@ -91,10 +91,10 @@ func (r *random) keep(devices []torch.Device) error {
 	if torch.DeviceFailed() {
 		return nil
 	}
-	var states [][]byte
+	states := make([][]byte, len(devices))
 	if err := torch.Try(func() {
-		for _, d := range devices {
-			states = append(states, torch.DefaultGenerator(d).State())
+		for i, d := range devices {
+			states[i] = torch.DefaultGenerator(d).State()
 		}
 	}); err != nil {
 		return fmt.Errorf("engine: keep the states of the random generators: %w", err)
@@ -148,10 +148,10 @@ func (s *Step[S, B]) seed(seed uint64, o trainer.SeedOptions) error {
 	if err != nil {
 		return err
 	}
-	s.unshare()
-	s.task, s.scaler, s.fresh = task, nil, true
-	if e := torch.Try(func() { err = s.prepareModel() }); e != nil {
-		return fmt.Errorf("engine: %w", e)
+	if s.sharded != nil { // the shares of the model that is replaced
+		s.sharded.Close()
+		s.sharded, s.parallel = nil, nil
 	}
-	return err
+	s.task, s.scaler, s.fresh = task, nil, true
+	return try(s.prepareModel)
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/dist/ddp"
 	"github.com/gotrainer/gotrainer/dist/shard"
-	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -17,28 +17,18 @@ import (
 // field of the model holds a parameter; an evaluation, and the end of a run, give it all of them.
 
 // validateSharding refuses what needs a whole state on one process.
-func (o *Options) validateSharding() error {
-	d := ddp.Options{}
-	if o.Distributed != nil {
-		d = *o.Distributed
+func (o *Options) validateSharding(r *refusals) {
+	err := shard.CheckLayered("engine", o.Sharding, o.ShardingReplicas, *cmp.Or(o.Distributed, &ddp.Options{}))
+	if r.first == nil {
+		r.first = err
 	}
-	if err := shard.CheckLayered("engine", o.Sharding, o.ShardingReplicas, d); err != nil || o.Sharding == 0 {
-		return err
-	}
-	for _, c := range []struct {
-		set       bool
-		name, why string
-	}{
-		{o.EMA.Decay != 0, "EMA", "the average would be whole on each process; average the checkpoints instead"},
-		{o.FullEval != amp.FP32, "FullEval", "the parts of the weights are views of float32; evaluate under Precision"},
-		{o.lowRank(), "LowRankTargets", "such an optimizer needs whole matrices"},
-	} {
-		if c.set {
-			return fmt.Errorf("engine: Options.%s is set, which cannot be had with Options.Sharding %s: %s", c.name,
-				o.Sharding, c.why)
-		}
-	}
-	return nil
+	const apart = " is set, which cannot be had with Options.Sharding %s: "
+	on := o.Sharding != 0
+	r.when(on && o.EMA.Decay != 0, "EMA"+apart+"the average would be whole on each process; average the checkpoints "+
+		"instead", o.Sharding)
+	r.when(on && o.FullEval != amp.FP32, "FullEval"+apart+"the parts of the weights are views of float32; evaluate under "+
+		"Precision", o.Sharding)
+	r.when(on && o.lowRank(), "LowRankTargets"+apart+"such an optimizer needs whole matrices", o.Sharding)
 }
 
 // share gives each process its part of the model and of the optimizer.
@@ -54,7 +44,10 @@ func (s *Step[S, B]) share(ctx context.Context, g *dist.Group) error {
 		s.dense = denseParams(s.task.Model()) // while there are parameters to count
 	}
 	groups := s.optimizer.Groups()
-	m, err := s.cut(ctx, g)
+	if err := shard.CheckOptimizer(s.builder); err != nil { // before anything is taken apart
+		return fmt.Errorf("engine: Options.Sharding: %w", err)
+	}
+	m, err := shard.NewLayered(ctx, g, s.task.Model(), s.options.Sharding, s.options.ShardingReplicas, s.distributed())
 	if err != nil {
 		return fmt.Errorf("engine: Options.Sharding: %w", err)
 	}
@@ -76,31 +69,6 @@ func (s *Step[S, B]) drawsByLayer() bool {
 	o := s.options
 	return shard.DrawsLayers(o.Sharding, o.Device) && o.InitWeightsFrom == "" &&
 		o.MemoryFormat == torch.ContiguousFormat && o.NEFTuneAlpha == 0
-}
-
-// cut makes the units of a model and shares them out.
-func (s *Step[S, B]) cut(ctx context.Context, g *dist.Group) (*shard.Model, error) {
-	if err := shard.CheckOptimizer(s.builder); err != nil { // before anything is taken apart
-		return nil, err
-	}
-	return shard.NewLayered(ctx, g, s.task.Model(), s.options.Sharding, s.options.ShardingReplicas,
-		s.distributed())
-}
-
-// unshare forgets the shares of a model that is about to be replaced.
-func (s *Step[S, B]) unshare() {
-	if s.sharded != nil {
-		s.sharded.Close()
-		s.sharded, s.parallel = nil, nil
-	}
-}
-
-// build makes an optimizer of the parameters, or of the parts of this process.
-func (s *Step[S, B]) build(b optim.Builder, groups []optim.Group) (optim.Optimizer, error) {
-	if s.sharded != nil {
-		return s.sharded.Optimizer(b, groups)
-	}
-	return b.Build(groups)
 }
 
 // summon gives the model all its parameters, until the next batch of training. All processes come

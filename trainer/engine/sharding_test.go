@@ -408,7 +408,7 @@ func (l leavesAt) StepEnd(r *trainer.Run) error {
 	return nil
 }
 
-// Checkpoints that are written while training goes on are those of a save that waits.
+// Checkpoints that are written while training continues are those of a save that waits.
 func TestShardedCheckpointsAreWrittenBesideTraining(t *testing.T) {
 	testenv.RequireTorch(t)
 	for _, world := range []int{1, 3} {

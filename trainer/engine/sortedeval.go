@@ -2,10 +2,8 @@ package engine
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 
 	"github.com/gotrainer/gotrainer/data"
@@ -27,21 +25,16 @@ type ObservationSorter interface {
 }
 
 // checkSortedEval refuses what an evaluation by length cannot put back into order.
-func (s *Step[S, B]) checkSortedEval() error {
-	if !s.options.SortEvalByLength {
-		return nil
-	}
-	if _, ok := s.task.(Lengther[S]); !ok {
-		return fmt.Errorf("engine: Options.SortEvalByLength is set, but %T does not know how long samples are: it must "+
-			"implement engine.Lengther", s.task)
-	}
+func (s *Step[S, B]) checkSortedEval(r *refusals) {
+	_, knows := s.task.(Lengther[S])
 	_, observes := s.task.(Observer[B])
 	_, evaluates := s.task.(Evaluator[B])
-	if _, sorts := s.task.(ObservationSorter); (observes || evaluates) && !sorts {
-		return fmt.Errorf("engine: Options.SortEvalByLength is set, but %T cannot put what it notes back into the order of "+
-			"the set: it must implement engine.ObservationSorter, as engine.Observations does", s.task)
-	}
-	return nil
+	_, sorts := s.task.(ObservationSorter)
+	on := s.options.SortEvalByLength
+	r.when(on && !knows, "SortEvalByLength is set, but %T does not know how long samples are: it must implement "+
+		"engine.Lengther", s.task)
+	r.when(on && (observes || evaluates) && !sorts, "SortEvalByLength is set, but %T cannot put what it notes back into "+
+		"the order of the set: it must implement engine.ObservationSorter, as engine.Observations does", s.task)
 }
 
 // evalOrder is the order of the samples of an evaluation by length.
@@ -83,20 +76,6 @@ func byLength[S any](set data.Dataset[S], length func(S) int, rows int) (sortedO
 	return order, nil
 }
 
-// sortedLoader is the loader of an evaluation by length. It tells the running evaluation the order.
-type sortedLoader[S, B any] struct {
-	*data.Loader[S, B]
-	batches trainer.BatchLoader[B] // of it
-	order   sortedOrder
-	eval    *evaluation
-}
-
-// Epoch is called in the goroutine of the run, when the evaluation has begun.
-func (l *sortedLoader[S, B]) Epoch(ctx context.Context, epoch, skip int) iter.Seq2[B, error] {
-	l.eval.order = l.order
-	return l.batches.Epoch(ctx, epoch, skip)
-}
-
 // sortObserved puts what the task has noted into the order of the set.
 func (s *Step[S, B]) sortObserved() error {
 	sorter, ok := s.task.(ObservationSorter)
@@ -119,13 +98,13 @@ func (p *Predictions) inOrder(order []int) error {
 		from[sample] = int64(i)
 	}
 	index := torch.From(from)
-	for _, part := range [][]torch.Tensor{p.Logits, p.Labels, p.Inputs} {
-		for i, t := range part {
+	for _, list := range p.lists() {
+		for i, t := range *list {
 			if n := t.Size(0); n != int64(len(order)) {
 				return fmt.Errorf("engine: Options.SortEvalByLength: the outputs have %d rows for %d samples, so that they "+
 					"cannot be put back into the order of the set", n, len(order))
 			}
-			part[i] = t.IndexSelect(0, index).Keep()
+			(*list)[i] = t.IndexSelect(0, index).Keep()
 			t.Free()
 		}
 	}

@@ -27,16 +27,8 @@ func (a *ahead) drop() {
 }
 
 func (a *ahead) forget() {
-	if a.last.Defined() {
-		a.last.Free()
-		a.last = torch.Tensor{}
-	}
-}
-
-// remember keeps the loss of a batch for BatchLoss.
-func (a *ahead) remember(loss torch.Tensor, divisor float64) {
-	a.forget()
-	a.last, a.divisor = loss.Detach().Keep(), divisor
+	a.last.Free()
+	a.last = torch.Tensor{}
 }
 
 // Forward runs the forward pass of a micro-batch. Its graph lives until Backward.
@@ -54,23 +46,21 @@ func (s *Step[S, B]) Forward(ctx context.Context, b B, w trainer.Window) (err er
 	if err := s.beforeForward(ctx, w); err != nil {
 		return err
 	}
-	return torch.Try(func() {
+	return s.stepped(func() error {
 		s.mode(true, w.KeepMode)
-		s.stepping = true
-		defer func() { s.stepping = false }()
-		torch.Scope(func() {
-			loss := s.loss(s.pass(w.Items), b)
-			loss.Value = loss.Value.Keep()
-			s.ahead.loss, s.ahead.window, s.ahead.waiting = loss, w, true
-			divisor := w.Divisor
-			if loss.whole {
-				divisor = 1
-			}
-			s.ahead.remember(loss.Value, divisor)
-			if o, ok := s.task.(LossObserver[B]); ok {
-				o.ObserveLoss(b, loss.Value.Detach().DivScalar(divisor))
-			}
-		})
+		loss := s.loss(s.pass(w.Items), b)
+		loss.Value = loss.Value.Keep()
+		s.ahead.loss, s.ahead.window, s.ahead.waiting = loss, w, true
+		divisor := w.Divisor
+		if loss.whole {
+			divisor = 1
+		}
+		s.ahead.forget()
+		s.ahead.last, s.ahead.divisor = loss.Value.Detach().Keep(), divisor
+		if o, ok := s.task.(LossObserver[B]); ok {
+			o.ObserveLoss(b, loss.Value.Detach().DivScalar(divisor))
+		}
+		return nil
 	})
 }
 
@@ -79,55 +69,40 @@ func (s *Step[S, B]) Backward(ctx context.Context) error {
 	if !s.ahead.waiting {
 		return errors.New("engine: Backward without a Forward before it")
 	}
-	var bad error
-	err := torch.Try(func() {
-		s.stepping = true
-		defer func() { s.stepping = false }()
+	return s.gather(s.ahead.window, func() torch.Tensor {
 		defer func() {
 			s.ahead.loss.Value.Free()
 			s.ahead.waiting = false
 		}()
-		torch.Scope(func() {
-			loss := s.backward(ctx, s.ahead.loss, s.ahead.window)
-			bad = s.checkFinite("loss", loss, s.ahead.window.StopAtNonFinite)
-			s.addLoss(loss, s.ahead.window)
-		})
+		return s.backward(ctx, s.ahead.loss, s.ahead.window)
 	})
-	return s.passed(errors.Join(err, bad), s.ahead.window)
 }
 
 // BatchLoss waits for the device and returns the loss of the last Forward or Eval.
 func (s *Step[S, B]) BatchLoss() (l trainer.BatchLoss, err error) {
 	if s.eval.batches > 0 {
 		var loss float64
-		panicked := torch.Try(func() {
-			torch.Scope(func() {
-				if s.eval.Shared && s.eval.own.Defined() {
-					loss = s.eval.own.Item()
-					return
-				}
-				loss, err = s.eval.losses.last()
-			})
+		err = scoped(func() (err error) {
+			if s.eval.Shared && s.eval.own.Defined() {
+				loss = s.eval.own.Item()
+				return nil
+			}
+			loss, err = s.eval.losses.last()
+			return err
 		})
-		return trainer.BatchLoss{Loss: loss, Divided: loss}, errors.Join(panicked, err)
+		return trainer.BatchLoss{Loss: loss, Divided: loss}, err
 	}
 	if !s.ahead.last.Defined() {
 		return l, errNoLoss
 	}
-	err = torch.Try(func() {
-		torch.NoGrad(func() {
-			torch.Scope(func() {
-				value := s.ahead.last
-				if value.Dim() > 0 {
-					value = value.Mean(torch.DefaultDType)
-				}
-				l.Loss = value.Item()
-				l.Divided = l.Loss
-				if s.ahead.divisor != 1 {
-					l.Divided = value.DivScalar(s.ahead.divisor).Item()
-				}
-			})
-		})
+	err = scoped(func() error {
+		value := mean(s.ahead.last)
+		l.Loss = value.Item()
+		l.Divided = l.Loss
+		if s.ahead.divisor != 1 {
+			l.Divided = value.DivScalar(s.ahead.divisor).Item()
+		}
+		return nil
 	})
 	return l, err
 }

@@ -42,10 +42,8 @@ func weightsFile(path string) string {
 		return path
 	}
 	weights, older := filepath.Join(path, weightsName), filepath.Join(path, "pytorch_model.bin")
-	if _, err := os.Stat(weights); errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Stat(older); err == nil {
-			return older
-		}
+	if !isThere(weights) && isThere(older) {
+		return older
 	}
 	return weights
 }
@@ -54,19 +52,22 @@ func weightsFile(path string) string {
 // and what the task adds. Tensors are what it leaves to o.Later. What only an update changes is
 // copied meanwhile, and the next call that may change it waits for that.
 func (s *Step[S, B]) Save(dir string, o trainer.SaveOptions) error {
+	save := s.save
 	if s.sharded != nil {
-		return s.saveParts(dir, o)
+		save = s.saveParts
 	}
-	files, free, err := s.saved(o)
+	return inScope(func() error { return save(dir, o) })
+}
+
+func (s *Step[S, B]) save(dir string, o trainer.SaveOptions) error {
+	files, err := s.saved(o)
 	if err != nil {
 		return err
 	}
-	defer free()
-	if o.Later != nil {
-		var copied *snapshot
-		if err := torch.Try(func() { copied = s.copies.take(files, s.still(files), s.lossSum) }); err != nil {
-			return err
-		}
+	if o.Later == nil {
+		err = writeFiles(dir, files, runtime.GOMAXPROCS(0))
+	} else {
+		copied := s.copies.take(files, s.still(files), s.lossSum)
 		o.Later(func() (nonFinite []string, err error) {
 			if err := copied.made(); err != nil {
 				return nil, err
@@ -76,47 +77,48 @@ func (s *Step[S, B]) Save(dir string, o trainer.SaveOptions) error {
 			}
 			return nonFinite, errors.Join(writeFiles(dir, files, 1), copied.unchanged()) // beside training
 		})
-	} else if err := writeFiles(dir, files, runtime.GOMAXPROCS(0)); err != nil {
+	}
+	if err != nil {
 		return err
 	}
+	return s.saveTexts(dir, o)
+}
+
+// saveTexts writes the files of a save that hold no tensors.
+func (s *Step[S, B]) saveTexts(dir string, o trainer.SaveOptions) error {
 	if c, ok := s.task.(Configurer); ok {
 		if err := c.WriteConfig(dir); err != nil {
 			return err
 		}
 	}
-	if o.WeightsOnly {
+	if o.WeightsOnly || s.scaler == nil {
 		return nil
 	}
-	return s.saveScaler(filepath.Join(dir, scalerName))
+	text, err := json.Marshal(s.scaler.State())
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, scalerName), text, 0o644)
 }
 
-// saved are the files of tensors that a save consists of, and free frees those that were made for
-// it. The weights of a schedule-free optimizer are the averages that are evaluated.
-func (s *Step[S, B]) saved(o trainer.SaveOptions) (files []tensorFile, free func(), err error) {
-	free = func() {}
-	if err := torch.Try(func() {
-		s.endsEval()
-		s.optimizerMode(false)
-	}); err != nil {
-		return nil, nil, err
-	}
+// saved are the files of tensors that a save consists of. The weights of a schedule-free optimizer
+// are the averages that are evaluated.
+func (s *Step[S, B]) saved(o trainer.SaveOptions) ([]tensorFile, error) {
+	s.endsEval()
+	s.optimizerMode(false)
 	weights, metadata, err := nn.Saved(s.task.Model())
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	files = s.ema.files(tensorFile{weightsName, weights, metadata})
+	files := s.ema.files(tensorFile{weightsName, weights, metadata})
 	if o.WeightsOnly {
-		return files[:1], free, nil
+		return files[:1], nil
 	}
 	files = append(files, tensorFile{optimizerName, s.optimizer.State(), s.stateMetadata()})
 	if o.Gradients {
 		files = append(files, tensorFile{gradientsName, s.gradients(), nil})
 	}
-	generators, err := s.generators()
-	if err != nil {
-		return nil, nil, err
-	}
-	return append(files, tensorFile{generatorName, generators, nil}), func() { tensorio.Free(generators) }, nil
+	return append(files, tensorFile{generatorName, s.generators(), nil}), nil
 }
 
 // still are the tensors of a save that an update changes and no pass: the weights that are trained,
@@ -178,26 +180,26 @@ func (s *Step[S, B]) Load(dir string, o trainer.LoadOptions) (err error) {
 		return s.loadShards(dir, o)
 	}
 	if o.WeightsOnly {
-		if e := torch.Try(func() { err = s.loadWeights(dir, false) }); e != nil {
-			return e
-		}
-		return err
+		return try(func() error { return s.loadWeights(dir, false) })
 	}
 	state, metadata, optimizerErr := tensorio.Map(filepath.Join(dir, optimizerName))
 	generators, _, generatorErr := tensorio.Load(filepath.Join(dir, generatorName))
 	gradients, _, gradientErr := tensorio.Load(filepath.Join(dir, gradientsName))
-	if errors.Is(gradientErr, fs.ErrNotExist) {
-		gradientErr = nil
-	}
 	random, randomErr := s.pythonRandom(dir)
 	defer func() {
 		tensorio.Free(state)
 		tensorio.Free(generators)
 		tensorio.Free(gradients)
 	}()
-	if err := errors.Join(optimizerErr, generatorErr, gradientErr, randomErr,
-		wholeFile(filepath.Join(dir, weightsName)), wholeIfThere(filepath.Join(dir, averagesName)),
-		wholeIfThere(filepath.Join(dir, trainedName))); err != nil {
+	err = errors.Join(optimizerErr, generatorErr, ifThere(gradientErr), randomErr)
+	for _, name := range []string{weightsName, averagesName, trainedName} {
+		_, unreadable := metadataOf(filepath.Join(dir, name))
+		if name != weightsName {
+			unreadable = ifThere(unreadable)
+		}
+		err = errors.Join(err, unreadable)
+	}
+	if err != nil {
 		return err
 	}
 	updates, err := strconv.Atoi(metadata["updates"])
@@ -205,64 +207,77 @@ func (s *Step[S, B]) Load(dir string, o trainer.LoadOptions) (err error) {
 		return fmt.Errorf("%s: want the number of updates in its metadata, found %q", filepath.Join(dir, optimizerName),
 			metadata["updates"])
 	}
-	if !o.Settings {
-		delete(metadata, "settings")
-	}
-	if e := torch.Try(func() { err = s.restore(dir, state, metadata, updates, generators, gradients) }); e != nil {
-		return e
-	}
+	err = try(func() error {
+		weights := func() error { return s.loadWeights(dir, true) }
+		return s.restore(dir, o, checkpointed{state, metadata, updates, generators, gradients, weights})
+	})
 	if err == nil {
 		s.python = random
 	}
 	return err
 }
 
-// wholeFile tells whether a safetensors file can be read, before anything is changed.
-func wholeFile(path string) error {
+// metadataOf reads the metadata of a safetensors file, and finds out whether it can be read.
+func metadataOf(path string) (map[string]string, error) {
 	f, err := safetensors.Open(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return f.Close()
+	return f.Metadata(), f.Close()
 }
 
-// wholeIfThere is wholeFile of a file that need not be there.
-func wholeIfThere(path string) error {
-	if err := wholeFile(path); !errors.Is(err, fs.ErrNotExist) {
-		return err
+// ifThere is the error of a file that need not be there.
+func ifThere(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	return nil
+	return err
 }
 
-func (s *Step[S, B]) restore(dir string, state []torch.Named, metadata map[string]string, updates int,
-	generators, gradients []torch.Named) error {
-	if err := s.checkGenerators(generators); err != nil {
+// checkpointed is a checkpoint that was read.
+type checkpointed struct {
+	state      []torch.Named     // of the optimizer
+	metadata   map[string]string // of that
+	updates    int
+	generators []torch.Named
+	gradients  []torch.Named // of a window that is under way
+	weights    func() error  // takes them over
+}
+
+// restore checks a checkpoint and continues with it.
+func (s *Step[S, B]) restore(dir string, o trainer.LoadOptions, c checkpointed) error {
+	if err := s.checkGenerators(c.generators); err != nil {
 		return err
 	}
-	params, err := s.checkGradients(gradients)
+	params, err := s.checkGradients(c.gradients)
 	if err != nil {
 		return err
 	}
-	if err := s.loadScaler(filepath.Join(dir, scalerName)); err != nil {
+	if err := s.loadScaler(dir); err != nil {
 		return err
 	}
-	if err := s.restoreOptimizer(state, metadata, updates); err != nil {
+	if err := s.keepingOptimizer(func() error {
+		if err := s.loadSettings(c.metadata, o); err != nil {
+			return err
+		}
+		return s.optimizer.LoadState(c.state, c.updates)
+	}); err != nil {
 		return fmt.Errorf("%s: %w", filepath.Join(dir, optimizerName), err)
 	}
 	// After the optimizer, whose states have the names and shapes of the weights too: of another
 	// model neither is taken.
-	if err := s.loadWeights(dir, true); err != nil {
+	if err := c.weights(); err != nil {
 		return err
 	}
 	s.graphs.forget()
 	s.zeroGrad()
 	for i, p := range params {
-		p.SetGrad(gradients[i].Tensor.ToDevice(p.Device()))
+		p.SetGrad(c.gradients[i].Tensor.ToDevice(p.Device()))
 	}
 	if len(params) > 0 {
 		s.graphs.given()
 	}
-	s.putGenerators(generators)
+	s.putGenerators(c.generators)
 	return nil
 }
 
@@ -270,41 +285,33 @@ func (s *Step[S, B]) restore(dir string, state []torch.Named, metadata map[strin
 func (s *Step[S, B]) putGenerators(generators []torch.Named) {
 	s.order.before = nil
 	for _, g := range generators {
-		if g.Name == orderState {
-			s.order.before = g.Tensor.Bytes()
-			continue
-		}
-		if own := s.taskGenerators()[g.Name]; own != nil {
-			own.SetState(g.Tensor.Bytes())
-			continue
-		}
-		if device, ok := s.sameKind(g.Name); ok {
-			torch.DefaultGenerator(device).SetState(g.Tensor.Bytes())
+		if _, put, _ := s.generatorOf(g.Name); put != nil {
+			put(g.Tensor.Bytes())
 		}
 	}
 	s.warnOfGenerators(generators)
 }
 
-// restoreOptimizer leaves the optimizer as it is if it fails.
-func (s *Step[S, B]) restoreOptimizer(state []torch.Named, metadata map[string]string, updates int) (err error) {
+// keepingOptimizer has the optimizer as it was if f fails.
+func (s *Step[S, B]) keepingOptimizer(f func() error) error {
 	builder, optimizer, momentum := s.builder, s.optimizer, s.momentum
-	defer func() {
-		if err != nil {
-			s.builder, s.optimizer, s.momentum = builder, optimizer, momentum
-		}
-	}()
-	if err := s.takeSettings(metadata["settings"]); err != nil {
-		return err
+	err := f()
+	if err != nil {
+		s.builder, s.optimizer, s.momentum = builder, optimizer, momentum
 	}
-	if err := s.loadMomentum(metadata["momentum"]); err != nil {
-		return err
-	}
-	return s.optimizer.LoadState(state, updates)
+	return err
 }
 
-// loadMomentum puts back what a schedule had made of the momentum. An optimizer that was made
-// without momentum keeps buffers from then on.
-func (s *Step[S, B]) loadMomentum(text string) error {
+// loadSettings takes over what the checkpoint says of the optimizer: its settings, if they are
+// asked for, and what a schedule had made of the momentum. An optimizer that was made without
+// momentum keeps buffers from then on.
+func (s *Step[S, B]) loadSettings(metadata map[string]string, o trainer.LoadOptions) error {
+	if o.Settings {
+		if err := s.takeSettings(metadata["settings"]); err != nil {
+			return err
+		}
+	}
+	text := metadata["momentum"]
 	if text == "" {
 		return nil
 	}
@@ -323,43 +330,33 @@ func (s *Step[S, B]) devices() []torch.Device {
 	return []torch.Device{torch.CPU, s.options.Device}
 }
 
-// generators are the states of the generators that a run draws from, in tensors that the caller
-// frees.
-func (s *Step[S, B]) generators() (states []torch.Named, err error) {
+// generators are the states of the generators that a run draws from.
+func (s *Step[S, B]) generators() (states []torch.Named) {
 	add := func(name string, state []byte) {
-		states = append(states, torch.Named{Name: name,
-			Tensor: torch.FromBytes(state, torch.Uint8, int64(len(state))).Keep()})
+		states = append(states, torch.Named{Name: name, Tensor: torch.FromBytes(state, torch.Uint8, int64(len(state)))})
 	}
-	if err := torch.Try(func() {
-		for _, d := range s.devices() {
-			add(d.String(), torch.DefaultGenerator(d).State())
-		}
-		own := s.taskGenerators()
-		for _, name := range slices.Sorted(maps.Keys(own)) {
-			add(name, own[name].State())
-		}
-		if state := s.order.before; state != nil {
-			add(orderState, state)
-		}
-	}); err != nil {
-		tensorio.Free(states)
-		return nil, err
+	for _, d := range s.devices() {
+		add(d.String(), torch.DefaultGenerator(d).State())
 	}
-	return states, nil
+	own := s.taskGenerators()
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		add(name, own[name].State())
+	}
+	if state := s.order.before; state != nil {
+		add(orderState, state)
+	}
+	return states
 }
 
 func (s *Step[S, B]) checkGenerators(states []torch.Named) error {
 	have := map[string]bool{}
 	for _, g := range states {
-		device := torch.CPU
-		if g.Name != orderState && s.taskGenerators()[g.Name] == nil {
-			if !deviceName.MatchString(g.Name) {
-				return fmt.Errorf("%s: %q is no device, and no generator of the task's", generatorName, g.Name)
-			}
-			var ok bool
-			if device, ok = s.sameKind(g.Name); !ok {
-				continue
-			}
+		device, put, err := s.generatorOf(g.Name)
+		if err != nil {
+			return err
+		}
+		if put == nil {
+			continue
 		}
 		// A generator of its own finds out whether the bytes are a state.
 		if err := torch.Try(func() { torch.NewGeneratorOn(device, 0).SetState(g.Tensor.Bytes()) }); err != nil {
@@ -383,13 +380,24 @@ func (s *Step[S, B]) checkGenerators(states []torch.Named) error {
 // deviceName is what states of default generators are called.
 var deviceName = regexp.MustCompile(`^(cpu|cuda:\d+)$`)
 
-// sameKind is the device of this run that the state of a device's generator belongs to: a run that
-// was on cuda:1 continues on cuda:0. There may be none.
-func (s *Step[S, B]) sameKind(name string) (torch.Device, bool) {
-	if name == torch.CPU.String() {
-		return torch.CPU, true
+// generatorOf says what becomes of a state of that name: its device, and how it is put back. The
+// state of a GPU's generator is that of this run's GPU, whatever its number; where there is none,
+// put is nil.
+func (s *Step[S, B]) generatorOf(name string) (device torch.Device, put func([]byte), err error) {
+	own := s.taskGenerators()[name]
+	switch {
+	case name == orderState:
+		return torch.CPU, func(state []byte) { s.order.before = state }, nil
+	case own != nil:
+		return torch.CPU, own.SetState, nil
+	case !deviceName.MatchString(name):
+		return device, nil, fmt.Errorf("%s: %q is no device, and no generator of the task's", generatorName, name)
+	case name != torch.CPU.String():
+		if device = s.options.Device; !device.IsCUDA() {
+			return device, nil, nil
+		}
 	}
-	return s.options.Device, s.options.Device.IsCUDA()
+	return device, torch.DefaultGenerator(device).SetState, nil
 }
 
 // warnOfGenerators names what a checkpoint of another kind of device could not bring back.
@@ -411,7 +419,7 @@ func (s *Step[S, B]) warnOfGenerators(states []torch.Named) {
 	}
 }
 
-// taskGenerators are those that the task draws from besides the default ones.
+// taskGenerators are the generators of the task, besides the default ones.
 func (s *Step[S, B]) taskGenerators() map[string]*torch.Generator {
 	if o, ok := s.task.(GeneratorOwner); ok {
 		return o.Generators()
@@ -419,21 +427,11 @@ func (s *Step[S, B]) taskGenerators() map[string]*torch.Generator {
 	return nil
 }
 
-func (s *Step[S, B]) saveScaler(path string) error {
+func (s *Step[S, B]) loadScaler(dir string) error {
 	if s.scaler == nil {
 		return nil
 	}
-	text, err := json.Marshal(s.scaler.State())
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, text, 0o644)
-}
-
-func (s *Step[S, B]) loadScaler(path string) error {
-	if s.scaler == nil {
-		return nil
-	}
+	path := filepath.Join(dir, scalerName)
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("the checkpoint was made in another precision than %s: %w", s.options.Precision, err)

@@ -23,7 +23,7 @@ type Step[S, B any] struct {
 	options   Options
 	optimizer optim.Optimizer
 	builder   optim.Builder // of optimizer: that of the options, or of a checkpoint
-	params    *torch.List   // those that are trained
+	params    *torch.List   // the trained ones
 	frozen    bool          // there are none
 	dense     int64         // see denseParams; 0: not counted yet
 	elements  int64         // of the parameters
@@ -34,6 +34,7 @@ type Step[S, B any] struct {
 	training bool // the mode the model is in
 	stepping bool // Train is at work
 	ahead    ahead
+	arrivals arrivals
 	early    *prefetcher // nil: batches are not sent ahead
 	resident *resident   // nil: no data set is on the device
 	random   random
@@ -60,7 +61,7 @@ type Step[S, B any] struct {
 	lost      error        // why the last one has failed, if that is no error of an operator
 
 	graphs      *graphs         // nil: none
-	said        map[string]bool // why something is not recorded
+	said        map[string]bool // of once
 	eval        evaluation
 	predictions *Predictions
 	aside       []aside
@@ -94,9 +95,10 @@ func NewFromInit[S, B any](init func() (Task[S, B], error), o Options) (*Step[S,
 }
 
 func callInit[S, B any](init func() (Task[S, B], error)) (task Task[S, B], err error) {
-	if e := torch.Try(func() { task, err = init() }); e != nil {
-		err = e
-	}
+	err = try(func() (err error) {
+		task, err = init()
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("engine: the function that makes the model: %w", err)
 	}
@@ -107,12 +109,8 @@ func newStep[S, B any](task Task[S, B], init func() (Task[S, B], error), o Optio
 	if err := o.validate(); err != nil {
 		return nil, run.Usage(err) // as trainer.OptionError, a program's exit code 2
 	}
-	s := &Step[S, B]{task: task, init: init, options: o}
-	var err error
-	if e := torch.Try(func() { err = s.prepare() }); e != nil {
-		return nil, fmt.Errorf("engine: %w", e)
-	}
-	if err != nil {
+	s := &Step[S, B]{task: task, init: init, options: o, said: map[string]bool{}}
+	if err := try(s.prepare); err != nil {
 		return nil, err
 	}
 	s.warnOfIdleGPU()
@@ -125,8 +123,13 @@ func newStep[S, B any](task Task[S, B], init func() (Task[S, B], error), o Optio
 func (s *Step[S, B]) prepare() error {
 	s.options.apply()
 	s.remote = isRemote(s.options.Device)
-	s.early = newPrefetcher(s.options)
-	s.resident = newResident(s.options)
+	device := s.options.Device
+	if s.options.Prefetch {
+		s.early = &prefetcher{device: device, side: newSideStream(device), sent: &s.arrivals}
+	}
+	if limit := s.options.DatasetOnDevice; limit > 0 {
+		s.resident = &resident{device: device, limit: limit, handed: &s.arrivals}
+	}
 	if _, counts := s.task.(TokenCounter[B]); s.options.NonPaddingTokens && !counts {
 		s.warn("Options.NonPaddingTokens is set, but %T counts no tokens (engine.TokenCounter), so it has no effect",
 			s.task)
@@ -205,9 +208,8 @@ func (s *Step[S, B]) checkTask() error {
 			return fmt.Errorf("engine: %w", err)
 		}
 	}
-	if err := s.checkSortedEval(); err != nil {
-		return err
-	}
+	var r refusals
+	s.checkSortedEval(&r)
 	_, predicts := s.task.(Predictor[B])
 	_, evaluates := s.task.(Evaluator[B])
 	o := s.options
@@ -221,17 +223,12 @@ func (s *Step[S, B]) checkTask() error {
 		{"BatchMetrics", o.BatchMetrics != nil},
 		{"PreprocessLogits", o.PreprocessLogits != nil},
 	} {
-		switch {
-		case !c.set:
-		case !predicts:
-			return fmt.Errorf("engine: Options.%s is set, but %T does not show what its model returns: it must "+
-				"implement engine.Predictor", c.name, s.task)
-		case evaluates:
-			return fmt.Errorf("engine: Options.%s is set, but %T evaluates by itself (engine.Evaluator); implement "+
-				"engine.Observer in its place", c.name, s.task)
-		}
+		r.when(c.set && !predicts, "%s is set, but %T does not show what its model returns: it must implement "+
+			"engine.Predictor", c.name, s.task)
+		r.when(c.set && evaluates, "%s is set, but %T evaluates by itself (engine.Evaluator); implement engine.Observer in "+
+			"its place", c.name, s.task)
 	}
-	return nil
+	return r.first
 }
 
 func (s *Step[S, B]) buildOptimizer(model any, params []torch.Named) error {
@@ -247,14 +244,20 @@ func (s *Step[S, B]) buildOptimizer(model any, params []torch.Named) error {
 	default:
 		groups = noDecayGroups(model, params)
 	}
-	if err := s.makeOptimizer(keepEmbeddings(s.options.Optimizer, model), groups); err != nil {
+	// 8-bit optimizers of bitsandbytes keep the states of embeddings in 32 bits, as there
+	builder := optim.KeepIn32Bits(s.options.Optimizer, embeddingWeights(model)...)
+	if err := s.makeOptimizer(builder, groups); err != nil {
 		return fmt.Errorf("engine: Options.Optimizer: %w", err)
 	}
 	return nil
 }
 
 func (s *Step[S, B]) makeOptimizer(builder optim.Builder, groups []optim.Group) error {
-	optimizer, err := s.build(builder, groups)
+	build := builder.Build
+	if s.sharded != nil { // of the parts of this process
+		build = func(groups []optim.Group) (optim.Optimizer, error) { return s.sharded.Optimizer(builder, groups) }
+	}
+	optimizer, err := build(groups)
 	if err != nil {
 		return err
 	}
@@ -285,10 +288,7 @@ func (s *Step[S, B]) SetMomentum(momentum float64) error {
 		return fmt.Errorf("engine: the schedule moves the momentum, but the optimizer %T has no method SetMomentum "+
 			"(optim.MomentumSetter)", s.optimizer)
 	}
-	var err error
-	if e := torch.Try(func() { err = o.SetMomentum(momentum) }); e != nil {
-		return e
-	}
+	err := try(func() error { return o.SetMomentum(momentum) })
 	if err == nil {
 		s.momentum = &momentum
 	}

@@ -62,6 +62,13 @@ type Training[B any] struct {
 	Backward func(l Loss) torch.Tensor
 }
 
+// LossObserver is a [Task] that is shown the loss of every micro-batch of the training, as it was
+// handed to backward: divided for the accumulation window, detached, and on the device. It lives
+// until ObserveLoss returns; reading it waits for the device.
+type LossObserver[B any] interface {
+	ObserveLoss(b B, loss torch.Tensor)
+}
+
 // ItemCounter is a [Task] whose loss is averaged over the labelled items of a whole accumulation
 // window, such as tokens: num_items_in_batch.
 type ItemCounter[B any] interface {
@@ -71,7 +78,7 @@ type ItemCounter[B any] interface {
 // TokenCounter is a [Task] that can count its input: num_input_tokens_seen of Hugging Face, and the
 // floating-point operations that follow.
 type TokenCounter[B any] interface {
-	// CountTokens returns the elements of the main input, padding among them, and those that are no
+	// CountTokens returns the elements of the main input, padding among them, and the ones that are no
 	// padding.
 	CountTokens(b B) (all, nonPadding int64)
 }
@@ -82,7 +89,7 @@ type GeneratorOwner interface {
 	Generators() map[string]*torch.Generator
 }
 
-// Recycler is a [Task] whose Collate makes batches in the memory of those that have been trained on:
+// Recycler is a [Task] whose Collate makes batches in the memory of ones that were trained on:
 // a [trainer.Recycler]. [data.Buffers] keeps that memory.
 type Recycler[B any] interface {
 	// Recycle takes a batch back that Collate has made and nobody uses any more. Collate may be
@@ -112,8 +119,7 @@ type ForwardPass struct {
 	precision amp.Precision
 	staged    *staged       // nil: inputs are sent at once
 	full      amp.Precision // everything is in it, inputs too: see Options.FullEval
-	early     *prefetcher   // nil: nothing is sent ahead
-	resident  *resident     // nil: no data set is on the device
+	arrivals  *arrivals     // nil: none
 }
 
 // Autocast runs f in the precision of the run. The methods of a task but TrainingStep are called
@@ -130,24 +136,20 @@ func Input[T torch.Element](p ForwardPass, data []T, shape ...int64) torch.Tenso
 		return p.staged.give(p, torch.DTypeOf[T](), shape)
 	}
 	if there, ok := onDevice(p, data); ok {
-		return p.there(there.View(shape...))
+		return p.enter(there.View(shape...), true)
 	}
 	if !isRemote(p.Device) {
-		return p.sent(torch.From(data, shape...))
+		return p.enter(torch.From(data, shape...), false)
 	}
-	return p.sent(torch.FromPinned(data, shape...))
+	return p.enter(torch.FromPinned(data, shape...), false)
 }
 
 // onDevice is what of a batch the device has already, if it has it.
 func onDevice[T torch.Element](p ForwardPass, data []T) (t torch.Tensor, ok bool) {
-	if len(data) == 0 || p.early == nil && p.resident == nil {
+	if len(data) == 0 || p.arrivals == nil || len(*p.arrivals) == 0 {
 		return t, false
 	}
-	s := slice{unsafe.Pointer(unsafe.SliceData(data)), len(data), reflect.TypeFor[T]()}
-	if t, ok = p.early.take(s); !ok {
-		t, ok = p.resident.take(s)
-	}
-	return t, ok
+	return p.arrivals.take(slice{unsafe.Pointer(unsafe.SliceData(data)), len(data), reflect.TypeFor[T]()})
 }
 
 // InputTensor is [Input] of a tensor on the CPU, for tasks that compute some of their input there.
@@ -155,26 +157,25 @@ func InputTensor(p ForwardPass, t torch.Tensor) torch.Tensor {
 	if p.staged != nil && p.staged.handing {
 		return p.staged.give(p, t.DType(), t.Shape())
 	}
-	if !isRemote(p.Device) {
-		return p.sent(t)
+	if isRemote(p.Device) {
+		t = t.PinMemory()
 	}
-	return p.sent(t.PinMemory())
+	return p.enter(t, false)
 }
 
-// sent is input from the host.
-func (p ForwardPass) sent(t torch.Tensor) torch.Tensor {
+// enter takes input that is on the host or on the device already. An evaluation that is wholly in a
+// low precision has its input in it too.
+func (p ForwardPass) enter(t torch.Tensor, there bool) torch.Tensor {
 	if p.staged != nil {
-		return p.staged.list(t, false)
+		return p.staged.list(t, there)
 	}
-	return p.lowered(toDevice(p, t))
-}
-
-// there is input that the device has already.
-func (p ForwardPass) there(t torch.Tensor) torch.Tensor {
-	if p.staged != nil {
-		return p.staged.list(t, true)
+	if !there {
+		t = toDevice(p, t)
 	}
-	return p.lowered(t)
+	if p.full != amp.FP32 && t.DType().IsFloatingPoint() {
+		t = t.ToDType(p.full.DType())
+	}
+	return t
 }
 
 func toDevice(p ForwardPass, t torch.Tensor) torch.Tensor {
@@ -190,14 +191,6 @@ var (
 	isRemote = torch.Device.IsCUDA
 	send     = torch.Tensor.ToDeviceNonBlocking
 )
-
-// lowered puts input into the precision of an evaluation that is wholly in it.
-func (p ForwardPass) lowered(t torch.Tensor) torch.Tensor {
-	if p.full != amp.FP32 && t.DType().IsFloatingPoint() {
-		t = t.ToDType(p.full.DType())
-	}
-	return t
-}
 
 // Loss is what a model returns for a batch.
 type Loss struct {

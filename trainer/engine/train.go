@@ -12,6 +12,30 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
+// try returns panics of package torch as errors, too.
+func try(f func() error) (err error) {
+	if panicked := torch.Try(func() { err = f() }); panicked != nil {
+		return panicked
+	}
+	return err
+}
+
+// inScope is try in a scope.
+func inScope(f func() error) error {
+	return try(func() (err error) {
+		torch.Scope(func() { err = f() })
+		return err
+	})
+}
+
+// scoped is inScope without gradients.
+func scoped(f func() error) error {
+	return inScope(func() (err error) {
+		torch.NoGrad(func() { err = f() })
+		return err
+	})
+}
+
 // mode puts the model into training or evaluation mode if it is not there, or keeps the mode in
 // which it is.
 func (s *Step[S, B]) mode(training, keep bool) {
@@ -35,10 +59,16 @@ func (s *Step[S, B]) mode(training, keep bool) {
 }
 
 func (s *Step[S, B]) pass(items int64) ForwardPass {
-	s.early.next(s.warn)
-	s.resident.next(s.stepping, s.warn)
-	return ForwardPass{Device: s.options.Device, Items: items, precision: s.options.Precision, early: s.early,
-		resident: s.resident}
+	s.arrivals.forget(func(a *arrival) bool { return a.used }) // by the passes before
+	const unloaded = " is set, but the batches of this run do not come from a loader over a data set (a stream of data " +
+		"does not), so "
+	if s.early != nil && !s.early.loads {
+		s.once("Options.Prefetch" + unloaded + "none is sent ahead")
+	}
+	if s.resident != nil && !s.resident.used && s.stepping {
+		s.once("Options.DatasetOnDevice" + unloaded + "they are sent one by one")
+	}
+	return ForwardPass{Device: s.options.Device, Items: items, precision: s.options.Precision, arrivals: &s.arrivals}
 }
 
 // Train adds the gradient of one micro-batch.
@@ -46,24 +76,36 @@ func (s *Step[S, B]) Train(ctx context.Context, b B, w trainer.Window) error {
 	if err := s.beforeForward(ctx, w); err != nil {
 		return err
 	}
-	var bad error
-	err := torch.Try(func() {
+	err := s.gather(w, func() torch.Tensor {
 		s.mode(true, w.KeepMode)
-		s.stepping = true
-		defer func() { s.stepping = false }()
-		torch.Scope(func() {
-			loss := s.passes(ctx, b, w)
-			if o, ok := s.task.(LossObserver[B]); ok {
-				o.ObserveLoss(b, loss)
-			}
-			bad = s.checkFinite("loss", loss, w.StopAtNonFinite)
-			s.addLoss(loss, w)
-		})
+		loss := s.passes(ctx, b, w)
+		if o, ok := s.task.(LossObserver[B]); ok {
+			o.ObserveLoss(b, loss)
+		}
+		return loss
 	})
 	if errors.Is(err, torch.ErrOutOfMemory) {
 		s.graphs.forget()
 	}
-	return s.passed(errors.Join(err, bad), w)
+	return err
+}
+
+// gather adds the loss that passes of a micro-batch return to those since the last report.
+func (s *Step[S, B]) gather(w trainer.Window, passes func() torch.Tensor) error {
+	err := s.stepped(func() error {
+		loss := passes()
+		err := s.checkFinite("loss", loss, w.StopAtNonFinite)
+		s.addLoss(loss, w)
+		return err
+	})
+	return s.passed(err, w)
+}
+
+// stepped is inScope of a part of a step.
+func (s *Step[S, B]) stepped(f func() error) error {
+	s.stepping = true
+	defer func() { s.stepping = false }()
+	return inScope(f)
 }
 
 // trainingStep returns the loss to report.
@@ -134,32 +176,33 @@ func (s *Step[S, B]) addLoss(loss torch.Tensor, w trainer.Window) {
 func (s *Step[S, B]) waits() bool { return !s.skipUnseen || s.ema != nil || !s.fused() }
 
 // Clip unscales the gradients and limits their norm and values.
-func (s *Step[S, B]) Clip(ctx context.Context) (err error) {
+func (s *Step[S, B]) Clip(ctx context.Context) error {
 	limits := s.clipped() && (s.options.MaxGradNorm >= 0 || s.options.MaxGradValue > 0)
 	if s.scaler == nil && !limits && !s.normed && !s.skipNonFinite { // nothing to compute
 		s.skip = false
 		return nil
 	}
-	panicked := torch.Try(func() {
-		torch.Scope(func() {
-			if s.scaler != nil {
-				if err = s.scaler.Unscale_(s.optimizer); err == nil {
-					s.agreeOnInf(ctx)
-				}
+	return s.reason(inScope(func() error {
+		s.skip = false
+		if s.scaler != nil {
+			if err := s.scaler.Unscale_(s.optimizer); err != nil {
+				return err
 			}
-			if err == nil && s.clipped() {
-				s.limit(ctx)
+			s.agreeOnInf(ctx)
+		}
+		if s.clipped() {
+			s.limit(ctx)
+		}
+		if s.normed {
+			if err := s.checkFinite("grad_norm", s.gradNorm, s.stopAtNonFinite); err != nil {
+				return err
 			}
-			if err == nil && s.normed {
-				err = s.checkFinite("grad_norm", s.gradNorm, s.stopAtNonFinite)
-			}
-			s.skip = false
-			if err == nil && s.skipNonFinite && s.scaler == nil { // a scaler finds out by itself
-				s.judgeGradients(ctx)
-			}
-		})
-	})
-	return errors.Join(s.reason(panicked), err)
+		}
+		if s.skipNonFinite && s.scaler == nil { // a scaler finds out by itself
+			s.judgeGradients(ctx)
+		}
+		return nil
+	}))
 }
 
 // judgeGradients finds out whether the norm of the gradients is a number. It waits for the device
@@ -203,22 +246,18 @@ func (s *Step[S, B]) clip(ctx context.Context) {
 // unless nobody asks (trainer.Window.SkipUnseen): the kernel of a fused optimizer then knows.
 func (s *Step[S, B]) Update(ctx context.Context, lr float64) (applied bool, err error) {
 	s.copies.wait()
-	panicked := torch.Try(func() {
-		torch.Scope(func() {
-			applied, err = s.step(lr)
-			if applied && err == nil && s.sharded != nil {
-				s.must("Update", s.sharded.Spread(ctx))
-			}
-			s.zeroGrad()
-			if applied {
-				s.ema.update()
-			}
-		})
-	})
-	if err = errors.Join(s.reason(panicked), err); err != nil {
-		return false, err
-	}
-	return applied, nil
+	err = s.reason(inScope(func() (err error) {
+		applied, err = s.step(lr)
+		if applied && err == nil && s.sharded != nil {
+			s.must("Update", s.sharded.Spread(ctx))
+		}
+		s.zeroGrad()
+		if applied {
+			s.ema.update()
+		}
+		return err
+	}))
+	return applied && err == nil, err
 }
 
 // step makes the optimizer's step, or leaves it out.
@@ -276,3 +315,19 @@ func (s *Step[S, B]) Report(ctx context.Context) (r trainer.Report, err error) {
 	})
 	return r, err
 }
+
+// GradNorm is the total norm of the gradients before clipping at the last update; ok is false where
+// none was computed. It waits for the device.
+func (s *Step[S, B]) GradNorm() (norm float64, ok bool, err error) {
+	if !s.normed {
+		return 0, false, nil
+	}
+	err = torch.Try(func() { norm = s.gradNorm.Item() })
+	return norm, err == nil, err
+}
+
+// OutOfMemory tells whether an error means that the memory of the device does not suffice.
+func (s *Step[S, B]) OutOfMemory(err error) bool { return errors.Is(err, torch.ErrOutOfMemory) }
+
+// ZeroGrad removes the gradients of all trained parameters.
+func (s *Step[S, B]) ZeroGrad() error { return torch.Try(s.zeroGrad) }

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/internal/tensorio"
 	"github.com/gotrainer/gotrainer/internal/torchsave"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
@@ -28,7 +29,7 @@ var _ trainer.TransformersStep = (*Step[int, int])(nil)
 
 // SaveTransformers writes the state of the optimizer, the schedule, the generators and the scaler
 // as Hugging Face's Trainer does. The generators of Python's modules random and numpy.random have
-// the states with which they came from a checkpoint of transformers, or those that set_seed gives
+// the states with which they came from a checkpoint of transformers, or the ones that set_seed gives
 // them. Of the optimizer's state, the large file, it writes the copy that Save has just made where
 // it leaves that to o.Later.
 func (s *Step[S, B]) SaveTransformers(dir string, at trainer.SchedulePosition, o trainer.SaveOptions) error {
@@ -74,9 +75,10 @@ func (s *Step[S, B]) LoadTransformers(dir string) (at trainer.SchedulePosition, 
 		return at, errors.New("the checkpoint is one of transformers, whose state of the optimizer is whole: begin a " +
 			"new run from its weights, or leave engine.Options.Sharding out")
 	}
-	if e := torch.Try(func() { at, err = s.loadTransformers(dir) }); e != nil {
-		err = e
-	}
+	err = try(func() (err error) {
+		at, err = s.loadTransformers(dir)
+		return err
+	})
 	return at, err
 }
 
@@ -101,11 +103,12 @@ func (s *Step[S, B]) loadTransformers(dir string) (at trainer.SchedulePosition, 
 	if err := s.warnOfSettings(state); err != nil {
 		return at, err
 	}
-	before, updates, freeBefore, err := s.keepOptimizer()
-	if err != nil {
-		return at, err
+	var before []torch.Named // is put back if the weights do not fit
+	defer func() { tensorio.Free(before) }()
+	for _, n := range s.optimizer.State() {
+		before = append(before, torch.Named{Name: n.Name, Tensor: n.Tensor.Clone().Keep()})
 	}
-	defer freeBefore()
+	updates := s.optimizer.Updates()
 	if _, err := torchsave.LoadStateDict(s.optimizer, state); err != nil {
 		return at, fmt.Errorf("%s: %w; it must be of the optimizer and the groups of parameters that this run has",
 			transformersOptimizer, err)
@@ -127,19 +130,6 @@ func (s *Step[S, B]) loadTransformers(dir string) (at trainer.SchedulePosition, 
 		torch.DefaultGenerator(device).SetState(state)
 	}
 	return trainer.SchedulePosition{Moves: schedule.Steps, Peak: schedule.Base, Next: schedule.Rate}, nil
-}
-
-// keepOptimizer copies the state of the optimizer, which is put back if the weights do not fit.
-func (s *Step[S, B]) keepOptimizer() (state []torch.Named, updates int, free func(), err error) {
-	free = func() {
-		for _, n := range state {
-			n.Tensor.Free()
-		}
-	}
-	for _, n := range s.optimizer.State() {
-		state = append(state, torch.Named{Name: n.Name, Tensor: n.Tensor.Clone().Keep()})
-	}
-	return state, s.optimizer.Updates(), free, nil
 }
 
 // readTransformersRandom reads the states of the generators of the devices of this run. What the
@@ -227,25 +217,20 @@ func (s *Step[S, B]) warnOfSettings(saved map[string]any) error {
 
 // same compares settings: numbers by their values, None as false.
 func same(a, b any) bool {
-	x, ok1 := torchsave.Float(a)
-	y, ok2 := torchsave.Float(b)
-	switch {
-	case ok1 && ok2:
-		return x == y
-	case a == nil:
-		return b == false || b == nil
-	case b == nil:
-		return a == false
-	}
 	p, ok1 := a.([]any)
 	q, ok2 := b.([]any)
-	if ok1 && ok2 && len(p) == len(q) {
-		for i := range p {
-			if !same(p[i], q[i]) {
-				return false
-			}
-		}
-		return true
+	if ok1 && ok2 {
+		return slices.EqualFunc(p, q, same)
 	}
-	return reflect.DeepEqual(a, b)
+	return reflect.DeepEqual(settingValue(a), settingValue(b))
+}
+
+func settingValue(setting any) any {
+	if x, ok := torchsave.Float(setting); ok {
+		return x
+	}
+	if setting == nil {
+		return false
+	}
+	return setting
 }

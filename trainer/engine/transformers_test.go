@@ -214,7 +214,7 @@ func TestTheOptimizerOfTransformersIsWrittenOfTheCopyAndNotInTheLoop(t *testing.
 		assert.NoFileExists(t, filepath.Join(dir, "optimizer.pt"))
 		assert.FileExists(t, filepath.Join(dir, "scheduler.pt"))
 
-		for _, m := range s.Optimizer().State() { // training goes on
+		for _, m := range s.Optimizer().State() { // training continues
 			torch.NoGrad(func() { m.Tensor.Fill_(7) })
 		}
 		for _, write := range later {
