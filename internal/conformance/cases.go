@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/replay"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
@@ -217,7 +218,7 @@ func caseName(dir string) string {
 // judge replays one case and compares it with what was recorded.
 func judge(ctx context.Context, dir, traces string, device torch.Device) outcome {
 	var report trace.Report
-	err := spec.Try(func() { report = compareCase(ctx, dir, traces, device) })
+	err := recorded.Try(func() { report = compareCase(ctx, dir, traces, device) })
 	if first := report.First(); err == nil && first != "" {
 		err = errors.New(first)
 	}
@@ -240,15 +241,15 @@ func compareCase(ctx context.Context, dir, traces string, device torch.Device) t
 	}
 	report := trace.Compare(stored, spec.Must(trace.Read(to)), rules) // what is compared is what was written
 	// the tensors of the end, where the case has some and the run was not refused before it began
-	if absent(filepath.Join(dir, trace.FinalName)) || len(report) == 1 && report[0].Field == "error" {
+	if absent(filepath.Join(dir, replay.FinalName)) || len(report) == 1 && report[0].Field == "error" {
 		return report
 	}
-	final := filepath.Join(to, trace.FinalName)
+	final := filepath.Join(to, replay.FinalName)
 	if absent(final) {
-		return append(report, trace.Row{Field: trace.FinalName, Verdict: trace.Mismatch,
+		return append(report, trace.Row{Field: replay.FinalName, Verdict: trace.Mismatch,
 			Detail: "there are no tensors"})
 	}
-	return append(report, spec.Must(trace.CompareFinal(s, dir, final, rules)))
+	return append(report, replay.CompareFinal(s, dir, final, rules))
 }
 
 func absent(path string) bool {

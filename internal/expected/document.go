@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
-	"github.com/gotrainer/gotrainer/torch"
 )
 
 // Options configures [Read].
@@ -40,9 +40,6 @@ func supported[T any](v T, err error) T {
 	}
 	return v
 }
-
-// load makes sure that there is a libtorch.
-func load() { supported(0, torch.Load()) }
 
 // document is a file by its outermost fields.
 type document struct {
@@ -116,15 +113,9 @@ func parse(text []byte, o Options) (entries []Entry) {
 	return entries
 }
 
-// entry is one that run tries: it fails as package spec says, or by the mistake that an operator
-// panics with, such as a wrong shape.
+// entry is one that run tries.
 func entry(name string, run func()) Entry {
-	return Entry{name, func() (err error) {
-		if mistake := torch.Try(func() { err = spec.Try(run) }); mistake != nil {
-			return mistake
-		}
-		return err
-	}}
+	return Entry{name, func() error { return recorded.Try(run) }}
 }
 
 // matching returns the fields whose names match one of the patterns: exactly, or with a star for

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -49,7 +50,7 @@ func readOptimizers(d *document) []Entry {
 		if !ok || json.NewDecoder(strings.NewReader(rest)).Decode(&input) != nil || len(input) == 0 {
 			unsupported("the model is %q; want %q and rows of two numbers", model, twoLayers)
 		}
-		load()
+		recorded.Load()
 		torch.Scope(func() { c.run(initial, input) })
 	})
 }

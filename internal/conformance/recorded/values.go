@@ -5,10 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
-	"github.com/gotrainer/gotrainer/torch"
 )
 
 // Config turns a JSON value into one of a configuration. Keys that are whole numbers become
@@ -41,10 +39,4 @@ func Config(v any) any {
 		return v.String()
 	}
 	return v
-}
-
-// ByName returns tensors in the order of their names.
-func ByName(list []torch.Named) []torch.Named {
-	return slices.SortedFunc(slices.Values(list),
-		func(a, b torch.Named) int { return strings.Compare(a.Name, b.Name) })
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/gotrainer/gotrainer/accelerate"
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
 	"github.com/gotrainer/gotrainer/nn"
@@ -392,7 +393,7 @@ func (a *accelerated) epoch(ctx context.Context, epoch, skip int) (killed bool) 
 	for b, err := range active.Batches(ctx) {
 		spec.Check(err)
 		seen++
-		spec.Check(a.acc.Accumulate(func() error { return try(func() { a.batch(b, epoch, seen) }) }))
+		spec.Check(a.acc.Accumulate(func() error { return recorded.Try(func() { a.batch(b, epoch, seen) }) }))
 		if a.args.saveEvery > 0 && a.micro%a.args.saveEvery == 0 {
 			a.save(fmt.Sprintf("step_%d", a.micro))
 		}

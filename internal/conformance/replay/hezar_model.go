@@ -68,7 +68,7 @@ func (h *hezarVectors) Collate(list []row) (hezarBatch, error) {
 	if !b.has("lengths") {
 		return hezarBatch{batch: b}, nil
 	}
-	err = try(func() {
+	err = recorded.Try(func() {
 		lengths, ids := b.tensor("lengths").Unsqueeze(1), b.tensor("token_ids")
 		longest := slices.Max(integers(lengths))
 		b.columns["input_ids"] = ids.Narrow(1, 0, longest).Contiguous()
@@ -106,7 +106,7 @@ func (h *hezarPictures) LossOf(p engine.ForwardPass, o engine.Outputs) engine.Lo
 // Collate makes numbers from 0 to 1 of pixels, and leaves out the zeros behind labels.
 func (h *hezarPictures) Collate(list []row) (hezarBatch, error) {
 	var b hezarBatch
-	err := try(func() {
+	err := recorded.Try(func() {
 		for _, r := range list {
 			b.index = append(b.index, r.index)
 			for _, v := range torch.Values[uint8](r.values["pixels"]) {

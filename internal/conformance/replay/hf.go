@@ -9,6 +9,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
 	"github.com/gotrainer/gotrainer/nn"
@@ -239,7 +240,7 @@ func (h *hfRun) lossAndMetrics() {
 // makeStep builds the model and the engine's step around it.
 func (h *hfRun) makeStep() {
 	task := func() (t engine.Task[row, batch], err error) {
-		err = try(func() { h.step.current = &hfTask{run: h, model: build(h.spec)} })
+		err = recorded.Try(func() { h.step.current = &hfTask{run: h, model: build(h.spec)} })
 		return h.step.current, err
 	}
 	e := h.args.engine

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"github.com/gotrainer/gotrainer/trainer/arguments"
 	"maps"
 	"math"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/arguments"
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 

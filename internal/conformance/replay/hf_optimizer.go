@@ -4,18 +4,19 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"github.com/gotrainer/gotrainer/amp"
-	"github.com/gotrainer/gotrainer/trainer"
-	"github.com/gotrainer/gotrainer/trainer/arguments"
-	"github.com/gotrainer/gotrainer/trainer/engine"
-	"github.com/gotrainer/gotrainer/trainer/semantics"
 	"io"
 	"slices"
 	"strings"
 
+	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/arguments"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
 // resolve makes the options of the arguments. What is wrong with the sizes, the optimizer or the
@@ -27,7 +28,7 @@ func (a *hfArgs) resolve(known *arguments.TrainingArguments) {
 		a.late = a.apply(known)
 	}
 	if a.late == nil {
-		a.late = try(func() { buildable(a.engine.Optimizer) })
+		a.late = recorded.Try(func() { buildable(a.engine.Optimizer) })
 	}
 	if a.late == nil {
 		return

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/engine"
@@ -157,7 +158,7 @@ func (s *hfStep) Update(ctx context.Context, rate float64) (applied bool, err er
 		s.rates = append(s.rates, rate*g.LRScale)
 	}
 	if s.run.args.optimizer == "adafactor" {
-		if err = try(func() { s.run.rms = rootMeanSquares(s.Optimizer()) }); err != nil {
+		if err = recorded.Try(func() { s.run.rms = rootMeanSquares(s.Optimizer()) }); err != nil {
 			return false, err
 		}
 	}

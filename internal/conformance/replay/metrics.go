@@ -3,6 +3,7 @@ package replay
 import (
 	"slices"
 
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -19,7 +20,7 @@ func (p *predictions) add(logits, labels torch.Tensor) {
 // compute returns the metrics that a case names. Classes are the largest of the last axis;
 // positions with the label -100 are left out. mae is of the raw outputs.
 func (p *predictions) compute(names []string) (out map[string]float64, err error) {
-	err = try(func() {
+	err = recorded.Try(func() {
 		out = map[string]float64{}
 		logits, labels := torch.Cat(p.logits, 0), torch.Cat(p.labels, 0).View(-1)
 		for _, name := range names {

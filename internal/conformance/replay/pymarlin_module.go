@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gotrainer/gotrainer/compat/pymarlin"
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
 	"github.com/gotrainer/gotrainer/nn"
@@ -76,7 +77,7 @@ func (m *marlinModule) OptimizersSchedulers(steps, epochs int) ([]*pymarlin.Opti
 	for i, o := range m.optimizers {
 		var made *pymarlin.Optimizer
 		var scheduler *marlinSchedule
-		if err := try(func() { made, scheduler = m.optimizer(i, o.Map(), steps*epochs) }); err != nil {
+		if err := recorded.Try(func() { made, scheduler = m.optimizer(i, o.Map(), steps*epochs) }); err != nil {
 			return nil, nil, err
 		}
 		m.made = append(m.made, made)

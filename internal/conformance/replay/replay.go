@@ -24,6 +24,7 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
 	"github.com/gotrainer/gotrainer/internal/tensorio"
@@ -85,7 +86,7 @@ func Case(ctx context.Context, dir string, device torch.Device) (run *Run, s *sp
 			run, err = nil, fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	err = try(func() {
+	err = recorded.Try(func() {
 		c := &session{spec: s, sets: readRows(s), device: device, dir: spec.Must(os.MkdirTemp("", "conformance-"))}
 		defer func() { _ = os.RemoveAll(c.dir) }()
 		s.Dir = spec.Must(filepath.Abs(s.Dir))
@@ -112,18 +113,10 @@ func elsewhere(s *spec.Spec, device torch.Device) error {
 	return nil
 }
 
-// try returns the error with which a part of a replay fails, or an operator of libtorch in it.
-func try(run func()) (err error) {
-	if failed := torch.Try(func() { err = spec.Try(run) }); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// refusal is try for what the recorded trainer may refuse. What is about the case, or about what
+// refusal is recorded.Try for what the recorded trainer may refuse. What is about the case, or about what
 // can be replayed, is no refusal of the run, and fails on.
 func refusal(run func()) error {
-	err := try(run)
+	err := recorded.Try(run)
 	if u, t := new(spec.Unsupported), new(spec.TypeError); errors.As(err, &u) || errors.As(err, &t) {
 		spec.Check(err)
 	}
@@ -135,10 +128,10 @@ const defaultSeed = 67280421310721
 
 // Write writes trace.json and final.safetensors into a folder, which is made if there is none.
 func (r *Run) Write(dir string) error {
-	return try(func() {
+	return recorded.Try(func() {
 		spec.Check(os.MkdirAll(dir, 0o777))
 		spec.Check(os.WriteFile(filepath.Join(dir, "trace.json"), spec.Must(trace.Marshal(r.Trace)), 0o666))
-		path := filepath.Join(dir, trace.FinalName)
+		path := filepath.Join(dir, FinalName)
 		if len(r.final) > 0 {
 			spec.Check(tensorio.Save(path, r.final, nil))
 		} else if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) { // of an earlier run

@@ -22,7 +22,9 @@ type Rules struct {
 const (
 	rateRTol = 1e-12 // of learning rates, weight decay and epochs
 	rateATol = 1e-15
-	aTol     = 1e-7 // of all other numbers
+
+	// ATol is the absolute difference that all other numbers may have.
+	ATol = 1e-7
 )
 
 var (
@@ -308,7 +310,7 @@ func (f *field) scalar(path, key string, a, b any) {
 		f.fail(path, a, b)
 		return
 	}
-	rtol, atol := f.rtol, aTol
+	rtol, atol := f.rtol, ATol
 	if rates[key] {
 		rtol, atol = rateRTol, rateATol
 	}

@@ -54,10 +54,10 @@ func image(c *check, k imageCase, tensors map[string]torch.Tensor) {
 	var config preprocessors.ImageProcessorConfig
 	var written omegaconf.Map
 	var in, got torch.Tensor
-	err := attempt(func() { config, written = imageConfig(k.Config) })
+	err := recorded.Try(func() { config, written = imageConfig(k.Config) })
 	if err == nil {
 		in = picture(tensors["in."+k.Case])
-		err = attempt(func() { got = likeHezar(in, config, written) })
+		err = recorded.Try(func() { got = likeHezar(in, config, written) })
 	}
 	if k.Error != "" {
 		if err == nil {
