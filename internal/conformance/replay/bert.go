@@ -8,6 +8,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/models/bert"
+	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -42,7 +43,7 @@ func newBERT(o *spec.Object) *model {
 	return classifier(spec.Must(bert.NewClassifier(c)))
 }
 
-func classifier(m *bert.Classifier) *model {
+func classifier(m classify.Model) *model {
 	return &model{
 		module: m, inputs: []string{"input_ids", "attention_mask", "token_type_ids", "labels"}, takesItems: true,
 		loss: func(logits, labels torch.Tensor, _ int64) torch.Tensor { return m.Head().Loss(logits, labels) },

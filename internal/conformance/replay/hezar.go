@@ -109,7 +109,7 @@ func (r *hezarRun) train(ctx context.Context, p spec.Phase, stop int) (info trac
 		dataset.Set("max_size", size)
 	}
 	o := hezar.Options[row, hezarBatch]{Rules: hezar.Exact, RunName: "Jan01_00-00-00_host", Output: io.Discard,
-		ModelConfig: r.modelYAML(), Overrides: r.rec.overrides(stop), DatasetConfig: dataset}
+		Overrides: r.rec.overrides(stop), DatasetConfig: dataset}
 	o.EvalDataset = cmp.Or(r.sets["eval"], &rows{}) // without rows Hezar has an empty set
 	r.rec.train(r.model)
 	t, err := hezar.New[row, hezarBatch](config, r.model, data.Dataset[row](r.sets["train"]), o)
