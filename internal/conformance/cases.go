@@ -137,11 +137,7 @@ func printLine(out io.Writer, v any, asJSON bool) {
 		fmt.Fprintln(out, v)
 		return
 	}
-	line, err := json.Marshal(v)
-	if err != nil {
-		line = fmt.Appendf(nil, "%q", err.Error()) // unreachable: the fields are strings and finite numbers
-	}
-	fmt.Fprintf(out, "%s\n", line)
+	_ = json.NewEncoder(out).Encode(v) // strings and finite numbers
 }
 
 // judgeAll replays a training run and compares it with what was recorded; of a folder of vectors

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -142,31 +140,8 @@ func replayAccelerate(ctx context.Context, c *session) *Run {
 	if last.opt != nil {
 		optimizer = last.opt.Optimizer()
 	}
-	return &Run{Trace: c.trace(failed, "checkpoints", trace.Of("written", c.written, "after", c.savedFolders()),
+	return &Run{Trace: c.trace(failed, "checkpoints", trace.Of("written", c.written, "after", c.saved("checkpoints/*", "epoch_*", "step_*")),
 		"train_output", result), final: finalTensors(last.model, optimizer)}
-}
-
-// savedFolders are the states in the run's folder, in the order of their numbers.
-func (c *session) savedFolders() []string {
-	names := []string{}
-	for _, dir := range []string{"checkpoints", ""} {
-		entries, err := os.ReadDir(filepath.Join(c.dir, dir))
-		if !errors.Is(err, os.ErrNotExist) {
-			spec.Check(err)
-		}
-		for _, e := range entries {
-			if dir != "" || strings.HasPrefix(e.Name(), "epoch_") || strings.HasPrefix(e.Name(), "step_") {
-				names = append(names, filepath.Join(dir, e.Name()))
-			}
-		}
-	}
-	number := func(name string) int {
-		// SaveState and save make names that end in a number
-		n, _ := strconv.Atoi(name[strings.LastIndexByte(name, '_')+1:])
-		return n
-	}
-	slices.SortStableFunc(names, func(a, b string) int { return number(a) - number(b) })
-	return names
 }
 
 func (a *accelerated) run(ctx context.Context, raw bool) any {

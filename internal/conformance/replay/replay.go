@@ -23,6 +23,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
@@ -157,16 +160,31 @@ func noMore(s *spec.Spec) {
 
 // filesBelow lists the files below a folder; none if there is no such folder.
 func filesBelow(root string) (names []string) {
-	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
+	err := fs.WalkDir(os.DirFS(root), ".", func(name string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			names = append(names, name)
 		}
-		name, err := filepath.Rel(root, path)
-		names = append(names, filepath.ToSlash(name))
 		return err
 	})
 	if !errors.Is(err, fs.ErrNotExist) {
 		spec.Check(err)
 	}
+	return names
+}
+
+// saved lists the checkpoints that patterns find in the run's folder, in the order of the numbers
+// that their names end in.
+func (c *session) saved(patterns ...string) []string {
+	names := []string{}
+	for _, pattern := range patterns {
+		for _, path := range spec.Must(filepath.Glob(filepath.Join(c.dir, pattern))) {
+			names = append(names, spec.Must(filepath.Rel(c.dir, path)))
+		}
+	}
+	number := func(name string) int {
+		n, _ := strconv.Atoi(name[strings.LastIndexAny(name, "-_")+1:])
+		return n
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return number(a) - number(b) })
 	return names
 }

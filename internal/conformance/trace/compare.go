@@ -29,23 +29,15 @@ const (
 
 var (
 	// exactly are names of numbers that must be equal although they are no integers.
-	exactly = set("scale", "scale_after")
+	exactly = []string{"scale", "scale_after"}
 	// rates are names of numbers that follow from a formula.
-	rates = set("lr", "lr_after", "learning_rate", "weight_decay", "epoch")
+	rates = []string{"lr", "lr_after", "learning_rate", "weight_decay", "epoch"}
 	// unjudged are recorded for the reader.
-	unjudged = set("env", "_note")
+	unjudged = []string{"env", "_note"}
 	// notOurs are Python's own names and words.
-	notOurs = set("files", "text", "type", "trial_name", "trial_params", "total_flos", "is_hyper_param_search",
-		"is_local_process_zero", "is_world_process_zero")
+	notOurs = []string{"files", "text", "type", "trial_name", "trial_params", "total_flos", "is_hyper_param_search",
+		"is_local_process_zero", "is_world_process_zero"}
 )
-
-func set(names ...string) map[string]bool {
-	m := map[string]bool{}
-	for _, n := range names {
-		m[n] = true
-	}
-	return m
-}
 
 // Verdict is the outcome of a comparison, the better the lower.
 type Verdict int
@@ -162,7 +154,7 @@ func Compare(stored, got map[string]any, r Rules) Report {
 	}
 	for _, name := range fields(stored) {
 		a := stored[name]
-		if unjudged[name] || name == "error" || empty(a) {
+		if slices.Contains(unjudged, name) || name == "error" || empty(a) {
 			continue
 		}
 		b, ok := got[name]
@@ -222,7 +214,7 @@ func (f *field) differs(path string) {
 
 // walk compares b with the stored a; key is the name that decides by which rule.
 func (f *field) walk(path, key string, a, b any) {
-	if notOurs[key] {
+	if slices.Contains(notOurs, key) {
 		return
 	}
 	switch a := a.(type) {
@@ -269,7 +261,7 @@ func (f *field) walkObject(path, key string, a map[string]any, b any) {
 		return
 	}
 	for _, k := range slices.Sorted(maps.Keys(a)) {
-		if notOurs[k] {
+		if slices.Contains(notOurs, k) {
 			continue
 		}
 		v, ok := other[k]
@@ -294,7 +286,7 @@ func (f *field) scalar(path, key string, a, b any) {
 			y, yOK = 0, true
 		}
 	}
-	if !xOK || !yOK || isInt(a) || exactly[key] {
+	if !xOK || !yOK || isInt(a) || slices.Contains(exactly, key) {
 		if !equal(a, b) && !(xOK && yOK && x == y) {
 			f.fail(path, a, b)
 		}
@@ -311,7 +303,7 @@ func (f *field) scalar(path, key string, a, b any) {
 		return
 	}
 	rtol, atol := f.rtol, ATol
-	if rates[key] {
+	if slices.Contains(rates, key) {
 		rtol, atol = rateRTol, rateATol
 	}
 	apart := math.Abs(x - y)
@@ -389,7 +381,6 @@ func truthy(v any) bool {
 
 // short is a value for messages.
 func short(v any) string {
-	var text []byte
 	text, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Sprint(v)
