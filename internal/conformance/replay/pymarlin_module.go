@@ -93,15 +93,15 @@ func (m *marlinModule) OptimizersSchedulers(steps, epochs int) ([]*pymarlin.Opti
 func (m *marlinModule) optimizer(i int, fields map[string]any, total int) (*pymarlin.Optimizer, *marlinSchedule) {
 	o := spec.NewObject("optimizers", fields)
 	prefix, schedule := o.String("params", ""), o.Object("scheduler")
-	a := loopArgs{Optimizer: o.String("name", ""), LearningRate: o.Float("lr", 1e-3)} // that of torch.optim
-	spec.Check(o.Err())
-	kwargs := maps.Clone(fields)
-	for _, name := range []string{"params", "scheduler", "name", "lr"} {
-		delete(kwargs, name)
+	name, kwargs := o.String("name", ""), maps.Clone(fields)
+	for _, own := range []string{"params", "scheduler", "name"} {
+		delete(kwargs, own)
 	}
-	a.OptimizerKwargs = spec.NewObject("optimizers", kwargs)
+	kwargs["lr"] = o.Float("lr", 1e-3) // that of torch.optim
+	spec.Check(o.Err())
+	builder := spec.Must(recorded.Optimizer(name, spec.NewObject("optimizers", kwargs)))
 	others := func(p torch.Named) bool { return !strings.HasPrefix(p.Name, prefix) }
-	made := spec.Must(pymarlin.NewOptimizer(a.builder(), slices.DeleteFunc(nn.Params(m.model.module), others)))
+	made := spec.Must(pymarlin.NewOptimizer(builder, slices.DeleteFunc(nn.Params(m.model.module), others)))
 	made.RegisterStepPreHook(func() {
 		m.step = marlinStep{hexes(made.Rates()...), momentums(made), gradNorm(m.model.module)}
 	})
