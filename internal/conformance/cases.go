@@ -58,7 +58,7 @@ func (o outcome) String() string {
 }
 
 // runCases replays every case below the folders and compares, and returns the exit status. Cases
-// that were recorded on the same code paths share a process: see byPins.
+// that were recorded on the same code paths share a process: see replayByPins.
 func runCases(ctx context.Context, dirs []string, o caseOptions, out, problems io.Writer) int {
 	v := &verdicts{out: out, json: o.json, device: o.device, counts: map[string]int{}}
 	err := spec.Try(func() {

@@ -24,7 +24,7 @@ type evaluation struct {
 	AccuracyPlusOne *float64 `json:"almost_accuracy_logits_plus_1"`
 }
 
-// almost is how far a prediction may lie beside its target, in Hugging Face's AlmostAccuracy.
+// almost is how far a prediction may be from its target, in Hugging Face's AlmostAccuracy.
 const almost = 0.25
 
 func readEvaluations(d *document) []Entry {

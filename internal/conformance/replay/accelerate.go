@@ -140,8 +140,9 @@ func replayAccelerate(ctx context.Context, c *session) *Run {
 	if last.opt != nil {
 		optimizer = last.opt.Optimizer()
 	}
-	return &Run{Trace: c.trace(failed, "checkpoints", trace.Of("written", c.written, "after", c.saved("checkpoints/*", "epoch_*", "step_*")),
-		"train_output", result), final: finalTensors(last.model, optimizer)}
+	checkpoints := trace.Of("written", c.written, "after", c.saved("checkpoints/*", "epoch_*", "step_*"))
+	return &Run{Trace: c.trace(failed, "checkpoints", checkpoints, "train_output", result),
+		final: finalTensors(last.model, optimizer)}
 }
 
 func (a *accelerated) run(ctx context.Context, raw bool) any {
@@ -231,10 +232,14 @@ func (a *accelerated) loaders() {
 
 // schedule plans the schedule and returns how it is moved.
 func (a *accelerated) schedule() func() {
-	s, err := a.args.schedule().build()
+	name, warmup := a.args.LRScheduler, a.args.NumWarmupSteps
+	if a.args.TorchScheduler != "" {
+		name, warmup = a.args.TorchScheduler, 0
+	}
+	s, err := schedule(name, a.args.SchedulerKwargs, warmup)
 	if errors.Is(err, errAdaptive) {
 		// GreedyLR is no LRScheduler, so that Accelerate passes over it
-		prepared := a.args.PrepareScheduler && a.args.schedule().name != "greedy" || a.args.raw
+		prepared := a.args.PrepareScheduler && name != "greedy" || a.args.raw
 		return func() {
 			if !prepared || a.acc.SyncGradients() || !a.args.StepSchedulerWithOptimizer {
 				spec.Check(errAdaptive)

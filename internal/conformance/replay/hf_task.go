@@ -95,7 +95,7 @@ func (t *hfTask) CountItems(b batch) int64 {
 	return count
 }
 
-// CountTokens counts the elements of input_ids, and those that the attention mask leaves.
+// CountTokens counts the elements of input_ids, and the elements that the attention mask leaves.
 func (t *hfTask) CountTokens(b batch) (all, nonPadding int64) {
 	if !b.has("input_ids") {
 		return 0, 0

@@ -192,16 +192,16 @@ func (m *marlinModule) schedule(o *pymarlin.Optimizer, fields map[string]any, to
 		}
 	}
 	name, _ := fields["name"].(string)
-	schedule, err := scheduleArgs{name: name, kwargs: kwargs}.build()
+	planned, err := schedule(name, kwargs, 0)
 	made := &marlinSchedule{Scheduler: unmeasured{}, marlin: m.marlin, optimizer: o}
 	if errors.Is(err, errAdaptive) {
 		return made
 	}
 	spec.Check(err)
-	if lr.FailsAtOnce(schedule, total) {
+	if lr.FailsAtOnce(planned, total) {
 		spec.Failf("the schedule %s divides by zero", name)
 	}
-	made.Scheduler, made.limit = spec.Must(pymarlin.NewScheduler(o, schedule, total)), lr.StepLimit(schedule, total)
+	made.Scheduler, made.limit = spec.Must(pymarlin.NewScheduler(o, planned, total)), lr.StepLimit(planned, total)
 	return made
 }
 

@@ -231,11 +231,6 @@ func (o *Object) Objects(name string) []*Object { return get[[]*Object](o, name,
 // Err returns the first value of a wrong type so far.
 func (o *Object) Err() error { return *o.err }
 
-// Left names the fields that were not taken.
-func (o *Object) Left() []string {
-	return slices.DeleteFunc(o.Names(), func(name string) bool { return o.taken[name] })
-}
-
 // Done returns the first value of a wrong type, or an [*Unsupported] that names the fields that
 // were not taken. It looks into this object only: a reader that takes objects within it asks each
 // of them.
@@ -246,12 +241,14 @@ func (o *Object) Done() error {
 	if *o.err != nil {
 		return *o.err
 	}
-	left := o.Left()
-	if len(left) == 0 {
-		return nil
+	var left []string
+	for _, name := range o.Names() {
+		if !o.taken[name] {
+			left = append(left, o.at(name))
+		}
 	}
-	for i, name := range left {
-		left[i] = o.at(name)
+	if left == nil {
+		return nil
 	}
 	return Unsupportedf("the field %s is not known", strings.Join(left, ", "))
 }

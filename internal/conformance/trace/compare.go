@@ -117,7 +117,7 @@ func Parse(text []byte) (map[string]any, error) {
 	}
 	fields, ok := v.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("a trace is an object, and this is none")
+		return nil, fmt.Errorf("a trace is an object, and this holds %T", v)
 	}
 	return fields, nil
 }
