@@ -102,9 +102,9 @@ func (a loopArgs) buildOptimizer(m *model) optim.Optimizer {
 	return spec.Must(builder.Build(groups))
 }
 
-// schedule finds a schedule of transformers, or a class of torch.optim.lr_scheduler. An adaptive one
-// comes back as errAdaptive: its scheduler wants a measured value at every step, which these loops
-// do not give.
+// schedule finds a schedule of transformers, or a class of torch.optim.lr_scheduler. An adaptive
+// one comes back as errAdaptive: its scheduler wants a measured value at every step, which these
+// loops do not give.
 func schedule(name string, kwargs map[string]any, warmup float64) (lr.Schedule, error) {
 	if name == "constant" {
 		warmup = 0 // get_scheduler passes over it

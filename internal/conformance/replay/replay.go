@@ -116,8 +116,8 @@ func elsewhere(s *spec.Spec, device torch.Device) error {
 	return nil
 }
 
-// refusal is recorded.Try for what the recorded trainer may refuse. What is about the case, or about what
-// can be replayed, is no refusal of the run, and fails on.
+// refusal is recorded.Try for what the recorded trainer may refuse. What is about the case, or
+// about what can be replayed, is no refusal of the run, and fails on.
 func refusal(run func()) error {
 	err := recorded.Try(run)
 	if u, t := new(spec.Unsupported), new(spec.TypeError); errors.As(err, &u) || errors.As(err, &t) {
