@@ -12,10 +12,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/replay"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
 	"github.com/gotrainer/gotrainer/internal/conformance/vectors"
+	"github.com/gotrainer/gotrainer/internal/expected"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -56,7 +58,7 @@ func (o outcome) String() string {
 }
 
 // runCases replays every case below the folders and compares, and returns the exit status. Cases
-// that were recorded on the same code paths share a process: see byPins.
+// that were recorded on the same code paths share a process: see replayByPins.
 func runCases(ctx context.Context, dirs []string, o caseOptions, out, problems io.Writer) int {
 	v := &verdicts{out: out, json: o.json, device: o.device, counts: map[string]int{}}
 	err := spec.Try(func() {
@@ -136,11 +138,7 @@ func printLine(out io.Writer, v any, asJSON bool) {
 		fmt.Fprintln(out, v)
 		return
 	}
-	line, err := json.Marshal(v)
-	if err != nil {
-		line = fmt.Appendf(nil, "%q", err.Error()) // unreachable: the fields are strings and finite numbers
-	}
-	fmt.Fprintf(out, "%s\n", line)
+	_ = json.NewEncoder(out).Encode(v) // strings and finite numbers
 }
 
 // judgeAll replays a training run and compares it with what was recorded; of a folder of vectors
@@ -217,7 +215,7 @@ func caseName(dir string) string {
 // judge replays one case and compares it with what was recorded.
 func judge(ctx context.Context, dir, traces string, device torch.Device) outcome {
 	var report trace.Report
-	err := spec.Try(func() { report = compareCase(ctx, dir, traces, device) })
+	err := recorded.Try(func() { report = compareCase(ctx, dir, traces, device) })
 	if first := report.First(); err == nil && first != "" {
 		err = errors.New(first)
 	}
@@ -240,18 +238,45 @@ func compareCase(ctx context.Context, dir, traces string, device torch.Device) t
 	}
 	report := trace.Compare(stored, spec.Must(trace.Read(to)), rules) // what is compared is what was written
 	// the tensors of the end, where the case has some and the run was not refused before it began
-	if absent(filepath.Join(dir, trace.FinalName)) || len(report) == 1 && report[0].Field == "error" {
+	if absent(filepath.Join(dir, replay.FinalName)) || len(report) == 1 && report[0].Field == "error" {
 		return report
 	}
-	final := filepath.Join(to, trace.FinalName)
+	final := filepath.Join(to, replay.FinalName)
 	if absent(final) {
-		return append(report, trace.Row{Field: trace.FinalName, Verdict: trace.Mismatch,
+		return append(report, trace.Row{Field: replay.FinalName, Verdict: trace.Mismatch,
 			Detail: "there are no tensors"})
 	}
-	return append(report, spec.Must(trace.CompareFinal(s, dir, final, rules)))
+	return append(report, replay.CompareFinal(s, dir, final, rules))
 }
 
 func absent(path string) bool {
 	_, err := os.Stat(path)
 	return errors.Is(err, fs.ErrNotExist)
+}
+
+// passed is the verdict on an entry that holds.
+const passed = "pass"
+
+// runExpected is the mode -expected. A file that cannot be read counts as a failed entry.
+func runExpected(files []string, o expected.Options, out io.Writer) int {
+	v := &verdicts{out: out, counts: map[string]int{}}
+	add := func(name string, err error) {
+		result := outcomeOf(name, 0, "", false, err)
+		if err == nil {
+			result.Verdict = passed
+		}
+		v.add(result)
+	}
+	for _, file := range files {
+		entries, err := expected.Read(file, o)
+		if err != nil {
+			add(file, err)
+		}
+		for _, e := range entries {
+			add(file+" "+e.Name, e.Run())
+		}
+	}
+	fmt.Fprintf(out, "%d entries: %d passed, %d failed, %d unsupported\n", v.total, v.counts[passed],
+		v.counts[failed], v.counts[unsupported])
+	return v.status()
 }

@@ -46,7 +46,7 @@ func command(args []string, out, problems io.Writer) int {
 		"GPU numbers are compared in place of bits")
 	flags.BoolVar(&o.json, "json", false, "print a JSON object per line")
 	flags.StringVar(&o.only, "case", "", "run only the case of this name, or peer/name")
-	flags.BoolVar(&o.here, "here", false, "replay on the code paths of this process's environment, not those that "+
+	flags.BoolVar(&o.here, "here", false, "replay on the code paths of this process's environment, not the paths that "+
 		"each case was recorded on")
 	flags.StringVar(&o.traces, "traces", "", "keep the traces that are made, in a folder peer/name in this one")
 	flags.Usage = func() {

@@ -11,8 +11,8 @@
 // The forms, by the field that gives each away:
 //
 //	schedules            rates of transformers' and PyTorch's schedules by update         schedules.go
-//	plateau              rates of ReduceLROnPlateau by measured value                     plateau.go
-//	optimizers           trainings of a network of two layers in float64                  optimizers.go, builder.go
+//	plateau              rates of ReduceLROnPlateau by measured value                     schedules.go
+//	optimizers           trainings of a network of two layers in float64                  optimizers.go
 //	trajectories, evaluate_cases      the line y = ax + b under a trainer                 regression.go, evaluate.go
 //	architecture         a convolutional network on MNIST, from PyTorch's weights         mnist.go, architecture.go
 //	dev_first8, train60  BERT's forward pass and training                                 tinybert.go

@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"path"
 	"slices"
 	"strings"
 
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
-	"github.com/gotrainer/gotrainer/torch"
 )
 
 // Options configures [Read].
@@ -40,9 +41,6 @@ func supported[T any](v T, err error) T {
 	}
 	return v
 }
-
-// load makes sure that there is a libtorch.
-func load() { supported(0, torch.Load()) }
 
 // document is a file by its outermost fields.
 type document struct {
@@ -116,15 +114,9 @@ func parse(text []byte, o Options) (entries []Entry) {
 	return entries
 }
 
-// entry is one that run tries: it fails as package spec says, or by the mistake that an operator
-// panics with, such as a wrong shape.
+// entry is one that run tries.
 func entry(name string, run func()) Entry {
-	return Entry{name, func() (err error) {
-		if mistake := torch.Try(func() { err = spec.Try(run) }); mistake != nil {
-			return mistake
-		}
-		return err
-	}}
+	return Entry{name, func() error { return recorded.Try(run) }}
 }
 
 // matching returns the fields whose names match one of the patterns: exactly, or with a star for
@@ -171,4 +163,29 @@ func decode[T any](raw []byte) (v T) {
 // names returns the keys in order.
 func names[V any](m map[string]V) []string {
 	return append([]string{}, slices.Sorted(maps.Keys(m))...)
+}
+
+// near demands |got-want| <= atol + rtol*|want|. What names the value: "rate of update 3".
+func near(what string, got, want, rtol, atol float64) {
+	if !(math.Abs(got-want) <= atol+rtol*math.Abs(want)) {
+		spec.Failf("%s is %v, want %v (rtol %g, atol %g)", what, got, want, rtol, atol)
+	}
+}
+
+// allNear compares lists value by value, in order.
+func allNear(what string, got func(i int) float64, want []float64, rtol, atol float64) {
+	for i, w := range want {
+		near(fmt.Sprintf("%s %d", what, i), got(i), w, rtol, atol)
+	}
+}
+
+// at gives allNear the values of a list.
+func at[T float32 | float64](list []T) func(i int) float64 {
+	return func(i int) float64 { return float64(list[i]) }
+}
+
+func equal[T comparable](what string, got, want T) {
+	if got != want {
+		spec.Failf("%s is %v, want %v", what, got, want)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
@@ -23,7 +24,7 @@ type evaluation struct {
 	AccuracyPlusOne *float64 `json:"almost_accuracy_logits_plus_1"`
 }
 
-// almost is how far a prediction may lie beside its target, in Hugging Face's AlmostAccuracy.
+// almost is how far a prediction may be from its target, in Hugging Face's AlmostAccuracy.
 const almost = 0.25
 
 func readEvaluations(d *document) []Entry {
@@ -52,7 +53,7 @@ func (c evaluation) run(set data.Slice[point]) {
 
 // evaluateLine evaluates a line whose predictions are shifted before the accuracy is taken.
 func evaluateLine(a, b, shift float32, set data.Slice[point]) trainer.Metrics {
-	load()
+	recorded.Load()
 	l := newLine(a, b)
 	step := spec.Must(engine.New[point, points](&judged{Task: l.task(), line: l, shift: shift}, engine.Options{}))
 	t := spec.Must(trainer.New(step, trainer.Options{Semantics: semantics.HuggingFace, Progress: io.Discard}))

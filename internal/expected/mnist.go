@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gotrainer/gotrainer/data/idx"
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
@@ -81,7 +82,7 @@ func (c *mnist) compute() {
 		c.deviation == 0 {
 		unsupported("normalise is %q; want (x/255-mean)/deviation", c.normalise)
 	}
-	load()
+	recorded.Load()
 	set := supported(idx.Open(filepath.Join(c.data, "mnist", "t10k")))
 	if set.Len() != c.total || set.Len() == 0 {
 		unsupported("the test set has %d images, want %d", set.Len(), c.total)

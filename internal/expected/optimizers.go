@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
+	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -49,7 +51,7 @@ func readOptimizers(d *document) []Entry {
 		if !ok || json.NewDecoder(strings.NewReader(rest)).Decode(&input) != nil || len(input) == 0 {
 			unsupported("the model is %q; want %q and rows of two numbers", model, twoLayers)
 		}
-		load()
+		recorded.Load()
 		torch.Scope(func() { c.run(initial, input) })
 	})
 }
@@ -148,4 +150,25 @@ func (c training) stepper(params []torch.Named) func() {
 	b := builderOf(c.Optimizer, c.Options)
 	opt := supported(b.Build([]optim.Group{{Params: params}}))
 	return func() { opt.Step(b.LearningRate()) }
+}
+
+// optionsOf reads the keyword arguments of an optimizer; none stand for an empty object.
+func optionsOf(raw json.RawMessage) *spec.Object {
+	if len(raw) == 0 {
+		raw = json.RawMessage("{}")
+	}
+	return supported(spec.ParseObject(raw))
+}
+
+// builderOf finds the settings for an optimizer of torch.optim from its keyword arguments.
+func builderOf(name string, options json.RawMessage) optim.Builder {
+	return supported(recorded.Optimizer(name, optionsOf(options)))
+}
+
+// lbfgsOf makes LBFGS, which is no Builder, from its keyword arguments.
+func lbfgsOf(options json.RawMessage) (b optim.LBFGS) {
+	o := optionsOf(options)
+	b.StrongWolfe = o.OneOf("line_search_fn", "", "strong_wolfe") != ""
+	o.Fill(&b)
+	return supported(b, o.Done())
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
@@ -35,7 +36,7 @@ func noisyLine(n int) data.Slice[point] {
 
 // trainLine trains a line from a = b = 0.
 func trainLine(o trainer.Options, set data.Slice[point]) (lineValues, *trainer.Result) {
-	load()
+	recorded.Load()
 	l := newLine(0, 0)
 	o.Semantics, o.Progress = semantics.HuggingFace, io.Discard
 	t := spec.Must(trainer.New(spec.Must(engine.New(l.task(), engine.Options{})), o))
@@ -108,7 +109,7 @@ func (c adamW) run() {
 		unsupported("w0, target and expect have %d, %d and %d values; want as many of each", len(c.W0),
 			len(c.Target), len(c.Expect))
 	}
-	load()
+	recorded.Load()
 	torch.Scope(func() {
 		w, target := nn.Parameter(torch.From(c.W0)), torch.From(c.Target)
 		opt := optim.NewAdamW([]torch.Named{{Name: "w", Tensor: w}}, optim.AdamW{WeightDecay: new(0.0)})

@@ -10,6 +10,7 @@ import (
 	"reflect"
 
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
@@ -70,7 +71,7 @@ func readTrajectories(d *document) []Entry {
 // run trains as Hugging Face's Trainer does, but with every micro-batch divided by the
 // accumulation, a short window's too: the files are computed so.
 func (c trajectory) run(set data.Slice[point]) {
-	load()
+	recorded.Load()
 	rules := semantics.HuggingFace
 	rules.Divisor = semantics.Accumulate
 	if c.MaxGradNorm == 0 {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/models/bert"
 	"github.com/gotrainer/gotrainer/models/classify"
@@ -60,7 +61,7 @@ func (b *tinybert) settings() bert.Config {
 
 // build makes the model and reads its weights.
 func (b *tinybert) build(c bert.Config) *bert.Classifier {
-	load()
+	recorded.Load()
 	m := supported(bert.NewClassifier(c))
 	file, _, _ := strings.Cut(b.model, " ")
 	if !filepath.IsLocal(file) {

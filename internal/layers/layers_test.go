@@ -124,16 +124,16 @@ var allowed = []struct{ folder, imports string }{
 	{"internal/stepcount", "torch"},
 	{"internal/gpufault", "cgotorch torch"},
 	{"internal/conformance/spec", ""},
-	{"internal/conformance/recorded", "public internal/conformance/spec"},
+	{"internal/conformance/recorded", "public internal/tensorio internal/conformance/spec"},
 	{"internal/expected", "public internal/testenv internal/conformance/spec internal/conformance/pylambda " +
 		"internal/conformance/recorded"},
-	{"internal/conformance/trace", "safetensors internal/pyfloat internal/conformance/spec"},
+	{"internal/conformance/trace", "internal/pyfloat internal/conformance/spec"},
 	{"internal/conformance/replay", "public internal/tensorio internal/conformance/spec " +
 		"internal/conformance/pylambda internal/conformance/recorded internal/conformance/trace"},
-	{"internal/conformance/vectors", "public internal/tensorio internal/conformance/spec " +
+	{"internal/conformance/vectors", "public internal/conformance/spec " +
 		"internal/conformance/recorded"},
 	{"internal/conformance", "public internal/conformance/vectors internal/testenv internal/golden internal/expected " +
-		"internal/conformance/spec internal/conformance/trace internal/conformance/replay"},
+		"internal/conformance/spec internal/conformance/trace internal/conformance/recorded internal/conformance/replay"},
 	{"scripts/auto_interop", "public"},
 	{"scripts/hezar_interop", "public"},
 	{"scripts/checkpoint_interop", "public"},

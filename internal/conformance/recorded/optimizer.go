@@ -1,5 +1,3 @@
-// Package recorded makes what recordings of Python programs describe: optimizers of keyword
-// arguments, weights of a formula, configurations.
 package recorded
 
 import (

@@ -6,15 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/gotrainer/gotrainer/accelerate"
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
 	"github.com/gotrainer/gotrainer/nn"
@@ -141,31 +140,9 @@ func replayAccelerate(ctx context.Context, c *session) *Run {
 	if last.opt != nil {
 		optimizer = last.opt.Optimizer()
 	}
-	return &Run{Trace: c.trace(failed, "checkpoints", trace.Of("written", c.written, "after", c.savedFolders()),
-		"train_output", result), final: finalTensors(last.model, optimizer)}
-}
-
-// savedFolders are the states in the run's folder, in the order of their numbers.
-func (c *session) savedFolders() []string {
-	names := []string{}
-	for _, dir := range []string{"checkpoints", ""} {
-		entries, err := os.ReadDir(filepath.Join(c.dir, dir))
-		if !errors.Is(err, os.ErrNotExist) {
-			spec.Check(err)
-		}
-		for _, e := range entries {
-			if dir != "" || strings.HasPrefix(e.Name(), "epoch_") || strings.HasPrefix(e.Name(), "step_") {
-				names = append(names, filepath.Join(dir, e.Name()))
-			}
-		}
-	}
-	number := func(name string) int {
-		// SaveState and save make names that end in a number
-		n, _ := strconv.Atoi(name[strings.LastIndexByte(name, '_')+1:])
-		return n
-	}
-	slices.SortStableFunc(names, func(a, b string) int { return number(a) - number(b) })
-	return names
+	checkpoints := trace.Of("written", c.written, "after", c.saved("checkpoints/*", "epoch_*", "step_*"))
+	return &Run{Trace: c.trace(failed, "checkpoints", checkpoints, "train_output", result),
+		final: finalTensors(last.model, optimizer)}
 }
 
 func (a *accelerated) run(ctx context.Context, raw bool) any {
@@ -255,10 +232,14 @@ func (a *accelerated) loaders() {
 
 // schedule plans the schedule and returns how it is moved.
 func (a *accelerated) schedule() func() {
-	s, err := a.args.schedule().build()
+	name, warmup := a.args.LRScheduler, a.args.NumWarmupSteps
+	if a.args.TorchScheduler != "" {
+		name, warmup = a.args.TorchScheduler, 0
+	}
+	s, err := schedule(name, a.args.SchedulerKwargs, warmup)
 	if errors.Is(err, errAdaptive) {
 		// GreedyLR is no LRScheduler, so that Accelerate passes over it
-		prepared := a.args.PrepareScheduler && a.args.schedule().name != "greedy" || a.args.raw
+		prepared := a.args.PrepareScheduler && name != "greedy" || a.args.raw
 		return func() {
 			if !prepared || a.acc.SyncGradients() || !a.args.StepSchedulerWithOptimizer {
 				spec.Check(errAdaptive)
@@ -392,7 +373,7 @@ func (a *accelerated) epoch(ctx context.Context, epoch, skip int) (killed bool) 
 	for b, err := range active.Batches(ctx) {
 		spec.Check(err)
 		seen++
-		spec.Check(a.acc.Accumulate(func() error { return try(func() { a.batch(b, epoch, seen) }) }))
+		spec.Check(a.acc.Accumulate(func() error { return recorded.Try(func() { a.batch(b, epoch, seen) }) }))
 		if a.args.saveEvery > 0 && a.micro%a.args.saveEvery == 0 {
 			a.save(fmt.Sprintf("step_%d", a.micro))
 		}

@@ -30,11 +30,14 @@ type (
 // with a model and a trainer of its own.
 type hezarRun struct {
 	*session
-	rec *hezarRecorder
 
-	trainer *hezarTrainer // of the last phase, nil if it was refused
-	model   hezarModel
-	state   hezar.TrainerState // at the end of the last phase whose configuration was taken
+	trainer    *hezarTrainer // of the last phase, nil if it was refused
+	model      hezarModel
+	state      hezar.TrainerState // at the end of the last phase whose configuration was taken
+	err        error              // the last refusal
+	last       *hezarEvaluation
+	evaluating bool
+	seen       int // micro-batches at the last update
 }
 
 func replayHezar(ctx context.Context, c *session) *Run {
@@ -51,7 +54,7 @@ func replayHezar(ctx context.Context, c *session) *Run {
 	if train := c.sets["train"]; train != nil && size != nil {
 		train.n = hezarLength(train.n, *size, s.Data.Options.Any("max_size"))
 	}
-	r := &hezarRun{session: c, rec: &hezarRecorder{session: c}}
+	r := &hezarRun{session: c}
 	for _, phase := range s.Phases {
 		r.do(ctx, phase)
 	}
@@ -84,7 +87,7 @@ func (r *hezarRun) do(ctx context.Context, p spec.Phase) {
 		if r.trainer == nil {
 			spec.Failf("the phase evaluate has no trainer of a phase before it")
 		}
-		spec.Must(r.rec.evaluate(r.trainer, ctx, nil))
+		spec.Must(r.evaluate(r.trainer, ctx, nil))
 	} else {
 		info = append(info, r.train(ctx, p, stop)...)
 	}
@@ -97,7 +100,7 @@ func (r *hezarRun) train(ctx context.Context, p spec.Phase, stop int) (info trac
 	put := func(name string, value any) { info = info.With(name, value) }
 	refused := func(err error) {
 		put("error", err.Error())
-		r.rec.err = err
+		r.err = err
 	}
 	if r.trainer != nil {
 		_ = r.trainer.Close()
@@ -109,9 +112,9 @@ func (r *hezarRun) train(ctx context.Context, p spec.Phase, stop int) (info trac
 		dataset.Set("max_size", size)
 	}
 	o := hezar.Options[row, hezarBatch]{Rules: hezar.Exact, RunName: "Jan01_00-00-00_host", Output: io.Discard,
-		ModelConfig: r.modelYAML(), Overrides: r.rec.overrides(stop), DatasetConfig: dataset}
+		Overrides: r.overrides(stop), DatasetConfig: dataset}
 	o.EvalDataset = cmp.Or(r.sets["eval"], &rows{}) // without rows Hezar has an empty set
-	r.rec.train(r.model)
+	r.seen, r.evaluating = r.count("micro_losses"), false
 	t, err := hezar.New[row, hezarBatch](config, r.model, data.Dataset[row](r.sets["train"]), o)
 	field := ""
 	if setting := new(hezar.SettingError); errors.As(err, &setting) {

@@ -5,9 +5,9 @@ import (
 
 	"github.com/gotrainer/gotrainer/compat/hezar"
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
+	"github.com/gotrainer/gotrainer/compat/hezar/repository"
 	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
-	"github.com/gotrainer/gotrainer/models/bert"
 	"github.com/gotrainer/gotrainer/models/crnn"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer/engine"
@@ -24,17 +24,12 @@ func newHezarModel(s *spec.Spec) hezarModel {
 	var made hezarModel
 	switch s.Model.Kind {
 	case "mlp":
-		made = &hezarVectors{construct(s.Model)}
+		made = &hezarVectors{construct(s.Model), mlpConfig(s.Model.Options.Merge())}
 	case "bert":
-		o := modelOptions(s.Model)
-		m := recorded.BERT(modelConfig(o))
-		m.IgnoreTokenTypes(true)
-		spec.Check(o.Done())
-		made = &hezarVectors{classifier(m)}
+		m := ofHezar(recorded.BERT, s.Model)
+		made = &hezarVectors{classifier(m.Text), m.Config()}
 	case "crnn":
-		o := modelOptions(s.Model)
-		made = &hezarPictures{hezar.Image2Text(recorded.CRNN(modelConfig(o), nil))}
-		spec.Check(o.Done())
+		made = &hezarPictures{hezar.Image2Text(ofHezar(recorded.CRNN, s.Model).CRNN).(image2text)}
 	default:
 		spec.Refusef("model.kind is %q with the trainer hezar", s.Model.Kind)
 	}
@@ -45,19 +40,35 @@ func newHezarModel(s *spec.Spec) hezarModel {
 	return made
 }
 
-// modelConfig is the configuration that a case gives to a model of Hezar's.
-func modelConfig(o *spec.Object) omegaconf.Map {
+// ofHezar makes one of Hezar's own models.
+func ofHezar(kind string, m spec.Model) *repository.Model {
+	o := modelOptions(m)
 	config := o.Object("config")
 	if config == nil {
 		spec.Refusef("a model of Hezar's without config")
 	}
-	return recorded.Config(config.Map()).(omegaconf.Map)
+	made := recorded.Hezar(kind, config.Map(), nil)
+	spec.Check(o.Done())
+	return made
+}
+
+// mlpConfig is model_config.yaml of the recording's own model.
+func mlpConfig(o *spec.Object) omegaconf.Map {
+	sizes := o.Ints("sizes")
+	return omegaconf.Map{{Key: "name", Value: "conformance_mlp"}, {Key: "config_type", Value: "model"},
+		{Key: "sizes", Value: sizes}, {Key: "norm", Value: o.String("norm", "none")},
+		{Key: "activation", Value: o.String("activation", "relu")}, {Key: "dropout", Value: o.Float("dropout", 0)},
+		{Key: "num_labels", Value: sizes[len(sizes)-1]}}
 }
 
 // hezarVectors is a classifier of vectors, or of texts.
-type hezarVectors struct{ m *model }
+type hezarVectors struct {
+	m      *model
+	config omegaconf.Map
+}
 
-func (h *hezarVectors) Model() any { return h.m.module }
+func (h *hezarVectors) Model() any                 { return h.m.module }
+func (h *hezarVectors) HezarConfig() omegaconf.Map { return h.config }
 
 // Collate stacks rows. Texts are cut to the longest of the batch and get a mask.
 func (h *hezarVectors) Collate(list []row) (hezarBatch, error) {
@@ -68,14 +79,15 @@ func (h *hezarVectors) Collate(list []row) (hezarBatch, error) {
 	if !b.has("lengths") {
 		return hezarBatch{batch: b}, nil
 	}
-	err = try(func() {
+	err = recorded.Try(func() {
 		lengths, ids := b.tensor("lengths").Unsqueeze(1), b.tensor("token_ids")
 		longest := slices.Max(integers(lengths))
 		b.columns["input_ids"] = ids.Narrow(1, 0, longest).Contiguous()
 		b.columns["attention_mask"] = torch.Arange(longest).Lt(lengths).ToDType(torch.Int64)
 	})
-	delete(b.columns, "lengths")
-	delete(b.columns, "token_ids")
+	for _, name := range []string{"lengths", "token_ids", "token_type_ids"} { // Hezar's model does not look at types
+		delete(b.columns, name)
+	}
 	return hezarBatch{batch: b}, err
 }
 
@@ -92,21 +104,21 @@ func (h *hezarVectors) Loss(p engine.ForwardPass, b hezarBatch) engine.Loss {
 	return h.LossOf(p, h.Predict(p, b))
 }
 
-// hezarPictures is a CRNN.
-type hezarPictures struct {
-	inner hezar.Model[crnn.Sample, crnn.Batch]
+// image2text is what package hezar makes of a CRNN.
+type image2text interface {
+	hezar.Model[crnn.Sample, crnn.Batch]
+	hezar.Generator[crnn.Batch]
+	hezar.PostProcessor
+	hezar.Configured
 }
 
-func (h *hezarPictures) Model() any { return h.inner.Model() }
-
-func (h *hezarPictures) LossOf(p engine.ForwardPass, o engine.Outputs) engine.Loss {
-	return h.inner.LossOf(p, o)
-}
+// hezarPictures is a CRNN for batches of a case.
+type hezarPictures struct{ image2text }
 
 // Collate makes numbers from 0 to 1 of pixels, and leaves out the zeros behind labels.
 func (h *hezarPictures) Collate(list []row) (hezarBatch, error) {
 	var b hezarBatch
-	err := try(func() {
+	err := recorded.Try(func() {
 		for _, r := range list {
 			b.index = append(b.index, r.index)
 			for _, v := range torch.Values[uint8](r.values["pixels"]) {
@@ -123,51 +135,11 @@ func (h *hezarPictures) Collate(list []row) (hezarBatch, error) {
 func (h *hezarPictures) Loss(p engine.ForwardPass, b hezarBatch) engine.Loss {
 	return h.LossOf(p, h.Predict(p, b))
 }
+
 func (h *hezarPictures) Predict(p engine.ForwardPass, b hezarBatch) engine.Outputs {
-	return h.inner.Predict(p, b.pictures)
+	return h.image2text.Predict(p, b.pictures)
 }
 
 func (h *hezarPictures) Generate(p engine.ForwardPass, b hezarBatch, o engine.Outputs) torch.Tensor {
-	return h.inner.(hezar.Generator[crnn.Batch]).Generate(p, b.pictures, o)
-}
-
-func (h *hezarPictures) PostProcess(ids [][]int64) []string {
-	return h.inner.(hezar.PostProcessor).PostProcess(ids)
-}
-
-// modelYAML is model_config.yaml of a case's model.
-func (r *hezarRun) modelYAML() omegaconf.Map {
-	switch m := r.model.(type) {
-	case *hezarPictures:
-		return m.inner.(hezar.Configured).HezarConfig()
-	case *hezarVectors:
-		if b, ok := m.m.module.(*bert.Classifier); ok {
-			return bertYAML(b.Config())
-		}
-	}
-	o := r.spec.Model.Options.Merge()
-	sizes := o.Ints("sizes")
-	return omegaconf.Map{{Key: "name", Value: "conformance_mlp"}, {Key: "config_type", Value: "model"},
-		{Key: "sizes", Value: sizes}, {Key: "norm", Value: o.String("norm", "none")},
-		{Key: "activation", Value: o.String("activation", "relu")}, {Key: "dropout", Value: o.Float("dropout", 0)},
-		{Key: "num_labels", Value: sizes[len(sizes)-1]}}
-}
-
-// bertYAML is the configuration of Hezar's BertTextClassification.
-func bertYAML(c bert.Config) omegaconf.Map {
-	labels := omegaconf.Map{}
-	for id, name := range c.ID2Label {
-		labels = append(labels, omegaconf.Item{Key: id, Value: name})
-	}
-	return omegaconf.Map{{Key: "name", Value: "bert_text_classification"}, {Key: "config_type", Value: "model"},
-		{Key: "task", Value: "text_classification"}, {Key: "num_labels", Value: c.NumLabels},
-		{Key: "id2label", Value: labels}, {Key: "vocab_size", Value: c.VocabSize},
-		{Key: "hidden_size", Value: c.HiddenSize}, {Key: "num_hidden_layers", Value: c.NumLayers},
-		{Key: "num_attention_heads", Value: c.NumHeads}, {Key: "intermediate_size", Value: c.IntermediateSize},
-		{Key: "hidden_act", Value: c.HiddenAct}, {Key: "hidden_dropout_prob", Value: *c.HiddenDropout},
-		{Key: "attention_probs_dropout_prob", Value: *c.AttentionDropout}, {Key: "max_position_embeddings",
-			Value: c.MaxPositions}, {Key: "type_vocab_size", Value: c.TypeVocabSize},
-		{Key: "initializer_range", Value: c.InitializerRange}, {Key: "layer_norm_eps", Value: c.LayerNormEps},
-		{Key: "pad_token_id", Value: *c.PadTokenID},
-		{Key: "position_embedding_type", Value: "absolute"}, {Key: "use_cache", Value: true}}
+	return h.image2text.Generate(p, b.pictures, o)
 }

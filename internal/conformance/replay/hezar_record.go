@@ -19,18 +19,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// hezarRecorder gathers what a run of Hezar's trainer does, by way of the methods that one can
-// override.
-type hezarRecorder struct {
-	*session
-
-	err        error
-	last       *hezarEvaluation // the last evaluation
-	model      hezarModel
-	evaluating bool
-	seen       int // micro-batches at the last update
-}
-
+// hezarEvaluation is an evaluation of a run.
 type hezarEvaluation struct {
 	step             int
 	samples, batches []any
@@ -45,12 +34,7 @@ func (e *hezarEvaluation) object() trace.Object {
 	return o
 }
 
-// train begins the record of a phase.
-func (r *hezarRecorder) train(m hezarModel) {
-	r.model, r.seen, r.evaluating = m, r.count("micro_losses"), false
-}
-
-func (r *hezarRecorder) event(t *hezarTrainer, name string) {
+func (r *hezarRun) event(t *hezarTrainer, name string) {
 	r.add("events", []any{name, t.State.GlobalStep, t.State.Epoch, t.State.EpochStep})
 }
 
@@ -67,7 +51,7 @@ func logFields(l hezar.Logs) (o trace.Object) {
 
 // overrides record every method that Hezar's trainer has, and leave what it does as it is. The
 // process dies before the batch behind stop, if that is not negative.
-func (r *hezarRecorder) overrides(stop int) hezar.Overrides[row, hezarBatch] {
+func (r *hezarRun) overrides(stop int) hezar.Overrides[row, hezarBatch] {
 	type T = hezarTrainer
 	return hezar.Overrides[row, hezarBatch]{
 		CreateTrainDataloader: func(t *T) (*hezar.Dataloader[hezarBatch], error) {
@@ -163,7 +147,7 @@ func (r *hezarRecorder) overrides(stop int) hezar.Overrides[row, hezarBatch] {
 }
 
 // evaluate records an evaluation and what it returns.
-func (r *hezarRecorder) evaluate(t *hezarTrainer, ctx context.Context, d data.Dataset[row]) (hezar.Logs, error) {
+func (r *hezarRun) evaluate(t *hezarTrainer, ctx context.Context, d data.Dataset[row]) (hezar.Logs, error) {
 	r.event(t, "evaluate")
 	r.evaluating = true
 	logs, err := t.Evaluate(ctx, d)
@@ -174,7 +158,7 @@ func (r *hezarRecorder) evaluate(t *hezarTrainer, ctx context.Context, d data.Da
 }
 
 // afterUpdate records an update.
-func (r *hezarRecorder) afterUpdate(t *hezarTrainer) error {
+func (r *hezarRun) afterUpdate(t *hezarTrainer) error {
 	momentum, ok := t.Momentum()
 	if !ok && t.Config.Optimizer != "sdg" {
 		momentum = 0.9
@@ -222,7 +206,7 @@ func (r *hezarRun) finish(final any) *Run {
 			}
 		}
 	}
-	run := &Run{Trace: r.trace(r.rec.err, "checkpoints", trace.Of("after", folders, "written", r.written),
+	run := &Run{Trace: r.trace(r.err, "checkpoints", trace.Of("after", folders, "written", r.written),
 		"output_files", files, "text_files", texts)}
 	r.addFinal(run, final)
 	return run

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
 	"github.com/gotrainer/gotrainer/nn"
@@ -99,7 +100,7 @@ func (h *hfRun) construct(p spec.Phase) {
 	noSet := h.spec.Data.EvalSets == nil && h.sets["eval"] == nil
 	kind := h.spec.Model.Kind
 	switch {
-	case h.args.evaluates && noSet:
+	case h.args.evaluates() && noSet:
 		spec.Failf("evaluations are asked for, but there is no evaluation set")
 	case h.spec.Data.Iterable && h.args.trainer.MaxSteps == 0:
 		spec.Failf("the training set is a stream, which has no length; set max_steps")
@@ -115,7 +116,7 @@ func (h *hfRun) construct(p spec.Phase) {
 	h.makeStep()
 	o := h.args.trainer
 	o.Callbacks = append([]any{h.watch}, callbacks...)
-	if h.args.saves || saves || o.LoadBestAtEnd || o.KeepCheckpoints > 0 {
+	if h.args.saves() || saves || o.LoadBestAtEnd || o.KeepCheckpoints > 0 {
 		o.OutputDir = h.dir
 	}
 	if o.EvalOnStart && noSet {
@@ -132,15 +133,15 @@ func (h *hfRun) construct(p spec.Phase) {
 // sampler sets the order of the samples where it takes the samples or the global generator.
 func (h *hfRun) sampler(o *trainer.Options) {
 	switch {
-	case h.args.sampling == "group_by_length":
+	case h.args.asked.TrainSamplingStrategy == "group_by_length":
 		o.Order = data.GroupedByLength{Lengths: spec.Must(lengths(h.sets["train"])),
 			BatchSize: o.BatchSize * o.Accumulate, Random: h.step.GlobalPermutation()}
-	case h.args.sampling == "batch_rebalance" && o.AutoFindBatchSize:
+	case h.args.asked.TrainSamplingStrategy == "batch_rebalance" && o.AutoFindBatchSize:
 		spec.Refusef("auto_find_batch_size with train_sampling_strategy batch_rebalance")
-	case h.args.sampling == "batch_rebalance":
+	case h.args.asked.TrainSamplingStrategy == "batch_rebalance":
 		o.Order = data.BatchRebalance{Lengths: spec.Must(lengths(h.sets["train"])), BatchSize: o.BatchSize,
 			Accumulate: o.Accumulate, DropLast: o.DropLast}
-	case h.args.sampling == "random" && h.args.globalOrder:
+	case h.args.asked.TrainSamplingStrategy == "random" && h.args.globalOrder:
 		o.Order = h.step.RandomSampler()
 	}
 }
@@ -208,11 +209,11 @@ func (h *hfRun) needs() {
 		refuse("gradient_checkpointing needs layers that are made for it")
 		a.engine.GradientCheckpointing = false
 	}
-	if set := h.sets["train"]; (a.sampling == "group_by_length" || a.sampling == "batch_rebalance") &&
+	if set := h.sets["train"]; a.byLength() &&
 		!h.spec.Data.Iterable && set != nil {
 		if _, ok := set.columns["input_ids"]; !ok {
-			refuse("train_sampling_strategy " + a.sampling + " needs the column input_ids")
-			a.sampling = "random"
+			refuse("train_sampling_strategy " + a.asked.TrainSamplingStrategy + " needs the column input_ids")
+			a.asked.TrainSamplingStrategy = "random"
 		}
 	}
 }
@@ -223,7 +224,7 @@ func (h *hfRun) lossAndMetrics() {
 	if h.spec.LossFunc == "ce_per_item" {
 		e.Loss, e.LabelSmoothing = perItem, 0 // a custom loss is not smoothed
 	}
-	if len(h.spec.Metrics) == 0 || h.args.PredictionLossOnly {
+	if len(h.spec.Metrics) == 0 || h.args.asked.PredictionLossOnly {
 		return
 	}
 	e.ComputeMetrics = func(p *engine.Predictions) (map[string]float64, error) {
@@ -239,7 +240,7 @@ func (h *hfRun) lossAndMetrics() {
 // makeStep builds the model and the engine's step around it.
 func (h *hfRun) makeStep() {
 	task := func() (t engine.Task[row, batch], err error) {
-		err = try(func() { h.step.current = &hfTask{run: h, model: build(h.spec)} })
+		err = recorded.Try(func() { h.step.current = &hfTask{run: h, model: build(h.spec)} })
 		return h.step.current, err
 	}
 	e := h.args.engine
@@ -255,7 +256,7 @@ func (h *hfRun) makeStep() {
 
 // resumeFrom says where a training continues.
 func (h *hfRun) resumeFrom(p spec.Phase, o *trainer.Options) {
-	names := h.checkpoints()
+	names := h.saved("checkpoint-*")
 	switch {
 	case p.ResumeNewest && len(names) == 0:
 		h.args.missing, h.args.late = true, fmt.Errorf("resume is true, but there is no checkpoint")
@@ -299,7 +300,7 @@ func (h *hfRun) valid() data.Dataset[row] {
 func (h *hfRun) refuse() {
 	// the recorded trainer has made its model again, and has no optimizer yet
 	if h.args.missing && h.spec.Init.ByPeer && h.optimizer {
-		spec.Check(h.step.Step.Seed(h.args.seed, trainer.SeedOptions{}))
+		spec.Check(h.step.Step.Seed(uint64(h.args.asked.Seed), trainer.SeedOptions{}))
 		h.optimizer = false
 	}
 	if from := h.options.ResumeFrom; !h.args.missing && from != "" {

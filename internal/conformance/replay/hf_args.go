@@ -4,44 +4,41 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"github.com/gotrainer/gotrainer/trainer/arguments"
+	"fmt"
+	"io"
 	"maps"
 	"math"
 	"slices"
 	"strings"
 
+	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
+	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/arguments"
 	"github.com/gotrainer/gotrainer/trainer/engine"
+	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
 // hfArgs are the arguments of transformers' Trainer as the options of ours.
 type hfArgs struct {
-	trainer             trainer.Options
-	engine              engine.Options
-	optimizer           string // its name
-	accumulate          int    // accelerator_config.gradient_accumulation_kwargs.num_steps
-	sampling            string // random, sequential, group_by_length or batch_rebalance
-	AllColumns          bool   // remove_unused_columns is off
-	PredictionLossOnly  bool
-	BatchEvalMetrics    bool
-	fullEval            torch.DType // evaluations outside of training turn the model into it; zero: they do not
-	saves               bool        // save_strategy is not no
-	evaluates           bool        // eval_strategy is not no
-	intervals           []hfInterval
-	saveBest            bool // save_strategy is best
-	seed                uint64
-	globalOrder         bool  // the samples are ordered by the global generator
-	Workers             int   // processes that load
-	Persistent          bool  // and stay: a loader draws their seed once, not for each pass
-	EvalDoConcatBatches bool  // the batches of an evaluation are put together for the metrics
-	inputs              bool  // the metrics want input_ids
-	noLabels            bool  // label_names names what no batch has, so that an evaluation sees no labels
-	late                error // what is refused when the training begins
-	lateSchedule        bool  // it is the schedule, which is made when there is an optimizer
-	missing             bool  // it is the checkpoint to resume from
+	asked        arguments.TrainingArguments // what the case says
+	trainer      trainer.Options
+	engine       engine.Options
+	accumulate   int         // accelerator_config.gradient_accumulation_kwargs.num_steps
+	fullEval     torch.DType // evaluations outside of training turn the model into it; zero: they do not
+	globalOrder  bool        // the samples are ordered by the global generator
+	inputs       bool        // the metrics want input_ids
+	noLabels     bool        // label_names names what no batch has, so that an evaluation sees no labels
+	late         error       // what is refused when the training begins
+	lateSchedule bool        // it is the schedule, which is made when there is an optimizer
+	missing      bool        // it is the checkpoint to resume from
 }
+
+func (a *hfArgs) saves() bool     { return a.asked.SaveStrategy != "no" }
+func (a *hfArgs) evaluates() bool { return a.asked.EvalStrategy != "no" }
 
 // readHFArgs takes TrainingArguments of transformers 5.17, all of them, by package arguments. Those
 // that only concern Python, or other machines than this one, are taken where they change nothing.
@@ -64,13 +61,13 @@ func readHFArgs(o *spec.Object) (a hfArgs) {
 	} else if err != nil { // a call in Python refuses it
 		spec.Failf("%v", err)
 	}
-	a.keepChoices(&known)
+	a.asked = known
 	if err := known.Validate(); err != nil {
 		spec.Failf("%v", err)
 	}
 	known.UseCPU, known.BatchEvalMetrics, known.PredictionLossOnly = true, false, false
 	known.EvalDoConcatBatches, known.RemoveUnusedColumns, known.DataloaderPersistentWorkers = true, true, false
-	if strings.HasPrefix(a.sampling, "group") || strings.HasPrefix(a.sampling, "batch") {
+	if a.byLength() {
 		known.TrainSamplingStrategy = "random" // see sampler
 	}
 	a.resolve(&known)
@@ -79,10 +76,6 @@ func readHFArgs(o *spec.Object) (a hfArgs) {
 
 // readHere takes what the recorded model and its data decide about.
 func (a *hfArgs) readHere(o *spec.Object) {
-	a.EvalDoConcatBatches = true
-	o.Take(a, "remove_unused_columns:!AllColumns", "prediction_loss_only:PredictionLossOnly",
-		"batch_eval_metrics:BatchEvalMetrics", "dataloader_num_workers:Workers",
-		"dataloader_persistent_workers:Persistent", "eval_do_concat_batches:EvalDoConcatBatches")
 	steps := o.Int("max_steps", -1)
 	if epochs := o.Float("num_train_epochs", 3); steps == 0 || steps < 0 && epochs <= 0 {
 		spec.Refusef("a run of no update: num_train_epochs is %v, max_steps %d", epochs, steps)
@@ -133,64 +126,132 @@ func (a *hfArgs) readAccelerator(o *spec.Object) {
 	}
 }
 
-// keepChoices keeps what the runner decides by.
-func (a *hfArgs) keepChoices(known *arguments.TrainingArguments) {
-	a.sampling, a.optimizer, a.seed = known.TrainSamplingStrategy, known.Optim, uint64(known.Seed)
-	a.saves, a.evaluates = known.SaveStrategy != "no", known.EvalStrategy != "no"
-	a.saveBest = known.SaveStrategy == "best"
-	a.intervals = []hfInterval{{"logging_steps", known.LoggingStrategy, known.LoggingSteps},
-		{"save_steps", known.SaveStrategy, known.SaveSteps}}
-	if known.EvalSteps != nil {
-		steps := *known.EvalSteps
-		if steps == 0 && known.EvalStrategy == "steps" {
-			steps = known.LoggingSteps
-		}
-		a.intervals = append(a.intervals, hfInterval{"eval_steps", known.EvalStrategy, steps})
+// resolve makes the options of the arguments. What is wrong with the sizes, the optimizer or the
+// schedule shows when the training begins, as in Python, and is kept in late.
+func (a *hfArgs) resolve(known *arguments.TrainingArguments) {
+	known.OptimArgs = knownOptimArgs(known)
+	known.GradientAccumulationSteps = cmp.Or(a.accumulate, known.GradientAccumulationSteps)
+	if a.late = a.lateRefusal(known); a.late == nil {
+		a.late = a.apply(known)
 	}
+	if a.late == nil {
+		a.late = recorded.Try(func() { buildable(a.engine.Optimizer) })
+	}
+	if a.late == nil {
+		return
+	}
+	wrong, ok := errors.AsType[*arguments.Error](a.late)
+	a.lateSchedule = ok && strings.HasPrefix(wrong.Argument, "lr_scheduler")
+	if known.LRSchedulerType, known.LRSchedulerKwargs = "linear", nil; !a.lateSchedule {
+		known.Optim, known.OptimArgs, known.LearningRate = "adamw_torch_fused", "", max(known.LearningRate, 0)
+	}
+	for _, size := range []*int{&known.PerDeviceTrainBatchSize, &known.PerDeviceEvalBatchSize,
+		&known.GradientAccumulationSteps} {
+		*size = max(1, *size)
+	}
+	spec.Check(a.apply(known))
 }
 
-// hfInterval is an argument that says how many updates lie between two logs, evaluations or saves,
-// and the strategy that it belongs to.
-type hfInterval struct {
-	name, strategy string
-	steps          float64
+// apply makes the options, but for those of this machine.
+func (a *hfArgs) apply(known *arguments.TrainingArguments) error {
+	t, e := &a.trainer, &a.engine
+	*t, *e = trainer.Options{Semantics: semantics.HuggingFace, Progress: io.Discard}, engine.Options{}
+	if err := known.Apply(t, e); err != nil {
+		return err
+	}
+	t.OutputDir, t.Logger, t.Workers, t.Prefetch = "", nil, 1, 0
+	e.IgnoreFP16OnCPU = true
+	a.fullEval = map[amp.Precision]torch.DType{amp.BF16: torch.BFloat16, amp.FP16: torch.Float16}[e.FullEval]
+	e.FullEval = amp.FP32
+	return nil
 }
 
-// keepIntervals puts the intervals into the state of a checkpoint where the strategy does not count
-// updates: transformers keeps them though they have no effect, and our options have no place for
-// them.
+// lateRefusal is what stops the recorded trainer, and not ours, when the training begins.
+func (a *hfArgs) lateRefusal(known *arguments.TrainingArguments) error {
+	switch {
+	case a.asked.DataloaderNumWorkers == 0 && a.asked.DataloaderPersistentWorkers:
+		return fmt.Errorf("dataloader_persistent_workers is set without workers")
+	case slices.ContainsFunc(strings.Fields(packaged), func(part string) bool {
+		return strings.Contains(known.Optim, part)
+	}):
+		return fmt.Errorf("optim is %s, of a package that the recordings are made without", known.Optim)
+	}
+	return nil
+}
+
+// buildable fails with what is wrong with the settings of an optimizer, on a parameter of no
+// importance.
+func buildable(b optim.Builder) {
+	torch.Scope(func() {
+		spec.Must(b.Build([]optim.Group{{Params: []torch.Named{{Name: "any", Tensor: torch.Zeros(1)}}}}))
+	})
+}
+
+// packaged are parts of the names of optimizers that transformers takes from packages of others,
+// none of which the recordings have.
+const packaged = "xla npu anyprecision 4bit 8bit 32bit bnb ademamix galore lomo grokadamw schedule_free apollo stable"
+
+// knownOptimArgs leaves out of optim_args what the optimizer does not have, as transformers does
+// without a word.
+func knownOptimArgs(known *arguments.TrainingArguments) string {
+	refused := func(text string) bool {
+		_, err := optim.ByName(known.Optim, optim.Arguments{OptimArgs: text})
+		return err != nil
+	}
+	parts := strings.Split(known.OptimArgs, ",")
+	if !refused(known.OptimArgs) || slices.ContainsFunc(parts, func(p string) bool {
+		return !strings.Contains(p, "=")
+	}) {
+		return known.OptimArgs
+	}
+	return strings.Join(slices.DeleteFunc(parts, refused), ",")
+}
+
+// byLength tells whether the samples are ordered by their lengths.
+func (a *hfArgs) byLength() bool {
+	return a.asked.TrainSamplingStrategy == "group_by_length" || a.asked.TrainSamplingStrategy == "batch_rebalance"
+}
+
+// keepIntervals puts the updates between two logs, evaluations or saves into the state of a
+// checkpoint where the strategy does not count updates: transformers keeps them though they have no
+// effect, and our options have no place for them.
 func (a *hfArgs) keepIntervals(state hfState) {
-	updates := state.int("max_steps")
-	for _, i := range a.intervals {
-		if i.strategy == "steps" && i.steps > 0 {
-			continue
+	keep := func(name, strategy string, steps float64) {
+		if strategy == "steps" && steps > 0 {
+			return
 		}
-		steps := i.steps
 		if steps < 1 {
-			steps = math.Ceil(float64(updates) * steps)
+			steps = math.Ceil(float64(state.int("max_steps")) * steps)
 		}
-		state[i.name] = int(steps)
+		state[name] = int(steps)
+	}
+	keep("logging_steps", a.asked.LoggingStrategy, a.asked.LoggingSteps)
+	keep("save_steps", a.asked.SaveStrategy, a.asked.SaveSteps)
+	if steps := a.asked.EvalSteps; steps != nil && *steps == 0 && a.asked.EvalStrategy == "steps" {
+		keep("eval_steps", "steps", a.asked.LoggingSteps)
+	} else if steps != nil {
+		keep("eval_steps", a.asked.EvalStrategy, *steps)
 	}
 }
 
 // settle refuses what the recorded trainer refuses when it is made, and leaves out what has no
 // effect there.
 func (a *hfArgs) settle(s *spec.Spec) {
-	t, stream := &a.trainer, s.Data.Iterable
+	t, stream, workers := &a.trainer, s.Data.Iterable, a.asked.DataloaderNumWorkers
 	switch {
-	case a.BatchEvalMetrics && len(s.Metrics) > 0:
+	case a.asked.BatchEvalMetrics && len(s.Metrics) > 0:
 		spec.Failf("batch_eval_metrics is set, and the recorded metrics are computed once over the whole set")
-	case a.saveBest && t.MetricForBest == "" && !t.LoadBestAtEnd:
+	case a.asked.SaveStrategy == "best" && t.MetricForBest == "" && !t.LoadBestAtEnd:
 		spec.Failf("save_strategy is best, which needs metric_for_best_model")
-	case stream && a.Workers > 1:
+	case stream && workers > 1:
 		spec.Refusef("args.dataloader_num_workers is %d with a stream: PyTorch gives every worker a copy "+
 			"of the data set, and one that does not ask get_worker_info, as the recorded one, trains on each row %d "+
-			"times", a.Workers, a.Workers)
+			"times", workers, workers)
 	}
 	if stream {
 		t.Order = nil // a stream has an order of its own
 	}
-	if t.LoadBestAtEnd && !a.evaluates && !a.saves { // no evaluation ever finds a best one
+	if t.LoadBestAtEnd && !a.evaluates() && !a.saves() { // no evaluation ever finds a best one
 		t.LoadBestAtEnd, t.Save = false, trainer.Never
 		t.MetricForBest = cmp.Or(t.MetricForBest, "loss")
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/engine"
@@ -32,7 +33,7 @@ func (t *hfTask) Collate(rows []row) (batch, error) { return collate(rows) }
 func (t *hfTask) Loss(p engine.ForwardPass, b batch) engine.Loss { return t.LossOf(p, t.Predict(p, b)) }
 
 func (t *hfTask) Predict(p engine.ForwardPass, b batch) engine.Outputs {
-	if t.run.args.AllColumns {
+	if !t.run.args.asked.RemoveUnusedColumns {
 		if err := takes(t.model, b); err != nil {
 			panic(&torch.Error{Op: "forward", Code: torch.ErrValue, Msg: err.Error()})
 		}
@@ -94,7 +95,7 @@ func (t *hfTask) CountItems(b batch) int64 {
 	return count
 }
 
-// CountTokens counts the elements of input_ids, and those that the attention mask leaves.
+// CountTokens counts the elements of input_ids, and the elements that the attention mask leaves.
 func (t *hfTask) CountTokens(b batch) (all, nonPadding int64) {
 	if !b.has("input_ids") {
 		return 0, 0
@@ -156,8 +157,8 @@ func (s *hfStep) Update(ctx context.Context, rate float64) (applied bool, err er
 	for _, g := range s.Optimizer().Groups() {
 		s.rates = append(s.rates, rate*g.LRScale)
 	}
-	if s.run.args.optimizer == "adafactor" {
-		if err = try(func() { s.run.rms = rootMeanSquares(s.Optimizer()) }); err != nil {
+	if s.run.args.asked.Optim == "adafactor" {
+		if err = recorded.Try(func() { s.run.rms = rootMeanSquares(s.Optimizer()) }); err != nil {
 			return false, err
 		}
 	}
@@ -171,7 +172,7 @@ func (s *hfStep) Seed(_ uint64, o trainer.SeedOptions) error {
 	if s.kept {
 		return nil
 	}
-	return s.Step.Seed(s.run.args.seed, o)
+	return s.Step.Seed(uint64(s.run.args.asked.Seed), o)
 }
 
 // StartLoader leaves the draw of a pass out where the workers of an earlier one are still there.
@@ -180,7 +181,7 @@ func (s *hfStep) StartLoader(train bool) error {
 	if !train {
 		loaders, started = max(1, len(s.run.spec.Data.EvalSets)), &s.started.eval
 	}
-	if s.run.args.Persistent && *started >= loaders {
+	if s.run.args.asked.DataloaderPersistentWorkers && *started >= loaders {
 		return nil
 	}
 	*started++
@@ -211,7 +212,7 @@ func (s *hfStep) Eval(ctx context.Context, b batch) error {
 // which numpy makes no array.
 func (s *hfStep) batchesMatch() error {
 	for _, shape := range s.shapes {
-		if !s.run.args.EvalDoConcatBatches && !slices.Equal(shape, s.shapes[0]) {
+		if !s.run.args.asked.EvalDoConcatBatches && !slices.Equal(shape, s.shapes[0]) {
 			return fmt.Errorf("eval_do_concat_batches is off, and the predictions of the batches have the shapes %v "+
 				"and %v", s.shapes[0], shape)
 		}
@@ -232,7 +233,7 @@ func (s *hfStep) Loader(set data.Dataset[row], o trainer.LoaderOptions) (trainer
 	if o.Evaluation == nil {
 		return nil, nil
 	}
-	if s.run.args.sampling == "group_by_length" {
+	if s.run.args.asked.TrainSamplingStrategy == "group_by_length" {
 		list, err := lengths(set)
 		if err != nil {
 			return brokenLoader{err}, nil

@@ -3,10 +3,11 @@ package replay
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
@@ -25,7 +26,7 @@ func (h *hfRun) keepPredictions() {
 	switch {
 	case p == nil || len(p.Logits) == 0:
 		spec.Failf("the step has kept no predictions")
-	case !h.args.EvalDoConcatBatches || h.args.noLabels || h.args.PredictionLossOnly:
+	case !h.args.asked.EvalDoConcatBatches || h.args.noLabels || h.args.asked.PredictionLossOnly:
 		spec.Failf("the predictions are not one array")
 	}
 	h.predicted = []torch.Named{{Name: "predict.predictions", Tensor: p.Logits[0]}}
@@ -68,23 +69,6 @@ func (h *hfRun) recordEvaluation(e trainer.Evaluation, m trainer.Metrics) {
 		"num_samples", e.Rows, "metrics", metrics))
 }
 
-// checkpoints are the folders left, in the order of their numbers.
-func (h *hfRun) checkpoints() []string {
-	names := []string{}
-	for _, path := range spec.Must(filepath.Glob(filepath.Join(h.dir, "checkpoint-*"))) {
-		names = append(names, filepath.Base(path))
-	}
-	number := func(name string) int {
-		n, err := strconv.Atoi(name[strings.LastIndexByte(name, '-')+1:])
-		if err != nil {
-			return -1
-		}
-		return n
-	}
-	slices.SortFunc(names, func(a, b string) int { return number(a) - number(b) })
-	return names
-}
-
 // end puts the trace together.
 func (h *hfRun) end(refused error) *Run {
 	if h.trainer == nil {
@@ -94,10 +78,10 @@ func (h *hfRun) end(refused error) *Run {
 	best := trace.Of("metric", nil, "step", nil, "checkpoint", nil)
 	if b := h.watch.best; b.Metric != "" {
 		best[0].Value = b.Value
-		if h.args.saves {
+		if h.args.saves() {
 			best[1].Value = b.GlobalStep
 		}
-		if b.Checkpoint != "" && h.args.saves {
+		if b.Checkpoint != "" && h.args.saves() {
 			best[2].Value = filepath.Base(b.Checkpoint)
 		}
 	}
@@ -106,7 +90,7 @@ func (h *hfRun) end(refused error) *Run {
 		optimizer = nil
 	}
 	final := slices.Concat(finalTensors(m, optimizer), h.predicted, h.rms)
-	if h.args.optimizer == "adafactor" {
+	if h.args.asked.Optim == "adafactor" {
 		integerSteps(final)
 	}
 	return &Run{
@@ -118,7 +102,7 @@ func (h *hfRun) end(refused error) *Run {
 
 // checkpointFacts tells what the checkpoints hold.
 func (h *hfRun) checkpointFacts(m *model) trace.Object {
-	names := h.checkpoints()
+	names := h.saved("checkpoint-*")
 	hashes, states := trace.Object{}, trace.Object{}
 	for _, name := range names {
 		dir := filepath.Join(h.dir, name)
@@ -129,6 +113,43 @@ func (h *hfRun) checkpointFacts(m *model) trace.Object {
 	}
 	return trace.Of("written", append([]string{}, h.written...), "after", names, "weights_sha256", hashes,
 		"state", states)
+}
+
+// hfState is trainer_state.json of a checkpoint, without the log and the states of callbacks.
+type hfState map[string]any
+
+func readState(checkpoint string) hfState {
+	state := spec.Must(trace.Parse(spec.Must(os.ReadFile(filepath.Join(checkpoint, "trainer_state.json")))))
+	delete(state, "log_history")
+	delete(state, "stateful_callbacks")
+	if best, ok := state["best_model_checkpoint"].(string); ok {
+		state["best_model_checkpoint"] = filepath.Base(best)
+	}
+	return state
+}
+
+// int is a whole number of the state; 0 if it is absent.
+func (s hfState) int(name string) int64 {
+	v, ok := s[name]
+	if !ok {
+		return 0
+	}
+	n, _ := v.(json.Number)
+	i, err := n.Int64()
+	if err != nil {
+		spec.Failf("trainer_state.json: %s is %v, want a whole number", name, v)
+	}
+	return i
+}
+
+// readLog is the log of a checkpoint.
+func readLog(checkpoint string) []any {
+	var state struct {
+		Log []trainer.Logs `json:"log_history"`
+	}
+	text := spec.Must(os.ReadFile(filepath.Join(checkpoint, "trainer_state.json")))
+	spec.Check(json.Unmarshal(text, &state))
+	return logRows(state.Log)
 }
 
 // fileSHA is the hash of the named parameters inside a file.

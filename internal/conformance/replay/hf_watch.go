@@ -16,26 +16,20 @@ type hfEvents struct {
 	see func(event string, r *trainer.Run) error
 }
 
-func (e hfEvents) InitEnd(r *trainer.Run) error      { return e.see("on_init_end", r) }
-func (e hfEvents) TrainBegin(r *trainer.Run) error   { return e.see("on_train_begin", r) }
-func (e hfEvents) TrainEnd(r *trainer.Run) error     { return e.see("on_train_end", r) }
-func (e hfEvents) EpochBegin(r *trainer.Run) error   { return e.see("on_epoch_begin", r) }
-func (e hfEvents) EpochEnd(r *trainer.Run) error     { return e.see("on_epoch_end", r) }
-func (e hfEvents) StepBegin(r *trainer.Run) error    { return e.see("on_step_begin", r) }
-func (e hfEvents) SubstepEnd(r *trainer.Run) error   { return e.see("on_substep_end", r) }
-func (e hfEvents) BeforeUpdate(r *trainer.Run) error { return e.see("on_pre_optimizer_step", r) }
-func (e hfEvents) AfterUpdate(r *trainer.Run) error  { return e.see("on_optimizer_step", r) }
-func (e hfEvents) StepEnd(r *trainer.Run) error      { return e.see("on_step_end", r) }
-func (e hfEvents) EvalStep(r *trainer.Run) error     { return e.see("on_prediction_step", r) }
-func (e hfEvents) AfterSave(r *trainer.Run, _ string) error {
-	return e.see("on_save", r)
-}
-func (e hfEvents) AfterLog(r *trainer.Run, _ trainer.Logs) error {
-	return e.see("on_log", r)
-}
-func (e hfEvents) AfterEval(r *trainer.Run, _ trainer.Metrics) error {
-	return e.see("on_evaluate", r)
-}
+func (e hfEvents) InitEnd(r *trainer.Run) error                      { return e.see("on_init_end", r) }
+func (e hfEvents) TrainBegin(r *trainer.Run) error                   { return e.see("on_train_begin", r) }
+func (e hfEvents) TrainEnd(r *trainer.Run) error                     { return e.see("on_train_end", r) }
+func (e hfEvents) EpochBegin(r *trainer.Run) error                   { return e.see("on_epoch_begin", r) }
+func (e hfEvents) EpochEnd(r *trainer.Run) error                     { return e.see("on_epoch_end", r) }
+func (e hfEvents) StepBegin(r *trainer.Run) error                    { return e.see("on_step_begin", r) }
+func (e hfEvents) SubstepEnd(r *trainer.Run) error                   { return e.see("on_substep_end", r) }
+func (e hfEvents) BeforeUpdate(r *trainer.Run) error                 { return e.see("on_pre_optimizer_step", r) }
+func (e hfEvents) AfterUpdate(r *trainer.Run) error                  { return e.see("on_optimizer_step", r) }
+func (e hfEvents) StepEnd(r *trainer.Run) error                      { return e.see("on_step_end", r) }
+func (e hfEvents) EvalStep(r *trainer.Run) error                     { return e.see("on_prediction_step", r) }
+func (e hfEvents) AfterSave(r *trainer.Run, _ string) error          { return e.see("on_save", r) }
+func (e hfEvents) AfterLog(r *trainer.Run, _ trainer.Logs) error     { return e.see("on_log", r) }
+func (e hfEvents) AfterEval(r *trainer.Run, _ trainer.Metrics) error { return e.see("on_evaluate", r) }
 func (e hfEvents) AfterPredict(r *trainer.Run, _ trainer.Metrics) error {
 	return e.see("on_predict", r)
 }

@@ -37,7 +37,7 @@ type loopArgs struct {
 	TorchScheduler  string // a class of torch.optim.lr_scheduler
 	SchedulerKwargs map[string]any
 	NumWarmupSteps  float64
-	// NumTrainingSteps are those that the schedule is planned for; 0: epochs times batches.
+	// NumTrainingSteps is the length that the schedule is planned for; 0: epochs times batches.
 	NumTrainingSteps          int
 	GradientAccumulationSteps int
 	ClipGradNorm              *float64
@@ -46,13 +46,6 @@ type loopArgs struct {
 	Evaluate                  string
 
 	inject []injection
-}
-
-// scheduleArgs name a schedule of transformers, or a class of torch.optim.lr_scheduler.
-type scheduleArgs struct {
-	name   string
-	kwargs map[string]any
-	warmup float64
 }
 
 // injection overwrites element 0 of a gradient after the backward pass of a micro-batch.
@@ -83,30 +76,17 @@ func readLoopArgs(o *spec.Object) loopArgs {
 	return a
 }
 
-// schedule is that of the arguments.
-func (a loopArgs) schedule() scheduleArgs {
-	if a.TorchScheduler != "" {
-		return scheduleArgs{name: a.TorchScheduler, kwargs: a.SchedulerKwargs}
-	}
-	return scheduleArgs{name: a.LRScheduler, kwargs: a.SchedulerKwargs, warmup: a.NumWarmupSteps}
-}
-
-// builder makes the settings of the optimizer from its keyword arguments.
-func (a loopArgs) builder() optim.Builder {
-	own := map[string]any{"lr": a.LearningRate}
-	if a.WeightDecay != nil && len(a.NoDecay) == 0 { // else it is the groups'
-		own["weight_decay"] = *a.WeightDecay
-	}
-	return spec.Must(recorded.Optimizer(a.Optimizer, a.OptimizerKwargs.Merge(spec.NewObject("args", own))))
-}
-
 // buildOptimizer makes one group of the parameters that are trained, or the two groups of the
 // course's recipe for weight decay.
 func (a loopArgs) buildOptimizer(m *model) optim.Optimizer {
-	params := nn.Params(m.module)
+	params, own := nn.Params(m.module), map[string]any{"lr": a.LearningRate}
+	if a.WeightDecay != nil && len(a.NoDecay) == 0 { // else it is the groups'
+		own["weight_decay"] = *a.WeightDecay
+	}
+	builder := spec.Must(recorded.Optimizer(a.Optimizer, a.OptimizerKwargs.Merge(spec.NewObject("args", own))))
 	if len(a.NoDecay) == 0 {
 		frozen := func(p torch.Named) bool { return !p.Tensor.NeedsGrad() }
-		return spec.Must(a.builder().Build([]optim.Group{{Params: slices.DeleteFunc(params, frozen)}}))
+		return spec.Must(builder.Build([]optim.Group{{Params: slices.DeleteFunc(params, frozen)}}))
 	}
 	groups := []optim.Group{{WeightDecay: new(0.0)}, {WeightDecay: new(0.0)}}
 	if a.WeightDecay != nil {
@@ -119,23 +99,24 @@ func (a loopArgs) buildOptimizer(m *model) optim.Optimizer {
 		}
 		g.Params = append(g.Params, p)
 	}
-	return spec.Must(a.builder().Build(groups))
+	return spec.Must(builder.Build(groups))
 }
 
-// build finds the schedule. An adaptive one comes back as errAdaptive: its scheduler wants a
-// measured value at every step, which these loops do not give.
-func (s scheduleArgs) build() (lr.Schedule, error) {
-	if s.name == "constant" {
-		s.warmup = 0 // get_scheduler passes over it
+// schedule finds a schedule of transformers, or a class of torch.optim.lr_scheduler. An adaptive
+// one comes back as errAdaptive: its scheduler wants a measured value at every step, which these
+// loops do not give.
+func schedule(name string, kwargs map[string]any, warmup float64) (lr.Schedule, error) {
+	if name == "constant" {
+		warmup = 0 // get_scheduler passes over it
 	}
-	schedule, err := lr.ByName(s.name, s.kwargs, s.warmup)
+	schedule, err := lr.ByName(name, kwargs, warmup)
 	if cycle, ok := schedule.(lr.OneCycleLR); ok && cycle.TotalSteps == 0 { // which ours takes from the run
 		return nil, fmt.Errorf("OneCycleLR has neither total_steps nor epochs and steps_per_epoch")
 	}
 	if err == nil {
 		return schedule, nil
 	}
-	if _, adaptiveErr := lr.AdaptiveByName(s.name, s.kwargs); adaptiveErr == nil {
+	if _, adaptiveErr := lr.AdaptiveByName(name, kwargs); adaptiveErr == nil {
 		return nil, errAdaptive
 	}
 	return nil, err

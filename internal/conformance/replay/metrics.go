@@ -1,9 +1,12 @@
 package replay
 
 import (
+	"math"
 	"slices"
 
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
+	"github.com/gotrainer/gotrainer/metrics"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -19,7 +22,7 @@ func (p *predictions) add(logits, labels torch.Tensor) {
 // compute returns the metrics that a case names. Classes are the largest of the last axis;
 // positions with the label -100 are left out. mae is of the raw outputs.
 func (p *predictions) compute(names []string) (out map[string]float64, err error) {
-	err = try(func() {
+	err = recorded.Try(func() {
 		out = map[string]float64{}
 		logits, labels := torch.Cat(p.logits, 0), torch.Cat(p.labels, 0).View(-1)
 		for _, name := range names {
@@ -46,41 +49,30 @@ func (p *predictions) compute(names []string) (out map[string]float64, err error
 var ofClasses = map[string]func(pred, ref []float64) float64{"accuracy": accuracy, "macro_f1": macroF1}
 
 func accuracy(pred, ref []float64) float64 {
-	same := 0
+	var m metrics.Accuracy[float64]
 	for i := range ref {
-		if pred[i] == ref[i] {
-			same++
-		}
+		m.Add(pred[i], ref[i])
 	}
-	return float64(same) / float64(len(ref))
+	if len(ref) == 0 {
+		return math.NaN() // as numpy's mean of nothing
+	}
+	return m.Result()["accuracy"]
 }
 
 // macroF1 is the mean of F1 over the classes that occur in predictions or references, 0 for one
 // without true positives.
 func macroF1(pred, ref []float64) float64 {
-	classes := slices.Concat(pred, ref)
-	slices.Sort(classes)
-	classes = slices.Compact(classes)
+	classes := slices.Compact(slices.Sorted(slices.Values(slices.Concat(pred, ref))))
 	if len(classes) == 0 {
 		spec.Failf("macro_f1 of an evaluation without labels")
 	}
-	sum := 0.0
-	for _, c := range classes {
-		hits, predicted, actual := 0, 0, 0
-		for i := range ref {
-			if pred[i] == c {
-				predicted++
-			}
-			if ref[i] == c {
-				actual++
-			}
-			if pred[i] == c && ref[i] == c {
-				hits++
-			}
-		}
-		sum += float64(2*hits) / float64(predicted+actual)
+	m := metrics.F1{Average: metrics.Macro()}
+	for i := range ref {
+		p, _ := slices.BinarySearch(classes, pred[i])
+		r, _ := slices.BinarySearch(classes, ref[i])
+		m.Add(p, r)
 	}
-	return sum / float64(len(classes))
+	return m.Result()["f1"]
 }
 
 func mae(logits, labels torch.Tensor) float64 {

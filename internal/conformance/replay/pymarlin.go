@@ -182,7 +182,7 @@ func sortedKeys(s pymarlin.State) []string {
 type marlinKeeper struct {
 	*pymarlin.DefaultCheckpointer
 	marlin *marlin
-	asked  bool // for a checkpoint to go on from
+	asked  bool // for a checkpoint to continue from
 }
 
 func (k *marlinKeeper) Load() (pymarlin.Checkpoint, error) {

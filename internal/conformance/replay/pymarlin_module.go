@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gotrainer/gotrainer/compat/pymarlin"
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
 	"github.com/gotrainer/gotrainer/nn"
@@ -76,7 +77,7 @@ func (m *marlinModule) OptimizersSchedulers(steps, epochs int) ([]*pymarlin.Opti
 	for i, o := range m.optimizers {
 		var made *pymarlin.Optimizer
 		var scheduler *marlinSchedule
-		if err := try(func() { made, scheduler = m.optimizer(i, o.Map(), steps*epochs) }); err != nil {
+		if err := recorded.Try(func() { made, scheduler = m.optimizer(i, o.Map(), steps*epochs) }); err != nil {
 			return nil, nil, err
 		}
 		m.made = append(m.made, made)
@@ -92,15 +93,15 @@ func (m *marlinModule) OptimizersSchedulers(steps, epochs int) ([]*pymarlin.Opti
 func (m *marlinModule) optimizer(i int, fields map[string]any, total int) (*pymarlin.Optimizer, *marlinSchedule) {
 	o := spec.NewObject("optimizers", fields)
 	prefix, schedule := o.String("params", ""), o.Object("scheduler")
-	a := loopArgs{Optimizer: o.String("name", ""), LearningRate: o.Float("lr", 1e-3)} // that of torch.optim
-	spec.Check(o.Err())
-	kwargs := maps.Clone(fields)
-	for _, name := range []string{"params", "scheduler", "name", "lr"} {
-		delete(kwargs, name)
+	name, kwargs := o.String("name", ""), maps.Clone(fields)
+	for _, own := range []string{"params", "scheduler", "name"} {
+		delete(kwargs, own)
 	}
-	a.OptimizerKwargs = spec.NewObject("optimizers", kwargs)
+	kwargs["lr"] = o.Float("lr", 1e-3) // that of torch.optim
+	spec.Check(o.Err())
+	builder := spec.Must(recorded.Optimizer(name, spec.NewObject("optimizers", kwargs)))
 	others := func(p torch.Named) bool { return !strings.HasPrefix(p.Name, prefix) }
-	made := spec.Must(pymarlin.NewOptimizer(a.builder(), slices.DeleteFunc(nn.Params(m.model.module), others)))
+	made := spec.Must(pymarlin.NewOptimizer(builder, slices.DeleteFunc(nn.Params(m.model.module), others)))
 	made.RegisterStepPreHook(func() {
 		m.step = marlinStep{hexes(made.Rates()...), momentums(made), gradNorm(m.model.module)}
 	})
@@ -191,16 +192,16 @@ func (m *marlinModule) schedule(o *pymarlin.Optimizer, fields map[string]any, to
 		}
 	}
 	name, _ := fields["name"].(string)
-	schedule, err := scheduleArgs{name: name, kwargs: kwargs}.build()
+	planned, err := schedule(name, kwargs, 0)
 	made := &marlinSchedule{Scheduler: unmeasured{}, marlin: m.marlin, optimizer: o}
 	if errors.Is(err, errAdaptive) {
 		return made
 	}
 	spec.Check(err)
-	if lr.FailsAtOnce(schedule, total) {
+	if lr.FailsAtOnce(planned, total) {
 		spec.Failf("the schedule %s divides by zero", name)
 	}
-	made.Scheduler, made.limit = spec.Must(pymarlin.NewScheduler(o, schedule, total)), lr.StepLimit(schedule, total)
+	made.Scheduler, made.limit = spec.Must(pymarlin.NewScheduler(o, planned, total)), lr.StepLimit(planned, total)
 	return made
 }
 

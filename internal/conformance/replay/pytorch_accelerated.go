@@ -29,21 +29,27 @@ type paArgs struct {
 	timm      bool // TrainerWithTimmScheduler
 }
 
-// paCase is a case while it is replayed.
+// paCase is a case while it is replayed, and the recording's callback, the first of the list.
 type paCase struct {
 	*session
+	paEvents
 	limit int
-	rec   *paRecorder
 
 	model   *model
 	trainer *paTrainer
 	args    paArgs
 	setup   paCallbacks
+
+	last        *paEvaluation // the last evaluation
+	saves       []any
+	initialRate any
+	seen        int // losses at the last update
 }
 
 // replayPytorchAccelerated replays what pytorch-accelerated's Trainer did, defects included.
 func replayPytorchAccelerated(ctx context.Context, c *session) *Run {
-	p := &paCase{session: c, limit: c.spec.More.Int("limit_batches_env", 0), rec: newPARecorder(c)}
+	p := &paCase{session: c, limit: c.spec.More.Int("limit_batches_env", 0)}
+	p.see = func(run *pa.Run, name string) error { return p.event(run, name) }
 	c.spec.More.Any("final") // which tensors of the end were kept
 	spec.Check(c.spec.More.Done())
 	spec.Check(c.spec.Data.Options.Done())
@@ -90,7 +96,6 @@ func (p *paCase) make() error {
 	p.trainer = nil
 	torch.ManualSeed(0)
 	p.model = build(p.spec)
-	p.rec.model = p.model
 	p.setup = p.callbacks()
 	if p.limit > 0 {
 		before, had := os.LookupEnv(pa.LimitBatchesVariable)
@@ -101,9 +106,9 @@ func (p *paCase) make() error {
 			}
 		}()
 	}
-	history := &paHistory{rec: p.rec}
+	history := &paHistory{of: p}
 	t, refused := pa.New(p.model.module, nil, p.args.optimizer, pa.Options[row, batch]{
-		Callbacks: append([]any{p.rec}, append(pa.DefaultCallbacks(), p.setup.list...)...), History: history,
+		Callbacks: append([]any{p}, append(pa.DefaultCallbacks(), p.setup.list...)...), History: history,
 		Methods: p.methods(), Rules: pa.Exact, Timm: p.args.timm, Output: io.Discard, Progress: io.Discard,
 	})
 	if refused == nil {

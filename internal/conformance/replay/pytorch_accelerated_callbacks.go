@@ -27,9 +27,9 @@ func (p *paCase) callbacks() (c paCallbacks) {
 		var made any
 		switch callback.Kind {
 		case "probe_a":
-			made = &paProbeA{p.rec.probe("a:")}
+			made = &paProbeA{p.probe("a:")}
 		case "probe_b":
-			made = &paProbeB{p.rec.probe("b:")}
+			made = &paProbeB{p.probe("b:")}
 		case "save_best":
 			c.saveBest = &pa.SaveBestModel{}
 			made = c.saveBest

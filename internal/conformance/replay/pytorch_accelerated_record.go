@@ -14,24 +14,6 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// paRecorder is the recording's callback, the first of the list, and what it and the methods have
-// recorded.
-type paRecorder struct {
-	*session
-	paEvents
-	model       *model
-	last        *paEvaluation // the last evaluation
-	saved       []any
-	initialRate any
-	seen        int // losses at the last update
-}
-
-func newPARecorder(c *session) *paRecorder {
-	r := &paRecorder{session: c}
-	r.paEvents.see = func(run *pa.Run, name string) error { return r.event(run, name) }
-	return r
-}
-
 // paEvaluation is an evaluation epoch.
 type paEvaluation struct {
 	head            trace.Object
@@ -44,58 +26,58 @@ func (e *paEvaluation) object() trace.Object {
 	return e.head.With("samples", e.samples, "batch_losses", e.losses, "batch_sizes", e.sizes)
 }
 
-func (r *paRecorder) begin(head trace.Object) {
-	r.last = &paEvaluation{head: head}
-	r.add("evaluations", r.last)
+func (p *paCase) begin(head trace.Object) {
+	p.last = &paEvaluation{head: head}
+	p.add("evaluations", p.last)
 }
 
-func (r *paRecorder) event(run *pa.Run, name string, extra ...any) error {
-	e := []any{name, r.count("updates"), run.History().CurrentEpoch()}
+func (p *paCase) event(run *pa.Run, name string, extra ...any) error {
+	e := []any{name, p.count("updates"), run.History().CurrentEpoch()}
 	if len(extra) > 0 {
 		e = append(e, trace.Of(extra...))
 	}
-	r.add("events", e)
+	p.add("events", e)
 	return nil
 }
 
-func (r *paRecorder) OnTrainStepStart(run *pa.Run) error {
-	r.add("train_flag", r.model.training())
-	return r.event(run, "on_train_step_start")
+func (p *paCase) OnTrainStepStart(run *pa.Run) error {
+	p.add("train_flag", p.model.training())
+	return p.event(run, "on_train_step_start")
 }
 
-func (r *paRecorder) OnTrainStepEnd(run *pa.Run, e pa.TrainStepEnd) error {
-	return r.event(run, "on_train_step_end", "step", e.Step)
+func (p *paCase) OnTrainStepEnd(run *pa.Run, e pa.TrainStepEnd) error {
+	return p.event(run, "on_train_step_end", "step", e.Step)
 }
 
-func (r *paRecorder) OnEvalEpochStart(run *pa.Run, e pa.EvalEpoch) error {
-	r.begin(trace.Of("after_update", r.count("updates"), "epoch", run.History().CurrentEpoch(),
-		"intermediate", e.Intermediate, "model_training", r.model.training()))
-	return r.event(run, "on_eval_epoch_start", "is_intermediate", e.Intermediate)
+func (p *paCase) OnEvalEpochStart(run *pa.Run, e pa.EvalEpoch) error {
+	p.begin(trace.Of("after_update", p.count("updates"), "epoch", run.History().CurrentEpoch(),
+		"intermediate", e.Intermediate, "model_training", p.model.training()))
+	return p.event(run, "on_eval_epoch_start", "is_intermediate", e.Intermediate)
 }
 
-func (r *paRecorder) OnEvalEpochEnd(run *pa.Run, e pa.EvalEpoch) error {
-	return r.event(run, "on_eval_epoch_end", "is_intermediate", e.Intermediate)
+func (p *paCase) OnEvalEpochEnd(run *pa.Run, e pa.EvalEpoch) error {
+	return p.event(run, "on_eval_epoch_end", "is_intermediate", e.Intermediate)
 }
 
 // insertionOrder is that of the keys which WSDCheckpointCallback adds to a dictionary.
 var insertionOrder = []string{"step", "checkpoint_type", "total_steps", "decay_fraction", "timestamp"}
 
-func (r *paRecorder) OnCheckpointSaved(run *pa.Run, path string, c pa.Checkpoint) error {
+func (p *paCase) OnCheckpointSaved(run *pa.Run, path string, c pa.Checkpoint) error {
 	keys := slices.DeleteFunc(slices.Clone(c.Keys), func(k string) bool { return slices.Contains(insertionOrder, k) })
 	for _, k := range insertionOrder {
 		if slices.Contains(c.Keys, k) {
 			keys = append(keys, k)
 		}
 	}
-	r.saved = append(r.saved, trace.Of("path", path, "keys", keys, "extra", extraValues(c.Extra),
-		"after_update", r.count("updates"), "epoch", run.History().CurrentEpoch()))
+	p.saves = append(p.saves, trace.Of("path", path, "keys", keys, "extra", extraValues(c.Extra),
+		"after_update", p.count("updates"), "epoch", run.History().CurrentEpoch()))
 	return nil
 }
 
-func (r *paRecorder) OnTrainingStateSaved(run *pa.Run, dir string, m pa.Metadata) error {
+func (p *paCase) OnTrainingStateSaved(run *pa.Run, dir string, m pa.Metadata) error {
 	whole := append(trace.Of("current_epoch", m.CurrentEpoch), extraValues(m.Extra)...)
-	r.saved = append(r.saved, trace.Of("path", dir, "extra", extraValues(m.Extra), "metadata", whole,
-		"after_update", r.count("updates"), "epoch", run.History().CurrentEpoch()))
+	p.saves = append(p.saves, trace.Of("path", dir, "extra", extraValues(m.Extra), "metadata", whole,
+		"after_update", p.count("updates"), "epoch", run.History().CurrentEpoch()))
 	return nil
 }
 
@@ -155,33 +137,32 @@ type (
 	paProbeB struct{ paEvents }
 )
 
-func (r *paRecorder) probe(name string) paEvents {
-	return paEvents{func(run *pa.Run, event string) error { return r.event(run, name+event) }}
+func (p *paCase) probe(name string) paEvents {
+	return paEvents{func(run *pa.Run, event string) error { return p.event(run, name+event) }}
 }
 
 // paHistory records the loss of each epoch beside the tracker that it came from.
 type paHistory struct {
 	pa.InMemoryRunHistory
-	rec *paRecorder
+	of  *paCase
 	run *pa.Run
 }
 
 func (h *paHistory) UpdateMetric(name string, value float64) {
 	h.InMemoryRunHistory.UpdateMetric(name, value)
 	t := h.run.LossTracker()
-	h.rec.add("loss_tracker", trace.Of("metric", h.MetricNamePrefix()+name,
+	h.of.add("loss_tracker", trace.Of("metric", h.MetricNamePrefix()+name,
 		"total", trace.Hex(t.TotalLoss), "count", t.RunningCount, "value", trace.Hex(value)))
-	if e := h.rec.last; e != nil && name != "train_loss_epoch" {
+	if e := h.of.last; e != nil && name != "train_loss_epoch" {
 		e.done = true
 	}
 }
 
 // methods are the overrides of the recording: they record and call the Trainer's own.
 func (p *paCase) methods() pa.Methods[row, batch] {
-	r := p.rec
 	hook := func(name string, own func(*paTrainer) error) func(*paTrainer) error {
 		return func(t *paTrainer) error {
-			_ = r.event(t.Run, "hook:"+name) // never fails
+			_ = p.event(t.Run, "hook:"+name) // never fails
 			return own(t)
 		}
 	}
@@ -197,14 +178,14 @@ func (p *paCase) methods() pa.Methods[row, batch] {
 		EvaluationRunEnd:    hook("evaluation_run_end", (*paTrainer).EvaluationRunEnd),
 		TrainingRunStart: hook("training_run_start", func(t *paTrainer) error {
 			if t.Schedule() != nil && p.args.train.ResumeFrom == "" {
-				r.initialRate = hexes(t.LearningRate())
+				p.initialRate = hexes(t.LearningRate())
 			}
 			return t.TrainingRunStart()
 		}),
 		CreateScheduler: func(t *paTrainer, values pa.Placeholders) (lr.Schedule, error) {
 			plan, err := t.CreateScheduler(values)
 			if err == nil && plan != nil && p.args.train.ResumeFrom != "" { // before the state is loaded
-				r.initialRate = []trace.Hex{trace.Hex(plan.Plan(t.LearningRate(),
+				p.initialRate = []trace.Hex{trace.Hex(plan.Plan(t.LearningRate(),
 					values.NumEpochs*values.NumUpdateStepsPerEpoch)(0))}
 			}
 			return plan, err
@@ -213,7 +194,7 @@ func (p *paCase) methods() pa.Methods[row, batch] {
 			if err := t.SchedulerStep(); err != nil {
 				return err
 			}
-			r.add("scheduler_steps", trace.Of("after_update", r.count("updates"),
+			p.add("scheduler_steps", trace.Of("after_update", p.count("updates"),
 				"lr", hexes(t.LearningRate())))
 			return nil
 		}),
@@ -235,47 +216,45 @@ func (p *paCase) outputs(t *paTrainer, b batch) (pa.BatchOutput, error) {
 }
 
 func (p *paCase) trainBatch(t *paTrainer, b batch) (pa.BatchOutput, error) {
-	p.rec.add("batches", slices.Clone(b.index))
-	_ = p.rec.event(t.Run, "calculate_train_batch_loss") // never fails
+	p.add("batches", slices.Clone(b.index))
+	_ = p.event(t.Run, "calculate_train_batch_loss") // never fails
 	out, err := p.outputs(t, b)
 	if err == nil {
-		p.rec.add("micro_losses_unscaled", trace.Hex(out.Loss.Item()))
+		p.add("micro_losses_unscaled", trace.Hex(out.Loss.Item()))
 	}
 	return out, err
 }
 
 func (p *paCase) evalBatch(t *paTrainer, b batch) (pa.BatchOutput, error) {
-	r := p.rec
-	_ = r.event(t.Run, "calculate_eval_batch_loss") // never fails
+	_ = p.event(t.Run, "calculate_eval_batch_loss") // never fails
 	out, err := p.outputs(t, b)
 	if err != nil {
 		return out, err
 	}
-	if r.last == nil || r.last.done {
-		r.begin(trace.Of("after_update", r.count("updates"), "epoch", t.History().CurrentEpoch(), "ema", true))
+	if p.last == nil || p.last.done {
+		p.begin(trace.Of("after_update", p.count("updates"), "epoch", t.History().CurrentEpoch(), "ema", true))
 	}
-	e := r.last
+	e := p.last
 	e.samples, e.losses, e.sizes = append(e.samples, slices.Clone(b.index)),
 		append(e.losses, trace.Hex(out.Loss.Item())), append(e.sizes, out.BatchSize)
 	return out, nil
 }
 
 func (p *paCase) backward(t *paTrainer, loss torch.Tensor) error {
-	p.rec.add("micro_losses", trace.Hex(loss.Item()))
-	_ = p.rec.event(t.Run, "backward_step") // never fails
+	p.add("micro_losses", trace.Hex(loss.Item()))
+	_ = p.event(t.Run, "backward_step") // never fails
 	return t.BackwardStep(loss)
 }
 
 func (p *paCase) clip(t *paTrainer) error {
 	before := gradNorm(p.model.module)
 	err := t.ClipGradients()
-	p.rec.add("clips", trace.Of("after_micro", p.rec.count("micro_losses"), "norm_before", before,
+	p.add("clips", trace.Of("after_micro", p.count("micro_losses"), "norm_before", before,
 		"norm_after", gradNorm(p.model.module)))
 	return err
 }
 
 func (p *paCase) update(t *paTrainer) error {
-	r := p.rec
 	momentum := p.args.momentum
 	if m, ok := t.Schedule().(lr.MomentumSchedule); ok {
 		if plan := m.PlanMomentum(t.Config().NumEpochs * t.Config().NumUpdateStepsPerEpoch); plan != nil {
@@ -286,11 +265,11 @@ func (p *paCase) update(t *paTrainer) error {
 	if err := t.OptimizerStep(); err != nil {
 		return err
 	}
-	n := r.count("micro_losses")
-	o := trace.Of("update", r.count("updates")+1, "after_micro", n, "micro_in_window", n-r.seen,
+	n := p.count("micro_losses")
+	o := trace.Of("update", p.count("updates")+1, "after_micro", n, "micro_in_window", n-p.seen,
 		"grad_norm_at_step", norm, "lr", hexes(rate), "momentum", hexes(momentum...), "skipped", false)
-	r.add("updates", append(o, weightsOf(p.model.module)...))
-	r.seen = n
+	p.add("updates", append(o, weightsOf(p.model.module)...))
+	p.seen = n
 	return nil
 }
 
@@ -305,8 +284,8 @@ func (p *paCase) finish(failed error, left []string) *Run {
 		run.final = withoutParameters(run.final)
 	}
 	run.Trace = p.trace(failed, "run_history", history, "printed", trace.Of("text", ""),
-		"checkpoints", trace.Of("after", left, "written", p.rec.saved), "callback_list", trace.Of("type", ""),
-		"initial_lr", p.rec.initialRate, "final", weightsOf(p.model.module))
+		"checkpoints", trace.Of("after", left, "written", p.saves), "callback_list", trace.Of("type", ""),
+		"initial_lr", p.initialRate, "final", weightsOf(p.model.module))
 	return run
 }
 

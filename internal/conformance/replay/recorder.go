@@ -225,22 +225,14 @@ func tensorStats(list ...torch.Named) trace.Object {
 }
 
 // finalTensors are the weights and buffers of a model, and the states of its optimizer.
-func finalTensors(m *model, o optim.Optimizer) []torch.Named {
-	var out []torch.Named
+func finalTensors(m *model, o optim.Optimizer) (all []torch.Named) {
 	if m != nil {
-		out = nn.StateDict(m.module)
+		all = nn.StateDict(m.module)
 	}
 	if o != nil {
-		out = append(out, prefixed("optim.", o.State())...)
+		for _, t := range o.State() {
+			all = append(all, torch.Named{Name: "optim." + t.Name, Tensor: t.Tensor})
+		}
 	}
-	return out
-}
-
-// prefixed are tensors with a prefix before their names.
-func prefixed(prefix string, list []torch.Named) []torch.Named {
-	list = slices.Clone(list)
-	for i := range list {
-		list[i].Name = prefix + list[i].Name
-	}
-	return list
+	return all
 }

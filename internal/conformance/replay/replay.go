@@ -23,7 +23,11 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
 
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
 	"github.com/gotrainer/gotrainer/internal/tensorio"
@@ -85,7 +89,7 @@ func Case(ctx context.Context, dir string, device torch.Device) (run *Run, s *sp
 			run, err = nil, fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	err = try(func() {
+	err = recorded.Try(func() {
 		c := &session{spec: s, sets: readRows(s), device: device, dir: spec.Must(os.MkdirTemp("", "conformance-"))}
 		defer func() { _ = os.RemoveAll(c.dir) }()
 		s.Dir = spec.Must(filepath.Abs(s.Dir))
@@ -112,18 +116,10 @@ func elsewhere(s *spec.Spec, device torch.Device) error {
 	return nil
 }
 
-// try returns the error with which a part of a replay fails, or an operator of libtorch in it.
-func try(run func()) (err error) {
-	if failed := torch.Try(func() { err = spec.Try(run) }); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// refusal is try for what the recorded trainer may refuse. What is about the case, or about what
-// can be replayed, is no refusal of the run, and fails on.
+// refusal is recorded.Try for what the recorded trainer may refuse. What is about the case, or
+// about what can be replayed, is no refusal of the run, and fails on.
 func refusal(run func()) error {
-	err := try(run)
+	err := recorded.Try(run)
 	if u, t := new(spec.Unsupported), new(spec.TypeError); errors.As(err, &u) || errors.As(err, &t) {
 		spec.Check(err)
 	}
@@ -135,10 +131,10 @@ const defaultSeed = 67280421310721
 
 // Write writes trace.json and final.safetensors into a folder, which is made if there is none.
 func (r *Run) Write(dir string) error {
-	return try(func() {
+	return recorded.Try(func() {
 		spec.Check(os.MkdirAll(dir, 0o777))
 		spec.Check(os.WriteFile(filepath.Join(dir, "trace.json"), spec.Must(trace.Marshal(r.Trace)), 0o666))
-		path := filepath.Join(dir, trace.FinalName)
+		path := filepath.Join(dir, FinalName)
 		if len(r.final) > 0 {
 			spec.Check(tensorio.Save(path, r.final, nil))
 		} else if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) { // of an earlier run
@@ -164,16 +160,31 @@ func noMore(s *spec.Spec) {
 
 // filesBelow lists the files below a folder; none if there is no such folder.
 func filesBelow(root string) (names []string) {
-	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
+	err := fs.WalkDir(os.DirFS(root), ".", func(name string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			names = append(names, name)
 		}
-		name, err := filepath.Rel(root, path)
-		names = append(names, filepath.ToSlash(name))
 		return err
 	})
 	if !errors.Is(err, fs.ErrNotExist) {
 		spec.Check(err)
 	}
+	return names
+}
+
+// saved lists the checkpoints that patterns find in the run's folder, in the order of the numbers
+// that their names end in.
+func (c *session) saved(patterns ...string) []string {
+	names := []string{}
+	for _, pattern := range patterns {
+		for _, path := range spec.Must(filepath.Glob(filepath.Join(c.dir, pattern))) {
+			names = append(names, spec.Must(filepath.Rel(c.dir, path)))
+		}
+	}
+	number := func(name string) int {
+		n, _ := strconv.Atoi(name[strings.LastIndexAny(name, "-_")+1:])
+		return n
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return number(a) - number(b) })
 	return names
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/internal/tensorio"
 	"github.com/gotrainer/gotrainer/nn/functional"
@@ -85,7 +86,7 @@ func (r *rows) Len() int { return r.n }
 
 // At returns row i, cut to its attention_mask where the set is trimmed.
 func (r *rows) At(i int) (out row, err error) {
-	err = try(func() {
+	err = recorded.Try(func() {
 		length := int64(-1)
 		if r.trim {
 			mask, ok := r.columns["attention_mask"]
@@ -113,7 +114,7 @@ func collate(list []row) (b batch, err error) {
 	for _, r := range list {
 		b.index = append(b.index, r.index)
 	}
-	err = try(func() {
+	err = recorded.Try(func() {
 		for name := range list[0].values {
 			b.columns[name] = stack(name, list)
 		}

@@ -1,6 +1,9 @@
 package spec
 
 import (
+	"encoding/json"
+	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -60,44 +63,92 @@ func fieldOf(v reflect.Value, name string) reflect.Value {
 	return v.FieldByNameFunc(func(n string) bool { return strings.EqualFold(n, name) })
 }
 
-// set gives a field of a struct a value; null leaves it as it is.
-func (o *Object) set(name string, at reflect.Value, v any) {
+// set gives a Go value that of a field, by its type; null leaves it as it is. A value of another
+// type is remembered as the mistake of the case.
+func (o *Object) set(name string, to reflect.Value, v any) bool {
 	if v == nil {
-		return
+		return true
 	}
-	one := newObject(o.path, map[string]any{name: v}, o.err)
-	switch p := at.Addr().Interface().(type) {
-	case **Object:
-		*p = one.Object(name)
-		return
-	case *[]*Object:
-		*p = one.Objects(name)
-		return
-	case *[]string:
-		*p = one.Strings(name)
-		return
-	case *map[string]any:
-		if inner := one.Object(name); inner != nil {
-			*p = inner.fields
+	want, ok := o.convert(name, to, v)
+	if !ok {
+		o.wrong(name, want, v)
+	}
+	return ok
+}
+
+// convert sets to, and says what the value has to be for it.
+func (o *Object) convert(name string, to reflect.Value, v any) (want string, ok bool) {
+	if p, isObject := to.Addr().Interface().(**Object); isObject {
+		fields, ok := v.(map[string]any)
+		*p = newObject(o.at(name), fields, o.err)
+		return "an object", ok
+	}
+	switch kind := to.Kind(); {
+	case to.Type() == reflect.TypeFor[map[string]any]():
+		fields, ok := v.(map[string]any)
+		to.Set(reflect.ValueOf(fields))
+		return "an object", ok
+	case kind == reflect.Pointer:
+		to.Set(reflect.New(to.Type().Elem()))
+		return o.convert(name, to.Elem(), v)
+	case kind == reflect.Slice:
+		return o.convertList(name, to, v)
+	case kind == reflect.Bool:
+		b, ok := v.(bool)
+		to.SetBool(b)
+		return "true or false", ok
+	case kind == reflect.String:
+		s, ok := v.(string)
+		to.SetString(s)
+		return "a string", ok
+	case to.CanFloat():
+		f, ok := number(v)
+		to.SetFloat(f)
+		return "a number", ok
+	case to.CanInt():
+		i, ok := whole(v)
+		to.SetInt(i)
+		return "a whole number", ok
+	case to.CanUint():
+		i, ok := whole(v)
+		to.SetUint(uint64(i))
+		return "a whole number", ok
+	}
+	return "nothing: a " + to.Type().String() + " cannot be filled", false
+}
+
+// convertList is convert for a list. Whole numbers in it are written without a fraction.
+func (o *Object) convertList(name string, to reflect.Value, v any) (want string, ok bool) {
+	list, ok := v.([]any)
+	one := reflect.New(to.Type().Elem()).Elem()
+	want, _ = o.convert(name, one, nil)
+	_, want, _ = strings.Cut(want, " ")
+	to.SetZero()
+	for i, e := range list {
+		_, is := o.convert(fmt.Sprintf("%s[%d]", name, i), one, e)
+		if n, isNumber := e.(json.Number); isNumber && one.CanInt() {
+			is = is && !strings.ContainsAny(n.String(), ".eE")
 		}
-		return
+		ok = ok && is
+		to.Set(reflect.Append(to, one))
 	}
-	if at.Kind() == reflect.Pointer {
-		at.Set(reflect.New(at.Type().Elem()))
-		at = at.Elem()
+	return "a list of " + want + "s", ok
+}
+
+func number(v any) (float64, bool) {
+	if f, ok := v.(float64); ok { // of a [NewObject]
+		return f, true
 	}
-	switch {
-	case at.Kind() == reflect.Bool:
-		at.SetBool(one.Bool(name, false))
-	case at.Kind() == reflect.String:
-		at.SetString(one.String(name, ""))
-	case at.CanFloat():
-		at.SetFloat(one.Float(name, 0))
-	case at.CanInt():
-		at.SetInt(int64(one.Int(name, 0)))
-	case at.CanUint():
-		at.SetUint(uint64(one.Int(name, 0)))
-	default:
-		o.wrong(name, "nothing: a "+at.Type().String()+" cannot be filled", v)
+	n, ok := v.(json.Number)
+	f, err := n.Float64()
+	return f, ok && err == nil
+}
+
+func whole(v any) (int64, bool) {
+	n, ok := v.(json.Number)
+	if i, err := n.Int64(); ok && err == nil {
+		return i, true
 	}
+	f, ok := number(v)
+	return int64(f), ok && f == math.Trunc(f) && math.Abs(f) < 1<<52
 }

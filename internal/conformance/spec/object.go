@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -178,83 +178,34 @@ func (o *Object) wrong(name, want string, found any) {
 // Fail remembers that a field has a value that cannot be.
 func (o *Object) Fail(name, want string) { o.wrong(name, want, o.fields[name]) }
 
-// value takes a field and converts it. Where the field is absent or null, and where it is of a
-// wrong type, the value is absent.
-func value[T any](o *Object, name, want string, absent T, convert func(v any) (T, bool)) T {
+// get takes a field as a T. Where it is absent or null, and where it is of a wrong type, the value
+// is absent.
+func get[T any](o *Object, name string, absent T) T {
 	v, ok := o.take(name)
 	if !ok {
 		return absent
 	}
-	converted, ok := convert(v)
-	if !ok {
-		o.wrong(name, want, v)
+	var found T
+	if !o.set(name, reflect.ValueOf(&found).Elem(), v) {
 		return absent
 	}
-	return converted
-}
-
-func is[T any](v any) (T, bool) {
-	t, ok := v.(T)
-	return t, ok
-}
-
-func number(v any) (float64, bool) {
-	if f, ok := v.(float64); ok { // of a [NewObject]
-		return f, true
-	}
-	n, ok := v.(json.Number)
-	f, err := n.Float64()
-	return f, ok && err == nil
-}
-
-func whole(v any) (int, bool) {
-	n, ok := v.(json.Number)
-	if i, err := strconv.Atoi(n.String()); ok && err == nil {
-		return i, true
-	}
-	f, ok := number(v)
-	return int(f), ok && f == math.Trunc(f) && math.Abs(f) < 1<<52
-}
-
-// listOf converts each element of a list; an empty one is nil.
-func listOf[T any](element func(v any) (T, bool)) func(v any) ([]T, bool) {
-	return func(v any) (out []T, ok bool) {
-		list, ok := v.([]any)
-		for _, v := range list {
-			e, is := element(v)
-			out, ok = append(out, e), ok && is
-		}
-		return out, ok
-	}
+	return found
 }
 
 // Float takes a number.
-func (o *Object) Float(name string, absent float64) float64 {
-	return value(o, name, "a number", absent, number)
-}
+func (o *Object) Float(name string, absent float64) float64 { return get(o, name, absent) }
 
 // FloatOrNil takes a number that may be absent or null.
-func (o *Object) FloatOrNil(name string) *float64 {
-	return value(o, name, "a number", nil, func(v any) (*float64, bool) {
-		f, ok := number(v)
-		return &f, ok
-	})
-}
+func (o *Object) FloatOrNil(name string) *float64 { return get[*float64](o, name, nil) }
 
 // Int takes a whole number. One that is written with a fraction of zero, as 3.0, is one too.
-func (o *Object) Int(name string, absent int) int {
-	return value(o, name, "a whole number", absent, whole)
-}
+func (o *Object) Int(name string, absent int) int { return get(o, name, absent) }
 
 // Bool takes true or false.
-func (o *Object) Bool(name string, absent bool) bool {
-	return value(o, name, "true or false", absent, is[bool])
-}
+func (o *Object) Bool(name string, absent bool) bool { return get(o, name, absent) }
 
 // String takes a string.
-func (o *Object) String(name, absent string) string {
-	return value(o, name, "a string", absent, is[string])
-}
+func (o *Object) String(name, absent string) string { return get(o, name, absent) }
 
 // OneOf takes a string that is one of a few. Another string makes the case unsupported.
 func (o *Object) OneOf(name, absent string, values ...string) string {
@@ -266,46 +217,19 @@ func (o *Object) OneOf(name, absent string, values ...string) string {
 }
 
 // Strings takes a list of strings.
-func (o *Object) Strings(name string) []string {
-	return value(o, name, "a list of strings", nil, listOf(is[string]))
-}
+func (o *Object) Strings(name string) []string { return get[[]string](o, name, nil) }
 
 // Ints takes a list of whole numbers, written as such.
-func (o *Object) Ints(name string) []int {
-	return value(o, name, "a list of whole numbers", nil, listOf(func(v any) (int, bool) {
-		n, ok := v.(json.Number)
-		i, err := strconv.Atoi(n.String())
-		return i, ok && err == nil
-	}))
-}
+func (o *Object) Ints(name string) []int { return get[[]int](o, name, nil) }
 
 // Object takes an object within this one; nil if it is absent.
-func (o *Object) Object(name string) *Object {
-	return value(o, name, "an object", nil, func(v any) (*Object, bool) {
-		fields, ok := v.(map[string]any)
-		return newObject(o.at(name), fields, o.err), ok
-	})
-}
+func (o *Object) Object(name string) *Object { return get[*Object](o, name, nil) }
 
 // Objects takes a list of objects.
-func (o *Object) Objects(name string) []*Object {
-	out := value(o, name, "a list of objects", nil, listOf(func(v any) (*Object, bool) {
-		fields, ok := v.(map[string]any)
-		return newObject("", fields, o.err), ok
-	}))
-	for i := range out {
-		out[i].path = fmt.Sprintf("%s[%d]", o.at(name), i)
-	}
-	return out
-}
+func (o *Object) Objects(name string) []*Object { return get[[]*Object](o, name, nil) }
 
 // Err returns the first value of a wrong type so far.
 func (o *Object) Err() error { return *o.err }
-
-// Left names the fields that were not taken.
-func (o *Object) Left() []string {
-	return slices.DeleteFunc(o.Names(), func(name string) bool { return o.taken[name] })
-}
 
 // Done returns the first value of a wrong type, or an [*Unsupported] that names the fields that
 // were not taken. It looks into this object only: a reader that takes objects within it asks each
@@ -317,12 +241,14 @@ func (o *Object) Done() error {
 	if *o.err != nil {
 		return *o.err
 	}
-	left := o.Left()
-	if len(left) == 0 {
-		return nil
+	var left []string
+	for _, name := range o.Names() {
+		if !o.taken[name] {
+			left = append(left, o.at(name))
+		}
 	}
-	for i, name := range left {
-		left[i] = o.at(name)
+	if left == nil {
+		return nil
 	}
 	return Unsupportedf("the field %s is not known", strings.Join(left, ", "))
 }

@@ -10,7 +10,6 @@
 package spec
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -220,7 +219,7 @@ const (
 // than that of the recording.
 func (s *Spec) DeviceTolerance() float64 {
 	a := s.Args.fields
-	if truth(a["bf16"]) || truth(a["bf16_full_eval"]) || a["mixed_precision"] == "bf16" ||
+	if a["bf16"] == true || a["bf16_full_eval"] == true || a["mixed_precision"] == "bf16" ||
 		a["mixed_precision"] == "fp16" {
 		return ToleranceBF16
 	}
@@ -230,9 +229,8 @@ func (s *Spec) DeviceTolerance() float64 {
 // DrawsRandom tells whether the model of the case draws random numbers in training.
 func (s *Spec) DrawsRandom() bool {
 	positive := func(v any) bool {
-		n, _ := v.(json.Number)
-		p, err := n.Float64()
-		return err == nil && p > 0
+		p, ok := number(v)
+		return ok && p > 0
 	}
 	dropouts, above := 0, false
 	look := func(fields map[string]any) {
@@ -249,5 +247,3 @@ func (s *Spec) DrawsRandom() bool {
 	// BERT has two, which are 0.1 where nothing is said
 	return above || positive(s.Args.fields["neftune_noise_alpha"]) || s.Model.Kind == "bert" && dropouts < 2
 }
-
-func truth(v any) bool { b, ok := v.(bool); return ok && b }

@@ -22,28 +22,22 @@ type Rules struct {
 const (
 	rateRTol = 1e-12 // of learning rates, weight decay and epochs
 	rateATol = 1e-15
-	aTol     = 1e-7 // of all other numbers
+
+	// ATol is the absolute difference that all other numbers may have.
+	ATol = 1e-7
 )
 
 var (
 	// exactly are names of numbers that must be equal although they are no integers.
-	exactly = set("scale", "scale_after")
+	exactly = []string{"scale", "scale_after"}
 	// rates are names of numbers that follow from a formula.
-	rates = set("lr", "lr_after", "learning_rate", "weight_decay", "epoch")
+	rates = []string{"lr", "lr_after", "learning_rate", "weight_decay", "epoch"}
 	// unjudged are recorded for the reader.
-	unjudged = set("env", "_note")
+	unjudged = []string{"env", "_note"}
 	// notOurs are Python's own names and words.
-	notOurs = set("files", "text", "type", "trial_name", "trial_params", "total_flos", "is_hyper_param_search",
-		"is_local_process_zero", "is_world_process_zero")
+	notOurs = []string{"files", "text", "type", "trial_name", "trial_params", "total_flos", "is_hyper_param_search",
+		"is_local_process_zero", "is_world_process_zero"}
 )
-
-func set(names ...string) map[string]bool {
-	m := map[string]bool{}
-	for _, n := range names {
-		m[n] = true
-	}
-	return m
-}
 
 // Verdict is the outcome of a comparison, the better the lower.
 type Verdict int
@@ -123,7 +117,7 @@ func Parse(text []byte) (map[string]any, error) {
 	}
 	fields, ok := v.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("a trace is an object, and this is none")
+		return nil, fmt.Errorf("a trace is an object, and this holds %T", v)
 	}
 	return fields, nil
 }
@@ -160,7 +154,7 @@ func Compare(stored, got map[string]any, r Rules) Report {
 	}
 	for _, name := range fields(stored) {
 		a := stored[name]
-		if unjudged[name] || name == "error" || empty(a) {
+		if slices.Contains(unjudged, name) || name == "error" || empty(a) {
 			continue
 		}
 		b, ok := got[name]
@@ -220,7 +214,7 @@ func (f *field) differs(path string) {
 
 // walk compares b with the stored a; key is the name that decides by which rule.
 func (f *field) walk(path, key string, a, b any) {
-	if notOurs[key] {
+	if slices.Contains(notOurs, key) {
 		return
 	}
 	switch a := a.(type) {
@@ -267,7 +261,7 @@ func (f *field) walkObject(path, key string, a map[string]any, b any) {
 		return
 	}
 	for _, k := range slices.Sorted(maps.Keys(a)) {
-		if notOurs[k] {
+		if slices.Contains(notOurs, k) {
 			continue
 		}
 		v, ok := other[k]
@@ -292,7 +286,7 @@ func (f *field) scalar(path, key string, a, b any) {
 			y, yOK = 0, true
 		}
 	}
-	if !xOK || !yOK || isInt(a) || exactly[key] {
+	if !xOK || !yOK || isInt(a) || slices.Contains(exactly, key) {
 		if !equal(a, b) && !(xOK && yOK && x == y) {
 			f.fail(path, a, b)
 		}
@@ -308,8 +302,8 @@ func (f *field) scalar(path, key string, a, b any) {
 		f.fail(path, a, b)
 		return
 	}
-	rtol, atol := f.rtol, aTol
-	if rates[key] {
+	rtol, atol := f.rtol, ATol
+	if slices.Contains(rates, key) {
 		rtol, atol = rateRTol, rateATol
 	}
 	apart := math.Abs(x - y)
@@ -387,7 +381,6 @@ func truthy(v any) bool {
 
 // short is a value for messages.
 func short(v any) string {
-	var text []byte
 	text, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Sprint(v)

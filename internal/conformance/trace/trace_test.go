@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"math"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
-	"github.com/gotrainer/gotrainer/safetensors"
 )
 
 // TestCompareAgreesWithTheJudge holds the rules against the verdicts of the recordings' own
@@ -136,94 +134,6 @@ func TestReportTellsWhereADifferenceBegins(t *testing.T) {
 	}
 	if v := (Report{}).Verdict(); v != Bitwise {
 		t.Errorf("a report without rows is %v", v)
-	}
-}
-
-func TestCompareFinal(t *testing.T) {
-	write := func(entries ...safetensors.Entry) string {
-		dir := t.TempDir()
-		if err := safetensors.WriteFile(filepath.Join(dir, FinalName), entries, nil); err != nil {
-			t.Fatal(err)
-		}
-		return dir
-	}
-	f32 := func(name string, values ...float32) safetensors.Entry {
-		var raw []byte
-		for _, v := range values {
-			bits := math.Float32bits(v)
-			raw = append(raw, byte(bits), byte(bits>>8), byte(bits>>16), byte(bits>>24))
-		}
-		return safetensors.Entry{Name: name, DType: safetensors.F32, Shape: []int64{int64(len(values))},
-			Data: safetensors.Bytes(raw)}
-	}
-	nan := float32(math.NaN())
-	other := math.Float32frombits(math.Float32bits(nan) ^ 1)
-	model := spec.Model{Kind: "bert"}
-	for _, c := range []struct {
-		claim     string
-		a, b      []safetensors.Entry
-		verdict   Verdict
-		strict    bool
-		inDetails string
-	}{
-		{"equal", []safetensors.Entry{f32("w", 1, 2)}, []safetensors.Entry{f32("w", 1, 2), f32("more", 3)}, Bitwise,
-			false, "1 tensors"},
-		{"close", []safetensors.Entry{f32("w", 1, 2)}, []safetensors.Entry{f32("w", 1, 2.00001)}, Within, false,
-			"0/1 tensors bitwise"},
-		{"close is not strict", []safetensors.Entry{f32("w", 1, 2)}, []safetensors.Entry{f32("w", 1, 2.00001)},
-			Mismatch, true, ""},
-		{"too far", []safetensors.Entry{f32("w", 1, 2)}, []safetensors.Entry{f32("w", 1, 2.01)}, Mismatch, false,
-			"first w: relative"},
-		{"ten times the tolerance for states", []safetensors.Entry{f32("optim.w.v", 1)},
-			[]safetensors.Entry{f32("optim.w.v", 1.0005)}, Within, false, ""},
-		{"a key's bias is noise", []safetensors.Entry{f32("x.attention.self.key.bias", 1)},
-			[]safetensors.Entry{f32("x.attention.self.key.bias", 9)}, Within, false, ""},
-		{"missing", []safetensors.Entry{f32("w", 1), f32("v", 1)}, []safetensors.Entry{f32("w", 1)}, Mismatch, false,
-			"1 tensors missing or of another size, first v"},
-		{"of another size", []safetensors.Entry{f32("w", 1)}, []safetensors.Entry{f32("w", 1, 2)}, Mismatch, false,
-			"another size"},
-		{"one nan is like another", []safetensors.Entry{f32("w", nan, 2)}, []safetensors.Entry{f32("w", other, 2)},
-			Bitwise, false, ""},
-		{"nan is no number", []safetensors.Entry{f32("w", nan)}, []safetensors.Entry{f32("w", 1)}, Mismatch, false, ""},
-	} {
-		row, err := CompareFinal(&spec.Spec{Model: model}, write(c.a...), filepath.Join(write(c.b...), FinalName),
-			Rules{RTol: 1e-4, Strict: c.strict})
-		if err != nil || row.Verdict != c.verdict || !strings.Contains(row.Detail, c.inDetails) {
-			t.Errorf("%s: %v %q (%v), want %v with %q", c.claim, row.Verdict, row.Detail, err, c.verdict, c.inDetails)
-		}
-	}
-	if _, err := CompareFinal(&spec.Spec{}, t.TempDir(), "none", Rules{}); err == nil {
-		t.Error("a missing file was compared")
-	}
-}
-
-func TestElementsOfEveryType(t *testing.T) {
-	for d, c := range map[safetensors.DType]struct {
-		raw  []byte
-		want float64
-	}{
-		safetensors.BF16: {[]byte{0x80, 0x3f}, 1}, safetensors.F16: {[]byte{0, 0x3c}, 1},
-		safetensors.I64: {[]byte{255, 255, 255, 255, 255, 255, 255, 255}, -1},
-		safetensors.I32: {[]byte{2, 0, 0, 0}, 2}, safetensors.I16: {[]byte{254, 255}, -2}, safetensors.I8: {[]byte{255},
-			-1}, safetensors.U8: {[]byte{255}, 255},
-		safetensors.Bool: {[]byte{1}, 1}, safetensors.F64: {[]byte{0, 0, 0, 0, 0, 0, 0xf0, 0x3f}, 1},
-	} {
-		got, err := floats(d, c.raw)
-		if err != nil || len(got) != 1 || got[0] != c.want {
-			t.Errorf("%s: %v (%v), want %g", d, got, err, c.want)
-		}
-	}
-	for bits, want := range map[uint16]float64{0x0001: math.Ldexp(1, -24), 0x7c00: math.Inf(1), 0xfc00: math.Inf(-1),
-		0xc000: -2} {
-		if got := half(bits); got != want {
-			t.Errorf("half(%#x) = %g, want %g", bits, got, want)
-		}
-	}
-	if !math.IsNaN(half(0x7e00)) {
-		t.Error("0x7e00 is a nan")
-	}
-	if _, err := floats(safetensors.F4, []byte{1}); err == nil {
-		t.Error("elements of half a byte were read")
 	}
 }
 

@@ -7,12 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 	"github.com/gotrainer/gotrainer/compat/hezar/preprocessors"
 	"github.com/gotrainer/gotrainer/compat/hezar/repository"
 	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
-	"github.com/gotrainer/gotrainer/models/bert"
 	"github.com/gotrainer/gotrainer/models/crnn"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
@@ -47,21 +45,14 @@ type pass struct {
 // recordedText is a text that was read, or a class that was found, and its score.
 type recordedText struct{ Text, Label, Score string }
 
-// mapping turns a JSON object into a config; strings that are numbers become numbers where they are
-// keys.
-func mapping(raw json.RawMessage) omegaconf.Map {
-	return recorded.Config(spec.Must(spec.ParseObject(raw)).Map()).(omegaconf.Map)
-}
-
-func newCRNN(config json.RawMessage, init recorded.Formula, image *preprocessors.ImageProcessor) *crnn.Model {
-	m := recorded.CRNN(mapping(config), image)
-	spec.Check(init.Fill(m))
-	return m
-}
-
-func newBERT(config json.RawMessage, init recorded.Formula) *bert.Classifier {
-	m := recorded.BERT(mapping(config))
-	spec.Check(init.Fill(m))
+// model makes a model of Hezar's with the weights of a formula.
+func model(kind string, config json.RawMessage, init recorded.Formula, set *preprocessors.Set) *repository.Model {
+	m := recorded.Hezar(kind, spec.Must(spec.ParseObject(config)).Map(), set)
+	if m.CRNN != nil {
+		spec.Check(init.Fill(m.CRNN))
+	} else {
+		spec.Check(init.Fill(m.Text))
+	}
 	return m
 }
 
@@ -80,7 +71,7 @@ func forward(c *check, dir string, p pass) {
 }
 
 func (p pass) crnn(c *check) {
-	m := newCRNN(p.Model.Config, p.Init, nil)
+	m := model(recorded.CRNN, p.Model.Config, p.Init, nil).CRNN
 	x, labels := p.tensors["in.pixels"].ToDType(torch.Float32).DivScalar(255), p.tensors["in.labels"]
 	p.backward(c, m, func() (logits, loss torch.Tensor) {
 		logits = m.Forward(x)
@@ -131,9 +122,9 @@ func (p pass) evaluateCRNN(c *check, m *crnn.Model, logits torch.Tensor) {
 }
 
 func (p pass) bert(c *check) {
-	m := newBERT(p.Model.Config, p.Init)
-	run := func() torch.Tensor {
-		return m.Forward(p.tensors["in.token_ids"], p.tensors["in.attention_mask"], p.tensors["in.token_type_ids"])
+	m := model(recorded.BERT, p.Model.Config, p.Init, nil).Text
+	run := func() torch.Tensor { // Hezar's model does not look at token types
+		return m.Forward(p.tensors["in.token_ids"], p.tensors["in.attention_mask"], torch.Tensor{})
 	}
 	p.backward(c, m, func() (logits, loss torch.Tensor) {
 		logits = run()

@@ -122,7 +122,7 @@ func classification(c *check, at string, r struct {
 	}
 }
 
-// hezarDecimals are those that Hezar rounds metrics to if it is told nothing.
+// hezarDecimals are the decimals that Hezar rounds metrics to by default.
 const hezarDecimals = 4
 
 func seqeval(c *check, raw json.RawMessage) {

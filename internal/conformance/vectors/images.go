@@ -2,6 +2,7 @@ package vectors
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 	"github.com/gotrainer/gotrainer/compat/hezar/preprocessors"
@@ -34,11 +35,18 @@ func images(name, dir string, text []byte) (outcomes []Outcome) {
 	return outcomes
 }
 
+// imageFields are the settings of an image processor.
+var imageFields = []string{"name", "config_type", "mean", "std", "rescale", "resample", "size", "mirror", "gray_scale"}
+
 // imageConfig reads a recorded config, and refuses what it does not know.
 func imageConfig(raw json.RawMessage) (c preprocessors.ImageProcessorConfig, written omegaconf.Map) {
-	written = mapping(raw)
-	spec.Check(recorded.Known(written, "name", "config_type", "mean", "std", "rescale", "resample", "size", "mirror",
-		"gray_scale"))
+	o := spec.Must(spec.ParseObject(raw))
+	written = recorded.Config(o.Map()).(omegaconf.Map)
+	for _, name := range o.Names() {
+		if !slices.Contains(imageFields, name) {
+			spec.Refusef("the field %v of the image processor", name)
+		}
+	}
 	return spec.Must(preprocessors.ParseImageProcessor(written)), written
 }
 
@@ -54,10 +62,10 @@ func image(c *check, k imageCase, tensors map[string]torch.Tensor) {
 	var config preprocessors.ImageProcessorConfig
 	var written omegaconf.Map
 	var in, got torch.Tensor
-	err := attempt(func() { config, written = imageConfig(k.Config) })
+	err := recorded.Try(func() { config, written = imageConfig(k.Config) })
 	if err == nil {
 		in = picture(tensors["in."+k.Case])
-		err = attempt(func() { got = likeHezar(in, config, written) })
+		err = recorded.Try(func() { got = likeHezar(in, config, written) })
 	}
 	if k.Error != "" {
 		if err == nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 	"github.com/gotrainer/gotrainer/compat/hezar/preprocessors"
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -24,7 +25,7 @@ func counted(shape ...int64) torch.Tensor {
 // The values of the tests below are numpy's, for np.arange(n, dtype=np.uint8).reshape(shape).
 
 // refused tells whether f fails as numpy does.
-func refused(f func()) bool { return errors.Is(attempt(f), errPython) }
+func refused(f func()) bool { return errors.Is(recorded.Try(f), errPython) }
 
 func TestTransposedIsNumpys(t *testing.T) {
 	testenv.RequireTorch(t)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/gotrainer/gotrainer/compat/hezar/datasets"
 	"github.com/gotrainer/gotrainer/compat/hezar/preprocessors"
-	"github.com/gotrainer/gotrainer/compat/hezar/repository"
 	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/torch"
@@ -107,8 +106,7 @@ func ocr(c *check, dir string, r recordedOCR, o Options) {
 	if r.Predict == nil {
 		return
 	}
-	reader := repository.Reader(newCRNN(r.Predict.Model, r.Predict.Init, p),
-		&preprocessors.Set{Image: p})
+	reader := model(recorded.CRNN, r.Predict.Model, r.Predict.Init, &preprocessors.Set{Image: p})
 	paths := make([]any, len(r.Predict.Images))
 	for i, path := range r.Predict.Images {
 		paths[i] = filepath.Join(o.Data, path)

@@ -9,8 +9,8 @@ import (
 	"runtime/debug"
 	"slices"
 
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
-	"github.com/gotrainer/gotrainer/internal/tensorio"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -78,16 +78,8 @@ func try(name string, compare func(c *check)) (o Outcome) {
 			o = Outcome{Name: name, Err: fmt.Errorf("panic: %v\n%s", p, debug.Stack())}
 		}
 	}()
-	err := attempt(func() { compare(c) })
+	err := recorded.Try(func() { compare(c) })
 	return Outcome{Name: name, Err: err, Worst: c.worst, Begins: c.begins}
-}
-
-// attempt returns the error with which f fails, or an operator of libtorch in it.
-func attempt(f func()) (err error) {
-	if failed := torch.Try(func() { err = spec.Try(f) }); failed != nil {
-		return failed
-	}
-	return err
 }
 
 // decode reads a JSON value.
@@ -98,19 +90,12 @@ func decode[T any](text []byte) (v T) {
 
 // load makes sure that there is a libtorch, with one thread as in the recordings.
 func load() {
-	if err := torch.Load(); err != nil {
-		spec.Refusef("libtorch cannot be loaded: %v", err)
-	}
+	recorded.Load()
 	torch.SetThreads(1)
 }
 
 // tensorsOf reads the tensors of a folder.
 func tensorsOf(dir string) map[string]torch.Tensor {
 	load()
-	list, _ := spec.Must2(tensorio.Load(filepath.Join(dir, "case.safetensors")))
-	tensors := map[string]torch.Tensor{}
-	for _, t := range list {
-		tensors[t.Name] = t.Tensor
-	}
-	return tensors
+	return recorded.Tensors(filepath.Join(dir, "case.safetensors"))
 }

@@ -109,12 +109,12 @@ func texts(c *check, r recordedTexts) {
 func predictTexts(c *check, r recordedTexts, tok *hezar.Tokenizer) {
 	load()
 	n := spec.Must(hezar.NewNormalizer(hezar.NormalizerConfig{ReplacePatterns: r.Predict.ReplacePatterns}))
-	model := repository.Wrap("bert_text_classification", newBERT(r.Predict.Model.Config, r.Predict.Init),
+	reader := model(recorded.BERT, r.Predict.Model.Config, r.Predict.Init,
 		&preprocessors.Set{Normalizer: n, Tokenizer: tok})
 	for i, one := range r.Predict.OneByOne {
 		e := spec.Must(tok.Encode(n.Normalize(one.Text), nil))
 		c.equal(fmt.Sprintf("one_by_one[%d].inputs", i), [][]int64{e.IDs}, one.Inputs.TokenIDs)
-		classes := spec.Must(model.Predict(context.Background(), one.Text))[0].Classes
+		classes := spec.Must(reader.Predict(context.Background(), one.Text))[0].Classes
 		compareClasses(c, fmt.Sprintf("one_by_one[%d]", i), [][]repository.Class{classes[:len(one.Output)]},
 			[][]recordedText{one.Output})
 	}

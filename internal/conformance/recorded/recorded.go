@@ -1,0 +1,80 @@
+// Package recorded makes what recordings of Python programs describe: optimizers of keyword
+// arguments, weights of a formula, configurations.
+package recorded
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
+	"github.com/gotrainer/gotrainer/internal/conformance/spec"
+	"github.com/gotrainer/gotrainer/internal/tensorio"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Try returns the error with which run fails as package spec says, or an operator of libtorch in
+// it, such as one with a wrong shape.
+func Try(run func()) (err error) {
+	if failed := torch.Try(func() { err = spec.Try(run) }); failed != nil {
+		return failed
+	}
+	return err
+}
+
+// Load makes sure that there is a libtorch.
+func Load() {
+	if err := torch.Load(); err != nil {
+		spec.Refusef("libtorch cannot be loaded: %v", err)
+	}
+}
+
+// Tensors reads the tensors of a file by their names.
+func Tensors(path string) map[string]torch.Tensor {
+	list, _ := spec.Must2(tensorio.Load(path))
+	tensors := map[string]torch.Tensor{}
+	for _, t := range list {
+		tensors[t.Name] = t.Tensor
+	}
+	return tensors
+}
+
+// ByName returns tensors in the order of their names.
+func ByName(list []torch.Named) []torch.Named {
+	return slices.SortedFunc(slices.Values(list),
+		func(a, b torch.Named) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// Config turns a JSON value into one of a configuration. Keys that are whole numbers become
+// numbers.
+func Config(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		m := omegaconf.Map{}
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			item := omegaconf.Item{Key: key, Value: Config(v[key])}
+			if n, err := strconv.ParseInt(key, 10, 64); err == nil {
+				item.Key = n
+			}
+			m = append(m, item)
+		}
+		return m
+	case []any:
+		list := make([]any, len(v))
+		for i := range v {
+			list[i] = Config(v[i])
+		}
+		return list
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		if f, err := v.Float64(); err == nil {
+			return f
+		}
+		return v.String()
+	}
+	return v
+}
