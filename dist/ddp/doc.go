@@ -23,10 +23,11 @@
 // with nccl.h, which has not run on a GPU yet; elsewhere gloo takes them through the host.
 //
 // [AllReduce], [Broadcast], [AllGather], [ReduceScatter], [AllToAll], [Send] and [Recv] move values,
-// the first five also under way while something else is computed: [StartAllReduce] and the others;
+// the first five also while something else is computed: [StartAllReduce] and the others;
 // the methods of a [torch.ProcessGroup], see [ProcessGroup], are differentiable.
 //
-// Before a collective, but not in a backward pass, the processes compare what they are about to do:
-// gloo would mix up calls that differ. When a process is lost, hangs or is cancelled, the calls
-// that wait for it end with the error of the [dist.Group], which names it.
+// During a collective, but not in a backward pass, the processes compare what they do; where it
+// differs, all calls end with an error, after which the values of their tensors are undefined. When
+// a process is lost, hangs or is cancelled, the calls that wait for it end with the error of the
+// [dist.Group], which names it.
 package ddp

@@ -97,7 +97,7 @@ func New(ctx context.Context, g *dist.Group, model any, o Options) (*Model, erro
 	if err != nil {
 		return nil, err
 	}
-	nn.SetProcessGroup(model, p)
+	nn.SetProcessGroup(model, p.ProcessGroup)
 	m.model = model
 	if len(m.params) == 0 {
 		return m, nil
