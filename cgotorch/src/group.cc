@@ -401,19 +401,20 @@ ct_code exchange(void *group, ct_tensor t, int32_t peer, int32_t sends) {
   return guard([&] { group_of(group)->backend->exchange(get(t).detach(), peer, sends != 0); });
 }
 
-ct_code new_reducer(void *group, const ct_tensor *params, int64_t count, const char *const *names, const ct_reducer_options *o,
-                    void **out) {
+ct_code new_reducer(void *group, const ct_tensor *params, int64_t count, const char *const *names, const int8_t *sparse,
+                    const ct_reducer_options *o, void **out) {
   return guard([&] {
     auto list = tensors_of(params, count);
-    std::vector<bool> sparse(count, false);
+    std::vector<bool> is_sparse(count, false);
+    for (int64_t i = 0; sparse && i < count; i++) is_sparse[i] = sparse[i] != 0;
     // As Python does: one bucket until the first pass has shown in which order gradients come, unless it may not have all of them.
     std::vector<size_t> limits{std::numeric_limits<size_t>::max()};
     if (o->find_unused && !o->static_graph) limits = {static_cast<size_t>(o->first_bucket_bytes), static_cast<size_t>(o->bucket_bytes)};
-    auto buckets = std::get<0>(c10d::compute_bucket_assignment_by_size(list, limits, sparse));
+    auto buckets = std::get<0>(c10d::compute_bucket_assignment_by_size(list, limits, is_sparse));
     std::reverse(buckets.begin(), buckets.end());
     std::unordered_map<size_t, std::string> named;
     for (int64_t i = 0; i < count; i++) named[i] = names[i];
-    auto reducer = std::make_shared<c10d::Reducer>(std::move(list), std::move(buckets), group_of(group)->group, std::move(sparse),
+    auto reducer = std::make_shared<c10d::Reducer>(std::move(list), std::move(buckets), group_of(group)->group, std::move(is_sparse),
                                                    o->bucket_bytes, o->find_unused != 0, o->bucket_view != 0, std::move(named),
                                                    o->first_bucket_bytes, false, false, std::vector<int64_t>{});
     if (o->static_graph) reducer->set_static_graph();

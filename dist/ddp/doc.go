@@ -17,7 +17,8 @@
 // Reducer of DistributedDataParallel: in buckets, while the backward pass computes the next ones,
 // multiplied by 1/World, then summed. So the bits are those of PyTorch, at any number of processes.
 // Buffers are broadcast from rank 0 before a forward pass, unless the pass before it was one of a
-// window under accumulation (no_sync). Gradients must be dense.
+// window under accumulation (no_sync). Sparse gradients of embeddings stay sparse, but cannot be
+// compressed.
 //
 // Tensors of the GPU of a process's local rank are moved by NCCL where libcgotorch_cuda was built
 // with nccl.h, which has not run on a GPU yet; elsewhere gloo takes them through the host.
