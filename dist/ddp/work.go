@@ -88,7 +88,7 @@ func (w *Work[T]) Err() error {
 
 // Wait returns what came of the collective when it is done, the same at every call. Results belong
 // to the scope of the first call. Where ctx ends before, it returns the context's cause; the work
-// goes on, and Wait may be called again. A limit is context.WithTimeout.
+// continues, and Wait may be called again. A limit is context.WithTimeout.
 func (w *Work[T]) Wait(ctx context.Context) (result T, err error) {
 	select {
 	case <-w.done:
