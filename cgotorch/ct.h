@@ -287,8 +287,9 @@ typedef struct ct_core {
   void (*free_group)(void *group);
   ct_code (*broadcast_coalesced)(void *group, const ct_tensor *tensors, int64_t count, int32_t root);
   ct_code (*exchange)(void *group, ct_tensor t, int32_t peer, int32_t sends); // sends t to a process, or fills it with what that one sends
-  ct_code (*new_reducer)(void *group, const ct_tensor *params, int64_t count, const char *const *names, const ct_reducer_options *o,
-                         void **reducer);
+  ct_code (*new_reducer)(void *group, const ct_tensor *params, int64_t count, const char *const *names,
+                         const int8_t *sparse, // for each, whether its gradients are; NULL: none
+                         const ct_reducer_options *o, void **reducer);
   ct_code (*reducer_before_forward)(void *reducer);
   ct_code (*reducer_before_backward)(void *reducer, const ct_tensor *outputs, int64_t count); // outputs are searched for unused parameters
   ct_code (*reducer_after_backward)(void *reducer);

@@ -89,7 +89,8 @@ func Exchange(group unsafe.Pointer, t Tensor, peer int, sends bool) Code {
 type ReducerOptions struct {
 	FirstBucketBytes, BucketBytes       int64
 	FindUnused, BucketView, StaticGraph bool
-	Compressed                          int32 // dtype in which gradients are sent; -1: theirs
+	Compressed                          int32  // dtype in which gradients are sent; -1: theirs
+	Sparse                              []int8 // for each parameter 1, if its gradients are sparse; nil: none is
 }
 
 // NewReducer makes a reducer of the gradients of params, each with its name.
@@ -104,7 +105,8 @@ func NewReducer(group unsafe.Pointer, params []Tensor, names []string, o Reducer
 		find_unused: C.int8_t(boolean(o.FindUnused)), bucket_view: C.int8_t(boolean(o.BucketView)),
 		static_graph: C.int8_t(boolean(o.StaticGraph)), compressed: C.int32_t(o.Compressed),
 	}
-	return Code(C.ct_new_reducer(group, handles(params), C.int64_t(len(params)), &list[0], &c, reducer))
+	return Code(C.ct_new_reducer(group, handles(params), C.int64_t(len(params)), &list[0],
+		(*C.int8_t)(unsafe.SliceData(o.Sparse)), &c, reducer))
 }
 
 // ReducerBeforeForward is called before a forward pass whose gradients are reduced.

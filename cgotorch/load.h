@@ -120,9 +120,9 @@ static inline ct_code ct_broadcast_coalesced(void *group, const ct_tensor *t, in
 static inline ct_code ct_exchange(void *group, ct_tensor t, int32_t peer, int32_t sends) {
   return ct_shim->exchange(group, t, peer, sends);
 }
-static inline ct_code ct_new_reducer(void *group, const ct_tensor *p, int64_t n, const char *const *names, const ct_reducer_options *o,
-                                     void **reducer) {
-  return ct_shim->new_reducer(group, p, n, names, o, reducer);
+static inline ct_code ct_new_reducer(void *group, const ct_tensor *p, int64_t n, const char *const *names, const int8_t *sparse,
+                                     const ct_reducer_options *o, void **reducer) {
+  return ct_shim->new_reducer(group, p, n, names, sparse, o, reducer);
 }
 static inline ct_code ct_reducer_before_forward(void *reducer) { return ct_shim->reducer_before_forward(reducer); }
 static inline ct_code ct_reducer_before_backward(void *reducer, const ct_tensor *t, int64_t n) {

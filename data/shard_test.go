@@ -10,21 +10,22 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestShardsAreThoseOfAccelerate compares with what BatchSamplerShard hands out
-// (testdata/shard.py).
-func TestShardsAreThoseOfAccelerate(t *testing.T) {
+// shardCase is what BatchSamplerShard hands out, by rank.
+type shardCase struct {
+	Samples      int       `json:"samples"`
+	BatchSize    int       `json:"batch_size"`
+	DropLast     bool      `json:"drop_last"`
+	WorldSize    int       `json:"world_size"`
+	SplitBatches bool      `json:"split_batches"`
+	EvenBatches  bool      `json:"even_batches"`
+	Batches      [][][]int `json:"batches"`
+}
+
+// shardCases are recorded by testdata/shard.py.
+func shardCases(t *testing.T) (cases []shardCase) {
 	raw, err := os.ReadFile("testdata/shard.json")
 	if err != nil {
 		t.Fatal(err)
-	}
-	var cases []struct {
-		Samples      int       `json:"samples"`
-		BatchSize    int       `json:"batch_size"`
-		DropLast     bool      `json:"drop_last"`
-		WorldSize    int       `json:"world_size"`
-		SplitBatches bool      `json:"split_batches"`
-		EvenBatches  bool      `json:"even_batches"`
-		Batches      [][][]int `json:"batches"`
 	}
 	if err := json.Unmarshal(raw, &cases); err != nil {
 		t.Fatal(err)
@@ -32,25 +33,46 @@ func TestShardsAreThoseOfAccelerate(t *testing.T) {
 	if len(cases) < 300 {
 		t.Fatalf("only %d cases", len(cases))
 	}
+	return cases
+}
+
+// check compares the batches of a process with the recorded ones.
+func (c shardCase) check(t *testing.T, rank, batchSize int, split bool) {
 	collate := func(s []int) ([]int, error) { return s, nil }
-	for _, c := range cases {
-		for rank, want := range c.Batches {
-			l, err := NewLoader(Func(c.Samples, func(i int) (int, error) { return i, nil }), collate, LoaderOptions{
-				BatchSize: c.BatchSize, DropLast: c.DropLast, Shard: Shard{Rank: rank, WorldSize: c.WorldSize,
-					SplitBatches: c.SplitBatches, Uneven: !c.EvenBatches}, Workers: 1,
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := [][]int{}
-			for batch, err := range l.Epoch(t.Context(), 0, 0) {
-				if err != nil {
-					t.Fatal(err)
-				}
-				got = append(got, batch)
-			}
-			if !cmp.Equal(got, want) || l.Len() != len(want) {
-				t.Errorf("%+v: rank %d has %v (Len %d), want %v", c, rank, got, l.Len(), want)
+	l, err := NewLoader(Func(c.Samples, func(i int) (int, error) { return i, nil }), collate, LoaderOptions{
+		BatchSize: batchSize, DropLast: c.DropLast, Shard: Shard{Rank: rank, WorldSize: c.WorldSize,
+			SplitBatches: split, Uneven: !c.EvenBatches}, Workers: 1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := [][]int{}
+	for batch, err := range l.Epoch(t.Context(), 0, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, batch)
+	}
+	if want := c.Batches[rank]; !cmp.Equal(got, want) || l.Len() != len(want) {
+		t.Errorf("%+v: rank %d has %v (Len %d), want %v", c, rank, got, l.Len(), want)
+	}
+}
+
+func TestShardsAreThoseOfAccelerate(t *testing.T) {
+	for _, c := range shardCases(t) {
+		for rank := range c.Batches {
+			c.check(t, rank, c.BatchSize, c.SplitBatches)
+		}
+	}
+}
+
+// A batch of all processes that is split is one of each that is smaller: so package
+// trainer/arguments takes split_batches.
+func TestSplitBatchesAreSmallerOnes(t *testing.T) {
+	for _, c := range shardCases(t) {
+		if c.SplitBatches {
+			for rank := range c.Batches {
+				c.check(t, rank, c.BatchSize/c.WorldSize, false)
 			}
 		}
 	}

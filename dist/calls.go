@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"sync"
 )
 
 // AllReduce replaces the numbers of data by their reduction over all processes. The slices of all
@@ -40,6 +41,29 @@ func (g *Group) Agree(ctx context.Context, next string) error {
 	}
 	_, err := g.exchange(ctx, header{op: opNothing}, next, nil)
 	return err
+}
+
+// StartAgree is [Group.Agree] that does not wait: it says what this process does next and runs then,
+// if it is not nil, before any other call of this process. agreed returns when all have said the
+// same. So processes may begin what they agree about, and use what comes of it when they have.
+func (g *Group) StartAgree(ctx context.Context, next string, then func()) (agreed func() error, err error) {
+	if g.World() == 1 {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if then != nil {
+			then()
+		}
+		return func() error { return nil }, nil
+	}
+	m, err := g.start(ctx, header{op: opNothing}, next, nil, then)
+	if err != nil {
+		return nil, err
+	}
+	return sync.OnceValue(func() error {
+		_, err := m.wait()
+		return err
+	}), nil
 }
 
 // Broadcast copies the bytes of the process root to all others, whose data is as long.

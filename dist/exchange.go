@@ -7,68 +7,108 @@ import (
 	"time"
 )
 
+// made is a call that this process has made.
+type made struct {
+	g      *Group
+	call   uint64
+	name   string        // as errors show it
+	answer chan []byte   // what comes of it
+	ended  chan struct{} // closed when that has come, or the group has failed meanwhile
+	unset  []func() bool // its limits
+}
+
 // exchange makes one call: what this process has to add goes to rank 0, and the answer comes back
 // when all have made the same call. text is what others see of it.
 func (g *Group) exchange(ctx context.Context, h header, text string, part []byte) ([]byte, error) {
+	m, err := g.start(ctx, h, text, part, nil)
+	if err != nil {
+		return nil, err
+	}
+	return m.wait()
+}
+
+// start begins a call. Others may be started before its answer comes; then, if it is not nil, runs
+// before any other.
+func (g *Group) start(ctx context.Context, h header, text string, part []byte, then func()) (*made, error) {
 	g.calls.Lock()
 	defer g.calls.Unlock()
 	h.kind, h.rank, h.call, h.name = kindCall, uint32(g.rank), g.call+1, uint32(len(text))
-	name := named(text, h.call)
-	if err := g.failure(name); err != nil {
+	m := &made{g: g, call: h.call, name: named(text, h.call), answer: make(chan []byte, 1),
+		ended: make(chan struct{})}
+	if err := g.failure(m.name); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil { // nothing was sent, so the group is as it was
-		return nil, &Error{Call: name, Rank: g.rank, Peer: -1, Err: err}
+		return nil, &Error{Call: m.name, Rank: g.rank, Peer: -1, Err: err}
 	}
 	if rank := g.whoLeft(); rank >= 0 {
 		g.abort(&failure{Peer: rank, err: ErrPeerLeft}, nil)
-		return nil, g.failure(name)
+		return nil, g.failure(m.name)
 	}
 	g.call++
-	ended := make(chan struct{})
-	defer close(ended)
 	// these act where a write is stuck, too: the farewell sets its deadline
-	cancelled := context.AfterFunc(ctx, func() {
-		g.abort(&failure{Peer: -1, Heard: name, err: context.Cause(ctx)}, nil)
-	})
-	defer cancelled()
-	late := time.AfterFunc(g.timeout, func() { g.tooLate(h.call, ended) })
-	defer late.Stop()
-	if err := g.contribute(h, text, part); err != nil {
-		return nil, err
+	m.unset = []func() bool{
+		context.AfterFunc(ctx, func() {
+			g.abort(&failure{Peer: -1, Heard: m.name, err: context.Cause(ctx)}, nil)
+		}),
+		time.AfterFunc(g.timeout, func() { g.tooLate(h.call, m.ended) }).Stop,
 	}
-	return g.await(name)
+	g.waiting.Store(h.call, m)
+	g.contribute(h, text, part)
+	if then != nil {
+		then()
+	}
+	return m, nil
 }
 
 // contribute sends what this process adds to a call.
-func (g *Group) contribute(h header, text string, part []byte) error {
-	if g.fake {
-		own := &frame{h, append([]byte(text), part...)}
-		g.answer(combine(slices.Repeat([]*frame{own}, g.world)))
-		return nil
+func (g *Group) contribute(h header, text string, part []byte) {
+	own := &frame{h, append([]byte(text), part...)}
+	switch {
+	case g.fake:
+		g.answer(h.call, combine(slices.Repeat([]*frame{own}, g.world)))
+	case g.judge != nil:
+		g.judge.take(own, nil)
+	default:
+		g.pass(own, nil, g.parent)
 	}
-	if g.judge != nil {
-		g.judge.take(&frame{h, append([]byte(text), part...)}, nil)
-		return nil
-	}
-	g.pass(&frame{h, append([]byte(text), part...)}, nil, g.parent)
-	return nil
 }
 
-// await returns the answer to a call.
-func (g *Group) await(name string) ([]byte, error) {
+// answer gives a call what came of it. The answers to calls of other processes are none of ours.
+func (g *Group) answer(call uint64, b []byte) {
+	if found, ok := g.waiting.Load(call); ok {
+		m := found.(*made)
+		m.end() // first: who waits may end the context
+		m.answer <- b
+	}
+}
+
+// end lifts the limits of a call.
+func (m *made) end() {
+	if _, ok := m.g.waiting.LoadAndDelete(m.call); !ok {
+		return
+	}
+	close(m.ended)
+	for _, unset := range m.unset {
+		unset()
+	}
+}
+
+// wait returns the answer to a call.
+func (m *made) wait() ([]byte, error) {
+	g := m.g
 	var gone <-chan struct{}
 	if g.parent != nil {
 		gone = g.parent.ended
 	}
 	select {
-	case b := <-g.answers:
+	case b := <-m.answer:
 		return b, nil
 	case <-gone: // it has left: one that was lost has ended the group
 	case <-g.done:
 	}
 	select { // what has come counts, whatever has happened since
-	case b := <-g.answers:
+	case b := <-m.answer:
 		return b, nil
 	default:
 	}
@@ -80,7 +120,8 @@ func (g *Group) await(name string) ([]byte, error) {
 		}
 	}
 	<-g.done // of an end that another goroutine has begun
-	return nil, g.failure(name)
+	m.end()
+	return nil, g.failure(m.name)
 }
 
 // verdict is how long rank 0 may take to say who keeps the others waiting.

@@ -23,9 +23,9 @@ type Group struct {
 	judge                  *judge   // of rank 0
 	checked, fake          bool     // Options.Checked, Fake
 
-	calls   sync.Mutex // held during a call
+	calls   sync.Mutex // held while a call is started
 	call    uint64     // number of the last call
-	answers chan []byte
+	waiting sync.Map   // number of a call that has no answer yet to *made
 
 	mu     sync.Mutex
 	failed *failure      // why there are no more calls
@@ -36,9 +36,9 @@ type Group struct {
 
 func newGroup(rank, localRank, world int, timeout time.Duration) *Group {
 	g := &Group{rank: rank, localRank: localRank, world: world, timeout: timeout, addresses: []string{"127.0.0.1"},
-		answers: make(chan []byte, 1), done: make(chan struct{}), gone: -1, left: make(chan struct{})}
+		done: make(chan struct{}), gone: -1, left: make(chan struct{})}
 	if rank == 0 {
-		g.judge = &judge{g: g, parts: make([]*frame, world), heard: make([]string, world)}
+		g.judge = &judge{g: g, made: make([]uint64, world), heard: make([]string, world)}
 	}
 	return g
 }
@@ -182,7 +182,7 @@ func (g *Group) take(from *peer, f *frame) {
 		}
 	case kindAnswer:
 		g.pass(f, from, g.children...)
-		g.answer(f.payload)
+		g.answer(f.call, f.payload)
 	case kindLeave:
 		g.hasLeft(int(f.rank))
 		for _, p := range g.peers() {
@@ -218,14 +218,6 @@ func (g *Group) pass(f *frame, reader *peer, to ...*peer) {
 			g.abort(&failure{Peer: p.rank, Heard: p.lastCall(), err: fmt.Errorf("%w (%w)", ErrPeerLost, err)}, reader)
 			return
 		}
-	}
-}
-
-// answer gives the call that waits what came of it.
-func (g *Group) answer(b []byte) {
-	select {
-	case g.answers <- b:
-	case <-g.done:
 	}
 }
 

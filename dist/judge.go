@@ -7,57 +7,85 @@ import "sync"
 type judge struct {
 	g *Group
 
-	mu    sync.Mutex
-	parts []*frame // of the call under way, by rank
-	have  int
-	heard []string // the last call of each process
-	sends *peer    // whom an answer is being written to
-	over  bool     // the processes have come apart
+	mu      sync.Mutex
+	tallies []*tally // the calls under way, the oldest first
+	made    []uint64 // how many calls each process has made
+	heard   []string // the last of them
+	sends   *peer    // whom an answer is being written to
+	over    bool     // the processes have come apart
+
+	answering sync.Mutex // held while answers are written
 }
 
-// take adds the part of a process to the call under way. reader is the neighbour by whose goroutine
-// it came; nil: it is that of rank 0.
+// tally is a call that some processes have made, and not all.
+type tally struct {
+	call  uint64
+	parts []*frame // by rank
+	have  int
+}
+
+// take adds the part of a process to its call. reader is the neighbour by whose goroutine it came;
+// nil: it is that of rank 0.
 func (j *judge) take(f *frame, reader *peer) {
 	j.mu.Lock()
 	rank := int(f.rank)
-	if j.over || rank >= len(j.parts) || j.parts[rank] != nil { // the latter no process of this module sends
+	if j.over || rank >= len(j.made) || j.made[rank]+1 != f.call { // the latter no process of this module sends
 		j.mu.Unlock()
 		return
 	}
-	j.parts[rank], j.heard[rank] = f, f.named()
-	j.have++
-	if other := j.different(f); other != nil {
+	j.made[rank], j.heard[rank] = f.call, f.named()
+	t := j.tally(f.call)
+	t.parts[rank] = f
+	t.have++
+	if other := t.different(f); other != nil {
 		j.over = true
 		j.mu.Unlock()
 		j.g.abort(&failure{Peer: -1, Calls: []calling{{int(other.rank), other.named()}, {rank, f.named()}},
 			err: ErrMismatch}, reader)
 		return
 	}
-	if j.have < len(j.parts) {
+	if t.have < len(t.parts) {
 		gone := j.g.whoLeft()
-		waits := gone >= 0 && j.parts[gone] == nil
+		waits := gone >= 0 && t.parts[gone] == nil
 		j.mu.Unlock()
 		if waits {
 			j.left(gone, reader)
 		}
 		return
 	}
-	b := combine(j.parts)
-	clear(j.parts)
-	j.have = 0
+	j.tallies = j.tallies[1:] // each process makes its calls in turn, so the oldest is the first to be whole
 	j.mu.Unlock()
-	answer := &frame{header{kind: kindAnswer, call: f.call}, b}
+	j.answer(f.call, combine(t.parts), reader)
+}
+
+// tally is that of a call, the next one perhaps. The mutex is held.
+func (j *judge) tally(call uint64) *tally {
+	for _, t := range j.tallies {
+		if t.call == call {
+			return t
+		}
+	}
+	t := &tally{call: call, parts: make([]*frame, len(j.made))}
+	j.tallies = append(j.tallies, t)
+	return t
+}
+
+// answer tells all processes what came of a call.
+func (j *judge) answer(call uint64, b []byte, reader *peer) {
+	j.answering.Lock()
+	f := &frame{header{kind: kindAnswer, call: call}, b}
 	for _, p := range j.g.children { // before rank 0 itself, which may leave then
 		j.setSends(p)
-		j.g.pass(answer, reader, p)
+		j.g.pass(f, reader, p)
 	}
 	j.setSends(nil)
-	j.g.answer(b)
+	j.answering.Unlock()
+	j.g.answer(call, b)
 }
 
 // different is a part of another call than f belongs to.
-func (j *judge) different(f *frame) *frame {
-	for _, o := range j.parts {
+func (t *tally) different(f *frame) *frame {
+	for _, o := range t.parts {
 		if o != nil && o != f {
 			if o.same(f) {
 				return nil // all before were the same
@@ -77,7 +105,7 @@ func (j *judge) setSends(p *peer) {
 // left ends the group if a process has left that others wait for.
 func (j *judge) left(rank int, reader *peer) {
 	j.mu.Lock()
-	waited := j.have > 0 && rank < len(j.parts) && j.parts[rank] == nil
+	waited := rank < len(j.made) && len(j.tallies) > 0 && j.made[rank] < j.tallies[len(j.tallies)-1].call
 	heard := j.heard[min(rank, len(j.heard)-1)]
 	j.mu.Unlock()
 	if waited {
@@ -86,17 +114,19 @@ func (j *judge) left(rank int, reader *peer) {
 }
 
 // late ends the group when a process has waited too long in a call, and names the one that has not
-// made it.
+// made it, or the oldest before it.
 func (j *judge) late(call uint64, reader *peer) {
 	j.mu.Lock()
-	missing, heard := -1, ""
-	for rank, p := range j.parts {
-		if j.have > 0 && p == nil {
-			missing, heard = rank, j.heard[rank]
-			break
+	missing, heard, current := -1, "", false
+	if len(j.tallies) > 0 && j.tallies[0].call <= call {
+		current = true
+		for rank, p := range j.tallies[0].parts {
+			if p == nil {
+				missing, heard = rank, j.heard[rank]
+				break
+			}
 		}
 	}
-	current := j.have > 0 && j.callUnderWay() == call
 	if j.sends != nil { // it takes no answer
 		missing, heard, current = j.sends.rank, j.heard[j.sends.rank], true
 	}
@@ -104,13 +134,4 @@ func (j *judge) late(call uint64, reader *peer) {
 	if current {
 		j.g.abort(&failure{Peer: missing, Heard: heard, err: ErrTimeout}, reader)
 	}
-}
-
-func (j *judge) callUnderWay() uint64 {
-	for _, p := range j.parts {
-		if p != nil {
-			return p.call
-		}
-	}
-	return 0
 }

@@ -232,6 +232,10 @@ type ReducerOptions struct {
 
 	// Compress is the dtype in which gradients are sent, Float16 or BFloat16; zero: theirs.
 	Compress DType
+
+	// Sparse says for each parameter whether its gradients are sparse, as those of embeddings can be
+	// (expect_sparse_gradient); nil: none is.
+	Sparse []bool
 }
 
 // Reducer averages gradients over the processes of a group while a backward pass computes them.
@@ -256,9 +260,16 @@ func (g *ProcessGroup) NewReducer(params []Named, o ReducerOptions) *Reducer {
 	if o.Compress != 0 && o.Compress != Float16 && o.Compress != BFloat16 {
 		panic(invalid(op, "gradients cannot be sent as %s; want Float16, BFloat16 or nothing", o.Compress))
 	}
+	if o.Sparse != nil && len(o.Sparse) != len(params) {
+		panic(invalid(op, "there are %d parameters, and ReducerOptions.Sparse is about %d", len(params), len(o.Sparse)))
+	}
 	ts, names := make([]Tensor, len(params)), make([]string, len(params))
+	sparse := make([]int8, len(params))
 	for i, p := range params {
 		ts[i], names[i] = p.Tensor, p.Name
+		if o.Sparse != nil && o.Sparse[i] {
+			sparse[i] = 1
+		}
 	}
 	r := &Reducer{group: g, params: NewList(ts...)}
 	g.use(op, func(handle unsafe.Pointer) {
@@ -266,6 +277,7 @@ func (g *ProcessGroup) NewReducer(params []Named, o ReducerOptions) *Reducer {
 		r.params.run(op, cgotorch.NewReducer(handle, r.params.raw, names, cgotorch.ReducerOptions{
 			FirstBucketBytes: o.FirstBucketBytes, BucketBytes: o.BucketBytes, FindUnused: o.FindUnused,
 			BucketView: o.BucketView, StaticGraph: o.StaticGraph, Compressed: o.Compress.code(),
+			Sparse: sparse,
 		}, &reducer))
 		r.handle = reducer
 		g.reducers.Store(r, struct{}{})

@@ -72,32 +72,80 @@ private:
   std::atomic_flag over_;
 };
 
+// gloo whose messages of a collective have a tag that says what it is. gloo pairs messages by their tags, which c10d counts from 0, and
+// believes the sender how long they are: of a sum of 3 numbers here and of 4 there the first would return as if nothing had happened, or
+// a process would be ended by std::terminate, in the thread that reads. Processes whose calls differ have different tags instead, so
+// neither takes a byte of the other: both wait until they are aborted. By that a collective may be started before it is known that all
+// make the same.
+class Gloo : public c10d::ProcessGroupGloo {
+public:
+  using ProcessGroupGloo::ProcessGroupGloo;
+
+  // Starts a collective by f. 24 bits of its tag are of the signature, and differ but once in 16 million; then gloo does what it does
+  // without. The others count collectives: gloo sends what is expected only, so that no more than its threads are under way.
+  template <class F> c10::intrusive_ptr<c10d::Work> start(uint32_t signature, F &&f) {
+    constexpr int bits = 24;
+    std::lock_guard lock(starting_);
+    collectiveCounter_ = started_ << bits | ((signature ^ signature >> bits) & ((1U << bits) - 1));
+    auto work = f();
+    started_++; // what is refused here was never begun
+    return work;
+  }
+
+private:
+  std::mutex starting_;
+  uint32_t started_ = 0;
+};
+
+// What gloo needs to be the same on all processes of a collective.
+class Signature {
+public:
+  explicit Signature(c10d::OpType type) { add(static_cast<uint64_t>(type)); }
+
+  Signature &add(uint64_t n) { // FNV-1a, a byte at a time
+    for (int i = 0; i < 64; i += 8) hash_ = (hash_ ^ (n >> i & 0xff)) * 16777619U;
+    return *this;
+  }
+  Signature &add(const at::Tensor &t) { return add(static_cast<uint64_t>(t.scalar_type())).add(static_cast<uint64_t>(t.numel())); }
+  Signature &add(const Tensors &ts) {
+    for (auto &t : ts) add(t);
+    return *this;
+  }
+  Signature &add(const c10d::ReduceOp &op) { return add(static_cast<uint64_t>(op.op_)); }
+  uint32_t hash() const { return hash_; }
+
+private:
+  uint32_t hash_ = 2166136261U;
+};
+
 // gloo whose works end when the group is aborted, with the reason that was given.
 class Abortable : public c10d::Backend {
 public:
-  explicit Abortable(intrusive_ptr<c10d::Backend> inner) : Backend(inner->getRank(), inner->getSize()), inner_(std::move(inner)) {}
+  explicit Abortable(intrusive_ptr<c10d::Backend> inner)
+      : Backend(inner->getRank(), inner->getSize()), gloo_(dynamic_cast<Gloo *>(inner.get())), inner_(std::move(inner)) {}
 
   const std::string getBackendName() const override { return inner_->getBackendName(); }
   intrusive_ptr<Options> getBackendOptions() override { return inner_->getBackendOptions(); }
 
-#define FORWARD(TYPE, NAME, DECLARATION, ...)                                                                                              \
+#define FORWARD(TYPE, NAME, DECLARATION, SIGNED, ...)                                                                                      \
   intrusive_ptr<c10d::Work> NAME DECLARATION override {                                                                                    \
-    return start(c10d::OpType::TYPE, [&] { return inner_->NAME(__VA_ARGS__); });                                                           \
+    return start(c10d::OpType::TYPE, Signature(c10d::OpType::TYPE) SIGNED, [&] { return inner_->NAME(__VA_ARGS__); });                     \
   }
-  FORWARD(BROADCAST, broadcast, (Tensors & t, const c10d::BroadcastOptions &o), t, o)
-  FORWARD(ALLREDUCE, allreduce, (Tensors & t, const c10d::AllreduceOptions &o), t, o)
-  FORWARD(ALLREDUCE_COALESCED, allreduce_coalesced, (Tensors & t, const c10d::AllreduceCoalescedOptions &o), t, o)
-  FORWARD(ALLGATHER, allgather, (std::vector<Tensors> & to, Tensors &from, const c10d::AllgatherOptions &o), to, from, o)
-  FORWARD(_ALLGATHER_BASE, _allgather_base, (at::Tensor & to, at::Tensor &from, const c10d::AllgatherOptions &o), to, from, o)
-  FORWARD(ALLTOALL_BASE, alltoall_base,
-          (at::Tensor & to, at::Tensor &from, std::vector<int64_t> &outputs, std::vector<int64_t> &inputs, const c10d::AllToAllOptions &o),
-          to, from, outputs, inputs, o)
+  FORWARD(BROADCAST, broadcast, (Tensors & t, const c10d::BroadcastOptions &o), .add(t).add(static_cast<uint64_t>(o.rootRank)), t, o)
+  FORWARD(ALLREDUCE, allreduce, (Tensors & t, const c10d::AllreduceOptions &o), .add(t).add(o.reduceOp), t, o)
+  FORWARD(ALLREDUCE_COALESCED, allreduce_coalesced, (Tensors & t, const c10d::AllreduceCoalescedOptions &o), .add(t).add(o.reduceOp), t, o)
+  FORWARD(ALLGATHER, allgather, (std::vector<Tensors> & to, Tensors &from, const c10d::AllgatherOptions &o), .add(from), to, from, o)
+  FORWARD(_ALLGATHER_BASE, _allgather_base, (at::Tensor & to, at::Tensor &from, const c10d::AllgatherOptions &o), .add(from), to, from, o)
+  FORWARD(ALLTOALL_BASE, alltoall_base, // whose parts may differ in length
+          (at::Tensor &to, at::Tensor &from, std::vector<int64_t> &outputs, std::vector<int64_t> &inputs, const c10d::AllToAllOptions &o),
+          .add(static_cast<uint64_t>(from.scalar_type())), to, from, outputs, inputs, o)
 #undef FORWARD
 
   // What checks collectives knows no list of them, and gathers are made of one tensor each.
   intrusive_ptr<c10d::Work> allgather_into_tensor_coalesced(Tensors &to, Tensors &from, const c10d::AllgatherOptions &o) override {
     if (to.size() == 1) return _allgather_base(to[0], from[0], o);
-    return start(c10d::OpType::COALESCED, [&] { return inner_->allgather_into_tensor_coalesced(to, from, o); });
+    return start(c10d::OpType::COALESCED, Signature(c10d::OpType::COALESCED).add(from),
+                 [&] { return inner_->allgather_into_tensor_coalesced(to, from, o); });
   }
 
   // As gloo does it, by a sum of everything, of which each process keeps its part; but gloo's work for it has no future.
@@ -108,7 +156,8 @@ public:
     all.reduceOp = o.reduceOp;
     all.timeout = o.timeout;
     return start(
-        c10d::OpType::COALESCED, [&] { return inner_->allreduce_coalesced(sums, all); },
+        c10d::OpType::COALESCED, Signature(c10d::OpType::_REDUCE_SCATTER_BASE).add(sums).add(o.reduceOp),
+        [&] { return inner_->allreduce_coalesced(sums, all); },
         [sums, to, rank = getRank(), size = getSize()] {
           for (size_t i = 0; i < to.size(); i++) to[i].copy_(sums[i].view({size, -1})[rank].view_as(to[i]));
         });
@@ -152,22 +201,29 @@ public:
       pending.swap(pending_);
       for (auto &work : between_) work->abort();
     }
+    if (!pending.empty()) hold();
     for (auto &work : pending) work->end(failure());
-    if (!pending.empty()) held_ = true;
   }
 
   // Whether a work was under way when all were ended: gloo may hold it, and its threads, until its timeout.
   bool held() const { return held_; }
 
 private:
+  // Keeps this and what it wraps for good. The destructor of gloo waits for its threads, and whoever is in a call may be the last to
+  // let go of it.
+  void hold() {
+    if (!held_.exchange(true)) (void)intrusive_ptr<Abortable>::reclaim_copy(this).release();
+  }
+
   std::exception_ptr failure() { return std::make_exception_ptr(std::runtime_error(reason_)); }
 
-  template <class F> intrusive_ptr<c10d::Work> start(c10d::OpType type, F &&f, std::function<void()> after = nullptr) {
+  template <class F>
+  intrusive_ptr<c10d::Work> start(c10d::OpType type, const Signature &signature, F &&f, std::function<void()> after = nullptr) {
     {
       std::lock_guard lock(mutex_);
       if (!reason_.empty()) std::rethrow_exception(failure());
     }
-    auto inner = f(); // without the lock: what checks collectives waits for the others here
+    auto inner = gloo_ ? gloo_->start(signature.hash(), f) : f(); // without the lock: what checks collectives waits for the others here
     auto work = c10::make_intrusive<Pending>(getRank(), type, std::move(inner), std::move(after), [this](Pending *ended) {
       std::lock_guard erase(mutex_);
       std::erase_if(pending_, [ended](auto &w) { return w.get() == ended; });
@@ -175,7 +231,7 @@ private:
     {
       std::lock_guard lock(mutex_);
       if (!reason_.empty()) {
-        held_ = true;
+        hold();
         std::rethrow_exception(failure());
       }
       pending_.insert(work);
@@ -189,6 +245,7 @@ private:
   std::set<intrusive_ptr<Pending>> pending_;
   std::set<intrusive_ptr<c10d::Work>> between_; // of two processes
   std::atomic_bool held_ = false;
+  Gloo *gloo_;                         // null: the inner one checks collectives itself, or is fake
   intrusive_ptr<c10d::Backend> inner_; // the last: it is destroyed first, and with it the threads that end works
 };
 
@@ -265,8 +322,7 @@ intrusive_ptr<c10d::Backend> gloo_of(const ct_group_options *o, const intrusive_
   auto options = c10d::ProcessGroupGloo::Options::create(milliseconds(o->join_ms));
   options->devices.push_back(*o->interface ? c10d::ProcessGroupGloo::createDeviceForInterface(o->interface)
                                            : c10d::ProcessGroupGloo::createDeviceForHostname(o->address));
-  auto gloo =
-      c10::make_intrusive<c10d::ProcessGroupGloo>(c10::make_intrusive<c10d::PrefixStore>(prefix, store), o->rank, o->world, options);
+  auto gloo = c10::make_intrusive<Gloo>(c10::make_intrusive<c10d::PrefixStore>(prefix, store), o->rank, o->world, options);
   gloo->setTimeout(milliseconds(o->timeout_ms));
   return gloo;
 }
@@ -345,19 +401,20 @@ ct_code exchange(void *group, ct_tensor t, int32_t peer, int32_t sends) {
   return guard([&] { group_of(group)->backend->exchange(get(t).detach(), peer, sends != 0); });
 }
 
-ct_code new_reducer(void *group, const ct_tensor *params, int64_t count, const char *const *names, const ct_reducer_options *o,
-                    void **out) {
+ct_code new_reducer(void *group, const ct_tensor *params, int64_t count, const char *const *names, const int8_t *sparse,
+                    const ct_reducer_options *o, void **out) {
   return guard([&] {
     auto list = tensors_of(params, count);
-    std::vector<bool> sparse(count, false);
+    std::vector<bool> is_sparse(count, false);
+    for (int64_t i = 0; sparse && i < count; i++) is_sparse[i] = sparse[i] != 0;
     // As Python does: one bucket until the first pass has shown in which order gradients come, unless it may not have all of them.
     std::vector<size_t> limits{std::numeric_limits<size_t>::max()};
     if (o->find_unused && !o->static_graph) limits = {static_cast<size_t>(o->first_bucket_bytes), static_cast<size_t>(o->bucket_bytes)};
-    auto buckets = std::get<0>(c10d::compute_bucket_assignment_by_size(list, limits, sparse));
+    auto buckets = std::get<0>(c10d::compute_bucket_assignment_by_size(list, limits, is_sparse));
     std::reverse(buckets.begin(), buckets.end());
     std::unordered_map<size_t, std::string> named;
     for (int64_t i = 0; i < count; i++) named[i] = names[i];
-    auto reducer = std::make_shared<c10d::Reducer>(std::move(list), std::move(buckets), group_of(group)->group, std::move(sparse),
+    auto reducer = std::make_shared<c10d::Reducer>(std::move(list), std::move(buckets), group_of(group)->group, std::move(is_sparse),
                                                    o->bucket_bytes, o->find_unused != 0, o->bucket_view != 0, std::move(named),
                                                    o->first_bucket_bytes, false, false, std::vector<int64_t>{});
     if (o->static_graph) reducer->set_static_graph();

@@ -68,5 +68,5 @@ func between(ctx context.Context, g *dist.Group, call string, peer int, f func(p
 		return errors.New("ddp: " + call + ": the group has no connections for tensors yet; all processes make them " +
 			"together, in their first call for tensors, such as AllReduce")
 	}
-	return running(ctx, g, found.(*torch.ProcessGroup), call, f)
+	return running(ctx, g, found.(*joined).ProcessGroup, call, f)
 }

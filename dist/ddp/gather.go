@@ -89,7 +89,7 @@ func (r rows) String() string {
 }
 
 // compareRows returns what all processes have, by rank. They know of each other, so where it does
-// not fit together all have an error, and the group goes on.
+// not fit together all have an error, and the group keeps working.
 func compareRows(ctx context.Context, g *dist.Group, call string, mine rows) ([]rows, error) {
 	text, err := json.Marshal(mine)
 	if err != nil {

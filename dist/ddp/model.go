@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -87,6 +88,11 @@ func New(ctx context.Context, g *dist.Group, model any, o Options) (*Model, erro
 	if err := SameModel(ctx, g, about.String()); err != nil {
 		return nil, err
 	}
+	sparse := sparseGradients(model, m.params)
+	if i := slices.Index(sparse, true); i >= 0 && o.Compress != 0 {
+		return nil, fmt.Errorf("ddp: Options.Compress is %s, and the gradient of %q is sparse; those are sent as they are "+
+			"only: leave Compress out, or Sparse of the embedding", o.Compress, m.params[i].Name)
+	}
 	if err := Broadcast(ctx, g, 0, append(all, m.buffers...)...); err != nil {
 		return nil, err
 	}
@@ -97,7 +103,7 @@ func New(ctx context.Context, g *dist.Group, model any, o Options) (*Model, erro
 	if err != nil {
 		return nil, err
 	}
-	nn.SetProcessGroup(model, p)
+	nn.SetProcessGroup(model, p.ProcessGroup)
 	m.model = model
 	if len(m.params) == 0 {
 		return m, nil
@@ -106,12 +112,32 @@ func New(ctx context.Context, g *dist.Group, model any, o Options) (*Model, erro
 	err = Collective(ctx, g, "New", func(p *torch.ProcessGroup) {
 		m.reducer = p.NewReducer(m.params, torch.ReducerOptions{FirstBucketBytes: bucket, BucketBytes: bucket,
 			FindUnused: o.FindUnusedParameters, BucketView: o.GradientAsBucketView, StaticGraph: o.StaticGraph,
-			Compress: o.Compress})
+			Compress: o.Compress, Sparse: sparse})
 	})
 	if err != nil {
 		return nil, err
 	}
 	return m, nil
+}
+
+// sparseGradients says which parameters have sparse gradients: the weights of embeddings that were
+// told to.
+func sparseGradients(model any, params []torch.Named) []bool {
+	weightOf := func(module string) string { return strings.TrimPrefix(module+".weight", ".") }
+	sparse := map[string]bool{}
+	for _, m := range nn.Modules(model) {
+		switch e := m.Module.(type) {
+		case *nn.Embedding:
+			sparse[weightOf(m.Name)] = e.Sparse
+		case *nn.EmbeddingBag:
+			sparse[weightOf(m.Name)] = e.Options.Sparse
+		}
+	}
+	is := make([]bool, len(params))
+	for i, p := range params {
+		is[i] = sparse[p.Name]
+	}
+	return is
 }
 
 // Close ends the averaging of the model's gradients, and what its layers of batch normalisation

@@ -1,6 +1,7 @@
 package ddp
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -19,7 +20,7 @@ import (
 
 // made holds the process group of libtorch that belongs to each [dist.Group] that is open.
 var made struct {
-	groups     sync.Map // *dist.Group to *torch.ProcessGroup
+	groups     sync.Map // *dist.Group to *joined
 	registered atomic.Int64
 
 	// how long, in nanoseconds, a call may go on when a process has left that may have finished it
@@ -41,21 +42,31 @@ func ProcessGroup(ctx context.Context, g *dist.Group) (*torch.ProcessGroup, erro
 	if g.World() == 1 {
 		return nil, errors.New("ddp: a group of one process has no process group")
 	}
-	return processGroup(ctx, g)
+	j, err := processGroup(ctx, g)
+	if err != nil {
+		return nil, err
+	}
+	return j.ProcessGroup, nil
+}
+
+// joined is the process group of libtorch that belongs to a [dist.Group].
+type joined struct {
+	*torch.ProcessGroup
+	compareFirst bool // calls that differ may not meet in it
 }
 
 // processGroup returns the process group of libtorch that belongs to g. All processes make it
 // together, at the first call; it is aborted when g ends.
-func processGroup(ctx context.Context, g *dist.Group) (*torch.ProcessGroup, error) {
+func processGroup(ctx context.Context, g *dist.Group) (*joined, error) {
 	if found, ok := made.groups.Load(g); ok {
-		return found.(*torch.ProcessGroup), nil
+		return found.(*joined), nil
 	}
 	p, err := join(ctx, g)
 	if err != nil {
 		return nil, fmt.Errorf("ddp: rank %d of %d cannot join the processes' gloo group: %w", g.Rank(), g.World(), err)
 	}
 	made.groups.Store(g, p)
-	go watch(g, p)
+	go watch(g, p.ProcessGroup)
 	return p, nil
 }
 
@@ -106,14 +117,15 @@ func engine(o *torch.ProcessGroupOptions) string {
 	return text
 }
 
-func join(ctx context.Context, g *dist.Group) (*torch.ProcessGroup, error) {
+func join(ctx context.Context, g *dist.Group) (*joined, error) {
 	o := torch.ProcessGroupOptions{
 		Rank: g.Rank(), World: g.World(), Name: "gotrainer", Address: g.Address(),
 		Registered: fmt.Sprintf("gotrainer %d of %d, %d", g.Rank(), g.World(), made.registered.Add(1)),
 		Join:       joinTimeout, Timeout: g.Timeout(), Checked: g.Checked(), Fake: g.Fake(),
 	}
 	if o.Fake {
-		return torch.NewProcessGroup(o)
+		p, err := torch.NewProcessGroup(o)
+		return &joined{ProcessGroup: p}, err
 	}
 	o.Device = deviceOf(g.LocalRank(), gpus(), torch.NCCLAvailable())
 	if err := g.Agree(ctx, engine(&o)); err != nil {
@@ -144,17 +156,19 @@ func join(ctx context.Context, g *dist.Group) (*torch.ProcessGroup, error) {
 		p   *torch.ProcessGroup
 		err error
 	}
-	joined := make(chan result, 1)
+	results := make(chan result, 1)
 	go func() { // a process that is lost meanwhile is noticed by g, and by gloo after its timeout only
 		p, err := torch.NewProcessGroup(o)
-		joined <- result{p, err}
+		results <- result{p, err}
 	}()
 	select {
-	case r := <-joined:
+	case r := <-results:
 		if r.err != nil {
 			return nil, g.Fail("joining gloo", r.err)
 		}
-		return r.p, nil
+		// Where all are checked, libtorch would find a difference in words of its own; NCCL promises
+		// nothing of calls that differ.
+		return &joined{r.p, o.Checked || o.Device.IsCUDA()}, nil
 	case <-g.Done():
 		return nil, g.Err()
 	case <-ctx.Done():
@@ -175,20 +189,50 @@ func listen(address string) (*net.TCPListener, error) {
 }
 
 // Collective runs a call of libtorch's engine, without a history, under the name that errors and the
-// other processes see. Before it, all processes compare the names: gloo would mix up calls that
-// differ. An error in f ends the group. f is not called where g is of one process.
+// other processes see. While it runs, all processes compare the names; where they differ, all calls
+// end with [dist.ErrMismatch], and what tensors have got is undefined. An error in f ends the group.
+// f is not called where g is of one process.
 func Collective(ctx context.Context, g *dist.Group, name string, f func(p *torch.ProcessGroup)) error {
 	if g.World() == 1 {
 		return ctx.Err()
 	}
-	p, err := processGroup(ctx, g)
+	j, err := processGroup(ctx, g)
 	if err != nil {
 		return err
 	}
-	if err := g.Agree(ctx, name); err != nil {
+	agreed, err := j.announce(ctx, g, name, nil)
+	if err != nil {
 		return err
 	}
-	return running(ctx, g, p, name, f)
+	err = running(ctx, g, j.ProcessGroup, name, f)
+	return cmp.Or(agreed(), err)
+}
+
+// announce says what this process does next, and begins it by start, if it is not nil. What comes of
+// it may be used when agreed has returned nil: all processes do the same then.
+//
+// The engine moves tensors meanwhile, since the comparison takes as long as a small tensor does. That
+// harms nobody where calls differ:
+//   - No byte of one call gets into another: gloo's messages carry a hash of what the call is and of
+//     its sizes (class Gloo of cgotorch/src/group.cc), and have no taker where it differs.
+//   - Nobody waits for that: a call is announced before it begins, so rank 0 hears of both calls,
+//     whatever their tensors wait for. It ends the group, which aborts what the engine has under way.
+//   - Nobody takes wrong numbers for right ones. Names tell calls apart that are the same to gloo, such
+//     as those of shapes [2, 3] and [3, 2]: they end in an error though gloo has added them up.
+//   - Calls of several goroutines are announced in the order in which they begin: start runs under the
+//     lock of the announcement.
+func (j *joined) announce(ctx context.Context, g *dist.Group, name string, start func()) (agreed func() error,
+	err error) {
+	if !j.compareFirst {
+		return g.StartAgree(ctx, name, start)
+	}
+	if err := g.Agree(ctx, name); err != nil {
+		return nil, err
+	}
+	if start != nil {
+		start()
+	}
+	return func() error { return nil }, nil
 }
 
 // running runs a call that the others make too.

@@ -1,6 +1,7 @@
 package ddp
 
 import (
+	"cmp"
 	"context"
 	"sync"
 
@@ -15,16 +16,48 @@ type plan[T any] struct {
 	finish func(p *torch.ProcessGroup, ts []torch.Tensor) T // when they are done
 }
 
+// underWay is a collective that was started.
+type underWay struct {
+	group   *torch.ProcessGroup
+	started []torch.Tensor
+	agreed  func() error // see announce
+}
+
+// launch starts a collective.
+func (c plan[T]) launch(ctx context.Context, g *dist.Group) (u underWay, err error) {
+	j, err := processGroup(ctx, g)
+	if err != nil {
+		return u, err
+	}
+	u.group = j.ProcessGroup
+	var failed error
+	u.agreed, err = j.announce(ctx, g, c.call, func() {
+		failed = running(ctx, g, u.group, c.call, func(p *torch.ProcessGroup) { u.started = c.start(p) })
+	})
+	if failed != nil {
+		err = cmp.Or(u.agreed(), failed)
+	}
+	return u, err
+}
+
+// wait returns when the engine has done its part.
+func (u underWay) wait() {
+	for _, t := range u.started {
+		wait(t)
+	}
+}
+
 // run starts a collective and waits for it.
 func (c plan[T]) run(ctx context.Context, g *dist.Group) (result T, err error) {
-	err = Collective(ctx, g, c.call, func(p *torch.ProcessGroup) {
-		started := c.start(p)
-		for _, t := range started {
-			wait(t)
-		}
-		result = c.finish(p, started)
+	u, err := c.launch(ctx, g)
+	if err != nil {
+		return result, err
+	}
+	err = running(ctx, g, u.group, c.call, func(p *torch.ProcessGroup) {
+		u.wait()
+		result = c.finish(p, u.started)
 	})
-	return result, err
+	return result, cmp.Or(u.agreed(), err)
 }
 
 // Work is a collective that was started: what torch.distributed returns for async_op=True. T is
@@ -55,7 +88,7 @@ func (w *Work[T]) Err() error {
 
 // Wait returns what came of the collective when it is done, the same at every call. Results belong
 // to the scope of the first call. Where ctx ends before, it returns the context's cause; the work
-// goes on, and Wait may be called again. A limit is context.WithTimeout.
+// continues, and Wait may be called again. A limit is context.WithTimeout.
 func (w *Work[T]) Wait(ctx context.Context) (result T, err error) {
 	select {
 	case <-w.done:
@@ -83,47 +116,37 @@ func finished[T any](ctx context.Context, result T) (*Work[T], error) {
 	return w, nil
 }
 
-// begin starts a collective when all processes have come to it. Where ctx ends before it is done,
-// the group does too.
+// begin starts a collective. Where ctx ends before it is done, the group does too.
 func (c plan[T]) begin(ctx context.Context, g *dist.Group) (*Work[T], error) {
-	w := &Work[T]{done: make(chan struct{})}
-	var started []torch.Tensor
-	var group *torch.ProcessGroup
-	err := Collective(ctx, g, c.call, func(p *torch.ProcessGroup) {
-		group = p
-		for _, t := range c.start(p) {
-			started = append(started, t.Keep()) // another goroutine uses it
-		}
-	})
+	u, err := c.launch(ctx, g)
 	if err != nil {
 		return nil, err
 	}
-	all := func() {
-		for _, t := range started {
-			wait(t)
-		}
+	for i, t := range u.started {
+		u.started[i] = t.Keep() // another goroutine uses it
 	}
+	w := &Work[T]{done: make(chan struct{})}
 	w.finish = func() (result T, err error) {
-		err = running(context.WithoutCancel(ctx), g, group, c.call, func(p *torch.ProcessGroup) {
-			all() // which the stream of this thread may have to do
-			result = c.finish(p, started)
+		err = running(context.WithoutCancel(ctx), g, u.group, c.call, func(p *torch.ProcessGroup) {
+			u.wait() // which the stream of this thread may have to do
+			result = c.finish(p, u.started)
 		})
-		return result, err
+		return result, cmp.Or(u.agreed(), err)
 	}
-	if len(started) == 0 || started[0].Device().IsCUDA() {
+	if len(u.started) == 0 || u.started[0].Device().IsCUDA() {
 		close(w.done)
 		return w, nil
 	}
 	go func() {
-		w.failed = running(ctx, g, group, c.call, func(*torch.ProcessGroup) { all() })
+		err := running(ctx, g, u.group, c.call, func(*torch.ProcessGroup) { u.wait() })
+		w.failed = cmp.Or(u.agreed(), err)
 		close(w.done)
 	}()
 	return w, nil
 }
 
-// StartAllReduce starts what [AllReduce] does, and returns when all processes have come to it. Until
-// Wait nobody may use the tensors, which are its result. Works end in any order; all processes start
-// them in one order.
+// StartAllReduce starts what [AllReduce] does, and returns at once. Until Wait nobody may use the
+// tensors, which are its result. Works end in any order; all processes start them in one order.
 func StartAllReduce(ctx context.Context, g *dist.Group, op dist.Op, ts ...torch.Tensor) (*Work[[]torch.Tensor], error) {
 	c, err := allReduce(op, ts)
 	if err != nil {

@@ -1,9 +1,9 @@
 """Several processes here and in Python, on this machine: all_reduce of 1 KiB to 256 MiB, and updates of two models under
 DistributedDataParallel with gloo. Each round runs both in turn; the table has medians over the rounds.
 
-    python scripts/ddp_bench/bench.py [--rounds 5] [--world 2] [--rows all_reduce mlp bert_small]
+    make .build/peers/ready && .build/peers/bin/python scripts/ddp_bench/bench.py [--rounds 5] [--world 2] [--rows all_reduce mlp bert_small]
 
-Needs Go, libtorch (make setup), torch and transformers.
+Needs Go and libtorch (make setup). The Python is the one that is compared: any with torch and, for bert_small, transformers.
 """
 import argparse
 import json
@@ -124,7 +124,11 @@ def main():
                 for name, command in [("go", [program, what]), ("python", [sys.executable, str(here), "--process", what])]:
                     for line in run(command, args.world):
                         found.setdefault(line["row"], {}).setdefault(name, []).append(line)
-    print(f"{args.world} processes, {args.rounds} rounds, load {os.getloadavg()[0]:.1f}\n")
+    import torch
+
+    with open("/proc/cpuinfo") as f:
+        cpu = next((line.split(":", 1)[1].strip() for line in f if line.startswith("model name")), "an unknown CPU")
+    print(f"{args.world} processes, {args.rounds} rounds, torch {torch.__version__}, {os.cpu_count()} cores of {cpu}, load {os.getloadavg()[0]:.1f}\n")
     print("| row | Python, ms | gotrainer, ms | Python / gotrainer | processor time, ms | peak memory, MB |")
     print("| --- | --- | --- | --- | --- | --- |")
     for row, by in found.items():

@@ -160,7 +160,8 @@ func (a *TrainingArguments) applyData(t *trainer.Options, _ *engine.Options) err
 }
 
 // acceleratorDefaults are those of AcceleratorConfig, all that is taken of it but
-// gradient_accumulation_kwargs.num_steps and a dispatch_batches that is false.
+// gradient_accumulation_kwargs.num_steps, a split_batches that is true and a dispatch_batches that is
+// false.
 var acceleratorDefaults = map[string]any{"split_batches": false, "dispatch_batches": nil, "even_batches": true,
 	"use_seedable_sampler": true, "non_blocking": false, "use_configured_state": false}
 
@@ -184,12 +185,39 @@ func (a *TrainingArguments) applyAccelerator(t *trainer.Options, _ *engine.Optio
 			return &Error{"accelerator_config", name, "one of " +
 				strings.Join(slices.Sorted(maps.Keys(acceleratorDefaults)),
 					", ") + ", gradient_accumulation_kwargs"}
+		case name == "split_batches" && config[name] == true:
+			if err := a.splitBatches(t); err != nil {
+				return err
+			}
 		case name == "dispatch_batches" && config[name] == false:
 			t.NoDispatchBatches = true
 		case config[name] != usual:
 			return &Error{"accelerator_config." + name, config[name],
 				fmt.Sprintf("%v, as the trainer has it; accelerate.Options has others for loops of your own", usual)}
 		}
+	}
+	return nil
+}
+
+// splitBatches has each process take its piece of batches that are of all processes together. Those
+// are the samples of smaller batches of its own, at the ends of epochs too.
+func (a *TrainingArguments) splitBatches(t *trainer.Options) error {
+	if t.Group == nil {
+		return &Error{"accelerator_config.split_batches", true, "trainer.Options.Group to be set before Apply: batches " +
+			"are split among its processes"}
+	}
+	if _, ok := t.Order.(data.BatchRebalance); ok {
+		return &Error{"accelerator_config.split_batches", true, "another train_sampling_strategy than batch_rebalance, " +
+			"whose batches differ in size"}
+	}
+	n := t.Group.World()
+	for name, size := range map[string]*int{"per_device_train_batch_size": &t.BatchSize,
+		"per_device_eval_batch_size": &t.EvalBatchSize} {
+		if *size%n != 0 {
+			return &Error{name, *size, fmt.Sprintf("a multiple of %d, the number of processes among which split_batches "+
+				"divides it", n)}
+		}
+		*size /= n
 	}
 	return nil
 }

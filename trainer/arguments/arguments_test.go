@@ -393,6 +393,21 @@ func TestWhatMeansNothingIsRefusedByName(t *testing.T) {
 	assert.NoError(t, err)
 }
 
+func TestSplitBatchesAreDividedByTheProcesses(t *testing.T) {
+	group, err := dist.Init(t.Context(), dist.Options{Fake: true, World: 4})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = group.Close() })
+	const split = `--accelerator_config {"split_batches":true} --use_cpu --per_device_train_batch_size `
+	o, _, err := apply(t, split+"32 --per_device_eval_batch_size 12", trainer.Options{Group: group}, engine.Options{})
+	require.NoError(t, err)
+	assert.Equal(t, []int{8, 3}, []int{o.BatchSize, o.EvalBatchSize})
+	_, _, err = apply(t, split+"30", trainer.Options{Group: group}, engine.Options{})
+	require.ErrorContains(t, err, "per_device_train_batch_size")
+	assert.ErrorContains(t, err, "a multiple of 4, the number of processes")
+	_, _, err = apply(t, split+"32", trainer.Options{}, engine.Options{})
+	assert.ErrorContains(t, err, "trainer.Options.Group to be set before Apply")
+}
+
 // TestNothingIsAcceptedAndIgnored: what docs/training-arguments.md calls "not here" is refused by
 // its name where it is not at its default.
 func TestNothingIsAcceptedAndIgnored(t *testing.T) {
