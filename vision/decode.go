@@ -149,6 +149,11 @@ func (o DecodeOptions) maxPixels() int {
 // Decode decodes a picture that is in memory; name is for errors only. The format is told by the
 // first bytes. Orientation tags are not applied, as in Pillow and Hezar.
 func Decode(raw []byte, name string, o DecodeOptions) (*Image, error) {
+	if d := decoderOf(raw); d != nil && d.fast != nil {
+		if im := d.fast(raw, o); im != nil {
+			return im, nil
+		}
+	}
 	src, err := decodeStd(raw, name, o)
 	if err != nil {
 		return nil, err
@@ -177,17 +182,19 @@ func DecodeAlpha(raw []byte, name string, o DecodeOptions) (*Image, error) {
 	return im, nil
 }
 
-// decoder is a format: how files begin, and the standard library's functions.
+// decoder is a format: how files begin, a decoder of our own for the usual files, which is nil or
+// returns nil for any other, and the standard library's functions.
 type decoder struct {
 	name, magic string
+	fast        func([]byte, DecodeOptions) *Image
 	config      func(io.Reader) (image.Config, error)
 	decode      func(io.Reader) (image.Image, error)
 }
 
 var decoders = []decoder{
-	{"PNG", "\x89PNG\r\n\x1a\n", png.DecodeConfig, png.Decode},
-	{"JPEG", "\xff\xd8", jpeg.DecodeConfig, jpeg.Decode},
-	{"BMP", "BM", bmp.DecodeConfig, bmp.Decode},
+	{"PNG", "\x89PNG\r\n\x1a\n", decodePNG, png.DecodeConfig, png.Decode},
+	{"JPEG", "\xff\xd8", nil, jpeg.DecodeConfig, jpeg.Decode},
+	{"BMP", "BM", nil, bmp.DecodeConfig, bmp.Decode},
 }
 
 // What a file may unpack to: so much whatever it holds, and so many times its size. A photograph as
@@ -199,9 +206,9 @@ const (
 
 // unpacked is the memory that decoding takes: the standard library's picture and the one that is
 // made of it.
-func (d *decoder) unpacked(c image.Config) int64 {
+func unpacked(width, height int, model color.Model, progressive bool) int64 {
 	pixel := int64(4)
-	switch c.ColorModel {
+	switch model {
 	case color.GrayModel:
 		pixel = 1
 	case color.Gray16Model:
@@ -209,17 +216,31 @@ func (d *decoder) unpacked(c image.Config) int64 {
 	case color.RGBA64Model, color.NRGBA64Model:
 		pixel = 8
 	}
-	if _, ok := c.ColorModel.(color.Palette); ok {
+	if _, ok := model.(color.Palette); ok {
 		pixel = 1
 	}
 	own := int64(3)
-	if c.ColorModel == color.GrayModel || c.ColorModel == color.Gray16Model {
+	if model == color.GrayModel || model == color.Gray16Model {
 		own = 1
 	}
-	if d.name == "JPEG" { // a progressive one keeps four bytes of coefficients for each sample
+	if progressive { // which keeps four bytes of coefficients for each sample
 		pixel += 4 * own
 	}
-	return int64(c.Width) * int64(c.Height) * (pixel + own)
+	return int64(width) * int64(height) * (pixel + own)
+}
+
+// refuse says why a picture is too large to be decoded from a file of so many bytes; empty if it
+// is not.
+func (o DecodeOptions) refuse(width, height int, model color.Model, size int, progressive bool) string {
+	if limit := o.maxPixels(); width > limit/height {
+		return fmt.Sprintf("%dx%d, the limit is %d pixels (DecodeOptions.MaxPixels)", width, height, limit)
+	}
+	want, most := unpacked(width, height, model, progressive), unpackedFree+unpackedRatio*int64(size)
+	if o.MaxPixels <= 0 && want > most {
+		return fmt.Sprintf("its %d bytes unpack to %dx%d pixels, which take %d bytes; want "+
+			"at most %d: if that is right, set DecodeOptions.MaxPixels", size, width, height, want, most)
+	}
+	return ""
 }
 
 // decodeStd reads the header, refuses what is too large, and only then lets the decoder allocate.
@@ -238,15 +259,9 @@ func decodeStd(raw []byte, name string, o DecodeOptions) (image.Image, error) {
 	if c.Width <= 0 || c.Height <= 0 {
 		return nil, fail(ErrCorrupt, nil, fmt.Sprintf("size %dx%d", c.Width, c.Height))
 	}
-	if limit := o.maxPixels(); c.Width > limit/c.Height {
-		return nil, fail(ErrTooLarge, nil, fmt.Sprintf("%dx%d, the limit is %d pixels (DecodeOptions.MaxPixels)",
-			c.Width, c.Height, limit))
-	}
-	if most := unpackedFree + unpackedRatio*int64(len(raw)); o.MaxPixels <= 0 && d.unpacked(c) > most {
-		return nil, fail(ErrTooLarge, nil,
-			fmt.Sprintf("its %d bytes unpack to %dx%d pixels, which take %d bytes; want "+
-				"at most %d: if that is right, set DecodeOptions.MaxPixels", len(raw), c.Width, c.Height, d.unpacked(c),
-				most))
+	// whether a JPEG is progressive is not known yet
+	if why := o.refuse(c.Width, c.Height, c.ColorModel, len(raw), d.name == "JPEG"); why != "" {
+		return nil, fail(ErrTooLarge, nil, why)
 	}
 	im, err := d.decode(bytes.NewReader(raw))
 	if err != nil {
