@@ -112,18 +112,25 @@ func From(picture any) (*Image, error) {
 
 // readPicture reads a file of so many bytes that begins like a picture, and no more of it than a
 // picture of the largest size can have: eight bytes for each pixel, those of 16 bits in four
-// channels, and mostExtra for what stands around them.
+// channels, and mostExtra for what stands around them. Most files are read in one piece.
 func readPicture(raw *bytes.Buffer, f io.Reader, size int64, path string, o DecodeOptions) error {
-	if _, err := io.CopyN(raw, f, headSize); err != nil && !errors.Is(err, io.EOF) {
+	raw.Grow(int(min(size, mostKept)) + bytes.MinRead)
+	first := raw.AvailableBuffer()[:raw.Available()]
+	n, err := io.ReadAtLeast(f, first, headSize)
+	raw.Write(first[:n])
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("vision: %w", err)
 	}
 	d := decoderOf(raw.Bytes())
 	if d == nil {
 		return unknownFormat(path, raw.Bytes())
 	}
+	if int64(n) == size {
+		return nil // which is less than there was room for
+	}
 	limit := 8*int64(o.maxPixels()) + mostExtra
-	raw.Grow(int(min(size, limit)) + bytes.MinRead) // which the buffer wants to see the end
-	if _, err := io.Copy(raw, io.LimitReader(f, limit+1-headSize)); err != nil {
+	raw.Grow(int(max(min(size, limit)-int64(n), 0)) + bytes.MinRead) // which the buffer wants to see the end
+	if _, err := io.Copy(raw, io.LimitReader(f, limit+1-int64(n))); err != nil {
 		return fmt.Errorf("vision: %w", err)
 	}
 	if int64(raw.Len()) > limit {
@@ -191,9 +198,14 @@ type decoder struct {
 	decode      func(io.Reader) (image.Image, error)
 }
 
+const (
+	magicPNG  = "\x89PNG\r\n\x1a\n"
+	magicJPEG = "\xff\xd8"
+)
+
 var decoders = []decoder{
-	{"PNG", "\x89PNG\r\n\x1a\n", decodePNG, png.DecodeConfig, png.Decode},
-	{"JPEG", "\xff\xd8", nil, jpeg.DecodeConfig, jpeg.Decode},
+	{"PNG", magicPNG, decodePNG, png.DecodeConfig, png.Decode},
+	{"JPEG", magicJPEG, decodeJPEG, jpeg.DecodeConfig, jpeg.Decode},
 	{"BMP", "BM", nil, bmp.DecodeConfig, bmp.Decode},
 }
 

@@ -1,6 +1,7 @@
 package vision
 
 import (
+	"bytes"
 	"encoding/binary"
 	"hash/crc32"
 	"image/color"
@@ -14,7 +15,7 @@ import (
 // The pixels are those of image/png.
 func decodePNG(raw []byte, o DecodeOptions) *Image {
 	var p pngFile
-	if !p.parse(raw) || o.refuse(p.width, p.height, p.model(), len(raw), false) != "" {
+	if !bytes.HasPrefix(raw, []byte(magicPNG)) || !p.parse(raw) || o.refuse(p.width, p.height, p.model(), len(raw), false) != "" {
 		return nil
 	}
 	stride := 1 + p.width*p.samples // a filter, then the pixels of a row
@@ -60,10 +61,10 @@ type pngFile struct {
 
 // parse goes through the chunks of a file and checks their checksums and order as image/png does.
 func (p *pngFile) parse(raw []byte) bool {
-	const signature, header, frame = 8, 13, 12 // a frame: length, name and checksum of a chunk
+	const header, frame = 13, 12 // a frame: length, name and checksum of a chunk
 	var pieces int
 	last := ""
-	for at := signature; len(raw)-at >= frame; {
+	for at := len(magicPNG); len(raw)-at >= frame; {
 		n := int(binary.BigEndian.Uint32(raw[at:]))
 		if n > len(raw)-at-frame {
 			return false
