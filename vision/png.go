@@ -15,7 +15,8 @@ import (
 // The pixels are those of image/png.
 func decodePNG(raw []byte, o DecodeOptions) *Image {
 	var p pngFile
-	if !bytes.HasPrefix(raw, []byte(magicPNG)) || !p.parse(raw) || o.refuse(p.width, p.height, p.model(), len(raw), false) != "" {
+	if !bytes.HasPrefix(raw, []byte(magicPNG)) || !p.parse(raw) ||
+		o.refuse(p.width, p.height, p.model(), len(raw), false) != "" {
 		return nil
 	}
 	stride := 1 + p.width*p.samples // a filter, then the pixels of a row
@@ -90,15 +91,7 @@ func (p *pngFile) parse(raw []byte) bool {
 			if pieces > 0 && last != name || p.kind == pngPalette && p.palette == nil {
 				return false
 			}
-			switch pieces {
-			case 0:
-				p.data = raw[at+8:] // the checksum and the last chunk stand behind it
-			case 1:
-				p.data = append(append(make([]byte, 0, len(raw)), p.data[:p.packed]...), content...)
-			default:
-				p.data = append(p.data, content...)
-			}
-			p.packed += n
+			p.piece(raw, content, pieces, at+8)
 			pieces++
 		case "IEND":
 			if pieces > 1 {
@@ -110,6 +103,20 @@ func (p *pngFile) parse(raw []byte) bool {
 		at += frame + n
 	}
 	return false
+}
+
+// piece adds an IDAT, which begins there, to so many others. A single one, as most files have, is
+// not copied.
+func (p *pngFile) piece(raw, content []byte, others, at int) {
+	switch others {
+	case 0:
+		p.data = raw[at:] // the checksum and the last chunk stand behind it
+	case 1:
+		p.data = append(append(make([]byte, 0, len(raw)), p.data[:p.packed]...), content...)
+	default:
+		p.data = append(p.data, content...)
+	}
+	p.packed += len(content)
 }
 
 func (p *pngFile) header(h []byte) bool {

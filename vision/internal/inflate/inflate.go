@@ -192,8 +192,8 @@ func (d *decoder) dynamic() bool {
 var permutation = [19]uint8{16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15}
 
 // compressed unpacks the symbols of a block. What it needs of d is in variables, which stay in
-// registers. A look into the tables takes 20 bits of the literal's or length's code and 28 of the
-// distance's; fill leaves 56, so two literals can come before without another one.
+// registers. A length takes up to 20 bits and a distance 28; there are 56 to begin with, so that three
+// literals of 10 bits can come before a length.
 func (d *decoder) compressed() bool {
 	in, pos, buf, n := d.in, d.pos, d.buf, d.n
 	out, at, size := d.out[:d.size+Slack], d.at, d.size
@@ -205,44 +205,29 @@ func (d *decoder) compressed() bool {
 		pos += int((63 - n) >> 3)
 		n |= 56
 		e := d.literal[buf&(1<<literalBits-1)]
-		if e&literal != 0 {
+		for range 3 {
+			if e&literal == 0 {
+				break
+			}
 			out[at] = byte(e >> 16)
 			at++
 			buf >>= e & 63
 			n -= uint(e & 63)
 			e = d.literal[buf&(1<<literalBits-1)]
-			if e&literal != 0 {
-				out[at] = byte(e >> 16)
-				at++
-				buf >>= e & 63
-				n -= uint(e & 63)
-				e = d.literal[buf&(1<<literalBits-1)]
-				if e&literal != 0 {
-					out[at] = byte(e >> 16)
-					at++
-					buf >>= e & 63
-					n -= uint(e & 63)
-					continue
-				}
-			}
 		}
 		if e&other != 0 {
-			if e&longer != 0 {
-				buf >>= literalBits
-				n -= literalBits
-				e = d.literal[e>>16+uint32(buf)&(1<<(e>>8&15)-1)]
-				if e&literal != 0 {
-					out[at] = byte(e >> 16)
-					at++
-					buf >>= e & 63
-					n -= uint(e & 63)
-					continue
-				}
-			}
-			if e&other != 0 {
-				d.pos, d.buf, d.n, d.at = pos, buf>>(e&63), n-uint(e&63), at
-				return e&wrong == 0 // the end of the block
-			}
+			e, buf, n = second(d.literal[:], e, buf, n, literalBits)
+		}
+		if e&literal != 0 { // more than three, or a rare one: its turn comes with new bits
+			out[at] = byte(e >> 16)
+			at++
+			buf >>= e & 63
+			n -= uint(e & 63)
+			continue
+		}
+		if e&other != 0 {
+			d.pos, d.buf, d.n, d.at = pos, buf>>(e&63), n-uint(e&63), at
+			return e&wrong == 0 // the end of the block
 		}
 		length := int(e>>16) + int(uint32(buf)&(1<<(e&63)-1)>>(e>>8&15))
 		buf >>= e & 63
@@ -258,15 +243,10 @@ func (d *decoder) compressed() bool {
 		}
 		e = d.distance[buf&(1<<distanceBits-1)]
 		if e&other != 0 {
-			if e&longer == 0 {
-				return false
-			}
-			buf >>= distanceBits
-			n -= distanceBits
-			e = d.distance[e>>16+uint32(buf)&(1<<(e>>8&15)-1)]
-			if e&other != 0 {
-				return false
-			}
+			e, buf, n = second(d.distance[:], e, buf, n, distanceBits)
+		}
+		if e&other != 0 {
+			return false
 		}
 		distance := int(e>>16) + int(uint32(buf)&(1<<(e&63)-1)>>(e>>8&15))
 		buf >>= e & 63
@@ -275,15 +255,29 @@ func (d *decoder) compressed() bool {
 		if distance > at || length > size-at {
 			return false
 		}
-		from, end := at-distance, at+length
-		for at-from < 8 && at < end { // a pattern of few bytes doubles until it fills a word
-			step := at - from
-			binary.LittleEndian.PutUint64(out[at:], binary.LittleEndian.Uint64(out[from:]))
-			at += step
-		}
-		for ; at < end; at, from = at+8, from+8 {
-			binary.LittleEndian.PutUint64(out[at:], binary.LittleEndian.Uint64(out[from:]))
-		}
-		at = end
+		match(out, at, distance, at+length)
+		at += length
+	}
+}
+
+// second looks into the second table for a code that has more bits than the first one takes.
+func second(t []uint32, e uint32, buf uint64, n, bits uint) (uint32, uint64, uint) {
+	if e&longer == 0 {
+		return e, buf, n
+	}
+	buf >>= bits & 63
+	return t[e>>16+uint32(buf)&(1<<(e>>8&15)-1)], buf, n - bits
+}
+
+// match repeats what stands so far back, from at up to end, by words.
+func match(out []byte, at, distance, end int) {
+	from := at - distance
+	for at-from < 8 && at < end { // a pattern of few bytes doubles until it fills a word
+		step := at - from
+		binary.LittleEndian.PutUint64(out[at:], binary.LittleEndian.Uint64(out[from:]))
+		at += step
+	}
+	for ; at < end; at, from = at+8, from+8 {
+		binary.LittleEndian.PutUint64(out[at:], binary.LittleEndian.Uint64(out[from:]))
 	}
 }

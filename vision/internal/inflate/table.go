@@ -100,6 +100,15 @@ func build(t []uint32, tableBits int, lengths []uint8, meaning []uint32) bool {
 		}
 		code <<= 1
 	}
+	if len(symbols) > 0 {
+		longCodes(t, tableBits, code, &count, symbols, meaning)
+	}
+	return true
+}
+
+// longCodes makes the second tables, for the symbols whose codes have more bits than the first one
+// takes; code is the smallest of them, one bit longer than those.
+func longCodes(t []uint32, tableBits, code int, count *[16]int, symbols []uint16, meaning []uint32) {
 	start, size, prefix := 0, 1<<tableBits, -1
 	for n := tableBits + 1; len(symbols) > 0; n++ {
 		for left := count[n]; left > 0; left-- {
@@ -123,7 +132,6 @@ func build(t []uint32, tableBits int, lengths []uint8, meaning []uint32) bool {
 		}
 		code <<= 1
 	}
-	return true
 }
 
 // reverse turns a code of n bits around: the stream has its first bit lowest.
