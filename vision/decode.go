@@ -112,18 +112,25 @@ func From(picture any) (*Image, error) {
 
 // readPicture reads a file of so many bytes that begins like a picture, and no more of it than a
 // picture of the largest size can have: eight bytes for each pixel, those of 16 bits in four
-// channels, and mostExtra for what stands around them.
+// channels, and mostExtra for what stands around them. Most files are read in one piece.
 func readPicture(raw *bytes.Buffer, f io.Reader, size int64, path string, o DecodeOptions) error {
-	if _, err := io.CopyN(raw, f, headSize); err != nil && !errors.Is(err, io.EOF) {
+	raw.Grow(int(min(size, mostKept)) + bytes.MinRead)
+	first := raw.AvailableBuffer()[:raw.Available()]
+	n, err := io.ReadAtLeast(f, first, headSize)
+	raw.Write(first[:n])
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("vision: %w", err)
 	}
 	d := decoderOf(raw.Bytes())
 	if d == nil {
 		return unknownFormat(path, raw.Bytes())
 	}
+	if int64(n) == size {
+		return nil // which is less than there was room for
+	}
 	limit := 8*int64(o.maxPixels()) + mostExtra
-	raw.Grow(int(min(size, limit)) + bytes.MinRead) // which the buffer wants to see the end
-	if _, err := io.Copy(raw, io.LimitReader(f, limit+1-headSize)); err != nil {
+	raw.Grow(int(max(min(size, limit)-int64(n), 0)) + bytes.MinRead) // which the buffer wants to see the end
+	if _, err := io.Copy(raw, io.LimitReader(f, limit+1-int64(n))); err != nil {
 		return fmt.Errorf("vision: %w", err)
 	}
 	if int64(raw.Len()) > limit {
@@ -149,6 +156,11 @@ func (o DecodeOptions) maxPixels() int {
 // Decode decodes a picture that is in memory; name is for errors only. The format is told by the
 // first bytes. Orientation tags are not applied, as in Pillow and Hezar.
 func Decode(raw []byte, name string, o DecodeOptions) (*Image, error) {
+	if d := decoderOf(raw); d != nil && d.fast != nil {
+		if im := d.fast(raw, o); im != nil {
+			return im, nil
+		}
+	}
 	src, err := decodeStd(raw, name, o)
 	if err != nil {
 		return nil, err
@@ -177,17 +189,24 @@ func DecodeAlpha(raw []byte, name string, o DecodeOptions) (*Image, error) {
 	return im, nil
 }
 
-// decoder is a format: how files begin, and the standard library's functions.
+// decoder is a format: how files begin, a decoder of our own for the usual files, which is nil or
+// returns nil for any other, and the standard library's functions.
 type decoder struct {
 	name, magic string
+	fast        func([]byte, DecodeOptions) *Image
 	config      func(io.Reader) (image.Config, error)
 	decode      func(io.Reader) (image.Image, error)
 }
 
+const (
+	magicPNG  = "\x89PNG\r\n\x1a\n"
+	magicJPEG = "\xff\xd8"
+)
+
 var decoders = []decoder{
-	{"PNG", "\x89PNG\r\n\x1a\n", png.DecodeConfig, png.Decode},
-	{"JPEG", "\xff\xd8", jpeg.DecodeConfig, jpeg.Decode},
-	{"BMP", "BM", bmp.DecodeConfig, bmp.Decode},
+	{"PNG", magicPNG, decodePNG, png.DecodeConfig, png.Decode},
+	{"JPEG", magicJPEG, decodeJPEG, jpeg.DecodeConfig, jpeg.Decode},
+	{"BMP", "BM", nil, bmp.DecodeConfig, bmp.Decode},
 }
 
 // What a file may unpack to: so much whatever it holds, and so many times its size. A photograph as
@@ -199,9 +218,9 @@ const (
 
 // unpacked is the memory that decoding takes: the standard library's picture and the one that is
 // made of it.
-func (d *decoder) unpacked(c image.Config) int64 {
+func unpacked(width, height int, model color.Model, progressive bool) int64 {
 	pixel := int64(4)
-	switch c.ColorModel {
+	switch model {
 	case color.GrayModel:
 		pixel = 1
 	case color.Gray16Model:
@@ -209,17 +228,31 @@ func (d *decoder) unpacked(c image.Config) int64 {
 	case color.RGBA64Model, color.NRGBA64Model:
 		pixel = 8
 	}
-	if _, ok := c.ColorModel.(color.Palette); ok {
+	if _, ok := model.(color.Palette); ok {
 		pixel = 1
 	}
 	own := int64(3)
-	if c.ColorModel == color.GrayModel || c.ColorModel == color.Gray16Model {
+	if model == color.GrayModel || model == color.Gray16Model {
 		own = 1
 	}
-	if d.name == "JPEG" { // a progressive one keeps four bytes of coefficients for each sample
+	if progressive { // which keeps four bytes of coefficients for each sample
 		pixel += 4 * own
 	}
-	return int64(c.Width) * int64(c.Height) * (pixel + own)
+	return int64(width) * int64(height) * (pixel + own)
+}
+
+// refuse says why a picture is too large to be decoded from a file of so many bytes; empty if it
+// is not.
+func (o DecodeOptions) refuse(width, height int, model color.Model, size int, progressive bool) string {
+	if limit := o.maxPixels(); width > limit/height {
+		return fmt.Sprintf("%dx%d, the limit is %d pixels (DecodeOptions.MaxPixels)", width, height, limit)
+	}
+	want, most := unpacked(width, height, model, progressive), unpackedFree+unpackedRatio*int64(size)
+	if o.MaxPixels <= 0 && want > most {
+		return fmt.Sprintf("its %d bytes unpack to %dx%d pixels, which take %d bytes; want "+
+			"at most %d: if that is right, set DecodeOptions.MaxPixels", size, width, height, want, most)
+	}
+	return ""
 }
 
 // decodeStd reads the header, refuses what is too large, and only then lets the decoder allocate.
@@ -238,15 +271,9 @@ func decodeStd(raw []byte, name string, o DecodeOptions) (image.Image, error) {
 	if c.Width <= 0 || c.Height <= 0 {
 		return nil, fail(ErrCorrupt, nil, fmt.Sprintf("size %dx%d", c.Width, c.Height))
 	}
-	if limit := o.maxPixels(); c.Width > limit/c.Height {
-		return nil, fail(ErrTooLarge, nil, fmt.Sprintf("%dx%d, the limit is %d pixels (DecodeOptions.MaxPixels)",
-			c.Width, c.Height, limit))
-	}
-	if most := unpackedFree + unpackedRatio*int64(len(raw)); o.MaxPixels <= 0 && d.unpacked(c) > most {
-		return nil, fail(ErrTooLarge, nil,
-			fmt.Sprintf("its %d bytes unpack to %dx%d pixels, which take %d bytes; want "+
-				"at most %d: if that is right, set DecodeOptions.MaxPixels", len(raw), c.Width, c.Height, d.unpacked(c),
-				most))
+	// whether a JPEG is progressive is not known yet
+	if why := o.refuse(c.Width, c.Height, c.ColorModel, len(raw), d.name == "JPEG"); why != "" {
+		return nil, fail(ErrTooLarge, nil, why)
 	}
 	im, err := d.decode(bytes.NewReader(raw))
 	if err != nil {

@@ -164,8 +164,15 @@ func grayFromStd(src image.Image) *Image {
 	if im := fromGray(src); im != nil {
 		return im
 	}
-	row := rowsOf(src)
 	im := NewImage(src.Bounds().Dx(), src.Bounds().Dy(), 1)
+	if ycc, ok := src.(*image.YCbCr); ok {
+		row := ycbcrRows(ycc, grayOfYCC)
+		for y := range im.Height {
+			row(y, im.Row(y))
+		}
+		return im
+	}
+	row := rowsOf(src)
 	rgb := make([]uint8, 3*im.Width)
 	for y := range im.Height {
 		row(y, rgb)
@@ -196,15 +203,16 @@ func fromGray(src image.Image) *Image {
 	return nil
 }
 
-// rgbRows puts row y of a picture into out, which has room for its pixels in three channels. It is
-// called once for each row, from above.
-type rgbRows func(y int, out []uint8)
+// pixelRows puts row y of a picture into out, which has room for its pixels. It is called once for
+// each row, from above.
+type pixelRows func(y int, out []uint8)
 
-func rowsOf(src image.Image) rgbRows {
+// rowsOf are the rows in three channels.
+func rowsOf(src image.Image) pixelRows {
 	b := src.Bounds()
 	switch src := src.(type) {
 	case *image.YCbCr:
-		return ycbcrRows(src)
+		return ycbcrRows(src, rgbOfYCC)
 	case *image.RGBA:
 		if src.Opaque() {
 			return strided(src.Pix, src.Stride, b.Dx(), 4, 1)
@@ -230,7 +238,7 @@ func rowsOf(src image.Image) rgbRows {
 
 // strided takes the first three samples of every pixel, of each the first byte, which is the high
 // one.
-func strided(pix []uint8, stride, w, pixel, sample int) rgbRows {
+func strided(pix []uint8, stride, w, pixel, sample int) pixelRows {
 	return func(y int, out []uint8) {
 		in := pix[y*stride:]
 		for x := range w {
@@ -240,7 +248,7 @@ func strided(pix []uint8, stride, w, pixel, sample int) rgbRows {
 	}
 }
 
-func palettedRows(src *image.Paletted) rgbRows {
+func palettedRows(src *image.Paletted) pixelRows {
 	var table [256][3]uint8 // an index past the palette is black, as in Pillow
 	for i, c := range src.Palette {
 		n := color.NRGBAModel.Convert(c).(color.NRGBA)

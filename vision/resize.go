@@ -75,6 +75,8 @@ type resizeScratch struct {
 	h, v weights
 	pix  []uint8
 	acc  []int32
+
+	columns, filtered []uint64 // of eight rows
 }
 
 var resizePool = sync.Pool{New: func() any { return new(resizeScratch) }}
@@ -97,10 +99,18 @@ type weights struct {
 	w            []int32
 	stride       int
 	real         []float64
+
+	in, out int // what they were computed for
+	filter  Filter
+	plain   bool // no weight is negative, and no weighted sum leaves 8 bits
 }
 
 // compute is precompute_coeffs and normalize_coeffs_8bpc of Pillow's Resample.c.
 func (k *weights) compute(in, out int, f Filter) {
+	if k.in == in && k.out == out && k.filter == f {
+		return // the pictures of a data set often have one size
+	}
+	k.in, k.out, k.filter, k.plain = in, out, f, true
 	scale := float64(in) / float64(out)
 	filterScale := max(scale, 1)
 	support := f.support() * filterScale
@@ -121,6 +131,7 @@ func (k *weights) compute(in, out int, f Filter) {
 			sum += k.real[x]
 		}
 		w := k.w[i*k.stride:][:n]
+		total := int64(1 << (precision - 1))
 		for x := range w {
 			v := k.real[x]
 			if sum != 0 {
@@ -132,7 +143,10 @@ func (k *weights) compute(in, out int, f Filter) {
 			} else {
 				w[x] = int32(v + 0.5)
 			}
+			k.plain = k.plain && w[x] >= 0
+			total += 255 * int64(w[x])
 		}
+		k.plain = k.plain && total < 256<<precision
 		k.start[i], k.count[i] = int32(lo), int32(n)
 	}
 }
@@ -143,9 +157,9 @@ func (k *weights) rows() (first, last int) {
 	return int(k.start[0]), int(k.start[n] + k.count[n])
 }
 
-func grow(s []int32, n int) []int32 {
+func grow[T int32 | uint64](s []T, n int) []T {
 	if cap(s) < n {
-		return make([]int32, n)
+		return make([]T, n)
 	}
 	return s[:n]
 }
@@ -165,6 +179,10 @@ func clip8(v int32) uint8 {
 func (s *resizeScratch) horizontal(dst, src *Image, f Filter, first, last int) {
 	k := &s.h
 	k.compute(src.Width, dst.Width, f)
+	if k.plain && src.Channels == 1 && src.Width >= 8 && dst.Width >= 8 {
+		s.horizontalLanes(dst, src, first, last)
+		return
+	}
 	y := first
 	if src.Channels == 1 { // two rows at a time share the loads of the weights
 		for ; y+1 < last; y += 2 {
@@ -212,6 +230,10 @@ func (s *resizeScratch) grayRows(out0, out1, in0, in1 []uint8) {
 // rows are summed at a time: the memory is read in order, whatever the number of channels.
 func (s *resizeScratch) vertical(dst, src *Image, first int) {
 	k := &s.v
+	if k.plain && dst.Width*dst.Channels >= 8 {
+		s.verticalLanes(dst, src, first)
+		return
+	}
 	s.acc = grow(s.acc, dst.Width*dst.Channels)
 	for y := range dst.Height {
 		for i := range s.acc {

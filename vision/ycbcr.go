@@ -5,8 +5,8 @@ import "image"
 // ycbcrRows converts a decoded colour JPEG as libjpeg does: chroma that was stored at half size is
 // enlarged with a triangle filter ("fancy upsampling") instead of being repeated, then turned into
 // RGB with libjpeg's rounding. Go's own conversion repeats and is off by up to 22 levels at
-// coloured edges.
-func ycbcrRows(src *image.YCbCr) rgbRows {
+// coloured edges. The rows are RGB or grey, as convert makes them.
+func ycbcrRows(src *image.YCbCr, convert func(out, y, cb, cr []uint8)) pixelRows {
 	w, h := src.Rect.Dx(), src.Rect.Dy()
 	cw, ch := w, h
 	switch src.SubsampleRatio {
@@ -21,11 +21,13 @@ func ycbcrRows(src *image.YCbCr) rgbRows {
 		cw = 0 // a quarter of the columns: libjpeg repeats those, too
 	}
 	if cw == 0 || (src.Rect.Min.X|src.Rect.Min.Y)&1 != 0 { // or a cut-out that begins inside a chroma sample
+		cb, cr := make([]uint8, w), make([]uint8, w)
 		return func(y int, out []uint8) {
 			for x := range w {
 				i := src.COffset(src.Rect.Min.X+x, src.Rect.Min.Y+y)
-				ycc(out[3*x:], src.Y[src.YOffset(src.Rect.Min.X+x, src.Rect.Min.Y+y)], src.Cb[i], src.Cr[i])
+				cb[x], cr[x] = src.Cb[i], src.Cr[i]
 			}
+			convert(out, src.Y[src.YOffset(src.Rect.Min.X, src.Rect.Min.Y+y):][:w], cb, cr)
 		}
 	}
 	yo, co := src.YOffset(src.Rect.Min.X, src.Rect.Min.Y), src.COffset(src.Rect.Min.X, src.Rect.Min.Y)
@@ -34,10 +36,7 @@ func ycbcrRows(src *image.YCbCr) rgbRows {
 	return func(y int, out []uint8) {
 		chromaRow(cb, sums, src.Cb[co:], src.CStride, y, cw, ch, w, h)
 		chromaRow(cr, sums, src.Cr[co:], src.CStride, y, cw, ch, w, h)
-		luma := src.Y[yo+y*src.YStride:]
-		for x := range w {
-			ycc(out[3*x:], luma[x], cb[x], cr[x])
-		}
+		convert(out, src.Y[yo+y*src.YStride:][:w], cb, cr)
 	}
 }
 
@@ -75,28 +74,40 @@ func chromaRow(out []uint8, sums []int, plane []uint8, stride, y, cw, ch, w, h i
 }
 
 // stretch doubles a row: left neighbours round with lo, right ones with hi, and the result loses
-// shift bits (two for the horizontal weights plus those already in the sums).
-func stretch(out []uint8, sums []int, lo, hi, shift int) {
-	put := func(i, v int) {
-		if i < len(out) {
-			out[i] = uint8(v >> shift)
-		}
-	}
+// shift bits (two for the horizontal weights plus those already in the sums). out has room for all.
+func stretch(out []uint8, sums []int, lo, hi int, shift uint) {
 	n := len(sums)
-	for x, s := range sums {
-		left, right := sums[max(x-1, 0)], sums[min(x+1, n-1)]
-		put(2*x, 3*s+left+lo)
-		put(2*x+1, 3*s+right+hi)
+	shift &= 7
+	out = out[:2*n]
+	out[0], out[2*n-1] = uint8((4*sums[0]+lo)>>shift), uint8((4*sums[n-1]+hi)>>shift)
+	for x, right := range sums[1:] {
+		left := sums[x]
+		pair := out[2*x+1:][:2]
+		pair[0], pair[1] = uint8((3*left+right+hi)>>shift), uint8((3*right+left+lo)>>shift)
 	}
 }
 
-// ycc is ycc_rgb_convert of jdcolor.c.
-func ycc(out []uint8, y, cb, cr uint8) {
+// rgbOfYCC makes pixels as ycc_rgb_convert of jdcolor.c does.
+func rgbOfYCC(out, y, cb, cr []uint8) {
+	cb, cr = cb[:len(y)], cr[:len(y)]
+	for x, v := range y {
+		p := out[3*x:][:3]
+		p[0], p[1], p[2] = ycc(v, cb[x], cr[x])
+	}
+}
+
+// grayOfYCC makes the luma of these pixels, which is not y: they were rounded and cut to 8 bits.
+func grayOfYCC(out, y, cb, cr []uint8) {
+	out, cb, cr = out[:len(y)], cb[:len(y)], cr[:len(y)]
+	for x, v := range y {
+		out[x] = luma(ycc(v, cb[x], cr[x]))
+	}
+}
+
+func ycc(y, cb, cr uint8) (r, g, b uint8) {
 	const half = 1 << 15
-	l, b, r := int32(y), int32(cb)-128, int32(cr)-128
-	out[0] = clamp8(l + (91881*r+half)>>16)
-	out[1] = clamp8(l + (-22554*b-46802*r+half)>>16)
-	out[2] = clamp8(l + (116130*b+half)>>16)
+	l, u, v := int32(y), int32(cb)-128, int32(cr)-128
+	return clamp8(l + (91881*v+half)>>16), clamp8(l + (-22554*u-46802*v+half)>>16), clamp8(l + (116130*u+half)>>16)
 }
 
 func clamp8(v int32) uint8 {
