@@ -28,23 +28,21 @@ func (t *Trainer[B]) IsMainProcess() bool { return t.group().Main() }
 // printsHere reports whether this process has lines and a progress line: one of each machine.
 func (t *Trainer[B]) printsHere() bool { return t.group().LocalRank() == 0 }
 
-// fetchRanks finds out which process of how many this is.
-func (t *Trainer[B]) fetchRanks() error {
+// checkRanks refuses arguments that say something else than the group.
+func (t *Trainer[B]) checkRanks() error {
 	g, given := t.group(), t.args.DistributedTrainingArgs
-	t.ranks = DistributedTrainingArguments{WorldSize: 1}
-	if g != nil {
-		t.ranks = DistributedTrainingArguments{LocalRank: g.LocalRank(), GlobalRank: g.Rank(), WorldSize: g.World()}
-	} else if err := loops.Started(g); err != nil {
+	if err := loops.Started(g); err != nil {
 		return argumentf("%w", err)
 	}
 	if given == nil {
 		return nil
 	}
+	here := DistributedTrainingArguments{LocalRank: g.LocalRank(), GlobalRank: g.Rank(), WorldSize: g.World()}
 	want := *given
-	if want.WorldSize = cmp.Or(want.WorldSize, 1); want != t.ranks {
+	if want.WorldSize = cmp.Or(want.WorldSize, 1); want != here {
 		return argumentf("DistributedTrainingArgs says process %d of %d (local rank %d), and Options.Group %d of %d "+
 			"(local rank %d); leave the arguments nil, and set Options.Group to what dist.Init returns", want.GlobalRank,
-			want.WorldSize, want.LocalRank, t.ranks.GlobalRank, t.ranks.WorldSize, t.ranks.LocalRank)
+			want.WorldSize, want.LocalRank, here.GlobalRank, here.WorldSize, here.LocalRank)
 	}
 	return nil
 }
@@ -54,27 +52,11 @@ func (t *Trainer[B]) together(err error) error {
 	return loops.Together(context.Background(), t.group(), err, false)
 }
 
-// anywhere reports on all processes whether something is so on any of them.
-func (t *Trainer[B]) anywhere(here bool) (bool, error) {
-	if !t.several() {
-		return here, nil
-	}
-	n := []int64{0}
-	if here {
-		n[0] = 1
-	}
-	err := dist.AllReduce(context.Background(), t.group(), n, dist.Max)
-	return n[0] > 0, err
-}
-
-// fromMain runs f on the main process alone and returns on all what it has returned there. err is
-// one that this process has had before.
+// fromMain runs f on the main process alone and returns on all processes what it has returned there.
+// err is one that this process has had before.
 func (t *Trainer[B]) fromMain(err error, f func() (path string, err error)) (path string, _ error) {
 	if err = t.together(err); err == nil && t.IsMainProcess() {
 		path, err = f()
-	}
-	if !t.several() {
-		return path, err
 	}
 	if err = t.together(err); err != nil {
 		return "", err
@@ -90,22 +72,14 @@ func (t *Trainer[B]) fromMain(err error, f func() (path string, err error)) (pat
 // for one to load.
 func (t *Trainer[B]) makeCheckpointer() (err error) {
 	args := t.args.CheckpointerArgs
-	if t.IsMainProcess() {
-		t.checkpointer, err = NewDefaultCheckpointer(args, t.logger)
-	}
-	if err = t.together(err); err == nil && !t.IsMainProcess() {
-		args.DeleteExistingCheckpoints = false
-		t.checkpointer, err = NewDefaultCheckpointer(args, t.logger)
-	}
-	return err
+	args.DeleteExistingCheckpoints = args.DeleteExistingCheckpoints && t.IsMainProcess()
+	t.checkpointer, err = NewDefaultCheckpointer(args, t.logger)
+	return t.together(err)
 }
 
 // agree refuses processes that would train different runs: that have not read the same checkpoint,
 // or have loaders of different lengths.
 func (t *Trainer[B]) agree() error {
-	if !t.several() {
-		return nil
-	}
 	own := fmt.Sprintf("last_epoch %d, %d updates, %d batches; %d batches in an epoch", t.lastEpoch,
 		t.GlobalStepsFinished(), t.TotalStepsFinished(), t.batches)
 	all, err := t.group().AllGather(context.Background(), []byte(own))

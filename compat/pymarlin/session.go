@@ -232,8 +232,11 @@ func (s *session[B]) SaveCheckpoint(r *trainer.Run, state []byte) (string, error
 		index, at.run = s.epoch, state
 	}
 	t.place = at
-	interrupted, err := t.anywhere(s.ctx.Err() != nil)
-	if err != nil {
+	interrupted := s.ctx.Err() != nil // on any process
+	switch err := loops.Together(context.Background(), t.group(), nil, interrupted); {
+	case errors.Is(err, loops.ErrInterrupted):
+		interrupted = true
+	case err != nil:
 		return "", err
 	}
 	return t.save(at, index, interrupted)

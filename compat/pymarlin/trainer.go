@@ -58,7 +58,6 @@ type Trainer[B any] struct {
 	backend      TrainerBackend[B]
 	checkpointer Checkpointer
 	stats        *Stats
-	ranks        DistributedTrainingArguments
 	device       torch.Device
 
 	batches    int // of an epoch
@@ -123,18 +122,18 @@ func (t *Trainer[B]) prepare() (err error) {
 			return err
 		}
 	}
-	if err := t.fetchRanks(); err != nil {
+	if err := t.checkRanks(); err != nil {
 		return err
 	}
 	if t.PerGPUGlobalBatchSize() < 1 {
 		return argumentf("train_batch_size, TrainerArguments.TrainBatchSize, is %d, which %d processes cannot share; "+
-			"want at least one sample for each", t.args.TrainBatchSize, t.ranks.WorldSize)
+			"want at least one sample for each", t.args.TrainBatchSize, t.group().World())
 	}
 	if err := torch.Load(); err != nil {
 		return err
 	}
 	if !t.args.NoGPU && torch.CUDADevices() > 0 {
-		t.device = torch.CUDA(t.ranks.LocalRank)
+		t.device = torch.CUDA(t.group().LocalRank())
 	}
 	if t.checkpointer == nil {
 		return t.makeCheckpointer()
@@ -255,7 +254,7 @@ func (t *Trainer[B]) estimateSteps() (int, error) {
 		return 0, nil
 	}
 	t.batches = loader.Len()
-	return EstimatedGlobalSteps(t.batches, t.ranks.WorldSize, t.GradientAccumulation(),
+	return EstimatedGlobalSteps(t.batches, t.group().World(), t.GradientAccumulation(),
 		t.args.MaxTrainStepsPerEpoch), nil
 }
 
@@ -364,7 +363,7 @@ func (t *Trainer[B]) Device() torch.Device { return t.device }
 func (t *Trainer[B]) LastEpoch() int { return t.lastEpoch }
 
 // PerGPUGlobalBatchSize is the number of samples of an update in this process.
-func (t *Trainer[B]) PerGPUGlobalBatchSize() int { return t.args.TrainBatchSize / t.ranks.WorldSize }
+func (t *Trainer[B]) PerGPUGlobalBatchSize() int { return t.args.TrainBatchSize / t.group().World() }
 
 // TrainStepBatchSize is the number of samples of a forward pass, see the function of that name.
 func (t *Trainer[B]) TrainStepBatchSize() int {
