@@ -6,11 +6,7 @@ import (
 	"maps"
 
 	"github.com/gotrainer/gotrainer/compat/internal/loops"
-	"github.com/gotrainer/gotrainer/dist"
-	"github.com/gotrainer/gotrainer/dist/ddp"
-	"github.com/gotrainer/gotrainer/internal/torchsave"
 	"github.com/gotrainer/gotrainer/optim"
-	"github.com/gotrainer/gotrainer/torch"
 )
 
 // DDPTrainerBackend trains one model on the processes of [Options].Group: the backends "ddp" and
@@ -36,7 +32,7 @@ type DDPTrainerBackend[B any] struct {
 func (b *SingleProcess[B]) process() *SingleProcess[B] { return b }
 
 // Init makes the model the same on all processes.
-func (d *DDPTrainerBackend[B]) Init(args BackendArguments[B]) (err error) {
+func (d *DDPTrainerBackend[B]) Init(args BackendArguments[B]) error {
 	if d.TrainerBackend == nil {
 		d.TrainerBackend = &SingleProcess[B]{}
 	}
@@ -47,25 +43,19 @@ func (d *DDPTrainerBackend[B]) Init(args BackendArguments[B]) (err error) {
 	}
 	d.args, d.own = args, inner.process()
 	d.own.distributed = true
-	if err := d.TrainerBackend.Init(args); err != nil || !d.several() {
-		return err
-	}
 	for _, o := range args.Optimizers {
-		if _, ok := o.optimizer.(optim.BackwardUpdater); ok {
+		if _, ok := o.optimizer.(optim.BackwardUpdater); ok && d.several() {
 			return argumentf("%T updates each parameter during the backward pass, before its gradient is averaged over "+
 				"%d processes; want another optimizer, or one process", o.optimizer, args.Group.World())
 		}
 	}
-	d.own.parallel, err = ddp.New(context.Background(), args.Group, modelOf(args.Module),
-		ddp.Options{FindUnusedParameters: true})
-	return err
+	return d.TrainerBackend.Init(args)
 }
 
 // Close ends the averaging of gradients. [Trainer.Close] calls it.
 func (d *DDPTrainerBackend[B]) Close() error {
 	if d.own != nil && d.own.parallel != nil {
 		d.own.parallel.Close()
-		d.own.parallel = nil
 	}
 	return nil
 }
@@ -103,7 +93,7 @@ func (d *DDPTrainerBackend[B]) TrainDL(ctx context.Context, loader Dataloader[B]
 // on all.
 func (d *DDPTrainerBackend[B]) ValidateDL(ctx context.Context, loader Dataloader[B], step StepFunc[B]) (Collected,
 	error) {
-	if err := d.own.beforeForward(false); err != nil { // the buffers of the main process
+	if err := d.own.parallel.BeforeForward(context.Background(), false); err != nil { // the main process's buffers
 		return Collected{}, err
 	}
 	return d.gather(d.TrainerBackend.ValidateDL(ctx, loader, step))
@@ -115,38 +105,21 @@ func (d *DDPTrainerBackend[B]) gather(own Collected, err error) (all Collected, 
 		return own, err
 	}
 	defer own.free()
-	g, ctx := d.args.Group, context.Background()
-	var note []byte
-	if err == nil {
-		if note, err = torchsave.Marshal(State{"values": anyLists(own.Values)}); err != nil {
-			err = fmt.Errorf("Outputs.Values of several processes are gathered, so they must be what a State can "+
-				"hold: %w", err)
-		}
-	}
-	if err := loops.Together(ctx, g, err, false); err != nil {
-		return all, err
-	}
 	err = loops.Scoped(func() error {
-		notes, lists, err := ddp.AllGatherLists(ctx, g, note, own.Tensors, torch.CPU)
+		shares, err := gatherStates(d.args.Group, own.state(), err)
 		if err != nil {
 			return err
 		}
 		var c collector
-		for rank := range lists {
-			for i, t := range lists[rank] {
-				addTo(&c.tensors, i, t)
-			}
-			v, err := torchsave.Unmarshal(notes[rank])
+		defer c.drop()
+		for _, share := range shares {
+			one, err := readCollected(share)
 			if err != nil {
 				return err
 			}
-			values, _ := v.(State)["values"].([]any)
-			for i, list := range values {
-				for _, x := range list.([]any) {
-					addTo(&all.Values, i, x)
-				}
-			}
+			c.put(one)
 		}
+		all.Values = c.values
 		for _, list := range c.tensors {
 			all.Tensors = append(all.Tensors, join(list).Keep())
 		}
@@ -154,42 +127,9 @@ func (d *DDPTrainerBackend[B]) gather(own Collected, err error) (all Collected, 
 	})
 	if err != nil {
 		all.free()
-		return Collected{}, fmt.Errorf("gather the outputs: %w", err)
+		return Collected{}, fmt.Errorf("gather the outputs of all processes, which must be what a State can hold: %w", err)
 	}
 	return all, nil
-}
-
-func anyLists(lists [][]any) []any {
-	out := make([]any, len(lists))
-	for i, list := range lists {
-		out[i] = list
-	}
-	return out
-}
-
-// beforeForward is called before the forward passes: sync says that gradients are averaged in the
-// backward pass, which no_sync prevents. It does nothing in one process.
-func (b *SingleProcess[B]) beforeForward(sync bool) error {
-	if b.parallel == nil {
-		return nil
-	}
-	return b.parallel.BeforeForward(context.Background(), sync)
-}
-
-func (b *SingleProcess[B]) backward(loss torch.Tensor) error {
-	if b.parallel == nil {
-		loss.Backward()
-		return nil
-	}
-	return b.parallel.Backward(context.Background(), loss.Backward, loss)
-}
-
-// averageLoss makes a loss the mean of the processes' losses. PyMarlin logs that of the main one.
-func (b *SingleProcess[B]) averageLoss(loss torch.Tensor) error {
-	if b.parallel == nil || b.args.Exact {
-		return nil
-	}
-	return ddp.AllReduce(context.Background(), b.args.Group, dist.Mean, loss)
 }
 
 // GetState has beside the counts what each process has of its own. All processes call it.

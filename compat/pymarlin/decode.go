@@ -131,7 +131,9 @@ func setField(at string, field reflect.Value, value any, negated bool) error {
 			value = b != negated
 		}
 	case reflect.Slice:
-		value = texts(value)
+		if names, ok := listOf[string](value); ok {
+			value = names
+		}
 	}
 	v := reflect.ValueOf(value)
 	if v.Type() != field.Type() {
@@ -139,20 +141,6 @@ func setField(at string, field reflect.Value, value any, negated bool) error {
 	}
 	field.Set(v)
 	return nil
-}
-
-// texts is a list of texts as a []string; other values stay.
-func texts(value any) any {
-	list, ok := value.([]any)
-	names := make([]string, len(list))
-	for i, x := range list {
-		text, isText := x.(string)
-		names[i], ok = text, ok && isText
-	}
-	if !ok {
-		return value
-	}
-	return names
 }
 
 func decodeSection(at string, into, value any) error {

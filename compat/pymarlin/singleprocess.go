@@ -8,6 +8,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/compat/internal/loops"
+	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/dist/ddp"
 	"github.com/gotrainer/gotrainer/internal/torchsave"
 	"github.com/gotrainer/gotrainer/nn"
@@ -36,7 +37,7 @@ type SingleProcess[B any] struct {
 	norm      torch.Tensor // of the last clipping
 
 	distributed bool       // a DDPTrainerBackend has it as its own
-	parallel    *ddp.Model // what that makes of the model; nil: there is one process
+	parallel    *ddp.Model // the model on the processes, of which there may be one
 
 	onUpdate TrainStepEndHook // the module; nil: it has no such hook
 	collects bool             // the module has a hook for the outputs of an epoch
@@ -52,6 +53,11 @@ func (b *SingleProcess[B]) Init(args BackendArguments[B]) error {
 	if world := args.Group.World(); world > 1 && !b.distributed {
 		return argumentf("this backend trains in one process, and Options.Group has %d; take the backend ddp, ddp-amp, "+
 			"or a DDPTrainerBackend with this one in it", world)
+	}
+	var err error
+	if b.parallel, err = ddp.New(context.Background(), args.Group, modelOf(args.Module),
+		ddp.Options{FindUnusedParameters: true}); err != nil {
+		return err
 	}
 	b.args = args
 	if b.scaler == nil {
@@ -93,7 +99,8 @@ func (b *SingleProcess[B]) TrainBatch(batch B) error {
 
 func (b *SingleProcess[B]) batch(batch B) error {
 	var outputs Outputs
-	err := b.beforeForward((b.batches+1)%b.args.GradientAccumulation == 0)
+	last := (b.batches+1)%b.args.GradientAccumulation == 0 // of the window: gradients are averaged behind it
+	err := b.parallel.BeforeForward(context.Background(), last)
 	if err != nil {
 		return err
 	}
@@ -108,7 +115,8 @@ func (b *SingleProcess[B]) batch(batch B) error {
 			"pymarlin.Tensors(loss)")
 	}
 	loss := outputs.Tensors[0].DivScalar(float64(b.args.GradientAccumulation))
-	if err := b.backward(b.scaler.Scale(loss)); err != nil {
+	scaled := b.scaler.Scale(loss)
+	if err := b.parallel.Backward(context.Background(), scaled.Backward, scaled); err != nil {
 		return err
 	}
 	if h, ok := b.args.Module.(BackwardEndHook); ok {
@@ -139,8 +147,10 @@ func (b *SingleProcess[B]) globalStep() error {
 	outputs := b.window.take()
 	defer outputs.free()
 	loss := outputs.Tensors[0].Mean(torch.DefaultDType)
-	if err := b.averageLoss(loss); err != nil {
-		return err
+	if b.distributed && !b.args.Exact { // PyMarlin logs the loss of the main process
+		if err := ddp.AllReduce(context.Background(), b.args.Group, dist.Mean, loss); err != nil {
+			return err
+		}
 	}
 	b.args.Stats.UpdateTensor("loss", loss, true)
 	if err := b.ClipGradients(); err != nil {

@@ -30,6 +30,26 @@ const (
 
 func free(s State) { torchsave.EachTensor(s, torch.Tensor.Free) }
 
+// anys is a list as a [State] has it.
+func anys[T any](list []T) []any {
+	out := make([]any, len(list))
+	for i, x := range list {
+		out[i] = x
+	}
+	return out
+}
+
+// listOf is the inverse of anys; ok is false for anything else.
+func listOf[T any](v any) (out []T, ok bool) {
+	list, ok := v.([]any)
+	out = make([]T, len(list))
+	for i, x := range list {
+		item, isItem := x.(T)
+		out[i], ok = item, ok && isItem
+	}
+	return out, ok
+}
+
 // moduleState is what the module has, or its model's state_dict.
 func moduleState(m any) (State, error) {
 	if m, ok := m.(Stateful); ok {
