@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -149,6 +150,14 @@ func checkHooks(m any, tests reflect.Type) error {
 
 func isEvent(name string) bool {
 	return strings.HasPrefix(name, "OnBegin") || strings.HasPrefix(name, "OnEnd")
+}
+
+// call calls a hook of a module, if it has it, in a scope of tensors.
+func call[Hook any](module any, with func(Hook) error) error {
+	if h, ok := module.(Hook); ok {
+		return loops.Scoped(func() error { return with(h) })
+	}
+	return nil
 }
 
 // modelOf is the value with the parameters.

@@ -146,15 +146,13 @@ func (s *session[B]) EpochBegin(r *trainer.Run) (err error) {
 	}
 	t.logger.Info("Training", "epoch", s.epoch)
 	t.stats.Update("epoch", float64(s.epoch), true)
-	if h, ok := t.module.(TrainEpochBeginHook); ok {
-		if err := loops.Scoped(func() error {
-			return h.OnBeginTrainEpoch(t.GlobalStepsFinished(), s.epoch)
-		}); err != nil {
-			return err
-		}
+	err = call(t.module, func(h TrainEpochBeginHook) error {
+		return h.OnBeginTrainEpoch(t.GlobalStepsFinished(), s.epoch)
+	})
+	if err == nil {
+		setTraining(t.module, true)
 	}
-	setTraining(t.module, true)
-	return nil
+	return err
 }
 
 // EpochDone validates, and ends the epoch.
@@ -181,12 +179,11 @@ func (s *session[B]) EpochDone(*trainer.Run) error {
 	}
 	last.free()
 	defer s.drop()
-	if h, ok := t.module.(TrainEpochEndHook); ok { // after the validation, as in PyMarlin
-		if err := loops.Scoped(func() error {
-			return h.OnEndTrainEpoch(t.GlobalStepsFinished(), s.outputs)
-		}); err != nil {
-			return err
-		}
+	err = call(t.module, func(h TrainEpochEndHook) error { // after the validation, as in PyMarlin
+		return h.OnEndTrainEpoch(t.GlobalStepsFinished(), s.outputs)
+	})
+	if err != nil {
+		return err
 	}
 	if err := t.stats.LogLongStats(t.GlobalStepsFinished()); err != nil {
 		return err

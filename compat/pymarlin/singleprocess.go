@@ -39,8 +39,8 @@ type SingleProcess[B any] struct {
 	distributed bool       // a DDPTrainerBackend has it as its own
 	parallel    *ddp.Model // the model on the processes, of which there may be one
 
-	onUpdate TrainStepEndHook // the module; nil: it has no such hook
-	collects bool             // the module has a hook for the outputs of an epoch
+	// the module has hooks for the outputs of a window, and of an epoch
+	collectsWindow, collects bool
 
 	epoch, window collector // of the current ones
 }
@@ -63,7 +63,7 @@ func (b *SingleProcess[B]) Init(args BackendArguments[B]) error {
 	if b.scaler == nil {
 		b.scaler = amp.NewGradScaler(amp.GradScalerOptions{Disabled: true})
 	}
-	b.onUpdate, _ = args.Module.(TrainStepEndHook)
+	_, b.collectsWindow = args.Module.(TrainStepEndHook)
 	_, b.collects = args.Module.(TrainEpochEndHook)
 	if b.ClipGradients == nil {
 		b.ClipGradients = b.DefaultClipGradients
@@ -119,15 +119,14 @@ func (b *SingleProcess[B]) batch(batch B) error {
 	if err := b.parallel.Backward(context.Background(), scaled.Backward, scaled); err != nil {
 		return err
 	}
-	if h, ok := b.args.Module.(BackwardEndHook); ok {
-		if err := h.OnEndBackward(b.updates, loss); err != nil {
-			return err
-		}
+	err = call(b.args.Module, func(h BackwardEndHook) error { return h.OnEndBackward(b.updates, loss) })
+	if err != nil {
+		return err
 	}
 	if b.collects {
 		b.epoch.add(outputs)
 	}
-	if b.onUpdate == nil {
+	if !b.collectsWindow {
 		outputs = Tensors(outputs.Tensors[0]) // the loss is all that is needed of the window
 	}
 	b.window.add(outputs)
@@ -160,10 +159,9 @@ func (b *SingleProcess[B]) globalStep() error {
 		return err
 	}
 	b.updates++
-	if b.onUpdate != nil {
-		if err := b.onUpdate.OnEndTrainStep(b.updates, outputs); err != nil {
-			return err
-		}
+	err := call(b.args.Module, func(h TrainStepEndHook) error { return h.OnEndTrainStep(b.updates, outputs) })
+	if err != nil {
+		return err
 	}
 	return b.args.Stats.LogStats(b.updates, false)
 }

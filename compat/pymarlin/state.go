@@ -79,33 +79,27 @@ func updateModule(m any, s State) error {
 }
 
 // states collects the state of optimizers or schedulers.
-func states[T interface{ State() (State, error) }](list []T) ([]any, error) {
-	out := []any{}
-	for _, x := range list {
-		s, err := x.State()
-		if err != nil {
+func states[T interface{ State() (State, error) }](list []T) (out []any, err error) {
+	out = make([]any, len(list))
+	for i, x := range list {
+		if out[i], err = x.State(); err != nil {
 			return nil, err
 		}
-		out = append(out, s)
 	}
 	return out, nil
 }
 
 // loadStates hands a list of states out again. There must be as many as things.
 func loadStates[T interface{ LoadState(State) error }](what string, list []T, saved any) error {
-	states, ok := saved.([]any)
-	if !ok {
-		return fmt.Errorf("want a list of %s, found %T", what, saved)
-	}
-	if len(states) != len(list) {
+	states, ok := listOf[State](saved)
+	switch {
+	case !ok:
+		return fmt.Errorf("want a list of dictionaries %s, found %T", what, saved)
+	case len(states) != len(list):
 		return fmt.Errorf("it has %d %s, and the module has %d", len(states), what, len(list))
 	}
 	for i, x := range list {
-		s, ok := states[i].(State)
-		if !ok {
-			return fmt.Errorf("%s[%d] is %T, want a dictionary", what, i, states[i])
-		}
-		if err := x.LoadState(s); err != nil {
+		if err := x.LoadState(states[i]); err != nil {
 			return fmt.Errorf("%s[%d]: %w", what, i, err)
 		}
 	}

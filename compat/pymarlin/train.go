@@ -40,10 +40,8 @@ func (t *Trainer[B]) Train(ctx context.Context) (err error) {
 	if err := t.SaveModelCheckpoint(); err != nil {
 		return err
 	}
-	if h, ok := t.module.(TrainEndHook); ok {
-		if err := loops.Scoped(func() error { return h.OnEndTrain(t.GlobalStepsFinished()) }); err != nil {
-			return err
-		}
+	if err := call(t.module, func(h TrainEndHook) error { return h.OnEndTrain(t.GlobalStepsFinished()) }); err != nil {
+		return err
 	}
 	if err := t.stats.LogLongStats(t.GlobalStepsFinished()); err != nil {
 		return err
@@ -125,11 +123,9 @@ func (t *Trainer[B]) Validate(ctx context.Context) (Collected, error) {
 	if err != nil {
 		return Collected{}, err
 	}
-	var report func(Collected, string) error
-	if h, ok := t.module.(ValEpochEndHook); ok {
-		report = func(c Collected, key string) error { return h.OnEndValEpoch(t.GlobalStepsFinished(), c, key) }
-	}
-	last, err := t.evaluate(ctx, loaders, t.module.ValStep, report)
+	last, err := t.evaluate(ctx, loaders, t.module.ValStep, func(c Collected, key string) error {
+		return call(t.module, func(h ValEpochEndHook) error { return h.OnEndValEpoch(t.GlobalStepsFinished(), c, key) })
+	})
 	if err != nil {
 		return Collected{}, err
 	}
