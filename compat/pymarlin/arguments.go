@@ -170,9 +170,3 @@ func parseLevel(name string) (slog.Level, error) {
 	}
 	return level, nil
 }
-
-// newLogger writes lines from a level on to standard error.
-func newLogger(level string) (*slog.Logger, error) {
-	l, err := parseLevel(level)
-	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: l})), err
-}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 
 	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/dist"
@@ -151,9 +152,23 @@ func gatherStates(g *dist.Group, own State, err error) ([]any, error) {
 	return shares, nil
 }
 
-// shareOf is what a state has of this process: that of gatherStates, or, in one process, the state
-// itself. A state without anything of a process, as PyMarlin's, is for any number of them.
-func shareOf(g *dist.Group, s State) (State, error) {
+// addOwn adds to a state what this process has of its own, or what each of several has. err is one
+// that it has had before.
+func addOwn(g *dist.Group, s, own State, err error) error {
+	if g.World() == 1 {
+		maps.Copy(s, own)
+		return err
+	}
+	shares, err := gatherStates(g, own, err)
+	if err == nil {
+		s[processesKey] = shares
+	}
+	return err
+}
+
+// ownOf is what addOwn has added for this process; in one process, the state itself. A state
+// without anything of a process, as PyMarlin's, is for any number of them.
+func ownOf(g *dist.Group, s State) (State, error) {
 	shares, _ := s[processesKey].([]any)
 	n := max(1, len(shares))
 	_, exact := s[randomKey]

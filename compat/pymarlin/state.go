@@ -28,7 +28,7 @@ const (
 	backendKey = "trainer_backend_state"
 )
 
-func free(s State) { torchsave.EachTensor(s, torch.Tensor.Free) }
+func free(s ...State) { torchsave.EachTensor(anys(s), torch.Tensor.Free) }
 
 // anys is a list as a [State] has it.
 func anys[T any](list []T) []any {

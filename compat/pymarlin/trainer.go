@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/dist"
@@ -92,9 +92,7 @@ func New[B any](module ModuleInterface[B], args TrainerArguments, o *Options[B])
 }
 
 func (c Checkpoint) free() {
-	for _, s := range []State{c.ModuleInterfaceState, c.TrainerState, c.TrainerBackendState} {
-		free(s)
-	}
+	free(c.ModuleInterfaceState, c.TrainerState, c.TrainerBackendState)
 }
 
 // prepare checks what can be checked before anything is read.
@@ -109,13 +107,14 @@ func (t *Trainer[B]) prepare() (err error) {
 		return err
 	}
 	if t.logger == nil {
-		level := t.args.LogLevel
-		if !t.printsHere() && slices.Contains([]string{"DEBUG", "NOTSET", "INFO"}, strings.ToUpper(level)) {
-			level = "WARNING"
-		}
-		if t.logger, err = newLogger(level); err != nil {
+		level, err := parseLevel(t.args.LogLevel)
+		if err != nil {
 			return err
 		}
+		if !t.printsHere() {
+			level = max(level, slog.LevelWarn)
+		}
+		t.logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 	}
 	if t.backend == nil {
 		if t.backend, err = BuildTrainerBackend[B](t.args.Backend); err != nil {
@@ -268,16 +267,12 @@ func (t *Trainer[B]) GetState() (State, error) {
 }
 
 func (t *Trainer[B]) stateAt(p *place) (State, error) {
-	s, err := t.commonState()
-	switch {
-	case t.options.InexactResume:
-	case t.several():
-		var shares []any
-		if shares, err = gatherStates(t.group(), p.state(), err); err == nil {
-			s[processesKey] = shares
-		}
-	case err == nil:
-		maps.Copy(s, p.state())
+	optimizers, err := states(t.optimizers)
+	schedulers, err2 := states(t.schedulers)
+	s := State{"last_epoch": t.lastEpoch, "optimizers": optimizers, "schedulers": schedulers}
+	err = errors.Join(err, err2)
+	if !t.options.InexactResume {
+		err = addOwn(t.group(), s, p.state(), err)
 	}
 	if err != nil || t.options.Extra == nil {
 		return s, err
@@ -290,16 +285,6 @@ func (t *Trainer[B]) stateAt(p *place) (State, error) {
 		}
 	}
 	maps.Copy(s, more)
-	return s, err
-}
-
-// commonState is what all processes have.
-func (t *Trainer[B]) commonState() (s State, err error) {
-	s = State{"last_epoch": t.lastEpoch}
-	if s["optimizers"], err = states(t.optimizers); err != nil {
-		return nil, err
-	}
-	s["schedulers"], err = states(t.schedulers)
 	return s, err
 }
 
@@ -316,7 +301,7 @@ func (t *Trainer[B]) updateState(s State) (err error) {
 		}
 	}
 	if !t.options.InexactResume {
-		own, err := shareOf(t.group(), s)
+		own, err := ownOf(t.group(), s)
 		if err != nil {
 			return err
 		}
