@@ -20,7 +20,7 @@ type pass[B any] struct {
 	t       *Trainer[B]
 	ctx     context.Context
 	batches int    // of an epoch, by which the run was planned
-	from    *place // inside an epoch, from which the run has not gone any further; nil: it has
+	stands  *place // from where the run would continue; nil: from behind its last batch
 
 	loader  Dataloader[B] // of the current epoch
 	random  random        // as it was before that loader was made
@@ -44,8 +44,8 @@ func (p *pass[B]) Update(context.Context, float64) (applied bool, err error) {
 // AroundEpoch has the module make the loader of an epoch and the backend train on it.
 func (p *pass[B]) AroundEpoch(_ *trainer.Run, train func() error) (err error) {
 	t := p.t
-	if p.from != nil { // the loader is to draw what it has drawn
-		if err := setRandom(p.from.pass); err != nil {
+	if p.continues() { // the loader is to draw what it has drawn
+		if err := setRandom(p.stands.pass); err != nil {
 			return err
 		}
 	}
@@ -78,8 +78,12 @@ func (p *pass[B]) AroundEpoch(_ *trainer.Run, train func() error) (err error) {
 
 var errNotOnce = errors.New("the backend's TrainDL must call train, by which the epoch is trained on, once")
 
+// continues reports whether the run continues inside the epoch and has not got any further.
+func (p *pass[B]) continues() bool { return p.stands != nil && p.stands.run != nil }
+
 // AfterBackward counts a batch on the terminal.
 func (p *pass[B]) AfterBackward(r *trainer.Run) error {
+	p.stands = nil
 	p.progress.Show(r.Batches + 1)
 	return nil
 }
@@ -107,9 +111,8 @@ func (p *pass[B]) Epoch(ctx context.Context, _, skip int) iter.Seq2[B, error] {
 		}
 		passed := 0
 		for b, err := range p.loader.Batches(ctx) {
-			if passed++; err == nil && passed == skip && p.from != nil {
-				err = setRandom(p.from.random)
-				p.from = nil
+			if passed++; err == nil && passed == skip && p.continues() {
+				err = setRandom(p.stands.random)
 			}
 			if err == nil && passed <= skip {
 				continue
@@ -128,20 +131,17 @@ func (p *pass[B]) Epoch(ctx context.Context, _, skip int) iter.Seq2[B, error] {
 type session[B any] struct {
 	pass[B]
 	epoch int // the current one
-	// generators and stats as they were before the current epoch and its validation; nil: neither
-	// has begun
-	beforeEpoch, beforeValidation *place
 }
 
 // EpochBegin begins an epoch, unless the run continues inside it.
 func (s *session[B]) EpochBegin(r *trainer.Run) (err error) {
 	t := s.t
 	s.epoch = r.EpochIndex
-	if s.from != nil {
+	if s.continues() {
 		setTraining(t.module, true)
 		return nil
 	}
-	if s.beforeEpoch, err = t.here(); err != nil {
+	if s.stands, err = t.here(); err != nil {
 		return err
 	}
 	t.logger.Info("Training", "epoch", s.epoch)
@@ -156,18 +156,15 @@ func (s *session[B]) EpochBegin(r *trainer.Run) (err error) {
 }
 
 // EpochDone validates, and ends the epoch.
-func (s *session[B]) EpochDone(*trainer.Run) error {
+func (s *session[B]) EpochDone(*trainer.Run) (err error) {
 	t := s.t
-	if s.from != nil {
-		if len(s.from.outputs.Tensors) > 0 {
-			s.outputs = s.from.outputs
-		}
-		s.from = nil
+	if s.stands != nil && len(s.stands.outputs.Tensors) > 0 { // it continues with the validation
+		s.outputs = s.stands.outputs
 	}
-	var err error
-	if s.beforeValidation, err = t.here(); err != nil {
+	if s.stands, err = t.here(); err != nil {
 		return err
 	}
+	s.stands.outputs = s.outputs
 	t.logger.Info("Validating", "epoch", s.epoch)
 	ctx := s.ctx
 	if t.several() { // all end behind the next update
@@ -178,7 +175,10 @@ func (s *session[B]) EpochDone(*trainer.Run) error {
 		return err
 	}
 	last.free()
-	defer s.drop()
+	defer func() {
+		s.outputs.free()
+		s.outputs, s.stands = Collected{}, nil
+	}()
 	err = call(t.module, func(h TrainEpochEndHook) error { // after the validation, as in PyMarlin
 		return h.OnEndTrainEpoch(t.GlobalStepsFinished(), s.outputs)
 	})
@@ -192,41 +192,28 @@ func (s *session[B]) EpochDone(*trainer.Run) error {
 	return nil
 }
 
-func (s *session[B]) drop() {
-	s.outputs.free()
-	s.outputs = Collected{}
-	s.beforeValidation = nil
-}
-
 // SaveCheckpoint writes the checkpoint of an epoch that has ended or, where the run is interrupted
 // inside one, of where it stands. That has the number of its epoch too, whose own takes its place
 // later.
 func (s *session[B]) SaveCheckpoint(r *trainer.Run, state []byte) (string, error) {
 	t := s.t
-	index := t.lastEpoch
 	at, err := t.here()
 	if err != nil {
 		return "", err
 	}
-	switch ended := t.lastEpoch == s.epoch; {
-	case ended:
-	case t.options.InexactResume:
-		return "", nil // the rest of the epoch would be left out
-	case r.Batches == 0: // the epoch will begin again
-		if s.beforeEpoch != nil {
-			at = s.beforeEpoch
-		}
-	default:
-		if s.beforeValidation != nil {
-			at = s.beforeValidation
-			at.outputs = s.outputs
-		} else {
+	index := t.lastEpoch
+	if index != s.epoch {
+		switch {
+		case t.options.InexactResume:
+			return "", nil // the rest of the epoch would be left out
+		case s.stands != nil:
+			at = s.stands
+		default:
 			at.pass = s.random
 		}
-		if s.from != nil { // it has not got any further
-			at = s.from
+		if r.Batches > 0 { // else the epoch will begin again
+			index, at.run = s.epoch, state
 		}
-		index, at.run = s.epoch, state
 	}
 	t.place = at
 	interrupted := s.ctx.Err() != nil // on any process

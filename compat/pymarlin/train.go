@@ -60,7 +60,7 @@ func (t *Trainer[B]) trainEpochs(ctx context.Context, from *place) error {
 	o.Epochs, o.Start.Epoch = float64(t.args.Epochs), s.epoch
 	o.Callbacks, o.Saver, o.Save = []any{s}, s, trainer.Every(1, trainer.Epoch)
 	if from.run != nil {
-		s.from, o.Start = from, &trainer.StartPosition{State: from.run}
+		s.stands, o.Start = from, &trainer.StartPosition{State: from.run}
 	}
 	err := t.fit(&s.pass, o)
 	if err == nil {
