@@ -103,7 +103,7 @@ func (t *Trainer[B]) countBatches() error {
 	if !t.several() || t.batches == 0 {
 		return nil
 	}
-	before := currentRandom(t.device)
+	before := t.generators()
 	loader, err := t.module.TrainDataloader(t.backend.TrainSampler(), t.TrainStepBatchSize())
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func (t *Trainer[B]) countBatches() error {
 		return errNoLoader
 	}
 	t.batches = loader.Len()
-	return setRandom(before)
+	return t.setGenerators(before)
 }
 
 // Close closes the writers. The trainer must not be used after it. All processes call it.

@@ -19,11 +19,11 @@ type pass[B any] struct {
 	loops.Step[B]
 	t       *Trainer[B]
 	ctx     context.Context
-	batches int    // of an epoch, by which the run was planned
-	stands  *place // from where the run would continue; nil: from behind its last batch
+	batches int   // of an epoch, by which the run was planned
+	stands  State // the place from where the run would continue; nil: from behind its last batch
 
 	loader  Dataloader[B] // of the current epoch
-	random  random        // as it was before that loader was made
+	random  State         // the generators as they were before that loader was made
 	outputs Collected     // of the epoch
 
 	progress *loops.Progress // over the current epoch
@@ -45,11 +45,11 @@ func (p *pass[B]) Update(context.Context, float64) (applied bool, err error) {
 func (p *pass[B]) AroundEpoch(_ *trainer.Run, train func() error) (err error) {
 	t := p.t
 	if p.continues() { // the loader is to draw what it has drawn
-		if err := setRandom(p.stands.pass); err != nil {
+		if err := t.setGenerators(p.stands[passKey]); err != nil {
 			return err
 		}
 	}
-	p.random = currentRandom(t.device)
+	p.random = t.generators()
 	if b, ok := t.backend.(interface{ SetEpoch(epoch int) }); ok && !t.options.Exact {
 		b.SetEpoch(t.lastEpoch + 1)
 	}
@@ -79,7 +79,7 @@ func (p *pass[B]) AroundEpoch(_ *trainer.Run, train func() error) (err error) {
 var errNotOnce = errors.New("the backend's TrainDL must call train, by which the epoch is trained on, once")
 
 // continues reports whether the run continues inside the epoch and has not got any further.
-func (p *pass[B]) continues() bool { return p.stands != nil && p.stands.run != nil }
+func (p *pass[B]) continues() bool { return p.stands[runKey] != nil }
 
 // AfterBackward counts a batch on the terminal.
 func (p *pass[B]) AfterBackward(r *trainer.Run) error {
@@ -112,7 +112,7 @@ func (p *pass[B]) Epoch(ctx context.Context, _, skip int) iter.Seq2[B, error] {
 		passed := 0
 		for b, err := range p.loader.Batches(ctx) {
 			if passed++; err == nil && passed == skip && p.continues() {
-				err = setRandom(p.stands.random)
+				err = p.t.setGenerators(p.stands[randomKey])
 			}
 			if err == nil && passed <= skip {
 				continue
@@ -158,13 +158,16 @@ func (s *session[B]) EpochBegin(r *trainer.Run) (err error) {
 // EpochDone validates, and ends the epoch.
 func (s *session[B]) EpochDone(*trainer.Run) (err error) {
 	t := s.t
-	if s.stands != nil && len(s.stands.outputs.Tensors) > 0 { // it continues with the validation
-		s.outputs = s.stands.outputs
+	switch before, err := readCollected(s.stands[outputsKey]); {
+	case err != nil:
+		return err
+	case len(before.Tensors) > 0: // it continues with the validation
+		s.outputs = before
 	}
 	if s.stands, err = t.here(); err != nil {
 		return err
 	}
-	s.stands.outputs = s.outputs
+	s.stands[passKey], s.stands[outputsKey] = State{}, s.outputs.state()
 	t.logger.Info("Validating", "epoch", s.epoch)
 	ctx := s.ctx
 	if t.several() { // all end behind the next update
@@ -209,10 +212,10 @@ func (s *session[B]) SaveCheckpoint(r *trainer.Run, state []byte) (string, error
 		case s.stands != nil:
 			at = s.stands
 		default:
-			at.pass = s.random
+			at[passKey], at[outputsKey] = s.random, Collected{}.state()
 		}
 		if r.Batches > 0 { // else the epoch will begin again
-			index, at.run = s.epoch, state
+			index, at[runKey] = s.epoch, string(state)
 		}
 	}
 	t.place = at

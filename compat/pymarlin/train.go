@@ -23,12 +23,12 @@ func (t *Trainer[B]) Train(ctx context.Context) (err error) {
 	runtime.LockOSThread() // libtorch keeps its modes by thread
 	defer runtime.UnlockOSThread()
 	defer func() { err = errors.Join(err, t.stats.Flush()) }()
-	from := cmp.Or(t.place, &place{})
-	if err := errors.Join(setRandom(from.random), t.stats.load(from.stats)); err != nil {
+	stats, _ := t.place[statsKey].(State)
+	if err := errors.Join(t.setGenerators(t.place[randomKey]), t.stats.load(stats)); err != nil {
 		return fmt.Errorf("pymarlin: %w", err)
 	}
 	if t.lastEpoch+1 < t.args.Epochs {
-		if err := t.trainEpochs(ctx, from); err != nil {
+		if err := t.trainEpochs(ctx); err != nil {
 			return err
 		}
 	}
@@ -54,13 +54,13 @@ var errNoLoader = errors.New("TrainDataloader made no loader, or one without bat
 	"on; call Validate or Test alone")
 
 // trainEpochs runs the epochs that are left.
-func (t *Trainer[B]) trainEpochs(ctx context.Context, from *place) error {
+func (t *Trainer[B]) trainEpochs(ctx context.Context) error {
 	s := &session[B]{pass: pass[B]{t: t, ctx: ctx, batches: t.batches}, epoch: t.lastEpoch + 1}
 	o := t.runOptions()
 	o.Epochs, o.Start.Epoch = float64(t.args.Epochs), s.epoch
 	o.Callbacks, o.Saver, o.Save = []any{s}, s, trainer.Every(1, trainer.Epoch)
-	if from.run != nil {
-		s.stands, o.Start = from, &trainer.StartPosition{State: from.run}
+	if run, ok := t.place[runKey].(string); ok {
+		s.stands, o.Start = t.place, &trainer.StartPosition{State: []byte(run)}
 	}
 	err := t.fit(&s.pass, o)
 	if err == nil {
@@ -179,11 +179,11 @@ func (t *Trainer[B]) SaveCheckpoint(force bool) error {
 	return err
 }
 
-func (t *Trainer[B]) save(p *place, index int, force bool) (path string, err error) {
+func (t *Trainer[B]) save(place State, index int, force bool) (path string, err error) {
 	err = loops.Scoped(func() error {
 		var c Checkpoint
 		var err error
-		c.TrainerState, err = t.stateAt(p)
+		c.TrainerState, err = t.stateAt(place)
 		if err = t.together(err); err == nil {
 			c.TrainerBackendState, err = t.backend.GetState()
 		}

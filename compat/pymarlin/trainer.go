@@ -65,7 +65,7 @@ type Trainer[B any] struct {
 	optimizers []*Optimizer
 	schedulers []Scheduler
 	lastEpoch  int
-	place      *place // where training continues; nil: where everything is
+	place      State // where training continues; nil: where everything is
 }
 
 // New makes a trainer: it loads the checkpoint that the arguments ask for, moves the model to the
@@ -266,13 +266,13 @@ func (t *Trainer[B]) GetState() (State, error) {
 	return t.stateAt(p)
 }
 
-func (t *Trainer[B]) stateAt(p *place) (State, error) {
+func (t *Trainer[B]) stateAt(place State) (State, error) {
 	optimizers, err := states(t.optimizers)
 	schedulers, err2 := states(t.schedulers)
 	s := State{"last_epoch": t.lastEpoch, "optimizers": optimizers, "schedulers": schedulers}
 	err = errors.Join(err, err2)
 	if !t.options.InexactResume {
-		err = addOwn(t.group(), s, p.state(), err)
+		err = addOwn(t.group(), s, place, err)
 	}
 	if err != nil || t.options.Extra == nil {
 		return s, err
@@ -305,7 +305,7 @@ func (t *Trainer[B]) updateState(s State) (err error) {
 		if err != nil {
 			return err
 		}
-		if t.place, err = readPlace(own, t.device); err != nil {
+		if t.place, err = t.takePlace(own); err != nil {
 			return err
 		}
 	}
