@@ -259,62 +259,38 @@ func ParseConfig(text []byte) (Config, error) {
 	if doc.Kind == 0 {
 		return Config{}, nil
 	}
-	markSwitches(&doc, 0)
+	markTypes(&doc, false, 0)
 	var v any
 	if err := doc.Decode(&v); err != nil {
 		return nil, fmt.Errorf("pymarlin: config: %w", err)
 	}
-	c, ok := plain(v).(map[string]any)
+	c, ok := v.(map[string]any)
 	if !ok {
 		return nil, argumentf("the configuration is %s, want names and values", describe(v))
 	}
 	return c, nil
 }
 
-// markSwitches turns plain yes, no, on and off into booleans. Aliases are not followed: what they
-// stand for is visited where it is.
-func markSwitches(n *yaml.Node, depth int) {
-	if n.Kind == yaml.ScalarNode && n.Style == 0 && n.Tag == "!!str" {
-		switch strings.ToLower(n.Value) {
-		case "yes", "on":
-			n.Tag, n.Value = "!!bool", "true"
-		case "no", "off":
-			n.Tag, n.Value = "!!bool", "false"
-		}
+// markTypes has a document decoded to the few types of a Config: names are texts, as are dates and
+// very large numbers, and plain yes, no, on and off are booleans. Aliases are not followed: what
+// they stand for is visited where it is.
+func markTypes(n *yaml.Node, isName bool, depth int) {
+	switch value := strings.ToLower(n.Value); {
+	case n.Kind != yaml.ScalarNode || n.Tag == "!!merge":
+	case isName || n.Tag == "!!timestamp" || n.Tag == "!!int" && n.Decode(new(int)) != nil:
+		n.Tag = "!!str"
+	case n.Tag != "!!str" || n.Style != 0: // it is what it says
+	case value == "yes" || value == "on":
+		n.Tag, n.Value = "!!bool", "true"
+	case value == "no" || value == "off":
+		n.Tag, n.Value = "!!bool", "false"
 	}
 	if depth > 100 {
 		return
 	}
 	for i, child := range n.Content {
-		if n.Kind != yaml.MappingNode || i%2 == 1 { // names stay names
-			markSwitches(child, depth+1)
-		}
+		markTypes(child, n.Kind == yaml.MappingNode && i%2 == 0, depth+1)
 	}
-}
-
-// plain brings values of YAML to the few types of a Config.
-func plain(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		for k, x := range v {
-			v[k] = plain(x)
-		}
-		return v
-	case map[any]any:
-		out := map[string]any{}
-		for k, x := range v {
-			out[fmt.Sprint(k)] = plain(x)
-		}
-		return out
-	case []any:
-		for i, x := range v {
-			v[i] = plain(x)
-		}
-		return v
-	case nil, bool, int, float64, string:
-		return v
-	}
-	return fmt.Sprint(v) // dates and very large numbers
 }
 
 func describe(v any) string {
