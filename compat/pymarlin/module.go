@@ -80,8 +80,8 @@ type Stateful interface {
 	UpdateState(s State) error
 }
 
-// The hooks of CallbackInterface. A module implements those that it wants; [New] refuses a method
-// that is named like a hook and is none. Collected outputs are freed after the hook.
+// The hooks of CallbackInterface. A module implements the ones it wants; [New] refuses a method
+// that is named like a hook and is not one. Collected outputs are freed after the hook.
 type (
 	// TrainEpochBeginHook runs before the first batch of an epoch.
 	TrainEpochBeginHook interface {
