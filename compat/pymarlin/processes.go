@@ -18,10 +18,8 @@ import (
 
 func (t *Trainer[B]) group() *dist.Group { return t.options.Group }
 
-func (t *Trainer[B]) several() bool { return t.group().World() > 1 }
-
 // IsDistributed reports whether several processes train the model.
-func (t *Trainer[B]) IsDistributed() bool { return t.several() }
+func (t *Trainer[B]) IsDistributed() bool { return t.group().World() > 1 }
 
 // IsMainProcess reports whether this process is the one that writes checkpoints and stats.
 func (t *Trainer[B]) IsMainProcess() bool { return t.group().Main() }
@@ -69,15 +67,6 @@ func (t *Trainer[B]) fromMain(err error, f func() (path string, err error)) (pat
 	return string(all[0]), nil
 }
 
-// makeCheckpointer makes the default one. Only the main process removes old files, before any looks
-// for one to load.
-func (t *Trainer[B]) makeCheckpointer() (err error) {
-	args := t.args.CheckpointerArgs
-	args.DeleteExistingCheckpoints = args.DeleteExistingCheckpoints && t.IsMainProcess()
-	t.checkpointer, err = NewDefaultCheckpointer(args, t.logger)
-	return t.together(err)
-}
-
 // agree refuses processes that would train different runs: that have not read the same checkpoint,
 // or have loaders of different lengths.
 func (t *Trainer[B]) agree() error {
@@ -100,7 +89,7 @@ func (t *Trainer[B]) agree() error {
 // countBatches asks the module how many batches an epoch of this process has. The generators are
 // left as they are.
 func (t *Trainer[B]) countBatches() error {
-	if !t.several() || t.batches == 0 {
+	if !t.IsDistributed() || t.batches == 0 {
 		return nil
 	}
 	before := t.generators()

@@ -17,10 +17,9 @@ import (
 // loaders of both.
 type pass[B any] struct {
 	loops.Step[B]
-	t       *Trainer[B]
-	ctx     context.Context
-	batches int   // of an epoch, by which the run was planned
-	stands  State // the place from where the run would continue; nil: from behind its last batch
+	t      *Trainer[B]
+	ctx    context.Context
+	stands State // the place from where the run would continue; nil: from behind its last batch
 
 	loader  Dataloader[B] // of the current epoch
 	random  State         // the generators as they were before that loader was made
@@ -60,7 +59,7 @@ func (p *pass[B]) AroundEpoch(_ *trainer.Run, train func() error) (err error) {
 	if loader == nil {
 		return errNoLoader
 	}
-	p.progress = newProgress(t.args.DisableTqdm || !t.printsHere(), "training", p.batches)
+	p.progress = newProgress(t.args.DisableTqdm || !t.printsHere(), "training", t.batches)
 	defer p.progress.End()
 	calls := 0
 	p.outputs, err = t.backend.TrainDL(p.ctx, loader, func(l Dataloader[B]) error {
@@ -97,16 +96,16 @@ func newProgress(disabled bool, what string, batches int) *loops.Progress {
 }
 
 // Len is the number of batches of an epoch.
-func (p *pass[B]) Len() int { return p.batches }
+func (p *pass[B]) Len() int { return p.t.batches }
 
 // Epoch hands out the batches of the loader. A run that continues inside an epoch passes by those
 // that were trained on, and then draws from where it was.
 func (p *pass[B]) Epoch(ctx context.Context, _, skip int) iter.Seq2[B, error] {
 	return func(yield func(B, error) bool) {
 		var none B
-		if n := p.loader.Len(); n != p.batches {
+		if n := p.loader.Len(); n != p.t.batches {
 			yield(none, fmt.Errorf("the loader has %d batches; want the %d of the loader that TrainDataloader made "+
-				"first, by which the run was planned", n, p.batches))
+				"first, by which the run was planned", n, p.t.batches))
 			return
 		}
 		passed := 0
@@ -170,7 +169,7 @@ func (s *session[B]) EpochDone(*trainer.Run) (err error) {
 	s.stands[passKey], s.stands[outputsKey] = State{}, s.outputs.state()
 	t.logger.Info("Validating", "epoch", s.epoch)
 	ctx := s.ctx
-	if t.several() { // all end behind the next update
+	if t.IsDistributed() { // all end behind the next update
 		ctx = context.WithoutCancel(ctx)
 	}
 	last, err := t.Validate(ctx)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"regexp"
 	"slices"
@@ -45,14 +44,13 @@ type Stats struct {
 	args    StatInitArguments
 	exclude *regexp.Regexp
 	writers []Writer
-	logger  *slog.Logger
 	system  systemStats
 
 	short, long interval
 }
 
-// interval are the values that are written together: numbers first, then those that belong
-// together, then distributions.
+// interval are the values that are written together: numbers first, then numbers that
+// belong together, then distributions.
 type interval struct{ scalars, multi, histograms entries }
 
 // entries are a dict of Python: they keep the order in which keys came. Values are float64, tensors
@@ -77,7 +75,7 @@ func (e *entries) set(key string, v any) {
 
 // NewStats makes stats without writers. Settings that cannot be show in Rebuild, which New calls.
 func NewStats(args StatInitArguments) *Stats {
-	return &Stats{args: args.withDefaults(), exclude: regexp.MustCompile(defaultExclude), logger: slog.Default()}
+	return &Stats{args: args.withDefaults(), exclude: regexp.MustCompile(defaultExclude)}
 }
 
 // Rebuild changes settings and writers.

@@ -55,7 +55,7 @@ var errNoLoader = errors.New("TrainDataloader made no loader, or one without bat
 
 // trainEpochs runs the epochs that are left.
 func (t *Trainer[B]) trainEpochs(ctx context.Context) error {
-	s := &session[B]{pass: pass[B]{t: t, ctx: ctx, batches: t.batches}, epoch: t.lastEpoch + 1}
+	s := &session[B]{pass: pass[B]{t: t, ctx: ctx}, epoch: t.lastEpoch + 1}
 	o := t.runOptions()
 	o.Epochs, o.Start.Epoch = float64(t.args.Epochs), s.epoch
 	o.Callbacks, o.Saver, o.Save = []any{s}, s, trainer.Every(1, trainer.Epoch)
@@ -68,12 +68,13 @@ func (t *Trainer[B]) trainEpochs(ctx context.Context) error {
 	}
 	var stopped *trainer.InterruptedError
 	switch {
-	case errors.As(err, &stopped) && stopped.Checkpoint != "":
-		return fmt.Errorf("pymarlin: epoch %d: stopped after batch %d; a trainer that loads %s continues there: %w",
-			s.epoch, t.TotalStepsFinished(), stopped.Checkpoint, stopped.Err)
 	case errors.As(err, &stopped):
-		return fmt.Errorf("pymarlin: epoch %d: stopped after batch %d; not saved: %s: %w", s.epoch,
-			t.TotalStepsFinished(), cmp.Or(stopped.Unsaved, "the checkpointer has written nothing"), stopped.Err)
+		saved := "not saved: " + cmp.Or(stopped.Unsaved, "the checkpointer has written nothing")
+		if stopped.Checkpoint != "" {
+			saved = "a trainer that loads " + stopped.Checkpoint + " continues there"
+		}
+		return fmt.Errorf("pymarlin: epoch %d: stopped after batch %d; %s: %w", s.epoch, t.TotalStepsFinished(), saved,
+			stopped.Err)
 	case errors.Is(err, trainer.ErrOtherRun):
 		return fmt.Errorf("pymarlin: %w: it was written inside an epoch: load it with the same data and batch sizes, "+
 			"or set Options.InexactResume to begin the epoch again: %w", errNotLoaded, err)
@@ -107,7 +108,7 @@ func (t *Trainer[B]) fit(p *pass[B], o trainer.Options) error {
 // TrainEpoch runs one pass over the training data and returns its outputs, if the module has a
 // TrainEpochEndHook. Nothing is saved.
 func (t *Trainer[B]) TrainEpoch(ctx context.Context) (Collected, error) {
-	p := &pass[B]{t: t, ctx: ctx, batches: t.batches}
+	p := &pass[B]{t: t, ctx: ctx}
 	o := t.runOptions()
 	o.Callbacks = []any{p}
 	if err := t.fit(p, o); err != nil {

@@ -61,7 +61,7 @@ type Trainer[B any] struct {
 	device       torch.Device
 
 	batches    int // of an epoch
-	estimate   int // -1: not asked for
+	estimate   int // of the updates in it
 	optimizers []*Optimizer
 	schedulers []Scheduler
 	lastEpoch  int
@@ -75,7 +75,7 @@ func New[B any](module ModuleInterface[B], args TrainerArguments, o *Options[B])
 	args = args.withDefaults()
 	args.CheckpointerArgs.Exact = args.CheckpointerArgs.Exact || o.Exact
 	t := &Trainer[B]{module: module, args: args, options: *o, logger: o.Logger, backend: o.Backend,
-		checkpointer: o.Checkpointer, stats: o.Stats, estimate: -1, lastEpoch: -1}
+		checkpointer: o.Checkpointer, stats: o.Stats, lastEpoch: -1}
 	t.options.InexactResume = o.InexactResume || o.Exact
 	if err := t.prepare(); err != nil {
 		return nil, err
@@ -135,9 +135,11 @@ func (t *Trainer[B]) prepare() (err error) {
 		t.device = torch.CUDA(t.group().LocalRank())
 	}
 	if t.checkpointer == nil {
-		return t.makeCheckpointer()
+		args := t.args.CheckpointerArgs // the main process removes old files before any looks for one to load
+		args.DeleteExistingCheckpoints = args.DeleteExistingCheckpoints && t.IsMainProcess()
+		t.checkpointer, err = NewDefaultCheckpointer(args, t.logger)
 	}
-	return nil
+	return t.together(err)
 }
 
 // start brings module, optimizers and backend to where the checkpoint was.
@@ -156,10 +158,12 @@ func (t *Trainer[B]) start(saved Checkpoint) error {
 	if err != nil {
 		return fmt.Errorf("pymarlin: the model: %w", err)
 	}
-	if t.estimate, err = t.estimateSteps(); err != nil {
+	if err := t.estimateSteps(); err != nil {
 		return err
 	}
-	t.logHyperparameters()
+	t.logger.Info("hyperparameters", "args", fmt.Sprintf("%+v", t.args), "device", t.device.String(),
+		"train_step_batch_size", t.TrainStepBatchSize(), "gradient_accumulation", t.GradientAccumulation(),
+		"estimated_global_steps_per_epoch", t.estimate, "last_epoch", t.lastEpoch)
 	if t.optimizers, t.schedulers, err = t.module.OptimizersSchedulers(t.estimate, t.args.Epochs); err != nil {
 		return err
 	}
@@ -201,60 +205,45 @@ func load(key string, part State, update func(State) error) error {
 }
 
 // initStats gives the main process its writers; the others have none.
-func (t *Trainer[B]) initStats() (err error) {
-	var made []Writer
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, closeWriters(made))
-		}
-	}()
+func (t *Trainer[B]) initStats() error {
 	names, custom := t.args.Writers, t.args.CustomWriters
 	if !t.IsMainProcess() {
 		names, custom = nil, nil
 	}
+	var made []Writer
 	for _, name := range names {
 		if name == azureML { // as in Python without azureml: a warning, and no values
 			t.logger.Warn("AML writer failed to initialize.", "reason", "Azure ML's client is a Python package; where "+
-				"MLflow tracks the run give a writer of your own in CustomWriters")
+				"MLflow tracks the run, give a writer for it in CustomWriters")
 			continue
 		}
 		w, err := BuildWriter(name, t.args.WriterArgs)
 		if err != nil {
-			return err
+			return errors.Join(err, closeWriters(made))
 		}
 		made = append(made, w)
 	}
 	t.stats = cmp.Or(t.stats, NewStats(t.args.StatsArgs))
 	if err := t.stats.Rebuild(t.args.StatsArgs, slices.Concat(custom, made)); err != nil {
-		return err
+		return errors.Join(err, closeWriters(made))
 	}
-	t.stats.logger = t.logger
 	if u, ok := t.module.(StatsUser); ok {
 		u.UseStats(t.stats)
 	}
 	return nil
 }
 
-func (t *Trainer[B]) logHyperparameters() {
-	t.logger.Info("hyperparameters", "args", fmt.Sprintf("%+v", t.args), "device", t.device.String(),
-		"train_step_batch_size", t.TrainStepBatchSize(),
-		"gradient_accumulation", t.GradientAccumulation(), "estimated_global_steps_per_epoch", t.estimate, "last_epoch",
-		t.lastEpoch)
-}
-
 // estimateSteps asks the module for a loader to count its batches. A module without training data
 // has none.
-func (t *Trainer[B]) estimateSteps() (int, error) {
+func (t *Trainer[B]) estimateSteps() error {
 	loader, err := t.module.TrainDataloader(SequentialSampler{}, t.TrainStepBatchSize())
-	if err != nil {
-		return 0, err
-	}
-	if loader == nil {
-		return 0, nil
+	if err != nil || loader == nil {
+		return err
 	}
 	t.batches = loader.Len()
-	return EstimatedGlobalSteps(t.batches, t.group().World(), t.GradientAccumulation(),
-		t.args.MaxTrainStepsPerEpoch), nil
+	t.estimate = EstimatedGlobalSteps(t.batches, t.group().World(), t.GradientAccumulation(),
+		t.args.MaxTrainStepsPerEpoch)
+	return nil
 }
 
 // GetState is the trainer's part of a checkpoint, with that of Options.Extra. All processes call it.
