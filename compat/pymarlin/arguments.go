@@ -8,8 +8,9 @@ import (
 	"math"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/gotrainer/gotrainer/dist"
 )
 
 // TrainerArguments are the hyperparameters of a run: pymarlin.core.trainer.TrainerArguments. The
@@ -147,31 +148,14 @@ type DistributedTrainingArguments struct {
 	WorldSize  int `config:"world_size"` // zero: 1
 }
 
-// FetchRanks reads them from the environment that a launcher makes: Azure ML's mpirun with Open
-// MPI, or torchrun and torch.distributed.launch. Without either there is one process.
-func FetchRanks() (DistributedTrainingArguments, error) { return fetchRanks(os.LookupEnv) }
-
-func fetchRanks(look func(string) (string, bool)) (a DistributedTrainingArguments, err error) {
-	all := func(names ...string) bool {
-		return !slices.ContainsFunc(names, func(name string) bool { _, ok := look(name); return !ok })
+// FetchRanks reads them from the environment that a launcher makes, as dist.Init does: torchrun's,
+// that of mpirun, which Azure ML uses, and others. Without any there is one process.
+func FetchRanks() (DistributedTrainingArguments, error) {
+	l, err := dist.ReadLauncher(os.Getenv)
+	if err != nil {
+		err = argumentf("%w", err)
 	}
-	names := []string{"LOCAL_RANK", "RANK", "WORLD_SIZE"}
-	switch {
-	case (all("AZ_BATCH_MASTER_NODE") || all("AZ_BATCHAI_MPI_MASTER_NODE")) && all("OMPI_COMM_WORLD_RANK",
-		"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"):
-		names = []string{"OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}
-	case all("RANK", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE"):
-	default:
-		return DistributedTrainingArguments{WorldSize: 1}, nil
-	}
-	for i, to := range []*int{&a.LocalRank, &a.GlobalRank, &a.WorldSize} {
-		text, _ := look(names[i])
-		if *to, err = strconv.Atoi(text); err != nil || *to < 0 {
-			return a, argumentf("the environment variable %s is %q; want a number from 0, as the launcher sets it",
-				names[i], text)
-		}
-	}
-	return a, nil
+	return DistributedTrainingArguments{LocalRank: l.LocalRank, GlobalRank: l.Rank, WorldSize: l.World}, err
 }
 
 // levels are the names of Python's logging.
@@ -185,10 +169,4 @@ func parseLevel(name string) (slog.Level, error) {
 		return 0, argumentf("there is no log level %q; want DEBUG, INFO, WARNING, ERROR or CRITICAL", name)
 	}
 	return level, nil
-}
-
-// newLogger writes lines from a level on to standard error.
-func newLogger(level string) (*slog.Logger, error) {
-	l, err := parseLevel(level)
-	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: l})), err
 }

@@ -144,23 +144,21 @@ func (c *DefaultCheckpointer) Load() (Checkpoint, error) {
 	if c.args.LoadDir == "" {
 		return Checkpoint{}, nil
 	}
-	if c.args.Exact {
-		return c.loadExact()
-	}
-	if c.args.LoadFilename != "" {
-		return readCheckpoint(filepath.Join(c.args.LoadDir, c.args.LoadFilename))
-	}
-	files, err := checkpointFiles(c.args.LoadDir, c.args.FilePrefix, c.args.FileExt)
+	files, err := c.candidates()
 	if err != nil {
-		return Checkpoint{}, err
+		return Checkpoint{}, fmt.Errorf("pymarlin: look for checkpoints: %w", err)
 	}
 	for _, path := range files {
 		checkpoint, err := readCheckpoint(path)
-		if !damaged(err) {
-			if err == nil {
-				c.logger.Info("loaded a checkpoint", "file", path)
-			}
-			return checkpoint, err
+		switch {
+		case err == nil:
+			c.logger.Info("loaded a checkpoint", "file", path)
+			return checkpoint, nil
+		case c.args.Exact && errors.Is(err, fs.ErrNotExist):
+			c.logger.Error("no checkpoint to continue from", "error", err)
+			return Checkpoint{}, nil
+		case c.args.Exact || c.args.LoadFilename != "" || !damaged(err):
+			return Checkpoint{}, err
 		}
 		c.logger.Warn("a damaged checkpoint is passed over", "file", path, "error", err)
 	}
@@ -172,6 +170,18 @@ func (c *DefaultCheckpointer) Load() (Checkpoint, error) {
 	return Checkpoint{}, nil
 }
 
+// candidates are the files that may be loaded, in their order.
+func (c *DefaultCheckpointer) candidates() ([]string, error) {
+	switch dir, prefix, ext := c.args.LoadDir, c.args.FilePrefix, c.args.FileExt; {
+	case c.args.LoadFilename != "":
+		return []string{filepath.Join(dir, c.args.LoadFilename)}, nil
+	case c.args.Exact:
+		return greatestNumber(dir, prefix, ext)
+	default:
+		return checkpointFiles(dir, prefix, ext)
+	}
+}
+
 func damaged(err error) bool {
 	return errors.As(err, new(*pickle.FormatError)) || errors.As(err, new(*safetensors.FormatError))
 }
@@ -181,10 +191,10 @@ func damaged(err error) bool {
 // takes for checkpoints, do not count.
 func LatestFile(dir, prefix, ext string) (string, error) {
 	files, err := checkpointFiles(dir, prefix, strings.TrimPrefix(ext, "."))
-	if err != nil || len(files) == 0 {
-		return "", err
+	if err != nil {
+		return "", fmt.Errorf("pymarlin: look for checkpoints: %w", err)
 	}
-	return files[0], nil
+	return append(files, "")[0], nil
 }
 
 // checkpointFiles lists PREFIX_NUMBER.EXT below a folder, the highest number first.
@@ -205,11 +215,8 @@ func checkpointFiles(dir, prefix, ext string) ([]string, error) {
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("pymarlin: look for checkpoints: %w", err)
-	}
 	slices.SortStableFunc(paths, func(a, b string) int { return numbers[b] - numbers[a] })
-	return paths, nil
+	return paths, err
 }
 
 func readCheckpoint(path string) (Checkpoint, error) {
@@ -232,31 +239,11 @@ func readCheckpoint(path string) (Checkpoint, error) {
 	return c, nil
 }
 
-// loadExact is DefaultCheckpointer.load, see CheckpointerArguments.Exact.
-func (c *DefaultCheckpointer) loadExact() (Checkpoint, error) {
-	path := filepath.Join(c.args.LoadDir, c.args.LoadFilename)
-	if c.args.LoadFilename == "" {
-		var err error
-		if path, err = greatestNumber(c.args.LoadDir, c.args.FilePrefix, c.args.FileExt); err != nil {
-			return Checkpoint{}, fmt.Errorf("pymarlin: look for checkpoints: %w", err)
-		}
-		if path == "" {
-			c.logger.Info("no checkpoint to continue from", "folder", c.args.LoadDir)
-			return Checkpoint{}, nil
-		}
-	}
-	checkpoint, err := readCheckpoint(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		c.logger.Error("no checkpoint to continue from", "error", err)
-		return Checkpoint{}, nil
-	}
-	return checkpoint, err
-}
-
 var digits = regexp.MustCompile(`[0-9]+`)
 
-// greatestNumber is get_latest_file to the letter; empty if there is none.
-func greatestNumber(dir, prefix, ext string) (path string, err error) {
+// greatestNumber is get_latest_file to the letter, see CheckpointerArguments.Exact; there may be
+// none.
+func greatestNumber(dir, prefix, ext string) (path []string, err error) {
 	greatest := new(big.Int)
 	for _, candidate := range walk(dir) {
 		if name := filepath.Base(candidate); !strings.HasPrefix(name, prefix) || !strings.HasSuffix(name, ext) {
@@ -264,11 +251,11 @@ func greatestNumber(dir, prefix, ext string) (path string, err error) {
 		}
 		numbers := digits.FindAllString(candidate, -1)
 		if len(numbers) == 0 {
-			return "", fmt.Errorf("%s has no number in its path; name a LoadFilename", candidate)
+			return nil, fmt.Errorf("%s has no number in its path; name a LoadFilename", candidate)
 		}
 		number, _ := new(big.Int).SetString(numbers[len(numbers)-1], 10)
-		if path == "" || number.Cmp(greatest) > 0 {
-			path, greatest = candidate, number
+		if path == nil || number.Cmp(greatest) > 0 {
+			path, greatest = []string{candidate}, number
 		}
 	}
 	return path, nil

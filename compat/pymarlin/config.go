@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -127,21 +128,22 @@ func (p ConfigParser) apply(c Config, overrides []override) error {
 
 // applyParams sets what --params says, types as they come.
 func (p ConfigParser) applyParams(c Config, text string) error {
-	d := json.NewDecoder(strings.NewReader(text))
-	d.UseNumber()
-	var params map[string]any
-	if err := d.Decode(&params); err != nil || d.More() {
+	params, err := torchsave.FromText([]byte(text))
+	object, ok := params.(map[string]any)
+	if err != nil || !ok || !json.Valid([]byte(text)) {
 		return argumentf("--params is %q; want a JSON object such as {\"--tmgr.epochs\": 4}: %v", text, err)
 	}
-	for name, v := range params {
-		section, key, ok := c.find(strings.TrimLeft(name, "-"))
-		if !ok && (p.Strict || strings.Contains(name, ".")) {
+	for name, v := range object {
+		key := strings.TrimLeft(name, "-")
+		section, last, ok := c.find(key)
+		switch {
+		case ok:
+			section[last] = v
+		case p.Strict || strings.Contains(name, "."):
 			return argumentf("--params: the configuration file has no argument %s", name)
+		default: // a name without section is added
+			c[key] = v
 		}
-		if !ok { // a name without section is added
-			section, key = c, strings.TrimLeft(name, "-")
-		}
-		section[key] = plain(v)
 	}
 	return nil
 }
@@ -165,38 +167,34 @@ var switches = map[string]bool{"yes": true, "true": true, "t": true, "y": true, 
 	"f": false, "n": false, "0": false}
 
 // convert reads a word as what the file has there.
-func convert(old any, word *string) (any, error) {
-	if word == nil {
-		if _, ok := old.(bool); ok {
-			return true, nil // --flag alone turns it on
-		}
+func convert(old any, word *string) (v any, err error) {
+	_, isSwitch := old.(bool)
+	switch {
+	case word == nil && isSwitch:
+		return true, nil // --flag alone turns it on
+	case word == nil:
 		return nil, errors.New("it has no value")
 	}
+	ok := true
 	switch old := old.(type) {
 	case nil, string:
 		return *word, nil
 	case bool:
-		if v, ok := switches[strings.ToLower(*word)]; ok {
-			return v, nil
-		}
-		return nil, fmt.Errorf("want true or false, found %q", *word)
+		v, ok = switches[strings.ToLower(*word)]
 	case int:
-		n, err := strconv.Atoi(*word)
-		if err != nil {
-			return nil, fmt.Errorf("want a whole number, as in the file, found %q", *word)
-		}
-		return n, nil
+		v, err = strconv.Atoi(*word)
 	case float64:
-		f, err := strconv.ParseFloat(*word, 64)
-		if err != nil {
-			return nil, fmt.Errorf("want a number, found %q", *word)
-		}
-		return f, nil
+		v, err = strconv.ParseFloat(*word, 64)
 	case []any:
 		return convertList(old, *word)
+	default:
+		return nil, fmt.Errorf("the file has %s there, which the command line cannot replace; name an argument in it",
+			describe(old))
 	}
-	return nil, fmt.Errorf("the file has %s there, which the command line cannot replace; name an argument in it",
-		describe(old))
+	if err != nil || !ok {
+		return nil, fmt.Errorf("want %s, as in the file, found %q", wants[reflect.TypeOf(old).Kind()], *word)
+	}
+	return v, nil
 }
 
 // convertList reads 1-2-3, [1, 2, 3] or a single value as a list with elements like the file's
@@ -261,64 +259,38 @@ func ParseConfig(text []byte) (Config, error) {
 	if doc.Kind == 0 {
 		return Config{}, nil
 	}
-	markSwitches(&doc, 0)
+	markTypes(&doc, false, 0)
 	var v any
 	if err := doc.Decode(&v); err != nil {
 		return nil, fmt.Errorf("pymarlin: config: %w", err)
 	}
-	c, ok := plain(v).(map[string]any)
+	c, ok := v.(map[string]any)
 	if !ok {
 		return nil, argumentf("the configuration is %s, want names and values", describe(v))
 	}
 	return c, nil
 }
 
-// markSwitches turns plain yes, no, on and off into booleans. Aliases are not followed: what they
-// stand for is visited where it is.
-func markSwitches(n *yaml.Node, depth int) {
-	if n.Kind == yaml.ScalarNode && n.Style == 0 && n.Tag == "!!str" {
-		switch strings.ToLower(n.Value) {
-		case "yes", "on":
-			n.Tag, n.Value = "!!bool", "true"
-		case "no", "off":
-			n.Tag, n.Value = "!!bool", "false"
-		}
+// markTypes has a document decoded to the few types of a Config: names are texts, as are dates and
+// very large numbers, and plain yes, no, on and off are booleans. Aliases are not followed: what
+// they stand for is visited where it is.
+func markTypes(n *yaml.Node, isName bool, depth int) {
+	switch value := strings.ToLower(n.Value); {
+	case n.Kind != yaml.ScalarNode || n.Tag == "!!merge":
+	case isName || n.Tag == "!!timestamp" || n.Tag == "!!int" && n.Decode(new(int)) != nil:
+		n.Tag = "!!str"
+	case n.Tag != "!!str" || n.Style != 0: // it is what it says
+	case value == "yes" || value == "on":
+		n.Tag, n.Value = "!!bool", "true"
+	case value == "no" || value == "off":
+		n.Tag, n.Value = "!!bool", "false"
 	}
 	if depth > 100 {
 		return
 	}
 	for i, child := range n.Content {
-		if n.Kind != yaml.MappingNode || i%2 == 1 { // names stay names
-			markSwitches(child, depth+1)
-		}
+		markTypes(child, n.Kind == yaml.MappingNode && i%2 == 0, depth+1)
 	}
-}
-
-// plain brings values of YAML and JSON to the few types of a Config.
-func plain(v any) any {
-	switch v := v.(type) {
-	case json.Number:
-		return torchsave.Numbers(v)
-	case map[string]any:
-		for k, x := range v {
-			v[k] = plain(x)
-		}
-		return v
-	case map[any]any:
-		out := map[string]any{}
-		for k, x := range v {
-			out[fmt.Sprint(k)] = plain(x)
-		}
-		return out
-	case []any:
-		for i, x := range v {
-			v[i] = plain(x)
-		}
-		return v
-	case nil, bool, int, float64, string:
-		return v
-	}
-	return fmt.Sprint(v) // dates and very large numbers
 }
 
 func describe(v any) string {

@@ -216,3 +216,18 @@ func FuzzConfig(f *testing.F) {
 		}
 	})
 }
+
+func TestFetchRanksReadsWhatALauncherSays(t *testing.T) {
+	for name, value := range map[string]string{"LOCAL_RANK": "1", "RANK": "3", "WORLD_SIZE": "4"} {
+		t.Setenv(name, value)
+	}
+	want := pymarlin.DistributedTrainingArguments{LocalRank: 1, GlobalRank: 3, WorldSize: 4}
+	got, err := pymarlin.FetchRanks()
+	if got != want || err != nil {
+		t.Errorf("read %+v, %v, want %+v", got, err, want)
+	}
+	t.Setenv("RANK", "first")
+	if _, err := pymarlin.FetchRanks(); !errors.Is(err, pymarlin.ErrArgument) || !strings.Contains(err.Error(), "RANK") {
+		t.Errorf("a rank that is no number: %v", err)
+	}
+}

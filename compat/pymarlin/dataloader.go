@@ -98,8 +98,8 @@ func (s share) Indices(_, n int) []int {
 	return own
 }
 
-// Dataloader hands out the batches of one pass. [NewDataloader] makes one; a source of its own
-// implements it.
+// Dataloader hands out the batches of one pass. [NewDataloader] makes one; other sources implement
+// it.
 type Dataloader[B any] interface {
 	// Len is the number of batches of a pass.
 	Len() int

@@ -1,16 +1,9 @@
 package pymarlin
 
 import (
-	"context"
 	"fmt"
-	"maps"
 
 	"github.com/gotrainer/gotrainer/compat/internal/loops"
-	"github.com/gotrainer/gotrainer/dist"
-	"github.com/gotrainer/gotrainer/dist/ddp"
-	"github.com/gotrainer/gotrainer/internal/torchsave"
-	"github.com/gotrainer/gotrainer/optim"
-	"github.com/gotrainer/gotrainer/torch"
 )
 
 // DDPTrainerBackend trains one model on the processes of [Options].Group: the backends "ddp" and
@@ -27,16 +20,14 @@ type DDPTrainerBackend[B any] struct {
 	// type that embeds one. Nil: a SingleProcess.
 	TrainerBackend[B]
 
-	args  BackendArguments[B]
-	own   *SingleProcess[B] // in TrainerBackend
-	epoch int
+	own *SingleProcess[B] // in TrainerBackend
 }
 
 // process is what [DDPTrainerBackend] asks of a backend; types that embed a SingleProcess have it.
 func (b *SingleProcess[B]) process() *SingleProcess[B] { return b }
 
-// Init makes the model the same on all processes.
-func (d *DDPTrainerBackend[B]) Init(args BackendArguments[B]) (err error) {
+// Init has TrainerBackend train on all processes, and makes the model the same on them.
+func (d *DDPTrainerBackend[B]) Init(args BackendArguments[B]) error {
 	if d.TrainerBackend == nil {
 		d.TrainerBackend = &SingleProcess[B]{}
 	}
@@ -45,108 +36,48 @@ func (d *DDPTrainerBackend[B]) Init(args BackendArguments[B]) (err error) {
 		return argumentf("DDPTrainerBackend.TrainerBackend is a %T; want a SingleProcess, a SingleProcessAmp, or a "+
 			"type that embeds one", d.TrainerBackend)
 	}
-	d.args, d.own = args, inner.process()
+	d.own = inner.process()
 	d.own.distributed = true
-	if err := d.TrainerBackend.Init(args); err != nil || !d.several() {
-		return err
-	}
-	for _, o := range args.Optimizers {
-		if _, ok := o.optimizer.(optim.BackwardUpdater); ok {
-			return argumentf("%T updates each parameter during the backward pass, before its gradient is averaged over "+
-				"%d processes; want another optimizer, or one process", o.optimizer, args.Group.World())
-		}
-	}
-	d.own.parallel, err = ddp.New(context.Background(), args.Group, modelOf(args.Module),
-		ddp.Options{FindUnusedParameters: true})
-	return err
+	return d.TrainerBackend.Init(args)
 }
+
+// SetEpoch chooses the order of the next epoch's samples: DistributedSampler.set_epoch, which
+// PyMarlin never calls, so that all its epochs have one order. The trainer does, unless
+// [Options].Exact is set.
+func (d *DDPTrainerBackend[B]) SetEpoch(epoch int) { d.own.order = epoch }
 
 // Close ends the averaging of gradients. [Trainer.Close] calls it.
 func (d *DDPTrainerBackend[B]) Close() error {
 	if d.own != nil && d.own.parallel != nil {
 		d.own.parallel.Close()
-		d.own.parallel = nil
 	}
 	return nil
 }
 
-func (d *DDPTrainerBackend[B]) several() bool { return d.args.Group.World() > 1 }
+func (b *SingleProcess[B]) several() bool { return b.args.Group.World() > 1 }
 
-// SetEpoch chooses the order of the next epoch's samples: DistributedSampler.set_epoch, which
-// PyMarlin never calls, so that all its epochs have one order. The trainer does, unless
-// [Options].Exact is set.
-func (d *DDPTrainerBackend[B]) SetEpoch(epoch int) { d.epoch = epoch }
-
-// TrainSampler is a [DistributedSampler].
-func (d *DDPTrainerBackend[B]) TrainSampler() Sampler {
-	return DistributedSampler{Rank: d.args.Group.Rank(), WorldSize: d.args.Group.World(), Epoch: d.epoch}
-}
-
-// ValSampler is a [SequentialDistributedSampler] by which each sample is visited once. With
-// [Options].Exact the end is filled up as in PyMarlin.
-func (d *DDPTrainerBackend[B]) ValSampler() Sampler {
-	return SequentialDistributedSampler{Rank: d.args.Group.Rank(), WorldSize: d.args.Group.World(),
-		Padded: d.args.Exact}
-}
-
-// TrainDL is that of TrainerBackend, with the outputs of all processes.
-func (d *DDPTrainerBackend[B]) TrainDL(ctx context.Context, loader Dataloader[B],
-	train func(Dataloader[B]) error) (Collected, error) {
-	own, err := d.TrainerBackend.TrainDL(ctx, loader, train)
-	if err != nil || !d.own.collects {
-		return own, err
-	}
-	return d.gather(own, nil)
-}
-
-// ValidateDL is that of TrainerBackend, with the outputs of all processes. An error of one ends it
+// gather brings the outputs of all processes together: _coalesce_outputs. An error of one ends it
 // on all.
-func (d *DDPTrainerBackend[B]) ValidateDL(ctx context.Context, loader Dataloader[B], step StepFunc[B]) (Collected,
-	error) {
-	if err := d.own.beforeForward(false); err != nil { // the buffers of the main process
-		return Collected{}, err
-	}
-	return d.gather(d.TrainerBackend.ValidateDL(ctx, loader, step))
-}
-
-// gather brings the outputs of all processes together: _coalesce_outputs.
-func (d *DDPTrainerBackend[B]) gather(own Collected, err error) (all Collected, _ error) {
-	if !d.several() {
+func (b *SingleProcess[B]) gather(own Collected, err error) (all Collected, _ error) {
+	if !b.several() {
 		return own, err
 	}
 	defer own.free()
-	g, ctx := d.args.Group, context.Background()
-	var note []byte
-	if err == nil {
-		if note, err = torchsave.Marshal(State{"values": anyLists(own.Values)}); err != nil {
-			err = fmt.Errorf("Outputs.Values of several processes are gathered, so they must be what a State can "+
-				"hold: %w", err)
-		}
-	}
-	if err := loops.Together(ctx, g, err, false); err != nil {
-		return all, err
-	}
 	err = loops.Scoped(func() error {
-		notes, lists, err := ddp.AllGatherLists(ctx, g, note, own.Tensors, torch.CPU)
+		shares, err := gatherStates(b.args.Group, own.state(), err)
 		if err != nil {
 			return err
 		}
 		var c collector
-		for rank := range lists {
-			for i, t := range lists[rank] {
-				addTo(&c.tensors, i, t)
-			}
-			v, err := torchsave.Unmarshal(notes[rank])
+		defer c.drop()
+		for _, share := range shares {
+			one, err := readCollected(share)
 			if err != nil {
 				return err
 			}
-			values, _ := v.(State)["values"].([]any)
-			for i, list := range values {
-				for _, x := range list.([]any) {
-					addTo(&all.Values, i, x)
-				}
-			}
+			c.put(one)
 		}
+		all.Values = c.values
 		for _, list := range c.tensors {
 			all.Tensors = append(all.Tensors, join(list).Keep())
 		}
@@ -154,74 +85,7 @@ func (d *DDPTrainerBackend[B]) gather(own Collected, err error) (all Collected, 
 	})
 	if err != nil {
 		all.free()
-		return Collected{}, fmt.Errorf("gather the outputs: %w", err)
+		return Collected{}, fmt.Errorf("gather the outputs of all processes, which must be what a State can hold: %w", err)
 	}
 	return all, nil
-}
-
-func anyLists(lists [][]any) []any {
-	out := make([]any, len(lists))
-	for i, list := range lists {
-		out[i] = list
-	}
-	return out
-}
-
-// beforeForward is called before the forward passes: sync says that gradients are averaged in the
-// backward pass, which no_sync prevents. It does nothing in one process.
-func (b *SingleProcess[B]) beforeForward(sync bool) error {
-	if b.parallel == nil {
-		return nil
-	}
-	return b.parallel.BeforeForward(context.Background(), sync)
-}
-
-func (b *SingleProcess[B]) backward(loss torch.Tensor) error {
-	if b.parallel == nil {
-		loss.Backward()
-		return nil
-	}
-	return b.parallel.Backward(context.Background(), loss.Backward, loss)
-}
-
-// averageLoss makes a loss the mean of the processes' losses. PyMarlin logs that of the main one.
-func (b *SingleProcess[B]) averageLoss(loss torch.Tensor) error {
-	if b.parallel == nil || b.args.Exact {
-		return nil
-	}
-	return ddp.AllReduce(context.Background(), b.args.Group, dist.Mean, loss)
-}
-
-// GetState has beside the counts what each process has of its own. All processes call it.
-func (d *DDPTrainerBackend[B]) GetState() (State, error) {
-	s, err := d.TrainerBackend.GetState()
-	if !d.several() || d.args.InexactResume {
-		return s, err
-	}
-	own := State{}
-	for _, key := range []string{gradientsKey, outputsKey} {
-		if v, ok := s[key]; ok {
-			own[key] = v
-			delete(s, key)
-		}
-	}
-	shares, err := gatherStates(d.args.Group, own, err)
-	if err != nil {
-		return nil, err
-	}
-	s[processesKey] = shares
-	return s, nil
-}
-
-// UpdateState continues from what GetState returned.
-func (d *DDPTrainerBackend[B]) UpdateState(s State) error {
-	if !d.args.InexactResume {
-		own, err := shareOf(d.args.Group, s)
-		if err != nil {
-			return err
-		}
-		s = maps.Clone(s)
-		maps.Copy(s, own)
-	}
-	return d.TrainerBackend.UpdateState(s)
 }

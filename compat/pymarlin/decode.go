@@ -70,40 +70,34 @@ var fixed = map[string][]any{
 // stands for the opposite.
 func decode(path string, section Config, into any) error {
 	v := reflect.ValueOf(into).Elem()
-	fields := map[string]reflect.Value{}
-	negated := map[string]bool{}
-	for f := range v.Type().Fields() {
+	fields, negated := map[string]reflect.Value{}, map[string]bool{}
+	for f, field := range v.Fields() {
 		if tag := f.Tag.Get("config"); tag != "" {
 			name, not := strings.CutPrefix(tag, "!")
-			fields[name], negated[name] = v.FieldByIndex(f.Index), not
+			fields[name], negated[name] = field, not
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(section)) {
-		value := section[name]
-		at := path + name
+		value, at := section[name], path+name
 		field, known := fields[name]
-		if !known {
-			if values, ok := fixed[at]; ok {
-				if value != nil && !slices.Contains(values, value) {
-					return argumentf("%s is %s; the only value here is %v", at, describe(value), values[0])
-				}
-				continue
-			}
+		values, isFixed := fixed[at]
+		isFixed = isFixed && !known
+		switch {
+		case !known && !isFixed:
 			return argumentf("there is no argument %s; want one of %s", at,
 				strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
-		}
-		if name == "model_state_save_dir" && (value == nil || value == "") {
+		case name == "model_state_save_dir" && (value == nil || value == ""):
 			v.FieldByName("NoModelState").SetBool(true)
-			continue
-		}
-		if value == nil {
-			continue // None
-		}
-		if isZero(value) && slices.Contains(needsOne, name) {
+		case value == nil: // None
+		case isFixed && !slices.Contains(values, value):
+			return argumentf("%s is %s; the only value here is %v", at, describe(value), values[0])
+		case isFixed:
+		case isZero(value) && slices.Contains(needsOne, name):
 			return argumentf("%s is 0; want a positive number", at)
-		}
-		if err := setField(at, field, value, negated[name]); err != nil {
-			return err
+		default:
+			if err := setField(at, field, value, negated[name]); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -131,7 +125,9 @@ func setField(at string, field reflect.Value, value any, negated bool) error {
 			value = b != negated
 		}
 	case reflect.Slice:
-		value = texts(value)
+		if names, ok := listOf[string](value); ok {
+			value = names
+		}
 	}
 	v := reflect.ValueOf(value)
 	if v.Type() != field.Type() {
@@ -139,20 +135,6 @@ func setField(at string, field reflect.Value, value any, negated bool) error {
 	}
 	field.Set(v)
 	return nil
-}
-
-// texts is a list of texts as a []string; other values stay.
-func texts(value any) any {
-	list, ok := value.([]any)
-	names := make([]string, len(list))
-	for i, x := range list {
-		text, isText := x.(string)
-		names[i], ok = text, ok && isText
-	}
-	if !ok {
-		return value
-	}
-	return names
 }
 
 func decodeSection(at string, into, value any) error {

@@ -86,14 +86,14 @@ func TestExactCheckpointerFindsFilesAsPyMarlinDoes(t *testing.T) {
 	}
 	for _, c := range []struct {
 		claim, dir, file string
-		want             int // the epoch; -1: begins anew
+		want             int // the epoch; -1: begins again
 		refused          string
 	}{
 		{"the greatest number, whatever comes between", "one", "", 21, ""},
 		{"a file that is named", "one", "model_3.pt", 3, ""},
 		{"a number of the folder", "none", "", 7, ""},
-		{"a missing file begins anew", "one", "model_4.pt", -1, ""},
-		{"a missing folder begins anew", "nowhere", "", -1, ""},
+		{"a missing file begins again", "one", "model_4.pt", -1, ""},
+		{"a missing folder begins again", "nowhere", "", -1, ""},
 		{"the file of the model alone", "own", "", 0, "is no checkpoint"},
 		{"a damaged file", "damaged", "", 0, "model_1.pt"},
 	} {

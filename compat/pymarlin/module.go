@@ -1,12 +1,14 @@
 package pymarlin
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
 
+	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -78,8 +80,8 @@ type Stateful interface {
 	UpdateState(s State) error
 }
 
-// The hooks of CallbackInterface. A module implements those that it wants; [New] refuses a method
-// that is named like a hook and is none. Collected outputs are freed after the hook.
+// The hooks of CallbackInterface. A module implements the ones it wants; [New] refuses a method
+// that is named like a hook and is not one. Collected outputs are freed after the hook.
 type (
 	// TrainEpochBeginHook runs before the first batch of an epoch.
 	TrainEpochBeginHook interface {
@@ -109,18 +111,22 @@ type (
 	}
 )
 
-// hooks are the interfaces by the name of their method.
-var hooks = map[string]reflect.Type{
-	"OnBeginTrainEpoch": reflect.TypeFor[TrainEpochBeginHook](),
-	"OnEndBackward":     reflect.TypeFor[BackwardEndHook](),
-	"OnEndTrainStep":    reflect.TypeFor[TrainStepEndHook](),
-	"OnEndTrainEpoch":   reflect.TypeFor[TrainEpochEndHook](),
-	"OnEndValEpoch":     reflect.TypeFor[ValEpochEndHook](),
-	"OnEndTrain":        reflect.TypeFor[TrainEndHook](),
-	"UseStats":          reflect.TypeFor[StatsUser](),
-	"GetState":          reflect.TypeFor[Stateful](),
-	"UpdateState":       reflect.TypeFor[Stateful](),
-}
+// events are the hooks by the name of their method, others the further interfaces.
+var (
+	events = map[string]reflect.Type{
+		"OnBeginTrainEpoch": reflect.TypeFor[TrainEpochBeginHook](),
+		"OnEndBackward":     reflect.TypeFor[BackwardEndHook](),
+		"OnEndTrainStep":    reflect.TypeFor[TrainStepEndHook](),
+		"OnEndTrainEpoch":   reflect.TypeFor[TrainEpochEndHook](),
+		"OnEndValEpoch":     reflect.TypeFor[ValEpochEndHook](),
+		"OnEndTrain":        reflect.TypeFor[TrainEndHook](),
+	}
+	others = map[string]reflect.Type{
+		"UseStats":    reflect.TypeFor[StatsUser](),
+		"GetState":    reflect.TypeFor[Stateful](),
+		"UpdateState": reflect.TypeFor[Stateful](),
+	}
+)
 
 // checkHooks refuses methods that would never be called: a misspelt hook, or one with other
 // parameters. tests is the type of TestModule.
@@ -128,7 +134,7 @@ func checkHooks(m any, tests reflect.Type) error {
 	t := reflect.TypeOf(m)
 	for method := range t.Methods() {
 		name := method.Name
-		want := hooks[name]
+		want := cmp.Or(events[name], others[name])
 		if name == "TestDataloaders" || name == "TestStep" {
 			want = tests
 		}
@@ -136,19 +142,20 @@ func checkHooks(m any, tests reflect.Type) error {
 			return fmt.Errorf("pymarlin: %s.%s is no method of %s, so it would never be called; see that type for "+
 				"its methods and their parameters", t, name, want)
 		}
-		if want == nil && isEvent(name) {
-			events := slices.DeleteFunc(slices.Sorted(maps.Keys(hooks)), func(name string) bool {
-				return !isEvent(name)
-			})
+		if want == nil && (strings.HasPrefix(name, "OnBegin") || strings.HasPrefix(name, "OnEnd")) {
 			return fmt.Errorf("pymarlin: %s.%s is named like a hook, but there is none of that name, only %s", t, name,
-				strings.Join(events, ", "))
+				strings.Join(slices.Sorted(maps.Keys(events)), ", "))
 		}
 	}
 	return nil
 }
 
-func isEvent(name string) bool {
-	return strings.HasPrefix(name, "OnBegin") || strings.HasPrefix(name, "OnEnd")
+// call calls a hook of a module, if it has it, in a scope of tensors.
+func call[Hook any](module any, with func(Hook) error) error {
+	if h, ok := module.(Hook); ok {
+		return loops.Scoped(func() error { return with(h) })
+	}
+	return nil
 }
 
 // modelOf is the value with the parameters.

@@ -95,7 +95,7 @@ func (o *Optimizer) State() (State, error) {
 	return s, nil
 }
 
-// LoadState continues from a state_dict() of PyTorch, or of State. The settings stay those that the
+// LoadState continues from a state_dict() of PyTorch, or of State. The settings stay the ones the
 // optimizer was made with; only the rate is the saved one.
 func (o *Optimizer) LoadState(s State) error {
 	rate, err := torchsave.LoadStateDict(o.optimizer, s)

@@ -73,23 +73,20 @@ func (c *collector) state() State {
 	return all.state()
 }
 
-// put makes what was gathered before the beginning.
-func (c *collector) put(before Collected) {
-	for _, t := range before.Tensors {
-		c.tensors = append(c.tensors, []torch.Tensor{t})
+// put adds what was gathered before, or by another process.
+func (c *collector) put(more Collected) {
+	for i, t := range more.Tensors {
+		addTo(&c.tensors, i, t)
 	}
-	c.values = before.Values
+	for i, list := range more.Values {
+		for _, v := range list {
+			addTo(&c.values, i, v)
+		}
+	}
 }
 
 func (c Collected) state() State {
-	tensors, values := []any{}, []any{}
-	for _, t := range c.Tensors {
-		tensors = append(tensors, t)
-	}
-	for _, list := range c.Values {
-		values = append(values, list)
-	}
-	return State{"tensors": tensors, "values": values}
+	return State{"tensors": anys(c.Tensors), "values": anys(c.Values)}
 }
 
 // readCollected is what state was made of, with tensors of its own; none where there is no state.
@@ -98,24 +95,15 @@ func readCollected(saved any) (c Collected, err error) {
 		return c, nil
 	}
 	s, _ := saved.(State)
-	tensors, ok := s["tensors"].([]any)
-	values, ok2 := s["values"].([]any)
-	ok = ok && ok2
-	for _, v := range tensors {
-		t, isTensor := v.(torch.Tensor)
-		if ok = ok && isTensor; ok {
-			c.Tensors = append(c.Tensors, copyToCPU(t).Keep())
-		}
+	tensors, ok := listOf[torch.Tensor](s["tensors"])
+	values, ok2 := listOf[[]any](s["values"])
+	if !ok || !ok2 {
+		return c, fmt.Errorf("%s is %T, want a dictionary with the lists tensors and values", outputsKey, saved)
 	}
-	for _, v := range values {
-		list, isList := v.([]any)
-		c.Values, ok = append(c.Values, list), ok && isList
+	for _, t := range tensors {
+		c.Tensors = append(c.Tensors, copyToCPU(t).Keep())
 	}
-	if !ok {
-		c.free()
-		return Collected{}, fmt.Errorf("%s is %T, want a dictionary with the lists tensors and values", outputsKey,
-			saved)
-	}
+	c.Values = values
 	return c, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 
 	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/dist"
@@ -17,10 +18,8 @@ import (
 
 func (t *Trainer[B]) group() *dist.Group { return t.options.Group }
 
-func (t *Trainer[B]) several() bool { return t.group().World() > 1 }
-
 // IsDistributed reports whether several processes train the model.
-func (t *Trainer[B]) IsDistributed() bool { return t.several() }
+func (t *Trainer[B]) IsDistributed() bool { return t.group().World() > 1 }
 
 // IsMainProcess reports whether this process is the one that writes checkpoints and stats.
 func (t *Trainer[B]) IsMainProcess() bool { return t.group().Main() }
@@ -28,23 +27,21 @@ func (t *Trainer[B]) IsMainProcess() bool { return t.group().Main() }
 // printsHere reports whether this process has lines and a progress line: one of each machine.
 func (t *Trainer[B]) printsHere() bool { return t.group().LocalRank() == 0 }
 
-// fetchRanks finds out which process of how many this is.
-func (t *Trainer[B]) fetchRanks() error {
+// checkRanks refuses arguments that say something else than the group.
+func (t *Trainer[B]) checkRanks() error {
 	g, given := t.group(), t.args.DistributedTrainingArgs
-	t.ranks = DistributedTrainingArguments{WorldSize: 1}
-	if g != nil {
-		t.ranks = DistributedTrainingArguments{LocalRank: g.LocalRank(), GlobalRank: g.Rank(), WorldSize: g.World()}
-	} else if err := loops.Started(g); err != nil {
+	if err := loops.Started(g); err != nil {
 		return argumentf("%w", err)
 	}
 	if given == nil {
 		return nil
 	}
+	here := DistributedTrainingArguments{LocalRank: g.LocalRank(), GlobalRank: g.Rank(), WorldSize: g.World()}
 	want := *given
-	if want.WorldSize = cmp.Or(want.WorldSize, 1); want != t.ranks {
+	if want.WorldSize = cmp.Or(want.WorldSize, 1); want != here {
 		return argumentf("DistributedTrainingArgs says process %d of %d (local rank %d), and Options.Group %d of %d "+
 			"(local rank %d); leave the arguments nil, and set Options.Group to what dist.Init returns", want.GlobalRank,
-			want.WorldSize, want.LocalRank, t.ranks.GlobalRank, t.ranks.WorldSize, t.ranks.LocalRank)
+			want.WorldSize, want.LocalRank, here.GlobalRank, here.WorldSize, here.LocalRank)
 	}
 	return nil
 }
@@ -54,27 +51,11 @@ func (t *Trainer[B]) together(err error) error {
 	return loops.Together(context.Background(), t.group(), err, false)
 }
 
-// anywhere reports on all processes whether something is so on any of them.
-func (t *Trainer[B]) anywhere(here bool) (bool, error) {
-	if !t.several() {
-		return here, nil
-	}
-	n := []int64{0}
-	if here {
-		n[0] = 1
-	}
-	err := dist.AllReduce(context.Background(), t.group(), n, dist.Max)
-	return n[0] > 0, err
-}
-
-// fromMain runs f on the main process alone and returns on all what it has returned there. err is
-// one that this process has had before.
+// fromMain runs f on the main process alone and returns on all processes what it has returned there.
+// err is one that this process has had before.
 func (t *Trainer[B]) fromMain(err error, f func() (path string, err error)) (path string, _ error) {
 	if err = t.together(err); err == nil && t.IsMainProcess() {
 		path, err = f()
-	}
-	if !t.several() {
-		return path, err
 	}
 	if err = t.together(err); err != nil {
 		return "", err
@@ -86,26 +67,9 @@ func (t *Trainer[B]) fromMain(err error, f func() (path string, err error)) (pat
 	return string(all[0]), nil
 }
 
-// makeCheckpointer makes the default one. Only the main process removes old files, before any looks
-// for one to load.
-func (t *Trainer[B]) makeCheckpointer() (err error) {
-	args := t.args.CheckpointerArgs
-	if t.IsMainProcess() {
-		t.checkpointer, err = NewDefaultCheckpointer(args, t.logger)
-	}
-	if err = t.together(err); err == nil && !t.IsMainProcess() {
-		args.DeleteExistingCheckpoints = false
-		t.checkpointer, err = NewDefaultCheckpointer(args, t.logger)
-	}
-	return err
-}
-
 // agree refuses processes that would train different runs: that have not read the same checkpoint,
 // or have loaders of different lengths.
 func (t *Trainer[B]) agree() error {
-	if !t.several() {
-		return nil
-	}
 	own := fmt.Sprintf("last_epoch %d, %d updates, %d batches; %d batches in an epoch", t.lastEpoch,
 		t.GlobalStepsFinished(), t.TotalStepsFinished(), t.batches)
 	all, err := t.group().AllGather(context.Background(), []byte(own))
@@ -125,10 +89,10 @@ func (t *Trainer[B]) agree() error {
 // countBatches asks the module how many batches an epoch of this process has. The generators are
 // left as they are.
 func (t *Trainer[B]) countBatches() error {
-	if !t.several() || t.batches == 0 {
+	if !t.IsDistributed() || t.batches == 0 {
 		return nil
 	}
-	before := currentRandom(t.device)
+	before := t.generators()
 	loader, err := t.module.TrainDataloader(t.backend.TrainSampler(), t.TrainStepBatchSize())
 	if err != nil {
 		return err
@@ -137,7 +101,7 @@ func (t *Trainer[B]) countBatches() error {
 		return errNoLoader
 	}
 	t.batches = loader.Len()
-	return setRandom(before)
+	return t.setGenerators(before)
 }
 
 // Close closes the writers. The trainer must not be used after it. All processes call it.
@@ -177,9 +141,23 @@ func gatherStates(g *dist.Group, own State, err error) ([]any, error) {
 	return shares, nil
 }
 
-// shareOf is what a state has of this process: that of gatherStates, or, in one process, the state
-// itself. A state without anything of a process, as PyMarlin's, is for any number of them.
-func shareOf(g *dist.Group, s State) (State, error) {
+// addOwn adds to a state what this process has of its own, or what each of several has. err is one
+// that it has had before.
+func addOwn(g *dist.Group, s, own State, err error) error {
+	if g.World() == 1 {
+		maps.Copy(s, own)
+		return err
+	}
+	shares, err := gatherStates(g, own, err)
+	if err == nil {
+		s[processesKey] = shares
+	}
+	return err
+}
+
+// ownOf is what addOwn has added for this process; in one process, the state itself. A state
+// without anything of a process, as PyMarlin's, is for any number of them.
+func ownOf(g *dist.Group, s State) (State, error) {
 	shares, _ := s[processesKey].([]any)
 	n := max(1, len(shares))
 	_, exact := s[randomKey]

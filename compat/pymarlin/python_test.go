@@ -91,7 +91,7 @@ func TestPyMarlinGoesOnFromGosCheckpoint(t *testing.T) {
 		}
 		n := newNet(12)
 		args.Epochs, args.CheckpointerArgs = 2, pymarlin.CheckpointerArguments{LoadDir: dir, NoCheckpoint: true}
-		o.InexactResume = true // Python's script seeds anew
+		o.InexactResume = true // Python's script seeds again
 		trainer, err = pymarlin.New(pymarlin.ModuleInterface[batch](still{n}), quiet(args), o)
 		if err != nil {
 			t.Fatal(err)

@@ -11,8 +11,8 @@ import (
 
 // Scheduler moves something after each update. [NewScheduler] makes those of package optim/lr.
 type Scheduler interface {
-	// Step is called after the steps of all optimizers, also of those that loss scaling has left
-	// out.
+	// Step is called after the steps of all optimizers, including the steps that loss scaling
+	// has left out.
 	Step() error
 	// State and LoadState carry it over a checkpoint.
 	State() (State, error)

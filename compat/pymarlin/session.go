@@ -17,13 +17,12 @@ import (
 // loaders of both.
 type pass[B any] struct {
 	loops.Step[B]
-	t       *Trainer[B]
-	ctx     context.Context
-	batches int    // of an epoch, by which the run was planned
-	from    *place // inside an epoch, from which the run has not gone any further; nil: it has
+	t      *Trainer[B]
+	ctx    context.Context
+	stands State // the place from where the run would continue; nil: from behind its last batch
 
 	loader  Dataloader[B] // of the current epoch
-	random  random        // as it was before that loader was made
+	random  State         // the generators as they were before that loader was made
 	outputs Collected     // of the epoch
 
 	progress *loops.Progress // over the current epoch
@@ -44,12 +43,12 @@ func (p *pass[B]) Update(context.Context, float64) (applied bool, err error) {
 // AroundEpoch has the module make the loader of an epoch and the backend train on it.
 func (p *pass[B]) AroundEpoch(_ *trainer.Run, train func() error) (err error) {
 	t := p.t
-	if p.from != nil { // the loader is to draw what it has drawn
-		if err := setRandom(p.from.pass); err != nil {
+	if p.continues() { // the loader is to draw what it has drawn
+		if err := t.setGenerators(p.stands[passKey]); err != nil {
 			return err
 		}
 	}
-	p.random = currentRandom(t.device)
+	p.random = t.generators()
 	if b, ok := t.backend.(interface{ SetEpoch(epoch int) }); ok && !t.options.Exact {
 		b.SetEpoch(t.lastEpoch + 1)
 	}
@@ -60,7 +59,7 @@ func (p *pass[B]) AroundEpoch(_ *trainer.Run, train func() error) (err error) {
 	if loader == nil {
 		return errNoLoader
 	}
-	p.progress = newProgress(t.args.DisableTqdm || !t.printsHere(), "training", p.batches)
+	p.progress = newProgress(t.args.DisableTqdm || !t.printsHere(), "training", t.batches)
 	defer p.progress.End()
 	calls := 0
 	p.outputs, err = t.backend.TrainDL(p.ctx, loader, func(l Dataloader[B]) error {
@@ -78,8 +77,12 @@ func (p *pass[B]) AroundEpoch(_ *trainer.Run, train func() error) (err error) {
 
 var errNotOnce = errors.New("the backend's TrainDL must call train, by which the epoch is trained on, once")
 
+// continues reports whether the run continues inside the epoch and has not got any further.
+func (p *pass[B]) continues() bool { return p.stands[runKey] != nil }
+
 // AfterBackward counts a batch on the terminal.
 func (p *pass[B]) AfterBackward(r *trainer.Run) error {
+	p.stands = nil
 	p.progress.Show(r.Batches + 1)
 	return nil
 }
@@ -93,23 +96,22 @@ func newProgress(disabled bool, what string, batches int) *loops.Progress {
 }
 
 // Len is the number of batches of an epoch.
-func (p *pass[B]) Len() int { return p.batches }
+func (p *pass[B]) Len() int { return p.t.batches }
 
 // Epoch hands out the batches of the loader. A run that continues inside an epoch passes by those
 // that were trained on, and then draws from where it was.
 func (p *pass[B]) Epoch(ctx context.Context, _, skip int) iter.Seq2[B, error] {
 	return func(yield func(B, error) bool) {
 		var none B
-		if n := p.loader.Len(); n != p.batches {
+		if n := p.loader.Len(); n != p.t.batches {
 			yield(none, fmt.Errorf("the loader has %d batches; want the %d of the loader that TrainDataloader made "+
-				"first, by which the run was planned", n, p.batches))
+				"first, by which the run was planned", n, p.t.batches))
 			return
 		}
 		passed := 0
 		for b, err := range p.loader.Batches(ctx) {
-			if passed++; err == nil && passed == skip && p.from != nil {
-				err = setRandom(p.from.random)
-				p.from = nil
+			if passed++; err == nil && passed == skip && p.continues() {
+				err = p.t.setGenerators(p.stands[randomKey])
 			}
 			if err == nil && passed <= skip {
 				continue
@@ -128,51 +130,46 @@ func (p *pass[B]) Epoch(ctx context.Context, _, skip int) iter.Seq2[B, error] {
 type session[B any] struct {
 	pass[B]
 	epoch int // the current one
-	// generators and stats as they were before the current epoch and its validation; nil: neither
-	// has begun
-	beforeEpoch, beforeValidation *place
 }
 
 // EpochBegin begins an epoch, unless the run continues inside it.
 func (s *session[B]) EpochBegin(r *trainer.Run) (err error) {
 	t := s.t
 	s.epoch = r.EpochIndex
-	if s.from != nil {
+	if s.continues() {
 		setTraining(t.module, true)
 		return nil
 	}
-	if s.beforeEpoch, err = t.here(); err != nil {
+	if s.stands, err = t.here(); err != nil {
 		return err
 	}
 	t.logger.Info("Training", "epoch", s.epoch)
 	t.stats.Update("epoch", float64(s.epoch), true)
-	if h, ok := t.module.(TrainEpochBeginHook); ok {
-		if err := loops.Scoped(func() error {
-			return h.OnBeginTrainEpoch(t.GlobalStepsFinished(), s.epoch)
-		}); err != nil {
-			return err
-		}
+	err = call(t.module, func(h TrainEpochBeginHook) error {
+		return h.OnBeginTrainEpoch(t.GlobalStepsFinished(), s.epoch)
+	})
+	if err == nil {
+		setTraining(t.module, true)
 	}
-	setTraining(t.module, true)
-	return nil
+	return err
 }
 
 // EpochDone validates, and ends the epoch.
-func (s *session[B]) EpochDone(*trainer.Run) error {
+func (s *session[B]) EpochDone(*trainer.Run) (err error) {
 	t := s.t
-	if s.from != nil {
-		if len(s.from.outputs.Tensors) > 0 {
-			s.outputs = s.from.outputs
-		}
-		s.from = nil
+	switch before, err := readCollected(s.stands[outputsKey]); {
+	case err != nil:
+		return err
+	case len(before.Tensors) > 0: // it continues with the validation
+		s.outputs = before
 	}
-	var err error
-	if s.beforeValidation, err = t.here(); err != nil {
+	if s.stands, err = t.here(); err != nil {
 		return err
 	}
+	s.stands[passKey], s.stands[outputsKey] = State{}, s.outputs.state()
 	t.logger.Info("Validating", "epoch", s.epoch)
 	ctx := s.ctx
-	if t.several() { // all end behind the next update
+	if t.IsDistributed() { // all end behind the next update
 		ctx = context.WithoutCancel(ctx)
 	}
 	last, err := t.Validate(ctx)
@@ -180,13 +177,15 @@ func (s *session[B]) EpochDone(*trainer.Run) error {
 		return err
 	}
 	last.free()
-	defer s.drop()
-	if h, ok := t.module.(TrainEpochEndHook); ok { // after the validation, as in PyMarlin
-		if err := loops.Scoped(func() error {
-			return h.OnEndTrainEpoch(t.GlobalStepsFinished(), s.outputs)
-		}); err != nil {
-			return err
-		}
+	defer func() {
+		s.outputs.free()
+		s.outputs, s.stands = Collected{}, nil
+	}()
+	err = call(t.module, func(h TrainEpochEndHook) error { // after the validation, as in PyMarlin
+		return h.OnEndTrainEpoch(t.GlobalStepsFinished(), s.outputs)
+	})
+	if err != nil {
+		return err
 	}
 	if err := t.stats.LogLongStats(t.GlobalStepsFinished()); err != nil {
 		return err
@@ -195,45 +194,35 @@ func (s *session[B]) EpochDone(*trainer.Run) error {
 	return nil
 }
 
-func (s *session[B]) drop() {
-	s.outputs.free()
-	s.outputs = Collected{}
-	s.beforeValidation = nil
-}
-
 // SaveCheckpoint writes the checkpoint of an epoch that has ended or, where the run is interrupted
 // inside one, of where it stands. That has the number of its epoch too, whose own takes its place
 // later.
 func (s *session[B]) SaveCheckpoint(r *trainer.Run, state []byte) (string, error) {
 	t := s.t
-	index := t.lastEpoch
 	at, err := t.here()
 	if err != nil {
 		return "", err
 	}
-	switch ended := t.lastEpoch == s.epoch; {
-	case ended:
-	case t.options.InexactResume:
-		return "", nil // the rest of the epoch would be left out
-	case r.Batches == 0: // the epoch will begin again
-		if s.beforeEpoch != nil {
-			at = s.beforeEpoch
+	index := t.lastEpoch
+	if index != s.epoch {
+		switch {
+		case t.options.InexactResume:
+			return "", nil // the rest of the epoch would be left out
+		case s.stands != nil:
+			at = s.stands
+		default:
+			at[passKey], at[outputsKey] = s.random, Collected{}.state()
 		}
-	default:
-		if s.beforeValidation != nil {
-			at = s.beforeValidation
-			at.outputs = s.outputs
-		} else {
-			at.pass = s.random
+		if r.Batches > 0 { // else the epoch will begin again
+			index, at[runKey] = s.epoch, string(state)
 		}
-		if s.from != nil { // it has not got any further
-			at = s.from
-		}
-		index, at.run = s.epoch, state
 	}
 	t.place = at
-	interrupted, err := t.anywhere(s.ctx.Err() != nil)
-	if err != nil {
+	interrupted := s.ctx.Err() != nil // on any process
+	switch err := loops.Together(context.Background(), t.group(), nil, interrupted); {
+	case errors.Is(err, loops.ErrInterrupted):
+		interrupted = true
+	case err != nil:
 		return "", err
 	}
 	return t.save(at, index, interrupted)

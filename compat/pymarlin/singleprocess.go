@@ -8,6 +8,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/compat/internal/loops"
+	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/dist/ddp"
 	"github.com/gotrainer/gotrainer/internal/torchsave"
 	"github.com/gotrainer/gotrainer/nn"
@@ -36,10 +37,11 @@ type SingleProcess[B any] struct {
 	norm      torch.Tensor // of the last clipping
 
 	distributed bool       // a DDPTrainerBackend has it as its own
-	parallel    *ddp.Model // what that makes of the model; nil: there is one process
+	order       int        // of the samples of the next epoch, of several processes
+	parallel    *ddp.Model // the model on the processes, of which there may be one
 
-	onUpdate TrainStepEndHook // the module; nil: it has no such hook
-	collects bool             // the module has a hook for the outputs of an epoch
+	// the module has hooks for the outputs of a window, and of an epoch
+	collectsWindow, collects bool
 
 	epoch, window collector // of the current ones
 }
@@ -53,11 +55,22 @@ func (b *SingleProcess[B]) Init(args BackendArguments[B]) error {
 		return argumentf("this backend trains in one process, and Options.Group has %d; take the backend ddp, ddp-amp, "+
 			"or a DDPTrainerBackend with this one in it", world)
 	}
+	for _, o := range args.Optimizers {
+		if _, ok := o.optimizer.(optim.BackwardUpdater); ok && args.Group.World() > 1 {
+			return argumentf("%T updates each parameter during the backward pass, before its gradient is averaged over "+
+				"%d processes; want another optimizer, or one process", o.optimizer, args.Group.World())
+		}
+	}
+	var err error
+	if b.parallel, err = ddp.New(context.Background(), args.Group, modelOf(args.Module),
+		ddp.Options{FindUnusedParameters: true}); err != nil {
+		return err
+	}
 	b.args = args
 	if b.scaler == nil {
 		b.scaler = amp.NewGradScaler(amp.GradScalerOptions{Disabled: true})
 	}
-	b.onUpdate, _ = args.Module.(TrainStepEndHook)
+	_, b.collectsWindow = args.Module.(TrainStepEndHook)
 	_, b.collects = args.Module.(TrainEpochEndHook)
 	if b.ClipGradients == nil {
 		b.ClipGradients = b.DefaultClipGradients
@@ -79,7 +92,10 @@ func (b *SingleProcess[B]) TrainDL(_ context.Context, loader Dataloader[B], trai
 		}
 		return Collected{}, err
 	}
-	return b.epoch.take(), nil
+	if !b.collects {
+		return Collected{}, nil
+	}
+	return b.gather(b.epoch.take(), nil)
 }
 
 // TrainBatch is one forward and backward pass.
@@ -93,7 +109,8 @@ func (b *SingleProcess[B]) TrainBatch(batch B) error {
 
 func (b *SingleProcess[B]) batch(batch B) error {
 	var outputs Outputs
-	err := b.beforeForward((b.batches+1)%b.args.GradientAccumulation == 0)
+	last := (b.batches+1)%b.args.GradientAccumulation == 0 // of the window: gradients are averaged behind it
+	err := b.parallel.BeforeForward(context.Background(), last)
 	if err != nil {
 		return err
 	}
@@ -108,18 +125,18 @@ func (b *SingleProcess[B]) batch(batch B) error {
 			"pymarlin.Tensors(loss)")
 	}
 	loss := outputs.Tensors[0].DivScalar(float64(b.args.GradientAccumulation))
-	if err := b.backward(b.scaler.Scale(loss)); err != nil {
+	scaled := b.scaler.Scale(loss)
+	if err := b.parallel.Backward(context.Background(), scaled.Backward, scaled); err != nil {
 		return err
 	}
-	if h, ok := b.args.Module.(BackwardEndHook); ok {
-		if err := h.OnEndBackward(b.updates, loss); err != nil {
-			return err
-		}
+	err = call(b.args.Module, func(h BackwardEndHook) error { return h.OnEndBackward(b.updates, loss) })
+	if err != nil {
+		return err
 	}
 	if b.collects {
 		b.epoch.add(outputs)
 	}
-	if b.onUpdate == nil {
+	if !b.collectsWindow {
 		outputs = Tensors(outputs.Tensors[0]) // the loss is all that is needed of the window
 	}
 	b.window.add(outputs)
@@ -139,8 +156,10 @@ func (b *SingleProcess[B]) globalStep() error {
 	outputs := b.window.take()
 	defer outputs.free()
 	loss := outputs.Tensors[0].Mean(torch.DefaultDType)
-	if err := b.averageLoss(loss); err != nil {
-		return err
+	if b.distributed && !b.args.Exact { // PyMarlin logs the loss of the main process
+		if err := ddp.AllReduce(context.Background(), b.args.Group, dist.Mean, loss); err != nil {
+			return err
+		}
 	}
 	b.args.Stats.UpdateTensor("loss", loss, true)
 	if err := b.ClipGradients(); err != nil {
@@ -150,10 +169,9 @@ func (b *SingleProcess[B]) globalStep() error {
 		return err
 	}
 	b.updates++
-	if b.onUpdate != nil {
-		if err := b.onUpdate.OnEndTrainStep(b.updates, outputs); err != nil {
-			return err
-		}
+	err := call(b.args.Module, func(h TrainStepEndHook) error { return h.OnEndTrainStep(b.updates, outputs) })
+	if err != nil {
+		return err
 	}
 	return b.args.Stats.LogStats(b.updates, false)
 }
@@ -197,8 +215,16 @@ func (b *SingleProcess[B]) DefaultOptimize() error {
 	return nil
 }
 
-// ValidateDL runs step over the batches of a set.
+// ValidateDL runs step over the batches of a set and returns the outputs of all processes.
 func (b *SingleProcess[B]) ValidateDL(ctx context.Context, loader Dataloader[B], step StepFunc[B]) (Collected, error) {
+	// the buffers of the main process
+	if err := b.parallel.BeforeForward(context.Background(), false); err != nil {
+		return Collected{}, err
+	}
+	return b.gather(b.validate(ctx, loader, step))
+}
+
+func (b *SingleProcess[B]) validate(ctx context.Context, loader Dataloader[B], step StepFunc[B]) (Collected, error) {
 	var all collector
 	defer all.drop()
 	progress := newProgress(b.args.DisableTqdm, "validation", loader.Len())
@@ -241,36 +267,47 @@ func (b *SingleProcess[B]) BatchesCompleted() int { return b.batches }
 // GlobalStepsCompleted counts the updates of all runs.
 func (b *SingleProcess[B]) GlobalStepsCompleted() int { return b.updates }
 
-// TrainSampler is a [RandomSampler].
-func (b *SingleProcess[B]) TrainSampler() Sampler { return RandomSampler{} }
+// TrainSampler is a [RandomSampler], of a [DDPTrainerBackend] a [DistributedSampler].
+func (b *SingleProcess[B]) TrainSampler() Sampler {
+	if !b.distributed {
+		return RandomSampler{}
+	}
+	return DistributedSampler{Rank: b.args.Group.Rank(), WorldSize: b.args.Group.World(), Epoch: b.order}
+}
 
-// ValSampler is a [SequentialSampler].
-func (b *SingleProcess[B]) ValSampler() Sampler { return SequentialSampler{} }
+// ValSampler is a [SequentialSampler], of a [DDPTrainerBackend] a [SequentialDistributedSampler] by
+// which each sample is visited once. With [Options].Exact the end is filled up as in PyMarlin.
+func (b *SingleProcess[B]) ValSampler() Sampler {
+	if !b.distributed {
+		return SequentialSampler{}
+	}
+	return SequentialDistributedSampler{Rank: b.args.Group.Rank(), WorldSize: b.args.Group.World(),
+		Padded: b.args.Exact}
+}
 
 // gradientsKey is where a state has the gradients of an unfinished window.
 const gradientsKey = "gradients"
 
 // GetState has the two counts and, unless the resumption may be inexact, the gradients of an
-// unfinished window and the outputs of an unfinished epoch.
+// unfinished window and the outputs of an unfinished epoch, which each process has of its own.
 func (b *SingleProcess[B]) GetState() (State, error) {
-	s := State{"global_step_completed": b.updates, "batches_completed": b.batches}
+	s, own := State{"global_step_completed": b.updates, "batches_completed": b.batches}, State{}
 	if b.args.InexactResume {
 		return s, nil
 	}
 	if len(b.epoch.tensors) > 0 { // the run is interrupted in the middle of it
-		s[outputsKey] = b.epoch.state()
+		own[outputsKey] = b.epoch.state()
 	}
-	if b.batches%b.args.GradientAccumulation == 0 {
-		return s, nil
-	}
-	gradients := State{}
-	for _, p := range b.args.Params {
-		if g := p.Tensor.Grad(); g.Defined() {
-			gradients[p.Name] = g
+	if b.batches%b.args.GradientAccumulation != 0 {
+		gradients := State{}
+		for _, p := range b.args.Params {
+			if g := p.Tensor.Grad(); g.Defined() {
+				gradients[p.Name] = g
+			}
 		}
+		own[gradientsKey] = gradients
 	}
-	s[gradientsKey] = gradients
-	return s, nil
+	return s, addOwn(b.args.Group, s, own, nil)
 }
 
 // UpdateState continues from what GetState returned.
@@ -281,22 +318,26 @@ func (b *SingleProcess[B]) UpdateState(s State) error {
 		return fmt.Errorf("want the counts global_step_completed and batches_completed, found %v and %v",
 			s["global_step_completed"], s["batches_completed"])
 	}
-	if gradients, ok := s[gradientsKey].(State); ok && !b.args.InexactResume {
+	b.updates, b.batches = updates, batches
+	if b.args.InexactResume {
+		return nil
+	}
+	own, err := ownOf(b.args.Group, s)
+	if err != nil {
+		return err
+	}
+	if gradients, ok := own[gradientsKey].(State); ok {
 		if err := b.takeGradients(gradients); err != nil {
 			return err
 		}
 	}
-	outputs, err := readCollected(s[outputsKey])
-	if err != nil {
-		return err
-	}
-	if b.collects && !b.args.InexactResume {
+	outputs, err := readCollected(own[outputsKey])
+	if b.collects {
 		b.epoch.put(outputs)
 	} else {
 		outputs.free()
 	}
-	b.updates, b.batches = updates, batches
-	return nil
+	return err
 }
 
 // takeGradients puts the gradients of an unfinished window where they were.

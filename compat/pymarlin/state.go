@@ -3,7 +3,7 @@ package pymarlin
 import (
 	"errors"
 	"fmt"
-	"maps"
+	"slices"
 
 	"github.com/gotrainer/gotrainer/internal/torchsave"
 	"github.com/gotrainer/gotrainer/nn"
@@ -28,7 +28,27 @@ const (
 	backendKey = "trainer_backend_state"
 )
 
-func free(s State) { torchsave.EachTensor(s, torch.Tensor.Free) }
+func free(s ...State) { torchsave.EachTensor(anys(s), torch.Tensor.Free) }
+
+// anys is a list as a [State] has it.
+func anys[T any](list []T) []any {
+	out := make([]any, len(list))
+	for i, x := range list {
+		out[i] = x
+	}
+	return out
+}
+
+// listOf is the inverse of anys; ok is false for anything else.
+func listOf[T any](v any) (out []T, ok bool) {
+	list, ok := v.([]any)
+	out = make([]T, len(list))
+	for i, x := range list {
+		item, isItem := x.(T)
+		out[i], ok = item, ok && isItem
+	}
+	return out, ok
+}
 
 // moduleState is what the module has, or its model's state_dict.
 func moduleState(m any) (State, error) {
@@ -59,84 +79,55 @@ func updateModule(m any, s State) error {
 }
 
 // states collects the state of optimizers or schedulers.
-func states[T interface{ State() (State, error) }](list []T) ([]any, error) {
-	out := []any{}
-	for _, x := range list {
-		s, err := x.State()
-		if err != nil {
+func states[T interface{ State() (State, error) }](list []T) (out []any, err error) {
+	out = make([]any, len(list))
+	for i, x := range list {
+		if out[i], err = x.State(); err != nil {
 			return nil, err
 		}
-		out = append(out, s)
 	}
 	return out, nil
 }
 
 // loadStates hands a list of states out again. There must be as many as things.
 func loadStates[T interface{ LoadState(State) error }](what string, list []T, saved any) error {
-	states, ok := saved.([]any)
-	if !ok {
-		return fmt.Errorf("want a list of %s, found %T", what, saved)
-	}
-	if len(states) != len(list) {
+	states, ok := listOf[State](saved)
+	switch {
+	case !ok:
+		return fmt.Errorf("want a list of dictionaries %s, found %T", what, saved)
+	case len(states) != len(list):
 		return fmt.Errorf("it has %d %s, and the module has %d", len(states), what, len(list))
 	}
 	for i, x := range list {
-		s, ok := states[i].(State)
-		if !ok {
-			return fmt.Errorf("%s[%d] is %T, want a dictionary", what, i, states[i])
-		}
-		if err := x.LoadState(s); err != nil {
+		if err := x.LoadState(states[i]); err != nil {
 			return fmt.Errorf("%s[%d]: %w", what, i, err)
 		}
 	}
 	return nil
 }
 
-// random is where the generators of devices stand.
-type random map[torch.Device][]byte
-
-// currentRandom has the generators that a run on a device draws from.
-func currentRandom(device torch.Device) random {
-	r := random{torch.CPU: nil, device: nil}
-	for d := range r {
-		r[d] = torch.DefaultGenerator(d).State()
-	}
-	return r
-}
-
-func (r random) state() State {
+// generators are where the generators stand that a run draws from, by their devices.
+func (t *Trainer[B]) generators() State {
 	s := State{}
-	for d, raw := range r {
-		s[d.String()] = torch.FromBytes(raw, torch.Uint8, int64(len(raw)))
+	for _, d := range t.devices() {
+		raw := torch.DefaultGenerator(d).State()
+		s[d.String()] = torch.FromBytes(raw, torch.Uint8, int64(len(raw))).Keep()
 	}
 	return s
 }
 
-// readRandom is what state was made of; nil where there is none.
-func readRandom(v any, device torch.Device) (random, error) {
-	saved, ok := v.(State)
-	if !ok {
-		return nil, nil // written by PyMarlin, or on purpose without
-	}
-	r := random{torch.CPU: nil, device: nil}
-	for d := range r {
-		t, ok := saved[d.String()].(torch.Tensor)
-		if !ok {
-			return nil, fmt.Errorf("rng_state has no generator of %s: it was saved on another kind of device; set "+
-				"Options.InexactResume to continue with the generators as they are", d)
-		}
-		if err := torch.Try(func() { r[d] = t.Bytes() }); err != nil {
-			return nil, err
-		}
-	}
-	return r, nil
+func (t *Trainer[B]) devices() []torch.Device {
+	return slices.Compact([]torch.Device{torch.CPU, t.device})
 }
 
-// setRandom puts the generators where they stood.
-func setRandom(r random) error {
+// setGenerators puts the generators where they stood; without a state they are left alone.
+func (t *Trainer[B]) setGenerators(saved any) error {
+	s, _ := saved.(State)
 	err := torch.Try(func() {
-		for d, raw := range r {
-			torch.DefaultGenerator(d).SetState(raw)
+		for _, d := range t.devices() {
+			if state, ok := s[d.String()].(torch.Tensor); ok {
+				torch.DefaultGenerator(d).SetState(state.Bytes())
+			}
 		}
 	})
 	if err != nil {
@@ -167,61 +158,46 @@ func ReadState(path string) (State, error) {
 	return s, nil
 }
 
-// place is where a run stands behind its module, optimizers and counts.
-type place struct {
-	random random // the generators
-	stats  State  // that have not been written
-
-	// inside an epoch:
-	run     []byte    // the state of the loop; nil: it is between two epochs
-	pass    random    // the generators as they were before the loader of the epoch was made
-	outputs Collected // of the epoch, where it is its validation that was interrupted
-}
-
-// The keys of a place among those of a trainer's state.
+// The keys that a trainer's state has of where a run stands behind its module, optimizers and
+// counts: the place. Inside an epoch it has the last three too.
 const (
-	randomKey = "rng_state"
-	passKey   = "epoch_rng_state"
-	statsKey  = "stats"
-	runKey    = "run_state"
+	randomKey = "rng_state"       // the generators
+	statsKey  = "stats"           // that have not been written
+	runKey    = "run_state"       // the state of the loop
+	passKey   = "epoch_rng_state" // the generators as they were before the loader of the epoch was made
+	// and outputsKey, where it is its validation that was interrupted
 )
 
 // here is where everything is now, between two epochs.
-func (t *Trainer[B]) here() (*place, error) {
-	p := &place{}
-	err := torch.Try(func() { p.random, p.stats = currentRandom(t.device), t.stats.state() })
-	return p, err
+func (t *Trainer[B]) here() (place State, err error) {
+	err = torch.Try(func() { place = State{randomKey: t.generators(), statsKey: t.stats.state()} })
+	return place, err
 }
 
-func (p *place) state() State {
-	s := State{randomKey: p.random.state(), statsKey: p.stats}
-	if p.run != nil {
-		maps.Copy(s, State{runKey: string(p.run), passKey: p.pass.state(), outputsKey: p.outputs.state()})
-	}
-	return s
-}
-
-// readPlace is what state was made of, among other things. A state that PyMarlin has written has
-// nothing of it.
-func readPlace(s State, device torch.Device) (p *place, err error) {
-	p = &place{}
-	if p.random, err = readRandom(s[randomKey], device); err != nil {
-		return nil, err
-	}
-	p.stats, _ = s[statsKey].(State)
-	if s[runKey] == nil {
-		return p, nil
-	}
-	run, ok := s[runKey].(string)
-	if !ok {
-		return nil, fmt.Errorf("%s is %T, want a text", runKey, s[runKey])
-	}
-	p.run = []byte(run)
-	if pass, _ := s[passKey].(State); len(pass) > 0 {
-		if p.pass, err = readRandom(pass, device); err != nil {
-			return nil, err
+// takePlace takes a place out of a trainer's state. One that PyMarlin has written has nothing of it.
+func (t *Trainer[B]) takePlace(s State) (State, error) {
+	place := State{}
+	for _, key := range []string{randomKey, statsKey, runKey, passKey, outputsKey} {
+		if v, ok := s[key]; ok {
+			place[key] = v
+			delete(s, key) // its tensors are not freed with the others
 		}
 	}
-	p.outputs, err = readCollected(s[outputsKey])
-	return p, err
+	for _, key := range []string{randomKey, passKey} {
+		generators, _ := place[key].(State)
+		for _, d := range t.devices() {
+			if _, ok := generators[d.String()].(torch.Tensor); !ok && len(generators) > 0 {
+				return nil, fmt.Errorf("%s has no generator of %s: it was saved on another kind of device; set "+
+					"Options.InexactResume to continue with the generators as they are", key, d)
+			}
+		}
+	}
+	if run, ok := place[runKey]; ok {
+		if _, ok := run.(string); !ok {
+			return nil, fmt.Errorf("%s is %T, want a text", runKey, run)
+		}
+	}
+	outputs, err := readCollected(place[outputsKey])
+	outputs.free()
+	return place, err
 }

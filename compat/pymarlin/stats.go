@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"regexp"
 	"slices"
@@ -45,39 +44,38 @@ type Stats struct {
 	args    StatInitArguments
 	exclude *regexp.Regexp
 	writers []Writer
-	logger  *slog.Logger
 	system  systemStats
 
 	short, long interval
 }
 
-// interval are the values that are written together: numbers first, then those that belong
-// together, then distributions.
-type interval struct{ scalars, multi, histograms keyed }
+// interval are the values that are written together: numbers first, then numbers that
+// belong together, then distributions.
+type interval struct{ scalars, multi, histograms entries }
 
-// keyed is a dict of Python: it keeps the order in which keys came. Its values are float64, tensors
+// entries are a dict of Python: they keep the order in which keys came. Values are float64, tensors
 // of one element, which are read when they are written so that nobody waits for the device before,
 // map[string]float64 and []float64.
-type keyed struct {
-	keys   []string
-	values map[string]any
+type entries []entry
+
+type entry struct {
+	key   string
+	value any
 }
 
-func (k *keyed) set(key string, v any) {
-	if k.values == nil {
-		k.values = map[string]any{}
+func (e *entries) set(key string, v any) {
+	i := slices.IndexFunc(*e, func(x entry) bool { return x.key == key })
+	if i < 0 {
+		*e = append(*e, entry{key, v})
+		return
 	}
-	before, there := k.values[key]
-	if !there {
-		k.keys = append(k.keys, key)
-	}
-	torchsave.EachTensor(before, torch.Tensor.Free) // nobody will see it
-	k.values[key] = v
+	torchsave.EachTensor((*e)[i].value, torch.Tensor.Free) // nobody will see it
+	(*e)[i].value = v
 }
 
 // NewStats makes stats without writers. Settings that cannot be show in Rebuild, which New calls.
 func NewStats(args StatInitArguments) *Stats {
-	return &Stats{args: args.withDefaults(), exclude: regexp.MustCompile(defaultExclude), logger: slog.Default()}
+	return &Stats{args: args.withDefaults(), exclude: regexp.MustCompile(defaultExclude)}
 }
 
 // Rebuild changes settings and writers.
@@ -122,8 +120,10 @@ func (s *Stats) UpdateMulti(key string, values map[string]float64, frequent bool
 // with extend they are added to those there are.
 func (s *Stats) UpdateHistogram(key string, values []float64, extend bool) {
 	var before []float64
-	if extend {
-		before, _ = s.long.histograms.values[key].([]float64)
+	for _, e := range s.long.histograms {
+		if extend && e.key == key {
+			before, _ = e.value.([]float64)
+		}
 	}
 	s.long.histograms.set(key, slices.Concat(before, values))
 }
@@ -146,53 +146,53 @@ func (s *Stats) LogLongStats(step int) error { return s.long.write(s.writers, st
 func (i *interval) write(writers []Writer, step int) error {
 	defer i.reset()
 	for _, w := range writers {
-		for _, part := range []keyed{i.scalars, i.multi, i.histograms} {
-			for _, key := range part.keys {
-				if err := log(w, key, part.values[key], step); err != nil {
-					return fmt.Errorf("pymarlin: stat %s: %w", key, err)
-				}
+		for _, e := range slices.Concat(i.scalars, i.multi, i.histograms) {
+			if err := e.log(w, step); err != nil {
+				return fmt.Errorf("pymarlin: stat %s: %w", e.key, err)
 			}
 		}
 	}
 	return nil
 }
 
-func log(w Writer, key string, value any, step int) error {
-	switch v := value.(type) {
+func (e entry) log(w Writer, step int) error {
+	switch v := e.value.(type) {
 	case float64:
-		return w.LogScalar(key, v, step)
+		return w.LogScalar(e.key, v, step)
 	case torch.Tensor:
 		var number float64
 		if err := torch.Try(func() { number = v.Item() }); err != nil {
 			return err
 		}
-		return w.LogScalar(key, number, step)
+		return w.LogScalar(e.key, number, step)
 	case map[string]float64:
-		return w.LogMulti(key, v, step)
+		return w.LogMulti(e.key, v, step)
 	case []float64:
 		if h, ok := w.(HistogramWriter); ok {
-			return h.LogHistogram(key, v, step)
+			return h.LogHistogram(e.key, v, step)
 		}
 	}
 	return nil
 }
 
 func (i *interval) reset() {
-	torchsave.EachTensor(i.scalars.values, torch.Tensor.Free)
+	for _, e := range i.scalars {
+		torchsave.EachTensor(e.value, torch.Tensor.Free)
+	}
 	*i = interval{}
 }
 
 // state is what has not been written: lists of names with their values.
 func (s *Stats) state() State {
-	return State{"short": append(s.short.scalars.state(), s.short.multi.state()...),
-		"long":       append(s.long.scalars.state(), s.long.multi.state()...),
+	return State{"short": slices.Concat(s.short.scalars, s.short.multi).state(),
+		"long":       slices.Concat(s.long.scalars, s.long.multi).state(),
 		"histograms": s.long.histograms.state()}
 }
 
-func (k *keyed) state() []any {
-	list := []any{}
-	for _, key := range k.keys {
-		value := k.values[key]
+func (e entries) state() []any {
+	list := make([]any, len(e))
+	for i, x := range e {
+		value := x.value
 		switch v := value.(type) {
 		case torch.Tensor:
 			value = v.Item()
@@ -203,13 +203,9 @@ func (k *keyed) state() []any {
 			}
 			value = values
 		case []float64:
-			values := make([]any, len(v))
-			for i, x := range v {
-				values[i] = x
-			}
-			value = values
+			value = anys(v)
 		}
-		list = append(list, []any{key, value})
+		list[i] = []any{x.key, value}
 	}
 	return list
 }
@@ -221,9 +217,8 @@ func (s *Stats) load(saved State) error {
 	}
 	s.Reset()
 	for _, part := range []string{"short", "long", "histograms"} {
-		list, ok := saved[part].([]any)
-		for _, entry := range list {
-			pair, _ := entry.([]any)
+		list, ok := listOf[[]any](saved[part])
+		for _, pair := range list {
 			ok = ok && len(pair) == 2 && s.put(part == "short", pair[0], pair[1])
 		}
 		if !ok {
@@ -249,13 +244,9 @@ func (s *Stats) put(frequent bool, key, value any) bool {
 		}
 		s.UpdateMulti(name, values, frequent)
 	case []any:
-		values := make([]float64, len(v))
-		for i, x := range v {
-			var number bool
-			values[i], number = x.(float64)
-			ok = ok && number
-		}
+		values, numbers := listOf[float64](v)
 		s.UpdateHistogram(name, values, false)
+		return ok && numbers
 	default:
 		return false
 	}

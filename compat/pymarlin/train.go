@@ -23,12 +23,12 @@ func (t *Trainer[B]) Train(ctx context.Context) (err error) {
 	runtime.LockOSThread() // libtorch keeps its modes by thread
 	defer runtime.UnlockOSThread()
 	defer func() { err = errors.Join(err, t.stats.Flush()) }()
-	from := cmp.Or(t.place, &place{})
-	if err := errors.Join(setRandom(from.random), t.stats.load(from.stats)); err != nil {
+	stats, _ := t.place[statsKey].(State)
+	if err := errors.Join(t.setGenerators(t.place[randomKey]), t.stats.load(stats)); err != nil {
 		return fmt.Errorf("pymarlin: %w", err)
 	}
 	if t.lastEpoch+1 < t.args.Epochs {
-		if err := t.trainEpochs(ctx, from); err != nil {
+		if err := t.trainEpochs(ctx); err != nil {
 			return err
 		}
 	}
@@ -40,10 +40,8 @@ func (t *Trainer[B]) Train(ctx context.Context) (err error) {
 	if err := t.SaveModelCheckpoint(); err != nil {
 		return err
 	}
-	if h, ok := t.module.(TrainEndHook); ok {
-		if err := loops.Scoped(func() error { return h.OnEndTrain(t.GlobalStepsFinished()) }); err != nil {
-			return err
-		}
+	if err := call(t.module, func(h TrainEndHook) error { return h.OnEndTrain(t.GlobalStepsFinished()) }); err != nil {
+		return err
 	}
 	if err := t.stats.LogLongStats(t.GlobalStepsFinished()); err != nil {
 		return err
@@ -56,13 +54,13 @@ var errNoLoader = errors.New("TrainDataloader made no loader, or one without bat
 	"on; call Validate or Test alone")
 
 // trainEpochs runs the epochs that are left.
-func (t *Trainer[B]) trainEpochs(ctx context.Context, from *place) error {
-	s := &session[B]{pass: pass[B]{t: t, ctx: ctx, batches: t.batches}, epoch: t.lastEpoch + 1}
+func (t *Trainer[B]) trainEpochs(ctx context.Context) error {
+	s := &session[B]{pass: pass[B]{t: t, ctx: ctx}, epoch: t.lastEpoch + 1}
 	o := t.runOptions()
 	o.Epochs, o.Start.Epoch = float64(t.args.Epochs), s.epoch
 	o.Callbacks, o.Saver, o.Save = []any{s}, s, trainer.Every(1, trainer.Epoch)
-	if from.run != nil {
-		s.from, o.Start = from, &trainer.StartPosition{State: from.run}
+	if run, ok := t.place[runKey].(string); ok {
+		s.stands, o.Start = t.place, &trainer.StartPosition{State: []byte(run)}
 	}
 	err := t.fit(&s.pass, o)
 	if err == nil {
@@ -70,12 +68,13 @@ func (t *Trainer[B]) trainEpochs(ctx context.Context, from *place) error {
 	}
 	var stopped *trainer.InterruptedError
 	switch {
-	case errors.As(err, &stopped) && stopped.Checkpoint != "":
-		return fmt.Errorf("pymarlin: epoch %d: stopped after batch %d; a trainer that loads %s continues there: %w",
-			s.epoch, t.TotalStepsFinished(), stopped.Checkpoint, stopped.Err)
 	case errors.As(err, &stopped):
-		return fmt.Errorf("pymarlin: epoch %d: stopped after batch %d; not saved: %s: %w", s.epoch,
-			t.TotalStepsFinished(), cmp.Or(stopped.Unsaved, "the checkpointer has written nothing"), stopped.Err)
+		saved := "not saved: " + cmp.Or(stopped.Unsaved, "the checkpointer has written nothing")
+		if stopped.Checkpoint != "" {
+			saved = "a trainer that loads " + stopped.Checkpoint + " continues there"
+		}
+		return fmt.Errorf("pymarlin: epoch %d: stopped after batch %d; %s: %w", s.epoch, t.TotalStepsFinished(), saved,
+			stopped.Err)
 	case errors.Is(err, trainer.ErrOtherRun):
 		return fmt.Errorf("pymarlin: %w: it was written inside an epoch: load it with the same data and batch sizes, "+
 			"or set Options.InexactResume to begin the epoch again: %w", errNotLoaded, err)
@@ -109,7 +108,7 @@ func (t *Trainer[B]) fit(p *pass[B], o trainer.Options) error {
 // TrainEpoch runs one pass over the training data and returns its outputs, if the module has a
 // TrainEpochEndHook. Nothing is saved.
 func (t *Trainer[B]) TrainEpoch(ctx context.Context) (Collected, error) {
-	p := &pass[B]{t: t, ctx: ctx, batches: t.batches}
+	p := &pass[B]{t: t, ctx: ctx}
 	o := t.runOptions()
 	o.Callbacks = []any{p}
 	if err := t.fit(p, o); err != nil {
@@ -125,11 +124,9 @@ func (t *Trainer[B]) Validate(ctx context.Context) (Collected, error) {
 	if err != nil {
 		return Collected{}, err
 	}
-	var report func(Collected, string) error
-	if h, ok := t.module.(ValEpochEndHook); ok {
-		report = func(c Collected, key string) error { return h.OnEndValEpoch(t.GlobalStepsFinished(), c, key) }
-	}
-	last, err := t.evaluate(ctx, loaders, t.module.ValStep, report)
+	last, err := t.evaluate(ctx, loaders, t.module.ValStep, func(c Collected, key string) error {
+		return call(t.module, func(h ValEpochEndHook) error { return h.OnEndValEpoch(t.GlobalStepsFinished(), c, key) })
+	})
 	if err != nil {
 		return Collected{}, err
 	}
@@ -183,11 +180,11 @@ func (t *Trainer[B]) SaveCheckpoint(force bool) error {
 	return err
 }
 
-func (t *Trainer[B]) save(p *place, index int, force bool) (path string, err error) {
+func (t *Trainer[B]) save(place State, index int, force bool) (path string, err error) {
 	err = loops.Scoped(func() error {
 		var c Checkpoint
 		var err error
-		c.TrainerState, err = t.stateAt(p)
+		c.TrainerState, err = t.stateAt(place)
 		if err = t.together(err); err == nil {
 			c.TrainerBackendState, err = t.backend.GetState()
 		}

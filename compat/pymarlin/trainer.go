@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/dist"
@@ -58,15 +58,14 @@ type Trainer[B any] struct {
 	backend      TrainerBackend[B]
 	checkpointer Checkpointer
 	stats        *Stats
-	ranks        DistributedTrainingArguments
 	device       torch.Device
 
 	batches    int // of an epoch
-	estimate   int // -1: not asked for
+	estimate   int // of the updates in it
 	optimizers []*Optimizer
 	schedulers []Scheduler
 	lastEpoch  int
-	place      *place // where training continues; nil: where everything is
+	place      State // where training continues; nil: where everything is
 }
 
 // New makes a trainer: it loads the checkpoint that the arguments ask for, moves the model to the
@@ -76,7 +75,7 @@ func New[B any](module ModuleInterface[B], args TrainerArguments, o *Options[B])
 	args = args.withDefaults()
 	args.CheckpointerArgs.Exact = args.CheckpointerArgs.Exact || o.Exact
 	t := &Trainer[B]{module: module, args: args, options: *o, logger: o.Logger, backend: o.Backend,
-		checkpointer: o.Checkpointer, stats: o.Stats, estimate: -1, lastEpoch: -1}
+		checkpointer: o.Checkpointer, stats: o.Stats, lastEpoch: -1}
 	t.options.InexactResume = o.InexactResume || o.Exact
 	if err := t.prepare(); err != nil {
 		return nil, err
@@ -93,9 +92,7 @@ func New[B any](module ModuleInterface[B], args TrainerArguments, o *Options[B])
 }
 
 func (c Checkpoint) free() {
-	for _, s := range []State{c.ModuleInterfaceState, c.TrainerState, c.TrainerBackendState} {
-		free(s)
-	}
+	free(c.ModuleInterfaceState, c.TrainerState, c.TrainerBackendState)
 }
 
 // prepare checks what can be checked before anything is read.
@@ -110,36 +107,39 @@ func (t *Trainer[B]) prepare() (err error) {
 		return err
 	}
 	if t.logger == nil {
-		level := t.args.LogLevel
-		if !t.printsHere() && slices.Contains([]string{"DEBUG", "NOTSET", "INFO"}, strings.ToUpper(level)) {
-			level = "WARNING"
-		}
-		if t.logger, err = newLogger(level); err != nil {
+		level, err := parseLevel(t.args.LogLevel)
+		if err != nil {
 			return err
 		}
+		if !t.printsHere() {
+			level = max(level, slog.LevelWarn)
+		}
+		t.logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 	}
 	if t.backend == nil {
 		if t.backend, err = BuildTrainerBackend[B](t.args.Backend); err != nil {
 			return err
 		}
 	}
-	if err := t.fetchRanks(); err != nil {
+	if err := t.checkRanks(); err != nil {
 		return err
 	}
 	if t.PerGPUGlobalBatchSize() < 1 {
 		return argumentf("train_batch_size, TrainerArguments.TrainBatchSize, is %d, which %d processes cannot share; "+
-			"want at least one sample for each", t.args.TrainBatchSize, t.ranks.WorldSize)
+			"want at least one sample for each", t.args.TrainBatchSize, t.group().World())
 	}
 	if err := torch.Load(); err != nil {
 		return err
 	}
 	if !t.args.NoGPU && torch.CUDADevices() > 0 {
-		t.device = torch.CUDA(t.ranks.LocalRank)
+		t.device = torch.CUDA(t.group().LocalRank())
 	}
 	if t.checkpointer == nil {
-		return t.makeCheckpointer()
+		args := t.args.CheckpointerArgs // the main process removes old files before any looks for one to load
+		args.DeleteExistingCheckpoints = args.DeleteExistingCheckpoints && t.IsMainProcess()
+		t.checkpointer, err = NewDefaultCheckpointer(args, t.logger)
 	}
-	return nil
+	return t.together(err)
 }
 
 // start brings module, optimizers and backend to where the checkpoint was.
@@ -158,10 +158,12 @@ func (t *Trainer[B]) start(saved Checkpoint) error {
 	if err != nil {
 		return fmt.Errorf("pymarlin: the model: %w", err)
 	}
-	if t.estimate, err = t.estimateSteps(); err != nil {
+	if err := t.estimateSteps(); err != nil {
 		return err
 	}
-	t.logHyperparameters()
+	t.logger.Info("hyperparameters", "args", fmt.Sprintf("%+v", t.args), "device", t.device.String(),
+		"train_step_batch_size", t.TrainStepBatchSize(), "gradient_accumulation", t.GradientAccumulation(),
+		"estimated_global_steps_per_epoch", t.estimate, "last_epoch", t.lastEpoch)
 	if t.optimizers, t.schedulers, err = t.module.OptimizersSchedulers(t.estimate, t.args.Epochs); err != nil {
 		return err
 	}
@@ -203,60 +205,45 @@ func load(key string, part State, update func(State) error) error {
 }
 
 // initStats gives the main process its writers; the others have none.
-func (t *Trainer[B]) initStats() (err error) {
-	var made []Writer
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, closeWriters(made))
-		}
-	}()
+func (t *Trainer[B]) initStats() error {
 	names, custom := t.args.Writers, t.args.CustomWriters
 	if !t.IsMainProcess() {
 		names, custom = nil, nil
 	}
+	var made []Writer
 	for _, name := range names {
 		if name == azureML { // as in Python without azureml: a warning, and no values
 			t.logger.Warn("AML writer failed to initialize.", "reason", "Azure ML's client is a Python package; where "+
-				"MLflow tracks the run give a writer of your own in CustomWriters")
+				"MLflow tracks the run, give a writer for it in CustomWriters")
 			continue
 		}
 		w, err := BuildWriter(name, t.args.WriterArgs)
 		if err != nil {
-			return err
+			return errors.Join(err, closeWriters(made))
 		}
 		made = append(made, w)
 	}
 	t.stats = cmp.Or(t.stats, NewStats(t.args.StatsArgs))
 	if err := t.stats.Rebuild(t.args.StatsArgs, slices.Concat(custom, made)); err != nil {
-		return err
+		return errors.Join(err, closeWriters(made))
 	}
-	t.stats.logger = t.logger
 	if u, ok := t.module.(StatsUser); ok {
 		u.UseStats(t.stats)
 	}
 	return nil
 }
 
-func (t *Trainer[B]) logHyperparameters() {
-	t.logger.Info("hyperparameters", "args", fmt.Sprintf("%+v", t.args), "device", t.device.String(),
-		"train_step_batch_size", t.TrainStepBatchSize(),
-		"gradient_accumulation", t.GradientAccumulation(), "estimated_global_steps_per_epoch", t.estimate, "last_epoch",
-		t.lastEpoch)
-}
-
 // estimateSteps asks the module for a loader to count its batches. A module without training data
 // has none.
-func (t *Trainer[B]) estimateSteps() (int, error) {
+func (t *Trainer[B]) estimateSteps() error {
 	loader, err := t.module.TrainDataloader(SequentialSampler{}, t.TrainStepBatchSize())
-	if err != nil {
-		return 0, err
-	}
-	if loader == nil {
-		return 0, nil
+	if err != nil || loader == nil {
+		return err
 	}
 	t.batches = loader.Len()
-	return EstimatedGlobalSteps(t.batches, t.ranks.WorldSize, t.GradientAccumulation(),
-		t.args.MaxTrainStepsPerEpoch), nil
+	t.estimate = EstimatedGlobalSteps(t.batches, t.group().World(), t.GradientAccumulation(),
+		t.args.MaxTrainStepsPerEpoch)
+	return nil
 }
 
 // GetState is the trainer's part of a checkpoint, with that of Options.Extra. All processes call it.
@@ -268,17 +255,13 @@ func (t *Trainer[B]) GetState() (State, error) {
 	return t.stateAt(p)
 }
 
-func (t *Trainer[B]) stateAt(p *place) (State, error) {
-	s, err := t.commonState()
-	switch {
-	case t.options.InexactResume:
-	case t.several():
-		var shares []any
-		if shares, err = gatherStates(t.group(), p.state(), err); err == nil {
-			s[processesKey] = shares
-		}
-	case err == nil:
-		maps.Copy(s, p.state())
+func (t *Trainer[B]) stateAt(place State) (State, error) {
+	optimizers, err := states(t.optimizers)
+	schedulers, err2 := states(t.schedulers)
+	s := State{"last_epoch": t.lastEpoch, "optimizers": optimizers, "schedulers": schedulers}
+	err = errors.Join(err, err2)
+	if !t.options.InexactResume {
+		err = addOwn(t.group(), s, place, err)
 	}
 	if err != nil || t.options.Extra == nil {
 		return s, err
@@ -291,16 +274,6 @@ func (t *Trainer[B]) stateAt(p *place) (State, error) {
 		}
 	}
 	maps.Copy(s, more)
-	return s, err
-}
-
-// commonState is what all processes have.
-func (t *Trainer[B]) commonState() (s State, err error) {
-	s = State{"last_epoch": t.lastEpoch}
-	if s["optimizers"], err = states(t.optimizers); err != nil {
-		return nil, err
-	}
-	s["schedulers"], err = states(t.schedulers)
 	return s, err
 }
 
@@ -317,11 +290,11 @@ func (t *Trainer[B]) updateState(s State) (err error) {
 		}
 	}
 	if !t.options.InexactResume {
-		own, err := shareOf(t.group(), s)
+		own, err := ownOf(t.group(), s)
 		if err != nil {
 			return err
 		}
-		if t.place, err = readPlace(own, t.device); err != nil {
+		if t.place, err = t.takePlace(own); err != nil {
 			return err
 		}
 	}
@@ -364,7 +337,7 @@ func (t *Trainer[B]) Device() torch.Device { return t.device }
 func (t *Trainer[B]) LastEpoch() int { return t.lastEpoch }
 
 // PerGPUGlobalBatchSize is the number of samples of an update in this process.
-func (t *Trainer[B]) PerGPUGlobalBatchSize() int { return t.args.TrainBatchSize / t.ranks.WorldSize }
+func (t *Trainer[B]) PerGPUGlobalBatchSize() int { return t.args.TrainBatchSize / t.group().World() }
 
 // TrainStepBatchSize is the number of samples of a forward pass, see the function of that name.
 func (t *Trainer[B]) TrainStepBatchSize() int {
