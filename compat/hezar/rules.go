@@ -92,8 +92,5 @@ func (r Rules) semantics(shuffle bool) semantics.Rules {
 	if !r.ConfiguredDivisor {
 		s.Divisor = semantics.WindowLength
 	}
-	if !r.MeanOfBatches {
-		s.EvalLoss = semantics.MeanOfRows
-	}
 	return s
 }
