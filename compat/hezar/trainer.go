@@ -16,6 +16,7 @@ import (
 	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/dist/ddp"
+	"github.com/gotrainer/gotrainer/internal/torchsave"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
@@ -264,10 +265,17 @@ func (t *Trainer[S, B]) buildOptimizer() (err error) {
 	config, builder := t.Config, o.Optimizer
 	optimizerPath := filepath.Join(t.from, trainFolder, optimizerFile)
 	schedulerPath := filepath.Join(t.from, trainFolder, schedulerFile)
+	var saved map[string]any // state of the optimizer that the run continues
+	if t.from != "" && exists(optimizerPath) {
+		if saved, err = torchsave.ReadFile(optimizerPath); err != nil {
+			return prefixed(err)
+		}
+		defer torchsave.EachTensor(saved, torch.Tensor.Free)
+	}
 	if builder == nil {
-		if r.CheckpointSettings && t.from != "" && exists(optimizerPath) {
-			if t.foreign, err = config.takeUp(optimizerPath); err != nil {
-				return prefixed(err)
+		if r.CheckpointSettings && saved != nil {
+			if t.foreign, err = config.takeUp(saved); err != nil {
+				return fmt.Errorf("hezar: %s: %w", optimizerPath, err)
 			}
 		}
 		builder = newOptimizer(config, t.device.IsCUDA())
@@ -296,10 +304,12 @@ func (t *Trainer[S, B]) buildOptimizer() (err error) {
 	if err = t.scheduler.momentum.Set(t.scheduler.moves); err != nil { // for which an optimizer keeps a state
 		return err
 	}
-	if exists(optimizerPath) {
-		err = loadOptimizer(optimizerPath, t.optimizer)
+	if saved != nil {
+		if _, err = torchsave.LoadStateDict(t.optimizer, saved); err != nil {
+			return fmt.Errorf("hezar: %s: %w", optimizerPath, err)
+		}
 	}
-	if err == nil && !t.scheduler.none && exists(schedulerPath) {
+	if !t.scheduler.none && exists(schedulerPath) {
 		err = t.scheduler.load(schedulerPath)
 	}
 	return prefixed(err)
