@@ -78,7 +78,8 @@ func (c *Config) check() error {
 	case c.IgnoreIndex != nil && *c.IgnoreIndex != IgnoreIndex:
 		return fmt.Errorf("ignore_index is %d; want %d, which the loss leaves out", *c.IgnoreIndex, IgnoreIndex)
 	}
-	return nil
+	_, _, err := c.size()
+	return err
 }
 
 // fields are the keys of the file in Hezar's order.
@@ -132,7 +133,7 @@ func (c Config) Write(dir string) error {
 	return nil
 }
 
-// size is MaxSize as a number or as a share.
+// size is MaxSize as a number or as a share. A config that was checked has no error.
 func (c Config) size() (most int, share float64, err error) {
 	switch n := c.MaxSize.(type) {
 	case nil:

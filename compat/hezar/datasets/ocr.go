@@ -108,8 +108,7 @@ func NewOCR(rows []OCRRow, image *preprocessors.ImageProcessor, o OCROptions) (*
 	if n := len(d.invalid); n > 0 {
 		first := d.invalid[0]
 		warnings := cmp.Or[io.Writer](o.Warnings, os.Stderr)
-		fmt.Fprintf(warnings, "datasets: %d of %d rows are left out, since their text is empty, too long "+
-			"or "+
+		fmt.Fprintf(warnings, "datasets: %d of %d rows are left out, since their text is empty, too long or "+
 			"has a character that is not to be learnt: the first is %q of %s; OCR.Invalid has them\n", n, len(rows),
 			first.Text, cmp.Or(first.Path, "a picture without a name"))
 	}
