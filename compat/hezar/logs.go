@@ -73,9 +73,7 @@ func (l *CSVLog) Add(step int, values Logs) {
 
 // text is the file as pandas writes it.
 func (l *CSVLog) text() string {
-	var b strings.Builder
-	w := csv.NewWriter(&b)
-	_ = w.Write(append([]string{"step"}, l.Columns...)) // a strings.Builder takes everything
+	table := [][]string{append([]string{"step"}, l.Columns...)}
 	for _, row := range l.Rows {
 		cells := []string{strconv.Itoa(row.Step)}
 		for _, c := range l.Columns {
@@ -85,9 +83,10 @@ func (l *CSVLog) text() string {
 			}
 			cells = append(cells, cell)
 		}
-		_ = w.Write(cells)
+		table = append(table, cells)
 	}
-	w.Flush()
+	var b strings.Builder
+	_ = csv.NewWriter(&b).WriteAll(table) // a strings.Builder takes everything
 	return b.String()
 }
 

@@ -126,7 +126,7 @@ func TestOptimizerOfAResumedRunIsTheCheckpoints(t *testing.T) {
 			t.Errorf("%s: rate %g, decay %g, configuration %g; want %g, %g and 0.5", c.claim, tr.LearningRate(),
 				*tr.Optimizer().Groups()[0].WeightDecay, tr.Config.LearningRate, c.rate, c.decay)
 		}
-		path := filepath.Join(t.TempDir(), optimizerFile)
+		path := filepath.Join(t.TempDir(), "optimizer.pt")
 		if err := saveOptimizer(path, tr.Optimizer(), 1, 1, false); err != nil {
 			t.Fatal(err)
 		}
@@ -194,7 +194,7 @@ func TestSaveFreqIsTakenUnderItsRuleOnly(t *testing.T) {
 	}
 	train(t, config, Rules{SaveFreqIgnored: true})
 	for _, name := range []string{"06", "12"} {
-		if text := fileOf(t, config.OutputDir, "checkpoints", name, trainFolder, configFile); !strings.Contains(text,
+		if text := fileOf(t, config.OutputDir, "checkpoints", name, configFile); !strings.Contains(text,
 			"save_freq: 2\n") {
 			t.Errorf("checkpoint %s says\n%s\nwant save_freq: 2", name, text)
 		}
@@ -245,7 +245,7 @@ func TestSaveThatFailsLeavesNoState(t *testing.T) {
 // fromText reads a configuration as a user of Hezar brings one along.
 func fromText(t *testing.T, text string) TrainerConfig {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), configFile)
+	path := filepath.Join(t.TempDir(), "train_config.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

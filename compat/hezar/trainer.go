@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/compat/hezar/datasets"
+	"github.com/gotrainer/gotrainer/compat/hezar/repository"
 	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/dist/ddp"
@@ -67,18 +69,19 @@ type Trainer[S, B any] struct {
 	session *session[S, B] // nil unless Train is running
 }
 
-// Files and folders of a run, under Hezar's names.
+// Files of a run, and below them those of a checkpoint, under Hezar's names.
 const (
-	stateFile     = "trainer_state.yaml"
-	csvFile       = "training_logs.csv"
-	trainFolder   = "train"
-	configFile    = "train_config.yaml"
-	datasetFile   = "dataset_config.yaml"
-	optimizerFile = "optimizer.pt"
-	schedulerFile = "lr_scheduler.pt"
-	modelFile     = "model.pt"
-	modelConfig   = "model_config.yaml"
-	runFile       = "gotrainer_state.json"
+	stateFile = "trainer_state.yaml"
+	csvFile   = "training_logs.csv"
+
+	modelFile     = repository.WeightsFile
+	modelConfig   = repository.ConfigFile
+	configFile    = "train/train_config.yaml"
+	datasetFile   = "train/" + datasets.ConfigFile
+	optimizerFile = "train/optimizer.pt"
+	schedulerFile = "train/lr_scheduler.pt"
+	ownStateFile  = "train/" + stateFile
+	runFile       = "train/gotrainer_state.json"
 )
 
 // New makes a Trainer: the optimizer, the schedule, the metrics and the logs of a configuration,
@@ -188,7 +191,7 @@ func (t *Trainer[S, B]) countSteps() {
 	all := t.NumBatches * c.NumEpochs
 	t.TotalSteps = all
 	if c.MaxSteps.share != 0 {
-		c.MaxSteps = Count(c.MaxSteps.of(t.NumBatches) * c.NumEpochs)
+		c.MaxSteps = Count(c.MaxSteps.counted(t.NumBatches).n * c.NumEpochs)
 	}
 	if c.MaxSteps.n > 0 {
 		t.TotalSteps = min(c.MaxSteps.n, all)
@@ -263,8 +266,8 @@ func (t *Trainer[S, B]) seed() uint64 { return uint64(*t.Config.Seed) }
 func (t *Trainer[S, B]) buildOptimizer() (err error) {
 	o, r := &t.options, &t.options.Rules
 	config, builder := t.Config, o.Optimizer
-	optimizerPath := filepath.Join(t.from, trainFolder, optimizerFile)
-	schedulerPath := filepath.Join(t.from, trainFolder, schedulerFile)
+	optimizerPath := filepath.Join(t.from, optimizerFile)
+	schedulerPath := filepath.Join(t.from, schedulerFile)
 	var saved map[string]any // state of the optimizer that the run continues
 	if t.from != "" && exists(optimizerPath) {
 		if saved, err = torchsave.ReadFile(optimizerPath); err != nil {
