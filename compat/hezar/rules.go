@@ -69,10 +69,9 @@ type Rules struct {
 // Exact is Hezar 1.0.0.
 var Exact = Rules{
 	ConfiguredDivisor: true, UnfinishedWindowLost: true, SaveInsideWindow: true, LossCountFromSteps: true,
-	SameOrder: true, SeedEveryPass: true, MeanOfBatches: true,
-	SaveTwice: true, SaveSwitchIgnored: true, LateMetricCheck: true, SaveFreqIgnored: true, OwnNamesOnly: true,
-	ScheduleEnds: true, EmptyEvaluation: true, CheckpointSettings: true, LambdaNotSaved: true, MissingWeightsPass: true,
-	DeviceIgnored:    true,
+	SameOrder: true, SeedEveryPass: true, MeanOfBatches: true, SaveTwice: true, SaveSwitchIgnored: true,
+	LateMetricCheck: true, SaveFreqIgnored: true, OwnNamesOnly: true, ScheduleEnds: true, EmptyEvaluation: true,
+	CheckpointSettings: true, LambdaNotSaved: true, MissingWeightsPass: true, DeviceIgnored: true,
 	FP16IgnoredOnCPU: true, WeightsByPosition: true, LogStartsAnew: true,
 }
 

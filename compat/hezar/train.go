@@ -45,7 +45,7 @@ func (t *Trainer[S, B]) Train(ctx context.Context) (err error) {
 	return nil
 }
 
-// runOptions are those of the loop. The rate is none of its business but for when it moves:
+// runOptions are the options of the loop, which knows of the rate only when it moves:
 // lr_scheduler.pt has it, so the Trainer does.
 func (t *Trainer[S, B]) runOptions(s *session[S, B]) trainer.Options {
 	c := &t.Config
@@ -287,7 +287,7 @@ type sessionState struct {
 // StateName is the name under which the state of the run has the state of the session.
 func (s *session[S, B]) StateName() string { return "hezar" }
 
-// generators are those that the run draws from, unless every pass seeds them.
+// generators are what the run draws from, unless every pass seeds them.
 func (s *session[S, B]) generators() map[string]*torch.Generator {
 	g := map[string]*torch.Generator{}
 	for _, d := range []torch.Device{{}, s.t.device} {
@@ -321,7 +321,7 @@ func (s *session[S, B]) UnmarshalState(text []byte) (err error) {
 	}
 	for name, g := range s.generators() {
 		if saved, ok := state.Generators[name]; ok { // else the run was on another device
-			g.SetState(saved) // a state that is none panics with *torch.Error, which Fit returns
+			g.SetState(saved) // what is no state panics with *torch.Error, which Fit returns
 		}
 	}
 	if err == nil && !s.t.options.Rules.LogStartsAnew {

@@ -60,8 +60,8 @@ type Trainer[S, B any] struct {
 	initReport *nn.Report
 	from       string // the checkpoint that the run continues from; empty: none
 	runState   []byte // of the run, in that checkpoint; nil: it has none
-	// the family of the optimizer whose checkpoint cannot be gone on from, by
-	// Rules.CheckpointSettings; empty: it can
+	// the family of the optimizer whose checkpoint cannot be continued, by Rules.CheckpointSettings;
+	// empty: it can
 	foreign string
 	every   int // batches from one move of the schedule to the next
 
@@ -109,11 +109,21 @@ func New[S, B any](config TrainerConfig, model Model[S, B], train data.Dataset[S
 // check looks at the arguments that are no settings, and fills in defaults.
 func (t *Trainer[S, B]) check() error {
 	o := &t.options
-	switch {
-	case t.model == nil:
+	if t.model == nil {
 		return refuse("model", nil, "a model")
-	case unfit(t.model) != nil:
-		return unfit(t.model)
+	}
+	if own, ok := t.model.(interface {
+		check() error
+		preprocessors() Preprocessor
+	}); ok {
+		if err := own.check(); err != nil {
+			return err
+		}
+		if o.Preprocessor == nil {
+			o.Preprocessor = own.preprocessors()
+		}
+	}
+	switch {
 	case t.train == nil || t.train.Len() == 0:
 		return refuse("train", "an empty data set", "at least one sample")
 	case !isTrue(t.Config.DoEvaluate) || o.Rules.EmptyEvaluation:
@@ -128,22 +138,11 @@ func (t *Trainer[S, B]) check() error {
 	if t.collate == nil {
 		t.collate = t.model.Collate
 	}
-	if m, ok := t.model.(interface{ preprocessors() Preprocessor }); ok && o.Preprocessor == nil {
-		o.Preprocessor = m.preprocessors()
-	}
 	o.Output, o.Warnings = cmp.Or[io.Writer](o.Output, os.Stderr), cmp.Or[io.Writer](o.Warnings, os.Stderr)
 	if o.Group.LocalRank() > 0 { // one process of each machine prints
 		o.Output, o.Warnings = io.Discard, io.Discard
 	}
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	return nil
-}
-
-// unfit says why a model cannot do what it was made ready for.
-func unfit(model any) error {
-	if m, ok := model.(interface{ check() error }); ok {
-		return m.check()
-	}
 	return nil
 }
 
