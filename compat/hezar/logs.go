@@ -151,11 +151,8 @@ func openCSV(path string, step int) (*CSVLog, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return &CSVLog{}, nil
 	}
-	if err != nil {
-		return nil, err
+	if err == nil {
+		l.Rows = slices.DeleteFunc(l.Rows, func(row CSVRow) bool { return row.Step > step })
 	}
-	if i := slices.IndexFunc(l.Rows, func(row CSVRow) bool { return row.Step > step }); i >= 0 {
-		l.Rows = l.Rows[:i]
-	}
-	return l, nil
+	return l, err
 }

@@ -54,17 +54,13 @@ func newScheduler(c TrainerConfig, own lr.Schedule, adaptive lr.Adaptive, o opti
 		return nil, fmt.Errorf("hezar: LRSchedulerKwargs: %w", err)
 	}
 	if adaptive != nil {
-		if s.controller, err = adaptive.Start(c.LearningRate); err != nil {
-			return nil, fmt.Errorf("hezar: LRScheduler: %w", err)
-		}
-		return s, nil
+		s.controller, err = adaptive.Start(c.LearningRate)
+	} else if err = lr.Validate(own, c.LearningRate, moves); err == nil {
+		s.plan, s.limit, s.failsAtOnce = own.Plan(c.LearningRate, moves), lr.StepLimit(own, moves),
+			lr.FailsAtOnce(own, moves)
+		s.momentum, err = loops.PlanMomentum(own, o, moves)
 	}
-	if err := lr.Validate(own, c.LearningRate, moves); err != nil {
-		return nil, fmt.Errorf("hezar: LRScheduler: %w", err)
-	}
-	s.plan, s.limit, s.failsAtOnce = own.Plan(c.LearningRate, moves), lr.StepLimit(own, moves),
-		lr.FailsAtOnce(own, moves)
-	if s.momentum, err = loops.PlanMomentum(own, o, moves); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("hezar: LRScheduler: %w", err)
 	}
 	return s, nil

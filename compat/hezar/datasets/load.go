@@ -235,14 +235,8 @@ func (l *loader) ocr() (*OCR, error) {
 		c.ID2Label = DefaultCharset()
 	}
 	columns := []column{{"picture", "images_paths_column", c.ImagesPathsColumn}, {"text", "text_column", c.TextColumn}}
-	file := func(dir, path string) string {
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(dir, path)
-		}
-		return path
-	}
 	texts, err := open(l, OCRName, columns, func(dir string, row map[string]string) (s shown, err error) {
-		path, err := filepath.Abs(file(dir, row[c.ImagesPathsColumn]))
+		path, err := filepath.Abs(inFolder(dir, row[c.ImagesPathsColumn]))
 		s.Text, s.Picture.Path = row[c.TextColumn], &path
 		return s, err
 	})
@@ -262,7 +256,7 @@ func (l *loader) ocr() (*OCR, error) {
 		}
 		rows[i].Text = s.Text
 		if s.Picture.Path != nil {
-			rows[i].Path = file(filepath.Dir(l.files[0]), *s.Picture.Path)
+			rows[i].Path = inFolder(filepath.Dir(l.files[0]), *s.Picture.Path)
 		}
 		rows[i].Picture = func() ([]byte, error) {
 			p, err := pictures.At(i)
