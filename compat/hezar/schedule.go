@@ -89,16 +89,12 @@ func (s *scheduler) rate() float64 {
 
 // newOptimizer makes the optimizer that a configuration names. It computes as PyTorch's does if it
 // is told nothing: operator by operator on a CPU.
-func newOptimizer(c TrainerConfig, onGPU bool) optim.Builder {
-	implementation := optim.ForLoop
-	if onGPU {
-		implementation = optim.Foreach
-	}
+func newOptimizer(c TrainerConfig) optim.Builder {
 	switch c.Optimizer {
 	case "adamw":
-		return optim.AdamW{LR: c.LearningRate, WeightDecay: new(c.WeightDecay), Implementation: implementation}
+		return optim.AdamW{LR: c.LearningRate, WeightDecay: &c.WeightDecay, Implementation: optim.PyTorchDefault}
 	case "sdg", "sgd":
-		return optim.SGD{LR: c.LearningRate, WeightDecay: new(c.WeightDecay), Implementation: implementation}
+		return optim.SGD{LR: c.LearningRate, WeightDecay: &c.WeightDecay, Implementation: optim.PyTorchDefault}
 	}
-	return optim.Adam{LR: c.LearningRate, WeightDecay: new(c.WeightDecay), Implementation: implementation}
+	return optim.Adam{LR: c.LearningRate, WeightDecay: &c.WeightDecay, Implementation: optim.PyTorchDefault}
 }

@@ -280,7 +280,7 @@ func (t *Trainer[S, B]) buildOptimizer() (err error) {
 				return fmt.Errorf("hezar: %s: %w", optimizerPath, err)
 			}
 		}
-		builder = newOptimizer(config, t.device.IsCUDA())
+		builder = newOptimizer(config)
 	} else if rate := builder.LearningRate(); rate != 0 {
 		t.Config.LearningRate = rate
 		config = t.Config
