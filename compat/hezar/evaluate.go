@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 
 	"github.com/gotrainer/gotrainer/compat/internal/loops"
@@ -15,7 +16,7 @@ import (
 
 // Evaluate runs the model on a data set, nil for Options.EvalDataset, and returns its metrics and
 // "loss". Nothing is logged. Of several processes each evaluates the whole set.
-func (t *Trainer[S, B]) Evaluate(ctx context.Context, d data.Dataset[S]) (Logs, error) {
+func (t *Trainer[S, B]) Evaluate(ctx context.Context, d data.Dataset[S]) (logs Logs, err error) {
 	empty := t.options.Rules.EmptyEvaluation
 	if d == nil || empty && d.Len() == 0 { // a set without samples is false in Python
 		d = t.options.EvalDataset
@@ -23,27 +24,26 @@ func (t *Trainer[S, B]) Evaluate(ctx context.Context, d data.Dataset[S]) (Logs, 
 	if d == nil || d.Len() == 0 && !empty {
 		return nil, refuse("the data set of Evaluate", "empty", "one with samples, or Options.EvalDataset")
 	}
-	e := &evaluation{handler: t.handler, byBatch: t.options.Rules.MeanOfBatches, sums: map[string]float64{}}
-	var err error
-	panicked := torch.Try(func() { err = t.evaluate(ctx, d, e) })
-	err = loops.Together(ctx, t.options.Group, cmp.Or(panicked, err), false)
-	switch {
-	case err != nil:
+	runtime.LockOSThread() // as the trainer does: libgomp keeps a pool for each thread that computes
+	defer runtime.UnlockOSThread()
+	panicked := torch.Try(func() { logs, err = t.evaluate(ctx, d) })
+	if err = loops.Together(ctx, t.options.Group, cmp.Or(panicked, err), false); err != nil {
 		return nil, err
-	case d.Len() == 0:
-		return e.order(nil)
 	}
-	return e.result()
+	return logs, nil
 }
 
-// evaluate adds up the batches of a data set.
-func (t *Trainer[S, B]) evaluate(ctx context.Context, d data.Dataset[S], e *evaluation) error {
+func (t *Trainer[S, B]) evaluate(ctx context.Context, d data.Dataset[S]) (Logs, error) {
+	e := &evaluation{handler: t.handler, byBatch: t.options.Rules.MeanOfBatches, sums: map[string]float64{}}
 	loader, err := t.call.CreateEvalDataloader(t, d)
-	if err != nil || d.Len() == 0 {
-		return err
+	if err != nil {
+		return nil, err
+	}
+	if d.Len() == 0 {
+		return e.order(nil)
 	}
 	if err := t.join(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	if r := &t.options.Rules; r.SeedEveryPass {
 		if isTrue(t.Config.DataloaderShuffle) {
@@ -53,12 +53,12 @@ func (t *Trainer[S, B]) evaluate(ctx context.Context, d data.Dataset[S], e *eval
 	}
 	if t.parallel != nil {
 		if err := t.parallel.BeforeForward(context.Background(), false); err != nil { // the buffers of the main process
-			return prefixed(err)
+			return nil, prefixed(err)
 		}
 	}
 	nn.SetTraining(t.model.Model(), false)
 	if _, err := e.handler.Result(); err != nil { // what an evaluation that failed has left
-		return err
+		return nil, err
 	}
 	line := loops.NewProgress(t.options.Output, "Evaluating:     ", loader.Len)
 	for b, err := range loader.Batches(ctx) {
@@ -69,16 +69,16 @@ func (t *Trainer[S, B]) evaluate(ctx context.Context, d data.Dataset[S], e *eval
 			err = t.evaluateBatch(b, e)
 		}
 		if err != nil && ctx.Err() != nil {
-			return fmt.Errorf("hezar: evaluation interrupted: %w", errors.Join(ctx.Err(), context.Cause(ctx)))
+			return nil, fmt.Errorf("hezar: evaluation interrupted: %w", errors.Join(ctx.Err(), context.Cause(ctx)))
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		line.Add()
 		t.call.AfterEvalBatch(t, e.last)
 	}
 	line.End()
-	return nil
+	return e.result()
 }
 
 func (t *Trainer[S, B]) evaluateBatch(b B, e *evaluation) error {
