@@ -1,6 +1,7 @@
 package hezar
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -99,20 +100,12 @@ func Share(part float64) Steps { return Steps{share: part} }
 
 func (s Steps) isZero() bool { return s.n == 0 && s.share == 0 }
 
-// of resolves a share of a number of steps.
-func (s Steps) of(all int) int {
-	if s.share != 0 {
-		return int(math.Ceil(s.share * float64(all)))
-	}
-	return s.n
-}
-
-// counted is a number of steps in place of a share of them.
+// counted is a number of steps in place of a share of so many.
 func (s Steps) counted(all int) Steps {
-	if s.share != 0 {
-		return Count(s.of(all))
+	if s.share == 0 {
+		return s
 	}
-	return s
+	return Count(int(math.Ceil(s.share * float64(all))))
 }
 
 func (s Steps) check(field string) error {
@@ -159,19 +152,13 @@ func isTrue(b *bool) bool { return b == nil || *b }
 
 // resolved returns the configuration with all defaults filled in, or says what cannot be.
 func (c TrainerConfig) resolved(r Rules) (TrainerConfig, error) {
-	setDefault(&c.Device, "cuda")
-	setDefault(&c.NumEpochs, 1)
+	c.Device, c.NumEpochs, c.Seed = cmp.Or(c.Device, "cuda"), cmp.Or(c.NumEpochs, 1), cmp.Or(c.Seed, new(42))
+	c.BatchSize, c.GradientAccumulationSteps = cmp.Or(c.BatchSize, 1), cmp.Or(c.GradientAccumulationSteps, 1)
 	if !slices.Contains(c.Zeros, "learning_rate") {
-		setDefault(&c.LearningRate, 2e-5)
+		c.LearningRate = cmp.Or(c.LearningRate, 2e-5)
 	}
-	setDefault(&c.BatchSize, 1)
-	setDefault(&c.GradientAccumulationSteps, 1)
-	setDefault(&c.MetricForBestModel, "loss")
-	setDefault(&c.CheckpointsDir, "checkpoints")
-	setDefault(&c.LogsDir, "logs")
-	if c.Seed == nil {
-		c.Seed = new(42)
-	}
+	c.MetricForBestModel = cmp.Or(c.MetricForBestModel, "loss")
+	c.CheckpointsDir, c.LogsDir = cmp.Or(c.CheckpointsDir, "checkpoints"), cmp.Or(c.LogsDir, "logs")
 	if !strings.HasPrefix(c.MetricForBestModel, "evaluation") && !strings.HasPrefix(c.MetricForBestModel, "train") {
 		set := "train."
 		if isTrue(c.DoEvaluate) {
@@ -221,11 +208,4 @@ func (c TrainerConfig) resolved(r Rules) (TrainerConfig, error) {
 		c.CheckpointsDir+", "+c.LogsDir, "names of folders in OutputDir")
 	errs = append(errs, c.MaxSteps.check("MaxSteps"), c.SaveSteps.check("SaveSteps"), c.LogSteps.check("LogSteps"))
 	return c, errors.Join(errs...)
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }

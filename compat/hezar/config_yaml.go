@@ -16,15 +16,14 @@ func (c *TrainerConfig) fields() []configfile.Field {
 		"max_steps", (*stepsEntry)(&c.MaxSteps), "num_dataloader_workers", &c.NumDataloaderWorkers,
 		"dataloader_shuffle", &c.DataloaderShuffle, "seed", &c.Seed, "optimizer", &c.Optimizer,
 		"learning_rate", &c.LearningRate, "weight_decay", &c.WeightDecay, "lr_scheduler", &c.LRScheduler,
-		"lr_scheduler_kwargs", &c.LRSchedulerKwargs, "lr_scheduling_steps", &c.LRSchedulingSteps,
-		"batch_size", &c.BatchSize, "eval_batch_size", &c.EvalBatchSize,
+		"lr_scheduler_kwargs", &c.LRSchedulerKwargs, "lr_scheduling_steps", (*configfile.Count)(&c.LRSchedulingSteps),
+		"batch_size", &c.BatchSize, "eval_batch_size", (*configfile.Count)(&c.EvalBatchSize),
 		"gradient_accumulation_steps", &c.GradientAccumulationSteps, "distributed", &c.Distributed,
 		"mixed_precision", &c.MixedPrecision, "use_cpu", &c.UseCPU, "do_evaluate", &c.DoEvaluate,
 		"evaluate_with_generate", &c.EvaluateWithGenerate, "metrics", (*metricEntries)(c),
 		"metric_for_best_model", &c.MetricForBestModel, "save_enabled", &c.SaveEnabled, "save_freq", &c.SaveFreq,
-		"save_steps", (*stepsEntry)(&c.SaveSteps), "log_steps", (*stepsEntry)(&c.LogSteps), "checkpoints_dir",
-		&c.CheckpointsDir,
-		"logs_dir", &c.LogsDir)
+		"save_steps", (*stepsEntry)(&c.SaveSteps), "log_steps", (*stepsEntry)(&c.LogSteps),
+		"checkpoints_dir", &c.CheckpointsDir, "logs_dir", &c.LogsDir)
 }
 
 // stepsEntry is a number of steps or a share of them.
@@ -108,9 +107,7 @@ func (c TrainerConfig) Map() omegaconf.Map {
 	if c.SaveFreq == 0 {
 		m.Set("save_freq", "deprecated")
 	}
-	return slices.DeleteFunc(m, func(i omegaconf.Item) bool {
-		return i.Value == 0 && (i.Key == "lr_scheduling_steps" || i.Key == "eval_batch_size")
-	})
+	return m
 }
 
 // Save writes the configuration into a file, as Config.save does: train_config.yaml in the

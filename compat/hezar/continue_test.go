@@ -49,7 +49,7 @@ func outcome(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	require.NoError(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() || strings.HasPrefix(e.Name(), "events.") || e.Name() == configFile ||
+		if err != nil || e.IsDir() || strings.HasPrefix(e.Name(), "events.") || e.Name() == filepath.Base(configFile) ||
 			e.Name() == "MANIFEST.json" {
 			return err
 		}

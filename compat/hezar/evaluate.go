@@ -1,41 +1,100 @@
 package hezar
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 
+	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
-	"github.com/gotrainer/gotrainer/trainer"
 )
 
 // Evaluate runs the model on a data set, nil for Options.EvalDataset, and returns its metrics and
-// "loss". Nothing is logged.
-func (t *Trainer[S, B]) Evaluate(ctx context.Context, d data.Dataset[S]) (Logs, error) {
-	if d == nil {
-		d = t.options.EvalDataset
-	}
+// "loss". Nothing is logged. Of several processes each evaluates the whole set.
+func (t *Trainer[S, B]) Evaluate(ctx context.Context, d data.Dataset[S]) (logs Logs, err error) {
 	empty := t.options.Rules.EmptyEvaluation
-	if empty && d != nil && d.Len() == 0 {
-		d = t.options.EvalDataset // what Python makes of a set that is false
+	if d == nil || empty && d.Len() == 0 { // a set without samples is false in Python
+		d = t.options.EvalDataset
 	}
 	if d == nil || d.Len() == 0 && !empty {
 		return nil, refuse("the data set of Evaluate", "empty", "one with samples, or Options.EvalDataset")
 	}
-	if d.Len() == 0 {
-		if _, err := t.call.CreateEvalDataloader(t, d); err != nil {
-			return nil, err
-		}
-		return (&evaluation{handler: t.handler}).order(nil)
+	runtime.LockOSThread() // as the trainer does: libgomp keeps a pool for each thread that computes
+	defer runtime.UnlockOSThread()
+	panicked := torch.Try(func() { logs, err = t.evaluate(ctx, d) })
+	if err = loops.Together(ctx, t.options.Group, cmp.Or(panicked, err), false); err != nil {
+		return nil, err
 	}
-	st := &step[S, B]{t: t}
-	e, err := trainer.New(st, t.evalOptions())
+	return logs, nil
+}
+
+func (t *Trainer[S, B]) evaluate(ctx context.Context, d data.Dataset[S]) (Logs, error) {
+	e := &evaluation{handler: t.handler, byBatch: t.options.Rules.MeanOfBatches, sums: map[string]float64{}}
+	loader, err := t.call.CreateEvalDataloader(t, d)
 	if err != nil {
 		return nil, err
 	}
-	_, err = e.Evaluate(ctx, d)
-	return st.logs, err
+	if d.Len() == 0 {
+		return e.order(nil)
+	}
+	if err := t.join(ctx); err != nil {
+		return nil, err
+	}
+	if r := &t.options.Rules; r.SeedEveryPass {
+		if isTrue(t.Config.DataloaderShuffle) {
+			torch.ManualSeed(t.seed())
+		}
+		loops.Draw()
+	}
+	if t.parallel != nil {
+		if err := t.parallel.BeforeForward(context.Background(), false); err != nil { // the buffers of the main process
+			return nil, prefixed(err)
+		}
+	}
+	nn.SetTraining(t.model.Model(), false)
+	if _, err := e.handler.Result(); err != nil { // what an evaluation that failed has left
+		return nil, err
+	}
+	line := loops.NewProgress(t.options.Output, "Evaluating:     ", loader.Len)
+	for b, err := range loader.Batches(ctx) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err == nil {
+			err = t.evaluateBatch(b, e)
+		}
+		if err != nil && ctx.Err() != nil {
+			return nil, fmt.Errorf("hezar: evaluation interrupted: %w", errors.Join(ctx.Err(), context.Cause(ctx)))
+		}
+		if err != nil {
+			return nil, err
+		}
+		line.Add()
+		t.call.AfterEvalBatch(t, e.last)
+	}
+	line.End()
+	return e.result()
+}
+
+func (t *Trainer[S, B]) evaluateBatch(b B, e *evaluation) error {
+	b, err := t.call.PrepareInputBatch(t, b)
+	if err != nil {
+		return err
+	}
+	torch.InferenceMode(func() {
+		torch.Scope(func() {
+			var o EvalOutputs
+			if o, err = t.call.EvaluationStep(t, b); err == nil {
+				err = e.add(o)
+			}
+		})
+	})
+	return err
 }
 
 // evaluation gathers the numbers of a pass.

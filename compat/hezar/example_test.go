@@ -148,7 +148,7 @@ func plateTrainer(dir string, change func(*hezar.TrainerConfig, *hezar.Options[c
 	return trainer
 }
 
-// A run that was stopped goes on where it was: resume_from_checkpoint=True.
+// A run that was stopped continues where it was: resume_from_checkpoint=True.
 func Example_resume() {
 	dir, err := os.MkdirTemp("", "plates")
 	if err != nil {
@@ -196,7 +196,7 @@ func ExampleOptions() {
 	// Output: the rate is 0.0001 at the begin and 0 at the end
 }
 
-// A class of one's own: override methods, and call the ones they take the place of.
+// A subclass: override methods, and call the ones they take the place of.
 func ExampleOverrides() {
 	dir, err := os.MkdirTemp("", "plates")
 	if err != nil {
@@ -220,7 +220,7 @@ func ExampleOverrides() {
 	// batch 3 of 3 [بب ۱۱ ۲۱ ب۱]
 }
 
-// lengths is a MetricsHandler of one's own: how far the lengths of the texts are from the right
+// lengths is a MetricsHandler of a program: how far the lengths of the texts are from the right
 // ones.
 type lengths struct{ off, rows float64 }
 

@@ -125,7 +125,7 @@ func weightsOf(tr *Trainer[point, points]) (all []float32) {
 }
 
 // TestRunIsResumedBitForBit interrupts a run behind every batch, in windows and between them, and
-// goes on with a new trainer each time.
+// continues with a new trainer each time.
 func TestRunIsResumedBitForBit(t *testing.T) {
 	config := tinyConfig(t.TempDir())
 	config.GradientAccumulationSteps, config.SaveSteps = 2, Count(1)

@@ -73,9 +73,7 @@ func (l *CSVLog) Add(step int, values Logs) {
 
 // text is the file as pandas writes it.
 func (l *CSVLog) text() string {
-	var b strings.Builder
-	w := csv.NewWriter(&b)
-	_ = w.Write(append([]string{"step"}, l.Columns...)) // a strings.Builder takes everything
+	table := [][]string{append([]string{"step"}, l.Columns...)}
 	for _, row := range l.Rows {
 		cells := []string{strconv.Itoa(row.Step)}
 		for _, c := range l.Columns {
@@ -85,9 +83,10 @@ func (l *CSVLog) text() string {
 			}
 			cells = append(cells, cell)
 		}
-		_ = w.Write(cells)
+		table = append(table, cells)
 	}
-	w.Flush()
+	var b strings.Builder
+	_ = csv.NewWriter(&b).WriteAll(table) // a strings.Builder takes everything
 	return b.String()
 }
 
@@ -152,11 +151,8 @@ func openCSV(path string, step int) (*CSVLog, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return &CSVLog{}, nil
 	}
-	if err != nil {
-		return nil, err
+	if err == nil {
+		l.Rows = slices.DeleteFunc(l.Rows, func(row CSVRow) bool { return row.Step > step })
 	}
-	if i := slices.IndexFunc(l.Rows, func(row CSVRow) bool { return row.Step > step }); i >= 0 {
-		l.Rows = l.Rows[:i]
-	}
-	return l, nil
+	return l, err
 }

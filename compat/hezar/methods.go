@@ -1,6 +1,7 @@
 package hezar
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -33,14 +34,7 @@ func (t *Trainer[S, B]) CreateTrainDataloader() (*Dataloader[B], error) {
 // CreateEvalDataloader makes the loader of an evaluation. Rules.SameOrder shuffles it, which
 // changes nothing but the batches' order. Of several processes each evaluates the whole set.
 func (t *Trainer[S, B]) CreateEvalDataloader(d data.Dataset[S]) (*Dataloader[B], error) {
-	return t.dataloader(d, t.evalBatchSize(), -1, 0, data.Shard{})
-}
-
-func (t *Trainer[S, B]) evalBatchSize() int {
-	if t.Config.EvalBatchSize > 0 {
-		return t.Config.EvalBatchSize
-	}
-	return t.Config.BatchSize
+	return t.dataloader(d, cmp.Or(t.Config.EvalBatchSize, t.Config.BatchSize), -1, 0, data.Shard{})
 }
 
 // dataloader makes a loader of a pass; epoch -1 is an evaluation.

@@ -7,6 +7,8 @@ import (
 	"github.com/gotrainer/gotrainer/compat/hezar/datasets"
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 	"github.com/gotrainer/gotrainer/compat/hezar/repository"
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/models/crnn"
 	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer/engine"
@@ -17,19 +19,46 @@ import (
 
 // OCR trains CRNNImage2Text on samples of datasets.OCR.
 func OCR(m *repository.Model) Model[datasets.OCRSample, datasets.OCRBatch] {
-	return &ocr{pictures{m.CRNN}, files{m, "image2text"}}
+	return &pictures[datasets.OCRSample, datasets.OCRBatch]{files{m, "image2text"}, datasets.CollateOCR,
+		func(p engine.ForwardPass, b datasets.OCRBatch) (torch.Tensor, data.Padded[int64]) {
+			return engine.Input(p, b.Pixels, b.Shape...), b.Labels
+		}}
+}
+
+// Image2Text makes a CRNN ready for a Trainer: CRNNImage2Text. Samples are pictures with their
+// texts, see package crnn; [OCR] has those of Hezar's data sets.
+func Image2Text(m *crnn.Model) Model[crnn.Sample, crnn.Batch] {
+	return &pictures[crnn.Sample, crnn.Batch]{files{repository.Reader(m, nil), "image2text"}, crnn.NewTask(m).Collate,
+		func(p engine.ForwardPass, b crnn.Batch) (torch.Tensor, data.Padded[int64]) {
+			c, rows := m.Config(), int64(len(b.Lengths))
+			width := int64(len(b.Pixels)) / (rows * c.Channels * c.ImageHeight) // the convolutions take any
+			labels, rest := make([][]int64, rows), b.Targets
+			for i, n := range b.Lengths {
+				labels[i], rest = rest[:n], rest[n:]
+			}
+			padded, _ := data.Pad(labels, 0, data.Padding{}) // to the longest, which nothing exceeds
+			return engine.Input(p, b.Pixels, rows, c.Channels, c.ImageHeight, width), padded
+		}}
 }
 
 // TextClassification trains BertTextClassification, RobertaTextClassification or
-// DistilBertTextClassification on samples of datasets.TextClassification.
+// DistilBertTextClassification on samples of datasets.TextClassification. Its batches are padded on
+// the right; the collator of the data set pads as its tokenizer says.
 func TextClassification(m *repository.Model) Model[datasets.TextSample, datasets.TextBatch] {
-	return &textClassification{texts{files{m, "text_classification"}}}
+	return &texts[datasets.TextSample, datasets.TextBatch]{files{m, "text_classification"}, datasets.CollateText,
+		func(p engine.ForwardPass, b datasets.TextBatch) (ids, mask [][]int64, labels torch.Tensor) {
+			return b.TokenIDs, b.AttentionMask, engine.Input(p, b.Labels)
+		}}
 }
 
 // SequenceLabeling trains BertSequenceLabeling, RobertaSequenceLabeling or
-// DistilBertSequenceLabeling on samples of datasets.SequenceLabeling.
+// DistilBertSequenceLabeling on samples of datasets.SequenceLabeling. Its batches are padded on the
+// right.
 func SequenceLabeling(m *repository.Model) Model[datasets.TagSample, datasets.TagBatch] {
-	return &sequenceLabeling{texts{files{m, "sequence_labeling"}}}
+	return &tags{texts[datasets.TagSample, datasets.TagBatch]{files{m, "sequence_labeling"}, datasets.CollateTags,
+		func(p engine.ForwardPass, b datasets.TagBatch) (ids, mask [][]int64, labels torch.Tensor) {
+			return b.TokenIDs, b.AttentionMask, matrix(p, b.Labels)
+		}}}
 }
 
 // files are those of a model, which must be one for a task.
@@ -46,46 +75,77 @@ func (f files) check() error {
 	return nil
 }
 
+// Model is the network.
+func (f files) Model() any { return f.model.Module() }
+
 // HezarConfig is model_config.yaml.
 func (f files) HezarConfig() omegaconf.Map { return f.model.Config() }
 
 // preprocessors are saved beside the model.
 func (f files) preprocessors() Preprocessor { return f.model.Preprocessors }
 
-type ocr struct {
-	pictures
+// pictures is a CRNN. Input has the pictures of a batch and their labels, padded with blanks.
+type pictures[S, B any] struct {
 	files
+	collate func(samples []S) (B, error)
+	input   func(p engine.ForwardPass, b B) (torch.Tensor, data.Padded[int64])
 }
 
-// HezarConfig is model_config.yaml.
-func (m *ocr) HezarConfig() omegaconf.Map { return m.files.HezarConfig() }
-
-func (m *ocr) Collate(samples []datasets.OCRSample) (datasets.OCRBatch, error) {
-	return datasets.CollateOCR(samples)
-}
+func (m *pictures[S, B]) Collate(samples []S) (B, error) { return m.collate(samples) }
 
 // Predict returns the log-probabilities, [frames, rows, classes], and the labels.
-func (m *ocr) Predict(p engine.ForwardPass, b datasets.OCRBatch) engine.Outputs {
-	return m.outputs(p, engine.Input(p, b.Pixels, b.Shape...), b.Labels)
+func (m *pictures[S, B]) Predict(p engine.ForwardPass, b B) engine.Outputs {
+	x, labels := m.input(p, b)
+	return engine.Outputs{
+		Logits: []torch.Tensor{m.model.CRNN.Forward(x)}, Rows: labels.Rows,
+		Labels: []torch.Tensor{engine.Input(p, labels.Values, labels.Shape()...)},
+	}
 }
 
-func (m *ocr) Loss(p engine.ForwardPass, b datasets.OCRBatch) engine.Loss {
+// LossOf is the CTC loss as Hezar averages it; a picture whose label cannot be aligned counts as 0.
+func (m *pictures[S, B]) LossOf(_ engine.ForwardPass, o engine.Outputs) engine.Loss {
+	return engine.Mean(m.model.CRNN.Loss(o.Logits[0], o.Labels[0]), o.Rows)
+}
+
+func (m *pictures[S, B]) Loss(p engine.ForwardPass, b B) engine.Loss {
 	return m.LossOf(p, m.Predict(p, b))
 }
 
-// Generate reads the pictures of a batch.
-func (m *ocr) Generate(_ engine.ForwardPass, _ datasets.OCRBatch, o engine.Outputs) torch.Tensor {
-	return m.generate(o)
+// Generate decodes greedily: the best class of each frame, repeats merged, blanks left out. Rows
+// are padded with blanks.
+func (m *pictures[S, B]) Generate(_ engine.ForwardPass, _ B, o engine.Outputs) torch.Tensor {
+	_, best := o.Logits[0].MaxDim(2, false)
+	frames, count := best.Size(0), best.Size(1)
+	ids := torch.Values[int64](best.T().Contiguous())
+	out := make([]int64, len(ids))
+	for at := int64(0); at < frames*count; at += frames {
+		copy(out[at:at+frames], crnn.Greedy(ids[at:at+frames]))
+	}
+	return torch.From(out).View(count, frames)
 }
 
-// texts is what models of texts have in common.
-type texts struct{ files }
+// PostProcess spells ids out.
+func (m *pictures[S, B]) PostProcess(ids [][]int64) []string {
+	texts := make([]string, len(ids))
+	for i, row := range ids {
+		texts[i] = m.model.CRNN.Text(row)
+	}
+	return texts
+}
 
-// Model is the network.
-func (m texts) Model() any { return m.model.Text }
+// texts is a model of texts. Input has the ids of a batch, their mask, and labels of any shape.
+type texts[S, B any] struct {
+	files
+	collate func(samples []S, pad int64) (B, error)
+	input   func(p engine.ForwardPass, b B) (ids, mask [][]int64, labels torch.Tensor)
+}
 
-// forward runs the network on ids and mask; labels have any shape.
-func (m texts) forward(p engine.ForwardPass, ids, mask [][]int64, labels torch.Tensor) engine.Outputs {
+func (m *texts[S, B]) Collate(samples []S) (B, error) {
+	return m.collate(samples, m.model.Text.Limits().PadTokenID)
+}
+
+func (m *texts[S, B]) Predict(p engine.ForwardPass, b B) engine.Outputs {
+	ids, mask, labels := m.input(p, b)
 	keep := inputs.Mask(p, slices.Concat(mask...), int64(len(mask)), int64(len(mask[0])))
 	logits := m.model.Text.Forward(matrix(p, ids), keep, torch.Tensor{})
 	return engine.Outputs{Logits: []torch.Tensor{logits}, Labels: []torch.Tensor{labels}, Rows: len(ids)}
@@ -97,51 +157,27 @@ func matrix(p engine.ForwardPass, rows [][]int64) torch.Tensor {
 }
 
 // LossOf is the cross-entropy of all labels that are not ignored.
-func (m texts) LossOf(_ engine.ForwardPass, o engine.Outputs) engine.Loss {
+func (m *texts[S, B]) LossOf(_ engine.ForwardPass, o engine.Outputs) engine.Loss {
 	return engine.Mean(inputs.TokenLoss(o.Logits[0], o.Labels[0]), o.Rows)
 }
 
-type textClassification struct{ texts }
-
-// Collate pads on the right. The collator of the data set pads as its tokenizer says.
-func (m *textClassification) Collate(samples []datasets.TextSample) (datasets.TextBatch, error) {
-	return datasets.CollateText(samples, m.model.Text.Limits().PadTokenID)
-}
-
-func (m *textClassification) Predict(p engine.ForwardPass, b datasets.TextBatch) engine.Outputs {
-	return m.forward(p, b.TokenIDs, b.AttentionMask, engine.Input(p, b.Labels))
-}
-
-func (m *textClassification) Loss(p engine.ForwardPass, b datasets.TextBatch) engine.Loss {
+func (m *texts[S, B]) Loss(p engine.ForwardPass, b B) engine.Loss {
 	return m.LossOf(p, m.Predict(p, b))
 }
 
-type sequenceLabeling struct{ texts }
-
-// Collate pads on the right.
-func (m *sequenceLabeling) Collate(samples []datasets.TagSample) (datasets.TagBatch, error) {
-	return datasets.CollateTags(samples, m.model.Text.Limits().PadTokenID)
-}
-
-func (m *sequenceLabeling) Predict(p engine.ForwardPass, b datasets.TagBatch) engine.Outputs {
-	return m.forward(p, b.TokenIDs, b.AttentionMask, matrix(p, b.Labels))
-}
-
-func (m *sequenceLabeling) Loss(p engine.ForwardPass, b datasets.TagBatch) engine.Loss {
-	return m.LossOf(p, m.Predict(p, b))
+// tags is a model that labels sequences.
+type tags struct {
+	texts[datasets.TagSample, datasets.TagBatch]
 }
 
 // TagName is id2label.
-func (m *sequenceLabeling) TagName(id int64) string { return m.model.Labels()[id] }
+func (m *tags) TagName(id int64) string { return m.model.Labels()[id] }
 
 // IOB reports whether the labels say where an entity begins.
-func (m *sequenceLabeling) IOB() bool {
-	for _, label := range m.model.Labels() {
-		if label != "O" && !strings.HasPrefix(label, "B-") && !strings.HasPrefix(label, "I-") {
-			return false
-		}
-	}
-	return true
+func (m *tags) IOB() bool {
+	return !slices.ContainsFunc(m.model.Labels(), func(label string) bool {
+		return label != "O" && !strings.HasPrefix(label, "B-") && !strings.HasPrefix(label, "I-")
+	})
 }
 
 // Options of the Trainers of these models.

@@ -55,8 +55,8 @@ type Options[S, B any] struct {
 	Push func(ctx context.Context, repo, dir string, o PushOptions) error
 }
 
-// Overrides take the place of methods of the Trainer: what one would override in a class of one's
-// own. Each is given the Trainer, whose method of the same name is what super() is in Python.
+// Overrides take the place of methods of the Trainer, as a subclass does in Python. Each is given
+// the Trainer, whose method of the same name is what super() is there.
 type Overrides[S, B any] struct {
 	CreateTrainDataloader func(t *Trainer[S, B]) (*Dataloader[B], error)
 	CreateEvalDataloader  func(t *Trainer[S, B], d data.Dataset[S]) (*Dataloader[B], error)

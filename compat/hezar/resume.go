@@ -32,7 +32,7 @@ func startState(c TrainerConfig, stepsInEpoch int, logsDir string) (TrainerState
 	}
 	named := c.ResumeFromCheckpoint != Newest && isFolder(c.ResumeFromCheckpoint)
 	path := filepath.Join(c.OutputDir, c.CheckpointsDir, stateFile)
-	if own := filepath.Join(c.ResumeFromCheckpoint, trainFolder, stateFile); named && exists(own) {
+	if own := filepath.Join(c.ResumeFromCheckpoint, ownStateFile); named && exists(own) {
 		path = own // of the checkpoint, not of where the run got to after it
 	}
 	s, err := LoadTrainerState(path)
@@ -92,7 +92,7 @@ func (t *Trainer[S, B]) restore() (err error) {
 		return nil
 	}
 	if !r.stateless() {
-		t.runState, err = os.ReadFile(filepath.Join(t.from, trainFolder, runFile))
+		t.runState, err = os.ReadFile(filepath.Join(t.from, runFile))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("hezar: ResumeFromCheckpoint: %w", err)
 		}

@@ -69,10 +69,9 @@ type Rules struct {
 // Exact is Hezar 1.0.0.
 var Exact = Rules{
 	ConfiguredDivisor: true, UnfinishedWindowLost: true, SaveInsideWindow: true, LossCountFromSteps: true,
-	SameOrder: true, SeedEveryPass: true, MeanOfBatches: true,
-	SaveTwice: true, SaveSwitchIgnored: true, LateMetricCheck: true, SaveFreqIgnored: true, OwnNamesOnly: true,
-	ScheduleEnds: true, EmptyEvaluation: true, CheckpointSettings: true, LambdaNotSaved: true, MissingWeightsPass: true,
-	DeviceIgnored:    true,
+	SameOrder: true, SeedEveryPass: true, MeanOfBatches: true, SaveTwice: true, SaveSwitchIgnored: true,
+	LateMetricCheck: true, SaveFreqIgnored: true, OwnNamesOnly: true, ScheduleEnds: true, EmptyEvaluation: true,
+	CheckpointSettings: true, LambdaNotSaved: true, MissingWeightsPass: true, DeviceIgnored: true,
 	FP16IgnoredOnCPU: true, WeightsByPosition: true, LogStartsAnew: true,
 }
 
@@ -91,9 +90,6 @@ func (r Rules) semantics(shuffle bool) semantics.Rules {
 	s.SeedEveryPass, s.RestartPassAtResume = r.SeedEveryPass && shuffle, r.SeedEveryPass
 	if !r.ConfiguredDivisor {
 		s.Divisor = semantics.WindowLength
-	}
-	if !r.MeanOfBatches {
-		s.EvalLoss = semantics.MeanOfRows
 	}
 	return s
 }

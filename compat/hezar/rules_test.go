@@ -14,6 +14,7 @@ import (
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/internal/torchsave"
 )
 
 // tryTrainer makes a trainer as it is, and says what New does.
@@ -125,12 +126,16 @@ func TestOptimizerOfAResumedRunIsTheCheckpoints(t *testing.T) {
 			t.Errorf("%s: rate %g, decay %g, configuration %g; want %g, %g and 0.5", c.claim, tr.LearningRate(),
 				*tr.Optimizer().Groups()[0].WeightDecay, tr.Config.LearningRate, c.rate, c.decay)
 		}
-		path := filepath.Join(t.TempDir(), optimizerFile)
+		path := filepath.Join(t.TempDir(), "optimizer.pt")
 		if err := saveOptimizer(path, tr.Optimizer(), 1, 1, false); err != nil {
 			t.Fatal(err)
 		}
+		saved, err := torchsave.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
 		kind := TrainerConfig{}
-		if _, err := kind.takeUp(path); err != nil || (kind.Optimizer == "adamw") != c.decoupled {
+		if _, err := kind.takeUp(saved); err != nil || (kind.Optimizer == "adamw") != c.decoupled {
 			t.Errorf("%s: the optimizer is %s, %v", c.claim, kind.Optimizer, err)
 		}
 	}
@@ -189,7 +194,7 @@ func TestSaveFreqIsTakenUnderItsRuleOnly(t *testing.T) {
 	}
 	train(t, config, Rules{SaveFreqIgnored: true})
 	for _, name := range []string{"06", "12"} {
-		if text := fileOf(t, config.OutputDir, "checkpoints", name, trainFolder, configFile); !strings.Contains(text,
+		if text := fileOf(t, config.OutputDir, "checkpoints", name, configFile); !strings.Contains(text,
 			"save_freq: 2\n") {
 			t.Errorf("checkpoint %s says\n%s\nwant save_freq: 2", name, text)
 		}
@@ -240,7 +245,7 @@ func TestSaveThatFailsLeavesNoState(t *testing.T) {
 // fromText reads a configuration as a user of Hezar brings one along.
 func fromText(t *testing.T, text string) TrainerConfig {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), configFile)
+	path := filepath.Join(t.TempDir(), "train_config.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/gotrainer/gotrainer/checkpoint"
+	"github.com/gotrainer/gotrainer/compat/hezar/preprocessors"
 	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/hub"
 	"github.com/gotrainer/gotrainer/internal/torchsave"
@@ -25,7 +27,7 @@ func (t *Trainer[S, B]) Save(path string) error {
 	}
 	var err error
 	if t.options.Group.Main() {
-		err = checkpoint.WriteFolder(path, t.write)
+		err = checkpoint.WriteFolder(path, func(dir string) error { return t.write(dir) })
 	}
 	if err = loops.Together(context.Background(), t.options.Group, err, false); err != nil {
 		return fmt.Errorf("hezar: save %s: %w", path, err)
@@ -33,43 +35,32 @@ func (t *Trainer[S, B]) Save(path string) error {
 	return nil
 }
 
-func (t *Trainer[S, B]) write(dir string) error {
-	train, o := filepath.Join(dir, trainFolder), &t.options
+// write fills a folder, but for some of its files.
+func (t *Trainer[S, B]) write(dir string, without ...string) (err error) {
+	put := func(name string, is bool, save func(path string) error) {
+		if err == nil && is && !slices.Contains(without, name) {
+			err = save(filepath.Join(dir, name))
+		}
+	}
+	o, ofRun := &t.options, !t.options.Rules.stateless()
 	config := o.ModelConfig
 	if c, ok := t.model.(Configured); ok && config == nil {
 		config = c.HezarConfig()
 	}
-	for _, file := range []struct {
-		path    string
-		written bool
-		write   func(path string) error
-	}{
-		{filepath.Join(train, configFile), true, t.Config.Save},
-		{filepath.Join(dir, modelConfig), config != nil, func(path string) error { return saveYAML(path, config) }},
-		{filepath.Join(dir, modelFile), true, func(path string) error {
-			return torchsave.WriteModule(path, t.model.Model())
-		}},
-		{dir, o.Preprocessor != nil, func(dir string) error { return o.Preprocessor.Save(dir) }},
-		{filepath.Join(train, optimizerFile), true, func(path string) error {
-			return saveOptimizer(path, t.optimizer, t.LearningRate(), t.scheduler.config.LearningRate,
-				!t.scheduler.none)
-		}},
-		{filepath.Join(train, schedulerFile), !t.scheduler.none, t.scheduler.save},
-		{filepath.Join(train, datasetFile), o.DatasetConfig != nil, func(path string) error {
-			return saveYAML(path, o.DatasetConfig)
-		}},
-		{filepath.Join(train, runFile), !o.Rules.stateless() && t.session != nil && t.session.state != nil,
-			func(path string) error { return os.WriteFile(path, t.session.state, 0o666) }},
-		{filepath.Join(train, stateFile), !o.Rules.stateless(), t.State.Save},
-	} {
-		if !file.written {
-			continue
-		}
-		if err := file.write(file.path); err != nil {
-			return err
-		}
-	}
-	return nil
+	put(configFile, true, t.Config.Save)
+	put(modelConfig, config != nil, func(path string) error { return saveYAML(path, config) })
+	put(modelFile, true, func(path string) error { return torchsave.WriteModule(path, t.model.Model()) })
+	put(preprocessors.Folder, o.Preprocessor != nil, func(string) error { return o.Preprocessor.Save(dir) })
+	put(optimizerFile, true, func(path string) error {
+		return saveOptimizer(path, t.optimizer, t.LearningRate(), t.scheduler.config.LearningRate, !t.scheduler.none)
+	})
+	put(schedulerFile, !t.scheduler.none, t.scheduler.save)
+	put(datasetFile, o.DatasetConfig != nil, func(path string) error { return saveYAML(path, o.DatasetConfig) })
+	put(runFile, ofRun && t.session != nil && t.session.state != nil, func(path string) error {
+		return os.WriteFile(path, t.session.state, 0o666)
+	})
+	put(ownStateFile, ofRun, t.State.Save)
+	return err
 }
 
 func (t *Trainer[S, B]) saveState() error {
@@ -110,19 +101,15 @@ func (t *Trainer[S, B]) PushToHub(ctx context.Context, repo string, o PushOption
 		return prefixed(err)
 	}
 	defer os.RemoveAll(dir)
-	if err = t.write(dir); err == nil && !o.NoLogs {
-		err = t.csv.Save(filepath.Join(dir, trainFolder, csvFile))
-	}
-	// which Hezar does not upload
-	remove := []string{trainFolder + "/" + schedulerFile, trainFolder + "/" + runFile, trainFolder + "/" + stateFile}
+	without := []string{schedulerFile, runFile, ownStateFile} // which Hezar does not upload
 	if o.NoModel {
-		remove = append(remove, modelFile, modelConfig, "preprocessor")
+		without = append(without, modelFile, modelConfig, preprocessors.Folder)
 	}
 	if o.NoOptimizer {
-		remove = append(remove, trainFolder+"/"+optimizerFile)
+		without = append(without, optimizerFile)
 	}
-	for _, name := range remove {
-		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, name)))
+	if err = t.write(dir, without...); err == nil && !o.NoLogs {
+		err = t.csv.Save(filepath.Join(dir, "train", csvFile))
 	}
 	push := t.options.Push
 	if push == nil {

@@ -54,17 +54,13 @@ func newScheduler(c TrainerConfig, own lr.Schedule, adaptive lr.Adaptive, o opti
 		return nil, fmt.Errorf("hezar: LRSchedulerKwargs: %w", err)
 	}
 	if adaptive != nil {
-		if s.controller, err = adaptive.Start(c.LearningRate); err != nil {
-			return nil, fmt.Errorf("hezar: LRScheduler: %w", err)
-		}
-		return s, nil
+		s.controller, err = adaptive.Start(c.LearningRate)
+	} else if err = lr.Validate(own, c.LearningRate, moves); err == nil {
+		s.plan, s.limit, s.failsAtOnce = own.Plan(c.LearningRate, moves), lr.StepLimit(own, moves),
+			lr.FailsAtOnce(own, moves)
+		s.momentum, err = loops.PlanMomentum(own, o, moves)
 	}
-	if err := lr.Validate(own, c.LearningRate, moves); err != nil {
-		return nil, fmt.Errorf("hezar: LRScheduler: %w", err)
-	}
-	s.plan, s.limit, s.failsAtOnce = own.Plan(c.LearningRate, moves), lr.StepLimit(own, moves),
-		lr.FailsAtOnce(own, moves)
-	if s.momentum, err = loops.PlanMomentum(own, o, moves); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("hezar: LRScheduler: %w", err)
 	}
 	return s, nil
@@ -93,16 +89,12 @@ func (s *scheduler) rate() float64 {
 
 // newOptimizer makes the optimizer that a configuration names. It computes as PyTorch's does if it
 // is told nothing: operator by operator on a CPU.
-func newOptimizer(c TrainerConfig, onGPU bool) optim.Builder {
-	implementation := optim.ForLoop
-	if onGPU {
-		implementation = optim.Foreach
-	}
+func newOptimizer(c TrainerConfig) optim.Builder {
 	switch c.Optimizer {
 	case "adamw":
-		return optim.AdamW{LR: c.LearningRate, WeightDecay: new(c.WeightDecay), Implementation: implementation}
+		return optim.AdamW{LR: c.LearningRate, WeightDecay: &c.WeightDecay, Implementation: optim.PyTorchDefault}
 	case "sdg", "sgd":
-		return optim.SGD{LR: c.LearningRate, WeightDecay: new(c.WeightDecay), Implementation: implementation}
+		return optim.SGD{LR: c.LearningRate, WeightDecay: &c.WeightDecay, Implementation: optim.PyTorchDefault}
 	}
-	return optim.Adam{LR: c.LearningRate, WeightDecay: new(c.WeightDecay), Implementation: implementation}
+	return optim.Adam{LR: c.LearningRate, WeightDecay: &c.WeightDecay, Implementation: optim.PyTorchDefault}
 }

@@ -12,27 +12,9 @@ import (
 	"github.com/gotrainer/gotrainer/internal/torchsave"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/safetensors/pickle"
-	"github.com/gotrainer/gotrainer/torch"
 )
 
 // The files that torch.save writes: train/optimizer.pt and train/lr_scheduler.pt.
-
-// readState reads the dictionary of a file that torch.save wrote. Its errors name the file.
-func readState(path string, use func(state map[string]any) error) error {
-	f, err := pickle.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close() //nolint:errcheck // it was only read
-	state, ok := torchsave.Plain(f.Value()).(map[string]any)
-	if !ok {
-		return fmt.Errorf("%s holds a %T; want a dictionary", path, f.Value())
-	}
-	if err = use(state); err != nil {
-		err = fmt.Errorf("%s: %w", path, err)
-	}
-	return err
-}
 
 // saveOptimizer writes optimizer.state_dict(). rate is that of the next update, which PyTorch keeps
 // in the groups.
@@ -52,54 +34,36 @@ func saveOptimizer(path string, o optim.Optimizer, rate, initial float64, schedu
 	return torchsave.WriteFile(path, state)
 }
 
-// loadOptimizer continues an optimizer from a file of saveOptimizer, or of Python's.
-func loadOptimizer(path string, o optim.Optimizer) error {
-	state, err := torchsave.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	defer torchsave.EachTensor(state, torch.Tensor.Free)
-	if _, err = torchsave.LoadStateDict(o, state); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
-}
-
-// takeUp takes rate, weight decay and kind of the optimizer from a file of saveOptimizer, or of
-// Python's, as load_state_dict does. foreign is the family of the file's optimizer where it is not
+// takeUp takes rate, weight decay and kind of the optimizer from a state of saveOptimizer, or of
+// Python's, as load_state_dict does. foreign is the family of the state's optimizer where it is not
 // the configuration's, and the settings of neither would do.
-func (c *TrainerConfig) takeUp(path string) (foreign string, err error) {
-	err = readState(path, func(state map[string]any) error {
-		groups, _ := state["param_groups"].([]any)
-		if len(groups) != 1 {
-			return errors.New("no list of one group in param_groups; want what torch.save(optimizer.state_dict()) " +
-				"writes")
+func (c *TrainerConfig) takeUp(state map[string]any) (foreign string, err error) {
+	groups, _ := state["param_groups"].([]any)
+	if len(groups) != 1 {
+		return "", errors.New("no list of one group in param_groups; want what torch.save(optimizer.state_dict()) writes")
+	}
+	group, ok := groups[0].(map[string]any)
+	if !ok {
+		return "", fmt.Errorf("the group of param_groups is a %T; want a dictionary", groups[0])
+	}
+	_, adam := group["betas"]
+	if adam == (c.Optimizer == "sdg" || c.Optimizer == "sgd") {
+		return map[bool]string{true: "adam", false: "sdg"}[adam], nil
+	}
+	if decoupled, ok := group["decoupled_weight_decay"]; ok && adam {
+		c.Optimizer = map[bool]string{true: "adamw", false: "adam"}[decoupled == true]
+	}
+	take := func(key string, to *float64) {
+		if v, ok := torchsave.Float(group[key]); ok {
+			*to = v
 		}
-		group, ok := groups[0].(map[string]any)
-		if !ok {
-			return fmt.Errorf("the group of param_groups is a %T; want a dictionary", groups[0])
-		}
-		_, adam := group["betas"]
-		if adam == (c.Optimizer == "sdg" || c.Optimizer == "sgd") {
-			foreign = map[bool]string{true: "adam", false: "sdg"}[adam]
-			return nil
-		}
-		if decoupled, ok := group["decoupled_weight_decay"]; ok && adam {
-			c.Optimizer = map[bool]string{true: "adamw", false: "adam"}[decoupled == true]
-		}
-		take := func(key string, to *float64) {
-			if v, ok := group[key].(float64); ok {
-				*to = v
-			}
-		}
-		take("weight_decay", &c.WeightDecay)
-		take("lr", &c.LearningRate)
-		if c.LRScheduler != "" {
-			take("initial_lr", &c.LearningRate)
-		}
-		return nil
-	})
-	return foreign, err
+	}
+	take("weight_decay", &c.WeightDecay)
+	take("lr", &c.LearningRate)
+	if c.LRScheduler != "" {
+		take("initial_lr", &c.LearningRate)
+	}
+	return "", nil
 }
 
 // save writes what PyTorch's scheduler needs to continue, and what this one does: how often it has
@@ -138,26 +102,33 @@ func (s *scheduler) save(path string) error {
 
 // load continues from a file of save, or of Python's.
 func (s *scheduler) load(path string) error {
-	return readState(path, func(state map[string]any) error {
-		moves, ok := state["last_epoch"].(float64)
-		if !ok || moves < 0 || moves != math.Trunc(moves) {
-			return fmt.Errorf("last_epoch is %v; want how often the schedule has moved", state["last_epoch"])
-		}
-		if s.controller == nil {
-			s.moves = int(moves)
-			return nil
-		}
-		if list, ok := state["_last_lr"].([]any); ok && len(list) > 0 {
-			state["last_lr"] = list[0]
-		}
-		maps.DeleteFunc(state, func(key string, _ any) bool {
-			return !slices.Contains([]string{"best", "num_bad_epochs", "cooldown_counter", "last_epoch", "last_lr"},
-				key)
-		})
-		text, err := json.Marshal(state)
-		if err != nil {
-			return err
-		}
-		return s.controller.LoadState(text)
+	f, err := pickle.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	state, _ := torchsave.Plain(f.Value()).(map[string]any)
+	moves, ok := state["last_epoch"].(float64)
+	if !ok || moves < 0 || moves != math.Trunc(moves) {
+		return fmt.Errorf("%s: last_epoch is %v; want a dictionary in which it is how often the schedule has moved", path,
+			state["last_epoch"])
+	}
+	if s.controller == nil {
+		s.moves = int(moves)
+		return nil
+	}
+	if list, ok := state["_last_lr"].([]any); ok && len(list) > 0 {
+		state["last_lr"] = list[0]
+	}
+	maps.DeleteFunc(state, func(key string, _ any) bool {
+		return !slices.Contains([]string{"best", "num_bad_epochs", "cooldown_counter", "last_epoch", "last_lr"}, key)
 	})
+	text, err := json.Marshal(state)
+	if err == nil {
+		err = s.controller.LoadState(text)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	return err
 }

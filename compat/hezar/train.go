@@ -10,7 +10,10 @@ import (
 
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/compat/internal/loops"
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/dist/ddp"
 	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/optim/lr"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
@@ -28,26 +31,32 @@ func (t *Trainer[S, B]) Train(ctx context.Context) (err error) {
 	defer s.cancel(nil)
 	t.session = s
 	defer func() { t.session, t.runState = nil, nil }()
-	run, err := trainer.New(&step[S, B]{t: t}, t.runOptions(s))
+	if err := t.join(ctx); err != nil {
+		return err
+	}
+	run, err := trainer.New(&step[S, B]{loops.Step[B]{Batches: batches[S, B]{t}}, t, 0}, t.runOptions(s))
 	if err != nil {
 		return err
 	}
-	if _, err := run.Fit(s.ctx, t.train, nil); err != nil {
+	if _, err := run.Fit(s.ctx, data.Func[struct{}](t.train.Len(), nil), nil); err != nil {
 		return t.explain(err)
 	}
 	t.options.Logger.Info("Training done!")
 	return nil
 }
 
-// runOptions are those of the loop. The rate is none of its business but for when it moves:
+// runOptions are the options of the loop, which knows of the rate only when it moves:
 // lr_scheduler.pt has it, so the Trainer does.
 func (t *Trainer[S, B]) runOptions(s *session[S, B]) trainer.Options {
 	c := &t.Config
-	o := t.evalOptions()
-	o.Epochs, o.MaxSteps = float64(c.NumEpochs), t.TotalSteps
-	o.BatchSize, o.Accumulate = c.BatchSize, c.GradientAccumulationSteps
-	o.Schedule, o.ScheduleSteps = lr.Constant{}, t.every
-	o.Save, o.Log, o.Start, o.Callbacks = trainer.Never, trainer.Never, t.start(), []any{s}
+	o := trainer.Options{
+		Epochs: float64(c.NumEpochs), MaxSteps: t.TotalSteps, BatchSize: c.BatchSize,
+		Accumulate: c.GradientAccumulationSteps, Schedule: lr.Constant{}, ScheduleSteps: t.every, Seed: t.seed(),
+		Save: trainer.Never, Log: trainer.Never, Start: t.start(), Callbacks: []any{s},
+		Semantics: t.options.Rules.semantics(isTrue(c.DataloaderShuffle)),
+		Progress:  io.Discard, Logger: t.options.Logger, LogLevel: slog.LevelWarn,
+	}
+	loops.Processes(&o, t.options.Group)
 	if t.saves() {
 		o.Saver, o.Save = s, trainer.Every(c.SaveSteps.n, trainer.Update)
 	}
@@ -60,15 +69,19 @@ func (t *Trainer[S, B]) runOptions(s *session[S, B]) trainer.Options {
 	return o
 }
 
-// evalOptions are those of an evaluation by itself.
-func (t *Trainer[S, B]) evalOptions() trainer.Options {
-	o := trainer.Options{
-		EvalBatchSize: t.evalBatchSize(), Seed: t.seed(), Progress: io.Discard,
-		Semantics: t.options.Rules.semantics(isTrue(t.Config.DataloaderShuffle)),
-		Logger:    t.options.Logger, LogLevel: slog.LevelWarn,
+// join makes the model the same on all processes: accelerator.prepare.
+func (t *Trainer[S, B]) join(ctx context.Context) (err error) {
+	g := t.options.Group
+	if g.World() == 1 || t.parallel != nil { // as in an evaluation within a run
+		return nil
 	}
-	loops.Processes(&o, t.options.Group)
-	return o
+	if _, ok := t.optimizer.(optim.BackwardUpdater); ok {
+		return fmt.Errorf("hezar: %T updates each parameter during the backward pass, before its gradient is averaged "+
+			"over %d processes: want another optimizer, or one process", t.optimizer, g.World())
+	}
+	t.parallel, err = ddp.New(context.WithoutCancel(ctx), g, t.model.Model(),
+		ddp.Options{FindUnusedParameters: true, BucketCapMB: 25})
+	return prefixed(err)
 }
 
 // saves reports whether the run has checkpoints.
@@ -274,7 +287,7 @@ type sessionState struct {
 // StateName is the name under which the state of the run has the state of the session.
 func (s *session[S, B]) StateName() string { return "hezar" }
 
-// generators are those that the run draws from, unless every pass seeds them.
+// generators are what the run draws from, unless every pass seeds them.
 func (s *session[S, B]) generators() map[string]*torch.Generator {
 	g := map[string]*torch.Generator{}
 	for _, d := range []torch.Device{{}, s.t.device} {
@@ -308,7 +321,7 @@ func (s *session[S, B]) UnmarshalState(text []byte) (err error) {
 	}
 	for name, g := range s.generators() {
 		if saved, ok := state.Generators[name]; ok { // else the run was on another device
-			g.SetState(saved) // a state that is none panics with *torch.Error, which Fit returns
+			g.SetState(saved) // what is no state panics with *torch.Error, which Fit returns
 		}
 	}
 	if err == nil && !s.t.options.Rules.LogStartsAnew {

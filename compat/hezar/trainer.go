@@ -13,9 +13,12 @@ import (
 	"time"
 
 	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/compat/hezar/datasets"
+	"github.com/gotrainer/gotrainer/compat/hezar/repository"
 	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/dist/ddp"
+	"github.com/gotrainer/gotrainer/internal/torchsave"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
@@ -57,8 +60,8 @@ type Trainer[S, B any] struct {
 	initReport *nn.Report
 	from       string // the checkpoint that the run continues from; empty: none
 	runState   []byte // of the run, in that checkpoint; nil: it has none
-	// the family of the optimizer whose checkpoint cannot be gone on from, by
-	// Rules.CheckpointSettings; empty: it can
+	// the family of the optimizer whose checkpoint cannot be continued, by Rules.CheckpointSettings;
+	// empty: it can
 	foreign string
 	every   int // batches from one move of the schedule to the next
 
@@ -66,18 +69,19 @@ type Trainer[S, B any] struct {
 	session *session[S, B] // nil unless Train is running
 }
 
-// Files and folders of a run, under Hezar's names.
+// Files of a run, and below them those of a checkpoint, under Hezar's names.
 const (
-	stateFile     = "trainer_state.yaml"
-	csvFile       = "training_logs.csv"
-	trainFolder   = "train"
-	configFile    = "train_config.yaml"
-	datasetFile   = "dataset_config.yaml"
-	optimizerFile = "optimizer.pt"
-	schedulerFile = "lr_scheduler.pt"
-	modelFile     = "model.pt"
-	modelConfig   = "model_config.yaml"
-	runFile       = "gotrainer_state.json"
+	stateFile = "trainer_state.yaml"
+	csvFile   = "training_logs.csv"
+
+	modelFile     = repository.WeightsFile
+	modelConfig   = repository.ConfigFile
+	configFile    = "train/train_config.yaml"
+	datasetFile   = "train/" + datasets.ConfigFile
+	optimizerFile = "train/optimizer.pt"
+	schedulerFile = "train/lr_scheduler.pt"
+	ownStateFile  = "train/" + stateFile
+	runFile       = "train/gotrainer_state.json"
 )
 
 // New makes a Trainer: the optimizer, the schedule, the metrics and the logs of a configuration,
@@ -105,11 +109,21 @@ func New[S, B any](config TrainerConfig, model Model[S, B], train data.Dataset[S
 // check looks at the arguments that are no settings, and fills in defaults.
 func (t *Trainer[S, B]) check() error {
 	o := &t.options
-	switch {
-	case t.model == nil:
+	if t.model == nil {
 		return refuse("model", nil, "a model")
-	case unfit(t.model) != nil:
-		return unfit(t.model)
+	}
+	if own, ok := t.model.(interface {
+		check() error
+		preprocessors() Preprocessor
+	}); ok {
+		if err := own.check(); err != nil {
+			return err
+		}
+		if o.Preprocessor == nil {
+			o.Preprocessor = own.preprocessors()
+		}
+	}
+	switch {
 	case t.train == nil || t.train.Len() == 0:
 		return refuse("train", "an empty data set", "at least one sample")
 	case !isTrue(t.Config.DoEvaluate) || o.Rules.EmptyEvaluation:
@@ -124,22 +138,11 @@ func (t *Trainer[S, B]) check() error {
 	if t.collate == nil {
 		t.collate = t.model.Collate
 	}
-	if m, ok := t.model.(interface{ preprocessors() Preprocessor }); ok && o.Preprocessor == nil {
-		o.Preprocessor = m.preprocessors()
-	}
 	o.Output, o.Warnings = cmp.Or[io.Writer](o.Output, os.Stderr), cmp.Or[io.Writer](o.Warnings, os.Stderr)
 	if o.Group.LocalRank() > 0 { // one process of each machine prints
 		o.Output, o.Warnings = io.Discard, io.Discard
 	}
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	return nil
-}
-
-// unfit says why a model cannot do what it was made ready for.
-func unfit(model any) error {
-	if m, ok := model.(interface{ check() error }); ok {
-		return m.check()
-	}
 	return nil
 }
 
@@ -187,7 +190,7 @@ func (t *Trainer[S, B]) countSteps() {
 	all := t.NumBatches * c.NumEpochs
 	t.TotalSteps = all
 	if c.MaxSteps.share != 0 {
-		c.MaxSteps = Count(c.MaxSteps.of(t.NumBatches) * c.NumEpochs)
+		c.MaxSteps = Count(c.MaxSteps.counted(t.NumBatches).n * c.NumEpochs)
 	}
 	if c.MaxSteps.n > 0 {
 		t.TotalSteps = min(c.MaxSteps.n, all)
@@ -262,15 +265,22 @@ func (t *Trainer[S, B]) seed() uint64 { return uint64(*t.Config.Seed) }
 func (t *Trainer[S, B]) buildOptimizer() (err error) {
 	o, r := &t.options, &t.options.Rules
 	config, builder := t.Config, o.Optimizer
-	optimizerPath := filepath.Join(t.from, trainFolder, optimizerFile)
-	schedulerPath := filepath.Join(t.from, trainFolder, schedulerFile)
+	optimizerPath := filepath.Join(t.from, optimizerFile)
+	schedulerPath := filepath.Join(t.from, schedulerFile)
+	var saved map[string]any // state of the optimizer that the run continues
+	if t.from != "" && exists(optimizerPath) {
+		if saved, err = torchsave.ReadFile(optimizerPath); err != nil {
+			return prefixed(err)
+		}
+		defer torchsave.EachTensor(saved, torch.Tensor.Free)
+	}
 	if builder == nil {
-		if r.CheckpointSettings && t.from != "" && exists(optimizerPath) {
-			if t.foreign, err = config.takeUp(optimizerPath); err != nil {
-				return prefixed(err)
+		if r.CheckpointSettings && saved != nil {
+			if t.foreign, err = config.takeUp(saved); err != nil {
+				return fmt.Errorf("hezar: %s: %w", optimizerPath, err)
 			}
 		}
-		builder = newOptimizer(config, t.device.IsCUDA())
+		builder = newOptimizer(config)
 	} else if rate := builder.LearningRate(); rate != 0 {
 		t.Config.LearningRate = rate
 		config = t.Config
@@ -296,10 +306,12 @@ func (t *Trainer[S, B]) buildOptimizer() (err error) {
 	if err = t.scheduler.momentum.Set(t.scheduler.moves); err != nil { // for which an optimizer keeps a state
 		return err
 	}
-	if exists(optimizerPath) {
-		err = loadOptimizer(optimizerPath, t.optimizer)
+	if saved != nil {
+		if _, err = torchsave.LoadStateDict(t.optimizer, saved); err != nil {
+			return fmt.Errorf("hezar: %s: %w", optimizerPath, err)
+		}
 	}
-	if err == nil && !t.scheduler.none && exists(schedulerPath) {
+	if !t.scheduler.none && exists(schedulerPath) {
 		err = t.scheduler.load(schedulerPath)
 	}
 	return prefixed(err)

@@ -68,19 +68,17 @@ type CallOptions struct {
 	PadToMultipleOf int    // 0: any length
 }
 
+// strategies are the names of what is truncated of a pair.
+var strategies = map[string]text.Strategy{"longest_first": text.LongestFirst, "only_first": text.OnlyFirst,
+	"only_second": text.OnlySecond}
+
 // Configured returns the tokenizer as Hezar sets it for a call: it adds special tokens, truncates
 // and pads.
 func (t *Tokenizer) Configured(o CallOptions) (*text.Tokenizer, error) {
 	var truncation *text.Truncation
 	if o.Truncation != "" && o.Truncation != "no_truncation" && o.MaxLength != 0 {
-		truncation = &text.Truncation{MaxLength: o.MaxLength, Stride: t.Config.Stride}
-		switch o.Truncation {
-		case "longest_first":
-		case "only_first":
-			truncation.Strategy = text.OnlyFirst
-		case "only_second":
-			truncation.Strategy = text.OnlySecond
-		default:
+		strategy, ok := strategies[o.Truncation]
+		if !ok {
 			return nil, fmt.Errorf("hezar: truncation %q; want longest_first, only_first, only_second or no_truncation",
 				o.Truncation)
 		}
@@ -88,7 +86,7 @@ func (t *Tokenizer) Configured(o CallOptions) (*text.Tokenizer, error) {
 		if err != nil {
 			return nil, fmt.Errorf("hezar: %w", err)
 		}
-		truncation.Direction = side
+		truncation = &text.Truncation{MaxLength: o.MaxLength, Stride: t.Config.Stride, Strategy: strategy, Direction: side}
 	}
 	tok, err := t.WithTruncation(truncation)
 	if err != nil {

@@ -34,8 +34,7 @@ func labelIDs(charset []string) map[string]int64 {
 	return ids
 }
 
-// encode gives the ids of the characters of a text, after its digits are turned round if they are
-// to be.
+// encode gives the ids of the characters of a text, with its runs of digits reversed or not.
 func encode(label string, ids map[string]int64, reverseDigits bool) (list []int64, ok bool) {
 	if reverseDigits {
 		label = text.ReverseDigits(label)

@@ -78,47 +78,28 @@ func (c *Config) check() error {
 	case c.IgnoreIndex != nil && *c.IgnoreIndex != IgnoreIndex:
 		return fmt.Errorf("ignore_index is %d; want %d, which the loss leaves out", *c.IgnoreIndex, IgnoreIndex)
 	}
-	return nil
+	_, _, err := c.size()
+	return err
 }
 
 // fields are the keys of the file in Hezar's order.
 func (c *Config) fields() []configfile.Field {
 	fields := configfile.Fields("name", &c.Name, "config_type", configfile.Const("dataset"), "path", &c.Path,
 		"task", &c.Task, "max_size", &c.MaxSize, "hf_load_kwargs", &c.HFLoadKwargs)
-	labels := (*configfile.Labels)(&c.ID2Label)
+	labels, length := (*configfile.Labels)(&c.ID2Label), (*configfile.Count)(&c.MaxLength)
 	switch c.Name {
 	case OCRName:
 		return append(fields, configfile.Fields("text_split_type", &c.TextSplitType, "id2label", labels,
-			"text_column", &c.TextColumn, "images_paths_column", &c.ImagesPathsColumn, "max_length",
-			(*count)(&c.MaxLength),
+			"text_column", &c.TextColumn, "images_paths_column", &c.ImagesPathsColumn, "max_length", length,
 			"invalid_characters", &c.InvalidCharacters, "reverse_text", &c.ReverseText,
 			"reverse_digits", &c.ReverseDigits)...)
 	case TextClassificationName:
 		return append(fields, configfile.Fields("label_field", &c.LabelField, "text_field", &c.TextField,
-			"max_length", (*count)(&c.MaxLength), "id2label", labels)...)
+			"max_length", length, "id2label", labels)...)
 	}
 	return append(fields, configfile.Fields("tags_field", &c.TagsField, "tokens_field", &c.TokensField,
-		"max_length", (*count)(&c.MaxLength), "ignore_index", &c.IgnoreIndex, "label_all_tokens", &c.LabelAllTokens,
+		"max_length", length, "ignore_index", &c.IgnoreIndex, "label_all_tokens", &c.LabelAllTokens,
 		"is_iob_schema", &c.IsIOBSchema, "id2label", labels)...)
-}
-
-// count is a number that is left out where it is 0.
-type count int
-
-func (n *count) Encode() any {
-	if *n == 0 {
-		return nil
-	}
-	return int(*n)
-}
-
-func (n *count) Decode(v any) error {
-	i, ok := v.(int64)
-	if !ok || i < 0 {
-		return configfile.Want("a number of at least 0")
-	}
-	*n = count(i)
-	return nil
 }
 
 // Map is the config as the file has it, for Options.DatasetConfig of the Trainer.
@@ -132,7 +113,7 @@ func (c Config) Write(dir string) error {
 	return nil
 }
 
-// size is MaxSize as a number or as a share.
+// size is MaxSize as a number or as a share. A config that was checked has no error.
 func (c Config) size() (most int, share float64, err error) {
 	switch n := c.MaxSize.(type) {
 	case nil:

@@ -38,6 +38,9 @@ func prepare[R, S any](rows data.Dataset[R], most int, fraction float64, sample 
 	return p, nil
 }
 
+// loaded is told what [Load] has read.
+func (p *prepared[R, S]) loaded(c Config, closers []io.Closer) { p.Config, p.closers = c, closers }
+
 // Close closes the files of a data set that [Load] has read.
 func (p prepared[R, S]) Close() (err error) {
 	for _, c := range p.closers {
@@ -88,12 +91,13 @@ type padded[S any] struct {
 }
 
 // collate pads fields to the longest row of the batch, or cuts them off at the greatest length.
-func collate[S any](samples []S, left bool, most int, fields ...padded[S]) (err error) {
+func collate[S any](samples []S, o PadOptions, fields ...padded[S]) (err error) {
 	if len(samples) == 0 {
 		return data.ErrEmptyBatch
 	}
+	o.Padding = "longest"
 	for _, f := range fields {
-		o := PadOptions{Padding: "longest", Left: left, PadID: f.id, MaxLength: most}
+		o.PadID = f.id
 		if *f.to, err = PadBatch(data.Stack(samples, f.of), o); err != nil {
 			return err
 		}

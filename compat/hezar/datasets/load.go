@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -76,6 +75,7 @@ func Load[D Set](dir, split string, o LoadOptions) (d D, err error) {
 		}
 		return nil, fmt.Errorf("datasets: the split %s of %s: %w", split, dir, err)
 	}
+	set.(interface{ loaded(Config, []io.Closer) }).loaded(l.config, l.closers)
 	return set.(D), nil
 }
 
@@ -130,17 +130,21 @@ type loader struct {
 	features   string // of the first Parquet file: the JSON of Hugging Face's features
 }
 
-// want refuses a config of another data set.
-func (l *loader) want(name string) error {
-	if l.config.Name != name {
-		return fmt.Errorf("the config is of a data set %s; want %s, or the type of that one", l.config.Name, name)
-	}
-	return nil
-}
+// column is a column of the files: its key in the rows, the setting that says its name, and that.
+type column struct{ key, setting, name string }
 
-// open reads files as rows. Of a table, parse makes them of texts.
-func open[T any](l *loader, names map[string]string, parse func(dir string, row map[string]string) (T, error),
+// open reads the files of a data set as rows. Of a table, parse makes them of texts.
+func open[T any](l *loader, set string, columns []column, parse func(dir string, row map[string]string) (T, error),
 ) (data.Dataset[T], error) {
+	if l.config.Name != set {
+		return nil, fmt.Errorf("the config is of a data set %s; want %s, or the type of that one", l.config.Name, set)
+	}
+	names := map[string]string{}
+	for _, c := range columns {
+		if names[c.key] = c.name; c.name == "" {
+			return nil, fmt.Errorf("the config has no %s; LoadOptions.Change can say which column it is", c.setting)
+		}
+	}
 	var parts []data.Dataset[T]
 	for _, path := range l.files {
 		if filepath.Ext(path) != ".parquet" {
@@ -149,9 +153,9 @@ func open[T any](l *loader, names map[string]string, parse func(dir string, row 
 				return nil, err
 			}
 			l.closers = append(l.closers, rows)
-			for _, name := range slices.Sorted(maps.Values(names)) {
-				if !slices.Contains(rows.Columns(), name) {
-					return nil, fmt.Errorf("%s: no column %q; there are %q", path, name, rows.Columns())
+			for _, c := range columns {
+				if !slices.Contains(rows.Columns(), c.name) {
+					return nil, fmt.Errorf("%s: no column %q; there are %q", path, c.name, rows.Columns())
 				}
 			}
 			parts = append(parts, data.Map(rows, func(row map[string]string) (T, error) {
@@ -170,14 +174,6 @@ func open[T any](l *loader, names map[string]string, parse func(dir string, row 
 		parts = append(parts, rows)
 	}
 	return data.Concat(parts...)
-}
-
-// column is the name of a column that the config says.
-func column(field, name string) (string, error) {
-	if name == "" {
-		return "", fmt.Errorf("the config has no %s; LoadOptions.Change can say which column it is", field)
-	}
-	return name, nil
 }
 
 // classes are the texts of the classes in a column: those of the config, or of the features.
@@ -232,31 +228,23 @@ type (
 )
 
 func (l *loader) ocr() (*OCR, error) {
-	if err := l.want(OCRName); err != nil {
-		return nil, err
-	}
 	c := &l.config
 	c.TextColumn, c.ImagesPathsColumn = cmp.Or(c.TextColumn, "label"), cmp.Or(c.ImagesPathsColumn, "image_path")
 	c.TextSplitType = cmp.Or(c.TextSplitType, "char_split")
 	if c.ID2Label == nil {
 		c.ID2Label = DefaultCharset()
 	}
-	names := map[string]string{"picture": c.ImagesPathsColumn, "text": c.TextColumn}
-	file := func(dir, path string) string {
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(dir, path)
-		}
-		return path
-	}
-	texts, err := open(l, names, func(dir string, row map[string]string) (s shown, err error) {
-		path, err := filepath.Abs(file(dir, row[c.ImagesPathsColumn]))
+	columns := []column{{"picture", "images_paths_column", c.ImagesPathsColumn}, {"text", "text_column", c.TextColumn}}
+	texts, err := open(l, OCRName, columns, func(dir string, row map[string]string) (s shown, err error) {
+		path, err := filepath.Abs(inFolder(dir, row[c.ImagesPathsColumn]))
 		s.Text, s.Picture.Path = row[c.TextColumn], &path
 		return s, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	pictures, err := open(l, names, func(string, map[string]string) (none content, _ error) { return none, nil })
+	pictures, err := open(l, OCRName, columns,
+		func(string, map[string]string) (none content, _ error) { return none, nil })
 	if err != nil {
 		return nil, err
 	}
@@ -268,7 +256,7 @@ func (l *loader) ocr() (*OCR, error) {
 		}
 		rows[i].Text = s.Text
 		if s.Picture.Path != nil {
-			rows[i].Path = file(filepath.Dir(l.files[0]), *s.Picture.Path)
+			rows[i].Path = inFolder(filepath.Dir(l.files[0]), *s.Picture.Path)
 		}
 		rows[i].Picture = func() ([]byte, error) {
 			p, err := pictures.At(i)
@@ -280,96 +268,63 @@ func (l *loader) ocr() (*OCR, error) {
 	}
 	o := OCROptions{Charset: c.ID2Label, MaxLength: c.MaxLength, InvalidCharacters: c.InvalidCharacters,
 		ReverseDigits: c.ReverseDigits != nil && *c.ReverseDigits, Warnings: l.options.Warnings}
-	if o.MaxSamples, o.MaxFraction, err = c.size(); err != nil {
-		return nil, err
-	}
-	d, err := NewOCR(rows, l.options.Preprocessor.Image, o)
-	if err == nil {
-		d.Config, d.closers = *c, l.closers
-	}
-	return d, err
+	o.MaxSamples, o.MaxFraction, _ = c.size()
+	return NewOCR(rows, l.options.Preprocessor.Image, o)
 }
 
 func (l *loader) texts() (*TextClassification, error) {
 	c := &l.config
-	text, err1 := column("text_field", c.TextField)
-	label, err2 := column("label_field", c.LabelField)
-	if err := errors.Join(l.want(TextClassificationName), err1, err2); err != nil {
-		return nil, err
-	}
-	rows, err := open(l, map[string]string{"text": text, "label": label},
-		func(_ string, row map[string]string) (r TextRow, err error) {
-			r.Text = row[text]
-			r.Label, err = class(c.ID2Label, row[label])
-			return r, err
-		})
+	rows, err := open(l, TextClassificationName, []column{{"text", "text_field", c.TextField},
+		{"label", "label_field", c.LabelField}}, func(_ string, row map[string]string) (r TextRow, err error) {
+		r.Text = row[c.TextField]
+		r.Label, err = class(c.ID2Label, row[c.LabelField])
+		return r, err
+	})
 	if err != nil {
 		return nil, err
 	}
-	if c.ID2Label, err = l.classes(label); err != nil {
+	if c.ID2Label, err = l.classes(c.LabelField); err != nil {
 		return nil, err
 	}
 	o := TextOptions{MaxLength: c.MaxLength}
-	if o.MaxSamples, o.MaxFraction, err = c.size(); err != nil {
-		return nil, err
-	}
-	rows = data.Map(rows, func(r TextRow) (TextRow, error) { return r, known(r.Label, c.ID2Label) })
-	d, err := NewTextClassification(rows, l.options.Preprocessor.Tokenizer, o)
-	if err == nil {
-		d.Config, d.closers = *c, l.closers
-	}
-	return d, err
-}
-
-// known refuses a class that has no text.
-func known(class int64, labels []string) error {
-	if class < 0 || class >= int64(len(labels)) {
-		return fmt.Errorf("datasets: the class %d; there are %d, %q", class, len(labels), labels)
-	}
-	return nil
+	o.MaxSamples, o.MaxFraction, _ = c.size()
+	rows = data.Map(rows, func(r TextRow) (TextRow, error) { return r, known(c.ID2Label, r.Label) })
+	return NewTextClassification(rows, l.options.Preprocessor.Tokenizer, o)
 }
 
 func (l *loader) tags() (*SequenceLabeling, error) {
 	c := &l.config
-	tokens, err1 := column("tokens_field", c.TokensField)
-	tags, err2 := column("tags_field", c.TagsField)
-	if err := errors.Join(l.want(SequenceLabelingName), err1, err2); err != nil {
-		return nil, err
-	}
 	// in a table, words and tags stand between spaces
-	rows, err := open(l, map[string]string{"words": tokens, "tags": tags},
-		func(_ string, row map[string]string) (r TagRow, err error) {
-			r.Words = strings.Fields(row[tokens])
-			for _, tag := range strings.Fields(row[tags]) {
-				id, err := class(c.ID2Label, tag)
-				if err != nil {
-					return r, err
-				}
-				r.Tags = append(r.Tags, id)
-			}
-			return r, nil
-		})
-	if err != nil {
-		return nil, err
-	}
-	if c.ID2Label, err = l.classes(tags); err != nil {
-		return nil, err
-	}
-	o := TagOptions{MaxLength: c.MaxLength, FirstTokenOnly: c.LabelAllTokens != nil && !*c.LabelAllTokens}
-	if o.MaxSamples, o.MaxFraction, err = c.size(); err != nil {
-		return nil, err
-	}
-	rows = data.Map(rows, func(r TagRow) (TagRow, error) {
-		for _, tag := range r.Tags {
-			if err := known(tag, c.ID2Label); err != nil {
+	rows, err := open(l, SequenceLabelingName, []column{{"words", "tokens_field", c.TokensField},
+		{"tags", "tags_field", c.TagsField}}, func(_ string, row map[string]string) (r TagRow, err error) {
+		r.Words = strings.Fields(row[c.TokensField])
+		for _, tag := range strings.Fields(row[c.TagsField]) {
+			id, err := class(c.ID2Label, tag)
+			if err != nil {
 				return r, err
 			}
+			r.Tags = append(r.Tags, id)
 		}
 		return r, nil
 	})
-	d, err := NewSequenceLabeling(rows, l.options.Preprocessor.Tokenizer, o)
-	if err == nil {
-		d.Config, d.closers = *c, l.closers
+	if err != nil {
+		return nil, err
 	}
-	return d, err
+	if c.ID2Label, err = l.classes(c.TagsField); err != nil {
+		return nil, err
+	}
+	o := TagOptions{MaxLength: c.MaxLength, FirstTokenOnly: c.LabelAllTokens != nil && !*c.LabelAllTokens}
+	o.MaxSamples, o.MaxFraction, _ = c.size()
+	rows = data.Map(rows, func(r TagRow) (TagRow, error) { return r, known(c.ID2Label, r.Tags...) })
+	return NewSequenceLabeling(rows, l.options.Preprocessor.Tokenizer, o)
+}
+
+// known refuses classes that have no text.
+func known(labels []string, classes ...int64) error {
+	for _, class := range classes {
+		if class < 0 || class >= int64(len(labels)) {
+			return fmt.Errorf("datasets: the class %d; there are %d, %q", class, len(labels), labels)
+		}
+	}
+	return nil
 }

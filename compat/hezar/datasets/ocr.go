@@ -71,15 +71,20 @@ func OpenOCR(path string, image *preprocessors.ImageProcessor, o OCROptions) (*O
 		if !ok1 || !ok2 {
 			return OCRRow{}, fmt.Errorf("there is no column %q or %q, only %q", paths, texts, t.Columns())
 		}
-		if !filepath.IsAbs(file) {
-			file = filepath.Join(filepath.Dir(path), file)
-		}
-		return OCRRow{Path: file, Text: text}, nil
+		return OCRRow{Path: inFolder(filepath.Dir(path), file), Text: text}, nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("datasets: %s: %w", path, err)
 	}
 	return NewOCR(rows, image, o)
+}
+
+// inFolder is a path that begins at a folder, if it is relative.
+func inFolder(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
 }
 
 // NewOCR makes a data set of rows. Rows whose text is empty, too long or has other characters than
@@ -108,8 +113,7 @@ func NewOCR(rows []OCRRow, image *preprocessors.ImageProcessor, o OCROptions) (*
 	if n := len(d.invalid); n > 0 {
 		first := d.invalid[0]
 		warnings := cmp.Or[io.Writer](o.Warnings, os.Stderr)
-		fmt.Fprintf(warnings, "datasets: %d of %d rows are left out, since their text is empty, too long "+
-			"or "+
+		fmt.Fprintf(warnings, "datasets: %d of %d rows are left out, since their text is empty, too long or "+
 			"has a character that is not to be learnt: the first is %q of %s; OCR.Invalid has them\n", n, len(rows),
 			first.Text, cmp.Or(first.Path, "a picture without a name"))
 	}

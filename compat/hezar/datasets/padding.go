@@ -2,7 +2,8 @@ package datasets
 
 import (
 	"fmt"
-	"slices"
+
+	"github.com/gotrainer/gotrainer/data"
 )
 
 // PadOptions are the arguments of hezar.utils.pad_batch_items. The zero value pads to the longest,
@@ -36,18 +37,15 @@ func PadBatch(inputs [][]int64, o PadOptions) ([][]int64, error) {
 	if o.MaxLength < 0 {
 		return nil, fmt.Errorf("datasets: a length of %d; want a positive number, or 0 for none", o.MaxLength)
 	}
-	out := make([][]int64, len(inputs))
+	rows := make([][]int64, len(inputs))
 	for i, ids := range inputs {
-		switch fill := slices.Repeat([]int64{o.PadID}, max(0, length-len(ids))); {
-		case len(ids) > length:
-			out[i] = slices.Clone(ids[:length])
-		case o.Left:
-			out[i] = slices.Concat(fill, ids)
-		default:
-			out[i] = slices.Concat(ids, fill)
-		}
+		rows[i] = ids[:min(len(ids), length)]
 	}
-	return out, nil
+	padded, err := data.Pad(rows, o.PadID, data.Padding{Length: length, Left: o.Left})
+	for i := range rows {
+		rows[i] = padded.Row(i)
+	}
+	return rows, err
 }
 
 // IgnoreIndex is the label of positions that the loss passes over.

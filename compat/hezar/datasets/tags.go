@@ -89,18 +89,14 @@ type TagBatch struct {
 // Collate is SequenceLabelingDataCollator: it pads to the longest sequence of the batch, labels
 // with [IgnoreIndex].
 func (d *SequenceLabeling) Collate(samples []TagSample) (b TagBatch, err error) {
-	return collateTags(samples, d.options.Left, d.options.MaxLength, d.tokens.pad)
+	err = collate(samples, PadOptions{Left: d.options.Left, MaxLength: d.options.MaxLength},
+		padded[TagSample]{&b.TokenIDs, func(s TagSample) []int64 { return s.TokenIDs }, d.tokens.pad},
+		padded[TagSample]{&b.AttentionMask, func(s TagSample) []int64 { return s.AttentionMask }, 0},
+		padded[TagSample]{&b.Labels, func(s TagSample) []int64 { return s.Labels }, IgnoreIndex})
+	return b, err
 }
 
 // CollateTags pads on the right, to the longest sequence of the batch.
 func CollateTags(samples []TagSample, pad int64) (TagBatch, error) {
-	return collateTags(samples, false, 0, pad)
-}
-
-func collateTags(samples []TagSample, left bool, most int, pad int64) (b TagBatch, err error) {
-	err = collate(samples, left, most,
-		padded[TagSample]{&b.TokenIDs, func(s TagSample) []int64 { return s.TokenIDs }, pad},
-		padded[TagSample]{&b.AttentionMask, func(s TagSample) []int64 { return s.AttentionMask }, 0},
-		padded[TagSample]{&b.Labels, func(s TagSample) []int64 { return s.Labels }, IgnoreIndex})
-	return b, err
+	return (&SequenceLabeling{tokens: tokens{pad: pad}}).Collate(samples)
 }

@@ -72,18 +72,14 @@ type TextBatch struct {
 // Collate is TextPaddingDataCollator: it pads to the longest text of the batch, or cuts off at the
 // greatest length, on the tokenizer's side.
 func (d *TextClassification) Collate(samples []TextSample) (b TextBatch, err error) {
-	return collateText(samples, d.left, d.options.MaxLength, d.tokens.pad)
+	b.Labels = data.Stack(samples, func(s TextSample) int64 { return s.Label })
+	err = collate(samples, PadOptions{Left: d.left, MaxLength: d.options.MaxLength},
+		padded[TextSample]{&b.TokenIDs, func(s TextSample) []int64 { return s.TokenIDs }, d.tokens.pad},
+		padded[TextSample]{&b.AttentionMask, func(s TextSample) []int64 { return s.AttentionMask }, 0})
+	return b, err
 }
 
 // CollateText pads on the right, to the longest text of the batch.
 func CollateText(samples []TextSample, pad int64) (TextBatch, error) {
-	return collateText(samples, false, 0, pad)
-}
-
-func collateText(samples []TextSample, left bool, most int, pad int64) (b TextBatch, err error) {
-	b.Labels = data.Stack(samples, func(s TextSample) int64 { return s.Label })
-	err = collate(samples, left, most,
-		padded[TextSample]{&b.TokenIDs, func(s TextSample) []int64 { return s.TokenIDs }, pad},
-		padded[TextSample]{&b.AttentionMask, func(s TextSample) []int64 { return s.AttentionMask }, 0})
-	return b, err
+	return (&TextClassification{tokens: tokens{pad: pad}}).Collate(samples)
 }

@@ -22,14 +22,12 @@ func (p *ImageProcessor) floats(f *Floats) ([]float32, [3]int, error) {
 	switch {
 	case f.Width < 1 || f.Height < 1 || f.Channels != 1 && f.Channels != 3 ||
 		len(f.Pix) != f.Width*f.Height*f.Channels:
-		return nil, shape,
-			fmt.Errorf("preprocessors: a picture of %d numbers is %dx%d with %d channels: want at least "+
-				"1x1, 1 or 3 channels and as many numbers", len(f.Pix), f.Width, f.Height, f.Channels)
+		return nil, shape, fmt.Errorf("preprocessors: a picture of %d numbers is %dx%d with %d channels: want at least "+
+			"1x1, 1 or 3 channels and as many numbers", len(f.Pix), f.Width, f.Height, f.Channels)
 	case c.GrayScale && f.Channels == 1:
 		return p.bytes(f.bytes())
 	case c.GrayScale || c.Mirror || c.Width > 0:
-		return nil, shape, errors.New("preprocessors: gray_scale, mirror and size take pictures of bytes, and this " +
-			"is one " +
+		return nil, shape, errors.New("preprocessors: gray_scale, mirror and size take pictures of bytes, and this is one " +
 			"of float32: make a *vision.Image of it, or leave these steps out of the config")
 	}
 	out := make([]float32, len(f.Pix))
@@ -40,8 +38,7 @@ func (p *ImageProcessor) floats(f *Floats) ([]float32, [3]int, error) {
 	for _, list := range [][]float64{c.Mean, c.Std} {
 		if n := len(list); normalize && n != 1 && n != f.Channels {
 			return nil, shape, fmt.Errorf("preprocessors: mean and std have %d and %d numbers for %d channels: want "+
-				"one for "+
-				"each channel, or one for all", len(c.Mean), len(c.Std), f.Channels)
+				"one for each channel, or one for all", len(c.Mean), len(c.Std), f.Channels)
 		}
 	}
 	plane := f.Width * f.Height

@@ -120,8 +120,7 @@ func (s *Set) tokenizerMap() omegaconf.Map {
 		m = omegaconf.Map{{Key: "name", Value: c.Name}, configType}
 		if c.Name == "wordpiece_tokenizer" {
 			m = append(m, omegaconf.Map{
-				{Key: "unk_token", Value: "[UNK]"}, {Key: "sep_token", Value: "[SEP]"},
-				{Key: "cls_token", Value: "[CLS]"},
+				{Key: "unk_token", Value: "[UNK]"}, {Key: "sep_token", Value: "[SEP]"}, {Key: "cls_token", Value: "[CLS]"},
 				{Key: "mask_token", Value: "[MASK]"}, {Key: "wordpieces_prefix", Value: "##"},
 			}...)
 		}

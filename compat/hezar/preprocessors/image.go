@@ -82,13 +82,8 @@ func (p *ImageProcessor) Process(im *vision.Image) ([]float32, error) {
 	return pixels, p.processor.Process(pixels, im)
 }
 
-// Open reads a picture file, in colour as Hezar does, and prepares it.
-func (p *ImageProcessor) Open(path string) (pixels []float32, shape [3]int, err error) {
-	return p.Read(path)
-}
-
-// Read prepares a picture: the path of a file, the bytes of one, an image.Image, a *vision.Image or
-// [*Floats].
+// Read prepares a picture, in colour as Hezar does: the path of a file, the bytes of one, an
+// image.Image, a *vision.Image or [*Floats].
 func (p *ImageProcessor) Read(picture any) (pixels []float32, shape [3]int, err error) {
 	if f, ok := picture.(*Floats); ok {
 		return p.floats(f)

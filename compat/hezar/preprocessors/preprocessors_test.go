@@ -155,7 +155,7 @@ func TestConfigsSurviveTheirFile(t *testing.T) {
 	})
 }
 
-// FuzzImageProcessor reads damaged configs and prepares pictures of odd sizes with those that are
+// FuzzImageProcessor reads damaged configs and prepares pictures of odd sizes with the ones that are
 // taken.
 func FuzzImageProcessor(f *testing.F) {
 	f.Add("name: image_processor\nsize: [7, 3]\nmirror: true\ngray_scale: true\nrescale: 0.1\nmean: [0.5]\nstd: "+

@@ -20,10 +20,9 @@ const features = 512
 // crnnFields are the keys of a CRNN's model_config.yaml in Hezar's order. In is map2seq_in_dim.
 func crnnFields(c *crnn.Config, blank, in *int64) []configfile.Field {
 	return configfile.Fields("name", configfile.Const(crnnKind), "config_type", configfile.Const("model"),
-		"id2label", (*configfile.Labels)(&c.Charset), "blank_id", blank, "n_channels", &c.Channels, "image_height",
-		&c.ImageHeight,
-		"image_width", &c.ImageWidth, "map2seq_in_dim", in, "map2seq_out_dim", &c.Map2SeqDim, "rnn_dim", &c.RNNDim,
-		"reverse_output_digits", &c.ReverseDigits)
+		"id2label", (*configfile.Labels)(&c.Charset), "blank_id", blank, "n_channels", &c.Channels,
+		"image_height", &c.ImageHeight, "image_width", &c.ImageWidth, "map2seq_in_dim", in,
+		"map2seq_out_dim", &c.Map2SeqDim, "rnn_dim", &c.RNNDim, "reverse_output_digits", &c.ReverseDigits)
 }
 
 // CRNNConfig makes the config of a model of Hezar's. Hezar's image_height and image_width mean
@@ -58,8 +57,7 @@ func CRNNConfig(m omegaconf.Map, image *preprocessors.ImageProcessor) (crnn.Conf
 	if p.Height > 0 {
 		if int64(p.Height)/16 != c.ImageHeight/16 {
 			return crnn.Config{}, fmt.Errorf("map2seq_in_dim is %d, for pictures %d pixels high, but the image "+
-				"processor "+
-				"makes them %d", in, c.ImageHeight, p.Height)
+				"processor makes them %d", in, c.ImageHeight, p.Height)
 		}
 		c.ImageHeight = int64(p.Height)
 	}

@@ -31,7 +31,6 @@ type Model struct {
 
 	config omegaconf.Map
 	kind   string
-	labels []string // id2label of Text
 }
 
 // New makes a model of random weights, as Hezar's class draws them: CRNNImage2Text(config) and the
@@ -69,13 +68,13 @@ func New(config omegaconf.Map, set *preprocessors.Set) (m *Model, err error) {
 	if err != nil {
 		return nil, err
 	}
-	m.Text, m.labels = network, network.Head().ID2Label
+	m.Text = network
 	return m, nil
 }
 
 // Wrap makes a model of a network that is there already: of a kind that classifies texts or tokens.
 func Wrap(kind string, network classify.Model, set *preprocessors.Set) *Model {
-	return &Model{Preprocessors: set, Text: network, kind: kind, labels: network.Head().ID2Label}
+	return &Model{Preprocessors: set, Text: network, kind: kind}
 }
 
 // tags reports whether the model classifies tokens.
@@ -189,7 +188,7 @@ func (m *Model) Labels() []string {
 	if m.CRNN != nil {
 		return m.CRNN.Config().Charset
 	}
-	return m.labels
+	return m.Text.Head().ID2Label
 }
 
 // Save writes the folder, for Hezar's Model.load and [Load] to read.

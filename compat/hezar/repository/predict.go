@@ -106,7 +106,7 @@ func (m *Model) classify(inputs []any) (predictions []Prediction, err error) {
 			predictions = m.tag(encodings, inputs, logits)
 			return
 		}
-		for _, classes := range Classes(logits, m.labels, len(m.labels)) {
+		for _, classes := range Classes(logits, m.Labels(), len(m.Labels())) {
 			predictions = append(predictions, Prediction{Label: classes[0].Label, Score: classes[0].Score,
 				Classes: classes})
 		}
@@ -161,7 +161,7 @@ func (m *Model) tag(encodings []*text.Encoding, inputs []any, logits torch.Tenso
 	best, classes := logits.Softmax(2, torch.DefaultDType).MaxDim(2, false)
 	scores, ids, width := torch.Values[float32](best.ToDType(torch.Float32)), torch.Values[int64](classes),
 		int(logits.Size(1))
-	skipped := map[string]bool{}
+	labels, skipped := m.Labels(), map[string]bool{}
 	if list, _ := m.config.Get("prediction_skip_tokens"); list != nil {
 		tokens, _ := list.([]any)
 		for _, token := range tokens {
@@ -174,7 +174,7 @@ func (m *Model) tag(encodings []*text.Encoding, inputs []any, logits torch.Tenso
 		tags := make([]Tag, len(words))
 		for k, token := range e.Tokens {
 			at := i*width + k
-			t := Tag{Token: token, Label: m.labels[ids[at]], Score: float64(scores[at]), Start: e.Offsets[k].Start,
+			t := Tag{Token: token, Label: labels[ids[at]], Score: float64(scores[at]), Start: e.Offsets[k].Start,
 				End: e.Offsets[k].End}
 			switch {
 			case cut && e.Words[k] >= 0 && tags[e.Words[k]].Label == "":

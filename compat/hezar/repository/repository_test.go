@@ -154,7 +154,7 @@ func TestSettingsThatNoModelHasAreNamed(t *testing.T) {
 	config, err := repository.LoadConfig(python, repository.Settings{"id2label": []string{"a", "b", "c"}})
 	require.NoError(t, err)
 	n, _ := config.Get("num_labels")
-	assert.Nil(t, n, "new labels are counted anew")
+	assert.Nil(t, n, "new labels are counted again")
 	testenv.RequireTorch(t)
 	config, err = repository.NewConfig("bert_text_classification", repository.Settings{"id2label": []string{"a", "b"},
 		"num_labels": 3})

@@ -49,6 +49,25 @@ func (c Const) Decode(v any) error {
 	return nil
 }
 
+// Count is a number that is left out of a file where it is 0.
+type Count int
+
+func (n *Count) Encode() any {
+	if *n == 0 {
+		return nil
+	}
+	return int(*n)
+}
+
+func (n *Count) Decode(v any) error {
+	i, ok := v.(int64)
+	if !ok || i < 0 {
+		return Want("a number of at least 0")
+	}
+	*n = Count(i)
+	return nil
+}
+
 // Encode is the mapping of the keys that have a value.
 func Encode(fields []Field) (m omegaconf.Map) {
 	for _, f := range fields {
