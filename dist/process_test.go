@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -27,7 +29,11 @@ func TestMain(m *testing.M) {
 
 func role(name string) error {
 	ctx := context.Background()
-	g, err := dist.Init(ctx, dist.Options{JoinTimeout: 30 * time.Second})
+	o := dist.Options{JoinTimeout: 30 * time.Second}
+	if strings.HasPrefix(name, "stopped") {
+		o.Timeout = 2 * time.Second
+	}
+	g, err := dist.Init(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -48,6 +54,14 @@ func role(name string) error {
 			}
 			_ = self.Kill()
 			select {}
+		case name == fmt.Sprint("stopped ", g.Rank()) && i == 5:
+			// nobody else would end it
+			if err := exec.Command("sh", "-c", fmt.Sprintf("sleep 6; kill -KILL %d", os.Getpid())).Start(); err != nil {
+				return err
+			}
+			if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
+				return err
+			}
 		case name == "finish" && i == 5:
 			return nil
 		}
@@ -81,5 +95,21 @@ func TestTheOthersNameTheOneThatWasKilled(t *testing.T) {
 	}
 	if code[1] == 0 || code[1] == 3 {
 		t.Errorf("rank 1 was to be killed, and ended with %d: %q", code[1], output[1])
+	}
+}
+
+// A process that is stopped keeps its connections, and the kernel answers for it.
+func TestTheOthersNameTheOneThatWasStopped(t *testing.T) {
+	for stopped := range 2 {
+		t.Run(fmt.Sprint("rank ", stopped), func(t *testing.T) {
+			t.Parallel()
+			output, code := start(t, fmt.Sprint("stopped ", stopped), 3)
+			for rank := range 3 {
+				want := fmt.Sprintf("rank %d: no answer within dist.Options.Timeout", stopped)
+				if rank != stopped && (code[rank] != 3 || !strings.Contains(output[rank], want)) {
+					t.Errorf("rank %d ended with %d and said %q, want %q", rank, code[rank], output[rank], want)
+				}
+			}
+		})
 	}
 }

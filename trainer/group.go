@@ -166,6 +166,15 @@ func (r *runner[S, B]) agree() (stop bool, err error) {
 	return false, nil
 }
 
+// tell ends the run of the other processes with an error of this one's step, for which they would
+// wait in the middle of an update. It returns the error.
+func (r *runner[S, B]) tell(err error) error {
+	if _, known := errors.AsType[*dist.Error](err); r.several() && err != nil && !known && r.ctx.Err() == nil {
+		_ = r.o.Group.Fail("training", err)
+	}
+	return err
+}
+
 // meanLoss replaces the loss of a batch by its mean over the processes, so that what is reported,
 // and decided by it, is the same on all.
 func (r *runner[S, B]) meanLoss(b *BatchLoss) error {

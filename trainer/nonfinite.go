@@ -195,14 +195,15 @@ func weightsError(weights []string, step int) *NonFiniteError {
 		NoOrigin: "it was seen in the weights, after the update"}
 }
 
-// find completes the error with which a step has stopped inside a window: micro-batch from to
-// micro-batch to of it are those it may come from.
+// find completes the error with which a step has stopped inside a window, and tells the other
+// processes of it. It may come from the micro-batches from, ..., to-1 of the window.
 func (r *runner[S, B]) find(err error, w Window, from, to int) error {
 	var bad *NonFiniteError
 	if !errors.As(err, &bad) || !w.StopAtNonFinite {
-		return err
+		return r.tell(err)
 	}
 	bad.GlobalStep, bad.before = r.loop.GlobalStep, true
+	_ = r.tell(bad) // before the search, in which the others take no part
 	finder, ok := r.step.(NonFiniteFinder[B])
 	if !ok {
 		bad.NoOrigin = fmt.Sprintf("%T is no trainer.NonFiniteFinder: %s", r.step, passOn("FindNonFinite"))
@@ -223,6 +224,9 @@ func (r *runner[S, B]) find(err error, w Window, from, to int) error {
 		}
 	}
 	bad.NoOrigin = "computed again, with other random numbers, everything is finite"
+	if r.several() {
+		bad.NoOrigin += " on this process; the error of another one says more"
+	}
 	return bad
 }
 

@@ -201,12 +201,12 @@ func (r *runner[S, B]) update() error {
 	r.rates.first = nil
 	if m := r.rates.momentum; m != nil {
 		if err := r.step.SetMomentum(m(r.rates.moves)); err != nil {
-			return r.stepError("set the momentum", err)
+			return r.tell(r.stepError("set the momentum", err))
 		}
 	}
 	applied, err := r.step.Update(r.stepCtx, rate)
 	if err != nil {
-		return r.stepError("update", err)
+		return r.tell(r.stepError("update", err))
 	}
 	r.rates.newest = rate
 	r.rates.last, r.gradNorm = &r.rates.newest, nil

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/gotrainer/gotrainer/dist"
@@ -73,12 +72,12 @@ func (s *Step[S, B]) propagate(ctx context.Context, loss torch.Tensor) {
 }
 
 // must panics where a call among the processes has failed. The error is in s.lost if it is none of
-// an operator.
+// an operator: one that names a process may have the error of an operator in it.
 func (s *Step[S, B]) must(op string, err error) {
 	if err == nil {
 		return
 	}
-	known, ok := errors.AsType[*torch.Error](err)
+	known, ok := err.(*torch.Error) //nolint:errorlint // see above
 	if !ok {
 		s.lost, known = err, &torch.Error{Op: op, Code: torch.ErrInternal, Msg: err.Error()}
 	}

@@ -14,10 +14,10 @@ import (
 // What the Step does about numbers that are not finite.
 
 // checkFinite is an error if a loss or norm is not finite that can be looked at right away: a GPU
-// would have to be waited for, other processes would wait for this one, under loss scaling
-// infinities are usual, and an optimizer that updates during the backward pass has done so already.
+// would have to be waited for, under loss scaling infinities are usual, and an optimizer that updates
+// during the backward pass has done so already.
 func (s *Step[S, B]) checkFinite(name string, t torch.Tensor, stop bool) error {
-	if !stop || s.remote || s.group != nil || s.scaler != nil || !s.clipped() {
+	if !stop || s.remote || s.scaler != nil || !s.clipped() {
 		return nil
 	}
 	if v := t.Item(); math.IsNaN(v) || math.IsInf(v, 0) {
@@ -36,6 +36,9 @@ func (s *Step[S, B]) FindNonFinite(ctx context.Context, b B, w trainer.Window) (
 		return o, errors.New("each process has a part of the model, which is not run again")
 	}
 	defer s.ahead.drop()
+	parallel := s.parallel
+	s.parallel = nil // the other processes do not compute it again
+	defer func() { s.parallel = parallel }()
 	err = inScope(func() error {
 		s.mode(true, w.KeepMode)
 		torch.ForkRNG(func() {
