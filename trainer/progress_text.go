@@ -191,7 +191,10 @@ func counted(n int, thing string) string {
 
 // plural is that of a unit.
 func plural(unit string) string {
-	return strings.NewReplacer("batchs", "batches", "processs", "processes").Replace(unit + "s")
+	if strings.HasSuffix(unit, "batch") || strings.HasSuffix(unit, "process") {
+		return unit + "es"
+	}
+	return unit + "s"
 }
 
 // headerText says what is about to be run.
