@@ -3,8 +3,6 @@ package vision
 import (
 	"bytes"
 	"compress/zlib"
-	"encoding/binary"
-	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
@@ -30,16 +28,9 @@ func blank(t *testing.T, width, height int, colorType byte, channels int) []byte
 		require.NoError(t, err)
 	}
 	require.NoError(t, z.Close())
-	file := []byte("\x89PNG\r\n\x1a\n")
-	chunk := func(name string, content []byte) {
-		file = binary.BigEndian.AppendUint32(file, uint32(len(content)))
-		body := append([]byte(name), content...)
-		file = binary.BigEndian.AppendUint32(append(file, body...), crc32.ChecksumIEEE(body))
-	}
-	head := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, uint32(width)), uint32(height))
-	chunk("IHDR", append(head, 8, colorType, 0, 0, 0))
-	chunk("IDAT", packed.Bytes())
-	chunk("IEND", nil)
+	file := newPNGWriter(width, height, colorType)
+	file.chunk("IDAT", packed.Bytes())
+	file.chunk("IEND", nil)
 	return file
 }
 

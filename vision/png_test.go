@@ -19,6 +19,22 @@ import (
 // samplesOf are the samples of a pixel, by the kinds of PNG.
 var samplesOf = map[byte]int{pngGray: 1, pngRGB: 3, pngPalette: 1, pngGrayAlpha: 2, pngRGBA: 4}
 
+// pngWriter is a PNG of 8 bits a sample as it is written.
+type pngWriter []byte
+
+func newPNGWriter(width, height int, kind byte) pngWriter {
+	file := pngWriter("\x89PNG\r\n\x1a\n")
+	head := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, uint32(width)), uint32(height))
+	file.chunk("IHDR", append(head, 8, kind, 0, 0, 0))
+	return file
+}
+
+func (w *pngWriter) chunk(name string, content []byte) {
+	body := append([]byte(name), content...)
+	*w = append(binary.BigEndian.AppendUint32(*w, uint32(len(content))), body...)
+	*w = binary.BigEndian.AppendUint32(*w, crc32.ChecksumIEEE(body))
+}
+
 // makePNG packs rows, of which each begins with its filter, into pieces of IDAT. A palette is half as
 // long as it may be.
 func makePNG(t testing.TB, width, height int, kind byte, rows []byte, pieces int) []byte {
@@ -27,29 +43,22 @@ func makePNG(t testing.TB, width, height int, kind byte, rows []byte, pieces int
 	_, err := z.Write(rows)
 	require.NoError(t, err)
 	require.NoError(t, z.Close())
-	file := []byte("\x89PNG\r\n\x1a\n")
-	chunk := func(name string, content []byte) {
-		file = binary.BigEndian.AppendUint32(file, uint32(len(content)))
-		body := append([]byte(name), content...)
-		file = binary.BigEndian.AppendUint32(append(file, body...), crc32.ChecksumIEEE(body))
-	}
-	head := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, uint32(width)), uint32(height))
-	chunk("IHDR", append(head, 8, kind, 0, 0, 0))
-	chunk("tEXt", []byte("Title\x00a test"))
+	file := newPNGWriter(width, height, kind)
+	file.chunk("tEXt", []byte("Title\x00a test"))
 	if kind == pngPalette {
 		palette := make([]byte, 3*128)
 		for i := range palette {
 			palette[i] = byte(i * 31)
 		}
-		chunk("PLTE", palette)
+		file.chunk("PLTE", palette)
 	}
 	for rest := packed.Bytes(); pieces > 0; pieces-- {
 		n := len(rest) / pieces
-		chunk("IDAT", rest[:n])
+		file.chunk("IDAT", rest[:n])
 		rest = rest[n:]
 	}
-	chunk("tIME", make([]byte, 7))
-	chunk("IEND", nil)
+	file.chunk("tIME", make([]byte, 7))
+	file.chunk("IEND", nil)
 	return file
 }
 
