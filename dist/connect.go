@@ -61,7 +61,10 @@ func (r *rendezvous) connect(ctx context.Context, members []member) error {
 			c.add(parent, conn)
 		})
 	}
-	work.Go(func() { c.accept(ctx) })
+	// the processes below are cut off only once they can read why
+	accepting, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	work.Go(func() { c.accept(accepting) })
 	work.Go(func() { r.watchFailed(ctx, cancel) })
 	var err error
 	select {
@@ -77,10 +80,13 @@ func (r *rendezvous) connect(ctx context.Context, members []member) error {
 		}
 		err = c.without(err)
 		r.aside(ctx, func(ctx context.Context, r *rendezvous) {
-			_ = r.put(ctx, r.key(r.nonce, "failed"), gaveUp{r.o.Rank, err.Error()})
+			failed := r.key(r.nonce, "failed")
+			_ = r.put(ctx, failed, gaveUp{r.o.Rank, err.Error()})
+			_, _ = r.store.Has(ctx, failed) // the store does not answer a put; now it has the reason
 		})
 	}
-	cancel(nil) // strangers that have said nothing so far
+	cancel(nil)
+	stop() // strangers that have said nothing so far
 	_ = r.listener.Close()
 	work.Wait()
 	return err
