@@ -286,6 +286,10 @@ typedef struct ct_core {
   ct_code (*shutdown_group)(void *group);                               // returns when what a GPU has under way in it is done
   void (*free_group)(void *group);
   ct_code (*broadcast_coalesced)(void *group, const ct_tensor *tensors, int64_t count, int32_t root);
+  // Starts a reduction in place; op is a c10d::ReduceOp. Processes whose labels differ take nothing of each other.
+  ct_code (*start_all_reduce)(void *group, ct_tensor t, int32_t op, uint32_t label, void **work);
+  ct_code (*wait_work)(void *work, int64_t microseconds, int32_t *done); // fails as the work has; microseconds < 0: without a limit
+  void (*free_work)(void *work);
   ct_code (*exchange)(void *group, ct_tensor t, int32_t peer, int32_t sends); // sends t to a process, or fills it with what that one sends
   ct_code (*new_reducer)(void *group, const ct_tensor *params, int64_t count, const char *const *names,
                          const int8_t *sparse, // for each, whether its gradients are; NULL: none

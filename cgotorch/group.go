@@ -79,6 +79,23 @@ func BroadcastCoalesced(group unsafe.Pointer, ts []Tensor, root int) Code {
 	return Code(C.ct_broadcast_coalesced(group, handles(ts), C.int64_t(len(ts)), C.int32_t(root)))
 }
 
+// StartAllReduce starts a reduction of t in place by a c10d::ReduceOp. Processes whose labels differ
+// take nothing of each other.
+func StartAllReduce(group unsafe.Pointer, t Tensor, op int, label uint32, work *unsafe.Pointer) Code {
+	return Code(C.ct_start_all_reduce(group, C.ct_tensor(t), C.int32_t(op), C.uint32_t(label), work))
+}
+
+// WaitWork waits for a work that was started, at most so many microseconds; negative: without a
+// limit. It fails as the work has.
+func WaitWork(work unsafe.Pointer, microseconds int64) (done bool, code Code) {
+	var d C.int32_t
+	code = Code(C.ct_wait_work(work, C.int64_t(microseconds), &d))
+	return d != 0, code
+}
+
+// FreeWork forgets a work, which ends all the same.
+func FreeWork(work unsafe.Pointer) { C.ct_free_work(work) }
+
 // Exchange sends a tensor to another process of the group, or fills it with what that one sends, and
 // returns when it is done.
 func Exchange(group unsafe.Pointer, t Tensor, peer int, sends bool) Code {

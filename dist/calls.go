@@ -56,14 +56,55 @@ func (g *Group) StartAgree(ctx context.Context, next string, then func()) (agree
 		}
 		return func() error { return nil }, nil
 	}
-	m, err := g.start(ctx, header{op: opNothing}, next, nil, then)
-	if err != nil {
+	m := g.newCall(ctx, header{op: opNothing}, next, nil)
+	if err := m.start(false, then); err != nil {
 		return nil, err
 	}
 	return sync.OnceValue(func() error {
 		_, err := m.wait()
 		return err
 	}), nil
+}
+
+// Quiet is a call of which the other processes hear only if it takes long: see [Group.StartQuiet].
+type Quiet struct{ m *made } // nil: of one process alone
+
+// StartQuiet is [Group.StartAgree] for work that ends nowhere unless all processes do the same, such
+// as a sum whose messages carry a hash of next: where it ends well soon, nothing else needs to be
+// said. The caller makes one call to [Quiet.Done] when it has, and calls [Quiet.Tell] when it has
+// failed or takes long.
+func (g *Group) StartQuiet(ctx context.Context, next string, then func()) (*Quiet, error) {
+	if g.World() == 1 {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if then != nil {
+			then()
+		}
+		return &Quiet{}, nil
+	}
+	m := g.newCall(ctx, header{op: opNothing}, next, nil)
+	if err := m.start(true, then); err != nil {
+		return nil, err
+	}
+	return &Quiet{m}, nil
+}
+
+// Tell has the others know what this process does, if it does it still: from then on Options.Timeout
+// counts, the group ends with the context, and with [ErrMismatch] where they do something else.
+func (q *Quiet) Tell() {
+	if q.m != nil {
+		q.m.g.calls.Lock()
+		defer q.m.g.calls.Unlock()
+		q.m.g.tell(q.m)
+	}
+}
+
+// Done says that the work has ended well, as it can only where all processes do the same.
+func (q *Quiet) Done() {
+	if q.m != nil {
+		q.m.end()
+	}
 }
 
 // Broadcast copies the bytes of the process root to all others, whose data is as long.

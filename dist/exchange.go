@@ -9,85 +9,129 @@ import (
 
 // made is a call that this process has made.
 type made struct {
+	frame
 	g      *Group
-	call   uint64
+	ctx    context.Context
 	name   string        // as errors show it
 	answer chan []byte   // what comes of it
 	ended  chan struct{} // closed when that has come, or the group has failed meanwhile
-	unset  []func() bool // its limits
+	told   bool          // the others know of it
+	unset  []func() bool // its limits, which begin then
+}
+
+// newCall is one of which the others see text, and to which this process adds part.
+func (g *Group) newCall(ctx context.Context, h header, text string, part []byte) *made {
+	h.kind, h.rank, h.name = kindCall, uint32(g.rank), uint32(len(text))
+	return &made{frame: frame{h, append([]byte(text), part...)}, g: g, ctx: ctx, answer: make(chan []byte, 1),
+		ended: make(chan struct{})}
 }
 
 // exchange makes one call: what this process has to add goes to rank 0, and the answer comes back
-// when all have made the same call. text is what others see of it.
+// when all have made the same call.
 func (g *Group) exchange(ctx context.Context, h header, text string, part []byte) ([]byte, error) {
-	m, err := g.start(ctx, h, text, part, nil)
-	if err != nil {
+	m := g.newCall(ctx, h, text, part)
+	if err := m.start(false, nil); err != nil {
 		return nil, err
 	}
 	return m.wait()
 }
 
-// start begins a call. Others may be started before its answer comes; then, if it is not nil, runs
-// before any other.
-func (g *Group) start(ctx context.Context, h header, text string, part []byte, then func()) (*made, error) {
+// start begins a call, and tells the others of it unless it is quiet. More calls may be started
+// before its answer comes; then, if it is not nil, runs before any of them.
+func (m *made) start(quiet bool, then func()) error {
+	g := m.g
 	g.calls.Lock()
 	defer g.calls.Unlock()
-	h.kind, h.rank, h.call, h.name = kindCall, uint32(g.rank), g.call+1, uint32(len(text))
-	m := &made{g: g, call: h.call, name: named(text, h.call), answer: make(chan []byte, 1),
-		ended: make(chan struct{})}
+	m.call = g.call + 1
+	m.name = m.named()
 	if err := g.failure(m.name); err != nil {
-		return nil, err
+		return err
 	}
-	if err := ctx.Err(); err != nil { // nothing was sent, so the group is as it was
-		return nil, &Error{Call: m.name, Rank: g.rank, Peer: -1, Err: err}
+	if err := m.ctx.Err(); err != nil { // nothing was sent, so the group is as it was
+		return &Error{Call: m.name, Rank: g.rank, Peer: -1, Err: err}
 	}
 	if rank := g.whoLeft(); rank >= 0 {
 		g.abort(&failure{Peer: rank, err: ErrPeerLeft}, nil)
-		return nil, g.failure(m.name)
+		return g.failure(m.name)
 	}
+	g.mu.Lock()
 	g.call++
-	// these act where a write is stuck, too: the farewell sets its deadline
-	m.unset = []func() bool{
-		context.AfterFunc(ctx, func() {
-			g.abort(&failure{Peer: -1, Heard: m.name, err: context.Cause(ctx)}, nil)
-		}),
-		time.AfterFunc(g.timeout, func() { g.tooLate(h.call, m.ended) }).Stop,
+	g.underWay = append(g.underWay, m)
+	g.mu.Unlock()
+	if !quiet {
+		g.tell(m)
 	}
-	g.waiting.Store(h.call, m)
-	g.contribute(h, text, part)
 	if then != nil {
 		then()
 	}
-	return m, nil
+	return nil
 }
 
-// contribute sends what this process adds to a call.
-func (g *Group) contribute(h header, text string, part []byte) {
-	own := &frame{h, append([]byte(text), part...)}
-	switch {
-	case g.fake:
-		g.answer(h.call, combine(slices.Repeat([]*frame{own}, g.world)))
-	case g.judge != nil:
-		g.judge.take(own, nil)
-	default:
-		g.pass(own, nil, g.parent)
+// tell has the others know of the calls up to m that are not over. g.calls is held: calls are told
+// of in their order.
+func (g *Group) tell(m *made) {
+	for {
+		g.mu.Lock()
+		i := slices.IndexFunc(g.underWay, func(u *made) bool { return !u.told && u.call <= m.call })
+		if i < 0 {
+			g.mu.Unlock()
+			return
+		}
+		next := g.underWay[i]
+		next.told, next.over = true, g.underWay[0].call-1
+		// these act where a write is stuck, too: the farewell sets its deadline
+		next.unset = []func() bool{
+			context.AfterFunc(next.ctx, func() {
+				g.abort(&failure{Peer: -1, Heard: next.name, err: context.Cause(next.ctx)}, nil)
+			}),
+			time.AfterFunc(g.timeout, func() { g.tooLate(next.call, next.ended) }).Stop,
+		}
+		g.mu.Unlock()
+		switch {
+		case g.fake:
+			g.answer(next.call, combine(slices.Repeat([]*frame{&next.frame}, g.world)))
+		case g.judge != nil:
+			g.judge.take(&next.frame, nil)
+		default:
+			g.pass(&next.frame, nil, g.parent)
+		}
 	}
+}
+
+// over is the number of the last call of this process that is over, with all before it.
+func (g *Group) over() uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.underWay) > 0 {
+		return g.underWay[0].call - 1
+	}
+	return g.call
 }
 
 // answer gives a call what came of it. The answers to calls of other processes are none of ours.
 func (g *Group) answer(call uint64, b []byte) {
-	if found, ok := g.waiting.Load(call); ok {
-		m := found.(*made)
-		m.end() // first: who waits may end the context
-		m.answer <- b
-	}
-}
-
-// end lifts the limits of a call.
-func (m *made) end() {
-	if _, ok := m.g.waiting.LoadAndDelete(m.call); !ok {
+	g.mu.Lock()
+	i := slices.IndexFunc(g.underWay, func(u *made) bool { return u.call == call })
+	if i < 0 {
+		g.mu.Unlock()
 		return
 	}
+	m := g.underWay[i]
+	g.mu.Unlock()
+	m.end() // first: who waits may end the context
+	m.answer <- b
+}
+
+// end has a call be over, and lifts its limits.
+func (m *made) end() {
+	m.g.mu.Lock()
+	i := slices.Index(m.g.underWay, m)
+	if i < 0 {
+		m.g.mu.Unlock()
+		return
+	}
+	m.g.underWay = slices.Delete(m.g.underWay, i, i+1)
+	m.g.mu.Unlock()
 	close(m.ended)
 	for _, unset := range m.unset {
 		unset()

@@ -24,3 +24,10 @@ func (g *Group) Kill() {
 
 // Connections is how many the process has.
 func (g *Group) Connections() int { return len(g.peers()) }
+
+// CallsUnderWay is how many calls rank 0 keeps that some processes have made, and not all.
+func (g *Group) CallsUnderWay() int {
+	g.judge.mu.Lock()
+	defer g.judge.mu.Unlock()
+	return len(g.judge.tallies)
+}

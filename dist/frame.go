@@ -25,12 +25,13 @@ type header struct {
 	rank   uint32 // of the process that the message comes from at first
 	root   uint32 // of a broadcast
 	call   uint64 // number of the call, from 1
+	over   uint64 // the sender's calls up to this number are over: all processes have made them
 	name   uint32 // bytes of the payload that are the name of the call; its part follows
 	length uint64 // of the payload
 }
 
 const (
-	headerSize = 32
+	headerSize = 40
 	maxPayload = 1 << 36
 )
 
@@ -40,6 +41,7 @@ func (h header) append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, h.root)
 	b = binary.LittleEndian.AppendUint32(b, h.name)
 	b = binary.LittleEndian.AppendUint64(b, h.call)
+	b = binary.LittleEndian.AppendUint64(b, h.over)
 	return binary.LittleEndian.AppendUint64(b, h.length)
 }
 
@@ -51,7 +53,8 @@ func readHeader(r io.Reader) (h header, err error) {
 	h = header{
 		kind: kind(b[0]), op: Op(b[1]), number: number(b[2]), rank: binary.LittleEndian.Uint32(b[4:]),
 		root: binary.LittleEndian.Uint32(b[8:]), name: binary.LittleEndian.Uint32(b[12:]),
-		call: binary.LittleEndian.Uint64(b[16:]), length: binary.LittleEndian.Uint64(b[24:]),
+		call: binary.LittleEndian.Uint64(b[16:]), over: binary.LittleEndian.Uint64(b[24:]),
+		length: binary.LittleEndian.Uint64(b[32:]),
 	}
 	if h.kind < kindCall || h.kind > kindAbort || h.length > maxPayload || uint64(h.name) > h.length {
 		return h, fmt.Errorf("a message of kind %d with %d bytes is none of this protocol", h.kind, h.length)

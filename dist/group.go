@@ -23,15 +23,15 @@ type Group struct {
 	judge                  *judge   // of rank 0
 	checked, fake          bool     // Options.Checked, Fake
 
-	calls   sync.Mutex // held while a call is started
-	call    uint64     // number of the last call
-	waiting sync.Map   // number of a call that has no answer yet to *made
+	calls sync.Mutex // held while a call is started, or told to the others
 
-	mu     sync.Mutex
-	failed *failure      // why there are no more calls
-	done   chan struct{} // closed with it
-	gone   int           // the first process that has left; -1: none
-	left   chan struct{} // closed with it
+	mu       sync.Mutex
+	call     uint64        // number of the last call
+	underWay []*made       // the calls that are not over, the oldest first
+	failed   *failure      // why there are no more calls
+	done     chan struct{} // closed with it
+	gone     int           // the first process that has left; -1: none
+	left     chan struct{} // closed with it
 }
 
 func newGroup(rank, localRank, world int, timeout time.Duration) *Group {
@@ -104,8 +104,13 @@ func (g *Group) Close() error {
 	if g == nil {
 		return nil
 	}
-	g.fail(&failure{Peer: -1, err: ErrClosed}, header{kind: kindLeave, rank: uint32(g.rank)}, nil, nil)
+	g.leave(ErrClosed)
 	return nil
+}
+
+// leave ends the group of this process; the calls that are over have been made by all.
+func (g *Group) leave(reason error) {
+	g.fail(&failure{Peer: -1, err: reason}, header{kind: kindLeave, rank: uint32(g.rank), over: g.over()}, nil, nil)
 }
 
 // fail ends the group for a reason, unless it has ended, and tells the neighbours. reader is the
@@ -191,7 +196,7 @@ func (g *Group) take(from *peer, f *frame) {
 			}
 		}
 		if g.judge != nil {
-			g.judge.left(int(f.rank), from)
+			g.judge.left(f, from)
 		}
 	case kindAbort:
 		r := &failure{Peer: -1, err: ErrPeerLost}

@@ -9,10 +9,11 @@ type judge struct {
 
 	mu      sync.Mutex
 	tallies []*tally // the calls under way, the oldest first
-	made    []uint64 // how many calls each process has made
+	made    []uint64 // the last call of which each process has told
+	over    uint64   // calls up to this one have been made by all, as one has told for whom they are over
 	heard   []string // the last of them
 	sends   *peer    // whom an answer is being written to
-	over    bool     // the processes have come apart
+	apart   bool     // the processes make different calls
 
 	answering sync.Mutex // held while answers are written
 }
@@ -29,16 +30,21 @@ type tally struct {
 func (j *judge) take(f *frame, reader *peer) {
 	j.mu.Lock()
 	rank := int(f.rank)
-	if j.over || rank >= len(j.made) || j.made[rank]+1 != f.call { // the latter no process of this module sends
+	if j.apart || rank >= len(j.made) || f.call <= j.made[rank] { // the latter two no process of this module sends
 		j.mu.Unlock()
 		return
 	}
 	j.made[rank], j.heard[rank] = f.call, f.named()
+	j.forget(f.over)
+	if f.call <= j.over {
+		j.mu.Unlock()
+		return
+	}
 	t := j.tally(f.call)
 	t.parts[rank] = f
 	t.have++
 	if other := t.different(f); other != nil {
-		j.over = true
+		j.apart = true
 		j.mu.Unlock()
 		j.g.abort(&failure{Peer: -1, Calls: []calling{{int(other.rank), other.named()}, {rank, f.named()}},
 			err: ErrMismatch}, reader)
@@ -49,13 +55,22 @@ func (j *judge) take(f *frame, reader *peer) {
 		waits := gone >= 0 && t.parts[gone] == nil
 		j.mu.Unlock()
 		if waits {
-			j.left(gone, reader)
+			j.wantsFor(gone, reader)
 		}
 		return
 	}
 	j.tallies = j.tallies[1:] // each process makes its calls in turn, so the oldest is the first to be whole
 	j.mu.Unlock()
 	j.answer(f.call, combine(t.parts), reader)
+}
+
+// forget drops the calls up to one that is over for a process: who waits in them has its answer from
+// elsewhere. The mutex is held.
+func (j *judge) forget(over uint64) {
+	j.over = max(j.over, over)
+	for len(j.tallies) > 0 && j.tallies[0].call <= j.over {
+		j.tallies = j.tallies[1:]
+	}
 }
 
 // tally is that of a call, the next one perhaps. The mutex is held.
@@ -102,8 +117,16 @@ func (j *judge) setSends(p *peer) {
 	j.mu.Unlock()
 }
 
-// left ends the group if a process has left that others wait for.
-func (j *judge) left(rank int, reader *peer) {
+// left takes note of a process that has left.
+func (j *judge) left(f *frame, reader *peer) {
+	j.mu.Lock()
+	j.forget(f.over)
+	j.mu.Unlock()
+	j.wantsFor(int(f.rank), reader)
+}
+
+// wantsFor ends the group if others wait for a process that has left.
+func (j *judge) wantsFor(rank int, reader *peer) {
 	j.mu.Lock()
 	waited := rank < len(j.made) && len(j.tallies) > 0 && j.made[rank] < j.tallies[len(j.tallies)-1].call
 	heard := j.heard[min(rank, len(j.heard)-1)]

@@ -82,7 +82,7 @@ func Split(ctx context.Context, g *Group, color int) (*Group, error) {
 	go func() {
 		select {
 		case <-g.Done():
-			sub.fail(&failure{Peer: -1, err: g.Err()}, header{kind: kindLeave, rank: uint32(sub.rank)}, nil, nil)
+			sub.leave(g.Err())
 		case <-sub.Done():
 		}
 	}()

@@ -78,6 +78,9 @@ CT_DECLARE(abort_group);
 CT_DECLARE(shutdown_group);
 CT_DECLARE(free_group);
 CT_DECLARE(broadcast_coalesced);
+CT_DECLARE(start_all_reduce);
+CT_DECLARE(wait_work);
+CT_DECLARE(free_work);
 CT_DECLARE(exchange);
 CT_DECLARE(new_reducer);
 CT_DECLARE(reducer_before_forward);
@@ -219,6 +222,9 @@ static const ct_core core = {
     shutdown_group,
     free_group,
     broadcast_coalesced,
+    start_all_reduce,
+    wait_work,
+    free_work,
     exchange,
     new_reducer,
     reducer_before_forward,

@@ -61,6 +61,11 @@ public:
       future_->markCompleted(result->value(), result->storages());
     finish(error);
   }
+  // Waits until it is over, with or without success, or for so long.
+  bool over_within(std::chrono::microseconds limit) {
+    std::unique_lock lock(mutex_);
+    return cv_.wait_for(lock, limit, [this] { return completed_; });
+  }
   void synchronize() override { inner_->synchronize(); }
   intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
 
@@ -132,7 +137,7 @@ public:
     return start(c10d::OpType::TYPE, Signature(c10d::OpType::TYPE) SIGNED, [&] { return inner_->NAME(__VA_ARGS__); });                     \
   }
   FORWARD(BROADCAST, broadcast, (Tensors & t, const c10d::BroadcastOptions &o), .add(t).add(static_cast<uint64_t>(o.rootRank)), t, o)
-  FORWARD(ALLREDUCE, allreduce, (Tensors & t, const c10d::AllreduceOptions &o), .add(t).add(o.reduceOp), t, o)
+  intrusive_ptr<c10d::Work> allreduce(Tensors &t, const c10d::AllreduceOptions &o) override { return allreduce(t, o, 0); }
   FORWARD(ALLREDUCE_COALESCED, allreduce_coalesced, (Tensors & t, const c10d::AllreduceCoalescedOptions &o), .add(t).add(o.reduceOp), t, o)
   FORWARD(ALLGATHER, allgather, (std::vector<Tensors> & to, Tensors &from, const c10d::AllgatherOptions &o), .add(from), to, from, o)
   FORWARD(_ALLGATHER_BASE, _allgather_base, (at::Tensor & to, at::Tensor &from, const c10d::AllgatherOptions &o), .add(from), to, from, o)
@@ -140,6 +145,12 @@ public:
           (at::Tensor &to, at::Tensor &from, std::vector<int64_t> &outputs, std::vector<int64_t> &inputs, const c10d::AllToAllOptions &o),
           .add(static_cast<uint64_t>(from.scalar_type())), to, from, outputs, inputs, o)
 #undef FORWARD
+
+  // label is of what else the processes must have in common.
+  intrusive_ptr<Pending> allreduce(Tensors &t, const c10d::AllreduceOptions &o, uint32_t label) {
+    return start(c10d::OpType::ALLREDUCE, Signature(c10d::OpType::ALLREDUCE).add(t).add(o.reduceOp).add(uint64_t{label}),
+                 [&] { return inner_->allreduce(t, o); });
+  }
 
   // What checks collectives knows no list of them, and gathers are made of one tensor each.
   intrusive_ptr<c10d::Work> allgather_into_tensor_coalesced(Tensors &to, Tensors &from, const c10d::AllgatherOptions &o) override {
@@ -218,7 +229,7 @@ private:
   std::exception_ptr failure() { return std::make_exception_ptr(std::runtime_error(reason_)); }
 
   template <class F>
-  intrusive_ptr<c10d::Work> start(c10d::OpType type, const Signature &signature, F &&f, std::function<void()> after = nullptr) {
+  intrusive_ptr<Pending> start(c10d::OpType type, const Signature &signature, F &&f, std::function<void()> after = nullptr) {
     {
       std::lock_guard lock(mutex_);
       if (!reason_.empty()) std::rethrow_exception(failure());
@@ -396,6 +407,25 @@ ct_code broadcast_coalesced(void *group, const ct_tensor *tensors, int64_t count
     c10d::broadcast_coalesced(group_of(group)->group, list, 250 << 20, root); // DistributedDataParallel's broadcast_bucket_size
   });
 }
+
+ct_code start_all_reduce(void *group, ct_tensor t, int32_t op, uint32_t label, void **work) {
+  return guard([&] {
+    Tensors list{get(t).detach()};
+    c10d::AllreduceOptions o;
+    o.reduceOp = static_cast<c10d::ReduceOp::RedOpType>(op);
+    *work = group_of(group)->backend->allreduce(list, o, label).release();
+  });
+}
+
+ct_code wait_work(void *work, int64_t microseconds, int32_t *done) {
+  return guard([&] {
+    auto w = intrusive_ptr<Pending>::reclaim_copy(static_cast<Pending *>(work));
+    *done = microseconds < 0 || w->over_within(std::chrono::microseconds(microseconds));
+    if (*done) w->wait();
+  });
+}
+
+void free_work(void *work) { intrusive_ptr<Pending>::reclaim(static_cast<Pending *>(work)); }
 
 ct_code exchange(void *group, ct_tensor t, int32_t peer, int32_t sends) {
   return guard([&] { group_of(group)->backend->exchange(get(t).detach(), peer, sends != 0); });

@@ -41,12 +41,12 @@ func allGather(ctx context.Context, g *dist.Group, t torch.Tensor) (c plan[[]tor
 	longest, dtype := slices.Max(size), t.DType()
 	return plan[[]torch.Tensor]{
 		call: "AllGather(" + shapes[0].String() + ")",
-		start: func(p *torch.ProcessGroup) []torch.Tensor {
+		start: func(p *torch.ProcessGroup) []operation {
 			mine := bytesOf(t)
 			if short := longest - size[g.Rank()]; short > 0 {
 				mine = mine.Pad(0, 0, short)
 			}
-			return torch.Call("_c10d_functional::all_gather_into_tensor", mine, g.World(), p.Name())
+			return []operation{operator("all_gather_into_tensor", mine, g.World(), p.Name())}
 		},
 		finish: func(_ *torch.ProcessGroup, done []torch.Tensor) (all []torch.Tensor) {
 			for rank, s := range shapes {

@@ -238,16 +238,19 @@ func (j *joined) announce(ctx context.Context, g *dist.Group, name string, start
 // running runs a call that the others make too.
 func running(ctx context.Context, g *dist.Group, p *torch.ProcessGroup, name string,
 	f func(p *torch.ProcessGroup)) error {
-	stop := context.AfterFunc(ctx, func() { p.Abort(context.Cause(ctx).Error()) })
-	defer stop()
-	if err := torch.Try(func() { torch.NoGrad(func() { f(p) }) }); err != nil {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
+	if err := attempt(ctx, p, func() { f(p) }); err != nil {
 		return g.Fail(name, err)
 	}
 	return nil
 }
 
-// wait has the tensor of a collective that was started.
-func wait(t torch.Tensor) torch.Tensor { return torch.Call("_c10d_functional::wait_tensor", t)[0] }
+// attempt runs f, whose calls of p end with ctx, and returns its error or that of ctx.
+func attempt(ctx context.Context, p *torch.ProcessGroup, f func()) error {
+	stop := context.AfterFunc(ctx, func() { p.Abort(context.Cause(ctx).Error()) })
+	defer stop()
+	err := torch.Try(func() { torch.NoGrad(f) })
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}

@@ -37,8 +37,8 @@ func reduceScatter(g *dist.Group, op dist.Op, t torch.Tensor) (c plan[torch.Tens
 	}
 	return plan[torch.Tensor]{
 		call: fmt.Sprintf("ReduceScatter(%s of %s%v)", op, t.DType(), t.Shape()),
-		start: func(p *torch.ProcessGroup) []torch.Tensor {
-			return torch.Call("_c10d_functional::reduce_scatter_tensor", t.Detach().Contiguous(), name, world, p.Name())
+		start: func(p *torch.ProcessGroup) []operation {
+			return []operation{operator("reduce_scatter_tensor", t.Detach().Contiguous(), name, world, p.Name())}
 		},
 		finish: func(_ *torch.ProcessGroup, done []torch.Tensor) torch.Tensor {
 			part := done[0]
@@ -127,12 +127,12 @@ func allToAll(ctx context.Context, g *dist.Group, parts []torch.Tensor) (c plan[
 	}
 	return plan[[]torch.Tensor]{
 		call: "AllToAll(" + about.String() + ")",
-		start: func(p *torch.ProcessGroup) []torch.Tensor {
+		start: func(p *torch.ProcessGroup) []operation {
 			flat := make([]torch.Tensor, world)
 			for rank, t := range parts {
 				flat[rank] = bytesOf(t)
 			}
-			return torch.Call("_c10d_functional::all_to_all_single", torch.Cat(flat, 0), receives, sends, p.Name())
+			return []operation{operator("all_to_all_single", torch.Cat(flat, 0), receives, sends, p.Name())}
 		},
 		finish: func(_ *torch.ProcessGroup, done []torch.Tensor) (received []torch.Tensor) {
 			at := int64(0)

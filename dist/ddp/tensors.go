@@ -3,6 +3,8 @@ package ddp
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
+	"slices"
 
 	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/torch"
@@ -37,11 +39,18 @@ func allReduce(op dist.Op, ts []torch.Tensor) (c plan[[]torch.Tensor], err error
 	if len(ts) == 0 {
 		return c, nil
 	}
+	call := fmt.Sprintf("AllReduce(%s of %s)", op, describe(ts))
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(call)) // which does not fail
 	return plan[[]torch.Tensor]{
-		call: fmt.Sprintf("AllReduce(%s of %s)", op, describe(ts)),
-		start: func(p *torch.ProcessGroup) []torch.Tensor {
-			return eachFlat(ts, func(flat torch.Tensor) torch.Tensor {
-				return torch.Call("_c10d_functional::all_reduce_", flat, name, p.Name())[0]
+		call:  call,
+		quiet: slices.ContainsFunc(ts, func(t torch.Tensor) bool { return t.Numel() > 0 }),
+		start: func(p *torch.ProcessGroup) []operation {
+			return eachFlat(ts, func(flat torch.Tensor) operation {
+				if flat.Device().IsCUDA() {
+					return operator("all_reduce_", flat, name, p.Name())
+				}
+				return operation{flat, p.StartAllReduce(flat, name, hash.Sum32())}
 			})
 		},
 		finish: func(p *torch.ProcessGroup, done []torch.Tensor) []torch.Tensor {
@@ -57,15 +66,15 @@ func allReduce(op dist.Op, ts []torch.Tensor) (c plan[[]torch.Tensor], err error
 }
 
 // eachFlat runs f for the tensors of each dtype and device, put into one row.
-func eachFlat(ts []torch.Tensor, f func(flat torch.Tensor) torch.Tensor) (done []torch.Tensor) {
+func eachFlat(ts []torch.Tensor, f func(flat torch.Tensor) operation) (started []operation) {
 	for _, list := range byType(ts) {
 		flat := list[0] // of one tensor the values are used as they are
 		if len(list) > 1 || !flat.IsContiguous() {
 			flat = flatten(list)
 		}
-		done = append(done, f(flat))
+		started = append(started, f(flat))
 	}
-	return done
+	return started
 }
 
 // unflatten gives the tensors the values of their rows.

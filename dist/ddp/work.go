@@ -3,7 +3,9 @@ package ddp
 import (
 	"cmp"
 	"context"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/torch"
@@ -11,15 +13,36 @@ import (
 
 // plan is a collective: what it starts, and what becomes of that.
 type plan[T any] struct {
-	call   string                                           // as errors and the other processes see it
-	start  func(p *torch.ProcessGroup) []torch.Tensor       // of operators that are under way
-	finish func(p *torch.ProcessGroup, ts []torch.Tensor) T // when they are done
+	call   string // as errors and the other processes see it
+	quiet  bool   // it ends well nowhere unless all processes make it
+	start  func(p *torch.ProcessGroup) []operation
+	finish func(p *torch.ProcessGroup, ts []torch.Tensor) T // when the operations are done, of their results
+}
+
+// operation is one that is under way.
+type operation struct {
+	result torch.Tensor
+	work   *torch.Work // nil: an operator of _c10d_functional, whose result is waited for
+}
+
+// operator starts one of _c10d_functional.
+func operator(name string, args ...any) operation {
+	return operation{result: torch.Call("_c10d_functional::"+name, args...)[0]}
+}
+
+// wait returns when it is done.
+func (o operation) wait() {
+	if o.work != nil {
+		o.work.Wait()
+	} else {
+		torch.Call("_c10d_functional::wait_tensor", o.result)
+	}
 }
 
 // underWay is a collective that was started.
 type underWay struct {
 	group   *torch.ProcessGroup
-	started []torch.Tensor
+	started []operation
 	agreed  func() error // see announce
 }
 
@@ -40,24 +63,67 @@ func (c plan[T]) launch(ctx context.Context, g *dist.Group) (u underWay, err err
 	return u, err
 }
 
-// wait returns when the engine has done its part.
-func (u underWay) wait() {
-	for _, t := range u.started {
-		wait(t)
+// wait returns the results when the engine has done its part.
+func (u underWay) wait() (results []torch.Tensor) {
+	for _, o := range u.started {
+		o.wait()
+		results = append(results, o.result)
 	}
+	return results
+}
+
+// overWithin waits so long for each operation at most, and tells whether all are over.
+func (u underWay) overWithin(limit time.Duration) bool {
+	return !slices.ContainsFunc(u.started, func(o operation) bool { return o.work == nil || !o.work.WaitFor(limit) })
 }
 
 // run starts a collective and waits for it.
 func (c plan[T]) run(ctx context.Context, g *dist.Group) (result T, err error) {
+	j, err := processGroup(ctx, g)
+	if err != nil {
+		return result, err
+	}
+	if c.quiet && !j.compareFirst {
+		return c.runQuietly(ctx, g, j.ProcessGroup)
+	}
 	u, err := c.launch(ctx, g)
 	if err != nil {
 		return result, err
 	}
-	err = running(ctx, g, u.group, c.call, func(p *torch.ProcessGroup) {
-		u.wait()
-		result = c.finish(p, u.started)
-	})
+	err = running(ctx, g, u.group, c.call, func(p *torch.ProcessGroup) { result = c.finish(p, u.wait()) })
 	return result, cmp.Or(u.agreed(), err)
+}
+
+// soon is how long a collective may take before the others are told of it. To tell them costs as much
+// as the sum of a small tensor does.
+const soon = 5 * time.Millisecond
+
+// runQuietly is run of a collective that is announced only when it takes long or has failed. That is
+// as safe as [joined.announce]: its messages carry a hash of its name, so that it takes long where
+// the others do something else.
+func (c plan[T]) runQuietly(ctx context.Context, g *dist.Group, p *torch.ProcessGroup) (result T, err error) {
+	u := underWay{group: p}
+	var failed error
+	call, err := g.StartQuiet(ctx, c.call, func() {
+		failed = attempt(ctx, p, func() { u.started = c.start(p) })
+	})
+	if err != nil {
+		return result, err
+	}
+	if failed == nil {
+		failed = attempt(ctx, p, func() {
+			if !u.overWithin(soon) {
+				call.Tell()
+			}
+			result = c.finish(p, u.wait())
+		})
+	}
+	if failed != nil {
+		call.Tell()
+		return result, g.Fail(c.call, failed)
+	}
+	call.Done()
+	return result, nil
 }
 
 // Work is a collective that was started: what torch.distributed returns for async_op=True. T is
@@ -122,18 +188,17 @@ func (c plan[T]) begin(ctx context.Context, g *dist.Group) (*Work[T], error) {
 	if err != nil {
 		return nil, err
 	}
-	for i, t := range u.started {
-		u.started[i] = t.Keep() // another goroutine uses it
+	for i, o := range u.started {
+		u.started[i].result = o.result.Keep() // another goroutine uses it
 	}
 	w := &Work[T]{done: make(chan struct{})}
 	w.finish = func() (result T, err error) {
 		err = running(context.WithoutCancel(ctx), g, u.group, c.call, func(p *torch.ProcessGroup) {
-			u.wait() // which the stream of this thread may have to do
-			result = c.finish(p, u.started)
+			result = c.finish(p, u.wait()) // the stream of this thread may have to wait, too
 		})
 		return result, cmp.Or(u.agreed(), err)
 	}
-	if len(u.started) == 0 || u.started[0].Device().IsCUDA() {
+	if len(u.started) == 0 || u.started[0].result.Device().IsCUDA() {
 		close(w.done)
 		return w, nil
 	}
@@ -168,9 +233,9 @@ func StartBroadcast(ctx context.Context, g *dist.Group, root int, ts ...torch.Te
 	}
 	return plan[[]torch.Tensor]{
 		call: broadcastCall(root, ts),
-		start: func(p *torch.ProcessGroup) []torch.Tensor {
-			return eachFlat(ts, func(flat torch.Tensor) torch.Tensor {
-				return torch.Call("_c10d_functional::broadcast_", flat, root, p.Name())[0]
+		start: func(p *torch.ProcessGroup) []operation {
+			return eachFlat(ts, func(flat torch.Tensor) operation {
+				return operator("broadcast_", flat, root, p.Name())
 			})
 		},
 		finish: func(_ *torch.ProcessGroup, done []torch.Tensor) []torch.Tensor {

@@ -173,3 +173,57 @@ func TestWrongArgumentsOfStartsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 		return g.Barrier(ctx)
 	}))
 }
+
+func TestAStartedSumOfAProcessGroup(t *testing.T) {
+	all(t, together(t, 2, func(ctx context.Context, g *dist.Group) error {
+		p, err := ddp.ProcessGroup(ctx, g)
+		if err != nil {
+			return err
+		}
+		assert.ErrorContains(t, torch.Try(func() { p.StartAllReduce(torch.Ones(3), "mean", 0) }), `no reduction "mean"`)
+		x := of(g.Rank(), 5)
+		if g.Rank() == 0 {
+			w := p.StartAllReduce(x, "sum", 7)
+			assert.False(t, w.WaitFor(10*time.Millisecond), "the other process has not begun")
+			if err := g.Barrier(ctx); err != nil {
+				return err
+			}
+			w.Wait()
+			w.Wait() // once more does nothing
+		} else {
+			if err := g.Barrier(ctx); err != nil {
+				return err
+			}
+			for w := p.StartAllReduce(x, "sum", 7); !w.WaitFor(time.Millisecond); {
+			}
+		}
+		return same("the sum", x, sum(2, 5))
+	}))
+}
+
+func TestStartedSumsOfOtherLabelsTakeNothingOfEachOther(t *testing.T) {
+	for rank, err := range together(t, 2, func(ctx context.Context, g *dist.Group) error {
+		p, err := ddp.ProcessGroup(ctx, g)
+		if err != nil {
+			return err
+		}
+		w := p.StartAllReduce(torch.Ones(3), "sum", uint32(g.Rank()))
+		assert.False(t, w.WaitFor(20*time.Millisecond))
+		p.Abort("that is enough")
+		return torch.Try(w.Wait)
+	}) {
+		require.ErrorContains(t, err, "that is enough", "rank %d", rank)
+	}
+}
+
+// A sum of nothing has no messages that would say that all make it.
+func TestASumOfNothingIsComparedToo(t *testing.T) {
+	for rank, err := range together(t, 2, func(ctx context.Context, g *dist.Group) error {
+		return ddp.AllReduce(ctx, g, dist.Sum, torch.Ones(int64(g.Rank())))
+	}) {
+		require.ErrorIs(t, err, dist.ErrMismatch, "rank %d", rank)
+	}
+	all(t, together(t, 2, func(ctx context.Context, g *dist.Group) error {
+		return ddp.AllReduce(ctx, g, dist.Sum, torch.Ones(0))
+	}))
+}

@@ -1,0 +1,60 @@
+package torch
+
+import (
+	"runtime"
+	"time"
+	"unsafe"
+
+	"github.com/gotrainer/gotrainer/cgotorch"
+)
+
+// reduceOps are the values of c10d::ReduceOp by the names of _c10d_functional.
+var reduceOps = map[string]int{"sum": 0, "product": 2, "min": 3, "max": 4}
+
+// Work is a collective that was started. One goroutine at a time may use it.
+type Work struct {
+	handle unsafe.Pointer // nil: it is over
+}
+
+// StartAllReduce starts a reduction of the values of t, which is contiguous and on the CPU, in
+// place: torch.distributed.all_reduce with async_op. op is "sum", "product", "min" or "max". It ends
+// well only where all processes start one of as many elements with the same label.
+// [Work.Wait] must be called.
+func (g *ProcessGroup) StartAllReduce(t Tensor, op string, label uint32) *Work {
+	const name = "StartAllReduce"
+	number, ok := reduceOps[op]
+	if !ok {
+		panic(invalid(name, "there is no reduction %q; want sum, product, min or max", op))
+	}
+	w := &Work{}
+	g.use(name, func(handle unsafe.Pointer) {
+		if code := cgotorch.StartAllReduce(handle, t.ptr(name), number, label, &w.handle); code < 0 {
+			fail(name, code, t)
+		}
+	})
+	runtime.KeepAlive(t.h)
+	return w
+}
+
+// WaitFor is [Work.Wait] that takes at most so long, and tells whether the work is over.
+func (w *Work) WaitFor(limit time.Duration) bool { return w.wait(max(0, limit.Microseconds())) }
+
+// Wait returns when the work is done, and panics with the error of one that has failed, the first
+// time.
+func (w *Work) Wait() { w.wait(-1) }
+
+func (w *Work) wait(microseconds int64) bool {
+	if w.handle == nil {
+		return true
+	}
+	done, code := cgotorch.WaitWork(w.handle, microseconds)
+	if !done {
+		return false
+	}
+	cgotorch.FreeWork(w.handle)
+	w.handle = nil
+	if code < 0 {
+		fail("AllReduce", code)
+	}
+	return true
+}
