@@ -49,3 +49,11 @@ const ShortSlice = shortSlice
 
 // AskForSlices does so for this length; zero for the kernel's own.
 var AskForSlices = askForSlices
+
+// AdaptBeside chooses the number of threads as if others used so many of the CPUs, and looks no more.
+func AdaptBeside(cpus int, others float64) {
+	waiting.Lock()
+	defer waiting.Unlock()
+	nextLook.Store(never)
+	adaptThreads(threadsBeside(cpuLoad{cpus: cpus, others: others}, waiting.wanted, others > 0))
+}

@@ -51,6 +51,16 @@ func Load() error {
 		if os.Getenv("GOTRAINER_CHECK") == "1" {
 			CheckUse(true)
 		}
+		switch value := os.Getenv(AdaptThreadsVariable); value {
+		case "", "0":
+		case "1":
+			if loadErr = allowAdapting("Load"); loadErr != nil {
+				return
+			}
+		default:
+			loadErr = invalid("Load", "%s is %q: want 1 or 0", AdaptThreadsVariable, value)
+			return
+		}
 		ready.Store(true)
 		if loaded.IntelMKL {
 			if loadErr = checkMKL(multiplyByMKL); loadErr != nil {
@@ -122,10 +132,11 @@ func SetThreads(n int) {
 		panic(invalid("SetThreads", "the number of threads must be positive, not %d", n))
 	}
 	cgotorch.SetThreads(n)
-	restartWaiting()
+	restartWaiting(n)
 }
 
-// Threads is the number of threads that one operator may use.
+// Threads is the number of threads that one operator may use now: that of [SetThreads], or fewer
+// after [AdaptThreads].
 func Threads() int {
 	load("Threads")
 	return cgotorch.Threads()

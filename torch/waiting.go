@@ -2,6 +2,7 @@ package torch
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"sync"
@@ -28,6 +29,10 @@ type WaitPolicy struct {
 	// kernel for that; 0: as long as the kernel likes. Passive threads ask for short slices, Linux
 	// 6.12 or later gives them.
 	Slice time.Duration
+
+	// Wanted is how many threads [SetThreads] asked for, where [AdaptThreads] has operators use fewer
+	// now; 0: they use as many.
+	Wanted int
 }
 
 // String is "active: the CPUs are this process's own", for instance.
@@ -38,6 +43,9 @@ func (w WaitPolicy) String() string {
 	}
 	if w.Slice > 0 {
 		policy += fmt.Sprintf("; slices of the CPU of %v", w.Slice)
+	}
+	if w.Wanted > 0 {
+		policy += fmt.Sprintf("; fewer threads than the %d wanted", w.Wanted)
 	}
 	return policy
 }
@@ -55,6 +63,8 @@ var waiting struct {
 	policy WaitPolicy
 	former usage // of the last look
 	looks  int
+	wanted int  // threads
+	adapts bool // see AdaptThreads
 }
 
 // nextLook is when the policy is decided again, as sinceLoading counts.
@@ -95,14 +105,46 @@ func startWaiting(before usage, measured bool) {
 		return
 	}
 	waiting.policy.Reason = waitDefault
-	waiting.former = before
+	waiting.former, waiting.wanted = before, cgotorch.Threads()
 	decideWaiting(after)
 }
 
-// restartWaiting is called when the number of threads has changed.
-func restartWaiting() {
+// AdaptThreadsVariable is the environment variable that does what [AdaptThreads] does, as 1.
+const AdaptThreadsVariable = "GOTRAINER_ADAPT_THREADS"
+
+// AdaptThreads has operators use fewer threads than [SetThreads] says while other processes use the
+// CPUs: as many as there are CPUs left, and half of them at least. A thread that waits for its CPU
+// keeps all others of its operator waiting. Off by default: with another number of threads numbers
+// are added up in another order, so that last bits depend on what else the machine does. Under
+// [Reproducible], and where the policy of [Waiting] is fixed, it returns an error.
+func AdaptThreads() error {
+	if err := Load(); err != nil {
+		return err
+	}
+	if err := allowAdapting("AdaptThreads"); err != nil {
+		return err
+	}
+	return nil
+}
+
+func allowAdapting(op string) *Error {
+	if n := reproducible.threads; n > 0 {
+		return invalid(op, "the number of threads is part of reproducible numbers, %d; choose one of the two", n)
+	}
 	waiting.Lock()
 	defer waiting.Unlock()
+	if waiting.policy.Fixed {
+		return invalid(op, "how threads wait is fixed, so the CPUs are not watched: %s", waiting.policy.Reason)
+	}
+	waiting.adapts = true
+	return nil
+}
+
+// restartWaiting is called when the number of threads has changed.
+func restartWaiting(threads int) {
+	waiting.Lock()
+	defer waiting.Unlock()
+	waiting.wanted = threads
 	if waiting.policy.Fixed || waiting.policy.Reason == "" {
 		return
 	}
@@ -130,7 +172,7 @@ func reconsiderWaiting() {
 // decideWaiting looks at what has happened since the last look. The lock is held.
 func decideWaiting(now usage) {
 	waiting.looks++
-	threads := cgotorch.Threads()
+	threads := waiting.wanted
 	if threads == 1 {
 		nextLook.Store(never) // until SetThreads
 	} else {
@@ -162,6 +204,29 @@ func decideWaiting(now usage) {
 		}
 	}
 	waiting.policy.Passive, waiting.policy.Reason = passive, reason
+	if waiting.adapts && !load.short() {
+		adaptThreads(threadsBeside(load, threads, passive))
+	}
+}
+
+// adaptThreads has operators use so many threads. The lock is held.
+func adaptThreads(threads int) {
+	if threads != cgotorch.Threads() {
+		cgotorch.SetThreads(threads)
+	}
+	waiting.policy.Wanted = 0
+	if threads < waiting.wanted {
+		waiting.policy.Wanted = waiting.wanted
+	}
+}
+
+// threadsBeside is how many threads of the wanted ones suit CPUs that other processes use, too. Half
+// of them stay: were it fewer, the others would take what is left, until one thread is.
+func threadsBeside(l cpuLoad, wanted int, passive bool) int {
+	if !passive {
+		return wanted
+	}
+	return min(wanted, max((wanted+1)/2, l.cpus-int(math.Round(l.others))))
 }
 
 const waitDefault = "the CPUs are this process's own"

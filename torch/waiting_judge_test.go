@@ -108,3 +108,26 @@ func TestUsageBetweenTwoLooks(t *testing.T) {
 	assert.Zero(t, now.since(former).others, "hundredths of seconds do not add up to less than nothing")
 	assert.NotPanics(t, func() { now.since(now) })
 }
+
+func TestHowManyThreadsSuitCPUsThatOthersUseToo(t *testing.T) {
+	for _, c := range []struct {
+		cpus, wanted int
+		others       float64
+		passive      bool
+		want         int
+	}{
+		{2, 2, 1, true, 1},
+		{2, 2, 1.3, true, 1},
+		{2, 2, 0.4, true, 2},
+		{2, 2, 5, true, 1},
+		{16, 16, 3, true, 13},
+		{16, 16, 14, true, 8}, // half of them
+		{16, 4, 14, true, 2},
+		{16, 4, 8, true, 4},
+		{4, 1, 4, true, 1},
+		{2, 2, 0.2, false, 2}, // too little to wait passively
+	} {
+		got := threadsBeside(cpuLoad{cpus: c.cpus, others: c.others}, c.wanted, c.passive)
+		assert.Equal(t, c.want, got, "%+v", c)
+	}
+}

@@ -53,6 +53,25 @@ func TestWaitingChild(t *testing.T) {
 		require.True(t, cgotorch.HoldTeam(0))
 		t.Logf("%v of CPU time while passive, %v while active", passive, active)
 		assert.Less(t, passive, active/2)
+	case "adapts":
+		if err := torch.AdaptThreads(); err != nil {
+			fmt.Printf("REFUSED: %v\n", err)
+			return
+		}
+		torch.SetThreads(4)
+		torch.AdaptBeside(4, 2)
+		assert.Equal(t, 2, torch.Threads())
+		assert.Equal(t, 4, torch.Waiting().Wanted)
+		assert.Contains(t, torch.Waiting().String(), "fewer threads than the 4 wanted")
+		other := make(chan int)
+		go func() {
+			runtime.LockOSThread()
+			other <- torch.Threads()
+		}()
+		assert.Equal(t, 2, <-other, "on another thread")
+		torch.AdaptBeside(4, 0)
+		assert.Equal(t, 4, torch.Threads())
+		assert.Zero(t, torch.Waiting().Wanted)
 	case "slices":
 		torch.FixWaiting() // on a busy machine it asks for them itself
 		runtime.LockOSThread()
@@ -131,6 +150,16 @@ func TestAUsersWaitPolicyIsLeft(t *testing.T) {
 func TestThreadsWaitPassivelyUnderAQuota(t *testing.T) {
 	assert.Contains(t, waitingChild(t, "policy", "GOMAXPROCS=1"),
 		"POLICY: passive: GOMAXPROCS, or the quota of the control group, is 1")
+}
+
+func TestOperatorsUseFewerThreadsBesideOtherProcesses(t *testing.T) {
+	assert.NotContains(t, waitingChild(t, "adapts"), "REFUSED")
+	assert.Contains(t, waitingChild(t, "adapts", "OMP_WAIT_POLICY=passive"),
+		"how threads wait is fixed, so the CPUs are not watched: OMP_WAIT_POLICY is passive")
+	assert.Contains(t, waitingChild(t, "adapts", torch.ReproducibleVariable+"=1"),
+		"the number of threads is part of reproducible numbers, 1; choose one of the two")
+	assert.Contains(t, waitingChild(t, "adapts", torch.AdaptThreadsVariable+"=yes"),
+		`torch: Load: GOTRAINER_ADAPT_THREADS is "yes": want 1 or 0`)
 }
 
 func TestPassiveThreadsAskForShortSlices(t *testing.T) {

@@ -82,6 +82,9 @@ func (s *Step[S, B]) text() string {
 	}
 	if w := torch.Waiting(); w.Passive {
 		text += "; threads wait passively, " + w.Reason
+		if w.Wanted > 0 {
+			text += fmt.Sprintf(", and are %d of %d", torch.Threads(), w.Wanted)
+		}
 	}
 	if build, err := torch.BuildInfo(); err == nil && build.MKL.Intel && build.Reproducible == 0 {
 		text += "; MKL takes its kernels for Intel's CPUs"
