@@ -387,6 +387,12 @@ func TestRefusals(t *testing.T) {
 	if err := r.acc.PrepareModel(42); err == nil {
 		t.Error("a number was accepted as a model")
 	}
+	part := nn.NewLinear(2, 2, nil)
+	part.SetPart(&nn.LinearPart{Name: "part 0 of 2 of the output features"})
+	if err := r.acc.PrepareModel(nn.Sequential{part}); err == nil || !strings.Contains(err.Error(),
+		"only parts of the model are here (0, part 0 of 2 of the output features)") {
+		t.Errorf("a model with a divided layer: %v", err)
+	}
 	err := r.acc.Accumulate(func() error {
 		r.model.Forward(torch.Zeros(2, 3)) // of the wrong width
 		return nil

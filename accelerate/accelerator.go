@@ -173,6 +173,10 @@ func (a *Accelerator) PrepareModel(model any) error {
 	if err != nil {
 		return fmt.Errorf("accelerate: PrepareModel: %w", err)
 	}
+	if parts := nn.LinearParts(model); len(parts) > 0 {
+		return fmt.Errorf("accelerate: PrepareModel: only parts of the model are here (%s); divided layers (dist/tensor) "+
+			"are for loops of your own", parts[0])
+	}
 	if a.options.Sharding != 0 {
 		if err := a.shard(model); err != nil {
 			return fmt.Errorf("accelerate: PrepareModel: %w", err)

@@ -18,6 +18,8 @@ type Linear struct {
 	Weight torch.Tensor `param:"weight"` // [out, in]
 	Bias   torch.Tensor `param:"bias"`   // [out]; undefined without bias
 
+	part *LinearPart
+
 	traced
 }
 
@@ -36,6 +38,9 @@ func NewLinear(in, out int64, o *LinearOptions) *Linear {
 
 // Forward maps [..., in] to [..., out].
 func (l *Linear) Forward(x torch.Tensor) torch.Tensor {
+	if l.part != nil {
+		return l.trace(x, torch.Return(func() torch.Tensor { return l.part.forward(l, x) }))
+	}
 	return l.trace(x, x.Linear(l.Weight, l.Bias))
 }
 

@@ -81,6 +81,9 @@ func New(ctx context.Context, g *dist.Group, model any, o Options) (*Model, erro
 			fmt.Fprintf(&about, "buffer %s of %s%v\n", b.Name, b.Tensor.DType(), b.Tensor.Shape())
 			m.buffers = append(m.buffers, b.Tensor)
 		}
+		for _, part := range nn.LinearParts(model) {
+			fmt.Fprintf(&about, "layer %s\n", part)
+		}
 	})
 	if failed != nil {
 		return nil, fmt.Errorf("ddp: %w", failed)

@@ -173,6 +173,9 @@ func (m *Model) arrange() (whole []torch.Tensor, about string, err error) {
 		fmt.Fprintf(&text, "buffer %s of %s%v\n", b.Name, b.Tensor.DType(), b.Tensor.Shape())
 		m.buffers = append(m.buffers, b.Tensor)
 	}
+	for _, part := range nn.LinearParts(m.model) {
+		fmt.Fprintf(&text, "layer %s\n", part)
+	}
 	if m.options.Strategy == FullShard {
 		if len(params) > 0 {
 			return nil, "", fmt.Errorf("shard: parameter %s, one of %d, is trained but in no unit; FullyShard takes it, "+

@@ -81,6 +81,7 @@ var allowed = []struct{ folder, imports string }{
 	{"optim", "torch internal/optional internal/roundedmath"},
 	{"dist/ddp", "dist torch nn"},
 	{"dist/shard", "checkpoint/sharded dist dist/ddp torch nn optim safetensors internal/tensorio"},
+	{"dist/tensor", "dist dist/ddp torch nn"},
 	{"internal/torchsave", "torch nn/... optim safetensors safetensors/pickle internal/mt19937 internal/tensorio"},
 	{"internal/sharedorder", "torch dist"},
 	{"accelerate", "torch nn/... optim optim/lr amp dist dist/ddp dist/launch dist/shard data checkpoint safetensors " +
@@ -170,7 +171,7 @@ var pure = []string{"internal/api", "internal/leaks", "internal/optional", "inte
 	"internal/conformance/spec", "internal/conformance/trace", "scripts/scale"}
 
 // native are the packages that need libtorch when they run.
-var native = []string{"cgotorch", "torch/...", "amp", "dist/ddp", "dist/shard", "nn/...", "optim", "accelerate",
+var native = []string{"cgotorch", "torch/...", "amp", "dist/ddp", "dist/shard", "dist/tensor", "nn/...", "optim", "accelerate",
 	"internal/torchsave", "internal/sharedorder", "compat/internal/loops", "compat/pymarlin",
 	"trainer/engine", "trainer/arguments", "models/...", "compat/hezar", "compat/hezar/repository",
 	"compat/pytorchaccelerated",

@@ -130,7 +130,13 @@ func (b *Block) FuseQKVProjections(on bool) { b.Attention.projections.Fused = on
 // Forward maps hidden states to the same shape.
 func (s *SelfAttention) Forward(x torch.Tensor, mask transformer.Mask) torch.Tensor {
 	q, k, v := s.projections.Forward(x, s.Query, s.Key, s.Value)
-	return s.Out.Forward(s.kind.Attend(q, k, v, mask, s.heads, transformer.ActiveDropout(s.Dropout)))
+	heads := s.projections.Here(s.heads)
+	return s.Out.Forward(s.kind.Attend(q, k, v, mask, heads, transformer.ActiveDropout(s.Dropout)))
+}
+
+// DivideHeads leaves one of n equal parts of the heads here: see tensor.Heads of package dist/tensor.
+func (s *SelfAttention) DivideHeads(n int64, input func(x torch.Tensor) torch.Tensor) error {
+	return s.projections.DivideHeads(s.heads, n, input)
 }
 
 // Forward maps [..., dim] to the same shape.

@@ -92,7 +92,12 @@ func (l *Layer) FuseQKVProjections(on bool) { l.Attention.Self.Projections.Fused
 // Forward maps hidden states to the same shape.
 func (s *SelfAttention) Forward(x torch.Tensor, mask Mask) torch.Tensor {
 	q, k, v := s.Projections.Forward(x, s.Query, s.Key, s.Value)
-	return s.Kind.Attend(q, k, v, mask, s.Heads, ActiveDropout(s.Dropout))
+	return s.Kind.Attend(q, k, v, mask, s.Projections.Here(s.Heads), ActiveDropout(s.Dropout))
+}
+
+// DivideHeads leaves one of n equal parts of the heads here: see tensor.Heads of package dist/tensor.
+func (s *SelfAttention) DivideHeads(n int64, input func(x torch.Tensor) torch.Tensor) error {
+	return s.Projections.DivideHeads(s.Heads, n, input)
 }
 
 // Forward maps [..., hidden] to [..., intermediate].

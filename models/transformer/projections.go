@@ -1,6 +1,8 @@
 package transformer
 
 import (
+	"fmt"
+
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -8,10 +10,29 @@ import (
 // Projections is how query, key and value are computed.
 type Projections struct {
 	Fused bool // as one matrix product; false: as three
+
+	parts int64                             // that the heads are divided into; 0 means 1
+	input func(x torch.Tensor) torch.Tensor // is applied to x; nil: nothing is
 }
+
+// DivideHeads tells the projections that their layers have one of n equal parts of so many heads, and
+// what is applied to the input of the three. See tensor.Heads of package dist/tensor.
+func (p *Projections) DivideHeads(heads, n int64, input func(x torch.Tensor) torch.Tensor) error {
+	if heads%n != 0 {
+		return fmt.Errorf("%d heads cannot be divided into %d equal parts", heads, n)
+	}
+	p.parts, p.input = n, input
+	return nil
+}
+
+// Here is how many of so many heads are in the part that the layers have.
+func (p Projections) Here(heads int64) int64 { return heads / max(p.parts, 1) }
 
 // Forward applies the three layers, of one size, to x, [..., in].
 func (p Projections) Forward(x torch.Tensor, query, key, value *nn.Linear) (q, k, v torch.Tensor) {
+	if p.input != nil {
+		x = p.input(x)
+	}
 	if !p.Fused {
 		return query.Forward(x), key.Forward(x), value.Forward(x)
 	}

@@ -228,6 +228,8 @@ func (c *counter) StepEnd(r *trainer.Run) error {
 func TestRefusals(t *testing.T) {
 	testenv.RequireTorch(t)
 	missing := filepath.Join(t.TempDir(), "nothing")
+	part := nn.NewLinear(2, 2, nil)
+	part.SetPart(&nn.LinearPart{Name: "part 0 of 2 of the output features"})
 	for name, c := range map[string]struct {
 		model nn.Layer
 		o     engine.Options
@@ -237,9 +239,11 @@ func TestRefusals(t *testing.T) {
 			"fp16, which the CPU cannot train in"},
 		"a GPU that is not there":    {newNet(), engine.Options{Device: torch.CUDA(7)}, "cuda:7"},
 		"a model without parameters": {nn.Identity{}, engine.Options{}, "has no parameter"},
-		"missing initial weights":    {newNet(), engine.Options{InitWeightsFrom: missing}, missing},
-		"a negative clip value":      {newNet(), engine.Options{MaxGradValue: -1}, "MaxGradValue"},
-		"an impossible optimizer":    {newNet(), engine.Options{Optimizer: optim.AdamW{LR: -1}}, "LR"},
+		"a divided layer": {nn.Sequential{part}, engine.Options{},
+			"only parts of the model are here (0, part 0 of 2 of the output features)"},
+		"missing initial weights": {newNet(), engine.Options{InitWeightsFrom: missing}, missing},
+		"a negative clip value":   {newNet(), engine.Options{MaxGradValue: -1}, "MaxGradValue"},
+		"an impossible optimizer": {newNet(), engine.Options{Optimizer: optim.AdamW{LR: -1}}, "LR"},
 	} {
 		_, err := engine.New(engine.Classify(c.model), c.o)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

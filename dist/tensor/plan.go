@@ -1,0 +1,132 @@
+package tensor
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Style is how a [nn.Linear] is divided.
+type Style uint8
+
+// The styles, under PyTorch's names without Parallel.
+const (
+	// Colwise divides the output features: the input is whole, and of the output each process has a
+	// part of the last dimension. The next Linear is Rowwise.
+	Colwise Style = iota + 1
+	// Rowwise divides the input features, as those of a Colwise layer come: the output is whole.
+	Rowwise
+)
+
+func (s Style) String() string {
+	if s < Colwise || s > Rowwise {
+		return fmt.Sprintf("Style(%d)", uint8(s))
+	}
+	return [...]string{"Colwise", "Rowwise"}[s-1]
+}
+
+// Plan says which [nn.Linear] layers of a model are divided, by patterns of their names. Patterns are
+// those of [nn.Freeze]: "*.up" is every layer of that name. They match no other modules.
+type Plan map[string]Style
+
+// Heads is attention that can compute some of its heads: q, k and v of these are Colwise and what
+// follows them is Rowwise. SelfAttention of packages models/transformer and models/distilbert is one.
+//
+// Attention without these methods must not count heads by itself, but take as many as there are
+// features: x.View(batch, length, -1, sizeOfHead).
+type Heads interface {
+	// DivideHeads has the next passes compute one of n equal parts of the heads, and apply input to
+	// what the Linears directly in the module that are Colwise are given, once for all of them. n of 1
+	// and a nil input: all heads, as ever. It fails if the heads cannot be divided.
+	DivideHeads(n int64, input func(x torch.Tensor) torch.Tensor) error
+}
+
+// layer is a Linear that is divided.
+type layer struct {
+	name   string
+	linear *nn.Linear
+	style  Style
+	part   *nn.LinearPart
+	pieces []*piece
+}
+
+// layers are those of the plan, in the order of the model's modules.
+func (p Plan) layers(model any) (list []*layer, err error) {
+	patterns := slices.Sorted(maps.Keys(p))
+	for _, pattern := range patterns {
+		if s := p[pattern]; s != Colwise && s != Rowwise {
+			return nil, fmt.Errorf("tensor: the plan has %s for %q; want Colwise or Rowwise", s, pattern)
+		}
+	}
+	used, last, linears := map[string]bool{}, "", 0
+	for _, n := range nn.Modules(model) {
+		linear, ok := n.Module.(*nn.Linear)
+		if !ok {
+			continue
+		}
+		last, linears = n.Name, linears+1
+		by := ""
+		for _, pattern := range patterns {
+			matched, err := path.Match(pattern, n.Name)
+			if err != nil {
+				return nil, fmt.Errorf("tensor: pattern %q of the plan: %w", pattern, err)
+			}
+			if !matched {
+				continue
+			}
+			used[pattern] = true
+			if by != "" && p[by] != p[pattern] {
+				return nil, fmt.Errorf("tensor: %s is %s by %q of the plan and %s by %q; want one", n.Name, p[by], by,
+					p[pattern], pattern)
+			}
+			by = pattern
+		}
+		if by != "" {
+			list = append(list, &layer{name: cmp.Or(n.Name, "the model"), linear: linear, style: p[by]})
+		}
+	}
+	for _, pattern := range patterns {
+		if !used[pattern] {
+			return nil, fmt.Errorf("tensor: no nn.Linear's name matches %q of the plan; there are %d, the last is %q",
+				pattern, linears, last)
+		}
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("tensor: the plan is empty: nothing would be divided")
+	}
+	return list, nil
+}
+
+// check refuses layers that so many processes cannot have equal parts of.
+func check(layers []*layer, model any, world int) error {
+	if parts := nn.LinearParts(model); len(parts) > 0 {
+		return fmt.Errorf("tensor: the model is divided already: %s", parts[0])
+	}
+	names := map[torch.Tensor][]string{}
+	for _, t := range nn.StateDict(model) {
+		names[t.Tensor] = append(names[t.Tensor], t.Name)
+	}
+	for _, l := range layers {
+		for _, t := range []torch.Tensor{l.linear.Weight, l.linear.Bias} {
+			if all := names[t]; t.Defined() && len(all) > 1 {
+				return fmt.Errorf("tensor: %s is one parameter under several names, which cannot be divided: leave its "+
+					"layers out of the plan", strings.Join(all, ", "))
+			}
+		}
+		features, what := l.linear.Weight.Size(0), "output"
+		if l.style == Rowwise {
+			features, what = l.linear.Weight.Size(1), "input"
+		}
+		if features%int64(world) != 0 {
+			return fmt.Errorf("tensor: %s has %d %s features, of which %d processes cannot have equal parts; want a "+
+				"multiple of %d", l.name, features, what, world, world)
+		}
+	}
+	return nil
+}

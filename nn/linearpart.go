@@ -1,0 +1,40 @@
+package nn
+
+import "github.com/gotrainer/gotrainer/torch"
+
+// LinearPart makes a [Linear] one of the parts that several processes have of a layer. Package
+// dist/tensor divides layers.
+type LinearPart struct {
+	Name string // "part 0 of 2 of the output features"
+
+	Input  func(x torch.Tensor) torch.Tensor // is applied to the input; nil: nothing is
+	Output func(y torch.Tensor) torch.Tensor // is applied to x·Wᵀ, before the bias is added; nil: nothing is
+}
+
+// SetPart makes l a part, and with nil the whole layer again. Weight and Bias are not changed.
+func (l *Linear) SetPart(p *LinearPart) { l.part = p }
+
+func (p *LinearPart) forward(l *Linear, x torch.Tensor) torch.Tensor {
+	if p.Input != nil {
+		x = p.Input(x)
+	}
+	if p.Output == nil {
+		return x.Linear(l.Weight, l.Bias)
+	}
+	y := p.Output(x.Linear(l.Weight, torch.Tensor{}))
+	if l.Bias.Defined() {
+		y = y.Add(l.Bias.ToDType(y.DType())) // under autocast y is of lower precision
+	}
+	return y
+}
+
+// LinearParts names the layers in a model of which only a part is here, and says which: "up, part 0
+// of 2 of the output features". Copies of a model on several processes have the same list.
+func LinearParts(m any) (names []string) {
+	for _, n := range Modules(m) {
+		if l, ok := n.Module.(*Linear); ok && l.part != nil {
+			names = append(names, n.Name+", "+l.part.Name)
+		}
+	}
+	return names
+}
