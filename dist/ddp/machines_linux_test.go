@@ -23,29 +23,44 @@ import (
 
 const machineVariable = "DDP_TEST_MACHINE"
 
-// machines are two network namespaces with a cable between them: 10.77.0.1 and 10.77.0.2.
-type machines struct{ names, cards [2]string }
+// machines are network namespaces on one switch, which is one too: 10.77.0.1, 10.77.0.2 and so on.
+type machines struct{ names, cards []string }
 
 // newMachines skips the test where namespaces cannot be made.
-func newMachines(t *testing.T) (m machines) {
+func newMachines(t *testing.T, n int) (m machines) {
 	t.Helper()
 	if _, err := exec.LookPath("ip"); err != nil {
-		t.Skip("two machines are network namespaces, which need the command ip (package iproute2)")
+		t.Skip("machines are network namespaces, which need the command ip (package iproute2)")
 	}
-	for i, side := range []string{"a", "b"} {
-		m.names[i], m.cards[i] = fmt.Sprint("gotrainer-", os.Getpid(), side), fmt.Sprint("gt", os.Getpid(), side)
-		if out, err := exec.Command("ip", "netns", "add", m.names[i]).CombinedOutput(); err != nil {
-			t.Skipf("two machines are network namespaces, which need root: %v: %s", err, out)
+	namespace := func(name string) string {
+		name = fmt.Sprint("gotrainer-", os.Getpid(), name)
+		if out, err := exec.Command("ip", "netns", "add", name).CombinedOutput(); err != nil {
+			t.Skipf("machines are network namespaces, which need root: %v: %s", err, out)
 		}
-		t.Cleanup(func() { _ = exec.Command("ip", "netns", "delete", m.names[i]).Run() })
+		t.Cleanup(func() { _ = exec.Command("ip", "netns", "delete", name).Run() })
+		return name
 	}
-	ip(t, "link", "add", m.cards[0], "netns", m.names[0], "type", "veth", "peer", "name", m.cards[1], "netns", m.names[1])
-	for i, name := range m.names {
+	hub := namespace("hub")
+	if out, err := exec.Command("ip", "-n", hub, "link", "add", "switch", "type", "bridge").CombinedOutput(); err != nil {
+		t.Skipf("machines are on one switch, which this system cannot make: %v: %s", err, out)
+	}
+	ip(t, "-n", hub, "link", "set", "switch", "up")
+	for i := range n {
+		name, card := namespace(fmt.Sprint(i)), fmt.Sprint("gt", os.Getpid(), "-", i)
+		port := fmt.Sprint("port", i)
+		ip(t, "link", "add", card, "netns", name, "type", "veth", "peer", "name", port, "netns", hub)
+		ip(t, "-n", hub, "link", "set", port, "master", "switch", "up")
 		ip(t, "-n", name, "link", "set", "lo", "up")
-		ip(t, "-n", name, "address", "add", fmt.Sprintf("10.77.0.%d/24", i+1), "dev", m.cards[i])
-		ip(t, "-n", name, "link", "set", m.cards[i], "up")
+		ip(t, "-n", name, "address", "add", fmt.Sprintf("10.77.0.%d/24", i+1), "dev", card)
+		ip(t, "-n", name, "link", "set", card, "up")
+		m.names, m.cards = append(m.names, name), append(m.cards, card)
 	}
 	return m
+}
+
+// cut takes a machine off the switch. Nobody is told: no packet goes either way.
+func (m machines) cut(t *testing.T, i int) {
+	ip(t, "-n", m.names[i], "link", "set", m.cards[i], "down")
 }
 
 func ip(t *testing.T, args ...string) {
@@ -54,10 +69,10 @@ func ip(t *testing.T, args ...string) {
 	require.NoError(t, err, "ip %v: %s", args, out)
 }
 
-// TestMachineChild is a process of TestAMachineThatIsCutOffIsNamed.
+// TestMachineChild is a process of runOn.
 func TestMachineChild(t *testing.T) {
 	if os.Getenv(machineVariable) == "" {
-		t.Skip("it runs in processes that TestAMachineThatIsCutOffIsNamed starts")
+		t.Skip("it runs in processes that other tests of this file start")
 	}
 	ctx := t.Context()
 	g, err := dist.Init(ctx, dist.Options{JoinTimeout: time.Minute, PeerTimeout: 2 * time.Second})
@@ -76,19 +91,25 @@ func TestMachineChild(t *testing.T) {
 	fmt.Println("ENDED:", err)
 }
 
-func TestAMachineThatIsCutOffIsNamed(t *testing.T) {
-	testenv.RequireTorch(t)
-	if testing.Short() {
-		t.Skip("it starts four processes")
-	}
-	m := newMachines(t)
+// runOn starts four ranks, each on the machine at its place, and cuts off a machine while they add up
+// tensors. It returns what each printed from then on. dist.Options.Timeout is half an hour, so what
+// ends within this test's two minutes was ended by PeerTimeout, 2 seconds.
+func runOn(t *testing.T, m machines, places [4]int, off int) (rest [4]string) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var outputs [4]*bufio.Reader
-	for rank := range outputs {
-		c := exec.CommandContext(ctx, "ip", "netns", "exec", m.names[rank/2], os.Args[0], "-test.run=^TestMachineChild$")
-		c.Env = append(os.Environ(), machineVariable+"=1", fmt.Sprint("RANK=", rank), fmt.Sprint("LOCAL_RANK=", rank%2),
-			"WORLD_SIZE=4", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=10.77.0.1", "MASTER_PORT=29500")
+	there := map[int]int{} // how many ranks each machine has
+	for _, machine := range places {
+		there[machine]++
+	}
+	local := map[int]int{}
+	for rank, machine := range places {
+		c := exec.CommandContext(ctx, "ip", "netns", "exec", m.names[machine], os.Args[0], "-test.run=^TestMachineChild$")
+		c.Env = append(os.Environ(), machineVariable+"=1", fmt.Sprint("RANK=", rank),
+			fmt.Sprint("LOCAL_RANK=", local[machine]), "WORLD_SIZE=4", fmt.Sprint("LOCAL_WORLD_SIZE=", there[machine]),
+			"MASTER_ADDR=10.77.0.1", "MASTER_PORT=29500")
+		local[machine]++
 		out, err := c.StdoutPipe()
 		require.NoError(t, err)
 		c.Stderr = c.Stdout
@@ -103,13 +124,39 @@ func TestAMachineThatIsCutOffIsNamed(t *testing.T) {
 			require.NoError(t, err, "rank %d has not come to its calls", rank)
 		}
 	}
-	ip(t, "-n", m.names[1], "link", "set", m.cards[1], "down") // nobody is told: no packet goes either way
-
-	elsewhere := [2]*regexp.Regexp{regexp.MustCompile(`ENDED: .*rank [23]`), regexp.MustCompile(`ENDED: .*rank [01]`)}
+	m.cut(t, off)
 	for rank, out := range outputs {
-		rest, err := io.ReadAll(out)
+		text, err := io.ReadAll(out)
 		assert.NoError(t, err)
-		assert.Regexp(t, elsewhere[rank/2], string(rest), "rank %d", rank)
-		t.Logf("rank %d: %s", rank, rest)
+		rest[rank] = string(text)
+		t.Logf("rank %d: %s", rank, text)
+	}
+	return rest
+}
+
+func TestAMachineThatIsCutOffIsNamed(t *testing.T) {
+	testenv.RequireTorch(t)
+	if testing.Short() {
+		t.Skip("it starts four processes")
+	}
+	elsewhere := [2]*regexp.Regexp{regexp.MustCompile(`ENDED: .*rank [23]`), regexp.MustCompile(`ENDED: .*rank [01]`)}
+	for rank, rest := range runOn(t, newMachines(t, 2), [4]int{0, 0, 1, 1}, 1) {
+		assert.Regexp(t, elsewhere[rank/2], rest, "rank %d", rank)
+	}
+}
+
+// Rank 0 holds the store and brings all calls together. When its machine is lost, every other process
+// finds that out by itself, and names it.
+func TestTheMachineOfRank0ThatIsCutOffIsNamed(t *testing.T) {
+	testenv.RequireTorch(t)
+	if testing.Short() {
+		t.Skip("it starts four processes")
+	}
+	for rank, rest := range runOn(t, newMachines(t, 3), [4]int{0, 1, 1, 2}, 0) {
+		if rank == 0 {
+			assert.Regexp(t, `ENDED: dist: rank 0: .*: rank [123]: `+dist.ErrPeerLost.Error(), rest)
+			continue
+		}
+		assert.Regexp(t, fmt.Sprintf(`ENDED: dist: rank %d: AllReduce.*: rank 0: %s`, rank, dist.ErrPeerLost), rest)
 	}
 }
