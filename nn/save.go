@@ -15,7 +15,8 @@ import (
 // and Hugging Face read: safetensors.torch.save_model. The file is whole or not there at any
 // instant. A tensor with several names is written once, under the alphabetically first that is not
 // among the [TiedWeights]; the metadata say so for the others. Metadata format: pt is added,
-// without which transformers refuses a file.
+// without which transformers refuses a file. A model of which only parts are here is refused
+// ([LinearParts]).
 func Save(path string, m any, metadata map[string]string) error {
 	entries, meta, err := contents("Save", m, metadata)
 	if err != nil {
@@ -51,6 +52,10 @@ func Write(w io.Writer, m any, metadata map[string]string) error {
 func Saved(m any) (tensors []torch.Named, metadata map[string]string, err error) {
 	metadata = map[string]string{"format": "pt"}
 	err = torch.Try(func() {
+		if parts := LinearParts(m); len(parts) > 0 {
+			panic(torch.Errorf("nn.Save", torch.ErrInvalid, "only parts of the model are here (%s), and a file is that of the "+
+				"whole: Summon of package dist/tensor comes first", parts[0]))
+		}
 		var tied []string
 		if t, ok := m.(TiedWeights); ok {
 			tied = t.TiedWeights()

@@ -96,7 +96,7 @@ func TestDifferentPlansAreRefusedOnAll(t *testing.T) {
 	}
 }
 
-// A divided model is not taken for replicas, and is not divided again.
+// A divided model is not taken for replicas nor for the whole, and is not divided again.
 func TestPartsAreNoReplicas(t *testing.T) {
 	for rank, err := range together(t, 2, func(ctx context.Context, g *dist.Group) error {
 		m := newNet(8)
@@ -106,6 +106,8 @@ func TestPartsAreNoReplicas(t *testing.T) {
 		_, err := tensor.Parallelize(ctx, g, m, plan)
 		assert.ErrorContains(t, err, fmt.Sprintf("is divided already: blocks.0.up, part %d of 2 of the output features",
 			g.Rank()))
+		err = nn.Save(filepath.Join(t.TempDir(), "model.safetensors"), m, nil)
+		assert.ErrorContains(t, err, "only parts of the model are here (blocks.0.up, part")
 		_, err = shard.New(ctx, g, m, shard.Options{Strategy: shard.ShardGradOp})
 		assert.ErrorContains(t, err, "blocks.0.up, part 1 of 2")
 		_, err = ddp.New(ctx, g, m, ddp.Options{})
