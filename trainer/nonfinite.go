@@ -203,7 +203,8 @@ func (r *runner[S, B]) find(err error, w Window, from, to int) error {
 		return r.tell(err)
 	}
 	bad.GlobalStep, bad.before = r.loop.GlobalStep, true
-	_ = r.tell(bad) // before the search, in which the others take no part
+	told := *bad      // which others may read while this one is completed
+	_ = r.tell(&told) // before the search, in which the others take no part
 	finder, ok := r.step.(NonFiniteFinder[B])
 	if !ok {
 		bad.NoOrigin = fmt.Sprintf("%T is no trainer.NonFiniteFinder: %s", r.step, passOn("FindNonFinite"))

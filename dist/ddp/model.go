@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/nn"
@@ -53,6 +54,8 @@ type Model struct {
 	reducer *torch.Reducer // nil: one process, or nothing to train
 	sync    bool           // the gradients of the coming backward pass are averaged
 	synced  bool           // and those of the pass before it were
+	passed  bool           // a backward pass has averaged gradients
+	rebuilt bool           // and the reducer has made its buckets anew since
 }
 
 // New gives all processes the parameters and buffers of rank 0. It fails on all if their models
@@ -184,14 +187,31 @@ func (m *Model) BeforeForward(ctx context.Context, sync bool) error {
 	broadcast := m.synced
 	m.sync, m.synced = sync, sync
 	if sync && m.reducer != nil {
-		if err := torch.Try(m.reducer.BeforeForward); err != nil {
-			return m.failed("the forward pass", err)
+		if err := m.prepare(ctx); err != nil {
+			return err
 		}
 	}
 	if !broadcast || m.options.KeepBuffers || len(m.buffers) == 0 {
 		return nil
 	}
 	return Broadcast(ctx, m.group, 0, m.buffers...)
+}
+
+// prepare has the reducer expect a pass. After the first one it makes its buckets anew, and rank 0
+// says which.
+func (m *Model) prepare(ctx context.Context) error {
+	agreed := func() error { return nil }
+	if m.passed && !m.rebuilt {
+		m.rebuilt = true
+		var err error
+		if agreed, err = m.group.StartAgree(ctx, "BeforeForward()", nil); err != nil {
+			return err
+		}
+	}
+	if err := torch.Try(m.reducer.BeforeForward); err != nil {
+		return m.failed("the forward pass", err)
+	}
+	return agreed()
 }
 
 // Backward runs a backward pass that begins at losses. If sync was set in BeforeForward, gradients
@@ -213,6 +233,13 @@ func Backward(ctx context.Context, models []*Model, backward func(), losses ...t
 	if m == nil {
 		return torch.Try(backward)
 	}
+	// It ends well nowhere unless all processes run it. Where it does not, some of them are doing
+	// something else, and wait for this one there.
+	call, err := m.group.StartQuiet(ctx, "Backward()", nil)
+	if err != nil {
+		return err
+	}
+	defer time.AfterFunc(lateBackward, call.Tell).Stop()
 	stop := context.AfterFunc(ctx, func() {
 		m.group.Fail("Backward", context.Cause(ctx)) //nolint:errcheck // it ends the pass
 	})
@@ -220,8 +247,15 @@ func Backward(ctx context.Context, models []*Model, backward func(), losses ...t
 	if err := torch.Try(func() { torch.ReduceBackward(reducers, backward, losses...) }); err != nil {
 		return m.failed("Backward", err)
 	}
+	call.Done()
+	for _, next := range models {
+		next.passed = next.passed || next.sync
+	}
 	return nil
 }
+
+// lateBackward is how long a backward pass may take before the others are told of it.
+const lateBackward = time.Second
 
 // unfinished is what the reducer says when parameters took no part in the pass before.
 var unfinished = regexp.MustCompile(`(?s)^.*Expected to have finished reduction` +

@@ -61,6 +61,9 @@ func processGroup(ctx context.Context, g *dist.Group) (*joined, error) {
 	if found, ok := made.groups.Load(g); ok {
 		return found.(*joined), nil
 	}
+	if err := g.Err(); err != nil {
+		return nil, err
+	}
 	p, err := join(ctx, g)
 	if err != nil {
 		return nil, fmt.Errorf("ddp: rank %d of %d cannot join the processes' gloo group: %w", g.Rank(), g.World(), err)

@@ -75,3 +75,34 @@ func TestAProcessWithFewerBatchesIsNamedByTheOthers(t *testing.T) {
 		})
 	}
 }
+
+// One that keeps its group open, and waits for the others there, is named as well: before the second
+// forward pass, in which buckets are made anew, and in later passes.
+func TestAProcessThatWaitsElsewhereIsNamedByThoseInAPass(t *testing.T) {
+	for batches, call := range map[int]string{1: "BeforeForward(), call", 2: "Backward(), call"} {
+		for short := range 2 {
+			for rank, err := range together(t, 2, func(ctx context.Context, g *dist.Group) error {
+				model := nn.Sequential{nn.NewLinear(3, 4, nil)}
+				m, err := ddp.New(ctx, g, model, ddp.Options{})
+				if err != nil {
+					return err
+				}
+				defer m.Close()
+				for i := 0; i < batches || g.Rank() != short; i++ {
+					if err := m.BeforeForward(ctx, true); err != nil {
+						return err
+					}
+					loss := model.Forward(torch.Randn(6, 3)).Square().Mean(torch.DefaultDType)
+					if err := m.Backward(ctx, loss.Backward, loss); err != nil {
+						return err
+					}
+				}
+				return g.Barrier(ctx)
+			}) {
+				require.ErrorIs(t, err, dist.ErrMismatch, "rank %d", rank)
+				assert.ErrorContains(t, err, call, "rank %d", rank)
+				assert.ErrorContains(t, err, "Barrier(), call", "rank %d", rank)
+			}
+		}
+	}
+}
