@@ -4,9 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestEveryFailingFlushAndRename makes each flush and each rename of a save fail in turn.
@@ -152,4 +158,49 @@ func TestBytesText(t *testing.T) {
 			t.Errorf("bytesText(%d) = %q, want %q", n, got, want)
 		}
 	}
+}
+
+// largeState has a file that is flushed while its checksum is made.
+func largeState(dir string) error {
+	return files(map[string]string{"large": strings.Repeat("0123456789abcdef", leastRange/16), "small": "x"})(dir)
+}
+
+func TestALargeFileThatCannotBeFlushed(t *testing.T) {
+	for _, fault := range []error{syscall.EIO, syscall.ENOSPC} {
+		s := open(t, t.TempDir(), Options{})
+		save(t, s, 1, "old")
+		s.disk.sync = func(f *os.File) error {
+			if filepath.Base(f.Name()) == "large" {
+				return fault
+			}
+			return f.Sync()
+		}
+		_, err := s.Write(2, largeState)
+		require.ErrorIs(t, err, fault)
+		assert.ErrorContains(t, err, "large")
+		assert.Equal(t, errors.Is(fault, syscall.ENOSPC), errors.As(err, new(*SpaceError)))
+		assert.Equal(t, []string{"checkpoint-1"}, names(t, s.Dir()))
+	}
+}
+
+// A checkpoint has its name only once all of it is on the disk, however long a flush takes beside
+// what is read meanwhile.
+func TestALargeFileIsFlushedBeforeItsCheckpointHasItsName(t *testing.T) {
+	s := open(t, t.TempDir(), Options{})
+	var flushed atomic.Bool
+	s.disk.sync = func(f *os.File) error {
+		if filepath.Base(f.Name()) == "large" {
+			defer flushed.Store(true)
+			time.Sleep(50 * time.Millisecond)
+		}
+		return f.Sync()
+	}
+	s.disk.rename = func(from, to string) error {
+		assert.True(t, flushed.Load(), "%s has its name before it is flushed", to)
+		return os.Rename(from, to)
+	}
+	path, err := s.Write(1, largeState)
+	require.NoError(t, err)
+	require.True(t, flushed.Load())
+	require.NoError(t, Verify(path))
 }

@@ -87,7 +87,7 @@ func (d *Draft) commit() error {
 			return err
 		}
 		// sealed files are read from the disk again, not from memory, where the system lets us
-		if err := verifyFiles(d.temp, m, 1); err != nil { // beside training, perhaps
+		if err := verifyFiles(d.temp, m, readBack); err != nil {
 			return err
 		}
 		if _, err := verifyListing(d.temp, d.step); err != nil {
@@ -114,6 +114,10 @@ func (d *Draft) orDiscard(body func() error) error {
 	whole = true
 	return nil
 }
+
+// readBack is how many goroutines read a large file back. They wait for the disk, which serves
+// several faster than one.
+const readBack = 4
 
 // seal records the files of a folder in its manifest and flushes all of it to the disk.
 func (s *Store) seal(dir string, step int) (manifest, error) {
@@ -158,12 +162,23 @@ func (s *Store) flush(path string) (file, error) {
 		return file{}, err
 	}
 	defer f.Close()
-	size, crc, tensors, err := sums(f) // before the flush, while all of it is in memory
+	info, err := f.Stat()
 	if err != nil {
 		return file{}, err
 	}
-	if err := s.disk.sync(f); err != nil {
-		return file{}, fmt.Errorf("cannot flush %s to the disk: %w", path, err)
+	flushed := make(chan error, 1)
+	flush := func() { flushed <- s.disk.sync(f) }
+	if info.Size() < leastRange {
+		flush()
+	} else {
+		go flush() // the checksum is made of what is in memory while the disk writes
+	}
+	size, crc, tensors, err := sums(f)
+	if failed := <-flushed; failed != nil {
+		return file{}, fmt.Errorf("cannot flush %s to the disk: %w", path, failed)
+	}
+	if err != nil {
+		return file{}, err
 	}
 	dropFromMemory(f)
 	return file{Size: size, CRC32C: fmt.Sprintf("%08x", crc), Tensors: tensors}, nil
