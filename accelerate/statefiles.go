@@ -16,6 +16,7 @@ import (
 
 type optimizerState struct {
 	tensors []torch.Named
+	fill    func(into []torch.Named) error // reads what of them is on torch.Meta
 	updates int
 	rate    float64
 
@@ -25,8 +26,11 @@ type optimizerState struct {
 // load continues an optimizer.
 func (s optimizerState) load(o *Optimizer) (err error) {
 	if s.python == nil {
-		err, o.rate = o.optimizer.LoadState(s.tensors, s.updates), s.rate
-		return err
+		if err := o.optimizer.LoadState(s.tensors, s.updates); err != nil {
+			return err
+		}
+		o.rate = s.rate
+		return s.fill(o.optimizer.State())
 	}
 	rate, err := torchsave.LoadStateDict(o.optimizer, s.python)
 	if err == nil {
@@ -37,7 +41,7 @@ func (s optimizerState) load(o *Optimizer) (err error) {
 
 func readOptimizer(path string) (s optimizerState, err error) {
 	var metadata map[string]string
-	if s.tensors, metadata, err = tensorio.Map(path); err != nil {
+	if s.tensors, metadata, s.fill, err = tensorio.Outline(path); err != nil {
 		return s, err
 	}
 	var rateErr error

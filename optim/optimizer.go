@@ -42,6 +42,8 @@ type Optimizer interface {
 	State() []torch.Named
 	// LoadState continues from what State returned, copying it, and from that number of updates.
 	// Parameters that it has no state of start again at their next gradient. State that does not
-	// fit (names, shapes, dtypes) is refused with [ErrState], and then nothing has changed.
+	// fit (names, shapes, dtypes) is refused with [ErrState], and then nothing has changed. Of a
+	// moment on [torch.Meta] only shape and dtype are compared: its values are for the caller to
+	// write into that of State.
 	LoadState(state []torch.Named, updates int) error
 }

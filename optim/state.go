@@ -113,7 +113,7 @@ func (m *member) load(source []torch.Tensor, states []state) {
 	m.ready = source != nil
 	torch.NoGrad(func() {
 		for i, t := range source {
-			if !t.Defined() || states[i].constant {
+			if !t.Defined() || states[i].constant || t.Device() == torch.Meta {
 				continue
 			}
 			m.states[i].Copy_(t)
@@ -178,7 +178,12 @@ func (o *optimizer) compare(found, fresh map[*member][]torch.Tensor) error {
 					if err := fits(name, t, wanted[i]); err != nil {
 						return err
 					}
-					if o.rule.states[i].constant && !t.CPU().Equal(wanted[i].CPU()) {
+					kind := o.rule.states[i]
+					if t.Device() == torch.Meta && (kind.number || kind.constant) {
+						return errorf(ErrState, "state %q is on meta, where it has no value, and this %s needs it", name,
+							o.rule.name)
+					}
+					if kind.constant && !t.CPU().Equal(wanted[i].CPU()) {
 						return errorf(ErrState, "state %q has other values than this %s works with; its 8-bit "+
 							"numbers would mean something else", name, o.rule.name)
 					}

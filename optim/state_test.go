@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
@@ -113,6 +116,8 @@ func TestStateThatDoesNotFitIsRefused(t *testing.T) {
 		{"steps with a dimension", set("net.b.step", zeros(1)), 1, "has shape [1]; want []"},
 		{"steps that are integers", set("net.b.step", torch.ScalarTensor[int64](3)), 1,
 			"has dtype int64; want float32"},
+		{"a moment of another shape on meta", set("net.a.exp_avg", torch.TensorOptions{Device: torch.Meta}.Empty(3)), 1,
+			"has shape [3]; want [2 3]"},
 		{"an undefined state", set("net.b.exp_avg", torch.Tensor{}), 1, `"net.b.exp_avg" is undefined`},
 		{"a freed state", set("net.b.exp_avg", freed), 1, "freed"},
 		{"a negative number of updates", slices.Clone[[]torch.Named], -1, "number of updates is -1"},
@@ -130,6 +135,44 @@ func TestStateThatDoesNotFitIsRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A moment without values is one that the caller reads into its place.
+func TestMomentsOnMetaAreMadeRoomFor(t *testing.T) {
+	testenv.RequireTorch(t)
+	source := trained(t, optim.AdamW{})
+	state := source.State()
+	for i, s := range state {
+		if !strings.HasSuffix(s.Name, ".step") {
+			state[i].Tensor = torch.TensorOptions{Device: torch.Meta}.Empty(s.Tensor.Shape()...)
+		}
+	}
+	params := []torch.Named{param("net.a", 2, 3), param("net.b", 3), param("c", []int64{}...)}
+	fresh, err := optim.AdamW{}.Build([]optim.Group{{Params: params}})
+	require.NoError(t, err)
+	for _, opt := range []optim.Optimizer{fresh, trained(t, optim.AdamW{})} {
+		require.NoError(t, opt.LoadState(state, 2))
+		for i, s := range opt.State() {
+			if !strings.HasSuffix(s.Name, ".step") {
+				torch.NoGrad(func() { s.Tensor.Copy_(source.State()[i].Tensor) })
+			}
+		}
+		for i, s := range opt.State() {
+			assert.Equal(t, source.State()[i].Tensor.Bytes(), s.Tensor.Bytes(), s.Name)
+		}
+	}
+}
+
+// An optimizer in Go needs the count of updates itself.
+func TestNumbersOnMetaAreRefused(t *testing.T) {
+	testenv.RequireTorch(t)
+	opt := trained(t, optim.AdamW{Implementation: optim.Foreach})
+	before, state := everythingOf(opt), slices.Clone(opt.State())
+	state[0].Tensor = torch.TensorOptions{Device: torch.Meta}.Empty()
+	err := opt.LoadState(state, 1)
+	require.ErrorIs(t, err, optim.ErrState)
+	require.ErrorContains(t, err, `"net.a.step" is on meta`)
+	require.True(t, same(before, everythingOf(opt)), "a refused state has changed the optimizer")
 }
 
 func TestSGDWithoutMomentumRefusesAnyState(t *testing.T) {

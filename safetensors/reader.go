@@ -144,8 +144,5 @@ func Open(path string) (*File, error) {
 	return &File{Reader: r, file: f}, nil
 }
 
-// Fd is the file descriptor, valid until Close.
-func (f *File) Fd() uintptr { return f.file.Fd() }
-
 // Close closes the file.
 func (f *File) Close() error { return f.file.Close() }

@@ -61,8 +61,12 @@ func sizeOf(s *bertStep) (sum float64) {
 	torch.NoGrad(func() {
 		for _, t := range slices.Concat(nn.Params(s.Model()), s.Optimizer().State()) {
 			if filepath.Ext(t.Name) != ".exp_avg_sq" && filepath.Ext(t.Name) != ".step" {
-				// One tensor at a time: what is measured is the memory of saves and loads, not ours.
-				torch.Scope(func() { sum += t.Tensor.Abs().Sum(torch.Float64).Item() })
+				// In pieces: what is measured is the memory of saves and loads, not that of this sum.
+				torch.Scope(func() {
+					for _, piece := range t.Tensor.Reshape(-1).Split(1<<18, 0) {
+						torch.Scope(func() { sum += piece.Abs().Sum(torch.Float64).Item() })
+					}
+				})
 			}
 		}
 	})

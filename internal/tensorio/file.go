@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"runtime"
 	"sync"
@@ -38,81 +39,101 @@ func Create(path string, write func(io.Writer) error) error {
 // Load reads all tensors of a safetensors file into the CPU's memory, large files by several
 // goroutines.
 func Load(path string) (ts []torch.Named, metadata map[string]string, err error) {
-	return load(path, read)
-}
-
-// Map is [Load] for tensors that are only read, and freed soon: where the system allows it they are
-// views of the file, for which there is neither a copy nor memory.
-func Map(path string) (ts []torch.Named, metadata map[string]string, err error) {
-	return load(path, func(file *safetensors.File) (ts []torch.Named, err error) {
-		if panicked := torch.Try(func() { ts, err = views(file) }); panicked != nil || err != nil {
-			return read(file) // which says what is wrong with the file, if something is
-		}
-		return ts, nil
+	err = opened(path, func(file *safetensors.File) error {
+		ts, err = load(file, math.MaxInt64)
+		metadata = file.Metadata()
+		return err
 	})
+	return ts, metadata, err
 }
 
-func load(path string, tensors func(*safetensors.File) ([]torch.Named, error)) ([]torch.Named, map[string]string,
-	error) {
+// leastOutlined is how many bytes a tensor has that [Outline] does not read.
+const leastOutlined = 64 << 10
+
+// Outline is [Load] for a state that has its memory already: tensors of 64 KiB and more are on
+// [torch.Meta], which gives them a shape and a dtype only. The function fill reads these into the
+// tensors of their names, in which they are not defined if it fails.
+func Outline(path string) (ts []torch.Named, metadata map[string]string, fill func(into []torch.Named) error,
+	err error) {
+	err = opened(path, func(file *safetensors.File) error {
+		ts, err = load(file, leastOutlined)
+		metadata = file.Metadata()
+		return err
+	})
+	var left []string
+	for _, t := range ts {
+		if t.Tensor.Device() == torch.Meta {
+			left = append(left, t.Name)
+		}
+	}
+	return ts, metadata, func(into []torch.Named) error {
+		return opened(path, func(file *safetensors.File) error { return fillOf(left, into, file.Reader) })
+	}, err
+}
+
+// opened calls f with a file and names the file in its error.
+func opened(path string, f func(*safetensors.File) error) error {
 	file, err := safetensors.Open(path)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	defer func() { _ = file.Close() }() // it was only read
-	ts, err := tensors(file)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	if err := f(file); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
 	}
-	return ts, file.Metadata(), nil
+	return nil
 }
 
-// read are the tensors of a file in memory of their own.
-func read(file *safetensors.File) (ts []torch.Named, err error) {
-	size := int64(0)
+// load are the tensors of a file in memory of their own, those of so many bytes on torch.Meta.
+func load(file *safetensors.File, outlined int64) (ts []torch.Named, err error) {
+	var own []torch.Named
 	for _, info := range file.Tensors() {
-		t, err := empty(info)
+		on := torch.CPU
+		if info.Size >= outlined {
+			on = torch.Meta
+		}
+		t, err := empty(info, on)
 		if err != nil {
 			Free(ts)
 			return nil, err
 		}
 		ts = append(ts, torch.Named{Name: info.Name, Tensor: t})
-		size += info.Size
+		if on == torch.CPU {
+			own = append(own, ts[len(ts)-1])
+		}
 	}
-	readers := min(runtime.GOMAXPROCS(0), int(size/leastPart))
-	if err := Each(readers, len(ts), func(i int) error {
-		return fill(ts[i].Tensor, file.Reader, ts[i].Name)
-	}); err != nil {
+	if err := readAll(own, file.Reader); err != nil {
 		Free(ts)
 		return nil, err
 	}
 	return ts, nil
 }
 
-// views are the tensors of a file that is mapped.
-func views(file *safetensors.File) (ts []torch.Named, err error) {
-	list := file.Tensors()
-	size := int64(0)
-	for _, info := range list {
-		size = max(size, info.Offset+info.Size)
+// fillOf reads the tensors of these names.
+func fillOf(names []string, into []torch.Named, r *safetensors.Reader) error {
+	byName := map[string]torch.Tensor{}
+	for _, t := range into {
+		byName[t.Name] = t.Tensor
 	}
-	whole, err := torch.FromFile(fmt.Sprint("/proc/self/fd/", file.Fd()), size)
-	if err != nil {
-		return nil, err
-	}
-	defer whole.Free() // the views keep the mapping
-	for _, info := range list {
-		dtype, ok := TorchDType(info.DType)
-		if !ok || info.Offset%int64(dtype.Size()) != 0 {
-			Free(ts)
-			return nil, fmt.Errorf("tensor %q: there is no view of %v at byte %d", info.Name, info.DType, info.Offset)
+	list := make([]torch.Named, len(names))
+	for i, name := range names {
+		list[i] = torch.Named{Name: name, Tensor: byName[name]}
+		if !list[i].Tensor.Defined() {
+			return fmt.Errorf("tensor %q: there is no tensor of that name to read it into", name)
 		}
-		view := torch.Return(func() torch.Tensor {
-			part := whole.Narrow(0, info.Offset, info.Size)
-			return torch.Call("aten::view.dtype", part, dtype)[0].View(info.Shape...)
-		})
-		ts = append(ts, torch.Named{Name: info.Name, Tensor: view})
 	}
-	return ts, nil
+	return readAll(list, r)
+}
+
+// readAll reads tensors of a file into these, much by several goroutines.
+func readAll(ts []torch.Named, r *safetensors.Reader) error {
+	size := int64(0)
+	for _, t := range ts {
+		info, _ := r.Tensor(t.Name)
+		size += info.Size
+	}
+	readers := min(runtime.GOMAXPROCS(0), int(size/leastPart))
+	return Each(readers, len(ts), func(i int) error { return ReadInto(ts[i].Tensor, r, ts[i].Name) })
 }
 
 // leastPart is how many bytes are worth a goroutine.

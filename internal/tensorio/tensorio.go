@@ -56,7 +56,7 @@ func Read(r *safetensors.Reader, name string) (torch.Tensor, error) {
 	if !ok {
 		return torch.Tensor{}, fmt.Errorf("tensor %q: %w", name, safetensors.ErrNotFound)
 	}
-	t, err := empty(info)
+	t, err := empty(info, torch.CPU)
 	if err != nil {
 		return torch.Tensor{}, err
 	}
@@ -83,12 +83,12 @@ func ReadInto(t torch.Tensor, r *safetensors.Reader, name string) error {
 }
 
 // empty makes the tensor that a file's is read into.
-func empty(info safetensors.Tensor) (t torch.Tensor, err error) {
+func empty(info safetensors.Tensor, on torch.Device) (t torch.Tensor, err error) {
 	dtype, ok := TorchDType(info.DType)
 	if !ok {
 		return t, fmt.Errorf("tensor %q has dtype %s, which tensors here cannot have", info.Name, info.DType)
 	}
-	if err := torch.Try(func() { t = torch.TensorOptions{DType: dtype}.Empty(info.Shape...) }); err != nil {
+	if err := torch.Try(func() { t = torch.TensorOptions{DType: dtype, Device: on}.Empty(info.Shape...) }); err != nil {
 		return t, fmt.Errorf("tensor %q: %w", info.Name, err)
 	}
 	return t, nil

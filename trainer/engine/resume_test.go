@@ -327,3 +327,44 @@ func TestStateOfAnotherOptimizerOrModelChangesNothing(t *testing.T) {
 		t.Errorf("the state of another model: %v; the step changed: %t", err, fingerprint(other) != was)
 	}
 }
+
+// Tensors of 64 KiB and more are read into the state that the optimizer has, or makes.
+func TestALargeStateIsReadIntoItsPlace(t *testing.T) {
+	testenv.RequireTorch(t)
+	wide := func(updates int) *step {
+		torch.ManualSeed(1)
+		s, err := engine.New(engine.Classify(&net{nn.NewLinear(2, 1<<14, nil), nn.NewBatchNorm1d(1<<14, nil),
+			nn.NewDropout(0.2), nn.NewLinear(1<<14, 2, nil)}), engine.Options{Optimizer: optim.AdamW{LR: 0.1}})
+		require.NoError(t, err)
+		for i := range updates {
+			torch.NoGrad(func() {
+				for _, p := range nn.Params(s.Model()) {
+					p.Tensor.SetGrad(p.Tensor.Detach().MulScalar(float64(i + 2)))
+				}
+			})
+			_, err = s.Update(t.Context(), 0.1)
+			require.NoError(t, err)
+		}
+		return s
+	}
+	everything := func(s *step) map[string][]byte {
+		all := map[string][]byte{}
+		for _, p := range slices.Concat(nn.StateDict(s.Model()), s.Optimizer().State()) {
+			all[p.Name] = p.Tensor.Bytes()
+		}
+		return all
+	}
+	dir := t.TempDir()
+	saved := wide(3)
+	require.NoError(t, saved.Save(dir, trainer.SaveOptions{}))
+	for _, updates := range []int{0, 1} {
+		s := wide(updates)
+		require.NoError(t, s.Load(dir, trainer.LoadOptions{}))
+		require.Equal(t, 3, s.Optimizer().Updates())
+		got, want := everything(s), everything(saved)
+		require.Len(t, got, len(want))
+		for name := range want {
+			require.True(t, slices.Equal(want[name], got[name]), "%s after %d updates of its own", name, updates)
+		}
+	}
+}

@@ -167,10 +167,11 @@ func (s *Step[S, B]) checkGradients(gradients []torch.Named) ([]torch.Tensor, er
 	return list, nil
 }
 
-// Load reads back what Save wrote. Weights, optimizer and generators are all read and checked
-// before any of them is changed. The optimizer keeps the settings of the options; with o.Settings
-// it has those that it was saved with (weight decay, betas, those of each group), whatever the
-// options say, as load_state_dict of torch.optim brings param_groups with it.
+// Load reads back what Save wrote. The names, shapes and dtypes of all files, and the generators'
+// states, are checked before anything is changed. Weights and moments are then read into their own
+// memory; if the disk fails there, they are not defined. The optimizer keeps the settings of the
+// options; with o.Settings it has those that it was saved with (weight decay, betas, those of each
+// group), whatever the options say, as load_state_dict of torch.optim brings param_groups with it.
 func (s *Step[S, B]) Load(dir string, o trainer.LoadOptions) (err error) {
 	s.copies.wait()
 	if s.sharded != nil {
@@ -182,7 +183,7 @@ func (s *Step[S, B]) Load(dir string, o trainer.LoadOptions) (err error) {
 	if o.WeightsOnly {
 		return try(func() error { return s.loadWeights(dir, false) })
 	}
-	state, metadata, optimizerErr := tensorio.Map(filepath.Join(dir, optimizerName))
+	state, metadata, fill, optimizerErr := tensorio.Outline(filepath.Join(dir, optimizerName))
 	generators, _, generatorErr := tensorio.Load(filepath.Join(dir, generatorName))
 	gradients, _, gradientErr := tensorio.Load(filepath.Join(dir, gradientsName))
 	random, randomErr := s.pythonRandom(dir)
@@ -209,7 +210,7 @@ func (s *Step[S, B]) Load(dir string, o trainer.LoadOptions) (err error) {
 	}
 	err = try(func() error {
 		weights := func() error { return s.loadWeights(dir, true) }
-		return s.restore(dir, o, checkpointed{state, metadata, updates, generators, gradients, weights})
+		return s.restore(dir, o, checkpointed{state, fill, metadata, updates, generators, gradients, weights})
 	})
 	if err == nil {
 		s.python = random
@@ -236,8 +237,9 @@ func ifThere(err error) error {
 
 // checkpointed is a checkpoint that was read.
 type checkpointed struct {
-	state      []torch.Named     // of the optimizer
-	metadata   map[string]string // of that
+	state      []torch.Named                  // of the optimizer
+	fill       func(into []torch.Named) error // reads what of state is on torch.Meta
+	metadata   map[string]string              // of that
 	updates    int
 	generators []torch.Named
 	gradients  []torch.Named // of a window that is under way
@@ -260,7 +262,13 @@ func (s *Step[S, B]) restore(dir string, o trainer.LoadOptions, c checkpointed) 
 		if err := s.loadSettings(c.metadata, o); err != nil {
 			return err
 		}
-		return s.optimizer.LoadState(c.state, c.updates)
+		if err := s.optimizer.LoadState(c.state, c.updates); err != nil {
+			return err
+		}
+		if c.fill == nil {
+			return nil
+		}
+		return c.fill(s.optimizer.State())
 	}); err != nil {
 		return fmt.Errorf("%s: %w", filepath.Join(dir, optimizerName), err)
 	}
