@@ -175,21 +175,27 @@ func (o *optimizer) compare(found, fresh map[*member][]torch.Tensor) error {
 						name,
 						o.rule.name, m.Tensor.Shape())
 				case t.Defined():
-					if err := fits(name, t, wanted[i]); err != nil {
+					if err := o.agrees(name, o.rule.states[i], t, wanted[i]); err != nil {
 						return err
-					}
-					kind := o.rule.states[i]
-					if t.Device() == torch.Meta && (kind.number || kind.constant) {
-						return errorf(ErrState, "state %q is on meta, where it has no value, and this %s needs it", name,
-							o.rule.name)
-					}
-					if kind.constant && !t.CPU().Equal(wanted[i].CPU()) {
-						return errorf(ErrState, "state %q has other values than this %s works with; its 8-bit "+
-							"numbers would mean something else", name, o.rule.name)
 					}
 				}
 			}
 		}
+	}
+	return nil
+}
+
+// agrees checks one state that was found.
+func (o *optimizer) agrees(name string, kind state, t, wanted torch.Tensor) error {
+	if err := fits(name, t, wanted); err != nil {
+		return err
+	}
+	if t.Device() == torch.Meta && (kind.number || kind.constant) {
+		return errorf(ErrState, "state %q is on meta, where it has no value, and this %s needs it", name, o.rule.name)
+	}
+	if kind.constant && !t.CPU().Equal(wanted.CPU()) {
+		return errorf(ErrState, "state %q has other values than this %s works with; its 8-bit numbers would mean "+
+			"something else", name, o.rule.name)
 	}
 	return nil
 }
