@@ -73,7 +73,7 @@ func PrepareLoader[S, B any](a *Accelerator, d data.Dataset[S], collate func([]S
 		}
 		order = data.OrderFunc(shared.Indices)
 	case o.Shuffle:
-		order = data.OrderFunc(func(_, n int) []int { return data.Permutation(uint64(draw()), n) })
+		order = data.OrderFunc(func(_, n int) []int { return data.Permutation(uint64(sharedorder.Draw()), n) })
 	}
 	l, err := data.NewLoader(d, collate, data.LoaderOptions{BatchSize: o.BatchSize, Order: order, DropLast: o.DropLast,
 		Workers: o.Workers,
@@ -161,7 +161,7 @@ func (l *Loader[S, B]) Batches(ctx context.Context) iter.Seq2[B, error] {
 			}
 		}
 		// the seed of the workers, which a DataLoader draws when an iterator is made
-		if err := torch.Try(func() { draw() }); err != nil {
+		if err := torch.Try(func() { sharedorder.Draw() }); err != nil {
 			yield(none, err)
 			return
 		}
@@ -211,14 +211,6 @@ func (l *Loader[S, B]) leave() {
 	if i := slices.Index(a.loaders, loaderAt(l)); i >= 0 {
 		a.loaders = slices.Delete(a.loaders, i, i+1)
 	}
-}
-
-// draw takes an int64 from the default generator: torch.empty((), dtype=torch.int64).random_().
-func draw() (number int64) {
-	torch.Scope(func() {
-		number = torch.Values[int64](torch.TensorOptions{DType: torch.Int64}.Empty().Random_(nil))[0]
-	})
-	return number
 }
 
 // initialSeed is what the default generator was seeded with: torch.initial_seed(). The state begins

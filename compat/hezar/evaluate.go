@@ -10,6 +10,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/sharedorder"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -49,7 +50,7 @@ func (t *Trainer[S, B]) evaluate(ctx context.Context, d data.Dataset[S]) (Logs, 
 		if isTrue(t.Config.DataloaderShuffle) {
 			torch.ManualSeed(t.seed())
 		}
-		loops.Draw()
+		sharedorder.Draw()
 	}
 	if t.parallel != nil {
 		if err := t.parallel.BeforeForward(context.Background(), false); err != nil { // the buffers of the main process

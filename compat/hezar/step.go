@@ -7,6 +7,7 @@ import (
 	"iter"
 
 	"github.com/gotrainer/gotrainer/compat/internal/loops"
+	"github.com/gotrainer/gotrainer/internal/sharedorder"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 )
@@ -39,7 +40,7 @@ func (s *step[S, B]) Seed(_ uint64, o trainer.SeedOptions) error {
 // StartLoader draws what PyTorch's DataLoader draws as the seed of its workers.
 func (s *step[S, B]) StartLoader(bool) error {
 	if s.t.options.Rules.SeedEveryPass {
-		loops.Draw()
+		sharedorder.Draw()
 	}
 	return nil
 }

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/sharedorder"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -27,7 +27,7 @@ func (RandomSampler) Name() string { return "RandomSampler" }
 
 // Order draws the seed of a permutation, as torch.utils.data.RandomSampler does.
 func (RandomSampler) Order() data.Order {
-	return data.OrderFunc(func(_, n int) []int { return data.Permutation(uint64(loops.Draw()), n) })
+	return data.OrderFunc(func(_, n int) []int { return data.Permutation(uint64(sharedorder.Draw()), n) })
 }
 
 // SequentialSampler visits the samples in their own order.
@@ -155,7 +155,7 @@ func (l *dataloader[S, B]) Len() int { return l.loader.Len() }
 
 func (l *dataloader[S, B]) Batches(ctx context.Context) iter.Seq2[B, error] {
 	return func(yield func(B, error) bool) {
-		if err := torch.Try(func() { loops.Draw(); loops.Draw() }); err != nil {
+		if err := torch.Try(func() { sharedorder.Draw(); sharedorder.Draw() }); err != nil {
 			var none B
 			yield(none, err)
 			return

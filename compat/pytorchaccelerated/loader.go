@@ -6,7 +6,6 @@ import (
 	"iter"
 	"reflect"
 
-	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/internal/sharedorder"
@@ -66,7 +65,7 @@ func newLoader[S, B any](d data.Dataset[S], collate func([]S) (B, error), o Load
 	}
 	order := cmp.Or[data.Order](o.Sampler, data.Sequential{})
 	if shuffle {
-		order = data.OrderFunc(func(_, n int) []int { return data.Permutation(uint64(loops.Draw()), n) })
+		order = data.OrderFunc(func(_, n int) []int { return data.Permutation(uint64(sharedorder.Draw()), n) })
 	}
 	options := data.LoaderOptions{BatchSize: o.BatchSize, Order: order, DropLast: o.DropLast, Workers: o.NumWorkers,
 		BadSample: o.BadSample}
@@ -99,7 +98,7 @@ func (l *loader[S, B]) Batches(ctx context.Context, epoch, skip int) iter.Seq2[B
 				return
 			}
 		}
-		loops.Draw() // the seed of the workers, which a DataLoader takes when an iterator is made
+		sharedorder.Draw() // the seed of the workers, which a DataLoader takes when an iterator is made
 		i := min(skip, l.Len())
 		for b, err := range l.Epoch(ctx, epoch, i) {
 			if i++; i == l.Len() && l.order != nil { // an Accelerate loader looks one batch ahead

@@ -91,7 +91,8 @@ var allowed = []struct{ folder, imports string }{
 		"optim optim/lr amp data metrics " +
 		"accelerate dist internal/sharedorder trainer trainer/semantics safetensors safetensors/pickle " +
 		"internal/tensorio"},
-	{"compat/pymarlin", "internal/torchsave compat/internal/loops internal/regularfile internal/terminal " +
+	{"compat/pymarlin", "internal/torchsave internal/sharedorder compat/internal/loops internal/regularfile " +
+		"internal/terminal " +
 		"trainer " +
 		"trainer/semantics trainer/callback " +
 		"torch nn/... optim optim/lr amp data dist dist/ddp safetensors safetensors/pickle " +
@@ -106,7 +107,7 @@ var allowed = []struct{ folder, imports string }{
 		"compat/hezar/preprocessors compat/hezar/datasets data hub models/... nn/... text/... torch"},
 	{"compat/hezar", "internal/torchsave internal/pyfloat internal/terminal compat/hezar/omegaconf " +
 		"compat/hezar/internal/configfile compat/hezar/repository compat/hezar/datasets compat/hezar/preprocessors " +
-		"compat/internal/loops models/... " +
+		"compat/internal/loops internal/sharedorder models/... " +
 		"nn/... trainer trainer/callback trainer/engine trainer/semantics data " +
 		"checkpoint hub metrics torch amp optim optim/lr dist dist/ddp safetensors/pickle"},
 	{"examples/...", "public examples/..."},

@@ -1,5 +1,6 @@
-// Package sharedorder draws the permutations of a training set that several processes share: what
-// Accelerate makes of a RandomSampler without a generator.
+// Package sharedorder draws as the loaders of Python do: the seeds that a DataLoader of PyTorch
+// takes, and the permutations of a training set that several processes share, which Accelerate makes
+// of a RandomSampler without a generator.
 package sharedorder
 
 import (
@@ -10,18 +11,22 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
+// Draw takes an int64 from the default generator: torch.empty((), dtype=torch.int64).random_(), the
+// seed that a DataLoader takes for its workers, and a RandomSampler for its permutation.
+func Draw() (number int64) {
+	torch.Scope(func() {
+		number = torch.Values[int64](torch.TensorOptions{DType: torch.Int64}.Empty().Random_(nil))[0]
+	})
+	return number
+}
+
 // Order draws from a generator of its own, whose state all processes take from the main one before
 // each pass.
 type Order struct{ generator *torch.Generator }
 
 // New seeds the generator with a number of the default one.
 func New() (o *Order, err error) {
-	err = torch.Try(func() {
-		torch.Scope(func() {
-			seed := torch.TensorOptions{DType: torch.Int64}.Empty().Random_(nil)
-			o = &Order{torch.NewGenerator(uint64(torch.Values[int64](seed)[0]))}
-		})
-	})
+	err = torch.Try(func() { o = &Order{torch.NewGenerator(uint64(Draw()))} })
 	return o, err
 }
 

@@ -201,15 +201,6 @@ func Scoped(f func() error) (err error) {
 	return errors.Join(panicked, err)
 }
 
-// Draw takes an int64 from the default generator: torch.empty((), dtype=torch.int64).random_(), the
-// seed that a DataLoader of PyTorch takes for its workers.
-func Draw() (number int64) {
-	torch.Scope(func() {
-		number = torch.Values[int64](torch.TensorOptions{DType: torch.Int64}.Empty().Random_(nil))[0]
-	})
-	return number
-}
-
 // Momentum is the momentum that a schedule has for the updates of an optimizer; the zero value
 // leaves it alone.
 type Momentum struct {
