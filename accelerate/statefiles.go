@@ -55,12 +55,7 @@ func readOptimizer(path string) (s optimizerState, err error) {
 }
 
 // devices are those whose generators a run draws from.
-func (a *Accelerator) devices() []torch.Device {
-	if a.options.Device == torch.CPU {
-		return []torch.Device{torch.CPU}
-	}
-	return []torch.Device{torch.CPU, a.options.Device}
-}
+func (a *Accelerator) devices() []torch.Device { return torchsave.DevicesOf(a.options.Device) }
 
 // gatherGenerators returns the states of the generators of all processes: of each those of its
 // devices, one after the other.

@@ -12,6 +12,7 @@ import (
 	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/dist/ddp"
+	"github.com/gotrainer/gotrainer/internal/torchsave"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/optim/lr"
@@ -281,31 +282,25 @@ type sessionState struct {
 	// training_logs.csv, which is written behind the checkpoint of its epoch
 	Log        string               `json:"log"`
 	Scaler     *amp.GradScalerState `json:"scaler,omitempty"`
-	Generators map[string][]byte    `json:"generators,omitempty"` // by device
+	Generators torchsave.Generators `json:"generators,omitempty"`
 }
 
 // StateName is the name under which the state of the run has the state of the session.
 func (s *session[S, B]) StateName() string { return "hezar" }
 
-// generators are what the run draws from, unless every pass seeds them.
-func (s *session[S, B]) generators() map[string]*torch.Generator {
-	g := map[string]*torch.Generator{}
-	for _, d := range []torch.Device{{}, s.t.device} {
-		if !s.t.options.Rules.SeedEveryPass {
-			g[d.String()] = torch.DefaultGenerator(d)
-		}
+// devices are those of whose generators a checkpoint has the states: none if every pass seeds them.
+func (s *session[S, B]) devices() []torch.Device {
+	if s.t.options.Rules.SeedEveryPass {
+		return nil
 	}
-	return g
+	return torchsave.DevicesOf(s.t.device)
 }
 
 // MarshalState returns the state of the session.
 func (s *session[S, B]) MarshalState() ([]byte, error) {
-	state := sessionState{Log: s.t.csv.text(), Generators: map[string][]byte{}}
+	state := sessionState{Log: s.t.csv.text(), Generators: torchsave.GeneratorsOf(s.devices())}
 	if s.t.scaler != nil {
 		state.Scaler = new(s.t.scaler.State())
-	}
-	for name, g := range s.generators() {
-		state.Generators[name] = g.State()
 	}
 	return json.Marshal(state)
 }
@@ -319,11 +314,7 @@ func (s *session[S, B]) UnmarshalState(text []byte) (err error) {
 	if s.t.scaler != nil && state.Scaler != nil {
 		err = s.t.scaler.LoadState(*state.Scaler)
 	}
-	for name, g := range s.generators() {
-		if saved, ok := state.Generators[name]; ok { // else the run was on another device
-			g.SetState(saved) // what is no state panics with *torch.Error, which Fit returns
-		}
-	}
+	state.Generators.Restore(s.devices()) // what is no state panics with *torch.Error, which Fit returns
 	if err == nil && !s.t.options.Rules.LogStartsAnew {
 		s.t.csv, err = parseCSV(state.Log)
 	}

@@ -3,7 +3,6 @@ package pymarlin
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/gotrainer/gotrainer/internal/torchsave"
 	"github.com/gotrainer/gotrainer/nn"
@@ -109,16 +108,13 @@ func loadStates[T interface{ LoadState(State) error }](what string, list []T, sa
 // generators are where the generators stand that a run draws from, by their devices.
 func (t *Trainer[B]) generators() State {
 	s := State{}
-	for _, d := range t.devices() {
-		raw := torch.DefaultGenerator(d).State()
-		s[d.String()] = torch.FromBytes(raw, torch.Uint8, int64(len(raw))).Keep()
+	for device, state := range torchsave.GeneratorsOf(t.devices()) {
+		s[device] = torch.FromBytes(state, torch.Uint8, int64(len(state))).Keep()
 	}
 	return s
 }
 
-func (t *Trainer[B]) devices() []torch.Device {
-	return slices.Compact([]torch.Device{torch.CPU, t.device})
-}
+func (t *Trainer[B]) devices() []torch.Device { return torchsave.DevicesOf(t.device) }
 
 // setGenerators puts the generators where they stood; without a state they are left alone.
 func (t *Trainer[B]) setGenerators(saved any) error {

@@ -85,3 +85,24 @@ func TestScalersAreReadAsWritten(t *testing.T) {
 	require.NoError(t, torchsave.ToStruct(saved, &got))
 	assert.Equal(t, want, got)
 }
+
+func TestRestoredGeneratorsDrawWhatTheyDrewBefore(t *testing.T) {
+	testenv.RequireTorch(t)
+	devices := torchsave.DevicesOf(torch.CPU)
+	require.Equal(t, []torch.Device{torch.CPU}, devices)
+	draw := func() (x float32) {
+		torch.Scope(func() { x = torch.Values[float32](torch.Rand(1))[0] })
+		return x
+	}
+	states := torchsave.GeneratorsOf(devices)
+	require.Contains(t, states, "cpu")
+	first := draw()
+	assert.NotEqual(t, first, draw())
+	states.Restore(devices)
+	assert.Equal(t, first, draw())
+
+	torchsave.Generators{"cuda:0": states["cpu"]}.Restore(devices) // none of theirs: they stay
+	assert.NotEqual(t, first, draw())
+	err := torch.Try(func() { torchsave.Generators{"cpu": []byte("no state")}.Restore(devices) })
+	assert.ErrorContains(t, err, "SetState")
+}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/dist/ddp"
+	"github.com/gotrainer/gotrainer/internal/torchsave"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
@@ -121,19 +122,14 @@ func (s *Step[S, B]) averageLoss(ctx context.Context) error {
 
 // randomState is what [Step.RandomState] returns, as JSON.
 type randomState struct {
-	Generators map[string][]byte `json:"generators"` // by device
-	Order      []byte            `json:"order,omitempty"`
+	Generators torchsave.Generators `json:"generators"`
+	Order      []byte               `json:"order,omitempty"`
 }
 
 // RandomState is the state of the generators of this process.
 func (s *Step[S, B]) RandomState() ([]byte, error) {
-	r := randomState{Generators: map[string][]byte{}, Order: s.order.before}
-	err := torch.Try(func() {
-		for _, d := range s.devices() {
-			r.Generators[d.String()] = torch.DefaultGenerator(d).State()
-		}
-	})
-	if err != nil {
+	r := randomState{Order: s.order.before}
+	if err := torch.Try(func() { r.Generators = torchsave.GeneratorsOf(s.devices()) }); err != nil {
 		return nil, err
 	}
 	return json.Marshal(r)
@@ -152,9 +148,7 @@ func (s *Step[S, B]) SetRandomState(state []byte) error {
 		}
 	}
 	return torch.Try(func() {
-		for _, d := range s.devices() {
-			torch.DefaultGenerator(d).SetState(r.Generators[d.String()])
-		}
+		r.Generators.Restore(s.devices())
 		s.order.before = r.Order
 	})
 }

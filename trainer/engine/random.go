@@ -13,9 +13,10 @@ import (
 // random is where the random numbers of a Step are: those of all operators that are given no
 // generator, dropout and attention among them.
 type random struct {
-	id     int64    // of the Step
-	states [][]byte // of the devices, between two calls of Around; nil: the Step has drawn none yet
-	inside bool     // a call of Around
+	id int64 // of the Step
+	// between two calls of Around; nil: the Step has drawn none yet
+	states torchsave.Generators
+	inside bool // a call of Around
 }
 
 // drawing is which Step had the default generators last, and how many Steps have their own now.
@@ -61,7 +62,7 @@ func (s *Step[S, B]) Around(body func() error) (err error) {
 		return body()
 	}
 	devices := s.devices()
-	var begin [][]byte
+	var begin torchsave.Generators
 	if !s.random.enter() {
 		begin = s.random.states
 	}
@@ -71,7 +72,7 @@ func (s *Step[S, B]) Around(body func() error) (err error) {
 	defer s.resident.free()
 	defer s.graphs.forget() // which draw from the generators of this run
 	torch.ForkRNG(func() {
-		setGenerators(devices, begin)
+		begin.Restore(devices)
 		s.order.global = torch.DefaultGenerator(torch.CPU)
 		defer func() {
 			s.order.global = nil
@@ -91,15 +92,9 @@ func (r *random) keep(devices []torch.Device) error {
 	if torch.DeviceFailed() {
 		return nil
 	}
-	states := make([][]byte, len(devices))
-	if err := torch.Try(func() {
-		for i, d := range devices {
-			states[i] = torch.DefaultGenerator(d).State()
-		}
-	}); err != nil {
+	if err := torch.Try(func() { r.states = torchsave.GeneratorsOf(devices) }); err != nil {
 		return fmt.Errorf("engine: keep the states of the random generators: %w", err)
 	}
-	r.states = states
 	return nil
 }
 
@@ -108,7 +103,7 @@ func (r *random) putBack(devices []torch.Device) error {
 	if torch.DeviceFailed() {
 		return nil
 	}
-	if err := torch.Try(func() { setGenerators(devices, r.states) }); err != nil {
+	if err := torch.Try(func() { r.states.Restore(devices) }); err != nil {
 		return fmt.Errorf("engine: put the random generators back: %w", err)
 	}
 	return nil
@@ -120,12 +115,6 @@ func joined(err, second error) error {
 		return err
 	}
 	return errors.Join(err, second)
-}
-
-func setGenerators(devices []torch.Device, states [][]byte) {
-	for i, state := range states {
-		torch.DefaultGenerator(devices[i]).SetState(state)
-	}
 }
 
 // Seed restarts the Step's generators, and makes the model again if the Step is one of

@@ -17,6 +17,7 @@ import (
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/checkpoint/sharded"
 	"github.com/gotrainer/gotrainer/internal/tensorio"
+	"github.com/gotrainer/gotrainer/internal/torchsave"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/safetensors"
 	"github.com/gotrainer/gotrainer/torch"
@@ -331,12 +332,7 @@ func (s *Step[S, B]) loadSettings(metadata map[string]string, o trainer.LoadOpti
 }
 
 // devices are those whose generators a run on the options' device draws from.
-func (s *Step[S, B]) devices() []torch.Device {
-	if s.options.Device == torch.CPU {
-		return []torch.Device{torch.CPU}
-	}
-	return []torch.Device{torch.CPU, s.options.Device}
-}
+func (s *Step[S, B]) devices() []torch.Device { return torchsave.DevicesOf(s.options.Device) }
 
 // generators are the states of the generators that a run draws from.
 func (s *Step[S, B]) generators() (states []torch.Named) {
