@@ -16,7 +16,7 @@ type Schedule struct {
 	peak        float64 // that it is planned from; LoadState replaces it by that of the state: base_lrs
 	rate        lr.Rate
 	momentum    lr.Rate // nil: the momentum stays
-	setMomentum func(float64) error
+	setter      optim.MomentumSetter
 	limit       int // updates that the schedule is made for; 0: as many as there are
 	moves       int // how often it has moved
 }
@@ -31,22 +31,16 @@ func (a *Accelerator) PrepareSchedule(o *Optimizer, s lr.Schedule, updates int) 
 		return nil, fmt.Errorf("accelerate: PrepareSchedule: %w", err)
 	}
 	p := &Schedule{accelerator: a, optimizer: o, schedule: s, updates: updates, peak: o.peak,
-		rate: s.Plan(o.peak, updates)}
+		rate: s.Plan(o.peak, updates), momentum: lr.PlanMomentum(s, updates)}
 	if cycle, ok := s.(lr.OneCycleLR); ok {
 		if p.limit = cycle.TotalSteps; p.limit == 0 {
 			p.limit = updates
 		}
 	}
-	if m, ok := s.(lr.MomentumSchedule); ok {
-		if p.momentum = m.PlanMomentum(updates); p.momentum != nil {
-			setter, ok := o.optimizer.(optim.MomentumSetter)
-			if !ok {
-				return nil, fmt.Errorf("accelerate: PrepareSchedule: %T moves the momentum too, which an optimizer "+
-					"of type %T cannot set; leave the momentum alone (FixedMomentum) or take another optimizer", s,
-					o.optimizer)
-			}
-			p.setMomentum = setter.SetMomentum
-		}
+	var ok bool
+	if p.setter, ok = o.optimizer.(optim.MomentumSetter); p.momentum != nil && !ok {
+		return nil, fmt.Errorf("accelerate: PrepareSchedule: %T moves the momentum too, which an optimizer of type %T "+
+			"cannot set; leave the momentum alone (FixedMomentum) or take another optimizer", s, o.optimizer)
 	}
 	a.schedules = append(a.schedules, p)
 	return p, p.apply()
@@ -86,7 +80,7 @@ func (s *Schedule) applyMomentum() error {
 	if s.momentum == nil {
 		return nil
 	}
-	return s.setMomentum(s.momentum(s.moves))
+	return s.setter.SetMomentum(s.momentum(s.moves))
 }
 
 // Moves is how often the schedule has moved.

@@ -42,10 +42,7 @@ func (r *rates) plan(schedule lr.Schedule, total int) error {
 	if err := lr.Validate(schedule, r.peak, total); err != nil {
 		return fmt.Errorf("trainer: Options.Schedule: %w", err)
 	}
-	r.planned = schedule.Plan(r.peak, total)
-	if m, ok := schedule.(lr.MomentumSchedule); ok {
-		r.momentum = m.PlanMomentum(total)
-	}
+	r.planned, r.momentum = schedule.Plan(r.peak, total), lr.PlanMomentum(schedule, total)
 	return nil
 }
 
@@ -129,9 +126,7 @@ func (r *runner[S, B]) scheduleEvery() int {
 
 // checkMomentum refuses a schedule that moves the momentum of a step that has none.
 func (r *runner[S, B]) checkMomentum() error {
-	schedule, total := r.plannedSchedule()
-	m, ok := schedule.(lr.MomentumSchedule)
-	if !ok || r.step.About().SetsMomentum || m.PlanMomentum(total) == nil {
+	if r.step.About().SetsMomentum || lr.PlanMomentum(r.plannedSchedule()) == nil {
 		return nil
 	}
 	return cannot(r.step, fmt.Sprintf("Options.Schedule %T moves the momentum", r.o.Schedule), "do so", "SetsMomentum",

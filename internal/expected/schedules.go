@@ -89,10 +89,7 @@ func (s schedule) runScheduler() {
 func plan(name string, kwargs map[string]any, peak float64, updates int) (rate, momentum lr.Rate) {
 	s := supported(lr.ByName(name, kwargs, 0))
 	supported(0, lr.Validate(s, peak, updates))
-	if m, ok := s.(lr.MomentumSchedule); ok {
-		momentum = m.PlanMomentum(updates)
-	}
-	return s.Plan(peak, updates), momentum
+	return s.Plan(peak, updates), lr.PlanMomentum(s, updates)
 }
 
 // groupValues reads one value for all groups, or a list with one for each.

@@ -51,11 +51,7 @@ func (p PerEpoch) Plan(peak float64, updates int) Rate {
 
 // PlanMomentum implements [MomentumSchedule]: not nil if Schedule moves the momentum.
 func (p PerEpoch) PlanMomentum(updates int) Rate {
-	m, ok := p.Schedule.(MomentumSchedule)
-	if !ok {
-		return nil
-	}
-	rate := m.PlanMomentum(p.epochs(updates))
+	rate := PlanMomentum(p.Schedule, p.epochs(updates))
 	if rate == nil {
 		return nil
 	}

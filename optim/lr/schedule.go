@@ -21,6 +21,14 @@ type MomentumSchedule interface {
 	PlanMomentum(updates int) Rate
 }
 
+// PlanMomentum gives the momentum that s has for each update. Nil: s leaves the momentum alone.
+func PlanMomentum(s Schedule, updates int) Rate {
+	if m, ok := s.(MomentumSchedule); ok {
+		return m.PlanMomentum(updates)
+	}
+	return nil
+}
+
 // Validator is implemented by a [Schedule] whose settings can be wrong. trainer.New asks it.
 type Validator interface {
 	Validate() error

@@ -148,7 +148,4 @@ func (t *track) at(update int) values {
 }
 
 // cycles says whether a schedule moves the momentum.
-func cycles(s Schedule) bool {
-	m, ok := s.(MomentumSchedule)
-	return ok && m.PlanMomentum(1) != nil
-}
+func cycles(s Schedule) bool { return PlanMomentum(s, 1) != nil }

@@ -272,11 +272,7 @@ func checkMoves(moves, last int) {
 // unprepared moves a schedule at every batch, as a scheduler that Accelerate knows nothing of.
 func (a *accelerated) unprepared(s lr.Schedule, last int) func() {
 	spec.Check(lr.Validate(s, a.args.LearningRate, a.total))
-	rate := s.Plan(a.args.LearningRate, a.total)
-	var momentum lr.Rate
-	if m, ok := s.(lr.MomentumSchedule); ok {
-		momentum = m.PlanMomentum(a.total)
-	}
+	rate, momentum := s.Plan(a.args.LearningRate, a.total), lr.PlanMomentum(s, a.total)
 	moves := -1
 	step := func() {
 		moves++

@@ -256,10 +256,8 @@ func (p *paCase) clip(t *paTrainer) error {
 
 func (p *paCase) update(t *paTrainer) error {
 	momentum := p.args.momentum
-	if m, ok := t.Schedule().(lr.MomentumSchedule); ok {
-		if plan := m.PlanMomentum(t.Config().NumEpochs * t.Config().NumUpdateStepsPerEpoch); plan != nil {
-			momentum = []float64{plan(t.ScheduleSteps())}
-		}
+	if plan := lr.PlanMomentum(t.Schedule(), t.Config().NumEpochs*t.Config().NumUpdateStepsPerEpoch); plan != nil {
+		momentum = []float64{plan(t.ScheduleSteps())}
 	}
 	norm, rate := gradNorm(p.model.module), t.LearningRate()
 	if err := t.OptimizerStep(); err != nil {
