@@ -1,6 +1,9 @@
 package hezar
 
-import "github.com/gotrainer/gotrainer/trainer/semantics"
+import (
+	"github.com/gotrainer/gotrainer/compat/internal/loops"
+	"github.com/gotrainer/gotrainer/trainer/semantics"
+)
 
 // Rules are what Hezar 1.0.0 does and nobody would want. The zero value does the right thing
 // everywhere; [Exact] does as Hezar, to the last bit, for comparisons with recorded runs.
@@ -67,13 +70,7 @@ type Rules struct {
 }
 
 // Exact is Hezar 1.0.0.
-var Exact = Rules{
-	ConfiguredDivisor: true, UnfinishedWindowLost: true, SaveInsideWindow: true, LossCountFromSteps: true,
-	SameOrder: true, SeedEveryPass: true, MeanOfBatches: true, SaveTwice: true, SaveSwitchIgnored: true,
-	LateMetricCheck: true, SaveFreqIgnored: true, OwnNamesOnly: true, ScheduleEnds: true, EmptyEvaluation: true,
-	CheckpointSettings: true, LambdaNotSaved: true, MissingWeightsPass: true, DeviceIgnored: true,
-	FP16IgnoredOnCPU: true, WeightsByPosition: true, LogStartsAnew: true,
-}
+var Exact = loops.AllSet[Rules]()
 
 // stateless reports whether checkpoints have Hezar's files alone: its way to resume does without
 // the state of the run.

@@ -1,6 +1,6 @@
 package pytorchaccelerated
 
-import "reflect"
+import "github.com/gotrainer/gotrainer/compat/internal/loops"
 
 // Rules are the points in which pytorch-accelerated 0.1.61 does what its users would not expect,
 // each of them a switch. The zero value has none of them; [Exact] has all. Nothing asks which of
@@ -47,9 +47,4 @@ type Rules struct {
 
 // Exact is pytorch-accelerated 0.1.61 to the letter, but for one habit: a loss that is not finite
 // ends Train with an error and not the process.
-var Exact = func() (all Rules) {
-	for _, f := range reflect.ValueOf(&all).Elem().Fields() {
-		f.SetBool(true)
-	}
-	return all
-}()
+var Exact = loops.AllSet[Rules]()

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/dist"
@@ -201,6 +202,14 @@ func Scoped(f func() error) (err error) {
 	return errors.Join(panicked, err)
 }
 
+// AllSet has every switch of a struct of them set.
+func AllSet[Rules any]() (all Rules) {
+	for _, f := range reflect.ValueOf(&all).Elem().Fields() {
+		f.SetBool(true)
+	}
+	return all
+}
+
 // Momentum is the momentum that a schedule has for the updates of an optimizer; the zero value
 // leaves it alone.
 type Momentum struct {
@@ -210,10 +219,7 @@ type Momentum struct {
 
 // PlanMomentum plans the momentum of an optimizer, which it may not have.
 func PlanMomentum(s lr.Schedule, o optim.Optimizer, updates int) (m Momentum, err error) {
-	if moving, ok := s.(lr.MomentumSchedule); ok {
-		m.plan = moving.PlanMomentum(updates)
-	}
-	if m.plan == nil {
+	if m.plan = lr.PlanMomentum(s, updates); m.plan == nil {
 		return m, nil
 	}
 	var ok bool

@@ -102,3 +102,8 @@ func TestFitRunsTheLoopOverTheBatchesOfTheStep(t *testing.T) {
 	_, err := s.Collate(nil)
 	assert.Error(t, err)
 }
+
+func TestAllSetLeavesNoSwitchOut(t *testing.T) {
+	type rules struct{ A, B, C bool }
+	assert.Equal(t, rules{true, true, true}, AllSet[rules]())
+}
