@@ -98,7 +98,8 @@ var allowed = []struct{ folder, imports string }{
 		"torch nn/... optim optim/lr amp data dist dist/ddp safetensors safetensors/pickle " +
 		"internal/tensorio"},
 	{"trainer/engine", "run trainer trainer/semantics data metrics torch torch/cuda nn/... optim optim/lr amp dist " +
-		"dist/ddp dist/shard checkpoint checkpoint/sharded safetensors internal/tensorio internal/torchsave"},
+		"dist/ddp dist/shard checkpoint checkpoint/sharded safetensors internal/pyfloat internal/tensorio " +
+		"internal/torchsave"},
 	{"trainer/arguments", "run trainer trainer/callback trainer/engine trainer/semantics hub data accelerate amp " +
 		"dist/ddp dist/launch dist/shard optim optim/lr internal/optional"},
 	{"models/...", "models/... nn/... trainer trainer/engine trainer/semantics data/... text/... vision/... metrics " +
@@ -130,7 +131,7 @@ var allowed = []struct{ folder, imports string }{
 	{"internal/expected", "public internal/testenv internal/conformance/spec internal/conformance/pylambda " +
 		"internal/conformance/recorded"},
 	{"internal/conformance/trace", "internal/pyfloat internal/conformance/spec"},
-	{"internal/conformance/replay", "public internal/tensorio internal/conformance/spec " +
+	{"internal/conformance/replay", "public internal/pyfloat internal/tensorio internal/conformance/spec " +
 		"internal/conformance/pylambda internal/conformance/recorded internal/conformance/trace"},
 	{"internal/conformance/vectors", "public internal/conformance/spec " +
 		"internal/conformance/recorded"},

@@ -69,3 +69,27 @@ func TestRoundLeavesWhatIsNotFinite(t *testing.T) {
 		t.Errorf("Round(nan, 2) = %v", got)
 	}
 }
+
+// The sums are numpy's, 2.4.6: numpy.array([1/(i+1) for i in range(n)]).sum(), and .astype(float32).sum().
+func TestPairwiseSumIsNumpys(t *testing.T) {
+	for _, c := range []struct {
+		n      int
+		double float64
+		single float32
+	}{
+		{5, 0x1.2444444444444p+1, 0x1.244446p+1}, {100, 0x1.4bfdfe4591243p+2, 0x1.4bfe02p+2},
+		{1003, 0x1.df43022d5231ap+2, 0x1.df4306p+2},
+	} {
+		double, single := make([]float64, c.n), make([]float32, c.n)
+		for i := range double {
+			double[i] = 1 / float64(i+1)
+			single[i] = float32(double[i])
+		}
+		if got := pyfloat.PairwiseSum(double); got != c.double {
+			t.Errorf("%d float64 sum up to %x, want %x", c.n, got, c.double)
+		}
+		if got := pyfloat.PairwiseSum(single); got != c.single {
+			t.Errorf("%d float32 sum up to %x, want %x", c.n, got, c.single)
+		}
+	}
+}

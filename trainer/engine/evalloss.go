@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"github.com/gotrainer/gotrainer/internal/pyfloat"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/semantics"
@@ -119,7 +120,7 @@ func repeatedMean(losses []float64, batchSize, rows int, dtype torch.DType) floa
 		all, sum := repeat[float32](losses, batchSize, n), float32(0)
 		for len(all) > 0 {
 			k := min(len(all), numpyBuffer)
-			sum += pairwiseSum(all[:k])
+			sum += pyfloat.PairwiseSum(all[:k])
 			all = all[k:]
 		}
 		return torch.TensorOptions{DType: torch.Float16}.Full(float64(sum / float32(n))).Item()
@@ -140,36 +141,5 @@ func repeat[T float32 | float64](losses []float64, times, n int) []T {
 
 // numpyMean is numpy.ndarray.mean of a contiguous array: nan of an empty one.
 func numpyMean[T float32 | float64](a []T) T {
-	return T(float64(pairwiseSum(a)) / float64(len(a)))
-}
-
-// pairwiseSum is pairwise_sum of numpy's loops: blocks of up to 128 numbers in eight running sums,
-// and halves of what is longer.
-func pairwiseSum[T float32 | float64](a []T) T {
-	n := len(a)
-	switch {
-	case n < 8:
-		var sum T
-		for _, v := range a {
-			sum += v
-		}
-		return sum
-	case n <= 128:
-		var r [8]T
-		copy(r[:], a)
-		i := 8
-		for ; i < n-n%8; i += 8 {
-			for j := range r {
-				r[j] += a[i+j]
-			}
-		}
-		sum := ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]))
-		for ; i < n; i++ {
-			sum += a[i]
-		}
-		return sum
-	}
-	half := n / 2
-	half -= half % 8
-	return pairwiseSum(a[:half]) + pairwiseSum(a[half:])
+	return T(float64(pyfloat.PairwiseSum(a)) / float64(len(a)))
 }

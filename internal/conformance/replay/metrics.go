@@ -6,6 +6,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
+	"github.com/gotrainer/gotrainer/internal/pyfloat"
 	"github.com/gotrainer/gotrainer/metrics"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -80,36 +81,5 @@ func mae(logits, labels torch.Tensor) float64 {
 		spec.Failf("mae of %d outputs and %d labels", logits.Numel(), labels.Numel())
 	}
 	apart := torch.Values[float64](logits.ToDType(torch.Float64).Sub(labels).Abs())
-	return pairwiseSum(apart) / float64(len(apart))
-}
-
-// pairwiseSum is numpy's sum of a contiguous array of float64: eight running sums in blocks of at
-// most 128, halves above.
-func pairwiseSum(v []float64) float64 {
-	n := len(v)
-	switch {
-	case n < 8:
-		sum := 0.0
-		for _, x := range v {
-			sum += x
-		}
-		return sum
-	case n <= 128:
-		var r [8]float64
-		copy(r[:], v)
-		i := 8
-		for ; i < n-n%8; i += 8 {
-			for k := range r {
-				r[k] += v[i+k]
-			}
-		}
-		sum := ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]))
-		for ; i < n; i++ {
-			sum += v[i]
-		}
-		return sum
-	}
-	half := n / 2
-	half -= half % 8
-	return pairwiseSum(v[:half]) + pairwiseSum(v[half:])
+	return pyfloat.PairwiseSum(apart) / float64(len(apart))
 }
