@@ -60,7 +60,7 @@ func New(total int, o Options) *Bar {
 	if o.Unit == "" {
 		o.Unit = "it"
 	}
-	b := &Bar{o: o, total: max(0, total), terminal: terminal.Is(o.Out), utf8: isUTF8(os.Getenv), now: time.Now,
+	b := &Bar{o: o, total: max(0, total), terminal: terminal.Is(o.Out), utf8: terminal.IsUTF8(os.Getenv), now: time.Now,
 		width: func() int { return terminal.Width(o.Out) - 1 }} // a full last column makes some terminals wrap
 	b.begin = b.now()
 	b.draw()
@@ -194,14 +194,4 @@ func clock(seconds float64) string {
 		return fmt.Sprintf("%02d:%02d", s/60, s%60)
 	}
 	return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
-}
-
-// isUTF8 tells whether the environment has a locale of UTF-8; the first that is set decides.
-func isUTF8(env func(string) string) bool {
-	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
-		if v := strings.ToLower(env(name)); v != "" {
-			return strings.Contains(v, "utf-8") || strings.Contains(v, "utf8")
-		}
-	}
-	return false
 }

@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/gotrainer/gotrainer/internal/terminal"
@@ -38,7 +37,7 @@ const redrawEvery = 100 * time.Millisecond
 
 func newProgress(out io.Writer) *progress {
 	return &progress{out: out, now: time.Now, terminal: terminal.Is(out),
-		width: func() int { return terminal.Width(out) }, utf8: localeIsUTF8(os.Getenv)}
+		width: func() int { return terminal.Width(out) }, utf8: terminal.IsUTF8(os.Getenv)}
 }
 
 // TrainBegin prints the header.
@@ -155,13 +154,3 @@ func (p *progress) erase() {
 // write does not let a closed pipe or a full log disk end a run of days: showing it is not its
 // purpose.
 func (p *progress) write(text string) { _, _ = io.WriteString(p.out, text) }
-
-func localeIsUTF8(env func(string) string) bool {
-	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} { // the first that is set decides, as in setlocale(3)
-		if v := env(name); v != "" {
-			v = strings.ToLower(v)
-			return strings.Contains(v, "utf-8") || strings.Contains(v, "utf8")
-		}
-	}
-	return false
-}

@@ -198,21 +198,6 @@ func TestWithoutATerminalNothingIsRedrawn(t *testing.T) {
 	}
 }
 
-func TestLocale(t *testing.T) {
-	for _, c := range []struct {
-		env  map[string]string
-		want bool
-	}{
-		{map[string]string{"LANG": "de_DE.UTF-8"}, true}, {map[string]string{"LC_ALL": "C", "LANG": "de_DE.UTF-8"},
-			false},
-		{map[string]string{"LC_CTYPE": "C.utf8"}, true}, {nil, false},
-	} {
-		if got := localeIsUTF8(func(k string) string { return c.env[k] }); got != c.want {
-			t.Errorf("%v: %v, want %v", c.env, got, c.want)
-		}
-	}
-}
-
 func TestTheTableOfEvaluationsFitsAndSaysWhatItLeavesOut(t *testing.T) {
 	row := Logs{"step": 12345, "epoch": 0.7692, "eval_loss": 0.5, "eval_accuracy": 0.9, "eval_f1": 0.8,
 		"eval_matthews_correlation": 0.7, "eval_recall": 0.6, "eval_runtime": 3}

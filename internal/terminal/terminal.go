@@ -4,6 +4,7 @@ package terminal
 import (
 	"io"
 	"os"
+	"strings"
 )
 
 // Is reports whether w is a terminal.
@@ -34,4 +35,15 @@ func ClearLine(w io.Writer) string {
 		return ""
 	}
 	return "\r\x1b[K"
+}
+
+// IsUTF8 reports whether the environment has a locale of UTF-8. The first variable that is set
+// decides, as in setlocale(3).
+func IsUTF8(getenv func(string) string) bool {
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if v := strings.ToLower(getenv(name)); v != "" {
+			return strings.Contains(v, "utf-8") || strings.Contains(v, "utf8")
+		}
+	}
+	return false
 }

@@ -24,3 +24,16 @@ func TestWhatIsNoTerminal(t *testing.T) {
 	assert.Equal(t, 80, terminal.Width(file))
 	assert.Empty(t, terminal.ClearLine(file))
 }
+
+func TestTheFirstVariableThatIsSetDecidesOnUTF8(t *testing.T) {
+	for _, c := range []struct {
+		env  map[string]string
+		want bool
+	}{
+		{map[string]string{"LANG": "de_DE.UTF-8"}, true},
+		{map[string]string{"LC_ALL": "C", "LANG": "de_DE.UTF-8"}, false},
+		{map[string]string{"LC_CTYPE": "C.utf8"}, true}, {nil, false},
+	} {
+		assert.Equal(t, c.want, terminal.IsUTF8(func(name string) string { return c.env[name] }), "%v", c.env)
+	}
+}
