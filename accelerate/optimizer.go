@@ -1,6 +1,7 @@
 package accelerate
 
 import (
+	"github.com/gotrainer/gotrainer/internal/torchsave"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -84,17 +85,7 @@ func (o *Optimizer) StepWasSkipped() bool { return o.skipped }
 func (o *Optimizer) Rate() float64 { return o.rate }
 
 // Rates are those of the groups: Rate times their LRScale.
-func (o *Optimizer) Rates() []float64 {
-	var rates []float64
-	for _, g := range o.optimizer.Groups() {
-		scale := g.LRScale
-		if scale == 0 {
-			scale = 1
-		}
-		rates = append(rates, o.rate*scale)
-	}
-	return rates
-}
+func (o *Optimizer) Rates() []float64 { return torchsave.Rates(o.optimizer, o.rate) }
 
 // SetRate changes the learning rate, for schedules that are not prepared.
 func (o *Optimizer) SetRate(rate float64) { o.rate = rate }

@@ -35,13 +35,7 @@ func NewGroupedOptimizer(settings optim.Builder, groups []optim.Group) (*Optimiz
 }
 
 // Rates are those of the groups: param_groups[i]["lr"].
-func (o *Optimizer) Rates() []float64 {
-	var rates []float64
-	for _, g := range o.optimizer.Groups() {
-		rates = append(rates, o.rate*torchsave.Scale(g))
-	}
-	return rates
-}
+func (o *Optimizer) Rates() []float64 { return torchsave.Rates(o.optimizer, o.rate) }
 
 // SetRate changes the learning rate, until a schedule changes it again.
 func (o *Optimizer) SetRate(rate float64) { o.rate = rate }

@@ -66,11 +66,9 @@ func (l *LRScheduler) Optimizer() *Optimizer { return l.optimizer }
 
 // State is what PyTorch's scheduler takes with load_state_dict: the number of moves, and the rates.
 func (l *LRScheduler) State() (State, error) {
-	var base, last []any
-	for i, g := range l.optimizer.optimizer.Groups() {
-		base, last = append(base, l.optimizer.peak*torchsave.Scale(g)), append(last, l.optimizer.Rates()[i])
-	}
-	s := State{"last_epoch": l.moves, "_step_count": l.moves + 1, "base_lrs": base, "_last_lr": last}
+	base := anys(torchsave.Rates(l.optimizer.optimizer, l.optimizer.peak))
+	s := State{"last_epoch": l.moves, "_step_count": l.moves + 1, "base_lrs": base,
+		"_last_lr": anys(l.optimizer.Rates())}
 	switch l.schedule.(type) {
 	case lr.LambdaLR, lr.MultiplicativeLR: // PyTorch keeps a place for callable objects
 		s["lr_lambdas"] = make([]any, len(base))

@@ -65,3 +65,11 @@ func ReadSchedule(path string, groups []optim.Group) (s Schedule, err error) {
 
 // Scale is what a group's rate is a multiple by.
 func Scale(g optim.Group) float64 { return cmp.Or(g.LRScale, 1) }
+
+// Rates are those of the groups of an optimizer at a rate.
+func Rates(o optim.Optimizer, rate float64) (rates []float64) {
+	for _, g := range o.Groups() {
+		rates = append(rates, rate*Scale(g))
+	}
+	return rates
+}
