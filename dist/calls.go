@@ -66,8 +66,9 @@ func (g *Group) StartAgree(ctx context.Context, next string, then func()) (agree
 	}), nil
 }
 
-// Quiet is a call of which the other processes hear only if it takes long: see [Group.StartQuiet].
-type Quiet struct{ m *made } // nil: of one process alone
+// Quiet is a call of which the other processes hear only if it takes long: see [Group.StartQuiet]. The
+// zero value is one of which nobody hears.
+type Quiet struct{ m *made }
 
 // StartQuiet is [Group.StartAgree] for work that ends nowhere unless all processes do the same, such
 // as a sum whose messages carry a hash of next: where it ends well soon, nothing else needs to be

@@ -233,11 +233,14 @@ func Backward(ctx context.Context, models []*Model, backward func(), losses ...t
 	if m == nil {
 		return torch.Try(backward)
 	}
-	// It ends well nowhere unless all processes run it. Where it does not, some of them are doing
-	// something else, and wait for this one there.
-	call, err := m.group.StartQuiet(ctx, "Backward()", nil)
-	if err != nil {
-		return err
+	// On a CPU it ends well nowhere unless all processes run it. Where it does not, some of them are
+	// doing something else, and wait for this one there. What a GPU has begun nobody knows to end.
+	call := &dist.Quiet{}
+	if !m.params[0].Tensor.Device().IsCUDA() {
+		var err error
+		if call, err = m.group.StartQuiet(ctx, "Backward()", nil); err != nil {
+			return err
+		}
 	}
 	defer time.AfterFunc(lateBackward, call.Tell).Stop()
 	stop := context.AfterFunc(ctx, func() {
