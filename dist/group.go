@@ -189,6 +189,9 @@ func (g *Group) take(from *peer, f *frame) {
 		g.pass(f, from, g.children...)
 		g.answer(f.call, f.payload)
 	case kindLeave:
+		if g.judge != nil {
+			g.judge.over(f.over) // first: the others look at who has left
+		}
 		g.hasLeft(int(f.rank))
 		for _, p := range g.peers() {
 			if p != from {
@@ -196,7 +199,7 @@ func (g *Group) take(from *peer, f *frame) {
 			}
 		}
 		if g.judge != nil {
-			g.judge.left(f, from)
+			g.judge.left(int(f.rank), from)
 		}
 	case kindAbort:
 		r := &failure{Peer: -1, err: ErrPeerLost}

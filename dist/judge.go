@@ -1,6 +1,9 @@
 package dist
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // judge is what rank 0 does for all: it brings the parts of a call together, compares what the
 // processes do, and knows who keeps the others waiting.
@@ -10,7 +13,7 @@ type judge struct {
 	mu      sync.Mutex
 	tallies []*tally // the calls under way, the oldest first
 	made    []uint64 // the last call of which each process has told
-	over    uint64   // calls up to this one have been made by all, as one has told for whom they are over
+	past    uint64   // calls up to this one have been made by all, as one has told for whom they are over
 	heard   []string // the last of them
 	sends   *peer    // whom an answer is being written to
 	apart   bool     // the processes make different calls
@@ -36,7 +39,7 @@ func (j *judge) take(f *frame, reader *peer) {
 	}
 	j.made[rank], j.heard[rank] = f.call, f.named()
 	j.forget(f.over)
-	if f.call <= j.over {
+	if f.call <= j.past {
 		j.mu.Unlock()
 		return
 	}
@@ -55,11 +58,11 @@ func (j *judge) take(f *frame, reader *peer) {
 		waits := gone >= 0 && t.parts[gone] == nil
 		j.mu.Unlock()
 		if waits {
-			j.wantsFor(gone, reader)
+			j.left(gone, reader)
 		}
 		return
 	}
-	j.tallies = j.tallies[1:] // each process makes its calls in turn, so the oldest is the first to be whole
+	j.tallies = slices.DeleteFunc(j.tallies, func(o *tally) bool { return o == t })
 	j.mu.Unlock()
 	j.answer(f.call, combine(t.parts), reader)
 }
@@ -67,8 +70,8 @@ func (j *judge) take(f *frame, reader *peer) {
 // forget drops the calls up to one that is over for a process: who waits in them has its answer from
 // elsewhere. The mutex is held.
 func (j *judge) forget(over uint64) {
-	j.over = max(j.over, over)
-	for len(j.tallies) > 0 && j.tallies[0].call <= j.over {
+	j.past = max(j.past, over)
+	for len(j.tallies) > 0 && j.tallies[0].call <= j.past {
 		j.tallies = j.tallies[1:]
 	}
 }
@@ -117,16 +120,15 @@ func (j *judge) setSends(p *peer) {
 	j.mu.Unlock()
 }
 
-// left takes note of a process that has left.
-func (j *judge) left(f *frame, reader *peer) {
+// over takes note of calls that are over for a process.
+func (j *judge) over(call uint64) {
 	j.mu.Lock()
-	j.forget(f.over)
-	j.mu.Unlock()
-	j.wantsFor(int(f.rank), reader)
+	defer j.mu.Unlock()
+	j.forget(call)
 }
 
-// wantsFor ends the group if others wait for a process that has left.
-func (j *judge) wantsFor(rank int, reader *peer) {
+// left ends the group if others wait for a process that has left.
+func (j *judge) left(rank int, reader *peer) {
 	j.mu.Lock()
 	waited := rank < len(j.made) && len(j.tallies) > 0 && j.made[rank] < j.tallies[len(j.tallies)-1].call
 	heard := j.heard[min(rank, len(j.heard)-1)]
