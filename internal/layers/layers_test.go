@@ -173,8 +173,8 @@ var pure = []string{"internal/api", "internal/leaks", "internal/optional", "inte
 	"internal/conformance/spec", "internal/conformance/trace", "scripts/scale"}
 
 // native are the packages that need libtorch when they run.
-var native = []string{"cgotorch", "torch/...", "amp", "dist/ddp", "dist/shard", "dist/tensor", "nn/...", "optim", "accelerate",
-	"internal/torchsave", "internal/sharedorder", "compat/internal/loops", "compat/pymarlin",
+var native = []string{"cgotorch", "torch/...", "amp", "dist/ddp", "dist/shard", "dist/tensor", "nn/...", "optim",
+	"accelerate", "internal/torchsave", "internal/sharedorder", "compat/internal/loops", "compat/pymarlin",
 	"trainer/engine", "trainer/arguments", "models/...", "compat/hezar", "compat/hezar/repository",
 	"compat/pytorchaccelerated",
 	"internal/tensorio", "internal/fingerprint", "internal/testenv", "internal/golden", "internal/gradcheck",
