@@ -120,9 +120,7 @@ static inline ct_code ct_broadcast_coalesced(void *group, const ct_tensor *t, in
 static inline ct_code ct_start_all_reduce(void *group, ct_tensor t, int32_t op, uint32_t label, void **work) {
   return ct_shim->start_all_reduce(group, t, op, label, work);
 }
-static inline ct_code ct_wait_work(void *work, int64_t microseconds, int32_t *done) {
-  return ct_shim->wait_work(work, microseconds, done);
-}
+static inline ct_code ct_wait_work(void *work, int64_t microseconds, int32_t *done) { return ct_shim->wait_work(work, microseconds, done); }
 static inline void ct_free_work(void *work) { ct_shim->free_work(work); }
 static inline ct_code ct_exchange(void *group, ct_tensor t, int32_t peer, int32_t sends) {
   return ct_shim->exchange(group, t, peer, sends);
