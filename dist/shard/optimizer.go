@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/gotrainer/gotrainer/dist"
-	"github.com/gotrainer/gotrainer/dist/ddp"
+	"github.com/gotrainer/gotrainer/internal/gradnorm"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -97,43 +96,18 @@ func (m *Model) ClipGradNorm(ctx context.Context, maxNorm float64) (norm torch.T
 
 func (m *Model) clip(ctx context.Context, maxNorm float64) (norm torch.Tensor, err error) {
 	failed := torch.Try(func() {
-		torch.NoGrad(func() {
-			norm = torch.Return(func() torch.Tensor {
-				square := torch.TensorOptions{DType: torch.Float64, Device: m.device()}.Zeros([]int64{}...)
-				var grads []torch.Tensor
-				for _, p := range m.Pieces() {
-					if g := p.Tensor.Grad(); g.Defined() && g.Numel() > 0 {
-						grads = append(grads, g)
-					}
-				}
-				for _, n := range norms(grads) {
-					square.Add_(n.ToDType(torch.Float64).ToDevice(m.device()).Square())
-				}
-				if err = ddp.AllReduce(ctx, m.replica, dist.Sum, square); err != nil {
-					return square
-				}
-				norm := square.Sqrt()
-				if maxNorm > 0 && len(grads) > 0 {
-					factor := norm.AddScalar(1e-6).Reciprocal().MulScalar(maxNorm)
-					factor = torch.Call("aten::clamp_max", factor, 1)[0]
-					torch.Call("aten::_foreach_mul_.Tensor", grads, factor)
-				}
-				return norm
-			})
-		})
+		var grads []torch.Tensor
+		for _, p := range m.Pieces() {
+			if g := p.Tensor.Grad(); g.Defined() && g.Numel() > 0 {
+				grads = append(grads, g)
+			}
+		}
+		norm, err = gradnorm.Clip(ctx, m.replica, m.device(), grads, nil, maxNorm)
 	})
 	if err == nil && failed != nil {
 		err = fmt.Errorf("shard: %w", failed)
 	}
 	return norm, err
-}
-
-// norms are the 2-norms of tensors.
-func norms(ts []torch.Tensor) []torch.Tensor {
-	if len(ts) == 0 {
-		return nil
-	}
-	return torch.Call("aten::_foreach_norm.Scalar", ts, 2)
 }
 
 func (m *Model) device() torch.Device {

@@ -80,8 +80,9 @@ var allowed = []struct{ folder, imports string }{
 	{"nn/...", "torch safetensors safetensors/pickle internal/optional internal/tensorio nn/..."},
 	{"optim", "torch internal/optional internal/roundedmath"},
 	{"dist/ddp", "dist torch nn"},
-	{"dist/shard", "checkpoint/sharded dist dist/ddp torch nn optim safetensors internal/tensorio"},
-	{"dist/tensor", "dist dist/ddp torch nn"},
+	{"internal/gradnorm", "dist dist/ddp torch"},
+	{"dist/shard", "checkpoint/sharded dist dist/ddp torch nn optim safetensors internal/tensorio internal/gradnorm"},
+	{"dist/tensor", "dist dist/ddp torch nn internal/gradnorm"},
 	{"internal/torchsave", "torch nn/... optim safetensors safetensors/pickle internal/mt19937 internal/tensorio"},
 	{"internal/sharedorder", "torch dist"},
 	{"accelerate", "torch nn/... optim optim/lr amp dist dist/ddp dist/launch dist/shard data checkpoint safetensors " +
@@ -174,7 +175,8 @@ var pure = []string{"internal/api", "internal/leaks", "internal/optional", "inte
 
 // native are the packages that need libtorch when they run.
 var native = []string{"cgotorch", "torch/...", "amp", "dist/ddp", "dist/shard", "dist/tensor", "nn/...", "optim",
-	"accelerate", "internal/torchsave", "internal/sharedorder", "compat/internal/loops", "compat/pymarlin",
+	"accelerate", "internal/torchsave", "internal/sharedorder", "internal/gradnorm", "compat/internal/loops",
+	"compat/pymarlin",
 	"trainer/engine", "trainer/arguments", "models/...", "compat/hezar", "compat/hezar/repository",
 	"compat/pytorchaccelerated",
 	"internal/tensorio", "internal/fingerprint", "internal/testenv", "internal/golden", "internal/gradcheck",
