@@ -103,6 +103,11 @@ func (d *doctor) examine() error {
 	default:
 		d.line("dropout", "masks are libtorch's: this CPU has no AVX2, or libtorch draws them otherwise")
 	}
+	if d.env("GOTRAINER_AUTOGRAD") == "native" {
+		d.line("autograd", "is libtorch's, by GOTRAINER_AUTOGRAD=native: small models take a tenth longer")
+	} else {
+		d.line("autograd", "linear and cross_entropy_loss are a node each (GOTRAINER_AUTOGRAD=native leaves them to libtorch)")
+	}
 	if b.KeepsMalloc {
 		d.line("malloc", "keeps large blocks for the next step (GOTRAINER_MALLOC=trim gives them back)")
 	} else {
@@ -171,8 +176,8 @@ func (d *doctor) line(name, format string, args ...any) {
 // set.
 func (d *doctor) environment() {
 	for _, name := range []string{
-		"LIBTORCH", "GOTRAINER_HOME", "GOTRAINER_LIB", "GOTRAINER_MALLOC", "GOTRAINER_MASKS", "GOTRAINER_REPRODUCIBLE",
-		"GOTRAINER_MKL", "GOTRAINER_CHECK", "LD_LIBRARY_PATH", "LD_PRELOAD",
+		"LIBTORCH", "GOTRAINER_HOME", "GOTRAINER_LIB", "GOTRAINER_MALLOC", "GOTRAINER_MASKS", "GOTRAINER_AUTOGRAD",
+		"GOTRAINER_REPRODUCIBLE", "GOTRAINER_MKL", "GOTRAINER_CHECK", "LD_LIBRARY_PATH", "LD_PRELOAD",
 		"CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING", "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF",
 		"CUBLAS_WORKSPACE_CONFIG", "NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
 		"TORCH_CUDNN_SDPA_DEPRIORITIZED",

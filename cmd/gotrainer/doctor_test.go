@@ -145,6 +145,20 @@ func TestDoctorTellsWhoseMasksTheseAre(t *testing.T) {
 		}
 	}
 }
+
+func TestDoctorTellsWhoseAutogradThisIs(t *testing.T) {
+	for setting, want := range map[string]string{
+		"native": "autograd       is libtorch's, by GOTRAINER_AUTOGRAD=native",
+		"":       "autograd       linear and cross_entropy_loss are a node each",
+	} {
+		var out bytes.Buffer
+		d := healthy(t, &out)
+		d.env = func(name string) string { return map[string]string{"GOTRAINER_AUTOGRAD": setting}[name] }
+		require.NoError(t, d.examine())
+		assert.Contains(t, out.String(), want)
+	}
+}
+
 func TestDoctorExaminesEachDevice(t *testing.T) {
 	var out bytes.Buffer
 	d := healthy(t, &out)
