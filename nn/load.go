@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/gotrainer/gotrainer/internal/tensorio"
 	"github.com/gotrainer/gotrainer/safetensors"
 	"github.com/gotrainer/gotrainer/safetensors/pickle"
 	"github.com/gotrainer/gotrainer/torch"
@@ -60,8 +61,7 @@ func openWeights(path string) (Source, io.Closer, error) {
 // same names, converting dtype and device: Module.load_state_dict. Names and shapes are checked
 // first; if they do not fit and the options do not allow it, no tensor is touched and the error is
 // a [*LoadError]. The report says what was loaded and what was not. Should the source fail while it
-// is read, the error says so; the tensors before that one are loaded, and its own elements may be
-// in part.
+// is read, the error says so; other tensors are then loaded or not, and that one may be in part.
 func LoadStateDict(m any, source Source, o LoadOptions) (*Report, error) {
 	var report *Report
 	var load []pair
@@ -71,12 +71,32 @@ func LoadStateDict(m any, source Source, o LoadOptions) (*Report, error) {
 	if err := report.reject(o); err != nil {
 		return report, err
 	}
-	for _, p := range load {
-		if err := p.copy(source); err != nil {
-			return report, fmt.Errorf("nn: tensor %q could not be read; those before it are loaded: %w", p.name, err)
+	return report, tensorio.Each(readers(source, load), len(load), func(i int) error {
+		if err := load[i].copy(source); err != nil {
+			return fmt.Errorf("nn: tensor %q could not be read, and others may not be loaded either: %w", load[i].name, err)
 		}
+		return nil
+	})
+}
+
+// readers is how many goroutines read from a source: one where that is not known to be safe, and
+// where tensors of another dtype would each be in memory besides.
+func readers(source Source, load []pair) int {
+	f, ok := source.(file)
+	if !ok {
+		return 1
 	}
-	return report, nil
+	size := int64(0)
+	taken := map[torch.Tensor]bool{} // a file may hold both names of a tied tensor
+	for _, p := range load {
+		info, _ := f.r.Tensor(p.name)
+		if taken[p.to] || !tensorio.InPlace(p.to, info) {
+			return 1
+		}
+		taken[p.to] = true
+		size += info.Size
+	}
+	return tensorio.Readers(size)
 }
 
 // pair is a tensor to be loaded: its name in the source, and where to.

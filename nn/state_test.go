@@ -13,10 +13,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/gotrainer/gotrainer/internal/golden"
+	"github.com/gotrainer/gotrainer/internal/tensorio"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/safetensors"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
 
@@ -278,6 +281,36 @@ func TestLoadConvertsDTypesAndKeepsLeaves(t *testing.T) {
 	}
 	if !source[0].Tensor.Defined() || source[0].Tensor.Numel() != 2 {
 		t.Error("the source's tensor was freed")
+	}
+}
+
+// Files of many megabytes are read by several goroutines at once. The tied weight has both names in
+// the file, as older versions of transformers wrote it.
+func TestLargeModelsLoadBitForBit(t *testing.T) {
+	testenv.RequireTorch(t)
+	build := func(tied bool) nn.Sequential {
+		var s nn.Sequential
+		for range 6 {
+			s = append(s, nn.NewLinear(1024, 1024, nil))
+		}
+		if tied {
+			s[5].(*nn.Linear).Weight = s[0].(*nn.Linear).Weight
+		}
+		return s
+	}
+	for _, tied := range []bool{false, true} {
+		from, path := build(tied), filepath.Join(t.TempDir(), "model.safetensors")
+		entries, err := tensorio.Entries(nn.StateDict(from))
+		require.NoError(t, err)
+		require.NoError(t, safetensors.WriteFile(path, entries, nil))
+		to := build(tied)
+		report, err := nn.Load(path, to, nn.LoadOptions{})
+		require.NoError(t, err)
+		assert.Len(t, report.Loaded, 12)
+		want := snapshot(from)
+		for name, bytes := range snapshot(to) {
+			assert.True(t, string(bytes) == string(want[name]), name) // not Equal, which would print megabytes
+		}
 	}
 }
 

@@ -132,9 +132,11 @@ func readAll(ts []torch.Named, r *safetensors.Reader) error {
 		info, _ := r.Tensor(t.Name)
 		size += info.Size
 	}
-	readers := min(runtime.GOMAXPROCS(0), int(size/leastPart))
-	return Each(readers, len(ts), func(i int) error { return ReadInto(ts[i].Tensor, r, ts[i].Name) })
+	return Each(Readers(size), len(ts), func(i int) error { return ReadInto(ts[i].Tensor, r, ts[i].Name) })
 }
+
+// Readers is how many goroutines should read so many bytes of files.
+func Readers(size int64) int { return max(1, min(runtime.GOMAXPROCS(0), int(size/leastPart))) }
 
 // leastPart is how many bytes are worth a goroutine.
 const leastPart = 8 << 20

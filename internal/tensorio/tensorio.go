@@ -70,8 +70,7 @@ func Read(r *safetensors.Reader, name string) (torch.Tensor, error) {
 // ReadInto reads the tensor of that name into t, which has its shape: where the dtypes are equal
 // straight into its memory, if that is the CPU's. If it fails the elements of t are not defined.
 func ReadInto(t torch.Tensor, r *safetensors.Reader, name string) error {
-	info, ok := r.Tensor(name)
-	if file, same := FileDType(t.DType()); ok && same && file == info.DType && slices.Equal(t.Shape(), info.Shape) {
+	if info, ok := r.Tensor(name); ok && InPlace(t, info) {
 		return fill(t, r, name)
 	}
 	from, err := Read(r, name)
@@ -80,6 +79,12 @@ func ReadInto(t torch.Tensor, r *safetensors.Reader, name string) error {
 	}
 	defer from.Free()
 	return torch.Try(func() { torch.NoGrad(func() { t.Copy_(from) }) })
+}
+
+// InPlace reports whether t is filled with this tensor of a file without another one being made.
+func InPlace(t torch.Tensor, info safetensors.Tensor) bool {
+	file, same := FileDType(t.DType())
+	return same && file == info.DType && slices.Equal(t.Shape(), info.Shape)
 }
 
 // empty makes the tensor that a file's is read into.
