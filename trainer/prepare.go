@@ -113,9 +113,6 @@ func (ev *evaluator[S, B]) prepare(valid data.Dataset[S]) (err error) {
 		ev.count()
 		if key := ev.sets[0].key; key != "" && !ev.judge.explicit { // of several sets the first decides
 			ev.judge.metric = key + ev.judge.metric
-			if ev.judge.track {
-				ev.run.loop.bestMetric = ev.judge.metric
-			}
 		}
 		return nil
 	}

@@ -88,10 +88,8 @@ func TestOneIsSingular(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	reason := ""
 	r := &Run{GlobalStep: 1, Epoch: 1, MaxSteps: 1, Info: Info{Semantics: semantics.Default, TrainSamples: 1,
-		BatchSize: 8, Epochs: 1, StepsPerEpoch: 1}, loop: &loopView{history: new([]Logs), best: &Best{},
-		stopReason: &reason}}
+		BatchSize: 8, Epochs: 1, StepsPerEpoch: 1}, loop: &loopView{record: &record{}}}
 	end, err := endText(r, "", time.Second, 80)
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +120,8 @@ func TestHintTellsHowToSeeTheLossOnlyWhereNoneWasLogged(t *testing.T) {
 			[]Logs{{"loss": 1, "step": 1}}, ""},
 		{"one that has logged", semantics.Default, Every(100, Update), 120, []Logs{{"loss": 1, "step": 100}}, ""},
 	} {
-		r := &Run{GlobalStep: c.steps, Info: Info{Semantics: c.rules, Log: c.log}, loop: &loopView{history: &c.history}}
+		r := &Run{GlobalStep: c.steps, Info: Info{Semantics: c.rules, Log: c.log},
+			loop: &loopView{record: &record{history: c.history}}}
 		if got := lossHint(r); !strings.Contains(got, c.want) || (c.want == "") != (got == "") {
 			t.Errorf("%s: %q, want %q", c.claim, got, c.want)
 		}
@@ -134,10 +133,8 @@ func TestTheLineIsRedrawnInPlace(t *testing.T) {
 	now := time.Unix(0, 0)
 	p := newProgress(&out)
 	p.terminal, p.now, p.utf8 = true, func() time.Time { return now }, false
-	reason := ""
-	var history []Logs
-	r := &Run{MaxSteps: 4, Info: Info{Step: "a step", Semantics: semantics.Default}, loop: &loopView{history: &history,
-		best: &Best{}, stopReason: &reason, bestMetric: "loss"}}
+	r := &Run{MaxSteps: 4, Info: Info{Step: "a step", Semantics: semantics.Default}, loop: &loopView{record: &record{},
+		judge: &judge{metric: "loss", track: true}}}
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -170,14 +167,13 @@ func TestTheLineIsRedrawnInPlace(t *testing.T) {
 func TestWithoutATerminalNothingIsRedrawn(t *testing.T) {
 	var out bytes.Buffer
 	p := newProgress(&out)
-	reason := "enough"
 	history := []Logs{{"loss": 1, "step": 2}, {"eval_loss": 0.5, "epoch": 1, "step": 2, "eval_runtime": 3},
 		{"eval_loss": 0.7, "epoch": 2, "step": 4}}
 	r := &Run{GlobalStep: 4, Epoch: 2, MaxSteps: 4, Info: Info{Step: "a step", Semantics: semantics.Default,
 		TrainSamples: 8, BatchSize: 4, Accumulate: 2, ResumedFrom: "/x/checkpoint-2", Log: Every(500, Update),
 		Eval: Every(1, Epoch), Save: AtBest, Warnings: []string{"careful"}},
-		loop: &loopView{history: &history, best: &Best{Metric: "eval_loss", Value: 0.5, GlobalStep: 2,
-			Checkpoint: "/x/checkpoint-2"}, stopReason: &reason, bestMetric: "loss"}}
+		loop: &loopView{record: &record{history: history, best: Best{Metric: "eval_loss", Value: 0.5, GlobalStep: 2,
+			Checkpoint: "/x/checkpoint-2"}, stopReason: "enough"}, judge: &judge{metric: "loss", track: true}}}
 	for _, err := range []error{p.TrainBegin(r), p.StepEnd(r), p.EvalStep(r), p.AfterLog(r, history[1]),
 		p.AfterSave(r, "/x/checkpoint-4"), p.TrainEnd(r)} {
 		if err != nil {

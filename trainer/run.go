@@ -81,25 +81,21 @@ type Best struct {
 
 // loopView is how a Run reaches the parts of the loop it can read.
 type loopView struct {
-	history    *[]Logs
-	best       *Best
-	better     func(a, b float64) bool
-	bestMetric string
-	evalKey    func() string // what the name of the current set puts before its numbers: "matched_"
-	stopReason *string
-	batch      func() any
-	batchLoss  func() (BatchLoss, error)
-	losses     *losses
-	evaluate   func(name string) (Metrics, error)
-	limit      func(batches int)
-	state      func(done bool) ([]byte, error)
+	*record
+	judge     *judge
+	evalKey   func() string // what the name of the current set puts before its numbers: "matched_"
+	batch     func() any
+	batchLoss func() (BatchLoss, error)
+	evaluate  func(name string) (Metrics, error)
+	limit     func(batches int)
+	state     func(done bool) ([]byte, error)
 }
 
 // Stop ends the run after the current update. The reason stands in the report of the run.
 func (r *Run) Stop(reason string) {
 	r.Control.ShouldTrainingStop = true
-	if *r.loop.stopReason == "" {
-		*r.loop.stopReason = reason
+	if r.loop.stopReason == "" {
+		r.loop.stopReason = reason
 	}
 }
 
@@ -137,11 +133,11 @@ func (r *Run) RunningLoss() RunningLoss { return r.loop.losses.running.RunningLo
 func (r *Run) Evaluate(name string) (Metrics, error) { return r.loop.evaluate(name) }
 
 // History returns the rows of the log so far.
-func (r *Run) History() []Logs { return append([]Logs(nil), *r.loop.history...) }
+func (r *Run) History() []Logs { return append([]Logs(nil), r.loop.history...) }
 
 // Best returns the best evaluation so far; ok is false before the first one.
 func (r *Run) Best() (best Best, ok bool) {
-	b := *r.loop.best
+	b := r.loop.best
 	b.Metrics = maps.Clone(b.Metrics)
 	return b, b.Metric != ""
 }
@@ -149,16 +145,21 @@ func (r *Run) Best() (best Best, ok bool) {
 // BestMetric returns the bare name of the metric that decides which evaluation is the best: "loss",
 // "accuracy", or "matched_accuracy" where one of several validation sets decides. It is empty if
 // the semantics remember no best evaluation unless asked to, and the options do not ask.
-func (r *Run) BestMetric() string { return r.loop.bestMetric }
+func (r *Run) BestMetric() string {
+	if !r.loop.judge.track {
+		return ""
+	}
+	return r.loop.judge.metric
+}
 
 // Decides reports whether the current evaluation is that of the validation set whose numbers decide
 // which evaluation is the best.
-func (r *Run) Decides() bool { return strings.HasPrefix(r.loop.bestMetric, r.loop.evalKey()) }
+func (r *Run) Decides() bool { return strings.HasPrefix(r.BestMetric(), r.loop.evalKey()) }
 
 // BestValue returns the deciding number among what AfterEval is told. ok is false if it is
 // not there.
 func (r *Run) BestValue(m Metrics) (v float64, ok bool) {
-	name, ok := strings.CutPrefix(r.loop.bestMetric, r.loop.evalKey())
+	name, ok := strings.CutPrefix(r.BestMetric(), r.loop.evalKey())
 	if !ok {
 		return 0, false
 	}
@@ -167,7 +168,7 @@ func (r *Run) BestValue(m Metrics) (v float64, ok bool) {
 }
 
 // Better reports whether value a of the deciding metric is better than b. A nan is never better.
-func (r *Run) Better(a, b float64) bool { return r.loop.better(a, b) }
+func (r *Run) Better(a, b float64) bool { return r.loop.judge.better(a, b) }
 
 // StopReason is what the first call of Stop said; empty if there was none.
-func (r *Run) StopReason() string { return *r.loop.stopReason }
+func (r *Run) StopReason() string { return r.loop.stopReason }

@@ -49,13 +49,9 @@ func (t *Trainer[S, B]) newRunner(ctx context.Context, o Options) *runner[S, B] 
 	r.parts.Store(1)
 	r.eval = evaluator[S, B]{session: s, judge: newJudge(&o)}
 	r.saver = saver[S, B]{session: s, uploads: uploads[S, B]{session: s}, states: r.states}
-	view := &loopView{history: &s.history, best: &s.best, better: r.eval.judge.better, stopReason: &s.stopReason,
-		losses: &s.losses, evalKey: r.eval.key, evaluate: r.eval.evaluateAside,
-		batch: r.shownBatch, batchLoss: r.batchLoss, limit: r.limitBatches, state: r.stateNow}
-	if r.eval.judge.track {
-		view.bestMetric = r.eval.judge.metric
-	}
-	s.run = &Run{Info: s.info(), loop: view}
+	s.run = &Run{Info: s.info(), loop: &loopView{record: &s.record, judge: &r.eval.judge, evalKey: r.eval.key,
+		evaluate: r.eval.evaluateAside, batch: r.shownBatch, batchLoss: r.batchLoss, limit: r.limitBatches,
+		state: r.stateNow}}
 	return r
 }
 

@@ -21,7 +21,6 @@ type session[S, B any] struct {
 	run   *Run // how hooks see it
 	batch *B   // that is being trained or evaluated on; nil between batches
 	shown bool // a hook has asked for a batch, and may have kept it
-	best  Best // evaluation so far
 
 	// ctx ends the run. Where several processes train it ends when they have agreed on it; the
 	// caller's is asked.
@@ -39,6 +38,7 @@ type session[S, B any] struct {
 type record struct {
 	history    []Logs
 	final      Logs // its last row
+	best       Best // evaluation so far
 	losses     losses
 	gradNorm   *float64 // of the last update
 	skipped    bool     // the last update, as the last report knows

@@ -12,7 +12,7 @@ import (
 
 func TestMetricsFileThatCannotBeWrittenIsNamed(t *testing.T) {
 	history := []Logs{{"loss": 1, "step": 1}}
-	r := &Run{GlobalStep: 3, loop: &loopView{history: &history}}
+	r := &Run{GlobalStep: 3, loop: &loopView{record: &record{history: history}}}
 	gone := filepath.Join(t.TempDir(), "gone", metricsFile)
 	begin := func(h trainBeginHook) error { return h.TrainBegin(r) }
 	for name, c := range map[string]struct {
