@@ -21,8 +21,8 @@ func (t *Trainer[S, B]) fitShrinking(ctx context.Context, source func(*runner[S,
 			return err
 		}
 	}
-	var begin snapshot
-	defer begin.remove()
+	begin := ""
+	defer func() { _ = os.RemoveAll(begin) }() // which leaves "" alone
 	var warnings []string
 	for first := true; ; first = false {
 		r := t.newRunner(ctx, o)
@@ -65,18 +65,8 @@ func (o *Options) resumedBatchSize() (int, error) {
 	return cmp.Or(max(0, state.TrainBatchSize), o.BatchSize), nil
 }
 
-// snapshot is the state of the step before the first update, to which a run returns that begins
-// again.
-type snapshot struct{ dir string }
-
-func (s *snapshot) remove() {
-	if s.dir != "" {
-		_ = os.RemoveAll(s.dir)
-	}
-}
-
-// returnToBegin takes the snapshot, or returns to it: then nothing is left of the updates with
-// batches that were too large.
+// returnToBegin saves the step before the first update, or returns to that: then nothing is left of
+// the updates with batches that were too large.
 func (r *runner[S, B]) returnToBegin() error {
 	if r.begin == nil || r.o.Semantics.RetryFromTrained || r.run.Info.ResumedFrom != "" {
 		return nil
@@ -89,7 +79,7 @@ func (r *runner[S, B]) returnToBegin() error {
 	case !saves:
 		return nil
 	case r.saver.again:
-		return r.stepError("return to the begin of the run", r.step.Load(r.begin.dir, LoadOptions{}))
+		return r.stepError("return to the begin of the run", r.step.Load(*r.begin, LoadOptions{}))
 	}
 	if r.saver.store != nil { // the folder is ours: what a killed run left may go
 		old, _ := filepath.Glob(filepath.Join(r.saver.store.Dir(), ".begin-*"))
@@ -101,6 +91,6 @@ func (r *runner[S, B]) returnToBegin() error {
 	if err != nil {
 		return fmt.Errorf("trainer: Options.AutoFindBatchSize: %w", err)
 	}
-	r.begin.dir = dir
+	*r.begin = dir
 	return r.stepError("save the begin of the run", r.step.Save(dir, SaveOptions{}))
 }

@@ -32,7 +32,7 @@ type runner[S, B any] struct {
 	rollBacks map[string]int // to each checkpoint
 	fused     bool           // About().Fused of the step
 	begun     bool           // everything was ready for the first action
-	begin     *snapshot      // with AutoFindBatchSize
+	begin     *string        // with AutoFindBatchSize, the folder of the step before the first update
 	onlyModel bool           // a checkpoint of SaveOnlyModel was resumed: no generator was put back
 	// of the checkpoint that is resumed, where the semantics keep it in trainer_state.json; 0: ours
 	stateBatchSize int
