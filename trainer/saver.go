@@ -161,7 +161,7 @@ func (s *saver[S, B]) take(v *saving, random [][]byte, state savedState, loop lo
 			err = draft.Commit()
 		}
 		if err == nil && !v.spoiled {
-			v.rotated = store.Rotate(append(s.uploads.folders(), stay...)...)
+			v.rotated = store.Rotate(append(s.uploads.queue.folders(), stay...)...)
 		}
 		return err
 	}
@@ -257,7 +257,7 @@ func (s *saver[S, B]) makeRoom(full *checkpoint.SpaceError) bool {
 
 // protected are the checkpoints that must stay: the best and what is being uploaded.
 func (s *saver[S, B]) protected() []string {
-	list := s.uploads.folders()
+	list := s.uploads.queue.folders()
 	if s.best.Checkpoint != "" {
 		list = append(list, s.best.Checkpoint)
 	}

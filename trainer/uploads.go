@@ -49,7 +49,7 @@ const endOfTraining = "End of training"
 // uploads are those of a run, as Options.PushStrategy wants them.
 type uploads[S, B any] struct {
 	*session[S, B]
-	queue *uploadQueue        // nil without a Pusher
+	queue *uploadQueue        // nil without a Pusher, and then empty
 	left  []checkpoint.Upload // of the newest checkpoint, if another one was under way then
 }
 
@@ -67,6 +67,9 @@ type uploadQueue struct {
 
 // folders are those of the uploads that are queued or under way, which must not be deleted.
 func (p *uploadQueue) folders() (list []string) {
+	if p == nil {
+		return nil
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, u := range p.queue {
@@ -122,14 +125,6 @@ func (u *uploads[S, B]) wait() {
 	}
 }
 
-// folders are those of the uploads that are queued or under way, which must not be deleted.
-func (u *uploads[S, B]) folders() []string {
-	if u.queue == nil {
-		return nil
-	}
-	return u.queue.folders()
-}
-
 // saved uploads a checkpoint that was just written, as the strategy says; message is that of its
 // update. While another upload is under way it is left to the end of the run, unless a newer one
 // takes its place.
@@ -138,7 +133,7 @@ func (u *uploads[S, B]) saved(path, message string) error {
 		return nil
 	}
 	u.left = nil
-	if len(u.folders()) > 0 && !u.o.PushAlways {
+	if len(u.queue.folders()) > 0 && !u.o.PushAlways {
 		u.left = u.uploadsOf(path, message)
 		return nil
 	}
