@@ -6,10 +6,15 @@ import "github.com/gotrainer/gotrainer/trainer/semantics"
 // semantics.LossReport.
 type losses struct {
 	report  semantics.LossReport
-	running runningMean
-	epoch   weightedMean
-	window  float32Mean
-	last    float64 // of the last whole window
+	running RunningLoss
+	pending float64 // of the window of RunningMean that has not closed
+
+	// of EpochMean: the losses of this epoch times their samples, and those
+	epochSum     float64
+	epochSamples int
+
+	window []float32 // the losses of a WindowMean
+	last   float64   // of the last whole window
 }
 
 // RunningLoss is the loss that semantics.RunningMean reports, and what it is made of.
@@ -19,66 +24,25 @@ type RunningLoss struct {
 	Window    float64 // loss of the last of them; 0 if this session has had none
 }
 
-// runningMean is the loss tracker of Hezar.
-type runningMean struct {
-	RunningLoss
-	pending float64 // of the window that has not closed
-}
-
-// add counts a loss; closes ends a window, whose losses are divided by divisor.
-func (m *runningMean) add(loss float64, closes bool, divisor float64) {
-	m.pending += loss
-	if !closes {
-		return
-	}
-	m.Window = m.pending / divisor
-	m.Sum += m.Window
-	m.Windows++
-	m.Mean = m.Sum / float64(m.Windows)
-	m.pending = 0
-}
-
-// weightedMean is the LossTracker of pytorch-accelerated.
-type weightedMean struct {
-	Sum   float64
-	Count int
-}
-
-func (m *weightedMean) add(loss float64, rows int) {
-	m.Sum += float64(loss * float64(rows)) // no fused multiply-add: Python has none
-	m.Count += rows
-}
-
-// mean divides in float32, as that trainer's tensors do.
-func (m *weightedMean) mean() float64 { return float64(float32(m.Sum) / float32(m.Count)) }
-
 // float32Mean is torch.Tensor.mean of a few float32 numbers: four running sums, as its kernel has,
 // and eight at a time of what is longer.
-type float32Mean struct{ values []float32 }
-
-func (m *float32Mean) mean() float64 {
-	v := m.values
-	n := len(v)
-	var sum float32
-	if eights := n / 8; eights > 0 { // the vector part: lane by lane over the eights, then the rest, then the lanes
-		var lanes [8]float32
-		for lane := range lanes {
-			column := make([]float32, eights)
-			for i := range column {
-				column[i] = v[i*8+lane]
-			}
-			lanes[lane] = fourSums(column)
-		}
-		for _, x := range v[eights*8:] {
-			sum += x
-		}
-		for _, x := range lanes {
-			sum += x
-		}
-	} else {
-		sum = fourSums(v)
+func float32Mean(v []float32) float64 {
+	eights := len(v) / 8
+	if eights == 0 {
+		return float64(fourSums(v) / float32(len(v)))
 	}
-	return float64(sum / float32(n))
+	var sum float32
+	for _, x := range v[eights*8:] { // first what the eights leave, then the eights lane by lane
+		sum += x
+	}
+	for lane := range 8 {
+		column := make([]float32, eights)
+		for i := range column {
+			column[i] = v[i*8+lane]
+		}
+		sum += fourSums(column)
+	}
+	return float64(sum / float32(len(v)))
 }
 
 // fourSums adds numbers in four running sums.
@@ -103,37 +67,40 @@ func (l *losses) wanted() bool { return l.report != semantics.SinceLog }
 // with it, and divisor what its losses are divided by.
 func (l *losses) batch(b BatchLoss, samples int, closes bool, divisor float64) {
 	switch l.report {
-	case semantics.RunningMean:
-		l.running.add(b.Loss, closes, divisor)
-	case semantics.EpochMean:
-		l.epoch.add(b.Divided, samples)
+	case semantics.RunningMean: // the loss tracker of Hezar
+		l.pending += b.Loss
+		if r := &l.running; closes {
+			r.Window, l.pending = l.pending/divisor, 0
+			r.Sum += r.Window
+			r.Windows++
+			r.Mean = r.Sum / float64(r.Windows)
+		}
+	case semantics.EpochMean: // the LossTracker of pytorch-accelerated
+		l.epochSum += float64(b.Divided * float64(samples)) // no fused multiply-add: Python has none
+		l.epochSamples += samples
 	case semantics.WindowMean:
-		l.window.values = append(l.window.values, float32(b.Loss))
+		l.window = append(l.window, float32(b.Loss))
 	}
 }
 
 // updated ends a window.
 func (l *losses) updated() {
-	if l.report == semantics.WindowMean && len(l.window.values) > 0 {
-		l.last = l.window.mean()
-		l.window.values = l.window.values[:0]
+	if l.report == semantics.WindowMean && len(l.window) > 0 {
+		l.last, l.window = float32Mean(l.window), l.window[:0]
 	}
 }
 
 // beginEpoch forgets what belongs to the epoch before.
-func (l *losses) beginEpoch() { l.epoch, l.window.values = weightedMean{}, l.window.values[:0] }
+func (l *losses) beginEpoch() { l.epochSum, l.epochSamples, l.window = 0, 0, l.window[:0] }
 
 // value is the loss as it is reported now.
 func (l *losses) value() float64 {
-	switch l.report {
-	case semantics.RunningMean:
+	switch {
+	case l.report == semantics.RunningMean:
 		return l.running.Mean
-	case semantics.EpochMean:
-		if l.epoch.Count == 0 {
-			return 0
-		}
-		return l.epoch.mean()
-	case semantics.WindowMean:
+	case l.report == semantics.EpochMean && l.epochSamples > 0: // in float32, as that trainer's tensors are
+		return float64(float32(l.epochSum) / float32(l.epochSamples))
+	case l.report == semantics.WindowMean:
 		return l.last
 	}
 	return 0
@@ -156,9 +123,9 @@ func (l *losses) state() *lossState {
 		return nil
 	}
 	r := &l.running
-	s := &lossState{Sum: jsonFloat(r.Sum), Mean: jsonFloat(r.Mean), Count: r.Windows, Pending: jsonFloat(r.pending),
-		Epoch: jsonFloat(l.epoch.Sum), Samples: l.epoch.Count, Last: jsonFloat(l.last)}
-	for _, v := range l.window.values {
+	s := &lossState{Sum: jsonFloat(r.Sum), Mean: jsonFloat(r.Mean), Count: r.Windows, Pending: jsonFloat(l.pending),
+		Epoch: jsonFloat(l.epochSum), Samples: l.epochSamples, Last: jsonFloat(l.last)}
+	for _, v := range l.window {
 		s.Window = append(s.Window, jsonFloat(v))
 	}
 	return s
@@ -169,13 +136,12 @@ func (l *losses) restore(s *lossState, rules semantics.Rules, steps int) {
 	if s == nil || !l.wanted() {
 		return
 	}
-	l.running.RunningLoss = RunningLoss{Sum: float64(s.Sum), Mean: float64(s.Mean), Windows: s.Count}
+	l.running = RunningLoss{Sum: float64(s.Sum), Mean: float64(s.Mean), Windows: s.Count}
 	l.last = float64(s.Last)
 	if !rules.ForgetLossAtResume {
-		l.running.pending = float64(s.Pending)
-		l.epoch = weightedMean{float64(s.Epoch), s.Samples}
+		l.pending, l.epochSum, l.epochSamples = float64(s.Pending), float64(s.Epoch), s.Samples
 		for _, v := range s.Window {
-			l.window.values = append(l.window.values, float32(v))
+			l.window = append(l.window, float32(v))
 		}
 	}
 	if rules.CountStepsAtResume {

@@ -124,7 +124,7 @@ func (r *Run) BatchLoss() (BatchLoss, error) { return r.loop.batchLoss() }
 func (r *Run) Loss() float64 { return r.loop.losses.value() }
 
 // RunningLoss is what a [Run.Loss] of semantics.RunningMean is made of; zero under other semantics.
-func (r *Run) RunningLoss() RunningLoss { return r.loop.losses.running.RunningLoss }
+func (r *Run) RunningLoss() RunningLoss { return r.loop.losses.running }
 
 // Evaluate runs over the validation sets here and now, in the middle of whatever the loop is doing.
 // It returns the numbers by their bare names, with the name of their set before them where there

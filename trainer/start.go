@@ -68,7 +68,7 @@ func (r *runner[S, B]) startAt(start *StartPosition) error {
 	}
 	r.loop.startAt(s)
 	r.rates.moves = s.ScheduleSteps
-	r.losses.running = runningMean{RunningLoss: RunningLoss{Sum: s.LossSum, Mean: s.LossMean, Windows: s.LossCount}}
+	r.losses.running = RunningLoss{Sum: s.LossSum, Mean: s.LossMean, Windows: s.LossCount}
 	r.show()
 	return nil
 }
