@@ -3,7 +3,6 @@ package trainer
 import (
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 )
 
@@ -161,19 +160,17 @@ func has[H any](callback any) bool {
 	return ok
 }
 
-// events are has for each event.
-var events = []func(any) bool{
-	has[initEndHook], has[trainBeginHook], has[trainEndHook], has[trainFailedHook], has[stoppedHook],
-	has[epochBeginHook], has[epochEndHook], has[epochDoneHook], has[aroundEpochHook], has[stepBeginHook],
-	has[batchBeginHook], has[afterForwardHook], has[afterBackwardHook], has[substepEndHook], has[beforeUpdateHook],
-	has[afterScheduleHook], has[afterUpdateHook], has[stepEndHook], has[beforeLogHook], has[afterLogHook],
-	has[evalBeginHook], has[evalStepBeginHook], has[evalStepHook], has[evalEndHook], has[afterEvalHook],
-	has[afterPredictHook], has[pushBeginHook], has[beforeSealHook], has[afterSaveHook],
-}
-
 // isCallback reports whether a value has the method of any event.
 func isCallback(c any) bool {
-	return slices.ContainsFunc(events, func(has func(any) bool) bool { return has(c) })
+	switch c.(type) {
+	case initEndHook, trainBeginHook, trainEndHook, trainFailedHook, stoppedHook, epochBeginHook, epochEndHook,
+		epochDoneHook, aroundEpochHook, stepBeginHook, batchBeginHook, afterForwardHook, afterBackwardHook,
+		substepEndHook, beforeUpdateHook, afterScheduleHook, afterUpdateHook, stepEndHook, beforeLogHook, afterLogHook,
+		evalBeginHook, evalStepBeginHook, evalStepHook, evalEndHook, afterEvalHook, afterPredictHook, pushBeginHook,
+		beforeSealHook, afterSaveHook:
+		return true
+	}
+	return false
 }
 
 // checkCallbacks refuses a value with no method that would be called.
