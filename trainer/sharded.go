@@ -16,21 +16,17 @@ func (s *session[S, B]) sharded() bool { return s.step.About().Sharded }
 // checkSharded refuses what one process cannot do with its part.
 func (o *Options) checkSharded() error {
 	for _, c := range []struct {
-		set         bool
-		option, why string
+		refused             bool
+		option, value, want string
 	}{
-		{o.Group == nil, "Group", "what dist.Init returns, since the step shares its model out among processes"},
-		{o.Saver != nil, "Saver", "nil, since the step shares its model out: it writes whole states"},
-		{o.Pusher != nil, "Pusher", "nil, since the step shares its model out: a checkpoint has no model.safetensors; " +
-			"upload what Trainer.SaveModel writes"},
-		{o.TransformersFiles, "TransformersFiles", "false, since the step shares the state of its optimizer out"},
+		{o.Group == nil, "Group", "nil", "what dist.Init returns, since the step shares its model out among processes"},
+		{o.Saver != nil, "Saver", "set", "nil, since the step shares its model out: it writes whole states"},
+		{o.Pusher != nil, "Pusher", "set", "nil, since the step shares its model out: a checkpoint has no " +
+			"model.safetensors; upload what Trainer.SaveModel writes"},
+		{o.TransformersFiles, "TransformersFiles", "set", "false, since the step shares the state of its optimizer out"},
 	} {
-		if c.set {
-			value := "set"
-			if c.option == "Group" {
-				value = "nil"
-			}
-			return &OptionError{c.option, value, c.why}
+		if c.refused {
+			return &OptionError{c.option, c.value, c.want}
 		}
 	}
 	return nil
