@@ -130,29 +130,25 @@ func (ev *evaluator[S, B]) open(valid data.Dataset[S], prefix string, predict bo
 func (ev *evaluator[S, B]) openSet(e *evaluation[B], set data.Dataset[S], predict bool) (err error) {
 	about := ev.describe(e, predict)
 	if stream, ok := set.(EvalStream[S]); ok {
-		e.shared = ev.sharesEval(about)
-		shard := ev.evalShard(ev.describe(e, predict))
-		e.length = -1
-		e.pass, err = ev.streamPass(stream, shard)
+		e.shared, e.length = ev.sharesEval(about), -1
+		e.pass, err = ev.streamPass(stream, ev.evalShard(e.shared))
 		return err
 	}
-	var shard data.Shard
 	loader, err := ev.step.Loader(set, ev.evalLoaderOptions(&about))
 	if err == nil && loader == nil {
 		e.shared = ev.sharesEval(about)
-		about = ev.describe(e, predict)
-		shard = ev.evalShard(about)
-		o := ev.evalLoaderOptions(&about).LoaderOptions
-		o.Shard = shard
+		o := ev.evalLoaderOptions(nil).LoaderOptions
+		o.Shard = ev.evalShard(e.shared)
 		loader, err = data.NewLoader(set, ev.step.Collate, o)
 	}
 	if err != nil {
 		return err
 	}
-	if err := ev.checkEvalLoader(about, loader.Len()); err != nil {
+	if err := ev.checkEvalLoader(e, loader.Len()); err != nil {
 		return err
 	}
-	e.length, e.pass = loader.Len(), setPass(loader, samplesOf(loader, set.Len()), ev.o.EvalBatchSize, shard)
+	e.length, e.pass = loader.Len(), setPass(loader, samplesOf(loader, set.Len()), ev.o.EvalBatchSize,
+		ev.evalShard(e.shared))
 	return nil
 }
 

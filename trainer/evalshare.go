@@ -15,12 +15,12 @@ type EvalRound[B any] struct {
 }
 
 // evalShard is the part of an evaluation that is this process's; zero if it is not shared out.
-func (ev *evaluator[S, B]) evalShard(e Evaluation) data.Shard {
-	if !e.Shared {
+func (ev *evaluator[S, B]) evalShard(shared bool) data.Shard {
+	if !shared {
 		return data.Shard{}
 	}
 	shard := ev.shard()
-	shard.Uneven = !e.Even
+	shard.Uneven = !ev.o.Semantics.EvenEvalBatches
 	return shard
 }
 

@@ -262,33 +262,34 @@ func (s *session[S, B]) gatherRandom() ([][]byte, error) {
 	return all, s.stepError("save", err)
 }
 
-// readRandom returns the random states of a checkpoint. One of another number of processes is
-// refused, unless the run is counted in global batches: other random numbers begin then.
-func (s *session[S, B]) readRandom(from string) (states [][]byte, other bool, err error) {
+// readRandom reads the random states of a checkpoint, made after so many updates, and returns what
+// continues with them when the step has loaded those of the main process. One of another number
+// of processes is refused, unless the run is counted in global batches: other random numbers begin
+// then.
+func (s *session[S, B]) readRandom(from string, updates int) (continues func() error, err error) {
 	text, err := os.ReadFile(filepath.Join(from, randomFile))
-	writers := 1
+	writers, states := 1, [][]byte(nil)
 	switch {
 	case err == nil:
 		if err := json.Unmarshal(text, &states); err != nil {
-			return nil, false, cannotResume(from, "%s: %w", randomFile, err)
+			return nil, cannotResume(from, "%s: %w", randomFile, err)
 		}
 		writers = len(states)
 	case !errors.Is(err, os.ErrNotExist):
-		return nil, false, cannotResume(from, "%w", err)
+		return nil, cannotResume(from, "%w", err)
 	}
 	switch world := s.o.Group.World(); {
 	case writers == world:
-		return states, false, nil
+		return func() error { return s.loadRandom(states) }, nil
 	case s.o.GlobalBatch > 0:
-		return nil, true, nil
+		return func() error { return s.deriveRandom(updates) }, nil
 	default:
-		return nil, false, cannotResume(from, "%w: it was written by %s, and there are %d now; set "+
+		return nil, cannotResume(from, "%w: it was written by %s, and there are %d now; set "+
 			"Options.GlobalBatch in runs that are to continue on others", ErrOtherRun, counted(writers, "process"), world)
 	}
 }
 
-// loadRandom continues with the random numbers of this process, after the step has loaded those of
-// the main one.
+// loadRandom continues with the random numbers of this process.
 func (s *session[S, B]) loadRandom(states [][]byte) error {
 	if !s.several() || states == nil {
 		return nil

@@ -67,10 +67,10 @@ func (ev *evaluator[S, B]) dropsLastOfEval() bool {
 
 // checkEvalLoader refuses the loader of an evaluation without a batch; under DropLastInEvaluation
 // it is one over no row.
-func (ev *evaluator[S, B]) checkEvalLoader(e Evaluation, batches int) error {
-	if batches > 0 || e.Shared || ev.dropsLastOfEval() {
+func (ev *evaluator[S, B]) checkEvalLoader(e *evaluation[B], batches int) error {
+	if batches > 0 || e.shared || ev.dropsLastOfEval() {
 		return nil
 	}
 	return wrong("DropLast", ev.o.DropLast, "false, since the %d rows of the validation set are less than one batch of "+
-		"EvalBatchSize %d", e.Rows, ev.o.EvalBatchSize)
+		"EvalBatchSize %d", e.rows, ev.o.EvalBatchSize)
 }

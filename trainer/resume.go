@@ -134,10 +134,9 @@ func (r *runner[S, B]) resume(from string) error {
 	if err := r.fits(from, loop); err != nil {
 		return err
 	}
-	var random [][]byte
-	other := false
+	continueRandom := func() error { return nil }
 	if !loop.OnlyModel {
-		if random, other, err = r.saver.readRandom(from); err != nil {
+		if continueRandom, err = r.saver.readRandom(from, loop.Position.GlobalStep); err != nil {
 			return err
 		}
 	}
@@ -147,12 +146,7 @@ func (r *runner[S, B]) resume(from string) error {
 	if err := r.loadCheckpoint(from, &loop); err != nil {
 		return cannotResume(from, "%w; resume with the model and the optimizer of that run, or begin a new one", err)
 	}
-	if other {
-		err = r.saver.deriveRandom(loop.Position.GlobalStep)
-	} else {
-		err = r.saver.loadRandom(random)
-	}
-	if err != nil {
+	if err := continueRandom(); err != nil {
 		return err
 	}
 	r.restoreBest(from, state, loop)
