@@ -96,7 +96,6 @@ func refusedResume(from, difference string) error {
 		ErrOtherRun, difference)
 }
 
-// cannotResume is the error of a checkpoint from which this run cannot continue.
 func cannotResume(from, why string, args ...any) error {
 	return fmt.Errorf("trainer: cannot resume from %s: "+why, append([]any{from}, args...)...)
 }

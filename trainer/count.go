@@ -38,7 +38,6 @@ func (l *loop) leavesWindows() bool {
 
 func (l *loop) stopping() bool { return l.Control.ShouldEpochStop || l.Control.ShouldTrainingStop }
 
-// countBatch counts a micro-batch.
 func (l *loop) countBatch() {
 	l.Micro++
 	l.index++
@@ -47,7 +46,6 @@ func (l *loop) countBatch() {
 	}
 }
 
-// countUpdate counts an update.
 func (l *loop) countUpdate() {
 	if !l.passing() {
 		l.Updates++
@@ -119,7 +117,6 @@ func (l *loop) clearDue() {
 	l.Control.ShouldSave = l.Control.ShouldSave && l.index > 0 && !l.flow.rules.SaveInsideWindow
 }
 
-// isDue reports whether an action is to be carried out.
 func (l *loop) isDue(a action) bool {
 	switch a {
 	case evalOnStart:
@@ -143,7 +140,6 @@ func (l *loop) isDue(a action) bool {
 	return true
 }
 
-// evaluated tells the loop whether the evaluation was the best so far.
 func (l *loop) evaluated(best bool) {
 	if l.flow.save.kind == atBest {
 		l.Control.ShouldSave = best
@@ -179,7 +175,6 @@ func (l *loop) beginEpoch(epoch int) {
 	l.Epoch, l.Micro, l.InEpoch, l.LoaderStarted = epoch, 0, 0, false
 }
 
-// reached reports whether the run has come to its end.
 func (l *loop) reached() bool { return l.steps() >= l.plan.limit }
 
 // steps is what is held against the end of the run.

@@ -126,7 +126,6 @@ func (ev *evaluator[S, B]) open(valid data.Dataset[S], prefix string, predict bo
 	return list, nil
 }
 
-// openSet makes the batches of a set.
 func (ev *evaluator[S, B]) openSet(e *evaluation[B], set data.Dataset[S], predict bool) (err error) {
 	about := ev.describe(e, predict)
 	if stream, ok := set.(EvalStream[S]); ok {

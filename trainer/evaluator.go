@@ -199,7 +199,6 @@ func (ev *evaluator[S, B]) evalContext() context.Context {
 	return ev.stepCtx
 }
 
-// evaluateBatches hands the batches of a set to the step.
 func (ev *evaluator[S, B]) evaluateBatches(e *evaluation[B]) error {
 	defer func() { ev.batch = nil }()
 	ctx := ev.evalContext()

@@ -87,7 +87,6 @@ func (o wholeBatches) Check(n int) error {
 	return nil
 }
 
-// orderOf is the order of so many training samples.
 func (r *runner[S, B]) orderOf(n int) data.Order {
 	o := wholeBatches{cmp.Or[data.Order](r.o.Order, data.Shuffled{Seed: r.o.DataSeed}), r.o.GlobalBatch, r.o.DropLast}
 	if o.size == 0 || o.inner(n)%o.size == 0 {

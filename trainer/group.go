@@ -78,7 +78,6 @@ func checkGroup[B any](o *Options, step any, can About) error {
 	return nil
 }
 
-// several reports whether the run is one of several processes.
 func (s *session[S, B]) several() bool { return s.o.Group.World() > 1 }
 
 // shard is the part of an epoch that is this process's.

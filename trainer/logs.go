@@ -41,7 +41,6 @@ func keyRank(key string) int {
 	}
 }
 
-// isTiming reports whether a name is that of a time or a speed.
 func isTiming(name string) bool {
 	return strings.HasSuffix(name, "_runtime") || strings.HasSuffix(name, "_per_second")
 }

@@ -193,7 +193,6 @@ func (a action) insideWindow() bool {
 	return a == stepEnd || a == stepLog || a == stepEvaluate || a == stepSave
 }
 
-// insideEpoch reports whether a is told inside an epoch.
 func (a action) insideEpoch() bool {
 	return a.insideWindow() || a == epochBegin || a == nextWindow || a == epochEnd || a == epochEvaluate ||
 		a == epochDone || a == epochSave
@@ -217,7 +216,6 @@ func (l *loop) ended() error {
 	return nil
 }
 
-// ending reports whether the run is already about to end.
 func (l *loop) ending() bool { return l.At == finalLog || l.At == trainEnd }
 
 // epochs tells the epochs from the current one on.

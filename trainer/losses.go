@@ -45,7 +45,6 @@ func float32Mean(v []float32) float64 {
 	return float64(sum / float32(len(v)))
 }
 
-// fourSums adds numbers in four running sums.
 func fourSums(v []float32) float32 {
 	var s [4]float32
 	i := 0

@@ -89,7 +89,6 @@ func (e *NonFiniteError) Error() string {
 	return b.String()
 }
 
-// origin says where it comes from.
 func (e *NonFiniteError) origin() string {
 	o := e.Origin
 	var b strings.Builder
@@ -130,7 +129,6 @@ func listed(indices []int) string {
 // ExitCode is that of package run for bad numbers.
 func (*NonFiniteError) ExitCode() int { return 7 }
 
-// resolveNonFinite fills the default in.
 func (o *Options) resolveNonFinite() error {
 	switch {
 	case o.NonFinite < NonFiniteBySemantics || o.NonFinite > IgnoreNonFinite:

@@ -15,7 +15,6 @@ import (
 // continues where it is. Positions, counts and the log stay those of whole micro-batches; only
 // forward and backward go by parts.
 
-// part is a part of a micro-batch.
 type part[B any] struct {
 	batch   B
 	samples int
@@ -31,7 +30,6 @@ type divider[S, B any] struct {
 	reported int // batches of the window whose losses have been reported
 }
 
-// partsOf are the parts of a batch of the window.
 func (r *runner[S, B]) partsOf(index int) []B {
 	if !r.o.DivideOnOutOfMemory {
 		return r.window[index : index+1]
@@ -165,7 +163,6 @@ func (r *runner[S, B]) trainParts(w Window, index int) error {
 	return nil
 }
 
-// divide halves the parts.
 func (r *runner[S, B]) divide(cause error) error {
 	parts := r.divider.parts.Load()
 	largest := 0

@@ -30,7 +30,6 @@ type lengths struct {
 	maxInEpoch int
 }
 
-// newPlan plans a run.
 func newPlan(l lengths, rules semantics.Rules) plan {
 	p := plan{batches: l.batches, accumulate: l.accumulate, maxInEpoch: l.maxInEpoch}
 	planned := l.batches

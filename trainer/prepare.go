@@ -147,7 +147,6 @@ func (ev *evaluator[S, B]) count() {
 	}
 }
 
-// prepareFlow makes the loop of a plan.
 func (r *runner[S, B]) prepareFlow(p plan) error {
 	flow := flow{
 		log: r.o.Log.resolve(p.maxSteps), eval: r.o.Eval.resolve(p.maxSteps), save: r.o.Save.resolve(p.maxSteps),

@@ -18,7 +18,6 @@ import (
 
 // What the progress of a run says, as pure functions of what is known.
 
-// progressLine is the one line.
 type progressLine struct {
 	step, total        int
 	epoch              float64
@@ -130,7 +129,6 @@ func wrap(text string, columns int) string {
 	return out.String()
 }
 
-// short prints a number in few columns.
 func short(v float64) string {
 	if a := math.Abs(v); a != 0 && (a < 1e-3 || a >= 1e6) && !math.IsInf(v, 0) && !math.IsNaN(v) {
 		return strconv.FormatFloat(v, 'e', 2, 64)
@@ -173,7 +171,6 @@ func rowText(row Logs, r *Run, l *progressLine) string {
 	return b.String() + "\n"
 }
 
-// epochs are a number of epochs.
 func epochs(n float64) string {
 	if n == 1 {
 		return "1 epoch"
@@ -189,7 +186,6 @@ func counted(n int, thing string) string {
 	return fmt.Sprintf("%d %s", n, plural(thing))
 }
 
-// plural is that of a unit.
 func plural(unit string) string {
 	if strings.HasSuffix(unit, "batch") || strings.HasSuffix(unit, "process") {
 		return unit + "es"
@@ -197,7 +193,6 @@ func plural(unit string) string {
 	return unit + "s"
 }
 
-// headerText says what is about to be run.
 func headerText(r *Run) string {
 	i := &r.Info
 	var b strings.Builder

@@ -26,10 +26,8 @@ type rates struct {
 	newest  float64  // what last points to, unless it came from a checkpoint
 }
 
-// current is the rate as the schedule has it now.
 func (r *rates) current() float64 { return r.planned(r.moves) }
 
-// next is the rate of the next update.
 func (r *rates) next() float64 {
 	if r.first != nil {
 		return *r.first
@@ -75,7 +73,6 @@ func (r *rates) observe(j judge, row Logs) error {
 	return nil
 }
 
-// save adds the state of the rates to that of the loop.
 func (r *rates) save(l *loopState) (err error) {
 	l.ScheduleStep, l.NextRate = r.moves, r.current()
 	if r.last != nil {
@@ -89,7 +86,6 @@ func (r *rates) save(l *loopState) (err error) {
 	return nil
 }
 
-// restore continues from a checkpoint.
 func (r *rates) restore(l loopState, rules semantics.Rules) {
 	r.moves, r.state, r.last = l.ScheduleStep, l.Controller, l.LastRate
 	if rules.OptimizerFromCheckpoint {
@@ -97,7 +93,6 @@ func (r *rates) restore(l loopState, rules semantics.Rules) {
 	}
 }
 
-// planRates plans the rates of the run.
 func (r *runner[S, B]) planRates() error {
 	if r.o.Adaptive == nil {
 		return r.rates.plan(r.plannedSchedule())

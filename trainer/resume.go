@@ -59,7 +59,6 @@ func (s *saver[S, B]) openStore() (from string, err error) {
 	}
 }
 
-// steps are those of the checkpoints in the run's folder.
 func (s *saver[S, B]) steps() ([]int, error) {
 	steps, err := s.store.Steps()
 	if err != nil {
@@ -179,7 +178,6 @@ func (r *runner[S, B]) resumeState(start StartPosition) error {
 	return nil
 }
 
-// resumeHooks gives the hooks their states back.
 func (r *runner[S, B]) resumeHooks(from string, state savedState) error {
 	if r.o.Semantics.ForgetHooksAtResume {
 		return nil
@@ -335,7 +333,6 @@ func (s *saver[S, B]) saves() bool {
 	return s.store != nil || s.o.Saver != nil || s.o.OutputDir != "" && !s.o.Process.Main()
 }
 
-// checkpointPath is the folder of the checkpoint of an update.
 func (s *session[S, B]) checkpointPath(step int) string {
 	return filepath.Join(s.run.Info.OutputDir, checkpointPrefix+strconv.Itoa(step))
 }

@@ -261,7 +261,6 @@ func (r *runner[S, B]) interrupt() error {
 	return e
 }
 
-// result is how the run ended.
 func (r *runner[S, B]) result() *Result {
 	return &Result{
 		GlobalStep: r.loop.GlobalStep, Epoch: r.loop.Progress, TrainLoss: r.final["train_loss"], Metrics: r.final,

@@ -41,7 +41,6 @@ func (v *saving) start(err error) {
 	}()
 }
 
-// ended reports whether the goroutine has ended.
 func (v *saving) ended() bool {
 	select {
 	case <-v.done:

@@ -54,7 +54,6 @@ type record struct {
 	parts atomic.Int64 // of a batch: see Options.DivideOnOutOfMemory
 }
 
-// save adds the record's part to the state of the loop.
 func (r *record) save(l *loopState) {
 	l.LossSum, l.LossTotal, l.Losses = jsonFloat(r.lossSum), jsonFloat(r.lossTotal), r.losses.state()
 	if parts := r.parts.Load(); parts > 1 {
@@ -65,7 +64,6 @@ func (r *record) save(l *loopState) {
 	}
 }
 
-// restore takes the record's part up again.
 func (r *record) restore(l loopState, rules semantics.Rules) {
 	r.parts.Store(max(1, l.Parts))
 	if !rules.ForgetLossAtResume {

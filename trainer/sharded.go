@@ -10,7 +10,6 @@ import (
 // A step of which each process has a part (About.Sharded). The main process makes the folder of a
 // checkpoint and gives it its name; in between all write into it.
 
-// sharded tells whether each process has a part of the state.
 func (s *session[S, B]) sharded() bool { return s.step.About().Sharded }
 
 // checkSharded refuses what one process cannot do with its part.

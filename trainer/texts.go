@@ -7,7 +7,6 @@ import "github.com/gotrainer/gotrainer/trainer/semantics"
 // those of its actions that are due, and what counts is counted by the loop (loop.go). A resumed
 // run is told from the beginning too: the loop passes by whatever was done before its checkpoint.
 
-// texts are the loops by name.
 var texts = map[semantics.Loop]func(*loop){
 	semantics.DefaultLoop:            defaultText,
 	semantics.HuggingFaceLoop:        huggingFaceText,

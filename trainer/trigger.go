@@ -133,10 +133,8 @@ func (t Trigger) resolve(maxSteps int) Trigger {
 	return t
 }
 
-// byUpdates reports whether the trigger counts updates.
 func (t Trigger) byUpdates() bool { return t.kind == everyShare || t.kind == every && t.unit == Update }
 
-// due reports whether the trigger fires at the n-th unit.
 func (t Trigger) due(n int, unit Unit) bool {
 	if t.also > 0 && unit == Epoch {
 		return n%t.also == 0

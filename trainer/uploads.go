@@ -118,7 +118,6 @@ func (p *uploadQueue) push(u checkpoint.Upload) (err error) {
 	return p.pusher.Push(p.ctx, u)
 }
 
-// wait returns when no upload is queued or under way any more.
 func (u *uploads[S, B]) wait() {
 	if u.queue != nil {
 		u.queue.work.Wait()
@@ -172,7 +171,6 @@ func (u *uploads[S, B]) uploadsOf(path, message string) []checkpoint.Upload {
 	return list
 }
 
-// tell calls the hooks before an upload.
 func (u *uploads[S, B]) tell() error {
 	return fire(u.session, "PushBegin", pushBeginHook.PushBegin)
 }

@@ -132,7 +132,6 @@ func (r *runner[S, B]) windowNow() Window {
 	return w
 }
 
-// trainBatch runs forward and backward on one micro-batch.
 func (r *runner[S, B]) trainBatch() error {
 	w := r.windowNow()
 	if n := r.o.EmptyCacheSteps; n > 0 && r.loop.GlobalStep%n == 0 {
@@ -195,7 +194,6 @@ func (r *runner[S, B]) clip() error {
 	return nil
 }
 
-// update ends a window with an optimizer step.
 func (r *runner[S, B]) update() error {
 	rate := r.rates.next()
 	r.rates.first = nil

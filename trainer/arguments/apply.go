@@ -89,7 +89,6 @@ func (a *TrainingArguments) applyLength(t *trainer.Options, _ *engine.Options) e
 	return nil
 }
 
-// applyTriggers takes when to log, evaluate and save.
 func (a *TrainingArguments) applyTriggers(t *trainer.Options, _ *engine.Options) error {
 	t.Log, t.LogFirst = trigger(a.LoggingStrategy, a.LoggingSteps), a.LoggingFirstStep
 	t.Eval, t.EvalDelay = trigger(a.EvalStrategy, a.evalSteps()), a.EvalDelay
@@ -304,7 +303,6 @@ func (a *TrainingArguments) tokens() (string, error) {
 	return "no", nil
 }
 
-// applyHub takes what is pushed.
 func (a *TrainingArguments) applyHub(t *trainer.Options, _ *engine.Options) error {
 	if !a.PushToHub {
 		for name, given := range map[string]bool{"hub_token": a.HubToken != "", "hub_model_id": a.HubModelID != "",
@@ -331,7 +329,6 @@ func (a *TrainingArguments) applyHub(t *trainer.Options, _ *engine.Options) erro
 	return nil
 }
 
-// applyOptimizer finds the optimizer by its name.
 func (a *TrainingArguments) applyOptimizer(t *trainer.Options, e *engine.Options) (err error) {
 	t.LearningRate = a.LearningRate
 	if e.Optimizer, err = optim.ByName(a.Optim, optim.Arguments{LearningRate: a.LearningRate,
@@ -361,7 +358,6 @@ func (a *TrainingArguments) applyOptimizer(t *trainer.Options, e *engine.Options
 	return nil
 }
 
-// applySchedule finds the schedule by its name.
 func (a *TrainingArguments) applySchedule(t *trainer.Options, _ *engine.Options) error {
 	t.Schedule, t.Adaptive = nil, nil
 	kwargs, err := dictOf(a.LRSchedulerKwargs)

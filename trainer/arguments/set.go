@@ -117,7 +117,6 @@ func setNumber(field reflect.Value, value any) bool {
 	return err == nil
 }
 
-// setDefault sets a field to its default, or to zero.
 func setDefault(field reflect.Value, tag reflect.StructTag) error {
 	field.SetZero()
 	if usual, ok := tag.Lookup("default"); ok {

@@ -213,7 +213,6 @@ func ReadEvents(r io.Reader) ([]Event, error) {
 	}
 }
 
-// parseEvent reads a message Event.
 func parseEvent(b []byte) (events []Event, err error) {
 	var common Event
 	var values [][]byte

@@ -33,7 +33,6 @@ func (a arrivals) take(s slice) (t torch.Tensor, ok bool) {
 	return t, false
 }
 
-// forget drops some of the batches.
 func (a *arrivals) forget(which func(*arrival) bool) {
 	*a = slices.DeleteFunc(*a, func(b *arrival) bool {
 		if which(b) {
@@ -51,7 +50,6 @@ type slice struct {
 	element reflect.Type
 }
 
-// bytes are those of the slice's memory.
 func (s slice) bytes() []byte { return unsafe.Slice((*byte)(s.at), s.n*int(s.element.Size())) }
 
 // pinned copies it into page-locked memory.

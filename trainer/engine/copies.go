@@ -101,7 +101,6 @@ func (c *copies) wait() {
 	c.underWay = nil
 }
 
-// free gives the memory back.
 func (c *copies) free() {
 	c.wait()
 	for _, t := range c.memory {

@@ -47,7 +47,6 @@ func denseParams(model any) (total int64) {
 	return total
 }
 
-// embeddingWeights are the names of the weights of embeddings.
 func embeddingWeights(model any) (names []string) {
 	for _, m := range nn.Modules(model) {
 		if _, ok := m.Module.(*nn.Embedding); ok {

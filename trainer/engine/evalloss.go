@@ -82,7 +82,6 @@ func freeAll(ts []torch.Tensor) {
 	}
 }
 
-// evalLoss makes one number of the losses of an evaluation.
 func evalLoss(e trainer.Evaluation, losses []float64, rows []int, dtype torch.DType) float64 {
 	switch e.Loss {
 	case semantics.RepeatedFloat32:

@@ -104,7 +104,6 @@ func (s *Step[S, B]) itemsOfRound(ctx context.Context, r trainer.EvalRound[B]) (
 	return items, nil
 }
 
-// evalOwn evaluates the batch of this process.
 func (s *Step[S, B]) evalOwn(r trainer.EvalRound[B], items int64) (f found, err error) {
 	s.mode(false, false)
 	f.loss, f.outputs = s.evalForward(r.Batch, items)
@@ -227,7 +226,6 @@ func (s *Step[S, B]) widen(ctx context.Context, o Outputs, failed error) (Output
 	return o, nil
 }
 
-// gatherFound brings together what all processes have found.
 func (s *Step[S, B]) gatherFound(ctx context.Context, mine found, failed error) (all []found, err error) {
 	n := news{Rows: mine.loss.Rows, Loss: mine.loss.Value.Defined()}
 	var ts []torch.Tensor

@@ -60,7 +60,6 @@ type graphs struct {
 	replayed int         // micro-batches
 }
 
-// kind is a kind of micro-batch.
 type kind struct {
 	seen      int
 	eager     bool // it cannot be captured
@@ -230,7 +229,6 @@ func (s *Step[S, B]) passes(ctx context.Context, b B, w trainer.Window) torch.Te
 	return k.loss
 }
 
-// name is that of a kind.
 func (g *graphs) name(p ForwardPass, w trainer.Window, training bool) string {
 	into := ""
 	if g.into != nil {

@@ -34,7 +34,6 @@ func (p ForwardPass) NoGraph(why string) {
 	}
 }
 
-// list notes an input.
 func (s *staged) list(t torch.Tensor, there bool) torch.Tensor {
 	s.listed, s.there = append(s.listed, t), append(s.there, there)
 	return t

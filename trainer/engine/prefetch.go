@@ -51,7 +51,6 @@ type cudaEvent struct {
 func (e cudaEvent) wait() { cuda.CurrentStream(e.device).WaitEvent(e.Event) }
 func (e cudaEvent) free() { e.Free() }
 
-// prefetcher sends batches ahead.
 type prefetcher struct {
 	device torch.Device
 	side   sideStream

@@ -33,7 +33,6 @@ type column struct {
 	all torch.Tensor // [samples, row.n]
 }
 
-// free gives the set's memory back.
 func (r *resident) free() {
 	if r == nil {
 		return
@@ -94,7 +93,7 @@ type numbered[B any] struct {
 	rows  []int64
 }
 
-// collate makes batches that know the indices of their samples.
+// collateNumbered makes batches that know the indices of their samples.
 func collateNumbered[S, B any](task Task[S, B]) func([]data.Numbered[S]) (numbered[B], error) {
 	return func(samples []data.Numbered[S]) (n numbered[B], err error) {
 		plain := make([]S, len(samples))
@@ -156,7 +155,6 @@ func residentLoader[S, B any](r *resident, set data.Dataset[S], task Task[S, B],
 	return loader[B]{batches, notingRows(r, batches.Epoch)}, nil
 }
 
-// notingRows notes the batches that are handed out.
 func notingRows[B any](r *resident, batches pass[numbered[B]]) pass[B] {
 	return func(ctx context.Context, epoch, skip int) iter.Seq2[B, error] {
 		return func(yield func(B, error) bool) {

@@ -37,7 +37,6 @@ func (s *Step[S, B]) checkSortedEval(r *refusals) {
 		"the order of the set: it must implement engine.ObservationSorter, as engine.Observations does", s.task)
 }
 
-// evalOrder is the order of the samples of an evaluation by length.
 func (s *Step[S, B]) evalOrder(set data.Dataset[S], o trainer.LoaderOptions) (sortedOrder, error) {
 	_, sequential := o.Order.(data.Sequential)
 	switch {
@@ -55,7 +54,6 @@ func (s *Step[S, B]) evalOrder(set data.Dataset[S], o trainer.LoaderOptions) (so
 	return byLength(set, s.task.(Lengther[S]).Length, rows)
 }
 
-// sortedOrder visits samples as it lists them.
 type sortedOrder []int
 
 func (o sortedOrder) Indices(int, int) []int { return slices.Clone(o) }

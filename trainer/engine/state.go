@@ -423,7 +423,6 @@ func (s *Step[S, B]) warnOfGenerators(states []torch.Named) {
 	}
 }
 
-// taskGenerators are the generators of the task, besides the default ones.
 func (s *Step[S, B]) taskGenerators() map[string]*torch.Generator {
 	if o, ok := s.task.(GeneratorOwner); ok {
 		return o.Generators()

@@ -142,7 +142,6 @@ func (s *Step[S, B]) prepare() error {
 	return s.prepareModel()
 }
 
-// prepareModel makes the task's model ready to be trained.
 func (s *Step[S, B]) prepareModel() error {
 	if err := s.checkTask(); err != nil {
 		return run.Usage(err)

@@ -151,7 +151,6 @@ func (b *bench[S, B]) windowsOf(s trainer.Step[S, B], updates int,
 	return losses
 }
 
-// evaluate returns the loss of an evaluation.
 func (b *bench[S, B]) evaluate(s trainer.Step[S, B]) float64 {
 	must("StartLoader", s.StartLoader(false))
 	must("Eval", s.Eval(context.Background(), b.collate(s, b.samples)))

@@ -33,7 +33,6 @@ func (b *bench[S, B]) savesLater() error {
 	return s.EmptyCache()
 }
 
-// sameFiles compares the files of two folders.
 func sameFiles(want, got string) error {
 	a, b := contents(want), contents(got)
 	if len(a) != len(b) {
@@ -47,7 +46,6 @@ func sameFiles(want, got string) error {
 	return nil
 }
 
-// contents are the files of a folder by their names.
 func contents(dir string) map[string]string {
 	entries, err := os.ReadDir(dir)
 	must("read what Save has written", err)

@@ -117,7 +117,6 @@ func (s *Step) About() trainer.About {
 		FiltersLoss: true, KeepsMode: true, KnowsMemory: true, SkipsNonFinite: true, SavesLater: true}
 }
 
-// begin records a call.
 func (s *Step) begin(op, text string) error {
 	if s.counts == nil {
 		s.counts = map[string]int{}
