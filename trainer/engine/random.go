@@ -68,15 +68,19 @@ func (s *Step[S, B]) Around(body func() error) (err error) {
 	}
 	defer s.random.leave()
 	// What ended the run, a lack of memory for instance, may fail here again: it must not be hidden.
-	defer func() { err = joined(err, s.random.putBack(devices)) }()
+	defer func() {
+		err = joined(err, ask("put the random generators back", func() { s.random.states.Restore(devices) }))
+	}()
 	defer s.resident.free()
 	defer s.graphs.forget() // which draw from the generators of this run
 	torch.ForkRNG(func() {
 		begin.Restore(devices)
 		s.order.global = torch.DefaultGenerator(torch.CPU)
 		defer func() {
-			s.order.global = nil
-			err = joined(err, s.random.keep(devices))
+			s.order.global, s.random.states = nil, nil
+			err = joined(err, ask("keep the states of the random generators", func() {
+				s.random.states = torchsave.GeneratorsOf(devices)
+			}))
 		}()
 		if err = body(); err == nil {
 			err = s.summon() // whoever has the model has all of it
@@ -85,26 +89,14 @@ func (s *Step[S, B]) Around(body func() error) (err error) {
 	return err
 }
 
-// keep notes where the default generators of the devices are. Those of a GPU that has failed cannot
-// be asked.
-func (r *random) keep(devices []torch.Device) error {
-	r.states = nil
+// ask calls f, which does something to the default generators. Those of a GPU that has failed
+// cannot be asked.
+func ask(what string, f func()) error {
 	if torch.DeviceFailed() {
 		return nil
 	}
-	if err := torch.Try(func() { r.states = torchsave.GeneratorsOf(devices) }); err != nil {
-		return fmt.Errorf("engine: keep the states of the random generators: %w", err)
-	}
-	return nil
-}
-
-// putBack puts the default generators where those of the Step are.
-func (r *random) putBack(devices []torch.Device) error {
-	if torch.DeviceFailed() {
-		return nil
-	}
-	if err := torch.Try(func() { r.states.Restore(devices) }); err != nil {
-		return fmt.Errorf("engine: put the random generators back: %w", err)
+	if err := torch.Try(f); err != nil {
+		return fmt.Errorf("engine: %s: %w", what, err)
 	}
 	return nil
 }
