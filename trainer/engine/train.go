@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -224,15 +225,10 @@ func (s *Step[S, B]) judgeGradients(ctx context.Context) {
 }
 
 func (s *Step[S, B]) clip(ctx context.Context) {
-	limit := s.options.MaxGradNorm
-	if limit == 0 {
-		limit = 1
-	}
-	switch {
-	case math.IsInf(limit, 1):
-		s.gradNorm.Copy_(s.norm(ctx, 0))
-		s.normed = true
-	case limit > 0:
+	if limit := cmp.Or(s.options.MaxGradNorm, 1); limit > 0 {
+		if math.IsInf(limit, 1) { // only reported
+			limit = 0
+		}
 		s.gradNorm.Copy_(s.norm(ctx, limit))
 		s.normed = true
 	}
