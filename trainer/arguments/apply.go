@@ -134,9 +134,7 @@ func (a *TrainingArguments) applyData(t *trainer.Options, _ *engine.Options) err
 	if a.DataloaderPrefetchFactor != nil {
 		t.Prefetch = *a.DataloaderPrefetchFactor * t.Workers
 	}
-	if a.TorchEmptyCacheSteps != nil {
-		t.EmptyCacheSteps = *a.TorchEmptyCacheSteps
-	}
+	t.EmptyCacheSteps = optional.Or(a.TorchEmptyCacheSteps, t.EmptyCacheSteps)
 	t.Semantics.FilterNonFiniteLoss = t.Semantics.FilterNonFiniteLoss && a.LoggingNaNInfFilter
 	t.Semantics.ForgetHooksAtResume = t.Semantics.ForgetHooksAtResume && !a.RestoreCallbackStatesFromCheckpoint
 	byLength := a.TrainSamplingStrategy == "group_by_length" || a.TrainSamplingStrategy == "batch_rebalance"
@@ -273,9 +271,7 @@ func (a *TrainingArguments) applyEvaluation(t *trainer.Options, e *engine.Option
 	if len(a.LabelNames) > 0 && !slices.Equal(a.LabelNames, []string{"labels"}) {
 		return &Error{"label_names", a.LabelNames, "it left out: the task's typed batch says what its labels are"}
 	}
-	if a.EvalAccumulationSteps != nil {
-		e.EvalAccumulation = *a.EvalAccumulationSteps
-	}
+	e.EvalAccumulation = optional.Or(a.EvalAccumulationSteps, e.EvalAccumulation)
 	switch {
 	case a.PredictionLossOnly:
 		e.ComputeMetrics, e.BatchMetrics = nil, nil
