@@ -13,9 +13,6 @@ import (
 // About names the model, its size, precision and device, and says what the task and the optimizer
 // can do.
 func (s *Step[S, B]) About() trainer.About {
-	_, countsTokens := s.task.(TokenCounter[B])
-	_, setsMomentum := s.optimizer.(optim.MomentumSetter)
-	_, recycles := s.task.(Recycler[B])
 	return trainer.About{
 		Text:           s.text(),
 		LearningRate:   s.options.Optimizer.LearningRate(),
@@ -25,8 +22,8 @@ func (s *Step[S, B]) About() trainer.About {
 		MakesModel:     s.init != nil,
 		Saves:          true,
 		Clips:          true,
-		SetsMomentum:   setsMomentum,
-		CountsTokens:   countsTokens,
+		SetsMomentum:   is[optim.MomentumSetter](s.optimizer),
+		CountsTokens:   is[TokenCounter[B]](s.task),
 		FiltersLoss:    true,
 		KeepsMode:      true,
 		KnowsMemory:    true,
@@ -34,7 +31,7 @@ func (s *Step[S, B]) About() trainer.About {
 		JoinsGroup:     true,
 		Sharded:        s.options.Sharding != 0,
 		SavesLater:     true,
-		Recycles:       recycles,
+		Recycles:       is[Recycler[B]](s.task),
 	}
 }
 

@@ -32,10 +32,7 @@ type ObservationSharer interface {
 // SharesEval reports whether all that an evaluation gathers can be put together: what an [Observer]
 // or [Evaluator] gathers only if it is an [ObservationSharer].
 func (s *Step[S, B]) SharesEval(e trainer.Evaluation) bool {
-	_, shares := s.task.(ObservationSharer)
-	_, observes := s.task.(Observer[B])
-	_, evaluates := s.task.(Evaluator[B])
-	return shares || !observes && (e.Predict || !evaluates)
+	return is[ObservationSharer](s.task) || !is[Observer[B]](s.task) && (e.Predict || !is[Evaluator[B]](s.task))
 }
 
 // EvalRound adds the batches that all processes have at a time to the running evaluation.
@@ -90,7 +87,7 @@ func (s *Step[S, B]) itemsOfRound(ctx context.Context, r trainer.EvalRound[B]) (
 		}
 		return nil
 	})
-	if _, counts := s.task.(ItemCounter[B]); !counts || !s.eval.Even {
+	if !is[ItemCounter[B]](s.task) || !s.eval.Even {
 		return items, failed
 	}
 	all, _, err := s.exchange(ctx, news{Items: items}, nil, nil, failed)

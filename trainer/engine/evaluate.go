@@ -36,7 +36,7 @@ func (s *Step[S, B]) StartEval(e trainer.Evaluation) error {
 	if err := s.summon(); err != nil {
 		return err
 	}
-	if _, ok := s.task.(Predictor[B]); e.Predict && !ok {
+	if e.Predict && !is[Predictor[B]](s.task) {
 		return fmt.Errorf("engine: %T shows no predictions: it must implement engine.Predictor", s.task)
 	}
 	return nil
@@ -98,10 +98,8 @@ func (s *Step[S, B]) evalForward(b B, items int64) (loss Loss, o Outputs) {
 
 // keepsOutputs tells whether somebody makes metrics of the outputs of the running evaluation.
 func (s *Step[S, B]) keepsOutputs() bool {
-	if _, ok := s.task.(Predictor[B]); !ok {
-		return false
-	}
-	return s.eval.Predict || s.options.ComputeMetrics != nil || s.options.BatchMetrics != nil
+	return is[Predictor[B]](s.task) &&
+		(s.eval.Predict || s.options.ComputeMetrics != nil || s.options.BatchMetrics != nil)
 }
 
 func (s *Step[S, B]) preprocess(o Outputs) Outputs {

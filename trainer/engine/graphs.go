@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/gotrainer/gotrainer/nn"
-	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/torch/cuda"
 	"github.com/gotrainer/gotrainer/trainer"
@@ -172,15 +171,12 @@ func (s *Step[S, B]) buildGraphs() {
 		return
 	}
 	g := &graphs{Graphs: s.options.Graphs, warn: s.once, kinds: map[string]*kind{}}
-	_, lists := s.task.(InputLister[B])
-	_, steps := s.task.(TrainingStepper[B])
-	_, updates := s.optimizer.(optim.BackwardUpdater)
 	switch {
-	case !lists:
+	case !is[InputLister[B]](s.task):
 		g.once("anything, since %T does not list its inputs (engine.InputLister)", s.task)
-	case steps:
+	case is[TrainingStepper[B]](s.task):
 		g.once("anything, since %T has a training step of its own (engine.TrainingStepper)", s.task)
-	case updates:
+	case !s.clipped():
 		g.once("anything, since %T updates weights during the backward pass", s.options.Optimizer)
 	case s.options.GradientCheckpointing:
 		g.once("anything, since Options.GradientCheckpointing runs layers again from Go")

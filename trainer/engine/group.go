@@ -8,7 +8,6 @@ import (
 	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/dist/ddp"
 	"github.com/gotrainer/gotrainer/internal/torchsave"
-	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 )
@@ -23,7 +22,7 @@ type parallel interface {
 // JoinGroup gives all processes the weights and buffers of the main one, and has the following runs
 // average gradients and losses over them.
 func (s *Step[S, B]) JoinGroup(ctx context.Context, g *dist.Group) error {
-	if _, ok := s.optimizer.(optim.BackwardUpdater); ok {
+	if !s.clipped() {
 		return fmt.Errorf("engine: %T updates each parameter during the backward pass, before its gradient is averaged "+
 			"over %d processes: want another optimizer, or one process", s.options.Optimizer, g.World())
 	}

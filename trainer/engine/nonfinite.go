@@ -29,7 +29,7 @@ func (s *Step[S, B]) checkFinite(name string, t torch.Tensor, stop bool) error {
 // FindNonFinite runs forward and backward on a micro-batch again, with other random numbers. The
 // layers that it can name are those of package nn with parameters.
 func (s *Step[S, B]) FindNonFinite(ctx context.Context, b B, w trainer.Window) (o trainer.NonFiniteOrigin, err error) {
-	if _, ok := s.task.(TrainingStepper[B]); ok {
+	if is[TrainingStepper[B]](s.task) {
 		return o, errors.New("the task has a training step of its own (engine.TrainingStepper), which is not run again")
 	}
 	if s.sharded != nil {

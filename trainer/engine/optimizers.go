@@ -104,10 +104,7 @@ func (s *Step[S, B]) beforeBackward(w trainer.Window) {
 }
 
 // clipped tells whether there are gradients to clip when the backward pass is over.
-func (s *Step[S, B]) clipped() bool {
-	_, ok := s.optimizer.(optim.BackwardUpdater)
-	return !ok
-}
+func (s *Step[S, B]) clipped() bool { return !is[optim.BackwardUpdater](s.optimizer) }
 
 // noDecayGroups makes the two groups of Hugging Face's Trainer (get_decay_parameter_names): what
 // belongs to a LayerNorm, and what has a name like a bias or a norm, is not decayed; the rest has

@@ -26,15 +26,11 @@ type ObservationSorter interface {
 
 // checkSortedEval refuses what an evaluation by length cannot put back into order.
 func (s *Step[S, B]) checkSortedEval(r *refusals) {
-	_, knows := s.task.(Lengther[S])
-	_, observes := s.task.(Observer[B])
-	_, evaluates := s.task.(Evaluator[B])
-	_, sorts := s.task.(ObservationSorter)
-	on := s.options.SortEvalByLength
-	r.when(on && !knows, "SortEvalByLength is set, but %T does not know how long samples are: it must implement "+
-		"engine.Lengther", s.task)
-	r.when(on && (observes || evaluates) && !sorts, "SortEvalByLength is set, but %T cannot put what it notes back into "+
-		"the order of the set: it must implement engine.ObservationSorter, as engine.Observations does", s.task)
+	on, observes := s.options.SortEvalByLength, is[Observer[B]](s.task) || is[Evaluator[B]](s.task)
+	r.when(on && !is[Lengther[S]](s.task), "SortEvalByLength is set, but %T does not know how long samples are: it "+
+		"must implement engine.Lengther", s.task)
+	r.when(on && observes && !is[ObservationSorter](s.task), "SortEvalByLength is set, but %T cannot put what it notes "+
+		"back into the order of the set: it must implement engine.ObservationSorter, as engine.Observations does", s.task)
 }
 
 func (s *Step[S, B]) evalOrder(set data.Dataset[S], o trainer.LoaderOptions) (sortedOrder, error) {

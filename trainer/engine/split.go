@@ -33,7 +33,7 @@ func (a *ahead) forget() {
 
 // Forward runs the forward pass of a micro-batch. Its graph lives until Backward.
 func (s *Step[S, B]) Forward(ctx context.Context, b B, w trainer.Window) (err error) {
-	if _, ok := s.task.(TrainingStepper[B]); ok {
+	if is[TrainingStepper[B]](s.task) {
 		return fmt.Errorf("engine: %T has a training step of its own (engine.TrainingStepper), which cannot be "+
 			"divided into forward and backward: implement Loss alone, or use no hook and no report that comes "+
 			"between them", s.task)

@@ -130,7 +130,7 @@ func (s *Step[S, B]) prepare() error {
 	if limit := s.options.DatasetOnDevice; limit > 0 {
 		s.resident = &resident{device: device, limit: limit, handed: &s.arrivals}
 	}
-	if _, counts := s.task.(TokenCounter[B]); s.options.NonPaddingTokens && !counts {
+	if s.options.NonPaddingTokens && !is[TokenCounter[B]](s.task) {
 		s.warn("Options.NonPaddingTokens is set, but %T counts no tokens (engine.TokenCounter), so it has no effect",
 			s.task)
 	}
@@ -213,9 +213,7 @@ func (s *Step[S, B]) checkTask() error {
 	}
 	var r refusals
 	s.checkSortedEval(&r)
-	_, predicts := s.task.(Predictor[B])
-	_, evaluates := s.task.(Evaluator[B])
-	o := s.options
+	predicts, evaluates, o := is[Predictor[B]](s.task), is[Evaluator[B]](s.task), s.options
 	for _, c := range []struct {
 		name string
 		set  bool

@@ -98,6 +98,12 @@ type Recycler[B any] interface {
 	Recycle(b B)
 }
 
+// is tells whether a task, or an optimizer, is a T besides.
+func is[T any](v any) bool {
+	_, ok := v.(T)
+	return ok
+}
+
 // OptionsValidator is a [Task] that refuses options which have no meaning for it: [New] asks it
 // before anything else.
 type OptionsValidator interface {
