@@ -89,9 +89,8 @@ func (c *classify) forward(p ForwardPass, b Examples) (logits, classes torch.Ten
 func checkClasses(outputs int64, classes []int64) {
 	for row, class := range classes {
 		if class != IgnoreIndex && (class < 0 || class >= outputs) {
-			panic(&torch.Error{Op: "Classify", Code: torch.ErrValue, Msg: fmt.Sprintf(
-				"row %d of the batch has class %d, but the model has %d outputs, so the classes are 0 to %d (or %d, "+
-					"which is left out)", row, class, outputs, outputs-1, IgnoreIndex)})
+			panic(torch.Errorf("Classify", torch.ErrValue, "row %d of the batch has class %d, but the model has %d "+
+				"outputs, so the classes are 0 to %d (or %d, which is left out)", row, class, outputs, outputs-1, IgnoreIndex))
 		}
 	}
 }

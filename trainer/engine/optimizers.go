@@ -95,9 +95,8 @@ func (s *Step[S, B]) beforeBackward(w trainer.Window) {
 		return
 	}
 	if w.Len > 1 {
-		panic(&torch.Error{Op: "Backward", Code: torch.ErrInvalid, Msg: fmt.Sprintf("%T updates each parameter during "+
-			"the backward pass, so gradients cannot be accumulated over %d batches; want Accumulate 1",
-			s.options.Optimizer, w.Len)})
+		panic(torch.Errorf("Backward", torch.ErrInvalid, "%T updates each parameter during the backward pass, so "+
+			"gradients cannot be accumulated over %d batches; want Accumulate 1", s.options.Optimizer, w.Len))
 	}
 	s.copies.wait()
 	o.BeforeBackward(w.LearningRate)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math"
 
 	"github.com/gotrainer/gotrainer/amp"
@@ -144,9 +143,8 @@ func (s *Step[S, B]) backward(ctx context.Context, loss Loss, w trainer.Window) 
 		value = value.MulScalar(n)
 	}
 	if s.frozen && !value.NeedsGrad() {
-		panic(&torch.Error{Op: "Backward", Code: torch.ErrValue,
-			Msg: fmt.Sprintf("all parameters of %T are frozen, so its loss has no gradient: such a model can be "+
-				"evaluated, not trained; SetRequiresGrad(true) those to train", s.task.Model())})
+		panic(torch.Errorf("Backward", torch.ErrValue, "all parameters of %T are frozen, so its loss has no gradient: "+
+			"such a model can be evaluated, not trained; SetRequiresGrad(true) those to train", s.task.Model()))
 	}
 	s.beginBackward(w)
 	scaled := value
