@@ -43,7 +43,7 @@ const randomFile = "random_states.json"
 
 // checkGroup refuses what cannot be had on several processes.
 func checkGroup[B any](o *Options, step any, can About) error {
-	_, joins := step.(GroupStep[B])
+	joins := has[GroupStep[B]](step)
 	if can.Sharded {
 		if err := o.checkSharded(); err != nil {
 			return err

@@ -154,9 +154,9 @@ type (
 	}
 )
 
-// has reports whether a callback has the method of an event.
-func has[H any](callback any) bool {
-	_, ok := callback.(H)
+// has reports whether a callback, or a step, has the methods of H.
+func has[H any](v any) bool {
+	_, ok := v.(H)
 	return ok
 }
 

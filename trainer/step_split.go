@@ -23,7 +23,7 @@ type SplitStep[B any] interface {
 // checkSplit refuses hooks and reports for which the step would have to stop between forward and
 // backward, if it cannot.
 func (t *Trainer[S, B]) checkSplit() error {
-	if _, ok := t.step.(SplitStep[B]); ok {
+	if has[SplitStep[B]](t.step) {
 		return nil
 	}
 	o := &t.options

@@ -44,7 +44,7 @@ func New[S, B any](step Step[S, B], o Options) (*Trainer[S, B], error) {
 			return nil, err
 		}
 	}
-	if _, joins := step.(GroupStep[B]); !joins {
+	if !has[GroupStep[B]](step) {
 		if text := o.trainsAlone(step); text != "" {
 			t.warnings = append(t.warnings, text)
 		}

@@ -142,7 +142,6 @@ func (s *saver[S, B]) saveTransformers(dir string, loop loopState, o SaveOptions
 
 // checkTransformers refuses the option where its files would not be what transformers writes.
 func (o *Options) checkTransformers(step any) error {
-	_, writes := step.(TransformersStep)
 	refuse := func(want string) error { return &OptionError{"TransformersFiles", "true", want} }
 	switch {
 	case !o.TransformersFiles:
@@ -155,7 +154,7 @@ func (o *Options) checkTransformers(step any) error {
 		return refuse("false, since Adaptive is set: the state of such a schedule is another file in Python")
 	case o.Process.World > 1:
 		return refuse("false, since the run has several processes: each would have random states of its own")
-	case !writes:
+	case !has[TransformersStep](step):
 		return fmt.Errorf("trainer: Options.TransformersFiles is set, but %T is no trainer.TransformersStep: %s", step,
 			passOn("SaveTransformers and LoadTransformers"))
 	}
