@@ -81,7 +81,7 @@ type evaluation[B any] struct {
 	rows   int    // of a stream the samples seen, once it has been evaluated
 	limit  int    // batches at most; 0: all
 	length int    // batches of this process; -1: a stream
-	pass   evalPass[B]
+	pass   passes[B]
 	shared bool // each process has a part of it
 
 	done, seen int // batches so far, and their samples; where it is shared out the samples of all processes
@@ -130,7 +130,7 @@ func (ev *evaluator[S, B]) openSet(e *evaluation[B], set data.Dataset[S], predic
 	about := ev.describe(e, predict)
 	if stream, ok := set.(EvalStream[S]); ok {
 		e.shared, e.length = ev.sharesEval(about), -1
-		e.pass, err = ev.streamPass(stream, ev.evalShard(e.shared))
+		e.pass, err = ev.streamPasses(stream, ev.evalShard(e.shared))
 		return err
 	}
 	loader, err := ev.step.Loader(set, ev.evalLoaderOptions(&about))
@@ -146,8 +146,7 @@ func (ev *evaluator[S, B]) openSet(e *evaluation[B], set data.Dataset[S], predic
 	if err := ev.checkEvalLoader(e, loader.Len()); err != nil {
 		return err
 	}
-	e.length, e.pass = loader.Len(), setPass(loader, samplesOf(loader, set.Len()), ev.o.EvalBatchSize,
-		ev.evalShard(e.shared))
+	e.length, e.pass = loader.Len(), setPasses(loader, set.Len(), ev.o.EvalBatchSize, ev.evalShard(e.shared))
 	return nil
 }
 

@@ -38,7 +38,7 @@ func (ev *evaluator[S, B]) sharesEval(e Evaluation) bool {
 // happens to one of them.
 func (ev *evaluator[S, B]) evaluateRounds(e *evaluation[B]) error {
 	defer func() { ev.batch = nil }()
-	for b, err := range e.pass(ev.evalContext()) {
+	for b, err := range e.pass(ev.evalContext(), 0, 0) {
 		over, err := ev.evalRound(e, &b, err)
 		if err != nil || over {
 			return err

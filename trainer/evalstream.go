@@ -1,10 +1,8 @@
 package trainer
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"iter"
 
 	"github.com/gotrainer/gotrainer/data"
 )
@@ -34,11 +32,8 @@ func (e EvalStream[S]) At(i int) (S, error) {
 var errEmptyEvalStream = errors.New("the stream has no sample; one that can be read only once cannot be evaluated on " +
 	"twice")
 
-// evalPass hands out the batches of an evaluation.
-type evalPass[B any] func(ctx context.Context) iter.Seq2[data.StreamBatch[B], error]
-
-// streamPass is that over a stream.
-func (ev *evaluator[S, B]) streamPass(e EvalStream[S], shard data.Shard) (evalPass[B], error) {
+// streamPasses are those of an evaluation over a stream.
+func (ev *evaluator[S, B]) streamPasses(e EvalStream[S], shard data.Shard) (passes[B], error) {
 	switch {
 	case e.Stream == nil:
 		return nil, errors.New("trainer: an EvalStream without a Stream")
@@ -56,26 +51,5 @@ func (ev *evaluator[S, B]) streamPass(e EvalStream[S], shard data.Shard) (evalPa
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context) iter.Seq2[data.StreamBatch[B], error] { return l.Pass(ctx, 0, 0) }, nil
-}
-
-// setPass is that over a set of so many samples.
-func setPass[B any](loader BatchLoader[B], samples, batchSize int, shard data.Shard) evalPass[B] {
-	world := max(1, shard.WorldSize)
-	return func(ctx context.Context) iter.Seq2[data.StreamBatch[B], error] {
-		return func(yield func(data.StreamBatch[B], error) bool) {
-			at := 0 // where the round begins
-			for batch, err := range loader.Epoch(ctx, 0, 0) {
-				b := data.StreamBatch[B]{Batch: batch, Samples: batchSize,
-					Round: max(0, min(batchSize*world, samples-at))}
-				if world == 1 || shard.Uneven {
-					b.Samples = max(0, min(batchSize, b.Round-shard.Rank*batchSize))
-				}
-				if !yield(b, err) {
-					return
-				}
-				at += batchSize * world
-			}
-		}
-	}
+	return l.Pass, nil
 }

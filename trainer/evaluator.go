@@ -202,7 +202,7 @@ func (ev *evaluator[S, B]) evalContext() context.Context {
 func (ev *evaluator[S, B]) evaluateBatches(e *evaluation[B]) error {
 	defer func() { ev.batch = nil }()
 	ctx := ev.evalContext()
-	for b, err := range e.pass(ctx) {
+	for b, err := range e.pass(ctx, 0, 0) {
 		if err == nil {
 			ev.batch = &b.Batch
 			if err := fire(ev.session, "EvalStepBegin", evalStepBeginHook.EvalStepBegin); err != nil {

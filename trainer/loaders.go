@@ -34,7 +34,7 @@ func (r *runner[S, B]) trainLoader(train data.Dataset[S]) (loader interface{ Len
 		if err != nil {
 			return nil, nil, err
 		}
-		loader, pass = l, r.divider.batches(epochPasses(l, samplesOf(l, train.Len()), r.o.BatchSize))
+		loader, pass = l, r.divider.batches(setPasses(l, train.Len(), r.o.BatchSize, data.Shard{}))
 	} else {
 		l, err := r.step.Loader(train, LoaderOptions{LoaderOptions: o})
 		if err == nil && l == nil {
@@ -43,7 +43,7 @@ func (r *runner[S, B]) trainLoader(train data.Dataset[S]) (loader interface{ Len
 		if err != nil {
 			return nil, nil, err
 		}
-		loader, pass = l, epochPasses(l, samplesOf(l, train.Len()), r.o.BatchSize)
+		loader, pass = l, setPasses(l, train.Len(), r.o.BatchSize, data.Shard{})
 	}
 	if loader.Len() == 0 && !(r.o.Semantics.EndWithoutBatch && r.o.MaxSteps > 0) {
 		return nil, nil, wrong("DropLast", r.o.DropLast, "false, since the %d samples of the training set are less than "+

@@ -45,8 +45,9 @@ type passes[B any] func(ctx context.Context, epoch, skip int) iter.Seq2[data.Str
 // with a data.Batcher.
 type batchSizes interface{ BatchSamples(epoch int) []int }
 
-// epochPasses are those over a data set of so many samples.
-func epochPasses[B any](loader BatchLoader[B], samples, batchSize int) passes[B] {
+// setPasses are those over a data set of n samples, of which a shard is this process's part.
+func setPasses[B any](loader BatchLoader[B], n, batchSize int, shard data.Shard) passes[B] {
+	samples, world := samplesOf(loader, n), max(1, shard.WorldSize)
 	return func(ctx context.Context, epoch, skip int) iter.Seq2[data.StreamBatch[B], error] {
 		return func(yield func(data.StreamBatch[B], error) bool) {
 			i := skip
@@ -55,11 +56,15 @@ func epochPasses[B any](loader BatchLoader[B], samples, batchSize int) passes[B]
 				sizes = s.BatchSamples(epoch)
 			}
 			for batch, err := range loader.Epoch(ctx, epoch, skip) {
-				n := max(0, min(batchSize, samples-i*batchSize))
-				if i < len(sizes) {
-					n = sizes[i]
+				b := data.StreamBatch[B]{Batch: batch, Samples: batchSize,
+					Round: max(0, min(batchSize*world, samples-i*batchSize*world))}
+				switch {
+				case world == 1 && i < len(sizes):
+					b.Samples = sizes[i]
+				case world == 1 || shard.Uneven:
+					b.Samples = max(0, min(batchSize, b.Round-shard.Rank*batchSize))
 				}
-				if !yield(data.StreamBatch[B]{Batch: batch, Samples: n}, err) {
+				if !yield(b, err) {
 					return
 				}
 				i++
