@@ -32,20 +32,16 @@ func (t *Trainer[S, B]) SaveModel(dir string) error {
 		return err
 	}
 	defer unlock()
-	o := t.options
-	can := t.step.About()
-	if !o.Process.Main() {
-		if can.Sharded {
-			err = guard(func() error { return t.step.Save(dir, SaveOptions{WeightsOnly: true}) })
-		}
-		return err
-	}
-	if !can.Saves {
+	class, can, main := t.options.ProcessingClass, t.step.About(), t.options.Process.Main()
+	switch {
+	case !main && !can.Sharded:
+		return nil
+	case !can.Saves:
 		return cannot(t.step, "Trainer.SaveModel is called", "be saved", "Saves", remedySaves)
 	}
 	err = guard(func() error { return t.step.Save(dir, SaveOptions{WeightsOnly: true}) })
-	if err == nil && o.ProcessingClass != nil {
-		err = o.ProcessingClass.Save(dir)
+	if err == nil && main && class != nil {
+		err = class.Save(dir)
 	}
 	if err != nil {
 		return fmt.Errorf("trainer: SaveModel: %w", err)

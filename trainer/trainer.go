@@ -90,18 +90,21 @@ func (t *Trainer[S, B]) Fit(ctx context.Context, train, valid data.Dataset[S]) (
 
 // fit runs once; source makes the loaders and the plan.
 func (t *Trainer[S, B]) fit(ctx context.Context, source func(*runner[S, B]) error) (result *Result, err error) {
-	unlock, err := t.begin()
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	err = guard(func() error {
-		return t.step.Around(func() (err error) {
-			result, err = t.fitWithin(ctx, source)
-			return err
-		})
+	err = t.within(func() (err error) {
+		result, err = t.fitWithin(ctx, source)
+		return err
 	})
 	return result, err
+}
+
+// within carries out a run or an evaluation, with the settings of the step's library.
+func (t *Trainer[S, B]) within(body func() error) error {
+	unlock, err := t.begin()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return guard(func() error { return t.step.Around(body) })
 }
 
 func (t *Trainer[S, B]) fitWithin(ctx context.Context, source func(*runner[S, B]) error) (_ *Result, err error) {
@@ -216,29 +219,22 @@ func (t *Trainer[S, B]) alone(ctx context.Context, set data.Dataset[S], prefix s
 	if prefix == "" {
 		return errors.New(`trainer: the prefix of an evaluation is empty; "eval" is the usual one`)
 	}
-	unlock, err := t.begin()
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	r := t.newRunner(ctx, t.options)
-	if t.last != nil {
-		r.continueFrom(t.last)
-	}
-	err = guard(func() error {
-		return t.step.Around(func() (err error) {
-			if r.eval.sets, err = r.eval.open(set, prefix, predict); err != nil {
-				return err
-			}
-			if err := r.joinToEvaluate(); err != nil {
-				return err
-			}
-			r.eval.count()
-			return body(r)
-		})
+	var r *runner[S, B]
+	err := t.within(func() (err error) {
+		r = t.newRunner(ctx, t.options)
+		if t.last != nil {
+			r.continueFrom(t.last)
+		}
+		defer func() { t.last, r.loop.EvalSet = r, 0 }()
+		if r.eval.sets, err = r.eval.open(set, prefix, predict); err != nil {
+			return err
+		}
+		if err := r.joinToEvaluate(); err != nil {
+			return err
+		}
+		r.eval.count()
+		return body(r)
 	})
-	t.last = r
-	r.loop.EvalSet = 0
 	if errors.Is(err, errInterrupted) {
 		return fmt.Errorf("trainer: evaluation interrupted: %w", r.cancelled())
 	}
