@@ -171,7 +171,8 @@ func (ev *evaluator[S, B]) evaluateSet(e *evaluation[B], predict bool) (Metrics,
 	if e.shared {
 		atOnce *= ev.o.Group.World()
 	}
-	row.speed(e.name, start, float64(e.rows), float64((e.rows+atOnce-1)/atOnce))
+	row.perSecond(e.name, start, map[string]float64{"samples": float64(e.rows),
+		"steps": float64((e.rows + atOnce - 1) / atOnce)})
 	return m, row, nil
 }
 
@@ -239,13 +240,8 @@ func (ev *evaluator[S, B]) interruptEvaluation() error {
 	return errInterrupted
 }
 
-// speed adds the run time and speeds of transformers.trainer_utils.speed_metrics, with its
-// decimals.
-func (l Logs) speed(split string, start time.Time, samples, steps float64) {
-	l.perSecond(split, start, map[string]float64{"samples": samples, "steps": steps})
-}
-
-// perSecond adds the run time, and how many of several things there were in a second of it.
+// perSecond adds the run time, and how many of several things there were in a second of it:
+// speed_metrics of transformers.trainer_utils, with its decimals.
 func (l Logs) perSecond(split string, start time.Time, counts map[string]float64) {
 	seconds := time.Since(start).Seconds()
 	l[split+"_runtime"] = pyfloat.Round(seconds, 4)

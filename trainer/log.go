@@ -97,7 +97,7 @@ func (r *runner[S, B]) logEnd() error {
 		}
 	}
 	row["total_flos"] = r.flops
-	row.speed("train", r.start, samples, steps)
+	row.perSecond("train", r.start, map[string]float64{"samples": samples, "steps": steps})
 	r.final = row
 	if err := r.log(row); err != nil {
 		return err
