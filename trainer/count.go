@@ -92,22 +92,16 @@ func (l *loop) countEpoch() {
 		l.PassBatches, l.Progress = l.Micro, float64(l.Epoch+1)
 	}
 	l.passEnded = false
-	l.countIdle()
+	// In Hugging Face's loop a pass over a stream of fewer batches than a window has no step, nor has
+	// any after it.
+	if l.idle++; l.InEpoch > 0 || !l.plan.stream || l.flow.rules.CarriesWindows() {
+		l.idle = 0
+	}
 	c, f := &l.Control, &l.flow
 	c.ShouldLog = c.ShouldLog || f.log.due(l.Epoch+1, Epoch)
 	c.ShouldEvaluate = c.ShouldEvaluate || f.evalDelay <= l.Progress && f.eval.due(l.Epoch+1, Epoch)
 	saved := f.save.also > 0 && l.LastSaved == l.GlobalStep && !f.rules.RepeatAtEpochEnd
 	c.ShouldSave = c.ShouldSave || f.save.due(l.Epoch+1, Epoch) && !saved
-}
-
-// countIdle counts the passes over a stream that ended without a step: in Hugging Face's loop a
-// pass of fewer batches than a window has none, nor has any after it.
-func (l *loop) countIdle() {
-	if l.InEpoch > 0 || !l.plan.stream || l.flow.rules.CarriesWindows() {
-		l.idle = 0
-		return
-	}
-	l.idle++
 }
 
 // clearDue forgets what was due when a step begins. A save that is due inside a window waits for

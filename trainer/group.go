@@ -279,19 +279,16 @@ func (s *session[S, B]) readRandom(from string, updates int) (continues func() e
 	}
 	switch world := s.o.Group.World(); {
 	case writers == world:
-		return func() error { return s.loadRandom(states) }, nil
+		return func() error {
+			if world == 1 {
+				return nil
+			}
+			return s.stepError("load the random state", s.step.(GroupStep[B]).SetRandomState(states[s.o.Group.Rank()]))
+		}, nil
 	case s.o.GlobalBatch > 0:
 		return func() error { return s.deriveRandom(updates) }, nil
 	default:
 		return nil, cannotResume(from, "%w: it was written by %s, and there are %d now; set "+
 			"Options.GlobalBatch in runs that are to continue on others", ErrOtherRun, counted(writers, "process"), world)
 	}
-}
-
-// loadRandom continues with the random numbers of this process.
-func (s *session[S, B]) loadRandom(states [][]byte) error {
-	if !s.several() || states == nil {
-		return nil
-	}
-	return s.stepError("load the random state", s.step.(GroupStep[B]).SetRandomState(states[s.o.Group.Rank()]))
 }

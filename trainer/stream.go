@@ -15,13 +15,6 @@ var errEmptyStream = errors.New("trainer: the stream has no sample in its first 
 // Hugging Face's Trainer never ends then; hooks, such as early stopping, may end it until there.
 const idlePasses = 20
 
-// errIdle says why no pass comes to an update.
-func errIdle(l *loop) error {
-	return fmt.Errorf("the last %d passes over the stream brought no update, and further ones would not either: a "+
-		"pass has fewer batches than Options.Accumulate (%d), and Hugging Face's loop never trains on such a rest; "+
-		"accumulate fewer batches, or make them smaller", l.idle, l.plan.accumulate)
-}
-
 // FitStream is [Trainer.Fit] for training data without a length: an IterableDataset.
 // Options.MaxSteps is required, since nothing else says when the run ends; it begins at the first
 // sample again as often as need be. Options.Order must be nil: the order is the stream's.

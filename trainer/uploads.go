@@ -141,7 +141,7 @@ func (u *uploads[S, B]) saved(path, message string) error {
 
 // upload queues uploads, of which the hooks are told before.
 func (u *uploads[S, B]) upload(list ...checkpoint.Upload) error {
-	err := u.tell()
+	err := fire(u.session, "PushBegin", pushBeginHook.PushBegin)
 	if err == nil {
 		u.queue.add(list...)
 	}
@@ -169,10 +169,6 @@ func (u *uploads[S, B]) uploadsOf(path, message string) []checkpoint.Upload {
 		list = append(list, whole)
 	}
 	return list
-}
-
-func (u *uploads[S, B]) tell() error {
-	return fire(u.session, "PushBegin", pushBeginHook.PushBegin)
 }
 
 // end waits for the uploads, makes up for the newest checkpoint if it was left out, and uploads the
@@ -219,7 +215,7 @@ func (t *Trainer[S, B]) Push(ctx context.Context, message string) error {
 	}
 	r := t.newRunner(ctx, t.options)
 	r.continueFrom(t.last)
-	if err := r.saver.uploads.tell(); err != nil {
+	if err := fire(r.session, "PushBegin", pushBeginHook.PushBegin); err != nil {
 		return err
 	}
 	u := checkpoint.Upload{Folder: t.last.saver.final(), ModelOnly: true, Message: cmp.Or(message, endOfTraining)}

@@ -24,7 +24,9 @@ func (r *runner[S, B]) beginEpoch() {
 func (r *runner[S, B]) fetch(body func() bool) error {
 	l := r.loop
 	if l.idle >= idlePasses {
-		return r.stepError("continue", errIdle(l))
+		return r.stepError("continue", fmt.Errorf("the last %d passes over the stream brought no update, and further ones "+
+			"would not either: a pass has fewer batches than Options.Accumulate (%d), and Hugging Face's loop never trains on "+
+			"such a rest; accumulate fewer batches, or make them smaller", l.idle, l.plan.accumulate))
 	}
 	if !l.LoaderStarted {
 		if err := r.startLoader(true); err != nil {
