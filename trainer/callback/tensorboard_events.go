@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"iter"
 	"math"
 	"os"
 	"path/filepath"
@@ -45,7 +46,7 @@ func NewEventWriter(dir string) (*EventWriter, error) {
 		return nil, fmt.Errorf("tensorboard: %w", err)
 	}
 	w := &EventWriter{file: f, out: bufio.NewWriter(f), now: time.Now}
-	w.event(0, func(b []byte) []byte { return appendString(b, fieldFileVersion, "brain.Event:2") })
+	w.event(0, appendString(nil, fieldFileVersion, "brain.Event:2"))
 	return w, w.Flush()
 }
 
@@ -67,26 +68,22 @@ const (
 
 // AddScalar writes a number under a tag: add_scalar. TensorBoard keeps float32.
 func (w *EventWriter) AddScalar(tag string, value float64, step int) error {
-	w.event(step, func(b []byte) []byte {
-		var v []byte
-		v = appendString(v, fieldTag, tag)
-		v = protowire.AppendTag(v, fieldSimpleValue, protowire.Fixed32Type)
-		v = protowire.AppendFixed32(v, math.Float32bits(float32(value)))
-		return appendMessage(b, fieldSummary, appendMessage(nil, fieldValue, v))
-	})
-	return w.err
+	v := appendString(nil, fieldTag, tag)
+	v = protowire.AppendTag(v, fieldSimpleValue, protowire.Fixed32Type)
+	return w.value(step, protowire.AppendFixed32(v, math.Float32bits(float32(value))))
 }
 
 // AddText writes a text, which TensorBoard shows as Markdown: add_text.
 func (w *EventWriter) AddText(tag, text string, step int) error {
-	w.event(step, func(b []byte) []byte {
-		var v []byte
-		v = appendString(v, fieldTag, tag+"/text_summary")
-		v = appendMessage(v, fieldTensor, textTensor(text))
-		// plugin_data.plugin_name
-		v = appendMessage(v, fieldMetadata, appendMessage(nil, 1, appendString(nil, 1, "text")))
-		return appendMessage(b, fieldSummary, appendMessage(nil, fieldValue, v))
-	})
+	v := appendString(nil, fieldTag, tag+"/text_summary")
+	v = appendMessage(v, fieldTensor, textTensor(text))
+	// plugin_data.plugin_name
+	return w.value(step, appendMessage(v, fieldMetadata, appendMessage(nil, 1, appendString(nil, 1, "text"))))
+}
+
+// value writes an event with one value of a summary.
+func (w *EventWriter) value(step int, v []byte) error {
+	w.event(step, appendMessage(nil, fieldSummary, appendMessage(nil, fieldValue, v)))
 	return w.err
 }
 
@@ -109,7 +106,7 @@ func appendMessage(b []byte, field protowire.Number, m []byte) []byte {
 }
 
 // event writes an event in TFRecord's frame: length, its sum, data, their sum.
-func (w *EventWriter) event(step int, fill func([]byte) []byte) {
+func (w *EventWriter) event(step int, fields []byte) {
 	if w.err != nil {
 		return
 	}
@@ -119,7 +116,7 @@ func (w *EventWriter) event(step int, fill func([]byte) []byte) {
 	if step != 0 {
 		b = protowire.AppendVarint(protowire.AppendTag(b, fieldStep, protowire.VarintType), uint64(int64(step)))
 	}
-	b = fill(b)
+	b = append(b, fields...)
 	var head [12]byte
 	binary.LittleEndian.PutUint64(head[:8], uint64(len(b)))
 	binary.LittleEndian.PutUint32(head[8:], maskedSum(head[:8]))
@@ -216,44 +213,38 @@ func ReadEvents(r io.Reader) ([]Event, error) {
 func parseEvent(b []byte) (events []Event, err error) {
 	var common Event
 	var values [][]byte
-	err = fields(b, func(number protowire.Number, v uint64, data []byte) error {
-		switch number {
+	for f := range fields(b, &err) {
+		switch f.number {
 		case fieldWallTime:
-			seconds := math.Float64frombits(v)
+			seconds := math.Float64frombits(f.v)
 			if whole := math.Floor(seconds); math.Abs(whole) < 1<<40 {
 				common.Time = time.Unix(int64(whole), int64((seconds-whole)*1e9))
 			}
 		case fieldStep:
-			common.Step = int(int64(v))
+			common.Step = int(int64(f.v))
 		case fieldSummary:
-			return fields(data, func(n protowire.Number, _ uint64, value []byte) error {
-				if n == fieldValue {
-					values = append(values, value)
+			for f := range fields(f.data, &err) {
+				if f.number == fieldValue {
+					values = append(values, f.data)
 				}
-				return nil
-			})
+			}
 		}
-		return nil
-	})
+	}
 	for _, value := range values {
 		e, known := common, false
-		if err == nil {
-			err = fields(value, func(n protowire.Number, v uint64, data []byte) error {
-				switch n {
-				case fieldTag:
-					e.Tag = string(data)
-				case fieldSimpleValue:
-					e.Value, known = float64(math.Float32frombits(uint32(v))), true
-				case fieldTensor:
-					return fields(data, func(n protowire.Number, _ uint64, text []byte) error {
-						if n == 8 {
-							e.Text, known = string(text), true
-						}
-						return nil
-					})
+		for f := range fields(value, &err) {
+			switch f.number {
+			case fieldTag:
+				e.Tag = string(f.data)
+			case fieldSimpleValue:
+				e.Value, known = float64(math.Float32frombits(uint32(f.v))), true
+			case fieldTensor:
+				for f := range fields(f.data, &err) {
+					if f.number == 8 {
+						e.Text, known = string(f.data), true
+					}
 				}
-				return nil
-			})
+			}
 		}
 		if known {
 			events = append(events, e)
@@ -262,37 +253,43 @@ func parseEvent(b []byte) (events []Event, err error) {
 	return events, err
 }
 
-// fields calls f for each field of a message: v for numbers, data for the rest.
-func fields(b []byte, f func(n protowire.Number, v uint64, data []byte) error) error {
-	for len(b) > 0 {
-		number, kind, n := protowire.ConsumeTag(b)
-		if n < 0 {
-			return protowire.ParseError(n)
+// field is one of a message: v of numbers, data of the rest.
+type field struct {
+	number protowire.Number
+	v      uint64
+	data   []byte
+}
+
+// fields are those of a message up to an error, which is kept; after one there are none.
+func fields(b []byte, failed *error) iter.Seq[field] {
+	return func(yield func(field) bool) {
+		for len(b) > 0 && *failed == nil {
+			number, kind, n := protowire.ConsumeTag(b)
+			f := field{number: number}
+			if n >= 0 {
+				b = b[n:]
+				switch kind {
+				case protowire.VarintType:
+					f.v, n = protowire.ConsumeVarint(b)
+				case protowire.Fixed32Type:
+					var v uint32
+					v, n = protowire.ConsumeFixed32(b)
+					f.v = uint64(v)
+				case protowire.Fixed64Type:
+					f.v, n = protowire.ConsumeFixed64(b)
+				case protowire.BytesType:
+					f.data, n = protowire.ConsumeBytes(b)
+				default:
+					n = protowire.ConsumeFieldValue(number, kind, b)
+				}
+			}
+			if n < 0 {
+				*failed = protowire.ParseError(n)
+				return
+			}
+			if b = b[n:]; !yield(f) {
+				return
+			}
 		}
-		b = b[n:]
-		var v uint64
-		var data []byte
-		switch kind {
-		case protowire.VarintType:
-			v, n = protowire.ConsumeVarint(b)
-		case protowire.Fixed32Type:
-			var v32 uint32
-			v32, n = protowire.ConsumeFixed32(b)
-			v = uint64(v32)
-		case protowire.Fixed64Type:
-			v, n = protowire.ConsumeFixed64(b)
-		case protowire.BytesType:
-			data, n = protowire.ConsumeBytes(b)
-		default:
-			n = protowire.ConsumeFieldValue(number, kind, b)
-		}
-		if n < 0 {
-			return protowire.ParseError(n)
-		}
-		if err := f(number, v, data); err != nil {
-			return err
-		}
-		b = b[n:]
 	}
-	return nil
 }
