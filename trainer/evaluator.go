@@ -204,15 +204,12 @@ func (ev *evaluator[S, B]) evaluateBatches(e *evaluation[B]) error {
 	defer func() { ev.batch = nil }()
 	ctx := ev.evalContext()
 	for b, err := range e.pass(ctx, 0, 0) {
+		op := "load a batch to " + e.op()
 		if err == nil {
-			ev.batch = &b.Batch
+			op, ev.batch = e.op(), &b.Batch
 			if err := fire(ev.session, "EvalStepBegin", evalStepBeginHook.EvalStepBegin); err != nil {
 				return err
 			}
-		}
-		op := "load a batch to " + e.op()
-		if err == nil {
-			op = e.op()
 			err = ev.step.Eval(ctx, b.Batch)
 		}
 		if err != nil && ctx.Err() != nil {

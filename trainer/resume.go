@@ -90,12 +90,9 @@ func (s *saver[S, B]) beginNew() error {
 		return nil
 	}
 	steps, err := s.steps()
-	if err != nil || s.o.Semantics.KeepOldRun && !s.o.Overwrite && !s.again || s.o.Overwrite && len(steps) == 0 ||
+	if over := s.o.Overwrite || s.again; err != nil || s.o.Semantics.KeepOldRun && !over || over && len(steps) == 0 ||
 		s.again && s.o.Semantics.RetryFromTrained {
 		return err
-	}
-	if len(steps) == 0 && s.again {
-		return nil
 	}
 	if len(steps) == 0 { // perhaps it was never saved, but its log is worth something
 		if log, err := os.Stat(filepath.Join(s.store.Dir(), metricsFile)); err != nil || log.Size() == 0 {
