@@ -22,34 +22,18 @@ import (
 type resident struct {
 	device  torch.Device
 	limit   int64
-	columns []column
+	row     []slice        // those of a sample
+	columns []torch.Tensor // each of all samples: [samples, row[k].n]
 	handed  *arrivals
 	used    bool
-}
-
-// column is a slice of numbers of all samples.
-type column struct {
-	row slice        // of some sample
-	all torch.Tensor // [samples, row.n]
 }
 
 func (r *resident) free() {
 	if r == nil {
 		return
 	}
-	for _, c := range r.columns {
-		c.all.Free()
-	}
-	r.columns = nil
-}
-
-// check returns the slices of a batch, if they are rows of the columns.
-func (r *resident) check(batch any, rows []int64) ([]slice, error) {
-	one := make([]slice, len(r.columns))
-	for k, c := range r.columns {
-		one[k] = c.row
-	}
-	return stacked(batch, len(rows), one, "one sample")
+	freeAll(r.columns)
+	r.row, r.columns = nil, nil
 }
 
 // stacked returns the slices of a batch, if they are as many rows like those of one.
@@ -70,7 +54,7 @@ func stacked(batch any, rows int, one []slice, whose string) ([]slice, error) {
 
 // hand notes a batch that is handed out.
 func (r *resident) hand(batch any, rows []int64) error {
-	found, err := r.check(batch, rows)
+	found, err := stacked(batch, len(rows), r.row, "one sample")
 	if err != nil {
 		return refused(err)
 	}
@@ -80,7 +64,7 @@ func (r *resident) hand(batch any, rows []int64) error {
 		if !a.used {
 			index = toDevice(ForwardPass{Device: r.device}, torch.FromPinned(rows)).Keep()
 		}
-		return r.columns[k].all.IndexSelect(0, index)
+		return r.columns[k].IndexSelect(0, index)
 	}
 	a.free = func() { index.Free() }
 	*r.handed = append(*r.handed, a)
@@ -182,13 +166,13 @@ func (r *resident) add(batch any, rows []int64, samples int) error {
 			return err
 		}
 	}
-	found, err := r.check(batch, rows)
+	found, err := stacked(batch, len(rows), r.row, "one sample")
 	if err != nil {
 		return err
 	}
 	torch.Scope(func() {
-		for k, c := range r.columns {
-			to := c.all.Narrow(0, rows[0], int64(len(rows)))
+		for k, all := range r.columns {
+			to := all.Narrow(0, rows[0], int64(len(rows)))
 			torch.Call("aten::copy_", to, found[k].pinned().View(to.Shape()...), true)
 		}
 	})
@@ -215,7 +199,7 @@ func (r *resident) room(batch any, rows, samples int) error {
 	for _, s := range found {
 		s = slice{n: s.n / rows, element: s.element}
 		all := torch.TensorOptions{Device: r.device, DType: sendable[s.element].dtype}.Zeros(int64(samples), int64(s.n))
-		r.columns = append(r.columns, column{s, all.Keep()})
+		r.row, r.columns = append(r.row, s), append(r.columns, all.Keep())
 	}
 	return nil
 }
