@@ -77,7 +77,7 @@ func (ev *evaluator[S, B]) evaluate(judge bool) (Metrics, error) {
 			return nil, err
 		}
 		ev.loop.Control.ShouldEvaluate = false
-		err = fire(ev.session, "AfterEval", func(h afterEvalHook, r *Run) error { return h.AfterEval(r, m) })
+		err = fireWith(ev.session, "AfterEval", afterEvalHook.AfterEval, m)
 		ev.run.Evaluation = ""
 		if err != nil {
 			return nil, err
@@ -161,8 +161,7 @@ func (ev *evaluator[S, B]) evaluateSet(e *evaluation[B], predict bool) (Metrics,
 		return nil, nil, ev.stepError(e.op(), err)
 	}
 	ev.keepMode = ev.o.Semantics.StayInEvalMode // until the next epoch begins
-	err = fire(ev.session, "EvalEnd", func(h evalEndHook, r *Run) error { return h.EvalEnd(r, m) })
-	if err != nil {
+	if err := fireWith(ev.session, "EvalEnd", evalEndHook.EvalEnd, m); err != nil {
 		return nil, nil, err
 	}
 	row := Logs{}

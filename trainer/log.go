@@ -65,8 +65,7 @@ func (s *session[S, B]) report() error {
 
 // log adds a row to the log and tells the hooks.
 func (s *session[S, B]) log(row Logs) error {
-	err := fire(s, "BeforeLog", func(h beforeLogHook, r *Run) error { return h.BeforeLog(r, row) })
-	if err != nil {
+	if err := fireWith(s, "BeforeLog", beforeLogHook.BeforeLog, row); err != nil {
 		return err
 	}
 	row["epoch"] = s.loop.Progress
@@ -78,7 +77,7 @@ func (s *session[S, B]) log(row Logs) error {
 	if s.o.Semantics.Loop != semantics.HezarLoop { // any row answers the wish for one; Hezar logs behind it
 		s.loop.Control.ShouldLog = false
 	}
-	return fire(s, "AfterLog", func(h afterLogHook, r *Run) error { return h.AfterLog(r, row) })
+	return fireWith(s, "AfterLog", afterLogHook.AfterLog, row)
 }
 
 // logEnd logs train_loss and the speeds, and looks at the weights a last time.

@@ -181,9 +181,7 @@ func (s *saver[S, B]) take(v *saving, random [][]byte, state savedState, loop lo
 		if err != nil {
 			return err
 		}
-		return fire(s.session, "BeforeSeal", func(h beforeSealHook, run *Run) error {
-			return h.BeforeSeal(run, dir)
-		})
+		return fireWith(s.session, "BeforeSeal", beforeSealHook.BeforeSeal, dir)
 	}))
 }
 
@@ -225,9 +223,7 @@ func (s *saver[S, B]) written(v *saving, err error) error {
 	if !v.async {
 		s.loop.Control.ShouldSave = false
 	}
-	return fire(s.session, "AfterSave", func(h afterSaveHook, run *Run) error {
-		return h.AfterSave(run, v.path)
-	})
+	return fireWith(s.session, "AfterSave", afterSaveHook.AfterSave, v.path)
 }
 
 // makeRoom deletes a checkpoint that would go after this one, and reports whether it has. For

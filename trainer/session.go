@@ -110,6 +110,11 @@ func fire[S, B, H any](s *session[S, B], event string, method func(H, *Run) erro
 	return err
 }
 
+// fireWith is fire of an event that hooks are told something with.
+func fireWith[S, B, H, A any](s *session[S, B], event string, method func(H, *Run, A) error, arg A) error {
+	return fire(s, event, func(h H, r *Run) error { return method(h, r, arg) })
+}
+
 // show brings the hooks' view up to date.
 func (s *session[S, B]) show() {
 	l, r := s.loop, s.run

@@ -201,9 +201,7 @@ func (t *Trainer[S, B]) Predict(ctx context.Context, test data.Dataset[S], prefi
 			return err
 		}
 		p = &Prediction{Metrics: row, Samples: e.rows}
-		err = fire(r.session, "AfterPredict", func(h afterPredictHook, run *Run) error {
-			return h.AfterPredict(run, m)
-		})
+		err = fireWith(r.session, "AfterPredict", afterPredictHook.AfterPredict, m)
 		r.run.Evaluation = ""
 		return err
 	})
