@@ -41,9 +41,6 @@ func (g Graphs) validate(r *refusals, d torch.Device) {
 	r.when(g.Kinds > 0 && !hasGraphs(d), "Graphs is set, but Options.Device is %s; CUDA graphs need a GPU", d)
 }
 
-// hasGraphs is a variable for the tests, which must do without a GPU.
-var hasGraphs = torch.Device.IsCUDA
-
 // graphs is what has been recorded, and what decides about it.
 type graphs struct {
 	Graphs

@@ -191,11 +191,12 @@ func toDevice(p ForwardPass, t torch.Tensor) torch.Tensor {
 	return send(t, p.Device)
 }
 
-// Whether a device has memory of its own, and the way there: variables for the tests, which must do
-// without such a device.
+// Whether a device has memory of its own, the way there, and whether it has graphs: variables for the
+// tests, which must do without such a device.
 var (
-	isRemote = torch.Device.IsCUDA
-	send     = torch.Tensor.ToDeviceNonBlocking
+	isRemote  = torch.Device.IsCUDA
+	send      = torch.Tensor.ToDeviceNonBlocking
+	hasGraphs = torch.Device.IsCUDA
 )
 
 // Loss is what a model returns for a batch.
