@@ -176,8 +176,8 @@ func (r *runner[S, B]) prepareHooks() {
 	var all []any
 	if r.o.OutputDir != "" && r.o.Process.Main() {
 		dir := r.run.Info.OutputDir
-		all = append(all, &metricsLog{file: &metricsJSONL{path: filepath.Join(dir, metricsFile)}, warn: r.warn},
-			&metricsLog{file: &metricsCSV{path: filepath.Join(dir, metricsTable)}, warn: r.warn})
+		all = append(all, &metricsLog{path: filepath.Join(dir, metricsFile), format: metricsJSONL{}, warn: r.warn},
+			&metricsLog{path: filepath.Join(dir, metricsTable), format: &metricsCSV{}, warn: r.warn})
 	}
 	if r.o.ProcessingClass != nil {
 		all = append(all, &processing{r.o.ProcessingClass})

@@ -25,32 +25,47 @@ const (
 	metricsTable = "metrics.csv"
 )
 
-// metricsLog keeps one of the files from ending a run: a row that cannot be written is told of once
-// and waits in the log, from which the file is rewritten at the next row or the end. Only a file
-// that cannot be begun is an error, since nothing is lost by it yet.
+// metricsLog writes one of the files. At the start it is made equal to the log of the checkpoint, so
+// rows that an interrupted session wrote beyond it do not appear twice. It does not end a run: a row
+// that cannot be written is told of once and waits in the log, from which the file is rewritten at
+// the next row or the end. Only a file that cannot be begun is an error, since nothing is lost by it
+// yet.
 type metricsLog struct {
-	file interface {
-		TrainBegin(r *Run) error // write it from the log
-		AfterLog(r *Run, row Logs) error
+	path   string
+	format interface {
+		file(rows []Logs) ([]byte, error)
+		line(row Logs) ([]byte, error) // nil: with this row the file is another one
 	}
 	warn func(format string, args ...any)
 	owed bool
 }
 
-func (l *metricsLog) TrainBegin(r *Run) error { return l.file.TrainBegin(r) }
+func (l *metricsLog) TrainBegin(r *Run) error {
+	text, err := l.format.file(r.History())
+	if err != nil {
+		return err
+	}
+	return writing(l.path, replaceFile(l.path, text))
+}
 
 func (l *metricsLog) AfterLog(r *Run, row Logs) error {
-	var err error
-	if l.owed {
-		err = l.file.TrainBegin(r)
-	} else {
-		err = l.file.AfterLog(r, row)
-	}
+	err := l.add(r, row)
 	if err != nil && !l.owed {
 		l.warn("%v; the run continues, and its rows will be written when that is possible again", err)
 	}
 	l.owed = err != nil
 	return nil
+}
+
+func (l *metricsLog) add(r *Run, row Logs) error {
+	text, err := l.format.line(row)
+	switch {
+	case err != nil:
+		return err
+	case text == nil || l.owed:
+		return l.TrainBegin(r)
+	}
+	return appendTo(l.path, text)
 }
 
 func (l *metricsLog) TrainEnd(r *Run) error {
@@ -64,33 +79,16 @@ func (l *metricsLog) finish(r *Run) {
 	if !l.owed {
 		return
 	}
-	if err := l.file.TrainBegin(r); err != nil {
+	if err := l.TrainBegin(r); err != nil {
 		l.warn("%v; the rows since then are in Result.History only", err)
 	}
 }
 
-// metricsJSONL writes metrics.jsonl, one row of the log a line: the record of a run, from which
-// everything else can be derived. At the start the file is made equal to the log of the checkpoint,
-// so rows that an interrupted session wrote beyond it do not appear twice.
-type metricsJSONL struct{ path string }
+// metricsJSONL is one row of the log a line: the record of a run, from which everything else can be
+// derived.
+type metricsJSONL struct{}
 
-func (s *metricsJSONL) TrainBegin(r *Run) error {
-	text, err := jsonLines(r.History()...)
-	if err != nil {
-		return err
-	}
-	return writing(s.path, replaceFile(s.path, text))
-}
-
-func (s *metricsJSONL) AfterLog(_ *Run, row Logs) error {
-	text, err := jsonLines(row)
-	if err != nil {
-		return err
-	}
-	return appendTo(s.path, text)
-}
-
-func jsonLines(rows ...Logs) ([]byte, error) {
+func (metricsJSONL) file(rows []Logs) ([]byte, error) {
 	var b bytes.Buffer
 	for _, row := range rows {
 		if err := json.NewEncoder(&b).Encode(row); err != nil {
@@ -100,44 +98,35 @@ func jsonLines(rows ...Logs) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// metricsCSV writes metrics.csv, for spreadsheets: the same rows, a column for each name. A name
-// that appears for the first time makes a new column, for which the file is rewritten.
-type metricsCSV struct {
-	path    string
-	columns []string
-}
+func (f metricsJSONL) line(row Logs) ([]byte, error) { return f.file([]Logs{row}) }
 
-func (s *metricsCSV) TrainBegin(r *Run) error {
+// metricsCSV is for spreadsheets: the same rows, a column for each name. A name that appears for the
+// first time makes a new column.
+type metricsCSV struct{ columns []string }
+
+func (f *metricsCSV) file(rows []Logs) ([]byte, error) {
 	all := Logs{}
-	for _, row := range r.History() {
+	for _, row := range rows {
 		maps.Copy(all, row)
 	}
-	s.columns = slices.SortedFunc(maps.Keys(all), compareColumns)
+	f.columns = slices.SortedFunc(maps.Keys(all), compareColumns)
 	var records [][]string
-	if len(s.columns) > 0 {
-		records = append(records, s.columns)
+	if len(f.columns) > 0 {
+		records = append(records, f.columns)
 	}
-	for _, row := range r.History() {
-		records = append(records, s.record(row))
+	for _, row := range rows {
+		records = append(records, f.record(row))
 	}
-	text, err := csvLines(records...)
-	if err != nil {
-		return err
-	}
-	return writing(s.path, replaceFile(s.path, text))
+	return csvLines(records...)
 }
 
-func (s *metricsCSV) AfterLog(r *Run, row Logs) error {
+func (f *metricsCSV) line(row Logs) ([]byte, error) {
 	for name := range row {
-		if !slices.Contains(s.columns, name) {
-			return s.TrainBegin(r)
+		if !slices.Contains(f.columns, name) {
+			return nil, nil
 		}
 	}
-	text, err := csvLines(s.record(row))
-	if err != nil {
-		return err
-	}
-	return appendTo(s.path, text)
+	return csvLines(f.record(row))
 }
 
 // compareColumns puts step and epoch first, where a reader looks for them.
@@ -147,9 +136,9 @@ func compareColumns(a, b string) int {
 }
 
 // record is the row of a table; a name that the row lacks is an empty cell.
-func (s *metricsCSV) record(row Logs) []string {
-	cells := make([]string, len(s.columns))
-	for i, name := range s.columns {
+func (f *metricsCSV) record(row Logs) []string {
+	cells := make([]string, len(f.columns))
+	for i, name := range f.columns {
 		if v, ok := row[name]; ok {
 			cells[i] = strconv.FormatFloat(v, 'g', -1, 64)
 		}

@@ -20,13 +20,13 @@ func TestMetricsFileThatCannotBeWrittenIsNamed(t *testing.T) {
 		cause error
 		want  string
 	}{
-		"the record at the start": {call(r, []any{&metricsJSONL{gone}}, "TrainBegin", begin),
+		"the record at the start": {call(r, []any{&metricsLog{path: gone, format: metricsJSONL{}}}, "TrainBegin", begin),
 			fs.ErrNotExist, "trainer: after update 3: cannot write " + gone + ": no such file or directory; is the " +
 				"folder still there"},
-		"the table at the start": {call(r, []any{&metricsCSV{path: gone}}, "TrainBegin", begin),
+		"the table at the start": {call(r, []any{&metricsLog{path: gone, format: &metricsCSV{}}}, "TrainBegin", begin),
 			fs.ErrNotExist, "cannot write " + gone},
-		"the record in the midst of it": {(&metricsJSONL{gone}).AfterLog(r, history[0]), fs.ErrNotExist,
-			"cannot write " + gone},
+		"the record in the midst of it": {(&metricsLog{path: gone, format: metricsJSONL{}}).add(r, history[0]),
+			fs.ErrNotExist, "cannot write " + gone},
 		"a full disk": {writing("runs/a/metrics.jsonl", &os.PathError{Op: "write",
 			Path: "runs/a/.metrics.jsonl17", Err: syscall.ENOSPC}), syscall.ENOSPC,
 			"cannot write runs/a/metrics.jsonl: no space left on device; make room on its disk, or choose another " +
