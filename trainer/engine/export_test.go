@@ -121,19 +121,12 @@ func (s *fakeStream) run(send func()) {
 
 func (s *fakeStream) uses(torch.Tensor) { s.note("use") }
 
-func (s *fakeStream) mark() sideEvent {
+func (s *fakeStream) mark() (wait, free func()) {
 	s.note("mark")
+	n := s.marks
 	s.marks++
-	return fakeEvent{s, s.marks - 1}
+	return func() { s.note("wait %d", n) }, func() { s.note("free %d", n) }
 }
-
-type fakeEvent struct {
-	s *fakeStream
-	n int
-}
-
-func (e fakeEvent) wait() { e.s.note("wait %d", e.n) }
-func (e fakeEvent) free() { e.s.note("free %d", e.n) }
 
 // SentAhead is how many batches are on the device and not used up.
 func SentAhead[S, B any](s *Step[S, B]) int {

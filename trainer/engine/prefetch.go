@@ -18,15 +18,9 @@ import (
 
 // sideStream is where batches are sent, beside the stream that computes.
 type sideStream interface {
-	run(send func())   // queues what send copies
-	mark() sideEvent   // after all that is queued
-	uses(torch.Tensor) // the stream that computes uses a tensor that was made in this one
-}
-
-// sideEvent is a place in a sideStream.
-type sideEvent interface {
-	wait() // the stream that computes does
-	free()
+	run(send func())           // queues what send copies
+	mark() (wait, free func()) // after all that is queued: wait has the stream that computes wait for it
+	uses(torch.Tensor)         // the stream that computes uses a tensor that was made in this one
 }
 
 // newSideStream is a variable for the tests, which must do without a GPU.
@@ -37,19 +31,11 @@ type cudaStream struct{ cuda.Stream }
 func (s cudaStream) run(send func())     { s.Run(send) }
 func (s cudaStream) uses(t torch.Tensor) { cuda.CurrentStream(s.Device()).Record(t) }
 
-func (s cudaStream) mark() sideEvent {
+func (s cudaStream) mark() (wait, free func()) {
 	e := cuda.NewEvent(cuda.EventOptions{})
 	e.Record(s.Stream)
-	return cudaEvent{e, s.Device()}
+	return func() { cuda.CurrentStream(s.Device()).WaitEvent(e) }, e.Free
 }
-
-type cudaEvent struct {
-	*cuda.Event
-	device torch.Device
-}
-
-func (e cudaEvent) wait() { cuda.CurrentStream(e.device).WaitEvent(e.Event) }
-func (e cudaEvent) free() { e.Free() }
 
 type prefetcher struct {
 	device torch.Device
@@ -67,19 +53,17 @@ func (p *prefetcher) send(batch any) (*arrival, error) {
 			"there is nothing to send ahead", batch)
 	}
 	var copies []torch.Tensor // of one dimension
-	var event sideEvent
+	wait, free := func() {}, func() {}
 	a.tensor = func(k int) torch.Tensor {
 		if !a.used {
-			event.wait()
+			wait()
 		}
 		p.side.uses(copies[k])
 		return copies[k]
 	}
 	a.free = func() {
 		freeAll(copies)
-		if event != nil {
-			event.free()
-		}
+		free()
 	}
 	err := torch.Try(func() {
 		p.side.run(func() {
@@ -89,7 +73,7 @@ func (p *prefetcher) send(batch any) (*arrival, error) {
 				}
 			})
 		})
-		event = p.side.mark()
+		wait, free = p.side.mark()
 	})
 	if err == nil {
 		*p.sent = append(*p.sent, a)
