@@ -44,6 +44,10 @@ const randomFile = "random_states.json"
 // checkGroup refuses what cannot be had on several processes.
 func checkGroup[B any](o *Options, step any, can About) error {
 	joins := has[GroupStep[B]](step)
+	alone := func(option string) error {
+		return fmt.Errorf("trainer: Options.%s is set, and Options.Group has %d processes: it is for one process only",
+			option, o.Process.World)
+	}
 	if can.Sharded {
 		if err := o.checkSharded(); err != nil {
 			return err
@@ -61,19 +65,11 @@ func checkGroup[B any](o *Options, step any, can About) error {
 	case !joins:
 		return fmt.Errorf("trainer: Options.Group has %d processes, but %T is no trainer.GroupStep: %s",
 			o.Process.World, step, passOn("JoinGroup, RandomState, SetRandomState, SharesEval and EvalRound"))
-	}
-	for _, c := range []struct {
-		name string
-		set  bool
-	}{
-		{"AutoFindBatchSize", o.AutoFindBatchSize},
-		// each process has gathered gradients of its own when an epoch ends, and Saver alone can keep them
-		{"Semantics.CarryWindows", o.Semantics.CarriesWindows() && o.Saver == nil && o.Save.kind != never},
-	} {
-		if c.set {
-			return fmt.Errorf("trainer: Options.%s is set, and Options.Group has %d processes: it is for one process "+
-				"only", c.name, o.Process.World)
-		}
+	case o.AutoFindBatchSize:
+		return alone("AutoFindBatchSize")
+	// each process has gathered gradients of its own when an epoch ends, and Saver alone can keep them
+	case o.Semantics.CarriesWindows() && o.Saver == nil && o.Save.kind != never:
+		return alone("Semantics.CarryWindows")
 	}
 	return nil
 }

@@ -122,13 +122,8 @@ func (o *Options) resolveRate(can About) error {
 // resolveFiles settles when to evaluate, save and log, and whether there is a folder for what that
 // writes.
 func (o *Options) resolveFiles() error {
-	for _, f := range []struct {
-		name    string
-		trigger Trigger
-	}{{"Eval", o.Eval}, {"Save", o.Save}, {"Log", o.Log}} {
-		if err := f.trigger.validate(f.name); err != nil {
-			return err
-		}
+	if err := cmp.Or(o.Eval.validate("Eval"), o.Save.validate("Save"), o.Log.validate("Log")); err != nil {
+		return err
 	}
 	o.Log = o.Log.orElse(Every(500, Update))
 	if o.OutputDir == "" && o.Saver == nil {

@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,13 +37,9 @@ func New[S, B any](step Step[S, B], o Options) (*Trainer[S, B], error) {
 		return nil, err
 	}
 	t := &Trainer[S, B]{step: step, options: o, warnings: warnings}
-	for _, check := range []func() error{
-		func() error { return o.checkStep(step, can) }, func() error { return checkGroup[B](&o, step, can) },
-		func() error { return o.checkTransformers(step) }, o.checkCallbacks, o.checkDivide, t.checkSplit,
-	} {
-		if err := check(); err != nil {
-			return nil, err
-		}
+	if err := cmp.Or(o.checkStep(step, can), checkGroup[B](&o, step, can), o.checkTransformers(step),
+		o.checkCallbacks(), o.checkDivide(), t.checkSplit()); err != nil {
+		return nil, err
 	}
 	if !has[GroupStep[B]](step) {
 		if text := o.trainsAlone(step); text != "" {
