@@ -62,16 +62,13 @@ func (o Options) resolved(can About) (Options, error) {
 	if err := o.Semantics.Validate(); err != nil {
 		return o, fmt.Errorf("trainer: Options.Semantics: %w", err)
 	}
-	if err := o.checkSaver(); err != nil {
-		return o, err
-	}
 	if o.ScheduleSteps > 0 && !o.Semantics.CountsBatches() {
 		return o, wrong("ScheduleSteps", o.ScheduleSteps, "0, since these semantics move the rate after every update; "+
 			"semantics.HezarLoop counts steps")
 	}
 	for _, resolve := range []func() error{
-		o.resolveProcess, o.resolveGlobalBatch, o.checkBatcher, func() error { return o.checkReproducible(can) },
-		o.resolveFiles, o.resolveNonFinite, o.resolvePush,
+		o.checkSaver, o.resolveProcess, o.resolveGlobalBatch, o.checkBatcher,
+		func() error { return o.checkReproducible(can) }, o.resolveFiles, o.resolveNonFinite, o.resolvePush,
 	} {
 		if err := resolve(); err != nil {
 			return o, err

@@ -31,8 +31,7 @@ type position struct {
 // places are the actions at which a checkpoint can have been made: saves, places that an
 // interruption leaves for the resumed run, and hooks that have asked for Run.State.
 var places = []action{evalOnStart, epochBegin, nextWindow, stepEnd, stepLog, stepEvaluate, stepSave, epochEnd,
-	epochEvaluate,
-	epochDone, epochSave, finalSave}
+	epochEvaluate, epochDone, epochSave, finalSave}
 
 // place is where a run continues that begins from the state of now: behind the current action if
 // that is done, and otherwise with it; inside a window, before that window.
@@ -63,10 +62,8 @@ func (l *loop) place(done bool) position {
 
 // possible reports whether a run can have been in this position.
 func (p position) possible() bool {
-	return slices.Contains(places, p.At) && (p.At != stepLog || p.Done) && p.Epoch >= 0 && p.Micro >= 0 &&
-		p.GlobalStep >= 0 && p.EvalSet >= 0 &&
-		p.LastLogged >= 0 && p.LastLogged <= p.GlobalStep && p.PassBatches >= 0 && p.Updates >= 0 && p.InEpoch >= 0 &&
-		p.Phase >= 0
+	return slices.Contains(places, p.At) && (p.At != stepLog || p.Done) && p.LastLogged <= p.GlobalStep &&
+		min(p.Epoch, p.Micro, p.LastLogged, p.EvalSet, p.PassBatches, p.Updates, p.InEpoch, p.Phase) >= 0
 }
 
 // saved is the position as a checkpoint that is written now keeps it. It takes the place of the one

@@ -54,10 +54,8 @@ func (r *runner[S, B]) startAt(start *StartPosition) error {
 	if err := r.load(s); err != nil {
 		return err
 	}
-	for _, n := range []int{s.Epoch, s.Batches, s.GlobalStep, s.Updates, s.ScheduleSteps, s.WindowPhase, s.LossCount} {
-		if n < 0 {
-			return wrong("Start", fmt.Sprintf("%+v", s), "no negative number")
-		}
+	if min(s.Epoch, s.Batches, s.GlobalStep, s.Updates, s.ScheduleSteps, s.WindowPhase, s.LossCount) < 0 {
+		return wrong("Start", fmt.Sprintf("%+v", s), "no negative number")
 	}
 	if !r.loop.plan.stream && s.Batches > r.loop.plan.batches {
 		return wrong("Start", fmt.Sprintf("%+v", s), "at most the %d batches of an epoch", r.loop.plan.batches)

@@ -33,10 +33,7 @@ import (
 // launchers set, count where the arguments say nothing, and the device is the process's GPU where
 // there is one.
 func (a *TrainingArguments) Apply(t *trainer.Options, e *engine.Options) error {
-	if err := a.Validate(); err != nil {
-		return err
-	}
-	if err := a.refuse(); err != nil {
+	if err := cmp.Or(a.Validate(), a.refuse()); err != nil {
 		return err
 	}
 	for _, apply := range []func(*trainer.Options, *engine.Options) error{
