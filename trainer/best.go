@@ -95,7 +95,6 @@ func (ev *evaluator[S, B]) consider(row Logs, saved string) (bool, error) {
 		saved = ev.best.Checkpoint
 	}
 	ev.best = Best{Metric: evalPrefix + ev.judge.metric, Value: v, Metrics: Metrics(row),
-		GlobalStep: ev.loop.GlobalStep,
-		Checkpoint: saved}
+		GlobalStep: ev.loop.GlobalStep, Checkpoint: saved}
 	return true, nil
 }

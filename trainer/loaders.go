@@ -56,8 +56,7 @@ func (r *runner[S, B]) trainLoader(train data.Dataset[S]) (loader interface{ Len
 func (ev *evaluator[S, B]) evalLoaderOptions(e *Evaluation) LoaderOptions {
 	return LoaderOptions{Evaluation: e, LoaderOptions: data.LoaderOptions{
 		BatchSize: ev.o.EvalBatchSize, Order: cmp.Or[data.Order](ev.o.EvalOrder, data.Sequential{}),
-		Workers: ev.o.Workers, Prefetch: ev.o.Prefetch,
-		BadSample: ev.o.BadSample, DropLast: ev.dropsLastOfEval(),
+		Workers: ev.o.Workers, Prefetch: ev.o.Prefetch, BadSample: ev.o.BadSample, DropLast: ev.dropsLastOfEval(),
 	}}
 }
 

@@ -264,8 +264,7 @@ func (r *runner[S, B]) interrupt() error {
 func (r *runner[S, B]) result() *Result {
 	return &Result{
 		GlobalStep: r.loop.GlobalStep, Epoch: r.loop.Progress, TrainLoss: r.final["train_loss"], Metrics: r.final,
-		Best:       r.best,
-		Checkpoint: r.saver.checkpoint, SaveWaited: r.saver.waited, StopReason: r.stopReason,
+		Best: r.best, Checkpoint: r.saver.checkpoint, SaveWaited: r.saver.waited, StopReason: r.stopReason,
 		History: slices.Clip(r.history), Warnings: r.warnings,
 	}
 }
