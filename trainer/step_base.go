@@ -2,7 +2,7 @@ package trainer
 
 import (
 	"context"
-	"errors"
+	"fmt"
 
 	"github.com/gotrainer/gotrainer/data"
 )
@@ -58,7 +58,6 @@ func (BaseStep[S, B]) EmptyCache() error { return nil }
 func (BaseStep[S, B]) OutOfMemory(error) bool { return false }
 
 func errBase(method, flag string) error {
-	return errors.New("trainer: the step has no method " + method +
-		" but that of trainer.BaseStep: implement it, and " +
-		"set About()." + flag + " only then")
+	return fmt.Errorf("trainer: the step has no method %s but that of trainer.BaseStep: implement it, and set "+
+		"About().%s only then", method, flag)
 }

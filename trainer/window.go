@@ -120,7 +120,7 @@ func (r *runner[S, B]) windowNow() Window {
 	w := Window{Index: r.loop.index, Len: r.loop.window, Divisor: float64(r.loop.window),
 		Items: r.totals.items, FilterLoss: r.o.Semantics.FilterNonFiniteLoss, SinceLog: r.filter,
 		LearningRate: r.rates.next(), SkipNonFinite: r.o.NonFinite == SkipNonFinite,
-		StopAtNonFinite: r.o.NonFinite == StopAtNonFinite, SkipUnseen: r.skipsUnseen()}
+		StopAtNonFinite: r.o.NonFinite == StopAtNonFinite, SkipUnseen: r.skipsUnseen(), KeepMode: r.eval.keepMode}
 	if r.o.Semantics.CarriesWindows() {
 		w.Index, w.Len, w.Divisor = r.loop.Phase, r.o.Accumulate, float64(r.o.Accumulate)
 	}
@@ -130,12 +130,10 @@ func (r *runner[S, B]) windowNow() Window {
 	if r.totals.items > 0 && r.o.Semantics.UndividedWithItems {
 		w.Divisor = 1
 	}
-	w.KeepMode = r.eval.keepMode
 	return w
 }
 
 func (r *runner[S, B]) trainBatch() error {
-	w := r.windowNow()
 	if n := r.o.EmptyCacheSteps; n > 0 && r.loop.GlobalStep%n == 0 {
 		if err := r.step.EmptyCache(); err != nil {
 			return r.stepError("empty the cache", err)
@@ -146,7 +144,7 @@ func (r *runner[S, B]) trainBatch() error {
 	if err := fire(r.session, "BatchBegin", batchBeginHook.BatchBegin); err != nil {
 		return err
 	}
-	w.KeepMode = r.eval.keepMode // an evaluation of a hook may have changed it
+	w := r.windowNow() // now, since an evaluation of a hook may have changed the mode
 	if err := r.forwardBackward(*r.batch, w); err != nil {
 		return r.find(err, w, r.loop.index, r.loop.index+1)
 	}

@@ -1,6 +1,7 @@
 package callback
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -28,10 +29,7 @@ func (t *TensorBoard) TrainBegin(r *trainer.Run) error {
 	if !r.Info.Process.Main() {
 		return nil
 	}
-	dir := t.Dir
-	if dir == "" {
-		dir = os.Getenv("TENSORBOARD_LOGGING_DIR")
-	}
+	dir := cmp.Or(t.Dir, os.Getenv("TENSORBOARD_LOGGING_DIR"))
 	if dir == "" && r.Info.OutputDir == "" {
 		return errors.New("it has no Dir, and the run has no OutputDir to put one in; set either")
 	}

@@ -49,10 +49,7 @@ func (s *Step[S, B]) mode(training, keep bool) {
 		s.ema.show()
 		s.lower()
 	}
-	if keep {
-		return
-	}
-	if s.training != training {
+	if !keep && s.training != training {
 		nn.SetTraining(s.task.Model(), training)
 		s.training = training
 	}
