@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/gotrainer/gotrainer/checkpoint"
 	"github.com/gotrainer/gotrainer/data"
@@ -125,9 +126,8 @@ func (r *runner[S, B]) joinToEvaluate() error {
 
 // windowTotals is how large a window is; the processes tell each other before they train on it.
 type windowTotals struct {
-	items  int64
-	tokens []int64   // of each micro-batch
-	flops  []float64 // likewise
+	items         int64
+	tokens, flops []float64 // of each micro-batch
 }
 
 // agree exchanges with the other processes who has been interrupted and what the window holds. It
@@ -136,15 +136,10 @@ func (r *runner[S, B]) agree() (stop bool, err error) {
 	if !r.several() {
 		return false, nil
 	}
-	n := len(r.window)
-	numbers := make([]float64, 2+2*n)
+	own := r.countWindow()
+	numbers := slices.Concat([]float64{0, float64(own.items)}, own.tokens, own.flops)
 	if r.asked.Err() != nil {
 		numbers[0] = 1
-	}
-	own := r.countWindow()
-	numbers[1] = float64(own.items)
-	for i := range n {
-		numbers[2+2*i], numbers[3+2*i] = float64(own.tokens[i]), own.flops[i]
 	}
 	if err := dist.AllReduce(r.ctx, r.o.Group, numbers, dist.Sum); err != nil {
 		return false, r.stepError("agree with the other processes", err)
@@ -153,11 +148,8 @@ func (r *runner[S, B]) agree() (stop bool, err error) {
 		r.cancelTogether()
 		return true, r.interrupt()
 	}
-	r.totals = windowTotals{items: int64(numbers[1])}
-	for i := range n {
-		r.totals.tokens = append(r.totals.tokens, int64(numbers[2+2*i]))
-		r.totals.flops = append(r.totals.flops, numbers[3+2*i])
-	}
+	n := 2 + len(own.tokens)
+	r.totals = windowTotals{items: int64(numbers[1]), tokens: numbers[2:n:n], flops: numbers[n:]}
 	return false, nil
 }
 
@@ -197,7 +189,7 @@ func (r *runner[S, B]) countWindow() windowTotals {
 		if !r.o.CountTokens {
 			c.Tokens = 0
 		}
-		w.tokens, w.flops = append(w.tokens, c.Tokens), append(w.flops, c.Flops)
+		w.tokens, w.flops = append(w.tokens, float64(c.Tokens)), append(w.flops, c.Flops)
 	}
 	return w
 }

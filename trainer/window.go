@@ -149,7 +149,7 @@ func (r *runner[S, B]) trainBatch() error {
 		return r.find(err, w, r.loop.index, r.loop.index+1)
 	}
 	r.trained += float64(r.samples[r.loop.index] * r.o.Process.World)
-	r.tokens += r.totals.tokens[r.loop.index]
+	r.tokens += int64(r.totals.tokens[r.loop.index])
 	r.flops += r.totals.flops[r.loop.index]
 	return fire(r.session, "AfterBackward", afterBackwardHook.AfterBackward)
 }
