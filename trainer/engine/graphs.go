@@ -103,17 +103,10 @@ func (g *graphs) once(reason string, args ...any) {
 	g.warn("not recorded as a CUDA graph: "+reason, args...)
 }
 
-// zeroed is told when the gradients are removed.
-func (g *graphs) zeroed() {
+// gradients is told when they are removed, or others that no graph has made take their place.
+func (g *graphs) gradients(others bool) {
 	if g != nil {
-		g.into, g.dirty = nil, false
-	}
-}
-
-// given is told when the parameters get gradients that no graph has made.
-func (g *graphs) given() {
-	if g != nil {
-		g.into, g.dirty = nil, true
+		g.into, g.dirty = nil, others
 	}
 }
 

@@ -111,5 +111,5 @@ func (s *Step[S, B]) zeroGrad() {
 		return
 	}
 	s.optimizer.ZeroGrad()
-	s.graphs.zeroed()
+	s.graphs.gradients(false)
 }

@@ -41,7 +41,7 @@ func (s *Step[S, B]) Forward(ctx context.Context, b B, w trainer.Window) (err er
 	s.ahead.drop()
 	if s.graphs != nil {
 		s.graphs.once("micro-batches with a hook or a report between forward and backward")
-		s.graphs.given()
+		s.graphs.gradients(true)
 	}
 	if err := s.beforeForward(ctx, w); err != nil {
 		return err

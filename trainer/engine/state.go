@@ -284,7 +284,7 @@ func (s *Step[S, B]) restore(dir string, o trainer.LoadOptions, c checkpointed) 
 		p.SetGrad(c.gradients[i].Tensor.ToDevice(p.Device()))
 	}
 	if len(params) > 0 {
-		s.graphs.given()
+		s.graphs.gradients(true)
 	}
 	s.putGenerators(c.generators)
 	return nil
