@@ -28,7 +28,7 @@ func (t *Trainer[S, B]) Evaluate(ctx context.Context, d data.Dataset[S]) (logs L
 	runtime.LockOSThread() // as the trainer does: libgomp keeps a pool for each thread that computes
 	defer runtime.UnlockOSThread()
 	panicked := torch.Try(func() { logs, err = t.evaluate(ctx, d) })
-	if err = loops.Together(ctx, t.options.Group, cmp.Or(panicked, err), false); err != nil {
+	if err = loops.Together(t.options.Group, cmp.Or(panicked, err)); err != nil {
 		return nil, err
 	}
 	return logs, nil

@@ -29,7 +29,7 @@ func (t *Trainer[S, B]) Save(path string) error {
 	if t.options.Group.Main() {
 		err = checkpoint.WriteFolder(path, func(dir string) error { return t.write(dir) })
 	}
-	if err = loops.Together(context.Background(), t.options.Group, err, false); err != nil {
+	if err = loops.Together(t.options.Group, err); err != nil {
 		return fmt.Errorf("hezar: save %s: %w", path, err)
 	}
 	return nil

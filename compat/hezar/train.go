@@ -5,17 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/compat/internal/loops"
-	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/dist/ddp"
 	"github.com/gotrainer/gotrainer/internal/torchsave"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
-	"github.com/gotrainer/gotrainer/optim/lr"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 )
@@ -35,11 +32,8 @@ func (t *Trainer[S, B]) Train(ctx context.Context) (err error) {
 	if err := t.join(ctx); err != nil {
 		return err
 	}
-	run, err := trainer.New(&step[S, B]{loops.Step[B]{Batches: batches[S, B]{t}}, t, 0}, t.runOptions(s))
-	if err != nil {
-		return err
-	}
-	if _, err := run.Fit(s.ctx, data.Func[struct{}](t.train.Len(), nil), nil); err != nil {
+	arithmetic := &step[S, B]{loops.Step[B]{Batches: batches[S, B]{t}}, t, 0}
+	if err := loops.Fit(s.ctx, t.options.Group, arithmetic, t.train.Len(), t.runOptions(s)); err != nil {
 		return t.explain(err)
 	}
 	t.options.Logger.Info("Training done!")
@@ -52,12 +46,10 @@ func (t *Trainer[S, B]) runOptions(s *session[S, B]) trainer.Options {
 	c := &t.Config
 	o := trainer.Options{
 		Epochs: float64(c.NumEpochs), MaxSteps: t.TotalSteps, BatchSize: c.BatchSize,
-		Accumulate: c.GradientAccumulationSteps, Schedule: lr.Constant{}, ScheduleSteps: t.every, Seed: t.seed(),
-		Save: trainer.Never, Log: trainer.Never, Start: t.start(), Callbacks: []any{s},
-		Semantics: t.options.Rules.semantics(isTrue(c.DataloaderShuffle)),
-		Progress:  io.Discard, Logger: t.options.Logger, LogLevel: slog.LevelWarn,
+		Accumulate: c.GradientAccumulationSteps, ScheduleSteps: t.every, Seed: t.seed(), Save: trainer.Never,
+		Start: t.start(), Callbacks: []any{s}, Semantics: t.options.Rules.semantics(isTrue(c.DataloaderShuffle)),
+		Logger: t.options.Logger, LogLevel: slog.LevelWarn,
 	}
-	loops.Processes(&o, t.options.Group)
 	if t.saves() {
 		o.Saver, o.Save = s, trainer.Every(c.SaveSteps.n, trainer.Update)
 	}

@@ -48,7 +48,7 @@ func (t *Trainer[B]) checkRanks() error {
 
 // together has all processes return an error where one of them has one.
 func (t *Trainer[B]) together(err error) error {
-	return loops.Together(context.Background(), t.group(), err, false)
+	return loops.Together(t.group(), err)
 }
 
 // fromMain runs f on the main process alone and returns on all processes what it has returned there.
@@ -125,7 +125,7 @@ func gatherStates(g *dist.Group, own State, err error) ([]any, error) {
 	if err == nil {
 		raw, err = torchsave.Marshal(own)
 	}
-	if err = loops.Together(context.Background(), g, err, false); err != nil {
+	if err = loops.Together(g, err); err != nil {
 		return nil, err
 	}
 	all, err := g.AllGather(context.Background(), raw)

@@ -218,11 +218,8 @@ func (s *session[B]) SaveCheckpoint(r *trainer.Run, state []byte) (string, error
 		}
 	}
 	t.place = at
-	interrupted := s.ctx.Err() != nil // on any process
-	switch err := loops.Together(context.Background(), t.group(), nil, interrupted); {
-	case errors.Is(err, loops.ErrInterrupted):
-		interrupted = true
-	case err != nil:
+	interrupted, err := loops.Anywhere(t.group(), s.ctx.Err() != nil)
+	if err != nil {
 		return "", err
 	}
 	return t.save(at, index, interrupted)

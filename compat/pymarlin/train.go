@@ -102,7 +102,7 @@ func (t *Trainer[B]) fit(p *pass[B], o trainer.Options) error {
 		return errNoLoader
 	}
 	p.Batches = p
-	return loops.Fit(p.ctx, t.group(), p, t.batches*t.TrainStepBatchSize(), o)
+	return loops.Cause(loops.Fit(p.ctx, t.group(), p, t.batches*t.TrainStepBatchSize(), o))
 }
 
 // TrainEpoch runs one pass over the training data and returns its outputs, if the module has a

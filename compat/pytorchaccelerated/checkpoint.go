@@ -1,7 +1,6 @@
 package pytorchaccelerated
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -71,7 +70,7 @@ func (r *Run) SaveCheckpoint(path string, o CheckpointOptions) error {
 		}
 		return torchsave.WriteFile(path, contents)
 	})
-	if err := loops.Together(context.Background(), r.group(), err, false); err != nil {
+	if err := loops.Together(r.group(), err); err != nil {
 		return fmt.Errorf("pytorchaccelerated: SaveCheckpoint(%q): %w", path, err)
 	}
 	c := newCheckpoint(contents, o.Extra)

@@ -95,7 +95,10 @@ func (t *Trainer[S, B]) evalBatches(limit int) error {
 // cancelled.
 func (t *Trainer[S, B]) endRound(ctx context.Context, err error) error {
 	own := err
-	err = loops.Together(context.Background(), t.group(), err, ctx.Err() != nil)
+	if err == nil && ctx.Err() != nil {
+		err = loops.ErrInterrupted
+	}
+	err = loops.Together(t.group(), err)
 	switch stop, stopped := errors.AsType[trainer.StopError](err); {
 	case own == nil && stopped: // by another process
 		return StopTraining(stop.Error())

@@ -48,7 +48,7 @@ func (t *Trainer[S, B]) RunTraining() error {
 	if s.states = callback[*SaveTrainingState](t.Run); s.states != nil { // the loop saves only where it is interrupted
 		o.Saver, o.Save = s, trainer.Every(math.MaxInt, trainer.Update)
 	}
-	err := loops.Fit(t.ctx, t.group(), s, max(1, t.trainSet.Len()), o)
+	err := loops.Cause(loops.Fit(t.ctx, t.group(), s, max(1, t.trainSet.Len()), o))
 	if no, ok := errors.AsType[noStop](err); ok {
 		return no.error
 	}
@@ -117,12 +117,6 @@ type session[S, B any] struct {
 	window  int                // batches of the current window
 }
 
-// scoped runs f in a scope of tensors.
-func scoped(f func() error) (err error) {
-	torch.Scope(func() { err = f() })
-	return err
-}
-
 // noStop is an error of where StopTraining is no way to end a run: the loop sees no StopError in it.
 type noStop struct{ error }
 
@@ -148,14 +142,14 @@ func (s *session[S, B]) AroundEpoch(r *trainer.Run, train func() error) (err err
 
 func (s *session[S, B]) BatchBegin(*trainer.Run) error {
 	s.t.inWindow = true
-	return scoped(func() error { return event(s.t.Run, TrainStepStartHook.OnTrainStepStart) })
+	return loops.Scoped(func() error { return event(s.t.Run, TrainStepStartHook.OnTrainStepStart) })
 }
 
 func (s *session[S, B]) StepEnd(*trainer.Run) error {
 	if s.t.inWindow { // under Rules.LimitIsLength
 		return nil
 	}
-	if err := scoped(func() error { return event(s.t.Run, UpdateEndHook.OnUpdateEnd) }); err != nil {
+	if err := loops.Scoped(func() error { return event(s.t.Run, UpdateEndHook.OnUpdateEnd) }); err != nil {
 		return err
 	}
 	return s.t.writePending()
@@ -264,7 +258,7 @@ func (s *session[S, B]) About() trainer.About { return trainer.About{Clips: true
 // Train is _perform_forward_and_backward_passes.
 func (s *session[S, B]) Train(_ context.Context, batch B, w trainer.Window) error {
 	s.window = w.Len
-	return scoped(func() error {
+	return loops.Scoped(func() error {
 		if err := s.t.accelerator.BeginBatch(w.Index == w.Len-1 && !s.unfinished()); err != nil {
 			return err
 		}
@@ -300,7 +294,7 @@ func (s *session[S, B]) Clip(context.Context) error {
 	if s.t.config.GradientClipValue == nil || s.unfinished() && !s.t.rules.ClipEveryBatch {
 		return nil
 	}
-	return scoped(func() error { return s.t.methods.ClipGradients(s.t) })
+	return loops.Scoped(func() error { return s.t.methods.ClipGradients(s.t) })
 }
 
 // unfinished tells whether the window gets no update: see Rules.LimitIsLength.
@@ -314,7 +308,7 @@ func (s *session[S, B]) Update(context.Context, float64) (applied bool, err erro
 	if s.unfinished() {
 		return false, nil
 	}
-	err = scoped(s.update)
+	err = loops.Scoped(s.update)
 	return err == nil && !s.t.accelerator.OptimizerStepWasSkipped(), err
 }
 

@@ -20,29 +20,24 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// Step is what a step embeds whose trainer loads, evaluates, reports and schedules by itself: of
-// the six methods of the arithmetic there are Train and Update to write. The loop never asks for
-// the methods that return an error.
+// Step is what a step embeds whose trainer loads, evaluates, reports, schedules and keeps random
+// numbers by itself: of the six methods of the arithmetic there are Train and Update to write. The
+// loop never asks for the methods that return an error.
 type Step[B any] struct {
 	trainer.BaseStep[struct{}, B]
-	EachForItself
 	Batches trainer.BatchLoader[B] // of the training set
 }
 
-// EachForItself is of a trainer.GroupStep whose trainer keeps the random numbers of its processes,
-// and has each process evaluate by itself.
-type EachForItself struct{}
+var errNotAsked = errors.New("the loop was to leave samples and evaluations to the trainer that it serves")
 
 // RandomState is nothing.
-func (EachForItself) RandomState() ([]byte, error) { return nil, nil }
+func (Step[B]) RandomState() ([]byte, error) { return nil, nil }
 
 // SetRandomState has nothing to do.
-func (EachForItself) SetRandomState([]byte) error { return nil }
+func (Step[B]) SetRandomState([]byte) error { return nil }
 
-// SharesEval is false.
-func (EachForItself) SharesEval(trainer.Evaluation) bool { return false }
-
-var errNotAsked = errors.New("the loop was to leave samples and evaluations to the trainer that it serves")
+// SharesEval is false: each process evaluates by itself.
+func (Step[B]) SharesEval(trainer.Evaluation) bool { return false }
 
 // Loader is that of the trainer.
 func (s Step[B]) Loader(data.Dataset[struct{}], trainer.LoaderOptions) (trainer.BatchLoader[B], error) {
@@ -75,27 +70,21 @@ func Started(g *dist.Group) error {
 	return nil
 }
 
-// Processes says to the loop which process of a group this is: nil is one alone, whatever the
-// environment says.
-func Processes(o *trainer.Options, g *dist.Group) {
+// Fit runs the loop of package trainer for such a step, without a word, over a training set of so
+// many samples. A nil group is one process alone, whatever the environment says.
+func Fit[B any](ctx context.Context, g *dist.Group, step trainer.Step[struct{}, B], samples int,
+	o trainer.Options) error {
+	o.Schedule, o.Log, o.Eval = lr.Constant{}, cmp.Or(o.Log, trainer.Never), trainer.Never
+	o.Progress = io.Discard
 	if o.Group = g; g.World() == 1 {
 		o.Group, o.Process = nil, trainer.Process{World: 1}
 	}
-}
-
-// Fit runs the loop of package trainer for such a step, without a word, over a training set of so
-// many samples. The error of a hook or a step is returned as it was.
-func Fit[B any](ctx context.Context, g *dist.Group, step trainer.Step[struct{}, B], samples int,
-	o trainer.Options) error {
-	o.Schedule, o.Log, o.Eval = lr.Constant{}, trainer.Never, trainer.Never
-	o.Progress = io.Discard
-	Processes(&o, g)
 	run, err := trainer.New(step, o)
 	if err != nil {
 		return err
 	}
 	_, err = run.Fit(ctx, data.Func(samples, func(int) (none struct{}, err error) { return none, errNotAsked }), nil)
-	return Cause(err)
+	return err
 }
 
 // Cause is the error of a hook or a step as it was before the loop said where it came up.
@@ -110,25 +99,22 @@ func Cause(err error) error {
 }
 
 // Together has all processes of a group return an error where one of them has one: its own, or that
-// of the first that failed, with its rank. With interrupted set on any, all get ErrInterrupted.
-func Together(ctx context.Context, g *dist.Group, err error, interrupted bool) error {
+// of the first that failed, with its rank; ErrInterrupted and a trainer.StopError come without.
+func Together(g *dist.Group, err error) error {
 	if g.World() == 1 {
-		if err == nil && interrupted {
-			return ErrInterrupted
-		}
 		return err
 	}
 	news := []byte{}
 	var stop trainer.StopError
 	switch {
+	case errors.Is(err, ErrInterrupted):
+		news, err = []byte("i"), nil
 	case errors.As(err, &stop):
 		news = []byte("s" + stop.Error())
 	case err != nil:
 		news = []byte("x" + err.Error())
-	case interrupted:
-		news = []byte("i")
 	}
-	all, failed := g.AllGather(context.WithoutCancel(ctx), news)
+	all, failed := g.AllGather(context.Background(), news)
 	if err != nil || failed != nil {
 		return cmp.Or(err, failed)
 	}
@@ -199,7 +185,7 @@ func Share(g *dist.Group, shares []json.RawMessage, own any) error {
 // Scoped runs f in a scope of tensors, and turns the panic of an operator into an error.
 func Scoped(f func() error) (err error) {
 	panicked := torch.Try(func() { torch.Scope(func() { err = f() }) })
-	return errors.Join(panicked, err)
+	return cmp.Or(panicked, err)
 }
 
 // AllSet has every switch of a struct of them set.
@@ -210,8 +196,7 @@ func AllSet[Rules any]() (all Rules) {
 	return all
 }
 
-// Momentum is the momentum that a schedule has for the updates of an optimizer; the zero value
-// leaves it alone.
+// Momentum is what a schedule has for an optimizer's updates; the zero value leaves it alone.
 type Momentum struct {
 	plan   lr.Rate
 	setter optim.MomentumSetter

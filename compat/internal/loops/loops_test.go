@@ -98,7 +98,7 @@ func TestFitRunsTheLoopOverTheBatchesOfTheStep(t *testing.T) {
 	assert.Equal(t, 6, s.batches)
 	assert.Equal(t, 2, s.updates)
 	s.fail = errors.New("at a batch")
-	assert.Equal(t, s.fail, Fit(context.Background(), nil, s, 3, o), "the error is that of the step")
+	assert.Equal(t, s.fail, Cause(Fit(context.Background(), nil, s, 3, o)), "the error is that of the step")
 	_, err := s.Collate(nil)
 	assert.Error(t, err)
 }
