@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gotrainer/gotrainer/internal/terminal"
+	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/nn"
 )
 
@@ -47,34 +47,12 @@ func (t *Trainer[S, B]) PrintInfo() {
 	t.say("\n%s\n\n", strings.Repeat("*", len(header)))
 }
 
-// bar is the line that shows how far an epoch is. On a terminal it is redrawn; elsewhere only its
-// last state is written.
-type bar struct {
-	say      func(format string, args ...any)
-	text     func() string
-	terminal bool
-	drawn    time.Time
-}
-
-func (t *Trainer[S, B]) newBar(epoch int) bar {
-	b, start := bar{say: t.say, terminal: terminal.Is(t.options.Output)}, time.Now()
-	b.text = func() string {
+// newBar is the line that shows how far an epoch is.
+func (t *Trainer[S, B]) newBar(epoch int) *loops.Progress {
+	start := time.Now()
+	return loops.NewLine(t.options.Output, func() string {
 		return fmt.Sprintf("%-16s%3d%% %d/%d [%s, loss=%.4g]", fmt.Sprintf("Epoch: %d/%d", epoch, t.Config.NumEpochs),
 			100*t.State.EpochStep/max(1, t.StepsInEpoch), t.State.EpochStep, t.StepsInEpoch,
 			time.Since(start).Round(time.Second), t.loss.Mean)
-	}
-	return b
+	})
 }
-
-const redraw = 100 * time.Millisecond
-
-// show draws the line, if it is time to.
-func (b *bar) show() {
-	if now := time.Now(); b.terminal && now.Sub(b.drawn) >= redraw {
-		b.drawn = now
-		b.say("\r%s", b.text())
-	}
-}
-
-// end leaves the line standing.
-func (b *bar) end() { b.say("%s%s\n", map[bool]string{true: "\r"}[b.terminal], b.text()) }

@@ -112,7 +112,7 @@ type session[S, B any] struct {
 
 	train func() error // trains on the current epoch; nil between epochs
 	loss  *float64     // what InnerTrainingLoop has returned of the current epoch; nil: not yet
-	bar   bar
+	bar   *loops.Progress
 	state []byte // of the run, for the checkpoint that is being written
 }
 
@@ -165,7 +165,7 @@ func (t *Trainer[S, B]) InnerTrainingLoop(ctx context.Context, epoch int) (float
 	defer context.AfterFunc(ctx, func() { s.cancel(context.Cause(ctx)) })()
 	nn.SetTraining(t.model.Model(), true)
 	s.bar = t.newBar(epoch)
-	defer s.bar.end()
+	defer s.bar.End()
 	err := s.train()
 	return t.loss.Mean, err
 }
@@ -190,7 +190,7 @@ func (s *session[S, B]) AfterSchedule(r *trainer.Run, _ float64) error {
 // StepEnd shows how far the run is.
 func (s *session[S, B]) StepEnd(r *trainer.Run) error {
 	err := s.count(r)
-	s.bar.show()
+	s.bar.Show(r.Batches)
 	return err
 }
 

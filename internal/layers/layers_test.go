@@ -107,7 +107,7 @@ var allowed = []struct{ folder, imports string }{
 		"torch torch/cuda safetensors safetensors/pickle internal/regularfile internal/tensorio optim hub"},
 	{"compat/hezar/repository", "internal/torchsave compat/hezar/omegaconf compat/hezar/internal/configfile " +
 		"compat/hezar/preprocessors compat/hezar/datasets data hub models/... nn/... text/... torch"},
-	{"compat/hezar", "internal/torchsave internal/pyfloat internal/terminal compat/hezar/omegaconf " +
+	{"compat/hezar", "internal/torchsave internal/pyfloat compat/hezar/omegaconf " +
 		"compat/hezar/internal/configfile compat/hezar/repository compat/hezar/datasets compat/hezar/preprocessors " +
 		"compat/internal/loops internal/sharedorder models/... " +
 		"nn/... trainer trainer/callback trainer/engine trainer/semantics data " +

@@ -9,20 +9,28 @@ import (
 	"github.com/gotrainer/gotrainer/internal/terminal"
 )
 
-// Progress shows how far a pass over batches is, as tqdm does: a line that is redrawn on a
-// terminal, ten times a second at most, and elsewhere one line when the pass ends. Nil shows
-// nothing.
+// Progress shows how far a pass over batches is: a line that is redrawn on a terminal, ten times a
+// second at most, and elsewhere one line when the pass ends. Nil shows nothing.
 type Progress struct {
 	out         io.Writer
+	text        func() string // of the line
+	terminal    bool
 	what        string
 	done, total int
 	began       time.Time
 	shown       time.Time
 }
 
-// NewProgress begins a pass of so many batches.
+// NewLine begins a pass that is shown by what text returns.
+func NewLine(out io.Writer, text func() string) *Progress {
+	return &Progress{out: out, text: text, terminal: terminal.Is(out), began: time.Now()}
+}
+
+// NewProgress begins a pass of so many batches, which is shown as tqdm does.
 func NewProgress(out io.Writer, what string, total int) *Progress {
-	return &Progress{out: out, what: what, total: total, began: time.Now()}
+	p := NewLine(out, nil)
+	p.text, p.what, p.total = p.String, what, total
+	return p
 }
 
 // Show says how many batches are done.
@@ -31,9 +39,9 @@ func (p *Progress) Show(done int) {
 		return
 	}
 	p.done = done
-	if now := time.Now(); terminal.Is(p.out) && (p.done >= p.total || now.Sub(p.shown) > 100*time.Millisecond) {
+	if now := time.Now(); p.terminal && now.Sub(p.shown) > 100*time.Millisecond {
 		p.shown = now
-		_, _ = fmt.Fprintf(p.out, "\r\x1b[K%s, %.1f batches/s", p, float64(p.done)/now.Sub(p.began).Seconds())
+		_, _ = fmt.Fprint(p.out, "\r\x1b[K", p.text())
 	}
 }
 
@@ -44,18 +52,14 @@ func (p *Progress) Add() {
 	}
 }
 
-// End leaves the line as it is, and writes it where there is no terminal.
+// End leaves the line as it is now.
 func (p *Progress) End() {
-	switch {
-	case p == nil:
-	case terminal.Is(p.out):
-		_, _ = fmt.Fprintln(p.out)
-	default:
-		_, _ = fmt.Fprintln(p.out, p)
+	if p != nil {
+		_, _ = fmt.Fprintln(p.out, terminal.ClearLine(p.out)+p.text())
 	}
 }
 
-// String draws the bar: " 50%|█████     | 4/8".
+// String draws the bar: " 50%|█████     | 4/8", on a terminal with the speed behind it.
 func (p *Progress) String() string {
 	const width = 20
 	share := 1.0
@@ -63,6 +67,10 @@ func (p *Progress) String() string {
 		share = min(1, float64(p.done)/float64(p.total))
 	}
 	full := int(share * width)
-	return fmt.Sprintf("%s%3.0f%%|%s%s| %d/%d", p.what, 100*share, strings.Repeat("█", full),
+	text := fmt.Sprintf("%s%3.0f%%|%s%s| %d/%d", p.what, 100*share, strings.Repeat("█", full),
 		strings.Repeat(" ", width-full), p.done, p.total)
+	if p.terminal {
+		text += fmt.Sprintf(", %.1f batches/s", float64(p.done)/time.Since(p.began).Seconds())
+	}
+	return text
 }
