@@ -8,7 +8,6 @@ import (
 
 	"github.com/gotrainer/gotrainer/compat/hezar/internal/configfile"
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
-	"github.com/gotrainer/gotrainer/compat/hezar/preprocessors"
 	"github.com/gotrainer/gotrainer/internal/torchsave"
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/nn"
@@ -29,14 +28,6 @@ func WriteModel(dir string, model any, config omegaconf.Map) error {
 		return fmt.Errorf("repository: %w", err)
 	}
 	return nil
-}
-
-// writeFolder writes a model with its preprocessors.
-func writeFolder(dir string, model any, config omegaconf.Map, set *preprocessors.Set) error {
-	if err := WriteModel(dir, model, config); err != nil || set == nil {
-		return err
-	}
-	return set.Save(dir)
 }
 
 // loadWeights fills a model with model.pt. Every tensor must be there and fit: by its name or, in

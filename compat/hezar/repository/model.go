@@ -3,7 +3,6 @@ package repository
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -70,11 +69,6 @@ func New(config omegaconf.Map, set *preprocessors.Set) (m *Model, err error) {
 	}
 	m.Text = network
 	return m, nil
-}
-
-// Wrap makes a model of a network that is there already: of a kind that classifies texts or tokens.
-func Wrap(kind string, network classify.Model, set *preprocessors.Set) *Model {
-	return &Model{Preprocessors: set, Text: network, kind: kind}
 }
 
 // tags reports whether the model classifies tokens.
@@ -193,15 +187,15 @@ func (m *Model) Labels() []string {
 
 // Save writes the folder, for Hezar's Model.load and [Load] to read.
 func (m *Model) Save(dir string) error {
-	if m.config == nil {
-		return errors.New("repository: a network that was wrapped has no config to save; make the model with New")
-	}
 	if m.CRNN != nil {
 		if err := loadable(m.CRNN.Config()); err != nil {
 			return err
 		}
 	}
-	return writeFolder(dir, m.Module(), m.Config(), m.Preprocessors)
+	if err := WriteModel(dir, m.Module(), m.Config()); err != nil || m.Preprocessors == nil {
+		return err
+	}
+	return m.Preprocessors.Save(dir)
 }
 
 // PushOptions say how [Model.PushToHub] uploads.
