@@ -90,6 +90,17 @@ func (i interrupts) OnUpdateEnd(r *pa.Run) error {
 	return nil
 }
 
+// scaled wants callbacks to see a loss that was divided by a number of items times the processes.
+type scaled struct{ losses *[]float32 }
+
+func (s scaled) OnTrainStepEnd(r *pa.Run, e pa.TrainStepEnd) error {
+	given := (*s.losses)[len(*s.losses)-1]
+	if got := float32(e.Output.Loss.Item()); got != given*float32(r.Config().NumProcesses) {
+		return fmt.Errorf("the loss is %v, and the method has returned %v", got, given)
+	}
+	return nil
+}
+
 // oneOfSeveral is what a started process does.
 func oneOfSeveral(run string) error {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -125,6 +136,14 @@ func oneOfSeveral(run string) error {
 	case os.Getenv(rankFrom) != "":
 	case run == "accumulated|interrupted" && g.Rank() == 1: // rank 0 is not told
 		o.Callbacks = append(o.Callbacks, interrupts{3, cancel})
+	case run == "accumulated|items":
+		o.Callbacks = append(o.Callbacks, scaled{&losses})
+		inner := o.Methods.CalculateTrainBatchLoss
+		o.Methods.CalculateTrainBatchLoss = func(t *trainer, b pa.Batch) (pa.BatchOutput, error) {
+			out, err := inner(t, b)
+			out.NumItemsInBatch = int64(out.BatchSize)
+			return out, err
+		}
 	case run == "plain|nan":
 		o.Callbacks = append(o.Callbacks, &pa.TerminateOnNaN{})
 		inner := o.Methods.CalculateTrainBatchLoss
@@ -279,6 +298,12 @@ func TestALossThatIsNotFiniteOnOneProcessEndsAll(t *testing.T) {
 	for _, p := range several(t, "plain|nan", 2, t.TempDir(), "") {
 		require.Equal(t, 3, p.Code, p.Output)
 		assert.Contains(t, p.Output, "the loss is not a finite number")
+	}
+}
+
+func TestALossOfCountedItemsIsTimesTheProcesses(t *testing.T) {
+	for _, p := range several(t, "accumulated|items", 2, t.TempDir(), "") {
+		require.Zero(t, p.Code, p.Output)
 	}
 }
 

@@ -272,7 +272,7 @@ func (s *session[S, B]) forwardAndBackward(batch B, divisor float64) error {
 	if err != nil {
 		return err
 	}
-	if _, counts := out.Extra["num_items_in_batch"]; counts && t.config.GradientAccumulationSteps > 1 && t.several() {
+	if out.NumItemsInBatch > 0 && t.config.GradientAccumulationSteps > 1 && t.several() {
 		out.Loss = out.Loss.MulScalar(float64(t.config.NumProcesses)) // of which gradients are a mean
 	}
 	divided := out.Loss
