@@ -118,8 +118,7 @@ func (b batches[S, B]) Epoch(ctx context.Context, _, skip int) iter.Seq2[B, erro
 				"was planned", d.Len, b.Len()-skip, b.Len())
 		}
 		if err != nil {
-			var none B
-			yield(none, err)
+			yield(*new(B), err)
 			return
 		}
 		for batch, err := range d.Batches(ctx) {

@@ -54,9 +54,7 @@ func (DistributedSampler) Name() string { return "DistributedSampler" }
 // Order is every WorldSize-th sample of a permutation by Seed+Epoch. Nothing is drawn from the
 // default generator.
 func (s DistributedSampler) Order() data.Order {
-	return share{s.Rank, max(1, s.WorldSize), true, func(n int) []int {
-		return data.Permutation(s.Seed+uint64(s.Epoch), n)
-	}}
+	return share{s.Rank, max(1, s.WorldSize), true, data.Shuffled{Seed: s.Seed + uint64(s.Epoch)}}
 }
 
 // SequentialDistributedSampler visits every WorldSize-th sample, from Rank on.
@@ -73,14 +71,14 @@ func (SequentialDistributedSampler) Name() string { return "SequentialDistribute
 
 // Order is that of the data set.
 func (s SequentialDistributedSampler) Order() data.Order {
-	return share{s.Rank, max(1, s.WorldSize), s.Padded, func(n int) []int { return data.Sequential{}.Indices(0, n) }}
+	return share{s.Rank, max(1, s.WorldSize), s.Padded, data.Sequential{}}
 }
 
 // share is every world-th index of an order, from rank on.
 type share struct {
 	rank, world int
 	padded      bool
-	order       func(n int) []int
+	order       data.Order
 }
 
 func (s share) Count(n int) int {
@@ -91,7 +89,7 @@ func (s share) Count(n int) int {
 }
 
 func (s share) Indices(_, n int) []int {
-	all, own := s.order(n), make([]int, s.Count(n))
+	all, own := s.order.Indices(0, n), make([]int, s.Count(n))
 	for i := range own {
 		own[i] = all[(s.rank+i*s.world)%n] // past the end only where it is filled up
 	}
@@ -156,8 +154,7 @@ func (l *dataloader[S, B]) Len() int { return l.loader.Len() }
 func (l *dataloader[S, B]) Batches(ctx context.Context) iter.Seq2[B, error] {
 	return func(yield func(B, error) bool) {
 		if err := torch.Try(func() { sharedorder.Draw(); sharedorder.Draw() }); err != nil {
-			var none B
-			yield(none, err)
+			yield(*new(B), err)
 			return
 		}
 		l.passes++

@@ -102,9 +102,8 @@ func (p *pass[B]) Len() int { return p.t.batches }
 // that were trained on, and then draws from where it was.
 func (p *pass[B]) Epoch(ctx context.Context, _, skip int) iter.Seq2[B, error] {
 	return func(yield func(B, error) bool) {
-		var none B
 		if n := p.loader.Len(); n != p.t.batches {
-			yield(none, fmt.Errorf("the loader has %d batches; want the %d of the loader that TrainDataloader made "+
+			yield(*new(B), fmt.Errorf("the loader has %d batches; want the %d of the loader that TrainDataloader made "+
 				"first, by which the run was planned", n, p.t.batches))
 			return
 		}

@@ -83,8 +83,5 @@ func (b Batch) Tensors(device torch.Device) (inputs, targets torch.Tensor) {
 	} else {
 		targets = torch.From(b.Targets, rows, int64(len(b.Targets)/b.Rows))
 	}
-	if device != torch.CPU {
-		inputs, targets = inputs.ToDevice(device), targets.ToDevice(device)
-	}
-	return inputs, targets
+	return inputs.ToDevice(device), targets.ToDevice(device)
 }

@@ -93,8 +93,7 @@ func (l *loader[S, B]) Batches(ctx context.Context, epoch, skip int) iter.Seq2[B
 	return func(yield func(B, error) bool) {
 		if l.order != nil {
 			if err := l.order.Agree(ctx, l.group); err != nil {
-				var none B
-				yield(none, err)
+				yield(*new(B), err)
 				return
 			}
 		}

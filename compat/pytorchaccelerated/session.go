@@ -214,8 +214,7 @@ func (s *session[S, B]) Epoch(ctx context.Context, _, skip int) iter.Seq2[B, err
 		now := generator.State()
 		again := skip > 0
 		if err := t.beginPass(again, generator, now); err != nil {
-			var none B
-			yield(none, err)
+			yield(*new(B), err)
 			return
 		}
 		for batch, err := range t.train.Batches(ctx, t.history.CurrentEpoch()-1, skip) {
