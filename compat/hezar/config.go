@@ -26,8 +26,7 @@ type TrainerConfig struct {
 	// whose weights the model starts with. Weights of other shapes, such as those of another head,
 	// are left out; [Trainer.InitReport] says which.
 	InitWeightsFrom string
-	// ResumeFromCheckpoint is [Newest] or the folder of a checkpoint. Empty: start from the
-	// beginning.
+	// ResumeFromCheckpoint is [Newest] or the folder of a checkpoint. Empty: a new run.
 	ResumeFromCheckpoint string
 
 	// batches of the run, which it can only shorten; a share is one of each epoch's batches. Zero:

@@ -48,8 +48,7 @@ func NewModelLike(ctx context.Context, base string, s Settings, p *preprocessors
 	return repository.New(config, p)
 }
 
-// LoadPreprocessor reads the preprocessors of a model, in a folder or on the Hub:
-// Preprocessor.load.
+// LoadPreprocessor reads a model's preprocessors, in a folder or on the Hub: Preprocessor.load.
 func LoadPreprocessor(ctx context.Context, model string) (*preprocessors.Set, error) {
 	dir, err := repository.Find(ctx, model)
 	if err != nil {
@@ -61,8 +60,7 @@ func LoadPreprocessor(ctx context.Context, model string) (*preprocessors.Set, er
 // DatasetOptions are the arguments of Dataset.load.
 type DatasetOptions = datasets.LoadOptions
 
-// LoadDataset reads a split of a data set, from a folder or from the Hub: Dataset.load. D says
-// which data set it is:
+// LoadDataset reads a split of D, a data set in a folder or on the Hub: Dataset.load.
 //
 //	train, err := hezar.LoadDataset[*datasets.OCR](ctx, "hezarai/persian-license-plate-v1", "train",
 //		hezar.DatasetOptions{Preprocessor: preprocessor})

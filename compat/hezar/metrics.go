@@ -80,8 +80,7 @@ func (c *MetricConfig) fields() []configfile.Field {
 		"output_keys", &c.OutputKeys, "n_decimals", &c.NDecimals)
 }
 
-// Map is the metric as an entry of train_config.yaml, with all that Hezar's class of the metric
-// has.
+// Map is the metric as an entry of train_config.yaml, with all that Hezar's class of it has.
 func (c MetricConfig) Map() omegaconf.Map {
 	c = c.complete()
 	return append(configfile.Encode(c.fields()), metricKinds[c.Name].settings...)
@@ -125,8 +124,7 @@ type handler struct {
 	round   bool
 }
 
-// newHandler makes the handler of a configuration. Model answers what a task must know of its
-// labels.
+// newHandler makes the handler of a configuration. Model says what a task must know of its labels.
 func newHandler(c TrainerConfig, model any, r Rules) (MetricsHandler, error) {
 	h := &handler{task: c.Task, round: r.MeanOfBatches}
 	for _, name := range c.Metrics {

@@ -37,19 +37,16 @@ type Options[S, B any] struct {
 	Overrides Overrides[S, B]
 	Rules     Rules // zero: the right thing everywhere
 
-	// RunName is the folder of this run's logs in LogsDir. Empty: date, time and host name, as
-	// Hezar.
+	// RunName is the folder of this run's logs in LogsDir. Empty: date, time and host name.
 	RunName string
-	// Output is where the table at the begin of a run and the progress go. Nil: standard error.
-	// io.Discard: nowhere.
+	// Output is where table and progress go. Nil: standard error. io.Discard: nowhere.
 	Output io.Writer
 	// Warnings is told of weights of InitWeightsFrom that were left out or stay random. Nil:
 	// standard error. io.Discard: nowhere.
 	Warnings io.Writer
 	// Logger is told what Hezar logs. Nil: nobody.
 	Logger *slog.Logger
-	// Fetch brings a repository of the Hub to this machine and returns its folder. Nil: package hub
-	// does.
+	// Fetch brings a repository of the Hub here and returns its folder. Nil: package hub does.
 	Fetch func(ctx context.Context, repo string) (dir string, err error)
 	// Push uploads a folder. Nil: package hub does.
 	Push func(ctx context.Context, repo, dir string, o PushOptions) error

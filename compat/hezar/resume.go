@@ -19,8 +19,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// Where a run begins: its state, the checkpoint or model whose weights it takes, and its place in
-// the loop.
+// Where a run begins: its state, the weights that it takes, and its place in the loop.
 
 // startState is the state that a run begins with: a fresh one, or that of an earlier run in the
 // folder, put where the checkpoint was made.

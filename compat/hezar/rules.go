@@ -72,12 +72,10 @@ type Rules struct {
 // Exact is Hezar 1.0.0.
 var Exact = loops.AllSet[Rules]()
 
-// stateless reports whether checkpoints have Hezar's files alone: its way to resume does without
-// the state of the run.
+// stateless reports whether checkpoints have Hezar's files alone: its way to resume needs no more.
 func (r Rules) stateless() bool { return r.LossCountFromSteps && r.SeedEveryPass }
 
-// semantics are the rules that are of the loop, as the switches of package trainer. Passes that do
-// not shuffle do not seed.
+// semantics are the rules of the loop, for package trainer. Passes that do not shuffle do not seed.
 func (r Rules) semantics(shuffle bool) semantics.Rules {
 	s := semantics.Hezar
 	// a checkpoint without the run's state has none of either

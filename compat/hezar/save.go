@@ -70,15 +70,13 @@ func (t *Trainer[S, B]) saveState() error {
 	return t.State.Save(filepath.Join(t.Config.OutputDir, t.Config.CheckpointsDir, stateFile))
 }
 
-// checkpointPath is the folder of a checkpoint: the number of batches, with as many digits as that
-// of the whole run.
+// checkpointPath is the folder of a checkpoint: the number of batches, as wide as that of the run.
 func (t *Trainer[S, B]) checkpointPath() string {
 	return filepath.Join(t.Config.OutputDir, t.Config.CheckpointsDir,
 		fmt.Sprintf("%0*d", len(strconv.Itoa(t.TotalSteps)), t.State.GlobalStep))
 }
 
-// PushOptions say what [Trainer.PushToHub] uploads. The zero value is Hezar's default: everything,
-// to a public repository.
+// PushOptions say what [Trainer.PushToHub] uploads. Zero: everything, to a public repository.
 type PushOptions struct {
 	NoModel     bool // leave the model and its configuration out
 	NoOptimizer bool // leave the optimizer out

@@ -16,8 +16,7 @@ var classes = map[string]string{
 	"cosine_anealing": "CosineAnnealingLR",
 }
 
-// scheduler moves the learning rate: at every so many batches, or at the end of an epoch by a
-// metric.
+// scheduler moves the learning rate: every so many batches, or by a metric at the end of an epoch.
 type scheduler struct {
 	none        bool // the rate stays, and there is no file
 	plan        lr.Rate

@@ -83,8 +83,7 @@ func (s *step[S, B]) Forward(ctx context.Context, b B, w trainer.Window) error {
 	return err
 }
 
-// Backward is the optimization_step of a batch that does not end its window. Update is that of one
-// that does.
+// Backward is the optimization_step of a batch within its window, Update that of one that ends it.
 func (s *step[S, B]) Backward(context.Context) error {
 	if s.t.endsWindow() {
 		return nil

@@ -16,8 +16,7 @@ import (
 
 // The files that torch.save writes: train/optimizer.pt and train/lr_scheduler.pt.
 
-// saveOptimizer writes optimizer.state_dict(). rate is that of the next update, which PyTorch keeps
-// in the groups.
+// saveOptimizer writes optimizer.state_dict(), in whose groups PyTorch keeps the next rate.
 func saveOptimizer(path string, o optim.Optimizer, rate, initial float64, scheduled bool) error {
 	state, err := torchsave.StateDict(o, rate)
 	if err != nil {
@@ -66,8 +65,7 @@ func (c *TrainerConfig) takeUp(state map[string]any) (foreign string, err error)
 	return "", nil
 }
 
-// save writes what PyTorch's scheduler needs to continue, and what this one does: how often it has
-// moved.
+// save writes the rate and how often the schedule has moved, which PyTorch's needs to continue too.
 func (s *scheduler) save(path string) error {
 	state := map[string]any{"base_lrs": []any{s.config.LearningRate}, "last_epoch": s.moves, "_step_count": s.moves + 1}
 	if s.controller != nil {

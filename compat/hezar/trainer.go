@@ -85,8 +85,7 @@ const (
 )
 
 // New makes a Trainer: the optimizer, the schedule, the metrics and the logs of a configuration,
-// with the weights and the state that it says to start from. What cannot be is refused here, before
-// anything is written.
+// with the weights and state to start from. What cannot be is refused before anything is written.
 func New[S, B any](config TrainerConfig, model Model[S, B], train data.Dataset[S], o Options[S, B]) (*Trainer[S, B],
 	error) {
 	t := &Trainer[S, B]{options: o, model: model, train: train, collate: o.DataCollator}
@@ -366,8 +365,7 @@ func (t *Trainer[S, B]) Device() torch.Device { return t.device }
 // LearningRate is the rate of the next update.
 func (t *Trainer[S, B]) LearningRate() float64 { return t.scheduler.rate() }
 
-// Momentum is the momentum that the schedule has for the next update; ok is false where it leaves
-// the momentum alone.
+// Momentum is that of the next update; ok is false where the schedule leaves it alone.
 func (t *Trainer[S, B]) Momentum() (momentum float64, ok bool) {
 	return t.scheduler.momentum.At(t.scheduler.moves)
 }
@@ -383,14 +381,12 @@ func (t *Trainer[S, B]) Objective() string {
 	return "minimize"
 }
 
-// RunningLoss is the mean of the windows' losses since the start of the run, their sum and their
-// number.
+// RunningLoss is the mean of the windows' losses since the run began, their sum and their number.
 func (t *Trainer[S, B]) RunningLoss() (mean, sum float64, windows int) {
 	return t.loss.Mean, t.loss.Sum, t.loss.Windows
 }
 
-// InitReport says which weights InitWeightsFrom has given, and which not; nil if it was not asked
-// for.
+// InitReport says which weights InitWeightsFrom has given, and which not; nil without it.
 func (t *Trainer[S, B]) InitReport() *nn.Report { return t.initReport }
 
 // say writes to the output; nobody can do anything about a terminal that is gone.

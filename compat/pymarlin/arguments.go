@@ -78,8 +78,7 @@ func argumentf(format string, args ...any) error {
 	return fmt.Errorf("pymarlin: %w: "+format, append([]any{ErrArgument}, args...)...)
 }
 
-// check refuses what PyMarlin would stumble over in the middle of a run, and, where exact is not
-// set, what makes no sense.
+// check refuses what PyMarlin would stumble over and, unless exact is set, what makes no sense.
 func (a TrainerArguments) check(exact bool) error {
 	if !exact && a.Epochs < 1 {
 		return argumentf("epochs is %d; want a positive number", a.Epochs)

@@ -27,8 +27,7 @@ type TrainerBackend[B any] interface {
 	ProcessGlobalStep() error
 	// ValidateDL runs step over the batches of a set without gradients and returns the outputs.
 	ValidateDL(ctx context.Context, loader Dataloader[B], step StepFunc[B]) (Collected, error)
-	// BatchesCompleted and GlobalStepsCompleted count batches and updates since the beginning of
-	// the first run.
+	// BatchesCompleted and GlobalStepsCompleted count batches and updates of all runs.
 	BatchesCompleted() int
 	GlobalStepsCompleted() int
 	// TrainSampler and ValSampler are what the module's loaders are asked for.

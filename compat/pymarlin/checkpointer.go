@@ -75,8 +75,7 @@ type DefaultCheckpointer struct {
 	logger *slog.Logger
 }
 
-// NewDefaultCheckpointer makes one, and removes old files if the arguments ask for it. A nil logger
-// is slog's default.
+// NewDefaultCheckpointer makes one, and removes old files if args ask. A nil logger is slog's own.
 func NewDefaultCheckpointer(args CheckpointerArguments, logger *slog.Logger) (*DefaultCheckpointer, error) {
 	args = args.withDefaults()
 	if args.Period < 0 {
@@ -241,8 +240,7 @@ func readCheckpoint(path string) (Checkpoint, error) {
 
 var digits = regexp.MustCompile(`[0-9]+`)
 
-// greatestNumber is get_latest_file to the letter, see CheckpointerArguments.Exact; there may be
-// none.
+// greatestNumber is get_latest_file to the letter, see CheckpointerArguments.Exact.
 func greatestNumber(dir, prefix, ext string) (path []string, err error) {
 	greatest := new(big.Int)
 	for _, candidate := range walk(dir) {
@@ -268,8 +266,7 @@ func walk(dir string) (files []string) {
 	if err != nil {
 		return nil
 	}
-	// in the order of the folder, which os.ReadDir does not keep; what was read before an error
-	// counts
+	// in the order of the folder, unlike os.ReadDir's; what was read before an error counts
 	entries, _ := f.ReadDir(-1)
 	_ = f.Close()
 	var folders []string

@@ -51,8 +51,7 @@ type ConfigParser struct {
 	Logger       *slog.Logger // for these warnings; nil: slog's default
 }
 
-// Parse reads the file and merges the arguments. The configuration also has the path of the file,
-// under FileArgument.
+// Parse reads the file, whose path the configuration has under FileArgument, and merges arguments.
 func (p ConfigParser) Parse(args []string) (Config, error) {
 	p.FileArgument = cmp.Or(p.FileArgument, "config_path")
 	p.DefaultFile = cmp.Or(p.DefaultFile, "config.yaml")
@@ -197,8 +196,7 @@ func convert(old any, word *string) (v any, err error) {
 	return v, nil
 }
 
-// convertList reads 1-2-3, [1, 2, 3] or a single value as a list with elements like the file's
-// first.
+// convertList reads 1-2-3, [1, 2, 3] or a single value as a list of what the file's first is.
 func convertList(old []any, word string) (any, error) {
 	if len(old) == 0 {
 		return nil, errors.New("the file has an empty list there, so the type of its elements is not known; give it " +

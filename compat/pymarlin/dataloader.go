@@ -51,8 +51,7 @@ type DistributedSampler struct {
 // Name is "DistributedSampler".
 func (DistributedSampler) Name() string { return "DistributedSampler" }
 
-// Order is every WorldSize-th sample of a permutation by Seed+Epoch. Nothing is drawn from the
-// default generator.
+// Order is every WorldSize-th sample of a permutation by Seed+Epoch, not by the default generator.
 func (s DistributedSampler) Order() data.Order {
 	return share{s.Rank, max(1, s.WorldSize), true, data.Shuffled{Seed: s.Seed + uint64(s.Epoch)}}
 }
@@ -96,8 +95,7 @@ func (s share) Indices(_, n int) []int {
 	return own
 }
 
-// Dataloader hands out the batches of one pass. [NewDataloader] makes one; other sources implement
-// it.
+// Dataloader hands out the batches of one pass: that of [NewDataloader], or the program's own.
 type Dataloader[B any] interface {
 	// Len is the number of batches of a pass.
 	Len() int

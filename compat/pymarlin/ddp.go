@@ -8,8 +8,7 @@ import (
 
 // DDPTrainerBackend trains one model on the processes of [Options].Group: the backends "ddp" and
 // "ddp-amp". New gives all the weights of rank 0; gradients are averaged behind the last batch of a
-// window, in which each process has its own batches, if the module's loaders take the sampler that
-// they are given.
+// window. Each process has its own batches if the module's loaders take the sampler they are given.
 //
 // Hooks run on all processes. OnEndTrainStep is given the outputs of its own process, the hooks of
 // an epoch and of a validation those of all: position by position, one process after the other in
@@ -56,8 +55,7 @@ func (d *DDPTrainerBackend[B]) Close() error {
 
 func (b *SingleProcess[B]) several() bool { return b.args.Group.World() > 1 }
 
-// gather brings the outputs of all processes together: _coalesce_outputs. An error of one ends it
-// on all.
+// gather brings the outputs of all processes together, or an error of one: _coalesce_outputs.
 func (b *SingleProcess[B]) gather(own Collected, err error) (all Collected, _ error) {
 	if !b.several() {
 		return own, err

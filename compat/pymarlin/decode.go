@@ -50,13 +50,11 @@ func fromConfig[T any](section Config) (a T, err error) {
 	return a, err
 }
 
-// needsOne are the arguments of which zero is no value in Python, where the zero of a Go field
-// means the default.
+// needsOne are the arguments that may not be zero in Python, where zero in Go means the default.
 var needsOne = []string{"train_batch_size", "gpu_batch_size_limit", "val_batch_size", "period", "log_steps",
 	"log_model_steps", "tb_log_hist_steps"}
 
-// fixed are arguments of Python that have no field here, with the values that they may have: the
-// default first.
+// fixed are arguments of Python without a field here, and the values allowed, the default first.
 var fixed = map[string][]any{
 	// of a checkpointer; the trainer has a field, and its logger serves both
 	"checkpointer_args.log_level": {"INFO"}, "log_level": {"INFO"},
@@ -66,8 +64,7 @@ var fixed = map[string][]any{
 	"distributed_training_args.gather_frequency": {nil},
 }
 
-// decode fills the fields of a struct whose config tags are names of the section; a tag with !
-// stands for the opposite.
+// decode fills the fields whose config tags are names of the section; ! stands for the opposite.
 func decode(path string, section Config, into any) error {
 	v := reflect.ValueOf(into).Elem()
 	fields, negated := map[string]reflect.Value{}, map[string]bool{}

@@ -50,19 +50,16 @@ type TestModule[B any] interface {
 // Modeler is a module whose parameters are those of another value.
 type Modeler interface{ Model() any }
 
-// StatsUser is handed the trainer's stats before training; embedding a [StatsHolder] makes a module
-// one.
+// StatsUser is handed the trainer's stats before training; a module embeds a [StatsHolder] for it.
 type StatsUser interface{ UseStats(s *Stats) }
 
-// StatsHolder gives a module that embeds it the trainer's stats, pymarlin.utils.stats.global_stats
-// in Python.
+// StatsHolder gives a module that embeds it the trainer's stats: pymarlin.utils.stats.global_stats.
 type StatsHolder struct{ stats *Stats }
 
 // UseStats is called by [New].
 func (h *StatsHolder) UseStats(s *Stats) { h.stats = s }
 
-// Stats are those of the trainer that the module was given to. Before that there are some without
-// writers.
+// Stats are those of the trainer that has the module; before there is one, some without writers.
 func (h *StatsHolder) Stats() *Stats {
 	if h.stats == nil {
 		h.stats = NewStats(StatInitArguments{})
@@ -75,8 +72,8 @@ func (h *StatsHolder) Stats() *Stats {
 type Stateful interface {
 	// GetState returns what is to be saved. Tensors are written before the next update.
 	GetState() (State, error)
-	// UpdateState continues from what GetState returned. Tensors are freed after it: copy what is
-	// to stay.
+	// UpdateState continues from what GetState returned. Copy tensors that are to stay: they are
+	// freed after it.
 	UpdateState(s State) error
 }
 

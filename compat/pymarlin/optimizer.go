@@ -8,9 +8,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Optimizer is one of the optimizers of a module, together with its learning rate. A module may
-// have several, each with parameters and a schedule of its own; the gradients of all are clipped by
-// one norm.
+// Optimizer is an optimizer of a module, with its learning rate. A module may have several, each
+// with its own parameters and schedule; one norm clips the gradients of all.
 type Optimizer struct {
 	optimizer optim.Optimizer
 	peak      float64 // the rate that a schedule starts from
@@ -24,8 +23,7 @@ func NewOptimizer(settings optim.Builder, params []torch.Named) (*Optimizer, err
 	return NewGroupedOptimizer(settings, []optim.Group{{Params: params}})
 }
 
-// NewGroupedOptimizer makes an optimizer whose parameters have groups: optim.NoDecay makes some,
-// for one.
+// NewGroupedOptimizer makes an optimizer of groups of parameters, such as those of optim.NoDecay.
 func NewGroupedOptimizer(settings optim.Builder, groups []optim.Group) (*Optimizer, error) {
 	o, err := settings.Build(groups)
 	if err != nil {
@@ -72,8 +70,7 @@ func (o *Optimizer) step(make func() (applied bool, err error)) error {
 // ZeroGrad removes the gradients of its parameters.
 func (o *Optimizer) ZeroGrad() { o.optimizer.ZeroGrad() }
 
-// State is the optimizer's state_dict() as PyTorch has it, so that a checkpoint continues in Python
-// too.
+// State is the optimizer's state_dict() as PyTorch has it: a checkpoint continues in Python too.
 func (o *Optimizer) State() (State, error) {
 	s, err := torchsave.StateDict(o.optimizer, o.rate)
 	if err != nil {

@@ -28,9 +28,8 @@ func (c Collected) free() {
 	}
 }
 
-// collector gathers the outputs of steps: OutputCollector. The tensors are joined when they are
-// asked for, once: PyMarlin copies all there are at every step, which takes time with the square of
-// their number.
+// collector gathers the outputs of steps: OutputCollector. The tensors are joined once, when asked
+// for: PyMarlin copies all there are at every step, in time with the square of their number.
 type collector struct {
 	tensors [][]torch.Tensor
 	values  [][]any

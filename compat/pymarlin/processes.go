@@ -86,8 +86,7 @@ func (t *Trainer[B]) agree() error {
 	return nil
 }
 
-// countBatches asks the module how many batches an epoch of this process has. The generators are
-// left as they are.
+// countBatches asks the module for the batches of an epoch here and leaves the generators alone.
 func (t *Trainer[B]) countBatches() error {
 	if !t.IsDistributed() || t.batches == 0 {
 		return nil
@@ -141,8 +140,7 @@ func gatherStates(g *dist.Group, own State, err error) ([]any, error) {
 	return shares, nil
 }
 
-// addOwn adds to a state what this process has of its own, or what each of several has. err is one
-// that it has had before.
+// addOwn adds to a state what each process has of its own. err is one that this one had before.
 func addOwn(g *dist.Group, s, own State, err error) error {
 	if g.World() == 1 {
 		maps.Copy(s, own)

@@ -13,8 +13,7 @@ import (
 )
 
 // pass is the training on an epoch to package trainer: its step, with the arithmetic of the
-// backend, and its loader. The loop knows no samples and no validation: the module makes the
-// loaders of both.
+// backend, and its loader. The loop knows no samples and no validation.
 type pass[B any] struct {
 	loops.Step[B]
 	t      *Trainer[B]

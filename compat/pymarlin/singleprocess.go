@@ -176,8 +176,7 @@ func (b *SingleProcess[B]) globalStep() error {
 	return b.args.Stats.LogStats(b.updates, false)
 }
 
-// DefaultClipGradients limits the gradients of all parameters by one norm, after the scale has been
-// taken off them.
+// DefaultClipGradients takes the scale off all gradients and limits them by one norm.
 func (b *SingleProcess[B]) DefaultClipGradients() error {
 	for _, o := range b.args.Optimizers {
 		if err := b.scaler.Unscale_(o.optimizer); err != nil {
@@ -192,8 +191,7 @@ func (b *SingleProcess[B]) DefaultClipGradients() error {
 	return nil
 }
 
-// GradNorm is the norm that the gradients of the last update had before clipping, undefined where
-// nothing is clipped.
+// GradNorm is the norm of the last update's gradients before clipping, undefined without clipping.
 func (b *SingleProcess[B]) GradNorm() torch.Tensor { return b.norm }
 
 // DefaultOptimize steps each optimizer and removes its gradients, then moves all schedulers.
@@ -402,8 +400,7 @@ func (b *SingleProcessAmp[B]) GetState() (State, error) {
 	return s, err
 }
 
-// UpdateState continues from what GetState returned; a state without scaler, as PyMarlin's, begins
-// its scale again.
+// UpdateState continues from what GetState returned; a state without scaler begins its scale again.
 func (b *SingleProcessAmp[B]) UpdateState(s State) error {
 	if saved, ok := s["scaler"].(State); ok {
 		var state amp.GradScalerState

@@ -63,8 +63,7 @@ func moduleState(m any) (State, error) {
 	return s, err
 }
 
-// updateModule gives the module what moduleState returned. Names and shapes must fit, as with
-// load_state_dict.
+// updateModule gives the module what moduleState returned; names and shapes must fit.
 func updateModule(m any, s State) error {
 	if m, ok := m.(Stateful); ok {
 		return m.UpdateState(s)
@@ -144,8 +143,7 @@ func WriteState(path string, s State) error {
 	return nil
 }
 
-// ReadState reads what WriteState or torch.save wrote; nothing in it is run. Its tensors are the
-// caller's to free.
+// ReadState reads what WriteState or torch.save wrote and runs nothing. The caller frees tensors.
 func ReadState(path string) (State, error) {
 	s, err := torchsave.ReadFile(path)
 	if err != nil {

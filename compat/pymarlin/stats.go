@@ -27,8 +27,7 @@ type StatInitArguments struct {
 	ExcludeList string `config:"exclude_list"`
 }
 
-// defaultExclude is PyMarlin's bias|LayerNorm|layer\.[3-9]|layer\.1(?!1)|layer\.2(?!3) without its
-// lookahead.
+// defaultExclude is bias|LayerNorm|layer\.[3-9]|layer\.1(?!1)|layer\.2(?!3) without lookahead.
 const defaultExclude = `bias|LayerNorm|layer\.[3-9]|layer\.1([^1]|$)|layer\.2([^3]|$)`
 
 func (a StatInitArguments) withDefaults() StatInitArguments {
@@ -49,8 +48,7 @@ type Stats struct {
 	short, long interval
 }
 
-// interval are the values that are written together: numbers first, then numbers that
-// belong together, then distributions.
+// interval are values that are written together: numbers, groups of numbers, then distributions.
 type interval struct{ scalars, multi, histograms entries }
 
 // entries are a dict of Python: they keep the order in which keys came. Values are float64, tensors
@@ -105,8 +103,8 @@ func (s *Stats) Update(key string, value float64, frequent bool) {
 	s.interval(frequent).scalars.set(key, value)
 }
 
-// UpdateTensor sets a number that is still a tensor, of one element; it is read when it is written.
-// The stats keep a copy.
+// UpdateTensor sets a number that is a tensor of one element, of which the stats keep a copy; it is
+// read when it is written.
 func (s *Stats) UpdateTensor(key string, value torch.Tensor, frequent bool) {
 	s.interval(frequent).scalars.set(key, value.Detach().Clone().Keep())
 }
@@ -341,8 +339,7 @@ func (y *systemStats) update(s *Stats) {
 	y.busy, y.total = busy, total
 }
 
-// numbersOf are the numbers in the line of a file that begins with a text; none where there is no
-// such line.
+// numbersOf are the numbers in the line of a file that begins with a text; none without the line.
 func numbersOf(path, begin string) (numbers []float64) {
 	text, err := os.ReadFile(path)
 	if err != nil {

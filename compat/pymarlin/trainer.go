@@ -16,8 +16,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Options are the parts of a [Trainer] that may be replaced. Nil and the zero value mean
-// PyMarlin's.
+// Options are the parts of a [Trainer] that may be replaced. The zero value means PyMarlin's.
 type Options[B any] struct {
 	Backend      TrainerBackend[B] // nil: what TrainerArguments.Backend names
 	Checkpointer Checkpointer      // nil: a [DefaultCheckpointer] with TrainerArguments.CheckpointerArgs
@@ -48,8 +47,7 @@ type Options[B any] struct {
 	InexactResume bool
 }
 
-// Trainer runs the training of a module: pymarlin.core.trainer.Trainer. It is used by one
-// goroutine.
+// Trainer runs the training of a module: pymarlin.core.trainer.Trainer. One goroutine uses it.
 type Trainer[B any] struct {
 	module       ModuleInterface[B]
 	args         TrainerArguments
@@ -233,8 +231,7 @@ func (t *Trainer[B]) initStats() error {
 	return nil
 }
 
-// estimateSteps asks the module for a loader to count its batches. A module without training data
-// has none.
+// estimateSteps counts the batches of a loader of the module; one without training data has none.
 func (t *Trainer[B]) estimateSteps() error {
 	loader, err := t.module.TrainDataloader(SequentialSampler{}, t.TrainStepBatchSize())
 	if err != nil || loader == nil {

@@ -36,8 +36,7 @@ type (
 	HistogramWriter interface {
 		LogHistogram(key string, values []float64, step int) error
 	}
-	// ModelWriter takes a parameter and its gradient, which is undefined if there is none:
-	// log_model.
+	// ModelWriter takes a parameter and its gradient, undefined if there is none: log_model.
 	ModelWriter interface {
 		LogModel(name string, weights, gradients torch.Tensor, step int) error
 	}
@@ -47,8 +46,7 @@ type (
 	}
 )
 
-// WriterInitArguments configure the writers that are made by name. The zero value has PyMarlin's
-// defaults.
+// WriterInitArguments configure writers made by name. The zero value has PyMarlin's defaults.
 type WriterInitArguments struct {
 	// folder of TensorBoard's events, and of stats.jsonl; empty: logs
 	TBLogDir string `config:"tb_log_dir"`
@@ -262,9 +260,8 @@ func (w *JSONLines) Flush() error { return w.file.Sync() }
 // Close closes the file.
 func (w *JSONLines) Close() error { return w.file.Close() }
 
-// Tensorboard writes numbers as TensorBoard's events. Several numbers go under KEY/NAME. Events of
-// earlier runs in the folder stay, where PyMarlin empties it, so that a resumed run continues
-// its curves.
+// Tensorboard writes TensorBoard's events. Several numbers go under KEY/NAME. Earlier runs' events
+// stay, where PyMarlin empties the folder, so that a resumed run continues its curves.
 type Tensorboard struct {
 	events *callback.EventWriter
 }

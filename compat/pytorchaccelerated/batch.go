@@ -7,11 +7,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Pair is implemented by batches that the Trainer's own methods understand: batch[0] and batch[1]
-// in Python.
+// Pair is what the Trainer's own methods understand of batches: batch[0] and batch[1] in Python.
 type Pair interface {
-	// Tensors makes the tensors of the batch on a device. The first dimension of targets counts the
-	// samples.
+	// Tensors makes the batch's tensors on a device. The first dimension of targets counts samples.
 	Tensors(device torch.Device) (inputs, targets torch.Tensor)
 }
 

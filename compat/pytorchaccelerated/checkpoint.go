@@ -18,8 +18,7 @@ import (
 type CheckpointOptions struct {
 	NoOptimizer bool // save_optimizer=False
 	NoScheduler bool // save_scheduler=False
-	// of several processes the main one alone writes; otherwise one on each machine:
-	// save_per_node=False
+	// only the main process writes; otherwise one on each machine: save_per_node=False
 	NotPerNode bool
 	Extra      map[string]any // checkpoint_kwargs: what JSON can hold
 }

@@ -113,11 +113,9 @@ func (*PrintProgress) OnEvaluationRunStart(r *Run) error { return say(r, "\nStar
 func (*PrintProgress) OnEvaluationRunEnd(r *Run) error { return say(r, "Finishing evaluation run") }
 
 // LogMetrics logs the latest value of every metric of the run history: those with "train" in their
-// name after a training epoch, all others after an evaluation. Log sends them elsewhere than to
-// Run.Print.
+// name after a training epoch, all others after an evaluation.
 type LogMetrics struct {
-	// Log is given the metrics of one epoch, in the order in which they were first recorded. Nil
-	// prints a line for each.
+	// Log is given an epoch's metrics in the order of their first values. Nil: a line for each.
 	Log func(r *Run, metrics []Metric) error
 }
 

@@ -74,8 +74,7 @@ func copies(model any) []torch.Named {
 	return out
 }
 
-// OnTrainingRunStart begins with the weights of the model, or continues with the average of the run
-// that is resumed.
+// OnTrainingRunStart begins with the weights of the model, or the average of the resumed run.
 func (e *ModelEMA) OnTrainingRunStart(r *Run) error {
 	if !e.restored {
 		e.copyWeights(r)

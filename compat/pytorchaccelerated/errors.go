@@ -14,8 +14,7 @@ var ErrNonFiniteLoss = errors.New("the loss is not a finite number")
 // ErrDuplicateCallback is the cause of the error with which New refuses two callbacks of one type.
 var ErrDuplicateCallback = errors.New("two callbacks of one type")
 
-// ErrNoMetric is the cause of the error of [RunHistory].LatestMetric where nothing has been
-// recorded.
+// ErrNoMetric is the cause of [RunHistory].LatestMetric's error where nothing has been recorded.
 var ErrNoMetric = errors.New("no values have been recorded for the metric")
 
 // StopTrainingError ends a run early without making it fail: a hook returns it, the Trainer prints

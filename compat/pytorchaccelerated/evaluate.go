@@ -91,8 +91,7 @@ func (t *Trainer[S, B]) evalBatches(limit int) error {
 	return nil
 }
 
-// endRound is behind a batch of an evaluation: all processes end it where one has failed or is
-// cancelled.
+// endRound is behind a batch of an evaluation, which all end where one has failed or is cancelled.
 func (t *Trainer[S, B]) endRound(ctx context.Context, err error) error {
 	own := err
 	if err == nil && ctx.Err() != nil {

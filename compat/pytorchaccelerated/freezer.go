@@ -103,8 +103,7 @@ func (f *ModelFreezer) Freeze(from, to int, evalMode bool) error {
 }
 
 // Unfreeze unfreezes the layer groups from one index to another, both included, and returns the
-// parameters of each that were frozen, under the index of the group, for an optimizer. Unfreeze(-1,
-// 0, true) unfreezes all.
+// parameters of each that were frozen, by group, for an optimizer. Unfreeze(-1, 0, true) does all.
 func (f *ModelFreezer) Unfreeze(from, to int, trainMode bool) (map[int][]torch.Named, error) {
 	return f.change(from, to, false, trainMode)
 }

@@ -20,8 +20,7 @@ type RunHistory interface {
 	UpdateMetric(name string, value float64)
 	// DeleteMetric forgets a metric.
 	DeleteMetric(name string)
-	// SetMetricNamePrefix sets what is put before the names of the metrics that are recorded from
-	// now on.
+	// SetMetricNamePrefix sets what comes before the names of metrics recorded from now on.
 	SetMetricNamePrefix(prefix string)
 	MetricNamePrefix() string
 	// CurrentEpoch counts from 1.
@@ -33,8 +32,7 @@ type RunHistory interface {
 	Reset()
 }
 
-// InMemoryRunHistory is the [RunHistory] of a Trainer that is given none: see there for its methods.
-// The zero value is ready.
+// InMemoryRunHistory is the [RunHistory] of a Trainer that is given none. The zero value is ready.
 type InMemoryRunHistory struct {
 	names  []string // in the order of their first value
 	values map[string][]float64

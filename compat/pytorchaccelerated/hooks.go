@@ -71,8 +71,7 @@ type (
 	}
 )
 
-// StateSaver is implemented by a callback whose state must survive a resume, such as a count: it
-// goes into training states.
+// StateSaver is a callback with a state, such as a count, which training states keep for a resume.
 type StateSaver interface {
 	MarshalState() ([]byte, error) // JSON
 	UnmarshalState(state []byte) error
@@ -168,8 +167,7 @@ func callback[C any](r *Run) (none C) {
 	return none
 }
 
-// checkCallbacks refuses callbacks that can do nothing, and two of one type. events are hooks of
-// the program's own.
+// checkCallbacks refuses callbacks without a hook of ours or of events, and two of one type.
 func checkCallbacks(callbacks []any, events []reflect.Type) error {
 	var seen []reflect.Type
 	for i, c := range callbacks {

@@ -27,8 +27,7 @@ func (l *LimitBatches) OnEvaluationRunStart(r *Run) error {
 	return nil
 }
 
-// LimitEvalSteps ends evaluations after some batches. Put it before [StepBasedEvaluation] and
-// [ProgressBar].
+// LimitEvalSteps ends evaluations early. Put it before [StepBasedEvaluation] and [ProgressBar].
 type LimitEvalSteps struct {
 	NumEvalSteps int  // over all processes; required
 	AlsoEpochs   bool // the evaluations at the end of epochs too: limit_intermediate_only=False

@@ -103,8 +103,7 @@ func (t *Trainer[S, B]) CreateEvalDataloader(batchSize int, o LoaderOptions) (Lo
 	return newLoader(t.args.EvalDataset, t.args.CollateFn, o, "EvalLoader")
 }
 
-// CreateScheduler makes the schedule that TrainOptions.CreateSchedulerFn asks for; nil where it
-// asks for none.
+// CreateScheduler makes the schedule that TrainOptions.CreateSchedulerFn asks for; nil without it.
 func (t *Trainer[S, B]) CreateScheduler(p Placeholders) (lr.Schedule, error) {
 	if t.args.CreateSchedulerFn == nil {
 		return nil, nil
@@ -191,8 +190,7 @@ func (t *Trainer[S, B]) TrainEpochEnd() error { return nil }
 // TrainingRunEpochEnd comes after both epochs, of training and of evaluation, and does nothing.
 func (t *Trainer[S, B]) TrainingRunEpochEnd() error { return nil }
 
-// TrainingRunEnd comes at the end of a training run and does nothing: the model has no wrappers to
-// take off.
+// TrainingRunEnd comes at the end of a training run and does nothing: the model has no wrappers.
 func (t *Trainer[S, B]) TrainingRunEnd() error { return nil }
 
 // EvalEpochStart puts the model into evaluation mode.

@@ -8,8 +8,7 @@ import (
 	"github.com/gotrainer/gotrainer/optim/lr"
 )
 
-// Placeholders are the numbers of a run that a schedule may need: TrainerPlaceholderValues, by then
-// with their values.
+// Placeholders are the numbers of a run that a schedule may need: TrainerPlaceholderValues.
 type Placeholders struct {
 	NumEpochs                        int // of the run
 	NumUpdateStepsPerEpoch           int // updates of an epoch, over all processes
@@ -27,8 +26,7 @@ type Placeholders struct {
 //	}
 type SchedulerFn func(p Placeholders) (lr.Schedule, error)
 
-// Placeholder stands for a number of [Placeholders] among the arguments of [Partial], with a factor
-// and a summand.
+// Placeholder stands for a number of [Placeholders] in [Partial], with a factor and a summand.
 type Placeholder struct {
 	text  string
 	value func(Placeholders) int

@@ -9,8 +9,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// This file has what several processes ask for beyond one: their parts of the loaders, and what
-// they tell each other.
+// This file has what several processes need: parts of the loaders, and what they tell each other.
 
 // group is the processes that train together, those of the Accelerator.
 func (r *Run) group() *dist.Group {
@@ -81,8 +80,7 @@ func (r *Run) recordLoss(name string) {
 	})
 }
 
-// mayEvaluate refuses an evaluation set that leaves processes without a batch:
-// _check_eval_batch_size.
+// mayEvaluate refuses a set that leaves processes without a batch: _check_eval_batch_size.
 func (t *Trainer[S, B]) mayEvaluate() error {
 	set, c := t.args.EvalDataset, t.config
 	if set == nil || !c.IsDistributed {

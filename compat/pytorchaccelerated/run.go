@@ -67,8 +67,7 @@ func (r *Run) History() RunHistory { return r.history }
 // Config is what the run is made with; zero before the first run.
 func (r *Run) Config() RunConfig { return r.config }
 
-// Model is the model: trainer.model and get_model(). It has no wrappers, so there is nothing to
-// take off.
+// Model is the model: trainer.model, and get_model(), since it has no wrappers to take off.
 func (r *Run) Model() any { return r.model }
 
 // Optimizer is the optimizer: trainer.optimizer.
@@ -118,8 +117,7 @@ func (r *Run) LossTracker() *LossTracker { return r.tracker }
 // Callbacks are the callbacks in their order.
 func (r *Run) Callbacks() []any { return slices.Clone(r.callbacks) }
 
-// TrainDataloaderLen and EvalDataloaderLen are the numbers of batches in a pass, limits included; 0
-// without such a loader.
+// TrainDataloaderLen is the number of batches in a pass, limits included; 0 without training set.
 func (r *Run) TrainDataloaderLen() int {
 	train, _ := r.loaders()
 	if r.rules.LimitIsLength && train != nil && r.limitTrain >= 0 {
@@ -128,7 +126,7 @@ func (r *Run) TrainDataloaderLen() int {
 	return limited(train, r.limitTrain)
 }
 
-// EvalDataloaderLen is the number of batches in an evaluation epoch.
+// EvalDataloaderLen is the number of batches in an evaluation epoch; 0 without evaluation set.
 func (r *Run) EvalDataloaderLen() int {
 	_, eval := r.loaders()
 	return limited(eval, r.limitEval)
@@ -195,8 +193,7 @@ func (r *Run) GatherPadded(t torch.Tensor, padding float64) torch.Tensor {
 	return RemovePadding(r.Gather(t), padding)
 }
 
-// RemovePadding returns the rows of a tensor that do not consist of the padding value alone:
-// remove_padding.
+// RemovePadding returns the rows of a tensor that are not padding alone: remove_padding.
 func RemovePadding(t torch.Tensor, padding float64) torch.Tensor {
 	mask := t.EqScalar(padding)
 	for mask.Dim() > 1 {

@@ -9,9 +9,8 @@ import (
 	"slices"
 )
 
-// SaveTrainingState writes training states during a run, from which it can be resumed.
-// Folders are named epoch_N, step_N and final. The state of a run that was cancelled is in
-// interrupted.
+// SaveTrainingState writes training states to resume from, into folders named epoch_N, step_N and
+// final. The state of a run that was cancelled is in interrupted.
 type SaveTrainingState struct {
 	SaveDir          string // empty: "training_states"
 	SaveEveryNEpochs int    // zero: not by epochs
@@ -38,8 +37,7 @@ func (s *SaveTrainingState) OnTrainingRunStart(r *Run) error {
 
 func (s *SaveTrainingState) dir() string { return cmp.Or(s.SaveDir, "training_states") }
 
-// OnTrainStepEnd implements [TrainStepEndHook]. The state is written when the update that the step
-// belongs to is complete.
+// OnTrainStepEnd asks for a state, which is written when the update of the step is complete.
 func (s *SaveTrainingState) OnTrainStepEnd(r *Run, _ TrainStepEnd) error {
 	s.globalStep++
 	if s.SaveEveryNSteps == 0 || s.globalStep%s.SaveEveryNSteps != 0 {

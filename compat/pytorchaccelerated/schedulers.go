@@ -77,8 +77,7 @@ type Phase struct {
 	PreDecayStep int // updates before the decay begins
 }
 
-// WSDPhases returns the ways to all checkpoints: get_decay_info. ok is false if the schedule is
-// another one.
+// WSDPhases returns the ways to all checkpoints: get_decay_info. ok is false of another schedule.
 func WSDPhases(s lr.Schedule) (phases []Phase, ok bool) {
 	w, ok := s.(lr.PytorchAcceleratedWSD)
 	if !ok {

@@ -82,8 +82,7 @@ func (r *Run) loadAllButRegistered(dir string) {
 	}
 }
 
-// registerSchedule is what Python does at every state that it saves or loads. The first time is
-// that of makeSchedule.
+// registerSchedule is what Python does at each save and load of a state; makeSchedule is the first.
 func (r *Run) registerSchedule() {
 	if r.schedule == nil || !r.rules.RegisterAtEverySave {
 		return

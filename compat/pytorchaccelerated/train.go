@@ -14,8 +14,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// TrainOptions are the arguments of [Trainer.Train]. The zero value of a field means Python's
-// default.
+// TrainOptions are the arguments of [Trainer.Train]. Zero means Python's default.
 type TrainOptions[S, B any] struct {
 	NumEpochs   int             // num_epochs; required, unless MaxNumTrainSteps is set
 	EvalDataset data.Dataset[S] // evaluated after each epoch; nil: no evaluation
@@ -65,8 +64,7 @@ func (t *Trainer[S, B]) Train(ctx context.Context, dataset data.Dataset[S], o Tr
 	return t.do(ctx, dataset, o, func() error { return t.methods.RunTraining(t) })
 }
 
-// Evaluate runs one evaluation epoch over a set and records its loss as "evaluation_loss". The run
-// history is reset before.
+// Evaluate resets the history, runs an evaluation epoch and records its loss as "evaluation_loss".
 func (t *Trainer[S, B]) Evaluate(ctx context.Context, dataset data.Dataset[S], o EvaluateOptions[S, B]) error {
 	err := cmp.Or(refuse(dataset == nil, "dataset", "nil", "a data set"), refuse(o.PerDeviceBatchSize < 0,
 		"PerDeviceBatchSize", o.PerDeviceBatchSize, "at least 1, or 0 for 8"))
@@ -77,7 +75,7 @@ func (t *Trainer[S, B]) Evaluate(ctx context.Context, dataset data.Dataset[S], o
 		PerDeviceBatchSize: o.PerDeviceBatchSize, EvalLoader: o.Loader, CollateFn: o.CollateFn}, t.runEvaluation)
 }
 
-// do prepares a run, of an evaluation without training set, and runs it on one OS thread. It turns
+// do prepares a run, or without training set an evaluation, and runs it on one OS thread. It turns
 // panics of tensors into errors.
 func (t *Trainer[S, B]) do(ctx context.Context, dataset data.Dataset[S], o TrainOptions[S, B],
 	run func() error) (err error) {
@@ -110,8 +108,7 @@ func (t *Trainer[S, B]) do(ctx context.Context, dataset data.Dataset[S], o Train
 	return errors.Join(panicked, err)
 }
 
-// prepare makes the loaders, the Accelerator, the configuration and the schedule of a run, and
-// continues the one that it resumes.
+// prepare makes the loaders, the Accelerator, the configuration and the schedule, or resumes a run.
 func (t *Trainer[S, B]) prepare() (err error) {
 	o, before := &t.args, t.config
 	t.config, t.train = RunConfig{}, nil

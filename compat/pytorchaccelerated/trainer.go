@@ -20,23 +20,20 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// LimitBatchesVariable is the environment variable that limits the batches of every Trainer that is
-// made while it is set: New puts a [LimitBatches] before the callbacks. "none" and nothing set no
-// limit.
+// LimitBatchesVariable is the environment variable that limits the batches of every Trainer made
+// while it is set: New puts a [LimitBatches] before the callbacks. "none" is no limit.
 const LimitBatchesVariable = "PT_ACC_LIMIT_BATCHES"
 
 // LossFunc compares outputs of the model with targets, such as functional.CrossEntropy.
 type LossFunc func(outputs, targets torch.Tensor) torch.Tensor
 
-// Options configures [New]. The zero value is a Trainer with the default callbacks on the CPU in
-// float32.
+// Options configures [New]. Zero: a Trainer with the default callbacks on the CPU in float32.
 type Options[S, B any] struct {
 	Callbacks []any          // in the order in which they are called; nil: [DefaultCallbacks]. One of each type.
 	Events    []reflect.Type // hooks of the program's own for [CallEvent]: reflect.TypeFor[BatchAugmented]()
 	History   RunHistory     // run_history; nil: an [InMemoryRunHistory]
 	Methods   Methods[S, B]  // what a subclass overrides
-	// modules beside the model, such as that of a loss, which MoveModulesToDevice moves to the
-	// device of the run
+	// modules beside the model, such as that of a loss, for MoveModulesToDevice
 	Modules []any
 	// parameter groups of the optimizer; nil: one of all parameters of the model that are trained
 	Groups    []optim.Group

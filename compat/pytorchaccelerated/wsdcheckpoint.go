@@ -86,8 +86,7 @@ func (w *WSDCheckpoint) load(r *Run, folder bool) error {
 	return r.schedule.apply(0)
 }
 
-// OnTrainStepEnd saves where Python does: when the updates before this step have been made, and
-// before its backward pass.
+// OnTrainStepEnd saves where Python does: after the updates before this step, before its backward.
 func (w *WSDCheckpoint) OnTrainStepEnd(r *Run, _ TrainStepEnd) error {
 	return w.saveIf(r, r.rules.SaveInsideStep)
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/gotrainer/gotrainer/text/hezar"
 )
 
-// prepared is a data set whose samples are prepared when they are asked for, by any number of
-// goroutines.
+// prepared is a data set that prepares samples when asked for them, by any number of goroutines.
 type prepared[R, S any] struct {
 	Config Config // of a data set that [Load] has read
 

@@ -6,8 +6,7 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 )
 
-// PadOptions are the arguments of hezar.utils.pad_batch_items. The zero value pads to the longest,
-// on the right, with 0.
+// PadOptions are the arguments of hezar.utils.pad_batch_items. Zero: to the longest, right, with 0.
 type PadOptions struct {
 	Padding      string // longest or max_length; empty: max_length if there is one, else longest
 	Left         bool

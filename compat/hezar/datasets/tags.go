@@ -36,8 +36,7 @@ type TagSample struct {
 	Labels        []int64
 }
 
-// SequenceLabeling is Hezar's SequenceLabelingDataset over rows that are there already: a data set
-// of [TagSample].
+// SequenceLabeling is Hezar's SequenceLabelingDataset over rows: a data set of [TagSample].
 type SequenceLabeling struct {
 	prepared[TagRow, TagSample]
 	tokens  tokens

@@ -30,8 +30,7 @@ type TextSample struct {
 	Label         int64
 }
 
-// TextClassification is Hezar's TextClassificationDataset over rows that are there already: a data
-// set of [TextSample].
+// TextClassification is Hezar's TextClassificationDataset over rows: a data set of [TextSample].
 type TextClassification struct {
 	prepared[TextRow, TextSample]
 	tokens  tokens

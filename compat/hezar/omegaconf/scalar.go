@@ -94,8 +94,7 @@ func printable(r rune) bool {
 	return r == '\n' || r >= ' ' && r <= '~' || (r >= 0xa0 && r <= 0xd7ff || r >= 0xe000 && r <= 0xfffd) && r != 0xfeff
 }
 
-// scalar writes a scalar; what does not fit on the line continues at the given indent, if it may be
-// folded.
+// scalar writes a scalar; if it may be folded, what does not fit continues at the given indent.
 func (e *emitter) scalar(s scalar, indent int, fold bool) {
 	text := []rune(s.text)
 	switch s.style {

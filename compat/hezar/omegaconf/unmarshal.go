@@ -113,8 +113,7 @@ func scalarValue(n *yaml.Node) (any, error) {
 	return text, nil
 }
 
-// parseInt reads the integers of YAML 1.1: those of Go, octal with a leading 0 too, and 1:30, which
-// is ninety.
+// parseInt reads integers of YAML 1.1: Go's, octal with a leading 0, and 1:30, which is ninety.
 func parseInt(text string) (int64, error) {
 	first, sixtieths, found := strings.Cut(text, ":")
 	total, err := strconv.ParseInt(first, 0, 64)

@@ -14,9 +14,8 @@ type Floats struct {
 	Width, Height, Channels int // one channel, or three
 }
 
-// floats prepares a picture of numbers as Hezar does: in float32, and without the steps that are
-// Pillow's, which takes bytes. The exception is a grey picture that is to be grey: Pillow cuts its
-// numbers to bytes.
+// floats prepares a picture of numbers as Hezar does: in float32, and without the steps of Pillow,
+// which takes bytes, but for a grey picture that is to be grey: Pillow cuts its numbers to bytes.
 func (p *ImageProcessor) floats(f *Floats) ([]float32, [3]int, error) {
 	c, shape := p.Config, [3]int{f.Channels, f.Height, f.Width}
 	switch {

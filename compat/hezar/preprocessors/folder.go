@@ -22,8 +22,7 @@ const (
 // configType is in the files of all preprocessors.
 var configType = omegaconf.Item{Key: "config_type", Value: "preprocessor"}
 
-// Set are the preprocessors of a model; nil for one that it does not have. Hezar calls it
-// PreprocessorsContainer.
+// Set are the preprocessors of a model, nil for one that it lacks: Hezar's PreprocessorsContainer.
 type Set struct {
 	Image      *ImageProcessor
 	Normalizer *hezar.Normalizer
@@ -111,8 +110,7 @@ func normalizerMap(c hezar.NormalizerConfig) omegaconf.Map {
 	return m
 }
 
-// tokenizerMap is the file's content, with what the tokenizer's config says now. Without a file it
-// is Hezar's defaults of the kind.
+// tokenizerMap is the file's content, or Hezar's defaults, with what the tokenizer's config says.
 func (s *Set) tokenizerMap() omegaconf.Map {
 	c := s.Tokenizer.Config
 	m := append(omegaconf.Map{}, s.tokenizerConfig...)

@@ -9,8 +9,7 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// ImageProcessorConfig is image_processor_config.yaml. A nil or zero field is a step that is left
-// out.
+// ImageProcessorConfig is image_processor_config.yaml. A nil or zero field leaves its step out.
 type ImageProcessorConfig struct {
 	Mean, Std []float64 // one for each channel, or one for all; only both together have an effect
 	Rescale   *float64  // factor of the samples
@@ -132,8 +131,7 @@ func (c ImageProcessorConfig) Map() omegaconf.Map {
 	return slices.Insert(configfile.Encode(c.fields()), 1, configType)
 }
 
-// ParseImageProcessor reads a config from the mapping of its file. Keys that Hezar does not know it
-// drops, and so does this.
+// ParseImageProcessor reads the mapping of a file. Like Hezar it drops keys that it does not know.
 func ParseImageProcessor(m omegaconf.Map) (c ImageProcessorConfig, err error) {
 	if err = configfile.Decode(m, c.fields()); err != nil {
 		err = fmt.Errorf("preprocessors: %w", err)

@@ -14,8 +14,7 @@ import (
 // ConfigFile is Hezar's name of the file.
 const ConfigFile = "model_config.yaml"
 
-// configs are the configs of Hezar's models that this package knows, with the defaults of their
-// classes.
+// configs are the configs of Hezar's models that there are, with the defaults of their classes.
 //
 //go:embed configs.yaml
 var configs []byte
@@ -29,8 +28,7 @@ func Kinds() (names []string) {
 	return names
 }
 
-// Settings are fields of Hezar's configs by their names there. id2label is a []string, or what a
-// file has.
+// Settings are fields of Hezar's configs by their names there; id2label may be a []string.
 type Settings map[string]any
 
 // NewConfig is the config of a kind of model with some settings, as the classes of Hezar's models

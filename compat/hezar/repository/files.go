@@ -55,8 +55,7 @@ func weight(name string) string {
 	return name
 }
 
-// ByPosition matches weights by their place in a file and in a model, as Hezar does where names or
-// shapes do not fit.
+// ByPosition matches weights by their place, as Hezar does where names or shapes do not fit.
 func ByPosition(model any, w *pretrained.Weights) nn.LoadOptions {
 	names := map[string]string{}
 	contents := slices.DeleteFunc(w.Contents(), func(t nn.TensorInfo) bool { return weight(t.Name) == "" })

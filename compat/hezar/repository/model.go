@@ -23,8 +23,8 @@ import (
 type Model struct {
 	Preprocessors *preprocessors.Set
 
-	// CRNN is the network of a model that reads pictures, Text that of one that classifies texts or
-	// tokens; the other is nil.
+	// CRNN is the network of a model that reads pictures, Text that of one that classifies texts
+	// or tokens; the other is nil.
 	CRNN *crnn.Model
 	Text classify.Model
 
@@ -118,8 +118,7 @@ func Load(dir string) (*Model, error) {
 	return m, loadWeights(dir, m.Module())
 }
 
-// Find is the folder of a model: the one of that name, or that of the Hub's model in the cache,
-// which it fetches first.
+// Find is the folder of that name, or that of the Hub's model in the cache, which it fetches first.
 func Find(ctx context.Context, model string) (string, error) {
 	return find(ctx, model, hub.FetchOptions{Allow: []string{WeightsFile, "model.safetensors", ConfigFile,
 		preprocessors.Folder + "/*"}})
@@ -204,8 +203,7 @@ type PushOptions struct {
 	Private       bool   // of a repository that the upload makes
 }
 
-// PushToHub uploads the files of Save to a repository of the Hub, which is made if there is none,
-// as one commit.
+// PushToHub uploads the files of Save as one commit, to a repository that is made if there is none.
 func (m *Model) PushToHub(ctx context.Context, repo string, o PushOptions) error {
 	dir, err := os.MkdirTemp("", "hezar-")
 	if err != nil {

@@ -1,5 +1,4 @@
-// Package configfile reads and writes Hezar's YAML files: the mapping of a file, and the Go values
-// behind its keys.
+// Package configfile reads and writes Hezar's YAML files, and the Go values behind their keys.
 package configfile
 
 import (
