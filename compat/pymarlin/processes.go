@@ -46,18 +46,13 @@ func (t *Trainer[B]) checkRanks() error {
 	return nil
 }
 
-// together has all processes return an error where one of them has one.
-func (t *Trainer[B]) together(err error) error {
-	return loops.Together(t.group(), err)
-}
-
 // fromMain runs f on the main process alone and returns on all processes what it has returned there.
 // err is one that this process has had before.
 func (t *Trainer[B]) fromMain(err error, f func() (path string, err error)) (path string, _ error) {
-	if err = t.together(err); err == nil && t.IsMainProcess() {
+	if err = loops.Together(t.group(), err); err == nil && t.IsMainProcess() {
 		path, err = f()
 	}
-	if err = t.together(err); err != nil {
+	if err = loops.Together(t.group(), err); err != nil {
 		return "", err
 	}
 	all, err := t.group().AllGather(context.Background(), []byte(path))

@@ -185,7 +185,7 @@ func (t *Trainer[B]) save(place State, index int, force bool) (path string, err 
 		var c Checkpoint
 		var err error
 		c.TrainerState, err = t.stateAt(place)
-		if err = t.together(err); err == nil {
+		if err = loops.Together(t.group(), err); err == nil {
 			c.TrainerBackendState, err = t.backend.GetState()
 		}
 		path, err = t.fromMain(err, func() (path string, err error) {

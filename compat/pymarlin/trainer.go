@@ -79,7 +79,7 @@ func New[B any](module ModuleInterface[B], args TrainerArguments, o *Options[B])
 		return nil, err
 	}
 	saved, err := t.checkpointer.Load()
-	if err := t.together(err); err != nil {
+	if err := loops.Together(t.group(), err); err != nil {
 		return nil, err
 	}
 	defer saved.free()
@@ -137,7 +137,7 @@ func (t *Trainer[B]) prepare() (err error) {
 		args.DeleteExistingCheckpoints = args.DeleteExistingCheckpoints && t.IsMainProcess()
 		t.checkpointer, err = NewDefaultCheckpointer(args, t.logger)
 	}
-	return t.together(err)
+	return loops.Together(t.group(), err)
 }
 
 // start brings module, optimizers and backend to where the checkpoint was.

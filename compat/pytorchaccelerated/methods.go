@@ -117,9 +117,6 @@ func (t *Trainer[S, B]) CreateAccelerator() (*accelerate.Accelerator, error) {
 		Group: t.options.Group})
 }
 
-// TrainingRunStart comes at the start of a training run and does nothing.
-func (t *Trainer[S, B]) TrainingRunStart() error { return nil }
-
 // TrainEpochStart puts the model into training mode.
 func (t *Trainer[S, B]) TrainEpochStart() error {
 	nn.SetTraining(t.model, true)
@@ -184,15 +181,6 @@ func (t *Trainer[S, B]) OptimizerZeroGrad() error {
 	return nil
 }
 
-// TrainEpochEnd comes at the end of a training epoch and does nothing.
-func (t *Trainer[S, B]) TrainEpochEnd() error { return nil }
-
-// TrainingRunEpochEnd comes after both epochs, of training and of evaluation, and does nothing.
-func (t *Trainer[S, B]) TrainingRunEpochEnd() error { return nil }
-
-// TrainingRunEnd comes at the end of a training run and does nothing: the model has no wrappers.
-func (t *Trainer[S, B]) TrainingRunEnd() error { return nil }
-
 // EvalEpochStart puts the model into evaluation mode.
 func (t *Trainer[S, B]) EvalEpochStart() error {
 	nn.SetTraining(t.model, false)
@@ -207,8 +195,11 @@ func (t *Trainer[S, B]) EvalEpochEnd() error {
 	return nil
 }
 
-// EvaluationRunStart comes at the start of an evaluation run and does nothing.
-func (t *Trainer[S, B]) EvaluationRunStart() error { return nil }
-
-// EvaluationRunEnd comes at the end of an evaluation run and does nothing.
-func (t *Trainer[S, B]) EvaluationRunEnd() error { return nil }
+// What does nothing where Methods have nothing else; the hooks say when each comes. The model has no
+// wrappers for TrainingRunEnd to take off.
+func (t *Trainer[S, B]) TrainingRunStart() error    { return nil }
+func (t *Trainer[S, B]) TrainEpochEnd() error       { return nil }
+func (t *Trainer[S, B]) TrainingRunEpochEnd() error { return nil }
+func (t *Trainer[S, B]) TrainingRunEnd() error      { return nil }
+func (t *Trainer[S, B]) EvaluationRunStart() error  { return nil }
+func (t *Trainer[S, B]) EvaluationRunEnd() error    { return nil }
