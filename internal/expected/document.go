@@ -138,6 +138,14 @@ func fieldOf[T any](d *document, name string) (v T) {
 	return v
 }
 
+// textOf decodes an outermost field that may be absent.
+func textOf(d *document, name, absent string) string {
+	if d.fields[name] == nil {
+		return absent
+	}
+	return fieldOf[string](d, name)
+}
+
 // entriesOf makes an entry of each member of a field, strictly decoded.
 func entriesOf[T any](d *document, field string, run func(name string, v T)) (entries []Entry) {
 	members := fieldOf[map[string]json.RawMessage](d, field)

@@ -30,13 +30,8 @@ type tinybert struct {
 }
 
 func readTinyBERT(d *document) (entries []Entry) {
-	b := &tinybert{data: d.options.Data, config: d.fields["config"]}
-	if d.fields["source"] != nil {
-		b.model = fieldOf[string](d, "source")
-	}
-	if d.fields["training"] != nil {
-		b.training = fieldOf[string](d, "training")
-	}
+	b := &tinybert{data: d.options.Data, config: d.fields["config"], model: textOf(d, "source", ""),
+		training: textOf(d, "training", "")}
 	for _, field := range d.matching([]string{"dev_first*", "train[0-9]*"}) {
 		run := b.runTraining
 		if strings.HasPrefix(field, "dev_first") {
