@@ -148,9 +148,9 @@ func judgeAll(ctx context.Context, dir string, o caseOptions) (list []outcome) {
 		return []outcome{judge(ctx, dir, o.traces, o.device)}
 	}
 	if o.device != torch.CPU {
-		return []outcome{{Case: caseName(dir), Verdict: unsupported, Reason: "vectors are compared on the CPU only"}}
+		return []outcome{{Case: spec.CaseName(dir), Verdict: unsupported, Reason: "vectors are compared on the CPU only"}}
 	}
-	for _, v := range vectors.Run(dir, vectors.Options{Data: o.data}) {
+	for _, v := range vectors.Run(dir, o.data) {
 		list = append(list, outcomeOf(v.Name, v.Worst, v.Begins, v.Worst > 0, v.Err))
 	}
 	return list
@@ -195,7 +195,7 @@ func findCases(dirs []string, only string) ([]string, error) {
 	}
 	if only != "" {
 		cases = slices.DeleteFunc(cases, func(dir string) bool {
-			return caseName(dir) != only && filepath.Base(dir) != only
+			return spec.CaseName(dir) != only && filepath.Base(dir) != only
 		})
 		if len(cases) == 0 {
 			return nil, fmt.Errorf("there is no case %q", only)
@@ -204,39 +204,31 @@ func findCases(dirs []string, only string) ([]string, error) {
 	return cases, nil
 }
 
-// caseName is the last two parts of a folder's path: "hf/accum4_tail".
-func caseName(dir string) string {
-	if abs, err := filepath.Abs(dir); err == nil {
-		dir = abs
-	}
-	return filepath.Base(filepath.Dir(dir)) + "/" + filepath.Base(dir)
-}
-
 // judge replays one case and compares it with what was recorded.
 func judge(ctx context.Context, dir, traces string, device torch.Device) outcome {
 	var report trace.Report
 	err := recorded.Try(func() { report = compareCase(ctx, dir, traces, device) })
-	if first := report.First(); err == nil && first != "" {
-		err = errors.New(first)
+	sum := report.Sum()
+	if err == nil && sum.Verdict == trace.Mismatch {
+		err = errors.New(sum.Field + ": " + sum.Detail)
 	}
-	worst, begins := report.Worst()
-	return outcomeOf(caseName(dir), worst, begins, report.Verdict() == trace.Within, err)
+	return outcomeOf(spec.CaseName(dir), sum.Worst, sum.Begins, sum.Verdict == trace.Within, err)
 }
 
 func compareCase(ctx context.Context, dir, traces string, device torch.Device) trace.Report {
 	stored := spec.Must(trace.Read(dir))
 	run, s := spec.Must2(replay.Case(ctx, dir, device))
-	to := filepath.Join(traces, filepath.FromSlash(caseName(dir)))
+	to := filepath.Join(traces, filepath.FromSlash(spec.CaseName(dir)))
 	if traces == "" {
 		to = spec.Must(os.MkdirTemp("", "trace-"))
 		defer func() { _ = os.RemoveAll(to) }()
 	}
 	spec.Check(run.Write(to))
-	rules := trace.Rules{RTol: s.Tolerance()}
+	rtol := s.Tolerance()
 	if device != torch.CPU {
-		rules.RTol = max(rules.RTol, s.DeviceTolerance())
+		rtol = max(rtol, s.DeviceTolerance())
 	}
-	report := trace.Compare(stored, spec.Must(trace.Read(to)), rules) // what is compared is what was written
+	report := trace.Compare(stored, spec.Must(trace.Read(to)), rtol) // what is compared is what was written
 	// the tensors of the end, where the case has some and the run was not refused before it began
 	if absent(filepath.Join(dir, replay.FinalName)) || len(report) == 1 && report[0].Field == "error" {
 		return report
@@ -246,7 +238,7 @@ func compareCase(ctx context.Context, dir, traces string, device torch.Device) t
 		return append(report, trace.Row{Field: replay.FinalName, Verdict: trace.Mismatch,
 			Detail: "there are no tensors"})
 	}
-	return append(report, replay.CompareFinal(s, dir, final, rules))
+	return append(report, replay.CompareFinal(s, dir, final, rtol))
 }
 
 func absent(path string) bool {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -34,7 +35,7 @@ func TestRecordedRuns(t *testing.T) {
 	const meanOfNoise = "1 tensors, first norms.0.running_mean"
 	counts := map[string]int{}
 	for _, dir := range cases {
-		t.Run(caseName(dir), func(t *testing.T) {
+		t.Run(spec.CaseName(dir), func(t *testing.T) {
 			o := judge(t.Context(), dir, "", torch.CPU)
 			t.Log(o)
 			if strings.Contains(o.Reason, meanOfNoise) && !testenv.SameBits() {

@@ -3,8 +3,12 @@
 package recorded
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +26,16 @@ func Try(run func()) (err error) {
 		return failed
 	}
 	return err
+}
+
+// TryAll is [Try] for code under test, of which every panic is a failure.
+func TryAll(run func()) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return Try(run)
 }
 
 // Load makes sure that there is a libtorch.
@@ -45,6 +59,16 @@ func Tensors(path string) map[string]torch.Tensor {
 func ByName(list []torch.Named) []torch.Named {
 	return slices.SortedFunc(slices.Values(list),
 		func(a, b torch.Named) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// Hash is the sha256 over tensors in the order of their names, each as little-endian contiguous
+// bytes.
+func Hash(list ...torch.Named) string {
+	h := sha256.New()
+	for _, t := range ByName(list) {
+		h.Write(t.Tensor.Bytes())
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // Config turns a JSON value into one of a configuration. Keys that are whole numbers become

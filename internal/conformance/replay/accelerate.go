@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -129,12 +128,11 @@ func replayAccelerate(ctx context.Context, c *session) *Run {
 		if phase.Do != "train" {
 			spec.Refusef("a phase that does %q with the trainer accelerate", phase.Do)
 		}
-		before := c.mark()
 		last = &accelerated{session: c, phase: phase, momenta: momenta}
 		if failed = refusal(func() { result = last.run(ctx, raw) }); failed != nil {
 			break
 		}
-		c.recorder.phase(trace.Of("do", "train"), before)
+		c.recorder.phase(trace.Of("do", "train"))
 	}
 	var optimizer optim.Optimizer
 	if last.opt != nil {
@@ -212,10 +210,7 @@ func (a *accelerated) setup() {
 }
 
 func (a *accelerated) loaders() {
-	train, ok := a.sets["train"]
-	if !ok {
-		spec.Failf("there is no training set")
-	}
+	train := a.split("train")
 	o := accelerate.LoaderOptions{BatchSize: a.args.BatchSize, DropLast: a.args.DropLast, Workers: 1}
 	if a.spec.Data.Iterable {
 		a.train = spec.Must(accelerate.PrepareStream(a.acc, data.StreamOf[row](train, nil), collate, o))
@@ -444,28 +439,16 @@ func (a *accelerated) progress(epoch, seen int) any {
 }
 
 // clip limits the gradients at the end of a window.
-func (a *accelerated) clip() (norm *float64) {
+func (a *accelerated) clip() (norm any) {
 	if !a.acc.SyncGradients() {
 		return nil
 	}
 	params := nn.Params(a.model.module)
 	if a.args.ClipGradNorm != nil {
-		norm = new(spec.Must(a.acc.ClipGradNorm(params, *a.args.ClipGradNorm)).Item())
+		norm = trace.Hex(spec.Must(a.acc.ClipGradNorm(params, *a.args.ClipGradNorm)).Item())
 	}
 	if a.args.ClipGradValue != nil {
 		spec.Check(a.acc.ClipGradValue(params, *a.args.ClipGradValue))
 	}
 	return norm
-}
-
-func (a *accelerated) evaluation(ctx context.Context, epoch int) {
-	var batches iter.Seq2[batch, error]
-	if a.valid != nil {
-		batches = a.valid.Batches(ctx)
-	}
-	around := a.acc.Autocast
-	if a.args.raw { // it trains under autocast alone
-		around = func(forward func()) { forward() }
-	}
-	a.evaluate(ctx, a.model, batches, around, "step", a.updates, "epoch", epoch)
 }

@@ -37,39 +37,36 @@ func TestCompareFinal(t *testing.T) {
 		claim     string
 		a, b      []safetensors.Entry
 		verdict   trace.Verdict
-		strict    bool
 		inDetails string
 	}{
 		{"equal", []safetensors.Entry{f32("w", 1, 2)}, []safetensors.Entry{f32("w", 1, 2), f32("more", 3)}, trace.Bitwise,
-			false, "1 tensors"},
-		{"close", []safetensors.Entry{f32("w", 1, 2)}, []safetensors.Entry{f32("w", 1, 2.00001)}, trace.Within, false,
+			"1 tensors"},
+		{"close", []safetensors.Entry{f32("w", 1, 2)}, []safetensors.Entry{f32("w", 1, 2.00001)}, trace.Within,
 			"0/1 tensors bitwise"},
-		{"close is not strict", []safetensors.Entry{f32("w", 1, 2)}, []safetensors.Entry{f32("w", 1, 2.00001)},
-			trace.Mismatch, true, ""},
-		{"too far", []safetensors.Entry{f32("w", 1, 2)}, []safetensors.Entry{f32("w", 1, 2.01)}, trace.Mismatch, false,
+		{"too far", []safetensors.Entry{f32("w", 1, 2)}, []safetensors.Entry{f32("w", 1, 2.01)}, trace.Mismatch,
 			"first w: relative"},
 		{"ten times the tolerance for states", []safetensors.Entry{f32("optim.w.v", 1)},
-			[]safetensors.Entry{f32("optim.w.v", 1.0005)}, trace.Within, false, ""},
+			[]safetensors.Entry{f32("optim.w.v", 1.0005)}, trace.Within, ""},
 		{"a key's bias is noise", []safetensors.Entry{f32("x.attention.self.key.bias", 1)},
-			[]safetensors.Entry{f32("x.attention.self.key.bias", 9)}, trace.Within, false, ""},
-		{"missing", []safetensors.Entry{f32("w", 1), f32("v", 1)}, []safetensors.Entry{f32("w", 1)}, trace.Mismatch, false,
+			[]safetensors.Entry{f32("x.attention.self.key.bias", 9)}, trace.Within, ""},
+		{"missing", []safetensors.Entry{f32("w", 1), f32("v", 1)}, []safetensors.Entry{f32("w", 1)}, trace.Mismatch,
 			"1 tensors missing or of another size, first v"},
-		{"of another size", []safetensors.Entry{f32("w", 1)}, []safetensors.Entry{f32("w", 1, 2)}, trace.Mismatch, false,
+		{"of another size", []safetensors.Entry{f32("w", 1)}, []safetensors.Entry{f32("w", 1, 2)}, trace.Mismatch,
 			"another size"},
 		{"one nan is like another", []safetensors.Entry{f32("w", nan, 2)}, []safetensors.Entry{f32("w", other, 2)},
-			trace.Bitwise, false, ""},
-		{"nan is no number", []safetensors.Entry{f32("w", nan)}, []safetensors.Entry{f32("w", 1)}, trace.Mismatch, false, ""},
+			trace.Bitwise, ""},
+		{"nan is no number", []safetensors.Entry{f32("w", nan)}, []safetensors.Entry{f32("w", 1)}, trace.Mismatch, ""},
 	} {
 		var row trace.Row
 		err := spec.Try(func() {
 			row = CompareFinal(&spec.Spec{Model: model}, write(c.a...), filepath.Join(write(c.b...), FinalName),
-				trace.Rules{RTol: 1e-4, Strict: c.strict})
+				1e-4)
 		})
 		if err != nil || row.Verdict != c.verdict || !strings.Contains(row.Detail, c.inDetails) {
 			t.Errorf("%s: %v %q (%v), want %v with %q", c.claim, row.Verdict, row.Detail, err, c.verdict, c.inDetails)
 		}
 	}
-	if spec.Try(func() { CompareFinal(&spec.Spec{}, t.TempDir(), "none", trace.Rules{}) }) == nil {
+	if spec.Try(func() { CompareFinal(&spec.Spec{}, t.TempDir(), "none", 0) }) == nil {
 		t.Error("a missing file was compared")
 	}
 }

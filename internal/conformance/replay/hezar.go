@@ -35,7 +35,7 @@ type hezarRun struct {
 	model      hezarModel
 	state      hezar.TrainerState // at the end of the last phase whose configuration was taken
 	err        error              // the last refusal
-	last       *hezarEvaluation
+	last       map[string]any     // the last evaluation
 	evaluating bool
 	seen       int // micro-batches at the last update
 }
@@ -43,14 +43,11 @@ type hezarRun struct {
 func replayHezar(ctx context.Context, c *session) *Run {
 	s := c.spec
 	final := s.More.Any("final")
-	spec.Check(s.More.Done())
-	if s.LossFunc != "" || len(s.Callbacks) > 0 || s.Init.ByPeer || s.Init.Seed != nil || s.HasMetrics ||
-		s.Data.Iterable || s.Data.Trim || len(s.Data.EvalSets) > 0 {
-		spec.Refusef("with the trainer hezar: loss_func, callbacks, init by seed or by the trainer, metrics outside " +
-			"of args, data.iterable, trim and eval_sets")
-	}
 	size := s.Data.Options.FloatOrNil("max_size")
-	spec.Check(s.Data.Options.Done())
+	noMore(s)
+	if s.Init.Seed != nil || s.HasMetrics || s.Data.Iterable || s.Data.Trim || len(s.Data.EvalSets) > 0 {
+		spec.Refusef("with the trainer hezar: init by seed, metrics outside of args, data.iterable, trim and eval_sets")
+	}
 	if train := c.sets["train"]; train != nil && size != nil {
 		train.n = hezarLength(train.n, *size, s.Data.Options.Any("max_size"))
 	}
@@ -81,7 +78,6 @@ func (r *hezarRun) do(ctx context.Context, p spec.Phase) {
 		spec.Refusef("stop_after_update, same_trainer and predict with the trainer hezar")
 	}
 	spec.Check(p.Options.Done())
-	before := r.mark()
 	info := trace.Of("do", p.Do)
 	if p.Do == "evaluate" {
 		if r.trainer == nil {
@@ -91,16 +87,16 @@ func (r *hezarRun) do(ctx context.Context, p spec.Phase) {
 	} else {
 		info = append(info, r.train(ctx, p, stop)...)
 	}
-	r.phase(info, before)
+	r.phase(info)
 }
 
 func (r *hezarRun) train(ctx context.Context, p spec.Phase, stop int) (info trace.Object) {
 	r.model = newHezarModel(r.spec)
 	config := r.config(p)
 	put := func(name string, value any) { info = info.With(name, value) }
-	refused := func(err error) {
-		put("error", err.Error())
-		r.err = err
+	ended := func(err error) {
+		put("error", textOrNil(err))
+		r.err = cmp.Or(err, r.err)
 	}
 	if r.trainer != nil {
 		_ = r.trainer.Close()
@@ -122,7 +118,7 @@ func (r *hezarRun) train(ctx context.Context, p spec.Phase, stop int) (info trac
 	}
 	if field == "GradientAccumulationSteps" { // Hezar's configuration divides by it
 		r.trainer = nil
-		refused(err)
+		ended(err)
 		return info
 	}
 	if slices.Contains(hezar.Tasks, config.Task) {
@@ -133,7 +129,7 @@ func (r *hezarRun) train(ctx context.Context, p spec.Phase, stop int) (info trac
 		}
 	}
 	if err != nil {
-		refused(err)
+		ended(err)
 		if field != "NumEpochs" && field != "BatchSize" { // which it divides by before it makes a state
 			put("state_at_end", stateFields(r.state))
 		}
@@ -141,15 +137,12 @@ func (r *hezarRun) train(ctx context.Context, p spec.Phase, stop int) (info trac
 	}
 	info = append(info, startFields(t)...)
 	put("weights_at_start", weightsOf(r.model.Model()))
-	switch err := t.Train(ctx); {
-	case errors.Is(err, errKilled):
-		put("error", nil)
+	err = t.Train(ctx)
+	if errors.Is(err, errKilled) {
 		put("stopped", true)
-	case err != nil:
-		refused(err)
-	default:
-		put("error", nil)
+		err = nil
 	}
+	ended(err)
 	r.state = t.State
 	put("state_at_end", stateFields(r.state))
 	return info
@@ -194,11 +187,7 @@ func (r *hezarRun) config(p spec.Phase) hezar.TrainerConfig {
 }
 
 // resolvedMetric is metric_for_best_model with its prefix.
-func resolvedMetric(c hezar.TrainerConfig) any {
-	name, _ := c.Map().Get("metric_for_best_model")
-	if text, ok := name.(string); ok && strings.Contains(text, ".") {
-		return text
-	}
+func resolvedMetric(c hezar.TrainerConfig) string {
 	metric, set := cmp.Or(c.MetricForBestModel, "loss"), "evaluation."
 	if c.DoEvaluate != nil && !*c.DoEvaluate {
 		set = "train."
@@ -222,7 +211,7 @@ func hezarStart(c hezar.TrainerConfig) hezar.TrainerState {
 		}
 	}
 	return hezar.TrainerState{Epoch: 1, TotalEpochs: max(1, c.NumEpochs),
-		MetricForBestCheckpoint: resolvedMetric(c).(string), LogsDir: filepath.Join(c.OutputDir,
+		MetricForBestCheckpoint: resolvedMetric(c), LogsDir: filepath.Join(c.OutputDir,
 			cmp.Or(c.LogsDir, "logs"), "Jan01_00-00-00_host")}
 }
 
@@ -231,11 +220,11 @@ func startFields(t *hezarTrainer) trace.Object {
 	_, sum, count := t.RunningLoss()
 	avg := t.State.LossTrackerAvg
 	c := t.Config.Map()
-	orNil := func(key string) any { v, _ := c.Get(key); return v }
+	setting := func(key string) any { v, _ := c.Get(key); return v }
 	return trace.Of("num_batches", t.NumBatches, "total_steps", t.TotalSteps, "steps_in_epoch", t.StepsInEpoch,
-		"max_steps", orNil("max_steps"), "save_steps", orNil("save_steps"), "log_steps", orNil("log_steps"),
+		"max_steps", setting("max_steps"), "save_steps", setting("save_steps"), "log_steps", setting("log_steps"),
 		"saves_in_epoch", t.SavesInEpoch, "lr_scheduling_steps", t.LRSchedulingSteps(),
-		"lr_scheduler_type", orNil("lr_scheduler"), "objective", t.Objective(),
+		"lr_scheduler_type", setting("lr_scheduler"), "objective", t.Objective(),
 		"state_at_start", stateFields(t.State),
 		"loss_tracker_at_start", trace.Of("avg", zeroOrHex(avg), "sum", zeroOrHex(sum),
 			"count", count))

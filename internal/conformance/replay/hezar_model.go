@@ -24,7 +24,7 @@ func newHezarModel(s *spec.Spec) hezarModel {
 	var made hezarModel
 	switch s.Model.Kind {
 	case "mlp":
-		made = &hezarVectors{construct(s.Model), mlpConfig(s.Model.Options.Merge())}
+		made = &hezarVectors{construct(s.Model), mlpConfig(s.Model.Options)}
 	case "bert":
 		m := ofHezar(recorded.BERT, s.Model)
 		made = &hezarVectors{classifier(m.Text), m.Config()}
@@ -42,13 +42,12 @@ func newHezarModel(s *spec.Spec) hezarModel {
 
 // ofHezar makes one of Hezar's own models.
 func ofHezar(kind string, m spec.Model) *repository.Model {
-	o := modelOptions(m)
-	config := o.Object("config")
+	config := m.Options.Object("config")
 	if config == nil {
 		spec.Refusef("a model of Hezar's without config")
 	}
 	made := recorded.Hezar(kind, config.Map(), nil)
-	spec.Check(o.Done())
+	spec.Check(m.Options.Done())
 	return made
 }
 

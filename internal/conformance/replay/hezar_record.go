@@ -2,7 +2,6 @@ package replay
 
 import (
 	"context"
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,21 +17,6 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
-
-// hezarEvaluation is an evaluation of a run.
-type hezarEvaluation struct {
-	step             int
-	samples, batches []any
-	result           hezar.Logs
-}
-
-func (e *hezarEvaluation) object() trace.Object {
-	o := trace.Of("global_step", e.step, "samples", e.samples, "batches", e.batches)
-	if e.result != nil {
-		o = o.With("result", logFields(e.result))
-	}
-	return o
-}
 
 func (r *hezarRun) event(t *hezarTrainer, name string) {
 	r.add("events", []any{name, t.State.GlobalStep, t.State.Epoch, t.State.EpochStep})
@@ -60,13 +44,13 @@ func (r *hezarRun) overrides(stop int) hezar.Overrides[row, hezarBatch] {
 		},
 		CreateEvalDataloader: func(t *T, d data.Dataset[row]) (*hezar.Dataloader[hezarBatch], error) {
 			r.event(t, "create_eval_dataloader")
-			r.last = &hezarEvaluation{step: t.State.GlobalStep}
+			r.last = map[string]any{"global_step": t.State.GlobalStep, "samples": []any{}, "batches": []any{}}
 			r.add("evaluations", r.last)
 			return t.CreateEvalDataloader(d)
 		},
 		PrepareInputBatch: func(t *T, b hezarBatch) (hezarBatch, error) {
 			if r.evaluating {
-				r.last.samples = append(r.last.samples, b.index)
+				grow(r.last, "samples", b.index)
 			} else {
 				if stop >= 0 && t.State.GlobalStep >= stop {
 					return b, errKilled
@@ -126,7 +110,7 @@ func (r *hezarRun) overrides(stop int) hezar.Overrides[row, hezarBatch] {
 		},
 		AfterUpdate: r.afterUpdate,
 		AfterEvalBatch: func(_ *T, numbers hezar.Logs) {
-			r.last.batches = append(r.last.batches, logFields(numbers))
+			grow(r.last, "batches", logFields(numbers))
 		},
 		AfterSchedule: func(t *T, metric *float64) error {
 			args := []any{}
@@ -151,8 +135,8 @@ func (r *hezarRun) evaluate(t *hezarTrainer, ctx context.Context, d data.Dataset
 	r.event(t, "evaluate")
 	r.evaluating = true
 	logs, err := t.Evaluate(ctx, d)
-	if err == nil && r.last != nil {
-		r.last.result = logs
+	if err == nil && logs != nil && r.last != nil {
+		r.last["result"] = logFields(logs)
 	}
 	return logs, err
 }
@@ -181,7 +165,7 @@ func (r *hezarRun) finish(final any) *Run {
 		outs = append(outs, r.spec.PhaseArgs(p).String("output_dir", "out"))
 	}
 	slices.Sort(outs)
-	files, texts := trace.Object{}, trace.Object{}
+	files, texts := map[string]any{}, map[string]any{}
 	for _, out := range slices.Compact(outs) {
 		names := slices.DeleteFunc(filesBelow(out), func(name string) bool { // manifests of ours, and hidden files
 			return filepath.Base(name) == "MANIFEST.json" || strings.HasPrefix(filepath.Base(name), ".")
@@ -191,18 +175,24 @@ func (r *hezarRun) finish(final any) *Run {
 				names[i] = dir + "events.out.tfevents.*"
 			}
 			if strings.HasSuffix(name, ".csv") || strings.HasSuffix(name, "trainer_state.yaml") {
-				readText(&texts, out+"/"+name)
+				readText(texts, out+"/"+name)
 			}
 		}
 		slices.Sort(names)
-		files = files.With(out, names)
+		files[out] = names
 	}
-	folders := savedSteps(outs[0])
+	folders := []string{}
+	checkpoints := os.DirFS(filepath.Join(outs[0], "checkpoints"))
+	for _, name := range spec.Must(fs.Glob(checkpoints, "[^.]*")) {
+		if info, err := fs.Stat(checkpoints, name); err == nil && info.IsDir() {
+			folders = append(folders, name)
+		}
+	}
 	if len(folders) > 0 {
 		last := filepath.Join(outs[0], "checkpoints", folders[len(folders)-1])
 		for _, name := range []string{"train/train_config.yaml", "model_config.yaml", "train/dataset_config.yaml"} {
 			if _, err := os.Stat(filepath.Join(last, name)); err == nil {
-				readText(&texts, last+"/"+name)
+				readText(texts, last+"/"+name)
 			}
 		}
 	}
@@ -212,27 +202,12 @@ func (r *hezarRun) finish(final any) *Run {
 	return run
 }
 
-// savedSteps are the checkpoints that are left.
-func savedSteps(out string) []string {
-	names := []string{}
-	entries, err := os.ReadDir(filepath.Join(out, "checkpoints"))
-	if !errors.Is(err, fs.ErrNotExist) {
-		spec.Check(err)
-	}
-	for _, e := range entries {
-		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
-			names = append(names, e.Name())
-		}
-	}
-	return names
-}
-
 // readText adds the content of a file to the record, and the same parsed.
-func readText(texts *trace.Object, path string) {
+func readText(texts map[string]any, path string) {
 	raw := spec.Must(os.ReadFile(path))
 	o := trace.Of("text", string(raw))
 	if !strings.HasSuffix(path, ".csv") {
-		*texts = texts.With(path, o.With("yaml", hexed(spec.Must(omegaconf.Unmarshal(raw)))))
+		texts[path] = o.With("yaml", hexed(spec.Must(omegaconf.Unmarshal(raw))))
 		return
 	}
 	lines := strings.Split(strings.TrimSuffix(string(raw), "\n"), "\n")
@@ -248,7 +223,7 @@ func readText(texts *trace.Object, path string) {
 		}
 		rows = append(rows, cells)
 	}
-	*texts = texts.With(path, o.With("header", strings.Split(lines[0], ","), "rows", rows))
+	texts[path] = o.With("header", strings.Split(lines[0], ","), "rows", rows)
 }
 
 // addFinal adds the tensors of the end: whole, or what can be said of them in few numbers.
@@ -257,24 +232,23 @@ func (r *hezarRun) addFinal(run *Run, final any) {
 		return
 	}
 	module := &model{module: r.model.Model()}
-	run.Trace = run.Trace.With("final", weightsOf(module.module))
+	run.Trace["final"] = weightsOf(module.module)
 	weights := finalTensors(module, nil)
 	var states []torch.Named
 	if r.trainer != nil {
 		states = finalTensors(nil, r.trainer.Optimizer())
 	}
-	switch final := final.(type) {
-	case []any:
+	run.final = weights
+	switch whole, some := final.([]any); {
+	case some:
 		const small = 2000
 		run.final = slices.DeleteFunc(slices.Clone(weights), func(t torch.Named) bool {
-			return t.Tensor.Numel() > small && !slices.Contains(final, any(t.Name))
+			return t.Tensor.Numel() > small && !slices.Contains(whole, any(t.Name))
 		})
-		run.Trace = run.Trace.With("weight_stats", tensorStats(weights...), "optimizer_stats", tensorStats(states...))
-	default:
-		if run.final = weights; final != "weights" {
-			run.final = append(run.final, states...)
-			return
-		}
-		run.Trace = run.Trace.With("optimizer_stats", tensorStats(states...))
+		run.Trace["weight_stats"] = tensorStats(weights...)
+	case final != "weights":
+		run.final = append(weights, states...)
+		return
 	}
+	run.Trace["optimizer_stats"] = tensorStats(states...)
 }

@@ -41,11 +41,10 @@ func replayHF(ctx context.Context, c *session) *Run {
 	h := &hfRun{session: c}
 	var refused error
 	for _, phase := range c.spec.Phases {
-		before := h.mark()
 		if refused = refusal(func() { h.do(ctx, phase) }); refused != nil {
 			break
 		}
-		h.phase(trace.Of("do", phase.Do), before)
+		h.phase(trace.Of("do", phase.Do))
 	}
 	return h.end(refused)
 }
@@ -63,9 +62,9 @@ func (h *hfRun) do(ctx context.Context, p spec.Phase) {
 		h.again(p)
 	}
 	h.where = p.Do
-	set, ok := h.sets[name]
-	if p.Do == "predict" && !ok {
-		spec.Failf("there is no split %q", name)
+	var on data.Dataset[row]
+	if p.Do == "predict" {
+		on = h.split(name)
 	}
 	// and so it stays; after a training that was killed the recorded trainer takes itself to be in
 	// it
@@ -82,9 +81,8 @@ func (h *hfRun) do(ctx context.Context, p spec.Phase) {
 		}
 		spec.Must(h.trainer.Evaluate(ctx, valid))
 	default:
-		var on data.Dataset[row] = set
 		if h.spec.Data.Iterable && name == "train" {
-			on = trainer.EvalStream[row]{Stream: data.StreamOf[row](set, nil)}
+			on = trainer.EvalStream[row]{Stream: data.StreamOf(on, nil)}
 		}
 		spec.Must(h.trainer.Predict(ctx, on, prefix))
 		h.keepPredictions()
@@ -272,7 +270,7 @@ func (h *hfRun) resumeFrom(p spec.Phase, o *trainer.Options) {
 		return
 	}
 	o.OutputDir = h.dir
-	h.step.tokens = readState(o.ResumeFrom).int("num_input_tokens_seen")
+	h.step.tokens = stateInt(readState(o.ResumeFrom), "num_input_tokens_seen")
 }
 
 // valid is the evaluation set, or the sets; nil if there is none.
@@ -285,11 +283,7 @@ func (h *hfRun) valid() data.Dataset[row] {
 	}
 	var sets trainer.EvalSets[row]
 	for _, name := range h.spec.Data.EvalSets {
-		set, ok := h.sets["eval_"+name]
-		if !ok {
-			spec.Failf("there is no split %q", "eval_"+name)
-		}
-		sets = append(sets, trainer.EvalSet[row]{Name: name, Set: set})
+		sets = append(sets, trainer.EvalSet[row]{Name: name, Set: h.split("eval_" + name)})
 	}
 	return sets
 }
@@ -312,11 +306,7 @@ func (h *hfRun) refuse() {
 }
 
 func (h *hfRun) train(ctx context.Context) {
-	train, ok := h.sets["train"]
-	if !ok {
-		spec.Failf("there is no training set")
-	}
-	valid := h.valid()
+	train, valid := h.split("train"), h.valid()
 	if h.args.late != nil {
 		h.refuse()
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -46,13 +45,8 @@ func (a *hfArgs) evaluates() bool { return a.asked.EvalStrategy != "no" }
 // run, with an *spec.Unsupported.
 func readHFArgs(o *spec.Object) (a hfArgs) {
 	a.readHere(o)
-	fields := maps.Clone(o.Map())
-	for name := range idleAt {
-		delete(fields, name)
-	}
-	for name := range strings.FieldsSeq(idle + " accelerator_config label_names gradient_checkpointing_kwargs") {
-		delete(fields, name)
-	}
+	fields := withEffect(o)
+	spec.Check(o.Err())
 	var known arguments.TrainingArguments
 	err := arguments.ParseDict(fields, &known)
 	if wrong, ok := errors.AsType[*arguments.Error](err); ok {
@@ -85,19 +79,14 @@ func (a *hfArgs) readHere(o *spec.Object) {
 	}
 	a.readAccelerator(o)
 	a.inputs = slices.Contains(o.Strings("include_for_metrics"), "inputs")
-	if given(o, "label_names") {
+	if o.Any("label_names") != nil {
 		names := o.Strings("label_names")
 		a.noLabels = !slices.Equal(names, []string{"labels"})
 		if a.noLabels && slices.Contains(names, "x") || slices.Contains(names, "input_ids") {
 			o.Fail("label_names", `["labels"], or names that no batch has`)
 		}
 	}
-	withoutEffect(o)
-	spec.Check(o.Err())
 }
-
-// given tells whether an argument is there and not None.
-func given(o *spec.Object, name string) bool { return o.Has(name) && o.Any(name) != nil }
 
 // readAccelerator takes accelerator_config.
 func (a *hfArgs) readAccelerator(o *spec.Object) {
@@ -215,13 +204,13 @@ func (a *hfArgs) byLength() bool {
 // keepIntervals puts the updates between two logs, evaluations or saves into the state of a
 // checkpoint where the strategy does not count updates: transformers keeps them though they have no
 // effect, and our options have no place for them.
-func (a *hfArgs) keepIntervals(state hfState) {
+func (a *hfArgs) keepIntervals(state map[string]any) {
 	keep := func(name, strategy string, steps float64) {
 		if strategy == "steps" && steps > 0 {
 			return
 		}
 		if steps < 1 {
-			steps = math.Ceil(float64(state.int("max_steps")) * steps)
+			steps = math.Ceil(float64(stateInt(state, "max_steps")) * steps)
 		}
 		state[name] = int(steps)
 	}
@@ -278,14 +267,15 @@ var idleAt = map[string][]string{
 	"torch_compile_backend": {"null"}, "torch_compile_mode": {"null"},
 }
 
-// withoutEffect takes the idle arguments.
-func withoutEffect(o *spec.Object) {
-	for name := range strings.FieldsSeq(idle) {
-		o.Any(name)
-	}
+// withEffect returns the arguments that package arguments is to read: those that have an effect and
+// that readHere leaves.
+func withEffect(o *spec.Object) map[string]any {
+	fields := without(o.Map(), strings.Fields(idle+" accelerator_config label_names")...)
 	for name, values := range idleAt {
-		if text := spec.Must(json.Marshal(o.Any(name))); o.Has(name) && !slices.Contains(values, string(text)) {
+		if text := spec.Must(json.Marshal(fields[name])); o.Has(name) && !slices.Contains(values, string(text)) {
 			spec.Refusef("args.%s is %s; known are %s", name, text, strings.Join(values, ", "))
 		}
+		delete(fields, name)
 	}
+	return fields
 }

@@ -1,8 +1,6 @@
 package replay
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"math"
 	"os"
@@ -15,7 +13,6 @@ import (
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
-	"github.com/gotrainer/gotrainer/safetensors"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 )
@@ -41,10 +38,6 @@ func (h *hfRun) recordUpdate(r *trainer.Run) error {
 	if err != nil {
 		return err
 	}
-	var norm *float64
-	if ok {
-		norm = &value
-	}
 	var more trace.Object
 	if h.step.current.model.takesItems || h.spec.LossFunc != "" {
 		more = more.With("num_items", h.step.items)
@@ -52,7 +45,7 @@ func (h *hfRun) recordUpdate(r *trainer.Run) error {
 	if h.args.trainer.CountTokens {
 		more = more.With("num_input_tokens_seen", h.step.tokens)
 	}
-	h.update(r.GlobalStep, r.Epoch, norm, h.step.rates, h.step.current.model, h.step.skipped, more)
+	h.update(r.GlobalStep, r.Epoch, orNil(trace.Hex(value), ok), h.step.rates, h.step.current.model, h.step.skipped, more)
 	return nil
 }
 
@@ -75,16 +68,11 @@ func (h *hfRun) end(refused error) *Run {
 		return &Run{Trace: h.trace(refused, "train_output", h.result)}
 	}
 	m := h.step.current.model
-	best := trace.Of("metric", nil, "step", nil, "checkpoint", nil)
-	if b := h.watch.best; b.Metric != "" {
-		best[0].Value = b.Value
-		if h.args.saves() {
-			best[1].Value = b.GlobalStep
-		}
-		if b.Checkpoint != "" && h.args.saves() {
-			best[2].Value = filepath.Base(b.Checkpoint)
-		}
-	}
+	b := h.watch.best
+	found := b.Metric != ""
+	saved := found && h.args.saves()
+	best := trace.Of("metric", orNil(b.Value, found), "step", orNil(b.GlobalStep, saved),
+		"checkpoint", orNil(filepath.Base(b.Checkpoint), saved && b.Checkpoint != ""))
 	optimizer := h.step.Optimizer()
 	if !h.optimizer { // the recorded trainer makes it when the training begins
 		optimizer = nil
@@ -103,22 +91,23 @@ func (h *hfRun) end(refused error) *Run {
 // checkpointFacts tells what the checkpoints hold.
 func (h *hfRun) checkpointFacts(m *model) trace.Object {
 	names := h.saved("checkpoint-*")
-	hashes, states := trace.Object{}, trace.Object{}
+	hashes, states := map[string]any{}, map[string]any{}
 	for _, name := range names {
 		dir := filepath.Join(h.dir, name)
 		state := readState(dir)
 		h.args.keepIntervals(state)
-		hashes = hashes.With(name, fileSHA(filepath.Join(dir, "model.safetensors"), nn.Params(m.module)))
-		states = states.With(name, map[string]any(state))
+		stored, params := recorded.Tensors(filepath.Join(dir, "model.safetensors")), nn.Params(m.module)
+		for i, p := range params {
+			params[i].Tensor = stored[p.Name]
+		}
+		hashes[name] = recorded.Hash(params...)
+		states[name] = state
 	}
-	return trace.Of("written", append([]string{}, h.written...), "after", names, "weights_sha256", hashes,
-		"state", states)
+	return trace.Of("written", h.written, "after", names, "weights_sha256", hashes, "state", states)
 }
 
-// hfState is trainer_state.json of a checkpoint, without the log and the states of callbacks.
-type hfState map[string]any
-
-func readState(checkpoint string) hfState {
+// readState reads trainer_state.json of a checkpoint, without the log and the states of callbacks.
+func readState(checkpoint string) map[string]any {
 	state := spec.Must(trace.Parse(spec.Must(os.ReadFile(filepath.Join(checkpoint, "trainer_state.json")))))
 	delete(state, "log_history")
 	delete(state, "stateful_callbacks")
@@ -128,18 +117,12 @@ func readState(checkpoint string) hfState {
 	return state
 }
 
-// int is a whole number of the state; 0 if it is absent.
-func (s hfState) int(name string) int64 {
-	v, ok := s[name]
-	if !ok {
-		return 0
-	}
-	n, _ := v.(json.Number)
-	i, err := n.Int64()
-	if err != nil {
-		spec.Failf("trainer_state.json: %s is %v, want a whole number", name, v)
-	}
-	return i
+// stateInt is a whole number of a state; 0 if it is absent.
+func stateInt(state map[string]any, name string) int64 {
+	o := spec.NewObject("trainer_state.json", state)
+	n := o.Int(name, 0)
+	spec.Check(o.Err())
+	return int64(n)
 }
 
 // readLog is the log of a checkpoint.
@@ -150,17 +133,6 @@ func readLog(checkpoint string) []any {
 	text := spec.Must(os.ReadFile(filepath.Join(checkpoint, "trainer_state.json")))
 	spec.Check(json.Unmarshal(text, &state))
 	return logRows(state.Log)
-}
-
-// fileSHA is the hash of the named parameters inside a file.
-func fileSHA(path string, params []torch.Named) string {
-	f := spec.Must(safetensors.Open(path))
-	defer func() { _ = f.Close() }()
-	h := sha256.New()
-	for _, p := range recorded.ByName(params) {
-		h.Write(spec.Must(f.Read(p.Name)))
-	}
-	return hex.EncodeToString(h.Sum(nil))
 }
 
 // What the Adafactor of transformers keeps in its state that ours does not, since no update depends

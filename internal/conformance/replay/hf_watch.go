@@ -104,8 +104,7 @@ func controlFlags(r *trainer.Run) map[string]*bool {
 // checkpoint.
 func hfCallbacks(s *spec.Spec) (list []any, saves bool) {
 	for _, c := range s.Callbacks {
-		o := c.Options.Merge()
-		o.Any("kind")
+		o := c.Options
 		switch c.Kind {
 		case "early_stopping":
 			list = append(list, &callback.EarlyStopping{Patience: o.Int("patience", 1), Threshold: o.Float("threshold",

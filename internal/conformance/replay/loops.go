@@ -1,10 +1,11 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"iter"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,10 +89,7 @@ func (a loopArgs) buildOptimizer(m *model) optim.Optimizer {
 		frozen := func(p torch.Named) bool { return !p.Tensor.NeedsGrad() }
 		return spec.Must(builder.Build([]optim.Group{{Params: slices.DeleteFunc(params, frozen)}}))
 	}
-	groups := []optim.Group{{WeightDecay: new(0.0)}, {WeightDecay: new(0.0)}}
-	if a.WeightDecay != nil {
-		groups[0].WeightDecay = a.WeightDecay
-	}
+	groups := []optim.Group{{WeightDecay: cmp.Or(a.WeightDecay, new(0.0))}, {WeightDecay: new(0.0)}}
 	for _, p := range params { // frozen ones too, as in the recipe
 		g := &groups[0]
 		if slices.ContainsFunc(a.NoDecay, func(part string) bool { return strings.Contains(p.Name, part) }) {
@@ -137,6 +135,13 @@ func parseFactor(text string, names map[string]float64) func(n int) float64 {
 	return func(n int) float64 { return f(float64(n)) }
 }
 
+// without is a copy of an object that lacks some fields.
+func without(fields map[string]any, names ...string) map[string]any {
+	fields = maps.Clone(fields) // the specification stays as it is
+	maps.DeleteFunc(fields, func(name string, _ any) bool { return slices.Contains(names, name) })
+	return fields
+}
+
 // applyInjections overwrites gradients as the case asks.
 func applyInjections(list []injection, m *model, micro int) {
 	for _, i := range list {
@@ -167,31 +172,34 @@ func takes(m *model, b batch) error {
 	return nil
 }
 
-// evaluate is the course's evaluation: over the whole set, without gradients, with metrics and the
-// mean of the batches' losses. around is the context of a forward pass.
-func (c *session) evaluate(ctx context.Context, m *model, batches iter.Seq2[batch, error], around func(func()),
-	where ...any) {
-	nn.SetTraining(m.module, false)
-	if batches == nil {
+// evaluation is the course's: over the whole set, without gradients, with metrics and the mean of
+// the batches' losses.
+func (a *accelerated) evaluation(ctx context.Context, epoch int) {
+	nn.SetTraining(a.model.module, false)
+	if a.valid == nil {
 		spec.Failf("an evaluation is asked for, but there is no evaluation set")
 	}
-	names := c.spec.Metrics
-	if !c.spec.HasMetrics {
+	names := a.spec.Metrics
+	if !a.spec.HasMetrics {
 		names = []string{"accuracy"}
+	}
+	around := a.acc.Autocast
+	if a.args.raw { // it trains under autocast alone
+		around = func(forward func()) { forward() }
 	}
 	var p predictions
 	sum, count, rows := 0.0, 0, 0
-	for b, err := range batches {
+	for b, err := range a.valid.Batches(ctx) {
 		spec.Check(err)
-		spec.Check(takes(m, b))
-		c.order = append(c.order, b.index...)
+		spec.Check(takes(a.model, b))
+		a.order = append(a.order, b.index...)
 		if !b.has("labels") {
 			spec.Failf("the evaluation set has no labels")
 		}
 		torch.NoGrad(func() {
 			torch.Scope(func() {
 				var out output
-				around(func() { out = m.forward(b, 0) })
+				around(func() { out = a.model.forward(b, 0) })
 				sum += out.loss.Item()
 				p.add(out.logits, b.tensor("labels"))
 			})
@@ -200,11 +208,9 @@ func (c *session) evaluate(ctx context.Context, m *model, batches iter.Seq2[batc
 		count++
 	}
 	spec.Check(ctx.Err())
-	values := spec.Must(p.compute(names))
-	result := trace.Object{}
-	for _, name := range names {
-		result = result.With(name, values[name])
+	metrics := map[string]any{"mean_batch_loss": sum / float64(count)}
+	for name, v := range spec.Must(p.compute(names)) {
+		metrics[name] = v
 	}
-	c.evaluation(trace.Of(where...).With("num_samples", rows, "metrics",
-		result.With("mean_batch_loss", sum/float64(count))))
+	a.recorder.evaluation(trace.Of("step", a.updates, "epoch", epoch, "num_samples", rows, "metrics", metrics))
 }

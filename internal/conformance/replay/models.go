@@ -2,7 +2,6 @@ package replay
 
 import (
 	"encoding/json"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -89,7 +88,7 @@ func initialize(s *spec.Spec, module any) {
 		spec.Must(nn.Load(filepath.Join(s.Dir, "init.safetensors"), module, nn.LoadOptions{}))
 		return
 	}
-	spec.Check(spec.Must(recorded.FormulaOf(s.Init.Formula.Merge())).Fill(module))
+	spec.Check(spec.Must(recorded.FormulaOf(s.Init.Formula)).Fill(module))
 }
 
 // kinds are the models that a case may name.
@@ -103,18 +102,9 @@ func construct(m spec.Model) *model {
 	if !ok {
 		spec.Refusef("model.kind is %q", m.Kind)
 	}
-	o := modelOptions(m)
-	made := kind(o)
-	spec.Check(o.Done())
+	made := kind(m.Options)
+	spec.Check(m.Options.Done())
 	return made
-}
-
-// modelOptions are what a kind of model has of its own.
-func modelOptions(m spec.Model) *spec.Object {
-	o := m.Options.Merge()
-	o.Any("kind")
-	o.Any("freeze")
-	return o
 }
 
 // regression is y = a*x + b under the mean squared error.
@@ -251,8 +241,7 @@ func newBERT(o *spec.Object) *model {
 	spec.Check(o.Err())
 	labels := given.Int("num_labels", 0)
 	spec.Check(given.Err())
-	fields := maps.Clone(given.Map())
-	delete(fields, "num_labels")
+	fields := without(given.Map(), "num_labels")
 	if _, named := fields["model_type"]; !named {
 		fields["model_type"] = "bert"
 	}

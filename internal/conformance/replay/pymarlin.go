@@ -21,20 +21,12 @@ type marlin struct {
 	*session
 
 	module  *marlinModule // of the last phase
-	failure any           // the error of the last phase
-	saved   []any         // by the checkpointer
+	failure error         // of the last phase
 }
 
 func replayPyMarlin(ctx context.Context, c *session) *Run {
 	m := &marlin{session: c}
-	more := c.spec.More
-	more.Objects("optimizers") // read by each phase
-	more.Bool("log_lr", false)
-	more.Int("seed", 0)
-	more.Int("stop_in_train_step", 0)
-	more.Any("final")
-	c.spec.Data.Options.Strings("eval_keys")
-	noMore(c.spec)
+	c.spec.More.Any("final") // which tensors of the end were kept
 	for _, p := range c.spec.Phases {
 		m.do(ctx, p)
 	}
@@ -54,16 +46,17 @@ func (m *marlin) do(ctx context.Context, p spec.Phase) {
 	if p.Options.Has("optimizers") {
 		optimizers = p.Options.Objects("optimizers")
 	}
-	spec.Check(errors.Join(p.Options.Done(), more.Err(), args.Err()))
+	logRate, keys := more.Bool("log_lr", false), m.spec.Data.Options.Strings("eval_keys")
+	spec.Check(errors.Join(p.Options.Done(), args.Err()))
+	noMore(m.spec)
 	torch.ManualSeed(uint64(seed))
-	m.module = &marlinModule{marlin: m, model: build(m.spec), optimizers: optimizers, stop: stop,
-		logRate: more.Bool("log_lr", false), keys: m.spec.Data.Options.Strings("eval_keys")}
+	m.module = &marlinModule{marlin: m, model: build(m.spec), optimizers: optimizers, stop: stop, logRate: logRate,
+		keys: keys}
 	torch.ManualSeed(uint64(trainSeed))
-	before := m.mark()
 	var info trace.Object
-	m.failure = textOrNil(refusal(func() { m.train(ctx, m.module, args, &info) }))
-	info = append(trace.Of("do", p.Do, "error", m.failure), info...)
-	m.phase(info.With("grad_norm_left_over", gradNorm(m.module.model.module)), before)
+	m.failure = refusal(func() { m.train(ctx, m.module, args, &info) })
+	info = append(trace.Of("do", p.Do, "error", textOrNil(m.failure)), info...)
+	m.phase(info.With("grad_norm_left_over", gradNorm(m.module.model.module)))
 }
 
 // train is what a script with PyMarlin does. What the trainer says of itself goes into info.
@@ -134,22 +127,18 @@ func (m *marlin) arguments(o *spec.Object) pymarlin.TrainerArguments {
 
 // end puts the trace together.
 func (m *marlin) end() *Run {
-	files := append([]string{}, filesBelow(m.dir)...)
+	files := filesBelow(m.dir)
 	slices.Sort(files)
-	checkpoints := trace.Of("after", files, "written", m.saved)
+	checkpoints := trace.Of("after", files, "written", m.written)
 	if keys := m.keys(files); len(keys) > 0 {
 		checkpoints = checkpoints.With("keys", keys)
-	}
-	refused := any(nil)
-	if m.failure != nil {
-		refused = trace.Of("text", m.failure)
 	}
 	final := finalTensors(m.module.model, nil)
 	for _, o := range m.module.made {
 		final = append(final, finalTensors(nil, o.Optimizer())...)
 	}
-	return &Run{Trace: m.trace(nil, "checkpoints", checkpoints, "final", weightsOf(m.module.model.module),
-		"error", refused), final: final}
+	return &Run{Trace: m.trace(m.failure, "checkpoints", checkpoints, "final", weightsOf(m.module.model.module)),
+		final: final}
 }
 
 // keys are those of what torch.load reads.
@@ -174,9 +163,7 @@ func (m *marlin) keys(files []string) (keys trace.Object) {
 	return keys
 }
 
-func sortedKeys(s pymarlin.State) []string {
-	return append([]string{}, slices.Sorted(maps.Keys(s))...)
-}
+func sortedKeys(s pymarlin.State) []string { return slices.Sorted(maps.Keys(s)) }
 
 // marlinKeeper records what the checkpointer writes.
 type marlinKeeper struct {
@@ -194,11 +181,8 @@ func (k *marlinKeeper) record(kind string, index int, force any, path string, er
 	if err != nil {
 		return
 	}
-	at := any(nil)
-	if path != "" {
-		at = strings.TrimPrefix(path, k.marlin.dir+string(filepath.Separator))
-	}
-	k.marlin.saved = append(k.marlin.saved, []any{kind, index, force, at})
+	at := orNil(strings.TrimPrefix(path, k.marlin.dir+string(filepath.Separator)), path != "")
+	k.marlin.written = append(k.marlin.written, []any{kind, index, force, at})
 }
 
 func (k *marlinKeeper) Save(c pymarlin.Checkpoint, index int, force bool) (string, error) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 
@@ -33,18 +32,11 @@ type marlinModule struct {
 	logRate    bool
 
 	made          []*pymarlin.Optimizer
-	asked         bool // for optimizers
-	estimateBatch int  // of the loader that the estimate was made with
-	norm          any  // before the last clipping
-	step          marlinStep
-	update        *marlinUpdate // the last one
-}
-
-// marlinStep is what is known of an optimizer's step before it is made.
-type marlinStep struct {
-	rates     []trace.Hex
-	momentums []trace.Hex
-	norm      any
+	asked         bool           // for optimizers
+	estimateBatch int            // of the loader that the estimate was made with
+	norm          any            // before the last clipping
+	step          trace.Object   // what is known of an optimizer's step before it is made
+	update        map[string]any // the last one
 }
 
 var _ pymarlin.ModuleInterface[batch] = (*marlinModule)(nil)
@@ -93,17 +85,15 @@ func (m *marlinModule) OptimizersSchedulers(steps, epochs int) ([]*pymarlin.Opti
 func (m *marlinModule) optimizer(i int, fields map[string]any, total int) (*pymarlin.Optimizer, *marlinSchedule) {
 	o := spec.NewObject("optimizers", fields)
 	prefix, schedule := o.String("params", ""), o.Object("scheduler")
-	name, kwargs := o.String("name", ""), maps.Clone(fields)
-	for _, own := range []string{"params", "scheduler", "name"} {
-		delete(kwargs, own)
-	}
+	name, kwargs := o.String("name", ""), without(fields, "params", "scheduler", "name")
 	kwargs["lr"] = o.Float("lr", 1e-3) // that of torch.optim
 	spec.Check(o.Err())
 	builder := spec.Must(recorded.Optimizer(name, spec.NewObject("optimizers", kwargs)))
 	others := func(p torch.Named) bool { return !strings.HasPrefix(p.Name, prefix) }
 	made := spec.Must(pymarlin.NewOptimizer(builder, slices.DeleteFunc(nn.Params(m.model.module), others)))
 	made.RegisterStepPreHook(func() {
-		m.step = marlinStep{hexes(made.Rates()...), momentums(made), gradNorm(m.model.module)}
+		m.step = trace.Of("lr", hexes(made.Rates()...), "momentum", momentums(made), "grad_norm_at_step",
+			gradNorm(m.model.module))
 	})
 	made.RegisterStepPostHook(func() { m.record(i) })
 	if schedule == nil {
@@ -116,28 +106,17 @@ func (m *marlinModule) optimizer(i int, fields map[string]any, total int) (*pyma
 func (m *marlinModule) record(i int) {
 	rec := m.marlin
 	if i == 0 {
-		m.update = &marlinUpdate{number: rec.count("updates") + 1, micro: rec.count("micro_losses"), norm: m.norm}
+		m.update = map[string]any{"update": rec.count("updates") + 1, "after_micro": rec.count("micro_losses"),
+			"grad_norm": m.norm}
 		rec.add("updates", m.update)
 		m.norm = nil
 	}
-	m.update.steps, m.update.weights = append(m.update.steps, m.step), weightsOf(m.model.module)
-}
-
-// marlinUpdate is an update: a step of each optimizer.
-type marlinUpdate struct {
-	number, micro int
-	norm          any
-	steps         []marlinStep
-	weights       trace.Object // behind the last step
-}
-
-func (u *marlinUpdate) object() trace.Object {
-	var rates, momentums, norms []any
-	for _, s := range u.steps {
-		rates, momentums, norms = append(rates, s.rates), append(momentums, s.momentums), append(norms, s.norm)
+	for _, f := range m.step {
+		grow(m.update, f.Name, f.Value)
 	}
-	return append(trace.Of("update", u.number, "after_micro", u.micro, "lr", rates, "grad_norm", u.norm,
-		"momentum", momentums, "grad_norm_at_step", norms), u.weights...)
+	for _, f := range weightsOf(m.model.module) { // those behind the last step stay
+		m.update[f.Name] = f.Value
+	}
 }
 
 // momentums are the momentum or first beta of each group that has one.

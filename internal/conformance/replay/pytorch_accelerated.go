@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"io"
-	"maps"
 	"os"
 	"strconv"
 
@@ -35,13 +34,13 @@ type paCase struct {
 	paEvents
 	limit int
 
-	model   *model
-	trainer *paTrainer
-	args    paArgs
-	setup   paCallbacks
+	model     *model
+	trainer   *paTrainer
+	args      paArgs
+	callbacks []any // of the case
 
-	last        *paEvaluation // the last evaluation
-	saves       []any
+	last        map[string]any // the last evaluation
+	open        bool           // it has not ended
 	initialRate any
 	seen        int // losses at the last update
 }
@@ -68,7 +67,6 @@ func (p *paCase) do(ctx context.Context, phase spec.Phase) error {
 	fresh := phase.Options.Bool("new_trainer", phase.Do == "train")
 	spec.Check(phase.Options.Done())
 	p.args = readPAArgs(p.spec.PhaseArgs(phase))
-	before := p.mark()
 	var refused error
 	if p.trainer == nil || fresh {
 		refused = p.make()
@@ -80,7 +78,7 @@ func (p *paCase) do(ctx context.Context, phase spec.Phase) error {
 	if p.trainer != nil {
 		info = append(info, p.describe()...)
 	}
-	p.phase(info, before)
+	p.phase(info)
 	return refused
 }
 
@@ -96,7 +94,7 @@ func (p *paCase) make() error {
 	p.trainer = nil
 	torch.ManualSeed(0)
 	p.model = build(p.spec)
-	p.setup = p.callbacks()
+	p.callbacks = p.makeCallbacks()
 	if p.limit > 0 {
 		before, had := os.LookupEnv(pa.LimitBatchesVariable)
 		spec.Check(os.Setenv(pa.LimitBatchesVariable, strconv.Itoa(p.limit)))
@@ -108,7 +106,7 @@ func (p *paCase) make() error {
 	}
 	history := &paHistory{of: p}
 	t, refused := pa.New(p.model.module, nil, p.args.optimizer, pa.Options[row, batch]{
-		Callbacks: append([]any{p}, append(pa.DefaultCallbacks(), p.setup.list...)...), History: history,
+		Callbacks: append([]any{p}, append(pa.DefaultCallbacks(), p.callbacks...)...), History: history,
 		Methods: p.methods(), Rules: pa.Exact, Timm: p.args.timm, Output: io.Discard, Progress: io.Discard,
 	})
 	if refused == nil {
@@ -179,13 +177,6 @@ func (a *paArgs) readOptimizer(o *spec.Object) {
 		spec.Refusef("the optimizer %q with the trainer pytorch_accelerated", name)
 	}
 	a.optimizer = spec.Must(recorded.Optimizer(name, spec.NewObject("args.optimizer", without(k.Map(), "name"))))
-}
-
-// without is a copy of a map that lacks a key.
-func without(fields map[string]any, key string) map[string]any {
-	fields = maps.Clone(fields) // the specification stays as it is
-	delete(fields, key)
-	return fields
 }
 
 // schedulerFn makes create_scheduler_fn.

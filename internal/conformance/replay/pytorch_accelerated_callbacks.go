@@ -12,45 +12,19 @@ import (
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
 )
 
-// paCallbacks are the callbacks of a case, and those of them that are asked at the end of a phase.
-type paCallbacks struct {
-	list     []any
-	saveBest *pa.SaveBestModel
-	ema      *pa.ModelEMA
-	stopping *pa.EarlyStopping
-}
-
-func (p *paCase) callbacks() (c paCallbacks) {
+// makeCallbacks makes those of the case.
+func (p *paCase) makeCallbacks() (list []any) {
 	for _, callback := range p.spec.Callbacks {
 		o := callback.Options.Merge()
 		o.Any("kind")
-		var made any
-		switch callback.Kind {
-		case "probe_a":
-			made = &paProbeA{p.probe("a:")}
-		case "probe_b":
-			made = &paProbeB{p.probe("b:")}
-		case "save_best":
-			c.saveBest = &pa.SaveBestModel{}
-			made = c.saveBest
-		case "early_stopping":
-			c.stopping = &pa.EarlyStopping{}
-			made = c.stopping
-		case "limit_batches":
-			made = &pa.LimitBatches{}
-		case "ema":
-			c.ema = &pa.ModelEMA{}
-			made = c.ema
-		case "step_evaluation":
-			made = &pa.StepBasedEvaluation{}
-		case "limit_eval_steps":
-			made = &pa.LimitEvalSteps{}
-		case "save_training_state":
-			made = &pa.SaveTrainingState{}
-		case "wsd_checkpoint":
-			made = &pa.WSDCheckpoint{}
-		case "terminate_on_nan": // it is one of the defaults
-		default:
+		made, ok := map[string]any{
+			"probe_a": &paProbeA{p.probe("a:")}, "probe_b": &paProbeB{p.probe("b:")}, "ema": &pa.ModelEMA{},
+			"save_best": &pa.SaveBestModel{}, "early_stopping": &pa.EarlyStopping{},
+			"limit_batches": &pa.LimitBatches{}, "limit_eval_steps": &pa.LimitEvalSteps{},
+			"step_evaluation": &pa.StepBasedEvaluation{}, "save_training_state": &pa.SaveTrainingState{},
+			"wsd_checkpoint": &pa.WSDCheckpoint{}, "terminate_on_nan": nil, // it is one of the defaults
+		}[callback.Kind]
+		if !ok {
 			spec.Refusef("the callback %q with the trainer pytorch_accelerated", callback.Kind)
 		}
 		if made != nil {
@@ -58,11 +32,11 @@ func (p *paCase) callbacks() (c paCallbacks) {
 				"load_saved_checkpoint:!NoLoadAtEnd", "early_stopping_patience:Patience",
 				"early_stopping_threshold:Threshold", "evaluate_during_training:!NoEvaluation",
 				"limit_intermediate_only:!AlsoEpochs", "save_at_end:!NotAtEnd")
-			c.list = append(c.list, made)
+			list = append(list, made)
 		}
 		spec.Check(o.Done())
 	}
-	return c
+	return list
 }
 
 // describe is what the recording says at the end of a phase.
@@ -73,44 +47,37 @@ func (p *paCase) describe() trace.Object {
 	if t.Schedule() != nil {
 		o = o.With("scheduler_state", trace.Of("text", t.ScheduleSteps()))
 	}
-	best := trace.Object{}
-	add := func(name string, value float64, epoch int, ok bool) {
-		entry := trace.Of("best_metric", nil, "best_metric_epoch", nil)
-		if ok {
-			entry = trace.Of("best_metric", trace.Hex(value), "best_metric_epoch", epoch)
-		}
-		best = best.With(name, entry)
-	}
-	if c := p.setup.saveBest; c != nil {
-		value, epoch, ok := c.Best()
-		add("SaveBestModelCallback", value, epoch, ok)
-	}
-	if c := p.setup.ema; c != nil {
-		value, epoch, ok := c.Best()
-		add("ModelEmaCallback", value, epoch, ok)
-		if c.Average() != nil {
-			o = o.With("ema_stats", tensorStats(c.Average()...))
+	best := map[string]any{}
+	for _, c := range p.callbacks {
+		switch c := c.(type) {
+		case *pa.SaveBestModel:
+			best["SaveBestModelCallback"] = bestEpoch(c.Best())
+		case *pa.ModelEMA:
+			best["ModelEmaCallback"] = bestEpoch(c.Best())
+			if c.Average() != nil {
+				o = o.With("ema_stats", tensorStats(c.Average()...))
+			}
+		case *pa.EarlyStopping:
+			value, ok := c.Best()
+			o = o.With("early_stopping", trace.Of("counter", c.Counter(), "best_metric", orNil(trace.Hex(value), ok)))
 		}
 	}
 	if len(best) > 0 {
 		o = o.With("best", best)
 	}
-	if c := p.setup.stopping; c != nil {
-		metric := any(nil)
-		if value, ok := c.Best(); ok {
-			metric = trace.Hex(value)
-		}
-		o = o.With("early_stopping", trace.Of("counter", c.Counter(), "best_metric", metric))
-	}
 	return o
 }
 
-func historyValues(h pa.RunHistory) trace.Object {
-	o := trace.Object{}
-	for _, name := range slices.Sorted(slices.Values(h.MetricNames())) {
-		o = o.With(name, hexes(h.MetricValues(name)...))
+func bestEpoch(value float64, epoch int, ok bool) trace.Object {
+	return trace.Of("best_metric", orNil(trace.Hex(value), ok), "best_metric_epoch", orNil(epoch, ok))
+}
+
+func historyValues(h pa.RunHistory) map[string]any {
+	values := map[string]any{}
+	for _, name := range h.MetricNames() {
+		values[name] = hexes(h.MetricValues(name)...)
 	}
-	return o
+	return values
 }
 
 // pythonNames are the names that Accelerate gives in Python to the files of a training state. What

@@ -14,21 +14,12 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// paEvaluation is an evaluation epoch.
-type paEvaluation struct {
-	head            trace.Object
-	samples, losses []any
-	sizes           []int
-	done            bool
-}
-
-func (e *paEvaluation) object() trace.Object {
-	return e.head.With("samples", e.samples, "batch_losses", e.losses, "batch_sizes", e.sizes)
-}
-
-func (p *paCase) begin(head trace.Object) {
-	p.last = &paEvaluation{head: head}
-	p.add("evaluations", p.last)
+// begin begins an evaluation, of which some fields are given.
+func (p *paCase) begin(epoch int, e map[string]any) {
+	maps.Copy(e, map[string]any{"after_update": p.count("updates"), "epoch": epoch, "samples": []any{},
+		"batch_losses": []any{}, "batch_sizes": []any{}})
+	p.last, p.open = e, true
+	p.add("evaluations", e)
 }
 
 func (p *paCase) event(run *pa.Run, name string, extra ...any) error {
@@ -50,8 +41,8 @@ func (p *paCase) OnTrainStepEnd(run *pa.Run, e pa.TrainStepEnd) error {
 }
 
 func (p *paCase) OnEvalEpochStart(run *pa.Run, e pa.EvalEpoch) error {
-	p.begin(trace.Of("after_update", p.count("updates"), "epoch", run.History().CurrentEpoch(),
-		"intermediate", e.Intermediate, "model_training", p.model.training()))
+	p.begin(run.History().CurrentEpoch(), map[string]any{"intermediate": e.Intermediate,
+		"model_training": p.model.training()})
 	return p.event(run, "on_eval_epoch_start", "is_intermediate", e.Intermediate)
 }
 
@@ -69,31 +60,30 @@ func (p *paCase) OnCheckpointSaved(run *pa.Run, path string, c pa.Checkpoint) er
 			keys = append(keys, k)
 		}
 	}
-	p.saves = append(p.saves, trace.Of("path", path, "keys", keys, "extra", extraValues(c.Extra),
+	p.written = append(p.written, trace.Of("path", path, "keys", keys, "extra", extraValues(c.Extra),
 		"after_update", p.count("updates"), "epoch", run.History().CurrentEpoch()))
 	return nil
 }
 
 func (p *paCase) OnTrainingStateSaved(run *pa.Run, dir string, m pa.Metadata) error {
-	whole := append(trace.Of("current_epoch", m.CurrentEpoch), extraValues(m.Extra)...)
-	p.saves = append(p.saves, trace.Of("path", dir, "extra", extraValues(m.Extra), "metadata", whole,
+	whole := extraValues(m.Extra)
+	whole["current_epoch"] = m.CurrentEpoch
+	p.written = append(p.written, trace.Of("path", dir, "extra", extraValues(m.Extra), "metadata", whole,
 		"after_update", p.count("updates"), "epoch", run.History().CurrentEpoch()))
 	return nil
 }
 
 // extraValues are what was saved beside the model, without the time.
-func extraValues(extra map[string]any) trace.Object {
-	o := trace.Object{}
-	for _, name := range slices.Sorted(maps.Keys(extra)) {
-		v := extra[name]
+func extraValues(extra map[string]any) map[string]any {
+	values := map[string]any{}
+	for name, v := range extra {
 		if f, ok := v.(float64); ok {
 			v = trace.Hex(f)
 		}
-		if name != "timestamp" {
-			o = o.With(name, v)
-		}
+		values[name] = v
 	}
-	return o
+	delete(values, "timestamp")
+	return values
 }
 
 // paEvents tells of every event that has no number of its own.
@@ -153,9 +143,7 @@ func (h *paHistory) UpdateMetric(name string, value float64) {
 	t := h.run.LossTracker()
 	h.of.add("loss_tracker", trace.Of("metric", h.MetricNamePrefix()+name,
 		"total", trace.Hex(t.TotalLoss), "count", t.RunningCount, "value", trace.Hex(value)))
-	if e := h.of.last; e != nil && name != "train_loss_epoch" {
-		e.done = true
-	}
+	h.of.open = h.of.open && name == "train_loss_epoch"
 }
 
 // methods are the overrides of the recording: they record and call the Trainer's own.
@@ -206,7 +194,7 @@ func (p *paCase) methods() pa.Methods[row, batch] {
 	}
 }
 
-func (p *paCase) outputs(t *paTrainer, b batch) (pa.BatchOutput, error) {
+func (p *paCase) outputs(b batch) (pa.BatchOutput, error) {
 	if !b.has("x") || !b.has("labels") {
 		return pa.BatchOutput{}, errors.New("the batch has no x or no labels")
 	}
@@ -216,9 +204,9 @@ func (p *paCase) outputs(t *paTrainer, b batch) (pa.BatchOutput, error) {
 }
 
 func (p *paCase) trainBatch(t *paTrainer, b batch) (pa.BatchOutput, error) {
-	p.add("batches", slices.Clone(b.index))
+	p.add("batches", b.index)
 	_ = p.event(t.Run, "calculate_train_batch_loss") // never fails
-	out, err := p.outputs(t, b)
+	out, err := p.outputs(b)
 	if err == nil {
 		p.add("micro_losses_unscaled", trace.Hex(out.Loss.Item()))
 	}
@@ -227,16 +215,16 @@ func (p *paCase) trainBatch(t *paTrainer, b batch) (pa.BatchOutput, error) {
 
 func (p *paCase) evalBatch(t *paTrainer, b batch) (pa.BatchOutput, error) {
 	_ = p.event(t.Run, "calculate_eval_batch_loss") // never fails
-	out, err := p.outputs(t, b)
+	out, err := p.outputs(b)
 	if err != nil {
 		return out, err
 	}
-	if p.last == nil || p.last.done {
-		p.begin(trace.Of("after_update", p.count("updates"), "epoch", t.History().CurrentEpoch(), "ema", true))
+	if !p.open {
+		p.begin(t.History().CurrentEpoch(), map[string]any{"ema": true})
 	}
-	e := p.last
-	e.samples, e.losses, e.sizes = append(e.samples, slices.Clone(b.index)),
-		append(e.losses, trace.Hex(out.Loss.Item())), append(e.sizes, out.BatchSize)
+	grow(p.last, "samples", b.index)
+	grow(p.last, "batch_losses", trace.Hex(out.Loss.Item()))
+	grow(p.last, "batch_sizes", out.BatchSize)
 	return out, nil
 }
 
@@ -273,7 +261,7 @@ func (p *paCase) update(t *paTrainer) error {
 
 // finish puts the trace together.
 func (p *paCase) finish(failed error, left []string) *Run {
-	history, optimizer := trace.Object{}, optim.Optimizer(nil)
+	history, optimizer := map[string]any{}, optim.Optimizer(nil)
 	if p.trainer != nil {
 		history, optimizer = historyValues(p.trainer.History()), p.trainer.Optimizer()
 	}
@@ -282,7 +270,7 @@ func (p *paCase) finish(failed error, left []string) *Run {
 		run.final = withoutParameters(run.final)
 	}
 	run.Trace = p.trace(failed, "run_history", history, "printed", trace.Of("text", ""),
-		"checkpoints", trace.Of("after", left, "written", p.saves), "callback_list", trace.Of("type", ""),
+		"checkpoints", trace.Of("after", left, "written", p.written), "callback_list", trace.Of("type", ""),
 		"initial_lr", p.initialRate, "final", weightsOf(p.model.module))
 	return run
 }
@@ -290,8 +278,9 @@ func (p *paCase) finish(failed error, left []string) *Run {
 // averageStayed tells whether ModelEMA has left its average, which is not trained, in the place of
 // the model.
 func (p *paCase) averageStayed() bool {
-	params := nn.Params(p.model.module)
-	return p.setup.ema != nil && !slices.ContainsFunc(params, func(t torch.Named) bool { return t.Tensor.NeedsGrad() })
+	isAverage := func(c any) bool { _, is := c.(*pa.ModelEMA); return is }
+	trained := func(t torch.Named) bool { return t.Tensor.NeedsGrad() }
+	return slices.ContainsFunc(p.callbacks, isAverage) && !slices.ContainsFunc(nn.Params(p.model.module), trained)
 }
 
 // withoutParameters names the optimizer's tensors as the recording does where it finds none of

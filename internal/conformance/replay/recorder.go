@@ -1,11 +1,8 @@
 package replay
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -23,14 +20,15 @@ var errKilled = errors.New("the case ends the process here")
 // recorder gathers what a run does, in the words of the trace: a list for each field that is one.
 type recorder struct {
 	lists   map[string][]any
+	earlier [len(counted)]int // how long the counted lists were at the end of the last phase
 	initial any
-	window  []any // losses since the last update
-	order   []int // rows seen by the current evaluation
-	written []string
+	window  []any  // losses since the last update
+	order   []int  // rows seen by the current evaluation
+	written []any  // checkpoints
 	where   string // what is being done, for error
 }
 
-// add appends to a list of the trace: a value, or what becomes one at the end by its method object.
+// add appends to a list of the trace. An entry that is a map may grow afterwards.
 func (r *recorder) add(list string, v any) {
 	if r.lists == nil {
 		r.lists = map[string][]any{}
@@ -38,24 +36,22 @@ func (r *recorder) add(list string, v any) {
 	r.lists[list] = append(r.lists[list], v)
 }
 
-func (r *recorder) count(list string) int { return len(r.lists[list]) }
-
-// mark is how much has been recorded.
-func (r *recorder) mark() map[string]int {
-	m := map[string]int{}
-	for name, list := range r.lists {
-		m[name] = len(list)
-	}
-	return m
+// grow appends to a list within an entry.
+func grow(entry map[string]any, list string, v any) {
+	before, _ := entry[list].([]any)
+	entry[list] = append(before, v)
 }
 
-// counted are the lists whose growth is recorded of each phase.
-var counted = []string{"batches", "updates", "events", "evaluations", "log_history", "tensorboard", "stats"}
+func (r *recorder) count(list string) int { return len(r.lists[list]) }
 
-// phase records the end of a phase that began at a mark.
-func (r *recorder) phase(info trace.Object, from map[string]int) {
-	for _, name := range counted {
-		info = info.With(name, r.count(name)-from[name])
+// counted are the lists whose growth is recorded of each phase.
+var counted = [...]string{"batches", "updates", "events", "evaluations", "log_history", "tensorboard", "stats"}
+
+// phase records the end of a phase.
+func (r *recorder) phase(info trace.Object) {
+	for i, name := range counted {
+		info = info.With(name, r.count(name)-r.earlier[i])
+		r.earlier[i] = r.count(name)
 	}
 	r.add("phases", info)
 }
@@ -69,7 +65,7 @@ func (r *recorder) start(m *model) {
 
 // micro records a micro-batch and the loss that was handed to backward.
 func (r *recorder) micro(index []int, loss float64) {
-	r.add("batches", slices.Clone(index))
+	r.add("batches", index)
 	r.add("micro_losses", trace.Hex(loss))
 	r.window = append(r.window, trace.Hex(loss))
 }
@@ -93,10 +89,10 @@ func (r *recorder) paramGroups(o optim.Optimizer) {
 }
 
 // update records an update after the weights have moved. norm is nil where none was computed.
-func (r *recorder) update(number int, epoch any, norm *float64, rates []float64, m *model, skipped bool,
+func (r *recorder) update(number int, epoch, norm any, rates []float64, m *model, skipped bool,
 	more trace.Object) {
-	o := trace.Of("update", number, "epoch", epoch, "loss_window", append([]any{}, r.window...),
-		"grad_norm", hexOrNil(norm), "lr", hexes(rates...), "skipped", skipped)
+	o := trace.Of("update", number, "epoch", epoch, "loss_window", r.window, "grad_norm", norm,
+		"lr", hexes(rates...), "skipped", skipped)
 	r.add("updates", slices.Concat(o, more, weightsOf(m.module)))
 	r.window = nil
 }
@@ -107,7 +103,7 @@ func (r *recorder) evaluation(fields trace.Object) {
 	fields = fields.With("seen", len(r.order))
 	for i, at := range r.order {
 		if i != at {
-			fields = fields.With("order", slices.Clone(r.order))
+			fields = fields.With("order", r.order)
 			break
 		}
 	}
@@ -116,15 +112,10 @@ func (r *recorder) evaluation(fields trace.Object) {
 }
 
 // trace puts the record together; fields replace those of the same name.
-func (r *recorder) trace(err error, fields ...any) trace.Object {
+func (r *recorder) trace(err error, fields ...any) map[string]any {
 	all := map[string]any{"env": environment(), "initial": r.initial, "best": nil, "train_output": nil, "error": nil,
-		"checkpoints": trace.Of("written", append([]string{}, r.written...), "after", []string{})}
+		"checkpoints": trace.Of("written", r.written, "after", []string{})}
 	for name, list := range r.lists {
-		for i, v := range list {
-			if open, ok := v.(interface{ object() trace.Object }); ok {
-				list[i] = open.object()
-			}
-		}
 		all[name] = list
 	}
 	if err != nil {
@@ -133,11 +124,7 @@ func (r *recorder) trace(err error, fields ...any) trace.Object {
 	for _, f := range trace.Of(fields...) {
 		all[f.Name] = f.Value
 	}
-	o := trace.Object{}
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		o = o.With(name, all[name])
-	}
-	return o
+	return all
 }
 
 func environment() trace.Object {
@@ -149,11 +136,12 @@ func environment() trace.Object {
 	return o
 }
 
-func hexOrNil(v *float64) any {
-	if v == nil {
-		return nil
+// orNil is v where there is one.
+func orNil(v any, ok bool) any {
+	if ok {
+		return v
 	}
-	return trace.Hex(*v)
+	return nil
 }
 
 func hexes(values ...float64) []trace.Hex {
@@ -175,7 +163,7 @@ func weightsOf(module any) trace.Object {
 			}
 		})
 	})
-	return trace.Of("weights_norm", trace.Hex(math.Sqrt(sum)), "weights_sha256", hashOf(params...))
+	return trace.Of("weights_norm", trace.Hex(math.Sqrt(sum)), "weights_sha256", recorded.Hash(params...))
 }
 
 // gradNorm is the 2-norm over the gradients that there are, as torch.nn.utils.clip_grad_norm_
@@ -197,16 +185,6 @@ func gradNorm(module any) (norm any) {
 	return norm
 }
 
-// hashOf is the sha256 over tensors in the order of their names, each as little-endian contiguous
-// bytes.
-func hashOf(list ...torch.Named) string {
-	h := sha256.New()
-	for _, p := range recorded.ByName(list) {
-		h.Write(p.Tensor.Bytes())
-	}
-	return hex.EncodeToString(h.Sum(nil))
-}
-
 // tensorStats say of tensors what recordings do: shape, hash, sum of absolute values, 2-norm and
 // the first elements.
 func tensorStats(list ...torch.Named) trace.Object {
@@ -217,7 +195,7 @@ func tensorStats(list ...torch.Named) trace.Object {
 			wide := t.Tensor.ToDType(torch.Float64)
 			first := torch.Values[float64](wide.View(-1))
 			o = o.With(t.Name, trace.Of("shape", t.Tensor.Shape(), "dtype", strings.ToLower(t.Tensor.DType().String()),
-				"weights_sha256", hashOf(t), "abs_sum", trace.Hex(wide.Abs().Sum(torch.DefaultDType).Item()),
+				"weights_sha256", recorded.Hash(t), "abs_sum", trace.Hex(wide.Abs().Sum(torch.DefaultDType).Item()),
 				"l2", trace.Hex(wide.Norm(2).Item()), "first", hexes(first[:min(keep, len(first))]...)))
 		})
 	}

@@ -17,12 +17,10 @@ package replay
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,7 +54,7 @@ type session struct {
 
 // Run is what a replayed case did.
 type Run struct {
-	Trace trace.Object
+	Trace map[string]any
 	final []torch.Named
 }
 
@@ -67,29 +65,18 @@ type Run struct {
 // On a GPU it runs without TF32. Of a case whose model draws random numbers it says that it cannot
 // be run there: a GPU draws others than the CPU of the recording.
 func Case(ctx context.Context, dir string, device torch.Device) (run *Run, s *spec.Spec, err error) {
-	if s, err = spec.Read(dir); err != nil {
-		return nil, nil, err
-	}
-	replay, ok := peers[s.Peer]
-	if !ok {
-		return nil, s, spec.Unsupportedf("the trainer %q", s.Peer)
-	}
-	if err := torch.Load(); err != nil {
-		return nil, s, spec.Unsupportedf("libtorch cannot be loaded: %v", err)
-	}
-	if device != torch.CPU {
-		if err := elsewhere(s, device); err != nil {
-			return nil, s, err
-		}
-	}
 	runtime.LockOSThread() // libtorch keeps its modes by thread
 	defer runtime.UnlockOSThread()
-	defer func() {
-		if p := recover(); p != nil {
-			run, err = nil, fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+	err = recorded.TryAll(func() {
+		s = spec.Must(spec.Read(dir))
+		replay, ok := peers[s.Peer]
+		if !ok {
+			spec.Refusef("the trainer %q", s.Peer)
 		}
-	}()
-	err = recorded.Try(func() {
+		recorded.Load()
+		if device != torch.CPU {
+			elsewhere(s, device)
+		}
 		c := &session{spec: s, sets: readRows(s), device: device, dir: spec.Must(os.MkdirTemp("", "conformance-"))}
 		defer func() { _ = os.RemoveAll(c.dir) }()
 		s.Dir = spec.Must(filepath.Abs(s.Dir))
@@ -103,17 +90,15 @@ func Case(ctx context.Context, dir string, device torch.Device) (run *Run, s *sp
 	return run, s, err
 }
 
-// elsewhere says why a case cannot be run on another device than the CPU.
-func elsewhere(s *spec.Spec, device torch.Device) error {
+// elsewhere refuses what cannot be run on another device than the CPU.
+func elsewhere(s *spec.Spec, device torch.Device) {
 	switch {
 	case s.Peer != "hf" && s.Peer != "accelerate" && s.Peer != "course":
-		return spec.Unsupportedf("the trainer %q on %s; only those of Hugging Face are replayed there", s.Peer, device)
+		spec.Refusef("the trainer %q on %s; only those of Hugging Face are replayed there", s.Peer, device)
 	case s.DrawsRandom():
-		return spec.Unsupportedf("dropout or noise on %s, which draws other random numbers than the CPU of the recording",
-			device)
+		spec.Refusef("dropout or noise on %s, which draws other random numbers than the CPU of the recording", device)
 	}
 	cuda.SetTF32(false)
-	return nil
 }
 
 // refusal is recorded.Try for what the recorded trainer may refuse. What is about the case, or
@@ -141,6 +126,15 @@ func (r *Run) Write(dir string) error {
 			spec.Check(err)
 		}
 	})
+}
+
+// split is one that the case has to have.
+func (c *session) split(name string) *rows {
+	set, ok := c.sets[name]
+	if !ok {
+		spec.Failf("there is no split %q", name)
+	}
+	return set
 }
 
 // noMore refuses what the loops written by hand do not have: a field of the specification that

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -33,11 +34,11 @@ func (b batch) on(d torch.Device) batch {
 	if d == torch.CPU {
 		return b
 	}
-	there := batch{b.index, map[string]torch.Tensor{}}
+	b.columns = maps.Clone(b.columns)
 	for name, t := range b.columns {
-		there.columns[name] = t.ToDevice(d)
+		b.columns[name] = t.ToDevice(d)
 	}
-	return there
+	return b
 }
 
 // tensor is a column that the batch has to have.
@@ -157,11 +158,7 @@ func integers(t torch.Tensor) []int64 {
 // keep returns the batch with the columns that a model takes: what remove_unused_columns of Hugging
 // Face does.
 func (b batch) keep(names []string) batch {
-	kept := batch{index: b.index, columns: map[string]torch.Tensor{}}
-	for name, c := range b.columns {
-		if slices.Contains(names, name) {
-			kept.columns[name] = c
-		}
-	}
-	return kept
+	b.columns = maps.Clone(b.columns)
+	maps.DeleteFunc(b.columns, func(name string, _ torch.Tensor) bool { return !slices.Contains(names, name) })
+	return b
 }

@@ -45,22 +45,9 @@ func Unsupportedf(format string, args ...any) error {
 // maxDepth is how deep a specification may be nested.
 const maxDepth = 32
 
-// ParseObject reads a JSON object and nothing behind it.
+// ParseObject reads a JSON object and nothing behind it. Numbers are json.Number, so that integers
+// and fractions stay apart. A key that occurs twice in an object is an error.
 func ParseObject(text []byte) (*Object, error) {
-	value, err := ParseJSON(text)
-	if err != nil {
-		return nil, err
-	}
-	fields, ok := value.(map[string]any)
-	if !ok {
-		return nil, fmt.Errorf("it holds %s, want an object", describe(value))
-	}
-	return newObject("", fields, new(error)), nil
-}
-
-// ParseJSON reads one JSON value. Numbers are json.Number, so that integers and fractions stay
-// apart. A key that occurs twice in an object is an error.
-func ParseJSON(text []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	value, err := parseValue(d, 0)
@@ -70,7 +57,11 @@ func ParseJSON(text []byte) (any, error) {
 	if _, err := d.Token(); err != io.EOF { //nolint:errorlint // Token returns it bare
 		return nil, fmt.Errorf("byte %d: there is something behind the first value", d.InputOffset())
 	}
-	return value, nil
+	fields, ok := value.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("it holds %s, want an object", describe(value))
+	}
+	return newObject("", fields, new(error)), nil
 }
 
 func parseValue(d *json.Decoder, depth int) (any, error) {

@@ -78,6 +78,14 @@ type Phase struct {
 	Options         *Object // what only some trainers have
 }
 
+// CaseName is the last two parts of a folder's path: "hf/accum4_tail".
+func CaseName(dir string) string {
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	return filepath.Base(filepath.Dir(dir)) + "/" + filepath.Base(dir)
+}
+
 // Read reads spec.json of a case's folder.
 func Read(dir string) (*Spec, error) {
 	path := filepath.Join(dir, "spec.json")

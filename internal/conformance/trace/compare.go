@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -12,12 +13,6 @@ import (
 
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 )
-
-// Rules say how two traces are compared.
-type Rules struct {
-	RTol   float64 // relative difference that numbers may have
-	Strict bool    // every number must be equal to the last bit
-}
 
 const (
 	rateRTol = 1e-12 // of learning rates, weight decay and epochs
@@ -65,34 +60,18 @@ type Row struct {
 // Report is the outcome of a comparison, field by field.
 type Report []Row
 
-// Verdict is that of the worst row, and no better than [Bitwise].
-func (r Report) Verdict() Verdict {
-	v := Bitwise
+// Sum is a row for all: the verdict of the worst, no better than [Bitwise], the first that does not
+// fit, the largest difference, and where the first begins.
+func (r Report) Sum() Row {
+	sum := Row{Verdict: Bitwise}
 	for _, row := range r {
-		v = max(v, row.Verdict)
-	}
-	return v
-}
-
-// Worst returns the largest relative difference, and the first place that is not bitwise.
-func (r Report) Worst() (largest float64, begins string) {
-	for _, row := range r {
-		if begins == "" {
-			begins = row.Begins
+		if row.Verdict == Mismatch && sum.Verdict != Mismatch {
+			sum.Field, sum.Detail = row.Field, row.Detail
 		}
-		largest = max(largest, row.Worst)
+		sum.Verdict, sum.Worst = max(sum.Verdict, row.Verdict), max(sum.Worst, row.Worst)
+		sum.Begins = cmp.Or(sum.Begins, row.Begins)
 	}
-	return largest, begins
-}
-
-// First returns the detail of the first row that does not fit.
-func (r Report) First() string {
-	for _, row := range r {
-		if row.Verdict == Mismatch {
-			return row.Field + ": " + row.Detail
-		}
-	}
-	return ""
+	return sum
 }
 
 // Read reads trace.json of a case's folder.
@@ -111,15 +90,11 @@ func Read(dir string) (map[string]any, error) {
 
 // Parse reads the text of a trace.json. Numbers are json.Number.
 func Parse(text []byte) (map[string]any, error) {
-	v, err := spec.ParseJSON(text)
+	o, err := spec.ParseObject(text)
 	if err != nil {
 		return nil, err
 	}
-	fields, ok := v.(map[string]any)
-	if !ok {
-		return nil, fmt.Errorf("a trace is an object, and this holds %T", v)
-	}
-	return fields, nil
+	return o.Map(), nil
 }
 
 // order is that in which a run makes what the fields tell, so that the first difference is the
@@ -133,9 +108,9 @@ func fields(stored map[string]any) []string {
 	return append(known, slices.DeleteFunc(all, func(name string) bool { return slices.Contains(order, name) })...)
 }
 
-// Compare holds a trace against a stored one. Fields that only got has are ignored; one that it
-// lacks is a mismatch.
-func Compare(stored, got map[string]any, r Rules) Report {
+// Compare holds a trace against a stored one. Numbers may differ by rtol, relatively. Fields that
+// only got has are ignored; one that it lacks is a mismatch.
+func Compare(stored, got map[string]any, rtol float64) Report {
 	var out Report
 	refused, ours := truthy(stored["error"]), truthy(got["error"])
 	switch {
@@ -162,13 +137,13 @@ func Compare(stored, got map[string]any, r Rules) Report {
 			out = append(out, Row{Field: name, Verdict: Mismatch, Detail: "missing"})
 			continue
 		}
-		f := field{rtol: r.RTol}
+		f := field{rtol: rtol}
 		key := name
 		if name == "events" {
 			key = "epoch"
 		}
 		f.walk(name, key, a, b)
-		out = append(out, f.row(name, r.Strict))
+		out = append(out, f.row(name))
 	}
 	return out
 }
@@ -314,7 +289,7 @@ func (f *field) scalar(path, key string, a, b any) {
 	}
 }
 
-func (f *field) row(name string, strict bool) Row {
+func (f *field) row(name string) Row {
 	r := Row{Field: name, Worst: f.worst, Begins: f.begins}
 	switch {
 	case f.bad > 0:
@@ -322,9 +297,6 @@ func (f *field) row(name string, strict bool) Row {
 		return r
 	case f.numbers != f.bitwise || f.hashes != f.same:
 		r.Verdict = Within
-		if strict {
-			r.Verdict = Mismatch
-		}
 		r.Detail = fmt.Sprintf("%d/%d numbers and %d/%d weight hashes bitwise, worst %.2e", f.bitwise, f.numbers,
 			f.same, f.hashes, f.worst)
 	case f.numbers > 0 || f.hashes > 0:
@@ -333,34 +305,22 @@ func (f *field) row(name string, strict bool) Row {
 	return r
 }
 
-// equal is Python's ==: true is 1, and whole numbers equal fractions of the same value.
-func equal(a, b any) bool {
-	x, xOK := plain(a)
-	y, yOK := plain(b)
-	if xOK || yOK {
-		return xOK && yOK && x == y
-	}
-	switch a := a.(type) {
-	case nil:
-		return b == nil
-	case string:
-		s, ok := b.(string)
-		return ok && s == a
-	}
-	return false
-}
+// equal is Python's == of scalars: true is 1, and whole numbers equal fractions of the same value.
+func equal(a, b any) bool { return plain(a) == plain(b) }
 
-func plain(v any) (float64, bool) {
-	switch v := v.(type) {
+// plain makes numbers of booleans and JSON numbers.
+func plain(v any) any {
+	switch n := v.(type) {
 	case bool:
-		if v {
-			return 1, true
+		if n {
+			return 1.0
 		}
-		return 0, true
+		return 0.0
 	case json.Number:
-		return number(v)
+		f, _ := number(n)
+		return f
 	}
-	return 0, false
+	return v
 }
 
 // truthy is Python's bool().

@@ -2,8 +2,8 @@
 // and compares two of them.
 //
 //	stored, err := trace.Read("cases/hf/defaults/trace.json")
-//	report := trace.Compare(stored, got, trace.Rules{RTol: 1e-4})
-//	fmt.Println(report.Verdict(), report.Worst)
+//	report := trace.Compare(stored, got, 1e-4)
+//	fmt.Println(report.Sum().Verdict)
 //
 // # The form
 //

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,15 +37,7 @@ func FormatHex(v float64) string {
 
 // ParseFloat reads what [FormatHex] writes, and "nan", "inf" and "-inf".
 func ParseFloat(text string) (float64, bool) {
-	switch text {
-	case "nan":
-		return math.NaN(), true
-	case "inf":
-		return math.Inf(1), true
-	case "-inf":
-		return math.Inf(-1), true
-	}
-	if !strings.HasPrefix(text, "0x") && !strings.HasPrefix(text, "-0x") {
+	if !slices.Contains([]string{"nan", "inf", "-inf"}, text) && !strings.HasPrefix(strings.TrimPrefix(text, "-"), "0x") {
 		return 0, false
 	}
 	v, err := strconv.ParseFloat(text, 64)

@@ -8,7 +8,6 @@ import (
 	"math"
 	"reflect"
 	"slices"
-	"strconv"
 
 	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
@@ -36,34 +35,23 @@ func (o Object) With(fields ...any) Object {
 
 // Marshal writes a trace: each field on a line of its own, and each entry of a list of lists or
 // objects.
-func Marshal(o Object) ([]byte, error) {
+func Marshal(fields map[string]any) ([]byte, error) {
 	var b bytes.Buffer
-	b.WriteString("{\n")
-	for i, p := range o {
-		if i > 0 {
-			b.WriteString(",\n")
-		}
-		fmt.Fprintf(&b, " %s: ", quote(p.Name))
-		list, ok := p.Value.([]any)
+	names := slices.Sorted(maps.Keys(fields))
+	err := writeAll(&b, "{\n ", ",\n ", "\n}\n", len(names), func(i int) error {
+		list, ok := fields[names[i]].([]any)
 		if !ok || len(list) == 0 || !composite(list[0]) {
-			if err := write(&b, p.Value); err != nil {
-				return nil, fmt.Errorf("%s: %w", p.Name, err)
-			}
-			continue
+			return writeField(&b, names[i], fields[names[i]])
 		}
-		b.WriteString("[\n  ")
-		for j, v := range list {
-			if j > 0 {
-				b.WriteString(",\n  ")
+		fmt.Fprintf(&b, "%s: ", quote(names[i]))
+		return writeAll(&b, "[\n  ", ",\n  ", "\n ]", len(list), func(j int) error {
+			if err := write(&b, list[j]); err != nil {
+				return fmt.Errorf("%s[%d]: %w", names[i], j, err)
 			}
-			if err := write(&b, v); err != nil {
-				return nil, fmt.Errorf("%s[%d]: %w", p.Name, j, err)
-			}
-		}
-		b.WriteString("\n ]")
-	}
-	b.WriteString("\n}\n")
-	return b.Bytes(), nil
+			return nil
+		})
+	})
+	return b.Bytes(), err
 }
 
 func composite(v any) bool {
@@ -89,13 +77,7 @@ func write(b *bytes.Buffer, v any) error {
 		b.WriteString(pyfloat.Repr(v))
 		return nil
 	case Object:
-		return writeAll(b, "{}", len(v), func(i int) error {
-			fmt.Fprintf(b, "%s: ", quote(v[i].Name))
-			if err := write(b, v[i].Value); err != nil {
-				return fmt.Errorf("%s: %w", v[i].Name, err)
-			}
-			return nil
-		})
+		return writeAll(b, "{", ", ", "}", len(v), func(i int) error { return writeField(b, v[i].Name, v[i].Value) })
 	case map[string]any:
 		o := Object{}
 		for _, name := range slices.Sorted(maps.Keys(v)) {
@@ -104,30 +86,35 @@ func write(b *bytes.Buffer, v any) error {
 		return write(b, o)
 	}
 	if list := reflect.ValueOf(v); list.Kind() == reflect.Slice {
-		return writeAll(b, "[]", list.Len(), func(i int) error { return write(b, list.Index(i).Interface()) })
+		return writeAll(b, "[", ", ", "]", list.Len(), func(i int) error { return write(b, list.Index(i).Interface()) })
 	}
 	return fmt.Errorf("a trace cannot hold a %T", v)
 }
 
-// writeAll writes n elements within brackets.
-func writeAll(b *bytes.Buffer, brackets string, n int, element func(i int) error) error {
-	b.WriteByte(brackets[0])
+// writeAll writes n elements with what is before, between and behind them.
+func writeAll(b *bytes.Buffer, before, between, behind string, n int, element func(i int) error) error {
+	b.WriteString(before)
 	for i := range n {
 		if i > 0 {
-			b.WriteString(", ")
+			b.WriteString(between)
 		}
 		if err := element(i); err != nil {
 			return err
 		}
 	}
-	b.WriteByte(brackets[1])
+	b.WriteString(behind)
+	return nil
+}
+
+func writeField(b *bytes.Buffer, name string, v any) error {
+	fmt.Fprintf(b, "%s: ", quote(name))
+	if err := write(b, v); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
 	return nil
 }
 
 func quote(s string) string {
-	text, err := json.Marshal(s)
-	if err != nil {
-		return strconv.QuoteToASCII(s) // unreachable: any string can be marshalled
-	}
+	text, _ := json.Marshal(s) // any string can be marshalled
 	return string(text)
 }

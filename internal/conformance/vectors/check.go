@@ -1,8 +1,6 @@
 package vectors
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"math"
 	"reflect"
@@ -85,10 +83,4 @@ func (c *check) tensor(what string, got, want torch.Tensor) {
 	default:
 		spec.Failf("%s has dtype %s, which is not compared", what, want.DType())
 	}
-}
-
-// sum is the sha256 of the bytes of a tensor.
-func sum(t torch.Tensor) string {
-	h := sha256.Sum256(t.Bytes())
-	return hex.EncodeToString(h[:])
 }

@@ -1,7 +1,7 @@
 // Package vectors holds gotrainer against recorded outputs of Hezar that are no training runs:
 // forward and backward passes, prepared pictures, data sets, texts and metrics.
 //
-//	for _, o := range vectors.Run("cases/hezar_images/real", vectors.Options{Data: "data"}) {
+//	for _, o := range vectors.Run("cases/hezar_images/real", "data") {
 //		fmt.Println(o.Name, o.Err)
 //	}
 //

@@ -50,12 +50,6 @@ func imageConfig(raw json.RawMessage) (c preprocessors.ImageProcessorConfig, wri
 	return spec.Must(preprocessors.ParseImageProcessor(written)), written
 }
 
-// processor makes an image processor of a recorded config.
-func processor(raw json.RawMessage) *preprocessors.ImageProcessor {
-	config, _ := imageConfig(raw)
-	return spec.Must(preprocessors.NewImageProcessor(config))
-}
-
 // image compares what becomes of a picture by Hezar's steps, and by the image processor, where it
 // takes the config and the picture is one whose layout Hezar understands.
 func image(c *check, k imageCase, tensors map[string]torch.Tensor) {

@@ -67,12 +67,14 @@ func ocrOptions(raw json.RawMessage) datasets.OCROptions {
 	return options
 }
 
-func ocr(c *check, dir string, r recordedOCR, o Options) {
+func ocr(c *check, dir string, r recordedOCR, folder string) {
 	load()
-	options, p := ocrOptions(r.Dataset), processor(r.ImageProcessor)
+	options := ocrOptions(r.Dataset)
+	config, _ := imageConfig(r.ImageProcessor)
+	p := spec.Must(preprocessors.NewImageProcessor(config))
 	rows := make([]datasets.OCRRow, len(r.Rows))
 	for i, row := range r.Rows {
-		rows[i] = datasets.OCRRow{Path: filepath.Join(o.Data, row[0]), Text: row[1]}
+		rows[i] = datasets.OCRRow{Path: filepath.Join(folder, row[0]), Text: row[1]}
 		if _, err := os.Stat(rows[i].Path); err != nil {
 			spec.Refusef("the picture %s: %v", row[0], err)
 		}
@@ -80,7 +82,7 @@ func ocr(c *check, dir string, r recordedOCR, o Options) {
 	set := spec.Must(datasets.NewOCR(rows, p, options))
 	back := func(rows []datasets.OCRRow) (list [][2]string) {
 		for _, row := range rows {
-			path := spec.Must(filepath.Rel(o.Data, row.Path))
+			path := spec.Must(filepath.Rel(folder, row.Path))
 			list = append(list, [2]string{filepath.ToSlash(path), row.Text})
 		}
 		return list
@@ -102,14 +104,15 @@ func ocr(c *check, dir string, r recordedOCR, o Options) {
 	}
 	want := tensorsOf(dir)["first_batch.pixel_values"]
 	c.equal("the shape of the first batch", b.Shape, append([]int64{}, want.Shape()...))
-	c.equal("the pixels of the first batch", sum(torch.From(b.Pixels)), sum(want))
+	pixels := torch.Named{Tensor: torch.From(b.Pixels)}
+	c.equal("the pixels of the first batch", recorded.Hash(pixels), recorded.Hash(torch.Named{Tensor: want}))
 	if r.Predict == nil {
 		return
 	}
 	reader := model(recorded.CRNN, r.Predict.Model, r.Predict.Init, &preprocessors.Set{Image: p})
 	paths := make([]any, len(r.Predict.Images))
 	for i, path := range r.Predict.Images {
-		paths[i] = filepath.Join(o.Data, path)
+		paths[i] = filepath.Join(folder, path)
 	}
 	readings := spec.Must(reader.Predict(context.Background(), paths...))
 	c.equal("the number of predictions", len(readings), len(r.Predict.Outputs))

@@ -3,21 +3,14 @@ package vectors
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 
 	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/torch"
 )
-
-// Options configures [Run].
-type Options struct {
-	Data string // the folder of the pictures that recordings mention
-}
 
 // Outcome is how one recorded thing compared.
 type Outcome struct {
@@ -33,12 +26,9 @@ var files = []string{"result.json", "cases.json", "vectors.json"}
 // Known tells whether a file begins a folder of vectors.
 func Known(name string) bool { return slices.Contains(files, name) }
 
-// Run compares all that a folder holds.
-func Run(dir string, o Options) []Outcome {
-	name := filepath.Base(dir)
-	if abs, err := filepath.Abs(dir); err == nil {
-		name = filepath.Base(filepath.Dir(abs)) + "/" + filepath.Base(abs)
-	}
+// Run compares all that a folder holds. The pictures that it mentions are in another, pictures.
+func Run(dir, pictures string) []Outcome {
+	name := spec.CaseName(dir)
 	var text []byte
 	err := os.ErrNotExist
 	for _, f := range files {
@@ -58,7 +48,7 @@ func Run(dir string, o Options) []Outcome {
 	case has("gradient_stats"):
 		return []Outcome{try(name, func(c *check) { forward(c, dir, decode[pass](text)) })}
 	case has("image_processor"):
-		return []Outcome{try(name, func(c *check) { ocr(c, dir, decode[recordedOCR](text), o) })}
+		return []Outcome{try(name, func(c *check) { ocr(c, dir, decode[recordedOCR](text), pictures) })}
 	case has("pieces"):
 		return []Outcome{try(name, func(c *check) { texts(c, decode[recordedTexts](text)) })}
 	case has("cases"):
@@ -71,14 +61,9 @@ func Run(dir string, o Options) []Outcome {
 }
 
 // try compares one thing; a panic of the code under test is a failure of it, and no more.
-func try(name string, compare func(c *check)) (o Outcome) {
+func try(name string, compare func(c *check)) Outcome {
 	c := &check{}
-	defer func() {
-		if p := recover(); p != nil {
-			o = Outcome{Name: name, Err: fmt.Errorf("panic: %v\n%s", p, debug.Stack())}
-		}
-	}()
-	err := recorded.Try(func() { compare(c) })
+	err := recorded.TryAll(func() { compare(c) })
 	return Outcome{Name: name, Err: err, Worst: c.worst, Begins: c.begins}
 }
 

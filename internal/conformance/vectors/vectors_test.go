@@ -23,7 +23,7 @@ const pictures = "../../../compat/hezar/preprocessors/testdata/images"
 
 func TestPicturesAreThoseOfHezar(t *testing.T) {
 	testenv.RequireTorch(t)
-	outcomes := vectors.Run(pictures, vectors.Options{})
+	outcomes := vectors.Run(pictures, "")
 	if len(outcomes) < 12 {
 		t.Errorf("%d pictures, want at least 12", len(outcomes))
 	}
@@ -44,7 +44,7 @@ func TestRecordedVectorsHold(t *testing.T) {
 	ran := 0
 	for _, index := range append(indexes, cases+"/hezar_text/vectors.json") {
 		dir := filepath.Dir(index)
-		for _, o := range vectors.Run(dir, vectors.Options{Data: "../../../../shared/data"}) {
+		for _, o := range vectors.Run(dir, "../../../../shared/data") {
 			// What models compute was recorded on other code paths than those of the tests: on its
 			// own internal/conformance holds it to the last bit.
 			models := strings.Contains(dir, "hezar_forward") || strings.Contains(dir, "_dataset")
@@ -89,7 +89,7 @@ func TestAnotherPassIsFound(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if o := vectors.Run(dir, vectors.Options{}); len(o) != 1 || o[0].Err == nil ||
+		if o := vectors.Run(dir, ""); len(o) != 1 || o[0].Err == nil ||
 			!strings.Contains(o[0].Err.Error(), c.want) {
 			t.Errorf("%s: %+v, want an error with %q", c.claim, o, c.want)
 		}
@@ -127,7 +127,7 @@ func run(t *testing.T, name, text string) map[string]error {
 		t.Fatal(err)
 	}
 	errs := map[string]error{}
-	for _, o := range vectors.Run(dir, vectors.Options{}) {
+	for _, o := range vectors.Run(dir, "") {
 		errs[o.Name] = o.Err
 	}
 	return errs
@@ -203,7 +203,7 @@ func TestWhatIsNotKnownIsUnsupported(t *testing.T) {
 			}
 		}
 	}
-	if o := vectors.Run(t.TempDir(), vectors.Options{}); len(o) != 1 || !errors.Is(o[0].Err, os.ErrNotExist) {
+	if o := vectors.Run(t.TempDir(), ""); len(o) != 1 || !errors.Is(o[0].Err, os.ErrNotExist) {
 		t.Errorf("an empty folder gives %+v", o)
 	}
 }
@@ -233,7 +233,7 @@ func TestAnotherPictureIsFound(t *testing.T) {
 	if err := os.WriteFile(path, raw, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range vectors.Run(dir, vectors.Options{}) {
+	for _, o := range vectors.Run(dir, "") {
 		if hit := strings.HasSuffix(o.Name, "/all"); hit != (o.Err != nil) {
 			t.Errorf("%s: error %v", o.Name, o.Err)
 		}
