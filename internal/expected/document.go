@@ -82,10 +82,8 @@ func Read(path string, o Options) ([]Entry, error) {
 
 // Parse is Read for the content of a file.
 func Parse(text []byte, o Options) (entries []Entry, err error) {
-	if err := spec.Try(func() { entries = parse(text, o) }); err != nil {
-		return nil, err
-	}
-	return entries, nil
+	err = spec.Try(func() { entries = parse(text, o) })
+	return entries, err
 }
 
 func parse(text []byte, o Options) (entries []Entry) {

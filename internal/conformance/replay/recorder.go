@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
 	"github.com/gotrainer/gotrainer/nn"
@@ -101,11 +102,8 @@ func (r *recorder) update(number int, epoch, norm any, rates []float64, m *model
 // ...
 func (r *recorder) evaluation(fields trace.Object) {
 	fields = fields.With("seen", len(r.order))
-	for i, at := range r.order {
-		if i != at {
-			fields = fields.With("order", r.order)
-			break
-		}
+	if !slices.Equal(r.order, data.Sequential{}.Indices(0, len(r.order))) {
+		fields = fields.With("order", r.order)
 	}
 	r.order = nil
 	r.add("evaluations", fields)

@@ -43,11 +43,11 @@ func (o *Object) fill(into reflect.Value, python, goName string) {
 	if !at.CanSet() || o.taken[python] {
 		return
 	}
-	v, ok := o.take(python)
-	list, isList := v.([]any)
+	v := o.Any(python)
+	list, _ := v.([]any)
 	switch {
-	case !ok:
-	case two && isList && len(list) == 2:
+	case v == nil:
+	case two && len(list) == 2:
 		o.set(python, at, list[0])
 		o.set(python, fieldOf(into, second), list[1])
 	case two:

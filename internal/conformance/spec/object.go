@@ -146,13 +146,6 @@ func (o *Object) Map() map[string]any {
 	return o.fields
 }
 
-// take takes a field; ok is false if it is absent or null.
-func (o *Object) take(name string) (v any, ok bool) {
-	o.taken[name] = true
-	v, ok = o.fields[name]
-	return v, ok && v != nil
-}
-
 func (o *Object) at(name string) string {
 	if o.path == "" {
 		return name
@@ -172,15 +165,11 @@ func (o *Object) Fail(name, want string) { o.wrong(name, want, o.fields[name]) }
 // get takes a field as a T. Where it is absent or null, and where it is of a wrong type, the value
 // is absent.
 func get[T any](o *Object, name string, absent T) T {
-	v, ok := o.take(name)
-	if !ok {
-		return absent
+	found := absent
+	if o.set(name, reflect.ValueOf(&found).Elem(), o.Any(name)) {
+		return found
 	}
-	var found T
-	if !o.set(name, reflect.ValueOf(&found).Elem(), v) {
-		return absent
-	}
-	return found
+	return absent
 }
 
 // Float takes a number.
