@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/gotrainer/gotrainer/nn"
-	"github.com/gotrainer/gotrainer/torch"
 )
 
 // network is a chain of layers, some of which have names in the file of weights.
@@ -72,8 +71,6 @@ func (n *network) rename(name string) string {
 	}
 	return name
 }
-
-func (n *network) Forward(x torch.Tensor) torch.Tensor { return n.layers.Forward(x) }
 
 // scan reads numbers of at least least that fill the format exactly.
 func scan(text, format string, least int64, values ...*int64) bool {

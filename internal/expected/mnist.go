@@ -110,7 +110,7 @@ func (c *mnist) forward(net *network, set *idx.Set) {
 			c.labels = append(c.labels, sample.Label)
 		}
 		torch.Scope(func() {
-			y := net.Forward(torch.From(pixels, int64(rows), 1, int64(set.Height), int64(set.Width)))
+			y := net.layers.Forward(torch.From(pixels, int64(rows), 1, int64(set.Height), int64(set.Width)))
 			c.outputs = append(c.outputs, torch.Values[float32](y)...)
 		})
 	}

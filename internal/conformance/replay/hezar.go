@@ -131,7 +131,7 @@ func (r *hezarRun) train(ctx context.Context, p spec.Phase, stop int) (info trac
 	if err != nil {
 		ended(err)
 		if field != "NumEpochs" && field != "BatchSize" { // which it divides by before it makes a state
-			put("state_at_end", stateFields(r.state))
+			put("state_at_end", hexed(r.state.Map()))
 		}
 		return info
 	}
@@ -144,7 +144,7 @@ func (r *hezarRun) train(ctx context.Context, p spec.Phase, stop int) (info trac
 	}
 	ended(err)
 	r.state = t.State
-	put("state_at_end", stateFields(r.state))
+	put("state_at_end", hexed(r.state.Map()))
 	return info
 }
 
@@ -225,7 +225,7 @@ func startFields(t *hezarTrainer) trace.Object {
 		"max_steps", setting("max_steps"), "save_steps", setting("save_steps"), "log_steps", setting("log_steps"),
 		"saves_in_epoch", t.SavesInEpoch, "lr_scheduling_steps", t.LRSchedulingSteps(),
 		"lr_scheduler_type", setting("lr_scheduler"), "objective", t.Objective(),
-		"state_at_start", stateFields(t.State),
+		"state_at_start", hexed(t.State.Map()),
 		"loss_tracker_at_start", trace.Of("avg", zeroOrHex(avg), "sum", zeroOrHex(sum),
 			"count", count))
 }
@@ -236,14 +236,6 @@ func zeroOrHex(v float64) any {
 		return 0
 	}
 	return trace.Hex(v)
-}
-
-func stateFields(s hezar.TrainerState) trace.Object {
-	o := trace.Object{}
-	for _, item := range s.Map() {
-		o = o.With(item.Key.(string), hexed(item.Value))
-	}
-	return o
 }
 
 // hexed turns the values of a file into those of a trace: floats into hex, keys into strings.

@@ -30,6 +30,7 @@ type hfRun struct {
 	trainer   *trainer.Trainer[row, batch]
 	optimizer bool  // there is one: a training has begun
 	killed    bool  // it has not ended
+	kept      bool  // a further trainer is made around the step, which nothing draws, seeds or records for
 	history   []any // of the checkpoint that a refused training would have gone on from
 	result    any   // train_output
 	predicted []torch.Named
@@ -186,8 +187,8 @@ func (h *hfRun) again(p spec.Phase) {
 	}
 	h.options = o
 	spec.Must(h.step.Report(context.Background())) // the losses of a training that ended between two logs
-	h.step.kept, h.watch.kept = true, true
-	defer func() { h.step.kept, h.watch.kept = false, false }()
+	h.kept = true
+	defer func() { h.kept = false }()
 	h.trainer = spec.Must(trainer.New[row, batch](h.step, o))
 }
 

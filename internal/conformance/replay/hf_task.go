@@ -137,9 +137,7 @@ type hfStep struct {
 	eval    trainer.Evaluation
 
 	started   struct{ train, eval int } // loaders that have been begun
-	kept      bool                      // a further trainer is made around the step, which nothing draws or seeds for
 	evaluates bool                      // the current batch is one of an evaluation
-	seen      int                       // rows of the current evaluation
 	shapes    [][]int64                 // of the predictions of an evaluation's batches
 }
 
@@ -169,7 +167,7 @@ func (s *hfStep) Update(ctx context.Context, rate float64) (applied bool, err er
 
 // Seed takes the seed of the case, which may be 0.
 func (s *hfStep) Seed(_ uint64, o trainer.SeedOptions) error {
-	if s.kept {
+	if s.run.kept {
 		return nil
 	}
 	return s.Step.Seed(uint64(s.run.args.asked.Seed), o)
@@ -189,13 +187,12 @@ func (s *hfStep) StartLoader(train bool) error {
 }
 
 func (s *hfStep) StartEval(e trainer.Evaluation) error {
-	s.eval, s.shapes, s.seen = e, nil, 0
+	s.eval, s.shapes, s.run.order = e, nil, nil
 	return s.Step.StartEval(e)
 }
 
 func (s *hfStep) Eval(ctx context.Context, b batch) error {
 	s.run.order = append(s.run.order, b.index...)
-	s.seen += len(b.index)
 	s.evaluates = true
 	err := s.Step.Eval(ctx, b)
 	s.evaluates = false

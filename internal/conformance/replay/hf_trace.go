@@ -56,7 +56,7 @@ func (h *hfRun) recordEvaluation(e trainer.Evaluation, m trainer.Metrics) {
 		metrics[e.Name+"_"+name] = value
 	}
 	if e.Rows == 0 { // a stream
-		e.Rows = h.step.seen
+		e.Rows = len(h.order)
 	}
 	h.evaluation(trace.Of("step", h.watch.step, "epoch", h.watch.epoch, "prefix", e.Name,
 		"num_samples", e.Rows, "metrics", metrics))

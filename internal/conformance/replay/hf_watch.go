@@ -40,7 +40,6 @@ type watch struct {
 	hfEvents
 
 	run       *hfRun
-	kept      bool // the trainer that is being made stands for the one before
 	stopAfter *int // updates; nil: the run continues to its end
 
 	step  int // where the run stands, as of the last event
@@ -51,7 +50,7 @@ type watch struct {
 func newWatch(run *hfRun, stopAfter *int) *watch {
 	w := &watch{run: run, stopAfter: stopAfter}
 	w.see = func(event string, r *trainer.Run) error {
-		if w.kept && event == "on_init_end" {
+		if run.kept && event == "on_init_end" {
 			return nil
 		}
 		w.step, w.epoch = r.GlobalStep, r.Epoch

@@ -166,14 +166,12 @@ func filesBelow(root string) (names []string) {
 	return names
 }
 
-// saved lists the checkpoints that patterns find in the run's folder, in the order of the numbers
+// saved lists the checkpoints that patterns find in the working folder, in the order of the numbers
 // that their names end in.
 func (c *session) saved(patterns ...string) []string {
 	names := []string{}
 	for _, pattern := range patterns {
-		for _, path := range spec.Must(filepath.Glob(filepath.Join(c.dir, pattern))) {
-			names = append(names, spec.Must(filepath.Rel(c.dir, path)))
-		}
+		names = append(names, spec.Must(filepath.Glob(pattern))...)
 	}
 	number := func(name string) int {
 		n, _ := strconv.Atoi(name[strings.LastIndexAny(name, "-_")+1:])
