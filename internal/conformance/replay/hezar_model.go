@@ -70,24 +70,20 @@ func (h *hezarVectors) Model() any                 { return h.m.module }
 func (h *hezarVectors) HezarConfig() omegaconf.Map { return h.config }
 
 // Collate stacks rows. Texts are cut to the longest of the batch and get a mask.
-func (h *hezarVectors) Collate(list []row) (hezarBatch, error) {
-	b, err := collate(list)
-	if err != nil {
-		return hezarBatch{}, err
-	}
-	if !b.has("lengths") {
-		return hezarBatch{batch: b}, nil
-	}
+func (h *hezarVectors) Collate(list []row) (b hezarBatch, err error) {
 	err = recorded.Try(func() {
+		if b.batch = spec.Must(collate(list)); !b.has("lengths") {
+			return
+		}
 		lengths, ids := b.tensor("lengths").Unsqueeze(1), b.tensor("token_ids")
 		longest := slices.Max(integers(lengths))
 		b.columns["input_ids"] = ids.Narrow(1, 0, longest).Contiguous()
 		b.columns["attention_mask"] = torch.Arange(longest).Lt(lengths).ToDType(torch.Int64)
+		for _, name := range []string{"lengths", "token_ids", "token_type_ids"} { // Hezar's model does not look at types
+			delete(b.columns, name)
+		}
 	})
-	for _, name := range []string{"lengths", "token_ids", "token_type_ids"} { // Hezar's model does not look at types
-		delete(b.columns, name)
-	}
-	return hezarBatch{batch: b}, err
+	return b, err
 }
 
 func (h *hezarVectors) Predict(_ engine.ForwardPass, b hezarBatch) engine.Outputs {

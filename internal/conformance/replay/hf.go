@@ -133,12 +133,12 @@ func (h *hfRun) construct(p spec.Phase) {
 func (h *hfRun) sampler(o *trainer.Options) {
 	switch {
 	case h.args.asked.TrainSamplingStrategy == "group_by_length":
-		o.Order = data.GroupedByLength{Lengths: spec.Must(lengths(h.sets["train"])),
+		o.Order = data.GroupedByLength{Lengths: lengths(h.sets["train"]),
 			BatchSize: o.BatchSize * o.Accumulate, Random: h.step.GlobalPermutation()}
 	case h.args.asked.TrainSamplingStrategy == "batch_rebalance" && o.AutoFindBatchSize:
 		spec.Refusef("auto_find_batch_size with train_sampling_strategy batch_rebalance")
 	case h.args.asked.TrainSamplingStrategy == "batch_rebalance":
-		o.Order = data.BatchRebalance{Lengths: spec.Must(lengths(h.sets["train"])), BatchSize: o.BatchSize,
+		o.Order = data.BatchRebalance{Lengths: lengths(h.sets["train"]), BatchSize: o.BatchSize,
 			Accumulate: o.Accumulate, DropLast: o.DropLast}
 	case h.args.asked.TrainSamplingStrategy == "random" && h.args.globalOrder:
 		o.Order = h.step.RandomSampler()
@@ -146,19 +146,15 @@ func (h *hfRun) sampler(o *trainer.Options) {
 }
 
 // lengths are those of the samples of a set, in tokens.
-func lengths(set data.Dataset[row]) (list []int, err error) {
+func lengths(set data.Dataset[row]) (list []int) {
 	for i := range set.Len() {
-		r, err := set.At(i)
-		if err != nil {
-			return nil, err
-		}
-		ids, ok := r.values["input_ids"]
+		ids, ok := spec.Must(set.At(i)).values["input_ids"]
 		if !ok || ids.Dim() == 0 {
-			return nil, fmt.Errorf("group_by_length wants a column input_ids")
+			spec.Failf("group_by_length wants a column input_ids")
 		}
 		list = append(list, int(ids.Size(0)))
 	}
-	return list, nil
+	return list
 }
 
 // nothingToEvaluate refuses eval_on_start without an evaluation set when the training has begun.

@@ -51,14 +51,11 @@ func readHFArgs(o *spec.Object) (a hfArgs) {
 	err := arguments.ParseDict(fields, &known)
 	if wrong, ok := errors.AsType[*arguments.Error](err); ok {
 		o.Fail(wrong.Argument, wrong.Want)
-		spec.Check(o.Err())
-	} else if err != nil { // a call in Python refuses it
-		spec.Failf("%v", err)
+		err = o.Err()
 	}
+	spec.Check(err) // a call in Python refuses it
 	a.asked = known
-	if err := known.Validate(); err != nil {
-		spec.Failf("%v", err)
-	}
+	spec.Check(known.Validate())
 	known.UseCPU, known.BatchEvalMetrics, known.PredictionLossOnly = true, false, false
 	known.EvalDoConcatBatches, known.RemoveUnusedColumns, known.DataloaderPersistentWorkers = true, true, false
 	if a.byLength() {
@@ -79,8 +76,7 @@ func (a *hfArgs) readHere(o *spec.Object) {
 	}
 	a.readAccelerator(o)
 	a.inputs = slices.Contains(o.Strings("include_for_metrics"), "inputs")
-	if o.Any("label_names") != nil {
-		names := o.Strings("label_names")
+	if names := o.Strings("label_names"); o.Any("label_names") != nil {
 		a.noLabels = !slices.Equal(names, []string{"labels"})
 		if a.noLabels && slices.Contains(names, "x") || slices.Contains(names, "input_ids") {
 			o.Fail("label_names", `["labels"], or names that no batch has`)

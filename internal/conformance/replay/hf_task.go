@@ -34,9 +34,7 @@ func (t *hfTask) Loss(p engine.ForwardPass, b batch) engine.Loss { return t.Loss
 
 func (t *hfTask) Predict(p engine.ForwardPass, b batch) engine.Outputs {
 	if !t.run.args.asked.RemoveUnusedColumns {
-		if err := takes(t.model, b); err != nil {
-			panic(&torch.Error{Op: "forward", Code: torch.ErrValue, Msg: err.Error()})
-		}
+		takes(t.model, b)
 	} else {
 		b = b.keep(t.model.inputs)
 	}
@@ -196,13 +194,10 @@ func (s *hfStep) Eval(ctx context.Context, b batch) error {
 	s.evaluates = true
 	err := s.Step.Eval(ctx, b)
 	s.evaluates = false
-	if err != nil {
-		return err
+	if err == nil && s.run.args.inputs && !b.has("input_ids") {
+		err = fmt.Errorf("include_for_metrics wants the column input_ids")
 	}
-	if s.run.args.inputs && !b.has("input_ids") {
-		return fmt.Errorf("include_for_metrics wants the column input_ids")
-	}
-	return nil
+	return err
 }
 
 // batchesMatch refuses predictions of unequal shape where they reach the metrics as a list, of
@@ -231,8 +226,8 @@ func (s *hfStep) Loader(set data.Dataset[row], o trainer.LoaderOptions) (trainer
 		return nil, nil
 	}
 	if s.run.args.asked.TrainSamplingStrategy == "group_by_length" {
-		list, err := lengths(set)
-		if err != nil {
+		var list []int
+		if err := recorded.Try(func() { list = lengths(set) }); err != nil {
 			return brokenLoader{err}, nil
 		}
 		seed := s.run.args.trainer.DataSeed

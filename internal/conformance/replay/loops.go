@@ -163,13 +163,13 @@ func applyInjections(list []injection, m *model, micro int) {
 
 // takes refuses a batch with a column that the model's forward does not know, as a Python call with
 // an unknown keyword does.
-func takes(m *model, b batch) error {
+func takes(m *model, b batch) {
 	for name := range b.columns {
 		if !slices.Contains(m.inputs, name) {
-			return fmt.Errorf("the model's forward takes no %q, only %s", name, strings.Join(m.inputs, ", "))
+			panic(&torch.Error{Op: "forward", Code: torch.ErrValue,
+				Msg: fmt.Sprintf("the model takes no %q, only %s", name, strings.Join(m.inputs, ", "))})
 		}
 	}
-	return nil
 }
 
 // evaluation is the course's: over the whole set, without gradients, with metrics and the mean of
@@ -191,7 +191,7 @@ func (a *accelerated) evaluation(ctx context.Context, epoch int) {
 	sum, count, rows := 0.0, 0, 0
 	for b, err := range a.valid.Batches(ctx) {
 		spec.Check(err)
-		spec.Check(takes(a.model, b))
+		takes(a.model, b)
 		a.order = append(a.order, b.index...)
 		if !b.has("labels") {
 			spec.Failf("the evaluation set has no labels")

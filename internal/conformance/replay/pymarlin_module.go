@@ -56,7 +56,8 @@ func (m *marlinModule) loaderForEstimate(times int) {
 	}
 }
 
-func (m *marlinModule) OptimizersSchedulers(steps, epochs int) ([]*pymarlin.Optimizer, []pymarlin.Scheduler, error) {
+func (m *marlinModule) OptimizersSchedulers(steps, epochs int) (_ []*pymarlin.Optimizer,
+	schedulers []pymarlin.Scheduler, err error) {
 	m.asked = true
 	if m.made == nil {
 		m.loaderForEstimate(3) // twice for the log of hyperparameters
@@ -65,20 +66,17 @@ func (m *marlinModule) OptimizersSchedulers(steps, epochs int) ([]*pymarlin.Opti
 	}
 	m.event("get_optimizers_schedulers", steps, epochs)
 	m.made = nil
-	var schedulers []pymarlin.Scheduler
-	for i, o := range m.optimizers {
-		var made *pymarlin.Optimizer
-		var scheduler *marlinSchedule
-		if err := recorded.Try(func() { made, scheduler = m.optimizer(i, o.Map(), steps*epochs) }); err != nil {
-			return nil, nil, err
+	err = recorded.Try(func() {
+		for i, o := range m.optimizers {
+			made, scheduler := m.optimizer(i, o.Map(), steps*epochs)
+			m.made = append(m.made, made)
+			if scheduler != nil {
+				scheduler.number = len(schedulers)
+				schedulers = append(schedulers, scheduler)
+			}
 		}
-		m.made = append(m.made, made)
-		if scheduler != nil {
-			scheduler.number = len(schedulers)
-			schedulers = append(schedulers, scheduler)
-		}
-	}
-	return m.made, schedulers, nil
+	})
+	return m.made, schedulers, err
 }
 
 // optimizer makes optimizer i of the case and, where it has one, its schedule.
