@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -31,78 +32,59 @@ var environments = map[string][]string{
 }
 
 // branchOf reads the branch of MKL that a case was recorded on.
-func branchOf(dir string) (string, error) {
-	stored, err := trace.Read(dir)
-	if err != nil { // a folder of vectors has no trace, and of one that cannot be read the replay tells
-		return compatible, nil //nolint:nilerr // see above
-	}
+func branchOf(dir string) string {
+	stored, _ := trace.Read(dir) // a folder of vectors has none, and of one that cannot be read the replay tells
 	env, _ := stored["env"].(map[string]any)
 	branch, ok := env["mkl_cbwr"]
 	if !ok {
-		return compatible, nil
+		return compatible
 	}
 	name, _ := branch.(string)
 	if _, ok := environments[name]; !ok {
-		return "", fmt.Errorf("%s: env.mkl_cbwr of the trace is %v, want AVX2, %s or nothing, which is %s", dir, branch,
-			compatible, compatible)
+		spec.Failf("%s: env.mkl_cbwr of the trace is %v, want AVX2, %s or nothing, which is %s", dir, branch, compatible,
+			compatible)
 	}
-	return name, nil
+	return name
 }
 
 // replayByPins runs cases in a process for each set of pins, in the order in which they first
 // occur.
-func (v *verdicts) replayByPins(ctx context.Context, cases []string, o caseOptions, problems io.Writer) error {
+func (v *verdicts) replayByPins(ctx context.Context, cases []string, o caseOptions, problems io.Writer) {
 	var branches []string
 	byBranch := map[string][]string{}
 	for _, dir := range cases {
-		branch, err := branchOf(dir)
-		if err != nil {
-			return err
-		}
+		branch := branchOf(dir)
 		if !slices.Contains(branches, branch) {
 			branches = append(branches, branch)
 		}
 		byBranch[branch] = append(byBranch[branch], dir)
 	}
 	for _, branch := range branches {
-		if err := v.replayApart(ctx, byBranch[branch], environments[branch], o, problems); err != nil {
-			return err
-		}
+		v.replayApart(ctx, byBranch[branch], environments[branch], o, problems)
 	}
-	return nil
 }
 
 // replayApart runs cases in a process of this program with the environment, and reads its lines.
-func (v *verdicts) replayApart(ctx context.Context, cases, environment []string, o caseOptions,
-	problems io.Writer) error {
-	program, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	cmd := exec.CommandContext(ctx, program, append([]string{"-here", "-json", "-traces", o.traces, "-data", o.data,
-		"-device", o.device.String()}, cases...)...)
+func (v *verdicts) replayApart(ctx context.Context, cases, environment []string, o caseOptions, problems io.Writer) {
+	cmd := exec.CommandContext(ctx, spec.Must(os.Executable()), append([]string{"-here", "-json", "-traces", o.traces,
+		"-data", o.data, "-device", o.device.String()}, cases...)...)
 	cmd.Env = append(os.Environ(), environment...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.Stderr = problems
-	lines, err := cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
+	lines := spec.Must(cmd.StdoutPipe())
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("a process for the recordings under %s: %w", strings.Join(environment, " "), err)
+		spec.Failf("a process for the recordings under %s: %w", strings.Join(environment, " "), err)
 	}
 	reading := v.read(lines)
-	err = cmd.Wait()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
+	err := cmd.Wait()
+	spec.Check(context.Cause(ctx))
 	if status := new(exec.ExitError); errors.As(err, &status) && status.ExitCode() == 1 {
 		err = nil // a case failed, as its line says
 	}
 	if err != nil {
 		err = fmt.Errorf("the process for the recordings under %s: %w", strings.Join(environment, " "), err)
 	}
-	return errors.Join(err, reading)
+	spec.Check(errors.Join(err, reading))
 }
 
 // read adds the outcomes that a process prints, up to its sum.

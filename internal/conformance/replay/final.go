@@ -2,6 +2,7 @@ package replay
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -55,9 +56,7 @@ func CompareFinal(s *spec.Spec, dir, got string, rtol float64) trace.Row {
 			same++
 			continue
 		}
-		if row.Begins == "" {
-			row.Begins = FinalName + " " + name
-		}
+		row.Begins = cmp.Or(row.Begins, FinalName+" "+name)
 		if noise(s.Model, name) {
 			continue
 		}

@@ -181,12 +181,6 @@ func (f *field) failText(path, a, b string) {
 	f.bad++
 }
 
-func (f *field) differs(path string) {
-	if f.begins == "" {
-		f.begins = path
-	}
-}
-
 // walk compares b with the stored a; key is the name that decides by which rule.
 func (f *field) walk(path, key string, a, b any) {
 	if slices.Contains(notOurs, key) {
@@ -216,7 +210,7 @@ func (f *field) walk(path, key string, a, b any) {
 		if equal(a, b) {
 			f.same++
 		} else {
-			f.differs(path)
+			f.begins = cmp.Or(f.begins, path)
 		}
 		return
 	}
@@ -272,7 +266,7 @@ func (f *field) scalar(path, key string, a, b any) {
 		f.bitwise++
 		return
 	}
-	f.differs(path)
+	f.begins = cmp.Or(f.begins, path)
 	if math.IsNaN(x) || math.IsInf(x, 0) || math.IsNaN(y) || math.IsInf(y, 0) {
 		f.fail(path, a, b)
 		return
@@ -326,8 +320,6 @@ func plain(v any) any {
 // truthy is Python's bool().
 func truthy(v any) bool {
 	switch v := v.(type) {
-	case nil:
-		return false
 	case bool:
 		return v
 	case string:

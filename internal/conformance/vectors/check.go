@@ -1,6 +1,7 @@
 package vectors
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"reflect"
@@ -24,10 +25,7 @@ func (c *check) deviates(what string, by, allowed float64, got, want any) {
 	if !(by <= allowed) {
 		spec.Failf("%s is %v, recorded is %v", what, got, want)
 	}
-	if c.begins == "" {
-		c.begins = what
-	}
-	c.worst = max(c.worst, by)
+	c.begins, c.worst = cmp.Or(c.begins, what), max(c.worst, by)
 }
 
 // equal compares what must be the same.
