@@ -35,7 +35,7 @@ type hezarRun struct {
 	model      hezarModel
 	state      hezar.TrainerState // at the end of the last phase whose configuration was taken
 	err        error              // the last refusal
-	last       map[string]any     // the last evaluation
+	last       trace.Object       // the last evaluation
 	evaluating bool
 	seen       int // micro-batches at the last update
 }
@@ -85,17 +85,17 @@ func (r *hezarRun) do(ctx context.Context, p spec.Phase) {
 		}
 		spec.Must(r.evaluate(r.trainer, ctx, nil))
 	} else {
-		info = append(info, r.train(ctx, p, stop)...)
+		r.train(ctx, p, stop, info)
 	}
 	r.phase(info)
 }
 
-func (r *hezarRun) train(ctx context.Context, p spec.Phase, stop int) (info trace.Object) {
+// train trains; what is said of the phase goes into info.
+func (r *hezarRun) train(ctx context.Context, p spec.Phase, stop int, info trace.Object) {
 	r.model = newHezarModel(r.spec)
 	config := r.config(p)
-	put := func(name string, value any) { info = info.With(name, value) }
 	ended := func(err error) {
-		put("error", textOrNil(err))
+		info["error"] = textOrNil(err)
 		r.err = cmp.Or(err, r.err)
 	}
 	if r.trainer != nil {
@@ -119,10 +119,10 @@ func (r *hezarRun) train(ctx context.Context, p spec.Phase, stop int) (info trac
 	if field == "GradientAccumulationSteps" { // Hezar's configuration divides by it
 		r.trainer = nil
 		ended(err)
-		return info
+		return
 	}
 	if slices.Contains(hezar.Tasks, config.Task) {
-		put("metric_for_best_model", resolvedMetric(config))
+		info["metric_for_best_model"] = resolvedMetric(config)
 		r.trainer = t
 		if err != nil {
 			r.state = hezarStart(config)
@@ -131,21 +131,20 @@ func (r *hezarRun) train(ctx context.Context, p spec.Phase, stop int) (info trac
 	if err != nil {
 		ended(err)
 		if field != "NumEpochs" && field != "BatchSize" { // which it divides by before it makes a state
-			put("state_at_end", hexed(r.state.Map()))
+			info["state_at_end"] = hexed(r.state.Map())
 		}
-		return info
+		return
 	}
-	info = append(info, startFields(t)...)
-	put("weights_at_start", weightsOf(r.model.Model()))
+	addStart(info, t)
+	info["weights_at_start"] = weightsOf(r.model.Model())
 	err = t.Train(ctx)
 	if errors.Is(err, errKilled) {
-		put("stopped", true)
+		info["stopped"] = true
 		err = nil
 	}
 	ended(err)
 	r.state = t.State
-	put("state_at_end", hexed(r.state.Map()))
-	return info
+	info["state_at_end"] = hexed(r.state.Map())
 }
 
 // config makes the configuration of a phase: by way of a file, as a user of Hezar brings one along.
@@ -215,13 +214,13 @@ func hezarStart(c hezar.TrainerConfig) hezar.TrainerState {
 			cmp.Or(c.LogsDir, "logs"), "Jan01_00-00-00_host")}
 }
 
-// startFields are what a trainer has worked out before its first batch.
-func startFields(t *hezarTrainer) trace.Object {
+// addStart adds what a trainer has worked out before its first batch.
+func addStart(info trace.Object, t *hezarTrainer) {
 	_, sum, count := t.RunningLoss()
 	avg := t.State.LossTrackerAvg
 	c := t.Config.Map()
 	setting := func(key string) any { v, _ := c.Get(key); return v }
-	return trace.Of("num_batches", t.NumBatches, "total_steps", t.TotalSteps, "steps_in_epoch", t.StepsInEpoch,
+	info.With("num_batches", t.NumBatches, "total_steps", t.TotalSteps, "steps_in_epoch", t.StepsInEpoch,
 		"max_steps", setting("max_steps"), "save_steps", setting("save_steps"), "log_steps", setting("log_steps"),
 		"saves_in_epoch", t.SavesInEpoch, "lr_scheduling_steps", t.LRSchedulingSteps(),
 		"lr_scheduler_type", setting("lr_scheduler"), "objective", t.Objective(),
@@ -252,7 +251,7 @@ func hexed(v any) any {
 	case omegaconf.Map:
 		o := trace.Object{}
 		for _, item := range v {
-			o = o.With(fmt.Sprint(item.Key), hexed(item.Value))
+			o[fmt.Sprint(item.Key)] = hexed(item.Value)
 		}
 		return o
 	}

@@ -44,7 +44,7 @@ func (r *hezarRun) overrides(stop int) hezar.Overrides[row, hezarBatch] {
 		},
 		CreateEvalDataloader: func(t *T, d data.Dataset[row]) (*hezar.Dataloader[hezarBatch], error) {
 			r.event(t, "create_eval_dataloader")
-			r.last = map[string]any{"global_step": t.State.GlobalStep, "samples": []any{}, "batches": []any{}}
+			r.last = trace.Object{"global_step": t.State.GlobalStep, "samples": []any{}, "batches": []any{}}
 			r.add("evaluations", r.last)
 			return t.CreateEvalDataloader(d)
 		},
@@ -94,7 +94,7 @@ func (r *hezarRun) overrides(stop int) hezar.Overrides[row, hezarBatch] {
 		Evaluate: r.evaluate,
 		Log: func(t *T, logs hezar.Logs, step int) error {
 			r.event(t, "log")
-			r.add("log_history", append(trace.Of("step", step), logFields(logs)...))
+			r.add("log_history", logFields(logs).With("step", step))
 			return t.Log(logs, step)
 		},
 		WriteToTensorboard: func(t *T, logs hezar.Logs, step int) error {
@@ -147,10 +147,10 @@ func (r *hezarRun) afterUpdate(t *hezarTrainer) error {
 	if !ok && t.Config.Optimizer != "sdg" {
 		momentum = 0.9
 	}
-	o := trace.Of("update", r.count("updates")+1, "after_step", t.State.GlobalStep+1, "epoch", t.State.Epoch,
-		"micro_in_window", r.count("micro_losses")-r.seen, "grad_norm", gradNorm(r.model.Model()),
-		"lr", hexes(t.LearningRate()), "momentum", hexes(momentum), "skipped", false)
-	r.add("updates", append(o, weightsOf(r.model.Model())...))
+	r.add("updates", weightsOf(r.model.Model()).With("update", r.count("updates")+1,
+		"after_step", t.State.GlobalStep+1, "epoch", t.State.Epoch, "micro_in_window", r.count("micro_losses")-r.seen,
+		"grad_norm", gradNorm(r.model.Model()), "lr", hexes(t.LearningRate()), "momentum", hexes(momentum),
+		"skipped", false))
 	r.seen = r.count("micro_losses")
 	return nil
 }
@@ -165,7 +165,7 @@ func (r *hezarRun) finish(final any) *Run {
 		outs = append(outs, r.spec.PhaseArgs(p).String("output_dir", "out"))
 	}
 	slices.Sort(outs)
-	files, texts := map[string]any{}, map[string]any{}
+	files, texts := trace.Object{}, trace.Object{}
 	for _, out := range slices.Compact(outs) {
 		names := slices.DeleteFunc(filesBelow(out), func(name string) bool { // manifests of ours, and hidden files
 			return filepath.Base(name) == "MANIFEST.json" || strings.HasPrefix(filepath.Base(name), ".")
@@ -203,7 +203,7 @@ func (r *hezarRun) finish(final any) *Run {
 }
 
 // readText adds the content of a file to the record, and the same parsed.
-func readText(texts map[string]any, path string) {
+func readText(texts trace.Object, path string) {
 	raw := spec.Must(os.ReadFile(path))
 	o := trace.Of("text", string(raw))
 	if !strings.HasSuffix(path, ".csv") {

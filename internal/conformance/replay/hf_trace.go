@@ -51,7 +51,7 @@ func (h *hfRun) recordUpdate(r *trainer.Run) error {
 
 // recordEvaluation is called when the numbers of an evaluation are known.
 func (h *hfRun) recordEvaluation(e trainer.Evaluation, m trainer.Metrics) {
-	metrics := map[string]any{}
+	metrics := trace.Object{}
 	for name, value := range m {
 		metrics[e.Name+"_"+name] = value
 	}
@@ -91,7 +91,7 @@ func (h *hfRun) end(refused error) *Run {
 // checkpointFacts tells what the checkpoints hold.
 func (h *hfRun) checkpointFacts(m *model) trace.Object {
 	names := h.saved("checkpoint-*")
-	hashes, states := map[string]any{}, map[string]any{}
+	hashes, states := trace.Object{}, trace.Object{}
 	for _, name := range names {
 		dir := filepath.Join(h.dir, name)
 		state := readState(dir)

@@ -146,7 +146,7 @@ func logRow(row trainer.Logs, without ...string) trace.Object {
 		if v := row[key]; (key == "step" || key == "num_input_tokens_seen") && v == float64(int(v)) {
 			value = int(v)
 		}
-		o = o.With(key, value)
+		o[key] = value
 	}
 	return o
 }

@@ -208,7 +208,7 @@ func (a *accelerated) evaluation(ctx context.Context, epoch int) {
 		count++
 	}
 	spec.Check(ctx.Err())
-	metrics := map[string]any{"mean_batch_loss": sum / float64(count)}
+	metrics := trace.Object{"mean_batch_loss": sum / float64(count)}
 	for name, v := range spec.Must(p.compute(names)) {
 		metrics[name] = v
 	}

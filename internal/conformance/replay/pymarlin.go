@@ -53,14 +53,13 @@ func (m *marlin) do(ctx context.Context, p spec.Phase) {
 	m.module = &marlinModule{marlin: m, model: build(m.spec), optimizers: optimizers, stop: stop, logRate: logRate,
 		keys: keys}
 	torch.ManualSeed(uint64(trainSeed))
-	var info trace.Object
-	m.failure = refusal(func() { m.train(ctx, m.module, args, &info) })
-	info = append(trace.Of("do", p.Do, "error", textOrNil(m.failure)), info...)
-	m.phase(info.With("grad_norm_left_over", gradNorm(m.module.model.module)))
+	info := trace.Of("do", p.Do)
+	m.failure = refusal(func() { m.train(ctx, m.module, args, info) })
+	m.phase(info.With("error", textOrNil(m.failure), "grad_norm_left_over", gradNorm(m.module.model.module)))
 }
 
 // train is what a script with PyMarlin does. What the trainer says of itself goes into info.
-func (m *marlin) train(ctx context.Context, mod *marlinModule, args *spec.Object, info *trace.Object) {
+func (m *marlin) train(ctx context.Context, mod *marlinModule, args *spec.Object, info trace.Object) {
 	a := m.arguments(args)
 	keeper := &marlinKeeper{DefaultCheckpointer: spec.Must(pymarlin.NewDefaultCheckpointer(a.CheckpointerArgs, quiet)),
 		marlin: m}
@@ -86,14 +85,14 @@ func (m *marlin) train(ctx context.Context, mod *marlinModule, args *spec.Object
 	}
 	spec.Check(err)
 	mod.loaderForEstimate(1) // the recording asked once more for the number, and PyMarlin for a loader
-	*info = trace.Of("train_step_batch_size", t.TrainStepBatchSize(),
+	info.With("train_step_batch_size", t.TrainStepBatchSize(),
 		"gradient_accumulation", t.GradientAccumulation(),
 		"estimated_global_steps_per_epoch", t.EstimatedGlobalStepsPerEpoch(),
 		"last_epoch_at_start", t.LastEpoch(), "weights_at_start", weightsOf(mod.model.module),
 		"backend_at_start", trace.Of("global_step_completed", t.GlobalStepsFinished(),
 			"batches_completed", t.TotalStepsFinished()))
 	err = t.Train(ctx)
-	*info = info.With("global_steps_finished", t.GlobalStepsFinished(),
+	info.With("global_steps_finished", t.GlobalStepsFinished(),
 		"total_steps_finished", t.TotalStepsFinished(), "last_epoch_at_end", t.LastEpoch())
 	spec.Check(err)
 }
@@ -131,7 +130,7 @@ func (m *marlin) end() *Run {
 	slices.Sort(files)
 	checkpoints := trace.Of("after", files, "written", m.written)
 	if keys := m.keys(files); len(keys) > 0 {
-		checkpoints = checkpoints.With("keys", keys)
+		checkpoints["keys"] = keys
 	}
 	final := finalTensors(m.module.model, nil)
 	for _, o := range m.module.made {
@@ -142,23 +141,24 @@ func (m *marlin) end() *Run {
 }
 
 // keys are those of what torch.load reads.
-func (m *marlin) keys(files []string) (keys trace.Object) {
+func (m *marlin) keys(files []string) trace.Object {
+	keys := trace.Object{}
 	for _, name := range files {
 		if filepath.Ext(name) != ".pt" {
 			continue
 		}
 		s := spec.Must(pymarlin.ReadState(filepath.Join(m.dir, name)))
 		if s["trainer_state"] == nil {
-			keys = keys.With(name, sortedKeys(s))
+			keys[name] = sortedKeys(s)
 			continue
 		}
 		parts := trace.Object{}
-		for _, part := range sortedKeys(s) {
-			if dict, ok := s[part].(pymarlin.State); ok {
-				parts = parts.With(part, sortedKeys(dict))
+		for part, v := range s {
+			if dict, ok := v.(pymarlin.State); ok {
+				parts[part] = sortedKeys(dict)
 			}
 		}
-		keys = keys.With(name, parts)
+		keys[name] = parts
 	}
 	return keys
 }
@@ -210,7 +210,7 @@ func (w *marlinWriter) LogScalar(key string, v float64, step int) error {
 }
 
 func (w *marlinWriter) LogMulti(key string, values map[string]float64, step int) error {
-	o := map[string]any{}
+	o := trace.Object{}
 	for name, v := range values {
 		o[name] = trace.Hex(v)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 
@@ -32,11 +33,11 @@ type marlinModule struct {
 	logRate    bool
 
 	made          []*pymarlin.Optimizer
-	asked         bool           // for optimizers
-	estimateBatch int            // of the loader that the estimate was made with
-	norm          any            // before the last clipping
-	step          trace.Object   // what is known of an optimizer's step before it is made
-	update        map[string]any // the last one
+	asked         bool         // for optimizers
+	estimateBatch int          // of the loader that the estimate was made with
+	norm          any          // before the last clipping
+	step          trace.Object // what is known of an optimizer's step before it is made
+	update        trace.Object // the last one
 }
 
 var _ pymarlin.ModuleInterface[batch] = (*marlinModule)(nil)
@@ -104,17 +105,15 @@ func (m *marlinModule) optimizer(i int, fields map[string]any, total int) (*pyma
 func (m *marlinModule) record(i int) {
 	rec := m.marlin
 	if i == 0 {
-		m.update = map[string]any{"update": rec.count("updates") + 1, "after_micro": rec.count("micro_losses"),
+		m.update = trace.Object{"update": rec.count("updates") + 1, "after_micro": rec.count("micro_losses"),
 			"grad_norm": m.norm}
 		rec.add("updates", m.update)
 		m.norm = nil
 	}
-	for _, f := range m.step {
-		grow(m.update, f.Name, f.Value)
+	for name, v := range m.step {
+		grow(m.update, name, v)
 	}
-	for _, f := range weightsOf(m.model.module) { // those behind the last step stay
-		m.update[f.Name] = f.Value
-	}
+	maps.Copy(m.update, weightsOf(m.model.module)) // those behind the last step stay
 }
 
 // momentums are the momentum or first beta of each group that has one.

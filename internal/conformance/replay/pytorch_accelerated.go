@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"maps"
 	"os"
 	"strconv"
 
@@ -39,8 +40,8 @@ type paCase struct {
 	args      paArgs
 	callbacks []any // of the case
 
-	last        map[string]any // the last evaluation
-	open        bool           // it has not ended
+	last        trace.Object // the last evaluation
+	open        bool         // it has not ended
 	initialRate any
 	seen        int // losses at the last update
 }
@@ -76,7 +77,7 @@ func (p *paCase) do(ctx context.Context, phase spec.Phase) error {
 	}
 	info := trace.Of("do", phase.Do, "error", textOrNil(refused))
 	if p.trainer != nil {
-		info = append(info, p.describe()...)
+		maps.Copy(info, p.describe())
 	}
 	p.phase(info)
 	return refused

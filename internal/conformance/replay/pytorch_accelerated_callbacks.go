@@ -45,9 +45,9 @@ func (p *paCase) describe() trace.Object {
 	o := trace.Of("run_config", spec.Must(trace.Parse(spec.Must(json.Marshal(t.Config())))),
 		"run_history", historyValues(h), "current_epoch_at_end", h.CurrentEpoch())
 	if t.Schedule() != nil {
-		o = o.With("scheduler_state", trace.Of("text", t.ScheduleSteps()))
+		o["scheduler_state"] = trace.Of("text", t.ScheduleSteps())
 	}
-	best := map[string]any{}
+	best := trace.Object{}
 	for _, c := range p.callbacks {
 		switch c := c.(type) {
 		case *pa.SaveBestModel:
@@ -55,15 +55,15 @@ func (p *paCase) describe() trace.Object {
 		case *pa.ModelEMA:
 			best["ModelEmaCallback"] = bestEpoch(c.Best())
 			if c.Average() != nil {
-				o = o.With("ema_stats", tensorStats(c.Average()...))
+				o["ema_stats"] = tensorStats(c.Average()...)
 			}
 		case *pa.EarlyStopping:
 			value, ok := c.Best()
-			o = o.With("early_stopping", trace.Of("counter", c.Counter(), "best_metric", orNil(trace.Hex(value), ok)))
+			o["early_stopping"] = trace.Of("counter", c.Counter(), "best_metric", orNil(trace.Hex(value), ok))
 		}
 	}
 	if len(best) > 0 {
-		o = o.With("best", best)
+		o["best"] = best
 	}
 	return o
 }
@@ -72,8 +72,8 @@ func bestEpoch(value float64, epoch int, ok bool) trace.Object {
 	return trace.Of("best_metric", orNil(trace.Hex(value), ok), "best_metric_epoch", orNil(epoch, ok))
 }
 
-func historyValues(h pa.RunHistory) map[string]any {
-	values := map[string]any{}
+func historyValues(h pa.RunHistory) trace.Object {
+	values := trace.Object{}
 	for _, name := range h.MetricNames() {
 		values[name] = hexes(h.MetricValues(name)...)
 	}

@@ -2,7 +2,6 @@ package replay
 
 import (
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 
@@ -15,11 +14,10 @@ import (
 )
 
 // begin begins an evaluation, of which some fields are given.
-func (p *paCase) begin(epoch int, e map[string]any) {
-	maps.Copy(e, map[string]any{"after_update": p.count("updates"), "epoch": epoch, "samples": []any{},
-		"batch_losses": []any{}, "batch_sizes": []any{}})
+func (p *paCase) begin(epoch int, e trace.Object) {
 	p.last, p.open = e, true
-	p.add("evaluations", e)
+	p.add("evaluations", e.With("after_update", p.count("updates"), "epoch", epoch, "samples", []any{},
+		"batch_losses", []any{}, "batch_sizes", []any{}))
 }
 
 func (p *paCase) event(run *pa.Run, name string, extra ...any) error {
@@ -41,8 +39,7 @@ func (p *paCase) OnTrainStepEnd(run *pa.Run, e pa.TrainStepEnd) error {
 }
 
 func (p *paCase) OnEvalEpochStart(run *pa.Run, e pa.EvalEpoch) error {
-	p.begin(run.History().CurrentEpoch(), map[string]any{"intermediate": e.Intermediate,
-		"model_training": p.model.training()})
+	p.begin(run.History().CurrentEpoch(), trace.Of("intermediate", e.Intermediate, "model_training", p.model.training()))
 	return p.event(run, "on_eval_epoch_start", "is_intermediate", e.Intermediate)
 }
 
@@ -74,8 +71,8 @@ func (p *paCase) OnTrainingStateSaved(run *pa.Run, dir string, m pa.Metadata) er
 }
 
 // extraValues are what was saved beside the model, without the time.
-func extraValues(extra map[string]any) map[string]any {
-	values := map[string]any{}
+func extraValues(extra map[string]any) trace.Object {
+	values := trace.Object{}
 	for name, v := range extra {
 		if f, ok := v.(float64); ok {
 			v = trace.Hex(f)
@@ -220,7 +217,7 @@ func (p *paCase) evalBatch(t *paTrainer, b batch) (pa.BatchOutput, error) {
 		return out, err
 	}
 	if !p.open {
-		p.begin(t.History().CurrentEpoch(), map[string]any{"ema": true})
+		p.begin(t.History().CurrentEpoch(), trace.Of("ema", true))
 	}
 	grow(p.last, "samples", b.index)
 	grow(p.last, "batch_losses", trace.Hex(out.Loss.Item()))
@@ -252,16 +249,16 @@ func (p *paCase) update(t *paTrainer) error {
 		return err
 	}
 	n := p.count("micro_losses")
-	o := trace.Of("update", p.count("updates")+1, "after_micro", n, "micro_in_window", n-p.seen,
-		"grad_norm_at_step", norm, "lr", hexes(rate), "momentum", hexes(momentum...), "skipped", false)
-	p.add("updates", append(o, weightsOf(p.model.module)...))
+	p.add("updates", weightsOf(p.model.module).With("update", p.count("updates")+1, "after_micro", n,
+		"micro_in_window", n-p.seen, "grad_norm_at_step", norm, "lr", hexes(rate), "momentum", hexes(momentum...),
+		"skipped", false))
 	p.seen = n
 	return nil
 }
 
 // finish puts the trace together.
 func (p *paCase) finish(failed error, left []string) *Run {
-	history, optimizer := map[string]any{}, optim.Optimizer(nil)
+	history, optimizer := trace.Object{}, optim.Optimizer(nil)
 	if p.trainer != nil {
 		history, optimizer = historyValues(p.trainer.History()), p.trainer.Optimizer()
 	}

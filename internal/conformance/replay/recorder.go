@@ -3,6 +3,7 @@ package replay
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -29,7 +30,7 @@ type recorder struct {
 	where   string // what is being done, for error
 }
 
-// add appends to a list of the trace. An entry that is a map may grow afterwards.
+// add appends to a list of the trace. An entry that is an object may grow afterwards.
 func (r *recorder) add(list string, v any) {
 	if r.lists == nil {
 		r.lists = map[string][]any{}
@@ -38,7 +39,7 @@ func (r *recorder) add(list string, v any) {
 }
 
 // grow appends to a list within an entry.
-func grow(entry map[string]any, list string, v any) {
+func grow(entry trace.Object, list string, v any) {
 	before, _ := entry[list].([]any)
 	entry[list] = append(before, v)
 }
@@ -51,7 +52,7 @@ var counted = [...]string{"batches", "updates", "events", "evaluations", "log_hi
 // phase records the end of a phase.
 func (r *recorder) phase(info trace.Object) {
 	for i, name := range counted {
-		info = info.With(name, r.count(name)-r.earlier[i])
+		info[name] = r.count(name) - r.earlier[i]
 		r.earlier[i] = r.count(name)
 	}
 	r.add("phases", info)
@@ -92,26 +93,27 @@ func (r *recorder) paramGroups(o optim.Optimizer) {
 // update records an update after the weights have moved. norm is nil where none was computed.
 func (r *recorder) update(number int, epoch, norm any, rates []float64, m *model, skipped bool,
 	more trace.Object) {
-	o := trace.Of("update", number, "epoch", epoch, "loss_window", r.window, "grad_norm", norm,
+	o := weightsOf(m.module).With("update", number, "epoch", epoch, "loss_window", r.window, "grad_norm", norm,
 		"lr", hexes(rates...), "skipped", skipped)
-	r.add("updates", slices.Concat(o, more, weightsOf(m.module)))
+	maps.Copy(o, more)
+	r.add("updates", o)
 	r.window = nil
 }
 
 // evaluation records an evaluation and which rows it saw; their order only where it is not 0, 1, 2,
 // ...
 func (r *recorder) evaluation(fields trace.Object) {
-	fields = fields.With("seen", len(r.order))
+	fields["seen"] = len(r.order)
 	if !slices.Equal(r.order, data.Sequential{}.Indices(0, len(r.order))) {
-		fields = fields.With("order", r.order)
+		fields["order"] = r.order
 	}
 	r.order = nil
 	r.add("evaluations", fields)
 }
 
 // trace puts the record together; fields replace those of the same name.
-func (r *recorder) trace(err error, fields ...any) map[string]any {
-	all := map[string]any{"env": environment(), "initial": r.initial, "best": nil, "train_output": nil, "error": nil,
+func (r *recorder) trace(err error, fields ...any) trace.Object {
+	all := trace.Object{"env": environment(), "initial": r.initial, "best": nil, "train_output": nil, "error": nil,
 		"checkpoints": trace.Of("written", r.written, "after", []string{})}
 	for name, list := range r.lists {
 		all[name] = list
@@ -119,10 +121,7 @@ func (r *recorder) trace(err error, fields ...any) map[string]any {
 	if err != nil {
 		all["error"] = trace.Of("where", r.where, "type", fmt.Sprintf("%T", err), "text", err.Error())
 	}
-	for _, f := range trace.Of(fields...) {
-		all[f.Name] = f.Value
-	}
-	return all
+	return all.With(fields...)
 }
 
 func environment() trace.Object {
@@ -192,9 +191,9 @@ func tensorStats(list ...torch.Named) trace.Object {
 		torch.Scope(func() {
 			wide := t.Tensor.ToDType(torch.Float64)
 			first := torch.Values[float64](wide.View(-1))
-			o = o.With(t.Name, trace.Of("shape", t.Tensor.Shape(), "dtype", strings.ToLower(t.Tensor.DType().String()),
+			o[t.Name] = trace.Of("shape", t.Tensor.Shape(), "dtype", strings.ToLower(t.Tensor.DType().String()),
 				"weights_sha256", recorded.Hash(t), "abs_sum", trace.Hex(wide.Abs().Sum(torch.DefaultDType).Item()),
-				"l2", trace.Hex(wide.Norm(2).Item()), "first", hexes(first[:min(keep, len(first))]...)))
+				"l2", trace.Hex(wide.Norm(2).Item()), "first", hexes(first[:min(keep, len(first))]...))
 		})
 	}
 	return o

@@ -54,7 +54,7 @@ type session struct {
 
 // Run is what a replayed case did.
 type Run struct {
-	Trace map[string]any
+	Trace trace.Object
 	final []torch.Named
 }
 

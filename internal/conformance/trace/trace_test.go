@@ -90,7 +90,7 @@ func TestNumbersReadBackAsTheyWere(t *testing.T) {
 }
 
 func TestMarshal(t *testing.T) {
-	o := map[string]any{"a": nil, "b": []any{Object{{"x", Hex(0.5)}, {"y", []Hex{1}}}, []int{1, 2}},
+	o := map[string]any{"a": nil, "b": []any{Object{"x": Hex(0.5), "y": []Hex{1}}, []int{1, 2}},
 		"c": map[string]any{"z": true, "k": math.NaN()}, "d": []string{}, "e": int64(3)}
 	text, err := Marshal(o)
 	if err != nil {

@@ -12,30 +12,27 @@ import (
 	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
-// Pair is a field of an [Object].
-type Pair struct {
-	Name  string
-	Value any
-}
-
-// Object is a JSON object whose fields keep their order. Its values, and those of lists, are nil,
-// bool, int, int64, string, float64, [Hex], Object, maps by string and slices of these.
-type Object []Pair
+// Object is a JSON object. Its values, and those of lists, are nil, bool, int, int64, string, float64,
+// [Hex], Object, maps by string and slices of these.
+type Object map[string]any
 
 // Of makes an object of names and their values: trace.Of("update", 3, "skipped", false).
 func Of(fields ...any) Object { return Object{}.With(fields...) }
 
-// With returns the object with further fields behind its own, as names and values.
+// With sets further fields, as names and values, and returns the object; of nil it makes one.
 func (o Object) With(fields ...any) Object {
+	if o == nil {
+		o = Object{}
+	}
 	for i := 0; i < len(fields); i += 2 {
-		o = append(o, Pair{fields[i].(string), fields[i+1]}) //nolint:forcetypeassert // a mistake in the caller
+		o[fields[i].(string)] = fields[i+1] //nolint:forcetypeassert // a mistake in the caller
 	}
 	return o
 }
 
 // Marshal writes a trace: each field on a line of its own, and each entry of a list of lists or
 // objects.
-func Marshal(fields map[string]any) ([]byte, error) {
+func Marshal(fields Object) ([]byte, error) {
 	var b bytes.Buffer
 	names := slices.Sorted(maps.Keys(fields))
 	err := writeAll(&b, "{\n ", ",\n ", "\n}\n", len(names), func(i int) error {
@@ -77,13 +74,10 @@ func write(b *bytes.Buffer, v any) error {
 		b.WriteString(pyfloat.Repr(v))
 		return nil
 	case Object:
-		return writeAll(b, "{", ", ", "}", len(v), func(i int) error { return writeField(b, v[i].Name, v[i].Value) })
+		names := slices.Sorted(maps.Keys(v))
+		return writeAll(b, "{", ", ", "}", len(names), func(i int) error { return writeField(b, names[i], v[names[i]]) })
 	case map[string]any:
-		o := Object{}
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			o = o.With(name, v[name])
-		}
-		return write(b, o)
+		return write(b, Object(v))
 	}
 	if list := reflect.ValueOf(v); list.Kind() == reflect.Slice {
 		return writeAll(b, "[", ", ", "]", list.Len(), func(i int) error { return write(b, list.Index(i).Interface()) })
