@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"io"
-	"maps"
 	"os"
 	"strconv"
 
@@ -77,7 +76,7 @@ func (p *paCase) do(ctx context.Context, phase spec.Phase) error {
 	}
 	info := trace.Of("do", phase.Do, "error", textOrNil(refused))
 	if p.trainer != nil {
-		maps.Copy(info, p.describe())
+		p.describe(info)
 	}
 	p.phase(info)
 	return refused

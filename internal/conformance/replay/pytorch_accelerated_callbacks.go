@@ -39,13 +39,13 @@ func (p *paCase) makeCallbacks() (list []any) {
 	return list
 }
 
-// describe is what the recording says at the end of a phase.
-func (p *paCase) describe() trace.Object {
+// describe adds what the recording says at the end of a phase.
+func (p *paCase) describe(info trace.Object) {
 	t, h := p.trainer, p.trainer.History()
-	o := trace.Of("run_config", spec.Must(trace.Parse(spec.Must(json.Marshal(t.Config())))),
+	info.With("run_config", spec.Must(trace.Parse(spec.Must(json.Marshal(t.Config())))),
 		"run_history", historyValues(h), "current_epoch_at_end", h.CurrentEpoch())
 	if t.Schedule() != nil {
-		o["scheduler_state"] = trace.Of("text", t.ScheduleSteps())
+		info["scheduler_state"] = trace.Of("text", t.ScheduleSteps())
 	}
 	best := trace.Object{}
 	for _, c := range p.callbacks {
@@ -55,17 +55,16 @@ func (p *paCase) describe() trace.Object {
 		case *pa.ModelEMA:
 			best["ModelEmaCallback"] = bestEpoch(c.Best())
 			if c.Average() != nil {
-				o["ema_stats"] = tensorStats(c.Average()...)
+				info["ema_stats"] = tensorStats(c.Average()...)
 			}
 		case *pa.EarlyStopping:
 			value, ok := c.Best()
-			o["early_stopping"] = trace.Of("counter", c.Counter(), "best_metric", orNil(trace.Hex(value), ok))
+			info["early_stopping"] = trace.Of("counter", c.Counter(), "best_metric", orNil(trace.Hex(value), ok))
 		}
 	}
 	if len(best) > 0 {
-		o["best"] = best
+		info["best"] = best
 	}
-	return o
 }
 
 func bestEpoch(value float64, epoch int, ok bool) trace.Object {

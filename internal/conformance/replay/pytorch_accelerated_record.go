@@ -170,8 +170,7 @@ func (p *paCase) methods() pa.Methods[row, batch] {
 		CreateScheduler: func(t *paTrainer, values pa.Placeholders) (lr.Schedule, error) {
 			plan, err := t.CreateScheduler(values)
 			if err == nil && plan != nil && p.args.train.ResumeFrom != "" { // before the state is loaded
-				p.initialRate = []trace.Hex{trace.Hex(plan.Plan(t.LearningRate(),
-					values.NumEpochs*values.NumUpdateStepsPerEpoch)(0))}
+				p.initialRate = hexes(plan.Plan(t.LearningRate(), values.NumEpochs*values.NumUpdateStepsPerEpoch)(0))
 			}
 			return plan, err
 		},

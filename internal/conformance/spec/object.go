@@ -2,6 +2,7 @@ package spec
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -110,16 +111,12 @@ func newObject(path string, fields map[string]any, err *error) *Object {
 // Merge returns the object with the fields of others over its own. What has been taken of it is
 // forgotten. Nil stands for an empty object.
 func (o *Object) Merge(others ...*Object) *Object {
-	merged := map[string]any{}
-	path := ""
+	merged, path := map[string]any{}, ""
 	for _, from := range append([]*Object{o}, others...) {
-		if from == nil {
-			continue
+		if from != nil {
+			path = cmp.Or(path, from.path)
+			maps.Copy(merged, from.fields)
 		}
-		if path == "" {
-			path = from.path
-		}
-		maps.Copy(merged, from.fields)
 	}
 	return newObject(path, merged, new(error))
 }
