@@ -413,16 +413,16 @@ func (a *accelerated) batch(b batch, epoch, seen int) {
 		return
 	}
 	a.updates++
-	var more trace.Object
+	more := trace.Object{}
 	if !a.args.raw {
-		more = trace.Of("lr_after", hexes(a.opt.Rates()...))
+		more["lr_after"] = hexes(a.opt.Rates()...)
 	}
 	if scaler != nil {
-		more = more.With("scale", trace.Hex(scale), "scale_after", trace.Hex(scaler.GetScale()),
+		more.With("scale", trace.Hex(scale), "scale_after", trace.Hex(scaler.GetScale()),
 			"growth_tracker", scaler.State().GrowthTracker)
 	}
 	if a.args.RegisterCounter {
-		more = more.With("counter", a.count.N)
+		more["counter"] = a.count.N
 	}
 	a.update(a.updates, a.progress(epoch, seen), norm, rates, a.model, skipped, more)
 }

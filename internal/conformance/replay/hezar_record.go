@@ -22,13 +22,14 @@ func (r *hezarRun) event(t *hezarTrainer, name string) {
 	r.add("events", []any{name, t.State.GlobalStep, t.State.Epoch, t.State.EpochStep})
 }
 
-func logFields(l hezar.Logs) (o trace.Object) {
+func logFields(l hezar.Logs) trace.Object {
+	o := trace.Object{}
 	for _, v := range l {
 		value := any(trace.Hex(v.Value))
 		if whole, err := strconv.Atoi(v.String()); err == nil {
 			value = whole
 		}
-		o = o.With(v.Name, value)
+		o[v.Name] = value
 	}
 	return o
 }
@@ -141,7 +142,6 @@ func (r *hezarRun) evaluate(t *hezarTrainer, ctx context.Context, d data.Dataset
 	return logs, err
 }
 
-// afterUpdate records an update.
 func (r *hezarRun) afterUpdate(t *hezarTrainer) error {
 	momentum, ok := t.Momentum()
 	if !ok && t.Config.Optimizer != "sdg" {

@@ -65,7 +65,6 @@ func (t *hfTask) LossOf(p engine.ForwardPass, o engine.Outputs) engine.Loss {
 	return engine.Mean(value, o.Rows)
 }
 
-// ObserveLoss records a micro-batch.
 func (t *hfTask) ObserveLoss(b batch, loss torch.Tensor) { t.run.micro(b.index, loss.Item()) }
 
 // CountItems counts the labels that the loss is averaged over, where the recorded trainer would:

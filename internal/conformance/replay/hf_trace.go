@@ -38,12 +38,12 @@ func (h *hfRun) recordUpdate(r *trainer.Run) error {
 	if err != nil {
 		return err
 	}
-	var more trace.Object
+	more := trace.Object{}
 	if h.step.current.model.takesItems || h.spec.LossFunc != "" {
-		more = more.With("num_items", h.step.items)
+		more["num_items"] = h.step.items
 	}
 	if h.args.trainer.CountTokens {
-		more = more.With("num_input_tokens_seen", h.step.tokens)
+		more["num_input_tokens_seen"] = h.step.tokens
 	}
 	h.update(r.GlobalStep, r.Epoch, orNil(trace.Hex(value), ok), h.step.rates, h.step.current.model, h.step.skipped, more)
 	return nil

@@ -14,7 +14,6 @@ import (
 // predictions are the outputs and labels of a whole evaluation set.
 type predictions struct{ logits, labels []torch.Tensor }
 
-// add appends a batch.
 func (p *predictions) add(logits, labels torch.Tensor) {
 	p.logits = append(p.logits, logits.ToDType(torch.Float32).Clone().Keep())
 	p.labels = append(p.labels, labels.ToDType(torch.Float64).Clone().Keep())

@@ -42,7 +42,6 @@ type marlinModule struct {
 
 var _ pymarlin.ModuleInterface[batch] = (*marlinModule)(nil)
 
-// Model has the parameters.
 func (m *marlinModule) Model() any { return m.model.module }
 
 func (m *marlinModule) event(name string, more ...any) {

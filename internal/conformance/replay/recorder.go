@@ -91,8 +91,7 @@ func (r *recorder) paramGroups(o optim.Optimizer) {
 }
 
 // update records an update after the weights have moved. norm is nil where none was computed.
-func (r *recorder) update(number int, epoch, norm any, rates []float64, m *model, skipped bool,
-	more trace.Object) {
+func (r *recorder) update(number int, epoch, norm any, rates []float64, m *model, skipped bool, more trace.Object) {
 	o := weightsOf(m.module).With("update", number, "epoch", epoch, "loss_window", r.window, "grad_norm", norm,
 		"lr", hexes(rates...), "skipped", skipped)
 	maps.Copy(o, more)
@@ -100,8 +99,7 @@ func (r *recorder) update(number int, epoch, norm any, rates []float64, m *model
 	r.window = nil
 }
 
-// evaluation records an evaluation and which rows it saw; their order only where it is not 0, 1, 2,
-// ...
+// evaluation records an evaluation and how many rows it saw; their order if it is not the set's.
 func (r *recorder) evaluation(fields trace.Object) {
 	fields["seen"] = len(r.order)
 	if !slices.Equal(r.order, data.Sequential{}.Indices(0, len(r.order))) {
@@ -127,7 +125,7 @@ func (r *recorder) trace(err error, fields ...any) trace.Object {
 func environment() trace.Object {
 	o := trace.Of("peer", "gotrainer")
 	if build, err := torch.BuildInfo(); err == nil {
-		o = o.With("torch", strings.Split(build.Version, "+")[0], "cpu_capability", build.CPUCapability, "threads",
+		o.With("torch", strings.Split(build.Version, "+")[0], "cpu_capability", build.CPUCapability, "threads",
 			torch.Threads())
 	}
 	return o

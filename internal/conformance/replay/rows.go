@@ -82,7 +82,6 @@ func readRows(s *spec.Spec) map[string]*rows {
 	return splits
 }
 
-// Len returns the number of rows.
 func (r *rows) Len() int { return r.n }
 
 // At returns row i, cut to its attention_mask where the set is trimmed.

@@ -19,11 +19,8 @@ type Object map[string]any
 // Of makes an object of names and their values: trace.Of("update", 3, "skipped", false).
 func Of(fields ...any) Object { return Object{}.With(fields...) }
 
-// With sets further fields, as names and values, and returns the object; of nil it makes one.
+// With sets further fields, as names and values, and returns the object.
 func (o Object) With(fields ...any) Object {
-	if o == nil {
-		o = Object{}
-	}
 	for i := 0; i < len(fields); i += 2 {
 		o[fields[i].(string)] = fields[i+1] //nolint:forcetypeassert // a mistake in the caller
 	}
