@@ -104,7 +104,8 @@ func TestCrossEntropyHasTheGradientsOfItsParts(t *testing.T) {
 func TestGradientsOfGradientsAreThoseOfTheParts(t *testing.T) {
 	testenv.RequireTorch(t)
 	torch.Scope(func() {
-		run := func(linear func(x, w, b torch.Tensor) torch.Tensor, loss func(x, y torch.Tensor) torch.Tensor) []torch.Tensor {
+		run := func(linear func(x, w, b torch.Tensor) torch.Tensor,
+			loss func(x, y torch.Tensor) torch.Tensor) []torch.Tensor {
 			in := leaves([3]bool{true, true, true}, []int64{6, 4}, []int64{3, 4}, []int64{3})
 			l := loss(linear(in[0].Mul(in[0]), in[1], in[2]), torch.From([]int64{0, 1, 2, 2, 1, 0}))
 			first := torch.Grad([]torch.Tensor{l}, in, torch.GradOptions{CreateGraph: true})

@@ -106,7 +106,8 @@ func (d *doctor) examine() error {
 	if d.env("GOTRAINER_AUTOGRAD") == "native" {
 		d.line("autograd", "is libtorch's, by GOTRAINER_AUTOGRAD=native: small models take a tenth longer")
 	} else {
-		d.line("autograd", "linear and cross_entropy_loss are a node each (GOTRAINER_AUTOGRAD=native leaves them to libtorch)")
+		d.line("autograd",
+			"linear and cross_entropy_loss are a node each (GOTRAINER_AUTOGRAD=native leaves them to libtorch)")
 	}
 	if b.KeepsMalloc {
 		d.line("malloc", "keeps large blocks for the next step (GOTRAINER_MALLOC=trim gives them back)")
