@@ -61,9 +61,9 @@ struct Linear : Node {
 
   variable_list gradients(const at::Tensor &grad, bool again) override {
     variable_list out(3);
-    if (task_should_compute_output(0)) out[0] = grad.mm(weight.unpack());
-    if (task_should_compute_output(1)) out[1] = grad.t().mm(input.unpack());
-    if (task_should_compute_output(2)) out[2] = grad; // the engine sums it up to the bias's shape
+    if (task_should_compute_output(0)) out[0] = grad; // the engine sums it up to the bias's shape
+    if (task_should_compute_output(1)) out[1] = grad.mm(weight.unpack());
+    if (task_should_compute_output(2)) out[2] = grad.t().mm(input.unpack());
     return out;
   }
 
@@ -78,9 +78,10 @@ static at::Tensor linear(const at::Tensor &input, const at::Tensor &weight, cons
   if (!c10::GradMode::is_enabled() || !bias || !bias->defined() || bias->dim() != 1 || bias->_fw_grad(0).defined() || !plain(input) ||
       !plain(weight) || input.numel() < 2 || !torch::autograd::compute_requires_grad(input, weight, *bias))
     return at::native::linear(input, weight, bias);
-  auto node = node_of<Linear>(input, weight, *bias);
-  if (node->should_compute_output(0)) node->weight = SavedVariable(weight, false);
-  if (node->should_compute_output(1)) node->input = SavedVariable(input, false);
+  // As addmm has them: the bias's gradient is complete before the weight's, which decides how DDP's Reducer lays out its buckets.
+  auto node = node_of<Linear>(*bias, input, weight);
+  if (node->should_compute_output(1)) node->weight = SavedVariable(weight, false);
+  if (node->should_compute_output(2)) node->input = SavedVariable(input, false);
   at::Tensor output;
   {
     at::AutoDispatchBelowADInplaceOrView below;
