@@ -2,6 +2,7 @@ package ddp_test
 
 import (
 	"context"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -118,7 +119,10 @@ func TestAStepOfOneOf1024ProcessesCostsTheHostWhatOneOf8Does(t *testing.T) {
 			step, gradient := oneStep(t, fake(t, rank, world))
 			c := costs{gradient: gradient.Clone(), counts: stepcount.Of(t, step)}
 			step()
-			c.allocations = testing.AllocsPerRun(5, step)
+			c.allocations = math.Inf(1)
+			for range 5 { // other goroutines allocate too, now and then
+				c.allocations = min(c.allocations, testing.AllocsPerRun(5, step))
+			}
 			if rank == 0 {
 				measured[world] = c
 				continue
