@@ -127,35 +127,20 @@ func TestDoctorTellsWhichKernelsMKLTakes(t *testing.T) {
 	}
 }
 
-func TestDoctorTellsWhoseMasksTheseAre(t *testing.T) {
-	for setting, want := range map[string]string{
-		"native": "dropout        masks are libtorch's, by GOTRAINER_MASKS=native",
-		"":       "dropout        masks are libtorch's: this CPU has no AVX2",
+func TestDoctorTellsWhoseMasksAndAutogradTheseAre(t *testing.T) {
+	for _, c := range []struct{ variable, setting, want string }{
+		{"GOTRAINER_MASKS", "native", "dropout        masks are libtorch's, by GOTRAINER_MASKS=native"},
+		{"GOTRAINER_MASKS", "", "dropout        masks are libtorch's: this CPU has no AVX2"},
+		{"GOTRAINER_AUTOGRAD", "native", "autograd       is libtorch's, by GOTRAINER_AUTOGRAD=native"},
+		{"GOTRAINER_AUTOGRAD", "", "autograd       linear and cross_entropy_loss are a node each"},
 	} {
 		var out bytes.Buffer
 		d := healthy(t, &out)
 		build := d.build
 		d.build = func() (torch.Build, error) { b, err := build(); b.VectorMasks = false; return b, err }
-		d.env = func(name string) string { return map[string]string{"GOTRAINER_MASKS": setting}[name] }
-		if err := d.examine(); err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("output lacks %q:\n%s", want, &out)
-		}
-	}
-}
-
-func TestDoctorTellsWhoseAutogradThisIs(t *testing.T) {
-	for setting, want := range map[string]string{
-		"native": "autograd       is libtorch's, by GOTRAINER_AUTOGRAD=native",
-		"":       "autograd       linear and cross_entropy_loss are a node each",
-	} {
-		var out bytes.Buffer
-		d := healthy(t, &out)
-		d.env = func(name string) string { return map[string]string{"GOTRAINER_AUTOGRAD": setting}[name] }
+		d.env = func(name string) string { return map[string]string{c.variable: c.setting}[name] }
 		require.NoError(t, d.examine())
-		assert.Contains(t, out.String(), want)
+		assert.Contains(t, out.String(), c.want)
 	}
 }
 
