@@ -29,15 +29,14 @@ using torch::autograd::SavedVariable, torch::autograd::variable_list;
 // Node is what the nodes have in common. Within a backward pass whose gradients have no gradients in turn, operators are called
 // below autograd.
 struct Node : torch::autograd::Node {
-  virtual variable_list gradients(const at::Tensor &grad, bool again) = 0;
+  virtual variable_list gradients(const at::Tensor &grad) = 0;
 
   variable_list apply(variable_list &&grads) override {
     std::lock_guard<std::mutex> lock(mutex_);
     if (!grads[0].defined()) return variable_list(num_outputs());
-    const bool again = c10::GradMode::is_enabled();
     std::optional<at::AutoDispatchBelowADInplaceOrView> below;
-    if (!again) below.emplace();
-    return gradients(grads[0], again);
+    if (!c10::GradMode::is_enabled()) below.emplace();
+    return gradients(grads[0]);
   }
 };
 
@@ -59,7 +58,7 @@ struct Linear : Node {
 
   std::string name() const override { return "AddmmBackward0"; }
 
-  variable_list gradients(const at::Tensor &grad, bool again) override {
+  variable_list gradients(const at::Tensor &grad) override {
     variable_list out(3);
     if (task_should_compute_output(0)) out[0] = grad; // the engine sums it up to the bias's shape
     if (task_should_compute_output(1)) out[1] = grad.mm(weight.unpack());
@@ -100,9 +99,9 @@ struct CrossEntropy : Node {
 
   std::string name() const override { return "NllLossBackward0"; }
 
-  variable_list gradients(const at::Tensor &grad, bool again) override {
+  variable_list gradients(const at::Tensor &grad) override {
     TORCH_CHECK(log_probabilities.defined(), torch::autograd::ERR_BACKWARD_TWICE);
-    at::Tensor result = again ? differentiable() : log_probabilities;
+    at::Tensor result = c10::GradMode::is_enabled() ? differentiable() : log_probabilities;
     auto of_log = at::nll_loss_backward(grad, result, target.unpack(), {}, reduction, ignore_index, total_weight);
     return {at::_log_softmax_backward_data(of_log, result, 1, result.scalar_type())};
   }
