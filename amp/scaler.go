@@ -211,6 +211,9 @@ func (s *GradScaler) unscale(c *check) error {
 		if !g.Defined() {
 			continue
 		}
+		if !g.IsStrided() { // the rows that a sparse gradient has, in place
+			g = torch.Call("aten::_values", g)[0]
+		}
 		k := kind{g.Device(), g.DType()}
 		if k.dtype == torch.Float16 {
 			return fmt.Errorf("%w (parameter %q)", ErrFP16Gradients, c.names[i])

@@ -8,10 +8,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/internal/golden"
 	"github.com/gotrainer/gotrainer/internal/goldencount"
 	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -413,4 +417,24 @@ func TestScaleAndGrowthCanBeSet(t *testing.T) {
 	if err := scaler.UpdateTo(math.NaN()); !errors.Is(err, amp.ErrScalerState) {
 		t.Errorf("UpdateTo(NaN) = %v, want ErrScalerState", err)
 	}
+}
+
+// _unscale_grads_ of PyTorch looks at the values of a sparse gradient too.
+func TestSparseGradientsAreUnscaled(t *testing.T) {
+	testenv.RequireTorch(t)
+	train := func(scaler *amp.GradScaler, factor float64) (weights torch.Tensor, applied bool) {
+		torch.ManualSeed(3)
+		e := nn.NewEmbedding(5, 2, &nn.EmbeddingOptions{Sparse: true})
+		opt := optim.NewSparseAdam(nn.Params(e), optim.SparseAdam{})
+		scaler.Scale(e.Forward(torch.From([]int64{1, 3, 3}, 3)).Sum(torch.DefaultDType).MulScalar(factor)).Backward()
+		applied, err := scaler.Step(opt, 0.1)
+		require.NoError(t, err)
+		return e.Weight.Detach(), applied
+	}
+	want, _ := train(amp.NewGradScaler(amp.GradScalerOptions{Disabled: true}), 3)
+	got, applied := train(amp.NewGradScaler(amp.GradScalerOptions{InitScale: 8}), 3)
+	assert.True(t, applied)
+	assert.True(t, want.Equal(got), "%v, want %v", got, want)
+	_, applied = train(amp.NewGradScaler(amp.GradScalerOptions{InitScale: 8}), math.Inf(1))
+	assert.False(t, applied, "the gradient is not finite")
 }

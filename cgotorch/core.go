@@ -45,6 +45,8 @@ package cgotorch
 // #cgo nocallback ct_clip_grad_value
 // #cgo noescape ct_fused_adam
 // #cgo nocallback ct_fused_adam
+// #cgo noescape ct_fused_adagrad
+// #cgo nocallback ct_fused_adagrad
 // #cgo noescape ct_fused_sgd
 // #cgo nocallback ct_fused_sgd
 // #cgo noescape ct_find_operator
@@ -279,7 +281,7 @@ func FreeGenerator(g Generator) { C.ct_free_generator(g) }
 // libcgotorch_generators.
 func HasOwnGenerators() bool { return C.ct_has_own_generators() != 0 }
 
-// EnterGenerators gives the calling thread generators in place of the default ones of their
+// EnterGenerators gives the calling thread generators instead of the default ones of their
 // devices; entered is for LeaveGenerators.
 func EnterGenerators(generators []Generator, entered *unsafe.Pointer) Code {
 	return Code(C.ct_enter_generators((*C.ct_generator)(unsafe.Pointer(unsafe.SliceData(generators))),
@@ -319,7 +321,7 @@ func ClipGradValue(params []Tensor, value float64) Code {
 // OptimizerOptions are the settings of a fused optimizer step; each kernel reads those it has.
 type OptimizerOptions struct {
 	LR, Beta1, Beta2, Eps, WeightDecay     float64
-	Momentum, Dampening                    float64
+	Momentum, Dampening, LRDecay           float64
 	AMSGrad, Maximize, Nesterov, Decoupled bool
 	FoundInf                               Tensor // nil: none
 }
@@ -328,7 +330,8 @@ func (o *OptimizerOptions) c() C.ct_optimizer_options {
 	return C.ct_optimizer_options{
 		lr: C.double(o.LR), beta1: C.double(o.Beta1), beta2: C.double(o.Beta2), eps: C.double(o.Eps),
 		weight_decay: C.double(o.WeightDecay),
-		momentum:     C.double(o.Momentum), dampening: C.double(o.Dampening), amsgrad: C.int8_t(boolean(o.AMSGrad)),
+		momentum:     C.double(o.Momentum), dampening: C.double(o.Dampening),
+		lr_decay: C.double(o.LRDecay), amsgrad: C.int8_t(boolean(o.AMSGrad)),
 		maximize: C.int8_t(boolean(o.Maximize)),
 		nesterov: C.int8_t(boolean(o.Nesterov)), decoupled: C.int8_t(boolean(o.Decoupled)),
 		found_inf: C.ct_tensor(o.FoundInf),
@@ -341,6 +344,12 @@ func FusedAdam(params, expAvgs, expAvgSqs, maxExpAvgSqs, steps []Tensor, o *Opti
 	c := o.c()
 	return Code(C.ct_fused_adam(handles(params), handles(expAvgs), handles(expAvgSqs), handles(maxExpAvgSqs),
 		handles(steps), C.int64_t(len(params)), &c))
+}
+
+// FusedAdagrad is one step of Adagrad over params that have a gradient.
+func FusedAdagrad(params, sums, steps []Tensor, o *OptimizerOptions) Code {
+	c := o.c()
+	return Code(C.ct_fused_adagrad(handles(params), handles(sums), handles(steps), C.int64_t(len(params)), &c))
 }
 
 // FusedSGD is one step of SGD over params that have a gradient.

@@ -91,6 +91,7 @@ typedef struct {
 typedef struct {
   double lr, beta1, beta2, eps, weight_decay;
   double momentum, dampening; // SGD
+  double lr_decay;            // Adagrad
   int8_t amsgrad, maximize, nesterov, decoupled;
   ct_tensor found_inf; // float32, without dimensions, on the device of the parameters: where it is 1 nothing changes; NULL: none
 } ct_optimizer_options;
@@ -277,6 +278,8 @@ typedef struct ct_core {
   ct_code (*clip_grad_value)(const ct_tensor *params, int64_t count, double value);
   ct_code (*fused_adam)(const ct_tensor *params, const ct_tensor *exp_avgs, const ct_tensor *exp_avg_sqs, const ct_tensor *max_exp_avg_sqs,
                         const ct_tensor *steps, int64_t count, const ct_optimizer_options *o);
+  ct_code (*fused_adagrad)(const ct_tensor *params, const ct_tensor *sums, const ct_tensor *steps, int64_t count,
+                           const ct_optimizer_options *o);
   ct_code (*fused_sgd)(const ct_tensor *params, const ct_tensor *momentum_buffers, int64_t count, int32_t first_step,
                        const ct_optimizer_options *o);
 

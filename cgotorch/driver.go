@@ -49,7 +49,7 @@ func ask(question func(path *C.char) C.int32_t) error {
 	return errNoDriver
 }
 
-// driverError is what the driver has answered in place of a number.
+// driverError is what the driver has answered instead of a number.
 func driverError(code C.int32_t) error {
 	switch code {
 	case 0:

@@ -8,6 +8,7 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -82,7 +83,10 @@ func SearchPath() []string {
 		dirs = append(dirs, filepath.Dir(exe), filepath.Join(filepath.Dir(exe), "lib"))
 	}
 	if root := InstallRoot(); root != "" {
-		builds, _ := filepath.Glob(filepath.Join(root, "libtorch-*", "lib"))
+		builds, _ := fs.Glob(os.DirFS(root), "libtorch-*/lib") // of filepath, it would read root as a pattern too
+		for i, build := range builds {
+			builds[i] = filepath.Join(root, build)
+		}
 		gpu := here().hasGPU()
 		slices.SortStableFunc(builds, func(a, b string) int { return rank(a, gpu) - rank(b, gpu) })
 		dirs = append(dirs, builds...)
@@ -133,9 +137,9 @@ func notFound(dirs []string) error {
 	fmt.Fprintf(&b, "%s was not found; looked in", LibraryName())
 	for _, dir := range dirs {
 		fmt.Fprintf(&b, "\n    %s", dir)
-		others, _ := filepath.Glob(filepath.Join(dir, "libcgotorch-*"+librarySuffix()))
+		others, _ := fs.Glob(os.DirFS(dir), "libcgotorch-*"+librarySuffix())
 		for _, other := range others {
-			fmt.Fprintf(&b, "\n      (%s there was built from other sources than this program)", filepath.Base(other))
+			fmt.Fprintf(&b, "\n      (%s there was built from other sources than this program)", other)
 		}
 	}
 	return fmt.Errorf("%w: %s%s", ErrNotInstalled, b.String(), remedy)

@@ -107,6 +107,10 @@ static inline ct_code ct_fused_adam(const ct_tensor *p, const ct_tensor *m, cons
                                     int64_t n, const ct_optimizer_options *o) {
   return ct_shim->fused_adam(p, m, v, x, s, n, o);
 }
+static inline ct_code ct_fused_adagrad(const ct_tensor *p, const ct_tensor *sums, const ct_tensor *s, int64_t n,
+                                       const ct_optimizer_options *o) {
+  return ct_shim->fused_adagrad(p, sums, s, n, o);
+}
 static inline ct_code ct_fused_sgd(const ct_tensor *p, const ct_tensor *b, int64_t n, int32_t first, const ct_optimizer_options *o) {
   return ct_shim->fused_sgd(p, b, n, first, o);
 }

@@ -22,6 +22,8 @@ type Cell struct {
 	WeightHH torch.Tensor `param:"weight_hh"` // [gates*hidden, hidden]
 	BiasIH   torch.Tensor `param:"bias_ih"`   // [gates*hidden]; undefined without bias
 	BiasHH   torch.Tensor `param:"bias_hh"`   // [gates*hidden]; undefined without bias
+
+	traced
 }
 
 func newCell(op string, gates, in, hidden int64, o CellOptions) Cell {
@@ -44,7 +46,7 @@ func newCell(op string, gates, in, hidden int64, o CellOptions) Cell {
 // step runs an operator on an input, [N, in] or [in], and states, [N, hidden] or [hidden],
 // undefined for zeros.
 func (c *Cell) step(name, op string, x torch.Tensor, states ...torch.Tensor) (out []torch.Tensor) {
-	shape := x.Shape()
+	given, shape := x, x.Shape()
 	if d := len(shape); d != 1 && d != 2 {
 		panic(torch.Errorf("nn."+name, torch.ErrInvalid, "want an input of 1 dimension, or 2 with a batch, found %v",
 			shape))
@@ -82,6 +84,7 @@ func (c *Cell) step(name, op string, x torch.Tensor, states ...torch.Tensor) (ou
 			t.Free()
 		}
 	}
+	c.trace(given, out[0])
 	return out
 }
 

@@ -89,3 +89,27 @@ func TestADeferredParameterThatWasChangedOtherwiseIsNamed(t *testing.T) {
 	nn.Defer(func() { l = nn.NewLinear(100, 100, nil) })
 	assert.ErrorContains(t, torch.Try(func() { initialize.Zeros(l.Weight.Detach().Narrow(0, 0, 3)) }), "has no memory")
 }
+
+// A Transformer copies its layers and draws them again; an encoder's layers keep the numbers.
+func TestDeferredCopiesOfLayers(t *testing.T) {
+	testenv.RequireTorch(t)
+	for name, build := range map[string]func() any{
+		"transformer": func() any { return nn.NewTransformer(64, 2, 2, 2, nil) },
+		"encoder": func() any {
+			return nn.NewTransformerEncoder(nn.NewTransformerEncoderLayer(64, 2, nil), 3, nil)
+		},
+	} {
+		torch.ManualSeed(7)
+		want := nn.StateDict(build())
+		torch.ManualSeed(7)
+		var model any
+		nn.Defer(func() { model = build() })
+		require.NoError(t, nn.Materialize(model), name)
+		got := nn.StateDict(model)
+		require.Len(t, got, len(want))
+		for i, w := range want {
+			assert.Equal(t, w.Name, got[i].Name)
+			assert.True(t, w.Tensor.Detach().Equal(got[i].Tensor.Detach()), "%s: %s has other values", name, w.Name)
+		}
+	}
+}

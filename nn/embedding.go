@@ -3,6 +3,7 @@ package nn
 import (
 	"cmp"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/nn/initialize"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -23,7 +24,7 @@ type EmbeddingOptions struct {
 type Embedding struct {
 	Weight torch.Tensor `param:"weight"` // [words, dim]
 
-	PaddingIdx      int64   // -1 means none
+	PaddingIdx      *int64  // this row gets no gradient; nil means none
 	MaxNorm         float64 // zero means any length
 	NormType        float64
 	ScaleGradByFreq bool
@@ -40,18 +41,35 @@ type Embedding struct {
 // distribution.
 func NewEmbedding(words, dim int64, o *EmbeddingOptions) *Embedding {
 	opt := deref(o)
-	if opt.MaxNorm < 0 || opt.NormType < 0 {
-		panic(torch.Errorf("nn.NewEmbedding", torch.ErrValue, "MaxNorm and NormType must not be negative, found %g "+
-			"and %g",
-			opt.MaxNorm, opt.NormType))
+	return newEmbedding("NewEmbedding", drawEmbedding("NewEmbedding", words, dim, opt.PaddingIdx, opt.Factory), opt)
+}
+
+// EmbeddingFromPretrained makes an Embedding whose rows are those of weight, [words, dim], such as
+// word vectors from a file: Embedding.from_pretrained. The rows are taken as they are, also that of
+// PaddingIdx, and are not trained; e.Weight.RequiresGrad() has them trained. Options.Factory does
+// not count.
+func EmbeddingFromPretrained(weight torch.Tensor, o *EmbeddingOptions) *Embedding {
+	const op = "EmbeddingFromPretrained"
+	opt := deref(o)
+	if weight.Dim() != 2 {
+		panic(torch.Errorf("nn."+op, torch.ErrValue, "the weight has the shape %v; want [words, dim]", weight.Shape()))
+	}
+	mustBeRow(op, opt.PaddingIdx, weight.Size(0))
+	return newEmbedding(op, Parameter(weight).SetRequiresGrad(false), opt)
+}
+
+func newEmbedding(op string, weight torch.Tensor, o EmbeddingOptions) *Embedding {
+	if o.MaxNorm < 0 || o.NormType < 0 {
+		panic(torch.Errorf("nn."+op, torch.ErrValue, "MaxNorm and NormType must not be negative, found %g and %g",
+			o.MaxNorm, o.NormType))
 	}
 	e := &Embedding{
-		Weight: drawEmbedding("NewEmbedding", words, dim, opt.PaddingIdx, opt.Factory), PaddingIdx: -1,
-		MaxNorm: opt.MaxNorm, NormType: cmp.Or(opt.NormType, 2), ScaleGradByFreq: opt.ScaleGradByFreq,
-		Sparse: opt.Sparse,
+		Weight: weight, MaxNorm: o.MaxNorm, NormType: cmp.Or(o.NormType, 2), ScaleGradByFreq: o.ScaleGradByFreq,
+		Sparse: o.Sparse,
 	}
-	if opt.PaddingIdx != nil {
-		e.PaddingIdx = (*opt.PaddingIdx + words) % words
+	if o.PaddingIdx != nil {
+		words := weight.Size(0)
+		e.PaddingIdx = new((*o.PaddingIdx + words) % words)
 	}
 	return e
 }
@@ -73,20 +91,18 @@ func (e *Embedding) Forward(x torch.Tensor) torch.Tensor {
 }
 
 func (e *Embedding) look(x torch.Tensor) torch.Tensor {
+	padding := optional.Or(e.PaddingIdx, -1) // none
 	if e.ScaleGradByFreq || e.Sparse {
-		return torch.Call("aten::embedding", e.Weight, x, e.PaddingIdx, e.ScaleGradByFreq, e.Sparse)[0]
+		return torch.Call("aten::embedding", e.Weight, x, padding, e.ScaleGradByFreq, e.Sparse)[0]
 	}
-	return x.Embedding(e.Weight, e.PaddingIdx)
+	return x.Embedding(e.Weight, padding)
 }
 
 // drawEmbedding makes the weight of an embedding, whose row at padding is zeros.
 func drawEmbedding(op string, words, dim int64, padding *int64, f torch.TensorOptions) torch.Tensor {
 	mustBePositive(op, "words", words)
 	mustBePositive(op, "dim", dim)
-	if padding != nil && (*padding < -words || *padding >= words) {
-		panic(torch.Errorf("nn."+op, torch.ErrIndex, "PaddingIdx %d is out of range: there are %d words", *padding,
-			words))
-	}
+	mustBeRow(op, padding, words)
 	weight := initialize.Normal(f.Empty(words, dim), 0, 1, f.Generator)
 	if padding != nil {
 		row := weight.Select(0, *padding)
@@ -94,4 +110,12 @@ func drawEmbedding(op string, words, dim int64, padding *int64, f torch.TensorOp
 		row.Free()
 	}
 	return Parameter(weight)
+}
+
+// mustBeRow checks a PaddingIdx.
+func mustBeRow(op string, padding *int64, words int64) {
+	if padding != nil && (*padding < -words || *padding >= words) {
+		panic(torch.Errorf("nn."+op, torch.ErrIndex, "PaddingIdx %d is out of range: there are %d words", *padding,
+			words))
+	}
 }

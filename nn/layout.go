@@ -52,10 +52,8 @@ func (l *layout) read(module, t reflect.Type, path []int, used map[string]string
 		if kind == "" {
 			if f.Anonymous && f.Type.Kind() == reflect.Struct {
 				l.read(module, f.Type, index, used)
-			} else if holdsParams(f.Type, map[reflect.Type]bool{}) {
-				panic(badTag("%s holds parameters but has no tag: they would be neither trained nor saved; export it "+
-					"and add `module:%q`, or `module:\"-\"` if they belong elsewhere",
-					where, strings.ToLower(f.Name)))
+			} else {
+				mayBeUntagged(where, f)
 			}
 			continue
 		}
@@ -103,6 +101,18 @@ func (l *layout) read(module, t reflect.Type, path []int, used map[string]string
 		case "module":
 			l.children = append(l.children, entry)
 		}
+	}
+}
+
+// mayBeUntagged panics if a field needs a tag.
+func mayBeUntagged(where string, f reflect.StructField) {
+	switch name := strings.ToLower(f.Name); {
+	case holdsParams(f.Type, map[reflect.Type]bool{}):
+		panic(badTag("%s holds parameters but has no tag: they would be neither trained nor saved; export it "+
+			"and add `module:%q`, or `module:\"-\"` if they belong elsewhere", where, name))
+	case !f.Anonymous && hasMode(f.Type): // an embedded one is switched with its module
+		panic(badTag("%s depends on the mode but has no tag: nn.SetTraining would not reach it, so it would stay "+
+			"in training mode; export it and add `module:%q`, or `module:\"-\"` if you switch it yourself", where, name))
 	}
 }
 
@@ -155,6 +165,17 @@ func holdsParams(t reflect.Type, seen map[reflect.Type]bool) bool {
 				return true
 			}
 		}
+	}
+	return false
+}
+
+// hasMode tells whether values of a type compute something else in evaluation, as Dropout does.
+func hasMode(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		return t.Implements(modeType) || hasMode(t.Elem())
+	case reflect.Interface, reflect.Struct:
+		return t.Implements(modeType) || reflect.PointerTo(t).Implements(modeType)
 	}
 	return false
 }

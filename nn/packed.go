@@ -189,5 +189,5 @@ func (r *recurrent) runPacked(op string, x *PackedSequence, states []torch.Tenso
 			t.Free()
 		}
 	}
-	return x.with(out[0]), out[1:]
+	return x.with(r.trace(x.Data, out[0])), out[1:]
 }

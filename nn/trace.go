@@ -37,20 +37,10 @@ func (t *traced) setCalls(f func(in, out torch.Tensor)) { t.calls = f }
 //
 //	shapes, err := nn.Shapes(net, func() { net.Forward(torch.Zeros(1, 3, 224, 224)) })
 func Shapes(m any, forward func()) (shapes []LayerShape, err error) {
-	modules := Modules(m)
-	for _, n := range modules {
-		if s, ok := n.Module.(interface {
-			Training() bool
-			SetTraining(bool)
-		}); ok {
-			defer s.SetTraining(s.Training())
-			s.SetTraining(false)
-		}
-	}
-	defer observe(modules, func(n Named, in, out torch.Tensor) {
+	defer observe(Modules(m), func(n Named, in, out torch.Tensor) {
 		shapes = append(shapes, LayerShape{n, in.Shape(), out.Shape()})
 	})()
-	err = torch.Try(func() { torch.NoGrad(func() { torch.Scope(forward) }) })
+	err = torch.Try(func() { Evaluating(m, func() { torch.NoGrad(func() { torch.Scope(forward) }) }) })
 	return shapes, err
 }
 

@@ -62,6 +62,13 @@ func TestEveryLayerWithParametersIsSeen(t *testing.T) {
 				"layers.0.norm2",
 		},
 		"an LSTM itself": {nn.NewLSTM(3, 2, nil), func(m any) { m.(*nn.LSTM).Forward(torch.Ones(5, 1, 3)) }, ""},
+		"an LSTM of packed sequences": {nn.NewLSTM(3, 2, nil), func(m any) {
+			m.(*nn.LSTM).ForwardPacked(nn.PackSequence([]torch.Tensor{torch.Ones(5, 3), torch.Ones(2, 3)}, true), torch.Tensor{},
+				torch.Tensor{})
+		}, ""},
+		"a cell": {nn.NewGRUCell(3, 2, nil), func(m any) {
+			m.(*nn.GRUCell).Forward(torch.Ones(5, 3), torch.Tensor{})
+		}, ""},
 		"a weight-normed layer": {nn.NewWeightNorm(nn.NewLinear(3, 2, nil), 0),
 			func(m any) { m.(nn.Layer).Forward(torch.Ones(5, 3)) }, ""},
 	} {

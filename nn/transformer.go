@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/gotrainer/gotrainer/internal/optional"
+	"github.com/gotrainer/gotrainer/nn/internal/later"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -137,6 +138,9 @@ func (l *TransformerEncoderLayer) clone() *TransformerEncoderLayer {
 func copied(t torch.Tensor) torch.Tensor {
 	if !t.Defined() {
 		return t
+	}
+	if c, ok := later.Copy(t); ok {
+		return c.Keep().RequiresGrad()
 	}
 	var c torch.Tensor
 	torch.NoGrad(func() { c = Parameter(t.Clone()) })

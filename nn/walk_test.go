@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
@@ -156,6 +158,11 @@ func TestWrongTagsAreNamed(t *testing.T) {
 	type noTagList struct{ Layers []nn.Layer }
 	type noTagRNN struct{ RNN *nn.LSTM }
 	type noTagValue struct{ RNN nn.LSTM }
+	type noTagDropout struct {
+		Fc   *nn.Linear `module:"fc"`
+		Drop *nn.Dropout
+	}
+	type noTagRReLUs struct{ Acts []nn.RReLU }
 	type unexported struct {
 		fc *nn.Linear `module:"fc"`
 	}
@@ -219,6 +226,9 @@ func TestWrongTagsAreNamed(t *testing.T) {
 		{"a list of layers without a tag is not forgotten", &noTagList{}, []string{"field Layers holds parameters"}},
 		{"parameters that are not fields are not forgotten", &noTagRNN{}, []string{"field RNN holds parameters"}},
 		{"not in a value either", &noTagValue{}, []string{"field RNN holds parameters"}},
+		{"a layer with a mode is not forgotten", &noTagDropout{Fc: small()}, []string{"field Drop depends on the mode",
+			`module:"drop"`}},
+		{"nor a list of them", &noTagRReLUs{}, []string{"field Acts depends on the mode"}},
 		{"a tagged field is exported", &unexported{small()}, []string{"field fc has a tag but is not exported"}},
 		{"a name is used once", &twice{}, []string{"field B", `"w" is already that of A`}},
 		{"a name is used once with embedded structs", &embedded{}, []string{"field Mine",
@@ -273,4 +283,20 @@ func TestSetTrainingReachesEveryModule(t *testing.T) {
 				model.Norm.Training())
 		}
 	}
+}
+
+func TestEvaluatingLeavesEachModuleInItsMode(t *testing.T) {
+	testenv.RequireTorch(t)
+	training, frozen := nn.NewDropout(0.5), nn.NewDropout(0.5)
+	frozen.SetTraining(false)
+	model := nn.Sequential{training, nn.Sequential{frozen}}
+	assert.Panics(t, func() {
+		nn.Evaluating(model, func() {
+			assert.False(t, training.Training())
+			assert.False(t, frozen.Training())
+			panic("as it may")
+		})
+	})
+	assert.True(t, training.Training())
+	assert.False(t, frozen.Training())
 }

@@ -2,7 +2,6 @@ package optim
 
 import (
 	"cmp"
-	"slices"
 
 	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/torch"
@@ -68,35 +67,14 @@ func (o Adagrad) Build(groups []Group) (Optimizer, error) {
 	}
 	return build(rule{
 		name: "Adagrad", lr: o.LearningRate(), weightDecay: decay, step: step, fusedOnCPU: true, stateAtOnce: true,
-		fused: func(s *shard, set settings) { fusedAdagrad(s, set, o.LRDecay, eps, o.Maximize) },
+		fused: func(s *shard, set settings) {
+			s.params.FusedAdagrad(s.states[1], s.states[0], set.fused(torch.FusedOptions{Eps: eps, LRDecay: o.LRDecay,
+				Maximize: o.Maximize}))
+		},
 		states: []state{stepCount, {name: "sum", make: func(m *member, _ float64) torch.Tensor {
 			return m.Tensor.FullLike(o.InitialAccumulator)
 		}}},
 		options: map[string]any{"lr_decay": o.LRDecay, "eps": eps, "initial_accumulator_value": o.InitialAccumulator,
 			"maximize": o.Maximize},
 	}, o.Implementation, groups)
-}
-
-func fusedAdagrad(s *shard, set settings, lrDecay, eps float64, maximize bool) {
-	torch.Scope(func() {
-		torch.NoGrad(func() {
-			var params, grads, sums, steps []torch.Tensor
-			for i, g := range s.params.Grads() {
-				if g.Defined() {
-					m := s.members[i]
-					params, grads, sums, steps = append(params, m.Tensor), append(grads, g), append(sums, m.states[1]),
-						append(steps, m.states[0])
-				}
-			}
-			if len(params) == 0 {
-				return
-			}
-			torch.Call("aten::_foreach_add_.Scalar", steps, 1)
-			torch.Call("aten::_fused_adagrad_", params, grads, sums, steps, set.lr, lrDecay, set.weightDecay, eps,
-				maximize, nil, set.foundInf)
-			if set.foundInf.Defined() {
-				torch.Call("aten::_foreach_sub_.List", steps, slices.Repeat([]torch.Tensor{set.foundInf}, len(steps)))
-			}
-		})
-	})
 }

@@ -47,7 +47,7 @@ type Adam struct {
 	AMSGrad     bool     // divide by the largest mean of squares so far
 	Maximize    bool     // let the loss rise
 
-	// decay the weights by lr * WeightDecay, as [AdamW] does, in place of the gradient:
+	// decay the weights by lr * WeightDecay, as [AdamW] does, instead of the gradient:
 	// decoupled_weight_decay
 	DecoupledDecay bool
 	Implementation Implementation // nothing means [Fused]

@@ -9,7 +9,7 @@ import (
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
-// Adamax is Adam with the largest gradient in place of the mean of squares: torch.optim.Adamax.
+// Adamax is Adam with the largest gradient instead of the mean of squares: torch.optim.Adamax.
 // With g the gradient at update t:
 //
 //	g += WeightDecay * p

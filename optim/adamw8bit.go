@@ -6,7 +6,7 @@ import (
 	"github.com/gotrainer/gotrainer/internal/optional"
 )
 
-// AdamW8bit is [AdamW] that keeps its two moments in one byte each, 2 bytes per weight in place of
+// AdamW8bit is [AdamW] that keeps its two moments in one byte each, 2 bytes per weight instead of
 // 8: the class of that name in bitsandbytes. A state is a table of 256 numbers between -1 and 1 (0
 // and 1 for the squares), for each weight the index of one of them, and for each block of 256
 // weights the largest size, by which they are multiplied. It computes as bitsandbytes does on a

@@ -2,7 +2,7 @@ package optim
 
 import "cmp"
 
-// GaLoreAdamW8bit is [GaLoreAdamW] with [AdamW8bit] in place of AdamW: moments of low rank, in one
+// GaLoreAdamW8bit is [GaLoreAdamW] with [AdamW8bit] instead of AdamW: moments of low rank, in one
 // byte each. It is the class of that name in galore_torch. That one passes arguments to
 // bitsandbytes by position, which since version 0.45 mean something else (a largest size of
 // updates, so that small matrices stand still); here they mean what they were called.

@@ -134,3 +134,20 @@ func ExampleBackwardUpdater() {
 	// 0.640, a gradient is left: false
 	// 0.512, a gradient is left: false
 }
+
+// A parameter whose gradient has been there from before the pass has a first update of its own.
+func TestTheFirstUpdateOfALayerIsItsOwn(t *testing.T) {
+	testenv.RequireTorch(t)
+	a, b := param("a", 3), param("b", 3)
+	o, err := optim.LayerWise{Optimizer: optim.SGD{LR: 0.1, Momentum: 0.9}}.Build([]optim.Group{
+		{Params: []torch.Named{a, b}}})
+	require.NoError(t, err)
+	u := o.(optim.BackwardUpdater)
+	defer u.RemoveHooks()
+	before := b.Tensor.Detach().Clone()
+	b.Tensor.SetGrad(torch.Ones(3))
+	u.BeforeBackward(0.1)
+	a.Tensor.Sum(torch.DefaultDType).Backward()
+	u.Step(0.1)
+	assert.True(t, before.SubScalar(0.1).Equal(b.Tensor.Detach()), "one step of SGD along ones")
+}

@@ -176,7 +176,7 @@ func TestLBFGSRefusesWhatCannotWork(t *testing.T) {
 	}
 }
 
-// A closure that fails must leave an optimizer that can go on.
+// A closure that fails must leave an optimizer that can continue.
 func TestLBFGSGoesOnAfterAClosureThatPanics(t *testing.T) {
 	testenv.RequireTorch(t)
 	w := []torch.Named{param("w", 2)}

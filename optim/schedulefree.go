@@ -36,7 +36,7 @@ type AdamWScheduleFree struct {
 	WeightLRPower *float64 // power of the largest rate in the average; nil means 2
 }
 
-// RAdamScheduleFree is [AdamWScheduleFree] with RAdam's rectified rate in place of a warmup: the
+// RAdamScheduleFree is [AdamWScheduleFree] with RAdam's rectified rate instead of a warmup: the
 // rate of update t is that of [RAdam], and nothing moves before the variance is known well enough.
 type RAdamScheduleFree struct {
 	LR            float64  // learning rate; zero means 2.5e-3

@@ -205,13 +205,14 @@ func (o *optimizer) begin(g *group, lr float64) settings {
 // updateAlone updates one parameter of a group whose update has begun.
 func (o *optimizer) updateAlone(m *member, set settings) {
 	if !m.ready {
-		set.group.list = listOf(set.group.waiting, func(m *member) torch.Tensor { return m.Tensor })
-		fresh := set.group.firstGradients(&o.rule, set.lr)
-		if !slices.Contains(fresh, m) {
+		grad := m.Tensor.Grad()
+		if !grad.Defined() {
 			return
 		}
+		o.rule.checkGradient(m.Name, grad)
+		torch.Scope(func() { m.states, m.numbers = m.newStates(o.rule.states, set.lr) })
 		set.firstStep = o.rule.firstStep
-		defer set.group.admit(fresh)
+		defer set.group.admit([]*member{m}) // the others have a first gradient of their own to wait for
 	}
 	for _, s := range shardsOf([]*member{m}) {
 		o.update(s, set)

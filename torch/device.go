@@ -1,7 +1,6 @@
 package torch
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"strconv"
@@ -40,10 +39,10 @@ func CUDA(index int) Device {
 	return Device{deviceCUDA, int8(index)}
 }
 
-// ParseDevice reads "cpu", "cuda" or "cuda:1", and "auto": the first GPU that libtorch can use, or
-// of several processes on this machine the one of LOCAL_RANK's number, as launchers set it in the
-// environment; without a GPU the CPU. A GPU that cannot be used is an error that says why:
-// [CheckDevice].
+// ParseDevice reads "cpu", "cuda:1", "cuda", which is the first GPU or of several processes on this
+// machine the one of this process's local rank, as torchrun, mpirun and srun say it in the
+// environment, and "auto", which is "cuda" where libtorch can use a GPU and "cpu" elsewhere. A GPU
+// that cannot be used is an error that says why: [CheckDevice].
 func ParseDevice(s string) (Device, error) {
 	name, number, numbered := strings.Cut(s, ":")
 	index := 0
@@ -64,6 +63,9 @@ func ParseDevice(s string) (Device, error) {
 	case "cuda":
 		if err := CheckDevice(CUDA(index)); err != nil {
 			return Device{}, err
+		}
+		if !numbered {
+			return localGPU(name, CUDADevices(), os.Getenv)
 		}
 		return CUDA(index), nil
 	}
@@ -108,17 +110,36 @@ func autoDevice() (Device, error) {
 	if err := Load(); err != nil {
 		return Device{}, err
 	}
-	gpus := CUDADevices()
-	if gpus == 0 {
+	if CUDADevices() == 0 {
 		return CPU, nil
 	}
-	text := cmp.Or(os.Getenv("LOCAL_RANK"), "0")
-	index, err := strconv.Atoi(text)
-	if err != nil || index < 0 || index >= gpus {
-		return Device{}, fmt.Errorf("torch: device auto: LOCAL_RANK in the environment is %q, and libtorch sees %s; "+
-			"start at most as many processes on this machine, or name the device", text, gpuCount(gpus))
+	return localGPU("auto", CUDADevices(), os.Getenv)
+}
+
+// localGPU is the GPU of this process among those of this machine.
+func localGPU(device string, gpus int, getenv func(string) string) (Device, error) {
+	if gpus == 1 && getenv("CUDA_VISIBLE_DEVICES") != "" { // the launcher gives each process its own
+		return CUDA(0), nil
 	}
-	return CUDA(index), nil
+	for _, variable := range localRanks {
+		text := getenv(variable)
+		if text == "" {
+			continue
+		}
+		index, err := strconv.Atoi(text)
+		if err != nil || index < 0 || index >= gpus {
+			return Device{}, fmt.Errorf("torch: device %s: %s in the environment is %q, and libtorch sees %s; start at "+
+				"most as many processes on this machine, or name the device", device, variable, text, gpuCount(gpus))
+		}
+		return CUDA(index), nil
+	}
+	return CUDA(0), nil
+}
+
+// localRanks are the variables in which launchers say which of this machine's processes this is, in
+// the order of package dist: torchrun, Open MPI, MVAPICH, Hydra, Slurm.
+var localRanks = []string{
+	"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID",
 }
 
 // IsCUDA tells whether the device is a GPU.

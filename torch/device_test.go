@@ -31,3 +31,33 @@ func TestDeviceAuto(t *testing.T) {
 		require.ErrorContains(t, err, "LOCAL_RANK")
 	}
 }
+
+func TestTheGPUOfAProcessIsThatOfItsLocalRank(t *testing.T) {
+	type env = map[string]string
+	for name, c := range map[string]struct {
+		gpus int
+		env  env
+		want torch.Device
+		err  string
+	}{
+		"alone":                  {2, nil, torch.CUDA(0), ""},
+		"torchrun":               {2, env{"LOCAL_RANK": "1"}, torch.CUDA(1), ""},
+		"mpirun inside of srun":  {4, env{"OMPI_COMM_WORLD_LOCAL_RANK": "3", "SLURM_LOCALID": "0"}, torch.CUDA(3), ""},
+		"srun":                   {2, env{"SLURM_LOCALID": "1"}, torch.CUDA(1), ""},
+		"srun --gpus-per-task=1": {1, env{"SLURM_LOCALID": "1", "CUDA_VISIBLE_DEVICES": "0"}, torch.CUDA(0), ""},
+		"more processes than GPUs": {1, env{"LOCAL_RANK": "1"}, torch.Device{},
+			`LOCAL_RANK in the environment is "1", and libtorch sees 1 GPU`},
+		"a rank that is no number":  {2, env{"LOCAL_RANK": "x"}, torch.Device{}, `is "x"`},
+		"visible GPUs for everyone": {2, env{"LOCAL_RANK": "1", "CUDA_VISIBLE_DEVICES": "2,3"}, torch.CUDA(1), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := torch.LocalGPU("auto", c.gpus, func(key string) string { return c.env[key] })
+			if c.err != "" {
+				require.ErrorContains(t, err, c.err)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, c.want, got)
+		})
+	}
+}

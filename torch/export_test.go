@@ -26,6 +26,9 @@ func GoNodes() int64 {
 // UseCount is the number of references that Go and libtorch hold to t.
 func UseCount(t Tensor) int64 { return cgotorch.UseCount(t.ptr("UseCount")) }
 
+// LocalGPU is which GPU is a process's.
+var LocalGPU = localGPU
+
 // Looks counts how often the wait policy was decided.
 func Looks() int {
 	waiting.Lock()

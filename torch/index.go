@@ -3,6 +3,7 @@ package torch
 import (
 	"fmt"
 	"runtime"
+	"slices"
 
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
@@ -51,7 +52,10 @@ func RangeFrom(start int64) Index {
 // copy where a tensor is.
 func (t Tensor) At(positions ...Index) Tensor {
 	out, tensors := t.resolve("At", positions)
-	if tensors == nil {
+	switch {
+	case tensors == nil && out.Is(t): // a tensor of its own, to be freed by itself
+		return Call("aten::alias", t)[0]
+	case tensors == nil:
 		return out
 	}
 	return out.unaryList("At", tensors, func(c cgotorch.Tensor, list []cgotorch.Tensor,
@@ -61,8 +65,16 @@ func (t Tensor) At(positions ...Index) Tensor {
 }
 
 // SetAt writes value, broadcast, into part of t as Python's t[...] = value does, and returns t.
+// Leading dimensions of size 1 of the value do not count.
 func (t Tensor) SetAt(value Tensor, positions ...Index) Tensor {
 	out, tensors := t.resolve("SetAt", positions)
+	if shape := value.Shape(); len(shape) > 0 && shape[0] == 1 {
+		counting := slices.IndexFunc(shape, func(size int64) bool { return size != 1 })
+		if counting < 0 {
+			counting = len(shape)
+		}
+		value = value.View(shape[counting:]...)
+	}
 	if tensors == nil {
 		out.Copy_(value)
 		return t
@@ -90,8 +102,14 @@ func (t Tensor) unaryList(op string, list []Tensor, f func(c cgotorch.Tensor, li
 func (t Tensor) resolve(op string, positions []Index) (view Tensor, tensors []Tensor) {
 	used := 0
 	for _, p := range positions {
-		switch p.(type) {
+		switch p := p.(type) {
 		case newAxis, ellipsis:
+		case Tensor:
+			if p.DType() == Bool { // a mask stands for all of its dimensions
+				used += p.Dim()
+			} else {
+				used++
+			}
 		default:
 			used++
 		}

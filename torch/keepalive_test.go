@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // handsOn are the functions that pass a handle on to their caller, which keeps its owner alive,
@@ -19,6 +21,7 @@ var handsOn = map[string]string{
 	"box":             "CallAny keeps all arguments alive",
 	"NewList":         "the List holds its tensors",
 	"pointer":         "gives the handle to its caller",
+	"filled":          "gives the handle to its caller",
 	"Rand":            "TensorOptions.make keeps the generator alive",
 	"Randn":           "TensorOptions.make keeps the generator alive",
 	"RandInt":         "TensorOptions.make keeps the generator alive",
@@ -49,7 +52,7 @@ func borrowed(f *ast.FuncDecl) map[string]token.Pos {
 			switch fun := n.Fun.(type) {
 			case *ast.SelectorExpr:
 				switch fun.Sel.Name {
-				case "ptr", "optional", "pointer":
+				case "ptr", "optional", "pointer", "filled":
 					note(fun.X, n.Pos())
 				}
 				if pkg, ok := fun.X.(*ast.Ident); ok && pkg.Name == "cgotorch" {
@@ -113,11 +116,11 @@ func unkept(f *ast.FuncDecl) (names []string) {
 
 func TestEveryTensorArgumentIsKeptAliveDuringItsCall(t *testing.T) {
 	names, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	cuda, err := filepath.Glob("cuda/*.go")
+	require.NoError(t, err)
 	checked := 0
-	for _, name := range names {
+	for _, name := range append(names, cuda...) {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
@@ -153,6 +156,7 @@ func TestTheKeepAliveCheckSeesWhatIsMissing(t *testing.T) {
 			`defer runtime.KeepAlive([2]Tensor{t, u}); code := cgotorch.Add(t.ptr("F"), u.optional("F")); _ = code`, 0},
 		{"a list", `code := cgotorch.Cat(required("F", ts)); _ = code`, 1},
 		{"the field itself", `i := cgotorch.GetInfo(t.h.c); _ = i`, 1},
+		{"an event", `cgotorch.Wait(e.pointer("F")); runtime.KeepAlive(t)`, 1},
 		{"a check alone", `t.ptr("F")`, 0},
 	} {
 		file, err := parser.ParseFile(token.NewFileSet(), "f.go", "package torch\nfunc F(t, u Tensor, ts []Tensor) {\n"+

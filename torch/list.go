@@ -1,11 +1,8 @@
 package torch
 
 import (
-	"fmt"
-	"maps"
 	"runtime"
 	"slices"
-	"sync/atomic"
 
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
@@ -13,9 +10,8 @@ import (
 // List is a fixed list of tensors on which the operations of an optimizer work in one call, however
 // many there are. Tensors of a List must not be freed while it is used.
 type List struct {
-	tensors  []Tensor
-	raw      []cgotorch.Tensor
-	parallel atomic.Pointer[map[*List]bool] // lists that were found to have the same shapes
+	tensors []Tensor
+	raw     []cgotorch.Tensor
 }
 
 // NewList makes a List. The tensors must outlive any scope: parameters and states of optimizers do.
@@ -58,28 +54,6 @@ func (l *List) states(op, what string, other *List) []cgotorch.Tensor {
 	return other.raw
 }
 
-// shaped is states for tensors that have the shapes of the parameters: the fused kernels do not
-// look. Lists that fitted once fit again.
-func (l *List) shaped(op, what string, other *List) []cgotorch.Tensor {
-	raw := l.states(op, what, other)
-	known := l.parallel.Load()
-	if known != nil && (*known)[other] {
-		return raw
-	}
-	for i, t := range other.tensors {
-		if !slices.Equal(t.Shape(), l.tensors[i].Shape()) {
-			panic(&Error{Op: op, Args: []string{l.tensors[i].describe(), t.describe()}, Code: ErrInvalid,
-				Msg: fmt.Sprintf("parameter %d and its entry of %s have different shapes", i, what)})
-		}
-	}
-	grown := map[*List]bool{other: true}
-	if known != nil {
-		maps.Copy(grown, *known)
-	}
-	l.parallel.Store(&grown)
-	return raw
-}
-
 // Grads returns the gradients, undefined where there is none.
 func (l *List) Grads() []Tensor {
 	l.alive("Grads")
@@ -94,7 +68,7 @@ func (l *List) Grads() []Tensor {
 }
 
 // SetGrads gives each tensor its gradient; undefined ones remove it. It panics unless there is one
-// for each tensor.
+// for each tensor, of its shape.
 func (l *List) SetGrads(grads []Tensor) {
 	const op = "SetGrads"
 	l.alive(op)
@@ -153,6 +127,7 @@ func (l *List) ClipGradValue(value float64) {
 type FusedOptions struct {
 	LR, Beta1, Beta2, Eps, WeightDecay float64
 	Momentum, Dampening                float64 // SGD
+	LRDecay                            float64 // Adagrad
 	AMSGrad                            bool    // Adam: needs maxExpAvgSqs
 	Maximize                           bool
 	Nesterov                           bool // SGD
@@ -168,35 +143,46 @@ type FusedOptions struct {
 func (o FusedOptions) raw(foundInf cgotorch.Tensor) *cgotorch.OptimizerOptions {
 	return &cgotorch.OptimizerOptions{FoundInf: foundInf,
 		LR: o.LR, Beta1: o.Beta1, Beta2: o.Beta2, Eps: o.Eps, WeightDecay: o.WeightDecay, Momentum: o.Momentum,
-		Dampening: o.Dampening,
-		AMSGrad:   o.AMSGrad, Maximize: o.Maximize, Nesterov: o.Nesterov, Decoupled: o.Decoupled,
+		Dampening: o.Dampening, LRDecay: o.LRDecay,
+		AMSGrad: o.AMSGrad, Maximize: o.Maximize, Nesterov: o.Nesterov, Decoupled: o.Decoupled,
 	}
 }
 
 // FusedAdam updates the tensors of l that have a gradient by one step of Adam or AdamW in one
 // kernel. The other lists run parallel to l; steps are float32 tensors without dimensions,
-// maxExpAvgSqs may be nil without AMSGrad.
+// maxExpAvgSqs may be nil without AMSGrad. States have the shapes of their tensors; one that lies in
+// memory in another order than its tensor is put into that order.
 func (l *List) FusedAdam(expAvgs, expAvgSqs, maxExpAvgSqs, steps *List, o FusedOptions) {
 	const op = "FusedAdam"
 	l.alive(op)
-	m, v, s := l.shaped(op, "expAvgs", expAvgs), l.shaped(op, "expAvgSqs", expAvgSqs), l.states(op, "steps", steps)
+	m, v, s := l.states(op, "expAvgs", expAvgs), l.states(op, "expAvgSqs", expAvgSqs), l.states(op, "steps", steps)
 	var x []cgotorch.Tensor
 	if o.AMSGrad {
-		x = l.shaped(op, "maxExpAvgSqs", maxExpAvgSqs)
+		x = l.states(op, "maxExpAvgSqs", maxExpAvgSqs)
 	}
 	code := cgotorch.FusedAdam(l.raw, m, v, x, s, o.raw(o.FoundInf.optional(op)))
 	l.run(op, code, expAvgs, expAvgSqs, maxExpAvgSqs, steps)
 	runtime.KeepAlive(o.FoundInf.h)
 }
 
+// FusedAdagrad updates the tensors of l that have a gradient by one step of Adagrad in one kernel,
+// which is for the CPU only. The other lists are as [List.FusedAdam] has them.
+func (l *List) FusedAdagrad(sums, steps *List, o FusedOptions) {
+	const op = "FusedAdagrad"
+	l.alive(op)
+	sum, s := l.states(op, "sums", sums), l.states(op, "steps", steps)
+	l.run(op, cgotorch.FusedAdagrad(l.raw, sum, s, o.raw(o.FoundInf.optional(op))), sums, steps)
+	runtime.KeepAlive(o.FoundInf.h)
+}
+
 // FusedSGD updates the tensors of l that have a gradient by one step of SGD in one kernel.
-// momentumBuffers runs parallel to l; it may be nil without momentum.
+// momentumBuffers, as the states of [List.FusedAdam], may be nil without momentum.
 func (l *List) FusedSGD(momentumBuffers *List, o FusedOptions) {
 	const op = "FusedSGD"
 	l.alive(op)
 	var b []cgotorch.Tensor
 	if o.Momentum != 0 {
-		b = l.shaped(op, "momentumBuffers", momentumBuffers)
+		b = l.states(op, "momentumBuffers", momentumBuffers)
 	}
 	l.run(op, cgotorch.FusedSGD(l.raw, b, o.FirstStep, o.raw(o.FoundInf.optional(op))), momentumBuffers)
 	runtime.KeepAlive(o.FoundInf.h)

@@ -3,6 +3,7 @@ package torch
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -20,9 +21,15 @@ var (
 // happened already. A program that would rather fail early, with an error instead of a panic, calls
 // it first.
 //
+// The goroutine that opens libtorch stays on its OS thread, as Python's main thread does. Each
+// thread that computes has other threads for its operators, and where all of them are more than
+// there are CPUs, they go to sleep after every operator: an update of a small model then takes
+// nearly twice as long. A program that makes its model and trains it on one goroutine has one team.
+//
 // Settings that are applied, each by the environment, before libtorch starts:
 //
 //	GOTRAINER_LIB=DIR         the folder of the shim, instead of the usual places
+//	GOTRAINER_HOME=DIR        the folder of the installation, one of these places: [InstallRoot]
 //	LIBTORCH=DIR              another libtorch 2.11 (its lib folder), such as the one inside a Python installation
 //	GOTRAINER_MALLOC=trim     leave glibc's malloc as it is; by default it keeps large blocks for the next step
 //	GOTRAINER_MASKS=native    leave dropout masks to libtorch; by default AVX2 draws them where libtorch draws one
@@ -36,6 +43,7 @@ var (
 //	OMP_WAIT_POLICY=active    how the threads within an operator wait for each other (active or passive), or
 //	GOMP_SPINCOUNT=N          how often they look before they sleep: it is left at that. By default they wait
 //	                          actively, and passively while other programs use the CPUs: [Waiting]
+//	GOTRAINER_ADAPT_THREADS=1 operators use fewer threads while other programs use the CPUs: [AdaptThreads]
 //	GOTRAINER_CHECK=1         keep freed tensors for a second, see [CheckUse]
 func Load() error {
 	loadOnce.Do(func() {
@@ -64,6 +72,7 @@ func Load() error {
 			return
 		}
 		ready.Store(true)
+		runtime.LockOSThread() // for good
 		if loaded.IntelMKL {
 			if loadErr = checkMKL(multiplyByMKL); loadErr != nil {
 				ready.Store(false)

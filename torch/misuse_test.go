@@ -414,9 +414,12 @@ func TestWrongCallsPanicWithAnErrorThatNamesTheOperator(t *testing.T) {
 		{"FusedAdam", "no states", func() { list.FusedAdam(nil, nil, nil, nil, torch.FusedOptions{}) },
 			"expAvgs is nil"},
 		{"FusedAdam", "states of other shapes", func() {
-			l := torch.NewList(f(1))
-			list.FusedAdam(l, l, nil, l, torch.FusedOptions{})
-		}, "different shapes"},
+			l, leaf := torch.NewList(f(1)), f(2).RequiresGrad()
+			leaf.SetGrad(f(2))
+			torch.NewList(leaf).FusedAdam(l, l, nil, l, torch.FusedOptions{})
+		}, "parameter 0 has the shape [2] and its exp_avg [1]"},
+		{"SetGrads", "another shape", func() { list.SetGrads([]tensor{f(3)}) },
+			"tensor 0 has the shape [2] and its gradient [3]"},
 		{"FusedAdam", "too many states", func() {
 			l := torch.NewList(f(2), f(2))
 			list.FusedAdam(l, l, nil, l, torch.FusedOptions{})

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gotrainer/gotrainer/cgotorch"
+	"github.com/gotrainer/gotrainer/internal/osthread"
 )
 
 // MKL, inside libtorch, asks whether the CPU is Intel's. On others it leaves its best kernels out:
@@ -107,7 +108,13 @@ func checkMKL(multiply func(product, a, b []float32)) *Error {
 }
 
 func multiplyByMKL(product, a, b []float32) {
-	onBriefThread(func() {
-		Scope(func() { CopyTo(product, From(a, checkRows, checkInner).MatMul(From(b, checkInner, checkColumns))) })
+	done := make(chan error)
+	osthread.Brief(func() {
+		done <- Try(func() {
+			Scope(func() { CopyTo(product, From(a, checkRows, checkInner).MatMul(From(b, checkInner, checkColumns))) })
+		})
 	})
+	if err := <-done; err != nil {
+		panic(err)
+	}
 }

@@ -3,6 +3,7 @@ package torch
 import (
 	"fmt"
 	"runtime"
+	"slices"
 
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
@@ -214,25 +215,38 @@ func (t Tensor) CTCLoss(targets, inputLengths, targetLengths Tensor, blank int64
 	zeroInfinity bool) Tensor {
 	defer runtime.KeepAlive(targets)
 	target := targets.ptr("CTCLoss")
-	t.checkLabels("CTCLoss", targets)
+	t.checkTargets("CTCLoss", targets, targetLengths)
 	return t.ternary("CTCLoss", inputLengths, targetLengths, func(t, il, tl cgotorch.Tensor,
 		out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.CTCLoss(t, target, il, tl, blank, reduction.code("CTCLoss"), zeroInfinity, out)
 	})
 }
 
-// checkLabels panics if labels on the CPU are not classes of log-probabilities t: the CTC kernel
-// would read memory that is not its own.
-func (t Tensor) checkLabels(op string, labels Tensor) {
-	if t.Dim() == 0 || labels.Numel() == 0 || t.Device() != CPU || labels.Device() != CPU {
+// checkTargets panics if targets on the CPU are not classes of log-probabilities t: the CTC kernel
+// would read memory that is not its own. It never reads the padding behind a target.
+func (t Tensor) checkTargets(op string, targets, lengths Tensor) {
+	if t.Dim() == 0 || t.Device() != CPU || targets.Device() != CPU {
 		return
 	}
 	Scope(func() {
 		classes := t.Size(-1)
-		if low, high := int64(labels.Min().Item()), int64(labels.Max().Item()); low < 0 || high >= classes {
-			panic(&Error{Op: op, Args: []string{t.describe(), labels.describe()}, Code: ErrIndex,
+		low, high := targets.bounds()
+		if (low < 0 || high >= classes) && targets.Dim() == 2 && lengths.Device() == CPU &&
+			slices.Equal(lengths.Shape(), targets.Shape()[:1]) {
+			low, high = targets.MaskedSelect(Arange(targets.Size(1)).Unsqueeze(0).Lt(lengths.Unsqueeze(1))).bounds()
+		}
+		if low < 0 || high >= classes {
+			panic(&Error{Op: op, Args: []string{t.describe(), targets.describe()}, Code: ErrIndex,
 				Msg: fmt.Sprintf("targets are %d to %d, but there are %d classes: 0 to %d", low, high, classes,
 					classes-1)})
 		}
 	})
+}
+
+// bounds are the least and the greatest element, 0 of none.
+func (t Tensor) bounds() (low, high int64) {
+	if t.Numel() == 0 {
+		return 0, 0
+	}
+	return int64(t.Min().Item()), int64(t.Max().Item())
 }

@@ -40,7 +40,7 @@ type ProcessGroupOptions struct {
 	Device Device
 
 	// Checked compares operator, shapes and dtypes over the processes before every collective, so
-	// that a mismatch is an error with the ranks in place of a hang (TORCH_DISTRIBUTED_DEBUG=DETAIL).
+	// that a mismatch is an error with the ranks instead of a hang (TORCH_DISTRIBUTED_DEBUG=DETAIL).
 	// It costs an exchange each time, and a process that hangs keeps the others waiting until
 	// Timeout. All processes choose the same.
 	Checked bool

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/gotrainer/gotrainer/internal/testenv"
@@ -408,4 +410,31 @@ func walk(shape, order []int64, visit func(at []int64, flat int64)) {
 		}
 	}
 	next(0, 0)
+}
+
+// A mask takes as many dimensions as it has, which leaves the fewer to Ellipsis.
+func TestEllipsisBesideAMask(t *testing.T) {
+	testenv.RequireTorch(t)
+	x := torch.Arange(24).View(2, 3, 4)
+	behind := torch.Arange(12).View(3, 4).EqScalar(5)
+	assert.True(t, torch.From([]int64{5, 17}, 2, 1).Equal(x.At(torch.Ellipsis, behind)), "x[..., mask]")
+	before := torch.Arange(6).View(2, 3).EqScalar(4)
+	assert.True(t, torch.From([]int64{16}).Equal(x.At(before, torch.Ellipsis, 0)), "x[mask, ..., 0]")
+}
+
+// The kernel does not read what is behind a target's end.
+func TestThePaddingOfTargetsIsNotRead(t *testing.T) {
+	testenv.RequireTorch(t)
+	torch.ManualSeed(1)
+	logProbs := torch.Randn(6, 2, 5).LogSoftmax(-1, torch.DefaultDType)
+	inputs, lengths := torch.From([]int64{6, 6}), torch.From([]int64{3, 1})
+	loss := func(padding int64) float64 {
+		targets := torch.From([]int64{1, 2, 3, 4, padding, padding}, 2, 3)
+		return logProbs.CTCLoss(targets, inputs, lengths, 0, torch.ReductionMean, false).Item()
+	}
+	assert.Equal(t, loss(1), loss(-100))
+	targets := torch.From([]int64{1, 2, 9, 4, -100, -100}, 2, 3)
+	require.ErrorContains(t, torch.Try(func() {
+		logProbs.CTCLoss(targets, inputs, lengths, 0, torch.ReductionMean, false)
+	}), "targets are 1 to 9, but there are 5 classes")
 }

@@ -41,7 +41,7 @@ func TestGradientsAreNeverLostWhileGoroutinesSwitchModes(t *testing.T) {
 					{"none", func(f func()) { f() }, true},
 				} {
 					mode.region(func() {
-						time.Sleep(time.Microsecond) // the goroutine may go on on another thread, unless it is pinned
+						time.Sleep(time.Microsecond) // the goroutine may continue on another thread, unless it is pinned
 						if got := w.MulScalar(2).NeedsGrad(); got != mode.history {
 							t.Errorf("goroutine %d, round %d, %s: NeedsGrad is %t", g, i, mode.name, got)
 						}

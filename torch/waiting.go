@@ -90,8 +90,11 @@ func Waiting() WaitPolicy {
 func startWaiting(before usage, measured bool) {
 	waiting.Lock()
 	defer waiting.Unlock()
+	waiting.wanted = cgotorch.Threads()
+	calmMonitor(waiting.wanted > 1)
 	fix := func(passive bool, reason string) {
 		waiting.policy = WaitPolicy{Passive: passive, Fixed: true, Reason: reason}
+		lookSoon()
 	}
 	for _, name := range []string{"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} {
 		if value := os.Getenv(name); value != "" {
@@ -105,7 +108,7 @@ func startWaiting(before usage, measured bool) {
 		return
 	}
 	waiting.policy.Reason = waitDefault
-	waiting.former, waiting.wanted = before, cgotorch.Threads()
+	waiting.former = before
 	decideWaiting(after)
 }
 
@@ -145,14 +148,10 @@ func restartWaiting(threads int) {
 	waiting.Lock()
 	defer waiting.Unlock()
 	waiting.wanted = threads
-	if waiting.policy.Fixed || waiting.policy.Reason == "" {
-		return
+	if waiting.policy.Reason == "" {
+		return // libtorch is being loaded
 	}
-	now, ok := readUsage()
-	if !ok {
-		return
-	}
-	decideWaiting(now)
+	lookNow()
 }
 
 // reconsiderWaiting decides again if it is time. It is called when a scope ends: a training step
@@ -164,8 +163,25 @@ func reconsiderWaiting() {
 	}
 	waiting.Lock()
 	defer waiting.Unlock()
-	if now, ok := readUsage(); ok {
+	lookNow()
+}
+
+// lookNow keeps the monitor calm, and decides again unless the policy is fixed. The lock is held.
+func lookNow() {
+	calmMonitor(waiting.wanted > 1)
+	if waiting.policy.Fixed {
+		lookSoon()
+	} else if now, ok := readUsage(); ok {
 		decideWaiting(now)
+	}
+}
+
+// lookSoon sets when to look again, if there is more than one thread. The lock is held.
+func lookSoon() {
+	if waiting.wanted == 1 {
+		nextLook.Store(never) // until SetThreads
+	} else {
+		nextLook.Store(sinceLoading() + int64(lookEvery))
 	}
 }
 
@@ -173,11 +189,7 @@ func reconsiderWaiting() {
 func decideWaiting(now usage) {
 	waiting.looks++
 	threads := waiting.wanted
-	if threads == 1 {
-		nextLook.Store(never) // until SetThreads
-	} else {
-		nextLook.Store(sinceLoading() + int64(lookEvery))
-	}
+	lookSoon()
 	load := now.since(waiting.former)
 	passive, reason := waiting.judge.decide(load, threads, runtime.GOMAXPROCS(0))
 	if !load.short() {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -91,7 +92,95 @@ func TestWaitingChild(t *testing.T) {
 		assert.Equal(t, torch.ShortSlice, <-inherited)
 		torch.AskForSlices(0)
 		assert.Equal(t, kernels, slice(t), "the kernel's own again")
+	case "monitor":
+		torch.SetThreads(1)
+		require.Empty(t, batchThreads(t), "one thread waits for no other")
+		torch.SetThreads(2)
+		monitor := onlyBatchThread(t)
+		// It looks every 10 ms at least while a goroutine computes; no other thread does a thing then.
+		former := voluntarySwitches(t, monitor)
+		for begin := time.Now(); voluntarySwitches(t, monitor) < former+3; {
+			require.Less(t, time.Since(begin), 10*time.Second, "thread %d does not look", monitor)
+		}
+		runtime.LockOSThread()
+		setPolicy(t, unix.Gettid(), unix.SCHED_BATCH) // as if the monitor had started this thread
+		require.Equal(t, monitor, onlyBatchThread(t))
+		torch.SetThreads(1)
+		require.Empty(t, batchThreads(t))
+	case "thread":
+		require.NoError(t, torch.Load())
+		thread := unix.Gettid()
+		for range 2 * runtime.GOMAXPROCS(0) { // they want a thread each
+			go func() {
+				for {
+					runtime.Gosched()
+				}
+			}()
+		}
+		for range 500 {
+			time.Sleep(100 * time.Microsecond)
+			require.Equal(t, thread, unix.Gettid())
+		}
 	}
+}
+
+// The process that starts a child may do so on a thread that its monitor has started.
+func init() {
+	if os.Getenv(childVariable) == "monitor" {
+		threads, _ := os.ReadDir("/proc/self/task")
+		for _, thread := range threads {
+			id, _ := strconv.Atoi(thread.Name())
+			_ = unix.SchedSetAttr(id, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL}, 0)
+		}
+	}
+}
+
+func setPolicy(t *testing.T, thread int, policy uint32) {
+	attr, err := unix.SchedGetAttr(thread, 0)
+	require.NoError(t, err)
+	attr.Policy = policy
+	require.NoError(t, unix.SchedSetAttr(thread, attr, 0))
+}
+
+// batchThreads are the threads of this process that take no CPU from another.
+func batchThreads(t *testing.T) (ids []int) {
+	threads, err := os.ReadDir("/proc/self/task")
+	require.NoError(t, err)
+	for _, thread := range threads {
+		id, err := strconv.Atoi(thread.Name())
+		require.NoError(t, err)
+		if attr, err := unix.SchedGetAttr(id, 0); err == nil && attr.Policy == unix.SCHED_BATCH {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// onlyBatchThread looks until the threads that the monitor has just started have the usual policy
+// too: it may start one at any moment.
+func onlyBatchThread(t *testing.T) int {
+	for begin := time.Now(); ; {
+		torch.LookSoon()
+		torch.Scope(func() {})
+		ids := batchThreads(t)
+		if len(ids) == 1 {
+			return ids[0]
+		}
+		require.Less(t, time.Since(begin), 10*time.Second, "threads %v take no CPU from another", ids)
+	}
+}
+
+// voluntarySwitches is how often the thread has gone to sleep.
+func voluntarySwitches(t *testing.T, thread int) (n int) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/status", thread))
+	require.NoError(t, err)
+	for line := range strings.Lines(string(status)) {
+		if count, ok := strings.CutPrefix(line, "voluntary_ctxt_switches:"); ok {
+			n, err = strconv.Atoi(strings.TrimSpace(count))
+			require.NoError(t, err)
+		}
+	}
+	return n
 }
 
 // slice is that of the calling thread.
@@ -168,6 +257,10 @@ func TestPassiveThreadsAskForShortSlices(t *testing.T) {
 		t.Skip(reason)
 	}
 }
+
+func TestTheMonitorOfGoTakesNoCPUFromAThread(t *testing.T) { waitingChild(t, "monitor") }
+
+func TestTheGoroutineThatLoadsStaysOnItsThread(t *testing.T) { waitingChild(t, "thread") }
 
 func TestWhenTheWaitPolicyIsDecidedAgain(t *testing.T) { waitingChild(t, "looks") }
 

@@ -57,6 +57,9 @@ ct_code set_grad(ct_tensor t, ct_tensor grad) {
 }
 ct_code set_grads(const ct_tensor *tensors, const ct_tensor *grads, int64_t count) {
   return guard([&] {
+    for (int64_t i = 0; i < count; i++)
+      TORCH_CHECK(!grads[i] || get(grads[i]).sizes() == get(tensors[i]).sizes(), "tensor ", i, " has the shape ", get(tensors[i]).sizes(),
+                  " and its gradient ", get(grads[i]).sizes());
     for (int64_t i = 0; i < count; i++) get_mutable(tensors[i]).mutable_grad() = grads[i] ? get(grads[i]) : at::Tensor();
   });
 }

@@ -72,6 +72,7 @@ CT_DECLARE(vector_bernoulli);
 CT_DECLARE(clip_grad_norm);
 CT_DECLARE(clip_grad_value);
 CT_DECLARE(fused_adam);
+CT_DECLARE(fused_adagrad);
 CT_DECLARE(fused_sgd);
 CT_DECLARE(new_group);
 CT_DECLARE(abort_group);
@@ -216,6 +217,7 @@ static const ct_core core = {
     clip_grad_norm,
     clip_grad_value,
     fused_adam,
+    fused_adagrad,
     fused_sgd,
     new_group,
     abort_group,

@@ -4,12 +4,15 @@
 #include "../ct.h"
 #include "../zz_abi.h"
 
+#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/core/Generator.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <map>
 #include <mutex>
 #include <vector>
 
@@ -30,8 +33,10 @@ struct Graph {
   c10::DeviceIndex device;
   at::cuda::CUDAGraph graph;
   std::vector<at::Generator> generators;
+  bool broken = false; // a generator is half registered, and the destructor would end the process for it
 
-  // During a capture: what is put back after it.
+  // During a capture: where its memory comes from, and what is put back after it.
+  c10::MempoolId_t pool;
   c10::DeviceIndex former_device = 0;
   c10::Stream former = c10::Stream(c10::Stream::DEFAULT, c10::Device(c10::kCUDA, 0));
   std::vector<at::Generator> before; // a state that has begun a capture which failed serves no draw any more
@@ -43,13 +48,37 @@ struct Graph {
     c10::cuda::set_device(former_device);
     before.clear();
   }
-  void drop() {
-    for (size_t i = 0; i < generators.size(); i++) {
+
+  // Ends a capture that has failed. CUDAGraph leaves the allocators as they were meanwhile: they would go on asking it, even freed,
+  // whose memory is asked for, and keep what other streams have used.
+  void abandon() {
+    try {
+      c10::cuda::CUDACachingAllocator::endAllocateToPool(device, pool); // fails if it has ended
+      c10::cuda::CUDACachingAllocator::releasePool(device, pool);
+    } catch (...) {
+    }
+    try {
+      at::getHostAllocator(at::kCUDA)->end_allocate_to_pool(pool);
+      at::getHostAllocator(at::kCUDA)->release_pool(pool);
+    } catch (...) {
+    }
+    for (size_t i = 0; i < before.size(); i++) {
       std::lock_guard<std::mutex> lock(generators[i].mutex());
       generators[i].graphsafe_set_state(before[i]);
     }
+    leave();
   }
 };
+
+// The stream of all captures on a GPU, as in torch.cuda.graph: libraries keep a workspace for each stream that they have seen.
+c10::cuda::CUDAStream capture_stream(c10::DeviceIndex device) {
+  static std::mutex mutex;
+  static std::map<c10::DeviceIndex, c10::cuda::CUDAStream> streams;
+  std::lock_guard<std::mutex> lock(mutex);
+  auto found = streams.find(device);
+  if (found == streams.end()) found = streams.emplace(device, c10::cuda::getStreamFromPool(false, device)).first;
+  return found->second;
+}
 
 Graph &of(void *graph) { return *static_cast<Graph *>(graph); }
 
@@ -60,7 +89,13 @@ ct_code new_graph(int32_t index, void **graph) {
 ct_code register_generator(void *graph, ct_generator g) {
   return guard([&] {
     const auto &generator = *static_cast<at::Generator *>(g);
-    of(graph).graph.register_generator_state(generator);
+    c10::cuda::CUDAGuard on(of(graph).device); // where the tensors of its seed and offset are made
+    try {
+      of(graph).graph.register_generator_state(generator);
+    } catch (...) {
+      of(graph).broken = true;
+      throw;
+    }
     of(graph).generators.push_back(generator);
   });
 }
@@ -72,6 +107,7 @@ ct_code begin_capture(void *graph, const ct_pool *pool) {
     g.former_device = c10::cuda::current_device();
     c10::cuda::set_device(g.device);
     g.former = c10::cuda::getCurrentCUDAStream(g.device);
+    g.pool = pool->first || pool->second ? c10::MempoolId_t(pool->first, pool->second) : at::cuda::graph_pool_handle();
     try {
       c10::cuda::device_synchronize();
       c10::cuda::CUDACachingAllocator::emptyCache();
@@ -79,10 +115,10 @@ ct_code begin_capture(void *graph, const ct_pool *pool) {
         std::lock_guard<std::mutex> lock(generator.mutex());
         g.before.push_back(generator.clone());
       }
-      c10::cuda::setCurrentCUDAStream(c10::cuda::getStreamFromPool(false, g.device));
-      g.graph.capture_begin({pool->first, pool->second}, cudaStreamCaptureModeThreadLocal);
+      c10::cuda::setCurrentCUDAStream(capture_stream(g.device));
+      g.graph.capture_begin(g.pool, cudaStreamCaptureModeThreadLocal);
     } catch (...) {
-      g.leave();
+      g.abandon();
       throw;
     }
   });
@@ -94,12 +130,7 @@ ct_code end_capture(void *graph, int32_t failed) {
     try {
       g.graph.capture_end();
     } catch (...) {
-      try { // capture_end may not have come to it
-        c10::cuda::CUDACachingAllocator::endAllocateToPool(g.device, g.graph.pool());
-      } catch (...) {
-      }
-      g.drop();
-      g.leave();
+      g.abandon();
       if (!failed) throw; // else the caller knows a better reason
       return;
     }
@@ -127,7 +158,8 @@ ct_code reset(void *graph) {
 }
 
 void free_graph(void *graph) {
-  if (!core->device_failed()) delete static_cast<Graph *>(graph); // else left to the end of the process, as tensors are
+  if (!core->device_failed() && !of(graph).broken)
+    delete static_cast<Graph *>(graph); // else left to the end of the process, as tensors are
 }
 
 ct_code set_sync_debug_mode(int32_t mode) {

@@ -366,6 +366,7 @@ ct_code new_group(const ct_group_options *o, void **out) {
       std::unique_ptr<intrusive_ptr<c10d::Backend>> device(static_cast<intrusive_ptr<c10d::Backend> *>(made));
       g->device = *device;
       g->group->setBackend(at::kCUDA, c10d::ProcessGroup::NCCL, g->device);
+      g->device->setBoundDeviceId(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(o->device))); // which setBackend takes away
       g->group->setDefaultBackend(c10d::ProcessGroup::NCCL);
     } else if (at::hasCUDA()) {
       g->group->setBackend(at::kCUDA, c10d::ProcessGroup::GLOO, g->backend);

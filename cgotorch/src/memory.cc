@@ -107,7 +107,7 @@ static int code_of_runtime(const c10::AcceleratorError &e) {
   case 804: // forward compatibility on another kind of GPU
     return CT_ERR_NOT_SUPPORTED;
   }
-  if (number >= 900 && number <= 910) return CT_ERR_INVALID; // what a graph cannot capture
+  if (number >= 900 && number <= 910) return CT_ERR_NOT_SUPPORTED; // what a graph cannot capture
   return CT_ERR_DEVICE;
 }
 

@@ -8,6 +8,7 @@
 #define USE_C10D_NCCL
 #include "../ct.h"
 
+#include <c10/cuda/CUDAGuard.h>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 namespace ct {
@@ -17,7 +18,7 @@ const ct_core *nccl_core; // whose error records the caller frees
 ct_code new_nccl(void *store, int32_t rank, int32_t world, int64_t timeout_ms, int32_t device, void **backend) {
   try {
     // Before anything else of NCCL: what it makes without being told of a GPU belongs to the current one.
-    c10::cuda::set_device(static_cast<c10::DeviceIndex>(device));
+    c10::cuda::CUDAGuard on(static_cast<c10::DeviceIndex>(device));
     auto o = c10d::ProcessGroupNCCL::Options::create(false);
     o->timeout = std::chrono::milliseconds(timeout_ms);
     auto &s = *static_cast<c10::intrusive_ptr<c10d::Store> *>(store);

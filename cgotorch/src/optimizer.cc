@@ -8,11 +8,13 @@
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/_foreach_sub.h>
+#include <ATen/ops/_fused_adagrad.h>
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_fused_sgd.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/clamp.h>
+#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/reciprocal.h>
@@ -66,26 +68,100 @@ static std::optional<at::Tensor> found_inf(const ct_optimizer_options *o) {
   return o->found_inf ? std::optional<at::Tensor>(get(o->found_inf)) : std::nullopt;
 }
 
+// Whether two tensors have the same shape and the same order in memory.
+static bool alike(const at::Tensor &a, const at::Tensor &b) {
+  if (a.sizes() != b.sizes()) return false;
+  for (int64_t d = 0; d < a.dim(); d++)
+    if (a.size(d) != 1 && a.stride(d) != b.stride(d)) return false;
+  return true;
+}
+
+// t in the order in which like lies in memory.
+static at::Tensor ordered(const at::Tensor &t, const at::Tensor &like) {
+  return at::empty_strided(like.sizes(), like.strides(), t.options()).copy_(t);
+}
+
+// The parameters that have a gradient, as the fused kernels want them: these run over memory and look at neither shapes
+// nor strides, so a gradient or state in another order would meet other elements of its parameter.
+class Fused {
+public:
+  Tensors params, grads;
+
+  Fused(const ct_tensor *all, int64_t count) {
+    params.reserve(count), grads.reserve(count), places_.reserve(count);
+    for (int64_t i = 0; i < count; i++) {
+      const auto &p = get(all[i]);
+      const auto &g = p.grad();
+      if (!g.defined()) continue;
+      TORCH_CHECK(g.sizes() == p.sizes(), "parameter ", i, " has the shape ", p.sizes(), " and its gradient ", g.sizes());
+      places_.push_back(i);
+      params.push_back(p.is_non_overlapping_and_dense() ? p : p.contiguous()); // of a view with holes a copy, see finish
+      if (!params.back().is_same(p)) views_.emplace_back(p, params.back());
+      grads.push_back(alike(g, params.back()) ? g : ordered(g, params.back()));
+    }
+  }
+
+  // The state of each; one in another order (the memory format was changed after it was made) is put in order for good.
+  Tensors states(const char *name, const ct_tensor *all) {
+    Tensors list;
+    list.reserve(params.size());
+    for (size_t k = 0; k < params.size(); k++) {
+      auto &t = get_mutable(all[places_[k]]);
+      TORCH_CHECK(t.sizes() == params[k].sizes(), "parameter ", places_[k], " has the shape ", params[k].sizes(), " and its ", name, " ",
+                  t.sizes());
+      if (!alike(t, params[k])) t.set_data(ordered(t, params[k]));
+      list.push_back(t);
+    }
+    return list;
+  }
+
+  Tensors numbers(const ct_tensor *all) const {
+    Tensors list;
+    for (auto i : places_) list.push_back(get(all[i]));
+    return list;
+  }
+
+  void finish() {
+    for (auto &[view, dense] : views_) view.copy_(dense);
+  }
+
+private:
+  std::vector<int64_t> places_;
+  std::vector<std::pair<at::Tensor, at::Tensor>> views_;
+};
+
 // torch.optim.adam.adam / adamw.adamw with fused=True
 ct_code fused_adam(const ct_tensor *params, const ct_tensor *exp_avgs, const ct_tensor *exp_avg_sqs, const ct_tensor *max_exp_avg_sqs,
                    const ct_tensor *steps, int64_t count, const ct_optimizer_options *o) {
   return guard([&] {
     c10::AutoGradMode off(false);
-    Tensors p, g, m, v, x, s;
-    for (int64_t i = 0; i < count; i++) {
-      const auto &grad = get(params[i]).grad();
-      if (!grad.defined()) continue;
-      p.push_back(get(params[i])), g.push_back(grad), m.push_back(get(exp_avgs[i])), v.push_back(get(exp_avg_sqs[i])),
-          s.push_back(get(steps[i]));
-      if (o->amsgrad) x.push_back(get(max_exp_avg_sqs[i]));
-    }
-    if (p.empty()) return;
+    Fused f(params, count);
+    if (f.params.empty()) return;
+    auto m = f.states("exp_avg", exp_avgs), v = f.states("exp_avg_sq", exp_avg_sqs), s = f.numbers(steps);
+    auto x = o->amsgrad ? f.states("max_exp_avg_sq", max_exp_avg_sqs) : Tensors();
     at::_foreach_add_(s, at::Scalar(1));
     auto kernel = o->decoupled ? static_cast<decltype(&at::_ops::_fused_adamw_::call)>(at::_ops::_fused_adamw_::call)
                                : static_cast<decltype(&at::_ops::_fused_adamw_::call)>(at::_ops::_fused_adam_::call);
-    kernel(p, g, m, v, x, s, o->lr, o->beta1, o->beta2, o->weight_decay, o->eps, o->amsgrad != 0, o->maximize != 0, std::nullopt,
-           found_inf(o));
+    kernel(f.params, f.grads, m, v, x, s, o->lr, o->beta1, o->beta2, o->weight_decay, o->eps, o->amsgrad != 0, o->maximize != 0,
+           std::nullopt, found_inf(o));
     if (o->found_inf) at::_foreach_sub_(s, Tensors(s.size(), get(o->found_inf))); // an update that was left out does not count
+    f.finish();
+  });
+}
+
+// torch.optim.adagrad.adagrad with fused=True
+ct_code fused_adagrad(const ct_tensor *params, const ct_tensor *sums, const ct_tensor *steps, int64_t count,
+                      const ct_optimizer_options *o) {
+  return guard([&] {
+    c10::AutoGradMode off(false);
+    Fused f(params, count);
+    if (f.params.empty()) return;
+    auto sum = f.states("sum", sums), s = f.numbers(steps);
+    at::_foreach_add_(s, at::Scalar(1));
+    at::_ops::_fused_adagrad_::call(f.params, f.grads, sum, s, o->lr, o->lr_decay, o->weight_decay, o->eps, o->maximize != 0, std::nullopt,
+                                    found_inf(o));
+    if (o->found_inf) at::_foreach_sub_(s, Tensors(s.size(), get(o->found_inf)));
+    f.finish();
   });
 }
 
@@ -94,16 +170,12 @@ ct_code fused_sgd(const ct_tensor *params, const ct_tensor *momentum_buffers, in
                   const ct_optimizer_options *o) {
   return guard([&] {
     c10::AutoGradMode off(false);
-    Tensors p, g, b;
-    for (int64_t i = 0; i < count; i++) {
-      const auto &grad = get(params[i]).grad();
-      if (!grad.defined()) continue;
-      p.push_back(get(params[i])), g.push_back(grad);
-      if (o->momentum != 0) b.push_back(get(momentum_buffers[i]));
-    }
-    if (p.empty()) return;
-    at::_ops::_fused_sgd_::call(p, g, b, o->weight_decay, o->momentum, o->lr, o->dampening, o->nesterov != 0, o->maximize != 0,
+    Fused f(params, count);
+    if (f.params.empty()) return;
+    auto b = o->momentum != 0 ? f.states("momentum_buffer", momentum_buffers) : Tensors();
+    at::_ops::_fused_sgd_::call(f.params, f.grads, b, o->weight_decay, o->momentum, o->lr, o->dampening, o->nesterov != 0, o->maximize != 0,
                                 first_step != 0, std::nullopt, found_inf(o));
+    f.finish();
   });
 }
 

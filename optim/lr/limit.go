@@ -10,7 +10,7 @@ import (
 // many updates: PyTorch's OneCycleLR at the end of its cycle, and WSDLrScheduler of
 // pytorch-accelerated where it divides by zero, which it does in a decay that is shorter than a
 // step, and in one that is in inverse proportion to a rate of zero. Negative: it never does. The
-// schedules of this package go on at the last rate; who wants Python's failure asks here.
+// schedules of this package keep the last rate; this asks for Python's failure.
 func StepLimit(s Schedule, updates int) int {
 	switch s := s.(type) {
 	case OneCycleLR:

@@ -195,11 +195,14 @@ func TestMomentumGoesAgainstTheRate(t *testing.T) {
 			t.Errorf("update %d: the rate rises: %v, the momentum falls: %v; want both or none", update, up, down)
 		}
 	}
+	if shaken := (lr.TimmNoise{Schedule: one, From: 3}).PlanMomentum(100); shaken(50) != momentum(50) {
+		t.Errorf("with noise the momentum is %v, want %v as without", shaken(50), momentum(50))
+	}
 	for _, s := range []lr.MomentumSchedule{
 		lr.OneCycleLR{FixedMomentum: true}, lr.CyclicLR{FixedMomentum: true},
 		lr.SequentialLR{Schedules: []lr.Schedule{lr.Constant{}}},
 		lr.ChainedScheduler{Schedules: []lr.Schedule{lr.Linear{}}}, lr.PerEpoch{Schedule: lr.Linear{}},
-		lr.PerEpoch{Schedule: lr.OneCycleLR{FixedMomentum: true}},
+		lr.PerEpoch{Schedule: lr.OneCycleLR{FixedMomentum: true}}, lr.TimmNoise{Schedule: lr.Linear{}},
 	} {
 		if s.PlanMomentum(10) != nil {
 			t.Errorf("%#v.PlanMomentum is not nil, want the momentum left alone", s)

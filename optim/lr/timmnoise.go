@@ -20,7 +20,14 @@ type TimmNoise struct {
 	Seed     *uint32  // noise_seed; nil means 42
 }
 
-var _ EpochSchedule = TimmNoise{}
+var (
+	_ EpochSchedule    = TimmNoise{}
+	_ MomentumSchedule = TimmNoise{}
+)
+
+// PlanMomentum implements [MomentumSchedule]: not nil if Schedule moves the momentum, which is not
+// shaken.
+func (n TimmNoise) PlanMomentum(updates int) Rate { return PlanMomentum(n.Schedule, updates) }
 
 // ForEpochs implements [EpochSchedule].
 func (n TimmNoise) ForEpochs(updates int) Schedule {

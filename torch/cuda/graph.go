@@ -78,11 +78,12 @@ func needGraphs(op string, d torch.Device) {
 //
 // It panics if f panics, with what f panics with, and if f did what cannot be captured
 // (torch.ErrNotSupported); the graph is empty then, random numbers are where they were, and the
-// program may go on. But graphs that were captured before and draw from the same generators no
-// longer go on with them: capture those again.
+// program may continue. But graphs that were captured before and draw from the same generators no
+// longer continue with them: capture them again.
 func (g *Graph) Capture(o CaptureOptions, f func()) {
 	const op = "Graph.Capture"
-	c := g.open(op)
+	defer runtime.KeepAlive(g)
+	c := g.pointer(op)
 	if g.captured {
 		panic(torch.Errorf("cuda."+op, torch.ErrInvalid, "the graph was captured; Reset it first"))
 	}
@@ -108,17 +109,16 @@ func (g *Graph) Capture(o CaptureOptions, f func()) {
 // Replay does what was recorded, on the current stream. The host does not wait.
 func (g *Graph) Replay() {
 	const op = "Graph.Replay"
-	if c := g.open(op); !g.captured {
-		panic(torch.Errorf("cuda."+op, torch.ErrInvalid, "the graph is empty; Capture something first"))
-	} else {
-		check(op, cgotorch.ReplayGraph(c))
-	}
+	check(op, cgotorch.ReplayGraph(g.filled(op)))
+	runtime.KeepAlive(g)
 }
 
-// Pool is the one that it was captured with, for another graph to share: CUDAGraph.pool.
+// Pool is the one that it was captured with, for another graph to share: CUDAGraph.pool. It panics
+// if the graph is empty: its pool is gone.
 func (g *Graph) Pool() (p Pool) {
 	const op = "Graph.Pool"
-	check(op, cgotorch.GraphPool(g.open(op), &p.c))
+	check(op, cgotorch.GraphPool(g.filled(op), &p.c))
+	runtime.KeepAlive(g)
 	return p
 }
 
@@ -126,7 +126,8 @@ func (g *Graph) Pool() (p Pool) {
 // may be captured again: CUDAGraph.reset.
 func (g *Graph) Reset() {
 	const op = "Graph.Reset"
-	check(op, cgotorch.ResetGraph(g.open(op)))
+	check(op, cgotorch.ResetGraph(g.pointer(op)))
+	runtime.KeepAlive(g)
 	g.captured = false
 }
 
@@ -139,7 +140,16 @@ func (g *Graph) Free() {
 	}
 }
 
-func (g *Graph) open(op string) cgotorch.Graph {
+// filled is the handle of a graph that holds something.
+func (g *Graph) filled(op string) cgotorch.Graph {
+	c := g.pointer(op)
+	if !g.captured {
+		panic(torch.Errorf("cuda."+op, torch.ErrInvalid, "the graph is empty; Capture something first"))
+	}
+	return c
+}
+
+func (g *Graph) pointer(op string) cgotorch.Graph {
 	if g.c == nil {
 		panic(torch.Errorf("cuda."+op, torch.ErrFreed, "the graph was freed"))
 	}

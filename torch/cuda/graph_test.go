@@ -49,11 +49,17 @@ func TestAGraphComputesOnlyWhenItIsReplayed(t *testing.T) {
 			assert.Equal(t, float32(2*(k+1)), torch.Values[float32](y)[0])
 		}
 		assert.Equal(t, []float32{12, 12, 12}, torch.Values[float32](sum))
+		other := cuda.NewGraph(d)
+		defer other.Free()
+		other.Capture(cuda.CaptureOptions{Pool: g.Pool()}, func() { sum.Zero_() })
+		other.Replay()
+		assert.Equal(t, []float32{0, 0, 0}, torch.Values[float32](sum))
 		g.Reset()
 		require.ErrorIs(t, torch.Try(g.Replay), torch.ErrInvalid)
-		g.Capture(cuda.CaptureOptions{Pool: g.Pool()}, func() { sum.Zero_() })
+		require.ErrorIs(t, torch.Try(func() { g.Pool() }), torch.ErrInvalid)
+		g.Capture(cuda.CaptureOptions{}, func() { sum.AddScalar_(1) })
 		g.Replay()
-		assert.Equal(t, []float32{0, 0, 0}, torch.Values[float32](sum))
+		assert.Equal(t, []float32{1, 1, 1}, torch.Values[float32](sum))
 	})
 }
 

@@ -79,7 +79,7 @@ func (a Attention) String() string {
 }
 
 // SetTF32 lets matrix products (cuBLAS), convolutions and recurrent layers (cuDNN) of float32 be
-// computed in TF32, which has 10 bits of mantissa in place of 23, or forbids it in all of them:
+// computed in TF32, which has 10 bits of mantissa instead of 23, or forbids it in all of them:
 // torch.backends.cuda.matmul.allow_tf32 and torch.backends.cudnn.allow_tf32. libtorch's default is
 // neither: products in float32, convolutions in TF32. NVIDIA_TF32_OVERRIDE=0 in the environment
 // forbids it whatever is set here.

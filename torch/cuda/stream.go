@@ -68,7 +68,8 @@ func (s Stream) WaitStream(other Stream) {
 // WaitEvent has what is queued in s from now on wait for e. The host does not wait.
 func (s Stream) WaitEvent(e *Event) {
 	s.need("Stream.WaitEvent")
-	check("Stream.WaitEvent", cgotorch.CUDAWaitEvent(e.open("Stream.WaitEvent"), &s.c))
+	check("Stream.WaitEvent", cgotorch.CUDAWaitEvent(e.pointer("Stream.WaitEvent"), &s.c))
+	runtime.KeepAlive(e)
 }
 
 // Record keeps the memory of t, which another stream has made, from being used again before s has
@@ -137,20 +138,23 @@ func (e *Event) Free() {
 // Record puts the event behind what s holds now.
 func (e *Event) Record(s Stream) {
 	s.need("Event.Record")
-	check("Event.Record", cgotorch.CUDARecordEvent(e.open("Event.Record"), &s.c))
+	check("Event.Record", cgotorch.CUDARecordEvent(e.pointer("Event.Record"), &s.c))
+	runtime.KeepAlive(e)
 	e.stream = true
 }
 
 // Ready tells whether its stream has come to it; so it has if it was never recorded.
 func (e *Event) Ready() bool {
 	var ready int32
-	check("Event.Ready", cgotorch.CUDAEventReady(e.open("Event.Ready"), &ready))
+	check("Event.Ready", cgotorch.CUDAEventReady(e.pointer("Event.Ready"), &ready))
+	runtime.KeepAlive(e)
 	return ready != 0
 }
 
 // Synchronize waits until its stream has come to it.
 func (e *Event) Synchronize() {
-	check("Event.Synchronize", cgotorch.CUDASynchronizeEvent(e.open("Event.Synchronize")))
+	check("Event.Synchronize", cgotorch.CUDASynchronizeEvent(e.pointer("Event.Synchronize")))
+	runtime.KeepAlive(e)
 }
 
 // Since is the time that the GPU took from one event to this one, once it has come to both:
@@ -162,11 +166,12 @@ func (e *Event) Since(from *Event) time.Duration {
 			"been recorded"))
 	}
 	var ms float64
-	check(op, cgotorch.CUDAElapsed(from.open(op), e.open(op), &ms))
+	check(op, cgotorch.CUDAElapsed(from.pointer(op), e.pointer(op), &ms))
+	runtime.KeepAlive([2]*Event{from, e})
 	return time.Duration(ms * float64(time.Millisecond))
 }
 
-func (e *Event) open(op string) cgotorch.Event {
+func (e *Event) pointer(op string) cgotorch.Event {
 	if e.c == nil {
 		panic(torch.Errorf("cuda."+op, torch.ErrFreed, "the event was freed"))
 	}

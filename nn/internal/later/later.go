@@ -120,6 +120,19 @@ func Parameter(t torch.Tensor) torch.Tensor {
 	return meta
 }
 
+// Copy is another parameter that will be drawn with the numbers of t, if t waits to be drawn.
+func Copy(t torch.Tensor) (c torch.Tensor, ok bool) {
+	v, ok := waiting.Load(t)
+	if !ok {
+		return c, false
+	}
+	n := *v.(*note)
+	c = torch.TensorOptions{DType: t.DType(), Device: torch.Meta}.Empty(t.Shape()...)
+	n.version = version(c)
+	waiting.Store(c, &n)
+	return c, true
+}
+
 // Draw returns what a parameter on torch.Meta would have been, kept, once. It panics if nothing is
 // known of it.
 func Draw(op, name string, t torch.Tensor) torch.Tensor {

@@ -1,5 +1,0 @@
-//go:build !linux
-
-package torch
-
-func onBriefThread(f func()) { f() }
