@@ -173,11 +173,10 @@ func (h *heartbeat) removeAbandoned() error {
 
 // dead tells whether a holder keeps its file fresh no longer.
 func (h *heartbeat) dead(other holder) (bool, error) {
-	host, _ := os.Hostname()
-	if other.PID != 0 && other.Host == host {
+	if other.PID != 0 && thisProcess().seesProcessesOf(other) {
 		if other.PID == os.Getpid() {
 			_, mine := own.Load(other.Nonce)
-			return !mine, nil // the process number of a predecessor, as in a container that was started again
+			return !mine, nil // the process number of a predecessor
 		}
 		if !processLives(other.PID) {
 			return true, nil

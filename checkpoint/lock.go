@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -44,12 +45,25 @@ type holder struct {
 	Host  string    `json:"host"`
 	Since time.Time `json:"since"`
 	Nonce string    `json:"nonce,omitempty"` // of a heartbeat
+
+	// Where the number of the process means something: containers may have one host name, and each
+	// counts its processes from 1. Empty on other systems than Linux, and in older files.
+	Boot         string `json:"boot,omitempty"`
+	PIDNamespace string `json:"pid_namespace,omitempty"`
 }
 
 // thisProcess describes this process as a holder from now on.
 func thisProcess() holder {
-	host, _ := os.Hostname() // the name only helps a reader of the error
-	return holder{PID: os.Getpid(), Host: host, Since: time.Now().Round(time.Second)}
+	host, _ := os.Hostname() // what cannot be read is left empty
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	namespace, _ := os.Readlink("/proc/self/ns/pid")
+	return holder{PID: os.Getpid(), Host: host, Since: time.Now().Round(time.Second),
+		Boot: strings.TrimSpace(string(boot)), PIDNamespace: namespace}
+}
+
+// seesProcessesOf tells whether the numbers of processes mean the same to both.
+func (h holder) seesProcessesOf(other holder) bool {
+	return h.Host == other.Host && h.Boot == other.Boot && h.PIDNamespace == other.PIDNamespace
 }
 
 // error is what another process gets to see.

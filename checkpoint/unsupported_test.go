@@ -1,10 +1,11 @@
 package checkpoint
 
 import (
-	"fmt"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"syscall"
 	"testing"
@@ -82,16 +83,28 @@ func TestAFileSystemWithoutLocksHasAHeartbeat(t *testing.T) {
 func putHolder(t *testing.T, dir string, h holder, age time.Duration) {
 	t.Helper()
 	path := filepath.Join(dir, heartbeatName)
-	put(t, path, fmt.Appendf(nil, `{"pid":%d,"host":%q,"nonce":%q}`, h.PID, h.Host, h.Nonce))
+	text, err := json.Marshal(h)
+	require.NoError(t, err)
+	put(t, path, text)
 	then := time.Now().Add(-age)
 	require.NoError(t, os.Chtimes(path, then, then))
 }
 
 func TestAnAbandonedHeartbeatIsTakenOver(t *testing.T) {
-	host, err := os.Hostname()
-	require.NoError(t, err)
 	child := exec.Command("true")
 	require.NoError(t, child.Run())
+	here := func(pid int, nonce string) holder {
+		h := thisProcess()
+		h.PID, h.Nonce = pid, nonce
+		return h
+	}
+	ended := child.Process.Pid
+	container, machine, older := here(ended, "x"), here(ended, "x"), here(ended, "x")
+	container.PIDNamespace = "pid:[1]"
+	machine.Boot = "1"
+	older.Boot, older.PIDNamespace = "", "" // as earlier versions wrote it
+	sameNumber := container
+	sameNumber.PID = os.Getpid()
 	for name, c := range map[string]struct {
 		holder holder
 		age    time.Duration
@@ -100,9 +113,15 @@ func TestAnAbandonedHeartbeatIsTakenOver(t *testing.T) {
 		"another host, fresh":                  {holder{PID: 1, Host: "elsewhere"}, 0, false},
 		"another host, one beat missed":        {holder{PID: 1, Host: "elsewhere"}, 2 * beat, false},
 		"another host, silent":                 {holder{PID: 1, Host: "elsewhere"}, patience + beat, true},
-		"this host, a process that has ended":  {holder{PID: child.Process.Pid, Host: host}, 0, true},
-		"this host, a process that lives":      {holder{PID: os.Getppid(), Host: host}, 0, false},
-		"this process's number, before it was": {holder{PID: os.Getpid(), Host: host, Nonce: "x"}, 0, true},
+		"this host, a process that has ended":  {here(ended, ""), 0, true},
+		"this host, a process that lives":      {here(os.Getppid(), ""), 0, false},
+		"this process's number, before it was": {here(os.Getpid(), "x"), 0, true},
+		"a container of this host's name":      {container, 0, false},
+		"its process has this one's number":    {sameNumber, 0, false},
+		"it is silent":                         {container, patience + beat, true},
+		"another machine of this name":         {machine, 0, false},
+		"an earlier version's, fresh":          {older, 0, runtime.GOOS != "linux"},
+		"an earlier version's, silent":         {older, patience + beat, true},
 		"half a file, fresh":                   {holder{}, 0, false},
 		"half a file, old":                     {holder{}, patience + beat, true},
 	} {

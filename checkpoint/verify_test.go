@@ -84,7 +84,7 @@ func TestVerifyRefuses(t *testing.T) {
 			a, b := filepath.Join(p, "model.safetensors"), filepath.Join(p, "rng/0")
 			return errors.Join(os.Rename(a, p+"x"), os.Rename(b, a), os.Rename(p+"x", b))
 		}, "its manifest says"},
-		{"a link in place of a file", func(p string) error {
+		{"a link instead of a file", func(p string) error {
 			a := filepath.Join(p, "model.safetensors")
 			return errors.Join(os.Rename(a, p+"x"), os.Symlink(p+"x", a))
 		}, "not a regular file"},
@@ -104,7 +104,7 @@ func TestVerifyRefuses(t *testing.T) {
 			text, err := manifest{Format: 1, Files: []file{{Name: "a"}, {Name: "a"}}}.encode()
 			return errors.Join(err, os.WriteFile(filepath.Join(p, ManifestName), text, 0o600))
 		}, `lists "a" after "a"`},
-		{"a file in place of the folder", func(p string) error {
+		{"a file instead of the folder", func(p string) error {
 			return errors.Join(os.RemoveAll(p), os.WriteFile(p, nil, 0o600))
 		}, "not a folder"},
 	} {

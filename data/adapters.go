@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strconv"
 )
 
 // Slice is a data set that is in memory.
@@ -77,19 +78,30 @@ func (s subset[S]) Describe(i int) string { return describe(s.d, s.indices[i]) }
 func (s subset[S]) varies() bool          { return varies(s.d) }
 
 // Split divides d at random: fraction of its samples go to first, the others to second. It is
-// torch.utils.data.random_split of [fraction, 1-fraction] with a generator seeded with seed, so a
-// split made in Python can be had again.
+// torch.utils.data.random_split of fraction and the rest with a generator seeded with seed, so a
+// split made in Python can be had again: 0.9 is [0.9, 0.1] there, whose sizes [0.9, 1-0.9] may miss
+// by one, as 1-0.9 is a little less than 0.1.
 func Split[S any](d Dataset[S], fraction float64, seed uint64) (first, second Dataset[S], err error) {
 	if !(fraction >= 0 && fraction <= 1) {
 		return nil, nil, fmt.Errorf("data: Split: fraction is %v; it must be from 0 to 1", fraction)
 	}
 	n := d.Len()
+	rest := 1 - fraction
+	if decimal(fraction) == fraction { // and not 2.0/3, whose rest is none either
+		rest = decimal(rest)
+	}
 	k := int(float64(n) * fraction)
-	if rest := n - k - int(float64(n)*(1-fraction)); rest > 0 {
+	if n-k-int(float64(n)*rest) > 0 {
 		k++ // PyTorch rounds both parts down and gives the first what is left over
 	}
 	indices := Permutation(seed, n)
 	return subset[S]{d, indices[:k:k]}, subset[S]{d, indices[k:]}, nil
+}
+
+// decimal is the number of 15 decimal places next to x.
+func decimal(x float64) float64 {
+	d, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'f', 15, 64), 64)
+	return d
 }
 
 // Concat returns the samples of all sets, one set after the other: torch.utils.data.ConcatDataset,

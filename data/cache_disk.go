@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 )
@@ -24,6 +25,7 @@ type Codec[S any] struct {
 // that are dearer to make than to read: pictures that were resized, documents that were tokenized.
 // The next run finds those of the last. Key says what made the samples, such as the version of the
 // tokenizer and its settings: a file of another key or of another number of samples is begun again.
+// A file that CacheOnDisk did not write is refused and stays as it is.
 //
 // Each sample is written with its checksum. What a run that was killed left half written is cut
 // off, and a sample that is damaged is loaded and written again. When a sample cannot be written,
@@ -106,8 +108,13 @@ func (c *DiskCache[S]) open(key string) (err error) {
 	header = binary.LittleEndian.AppendUint32(header, uint32(len(key)))
 	header = append(header, key...)
 	found := make([]byte, len(header))
-	if _, err := c.file.ReadAt(found, 0); err != nil && !errors.Is(err, io.EOF) {
+	n, err := c.file.ReadAt(found, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
 		return err
+	}
+	if begin := found[:min(n, len(diskMagic))]; !strings.HasPrefix(diskMagic, string(begin)) {
+		return fmt.Errorf("it begins with %q, expected %q: CacheOnDisk did not write it and leaves it as it is; name "+
+			"another file, or delete this one if it was a cache that is damaged", begin, diskMagic)
 	}
 	c.end = int64(len(header))
 	if string(found) != string(header) {

@@ -13,6 +13,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/gotrainer/gotrainer/data"
 )
 
@@ -83,9 +86,13 @@ func TestCacheOnDiskSurvivesDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for at := range good {
-		flipped := bytes.Clone(good)
-		flipped[at] ^= 1
-		for _, bad := range [][]byte{good[:at], flipped} {
+		bads := [][]byte{good[:at]}
+		if at >= len(diskMagic) { // a file that begins otherwise is refused
+			flipped := bytes.Clone(good)
+			flipped[at] ^= 1
+			bads = append(bads, flipped)
+		}
+		for _, bad := range bads {
 			if err := os.WriteFile(path, bad, 0o644); err != nil {
 				t.Fatal(err)
 			}
@@ -96,6 +103,22 @@ func TestCacheOnDiskSurvivesDamage(t *testing.T) {
 				t.Errorf("damage at byte %d was not mended: %d loads", at, n)
 			}
 		}
+	}
+}
+
+// diskMagic is how a file of CacheOnDisk begins.
+const diskMagic = "gotrainer samples 1\n"
+
+func TestCacheOnDiskLeavesOtherFilesAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "train.csv")
+	for _, text := range []string{"text,label\ngood,1\n", "1", strings.Replace(diskMagic, "1", "2", 1)} {
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+		_, err := data.CacheOnDisk(numbers(3), path, "key", decimal)
+		require.ErrorContains(t, err, path)
+		require.ErrorContains(t, err, "CacheOnDisk did not write it")
+		now, err := os.ReadFile(path)
+		require.NoError(t, err)
+		assert.Equal(t, text, string(now))
 	}
 }
 

@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -29,45 +31,56 @@ var ErrNoFingerprint = errors.New("the data set has no fingerprint")
 // [ErrNoFingerprint]. A sample that cannot be loaded is left out, and so are samples that are left
 // when limit is over.
 func Fingerprint[S any](ctx context.Context, d Dataset[S], n int, limit time.Duration) (map[int]string, error) {
-	type outcome struct {
-		hashes map[int]string
-		err    error
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	done := make(chan outcome, 1)
+	var mu sync.Mutex // of hashes, which may be wanted before all are there
+	hashes := map[int]string{}
+	done := make(chan error, 1)
 	go func() { // a sample that never returns must not hold the caller
-		hashes, err := fingerprint(ctx, d, n)
-		done <- outcome{hashes, err}
+		done <- fingerprint(limited, d, n, func(i int, hash string) {
+			mu.Lock()
+			defer mu.Unlock()
+			hashes[i] = hash
+		})
 	}()
 	select {
-	case o := <-done:
-		return o.hashes, o.err
-	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: %d samples take longer than %v", ErrNoFingerprint, n, limit)
+	case err := <-done:
+		if err != nil {
+			return nil, err
+		}
+	case <-limited.Done():
 	}
+	mu.Lock()
+	defer mu.Unlock()
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case limited.Err() != nil && len(hashes) == 0:
+		return nil, fmt.Errorf("%w: a sample takes longer than %v", ErrNoFingerprint, limit)
+	}
+	return maps.Clone(hashes), nil
 }
 
-func fingerprint[S any](ctx context.Context, d Dataset[S], n int) (map[int]string, error) {
-	hashes := map[int]string{}
+// fingerprint tells found the hash of each sample.
+func fingerprint[S any](ctx context.Context, d Dataset[S], n int, found func(i int, hash string)) error {
 	for _, i := range spread(d.Len(), n) {
 		first, err := hashOf(ctx, d, i)
 		if err == nil {
 			var second string
 			if second, err = hashOf(ctx, d, i); err == nil && first != second {
-				return nil, fmt.Errorf("%w: sample %d differs from one draw to the next", ErrNoFingerprint, i)
+				return fmt.Errorf("%w: sample %d differs from one draw to the next", ErrNoFingerprint, i)
 			}
 		}
 		switch {
 		case errors.Is(err, ErrNoFingerprint):
-			return nil, fmt.Errorf("sample %d: %w", i, err)
+			return fmt.Errorf("sample %d: %w", i, err)
 		case err != nil && ctx.Err() != nil:
-			return hashes, nil
+			return nil
 		case err == nil:
-			hashes[i] = first
+			found(i, first)
 		}
 	}
-	return hashes, nil
+	return nil
 }
 
 // spread are up to n of the numbers 0 to length-1, both ends among them.

@@ -145,3 +145,24 @@ func TestAFingerprintOfAugmentedSamples(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, a, b)
 }
+
+func TestAFingerprintKeepsWhatItHasWhenTimeIsOver(t *testing.T) {
+	release := make(chan struct{})
+	defer close(release)
+	hang := source(func(i int) (any, error) {
+		if i > 0 {
+			<-release
+		}
+		return i, nil
+	})
+	hashes, err := data.Fingerprint[any](context.Background(), hang, 8, 500*time.Millisecond)
+	require.NoError(t, err)
+	assert.Len(t, hashes, 1)
+	assert.Contains(t, hashes, 0)
+
+	stop := errors.New("stop")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(stop)
+	_, err = data.Fingerprint[any](ctx, hang, 8, time.Minute)
+	assert.ErrorIs(t, err, stop)
+}

@@ -120,6 +120,14 @@ func TestAContextDatasetIsToldOfTheEnd(t *testing.T) {
 	}
 }
 
+func TestCollectTellsAContextDatasetOfTheEnd(t *testing.T) {
+	h := newHanging(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { <-h.asked; cancel() }()
+	_, err := Load[int](ctx, heeding{h})
+	require.ErrorIs(t, err, context.Canceled)
+}
+
 func TestSampleTimeout(t *testing.T) {
 	for name, d := range map[string]func(h *hanging) Dataset[int]{
 		"a data set that hangs":           func(h *hanging) Dataset[int] { return h },

@@ -149,14 +149,12 @@ func (l *Loader[S, B]) byWorkers(ctx context.Context, p *passing[S], hand func(B
 // the memory that it is given, and returns nil after the last. Orders of this package that can be
 // had piece by piece are.
 func (l *Loader[S, B]) plan(epoch, skip int) (func(into []int) []int, error) {
-	n, want, count := l.dataset.Len(), l.Samples(), l.Len()
+	n, count := l.dataset.Len(), l.Len()
 	if skip < 0 || skip > count {
 		return nil, fmt.Errorf("data: cannot skip %d batches of an epoch of %d", skip, count)
 	}
-	if c, ok := l.options.Order.(Checker); ok {
-		if err := c.Check(n); err != nil {
-			return nil, err
-		}
+	if err := check(l.options.Order, n); err != nil {
+		return nil, err
 	}
 	if b, ok := l.options.Order.(Batcher); ok {
 		batches, err := l.checked(b.Batches(epoch, n, l.options.Shard), n, count, skip)
@@ -165,18 +163,38 @@ func (l *Loader[S, B]) plan(epoch, skip int) (func(into []int) []int, error) {
 	if next := sequenceOf(l.options.Order, epoch, n); next != nil {
 		return l.options.Shard.batches(next, n, l.options.BatchSize, l.options.DropLast, skip), nil
 	}
-	indices := l.options.Order.Indices(epoch, n)
+	indices, err := indicesOf(l.options.Order, epoch, n)
+	if err != nil {
+		return nil, err
+	}
+	return l.options.Shard.batches(sequenceIn(indices), len(indices), l.options.BatchSize, l.options.DropLast, skip), nil
+}
+
+// check asks an order whether it fits a data set of n samples.
+func check(o Order, n int) error {
+	if c, ok := o.(Checker); ok {
+		return c.Check(n)
+	}
+	return nil
+}
+
+// indicesOf returns the indices of an order, as many as it must have and each in its range.
+func indicesOf(o Order, epoch, n int) ([]int, error) {
+	indices, want := o.Indices(epoch, n), n
+	if c, ok := o.(Counter); ok {
+		want = c.Count(n)
+	}
 	if len(indices) != want {
-		return nil, fmt.Errorf("data: order %T returned %d indices for epoch %d of %d samples, want %d",
-			l.options.Order, len(indices), epoch, n, want)
+		return nil, fmt.Errorf("data: order %T returned %d indices for epoch %d of %d samples, want %d", o, len(indices),
+			epoch, n, want)
 	}
 	for k, i := range indices {
 		if i < 0 || i >= n {
-			return nil, fmt.Errorf("data: order %T returned index %d at position %d of epoch %d, want 0 to %d",
-				l.options.Order, i, k, epoch, n-1)
+			return nil, fmt.Errorf("data: order %T returned index %d at position %d of epoch %d, want 0 to %d", o, i, k,
+				epoch, n-1)
 		}
 	}
-	return l.options.Shard.batches(sequenceIn(indices), len(indices), l.options.BatchSize, l.options.DropLast, skip), nil
+	return indices, nil
 }
 
 // checked checks the batches of a [Batcher].

@@ -51,7 +51,8 @@ type LoaderOptions struct {
 	// returns nil the sample is left out and its batch is that much smaller; a batch that has lost
 	// all its samples is an error, [ErrEmptyBatch], since leaving it out would shift the count of
 	// batches by which a run is resumed. If it returns an error the epoch ends with it. Nil means:
-	// return err. It is called by several goroutines at a time.
+	// return err. It is called by several goroutines at a time. A [Stream] that ends with an error was
+	// cut short, which nothing here can mend: see [OneSample].
 	BadSample func(index int, err error) error
 }
 

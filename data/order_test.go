@@ -88,6 +88,15 @@ func TestSplitMatchesPyTorch(t *testing.T) {
 			t.Errorf("Split(%d samples, %v) (-PyTorch +ours):\n%s", g.N, g.Fraction, diff)
 		}
 	}
+	for _, g := range goldenOrders(t)["sizes"] {
+		first, second, err := data.Split(numbers(g.N), g.Fraction, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sizes := []int{first.Len(), second.Len()}; !slices.Equal(sizes, g.Lengths) {
+			t.Errorf("Split(%d samples, %v) has %v, want PyTorch's %v", g.N, g.Fraction, sizes, g.Lengths)
+		}
+	}
 	for _, fraction := range []float64{-0.1, 1.1} {
 		if _, _, err := data.Split(numbers(3), fraction, 0); err == nil {
 			t.Errorf("Split took the fraction %v", fraction)

@@ -31,7 +31,7 @@ func Collect[S, T any](ctx context.Context, d Dataset[S], f func(S) (T, error)) 
 						return
 					}
 					v, err := guard(func() (t T, _ error) {
-						s, err := d.At(i)
+						s, err := at(ctx, d, 0, i)
 						if err != nil {
 							return t, err
 						}

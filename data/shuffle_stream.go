@@ -15,6 +15,9 @@ import (
 // against a random one it holds, mixes a little farther but can only be had again by repeating the
 // pass from its start. To mix more, shuffle the files too: [StreamOf] of a data set of files with
 // [Shuffled].
+//
+// The error of one sample ([OneSample]) takes that sample's place in the order; another ends the
+// pass.
 func ShuffleStream[S any](s Stream[S], size int, seed uint64) (Stream[S], error) {
 	if s == nil || size < 1 {
 		return nil, fmt.Errorf("data: ShuffleStream needs a stream and a window of at least 1 sample, got %T and %d", s,
@@ -50,13 +53,17 @@ func (w shuffledStream[S]) Samples(pass, skip int) iter.Seq2[S, error] {
 		}
 		number, begin, end := w.window(pass, skip)
 		skip -= begin
-		window := make([]S, 0, min(end-begin, 1024))
+		type place struct {
+			sample S
+			err    error
+		}
+		window := make([]place, 0, min(end-begin, 1024))
 		flush := func() bool {
 			// The pass and the window share the second word of the generator, mixed, as in Augment.
 			r := rand.New(rand.NewPCG(w.seed, mix(uint64(pass))^mix(^uint64(number))))
 			r.Shuffle(len(window), func(i, j int) { window[i], window[j] = window[j], window[i] })
-			for _, sample := range window[min(skip, len(window)):] {
-				if !yield(sample, nil) {
+			for _, p := range window[min(skip, len(window)):] {
+				if !yield(p.sample, p.err) {
 					return false
 				}
 			}
@@ -66,11 +73,11 @@ func (w shuffledStream[S]) Samples(pass, skip int) iter.Seq2[S, error] {
 			return true
 		}
 		for sample, err := range w.s.Samples(pass, begin) {
-			if err != nil {
+			if err != nil && !isOneSample(err) {
 				yield(none, err)
 				return
 			}
-			if window = append(window, sample); len(window) == end-begin && !flush() {
+			if window = append(window, place{sample, err}); len(window) == end-begin && !flush() {
 				return
 			}
 		}
@@ -83,7 +90,8 @@ func (w shuffledStream[S]) Samples(pass, skip int) iter.Seq2[S, error] {
 // StrideStream returns the samples k, k+n, k+2n, ... of s: the part of process k of n. A last round
 // that does not reach all processes is left out, so that each has as many samples and none waits
 // for the others. It reads all samples; if s reads files, giving each process its own files costs
-// less.
+// less. The error of one sample ([OneSample]) is that of its process alone; another ends the pass
+// of all.
 func StrideStream[S any](s Stream[S], k, n int) (Stream[S], error) {
 	if err := checkShard("StrideStream", k, n); err != nil {
 		return nil, err
@@ -91,17 +99,18 @@ func StrideStream[S any](s Stream[S], k, n int) (Stream[S], error) {
 	return StreamFunc[S](func(pass, skip int) iter.Seq2[S, error] {
 		return func(yield func(S, error) bool) {
 			var mine S
+			var bad error
 			at := 0
 			for sample, err := range s.Samples(pass, skip*n) {
-				if err != nil {
+				if err != nil && !isOneSample(err) {
 					yield(sample, err)
 					return
 				}
 				if at == k {
-					mine = sample
+					mine, bad = sample, err
 				}
 				if at++; at == n {
-					if at = 0; !yield(mine, nil) {
+					if at = 0; !yield(mine, bad) {
 						return
 					}
 				}

@@ -101,12 +101,12 @@ func TestTakeStream(t *testing.T) {
 
 func TestStreamsPassErrorsOn(t *testing.T) {
 	bad := errors.New("bad")
-	source := data.StreamOf(data.Func(10, func(i int) (int, error) {
+	source := counting(10, func(i int) error {
 		if i == 5 {
-			return 0, bad
+			return bad
 		}
-		return i, nil
-	}), nil)
+		return nil
+	})
 	shuffled, _ := data.ShuffleStream(source, 3, 1)
 	strided, _ := data.StrideStream(source, 0, 2)
 	for name, s := range map[string]data.Stream[int]{"ShuffleStream": shuffled, "StrideStream": strided,
@@ -122,6 +122,43 @@ func TestStreamsPassErrorsOn(t *testing.T) {
 		}
 		if !errors.Is(last, bad) || count > 6 {
 			t.Errorf("%s: %v after %d samples", name, last, count)
+		}
+	}
+}
+
+func TestTheErrorOfOneSampleKeepsItsPlace(t *testing.T) {
+	bad := errors.New("bad")
+	source := data.StreamOf(data.Func(11, func(i int) (int, error) {
+		if i == 5 {
+			return 0, bad
+		}
+		return i, nil
+	}), nil)
+	places := func(s data.Stream[int], skip int) (list []int) {
+		for v, err := range s.Samples(0, skip) {
+			if err != nil {
+				if !errors.Is(err, bad) {
+					t.Error(err)
+				}
+				v = -1
+			}
+			list = append(list, v)
+		}
+		return list
+	}
+	shuffled, _ := data.ShuffleStream(source, 3, 1)
+	good, _ := data.ShuffleStream(data.StreamOf(numbers(11), nil), 3, 1)
+	want := drain(t, good, 0, 0)
+	want[slices.Index(want, 5)] = -1
+	for skip := range want {
+		if got := places(shuffled, skip); !slices.Equal(got, want[skip:]) {
+			t.Errorf("ShuffleStream from %d on: %v, want %v", skip, got, want[skip:])
+		}
+	}
+	for k, want := range [][]int{{0, 2, 4, 6, 8}, {1, 3, -1, 7, 9}} {
+		s, _ := data.StrideStream(source, k, 2)
+		if got := places(s, 0); !slices.Equal(got, want) {
+			t.Errorf("StrideStream of process %d: %v, want %v", k, got, want)
 		}
 	}
 }

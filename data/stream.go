@@ -15,8 +15,11 @@ import (
 // Samples returns the samples of a pass, 0 being the first, without its first skip ones; a resumed
 // run skips the samples that it was trained on, so they should cost little. A pass must have the
 // same samples each time it is asked for, or a resumed run is not the one that was interrupted. A
-// stream that can be read only once has no samples in its further passes. The first error ends a
-// pass.
+// stream that can be read only once has no samples in its further passes.
+//
+// An error takes the place of a sample. If it is of that sample alone it is marked by [OneSample],
+// and the stream goes on with the next one if the range does. Any other error is the stream's own,
+// and the pass may end with it.
 //
 // Samples is ranged over by one goroutine at a time, which is not that of the training loop.
 type Stream[S any] interface {
@@ -25,6 +28,25 @@ type Stream[S any] interface {
 
 // StreamFunc makes a [Stream] of a function.
 type StreamFunc[S any] func(pass, skip int) iter.Seq2[S, error]
+
+// OneSample marks the error of a [Stream] about one sample, after which the stream goes on; nil
+// stays nil. Only with it can the last sample of a pass be left out (LoaderOptions.BadSample): a
+// stream that ends after another error was cut short, and the pass fails.
+func OneSample(err error) error {
+	if err == nil {
+		return nil
+	}
+	return oneSample{err}
+}
+
+type oneSample struct{ error }
+
+func (e oneSample) Unwrap() error { return e.error }
+
+func isOneSample(err error) bool {
+	_, is := errors.AsType[oneSample](err)
+	return is
+}
 
 // Samples calls f.
 func (f StreamFunc[S]) Samples(pass, skip int) iter.Seq2[S, error] { return f(pass, skip) }
@@ -37,9 +59,19 @@ func StreamOf[S any](d Dataset[S], o Order) Stream[S] {
 	}
 	return StreamFunc[S](func(pass, skip int) iter.Seq2[S, error] {
 		return func(yield func(S, error) bool) {
-			indices := o.Indices(pass, d.Len())
+			var none S
+			err := check(o, d.Len())
+			var indices []int
+			if err == nil {
+				indices, err = indicesOf(o, pass, d.Len())
+			}
+			if err != nil {
+				yield(none, err)
+				return
+			}
 			for _, i := range indices[min(skip, len(indices)):] {
-				if !yield(at(context.Background(), d, pass, i)) {
+				sample, err := at(context.Background(), d, pass, i)
+				if !yield(sample, OneSample(err)) {
 					return
 				}
 			}
@@ -56,6 +88,7 @@ func MapStream[S, T any](s Stream[S], f func(S) (T, error)) Stream[T] {
 				var t T
 				if err == nil {
 					t, err = f(sample)
+					err = OneSample(err)
 				}
 				if !yield(t, err) {
 					return
@@ -118,7 +151,8 @@ func NewStreamLoader[S, B any](s Stream[S], collate func([]S) (B, error), o Load
 // Pass returns the batches of a pass in order, without the first skip ones. No more than Prefetch
 // batches are ready or in the making ahead of the one that is being used. Errors, and what has
 // ended when the range ends, are as in [Loader.Epoch]; a sample's index in them, and that given to
-// BadSample, is its place in the pass.
+// BadSample, is its place in the pass. If the stream ends with an error that [OneSample] has not
+// marked, so does the pass, whatever BadSample returned.
 func (l *StreamLoader[S, B]) Pass(ctx context.Context, pass, skip int) iter.Seq2[StreamBatch[B], error] {
 	return func(yield func(StreamBatch[B], error) bool) {
 		if skip < 0 {
@@ -269,15 +303,14 @@ func (l *StreamLoader[S, B]) read(ctx context.Context, place *atomic.Int64, pass
 	index := first * size
 	place.Store(int64(index) + 1)
 	defer place.Store(0)
+	var last error // what the stream has ended with if no sample follows
 	for sample, e := range l.stream.Samples(pass, index) {
 		place.Store(0)
 		if ctx.Err() != nil {
 			return nil
 		}
-		if e != nil {
-			if err := l.bad(pass, index, e); err != nil {
-				return err
-			}
+		if last, err = l.bad(pass, index, e); err != nil {
+			return err
 		}
 		slots = append(slots, slot[S]{sample, e == nil})
 		if index++; len(slots) == size && !deal(index) {
@@ -285,10 +318,10 @@ func (l *StreamLoader[S, B]) read(ctx context.Context, place *atomic.Int64, pass
 		}
 		place.Store(int64(index) + 1) // the stream is asked for the next one
 	}
-	if len(slots) > 0 && !l.options.DropLast {
+	if last == nil && len(slots) > 0 && !l.options.DropLast {
 		deal(index)
 	}
-	return nil
+	return last
 }
 
 // partOf is what a process gets of the samples that are dealt out together, and where it stands
@@ -314,26 +347,33 @@ func partOf[T any](s Shard, all, begin []T, size int) (part []T, at int) {
 	return all[at:min(at+size, len(all))], at
 }
 
-// bad asks what to do about a sample that could not be read.
-func (l *StreamLoader[S, B]) bad(pass, index int, err error) error {
-	return l.options.BadSample(index, &SampleError{Index: index, What: inPass(pass), Err: err})
+// bad asks what to do about a sample that could not be read; of one that was, err is nil. If the
+// pass may go on, last is the error that it ends with if the stream ends here.
+func (l *StreamLoader[S, B]) bad(pass, index int, err error) (last, failed error) {
+	if err == nil {
+		return nil, nil
+	}
+	bad := &SampleError{Index: index, What: inPass(pass), Err: err}
+	if failed = l.options.BadSample(index, bad); failed != nil || isOneSample(err) {
+		return nil, failed
+	}
+	return bad, nil
 }
 
 func inPass(pass int) string { return fmt.Sprintf("pass %d of the stream", pass) }
 
 // begin reads the first n samples of a pass again, for one that is begun in its middle.
 func (l *StreamLoader[S, B]) begin(pass, n int) (slots []slot[S], err error) {
+	var last error
 	for sample, e := range l.stream.Samples(pass, 0) {
-		if e != nil {
-			if err := l.bad(pass, len(slots), e); err != nil {
-				return nil, err
-			}
+		if last, err = l.bad(pass, len(slots), e); err != nil {
+			return nil, err
 		}
 		if slots = append(slots, slot[S]{sample, e == nil}); len(slots) == n {
-			break
+			return slots, nil
 		}
 	}
-	return slots, nil
+	return slots, last
 }
 
 // do collates one batch and hands it over, even if the collate function ends the goroutine. It

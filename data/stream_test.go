@@ -200,6 +200,87 @@ func TestWhatGoesWrongInAStream(t *testing.T) {
 	}
 }
 
+// endsAt is a stream of the numbers from 0 on that ends with an error in the place of n.
+func endsAt(n int, err error) data.Stream[int] {
+	return data.StreamFunc[int](func(_, skip int) iter.Seq2[int, error] {
+		return func(yield func(int, error) bool) {
+			for i := skip; i < n; i++ {
+				if !yield(i, nil) {
+					return
+				}
+			}
+			yield(0, err)
+		}
+	})
+}
+
+func TestAStreamThatEndsWithAnErrorIsNotAPass(t *testing.T) {
+	cause := errors.New("cause")
+	even := func(i int) (int, error) {
+		if i%2 != 0 {
+			return 0, cause
+		}
+		return i, nil
+	}
+	for _, c := range []struct {
+		claim  string
+		stream data.Stream[int]
+		shard  data.Shard
+		first  int
+		want   string
+	}{
+		{"an error of its own at the beginning of a batch", endsAt(4, cause), data.Shard{}, 0,
+			"[0 1] [2 3] data: sample 4 (pass 0 of the stream): cause"},
+		{"an error of its own at the end of a batch", endsAt(3, cause), data.Shard{}, 0,
+			"[0 1] [2] data: sample 3 (pass 0 of the stream): cause"},
+		{"the error of one sample, the last", endsAt(5, data.OneSample(cause)), data.Shard{}, 0, "[0 1] [2 3] [4]"},
+		{"the last one by MapStream", data.MapStream(counting(6, nil), even), data.Shard{}, 0, "[0] [2] [4]"},
+		{"the last one by StreamOf", data.StreamOf(data.Func(6, even), nil), data.Shard{}, 0, "[0] [2] [4]"},
+		{"at the beginning, which is read again to fill up the end", endsAt(0, cause),
+			data.Shard{WorldSize: 2}, 1, "data: sample 0 (pass 0 of the stream): cause"},
+	} {
+		asked := 0
+		l, err := data.NewStreamLoader(c.stream, keep, data.LoaderOptions{BatchSize: 2, Shard: c.shard,
+			BadSample: func(int, error) error { asked++; return nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for b, err := range l.Pass(t.Context(), 0, c.first) {
+			if err != nil {
+				got = append(got, err.Error())
+				break
+			}
+			got = append(got, fmt.Sprint(b.Batch))
+		}
+		if text := strings.Join(got, " "); text != c.want || asked == 0 {
+			t.Errorf("%s: %s, want %s; asked %d times", c.claim, text, c.want, asked)
+		}
+	}
+	if err := data.OneSample(nil); err != nil {
+		t.Errorf("OneSample(nil) = %v", err)
+	}
+}
+
+func TestStreamOfChecksItsOrder(t *testing.T) {
+	outside := func(_, n int) []int { return []int{0, n, 1} }
+	for want, order := range map[string]data.Order{
+		"has 2 lengths for a data set of 3 samples":              data.GroupedByLength{Lengths: []int{1, 2}, BatchSize: 1},
+		"returned 1 indices for epoch 1 of 3 samples, want 3":    data.OrderFunc(func(_, _ int) []int { return []int{0} }),
+		"returned index 3 at position 1 of epoch 1, want 0 to 2": data.OrderFunc(outside),
+	} {
+		var text string
+		for v, err := range data.StreamOf(numbers(3), order).Samples(1, 0) {
+			if text = fmt.Sprint(v); err != nil {
+				text = err.Error()
+			}
+		}
+		if !strings.Contains(text, want) {
+			t.Errorf("%s, want %q", text, want)
+		}
+	}
+}
+
 func TestStreamsMadeOfOthers(t *testing.T) {
 	d := data.Slice[int]{10, 11, 12, 13}
 	s := data.MapStream(data.StreamOf[int](d, data.Shuffled{Seed: 1}), func(v int) (string, error) {

@@ -12,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -144,16 +145,27 @@ func (s *store) lock(ctx context.Context, etag string) (unlock func(), err error
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.ENOLCK):
-		// Two who fetch the same file may then disturb each other: what comes of it has a wrong
-		// sum, and is fetched again.
+		// Two processes that fetch the same file may then disturb each other: what comes of it has
+		// a wrong sum, and is fetched again.
 		s.logger.WarnContext(ctx,
 			"hub: the cache's file system cannot lock files, so nothing keeps two processes from "+
 				"fetching the same one", "cache", s.dir, "reason", err.Error())
-		return func() {}, nil
+		value, _ := turns.LoadOrStore(l.Path(), make(chan struct{}, 1))
+		turn := value.(chan struct{})
+		select {
+		case turn <- struct{}{}:
+			return func() { <-turn }, nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	default:
 		return nil, fmt.Errorf("hub: cannot lock %s: %w", l.Path(), err)
 	}
 }
+
+// turns keep two goroutines of this process from fetching the same blob where files cannot be
+// locked: files of equal content have one blob.
+var turns sync.Map // map[path of the lock]chan struct{}
 
 // lockForTests replaces the system's locks when it is set in a context.
 type lockForTests struct{}
@@ -184,10 +196,12 @@ func (s *store) link(commit, name, etag string, fresh bool) error {
 				s.links.Store(false) // Windows without the right to make links, or a file system that has none
 				break
 			}
-			if s.has(commit, name) {
+			info, err := s.root.Lstat(pointer)
+			link := err == nil && info.Mode()&fs.ModeSymlink != 0
+			if s.has(commit, name) && (link || !fresh) {
 				return nil // another goroutine or process was first
 			}
-			_ = s.root.Remove(pointer) // a link to a blob that was deleted
+			_ = s.root.Remove(pointer) // a link to a blob that was deleted, or an older copy of the file itself
 		}
 	}
 	temporary := pointer + "." + rand.Text()[:8] + ".tmp"

@@ -111,7 +111,7 @@ func (c *Client) connect(ctx context.Context) (*conn, error) {
 	if out.log == nil {
 		out.log = slog.Default() // which takes the warnings to standard error
 	}
-	client := http.Client{}
+	client := *http.DefaultClient
 	if c.HTTPClient != nil {
 		client = *c.HTTPClient
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -57,7 +58,7 @@ func (d *download) run(ctx context.Context) error {
 	}
 	blob := d.in("blobs", d.etag)
 	fresh := false
-	if info, err := os.Stat(filepath.Join(d.dir, blob)); d.force || err != nil || !info.Mode().IsRegular() {
+	if d.force || !d.hasBlob(blob) {
 		if err := d.fetch(ctx, blob); err != nil {
 			return fmt.Errorf("%s: %w", d.name, err)
 		}
@@ -96,10 +97,20 @@ func (d *download) fetch(ctx context.Context, blob string) error {
 		d.log.WarnContext(ctx, "hub: the resumed file is damaged, so it is fetched from its start", "file", d.name)
 		resumed = false
 	}
-	if err := d.root.Rename(partial, blob); err != nil {
+	err := d.root.Rename(partial, blob)
+	if errors.Is(err, fs.ErrNotExist) && d.hasBlob(blob) {
+		return nil // another process has fetched it too, and was first
+	}
+	if err != nil {
 		return fmt.Errorf("cannot finish the file: %w", err)
 	}
 	return nil
+}
+
+// hasBlob follows links, as has does.
+func (d *download) hasBlob(blob string) bool {
+	info, err := os.Stat(filepath.Join(d.dir, blob))
+	return err == nil && info.Mode().IsRegular()
 }
 
 // transfer fetches what is missing of the partial file, however often the connection breaks, and

@@ -93,7 +93,7 @@ func ExampleNewSecret() {
 	// Output: *** *** ***
 }
 
-// A run uploads its model at every save, in the background, and its last checkpoint to go on from
+// A run uploads its model at every save, in the background, and its last checkpoint to continue from
 // elsewhere.
 func ExamplePusher() {
 	server, client := testHub()

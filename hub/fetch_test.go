@@ -16,6 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/gotrainer/gotrainer/hub"
 	"github.com/gotrainer/gotrainer/hub/hubtest"
 )
@@ -532,6 +534,19 @@ func TestForceFetchesAgain(t *testing.T) {
 	if repo, err = w.client.Fetch(w.ctx, "me/bert", &hub.FetchOptions{Force: true}); err != nil {
 		t.Fatal(err)
 	}
+	same(t, repo.Dir, files)
+}
+
+// A snapshot may hold a file itself: it was made where links cannot be, or copied from there.
+func TestForceReplacesADamagedFileThatIsNoLink(t *testing.T) {
+	w := newWorld(t)
+	_, files := w.model("me/bert")
+	repo, err := w.client.Fetch(w.ctx, "me/bert", nil)
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(repo.Path("config.json")))
+	require.NoError(t, os.WriteFile(repo.Path("config.json"), []byte("damaged"), 0o666))
+	repo, err = w.client.Fetch(w.ctx, "me/bert", &hub.FetchOptions{Force: true})
+	require.NoError(t, err)
 	same(t, repo.Dir, files)
 }
 

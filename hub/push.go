@@ -32,7 +32,7 @@ type PushOptions struct {
 	Allow, Ignore []string // wildcards as in [FetchOptions], for paths within the pushed folder
 	Delete        []string // wildcards of files, within PathInRepo, that are taken away unless they are pushed
 
-	Card     Card           // becomes README.md in the repository's root, in place of the folder's; nil means none
+	Card     Card           // becomes README.md in the repository's root, instead of the folder's; nil means none
 	Progress func(Progress) // told of each piece that was sent; nil means nobody
 }
 
@@ -67,6 +67,9 @@ func (c *Client) Push(ctx context.Context, repoID, dir string, o PushOptions) (*
 	}
 	if changes, err = withCard(changes, o.Card); err != nil {
 		return nil, err
+	}
+	if len(changes) == 0 { // with Delete the push would only take away
+		return nil, fmt.Errorf("hub: cannot push %s: it has no file that Allow and Ignore let pass", dir)
 	}
 	if err := inspect(changes); err != nil {
 		return nil, fmt.Errorf("hub: not pushed to %s: %w", r.id, err)
@@ -128,11 +131,14 @@ func (c *conn) push(ctx context.Context, r repository, branch string, changes []
 		Progress: o.Progress})
 }
 
-// folderChanges lists the files of a folder. Links to files are followed, as those of the cache
-// are; links to folders are not.
+// folderChanges lists the files of a folder, which may itself be a link. Links to files in it are
+// followed, as those of the cache are; links to folders are not.
 func folderChanges(dir string, o PushOptions) ([]Change, error) {
 	wanted, err := newFilter(o.Allow, slices.Concat(neverPushed, o.Ignore))
 	if err != nil {
+		return nil, err
+	}
+	if dir, err = filepath.EvalSymlinks(dir); err != nil { // WalkDir does not follow it
 		return nil, err
 	}
 	if info, err := os.Stat(dir); err != nil {

@@ -458,3 +458,24 @@ func TestReposBranchesAndTags(t *testing.T) {
 		}
 	}
 }
+
+func TestAFolderThatIsALinkIsPushed(t *testing.T) {
+	w := newWorld(t)
+	files := map[string][]byte{"config.json": []byte("{}"), "a/vocab.txt": []byte("a\n")}
+	link := filepath.Join(t.TempDir(), "latest")
+	if err := os.Symlink(write(t, t.TempDir(), files), link); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := w.client.Push(w.ctx, "me/bert", link, hub.PushOptions{Delete: []string{"*"}}); err != nil {
+			t.Fatal(err)
+		}
+		remote(t, w, "me/bert", "main", files)
+	}
+	for _, o := range []hub.PushOptions{{Delete: []string{"*"}, Allow: []string{"*.bin"}}, {Ignore: []string{"*"}}} {
+		if _, err := w.client.Push(w.ctx, "me/bert", link, o); err == nil || !strings.Contains(err.Error(), "no file") {
+			t.Errorf("a push of nothing: %v", err)
+		}
+		remote(t, w, "me/bert", "main", files)
+	}
+}

@@ -3,12 +3,15 @@ package hub_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -97,4 +100,87 @@ func TestACacheThatCannotLockWarnsAndIsUsed(t *testing.T) {
 		require.NoError(t, err)
 		assert.Contains(t, w.log.String(), "cannot lock files")
 	}
+}
+
+// transport is a function that sends requests.
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// twins is a repository with two files of the same content, which have one blob.
+func (w *world) twins(id string) (files map[string][]byte) {
+	w.CreateRepo(hubtest.Model, id, hubtest.Public)
+	files = map[string][]byte{"a.txt": []byte("the same"), "b.txt": []byte("the same")}
+	w.Commit(hubtest.Model, id, "main", files)
+	return files
+}
+
+func TestTwoFilesOfOneContentAreFetchedOnceWithoutLocks(t *testing.T) {
+	w := newWorld(t)
+	files := w.twins("me/twins")
+	w.client.HTTPClient = &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
+		if strings.HasSuffix(r.URL.Path, ".txt") {
+			time.Sleep(50 * time.Millisecond) // so that the other one would begin
+		}
+		return http.DefaultTransport.RoundTrip(r)
+	})}
+	repo, err := w.client.Fetch(hub.WithoutLocks(w.ctx, syscall.ENOLCK), "me/twins", nil)
+	require.NoError(t, err)
+	same(t, repo.Dir, files)
+	assert.Equal(t, 1, w.count("GET", ".txt"))
+}
+
+// endOfBody calls a function when all has been read.
+type endOfBody struct {
+	io.ReadCloser
+	call func()
+}
+
+func (e endOfBody) Read(b []byte) (int, error) {
+	n, err := e.ReadCloser.Read(b)
+	if errors.Is(err, io.EOF) {
+		e.call()
+	}
+	return n, err
+}
+
+// Without locks another process may fetch the same blob, and rename the file of both first.
+func TestABlobThatAnotherProcessHasFinishedIsTaken(t *testing.T) {
+	w := newWorld(t)
+	files := w.twins("me/twins")
+	w.client.Workers = 1
+	w.client.HTTPClient = &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
+		answer, err := http.DefaultTransport.RoundTrip(r)
+		if err == nil && strings.HasSuffix(r.URL.Path, ".txt") {
+			answer.Body = endOfBody{answer.Body, func() {
+				partial, err := filepath.Glob(filepath.Join(w.client.CacheDir, "*", "blobs", "*.incomplete"))
+				if assert.NoError(t, err) && assert.Len(t, partial, 1) {
+					assert.NoError(t, os.Rename(partial[0], strings.TrimSuffix(partial[0], ".incomplete")))
+				}
+			}}
+		}
+		return answer, err
+	})}
+	repo, err := w.client.Fetch(w.ctx, "me/twins", nil)
+	require.NoError(t, err)
+	same(t, repo.Dir, files)
+}
+
+// countingTransport counts the requests that it passes on.
+type countingTransport struct{ requests int }
+
+func (c *countingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.requests++
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+func TestWithoutAClientOfItsOwnItIsThatOfNetHTTP(t *testing.T) {
+	w := newWorld(t)
+	w.model("me/bert")
+	former, counting := http.DefaultClient, &countingTransport{}
+	t.Cleanup(func() { http.DefaultClient = former })
+	http.DefaultClient = &http.Client{Transport: counting}
+	_, err := w.client.Info(w.ctx, "me/bert", nil)
+	require.NoError(t, err)
+	assert.Positive(t, counting.requests)
 }

@@ -129,13 +129,17 @@ func (b *BLEU) Result() map[string]float64 {
 		matched = matched || s.Matches[n] > 0
 	}
 	for n := range order {
-		if s.Totals[n] == 0 {
+		matches, total := float64(s.Matches[n]), float64(s.Totals[n])
+		if b.Smoothing.kind == smoothAddK && n > 0 {
+			matches, total = matches+b.Smoothing.value, total+b.Smoothing.value
+		}
+		if total == 0 {
 			break // nor are there longer ones
 		}
 		if b.EffectiveOrder {
 			effective = n + 1
 		}
-		precisions[n] = b.precision(n, float64(s.Matches[n]), float64(s.Totals[n]), &halves)
+		precisions[n] = b.precision(matches, total, &halves)
 	}
 	penalty, length := 1.0, 0.0
 	if s.Reference > 0 {
@@ -163,11 +167,8 @@ func (b *BLEU) Result() map[string]float64 {
 	return result
 }
 
-// precision is that of sequences of n+1 words; halves is the state of SmoothExp.
-func (b *BLEU) precision(n int, matches, total float64, halves *float64) float64 {
-	if b.Smoothing.kind == smoothAddK && n > 0 {
-		matches, total = matches+b.Smoothing.value, total+b.Smoothing.value
-	}
+// precision is that of sequences of one length; halves is the state of SmoothExp.
+func (b *BLEU) precision(matches, total float64, halves *float64) float64 {
 	if matches == 0 {
 		switch b.Smoothing.kind {
 		case smoothExp:

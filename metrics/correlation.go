@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -37,7 +38,7 @@ func (p *Pearson) Merge(state []byte) error {
 }
 
 // Spearman is the correlation of ranks: spearmanr of SciPy. Equal numbers share the mean of their
-// ranks. It keeps all pairs, 16 bytes each.
+// ranks. It keeps all pairs, 16 bytes each. With a NaN among them the result is NaN.
 type Spearman struct{ pairs series }
 
 type series struct{ X, Y []float64 }
@@ -52,6 +53,9 @@ func (s *Spearman) Add(prediction, reference float64) {
 
 // Result returns "spearman".
 func (s *Spearman) Result() map[string]float64 {
+	if slices.ContainsFunc(s.pairs.X, math.IsNaN) || slices.ContainsFunc(s.pairs.Y, math.IsNaN) {
+		return map[string]float64{s.Name(): math.NaN()}
+	}
 	x, y := ranks(s.pairs.X), ranks(s.pairs.Y)
 	var m moments
 	for i := range x {

@@ -15,7 +15,7 @@
 // Classes: [Accuracy], [F1], [Precision], [Recall], [Matthews], [ConfusionMatrix]; with a score for
 // each class, [TopKAccuracy] and [ROCAUC]. Numbers: [MAE], [MSE], [RMSE], [R2], [Pearson],
 // [Spearman]. Texts: [CER], [WER], [ExactMatch], [BLEU], [ROUGE], whose AddReferences takes several
-// right answers; [Perplexity]. Tags: [Seqeval].
+// right answers; [Squad] of answers to questions; [Perplexity]. Tags: [Seqeval].
 //
 // The results are those of scikit-learn, SciPy, jiwer, NLTK, sacrebleu, rouge_score and seqeval,
 // with which they are compared in the tests. Each keeps counts only, so a set of any size costs

@@ -256,3 +256,32 @@ func TestTokenize13aMatchesSacrebleu(t *testing.T) {
 		}
 	}
 }
+
+func TestNaNIsNoScore(t *testing.T) {
+	nan := math.NaN()
+	top := &metrics.TopKAccuracy{K: 1}
+	top.Add([]float64{nan, nan, nan}, 2)
+	top.Add([]float64{nan, 1, 2}, 2)
+	if got := top.Result()["top_1_accuracy"]; got != 0 {
+		t.Errorf("scores that are NaN are right in %v of the cases", got)
+	}
+	for _, pair := range [][2]float64{{nan, 1}, {1, nan}} {
+		s := &metrics.Spearman{}
+		s.Add(1, 2)
+		s.Add(2, 1)
+		s.Add(pair[0], pair[1])
+		if got := s.Result()["spearman"]; !math.IsNaN(got) {
+			t.Errorf("a correlation with NaN is %v", got)
+		}
+	}
+}
+
+// sacrebleu.corpus_bleu([text], [[text]], smooth_method="add-k", smooth_value=1), of sacrebleu 2.6,
+// which adds before it asks whether there is anything of that length.
+func TestAddKSmoothsLengthsThatTheTextDoesNotHave(t *testing.T) {
+	b := &metrics.BLEU{Smoothing: metrics.SmoothAddK(1)}
+	b.Add("a b c", "a b c")
+	if got := b.Result()["bleu"]; math.Abs(got-1) > 1e-12 {
+		t.Errorf("BLEU %v of equal texts, want 1", got)
+	}
+}

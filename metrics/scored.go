@@ -19,7 +19,7 @@ type Scored interface {
 
 // TopKAccuracy is the share of predictions whose right class is among the K of the highest scores:
 // top_k_accuracy_score of scikit-learn, which takes the later of two classes with equal scores for
-// the higher. A label without a score is wrong.
+// the higher. A label without a score is wrong, and so is a prediction with a score that is NaN.
 type TopKAccuracy struct {
 	K    int // zero means 5
 	seen hits
@@ -32,7 +32,7 @@ func (t *TopKAccuracy) Name() string { return fmt.Sprintf("top_%d_accuracy", t.k
 
 // Add counts one prediction.
 func (t *TopKAccuracy) Add(scores []float64, label int) {
-	if label < 0 || label >= len(scores) {
+	if label < 0 || label >= len(scores) || slices.ContainsFunc(scores, math.IsNaN) {
 		t.seen.add(false)
 		return
 	}

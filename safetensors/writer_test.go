@@ -149,7 +149,7 @@ func TestRoundTrip(t *testing.T) {
 				t.Fatalf("Tensor(%q) = %+v, want %v%v", e.Name, got, e.DType, e.Shape)
 			}
 			if e.DType.Bits() >= 8 && got.Size > 0 && got.Offset%int64(e.DType.Bits()/8) != 0 {
-				t.Fatalf("Tensor(%q) lies at %d, which is not aligned for %v", e.Name, got.Offset, e.DType)
+				t.Fatalf("Tensor(%q) is at %d, which is not aligned for %v", e.Name, got.Offset, e.DType)
 			}
 			var want bytes.Buffer
 			_ = e.Data(&want)

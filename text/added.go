@@ -188,13 +188,13 @@ func (a *addedVocabulary) split(m *matcher, text string) []found {
 		}
 		table := ucd.Load()
 		space := func(r rune) bool { return table.Of(r).Is(ucd.Space) }
-		if t.LStrip {
-			start = len(strings.TrimRightFunc(text[:start], space))
+		if t.LStrip { // the token before it may have taken the space
+			start = max(len(strings.TrimRightFunc(text[:start], space)), last)
 		}
-		start = max(start, last) // the token before it may have taken the space
 		if t.RStrip {
 			end += len(text[end:]) - len(strings.TrimLeftFunc(text[end:], space))
 		}
+		end = max(start, end) // space that is a token itself may lie behind what was taken
 		if last < start {
 			parts = append(parts, found{last, start, -1})
 		}

@@ -250,6 +250,9 @@ func (t *Tokenizer) pieces(text string) ([]piece, error) {
 			words = append(words, p)
 		default:
 			for _, w := range t.config.PreTokenizer.PreTokenize(p.String) {
+				if err := w.Err(); err != nil {
+					return nil, err
+				}
 				if w.Text() != "" {
 					words = append(words, piece{w, -1})
 				}
@@ -272,9 +275,10 @@ func (t *Tokenizer) extract(m *matcher, p piece) []piece {
 	return pieces
 }
 
-// charCounter returns the function that makes of bytes of the text characters of the text.
+// charCounter returns the function that makes of bytes of the text characters of the text. Tokens
+// that stand for more bytes than the text has, such as those of a suffix, end with it.
 func charCounter(text string) func(Span) Span {
-	ascii := true
+	ascii, most := true, len(text)
 	for i := range len(text) {
 		if text[i] >= 0x80 {
 			ascii = false
@@ -282,7 +286,7 @@ func charCounter(text string) func(Span) Span {
 		}
 	}
 	if ascii {
-		return func(s Span) Span { return s }
+		return func(s Span) Span { return Span{Start: min(s.Start, most), End: min(s.End, most)} }
 	}
 	chars := make([]int32, len(text)+1) // the character that each byte is part of
 	n := int32(-1)
@@ -297,5 +301,7 @@ func charCounter(text string) func(Span) Span {
 		chars[last] = n
 	}
 	chars[len(text)] = n + 1
-	return func(s Span) Span { return Span{Start: int(chars[s.Start]), End: int(chars[s.End])} }
+	return func(s Span) Span {
+		return Span{Start: int(chars[min(s.Start, most)]), End: int(chars[min(s.End, most)])}
+	}
 }

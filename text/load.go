@@ -90,8 +90,8 @@ type tokenizerJSON struct {
 	Model         json.RawMessage `json:"model"`
 }
 
-// ParseTokenizer reads the content of tokenizer.json. What it does not know it refuses by name;
-// nothing is passed over.
+// ParseTokenizer reads the content of tokenizer.json. Types of pieces that it does not know it
+// refuses by name.
 func ParseTokenizer(data []byte) (*Tokenizer, error) {
 	var f tokenizerJSON
 	if err := json.Unmarshal(data, &f); err != nil {

@@ -3,9 +3,11 @@ package text
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,6 +52,8 @@ func TestFilesThatAreRefusedSayWhy(t *testing.T) {
 		{"a stride as long as the text",
 			`{"truncation":{"max_length":4,"strategy":"LongestFirst","stride":5,"direction":"Right"},` + model + `}`,
 			"stride"},
+		{"truncation to no length", `{"truncation":{"strategy":"LongestFirst","stride":0,"direction":"Left"},` + model + `}`,
+			`"max_length"`},
 		{"sequences within sequences", `{"normalizer":` + strings.Repeat(`{"type":"Sequence","normalizers":[`,
 			20) + strings.Repeat("]}", 20) + `,` + model + `}`, "deep"},
 	} {
@@ -93,6 +97,70 @@ func TestReplacementsThatGrowWithoutBoundAreRefused(t *testing.T) {
 	if _, err := ParseTokenizer([]byte(doublings(25) + added)); !errors.Is(err, normalizers.ErrGrown) ||
 		!strings.Contains(err.Error(), `"[a]"`) {
 		t.Errorf("an added token that grows: %v, want ErrGrown and its name", err)
+	}
+}
+
+// A character outside ASCII becomes two, of two bytes each, whenever its bytes are spelled.
+func TestBytesThatAreSpelledAgainAndAgainAreRefused(t *testing.T) {
+	spelled := strings.TrimSuffix(strings.Repeat(`{"type":"ByteLevel"},`, 40), ",")
+	for _, pieces := range []string{
+		`"normalizer":{"type":"Sequence","normalizers":[` + spelled + `]}`,
+		`"normalizer":{"type":"Sequence","normalizers":[` + spelled +
+			`,{"type":"Strip","strip_left":true,"strip_right":true}]}`,
+		`"pre_tokenizer":{"type":"Sequence","pretokenizers":[` + strings.ReplaceAll(spelled, `{"type":"ByteLevel"}`,
+			`{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":false,"use_regex":false}`) + `]}`,
+	} {
+		tok, err := ParseTokenizer([]byte(`{` + pieces + `,"model":{"type":"WordLevel","unk_token":"a","vocab":{"a":0}}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tok.Encode("é", nil); !errors.Is(err, normalizers.ErrGrown) {
+			t.Errorf("%.60s: %v, want ErrGrown", pieces, err)
+		}
+	}
+}
+
+// A token that takes the white space behind it, and white space that is a token itself.
+func TestAddedTokensThatWantTheSameSpace(t *testing.T) {
+	tok, err := ParseTokenizer([]byte(`{"model":{"type":"WordLevel","unk_token":"[UNK]","vocab":{"[UNK]":0,"x":1}},
+		"added_tokens":[
+		{"id":2,"content":"<|end|>","normalized":false,"special":false,"lstrip":false,"rstrip":true,"single_word":false},
+		{"id":3,"content":"\n","normalized":false,"special":false,"lstrip":false,"rstrip":false,"single_word":false}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string][]int64{
+		"<|end|>\n\nx": {2, 3, 3, 1}, // as tokenizers 0.23
+		"<|end|>\nx":   {2, 3, 1},
+	} {
+		e, err := tok.Encode(text, nil)
+		if err != nil || !slices.Equal(e.IDs, want) {
+			t.Errorf("%q: %v, %v; want %v", text, e, err, want)
+		}
+	}
+}
+
+// The bytes of a suffix are tokens too, and stand for nothing of the text.
+func TestTokensOfTheBytesOfASuffixEndWithTheText(t *testing.T) {
+	var vocab strings.Builder
+	for i := range 256 {
+		fmt.Fprintf(&vocab, `"<0x%02X>":%d,`, i, i)
+	}
+	tok, err := ParseTokenizer([]byte(`{"model":{"type":"BPE","byte_fallback":true,"end_of_word_suffix":"</w>","vocab":{` +
+		strings.TrimSuffix(vocab.String(), ",") + `},"merges":[]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"é", "a"} {
+		e, err := tok.Encode(text, nil)
+		if err != nil || len(e.Offsets) != len(text)+len("</w>") {
+			t.Fatalf("%q: %v, %v", text, e, err)
+		}
+		for _, o := range e.Offsets {
+			if o.End > 1 {
+				t.Errorf("%q: a token ends at character %d", text, o.End)
+			}
+		}
 	}
 }
 

@@ -13,9 +13,9 @@
 // Models trained in Python saw their pictures through Pillow, so a picture prepared in another way
 // is a different picture: a plain bilinear shrink is off by up to 14 grey levels. Grey conversion
 // ([Image.Gray]), all six resampling filters ([Resize]) and PNG decoding agree with Pillow 13 in
-// every bit, and the tests hold them to it. JPEG files are decoded with Go's inverse cosine
-// transform and libjpeg's chroma upsampling and colour conversion: the values are within 3 levels
-// of Pillow's.
+// every bit, and the tests hold them to it. Baseline JPEGs have Pillow's pixels in every bit too.
+// Others (progressive, with restart markers or Adobe's colours) are decoded by image/jpeg: they are
+// within 3 levels of Pillow's.
 //
 // # Pictures
 //

@@ -298,7 +298,7 @@ func (d *jpegDecoder) long(h *huffman) (uint8, bool) {
 	return 0, false
 }
 
-// signed takes a number of so many bits, less than 16; those that begin with 0 are negative.
+// signed takes a number of so many bits, less than 16; a number that begins with 0 is negative.
 func (d *jpegDecoder) signed(bits uint) int32 {
 	v := int32(d.buf >> 1 >> (63 - bits))
 	d.buf <<= bits

@@ -17,7 +17,8 @@ const ModelPrefix = "model."
 
 // Convert makes of a sharded checkpoint a folder as transformers and other programs load it: the
 // parameters and buffers in one model.safetensors, which is whole or not there, and beside it other
-// files of the checkpoint's folder, such as config.json. out is made if it is not there.
+// files of the checkpoint's folder, such as config.json. out is made if it is not there; it cannot
+// be the checkpoint's own folder.
 func Convert(folder, out string) error {
 	r, err := Open(folder)
 	if err != nil {
@@ -45,15 +46,34 @@ func Convert(folder, out string) error {
 	if err := os.MkdirAll(out, 0o777); err != nil {
 		return fmt.Errorf("sharded: %w", err)
 	}
+	if same, err := sameFolder(folder, out); err != nil {
+		return fmt.Errorf("sharded: %w", err)
+	} else if same {
+		return fmt.Errorf("sharded: %s is the checkpoint itself; name another folder for the model", out)
+	}
 	if err := r.copyOthers(out); err != nil {
 		return err
 	}
 	return safetensors.WriteFile(filepath.Join(out, "model.safetensors"), entries, map[string]string{"format": "pt"})
 }
 
+// sameFolder reports whether two paths, of which one may be a link, lead to one folder.
+func sameFolder(a, b string) (bool, error) {
+	first, err := os.Stat(a)
+	if err != nil {
+		return false, err
+	}
+	second, err := os.Stat(b)
+	return err == nil && os.SameFile(first, second), err
+}
+
+// manifestName is checkpoint.ManifestName: that file lists those of the checkpoint, and would call
+// the converted folder damaged.
+const manifestName = "MANIFEST.json"
+
 // copyOthers copies the files that are not the checkpoint's own.
 func (r *Reader) copyOthers(out string) error {
-	own := map[string]bool{IndexName: true}
+	own := map[string]bool{IndexName: true, manifestName: true}
 	for _, f := range r.Files {
 		own[f.Name] = true
 	}
@@ -72,16 +92,24 @@ func (r *Reader) copyOthers(out string) error {
 	return nil
 }
 
+// copyFile replaces a file by a copy of another, whole or not at all.
 func copyFile(from, to string) (err error) {
 	in, err := os.Open(from)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = in.Close() }() // it was only read
-	f, err := os.Create(to)
+	temp := hidden(to)
+	f, err := os.Create(temp)
 	if err != nil {
 		return err
 	}
 	_, err = io.Copy(f, in)
-	return errors.Join(err, f.Close())
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(temp, to)
+	}
+	if err != nil {
+		_ = os.Remove(temp) // the first error counts
+	}
+	return err
 }

@@ -8,12 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/gotrainer/gotrainer/checkpoint"
 	"github.com/gotrainer/gotrainer/checkpoint/sharded"
 	"github.com/gotrainer/gotrainer/safetensors"
 )
@@ -184,4 +186,56 @@ func TestACheckpointAppearsWholeOrNotAtAll(t *testing.T) {
 	save(t, path, "id", 2, shapes) // what is left there is no obstacle
 	_, err = sharded.Begin(path)
 	require.ErrorIs(t, err, os.ErrExist)
+}
+
+func TestConvertIntoTheCheckpointItselfIsRefusedAndLeavesItWhole(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "step-7")
+	save(t, path, "id", 2, shapes)
+	config := filepath.Join(path, "config.json")
+	require.NoError(t, os.WriteFile(config, []byte("{}"), 0o600))
+	link := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(path, link))
+	for _, out := range []string{path, path + "/.", link} {
+		require.ErrorContains(t, sharded.Convert(path, out), "is the checkpoint itself; name another folder", out)
+		text, err := os.ReadFile(config)
+		require.NoError(t, err)
+		assert.Equal(t, "{}", string(text), out)
+		assert.NoFileExists(t, filepath.Join(path, "model.safetensors"), out)
+	}
+}
+
+func TestConvertCopiesWholeFilesAndNoManifest(t *testing.T) {
+	path, out := filepath.Join(t.TempDir(), "step-7"), t.TempDir()
+	save(t, path, "id", 2, shapes)
+	config := filepath.Join(path, "config.json")
+	require.NoError(t, os.WriteFile(config, []byte("{}"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(path, checkpoint.ManifestName), []byte("{}"), 0o600))
+	require.NoError(t, os.Symlink(config, filepath.Join(out, "config.json"))) // it is replaced, not written through
+	require.NoError(t, sharded.Convert(path, out))
+	for _, file := range []string{config, filepath.Join(out, "config.json")} {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		assert.Equal(t, "{}", string(text), file)
+	}
+	entries, err := os.ReadDir(out)
+	require.NoError(t, err)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	assert.Equal(t, []string{"config.json", "model.safetensors"}, names)
+}
+
+func TestACheckpointWhoseNameDoesNotReachTheDiskStaysHidden(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "step-7")
+	folder, err := sharded.Begin(path)
+	require.NoError(t, err)
+	former := *sharded.SyncParent
+	*sharded.SyncParent = func(string) error { return syscall.EIO }
+	t.Cleanup(func() { *sharded.SyncParent = former })
+	require.ErrorIs(t, sharded.Publish(path), syscall.EIO)
+	assert.NoDirExists(t, path)
+	assert.DirExists(t, folder)
+	require.NoError(t, sharded.Abandon(path))
+	assert.NoDirExists(t, folder)
 }

@@ -97,12 +97,20 @@ func WriteFile(folder string, rank, world int, id string, entries []Entry) (w Wr
 	return w, nil
 }
 
-// Publish gives the hidden folder its name. When it returns, the checkpoint is on the disk.
+// syncParent is syncFolder; tests make it fail.
+var syncParent = syncFolder
+
+// Publish gives the hidden folder its name. When it returns, the checkpoint is on the disk; when it
+// fails, the folder is hidden as before.
 func Publish(path string) error {
 	if err := os.Rename(hidden(path), path); err != nil {
 		return fmt.Errorf("sharded: cannot give the checkpoint its name: %w", err)
 	}
-	return syncFolder(filepath.Dir(path))
+	if err := syncParent(filepath.Dir(path)); err != nil {
+		return errors.Join(fmt.Errorf("sharded: cannot give the checkpoint its name: %w", err),
+			os.Rename(path, hidden(path)))
+	}
+	return nil
 }
 
 // WriteIndex writes the index of what all processes have written into a folder, by rank. Without it

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -84,8 +85,11 @@ func (t Task) tables(dir, split string) []string {
 	}
 	for _, dir := range []string{filepath.Join(dir, plain(t.Name)), dir} {
 		for _, pattern := range []string{split + "-?????-of-?????.parquet", split + ".parquet", split + ".csv"} {
-			if files, err := filepath.Glob(filepath.Join(dir, pattern)); err == nil && len(files) > 0 {
+			if files, err := fs.Glob(os.DirFS(dir), pattern); err == nil && len(files) > 0 {
 				slices.Sort(files)
+				for i, name := range files {
+					files[i] = filepath.Join(dir, name)
+				}
 				return files
 			}
 		}

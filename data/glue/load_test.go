@@ -82,7 +82,7 @@ func TestLoadFromTheHub(t *testing.T) {
 }
 
 func TestLoadFromFolders(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "[1] *") // a pattern, if it is read as one
 	for name, content := range files(t) {
 		path := filepath.Join(dir, name)
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))

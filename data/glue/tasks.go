@@ -19,6 +19,9 @@ type Task struct {
 	skips  bool           // rows with another number of columns are left out
 }
 
+// Pairs reports whether an example is two sentences, of which either may be empty.
+func (t Task) Pairs() bool { return t.splits[0].b != "" }
+
 // split is how a part of a task is written.
 type split struct {
 	name    string

@@ -208,5 +208,9 @@ func Example() {
 	}
 	sample, err := set.At(0)
 	fmt.Println(set.Len(), set.Classes, sample.Image, sample.Label, err)
-	// Output: 2 8 [0 128 255] 7 <nil>
+	example, err := set.Examples().At(0) // for engine.Classify
+	fmt.Println(example.Features, example.Class, err)
+	// Output:
+	// 2 8 [0 128 255] 7 <nil>
+	// [0 0.5019608 1] 7 <nil>
 }

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+
+	"github.com/gotrainer/gotrainer/data"
 )
 
 // Sample is an image with its label.
@@ -70,6 +72,18 @@ func (s *Set) Len() int { return len(s.labels) }
 func (s *Set) At(i int) (Sample, error) {
 	n := s.Height * s.Width
 	return Sample{Image: s.images[i*n : (i+1)*n : (i+1)*n], Label: int(s.labels[i])}, nil
+}
+
+// Examples are the images as vectors of Height*Width numbers from 0 (black) to 1, with their labels
+// as classes: what engine.Classify takes.
+func (s *Set) Examples() data.Dataset[data.Example] {
+	return data.Map(s, func(sample Sample) (data.Example, error) {
+		e := data.Example{Features: make([]float32, len(sample.Image)), Class: int64(sample.Label)}
+		for i, grey := range sample.Image {
+			e.Features[i] = float32(grey) / 255
+		}
+		return e, nil
+	})
 }
 
 // Describe says where sample i comes from.

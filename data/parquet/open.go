@@ -215,7 +215,8 @@ func (r *Rows[T]) At(i int) (row T, err error) {
 func (r *Rows[T]) Describe(i int) string { return fmt.Sprintf("row %d of %s", i, r.path) }
 
 // Samples returns the rows in their order without the first skip; row groups before those are not
-// read. It is the file as a stream, the same in every pass. The first error ends it.
+// read. It is the file as a stream, the same in every pass. The first error, that of a whole row
+// group, ends it.
 func (r *Rows[T]) Samples(_, skip int) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T

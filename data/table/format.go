@@ -69,7 +69,7 @@ type Format struct {
 
 	// IndexFile is a file in which [OpenRows] keeps those places, so that a large table opens at
 	// once the next time: what a resumed run wants. It is made again when the table has changed.
-	// Empty means that none is written.
+	// A file that is no index is refused and stays as it is. Empty means that none is written.
 	IndexFile string
 }
 

@@ -3,12 +3,17 @@ package table
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sort"
+	"strings"
 	"time"
+
+	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
 // offsets are the places of rows in a file, in ascending order, in four bytes each: the whole place
@@ -84,6 +89,28 @@ func (o *offsets) save(path string, key []byte) error {
 	if err != nil {
 		os.Remove(f.Name())
 		return fmt.Errorf("writing it: %w", err)
+	}
+	return nil
+}
+
+// replaceable refuses an index file that save did not write, such as the table itself: save would
+// replace it.
+func replaceable(path string) error {
+	file, info, err := regularfile.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer file.Close() //nolint:errcheck // only read
+	begin := make([]byte, min(int64(len(indexMagic)), info.Size()))
+	if err := regularfile.ReadFullAt(file, begin, 0); err != nil {
+		return err
+	}
+	if !strings.HasPrefix(indexMagic, string(begin)) {
+		return fmt.Errorf("%s begins with %q, expected %q: OpenRows did not write it and leaves it as it is; name "+
+			"another file, or delete this one if it was an index that is damaged", path, begin, indexMagic)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
@@ -172,8 +173,13 @@ func unique(names []string) error {
 // find finds the rows, in the index file if there is one that fits.
 func (r *Rows[T]) find(start int64) (err error) {
 	key := indexKey(r.size, r.time, start, r.format)
-	if r.format.IndexFile != "" && r.places.load(r.format.IndexFile, key) {
-		return nil
+	if r.format.IndexFile != "" {
+		if err := replaceable(r.format.IndexFile); err != nil {
+			return fmt.Errorf("Format.IndexFile: %w", err)
+		}
+		if r.places.load(r.format.IndexFile, key) {
+			return nil
+		}
 	}
 	rows := newSplitter(r.stream(start, r.size), r.format, start)
 	for {
@@ -292,7 +298,8 @@ func (r *Rows[T]) Describe(i int) string {
 }
 
 // Samples returns the rows in their order without the first skip, which are not read: the table as
-// a stream, the same in every pass. The first error ends it.
+// a stream, the same in every pass. A row that cannot be parsed is an error of one sample
+// ([data.OneSample]), and the rows after it follow; any other error ends the pass.
 func (r *Rows[T]) Samples(_, skip int) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
@@ -317,15 +324,15 @@ func (r *Rows[T]) Samples(_, skip int) iter.Seq2[T, error] {
 			if err == nil && i%1024 == 0 {
 				err = r.unchanged()
 			}
-			row := none
-			if err == nil {
-				row, err = r.parse(text)
-			}
 			if err != nil {
 				yield(none, r.wrap(offset, err))
 				return
 			}
-			if !yield(row, nil) {
+			row, err := r.parse(text)
+			if err != nil {
+				row, err = none, data.OneSample(r.wrap(offset, err))
+			}
+			if !yield(row, err) {
 				return
 			}
 		}

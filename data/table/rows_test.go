@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,6 +20,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/data/table"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
 
@@ -415,7 +418,7 @@ func TestIndexFileThatDoesNotFitIsMadeAnew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for at := range good {
+	for at := len("gotrainer rows 1\n"); at < len(good); at++ { // a file that begins otherwise is not replaced
 		bad := bytes.Clone(good)
 		bad[at] ^= 0x40
 		if err := os.WriteFile(index, bad, 0o644); err != nil {
@@ -439,6 +442,23 @@ func TestIndexFileThatDoesNotFitIsMadeAnew(t *testing.T) {
 	}
 	if n := count(); n != 3 {
 		t.Errorf("of a table that grew: %d rows", n)
+	}
+}
+
+func TestIndexFileDoesNotReplaceAnotherFile(t *testing.T) {
+	const text = "a\n1\n2\n"
+	path := write(t, "a.csv", text)
+	_, err := table.OpenRows[[]string](path, table.Format{IndexFile: path})
+	require.ErrorContains(t, err, fmt.Sprintf("Format.IndexFile: %s begins with %q", path, text))
+	now, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, text, string(now))
+
+	for _, begun := range []string{"", "gotrainer r"} { // what a machine that lost power may have left
+		index := write(t, "a.index", begun)
+		rows, err := table.OpenRows[[]string](path, table.Format{IndexFile: index})
+		require.NoError(t, err, "an index of %q", begun)
+		require.NoError(t, rows.Close())
 	}
 }
 
@@ -505,6 +525,43 @@ func TestFileThatChangesIsNoticed(t *testing.T) {
 	if _, err := table.OpenRows[message](secret, table.Format{}); os.Getuid() != 0 &&
 		!errors.Is(err, fs.ErrPermission) {
 		t.Errorf("a file that may not be read: %v", err)
+	}
+}
+
+func TestARowThatCannotBeParsedIsOneSampleOfTheStream(t *testing.T) {
+	path := write(t, "a.csv", "label,text,count\na,b,1\nc,d,x\ne,f,3\ng,h,x\n")
+	for _, memory := range []int64{0, -1} {
+		rows, err := table.OpenRows[message](path, table.Format{Memory: memory})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var bad []string
+		l, err := data.NewStreamLoader(rows, func(batch []message) (string, error) {
+			text := ""
+			for _, m := range batch {
+				text += m.Label
+			}
+			return text, nil
+		}, data.LoaderOptions{BatchSize: 2, BadSample: func(_ int, err error) error {
+			bad = append(bad, err.Error())
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for b, err := range l.Pass(t.Context(), 0, 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, b.Batch)
+		}
+		if !slices.Equal(got, []string{"a", "e"}) || len(bad) != 2 || !strings.Contains(bad[1], "line 5") {
+			t.Errorf("the batches are %q, left out was %q", got, bad)
+		}
+		if err := rows.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

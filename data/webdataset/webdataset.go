@@ -27,6 +27,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
@@ -263,7 +264,8 @@ func (s *Shards) Describe(i int) string {
 }
 
 // Samples returns the samples in their order without the first skip, which are not read: the shards
-// as a stream, the same in every pass. The first error ends it.
+// as a stream, the same in every pass. A sample that the disk does not give is an error of one
+// sample ([data.OneSample]), and the samples after it follow; any other error ends the pass.
 func (s *Shards) Samples(_, skip int) iter.Seq2[Sample, error] {
 	return func(yield func(Sample, error) bool) {
 		if skip < 0 {
@@ -290,9 +292,18 @@ func (s *shard) each(at int, yield func(Sample, error) bool) (n int, more bool) 
 		return 0, false
 	}
 	defer f.Close()
+	return s.from(f, at, yield)
+}
+
+// from is each of a shard that is open.
+func (s *shard) from(f io.ReaderAt, at int, yield func(Sample, error) bool) (n int, more bool) {
 	for k := at; k < len(s.samples); k++ {
 		sample, err := s.read(f, k)
-		if !yield(sample, err) || err != nil {
+		changed := errors.Is(err, ErrChanged)
+		if !changed {
+			err = data.OneSample(err)
+		}
+		if !yield(sample, err) || changed {
 			return 0, false
 		}
 	}

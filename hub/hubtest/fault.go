@@ -24,7 +24,7 @@ type Fault struct {
 	LoseAnswer  bool          // the request is carried out, and the connection breaks before its answer is sent
 	IgnoreRange bool          // the whole file is sent though a part was asked for
 
-	Instead http.HandlerFunc // answers in place of the server
+	Instead http.HandlerFunc // answers instead of the server
 }
 
 type fault struct {

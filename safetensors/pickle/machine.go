@@ -68,7 +68,7 @@ type machine struct {
 }
 
 // maxValues bounds the values of a pickle, and so its time, whatever its instructions. A tensor
-// takes about 30. maxStack bounds those that wait for others: Python writes a thousand at a time.
+// takes about 30. maxStack bounds the values that wait for others: Python writes a thousand at a time.
 const (
 	maxValues = 4 << 20
 	maxStack  = 1 << 18

@@ -103,9 +103,13 @@ func TestDamagedPicklesAreRefused(t *testing.T) {
 		{"a storage that is larger", head + strings.Replace(store, "K\x04", "K\x05", 1) + ".", pickle.ErrMalformed,
 			"counts 5 elements of 4"},
 		{"a storage of a negative size", head + strings.Replace(store, "K\x04", "J\xff\xff\xff\xff", 1) + ".",
-			pickle.ErrMalformed, "size -1"},
+			pickle.ErrMalformed, "not negative"},
+		{"a storage whose size is 2^60 values", head + "(NNNtq\x05" + strings.Repeat("h\x05h\x05\x86q\x05", 60) +
+			"(" + text("storage") + "NNNh\x05tQ.", pickle.ErrMalformed, "size tuple"},
 		{"a storage of an enormous size", head + strings.Replace(store, "K\x04", huge, 1) + ".", pickle.ErrMalformed,
 			"counts 9223372036854775807"},
+		{"a view that is negated", head + strings.TrimSuffix(tensor("K\x00", "K\x02\x85", "K\x01\x85"), "tR") + "}" +
+			text("neg") + "\x88stR.", pickle.ErrDType, "resolve_neg"},
 		{"a tensor beyond the storage", head + tensor("K\x01", "K\x04\x85", "K\x01\x85") + ".", pickle.ErrMalformed,
 			"reaches beyond its 4 elements"},
 		{"strides beyond the storage", head + tensor("K\x00", "K\x02\x85", "K\x04\x85") + ".", pickle.ErrMalformed,

@@ -106,7 +106,8 @@ func (m *machine) persistent() error {
 	key, ok2 := id[2].(string)
 	count, ok3 := id[4].(int64)
 	if !ok1 || !ok2 || !ok3 || count < 0 {
-		return fmt.Errorf("a storage has type %s, key %s and size %v", describe(id[1]), describe(id[2]), id[4])
+		return fmt.Errorf("a storage has type %s, key %s and size %s; want a name, a str and an int that is not negative",
+			describe(id[1]), describe(id[2]), describe(id[4]))
 	}
 	s := storage{key: key, name: m.a.root + "/data/" + key}
 	if kind == untypedStorage {
@@ -238,6 +239,11 @@ func newTensor(args Tuple, least, most int) (any, error) {
 	if !ok1 || !ok2 || !ok3 || !ok4 || len(shape) != len(strides) {
 		return nil, fmt.Errorf("a tensor is made of %s, %s, %s and %s; want a storage, an offset, sizes and as many "+
 			"strides", describe(args[0]), describe(args[1]), describe(args[2]), describe(args[3]))
+	}
+	if len(args) == most && least > 4 {
+		if marks, ok := args[most-1].(*Dict); args[most-1] != nil && (!ok || len(marks.Keys) > 0) {
+			return nil, fault(ErrDType, "", "a view that is conjugated or negated; save its resolve_conj().resolve_neg()")
+		}
 	}
 	t := &Tensor{Shape: shape, strides: strides, storage: s}
 	kind := s.dtype

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/gotrainer/gotrainer/text/internal/tagged"
 )
 
 // Direction is a side of a text.
@@ -47,6 +49,17 @@ type Truncation struct {
 	Strategy  Strategy  `json:"strategy"`   // which text of a pair is cut
 	Stride    int       `json:"stride"`     // tokens that an overflowing part shares with the one before it
 	Direction Direction `json:"direction"`  // the side that is cut off
+}
+
+// UnmarshalJSON reads what tokenizer.json has; all but the direction must be there.
+func (t *Truncation) UnmarshalJSON(raw []byte) error {
+	type fields Truncation
+	f, err := tagged.Decode[fields](raw, "max_length", "strategy", "stride")
+	if err != nil {
+		return fmt.Errorf("truncation: %w", err)
+	}
+	*t = Truncation(f)
+	return nil
 }
 
 // Fit truncates one text (pair nil) or two to maxLength tokens together. What is cut off becomes

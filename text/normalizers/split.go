@@ -145,8 +145,12 @@ func join(parts []part, belongs func(before, p part) bool) []part {
 }
 
 // Bytes replaces each byte by the printable character that byte-level models know it as. All
-// characters of one original stand for all of it.
+// characters of one original stand for all of it. A text that grows without bound, since it is done
+// again and again, is refused: see [String.Err].
 func (s *String) Bytes() {
+	if s.err != nil || s.grows(2*len(s.text), func() string { return "a character for each byte" }) {
+		return
+	}
 	old := s.alignments()
 	changes := make([]Span, 0, len(s.text)*2)
 	text := make([]byte, 0, len(s.text)*2)

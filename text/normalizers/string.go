@@ -36,7 +36,7 @@ const (
 	leastLimit = 1 << 16 // bytes
 )
 
-// Err returns an error that wraps [ErrGrown] if a [Replace] was left out since the text had grown
+// Err returns an error that wraps [ErrGrown] if a replacement was left out since the text had grown
 // too much.
 func (s *String) Err() error { return s.err }
 
@@ -228,13 +228,31 @@ func (s *String) Strip(left, right bool) {
 	if start >= end {
 		start, end = 0, 0
 	}
-	begin := s.start
+	begin, err := s.start, s.err
 	*s = s.Slice(start, end)
-	s.start = begin // the piece is the same one, it has only lost characters
+	s.start, s.err = begin, err // the piece is the same one, it has only lost characters
 	if s.align == nil && start > 0 {
 		moved := String{text: s.text, start: begin + start}
 		s.align = moved.alignments()
 	}
+}
+
+// grows reports whether a text of size bytes would be out of all proportion to the original, and so
+// is refused: see [String.Err].
+func (s *String) grows(size int, by func() string) bool {
+	if size <= leastLimit {
+		return false
+	}
+	original := 0
+	if old := s.alignments(); len(old) > 0 {
+		original = old[len(old)-1].End - s.start
+	}
+	if size/mostGrowth <= original {
+		return false
+	}
+	s.err = fmt.Errorf("%w: %d bytes have become %d, and %s would make them %d; mend the normalizers", ErrGrown, original,
+		len(s.text), by(), size)
+	return true
 }
 
 // Replace puts content in the place of each match of the pattern, unless the text would grow
@@ -252,13 +270,8 @@ func (s *String) Replace(pattern Pattern, content string) {
 	for _, m := range matches {
 		size += len(content) - (m.End - m.Start)
 	}
-	original := 0
-	if len(old) > 0 {
-		original = old[len(old)-1].End - s.start
-	}
-	if size > leastLimit && size/mostGrowth > original {
-		s.err = fmt.Errorf("%w: %d bytes have become %d, and putting %.40q in the place of %d matches would make "+
-			"them %d; mend the normalizers", ErrGrown, original, len(s.text), content, len(matches), size)
+	what := func() string { return fmt.Sprintf("putting %.40q in the place of %d matches", content, len(matches)) }
+	if s.grows(size, what) {
 		return
 	}
 	var b strings.Builder

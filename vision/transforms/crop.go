@@ -24,7 +24,7 @@ func square(size, height, width int) (h, w int, err error) {
 // smaller there is black.
 type CenterCrop struct {
 	Size          int // of both sides
-	Height, Width int // in place of Size
+	Height, Width int // instead of Size
 }
 
 // Apply cuts the picture.
@@ -61,7 +61,7 @@ func cut(im *vision.Image, top, left, height, width int) (*vision.Image, error) 
 // torchvision.transforms.RandomResizedCrop.
 type RandomResizedCrop struct {
 	Size          int        // of both sides of the result
-	Height, Width int        // of the result, in place of Size
+	Height, Width int        // of the result, instead of Size
 	Scale         [2]float64 // least and greatest share of the picture's area; zero: 0.08 and 1
 	Ratio         [2]float64 // least and greatest width of the part divided by its height; zero: 3/4 and 4/3
 	Interpolation Interpolation

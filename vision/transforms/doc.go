@@ -10,8 +10,8 @@
 //	p, err := train.Open("ants/0013035.jpg", transforms.NewGenerator(42))
 //	// p.Pixels are the numbers, p.Shape is [3 224 224]
 //
-// The pixels are those that torchvision 0.26 makes of Pillow's pictures, in every bit; only the
-// decoding of JPEG differs, see package vision.
+// The pixels are torchvision 0.26's for Pillow's pictures, in every bit. The exception is a JPEG
+// that is not baseline, whose decoded values may be 3 levels away: see package vision.
 //
 // # Random numbers
 //

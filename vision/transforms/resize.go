@@ -47,7 +47,7 @@ func resized(im *vision.Image, height, width int, i Interpolation) (*vision.Imag
 type Resize struct {
 	Size          int // of the shorter side, with the aspect kept
 	MaxSize       int // of the longer side, which then decides where it would be exceeded; zero: no limit
-	Height, Width int // of both sides, in place of Size
+	Height, Width int // of both sides, instead of Size
 	Interpolation Interpolation
 }
 

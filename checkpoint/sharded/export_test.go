@@ -1,0 +1,4 @@
+package sharded
+
+// SyncParent is what [Publish] forces the name of a checkpoint to the disk with.
+var SyncParent = &syncParent
