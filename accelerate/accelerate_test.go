@@ -8,12 +8,16 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/gotrainer/gotrainer/accelerate"
 	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/checkpoint"
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/nn"
@@ -253,7 +257,7 @@ func TestStateContinuesBitForBit(t *testing.T) {
 		r.acc.RegisterForCheckpointing(c)
 		return r, c
 	}
-	dir := filepath.Join(t.TempDir(), "step_4")
+	dir := filepath.Join(t.TempDir(), "step_4 [*") // a pattern, if it is read as one
 	whole, n := start()
 	whole.pass(t, whole.train, func(batch int) {
 		*n++
@@ -335,7 +339,12 @@ func TestAutomaticNaming(t *testing.T) {
 	if _, err := r.acc.SaveState("x"); err == nil {
 		t.Error("a name was accepted though names are automatic")
 	}
-	// A resumed process that does not count on would meet a folder of the run before.
+	// A resumed process that does not count on would meet a folder of the run before. It deletes none.
+	again := newRun(t, accelerate.Options{Project: accelerate.Project{Dir: dir, AutomaticNaming: true, TotalLimit: 1,
+		Iteration: 1}}, accelerate.LoaderOptions{BatchSize: 2}, 4, lr.Constant{}, 10)
+	_, err = again.acc.SaveState("")
+	require.ErrorContains(t, err, "exists already")
+	require.DirExists(t, filepath.Join(dir, "checkpoints", "checkpoint_1"))
 	project.TotalLimit = 0
 	for iteration, want := range map[int]string{1: "exists already", 3: ""} {
 		project.Iteration = iteration
@@ -346,6 +355,40 @@ func TestAutomaticNaming(t *testing.T) {
 			t.Errorf("Iteration %d: %v, want %q", iteration, err, want)
 		}
 	}
+}
+
+// full is an object whose state cannot be saved.
+type full struct{ object }
+
+func (full) MarshalState() ([]byte, error) { return nil, syscall.ENOSPC }
+
+func TestTheOldStateStaysUntilTheNewOneIsThere(t *testing.T) {
+	testenv.RequireTorch(t)
+	dir := t.TempDir()
+	a, err := accelerate.New(accelerate.Options{Project: accelerate.Project{Dir: dir, AutomaticNaming: true,
+		TotalLimit: 1}})
+	require.NoError(t, err)
+	first, err := a.SaveState("")
+	require.NoError(t, err)
+	a.RegisterForCheckpointing(full{})
+	_, err = a.SaveState("")
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	require.NoError(t, checkpoint.Verify(first))
+
+	// The new one stays even where its number is not the highest, and the names are as before.
+	a, err = accelerate.New(accelerate.Options{Project: accelerate.Project{Dir: dir, AutomaticNaming: true,
+		TotalLimit: 1, Iteration: 5}})
+	require.NoError(t, err)
+	_, err = a.SaveState("")
+	require.NoError(t, err)
+	require.NoDirExists(t, first)
+	a, err = accelerate.New(accelerate.Options{Project: accelerate.Project{Dir: dir, AutomaticNaming: true,
+		TotalLimit: 1}})
+	require.NoError(t, err)
+	first, err = a.SaveState("")
+	require.NoError(t, err)
+	require.DirExists(t, first)
+	require.NoDirExists(t, filepath.Join(dir, "checkpoints", "checkpoint_5"))
 }
 
 func TestRefusals(t *testing.T) {
@@ -474,4 +517,44 @@ func TestALoaderThatIsLeftEarlyEndsNoWindow(t *testing.T) {
 			t.Error("a cancelled context gave a batch")
 		}
 	}
+}
+
+// The two optimizers of a GAN take turns: each update clips the gradients of both.
+func TestOptimizersThatTakeTurnsAreClippedWithoutTheScale(t *testing.T) {
+	testenv.RequireTorch(t)
+	acc, err := accelerate.New(accelerate.Options{Scaler: amp.NewGradScaler(amp.GradScalerOptions{InitScale: 1024})})
+	require.NoError(t, err)
+	var params [2][]torch.Named
+	var optimizers [2]*accelerate.Optimizer
+	for i := range params {
+		params[i] = []torch.Named{{Name: "w", Tensor: torch.Ones(4).RequiresGrad()}}
+		optimizers[i] = acc.PrepareOptimizer(optim.NewSGD(params[i], optim.SGD{}), 1)
+	}
+	for update := range 6 {
+		i := update % 2
+		acc.Backward(params[i][0].Tensor.Sum(torch.DefaultDType).MulScalar(3))
+		norm, err := acc.ClipGradNorm(params[i], 1)
+		require.NoError(t, err)
+		assert.InDelta(t, 6, norm.Item(), 1e-5, "update %d: the norm of four threes", update)
+		require.NoError(t, optimizers[i].Step())
+		optimizers[i].ZeroGrad()
+		assert.InDelta(t, 1-0.5*float64(update/2+1), params[i][0].Tensor.Detach().Select(0, 0).Item(), 1e-5)
+	}
+}
+
+// As PyTorch's scaler says that unscale_() has been called already.
+func TestClippedGradientsWithoutAnUpdateAreAnErrorInTheNextWindow(t *testing.T) {
+	testenv.RequireTorch(t)
+	acc, err := accelerate.New(accelerate.Options{Scaler: amp.NewGradScaler(amp.GradScalerOptions{})})
+	require.NoError(t, err)
+	w := []torch.Named{{Name: "w", Tensor: torch.Ones(4).RequiresGrad()}}
+	opt := acc.PrepareOptimizer(optim.NewSGD(w, optim.SGD{}), 1)
+	clip := func() error {
+		acc.Backward(w[0].Tensor.Sum(torch.DefaultDType))
+		_, err := acc.ClipGradNorm(w, 1)
+		return err
+	}
+	require.NoError(t, clip())
+	opt.ZeroGrad()
+	require.ErrorIs(t, clip(), amp.ErrUnscaledTwice)
 }

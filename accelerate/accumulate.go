@@ -30,7 +30,7 @@ func (a *Accelerator) Accumulate(body func() error) error {
 	return errors.Join(panicked, err)
 }
 
-// BeginBatch is for loops that count windows by themselves, in place of Accumulate: it comes before
+// BeginBatch is for loops that count windows by themselves, instead of Accumulate: it comes before
 // the forward pass of each batch, with whether the batch ends a window. Others run under no_sync.
 // Of several processes all call it, also once before an evaluation, with SyncGradients as it is: the
 // buffers of the main one go to all before the first batch behind an update.

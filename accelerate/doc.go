@@ -83,7 +83,7 @@
 // # What is not here
 //
 // The option adjust_scheduler of GradientAccumulationPlugin has no effect in Accelerate 1.15, so it
-// does not exist here. Several processes train on their CPUs, and share a model out by
-// Options.Sharding as FSDP and ZeRO do; of NCCL, DeepSpeed's engine, Megatron and XLA there is
-// nothing, nor trackers.
+// does not exist here. Several processes share a model out by Options.Sharding, as FSDP and ZeRO
+// do. They were tried on CPUs only: NCCL is written and has not run on a GPU yet. Of DeepSpeed's
+// engine, Megatron, XLA and trackers there is nothing.
 package accelerate

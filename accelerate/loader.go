@@ -126,10 +126,10 @@ func PrepareStream[S, B any](a *Accelerator, s data.Stream[S], collate func([]S)
 	return &Loader[S, B]{accelerator: a, pass: l.Pass, length: -1}, nil
 }
 
-// SkipFirstBatches returns a loader that leaves out the first n batches of its first pass without
-// loading them: the rest of a pass that was interrupted after n batches. The loader that it was
-// made of is as it was; continue with it for the passes that follow, after SetEpoch where it is
-// seedable.
+// SkipFirstBatches returns a loader that leaves out the first n batches of a pass without loading
+// them: the rest of a pass that was interrupted after n batches. As in Accelerate it leaves them
+// out of every pass; the loader that it was made of is as it was, so continue with that one for the
+// passes that follow, after SetEpoch where it is seedable.
 func SkipFirstBatches[S, B any](l *Loader[S, B], n int) *Loader[S, B] {
 	return &Loader[S, B]{accelerator: l.accelerator, pass: l.pass, length: l.length, epoch: l.epoch, skip: l.skip + n,
 		short: l.short, order: l.order, samples: l.samples}

@@ -57,12 +57,23 @@ func (o *Optimizer) Step() error {
 	if err != nil {
 		return err
 	}
-	o.skipped, o.unscaled = !applied, false
-	return scaler.Update()
+	o.skipped = !applied
+	if err := scaler.Update(); err != nil {
+		return err
+	}
+	for _, prepared := range o.accelerator.optimizers { // the scaler forgets whose gradients it has unscaled
+		prepared.unscaled = false
+	}
+	return nil
 }
 
-// ZeroGrad removes the gradients if the current batch ends a window.
+// ZeroGrad removes the gradients if the current batch ends a window. With a scaler, gradients that
+// were clipped want a Step before: else the next clipping returns [amp.ErrUnscaledTwice], as
+// PyTorch's scaler does.
 func (o *Optimizer) ZeroGrad() {
+	if o.accelerator.sync {
+		o.unscaled = false
+	}
 	switch {
 	case !o.accelerator.sync:
 	case o.parts:

@@ -94,9 +94,9 @@ func (a *Accelerator) readPython(dir string) (saved savedState, err error) {
 	if err := a.checkPython(); err != nil {
 		return saved, err
 	}
-	if custom, _ := filepath.Glob(filepath.Join(dir, pythonCustom)); len(custom) > 0 { // the pattern is right
+	if custom, _ := fs.Glob(os.DirFS(dir), pythonCustom); len(custom) > 0 { // the pattern is right
 		return saved, fmt.Errorf("%s is the pickle of an object of Python's, which is not read; move it away to "+
-			"continue without", filepath.Base(custom[0]))
+			"continue without", custom[0])
 	}
 	for i := range a.optimizers {
 		path := numbered(dir, optimizerName, i, pythonExtension)

@@ -67,7 +67,7 @@ func (r *stateRun) bytes() (all []byte) {
 
 func savedByPython(t *testing.T) (dir string) {
 	t.Helper()
-	dir = filepath.Join(t.TempDir(), "saved")
+	dir = filepath.Join(t.TempDir(), "[1] saved") // a pattern, if it is read as one
 	require.NoError(t, os.CopyFS(dir, os.DirFS("testdata/state/saved")))
 	return dir
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,9 +38,9 @@ func (a *Accelerator) SaveIteration() int { return a.iteration }
 // SaveState writes everything that has been prepared or registered into the folder dir and returns
 // its path. The folder is whole or not there: it is written aside, flushed to the disk and renamed;
 // one that is there is replaced. With Project.AutomaticNaming dir must be empty: the folder is
-// Project.Dir/checkpoints/checkpoint_N, and the oldest are deleted first so that TotalLimit stay;
-// one of that name is an error, since it would be of another run: continue counting with
-// Project.Iteration.
+// Project.Dir/checkpoints/checkpoint_N, and once it is there the oldest are deleted so that
+// TotalLimit stay; one of that name is an error, since it would be of another run: continue
+// counting with Project.Iteration.
 //
 // With several processes all call it; the main one writes, and the random states of all are kept.
 // With Options.Sharding each writes its part, and a state is loaded by any number of processes that
@@ -80,6 +81,9 @@ func (a *Accelerator) saveMain(dir string) (path string, err error) {
 	}
 	if err := checkpoint.WriteFolder(dir, a.save); err != nil {
 		return "", fmt.Errorf("accelerate: %w", err)
+	}
+	if automatic {
+		a.deleteOldest()
 	}
 	return dir, nil
 }
@@ -152,26 +156,31 @@ func (a *Accelerator) folders() ([]int, error) {
 	return numbers, nil
 }
 
-// nextFolder makes room for the next automatically named state and returns its path.
+// nextFolder returns the path of the next automatically named state.
 func (a *Accelerator) nextFolder() (string, error) {
 	path := a.folder(a.iteration)
-	folders, err := a.folders()
-	if err != nil {
-		return "", err
-	}
-	if limit := a.options.Project.TotalLimit; limit > 0 {
-		for len(folders) >= limit {
-			if err := os.RemoveAll(a.folder(folders[0])); err != nil {
-				return "", fmt.Errorf("accelerate: cannot delete an old state: %w", err)
-			}
-			folders = folders[1:]
-		}
-	}
 	if _, err := os.Lstat(path); err == nil {
 		return "", fmt.Errorf("accelerate: SaveState: %s exists already; set Options.Project.Iteration to the number "+
 			"to continue with", path)
 	}
 	return path, nil
+}
+
+// deleteOldest deletes what TotalLimit does not keep beside the state that was just written. Until
+// then the older ones are all that a run has, should the disk be full or the process killed.
+func (a *Accelerator) deleteOldest() {
+	limit := a.options.Project.TotalLimit
+	if limit == 0 {
+		return
+	}
+	folders, err := a.folders()
+	folders = slices.DeleteFunc(folders, func(n int) bool { return n == a.iteration })
+	for _, n := range folders[:max(0, len(folders)+1-limit)] {
+		err = errors.Join(err, os.RemoveAll(a.folder(n)))
+	}
+	if err != nil { // no reason to end a run
+		slog.Warn("accelerate: SaveState: old states could not be deleted", "reason", err.Error())
+	}
 }
 
 // The files of a state. Where there are several of a kind, the second is model_1.safetensors and so
@@ -369,7 +378,7 @@ func (a *Accelerator) readGenerators(dir string) (generators []torch.Named, step
 // readRegistered reads the states of the registered objects, and refuses a folder that has more or
 // fewer.
 func (a *Accelerator) readRegistered(dir string) ([][]byte, error) {
-	found, err := filepath.Glob(filepath.Join(dir, registeredName+"_*.state"))
+	found, err := fs.Glob(os.DirFS(dir), registeredName+"_*.state")
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ type optimizerState struct {
 	updates int
 	rate    float64
 
-	python map[string]any // in place of these: state_dict() of torch.optim
+	python map[string]any // instead of these: state_dict() of torch.optim
 }
 
 // load continues an optimizer.

@@ -190,6 +190,9 @@ func (g *Group) tooLate(call uint64, ended <-chan struct{}) {
 // any process has had, as an error of this call: where a process is gone, both engines notice, and
 // the group knows which one it was.
 func (g *Group) Fail(call string, err error) error {
+	if g.World() == 1 {
+		return err // there is nobody to tell
+	}
 	select {
 	case <-g.done:
 	case <-time.After(time.Second):

@@ -139,7 +139,13 @@ func (r *rendezvous) join(ctx context.Context) (err error) {
 	if err := r.connect(ctx, members); err != nil {
 		return err
 	}
-	return r.meet(ctx, members)
+	if err := r.meet(ctx, members); err != nil {
+		return err
+	}
+	if r.o.Rank > 0 && !r.o.Store {
+		return r.store.WaitClosed(ctx) // else the next group of these processes could meet in this one's store
+	}
+	return nil
 }
 
 // listen opens the store of a group that has none: on all interfaces, since the address by which
@@ -192,7 +198,7 @@ func (r *rendezvous) aside(ctx context.Context, f func(ctx context.Context, r *r
 	f(ctx, &rendezvous{o: r.o, me: r.me, nonce: r.nonce, store: store})
 }
 
-// present are those that have left their ids in the round, of this world or of another one.
+// present are the members that have left their ids in the round, of this world or of another one.
 func (r *rendezvous) present(ctx context.Context) (all []member) {
 	keys := []string{r.mismatched()}
 	for rank := 1; rank < r.o.World; rank++ {

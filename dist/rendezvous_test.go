@@ -328,3 +328,21 @@ func TestARosterThatFailedIsForThoseWhoHadCome(t *testing.T) {
 	require.NoError(t, c.Set(ctx, "gotrainer///M/roster", fmt.Appendf(nil, `{"error": "killed", "members": [%s]}`, text)))
 	assert.ErrorContains(t, <-second, "killed (reported by rank 0)")
 }
+
+// The store of a group closes while its processes come together anew at the same address.
+func TestGroupsMeetOneAfterTheOtherAtOneAddress(t *testing.T) {
+	address := net.JoinHostPort("127.0.0.1", freePort(t))
+	var ranks sync.WaitGroup
+	for rank := range 3 {
+		ranks.Go(func() {
+			for range 30 {
+				g, err := dist.Init(t.Context(), dist.Options{Rank: rank, World: 3, Address: address})
+				if !assert.NoError(t, err, "rank %d", rank) {
+					return
+				}
+				assert.NoError(t, g.Close())
+			}
+		})
+	}
+	ranks.Wait()
+}

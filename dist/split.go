@@ -13,13 +13,13 @@ import (
 	"github.com/gotrainer/gotrainer/dist/tcpstore"
 )
 
-// Split divides the processes of g into groups: those that give the same color are one, in the order
+// Split divides the processes of g into groups: processes with the same color form one, in the order
 // of their ranks, which begin at 0 in each (MPI_Comm_split; torch.distributed.new_group for all
 // groups at once). All processes of g call it. The groups have connections and timeouts of their own
 // and may be used beside g; they end with it.
 func Split(ctx context.Context, g *Group, color int) (*Group, error) {
 	if color < 0 {
-		return nil, fmt.Errorf("dist: Split: the color is %d; want a number from 0, the same for those that are to be "+
+		return nil, fmt.Errorf("dist: Split: the color is %d; want a number from 0, the same for processes that are to be "+
 			"together", color)
 	}
 	if g.World() == 1 {
@@ -112,7 +112,7 @@ func gather[T any](ctx context.Context, g *Group, mine T) ([]T, error) {
 // Mesh arranges processes in replicas x shards, as torch.distributed's init_device_mesh does: rank
 // r is shard r%shards of replica r/shards.
 type Mesh struct {
-	Replicate *Group // those that have the same shard, one of each replica
+	Replicate *Group // the processes with the same shard, one of each replica
 	Shard     *Group // those of one replica, each with a shard
 }
 

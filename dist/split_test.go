@@ -83,8 +83,8 @@ func TestAPartEndsWithTheWholeAndNamesItself(t *testing.T) {
 
 func TestColorsAreChecked(t *testing.T) {
 	_, err := dist.Split(t.Context(), nil, -1)
-	require.EqualError(t, err, "dist: Split: the color is -1; want a number from 0, the same for those that are to be "+
-		"together")
+	require.EqualError(t, err,
+		"dist: Split: the color is -1; want a number from 0, the same for processes that are to be together")
 	one, err := dist.Split(t.Context(), nil, 3)
 	require.NoError(t, err)
 	assert.Equal(t, 1, one.World())

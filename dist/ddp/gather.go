@@ -17,7 +17,7 @@ import (
 // none has a history.
 func AllGather(ctx context.Context, g *dist.Group, t torch.Tensor) (all []torch.Tensor, err error) {
 	if g.World() == 1 {
-		return []torch.Tensor{t}, ctx.Err()
+		return []torch.Tensor{t.Detach().Clone()}, ctx.Err()
 	}
 	c, err := allGather(ctx, g, t)
 	if err != nil {

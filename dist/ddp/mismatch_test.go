@@ -81,7 +81,7 @@ func TestCallsThatDifferAreUnderWayAndEndOnAll(t *testing.T) {
 	}
 }
 
-// Nothing compares the calls of a torch.ProcessGroup: those that differ wait until the group ends.
+// Nothing compares the calls of a torch.ProcessGroup: calls that differ wait until the group ends.
 func TestCallsOfAProcessGroupThatDifferTakeNothingOfEachOther(t *testing.T) {
 	reason := errors.New("rank 1 has waited enough")
 	for rank, err := range together(t, 2, func(ctx context.Context, g *dist.Group) error {

@@ -55,7 +55,7 @@ type Model struct {
 	sync    bool           // the gradients of the coming backward pass are averaged
 	synced  bool           // and those of the pass before it were
 	passed  bool           // a backward pass has averaged gradients
-	rebuilt bool           // and the reducer has made its buckets anew since
+	rebuilt bool           // and the reducer has rebuilt its buckets since
 }
 
 // New gives all processes the parameters and buffers of rank 0. It fails on all if their models
@@ -197,7 +197,7 @@ func (m *Model) BeforeForward(ctx context.Context, sync bool) error {
 	return Broadcast(ctx, m.group, 0, m.buffers...)
 }
 
-// prepare has the reducer expect a pass. After the first one it makes its buckets anew, and rank 0
+// prepare has the reducer expect a pass. After the first one it rebuilds its buckets, and rank 0
 // says which.
 func (m *Model) prepare(ctx context.Context) error {
 	agreed := func() error { return nil }

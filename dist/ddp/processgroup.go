@@ -23,7 +23,7 @@ var made struct {
 	groups     sync.Map // *dist.Group to *joined
 	registered atomic.Int64
 
-	// how long, in nanoseconds, a call may go on when a process has left that may have finished it
+	// how long, in nanoseconds, a call may continue when a process has left that may have finished it
 	afterLeaving atomic.Int64
 }
 

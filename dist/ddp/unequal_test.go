@@ -77,7 +77,7 @@ func TestAProcessWithFewerBatchesIsNamedByTheOthers(t *testing.T) {
 }
 
 // One that keeps its group open, and waits for the others there, is named as well: before the second
-// forward pass, in which buckets are made anew, and in later passes.
+// forward pass, in which buckets are rebuilt, and in later passes.
 func TestAProcessThatWaitsElsewhereIsNamedByThoseInAPass(t *testing.T) {
 	for batches, call := range map[int]string{1: "BeforeForward(), call", 2: "Backward(), call"} {
 		for short := range 2 {

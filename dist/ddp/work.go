@@ -248,7 +248,7 @@ func StartBroadcast(ctx context.Context, g *dist.Group, root int, ts ...torch.Te
 // StartAllGather starts what [AllGather] does: see [StartAllReduce].
 func StartAllGather(ctx context.Context, g *dist.Group, t torch.Tensor) (*Work[[]torch.Tensor], error) {
 	if g.World() == 1 {
-		return finished(ctx, []torch.Tensor{t})
+		return finished(ctx, []torch.Tensor{t.Detach().Clone().Keep()})
 	}
 	c, err := allGather(ctx, g, t)
 	if err != nil {

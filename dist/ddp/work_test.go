@@ -39,7 +39,7 @@ func one(w *ddp.Work[torch.Tensor], err error) func(ctx context.Context) ([]torc
 	}
 }
 
-// startAll starts one of each collective, with the results of those that wait.
+// startAll starts one of each collective, with the results of the blocking ones.
 func startAll(ctx context.Context, g *dist.Group) (works []started, err error) {
 	r, n := g.Rank(), int64(g.World())
 	sums := []torch.Tensor{of(r, 2, 3), of(r, 4).ToDType(torch.Float64)}

@@ -96,7 +96,7 @@ var withoutMeaning = map[string]string{
 	"command_file": "it is of TPUs", "commands": "it is of TPUs",
 }
 
-// distributedTypes are those that cannot be had, with the reason.
+// distributedTypes are the types that are refused, with the reason.
 var distributedTypes = map[string]string{"MEGATRON_LM": withoutMeaning["megatron_lm_config"]}
 
 func configOf(values map[string]any) (c Config, err error) {

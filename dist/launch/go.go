@@ -33,12 +33,17 @@ var calls atomic.Int64
 // Each process is this program, started again with the same arguments: it comes to the same call of
 // Go, runs f there and ends. So what stands before the call is done in each of them; earlier calls
 // of Go return nil there, and in no process but this one does the call return. The context of f
-// ends with SIGINT and SIGTERM. When f fails in one process the others are ended. The error joins
-// an [*Error] for each process whose f failed, with its rank.
+// ends with SIGINT and SIGTERM, which this process passes on: Go returns when each f has. When f
+// fails in one process the others are ended. The error joins an [*Error] for each process whose f
+// failed, with its rank.
 //
 // One process is this one: f is called here.
 func Go(ctx context.Context, n int, f func(context.Context) error) error {
 	call := strconv.FormatInt(calls.Add(1), 10)
+	// The processes that Go starts are not in the group that a terminal's Ctrl-C reaches. They are
+	// told by the end of the context: once, even where the program's main function ends it too.
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	switch mine := os.Getenv(callVariable); {
 	case mine == call:
 		carryOut(ctx, f)
@@ -69,9 +74,7 @@ func Go(ctx context.Context, n int, f func(context.Context) error) error {
 
 // carryOut is what a process that Go has started does. It does not return.
 func carryOut(ctx context.Context, f func(context.Context) error) {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	err := f(ctx)
-	stop()
 	if err == nil {
 		os.Exit(0)
 	}

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -50,6 +51,10 @@ func goes() int {
 		if os.Getenv("LAUNCH_TEST_GO") == "panic" && g.Rank() == 1 {
 			panic("oh")
 		}
+		if os.Getenv("LAUNCH_TEST_GO") == "wait" {
+			<-ctx.Done()
+			note(fmt.Sprintf("rank %d was told", g.Rank()))
+		}
 		return nil
 	})
 	note("after" + os.Getenv("RANK"))
@@ -81,6 +86,31 @@ func TestGo(t *testing.T) {
 			names = append(names, e.Name())
 		}
 		assert.Equal(t, []string{"after", "alone", "rank 0 of 2", "rank 1 of 2"}, names, role)
+	}
+}
+
+// TestGoPassesSignalsOn sends a signal to the program that has called Go, and to no other.
+func TestGoPassesSignalsOn(t *testing.T) {
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		dir := t.TempDir()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		c := exec.CommandContext(ctx, os.Args[0], "-test.run=^$")
+		c.Env = append(os.Environ(), "LAUNCH_TEST_GO=wait", "LAUNCH_TEST_DIR="+dir)
+		var out output
+		c.Stdout, c.Stderr = &out, &out
+		require.NoError(t, c.Start())
+		for rank := range 2 {
+			path := filepath.Join(dir, fmt.Sprintf("rank %d of 2", rank))
+			for _, err := os.Stat(path); err != nil && ctx.Err() == nil; _, err = os.Stat(path) {
+				time.Sleep(5 * time.Millisecond)
+			}
+		}
+		require.NoError(t, c.Process.Signal(s))
+		require.NoError(t, c.Wait(), "%v: %s", s, out.String())
+		cancel()
+		for _, name := range []string{"rank 0 was told", "rank 1 was told", "after"} {
+			assert.FileExists(t, filepath.Join(dir, name), "%v", s)
+		}
 	}
 }
 

@@ -228,10 +228,11 @@ type run struct {
 	asked   bool // to end, by a signal or the context
 }
 
-// kill sends a signal to the processes that are running.
+// kill sends a signal to the processes that are running, and to what they have started: a command
+// may be a script around the program.
 func (r *run) kill(s os.Signal) {
 	for _, c := range r.running {
-		_ = c.Process.Signal(s) // it may have ended just now
+		_ = send(c.Process, s) // it may have ended just now
 	}
 }
 
@@ -263,7 +264,11 @@ func (r *run) watch(ctx context.Context) error {
 			if e.err != nil && first == nil {
 				first = &Error{e.rank, e.err}
 				if timer == nil {
-					timer = time.After(r.o.Patience)
+					patience := r.o.Patience
+					if r.asked { // by SIGUSR1 or SIGHUP: each leaves in its time, and another signal would end it at once
+						patience = r.o.Grace
+					}
+					timer = time.After(patience)
 				}
 			}
 			if r.drop(e.cmd) == 0 {

@@ -77,6 +77,19 @@ func play(role string) int {
 	case "signal":
 		fmt.Println("ready")
 		fmt.Println(<-got)
+	case "leave": // the first one at once, the second with something left to do
+		fmt.Println("ready")
+		fmt.Println(<-got)
+		if g.Rank() == 1 {
+			return 138
+		}
+		select {
+		case s := <-got:
+			fmt.Println("cut off by", s)
+		case <-time.After(300 * time.Millisecond):
+			fmt.Println("saved")
+		}
+		return 138
 	}
 	return 0
 }
@@ -163,21 +176,28 @@ func TestExitCodesOfSignals(t *testing.T) {
 	}
 }
 
+// start runs the launcher, and returns when all processes have said that they are ready.
+func start(ctx context.Context, t *testing.T, o launch.Options, out *output) (done chan error) {
+	t.Helper()
+	done = make(chan error, 1)
+	go func() { done <- launch.Run(ctx, o) }()
+	for strings.Count(out.String(), "ready") < o.Processes {
+		select {
+		case err := <-done:
+			t.Fatal("it ended before all were ready:", err)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return done
+}
+
 func TestNothingIsStartedAgainAfterASignal(t *testing.T) {
 	var out output
 	signals := make(chan os.Signal, 1)
 	o := options("", 1, &out)
 	o.Command, o.Signals, o.MaxRestarts = []string{"sh", "-c", "trap 'exit 138' USR1; echo ready; sleep 60 & wait"},
 		signals, 3
-	done := make(chan error, 1)
-	go func() { done <- launch.Run(t.Context(), o) }()
-	for !strings.Contains(out.String(), "ready") {
-		select {
-		case err := <-done:
-			t.Fatal("it ended before the signal:", err)
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
+	done := start(t.Context(), t, o, &out)
 	signals <- syscall.SIGUSR1
 	assert.ErrorContains(t, <-done, "exit status 138")
 	assert.NotContains(t, out.String(), "started again")
@@ -197,15 +217,35 @@ func TestSignalsArePassedOn(t *testing.T) {
 	signals := make(chan os.Signal)
 	o := options("signal", 2, &out)
 	o.Signals, o.Grace = signals, time.Minute
-	done := make(chan error)
-	go func() { done <- launch.Run(t.Context(), o) }()
-	for strings.Count(out.String(), "ready") < 2 {
-		time.Sleep(5 * time.Millisecond)
-	}
+	done := start(t.Context(), t, o, &out)
 	signals <- syscall.SIGUSR1
 	if err := <-done; err != nil || strings.Count(out.String(), syscall.SIGUSR1.String()) != 2 {
 		t.Errorf("%v, %s", err, out.String())
 	}
+}
+
+func TestProcessesLeaveInTheirOwnTimeAfterASignal(t *testing.T) {
+	var out output
+	signals := make(chan os.Signal)
+	o := options("leave", 2, &out)
+	o.Signals, o.Grace = signals, time.Minute
+	done := start(t.Context(), t, o, &out)
+	signals <- syscall.SIGUSR1
+	assert.ErrorContains(t, <-done, "exit status 138")
+	assert.Contains(t, out.String(), "[0] saved")
+}
+
+// A shell hands nothing on to the program that it waits for.
+func TestSignalsReachTheProgramInAScript(t *testing.T) {
+	var out output
+	signals := make(chan os.Signal)
+	o := options("signal", 2, &out)
+	o.Command = []string{"sh", "-c", "trap : USR1; " + os.Args[0] + " & wait $! || wait $!"}
+	o.Signals, o.Grace = signals, time.Minute
+	done := start(t.Context(), t, o, &out)
+	signals <- syscall.SIGUSR1
+	require.NoError(t, <-done)
+	assert.Equal(t, 2, strings.Count(out.String(), syscall.SIGUSR1.String()), out.String())
 }
 
 func TestTheEndOfTheContextEndsAll(t *testing.T) {
@@ -213,11 +253,7 @@ func TestTheEndOfTheContextEndsAll(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	o := options("signal", 2, &out)
 	o.Grace = time.Minute
-	done := make(chan error)
-	go func() { done <- launch.Run(ctx, o) }()
-	for strings.Count(out.String(), "ready") < 2 {
-		time.Sleep(5 * time.Millisecond)
-	}
+	done := start(ctx, t, o, &out)
 	cancel()
 	if err := <-done; err != nil || strings.Count(out.String(), syscall.SIGTERM.String()) != 2 {
 		t.Errorf("%v, %s", err, out.String())

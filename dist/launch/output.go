@@ -7,6 +7,9 @@ import (
 	"sync"
 )
 
+// longestLine is how much of a line that does not end is kept before it is broken.
+const longestLine = 64 << 10
+
 // lines writes whole lines of several processes to one place.
 type lines struct {
 	mu sync.Mutex
@@ -26,26 +29,49 @@ type prefixed struct {
 
 // Write is called by one goroutine.
 func (p *prefixed) Write(b []byte) (int, error) {
-	n := len(b)
+	p.part = append(p.part, b...)
 	var out []byte
+	begin := 0
 	for {
-		i := bytes.IndexByte(b, '\n')
-		if i < 0 {
+		size := lineSize(p.part[begin:])
+		if size == 0 {
 			break
 		}
-		out = append(append(append(out, p.prefix...), p.part...), b[:i+1]...)
-		p.part, b = p.part[:0], b[i+1:]
+		line := p.part[begin : begin+size]
+		begin += size
+		if string(line) == "\r" { // a progress bar begins with it
+			continue
+		}
+		out = append(append(out, p.prefix...), line...)
+		if last := line[size-1]; last != '\n' && last != '\r' {
+			out = append(out, '\n')
+		}
 	}
-	p.part = append(p.part, b...)
+	p.part = append(p.part[:0], p.part[begin:]...)
 	if len(out) == 0 {
-		return n, nil
+		return len(b), nil
 	}
 	p.lines.mu.Lock()
 	defer p.lines.mu.Unlock()
 	if _, err := p.lines.w.Write(out); err != nil {
 		return 0, err
 	}
-	return n, nil
+	return len(b), nil
+}
+
+// lineSize is the size of the first line with its end, or of what is broken off one that is too
+// long; zero: the line is under way. A progress bar ends its lines by a carriage return.
+func lineSize(b []byte) int {
+	i := bytes.IndexAny(b, "\r\n")
+	switch {
+	case i < 0 && len(b) < longestLine, i >= 0 && b[i] == '\r' && i+1 == len(b): // \n may follow
+		return 0
+	case i < 0:
+		return longestLine
+	case b[i] == '\r' && b[i+1] == '\n':
+		return i + 2
+	}
+	return i + 1
 }
 
 // flush writes what is left without an end of line.

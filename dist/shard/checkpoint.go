@@ -140,7 +140,7 @@ func (m *Model) Save(ctx context.Context, path string, step int, opt optim.Optim
 
 // WriteTo is [Model.Save] into a folder that is there: for a program that itself sees to it that
 // folders are whole or not there. Other files may lie in it. Where a process fails, all have its
-// error, which errors.Is(err, syscall.ENOSPC) tells of a disk that is full, and the folder is to be
+// error, of which errors.Is(err, syscall.ENOSPC) and the like hold on all, and the folder is to be
 // removed.
 func (m *Model) WriteTo(ctx context.Context, folder string, step int, opt optim.Optimizer,
 	metadata map[string]string) error {
@@ -235,7 +235,8 @@ func write(ctx context.Context, g *dist.Group, folder, id string, step int, meta
 	entries []sharded.Entry, failed error) error {
 	var mine sharded.Written
 	if failed == nil {
-		if mine, failed = writeFile(folder, g.Rank(), g.World(), id, entries); errors.Is(failed, syscall.ENOSPC) {
+		if mine, failed = writeFile(folder, g.Rank(), g.World(), id, entries); errors.Is(failed, syscall.ENOSPC) ||
+			errors.Is(failed, syscall.EDQUOT) {
 			failed = fmt.Errorf("%s of step %d cannot be written: make room on the disk of %s, and save again: %w",
 				mine.File.Name, step, folder, failed)
 		}
@@ -261,11 +262,12 @@ func gatherOf[T any](ctx context.Context, g *dist.Group, value T, err error) ([]
 	type report struct {
 		Value T
 		Error string
-		Full  bool // the disk
+		Errno syscall.Errno // of the system, where that is why; all have to tell a full disk from a bug
 	}
 	mine := report{Value: value}
 	if err != nil {
-		mine.Error, mine.Full = err.Error(), errors.Is(err, syscall.ENOSPC)
+		mine.Error = err.Error()
+		mine.Errno, _ = errors.AsType[syscall.Errno](err)
 	}
 	text, marshalErr := json.Marshal(mine)
 	if marshalErr != nil {
@@ -286,8 +288,8 @@ func gatherOf[T any](ctx context.Context, g *dist.Group, value T, err error) ([]
 			all[rank] = r.Value
 		case rank == g.Rank():
 			return nil, fmt.Errorf("shard: rank %d: %w", rank, err)
-		case r.Full:
-			return nil, &fullError{fmt.Sprintf("shard: rank %d: %s", rank, r.Error)}
+		case r.Errno != 0:
+			return nil, &systemError{fmt.Sprintf("shard: rank %d: %s", rank, r.Error), r.Errno}
 		default:
 			return nil, fmt.Errorf("shard: rank %d: %s", rank, r.Error)
 		}
@@ -295,11 +297,14 @@ func gatherOf[T any](ctx context.Context, g *dist.Group, value T, err error) ([]
 	return all, nil
 }
 
-// fullError is of another process, whose disk is full.
-type fullError struct{ text string }
+// systemError is of another process, to which the system said that its disk is full, say.
+type systemError struct {
+	text string
+	err  syscall.Errno
+}
 
-func (e *fullError) Error() string { return e.text }
-func (e *fullError) Unwrap() error { return syscall.ENOSPC }
+func (e *systemError) Error() string { return e.text }
+func (e *systemError) Unwrap() error { return e.err }
 
 // Load continues from a checkpoint that any number of processes has written: each reads what it
 // needs. A folder with the model.safetensors and optimizer.safetensors of an unsharded run of the

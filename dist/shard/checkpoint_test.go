@@ -145,6 +145,31 @@ func TestARunContinuesAtAnyNumberOfProcesses(t *testing.T) {
 	}))
 }
 
+// What the trainer asks checkpoint.IsStorageError and takes its exit code from.
+func TestAFaultOfTheDiskOfOneProcessIsTheSameOnAll(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "step-1")
+	former := *shard.WriteFile
+	t.Cleanup(func() { *shard.WriteFile = former })
+	for _, fault := range []syscall.Errno{syscall.EDQUOT, syscall.EIO, syscall.EROFS, syscall.EFBIG, syscall.ESTALE} {
+		*shard.WriteFile = func(folder string, rank, world int, id string, e []sharded.Entry) (sharded.Written, error) {
+			if rank == 1 {
+				return sharded.Written{}, &os.PathError{Op: "write", Path: folder, Err: fault}
+			}
+			return former(folder, rank, world, id, e)
+		}
+		for rank, err := range together(t, 3, func(ctx context.Context, g *dist.Group) error {
+			m, err := newTrained(ctx, g, shard.FullShard)
+			if err != nil {
+				return err
+			}
+			return m.Save(ctx, path, 1, m.opt, nil)
+		}) {
+			require.ErrorIs(t, err, fault, "rank %d", rank)
+			assert.ErrorContains(t, err, "shard: rank 1: ", "rank %d", rank)
+		}
+	}
+}
+
 // The disk of one process fills in the middle of its file.
 func TestAFullDiskOfOneProcessIsNamedOnAll(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "step-1")

@@ -52,7 +52,9 @@
 // of more, sums differ in their last bits. Where gradients are accumulated over several batches,
 // FullShard averages those of each batch, and sums.
 //
-// Before each collective, those in a backward pass too, the processes compare what they are about
-// to do. So a unit that only some processes use ends with an error that says who called what. All
-// errors name the process at fault, as those of packages dist and dist/ddp do.
+// The processes compare what they do while a collective is under way, and its outcome waits for
+// that. In a backward pass the messages of gloo carry a hash of it instead; with NCCL it is
+// compared before each collective where [dist.Options].Checked is set. So a unit that only some
+// processes use ends with an error that says who called what. All errors name the process at fault,
+// as those of packages dist and dist/ddp do.
 package shard

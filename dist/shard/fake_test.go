@@ -2,6 +2,7 @@ package shard_test
 
 import (
 	"bytes"
+	"context"
 	"slices"
 	"testing"
 
@@ -86,4 +87,17 @@ func TestThePlanAndTheCheckpointOf1024ProcessesHaveEveryElementOnce(t *testing.T
 		}
 	}
 	require.NoError(t, r.Close())
+}
+
+// One process, and a context that has ended before anything was sent.
+func TestAPassUnderAnEndedContextIsRefused(t *testing.T) {
+	testenv.RequireTorch(t)
+	m, err := shard.New(t.Context(), nil, nn.NewLinear(3, 3, nil), shard.Options{Strategy: shard.ShardGradOp})
+	require.NoError(t, err)
+	defer m.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, m.BeforeForward(ctx, true), context.Canceled)
+	require.ErrorIs(t, m.Summon(ctx), context.Canceled)
+	require.NoError(t, m.BeforeForward(t.Context(), true))
 }

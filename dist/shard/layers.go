@@ -14,7 +14,7 @@ import (
 // lets another hand run them, so that each can be a unit without a change of the model's forward
 // pass. The encoders of package models are ones.
 type LayerRunner interface {
-	// RunLayers has the module run its i-th layer by run(i, f, inputs...) in place of f(inputs). f
+	// RunLayers has the module run its i-th layer by run(i, f, inputs...) instead of f(inputs). f
 	// computes with the fields of the layer, may be called twice, and has every tensor with a
 	// history that it needs among its inputs: see torch.Checkpoint. It returns the layers.
 	RunLayers(run func(i int, f func(inputs []torch.Tensor) []torch.Tensor,

@@ -153,7 +153,7 @@ func New(ctx context.Context, g *dist.Group, model any, o Options) (m *Model, er
 	return m, nil
 }
 
-// arrange puts the parameters into rows. whole are those that all processes have.
+// arrange puts the parameters into rows. whole are the parameters that all processes have.
 func (m *Model) arrange() (whole []torch.Tensor, about string, err error) {
 	var text strings.Builder
 	var params []torch.Named // trained and whole
@@ -289,6 +289,9 @@ func (m *Model) Close() {
 // FullShard averages all the same. The buffers are broadcast, unless the gradients of the pass
 // before were not averaged.
 func (m *Model) BeforeForward(ctx context.Context, sync bool) error {
+	if err := ctx.Err(); err != nil {
+		return err // nothing was sent, so the group is as it was
+	}
 	broadcast := m.synced
 	m.sync, m.synced = sync, sync
 	m.dropRoot()

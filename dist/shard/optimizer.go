@@ -48,7 +48,7 @@ func CheckOptimizer(b optim.Builder) error {
 // units are made. Step it by [Model.Step] and remove gradients by [Model.ZeroGrad].
 //
 // An optimizer that needs more of a parameter than single elements (norms, rows, blocks, matrices)
-// is refused, as are those with two kinds of weights and those that update in the backward pass.
+// is refused, as are optimizers with two kinds of weights or with updates in the backward pass.
 func (m *Model) Optimizer(b optim.Builder, groups []optim.Group) (optim.Optimizer, error) {
 	if err := CheckOptimizer(b); err != nil {
 		return nil, err

@@ -84,7 +84,7 @@ func TestReplicasThatCannotBeAreRefused(t *testing.T) {
 		_, err = shard.New(ctx, g, newTower(), shard.Options{Strategy: shard.ShardGradOp, Mesh: mesh})
 		assert.ErrorContains(t, err, "Options.Mesh is 3 replicas of 1 shards")
 		p, err := shard.NewLayered(ctx, g, newTower(), shard.ShardGradOp, shard.OnePerMachine, ddp.Options{})
-		if err == nil { // one machine for each, of those that do not say where they are
+		if err == nil { // one machine for each, of processes that do not say where they are
 			p.Close()
 		}
 		return nil

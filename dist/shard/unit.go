@@ -32,12 +32,12 @@ type unitRow struct {
 	flat
 	mine   torch.Tensor      // the part: a leaf, if the parameters are trained
 	fields [][]*torch.Tensor // of each parameter
-	kept   []torch.Tensor    // what the fields of a root hold during a pass, or those that were summoned
+	kept   []torch.Tensor    // what the fields of a root hold during a pass, or the summoned ones
 	all    torch.Tensor      // the row that was summoned
 	coming torch.Tensor      // the row that is being gathered ahead
 }
 
-// FullyShard takes the parameters of modules apart: each process keeps an equal part of those that
+// FullyShard takes the parameters of modules apart: each process keeps an equal part of the ones that
 // rank 0 has, and the fields that held them are undefined until [Unit.Run]. Make units as large as
 // one layer of a deep model, and each as soon as its layer is made, or make the model in [nn.Defer]:
 // then no process ever has more than one layer whole. All processes make the same calls.

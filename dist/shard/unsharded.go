@@ -155,7 +155,7 @@ type Whole struct {
 	Metadata map[string]string
 }
 
-// ReadWhole reads a sharded checkpoint into one process, to go on without sharding: put Model into the
+// ReadWhole reads a sharded checkpoint into one process, to continue without sharding: put Model into the
 // model by [Whole.LoadModel] and State into the optimizer. Tensors are the caller's, see
 // [Whole.Free]. [Model.Load] takes the other way: it reads checkpoints of unsharded runs too.
 func ReadWhole(path string) (w *Whole, err error) {

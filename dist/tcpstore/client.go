@@ -156,5 +156,18 @@ func (c *Client) Has(ctx context.Context, key string) (ready bool, err error) {
 // LocalAddr is the address of this end: one by which the machine of the store reaches this one.
 func (c *Client) LocalAddr() net.Addr { return c.conn.LocalAddr() }
 
+// WaitClosed waits until the store has closed the connection, and it can be opened anew at its
+// address.
+func (c *Client) WaitClosed(ctx context.Context) error {
+	err := c.call(ctx, nil, func() error {
+		_, err := c.r.ReadByte()
+		return err
+	})
+	if ctx.Err() != nil {
+		return fmt.Errorf("tcpstore: the store at %s does not close: %w", c.addr, err)
+	}
+	return nil
+}
+
 // Close ends the connection.
 func (c *Client) Close() error { return c.conn.Close() }

@@ -8,5 +8,5 @@
 //
 // Keys lie under "/", as those of Python's TCPStore do, so both see the same ones. Integers are
 // little-endian, as on the machines that libtorch runs on. Of the protocol it has what a rendezvous
-// needs: set, get, add, check, wait, ping.
+// needs: set, get, add, check, wait and its CANCEL_WAIT, ping.
 package tcpstore

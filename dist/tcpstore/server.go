@@ -50,12 +50,12 @@ func (s *Server) Close() error {
 		return nil
 	}
 	s.closed = true
+	close(s.set)
+	err := s.listener.Close() // before the connections: see Client.WaitClosed
 	for c := range s.conns {
 		_ = c.Close()
 	}
-	close(s.set)
 	s.mu.Unlock()
-	err := s.listener.Close()
 	s.done.Wait()
 	return err
 }
@@ -89,9 +89,40 @@ func (s *Server) accept() {
 	}
 }
 
+// requests are what a client asks. While it waits, what it says next is listened for.
+type requests struct {
+	*bufio.Reader
+	heard chan error // the outcome of the Peek under way; nil: there is none
+}
+
+// listen is told when the client says more, or has gone. Nothing else may read until then.
+func (r *requests) listen() <-chan error {
+	if r.heard == nil {
+		heard := make(chan error, 1)
+		r.heard = heard
+		go func() { // ends with the connection
+			_, err := r.Peek(1)
+			heard <- err
+		}()
+	}
+	return r.heard
+}
+
+// next is the kind of the next request.
+func (r *requests) next() (query, error) {
+	if r.heard != nil {
+		err := <-r.heard
+		if r.heard = nil; err != nil {
+			return 0, err
+		}
+	}
+	q, err := r.ReadByte()
+	return query(q), err
+}
+
 // serve answers one client until it leaves.
 func (s *Server) serve(conn net.Conn) error {
-	r := bufio.NewReader(conn)
+	r := &requests{Reader: bufio.NewReader(conn)}
 	var hello [5]byte
 	_ = conn.SetReadDeadline(time.Now().Add(s.greeting)) // a connection always takes one
 	if _, err := io.ReadFull(r, hello[:]); err != nil {
@@ -102,11 +133,11 @@ func (s *Server) serve(conn net.Conn) error {
 		return errors.New("tcpstore: the client does not begin as a TCPStore's does")
 	}
 	for {
-		q, err := r.ReadByte()
+		q, err := r.next()
 		if err != nil {
 			return err
 		}
-		answer, err := s.answer(query(q), r)
+		answer, err := s.answer(q, r)
 		if err != nil {
 			return err
 		}
@@ -116,7 +147,7 @@ func (s *Server) serve(conn net.Conn) error {
 	}
 }
 
-func (s *Server) answer(q query, r *bufio.Reader) ([]byte, error) {
+func (s *Server) answer(q query, r *requests) ([]byte, error) {
 	switch q {
 	case queryPing:
 		nonce := make([]byte, 4)
@@ -145,7 +176,7 @@ func (s *Server) answer(q query, r *bufio.Reader) ([]byte, error) {
 		}
 		return appendString(nil, string(value)), nil
 	case queryAdd:
-		return s.add(r)
+		return s.add(r.Reader)
 	case queryCheck, queryWait:
 		keys, err := readKeys(r)
 		switch {
@@ -156,17 +187,35 @@ func (s *Server) answer(q query, r *bufio.Reader) ([]byte, error) {
 		case q == queryCheck:
 			return []byte{checkReady}, nil
 		}
-		for {
-			more := s.missing(keys)
-			if more == nil {
-				return []byte{stopWaiting}, nil
-			}
-			if <-more; s.isClosed() {
-				return nil, net.ErrClosed
-			}
-		}
+		return s.wait(keys, r)
+	case queryCancel: // it crossed the answer to the wait; libtorch's client expects both
+		return []byte{waitCanceled}, nil
 	}
 	return nil, fmt.Errorf("tcpstore: request %d is not one that this store knows", q)
+}
+
+// wait answers when all keys have values, or when the client, at its time limit, cancels.
+func (s *Server) wait(keys []string, r *requests) ([]byte, error) {
+	for {
+		more := s.missing(keys)
+		if more == nil {
+			return []byte{stopWaiting}, nil
+		}
+		select {
+		case <-more:
+			if s.isClosed() {
+				return nil, net.ErrClosed
+			}
+		case err := <-r.listen():
+			if r.heard = nil; err != nil {
+				return nil, err // the client has gone
+			}
+			if q, err := r.next(); err != nil || q != queryCancel {
+				return nil, errors.Join(err, fmt.Errorf("tcpstore: request %d of a client that waits", q))
+			}
+			return []byte{waitCanceled}, nil
+		}
+	}
 }
 
 // add keeps numbers as decimal text, as libtorch does.

@@ -1,6 +1,7 @@
 package tcpstore
 
 import (
+	"encoding/binary"
 	"io"
 	"net"
 	"runtime"
@@ -35,4 +36,40 @@ func TestALengthAloneTakesNoMemory(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	assert.Error(t, err)
 	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20))
+}
+
+// libtorch's client cancels a wait at its time limit, and then waits for the answer without one.
+func TestAWaitCanBeCanceled(t *testing.T) {
+	s, err := listen("127.0.0.1:0", time.Minute)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	conn, err := net.Dial("tcp", s.Addr().String())
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }()
+	require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
+	say := func(b ...byte) {
+		_, err := conn.Write(b)
+		require.NoError(t, err)
+	}
+	hear := func(n int) []byte {
+		b := make([]byte, n)
+		_, err := io.ReadFull(conn, b)
+		require.NoError(t, err)
+		return b
+	}
+	key := appendString(nil, "k")
+	wait := append([]byte{byte(queryWait), 1, 0, 0, 0, 0, 0, 0, 0}, key...)
+	say(binary.LittleEndian.AppendUint32([]byte{byte(queryValidate)}, magic)...)
+	for range 2 {
+		say(wait...)
+		say(byte(queryCancel))
+		require.Equal(t, []byte{waitCanceled}, hear(1))
+	}
+	say(wait...)
+	s.put("k", []byte("v"))
+	require.Equal(t, []byte{stopWaiting}, hear(1))
+	say(byte(queryCancel)) // it crossed the answer
+	require.Equal(t, []byte{waitCanceled}, hear(1))
+	say(append([]byte{byte(queryGet)}, key...)...)
+	require.Equal(t, appendString(nil, "v"), hear(9), "the connection is as good as before")
 }

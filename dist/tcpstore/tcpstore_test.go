@@ -189,3 +189,38 @@ func FuzzServer(f *testing.F) {
 		}
 	})
 }
+
+// Who waits for the end of a store finds nothing at its address then, or the next one.
+func TestTheEndOfAStoreCanBeWaitedFor(t *testing.T) {
+	s, err := tcpstore.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := s.Addr().String()
+	c, err := tcpstore.Dial(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close() //nolint:errcheck // the store has closed it
+	brief, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := c.WaitClosed(brief); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), address) {
+		t.Errorf("an open store: %v", err)
+	}
+	ended := make(chan error)
+	other, err := tcpstore.Dial(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close() //nolint:errcheck // the store has closed it
+	go func() { ended <- other.WaitClosed(t.Context()) }()
+	go s.Close() //nolint:errcheck // the next one listens, or does not
+	if err := <-ended; err != nil {
+		t.Errorf("a store that closes: %v", err)
+	}
+	next, err := tcpstore.Listen(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = next.Close()
+}

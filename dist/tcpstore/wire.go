@@ -18,6 +18,7 @@ const (
 	queryAdd      query = 4
 	queryCheck    query = 5
 	queryWait     query = 6
+	queryCancel   query = 12 // of a wait
 	queryPing     query = 13
 )
 
@@ -29,6 +30,7 @@ const (
 	checkReady    = 0
 	checkNotReady = 1
 	stopWaiting   = 0
+	waitCanceled  = 1
 )
 
 // What a peer may ask us to read: the limits of libtorch's own server.

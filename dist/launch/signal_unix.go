@@ -1,0 +1,16 @@
+//go:build unix
+
+package launch
+
+import (
+	"os"
+	"syscall"
+)
+
+// send signals a process and what it has started: the group that it leads. See attributes.
+func send(p *os.Process, s os.Signal) error {
+	if n, ok := s.(syscall.Signal); ok {
+		return syscall.Kill(-p.Pid, n)
+	}
+	return p.Signal(s)
+}
