@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -82,9 +83,9 @@ func (r *runner[S, B]) returnToBegin() error {
 		return r.stepError("return to the begin of the run", r.step.Load(*r.begin, LoadOptions{}))
 	}
 	if r.saver.store != nil { // the folder is ours: what a killed run left may go
-		old, _ := filepath.Glob(filepath.Join(r.saver.store.Dir(), ".begin-*"))
-		for _, dir := range old {
-			_ = os.RemoveAll(dir)
+		old, _ := fs.Glob(os.DirFS(r.saver.store.Dir()), ".begin-*")
+		for _, name := range old {
+			_ = os.RemoveAll(filepath.Join(r.saver.store.Dir(), name))
 		}
 	}
 	dir, err := os.MkdirTemp(r.o.OutputDir, ".begin-") // "" is the folder for temporary files

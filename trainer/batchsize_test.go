@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/semantics"
@@ -43,6 +46,36 @@ func TestAutoFindBatchSizeFindsWhatFits(t *testing.T) {
 	}) {
 		t.Errorf("%v is left, %v", left, err)
 	}
+}
+
+func TestWarningsOfOptionsAreNotRepeatedByEveryTry(t *testing.T) {
+	tries := 0
+	step := &trainertest.Step{Inject: func(op string, _ int) error {
+		if op == "train" && tries < 2 {
+			tries++
+			return trainertest.ErrOutOfMemory
+		}
+		return nil
+	}}
+	r, err := fitted(t, step, trainer.Options{Epochs: 1, BatchSize: 8, AutoFindBatchSize: true,
+		Eval: trainer.Never, EvalDelay: 1}, 12, nil)
+	require.NoError(t, err)
+	require.Len(t, r.Warnings, 4)
+	assert.Contains(t, r.Warnings[0], "EvalDelay is set, but Fit was given no validation set")
+	assert.Contains(t, r.Warnings[1], "EvalDelay is set, but Eval is Never")
+	assert.Contains(t, r.Warnings[2], "trying 7")
+	assert.Contains(t, r.Warnings[3], "trying 6")
+}
+
+// emptyOrder visits nothing.
+type emptyOrder struct{}
+
+func (emptyOrder) Indices(int, int) []int { return nil }
+
+func TestAnOrderWithoutIndicesIsRefusedUnderGlobalBatch(t *testing.T) {
+	_, err := fitted(t, new(trainertest.Step), trainer.Options{Epochs: 1, BatchSize: 4, GlobalBatch: 4,
+		Order: emptyOrder{}}, 10, nil)
+	require.ErrorContains(t, err, "returned 0 indices for epoch 0")
 }
 
 // Memory may run out after some updates: by default nothing is left of them, in Hugging Face's loop
@@ -104,6 +137,16 @@ func TestNoBatchFits(t *testing.T) {
 		!strings.Contains(err.Error(), "About().KnowsMemory is false") {
 		t.Error(err)
 	}
+}
+
+func TestWhatAKilledRunLeftIsDeletedInAFolderWhoseNameIsAPattern(t *testing.T) {
+	o := trainer.Options{OutputDir: filepath.Join(memoryDir(t), "[1]"), Epochs: 1, AutoFindBatchSize: true,
+		Save: trainer.Every(1, trainer.Update)}
+	left := filepath.Join(o.OutputDir, ".begin-1")
+	require.NoError(t, os.MkdirAll(left, 0o700))
+	_, err := fitted(t, new(trainertest.Step), o, 4, nil)
+	require.NoError(t, err)
+	assert.NoDirExists(t, left)
 }
 
 func TestAResumedRunTakesTheSizeOfItsCheckpoint(t *testing.T) {

@@ -80,7 +80,7 @@ func TestTheCacheIsEmptiedBeforeTheBatchesOfEverySoManyUpdates(t *testing.T) {
 	}
 }
 
-// ignore_data_skip: the interrupted epoch begins again, the updates go on.
+// ignore_data_skip: the interrupted epoch begins again, the updates continue.
 func TestIgnoreDataSkip(t *testing.T) {
 	for _, rules := range []semantics.Rules{semantics.Default, semantics.HuggingFace} {
 		dir := memoryDir(t)

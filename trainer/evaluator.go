@@ -231,7 +231,7 @@ func (ev *evaluator[S, B]) evaluateBatches(e *evaluation[B]) error {
 // interruptEvaluation leaves an evaluation in the middle; the resumed run makes it from its
 // beginning.
 func (ev *evaluator[S, B]) interruptEvaluation() error {
-	_, _ = ev.step.Metrics(ev.stepCtx)      // only to end it: numbers of a part are nobody's business
+	_, _ = ev.step.Metrics(ev.ctx)          // only to end it: numbers of a part are nobody's business
 	ev.loop.before.EvalLoaderStarted = true // the generator has been drawn from for it
 	return errInterrupted
 }

@@ -105,7 +105,7 @@ func Example_events() {
 	// on_predict test       2  1
 }
 
-// evaluateEarly asks for evaluations of its own, beside those that are due.
+// evaluateEarly asks for evaluations of its own, beside the ones that are due.
 type evaluateEarly struct{ until int }
 
 func (e evaluateEarly) StepEnd(r *trainer.Run) error {

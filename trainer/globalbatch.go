@@ -73,6 +73,9 @@ func (o wholeBatches) Count(n int) int {
 func (o wholeBatches) Indices(epoch, n int) []int {
 	indices := o.Order.Indices(epoch, n)
 	want, has := o.Count(n), len(indices)
+	if has == 0 {
+		return nil // which the loader refuses
+	}
 	for i := 0; len(indices) < want; i++ {
 		indices = append(indices, indices[i%has])
 	}

@@ -42,6 +42,26 @@ func TestAnInterruptedRunThatNeverSaves(t *testing.T) {
 	}
 }
 
+func TestNobodyIsAskedForTheNumbersOfAnInterruptedEvaluation(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	step := &trainertest.Step{
+		Inject: func(op string, n int) error {
+			if op == "eval" && n == 2 {
+				cancel()
+			}
+			return nil
+		},
+		EvalMetrics: func(int, []int) trainer.Metrics { panic("of a part") },
+	}
+	tr, err := trainer.New[int, []int](step, trainer.Options{Epochs: 1, BatchSize: 1, Progress: io.Discard})
+	require.NoError(t, err)
+	_, err = tr.Fit(ctx, trainertest.Samples(2), trainertest.Samples(20))
+	var interrupted *trainer.InterruptedError
+	require.ErrorAs(t, err, &interrupted)
+	require.Equal(t, 2, interrupted.GlobalStep)
+}
+
 // seedSeen is a hook that keeps the seeds of the run.
 type seedSeen []uint64
 

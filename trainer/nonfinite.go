@@ -257,11 +257,22 @@ func (r *runner[S, B]) rollBack(bad *NonFiniteError) error {
 		bad.Reason = fmt.Sprintf("the run has returned to %s %d times", path, mostRollBacks)
 		return bad
 	}
+	continueRandom, err := r.saver.readRandom(path, r.loop.GlobalStep)
+	if err != nil {
+		return r.stepError("return to "+path, err)
+	}
 	if err := r.step.Load(path, LoadOptions{}); err != nil {
 		return r.stepError("return to "+path, err)
 	}
+	if err := continueRandom(); err != nil { // Load has given every process those of the main one
+		return err
+	}
 	if err := r.step.ZeroGrad(); err != nil {
 		return r.stepError("zero the gradients", err)
+	}
+	// an asynchronous save is judged updates later, whose losses are of the lost weights
+	if _, err := r.step.Report(r.stepCtx); err != nil {
+		return r.stepError("discard the losses since "+path, err)
 	}
 	if r.rollBacks == nil {
 		r.rollBacks = map[string]int{}

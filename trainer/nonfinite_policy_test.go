@@ -8,12 +8,14 @@ import (
 	"math"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gotrainer/gotrainer/checkpoint"
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/run"
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/semantics"
@@ -202,4 +204,43 @@ func TestARunStopsWhereItsStepDoes(t *testing.T) {
 		assert.Equal(t, c.samples, bad.Samples, c.claim)
 		assert.Equal(t, 4, r.GlobalStep, c.claim)
 	}
+}
+
+// roller is a process whose random numbers are its own.
+type roller struct {
+	member
+	random []string // what it has continued with
+}
+
+func (r *roller) RandomState() ([]byte, error) { return fmt.Append(nil, "rank ", r.group.Rank()), nil }
+
+func (r *roller) SetRandomState(state []byte) error {
+	r.random = append(r.random, string(state))
+	return nil
+}
+
+func TestEveryProcessRollsBackToItsOwnRandomNumbers(t *testing.T) {
+	dir := t.TempDir()
+	errs := inGroup(t, 2, time.Minute, func(g *dist.Group) error {
+		trained := 0
+		step := &roller{member: member{Step: &trainertest.Step{Loss: func(int, []int) float64 {
+			if trained++; trained == 5 {
+				return math.NaN()
+			}
+			return 1
+		}}}}
+		tr, err := trainer.New[int, []int](step, shareOptions(g, trainer.Options{OutputDir: dir, BatchSize: 1,
+			Epochs: 1, Log: trainer.Every(1, trainer.Update), Save: trainer.Every(3, trainer.Update),
+			NonFinite: trainer.RollBackNonFinite}))
+		if err != nil {
+			return err
+		}
+		if _, err := tr.Fit(t.Context(), trainertest.Samples(16), nil); err != nil {
+			return err
+		}
+		assert.Contains(t, step.Trace(), "load(checkpoint-3)")
+		assert.Equal(t, []string{fmt.Sprint("rank ", g.Rank())}, step.random)
+		return nil
+	})
+	assert.Equal(t, []error{nil, nil}, errs)
 }

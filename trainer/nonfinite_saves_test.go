@@ -2,8 +2,10 @@ package trainer_test
 
 import (
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -59,6 +61,33 @@ func TestNonFiniteWeightsOfAnAsyncSave(t *testing.T) {
 	_, err = fitNonFinite(again, dir, 0, trainer.Options{ResumeFrom: trainer.Latest})
 	require.NoError(t, err)
 	assert.Contains(t, again.Trace(), "load(checkpoint-3)", "Latest takes the newest that is finite")
+}
+
+// The losses of the updates between a save and its judgement are of the lost weights.
+func TestARollBackFromAnAsyncSaveForgetsTheLossesSince(t *testing.T) {
+	step := asyncStep(t, func(save int) int { return []int{0, 2, 5, 0, 0}[save] })
+	inject, lost := step.Inject, false
+	step.Inject = func(op string, n int) error {
+		if op == "update" && n == 4 {
+			step.BadWeights, lost = []string{"w"}, true
+		}
+		lost = lost && op != "load"
+		return inject(op, n)
+	}
+	step.Loss = func(int, []int) float64 {
+		if lost {
+			return math.NaN()
+		}
+		return 1
+	}
+	tr, err := trainer.New(step, trainer.Options{OutputDir: t.TempDir(), AsyncSave: true, Epochs: 1, BatchSize: 1,
+		Log: trainer.Every(7, trainer.Update), Save: trainer.Every(2, trainer.Update), Progress: io.Discard,
+		NonFinite: trainer.RollBackNonFinite})
+	require.NoError(t, err)
+	r, err := tr.Fit(t.Context(), trainertest.Samples(8), nil)
+	require.NoError(t, err)
+	assert.Equal(t, 1, strings.Count(step.Trace(), "load("), step.Trace())
+	assert.InDelta(t, 1, r.History[0]["loss"], 0)
 }
 
 func TestARunRollsBackFromAnAsyncSave(t *testing.T) {

@@ -51,7 +51,7 @@ func TestACheckpointOfTheWeightsIsNotResumed(t *testing.T) {
 	}
 }
 
-// Under ResumeFromWeights the counts go on, while the rate begins at the top of the schedule.
+// Under ResumeFromWeights the counts continue, while the rate begins at the top of the schedule.
 func TestResumeFromWeights(t *testing.T) {
 	o, from := onlyModel(t)
 	o.ResumeFrom, o.Semantics.ResumeFromWeights = from, true

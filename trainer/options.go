@@ -60,8 +60,8 @@ type Options struct {
 	// unless the semantics let it only shorten them.
 	MaxSteps int
 	// MaxStepsPerEpoch ends every epoch after so many steps, and the plan knows it; LimitBatches
-	// after so many micro-batches. LimitEvalBatches evaluates on so many batches of every
-	// validation set. Zero: all.
+	// after so many micro-batches. FitStream takes neither. LimitEvalBatches evaluates on so many
+	// batches of every validation set. Zero: all.
 	MaxStepsPerEpoch, LimitBatches, LimitEvalBatches int
 	Accumulate                                       int // micro-batches behind one update; zero: 1
 	// GlobalBatch is how many samples are behind one update, of all processes together. Accumulate
@@ -161,7 +161,7 @@ type Options struct {
 	// Start is where a run begins whose state was loaded by other means than ResumeFrom, such as
 	// from the checkpoint of another trainer. Nil: at the beginning, or where ResumeFrom says.
 	Start *StartPosition
-	// Saver writes the checkpoints of the run in its own way, in place of the trainer, which then
+	// Saver writes the checkpoints of the run in its own way, instead of the trainer, which then
 	// neither rotates them nor resumes from them. Save says when. With Group it is called on all
 	// processes, and what it keeps of each is its own matter.
 	Saver Saver

@@ -70,14 +70,14 @@ func (addPerplexity) BeforeLog(_ *trainer.Run, row trainer.Logs) error {
 	return nil
 }
 
-// halving is a schedule of one's own.
+// halving is a custom schedule.
 type halving struct{}
 
 func (halving) Plan(peak float64, _ int) lr.Rate {
 	return func(update int) float64 { return peak / float64(int(1)<<update) }
 }
 
-// twice is a training_step of one's own: it does the usual one twice.
+// twice is a custom training_step: it does the usual one twice.
 type twice struct{ trainertest.Step }
 
 func (s *twice) Train(ctx context.Context, batch []int, w trainer.Window) error {
@@ -87,7 +87,7 @@ func (s *twice) Train(ctx context.Context, batch []int, w trainer.Window) error 
 	return s.Step.Train(ctx, batch, w)
 }
 
-// counting is a prediction_step and the end of an evaluation of one's own.
+// counting is a custom prediction_step and end of an evaluation.
 type countingStep struct {
 	trainertest.Step
 	rows int

@@ -37,9 +37,7 @@ func (r *runner[S, B]) prepare(source func(*runner[S, B]) error) error {
 			return err
 		}
 	}
-	for _, text := range r.t.warnings {
-		r.note("%s", text)
-	}
+	r.noteOnce(r.t.warnings)
 	r.run.StartStep = r.loop.GlobalStep
 	r.run.Info.Warnings = slices.Clone(r.warnings)
 	return nil
@@ -131,9 +129,7 @@ func (ev *evaluator[S, B]) prepare(valid data.Dataset[S]) (err error) {
 		return wrong("Save", "AtBest", "another trigger, since Fit was given no validation set")
 	}
 	ev.o.Eval = Never
-	for _, text := range ev.o.withoutData() {
-		ev.note("%s", text)
-	}
+	ev.noteOnce(ev.o.withoutData())
 	return nil
 }
 

@@ -1,8 +1,10 @@
 package trainer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"os"
 
 	"github.com/gotrainer/gotrainer/checkpoint"
 )
@@ -24,8 +26,9 @@ func (p *processing) BeforeSeal(_ *Run, folder string) error {
 }
 
 // SaveModel writes the weights, what the step adds to them, such as config.json, and
-// Options.ProcessingClass into a folder that exists: save_model of Hugging Face. Of several
-// processes the main one writes; where each has a part of the model (About.Sharded), all call it.
+// Options.ProcessingClass into a folder, which it makes if need be: save_model of Hugging Face. Of
+// several processes the main one writes; where each has a part of the model (About.Sharded), all
+// call it.
 func (t *Trainer[S, B]) SaveModel(dir string) error {
 	unlock, err := t.begin()
 	if err != nil {
@@ -39,7 +42,11 @@ func (t *Trainer[S, B]) SaveModel(dir string) error {
 	case !can.Saves:
 		return cannot(t.step, "Trainer.SaveModel is called", "be saved", "Saves", remedySaves)
 	}
-	err = guard(func() error { return t.step.Save(dir, SaveOptions{WeightsOnly: true}) })
+	if main {
+		err = os.MkdirAll(dir, 0o777)
+	}
+	// The step is called in any case: the other processes may wait for this one in it.
+	err = cmp.Or(err, guard(func() error { return t.step.Save(dir, SaveOptions{WeightsOnly: true}) }))
 	if err == nil && main && class != nil {
 		err = class.Save(dir)
 	}

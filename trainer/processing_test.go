@@ -47,7 +47,7 @@ func (p *startPusher) Push(_ context.Context, u checkpoint.Upload) error {
 }
 
 func TestProcessingClassIsInCheckpointsPushesAndTheFinalFolder(t *testing.T) {
-	dir, final := t.TempDir(), t.TempDir()
+	dir, final := t.TempDir(), filepath.Join(t.TempDir(), "models", "final")
 	pusher := &startPusher{}
 	fit, err := trainer.New[int, []int](new(trainertest.Step), trainer.Options{OutputDir: dir, MaxSteps: 4,
 		BatchSize:  2,
@@ -62,8 +62,10 @@ func TestProcessingClassIsInCheckpointsPushesAndTheFinalFolder(t *testing.T) {
 		require.NoError(t, checkpoint.Verify(filepath.Join(dir, name)), "it is part of the checkpoint")
 	}
 	assert.Equal(t, []string{"checkpoint-2", "checkpoint-4"}, pusher.files)
-	require.NoError(t, fit.SaveModel(final))
+	require.NoError(t, fit.SaveModel(final), "it makes the folder, as save_model does")
 	assert.FileExists(t, filepath.Join(final, "tokenizer.json"))
+	inTheWay := filepath.Join(final, "tokenizer.json", "model")
+	assert.ErrorContains(t, fit.SaveModel(inTheWay), "trainer: SaveModel: mkdir")
 
 	require.Len(t, pusher.started, 1, "once, before the run")
 	assert.Equal(t, dir, pusher.started[0].OutputDir)

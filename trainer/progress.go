@@ -57,6 +57,12 @@ func (p *progress) StepEnd(r *Run) error {
 	return nil
 }
 
+// EvalBegin begins to count, also behind an evaluation that failed.
+func (p *progress) EvalBegin(*Run) error {
+	p.evaled = 0
+	return nil
+}
+
 // EvalStep shows how far an evaluation is.
 func (p *progress) EvalStep(r *Run) error {
 	p.evaled++
@@ -65,6 +71,15 @@ func (p *progress) EvalStep(r *Run) error {
 		p.line.note += fmt.Sprintf("/%d", r.evalBatches)
 	}
 	p.draw(false)
+	return nil
+}
+
+// EvalEnd takes it off the line: nothing is logged of an evaluation that a hook has asked for.
+func (p *progress) EvalEnd(*Run, Metrics) error {
+	p.line.note = ""
+	if p.open {
+		p.draw(true)
+	}
 	return nil
 }
 
@@ -80,7 +95,6 @@ func (p *progress) AfterLog(r *Run, row Logs) error {
 			return nil
 		}
 	case !ended:
-		p.line.note, p.evaled = "", 0
 		name := evalPrefix + r.BestMetric()
 		if v, ok := row[name]; ok {
 			p.line.eval = fmt.Sprintf("%s %s", name, short(v))

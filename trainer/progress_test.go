@@ -9,6 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/gotrainer/gotrainer/trainer/semantics"
@@ -223,6 +225,45 @@ func TestTheTableOfEvaluationsFitsAndSaysWhatItLeavesOut(t *testing.T) {
 		if width := utf8.RuneCountInString(lines[0]); width > c.columns {
 			t.Errorf("%s: the table has %d columns in a window of %d:\n%s", c.claim, width, c.columns, table)
 		}
+	}
+}
+
+func TestTheTableHasTheMetricsOfAllSets(t *testing.T) {
+	history := []Logs{
+		{"eval_a_loss": 0.5, "eval_a_f1": 0.25, "step": 2, "epoch": 1}, {"eval_b_loss": 0.75, "step": 2, "epoch": 1},
+		{"loss": 1, "step": 3},
+		{"eval_a_loss": 0.125, "eval_a_f1": 0.375, "step": 4, "epoch": 2}, {"eval_b_loss": 1.5, "step": 4, "epoch": 2},
+		{"eval_a_loss": 0.0625, "step": 4, "epoch": 2}, // again, after a resume
+	}
+	table, omitted, err := evalTable(history, Best{Metric: "eval_b_loss", GlobalStep: 2}, 100)
+	require.NoError(t, err)
+	assert.Empty(t, omitted)
+	var lines []string
+	for line := range strings.Lines(table) {
+		if strings.HasPrefix(line, "│") {
+			lines = append(lines, strings.Join(strings.Fields(strings.ReplaceAll(line, "│", " ")), " "))
+		}
+	}
+	assert.Equal(t, []string{"step epoch eval_b_loss eval_a_loss eval_a_f1", "best 2 1 0.75 0.5 0.25",
+		"4 2 1.5 0.125 0.375", "4 2 0.0625"}, lines)
+	assert.NotContains(t, history[0], "eval_b_loss", "the log itself stays")
+}
+
+func TestTheLineForgetsAnEvaluationThatIsNotLogged(t *testing.T) {
+	var out bytes.Buffer
+	p := newProgress(&out)
+	p.terminal = true
+	r := &Run{MaxSteps: 4, Info: Info{Semantics: semantics.Default}, evalBatches: 2, loop: &loopView{record: &record{}}}
+	require.NoError(t, p.TrainBegin(r))
+	for range 2 {
+		require.NoError(t, p.EvalBegin(r))
+		require.NoError(t, p.EvalStep(r))
+		require.NoError(t, p.EvalStep(r))
+		assert.Equal(t, "evaluating 2/2", p.line.note)
+		out.Reset()
+		require.NoError(t, p.EvalEnd(r, nil))
+		assert.Contains(t, out.String(), "\r  0%")
+		assert.NotContains(t, out.String(), "evaluating")
 	}
 }
 

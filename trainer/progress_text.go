@@ -2,6 +2,7 @@ package trainer
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -289,12 +290,7 @@ func lossHint(r *Run) string {
 // evalTable shows the evaluations of a run, the best one marked: the newest ten and the best. What
 // the best is judged by comes first; the names of columns that do not fit are returned.
 func evalTable(history []Logs, best Best, columns int) (table string, omitted []string, err error) {
-	var rows []Logs
-	for _, row := range history {
-		if _, training := row["loss"]; !training && len(tableNames(row, "")) > 0 {
-			rows = append(rows, row)
-		}
-	}
+	rows := evaluations(history)
 	const most = 10
 	if skip := len(rows) - most; skip > 0 {
 		kept := rows[skip:]
@@ -314,7 +310,11 @@ func evalTable(history []Logs, best Best, columns int) (table string, omitted []
 		step, epoch = max(step, len(strconv.Itoa(int(row["step"])))), max(epoch, len(short(row["epoch"])))
 	}
 	width := 1 + len("best") + step + epoch + 9 // each column has two spaces and a border
-	for _, k := range tableNames(rows[len(rows)-1], best.Metric) {
+	all := Logs{}
+	for _, row := range rows {
+		maps.Copy(all, row)
+	}
+	for _, k := range tableNames(all, best.Metric) {
 		if w := max(len(k), 8) + 3; width+w <= columns {
 			width += w
 			names = append(names, k)
@@ -349,6 +349,24 @@ func evalTable(history []Logs, best Best, columns int) (table string, omitted []
 		return "", nil, fmt.Errorf("table of evaluations: %w", err)
 	}
 	return b.String(), omitted, nil
+}
+
+// evaluations are the rows of evaluations, those of the sets of one evaluation as one row.
+func evaluations(history []Logs) (rows []Logs) {
+	for _, row := range history {
+		names := tableNames(row, "")
+		if _, training := row["loss"]; training || len(names) == 0 {
+			continue
+		}
+		last := len(rows) - 1
+		known := func(name string) bool { _, ok := rows[last][name]; return ok }
+		if last < 0 || rows[last]["step"] != row["step"] || slices.ContainsFunc(names, known) {
+			rows = append(rows, maps.Clone(row))
+			continue
+		}
+		maps.Copy(rows[last], row)
+	}
+	return rows
 }
 
 // tableNames are the metrics of an evaluation, that by which the best is judged before the others.

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
@@ -80,7 +79,7 @@ func (t *Trainer[S, B]) SaveState() error {
 		return err
 	}
 	switch {
-	case t.last == nil:
+	case t.last == nil || !t.last.begun: // perhaps there was an evaluation
 		return errors.New("trainer: SaveState: Fit has to come first")
 	case !t.options.Process.Main():
 		return nil
@@ -134,10 +133,8 @@ func metricText(name string, v float64) string {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		return strings.ToLower(strings.TrimPrefix(fmt.Sprint(v), "+"))
-	case strings.Contains(name, "_runtime"): // str(datetime.timedelta) with hundredths
-		d := time.Duration(v * float64(time.Second)).Truncate(10 * time.Millisecond)
-		return fmt.Sprintf("%d:%02d:%02d.%02d", int(d.Hours()), int(d.Minutes())%60, int(d.Seconds())%60,
-			d.Milliseconds()%1000/10)
+	case strings.Contains(name, "_runtime"):
+		return timedelta(v)
 	case name == "total_flos":
 		return fmt.Sprintf("%dGF", int64(v)>>30)
 	}
@@ -146,4 +143,19 @@ func metricText(name string, v float64) string {
 		text += ".0" // a float of Python shows that it is one
 	}
 	return text
+}
+
+// timedelta is _secs2timedelta of transformers.trainer_pt_utils: str(datetime.timedelta) of the
+// whole seconds, and hundredths.
+func timedelta(seconds float64) string {
+	const perDay = 24 * 60 * 60
+	whole := int(seconds)
+	text, rest := "", whole%perDay
+	switch days := whole / perDay; {
+	case days == 1:
+		text = "1 day, "
+	case days > 1:
+		text = fmt.Sprintf("%d days, ", days)
+	}
+	return text + fmt.Sprintf("%d:%02d:%02d.%02d", rest/3600, rest/60%60, rest%60, int((seconds-float64(whole))*100))
 }

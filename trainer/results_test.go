@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
@@ -25,6 +27,10 @@ func TestResultFiles(t *testing.T) {
 	if err := tr.SaveState(); err == nil {
 		t.Error("a state before the first run was written")
 	}
+	if _, err := tr.Evaluate(t.Context(), trainertest.Samples(2)); err != nil {
+		t.Fatal(err)
+	}
+	require.ErrorContains(t, tr.SaveState(), "Fit has to come first", "an evaluation is no run")
 	r, err := tr.Fit(t.Context(), trainertest.Samples(16), trainertest.Samples(2))
 	if err != nil {
 		t.Fatal(err)
@@ -61,6 +67,7 @@ func TestResultFiles(t *testing.T) {
 	if log, _ := state["log_history"].([]any); len(log) != 3 || state["global_step"] != 2. {
 		t.Errorf("trainer_state.json: update %v, %d rows", state["global_step"], len(log))
 	}
+	assert.InDelta(t, 1, state["num_train_epochs"], 0)
 	for _, split := range []string{"", "a/b"} {
 		if err := tr.SaveMetrics(split, row); err == nil {
 			t.Errorf("the split %q was accepted", split)
@@ -99,6 +106,18 @@ func TestLogMetricsPrintsAsTransformersDoes(t *testing.T) {
 `
 	if diff := cmp.Diff(want, shown.String()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// As transformers 5.17 prints them.
+func TestRuntimesArePrintedAsPythonDoes(t *testing.T) {
+	for want, seconds := range map[string]float64{"0:00:00.28": 0.29, "23:59:59.99": 86399.999,
+		"1 day, 0:00:00.00": 86400, "1 day, 1:00:00.00": 90000, "12 days, 3:25:45.50": 1049145.5} {
+		var shown bytes.Buffer
+		tr, err := trainer.New(new(trainertest.Step), trainer.Options{Progress: &shown})
+		require.NoError(t, err)
+		tr.LogMetrics("train", trainer.Logs{"train_runtime": seconds})
+		assert.Contains(t, shown.String(), "train_runtime = "+want+"\n")
 	}
 }
 

@@ -17,11 +17,12 @@ import (
 // openStore takes the output folder and says from which checkpoint the run continues; empty: from
 // none.
 func (s *saver[S, B]) openStore() (from string, err error) {
+	defer s.passOnWarnings()
 	if s.o.OutputDir != "" && s.o.Process.Main() {
 		s.store, err = checkpoint.Open(s.o.OutputDir, checkpoint.Options{Keep: s.o.KeepCheckpoints,
 			OnDamaged: func(e *checkpoint.DamagedError) {
 				s.warn("%v; an older one is used", e)
-			}, OnWarning: func(err error) { s.warn("%v", err) }, Unmanifested: verifyCheckpoint})
+			}, OnWarning: s.storeWarnings.add, Unmanifested: verifyCheckpoint})
 		if err != nil {
 			return "", &folderError{fmt.Errorf("trainer: Options.OutputDir: %w", err)}
 		}

@@ -2,6 +2,7 @@ package trainer
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"testing"
 
@@ -26,4 +27,22 @@ func TestAFolderThatCannotBeListedIsAStorageError(t *testing.T) {
 		_, folder := errors.AsType[*folderError](err)
 		assert.Truef(t, folder, "%s: %v", name, err)
 	}
+}
+
+// The goroutine of an asynchronous save finds that the file system cannot flush folders: the race
+// detector sees whoever else touches the warnings.
+func TestTheGoroutineOfASaveDoesNotWarn(t *testing.T) {
+	s := saver[int, []int]{session: &session[int, []int]{o: Options{Logger: slog.New(slog.DiscardHandler)}}}
+	v := &saving{finish: func() error {
+		s.storeWarnings.add(errors.New("cannot flush folders"))
+		return nil
+	}}
+	s.underWay = v
+	v.start(nil)
+	s.warn("of the loop")
+	s.wait()
+	assert.Equal(t, []string{"of the loop"}, s.warnings)
+	s.passOnWarnings()
+	s.passOnWarnings()
+	assert.Equal(t, []string{"of the loop", "cannot flush folders"}, s.warnings)
 }

@@ -187,7 +187,7 @@ func TestCancelledWhileDataIsLoading(t *testing.T) {
 		t.Fatalf("Fit = %v, want context.Canceled and its cause", err)
 	}
 	if !strings.Contains(err.Error(), "checkpoint-4") || !strings.Contains(err.Error(), "trainer.Latest") {
-		t.Errorf("error %q does not say where the run was saved and how to go on", err)
+		t.Errorf("error %q does not say where the run was saved and how to continue", err)
 	}
 }
 
@@ -226,7 +226,7 @@ func TestADamagedCheckpointIsPassedOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(second.Trace(), "load(checkpoint-4)") {
-		t.Errorf("trace %q: want the run to go on from checkpoint-4", second.Trace())
+		t.Errorf("trace %q: want the run to continue from checkpoint-4", second.Trace())
 	}
 	if len(r.Warnings) == 0 || !strings.Contains(r.Warnings[0], "checkpoint-5") {
 		t.Errorf("warnings %q do not name the damaged checkpoint", r.Warnings)

@@ -233,7 +233,7 @@ func TestAResumedLoopFollowsTheRules(t *testing.T) {
 	for i := range n {
 		d := imagine(random)
 		d.huggingFace = false // whose resumes lose what was due at the end of an epoch
-		d.stopAtMicro = 0     // a run that a hook has stopped and that is resumed is meant to go on
+		d.stopAtMicro = 0     // a run that a hook has stopped and that is resumed is meant to continue
 		for i := range d.asks {
 			d.asks[i].stopWholly = false
 		}

@@ -89,6 +89,7 @@ type loopView struct {
 	evaluate  func(name string) (Metrics, error)
 	limit     func(batches int)
 	state     func(done bool) ([]byte, error)
+	warn      func(format string, args ...any)
 }
 
 // Stop ends the run after the current update. The reason stands in the report of the run.
@@ -98,6 +99,10 @@ func (r *Run) Stop(reason string) {
 		r.loop.stopReason = reason
 	}
 }
+
+// Warn tells of something that the user should know and that does not end the run: it is logged,
+// shown with the progress, and stands in Result.Warnings.
+func (r *Run) Warn(format string, args ...any) { r.loop.warn(format, args...) }
 
 // LimitBatches ends every epoch from the next on after n micro-batches, or after all that the
 // training set has. Unlike Options.LimitBatches it leaves the plan of the run as it is. It is for

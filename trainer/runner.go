@@ -51,7 +51,7 @@ func (t *Trainer[S, B]) newRunner(ctx context.Context, o Options) *runner[S, B] 
 	r.saver = saver[S, B]{session: s, uploads: uploads[S, B]{session: s}, states: r.states}
 	s.run = &Run{Info: s.info(), loop: &loopView{record: &s.record, judge: &r.eval.judge, evalKey: r.eval.key,
 		evaluate: r.eval.evaluateAside, batch: r.shownBatch, batchLoss: r.batchLoss, limit: r.limitBatches,
-		state: r.stateNow}}
+		state: r.stateNow, warn: s.warn}}
 	return r
 }
 

@@ -221,3 +221,30 @@ func TestALogFileThatFailsDoesNotEndTheRun(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 1+len(r.History), bytes.Count(text, []byte("\n")), "all rows are there in the end")
 }
+
+// The best model could not be written: the run ends with the best of those that were, which stay
+// until then, also where room is made for a new one.
+func TestTheNextBestModelIsLoadedWhereTheBestWasNotWritten(t *testing.T) {
+	for _, async := range []bool{false, true} {
+		values := []float64{0.5, 0.1, 0.7}
+		step := &trainertest.Step{EvalMetrics: func(n int, _ []int) trainer.Metrics {
+			return trainer.Metrics{"loss": values[n-1]}
+		}}
+		step.Inject = func(op string, n int) error {
+			if op == "save" && n == 2 {
+				return &os.PathError{Op: "write", Path: "model.safetensors", Err: syscall.ENOSPC}
+			}
+			return nil
+		}
+		dir := t.TempDir()
+		tr, err := trainer.New[int, []int](step, trainer.Options{OutputDir: dir, Epochs: 1, BatchSize: 1, AsyncSave: async,
+			KeepCheckpoints: 1, LoadBestAtEnd: true, Eval: trainer.Every(2, trainer.Update), Progress: io.Discard})
+		require.NoError(t, err)
+		r, err := tr.Fit(t.Context(), trainertest.Samples(6), trainertest.Samples(1))
+		require.NoError(t, err)
+		require.Contains(t, step.Trace(), "weights(checkpoint-2)", step.Trace())
+		assert.Empty(t, r.Best.Checkpoint)
+		assert.InDelta(t, 0.1, r.Best.Value, 0)
+		assert.Contains(t, r.Warnings[len(r.Warnings)-1], "next best checkpoint, "+filepath.Join(dir, "checkpoint-2"))
+	}
+}

@@ -19,11 +19,14 @@ type saver[S, B any] struct {
 	uploads    uploads[S, B]
 	store      *checkpoint.Store // nil without an output folder
 	checkpoint string            // the newest
+	loaded     string            // whose weights LoadBestAtEnd has put back
 	again      bool              // a run before this one ran out of memory
 	spoiled    bool              // the weights were not finite when they were last saved
 	failed     error             // the last checkpoint could not be written
 	underWay   *saving           // by another goroutine; nil: none
 	waited     time.Duration     // for it
+	// of the store, also while another goroutine saves
+	storeWarnings storeWarnings
 	// states is what a checkpoint says of the run, whose best model is in the checkpoint best.
 	states func(best string) (savedState, loopState, error)
 }
@@ -145,7 +148,7 @@ func (s *saver[S, B]) take(v *saving, random [][]byte, state savedState, loop lo
 	if v.async {
 		o.Later = later.add
 	}
-	store, stay := s.store, []string{v.best}
+	store, stay := s.store, s.bestOnDisk(v.best)
 	if !s.o.Semantics.KeepOldRun { // which counts those of an earlier run that come after it
 		stay = append(stay, v.path)
 	}
@@ -199,6 +202,7 @@ func (s *saver[S, B]) judgeCopy(v *saving, dir string, loop loopState, nonFinite
 
 // written is what follows when a checkpoint is on the disk, or has failed.
 func (s *saver[S, B]) written(v *saving, err error) error {
+	s.passOnWarnings()
 	if err = s.agreeOnSave(err); err != nil {
 		s.loop.unsaved(v.step, v.saved)
 		if s.best.Checkpoint == v.path {
@@ -253,11 +257,20 @@ func (s *saver[S, B]) makeRoom(full *checkpoint.SpaceError) bool {
 
 // protected are the checkpoints that must stay: the best and what is being uploaded.
 func (s *saver[S, B]) protected() []string {
-	list := s.uploads.queue.folders()
-	if s.best.Checkpoint != "" {
-		list = append(list, s.best.Checkpoint)
+	return append(s.uploads.queue.folders(), s.bestOnDisk(s.best.Checkpoint)...)
+}
+
+// bestOnDisk is the checkpoint of the best model. While that of the best evaluation is not written,
+// or where this has failed, it is the best of those that are there, if the run wants one.
+func (s *saver[S, B]) bestOnDisk(best string) []string {
+	switch wanted := s.o.LoadBestAtEnd || s.o.Save.kind == atBest; {
+	case best != "":
+		return []string{best}
+	case !wanted || s.o.Semantics.BestMayBeUnsaved:
+		return nil
 	}
-	return list
+	next := s.nextBest()
+	return next[:min(1, len(next))]
 }
 
 // rotate deletes old checkpoints, but none that is the best, the current one or being uploaded.
@@ -302,7 +315,9 @@ func (s *saver[S, B]) end() error {
 		}
 	}
 	if s.o.Semantics.OnlyBestAtEnd && s.o.KeepCheckpoints == 1 && s.best.Checkpoint != "" && s.store != nil {
-		s.uploads.wait() // one may be of what is about to go
+		if err := s.uploads.makeUp(); err != nil { // one may be of what is about to go
+			return err
+		}
 		s.deleteAllButBest()
 	}
 	return nil
@@ -310,10 +325,7 @@ func (s *saver[S, B]) end() error {
 
 // final is the checkpoint with the model that the run ends with.
 func (s *saver[S, B]) final() string {
-	if s.o.LoadBestAtEnd && s.best.Checkpoint != "" {
-		return s.best.Checkpoint
-	}
-	return s.checkpoint
+	return cmp.Or(s.loaded, s.checkpoint)
 }
 
 // current is the checkpoint of the current update; empty if there is none yet.
@@ -327,15 +339,21 @@ func (s *saver[S, B]) current() string {
 	return s.checkpointPath(s.loop.GlobalStep)
 }
 
-// loadBest puts the weights of the best evaluation back. For a checkpoint that was damaged since,
-// is gone, or has weights that are not finite, the next best one takes the place.
+// loadBest puts the weights of the best evaluation back. For a checkpoint that could not be written,
+// was damaged since, is gone, or has weights that are not finite, the next best one takes the place.
 func (s *saver[S, B]) loadBest() error {
-	if s.best.Checkpoint == "" {
+	var candidates []string
+	if s.best.Checkpoint != "" {
+		candidates = append(candidates, s.best.Checkpoint)
+	}
+	if s.best.Checkpoint != "" || !s.o.Semantics.BestMayBeUnsaved {
+		candidates = append(candidates, s.nextBest()...)
+	}
+	if len(candidates) == 0 {
 		s.warn("LoadBestAtEnd: no checkpoint of a best evaluation exists, so the weights are those of the last update")
 		return nil
 	}
-	candidates := append([]string{s.best.Checkpoint}, s.nextBest()...)
-	for i, path := range candidates {
+	for _, path := range candidates {
 		if err := verifyCheckpoint(path); err != nil {
 			s.warn("LoadBestAtEnd: %v", err)
 			continue
@@ -344,9 +362,10 @@ func (s *saver[S, B]) loadBest() error {
 			s.warn("LoadBestAtEnd: the weights in %s are not finite", path)
 			continue
 		}
-		if i > 0 {
+		if path != s.best.Checkpoint {
 			s.warn("LoadBestAtEnd: the weights are those of the next best checkpoint, %s", path)
 		}
+		s.loaded = path
 		return s.stepError("load the best model", s.step.Load(path, LoadOptions{WeightsOnly: true}))
 	}
 	s.warn("LoadBestAtEnd: no checkpoint can be loaded, so the weights are those of the last update")

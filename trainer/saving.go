@@ -2,9 +2,11 @@ package trainer
 
 import (
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/gotrainer/gotrainer/checkpoint"
+	"github.com/gotrainer/gotrainer/internal/osthread"
 )
 
 // saving is a checkpoint on its way to the disk: the same steps whether the loop waits for it or
@@ -34,11 +36,11 @@ func (v *saving) start(err error) {
 		close(v.done)
 		return
 	}
-	go func() {
+	osthread.Brief(func() { // the step's library may leave threads behind on one that stays
 		defer close(v.done)
 		defer func() { v.panicked = recover() }()
 		v.err = v.finish()
-	}()
+	})
 }
 
 func (v *saving) ended() bool {
@@ -104,5 +106,33 @@ func (s *saver[S, B]) release() error {
 		return nil
 	}
 	s.wait()
+	s.passOnWarnings()
 	return s.stepError("empty the cache", s.step.EmptyCache())
+}
+
+// storeWarnings are those of a store that the run has not told of yet. An asynchronous save adds
+// some on its goroutine, and only that of the loop may warn.
+type storeWarnings struct {
+	mu   sync.Mutex
+	list []error
+}
+
+func (w *storeWarnings) add(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.list = append(w.list, err)
+}
+
+func (w *storeWarnings) take() []error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	list := w.list
+	w.list = nil
+	return list
+}
+
+func (s *saver[S, B]) passOnWarnings() {
+	for _, err := range s.storeWarnings.take() {
+		s.warn("%v", err)
+	}
 }

@@ -147,6 +147,15 @@ func (s *session[S, B]) note(format string, args ...any) {
 	s.o.Logger.Warn(text)
 }
 
+// noteOnce notes what holds of every try of AutoFindBatchSize.
+func (s *session[S, B]) noteOnce(texts []string) {
+	for _, text := range texts {
+		if !slices.Contains(s.warnings, text) {
+			s.note("%s", text)
+		}
+	}
+}
+
 func (s *session[S, B]) seed(o SeedOptions) error {
 	return s.stepError("seed", s.step.Seed(s.o.Seed, o))
 }

@@ -14,8 +14,9 @@ import (
 // Six methods are the arithmetic: Collate, Train, Update, Report, Eval and Metrics. A type that
 // embeds [BaseStep] needs only these; of the others it implements what it can do, and About says
 // so. A type that embeds another Step and overrides a method changes that method and loses nothing
-// of the other, but what a Step may be besides: a [SplitStep], a [GroupStep] and a [Recycler]. [New]
-// refuses it where the run needs one of the first two.
+// of the other, but what a Step may be besides: a [SplitStep], a [GroupStep], a [TransformersStep],
+// a [NonFiniteFinder] and a [Recycler]. Where the run needs one of the first three, [New] or Fit
+// refuses it and says which methods to pass on.
 //
 // Collate is called by the loader's goroutines, several at a time. All other methods are called
 // from one goroutine that is locked to its OS thread while [Trainer.Fit] or [Trainer.Evaluate]
@@ -28,7 +29,7 @@ type Step[S, B any] interface {
 	// Collate makes one batch of samples, at least one, in their order.
 	Collate(samples []S) (B, error)
 
-	// Loader makes the loader of the training set or of an evaluation in place of the trainer:
+	// Loader makes the loader of the training set or of an evaluation instead of the trainer:
 	// get_train_dataloader, get_eval_dataloader and get_test_dataloader of Hugging Face. Nil
 	// without an error leaves it to the trainer, which makes a data.Loader with these options.
 	Loader(set data.Dataset[S], o LoaderOptions) (BatchLoader[B], error)
@@ -82,7 +83,8 @@ type Step[S, B any] interface {
 	Eval(ctx context.Context, batch B) error
 
 	// Metrics ends the running evaluation, returns its numbers ("loss" among them) and starts
-	// again.
+	// again. Where ctx has ended, the evaluation was interrupted: nobody wants its numbers, and an
+	// error is the outcome.
 	Metrics(ctx context.Context) (Metrics, error)
 
 	// Save writes the step's files (model.safetensors, optimizer.safetensors, generator state) into

@@ -73,6 +73,11 @@ func (r *runner[S, B]) prepareStream(train data.Stream[S], valid data.Dataset[S]
 		return errors.New("trainer: FitStream needs a stream, got nil")
 	case r.o.MaxSteps == 0:
 		return wrong("MaxSteps", 0, "a positive number, since a stream has no length")
+	case r.o.LimitBatches > 0:
+		return wrong("LimitBatches", r.o.LimitBatches, "0, since a pass over a stream is not cut short; let the stream end")
+	case r.o.MaxStepsPerEpoch > 0:
+		return wrong("MaxStepsPerEpoch", r.o.MaxStepsPerEpoch, "0, since a pass over a stream is not cut short; let the "+
+			"stream end")
 	case r.o.Order != nil:
 		return wrong("Order", fmt.Sprintf("%T", r.o.Order), "nil, since the order of a stream is its own")
 	}

@@ -169,6 +169,8 @@ func TestStreamsAreRefusedWhereTheyCannotBe(t *testing.T) {
 		{"without MaxSteps", "Options.MaxSteps is 0", trainer.Options{}, some},
 		{"with an order", "Options.Order is data.Sequential", trainer.Options{MaxSteps: 1, Order: data.Sequential{}},
 			some},
+		{"with fewer batches", "Options.LimitBatches is 3", trainer.Options{MaxSteps: 1, LimitBatches: 3}, some},
+		{"with fewer steps", "Options.MaxStepsPerEpoch is 3", trainer.Options{MaxSteps: 1, MaxStepsPerEpoch: 3}, some},
 		{"without samples", "no sample in its first pass", trainer.Options{MaxSteps: 1},
 			data.StreamOf(trainertest.Samples(0), nil)},
 		{"that are nil", "got nil", trainer.Options{MaxSteps: 1}, nil},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -343,5 +344,37 @@ func TestARunThatEndedInsideAnEpochIsMadeLonger(t *testing.T) {
 			return longer.Load(last.dir, trainer.LoadOptions{})
 		}}, longer, &keeper{t: t, step: longer})
 		assert.Equal(t, whole.Weights(), longer.Weights(), "loop %d: weights", l)
+	}
+}
+
+// Hezar's loop saves before it evaluates, so the best model needs a save of its own.
+func TestTheBestModelIsSavedInHezarsLoop(t *testing.T) {
+	for _, interval := range []trainer.Trigger{trainer.Every(2, trainer.Update), trainer.Every(1, trainer.Epoch)} {
+		for _, save := range []trainer.Trigger{trainer.AtBest, interval} {
+			values := []float64{0.3, 0.1, 0.2}
+			step := &trainertest.Step{EvalMetrics: func(n int, _ []int) trainer.Metrics {
+				return trainer.Metrics{"loss": values[n-1]}
+			}}
+			dir := t.TempDir()
+			tr, err := trainer.New[int, []int](step, trainer.Options{Semantics: semantics.Hezar, Epochs: 3, BatchSize: 1,
+				OutputDir: dir, Eval: interval, Save: save, LoadBestAtEnd: true, Progress: io.Discard})
+			require.NoError(t, err)
+			r, err := tr.Fit(t.Context(), trainertest.Samples(2), trainertest.Samples(1))
+			require.NoError(t, err)
+			best := filepath.Join(dir, "checkpoint-4")
+			assert.Equal(t, best, r.Best.Checkpoint)
+			assert.Empty(t, r.Warnings)
+			assert.True(t, strings.HasSuffix(step.Trace(), "weights(checkpoint-4)"), step.Trace())
+
+			again := &trainertest.Step{EvalMetrics: func(int, []int) trainer.Metrics { return trainer.Metrics{"loss": 0.2} }}
+			tr, err = trainer.New[int, []int](again, trainer.Options{Semantics: semantics.Hezar, Epochs: 3, BatchSize: 1,
+				OutputDir: dir, Eval: interval, Save: save, LoadBestAtEnd: true, Progress: io.Discard, ResumeFrom: best})
+			require.NoError(t, err)
+			r, err = tr.Fit(t.Context(), trainertest.Samples(2), trainertest.Samples(1))
+			require.NoError(t, err)
+			assert.Equal(t, trainer.Best{Metric: "eval_loss", Value: 0.1, Metrics: r.Best.Metrics, GlobalStep: 4,
+				Checkpoint: best}, r.Best, "the checkpoint knows that its model is the best")
+			assert.Equal(t, 1, strings.Count(again.Trace(), "metrics"), again.Trace())
+		}
 	}
 }

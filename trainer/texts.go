@@ -100,7 +100,8 @@ func huggingFaceText(l *loop) {
 }
 
 // hezarText is Trainer.train and inner_training_loop of hezar 1.0.0. A step is a micro-batch, and
-// the rate moves with the steps.
+// the rate moves with the steps. It saves before it evaluates; the second save is one that the
+// evaluation has asked for, since its model is the best: Hezar has none.
 func hezarText(l *loop) {
 	l.do(trainBegin)
 	l.due(evalOnStart)
@@ -121,7 +122,7 @@ func hezarText(l *loop) {
 				l.countStep()
 				l.due(scheduleBySteps)
 				l.do(stepEnd)
-				l.due(stepSave, stepEvaluate, stepLog)
+				l.due(stepSave, stepEvaluate, stepSave, stepLog)
 				if l.stopping() && (l.windowIsComplete() || l.flow.rules.UnfinishedWindowLost) {
 					break windows
 				}
@@ -129,7 +130,7 @@ func hezarText(l *loop) {
 		}
 		l.countEpoch()
 		l.do(epochEnd)
-		l.due(epochSave, epochEvaluate, epochLog)
+		l.due(epochSave, epochEvaluate, epochSave, epochLog)
 		l.do(epochDone)
 	}
 	l.do(finalLog)

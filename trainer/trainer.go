@@ -240,10 +240,11 @@ func (t *Trainer[S, B]) alone(ctx context.Context, set data.Dataset[S], prefix s
 // of its last update.
 func (r *runner[S, B]) continueFrom(last *runner[S, B]) {
 	r.loop.position = last.loop.position
-	r.loop.plan.maxSteps = last.loop.plan.maxSteps
-	r.loop.flow = last.loop.flow
+	r.loop.plan, r.loop.flow = last.loop.plan, last.loop.flow
+	r.begun, r.stateBatchSize = last.begun, last.stateBatchSize
 	r.tokens, r.startTokens, r.flops = last.tokens, last.startTokens, last.flops
-	r.best, r.history, r.saver.checkpoint = last.best, slices.Clip(last.history), last.saver.checkpoint
+	r.best, r.history = last.best, slices.Clip(last.history)
+	r.saver.checkpoint, r.saver.loaded = last.saver.checkpoint, last.saver.loaded
 	r.loop.EvalLoaderStarted, r.loop.EvalSet = false, 0
 	r.loop.before = r.loop.position
 	r.show()

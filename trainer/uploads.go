@@ -171,18 +171,30 @@ func (u *uploads[S, B]) uploadsOf(path, message string) []checkpoint.Upload {
 	return list
 }
 
-// end waits for the uploads, makes up for the newest checkpoint if it was left out, and uploads the
-// model that the run ends with, if it is not the one that was uploaded last.
+// makeUp waits for the uploads, and for that of the newest checkpoint, which it begins if it was
+// left out.
+func (u *uploads[S, B]) makeUp() error {
+	u.wait()
+	if len(u.left) == 0 || u.ctx.Err() != nil {
+		return nil
+	}
+	left := u.left
+	u.left = nil
+	if err := u.upload(left...); err != nil {
+		return err
+	}
+	u.wait()
+	return nil
+}
+
+// end makes up for what was left out, and uploads the model that the run ends with, if it is not
+// the one that was uploaded last.
 func (u *uploads[S, B]) end(path string) error {
 	if u.queue == nil {
 		return nil
 	}
-	u.wait()
-	if u.ctx.Err() == nil && len(u.left) > 0 {
-		if err := u.upload(u.left...); err != nil {
-			return err
-		}
-		u.wait()
+	if err := u.makeUp(); err != nil {
+		return err
 	}
 	if u.ctx.Err() == nil && path != "" && path != u.queue.last && (u.o.PushStrategy == PushAtEnd || u.o.LoadBestAtEnd) {
 		err := u.upload(checkpoint.Upload{Folder: path, ModelOnly: true, Message: endOfTraining})

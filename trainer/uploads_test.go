@@ -13,9 +13,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/gotrainer/gotrainer/checkpoint"
 	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/semantics"
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
@@ -148,6 +150,32 @@ func TestABusyUploadIsNotQueuedAgain(t *testing.T) {
 		"checkpoint-4||true|Training in progress, step 4"}
 	assert.Equal(t, want, h.uploads, "those between are left out, the last one is made up for")
 	assert.Equal(t, pushBegins(2), *begins)
+}
+
+// releaseAfter lets go of the uploads when the second checkpoint has been saved.
+type releaseAfter struct{ hold chan struct{} }
+
+func (e releaseAfter) AfterSave(_ *trainer.Run, path string) error {
+	if filepath.Base(path) == "checkpoint-2" {
+		close(e.hold)
+	}
+	return nil
+}
+
+// In Hugging Face's loop all checkpoints but the best are deleted at the end.
+func TestAnUploadThatWasLeftOutIsMadeUpForBeforeItsCheckpointIsDeleted(t *testing.T) {
+	h := &hub{hold: make(chan struct{})}
+	step := &trainertest.Step{EvalMetrics: func(n int, _ []int) trainer.Metrics {
+		return trainer.Metrics{"loss": float64(n)}
+	}}
+	o := trainer.Options{Pusher: h, OutputDir: memoryDir(t), Epochs: 2, LoadBestAtEnd: true, KeepCheckpoints: 1,
+		Save: trainer.Every(1, trainer.Epoch), Semantics: semantics.HuggingFace, Callbacks: []any{releaseAfter{h.hold}}}
+	r, err := fitted(t, step, o, 8, trainertest.Samples(2))
+	require.NoError(t, err)
+	assert.Empty(t, r.Warnings)
+	assert.Equal(t, []string{"checkpoint-1||true|Training in progress, epoch 1",
+		"checkpoint-2||true|Training in progress, epoch 2", "checkpoint-1||true|End of training"}, h.uploads)
+	assert.NoDirExists(t, filepath.Join(o.OutputDir, "checkpoint-2"))
 }
 
 type pushBegins int

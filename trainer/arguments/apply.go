@@ -19,6 +19,7 @@ import (
 	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/optim/lr"
+	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/callback"
 	"github.com/gotrainer/gotrainer/trainer/engine"
@@ -54,8 +55,8 @@ func (a *TrainingArguments) Apply(t *trainer.Options, e *engine.Options) error {
 
 // applyDistributed takes how several processes average gradients.
 func (a *TrainingArguments) applyDistributed(_ *trainer.Options, e *engine.Options) error {
-	if a.DDPBackend != "" && a.DDPBackend != "gloo" {
-		return &Error{"ddp_backend", a.DDPBackend, "gloo, the only one"}
+	if err := checkBackend(a.DDPBackend, e.Device, torch.NCCLAvailable()); err != nil {
+		return err
 	}
 	if a.DDPFindUnusedParameters == nil && a.DDPBucketCapMB == nil && a.DDPBroadcastBuffers == nil &&
 		a.DDPStaticGraph == nil {
@@ -68,6 +69,22 @@ func (a *TrainingArguments) applyDistributed(_ *trainer.Options, e *engine.Optio
 		StaticGraph:          optional.Or(a.DDPStaticGraph, false),
 	}
 	return nil
+}
+
+// checkBackend refuses another backend than the one that moves the run's tensors: dist/ddp chooses
+// it by their device.
+func checkBackend(backend string, device torch.Device, nccl bool) error {
+	want, why := "gloo", "the run is on the CPU"
+	switch {
+	case device.IsCUDA() && nccl:
+		want, why = "nccl", fmt.Sprintf("the run is on %v; gloo is for the CPU (use_cpu)", device)
+	case device.IsCUDA():
+		why = "libcgotorch_cuda was built without nccl.h, and so gloo moves the tensors of GPUs too"
+	}
+	if backend == "" || backend == want {
+		return nil
+	}
+	return &Error{"ddp_backend", backend, want + " or none: " + why}
 }
 
 // applyLength takes how long the run is and how large its batches are.

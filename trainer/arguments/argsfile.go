@@ -12,7 +12,7 @@ import (
 // ArgsFiles says which files of arguments [ArgsFiles.Parse] reads before the command line. They
 // hold a command line, words between white space without quotes. The zero value is [Parse].
 type ArgsFiles struct {
-	Name string // args_filename: this file in place of the program's
+	Name string // args_filename: this file instead of the program's
 	// NoProgramFile leaves out the file of the program, where Name is empty:
 	// look_for_args_file=False. Otherwise it is that with the name of the program and .args in
 	// place of its ending, run_glue.args beside run_glue, and need not be there.

@@ -13,7 +13,7 @@ type TrainingArguments struct {
 	PerDeviceTrainBatchSize    int     `name:"per_device_train_batch_size" default:"8" least:"1" help:"Samples of a training batch of one process."`
 	PerDeviceEvalBatchSize     int     `name:"per_device_eval_batch_size" default:"8" least:"1" help:"Samples of an evaluation batch of one process."`
 	NumTrainEpochs             float64 `name:"num_train_epochs" default:"3.0" help:"Passes over the training set."`
-	MaxSteps                   int     `name:"max_steps" default:"-1" help:"Updates of the run, in place of epochs; -1: epochs decide."`
+	MaxSteps                   int     `name:"max_steps" default:"-1" help:"Updates of the run, instead of epochs; -1: epochs decide."`
 	GradientAccumulationSteps  int     `name:"gradient_accumulation_steps" default:"1" least:"1" help:"Batches behind one update."`
 	AutoFindBatchSize          bool    `name:"auto_find_batch_size" help:"Try smaller batches when memory runs out."`
 	AverageTokensAcrossDevices bool    `name:"average_tokens_across_devices" default:"true" help:"Count the labels of all processes for the loss." only:"true: with trainer.Options.Group the labels of all processes count"`
@@ -115,7 +115,7 @@ type TrainingArguments struct {
 	DataloaderDropLast               bool   `name:"dataloader_drop_last" help:"Leave out a last batch that is smaller."`
 	DataloaderNumWorkers             int    `name:"dataloader_num_workers" default:"0" least:"0" help:"Goroutines that load; 0: one for each processor."`
 	DataloaderPrefetchFactor         *int   `name:"dataloader_prefetch_factor" help:"Batches that each of them loads ahead."`
-	DataloaderPinMemory              bool   `name:"dataloader_pin_memory" default:"true" help:"Pinned memory for batches." only:"true: batches are Go values until the task makes tensors of them"`
+	DataloaderPinMemory              bool   `name:"dataloader_pin_memory" default:"true" help:"Pinned memory for batches." only:"true: engine.Input sends every batch to a GPU from pinned memory"`
 	DataloaderPersistentWorkers      bool   `name:"dataloader_persistent_workers" help:"Workers outlive an epoch." only:"false: a goroutine costs microseconds to start"`
 	DataloaderMultiprocessingContext string `name:"dataloader_multiprocessing_context" help:"How worker processes start." only:"it left out: there are no worker processes"`
 	DataloaderInOrder                bool   `name:"dataloader_in_order" default:"true" help:"Batches come in order." only:"true: batches come in the order of the samples"`
@@ -127,7 +127,7 @@ type TrainingArguments struct {
 
 	LocalRank               int    `name:"local_rank" default:"-1" help:"The number of the process on its machine." only:"it left out: the launcher says it by LOCAL_RANK in the environment"`
 	AcceleratorConfig       any    `name:"accelerator_config" help:"Settings of Accelerate, as JSON or the name of a file."`
-	ParallelismConfig       any    `name:"parallelism_config" help:"Parallelism within a model." only:"it left out: one process trains one model"`
+	ParallelismConfig       any    `name:"parallelism_config" help:"Parallelism within a model." only:"it left out: engine.Options.Sharding or fsdp share a model out; dist/tensor divides its layers, in a loop of your own"`
 	DDPFindUnusedParameters *bool  `name:"ddp_find_unused_parameters" help:"Of DistributedDataParallel."`
 	DDPBucketCapMB          *int   `name:"ddp_bucket_cap_mb" least:"1" help:"Of DistributedDataParallel."`
 	DDPBroadcastBuffers     *bool  `name:"ddp_broadcast_buffers" help:"Of DistributedDataParallel."`

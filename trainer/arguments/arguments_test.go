@@ -343,9 +343,10 @@ func TestWhatMeansNothingIsRefusedByName(t *testing.T) {
 		"--fsdp offload":                              "nothing is moved to the host",
 		"--deepspeed ds.json":                         "DeepSpeed's engine",
 		"--ddp_bucket_cap_mb 0":                       "at least 1",
-		"--ddp_backend nccl":                          "gloo",
+		"--ddp_backend nccl":                          `is "nccl"; want gloo or none: the run is on the CPU`,
 		"--ddp_timeout 10":                            "dist.Options.Timeout",
-		"--no_dataloader_pin_memory":                  "Go values",
+		"--no_dataloader_pin_memory":                  "from pinned memory",
+		`--parallelism_config {"tp_size":2}`:          "engine.Options.Sharding",
 		"--dataloader_persistent_workers":             "microseconds",
 		"--no_remove_unused_columns":                  "typed",
 		"--include_for_metrics inputs":                "engine.Observer",
@@ -391,6 +392,32 @@ func TestWhatMeansNothingIsRefusedByName(t *testing.T) {
 	assert.True(t, o.NoDispatchBatches)
 	_, _, err = apply(t, "--ddp_timeout 10 --use_cpu", trainer.Options{Group: group}, engine.Options{})
 	assert.NoError(t, err)
+}
+
+func TestBackendIsTheOneOfTheDevice(t *testing.T) {
+	for _, c := range []struct {
+		backend string
+		device  torch.Device
+		nccl    bool
+		want    string // of the error; empty: accepted
+	}{
+		{"", torch.CPU, false, ""},
+		{"gloo", torch.CPU, true, ""},
+		{"nccl", torch.CPU, true, "want gloo or none: the run is on the CPU"},
+		{"", torch.CUDA(1), true, ""},
+		{"nccl", torch.CUDA(1), true, ""},
+		{"gloo", torch.CUDA(1), true, "want nccl or none: the run is on cuda:1; gloo is for the CPU (use_cpu)"},
+		{"gloo", torch.CUDA(1), false, ""},
+		{"nccl", torch.CUDA(1), false, "want gloo or none: libcgotorch_cuda was built without nccl.h"},
+		{"mpi", torch.CUDA(1), true, `ddp_backend is "mpi"; want nccl`},
+	} {
+		err := arguments.CheckBackend(c.backend, c.device, c.nccl)
+		if c.want == "" {
+			assert.NoError(t, err, "%+v", c)
+			continue
+		}
+		assert.ErrorContains(t, err, c.want, "%+v", c)
+	}
 }
 
 func TestSplitBatchesAreDividedByTheProcesses(t *testing.T) {

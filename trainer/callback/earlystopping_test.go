@@ -65,7 +65,7 @@ func TestEarlyStopping(t *testing.T) {
 	}{
 		{"the zero value stops at the first evaluation that is no better", callback.EarlyStopping{}, "loss",
 			[]float64{3, 2, 2, 1}, 3},
-		{"an improvement starts the count anew", callback.EarlyStopping{Patience: 2}, "loss", []float64{3, 4, 2, 4, 1,
+		{"an improvement starts the count again", callback.EarlyStopping{Patience: 2}, "loss", []float64{3, 4, 2, 4, 1,
 			4, 4, 0}, 7},
 		{"greater is better where the metric says so", callback.EarlyStopping{}, "accuracy", []float64{0.1, 0.2, 0.3,
 			0.2, 0.4}, 4},

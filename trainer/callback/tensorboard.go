@@ -15,21 +15,46 @@ import (
 
 // TensorBoard writes the log of a run for TensorBoard: TensorBoardCallback of Hugging Face. Rows of
 // the training go under train/, those of an evaluation under eval/, of a prediction under test/,
-// with the update as the step. Only the main process writes.
+// with the update as the step. Rows that are logged after the run, as by Trainer.Evaluate, go to the
+// same folder. Only the main process writes.
+//
+// A file that cannot be begun with the run is an error. One that cannot be written later, as on a
+// full disk, is warned of, and nothing more is written: metrics.jsonl has every row.
 type TensorBoard struct {
 	// Dir is where the events go. Empty: $TENSORBOARD_LOGGING_DIR, else runs/MonDD_HH-MM-SS_HOST in
 	// the run's OutputDir, as transformers names it.
 	Dir string
 
+	folder string // of the last run
 	writer *EventWriter
+	begun  bool // a run
+	failed bool // and was warned of
 }
 
 // TrainBegin opens a new file of events and notes the run's settings in it.
 func (t *TensorBoard) TrainBegin(r *trainer.Run) error {
+	_ = t.close() // of a run that AutoFindBatchSize begins again
+	t.folder, t.begun, t.failed = "", true, false
 	if !r.Info.Process.Main() {
 		return nil
 	}
-	dir := cmp.Or(t.Dir, os.Getenv("TENSORBOARD_LOGGING_DIR"))
+	if err := t.open(r); err != nil {
+		return err
+	}
+	info, err := json.MarshalIndent(map[string]any{
+		"step": r.Info.Step, "semantics": r.Info.Semantics.Name, "train_samples": r.Info.TrainSamples,
+		"batch_size": r.Info.BatchSize, "accumulate": r.Info.Accumulate,
+		"epochs": r.Info.Epochs, "max_steps": r.MaxSteps, "learning_rate": r.Info.LearningRate,
+		"schedule": r.Info.Schedule, "seed": r.Info.Seed,
+	}, "    ", "  ") // indented by four, so that Markdown leaves it as it is
+	if err != nil {
+		return err
+	}
+	return t.writer.AddText("args", "    "+string(info), r.GlobalStep)
+}
+
+func (t *TensorBoard) open(r *trainer.Run) (err error) {
+	dir := cmp.Or(t.folder, t.Dir, os.Getenv("TENSORBOARD_LOGGING_DIR"))
 	if dir == "" && r.Info.OutputDir == "" {
 		return errors.New("it has no Dir, and the run has no OutputDir to put one in; set either")
 	}
@@ -40,27 +65,29 @@ func (t *TensorBoard) TrainBegin(r *trainer.Run) error {
 		}
 		dir = filepath.Join(r.Info.OutputDir, "runs", r.Info.Start.Format("Jan02_15-04-05")+"_"+host)
 	}
-	w, err := NewEventWriter(dir)
-	if err != nil {
-		return err
-	}
-	t.writer = w
-	info, err := json.MarshalIndent(map[string]any{
-		"step": r.Info.Step, "semantics": r.Info.Semantics.Name, "train_samples": r.Info.TrainSamples,
-		"batch_size": r.Info.BatchSize, "accumulate": r.Info.Accumulate,
-		"epochs": r.Info.Epochs, "max_steps": r.MaxSteps, "learning_rate": r.Info.LearningRate,
-		"schedule": r.Info.Schedule, "seed": r.Info.Seed,
-	}, "    ", "  ") // indented by four, so that Markdown leaves it as it is
-	if err != nil {
-		return err
-	}
-	return w.AddText("args", "    "+string(info), r.GlobalStep)
+	t.folder = dir
+	t.writer, err = NewEventWriter(dir)
+	return err
 }
 
 // AfterLog writes a row of the log.
 func (t *TensorBoard) AfterLog(r *trainer.Run, row trainer.Logs) error {
-	if t.writer == nil {
+	if t.failed || !r.Info.Process.Main() {
 		return nil
+	}
+	err := t.add(r, row)
+	if !t.begun { // nobody tells when the last row has come
+		err = errors.Join(err, t.close())
+	}
+	t.check(r, err)
+	return nil
+}
+
+func (t *TensorBoard) add(r *trainer.Run, row trainer.Logs) error {
+	if t.writer == nil {
+		if err := t.open(r); err != nil {
+			return err
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(row)) {
 		if name == "step" {
@@ -79,11 +106,28 @@ func (t *TensorBoard) AfterLog(r *trainer.Run, row trainer.Logs) error {
 	return t.writer.Flush()
 }
 
+// check warns once of an error, after which nothing more is written.
+func (t *TensorBoard) check(r *trainer.Run, err error) {
+	if err == nil || t.failed {
+		return
+	}
+	t.failed = true
+	_ = t.close()
+	r.Warn("callback.TensorBoard: %v; nothing more is written for TensorBoard, and the run continues", err)
+}
+
 // TrainEnd closes the file.
-func (t *TensorBoard) TrainEnd(*trainer.Run) error { return t.close() }
+func (t *TensorBoard) TrainEnd(r *trainer.Run) error {
+	t.begun = false
+	t.check(r, t.close())
+	return nil
+}
 
 // TrainFailed closes the file of a run that has failed.
-func (t *TensorBoard) TrainFailed(*trainer.Run, error) { _ = t.close() }
+func (t *TensorBoard) TrainFailed(*trainer.Run, error) {
+	t.begun = false
+	_ = t.close()
+}
 
 func (t *TensorBoard) close() error {
 	if t.writer == nil {

@@ -9,11 +9,14 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
@@ -127,6 +130,95 @@ func TestTensorBoardTellsTheLog(t *testing.T) {
 	}
 	if strings.Contains(tags, "/step ") {
 		t.Errorf("the step is written as a number of its own:\n%s", tags)
+	}
+}
+
+// breaksTheFile closes the file of events after an update.
+type breaksTheFile struct {
+	tensorBoard *TensorBoard
+	step        int
+}
+
+func (b breaksTheFile) AfterUpdate(r *trainer.Run) error {
+	if r.Updates == b.step {
+		return b.tensorBoard.writer.file.Close()
+	}
+	return nil
+}
+
+func TestARunSurvivesAFileOfEventsThatCannotBeWritten(t *testing.T) {
+	tb := &TensorBoard{Dir: t.TempDir()}
+	tr, err := trainer.New(new(trainertest.Step), trainer.Options{Epochs: 1, BatchSize: 1,
+		Log: trainer.Every(1, trainer.Update), Progress: io.Discard, Callbacks: []any{tb, breaksTheFile{tb, 1}}})
+	require.NoError(t, err)
+	r, err := tr.Fit(t.Context(), trainertest.Samples(4), nil)
+	require.NoError(t, err)
+	require.Len(t, r.Warnings, 1)
+	assert.Contains(t, r.Warnings[0], "nothing more is written for TensorBoard")
+	assert.Contains(t, tagsIn(t, tb.Dir), "train/loss 1\n")
+}
+
+// files are all files of events in a folder, the oldest first.
+func files(t *testing.T, dir string) (list [][]Event) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "events.out.tfevents.*"))
+	require.NoError(t, err)
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		list = append(list, readEvents(t, text))
+	}
+	return list
+}
+
+func TestRowsAfterTheRunAreWritten(t *testing.T) {
+	t.Setenv("TENSORBOARD_LOGGING_DIR", "")
+	dir := t.TempDir()
+	tb := &TensorBoard{}
+	tr, err := trainer.New(new(trainertest.Step), trainer.Options{Epochs: 1, BatchSize: 1, OutputDir: dir,
+		Save: trainer.Never, Progress: io.Discard, Callbacks: []any{tb}})
+	require.NoError(t, err)
+	_, err = tr.Fit(t.Context(), trainertest.Samples(4), nil)
+	require.NoError(t, err)
+	folder := tb.folder
+	_, err = tr.Evaluate(t.Context(), trainertest.Samples(2))
+	require.NoError(t, err)
+	assert.Nil(t, tb.writer, "the file is closed")
+	found := files(t, folder)
+	require.Len(t, found, 2)
+	assert.Condition(t, func() bool {
+		return slices.ContainsFunc(found[1], func(e Event) bool { return e.Tag == "eval/loss" && e.Step == 4 })
+	})
+}
+
+// keepsWriters keeps the writers of a TensorBoard.
+type keepsWriters struct {
+	tensorBoard *TensorBoard
+	all         *[]*EventWriter
+}
+
+func (k keepsWriters) TrainBegin(*trainer.Run) error {
+	*k.all = append(*k.all, k.tensorBoard.writer)
+	return nil
+}
+
+func TestARunThatBeginsAgainClosesItsFile(t *testing.T) {
+	tb := &TensorBoard{Dir: t.TempDir()}
+	step := &trainertest.Step{Inject: func(op string, n int) error {
+		if op == "train" && n == 1 {
+			return trainertest.ErrOutOfMemory
+		}
+		return nil
+	}}
+	var all []*EventWriter
+	tr, err := trainer.New(step, trainer.Options{Epochs: 1, BatchSize: 4, AutoFindBatchSize: true,
+		Progress: io.Discard, Callbacks: []any{tb, keepsWriters{tb, &all}}})
+	require.NoError(t, err)
+	_, err = tr.Fit(t.Context(), trainertest.Samples(4), nil)
+	require.NoError(t, err)
+	require.Len(t, all, 2)
+	for _, w := range all {
+		assert.ErrorIs(t, w.file.Close(), os.ErrClosed)
 	}
 }
 

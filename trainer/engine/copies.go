@@ -159,7 +159,7 @@ func (s *snapshot) made() error {
 	return s.err
 }
 
-// replace puts the copies in place of the tensors of a state of PyTorch's, by parameter and kind. It
+// replace puts the copies instead of the tensors of a state of PyTorch's, by parameter and kind. It
 // reports whether there is one of each, and changes nothing otherwise.
 func (s *snapshot) replace(state any) bool {
 	params, ok := state.(map[int]any)

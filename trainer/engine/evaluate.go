@@ -24,8 +24,8 @@ type evaluation struct {
 // StartEval says which evaluation the next calls of Eval belong to. Without it they are one of
 // unknown length, whose loss is the mean over samples.
 func (s *Step[S, B]) StartEval(e trainer.Evaluation) error {
-	if s.eval.batches > 0 { // one that failed: what the task has gathered of it is nobody's business
-		s.taskMetrics()
+	if s.eval.batches > 0 { // one that failed or was left: what was gathered of it is nobody's business
+		s.forgetMetrics()
 	}
 	s.eval.drop()
 	s.eval.Evaluation = e
@@ -126,17 +126,25 @@ func (s *Step[S, B]) keep(o Outputs) error {
 
 // Metrics ends the running evaluation. "loss" is there if there were labels, and is what the
 // evaluation's semantics make of the batches' losses; the rest comes from the task and the options.
-func (s *Step[S, B]) Metrics(context.Context) (m trainer.Metrics, err error) {
+// Where ctx has ended, neither is asked for numbers of a part of the set, and the error is that of
+// ctx.
+func (s *Step[S, B]) Metrics(ctx context.Context) (m trainer.Metrics, err error) {
 	err = scoped(func() (err error) {
-		m, err = s.endEval()
+		m, err = s.endEval(ctx)
 		return err
 	})
 	return m, err
 }
 
-func (s *Step[S, B]) endEval() (trainer.Metrics, error) {
-	defer s.eval.drop()
+func (s *Step[S, B]) endEval(ctx context.Context) (trainer.Metrics, error) {
 	s.endsEval()
+	if err := ctx.Err(); err != nil {
+		batches := s.eval.batches
+		s.eval.drop()
+		s.eval.batches = batches // for the next StartEval
+		return nil, err
+	}
+	defer s.eval.drop()
 	m := trainer.Metrics{}
 	losses, rows, dtype := s.eval.losses.take()
 	if len(losses) > 0 {
@@ -146,7 +154,7 @@ func (s *Step[S, B]) endEval() (trainer.Metrics, error) {
 		m["loss"] = evalLoss(s.eval.Evaluation, losses, rows, dtype)
 	}
 	if err := s.sortObserved(); err != nil {
-		s.taskMetrics() // so that nothing is left for the next
+		s.forgetMetrics()
 		return nil, err
 	}
 	maps.Copy(m, s.taskMetrics())
@@ -194,6 +202,14 @@ func (s *Step[S, B]) taskMetrics() map[string]float64 {
 		return t.Metrics()
 	}
 	return nil
+}
+
+// forgetMetrics has the task and BatchMetrics start over.
+func (s *Step[S, B]) forgetMetrics() {
+	s.taskMetrics()
+	if b := s.options.BatchMetrics; b != nil {
+		_, _ = b.Result() // also an error is one of numbers that nobody wants
+	}
 }
 
 // Predictions are those of the last evaluation that was asked for them, as trainer.Trainer.Predict

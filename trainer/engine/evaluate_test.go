@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -9,10 +10,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/internal/golden"
 	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/engine"
@@ -231,6 +234,39 @@ func TestBatchMetricsSeeOneBatchAtATimeAndStartAnew(t *testing.T) {
 	}
 }
 
+// Numbers of a part of a set are nobody's business: the user's code may not be made for them.
+func TestMetricsOfAPartAreNotComputed(t *testing.T) {
+	metric := &meanWidth{}
+	s := newTagStep(t, engine.Options{BatchMetrics: metric})
+	anew := func(claim string) {
+		metric.fail = nil
+		m, err := evaluate(t, s, trainer.Evaluation{}, batchOf(t, 2, 4), batchOf(t, 7))
+		require.NoError(t, err, claim)
+		assert.InDelta(t, 5, m["mean_width"], 0, claim)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, s.StartEval(trainer.Evaluation{}))
+	require.NoError(t, s.Eval(t.Context(), batchOf(t, 3)))
+	_, err := s.Metrics(ended)
+	require.ErrorIs(t, err, context.Canceled)
+	assert.NotZero(t, metric.rows, "Result was not called")
+	anew("after one that was interrupted")
+
+	metric.fail = errors.New("no such width")
+	_, err = evaluate(t, s, trainer.Evaluation{}, batchOf(t, 3))
+	require.ErrorIs(t, err, metric.fail)
+	anew("after one that failed")
+
+	all := newTagStep(t, engine.Options{ComputeMetrics: func(*engine.Predictions) (map[string]float64, error) {
+		panic("of a part")
+	}})
+	require.NoError(t, all.StartEval(trainer.Evaluation{}))
+	require.NoError(t, all.Eval(t.Context(), batchOf(t, 3)))
+	_, err = all.Metrics(ended)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
 func TestPreprocessedLogitsAreWhatMetricsSee(t *testing.T) {
 	s := newTagStep(t, engine.Options{
 		PreprocessLogits: func(logits, _ []torch.Tensor) []torch.Tensor {
@@ -393,4 +429,19 @@ func TestNoiseIsForTrainingStepsAlone(t *testing.T) {
 	if !m.Forward(ids).Equal(before) {
 		t.Error("the model itself has noise")
 	}
+}
+
+// A callback that has looked at the model may leave it in evaluation mode.
+func TestTrainingIsInTrainingModeWhateverACallbackLeaves(t *testing.T) {
+	testenv.RequireTorch(t)
+	drop := nn.NewDropout(0.5)
+	s, err := engine.New(engine.Classify(nn.Sequential{nn.NewLinear(2, 3, nil), drop}), engine.Options{})
+	require.NoError(t, err)
+	batch, err := s.Collate(ring(3))
+	require.NoError(t, err)
+	w := trainer.Window{Len: 1, Divisor: 1}
+	require.NoError(t, s.Train(t.Context(), batch, w))
+	nn.SetTraining(s.Model(), false)
+	require.NoError(t, s.Train(t.Context(), batch, w))
+	assert.True(t, drop.Training())
 }

@@ -60,7 +60,7 @@ func fitPoints(step *engine.Step[[2]float32, pointBatch], l *nn.Linear) {
 	fmt.Printf("y = %.1f x + %.1f\n", l.Weight.Item(), l.Bias.Item())
 }
 
-// A loss of your own in place of the model's: compute_loss_func. The absolute error does not mind
+// A loss of your own instead of the model's: compute_loss_func. The absolute error does not mind
 // the outlier.
 func ExampleOptions_loss() {
 	l := newLine()

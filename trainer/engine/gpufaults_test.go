@@ -96,7 +96,7 @@ var gpuFaults = []struct {
 	{gpufault.Fault{Exception: gpufault.Standard, Text: "CUDA error: unspecified launch failure"}, torch.ErrDevice,
 		run.Device},
 
-	// There is no GPU to work with, or it cannot do this. The process may go on without.
+	// There is no GPU to work with, or it cannot do this. The process may continue without.
 	{ofLibrary("Found no NVIDIA driver on your system."), torch.ErrNotSupported, run.Training},
 	{ofLibrary("The NVIDIA driver on your system is too old (found version 12080)."), torch.ErrNotSupported, run.Training},
 	{ofLibrary("No CUDA GPUs are available"), torch.ErrNotSupported, run.Training},
@@ -117,13 +117,13 @@ var gpuFaults = []struct {
 	{ofLibrary("cuDNN error: CUDNN_STATUS_NOT_SUPPORTED_SHAPE"), torch.ErrNotSupported, run.Training},
 	{gpufault.Fault{Exception: gpufault.NotImplemented, Text: `"conv" not implemented for 'Half'`}, torch.ErrNotSupported,
 		run.Training},
+	{ofCUDA(900, "operation not permitted when stream is capturing"), torch.ErrNotSupported, run.Training},
 
 	// The program's mistakes.
 	{ofCUDA(101, "invalid device ordinal"), torch.ErrInvalid, run.Training},
 	{ofCUDA(1, "invalid argument"), torch.ErrInvalid, run.Training},
 	{ofCUDA(9, "invalid configuration argument"), torch.ErrInvalid, run.Training},
 	{ofCUDA(701, "too many resources requested for launch"), torch.ErrInvalid, run.Training},
-	{ofCUDA(900, "operation not permitted when stream is capturing"), torch.ErrInvalid, run.Training},
 	{ofLibrary("cuDNN error: CUDNN_STATUS_BAD_PARAM"), torch.ErrInvalid, run.Training},
 
 	// A library's own.

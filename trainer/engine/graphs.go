@@ -14,7 +14,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// Graphs has training on a GPU recorded as CUDA graphs, which cost the host one launch in place of
+// Graphs has training on a GPU recorded as CUDA graphs, which cost the host one launch instead of
 // one for each operator: see [cuda.Graph]. Recorded are forward and backward passes, for each kind
 // of micro-batch once, and the clipping of their gradients. The rest of an update is a few calls
 // and stays as it is: the sum of losses, which knows when it was logged last, loss scaling, the

@@ -122,13 +122,20 @@ func (s *Step[S, B]) averageLoss(ctx context.Context) error {
 // randomState is what [Step.RandomState] returns, as JSON.
 type randomState struct {
 	Generators torchsave.Generators `json:"generators"`
+	Task       map[string][]byte    `json:"task,omitempty"` // of a GeneratorOwner; older files lack it
 	Order      []byte               `json:"order,omitempty"`
 }
 
 // RandomState is the state of the generators of this process.
 func (s *Step[S, B]) RandomState() ([]byte, error) {
-	r := randomState{Order: s.order.before}
-	if err := torch.Try(func() { r.Generators = torchsave.GeneratorsOf(s.devices()) }); err != nil {
+	r := randomState{Task: map[string][]byte{}, Order: s.order.before}
+	err := torch.Try(func() {
+		r.Generators = torchsave.GeneratorsOf(s.devices())
+		for name, own := range s.taskGenerators() {
+			r.Task[name] = own.State()
+		}
+	})
+	if err != nil {
 		return nil, err
 	}
 	return json.Marshal(r)
@@ -148,6 +155,11 @@ func (s *Step[S, B]) SetRandomState(state []byte) error {
 	}
 	return torch.Try(func() {
 		r.Generators.Restore(s.devices())
+		for name, own := range s.taskGenerators() {
+			if state, ok := r.Task[name]; ok {
+				own.SetState(state)
+			}
+		}
 		s.order.before = r.Order
 	})
 }

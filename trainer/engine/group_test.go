@@ -383,3 +383,35 @@ func TestWhatIsForOneProcessIsRefusedForSeveral(t *testing.T) {
 		t.Error("Group and Process were accepted together")
 	}
 }
+
+// masking is a task with a generator of its own.
+type masking struct {
+	towerTask
+	masks *torch.Generator
+}
+
+func (m masking) Generators() map[string]*torch.Generator {
+	return map[string]*torch.Generator{"masks": m.masks}
+}
+
+func TestTheRandomStateOfAProcessHasTheGeneratorsOfTheTask(t *testing.T) {
+	testenv.RequireTorch(t)
+	masks := torch.NewGenerator(1)
+	s, err := engine.New(masking{towerTask{&towerRun{}, newTower()}, masks}, engine.Options{})
+	require.NoError(t, err)
+	own := masks.State()
+	state, err := s.RandomState()
+	require.NoError(t, err)
+
+	masks.SetState(torch.NewGenerator(2).State()) // as Load does, with that of the main process
+	require.NoError(t, s.SetRandomState(state))
+	assert.Equal(t, own, masks.State())
+
+	var older map[string]any
+	require.NoError(t, json.Unmarshal(state, &older))
+	delete(older, "task")
+	state, err = json.Marshal(older)
+	require.NoError(t, err)
+	require.NoError(t, s.SetRandomState(state), "of a checkpoint that was made before")
+	assert.Equal(t, own, masks.State())
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/run"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
@@ -21,6 +22,9 @@ import (
 // torch.ParseDevice reads it. A program that has parsed its command line with package flag before
 // has its own flags.
 //
+// Started as one of several processes, by gotrainer launch, torchrun, srun or mpirun, it trains with
+// the others ([dist.Init]), each with -device auto on the GPU of its local rank.
+//
 // Main does not return, so nothing that main has deferred is run. A program with more to do calls
 // the parts itself, as examples/mlp does.
 func Main[S, B any](task func() Task[S, B], train, valid data.Dataset[S], o Options, t trainer.Options) {
@@ -29,12 +33,17 @@ func Main[S, B any](task func() Task[S, B], train, valid data.Dataset[S], o Opti
 		flag.StringVar(&device, "device", device, "where to train: auto (the GPU if there is one), cpu, cuda or cuda:N")
 		flag.Parse()
 	}
-	run.Main(func(ctx context.Context) error {
+	run.Main(func(ctx context.Context) (err error) {
 		if device != "" {
-			var err error
 			if o.Device, err = torch.ParseDevice(device); err != nil {
 				return run.Usage(fmt.Errorf("-device: %w", err))
 			}
+		}
+		if t.Group == nil && t.Process == (trainer.Process{}) {
+			if t.Group, err = dist.Init(ctx, dist.Options{}); err != nil {
+				return err
+			}
+			defer t.Group.Close() //nolint:errcheck // the run is over
 		}
 		step, err := NewFromInit(func() (Task[S, B], error) { return task(), nil }, o)
 		if err != nil {

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	gonet "net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -122,4 +124,30 @@ func TestMainSavesAndLeavesAtASignal(t *testing.T) {
 	assert.Equal(t, "terminated", r.Kind)
 	assert.DirExists(t, r.Checkpoint)
 	assert.Equal(t, dir, filepath.Dir(r.Checkpoint))
+}
+
+// The same program under a launcher is one of several.
+func TestMainTrainsWithTheOtherProcesses(t *testing.T) {
+	testenv.RequireTorch(t)
+	l, err := gonet.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	_, port, err := gonet.SplitHostPort(l.Addr().String())
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	t.Setenv("MASTER_ADDR", "127.0.0.1")
+	t.Setenv("MASTER_PORT", port)
+	t.Setenv("WORLD_SIZE", "2")
+	dir := t.TempDir()
+	var programs [2]*exec.Cmd
+	var stderr [2]*bytes.Buffer
+	for rank := range programs {
+		t.Setenv("RANK", strconv.Itoa(rank))
+		t.Setenv("LOCAL_RANK", strconv.Itoa(rank))
+		programs[rank], _, stderr[rank] = mainProgram(t, "with evaluations", dir)
+	}
+	for rank, program := range programs {
+		_ = program.Wait() // the code is looked at
+		require.Zero(t, program.ProcessState.ExitCode(), stderr[rank])
+	}
+	assert.DirExists(t, filepath.Join(dir, "checkpoint-8"), "30 samples, 4 on each of 2 processes, twice")
 }

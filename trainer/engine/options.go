@@ -152,7 +152,7 @@ type Options struct {
 }
 
 // TF32 says whether matrix products, convolutions and recurrent layers of float32 on a GPU may be
-// computed in TF32: faster, with 10 bits of mantissa in place of 23.
+// computed in TF32: faster, with 10 bits of mantissa instead of 23.
 type TF32 int
 
 const (

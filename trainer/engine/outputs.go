@@ -6,7 +6,7 @@ import (
 )
 
 // Predictor is a [Task] in two halves: what the model computes, and the loss of that. With it the
-// engine can put another loss in place of the model's ([Options].Loss, [Options].LabelSmoothing),
+// engine can put another loss instead of the model's ([Options].Loss, [Options].LabelSmoothing),
 // keep the predictions of an evaluation and compute metrics over all of them.
 type Predictor[B any] interface {
 	// Predict runs the model on a batch.

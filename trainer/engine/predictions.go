@@ -37,7 +37,8 @@ func (o *Outputs) lists() [3]*[]torch.Tensor {
 // Face's Trainer. The predictions of a batch may be on the device; they must not be kept.
 type BatchMetrics interface {
 	Add(batch *Predictions) error
-	// Result returns the numbers of the evaluation and starts over.
+	// Result returns the numbers of the evaluation and starts over. The next evaluation calls it for
+	// one that failed or was interrupted, and uses no number of it.
 	Result() (map[string]float64, error)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/internal/torchsave"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/torch/cuda"
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
@@ -48,7 +49,7 @@ func (r *random) leave() {
 	drawing.inside--
 }
 
-// Around carries out a run with generators of the Step's own in place of the default ones of its
+// Around carries out a run with generators of the Step's own instead of the default ones of its
 // devices (see [torch.ForkRNG]), so that Steps that run at the same time do not change each other's
 // numbers. When body ends the default ones are put where the Step's are, as if it had drawn from
 // them. The Step's begin where the default ones are if no other Step has drawn since, else where
@@ -61,6 +62,10 @@ func (s *Step[S, B]) Around(body func() error) (err error) {
 	if s.random.inside {
 		return body()
 	}
+	return s.onDevice(func() error { return s.around(body) })
+}
+
+func (s *Step[S, B]) around(body func() error) (err error) {
 	devices := s.devices()
 	var begin torchsave.Generators
 	if !s.random.enter() {
@@ -87,6 +92,18 @@ func (s *Step[S, B]) Around(body func() error) (err error) {
 		}
 	}, devices...)
 	return err
+}
+
+// onDevice calls f while Options.Device is the current GPU, if it is one: libtorch makes a context,
+// of some hundred megabytes, on each GPU that is current when it waits for another.
+func (s *Step[S, B]) onDevice(f func() error) (err error) {
+	if !s.options.Device.IsCUDA() {
+		return f()
+	}
+	return try(func() error {
+		cuda.On(s.options.Device, func() { err = f() })
+		return err
+	})
 }
 
 // ask calls f, which does something to the default generators. Those of a GPU that has failed

@@ -38,7 +38,7 @@ type tower struct {
 	Frozen *nn.Linear   `module:"frozen"`
 	Unused *nn.Linear   `module:"unused"`
 
-	drop *nn.Dropout
+	drop *nn.Dropout `module:"-"`
 	run  func(i int, f func([]torch.Tensor) []torch.Tensor, in ...torch.Tensor) []torch.Tensor
 }
 

@@ -32,6 +32,7 @@ type Step[S, B any] struct {
 
 	remote   bool // the device has memory of its own, so that reading a number waits for it
 	training bool // the mode the model is in
+	modes    []moded
 	stepping bool // Train is at work
 	ahead    ahead
 	arrivals arrivals
@@ -120,7 +121,9 @@ func newStep[S, B any](task Task[S, B], init func() (Task[S, B], error), o Optio
 	return s, nil
 }
 
-func (s *Step[S, B]) prepare() error {
+func (s *Step[S, B]) prepare() error { return s.onDevice(s.prepareOnDevice) }
+
+func (s *Step[S, B]) prepareOnDevice() error {
 	s.options.apply()
 	s.remote = isRemote(s.options.Device)
 	device := s.options.Device
@@ -168,7 +171,7 @@ func (s *Step[S, B]) prepareModel() error {
 		nn.ToMemoryFormat(model, f)
 	}
 	nn.SetTraining(model, true)
-	s.training = true
+	s.training, s.modes = true, modesOf(model)
 	if s.options.NEFTuneAlpha > 0 {
 		if err := s.activateNEFTune(model); err != nil {
 			return err

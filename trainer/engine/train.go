@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/nn"
@@ -37,7 +38,7 @@ func scoped(f func() error) error {
 }
 
 // mode puts the model into training or evaluation mode if it is not there, or keeps the mode in
-// which it is.
+// which it is. Parts of a model may evaluate in training; when all do, a callback has left it so.
 func (s *Step[S, B]) mode(training, keep bool) {
 	s.fresh = false
 	if training {
@@ -49,10 +50,24 @@ func (s *Step[S, B]) mode(training, keep bool) {
 		s.ema.show()
 		s.lower()
 	}
-	if !keep && s.training != training {
+	left := training && len(s.modes) > 0 && !slices.ContainsFunc(s.modes, moded.Training)
+	if !keep && (s.training != training || left) {
 		nn.SetTraining(s.task.Model(), training)
 		s.training = training
 	}
+}
+
+// moded is a module that has a mode.
+type moded interface{ Training() bool }
+
+// modesOf are the modules of a model that have a mode.
+func modesOf(model any) (list []moded) {
+	for _, n := range nn.Modules(model) {
+		if m, ok := n.Module.(moded); ok {
+			list = append(list, m)
+		}
+	}
+	return list
 }
 
 func (s *Step[S, B]) pass(items int64) ForwardPass {

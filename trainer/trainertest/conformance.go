@@ -132,7 +132,7 @@ func (b *bench[S, B]) windows(s trainer.Step[S, B], updates int) []float64 {
 	return b.windowsOf(s, updates, s.Train)
 }
 
-// windowsOf is windows with another function in place of Train.
+// windowsOf is windows with another function instead of Train.
 func (b *bench[S, B]) windowsOf(s trainer.Step[S, B], updates int,
 	train func(context.Context, B, trainer.Window) error) (losses []float64) {
 	ctx, half := context.Background(), len(b.samples)/2

@@ -1,6 +1,7 @@
 package trainertest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -242,11 +243,11 @@ func (s *Step) Eval(_ context.Context, batch []int) error {
 }
 
 // Metrics implements trainer.Step.
-func (s *Step) Metrics(context.Context) (trainer.Metrics, error) {
+func (s *Step) Metrics(ctx context.Context) (trainer.Metrics, error) {
 	rows := s.rows
 	s.rows = nil
 	s.state.Evals++
-	if err := s.begin("metrics", "metrics"); err != nil {
+	if err := cmp.Or(s.begin("metrics", "metrics"), ctx.Err()); err != nil {
 		return nil, err
 	}
 	if s.EvalMetrics != nil {
@@ -311,6 +312,7 @@ func (s *Step) Load(dir string, o trainer.LoadOptions) error {
 		s.state.Weights = loaded.Weights
 		return nil
 	}
+	loaded.LossSum = s.state.LossSum // what was gathered for a report is no part of a checkpoint
 	s.state = loaded
 	s.state.Norm = -1 // none has been computed since
 	return nil
