@@ -37,10 +37,12 @@ type TrainerConfig struct {
 	DataloaderShuffle    *bool // nil: true
 	Seed                 *int  // nil: 42
 
-	Optimizer         string                 // one of [Optimizers]; empty: "adam"
-	LearningRate      float64                // zero: 2e-5
-	WeightDecay       float64                // of all parameters
-	LRScheduler       string                 // one of [LRSchedulers]; empty: the rate stays as it is
+	Optimizer    string  // one of [Optimizers]; empty: "adam"
+	LearningRate float64 // zero: 2e-5
+	WeightDecay  float64 // of all parameters
+	// LRScheduler is one of [LRSchedulers], for Options.Optimizer too, beside which Hezar ignores it;
+	// empty: the rate stays as it is.
+	LRScheduler       string
 	LRSchedulerKwargs omegaconf.Map          // the arguments of the class of torch.optim.lr_scheduler
 	LRLambda          func(step int) float64 // the factor of the schedule "lambda", which a file cannot hold
 	// batches from one move of the schedule to the next; zero: those of an epoch
@@ -99,7 +101,7 @@ func Share(part float64) Steps { return Steps{share: part} }
 
 func (s Steps) isZero() bool { return s.n == 0 && s.share == 0 }
 
-// counted is a number of steps in place of a share of so many.
+// counted is a number of steps instead of a share of so many.
 func (s Steps) counted(all int) Steps {
 	if s.share == 0 {
 		return s

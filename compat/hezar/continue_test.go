@@ -25,6 +25,7 @@ import (
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer/callback"
 )
 
 // A run that is continued leaves what an uninterrupted one does. Its epochs have 7 batches in
@@ -187,6 +188,23 @@ func TestTrainContinuesWhereATrainerWasStopped(t *testing.T) {
 	require.Equal(t, [2]int{2, 3}, [2]int{tr.State.Epoch, tr.State.EpochStep})
 	require.NoError(t, tr.Train(t.Context()))
 	require.Equal(t, 21, tr.State.GlobalStep)
+
+	var steps []int // of the evaluations in the files of both calls of Train
+	files, err := filepath.Glob(filepath.Join(tr.State.LogsDir, "events.out.tfevents.*"))
+	require.NoError(t, err)
+	for _, path := range files {
+		f, err := os.Open(path)
+		require.NoError(t, err)
+		defer f.Close()
+		events, err := callback.ReadEvents(f)
+		require.NoError(t, err)
+		for _, e := range events {
+			if e.Tag == "evaluation.accuracy" {
+				steps = append(steps, e.Step)
+			}
+		}
+	}
+	require.ElementsMatch(t, []int{7, 14, 21}, steps)
 }
 
 func TestInnerTrainingLoopIsCalledInARunAndOnce(t *testing.T) {

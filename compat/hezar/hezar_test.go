@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 	"github.com/gotrainer/gotrainer/data"
@@ -227,6 +229,8 @@ func TestNewRefusesWhatCannotBe(t *testing.T) {
 			c.LRScheduler, c.LRSchedulerKwargs = "step", omegaconf.Map{{Key: "gama", Value: 1.0}}
 		}, "gama"},
 		{"the old name of SaveSteps", func(c *TrainerConfig) { c.SaveFreq = 3 }, "SaveSteps"},
+		{"more batches than can be counted", func(c *TrainerConfig) { c.NumEpochs, c.MaxSteps = math.MaxInt, Count(3) },
+			`NumEpochs is "9223372036854775807"; want at most 4611686018427387903: an epoch has 2 batches`},
 		{"no folder", func(c *TrainerConfig) { c.OutputDir = "" }, "OutputDir"},
 		{"weights of something else", func(c *TrainerConfig) { c.InitWeightsFrom = "testdata" }, "InitWeightsFrom"},
 	} {
@@ -243,6 +247,15 @@ func TestNewRefusesWhatCannotBe(t *testing.T) {
 		}
 		t.Setenv("WORLD_SIZE", "")
 	}
+}
+
+// TestHugeNumbersOfSamplesMakeOneBatch trains with numbers that leave no room for a sum.
+func TestHugeNumbersOfSamplesMakeOneBatch(t *testing.T) {
+	config := tinyConfig(t.TempDir())
+	config.BatchSize, config.GradientAccumulationSteps = math.MaxInt, math.MaxInt
+	tr := newTrainer(t, config, tinyOptions{})
+	require.NoError(t, tr.Train(t.Context()))
+	assert.Equal(t, [3]int{1, 2, 2}, [3]int{tr.NumBatches, tr.TotalSteps, tr.State.GlobalStep})
 }
 
 func TestHezarsNamesAndMore(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gotrainer/gotrainer/compat/hezar/datasets"
 	"github.com/gotrainer/gotrainer/compat/hezar/internal/configfile"
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 	"github.com/gotrainer/gotrainer/metrics"
@@ -124,8 +125,9 @@ type handler struct {
 	round   bool
 }
 
-// newHandler makes the handler of a configuration. Model says what a task must know of its labels.
-func newHandler(c TrainerConfig, model any, r Rules) (MetricsHandler, error) {
+// newHandler makes the handler of a configuration. The model and the training set say what a task
+// must know of its labels.
+func newHandler(c TrainerConfig, model, train any, r Rules) (MetricsHandler, error) {
 	h := &handler{task: c.Task, round: r.MeanOfBatches}
 	for _, name := range c.Metrics {
 		h.configs = append(h.configs, MetricConfig{Name: name})
@@ -156,8 +158,12 @@ func newHandler(c TrainerConfig, model any, r Rules) (MetricsHandler, error) {
 			return nil, refuse("Metrics", "seqeval",
 				fmt.Sprintf("a model that names its labels: %T has no method TagName", model))
 		}
+		iob := tagger.IOB()
+		if set, ok := train.(*datasets.SequenceLabeling); ok && set.Config.IsIOBSchema != nil {
+			iob = *set.Config.IsIOBSchema
+		}
 		prefix := "" // where labels do not say where an entity begins, each token is one of its own
-		if !tagger.IOB() {
+		if !iob {
 			prefix = "B-"
 		}
 		h.tag = func(id int64) string { return prefix + tagger.TagName(id) }

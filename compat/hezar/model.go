@@ -33,7 +33,9 @@ type PostProcessor interface {
 // Tagger is a model that names its labels, for sequence labeling.
 type Tagger interface {
 	TagName(id int64) string // id2label
-	IOB() bool               // the names begin with B- and I-: is_iob_schema
+	// IOB reports whether the names begin with B- and I-. It is asked where the training set has no
+	// datasets.Config.IsIOBSchema.
+	IOB() bool
 }
 
 // Configured is a model with a model_config.yaml.

@@ -31,8 +31,10 @@ func startState(c TrainerConfig, stepsInEpoch int, logsDir string) (TrainerState
 	}
 	named := c.ResumeFromCheckpoint != Newest && isFolder(c.ResumeFromCheckpoint)
 	path := filepath.Join(c.OutputDir, c.CheckpointsDir, stateFile)
+	checkpoints, otherRun := filepath.Dir(path), false
 	if own := filepath.Join(c.ResumeFromCheckpoint, ownStateFile); named && exists(own) {
 		path = own // of the checkpoint, not of where the run got to after it
+		otherRun = !sameFolder(filepath.Join(c.ResumeFromCheckpoint, ".."), checkpoints)
 	}
 	s, err := LoadTrainerState(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -40,6 +42,9 @@ func startState(c TrainerConfig, stepsInEpoch int, logsDir string) (TrainerState
 	}
 	if err != nil {
 		return fresh, err
+	}
+	if otherRun { // its logs stay as they are
+		s.LogsDir = logsDir
 	}
 	if named {
 		// folders are called after their step
@@ -122,7 +127,7 @@ type processStates struct {
 // windows is the number of windows up to a batch of the run.
 func (t *Trainer[S, B]) windows(step int) int {
 	g := t.Config.GradientAccumulationSteps
-	return step/t.StepsInEpoch*((t.StepsInEpoch+g-1)/g) + step%t.StepsInEpoch/g
+	return step/t.StepsInEpoch*((t.StepsInEpoch-1)/g+1) + step%t.StepsInEpoch/g
 }
 
 // start is where the run begins; nil: with its first batch.
@@ -140,6 +145,12 @@ func (t *Trainer[S, B]) start() *trainer.StartPosition {
 		p.Epoch++
 	}
 	return p
+}
+
+func sameFolder(a, b string) bool {
+	infoA, errA := os.Stat(a)
+	infoB, errB := os.Stat(b)
+	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
 
 func isFolder(path string) bool {

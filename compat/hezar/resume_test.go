@@ -2,6 +2,8 @@ package hezar
 
 import (
 	"encoding/json"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -48,4 +50,41 @@ func TestPythonsCheckpointGoesOnHere(t *testing.T) {
 	for i, got := range weightsOf(tr) {
 		assert.InDelta(t, want.Weights[i], got, 1e-7, "weight %d, that of Python first", i)
 	}
+}
+
+// TestAnotherRunsLogsStayAsTheyAre continues in a new folder from a checkpoint of another run.
+func TestAnotherRunsLogsStayAsTheyAre(t *testing.T) {
+	contents := func(dir string) map[string]string {
+		files := map[string]string{}
+		require.NoError(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			files[path] = string(text)
+			return err
+		}))
+		return files
+	}
+	config := tinyConfig(t.TempDir())
+	first := newTrainer(t, config, tinyOptions{})
+	require.NoError(t, first.Train(t.Context()))
+	other := contents(config.OutputDir)
+
+	config.ResumeFromCheckpoint = filepath.Join(config.OutputDir, "checkpoints", "06")
+	config.OutputDir = t.TempDir()
+	second := newTrainer(t, config, tinyOptions{})
+	require.NoError(t, second.Train(t.Context()))
+	assert.Equal(t, other, contents(first.Config.OutputDir), "the files of the other run")
+	assert.Equal(t, filepath.Join(config.OutputDir, "logs", "run"), second.State.LogsDir)
+	assert.Equal(t, first.csv, second.csv, "the rows before the checkpoint too")
+	assert.Len(t, contents(second.State.LogsDir), 2, "training_logs.csv and the events of TensorBoard")
+
+	// the run's own checkpoint, under another spelling of its path, continues its own logs
+	config.ResumeFromCheckpoint = filepath.Join(config.OutputDir, "checkpoints", "12") + string(filepath.Separator)
+	third, err := New[point, points](config, newTiny(2), cloud(11), tinyOptions{EvalDataset: cloud(5),
+		Output: io.Discard, RunName: "another"})
+	require.NoError(t, err)
+	require.NoError(t, third.Close())
+	assert.Equal(t, second.State.LogsDir, third.State.LogsDir)
 }

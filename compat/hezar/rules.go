@@ -38,7 +38,8 @@ type Rules struct {
 	LateMetricCheck bool
 	// SaveFreqIgnored takes a SaveFreq without effect. Otherwise New refuses it.
 	SaveFreqIgnored bool
-	// OwnNamesOnly refuses the optimizer "sgd" and the schedule "constant".
+	// OwnNamesOnly refuses the optimizer "sgd" and the schedule "constant", and ignores LRScheduler
+	// beside Options.Optimizer.
 	OwnNamesOnly bool
 	// ScheduleEnds fails where the cycle of the schedule "one_cycle" is over and the run is not,
 	// and where its top comes before the first update. Otherwise the last rate stays, and the first

@@ -11,10 +11,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gotrainer/gotrainer/compat/hezar/datasets"
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/internal/torchsave"
+	"github.com/gotrainer/gotrainer/torch"
 )
 
 // tryTrainer makes a trainer as it is, and says what New does.
@@ -292,5 +297,32 @@ func TestZerosOfAFileAreNotDefaults(t *testing.T) {
 	written, err = omegaconf.Marshal(none.Map())
 	if err != nil || strings.Contains(string(written), "_steps: 0\n") {
 		t.Errorf("what was not written is written as 0: %v\n%s", err, written)
+	}
+}
+
+// named is a model with the labels of entities, which begin with B- and I-.
+type named struct{ *tiny }
+
+func (named) TagName(id int64) string { return []string{"O", "B-place", "I-place"}[id] }
+func (named) IOB() bool               { return true }
+
+// TestTheTrainingSetSaysWhetherItsTagsAreIOB evaluates a place of two tokens whose second one the
+// model misses: no place is right, or one token of two.
+func TestTheTrainingSetSaysWhetherItsTagsAreIOB(t *testing.T) {
+	testenv.RequireTorch(t)
+	config := TrainerConfig{Task: "sequence_labeling", Metrics: []string{"seqeval"}}
+	for _, c := range []struct {
+		iob *bool
+		f1  float64
+	}{{nil, 0}, {new(true), 0}, {new(false), 0.5}} {
+		set := &datasets.SequenceLabeling{}
+		set.Config.IsIOBSchema = c.iob
+		h, err := newHandler(config, named{}, set, Rules{})
+		require.NoError(t, err)
+		logits := torch.From([]float32{0, 1, 0, 1, 0, 0}).View(1, 2, 3)
+		require.NoError(t, h.Add(logits, torch.From([]int64{1, 2}).View(1, 2)))
+		result, err := h.Result()
+		require.NoError(t, err)
+		assert.Equal(t, c.f1, result["f1"], "IsIOBSchema is %v", c.iob)
 	}
 }

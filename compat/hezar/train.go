@@ -23,6 +23,9 @@ import (
 // ResumeFromCheckpoint continues; the error is then ctx's.
 func (t *Trainer[S, B]) Train(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, t.Close()) }()
+	if err := t.openEvents(); err != nil { // an earlier Train has closed them
+		return err
+	}
 	t.PrintInfo()
 	s := &session[S, B]{t: t}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -146,12 +147,14 @@ func (t *Trainer[S, B]) check() error {
 }
 
 func (t *Trainer[S, B]) build() (err error) {
-	t.countSteps()
+	if err = t.countSteps(); err != nil {
+		return err
+	}
 	if err = t.chooseDevice(); err != nil {
 		return err
 	}
 	if t.handler = t.options.MetricsHandler; t.handler == nil {
-		if t.handler, err = newHandler(t.Config, t.model, t.options.Rules); err != nil {
+		if t.handler, err = newHandler(t.Config, t.model, t.train, t.options.Rules); err != nil {
 			return err
 		}
 	}
@@ -180,11 +183,15 @@ func (t *Trainer[S, B]) build() (err error) {
 }
 
 // countSteps resolves counts and shares.
-func (t *Trainer[S, B]) countSteps() {
+func (t *Trainer[S, B]) countSteps() error {
 	c := &t.Config
-	t.NumBatches = (t.train.Len() + c.BatchSize - 1) / c.BatchSize
+	t.NumBatches = (t.train.Len()-1)/c.BatchSize + 1
 	if world := t.options.Group.World(); world > 1 {
-		t.NumBatches = (t.NumBatches + world - 1) / world
+		t.NumBatches = (t.NumBatches-1)/world + 1
+	}
+	if most := math.MaxInt / t.NumBatches; c.NumEpochs > most {
+		return refuse("NumEpochs", c.NumEpochs, fmt.Sprintf("at most %d: an epoch has %d batches, and a run no more than "+
+			"%d", most, t.NumBatches, math.MaxInt))
 	}
 	all := t.NumBatches * c.NumEpochs
 	t.TotalSteps = all
@@ -200,6 +207,7 @@ func (t *Trainer[S, B]) countSteps() {
 		c.SaveSteps = Count(t.StepsInEpoch)
 	}
 	t.SavesInEpoch = t.StepsInEpoch / c.SaveSteps.n
+	return nil
 }
 
 func (t *Trainer[S, B]) chooseDevice() error {
@@ -333,13 +341,19 @@ func (t *Trainer[S, B]) openLogs() (err error) {
 			return err
 		}
 	}
-	if t.options.Group.Main() {
+	return t.openEvents()
+}
+
+// openEvents makes a file of TensorBoard events, unless one is open.
+func (t *Trainer[S, B]) openEvents() (err error) {
+	if t.events == nil && t.options.Group.Main() {
 		t.events, err = callback.NewEventWriter(t.State.LogsDir)
 	}
 	return err
 }
 
-// Close closes the file of TensorBoard events. Train does so too when it ends.
+// Close closes the file of TensorBoard events. Train does so too when it ends; the next one writes
+// a file of its own.
 func (t *Trainer[S, B]) Close() error {
 	if t.parallel != nil {
 		t.parallel.Close()

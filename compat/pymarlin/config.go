@@ -226,7 +226,7 @@ const maxConfig = 4 << 20
 // ReadConfig reads a YAML file, or the one .yaml file of a folder.
 func ReadConfig(path string) (Config, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		files, err := filepath.Glob(filepath.Join(path, "*.yaml"))
+		files, err := fs.Glob(os.DirFS(path), "*.yaml")
 		if err != nil {
 			return nil, fmt.Errorf("pymarlin: config: %w", err)
 		}
@@ -234,7 +234,7 @@ func ReadConfig(path string) (Config, error) {
 			return nil, fmt.Errorf("pymarlin: config: the folder %s has %d .yaml files, want one: %w", path, len(files),
 				fs.ErrNotExist)
 		}
-		path = files[0]
+		path = filepath.Join(path, files[0])
 	}
 	text, err := regularfile.ReadFile(path, maxConfig)
 	if err != nil {

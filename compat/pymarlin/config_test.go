@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/gotrainer/gotrainer/compat/pymarlin"
 )
 
@@ -38,6 +41,15 @@ func write(t *testing.T, text string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+func TestConfigOfAFolderWhoseNameIsAPattern(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "[1] run")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(yaml), 0o600))
+	c, err := pymarlin.ReadConfig(dir)
+	require.NoError(t, err)
+	assert.Equal(t, 7, c["seed"])
 }
 
 func TestCommandLineReplacesTheFile(t *testing.T) {

@@ -60,15 +60,19 @@ func (e *ModelEMA) prepareState(r *Run) error {
 
 func (e *ModelEMA) copyWeights(r *Run) {
 	tensorio.Free(e.average)
-	e.average = copies(r.model)
+	e.average = copies(nn.StateDict(r.model))
 }
 
-// copies are kept copies of everything in the state dict of a model.
-func copies(model any) []torch.Named {
-	var out []torch.Named
+// copies are kept copies of tensors, without their history.
+func copies(of []torch.Named) []torch.Named {
+	return detached(of, torch.Tensor.Clone)
+}
+
+// detached keeps what f makes of tensors without their history.
+func detached(of []torch.Named, f func(torch.Tensor) torch.Tensor) (out []torch.Named) {
 	torch.NoGrad(func() {
-		for _, t := range nn.StateDict(model) {
-			out = append(out, torch.Named{Name: t.Name, Tensor: t.Tensor.Detach().Clone().Keep()})
+		for _, t := range of {
+			out = append(out, torch.Named{Name: t.Name, Tensor: f(t.Tensor.Detach()).Keep()})
 		}
 	})
 	return out
@@ -115,17 +119,17 @@ func (e *ModelEMA) update(r *Run) {
 	})
 }
 
-// with runs f while the model has the averages for weights.
+// with runs f while the model has the averages for weights. It exchanges the elements of tensors
+// and copies nothing into them, since the graph of a batch may still need what they hold.
 func (e *ModelEMA) with(r *Run, f func() error) (err error) {
-	own := copies(r.model)
+	weights := nn.StateDict(r.model)
+	own, averages := detached(weights, func(t torch.Tensor) torch.Tensor { return t }), copies(e.average)
 	put := func(from []torch.Named) {
-		torch.NoGrad(func() {
-			for i, t := range nn.StateDict(r.model) {
-				t.Tensor.Copy_(from[i].Tensor)
-			}
-		})
+		for i, t := range weights {
+			t.Tensor.SetData_(from[i].Tensor)
+		}
 	}
-	put(e.average)
+	put(averages)
 	defer func() {
 		if err != nil && r.rules.EMAStaysAfterError {
 			setRequiresGrad(nn.Params(r.model), false)
@@ -133,6 +137,7 @@ func (e *ModelEMA) with(r *Run, f func() error) (err error) {
 			put(own)
 		}
 		tensorio.Free(own)
+		tensorio.Free(averages)
 	}()
 	return f()
 }

@@ -1,6 +1,9 @@
 package pytorchaccelerated_test
 
 import (
+	"maps"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -8,6 +11,7 @@ import (
 
 	pa "github.com/gotrainer/gotrainer/compat/pytorchaccelerated"
 	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -31,4 +35,28 @@ func TestAnEvaluationBeforeAnUpdateLeavesItAsItIs(t *testing.T) {
 	want := trained()
 	assert.NotZero(t, want[0])
 	assert.Equal(t, want, trained(evaluating{}))
+}
+
+// The average takes the place of the weights while the graph of the current batch still needs them.
+func TestAnAverageIsEvaluatedBetweenForwardAndBackward(t *testing.T) {
+	testenv.RequireTorch(t)
+	trained := func(callbacks ...any) map[string][]byte {
+		torch.ManualSeed(1)
+		model := nn.Sequential{nn.NewLinear(1, 6, nil), nn.NewBatchNorm1d(6, nil), nn.NewLinear(6, 1, nil)}
+		tr, err := pa.New(model, mse, optim.SGD{LR: 0.1}, quiet(callbacks...))
+		require.NoError(t, err)
+		require.NoError(t, run(tr, train{NumEpochs: 1})) // the order of a second would be another
+		return ends(tr.Run, &pa.ModelEMA{})
+	}
+	weights := func(ends map[string][]byte) map[string][]byte {
+		maps.DeleteFunc(ends, func(name string, _ []byte) bool { return strings.HasPrefix(name, "history.ema_") })
+		delete(ends, "generator") // the evaluations of the average draw from it too
+		return ends
+	}
+	for _, evaluation := range []any{&pa.StepBasedEvaluation{EvalEveryNSteps: 1}, evaluating{}} {
+		ema := &pa.ModelEMA{SavePath: filepath.Join(t.TempDir(), "ema.pt"), UpdateEvery: 1}
+		assert.Equal(t, weights(trained(evaluation)), weights(trained(ema, evaluation)), "%T", evaluation)
+		value, _, _ := ema.Best()
+		assert.NotZero(t, value)
+	}
 }

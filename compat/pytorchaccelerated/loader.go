@@ -17,7 +17,7 @@ type LoaderOptions struct {
 	BatchSize int `json:"batch_size"` // takes precedence over PerDeviceBatchSize; zero: that
 	// a new permutation in each pass; nil: yes for training, no for evaluation
 	Shuffle    *bool      `json:"shuffle"`
-	Sampler    data.Order `json:"-"`           // the order of samples, in place of Shuffle
+	Sampler    data.Order `json:"-"`           // the order of samples, instead of Shuffle
 	DropLast   bool       `json:"drop_last"`   // leave out the last batch of a pass if it is smaller
 	NumWorkers int        `json:"num_workers"` // goroutines that load and collate; zero: one for each processor
 

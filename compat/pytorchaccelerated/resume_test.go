@@ -507,3 +507,15 @@ func (l *loadAtStart) OnTrainingRunStart(r *pa.Run) (err error) {
 type stopAtOnce struct{}
 
 func (stopAtOnce) OnTrainEpochStart(*pa.Run) error { return pa.StopTraining("enough") }
+
+// The folders of a second run have the names of those of the first.
+func TestASecondRunKeepsTheStatesThatItHasWritten(t *testing.T) {
+	dir := t.TempDir()
+	tr := lineTrainer(quiet(&pa.SaveTrainingState{SaveDir: dir, SaveEveryNEpochs: 1, MaxCheckpoints: 3}))
+	for range 2 {
+		require.NoError(t, run(tr, train{NumEpochs: 2}))
+		for _, name := range []string{"epoch_1", "epoch_2", "final"} {
+			assert.DirExists(t, filepath.Join(dir, name))
+		}
+	}
+}

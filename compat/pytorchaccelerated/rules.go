@@ -31,7 +31,7 @@ type Rules struct {
 	// PyTorch's that compute a rate from the last one, such as StepLR
 	ScheduleFromLastRate bool
 	RegisterAtEverySave  bool // each further training state has the schedule once more, and cannot be loaded
-	// timm's schedules are given batches in place of updates at the begin of an epoch, counting it
+	// timm's schedules are given batches instead of updates at the begin of an epoch, counting it
 	// as done, and the end of an epoch only where there is an evaluation
 	TimmCountsBatches   bool
 	RunWithoutBatches   bool // a training set without a whole batch is run through; the loss is nan

@@ -47,6 +47,7 @@ type Run struct {
 	updates               int            // of the run
 	training              bool           // a training epoch is being run
 	inWindow              bool           // gradients have been gathered that no update has used
+	inEvent               bool           // of which callbacks have states to be saved that are not whole yet
 	evaluated             bool           // the epoch is over, evaluation included
 	beforeEval            *savedState    // where a state continues that is saved in the evaluation of an epoch
 	resumed               bool           // callbacks continue with their counts from a training state

@@ -30,7 +30,7 @@ func (s *SaveTrainingState) OnTrainingRunStart(r *Run) error {
 	}
 	s.asked = nil
 	if !r.resumed {
-		s.globalStep = 0
+		s.globalStep, s.saved = 0, nil
 	}
 	return os.MkdirAll(s.dir(), 0o777)
 }
@@ -87,7 +87,8 @@ func (s *SaveTrainingState) OnTrainingStateSaved(r *Run, dir string, _ Metadata)
 	if i < 0 {
 		return nil
 	}
-	s.asked, s.saved = slices.Delete(s.asked, i, i+1), append(s.saved, dir)
+	s.asked = slices.Delete(s.asked, i, i+1)
+	s.saved = append(slices.DeleteFunc(s.saved, func(old string) bool { return old == dir }), dir)
 	r.Print("\nSaved training state to " + dir)
 	for s.MaxCheckpoints > 0 && len(s.saved) > s.MaxCheckpoints {
 		old := s.saved[0]

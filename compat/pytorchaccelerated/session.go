@@ -103,7 +103,7 @@ func (t *Trainer[S, B]) RunTrainEpoch() (reachedMaxSteps bool, err error) {
 	}
 	t.recordLoss("train_loss_epoch")
 	t.place.Trained = true
-	return reachedMaxSteps, event(t.Run, TrainEpochEndHook.OnTrainEpochEnd)
+	return reachedMaxSteps, t.throughout(func() error { return event(t.Run, TrainEpochEndHook.OnTrainEpochEnd) })
 }
 
 // session is a training run to package trainer: its step, made of the Trainer's methods or those in
@@ -149,10 +149,9 @@ func (s *session[S, B]) StepEnd(*trainer.Run) error {
 	if s.t.inWindow { // under Rules.LimitIsLength
 		return nil
 	}
-	if err := loops.Scoped(func() error { return event(s.t.Run, UpdateEndHook.OnUpdateEnd) }); err != nil {
-		return err
-	}
-	return s.t.writePending()
+	return s.t.throughout(func() error {
+		return loops.Scoped(func() error { return event(s.t.Run, UpdateEndHook.OnUpdateEnd) })
+	})
 }
 
 // EpochDone has the evaluation epoch, and the end of both.
@@ -171,7 +170,9 @@ func (s *session[S, B]) EpochDone(*trainer.Run) error {
 		t.beforeEval = nil
 	}
 	t.evaluated = true
-	if err := tell(t, t.methods.TrainingRunEpochEnd, TrainingRunEpochEndHook.OnTrainingRunEpochEnd); err != nil {
+	if err := t.throughout(func() error {
+		return tell(t, t.methods.TrainingRunEpochEnd, TrainingRunEpochEndHook.OnTrainingRunEpochEnd)
+	}); err != nil {
 		return err
 	}
 	t.history.IncrementEpoch()

@@ -4,8 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
-	"path/filepath"
+	"os"
 
 	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/internal/pyfloat"
@@ -32,14 +33,15 @@ type Metadata struct {
 
 // SaveTrainingState writes everything that is needed to continue into a folder, with extra. The
 // folder is whole or not there at any instant; one of that name is replaced. Within a window, where
-// gradients have been gathered that no file holds, it is written when the update is complete,
-// unless Rules.SaveInsideStep is set.
+// gradients have been gathered that no file holds, it is written when the update is complete, and
+// at the end of an update or an epoch when all callbacks have done what they do there;
+// OnTrainingStateSaved says so. Under Rules.SaveInsideStep it is written at once.
 func (r *Run) SaveTrainingState(dir string, extra map[string]any) error {
 	switch {
 	case r.now == nil:
 		return fmt.Errorf("pytorchaccelerated: SaveTrainingState(%q): there is no training run whose state could be "+
 			"saved", dir)
-	case r.inWindow && !r.rules.SaveInsideStep:
+	case (r.inWindow || r.inEvent) && !r.rules.SaveInsideStep:
 		r.pending = append(r.pending, func() error { return r.SaveTrainingState(dir, extra) })
 		return nil
 	}
@@ -73,7 +75,7 @@ func (r *Run) writeState(dir string, extra map[string]any, loop []byte) (err err
 // registered: the schedule, once for each earlier state. That is the error of the run; this one has
 // none of its own.
 func (r *Run) loadAllButRegistered(dir string) {
-	found, _ := filepath.Glob(filepath.Join(dir, "custom_checkpoint_*.state")) // the pattern is a good one
+	found, _ := fs.Glob(os.DirFS(dir), "custom_checkpoint_*.state") // the pattern is a good one
 	for range found {
 		r.accelerator.RegisterForCheckpointing(r.schedule)
 		if r.accelerator.LoadState(dir) == nil {
@@ -93,12 +95,25 @@ func (r *Run) registerSchedule() {
 	r.schedule.registered = true
 }
 
-// writePending writes the states that were asked for within the window that has ended.
+// throughout runs the callbacks of an event which a resumed run does not repeat. The states that
+// they ask for are written behind the last of them, even where one has ended the run.
+func (r *Run) throughout(event func() error) error {
+	r.inEvent = true
+	err := event()
+	r.inEvent = false
+	if unwritten := r.writePending(); unwritten != nil {
+		return errors.Join(err, unwritten)
+	}
+	return err
+}
+
+// writePending writes the states that were asked for within a window or an event that has ended.
 func (r *Run) writePending() (err error) {
-	for _, write := range r.pending {
+	pending := r.pending
+	r.pending = nil // a state that may still not be written is put off once more
+	for _, write := range pending {
 		err = errors.Join(err, write())
 	}
-	r.pending = nil
 	return err
 }
 

@@ -20,7 +20,7 @@ type TrainOptions[S, B any] struct {
 	EvalDataset data.Dataset[S] // evaluated after each epoch; nil: no evaluation
 
 	PerDeviceBatchSize        int // zero: 8
-	MaxNumTrainSteps          int // updates to train for, in place of NumEpochs; zero: NumEpochs decides
+	MaxNumTrainSteps          int // updates to train for, instead of NumEpochs; zero: NumEpochs decides
 	GradientAccumulationSteps int // batches behind one update; zero: 1
 
 	// GradientClipValue limits every element of the gradients to ±value; nil: no limit. At 0 no
@@ -96,7 +96,7 @@ func (t *Trainer[S, B]) do(ctx context.Context, dataset data.Dataset[S], o Train
 	runtime.LockOSThread() // libtorch keeps its modes by thread
 	defer runtime.UnlockOSThread()
 	defer func() {
-		t.training, t.inWindow, t.pending = false, false, nil
+		t.training, t.inWindow, t.inEvent, t.pending = false, false, false, nil
 		t.evalSliced = t.limitEval >= 0
 		t.limitTrain, t.limitEval = -1, -1
 	}()

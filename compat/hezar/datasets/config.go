@@ -45,7 +45,10 @@ type Config struct {
 	TagsField, TokensField string // of sequence labeling
 	IgnoreIndex            *int   // kept and written: it is -100
 	LabelAllTokens         *bool  // nil: true
-	IsIOBSchema            *bool
+	// IsIOBSchema reports whether the tags say where an entity begins, for the metric of a Trainer
+	// with this training set; otherwise each token is an entity. Nil: the model's labels tell, where
+	// Hezar takes false.
+	IsIOBSchema *bool
 }
 
 // ReadConfig reads dataset_config.yaml of a folder.

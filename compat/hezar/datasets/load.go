@@ -28,7 +28,7 @@ type Set interface {
 type LoadOptions struct {
 	Preprocessor *preprocessors.Set // of the model; required
 
-	Config *Config              // in place of dataset_config.yaml
+	Config *Config              // instead of dataset_config.yaml
 	Change func(config *Config) // what the config is to say otherwise: the keyword arguments of Dataset.load
 
 	// Warnings is told which rows are left out. Nil: standard error; io.Discard: nowhere.

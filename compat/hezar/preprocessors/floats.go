@@ -7,7 +7,7 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// Floats is a picture of numbers in place of bytes, as a float32 array of numpy holds it: rows from
+// Floats is a picture of numbers instead of bytes, as a float32 array of numpy holds it: rows from
 // the top, the channels of a pixel side by side.
 type Floats struct {
 	Pix                     []float32

@@ -41,7 +41,7 @@ func NewConfig(kind string, s Settings) (omegaconf.Map, error) {
 	return update(config, s)
 }
 
-// LoadConfig is the config of a folder with some settings in place of its own:
+// LoadConfig is the config of a folder with some settings instead of its own:
 // CRNNImage2TextConfig.load(folder, id2label=...).
 func LoadConfig(dir string, s Settings) (omegaconf.Map, error) {
 	config, err := ReadConfig(dir)

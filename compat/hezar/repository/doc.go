@@ -1,4 +1,4 @@
-// Package repository reads, asks and writes the models of Hezar, in folders and on the Hub:
+// Package repository loads, runs and saves Hezar's models, in folders and on the Hub:
 // model.pt, model_config.yaml and preprocessor/. What Python's Model.save wrote loads here, what is
 // saved here Model.load reads, and both give the same outputs; scripts/hezar_interop.py proves it.
 //

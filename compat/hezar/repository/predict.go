@@ -63,11 +63,13 @@ func (m *Model) Predict(ctx context.Context, inputs ...any) (all []Prediction, e
 	return all, nil
 }
 
-// infer runs the network in evaluation mode, without gradients and in a scope.
+// infer runs the network in evaluation mode, without gradients and in a scope, and leaves the mode
+// that was.
 func (m *Model) infer(f func(device torch.Device)) error {
-	nn.SetTraining(m.Module(), false)
 	device := nn.Params(m.Module())[0].Tensor.Device()
-	return torch.Try(func() { torch.InferenceMode(func() { torch.Scope(func() { f(device) }) }) })
+	return torch.Try(func() {
+		nn.Evaluating(m.Module(), func() { torch.InferenceMode(func() { torch.Scope(func() { f(device) }) }) })
+	})
 }
 
 func (m *Model) read(pictures []any) (predictions []Prediction, err error) {

@@ -1,7 +1,7 @@
 """Real PyMarlin 0.3.6 beside this package.
 
     python checkpoints.py                 writes model_0.pt, a checkpoint after one of two epochs, and final.safetensors, the weights after the second
-    python checkpoints.py continue DIR    goes on from DIR/model_0.pt, whoever wrote it, and writes DIR/final.safetensors
+    python checkpoints.py continue DIR    continues from DIR/model_0.pt, whoever wrote it, and writes DIR/final.safetensors
 
 pymarlin_shims.py says what PyMarlin needs with today's Python and PyTorch.
 """
