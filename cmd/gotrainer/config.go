@@ -19,7 +19,7 @@ import (
 type configCommand struct {
 	ConfigFile string `name:"config_file" aliases:"config-file" placeholder:"FILE" help:"Where to write; by default where accelerate looks."`
 	Default    bool   `name:"default" help:"Ask nothing: one process for each GPU, or one on the CPU. A file that is there stays."`
-	Precision  string `name:"mixed_precision" aliases:"mixed-precision" enum:"no,bf16,fp16" default:"no" help:"With --default: no, bf16 or fp16."`
+	Precision  string `name:"mixed_precision" aliases:"mixed-precision" enum:"no,bf16,fp16" default:"no" help:"no, bf16 or fp16: with --default what is written, else the usual answer."`
 }
 
 // Run is called by kong.
@@ -46,7 +46,7 @@ func (c *configCommand) Run() error {
 				"none")
 		}
 		var err error
-		if config, err = (&questions{in: bufio.NewScanner(os.Stdin), out: os.Stdout}).ask(gpus()); err != nil {
+		if config, err = (&questions{in: bufio.NewScanner(os.Stdin), out: os.Stdout}).ask(gpus(), c.Precision); err != nil {
 			return err
 		}
 	}
@@ -74,8 +74,8 @@ type questions struct {
 	err error // the answers have ended
 }
 
-func (q *questions) ask(gpus int) (launch.Config, error) {
-	c := basicConfig(gpus, "no")
+func (q *questions) ask(gpus int, precision string) (launch.Config, error) {
+	c := basicConfig(gpus, precision)
 	usual := map[bool]string{true: "MULTI_GPU", false: "NO"}[gpus > 1]
 	c.DistributedType = q.choice("How are programs started: one process (NO), several on CPUs (MULTI_CPU) or on GPUs "+
 		"(MULTI_GPU)", usual, "NO", "MULTI_CPU", "MULTI_GPU")
@@ -94,7 +94,7 @@ func (q *questions) ask(gpus int) (launch.Config, error) {
 	if !c.UseCPU {
 		c.GPUIDs = q.text("Which GPUs, as 0,1,2, or all", "all")
 	}
-	c.MixedPrecision = q.choice("Mixed precision", "no", "no", "bf16", "fp16")
+	c.MixedPrecision = q.choice("Mixed precision", precision, "no", "bf16", "fp16")
 	return c, q.err
 }
 

@@ -26,11 +26,14 @@ func TestQuestionsMakeAConfiguration(t *testing.T) {
 			NumMachines: 1, GPUIDs: "0,1,2,3"},
 	} {
 		var out bytes.Buffer
-		got, err := (&questions{in: bufio.NewScanner(strings.NewReader(answers)), out: &out}).ask(0)
+		got, err := (&questions{in: bufio.NewScanner(strings.NewReader(answers)), out: &out}).ask(0, "no")
 		require.NoError(t, err, out.String())
 		assert.Equal(t, want, got, out.String())
 	}
-	_, err := (&questions{in: bufio.NewScanner(strings.NewReader("NO\n")), out: new(bytes.Buffer)}).ask(0)
+	got, err := (&questions{in: bufio.NewScanner(strings.NewReader("\n\n\n")), out: new(bytes.Buffer)}).ask(0, "bf16")
+	require.NoError(t, err)
+	assert.Equal(t, "bf16", got.MixedPrecision, "--mixed_precision is the usual answer")
+	_, err = (&questions{in: bufio.NewScanner(strings.NewReader("NO\n")), out: new(bytes.Buffer)}).ask(0, "no")
 	assert.ErrorContains(t, err, "the answers ended")
 }
 

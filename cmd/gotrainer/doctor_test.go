@@ -7,6 +7,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -108,6 +110,25 @@ func TestDoctorTellsWhetherNumbersAreReproducible(t *testing.T) {
 	}
 	assert.Contains(t, out.String(),
 		"numbers        reproducible in float32 on every CPU with AVX2, with threads = 2\n")
+}
+
+func TestDoctorShowsEveryVariableOfLoad(t *testing.T) {
+	page, err := os.ReadFile("../../docs/install.md")
+	require.NoError(t, err)
+	row := regexp.MustCompile("(?m)^\\| `(GOTRAINER_[A-Z_]+)` \\| a program \\|")
+	atRunTime := row.FindAllStringSubmatch(string(page), -1)
+	require.NotEmpty(t, atRunTime)
+	names := []string{"MKL_CBWR", "MKL_DEBUG_CPU_TYPE", "MKL_ENABLE_INSTRUCTIONS"} // of which any leaves MKL to itself
+	for _, variable := range atRunTime {
+		names = append(names, variable[1])
+	}
+	var out bytes.Buffer
+	d := healthy(t, &out)
+	d.env = func(name string) string { return map[bool]string{true: "set"}[slices.Contains(names, name)] }
+	require.NoError(t, d.examine())
+	for _, name := range names {
+		assert.Contains(t, out.String(), "environment    "+name+"=set\n")
+	}
 }
 
 func TestDoctorTellsWhichKernelsMKLTakes(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 
 // launchCommand starts a program several times, as torchrun --no-python and accelerate launch do.
 type launchCommand struct {
-	Processes  int           `short:"n" name:"processes" aliases:"nproc-per-node" help:"Processes on this machine; required without a configuration."`
+	Processes  int           `short:"n" name:"processes" aliases:"nproc-per-node" help:"Processes on this machine; or --num_processes, PET_NPROC_PER_NODE or a configuration says how many."`
 	Restarts   *int          `name:"max-restarts" aliases:"max_restarts" help:"How often all processes are started again when one has failed; as torchrun's."`
 	Nodes      int           `name:"nnodes" aliases:"num_machines" help:"Machines; start the launcher on each."`
 	NodeRank   *int          `name:"node-rank" aliases:"machine_rank" help:"Number of this machine, from 0."`
@@ -44,7 +44,11 @@ func (c *launchCommand) Run(ctx context.Context) error {
 		return err
 	}
 	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1)
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1} {
+		if !signal.Ignored(s) { // under nohup SIGHUP stays ignored, in the processes too
+			signal.Notify(signals, s)
+		}
+	}
 	defer signal.Stop(signals)
 	o.Signals = signals
 	// a signal is passed on as it is, and not as the end of the context
@@ -60,7 +64,7 @@ func (c *launchCommand) options() (launch.Options, error) {
 	if err := c.fromPET(os.Getenv, &config, found); err != nil {
 		return launch.Options{}, err
 	}
-	if c.Nodes > 0 {
+	if c.Nodes != 0 {
 		config.NumMachines = c.Nodes
 	}
 	if c.NodeRank != nil {

@@ -59,6 +59,8 @@ func TestLaunchTakesWhatKubeflowSays(t *testing.T) {
 			"PET_NNODES=1:4 is a number of machines that changes"},
 		{"torchrun's rendezvous", map[string]string{"PET_RDZV_BACKEND": "c10d"}, launchCommand{}, launch.Options{},
 			"start torchrun --no-python, or leave the job's elasticPolicy out"},
+		{"a number of machines below zero", nil, launchCommand{Processes: 2, Nodes: -2}, launch.Options{},
+			"of -2 num_machines"},
 		{"no number", map[string]string{"PET_NODE_RANK": "x"}, launchCommand{}, launch.Options{},
 			`PET_NODE_RANK="x"; want a number of at least 0`},
 	} {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -16,6 +17,7 @@ import (
 // example is a text, or a pair of texts, with its class.
 type example struct {
 	a, b  string
+	pair  bool // there is a second text, which may be empty
 	label int
 }
 
@@ -23,7 +25,6 @@ type example struct {
 type task struct {
 	name         string // of the evaluation's texts, for tables
 	labels       []string
-	pairs        bool
 	train, valid data.Slice[example]
 }
 
@@ -69,27 +70,22 @@ func glueTask(ctx context.Context, o options) (task, error) {
 	case g.Labels == nil:
 		return task{}, fmt.Errorf("-task %s: %s gives numbers and no classes, and this program classifies", o.task,
 			g.Name)
-	case o.data == "":
-		return task{}, fmt.Errorf("-task %s needs -data DIR, the folder with its train.tsv and dev.tsv (from "+
-			"https://gluebenchmark.com/tasks)", o.task)
 	}
-	set, err := glue.Open(o.data, g)
+	from := cmp.Or(o.data, glue.Dataset)
+	set, err := glue.LoadFrom(ctx, g.Name, from)
 	if err != nil {
 		return task{}, err
 	}
 	if set.Train == nil || set.Validation == nil {
-		return task{}, fmt.Errorf("%s lacks train.tsv or the dev.tsv of %s", o.data, g.Name)
+		return task{}, fmt.Errorf("%s lacks the training or the validation set of %s", from, g.Name)
 	}
 	t := task{name: "validation set of " + g.Name, labels: g.Labels}
-	form := func(e glue.Example) (example, error) { return example{e.A, e.B, e.Label}, nil }
+	form := func(e glue.Example) (example, error) { return example{e.A, e.B, g.Pairs(), e.Label}, nil }
 	if t.train, err = data.Collect(ctx, set.Train, form); err != nil {
 		return t, err
 	}
-	if t.valid, err = data.Collect(ctx, set.Validation, form); err != nil {
-		return t, err
-	}
-	t.pairs = len(t.train) > 0 && t.train[0].b != ""
-	return t, nil
+	t.valid, err = data.Collect(ctx, set.Validation, form)
+	return t, err
 }
 
 // tableTask reads the user's tables. Classes are numbered in the order of their names.
@@ -102,7 +98,7 @@ func tableTask(ctx context.Context, o options) (task, error) {
 	for _, r := range rows {
 		names[r.label] = true
 	}
-	t := task{name: "texts set aside from " + o.train, labels: slices.Sorted(maps.Keys(names)), pairs: o.pair != ""}
+	t := task{name: "texts set aside from " + o.train, labels: slices.Sorted(maps.Keys(names))}
 	if len(t.labels) < 2 {
 		return t, fmt.Errorf("%s: the column %s has the labels %q; want at least two classes", o.train, o.label,
 			t.labels)
@@ -113,7 +109,7 @@ func tableTask(ctx context.Context, o options) (task, error) {
 			return example{}, fmt.Errorf("%s: the label %q is not in %s, whose classes are %q", o.valid, r.label,
 				o.train, t.labels)
 		}
-		return example{r.a, r.b, i}, nil
+		return example{r.a, r.b, o.pair != "", i}, nil
 	}
 	if o.valid == "" {
 		return t.divided(ctx, data.Map(rows, number), o)

@@ -5,7 +5,7 @@
 //	go run ./examples/bert_classification
 //	go run ./examples/bert_classification -predict "Call now to claim your prize"
 //	# The Hugging Face course's example.
-//	go run ./examples/bert_classification -model google-bert/bert-base-uncased -task mrpc -data MRPC
+//	go run ./examples/bert_classification -model google-bert/bert-base-uncased -task mrpc
 //	# Your texts.
 //	go run ./examples/bert_classification -model DIR -task csv -train reviews.csv
 //
@@ -26,6 +26,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/gotrainer/gotrainer/data/glue"
 	"github.com/gotrainer/gotrainer/run"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -65,7 +66,8 @@ func parse(args []string) (options, error) {
 		"-predict: the folder of the model; default: a small random BERT")
 	f.StringVar(&o.revision, "revision", "", "branch, tag or commit of a -model on the Hub; default: main")
 	f.StringVar(&o.task, "task", "sms", "sms, csv, or a task of GLUE: mrpc, sst2, cola, rte, ...")
-	f.StringVar(&o.data, "data", "", "folder with train.tsv and dev.tsv of a task of GLUE")
+	f.StringVar(&o.data, "data", "", "folder, or name on the Hub, of a task of GLUE: its own TSV files, or "+
+		"Parquet or CSV files of datasets; default: "+glue.Dataset+" on the Hub")
 	f.StringVar(&o.train, "train", "", "CSV, TSV or JSONL file of -task csv; its first line names the columns")
 	f.StringVar(&o.valid, "valid", "", "file of -task csv to evaluate with; default: a share of -train, see -hold-out")
 	f.StringVar(&o.text, "text", "text", "column of the texts")
@@ -74,7 +76,7 @@ func parse(args []string) (options, error) {
 	f.Float64Var(&o.holdOut, "hold-out", 0.15, "share of the texts that is set aside for the evaluation, where the "+
 		"task has no file for it")
 	f.Float64Var(&o.epochs, "epochs", 0, "passes over the training set; default: 3, without -model 6")
-	f.IntVar(&o.steps, "steps", 0, "updates, in place of -epochs")
+	f.IntVar(&o.steps, "steps", 0, "updates, instead of -epochs")
 	f.IntVar(&o.batch, "batch", 0, "texts behind one update; default: 8, without -model 16")
 	f.Float64Var(&o.rate, "lr", 0, "peak learning rate; default: 5e-5, without -model 1e-3")
 	f.IntVar(&o.maxLength, "max-length", 0, "tokens of a text, special ones included; longer texts are cut; default: "+
@@ -109,6 +111,15 @@ func parse(args []string) (options, error) {
 
 // check refuses what cannot be before anything is loaded.
 func (o options) check() error {
+	for _, n := range []struct {
+		name  string
+		value float64
+	}{{"epochs", o.epochs}, {"steps", float64(o.steps)}, {"batch", float64(o.batch)}, {"lr", o.rate},
+		{"max-length", float64(o.maxLength)}, {"log", float64(o.logEvery)}, {"threads", float64(o.threads)}} {
+		if !(n.value >= 0) {
+			return fmt.Errorf("-%s is %g; want a positive number, or none for the default", n.name, n.value)
+		}
+	}
 	switch {
 	case !o.predict && len(o.texts) > 0:
 		return fmt.Errorf("%q is no flag; texts to classify are named after -predict", o.texts[0])
@@ -122,6 +133,8 @@ func (o options) check() error {
 		return errors.New("-train, -valid and -pair are for -task csv")
 	case o.task == "sms" && o.data != "":
 		return errors.New("-task sms brings its texts along; -data is for the tasks of GLUE")
+	case o.task == "csv" && o.data != "":
+		return errors.New("-task csv reads -train and -valid; -data is for the tasks of GLUE")
 	case o.steps > 0 && o.epochs > 0:
 		return errors.New("either -steps or -epochs says how long the run is")
 	case !(o.holdOut > 0 && o.holdOut < 1):

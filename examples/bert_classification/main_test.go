@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/bert"
 	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/distilbert"
+	"github.com/gotrainer/gotrainer/text"
 )
 
 func TestMain(m *testing.M) {
@@ -193,6 +195,49 @@ func TestPairsOfGLUEAndALinePredictedWithATab(t *testing.T) {
 	}
 }
 
+// TestAnEmptySecondTextIsATextOfAPair, in the first row too, which does not tell what the others are.
+func TestAnEmptySecondTextIsATextOfAPair(t *testing.T) {
+	testenv.RequireTorch(t)
+	dir := t.TempDir()
+	for _, name := range []string{"train.tsv", "dev.tsv"} {
+		write(t, filepath.Join(dir, name), "index\tsentence1\tsentence2\tlabel\n0\ta\t\t0\n1\tb\tc\t1\n")
+	}
+	write(t, filepath.Join(dir, "pairs.csv"), "text,second,label\na,,x\nb,c,y\n")
+	write(t, filepath.Join(dir, "train.csv"), "text,label\na,x\nb,y\n")
+	tokenizer, err := text.NewBert(map[string]int64{"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "a": 5,
+		"b": 6, "c": 7}, text.BertOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := bert.NewClassifier(bert.Config{VocabSize: 8, HiddenSize: 32, NumLayers: 1, NumHeads: 2,
+		IntermediateSize: 32, MaxPositions: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pairs, file := filepath.Join(dir, "pairs.csv"), filepath.Join(dir, "train.csv")
+	for _, c := range []struct {
+		o    options
+		want []int64
+	}{
+		{options{task: "wnli", data: dir}, []int64{2, 5, 3, 3}},
+		{options{task: "csv", train: pairs, valid: pairs, text: "text", pair: "second", label: "label"},
+			[]int64{2, 5, 3, 3}},
+		{options{task: "csv", train: file, valid: file, text: "text", label: "label"}, []int64{2, 5, 3}},
+	} {
+		task, err := openTask(t.Context(), c.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := classifier{model: m, tokenizer: tokenizer}.sample(task.train[0])
+		if err != nil || !slices.Equal(s.InputIDs, c.want) {
+			t.Errorf("%s: %v, %v; want %v", c.o.task, s.InputIDs, err, c.want)
+		}
+		if words := slices.Collect(task.texts()); len(words) != 2*(len(c.want)-2) {
+			t.Errorf("%s: the vocabulary is made of %q", c.o.task, words)
+		}
+	}
+}
+
 func TestAModelOfAFolderIsFineTunedAndItsLastLayerIsNew(t *testing.T) {
 	testenv.RequireTorch(t)
 	base, out := filepath.Join(t.TempDir(), "base"), filepath.Join(t.TempDir(), "tuned")
@@ -287,6 +332,14 @@ func TestWrongCommandLinesAreSentences(t *testing.T) {
 		{[]string{"-task", "csv"}, "needs -train FILE"},
 		{[]string{"-train", "x.csv"}, "are for -task csv"},
 		{[]string{"-data", "x"}, "brings its texts along"},
+		{[]string{"-task", "csv", "-train", "x.csv", "-data", "x"}, "-data is for the tasks of GLUE"},
+		{[]string{"-steps", "-3"}, "-steps is -3; want a positive number"},
+		{[]string{"-epochs", "-1"}, "-epochs is -1"},
+		{[]string{"-batch", "-8"}, "-batch is -8"},
+		{[]string{"-lr", "-5e-5"}, "-lr is -5e-05"},
+		{[]string{"-max-length", "-1"}, "-max-length is -1"},
+		{[]string{"-log", "-1"}, "-log is -1"},
+		{[]string{"-predict", "-threads", "-1", "x"}, "-threads is -1"},
 		{[]string{"-steps", "3", "-epochs", "1"}, "either -steps or -epochs"},
 		{[]string{"-hold-out", "1"}, "between 0 and 1"},
 		{[]string{"-drop-words", "1"}, "share below 1"},
@@ -298,7 +351,10 @@ func TestWrongCommandLinesAreSentences(t *testing.T) {
 		}
 	}
 	testenv.RequireTorch(t)
-	dir := t.TempDir()
+	t.Setenv("HF_HUB_OFFLINE", "1")
+	t.Setenv("HF_HUB_CACHE", t.TempDir())
+	dir, half := t.TempDir(), t.TempDir()
+	write(t, filepath.Join(half, "train.tsv"), "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t1\t2\ta\tb\n")
 	nothing := filepath.Join(dir, "nothing")
 	one, unlabelled, other := filepath.Join(dir, "one.csv"), filepath.Join(dir, "unlabelled.csv"),
 		filepath.Join(dir, "other.csv")
@@ -312,7 +368,8 @@ func TestWrongCommandLinesAreSentences(t *testing.T) {
 		{[]string{"-out", nothing, "-predict", "x"}, "train one first"},
 		{[]string{"-task", "mrcp"}, "want sms, csv or a task of GLUE"},
 		{[]string{"-task", "stsb"}, "gives numbers and no classes"},
-		{[]string{"-task", "mrpc"}, "needs -data DIR"},
+		{[]string{"-task", "mrpc"}, "nyu-mll/glue"}, // the Hub is not asked
+		{[]string{"-task", "mrpc", "-data", half}, "lacks the training or the validation set of MRPC"},
 		{[]string{"-task", "mrpc", "-data", nothing}, nothing},
 		{[]string{"-task", "mrpc", "-data", dir}, "MRPC"},
 		{[]string{"-task", "csv", "-train", nothing + ".csv"}, nothing},

@@ -49,7 +49,7 @@ func freshClassifier(o options, t task) (c classifier, err error) {
 func (t task) texts() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, e := range t.train {
-			if !yield(e.a) || t.pairs && !yield(e.b) {
+			if !yield(e.a) || e.pair && !yield(e.b) {
 				return
 			}
 		}
@@ -109,7 +109,7 @@ func (c classifier) truncated(maxLength int) (classifier, error) {
 // sample makes token ids of an example.
 func (c classifier) sample(e example) (bert.Sample, error) {
 	in := text.Single(e.a)
-	if e.b != "" {
+	if e.pair {
 		in = text.Pair(e.a, e.b)
 	}
 	encoding, err := c.tokenizer.EncodeInput(in, nil)

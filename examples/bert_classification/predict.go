@@ -67,8 +67,8 @@ func predict(o options, in io.Reader, out io.Writer) error {
 
 // print classifies a line and prints what came out: label, probability and text, or a line of JSON.
 func (c classifier) print(w io.Writer, line string, asJSON bool) error {
-	a, b, _ := strings.Cut(line, "\t")
-	s, err := c.sample(example{a: a, b: b})
+	a, b, pair := strings.Cut(line, "\t")
+	s, err := c.sample(example{a: a, b: b, pair: pair})
 	if err != nil {
 		return err
 	}

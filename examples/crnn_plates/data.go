@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/data/table"
@@ -142,9 +143,17 @@ func charsetOf(path string, files []crnn.File) ([]string, error) {
 	}
 	defer f.Close()
 	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		if c := strings.TrimSpace(lines.Text()); c != "" {
+	for n := 1; lines.Scan(); n++ {
+		c := lines.Text() // a blank is a character too
+		if n == 1 {
+			c = strings.TrimPrefix(c, "\ufeff")
+		}
+		switch utf8.RuneCountInString(c) {
+		case 0:
+		case 1:
 			charset = append(charset, c)
+		default:
+			return nil, fmt.Errorf("%s:%d: %q; want one character a line", path, n, c)
 		}
 	}
 	return charset, lines.Err()

@@ -62,7 +62,8 @@ func parse(args []string) (options, error) {
 	f.Float64Var(&o.holdOut, "hold-out", 0.1, "share of -train that is set aside for the evaluation")
 	f.Float64Var(&o.augment, "augment", 0.3, "how much the pictures of -train are bent, blurred and shaded each time "+
 		"they are seen: 0 (not at all) to 1")
-	f.BoolVar(&o.skipBad, "skip-bad", false, "leave out pictures that cannot be used, instead of refusing to start")
+	f.BoolVar(&o.skipBad, "skip-bad", false, "leave out pictures that cannot be used, instead of refusing to start, "+
+		"or, those of -predict, instead of ending with an error")
 	f.StringVar(&o.test, "test", "", "table of file<TAB>label: pictures to read at the end and compare")
 	f.StringVar(&o.predict, "predict", "", "folder of pictures without labels: what is read goes to predicted.tsv")
 	f.BoolVar(&o.full, "full", false, "Hezar's own width and batch normalisation; much slower")
@@ -83,13 +84,28 @@ func parse(args []string) (options, error) {
 		return o, err
 	}
 	o.files = f.Args()
+	for _, n := range []struct {
+		name  string
+		value float64
+	}{{"steps", float64(o.steps)}, {"batch", float64(o.batch)}, {"width", float64(o.width)},
+		{"height", float64(o.height)}, {"lr", o.rate}, {"threads", float64(o.threads)}} {
+		if !(n.value >= 0) {
+			return o, fmt.Errorf("-%s is %g; want a positive number, or none for the default", n.name, n.value)
+		}
+	}
 	switch {
 	case o.read && len(o.files) == 0:
 		return o, errors.New("-read needs the names of pictures after it")
 	case !o.read && len(o.files) > 0:
 		return o, fmt.Errorf("%q is no flag; pictures to read are named after -read", o.files[0])
+	case o.read && (o.train != "" || o.test != "" || o.predict != ""):
+		return o, errors.New("-read trains nothing; -train, -test and -predict are for training")
+	case !o.read && o.model != "":
+		return o, errors.New("-model is for -read; a training begins with random weights")
 	case o.train == "" && (o.table != "" || o.labelsFromNames):
 		return o, errors.New("-table and -labels-from-names describe the folder -train, which is missing")
+	case o.train == "" && o.charset != "":
+		return o, errors.New("-charset is for the labels of -train, which is missing")
 	case o.train == "" && (o.width != 0 || o.height != 0):
 		return o, errors.New("rendered plates are 128 x 32 pixels; -width and -height are for -train")
 	case o.table != "" && o.labelsFromNames:

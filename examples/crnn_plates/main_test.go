@@ -10,12 +10,16 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/models/crnn"
+	"github.com/gotrainer/gotrainer/models/platereader"
+	"github.com/gotrainer/gotrainer/vision"
+	"github.com/gotrainer/gotrainer/vision/sheet"
 )
 
 func TestMain(m *testing.M) {
@@ -177,6 +181,15 @@ func TestWrongCommandLinesAreSentences(t *testing.T) {
 		{[]string{"-train", "d", "-table", "x", "-labels-from-names"}, "either from -table or"},
 		{[]string{"-full", "-quick"}, "cannot both"},
 		{[]string{"-hold-out", "1"}, "between 0 and 1"},
+		{[]string{"-model", "m"}, "-model is for -read"},
+		{[]string{"-charset", "c"}, "-charset is for the labels of -train"},
+		{[]string{"-read", "-test", "x", "plate.png"}, "are for training"},
+		{[]string{"-steps", "-1"}, "-steps is -1; want a positive number"},
+		{[]string{"-batch", "-1"}, "-batch is -1"},
+		{[]string{"-lr", "-0.1"}, "-lr is -0.1"},
+		{[]string{"-lr", "NaN"}, "-lr is NaN"},
+		{[]string{"-threads", "-1"}, "-threads is -1"},
+		{[]string{"-train", "d", "-width", "-1"}, "-width is -1"},
 	} {
 		if _, err := parse(c.args); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: error %v, want one with %q", c.args, err, c.want)
@@ -192,11 +205,64 @@ func TestWrongCommandLinesAreSentences(t *testing.T) {
 		{[]string{"-train", nothing, "-labels-from-names"}, nothing},
 		{[]string{"-train", nothing}, "no train.tsv in or beside"},
 		{[]string{"-precision", "fp8"}, "fp8"},
+		{[]string{"-test", nothing}, nothing},
+		{[]string{"-predict", nothing}, nothing},
 		{[]string{"-out", "/dev/null/run", "-steps", "1"}, "/dev/null"},
 	} {
 		if _, err := printed(t, c.args...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: error %v, want one with %q", c.args, err, c.want)
 		}
+	}
+}
+
+func TestWidePicturesMakeASheetOfFewer(t *testing.T) {
+	cells := make([]sheet.Cell, 120)
+	for i := range cells {
+		cells[i].Image = vision.NewImage(512, 64, 1)
+	}
+	path := filepath.Join(t.TempDir(), "predictions.png")
+	if err := drawSheet(path, cells, "wide"); err != nil {
+		t.Fatal(err)
+	}
+	drawn, err := vision.Open(path, vision.DecodeOptions{})
+	if err != nil || drawn.Height < 19_000 {
+		t.Errorf("%v, %v; want as many pictures as 20,000 pixels hold", drawn, err)
+	}
+}
+
+func TestABadPictureDoesNotLoseTheOthers(t *testing.T) {
+	testenv.RequireTorch(t)
+	model, err := platereader.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := options{predict: t.TempDir(), out: t.TempDir()}
+	write(t, filepath.Join(o.predict, "a.png"), []byte("\x89PNG\r\n\x1a\nnothing more"))
+	picture(t, filepath.Join(o.predict, "b.png"), 7)
+	for _, o.skipBad = range []bool{false, true} {
+		text, err := testenv.Stdout(t, func() error { return predictFolder(o, model) })
+		if !strings.Contains(text, "1 pictures of") {
+			t.Errorf("printed %q", text)
+		}
+		if o.skipBad != (err == nil) || err != nil && !strings.Contains(err.Error(), "a.png") {
+			t.Errorf("-skip-bad %v: error %v", o.skipBad, err)
+		}
+		table, err := os.ReadFile(filepath.Join(o.out, "predicted.tsv"))
+		if err != nil || strings.Count(string(table), "\n") != 2 || !strings.Contains(string(table), "b.png\t") {
+			t.Errorf("predicted.tsv: %q, %v; want a header and b.png", table, err)
+		}
+	}
+}
+
+func TestACharsetMayHaveABlankAndAByteOrderMark(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "charset.txt")
+	write(t, path, []byte("\ufeff0\r\n \r\n\r\nۆ\r\n"))
+	if got, err := charsetOf(path, nil); err != nil || !slices.Equal(got, []string{"", "0", " ", "ۆ"}) {
+		t.Errorf("%q, %v", got, err)
+	}
+	write(t, path, []byte("0\n12\n"))
+	if _, err := charsetOf(path, nil); err == nil || !strings.Contains(err.Error(), `charset.txt:2: "12"`) {
+		t.Errorf("error %v, want one that names line 2", err)
 	}
 }
 

@@ -56,7 +56,8 @@ func trained(o options) (*crnn.Model, error) {
 	return model, err
 }
 
-// predictFolder reads all pictures of a folder and writes a table.
+// predictFolder reads the pictures of a folder and writes a table of those that can be read. The
+// others are its error, or with -skip-bad only named.
 func predictFolder(o options, model *crnn.Model) error {
 	entries, err := os.ReadDir(o.predict)
 	if err != nil {
@@ -64,14 +65,21 @@ func predictFolder(o options, model *crnn.Model) error {
 	}
 	var text strings.Builder
 	text.WriteString("file\tread\tscore\n")
-	read := 0
+	read, skip := 0, o.skip()
+	var failed error
 	for _, e := range entries {
 		if !isPicture(e.Name()) {
 			continue
 		}
-		reading, err := readFile(model, filepath.Join(o.predict, e.Name()))
-		if err != nil {
-			return err
+		path := filepath.Join(o.predict, e.Name())
+		reading, err := readFile(model, path)
+		switch {
+		case err != nil && skip != nil:
+			skip(crnn.File{Path: path}, err)
+			continue
+		case err != nil:
+			failed = errors.Join(failed, err)
+			continue
 		}
 		fmt.Fprintf(&text, "%s\t%s\t%.3f\n", e.Name(), reading.Text, reading.Score)
 		read++
@@ -81,5 +89,5 @@ func predictFolder(o options, model *crnn.Model) error {
 		return err
 	}
 	fmt.Printf("%d pictures of %s read into %s\n", read, o.predict, path)
-	return nil
+	return failed
 }

@@ -26,8 +26,9 @@ type row struct {
 	exact, cer float64
 }
 
-// report reads everything once more with the best model, and says and draws what came of it.
-func report(o options, model *crnn.Model, t task, result *trainer.Result, took time.Duration) error {
+// report reads everything once more with the best model, and says and draws what came of it: first
+// what a long training is for, last what may go wrong.
+func report(o options, model *crnn.Model, t task, photos []named, result *trainer.Result, took time.Duration) error {
 	if err := model.Save(modelFolder(o.out)); err != nil {
 		return err
 	}
@@ -37,40 +38,45 @@ func report(o options, model *crnn.Model, t task, result *trainer.Result, took t
 		return err
 	}
 	rows = append(rows, unseen)
-	more, err := photographs(o, model)
-	if err != nil {
-		return err
-	}
-	for _, set := range more {
+	for _, set := range photos {
 		r, c, err := judge(model, set.name, set.pictures)
 		if err != nil {
 			return err
 		}
 		rows, cells = append(rows, r), append(cells, c...)
 	}
-	if err := writePredictions(filepath.Join(o.out, "predictions.tsv"), cells); err != nil {
-		return err
-	}
-	title := fmt.Sprintf("%s: %.1f%% exact", t.name, 100*unseen.exact)
-	if err := sheet.WriteFile(filepath.Join(o.out, "predictions.png"), wrongFirst(cells, 120),
-		sheet.Options{Title: title}); err != nil {
+	fmt.Printf("\n%d updates in %s\n", result.GlobalStep, took.Round(time.Second))
+	if err := printTable(rows); err != nil {
 		return err
 	}
 	if err := curves.WriteFile(filepath.Join(o.out, "curves.png"), result.History, "loss", "eval_cer"); err != nil {
 		return err
 	}
-	if o.predict != "" {
-		if err := predictFolder(o, model); err != nil {
-			return err
-		}
+	if err := writePredictions(filepath.Join(o.out, "predictions.tsv"), cells); err != nil {
+		return err
 	}
-	fmt.Printf("\n%d updates in %s\n", result.GlobalStep, took.Round(time.Second))
-	if err := printTable(rows); err != nil {
+	title := fmt.Sprintf("%s: %.1f%% exact", t.name, 100*unseen.exact)
+	if err := drawSheet(filepath.Join(o.out, "predictions.png"), wrongFirst(cells, 120), title); err != nil {
 		return err
 	}
 	fmt.Printf("model      %s\nbeside it  curves.png, predictions.png (wrong ones first, in red), predictions.tsv\n",
 		modelFolder(o.out))
+	if o.predict != "" {
+		return predictFolder(o, model)
+	}
 	return nil
+}
+
+// drawSheet draws the first cells, as many as a sheet has room for: of wide pictures fewer.
+func drawSheet(path string, cells []sheet.Cell, title string) error {
+	o := sheet.Options{Title: title}
+	for len(cells) > 1 {
+		if _, err := sheet.Draw(cells, o); err == nil {
+			break
+		}
+		cells = cells[:len(cells)-1]
+	}
+	return sheet.WriteFile(path, cells, o)
 }
 
 // named is a set of pictures for the table.
@@ -81,7 +87,7 @@ type named struct {
 
 // photographs are real pictures to read at the end: those of -test and, for the plate reader, the
 // one that ships with the example.
-func photographs(o options, model *crnn.Model) (sets []named, err error) {
+func photographs(o options, c crnn.Config) (sets []named, err error) {
 	if o.train == "" {
 		image, label, err := plates.Photo()
 		if err != nil {
@@ -98,7 +104,7 @@ func photographs(o options, model *crnn.Model) (sets []named, err error) {
 		if err != nil {
 			return nil, err
 		}
-		test, err := crnn.OpenPictures(files, model.Config(), crnn.PictureOptions{SkipBad: o.skip()})
+		test, err := crnn.OpenPictures(files, c, crnn.PictureOptions{SkipBad: o.skip()})
 		if err != nil {
 			return nil, err
 		}

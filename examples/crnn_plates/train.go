@@ -132,6 +132,11 @@ func train(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	if o.predict != "" { // look before the training; it is read after it
+		if _, err := os.ReadDir(o.predict); err != nil {
+			return err
+		}
+	}
 	t := renderedTask(o)
 	if o.train != "" {
 		if t, err = folderTask(o); err != nil {
@@ -153,6 +158,10 @@ func train(ctx context.Context, o options) error {
 	device, err := torch.ParseDevice(o.device)
 	if err != nil {
 		return run.Usage(err)
+	}
+	photos, err := photographs(o, model.Config())
+	if err != nil {
+		return err
 	}
 	step, err := crnn.NewStep(model, engine.Options{Optimizer: optim.AdamW{LR: t.rate}, MaxGradNorm: 5,
 		Precision: precision, Device: device})
@@ -188,5 +197,5 @@ func train(ctx context.Context, o options) error {
 		return program.Explain(err, o.out)
 	}
 	nn.To(model, torch.TensorOptions{Device: torch.CPU}) // where the report reads with it
-	return report(o, model, t, result, time.Since(begin))
+	return report(o, model, t, photos, result, time.Since(begin))
 }

@@ -19,10 +19,11 @@ import (
 
 func main() {
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "Usage: mlp [-device auto|cpu|cuda|cuda:N]\n\nTeaches a small network "+
-			"whether a point is inside a circle. It is made to be read and changed.")
+		fmt.Fprint(flag.CommandLine.Output(), "Usage: mlp [-device auto|cpu|cuda|cuda:N]\n\nTeaches a small network "+
+			"whether a point is inside a circle. It is made to be read and changed.\n\n")
+		flag.PrintDefaults()
 	}
-	device := flag.String("device", "auto", "")
+	device := flag.String("device", "auto", "where to train: auto (the GPU if there is one), cpu, cuda or cuda:N")
 	flag.Parse()
 	run.Main(func(ctx context.Context) error { return train(ctx, *device) })
 }

@@ -34,7 +34,8 @@ func TestHelp(t *testing.T) {
 	c := exec.Command(os.Args[0], "-test.run=^TestHelp$") //nolint:gosec // the test itself
 	c.Env = append(os.Environ(), "MLP_HELP=1")
 	out, err := c.CombinedOutput()
-	if err != nil || !strings.HasPrefix(string(out), "Usage: mlp [-device auto|cpu|cuda|cuda:N]\n") {
+	if err != nil || !strings.HasPrefix(string(out), "Usage: mlp [-device auto|cpu|cuda|cuda:N]\n") ||
+		!strings.Contains(string(out), "where to train: auto") {
 		t.Errorf("-h: %v, printed %q; want the usage and success", err, out)
 	}
 }

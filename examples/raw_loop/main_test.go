@@ -10,7 +10,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/text"
 )
 
 func TestMain(m *testing.M) {
@@ -71,6 +75,29 @@ func TestBothLoopsPrintTheSameNumbers(t *testing.T) {
 	if err != nil || !strings.HasSuffix(low, "\naccuracy 1.0 f1 1.0\n") || low == plain {
 		t.Errorf("in bfloat16 it printed %q, error %v; want another loss and the same scores", low, err)
 	}
+}
+
+// TestTokenizerThatPadsIsNotObeyed: a tokenizer.json may ask for a fixed length, and a sample has
+// no mask that would hide the padding from the model.
+func TestTokenizerThatPadsIsNotObeyed(t *testing.T) {
+	testenv.RequireTorch(t)
+	o, err := parse([]string{"-data", mrpc(t)})
+	require.NoError(t, err)
+	want, err := prepare(t.Context(), o)
+	require.NoError(t, err)
+	train, _, err := texts(t.Context(), o)
+	require.NoError(t, err)
+	tokenizer, model, err := modelOf(o, train)
+	require.NoError(t, err)
+	tokenizer, err = tokenizer.WithPadding(&text.Padding{Length: 32})
+	require.NoError(t, err)
+	o.model = t.TempDir()
+	require.NoError(t, model.Save(o.model))
+	require.NoError(t, tokenizer.Save(o.model))
+	got, err := prepare(t.Context(), o)
+	require.NoError(t, err)
+	assert.Equal(t, want.train, got.train)
+	assert.Equal(t, want.valid, got.valid)
 }
 
 // TestFindsSpam is one epoch of the default: it must beat answering ham always.

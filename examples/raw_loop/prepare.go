@@ -43,6 +43,9 @@ func prepare(ctx context.Context, o options) (*parts, error) {
 		return nil, err
 	}
 	limit := min(o.maxLength, int(model.Limits().MaxLength))
+	if tokenizer, err = tokenizer.WithPadding(nil); err != nil { // collate pads, and masks what it adds
+		return nil, err
+	}
 	if tokenizer, err = tokenizer.WithTruncation(&text.Truncation{MaxLength: limit}); err != nil {
 		return nil, err
 	}

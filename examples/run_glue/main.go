@@ -6,7 +6,8 @@
 //	    --max_seq_length 128 --per_device_train_batch_size 16 --learning_rate 5e-5 --num_train_epochs 3 \
 //	    --output_dir runs/mrpc --overwrite_output_dir
 //	go run ./examples/run_glue mrpc.yaml                         # the same names in a file, also .json
-//	gotrainer launch -n 2 run_glue --task_name mrpc ...          # on several processes
+//	go build ./examples/run_glue                              # on several processes
+//	gotrainer launch -n 2 ./run_glue --model_name_or_path google-bert/bert-base-cased ...
 //
 // The model is a folder or a name on the Hub (docs/models.md), the task comes from the Hub, or from
 // --dataset_name: a folder of its TSV, Parquet or CSV files. Every argument of
@@ -18,10 +19,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +34,7 @@ import (
 	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/models/auto"
 	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/run"
 	"github.com/gotrainer/gotrainer/text"
 	"github.com/gotrainer/gotrainer/torch"
@@ -65,6 +70,7 @@ type program struct {
 	main    bool // this is the process that writes
 	set     *glue.Set
 	model   *auto.SequenceClassifier
+	classes []int64 // of the model, for the labels of the task
 	step    *classify.Step
 	trainer *trainer.Trainer[classify.Sample, classify.Batch]
 }
@@ -104,11 +110,18 @@ func (p *program) load(ctx context.Context) (err error) {
 		return err
 	}
 	torch.ManualSeed(uint64(p.args.Seed))
-	o := auto.Options{Revision: p.Revision, ID2Label: p.set.Task.Labels, InitMismatched: p.Mismatched}
+	dir, err := auto.Find(ctx, p.Name, p.Revision)
+	if err != nil {
+		return err
+	}
+	o := auto.Options{InitMismatched: p.Mismatched}
+	if o.ID2Label, p.classes, err = labels(dir, p.set.Task.Labels); err != nil {
+		return err
+	}
 	if p.set.Task.Labels == nil { // STS-B
 		o.ID2Label, o.ProblemType = []string{"LABEL_0"}, classify.Regression
 	}
-	if p.model, err = auto.SequenceClassification(ctx, p.Name, o); err != nil {
+	if p.model, err = auto.SequenceClassification(ctx, dir, o); err != nil {
 		return err
 	}
 	limit := int(p.model.Limits().MaxLength)
@@ -119,6 +132,35 @@ func (p *program) load(ctx context.Context) (err error) {
 		p.MaxLength = limit
 	}
 	return nil
+}
+
+// labels are the names of the model's classes, and the class of each label of the task: a model that
+// knows the task's labels in another order keeps its own, since its weights have it.
+func labels(dir string, task []string) (names []string, classes []int64, err error) {
+	own, same := make([]int64, len(task)), make([]int64, len(task))
+	for i := range same {
+		same[i] = int64(i)
+	}
+	d, err := pretrained.ReadConfig(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return task, same, nil // loading says what is missing
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	head, err := classify.DecodeHead(d)
+	if err != nil || len(head.ID2Label) == 0 || task == nil || strings.HasPrefix(head.ID2Label[0], "LABEL_") {
+		return task, same, err
+	}
+	for i, label := range task {
+		own[i] = int64(slices.IndexFunc(head.ID2Label, func(l string) bool { return strings.EqualFold(l, label) }))
+	}
+	if len(head.ID2Label) != len(task) || slices.Contains(own, -1) {
+		fmt.Fprintf(os.Stderr, "run_glue: the model's labels %q are not those of the task, %q, and are ignored\n",
+			head.ID2Label, task)
+		return task, same, nil
+	}
+	return head.ID2Label, own, nil
 }
 
 // prepare makes the trainer.
@@ -174,7 +216,7 @@ func (p *program) samples(ctx context.Context, what string, examples data.Datase
 // sample makes token ids of an example.
 func (p *program) sample(e glue.Example) (classify.Sample, error) {
 	in := text.Single(e.A)
-	if e.B != "" {
+	if p.set.Task.Pairs() {
 		in = text.Pair(e.A, e.B)
 	}
 	encoding, err := p.model.Tokenizer.EncodeInput(in, nil)
@@ -187,6 +229,8 @@ func (p *program) sample(e glue.Example) (classify.Sample, error) {
 		s.Label, s.Targets = 0, []float32{float32(e.Score)}
 	} else if e.Label < 0 {
 		s.Label = engine.IgnoreIndex
+	} else {
+		s.Label = p.classes[e.Label]
 	}
 	return s, nil
 }
@@ -236,17 +280,29 @@ func (p *program) save() error {
 	return p.model.Save(p.output(""))
 }
 
+// part is a set of examples, and what its names and files end with.
+type part struct {
+	suffix   string
+	examples data.Dataset[glue.Example]
+}
+
+// parts are those of a task, in an order that is the same for all processes; only MNLI has the
+// mismatched one.
+func parts(examples, mismatched data.Dataset[glue.Example]) []part {
+	all := []part{{"", examples}}
+	if mismatched != nil {
+		all = append(all, part{"-mm", mismatched})
+	}
+	return all
+}
+
 func (p *program) evaluate(ctx context.Context) error {
 	if !p.args.DoEval {
 		return nil
 	}
 	all := trainer.Logs{}
-	for suffix, part := range map[string]data.Dataset[glue.Example]{"": p.set.Validation,
-		"_mm": p.set.ValidationMismatched} {
-		if suffix != "" && part == nil { // of MNLI alone
-			continue
-		}
-		samples, err := p.samples(ctx, "eval", part, p.MaxEval)
+	for _, part := range parts(p.set.Validation, p.set.ValidationMismatched) {
+		samples, err := p.samples(ctx, "eval", part.examples, p.MaxEval)
 		if err != nil {
 			return err
 		}
@@ -256,7 +312,7 @@ func (p *program) evaluate(ctx context.Context) error {
 		}
 		numbers["eval_samples"] = float64(len(samples))
 		for name, value := range numbers {
-			all[name+suffix] = value
+			all[name+strings.ReplaceAll(part.suffix, "-", "_")] = value
 		}
 	}
 	p.trainer.LogMetrics("eval", all)
@@ -268,11 +324,8 @@ func (p *program) predict(ctx context.Context) error {
 	if !p.args.DoPredict {
 		return nil
 	}
-	for suffix, part := range map[string]data.Dataset[glue.Example]{"": p.set.Test, "-mm": p.set.TestMismatched} {
-		if suffix != "" && part == nil {
-			continue
-		}
-		samples, err := p.samples(ctx, "predict", part, p.MaxPredict)
+	for _, part := range parts(p.set.Test, p.set.TestMismatched) {
+		samples, err := p.samples(ctx, "predict", part.examples, p.MaxPredict)
 		if err != nil {
 			return err
 		}
@@ -282,7 +335,10 @@ func (p *program) predict(ctx context.Context) error {
 		if !p.main {
 			continue
 		}
-		path := p.output("predict_results_" + p.Task + suffix + ".txt")
+		path := p.output("predict_results_" + p.Task + part.suffix + ".txt")
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			return err
+		}
 		if err := os.WriteFile(path, []byte(p.predictions()), 0o666); err != nil {
 			return err
 		}
@@ -308,7 +364,7 @@ func (p *program) predictions() string {
 				best, at = v, k
 			}
 		}
-		fmt.Fprintf(&b, "%d\t%s\n", i, p.set.Task.Labels[at])
+		fmt.Fprintf(&b, "%d\t%s\n", i, p.set.Task.Labels[slices.Index(p.classes, int64(at))])
 	}
 	return b.String()
 }

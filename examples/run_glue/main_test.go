@@ -14,6 +14,7 @@ import (
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/models/auto"
 	"github.com/gotrainer/gotrainer/models/bert"
+	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -114,6 +115,66 @@ func TestAFileInPlaceOfFlags(t *testing.T) {
 	text, err = os.ReadFile(filepath.Join(out+"2", "predict_results_stsb.txt"))
 	require.NoError(t, err)
 	assert.Regexp(t, `^index\tprediction\n0\t-?\d\.\d{3}\n1\t`, string(text))
+}
+
+// A model that knows the labels of the task in another order: its weights have that order.
+func TestAModelKeepsTheOrderOfItsLabels(t *testing.T) {
+	testenv.RequireTorch(t)
+	model, out := base(t), filepath.Join(t.TempDir(), "new", "out")
+	line := "--model_name_or_path %s --dataset_name " + mrpc(t) + " --task_name mrpc --max_seq_length 16 --use_cpu " +
+		"--disable_tqdm true --output_dir %s "
+	train := fmt.Sprintf(line, model, out+"1") + "--do_train --do_predict --per_device_train_batch_size 4 " +
+		"--learning_rate 5e-3 --num_train_epochs 8"
+	require.NoError(t, execute(t.Context(), strings.Fields(train)))
+	m, err := auto.SequenceClassification(t.Context(), out+"1", auto.Options{ID2Label: []string{"A", "B"}})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"A", "B"}, m.Head().ID2Label)
+	turn(t, out+"1")
+	require.NoError(t, execute(t.Context(), strings.Fields(fmt.Sprintf(line, out+"1", out+"2")+"--do_eval --do_predict")))
+	text, err := os.ReadFile(filepath.Join(out+"2", "eval_results.json"))
+	require.NoError(t, err)
+	assert.Contains(t, string(text), `"eval_accuracy": 1.0`)
+	one, err := os.ReadFile(filepath.Join(out+"1", "predict_results_mrpc.txt"))
+	require.NoError(t, err)
+	two, err := os.ReadFile(filepath.Join(out+"2", "predict_results_mrpc.txt"))
+	require.NoError(t, err)
+	assert.Equal(t, string(one), string(two))
+}
+
+func TestLabelsOfAnotherTaskAreIgnored(t *testing.T) {
+	dir := t.TempDir()
+	for _, config := range []string{`{"id2label": {"0": "no", "1": "yes"}}`, `{}`,
+		`{"id2label": {"0": "equivalent", "1": "not_equivalent", "2": "unknown"}}`} {
+		write(t, filepath.Join(dir, "config.json"), config)
+		t.Chdir(dir)
+		names, classes, err := labels(dir, []string{"not_equivalent", "equivalent"})
+		require.NoError(t, err)
+		assert.Equal(t, []string{"not_equivalent", "equivalent"}, names, config)
+		assert.Equal(t, []int64{0, 1}, classes, config)
+	}
+}
+
+// turn exchanges the two classes of a saved model.
+func turn(t *testing.T, dir string) {
+	t.Helper()
+	config := filepath.Join(dir, "config.json")
+	text, err := os.ReadFile(config)
+	require.NoError(t, err)
+	turned := strings.NewReplacer(`"0": "not_equivalent"`, `"0": "Equivalent"`,
+		`"1": "equivalent"`, `"1": "Not_Equivalent"`, `"not_equivalent": 0`, `"Equivalent": 0`, `"equivalent": 1`, `"Not_Equivalent": 1`).Replace(string(text))
+	require.NotEqual(t, string(text), turned)
+	require.NoError(t, os.WriteFile(config, []byte(turned), 0o600))
+	m, err := auto.SequenceClassification(t.Context(), dir, auto.Options{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"Equivalent", "Not_Equivalent"}, m.Head().ID2Label)
+	torch.NoGrad(func() {
+		for _, p := range nn.Params(m) {
+			if strings.HasPrefix(p.Name, "classifier.") {
+				p.Tensor.Copy_(p.Tensor.Flip(0))
+			}
+		}
+	})
+	require.NoError(t, m.Save(dir))
 }
 
 func TestWrongCommandLines(t *testing.T) {

@@ -46,6 +46,11 @@ type options struct {
 
 func parse(args []string) (o options, err error) {
 	f := flag.NewFlagSet("transfer_learning", flag.ContinueOnError)
+	f.Usage = func() {
+		fmt.Fprint(f.Output(), "Usage: transfer_learning [flags]\n\nFine-tunes a ResNet-18 on a folder of pictures for "+
+			"each class; without -data on shapes that it draws.\n\n")
+		f.PrintDefaults()
+	}
 	f.StringVar(&o.data, "data", "", "folder with train and val; default: shapes, which are drawn into OUT/pictures")
 	f.StringVar(&o.weights, "weights", "", "weight file of torchvision's resnet18, .pth or .safetensors; default: "+
 		"random weights")

@@ -3,8 +3,8 @@ package auto
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 
@@ -33,7 +33,7 @@ func Find(ctx context.Context, model, revision string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("auto: %s: there is no such folder, and the Hub says: %w", model, err)
 	}
-	if weights, err := filepath.Glob(filepath.Join(repo.Dir, "model*.safetensors")); err == nil && len(weights) == 0 {
+	if weights, err := fs.Glob(os.DirFS(repo.Dir), "model*.safetensors"); err == nil && len(weights) == 0 {
 		o.Allow = append(o.Allow, "pytorch_model*.bin*")
 		if repo, err = hub.Fetch(ctx, model, &o); err != nil {
 			return "", fmt.Errorf("auto: %s: %w", model, err)

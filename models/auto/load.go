@@ -190,7 +190,7 @@ func (m *Model) loadTokenizer(w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("auto: %w", err)
 	}
-	m.Tokenizer = t
+	m.Tokenizer, m.loaded = t, t
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"github.com/gotrainer/gotrainer/internal/tensorio"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/models/auto"
+	"github.com/gotrainer/gotrainer/models/question"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/text"
 	"github.com/gotrainer/gotrainer/torch"
@@ -209,6 +211,17 @@ func TestTokenizerGoesWithTheModel(t *testing.T) {
 	}
 	assert.True(t, m.Training(), "Predict leaves the mode that was")
 
+	m.Tokenizer, err = m.Tokenizer.WithTruncation(&text.Truncation{MaxLength: 3})
+	require.NoError(t, err)
+	require.NoError(t, m.Save(dir), "its own folder")
+	out = t.TempDir()
+	require.NoError(t, m.Save(out))
+	want, err := os.ReadFile(filepath.Join(dir, "tokenizer.json"))
+	require.NoError(t, err)
+	got, err := os.ReadFile(filepath.Join(out, "tokenizer.json"))
+	require.NoError(t, err)
+	assert.Equal(t, string(want), string(got), "how it is used here is not saved")
+
 	fresh := c.fresh(t).(*auto.TokenClassifier)
 	fresh.Tokenizer = tok
 	out = t.TempDir()
@@ -216,4 +229,75 @@ func TestTokenizerGoesWithTheModel(t *testing.T) {
 	again, err := text.LoadTokenizer(out)
 	require.NoError(t, err)
 	assert.Equal(t, tok.VocabSize(), again.VocabSize())
+}
+
+// TestTheTokenizerThatIsSetIsSaved, and not the one that was loaded, nor an older one of the folder
+// where the model goes.
+func TestTheTokenizerThatIsSetIsSaved(t *testing.T) {
+	words := map[string]int64{"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "in": 5}
+	small, err := text.NewBert(maps.Clone(words), text.BertOptions{})
+	require.NoError(t, err)
+	words["paris"] = 6
+	large, err := text.NewBert(words, text.BertOptions{})
+	require.NoError(t, err)
+	saved := func(m *auto.TokenClassifier, dir string) int {
+		t.Helper()
+		require.NoError(t, m.Save(dir))
+		again, err := text.LoadTokenizer(dir)
+		require.NoError(t, err)
+		return again.VocabSize()
+	}
+
+	dir, _ := example(t, "BertForTokenClassification")
+	require.NoError(t, small.Save(dir))
+	m, err := auto.TokenClassification(t.Context(), dir, auto.Options{Warnings: io.Discard})
+	require.NoError(t, err)
+	m.Tokenizer = large
+	assert.Equal(t, 7, saved(m, t.TempDir()))
+
+	dir, _ = example(t, "BertForTokenClassification")
+	vocab := "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nin\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "vocab.txt"), []byte(vocab), 0o600))
+	m, err = auto.TokenClassification(t.Context(), dir, auto.Options{Warnings: io.Discard})
+	require.NoError(t, err)
+	out := t.TempDir()
+	require.NoError(t, large.Save(out))
+	assert.Equal(t, 6, saved(m, out))
+}
+
+func TestNegativeCountsAreRefused(t *testing.T) {
+	dir, _ := example(t, "BertForMaskedLM")
+	masked, err := auto.MaskedLM(t.Context(), dir, auto.Options{Warnings: io.Discard})
+	require.NoError(t, err)
+	_, err = masked.Predict("[MASK]", -1)
+	require.ErrorContains(t, err, "-1 words to guess")
+
+	asked, err := auto.QuestionAnswering(t.Context(), dir, auto.Options{Warnings: io.Discard})
+	require.NoError(t, err)
+	_, err = asked.Predict("who?", "she", question.AnswerOptions{Best: -1})
+	require.ErrorContains(t, err, "Best -1")
+}
+
+// A tokenizer that is set to pad makes samples whose padding is not attended to.
+func TestPaddingOfTheTokenizerIsMasked(t *testing.T) {
+	dir, _ := example(t, "BertForSequenceClassification")
+	m, err := auto.SequenceClassification(t.Context(), dir, auto.Options{FromConfig: true, Warnings: io.Discard})
+	require.NoError(t, err)
+	tok, err := text.NewBert(map[string]int64{"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "in": 5},
+		text.BertOptions{})
+	require.NoError(t, err)
+	m.Tokenizer, err = tok.WithPadding(&text.Padding{Length: 5, Token: "[PAD]"})
+	require.NoError(t, err)
+	s, err := m.Encode(text.Single("in"), 1)
+	require.NoError(t, err)
+	assert.Equal(t, []int64{2, 5, 3, 0, 0}, s.InputIDs)
+	assert.Equal(t, []int64{1, 1, 1, 0, 0}, s.AttentionMask)
+}
+
+func TestAModelWithoutATokenizerHasNoMaskToken(t *testing.T) {
+	dir, _ := example(t, "BertForMaskedLM")
+	m, err := auto.MaskedLM(t.Context(), dir, auto.Options{FromConfig: true, Warnings: io.Discard})
+	require.NoError(t, err)
+	m.Tokenizer = nil
+	assert.EqualValues(t, -1, m.MaskToken())
 }

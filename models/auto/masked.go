@@ -44,6 +44,9 @@ func (m *MaskedLanguageModel) MaskToken() int64 { return m.specialToken("[MASK]"
 
 // specialToken is the id of the first of these tokens that the tokenizer has, or -1.
 func (m *Model) specialToken(names ...string) int64 {
+	if m.Tokenizer == nil {
+		return -1
+	}
 	for _, name := range names {
 		if id, ok := m.Tokenizer.TokenToID(name); ok {
 			return id
@@ -70,6 +73,9 @@ type Guess struct {
 
 // Predict guesses the masked word of a text, which has one mask token: the n most probable words.
 func (m *MaskedLanguageModel) Predict(s string, n int) (guesses []Guess, err error) {
+	if n < 0 {
+		return nil, fmt.Errorf("auto: %d words to guess; want a number of at least 0", n)
+	}
 	e, err := m.encode(text.Single(s))
 	if err != nil {
 		return nil, err
@@ -96,8 +102,5 @@ func (m *MaskedLanguageModel) Predict(s string, n int) (guesses []Guess, err err
 
 // evaluate runs f on the model in evaluation mode, without gradients, and leaves the mode that was.
 func (m *Model) evaluate(f func()) error {
-	training := m.Training()
-	nn.SetTraining(m, false)
-	defer nn.SetTraining(m, training)
-	return torch.Try(func() { torch.NoGrad(func() { torch.Scope(f) }) })
+	return torch.Try(func() { nn.Evaluating(m, func() { torch.NoGrad(func() { torch.Scope(f) }) }) })
 }

@@ -26,7 +26,9 @@ type Model struct {
 	backbone  transformer.Backbone
 	head      head
 	task      task
-	dir       string // where it came from
+	dir       string          // where it came from
+	loaded    *text.Tokenizer // what was there as Tokenizer; nil: none
+	asLoaded  *text.Tokenizer // another one that was found to be the same, see Save
 
 	paddingFree bool
 }

@@ -34,11 +34,14 @@ func (m *QuestionAnswerer) Encode(e question.Example, o question.FeatureOptions)
 
 // Predict finds the best answers to a question in a text, the chosen one first.
 func (m *QuestionAnswerer) Predict(asked, context string, o question.AnswerOptions) ([]question.Predicted, error) {
+	t, err := question.NewTask(m, question.TaskOptions{Answers: o})
+	if err != nil {
+		return nil, err
+	}
 	samples, err := m.Encode(question.Example{Question: asked, Context: context}, question.FeatureOptions{})
 	if err != nil {
 		return nil, err
 	}
-	t := m.Task()
 	var scores []question.Scores
 	for _, s := range samples {
 		batch, err := t.Collate([]question.Sample{s})

@@ -1,11 +1,14 @@
 package auto
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/google/renameio/v2"
 
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/nn"
@@ -24,7 +27,8 @@ func (m *Model) Save(dir string) error {
 }
 
 // WriteConfig writes config.json and the tokenizer's files into dir, so that every checkpoint of a
-// run has them.
+// run has them. The files are those of the folder that the model came from, unless Tokenizer is
+// another one.
 func (m *Model) WriteConfig(dir string) error {
 	d, err := m.blueprint.Document(m.Architecture())
 	if err != nil {
@@ -36,20 +40,61 @@ func (m *Model) WriteConfig(dir string) error {
 	if m.Tokenizer == nil {
 		return nil
 	}
+	asLoaded, err := m.tokenizerAsLoaded()
+	if err != nil {
+		return fmt.Errorf("auto: the tokenizer: %w", err)
+	}
+	if !asLoaded {
+		return m.Tokenizer.Save(dir)
+	}
+	if err := copyTokenizer(m.dir, dir); err != nil {
+		return fmt.Errorf("auto: the tokenizer's files: %w", err)
+	}
+	// An older file of this name may be in dir, and readers prefer it to vocab.txt.
+	if _, err := os.Stat(filepath.Join(m.dir, tokenizerFiles[0])); errors.Is(err, fs.ErrNotExist) {
+		return m.Tokenizer.Save(dir)
+	}
+	return nil
+}
+
+// tokenizerAsLoaded tells whether the tokenizer is the one whose files are in the model's folder,
+// apart from padding and truncation, which programs set as they need them.
+func (m *Model) tokenizerAsLoaded() (bool, error) {
+	if m.loaded == nil || m.Tokenizer == m.loaded || m.Tokenizer == m.asLoaded {
+		return m.loaded != nil, nil
+	}
+	t, err := m.Tokenizer.WithPadding(nil)
+	if err == nil {
+		t, err = t.WithTruncation(nil)
+	}
+	if err != nil {
+		return false, err
+	}
+	now, err := t.MarshalJSON()
+	if err != nil {
+		return false, err
+	}
+	loaded, err := m.loaded.MarshalJSON()
+	if err != nil || !bytes.Equal(now, loaded) {
+		return false, err
+	}
+	m.asLoaded = m.Tokenizer // large vocabularies are not written again for every checkpoint
+	return true, nil
+}
+
+// copyTokenizer replaces the files as wholes; from and to may be the same folder.
+func copyTokenizer(from, to string) error {
 	for _, name := range tokenizerFiles {
-		content, err := os.ReadFile(filepath.Join(m.dir, name))
+		content, err := os.ReadFile(filepath.Join(from, name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, name), content, 0o666)
+			err = renameio.WriteFile(filepath.Join(to, name), content, 0o666, renameio.WithTempDir(to))
 		}
 		if err != nil {
-			return fmt.Errorf("auto: the tokenizer's files: %w", err)
+			return err
 		}
-	}
-	if _, err := os.Stat(filepath.Join(dir, tokenizerFiles[0])); errors.Is(err, fs.ErrNotExist) {
-		return m.Tokenizer.Save(dir)
 	}
 	return nil
 }

@@ -32,7 +32,8 @@ func (m *SequenceClassifier) Encode(in text.Input, label int64) (classify.Sample
 		return classify.Sample{}, err
 	}
 	t := m.Limits().Of(e)
-	return classify.Sample{InputIDs: t.InputIDs, TokenTypeIDs: t.TokenTypeIDs, Label: label}, nil
+	return classify.Sample{InputIDs: t.InputIDs, TokenTypeIDs: t.TokenTypeIDs, AttentionMask: t.AttentionMask,
+		Label: label}, nil
 }
 
 // encode tokenizes an input and cuts it to what the model takes.

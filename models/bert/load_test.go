@@ -65,8 +65,8 @@ func TestConfigSurvivesItsFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.InputEmbeddings().PaddingIdx != -1 {
-		t.Errorf("the padding row is %d, want none", got.InputEmbeddings().PaddingIdx)
+	if got.InputEmbeddings().PaddingIdx != nil {
+		t.Errorf("the padding row is %d, want none", *got.InputEmbeddings().PaddingIdx)
 	}
 	if s := report.String(); !strings.HasPrefix(s, "41 tensors fit") {
 		t.Errorf("the report is\n%s", s)

@@ -18,7 +18,8 @@ type Reading struct {
 }
 
 // Read reads pictures, each in the form of [Sample].Pixels, all in one batch and in evaluation
-// mode. A model that is being trained must not be read at the same time.
+// mode; the model is left in its own. A model that is being trained must not be read at the same
+// time.
 func (m *Model) Read(pictures ...[]float32) (readings []Reading, err error) {
 	if len(pictures) == 0 {
 		return nil, nil
@@ -32,13 +33,14 @@ func (m *Model) Read(pictures ...[]float32) (readings []Reading, err error) {
 		}
 		all = append(all, p...)
 	}
-	nn.SetTraining(m, false)
 	err = torch.Try(func() {
-		torch.NoGrad(func() {
-			torch.Scope(func() {
-				x := torch.From(all, int64(len(pictures)), c.Channels, c.ImageHeight,
-					c.ImageWidth).ToDevice(m.Map2Seq.Weight.Device())
-				readings = m.readings(m.Forward(x))
+		nn.Evaluating(m, func() {
+			torch.NoGrad(func() {
+				torch.Scope(func() {
+					x := torch.From(all, int64(len(pictures)), c.Channels, c.ImageHeight,
+						c.ImageWidth).ToDevice(m.Map2Seq.Weight.Device())
+					readings = m.readings(m.Forward(x))
+				})
 			})
 		})
 	})

@@ -4,8 +4,12 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/models/crnn"
+	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -61,4 +65,26 @@ func TestReadingsAreTheBestClasses(t *testing.T) {
 			t.Errorf("read %+v, want 21 and b", got)
 		}
 	})
+}
+
+func TestAModelThatIsTrainedIsReadInEvaluationAndTrainedOn(t *testing.T) {
+	m := reader(t)
+	var modes []interface{ Training() bool }
+	for _, n := range nn.Modules(m) {
+		if mode, ok := n.Module.(interface{ Training() bool }); ok {
+			modes = append(modes, mode)
+		}
+	}
+	require.NotEmpty(t, modes)
+	c := m.Config()
+	picture := make([]float32, c.Channels*c.ImageHeight*c.ImageWidth)
+	first, err := m.Read(picture)
+	require.NoError(t, err)
+	for _, mode := range modes {
+		assert.True(t, mode.Training())
+	}
+	nn.SetTraining(m, false)
+	again, err := m.Read(picture)
+	require.NoError(t, err)
+	assert.Equal(t, first, again)
 }

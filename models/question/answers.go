@@ -39,7 +39,8 @@ type candidate struct {
 }
 
 // Answers finds the best answers to one question, the chosen one first, from the logits of all
-// samples of its example: postprocess_qa_predictions of run_qa.py.
+// samples of its example: postprocess_qa_predictions of run_qa.py. The options must be such as
+// [NewTask] takes.
 func Answers(scores []Scores, o AnswerOptions) []Predicted {
 	o.Best, o.MaxLength = cmp.Or(o.Best, 20), cmp.Or(o.MaxLength, 30)
 	var found []candidate

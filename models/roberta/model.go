@@ -59,7 +59,7 @@ func (m *Model) ForwardPacked(p *inputs.Packed) torch.Tensor {
 // Forward maps ids and types, [B, L], to [B, L, hidden].
 func (e *Embeddings) Forward(ids, types torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
-		return e.At(ids, types, transformer.CountedPositions(ids, e.Position.PaddingIdx))
+		return e.At(ids, types, transformer.CountedPositions(ids, *e.Position.PaddingIdx))
 	})
 }
 

@@ -27,11 +27,7 @@ func (b Builder) Embedding(words, dim int64, padding *int64) *nn.Embedding {
 	if !b.Undrawn {
 		return nn.NewEmbedding(words, dim, &nn.EmbeddingOptions{PaddingIdx: padding})
 	}
-	e := &nn.Embedding{Weight: nn.Parameter(torch.Empty(words, dim)), PaddingIdx: -1}
-	if padding != nil {
-		e.PaddingIdx = *padding
-	}
-	return e
+	return &nn.Embedding{Weight: nn.Parameter(torch.Empty(words, dim)), PaddingIdx: padding}
 }
 
 // LayerNorm makes a layer normalisation.
@@ -71,8 +67,8 @@ func initModule(module any, std float64, wanted func(name string, t torch.Tensor
 	case *nn.Embedding:
 		if wanted("weight", l.Weight) {
 			initialize.Normal(l.Weight, 0, std, nil)
-			if l.PaddingIdx >= 0 {
-				l.Weight.Select(0, l.PaddingIdx).Zero_()
+			if l.PaddingIdx != nil {
+				l.Weight.Select(0, *l.PaddingIdx).Zero_()
 			}
 		}
 	case *nn.LayerNorm:

@@ -36,6 +36,9 @@ func readList(r io.Reader, name string) ([]row, error) {
 	lines := bufio.NewScanner(r)
 	for n := 1; lines.Scan(); n++ {
 		line := strings.TrimSuffix(lines.Text(), "\r")
+		if n == 1 {
+			line = strings.TrimPrefix(line, "\ufeff")
+		}
 		if line == "" || n == 1 && strings.HasPrefix(line, "file") {
 			continue
 		}

@@ -21,7 +21,7 @@ func TestPhotosAreReadRelativeToTheirList(t *testing.T) {
 	}
 	list := filepath.Join(folder, "labels.tsv")
 	for name, content := range map[string][]byte{
-		list: []byte("file\tlabel\tsource\na.png\t۵۷س۷۷۹۷۷\tx\r\n\n" +
+		list: []byte("\ufefffile\tlabel\tsource\na.png\t۵۷س۷۷۹۷۷\tx\r\n\n" +
 			"none.png\t۵۷س۷۷۹۷۷\nbroken.png\t۵۷س۷۷۹۷۷\n"),
 		filepath.Join(folder, "a.png"):      raw,
 		filepath.Join(folder, "broken.png"): raw[:len(raw)/2],
