@@ -56,6 +56,7 @@ example-bert: setup ## train BERT to find spam among text messages, examples/ber
 test: setup seed $(TOOLS)/bin/gotestsum ## everything this machine can run, shuffled, under the race detector; no test may skip for want of libtorch
 	GOTRAINER_REQUIRE_TORCH=1 $(call gotest,test) $(RACE) -timeout 25m ./...
 	$(call gotest,text) ./text # whole: under the race detector its sweeps take one block in eight
+	GOMP_SPINCOUNT=300000 $(call gotest,interruptions) -count 1 -run TestTheThreadsOfAnMLPAreNotInterrupted ./internal/bench # alone: other tests would interrupt it, and threads may not go to sleep for them
 
 test-portable: setup ## the golden tests under the code paths of other CPUs: a table of cases, bitwise, within tolerance, failed
 	go run ./internal/portable
@@ -65,7 +66,7 @@ graphs: setup seed $(TOOLS)/bin/gotestsum ## libcgotorch_cuda, compiled with CUD
 	@if ! scripts/cuda_headers.sh .build/cuda; then echo "make graphs: skipped, since CUDA's headers could not be had (the reason is above)"; exit; fi; \
 	$(MAKE) --silent --no-print-directory -C cgotorch/src $$(scripts/install_libtorch.sh --paths) OUT=$(CURDIR)/.build/cuda CUDA_HEADERS=$(CURDIR)/.build/cuda/include graphs; \
 	library=$$(ls -t .build/cuda/libcgotorch_cuda-*.so | head -n 1); \
-	nm -D --undefined-only "$$library" | awk 'BEGIN { print ".data" } $$NF ~ /^_ZN(2at|3c10)4cuda|ProcessGroupNCCL/ { print ".globl " $$NF "\n" $$NF ": .quad 0" } END { print ".section .note.GNU-stack" }' | \
+	nm -D --undefined-only "$$library" | awk 'BEGIN { print ".data" } $$NF ~ /^_ZNK?(2at|3c10)4cuda|ProcessGroupNCCL/ { print ".globl " $$NF "\n" $$NF ": .quad 0" } END { print ".section .note.GNU-stack" }' | \
 		$(CC) -shared -x assembler - -o .build/cuda/stub.so; \
 	GOTRAINER_TEST_GRAPHS=$(CURDIR)/$$library $(call gotest,graphs) -count 1 -run TestTheLibraryOfGraphsOpens -exec "env LD_PRELOAD=$(CURDIR)/.build/cuda/stub.so" ./cgotorch
 

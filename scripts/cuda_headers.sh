@@ -22,8 +22,9 @@ grep -E "^$platform .* nvidia_(cuda_(runtime|crt)|nccl_cu13)-" "$scripts/libtorc
 if [ -d "$1/include" ] && cmp -s "$SUMS.new" "$SUMS"; then exit; fi
 mv "$SUMS.new" "$SUMS"
 fetch_wheels "${PYTHON:-python3}"
-rm -rf "$1/raw" "$1/include"
+rm -rf "$1/raw" "$1/include" "$1/include.new"
 for archive in "${archives[@]}"; do "${PYTHON:-python3}" -I "$scripts/unpack.py" "$archive" "$1/raw" 'nvidia/*/include/*' --without '*.a'; done
-mkdir "$1/include"
-for headers in "$1"/raw/nvidia/*/include; do cp -R "$headers/." "$1/include"; done
+mkdir "$1/include.new"
+for headers in "$1"/raw/nvidia/*/include; do cp -R "$headers/." "$1/include.new"; done
+mv "$1/include.new" "$1/include" # whole, or not there
 rm -rf "$1/raw" "$downloads"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Hezar's own Trainer and gotrainer's, on the same plates, initial weights and order: the curve of each, epoch by epoch, and the largest difference.
 
-    python scripts/hezar_curve.py           # a quarter of Hezar's width; its classifier starts anew
+    python scripts/hezar_curve.py           # a quarter of Hezar's width; its classifier starts from scratch
     python scripts/hezar_curve.py --full    # CRNNImage2Text as Hezar makes it
 
 Needs a venv with hezar 1.0.0 and torch 2.11.0, and Go; run it from the root of the repository. examples/hezar_plates renders the plates and is the Go side; it finds
@@ -69,7 +69,7 @@ def mirrored(weights):
 
 
 def write_initial(folder, full, pretrained):
-    """The weights that both start from. Narrow: those that come with examples/crnn_plates, but for the classifier, so that there is something to learn"""
+    """The weights that both start from. Narrow: the weights that come with examples/crnn_plates, but for the classifier, so that there is something to learn"""
     torch.manual_seed(42)
     model = new_model(full)
     if not full:

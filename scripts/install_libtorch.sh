@@ -23,7 +23,8 @@ and nothing anywhere else. Needs no root. A second run finds its work done. What
 
   1. \$LIBTORCH, if set: an unpacked libtorch or a Python environment's site-packages/torch. Used where it is.
   2. The official zip, if download.pytorch.org answers. No checksum is published for it: its sum is printed, its own
-     check sums and its version are verified, and GOTRAINER_LIBTORCH_SHA256 is, if you know it.
+     check sums and its version are verified, and GOTRAINER_LIBTORCH_SHA256 is, if you know it. With --cuda only
+     where there is no Python with pip: it lacks CUDA's headers, so there are neither CUDA graphs nor NCCL.
   3. The wheels that pip downloads, checked against scripts/libtorch.sums. They are unpacked, never imported.
 
   --cuda            the CUDA build ($CUDA): 2.4 GB to download, 3.6 GB on disk. Without it: 0.55 GB and 0.5 GB.
@@ -102,7 +103,7 @@ check_compiler() {
 
 find_python() {
   local p
-  for p in ${PYTHON:-} python3 python; do
+  for p in "${PYTHON:-python3}" python3 python; do
     if have "$p" && "$p" -m pip --version >/dev/null 2>&1; then
       echo "$p"
       return
@@ -202,9 +203,11 @@ use_external() {
 }
 
 install_own() {
-  local python="" archives=() url=none source=wheel need=1200 stage
+  local python="" archives=() url=none source=wheel need=1200 stage want=$want
   [ "$variant" = cpu ] || need=7000
   python=$(find_python) || python=""
+  # graphs and NCCL are compiled with CUDA's headers, which the wheels have and the zip has not
+  [ "$variant" = cpu ] || [ "$want" != any ] || [ -z "$python" ] || want=wheel
 
   if [ "$want" != wheel ]; then
     url=$(zip_url)
@@ -301,6 +304,7 @@ main() {
   # make splits its variables at blanks, so such a folder would fail later and less clearly.
   case "$root${LIBTORCH:-}" in *[[:space:]]*) die "a blank in the path $root${LIBTORCH:+ or $LIBTORCH}; make cannot handle it" "set GOTRAINER_HOME to a path without blanks" ;; esac
   case $root in /*) ;; *) die "the install root $root is not an absolute path" "export GOTRAINER_HOME=$PWD/$root" ;; esac
+  case ${LIBTORCH:-/} in /*) ;; *) die "LIBTORCH=$LIBTORCH is not an absolute path" "export LIBTORCH=$PWD/$LIBTORCH" ;; esac
   target="$root/libtorch-$VERSION-$variant" downloads="$root/download"
 
   if [ "$paths" = yes ]; then

@@ -41,7 +41,7 @@ reachable() {
   fi
 }
 
-# download URL FILE: goes on where an earlier run stopped; from the start where the server cannot (curl's 22, 33, 36).
+# download URL FILE: continues where an earlier run stopped; from the start where the server cannot (curl's 22, 33, 36).
 download() {
   if have curl; then
     local curl=(curl -fL --connect-timeout 10 --retry 3 --speed-limit 1024 --speed-time 60 -o "$2") status=0

@@ -174,6 +174,10 @@ test_blank_in_the_path_is_refused() {
   install
   fails_saying 'a blank in the path'
 }
+test_a_relative_path_is_refused() {
+  LIBTORCH=some/libtorch install
+  fails_saying 'LIBTORCH=some/libtorch is not an absolute path' 'export LIBTORCH=/'
+}
 test_unknown_option_is_refused() {
   install --gpu
   fails_saying 'unknown option --gpu' 'usage:'
@@ -205,6 +209,11 @@ test_zip_is_preferred_where_it_answers_and_its_sum_is_told() {
   says 'SHA-256 of the zip is [0-9a-f]\{64\}'
   exists $cpu/lib/libtorch_cpu.so $cpu/lib/libgomp-abc.so.1 $cpu/include/ATen/ATen.h $cpu/share/build-version
   absent $cpu/lib/libtorch.so
+}
+test_cuda_takes_the_wheels_for_their_headers_though_the_zip_answers() {
+  GOTRAINER_LIBTORCH_URL=$www/libtorch.zip install --cuda
+  succeeds
+  exists libtorch-2.11.0-cu130/include/cuda_runtime_api.h
 }
 test_zip_with_its_right_sum() {
   GOTRAINER_LIBTORCH_SHA256=$(sha256sum "$work/www/libtorch.zip" | cut -d ' ' -f 1) GOTRAINER_LIBTORCH_URL=$www/libtorch.zip install --zip

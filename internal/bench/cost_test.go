@@ -31,7 +31,7 @@ type cost struct {
 	bytes   float64 // allocated in Go
 }
 
-// costOf trains and counts between two updates. The workloads are those that are timed, on samples
+// costOf trains and counts between two updates. The workloads are the timed ones, on samples
 // that are drawn.
 func costOf(t *testing.T, name string, warmup, steps int, train func(w workload, r *recorder) error) cost {
 	t.Helper()

@@ -7,7 +7,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// operations are those that are timed one by one: how often, and what makes the call. The scope
+// operations are the operators timed one by one: how often, and what makes the call. The scope
 // that frees their results is opened every hundred, as often as training steps do with theirs.
 var operations = map[string]struct {
 	steps int
@@ -73,7 +73,7 @@ type operandFile struct {
 	Bias   torch.Tensor `buffer:"bias"`
 }
 
-// newOperands draws them from the seed, as PyTorch does, or reads those that -init names.
+// newOperands draws them from the seed, as PyTorch does, or reads the file that -init names.
 func newOperands(o settings) (operands, error) {
 	on := torch.TensorOptions{Device: o.device}
 	torch.ManualSeed(seed)

@@ -40,7 +40,7 @@ type workload struct {
 	paddingFree, fuseQKV bool // levers: the line names them
 }
 
-// workloads are those that train, with the sizes for a CPU.
+// workloads are the training ones, with the sizes for a CPU.
 var workloads = map[string]workload{
 	"mlp":      {batch: 64, warmup: 100, steps: 1000, rate: 1e-3, hidden: 256, train: trainMLP},
 	"mlp_tiny": {batch: 16, warmup: 300, steps: 3000, rate: 1e-3, hidden: 32, train: trainMLP},

@@ -43,7 +43,7 @@ func command(args []string, out, problems io.Writer) int {
 		"folder of the model that reads the licence plates they mention")
 	var o caseOptions
 	device := flags.String("device", "cpu", "where to replay: cpu, auto (the GPU if there is one), cuda or cuda:N; on a "+
-		"GPU numbers are compared in place of bits")
+		"GPU numbers are compared instead of bits")
 	flags.BoolVar(&o.json, "json", false, "print a JSON object per line")
 	flags.StringVar(&o.only, "case", "", "run only the case of this name, or peer/name")
 	flags.BoolVar(&o.here, "here", false, "replay on the code paths of this process's environment, not the paths that "+

@@ -182,7 +182,7 @@ var documents = []struct {
 		`the field layers is not known`},
 	{"an impossible BERT", `{"config": {"hidden_size": 3, "num_attention_heads": 2}, "dev_first1": {}}`, true,
 		"HiddenSize is 3"},
-	{"a BERT that lies elsewhere",
+	{"a BERT in another folder",
 		`{"source": "../x", "config": {"vocab_size": 9, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 4}, "dev_first1": {}}`, true, `source is "../x"`},
 	{"a training that is told otherwise",
 		`{"training": "as always", "config": {}, "train60": {"columns": [], "rows": []}}`, true,

@@ -97,7 +97,7 @@ type adamW struct {
 	Loss       string
 	Optimizer  string
 	Steps      int
-	Expect     []float64 // in place of words
+	Expect     []float64 // instead of words
 	Tol        float64
 }
 

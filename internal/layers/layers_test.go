@@ -30,6 +30,7 @@ var allowed = []struct{ folder, imports string }{
 	// Pure Go: these build with CGO_ENABLED=0 and know no tensors.
 	{"internal/regularfile", ""},
 	{"internal/terminal", ""},
+	{"internal/osthread", ""},
 	{"progress", "internal/terminal"},
 	{"safetensors", "internal/regularfile"},
 	{"safetensors/pickle", "safetensors internal/regularfile"},
@@ -63,7 +64,7 @@ var allowed = []struct{ folder, imports string }{
 		"data/... " +
 		"text/..."},
 	{"trainer/semantics", ""},
-	{"trainer", "checkpoint data dist optim/lr trainer/semantics internal/pyfloat internal/terminal"},
+	{"trainer", "checkpoint data dist optim/lr trainer/semantics internal/osthread internal/pyfloat internal/terminal"},
 	{"trainer/callback", "trainer"},
 	{"trainer/curves", "trainer"},
 	{"trainer/trainertest", "data optim/lr trainer"},
@@ -72,11 +73,11 @@ var allowed = []struct{ folder, imports string }{
 	// Here begin tensors.
 	{"cgotorch", ""},
 	{"cgotorch/gen", ""},
-	{"torch", "cgotorch"},
+	{"torch", "cgotorch internal/osthread"},
 	{"torch/cuda", "cgotorch torch"},
 	{"internal/fingerprint", "torch"},
 	{"amp", "torch"},
-	{"internal/tensorio", "safetensors torch"},
+	{"internal/tensorio", "internal/osthread safetensors torch"},
 	{"nn/...", "torch safetensors safetensors/pickle internal/optional internal/tensorio nn/..."},
 	{"optim", "torch internal/optional internal/roundedmath"},
 	{"dist/ddp", "dist torch nn"},
@@ -102,7 +103,7 @@ var allowed = []struct{ folder, imports string }{
 		"dist/ddp dist/shard checkpoint checkpoint/sharded safetensors internal/pyfloat internal/tensorio " +
 		"internal/torchsave"},
 	{"trainer/arguments", "run trainer trainer/callback trainer/engine trainer/semantics hub data accelerate amp " +
-		"dist/ddp dist/launch dist/shard optim optim/lr internal/optional"},
+		"dist/ddp dist/launch dist/shard torch optim optim/lr internal/optional"},
 	{"models/...", "models/... nn/... trainer trainer/engine trainer/semantics data/... text/... vision/... metrics " +
 		"torch torch/cuda safetensors safetensors/pickle internal/regularfile internal/tensorio optim hub"},
 	{"compat/hezar/repository", "internal/torchsave compat/hezar/omegaconf compat/hezar/internal/configfile " +
@@ -163,7 +164,7 @@ var allowed = []struct{ folder, imports string }{
 // pure are the folders of which not even the tests may need libtorch.
 var pure = []string{"internal/api", "internal/leaks", "internal/optional", "internal/pyfloat", "internal/mt19937",
 	"internal/roundedmath",
-	"internal/regularfile", "internal/terminal", "progress",
+	"internal/regularfile", "internal/terminal", "internal/osthread", "progress",
 	"internal/conformance/pylambda",
 	"safetensors/...", "metrics", "optim/lr", "text/...", "vision/...", "data/...", "checkpoint", "checkpoint/sharded",
 	"hub/...", "dist",

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/gotrainer/gotrainer/internal/osthread"
 	"github.com/gotrainer/gotrainer/safetensors"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -156,7 +157,11 @@ func Each(goroutines, n int, f func(i int) error) error {
 	}
 	var others sync.WaitGroup
 	for range min(goroutines, n) - 1 {
-		others.Go(work)
+		others.Add(1)
+		osthread.Brief(func() { // f may compute
+			defer others.Done()
+			work()
+		})
 	}
 	work()
 	others.Wait()

@@ -78,6 +78,9 @@ func ReadInto(t torch.Tensor, r *safetensors.Reader, name string) error {
 		return err
 	}
 	defer from.Free()
+	if !slices.Equal(t.Shape(), from.Shape()) {
+		return fmt.Errorf("tensor %q has the shape %v, want %v", name, from.Shape(), t.Shape())
+	}
 	return torch.Try(func() { torch.NoGrad(func() { t.Copy_(from) }) })
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/gotrainer/gotrainer/internal/tensorio"
 	"github.com/gotrainer/gotrainer/safetensors"
@@ -126,7 +127,9 @@ func readSafetensors(path string) (any, error) {
 
 func readFrom(r *safetensors.Reader) (v any, err error) {
 	if text, ok := r.Metadata()[stateKey]; ok {
-		if err := json.Unmarshal([]byte(text), &v); err != nil {
+		d := json.NewDecoder(strings.NewReader(text))
+		d.UseNumber() // an int64 has more digits than a float64 keeps
+		if err := d.Decode(&v); err != nil {
 			return nil, fmt.Errorf("its state: %w", err)
 		}
 		if v, err = dress(v); err != nil {
@@ -240,11 +243,12 @@ func dress(v any) (any, error) {
 	switch v := v.(type) {
 	case nil, bool, string:
 		return v, nil
-	case float64: // JSON's number: an int, since floats are tagged
-		if n := int64(v); float64(n) == v {
-			return n, nil
+	case json.Number: // an int, since floats are tagged
+		n, err := v.Int64()
+		if err != nil {
+			return nil, fmt.Errorf("the number %s, want a whole one of 64 bits", v)
 		}
-		return nil, fmt.Errorf("the number %v, want a whole one", v)
+		return n, nil
 	case []any:
 		for i, x := range v {
 			var err error

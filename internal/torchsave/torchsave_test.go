@@ -122,3 +122,16 @@ func TestStateDictsThatDoNotFitAreRefused(t *testing.T) {
 		assert.ErrorContains(t, err, want)
 	}
 }
+
+// An int64 has more digits than the float64 that JSON's numbers usually become.
+func TestWholeNumbersKeepTheirDigits(t *testing.T) {
+	for _, n := range []int64{1<<60 + 1, math.MaxInt64, math.MinInt64, 0} {
+		for _, name := range []string{"x.safetensors", "x.pt"} {
+			path := filepath.Join(t.TempDir(), name)
+			require.NoError(t, WriteFile(path, map[string]any{"n": n}))
+			v, err := ReadFile(path)
+			require.NoError(t, err)
+			assert.EqualValues(t, n, v["n"], name)
+		}
+	}
+}

@@ -280,7 +280,7 @@ var situations = map[string]func(t *testing.T) error{
 		}})
 		return err
 	},
-	"an argument that the optimizer has not": func(*testing.T) error {
+	"an argument that the optimizer does not have": func(*testing.T) error {
 		_, err := optim.ByName("sgd", optim.Arguments{LearningRate: 0.1, OptimArgs: "rank=4"})
 		return err
 	},
@@ -337,7 +337,7 @@ var situations = map[string]func(t *testing.T) error{
 		return fit(t, trainer.Options{OutputDir: t.TempDir(), Pusher: &hub.Pusher{Repo: "me/run",
 			Client: &hub.Client{Endpoint: server.URL, CacheDir: t.TempDir(), Anonymous: true}}}, nil)
 	},
-	"an argument that PyMarlin's configuration has not": func(t *testing.T) error {
+	"an argument that PyMarlin's configuration does not have": func(t *testing.T) error {
 		t.Helper()
 		path := filepath.Join(t.TempDir(), "config.yaml")
 		require.NoError(t, os.WriteFile(path, []byte("tmgr:\n  epochs: 3\n"), 0o600))

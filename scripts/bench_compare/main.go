@@ -106,18 +106,21 @@ func (o options) publish(text string) error {
 	return os.WriteFile(o.write, []byte(replaced), 0o644)
 }
 
-// machine says what the figures belong to.
+// machine says what the figures belong to. Cloud machines name their CPUs "AMD EPYC" or "Intel(R)
+// Xeon(R) Processor" whatever they are, so the family and the model are given too.
 func machine() string {
-	model := runtime.GOARCH
+	cpu := runtime.GOARCH
 	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		fields := map[string]string{}
 		for line := range strings.Lines(string(info)) {
-			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
-				model = strings.TrimSpace(value)
-				break
-			}
+			name, value, _ := strings.Cut(line, ":")
+			fields[strings.TrimSpace(name)] = strings.TrimSpace(value)
+		}
+		if fields["model name"] != "" {
+			cpu = fmt.Sprintf("%s (family %s, model %s)", fields["model name"], fields["cpu family"], fields["model"])
 		}
 	}
-	return fmt.Sprintf("%d CPUs, %s, %s", runtime.NumCPU(), model, runtime.Version())
+	return fmt.Sprintf("%d CPUs, %s, %s", runtime.NumCPU(), cpu, runtime.Version())
 }
 
 // load is the load average.

@@ -25,7 +25,7 @@ var rows = []row{
 	{"mlp_tiny", "train", compiled, nil, ""},
 	{"mlp", "train", compiled, nil, ""},
 	{"accum", "train", compiled, nil, ""},
-	{"crnn", "train", trainers, nil, ""},
+	{"crnn", "train", append(slices.Clip(trainers), "hezar"), nil, ""},
 	{"crnn_bf16", "train", []string{"raw", "raw_tuned"}, []string{"--precision", "bf16"}, ""},
 	{"bert_small", "train", compiled, nil, ""},
 	{"bert_base", "train", []string{"raw", "raw_tuned", "hf"}, nil, ""},

@@ -263,7 +263,7 @@ var idleAt = map[string][]string{
 	"torch_compile_backend": {"null"}, "torch_compile_mode": {"null"},
 }
 
-// withEffect returns the arguments that package arguments is to read: those that have an effect and
+// withEffect returns the arguments that package arguments is to read: the ones that have an effect and
 // that readHere leaves.
 func withEffect(o *spec.Object) map[string]any {
 	fields := without(o.Map(), strings.Fields(idle+" accelerator_config label_names")...)

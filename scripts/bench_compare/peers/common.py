@@ -1,6 +1,6 @@
 """Shared by every peer program: workload table, real data, models, batch order, timing and the result line.
 
-Nothing here imports transformers or accelerate at module level, so that the plain programs pay only for torch.
+Nothing here imports transformers, accelerate or hezar at module level, so that the plain programs pay only for torch.
 """
 import argparse
 import collections
@@ -150,7 +150,8 @@ def result(workload, impl, steps, seconds, samples, first_step_s, loss_first, lo
 
 def versions():
     """The packages that this process has loaded."""
-    return {m: sys.modules[m].__version__ for m in ("torch", "transformers", "accelerate", "tokenizers", "safetensors") if m in sys.modules}
+    packages = ("torch", "transformers", "accelerate", "tokenizers", "safetensors", "hezar")
+    return {m: sys.modules[m].__version__ for m in packages if m in sys.modules}
 
 
 class Recorder:

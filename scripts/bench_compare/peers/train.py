@@ -1,4 +1,4 @@
-"""The training workloads of internal/bench in Python: raw, raw_tuned, compile, accelerate, hf, hf_tuned."""
+"""The training workloads of internal/bench in Python: raw, raw_tuned, compile, accelerate, hf, hf_tuned, hezar."""
 import contextlib
 import os
 import shutil
@@ -7,7 +7,7 @@ import tempfile
 
 import common as C
 
-IMPLS = ["raw", "raw_tuned", "compile", "accelerate", "hf", "hf_tuned"]
+IMPLS = ["raw", "raw_tuned", "compile", "accelerate", "hf", "hf_tuned", "hezar"]
 
 
 def main():
@@ -18,7 +18,8 @@ def main():
     torch = C.set_threads(a.threads)
     if a.device.startswith("cuda") and not torch.cuda.is_available():
         C.skip(a.workload, a.impl, "no CUDA device")
-    {"raw": raw, "raw_tuned": raw_tuned, "compile": raw_tuned, "accelerate": accelerate, "hf": hf, "hf_tuned": hf}[a.impl](torch, spec, a)
+    {"raw": raw, "raw_tuned": raw_tuned, "compile": raw_tuned, "accelerate": accelerate, "hf": hf, "hf_tuned": hf,
+     "hezar": hezar}[a.impl](torch, spec, a)
 
 
 def bert_loss(model, batch):
@@ -297,6 +298,50 @@ def hf(torch, spec, a):
             torch.manual_seed(spec.seed + 1)
             trainer.train()
     rec.finish(transformers=transformers.__version__)
+
+
+# ------------------------------------------------------------------------------------------------ Hezar
+def hezar(torch, spec, a):
+    """Hezar's own CRNN and Trainer with their defaults, but AdamW, no evaluation and no checkpoints."""
+    os.environ.setdefault("HEZAR_CACHE_DIR", tempfile.gettempdir())
+    with contextlib.redirect_stdout(sys.stderr):
+        from hezar.models import CRNNImage2Text, CRNNImage2TextConfig
+        from hezar.preprocessors import ImageProcessor, ImageProcessorConfig
+        from hezar.trainer import Trainer, TrainerConfig
+        model = CRNNImage2Text(CRNNImage2TextConfig(id2label=dict(enumerate(C.plate_charset())), map2seq_in_dim=1024))
+        model.load_state_dict(C.build_model(torch, spec, a.init).state_dict())
+        data = C.Items(torch, spec, as_dict=True)
+        idx = C.order(torch, len(data), spec.batch, need(spec) + 1)
+
+        class InOrder:  # Hezar's sampler walks the data in order where shuffling is off
+            def __len__(self):
+                return len(idx)
+
+            def __getitem__(self, i):
+                return data[idx[i]]
+
+        rec = C.Recorder(spec, a, torch)
+
+        class Timed(Trainer):
+            last = None
+
+            def training_step(self, batch):
+                # an update ends where the next one begins: reading the loss and the progress bar belong to it
+                if self.last is not None:
+                    rec.update(self.last)
+                out = super().training_step(batch)
+                self.last = out["loss"]
+                return out
+
+        with tempfile.TemporaryDirectory() as out:
+            config = TrainerConfig(output_dir=out, task="image2text", num_epochs=1, batch_size=spec.batch, optimizer="adamw",
+                                   learning_rate=spec.lr, dataloader_shuffle=False, do_evaluate=False, save_enabled=False,
+                                   save_steps=10 ** 9, use_cpu=a.device == "cpu", seed=spec.seed + 1,
+                                   mixed_precision="bf16" if spec.precision == "bf16" else None)
+            trainer = Timed(model, config, InOrder(), preprocessor=ImageProcessor(ImageProcessorConfig()))
+            rec.start()
+            trainer.train()
+    rec.finish()
 
 
 if __name__ == "__main__":
