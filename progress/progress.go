@@ -157,7 +157,7 @@ func (b *Bar) text(columns int) string {
 	if b.total == 0 || b.n > b.total {
 		return cut(fmt.Sprintf("%s%d%s [%s, %s]", head, b.n, b.o.Unit, clock(elapsed), speed), columns)
 	}
-	share := float64(b.n) / float64(b.total)
+	share := max(0, float64(b.n)/float64(b.total))
 	head += fmt.Sprintf("%3.0f%%|", share*100)
 	tail := fmt.Sprintf("| %d/%d [%s<%s, %s]", b.n, b.total, clock(elapsed), left, speed)
 	width := max(1, columns-utf8.RuneCountInString(head)-utf8.RuneCountInString(tail))

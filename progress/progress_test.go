@@ -79,3 +79,11 @@ func ExampleNew() {
 	}
 	bar.Close()
 }
+
+func TestACountBelowZeroIsAnEmptyBar(t *testing.T) {
+	var out bytes.Buffer
+	b := New(10, Options{Out: &out})
+	b.Update(-1)
+	b.Close()
+	assert.Contains(t, out.String(), "-1/10 [")
+}
