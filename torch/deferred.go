@@ -129,10 +129,14 @@ func serve(s cgotorch.Session, r *cgotorch.Request) {
 		}
 		inputs, outputs, gradients := take(r.Inputs), take(r.Outputs), take(r.Gradients)
 		f, ok := deferred.nodes.Load(r.Node)
-		if !ok {
+		var results []Tensor
+		switch {
+		case ok:
+			results = f.(backwardFunc)(inputs, outputs, gradients, r.GradMode)
+		case len(r.Outputs)+len(r.Gradients) > 0:
 			panic(&Error{Op: "Backward", Code: ErrInternal, Msg: "a node of the graph is not known"})
+		default: // a hook after the gradient, which an earlier one of this leaf has removed
 		}
-		results := f.(backwardFunc)(inputs, outputs, gradients, r.GradMode)
 		cgotorch.Answer(s, pointers("Backward", results), "")
 		answered = true
 		runtime.KeepAlive(results)

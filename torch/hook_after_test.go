@@ -91,3 +91,18 @@ func TestPostAccumulateGradHooksAreForLeavesThatNeedAGradient(t *testing.T) {
 	gone.Free()
 	h.Remove() // after its tensor
 }
+
+func TestAPostAccumulateGradHookMayRemoveALaterOne(t *testing.T) {
+	testenv.RequireTorch(t)
+	x := torch.Ones(2).RequiresGrad()
+	var order []string
+	var later *torch.PostAccumulateGradHook
+	x.RegisterPostAccumulateGradHook(func() {
+		order = append(order, "first")
+		later.Remove()
+	})
+	later = x.RegisterPostAccumulateGradHook(func() { order = append(order, "later") })
+	x.RegisterPostAccumulateGradHook(func() { order = append(order, "last") })
+	x.Sum(0).Backward()
+	assert.Equal(t, []string{"first", "last"}, order)
+}

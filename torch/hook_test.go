@@ -60,6 +60,32 @@ func TestARemovedHookDoesNothing(t *testing.T) {
 	gone.Remove() // after its tensor
 }
 
+// An operation in place gives its tensor another node of the graph, and a new list of hooks.
+func TestAHookIsRemovedAfterItsTensorWasChangedInPlace(t *testing.T) {
+	testenv.RequireTorch(t)
+	x := torch.Ones(2).RequiresGrad()
+	y := x.MulScalar(2)
+	before := y.RegisterHook(torch.HookOptions{Scale: new(10.0)})
+	y.MulScalar_(3)
+	y.RegisterHook(torch.HookOptions{Scale: new(5.0)})
+	before.Remove()
+	y.Sum(0).Backward()
+	golden.Bits(t, "gradient", x.Grad(), torch.Full(30.0, 2))
+}
+
+// Of the two results of a split, only one is used: the other's gradient is None in Python, too.
+func TestAHookOfATensorWithoutAGradientIsNotRun(t *testing.T) {
+	testenv.RequireTorch(t)
+	x := torch.Ones(4).RequiresGrad()
+	parts := x.MulScalar(2).Unbind(0)
+	unused := parts[0].RegisterHook(torch.HookOptions{RecordNorm: true, RecordGradient: true, Scale: new(0.5)})
+	parts[1].MulScalar(3).Backward()
+	golden.Bits(t, "gradient", x.Grad(), torch.From([]float32{0, 6, 0, 0}, 4))
+	if unused.Norms() != nil || unused.Gradient().Defined() {
+		t.Error("the hook recorded a gradient that never came")
+	}
+}
+
 func TestAHookStaysWhenItsHandleIsDropped(t *testing.T) {
 	testenv.RequireTorch(t)
 	x := torch.Ones(2).RequiresGrad()

@@ -104,44 +104,44 @@ ct_code retain_grad(ct_tensor t) {
 
 int32_t retains_grad(ct_tensor t) { return get(t).retains_grad(); }
 
-// Hook is what a tensor's hook and the handle in Go share.
+// Hook is what a tensor's hook and the handle in Go share. A hook that is removed stays with its tensor and does nothing: libtorch finds
+// hooks by their place in a list that an operation in place starts anew.
 struct Hook {
+  ct_hook_options options;
   std::mutex mutex;
+  bool removed = false;
+  bool recording = true; // until nobody can read what was recorded
   std::vector<at::Tensor> norms;
   at::Tensor gradient;
-};
-struct HookHandle {
-  std::shared_ptr<Hook> hook;
-  c10::weak_intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl> tensor;
-  unsigned position;
-};
 
-static at::Tensor run_hook(Hook &hook, const ct_hook_options &o, at::Tensor g) {
-  at::Tensor norm;
-  if (o.record_norm) norm = at::linalg_vector_norm(g.detach(), 2);
-  if (o.record_norm || o.record_gradient) {
-    std::lock_guard<std::mutex> lock(hook.mutex);
-    if (o.record_norm) hook.norms.push_back(norm);
-    if (o.record_gradient) hook.gradient = g.detach().clone();
+  at::Tensor operator()(at::Tensor g) {
+    const auto &o = options;
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      if (removed || !g.defined()) return {}; // the gradient stays as it is
+      if (recording && o.record_norm) norms.push_back(at::linalg_vector_norm(g.detach(), 2));
+      if (recording && o.record_gradient) gradient = g.detach().clone();
+    }
+    if (o.scaled) g = g * o.scale;
+    if (o.clip_norm > 0) g = g * (o.clip_norm / (at::linalg_vector_norm(g, 2) + 1e-6)).clamp_max(1.0);
+    if (o.clip_value > 0) g = g.clamp(-o.clip_value, o.clip_value);
+    return g;
   }
-  if (o.scaled) g = g * o.scale;
-  if (o.clip_norm > 0) g = g * (o.clip_norm / (at::linalg_vector_norm(g, 2) + 1e-6)).clamp_max(1.0);
-  if (o.clip_value > 0) g = g.clamp(-o.clip_value, o.clip_value);
-  return g;
-}
+};
+using HookHandle = std::shared_ptr<Hook>;
 
 ct_code add_hook(ct_tensor t, const ct_hook_options *o, void **out) {
   return guard([&] {
     auto hook = std::make_shared<Hook>();
-    auto &tensor = get(t);
-    auto position = tensor.register_hook([hook, o = *o](at::Tensor g) { return run_hook(*hook, o, std::move(g)); });
-    *out = new HookHandle{hook, c10::weak_intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl>(tensor.getIntrusivePtr()), position};
+    hook->options = *o;
+    get(t).register_hook([hook](at::Tensor g) { return (*hook)(std::move(g)); });
+    *out = new HookHandle(std::move(hook));
   });
 }
 
 ct_code hook_results(void *p, int32_t take_norms, ct_tensor *norms, ct_tensor *gradient) {
   return guard([&] {
-    auto &hook = *static_cast<HookHandle *>(p)->hook;
+    auto &hook = **static_cast<HookHandle *>(p);
     std::lock_guard<std::mutex> lock(hook.mutex);
     *norms = hook.norms.empty() || !take_norms ? nullptr : give(at::stack(hook.norms));
     *gradient = give(hook.gradient);
@@ -151,7 +151,14 @@ ct_code hook_results(void *p, int32_t take_norms, ct_tensor *norms, ct_tensor *g
 
 void free_hook(void *p, int32_t remove) {
   auto *handle = static_cast<HookHandle *>(p);
-  if (auto impl = remove ? handle->tensor.lock() : nullptr) at::Tensor(std::move(impl)).remove_hook(handle->position);
+  {
+    auto &hook = **handle;
+    std::lock_guard<std::mutex> lock(hook.mutex);
+    hook.removed = remove != 0;
+    hook.recording = false;
+    hook.norms.clear();
+    hook.gradient = at::Tensor();
+  }
   delete handle;
 }
 

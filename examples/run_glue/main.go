@@ -224,7 +224,8 @@ func (p *program) sample(e glue.Example) (classify.Sample, error) {
 		return classify.Sample{}, err
 	}
 	t := p.model.Limits().Of(encoding)
-	s := classify.Sample{InputIDs: t.InputIDs, TokenTypeIDs: t.TokenTypeIDs, Label: int64(e.Label)}
+	s := classify.Sample{InputIDs: t.InputIDs, TokenTypeIDs: t.TokenTypeIDs, AttentionMask: t.AttentionMask,
+		Label: int64(e.Label)}
 	if p.set.Task.Labels == nil {
 		s.Label, s.Targets = 0, []float32{float32(e.Score)}
 	} else if e.Label < 0 {

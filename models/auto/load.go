@@ -3,6 +3,7 @@ package auto
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gotrainer/gotrainer/internal/regularfile"
 	"github.com/gotrainer/gotrainer/models/bert"
 	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/distilbert"
@@ -187,11 +189,38 @@ func (m *Model) loadTokenizer(w io.Writer) error {
 	if err == nil {
 		t, err = t.WithTruncation(nil)
 	}
+	if err == nil {
+		m.truncationSide, err = truncationSide(filepath.Join(m.dir, "tokenizer_config.json"))
+	}
 	if err != nil {
 		return fmt.Errorf("auto: %w", err)
 	}
 	m.Tokenizer, m.loaded = t, t
 	return nil
+}
+
+// truncationSide is the side on which transformers' tokenizer cuts texts that are too long, which
+// tokenizer.json does not say.
+func truncationSide(path string) (text.Direction, error) {
+	content, err := regularfile.ReadFile(path, 64<<20)
+	if errors.Is(err, fs.ErrNotExist) {
+		return text.Right, nil
+	} else if err != nil {
+		return 0, err
+	}
+	var c struct {
+		Side string `json:"truncation_side"`
+	}
+	if err := json.Unmarshal(content, &c); err != nil {
+		return 0, fmt.Errorf("%s: %w", path, err)
+	}
+	switch c.Side {
+	case "", "right":
+		return text.Right, nil
+	case "left":
+		return text.Left, nil
+	}
+	return 0, fmt.Errorf("%s: truncation_side is %q, want right or left", path, c.Side)
 }
 
 // errNoTokenizer is that of a method that needs one.

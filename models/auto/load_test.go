@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -292,6 +293,46 @@ func TestPaddingOfTheTokenizerIsMasked(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []int64{2, 5, 3, 0, 0}, s.InputIDs)
 	assert.Equal(t, []int64{1, 1, 1, 0, 0}, s.AttentionMask)
+}
+
+// TestTextsAreCutWhereTheTokenizerSays: by the folder's truncation_side, or as Model.Tokenizer is
+// set, and never to more than the model takes.
+func TestTextsAreCutWhereTheTokenizerSays(t *testing.T) {
+	dir, _ := example(t, "BertForSequenceClassification")
+	tok, err := text.NewBert(map[string]int64{"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "in": 5,
+		"the": 6, "end": 7}, text.BertOptions{})
+	require.NoError(t, err)
+	require.NoError(t, tok.Save(dir))
+	config := filepath.Join(dir, "tokenizer_config.json")
+	load := func(side string) (*auto.SequenceClassifier, error) {
+		require.NoError(t, os.WriteFile(config, []byte(`{"truncation_side": "`+side+`"}`), 0o600))
+		return auto.SequenceClassification(t.Context(), dir, auto.Options{FromConfig: true, Warnings: io.Discard})
+	}
+	ids := func(m *auto.SequenceClassifier, s string) []int64 {
+		sample, err := m.Encode(text.Single(s), 0)
+		require.NoError(t, err)
+		return sample.InputIDs
+	}
+	right, err := load("right")
+	require.NoError(t, err)
+	left, err := load("left")
+	require.NoError(t, err)
+	limit := int(left.Limits().MaxLength)
+	long := "in " + strings.Repeat("the ", limit) + "end"
+	assert.EqualValues(t, 5, ids(right, long)[1])
+	assert.Len(t, ids(left, long), limit)
+	assert.EqualValues(t, 7, ids(left, long)[limit-2])
+
+	right.Tokenizer, err = tok.WithTruncation(&text.Truncation{MaxLength: 4, Direction: text.Left})
+	require.NoError(t, err)
+	assert.Equal(t, []int64{2, 6, 7, 3}, ids(right, "in the end"))
+	right.Tokenizer, err = tok.WithTruncation(&text.Truncation{MaxLength: 2 * limit})
+	require.NoError(t, err)
+	assert.Len(t, ids(right, long), limit)
+
+	_, err = load("top")
+	require.ErrorContains(t, err, `truncation_side is "top", want right or left`)
+	require.ErrorContains(t, err, config)
 }
 
 func TestAModelWithoutATokenizerHasNoMaskToken(t *testing.T) {

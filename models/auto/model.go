@@ -30,6 +30,8 @@ type Model struct {
 	loaded    *text.Tokenizer // what was there as Tokenizer; nil: none
 	asLoaded  *text.Tokenizer // another one that was found to be the same, see Save
 
+	truncationSide text.Direction // of tokenizer_config.json
+
 	paddingFree bool
 }
 

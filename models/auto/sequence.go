@@ -25,7 +25,9 @@ func (m *SequenceClassifier) Task() *classify.Task {
 	return must(classify.NewTask(m, classify.TaskOptions{}))
 }
 
-// Encode makes a sample of a text, or of a pair of texts, cut to what the model takes.
+// Encode makes a sample of a text, or of a pair of texts, cut to what the model takes: on the
+// truncation_side of the folder's tokenizer_config.json, or as Model.Tokenizer truncates where it
+// was told to.
 func (m *SequenceClassifier) Encode(in text.Input, label int64) (classify.Sample, error) {
 	e, err := m.encode(in)
 	if err != nil {
@@ -36,12 +38,19 @@ func (m *SequenceClassifier) Encode(in text.Input, label int64) (classify.Sample
 		Label: label}, nil
 }
 
-// encode tokenizes an input and cuts it to what the model takes.
+// encode tokenizes an input and cuts it to what the model takes, or to less where the tokenizer says
+// so.
 func (m *Model) encode(in text.Input) (*text.Encoding, error) {
 	if m.Tokenizer == nil {
 		return nil, m.errNoTokenizer()
 	}
-	t, err := m.Tokenizer.WithTruncation(&text.Truncation{MaxLength: int(m.Limits().MaxLength)})
+	limit := text.Truncation{MaxLength: int(m.Limits().MaxLength), Direction: m.truncationSide}
+	if own := m.Tokenizer.Config().Truncation; own != nil {
+		own := *own
+		own.MaxLength = min(own.MaxLength, limit.MaxLength)
+		limit = own
+	}
+	t, err := m.Tokenizer.WithTruncation(&limit)
 	if err != nil {
 		return nil, fmt.Errorf("auto: %w", err)
 	}
