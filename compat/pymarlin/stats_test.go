@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/gotrainer/gotrainer/compat/pymarlin"
 	"github.com/gotrainer/gotrainer/internal/testenv"
@@ -113,11 +117,39 @@ func TestFilesOfStats(t *testing.T) {
 	var tags []string
 	for _, e := range events {
 		tags = append(tags, fmt.Sprintf("%s@%d", e.Tag, e.Step))
+		if e.Tag == "h" {
+			assert.Equal(t, []float64{1, 3, 2}, []float64{e.Histogram.Min, e.Histogram.Max, e.Histogram.Num})
+		}
 	}
-	if got, want := strings.Join(tags, " "), "lr/text_summary@0 val/f1@3 sizes/a@3 sizes/b@3 weight_norm/in.weight@3 "+
-		"weight_norm/out.weight@3"; got != want {
-		t.Errorf("the tags are %s, want %s", got, want)
+	assert.Equal(t, strings.Fields("lr/text_summary@0 val/f1@3 sizes/a@3 sizes/b@3 h@3 weights/in.weight@3 "+
+		"weight_norm/in.weight@3 weights/out.weight@3 weight_norm/out.weight@3"), tags)
+}
+
+func TestHistogramsOfTensorboard(t *testing.T) {
+	testenv.RequireTorch(t)
+	dir := t.TempDir()
+	w, err := pymarlin.NewTensorboard(pymarlin.WriterInitArguments{TBLogDir: dir, HistogramSteps: 2})
+	require.NoError(t, err)
+	values, bad := torch.From([]float32{1, 2}, 2), torch.From([]float32{1, float32(math.NaN())}, 2)
+	require.NoError(t, w.LogModel("one", values, values, 1), "no multiple of HistogramSteps")
+	require.NoError(t, w.LogModel("two", values, values, 2))
+	require.NoError(t, w.LogModel("bad", values, bad, 4))
+	require.NoError(t, w.Close())
+	found, err := filepath.Glob(filepath.Join(dir, "events.out.tfevents.*"))
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	f, err := os.Open(found[0])
+	require.NoError(t, err)
+	defer func() { _ = f.Close() }()
+	events, err := callback.ReadEvents(f)
+	require.NoError(t, err)
+	var tags []string
+	for _, e := range events {
+		if e.Histogram != nil {
+			tags = append(tags, e.Tag)
+		}
 	}
+	assert.Equal(t, []string{"weights/two", "grads/two", "weights/bad"}, tags)
 }
 
 // broken is a writer that fails.

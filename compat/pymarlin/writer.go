@@ -264,15 +264,17 @@ func (w *JSONLines) Close() error { return w.file.Close() }
 // stay, where PyMarlin empties the folder, so that a resumed run continues its curves.
 type Tensorboard struct {
 	events *callback.EventWriter
+	every  int
 }
 
 // NewTensorboard makes a new file of events in TBLogDir.
 func NewTensorboard(args WriterInitArguments) (*Tensorboard, error) {
-	events, err := callback.NewEventWriter(args.withDefaults().dir())
+	args = args.withDefaults()
+	events, err := callback.NewEventWriter(args.dir())
 	if err != nil {
 		return nil, fmt.Errorf("pymarlin: %w", err)
 	}
-	return &Tensorboard{events}, nil
+	return &Tensorboard{events, args.HistogramSteps}, nil
 }
 
 // LogScalar writes a number.
@@ -290,9 +292,39 @@ func (w *Tensorboard) LogMulti(key string, values map[string]float64, step int) 
 	return nil
 }
 
-// LogModel writes the norms of a parameter and of its gradient.
+// LogHistogram writes how the values are distributed, at multiples of HistogramSteps. Values that
+// are not finite, of which TensorBoard can show none, are left out with a warning.
+func (w *Tensorboard) LogHistogram(key string, values []float64, step int) error {
+	if step%w.every != 0 || len(values) == 0 {
+		return nil
+	}
+	h, err := callback.NewHistogram(values)
+	if err != nil {
+		slog.Warn(fmt.Sprintf("pymarlin: no histogram of %s at step %d: %v", key, step, err))
+		return nil
+	}
+	return w.events.AddHistogram(key, h, step)
+}
+
+// LogModel writes the norms of a parameter and of its gradient and, at multiples of HistogramSteps,
+// how they are distributed.
 func (w *Tensorboard) LogModel(name string, weights, gradients torch.Tensor, step int) error {
+	if step%w.every == 0 {
+		if err := w.LogHistogram("weights/"+name, numbers(weights), step); err != nil {
+			return err
+		}
+		if gradients.Defined() {
+			if err := w.LogHistogram("grads/"+name, numbers(gradients), step); err != nil {
+				return err
+			}
+		}
+	}
 	return logNorms(w.LogScalar, name, weights, gradients, step)
+}
+
+func numbers(t torch.Tensor) (values []float64) {
+	torch.Scope(func() { values = torch.Values[float64](t.ToDType(torch.Float64)) })
+	return values
 }
 
 // LogArgs writes each setting as a text.

@@ -40,8 +40,9 @@ func (*MoveModulesToDevice) OnTrainingRunStart(r *Run) error {
 
 func (m *MoveModulesToDevice) OnEvaluationRunStart(r *Run) error { return m.OnTrainingRunStart(r) }
 
-// TerminateOnNaN ends a run at a loss that is nan or infinite, before its backward pass. Train then
-// returns an error for which errors.Is(err, ErrNonFiniteLoss) holds; the process continues.
+// TerminateOnNaN ends a run at a loss that is nan or infinite, before its backward pass. Train, or
+// Evaluate, then returns an error for which errors.Is(err, ErrNonFiniteLoss) holds; the process
+// continues.
 type TerminateOnNaN struct{ where string }
 
 // OnTrainingRunStart forgets an earlier run.
@@ -87,6 +88,12 @@ func (t *TerminateOnNaN) OnTrainingRunEnd(*Run) error {
 	}
 	return errors.Join(ErrNonFiniteLoss, errors.New("the run was ended in a "+t.where+" step"))
 }
+
+// OnEvaluationRunStart forgets an earlier run.
+func (t *TerminateOnNaN) OnEvaluationRunStart(r *Run) error { return t.OnTrainingRunStart(r) }
+
+// OnEvaluationRunEnd makes Evaluate fail if there was such a loss.
+func (t *TerminateOnNaN) OnEvaluationRunEnd(r *Run) error { return t.OnTrainingRunEnd(r) }
 
 // PrintProgress prints a line when a run starts and ends, and when an epoch starts.
 type PrintProgress struct{}

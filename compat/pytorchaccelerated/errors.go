@@ -7,8 +7,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// ErrNonFiniteLoss is the cause of the error with which Train returns after [TerminateOnNaN] has
-// seen a loss that is nan or infinite.
+// ErrNonFiniteLoss is the cause of the error with which Train or Evaluate returns after
+// [TerminateOnNaN] has seen a loss that is nan or infinite.
 var ErrNonFiniteLoss = errors.New("the loss is not a finite number")
 
 // ErrDuplicateCallback is the cause of the error with which New refuses two callbacks of one type.

@@ -2,6 +2,7 @@ package pytorchaccelerated_test
 
 import (
 	"maps"
+	"math"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	pa "github.com/gotrainer/gotrainer/compat/pytorchaccelerated"
+	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
@@ -59,4 +61,16 @@ func TestAnAverageIsEvaluatedBetweenForwardAndBackward(t *testing.T) {
 		value, _, _ := ema.Best()
 		assert.NotZero(t, value)
 	}
+}
+
+// An evaluation that ended at such a loss has no metrics worth having; the next one begins anew.
+func TestEvaluateFailsAtALossThatIsNotFinite(t *testing.T) {
+	testenv.RequireTorch(t)
+	tr := lineTrainer(quiet(&pa.TerminateOnNaN{}))
+	broken := data.Map(line(5), func(s pa.Sample) (pa.Sample, error) {
+		s.Targets = []float32{float32(math.NaN())}
+		return s, nil
+	})
+	require.ErrorIs(t, tr.Evaluate(ctx(), broken, pa.EvaluateOptions[pa.Sample, pa.Batch]{}), pa.ErrNonFiniteLoss)
+	require.NoError(t, tr.Evaluate(ctx(), line(5), pa.EvaluateOptions[pa.Sample, pa.Batch]{}))
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // EventWriter writes a file of TensorBoard events: torch.utils.tensorboard.SummaryWriter, as far as
-// numbers and texts go. Its methods may be called by one goroutine at a time. After an error, which
+// numbers, texts and histograms go. Its methods may be called by one goroutine at a time. After an error, which
 // every later call repeats, the file ends with its last whole event.
 type EventWriter struct {
 	file *os.File
@@ -62,6 +62,7 @@ const (
 	fieldValue       = 1
 	fieldTag         = 1
 	fieldSimpleValue = 2
+	fieldHistogram   = 5
 	fieldTensor      = 8
 	fieldMetadata    = 9
 )
@@ -159,20 +160,21 @@ func maskedSum(b []byte) uint32 {
 	return (sum>>15 | sum<<17) + 0xa282ead8
 }
 
-// Event is one number or text of a file of events.
+// Event is one number, text or histogram of a file of events.
 type Event struct {
-	Time  time.Time
-	Step  int
-	Tag   string
-	Value float64 // of a scalar
-	Text  string  // of a text
+	Time      time.Time
+	Step      int
+	Tag       string
+	Value     float64    // of a scalar
+	Text      string     // of a text
+	Histogram *Histogram // nil where it is none
 }
 
 // maxEvent bounds the memory that a damaged length can ask for.
 const maxEvent = 64 << 20
 
-// ReadEvents reads the numbers and texts of a file of events, up to its end or to the first event
-// that is not whole: a run may be writing it, or have been killed while it did. Then, and where a
+// ReadEvents reads the numbers, texts and histograms of a file of events, up to its end or to the
+// first event that is not whole: a run may be writing it, or have been killed while it did. Then, and where a
 // sum does not fit, the error says at which byte, and the events before are returned with it.
 // Summaries of other kinds, such as pictures, are left out.
 func ReadEvents(r io.Reader) ([]Event, error) {
@@ -238,6 +240,8 @@ func parseEvent(b []byte) (events []Event, err error) {
 				e.Tag = string(f.data)
 			case fieldSimpleValue:
 				e.Value, known = float64(math.Float32frombits(uint32(f.v))), true
+			case fieldHistogram:
+				e.Histogram, known = histogramOf(fields(f.data, &err)), true
 			case fieldTensor:
 				for f := range fields(f.data, &err) {
 					if f.number == 8 {

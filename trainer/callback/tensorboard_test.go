@@ -3,6 +3,7 @@ package callback
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
@@ -42,6 +44,15 @@ func TestEventsHaveTheBytesOfPyTorchs(t *testing.T) {
 	_ = w.AddScalar("evaluation.f1", 0.1, 40000)
 	at(1700000002)
 	_ = w.AddText("args", "hello", 7)
+	at(1700000003)
+	histogram := func(tag string, step int, values ...float64) {
+		h, err := NewHistogram(values)
+		require.NoError(t, err)
+		require.NoError(t, w.AddHistogram(tag, h, step))
+	}
+	histogram("weights", 8, 0.5, -0.25, 0.5, 0, 3, 1e30)
+	at(1700000004)
+	histogram("small", 0, -1e-13, 0)
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -54,8 +65,12 @@ func TestEventsHaveTheBytesOfPyTorchs(t *testing.T) {
 	if !bytes.Equal(skip(got)[:numbers], want[:numbers]) {
 		t.Errorf("the events are\n%q, PyTorch writes\n%q", skip(got)[:numbers], want[:numbers])
 	}
+	behindText := numbers + 16 + int(binary.LittleEndian.Uint64(want[numbers:]))
+	if !bytes.HasSuffix(got, want[behindText:]) {
+		t.Errorf("the histograms differ from those of PyTorch")
+	}
 	ours, theirs := readEvents(t, got), readEvents(t, want)
-	if diff := cmp.Diff(theirs, ours); diff != "" || len(ours) != 3 {
+	if diff := cmp.Diff(theirs, ours); diff != "" || len(ours) != 5 {
 		t.Errorf("read back, the events differ from PyTorch's (-want +got):\n%s", diff)
 	}
 }
@@ -76,7 +91,7 @@ func TestReadEventsKeepsWhatIsWhole(t *testing.T) {
 	}
 	for cut := 1; cut < len(file); cut++ {
 		events, err := ReadEvents(bytes.NewReader(file[:cut]))
-		if err == nil && cut != len(file) && len(events) == 3 {
+		if err == nil && cut != len(file) && len(events) == 5 {
 			t.Fatalf("%d of %d bytes are taken for the whole file", cut, len(file))
 		}
 		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -89,6 +104,38 @@ func TestReadEventsKeepsWhatIsWhole(t *testing.T) {
 		if _, err := ReadEvents(bytes.NewReader(broken)); err == nil {
 			t.Fatalf("a flipped bit in byte %d goes unnoticed", i)
 		}
+	}
+}
+
+func TestHistograms(t *testing.T) {
+	h, err := NewHistogram([]float64{1, -1, 1})
+	require.NoError(t, err)
+	assert.Equal(t, []float64{-1, 1, 3, 1, 3}, []float64{h.Min, h.Max, h.Num, h.Sum, h.SumSquares})
+	require.Len(t, h.Counts, len(h.Limits))
+	assert.EqualValues(t, 0, h.Counts[0], "the bucket that tells the lowest limit")
+	assert.EqualValues(t, 1, h.Counts[1], "-1")
+	assert.EqualValues(t, 2, h.Counts[len(h.Counts)-1], "1 and 1")
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOfN(rapid.Float64Range(-1e19, 1e19), 1, 50).Draw(t, "values")
+		h, err := NewHistogram(values)
+		require.NoError(t, err)
+		total := 0.0
+		for _, n := range h.Counts {
+			total += n
+		}
+		require.EqualValues(t, len(values), total)
+		require.True(t, slices.IsSorted(h.Limits))
+		require.LessOrEqual(t, h.Limits[0], h.Min)
+		require.GreaterOrEqual(t, h.Limits[len(h.Limits)-1], h.Max)
+	})
+	for text, values := range map[string][]float64{
+		"want at least one value":               nil,
+		"from -1e20 to 1e20":                    {1e21},
+		"value 1 is NaN, want a finite number":  {0, math.NaN()},
+		"value 0 is -Inf, want a finite number": {math.Inf(-1)},
+	} {
+		_, err := NewHistogram(values)
+		require.ErrorContains(t, err, text)
 	}
 }
 
