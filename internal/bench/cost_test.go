@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,13 +54,15 @@ func costOf(t *testing.T, name string, warmup, steps int, train func(w workload,
 	return cost{perStep(calls), perStep(tensors), perStep(allocs), perStep(bytes)}
 }
 
-// perStep is the median of the differences: garbage is collected, and epochs begin, in few steps.
+// perStep is the least of the differences: what the process does besides, such as collecting
+// garbage and looking at the machine's load, only adds to some, and to more of them the slower the
+// machine is.
 func perStep(totals []float64) float64 {
 	var steps []float64
 	for i := range totals[1:] {
 		steps = append(steps, totals[i+1]-totals[i])
 	}
-	return median(steps)
+	return slices.Min(steps)
 }
 
 func mlpCost(t *testing.T, batch int) cost {
