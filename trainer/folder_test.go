@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/gotrainer/gotrainer/checkpoint"
 	"github.com/gotrainer/gotrainer/trainer"
@@ -53,6 +56,54 @@ func TestAnOldRunIsNotOverwrittenByAccident(t *testing.T) {
 	if len(left) != 1 || filepath.Base(left[0]) != "checkpoint-1" {
 		t.Errorf("left %q, want checkpoint-1 alone", left)
 	}
+}
+
+// A run that continues a checkpoint of another folder is a new one in its own.
+func TestAForkDoesNotMixWithAnOldRun(t *testing.T) {
+	a, b := t.TempDir(), t.TempDir()
+	fit := func(dir string, steps int, change func(*trainer.Options)) error {
+		o := trainer.Options{OutputDir: dir, MaxSteps: steps, BatchSize: 1, Save: trainer.Every(1, trainer.Update),
+			Log: trainer.Every(1, trainer.Update), KeepCheckpoints: 2, Progress: io.Discard}
+		change(&o)
+		_, err := runOnce(t.Context(), new(trainertest.Step), o)
+		return err
+	}
+	files := func(dir string) (list map[string]string) {
+		list = map[string]string{}
+		require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			list[path] = string(text)
+			return err
+		}))
+		return list
+	}
+	checkpoints := func(dir string) []string {
+		found, err := filepath.Glob(filepath.Join(dir, "checkpoint-*"))
+		require.NoError(t, err)
+		for i := range found {
+			found[i] = filepath.Base(found[i])
+		}
+		return found
+	}
+	require.NoError(t, fit(a, 2, func(*trainer.Options) {}))
+	require.NoError(t, fit(b, 6, func(*trainer.Options) {}))
+	before := files(b)
+
+	fork := func(o *trainer.Options) { o.ResumeFrom = filepath.Join(a, "checkpoint-1") }
+	require.ErrorIs(t, fit(b, 4, fork), trainer.ErrOldRun)
+	assert.Equal(t, before, files(b))
+
+	require.NoError(t, fit(b, 4, func(o *trainer.Options) { fork(o); o.Overwrite = true }))
+	assert.Equal(t, []string{"checkpoint-3", "checkpoint-4"}, checkpoints(b))
+	assert.Equal(t, []string{"checkpoint-1", "checkpoint-2"}, checkpoints(a))
+
+	require.NoError(t, fit(b, 6, func(o *trainer.Options) { o.ResumeFrom = filepath.Join(b, "checkpoint-4") }))
+	assert.Equal(t, []string{"checkpoint-5", "checkpoint-6"}, checkpoints(b))
+	err := fit(b, 6, func(o *trainer.Options) { o.ResumeFrom, o.Overwrite = filepath.Join(b, "checkpoint-6"), true })
+	assert.ErrorContains(t, err, "either resumed or started over")
 }
 
 // Under KeepOldRun the checkpoints of an earlier run stay, and those with the highest numbers

@@ -152,7 +152,7 @@ type Options struct {
 	// loaded by At, twice each, in two seconds at most (see data.Fingerprint).
 	SkipFingerprint bool
 	// Overwrite deletes the checkpoints and the log of an earlier run in OutputDir. Otherwise Fit
-	// refuses such a folder unless it resumes.
+	// refuses such a folder unless it resumes from a checkpoint in it.
 	Overwrite bool
 	// IgnoreDataSkip begins the interrupted epoch of a resumed run again at its first batch instead
 	// of after the batches already trained on; the count of updates continues, so the epoch in the

@@ -141,8 +141,9 @@ func (o *Options) resolveFiles() error {
 	o.Save = o.Save.orElse(Every(500, Update))
 	mayNeverSave := o.Save.kind == atBest && o.Semantics.BestMayBeUnsaved // only hooks ask for evaluations then
 	switch {
-	case o.Overwrite && o.ResumeFrom != "":
-		return wrong("Overwrite", true, "false, since ResumeFrom is set: a run is either resumed or started over")
+	case o.Overwrite && o.ResumeFrom != "" && o.resumesOwn():
+		return wrong("Overwrite", true, "false, since ResumeFrom is a checkpoint of OutputDir: a run is either resumed or "+
+			"started over")
 	case o.LoadBestAtEnd && o.Save.kind == never:
 		return wrong("LoadBestAtEnd", true, "false, since Save is Never and there would be nothing to load")
 	case o.LoadBestAtEnd && o.Eval.kind == never && !mayNeverSave:

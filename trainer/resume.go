@@ -56,8 +56,33 @@ func (s *saver[S, B]) openStore() (from string, err error) {
 			return "", fmt.Errorf("trainer: Options.ResumeFrom: %w; name an older one, or trainer.Latest for the "+
 				"newest whole one", err)
 		}
-		return from, nil
+		if s.o.resumesOwn() {
+			return from, nil
+		}
+		return from, s.beginNew()
 	}
+}
+
+// resumesOwn reports whether ResumeFrom is a checkpoint in OutputDir, whose run continues there.
+func (o *Options) resumesOwn() bool {
+	if o.ResumeFrom == Latest {
+		return true
+	}
+	own, err := os.Stat(o.OutputDir)
+	if err != nil {
+		return false
+	}
+	behind, _ := filepath.EvalSymlinks(o.ResumeFrom)
+	for _, path := range []string{o.ResumeFrom, behind} {
+		path, err := filepath.Abs(path)
+		if err != nil {
+			continue
+		}
+		if parent, err := os.Stat(filepath.Dir(path)); err == nil && os.SameFile(parent, own) {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *saver[S, B]) steps() ([]int, error) {
@@ -85,7 +110,8 @@ func (s *saver[S, B]) latestFinite(newest string, steps []int) string {
 	return newest
 }
 
-// beginNew sees to it that a new run does not mix with an old one in the same folder.
+// beginNew sees to it that a new run, or one that continues a checkpoint of another folder, does not
+// mix with an old one in the same folder.
 func (s *saver[S, B]) beginNew() error {
 	if s.store == nil {
 		return nil
