@@ -1,6 +1,10 @@
 package trainer
 
-import "github.com/gotrainer/gotrainer/trainer/semantics"
+import (
+	"math"
+
+	"github.com/gotrainer/gotrainer/trainer/semantics"
+)
 
 // logLoss logs the mean loss since the last log, the gradients' norm and the rate of
 // the last update.
@@ -8,7 +12,7 @@ func (r *runner[S, B]) logLoss() error {
 	if err := r.report(); err != nil {
 		return err
 	}
-	row := Logs{"loss": r.lossSum / float64(r.loop.GlobalStep-r.loop.LastLogged)}
+	row := Logs{"loss": r.lossSum / float64(r.loop.GlobalStep-r.loop.LastLogged-r.left.SinceLog)}
 	if r.losses.wanted() {
 		row["loss"] = r.losses.value()
 	}
@@ -38,10 +42,11 @@ func (r *runner[S, B]) logLoss() error {
 // settleLoss adds what was logged to the total and begins again.
 func (s *session[S, B]) settleLoss() {
 	if !finite(s.lossSum) && s.o.NonFinite != IgnoreNonFinite { // such updates were stopped at, skipped or undone
-		s.lossSum = 0
+		s.leaveOutLoss()
 		return
 	}
 	s.lossTotal += s.lossSum
+	s.left = leftOut{Total: s.left.Total + s.left.SinceLog}
 	if s.o.Semantics.NonFiniteLossStays {
 		s.lossSum -= s.lossSum // nan where it is nan or inf
 		return
@@ -49,13 +54,24 @@ func (s *session[S, B]) settleLoss() {
 	s.lossSum = 0
 }
 
-// report takes over what the step has gathered.
+// leaveOutLoss begins again without what is not logged.
+func (s *session[S, B]) leaveOutLoss() {
+	s.lossSum, s.left = 0, leftOut{Total: s.left.Total + s.loop.GlobalStep - s.loop.LastLogged}
+}
+
+// report takes over what the step has gathered. Where an update that is not finite is skipped, that
+// is one update (see runner.endStep), whose loss is left out with it.
 func (s *session[S, B]) report() error {
 	r, err := s.step.Report(s.stepCtx)
 	if err != nil {
 		return s.stepError("report the loss", err)
 	}
-	s.lossSum += r.LossSum
+	if finite(r.LossSum) || s.o.NonFinite != SkipNonFinite {
+		s.lossSum += r.LossSum
+	} else {
+		s.left.SinceLog++
+		s.warnNonFinite("loss", r.LossSum)
+	}
 	s.skipped = r.Skipped
 	if !(r.GradNorm < 0) {
 		s.gradNorm = &r.GradNorm
@@ -86,7 +102,12 @@ func (r *runner[S, B]) logEnd() error {
 		return err
 	}
 	r.settleLoss()
-	row := Logs{"train_loss": r.lossTotal / max(float64(r.loop.GlobalStep), 0.001)}
+	known := r.loop.GlobalStep - r.left.Total
+	row := Logs{"train_loss": r.lossTotal / max(float64(known), 0.001)}
+	if known == 0 && r.left.Total > 0 {
+		row["train_loss"] = math.NaN()
+		r.warnNonFinite("train_loss", math.NaN())
+	}
 	samples, steps := r.trained, float64(r.loop.GlobalStep-r.run.StartStep)
 	if r.o.Semantics.TrainLossOverAllSteps { // and speeds of the whole plan over the time of the session
 		steps = float64(r.loop.plan.maxSteps)
@@ -101,9 +122,13 @@ func (r *runner[S, B]) logEnd() error {
 	if err := r.log(row); err != nil {
 		return err
 	}
-	checked := r.o.NonFinite == IgnoreNonFinite || r.loop.LastSaved == r.loop.GlobalStep // by the last save
-	if err := r.checkFinite("train_loss", row["train_loss"]); err != nil || checked {
-		return err
+	if known > 0 {
+		if err := r.checkFinite("train_loss", row["train_loss"]); err != nil {
+			return err
+		}
+	}
+	if r.o.NonFinite == IgnoreNonFinite || r.loop.LastSaved == r.loop.GlobalStep { // checked by the last save
+		return nil
 	}
 	_, err := r.checkWeights()
 	return err

@@ -278,7 +278,8 @@ func (r *runner[S, B]) rollBack(bad *NonFiniteError) error {
 		r.rollBacks = map[string]int{}
 	}
 	r.rollBacks[path]++
-	r.lossSum, r.gradNorm, r.loop.LastLogged = 0, nil, r.loop.GlobalStep
+	r.leaveOutLoss()
+	r.gradNorm, r.loop.LastLogged = nil, r.loop.GlobalStep
 	r.loop.Control.ShouldLog, r.loop.Control.ShouldSave = false, false
 	r.warn("%v; weights, moments and random numbers are those of %s again, and the run continues with the data that "+
 		"come next", bad, path)

@@ -113,6 +113,79 @@ func TestAnUpdateWhoseGradientsAreNotFiniteIsSkipped(t *testing.T) {
 	assert.ErrorContains(t, err, "About().SkipsNonFinite is false")
 }
 
+// A loss that is left out is in neither side of the mean, in the log and in train_loss.
+func TestTrainLossIsTheMeanOfTheLossesThatAreKept(t *testing.T) {
+	for _, policy := range []trainer.NonFinite{trainer.SkipNonFinite, trainer.RollBackNonFinite} {
+		for _, log := range []trainer.Trigger{trainer.Every(1, trainer.Update), trainer.Every(5, trainer.Update),
+			trainer.Never} {
+			step := &trainertest.Step{Loss: func(_ int, batch []int) float64 {
+				if batch[0] == 6 {
+					return math.NaN()
+				}
+				return 1
+			}}
+			if policy == trainer.RollBackNonFinite && log.String() == trainer.Never.String() { // the save finds it
+				step.Inject = func(op string, n int) error {
+					if op == "update" && n == 7 {
+						step.BadWeights = []string{"w"}
+					}
+					return nil
+				}
+			}
+			tr, err := trainer.New[int, []int](step, trainer.Options{OutputDir: t.TempDir(), Epochs: 1, BatchSize: 1,
+				Order: data.Sequential{}, Log: log, Save: trainer.Every(4, trainer.Update), NonFinite: policy,
+				Progress: io.Discard})
+			require.NoError(t, err)
+			r, err := tr.Fit(t.Context(), trainertest.Samples(12), nil)
+			require.NoError(t, err)
+			assert.Equal(t, 1.0, r.TrainLoss, "policy %d, log %v", policy, log)
+			require.Len(t, r.Warnings, 1, "policy %d, log %v", policy, log)
+			if policy == trainer.SkipNonFinite {
+				assert.Contains(t, r.Warnings[0], "loss is NaN at update 7, and the run continues")
+				for _, row := range r.History {
+					if loss, ok := row["loss"]; ok && row["step"] != 7 {
+						assert.Equal(t, 1.0, loss, "row of update %v, log %v", row["step"], log)
+					}
+				}
+			}
+		}
+	}
+}
+
+// A checkpoint knows which losses were left out.
+func TestTrainLossAfterAResumeKnowsWhatWasLeftOut(t *testing.T) {
+	dir := t.TempDir()
+	fit := func(steps int) float64 {
+		step := &trainertest.Step{Loss: func(_ int, batch []int) float64 {
+			if batch[0]%5 == 1 {
+				return math.NaN()
+			}
+			return 1
+		}}
+		tr, err := trainer.New[int, []int](step, trainer.Options{OutputDir: dir, MaxSteps: steps, BatchSize: 1,
+			Order: data.Sequential{}, Log: trainer.Every(4, trainer.Update), Save: trainer.Every(1, trainer.Update),
+			NonFinite: trainer.SkipNonFinite, ResumeFrom: trainer.Latest, Progress: io.Discard})
+		require.NoError(t, err)
+		r, err := tr.Fit(t.Context(), trainertest.Samples(12), nil)
+		require.NoError(t, err)
+		return r.TrainLoss
+	}
+	for _, steps := range []int{3, 7, 12} {
+		assert.Equal(t, 1.0, fit(steps), "to update %d", steps)
+	}
+}
+
+// No loss is known of a run that has skipped every update.
+func TestTrainLossOfARunWithoutALoss(t *testing.T) {
+	step := &trainertest.Step{Loss: func(int, []int) float64 { return math.NaN() }}
+	tr, err := trainer.New[int, []int](step, trainer.Options{Epochs: 1, BatchSize: 1, NonFinite: trainer.SkipNonFinite,
+		Progress: io.Discard})
+	require.NoError(t, err)
+	r, err := tr.Fit(t.Context(), trainertest.Samples(3), nil)
+	require.NoError(t, err)
+	assert.True(t, math.IsNaN(r.TrainLoss), "%v", r.TrainLoss)
+}
+
 type scheduleMoves struct{ n int }
 
 func (s *scheduleMoves) AfterSchedule(*trainer.Run, float64) error {

@@ -110,7 +110,9 @@ func (l *loop) resumeByCount() {
 	l.Micro = l.InEpoch * l.plan.batchesPerStep(l.flow.rules)
 	l.Phase = 0
 	l.LoaderStarted, l.EvalLoaderStarted, l.EvalSet = l.Micro > 0, false, 0
-	l.LastLogged = p.GlobalStep
+	if l.flow.rules.ForgetLossAtResume {
+		l.LastLogged = p.GlobalStep
+	}
 	l.Control = Control{}
 	// transformers puts its control back too, as it was in the middle of the save
 	if !l.flow.rules.ForgetHooksAtResume {

@@ -147,10 +147,7 @@ func (r *runner[S, B]) carryOut(a action) error {
 	case schedule, scheduleBySteps:
 		return r.moveRate()
 	case stepEnd:
-		if err := r.saver.settle(false); err != nil {
-			return err
-		}
-		return fire(r.session, "StepEnd", stepEndHook.StepEnd)
+		return r.endStep()
 	case stepLog, epochLog:
 		return r.logLoss()
 	case stepEvaluate, epochEvaluate:

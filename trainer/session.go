@@ -44,6 +44,7 @@ type record struct {
 	skipped    bool     // the last update, as the last report knows
 	lossSum    float64  // since the last log, as far as the step has reported it
 	lossTotal  float64  // of what was logged
+	left       leftOut  // updates that neither has the loss of, since it was not finite
 	nonFinite  bool     // a warning of a loss that is no finite number was given
 	trained    float64  // samples of this session
 	stopReason string
@@ -54,7 +55,14 @@ type record struct {
 	parts atomic.Int64 // of a batch: see Options.DivideOnOutOfMemory
 }
 
+// leftOut counts the updates whose losses count neither for the log nor for train_loss.
+type leftOut struct {
+	SinceLog int `json:"since_log,omitempty"`
+	Total    int `json:"total,omitempty"` // those of before the last log
+}
+
 func (r *record) save(l *loopState) {
+	l.LeftOut = r.left
 	l.LossSum, l.LossTotal, l.Losses = jsonFloat(r.lossSum), jsonFloat(r.lossTotal), r.losses.state()
 	if parts := r.parts.Load(); parts > 1 {
 		l.Parts = parts
@@ -67,13 +75,13 @@ func (r *record) save(l *loopState) {
 func (r *record) restore(l loopState, rules semantics.Rules) {
 	r.parts.Store(max(1, l.Parts))
 	if !rules.ForgetLossAtResume {
-		r.lossSum = float64(l.LossSum)
+		r.lossSum, r.left.SinceLog = float64(l.LossSum), l.LeftOut.SinceLog
 		if l.GradNorm != nil {
 			r.gradNorm = new(float64(*l.GradNorm))
 		}
 	}
 	if !rules.TrainLossOverAllSteps {
-		r.lossTotal = float64(l.LossTotal)
+		r.lossTotal, r.left.Total = float64(l.LossTotal), l.LeftOut.Total
 	}
 	r.losses.restore(l.Losses, rules, l.Position.GlobalStep)
 }

@@ -58,6 +58,7 @@ type loopState struct {
 	LastRate      *float64          `json:"last_rate"` // of the last update
 	LossSum       jsonFloat         `json:"loss_sum"`  // since the last log
 	LossTotal     jsonFloat         `json:"loss_total"`
+	LeftOut       leftOut           `json:"updates_left_out,omitzero"`
 	GradNorm      *jsonFloat        `json:"grad_norm"` // of the last update
 	BestMetric    string            `json:"best_metric"`
 	BestMetrics   Logs              `json:"best_metrics"`

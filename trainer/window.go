@@ -213,6 +213,19 @@ func (r *runner[S, B]) update() error {
 	return nil
 }
 
+// endStep ends a step. Whether its loss is finite is asked where the device was waited for anyway.
+func (r *runner[S, B]) endStep() error {
+	if r.o.NonFinite == SkipNonFinite {
+		if err := r.report(); err != nil {
+			return err
+		}
+	}
+	if err := r.saver.settle(false); err != nil {
+		return err
+	}
+	return fire(r.session, "StepEnd", stepEndHook.StepEnd)
+}
+
 // batchLoss is Run.BatchLoss.
 func (r *runner[S, B]) batchLoss() (BatchLoss, error) {
 	step, ok := r.step.(SplitStep[B])

@@ -168,6 +168,11 @@ var situations = map[string]func(t *testing.T) error{
 		t.Helper()
 		return fit(t, trainer.Options{OutputDir: trained(t, trainer.Options{})}, nil)
 	},
+	"a resume from another folder into that of an old run": func(t *testing.T) error {
+		t.Helper()
+		from := filepath.Join(trained(t, trainer.Options{}), "checkpoint-2")
+		return fit(t, trainer.Options{OutputDir: trained(t, trainer.Options{}), ResumeFrom: from}, nil)
+	},
 	"a checkpoint of a GPU on the CPU": func(t *testing.T) error {
 		t.Helper()
 		dir := t.TempDir()
