@@ -59,7 +59,13 @@ func (o *Options) resumedBatchSize() (int, error) {
 			return o.BatchSize, err
 		}
 	}
-	state, _, err := readStates(from)
+	var state savedState
+	var err error
+	if fromTransformers(from) {
+		state, err = readTransformersState(from)
+	} else {
+		state, _, err = readStates(from)
+	}
 	if err != nil {
 		return 0, err
 	}

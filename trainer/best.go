@@ -31,8 +31,10 @@ func newJudge(o *Options) judge {
 	return j
 }
 
-// greaterIsBetter is the rule of [ByName]. Of an error rate the last word of the name counts:
-// "cer", "valid_wer".
+// errorWords are the last words of the names of metrics that count errors: "cer", "valid_wer".
+var errorWords = []string{"cer", "wer", "mse", "mae", "rmse", "perplexity"}
+
+// greaterIsBetter is the rule of [ByName].
 func greaterIsBetter(metric string, rules semantics.Rules) bool {
 	if strings.HasSuffix(metric, "loss") {
 		return false
@@ -41,7 +43,7 @@ func greaterIsBetter(metric string, rules semantics.Rules) bool {
 		return true
 	}
 	word := metric[strings.LastIndexByte(metric, '_')+1:]
-	return word != "cer" && word != "wer"
+	return !slices.Contains(errorWords, word)
 }
 
 // better is strict, as in Hugging Face: an equal value is not better, and a nan never.
@@ -50,6 +52,30 @@ func (j judge) better(a, b float64) bool {
 		return a > b
 	}
 	return a < b
+}
+
+// direction is how a change of the metric for the better is called in a configuration.
+func (j judge) direction() string {
+	if j.greater {
+		return "greater"
+	}
+	return "lower"
+}
+
+// decides reports whether one evaluation of the run is better than another.
+func (ev *evaluator[S, B]) decides() bool { return ev.judge.track && len(ev.sets) > 0 }
+
+// bestOf is the best evaluation of a log. Its zero value: there is none with the metric. That before
+// the first update does not count.
+func (j judge) bestOf(log []Logs) (best Best) {
+	name := evalPrefix + j.metric
+	for _, row := range log {
+		v, ok := row[name]
+		if ok && row["step"] > 0 && !math.IsNaN(v) && (best.Metric == "" || j.better(v, best.Value)) {
+			best = Best{Metric: name, Value: v, Metrics: Metrics(row), GlobalStep: int(row["step"])}
+		}
+	}
+	return best
 }
 
 // value finds the deciding metric in the row of an evaluation.

@@ -19,7 +19,14 @@ func (r *runner[S, B]) configuration() map[string]string {
 	c := map[string]string{
 		"LearningRate": fmt.Sprint(o.LearningRate), "Schedule": i.Schedule, "Semantics": o.Semantics.Name,
 		"MaxSteps": fmt.Sprint(r.loop.plan.maxSteps), "Seed": fmt.Sprint(o.Seed),
-		"Processes": fmt.Sprint(o.Process.World),
+		"Processes": fmt.Sprint(o.Process.World), "NonFinite": o.NonFinite.text(),
+	}
+	if !r.loop.plan.stream {
+		c["Order"] = r.order
+		c["LimitBatches"], c["MaxStepsPerEpoch"] = fmt.Sprint(o.LimitBatches), fmt.Sprint(o.MaxStepsPerEpoch)
+	}
+	if r.eval.decides() {
+		c["MetricForBest"], c["Direction"] = r.eval.judge.metric, r.eval.judge.direction()
 	}
 	maps.Copy(c, r.step.About().Settings)
 	maps.Copy(c, r.content)
@@ -80,6 +87,11 @@ func (r *runner[S, B]) fits(from string, loop loopState) error {
 		difference = fmt.Sprintf("an epoch has %d batches, and it was made after %d", r.loop.plan.batches,
 			loop.Position.Micro)
 	}
+	then, ok := loop.Configuration["Order"]
+	if difference == "" && ok && then != r.order && r.loop.insideEpoch(loop.Position) {
+		difference = fmt.Sprintf("Order was %s and is %s, and it stands inside an epoch, of which the rest would be that "+
+			"of another permutation", then, r.order)
+	}
 	switch {
 	case difference == "":
 	case r.o.Semantics.PositionFromGlobalStep || r.o.ForceResume:
@@ -89,6 +101,13 @@ func (r *runner[S, B]) fits(from string, loop loopState) error {
 		return refusedResume(from, difference)
 	}
 	return r.compare(from, loop.Configuration)
+}
+
+// insideEpoch reports whether a run that is resumed continues an epoch behind its first batches.
+func (l *loop) insideEpoch(p position) bool {
+	again := l.flow.ignoreDataSkip || l.flow.rules.EpochsPerSession // the epoch begins again
+	full := l.plan.maxInEpoch > 0 && p.InEpoch >= l.plan.maxInEpoch
+	return !l.plan.stream && !again && !full && p.Micro > 0 && l.plan.window(p.Micro, p.Phase) > 0
 }
 
 func refusedResume(from, difference string) error {

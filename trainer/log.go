@@ -79,6 +79,30 @@ func (s *session[S, B]) report() error {
 	return nil
 }
 
+// discardWindow takes the losses of a window that will begin again out of the sum since the last log.
+// The step knows only the sum, so that is their share of it.
+func (r *runner[S, B]) discardWindow() error {
+	if !r.loop.torn || r.gathered == 0 || r.o.Semantics.Loop != semantics.DefaultLoop {
+		return nil
+	}
+	sum, left := r.lossSum, r.left
+	if err := r.report(); err != nil {
+		return err
+	}
+	share := float64(r.gathered) / float64(r.loop.window)
+	r.gathered = 0
+	steps := float64(r.loop.GlobalStep - r.loop.LastLogged - r.left.SinceLog)
+	switch {
+	case r.o.NonFinite == SkipNonFinite: // the sum was taken over at the end of the last step
+		r.lossSum, r.left = sum, left
+	case steps == 0:
+		r.lossSum = 0
+	default:
+		r.lossSum *= steps / (steps + share)
+	}
+	return nil
+}
+
 // log adds a row to the log and tells the hooks.
 func (s *session[S, B]) log(row Logs) error {
 	if err := fireWith(s, "BeforeLog", beforeLogHook.BeforeLog, row); err != nil {

@@ -91,6 +91,7 @@ type loop struct {
 	goalDone bool   // and it is passed by as well
 	err      error  // what ended the run
 	stopped  error  // the hook's error that ended it well
+	torn     bool   // it did so before the update of a window
 }
 
 // Goals that no text tells.
@@ -193,6 +194,11 @@ func (a action) insideWindow() bool {
 	return a == stepEnd || a == stepLog || a == stepEvaluate || a == stepSave
 }
 
+// beforeUpdate reports whether a is told between the first batch of a window and its update.
+func (a action) beforeUpdate() bool {
+	return a == stepBegin || a == train || a == substepEnd || a == clip || a == beforeUpdate
+}
+
 func (a action) insideEpoch() bool {
 	return a.insideWindow() || a == epochBegin || a == nextWindow || a == epochEnd || a == epochEvaluate ||
 		a == epochDone || a == epochSave
@@ -200,7 +206,7 @@ func (a action) insideEpoch() bool {
 
 // abort ends the run where it stands: what has gathered of a window is neither used nor cleared.
 func (l *loop) abort(reason error) {
-	l.stopped, l.aborted = reason, l.place(false)
+	l.stopped, l.aborted, l.torn = reason, l.place(false), l.At.beforeUpdate()
 	l.Control.ShouldTrainingStop = true
 	l.goal, l.goalDone = theEnd, false
 }

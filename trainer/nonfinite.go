@@ -40,6 +40,12 @@ const (
 	IgnoreNonFinite
 )
 
+// text names the policy in a configuration.
+func (n NonFinite) text() string {
+	return [...]string{"NonFiniteBySemantics", "StopAtNonFinite", "SkipNonFinite", "RollBackNonFinite",
+		"IgnoreNonFinite"}[n]
+}
+
 // mostRollBacks is how often a run returns to one checkpoint.
 const mostRollBacks = 3
 
@@ -250,7 +256,7 @@ func (r *runner[S, B]) samplesOf(index int) []int {
 func (r *runner[S, B]) rollBack(bad *NonFiniteError) error {
 	path := r.saver.checkpoint
 	switch {
-	case path == "":
+	case path == "", r.onlyModel && path == r.run.Info.ResumedFrom:
 		bad.Reason = "there is no checkpoint to which the run could return"
 		return bad
 	case r.rollBacks[path] == mostRollBacks:
@@ -261,7 +267,7 @@ func (r *runner[S, B]) rollBack(bad *NonFiniteError) error {
 	if err != nil {
 		return r.stepError("return to "+path, err)
 	}
-	if err := r.step.Load(path, LoadOptions{}); err != nil {
+	if err := r.loadWhole(path); err != nil {
 		return r.stepError("return to "+path, err)
 	}
 	if err := continueRandom(); err != nil { // Load has given every process those of the main one

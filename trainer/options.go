@@ -23,8 +23,8 @@ const SeedZero = math.MaxUint64
 type Direction int
 
 const (
-	// ByName decides by the metric's name: a metric that ends in "loss", and cer and wer, are
-	// better when lower; everything else when greater.
+	// ByName decides by the metric's name: a metric that ends in "loss", and cer, wer, mse, mae,
+	// rmse and perplexity, are better when lower; everything else when greater.
 	ByName Direction = iota
 	GreaterIsBetter
 	LowerIsBetter

@@ -72,6 +72,11 @@ func (l *loop) saved() position {
 	if l.At == finalLog { // the second attempt at the last asynchronous save
 		return l.place(true)
 	}
+	if l.At == finalSave && l.torn { // the window begins again: a checkpoint has no gradients of its batches
+		p := l.aborted
+		p.LoaderStarted = l.LoaderStarted
+		return p
+	}
 	p := l.position
 	p.Control.ShouldSave = p.Control.ShouldSave && p.At == epochDone
 	p.Done = p.Done || p.At == stepSave || p.At == epochSave || p.At == finalSave

@@ -89,6 +89,7 @@ func (r *runner[S, B]) prepareData(train, valid data.Dataset[S]) (err error) {
 		return r.prepareFlow(newStreamPlan(r.o.Accumulate, r.o.MaxSteps, r.o.Semantics))
 	}
 	r.recognise(train)
+	r.order = settingsText(cmp.Or[data.Order](r.o.Order, data.Shuffled{Seed: r.o.DataSeed}))
 	r.batches = loader.Len()
 	l := lengths{
 		batches: loader.Len(), unlimited: loader.Len(), accumulate: r.o.Accumulate, epochs: r.o.Epochs,

@@ -3,8 +3,6 @@ package trainer
 import (
 	"encoding/json"
 	"fmt"
-	"reflect"
-	"strings"
 
 	"github.com/gotrainer/gotrainer/optim/lr"
 	"github.com/gotrainer/gotrainer/trainer/semantics"
@@ -74,7 +72,7 @@ func (r *rates) observe(j judge, row Logs) error {
 }
 
 func (r *rates) save(l *loopState) (err error) {
-	l.ScheduleStep, l.NextRate = r.moves, r.current()
+	l.ScheduleStep, l.NextRate, l.Applied = r.moves, r.current(), r.applied
 	if r.last != nil {
 		l.LastRate = new(*r.last) // written by another goroutine, perhaps
 	}
@@ -87,7 +85,7 @@ func (r *rates) save(l *loopState) (err error) {
 }
 
 func (r *rates) restore(l loopState, rules semantics.Rules) {
-	r.moves, r.state, r.last = l.ScheduleStep, l.Controller, l.LastRate
+	r.moves, r.state, r.last, r.applied = l.ScheduleStep, l.Controller, l.LastRate, l.Applied
 	if rules.OptimizerFromCheckpoint {
 		r.first, r.peak = &l.NextRate, l.PeakRate
 	}
@@ -148,20 +146,8 @@ func (r *runner[S, B]) moveRate() error {
 
 // scheduleText names a schedule and those of its settings that are set: "Cosine, Warmup 0.05".
 func scheduleText(o Options) string {
-	var s any = o.Schedule
 	if o.Adaptive != nil {
-		s = o.Adaptive
+		return settingsText(o.Adaptive)
 	}
-	v := reflect.Indirect(reflect.ValueOf(s))
-	var b strings.Builder
-	b.WriteString(v.Type().Name())
-	if v.Kind() != reflect.Struct {
-		return b.String()
-	}
-	for i := range v.NumField() {
-		if f := v.Type().Field(i); f.IsExported() && !v.Field(i).IsZero() {
-			fmt.Fprintf(&b, ", %s %v", f.Name, reflect.Indirect(v.Field(i)))
-		}
-	}
-	return b.String()
+	return settingsText(o.Schedule)
 }

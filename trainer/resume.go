@@ -206,12 +206,12 @@ func (r *runner[S, B]) resumeHooks(from string, state savedState) error {
 	if r.o.Semantics.ForgetHooksAtResume {
 		return nil
 	}
-	unknown, err := restoreHooks(r.hooks, state.StatefulCallbacks)
+	notes, err := restoreHooks(r.hooks, state.StatefulCallbacks)
 	if err != nil {
 		return err
 	}
-	for _, name := range unknown {
-		r.warn("%s has no state of the hook %s, which starts over", from, name)
+	for _, note := range notes {
+		r.warn("%s %s", from, note)
 	}
 	return nil
 }
@@ -272,6 +272,10 @@ func (r *runner[S, B]) restoreBest(from string, state savedState, loop loopState
 	if state.BestMetric == nil {
 		return
 	}
+	if r.eval.judgesAnew(loop) {
+		r.judgeAnew(from, state)
+		return
+	}
 	r.best = Best{Metric: loop.BestMetric, Value: float64(*state.BestMetric), Metrics: Metrics(loop.BestMetrics)}
 	if r.best.Metric == "" {
 		r.best.Metric = evalPrefix + r.eval.judge.metric
@@ -291,6 +295,28 @@ func (r *runner[S, B]) restoreBest(from string, state savedState, loop loopState
 		}
 	}
 	r.warn("the best checkpoint %s does not exist any more", *state.BestModelCheckpoint)
+}
+
+// judgesAnew reports whether a checkpoint's best evaluation was judged by another metric, or the
+// other way round.
+func (ev *evaluator[S, B]) judgesAnew(loop loopState) bool {
+	then, ok := loop.Configuration["Direction"]
+	return ev.decides() && (loop.BestMetric != "" && loop.BestMetric != evalPrefix+ev.judge.metric ||
+		ok && then != ev.judge.direction())
+}
+
+// judgeAnew finds the best evaluation in the log of a checkpoint.
+func (r *runner[S, B]) judgeAnew(from string, state savedState) {
+	r.best = r.eval.judge.bestOf(state.LogHistory)
+	if r.best.Metric == "" {
+		r.warn("the log of %s has no %s, by which evaluations are judged now, so the next one is the best so far", from,
+			evalPrefix+r.eval.judge.metric)
+		return
+	}
+	path := filepath.Join(filepath.Dir(from), checkpointPrefix+strconv.Itoa(r.best.GlobalStep))
+	if _, err := os.Stat(path); err == nil {
+		r.best.Checkpoint = path
+	}
 }
 
 func (r *runner[S, B]) restoreIntervals(state savedState) {
@@ -342,7 +368,7 @@ func newestCheckpoint(dir string) (string, error) {
 	for _, e := range entries {
 		number, ok := strings.CutPrefix(e.Name(), checkpointPrefix)
 		step, err := strconv.Atoi(number)
-		if !ok || err != nil || step <= newest || checkpoint.Verify(filepath.Join(dir, e.Name())) != nil {
+		if !ok || err != nil || step <= newest || verifyCheckpoint(filepath.Join(dir, e.Name())) != nil {
 			continue
 		}
 		newest, path = step, filepath.Join(dir, e.Name())

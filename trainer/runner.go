@@ -19,6 +19,7 @@ type runner[S, B any] struct {
 
 	pass    passes[B]         // over the training set
 	batches int               // of the training set, limited or not
+	order   string            // of its samples: settingsText
 	divider divider[S, B]     // with DivideOnOutOfMemory
 	content map[string]string // by which the training set is recognised, for the configuration
 	// the samples of a batch of an epoch; nil: the loader cannot tell
@@ -27,6 +28,7 @@ type runner[S, B any] struct {
 	samples  []int        // of each of them
 	totals   windowTotals // of them, over all processes
 	recycler Recycler[B]  // takes their batches back; nil: nobody
+	gathered int          // of them, those whose gradients and losses the step has
 	filter   int          // steps between the last row of the log and the window
 
 	rollBacks map[string]int // to each checkpoint
@@ -155,12 +157,18 @@ func (r *runner[S, B]) carryOut(a action) error {
 	case stepSave, epochSave:
 		return r.saver.save(r.o.AsyncSave)
 	case finalSave:
+		if err := r.discardWindow(); err != nil {
+			return err
+		}
 		return r.saver.save(false)
 	case epochEnd:
 		return fire(r.session, "EpochEnd", epochEndHook.EpochEnd)
 	case epochDone:
 		return fire(r.session, "EpochDone", epochDoneHook.EpochDone)
 	case finalLog:
+		if err := r.discardWindow(); err != nil {
+			return err
+		}
 		if err := r.saver.finish(); err != nil {
 			return err
 		}

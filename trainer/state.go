@@ -55,8 +55,9 @@ type loopState struct {
 	ScheduleStep  int               `json:"schedule_step"`               // updates that moved the learning rate
 	PeakRate      float64           `json:"peak_rate"`
 	NextRate      float64           `json:"next_rate"`
-	LastRate      *float64          `json:"last_rate"` // of the last update
-	LossSum       jsonFloat         `json:"loss_sum"`  // since the last log
+	LastRate      *float64          `json:"last_rate"`                // of the last update
+	Applied       bool              `json:"update_applied,omitempty"` // the last update was not skipped
+	LossSum       jsonFloat         `json:"loss_sum"`                 // since the last log
 	LossTotal     jsonFloat         `json:"loss_total"`
 	LeftOut       leftOut           `json:"updates_left_out,omitzero"`
 	GradNorm      *jsonFloat        `json:"grad_norm"` // of the last update
@@ -144,7 +145,7 @@ func (l loopState) validate() error {
 	switch {
 	case l.Format != loopFormat:
 		return fmt.Errorf("its format is %d, this version of the trainer reads %d", l.Format, loopFormat)
-	case !p.possible() || l.ScheduleStep < 0 || p.Phase >= max(1, l.Sizes.Accumulate):
+	case !p.possible() || min(l.ScheduleStep, l.LeftOut.SinceLog, l.LeftOut.Total) < 0 || p.Phase >= max(1, l.Sizes.Accumulate):
 		return fmt.Errorf("its position %+v cannot be", p)
 	case l.Sizes.BatchSize < 1 || l.Sizes.Accumulate < 1 || l.Sizes.TrainSamples < 0:
 		return fmt.Errorf("its sizes %+v cannot be", l.Sizes)
@@ -191,29 +192,42 @@ func hookStates(callbacks []any) (map[string]json.RawMessage, error) {
 	return states, nil
 }
 
-// restoreHooks gives the hooks their states back. It returns the names of hooks that the checkpoint
-// does not know: they start over.
-func restoreHooks(callbacks []any, states map[string]json.RawMessage) (unknown []string, err error) {
+// restoreHooks gives the hooks their states back. It returns what the user should know of hooks of
+// whose type the checkpoint has another number: those beyond it start over.
+func restoreHooks(callbacks []any, states map[string]json.RawMessage) (notes []string, err error) {
 	byName := stateSavers(callbacks)
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		savers := byName[name]
-		var list []json.RawMessage
-		switch state, ok := states[name]; {
-		case !ok:
-		case len(savers) == 1:
-			list = append(list, state)
-		default:
-			if err := json.Unmarshal(state, &list); err != nil {
-				return nil, fmt.Errorf("trainer: states of the %d hooks %s in %s: %w", len(savers), name, stateFile, err)
-			}
+		list, err := statesOf(savers, states[name])
+		if err != nil {
+			return nil, err
 		}
 		for i, s := range savers {
 			if i >= len(list) {
-				unknown = append(unknown, name)
+				notes = append(notes, fmt.Sprintf("has no state of the hook %s, which starts over", name))
 			} else if err := s.UnmarshalState(list[i]); err != nil {
 				return nil, fmt.Errorf("trainer: state of hook %T in %s: %w", s, stateFile, err)
 			}
 		}
+		if n := len(list) - len(savers); n > 0 {
+			notes = append(notes, fmt.Sprintf("has the states of %d hooks %s, and the run has %d of them; the last %d are "+
+				"left out", len(list), name, len(savers), n))
+		}
 	}
-	return unknown, nil
+	return notes, nil
+}
+
+// statesOf are the states of the hooks of one type. That of one hook stands alone, those of several
+// are a list; a run may have another number of them than the one before.
+func statesOf(savers []StateSaver, state json.RawMessage) (list []json.RawMessage, err error) {
+	isList := json.Unmarshal(state, &list) == nil
+	switch {
+	case len(state) == 0:
+		return nil, nil
+	case len(savers) > 1 && isList:
+		return list, nil
+	case len(savers) == 1 && isList && savers[0].UnmarshalState(state) != nil: // it is not its own
+		return list, nil
+	}
+	return []json.RawMessage{state}, nil
 }

@@ -130,6 +130,15 @@ func (r *runner[S, B]) loadCheckpoint(from string, loop *loopState) error {
 	return err
 }
 
+// loadWhole puts the step back to a checkpoint of this run, which it may have been resumed from.
+func (r *runner[S, B]) loadWhole(path string) error {
+	if step, ok := r.step.(TransformersStep); ok && fromTransformers(path) {
+		_, err := step.LoadTransformers(path) // the schedule continues
+		return err
+	}
+	return r.step.Load(path, LoadOptions{})
+}
+
 // saveTransformers writes the files of transformers into a checkpoint, where the options want them.
 func (s *saver[S, B]) saveTransformers(dir string, loop loopState, o SaveOptions) error {
 	if !s.o.TransformersFiles {

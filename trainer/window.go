@@ -75,6 +75,7 @@ func (r *runner[S, B]) tellWindow(body func() bool) bool {
 	if !r.several() { // else the processes have agreed on it
 		r.totals = r.countWindow()
 	}
+	r.gathered = 0
 	r.filter, r.shown = r.loop.GlobalStep-r.loop.LastLogged, false
 	more := body()
 	if more {
@@ -148,6 +149,7 @@ func (r *runner[S, B]) trainBatch() error {
 	if err := r.forwardBackward(*r.batch, w); err != nil {
 		return r.find(err, w, r.loop.index, r.loop.index+1)
 	}
+	r.gathered++
 	r.trained += float64(r.samples[r.loop.index] * r.o.Process.World)
 	r.tokens += int64(r.totals.tokens[r.loop.index])
 	r.flops += r.totals.flops[r.loop.index]

@@ -96,7 +96,7 @@ type Rules struct {
 	TrackBestOnRequest bool
 
 	// OnlyLossIsLower takes every metric whose name does not end in "loss" for better when greater.
-	// Otherwise cer and wer are lower too.
+	// Otherwise cer, wer, mse, mae, rmse and perplexity are lower too.
 	OnlyLossIsLower bool
 
 	// BestMayBeUnsaved leaves it to Save whether the model of a new best evaluation is saved.

@@ -1,0 +1,81 @@
+package trainer
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"reflect"
+	"strings"
+)
+
+// settingsText names the type of a value and those of its fields that are set: "Cosine, Warmup
+// 0.05". Another build of the program gives the same text, so addresses and functions are not in it.
+func settingsText(v any) string {
+	return describe(reflect.ValueOf(v), 0)
+}
+
+// A text goes so deep into a value, and has so many elements of a list; of longer ones it has a sum.
+const (
+	mostDepth    = 4
+	mostElements = 16
+)
+
+func describe(v reflect.Value, depth int) string {
+	v = pointed(v)
+	if !v.IsValid() {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString(v.Type().Name())
+	if v.Kind() != reflect.Struct || depth == mostDepth {
+		return b.String()
+	}
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		if !f.IsExported() || v.Field(i).IsZero() {
+			continue
+		}
+		if text := describeField(v.Field(i), depth+1); text != "" {
+			fmt.Fprintf(&b, ", %s %s", f.Name, text)
+		}
+	}
+	return b.String()
+}
+
+// describeField is the value of a field; empty if it has no text.
+func describeField(v reflect.Value, depth int) string {
+	v = pointed(v)
+	switch v.Kind() {
+	case reflect.Invalid, reflect.Func, reflect.Chan, reflect.UnsafePointer, reflect.Map:
+		return ""
+	case reflect.Struct:
+		return "(" + describe(v, depth) + ")"
+	case reflect.Slice, reflect.Array:
+		return describeList(v, depth)
+	}
+	return fmt.Sprint(v)
+}
+
+func describeList(v reflect.Value, depth int) string {
+	sum := fnv.New64a()
+	var texts []string
+	for i := range v.Len() {
+		text := cmp.Or(describeField(v.Index(i), depth), "_")
+		_, _ = fmt.Fprintln(sum, text)
+		if i < mostElements {
+			texts = append(texts, text)
+		}
+	}
+	if v.Len() > mostElements {
+		return fmt.Sprintf("%d values (%016x)", v.Len(), sum.Sum64())
+	}
+	return "[" + strings.Join(texts, " ") + "]"
+}
+
+// pointed is what is behind pointers and interfaces.
+func pointed(v reflect.Value) reflect.Value {
+	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
+		v = v.Elem()
+	}
+	return v
+}
