@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/gotrainer/gotrainer/trainer/semantics"
@@ -156,9 +158,46 @@ func TestHooksOfOneTypeKeepTheirOwnStates(t *testing.T) {
 	}
 }
 
+// Of another number of hooks of one type each that can have a state gets one.
+func TestAnotherNumberOfHooksOfOneType(t *testing.T) {
+	list := func(hooks ...any) map[string]json.RawMessage {
+		states, err := hookStates(hooks)
+		require.NoError(t, err)
+		return states
+	}
+	one, two := list(&objectHook{1}), list(&objectHook{1}, &objectHook{2})
+	a, b := &objectHook{}, &objectHook{7}
+
+	notes, err := restoreHooks([]any{a, b}, one)
+	require.NoError(t, err)
+	assert.Equal(t, []int{1, 7}, []int{a.Count, b.Count})
+	require.Len(t, notes, 1)
+	assert.Contains(t, notes[0], "which starts over")
+
+	a = &objectHook{}
+	notes, err = restoreHooks([]any{a}, two)
+	require.NoError(t, err)
+	assert.Equal(t, 1, a.Count)
+	require.Len(t, notes, 1)
+	assert.Contains(t, notes[0], "the last 1 are left out")
+
+	own := &listHook{}
+	notes, err = restoreHooks([]any{own}, list(&listHook{`[1,2]`}))
+	require.NoError(t, err)
+	assert.Equal(t, `[1,2]`, own.state, "a list may be the state of one hook")
+	assert.Empty(t, notes)
+}
+
+type objectHook struct{ Count int }
+
+func (*objectHook) StepEnd(*Run) error              { return nil }
+func (h *objectHook) MarshalState() ([]byte, error) { return json.Marshal(*h) }
+func (h *objectHook) UnmarshalState(s []byte) error { return json.Unmarshal(s, h) }
+
 func TestGreaterIsBetterByName(t *testing.T) {
 	f := &Options{}
-	for name, want := range map[string]bool{"loss": false, "valid_loss": false, "cer": false, "test_wer": false,
+	for name, want := range map[string]bool{"loss": false, "valid_loss": false, "cer": false, "test_wer": false, "mse": false,
+		"mae": false, "val_rmse": false, "perplexity": false, "mseless": true,
 		"accuracy": true, "soccer": true, "f1": true} {
 		o := *f
 		o.MetricForBest = "eval_" + name
