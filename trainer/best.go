@@ -65,8 +65,8 @@ func (j judge) direction() string {
 // decides reports whether one evaluation of the run is better than another.
 func (ev *evaluator[S, B]) decides() bool { return ev.judge.track && len(ev.sets) > 0 }
 
-// bestOf is the best evaluation of a log. Its zero value: there is none with the metric. That before
-// the first update does not count.
+// bestOf is the best evaluation of a log. Its zero value: there is none with the metric. That
+// before the first update does not count.
 func (j judge) bestOf(log []Logs) (best Best) {
 	name := evalPrefix + j.metric
 	for _, row := range log {

@@ -89,8 +89,8 @@ func (r *runner[S, B]) fits(from string, loop loopState) error {
 	}
 	then, ok := loop.Configuration["Order"]
 	if difference == "" && ok && then != r.order && r.loop.insideEpoch(loop.Position) {
-		difference = fmt.Sprintf("Order was %s and is %s, and it stands inside an epoch, of which the rest would be that "+
-			"of another permutation", then, r.order)
+		difference = fmt.Sprintf("Order was %s and is %s, and it stands inside an epoch, whose rest would be that of "+
+			"another permutation", then, r.order)
 	}
 	switch {
 	case difference == "":

@@ -16,8 +16,8 @@ var ErrChangedWhileSaved = errors.New("the state was changed while it was saved"
 var ErrOldRun = errors.New("the folder holds an earlier run")
 
 // ErrOtherRun is the cause of the error with which Fit refuses to resume from a checkpoint whose
-// sizes or whose seed are not those of the options.
-var ErrOtherRun = errors.New("the checkpoint was made by a run of other sizes or another seed")
+// sizes, seed or, inside an epoch, order of samples are not those of the options.
+var ErrOtherRun = errors.New("the checkpoint was made by a run of other sizes or another seed or order")
 
 // OptionError says which option is wrong. It is returned by [New] and by [Trainer.Fit].
 type OptionError struct {

@@ -59,19 +59,31 @@ func (s *session[S, B]) leaveOutLoss() {
 	s.lossSum, s.left = 0, leftOut{Total: s.left.Total + s.loop.GlobalStep - s.loop.LastLogged}
 }
 
-// report takes over what the step has gathered. Where an update that is not finite is skipped, that
-// is one update (see runner.endStep), whose loss is left out with it.
+// seesEachLoss reports whether the device is waited for at each update that may be skipped, so that
+// the loss of each can be known.
+func (r *runner[S, B]) seesEachLoss() bool { return r.o.NonFinite == SkipNonFinite && !r.skipsUnseen() }
+
+// reportStep takes over the loss of a step, or leaves it out with the update.
+func (r *runner[S, B]) reportStep() error {
+	before := r.lossSum
+	if err := r.report(); err != nil {
+		return err
+	}
+	if finite(before) && !finite(r.lossSum) {
+		r.warnNonFinite("loss", r.lossSum)
+		r.lossSum = before
+		r.left.SinceLog++
+	}
+	return nil
+}
+
+// report takes over what the step has gathered.
 func (s *session[S, B]) report() error {
 	r, err := s.step.Report(s.stepCtx)
 	if err != nil {
 		return s.stepError("report the loss", err)
 	}
-	if finite(r.LossSum) || s.o.NonFinite != SkipNonFinite {
-		s.lossSum += r.LossSum
-	} else {
-		s.left.SinceLog++
-		s.warnNonFinite("loss", r.LossSum)
-	}
+	s.lossSum += r.LossSum
 	s.skipped = r.Skipped
 	if !(r.GradNorm < 0) {
 		s.gradNorm = &r.GradNorm
@@ -79,13 +91,13 @@ func (s *session[S, B]) report() error {
 	return nil
 }
 
-// discardWindow takes the losses of a window that will begin again out of the sum since the last log.
-// The step knows only the sum, so that is their share of it.
+// discardWindow takes the losses of a window that will begin again out of the sum since the last
+// log. The step knows only the sum, so that is their share of it.
 func (r *runner[S, B]) discardWindow() error {
 	if !r.loop.torn || r.gathered == 0 || r.o.Semantics.Loop != semantics.DefaultLoop {
 		return nil
 	}
-	sum, left := r.lossSum, r.left
+	sum := r.lossSum
 	if err := r.report(); err != nil {
 		return err
 	}
@@ -93,8 +105,8 @@ func (r *runner[S, B]) discardWindow() error {
 	r.gathered = 0
 	steps := float64(r.loop.GlobalStep - r.loop.LastLogged - r.left.SinceLog)
 	switch {
-	case r.o.NonFinite == SkipNonFinite: // the sum was taken over at the end of the last step
-		r.lossSum, r.left = sum, left
+	case r.seesEachLoss(): // the sum was taken over at the end of the last step
+		r.lossSum = sum
 	case steps == 0:
 		r.lossSum = 0
 	default:

@@ -28,8 +28,10 @@ const (
 	// written.
 	StopAtNonFinite
 	// SkipNonFinite leaves out every update whose gradients are not finite, as loss scaling does,
-	// and stops at weights that are not. It waits for the device at each update. The About of the
-	// step must say SkipsNonFinite.
+	// and stops at weights that are not. It waits for the device at each update, and leaves a loss
+	// that is not finite out of the means of the log. With semantics.Rules.ScheduleOnSkip it does
+	// not wait, and train_loss lacks the losses of all updates between two rows of the log. The
+	// About of the step must say SkipsNonFinite.
 	SkipNonFinite
 	// RollBackNonFinite puts weights, moments and random numbers back to the newest checkpoint and
 	// continues with the data that come next; the counts and the schedule continue. A run that

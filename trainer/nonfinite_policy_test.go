@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -150,6 +151,24 @@ func TestTrainLossIsTheMeanOfTheLossesThatAreKept(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Where nobody waits for the device the losses between two rows of the log are left out together.
+func TestTrainLossWhereSkipsAreUnseen(t *testing.T) {
+	step := &trainertest.Step{Loss: func(_ int, batch []int) float64 {
+		if batch[0] == 6 {
+			return math.NaN()
+		}
+		return 1
+	}}
+	tr, err := trainer.New[int, []int](step, trainer.Options{Epochs: 1, BatchSize: 1,
+		Log: trainer.Every(5, trainer.Update), NonFinite: trainer.SkipNonFinite,
+		Semantics: semantics.Rules{ScheduleOnSkip: true}, Progress: io.Discard})
+	require.NoError(t, err)
+	r, err := tr.Fit(t.Context(), trainertest.Samples(12), nil)
+	require.NoError(t, err)
+	assert.Equal(t, 1.0, r.TrainLoss)
+	assert.NotContains(t, strings.Join(step.Calls[:8], " "), "report", "before the first row of the log")
 }
 
 // A checkpoint knows which losses were left out.

@@ -144,8 +144,9 @@ type Options struct {
 	// are. A checkpoint of transformers is read without any option.
 	TransformersFiles bool
 	// ForceResume resumes from a checkpoint of another BatchSize, Accumulate, Seed or training set
-	// too, which is refused otherwise: the position in the epoch is worked out from the number of
-	// updates, and the run is not the one that was interrupted.
+	// too, or inside an epoch of another Order, which is refused otherwise: the position in the
+	// epoch is worked out from the number of updates, and the run is not the one that was
+	// interrupted.
 	ForceResume bool
 	// SkipFingerprint leaves out the look at eight samples of the training set at the beginning of
 	// a run that is saved or resumed, by which a resume notices that they are other ones. They are

@@ -142,8 +142,8 @@ func (o *Options) resolveFiles() error {
 	mayNeverSave := o.Save.kind == atBest && o.Semantics.BestMayBeUnsaved // only hooks ask for evaluations then
 	switch {
 	case o.Overwrite && o.ResumeFrom != "" && o.resumesOwn():
-		return wrong("Overwrite", true, "false, since ResumeFrom is a checkpoint of OutputDir: a run is either resumed or "+
-			"started over")
+		return wrong("Overwrite", true, "false, since ResumeFrom is a checkpoint of OutputDir: a run is either resumed "+
+			"or started over")
 	case o.LoadBestAtEnd && o.Save.kind == never:
 		return wrong("LoadBestAtEnd", true, "false, since Save is Never and there would be nothing to load")
 	case o.LoadBestAtEnd && o.Eval.kind == never && !mayNeverSave:

@@ -110,8 +110,8 @@ func (s *saver[S, B]) latestFinite(newest string, steps []int) string {
 	return newest
 }
 
-// beginNew sees to it that a new run, or one that continues a checkpoint of another folder, does not
-// mix with an old one in the same folder.
+// beginNew sees to it that a new run, or one that continues a checkpoint of another folder, does
+// not mix with an old one in the same folder.
 func (s *saver[S, B]) beginNew() error {
 	if s.store == nil {
 		return nil

@@ -30,7 +30,8 @@ func TestAResumeWithAnotherMetricJudgesAnew(t *testing.T) {
 		{"the same", "", trainer.ByName, "MaxSteps was 3 and is 4", 1, 0.1},
 		{"another metric", "accuracy", trainer.ByName, "MetricForBest was loss and is accuracy", 2, 0.9},
 		{"the other way round", "", trainer.GreaterIsBetter, "Direction was lower and is greater", 4, 0.4},
-		{"a metric that was not there", "f1", trainer.ByName, "has no eval_f1, by which evaluations are judged now", 4, 0.5},
+		{"a metric that was not there", "f1", trainer.ByName, "has no eval_f1, by which evaluations are judged now",
+			4, 0.5},
 	} {
 		dir := t.TempDir()
 		fit := func(steps int, metric string, direction trainer.Direction) *trainer.Result {
@@ -76,15 +77,17 @@ func TestAnotherOrderBeginsWithAnEpoch(t *testing.T) {
 		{"of another seed", 3, data.Shuffled{Seed: 1}, data.Shuffled{Seed: 2}, semantics.Default, false,
 			"Order was Shuffled, Seed 1 and is Shuffled, Seed 2", true},
 		{"of other lengths", 3, data.GroupedByLength{Lengths: make([]int, 20), BatchSize: 1},
-			data.GroupedByLength{Lengths: []int{19: 7}, BatchSize: 1}, semantics.Default, false, "Order was Group", true},
+			data.GroupedByLength{Lengths: []int{19: 7}, BatchSize: 1}, semantics.Default, false,
+			"Order was GroupedByLength", true},
 		{"by force", 3, nil, data.Sequential{}, semantics.Default, true, "Order was Shuffled", false},
-		{"Hugging Face warns alone", 3, nil, data.Sequential{}, semantics.HuggingFace, false, "Order was Shuffled", false},
+		{"Hugging Face warns alone", 3, nil, data.Sequential{}, semantics.HuggingFace, false,
+			"Order was Shuffled", false},
 		{"behind an epoch", 20, nil, data.Sequential{}, semantics.Default, false, "Order was Shuffled", false},
 	} {
 		dir := t.TempDir()
 		fit := func(steps int, order data.Order, force bool) (*trainer.Result, error) {
-			return fitted(t, new(trainertest.Step), trainer.Options{OutputDir: dir, MaxSteps: steps, BatchSize: 1, Order: order,
-				Save: trainer.Every(1, trainer.Update), Semantics: c.rules, ResumeFrom: trainer.Latest,
+			return fitted(t, new(trainertest.Step), trainer.Options{OutputDir: dir, MaxSteps: steps, BatchSize: 1,
+				Order: order, Save: trainer.Every(1, trainer.Update), Semantics: c.rules, ResumeFrom: trainer.Latest,
 				ForceResume: force, Schedule: lr.Constant{}}, 20, nil)
 		}
 		_, err := fit(c.steps, c.then, false)
@@ -113,10 +116,11 @@ func TestASettingHasNoAddress(t *testing.T) {
 	}
 	dir := t.TempDir()
 	var texts []string
-	for i, s := range []lr.Schedule{schedule(1), &lr.LambdaLR{Lambda: func(update int) float64 { return 1 / float64(update+1) }}} {
+	other := &lr.LambdaLR{Lambda: func(update int) float64 { return 1 / float64(update+1) }}
+	for i, s := range []lr.Schedule{schedule(1), other} {
 		name := nameOfSchedule{}
-		r, err := fitted(t, new(trainertest.Step), trainer.Options{OutputDir: dir, MaxSteps: 2, BatchSize: 1, Schedule: s,
-			ResumeFrom: trainer.Latest, Callbacks: []any{&name}}, 8, nil)
+		r, err := fitted(t, new(trainertest.Step), trainer.Options{OutputDir: dir, MaxSteps: 2, BatchSize: 1,
+			Schedule: s, ResumeFrom: trainer.Latest, Callbacks: []any{&name}}, 8, nil)
 		require.NoError(t, err)
 		assert.Empty(t, r.Warnings, i)
 		texts = append(texts, name.text)
@@ -131,10 +135,11 @@ func (n *nameOfSchedule) TrainBegin(r *trainer.Run) error {
 	return nil
 }
 
-// A rate that moves between two updates asks what became of the last one, in the session before too.
+// A rate that moves between two updates asks what became of the last one, in the session before
+// too.
 func TestAResumeKnowsWhetherTheLastUpdateWasMade(t *testing.T) {
-	o := trainer.Options{Epochs: 2, Accumulate: 2, ScheduleSteps: 3, Semantics: semantics.Rules{Loop: semantics.HezarLoop},
-		Save: trainer.Every(1, trainer.Update), Eval: trainer.Never, LearningRate: 0.5}
+	o := trainer.Options{Epochs: 2, Accumulate: 2, ScheduleSteps: 3,
+		Semantics: semantics.Rules{Loop: semantics.HezarLoop}, Save: trainer.Every(1, trainer.Update), Eval: trainer.Never, LearningRate: 0.5}
 	o.OutputDir = memoryDir(t)
 	whole, want := fitWith(t, o, 8)
 	for cut := 1; cut <= want.GlobalStep; cut++ {

@@ -9,12 +9,14 @@ import (
 )
 
 // settingsText names the type of a value and those of its fields that are set: "Cosine, Warmup
-// 0.05". Another build of the program gives the same text, so addresses and functions are not in it.
+// 0.05". Another build of the program gives the same text, so addresses and functions are not in
+// it.
 func settingsText(v any) string {
 	return describe(reflect.ValueOf(v), 0)
 }
 
-// A text goes so deep into a value, and has so many elements of a list; of longer ones it has a sum.
+// A text goes so deep into a value, and has so many elements of a list; of longer ones it has a
+// sum.
 const (
 	mostDepth    = 4
 	mostElements = 16

@@ -145,7 +145,8 @@ func (l loopState) validate() error {
 	switch {
 	case l.Format != loopFormat:
 		return fmt.Errorf("its format is %d, this version of the trainer reads %d", l.Format, loopFormat)
-	case !p.possible() || min(l.ScheduleStep, l.LeftOut.SinceLog, l.LeftOut.Total) < 0 || p.Phase >= max(1, l.Sizes.Accumulate):
+	case !p.possible() || p.Phase >= max(1, l.Sizes.Accumulate),
+		min(l.ScheduleStep, l.LeftOut.SinceLog, l.LeftOut.Total) < 0:
 		return fmt.Errorf("its position %+v cannot be", p)
 	case l.Sizes.BatchSize < 1 || l.Sizes.Accumulate < 1 || l.Sizes.TrainSamples < 0:
 		return fmt.Errorf("its sizes %+v cannot be", l.Sizes)
@@ -210,8 +211,8 @@ func restoreHooks(callbacks []any, states map[string]json.RawMessage) (notes []s
 			}
 		}
 		if n := len(list) - len(savers); n > 0 {
-			notes = append(notes, fmt.Sprintf("has the states of %d hooks %s, and the run has %d of them; the last %d are "+
-				"left out", len(list), name, len(savers), n))
+			notes = append(notes, fmt.Sprintf("has the states of %d hooks %s, and the run has %d of them; the last %d "+
+				"are left out", len(list), name, len(savers), n))
 		}
 	}
 	return notes, nil

@@ -196,8 +196,8 @@ func (h *objectHook) UnmarshalState(s []byte) error { return json.Unmarshal(s, h
 
 func TestGreaterIsBetterByName(t *testing.T) {
 	f := &Options{}
-	for name, want := range map[string]bool{"loss": false, "valid_loss": false, "cer": false, "test_wer": false, "mse": false,
-		"mae": false, "val_rmse": false, "perplexity": false, "mseless": true,
+	for name, want := range map[string]bool{"loss": false, "valid_loss": false, "cer": false, "test_wer": false,
+		"mse": false, "mae": false, "val_rmse": false, "perplexity": false, "mseless": true,
 		"accuracy": true, "soccer": true, "f1": true} {
 		o := *f
 		o.MetricForBest = "eval_" + name

@@ -53,7 +53,8 @@ func updated(step *trainertest.Step) (used []int) {
 	return used
 }
 
-// A hook that ends a run inside a window leaves its batches to the resumed run, and their losses out.
+// A hook that ends a run inside a window leaves its batches to the resumed run, and their losses
+// out.
 func TestAStopInsideAWindowIsResumedBeforeIt(t *testing.T) {
 	const rows, epochs = 16, 2
 	for _, event := range []string{"batch begin", "forward", "backward", "update"} {
@@ -94,7 +95,8 @@ func TestAStopInsideAWindowIsResumedBeforeIt(t *testing.T) {
 			for _, row := range r.History {
 				for _, name := range []string{"loss", "train_loss"} {
 					if v, ok := row[name]; ok {
-						assert.InDelta(t, 1, v, 1e-12, "stopped at %s %d: %s after update %v", event, n, name, row["step"])
+						assert.InDelta(t, 1, v, 1e-12, "stopped at %s %d: %s after update %v", event, n, name,
+							row["step"])
 					}
 				}
 			}

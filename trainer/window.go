@@ -215,10 +215,9 @@ func (r *runner[S, B]) update() error {
 	return nil
 }
 
-// endStep ends a step. Whether its loss is finite is asked where the device was waited for anyway.
 func (r *runner[S, B]) endStep() error {
-	if r.o.NonFinite == SkipNonFinite {
-		if err := r.report(); err != nil {
+	if r.seesEachLoss() {
+		if err := r.reportStep(); err != nil {
 			return err
 		}
 	}

@@ -197,6 +197,20 @@ var situations = map[string]func(t *testing.T) error{
 		return fit(t, trainer.Options{OutputDir: trained(t, trainer.Options{}), ResumeFrom: trainer.Latest,
 			BatchSize: 3}, nil)
 	},
+	"a resume with another order inside an epoch": func(t *testing.T) error {
+		t.Helper()
+		return fit(t, trainer.Options{OutputDir: trained(t, trainer.Options{BatchSize: 2}), ResumeFrom: trainer.Latest,
+			BatchSize: 2, Order: data.Sequential{}}, nil)
+	},
+	"a resume with another metric": func(t *testing.T) error {
+		t.Helper()
+		step := new(trainertest.Step)
+		step.EvalMetrics = func(int, []int) trainer.Metrics { return trainer.Metrics{"loss": 1, "accuracy": 0.5} }
+		o := trainer.Options{OutputDir: t.TempDir(), Eval: trainer.Every(1, trainer.Update)}
+		require.NoError(t, fitStep(t, step, o, trainertest.Samples(2)))
+		o.ResumeFrom, o.MetricForBest = trainer.Latest, "accuracy"
+		return fitStep(t, step, o, trainertest.Samples(2))
+	},
 	"a checkpoint without the state of a callback": func(t *testing.T) error {
 		t.Helper()
 		return fit(t, trainer.Options{OutputDir: trained(t, trainer.Options{}), ResumeFrom: trainer.Latest,
