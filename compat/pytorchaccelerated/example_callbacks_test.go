@@ -196,7 +196,7 @@ func ExampleSaveTrainingState() {
 	}
 	left, err := fs.Glob(os.DirFS(dir), "*")
 	fmt.Println(left, resumed.Updates(), len(resumed.History().MetricValues("train_loss_epoch")), err)
-	// Output: [epoch_2 epoch_3 epoch_4 epoch_5] 20 5 <nil>
+	// Output: [epoch_4 epoch_5] 20 5 <nil>
 }
 
 func ExampleWSDCheckpoint() {

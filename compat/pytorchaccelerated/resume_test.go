@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	pa "github.com/gotrainer/gotrainer/compat/pytorchaccelerated"
+	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/nn/functional"
 	"github.com/gotrainer/gotrainer/optim"
@@ -316,6 +317,34 @@ func TestCancelledRunLeavesAStateAndContinues(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	_, _, err = longUnder(ctx, t.TempDir(), train{}, &cancelIn{5, cancel})
 	assert.ErrorContains(t, err, "no callback SaveTrainingState")
+}
+
+// A run that began from the state of another is resumed with the same callback.
+func TestResumedRunDoesNotLoadItsInitialCheckpoint(t *testing.T) {
+	testenv.RequireTorch(t)
+	wsd := pa.WSD{DecayPhaseRatio: new(0.25)}.Create
+	initial := t.TempDir()
+	first := lineTrainer(quiet(&pa.WSDCheckpoint{SaveDir: initial}))
+	require.NoError(t, run(first, train{CreateSchedulerFn: wsd}))
+	for _, name := range []string{"checkpoint_6_wsd_pre_decay", "checkpoint_8_wsd_post_decay.pt"} {
+		from := filepath.Join(initial, name)
+		session := func(dir string, o train, more ...any) (map[string][]byte, error) {
+			checkpoint := &pa.WSDCheckpoint{SaveDir: filepath.Join(dir, "wsd"), InitialCheckpoint: from}
+			tr := lineTrainer(quiet(append([]any{checkpoint}, more...)...))
+			o.NumEpochs, o.CreateSchedulerFn = 4, pa.WSD{DecayPhaseRatio: new(0.25), NumCheckpoints: 2}.Create
+			err := run(tr, o)
+			return ends(tr.Run, new(pa.ModelEMA)), err
+		}
+		whole, err := session(t.TempDir(), train{})
+		require.NoError(t, err, name)
+		dir := t.TempDir()
+		state := filepath.Join(dir, "state")
+		_, err = session(dir, train{}, &atUpdate{6, true, func(r *pa.Run) error { return r.SaveTrainingState(state, nil) }})
+		require.ErrorIs(t, err, errKilled)
+		resumed, err := session(dir, train{ResumeFrom: state})
+		require.NoError(t, err)
+		assert.Equal(t, whole, resumed, name)
+	}
 }
 
 func TestDoorsToTheLoops(t *testing.T) {

@@ -16,7 +16,7 @@ type SaveTrainingState struct {
 	SaveEveryNEpochs int    // zero: not by epochs
 	SaveEveryNSteps  int    // batches; zero: not by steps
 	NotAtEnd         bool   // save_at_end=False
-	MaxCheckpoints   int    // how many stay; the oldest of this run are deleted. Zero: all
+	MaxCheckpoints   int    // how many stay; the oldest of this run, resumed or not, are deleted. Zero: all
 
 	globalStep int
 	asked      []string // states that are still to be written
@@ -107,8 +107,37 @@ func (s *SaveTrainingState) OnTrainingStateSaved(r *Run, dir string, _ Metadata)
 	return nil
 }
 
-func (s *SaveTrainingState) MarshalState() ([]byte, error) { return json.Marshal(s.globalStep) }
+// saveStateState is what a training state keeps of the callback. Older ones have the number alone.
+type saveStateState struct {
+	GlobalStep int      `json:"global_step"`
+	Saved      []string `json:"saved,omitempty"` // names of folders in SaveDir, oldest first
+}
 
+// MarshalState has the state that is being written among the saved ones.
+func (s *SaveTrainingState) MarshalState() ([]byte, error) {
+	state := saveStateState{GlobalStep: s.globalStep}
+	for _, dir := range slices.Concat(s.saved, s.asked) {
+		name := filepath.Base(dir)
+		state.Saved = append(slices.DeleteFunc(state.Saved, func(old string) bool { return old == name }), name)
+	}
+	return json.Marshal(state)
+}
+
+// UnmarshalState counts the states of earlier sessions that are there still.
 func (s *SaveTrainingState) UnmarshalState(text []byte) error {
-	return json.Unmarshal(text, &s.globalStep)
+	if json.Unmarshal(text, &s.globalStep) == nil {
+		return nil
+	}
+	var state saveStateState
+	if err := json.Unmarshal(text, &state); err != nil {
+		return err
+	}
+	s.globalStep, s.saved = state.GlobalStep, nil
+	for _, name := range state.Saved {
+		dir := filepath.Join(s.dir(), filepath.Base(name)) // whatever the file says, nowhere else
+		if _, err := os.Stat(dir); err == nil {
+			s.saved = append(s.saved, dir)
+		}
+	}
+	return nil
 }

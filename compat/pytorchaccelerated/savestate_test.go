@@ -74,3 +74,19 @@ func TestStateIsWrittenWhereItsEventEndsTheRun(t *testing.T) {
 	require.NoError(t, run(tr, train{NumEpochs: 5}))
 	assert.Equal(t, []string{"epoch_1", "epoch_2"}, states(t, dir))
 }
+
+func TestAResumedRunDeletesTheStatesOfItsEarlierSessions(t *testing.T) {
+	testenv.RequireTorch(t)
+	dir := t.TempDir()
+	session := func(o train) {
+		tr := lineTrainer(quiet(&pa.SaveTrainingState{SaveDir: dir, SaveEveryNEpochs: 1, NotAtEnd: true,
+			MaxCheckpoints: 2}))
+		require.NoError(t, run(tr, o))
+	}
+	session(train{NumEpochs: 3})
+	require.Equal(t, []string{"epoch_2", "epoch_3"}, states(t, dir))
+	session(train{NumEpochs: 4, ResumeFrom: filepath.Join(dir, "epoch_3")})
+	assert.Equal(t, []string{"epoch_3", "epoch_4"}, states(t, dir))
+	session(train{NumEpochs: 6, ResumeFrom: filepath.Join(dir, "epoch_4")})
+	assert.Equal(t, []string{"epoch_5", "epoch_6"}, states(t, dir))
+}

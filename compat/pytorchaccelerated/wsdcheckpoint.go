@@ -2,6 +2,7 @@ package pytorchaccelerated
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -19,12 +20,13 @@ type WSDCheckpoint struct {
 	NoOptimizer bool   // leave the optimizer out of the files after a decay
 	NoScheduler bool   // leave the schedule out of them
 	// what to load at the start: the folder of a training state or the file of a checkpoint; empty,
-	// or not there: nothing
+	// or not there: nothing. A run that TrainOptions.ResumeFrom continues has loaded it already
 	InitialCheckpoint string
 
 	phases []Phase
 	ratio  float64
-	last   *int // updates at the last checkpoint; nil: there is none
+	last   *int   // updates at the last checkpoint; nil: there is none
+	asked  string // the training state that is still to be written
 }
 
 const (
@@ -39,6 +41,10 @@ func (w *WSDCheckpoint) OnTrainingRunStart(r *Run) error {
 			"WSD{...}.Create")
 	}
 	w.phases, w.ratio = phases, wsdRatio(r.Schedule())
+	w.asked = ""
+	if r.resumed { // its state is newer than what it began from
+		return nil
+	}
 	if !r.rules.WSDKeepsLastStep {
 		w.last = nil
 	}
@@ -107,14 +113,19 @@ func (w *WSDCheckpoint) saveIf(r *Run, due bool) error {
 	switch updates {
 	case phase.PreDecayStep:
 		r.Print(fmt.Sprintf("\nWSD Lr Scheduler entering decay phase at step %d", updates))
-		w.last = new(updates)
-		if err := r.SaveTrainingState(filepath.Join(w.dir(), fmt.Sprintf("checkpoint_%d_%s", updates, preDecay)),
-			w.extra(r, updates, preDecay)); err != nil {
-			return err
-		}
-		r.Print(fmt.Sprintf("\nSaved wsd_pre_decay training state at step %d", updates))
+		w.last, w.asked = new(updates), filepath.Join(w.dir(), fmt.Sprintf("checkpoint_%d_%s", updates, preDecay))
+		return r.SaveTrainingState(w.asked, w.extra(r, updates, preDecay))
 	case phase.PeriodEnd:
 		return w.savePostDecay(r, updates)
+	}
+	return nil
+}
+
+// OnTrainingStateSaved tells of a state when it is there.
+func (w *WSDCheckpoint) OnTrainingStateSaved(r *Run, dir string, _ Metadata) error {
+	if dir == w.asked {
+		w.asked = ""
+		r.Print(fmt.Sprintf("\nSaved wsd_pre_decay training state at step %d", *w.last))
 	}
 	return nil
 }
@@ -147,4 +158,11 @@ func (w *WSDCheckpoint) dir() string { return cmp.Or(w.SaveDir, "checkpoints") }
 func (w *WSDCheckpoint) extra(r *Run, updates int, kind string) map[string]any {
 	return map[string]any{"step": updates, "checkpoint_type": kind, "total_steps": r.Config().MaxNumTrainSteps,
 		"decay_fraction": w.ratio, "timestamp": time.Now().Format("2006-01-02T15:04:05.000000")}
+}
+
+func (w *WSDCheckpoint) MarshalState() ([]byte, error) { return json.Marshal(w.last) }
+
+func (w *WSDCheckpoint) UnmarshalState(text []byte) error {
+	w.last = nil
+	return json.Unmarshal(text, &w.last)
 }
