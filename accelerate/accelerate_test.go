@@ -1,8 +1,11 @@
 package accelerate_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -19,6 +22,7 @@ import (
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/checkpoint"
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/tensorio"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
@@ -303,6 +307,55 @@ func TestStateContinuesBitForBit(t *testing.T) {
 	if resumed.weights() != before {
 		t.Error("a refused state has changed the weights")
 	}
+}
+
+// A state that lacks the generator of a device is of another kind of device.
+func TestAStateOfAnotherDeviceIsRefusedBeforeAnythingChanges(t *testing.T) {
+	testenv.RequireTorch(t)
+	start := func() *run {
+		return newRun(t, accelerate.Options{}, accelerate.LoaderOptions{BatchSize: 2}, 8, lr.Constant{}, 4)
+	}
+	first := start()
+	first.pass(t, first.train, func(int) {})
+	saved, err := first.acc.SaveState(filepath.Join(t.TempDir(), "saved"))
+	require.NoError(t, err)
+	for name, want := range map[string]string{"cuda:0": "the generator of cpu is missing", "cpu": "no state of a generator"} {
+		dir := filepath.Join(t.TempDir(), "other")
+		require.NoError(t, checkpoint.WriteFolder(dir, func(dir string) error {
+			if err := os.CopyFS(dir, os.DirFS(saved)); err != nil {
+				return err
+			}
+			return errors.Join(os.Remove(filepath.Join(dir, "MANIFEST.json")), tensorio.Save(
+				filepath.Join(dir, "random_states_0.safetensors"), []torch.Named{{Name: name,
+					Tensor: torch.From([]uint8{1, 2, 3})}}, map[string]string{"step": "0"}))
+		}))
+		second := start()
+		before, generator := second.weights(), torch.DefaultGenerator(torch.CPU).State()
+		require.NotEqual(t, first.weights(), before)
+		require.ErrorContains(t, second.acc.LoadState(dir), want)
+		assert.Equal(t, before, second.weights(), name)
+		assert.Equal(t, generator, torch.DefaultGenerator(torch.CPU).State(), name)
+	}
+}
+
+func TestAStateInsideAWindowIsWarnedOf(t *testing.T) {
+	testenv.RequireTorch(t)
+	var said bytes.Buffer
+	usual := slog.Default()
+	t.Cleanup(func() { slog.SetDefault(usual) })
+	slog.SetDefault(slog.New(slog.NewTextHandler(&said, nil)))
+	r := newRun(t, accelerate.Options{Accumulation: accelerate.Accumulation{Steps: 2}},
+		accelerate.LoaderOptions{BatchSize: 2}, 10, lr.Constant{}, 3)
+	var warned []int // batches
+	r.pass(t, r.train, func(batch int) {
+		said.Reset()
+		_, err := r.acc.SaveState(filepath.Join(t.TempDir(), "state"))
+		require.NoError(t, err)
+		if strings.Contains(said.String(), "inside a window") {
+			warned = append(warned, batch)
+		}
+	})
+	assert.Equal(t, []int{1, 3}, warned, "the fifth batch, the last, ends a window")
 }
 
 type count int

@@ -154,7 +154,7 @@ func (a *Accelerator) readPythonRandom(path string, saved *savedState) error {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 		if state == nil {
-			continue // which setGenerators refuses by name
+			continue // which generatorStates refuses by name
 		}
 		saved.generators = append(saved.generators, torch.Named{Name: d.String(), Tensor: torch.FromBytes(state,
 			torch.Uint8, int64(len(state)))})

@@ -42,10 +42,17 @@ func (a *Accelerator) SaveIteration() int { return a.iteration }
 // TotalLimit stay; one of that name is an error, since it would be of another run: continue
 // counting with Project.Iteration.
 //
+// A state has no gradients: see "State" in the documentation of the package.
+//
 // With several processes all call it; the main one writes, and the random states of all are kept.
 // With Options.Sharding each writes its part, and a state is loaded by any number of processes that
 // there are random states for.
 func (a *Accelerator) SaveState(dir string) (path string, err error) {
+	if open := a.step % a.options.Accumulation.Steps; open > 0 && !a.sync && a.IsMainProcess() {
+		slog.Warn("accelerate: SaveState: it is called inside a window of accumulation, whose gradients are in no "+
+			"state: the first update of a run that loads it lacks them; save where SyncGradients is true",
+			"batches of the window so far", open)
+	}
 	if a.random, err = a.gatherGenerators(); err != nil {
 		return "", fmt.Errorf("accelerate: SaveState: %w", err)
 	}
@@ -291,6 +298,10 @@ func (a *Accelerator) load(dir string) error {
 	if err != nil {
 		return err
 	}
+	generators, err := a.generatorStates(saved.generators)
+	if err != nil {
+		return err
+	}
 	if a.sharded != nil {
 		if err := a.loadParts(dir); err != nil {
 			return err
@@ -327,7 +338,8 @@ func (a *Accelerator) load(dir string) error {
 	}
 	a.step = saved.step
 	a.keepPython(dir, saved)
-	return a.setGenerators(saved.generators)
+	generators.Restore(a.devices())
+	return nil
 }
 
 // read reads the files of a state, those of the models aside.

@@ -95,21 +95,25 @@ func (a *Accelerator) saveGenerators(dir string) error {
 	return errors.Join(panicked, err)
 }
 
-func (a *Accelerator) setGenerators(states []torch.Named) error {
-	for _, d := range a.devices() {
-		found := false
-		for _, g := range states {
-			if g.Name == d.String() {
-				torch.DefaultGenerator(d).SetState(g.Tensor.Bytes())
-				found = true
-			}
-		}
-		if !found {
-			return fmt.Errorf("%s: the state of the generator of %s is missing: it was saved on another kind of device",
-				fmt.Sprintf(randomName, a.ProcessIndex()), d)
-		}
+// generatorStates are those of the generators of this process, of what a file holds.
+func (a *Accelerator) generatorStates(saved []torch.Named) (torchsave.Generators, error) {
+	found, mine := torchsave.Generators{}, torchsave.Generators{}
+	for _, g := range saved {
+		found[g.Name] = g.Tensor.Bytes()
 	}
-	return nil
+	for _, d := range a.devices() {
+		name := fmt.Sprintf(randomName, a.ProcessIndex())
+		state, ok := torchsave.GeneratorOf(found, d)
+		if !ok {
+			return nil, fmt.Errorf("%s: the state of the generator of %s is missing: it was saved on another kind of "+
+				"device; want Options.Device to be of that kind", name, d)
+		}
+		if err := torch.Try(func() { torch.NewGeneratorOn(d, 0).SetState(state) }); err != nil {
+			return nil, fmt.Errorf("%s: it holds no state of a generator of %s: %w", name, d, err)
+		}
+		mine[d.String()] = state
+	}
+	return mine, nil
 }
 
 func saveJSON(path string, v any) error {

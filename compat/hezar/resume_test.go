@@ -1,9 +1,11 @@
 package hezar
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
+	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -87,4 +90,25 @@ func TestAnotherRunsLogsStayAsTheyAre(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, third.Close())
 	assert.Equal(t, second.State.LogsDir, third.State.LogsDir)
+}
+
+// A checkpoint of another kind of device has no state of this one's generator.
+func TestGeneratorsThatACheckpointLacksAreNamed(t *testing.T) {
+	testenv.RequireTorch(t)
+	var said bytes.Buffer
+	config := tinyConfig(t.TempDir())
+	tr := newTrainer(t, config, tinyOptions{Logger: slog.New(slog.NewTextHandler(&said, nil))})
+	s := &session[point, points]{t: tr}
+	whole, err := s.MarshalState()
+	require.NoError(t, err)
+	require.NoError(t, s.UnmarshalState(whole))
+	require.NotContains(t, said.String(), "generator")
+	var state sessionState
+	require.NoError(t, json.Unmarshal(whole, &state))
+	state.Generators = nil
+	without, err := json.Marshal(state)
+	require.NoError(t, err)
+	require.NoError(t, s.UnmarshalState(without))
+	assert.Contains(t, said.String(), "no state of the generator")
+	assert.Contains(t, said.String(), "device=cpu")
 }

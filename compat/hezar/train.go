@@ -309,6 +309,13 @@ func (s *session[S, B]) UnmarshalState(text []byte) (err error) {
 	if s.t.scaler != nil && state.Scaler != nil {
 		err = s.t.scaler.LoadState(*state.Scaler)
 	}
+	for _, d := range s.devices() {
+		if _, ok := torchsave.GeneratorOf(state.Generators, d); !ok {
+			s.t.options.Logger.Warn("the checkpoint holds no state of the generator of a device, which stays as it is, so "+
+				"random numbers (dropout) are others than those of the uninterrupted run: it was saved on another kind of "+
+				"device, or under Rules.SeedEveryPass", "device", d.String())
+		}
+	}
 	state.Generators.Restore(s.devices()) // what is no state panics with *torch.Error, which Fit returns
 	if err == nil && !s.t.options.Rules.LogStartsAnew {
 		s.t.csv, err = parseCSV(state.Log)

@@ -113,6 +113,13 @@ func (t *Trainer[B]) generators() State {
 	return s
 }
 
+// generatorIn is the state of the generator of a device in what generators returned.
+func generatorIn(s State, d torch.Device) (state torch.Tensor, ok bool) {
+	v, _ := torchsave.GeneratorOf(s, d)
+	state, ok = v.(torch.Tensor)
+	return state, ok
+}
+
 func (t *Trainer[B]) devices() []torch.Device { return torchsave.DevicesOf(t.device) }
 
 // setGenerators puts the generators where they stood; without a state they are left alone.
@@ -120,7 +127,7 @@ func (t *Trainer[B]) setGenerators(saved any) error {
 	s, _ := saved.(State)
 	err := torch.Try(func() {
 		for _, d := range t.devices() {
-			if state, ok := s[d.String()].(torch.Tensor); ok {
+			if state, ok := generatorIn(s, d); ok {
 				torch.DefaultGenerator(d).SetState(state.Bytes())
 			}
 		}
@@ -180,7 +187,7 @@ func (t *Trainer[B]) takePlace(s State) (State, error) {
 	for _, key := range []string{randomKey, passKey} {
 		generators, _ := place[key].(State)
 		for _, d := range t.devices() {
-			if _, ok := generators[d.String()].(torch.Tensor); !ok && len(generators) > 0 {
+			if _, ok := generatorIn(generators, d); !ok && len(generators) > 0 {
 				return nil, fmt.Errorf("%s has no generator of %s: it was saved on another kind of device; set "+
 					"Options.InexactResume to continue with the generators as they are", key, d)
 			}

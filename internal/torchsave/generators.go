@@ -2,6 +2,7 @@ package torchsave
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -21,11 +22,30 @@ func GeneratorsOf(devices []torch.Device) Generators {
 	return states
 }
 
+// GeneratorOf finds the state of the generator of a device among states by the names of devices. That
+// of a GPU may have been saved under another number, which a process can have after a resume: it is
+// the only one of a GPU there.
+func GeneratorOf[V any](states map[string]V, d torch.Device) (state V, ok bool) {
+	if state, ok = states[d.String()]; ok || !d.IsCUDA() {
+		return state, ok
+	}
+	var gpus []string
+	for name := range states {
+		if strings.HasPrefix(name, "cuda:") {
+			gpus = append(gpus, name)
+		}
+	}
+	if len(gpus) != 1 {
+		return state, false
+	}
+	return states[gpus[0]], true
+}
+
 // Restore puts the default generators of some devices where they stood. One without a state stays
 // as it is; bytes that are no state panic with [*torch.Error].
 func (states Generators) Restore(devices []torch.Device) {
 	for _, d := range devices {
-		if state, ok := states[d.String()]; ok {
+		if state, ok := GeneratorOf(states, d); ok {
 			torch.DefaultGenerator(d).SetState(state)
 		}
 	}

@@ -106,3 +106,26 @@ func TestRestoredGeneratorsDrawWhatTheyDrewBefore(t *testing.T) {
 	err := torch.Try(func() { torchsave.Generators{"cpu": []byte("no state")}.Restore(devices) })
 	assert.ErrorContains(t, err, "SetState")
 }
+
+// A process that continues may have its GPU under another number.
+func TestTheStateOfAGPUIsFoundUnderAnotherNumber(t *testing.T) {
+	first, second := []byte("first"), []byte("second")
+	for _, c := range []struct {
+		states torchsave.Generators
+		device torch.Device
+		want   []byte
+	}{
+		{torchsave.Generators{"cpu": first, "cuda:0": second}, torch.CUDA(4), second},
+		{torchsave.Generators{"cpu": first, "cuda:0": second}, torch.CUDA(0), second},
+		{torchsave.Generators{"cpu": first, "cuda:0": second}, torch.CPU, first},
+		{torchsave.Generators{"cuda:0": first, "cuda:4": second}, torch.CUDA(4), second},
+		{torchsave.Generators{"cuda:0": first, "cuda:1": second}, torch.CUDA(4), nil}, // whose is it?
+		{torchsave.Generators{"cpu": first}, torch.CUDA(0), nil},
+		{torchsave.Generators{"cuda:0": first}, torch.CPU, nil},
+		{nil, torch.CUDA(0), nil},
+	} {
+		state, ok := torchsave.GeneratorOf(c.states, c.device)
+		assert.Equal(t, c.want, state, "%v of %v", c.device, c.states)
+		assert.Equal(t, c.want != nil, ok)
+	}
+}

@@ -148,9 +148,9 @@ func (s *Step[S, B]) SetRandomState(state []byte) error {
 		return fmt.Errorf("engine: the random state of a process: %w", err)
 	}
 	for _, d := range s.devices() {
-		if r.Generators[d.String()] == nil {
+		if _, ok := torchsave.GeneratorOf(r.Generators, d); !ok {
 			return fmt.Errorf("engine: the random state of a process has no generator of %s: it was made on another "+
-				"kind of device", d)
+				"kind of device; want Options.Device to be of that kind", d)
 		}
 	}
 	return torch.Try(func() {
