@@ -11,7 +11,7 @@
 //	acc.PrepareModel(model)
 //	opt := acc.PrepareOptimizer(optim.NewAdamW(nn.Params(model), optim.AdamW{}), 5e-5)
 //	train, err := accelerate.PrepareLoader(acc, dataset, collate, accelerate.LoaderOptions{BatchSize: 8, Shuffle: true})
-//	sched, err := acc.PrepareSchedule(opt, lr.Linear{}, epochs*train.Len())
+//	sched, err := acc.PrepareSchedule(opt, lr.Linear{}, epochs*((train.Len()+3)/4))
 //	for range epochs {
 //		for batch, err := range train.Batches(ctx) {
 //			...
@@ -66,6 +66,11 @@
 // Accelerate's save_state too, and with Project.PythonFiles Python's load_state reads ours: a loop
 // of one process without registered objects changes the language, and ends with the same bits.
 //
+// A state has no gradients. As in Accelerate, one that is saved inside a window of accumulation
+// keeps the place in the window and loses what its batches have gathered, so the update that
+// follows a resume is made of the rest alone: save behind an update, where
+// [Accelerator.SyncGradients] says true. SaveState warns where a window is open.
+//
 // # Several processes
 //
 // With Options.Group, made by dist.Init, the same loop trains on several processes, each with a
@@ -76,6 +81,10 @@
 // [Accelerator.PadAcrossProcesses] where sizes differ; the main process saves. All processes must
 // make the same calls: what only [Accelerator.IsMainProcess] does may not contain Gather, SaveState
 // or Accumulate.
+//
+// What Shuffle draws without Seedable comes from a generator that the processes share, and no state
+// has it: LoadState leaves it where it is, so in a run that is started anew the next pass has the
+// order of the first. A run that is to be resumed wants Seedable.
 //
 //	g, err := dist.Init(ctx, dist.Options{}) // started by torchrun, srun or gotrainer launch
 //	acc, err := accelerate.New(accelerate.Options{Group: g})
