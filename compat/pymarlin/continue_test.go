@@ -24,6 +24,7 @@ import (
 	"github.com/gotrainer/gotrainer/compat/pymarlin"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
 )
 
 // A run that is continued leaves what an uninterrupted one does. Its epochs have 7 batches in
@@ -248,6 +249,25 @@ func TestACheckpointInsideAnEpochWantsTheSameBatches(t *testing.T) {
 	tr, err = pymarlin.New(pymarlin.ModuleInterface[batch](newNet(14)), a, o)
 	require.NoError(t, err)
 	require.NoError(t, tr.Train(t.Context()), "from the beginning of the epoch")
+	require.Equal(t, 2, tr.LastEpoch())
+}
+
+// Epochs of 7 batches in windows of three end inside a window.
+func TestACheckpointInsideAWindowWantsTheSameWindows(t *testing.T) {
+	testenv.RequireTorch(t)
+	dir := t.TempDir()
+	runThrough(t, dir)
+	a := continued(dir)
+	a.CheckpointerArgs.LoadFilename = "model_0.pt"
+	a.GPUBatchSizeLimit = 3
+	_, _, err := newContinued(a, &notes{})
+	require.ErrorIs(t, err, trainer.ErrOtherRun)
+	require.ErrorContains(t, err, "a window of 3 batches was open when it was written, and windows have 2 batches now")
+	o := options()
+	o.InexactResume = true
+	tr, err := pymarlin.New(pymarlin.ModuleInterface[batch](newNet(14)), a, o)
+	require.NoError(t, err)
+	require.NoError(t, tr.Train(t.Context()), "without the gradients of the window")
 	require.Equal(t, 2, tr.LastEpoch())
 }
 

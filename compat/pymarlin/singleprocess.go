@@ -283,8 +283,11 @@ func (b *SingleProcess[B]) ValSampler() Sampler {
 		Padded: b.args.Exact}
 }
 
-// gradientsKey is where a state has the gradients of an unfinished window.
-const gradientsKey = "gradients"
+// The keys under which a state has an unfinished window.
+const (
+	gradientsKey = "gradients"
+	windowKey    = "gradient_accumulation" // its batches; states of earlier versions are without
+)
 
 // GetState has the two counts and, unless the resumption may be inexact, the gradients of an
 // unfinished window and the outputs of an unfinished epoch, which each process has of its own.
@@ -303,7 +306,7 @@ func (b *SingleProcess[B]) GetState() (State, error) {
 				gradients[p.Name] = g
 			}
 		}
-		own[gradientsKey] = gradients
+		own[gradientsKey], own[windowKey] = gradients, b.args.GradientAccumulation
 	}
 	return s, addOwn(b.args.Group, s, own, nil)
 }
@@ -325,6 +328,12 @@ func (b *SingleProcess[B]) UpdateState(s State) error {
 		return err
 	}
 	if gradients, ok := own[gradientsKey].(State); ok {
+		// what has gathered was divided by the length of its window
+		if n, ok := own[windowKey].(int); ok && n != b.args.GradientAccumulation {
+			return fmt.Errorf("%w: a window of %d batches was open when it was written, and windows have %d batches now: "+
+				"load it with the TrainBatchSize and GPUBatchSizeLimit of then, or set Options.InexactResume to continue "+
+				"without the gradients of that window", trainer.ErrOtherRun, n, b.args.GradientAccumulation)
+		}
 		if err := b.takeGradients(gradients); err != nil {
 			return err
 		}
