@@ -38,7 +38,7 @@ func (a *TrainingArguments) Apply(t *trainer.Options, e *engine.Options) error {
 		return err
 	}
 	for _, apply := range []func(*trainer.Options, *engine.Options) error{
-		a.applyLength, a.applyTriggers, a.applyData, a.applyAccelerator, a.applyPrecision, a.applyEvaluation,
+		a.applyLength, a.applyTriggers, a.applyNumSteps, a.applyData, a.applyAccelerator, a.applyPrecision, a.applyEvaluation,
 		a.applyHub, a.applyOptimizer, a.applySchedule, a.applyReports, a.applyDistributed, a.applySharding,
 	} {
 		if err := apply(t, e); err != nil {
@@ -176,22 +176,41 @@ func (a *TrainingArguments) applyData(t *trainer.Options, _ *engine.Options) err
 var acceleratorDefaults = map[string]any{"split_batches": false, "dispatch_batches": nil, "even_batches": true,
 	"use_seedable_sampler": true, "non_blocking": false, "use_configured_state": false}
 
-func (a *TrainingArguments) applyAccelerator(t *trainer.Options, _ *engine.Options) error {
+func (a *TrainingArguments) acceleratorConfig() (map[string]any, error) {
 	config, err := dictOf(a.AcceleratorConfig)
 	if err != nil {
-		return &Error{"accelerator_config", a.AcceleratorConfig, `an object such as {"even_batches": true}`}
+		return nil, &Error{"accelerator_config", a.AcceleratorConfig, `an object such as {"even_batches": true}`}
+	}
+	return config, nil
+}
+
+// applyNumSteps takes the number that stands in for gradient_accumulation_steps, which the order of
+// the samples may depend on.
+func (a *TrainingArguments) applyNumSteps(t *trainer.Options, _ *engine.Options) error {
+	config, err := a.acceleratorConfig()
+	kwargs, _ := config["gradient_accumulation_kwargs"].(map[string]any)
+	if err != nil || kwargs["num_steps"] == nil {
+		return err
+	}
+	steps, ok := kwargs["num_steps"].(float64)
+	if !ok || steps < 1 || t.Accumulate > 1 || len(kwargs) > 1 {
+		return &Error{"accelerator_config.gradient_accumulation_kwargs", kwargs,
+			"num_steps alone, of at least 1, and gradient_accumulation_steps left out"}
+	}
+	t.Accumulate = int(steps)
+	return nil
+}
+
+// applyAccelerator takes the rest of accelerator_config.
+func (a *TrainingArguments) applyAccelerator(t *trainer.Options, _ *engine.Options) error {
+	config, err := a.acceleratorConfig()
+	if err != nil {
+		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(config)) {
 		usual, known := acceleratorDefaults[name]
 		switch kwargs, _ := config[name].(map[string]any); {
-		case name == "gradient_accumulation_kwargs" && kwargs["num_steps"] != nil:
-			steps, ok := kwargs["num_steps"].(float64)
-			if !ok || steps < 1 || t.Accumulate > 1 || len(kwargs) > 1 {
-				return &Error{"accelerator_config.gradient_accumulation_kwargs", kwargs,
-					"num_steps alone, of at least 1, and gradient_accumulation_steps left out"}
-			}
-			t.Accumulate = int(steps)
-		case name == "gradient_accumulation_kwargs" && len(kwargs) == 0:
+		case name == "gradient_accumulation_kwargs" && (kwargs["num_steps"] != nil || len(kwargs) == 0):
 		case !known:
 			return &Error{"accelerator_config", name, "one of " +
 				strings.Join(slices.Sorted(maps.Keys(acceleratorDefaults)),
@@ -339,8 +358,15 @@ func (a *TrainingArguments) applyHub(t *trainer.Options, _ *engine.Options) erro
 	return nil
 }
 
+// warmsUp are the optimizers that are given warmup_steps.
+var warmsUp = map[string]bool{"schedule_free_adamw": true, "schedule_free_sgd": true}
+
 func (a *TrainingArguments) applyOptimizer(t *trainer.Options, e *engine.Options) (err error) {
 	t.LearningRate = a.LearningRate
+	if share := a.WarmupSteps; share > 0 && share < 1 && warmsUp[a.Optim] {
+		return &Error{"warmup_steps", share, "0, or a number of updates of at least 1: " + a.Optim + " warms up by itself " +
+			"and does not know how long the run is"}
+	}
 	if e.Optimizer, err = optim.ByName(a.Optim, optim.Arguments{LearningRate: a.LearningRate,
 		WeightDecay: a.WeightDecay, AdamBeta1: &a.AdamBeta1, AdamBeta2: &a.AdamBeta2, AdamEpsilon: &a.AdamEpsilon,
 		WarmupSteps: int(a.WarmupSteps), OptimArgs: a.OptimArgs}); err != nil {

@@ -82,7 +82,7 @@ type TrainingArguments struct {
 	EvalDoConcatBatches   bool     `name:"eval_do_concat_batches" default:"true" help:"Join the batches of an evaluation." only:"true: engine.Predictions has the batches joined"`
 	EvalUseGatherObject   bool     `name:"eval_use_gather_object" help:"Gather objects that are no tensors." only:"false: what is not a tensor is shared by engine.ObservationSharer"`
 	EvalAccumulationSteps *int     `name:"eval_accumulation_steps" help:"Batches after which predictions move to the host."`
-	IncludeForMetrics     []string `name:"include_for_metrics" help:"What else the metrics get." only:"it left out: a task that wants its inputs in the metrics keeps them in engine.Observer"`
+	IncludeForMetrics     []string `name:"include_for_metrics" help:"What else the metrics get." only:"it left out: what a task puts into engine.Outputs.Inputs is in engine.Predictions.Inputs, and its Losses are there always"`
 	BatchEvalMetrics      bool     `name:"batch_eval_metrics" help:"Compute metrics batch by batch."`
 	LabelNames            []string `name:"label_names" help:"The names of the labels."`
 	MetricForBestModel    string   `name:"metric_for_best_model" help:"The metric of the best evaluation."`
