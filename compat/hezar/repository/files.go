@@ -1,7 +1,10 @@
 package repository
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,8 +21,12 @@ const WeightsFile = "model.pt"
 
 // WriteModel writes model.pt and model_config.yaml of any model into a folder, which is made if
 // need be: torch.save of the state dict, and the config in Hezar's form. It is for models of kinds
-// that this package does not know.
+// that this package does not know. Files that are there are replaced when the new ones are written.
 func WriteModel(dir string, model any, config omegaconf.Map) error {
+	return replaceFiles(dir, func(dir string) error { return writeModel(dir, model, config) })
+}
+
+func writeModel(dir string, model any, config omegaconf.Map) error {
 	err := configfile.Save(filepath.Join(dir, ConfigFile), config)
 	if err == nil {
 		err = torchsave.WriteModule(filepath.Join(dir, WeightsFile), model)
@@ -28,6 +35,48 @@ func WriteModel(dir string, model any, config omegaconf.Map) error {
 		return fmt.Errorf("repository: %w", err)
 	}
 	return nil
+}
+
+// asideName is the folder inside a model's where its files are written before they take their places.
+const asideName = ".saving"
+
+// replaceFiles moves what write puts into a folder into dir. Until all of it is written the files of
+// before stay, so a model never has the config of another because a disk was full or the process
+// killed; the config comes last. What a killed process has left is removed by the next call.
+func replaceFiles(dir string, write func(dir string) error) error {
+	aside := filepath.Join(dir, asideName)
+	if err := errors.Join(os.RemoveAll(aside), os.MkdirAll(aside, 0o777)); err != nil {
+		return fmt.Errorf("repository: %w", err)
+	}
+	err := write(aside)
+	if err == nil {
+		if err = moveFiles(aside, dir); err != nil {
+			err = fmt.Errorf("repository: %w", err)
+		}
+	}
+	return errors.Join(err, os.RemoveAll(aside))
+}
+
+// moveFiles makes the folders, which may fail, and then renames all files.
+func moveFiles(from, to string) error {
+	var files []string
+	err := fs.WalkDir(os.DirFS(from), ".", func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir():
+			return os.MkdirAll(filepath.Join(to, name), 0o777)
+		case name != WeightsFile && name != ConfigFile:
+			files = append(files, name)
+		}
+		return nil
+	})
+	for _, name := range append(files, WeightsFile, ConfigFile) {
+		if err == nil {
+			err = os.Rename(filepath.Join(from, name), filepath.Join(to, name))
+		}
+	}
+	return err
 }
 
 // loadWeights fills a model with model.pt. Every tensor must be there and fit: by its name or, in

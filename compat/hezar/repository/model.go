@@ -184,17 +184,20 @@ func (m *Model) Labels() []string {
 	return m.Text.Head().ID2Label
 }
 
-// Save writes the folder, for Hezar's Model.load and [Load] to read.
+// Save writes the folder, for Hezar's Model.load and [Load] to read. Where there is a model already,
+// its files stay until all new ones are written.
 func (m *Model) Save(dir string) error {
 	if m.CRNN != nil {
 		if err := loadable(m.CRNN.Config()); err != nil {
 			return err
 		}
 	}
-	if err := WriteModel(dir, m.Module(), m.Config()); err != nil || m.Preprocessors == nil {
-		return err
-	}
-	return m.Preprocessors.Save(dir)
+	return replaceFiles(dir, func(dir string) error {
+		if err := writeModel(dir, m.Module(), m.Config()); err != nil || m.Preprocessors == nil {
+			return err
+		}
+		return m.Preprocessors.Save(dir)
+	})
 }
 
 // PushOptions say how [Model.PushToHub] uploads.

@@ -313,6 +313,46 @@ func TestModelsThatHezarCannotBuildAreNotSaved(t *testing.T) {
 	}
 }
 
+func TestASaveThatFailsLeavesTheModelOfBefore(t *testing.T) {
+	testenv.RequireTorch(t)
+	contents := func(dir string) map[string]string {
+		files := map[string]string{}
+		require.NoError(t, fs.WalkDir(os.DirFS(dir), ".", func(name string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() {
+				files[name] = "a folder"
+				return err
+			}
+			text, err := os.ReadFile(filepath.Join(dir, name))
+			files[name] = string(text)
+			return err
+		}))
+		return files
+	}
+	m, err := repository.Load(python)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	preprocessor := filepath.Join(dir, preprocessors.Folder)
+	require.NoError(t, os.WriteFile(preprocessor, nil, 0o600)) // no folder can be made there
+	require.NoError(t, repository.WriteModel(dir, m.Module(), m.Config()))
+	before := contents(dir)
+	torch.NoGrad(func() { nn.Params(m.Module())[0].Tensor.Zero_() })
+	// a killed process has left half of a save
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, ".saving", preprocessors.Folder), 0o777))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, ".saving", repository.WeightsFile), nil, 0o600))
+
+	m.Preprocessors.Normalizer = &hezar.Normalizer{}
+	require.ErrorContains(t, m.Save(dir), "repository: ")
+	assert.Equal(t, before, contents(dir))
+	require.NoError(t, os.Remove(preprocessor))
+	require.NoError(t, m.Save(dir))
+	after := contents(dir)
+	assert.NotEqual(t, before[repository.WeightsFile], after[repository.WeightsFile])
+	assert.NotContains(t, after, ".saving")
+	again, err := repository.Load(dir)
+	require.NoError(t, err)
+	assert.Equal(t, nn.StateDict(m.Module())[0].Tensor.Bytes(), nn.StateDict(again.Module())[0].Tensor.Bytes())
+}
+
 func ExampleModel_Predict() {
 	if torch.Load() != nil {
 		fmt.Println(2, true) // without libtorch there is nothing to show
