@@ -319,7 +319,8 @@ func TestAStateOfAnotherDeviceIsRefusedBeforeAnythingChanges(t *testing.T) {
 	first.pass(t, first.train, func(int) {})
 	saved, err := first.acc.SaveState(filepath.Join(t.TempDir(), "saved"))
 	require.NoError(t, err)
-	for name, want := range map[string]string{"cuda:0": "the generator of cpu is missing", "cpu": "no state of a generator"} {
+	for name, want := range map[string]string{"cuda:0": "the generator of cpu is missing",
+		"cpu": "no state of a generator"} {
 		dir := filepath.Join(t.TempDir(), "other")
 		require.NoError(t, checkpoint.WriteFolder(dir, func(dir string) error {
 			if err := os.CopyFS(dir, os.DirFS(saved)); err != nil {

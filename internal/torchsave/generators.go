@@ -22,9 +22,9 @@ func GeneratorsOf(devices []torch.Device) Generators {
 	return states
 }
 
-// GeneratorOf finds the state of the generator of a device among states by the names of devices. That
-// of a GPU may have been saved under another number, which a process can have after a resume: it is
-// the only one of a GPU there.
+// GeneratorOf finds the state of the generator of a device among states by the names of devices.
+// That of a GPU may be there under another number, which a process can have had before it was
+// resumed: it is the only one of a GPU then.
 func GeneratorOf[V any](states map[string]V, d torch.Device) (state V, ok bool) {
 	if state, ok = states[d.String()]; ok || !d.IsCUDA() {
 		return state, ok

@@ -337,43 +337,44 @@ func TestTheEnvironmentCountsWhereArgumentsSayNothing(t *testing.T) {
 func TestWhatMeansNothingIsRefusedByName(t *testing.T) {
 	testenv.RequireTorch(t)
 	for line, want := range map[string]string{
-		"--torch_compile":                              "the compiler is Python's",
-		"--use_liger_kernel":                           "Triton",
-		"--run_name x":                                 "output_dir",
-		"--fsdp offload":                               "nothing is moved to the host",
-		"--deepspeed ds.json":                          "DeepSpeed's engine",
-		"--ddp_bucket_cap_mb 0":                        "at least 1",
-		"--ddp_backend nccl":                           `is "nccl"; want gloo or none: the run is on the CPU`,
-		"--ddp_timeout 10":                             "dist.Options.Timeout",
-		"--no_dataloader_pin_memory":                   "from pinned memory",
-		`--parallelism_config {"tp_size":2}`:           "engine.Options.Sharding",
-		"--dataloader_persistent_workers":              "microseconds",
-		"--no_remove_unused_columns":                   "typed",
-		"--include_for_metrics inputs":                 "engine.Predictions.Inputs",
-		"--label_names start end":                      "typed batch",
-		"--report_to wandb":                            "none or tensorboard",
-		"--hub_model_id me/m":                          "push_to_hub",
-		"--batch_eval_metrics":                         "engine.Options.BatchMetrics",
-		"--train_sampling_strategy group_by_length":    "Lengths",
-		"--local_rank 1":                               "LOCAL_RANK",
-		"--optim adamw_torch_4bit":                     "adamw_torch_4bit",
-		"--optim galore_adamw":                         "optim_target_modules",
-		"--optim schedule_free_sgd --warmup_steps 0.1": "how long the run is",
-		"--optim_target_modules attn":                  "projects no gradients",
-		"--optim sgd --optim_args nestrov=true":        "nestrov",
-		"--lr_scheduler_kwargs {\"x\":1}":              "x",
-		"--lr_scheduler_kwargs x":                      "an object",
-		"--learning_rate -1":                           "0 or more",
-		"--max_steps 0":                                "trains nothing",
-		"--num_train_epochs 0":                         "trains nothing",
-		"--per_device_train_batch_size 0":              "at least 1",
-		"--seed -1":                                    "0 or more",
-		`--accelerator_config {"split_batches":true}`:  "split_batches",
-		`--accelerator_config {"batches":true}`:        "even_batches",
+		"--torch_compile":                             "the compiler is Python's",
+		"--use_liger_kernel":                          "Triton",
+		"--run_name x":                                "output_dir",
+		"--fsdp offload":                              "nothing is moved to the host",
+		"--deepspeed ds.json":                         "DeepSpeed's engine",
+		"--ddp_bucket_cap_mb 0":                       "at least 1",
+		"--ddp_backend nccl":                          `is "nccl"; want gloo or none: the run is on the CPU`,
+		"--ddp_timeout 10":                            "dist.Options.Timeout",
+		"--no_dataloader_pin_memory":                  "from pinned memory",
+		`--parallelism_config {"tp_size":2}`:          "engine.Options.Sharding",
+		"--dataloader_persistent_workers":             "microseconds",
+		"--no_remove_unused_columns":                  "typed",
+		"--include_for_metrics inputs":                "engine.Predictions.Inputs",
+		"--label_names start end":                     "typed batch",
+		"--report_to wandb":                           "none or tensorboard",
+		"--hub_model_id me/m":                         "push_to_hub",
+		"--batch_eval_metrics":                        "engine.Options.BatchMetrics",
+		"--train_sampling_strategy group_by_length":   "Lengths",
+		"--local_rank 1":                              "LOCAL_RANK",
+		"--optim adamw_torch_4bit":                    "adamw_torch_4bit",
+		"--optim galore_adamw":                        "optim_target_modules",
+		"--optim_target_modules attn":                 "projects no gradients",
+		"--optim sgd --optim_args nestrov=true":       "nestrov",
+		"--lr_scheduler_kwargs {\"x\":1}":             "x",
+		"--lr_scheduler_kwargs x":                     "an object",
+		"--learning_rate -1":                          "0 or more",
+		"--max_steps 0":                               "trains nothing",
+		"--num_train_epochs 0":                        "trains nothing",
+		"--per_device_train_batch_size 0":             "at least 1",
+		"--seed -1":                                   "0 or more",
+		`--accelerator_config {"split_batches":true}`: "split_batches",
+		`--accelerator_config {"batches":true}`:       "even_batches",
 		// the main process would send batches of sets too
 		`--accelerator_config {"dispatch_batches":true}`: "dispatch_batches",
 		`--gradient_checkpointing_kwargs {"x":1}`:        "use_reentrant",
 		"--skip_memory_metrics false":                    "measured from outside",
+		// the optimizers that warm up by themselves
+		"--optim schedule_free_sgd --warmup_steps 0.1": "how long the run is",
 	} {
 		_, _, err := apply(t, line+" --use_cpu", trainer.Options{}, engine.Options{})
 		var refused *arguments.Error
@@ -436,7 +437,7 @@ func TestSplitBatchesAreDividedByTheProcesses(t *testing.T) {
 	assert.ErrorContains(t, err, "trainer.Options.Group to be set before Apply")
 }
 
-// transformers puts num_steps in the place of gradient_accumulation_steps before it makes the sampler.
+// num_steps takes the place of gradient_accumulation_steps before transformers makes the sampler.
 func TestOrdersByLengthSeeNumSteps(t *testing.T) {
 	lengths := []int{1, 2, 3}
 	order := func(strategy, more string) data.Order {

@@ -37,12 +37,12 @@ func writeModel(dir string, model any, config omegaconf.Map) error {
 	return nil
 }
 
-// asideName is the folder inside a model's where its files are written before they take their places.
+// asideName is the folder in a model's where files are written before they take their places.
 const asideName = ".saving"
 
-// replaceFiles moves what write puts into a folder into dir. Until all of it is written the files of
-// before stay, so a model never has the config of another because a disk was full or the process
-// killed; the config comes last. What a killed process has left is removed by the next call.
+// replaceFiles moves what write puts into a folder into dir. Until all of it is written the files
+// of before stay, so that a full disk or a killed process leaves no model with the config of
+// another; the config comes last. What a killed process has left is removed by the next call.
 func replaceFiles(dir string, write func(dir string) error) error {
 	aside := filepath.Join(dir, asideName)
 	if err := errors.Join(os.RemoveAll(aside), os.MkdirAll(aside, 0o777)); err != nil {

@@ -184,8 +184,8 @@ func (m *Model) Labels() []string {
 	return m.Text.Head().ID2Label
 }
 
-// Save writes the folder, for Hezar's Model.load and [Load] to read. Where there is a model already,
-// its files stay until all new ones are written.
+// Save writes the folder, for Hezar's Model.load and [Load] to read. The files of a model that is
+// there stay until all new ones are written.
 func (m *Model) Save(dir string) error {
 	if m.CRNN != nil {
 		if err := loadable(m.CRNN.Config()); err != nil {

