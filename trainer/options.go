@@ -196,8 +196,9 @@ type Options struct {
 	// rest is dealt out evenly. Sets with a length have full batches in any case.
 	NoDispatchBatches bool
 	// EmptyCacheSteps lets the step give unused memory back to the device before the batches of
-	// every so many updates, which costs time and helps where memory is short; zero: never. The
-	// About of the step must say KnowsMemory.
+	// every so many updates, which costs time and helps where memory is short; zero: never. With
+	// AsyncSave it waits for the checkpoint that is being written. The About of the step must say
+	// KnowsMemory.
 	EmptyCacheSteps int
 
 	// What is shown.

@@ -176,7 +176,7 @@ func (r *runner[S, B]) divide(cause error) error {
 	r.divider.stale = true
 	r.warn("batches of %d samples do not fit into memory after update %d: from here on each is trained in %d parts",
 		r.o.BatchSize, r.loop.GlobalStep, 2*parts)
-	return r.stepError("give memory back", r.step.EmptyCache())
+	return r.saver.emptyCache()
 }
 
 // forgetWindow removes what the window has gathered. The losses of whole batches before the current

@@ -107,6 +107,13 @@ func (s *saver[S, B]) release() error {
 	}
 	s.wait()
 	s.passOnWarnings()
+	return s.emptyCache()
+}
+
+// emptyCache has the step give memory back. It waits for the checkpoint that is under way, since
+// what is written of it lies in such memory.
+func (s *saver[S, B]) emptyCache() error {
+	s.wait()
 	return s.stepError("empty the cache", s.step.EmptyCache())
 }
 

@@ -124,6 +124,46 @@ func TestOneCheckpointIsUnderWayAtATime(t *testing.T) {
 	}
 }
 
+// What is written lies in memory that the step gives back, so the loop waits for the writer before.
+func TestTheCacheIsNotEmptiedWhileACheckpointIsWritten(t *testing.T) {
+	for name, o := range map[string]trainer.Options{
+		"EmptyCacheSteps": {EmptyCacheSteps: 1}, "DivideOnOutOfMemory": {DivideOnOutOfMemory: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var writing atomic.Bool
+			emptied := 0
+			step := &trainertest.Step{
+				Inject: func(op string, n int) error {
+					switch {
+					case op == "emptycache":
+						emptied++
+						assert.False(t, writing.Load(), "the cache is emptied beside the writer")
+					case op == "train" && n == 2 && o.DivideOnOutOfMemory:
+						for !writing.Load() {
+							time.Sleep(time.Millisecond)
+						}
+						return trainertest.ErrOutOfMemory
+					}
+					return nil
+				},
+				Write: func() error {
+					writing.Store(true)
+					time.Sleep(20 * time.Millisecond)
+					writing.Store(false)
+					return nil
+				},
+			}
+			o.OutputDir, o.AsyncSave, o.Save = t.TempDir(), true, trainer.Every(1, trainer.Update)
+			o.Epochs, o.BatchSize, o.Progress = 1, 2, io.Discard
+			fit, err := trainer.New(step, o)
+			require.NoError(t, err)
+			_, err = fit.Fit(t.Context(), trainertest.Samples(6), nil)
+			require.NoError(t, err)
+			assert.Greater(t, emptied, 1, "once is the end of the run")
+		})
+	}
+}
+
 // AfterSave comes when the checkpoint is there: at a later update, and for the last one before the
 // run ends.
 func TestAfterSaveOfAnAsyncSaveComesWhenItIsOnTheDisk(t *testing.T) {

@@ -99,6 +99,7 @@ type Step[S, B any] interface {
 	NonFinite() ([]string, error)
 
 	// EmptyCache gives memory that is kept for later back to the device: torch.cuda.empty_cache().
+	// It is not called while what a save has left to SaveOptions.Later is written.
 	EmptyCache() error
 
 	// OutOfMemory tells whether an error means that the memory of the device does not suffice.

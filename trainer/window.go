@@ -136,8 +136,8 @@ func (r *runner[S, B]) windowNow() Window {
 
 func (r *runner[S, B]) trainBatch() error {
 	if n := r.o.EmptyCacheSteps; n > 0 && r.loop.GlobalStep%n == 0 {
-		if err := r.step.EmptyCache(); err != nil {
-			return r.stepError("empty the cache", err)
+		if err := r.saver.emptyCache(); err != nil {
+			return err
 		}
 	}
 	r.batch = &r.window[r.loop.index]

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -109,4 +110,31 @@ func TestACopyNamesItsWeightsThatAreNotFinite(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{bad.Name}, names)
 	require.NoError(t, s.EmptyCache())
+}
+
+// The loop waits for the writer before it gives the memory of the copies back.
+func TestAnAsyncSaveBesideAnEmptyCache(t *testing.T) {
+	fit := func(async bool) (dir string) {
+		torch.ManualSeed(1)
+		s, err := engine.New(engine.Classify(newNet()), engine.Options{})
+		require.NoError(t, err)
+		o := quiet(trainer.Options{OutputDir: t.TempDir(), Save: trainer.Every(1, trainer.Update), AsyncSave: async,
+			EmptyCacheSteps: 1, MaxSteps: 8, BatchSize: 4})
+		run, err := trainer.New(s, o)
+		require.NoError(t, err)
+		_, err = run.Fit(t.Context(), ring(30), nil)
+		require.NoError(t, err)
+		return o.OutputDir
+	}
+	want, got := fit(false), fit(true)
+	for n := range 8 {
+		for _, name := range []string{"model.safetensors", "optimizer.safetensors", "rng_state.safetensors"} {
+			name = filepath.Join(fmt.Sprint("checkpoint-", n+1), name)
+			x, err := os.ReadFile(filepath.Join(want, name))
+			require.NoError(t, err)
+			y, err := os.ReadFile(filepath.Join(got, name))
+			require.NoError(t, err)
+			assert.True(t, string(x) == string(y), name)
+		}
+	}
 }
