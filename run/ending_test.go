@@ -12,6 +12,34 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// watched is how a process ends that gets these signals and does not leave.
+func watched(grace time.Duration, signals ...os.Signal) (code int, stderr string) {
+	var b bytes.Buffer
+	e := &ending{name: "program", stderr: &b, exit: func(c int) { code = c }}
+	c := make(chan os.Signal, len(signals))
+	for _, s := range signals {
+		c <- s
+	}
+	e.watch(c, grace, func(error) {})
+	return code, b.String()
+}
+
+// The same signal right after the first is the same request, but for SIGINT; a later one is not.
+func TestWhichSignalIsTheSecond(t *testing.T) {
+	_, stderr := watched(time.Millisecond, syscall.SIGTERM, syscall.SIGTERM)
+	assert.Contains(t, stderr, "received SIGTERM: not left within 1ms")
+	code, stderr := watched(time.Hour, syscall.SIGTERM, syscall.SIGTERM, syscall.SIGUSR1)
+	assert.Contains(t, stderr, "received SIGTERM, then received SIGUSR1: left at once")
+	assert.Equal(t, 138, code)
+	_, stderr = watched(time.Hour, syscall.SIGINT, syscall.SIGINT)
+	assert.Contains(t, stderr, "received SIGINT, then received SIGINT: left at once")
+	old := sameRequest
+	t.Cleanup(func() { sameRequest = old })
+	sameRequest = 0
+	_, stderr = watched(time.Hour, syscall.SIGTERM, syscall.SIGTERM)
+	assert.Contains(t, stderr, "received SIGTERM, then received SIGTERM: left at once")
+}
+
 // A signal may come while a finished process prints its record.
 func TestTheRecordIsTheLastLine(t *testing.T) {
 	var stderr bytes.Buffer

@@ -14,7 +14,8 @@
 // SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGUSR1, which Slurm sends ahead of a time limit, cancel the
 // context with a [*SignalError] as its cause: trainer's Fit finishes the update, saves and returns.
 // A second signal ends the process at once; a checkpoint is whole or not there at any instant, so
-// nothing is torn. If the function has not returned 20 seconds after the first signal, the process
+// nothing is torn. The same signal again within 2 seconds is no second one, unless it is SIGINT:
+// systemd and Slurm signal the launcher and its processes, and the launcher passes the signal on. If the function has not returned 20 seconds after the first signal, the process
 // ends with a line that names what holds it. A signal that was ignored when the program started, as
 // nohup ignores SIGHUP, stays ignored.
 //
@@ -139,22 +140,33 @@ type ending struct {
 	errorFile string // where torchrun reads why a process has failed; empty: nowhere
 }
 
+// sameRequest is how soon after a signal the same one counts as part of it: a job system sends it to
+// every process of a group, and a launcher among them passes it on. SIGINT is what a person sends.
+var sameRequest = 2 * time.Second
+
 // watch waits for signals.
 func (e *ending) watch(signals <-chan os.Signal, grace time.Duration, cancel context.CancelCauseFunc) {
 	first := &SignalError{(<-signals).(syscall.Signal)}
+	came := time.Now()
 	cancel(first)
 	e.announce(first, grace)
-	select {
-	case s := <-signals:
-		second := &SignalError{s.(syscall.Signal)}
-		e.end(Record{ExitCode: second.code(), Kind: second.kind(),
-			Error: fmt.Sprintf("%v, then %v: left at once; the last checkpoint is the one before the first signal, or "+
-				"newer", first, second)})
-	case <-time.After(grace):
-		e.end(Record{ExitCode: first.code(), Kind: first.kind(),
-			Error: fmt.Sprintf("%v: not left within %v, so the process was ended; the last checkpoint is the one "+
-				"before "+
-				"the signal, or newer. It is held by %s", first, grace, holders())})
+	late := time.After(grace)
+	for {
+		select {
+		case s := <-signals:
+			second := &SignalError{s.(syscall.Signal)}
+			if *second == *first && first.Signal != syscall.SIGINT && time.Since(came) < sameRequest {
+				continue
+			}
+			e.end(Record{ExitCode: second.code(), Kind: second.kind(),
+				Error: fmt.Sprintf("%v, then %v: left at once; the last checkpoint is the one before the first signal, or "+
+					"newer", first, second)})
+		case <-late:
+			e.end(Record{ExitCode: first.code(), Kind: first.kind(),
+				Error: fmt.Sprintf("%v: not left within %v, so the process was ended; the last checkpoint is the one "+
+					"before the signal, or newer. It is held by %s", first, grace, holders())})
+		}
+		return
 	}
 }
 

@@ -167,6 +167,11 @@ var programs = map[string]func(ctx context.Context) error{
 		neverReturns()
 		return nil
 	},
+	"leaves slowly": func(ctx context.Context) error {
+		err := forever(ctx)
+		time.Sleep(200 * time.Millisecond) // other signals come meanwhile
+		return err
+	},
 	"finishes though": func(ctx context.Context) error {
 		fmt.Println("begun")
 		<-ctx.Done()
@@ -338,6 +343,15 @@ func TestASignalSavesAndLeaves(t *testing.T) {
 			assert.Equal(t, fmt.Sprint("checkpoint-", *r.Update), filepath.Base(r.Checkpoint))
 		})
 	}
+}
+
+// A job system signals the launcher and the process, and the launcher passes the signal on.
+func TestTheSameSignalAgainIsOneRequest(t *testing.T) {
+	code, stderr, r := signalled(t, "leaves slowly", syscall.SIGTERM, syscall.SIGTERM, syscall.SIGTERM)
+	assert.Equal(t, 143, code, stderr)
+	assert.Equal(t, "terminated", r.Kind)
+	require.NotNil(t, r.Update, stderr)
+	assert.Equal(t, fmt.Sprint("checkpoint-", *r.Update), filepath.Base(r.Checkpoint))
 }
 
 func TestASecondSignalLeavesAtOnce(t *testing.T) {

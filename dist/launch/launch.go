@@ -46,7 +46,7 @@ type Options struct {
 	MaxRestarts int
 
 	// Signals are passed on to the processes; nil: none. The end of the context is passed on as
-	// SIGTERM.
+	// SIGTERM. A SIGINT or SIGTERM that ends the context too is passed on once.
 	Signals <-chan os.Signal
 
 	// how long the others may end by themselves when one has failed, before SIGTERM; zero: 3
@@ -258,6 +258,9 @@ func (r *run) watch(ctx context.Context) error {
 	var timer <-chan time.Time
 	next := syscall.SIGTERM // what is sent when the timer ends
 	cancelled := ctx.Done()
+	// What has told the processes to end. One signal may come in both ways, and a second would end
+	// them before they have saved.
+	bySignal, byContext := false, false
 	for {
 		select {
 		case e := <-r.ended:
@@ -275,15 +278,23 @@ func (r *run) watch(ctx context.Context) error {
 				return first
 			}
 		case s := <-r.o.Signals:
-			r.kill(s)
 			r.asked = true
-			if s == os.Interrupt || s == syscall.SIGTERM {
-				timer, next = time.After(r.o.Grace), syscall.SIGKILL
+			ends := s == os.Interrupt || s == syscall.SIGTERM
+			if ends && byContext {
+				byContext = false
+				continue
+			}
+			r.kill(s)
+			if ends {
+				bySignal, timer, next = true, time.After(r.o.Grace), syscall.SIGKILL
 			}
 		case <-cancelled:
 			cancelled, r.asked = nil, true
+			if bySignal {
+				continue
+			}
 			r.kill(syscall.SIGTERM)
-			timer, next = time.After(r.o.Grace), syscall.SIGKILL
+			byContext, timer, next = true, time.After(r.o.Grace), syscall.SIGKILL
 		case <-timer:
 			r.kill(next)
 			timer, next = time.After(r.o.Grace), syscall.SIGKILL

@@ -235,6 +235,31 @@ func TestProcessesLeaveInTheirOwnTimeAfterASignal(t *testing.T) {
 	assert.Contains(t, out.String(), "[0] saved")
 }
 
+// A signal that ends the context as well is told once: a second one would end the processes before
+// they have saved.
+func TestASignalAndTheEndOfTheContextAreOneRequest(t *testing.T) {
+	for _, signalFirst := range []bool{true, false} {
+		var out output
+		ctx, cancel := context.WithCancel(t.Context())
+		signals := make(chan os.Signal, 1)
+		o := options("leave", 2, &out)
+		o.Signals, o.Grace = signals, time.Minute
+		done := start(ctx, t, o, &out)
+		first, second := cancel, func() { signals <- syscall.SIGTERM }
+		if signalFirst {
+			first, second = second, first
+		}
+		first()
+		for strings.Count(out.String(), "terminated") < 2 {
+			time.Sleep(time.Millisecond)
+		}
+		second()
+		assert.ErrorContains(t, <-done, "exit status 138")
+		assert.Contains(t, out.String(), "[0] saved", "the signal first: %v", signalFirst)
+		cancel()
+	}
+}
+
 // A shell hands nothing on to the program that it waits for.
 func TestSignalsReachTheProgramInAScript(t *testing.T) {
 	var out output
