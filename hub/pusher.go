@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,8 @@ var resumeFiles = []string{
 //	trainer.Options{Pusher: new(hub.Pusher)} // push_to_hub=True
 //	trainer.Options{Pusher: &hub.Pusher{Repo: "me/bert-mrpc", Card: &hub.ModelCard{ModelName: "bert-mrpc"}}}
 //
-// Before the first update of a run [Pusher.Start] checks the token and the name.
+// Before the first update of a run [Pusher.Start] checks the token and the name. One Pusher may serve
+// several runs: without Repo, what lies in the output folder of a run goes to the repository of it.
 type Pusher struct {
 	Client *Client // nil means the environment's
 	// Repo is the repository, "me/bert-mrpc"; a name without a namespace is one of the token's
@@ -44,31 +46,36 @@ type Pusher struct {
 	Options PushOptions
 
 	mu   sync.Mutex
-	repo string     // of the run that has started, where Repo is empty
-	made *ModelCard // likewise, where Card is nil
+	runs map[string]started // that have started, by the whole name of the output folder
+}
+
+// started is what a run has made.
+type started struct {
+	repo string
+	card *ModelCard // nil: none
 }
 
 // Start makes the repository of a run if it is not there, so that a token that is missing or may
 // not write, or a name that the Hub does not take, shows before the first update. A Hub that cannot
 // be reached is no error: the uploads try again, and warn.
 func (p *Pusher) Start(ctx context.Context, run checkpoint.UploadRun) error {
-	repo := p.Repo
-	if repo == "" {
-		dir, err := filepath.Abs(run.OutputDir)
-		if err != nil {
-			return fmt.Errorf("hub: %w", err)
-		}
-		repo = filepath.Base(dir)
+	dir, err := filepath.Abs(run.OutputDir)
+	if err != nil {
+		return fmt.Errorf("hub: %w", err)
 	}
+	repo := cmp.Or(p.Repo, filepath.Base(dir))
 	if _, err := parseRepo(p.Options.Type, repo); err != nil {
 		return fmt.Errorf("%w; set Pusher.Repo", err)
 	}
 	p.mu.Lock()
-	p.repo, p.made = repo, p.newCard(repo, run)
+	if p.runs == nil {
+		p.runs = map[string]started{}
+	}
+	p.runs[dir] = started{repo, p.newCard(repo, run)}
 	p.mu.Unlock()
 	once := *p.client()
 	once.Retries = -1
-	err := once.CreateRepo(ctx, repo, &CreateOptions{Type: p.Options.Type, Private: p.Options.Private, ExistOK: true})
+	err = once.CreateRepo(ctx, repo, &CreateOptions{Type: p.Options.Type, Private: p.Options.Private, ExistOK: true})
 	for _, mistake := range []error{ErrUnauthorized, ErrForbidden, ErrName, ErrOffline} {
 		if errors.Is(err, mistake) {
 			return err
@@ -89,18 +96,42 @@ func (p *Pusher) newCard(repo string, run checkpoint.UploadRun) *ModelCard {
 	return card
 }
 
-// target is where a push goes, and the card that goes with it.
-func (p *Pusher) target() (repo string, card *ModelCard) {
+// target is where a folder is pushed to, and the card that goes with it.
+func (p *Pusher) target(folder string) (repo string, card *ModelCard, err error) {
+	run, runs := p.runOf(folder)
+	repo, card = cmp.Or(p.Repo, run.repo), cmp.Or(p.Card, run.card)
+	switch {
+	case repo != "":
+		return repo, card, nil
+	case runs == 0:
+		return "", nil, errors.New("hub: Pusher.Repo is empty; it is the name of the repository, or left to Start")
+	}
+	return "", nil, fmt.Errorf("hub: Pusher.Repo is empty, %d runs have started, and %s lies in the output folder of "+
+		"none of them: give each run a Pusher of its own, with Repo", runs, folder)
+}
+
+// runOf is the run in whose output folder a folder lies, or the only one there is. It says how many
+// there are.
+func (p *Pusher) runOf(folder string) (run started, runs int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	repo, card = p.Repo, p.Card
-	if repo == "" {
-		repo = p.repo
+	if dir, err := filepath.Abs(folder); err == nil {
+		for {
+			if run, ok := p.runs[dir]; ok {
+				return run, len(p.runs)
+			}
+			above := filepath.Dir(dir)
+			if above == dir {
+				break
+			}
+			dir = above
+		}
 	}
-	if card == nil {
-		card = p.made
+	if len(p.runs) == 1 {
+		for _, run = range p.runs {
+		}
 	}
-	return repo, card
+	return run, len(p.runs)
 }
 
 func (p *Pusher) client() *Client {
@@ -118,9 +149,9 @@ func (p *Pusher) Push(ctx context.Context, u checkpoint.Upload) error {
 	if u.Path != "" {
 		o.Delete = []string{"*"} // what an earlier checkpoint left there and this one has not
 	}
-	repo, card := p.target()
-	if repo == "" {
-		return errors.New("hub: Pusher.Repo is empty; it is the name of the repository, or left to Start")
+	repo, card, err := p.target(u.Folder)
+	if err != nil {
+		return err
 	}
 	if u.ModelOnly {
 		o.Ignore = slices.Concat(resumeFiles, o.Ignore)
@@ -132,7 +163,7 @@ func (p *Pusher) Push(ctx context.Context, u checkpoint.Upload) error {
 			o.Card = done
 		}
 	}
-	_, err := p.client().Push(ctx, repo, u.Folder, o)
+	_, err = p.client().Push(ctx, repo, u.Folder, o)
 	return err
 }
 

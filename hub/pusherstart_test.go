@@ -32,6 +32,29 @@ func TestPusherWithoutANameTakesThatOfTheOutputFolder(t *testing.T) {
 		"- lr_scheduler_type: Linear\n- training_steps: 2\n")
 }
 
+// The repository is that of the run whose folder is uploaded, not of the run that began last.
+func TestAPusherServesTwoRuns(t *testing.T) {
+	w := newWorld(t)
+	p := &hub.Pusher{Client: w.client}
+	runs := map[string]*trainer.Trainer[int, []int]{}
+	for i, name := range []string{"a", "b"} {
+		run, err := trainer.New[int, []int](new(trainertest.Step), trainer.Options{
+			OutputDir: filepath.Join(t.TempDir(), name), MaxSteps: 2, BatchSize: 4 - i, Progress: io.Discard, Pusher: p})
+		require.NoError(t, err)
+		_, err = run.Fit(w.ctx, trainertest.Samples(8), nil)
+		require.NoError(t, err)
+		runs[name] = run
+	}
+	before := w.Log(hubtest.Model, "me/b", "main")
+	require.NoError(t, runs["a"].Push(w.ctx, "again"))
+	assert.Equal(t, before, w.Log(hubtest.Model, "me/b", "main"))
+	assert.Contains(t, string(w.Files(hubtest.Model, "me/a", "main")["README.md"]), "- train_batch_size: 4\n")
+	assert.Contains(t, string(w.Files(hubtest.Model, "me/b", "main")["README.md"]), "- train_batch_size: 3\n")
+
+	dir := write(t, t.TempDir(), map[string][]byte{"config.json": []byte("{}")})
+	assert.ErrorContains(t, p.Push(w.ctx, checkpoint.Upload{Folder: dir, ModelOnly: true}), "2 runs have started")
+}
+
 func TestPusherKeepsTheCardOfTheFolder(t *testing.T) {
 	for _, none := range []bool{false, true} {
 		w := newWorld(t)
