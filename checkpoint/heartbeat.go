@@ -31,6 +31,7 @@ type heartbeat struct {
 	text []byte // of the file
 	stop chan struct{}
 	done chan struct{}
+	over sync.Once // closes stop
 }
 
 // own are the files that this process keeps fresh.
@@ -120,9 +121,9 @@ func (h *heartbeat) keep() {
 	}
 }
 
-// Close gives the lock back.
+// Close gives the lock back. A second Close does nothing.
 func (h *heartbeat) Close() error {
-	close(h.stop)
+	h.over.Do(func() { close(h.stop) })
 	<-h.done
 	var me holder
 	if json.Unmarshal(h.text, &me) == nil {

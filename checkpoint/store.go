@@ -188,7 +188,7 @@ func numbered(name, prefix string) (int, bool) {
 	return step, err == nil && step >= 0 && strconv.Itoa(step) == digits
 }
 
-// Close gives the lock back. The store must not be used afterwards.
+// Close gives the lock back. The store must not be used afterwards; a second Close does nothing.
 func (s *Store) Close() error {
 	if err := s.lock.Close(); err != nil {
 		return fmt.Errorf("checkpoint: cannot unlock %s: %w", s.dir, err)

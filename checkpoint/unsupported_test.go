@@ -74,6 +74,9 @@ func TestAFileSystemWithoutLocksHasAHeartbeat(t *testing.T) {
 			assert.Equal(t, []string{"checkpoint-1"}, names(t, dir), "the file is gone with its holder")
 			second, err := openOn(d, dir, o)
 			require.NoError(t, err)
+			require.NoError(t, first.Close(), "as with a lock of the system")
+			_, err = openOn(d, dir, o)
+			require.ErrorAs(t, err, &locked, "the second holder keeps it")
 			require.NoError(t, second.Close())
 		})
 	}
