@@ -38,8 +38,8 @@ func parents(members []member) []int {
 }
 
 // connect opens a connection to the process above in the tree, and takes those of the ones below.
-func (r *rendezvous) connect(ctx context.Context, members []member) error {
-	ctx, cancel := context.WithCancelCause(ctx)
+func (r *rendezvous) connect(joining context.Context, members []member) error {
+	ctx, cancel := context.WithCancelCause(joining)
 	defer cancel(nil)
 	above := parents(members)
 	c := &connecting{r: r, missing: map[int]bool{}, all: make(chan struct{})}
@@ -65,7 +65,7 @@ func (r *rendezvous) connect(ctx context.Context, members []member) error {
 	accepting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	work.Go(func() { c.accept(accepting) })
-	work.Go(func() { r.watchFailed(ctx, cancel) })
+	work.Go(func() { r.watchFailed(ctx, joining, cancel) })
 	var err error
 	select {
 	case <-c.all:
@@ -88,6 +88,9 @@ func (r *rendezvous) connect(ctx context.Context, members []member) error {
 	cancel(nil)
 	stop() // strangers that have said nothing so far
 	_ = r.listener.Close()
+	if err != nil {
+		_ = r.store.Close() // nobody asks it any more
+	}
 	work.Wait()
 	return err
 }
@@ -127,10 +130,11 @@ func (r *rendezvous) failedJustNow(ctx context.Context) (err error) {
 	return err
 }
 
-// watchFailed ends the connecting when another process has given up.
-func (r *rendezvous) watchFailed(ctx context.Context, cancel context.CancelCauseFunc) {
+// watchFailed ends the connecting when another process has given up, and returns when ctx has ended.
+// A question that is under way then is not cut short: the connection to the store is needed later.
+func (r *rendezvous) watchFailed(ctx, joining context.Context, cancel context.CancelCauseFunc) {
 	for wait := r.pauses(); wait(ctx) == nil; {
-		if err := r.failed(ctx); err != nil {
+		if err := r.failed(joining); err != nil {
 			cancel(err)
 			return
 		}

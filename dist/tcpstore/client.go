@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -157,16 +158,21 @@ func (c *Client) Has(ctx context.Context, key string) (ready bool, err error) {
 func (c *Client) LocalAddr() net.Addr { return c.conn.LocalAddr() }
 
 // WaitClosed waits until the store has closed the connection, and it can be opened anew at its
-// address.
+// address. A connection that a call was cut short on is an error: nothing can be learned from it.
 func (c *Client) WaitClosed(ctx context.Context) error {
 	err := c.call(ctx, nil, func() error {
 		_, err := c.r.ReadByte()
 		return err
 	})
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return fmt.Errorf("tcpstore: the store at %s does not close: %w", c.addr, err)
+	case err == nil:
+		return fmt.Errorf("tcpstore: the store at %s sends an answer that nobody has asked for, and was to close", c.addr)
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+		return nil
 	}
-	return nil
+	return fmt.Errorf("tcpstore: waiting for the end of the store at %s: %w", c.addr, err)
 }
 
 // Close ends the connection.

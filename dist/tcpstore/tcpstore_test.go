@@ -207,6 +207,9 @@ func TestTheEndOfAStoreCanBeWaitedFor(t *testing.T) {
 	if err := c.WaitClosed(brief); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), address) {
 		t.Errorf("an open store: %v", err)
 	}
+	if err := c.WaitClosed(t.Context()); err == nil {
+		t.Error("a connection on which a call was cut short says that an open store has closed")
+	}
 	ended := make(chan error)
 	other, err := tcpstore.Dial(t.Context(), address)
 	if err != nil {
