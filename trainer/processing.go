@@ -68,13 +68,15 @@ func (u *uploads[S, B]) start() error {
 	if u.o.Pusher == nil || !u.o.Process.Main() {
 		return nil
 	}
+	ctx, stop := u.either()
 	if p, ok := u.o.Pusher.(UploadStarter); ok {
 		run := checkpoint.UploadRun{OutputDir: u.run.Info.OutputDir, Hyperparameters: u.hyperparameters()}
-		if err := p.Start(u.ctx, run); err != nil {
+		if err := p.Start(ctx, run); err != nil {
+			stop()
 			return fmt.Errorf("trainer: Options.Pusher: %w", err)
 		}
 	}
-	u.queue = &uploadQueue{ctx: u.ctx, pusher: u.o.Pusher}
+	u.queue = &uploadQueue{ctx: ctx, stop: stop, pusher: u.o.Pusher}
 	return nil
 }
 

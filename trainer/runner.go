@@ -77,7 +77,7 @@ func (r *runner[S, B]) once(source func(*runner[S, B]) error) error {
 
 // close waits for uploads and lets go of the output folder.
 func (r *runner[S, B]) close() error {
-	r.saver.uploads.wait()
+	r.saver.uploads.close()
 	err := r.saver.release()
 	r.pass, r.eval.sets = nil, nil // the trainer keeps what the run has counted, not its data
 	if r.saver.store == nil {

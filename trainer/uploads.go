@@ -56,7 +56,8 @@ type uploads[S, B any] struct {
 // uploadQueue is worked off by one goroutine while the run continues.
 type uploadQueue struct {
 	pusher Pusher
-	ctx    context.Context
+	ctx    context.Context // of the process, which a group may still have to agree with
+	stop   func()          // lets go of it
 	work   sync.WaitGroup
 
 	mu     sync.Mutex
@@ -124,11 +125,19 @@ func (u *uploads[S, B]) wait() {
 	}
 }
 
+// close waits for what is under way.
+func (u *uploads[S, B]) close() {
+	if u.queue != nil {
+		u.wait()
+		u.queue.stop()
+	}
+}
+
 // saved uploads a checkpoint that was just written, as the strategy says; message is that of its
 // update. While another upload is under way it is left to the end of the run, unless a newer one
 // takes its place.
 func (u *uploads[S, B]) saved(path, message string) error {
-	if u.queue == nil || u.o.PushStrategy == PushAtEnd || u.ctx.Err() != nil {
+	if u.queue == nil || u.o.PushStrategy == PushAtEnd || u.queue.ctx.Err() != nil {
 		return nil
 	}
 	u.left = nil
@@ -175,7 +184,7 @@ func (u *uploads[S, B]) uploadsOf(path, message string) []checkpoint.Upload {
 // left out.
 func (u *uploads[S, B]) makeUp() error {
 	u.wait()
-	if len(u.left) == 0 || u.ctx.Err() != nil {
+	if len(u.left) == 0 || u.queue.ctx.Err() != nil {
 		return nil
 	}
 	left := u.left
@@ -196,7 +205,7 @@ func (u *uploads[S, B]) end(path string) error {
 	if err := u.makeUp(); err != nil {
 		return err
 	}
-	if u.ctx.Err() == nil && path != "" && path != u.queue.last && (u.o.PushStrategy == PushAtEnd || u.o.LoadBestAtEnd) {
+	if u.queue.ctx.Err() == nil && path != "" && path != u.queue.last && (u.o.PushStrategy == PushAtEnd || u.o.LoadBestAtEnd) {
 		err := u.upload(checkpoint.Upload{Folder: path, ModelOnly: true, Message: endOfTraining})
 		if err != nil {
 			return err

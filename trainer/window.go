@@ -46,7 +46,7 @@ func (r *runner[S, B]) fetchFrom(micro int, body func() bool) error {
 			if r.ctx.Err() != nil {
 				return r.interrupt()
 			}
-			return r.stepError("load a batch", err)
+			return r.tell(r.stepError("load a batch", err))
 		}
 		r.window, r.samples = append(r.window, batch.Batch), append(r.samples, batch.Samples)
 		if len(r.window) < l.window {
@@ -64,8 +64,8 @@ func (r *runner[S, B]) fetchFrom(micro int, body func() bool) error {
 		}
 	}
 	if !l.plan.stream {
-		return r.stepError("load a batch", fmt.Errorf("the loader ended after fewer than the %d batches of an epoch",
-			l.plan.batches))
+		return r.tell(r.stepError("load a batch", fmt.Errorf("the loader ended after fewer than the %d batches of an epoch",
+			l.plan.batches)))
 	}
 	return r.endPass(body)
 }

@@ -2,6 +2,7 @@ package local_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -10,6 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gotrainer/gotrainer/checkpoint"
+	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/dist/local"
 	"github.com/gotrainer/gotrainer/trainer"
@@ -70,5 +73,67 @@ func TestATrainerTakesGoroutinesForProcesses(t *testing.T) {
 	require.Len(t, seen, samples)
 	for sample, times := range seen {
 		assert.Equal(t, 1, times, "sample %d", sample)
+	}
+}
+
+// stuck is a Pusher whose upload takes until its context ends.
+type stuck struct{ begun chan struct{} }
+
+func (p stuck) Push(ctx context.Context, _ checkpoint.Upload) error {
+	close(p.begun)
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+// The main process alone uploads, and waits for it when the updates are over: no other process can
+// agree with it to be interrupted then.
+func TestAnUploadOfAGroupEndsWithTheContextOfItsProcess(t *testing.T) {
+	dir, why := t.TempDir(), errors.New("a signal")
+	var warnings []string
+	for rank, err := range local.Run(t.Context(), 2, nil, func(ctx context.Context, g *dist.Group) error {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		pusher := stuck{make(chan struct{})}
+		o := trainer.Options{Group: g, OutputDir: dir, Epochs: 1, BatchSize: 2, Progress: io.Discard, Pusher: pusher,
+			PushStrategy: trainer.PushAtEnd}
+		tr, err := trainer.New(&joining{}, o)
+		if err != nil {
+			return err
+		}
+		if g.Main() {
+			go func() {
+				<-pusher.begun
+				cancel(why)
+			}()
+		}
+		result, err := tr.Fit(ctx, trainertest.Samples(8), nil)
+		if err == nil && g.Main() {
+			warnings = result.Warnings
+		}
+		return err
+	}) {
+		require.NoError(t, err, "rank %d", rank)
+	}
+	require.Len(t, warnings, 1)
+	assert.Contains(t, warnings[0], "could not be uploaded: a signal")
+}
+
+// A process that cannot load a batch tells the others why, which wait for it.
+func TestTheOthersHearOfABatchThatCannotBeLoaded(t *testing.T) {
+	bad := data.Func(8, func(i int) (int, error) {
+		if i == 5 {
+			return 0, errors.New("sample 5 is damaged")
+		}
+		return i, nil
+	})
+	for rank, err := range local.Run(t.Context(), 2, nil, func(ctx context.Context, g *dist.Group) error {
+		tr, err := trainer.New(&joining{}, trainer.Options{Group: g, Epochs: 1, BatchSize: 1, Progress: io.Discard})
+		if err != nil {
+			return err
+		}
+		_, err = tr.Fit(ctx, bad, nil)
+		return err
+	}) {
+		assert.ErrorContains(t, err, "sample 5 is damaged", "rank %d", rank)
 	}
 }
