@@ -10,6 +10,7 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -132,7 +133,10 @@ func Run(ctx context.Context, o Options) error {
 			return err
 		}
 		err := r.watch(ctx)
-		if err == nil || r.asked || restart == o.MaxRestarts {
+		if e := r.written(); err == nil {
+			return e
+		}
+		if r.asked || restart == o.MaxRestarts {
 			return err
 		}
 		fmt.Fprintf(o.Stderr, "%v; all are started again, restart %d of %d\n", err, restart+1, o.MaxRestarts)
@@ -156,23 +160,17 @@ func (r *run) start(host, port string, restart int) error {
 			c.Env = append(c.Env, name+"="+strconv.Itoa(value))
 		}
 		c.Env = append(c.Env, "MASTER_ADDR="+host, "MASTER_PORT="+port, "TORCHELASTIC_USE_AGENT_STORE=True")
-		stdout, stderr := out.prefixed(rank), errOut.prefixed(rank)
-		c.Stdout, c.Stderr = stdout, stderr
-		c.WaitDelay = time.Second // a grandchild that keeps the output open does not keep us
 		c.SysProcAttr = attributes()
-		if err := c.Start(); err != nil {
+		outputs, err := startPiped(c, out.prefixed(rank), errOut.prefixed(rank))
+		if err != nil {
 			r.kill(syscall.SIGKILL)
 			r.drain()
 			return &Error{rank, err}
 		}
-		r.running = append(r.running, c)
+		r.running, r.outputs = append(r.running, c), append(r.outputs, outputs)
 		go func() {
 			err := c.Wait()
-			if errors.Is(err, exec.ErrWaitDelay) {
-				err = nil // it has ended well, and left something running that has its output
-			}
-			stdout.flush()
-			stderr.flush()
+			outputs.end()
 			r.ended <- end{rank, c, err}
 		}()
 	}
@@ -224,6 +222,7 @@ type end struct {
 type run struct {
 	o       Options
 	running []*exec.Cmd
+	outputs []*outputs // of all that were started
 	ended   chan end
 	asked   bool // to end, by a signal or the context
 }
@@ -250,6 +249,18 @@ func (r *run) drain() {
 	for len(r.running) > 0 {
 		r.drop((<-r.ended).cmd)
 	}
+	_ = r.written()
+}
+
+// written waits until all output of processes that have ended is passed on.
+func (r *run) written() (err error) {
+	for _, o := range r.outputs {
+		err = cmp.Or(err, o.wait())
+	}
+	if err != nil {
+		return fmt.Errorf("launch: what a process has written could not be passed on: %w", err)
+	}
+	return nil
 }
 
 // watch waits for all to end.

@@ -2,9 +2,14 @@ package launch
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/exec"
 	"sync"
+	"time"
 )
 
 // longestLine is how much of a line that does not end is kept before it is broken.
@@ -79,4 +84,94 @@ func (p *prefixed) flush() {
 	if len(p.part) > 0 {
 		_, _ = p.Write([]byte{'\n'})
 	}
+}
+
+// lingers is how long the output of a process is waited for that has ended, and left something running
+// which has it too.
+var lingers = time.Second
+
+// pipeSize is how much a pipe holds: the rest of the output of a process that has ended is no more.
+const pipeSize = 64 << 10
+
+// outputs are those of a process on their way. os/exec would drop what cannot be passed on within its
+// WaitDelay after the end of the process.
+type outputs struct {
+	pipes  []*os.File
+	copies sync.WaitGroup
+	errs   [2]error // of stdout and stderr
+}
+
+// startPiped starts a process and passes its output on.
+func startPiped(c *exec.Cmd, stdout, stderr *prefixed) (*outputs, error) {
+	o := &outputs{}
+	var theirs []*os.File
+	for range o.errs {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return nil, errors.Join(err, closeAll(o.pipes), closeAll(theirs))
+		}
+		o.pipes, theirs = append(o.pipes, r), append(theirs, w)
+	}
+	c.Stdout, c.Stderr = theirs[0], theirs[1]
+	err := c.Start()
+	_ = closeAll(theirs) // the process has its own
+	if err != nil {
+		return nil, errors.Join(err, closeAll(o.pipes))
+	}
+	for i, p := range []*prefixed{stdout, stderr} {
+		o.copies.Go(func() { o.errs[i] = p.copy(o.pipes[i]) })
+	}
+	return o, nil
+}
+
+// end says that the process has ended.
+func (o *outputs) end() {
+	for _, r := range o.pipes {
+		_ = r.SetReadDeadline(time.Now().Add(lingers)) // it may be at its end already
+	}
+}
+
+// wait returns when what the process has written is passed on, however long that takes.
+func (o *outputs) wait() error {
+	o.copies.Wait()
+	return cmp.Or(o.errs[0], o.errs[1])
+}
+
+func closeAll(files []*os.File) (err error) {
+	for _, f := range files {
+		err = errors.Join(err, f.Close())
+	}
+	return err
+}
+
+// copy passes on what a process writes, to the end of the pipe. Once the deadline has passed the
+// process has ended, and the rest of its output lies in the pipe.
+func (p *prefixed) copy(r *os.File) error {
+	defer r.Close() //nolint:errcheck // of a pipe that is read
+	defer p.flush()
+	b := make([]byte, 32<<10)
+	rest := pipeSize
+	for late := false; rest > 0; {
+		if late {
+			_ = r.SetReadDeadline(time.Now().Add(10 * time.Millisecond)) // enough for what is there
+		}
+		n, err := r.Read(b)
+		if late {
+			rest -= n
+		}
+		if n > 0 {
+			if _, err := p.Write(b[:n]); err != nil {
+				return err
+			}
+		}
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded) && !late:
+			late = true
+		case errors.Is(err, io.EOF), errors.Is(err, os.ErrDeadlineExceeded):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+	return nil
 }

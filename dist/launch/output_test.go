@@ -2,8 +2,11 @@ package launch
 
 import (
 	"bytes"
+	"io"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -38,4 +41,28 @@ func TestLinesAreWrittenWhenTheyEnd(t *testing.T) {
 			assert.Equal(t, c.atEnd, out.String())
 		})
 	}
+}
+
+// slow is an output that is blocked for a while.
+type slow struct {
+	bytes.Buffer
+	once sync.Once
+}
+
+func (s *slow) Write(b []byte) (int, error) {
+	s.once.Do(func() { time.Sleep(10 * lingers) })
+	return s.Buffer.Write(b)
+}
+
+// What a process has written is passed on, however long that takes; a process that it has left running
+// keeps nobody waiting.
+func TestTheLastOutputIsNotDropped(t *testing.T) {
+	old := lingers
+	t.Cleanup(func() { lingers = old })
+	lingers = 20 * time.Millisecond
+	var out slow
+	long := strings.Repeat("x", 50_000)
+	require.NoError(t, Run(t.Context(), Options{Processes: 1, Stdout: &out, Stderr: io.Discard,
+		Command: []string{"sh", "-c", "sleep 60 2>&1 & echo first; sleep 0.1; printf %s\\\\n " + long + "; echo last"}}))
+	assert.Equal(t, "[0] first\n[0] "+long+"\n[0] last\n", out.String())
 }
