@@ -56,6 +56,7 @@ type Trainer[B any] struct {
 	backend      TrainerBackend[B]
 	checkpointer Checkpointer
 	stats        *Stats
+	made         []Writer // by name, for the stats
 	device       torch.Device
 
 	batches    int // of an epoch
@@ -83,10 +84,13 @@ func New[B any](module ModuleInterface[B], args TrainerArguments, o *Options[B])
 		return nil, err
 	}
 	defer saved.free()
-	if err := t.start(saved); err != nil {
-		return nil, err
+	if err = t.start(saved); err == nil {
+		err = t.agree()
 	}
-	return t, t.agree()
+	if err != nil {
+		return nil, errors.Join(err, closeWriters(t.made)) // those of the caller are the caller's
+	}
+	return t, nil
 }
 
 func (c Checkpoint) free() {
@@ -208,7 +212,6 @@ func (t *Trainer[B]) initStats() error {
 	if !t.IsMainProcess() {
 		names, custom = nil, nil
 	}
-	var made []Writer
 	for _, name := range names {
 		if name == azureML { // as in Python without azureml: a warning, and no values
 			t.logger.Warn("AML writer failed to initialize.", "reason", "Azure ML's client is a Python package; where "+
@@ -217,13 +220,13 @@ func (t *Trainer[B]) initStats() error {
 		}
 		w, err := BuildWriter(name, t.args.WriterArgs)
 		if err != nil {
-			return errors.Join(err, closeWriters(made))
+			return err
 		}
-		made = append(made, w)
+		t.made = append(t.made, w)
 	}
 	t.stats = cmp.Or(t.stats, NewStats(t.args.StatsArgs))
-	if err := t.stats.Rebuild(t.args.StatsArgs, slices.Concat(custom, made)); err != nil {
-		return errors.Join(err, closeWriters(made))
+	if err := t.stats.Rebuild(t.args.StatsArgs, slices.Concat(custom, t.made)); err != nil {
+		return err
 	}
 	if u, ok := t.module.(StatsUser); ok {
 		u.UseStats(t.stats)

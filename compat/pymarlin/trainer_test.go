@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/compat/pymarlin"
@@ -178,6 +180,32 @@ func TestNewRefuses(t *testing.T) {
 			t.Errorf("%s: the error is %v, want %q in it", c.claim, err, c.want)
 		}
 	}
+}
+
+// What New has opened before it fails it closes; writers of the caller stay open.
+func TestNewClosesItsWritersWhenItFails(t *testing.T) {
+	testenv.RequireTorch(t)
+	own, o := new(countingWriter), options()
+	o.Stats = pymarlin.NewStats(pymarlin.StatInitArguments{})
+	_, err := pymarlin.New[batch](newNet(4), quiet(pymarlin.TrainerArguments{Backend: "sp-amp",
+		Writers: []string{"jsonl"}, WriterArgs: pymarlin.WriterInitArguments{TBLogDir: t.TempDir()},
+		CustomWriters: []pymarlin.Writer{own}}), o)
+	require.ErrorContains(t, err, "amp.BF16")
+	assert.Zero(t, own.closed)
+	o.Stats.Update("loss", 1, true)
+	assert.ErrorIs(t, o.Stats.LogStats(1, true), os.ErrClosed)
+}
+
+// countingWriter counts how often it is closed.
+type countingWriter struct {
+	pymarlin.Writer
+	closed int
+}
+
+func (w *countingWriter) LogScalar(string, float64, int) error { return nil }
+func (w *countingWriter) Close() error {
+	w.closed++
+	return nil
 }
 
 func TestFailuresEndTheRunWithTheirReason(t *testing.T) {
