@@ -130,8 +130,9 @@ func (r *rendezvous) failedJustNow(ctx context.Context) (err error) {
 	return err
 }
 
-// watchFailed ends the connecting when another process has given up, and returns when ctx has ended.
-// A question that is under way then is not cut short: the connection to the store is needed later.
+// watchFailed ends the connecting when another process has given up, and returns when ctx has
+// ended. A question that is under way then is not cut short: the connection to the store is needed
+// later.
 func (r *rendezvous) watchFailed(ctx, joining context.Context, cancel context.CancelCauseFunc) {
 	for wait := r.pauses(); wait(ctx) == nil; {
 		if err := r.failed(joining); err != nil {

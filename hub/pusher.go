@@ -27,8 +27,8 @@ var resumeFiles = []string{
 //	trainer.Options{Pusher: new(hub.Pusher)} // push_to_hub=True
 //	trainer.Options{Pusher: &hub.Pusher{Repo: "me/bert-mrpc", Card: &hub.ModelCard{ModelName: "bert-mrpc"}}}
 //
-// Before the first update of a run [Pusher.Start] checks the token and the name. One Pusher may serve
-// several runs: without Repo, what lies in the output folder of a run goes to the repository of it.
+// Before the first update of a run [Pusher.Start] checks the token and the name. One Pusher may
+// serve several runs: without Repo, what lies in the output folder of a run goes to its repository.
 type Pusher struct {
 	Client *Client // nil means the environment's
 	// Repo is the repository, "me/bert-mrpc"; a name without a namespace is one of the token's

@@ -15,9 +15,10 @@
 // context with a [*SignalError] as its cause: trainer's Fit finishes the update, saves and returns.
 // A second signal ends the process at once; a checkpoint is whole or not there at any instant, so
 // nothing is torn. The same signal again within 2 seconds is no second one, unless it is SIGINT:
-// systemd and Slurm signal the launcher and its processes, and the launcher passes the signal on. If the function has not returned 20 seconds after the first signal, the process
-// ends with a line that names what holds it. A signal that was ignored when the program started, as
-// nohup ignores SIGHUP, stays ignored.
+// systemd and Slurm signal the launcher and its processes, and the launcher passes the signal on.
+// If the function has not returned 20 seconds after the first signal, the process ends with a line
+// that names what holds it. A signal that was ignored when the program started, as nohup ignores
+// SIGHUP, stays ignored.
 //
 // # Exit codes
 //
@@ -140,8 +141,9 @@ type ending struct {
 	errorFile string // where torchrun reads why a process has failed; empty: nowhere
 }
 
-// sameRequest is how soon after a signal the same one counts as part of it: a job system sends it to
-// every process of a group, and a launcher among them passes it on. SIGINT is what a person sends.
+// sameRequest is how soon after a signal the same one counts as part of it: a job system sends it
+// to every process of a group, and a launcher among them passes it on. SIGINT is what a person
+// sends.
 var sameRequest = 2 * time.Second
 
 // watch waits for signals.

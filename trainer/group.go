@@ -103,8 +103,8 @@ func (s *session[S, B]) endTogether() {
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(s.ctx))
 }
 
-// either ends with the run, or when the caller of this process wants it to, whichever comes first: for
-// what the other processes take no part in. stop lets go of it.
+// either ends with the run, or when the caller of this process wants it to, whichever comes first:
+// for what the other processes take no part in. stop lets go of it.
 func (s *session[S, B]) either() (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	if s.asked == nil {

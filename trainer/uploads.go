@@ -205,7 +205,8 @@ func (u *uploads[S, B]) end(path string) error {
 	if err := u.makeUp(); err != nil {
 		return err
 	}
-	if u.queue.ctx.Err() == nil && path != "" && path != u.queue.last && (u.o.PushStrategy == PushAtEnd || u.o.LoadBestAtEnd) {
+	wanted := u.o.PushStrategy == PushAtEnd || u.o.LoadBestAtEnd
+	if wanted && u.queue.ctx.Err() == nil && path != "" && path != u.queue.last {
 		err := u.upload(checkpoint.Upload{Folder: path, ModelOnly: true, Message: endOfTraining})
 		if err != nil {
 			return err

@@ -86,15 +86,15 @@ func (p *prefixed) flush() {
 	}
 }
 
-// lingers is how long the output of a process is waited for that has ended, and left something running
-// which has it too.
+// lingers is how long the output of a process is waited for that has ended, and left something
+// running which has it too.
 var lingers = time.Second
 
 // pipeSize is how much a pipe holds: the rest of the output of a process that has ended is no more.
 const pipeSize = 64 << 10
 
-// outputs are those of a process on their way. os/exec would drop what cannot be passed on within its
-// WaitDelay after the end of the process.
+// outputs are those of a process on their way. os/exec would drop what cannot be passed on within
+// its WaitDelay after the end of the process.
 type outputs struct {
 	pipes  []*os.File
 	copies sync.WaitGroup

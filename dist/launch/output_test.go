@@ -54,8 +54,8 @@ func (s *slow) Write(b []byte) (int, error) {
 	return s.Buffer.Write(b)
 }
 
-// What a process has written is passed on, however long that takes; a process that it has left running
-// keeps nobody waiting.
+// What a process has written is passed on, however long that takes; a process that it has left
+// running keeps nobody waiting.
 func TestTheLastOutputIsNotDropped(t *testing.T) {
 	old := lingers
 	t.Cleanup(func() { lingers = old })
