@@ -72,8 +72,15 @@ func NewTask(m Model, o TaskOptions) (*Task, error) {
 	return t, t.limits.CheckPadding("question", o.Padding)
 }
 
-// ValidateOptions refuses options that the model cannot have: [inputs.ValidateOptions].
+// ValidateOptions refuses options that the model cannot have ([inputs.ValidateOptions]), and label
+// smoothing, which knows one list of labels: transformers' Trainer, too, leaves the loss of question
+// answering as it is.
 func (t *Task) ValidateOptions(o engine.Options) error {
+	if o.LabelSmoothing != 0 {
+		return fmt.Errorf("question: Options.LabelSmoothing is %g; want 0: a question has two labels, where the answer "+
+			"begins and where it ends, and only the first would be trained. Options.Loss takes a loss of your own",
+			o.LabelSmoothing)
+	}
 	return inputs.ValidateOptions("question", t.model, o)
 }
 

@@ -143,6 +143,9 @@ func (s *Step[S, B]) loadWeights(dir string, trained bool) error {
 	}
 	s.fresh = false
 	s.endsEval()
+	if !trained {
+		s.optimizerMode(false) // as the weights were saved
+	}
 	updates := 0
 	if s.ema != nil && isThere(second) {
 		var err error

@@ -103,6 +103,34 @@ func TestScheduleFreeWeightsAreSavedAsTheyAreEvaluated(t *testing.T) {
 	golden.Bits(t, "the weight after the save", other.Hidden.Weight.Detach(), weight.Detach())
 }
 
+// A best model is put back while the optimizer still has the weights of training.
+func TestScheduleFreeWeightsThatWerePutBackStay(t *testing.T) {
+	s := newStep(t, engine.Options{Optimizer: optim.AdamWScheduleFree{LR: 0.05}})
+	batch, err := s.Collate(ring(8))
+	require.NoError(t, err)
+	train := func() {
+		require.NoError(t, s.Train(t.Context(), batch, trainer.Window{Len: 1, Divisor: 1}))
+		_, err := s.Update(t.Context(), 0.05)
+		require.NoError(t, err)
+	}
+	for range 3 {
+		train()
+	}
+	dir := t.TempDir()
+	require.NoError(t, s.Save(dir, trainer.SaveOptions{}))
+	train()
+	require.NoError(t, s.Load(dir, trainer.LoadOptions{WeightsOnly: true}))
+	require.NoError(t, s.StartEval(trainer.Evaluation{}))
+	require.NoError(t, s.Eval(t.Context(), batch))
+
+	saved := newNet()
+	_, err = nn.Load(filepath.Join(dir, "model.safetensors"), saved, nn.LoadOptions{})
+	require.NoError(t, err)
+	for i, p := range nn.Params(s.Model()) {
+		golden.Bits(t, p.Name, p.Tensor.Detach(), nn.Params(saved)[i].Tensor.Detach())
+	}
+}
+
 func TestOptimizersThatUpdateDuringTheBackwardPassRefuseWhatTheyCannotHave(t *testing.T) {
 	testenv.RequireTorch(t)
 	lomo := optim.LOMO{LR: 0.1}

@@ -103,6 +103,11 @@ func (s *Step[S, B]) withWhole(f func() error) error {
 // fails all have an error, and the weights and the optimizer are as they were.
 func (s *Step[S, B]) loadParts(dir string, o trainer.LoadOptions) error {
 	s.fresh = false
+	if o.WeightsOnly {
+		if err := try(func() error { s.optimizerMode(false); return nil }); err != nil {
+			return err
+		}
+	}
 	if !isThere(filepath.Join(dir, sharded.IndexName)) {
 		if o.WeightsOnly {
 			return s.loadWhole(dir)
@@ -192,7 +197,10 @@ func (s *Step[S, B]) loadShards(dir string, o trainer.LoadOptions) error {
 		return s.ema.begin(0)
 	}
 	if o.WeightsOnly {
-		return try(weights)
+		return try(func() error {
+			s.optimizerMode(false)
+			return weights()
+		})
 	}
 	generators, _, err := tensorio.Load(filepath.Join(dir, generatorName))
 	if err != nil {
