@@ -79,7 +79,8 @@ type Options struct {
 	// DivideOnOutOfMemory trains each batch in two parts, then four, ..., from where the memory of
 	// the device does not suffice for forward and backward of a whole one, and the run continues: a
 	// window is computed again, nothing of the weights, moments, counts or the scale of the log
-	// changes, and the parts weigh by their samples. It is told once, and checkpoints keep it. Only
+	// changes, and the parts weigh by their samples, or by what the mean of the loss is over
+	// (Counts.Labels); one without any is left out. It is told once, and checkpoints keep it. Only
 	// statistics over a batch (BatchNorm) and random numbers are others. An update that does not
 	// fit is an error. It is for one process, and the About of the step must say KnowsMemory.
 	DivideOnOutOfMemory bool

@@ -137,8 +137,8 @@ func (r *runner[S, B]) trainDivided(w Window) error {
 	return err
 }
 
-// trainParts trains on the parts of a micro-batch of the window. Each counts by its share of the
-// samples.
+// trainParts trains on the parts of a micro-batch of the window, each by its weight. One in which
+// nothing counts is left out: the mean over its labels is nan.
 func (r *runner[S, B]) trainParts(w Window, index int) error {
 	w.Index, w.Len = 0, 0
 	for i, parts := range r.divider.window {
@@ -146,21 +146,41 @@ func (r *runner[S, B]) trainParts(w Window, index int) error {
 			w.Index += len(parts)
 		}
 	}
-	all := 0
-	for _, p := range r.divider.window[index] {
-		all += p.samples
-	}
+	parts := r.divider.window[index]
+	weights, all := r.weigh(parts)
 	divisor := w.Divisor
-	for _, p := range r.divider.window[index] {
-		if r.totals.items == 0 || !r.o.Semantics.UndividedWithItems {
-			w.Divisor = divisor * (float64(all) / float64(p.samples))
+	for i, p := range parts {
+		if len(parts) > 1 {
+			w.Share = weights[i] / all
 		}
-		if err := r.step.Train(r.stepCtx, p.batch, w); err != nil {
-			return r.stepError(fmt.Sprintf("train on part %d of %d", w.Index+1, w.Len), err)
+		if weights[i] > 0 {
+			w.Divisor = divisor * (all / weights[i])
+			if err := r.step.Train(r.stepCtx, p.batch, w); err != nil {
+				return r.stepError(fmt.Sprintf("train on part %d of %d", w.Index+1, w.Len), err)
+			}
 		}
 		w.Index++
 	}
 	return nil
+}
+
+// weigh returns the labels of each part that a mean loss is over, or the samples where the step
+// does not count labels or none has any.
+func (r *runner[S, B]) weigh(parts []part[B]) (weights []float64, all float64) {
+	samples, labels := make([]float64, len(parts)), make([]float64, len(parts))
+	allSamples := 0.0
+	for i, p := range parts {
+		samples[i] = float64(p.samples)
+		allSamples += samples[i]
+		if len(parts) > 1 {
+			labels[i] = float64(r.step.Count(p.batch).Labels)
+			all += labels[i]
+		}
+	}
+	if all == 0 {
+		return samples, allSamples
+	}
+	return labels, all
 }
 
 func (r *runner[S, B]) divide(cause error) error {

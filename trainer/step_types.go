@@ -17,10 +17,16 @@ type Metrics map[string]float64
 // Window says where a micro-batch stands in its accumulation window, the micro-batches behind one
 // update.
 type Window struct {
-	Index   int     // 0, 1, ... within the window
-	Len     int     // micro-batches in this window; a short last window has its own length
-	Divisor float64 // what a mean loss is divided by before backward; the semantics decide whether it is Len
-	Items   int64   // labelled items of the whole window where the step counts them (see Counts); 0: not counted
+	Index int // 0, 1, ... within the window
+	Len   int // micro-batches in this window; a short last window has its own length
+	// Divisor is what a mean loss is divided by before backward; the semantics decide whether it is
+	// Len. A part of a divided micro-batch has it as many times larger as the part is smaller. Sums
+	// over Items are not divided.
+	Divisor float64
+	// Share is what a part of a micro-batch that is divided (Options.DivideOnOutOfMemory) counts in
+	// its loss; 0: the micro-batch is whole.
+	Share float64
+	Items int64 // labelled items of the whole window where the step counts them (see Counts); 0: not counted
 	// LearningRate is that of the update which ends the window: what Update will be told.
 	LearningRate float64
 
@@ -78,6 +84,9 @@ type Counts struct {
 	// Items are the labelled items, such as tokens, of a step whose loss is averaged over those of
 	// a whole window. 0: it is averaged over the micro-batches.
 	Items int64
+	// Labels are what a mean loss is over, such as tokens, where that is not the samples: parts of
+	// a micro-batch (Options.DivideOnOutOfMemory) weigh by them. 0: the samples.
+	Labels int64
 	// Tokens are the input tokens, for num_input_tokens_seen and the speed in tokens.
 	Tokens int64
 	// Flops are the floating-point operations of forward and backward: floating_point_ops of

@@ -58,6 +58,7 @@ var (
 	_ engine.Observer[Batch]     = (*Task)(nil)
 	_ engine.ObservationSharer   = (*Task)(nil)
 	_ engine.TokenCounter[Batch] = (*Task)(nil)
+	_ engine.LabelCounter[Batch] = (*Task)(nil)
 	_ engine.Configurer          = (*Task)(nil)
 	_ engine.InputLister[Batch]  = (*Task)(nil)
 	_ engine.OptionsValidator    = (*Task)(nil)
@@ -241,6 +242,17 @@ func bit(on bool) float64 {
 
 // Length is the number of tokens of a sample: engine.Lengther.
 func (t *Task) Length(s Sample) int { return len(s.InputIDs) }
+
+// CountLabels counts the texts that the loss is the mean over: engine.LabelCounter.
+func (t *Task) CountLabels(b Batch) int64 {
+	n := int64(b.InputIDs.Rows)
+	for _, label := range b.Labels {
+		if label == ignored {
+			n--
+		}
+	}
+	return n
+}
 
 // CountTokens counts the tokens of a batch that the model computes, and how many are no padding.
 func (t *Task) CountTokens(b Batch) (all, nonPadding int64) {

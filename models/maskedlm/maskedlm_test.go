@@ -1,13 +1,16 @@
 package maskedlm_test
 
 import (
+	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/inputs"
@@ -129,6 +132,42 @@ func TestCheckpointHoldsTheGeneratorOfTheMasks(t *testing.T) {
 	require.NoError(t, global.Save(dir, trainer.SaveOptions{}))
 	require.ErrorContains(t, resumed.Load(dir, trainer.LoadOptions{}),
 		`the state of the task's generator "masks" is missing`)
+}
+
+// narrow is a step with memory for one text at a time.
+type narrow struct {
+	*engine.Step[maskedlm.Sample, maskedlm.Batch]
+}
+
+func (n narrow) Train(ctx context.Context, b maskedlm.Batch, w trainer.Window) error {
+	if b.InputIDs.Rows > 1 {
+		return torch.ErrOutOfMemory
+	}
+	return n.Step.Train(ctx, b, w)
+}
+
+// Of a batch that is trained text by text, texts without a mask add nothing.
+func TestTextsWithoutAMaskAddNothingToABatchInParts(t *testing.T) {
+	testenv.RequireTorch(t)
+	half := 0.5
+	var texts data.Slice[maskedlm.Sample]
+	for i := range int64(16) {
+		texts = append(texts, maskedlm.Sample{Text: inputs.Text{InputIDs: []int64{2, 10 + i, 3}},
+			SpecialTokensMask: []int64{1, 0, 1}})
+	}
+	for _, smoothing := range []float64{0, 0.1} {
+		task := newTask(t, maskedlm.Masking{Probability: &half, Seed: 3})
+		s, err := engine.New(task, engine.Options{LabelSmoothing: smoothing})
+		require.NoError(t, err)
+		fit, err := trainer.New(trainer.Step[maskedlm.Sample, maskedlm.Batch](narrow{s}), trainer.Options{BatchSize: 16,
+			Epochs: 1, DivideOnOutOfMemory: true, Progress: io.Discard})
+		require.NoError(t, err)
+		_, err = fit.Fit(t.Context(), texts, nil)
+		require.NoError(t, err)
+		names, err := s.NonFinite()
+		require.NoError(t, err)
+		assert.Empty(t, names)
+	}
 }
 
 func TestMistakesAreNamed(t *testing.T) {

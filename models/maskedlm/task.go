@@ -40,6 +40,7 @@ var (
 	_ engine.Task[Sample, Batch] = (*Task)(nil)
 	_ engine.Predictor[Batch]    = (*Task)(nil)
 	_ engine.TokenCounter[Batch] = (*Task)(nil)
+	_ engine.LabelCounter[Batch] = (*Task)(nil)
 	_ engine.Configurer          = (*Task)(nil)
 	_ engine.OptionsValidator    = (*Task)(nil)
 	_ engine.Lengther[Sample]    = (*Task)(nil)
@@ -117,16 +118,39 @@ func (t *Task) Mask(b Batch) (ids, labels torch.Tensor) {
 }
 
 // LossOf is the cross-entropy of the masked tokens.
-func (t *Task) LossOf(_ engine.ForwardPass, o engine.Outputs) engine.Loss {
-	value := inputs.TokenLoss(o.Logits[0], o.Labels[0])
+func (t *Task) LossOf(p engine.ForwardPass, o engine.Outputs) engine.Loss {
+	loss := inputs.TokenLoss
+	if p.Part {
+		loss = partLoss
+	}
+	value := loss(o.Logits[0], o.Labels[0])
 	if t.options.SumWindow {
 		return engine.PerItem(value, o.Rows)
 	}
 	return engine.Mean(value, o.Rows)
 }
 
+// partLoss is [inputs.TokenLoss] of a part of a batch: 0 where it has no mask.
+func partLoss(logits, labels torch.Tensor) torch.Tensor {
+	shape := logits.Shape()
+	sum := logits.View(-1, shape[len(shape)-1]).CrossEntropyLoss(labels.View(-1), torch.Tensor{}, torch.ReductionSum,
+		inputs.IgnoreIndex, 0)
+	return sum.Div(labels.NeScalar(inputs.IgnoreIndex).Sum(torch.DefaultDType).Clamp(1, nil))
+}
+
 // Length is the number of tokens of a sample: engine.Lengther.
 func (t *Task) Length(s Sample) int { return len(s.InputIDs) }
+
+// CountLabels counts the tokens that may be masked, by which parts of a batch weigh: each draws its
+// own masks. It implements engine.LabelCounter.
+func (t *Task) CountLabels(b Batch) (n int64) {
+	for _, keep := range b.Keep.Values {
+		if keep == 0 {
+			n++
+		}
+	}
+	return n
+}
 
 // CountTokens counts the tokens of a batch that the model computes, and how many are no padding.
 func (t *Task) CountTokens(b Batch) (all, nonPadding int64) {

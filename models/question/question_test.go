@@ -219,6 +219,8 @@ func TestMistakesAreNamed(t *testing.T) {
 	require.ErrorContains(t, err, "Best -1")
 	task, err := question.NewTask(m, question.TaskOptions{})
 	require.NoError(t, err)
+	_, err = engine.New(task, engine.Options{LabelSmoothing: 0.1})
+	require.ErrorContains(t, err, "question: Options.LabelSmoothing is 0.1; want 0")
 	_, err = task.Collate([]question.Sample{{Text: inputs.Text{InputIDs: []int64{1}}, Start: -1}})
 	require.ErrorContains(t, err, "Start is -1")
 }

@@ -55,6 +55,7 @@ var (
 	_ engine.Observer[Batch]     = (*Task)(nil)
 	_ engine.ObservationSharer   = (*Task)(nil)
 	_ engine.TokenCounter[Batch] = (*Task)(nil)
+	_ engine.LabelCounter[Batch] = (*Task)(nil)
 	_ engine.Configurer          = (*Task)(nil)
 	_ engine.OptionsValidator    = (*Task)(nil)
 	_ engine.Lengther[Sample]    = (*Task)(nil)
@@ -215,6 +216,17 @@ func values(logits torch.Tensor) (v []float32) {
 
 // Length is the number of tokens of a sample: engine.Lengther.
 func (t *Task) Length(s Sample) int { return len(s.InputIDs) }
+
+// CountLabels counts the samples whose answer is in them, which the loss is the mean over:
+// engine.LabelCounter.
+func (t *Task) CountLabels(b Batch) (n int64) {
+	for i, s := range b.Samples {
+		if tokens := int64(len(s.InputIDs)); b.Start[i] < tokens && b.End[i] < tokens {
+			n++
+		}
+	}
+	return n
+}
 
 // CountTokens counts the tokens of a batch that the model computes, and how many are no padding.
 func (t *Task) CountTokens(b Batch) (all, nonPadding int64) {

@@ -52,6 +52,7 @@ var (
 	_ engine.Observer[Batch]     = (*Task)(nil)
 	_ engine.ObservationSharer   = (*Task)(nil)
 	_ engine.TokenCounter[Batch] = (*Task)(nil)
+	_ engine.LabelCounter[Batch] = (*Task)(nil)
 	_ engine.Configurer          = (*Task)(nil)
 	_ engine.OptionsValidator    = (*Task)(nil)
 	_ engine.Lengther[Sample]    = (*Task)(nil)
@@ -216,6 +217,16 @@ func (t *Task) note() {
 
 // Length is the number of tokens of a sample: engine.Lengther.
 func (t *Task) Length(s Sample) int { return len(s.InputIDs) }
+
+// CountLabels counts the labels that the loss is the mean over: engine.LabelCounter.
+func (t *Task) CountLabels(b Batch) (n int64) {
+	for _, label := range b.Labels.Values {
+		if label != Ignored {
+			n++
+		}
+	}
+	return n
+}
 
 // CountTokens counts the tokens of a batch that the model computes, and how many are no padding.
 func (t *Task) CountTokens(b Batch) (all, nonPadding int64) {

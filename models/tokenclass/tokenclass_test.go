@@ -1,7 +1,9 @@
 package tokenclass_test
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"os"
 	"testing"
 
@@ -14,8 +16,11 @@ import (
 	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/models/tokenclass"
 	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/optim"
+	"github.com/gotrainer/gotrainer/optim/lr"
 	"github.com/gotrainer/gotrainer/text"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
@@ -104,6 +109,50 @@ func TestBatchesArePaddedWithIgnoredLabels(t *testing.T) {
 	}
 	_, err = tokenclass.NewTask(newTagger(), tokenclass.TaskOptions{Padding: data.Padding{Length: 9}})
 	require.ErrorContains(t, err, "tokenclass: TaskOptions.Padding.Length is 9")
+}
+
+// narrow is a step with memory for so many texts at a time.
+type narrow struct {
+	*engine.Step[tokenclass.Sample, tokenclass.Batch]
+	room int
+}
+
+func (n narrow) Train(ctx context.Context, b tokenclass.Batch, w trainer.Window) error {
+	if b.InputIDs.Rows > n.room {
+		return torch.ErrOutOfMemory
+	}
+	return n.Step.Train(ctx, b, w)
+}
+
+// A batch has the gradient of its labelled tokens, whatever it is divided into: of a text without
+// any there is none.
+func TestABatchInPartsHasTheGradientOfItsTokens(t *testing.T) {
+	testenv.RequireTorch(t)
+	texts := data.Slice[tokenclass.Sample]{
+		sample([]int64{2, 11, 12, 3}, 0, 1, 2, 3), sample([]int64{11}, -100), sample([]int64{10, 13}, 3, -100),
+		sample([]int64{3, 12, 10}, 1, 0, 2), sample([]int64{2}, -100), sample([]int64{12, 2}, 0, 1),
+		sample([]int64{10}, 2), sample([]int64{13, 11}, -100, 0),
+	}
+	for _, sumWindow := range []bool{false, true} {
+		train := func(room int) []float32 {
+			m := newTagger()
+			task, err := tokenclass.NewTask(m, tokenclass.TaskOptions{SumWindow: sumWindow})
+			require.NoError(t, err)
+			s, err := engine.New(task, engine.Options{Optimizer: optim.SGD{LR: 1}, MaxGradNorm: -1})
+			require.NoError(t, err)
+			fit, err := trainer.New(trainer.Step[tokenclass.Sample, tokenclass.Batch](narrow{s, room}),
+				trainer.Options{BatchSize: 4, Accumulate: 2, Epochs: 1, LearningRate: 1, Schedule: lr.Constant{},
+					Order: data.Sequential{}, DivideOnOutOfMemory: true, Progress: io.Discard})
+			require.NoError(t, err)
+			_, err = fit.Fit(t.Context(), texts, nil)
+			require.NoError(t, err)
+			return torch.Values[float32](m.Embedding.Weight.Detach())
+		}
+		whole := train(4)
+		for _, room := range []int{2, 1} {
+			assert.InDeltaSlice(t, whole, train(room), 1e-6, "room for %d, sum %t", room, sumWindow)
+		}
+	}
 }
 
 // TestEvaluationCountsWholeEntities: alone and shared out over processes.

@@ -13,6 +13,10 @@ import (
 // embedding's weight, as floating_point_ops of transformers. What the task does not count is 0.
 func (s *Step[S, B]) Count(b B) (n trainer.Counts) {
 	n.Items = s.items(b)
+	n.Labels = n.Items
+	if c, ok := s.task.(LabelCounter[B]); ok {
+		n.Labels = c.CountLabels(b)
+	}
 	c, ok := s.task.(TokenCounter[B])
 	if !ok {
 		return n

@@ -179,6 +179,7 @@ func (s *Step[S, B]) buildGraphs() {
 // report.
 func (s *Step[S, B]) passes(ctx context.Context, b B, w trainer.Window) torch.Tensor {
 	p, g := s.pass(w.Items), s.graphs
+	p.Part = w.Share > 0
 	if g == nil {
 		return s.trainingStep(ctx, p, b, w)
 	}

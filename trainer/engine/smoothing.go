@@ -35,6 +35,9 @@ func LabelSmoothing(p ForwardPass, o Outputs, epsilon float64, ignore int64) Los
 	} else {
 		divisor = count.Full(padding.Numel()).Sub(padding.ToDType(torch.Int64).Sum(torch.DefaultDType))
 	}
+	if p.Part { // in which all labels may be ignored
+		divisor = divisor.Clamp(1, nil)
+	}
 	nll = nll.Sum(torch.DefaultDType).Div(divisor)
 	smoothed = smoothed.Sum(torch.DefaultDType).Div(divisor.MulScalar(logProbs.Size(-1)))
 	value := nll.MulScalar(1 - epsilon).Add(smoothed.MulScalar(epsilon))

@@ -12,8 +12,8 @@ import (
 //
 // What a user of Hugging Face's Trainer would override is an interface that a task may implement
 // besides: [Predictor] shows the model's outputs, [Observer] and [Evaluator] make metrics of them,
-// [TrainingStepper] replaces the training step, [LossObserver] sees every loss, [ItemCounter] and
-// [TokenCounter] count, [Configurer] writes config.json, [Recycler] uses the memory of batches again.
+// [TrainingStepper] replaces the training step, [LossObserver] sees every loss, [ItemCounter],
+// [LabelCounter] and [TokenCounter] count, [Configurer] writes config.json, [Recycler] uses the memory of batches again.
 type Task[S, B any] interface {
 	// Model is a pointer to the struct that holds the parameters, as package nn finds them.
 	Model() any
@@ -75,6 +75,14 @@ type ItemCounter[B any] interface {
 	CountItems(b B) int64
 }
 
+// LabelCounter is a [Task] whose loss is the mean over labels that count, such as those of tokens,
+// and not over samples. A batch that is trained in parts (DivideOnOutOfMemory of the trainer) then
+// has the gradient of the whole one, and no part without such a label, whose mean is nan. Of an
+// [ItemCounter] the items are taken.
+type LabelCounter[B any] interface {
+	CountLabels(b B) int64
+}
+
 // TokenCounter is a [Task] that can count its input: num_input_tokens_seen of Hugging Face, and the
 // floating-point operations that follow.
 type TokenCounter[B any] interface {
@@ -121,6 +129,9 @@ type ForwardPass struct {
 	// labelled items of the accumulation window, in an evaluation those of the batch, if the task
 	// counts them; else 0
 	Items int64
+	// Part says that the batch is a part of one that did not fit into memory: see
+	// DivideOnOutOfMemory of the trainer
+	Part bool
 
 	precision amp.Precision
 	staged    *staged       // nil: inputs are sent at once
@@ -211,7 +222,8 @@ type Loss struct {
 func Mean(value torch.Tensor, rows int) Loss { return Loss{Value: value, Rows: rows} }
 
 // PerItem is the part of a batch in the loss of the whole window: its sum divided by
-// [ForwardPass].Items. It is not divided again.
+// [ForwardPass].Items. It is not divided again. Of a task that counts no items, it is a mean that is
+// added up over the window.
 func PerItem(value torch.Tensor, rows int) Loss { return Loss{Value: value, Rows: rows, whole: true} }
 
 // TaskFunc makes a [Task] of a model and two functions.

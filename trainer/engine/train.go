@@ -147,8 +147,13 @@ func (s *Step[S, B]) loss(p ForwardPass, b B) (loss Loss) {
 // backward divides and scales a loss and adds its gradient.
 func (s *Step[S, B]) backward(ctx context.Context, loss Loss, w trainer.Window) torch.Tensor {
 	value := loss.Value
-	if w.Divisor != 1 && !loss.whole {
-		value = value.DivScalar(w.Divisor)
+	switch {
+	case !loss.whole:
+		if w.Divisor != 1 {
+			value = value.DivScalar(w.Divisor)
+		}
+	case w.Share > 0 && w.Items == 0: // a mean that is added up over the window, of a part
+		value = value.MulScalar(w.Share)
 	}
 	// the mean over the processes takes it away again: items are counted over all
 	if n := s.group.World(); n > 1 && loss.whole {
