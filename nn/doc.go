@@ -19,11 +19,13 @@
 // A module is a pointer to a struct; there is nothing to embed and nothing to register. Tags name
 // what belongs to it:
 //
-//	Weight torch.Tensor `param:"weight"`        // trained; undefined: left out, like None in PyTorch
+//	Weight torch.Tensor `param:"weight"`        // made by nn.Parameter(t): trained; undefined: left out, like None in PyTorch
 //	Mean   torch.Tensor `buffer:"running_mean"` // saved, not trained; ",nonpersistent" is not saved, ",optional" may be missing in a file
 //	Layers []*Block     `module:"layers"`       // layers.0, layers.1, ... like ModuleList
 //	Heads  map[string]*Head `module:"heads"`    // heads.a, heads.b, ... like ModuleDict, sorted by key
 //	Cache  *nn.Linear   `module:"-"`            // a module that belongs to somebody else
+//
+// A tensor that [Parameter] has not made gets no gradient: as a param it is frozen.
 //
 // A module's field is a struct, a pointer to one, an interface, or a slice or map of them; nil
 // stands for none. Fields of embedded structs count as the module's own. Names are PyTorch's, hence

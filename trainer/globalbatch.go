@@ -113,6 +113,11 @@ func (r *runner[S, B]) regroup(from string, l loopState) (loopState, error) {
 	case l.Position.Micro%then.Accumulate != 0:
 		return l, refusedResume(from, fmt.Sprintf("%s, and it stands inside of a global batch", r.otherProcesses(then)))
 	}
+	if then.BatchSize*then.Accumulate != now.BatchSize*now.Accumulate && r.step.About().DrawsOrder {
+		return l, refusedResume(from, fmt.Sprintf("%s, and Options.Order is drawn from random numbers that differ from "+
+			"process to process there (engine.Step.GlobalPermutation, RandomSampler): take data.Shuffled",
+			r.otherProcesses(then)))
+	}
 	r.note("%s: %s; the samples continue where they were; random numbers (dropout) begin again on another number of "+
 		"processes", from, r.otherProcesses(then))
 	l.Position.Micro = l.Position.Micro / then.Accumulate * now.Accumulate

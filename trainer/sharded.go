@@ -22,6 +22,9 @@ func (o *Options) checkSharded() error {
 		{o.Saver != nil, "Saver", "set", "nil, since the step shares its model out: it writes whole states"},
 		{o.Pusher != nil, "Pusher", "set", "nil, since the step shares its model out: a checkpoint has no " +
 			"model.safetensors; upload what Trainer.SaveModel writes"},
+		{o.Semantics.CarriesWindows() && o.Accumulate > 1 && o.Save.kind != never, "Semantics", o.Semantics.Name,
+			"one whose windows end with the epoch, Accumulate 1, or Save Never, since the step shares its model out: its " +
+				"checkpoints have no gradients of an open window"},
 		{o.TransformersFiles, "TransformersFiles", "set", "false, since the step shares the state of its optimizer out"},
 	} {
 		if c.refused {

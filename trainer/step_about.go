@@ -38,6 +38,10 @@ type About struct {
 	// DivideOnOutOfMemory need it
 	JoinsGroup bool // the step is a GroupStep: Options.Group needs it
 	Recycles   bool // the step is a Recycler, whose Collate makes batches in the memory of others
+	// DrawsOrder is whether the order of the samples is drawn from the random numbers of each
+	// process: then a run with Options.GlobalBatch cannot continue on another number of processes,
+	// whose numbers differ.
+	DrawsOrder bool
 	// Sharded is whether each process of Options.Group, which then is there, has a part of the model
 	// or of its state only. Save, Load and NonFinite are then called on all processes together, Save
 	// with the folder of the main one, and return an error on all if one has failed.

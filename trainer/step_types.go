@@ -123,6 +123,10 @@ type LoadOptions struct {
 	// Settings takes over the settings of the optimizer too: weight decay, betas, those of each
 	// group. See semantics.Rules.OptimizerFromCheckpoint.
 	Settings bool
+	// KeepOrder leaves the order of the running epoch as it is: a run returns to a checkpoint of an
+	// earlier one, and continues with the data that come next. GroupStep.SetRandomState, which may
+	// follow, leaves it too.
+	KeepOrder bool
 }
 
 // LoaderOptions say which loader is wanted, and what the trainer would make it with.

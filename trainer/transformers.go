@@ -136,7 +136,7 @@ func (r *runner[S, B]) loadWhole(path string) error {
 		_, err := step.LoadTransformers(path) // the schedule continues
 		return err
 	}
-	return r.step.Load(path, LoadOptions{})
+	return r.step.Load(path, LoadOptions{KeepOrder: true})
 }
 
 // saveTransformers writes the files of transformers into a checkpoint, where the options want them.

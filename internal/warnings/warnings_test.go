@@ -299,6 +299,21 @@ var situations = map[string]func(t *testing.T) error{
 		}})
 		return err
 	},
+	"metrics of a task that shows no labels": func(t *testing.T) error {
+		t.Helper()
+		layer := nn.NewLinear(1, 1, nil)
+		step, err := engine.New(engine.PredictFunc(layer, func(s []float32) ([]float32, error) { return s, nil },
+			func(p engine.ForwardPass, b []float32) engine.Outputs {
+				return engine.Outputs{Logits: []torch.Tensor{layer.Forward(engine.Input(p, b, int64(len(b)), 1))}, Rows: len(b)}
+			}, func(_ engine.ForwardPass, o engine.Outputs) engine.Loss {
+				return engine.Mean(o.Logits[0].Square().Mean(torch.Float32), o.Rows)
+			}), engine.Options{ComputeMetrics: func(*engine.Predictions) (map[string]float64, error) { return nil, nil }})
+		require.NoError(t, err)
+		r, err := trainer.New(step, trainer.Options{Progress: io.Discard})
+		require.NoError(t, err)
+		_, err = r.Evaluate(t.Context(), data.Slice[float32]{1, 2})
+		return err
+	},
 	"an argument that the optimizer does not have": func(*testing.T) error {
 		_, err := optim.ByName("sgd", optim.Arguments{LearningRate: 0.1, OptimArgs: "rank=4"})
 		return err

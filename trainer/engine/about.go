@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/optim"
@@ -32,6 +34,7 @@ func (s *Step[S, B]) About() trainer.About {
 		Sharded:        s.options.Sharding != 0,
 		SavesLater:     true,
 		Recycles:       is[Recycler[B]](s.task),
+		DrawsOrder:     s.order.drawn,
 	}
 }
 
@@ -40,7 +43,9 @@ func (s *Step[S, B]) outcomeSettings() map[string]string {
 	m := map[string]string{
 		"Precision": s.options.Precision.String(), "MaxGradNorm": fmt.Sprint(s.options.MaxGradNorm),
 		"MaxGradValue": fmt.Sprint(s.options.MaxGradValue), "Device": s.options.Device.String(),
-		"EMA": fmt.Sprintf("%+v", s.options.EMA),
+		"EMA": fmt.Sprintf("%+v", s.options.EMA), "LabelSmoothing": fmt.Sprint(s.options.LabelSmoothing),
+		"NEFTuneAlpha": fmt.Sprint(s.options.NEFTuneAlpha), "Groups": groupsText(s.optimizer.Groups()),
+		"LowRankTargets": fmt.Sprintf("%+v", s.options.LowRankTargets),
 	}
 	if settings, err := json.Marshal(s.options.Optimizer); err == nil {
 		m["Optimizer"] = fmt.Sprintf("%T%s", s.options.Optimizer, settings)
@@ -50,6 +55,19 @@ func (s *Step[S, B]) outcomeSettings() map[string]string {
 		m["MKL's kernels for Intel"] = fmt.Sprint(build.MKL.Intel)
 	}
 	return m
+}
+
+// groupsText is what tells groups of parameters apart, but for their parameters.
+func groupsText(groups []optim.Group) string {
+	texts := make([]string, len(groups))
+	for i, g := range groups {
+		decay := "of the optimizer"
+		if g.WeightDecay != nil {
+			decay = fmt.Sprint(*g.WeightDecay)
+		}
+		texts[i] = fmt.Sprintf("weight decay %s, rate times %g", decay, cmp.Or(g.LRScale, 1))
+	}
+	return strings.Join(texts, "; ")
 }
 
 // reproducible is the number of threads with which the process makes the same bits on every CPU; 0:
@@ -69,7 +87,11 @@ func (s *Step[S, B]) fused() bool {
 }
 
 func (s *Step[S, B]) text() string {
-	text := fmt.Sprintf("%T, %s parameters, %s on %s", s.task.Model(), short(s.elements), s.options.Precision,
+	trained := ""
+	if s.trained != s.elements {
+		trained = ", " + short(s.trained) + " trained"
+	}
+	text := fmt.Sprintf("%T, %s parameters%s, %s on %s", s.task.Model(), short(s.elements), trained, s.options.Precision,
 		s.options.Device)
 	if s.options.Sharding != 0 {
 		text += ", " + s.options.Sharding.String()

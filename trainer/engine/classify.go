@@ -17,7 +17,7 @@ type Examples struct {
 }
 
 // Classify is the task of naming the class of a vector of features: cross-entropy over the model's
-// outputs, [rows, classes]. An evaluation gives "accuracy" and what more metrics say.
+// outputs, [rows, classes]; a sample of class [IgnoreIndex] does not count. An evaluation gives "accuracy" and what more metrics say.
 func Classify(model nn.Layer, more ...metrics.Metric[int]) Task[data.Example, Examples] {
 	return &classify{model: model, metrics: append([]metrics.Metric[int]{&metrics.Accuracy[int]{}}, more...)}
 }
@@ -125,6 +125,9 @@ func (c *classify) Observe(b Examples, o Outputs) {
 func (c *classify) Metrics() map[string]float64 {
 	c.judge()
 	for _, j := range c.judged.Noted() {
+		if j.Class == IgnoreIndex {
+			continue
+		}
 		for _, m := range c.metrics {
 			m.Add(int(j.Predicted), int(j.Class))
 		}

@@ -13,6 +13,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/internal/testenv"
@@ -346,4 +349,28 @@ func TestDamagedStateChangesNothing(t *testing.T) {
 	if err := s.Load(dir, trainer.LoadOptions{}); err != nil {
 		t.Error(err)
 	}
+}
+
+func TestAboutTellsWhatIsTrainedAndHow(t *testing.T) {
+	testenv.RequireTorch(t)
+	model := newNet()
+	task := engine.Classify(model)
+	s, err := engine.New(task, engine.Options{})
+	require.NoError(t, err)
+	assert.Contains(t, s.About().Text, "114 parameters, fp32")
+	before := s.About().Settings
+	for _, p := range nn.Params(model.Hidden) {
+		p.Tensor.SetRequiresGrad(false)
+	}
+	s, err = engine.New(task, engine.Options{LabelSmoothing: 0.1,
+		Groups: func(_ any, params []torch.Named) []optim.Group {
+			return []optim.Group{{Params: params, WeightDecay: new(0.5), LRScale: 2}}
+		}})
+	require.NoError(t, err)
+	assert.Contains(t, s.About().Text, "114 parameters, 66 trained, fp32")
+	after := s.About().Settings
+	assert.Equal(t, "0.1", after["LabelSmoothing"])
+	assert.Equal(t, "weight decay 0.5, rate times 2", after["Groups"])
+	assert.NotEqual(t, before["Groups"], after["Groups"])
+	assert.Equal(t, before["NEFTuneAlpha"], after["NEFTuneAlpha"])
 }

@@ -45,6 +45,7 @@ type found struct {
 	loss     Loss
 	outputs  Outputs
 	observed []byte
+	planned  int // samples of the batch, bad ones that were left out among them
 }
 
 func (s *Step[S, B]) evalRound(ctx context.Context, r trainer.EvalRound[B]) error {
@@ -103,6 +104,7 @@ func (s *Step[S, B]) itemsOfRound(ctx context.Context, r trainer.EvalRound[B]) (
 
 func (s *Step[S, B]) evalOwn(r trainer.EvalRound[B], items int64) (f found, err error) {
 	s.mode(false, false)
+	f.planned = r.Rows
 	f.loss, f.outputs = s.evalForward(r.Batch, items)
 	if value := f.loss.Value; value.Defined() {
 		value = mean(value)
@@ -140,6 +142,7 @@ type news struct {
 	NonFinite []string `json:"non_finite,omitempty"` // weights and buffers
 
 	Rows  int    `json:"rows,omitempty"`  // 0: it has no batch
+	Plan  int    `json:"plan,omitempty"`  // with the bad samples that were left out
 	Loss  bool   `json:"loss,omitempty"`  // the first tensor is the loss
 	Lists [3]int `json:"lists,omitempty"` // the tensors of logits, labels and inputs after it
 }
@@ -224,7 +227,7 @@ func (s *Step[S, B]) widen(ctx context.Context, o Outputs, failed error) (Output
 }
 
 func (s *Step[S, B]) gatherFound(ctx context.Context, mine found, failed error) (all []found, err error) {
-	n := news{Rows: mine.loss.Rows, Loss: mine.loss.Value.Defined()}
+	n := news{Rows: mine.loss.Rows, Plan: mine.planned, Loss: mine.loss.Value.Defined()}
 	var ts []torch.Tensor
 	if n.Loss {
 		ts = append(ts, mine.loss.Value)
@@ -245,7 +248,7 @@ func (s *Step[S, B]) gatherFound(ctx context.Context, mine found, failed error) 
 			return some
 		}
 		f := &all[rank]
-		f.loss.Rows, f.outputs.Rows, f.observed = n.Rows, n.Rows, parts[rank].data
+		f.loss.Rows, f.outputs.Rows, f.planned, f.observed = n.Rows, n.Rows, n.Plan, parts[rank].data
 		if n.Loss {
 			f.loss.Value = take(1)[0]
 		}
@@ -259,7 +262,7 @@ func (s *Step[S, B]) gatherFound(ctx context.Context, mine found, failed error) 
 // addFound takes note of it, in the order of the ranks. round is how many samples there are without
 // the ones that fill up batches, where there are some.
 func (s *Step[S, B]) addFound(all []found, round int) error {
-	before := 0
+	before, rows := 0, 0
 	for _, f := range all {
 		if f.loss.Rows == 0 {
 			continue
@@ -274,21 +277,17 @@ func (s *Step[S, B]) addFound(all []found, round int) error {
 				return err
 			}
 		}
-		rows := f.loss.Rows
 		if s.eval.Even {
-			f.loss.Rows = min(max(0, round-before), rows)
+			f.loss.Rows = min(max(0, round-before), f.loss.Rows)
 		}
 		if f.loss.Value.Defined() {
 			s.eval.losses.add(f.loss)
 		}
-		before += rows
+		before += f.planned
+		rows += f.loss.Rows
 	}
-	if !s.eval.Even {
-		s.eval.rows += before
-		return nil
-	}
-	s.eval.rows += min(round, before)
-	if !s.keepsOutputs() {
+	s.eval.rows += rows
+	if !s.eval.Even || !s.keepsOutputs() {
 		return nil
 	}
 	return s.keep(together(all, round))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
 // evaluation is the one that runs.
@@ -16,6 +17,7 @@ type evaluation struct {
 	losses  evalLosses
 	outputs collected
 	batches int
+	added   bool         // BatchMetrics has batches
 	rows    int          // samples that were evaluated, by all processes together
 	order   []int        // the samples as the batches have them; nil: as the set has them
 	own     torch.Tensor // where it is shared out, the loss of this process's last batch
@@ -42,6 +44,11 @@ func (s *Step[S, B]) StartEval(e trainer.Evaluation) error {
 	return nil
 }
 
+// weighsRows tells whether the losses of batches weigh by their samples.
+func (e *evaluation) weighsRows() bool {
+	return e.Loss == semantics.MeanOfRows || e.Loss == semantics.RowsInFloat32
+}
+
 func (e *evaluation) drop() {
 	e.losses.drop()
 	e.outputs.drop()
@@ -62,6 +69,10 @@ func (s *Step[S, B]) evalBatch(b B) error {
 	s.mode(false, false)
 	s.eval.batches++
 	loss, o := s.evalForward(b, s.items(b))
+	if loss.Rows == 0 && loss.Value.Defined() && s.eval.weighsRows() {
+		return fmt.Errorf("engine: %T returned the loss of a batch with Rows 0, by which the evaluation weighs it; want the "+
+			"number of its samples, in Loss.Rows (engine.Mean) or in Outputs.Rows", s.task)
+	}
 	if s.keepsOutputs() {
 		if err := s.keep(s.preprocess(o)); err != nil {
 			return err
@@ -113,6 +124,7 @@ func (s *Step[S, B]) preprocess(o Outputs) Outputs {
 func (s *Step[S, B]) keep(o Outputs) error {
 	if s.options.BatchMetrics != nil && len(o.Labels) > 0 {
 		batch := &Predictions{Logits: o.Logits, Labels: o.Labels, Inputs: o.Inputs, Rows: o.Rows}
+		s.eval.added = true
 		if err := s.options.BatchMetrics.Add(batch); err != nil {
 			return fmt.Errorf("engine: Options.BatchMetrics: %w", err)
 		}
@@ -139,9 +151,9 @@ func (s *Step[S, B]) Metrics(ctx context.Context) (m trainer.Metrics, err error)
 func (s *Step[S, B]) endEval(ctx context.Context) (trainer.Metrics, error) {
 	s.endsEval()
 	if err := ctx.Err(); err != nil {
-		batches := s.eval.batches
+		batches, added := s.eval.batches, s.eval.added
 		s.eval.drop()
-		s.eval.batches = batches // for the next StartEval
+		s.eval.batches, s.eval.added = batches, added // for the next StartEval
 		return nil, err
 	}
 	defer s.eval.drop()
@@ -161,8 +173,11 @@ func (s *Step[S, B]) endEval(ctx context.Context) (trainer.Metrics, error) {
 	if s.eval.batches == 0 {
 		return m, nil
 	}
-	if b := s.options.BatchMetrics; b != nil {
-		numbers, err := b.Result()
+	if s.options.BatchMetrics != nil && !s.eval.added {
+		s.warnOfNoLabels("BatchMetrics")
+	}
+	if s.eval.added {
+		numbers, err := s.options.BatchMetrics.Result()
 		if err != nil {
 			return nil, fmt.Errorf("engine: Options.BatchMetrics: %w", err)
 		}
@@ -177,7 +192,11 @@ func (s *Step[S, B]) endEval(ctx context.Context) (trainer.Metrics, error) {
 		p.Free()
 		return nil, err
 	}
-	if compute := s.options.ComputeMetrics; compute != nil && len(p.Labels) > 0 {
+	compute := s.options.ComputeMetrics
+	if compute != nil && len(p.Labels) == 0 {
+		s.warnOfNoLabels("ComputeMetrics")
+	}
+	if compute != nil && len(p.Labels) > 0 {
 		numbers, err := compute(p)
 		if err != nil {
 			p.Free()
@@ -191,6 +210,13 @@ func (s *Step[S, B]) endEval(ctx context.Context) (trainer.Metrics, error) {
 		p.Free()
 	}
 	return m, nil
+}
+
+// warnOfNoLabels says that an evaluation has no metrics. A prediction need not have any.
+func (s *Step[S, B]) warnOfNoLabels(option string) {
+	if !s.eval.Predict {
+		s.once("Options."+option+" is set, but %T shows no labels (engine.Outputs.Labels), so it has no effect", s.task)
+	}
 }
 
 // taskMetrics are the numbers of a task that gathers some; it starts over.
@@ -207,8 +233,8 @@ func (s *Step[S, B]) taskMetrics() map[string]float64 {
 // forgetMetrics has the task and BatchMetrics start over.
 func (s *Step[S, B]) forgetMetrics() {
 	s.taskMetrics()
-	if b := s.options.BatchMetrics; b != nil {
-		_, _ = b.Result() // also an error is one of numbers that nobody wants
+	if s.eval.added {
+		_, _ = s.options.BatchMetrics.Result() // also an error is one of numbers that nobody wants
 	}
 }
 

@@ -445,3 +445,81 @@ func TestTrainingIsInTrainingModeWhateverACallbackLeaves(t *testing.T) {
 	require.NoError(t, s.Train(t.Context(), batch, w))
 	assert.True(t, drop.Training())
 }
+
+func TestASampleThatIsToBeIgnoredIsInNoMetric(t *testing.T) {
+	testenv.RequireTorch(t)
+	model := newNet()
+	nn.SetTraining(model, false)
+	set := ring(4)
+	var logits torch.Tensor
+	predict := func() engine.Outputs {
+		x := engine.Input(engine.ForwardPass{}, []float32{0, 1, 0.5, 0.2, 0.3, 0.9, 0.7, 0.1}, 4, 2)
+		torch.NoGrad(func() { logits = model.Forward(x) })
+		return engine.Outputs{Logits: []torch.Tensor{logits}, Rows: 4}
+	}
+	for _, shared := range []bool{false, true} {
+		task := engine.Classify(model)
+		observer, ok := task.(engine.Observer[engine.Examples])
+		require.True(t, ok)
+		o := predict()
+		b := engine.Examples{Classes: torch.Values[int64](logits.ArgMax(-1, false))}
+		b.Classes[2] = engine.IgnoreIndex
+		observer.Observe(b, o)
+		if shared {
+			sharer, ok := task.(engine.ObservationSharer)
+			require.True(t, ok)
+			part, err := sharer.TakeObserved(len(set))
+			require.NoError(t, err)
+			require.NoError(t, sharer.AddObserved(part))
+		}
+		assert.Equal(t, map[string]float64{"accuracy": 1}, observer.Metrics(), "shared %t", shared)
+	}
+}
+
+func TestALossOfNobodyKnowsHowManyRowsIsRefused(t *testing.T) {
+	testenv.RequireTorch(t)
+	m := newTagger(0)
+	task := engine.TaskFunc(any(m), collateTokens, func(p engine.ForwardPass, b tokenBatch) engine.Loss {
+		return engine.Loss{Value: (&tagTask{m}).Loss(p, b).Value}
+	})
+	s, err := engine.New(task, engine.Options{})
+	require.NoError(t, err)
+	_, err = evaluate(t, s, trainer.Evaluation{}, batchOf(t, 2))
+	require.ErrorContains(t, err, "want the number of its samples, in Loss.Rows")
+	got, err := evaluate(t, s, trainer.Evaluation{Loss: semantics.MeanOfBatches}, batchOf(t, 2))
+	require.NoError(t, err, "here it does not matter")
+	assert.False(t, math.IsNaN(got["loss"]))
+}
+
+// resultOnly fails if it is asked for the result of nothing.
+type resultOnly struct{ t *testing.T }
+
+func (r resultOnly) Add(*engine.Predictions) error { return errors.New("there are no labels") }
+func (r resultOnly) Result() (map[string]float64, error) {
+	r.t.Error("Result without an Add")
+	return nil, nil
+}
+
+func TestMetricsOfATaskWithoutLabelsAreWarnedOfOnce(t *testing.T) {
+	testenv.RequireTorch(t)
+	m := newTagger(0)
+	task := engine.PredictFunc(m, collateTokens, func(p engine.ForwardPass, b tokenBatch) engine.Outputs {
+		o := (&tagTask{m}).Predict(p, b)
+		o.Labels = nil
+		return o
+	}, func(_ engine.ForwardPass, o engine.Outputs) engine.Loss {
+		return engine.Mean(o.Logits[0].Square().Mean(torch.DefaultDType), o.Rows)
+	})
+	for _, o := range []engine.Options{{ComputeMetrics: right}, {BatchMetrics: resultOnly{t}}} {
+		var said []string
+		o.Warn = func(text string) { said = append(said, text) }
+		s, err := engine.New(task, o)
+		require.NoError(t, err)
+		for range 2 {
+			_, err = evaluate(t, s, trainer.Evaluation{}, batchOf(t, 2))
+			require.NoError(t, err)
+		}
+		require.Len(t, said, 1)
+		assert.Contains(t, said[0], "shows no labels (engine.Outputs.Labels), so it has no effect")
+	}
+}

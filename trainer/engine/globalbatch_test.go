@@ -127,3 +127,21 @@ func TestGlobalBatchMustDivide(t *testing.T) {
 		assert.ErrorContains(t, err, want)
 	}
 }
+
+// An order that each process draws from its own random numbers is another on each process where they
+// begin again.
+func TestAnOrderOfRandomNumbersIsNotContinuedOnOtherProcesses(t *testing.T) {
+	testenv.RequireTorch(t)
+	dir := filepath.Join(t.TempDir(), "run")
+	drawn := func() *towerRun {
+		r := globalRun(dir, 0, 2)
+		r.drawn = true
+		return r
+	}
+	ranks(t, 2, drawn)
+	for _, err := range ranktest.Together(t, 1, nil, func(ctx context.Context, g *dist.Group) error {
+		return drawn().do(ctx, g)
+	}) {
+		require.ErrorContains(t, err, "Options.Order is drawn from random numbers that differ from process to process")
+	}
+}

@@ -160,6 +160,6 @@ func (s *Step[S, B]) SetRandomState(state []byte) error {
 				own.SetState(state)
 			}
 		}
-		s.order.before = r.Order
+		s.order.put(r.Order)
 	})
 }

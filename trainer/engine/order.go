@@ -11,6 +11,8 @@ import (
 // generator before the order of the running epoch was drawn, from which a resumed run draws it once
 // more.
 type globalOrder struct {
+	drawn  bool             // orders of this kind have been asked for
+	keep   bool             // states that are put back leave it: see trainer.LoadOptions
 	before []byte           // nil: the next order is a new one
 	global *torch.Generator // of the run, on whichever thread the order is drawn; nil: the default one
 }
@@ -41,6 +43,7 @@ func drawInt64(g *torch.Generator) int64 {
 // A run that is resumed within an epoch gets the same order again: the checkpoint holds what is
 // needed for it.
 func (s *Step[S, B]) GlobalPermutation() data.Order {
+	s.order.drawn = true
 	return data.OrderFunc(func(_, n int) []int {
 		return s.order.draw(func(g *torch.Generator) []int {
 			permutation := torch.TensorOptions{DType: torch.Int64, Generator: g}.RandPerm(int64(n))
@@ -58,11 +61,19 @@ func (s *Step[S, B]) GlobalPermutation() data.Order {
 // one is drawn from once more, for the seed of the epoch's permutation. It is resumed as
 // [Step.GlobalPermutation] is.
 func (s *Step[S, B]) RandomSampler() data.Order {
+	s.order.drawn = true
 	return data.OrderFunc(func(_, n int) []int {
 		return s.order.draw(func(g *torch.Generator) []int {
 			return data.Permutation(uint64(drawInt64(g)), n)
 		})
 	})
+}
+
+// put continues with the state before an order, nil for a new one.
+func (o *globalOrder) put(before []byte) {
+	if !o.keep {
+		o.before = before
+	}
 }
 
 // draw calls f with the global generator, or with a copy of it as it was when this epoch's order

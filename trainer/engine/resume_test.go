@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gotrainer/gotrainer/data"
@@ -366,5 +367,28 @@ func TestALargeStateIsReadIntoItsPlace(t *testing.T) {
 		for name := range want {
 			require.True(t, slices.Equal(want[name], got[name]), "%s after %d updates of its own", name, updates)
 		}
+	}
+}
+
+// A run that returns to a checkpoint of an earlier epoch continues with the data that come next.
+func TestAReturnToACheckpointKeepsTheOrderOfTheRunningEpoch(t *testing.T) {
+	s := newStep(t, engine.Options{})
+	order, dir := s.RandomSampler(), t.TempDir()
+	first := order.Indices(0, 50)
+	require.NoError(t, s.Save(dir, trainer.SaveOptions{}))
+	state, err := s.RandomState()
+	require.NoError(t, err)
+	require.NoError(t, s.StartLoader(true))
+	second := order.Indices(1, 50)
+	require.NotEqual(t, first, second)
+
+	for _, c := range []struct {
+		keep bool
+		want []int
+	}{{true, second}, {false, first}} {
+		require.NoError(t, s.Load(dir, trainer.LoadOptions{KeepOrder: c.keep}))
+		assert.Equal(t, c.want, order.Indices(1, 50), "keep %t", c.keep)
+		require.NoError(t, s.SetRandomState(state))
+		assert.Equal(t, c.want, order.Indices(1, 50), "keep %t, of several processes", c.keep)
 	}
 }

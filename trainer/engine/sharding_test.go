@@ -27,6 +27,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/engine"
+	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
 // tower has layers that are units, and what is in none: an input, a head, a weight that is frozen
@@ -119,6 +120,7 @@ type towerRun struct {
 	valid   bool
 	samples int
 	calm    bool // without dropout
+	drawn   bool // in the order of Step.RandomSampler
 
 	weights map[string][]float64
 	history []trainer.Logs
@@ -135,6 +137,9 @@ func (r *towerRun) do(ctx context.Context, g *dist.Group) error {
 	}
 	o := quiet(r.trainer)
 	o.Group = g
+	if r.drawn {
+		o.Order = step.RandomSampler()
+	}
 	t, err := trainer.New(step, o)
 	if err != nil {
 		return err
@@ -454,5 +459,16 @@ func TestAnAsyncShardedSaveThatTheMainProcessGivesUpFailsOnAll(t *testing.T) {
 		return r.do(ctx, g)
 	}) {
 		require.ErrorContains(t, err, "no space left", "rank %d", rank)
+	}
+}
+
+func TestWindowsThatRunOverTheEndOfAnEpochAreNotSharded(t *testing.T) {
+	testenv.RequireTorch(t)
+	for _, err := range ranktest.Together(t, 1, nil, func(ctx context.Context, g *dist.Group) error {
+		r := &towerRun{engine: engine.Options{Sharding: shard.FullShard}, trainer: trainer.Options{Epochs: 1,
+			Semantics: semantics.PyMarlin, Accumulate: 3, OutputDir: t.TempDir()}}
+		return r.do(ctx, g)
+	}) {
+		require.ErrorContains(t, err, "its checkpoints have no gradients of an open window")
 	}
 }

@@ -175,6 +175,7 @@ func (s *Step[S, B]) checkGradients(gradients []torch.Named) ([]torch.Tensor, er
 // group), whatever the options say, as load_state_dict of torch.optim brings param_groups with it.
 func (s *Step[S, B]) Load(dir string, o trainer.LoadOptions) (err error) {
 	s.copies.wait()
+	s.order.keep = o.KeepOrder
 	if s.sharded != nil {
 		return s.loadParts(dir, o)
 	}
@@ -292,7 +293,7 @@ func (s *Step[S, B]) restore(dir string, o trainer.LoadOptions, c checkpointed) 
 
 // putGenerators continues with the states of generators that were checked.
 func (s *Step[S, B]) putGenerators(generators []torch.Named) {
-	s.order.before = nil
+	s.order.put(nil)
 	for _, g := range generators {
 		if _, put, _ := s.generatorOf(g.Name); put != nil {
 			put(g.Tensor.Bytes())
@@ -391,7 +392,7 @@ func (s *Step[S, B]) generatorOf(name string) (device torch.Device, put func([]b
 	own := s.taskGenerators()[name]
 	switch {
 	case name == orderState:
-		return torch.CPU, func(state []byte) { s.order.before = state }, nil
+		return torch.CPU, s.order.put, nil
 	case own != nil:
 		return torch.CPU, own.SetState, nil
 	case !deviceName.MatchString(name):

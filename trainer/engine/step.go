@@ -27,6 +27,7 @@ type Step[S, B any] struct {
 	frozen    bool          // there are none
 	dense     int64         // see denseParams; 0: not counted yet
 	elements  int64         // of the parameters
+	trained   int64         // of those, the ones that are not frozen
 	scaler    *amp.GradScaler
 	momentum  *float64 // what SetMomentum said last
 
@@ -184,10 +185,11 @@ func (s *Step[S, B]) prepareModel() error {
 	}
 	var trained []torch.Named
 	var tensors []torch.Tensor
-	s.elements = 0
+	s.elements, s.trained = 0, 0
 	for _, p := range nn.Params(model) {
 		s.elements += p.Tensor.Numel()
 		if p.Tensor.NeedsGrad() {
+			s.trained += p.Tensor.Numel()
 			trained = append(trained, p)
 			tensors = append(tensors, p.Tensor)
 		}
