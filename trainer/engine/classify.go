@@ -17,7 +17,8 @@ type Examples struct {
 }
 
 // Classify is the task of naming the class of a vector of features: cross-entropy over the model's
-// outputs, [rows, classes]; a sample of class [IgnoreIndex] does not count. An evaluation gives "accuracy" and what more metrics say.
+// outputs, [rows, classes]. An evaluation gives "accuracy" and what more metrics say. Samples of
+// class [IgnoreIndex] count neither here nor there.
 func Classify(model nn.Layer, more ...metrics.Metric[int]) Task[data.Example, Examples] {
 	return &classify{model: model, metrics: append([]metrics.Metric[int]{&metrics.Accuracy[int]{}}, more...)}
 }
