@@ -19,7 +19,7 @@
 // A module is a pointer to a struct; there is nothing to embed and nothing to register. Tags name
 // what belongs to it:
 //
-//	Weight torch.Tensor `param:"weight"`        // made by nn.Parameter(t): trained; undefined: left out, like None in PyTorch
+//	Weight torch.Tensor `param:"weight"`        // from nn.Parameter: trained; undefined: left out, like None in PyTorch
 //	Mean   torch.Tensor `buffer:"running_mean"` // saved, not trained; ",nonpersistent" is not saved, ",optional" may be missing in a file
 //	Layers []*Block     `module:"layers"`       // layers.0, layers.1, ... like ModuleList
 //	Heads  map[string]*Head `module:"heads"`    // heads.a, heads.b, ... like ModuleDict, sorted by key

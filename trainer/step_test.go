@@ -135,7 +135,7 @@ func TestTheRecordingStepCanDoAllButJoinAGroupAndRecycle(t *testing.T) {
 	for i, f := range reflect.VisibleFields(about.Type()) {
 		switch f.Name {
 		case "Text", "LearningRate", "Fused", "Reproducible", "MakesModel", "Settings", "JoinsGroup", "Sharded",
-			"Recycles":
+			"DrawsOrder", "Recycles":
 		default:
 			assert.True(t, about.Field(i).Bool(), f.Name)
 		}

@@ -74,8 +74,8 @@ func NewTask(m Model, o TaskOptions) (*Task, error) {
 }
 
 // ValidateOptions refuses options that the model cannot have ([inputs.ValidateOptions]), and label
-// smoothing, which knows one list of labels: transformers' Trainer, too, leaves the loss of question
-// answering as it is.
+// smoothing, which knows one list of labels: transformers' Trainer, too, leaves the loss of
+// question answering as it is.
 func (t *Task) ValidateOptions(o engine.Options) error {
 	if o.LabelSmoothing != 0 {
 		return fmt.Errorf("question: Options.LabelSmoothing is %g; want 0: a question has two labels, where the answer "+

@@ -128,8 +128,8 @@ func TestGlobalBatchMustDivide(t *testing.T) {
 	}
 }
 
-// An order that each process draws from its own random numbers is another on each process where they
-// begin again.
+// An order that each process draws from its own random numbers is another on each where they begin
+// again.
 func TestAnOrderOfRandomNumbersIsNotContinuedOnOtherProcesses(t *testing.T) {
 	testenv.RequireTorch(t)
 	dir := filepath.Join(t.TempDir(), "run")

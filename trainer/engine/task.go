@@ -222,8 +222,8 @@ type Loss struct {
 func Mean(value torch.Tensor, rows int) Loss { return Loss{Value: value, Rows: rows} }
 
 // PerItem is the part of a batch in the loss of the whole window: its sum divided by
-// [ForwardPass].Items. It is not divided again. Of a task that counts no items, it is a mean that is
-// added up over the window.
+// [ForwardPass].Items. It is not divided again. Of a task that counts no items, it is a mean that
+// is added up over the window.
 func PerItem(value torch.Tensor, rows int) Loss { return Loss{Value: value, Rows: rows, whole: true} }
 
 // TaskFunc makes a [Task] of a model and two functions.
