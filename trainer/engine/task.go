@@ -13,7 +13,8 @@ import (
 // What a user of Hugging Face's Trainer would override is an interface that a task may implement
 // besides: [Predictor] shows the model's outputs, [Observer] and [Evaluator] make metrics of them,
 // [TrainingStepper] replaces the training step, [LossObserver] sees every loss, [ItemCounter],
-// [LabelCounter] and [TokenCounter] count, [Configurer] writes config.json, [Recycler] uses the memory of batches again.
+// [LabelCounter] and [TokenCounter] count, [Configurer] writes config.json, [Recycler] uses the
+// memory of batches again.
 type Task[S, B any] interface {
 	// Model is a pointer to the struct that holds the parameters, as package nn finds them.
 	Model() any
