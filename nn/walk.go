@@ -108,29 +108,6 @@ func SetTraining(m any, on bool) {
 	}
 }
 
-// Evaluating runs f while m and all modules in it are in evaluation mode, and leaves each in the
-// mode in which it was: for a look at a model that is being trained. Of a model that is in
-// evaluation mode nothing is written, so several goroutines may do so at once.
-func Evaluating(m any, f func()) {
-	var training []interface{ SetTraining(bool) }
-	for _, n := range Modules(m) {
-		s, ok := n.Module.(interface {
-			Training() bool
-			SetTraining(bool)
-		})
-		if ok && s.Training() {
-			training = append(training, s)
-			s.SetTraining(false)
-		}
-	}
-	defer func() {
-		for _, s := range training {
-			s.SetTraining(true)
-		}
-	}()
-	f()
-}
-
 // node is a module on the way through a model.
 type node struct {
 	name   string

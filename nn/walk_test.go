@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/stretchr/testify/assert"
 
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/nn"
@@ -283,20 +282,4 @@ func TestSetTrainingReachesEveryModule(t *testing.T) {
 				model.Norm.Training())
 		}
 	}
-}
-
-func TestEvaluatingLeavesEachModuleInItsMode(t *testing.T) {
-	testenv.RequireTorch(t)
-	training, frozen := nn.NewDropout(0.5), nn.NewDropout(0.5)
-	frozen.SetTraining(false)
-	model := nn.Sequential{training, nn.Sequential{frozen}}
-	assert.Panics(t, func() {
-		nn.Evaluating(model, func() {
-			assert.False(t, training.Training())
-			assert.False(t, frozen.Training())
-			panic("as it may")
-		})
-	})
-	assert.True(t, training.Training())
-	assert.False(t, frozen.Training())
 }

@@ -42,7 +42,9 @@ type Options struct {
 
 	InitMismatched bool // draw what has another shape, such as a head of other classes: ignore_mismatched_sizes
 	InitMissing    bool // draw what is missing of the encoder, too
-	FromConfig     bool // draw all weights; the folder needs config.json only: from_config
+	// FromConfig draws all weights; the folder needs config.json only: from_config. The model is in
+	// training mode, as any new one is.
+	FromConfig bool
 
 	// Warnings gets a table of the weights that were missing, drawn or not used. Nil: standard
 	// error; io.Discard: nowhere, and [Model].Report tells.

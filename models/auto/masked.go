@@ -12,6 +12,7 @@ import (
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/text"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
 // MaskedLanguageModel guesses masked words: AutoModelForMaskedLM.
@@ -72,6 +73,7 @@ type Guess struct {
 }
 
 // Predict guesses the masked word of a text, which has one mask token: the n most probable words.
+// Several goroutines may call it at a time, but not while the model is trained.
 func (m *MaskedLanguageModel) Predict(s string, n int) (guesses []Guess, err error) {
 	if n < 0 {
 		return nil, fmt.Errorf("auto: %d words to guess; want a number of at least 0", n)
@@ -89,8 +91,8 @@ func (m *MaskedLanguageModel) Predict(s string, n int) (guesses []Guess, err err
 	if err != nil {
 		return nil, err
 	}
-	err = m.evaluate(func() {
-		logits := m.Forward(batch.Tensors()).Select(1, int64(at)).Softmax(-1, torch.Float64)
+	err = m.evaluate(func(p engine.ForwardPass) {
+		logits := m.Forward(batch.To(p)).Select(1, int64(at)).Softmax(-1, torch.Float64)
 		for id, p := range torch.Values[float64](logits) {
 			token, _ := m.Tokenizer.IDToToken(int64(id))
 			guesses = append(guesses, Guess{token, int64(id), p})
@@ -101,6 +103,10 @@ func (m *MaskedLanguageModel) Predict(s string, n int) (guesses []Guess, err err
 }
 
 // evaluate runs f on the model in evaluation mode, without gradients, and leaves the mode that was.
-func (m *Model) evaluate(f func()) error {
-	return torch.Try(func() { nn.Evaluating(m, func() { torch.NoGrad(func() { torch.Scope(f) }) }) })
+// The pass is on the device of the model.
+func (m *Model) evaluate(f func(p engine.ForwardPass)) error {
+	p := engine.ForwardPass{Device: m.InputEmbeddings().Weight.Device()}
+	return torch.Try(func() {
+		nn.Evaluating(m, func() { torch.NoGrad(func() { torch.Scope(func() { f(p) }) }) })
+	})
 }

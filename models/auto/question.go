@@ -5,6 +5,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/models/question"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
 // QuestionAnswerer finds answers in texts: AutoModelForQuestionAnswering.
@@ -32,7 +33,8 @@ func (m *QuestionAnswerer) Encode(e question.Example, o question.FeatureOptions)
 	return question.Features(m.Tokenizer, e, m.Limits(), m.specialToken("[CLS]", "<s>"), o)
 }
 
-// Predict finds the best answers to a question in a text, the chosen one first.
+// Predict finds the best answers to a question in a text, the chosen one first. Several
+// goroutines may call it at a time, but not while the model is trained.
 func (m *QuestionAnswerer) Predict(asked, context string, o question.AnswerOptions) ([]question.Predicted, error) {
 	t, err := question.NewTask(m, question.TaskOptions{Answers: o})
 	if err != nil {
@@ -48,8 +50,8 @@ func (m *QuestionAnswerer) Predict(asked, context string, o question.AnswerOptio
 		if err != nil {
 			return nil, err
 		}
-		if err := m.evaluate(func() {
-			logits := torch.Values[float32](m.Forward(batch.Tensors()))
+		if err := m.evaluate(func(p engine.ForwardPass) {
+			logits := torch.Values[float32](m.Forward(batch.To(p)))
 			sc := question.Scores{Sample: s}
 			for i := 0; i < len(logits); i += 2 {
 				sc.Start, sc.End = append(sc.Start, logits[i]), append(sc.End, logits[i+1])

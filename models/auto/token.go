@@ -9,6 +9,7 @@ import (
 	"github.com/gotrainer/gotrainer/text"
 	"github.com/gotrainer/gotrainer/text/pretokenizers"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
 // TokenClassifier classifies the tokens of a text: AutoModelForTokenClassification.
@@ -71,7 +72,8 @@ func withPrefixSpace(t *text.Tokenizer) (*text.Tokenizer, error) {
 }
 
 // Predict tags the words of a text: the label of the first piece of each. Words that
-// do not fit into the model have the tag "".
+// do not fit into the model have the tag "". Several goroutines may call it at a time, but not while
+// the model is trained.
 func (m *TokenClassifier) Predict(words []string) (tags []string, err error) {
 	e, err := m.encode(text.Input{Words: words})
 	if err != nil {
@@ -83,8 +85,8 @@ func (m *TokenClassifier) Predict(words []string) (tags []string, err error) {
 		return nil, err
 	}
 	tags = make([]string, len(words))
-	err = m.evaluate(func() {
-		classes := torch.Values[int64](m.Forward(batch.Tensors()).ArgMax(-1, false))
+	err = m.evaluate(func(p engine.ForwardPass) {
+		classes := torch.Values[int64](m.Forward(batch.To(p)).ArgMax(-1, false))
 		for i, word := range slices.Backward(e.Words) { // so the first piece comes last
 			if word >= 0 {
 				tags[word] = m.Head().ID2Label[classes[i]]

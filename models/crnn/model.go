@@ -75,7 +75,8 @@ func (m *Model) Save(dir string) error {
 }
 
 // Load reads a model from config.json and model.safetensors in dir: what Save wrote, or a
-// checkpoint.
+// checkpoint. The model is in evaluation mode: [nn.SetTraining] switches it to training, which every
+// trainer of this module does.
 func Load(dir string) (*Model, error) {
 	c, err := ReadConfig(dir)
 	if err != nil {
@@ -88,6 +89,7 @@ func Load(dir string) (*Model, error) {
 	if _, err := nn.Load(filepath.Join(dir, weightsName), m, nn.LoadOptions{}); err != nil {
 		return nil, fmt.Errorf("crnn: %w", err)
 	}
+	nn.SetTraining(m, false)
 	return m, nil
 }
 
@@ -116,6 +118,7 @@ func LoadFS(files fs.FS) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("crnn: %s: %w", weightsName, err)
 	}
+	nn.SetTraining(m, false)
 	return m, nil
 }
 

@@ -18,8 +18,8 @@ type Reading struct {
 }
 
 // Read reads pictures, each in the form of [Sample].Pixels, all in one batch and in evaluation
-// mode; the model is left in its own. A model that is being trained must not be read at the same
-// time.
+// mode; the model is left in its own. Several goroutines may read with one model at a time, but not
+// while it is trained.
 func (m *Model) Read(pictures ...[]float32) (readings []Reading, err error) {
 	if len(pictures) == 0 {
 		return nil, nil

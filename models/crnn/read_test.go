@@ -1,7 +1,9 @@
 package crnn_test
 
 import (
+	"os"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -87,4 +89,51 @@ func TestAModelThatIsTrainedIsReadInEvaluationAndTrainedOn(t *testing.T) {
 	again, err := m.Read(picture)
 	require.NoError(t, err)
 	assert.Equal(t, first, again)
+}
+
+func TestSeveralGoroutinesReadWhatOneDoesAndLeaveTheModelAsItWas(t *testing.T) {
+	m := reader(t)
+	c := m.Config()
+	picture := make([]float32, c.Channels*c.ImageHeight*c.ImageWidth)
+	for i := range picture {
+		picture[i] = float32(i%7) - 3
+	}
+	var before []torch.Tensor
+	for _, b := range nn.Buffers(m) {
+		before = append(before, b.Tensor.Clone())
+	}
+	want, err := m.Read(picture)
+	require.NoError(t, err)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 20 {
+				got, err := m.Read(picture)
+				if !assert.NoError(t, err) || !assert.Equal(t, want, got) {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	for i, b := range nn.Buffers(m) {
+		assert.True(t, b.Tensor.Equal(before[i]), b.Name)
+	}
+	assert.True(t, m.Dropout.Training())
+}
+
+func TestALoadedModelIsInEvaluationMode(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, reader(t).Save(dir))
+	m, err := crnn.Load(dir)
+	require.NoError(t, err)
+	carried, err := crnn.LoadFS(os.DirFS(dir))
+	require.NoError(t, err)
+	for _, m := range []*crnn.Model{m, carried} {
+		for _, n := range nn.Modules(m) {
+			if mode, ok := n.Module.(interface{ Training() bool }); ok {
+				assert.False(t, mode.Training(), n.Name)
+			}
+		}
+	}
 }

@@ -10,7 +10,8 @@ import (
 )
 
 // LoadFolder builds a model and fills it with the weights in dir, as [Load] does. What build makes
-// need not be drawn.
+// need not be drawn. The model is in evaluation mode, as after transformers' from_pretrained:
+// [nn.SetTraining] switches it to training, which every trainer of this module does.
 func LoadFolder[M any](dir string, build func() M, options func(m M) LoadOptions) (m M, r *Report, err error) {
 	w, err := Open(dir)
 	if err != nil {
@@ -20,7 +21,9 @@ func LoadFolder[M any](dir string, build func() M, options func(m M) LoadOptions
 	if err := torch.Try(func() { m = build() }); err != nil {
 		return m, nil, fmt.Errorf("pretrained: %w", err)
 	}
-	r, err = Load(m, w, options(m))
+	if r, err = Load(m, w, options(m)); err == nil {
+		nn.SetTraining(m, false)
+	}
 	return m, r, err
 }
 

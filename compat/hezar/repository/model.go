@@ -17,6 +17,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/crnn"
 	"github.com/gotrainer/gotrainer/models/pretrained"
+	"github.com/gotrainer/gotrainer/nn"
 )
 
 // Model is a model of Hezar's: a network, its config and its preprocessors.
@@ -101,7 +102,8 @@ func (m *Model) document() (pretrained.Document, error) {
 	return pretrained.ParseYAML(text)
 }
 
-// Load reads the folder of a model: Model.load. All its weights must be there.
+// Load reads the folder of a model: Model.load. All its weights must be there. The model is in
+// evaluation mode: [nn.SetTraining] switches it to training, which every trainer of this module does.
 func Load(dir string) (*Model, error) {
 	config, err := ReadConfig(dir)
 	if err != nil {
@@ -115,7 +117,11 @@ func Load(dir string) (*Model, error) {
 	if err != nil {
 		return nil, named(dir, err)
 	}
-	return m, loadWeights(dir, m.Module())
+	if err := loadWeights(dir, m.Module()); err != nil {
+		return nil, err
+	}
+	nn.SetTraining(m.Module(), false)
+	return m, nil
 }
 
 // Find is the folder of that name, or that of the Hub's model in the cache, which it fetches first.

@@ -44,7 +44,8 @@ const batch = 32
 // image.Image, *vision.Image and *preprocessors.Floats; one that classifies texts takes strings;
 // one that classifies tokens takes strings, whose tokens it tags as Hezar's does, and []string,
 // words, each of which has the tag of its first token. Texts of different lengths are padded, which
-// Hezar's cannot do, and padding has no tags. It must not run while the model is trained.
+// Hezar's cannot do, and padding has no tags. Several goroutines may call it at a time, but not while
+// the model is trained.
 func (m *Model) Predict(ctx context.Context, inputs ...any) (all []Prediction, err error) {
 	for part := range slices.Chunk(inputs, batch) {
 		if err := ctx.Err(); err != nil {

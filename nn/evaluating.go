@@ -1,0 +1,71 @@
+package nn
+
+import "sync"
+
+// switchable is a module with a mode, such as one that embeds [Mode].
+type switchable interface {
+	Training() bool
+	SetTraining(on bool)
+}
+
+// evaluating counts the calls of [Evaluating] that hold a module, by the module, so that of several
+// calls at a time the last one to end gives back training mode. A module that was in evaluation
+// mode is not in it.
+var evaluating = struct {
+	sync.Mutex
+	calls map[identity]int
+}{calls: map[identity]int{}}
+
+// held is a module that a call has to give back.
+type held struct {
+	id     identity
+	module switchable
+}
+
+// Evaluating runs f while m and all modules in it are in evaluation mode, and leaves each in the
+// mode in which it was: for a look at a model that is being trained. Several goroutines may do so
+// at once, on models that share modules too: the last one to end gives back training mode. Nobody
+// may train the model or call [SetTraining] on it meanwhile.
+func Evaluating(m any, f func()) {
+	modules := hold(m)
+	defer release(modules)
+	f()
+}
+
+// hold switches the modules in m to evaluation mode and returns those that were not in it, or that
+// are in it only because another call holds them.
+func hold(m any) (modules []held) {
+	var all []held
+	each(m, func(n node) {
+		if s, ok := n.module.(switchable); ok {
+			all = append(all, held{n.id, s})
+		}
+	})
+	evaluating.Lock()
+	defer evaluating.Unlock()
+	for _, h := range all {
+		training := h.module.Training()
+		if !training && evaluating.calls[h.id] == 0 {
+			continue
+		}
+		if training {
+			h.module.SetTraining(false)
+		}
+		evaluating.calls[h.id]++
+		modules = append(modules, h)
+	}
+	return modules
+}
+
+// release gives back training mode to the modules that no other call holds.
+func release(modules []held) {
+	evaluating.Lock()
+	defer evaluating.Unlock()
+	for _, h := range modules {
+		if evaluating.calls[h.id]--; evaluating.calls[h.id] > 0 {
+			continue
+		}
+		delete(evaluating.calls, h.id)
+		h.module.SetTraining(true)
+	}
+}
