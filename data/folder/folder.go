@@ -10,7 +10,9 @@
 //
 // Classes are numbered in the order of their names and files come in that of theirs, below each
 // other as in torchvision's ImageFolder, so a data set has the same samples in the same order there
-// and here.
+// and here. Where a folder holds more than the classes, the caller names them:
+//
+//	set, err := folder.Texts("aclImdb/train", "neg", "pos") // without the folder unsup
 package folder
 
 import (
@@ -39,59 +41,78 @@ type File struct {
 
 // Set is the data set of the files.
 type Set struct {
-	Classes []string // the names of the classes: those of the folders, sorted
+	Classes []string // those of the folders, sorted, or those that Open was given
 	Files   []File
 }
 
 // Images opens a folder of a folder of pictures for each class: torchvision's ImageFolder.
-func Images(dir string) (*Set, error) { return Open(dir, ImageExtensions) }
+// [Open] says what classes are.
+func Images(dir string, classes ...string) (*Set, error) {
+	return Open(dir, ImageExtensions, classes...)
+}
 
 // Texts opens a folder of a folder of text files for each class, as the IMDB reviews are handed
-// out.
-func Texts(dir string) (*Set, error) { return Open(dir, TextExtensions) }
+// out. [Open] says what classes are.
+func Texts(dir string, classes ...string) (*Set, error) { return Open(dir, TextExtensions, classes...) }
 
 // Open opens a folder of a folder for each class and takes the files with these extensions, in
-// upper or lower case, at any depth. Links to folders are followed. A class without such a file is
-// an error, an [*EmptyError].
-func Open(dir string, extensions []string) (*Set, error) {
-	entries, err := os.ReadDir(dir) // sorted by name
-	if err != nil {
-		return nil, fmt.Errorf("folder: %w", err)
-	}
-	set := &Set{}
-	var empty []string
-	for _, e := range entries {
-		path := filepath.Join(dir, e.Name())
-		if info, err := os.Stat(path); err != nil || !info.IsDir() {
-			if err != nil && !errors.Is(err, fs.ErrNotExist) { // a link to nowhere is no class
-				return nil, fmt.Errorf("folder: %w", err)
-			}
-			continue
-		}
-		before := len(set.Files)
-		if err := set.add(path, len(set.Classes), extensions); err != nil {
+// upper or lower case, at any depth. Links to folders are followed. Classes names the folders to
+// take, in the order of the numbers of their classes; none: all of them. A class without such a
+// file is an error, an [*EmptyError].
+func Open(dir string, extensions []string, classes ...string) (*Set, error) {
+	if len(classes) == 0 {
+		var err error
+		if classes, err = folders(dir); err != nil {
 			return nil, fmt.Errorf("folder: %w", err)
 		}
-		set.Classes = append(set.Classes, e.Name())
+	}
+	set := &Set{Classes: slices.Clone(classes)}
+	var empty []string
+	for i, class := range classes {
+		if slices.Contains(classes[:i], class) {
+			return nil, fmt.Errorf("folder: %s: the class %q is named twice", dir, class)
+		}
+		before := len(set.Files)
+		if err := set.add(filepath.Join(dir, class), i, extensions); err != nil {
+			return nil, fmt.Errorf("folder: the class %q: %w", class, err)
+		}
 		if len(set.Files) == before {
-			empty = append(empty, e.Name())
+			empty = append(empty, class)
 		}
 	}
-	if len(empty) > 0 || len(set.Classes) == 0 {
+	if len(empty) > 0 || len(classes) == 0 {
 		return nil, &EmptyError{Dir: dir, Classes: empty, Extensions: extensions}
 	}
 	return set, nil
 }
 
+// folders are the names of the folders in dir, sorted.
+func folders(dir string) (names []string, err error) {
+	entries, err := os.ReadDir(dir) // sorted by name
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		info, err := os.Stat(filepath.Join(dir, e.Name()))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // a link to nowhere is no class
+			return nil, err
+		}
+		if err == nil && info.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
 // add adds the files of a class. Python sorts the folders by their whole paths, in which "a-b"
 // comes before "a/c".
 func (s *Set) add(dir string, class int, extensions []string) error {
-	folders, err := below(dir, nil)
+	inner, err := below(dir, nil)
 	if err != nil {
 		return err
 	}
-	slices.Sort(folders)
-	for _, folder := range folders {
+	slices.Sort(inner)
+	for _, folder := range inner {
 		entries, err := os.ReadDir(folder)
 		if err != nil {
 			return err

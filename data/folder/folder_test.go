@@ -3,12 +3,16 @@ package folder_test
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/data/folder"
 )
@@ -78,6 +82,28 @@ func TestTexts(t *testing.T) {
 	if text != "text of pos/1.txt" || err != nil || texts.Len() != 2 {
 		t.Errorf("At(1) = %q, %v of %d", text, err, texts.Len())
 	}
+}
+
+func TestNamedClassesLeaveOtherFoldersOut(t *testing.T) {
+	dir := tree(t, "neg/0_3.txt", "pos/0_9.txt", "unsup/0_0.txt", "unsup/1_0.txt")
+	set, err := folder.Texts(dir, "neg", "pos")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"neg", "pos"}, set.Classes)
+	assert.Equal(t, []folder.File{{Path: filepath.Join(dir, "neg", "0_3.txt"), Class: 0},
+		{Path: filepath.Join(dir, "pos", "0_9.txt"), Class: 1}}, set.Files)
+
+	set, err = folder.Texts(dir, "pos", "neg")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"pos", "neg"}, set.Classes)
+	assert.Equal(t, "0_9.txt", filepath.Base(set.Files[0].Path))
+
+	_, err = folder.Texts(dir, "neg", "positive")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorContains(t, err, `the class "positive"`)
+	_, err = folder.Texts(dir, "neg", "neg")
+	require.ErrorContains(t, err, `the class "neg" is named twice`)
+	_, err = folder.Images(dir, "neg")
+	require.ErrorContains(t, err, `the folders of the classes ["neg"]`)
 }
 
 func TestOpenRefuses(t *testing.T) {
