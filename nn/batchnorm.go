@@ -70,7 +70,7 @@ func (b *BatchNorm) normalise(x torch.Tensor) torch.Tensor {
 			momentum = 1 / b.NumBatchesTracked.Item()
 		}
 	}
-	if b.Sync && b.group != nil && (b.Training() || !b.RunningMean.Defined()) {
+	if b.Sync && b.group != nil && b.Training() {
 		return b.trace(x, b.synchronised(x, momentum))
 	}
 	return b.trace(x, functional.BatchNorm(x, functional.BatchNormOptions{

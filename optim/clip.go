@@ -4,8 +4,8 @@ import "github.com/gotrainer/gotrainer/torch"
 
 // ClipGradNorm scales all gradients together so that their total 2-norm is at most maxNorm, and
 // returns the norm before: torch.nn.utils.clip_grad_norm_. Parameters without gradient do not
-// count. The order of params decides the last bits of the norm; PyTorch's is that of the model. It
-// waits for nothing: reading the norm with Item does.
+// count. The order of params decides the last bits of the norm; PyTorch's is that of the model. All
+// gradients must be on one device. It waits for nothing: reading the norm with Item does.
 //
 // Loops that clip at each step save a little by making the list once: torch.NewList,
 // [torch.List.ClipGradNorm], which knows other norms too.

@@ -96,13 +96,14 @@ func (l *List) ZeroGrad(setToZero bool) {
 }
 
 // ClipGradNorm limits the total norm of the gradients to maxNorm and returns the norm before:
-// torch.nn.utils.clip_grad_norm_ with foreach. It does not wait for the device.
+// torch.nn.utils.clip_grad_norm_ with foreach. All gradients must be on one device, unlike there. It
+// does not wait for the device.
 func (l *List) ClipGradNorm(maxNorm, normType float64) Tensor {
 	return l.norm("ClipGradNorm", maxNorm, normType, true)
 }
 
-// GradNorm returns the total norm of the gradients: torch.nn.utils.get_total_norm. It does not wait
-// for the device.
+// GradNorm returns the total norm of the gradients: torch.nn.utils.get_total_norm. All must
+// be on one device. It does not wait for the device.
 func (l *List) GradNorm(normType float64) Tensor { return l.norm("GradNorm", 0, normType, false) }
 
 func (l *List) norm(op string, maxNorm, normType float64, scale bool) Tensor {

@@ -74,19 +74,21 @@ func TestSyncBatchNormIsThatOfTheWholeBatch(t *testing.T) {
 // In evaluation nothing is sent, so that one process may evaluate alone; nor when the model is
 // nobody's any more.
 func TestSyncBatchNormAlone(t *testing.T) {
-	all(t, together(t, 2, func(ctx context.Context, g *dist.Group) error {
-		b := nn.NewSyncBatchNorm(2, nil)
-		m, err := ddp.New(ctx, g, b, ddp.Options{})
-		if err != nil || !g.Main() {
-			return err
-		}
-		nn.SetTraining(b, false)
-		b.Forward(torch.Ones(3, 2))
-		m.Close()
-		nn.SetTraining(b, true)
-		b.Forward(torch.Ones(3, 2))
-		return nil
-	}))
+	for _, o := range []*nn.BatchNormOptions{nil, {NoRunningStats: true}} {
+		all(t, together(t, 2, func(ctx context.Context, g *dist.Group) error {
+			b := nn.NewSyncBatchNorm(2, o)
+			m, err := ddp.New(ctx, g, b, ddp.Options{})
+			if err != nil || !g.Main() {
+				return err
+			}
+			nn.SetTraining(b, false)
+			b.Forward(torch.Ones(3, 2))
+			m.Close()
+			nn.SetTraining(b, true)
+			b.Forward(torch.Ones(3, 2))
+			return nil
+		}))
+	}
 }
 
 func TestCompressedGradientsHaveTheBitsOfPython(t *testing.T) {

@@ -48,9 +48,12 @@ func EmbeddingBag(input, weight torch.Tensor, o EmbeddingBagOptions) torch.Tenso
 		case len(shape) == 2 && o.Offsets.Defined():
 			panic(torch.Errorf("functional."+op, torch.ErrValue, "Offsets are for a one-dimensional input, found %v",
 				shape))
+		case len(shape) == 2 && shape[1] == 0:
+			panic(torch.Errorf("functional."+op, torch.ErrInvalid, "want bags of at least one index, found %v; bags "+
+				"without one are for a one-dimensional input with Offsets", shape))
 		case len(shape) == 2:
 			o.Offsets = torch.TensorOptions{DType: input.DType(), Device: input.Device()}.Arange(0, shape[0]*shape[1],
-				max(shape[1], 1))
+				shape[1])
 			input = input.Reshape(-1)
 			if o.PerSampleWeights.Defined() {
 				o.PerSampleWeights = o.PerSampleWeights.Reshape(-1)

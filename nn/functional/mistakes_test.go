@@ -124,6 +124,9 @@ func TestMistakesAreNamed(t *testing.T) {
 			f.EmbeddingBag(indices.View(2, 2), torch.Zeros(4, 2), f.EmbeddingBagOptions{PerSampleWeights: torch.Zeros(2,
 				2)})
 		}, "PerSampleWeights are for BagSum"},
+		"bags without an index": {func() {
+			f.EmbeddingBag(indices.View(4, 1).Narrow(1, 0, 0), torch.Zeros(4, 2), f.EmbeddingBagOptions{})
+		}, "want bags of at least one index, found [4 0]"},
 		"bags with a padding out of range": {func() {
 			f.EmbeddingBag(indices.View(2, 2), torch.Zeros(4, 2), f.EmbeddingBagOptions{PaddingIdx: new(int64(4))})
 		}, "PaddingIdx 4 is out of range: there are 4 words"},
