@@ -204,6 +204,7 @@ func TestTokenizerGoesWithTheModel(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []int64{2, 5, 6, 7, 3}, s.InputIDs)
 	assert.Equal(t, []int64{-100, 0, 3, -100, -100}, s.Labels)
+	nn.SetTraining(m, true)
 	tags, err := m.Predict([]string{"In", "Pariss"})
 	require.NoError(t, err)
 	assert.Len(t, tags, 2)

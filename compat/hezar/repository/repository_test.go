@@ -59,6 +59,11 @@ func TestTextClassificationSurvivesItsFolder(t *testing.T) {
 	assert.Equal(t, string(want), string(got))
 	again, err := repository.Load(dir)
 	require.NoError(t, err)
+	for _, n := range nn.Modules(again.Module()) {
+		if mode, ok := n.Module.(interface{ Training() bool }); ok {
+			assert.False(t, mode.Training(), n.Name)
+		}
+	}
 	sameWeights(t, m, again)
 	_, err = again.Predict(t.Context(), "کتاب")
 	require.ErrorContains(t, err, "no tokenizer")
