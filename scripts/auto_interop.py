@@ -4,7 +4,7 @@
     python scripts/auto_interop.py        # in a venv with torch 2.11.0 and transformers 5.17.0, from the root of the repository
 
 For six encoders with four heads, and for model.safetensors, shards of it, pytorch_model.bin and shards of that: transformers saves a model, Go loads it, computes
-logits and saves it, transformers' Auto class loads what Go saved. The Go side finds libtorch as always (GOTRAINER_LIB).
+logits and saves it, transformers' Auto class loads what Go saved. A folder with tokenizer.json alone comes back with a tokenizer that gives the ids of that file. The Go side finds libtorch as always (GOTRAINER_LIB).
 """
 import json
 import os
@@ -17,6 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "golden"))
 import pins  # noqa: E402, F401
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+import tokenizers
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
@@ -61,6 +62,34 @@ def save(layout, model, folder):
         shards(folder, model.state_dict())
 
 
+def write_tokenizer(kind, folder):
+    """tokenizer.json that is not what the class of the model makes of its vocabulary: cased, or with a space before each text"""
+    if kind in ("Bert", "DistilBert"):
+        special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+        t = tokenizers.Tokenizer(tokenizers.models.WordPiece({w: i for i, w in enumerate([*special, "Paris", "paris", "in"])}, unk_token="[UNK]"))
+        t.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=False)
+        t.pre_tokenizer, t.decoder = tokenizers.pre_tokenizers.BertPreTokenizer(), tokenizers.decoders.WordPiece()
+        t.post_processor = tokenizers.processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    else:
+        special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+        t = tokenizers.Tokenizer(tokenizers.models.BPE({w: i for i, w in enumerate([*special, "i", "n", "P", "Ġ", "in", "Ġin", "ĠP"])}, [("i", "n"), ("Ġ", "in"), ("Ġ", "P")]))
+        t.pre_tokenizer, t.decoder = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=True), tokenizers.decoders.ByteLevel()
+        t.post_processor = tokenizers.processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    t.add_special_tokens(special)
+    t.save(str(folder / "tokenizer.json"))
+
+
+def same_tokens(model, folder):
+    """whether transformers makes of the folder the ids and types of its tokenizer.json"""
+    t, auto = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json")), transformers.AutoTokenizer.from_pretrained(folder)
+    for pair in [("in Paris",), ("in Paris", "P in")]:
+        want, got = t.encode(*pair), auto(*pair)
+        if got["input_ids"] != want.ids or got.get("token_type_ids", want.type_ids) != want.type_ids:
+            return False
+    typed = getattr(model.config, "type_vocab_size", 1) > 1 and any(want.type_ids)
+    return ("token_type_ids" in got) == typed and auto.mask_token in auto.get_vocab() and auto.pad_token in auto.get_vocab()
+
+
 def main():
     failures = 0
     with tempfile.TemporaryDirectory() as scratch:
@@ -82,6 +111,10 @@ def main():
                 there, back = scratch / name / "python", scratch / name / "go"
                 there.parent.mkdir()
                 save(layout, model, there)
+                encoder = kind.__name__.split("For")[0]
+                tokenized = encoder in ("Bert", "DistilBert", "Roberta") and layout == "safetensors"
+                if tokenized:
+                    write_tokenizer(encoder, there)
                 save_file({"ids": ids, "mask": mask}, there / "inputs.safetensors")
                 subprocess.run([program, head, there, back], check=True, stderr=subprocess.DEVNULL)
                 logits = load_file(back / "logits.safetensors")["logits"]
@@ -92,6 +125,7 @@ def main():
                 wrong = [what for what, bad in {
                     "logits of Go": not torch.equal(logits, want), "logits of what Go saved": not torch.equal(python, want), "class": type(again) is not kind,
                     "weights": any(not torch.equal(v, again.state_dict()[n]) for n, v in model.state_dict().items()), "labels": again.config.id2label != config.id2label,
+                    "tokenizer": tokenized and not same_tokens(model, back),
                     "names": any(info[k] for k in ("missing_keys", "unexpected_keys", "mismatched_keys")),
                     "settings": any(getattr(again.config, k) != getattr(config, k) for k in config.to_dict() if k not in ("architectures", "dtype", "problem_type", "transformers_version", "_name_or_path")),
                 }.items() if bad]

@@ -165,18 +165,6 @@ func (t *Tokenizer) MarshalJSON() ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// Save writes tokenizer.json into a folder, where Python's libraries and [LoadTokenizer] find it.
-func (t *Tokenizer) Save(dir string) error {
-	data, err := t.MarshalJSON()
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, tokenizerFile), append(data, '\n'), 0o666)
-}
-
 // bertClasses are the tokenizers of transformers whose vocab.txt is read as BERT's.
 var bertClasses = []string{"Bert", "DistilBert", "Electra", "MobileBert", "LayoutLM", "SqueezeBert", "ConvBert",
 	"RetriBert", "Lxmert", "DPRContextEncoder", "DPRQuestionEncoder", "DPRReader"}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"os"
-	"path/filepath"
 
 	"github.com/gotrainer/gotrainer/models/auto"
 	"github.com/gotrainer/gotrainer/models/bert"
@@ -139,9 +137,5 @@ func (c tokenizerOf) Save(dir string) error {
 	if c.pretrained {
 		return nil
 	}
-	if err := c.tokenizer.Save(dir); err != nil {
-		return err
-	}
-	settings := []byte(`{"do_lower_case": false, "tokenizer_class": "BertTokenizer"}` + "\n")
-	return os.WriteFile(filepath.Join(dir, "tokenizer_config.json"), settings, 0o666)
+	return c.tokenizer.Save(dir)
 }

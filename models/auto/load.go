@@ -3,7 +3,6 @@ package auto
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +13,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gotrainer/gotrainer/internal/regularfile"
 	"github.com/gotrainer/gotrainer/models/bert"
 	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/distilbert"
@@ -176,7 +174,7 @@ func (m *Model) warn(dir string, w io.Writer) {
 }
 
 // tokenizerFiles are the files that tokenizers of transformers read.
-var tokenizerFiles = []string{"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+var tokenizerFiles = []string{tokenizerName, tokenizerConfigName, specialTokensName, "added_tokens.json",
 	"vocab.txt", "vocab.json", "merges.txt", "sentencepiece.bpe.model", "spiece.model"}
 
 func (m *Model) loadTokenizer(w io.Writer) error {
@@ -192,7 +190,7 @@ func (m *Model) loadTokenizer(w io.Writer) error {
 		t, err = t.WithTruncation(nil)
 	}
 	if err == nil {
-		m.truncationSide, err = truncationSide(filepath.Join(m.dir, "tokenizer_config.json"))
+		m.tokenizerConfig, err = readTokenizerConfig(m.dir)
 	}
 	if err != nil {
 		return fmt.Errorf("auto: %w", err)
@@ -201,32 +199,8 @@ func (m *Model) loadTokenizer(w io.Writer) error {
 	return nil
 }
 
-// truncationSide is the side on which transformers' tokenizer cuts texts that are too long, which
-// tokenizer.json does not say.
-func truncationSide(path string) (text.Direction, error) {
-	content, err := regularfile.ReadFile(path, 64<<20)
-	if errors.Is(err, fs.ErrNotExist) {
-		return text.Right, nil
-	} else if err != nil {
-		return 0, err
-	}
-	var c struct {
-		Side string `json:"truncation_side"`
-	}
-	if err := json.Unmarshal(content, &c); err != nil {
-		return 0, fmt.Errorf("%s: %w", path, err)
-	}
-	switch c.Side {
-	case "", "right":
-		return text.Right, nil
-	case "left":
-		return text.Left, nil
-	}
-	return 0, fmt.Errorf("%s: truncation_side is %q, want right or left", path, c.Side)
-}
-
 // errNoTokenizer is that of a method that needs one.
 func (m *Model) errNoTokenizer() error {
 	return fmt.Errorf("auto: %s has no tokenizer; want %s or %s beside the weights, or set Model.Tokenizer", m.dir,
-		tokenizerFiles[0], "vocab.txt")
+		tokenizerName, "vocab.txt")
 }

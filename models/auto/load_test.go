@@ -22,6 +22,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/question"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/text"
+	"github.com/gotrainer/gotrainer/text/pretokenizers"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -233,6 +234,48 @@ func TestTokenizerGoesWithTheModel(t *testing.T) {
 	assert.Equal(t, tok.VocabSize(), again.VocabSize())
 }
 
+// TestATokenizerForWordsKeepsItsFiles: the space before words is in what is saved, and all else is
+// as it was.
+func TestATokenizerForWordsKeepsItsFiles(t *testing.T) {
+	dir, _ := example(t, "RobertaForTokenClassification")
+	tok, err := text.LoadTokenizer("../../text/testdata/tiny/roberta.json")
+	require.NoError(t, err)
+	parts := tok.Config()
+	parts.PreTokenizer = pretokenizers.ByteLevel{TrimOffsets: true, UseRegex: true}
+	tok, err = text.New(parts)
+	require.NoError(t, err)
+	require.NoError(t, tok.Save(dir))
+	write := func(name, content string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+	}
+	write("tokenizer_config.json", `{"tokenizer_class": "RobertaTokenizer", "model_max_length": 9,
+		"truncation_side": "left", "add_prefix_space": false}`)
+	write("special_tokens_map.json", `{"mask_token": {"content": "<mask>"}}`)
+	m, err := auto.TokenClassification(t.Context(), dir, auto.Options{Warnings: io.Discard})
+	require.NoError(t, err)
+	m.Tokenizer, err = m.Tokenizer.WithTruncation(&text.Truncation{MaxLength: 5})
+	require.NoError(t, err)
+	out := t.TempDir()
+	require.NoError(t, m.Task().WriteConfig(out))
+
+	saved, err := text.LoadTokenizer(out)
+	require.NoError(t, err)
+	assert.True(t, saved.Config().PreTokenizer.(pretokenizers.ByteLevel).AddPrefixSpace)
+	assert.Nil(t, saved.Config().Truncation, "how it is used here is not saved")
+	file, err := os.ReadFile(filepath.Join(out, "tokenizer_config.json"))
+	require.NoError(t, err)
+	var config map[string]any
+	require.NoError(t, json.Unmarshal(file, &config))
+	assert.Equal(t, true, config["add_prefix_space"])
+	assert.Equal(t, "PreTrainedTokenizerFast", config["tokenizer_class"])
+	assert.Equal(t, "left", config["truncation_side"])
+	assert.InDelta(t, 9, config["model_max_length"], 0)
+	assert.Equal(t, []any{"input_ids", "attention_mask"}, config["model_input_names"])
+	file, err = os.ReadFile(filepath.Join(out, "special_tokens_map.json"))
+	require.NoError(t, err)
+	assert.Equal(t, `{"mask_token": {"content": "<mask>"}}`, string(file))
+}
+
 // TestTheTokenizerThatIsSetIsSaved, and not the one that was loaded, nor an older one of the folder
 // where the model goes.
 func TestTheTokenizerThatIsSetIsSaved(t *testing.T) {
@@ -334,6 +377,33 @@ func TestTextsAreCutWhereTheTokenizerSays(t *testing.T) {
 	_, err = load("top")
 	require.ErrorContains(t, err, `truncation_side is "top", want right or left`)
 	require.ErrorContains(t, err, config)
+}
+
+// TestMaskTokenIsASpecialToken: MPNet's vocabulary has BERT's words, [MASK] among them, which it
+// never saw as a mask.
+func TestMaskTokenIsASpecialToken(t *testing.T) {
+	dir, _ := example(t, "MPNetForMaskedLM")
+	tok, err := text.NewBert(map[string]int64{"<s>": 0, "<pad>": 1, "</s>": 2, "[UNK]": 3, "[MASK]": 4, "[CLS]": 5,
+		"<mask>": 6, "<blank>": 7}, text.BertOptions{Cls: "<s>", Sep: "</s>", Pad: "<pad>", Mask: "<mask>"})
+	require.NoError(t, err)
+	data, err := tok.MarshalJSON()
+	require.NoError(t, err)
+	write := func(name string, content []byte) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
+	}
+	mask := func() int64 {
+		m, err := auto.MaskedLM(t.Context(), dir, auto.Options{Warnings: io.Discard})
+		require.NoError(t, err)
+		return m.MaskToken()
+	}
+	write("tokenizer.json", data)
+	assert.EqualValues(t, 6, mask())
+	write("special_tokens_map.json", []byte(`{"mask_token": {"content": "<blank>", "lstrip": true}}`))
+	assert.EqualValues(t, 7, mask())
+	write("tokenizer_config.json", []byte(`{"mask_token": "[MASK]"}`))
+	assert.EqualValues(t, 4, mask(), "tokenizer_config.json comes first")
+	write("tokenizer_config.json", []byte(`{"mask_token": "of another vocabulary"}`))
+	assert.EqualValues(t, 6, mask())
 }
 
 func TestAModelWithoutATokenizerHasNoMaskToken(t *testing.T) {

@@ -40,20 +40,11 @@ func (m *MaskedLanguageModel) Task(o maskedlm.Masking) (*maskedlm.Task, error) {
 		VocabSize: int64(m.Tokenizer.VocabSize())})
 }
 
-// MaskToken is the id of the token that stands for a masked word; -1: there is none.
-func (m *MaskedLanguageModel) MaskToken() int64 { return m.specialToken("[MASK]", "<mask>") }
-
-// specialToken is the id of the first of these tokens that the tokenizer has, or -1.
-func (m *Model) specialToken(names ...string) int64 {
-	if m.Tokenizer == nil {
-		return -1
-	}
-	for _, name := range names {
-		if id, ok := m.Tokenizer.TokenToID(name); ok {
-			return id
-		}
-	}
-	return -1
+// MaskToken is the id of the token that stands for a masked word; -1: there is none. It is the
+// mask_token of the folder's tokenizer_config.json or special_tokens_map.json, or else [MASK] or
+// <mask>, whichever is a special token of the tokenizer.
+func (m *MaskedLanguageModel) MaskToken() int64 {
+	return m.specialToken("mask_token", "[MASK]", "<mask>")
 }
 
 // Encode makes a sample of a text, cut to what the model takes.

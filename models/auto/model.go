@@ -30,7 +30,8 @@ type Model struct {
 	loaded    *text.Tokenizer // what was there as Tokenizer; nil: none
 	asLoaded  *text.Tokenizer // another one that was found to be the same, see Save
 
-	truncationSide text.Direction // of tokenizer_config.json
+	tokenizerConfig tokenizerConfig // of the folder
+	spaced          bool            // loaded puts a space before words, which the folder's does not
 
 	paddingFree bool
 }

@@ -30,7 +30,7 @@ func (m *QuestionAnswerer) Encode(e question.Example, o question.FeatureOptions)
 	if m.Tokenizer == nil {
 		return nil, m.errNoTokenizer()
 	}
-	return question.Features(m.Tokenizer, e, m.Limits(), m.specialToken("[CLS]", "<s>"), o)
+	return question.Features(m.Tokenizer, e, m.Limits(), m.specialToken("cls_token", "[CLS]", "<s>"), o)
 }
 
 // Predict finds the best answers to a question in a text, the chosen one first. Several

@@ -2,6 +2,7 @@ package auto
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/text"
 )
 
 // Save writes config.json, model.safetensors and the tokenizer's files into dir, which it makes if
@@ -27,8 +29,9 @@ func (m *Model) Save(dir string) error {
 }
 
 // WriteConfig writes config.json and the tokenizer's files into dir, so that every checkpoint of a
-// run has them. The files are those of the folder that the model came from, unless Tokenizer is
-// another one.
+// run has them. The files are those of the folder that the model came from; where Tokenizer is
+// another one, tokenizer.json and tokenizer_config.json are [text.Tokenizer.Save]'s, and what else
+// the folder's tokenizer_config.json says stays.
 func (m *Model) WriteConfig(dir string) error {
 	d, err := m.blueprint.Document(m.Architecture())
 	if err != nil {
@@ -40,24 +43,69 @@ func (m *Model) WriteConfig(dir string) error {
 	if m.Tokenizer == nil {
 		return nil
 	}
-	asLoaded, err := m.tokenizerAsLoaded()
-	if err != nil {
-		return fmt.Errorf("auto: the tokenizer: %w", err)
-	}
-	if !asLoaded {
-		return m.Tokenizer.Save(dir)
-	}
-	if err := copyTokenizer(m.dir, dir); err != nil {
+	if err := m.writeTokenizer(dir); err != nil {
 		return fmt.Errorf("auto: the tokenizer's files: %w", err)
-	}
-	// An older file of this name may be in dir, and readers prefer it to vocab.txt.
-	if _, err := os.Stat(filepath.Join(m.dir, tokenizerFiles[0])); errors.Is(err, fs.ErrNotExist) {
-		return m.Tokenizer.Save(dir)
 	}
 	return nil
 }
 
-// tokenizerAsLoaded tells whether the tokenizer is the one whose files are in the model's folder,
+func (m *Model) writeTokenizer(dir string) error {
+	asLoaded, err := m.tokenizerAsLoaded()
+	if err != nil {
+		return err
+	}
+	if !asLoaded || m.spaced {
+		files := tokenizerFiles
+		if !asLoaded { // the others are of another vocabulary
+			files = []string{tokenizerConfigName}
+		}
+		if err := copyTokenizer(m.dir, dir, files); err != nil {
+			return err
+		}
+		if asLoaded {
+			return m.saveTokenizer(m.loaded, dir)
+		}
+		return m.saveTokenizer(m.Tokenizer, dir)
+	}
+	for _, name := range []string{tokenizerName, tokenizerConfigName} {
+		// Readers prefer tokenizer.json to vocab.txt, and transformers needs both: so older files of
+		// these names that may be in dir go.
+		if _, err := os.Stat(filepath.Join(m.dir, name)); errors.Is(err, fs.ErrNotExist) {
+			if err := m.saveTokenizer(m.loaded, dir); err != nil {
+				return err
+			}
+			break
+		}
+	}
+	return copyTokenizer(m.dir, dir, tokenizerFiles)
+}
+
+// saveTokenizer writes tokenizer.json and tokenizer_config.json, which names what the model takes of
+// the tokenizer.
+func (m *Model) saveTokenizer(t *text.Tokenizer, dir string) error {
+	if err := t.Save(dir); err != nil {
+		return err
+	}
+	if m.Limits().TypeVocabSize > 1 {
+		return nil
+	}
+	path := filepath.Join(dir, tokenizerConfigName)
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	c := map[string]json.RawMessage{}
+	if err := json.Unmarshal(content, &c); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	c["model_input_names"] = json.RawMessage(`["input_ids","attention_mask"]`)
+	if content, err = json.MarshalIndent(c, "", "  "); err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(content, '\n'), 0o666)
+}
+
+// tokenizerAsLoaded tells whether the tokenizer is the one that was loaded from the model's folder,
 // apart from padding and truncation, which programs set as they need them.
 func (m *Model) tokenizerAsLoaded() (bool, error) {
 	if m.loaded == nil || m.Tokenizer == m.loaded || m.Tokenizer == m.asLoaded {
@@ -83,8 +131,8 @@ func (m *Model) tokenizerAsLoaded() (bool, error) {
 }
 
 // copyTokenizer replaces the files as wholes; from and to may be the same folder.
-func copyTokenizer(from, to string) error {
-	for _, name := range tokenizerFiles {
+func copyTokenizer(from, to string, files []string) error {
+	for _, name := range files {
 		content, err := os.ReadFile(filepath.Join(from, name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

@@ -44,7 +44,7 @@ func (m *Model) encode(in text.Input) (*text.Encoding, error) {
 	if m.Tokenizer == nil {
 		return nil, m.errNoTokenizer()
 	}
-	limit := text.Truncation{MaxLength: int(m.Limits().MaxLength), Direction: m.truncationSide}
+	limit := text.Truncation{MaxLength: int(m.Limits().MaxLength), Direction: m.tokenizerConfig.truncationSide}
 	if own := m.Tokenizer.Config().Truncation; own != nil {
 		own := *own
 		own.MaxLength = min(own.MaxLength, limit.MaxLength)

@@ -25,6 +25,8 @@ func TokenClassification(ctx context.Context, model string, o Options) (*TokenCl
 		if m.Tokenizer, err = withPrefixSpace(m.Tokenizer); err != nil {
 			return nil, fmt.Errorf("auto: %w", err)
 		}
+		m.spaced = m.Tokenizer != m.loaded
+		m.loaded = m.Tokenizer
 	}
 	return &TokenClassifier{m}, nil
 }

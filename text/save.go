@@ -1,0 +1,157 @@
+package text
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/gotrainer/gotrainer/internal/regularfile"
+	"github.com/gotrainer/gotrainer/text/models"
+	"github.com/gotrainer/gotrainer/text/pretokenizers"
+)
+
+// Save writes tokenizer.json and tokenizer_config.json into a folder, where Python's libraries and
+// [LoadTokenizer] find them. The second says that the first is all of the tokenizer
+// (PreTrainedTokenizerFast): by the class of a model, transformers would take the vocabulary alone
+// and lower-case what is cased. It names the special tokens that the tokenizer is seen to have, and
+// token_type_ids among model_input_names where those of pairs differ. What else a
+// tokenizer_config.json of the folder says, such as model_max_length or other model_input_names,
+// stays.
+func (t *Tokenizer) Save(dir string) error {
+	data, err := t.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	settings, err := t.settings(filepath.Join(dir, configFile))
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, tokenizerFile), append(data, '\n'), 0o666); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, configFile), settings, 0o666)
+}
+
+// settings are tokenizer_config.json for this tokenizer, with what else the file at path says.
+func (t *Tokenizer) settings(path string) ([]byte, error) {
+	c := map[string]any{}
+	old, err := regularfile.ReadFile(path, maxFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	default:
+		kept := map[string]json.RawMessage{} // whose numbers are not to change
+		if err := json.Unmarshal(old, &kept); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		for key, value := range kept {
+			c[key] = value
+		}
+	}
+	delete(c, "added_tokens_decoder") // which tokenizer.json has, and perhaps with other tokens
+	c["tokenizer_class"] = "PreTrainedTokenizerFast"
+	if space, ok := prefixSpace(t.config.PreTokenizer); ok {
+		c["add_prefix_space"] = space
+	}
+	if c["model_input_names"] == nil {
+		names, err := t.inputNames()
+		if err != nil {
+			return nil, err
+		}
+		c["model_input_names"] = names
+	}
+	special := t.specialNames()
+	for _, key := range specialKeys {
+		if raw, ok := c[key.name].(json.RawMessage); ok {
+			var kept namedToken
+			if err := json.Unmarshal(raw, &kept); err != nil {
+				return nil, fmt.Errorf("%s: %s: %w", path, key.name, err)
+			}
+			if _, ok := t.TokenToID(kept.Content); ok {
+				continue
+			}
+			delete(c, key.name)
+		}
+		if token := special[key.name]; token != "" {
+			c[key.name] = token
+		}
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	err = e.Encode(c)
+	return b.Bytes(), err
+}
+
+// specialKeys are the special tokens of tokenizer_config.json, and what BERT and RoBERTa call them.
+var specialKeys = []struct {
+	name  string
+	usual []string
+}{
+	{"unk_token", []string{"[UNK]", "<unk>"}}, {"sep_token", []string{"[SEP]", "</s>"}},
+	{"pad_token", []string{"[PAD]", "<pad>"}}, {"cls_token", []string{"[CLS]", "<s>"}},
+	{"mask_token", []string{"[MASK]", "<mask>"}}, {"bos_token", []string{"<s>"}}, {"eos_token", []string{"</s>"}},
+}
+
+// specialNames are the special tokens by their keys: those that the post-processor puts around a
+// text, and added tokens of a usual name. Other words of the vocabulary are none: as a special token
+// they would be found in texts.
+func (t *Tokenizer) specialNames() map[string]string {
+	names := map[string]string{}
+	for _, key := range specialKeys {
+		for _, token := range key.usual {
+			if t.added.special[token] && names[key.name] == "" {
+				names[key.name] = token
+			}
+		}
+	}
+	if l := t.layout; l != nil && len(l.single) == 3 && len(l.single[0].ids) == 1 && len(l.single[2].ids) == 1 {
+		for key, id := range map[string]int64{"cls_token": l.single[0].ids[0], "sep_token": l.single[2].ids[0]} {
+			if token, ok := t.IDToToken(id); ok && t.added.special[token] {
+				names[key] = token
+			}
+		}
+	}
+	return names
+}
+
+// inputNames are what a model gets of the tokenizer, in the words of transformers.
+func (t *Tokenizer) inputNames() ([]string, error) {
+	plain := *t
+	plain.config.Truncation, plain.config.Padding = nil, nil
+	e, err := plain.EncodePair("a", "a", nil)
+	switch {
+	case errors.Is(err, models.ErrMissingUnknown): // the vocabulary has no such letter
+	case err != nil:
+		return nil, err
+	case slices.ContainsFunc(e.TypeIDs, func(id int64) bool { return id != 0 }):
+		return []string{"input_ids", "token_type_ids", "attention_mask"}, nil
+	}
+	return []string{"input_ids", "attention_mask"}, nil
+}
+
+// prefixSpace tells whether a space is put before texts, and whether the pre-tokenizer is one that
+// could.
+func prefixSpace(p pretokenizers.PreTokenizer) (space, ok bool) {
+	switch p := p.(type) {
+	case pretokenizers.ByteLevel:
+		return p.AddPrefixSpace, true
+	case pretokenizers.Sequence:
+		for _, part := range p {
+			if space, ok := prefixSpace(part); ok {
+				return space, true
+			}
+		}
+	}
+	return false, false
+}
