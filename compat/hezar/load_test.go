@@ -22,8 +22,11 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/hub/hubtest"
 	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/models/crnn"
 	"github.com/gotrainer/gotrainer/nn"
 	texthezar "github.com/gotrainer/gotrainer/text/hezar"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer/engine"
 	"github.com/gotrainer/gotrainer/vision"
 )
 
@@ -205,6 +208,74 @@ func TestAModelOfAnotherTaskIsRefused(t *testing.T) {
 	_, err := hezar.New(hezar.TrainerConfig{OutputDir: t.TempDir(), Task: "image2text"}, hezar.OCR(m), nil,
 		hezar.OCROptions{})
 	require.ErrorContains(t, err, `model is "bert_text_classification"; want a model for image2text`)
+}
+
+// TestACRNNThatItsCheckpointsCannotDescribeIsRefused: it would be loaded as another model.
+func TestACRNNThatItsCheckpointsCannotDescribeIsRefused(t *testing.T) {
+	testenv.RequireTorch(t)
+	config := crnn.Config{Charset: []string{"", "a"}, ImageHeight: 16, ImageWidth: 48,
+		ConvChannels: []int64{4, 4, 8, 8, 8, 8, 8}, Map2SeqDim: 8, RNNDim: 8}
+	set := data.Slice[crnn.Sample]{{Pixels: make([]float32, 16*48), Text: "a"}}
+	try := func(change func(c *crnn.Config), p hezar.Preprocessor) error {
+		c := config
+		change(&c)
+		m, err := crnn.New(c)
+		require.NoError(t, err)
+		trainer, err := hezar.New(hezar.TrainerConfig{OutputDir: t.TempDir(), Task: "image2text", UseCPU: true},
+			hezar.Image2Text(m), set, hezar.Options[crnn.Sample, crnn.Batch]{EvalDataset: set, Output: io.Discard,
+				Preprocessor: p})
+		if err == nil {
+			require.NoError(t, trainer.Close())
+		}
+		return err
+	}
+	other := func(c *crnn.Config) { c.Mean, c.Std = 0.3, 0.2 }
+	require.NoError(t, try(func(*crnn.Config) {}, nil))
+	require.ErrorContains(t, try(func(c *crnn.Config) { c.NormalizeAll = true }, nil), "NormalizeAll")
+	require.ErrorContains(t, try(func(c *crnn.Config) { c.Standardize = true }, nil), "Standardize")
+	require.ErrorContains(t, try(other, nil), "Mean 0.3 and Std 0.2")
+	image, err := preprocessors.NewImageProcessor(preprocessors.ImageProcessorConfig{Mean: []float64{0.3},
+		Std: []float64{0.2}})
+	require.NoError(t, err)
+	require.NoError(t, try(other, &preprocessors.Set{Image: image}))
+}
+
+// TestLabelsThatTheModelLacksAreRefused before a kernel sees them: a GPU's would read other memory.
+func TestLabelsThatTheModelLacksAreRefused(t *testing.T) {
+	testenv.RequireTorch(t)
+	c, err := crnn.New(crnn.Config{Charset: []string{"", "a"}, ImageHeight: 16, ImageWidth: 48,
+		ConvChannels: []int64{4, 4, 8, 8, 8, 8, 8}, Map2SeqDim: 8, RNNDim: 8})
+	require.NoError(t, err)
+	model := hezar.OCR(repository.Reader(c, nil))
+	sample := datasets.OCRSample{Pixels: make([]float32, 16*48), Shape: [3]int{1, 16, 48}, Labels: []int64{1, 2}}
+	b, err := model.Collate([]datasets.OCRSample{sample})
+	require.NoError(t, err)
+	require.ErrorContains(t, torch.Try(func() { model.Predict(engine.ForwardPass{}, b) }),
+		"a label of the batch is 2, but the model has 2 classes")
+
+	m := encoderModel(t, "bert_text_classification", "no", "yes")
+	set, err := datasets.NewTextClassification(data.Slice[datasets.TextRow]{{Text: "خوب"}}, m.Preprocessors.Tokenizer,
+		datasets.TextOptions{})
+	require.NoError(t, err)
+	try := func(labels ...string) (string, error) {
+		set.Config.ID2Label = labels
+		var said bytes.Buffer
+		trainer, err := hezar.New(hezar.TrainerConfig{OutputDir: t.TempDir(), Task: "text_classification", UseCPU: true},
+			hezar.TextClassification(m), set, hezar.TextClassificationOptions{EvalDataset: set, Output: io.Discard,
+				Warnings: &said})
+		if err == nil {
+			require.NoError(t, trainer.Close())
+		}
+		return said.String(), err
+	}
+	said, err := try("no", "yes")
+	require.NoError(t, err)
+	assert.NotContains(t, said, "class ")
+	said, err = try("no", "maybe")
+	require.NoError(t, err)
+	assert.Contains(t, said, `class 1 is "maybe" in the data set, but "yes" in the model`)
+	_, err = try("no", "yes", "maybe")
+	require.ErrorContains(t, err, "one of the 3 classes of the data set")
 }
 
 func TestWeightsThatStayRandomAreWarnedOf(t *testing.T) {

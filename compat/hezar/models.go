@@ -1,11 +1,14 @@
 package hezar
 
 import (
+	"fmt"
+	"io"
 	"slices"
 	"strings"
 
 	"github.com/gotrainer/gotrainer/compat/hezar/datasets"
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
+	"github.com/gotrainer/gotrainer/compat/hezar/preprocessors"
 	"github.com/gotrainer/gotrainer/compat/hezar/repository"
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/models/crnn"
@@ -67,10 +70,57 @@ type files struct {
 	task  string
 }
 
-// check refuses a model of another task.
-func (f files) check() error {
+// check refuses a model of another task, and one that its checkpoints, with that preprocessor beside
+// them, could not describe.
+func (f files) check(p Preprocessor) error {
 	if !strings.HasSuffix(f.model.Kind(), "_"+f.task) {
 		return refuse("model", f.model.Kind(), "a model for "+f.task)
+	}
+	if f.model.CRNN == nil {
+		return nil
+	}
+	c, mean, std := f.model.CRNN.Config(), 0.5, 0.5
+	if set, ok := p.(*preprocessors.Set); ok && set != nil && set.Image != nil {
+		if o := set.Image.Config; len(o.Mean) == 1 && len(o.Std) == 1 {
+			mean, std = o.Mean[0], o.Std[0]
+		}
+	}
+	const whose = "of which Hezar's model_config.yaml has nothing; package crnn's own Trainer saves it"
+	switch {
+	case c.NormalizeAll:
+		return refuse("model", "crnn.Config.NormalizeAll", "a model without it, "+whose)
+	case c.Standardize:
+		return refuse("model", "crnn.Config.Standardize", "a model without it, "+whose)
+	case c.Mean != mean || c.Std != std:
+		return refuse("model", fmt.Sprintf("Mean %g and Std %g of crnn.Config", c.Mean, c.Std),
+			fmt.Sprintf("%g and %g, as the image processor has them or, without one, Hezar's default", mean, std))
+	}
+	return nil
+}
+
+// checkLabels refuses a data set that has more classes than the model, and says which of them have
+// other texts.
+func (f files) checkLabels(set any, warnings io.Writer) error {
+	var of []string
+	switch d := set.(type) {
+	case *datasets.OCR:
+		of = d.Config.ID2Label
+	case *datasets.TextClassification:
+		of = d.Config.ID2Label
+	case *datasets.SequenceLabeling:
+		of = d.Config.ID2Label
+	}
+	own := f.model.Labels()
+	if len(of) > len(own) {
+		return refuse("model", fmt.Sprintf("a model of %d classes", len(own)),
+			fmt.Sprintf("one of the %d classes of the data set: id2label", len(of)))
+	}
+	for i, text := range of {
+		if text != own[i] {
+			fmt.Fprintf(warnings, "hezar: class %d is %q in the data set, but %q in the model: make the model with the "+
+				"id2label of the data set if they are not the same\n", i, text, own[i])
+			break
+		}
 	}
 	return nil
 }
@@ -96,6 +146,13 @@ func (m *pictures[S, B]) Collate(samples []S) (B, error) { return m.collate(samp
 // Predict returns the log-probabilities, [frames, rows, classes], and the labels.
 func (m *pictures[S, B]) Predict(p engine.ForwardPass, b B) engine.Outputs {
 	x, labels := m.input(p, b)
+	classes := int64(len(m.model.Labels()))
+	for _, id := range labels.Values { // the kernels of a GPU would read beyond their memory for others
+		if id < 0 || id >= classes {
+			panic(&torch.Error{Op: "hezar", Code: torch.ErrIndex, Msg: fmt.Sprintf("a label of the batch is %d, but the "+
+				"model has %d classes: 0 to %d; its id2label must be that of the data set", id, classes, classes-1)})
+		}
+	}
 	return engine.Outputs{
 		Logits: []torch.Tensor{m.model.CRNN.Forward(x)}, Rows: labels.Rows,
 		Labels: []torch.Tensor{engine.Input(p, labels.Values, labels.Shape()...)},

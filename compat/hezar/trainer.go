@@ -112,15 +112,17 @@ func (t *Trainer[S, B]) check() error {
 	if t.model == nil {
 		return refuse("model", nil, "a model")
 	}
-	if own, ok := t.model.(interface {
-		check() error
+	own, ofHezar := t.model.(interface {
+		check(p Preprocessor) error
+		checkLabels(set any, warnings io.Writer) error
 		preprocessors() Preprocessor
-	}); ok {
-		if err := own.check(); err != nil {
-			return err
-		}
+	})
+	if ofHezar {
 		if o.Preprocessor == nil {
 			o.Preprocessor = own.preprocessors()
+		}
+		if err := own.check(o.Preprocessor); err != nil {
+			return err
 		}
 	}
 	switch {
@@ -143,6 +145,9 @@ func (t *Trainer[S, B]) check() error {
 		o.Output, o.Warnings = io.Discard, io.Discard
 	}
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	if ofHezar {
+		return own.checkLabels(t.train, o.Warnings)
+	}
 	return nil
 }
 

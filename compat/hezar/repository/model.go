@@ -25,7 +25,8 @@ type Model struct {
 	Preprocessors *preprocessors.Set
 
 	// CRNN is the network of a model that reads pictures, Text that of one that classifies texts
-	// or tokens; the other is nil.
+	// or tokens; the other is nil. The methods of CRNN itself that read pictures prepare them as
+	// crnn.Config says, not as Preprocessors do, which [Model.Predict] uses.
 	CRNN *crnn.Model
 	Text classify.Model
 
