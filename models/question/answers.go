@@ -39,8 +39,8 @@ type candidate struct {
 }
 
 // Answers finds the best answers to one question, the chosen one first, from the logits of all
-// samples of its example: postprocess_qa_predictions of run_qa.py. The options must be such as
-// [NewTask] takes.
+// samples of its example: postprocess_qa_predictions of run_qa.py. Without an Example, whose text
+// they are of, there are none. The options must be such as [NewTask] takes.
 func Answers(scores []Scores, o AnswerOptions) []Predicted {
 	o.Best, o.MaxLength = cmp.Or(o.Best, 20), cmp.Or(o.MaxLength, 30)
 	var found []candidate
@@ -52,7 +52,7 @@ func Answers(scores []Scores, o AnswerOptions) []Predicted {
 		}
 		found = append(found, s.candidates(o)...)
 	}
-	if null == nil {
+	if null == nil || scores[0].Sample.Example == nil {
 		return nil
 	}
 	if o.NoAnswers {

@@ -204,6 +204,34 @@ func TestEvaluationPutsSamplesTogether(t *testing.T) {
 	}
 }
 
+// TestSamplesWithoutAnExampleHaveNoMetrics: a program may train on token numbers of its own.
+func TestSamplesWithoutAnExampleHaveNoMetrics(t *testing.T) {
+	testenv.RequireTorch(t)
+	task, err := question.NewTask(&spans{nn.NewEmbedding(100, 2, nil)}, question.TaskOptions{})
+	require.NoError(t, err)
+	plain := question.Sample{Text: inputs.Text{InputIDs: []int64{2, 7, 3}}, Start: 1, End: 1}
+	known := plain
+	known.Example = &question.Example{Context: "x", Answers: []question.Answer{{Text: "x"}}}
+	known.Offsets = []text.Span{{Start: -1, End: -1}, {Start: 0, End: 1}, {Start: -1, End: -1}}
+	evaluate := func(samples ...question.Sample) (m map[string]float64) {
+		torch.Scope(func() {
+			b, err := task.Collate(samples)
+			require.NoError(t, err)
+			task.Observe(b, task.Predict(engine.ForwardPass{}, b))
+			m = task.Metrics()
+		})
+		return m
+	}
+	assert.Empty(t, evaluate(plain, plain))
+	assert.Equal(t, map[string]float64{"exact_match": 100, "f1": 100}, evaluate(plain, known, plain))
+	assert.Empty(t, question.Answers([]question.Scores{{Sample: plain, Start: []float32{1}, End: []float32{1}}},
+		question.AnswerOptions{}))
+
+	known.Offsets = known.Offsets[1:]
+	_, err = task.Collate([]question.Sample{plain, known})
+	require.ErrorContains(t, err, "there are 2 Offsets for 3 tokens")
+}
+
 func TestMistakesAreNamed(t *testing.T) {
 	testenv.RequireTorch(t)
 	tok, err := text.LoadTokenizer("testdata/tokenizer.json")

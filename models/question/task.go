@@ -2,6 +2,7 @@ package question
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/metrics"
@@ -34,7 +35,7 @@ type Batch struct {
 
 // Task ties a model to questions. An evaluation gives exact_match and f1 of the examples, or the
 // numbers of version 2 of SQuAD, see [metrics.Squad]; the samples of an example must follow one
-// another, as [Features] makes them.
+// another, as [Features] makes them. Samples without an Example count for the loss alone.
 type Task struct {
 	model   Model
 	limits  inputs.Limits
@@ -101,6 +102,11 @@ func (t *Task) Collate(samples []Sample) (b Batch, err error) {
 				Reason: fmt.Sprintf("Start is %d and End %d; want "+
 					"numbers of tokens, both that of [CLS] where there is no answer", s.Start, s.End)}
 		}
+		if s.Example != nil && len(s.Offsets) != len(s.InputIDs) {
+			return b, &inputs.SampleError{Package: "question", Index: i,
+				Reason: fmt.Sprintf("there are %d Offsets for %d tokens of an Example; want one for each, as "+
+					"question.Features makes them", len(s.Offsets), len(s.InputIDs))}
+		}
 		b.Start, b.End = append(b.Start, s.Start), append(b.End, s.End)
 	}
 	b.Samples = samples
@@ -154,7 +160,13 @@ func (t *Task) Observe(b Batch, o engine.Outputs) {
 func (t *Task) Metrics() map[string]float64 {
 	t.note()
 	squad := metrics.Squad{NoAnswers: t.options.Answers.NoAnswers}
-	for _, scores := range byExample(t.shared.Noted()) {
+	noted := t.shared.Noted()
+	all := len(noted)
+	noted = slices.DeleteFunc(noted, func(s Scores) bool { return s.Sample.Example == nil })
+	if all > 0 && len(noted) == 0 {
+		return nil
+	}
+	for _, scores := range byExample(noted) {
 		var references []string
 		for _, a := range scores[0].Sample.Example.Answers {
 			references = append(references, a.Text)
