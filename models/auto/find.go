@@ -3,12 +3,13 @@ package auto
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 
 	"github.com/gotrainer/gotrainer/hub"
+	"github.com/gotrainer/gotrainer/models/pretrained"
 )
 
 // hubName is how the Hub names its models: bert-base-uncased, or owner/name.
@@ -27,14 +28,15 @@ func Find(ctx context.Context, model, revision string) (string, error) {
 	case !hubName.MatchString(model):
 		return "", fmt.Errorf("auto: %s: there is no such folder, and it is no name on the Hub: %w", model, err)
 	}
-	o := hub.FetchOptions{Revision: revision, Allow: append(slices.Clone(tokenizerFiles), "config.json",
-		"model*.safetensors*")}
+	o := hub.FetchOptions{Revision: revision, Allow: append(slices.Clone(tokenizerFiles), pretrained.ConfigName,
+		pretrained.SafetensorsName, pretrained.SafetensorsIndexName, "model-*-of-*.safetensors")}
 	repo, err := hub.Fetch(ctx, model, &o)
 	if err != nil {
 		return "", fmt.Errorf("auto: %s: there is no such folder, and the Hub says: %w", model, err)
 	}
-	if weights, err := fs.Glob(os.DirFS(repo.Dir), "model*.safetensors"); err == nil && len(weights) == 0 {
-		o.Allow = append(o.Allow, "pytorch_model*.bin*")
+	has := func(name string) bool { _, err := os.Stat(filepath.Join(repo.Dir, name)); return err == nil }
+	if !has(pretrained.SafetensorsName) && !has(pretrained.SafetensorsIndexName) {
+		o.Allow = append(o.Allow, pretrained.PickleName, pretrained.PickleIndexName, "pytorch_model-*-of-*.bin")
 		if repo, err = hub.Fetch(ctx, model, &o); err != nil {
 			return "", fmt.Errorf("auto: %s: %w", model, err)
 		}

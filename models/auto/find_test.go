@@ -27,4 +27,12 @@ func TestFindFetchesTheWeightsOnce(t *testing.T) {
 	require.NoError(t, err)
 	assert.FileExists(t, filepath.Join(dir, "model.safetensors"))
 	assert.NoFileExists(t, filepath.Join(dir, "pytorch_model.bin"))
+
+	server.CreateRepo(hubtest.Model, "me/variants", hubtest.Public)
+	server.Commit(hubtest.Model, "me/variants", "main", map[string][]byte{"config.json": []byte("{}"),
+		"model.fp16.safetensors": []byte("of another precision"), "pytorch_model.bin": []byte("weights")})
+	dir, err = auto.Find(t.Context(), "me/variants", "")
+	require.NoError(t, err)
+	assert.FileExists(t, filepath.Join(dir, "pytorch_model.bin"))
+	assert.NoFileExists(t, filepath.Join(dir, "model.fp16.safetensors"))
 }

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -78,13 +77,15 @@ func load(ctx context.Context, model string, t task, o Options) (*Model, error) 
 	if err != nil {
 		return nil, err
 	}
-	p, err := readBlueprint(dir, t, o)
+	p, err := pretrained.ReadConfigAs(dir, "auto", func(d pretrained.Document) (transformer.Blueprint, error) {
+		return blueprintOf(d, t, o)
+	})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("auto: %s holds no model; want %s beside the weights: %w", dir, pretrained.ConfigName,
 			err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("auto: %s: %w", filepath.Join(dir, pretrained.ConfigName), err)
+		return nil, err
 	}
 	m, err := build(dir, p, t, o)
 	if err != nil {
@@ -94,11 +95,7 @@ func load(ctx context.Context, model string, t task, o Options) (*Model, error) 
 	return m, m.loadTokenizer(cmp.Or[io.Writer](o.Warnings, os.Stderr))
 }
 
-func readBlueprint(dir string, t task, o Options) (p transformer.Blueprint, err error) {
-	d, err := pretrained.ReadConfig(dir)
-	if err != nil {
-		return p, err
-	}
+func blueprintOf(d pretrained.Document, t task, o Options) (p transformer.Blueprint, err error) {
 	h := classify.Head{ID2Label: o.ID2Label, ProblemType: o.ProblemType}
 	switch t.class {
 	case maskedLM.class:
@@ -113,6 +110,14 @@ func readBlueprint(dir string, t task, o Options) (p transformer.Blueprint, err 
 	p, err = plan(d, h, o.Attention)
 	if err == nil && t.class == tokenClassification.class && p.Head.NumLabels < 2 {
 		err = fmt.Errorf("there is one label; tokens are told apart by at least two")
+	}
+	if given := string(d["problem_type"]); !t.ofTexts && (given == "" || given == "null") {
+		document := p.Document
+		p.Document = func(architecture string) (pretrained.Document, error) {
+			d, err := document(architecture)
+			delete(d, "problem_type") // which only a classifier of texts has
+			return d, err
+		}
 	}
 	return p, err
 }

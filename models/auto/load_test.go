@@ -310,6 +310,28 @@ func TestTheTokenizerThatIsSetIsSaved(t *testing.T) {
 	assert.Equal(t, 6, saved(m, out))
 }
 
+// TestProblemTypeIsForClassifiersOfTexts: it is in the config.json of another model only where the
+// file had it.
+func TestProblemTypeIsForClassifiersOfTexts(t *testing.T) {
+	given := func(dir string) any {
+		file, err := os.ReadFile(filepath.Join(dir, "config.json"))
+		require.NoError(t, err)
+		var config map[string]any
+		require.NoError(t, json.Unmarshal(file, &config))
+		return config["problem_type"]
+	}
+	dir, _ := example(t, "BertForMaskedLM")
+	assert.Nil(t, given(dir))
+	m, err := auto.SequenceClassification(t.Context(), dir, auto.Options{Warnings: io.Discard})
+	require.NoError(t, err)
+	require.NoError(t, m.Save(dir))
+	assert.Equal(t, "single_label_classification", given(dir))
+	back, err := auto.MaskedLM(t.Context(), dir, auto.Options{InitMissing: true, Warnings: io.Discard})
+	require.NoError(t, err)
+	require.NoError(t, back.Save(dir))
+	assert.Equal(t, "single_label_classification", given(dir))
+}
+
 func TestNegativeCountsAreRefused(t *testing.T) {
 	dir, _ := example(t, "BertForMaskedLM")
 	masked, err := auto.MaskedLM(t.Context(), dir, auto.Options{Warnings: io.Discard})

@@ -149,6 +149,18 @@ func TestHeadsSurviveTheirFile(t *testing.T) {
 	})
 }
 
+// TestLabel2IDMayHaveStrings, as files that were written by hand have: id2label is what counts.
+func TestLabel2IDMayHaveStrings(t *testing.T) {
+	d, err := pretrained.ParseConfig([]byte(`{"id2label": {"0": "a", "1": "b"}, "label2id": {"a": "0", "b": "1"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := classify.DecodeHead(d)
+	if err != nil || !slices.Equal(h.ID2Label, []string{"a", "b"}) || len(d) != 0 {
+		t.Errorf("%+v, error %v, left %v", h, err, d)
+	}
+}
+
 func TestDamagedLabelsAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"id2label": {"0": "a", "2": "b"}}`:        `the key "2"`,

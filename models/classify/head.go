@@ -88,10 +88,9 @@ func (h Head) Over(other Head) Head {
 func DecodeHead(d pretrained.Document) (Head, error) {
 	var h Head
 	var id2label map[string]string
-	var label2id map[string]int64 // says the same the other way round
+	delete(d, "label2id") // says the same the other way round
 	if err := d.Decode([]pretrained.Field{
-		{Key: "id2label", Value: &id2label}, {Key: "label2id", Value: &label2id},
-		{Key: "num_labels", Value: &h.NumLabels}, {Key: "problem_type", Value: &h.ProblemType},
+		{Key: "id2label", Value: &id2label}, {Key: "num_labels", Value: &h.NumLabels}, {Key: "problem_type", Value: &h.ProblemType},
 	}); err != nil {
 		return h, err
 	}

@@ -40,7 +40,7 @@ type Config struct {
 	// returns.
 	ReverseDigits bool
 
-	// Mean and Std of a pixel from 0 to 1; zero: 0.5 and 0.5.
+	// Mean and Std of a pixel from 0 to 1; both zero: 0.5 and 0.5.
 	Mean, Std float64
 	// Standardize takes from each picture its own mean and divides it by its own standard deviation
 	// plus 4 grey levels, instead of Mean and Std. Dark and bright pictures then look alike, and
@@ -71,6 +71,9 @@ func (c Config) resolved() (Config, error) {
 	}
 	if c.ConvChannels == nil {
 		c.ConvChannels = hezarChannels
+	}
+	if c.Std == 0 && c.Mean != 0 {
+		return c, fmt.Errorf("crnn: Config.Mean is %g, but Std is 0; set both, or none for 0.5 and 0.5", c.Mean)
 	}
 	if c.Std == 0 {
 		c.Mean, c.Std = 0.5, 0.5

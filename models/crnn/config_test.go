@@ -52,6 +52,7 @@ func TestImpossibleConfigsAreRefused(t *testing.T) {
 		{crnn.Config{Charset: charset, RNNDim: -1}, "RNNDim is -1"},
 		{crnn.Config{Charset: charset, ConvChannels: []int64{1}}, "the model has 7 convolutions"},
 		{crnn.Config{Charset: charset, Dropout: 1}, "Dropout is 1"},
+		{crnn.Config{Charset: charset, Mean: 0.3}, "Mean is 0.3, but Std is 0"},
 	} {
 		if _, err := crnn.New(c.config); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: error %v, want one with %q", c.config, err, c.want)

@@ -2,6 +2,7 @@ package distilbert_test
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -64,6 +65,7 @@ func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
 		`"is_decoder": true`:           "is_decoder is true; only false",
 		`"activation": "gelu_10"`:      `no activation "gelu_10"`,
 		`"dim": "large"`:               `dim is "large"`,
+		`"dim": 8, "hidden_size": 16`:  "dim is 8, but hidden_size, which means the same, is 16",
 	}, func(dir string) error {
 		_, _, err := distilbert.LoadClassifier(dir, distilbert.Head{})
 		return err
@@ -78,6 +80,19 @@ func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
 		if _, err := distilbert.NewClassifier(c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
+	}
+}
+
+// TestSettingsMayHaveTheNamesOfOtherModels: attribute_map of transformers.
+func TestSettingsMayHaveTheNamesOfOtherModels(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"model_type": "distilbert", "hidden_size": 24,
+		"num_attention_heads": 3, "num_hidden_layers": 2, "n_layers": 2}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := distilbert.ReadConfig(dir)
+	if err != nil || c.Dim != 24 || c.NumHeads != 3 || c.NumLayers != 2 || len(c.Extra) != 0 {
+		t.Errorf("%+v, error %v", c, err)
 	}
 }
 

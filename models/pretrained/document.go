@@ -35,7 +35,13 @@ const maxConfig = 4 << 20
 
 // ReadConfig reads config.json from dir or, where there is none, Hezar's model_config.yaml.
 func ReadConfig(dir string) (Document, error) {
-	path := filepath.Join(dir, ConfigName)
+	d, _, err := readConfig(dir)
+	return d, err
+}
+
+// readConfig is [ReadConfig], and says which file it read.
+func readConfig(dir string) (d Document, path string, err error) {
+	path = filepath.Join(dir, ConfigName)
 	text, err := regularfile.ReadFile(path, maxConfig)
 	parse := ParseConfig
 	if hezar := filepath.Join(dir, HezarConfigName); errors.Is(err, fs.ErrNotExist) {
@@ -44,24 +50,23 @@ func ReadConfig(dir string) (Document, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("pretrained: %w", err)
+		return nil, path, fmt.Errorf("pretrained: %w", err)
 	}
-	d, err := parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("pretrained: %s: %w", path, err)
+	if d, err = parse(text); err != nil {
+		return nil, path, fmt.Errorf("pretrained: %s: %w", path, err)
 	}
-	return d, nil
+	return d, path, nil
 }
 
 // ReadConfigAs is [ReadConfig] of a kind of model, whose name stands in front of what decode
 // refuses.
 func ReadConfigAs[C any](dir, kind string, decode func(Document) (C, error)) (c C, err error) {
-	d, err := ReadConfig(dir)
+	d, path, err := readConfig(dir)
 	if err != nil {
 		return c, err
 	}
 	if c, err = decode(d); err != nil {
-		return *new(C), fmt.Errorf("%s: %s: %w", kind, filepath.Join(dir, ConfigName), err)
+		return *new(C), fmt.Errorf("%s: %s: %w", kind, path, err)
 	}
 	return c, nil
 }

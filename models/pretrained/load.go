@@ -24,7 +24,8 @@ type LoadOptions struct {
 	// make the load fail.
 	InitMismatched bool
 
-	// Init draws the tensors of those names. It is called only if there are any.
+	// Init draws the tensors of those names. It is called only if there are any, and must be set
+	// then.
 	Init func(missing map[string]bool)
 }
 
@@ -75,6 +76,10 @@ func Load(model any, w *Weights, o LoadOptions) (*Report, error) {
 	}
 	if len(missing) == 0 {
 		return r, nil
+	}
+	if o.Init == nil {
+		return r, fmt.Errorf("pretrained: %s: %q are to be drawn; set LoadOptions.Init, which draws them", w.path,
+			r.Initialized)
 	}
 	err = torch.Try(func() { o.Init(missing) })
 	return r, err

@@ -247,6 +247,21 @@ func TestNamesAreMatchedAsTransformersDoes(t *testing.T) {
 	}
 }
 
+func TestNothingIsDrawnWithoutInit(t *testing.T) {
+	testenv.RequireTorch(t)
+	dir := t.TempDir()
+	tensors(t, filepath.Join(dir, "model.safetensors"), 7, with(whole, map[string][]int64{"head.bias": nil}))
+	w, err := pretrained.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close() //nolint:errcheck // it was only read
+	_, err = pretrained.Load(newPair(), w, pretrained.LoadOptions{InitMissing: true})
+	if err == nil || !strings.Contains(err.Error(), `["head.bias"] are to be drawn; set LoadOptions.Init`) {
+		t.Errorf("error %v, want one that names what is to be drawn", err)
+	}
+}
+
 func TestAHeadIsCutOffForAnEncoder(t *testing.T) {
 	testenv.RequireTorch(t)
 	dir := t.TempDir()
@@ -385,6 +400,19 @@ func TestHezarsConfigsAreReadToo(t *testing.T) {
 			!strings.Contains(err.Error(), path) {
 			t.Errorf("%q: error %v, want one with %q and the path", content, err, want)
 		}
+	}
+}
+
+// TestTheFileThatIsRefusedIsNamed, be it config.json or Hezar's.
+func TestTheFileThatIsRefusedIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "model_config.yaml")
+	write(t, path, "name: bert\n")
+	_, err := pretrained.ReadConfigAs(dir, "bert", func(pretrained.Document) (int, error) {
+		return 0, errors.New("no")
+	})
+	if want := "bert: " + path + ": no"; err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
 	}
 }
 
