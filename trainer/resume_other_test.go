@@ -139,7 +139,8 @@ func (n *nameOfSchedule) TrainBegin(r *trainer.Run) error {
 // too.
 func TestAResumeKnowsWhetherTheLastUpdateWasMade(t *testing.T) {
 	o := trainer.Options{Epochs: 2, Accumulate: 2, ScheduleSteps: 3,
-		Semantics: semantics.Rules{Loop: semantics.HezarLoop}, Save: trainer.Every(1, trainer.Update), Eval: trainer.Never, LearningRate: 0.5}
+		Semantics: semantics.Rules{Loop: semantics.HezarLoop}, Save: trainer.Every(1, trainer.Update), Eval: trainer.Never,
+		LearningRate: 0.5}
 	o.OutputDir = memoryDir(t)
 	whole, want := fitWith(t, o, 8)
 	for cut := 1; cut <= want.GlobalStep; cut++ {

@@ -90,7 +90,8 @@ func DecodeHead(d pretrained.Document) (Head, error) {
 	var id2label map[string]string
 	delete(d, "label2id") // says the same the other way round
 	if err := d.Decode([]pretrained.Field{
-		{Key: "id2label", Value: &id2label}, {Key: "num_labels", Value: &h.NumLabels}, {Key: "problem_type", Value: &h.ProblemType},
+		{Key: "id2label", Value: &id2label}, {Key: "num_labels", Value: &h.NumLabels},
+		{Key: "problem_type", Value: &h.ProblemType},
 	}); err != nil {
 		return h, err
 	}
