@@ -58,8 +58,8 @@ test: setup seed $(TOOLS)/bin/gotestsum ## everything this machine can run, shuf
 	$(call gotest,text) ./text # whole: under the race detector its sweeps take one block in eight
 	GOMP_SPINCOUNT=300000 $(call gotest,interruptions) -count 1 -run TestTheThreadsOfAnMLPAreNotInterrupted ./internal/bench # alone: other tests would interrupt it, and threads may not go to sleep for them
 
-test-portable: setup ## the golden tests under the code paths of other CPUs: a table of cases, bitwise, within tolerance, failed
-	go run ./internal/portable
+test-portable: setup ## the golden tests under the code paths of other CPUs: a table of cases, bitwise, within tolerance, failed (QUICK=1: of whole machines)
+	go run ./internal/portable $(if $(QUICK),-rows 'AVX-512|^a CPU|^this CPU')
 
 # What of CUDA's it would find at run time is stood in for by symbols that lead nowhere: only that it compiles and opens is tested.
 graphs: setup seed $(TOOLS)/bin/gotestsum ## libcgotorch_cuda, compiled with CUDA's headers and opened, on a machine without CUDA
