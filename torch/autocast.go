@@ -10,6 +10,11 @@ import (
 // has the form for training loops. DefaultDType is PyTorch's choice: bfloat16 on the CPU, float16
 // on a GPU. With enabled false it turns an outer Autocast off for f. Weights are cast once per
 // outermost region when cache is set.
+//
+// libtorch has one cache for all threads, and an outermost region that ends empties it. So where
+// goroutines have regions at the same time, a weight that a region uses twice may be cast twice, by
+// chance, and the last bits of its gradient may differ. [Tensor.LSTM] and [Tensor.GRU], which use
+// theirs at every step, cast them once.
 func Autocast(device Device, dtype DType, enabled, cache bool, f func()) {
 	load("Autocast")
 	if dtype == DefaultDType {

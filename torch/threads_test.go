@@ -1,6 +1,7 @@
 package torch_test
 
 import (
+	"bytes"
 	"fmt"
 	"runtime"
 	"strings"
@@ -8,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/torch"
@@ -149,5 +152,63 @@ func TestDrawsOfOneGeneratorInterleaveWithoutLoss(t *testing.T) {
 	}
 	if string(g.State()) != string(alone.State()) {
 		t.Error("the generator is not where as many draws of one goroutine bring it")
+	}
+}
+
+// The cache of cast weights is one for all threads, and emptied by each that leaves autocast.
+func TestRecurrentGradientsUnderAutocastDoNotDependOnOtherGoroutines(t *testing.T) {
+	testenv.RequireTorch(t)
+	const steps, batch, width = 12, 2, 8
+	o := torch.RNNOptions{HasBiases: true, Layers: 1, Training: true}
+	state := torch.Zeros(1, batch, width)
+	for name, c := range map[string]struct {
+		gates   int64
+		forward func(x torch.Tensor, weights []torch.Tensor) torch.Tensor
+	}{
+		"GRU": {3, func(x torch.Tensor, weights []torch.Tensor) torch.Tensor {
+			y, _ := x.GRU(state, weights, o)
+			return y
+		}},
+		"LSTM": {4, func(x torch.Tensor, weights []torch.Tensor) torch.Tensor {
+			y, _, _ := x.To(torch.TensorOptions{DType: torch.BFloat16}).LSTM(state, state, weights, o)
+			return y
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			values := torch.Linspace(-1, 1, steps*batch*width).Cos().View(steps, batch, width).Keep()
+			gradients := func() (all []byte) {
+				torch.Scope(func() {
+					var weights []torch.Tensor
+					for _, shape := range [][]int64{{c.gates * width, width}, {c.gates * width, width}, {c.gates * width},
+						{c.gates * width}} {
+						w := torch.Linspace(-3, 3, shape[0]*append(shape, 1)[1]).Sin().View(shape...).Clone()
+						weights = append(weights, w.RequiresGrad())
+					}
+					var loss torch.Tensor
+					torch.Autocast(torch.CPU, torch.BFloat16, true, true, func() {
+						loss = c.forward(values, weights).To(torch.TensorOptions{DType: torch.Float32}).Square().Sum(0)
+					})
+					loss.Backward()
+					for _, w := range weights {
+						all = append(all, w.Grad().Bytes()...)
+					}
+				})
+				return all
+			}
+			want := gradients()
+			var wg sync.WaitGroup
+			var differ atomic.Int64
+			for range 8 {
+				wg.Go(func() {
+					for range rounds(200) {
+						if !bytes.Equal(want, gradients()) {
+							differ.Add(1)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			assert.Zero(t, differ.Load(), "of %d passes", 8*rounds(200))
+		})
 	}
 }

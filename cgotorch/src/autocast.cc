@@ -2,6 +2,9 @@
 #include "guard.h"
 
 #include <ATen/autocast_mode.h>
+#include <ATen/ops/gru_ops.h>
+#include <ATen/ops/lstm_ops.h>
+#include <torch/library.h>
 
 namespace ct {
 
@@ -27,6 +30,43 @@ ct_code leave_autocast(int32_t device_type, int64_t saved) {
     at::autocast::set_autocast_dtype(device, static_cast<at::ScalarType>(saved >> 8));
     at::autocast::set_autocast_cache_enabled(saved & 2);
   });
+}
+
+// PyTorch's cache of cast weights is one for all threads, and a thread that leaves autocast empties
+// it. A recurrent layer that libtorch computes step by step casts its weights at each step, so
+// another thread's end in between gives it a second copy, whose gradients are added in float32
+// instead of the lower precision: other last bits, by chance. Casting them before the first step
+// makes one copy, the one that the cache would hold. What it would not hold is left alone.
+static std::vector<at::Tensor> cast_once(at::TensorList weights) {
+  std::vector<at::Tensor> cast = weights.vec();
+  if (!at::autocast::is_autocast_cache_enabled()) return cast;
+  at::ScalarType lower = at::autocast::get_autocast_dtype(at::kCPU);
+  for (at::Tensor &w : cast) {
+    bool cached = w.scalar_type() == at::kFloat && w.requires_grad() && w.is_leaf() && !w.is_view();
+    if (cached) w = at::autocast::cached_cast(lower, w, at::kCPU);
+  }
+  return cast;
+}
+
+static constexpr c10::DispatchKeySet below_autocast(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::AutocastCPU);
+
+static std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm(c10::DispatchKeySet keys, const at::Tensor &input, at::TensorList states,
+                                                           at::TensorList weights, bool has_biases, int64_t layers, double dropout,
+                                                           bool train, bool bidirectional, bool batch_first) {
+  return at::_ops::lstm_input::redispatch(keys & below_autocast, input, states, cast_once(weights), has_biases, layers, dropout, train,
+                                          bidirectional, batch_first);
+}
+
+static std::tuple<at::Tensor, at::Tensor> gru(c10::DispatchKeySet keys, const at::Tensor &input, const at::Tensor &state,
+                                              at::TensorList weights, bool has_biases, int64_t layers, double dropout, bool train,
+                                              bool bidirectional, bool batch_first) {
+  return at::_ops::gru_input::redispatch(keys & below_autocast, input, state, cast_once(weights), has_biases, layers, dropout, train,
+                                         bidirectional, batch_first);
+}
+
+TORCH_LIBRARY_IMPL(aten, AutocastCPU, library) {
+  library.impl("lstm.input", TORCH_FN(lstm));
+  library.impl("gru.input", TORCH_FN(gru));
 }
 
 } // namespace ct
