@@ -206,12 +206,7 @@ var (
 func bits(e ending, dir string) (map[string]string, error) {
 	all := map[string]string{}
 	for i, o := range e.outcomes {
-		var plain outcome
-		if err := json.Unmarshal([]byte(o), &plain); err != nil {
-			return nil, fmt.Errorf("the victim's outcome %q: %w", o, err)
-		}
-		plain.Warnings = nil // of the process, not of the run
-		all[fmt.Sprint("outcome ", i)] = fmt.Sprintf("%+v", plain)
+		all[fmt.Sprint("outcome ", i)] = o
 	}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || slices.Contains(notBits, d.Name()) {

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/gotrainer/gotrainer/trainer"
 )
@@ -81,18 +83,19 @@ func trainers(b *bench) error {
 		}
 		lone[i] = e.outcomes[0]
 	})
-	got := map[string]bool{}
-	for _, o := range together.outcomes {
-		got[o] = true
-	}
 	same := 0
-	for _, o := range lone {
-		if got[o] {
+	for i, o := range lone {
+		if slices.Contains(together.outcomes, o) {
 			same++
+			continue
 		}
-	}
-	if same != n {
-		b.fail("%d of %d trainers end with the bits of lone ones", same, n)
+		prefix, _, _ := strings.Cut(o, ",") // the number of the trainer
+		k := slices.IndexFunc(together.outcomes, func(o string) bool { return strings.HasPrefix(o, prefix+",") })
+		if k < 0 {
+			b.fail("trainer %d of %d at once has no outcome", i+1, n)
+			continue
+		}
+		b.fail("trainer %d alone ends with %s; of %d at once with %s", i+1, o, n, together.outcomes[k])
 	}
 	b.count("%d of %d", same, n)
 	return nil
