@@ -79,11 +79,11 @@ seed:
 	@mkdir -p .build/count
 	@echo "the tests' seed is $(SEED): SEED=$(SEED) repeats them"
 
-asan: setup seed $(TOOLS)/bin/gotestsum ## the tests of the packages that hold tensors with the shim and the C heap under AddressSanitizer
+asan: setup seed $(TOOLS)/bin/gotestsum ## the tests of the packages that hold tensors with the shim and the C heap under AddressSanitizer (QUICK=1: repeats shortened)
 	@paths=$$(scripts/install_libtorch.sh --paths); mkdir -p .build/asan; \
 	$(MAKE) --silent --no-print-directory -C cgotorch/src -j$(CORES) $$paths OUT=$(CURDIR)/.build/asan SANITIZE=address; \
 	LIBTORCH=$$(sed -n 's|^LIB=\(.*\)/lib$$|\1|p' <<< "$$paths") GOTRAINER_LIB=$(CURDIR)/.build/asan GOTRAINER_REQUIRE_TORCH=1 ASAN_OPTIONS=$(ASAN_OPTIONS) \
-	$(call gotest,asan) -asan -count 1 -timeout 25m -skip '$(ASAN_SKIP)' \
+	$(call gotest,asan) -asan $(if $(QUICK),-short) -count 1 -timeout 25m -skip '$(ASAN_SKIP)' \
 		-exec "env LD_PRELOAD=$$($(CC) -print-file-name=libasan.so):$$($(CXX) -print-file-name=libstdc++.so.6)" ./torch ./cgotorch ./nn/... ./optim ./amp
 
 cgocheck: setup seed $(TOOLS)/bin/gotestsum ## the tests of the packages at the boundary to C with every write of a Go pointer checked by cgo's rules
