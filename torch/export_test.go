@@ -60,3 +60,6 @@ func AdaptBeside(cpus int, others float64) {
 	nextLook.Store(never)
 	adaptThreads(threadsBeside(cpuLoad{cpus: cpus, others: others}, waiting.wanted, others > 0))
 }
+
+// SlowBFloat16Of is what SlowBFloat16 says of another CPU.
+var SlowBFloat16Of = slowBFloat16

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"io/fs"
@@ -87,6 +88,7 @@ func (d *doctor) examine() error {
 	} else {
 		d.line("MKL", "chooses its kernels itself: %s", b.MKL.Reason)
 	}
+	d.line("bfloat16", "%s", cmp.Or(b.SlowBFloat16, "is computed by instructions of this CPU"))
 	d.line("fingerprint", "%s of these numbers", d.fingerprint())
 	if b.OwnGenerators {
 		d.line("generators", "each run draws from its own (libcgotorch_generators)")

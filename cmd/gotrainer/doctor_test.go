@@ -31,7 +31,7 @@ func healthy(t *testing.T, out *bytes.Buffer) *doctor {
 		build: func() (torch.Build, error) {
 			return torch.Build{Version: "2.11.0", Library: "/r/libcgotorch-abc.so", LibTorch: "/r", ABI: "abc",
 				CPUCapability: "AVX2", Threads: 3, KeepsMalloc: true, VectorMasks: true,
-				NoCUDA: "there is no NVIDIA driver"}, nil
+				SlowBFloat16: "bfloat16 takes 2 times", NoCUDA: "there is no NVIDIA driver"}, nil
 		},
 		compute:     func(torch.Device) error { return nil },
 		fingerprint: func() string { return "7873f94a0b84" },
@@ -62,7 +62,7 @@ func TestDoctorTellsWhatThereIs(t *testing.T) {
 		"libtorch       2.11.0 in /r\n", "(ABI abc)\n", "CPU kernels    AVX2\n", "threads        3 within",
 		"dropout        masks are drawn by AVX2", "keeps large blocks",
 		"numbers        those of this kind of CPU (GOTRAINER_REPRODUCIBLE=1",
-		"fingerprint    7873f94a0b84 of",
+		"fingerprint    7873f94a0b84 of", "bfloat16       bfloat16 takes 2 times\n",
 		": 3 MB\n", "MB free\n", "environment    OMP_NUM_THREADS=7\n", "device         cpu computes",
 	} {
 		if !strings.Contains(out.String(), want) {

@@ -43,10 +43,16 @@ func (o *Options) checkCapability() error {
 	return nil
 }
 
-// slowBF16 is the warning of a GPU that has no bfloat16 and imitates it, as PyTorch lets it; empty:
-// none.
+// slowBF16 is the warning of a device that has no bfloat16 and imitates it, as PyTorch lets it;
+// empty: none.
 func (o *Options) slowBF16() string {
-	if !o.Device.IsCUDA() || o.Precision != amp.BF16 && o.FullEval != amp.BF16 {
+	if o.Precision != amp.BF16 && o.FullEval != amp.BF16 {
+		return ""
+	}
+	if !o.Device.IsCUDA() {
+		if reason := torch.SlowBFloat16(); reason != "" {
+			return "Options.Precision or FullEval is amp.BF16: " + reason
+		}
 		return ""
 	}
 	p, err := properties(o.Device)

@@ -68,6 +68,24 @@ func TestAnArithmeticThatAGPULacksIsRefusedOrWarnedOf(t *testing.T) {
 	}
 }
 
+func TestAStepSaysThatTheCPUIsSlowInBFloat16(t *testing.T) {
+	testenv.RequireTorch(t)
+	warnings := func(o engine.Options) (all []string) {
+		o.Warn = func(text string) { all = append(all, text) }
+		_, err := engine.New(engine.Classify(nn.Sequential{nn.NewLinear(2, 2, nil)}), o)
+		require.NoError(t, err)
+		return all
+	}
+	assert.Empty(t, warnings(engine.Options{}))
+	for _, o := range []engine.Options{{Precision: amp.BF16}, {FullEval: amp.BF16}} {
+		if reason := torch.SlowBFloat16(); reason == "" {
+			assert.Empty(t, warnings(o))
+		} else {
+			assert.Equal(t, []string{"Options.Precision or FullEval is amp.BF16: " + reason}, warnings(o))
+		}
+	}
+}
+
 func TestSettingsOfTheWholeProgram(t *testing.T) {
 	testenv.RequireTorch(t)
 	before := cuda.CuDNNSettings()

@@ -1,0 +1,42 @@
+package torch
+
+import (
+	"runtime"
+	"sync/atomic"
+
+	"golang.org/x/sys/cpu"
+)
+
+// SlowBFloat16 is why bfloat16, under autocast for instance, takes longer than float32 on this CPU;
+// empty: nothing is known against it. Without AVX-512, as most desktop processors are, oneDNN has no
+// kernels for it, and libtorch's own take many times as long. See docs/performance.md.
+func SlowBFloat16() string {
+	load("SlowBFloat16")
+	if runtime.GOARCH != "amd64" {
+		return ""
+	}
+	kernels := bfloat16Kernels.Load()
+	if kernels == nil {
+		kernels = new(CallAny("mkldnn::_is_mkldnn_bf16_supported")[0] == true)
+		bfloat16Kernels.Store(kernels)
+	}
+	x := cpu.X86
+	return slowBFloat16(*kernels, x.HasAVX512, x.HasAVX512BF16 || x.HasAMXBF16)
+}
+
+// bfloat16Kernels is what oneDNN answered in this process; nil: it was not asked.
+var bfloat16Kernels atomic.Pointer[bool]
+
+// slowBFloat16 answers for a CPU by whether oneDNN has kernels for bfloat16 on it, by AVX-512 (newer
+// kernels for AVX2 have instructions of their own) and by instructions for bfloat16.
+func slowBFloat16(kernels, avx512, instructions bool) string {
+	switch {
+	case !kernels:
+		return "bfloat16 takes 9 to 26 times as long as float32 here: oneDNN has kernels for it only with AVX-512, and " +
+			"reproducible numbers hold it to AVX2"
+	case avx512 && !instructions:
+		return "bfloat16 takes 2 to 3 times as long as float32 on this CPU, which has no instructions for it " +
+			"(AVX-512 BF16, AMX)"
+	}
+	return ""
+}
