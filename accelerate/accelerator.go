@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/dist"
@@ -142,6 +143,11 @@ func New(o Options) (*Accelerator, error) {
 	}
 	if err := torch.CheckDevice(o.Device); err != nil {
 		return nil, fmt.Errorf("accelerate: Options.Device: %w", err)
+	}
+	if o.MixedPrecision == amp.BF16 && !o.Device.IsCUDA() && torch.Load() == nil {
+		if reason := torch.SlowBFloat16(); reason != "" {
+			slog.Warn("accelerate: Options.MixedPrecision is bf16", "reason", reason)
+		}
 	}
 	a := &Accelerator{options: o, scaler: o.Scaler, sync: true, iteration: o.Project.Iteration}
 	if a.scaler == nil && o.MixedPrecision == amp.FP16 {
