@@ -10,6 +10,7 @@
 package initialize
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/gotrainer/gotrainer/nn/internal/later"
@@ -56,6 +57,70 @@ func Zeros(t torch.Tensor) torch.Tensor { return inPlace(t, nil, func(t torch.Te
 
 // Ones sets every element to 1: torch.nn.init.ones_.
 func Ones(t torch.Tensor) torch.Tensor { return Constant(t, 1) }
+
+// Eye makes the matrix t the identity, with ones on its diagonal: torch.nn.init.eye_.
+func Eye(t torch.Tensor) torch.Tensor {
+	wantMatrix("Eye", t)
+	return inPlace(t, nil, func(t torch.Tensor) {
+		t.Zero_()
+		t.Diagonal(0, 0, 1).Fill_(1)
+	})
+}
+
+// Dirac lets a convolution with weight t, [out, in, ...] of one to three dimensions in space, hand
+// as many channels on unchanged as it can, in each of the groups that out is divided into:
+// torch.nn.init.dirac_. Zero groups mean 1.
+func Dirac(t torch.Tensor, groups int64) torch.Tensor {
+	groups = cmp.Or(groups, 1)
+	if d := t.Dim(); d < 3 || d > 5 {
+		panic(torch.Errorf("initialize.Dirac", torch.ErrValue, "want a tensor of 3 to 5 dimensions, found %v", t.Shape()))
+	}
+	out := t.Size(0) / groups
+	if groups < 0 || out*groups != t.Size(0) {
+		panic(torch.Errorf("initialize.Dirac", torch.ErrValue, "%d channels cannot be divided into %d groups", t.Size(0),
+			groups))
+	}
+	return inPlace(t, nil, func(t torch.Tensor) {
+		t.Zero_()
+		center := t
+		for center.Dim() > 2 {
+			center = center.Select(2, center.Size(2)/2)
+		}
+		for g := range groups {
+			center.Narrow(0, g*out, out).Diagonal(0, 0, 1).Fill_(1)
+		}
+	})
+}
+
+// Sparse draws the matrix t from a normal distribution and sets a share of each column, sparsity
+// rounded up to whole elements, to zero, after Martens (2010): torch.nn.init.sparse_, whose default
+// std is 0.01. Which elements these are is drawn from g too, and not, as in PyTorch, always from the
+// default generator.
+func Sparse(t torch.Tensor, sparsity, std float64, g *torch.Generator) torch.Tensor {
+	wantMatrix("Sparse", t)
+	if !(sparsity >= 0 && sparsity <= 1) {
+		panic(torch.Errorf("initialize.Sparse", torch.ErrValue, "sparsity is %v; want a share from 0 to 1", sparsity))
+	}
+	rows, columns := t.Size(0), t.Size(1)
+	zeros := int64(math.Ceil(sparsity * float64(rows)))
+	order := torch.TensorOptions{Generator: g}
+	if g != nil {
+		order.Device = t.Device()
+	}
+	return inPlace(t, g, func(t torch.Tensor) {
+		t.Normal_(0, std, g)
+		for k := range columns {
+			chosen := order.RandPerm(rows).Narrow(0, 0, zeros)
+			t.Select(1, k).IndexFill_(0, chosen.To(torch.TensorOptions{Device: t.Device(), DType: torch.Int64}), 0)
+		}
+	})
+}
+
+func wantMatrix(op string, t torch.Tensor) {
+	if t.Dim() != 2 {
+		panic(torch.Errorf("initialize."+op, torch.ErrValue, "want a tensor of 2 dimensions, found %v", t.Shape()))
+	}
+}
 
 // XavierUniform draws from a uniform distribution that keeps the variance of activations and
 // gradients, after Glorot and Bengio (2010): torch.nn.init.xavier_uniform_, whose default gain is

@@ -8,6 +8,8 @@ import (
 	"os"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/gotrainer/gotrainer/internal/golden"
 	"github.com/gotrainer/gotrainer/internal/goldencount"
 	"github.com/gotrainer/gotrainer/internal/testenv"
@@ -98,6 +100,32 @@ func TestDrawsAreThoseOfPyTorch(t *testing.T) {
 	}
 }
 
+// The values are PyTorch 2.11's.
+func TestPatternsAreThoseOfPyTorch(t *testing.T) {
+	testenv.RequireTorch(t)
+	ones := func(w torch.Tensor) []int64 {
+		assert.Equal(t, float64(w.NonZero().Size(0)), w.Sum(0).Item(), "all others are 0")
+		return torch.Values[int64](w.NonZero())
+	}
+	garbage := func(shape ...int64) torch.Tensor { return torch.Full(7.0, shape...).RequiresGrad() }
+	assert.Equal(t, []int64{0, 0, 1, 1}, ones(initialize.Eye(garbage(2, 3))))
+	assert.Equal(t, []int64{0, 0, 1, 1}, ones(initialize.Eye(garbage(3, 2))))
+	assert.Equal(t, []int64{0, 0, 1, 1, 1, 1, 3, 0, 1, 4, 1, 1}, ones(initialize.Dirac(garbage(6, 2, 3), 2)))
+	assert.Equal(t, []int64{0, 0, 2, 2, 1, 1, 2, 2}, ones(initialize.Dirac(garbage(2, 3, 4, 5), 0)))
+	assert.Equal(t, []int64{0, 0, 0, 1, 1, 1, 0, 0, 1, 1, 2, 0, 0, 1, 1},
+		ones(initialize.Dirac(garbage(3, 2, 1, 2, 3), 3)))
+
+	want := []float32{0, -0.30191078782081604, 0, 0.33376213908195496, 0, 0.9713917374610901, 0, -0.3812785744667053,
+		0.3156067132949829, -0.449567586183548, 0, 0}
+	torch.ManualSeed(5)
+	assert.Equal(t, want, torch.Values[float32](initialize.Sparse(garbage(4, 3), 0.3, 0.5, nil)))
+	assert.Equal(t, float32(0.4884120225906372), torch.Values[float32](torch.Rand(1))[0], "the generator continues there")
+	torch.ManualSeed(6)
+	own := torch.NewGenerator(5)
+	assert.Equal(t, want, torch.Values[float32](initialize.Sparse(garbage(4, 3), 0.3, 0.5, own)))
+	assert.Empty(t, torch.Values[float32](initialize.Sparse(torch.Empty(0, 3), 0.3, 0.5, nil)))
+}
+
 func TestMistakesAreNamed(t *testing.T) {
 	testenv.RequireTorch(t)
 	vector := torch.Zeros(3)
@@ -108,6 +136,13 @@ func TestMistakesAreNamed(t *testing.T) {
 		"Kaiming's nonlinearity is checked": func() {
 			initialize.KaimingNormal(torch.Zeros(2, 2), initialize.KaimingOptions{Nonlinearity: "swish"})
 		},
+		"an identity is a matrix":          func() { initialize.Eye(vector) },
+		"a sparse weight is a matrix":      func() { initialize.Sparse(vector, 0.1, 0.01, nil) },
+		"the share of zeros is one":        func() { initialize.Sparse(torch.Zeros(2, 2), 1.5, 0.01, nil) },
+		"the share of zeros is a number":   func() { initialize.Sparse(torch.Zeros(2, 2), math.NaN(), 0.01, nil) },
+		"a convolution has space":          func() { initialize.Dirac(torch.Zeros(2, 2), 0) },
+		"groups divide the channels":       func() { initialize.Dirac(torch.Zeros(3, 2, 1), 2) },
+		"there are no groups of minus one": func() { initialize.Dirac(torch.Zeros(3, 2, 1), -1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := torch.Try(f); !errors.Is(err, torch.ErrValue) {
