@@ -82,6 +82,11 @@ func (c *checks) count(field string, v int) {
 	c.that(v >= 0, field, v, "0 or a positive number of updates")
 }
 
+func (c *checks) anneal(a Anneal) {
+	c.that(a == "" || a == AnnealCos || a == AnnealLinear, "AnnealStrategy", string(a),
+		`"cos", "linear", or "" for the first`)
+}
+
 func (c *checks) share(field string, v float64) {
 	c.that(v >= 0 && v <= 1, field, v, "a number between 0 and 1")
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
-// Anneal is the curve of [OneCycleLR] between two rates.
+// Anneal is the curve of [OneCycleLR] and [SWALR] between two rates.
 type Anneal string
 
 // The curves of PyTorch. The empty Anneal means AnnealCos.
@@ -133,9 +133,7 @@ func (o OneCycleLR) Validate() error {
 	c.notNegative("MaxLR", o.MaxLR)
 	c.count("TotalSteps", o.TotalSteps)
 	c.share("PctStart", optional.Or(o.PctStart, 0))
-	c.that(o.AnnealStrategy == "" || o.AnnealStrategy == AnnealCos || o.AnnealStrategy == AnnealLinear,
-		"AnnealStrategy",
-		string(o.AnnealStrategy), `"cos", "linear", or "" for the first`)
+	c.anneal(o.AnnealStrategy)
 	c.notNegative("DivFactor", o.DivFactor)
 	c.notNegative("FinalDivFactor", o.FinalDivFactor)
 	c.finite("BaseMomentum", optional.Or(o.BaseMomentum, 0))

@@ -63,6 +63,7 @@ type scheduler struct {
 	g       *group
 	base    float64 // base_lrs[0]
 	epoch   int     // last_epoch: the number of the step whose rate is in the group now
+	steps   int     // _step_count: how often step was called
 	initial bool    // _is_initial: the constructor is at work
 
 	next   func(*scheduler) float64 // get_lr
@@ -85,6 +86,7 @@ func (s *scheduler) initialStep() {
 }
 
 func (s *scheduler) step() {
+	s.steps++
 	s.epoch++
 	s.g.lr = s.next(s)
 }

@@ -1,0 +1,56 @@
+package lr
+
+import (
+	"math"
+
+	"github.com/gotrainer/gotrainer/internal/optional"
+	"github.com/gotrainer/gotrainer/internal/roundedmath"
+)
+
+// SWALR leads the rate to SWALR and keeps it there, for the part of a run whose weights are
+// averaged: torch.optim.swa_utils.SWALR. It begins at the rate that it finds, so as the last of a
+// [SequentialLR] it continues from the schedule before it, with one update at the rate of that one.
+// The averaged weights are those of optim.NewAveraged.
+type SWALR struct {
+	SWALR          float64 // the rate at the end (swa_lr)
+	AnnealEpochs   *int    // updates of the way there (anneal_epochs); nil means 10
+	AnnealStrategy Anneal  // empty means AnnealCos
+}
+
+// Plan implements [Schedule].
+func (s SWALR) Plan(peak float64, updates int) Rate {
+	rate, _ := planStepper(s, peak, updates)
+	return rate
+}
+
+func (s SWALR) attach(g *group, _ int) stepper {
+	length := optional.Or(s.AnnealEpochs, 10)
+	share := func(step int) float64 {
+		t := max(0, min(1, float64(step)/float64(max(1, length))))
+		if s.AnnealStrategy == AnnealLinear {
+			return t
+		}
+		return (1 - roundedmath.Cos(math.Pi*t)) / 2
+	}
+	return newScheduler(g, &scheduler{next: func(c *scheduler) float64 {
+		step := c.steps - 1
+		if length == 0 {
+			step = max(1, step)
+		}
+		before, now := share(step-1), share(step)
+		start := s.SWALR // where the way began, by the rate of the last update
+		if before != 1 {
+			start = (c.g.lr - float64(before*s.SWALR)) / (1 - before)
+		}
+		return float64(s.SWALR*now) + float64(start*(1-now))
+	}})
+}
+
+// Validate implements [Validator].
+func (s SWALR) Validate() error {
+	c := checks{schedule: "SWALR"}
+	c.notNegative("SWALR", s.SWALR)
+	c.count("AnnealEpochs", optional.Or(s.AnnealEpochs, 10))
+	c.anneal(s.AnnealStrategy)
+	return c.err
+}
