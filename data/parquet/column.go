@@ -187,7 +187,18 @@ func valueSetter(t reflect.Type, leaf *parquet.Column) (func(reflect.Value, parq
 		return func(v reflect.Value, value parquet.Value) error { v.SetFloat(float64(value.Float())); return nil }, nil
 	case kind == parquet.Double && isFloat(t):
 		return func(v reflect.Value, value parquet.Value) error { v.SetFloat(value.Double()); return nil }, nil
-	case whole && columns.Scalar(t) && t.Kind() != reflect.String && t.Kind() != reflect.Bool && !isFloat(t):
+	case whole && isFloat(t):
+		return func(v reflect.Value, value parquet.Value) error {
+			var n int64
+			if err := setInteger(reflect.ValueOf(&n).Elem(), value, kind == parquet.Int32, unsigned); err != nil {
+				return err
+			}
+			if v.SetFloat(float64(n)); v.Float() >= 1<<63 || int64(v.Float()) != n {
+				return fmt.Errorf("%d does not fit into %v", n, v.Type())
+			}
+			return nil
+		}, nil
+	case whole && columns.Scalar(t) && t.Kind() != reflect.String && t.Kind() != reflect.Bool:
 		return func(v reflect.Value, value parquet.Value) error {
 			return setInteger(v, value, kind == parquet.Int32, unsigned)
 		}, nil

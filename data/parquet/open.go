@@ -41,6 +41,7 @@ import (
 	"time"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
@@ -138,6 +139,9 @@ func (r *Rows[T]) open() (err error) {
 		if r.columns, err = bind(reflect.TypeFor[T](), r.file.Root(), r.options.Names); err != nil {
 			return err
 		}
+		if err := r.checkCodecs(); err != nil {
+			return err
+		}
 		total := 0
 		for _, g := range r.file.RowGroups() {
 			n := g.NumRows()
@@ -149,6 +153,26 @@ func (r *Rows[T]) open() (err error) {
 		}
 		return nil
 	})
+}
+
+// checkCodecs refuses a compression that cannot be read. LZ4 is one: unless it has made the pages of
+// a column to a third, parquet-go v0.32 takes what its memory held before for their values; and of
+// damaged pages it doubles the memory without end.
+func (r *Rows[T]) checkCodecs() error {
+	for k, g := range r.file.Metadata().RowGroups {
+		for _, c := range r.columns {
+			if c.leaf < 0 || c.leaf >= len(g.Columns) {
+				continue // a group without the column is refused when it is read
+			}
+			switch codec := g.Columns[c.leaf].MetaData.Codec; codec {
+			case format.Uncompressed, format.Snappy, format.Gzip, format.Brotli, format.Zstd:
+			default:
+				return fmt.Errorf("row group %d: column %q: its compression, %v, cannot be read; write the file with "+
+					"SNAPPY or ZSTD", k, c.name, codec)
+			}
+		}
+	}
+	return nil
 }
 
 // checkFooter makes sure that the description at the end of the file is in it, before it is read.

@@ -190,6 +190,64 @@ func TestOpenRefuses(t *testing.T) {
 
 // TestDamagedFiles cuts a file in many places and flips many bits: an error or other values, never
 // a panic.
+// TestLZ4IsRefused: the reader below gave the values of another page for such a column, silently.
+func TestLZ4IsRefused(t *testing.T) {
+	type pair struct {
+		ID    int64   `parquet:"id" table:"id"`
+		Score float64 `parquet:"score,lz4" table:"score"`
+	}
+	path := filepath.Join(t.TempDir(), "x.parquet")
+	require.NoError(t, parquetgo.WriteFile(path, []pair{{1, 0.5}, {2, 0.25}}))
+	_, err := parquet.Open[pair](path, parquet.Options{})
+	require.ErrorContains(t, err, `column "score": its compression, LZ4_RAW, cannot be read; write the file with SNAPPY`)
+
+	type id struct {
+		ID int64 `table:"id"`
+	}
+	rows, err := parquet.Open[id](path, parquet.Options{})
+	require.NoError(t, err, "a column that no field asks for may have any compression")
+	defer func() { assert.NoError(t, rows.Close()) }()
+	last, err := rows.At(1)
+	require.NoError(t, err)
+	assert.Equal(t, id{2}, last)
+}
+
+// TestFloatFieldTakesIntegers: a column of scores that are all whole is one of integers.
+func TestFloatFieldTakesIntegers(t *testing.T) {
+	type numbers struct {
+		A int64 `parquet:"a"`
+		B int32 `parquet:"b,optional"`
+	}
+	path := filepath.Join(t.TempDir(), "x.parquet")
+	type floats struct {
+		A float64  `table:"a"`
+		B *float32 `table:"b"`
+	}
+	read := func(n ...numbers) (all []floats, err error) {
+		require.NoError(t, parquetgo.WriteFile(path, n))
+		rows, err := parquet.Open[floats](path, parquet.Options{})
+		require.NoError(t, err)
+		defer func() { assert.NoError(t, rows.Close()) }()
+		for row, err := range rows.Samples(0, 0) {
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, row)
+		}
+		return all, nil
+	}
+	three := float32(-3)
+	got, err := read(numbers{5, -3}, numbers{1 << 53, 0})
+	require.NoError(t, err)
+	assert.Equal(t, []floats{{5, &three}, {1 << 53, nil}}, got)
+	_, err = read(numbers{1<<53 + 1, 1})
+	require.ErrorContains(t, err, "9007199254740993 does not fit into float64")
+	_, err = read(numbers{1<<63 - 1, 1})
+	require.ErrorContains(t, err, "9223372036854775807 does not fit into float64")
+	_, err = read(numbers{1, 1<<24 + 1})
+	require.ErrorContains(t, err, "16777217 does not fit into float32")
+}
+
 func TestDamagedFiles(t *testing.T) {
 	good, err := os.ReadFile("testdata/snappy.parquet")
 	if err != nil {
