@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/gotrainer/gotrainer/data/internal/columns"
 )
@@ -24,6 +25,11 @@ func newDecoder[T any](f Format, names []string) (decoder[T], error) {
 		return objectDecoder[T](t)
 	case t.Kind() == reflect.Struct:
 		return structDecoder[T](t, f, names)
+	}
+	if t.Kind() == reflect.Map {
+		if err := unique(names); err != nil {
+			return nil, fmt.Errorf("%w, so that %v cannot hold both; []string does", err, t)
+		}
 	}
 	loose := looseObject(t)
 	if f.Syntax != JSONL {
@@ -163,12 +169,16 @@ func textSetter(t reflect.Type) setter {
 	return nil
 }
 
-// setScalar parses a text that is not JSON: strings are as they are.
+// setScalar parses a text that is not JSON: strings are as they are, and around others may be
+// spaces, as pandas and pyarrow have it.
 func setScalar(v reflect.Value, text string) error {
+	if v.Kind() == reflect.String {
+		v.SetString(text)
+		return nil
+	}
+	text = strings.Trim(text, " \t")
 	var err error
 	switch {
-	case v.Kind() == reflect.String:
-		v.SetString(text)
 	case v.CanInt():
 		var n int64
 		n, err = strconv.ParseInt(text, 10, v.Type().Bits())

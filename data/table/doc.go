@@ -24,6 +24,7 @@
 // (RFC 4180). In TSV a quote is text, as GLUE's files and labels of OCR need it; [Format].Quoting
 // says otherwise. An error about a quote that never closes mostly means QuoteNone. Text is UTF-8,
 // with a byte order mark or without, or [Latin1]; lines end by LF or CRLF, empty ones are ignored.
+// Around numbers and bools there may be spaces.
 //
 // # Tables of files and labels
 //

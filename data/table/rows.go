@@ -149,9 +149,6 @@ func header(in io.Reader, f Format) (start int64, names []string, err error) {
 	if err == nil {
 		names, err = fields(text, f, nil)
 	}
-	if err == nil {
-		err = unique(names)
-	}
 	if err != nil {
 		return 0, nil, &Error{Line: lines.line, Err: fmt.Errorf("the names of the columns: %w", err)}
 	}
@@ -161,6 +158,7 @@ func header(in io.Reader, f Format) (start int64, names []string, err error) {
 // place returns where the next row begins.
 func (s *splitter) place() int64 { return s.base + int64(s.from) }
 
+// unique refuses names of columns of which one hides another.
 func unique(names []string) error {
 	for k, name := range names {
 		if slices.Contains(names[:k], name) {

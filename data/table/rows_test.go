@@ -161,6 +161,47 @@ func TestRows(t *testing.T) {
 	}
 }
 
+// TestColumnsThatNobodyAsksFor: the header of Kaggle's spam.csv ends with three columns without a
+// name.
+func TestColumnsThatNobodyAsksFor(t *testing.T) {
+	type message struct {
+		Label string `table:"v1"`
+		Text  string `table:"v2"`
+	}
+	const text = "v1,v2,,,\r\nham,\"Ok lar, joking\",,,\r\n"
+	format := table.Format{Syntax: table.CSV, Encoding: table.Latin1}
+	got, err := read[message](t, "spam.csv", text, format)
+	require.NoError(t, err)
+	assert.Equal(t, []message{{"ham", "Ok lar, joking"}}, got)
+	all, err := read[[]string](t, "spam.csv", text, format)
+	require.NoError(t, err)
+	assert.Equal(t, [][]string{{"ham", "Ok lar, joking", "", "", ""}}, all)
+	_, err = read[map[string]string](t, "spam.csv", text, format)
+	require.ErrorContains(t, err, `two columns are called "", so that map[string]string cannot hold both`)
+}
+
+func TestSpacesAroundNumbers(t *testing.T) {
+	type sample struct {
+		Text  string   `table:"text"`
+		Count int      `table:"count"`
+		Score *float64 `table:"score"`
+		Good  bool     `table:"good"`
+	}
+	score := 0.5
+	got, err := read[sample](t, "a.csv", "text,count,score,good\n a , 3,0.5 ,\ttrue\n", table.Format{Syntax: table.CSV})
+	require.NoError(t, err)
+	assert.Equal(t, []sample{{" a ", 3, &score, true}}, got)
+}
+
+func TestLinesOfSpacesBetweenObjects(t *testing.T) {
+	got, err := read[map[string]json.RawMessage](t, "a.jsonl", "  \n{\"a\":1}\n\t \r\n {\"a\":2} \n   ",
+		table.Format{Syntax: table.JSONL})
+	require.NoError(t, err)
+	assert.Equal(t, []map[string]json.RawMessage{{"a": json.RawMessage("1")}, {"a": json.RawMessage("2")}}, got)
+	_, err = read[[]string](t, "a.csv", "a,b\n  \nc,d\n", table.Format{Syntax: table.CSV})
+	require.ErrorContains(t, err, "line 2: 1 columns, expected 2", "only JSON says that spaces mean nothing")
+}
+
 func TestRowsRefuse(t *testing.T) {
 	type numbers struct {
 		N []int64 `table:"n"`
@@ -174,7 +215,9 @@ func TestRowsRefuse(t *testing.T) {
 			"that names the columns; write it again, or name the columns in Format.Columns"},
 		{"a file of empty lines", "a.tsv", "\ufeff\r\n\n", table.Format{}, "the file is empty"},
 		{"a missing column", "a.csv", "label,words\n", table.Format{}, `no column "text"; there are ["label" "words"]`},
-		{"a column twice", "a.csv", "label,text,text\n", table.Format{}, `two columns are called "text"`},
+		{"a column twice", "a.csv", "label,text,text\n", table.Format{}, `two columns "text"`},
+		{"a column that is named twice", "a.csv", "", table.Format{Columns: []string{"label", "text", "text"}},
+			`two columns are called "text"`},
 		{"too few columns", "a.csv", "label,text\na,b\n\na\n", table.Format{},
 			`line 4: 1 columns, expected 2 ["label" "text"]`},
 		{"too many columns", "a.csv", "label,text\na,b,c\n", table.Format{}, "line 2: 3 columns, expected 2"},

@@ -38,6 +38,9 @@ func scan[T any](in io.Reader, f Format, yield func(T, error) bool) error {
 		return err
 	}
 	names := f.Columns
+	if err := unique(names); err != nil {
+		return err
+	}
 	if names == nil && f.Syntax != JSONL {
 		row, _, err := lines.next()
 		if errors.Is(err, io.EOF) {
@@ -53,9 +56,6 @@ func scan[T any](in io.Reader, f Format, yield func(T, error) bool) error {
 		if err != nil {
 			return &Error{Line: lines.line, Err: err}
 		}
-	}
-	if err := unique(names); err != nil {
-		return err
 	}
 	decode, err := newDecoder[T](f, names)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 type splitter struct {
 	r         io.Reader
 	quoted    bool // line breaks in quotes do not end a row
+	json      bool // a line of spaces is empty
 	separator byte
 	most      int // the longest row
 
@@ -25,8 +26,8 @@ type splitter struct {
 }
 
 func newSplitter(r io.Reader, f Format, offset int64) *splitter {
-	return &splitter{r: r, quoted: f.quoted(), separator: f.Separator, most: f.MaxRecord, buffer: make([]byte, 64<<10),
-		base: offset}
+	return &splitter{r: r, quoted: f.quoted(), json: f.Syntax == JSONL, separator: f.Separator, most: f.MaxRecord,
+		buffer: make([]byte, 64<<10), base: offset}
 }
 
 // next returns the next row that is not empty, without its line end, and its place in the stream.
@@ -55,7 +56,8 @@ func (s *splitter) next() (row []byte, offset int64, err error) {
 		if s.breaks++; s.quoted {
 			s.breaks += bytes.Count(rest[:size], []byte("\n"))
 		}
-		if row = trimReturn(rest[:size]); len(row) > 0 {
+		row = trimReturn(rest[:size])
+		if empty := len(row) == 0 || s.json && len(bytes.TrimLeft(row, " \t\r")) == 0; !empty {
 			return row, offset, nil
 		}
 	}
