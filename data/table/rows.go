@@ -37,6 +37,7 @@ type Rows[T any] struct {
 	content []byte   // of a small file; nil for a large one
 	file    *os.File // of a large one
 	closed  atomic.Bool
+	feeds   feeds
 }
 
 // OpenRows opens a table of CSV, TSV, JSONL or lines of text. It reads the file once, to find the
@@ -277,18 +278,9 @@ func (r *Rows[T]) wrap(offset int64, err error) error {
 	return fmt.Errorf("table: %s: %w", r.path, &Error{Line: r.line(offset), Err: err})
 }
 
-// line counts the lines up to a place. Only errors need it, so it is not kept.
-func (r *Rows[T]) line(offset int64) int {
-	in, line := r.stream(0, min(offset, r.size)), 1
-	buffer := make([]byte, 64<<10)
-	for {
-		n, err := in.Read(buffer)
-		line += bytes.Count(buffer[:n], []byte("\n"))
-		if err != nil {
-			return line
-		}
-	}
-}
+// line is the line that a place is in. Only errors and [Rows.Describe] need it, so nothing is
+// counted before one does.
+func (r *Rows[T]) line(offset int64) int { return 1 + r.feeds.before(min(offset, r.size), r.stream) }
 
 // Describe says where row i stands.
 func (r *Rows[T]) Describe(i int) string {
