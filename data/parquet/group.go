@@ -15,26 +15,36 @@ import (
 type group struct {
 	once   sync.Once
 	weight int64
-	rows   any // []T
+	rows   any           // []T
+	bad    map[int]error // of rows whose values do not fit into T
 	err    error
 }
 
-// group returns the rows of a group.
-func (r *Rows[T]) group(k int) ([]T, error) {
+// group returns the rows of a group, and what is wrong with single ones.
+func (r *Rows[T]) group(k int) ([]T, map[int]error, error) {
 	g, err := r.hold(k)
 	if err == nil {
 		g.once.Do(func() {
 			var rows []T
-			g.err = guard(func() (err error) { rows, err = r.decode(k); return err })
+			g.bad = map[int]error{}
+			g.err = guard(func() (err error) { rows, err = r.decode(k, g.bad); return err })
 			g.rows = rows
 		})
 		err = g.err
 	}
 	if err != nil {
 		r.drop(k, g)
-		return nil, fmt.Errorf("parquet: %s: row group %d: %w", r.path, k, err)
+		return nil, nil, fmt.Errorf("parquet: %s: row group %d: %w", r.path, k, err)
 	}
-	return g.rows.([]T), nil
+	return g.rows.([]T), g.bad, nil
+}
+
+// row is row i of the file, which is row at of its group.
+func (r *Rows[T]) row(i, at int, rows []T, bad map[int]error) (row T, err error) {
+	if err := bad[at]; err != nil {
+		return row, fmt.Errorf("parquet: %s: row %d: %w", r.path, i, err)
+	}
+	return rows[at], nil
 }
 
 // hold marks a group as the one used last and lets go of those used longest ago.
@@ -99,8 +109,9 @@ func (r *Rows[T]) weigh(k int) (int64, error) {
 	return weight, nil
 }
 
-// decode reads the columns of a group, one after the other.
-func (r *Rows[T]) decode(k int) ([]T, error) {
+// decode reads the columns of a group, one after the other. The first error of a row that does not
+// fit goes to bad.
+func (r *Rows[T]) decode(k int, bad map[int]error) ([]T, error) {
 	info, err := r.os.Stat()
 	if err != nil {
 		return nil, err
@@ -116,7 +127,8 @@ func (r *Rows[T]) decode(k int) ([]T, error) {
 		if c.leaf < 0 {
 			continue
 		}
-		if err := c.read(reflect.ValueOf(&rows).Elem(), total, r.groups[k].ColumnChunks()[c.leaf], &left); err != nil {
+		err := c.read(reflect.ValueOf(&rows).Elem(), total, r.groups[k].ColumnChunks()[c.leaf], bad, &left)
+		if err != nil {
 			return nil, fmt.Errorf("column %q: %w", c.name, err)
 		}
 	}
@@ -128,7 +140,7 @@ func (r *Rows[T]) decode(k int) ([]T, error) {
 
 // read puts the values of a column into its field of all rows. What they take in memory is taken
 // from left: a text that stands in the file once, in a dictionary, can be that of every row.
-func (c column) read(rows reflect.Value, total int, chunk parquet.ColumnChunk, left *int64) error {
+func (c column) read(rows reflect.Value, total int, chunk parquet.ColumnChunk, bad map[int]error, left *int64) error {
 	pages := chunk.Pages()
 	defer func() { _ = pages.Close() }() // they were only read
 	row := -1
@@ -141,7 +153,7 @@ func (c column) read(rows reflect.Value, total int, chunk parquet.ColumnChunk, l
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrFormat, err)
 		}
-		err = c.readPage(rows, total, page, buffer, &row, left)
+		err = c.readPage(rows, total, page, buffer, &row, bad, left)
 		parquet.Release(page)
 		if err != nil {
 			return err
@@ -153,8 +165,13 @@ func (c column) read(rows reflect.Value, total int, chunk parquet.ColumnChunk, l
 	return nil
 }
 
+// errTooLarge is the error about a group that takes more memory than its description says.
+var errTooLarge = errors.New("the rows have more bytes when they are decoded than Options.MaxRowGroup")
+
+const badWeight = 300 // of the error of a row
+
 func (c column) readPage(rows reflect.Value, total int, page parquet.Page, buffer []parquet.Value, row *int,
-	left *int64) error {
+	bad map[int]error, left *int64) error {
 	values := page.Values()
 	for {
 		n, err := values.ReadValues(buffer)
@@ -163,7 +180,7 @@ func (c column) readPage(rows reflect.Value, total int, page parquet.Page, buffe
 				*row++
 			}
 			if *left -= c.weigh(v); *left < 0 {
-				return errors.New("the rows have more bytes when they are decoded than Options.MaxRowGroup")
+				return errTooLarge
 			}
 			if *row < 0 || *row >= total {
 				return fmt.Errorf("%w: more than %d rows", ErrFormat, total)
@@ -172,8 +189,14 @@ func (c column) readPage(rows reflect.Value, total int, page parquet.Page, buffe
 				rows.Grow(1)
 				rows.SetLen(min(rows.Cap(), total))
 			}
+			if bad[*row] != nil {
+				continue
+			}
 			if err := c.put(rows.Index(*row).FieldByIndex(c.field), v); err != nil {
-				return fmt.Errorf("row %d of the group: %w", *row, err)
+				if *left -= badWeight; *left < 0 {
+					return errTooLarge
+				}
+				bad[*row] = fmt.Errorf("column %q: %w", c.name, err)
 			}
 		}
 		if errors.Is(err, io.EOF) {

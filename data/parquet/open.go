@@ -43,6 +43,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/format"
 
+	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
@@ -228,19 +229,20 @@ func (r *Rows[T]) find(i int) (k, at int) {
 // At returns row i.
 func (r *Rows[T]) At(i int) (row T, err error) {
 	k, at := r.find(i)
-	rows, err := r.group(k)
+	rows, bad, err := r.group(k)
 	if err != nil {
 		return row, err
 	}
-	return rows[at], nil
+	return r.row(i, at, rows, bad)
 }
 
 // Describe says where row i stands.
 func (r *Rows[T]) Describe(i int) string { return fmt.Sprintf("row %d of %s", i, r.path) }
 
 // Samples returns the rows in their order without the first skip; row groups before those are not
-// read. It is the file as a stream, the same in every pass. The first error, that of a whole row
-// group, ends it.
+// read. It is the file as a stream, the same in every pass. A row whose values T cannot hold is an
+// error of one sample ([data.OneSample]), and the rows after it follow; that of a whole row group
+// ends the pass.
 func (r *Rows[T]) Samples(_, skip int) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
@@ -250,13 +252,14 @@ func (r *Rows[T]) Samples(_, skip int) iter.Seq2[T, error] {
 		}
 		for i := skip; i < r.Len(); {
 			k, at := r.find(i)
-			rows, err := r.group(k)
+			rows, bad, err := r.group(k)
 			if err != nil {
 				yield(none, err)
 				return
 			}
-			for _, row := range rows[at:] {
-				if !yield(row, nil) {
+			for ; at < len(rows); at++ {
+				row, err := r.row(i, at, rows, bad)
+				if !yield(row, data.OneSample(err)) {
 					return
 				}
 				i++

@@ -150,9 +150,9 @@ func TestOpenRefuses(t *testing.T) {
 		{"a decimal", refused[struct{ Price *int }](nested), `column "price": it holds DECIMAL`},
 		{"a time", refused[struct{ Day *int64 }](nested), `column "day": it holds TIMESTAMP`},
 		{"a null in a list", refused[struct{ Holes []int }](nested),
-			`column "holes": row 0 of the group: an item of the list is null`},
+			`row 0: column "holes": an item of the list is null`},
 		{"a null", refused[struct{ Score float32 }](snappy),
-			`column "score": row 1 of the group: the value is null; make the field *float32`},
+			`row 4: column "score": the value is null; make the field *float32`},
 		{"a list for a scalar", refused[struct{ IDs int }](snappy), `column "ids": it is a list, the field is int`},
 		{"a scalar for a list", refused[struct{ Label []int }](snappy),
 			`column "label": its values are INT64, the field takes []int`},
@@ -188,8 +188,6 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestDamagedFiles cuts a file in many places and flips many bits: an error or other values, never
-// a panic.
 // TestLZ4IsRefused: the reader below gave the values of another page for such a column, silently.
 func TestLZ4IsRefused(t *testing.T) {
 	type pair struct {
@@ -248,6 +246,68 @@ func TestFloatFieldTakesIntegers(t *testing.T) {
 	require.ErrorContains(t, err, "16777217 does not fit into float32")
 }
 
+// TestAnErrorIsThatOfItsRow: a row that does not fit is left out alone, and not its whole group.
+func TestAnErrorIsThatOfItsRow(t *testing.T) {
+	type written struct {
+		Text  *string `parquet:"text,optional"`
+		Label *int32  `parquet:"label,optional"`
+	}
+	type pair struct {
+		Text  string `table:"text"`
+		Label int8   `table:"label"`
+	}
+	path := filepath.Join(t.TempDir(), "x.parquet")
+	list := make([]written, 1000)
+	for i := range list {
+		text, label := fmt.Sprint(i), int32(i%7)
+		if list[i] = (written{&text, &label}); i%100 == 50 {
+			list[i].Text = nil
+		}
+		if i%100 == 75 {
+			label = 300
+		}
+	}
+	require.NoError(t, parquetgo.WriteFile(path, list, parquetgo.MaxRowsPerRowGroup(300)))
+	rows, err := parquet.Open[pair](path, parquet.Options{})
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, rows.Close()) }()
+	i := 0
+	for row, err := range rows.Samples(0, 0) {
+		one, oneErr := rows.At(i)
+		assert.Equal(t, row, one)
+		switch i % 100 {
+		case 50:
+			require.ErrorContains(t, err, fmt.Sprintf("row %d: column \"text\": the value is null", i))
+			require.ErrorContains(t, oneErr, err.Error())
+			assert.Zero(t, row)
+		case 75:
+			require.ErrorContains(t, err, fmt.Sprintf("row %d: column \"label\": 300 does not fit into int8", i))
+			require.ErrorContains(t, oneErr, err.Error())
+			assert.Zero(t, row)
+		default:
+			require.NoError(t, err)
+			require.NoError(t, oneErr)
+			assert.Equal(t, pair{fmt.Sprint(i), int8(i % 7)}, row)
+		}
+		i++
+	}
+	assert.Equal(t, 1000, i)
+
+	// The loader leaves them out of a stream, the last of a pass too.
+	keep := func(s []pair) (int, error) { return len(s), nil }
+	loader, err := data.NewStreamLoader(data.Stream[pair](rows), keep, data.LoaderOptions{BatchSize: 25,
+		BadSample: func(int, error) error { return nil }})
+	require.NoError(t, err)
+	n := 0
+	for batch, err := range loader.Pass(t.Context(), 0, 0) {
+		require.NoError(t, err)
+		n += batch.Samples
+	}
+	assert.Equal(t, 980, n)
+}
+
+// TestDamagedFiles cuts a file in many places and flips many bits: an error or other values, never
+// a panic.
 func TestDamagedFiles(t *testing.T) {
 	good, err := os.ReadFile("testdata/snappy.parquet")
 	if err != nil {
@@ -427,5 +487,7 @@ func TestAStructTakesTheColumnsInAColumn(t *testing.T) {
 	}]("testdata/pictures.parquet", parquet.Options{})
 	require.NoError(t, err)
 	_, err = strict.At(0)
-	require.ErrorContains(t, err, `column "image.path": row 2 of the group: the value is null`)
+	require.NoError(t, err)
+	_, err = strict.At(2)
+	require.ErrorContains(t, err, `row 2: column "image.path": the value is null`)
 }
