@@ -23,6 +23,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
@@ -174,10 +175,19 @@ func (s *Set) Describe(i int) string { return s.Files[i].Path }
 // maxText is far above any text that one file of a data set holds.
 const maxText = 1 << 30
 
-// Text reads a file as text.
+// ErrUTF8 is wrapped by the error of [File.Text] about a file that is not valid UTF-8.
+var ErrUTF8 = errors.New("not valid UTF-8; read its bytes from File.Path, and make each a rune if it is Latin-1")
+
+// Text reads a file as text, which is UTF-8.
 func (f File) Text() (string, error) {
 	text, err := regularfile.ReadFile(f.Path, maxText)
-	return string(text), err
+	if err != nil {
+		return "", fmt.Errorf("folder: %w", err)
+	}
+	if !utf8.Valid(text) {
+		return "", fmt.Errorf("folder: %s: %w", f.Path, ErrUTF8)
+	}
+	return string(text), nil
 }
 
 // EmptyError says that classes have no files, or that there is no class.

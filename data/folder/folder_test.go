@@ -157,3 +157,18 @@ func ExampleImages() {
 	fmt.Println(set.Classes, set.Len(), set.Files[1].Class)
 	// Output: [cat dog] 2 1
 }
+
+// TestTextIsUTF8: bytes of another encoding would reach a tokenizer, which makes other tokens of
+// them without a word.
+func TestTextIsUTF8(t *testing.T) {
+	dir := tree(t, "a/1.txt", "a/2.txt")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a/2.txt"), []byte("caf\xe9"), 0o600))
+	set, err := folder.Texts(dir)
+	require.NoError(t, err)
+	text, err := set.Files[0].Text()
+	require.NoError(t, err)
+	assert.Equal(t, "text of a/1.txt", text)
+	_, err = set.Files[1].Text()
+	require.ErrorIs(t, err, folder.ErrUTF8)
+	require.ErrorContains(t, err, filepath.Join(dir, "a", "2.txt"))
+}

@@ -19,6 +19,10 @@ var errJSONEnd = errors.New("the JSON ends in the middle of a value")
 // else.
 func walkObject(text string, visit func(key, value string) error) error {
 	i := space(text, 0)
+	if i < len(text) && text[i] == '[' {
+		return fmt.Errorf("want an object of JSON, found an array, %.20q; a file that is one array is read by "+
+			"encoding/json, into a data.Slice", text[i:])
+	}
 	if i >= len(text) || text[i] != '{' {
 		return fmt.Errorf("want an object of JSON, found %.20q", text[i:])
 	}

@@ -276,7 +276,9 @@ func TestRowsRefuse(t *testing.T) {
 		{"a key that is missing", "a.jsonl", "\n" + `{"label":"a"}`, table.Format{}, `line 2: no column "text"`},
 		{"a key twice", "a.jsonl", `{"label":"a","text":"b","text":"c"}`, table.Format{},
 			`column "text": it stands twice`},
-		{"an array of JSON", "a.jsonl", `["a","b"]`, table.Format{}, "line 1: want an object of JSON"},
+		{"an array of JSON", "a.jsonl", `["a","b"]`, table.Format{}, "line 1: want an object of JSON, " +
+			"found an array"},
+		{"a file that is an array", "a.jsonl", "[\n{}\n]", table.Format{}, "into a data.Slice"},
 		{"half an object", "a.jsonl", `{"label":"a","te`, table.Format{}, "line 1: a key: the JSON ends"},
 		{"two objects in a line", "a.jsonl", `{"label":"a","text":"b"}{}`, table.Format{}, "text after the object"},
 		{"an extension nobody knows", "a.dat", "", table.Format{}, `the extension ".dat" is not`},
