@@ -14,12 +14,14 @@ import (
 // maxPickle bounds data.pkl. A tensor takes about 100 bytes in it, so this is room for 300,000.
 const maxPickle = 32 << 20
 
-// archive is the zip file around a pickle: NAME/data.pkl, NAME/data/0 and so on, NAME/byteorder.
+// archive is the zip file around a pickle: NAME/data.pkl, NAME/data/0 and so on, NAME/byteorder; or
+// a file of the older format.
 type archive struct {
 	source io.ReaderAt
 	size   int64
 	root   string
 	files  map[string]*zip.File
+	legacy map[string]*legacyStorage // of the older format by their keys; else nil
 }
 
 const howToConvert = `convert it in Python: safetensors.torch.save_file(torch.load("FILE", weights_only=True), "model.safetensors")`
@@ -44,6 +46,9 @@ func (d *directory) ReadAt(p []byte, offset int64) (int, error) {
 }
 
 func openArchive(source io.ReaderAt, size int64, spent *budget) (*archive, error) {
+	if isLegacy(source, size) {
+		return &archive{source: source, size: size, legacy: map[string]*legacyStorage{}}, nil
+	}
 	list := &directory{source, maxDirectory}
 	z, err := zip.NewReader(list, size)
 	list.left = -1
@@ -88,8 +93,6 @@ func notZip(source io.ReaderAt, size int64) error {
 		return fmt.Errorf("pickle: %w", err)
 	}
 	switch {
-	case bytes.HasPrefix(head, []byte("\x80\x02\x8a\n")): // the magic number of the format between 0.1.10 and 1.5
-		return fault(ErrLegacy, "", "%s", howToConvert)
 	case bytes.HasPrefix(head, []byte{opProto}):
 		return fault(ErrNotZip, "", "it is a pickle, but not one of torch.save; %s", howToConvert)
 	case bytes.HasPrefix(head, []byte("PK")):
@@ -128,6 +131,33 @@ func (a *archive) whole(f *zip.File, most uint64) ([]byte, error) {
 		return nil, fault(ErrMalformed, f.Name, "%v", err)
 	}
 	return content, nil
+}
+
+// holds checks that a storage that the pickle mentions is there, with its size.
+func (a *archive) holds(s storage, count int64, spent *budget) error {
+	if a.legacy != nil {
+		return a.holdsLegacy(s, count, spent)
+	}
+	f := a.files[s.name]
+	if f == nil {
+		return fault(ErrMalformed, s.name, "the pickle mentions it, but the zip does not have it")
+	}
+	if uint64(count*s.dtype.size) != f.UncompressedSize64 {
+		return fault(ErrMalformed, s.name, "it has %d bytes, but the pickle counts %d elements of %d",
+			f.UncompressedSize64, count, s.dtype.size)
+	}
+	_, err := a.stored(f)
+	return err
+}
+
+// place returns where the bytes of a storage begin, and their sum, which is zero if there is none.
+func (a *archive) place(s storage) (offset int64, sum uint32, err error) {
+	if a.legacy != nil {
+		return a.legacy[s.key].offset, 0, nil
+	}
+	f := a.files[s.name]
+	offset, err = a.stored(f)
+	return offset, f.CRC32, err
 }
 
 // stored returns where the bytes of a file of the zip begin.

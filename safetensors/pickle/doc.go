@@ -15,15 +15,16 @@
 //
 // # What is read
 //
-// The zip files of PyTorch 1.6 and later: tensors of all dtypes that safetensors has, parameters,
-// views with strides and shared storages, in dictionaries and lists however deep. Names of tensors
-// in containers are joined by dots: a checkpoint {"model": state_dict} has "model.fc.weight". What
-// else there is, such as the number of an epoch, is in [Reader.Value].
+// The zip files of PyTorch 1.6 and later, and the files before, which are no zip: tensors of all
+// dtypes that safetensors has, parameters, views with strides and shared storages, in dictionaries
+// and lists however deep. Names of tensors in containers are joined by dots: a checkpoint {"model":
+// state_dict} has "model.fc.weight". What else there is, such as the number of an epoch, is in
+// [Reader.Value].
 //
-// The older format without zip, TorchScript archives, whole pickled modules and big-endian files
-// are refused, and the error says how to convert them. A file is checked when it is opened, so a
-// view that reaches beyond its storage, or a tensor larger than it, never gets as far as
-// [Reader.Read]. Memory is bounded by the size of the pickle and of one tensor.
+// TorchScript archives, whole pickled modules and big-endian files are refused, and the error says
+// how to convert them. A file is checked when it is opened, so a view that reaches beyond its
+// storage, or a tensor larger than it, never gets as far as [Reader.Read]. Memory is bounded by the
+// size of the pickle and of one tensor.
 //
 // # What is written
 //

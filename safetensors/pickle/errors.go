@@ -14,9 +14,8 @@ var (
 	ErrMalformed = errors.New("the file is damaged")
 	// more than any model needs
 	ErrTooLarge  = errors.New("the file describes more than this reader takes")
-	ErrLegacy    = errors.New("the file has the format of PyTorch before 1.6") // no zip
-	ErrScript    = errors.New("the file is a TorchScript archive")             // torch.jit.save
-	ErrBigEndian = errors.New("the file was written on a big-endian machine")  // byteorder
+	ErrScript    = errors.New("the file is a TorchScript archive")            // torch.jit.save
+	ErrBigEndian = errors.New("the file was written on a big-endian machine") // byteorder
 	// neither zip nor pickle
 	ErrNotZip = errors.New("the file is not what torch.save writes")
 	// complex128, quantized

@@ -28,22 +28,31 @@ func NewReader(source io.ReaderAt, size int64) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	code, err := a.whole(a.files[a.root+"/data.pkl"], maxPickle)
-	if err != nil {
-		return nil, err
+	read := a.readZip
+	if a.legacy != nil {
+		read = a.readLegacy
 	}
-	m := &machine{code: code, a: a, memo: map[uint32]any{}, spent: spent}
-	value, err := m.run()
+	value, made, err := read(spent)
 	if err != nil {
 		return nil, err
 	}
 	// Most files have each tensor under one name.
-	f := flattener{tensors: make([]Tensor, 0, m.made), byName: make(map[string]int, m.made), expected: m.made,
-		spent: spent}
+	f := flattener{tensors: make([]Tensor, 0, made), byName: make(map[string]int, made), expected: made, spent: spent}
 	if err := f.walk("", value, 0); err != nil {
 		return nil, err
 	}
 	return &Reader{a, value, f.tensors, f.byName}, nil
+}
+
+// readZip reads the pickle of a zip. It returns also how many tensors it makes.
+func (a *archive) readZip(spent *budget) (value any, made int, err error) {
+	code, err := a.whole(a.files[a.root+"/data.pkl"], maxPickle)
+	if err != nil {
+		return nil, 0, err
+	}
+	m := &machine{code: code, a: a, memo: map[uint32]any{}, spent: spent}
+	value, err = m.run()
+	return value, m.made, err
 }
 
 // Value returns what the file holds: usually a *[Dict].
@@ -78,8 +87,7 @@ func (r *Reader) Read(name string) ([]byte, error) {
 		return nil, fault(ErrNotFound, fmt.Sprintf("%q", name), "the file has %d others", len(r.tensors))
 	}
 	t := &r.tensors[i]
-	f := r.archive.files[t.storage.name]
-	offset, err := r.archive.stored(f)
+	offset, sum, err := r.archive.place(t.storage)
 	if err != nil {
 		return nil, err
 	}
@@ -87,9 +95,9 @@ func (r *Reader) Read(name string) ([]byte, error) {
 	if err := regularfile.ReadFullAt(r.archive.source, span, offset+t.first); err != nil {
 		return nil, fmt.Errorf("pickle: tensor %q: %w", name, err)
 	}
-	if int64(len(span)) == t.storage.bytes && f.CRC32 != crc32.ChecksumIEEE(span) && f.CRC32 != 0 {
+	if int64(len(span)) == t.storage.bytes && sum != crc32.ChecksumIEEE(span) && sum != 0 {
 		return nil, fault(ErrChecksum, fmt.Sprintf("tensor %q", name), "it is %08x, the zip says %08x; fetch the "+
-			"file again", crc32.ChecksumIEEE(span), f.CRC32)
+			"file again", crc32.ChecksumIEEE(span), sum)
 	}
 	if t.contiguous() {
 		return span, nil

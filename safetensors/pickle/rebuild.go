@@ -91,13 +91,17 @@ func allowed(name Name) bool {
 	return isType || isStorage
 }
 
-// persistent makes a storage of ("storage", type, key, location, numel).
+// persistent makes a storage of ("storage", type, key, location, numel), behind which the older
+// format has None, or what the storage is a view of.
 func (m *machine) persistent() error {
 	items, err := m.pop(1)
 	if err != nil {
 		return err
 	}
 	id, ok := items[0].(Tuple)
+	if ok && m.a.legacy != nil && len(id) == 6 && id[5] == nil {
+		id = id[:5]
+	}
 	if !ok || len(id) != 5 || id[0] != "storage" {
 		return fmt.Errorf("a reference is a %s; want a tuple of storage, its type, key, location and size",
 			describe(items[0]))
@@ -110,20 +114,18 @@ func (m *machine) persistent() error {
 			describe(id[1]), describe(id[2]), describe(id[4]))
 	}
 	s := storage{key: key, name: m.a.root + "/data/" + key}
+	if m.a.legacy != nil {
+		s.name = "storage " + key
+	}
 	if kind == untypedStorage {
 		s.dtype = dtype{size: 1}
 	} else if s.dtype, ok = storages[strings.TrimPrefix(string(kind), "torch.")]; !ok {
 		return fmt.Errorf("a storage has the type %s", kind)
 	}
-	f := m.a.files[s.name]
-	if f == nil {
-		return fault(ErrMalformed, s.name, "the pickle mentions it, but the zip does not have it")
+	if count > math.MaxInt64/s.dtype.size {
+		return fault(ErrMalformed, s.name, "the pickle counts %d elements of %d bytes", count, s.dtype.size)
 	}
-	if count > math.MaxInt64/s.dtype.size || uint64(count*s.dtype.size) != f.UncompressedSize64 {
-		return fault(ErrMalformed, s.name, "it has %d bytes, but the pickle counts %d elements of %d",
-			f.UncompressedSize64, count, s.dtype.size)
-	}
-	if _, err := m.a.stored(f); err != nil {
+	if err := m.a.holds(s, count, m.spent); err != nil {
 		return err
 	}
 	s.bytes = count * s.dtype.size

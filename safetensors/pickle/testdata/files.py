@@ -30,8 +30,8 @@ checkpoint = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), 
 torch.save(checkpoint, "checkpoint.pt")
 torch.save(checkpoint, "protocol4.pt", pickle_protocol=4)
 torch.save(checkpoint, "protocol5.pt", pickle_protocol=5)
-if not os.path.exists("legacy.pt"):  # the old format holds an address
-    torch.save({"a": torch.ones(2)}, "legacy.pt", _use_new_zipfile_serialization=False)
+if not os.path.exists("legacy.bin"):  # the old format holds addresses
+    torch.save(state, "legacy.bin", _use_new_zipfile_serialization=False)
 torch.save(model, "module.pt")
 torch.save({"a": torch.ones(2, dtype=torch.complex128)}, "complex128.pt")
 torch.save({"a": torch.ones(1).expand(1000)}, "expanded.pt")

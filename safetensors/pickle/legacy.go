@@ -1,0 +1,136 @@
+package pickle
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/big"
+
+	"github.com/gotrainer/gotrainer/internal/regularfile"
+)
+
+// The format of torch.save before PyTorch 1.6, which many older models on the Hub have: pickles one
+// after the other (a magic number, a version, the sizes of C's types, the value, the keys of the
+// storages) and behind them the storages in the order of those keys, each after the number of its
+// elements.
+
+const legacyVersion = 1001
+
+var (
+	legacyNumber = big.NewInt(0).SetBytes([]byte("\x19\x50\xa8\x6a\x20\xf9\x46\x9c\xfc\x6c"))
+	legacyStart  = []byte("\x8a\n\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.") // behind the protocol: that number
+)
+
+// legacyStorage is a storage of such a file. Its place is known when the pickles have been read.
+type legacyStorage struct{ count, bytes, offset int64 }
+
+// isLegacy tells by its first bytes whether a file has the format.
+func isLegacy(source io.ReaderAt, size int64) bool {
+	head := make([]byte, min(size, int64(2+len(legacyStart))))
+	return regularfile.ReadFullAt(source, head, 0) == nil && len(head) > 2 && head[0] == opProto &&
+		bytes.Equal(head[2:], legacyStart)
+}
+
+// readLegacy reads the pickles and finds the storages.
+func (a *archive) readLegacy(spent *budget) (value any, made int, err error) {
+	code := make([]byte, min(a.size, maxPickle))
+	if err := regularfile.ReadFullAt(a.source, code, 0); err != nil {
+		return nil, 0, fmt.Errorf("pickle: %w", err)
+	}
+	at := 0
+	next := func() (v any, made int, err error) {
+		m := &machine{code: code, at: at, a: a, memo: map[uint32]any{}, spent: spent}
+		v, err = m.run()
+		at = m.at
+		return v, m.made, err
+	}
+	number, _, err := next()
+	if err != nil {
+		return nil, 0, err
+	}
+	version, _, err := next()
+	if err != nil {
+		return nil, 0, err
+	}
+	if n, ok := number.(*big.Int); !ok || n.Cmp(legacyNumber) != 0 || version != int64(legacyVersion) {
+		return nil, 0, fault(ErrMalformed, "", "it begins with %v and version %v; want %v and %d", number, version,
+			legacyNumber, legacyVersion)
+	}
+	sizes, _, err := next()
+	if err != nil {
+		return nil, 0, err
+	}
+	info, _ := sizes.(*Dict)
+	if info == nil {
+		return nil, 0, fault(ErrMalformed, "", "a %s says what machine wrote it; want a dict", describe(sizes))
+	}
+	if little, _ := info.Get("little_endian"); little != true {
+		return nil, 0, fault(ErrBigEndian, "", "convert it on such a machine")
+	}
+	if value, made, err = next(); err != nil {
+		return nil, 0, err
+	}
+	keys, _, err := next()
+	if err != nil {
+		return nil, 0, err
+	}
+	list, _ := keys.(*List)
+	if list == nil {
+		return nil, 0, fault(ErrMalformed, "", "a %s has the keys of the storages; want a list", describe(keys))
+	}
+	return value, made, a.placeLegacy(list.Items, int64(at))
+}
+
+// placeLegacy finds the storages, of which the first begins at a byte of the file.
+func (a *archive) placeLegacy(keys []any, at int64) error {
+	for _, key := range keys {
+		name, _ := key.(string)
+		s := a.legacy[name]
+		if s == nil || s.offset > 0 {
+			return fault(ErrMalformed, fmt.Sprintf("storage %.40q", name), "no tensor has it, or it stands twice in the "+
+				"list of storages")
+		}
+		var count [8]byte
+		if err := regularfile.ReadFullAt(a.source, count[:], at); err != nil {
+			return fault(ErrMalformed, "storage "+name, "its size cannot be read at byte %d: %v; was the file cut short?",
+				at, err)
+		}
+		if n := binary.LittleEndian.Uint64(count[:]); n != uint64(s.count) {
+			return fault(ErrMalformed, "storage "+name, "it has %d elements, but the pickle counts %d", n, s.count)
+		}
+		at += int64(len(count))
+		if s.bytes > a.size-at {
+			return fault(ErrMalformed, "storage "+name, "it has %d bytes from byte %d on, but the file ends at %d; was it "+
+				"cut short?", s.bytes, at, a.size)
+		}
+		s.offset = at
+		at += s.bytes
+	}
+	for name, s := range a.legacy {
+		if s.offset == 0 {
+			return fault(ErrMalformed, "storage "+name, "the list of storages does not have it")
+		}
+	}
+	return nil
+}
+
+// holdsLegacy takes note of a storage that the pickle mentions.
+func (a *archive) holdsLegacy(s storage, count int64, spent *budget) error {
+	old := a.legacy[s.key]
+	if old == nil {
+		if err := spent.take(200 + 2*len(s.key)); err != nil {
+			return err
+		}
+		old = &legacyStorage{count: count, bytes: count * s.dtype.size}
+		a.legacy[s.key] = old
+	}
+	switch {
+	case old.count != count || old.bytes != count*s.dtype.size:
+		return fault(ErrMalformed, s.name, "it has %d elements in %d bytes, and %d in %d elsewhere", count,
+			count*s.dtype.size, old.count, old.bytes)
+	case old.bytes > a.size:
+		return fault(ErrMalformed, s.name, "it has %d bytes, the file %d; was it cut short?", old.bytes, a.size)
+	}
+	return nil
+}
