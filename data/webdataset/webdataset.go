@@ -130,6 +130,9 @@ func index(path string, o Options) (shard, error) {
 	}
 	defer f.Close()
 	s.size, s.time = info.Size(), info.ModTime()
+	if s.size == 0 { // tar writes at least its end mark, so this is what an interrupted download leaves
+		return s, fmt.Errorf("%w: the file is empty; write it again", ErrFormat)
+	}
 	var magic [2]byte
 	if n, _ := f.ReadAt(magic[:], 0); n == 2 && magic == [2]byte{0x1f, 0x8b} {
 		return s, fmt.Errorf("%w: it is compressed by gzip, in which no sample can be found without reading all "+

@@ -116,6 +116,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"a sample over the limit", good, webdataset.Options{MaxSample: 2000}, "sample 0 has more than 2000 bytes"},
 		{"a truncated file", good[:2000], webdataset.Options{}, "not a valid shard"},
 		{"a file cut in a header", good[:3700], webdataset.Options{}, "not a valid shard"},
+		{"a file cut to nothing", nil, webdataset.Options{}, "not a valid shard: the file is empty"},
 		{"gzip", []byte{0x1f, 0x8b, 8, 0}, webdataset.Options{}, "compressed by gzip"},
 		{"no tar file", bytes.Repeat([]byte("text "), 200), webdataset.Options{}, "not a valid shard"},
 		{"a negative limit", good, webdataset.Options{MaxSample: -1}, "Options.MaxSample is -1"},
