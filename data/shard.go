@@ -1,6 +1,9 @@
 package data
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // Shard is the part of every epoch that one of several processes sees: BatchSamplerShard of Hugging
 // Face's Accelerate. The zero value is the whole epoch.
@@ -31,6 +34,8 @@ func (s Shard) check(batchSize int) error {
 		return fmt.Errorf("data: Shard.WorldSize is %d; it must be at least 1", s.WorldSize)
 	case s.Rank < 0 || s.Rank >= world:
 		return fmt.Errorf("data: Shard.Rank is %d; it must be from 0 to %d, one less than WorldSize", s.Rank, world-1)
+	case !s.SplitBatches && batchSize > math.MaxInt/world:
+		return fmt.Errorf("data: LoaderOptions.BatchSize is %d, which %d processes together cannot count", batchSize, world)
 	case s.SplitBatches && batchSize%world != 0:
 		return fmt.Errorf("data: a batch of %d samples cannot be split among %d processes; BatchSize must be a "+
 			"multiple of Shard.WorldSize", batchSize, world)

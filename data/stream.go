@@ -61,6 +61,9 @@ func StreamOf[S any](d Dataset[S], o Order) Stream[S] {
 		return func(yield func(S, error) bool) {
 			var none S
 			err := check(o, d.Len())
+			if skip < 0 {
+				err = fmt.Errorf("data: cannot skip %d samples", skip)
+			}
 			var indices []int
 			if err == nil {
 				indices, err = indicesOf(o, pass, d.Len())
@@ -290,14 +293,14 @@ func (l *StreamLoader[S, B]) read(ctx context.Context, place *atomic.Int64, pass
 		}
 	}
 	size := l.round()
-	slots := make([]slot[S], 0, size)
+	slots := make([]slot[S], 0, min(size, 1<<12)) // a batch may be meant to be all that there is
 	deal := func(index int) bool {
 		if begin == nil {
 			begin = slots[:min(l.fills(), len(slots))]
 		}
 		part, at := partOf(l.options.Shard, slots, begin, l.options.BatchSize)
 		round := len(slots)
-		slots = make([]slot[S], 0, size)
+		slots = make([]slot[S], 0, round)
 		return len(part) == 0 || send(streamJob[S, B]{slots: part, first: index - round + at, round: round}, nil)
 	}
 	index := first * size

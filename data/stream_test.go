@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -12,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/gotrainer/gotrainer/data"
@@ -36,6 +39,32 @@ func counting(n int, at func(i int) error) data.Stream[int] {
 }
 
 func keep(samples []int) ([]int, error) { return samples, nil }
+
+// TestABatchOfEverything: a batch size that is far above the number of samples takes no memory.
+func TestABatchOfEverything(t *testing.T) {
+	everything := data.LoaderOptions{BatchSize: math.MaxInt}
+	stream, err := data.NewStreamLoader(counting(5, nil), keep, everything)
+	require.NoError(t, err)
+	for b, err := range stream.Pass(t.Context(), 0, 0) {
+		require.NoError(t, err)
+		assert.Equal(t, []int{0, 1, 2, 3, 4}, b.Batch)
+	}
+	loader, err := data.NewLoader(data.Slice[int]{7, 8}, keep, everything)
+	require.NoError(t, err)
+	for b, err := range loader.Epoch(t.Context(), 0, 0) {
+		require.NoError(t, err)
+		assert.Equal(t, []int{7, 8}, b)
+	}
+	everything.Shard.WorldSize = 2
+	_, err = data.NewLoader(data.Slice[int]{7, 8}, keep, everything)
+	require.ErrorContains(t, err, "which 2 processes together cannot count")
+}
+
+func TestStreamOfRefusesToSkipBackwards(t *testing.T) {
+	for _, err := range data.StreamOf(data.Slice[int]{7, 8}, nil).Samples(0, -1) {
+		require.ErrorContains(t, err, "cannot skip -1 samples")
+	}
+}
 
 func ExampleStreamLoader_Pass() {
 	lines := data.StreamFunc[string](func(pass, skip int) iter.Seq2[string, error] {
