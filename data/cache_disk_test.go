@@ -182,3 +182,43 @@ func TestCacheOnDiskRefuses(t *testing.T) {
 		t.Errorf("a codec that fails: %v", err)
 	}
 }
+
+// FuzzCacheOnDisk opens a file of anything: each sample is had, and so is the file by the next run,
+// or it is refused and stays as it is.
+func FuzzCacheOnDisk(f *testing.F) {
+	path := filepath.Join(f.TempDir(), "samples")
+	d, _ := loads(3)
+	codec := data.Codec[int]{ // what a wrong sample with a right sum would be is not for the cache to know
+		Encode: decimal.Encode,
+		Decode: func(b []byte) (int, error) { return len(b), nil },
+	}
+	c, err := data.CacheOnDisk(d, path, "key", codec)
+	require.NoError(f, err)
+	for i := range 3 {
+		_, err := c.At(i)
+		require.NoError(f, err)
+	}
+	require.NoError(f, c.Close())
+	content, err := os.ReadFile(path)
+	require.NoError(f, err)
+	f.Add(content)
+	f.Fuzz(func(t *testing.T, content []byte) {
+		require.NoError(t, os.WriteFile(path, content, 0o600))
+		for range 2 {
+			c, err := data.CacheOnDisk(d, path, "key", codec)
+			if err != nil {
+				left, readErr := os.ReadFile(path)
+				require.NoError(t, readErr)
+				require.True(t, bytes.Equal(content, left), "a file that is refused was changed: %v", err)
+				return
+			}
+			for i := range 3 {
+				_, err := c.At(i)
+				require.NoError(t, err)
+			}
+			require.NoError(t, c.Close())
+			content, err = os.ReadFile(path)
+			require.NoError(t, err)
+		}
+	})
+}

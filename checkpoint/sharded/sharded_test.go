@@ -239,3 +239,32 @@ func TestACheckpointWhoseNameDoesNotReachTheDiskStaysHidden(t *testing.T) {
 	require.NoError(t, sharded.Abandon(path))
 	assert.NoDirExists(t, folder)
 }
+
+// FuzzIndex reads a checkpoint of two files by an index that says something else of them.
+func FuzzIndex(f *testing.F) {
+	path := filepath.Join(f.TempDir(), "step-7")
+	save(f, path, "id", 2, shapes)
+	index := filepath.Join(path, sharded.IndexName)
+	text, err := os.ReadFile(index)
+	require.NoError(f, err)
+	f.Add(text)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		require.NoError(t, os.WriteFile(index, text, 0o600))
+		r, err := sharded.Open(path)
+		if err != nil {
+			require.Contains(t, err.Error(), "sharded: ")
+			return
+		}
+		defer r.Close() //nolint:errcheck // it was only read
+		for _, tensor := range r.Tensors {
+			n := int64(1)
+			for _, d := range tensor.Shape {
+				n *= d
+			}
+			var got bytes.Buffer
+			if err := r.ReadRange(tensor.Name, 0, n, &got); err == nil {
+				assert.Zero(t, int64(got.Len())%max(n, 1), "%d bytes of %d elements", got.Len(), n)
+			}
+		}
+	})
+}
