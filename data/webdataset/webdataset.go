@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"log/slog"
 	"os"
 	"path"
 	"runtime"
@@ -140,14 +141,25 @@ func index(path string, o Options) (shard, error) {
 	}
 	reader := tar.NewReader(f)
 	seen, weight := map[string]bool{}, int64(0) // of the sample that is being read
+	end := int64(0)                             // of the last file, with what fills up its last block
 	for {
 		h, err := reader.Next()
 		if errors.Is(err, io.EOF) {
+			if end >= s.size {
+				slog.Warn("webdataset: the shard does not have the end mark of a tar file; if it was cut short, samples "+
+					"are missing at its end", "file", path, "samples", len(s.samples))
+			}
 			return s, nil
 		}
 		if err != nil {
 			return s, fmt.Errorf("%w: after %d files: %w", ErrFormat, len(s.files), err)
 		}
+		offset, err := f.Seek(0, io.SeekCurrent) // behind the header; archive/tar reads no further
+		if err != nil {
+			return s, err
+		}
+		const block = 512
+		end = offset + (h.Size+block-1)/block*block
 		key, extension, ok := split(h.Name)
 		if h.Typeflag == tar.TypeDir || !ok {
 			continue
@@ -155,10 +167,6 @@ func index(path string, o Options) (shard, error) {
 		if h.Typeflag != tar.TypeReg || sparse(h) {
 			return s, fmt.Errorf("%w: %s is a link, a device or a sparse file; shards hold plain files", ErrFormat,
 				h.Name)
-		}
-		offset, err := f.Seek(0, io.SeekCurrent) // behind the header; archive/tar reads no further
-		if err != nil {
-			return s, err
 		}
 		if h.Size > s.size-offset {
 			return s, fmt.Errorf("%w: %s ends behind the end of the file; is the file truncated?", ErrFormat, h.Name)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/data/webdataset"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 var (
@@ -129,6 +132,31 @@ func TestOpenRefuses(t *testing.T) {
 	if _, err := webdataset.Open([]string{"/no/such/file.tar"}, webdataset.Options{}); !errors.Is(err,
 		fs.ErrNotExist) || !strings.Contains(err.Error(), "/no/such/file.tar") {
 		t.Errorf("a missing shard: %v", err)
+	}
+}
+
+// TestShardWithoutItsEndIsNamed: a cut between two files leaves a shard that reads well.
+func TestShardWithoutItsEndIsNamed(t *testing.T) {
+	whole := archive(t, "0.jpg=a", "1.jpg=b", "2.jpg=c")
+	before := slog.Default()
+	t.Cleanup(func() { slog.SetDefault(before) })
+	for _, c := range []struct {
+		name           string
+		content        []byte
+		samples, warns int
+	}{
+		{"whole", whole, 3, 0},
+		{"cut behind the second file", whole[:4*512], 2, 1},
+		{"without the end mark", whole[:6*512], 3, 1},
+		{"no file", archive(t), 0, 0},
+	} {
+		var log bytes.Buffer
+		slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+		path := write(t, c.content)
+		shards, err := webdataset.Open([]string{path}, webdataset.Options{})
+		require.NoError(t, err, c.name)
+		assert.Equal(t, c.samples, shards.Len(), c.name)
+		assert.Equal(t, c.warns, strings.Count(log.String(), path), "%s: %s", c.name, log.String())
 	}
 }
 
