@@ -28,8 +28,8 @@
 //
 // # What is written
 //
-// [WriteFile] writes a [StateDict], or any value of the kinds above, as torch.save does, for
-// torch.load with weights_only=True:
+// [WriteFile] writes a [StateDict], or numbers, strings, containers and tensors
+// (*safetensors.Entry), as torch.save does, for torch.load with weights_only=True:
 //
 //	state, err := pickle.StateDict(entries)
 //	err = pickle.WriteFile("model.pt", state)
