@@ -169,8 +169,8 @@ func textSetter(t reflect.Type) setter {
 	return nil
 }
 
-// setScalar parses a text that is not JSON: strings are as they are, and around others may be
-// spaces, as pandas and pyarrow have it.
+// setScalar parses a text that is not JSON: strings are as they are. Around numbers there may be
+// spaces, as pandas and pyarrow have it, and around bools too.
 func setScalar(v reflect.Value, text string) error {
 	if v.Kind() == reflect.String {
 		v.SetString(text)
