@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/gotrainer/gotrainer/internal/regularfile"
+	"github.com/gotrainer/gotrainer/internal/specialtoken"
 	"github.com/gotrainer/gotrainer/text/decoders"
 	"github.com/gotrainer/gotrainer/text/internal/tagged"
 	"github.com/gotrainer/gotrainer/text/models"
@@ -169,29 +170,18 @@ func (t *Tokenizer) MarshalJSON() ([]byte, error) {
 var bertClasses = []string{"Bert", "DistilBert", "Electra", "MobileBert", "LayoutLM", "SqueezeBert", "ConvBert",
 	"RetriBert", "Lxmert", "DPRContextEncoder", "DPRQuestionEncoder", "DPRReader"}
 
-// namedToken is a special token in tokenizer_config.json: its content, or an object that has it.
-type namedToken struct{ AddedToken }
-
-func (n *namedToken) UnmarshalJSON(data []byte) error {
-	n.Special = true
-	if bytes.HasPrefix(bytes.TrimSpace(data), []byte(`"`)) {
-		return json.Unmarshal(data, &n.Content)
-	}
-	return json.Unmarshal(data, &n.AddedToken)
-}
-
 // bertConfig is what BERT's tokenizer takes from tokenizer_config.json.
 type bertConfig struct {
 	Class        string                `json:"tokenizer_class"`
 	Lowercase    *bool                 `json:"do_lower_case"`
 	Chinese      *bool                 `json:"tokenize_chinese_chars"`
 	StripAccents *bool                 `json:"strip_accents"`
-	Unknown      *namedToken           `json:"unk_token"`
-	Sep          *namedToken           `json:"sep_token"`
-	Pad          *namedToken           `json:"pad_token"`
-	Cls          *namedToken           `json:"cls_token"`
-	Mask         *namedToken           `json:"mask_token"`
-	Additional   []namedToken          `json:"additional_special_tokens"`
+	Unknown      *specialtoken.Token   `json:"unk_token"`
+	Sep          *specialtoken.Token   `json:"sep_token"`
+	Pad          *specialtoken.Token   `json:"pad_token"`
+	Cls          *specialtoken.Token   `json:"cls_token"`
+	Mask         *specialtoken.Token   `json:"mask_token"`
+	Additional   []specialtoken.Token  `json:"additional_special_tokens"`
 	Added        map[string]AddedToken `json:"added_tokens_decoder"`
 }
 
@@ -234,7 +224,7 @@ func (c *bertConfig) options() BertOptions {
 			!*c.Chinese,
 	}
 	for _, t := range []struct {
-		from *namedToken
+		from *specialtoken.Token
 		to   *string
 	}{{c.Unknown, &o.Unknown}, {c.Sep, &o.Sep}, {c.Pad, &o.Pad}, {c.Cls, &o.Cls}, {c.Mask, &o.Mask}} {
 		if t.from != nil {
@@ -246,7 +236,7 @@ func (c *bertConfig) options() BertOptions {
 		o.AddedTokens = append(o.AddedTokens, c.Added[key])
 	}
 	for _, t := range c.Additional {
-		o.AddedTokens = append(o.AddedTokens, t.AddedToken)
+		o.AddedTokens = append(o.AddedTokens, AddedToken(t))
 	}
 	return o
 }

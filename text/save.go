@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/gotrainer/gotrainer/internal/regularfile"
+	"github.com/gotrainer/gotrainer/internal/specialtoken"
 	"github.com/gotrainer/gotrainer/text/models"
 	"github.com/gotrainer/gotrainer/text/pretokenizers"
 )
@@ -72,7 +73,7 @@ func (t *Tokenizer) settings(path string) ([]byte, error) {
 	special := t.specialNames()
 	for _, key := range specialKeys {
 		if raw, ok := c[key.name].(json.RawMessage); ok {
-			var kept namedToken
+			var kept specialtoken.Token
 			if err := json.Unmarshal(raw, &kept); err != nil {
 				return nil, fmt.Errorf("%s: %s: %w", path, key.name, err)
 			}

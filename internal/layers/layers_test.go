@@ -29,6 +29,7 @@ var allowed = []struct{ folder, imports string }{
 
 	// Pure Go: these build with CGO_ENABLED=0 and know no tensors.
 	{"internal/regularfile", ""},
+	{"internal/specialtoken", ""},
 	{"internal/terminal", ""},
 	{"internal/osthread", ""},
 	{"progress", "internal/terminal"},
@@ -41,7 +42,7 @@ var allowed = []struct{ folder, imports string }{
 	{"internal/roundedmath", ""},
 	{"internal/conformance/pylambda", "internal/roundedmath"},
 	{"optim/lr", "internal/mt19937 internal/optional internal/pyfloat internal/roundedmath"},
-	{"text/...", "text/... internal/regularfile"},
+	{"text/...", "text/... internal/regularfile internal/specialtoken"},
 	{"vision/...", "vision/... internal/regularfile internal/mt19937"},
 	{"data", "internal/mt19937"},
 	{"data/internal/columns", ""},
@@ -105,7 +106,8 @@ var allowed = []struct{ folder, imports string }{
 	{"trainer/arguments", "run trainer trainer/callback trainer/engine trainer/semantics hub data accelerate amp " +
 		"dist/ddp dist/launch dist/shard torch optim optim/lr internal/optional"},
 	{"models/...", "models/... nn/... trainer trainer/engine trainer/semantics data/... text/... vision/... metrics " +
-		"torch torch/cuda safetensors safetensors/pickle internal/regularfile internal/tensorio optim hub"},
+		"torch torch/cuda safetensors safetensors/pickle internal/regularfile internal/specialtoken internal/tensorio " +
+		"optim hub"},
 	{"compat/hezar/repository", "internal/torchsave compat/hezar/omegaconf compat/hezar/internal/configfile " +
 		"compat/hezar/preprocessors compat/hezar/datasets data hub models/... nn/... text/... torch"},
 	{"compat/hezar", "internal/torchsave internal/pyfloat compat/hezar/omegaconf " +

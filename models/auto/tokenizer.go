@@ -1,7 +1,6 @@
 package auto
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/gotrainer/gotrainer/internal/regularfile"
+	"github.com/gotrainer/gotrainer/internal/specialtoken"
 	"github.com/gotrainer/gotrainer/text"
 )
 
@@ -39,14 +39,14 @@ func readTokenizerConfig(dir string) (tokenizerConfig, error) {
 			return c, err
 		}
 		var f struct {
-			Side string       `json:"truncation_side"`
-			Mask specialToken `json:"mask_token"`
-			Cls  specialToken `json:"cls_token"`
+			Side string             `json:"truncation_side"`
+			Mask specialtoken.Token `json:"mask_token"`
+			Cls  specialtoken.Token `json:"cls_token"`
 		}
 		if err := json.Unmarshal(content, &f); err != nil {
 			return c, fmt.Errorf("%s: %w", path, err)
 		}
-		for key, token := range map[string]specialToken{"mask_token": f.Mask, "cls_token": f.Cls} {
+		for key, token := range map[string]specialtoken.Token{"mask_token": f.Mask, "cls_token": f.Cls} {
 			if c.special[key] == "" {
 				c.special[key] = token.Content
 			}
@@ -60,19 +60,6 @@ func readTokenizerConfig(dir string) (tokenizerConfig, error) {
 		}
 	}
 	return c, nil
-}
-
-// specialToken is a token in these files: its content, or an object that has it.
-type specialToken struct {
-	Content string `json:"content"`
-}
-
-func (s *specialToken) UnmarshalJSON(data []byte) error {
-	if bytes.HasPrefix(data, []byte(`"`)) {
-		return json.Unmarshal(data, &s.Content)
-	}
-	type object specialToken
-	return json.Unmarshal(data, (*object)(s))
 }
 
 // specialToken is the id of a special token of the tokenizer, or -1: the one that the folder's files
