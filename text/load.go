@@ -25,9 +25,11 @@ import (
 
 // The files that [LoadTokenizer] looks for in a folder.
 const (
-	tokenizerFile = "tokenizer.json"
-	vocabFile     = "vocab.txt"
-	configFile    = "tokenizer_config.json"
+	tokenizerFile     = "tokenizer.json"
+	vocabFile         = "vocab.txt"
+	configFile        = "tokenizer_config.json"
+	specialTokensFile = "special_tokens_map.json"
+	addedTokensFile   = "added_tokens.json"
 )
 
 // maxFile is the size of the largest file that is read. The largest tokenizers known have some 30
@@ -37,7 +39,8 @@ const maxFile = 256 << 20
 // LoadTokenizer reads a tokenizer from tokenizer.json, given as a file or as the folder that holds
 // it. A folder without it may hold vocab.txt of a BERT model instead; tokenizer_config.json beside
 // it says whether letters are made small and what the special tokens are, and without that they are
-// bert-base-uncased's.
+// bert-base-uncased's. Where tokenizer_config.json has no added_tokens_decoder, older files beside
+// it have tokens too: special_tokens_map.json and added_tokens.json.
 func LoadTokenizer(path string) (*Tokenizer, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -45,7 +48,7 @@ func LoadTokenizer(path string) (*Tokenizer, error) {
 	}
 	if !info.IsDir() {
 		if filepath.Base(path) == vocabFile {
-			return loadVocab(path, filepath.Join(filepath.Dir(path), configFile))
+			return loadVocab(path)
 		}
 		return loadJSON(path)
 	}
@@ -63,7 +66,7 @@ func LoadTokenizer(path string) (*Tokenizer, error) {
 		}
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
-	return loadVocab(vocab, filepath.Join(path, configFile))
+	return loadVocab(vocab)
 }
 
 func loadJSON(path string) (*Tokenizer, error) {
@@ -181,27 +184,69 @@ type bertConfig struct {
 	Pad          *specialtoken.Token   `json:"pad_token"`
 	Cls          *specialtoken.Token   `json:"cls_token"`
 	Mask         *specialtoken.Token   `json:"mask_token"`
-	Additional   []specialtoken.Token  `json:"additional_special_tokens"`
+	Extra        tokenList             `json:"extra_special_tokens"`
+	Additional   tokenList             `json:"additional_special_tokens"` // what Extra was called before
 	Added        map[string]AddedToken `json:"added_tokens_decoder"`
+
+	addedFile map[string]int64 // added_tokens.json: ids by token
+}
+
+// tokenList is a list of special tokens, or an object that gives each a name.
+type tokenList []specialtoken.Token
+
+func (l *tokenList) UnmarshalJSON(data []byte) error {
+	if !bytes.HasPrefix(data, []byte("{")) {
+		return json.Unmarshal(data, (*[]specialtoken.Token)(l))
+	}
+	var named map[string]specialtoken.Token
+	err := json.Unmarshal(data, &named)
+	*l = nil
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		*l = append(*l, named[name])
+	}
+	return err
+}
+
+// readBertConfig reads tokenizer_config.json. Where that does not list the added tokens, as it has
+// since version 4.34 of transformers, special_tokens_map.json and added_tokens.json count too. None
+// of them need be there.
+func readBertConfig(dir string) (*bertConfig, error) {
+	c := new(bertConfig)
+	if err := readOptional(filepath.Join(dir, configFile), c); err != nil || c.Added != nil {
+		return c, err
+	}
+	if err := readOptional(filepath.Join(dir, specialTokensFile), c); err != nil {
+		return nil, err
+	}
+	return c, readOptional(filepath.Join(dir, addedTokensFile), &c.addedFile)
+}
+
+// readOptional reads JSON of a file that need not be there.
+func readOptional(path string, into any) error {
+	data, err := regularfile.ReadFile(path, maxFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("tokenizer: %w", err)
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
 }
 
 // loadVocab makes BERT's tokenizer as BertTokenizer of transformers does.
-func loadVocab(vocabPath, configPath string) (*Tokenizer, error) {
-	var c bertConfig
-	data, err := regularfile.ReadFile(configPath, maxFile)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return nil, fmt.Errorf("tokenizer: %w", err)
-	default:
-		if err := json.Unmarshal(data, &c); err != nil {
-			return nil, fmt.Errorf("%s: %w", configPath, err)
-		}
+func loadVocab(vocabPath string) (*Tokenizer, error) {
+	dir := filepath.Dir(vocabPath)
+	c, err := readBertConfig(dir)
+	if err != nil {
+		return nil, err
 	}
 	class := strings.TrimSuffix(strings.TrimSuffix(c.Class, "Fast"), "Tokenizer")
 	if class != "" && !slices.Contains(bertClasses, class) {
 		return nil, fmt.Errorf("%s: tokenizer_class %q cannot be made of vocab.txt; save tokenizer.json with "+
-			"transformers (save_pretrained of the fast tokenizer) and load that", configPath, c.Class)
+			"transformers (save_pretrained of the fast tokenizer) and load that", filepath.Join(dir, configFile), c.Class)
 	}
 	lines, err := regularfile.ReadFile(vocabPath, maxFile)
 	if err != nil {
@@ -235,7 +280,24 @@ func (c *bertConfig) options() BertOptions {
 	for _, key := range slices.SortedFunc(maps.Keys(c.Added), byID) {
 		o.AddedTokens = append(o.AddedTokens, c.Added[key])
 	}
-	for _, t := range c.Additional {
+	extra := c.Extra
+	if extra == nil {
+		extra = c.Additional
+	}
+	named := o.withDefaults()
+	special := map[string]bool{named.Unknown: true, named.Sep: true, named.Pad: true, named.Cls: true,
+		named.Mask: true}
+	for _, t := range extra {
+		special[t.Content] = true
+	}
+	byFileID := func(a, b string) int { return cmp.Compare(c.addedFile[a], c.addedFile[b]) }
+	for _, token := range slices.SortedFunc(maps.Keys(c.addedFile), byFileID) {
+		is := special[token]
+		o.AddedTokens = append(o.AddedTokens, AddedToken{Content: token, Normalized: !is, Special: is})
+	}
+	// extra ones that the vocabulary lacks get their ids behind these
+	o.AddedTokens = append(o.AddedTokens, SpecialTokens(named.Unknown, named.Sep, named.Pad, named.Cls, named.Mask)...)
+	for _, t := range extra {
 		o.AddedTokens = append(o.AddedTokens, AddedToken(t))
 	}
 	return o

@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/gotrainer/gotrainer/text/encodings"
 	"github.com/gotrainer/gotrainer/text/models"
 	"github.com/gotrainer/gotrainer/text/normalizers"
@@ -200,6 +203,53 @@ func TestFoldersOfModels(t *testing.T) {
 	write("tokenizer_config.json", `{"tokenizer_class":"BertJapaneseTokenizer"}`)
 	if _, err := LoadTokenizer(dir); err == nil || !strings.Contains(err.Error(), "BertJapaneseTokenizer") {
 		t.Errorf("a class that needs more than vocab.txt: %v", err)
+	}
+}
+
+// What BertTokenizer of transformers 5.17 makes of the same folders.
+func TestFoldersWithFurtherSpecialTokens(t *testing.T) {
+	const vocab = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n<mask>\na\nx\n"
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		text  string
+		want  []int64
+	}{
+		{"extra_special_tokens", map[string]string{
+			"tokenizer_config.json": `{"extra_special_tokens":["QQ","ZZ"],"mask_token":"<mask>"}`,
+		}, "a QQ ZZa", []int64{2, 5, 7, 8, 5, 3}},
+		{"extra_special_tokens by name", map[string]string{
+			"tokenizer_config.json": `{"extra_special_tokens":{"q_token":"QQ"},"mask_token":"<mask>"}`,
+		}, "a QQ", []int64{2, 5, 7, 3}},
+		{"named tokens come before extra ones", map[string]string{
+			"tokenizer_config.json": `{"extra_special_tokens":["QQ"],"additional_special_tokens":["a"],"mask_token":"[M]"}`,
+		}, "QQ [M] a", []int64{2, 8, 7, 5, 3}},
+		{"special_tokens_map.json", map[string]string{
+			"tokenizer_config.json":   `{"mask_token":"[MASK]"}`,
+			"special_tokens_map.json": `{"mask_token":{"content":"<mask>","lstrip":true}}`,
+		}, "a <mask>", []int64{2, 5, 4, 3}},
+		{"added_tokens.json", map[string]string{
+			"special_tokens_map.json": `{"mask_token":"<mask>","additional_special_tokens":["QQ"]}`,
+			"added_tokens.json":       `{"Late":8,"QQ":7}`,
+		}, "QQ late x", []int64{2, 7, 8, 6, 3}},
+		{"added_tokens_decoder is all there is", map[string]string{
+			"tokenizer_config.json":   `{"added_tokens_decoder":{"7":{"content":"QQ","special":true}},"mask_token":"<mask>"}`,
+			"special_tokens_map.json": `{"mask_token":"x"}`,
+			"added_tokens.json":       `{"Late":7}`,
+		}, "QQ late <mask>", []int64{2, 7, 1, 4, 3}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "vocab.txt"), []byte(vocab), 0o666))
+			for name, content := range c.files {
+				require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o666))
+			}
+			tok, err := LoadTokenizer(dir)
+			require.NoError(t, err)
+			e, err := tok.Encode(c.text, nil)
+			require.NoError(t, err)
+			assert.Equal(t, c.want, e.IDs)
+		})
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // A device that never ends and a pipe that nobody writes to are refused at once, whichever file of
 // a tokenizer they stand for.
 func TestATokenizerIsMadeOfRegularFiles(t *testing.T) {
-	for _, name := range []string{tokenizerFile, vocabFile, configFile} {
+	for _, name := range []string{tokenizerFile, vocabFile, configFile, specialTokensFile, addedTokensFile} {
 		for what, put := range map[string]func(path string) error{
 			"/dev/zero": func(path string) error { return os.Symlink("/dev/zero", path) },
 			"a pipe":    func(path string) error { return syscall.Mkfifo(path, 0o600) },
@@ -22,7 +22,7 @@ func TestATokenizerIsMadeOfRegularFiles(t *testing.T) {
 			t.Run(name+" is "+what, func(t *testing.T) {
 				dir := t.TempDir()
 				require.NoError(t, put(filepath.Join(dir, name)))
-				if name == configFile {
+				if name != tokenizerFile && name != vocabFile {
 					require.NoError(t, os.WriteFile(filepath.Join(dir, vocabFile), []byte("[UNK]\n"), 0o600))
 				}
 				_, err := LoadTokenizer(dir)
