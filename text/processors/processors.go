@@ -49,6 +49,9 @@ func Process(p PostProcessor, e, pair *encodings.Encoding, addSpecialTokens bool
 	if err != nil {
 		return nil, err
 	}
+	if len(parts) == 1 {
+		return parts[0], nil
+	}
 	return encodings.Merge(parts...), nil
 }
 
@@ -82,7 +85,8 @@ func special(t SpecialToken, typeID int64) *encodings.Encoding {
 	return e
 }
 
-// BertProcessing makes [CLS] A [SEP] and [CLS] A [SEP] B [SEP], B and what follows of type 1.
+// BertProcessing makes [CLS] A [SEP] and [CLS] A [SEP] B [SEP], B and what follows of type 1. What
+// it makes of each text is one part, which the next processor of a [Sequence] takes for the text.
 type BertProcessing struct {
 	Sep SpecialToken `json:"sep"`
 	Cls SpecialToken `json:"cls"`
@@ -101,18 +105,19 @@ func (p BertProcessing) Process(parts []*encodings.Encoding, addSpecialTokens bo
 	if !addSpecialTokens {
 		return parts, nil
 	}
-	out := make([]*encodings.Encoding, 0, 2*len(parts)+1)
 	for i, part := range parts {
+		part.SetSequence(i)
 		if i == 0 {
-			out = append(out, special(p.Cls, 0), part, special(p.Sep, 0))
+			parts[i] = encodings.Merge(special(p.Cls, 0), part, special(p.Sep, 0))
 		} else {
-			out = append(out, part, special(p.Sep, 1))
+			parts[i] = encodings.Merge(part, special(p.Sep, 1))
 		}
 	}
-	return out, nil
+	return parts, nil
 }
 
-// RobertaProcessing makes <s> A </s> and <s> A </s></s> B </s>, all of type 0.
+// RobertaProcessing makes <s> A </s> and <s> A </s></s> B </s>, all of type 0, one part for each
+// text as [BertProcessing].
 type RobertaProcessing struct {
 	Sep            SpecialToken `json:"sep"`
 	Cls            SpecialToken `json:"cls"`
@@ -139,8 +144,8 @@ func (p RobertaProcessing) Process(parts []*encodings.Encoding, addSpecialTokens
 	if !addSpecialTokens {
 		return parts, nil
 	}
-	out := make([]*encodings.Encoding, 0, 3*len(parts))
 	for i, part := range parts {
+		part.SetSequence(i)
 		for _, o := range part.Overflowing {
 			o.SetTypeID(0)
 		}
@@ -148,9 +153,9 @@ func (p RobertaProcessing) Process(parts []*encodings.Encoding, addSpecialTokens
 		if i > 0 {
 			open = p.Sep
 		}
-		out = append(out, special(open, 0), part, special(p.Sep, 0))
+		parts[i] = encodings.Merge(special(open, 0), part, special(p.Sep, 0))
 	}
-	return out, nil
+	return parts, nil
 }
 
 // ByteLevel leaves white space out of the offsets of byte-level tokens. It adds no tokens.
