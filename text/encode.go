@@ -262,11 +262,12 @@ func (t *Tokenizer) pieces(text string) ([]piece, error) {
 	return words, nil
 }
 
-// extract cuts a piece at added tokens.
+// extract cuts a piece at added tokens. Without any it begins, as in the reference, where its first
+// character comes from, behind what normalization took away: Metaspace asks for that.
 func (t *Tokenizer) extract(m *matcher, p piece) []piece {
 	parts := t.added.split(m, p.Text())
 	if parts == nil {
-		return []piece{p}
+		parts = []found{{0, len(p.Text()), p.added}}
 	}
 	pieces := make([]piece, len(parts))
 	for i, f := range parts {

@@ -332,3 +332,17 @@ func TestTokensAreFoundByCharacterAndWord(t *testing.T) {
 		t.Error("a word that is not there has tokens")
 	}
 }
+
+// What tokenizers 0.23.3 does: behind a character that normalization took away nothing is put before
+// the text.
+func TestFirstPieceBehindWhatNormalizationTook(t *testing.T) {
+	tok, err := ParseTokenizer([]byte(`{"normalizer":{"type":"Strip","strip_left":true,"strip_right":false},
+		"pre_tokenizer":{"type":"Metaspace","replacement":"_","prepend_scheme":"first","split":false},
+		"model":{"type":"WordLevel","vocab":{"_hi":0,"hi":1,"?":2},"unk_token":"?"}}`))
+	require.NoError(t, err)
+	for text, want := range map[string]int64{"hi": 0, " hi": 1} {
+		e, err := tok.Encode(text, nil)
+		require.NoError(t, err)
+		assert.Equal(t, []int64{want}, e.IDs, "%q", text)
+	}
+}
