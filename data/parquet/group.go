@@ -127,8 +127,8 @@ func (r *Rows[T]) decode(k int, bad map[int]error) ([]T, error) {
 		if c.leaf < 0 {
 			continue
 		}
-		err := c.read(reflect.ValueOf(&rows).Elem(), total, r.groups[k].ColumnChunks()[c.leaf], bad, &left)
-		if err != nil {
+		f := &filling{column: c, rows: reflect.ValueOf(&rows).Elem(), total: total, row: -1, bad: bad, left: &left}
+		if err := f.read(r.groups[k].ColumnChunks()[c.leaf]); err != nil {
 			return nil, fmt.Errorf("column %q: %w", c.name, err)
 		}
 	}
@@ -138,12 +138,25 @@ func (r *Rows[T]) decode(k int, bad map[int]error) ([]T, error) {
 	return rows, nil
 }
 
-// read puts the values of a column into its field of all rows. What they take in memory is taken
+// errTooLarge is the error about a group that takes more memory than its description says.
+var errTooLarge = errors.New("the rows have more bytes when they are decoded than Options.MaxRowGroup")
+
+const badWeight = 300 // of the error of a row
+
+// filling puts the values of a column into its field of all rows. What they take in memory is taken
 // from left: a text that stands in the file once, in a dictionary, can be that of every row.
-func (c column) read(rows reflect.Value, total int, chunk parquet.ColumnChunk, bad map[int]error, left *int64) error {
+type filling struct {
+	column
+	rows  reflect.Value
+	total int
+	row   int           // of the last value
+	bad   map[int]error // the first error of each row that does not fit
+	left  *int64
+}
+
+func (f *filling) read(chunk parquet.ColumnChunk) error {
 	pages := chunk.Pages()
 	defer func() { _ = pages.Close() }() // they were only read
-	row := -1
 	buffer := make([]parquet.Value, 256)
 	for {
 		page, err := pages.ReadPage()
@@ -153,50 +166,25 @@ func (c column) read(rows reflect.Value, total int, chunk parquet.ColumnChunk, b
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrFormat, err)
 		}
-		err = c.readPage(rows, total, page, buffer, &row, bad, left)
+		err = f.readPage(page, buffer)
 		parquet.Release(page)
 		if err != nil {
 			return err
 		}
 	}
-	if row != total-1 {
-		return fmt.Errorf("%w: %d rows, want %d", ErrFormat, row+1, total)
+	if f.row != f.total-1 {
+		return fmt.Errorf("%w: %d rows, want %d", ErrFormat, f.row+1, f.total)
 	}
 	return nil
 }
 
-// errTooLarge is the error about a group that takes more memory than its description says.
-var errTooLarge = errors.New("the rows have more bytes when they are decoded than Options.MaxRowGroup")
-
-const badWeight = 300 // of the error of a row
-
-func (c column) readPage(rows reflect.Value, total int, page parquet.Page, buffer []parquet.Value, row *int,
-	bad map[int]error, left *int64) error {
+func (f *filling) readPage(page parquet.Page, buffer []parquet.Value) error {
 	values := page.Values()
 	for {
 		n, err := values.ReadValues(buffer)
 		for _, v := range buffer[:n] {
-			if v.RepetitionLevel() == 0 {
-				*row++
-			}
-			if *left -= c.weigh(v); *left < 0 {
-				return errTooLarge
-			}
-			if *row < 0 || *row >= total {
-				return fmt.Errorf("%w: more than %d rows", ErrFormat, total)
-			}
-			if *row == rows.Len() {
-				rows.Grow(1)
-				rows.SetLen(min(rows.Cap(), total))
-			}
-			if bad[*row] != nil {
-				continue
-			}
-			if err := c.put(rows.Index(*row).FieldByIndex(c.field), v); err != nil {
-				if *left -= badWeight; *left < 0 {
-					return errTooLarge
-				}
-				bad[*row] = fmt.Errorf("column %q: %w", c.name, err)
+			if err := f.add(v); err != nil {
+				return err
 			}
 		}
 		if errors.Is(err, io.EOF) {
@@ -209,4 +197,31 @@ func (c column) readPage(rows reflect.Value, total int, page parquet.Page, buffe
 			return fmt.Errorf("%w: a page without end", ErrFormat)
 		}
 	}
+}
+
+// add puts a value into the row that it belongs to: the next one, or the last of a list.
+func (f *filling) add(v parquet.Value) error {
+	if v.RepetitionLevel() == 0 {
+		f.row++
+	}
+	if *f.left -= f.weigh(v); *f.left < 0 {
+		return errTooLarge
+	}
+	if f.row < 0 || f.row >= f.total {
+		return fmt.Errorf("%w: more than %d rows", ErrFormat, f.total)
+	}
+	if f.row == f.rows.Len() {
+		f.rows.Grow(1)
+		f.rows.SetLen(min(f.rows.Cap(), f.total))
+	}
+	if f.bad[f.row] != nil {
+		return nil
+	}
+	if err := f.put(f.rows.Index(f.row).FieldByIndex(f.field), v); err != nil {
+		if *f.left -= badWeight; *f.left < 0 {
+			return errTooLarge
+		}
+		f.bad[f.row] = fmt.Errorf("column %q: %w", f.name, err)
+	}
+	return nil
 }
