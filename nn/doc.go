@@ -36,7 +36,9 @@
 //
 // A layer has a constructor with PyTorch's positional arguments and an options struct, nil for
 // PyTorch's defaults. Parameters are drawn from the default generator in PyTorch's order, so the
-// same seed gives the same model. They outlive any scope.
+// same seed gives the same model. They outlive any scope. What copy.deepcopy is in Python is another
+// module of the same constructor that takes the weights of the first: [LoadStateDict] from the
+// [StateDict] as [Tensors].
 //
 // The layers and losses are those of torch.nn, under its names. Where a layer's zero value means
 // PyTorch's defaults there is no constructor: [ReLU], [Upsample], [MSELoss]. A layer that takes
