@@ -21,7 +21,7 @@ func TestTwoRunsAreComparedByAllThatTheyLeave(t *testing.T) {
 		for _, name := range append(more, "metrics.jsonl", ".lock") {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(row), 0o666))
 		}
-		all, err := bits(ending{outcomes: []string{`{"Update":3}`}}, dir)
+		all, err := bits(ending{outcomes: []string{`{"Update":3,"Warnings":["full"]}`}}, dir)
 		require.NoError(t, err)
 		return all
 	}

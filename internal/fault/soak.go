@@ -3,8 +3,8 @@ package main
 import (
 	"fmt"
 	"math"
-	"slices"
-	"strings"
+	"reflect"
+	"sync/atomic"
 
 	"github.com/gotrainer/gotrainer/trainer"
 )
@@ -72,7 +72,15 @@ func trainers(b *bench) error {
 	if err != nil {
 		return err
 	}
-	lone := make([]string, n)
+	want := map[int]outcome{} // by the number of the trainer
+	for _, text := range together.outcomes {
+		o, err := withoutWarnings(text)
+		if err != nil {
+			return err
+		}
+		want[o.Trainer] = o
+	}
+	var same atomic.Int64
 	b.each(n, func(i int) {
 		one := p
 		one.Dir, one.Lone = b.folder(), i+1
@@ -81,22 +89,15 @@ func trainers(b *bench) error {
 			b.fail("%v", err)
 			return
 		}
-		lone[i] = e.outcomes[0]
+		switch o, err := withoutWarnings(e.outcomes[0]); {
+		case err != nil:
+			b.fail("%v", err)
+		case !reflect.DeepEqual(o, want[i+1]):
+			b.fail("trainer %d alone ends with %+v; of %d at once with %+v", i+1, o, n, want[i+1])
+		default:
+			same.Add(1)
+		}
 	})
-	same := 0
-	for i, o := range lone {
-		if slices.Contains(together.outcomes, o) {
-			same++
-			continue
-		}
-		prefix, _, _ := strings.Cut(o, ",") // the number of the trainer
-		k := slices.IndexFunc(together.outcomes, func(o string) bool { return strings.HasPrefix(o, prefix+",") })
-		if k < 0 {
-			b.fail("trainer %d of %d at once has no outcome", i+1, n)
-			continue
-		}
-		b.fail("trainer %d alone ends with %s; of %d at once with %s", i+1, o, n, together.outcomes[k])
-	}
-	b.count("%d of %d", same, n)
+	b.count("%d of %d", same.Load(), n)
 	return nil
 }

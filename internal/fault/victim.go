@@ -218,6 +218,7 @@ type outcome struct {
 	Weights, Optimizer, Generator string // SHA-256
 	History                       string // the same, of the log without what a clock says
 	TrainLoss                     float64
+	Warnings                      []string // which are of the process, and not compared
 }
 
 func (p plan) sayOutcome(seed int, model any, optimizer optim.Optimizer, r *trainer.Result) {
@@ -230,7 +231,8 @@ func (p plan) sayOutcome(seed int, model any, optimizer optim.Optimizer, r *trai
 	}
 	o := outcome{Trainer: seed, Update: r.GlobalStep, Weights: sum(nn.StateDict(model)),
 		Optimizer: sum(optimizer.State()), TrainLoss: r.TrainLoss,
-		History: digest(fmt.Append(nil, withoutTimes(r.History)))} // no warnings: they are of the process
+		History:  digest(fmt.Append(nil, withoutTimes(r.History))),
+		Warnings: r.Warnings}
 	if p.Trainers == 0 { // which leave the default generator in no order
 		o.Generator = digest(torch.DefaultGenerator(torch.CPU).State())
 	}
