@@ -202,34 +202,6 @@ func TestLinesOfSpacesBetweenObjects(t *testing.T) {
 	require.ErrorContains(t, err, "line 2: 1 columns, expected 2", "only JSON says that spaces mean nothing")
 }
 
-// TestLinesOfManyErrors: each error has its line, though what is before it is not read each time.
-func TestLinesOfManyErrors(t *testing.T) {
-	type row struct {
-		N int `table:"n"`
-	}
-	const n = 20_000 // more than one piece of feeds
-	text := "n\n" + strings.Repeat("\nno number\n", n)
-	path := filepath.Join(t.TempDir(), "a.csv")
-	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	for _, memory := range []int64{0, -1} { // from memory, and from the file
-		rows, err := table.OpenRows[row](path, table.Format{Memory: memory})
-		require.NoError(t, err)
-		_, err = rows.At(n - 1)
-		require.ErrorContains(t, err, fmt.Sprintf("line %d: ", 2*n+1))
-		i := 0
-		for _, err := range rows.Samples(0, 0) {
-			var where *table.Error
-			if !errors.As(err, &where) || where.Line != 2*i+3 {
-				t.Fatalf("row %d: %v, want an error in line %d", i, err, 2*i+3)
-			}
-			i++
-		}
-		assert.Equal(t, n, i)
-		assert.Equal(t, fmt.Sprintf("line 3 of %s", path), rows.Describe(0))
-		require.NoError(t, rows.Close())
-	}
-}
-
 func TestRowsRefuse(t *testing.T) {
 	type numbers struct {
 		N []int64 `table:"n"`
@@ -470,68 +442,6 @@ func TestLargeTableHasEveryRow(t *testing.T) {
 		if err := rows.Close(); err != nil {
 			t.Fatal(err)
 		}
-	}
-}
-
-func TestIndexFileThatDoesNotFitIsMadeAnew(t *testing.T) {
-	path := write(t, "a.csv", "a\n1\n2\n")
-	index := filepath.Join(t.TempDir(), "a.index")
-	count := func() int {
-		rows, err := table.OpenRows[[]string](path, table.Format{IndexFile: index})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer rows.Close()
-		return rows.Len()
-	}
-	if n := count(); n != 2 {
-		t.Fatalf("%d rows", n)
-	}
-	good, err := os.ReadFile(index)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for at := len("gotrainer rows 1\n"); at < len(good); at++ { // a file that begins otherwise is not replaced
-		bad := bytes.Clone(good)
-		bad[at] ^= 0x40
-		if err := os.WriteFile(index, bad, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if n := count(); n != 2 {
-			t.Fatalf("with byte %d of the index flipped: %d rows", at, n)
-		}
-		if now, _ := os.ReadFile(index); !bytes.Equal(now, good) {
-			t.Fatalf("with byte %d flipped the index was not made again", at)
-		}
-	}
-	if err := os.WriteFile(index, good[:len(good)-3], 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if n := count(); n != 2 {
-		t.Errorf("with half an index: %d rows", n)
-	}
-	if err := os.WriteFile(path, []byte("a\n1\n2\n3\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if n := count(); n != 3 {
-		t.Errorf("of a table that grew: %d rows", n)
-	}
-}
-
-func TestIndexFileDoesNotReplaceAnotherFile(t *testing.T) {
-	const text = "a\n1\n2\n"
-	path := write(t, "a.csv", text)
-	_, err := table.OpenRows[[]string](path, table.Format{IndexFile: path})
-	require.ErrorContains(t, err, fmt.Sprintf("Format.IndexFile: %s begins with %q", path, text))
-	now, err := os.ReadFile(path)
-	require.NoError(t, err)
-	assert.Equal(t, text, string(now))
-
-	for _, begun := range []string{"", "gotrainer r"} { // what a machine that lost power may have left
-		index := write(t, "a.index", begun)
-		rows, err := table.OpenRows[[]string](path, table.Format{IndexFile: index})
-		require.NoError(t, err, "an index of %q", begun)
-		require.NoError(t, rows.Close())
 	}
 }
 

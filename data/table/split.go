@@ -56,11 +56,14 @@ func (s *splitter) next() (row []byte, offset int64, err error) {
 		if s.breaks++; s.quoted {
 			s.breaks += bytes.Count(rest[:size], []byte("\n"))
 		}
-		row = trimReturn(rest[:size])
-		if empty := len(row) == 0 || s.json && len(bytes.TrimLeft(row, " \t\r")) == 0; !empty {
+		if row = trimReturn(rest[:size]); !s.empty(row) {
 			return row, offset, nil
 		}
 	}
+}
+
+func (s *splitter) empty(row []byte) bool {
+	return len(row) == 0 || s.json && len(bytes.TrimLeft(row, " \t\r")) == 0
 }
 
 // fill reads more into the buffer, and makes it larger if a row fills it.
