@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"math/big"
 
 	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
@@ -17,10 +16,8 @@ import (
 
 const legacyVersion = 1001
 
-var (
-	legacyNumber = big.NewInt(0).SetBytes([]byte("\x19\x50\xa8\x6a\x20\xf9\x46\x9c\xfc\x6c"))
-	legacyStart  = []byte("\x8a\n\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.") // behind the protocol: that number
-)
+// legacyStart is the pickle of the magic number, behind the two bytes of its protocol.
+var legacyStart = []byte("\x8a\n\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.")
 
 // legacyStorage is a storage of such a file. Its place is known when the pickles have been read.
 type legacyStorage struct{ count, bytes, offset int64 }
@@ -32,30 +29,25 @@ func isLegacy(source io.ReaderAt, size int64) bool {
 		bytes.Equal(head[2:], legacyStart)
 }
 
-// readLegacy reads the pickles and finds the storages.
+// readLegacy reads the pickles behind the magic number and finds the storages.
 func (a *archive) readLegacy(spent *budget) (value any, made int, err error) {
 	code := make([]byte, min(a.size, maxPickle))
 	if err := regularfile.ReadFullAt(a.source, code, 0); err != nil {
 		return nil, 0, fmt.Errorf("pickle: %w", err)
 	}
-	at := 0
+	at := 2 + len(legacyStart)
 	next := func() (v any, made int, err error) {
 		m := &machine{code: code, at: at, a: a, memo: map[uint32]any{}, spent: spent}
 		v, err = m.run()
 		at = m.at
 		return v, m.made, err
 	}
-	number, _, err := next()
-	if err != nil {
-		return nil, 0, err
-	}
 	version, _, err := next()
 	if err != nil {
 		return nil, 0, err
 	}
-	if n, ok := number.(*big.Int); !ok || n.Cmp(legacyNumber) != 0 || version != int64(legacyVersion) {
-		return nil, 0, fault(ErrMalformed, "", "it begins with %v and version %v; want %v and %d", number, version,
-			legacyNumber, legacyVersion)
+	if version != int64(legacyVersion) {
+		return nil, 0, fault(ErrMalformed, "", "it has version %v; want %d", version, legacyVersion)
 	}
 	sizes, _, err := next()
 	if err != nil {
