@@ -205,12 +205,13 @@ var (
 // and log, and its files.
 func bits(e ending, dir string) (map[string]string, error) {
 	all := map[string]string{}
-	for i, o := range e.outcomes {
-		plain, err := withoutWarnings(o)
-		if err != nil {
-			return nil, err
+	for _, o := range e.outcomes {
+		var plain outcome
+		if err := json.Unmarshal([]byte(o), &plain); err != nil {
+			return nil, fmt.Errorf("the victim's outcome %q: %w", o, err)
 		}
-		all[fmt.Sprint("outcome ", i)] = fmt.Sprintf("%+v", plain)
+		plain.Warnings = nil // of the process, not of the run
+		all[fmt.Sprint("outcome of trainer ", plain.Trainer)] = fmt.Sprintf("%+v", plain)
 	}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || slices.Contains(notBits, d.Name()) {
@@ -228,16 +229,6 @@ func bits(e ending, dir string) (map[string]string, error) {
 		err = nil
 	}
 	return all, err
-}
-
-// withoutWarnings is what a victim said, as it is compared.
-func withoutWarnings(text string) (outcome, error) {
-	var o outcome
-	if err := json.Unmarshal([]byte(text), &o); err != nil {
-		return o, fmt.Errorf("the victim's outcome %q: %w", text, err)
-	}
-	o.Warnings = nil
-	return o, nil
 }
 
 // difference names what differs between two runs; empty: nothing.
