@@ -111,7 +111,6 @@ type Build struct {
 	MKL           MKLKernels // of float32 and float64 products on the CPU
 	CUDADevices   int
 	NoCUDA        string // why there is none of these, in a sentence; empty: there is
-	SlowBFloat16  string // why bfloat16 is slow on the CPU, see [SlowBFloat16]; empty: it is not
 	Reproducible  int    // the threads that numbers are reproducible with, 0: they are not, see [Reproducible]
 	KeepsMalloc   bool   // large blocks stay with the process, see [Load]
 	VectorMasks   bool   // dropout masks are drawn by vector instructions, see [Load]
@@ -128,7 +127,7 @@ func BuildInfo() (Build, error) {
 		CPUCapability: cgotorch.CPUCapability(), Threads: cgotorch.Threads(), CUDADevices: cgotorch.CUDADevices(),
 		Reproducible: reproducible.threads, KeepsMalloc: os.Getenv("GOTRAINER_MALLOC") != "trim",
 		VectorMasks: cgotorch.VectorBernoulli(), OwnGenerators: cgotorch.HasOwnGenerators(),
-		Waiting: Waiting(), MKL: mkl.kernels(loaded.IntelMKL), SlowBFloat16: SlowBFloat16(),
+		Waiting: Waiting(), MKL: mkl.kernels(loaded.IntelMKL),
 	}
 	if b.CUDADevices == 0 {
 		b.NoCUDA = noGPU()

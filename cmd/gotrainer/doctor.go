@@ -27,36 +27,38 @@ type doctorCommand struct{}
 // Run is called by kong. It fails if training could not start.
 func (*doctorCommand) Run() error {
 	d := doctor{
-		out:         os.Stdout,
-		build:       torch.BuildInfo,
-		compute:     compute,
-		fingerprint: func() string { return fingerprint.Here().String() },
-		driver:      nvidiaDriver,
-		properties:  cuda.DeviceProperties,
-		memory:      cuda.MemoryInfo,
-		versions:    cuda.LibraryVersions,
-		attention:   cuda.AttentionKernels,
-		noGraphs:    torch.NoGraphs,
-		root:        torch.InstallRoot(),
-		env:         os.Getenv,
+		out:          os.Stdout,
+		build:        torch.BuildInfo,
+		slowBFloat16: torch.SlowBFloat16,
+		compute:      compute,
+		fingerprint:  func() string { return fingerprint.Here().String() },
+		driver:       nvidiaDriver,
+		properties:   cuda.DeviceProperties,
+		memory:       cuda.MemoryInfo,
+		versions:     cuda.LibraryVersions,
+		attention:    cuda.AttentionKernels,
+		noGraphs:     torch.NoGraphs,
+		root:         torch.InstallRoot(),
+		env:          os.Getenv,
 	}
 	return d.examine()
 }
 
 // doctor examines through functions, so that a test can be a machine with a fault.
 type doctor struct {
-	out         io.Writer
-	build       func() (torch.Build, error)
-	compute     func(device torch.Device) error
-	fingerprint func() string // of the numbers that libtorch makes here
-	driver      func() string // version of the NVIDIA driver; empty: there is none
-	properties  func(torch.Device) (cuda.Properties, error)
-	memory      func(torch.Device) (free, total int64, err error)
-	versions    func() (cuda.Versions, error)
-	attention   func() cuda.Attention
-	noGraphs    func() error
-	root        string // the install root
-	env         func(string) string
+	out          io.Writer
+	build        func() (torch.Build, error)
+	slowBFloat16 func() string
+	compute      func(device torch.Device) error
+	fingerprint  func() string // of the numbers that libtorch makes here
+	driver       func() string // version of the NVIDIA driver; empty: there is none
+	properties   func(torch.Device) (cuda.Properties, error)
+	memory       func(torch.Device) (free, total int64, err error)
+	versions     func() (cuda.Versions, error)
+	attention    func() cuda.Attention
+	noGraphs     func() error
+	root         string // the install root
+	env          func(string) string
 }
 
 // examine prints what there is and returns what keeps a program from training.
@@ -88,7 +90,7 @@ func (d *doctor) examine() error {
 	} else {
 		d.line("MKL", "chooses its kernels itself: %s", b.MKL.Reason)
 	}
-	d.line("bfloat16", "%s", cmp.Or(b.SlowBFloat16, "is computed by instructions of this CPU"))
+	d.line("bfloat16", "%s", cmp.Or(d.slowBFloat16(), "is computed by instructions of this CPU"))
 	d.line("fingerprint", "%s of these numbers", d.fingerprint())
 	if b.OwnGenerators {
 		d.line("generators", "each run draws from its own (libcgotorch_generators)")

@@ -31,11 +31,12 @@ func healthy(t *testing.T, out *bytes.Buffer) *doctor {
 		build: func() (torch.Build, error) {
 			return torch.Build{Version: "2.11.0", Library: "/r/libcgotorch-abc.so", LibTorch: "/r", ABI: "abc",
 				CPUCapability: "AVX2", Threads: 3, KeepsMalloc: true, VectorMasks: true,
-				SlowBFloat16: "bfloat16 takes 2 times", NoCUDA: "there is no NVIDIA driver"}, nil
+				NoCUDA: "there is no NVIDIA driver"}, nil
 		},
-		compute:     func(torch.Device) error { return nil },
-		fingerprint: func() string { return "7873f94a0b84" },
-		driver:      func() string { return "" },
+		slowBFloat16: func() string { return "bfloat16 takes 2 times" },
+		compute:      func(torch.Device) error { return nil },
+		fingerprint:  func() string { return "7873f94a0b84" },
+		driver:       func() string { return "" },
 		properties: func(d torch.Device) (cuda.Properties, error) {
 			return cuda.Properties{Name: "Test GPU", Capability: cuda.Capability{Major: 9},
 				MultiprocessorCount: 132, TotalMemory: 80 << 30}, nil

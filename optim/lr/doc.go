@@ -24,8 +24,8 @@
 //   - transformers.get_scheduler: [Constant], [ConstantWithWarmup], [Linear], [Cosine],
 //     [CosineWithRestarts], [Polynomial], [InverseSqrt], [CosineWithMinLR],
 //     [CosineWarmupWithMinLR], [WarmupStableDecay], [ReduceLROnPlateau], [Greedy];
-//   - torch.optim.lr_scheduler and swa_utils, under their names: [StepLR], [OneCycleLR], [SWALR] and the
-//     rest;
+//   - torch.optim.lr_scheduler and swa_utils, under their names: [StepLR], [OneCycleLR], [SWALR]
+//     and the rest;
 //   - timm: [TimmCosine], [TimmPoly], [TimmTanh], [TimmStep], [TimmMultiStep], [TimmWSD],
 //     [TimmPlateau], and [TimmNoise] over any schedule;
 //   - pytorch-accelerated: [PytorchAcceleratedCosine], [PytorchAcceleratedWSD];
