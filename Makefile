@@ -95,7 +95,8 @@ fault: setup seed ## kill, refuse, damage, signal and fill disks under real runs
 test-install: ## the install script against everything that can be missing
 	scripts/test_install.sh
 
-lint: $(TOOLS)/bin/clang-format ## gofmt, go vet, golangci-lint, clang-format, shellcheck
+lint: $(TOOLS)/bin/clang-format ## no large file, gofmt, go vet, golangci-lint, clang-format, shellcheck
+	@large=$$(git ls-files -z | xargs -0 sh -c 'find "$$@" -prune -size +4096k' sh); [ -z "$$large" ] || { echo "larger than 4 MiB, which every user would download; take it out of the repository:" $$large; exit 1; }
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "run gofmt -w on:" $$unformatted; exit 1; }
 	go vet ./...
 	go run $(GOLANGCI) run
