@@ -12,6 +12,8 @@ import (
 	"sync"
 
 	"golang.org/x/image/bmp"
+	"golang.org/x/image/tiff"
+	"golang.org/x/image/webp"
 
 	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
@@ -23,15 +25,17 @@ const DefaultMaxPixels = 89_478_485
 // Kinds of [DecodeError], for errors.Is.
 var (
 	ErrTooLarge = errors.New("picture is too large")
-	ErrFormat   = errors.New("unknown picture format: want PNG, JPEG or BMP")
+	ErrFormat   = errors.New("unknown picture format: want PNG, JPEG, BMP, WebP, TIFF, PPM or PGM")
 	ErrCorrupt  = errors.New("picture is damaged or cut short")
+
+	ErrUnsupported = errors.New("picture uses what is not decoded")
 )
 
 // DecodeError says which file could not be decoded and why.
 type DecodeError struct {
 	Name   string // file, or what the caller called the bytes
-	Format string // "PNG", "JPEG", "BMP"; empty if not recognised
-	Kind   error  // ErrTooLarge, ErrFormat or ErrCorrupt
+	Format string // "PNG", "JPEG", "BMP", "WebP", "TIFF", "PPM", "PGM"; empty if not recognised
+	Kind   error  // ErrTooLarge, ErrFormat, ErrCorrupt or ErrUnsupported
 	Err    error  // the decoder's own words; may be nil
 	detail string
 }
@@ -142,7 +146,7 @@ func readPicture(raw *bytes.Buffer, f io.Reader, size int64, path string, o Deco
 }
 
 const (
-	headSize  = 8        // bytes that tell the format
+	headSize  = 12       // bytes that tell the format
 	mostExtra = 64 << 20 // of a file besides its pixels: previews, colour profiles, texts
 )
 
@@ -154,7 +158,7 @@ func (o DecodeOptions) maxPixels() int {
 }
 
 // Decode decodes a picture that is in memory; name is for errors only. The format is told by the
-// first bytes. Orientation tags are not applied, as in Pillow and Hezar.
+// first bytes. Orientation tags are not applied, as in Hezar and in Pillow, which turns TIFFs alone.
 func Decode(raw []byte, name string, o DecodeOptions) (*Image, error) {
 	if d := decoderOf(raw); d != nil && d.fast != nil {
 		if im := d.fast(raw, o); im != nil {
@@ -189,8 +193,8 @@ func DecodeAlpha(raw []byte, name string, o DecodeOptions) (*Image, error) {
 	return im, nil
 }
 
-// decoder is a format: how files begin, a decoder of our own for the usual files, which is nil or
-// returns nil for any other, and the standard library's functions.
+// decoder is a format: how files begin, where ? is any byte, a decoder of our own for the usual
+// files, which is nil or returns nil for any other, and functions as those of the standard library.
 type decoder struct {
 	name, magic string
 	fast        func([]byte, DecodeOptions) *Image
@@ -207,6 +211,13 @@ var decoders = []decoder{
 	{"PNG", magicPNG, decodePNG, png.DecodeConfig, png.Decode},
 	{"JPEG", magicJPEG, decodeJPEG, jpeg.DecodeConfig, jpeg.Decode},
 	{"BMP", "BM", nil, bmp.DecodeConfig, bmp.Decode},
+	{"WebP", "RIFF????WEBP", nil, webp.DecodeConfig, decodeWebP},
+	{"TIFF", "II*\x00", nil, tiff.DecodeConfig, decodeTIFF},
+	{"TIFF", "MM\x00*", nil, tiff.DecodeConfig, decodeTIFF},
+	{"PGM", "P2", nil, decodePNMConfig, decodePNM},
+	{"PPM", "P3", nil, decodePNMConfig, decodePNM},
+	{"PGM", "P5", nil, decodePNMConfig, decodePNM},
+	{"PPM", "P6", nil, decodePNMConfig, decodePNM},
 }
 
 // What a file may unpack to: so much whatever it holds, and so many times its size. A photograph as
@@ -266,7 +277,7 @@ func decodeStd(raw []byte, name string, o DecodeOptions) (image.Image, error) {
 	}
 	c, err := d.config(bytes.NewReader(raw))
 	if err != nil {
-		return nil, fail(ErrCorrupt, err, "")
+		return nil, fail(decoderError(err), err, "")
 	}
 	if c.Width <= 0 || c.Height <= 0 {
 		return nil, fail(ErrCorrupt, nil, fmt.Sprintf("size %dx%d", c.Width, c.Height))
@@ -277,19 +288,46 @@ func decodeStd(raw []byte, name string, o DecodeOptions) (image.Image, error) {
 	}
 	im, err := d.decode(bytes.NewReader(raw))
 	if err != nil {
-		return nil, fail(ErrCorrupt, err, "")
+		return nil, fail(decoderError(err), err, "")
 	}
 	return im, nil
+}
+
+// decoderError is the kind of an error of a decoder.
+func decoderError(err error) error {
+	var (
+		inPNG  png.UnsupportedError
+		inJPEG jpeg.UnsupportedError
+		inTIFF tiff.UnsupportedError
+	)
+	if errors.As(err, &inPNG) || errors.As(err, &inJPEG) || errors.As(err, &inTIFF) ||
+		errors.Is(err, bmp.ErrUnsupported) || errors.Is(err, errAnimated) {
+		return ErrUnsupported
+	}
+	return ErrCorrupt
 }
 
 // decoderOf tells the format by the first bytes; nil if it is none of ours.
 func decoderOf(raw []byte) *decoder {
 	for i := range decoders {
-		if bytes.HasPrefix(raw, []byte(decoders[i].magic)) {
+		if begins(raw, decoders[i].magic) {
 			return &decoders[i]
 		}
 	}
 	return nil
+}
+
+// begins tells whether raw begins like magic, in which ? is any byte.
+func begins(raw []byte, magic string) bool {
+	if len(raw) < len(magic) {
+		return false
+	}
+	for i := range len(magic) {
+		if magic[i] != '?' && magic[i] != raw[i] {
+			return false
+		}
+	}
+	return true
 }
 
 func unknownFormat(name string, raw []byte) error {

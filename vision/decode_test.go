@@ -34,9 +34,24 @@ func withSize(raw []byte, width, height uint32) []byte {
 	return out
 }
 
+// withCompression returns a little-endian TIFF that claims another one.
+func withCompression(raw []byte, coding uint16) []byte {
+	out := bytes.Clone(raw)
+	entry := bytes.Index(out, []byte{3, 1, 3, 0, 1, 0, 0, 0}) // tag 259: one short number
+	binary.LittleEndian.PutUint16(out[entry+8:], coding)
+	return out
+}
+
+// animated is the header of an animated WebP of one pixel.
+func animated() []byte {
+	return append([]byte("RIFF\x16\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x02"), make([]byte, 9)...)
+}
+
 func TestDecodeErrorsNameTheFileAndTheKind(t *testing.T) {
 	png := file(t, "rgb.png")
 	jpg := file(t, "jpeg420.jpg")
+	webp := file(t, "lossy.webp")
+	tiff := file(t, "deflate.tif")
 	flipped := bytes.Clone(png)
 	flipped[len(flipped)/2] ^= 4
 	tests := []struct {
@@ -47,7 +62,7 @@ func TestDecodeErrorsNameTheFileAndTheKind(t *testing.T) {
 		words string
 	}{
 		{"empty file", nil, 0, ErrFormat, "0 bytes"},
-		{"a text", []byte("hello, world"), 0, ErrFormat, `"hello, w"`},
+		{"a text", []byte("hello, world"), 0, ErrFormat, `"hello, world"`},
 		{"PNG without data", png[:8], 0, ErrCorrupt, "PNG"},
 		{"PNG cut in the middle", png[:len(png)/2], 0, ErrCorrupt, "not enough pixel data"},
 		{"PNG with a flipped bit", flipped, 0, ErrCorrupt, "PNG"},
@@ -59,6 +74,21 @@ func TestDecodeErrorsNameTheFileAndTheKind(t *testing.T) {
 		{"JPEG cut in the middle", jpg[:len(jpg)/2], 0, ErrCorrupt, "JPEG"},
 		{"JPEG without data", jpg[:2], 0, ErrCorrupt, "JPEG"},
 		{"BMP without data", []byte("BM"), 0, ErrCorrupt, "BMP"},
+		{"WebP without data", []byte("RIFF\x04\x00\x00\x00WEBP"), 0, ErrCorrupt, "WebP"},
+		{"WebP cut in the middle", webp[:len(webp)/2], 0, ErrCorrupt, "WebP"},
+		{"an animated WebP", animated(), 0, ErrUnsupported, "it is an animation; want a still picture"},
+		{"TIFF without data", []byte("II*\x00"), 0, ErrCorrupt, "TIFF"},
+		{"TIFF cut in the middle", tiff[:len(tiff)/2], 0, ErrCorrupt, "TIFF"},
+		{"TIFF compressed as JPEG", withCompression(tiff, 7), 0, ErrUnsupported, "compression value 7"},
+		{"PPM without data", []byte("P6"), 0, ErrCorrupt, "PPM: picture is damaged or cut short: the width"},
+		{"PPM cut in the middle", []byte("P6 2 1 255\nabc"), 0, ErrCorrupt, "unexpected EOF"},
+		{"PPM of 16 bits cut in the middle", []byte("P6 1 1 65535\nabc"), 0, ErrCorrupt, "value 2 of 3: unexpected EOF"},
+		{"PPM that claims a terapixel", []byte("P6 1000000 1000000 255\n"), 0, ErrTooLarge, "1000000x1000000"},
+		{"PPM of no height", []byte("P6 2 0 255\n"), 0, ErrCorrupt, "the height: it is 0, want 1 to 2147483647"},
+		{"PPM whose white is too large", []byte("P6 2 1 65536\n"), 0, ErrCorrupt, "it is 65536, want 1 to 65535"},
+		{"PGM with a letter", []byte("P2 2 1 9\n3 x"), 0, ErrCorrupt, "value 2 of 2: 'x' follows 0 digits"},
+		{"PGM above its white", []byte("P2 2 1 9\n3 10"), 0, ErrCorrupt, "value 2 of 2: it is 10, but white is 9"},
+		{"PGM whose comment does not end", []byte("P5 2 1 # no"), 0, ErrCorrupt, "unexpected EOF"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

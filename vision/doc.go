@@ -12,10 +12,12 @@
 //
 // Models trained in Python saw their pictures through Pillow, so a picture prepared in another way
 // is a different picture: a plain bilinear shrink is off by up to 14 grey levels. Grey conversion
-// ([Image.Gray]), all six resampling filters ([Resize]) and PNG decoding agree with Pillow 13 in
-// every bit, and the tests hold them to it. Baseline JPEGs have Pillow's pixels in every bit too.
-// Others (progressive, with restart markers or Adobe's colours) are decoded by image/jpeg: they are
-// within 3 levels of Pillow's.
+// ([Image.Gray]), all six resampling filters ([Resize]) and the decoding of PNG, BMP, still WebP,
+// TIFF, PPM and PGM agree with Pillow 13 in every bit, and the tests hold them to it; only grey of
+// 16 bits does not ([FromStd]). Baseline JPEGs have Pillow's pixels in every bit too. Others
+// (progressive, with restart markers or Adobe's colours) are decoded by image/jpeg: they are within
+// 3 levels of Pillow's. Animated WebP and TIFF in CMYK, with grey and alpha, or compressed as JPEG
+// are refused ([ErrUnsupported]).
 //
 // # Pictures
 //

@@ -74,7 +74,7 @@ func TestPicturesAreWhatPillowMakesOfThem(t *testing.T) {
 			}
 		})
 	}
-	for op, n := range map[string]int{"rgb": 18, "gray": 18, "resize": 84, "mirror": 2} {
+	for op, n := range map[string]int{"rgb": 34, "gray": 34, "resize": 84, "mirror": 2} {
 		if seen[op] != n {
 			t.Errorf("%d cases of %s in golden.json, want %d", seen[op], op, n)
 		}

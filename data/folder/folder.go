@@ -28,8 +28,8 @@ import (
 	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
-// ImageExtensions are the extensions that torchvision takes for pictures. Package vision decodes
-// JPEG, PNG and BMP; to leave the others out, give [Open] a shorter list.
+// ImageExtensions are the extensions that torchvision takes for pictures, all of formats that
+// package vision decodes.
 var ImageExtensions = []string{".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"}
 
 // TextExtensions are those of texts.

@@ -92,5 +92,34 @@ for file, image in (("rgb.png", rgb), ("gray.png", gray)):
             add(file, image.resize(size, number), op="resize", filter=number)
     add(file, image.transpose(Image.Transpose.FLIP_LEFT_RIGHT), op="mirror")
 
+def netpbm(name, magic, most, values):
+    """A PGM or PPM by hand, as text if magic is P2 or P3: Pillow writes raw ones up to 255 only."""
+    head = f"{magic}\n# a comment\n{values.shape[1]} {values.shape[0]}\n{most}\n".encode()
+    text = " ".join(map(str, values.ravel())).encode()
+    (files / name).write_bytes(head + (text if magic in ("P2", "P3") else values.astype(">u1" if most < 256 else ">u2").tobytes()))
+
+
+odd_alpha = odd.copy()
+odd_alpha.putalpha(Image.fromarray(picture(45, 27, 1)[..., 0]))
+odd.save(files / "lossy.webp", quality=70)
+odd_alpha.save(files / "lossy_alpha.webp", quality=30, exact=True)
+rgba.save(files / "lossless.webp", lossless=True, exact=True)
+rgb.save(files / "lzw.tif", compression="tiff_lzw")
+rgba.save(files / "deflate.tif", compression="tiff_adobe_deflate")
+rgb.quantize(14).save(files / "palette_packbits.tif", compression="packbits")
+gray.save(files / "gray_big_endian.tif", big_endian=True)
+for black_is_zero in (0, 1):
+    for number in (3, 4):
+        gray.convert("1").save(files / f"group{number}_{black_is_zero}.tif", compression=f"group{number}", tiffinfo={262: black_is_zero})
+rgb.save(files / "rgb.ppm")
+gray.save(files / "gray.pgm")
+netpbm("rgb_text.ppm", "P3", 1000, rng.integers(0, 1001, (5, 7, 3)))
+netpbm("rgb16.ppm", "P6", 65535, rng.integers(0, 65536, (5, 7, 3)))
+netpbm("gray_text.pgm", "P2", 15, rng.integers(0, 16, (6, 4)))
+for name in ["lossy.webp", "lossy_alpha.webp", "lossless.webp", "lzw.tif", "deflate.tif", "palette_packbits.tif", "gray_big_endian.tif",
+             "group3_0.tif", "group3_1.tif", "group4_0.tif", "group4_1.tif", "rgb.ppm", "gray.pgm", "rgb_text.ppm", "rgb16.ppm",
+             "gray_text.pgm"]:
+    decoded(name)
+
 (here / "golden.bin").write_bytes(bytes(blob))
 (here / "golden.json").write_text(json.dumps({"pillow": PIL.__version__, "cases": cases}, indent=0))
