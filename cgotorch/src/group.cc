@@ -308,13 +308,12 @@ static_assert(
 
 // libtorch's flight recorder keeps the last collectives, for Python's tools to print. It reads and writes the list of groups
 // before it takes its lock, so that two groups of one process, each used by a thread of its own, are a race that ends in SIGSEGV
-// (FlightRecorderDetail.hpp, record). It stays off unless the environment asks for it.
-static void stop_flight_recorder() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    if (!c10::utils::has_env("TORCH_NCCL_TRACE_BUFFER_SIZE")) c10::utils::set_env("TORCH_FR_BUFFER_SIZE", "0", false);
-  });
-}
+// (FlightRecorderDetail.hpp, record). It stays off unless the environment asks for it. That is said while this library is loaded:
+// later, other threads of libtorch may be reading the environment, which setenv moves.
+[[maybe_unused]] static const bool no_flight_recorder = [] {
+  if (!c10::utils::has_env("TORCH_NCCL_TRACE_BUFFER_SIZE")) c10::utils::set_env("TORCH_FR_BUFFER_SIZE", "0", false);
+  return true;
+}();
 
 namespace {
 
@@ -350,7 +349,6 @@ intrusive_ptr<c10d::Backend> backend_of(const ct_group_options *o, const intrusi
 ct_code new_group(const ct_group_options *o, void **out) {
   ct_code failed = 0; // of the GPU's backend, with its reason
   auto code = guard([&] {
-    stop_flight_recorder();
     auto store = store_of(o);
     auto g = std::make_unique<Group>();
     g->name = o->registered;

@@ -22,7 +22,7 @@ import (
 )
 
 // Groups of one process that are used at the same time do not meet. In libtorch's flight recorder
-// they would, see stop_flight_recorder in cgotorch/src/group.cc; that race is rarer than this test.
+// they would, see no_flight_recorder in cgotorch/src/group.cc; that race is rarer than this test.
 func TestManyGroupsAtOnceInOneProcess(t *testing.T) {
 	testenv.RequireTorch(t)
 	var groups sync.WaitGroup
