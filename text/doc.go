@@ -12,8 +12,8 @@
 // cut out; a normalizer cleans the rest (package normalizers); a pre-tokenizer cuts it into words
 // (pretokenizers); a model cuts words into tokens of its vocabulary (models); a post-processor puts
 // special tokens around them (processors). [Tokenizer.Decode] goes back, with a decoder (decoders).
-// [New] puts parts together, [LoadTokenizer] reads them from tokenizer.json, [NewBert] makes BERT's
-// of a vocabulary.
+// [New] puts parts together, [LoadTokenizer] reads them from tokenizer.json, [NewBert] and
+// [NewByteLevel] make BERT's and GPT-2's of a vocabulary.
 //
 // # Encodings
 //
@@ -28,7 +28,7 @@
 // The reference is tokenizers 0.23.3, Unicode tables included: package internal/ucd has frozen what
 // that library does with each code point. The tests compare every component with it over all planes
 // of Unicode that have characters and 20,000 random texts, and BERT's pipeline over every code
-// point and five whole data sets. Vocabularies are trained for WordPiece only ([TrainBert]): BPE
-// and Unigram are read and used, not trained. Bytes that are not UTF-8, which Python's strings
-// cannot hold, are read as U+FFFD.
+// point and five whole data sets. Vocabularies are trained for WordPiece ([TrainBert]) and BPE
+// ([TrainByteLevel]); Unigram is read and used, not trained. Bytes that are not UTF-8, which
+// Python's strings cannot hold, are read as U+FFFD.
 package text

@@ -94,14 +94,16 @@ func (t *Tokenizer) settings(path string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// specialKeys are the special tokens of tokenizer_config.json, and what BERT and RoBERTa call them.
+// specialKeys are the special tokens of tokenizer_config.json, and what BERT, RoBERTa and GPT-2 call
+// them.
 var specialKeys = []struct {
 	name  string
 	usual []string
 }{
 	{"unk_token", []string{"[UNK]", "<unk>"}}, {"sep_token", []string{"[SEP]", "</s>"}},
 	{"pad_token", []string{"[PAD]", "<pad>"}}, {"cls_token", []string{"[CLS]", "<s>"}},
-	{"mask_token", []string{"[MASK]", "<mask>"}}, {"bos_token", []string{"<s>"}}, {"eos_token", []string{"</s>"}},
+	{"mask_token", []string{"[MASK]", "<mask>"}}, {"bos_token", []string{"<s>", endOfText}},
+	{"eos_token", []string{"</s>", endOfText}},
 }
 
 // specialNames are the special tokens by their keys: those that the post-processor puts around a

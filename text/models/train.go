@@ -17,8 +17,8 @@ type TrainOptions struct {
 	SpecialTokens   []string // the first tokens of the vocabulary
 	LimitAlphabet   int      // single characters at most, the most frequent ones; 0 means no limit
 	InitialAlphabet []rune   // characters that are in the vocabulary even if no word has them
-	Prefix          string   // of tokens that continue a word; empty means ##
-	UnknownToken    string   // of the model; empty means [UNK]
+	Prefix          string   // of tokens that continue a word; empty means ## for WordPiece, none for BPE
+	UnknownToken    string   // of the model; empty means [UNK] for WordPiece, none for BPE
 }
 
 // TrainWordPiece learns a vocabulary from words and how often each occurs. As WordPieceTrainer of
@@ -28,11 +28,29 @@ type TrainOptions struct {
 // on the order of a hash table, which changes from run to run; here characters get their ids in the
 // order of the words' bytes, so the same words give the same vocabulary.
 func TrainWordPiece(words map[string]int, o TrainOptions) (*WordPiece, error) {
+	o.Prefix = cmp.Or(o.Prefix, "##")
+	t, err := train(words, o)
+	if err != nil {
+		return nil, err
+	}
+	return NewWordPiece(t.vocab(), WordPieceOptions{UnknownToken: o.UnknownToken, Prefix: o.Prefix})
+}
+
+// TrainBPE learns a vocabulary and merges from words and how often each occurs, as BpeTrainer of the
+// reference does. See [TrainWordPiece] for pairs of one frequency; without a prefix the reference
+// does not depend on a hash table, and its merges are these.
+func TrainBPE(words map[string]int, o TrainOptions) (*BPE, error) {
+	t, err := train(words, o)
+	if err != nil {
+		return nil, err
+	}
+	return NewBPE(t.vocab(), t.merges, BPEOptions{UnknownToken: o.UnknownToken, Prefix: o.Prefix})
+}
+
+// train joins pairs until the vocabulary is full.
+func train(words map[string]int, o TrainOptions) (*training, error) {
 	if o.VocabSize == 0 {
 		o.VocabSize = 30000
-	}
-	if o.Prefix == "" {
-		o.Prefix = "##"
 	}
 	if o.VocabSize < 0 || o.MinFrequency < 0 || o.LimitAlphabet < 0 {
 		return nil, fmt.Errorf("training a vocabulary: size %d, frequency %d and alphabet %d must not be negative",
@@ -51,11 +69,7 @@ func TrainWordPiece(words map[string]int, o TrainOptions) (*WordPiece, error) {
 	t.alphabet(words)
 	t.cut(order, words)
 	t.join()
-	vocab := make(map[string]int64, len(t.tokens))
-	for token, id := range t.ids {
-		vocab[token] = int64(id)
-	}
-	return NewWordPiece(vocab, WordPieceOptions{UnknownToken: o.UnknownToken, Prefix: o.Prefix})
+	return t, nil
 }
 
 type pair [2]int32
@@ -65,10 +79,19 @@ type training struct {
 	o      TrainOptions
 	ids    map[string]int32
 	tokens []string
+	merges [][2]string // in the order in which they were learnt
 
 	words  [][]int32 // each word as tokens
 	counts []int64   // how often it occurs
 	pairs  map[pair]int64
+}
+
+func (t *training) vocab() map[string]int64 {
+	vocab := make(map[string]int64, len(t.tokens))
+	for token, id := range t.ids {
+		vocab[token] = int64(id)
+	}
+	return vocab
 }
 
 func (t *training) add(token string) int32 {
@@ -180,11 +203,12 @@ func (t *training) join() {
 		if top.count < 1 || top.count < int64(t.o.MinFrequency) {
 			return
 		}
-		second := t.tokens[top.pair[1]]
+		first, second := t.tokens[top.pair[0]], t.tokens[top.pair[1]]
+		t.merges = append(t.merges, [2]string{first, second})
 		if len(second) >= len(t.o.Prefix) && second[:len(t.o.Prefix)] == t.o.Prefix {
 			second = second[len(t.o.Prefix):]
 		}
-		joined := t.add(t.tokens[top.pair[0]] + second)
+		joined := t.add(first + second)
 		for _, w := range top.words {
 			t.merge(w, top.pair, joined, where)
 		}
