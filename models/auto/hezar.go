@@ -49,7 +49,7 @@ func HezarTokenClassifier(d pretrained.Document) (*Model, error) {
 }
 
 func hezarModel(d pretrained.Document, t task) (m *Model, err error) {
-	p, err := plan(d, classify.Head{}, "")
+	p, err := plan(d, encoders, classify.Head{}, "")
 	if err == nil {
 		err = torch.Try(func() {
 			m = &Model{blueprint: p, task: t, backbone: p.Build(transformer.Builder{}, t.pooler)}

@@ -16,6 +16,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/distilbert"
 	"github.com/gotrainer/gotrainer/models/electra"
+	"github.com/gotrainer/gotrainer/models/gpt2"
 	"github.com/gotrainer/gotrainer/models/mpnet"
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/models/roberta"
@@ -53,6 +54,7 @@ type task struct {
 	class   string // what transformers' classes end with
 	head    func(p transformer.Blueprint, b transformer.Builder) head
 	pooler  bool
+	decoder bool    // of a model that attends to what stands before
 	ofTexts bool    // it sees the first token of each text, or what the pooler makes of it
 	padding float64 // else, the logits of padding in a batch that was packed
 }
@@ -62,14 +64,20 @@ var (
 	tokenClassification    = task{class: "ForTokenClassification", head: newTokenHead}
 	questionAnswering      = task{class: "ForQuestionAnswering", head: newAnswerHead, padding: -10000}
 	maskedLM               = task{class: "ForMaskedLM", head: newMaskedHead}
+	causalLM               = task{class: "LMHeadModel", head: newCausalHead, decoder: true}
 )
 
-// blueprints are the encoders by their model_type.
-var blueprints = map[string]func(pretrained.Document, classify.Head,
-	transformer.Attention) (transformer.Blueprint, error){
-	"bert": bert.Blueprint, "roberta": roberta.Blueprint, "xlm-roberta": roberta.Blueprint,
-	"distilbert": distilbert.Blueprint, "electra": electra.Blueprint, "mpnet": mpnet.Blueprint,
-}
+// blueprints are models by their model_type.
+type blueprints = map[string]func(pretrained.Document, classify.Head,
+	transformer.Attention) (transformer.Blueprint, error)
+
+var (
+	encoders = blueprints{
+		"bert": bert.Blueprint, "roberta": roberta.Blueprint, "xlm-roberta": roberta.Blueprint,
+		"distilbert": distilbert.Blueprint, "electra": electra.Blueprint, "mpnet": mpnet.Blueprint,
+	}
+	decoders = blueprints{"gpt2": gpt2.Blueprint}
+)
 
 // load reads a model from a folder, or from the Hub where there is no such folder.
 func load(ctx context.Context, model string, t task, o Options) (*Model, error) {
@@ -107,7 +115,11 @@ func blueprintOf(d pretrained.Document, t task, o Options) (p transformer.Bluepr
 	case tokenClassification.class:
 		h.ProblemType = "" // it is that of a classifier of texts
 	}
-	p, err = plan(d, h, o.Attention)
+	known := encoders
+	if t.decoder {
+		known = decoders
+	}
+	p, err = plan(d, known, h, o.Attention)
 	if err == nil && t.class == tokenClassification.class && p.Head.NumLabels < 2 {
 		err = fmt.Errorf("there is one label; tokens are told apart by at least two")
 	}
@@ -122,15 +134,16 @@ func blueprintOf(d pretrained.Document, t task, o Options) (p transformer.Bluepr
 	return p, err
 }
 
-// plan is the encoder that a config.json describes.
-func plan(d pretrained.Document, h classify.Head, a transformer.Attention) (p transformer.Blueprint, err error) {
+// plan is the model that a config.json describes, if it is one of those that are known.
+func plan(d pretrained.Document, known blueprints, h classify.Head, a transformer.Attention) (p transformer.Blueprint,
+	err error) {
 	var kind string
 	if err := maps.Clone(d).Decode([]pretrained.Field{{Key: "model_type", Value: &kind}}); err != nil {
 		return p, err
 	}
-	blueprint, ok := blueprints[kind]
+	blueprint, ok := known[kind]
 	if !ok {
-		return p, fmt.Errorf("model_type is %q; want one of %q", kind, slices.Sorted(maps.Keys(blueprints)))
+		return p, fmt.Errorf("model_type is %q; want one of %q", kind, slices.Sorted(maps.Keys(known)))
 	}
 	return blueprint(d, h, a)
 }
@@ -165,12 +178,13 @@ func build(dir string, p transformer.Blueprint, t task, o Options) (m *Model, er
 }
 
 // warn tells which weights are not those of the files. Positions, which older files hold and which
-// are the numbers from 0 on, are no weights.
+// are the numbers from 0 on, are no weights, nor is the triangle of a causal mask.
 func (m *Model) warn(dir string, w io.Writer) {
 	r := *m.Report
 	r.Renamed = nil
 	r.Unexpected = slices.DeleteFunc(slices.Clone(r.Unexpected), func(t nn.TensorInfo) bool {
-		return strings.HasSuffix(t.Name, "position_ids")
+		return strings.HasSuffix(t.Name, "position_ids") || slices.ContainsFunc(m.blueprint.NoWeights,
+			func(ending string) bool { return strings.HasSuffix(t.Name, ending) })
 	})
 	if len(r.Missing)+len(r.Unexpected)+len(r.Mismatched) == 0 {
 		return
@@ -206,6 +220,9 @@ func (m *Model) loadTokenizer(w io.Writer) error {
 
 // errNoTokenizer is that of a method that needs one.
 func (m *Model) errNoTokenizer() error {
+	if m.dir == "" {
+		return errors.New("auto: the model has no tokenizer; set Model.Tokenizer")
+	}
 	return fmt.Errorf("auto: %s has no tokenizer; want %s or %s beside the weights, or set Model.Tokenizer", m.dir,
 		tokenizerName, "vocab.txt")
 }

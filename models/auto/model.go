@@ -2,6 +2,7 @@ package auto
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/inputs"
@@ -12,7 +13,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Model is an encoder with a head, and the tokenizer that goes with it.
+// Model is an encoder or decoder with a head, and the tokenizer that goes with it.
 type Model struct {
 	nn.Mode
 
@@ -77,9 +78,8 @@ func (m *Model) OwnModules() []nn.Named {
 
 // TiedWeights are the names under which the token embedding is a layer of the head.
 func (m *Model) TiedWeights() (names []string) {
-	embedding := m.blueprint.Prefix + ".embeddings.word_embeddings.weight"
 	for _, t := range nn.StateDict(m) {
-		if t.Tensor.Is(m.backbone.InputEmbeddings.Weight) && t.Name != embedding {
+		if t.Tensor.Is(m.backbone.InputEmbeddings.Weight) && !strings.HasPrefix(t.Name, m.blueprint.Prefix+".") {
 			names = append(names, t.Name)
 		}
 	}
@@ -90,7 +90,7 @@ func (m *Model) TiedWeights() (names []string) {
 func (m *Model) Architecture() string { return m.blueprint.Class + m.task.class }
 
 // Forward maps token ids, [B, L], to logits: [B, labels] of texts, [B, L, labels] of tokens, [B, L,
-// 2] for the beginnings and ends of answers, [B, L, vocabulary] of masked words. The attention
+// 2] for the beginnings and ends of answers, [B, L, vocabulary] of masked and next words. The attention
 // mask, [B, L], has 0 where a token is padding; undefined means that none is. Token types, [B, L],
 // tell a second text from the first; undefined means 0.
 func (m *Model) Forward(ids, mask, types torch.Tensor) torch.Tensor {

@@ -28,8 +28,11 @@ func (m *Model) Save(dir string) error {
 	return nn.Save(filepath.Join(dir, pretrained.SafetensorsName), m, nil)
 }
 
-// WriteConfig writes config.json and the tokenizer's files into dir, so that every checkpoint of a
-// run has them. The files are those of the folder that the model came from; where Tokenizer is
+// generationConfigName is a file of transformers' generate, which is kept and not read here.
+const generationConfigName = "generation_config.json"
+
+// WriteConfig writes config.json, the tokenizer's files and generation_config.json, if there is one,
+// into dir, so that every checkpoint of a run has them. The files are those of the folder that the model came from; where Tokenizer is
 // another one, tokenizer.json and tokenizer_config.json are [text.Tokenizer.Save]'s, and what else
 // the folder's tokenizer_config.json says stays.
 func (m *Model) WriteConfig(dir string) error {
@@ -39,6 +42,9 @@ func (m *Model) WriteConfig(dir string) error {
 	}
 	if err := d.Write(dir); err != nil {
 		return err
+	}
+	if err := copyFiles(m.dir, dir, []string{generationConfigName}); err != nil {
+		return fmt.Errorf("auto: %w", err)
 	}
 	if m.Tokenizer == nil {
 		return nil
@@ -59,7 +65,7 @@ func (m *Model) writeTokenizer(dir string) error {
 		if !asLoaded { // the others are of another vocabulary
 			files = []string{tokenizerConfigName}
 		}
-		if err := copyTokenizer(m.dir, dir, files); err != nil {
+		if err := copyFiles(m.dir, dir, files); err != nil {
 			return err
 		}
 		if asLoaded {
@@ -77,7 +83,7 @@ func (m *Model) writeTokenizer(dir string) error {
 			break
 		}
 	}
-	return copyTokenizer(m.dir, dir, tokenizerFiles)
+	return copyFiles(m.dir, dir, tokenizerFiles)
 }
 
 // saveTokenizer writes tokenizer.json and tokenizer_config.json, which names what the model takes of
@@ -130,8 +136,12 @@ func (m *Model) tokenizerAsLoaded() (bool, error) {
 	return true, nil
 }
 
-// copyTokenizer replaces the files as wholes; from and to may be the same folder.
-func copyTokenizer(from, to string, files []string) error {
+// copyFiles replaces the files as wholes; from and to may be the same folder. A model that came
+// from none has none.
+func copyFiles(from, to string, files []string) error {
+	if from == "" {
+		return nil
+	}
 	for _, name := range files {
 		content, err := os.ReadFile(filepath.Join(from, name))
 		if errors.Is(err, fs.ErrNotExist) {

@@ -1,87 +1,13 @@
 package bert_test
 
 import (
-	"context"
-	"fmt"
-	"sync"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
-	"github.com/gotrainer/gotrainer/dist"
-	"github.com/gotrainer/gotrainer/dist/shard"
-	"github.com/gotrainer/gotrainer/internal/ranktest"
-	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/models/bert"
-	"github.com/gotrainer/gotrainer/nn"
-	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/models/internal/modeltest"
 )
 
-// Each layer of the encoder is a unit, and what the model computes stays what it was.
 func TestLayersAreUnits(t *testing.T) {
-	testenv.RequireTorch(t)
-	var drawing sync.Mutex
-	compute := func(ctx context.Context, g *dist.Group, sharded bool) (logits torch.Tensor, norm float64, err error) {
-		drawing.Lock()
-		torch.ManualSeed(1)
-		m, err := bert.NewClassifier(tiny())
-		drawing.Unlock()
-		if err != nil {
-			return logits, 0, err
-		}
-		nn.To(m, torch.TensorOptions{DType: torch.Float64})
-		nn.SetTraining(m, false)
-		o := shard.Options{Strategy: shard.ShardGradOp, FindUnusedParameters: true}
-		if sharded {
-			o.Strategy, o.Root = shard.FullShard, true
-			if o.Units, err = shard.Layers(ctx, g, m); err != nil {
-				return logits, 0, err
-			}
-			if len(o.Units) != 2 {
-				return logits, 0, fmt.Errorf("%d units; want one for each of 2 layers", len(o.Units))
-			}
-		}
-		p, err := shard.New(ctx, g, m, o)
-		if err != nil {
-			return logits, 0, err
-		}
-		if err := p.BeforeForward(ctx, true); err != nil {
-			return logits, 0, err
-		}
-		ids := torch.From([]int64{5, 6, 7, 8, 9, 10}, 2, 3)
-		logits = m.Forward(ids, torch.Tensor{}, torch.Tensor{})
-		loss := logits.Square().Mean(torch.DefaultDType)
-		if err := p.Backward(ctx, loss.Backward, loss); err != nil {
-			return logits, 0, err
-		}
-		total, err := p.GradNorm(ctx)
-		if err != nil {
-			return logits, 0, err
-		}
-		if err := p.Summon(ctx); err != nil {
-			return logits, 0, err
-		}
-		torch.NoGrad(func() { // with the whole model, which each rank runs by itself
-			if again := m.Forward(ids, torch.Tensor{}, torch.Tensor{}); !again.Equal(logits) {
-				err = fmt.Errorf("summoned it computes %v, sharded %v", again, logits)
-			}
-		})
-		return logits, total.Item(), err
-	}
-	for rank, err := range ranktest.Together(t, 2, nil, func(ctx context.Context, g *dist.Group) error {
-		want, norm, err := compute(ctx, g, false)
-		if err != nil {
-			return err
-		}
-		got, gotNorm, err := compute(ctx, g, true)
-		if err != nil {
-			return err
-		}
-		if d := gotNorm/norm - 1; d > 1e-12 || d < -1e-12 || !got.Equal(want) {
-			return fmt.Errorf("logits %v and norm %g, unsharded %v and %g", got, gotNorm, want, norm)
-		}
-		return nil
-	}) {
-		require.NoError(t, err, "rank %d", rank)
-	}
+	modeltest.LayersAreUnits(t, 2, func() (inputs.Model, error) { return bert.NewClassifier(tiny()) })
 }

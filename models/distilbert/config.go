@@ -53,7 +53,8 @@ func ReadConfig(dir string) (Config, error) {
 
 func decode(d pretrained.Document) (c Config, err error) {
 	d = maps.Clone(d)
-	if err := useOwnNames(d); err != nil {
+	if err := d.UseOwnNames(map[string]string{"hidden_size": "dim", "num_attention_heads": "n_heads",
+		"num_hidden_layers": "n_layers"}); err != nil {
 		return c, err
 	}
 	if c.Head, err = transformer.DecodeEncoder(d, modelType, c.fields(), &c.PadTokenID); err != nil {
@@ -61,24 +62,6 @@ func decode(d pretrained.Document) (c Config, err error) {
 	}
 	c.Extra = d
 	return c, d.Demand("sinusoidal_pos_embds", "false")
-}
-
-// useOwnNames puts settings that stand under the names of other models, which transformers' class
-// takes too (attribute_map), under DistilBERT's.
-func useOwnNames(d pretrained.Document) error {
-	for other, own := range map[string]string{"hidden_size": "dim", "num_attention_heads": "n_heads",
-		"num_hidden_layers": "n_layers"} {
-		value, found := d[other]
-		if !found {
-			continue
-		}
-		if is, both := d[own]; both && string(is) != string(value) {
-			return fmt.Errorf("%s is %s, but %s, which means the same, is %s", own, is, other, value)
-		}
-		d[own] = value
-		delete(d, other)
-	}
-	return nil
 }
 
 func (c *Config) fields() []pretrained.Field {

@@ -113,6 +113,23 @@ func (d Document) Encode(fields []Field) error {
 	return nil
 }
 
+// UseOwnNames puts settings that stand under the names of other models, which transformers' class
+// takes too (attribute_map), under its own.
+func (d Document) UseOwnNames(own map[string]string) error {
+	for other, name := range own {
+		value, found := d[other]
+		if !found {
+			continue
+		}
+		if is, both := d[name]; both && string(is) != string(value) {
+			return fmt.Errorf("%s is %s, but %s, which means the same, is %s", name, is, other, value)
+		}
+		d[name] = value
+		delete(d, other)
+	}
+	return nil
+}
+
 // Demand refuses a document in which a key has another value than wanted, as JSON; an absent or
 // null one has the first. It is for settings that change what a model computes and that it does not
 // support.

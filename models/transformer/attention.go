@@ -31,7 +31,8 @@ func (a Attention) Resolved() (Attention, error) {
 }
 
 // Attend is softmax(query·keyᵀ/sqrt(E) + mask)·value with dropout of the weights. Query, key and
-// value are [B, L, heads·E], or [T, heads·E] of a packed batch, as is the result.
+// value are [B, L, heads·E], or [T, heads·E] of a packed batch, as is the result. Of a decoder that
+// has a [Past] key and value may be longer than query, which is then one token.
 func (a Attention) Attend(query, key, value torch.Tensor, mask Mask, heads int64, dropout float64) torch.Tensor {
 	if mask.Packed != nil {
 		return a.attendPacked(query, key, value, mask.Packed, heads, dropout)
@@ -39,7 +40,7 @@ func (a Attention) Attend(query, key, value torch.Tensor, mask Mask, heads int64
 	shape := query.Shape()
 	size := shape[2] / heads
 	scale := math.Pow(float64(size), -0.5) // as Python's size**-0.5, which need not be 1/sqrt(size)
-	split := func(x torch.Tensor) torch.Tensor { return x.View(shape[0], shape[1], heads, size).Transpose(1, 2) }
+	split := func(x torch.Tensor) torch.Tensor { return x.View(shape[0], x.Size(1), heads, size).Transpose(1, 2) }
 	q, k, v := split(query), split(key), split(value)
 	var out torch.Tensor
 	if a == Eager {
@@ -48,12 +49,16 @@ func (a Attention) Attend(query, key, value torch.Tensor, mask Mask, heads int64
 			weights = weights.Add(mask.Padding)
 		}
 		weights = weights.Softmax(-1, torch.DefaultDType)
+		if mask.Causal {
+			weights = weights.ToDType(v.DType()) // before dropout, as in transformers' decoders
+		}
 		if dropout > 0 {
 			weights = weights.Dropout(dropout, true)
 		}
 		out = weights.MatMul(v)
 	} else {
-		out = q.ScaledDotProductAttention(k, v, mask.Padding, dropout, false, scale)
+		causal := mask.Causal && !mask.Padding.Defined() && shape[1] > 1
+		out = q.ScaledDotProductAttention(k, v, mask.Padding, dropout, causal, scale)
 	}
 	return out.Transpose(1, 2).Contiguous().Reshape(shape[0], shape[1], heads*size)
 }

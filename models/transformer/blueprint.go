@@ -8,12 +8,12 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Blueprint is an encoder that is not built yet: what its heads must know of it, and how to build
-// it. Each package of an encoder makes one of a config.json.
+// Blueprint is an encoder or decoder that is not built yet: what its heads must know of it, and how
+// to build it. Each package of one makes it of a config.json.
 type Blueprint struct {
 	ModelType string // model_type: bert
 	Class     string // what transformers' classes begin with: Bert
-	Prefix    string // base_model_prefix, the name of the encoder in a model with a head: bert
+	Prefix    string // base_model_prefix, its name in a model with a head: bert
 
 	HiddenSize    int64
 	EmbeddingSize int64 // of the token embedding; HiddenSize but for ELECTRA
@@ -28,15 +28,18 @@ type Blueprint struct {
 	Head   classify.Head // what the logits of a classifier mean
 	Limits inputs.Limits
 
+	EOSTokenIDs []int64  // of a decoder: they end a text
+	NoWeights   []string // endings of tensors' names in older files that are no weights
+
 	// Document is config.json for transformers' class of that name.
 	Document func(architecture string) (pretrained.Document, error)
 	// Build makes the encoder, with a pooler if it has one and the head uses it.
 	Build func(b Builder, pooler bool) Backbone
 }
 
-// Backbone is an encoder that heads are put on.
+// Backbone is an encoder or decoder that heads are put on.
 type Backbone struct {
-	Module any // the encoder itself, as package nn finds its parameters
+	Module any // the model itself, as package nn finds its parameters
 
 	// Forward maps token ids, [B, L], to hidden states, [B, L, hidden]. Mask and types, [B, L], may
 	// be undefined.
@@ -47,6 +50,12 @@ type Backbone struct {
 	// ForwardPacked maps a packed batch to the hidden states of its tokens, [T, hidden]; nil: the
 	// encoder needs padding.
 	ForwardPacked func(p *inputs.Packed) torch.Tensor
+
+	// Decode maps the next tokens of texts, [B, L], to their hidden states, [B, L, hidden], and adds
+	// them to the past. L is 1 unless the past is empty. Nil, as NewPast then is: an encoder.
+	Decode func(ids torch.Tensor, past *Past) torch.Tensor
+	// NewPast makes room for so many tokens of each of so many texts.
+	NewPast func(texts, capacity int64) *Past
 
 	InputEmbeddings          *nn.Embedding
 	SetGradientCheckpointing func(on bool)

@@ -37,7 +37,8 @@ func (e *Encoder[L]) Forward(x torch.Tensor, mask Mask) torch.Tensor {
 		again := func(in []torch.Tensor) []torch.Tensor {
 			// A view, since autocast casts a leaf once for query, key and value together and would
 			// sum their gradients in its own precision.
-			return []torch.Tensor{layer.Forward(in[0].View(in[0].Shape()...), Mask{in[1], mask.Packed})}
+			return []torch.Tensor{layer.Forward(in[0].View(in[0].Shape()...),
+				Mask{Padding: in[1], Packed: mask.Packed, Causal: mask.Causal})}
 		}
 		switch {
 		case e.run != nil:

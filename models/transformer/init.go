@@ -22,6 +22,14 @@ func (b Builder) Linear(in, out int64) *nn.Linear {
 	return &nn.Linear{Weight: nn.Parameter(torch.Empty(out, in)), Bias: nn.Parameter(torch.Empty(out))}
 }
 
+// LinearNoBias makes a linear layer without a bias.
+func (b Builder) LinearNoBias(in, out int64) *nn.Linear {
+	if !b.Undrawn {
+		return nn.NewLinear(in, out, &nn.LinearOptions{NoBias: true})
+	}
+	return &nn.Linear{Weight: nn.Parameter(torch.Empty(out, in))}
+}
+
 // Embedding makes an embedding; nil means no padding row.
 func (b Builder) Embedding(words, dim int64, padding *int64) *nn.Embedding {
 	if !b.Undrawn {
@@ -37,33 +45,43 @@ func (b Builder) LayerNorm(size int64, eps float64) *nn.LayerNorm {
 
 // InitWeights draws weights as transformers' _init_weights: normal ones of standard deviation std
 // for linear layers and embeddings, zeros for biases and padding rows, ones for the weights of
-// layer normalisations. It goes through the modules of m in the order of their fields. Only tensors
-// whose names missing holds are drawn; nil means all.
+// layer normalisations. It goes through the modules of m in the order of their fields, each after
+// those in it. Only tensors whose names missing holds are drawn; nil means all.
 func InitWeights(m any, std float64, missing map[string]bool) {
-	torch.NoGrad(func() {
-		torch.Scope(func() {
-			for _, module := range nn.Modules(m) {
-				wanted := func(name string, t torch.Tensor) bool {
-					if module.Name != "" {
-						name = module.Name + "." + name
-					}
-					return t.Defined() && (missing == nil || missing[name])
-				}
-				initModule(module.Module, std, wanted)
-			}
-		})
+	torch.NoGrad(func() { torch.Scope(func() { initWithin("", m, std, missing) }) })
+}
+
+func initWithin(prefix string, m any, std float64, missing map[string]bool) {
+	for _, child := range nn.Children(m) {
+		initWithin(prefix+child.Name+".", child.Module, std, missing)
+	}
+	initModule(m, std, func(name string, t torch.Tensor) bool {
+		return t.Defined() && (missing == nil || missing[prefix+name])
 	})
 }
 
+// WeightDrawer is a module that draws weights once more, after those of the modules in it.
+type WeightDrawer interface {
+	// DrawWeights draws those that are wanted; std is the standard deviation of the others.
+	DrawWeights(std float64, wanted func(name string, t torch.Tensor) bool)
+}
+
 func initModule(module any, std float64, wanted func(name string, t torch.Tensor) bool) {
+	affine := func(weight, bias torch.Tensor) {
+		if wanted("weight", weight) {
+			initialize.Normal(weight, 0, std, nil)
+		}
+		if wanted("bias", bias) {
+			initialize.Zeros(bias)
+		}
+	}
 	switch l := module.(type) {
+	case WeightDrawer:
+		l.DrawWeights(std, wanted)
 	case *nn.Linear:
-		if wanted("weight", l.Weight) {
-			initialize.Normal(l.Weight, 0, std, nil)
-		}
-		if wanted("bias", l.Bias) {
-			initialize.Zeros(l.Bias)
-		}
+		affine(l.Weight, l.Bias)
+	case *Conv1D:
+		affine(l.Weight, l.Bias)
 	case *nn.Embedding:
 		if wanted("weight", l.Weight) {
 			initialize.Normal(l.Weight, 0, std, nil)

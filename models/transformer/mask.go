@@ -7,8 +7,9 @@ import (
 
 // Mask says which tokens attend to which. The zero value: each to all of its row.
 type Mask struct {
-	Padding torch.Tensor   // of hidden states [B, L, hidden]: what [PaddingMask] returns
+	Padding torch.Tensor   // of hidden states [B, L, hidden]: what [PaddingMask] or [CausalMask] returns
 	Packed  *inputs.Packed // of hidden states [T, hidden]: where the texts are
+	Causal  bool           // each attends to none behind it; Padding, if defined, says so already
 }
 
 // PaddingMask turns an attention mask, [B, L] with 0 where a token is padding, into what
@@ -33,9 +34,34 @@ func PaddingMask(mask torch.Tensor, dtype torch.DType, a Attention) torch.Tensor
 		if a != Eager {
 			return keep.Expand(shape[0], 1, shape[1], shape[1])
 		}
-		o := torch.TensorOptions{DType: dtype, Device: mask.Device()}
-		return torch.Where(keep, o.Zeros(), o.Full(lowest(dtype)))
+		return additive(keep, dtype)
 	})
+}
+
+// CausalMask is the [Mask] of a decoder, in which tokens attend to those before them and to
+// themselves, for hidden states x, [B, L, hidden], and an attention mask as [PaddingMask] takes it.
+func CausalMask(mask, x torch.Tensor, a Attention) Mask {
+	padding := PaddingMask(mask, x.DType(), SDPA) // [B, 1, L, L] of booleans
+	if !padding.Defined() && a != Eager {
+		return Mask{Causal: true}
+	}
+	return Mask{Causal: true, Padding: torch.Return(func() torch.Tensor {
+		n := torch.TensorOptions{Device: x.Device()}.Arange(0, x.Size(1), 1)
+		keep := n.Unsqueeze(1).Ge(n)
+		if padding.Defined() {
+			keep = padding.LogicalAnd(keep)
+		}
+		if a == Eager {
+			return additive(keep, x.DType())
+		}
+		return keep
+	})}
+}
+
+// additive is what eager attention adds to its weights: 0 where keep is true, else the lowest number.
+func additive(keep torch.Tensor, dtype torch.DType) torch.Tensor {
+	o := torch.TensorOptions{DType: dtype, Device: keep.Device()}
+	return torch.Where(keep, o.Zeros(), o.Full(lowest(dtype)))
 }
 
 // CountedPositions counts the tokens of ids, [B, L], that are not padding, from padding+1 on;

@@ -93,6 +93,12 @@ func load(head, dir string) (*auto.Model, error) {
 			return nil, err
 		}
 		return m.Model, nil
+	case "CausalLM":
+		m, err := auto.CausalLM(ctx, dir, auto.Options{})
+		if err != nil {
+			return nil, err
+		}
+		return m.Model, nil
 	}
 	return nil, fmt.Errorf("there is no head %q", head)
 }

@@ -1,6 +1,6 @@
-// Package modeltest compares classifiers with transformers' own: initial weights from a seed,
-// logits, losses, every gradient and the generator's state, to the last bit, over the cases that
-// golden.py beside this file lists.
+// Package modeltest is what the tests of models share. It compares classifiers with transformers'
+// own: initial weights from a seed, logits, losses, every gradient and the generator's state, to the
+// last bit, over the cases that golden.py beside this file lists.
 //
 //	func TestForwardAndBackward(t *testing.T) {
 //		modeltest.Load(t, "bert").Run(t, func(c modeltest.Case) (modeltest.Model, error) { ... })

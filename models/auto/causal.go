@@ -1,0 +1,77 @@
+package auto
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/gotrainer/gotrainer/models/causallm"
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/text"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// CausalLanguageModel guesses each next word, and so writes texts: AutoModelForCausalLM.
+type CausalLanguageModel struct{ *Model }
+
+// CausalLM loads a model from a folder or the Hub.
+func CausalLM(ctx context.Context, model string, o Options) (*CausalLanguageModel, error) {
+	m, err := load(ctx, model, causalLM, o)
+	if err != nil {
+		return nil, err
+	}
+	return &CausalLanguageModel{m}, nil
+}
+
+// Config describes a model that is not in a file: [gpt2.Config].
+type Config interface {
+	Blueprint() (transformer.Blueprint, error)
+}
+
+// NewCausalLM makes a model of random weights, in training mode: from_config. The tokenizer, which
+// goes into what is saved, may be nil for a program that has token ids.
+func NewCausalLM(c Config, t *text.Tokenizer) (*CausalLanguageModel, error) {
+	p, err := c.Blueprint()
+	if err != nil {
+		return nil, fmt.Errorf("auto: %w", err)
+	}
+	var m *Model
+	if err := torch.Try(func() { m = newModel(p, causalLM, transformer.Builder{}) }); err != nil {
+		return nil, fmt.Errorf("auto: %w", err)
+	}
+	m.Tokenizer = t
+	return &CausalLanguageModel{m}, nil
+}
+
+// Task is what engine.New trains, with the defaults of [causallm.NewTask].
+func (m *CausalLanguageModel) Task() *causallm.Task {
+	return must(causallm.NewTask(m, causallm.TaskOptions{}))
+}
+
+// Encode makes a sample of a text, cut to what the model takes. All of its tokens are to be learned.
+func (m *CausalLanguageModel) Encode(s string) (causallm.Sample, error) {
+	e, err := m.encode(text.Single(s))
+	if err != nil {
+		return causallm.Sample{}, err
+	}
+	return causallm.Sample{Text: m.Limits().Of(e)}, nil
+}
+
+// EOSTokenIDs are the tokens that end a text: eos_token_id.
+func (m *CausalLanguageModel) EOSTokenIDs() []int64 { return slices.Clone(m.blueprint.EOSTokenIDs) }
+
+// causalHead gives each token a logit for each word that may follow it.
+type causalHead struct {
+	LMHead *nn.Linear `module:"lm_head"`
+}
+
+func (h *causalHead) tie(e *nn.Embedding) { h.LMHead.Weight = e.Weight }
+
+func (h *causalHead) forward(_ transformer.Backbone, hidden torch.Tensor) torch.Tensor {
+	return h.LMHead.Forward(hidden)
+}
+
+func newCausalHead(p transformer.Blueprint, b transformer.Builder) head {
+	return &causalHead{b.LinearNoBias(p.HiddenSize, p.Limits.VocabSize)}
+}

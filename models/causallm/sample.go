@@ -1,0 +1,89 @@
+package causallm
+
+import (
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/models/inputs"
+)
+
+// Sample is a text as token ids.
+type Sample struct {
+	inputs.Text
+	// Labels are the tokens to be guessed, each at its own place: [inputs.IgnoreIndex] where one is
+	// not to be learned. Nil: all of InputIDs but what AttentionMask leaves out.
+	Labels []int64
+}
+
+// Batch is some samples, padded to the same length.
+type Batch struct {
+	inputs.Batch
+	Labels data.Padded[int64] // inputs.IgnoreIndex in padding
+}
+
+// Blocks puts texts behind one another and cuts samples of size tokens; what is left at the end and
+// makes no whole block is dropped. Texts that a model is to tell apart end with its end-of-text
+// token. It is group_texts of transformers' run_clm, which drops the rest of every thousand texts.
+func Blocks(texts [][]int64, size int) ([]Sample, error) {
+	if size < 2 {
+		return nil, fmt.Errorf("causallm: blocks of %d tokens; want at least 2, of which the first predicts the second", size)
+	}
+	all := make([]int64, 0, size)
+	var blocks []Sample
+	for _, text := range texts {
+		for len(text) > 0 {
+			n := min(size-len(all), len(text))
+			all, text = append(all, text[:n]...), text[n:]
+			if len(all) == size {
+				blocks = append(blocks, Sample{Text: inputs.Text{InputIDs: all}})
+				all = make([]int64, 0, size)
+			}
+		}
+	}
+	return blocks, nil
+}
+
+// Collate pads samples on the right to a batch and refuses what the model cannot take.
+func (t *Task) Collate(samples []Sample) (b Batch, err error) {
+	texts := make([]inputs.Text, len(samples))
+	for i, s := range samples {
+		texts[i] = s.Text
+	}
+	if b.Batch, err = t.limits.Collate("causallm", texts, t.options.Padding); err != nil {
+		return b, err
+	}
+	b.Labels = b.Filled(inputs.IgnoreIndex)
+	for i, s := range samples {
+		if reason := t.fault(s); reason != "" {
+			return b, &inputs.SampleError{Package: "causallm", Index: i, Reason: reason}
+		}
+		labels := b.Labels.Row(i)
+		if s.Labels != nil {
+			copy(labels, s.Labels)
+			continue
+		}
+		for j, id := range s.InputIDs {
+			if s.AttentionMask == nil || s.AttentionMask[j] != 0 {
+				labels[j] = id
+			}
+		}
+	}
+	return b, nil
+}
+
+func (t *Task) fault(s Sample) string {
+	if s.Labels == nil {
+		return ""
+	}
+	if len(s.Labels) != len(s.InputIDs) {
+		return fmt.Sprintf("Labels has %d numbers for %d tokens; want one for each, IgnoreIndex (%d) for those that are "+
+			"not to be learned", len(s.Labels), len(s.InputIDs), inputs.IgnoreIndex)
+	}
+	for i, label := range s.Labels {
+		if label != inputs.IgnoreIndex && (label < 0 || label >= t.limits.VocabSize) {
+			return fmt.Sprintf("label %d is %d; want an id below the model's vocabulary, %d, or IgnoreIndex (%d)", i, label,
+				t.limits.VocabSize, inputs.IgnoreIndex)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,107 @@
+package causallm
+
+import (
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+)
+
+// Model computes a logit for each word of the vocabulary to follow each token, [B, L, vocabulary].
+type Model = classify.Model
+
+// TaskOptions configures [NewTask].
+type TaskOptions struct {
+	Padding data.Padding // how wide a batch becomes; on the right only
+
+	// CountFirstToken divides the loss by all labels, and so by the first of each text, too, which
+	// nothing predicts. transformers 5.17 does so with GPT-2, whose losses and gradients become
+	// smaller by that share.
+	CountFirstToken bool
+}
+
+// Task ties a model to texts. An evaluation gives the loss.
+type Task struct {
+	model   Model
+	limits  inputs.Limits
+	options TaskOptions
+}
+
+var (
+	_ engine.Task[Sample, Batch] = (*Task)(nil)
+	_ engine.Predictor[Batch]    = (*Task)(nil)
+	_ engine.ItemCounter[Batch]  = (*Task)(nil)
+	_ engine.TokenCounter[Batch] = (*Task)(nil)
+	_ engine.Configurer          = (*Task)(nil)
+	_ engine.OptionsValidator    = (*Task)(nil)
+	_ engine.Lengther[Sample]    = (*Task)(nil)
+)
+
+// NewTask makes the task of a model.
+func NewTask(m Model, o TaskOptions) (*Task, error) {
+	t := &Task{model: m, limits: m.Limits(), options: o}
+	if err := t.limits.CheckPadding("causallm", o.Padding); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// ValidateOptions refuses options that the model cannot have: [inputs.ValidateOptions].
+func (t *Task) ValidateOptions(o engine.Options) error {
+	return inputs.ValidateOptions("causallm", t.model, o)
+}
+
+// Model returns the model.
+func (t *Task) Model() any { return t.model }
+
+// WriteConfig writes config.json into a folder.
+func (t *Task) WriteConfig(dir string) error { return t.model.WriteConfig(dir) }
+
+// Loss runs the model on a batch.
+func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss { return t.LossOf(p, t.Predict(p, b)) }
+
+// Predict runs the model on a batch: logits and labels, of which those at a place are for the token
+// at that place, whose logits are one place before.
+func (t *Task) Predict(p engine.ForwardPass, b Batch) engine.Outputs {
+	return engine.Outputs{Logits: []torch.Tensor{b.Forward(p, t.model)},
+		Labels: []torch.Tensor{inputs.Matrix(p, b.Labels)}, Rows: b.InputIDs.Rows, Shifted: true}
+}
+
+// LossOf is ForCausalLMLoss of transformers: the cross-entropy of the labels, of which the first of
+// each row has nothing before it.
+func (t *Task) LossOf(p engine.ForwardPass, o engine.Outputs) engine.Loss {
+	labels := o.Labels[0]
+	padded := torch.Call("aten::constant_pad_nd", labels, []int64{0, 1}, inputs.IgnoreIndex)[0]
+	next := padded.Narrow(-1, 1, labels.Size(-1)).Contiguous().View(-1)
+	logits := o.Logits[0].ToDType(torch.Float32)
+	logits = logits.View(-1, logits.Size(-1))
+	sum := logits.CrossEntropyLoss(next, torch.Tensor{}, torch.ReductionSum, inputs.IgnoreIndex, 0)
+	if p.Items > 0 {
+		return engine.PerItem(sum.DivScalar(float64(p.Items)), o.Rows)
+	}
+	count := next.NeScalar(inputs.IgnoreIndex).Sum(torch.DefaultDType).Clamp(1, nil) // of none the loss is 0
+	return engine.Mean(sum.Div(count), o.Rows)
+}
+
+// CountItems counts the tokens that are to be guessed: num_items_in_batch.
+func (t *Task) CountItems(b Batch) (n int64) {
+	first := 1
+	if t.options.CountFirstToken {
+		first = 0
+	}
+	for i := range b.Labels.Rows {
+		for _, label := range b.Labels.Row(i)[first:] {
+			if label != inputs.IgnoreIndex {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Length is the number of tokens of a sample: engine.Lengther.
+func (t *Task) Length(s Sample) int { return len(s.InputIDs) }
+
+// CountTokens counts the tokens of a batch, and how many are no padding.
+func (t *Task) CountTokens(b Batch) (all, nonPadding int64) { return b.Batch.CountTokens(t.model) }

@@ -1,0 +1,253 @@
+package gpt2
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/models/pretrained"
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Config describes a model in the words of transformers. The zero value of a field means GPT2Config's
+// default, which is the smallest GPT-2.
+type Config struct {
+	VocabSize        int64   // zero: 50257
+	MaxPositions     int64   // n_positions: the most tokens of a text; zero: 1024
+	HiddenSize       int64   // n_embd; zero: 768
+	NumLayers        int64   // n_layer; zero: 12
+	NumHeads         int64   // n_head; zero: 12
+	IntermediateSize int64   // n_inner; zero: four times HiddenSize
+	Activation       string  // see [transformer.ActivationByName]; zero: gelu_new
+	LayerNormEps     float64 // zero: 1e-5
+	InitializerRange float64 // standard deviation of the initial weights; zero: 0.02
+
+	EmbeddingDropout *float64 // embd_pdrop; nil: 0.1
+	AttentionDropout *float64 // attn_pdrop, of the attention weights; nil: 0.1
+	ResidualDropout  *float64 // resid_pdrop, of what attention and the feed-forward part return; nil: 0.1
+
+	// EOSTokenIDs end a text that is generated; nil: 50256, or the last id of a smaller vocabulary;
+	// empty: none does.
+	EOSTokenIDs []int64
+	// PadTokenID fills batches up, and is masked. Nil: the first of EOSTokenIDs, or 0.
+	PadTokenID *int64
+
+	Attention transformer.Attention // zero: SDPA. It is not in config.json
+
+	// Extra holds what config.json says beyond the above. It is written back.
+	Extra pretrained.Document
+}
+
+const modelType = "gpt2"
+
+// ReadConfig reads config.json from dir and refuses settings that the model does not support.
+func ReadConfig(dir string) (Config, error) {
+	return pretrained.ReadConfigAs(dir, modelType, decode)
+}
+
+func (c *Config) fields() []pretrained.Field {
+	return []pretrained.Field{
+		{Key: "vocab_size", Value: &c.VocabSize}, {Key: "n_positions", Value: &c.MaxPositions},
+		{Key: "n_embd", Value: &c.HiddenSize}, {Key: "n_layer", Value: &c.NumLayers},
+		{Key: "n_head", Value: &c.NumHeads}, {Key: "n_inner", Value: &c.IntermediateSize},
+		{Key: "activation_function", Value: &c.Activation}, {Key: "layer_norm_epsilon", Value: &c.LayerNormEps},
+		{Key: "initializer_range", Value: &c.InitializerRange}, {Key: "embd_pdrop", Value: &c.EmbeddingDropout},
+		{Key: "attn_pdrop", Value: &c.AttentionDropout}, {Key: "resid_pdrop", Value: &c.ResidualDropout},
+		{Key: "pad_token_id", Value: &c.PadTokenID}, {Key: "eos_token_id", Value: (*tokenIDs)(&c.EOSTokenIDs)},
+	}
+}
+
+// ownNames are the settings that transformers' class takes under the names of other models, too.
+var ownNames = map[string]string{"hidden_size": "n_embd", "max_position_embeddings": "n_positions",
+	"num_attention_heads": "n_head", "num_hidden_layers": "n_layer"}
+
+func decode(d pretrained.Document) (c Config, err error) {
+	d = maps.Clone(d)
+	if err := d.UseOwnNames(ownNames); err != nil {
+		return c, err
+	}
+	if string(d["eos_token_id"]) == "null" {
+		c.EOSTokenIDs = []int64{}
+	}
+	var kind string
+	if err := d.Decode(append(c.fields(), pretrained.Field{Key: "model_type", Value: &kind})); err != nil {
+		return c, err
+	}
+	if kind != modelType {
+		return c, fmt.Errorf("model_type is %q; want %q", kind, modelType)
+	}
+	for key, wanted := range map[string]string{"add_cross_attention": "false", "scale_attn_weights": "true",
+		"scale_attn_by_inverse_layer_idx": "false", "reorder_and_upcast_attn": "false", "tie_word_embeddings": "true",
+		"is_encoder_decoder": "false", "pruned_heads": "{}", "quantization_config": "null"} {
+		if err := d.Demand(key, wanted); err != nil {
+			return c, err
+		}
+	}
+	c.Extra = d
+	return c, nil
+}
+
+// resolved fills in the defaults and refuses what is impossible.
+func (c Config) resolved() (_ Config, err error) {
+	for _, f := range []struct {
+		name     string
+		value    *int64
+		fallback int64
+	}{
+		{"VocabSize", &c.VocabSize, 50257}, {"MaxPositions", &c.MaxPositions, 1024}, {"HiddenSize", &c.HiddenSize, 768},
+		{"NumLayers", &c.NumLayers, 12}, {"NumHeads", &c.NumHeads, 12},
+		{"IntermediateSize", &c.IntermediateSize, 0},
+	} {
+		if *f.value == 0 {
+			*f.value = f.fallback
+		}
+		if *f.value < 0 {
+			return c, fmt.Errorf("%s is %d; want a positive number", f.name, *f.value)
+		}
+	}
+	if c.IntermediateSize == 0 {
+		c.IntermediateSize = 4 * c.HiddenSize
+	}
+	for _, f := range []struct {
+		name     string
+		value    *float64
+		fallback float64
+	}{{"LayerNormEps", &c.LayerNormEps, 1e-5}, {"InitializerRange", &c.InitializerRange, 0.02}} {
+		if *f.value == 0 {
+			*f.value = f.fallback
+		}
+		if !(*f.value > 0) {
+			return c, fmt.Errorf("%s is %g; want a positive number", f.name, *f.value)
+		}
+	}
+	for _, f := range []struct {
+		name  string
+		value **float64
+	}{{"EmbeddingDropout", &c.EmbeddingDropout}, {"AttentionDropout", &c.AttentionDropout},
+		{"ResidualDropout", &c.ResidualDropout}} {
+		if *f.value == nil {
+			*f.value = new(0.1)
+		}
+		if err := transformer.CheckProbability(f.name, *f.value); err != nil {
+			return c, err
+		}
+	}
+	if c.Activation == "" {
+		c.Activation = "gelu_new"
+	}
+	if c.EOSTokenIDs == nil {
+		c.EOSTokenIDs = []int64{min(50256, c.VocabSize-1)}
+	}
+	return c.checked()
+}
+
+func (c Config) checked() (_ Config, err error) {
+	if err := transformer.CheckLayers(c.NumLayers); err != nil {
+		return c, err
+	}
+	if c.HiddenSize%c.NumHeads != 0 {
+		return c, fmt.Errorf("HiddenSize is %d, which is no multiple of the %d heads", c.HiddenSize, c.NumHeads)
+	}
+	for _, id := range append(slices.Clone(c.EOSTokenIDs), c.padding()) {
+		if id < 0 {
+			return c, fmt.Errorf("EOSTokenIDs or PadTokenID has %d; want ids of at least 0", id)
+		}
+	}
+	if _, err := transformer.ActivationByName(c.Activation); err != nil {
+		return c, fmt.Errorf("field Activation: %w", err)
+	}
+	c.Attention, err = c.Attention.Resolved()
+	return c, err
+}
+
+// padding is the id that fills batches up. Any will do, since it is masked, but for one outside of the
+// vocabulary, which the files of some models name.
+func (c Config) padding() int64 {
+	ids := c.EOSTokenIDs
+	if c.PadTokenID != nil {
+		ids = []int64{*c.PadTokenID}
+	}
+	if len(ids) == 0 || ids[0] >= c.VocabSize {
+		return 0
+	}
+	return ids[0]
+}
+
+// document is the config.json of a resolved config.
+func (c Config) document(architecture string) (pretrained.Document, error) {
+	d := pretrained.Document{}
+	maps.Copy(d, c.Extra)
+	err := d.Encode(append(c.fields(), pretrained.Field{Key: "model_type", Value: new(modelType)},
+		pretrained.Field{Key: "architectures", Value: &[]string{architecture}}, pretrained.Field{Key: "dtype",
+			Value: new("float32")}))
+	if err != nil {
+		return nil, fmt.Errorf("gpt2: %w", err)
+	}
+	if c.IntermediateSize == 4*c.HiddenSize {
+		d["n_inner"] = json.RawMessage("null") // as transformers writes it
+	}
+	delete(d, "torch_dtype") // the older name of dtype
+	return d, nil
+}
+
+// Blueprint is the decoder that a config.json describes, for package auto.
+func Blueprint(d pretrained.Document, _ classify.Head, a transformer.Attention) (b transformer.Blueprint, err error) {
+	c, err := decode(d)
+	if err != nil {
+		return b, err
+	}
+	c.Attention = a
+	return c.Blueprint()
+}
+
+// Blueprint is the decoder that is described, for package auto.
+func (c Config) Blueprint() (b transformer.Blueprint, err error) {
+	if c, err = c.resolved(); err != nil {
+		return b, err
+	}
+	activation, err := transformer.ActivationByName(c.Activation)
+	if err != nil {
+		return b, err
+	}
+	return transformer.Blueprint{
+		ModelType: modelType, Class: "GPT2", Prefix: "transformer", HiddenSize: c.HiddenSize, EmbeddingSize: c.HiddenSize,
+		Activation: activation, LayerNormEps: c.LayerNormEps, InitializerRange: c.InitializerRange,
+		Dropout: *c.ResidualDropout, EOSTokenIDs: c.EOSTokenIDs, NoWeights: []string{"attn.bias", "attn.masked_bias"},
+		Limits:   inputs.Limits{VocabSize: c.VocabSize, MaxLength: c.MaxPositions, PadTokenID: c.padding()},
+		Document: c.document,
+		Build: func(builder transformer.Builder, _ bool) transformer.Backbone {
+			m := newModel(c, builder, activation)
+			return transformer.Backbone{Module: m, InputEmbeddings: m.WTE,
+				Forward: func(ids, mask, _ torch.Tensor) torch.Tensor { return m.Forward(ids, mask) },
+				Decode:  m.Decode, NewPast: m.NewPast, SetGradientCheckpointing: m.encoder.SetGradientCheckpointing}
+		},
+	}, nil
+}
+
+// tokenIDs are ids that config.json has as a number, if there is one, or as a list.
+type tokenIDs []int64
+
+// UnmarshalJSON takes either.
+func (t *tokenIDs) UnmarshalJSON(text []byte) error {
+	var one int64
+	if err := json.Unmarshal(text, &one); err == nil {
+		*t = tokenIDs{one}
+		return nil
+	}
+	return json.Unmarshal(text, (*[]int64)(t))
+}
+
+// MarshalJSON writes null where there are none, and a number where there is one.
+func (t tokenIDs) MarshalJSON() ([]byte, error) {
+	switch len(t) {
+	case 0:
+		return []byte("null"), nil
+	case 1:
+		return json.Marshal(t[0])
+	}
+	return json.Marshal([]int64(t))
+}

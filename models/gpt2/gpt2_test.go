@@ -1,0 +1,402 @@
+package gpt2_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/golden"
+	"github.com/gotrainer/gotrainer/internal/goldencount"
+	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/models/auto"
+	"github.com/gotrainer/gotrainer/models/causallm"
+	"github.com/gotrainer/gotrainer/models/gpt2"
+	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/models/internal/modeltest"
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/optim"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+	"github.com/gotrainer/gotrainer/trainer/semantics"
+)
+
+func TestMain(m *testing.M) {
+	testenv.PinBits()
+	os.Exit(testenv.Run(m))
+}
+
+// recorded is what testdata/gpt2.py wrote.
+type recorded struct {
+	Config            map[string]any
+	Parameters, Saved []string
+	Initial, Fine     map[string]string
+	Generator         string
+	FineGenerator     string `json:"fine_generator"`
+	Cases             []goldenCase
+	Runs              []goldenRun
+	Texts             []goldenText
+
+	file *golden.File
+}
+
+// goldenCase is a forward and backward pass.
+type goldenCase struct {
+	Name                      string
+	Attention                 transformer.Attention
+	Full, BF16, Checkpointing bool
+	Dropout                   float64
+	Generator                 string
+	Grads                     map[string]string
+	Norms                     map[string]float64
+}
+
+// goldenRun is a run of transformers' Trainer.
+type goldenRun struct {
+	Name         string
+	Accumulation int
+	Losses       []string
+	GradNorms    []string `json:"grad_norms"`
+	EvalLoss     string   `json:"eval_loss"`
+	Final        map[string]string
+	Generator    string
+}
+
+// goldenText is what generate added to a text.
+type goldenText struct {
+	Settings struct {
+		MaxNewTokens      int     `json:"max_new_tokens"`
+		DoSample          bool    `json:"do_sample"`
+		Temperature       float64 `json:"temperature"`
+		TopK              *int    `json:"top_k"`
+		TopP              float64 `json:"top_p"`
+		RepetitionPenalty float64 `json:"repetition_penalty"`
+		EOSTokenID        []int64 `json:"eos_token_id"`
+	}
+	IDs       []int64
+	Generator string
+}
+
+func load(t *testing.T) *recorded {
+	t.Helper()
+	testenv.RequireTorch(t)
+	torch.SetThreads(1)
+	text, err := os.ReadFile("testdata/gpt2.json")
+	require.NoError(t, err)
+	r := &recorded{file: golden.Load(t, "testdata/gpt2.safetensors")}
+	require.NoError(t, json.Unmarshal(text, r))
+	return r
+}
+
+func tiny() gpt2.Config {
+	return gpt2.Config{VocabSize: 61, MaxPositions: 40, HiddenSize: 32, NumLayers: 2, NumHeads: 4,
+		EOSTokenIDs: []int64{60}}
+}
+
+// fresh makes a model from seed 42.
+func fresh(t *testing.T, c gpt2.Config) *auto.CausalLanguageModel {
+	t.Helper()
+	torch.ManualSeed(42)
+	m, err := auto.NewCausalLM(c, nil)
+	require.NoError(t, err)
+	return m
+}
+
+func TestSameSeedGivesTransformersWeights(t *testing.T) {
+	r := load(t)
+	m := fresh(t, tiny())
+	require.Equal(t, "GPT2LMHeadModel", m.Architecture())
+	assert.Equal(t, r.Generator, modeltest.Generator(), "the generator stands elsewhere")
+	var names []string
+	for _, p := range nn.Params(m) {
+		names = append(names, p.Name)
+	}
+	require.Equal(t, r.Parameters, names)
+	modeltest.SameWeights(t, m, r.Initial)
+}
+
+func TestSavedFolderIsTransformers(t *testing.T) {
+	r := load(t)
+	m, dir := fresh(t, tiny()), t.TempDir()
+	require.NoError(t, m.Save(dir))
+	var config map[string]any
+	text, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &config))
+	for key, value := range config {
+		assert.Equal(t, r.Config[key], value, key)
+	}
+	again, err := auto.CausalLM(t.Context(), dir, auto.Options{Warnings: io.Discard})
+	require.NoError(t, err)
+	assert.Empty(t, again.Report.Missing)
+	assert.Empty(t, again.Report.Unexpected)
+	modeltest.SameWeights(t, again, r.Initial)
+	assert.Equal(t, []int64{60}, again.EOSTokenIDs())
+
+	other := filepath.Join(t.TempDir(), "of transformers") // with every key that it writes
+	require.NoError(t, os.Mkdir(other, 0o700))
+	text, err = json.Marshal(r.Config)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(other, "config.json"), text, 0o600))
+	require.NoError(t, os.Link(filepath.Join(dir, "model.safetensors"), filepath.Join(other, "model.safetensors")))
+	again, err = auto.CausalLM(t.Context(), other, auto.Options{Warnings: io.Discard})
+	require.NoError(t, err)
+	modeltest.SameWeights(t, again, r.Initial)
+}
+
+// TestSettingsThatAreNotSupportedAreRefused: each would change what the model computes.
+func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
+	modeltest.Refuses(t, "gpt2", map[string]string{
+		`"add_cross_attention": true`:             "add_cross_attention is true; only false",
+		`"scale_attn_by_inverse_layer_idx": true`: "scale_attn_by_inverse_layer_idx is true; only false",
+		`"tie_word_embeddings": false`:            "tie_word_embeddings is false; only true",
+		`"activation_function": "gelu_10"`:        `no activation "gelu_10"`,
+		`"n_embd": "large"`:                       `n_embd is "large"`,
+		`"n_embd": 8, "hidden_size": 16`:          "n_embd is 8, but hidden_size, which means the same, is 16",
+		`"eos_token_id": "end"`:                   `eos_token_id is "end"`,
+		`"eos_token_id": [3, -1]`:                 "has -1; want ids of at least 0",
+		`"n_head": 7`:                             "no multiple of the 7 heads",
+		`"attn_pdrop": 1`:                         "AttentionDropout is 1",
+		`"n_layer": 513`:                          "NumLayers is 513; want at most 512",
+	}, func(dir string) error {
+		_, err := auto.CausalLM(t.Context(), dir, auto.Options{FromConfig: true})
+		return err
+	})
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"model_type": "llama"}`), 0o600))
+	_, err := auto.CausalLM(t.Context(), dir, auto.Options{})
+	require.ErrorContains(t, err, `model_type is "llama"; want one of ["gpt2"]`)
+	for want, c := range map[string]gpt2.Config{
+		"NumLayers is -1":    {NumLayers: -1},
+		"LayerNormEps is -1": {LayerNormEps: -1},
+		`"flash"`:            {Attention: "flash"},
+	} {
+		_, err := auto.NewCausalLM(c, nil)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// TestSettingsMayHaveTheNamesOfOtherModels: attribute_map of transformers, and ids outside of the
+// vocabulary, which it does not mind.
+func TestSettingsMayHaveTheNamesOfOtherModels(t *testing.T) {
+	testenv.RequireTorch(t)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"model_type": "gpt2", "hidden_size": 24,
+		"num_attention_heads": 3, "num_hidden_layers": 2, "n_layer": 2, "vocab_size": 90, "eos_token_id": [50256, 7]}`),
+		0o600))
+	c, err := gpt2.ReadConfig(dir)
+	require.NoError(t, err)
+	assert.Equal(t, gpt2.Config{HiddenSize: 24, NumHeads: 3, NumLayers: 2, VocabSize: 90, EOSTokenIDs: []int64{50256, 7},
+		Extra: c.Extra}, c)
+	assert.Empty(t, c.Extra)
+	m, err := auto.NewCausalLM(c, nil)
+	require.NoError(t, err)
+	assert.Zero(t, m.Limits().PadTokenID)
+	assert.Equal(t, []int64{50256, 7}, m.EOSTokenIDs())
+}
+
+// The files of OpenAI's models have the decoder alone, and the triangle of the causal mask.
+func TestDecoderAloneIsAWholeModel(t *testing.T) {
+	r := load(t)
+	m, dir := fresh(t, tiny()), t.TempDir()
+	require.NoError(t, m.WriteConfig(dir))
+	decoder := nn.Children(m)[0]
+	require.Equal(t, "transformer", decoder.Name)
+	old := &withMasks{Model: decoder.Module, Bias: torch.Ones(1, 1, 40, 40)}
+	require.NoError(t, nn.Save(filepath.Join(dir, "model.safetensors"), old, nil))
+	torch.ManualSeed(5)
+	var warnings countingWriter
+	again, err := auto.CausalLM(t.Context(), dir, auto.Options{Warnings: &warnings})
+	require.NoError(t, err)
+	assert.Equal(t, r.FineGenerator, modeltest.Generator(), "the generator stands elsewhere")
+	modeltest.SameWeights(t, again, r.Fine)
+	assert.Len(t, again.Report.Unexpected, 1)
+	assert.NotContains(t, string(warnings), "attn.bias")
+}
+
+// withMasks is a decoder as older files have it.
+type withMasks struct {
+	Model any
+	Bias  torch.Tensor
+}
+
+func (w *withMasks) OwnModules() []nn.Named { return nn.Children(w.Model) }
+func (w *withMasks) OwnParams() []torch.Named {
+	return []torch.Named{{Name: "h.0.attn.bias", Tensor: w.Bias}}
+}
+
+type countingWriter []byte
+
+func (w *countingWriter) Write(p []byte) (int, error) {
+	*w = append(*w, p...)
+	return len(p), nil
+}
+
+func (r *recorded) rows() (rows []causallm.Sample) {
+	for i := range 48 {
+		rows = append(rows, causallm.Sample{Text: inputs.Text{
+			InputIDs: torch.Values[int64](r.file.Tensor("row." + strconv.Itoa(i)))}})
+	}
+	return rows
+}
+
+func TestForwardAndBackwardHaveTransformersBits(t *testing.T) {
+	r := load(t)
+	for _, c := range r.Cases {
+		t.Run(c.Name, func(t *testing.T) {
+			goldencount.Start(t, "models", "gpt2 "+c.Name)
+			torch.Scope(func() { c.compare(t, r) })
+		})
+	}
+}
+
+func (c goldenCase) compare(t *testing.T, r *recorded) {
+	config := tiny()
+	config.Attention, config.PadTokenID = c.Attention, new(int64(0))
+	config.EmbeddingDropout, config.AttentionDropout, config.ResidualDropout = &c.Dropout, &c.Dropout, &c.Dropout
+	m := fresh(t, config)
+	m.SetGradientCheckpointing(c.Checkpointing)
+	rows := r.rows()[:4]
+	if c.Full {
+		for i, s := range rows {
+			ids := append(slices.Clone(s.InputIDs), 1, 1, 1, 1)[:5]
+			rows[i] = causallm.Sample{Text: inputs.Text{InputIDs: ids}}
+		}
+	}
+	task := m.Task()
+	b, err := task.Collate(rows)
+	require.NoError(t, err)
+	precision, computed := amp.FP32, torch.Float32
+	if c.BF16 {
+		precision, computed = amp.BF16, torch.BFloat16
+	}
+	var o engine.Outputs
+	var loss torch.Tensor
+	torch.ManualSeed(7)
+	amp.Autocast(torch.CPU, precision, func() {
+		o = task.Predict(engine.ForwardPass{}, b)
+		loss = task.LossOf(engine.ForwardPass{}, o).Value
+	})
+	loss.Backward()
+	golden.RecordedIn(t, "logits", o.Logits[0].Detach(), r.file.Tensor(c.Name+".logits"), computed)
+	golden.RecordedIn(t, "loss", loss.Detach(), r.file.Tensor(c.Name+".loss"), computed)
+	tolerance := map[bool]float64{false: 1e-4, true: 2e-2}[c.BF16]
+	for _, p := range nn.Params(m) {
+		norm := p.Tensor.Grad().ToDType(torch.Float64).Norm(2).Item()
+		assert.InDelta(t, c.Norms[p.Name], norm, 1e-6+tolerance*c.Norms[p.Name], p.Name)
+		if testenv.SameBits() {
+			assert.Equal(t, c.Grads[p.Name], modeltest.Sum(p.Tensor.Grad().Bytes()), "the gradient of %s", p.Name)
+		}
+	}
+	if testenv.SameBits() {
+		assert.Equal(t, c.Generator, modeltest.Generator(), "the generator stands elsewhere")
+	}
+	nn.SetTraining(m, false)
+	torch.NoGrad(func() {
+		amp.Autocast(torch.CPU, precision, func() {
+			o = task.Predict(engine.ForwardPass{}, b)
+			golden.RecordedIn(t, "logits in evaluation mode", o.Logits[0], r.file.Tensor(c.Name+".eval"), computed)
+		})
+	})
+}
+
+// TestRunsHaveTransformersBits: shuffled runs of Trainer over ragged texts, over windows whose loss is
+// averaged over their tokens, and over blocks; then what the last model writes.
+func TestRunsHaveTransformersBits(t *testing.T) {
+	r := load(t)
+	rows := r.rows()
+	var all [][]int64
+	for _, s := range rows {
+		all = append(all, s.InputIDs)
+	}
+	blocks, err := causallm.Blocks(all, 8)
+	require.NoError(t, err)
+	for _, run := range r.Runs {
+		t.Run(run.Name, func(t *testing.T) {
+			goldencount.Start(t, "models", "gpt2 run of "+run.Name)
+			m, samples := fresh(t, tiny()), rows
+			if run.Name == "blocks" {
+				samples = blocks
+			}
+			optimizer, err := optim.ByName("adamw_torch_fused", optim.Arguments{LearningRate: 1e-3})
+			require.NoError(t, err)
+			task, err := causallm.NewTask(m, causallm.TaskOptions{CountFirstToken: true})
+			require.NoError(t, err)
+			step, err := engine.New(task, engine.Options{Optimizer: optimizer})
+			require.NoError(t, err)
+			fit, err := trainer.New(step, trainer.Options{MaxSteps: len(run.Losses), BatchSize: 4,
+				Accumulate: run.Accumulation, Log: trainer.Every(1, trainer.Update), Save: trainer.Never,
+				Semantics: semantics.HuggingFace, Progress: io.Discard})
+			require.NoError(t, err)
+			result, err := fit.Fit(t.Context(), data.Slice[causallm.Sample](samples), nil)
+			require.NoError(t, err)
+			history := slices.DeleteFunc(result.History, func(l trainer.Logs) bool { _, ok := l["loss"]; return !ok })
+			require.Len(t, history, len(run.Losses))
+			for i, h := range history {
+				same(t, fmt.Sprintf("loss of update %d", i+1), h["loss"], run.Losses[i])
+				same(t, fmt.Sprintf("gradient norm of update %d", i+1), h["grad_norm"], run.GradNorms[i])
+			}
+			modeltest.SameWeights(t, m, run.Final)
+			evaluated, err := fit.Evaluate(t.Context(), data.Slice[causallm.Sample](rows[:6]))
+			require.NoError(t, err)
+			same(t, "loss of the evaluation", evaluated["loss"], run.EvalLoss)
+			if testenv.SameBits() {
+				assert.Equal(t, run.Generator, modeltest.Generator(), "the generator stands elsewhere")
+			}
+			if run.Name == "blocks" {
+				writesTransformersTexts(t, m, r.Texts)
+			}
+		})
+	}
+}
+
+func TestLayersAreUnits(t *testing.T) {
+	modeltest.LayersAreUnits(t, 2, func() (inputs.Model, error) { return auto.NewCausalLM(tiny(), nil) })
+}
+
+func same(t *testing.T, name string, got any, want string) {
+	t.Helper()
+	w, err := strconv.ParseFloat(want, 64)
+	require.NoError(t, err)
+	g, _ := got.(float64)
+	if testenv.SameBits() {
+		assert.Equal(t, w, g, name)
+	} else {
+		assert.InDelta(t, w, g, 1e-3+math.Abs(w)*1e-3, name)
+	}
+}
+
+// writesTransformersTexts compares tokens one by one, where the probabilities that they are drawn by
+// have the recorded bits.
+func writesTransformersTexts(t *testing.T, m *auto.CausalLanguageModel, texts []goldenText) {
+	t.Helper()
+	for _, text := range texts {
+		s := text.Settings
+		g := auto.Generation{MaxNewTokens: s.MaxNewTokens, Sample: s.DoSample, Temperature: s.Temperature, TopP: s.TopP,
+			RepetitionPenalty: s.RepetitionPenalty, EOSTokenIDs: s.EOSTokenID}
+		if s.TopK != nil {
+			if g.TopK = *s.TopK; g.TopK == 0 {
+				g.TopK = -1
+			}
+		}
+		torch.ManualSeed(3)
+		ids, err := m.GenerateIDs(t.Context(), []int64{3, 14, 15}, g)
+		require.NoError(t, err)
+		if testenv.SameBits() {
+			assert.Equal(t, text.IDs, ids, "%+v", s)
+			assert.Equal(t, text.Generator, modeltest.Generator(), "the generator stands elsewhere: %+v", s)
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package gpt2
+
+import (
+	"math"
+
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/nn/initialize"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Model is GPT2Model: ids in, hidden states out.
+type Model struct {
+	WTE  *nn.Embedding `module:"wte"` // what a token stands for
+	WPE  *nn.Embedding `module:"wpe"` // and its position
+	Drop *nn.Dropout   `module:"drop"`
+	H    []*Block      `module:"h"`
+	LNF  *nn.LayerNorm `module:"ln_f"`
+
+	config  Config
+	encoder *transformer.Encoder[*Block] `module:"-"` // runs H
+}
+
+// Block is GPT2Block: attention and a feed-forward part, each behind a layer normalisation and
+// followed by the residual.
+type Block struct {
+	LN1  *nn.LayerNorm `module:"ln_1"`
+	Attn *Attention    `module:"attn"`
+	LN2  *nn.LayerNorm `module:"ln_2"`
+	MLP  *MLP          `module:"mlp"`
+}
+
+// Attention is GPT2Attention, in which a token attends to those before it and to itself.
+type Attention struct {
+	CAttn        *transformer.Conv1D `module:"c_attn"` // query, key and value
+	CProj        *transformer.Conv1D `module:"c_proj"`
+	AttnDropout  *nn.Dropout         `module:"attn_dropout"`
+	ResidDropout *nn.Dropout         `module:"resid_dropout"`
+
+	heads  int64
+	kind   transformer.Attention
+	layers int64
+}
+
+// MLP is GPT2MLP.
+type MLP struct {
+	CFC     *transformer.Conv1D `module:"c_fc"`
+	CProj   *transformer.Conv1D `module:"c_proj"`
+	Dropout *nn.Dropout         `module:"dropout"`
+
+	activation transformer.Activation
+	layers     int64
+}
+
+func newModel(c Config, b transformer.Builder, activation transformer.Activation) *Model {
+	m := &Model{
+		WTE:    b.Embedding(c.VocabSize, c.HiddenSize, nil),
+		WPE:    b.Embedding(c.MaxPositions, c.HiddenSize, nil),
+		Drop:   nn.NewDropout(*c.EmbeddingDropout),
+		LNF:    b.LayerNorm(c.HiddenSize, c.LayerNormEps),
+		config: c,
+	}
+	m.encoder = transformer.NewEncoder(c.NumLayers, func() *Block { return newBlock(c, b, activation) })
+	m.H = m.encoder.Layer
+	if !b.Undrawn {
+		transformer.InitWeights(m, c.InitializerRange, nil)
+	}
+	return m
+}
+
+func newBlock(c Config, b transformer.Builder, activation transformer.Activation) *Block {
+	return &Block{
+		LN1: b.LayerNorm(c.HiddenSize, c.LayerNormEps),
+		Attn: &Attention{
+			CAttn: b.Conv1D(c.HiddenSize, 3*c.HiddenSize), CProj: b.Conv1D(c.HiddenSize, c.HiddenSize),
+			AttnDropout: nn.NewDropout(*c.AttentionDropout), ResidDropout: nn.NewDropout(*c.ResidualDropout),
+			heads: c.NumHeads, kind: c.Attention, layers: c.NumLayers,
+		},
+		LN2: b.LayerNorm(c.HiddenSize, c.LayerNormEps),
+		MLP: &MLP{
+			CFC: b.Conv1D(c.HiddenSize, c.IntermediateSize), CProj: b.Conv1D(c.IntermediateSize, c.HiddenSize),
+			Dropout: nn.NewDropout(*c.ResidualDropout), activation: activation, layers: c.NumLayers,
+		},
+	}
+}
+
+// SetTraining is Module.train of the module itself.
+func (m *Model) SetTraining(on bool) { m.encoder.SetTraining(on) }
+
+// RunLayers has another hand run the layers: see shard.LayerRunner.
+func (m *Model) RunLayers(run func(i int, f func(in []torch.Tensor) []torch.Tensor,
+	inputs ...torch.Tensor) []torch.Tensor) (layers []any) {
+	return m.encoder.RunLayers(run)
+}
+
+// Forward maps token ids, [B, L], to hidden states, [B, L, hidden]. The attention mask, [B, L], has 0
+// where a token is padding; undefined means that none is. Positions count from the left, padding
+// among them.
+func (m *Model) Forward(ids, mask torch.Tensor) torch.Tensor {
+	x := m.embed(ids, 0)
+	return m.LNF.Forward(m.encoder.Forward(x, transformer.CausalMask(mask, x, m.config.Attention)))
+}
+
+// embed maps ids of tokens, of which the first is at that position, to [B, L, hidden].
+func (m *Model) embed(ids torch.Tensor, position int64) torch.Tensor {
+	return torch.Return(func() torch.Tensor {
+		positions := torch.TensorOptions{Device: ids.Device()}.Arange(position, position+ids.Size(1), 1)
+		return m.Drop.Forward(m.WTE.Forward(ids).Add(m.WPE.Forward(positions.Unsqueeze(0))))
+	})
+}
+
+// NewPast makes room for so many tokens of each of so many texts.
+func (m *Model) NewPast(texts, capacity int64) *transformer.Past {
+	weight := m.WTE.Weight
+	return transformer.NewPast(len(m.H), texts, capacity, m.config.HiddenSize,
+		torch.TensorOptions{DType: weight.DType(), Device: weight.Device()})
+}
+
+// Decode maps the next tokens of texts, [B, L], to their hidden states, [B, L, hidden], and adds them
+// to the past. L is 1 unless the past is empty.
+func (m *Model) Decode(ids torch.Tensor, past *transformer.Past) torch.Tensor {
+	if past.Length > 0 && ids.Size(1) != 1 {
+		panic(torch.Errorf("gpt2.Decode", torch.ErrInvalid, "%d tokens follow a past of %d; want one at a time", ids.Size(1),
+			past.Length))
+	}
+	x := m.embed(ids, past.Length)
+	mask := transformer.CausalMask(torch.Tensor{}, x, m.config.Attention)
+	for i, block := range m.H {
+		x = block.forward(x, mask, func(k, v torch.Tensor) (torch.Tensor, torch.Tensor) { return past.Append(i, k, v) })
+	}
+	past.Length += ids.Size(1)
+	return m.LNF.Forward(x)
+}
+
+// Forward maps hidden states, [B, L, hidden], to the next ones.
+func (b *Block) Forward(x torch.Tensor, mask transformer.Mask) torch.Tensor {
+	return torch.Return(func() torch.Tensor { // what autograd does not need is freed here, not at the end of the step
+		return b.forward(x, mask, func(k, v torch.Tensor) (torch.Tensor, torch.Tensor) { return k, v })
+	})
+}
+
+// forward takes what tokens attend to from what seen makes of the keys and values of these.
+func (b *Block) forward(x torch.Tensor, mask transformer.Mask,
+	seen func(k, v torch.Tensor) (keys, values torch.Tensor)) torch.Tensor {
+	x = b.Attn.forward(b.LN1.Forward(x), mask, seen).Add(x)
+	return x.Add(b.MLP.Forward(b.LN2.Forward(x)))
+}
+
+// FuseQKVProjections is that of transformer.Encoder: they are one product in any case.
+func (b *Block) FuseQKVProjections(bool) {}
+
+func (a *Attention) forward(x torch.Tensor, mask transformer.Mask,
+	seen func(k, v torch.Tensor) (keys, values torch.Tensor)) torch.Tensor {
+	all := a.CAttn.Forward(x).Split(x.Size(-1), 2)
+	keys, values := seen(all[1], all[2])
+	x = a.kind.Attend(all[0], keys, values, mask, a.heads, transformer.ActiveDropout(a.AttnDropout))
+	return a.ResidDropout.Forward(a.CProj.Forward(x))
+}
+
+// DrawWeights draws the output layer as one of so many that are added up.
+func (a *Attention) DrawWeights(std float64, wanted func(name string, t torch.Tensor) bool) {
+	drawResidual(a.CProj, std, a.layers, wanted)
+}
+
+// Forward maps [..., hidden] to [..., hidden].
+func (p *MLP) Forward(x torch.Tensor) torch.Tensor {
+	return p.Dropout.Forward(p.CProj.Forward(p.activation(p.CFC.Forward(x))))
+}
+
+// DrawWeights draws the output layer as one of so many that are added up.
+func (p *MLP) DrawWeights(std float64, wanted func(name string, t torch.Tensor) bool) {
+	drawResidual(p.CProj, std, p.layers, wanted)
+}
+
+// drawResidual divides the standard deviation by the root of the number of residuals, two for each
+// layer.
+//
+// Source: Radford and others, Language Models are Unsupervised Multitask Learners, section 2.3.
+func drawResidual(l *transformer.Conv1D, std float64, layers int64, wanted func(name string, t torch.Tensor) bool) {
+	if wanted("c_proj.weight", l.Weight) {
+		initialize.Normal(l.Weight, 0, std/math.Sqrt(float64(2*layers)), nil)
+	}
+}

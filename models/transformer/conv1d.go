@@ -1,0 +1,31 @@
+package transformer
+
+import (
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/nn/initialize"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Conv1D is a linear layer whose weight is [in, out], as OpenAI's models have it: Conv1D of
+// transformers.
+type Conv1D struct {
+	Weight torch.Tensor `param:"weight"`
+	Bias   torch.Tensor `param:"bias"`
+}
+
+// Conv1D makes one. Its constructor draws with a standard deviation of 0.02.
+func (b Builder) Conv1D(in, out int64) *Conv1D {
+	l := &Conv1D{Weight: nn.Parameter(torch.Empty(in, out)), Bias: nn.Parameter(torch.Zeros(out))}
+	if !b.Undrawn {
+		torch.NoGrad(func() { initialize.Normal(l.Weight, 0, 0.02, nil) })
+	}
+	return l
+}
+
+// Forward maps [..., in] to [..., out].
+func (l *Conv1D) Forward(x torch.Tensor) torch.Tensor {
+	shape := x.Shape()
+	last := len(shape) - 1
+	y := l.Bias.AddMM(x.View(-1, shape[last]), l.Weight)
+	return y.View(append(shape[:last:last], l.Weight.Size(1))...)
+}
