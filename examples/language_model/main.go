@@ -1,0 +1,212 @@
+// Command language_model teaches a small GPT-2 to write text messages, from random weights: the
+// vocabulary, the training, the writing.
+//
+//	go run ./examples/language_model                          # then it writes three messages
+//	go run ./examples/language_model -write "Are you coming"  # three more, of the model that was trained
+//	go run ./examples/language_model -train lines.txt         # of your own texts, one in each line
+//
+// With -model it fine-tunes a GPT-2 of the Hub or of a folder, with that model's own vocabulary:
+//
+//	go run ./examples/language_model -train lines.txt -model distilbert/distilgpt2 -epochs 1 -lr 5e-5
+//
+// The folder -out holds the checkpoints, and in it model is one that transformers loads
+// (AutoModelForCausalLM.from_pretrained). A run that was stopped continues where it was.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/examples/bert_classification/sms"
+	"github.com/gotrainer/gotrainer/models/auto"
+	"github.com/gotrainer/gotrainer/models/causallm"
+	"github.com/gotrainer/gotrainer/models/gpt2"
+	"github.com/gotrainer/gotrainer/optim"
+	"github.com/gotrainer/gotrainer/optim/lr"
+	"github.com/gotrainer/gotrainer/run"
+	"github.com/gotrainer/gotrainer/text"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+)
+
+type options struct {
+	train, model, out, write, device string
+	epochs                           float64
+	rate                             float64
+	block, seed                      int
+}
+
+func main() {
+	run.Main(func(ctx context.Context) error {
+		o, err := parse(os.Args[1:])
+		if err != nil {
+			return run.Usage(err)
+		}
+		return execute(ctx, o, os.Stdout)
+	})
+}
+
+func parse(args []string) (o options, err error) {
+	f := flag.NewFlagSet("language_model", flag.ContinueOnError)
+	f.Usage = func() {
+		fmt.Fprint(f.Output(), "Usage: language_model [flags]\n\nTeaches a small GPT-2 to write, from random weights, or "+
+			"fine-tunes a larger one.\n\n")
+		f.PrintDefaults()
+	}
+	f.StringVar(&o.train, "train", "", "file with a text in each line; default: 4,827 text messages that come with "+
+		"the example")
+	f.StringVar(&o.model, "model", "", "folder of a GPT-2, or its name on the Hub; default: a small one of random weights")
+	f.StringVar(&o.out, "out", "runs/language_model", "folder of the run")
+	f.StringVar(&o.write, "write", "", "do not train: continue this text with the model in OUT")
+	f.StringVar(&o.device, "device", "auto", "auto (the GPU if there is one), cpu, cuda or cuda:N")
+	f.Float64Var(&o.epochs, "epochs", 10, "passes over the texts")
+	f.Float64Var(&o.rate, "lr", 2e-3, "the highest learning rate")
+	f.IntVar(&o.block, "block", 64, "tokens in a block")
+	f.IntVar(&o.seed, "seed", 1, "of weights, order and drawn tokens")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	if f.NArg() > 0 || !(o.epochs > 0) || !(o.rate > 0) || o.block < 2 || o.seed < 0 {
+		return o, fmt.Errorf("want flags alone, -epochs and -lr above 0, -block of at least 2 and -seed of at least 0; "+
+			"found %q, %g, %g, %d and %d", f.Args(), o.epochs, o.rate, o.block, o.seed)
+	}
+	return o, nil
+}
+
+func execute(ctx context.Context, o options, out io.Writer) error {
+	trained := filepath.Join(o.out, "model")
+	prompt := o.write
+	if prompt == "" {
+		prompt = "I"
+		if err := train(ctx, o, trained, out); err != nil {
+			return err
+		}
+	}
+	if _, err := os.Stat(trained); err != nil {
+		return fmt.Errorf("there is no trained model to write with: %w", err)
+	}
+	lm, err := auto.CausalLM(ctx, trained, auto.Options{})
+	if err != nil {
+		return err
+	}
+	torch.ManualSeed(uint64(o.seed))
+	for range 3 {
+		more, err := lm.Generate(ctx, prompt, auto.Generation{MaxNewTokens: 30, Sample: true, Temperature: 0.8, TopP: 0.95})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "%s%s\n", prompt, more)
+	}
+	return nil
+}
+
+// train writes a model into the folder trained.
+func train(ctx context.Context, o options, trained string, out io.Writer) error {
+	device, err := torch.ParseDevice(o.device)
+	if err != nil {
+		return run.Usage(err)
+	}
+	texts, err := read(o.train)
+	if err != nil {
+		return err
+	}
+	torch.ManualSeed(uint64(o.seed))
+	lm, err := model(ctx, o, texts)
+	if err != nil {
+		return err
+	}
+	blocks, err := encode(ctx, lm, texts, o.block)
+	if err != nil {
+		return err
+	}
+	held := max(1, len(blocks)/20) // the first texts are not trained on
+	if len(blocks) <= held {
+		return fmt.Errorf("the texts are %d blocks of %d tokens; want at least 2, of which one is held out", len(blocks),
+			o.block)
+	}
+	trainSet, evalSet := data.Slice[causallm.Sample](blocks[held:]), data.Slice[causallm.Sample](blocks[:held])
+	step, err := engine.New(lm.Task(), engine.Options{Optimizer: optim.AdamW{LR: o.rate}, Device: device})
+	if err != nil {
+		return err
+	}
+	t, err := trainer.New(step, trainer.Options{OutputDir: o.out, ResumeFrom: trainer.Latest, Epochs: o.epochs,
+		BatchSize: 16, Schedule: lr.Cosine{Warmup: 0.1}, LoadBestAtEnd: true, Seed: uint64(o.seed)})
+	if err != nil {
+		return err
+	}
+	result, err := t.Fit(ctx, trainSet, evalSet)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "perplexity of the %d blocks that were held out: %.1f\n", held,
+		math.Exp(result.Best.Metrics["eval_loss"]))
+	return lm.Save(trained)
+}
+
+// model is the one to fine-tune, or a small one with a vocabulary of the texts.
+func model(ctx context.Context, o options, texts []string) (*auto.CausalLanguageModel, error) {
+	if o.model != "" {
+		return auto.CausalLM(ctx, o.model, auto.Options{})
+	}
+	tok, err := text.TrainByteLevel(slices.Values(texts), text.TrainOptions{VocabSize: 2000})
+	if err != nil {
+		return nil, err
+	}
+	end, _ := tok.TokenToID("<|endoftext|>")
+	return auto.NewCausalLM(gpt2.Config{VocabSize: int64(tok.VocabSize()), MaxPositions: int64(max(o.block, 64)),
+		HiddenSize: 128, NumLayers: 4, NumHeads: 4, EOSTokenIDs: []int64{end}}, tok)
+}
+
+// encode cuts blocks of the texts, each with its end behind it.
+func encode(ctx context.Context, lm *auto.CausalLanguageModel, texts []string, size int) ([]causallm.Sample, error) {
+	inputs := make([]text.Input, len(texts))
+	for i, s := range texts {
+		inputs[i] = text.Single(s)
+	}
+	ids, err := lm.Tokenizer.IDsBatch(ctx, inputs, nil)
+	if err != nil {
+		return nil, err
+	}
+	for i := range ids {
+		ids[i] = append(ids[i], lm.EOSTokenIDs()[0])
+	}
+	return causallm.Blocks(ids, size)
+}
+
+// read returns the lines of a file that are not empty; without a name, the messages that are no spam.
+func read(path string) (texts []string, err error) {
+	if path == "" {
+		messages, err := sms.Messages()
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range messages {
+			if sms.Labels[m.Label] == "ham" {
+				texts = append(texts, m.Text)
+			}
+		}
+		return texts, nil
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(content)) {
+		if line = strings.TrimSpace(line); line != "" {
+			texts = append(texts, line)
+		}
+	}
+	if len(texts) == 0 {
+		return nil, fmt.Errorf("%s has no texts; want one in each line", path)
+	}
+	return texts, nil
+}

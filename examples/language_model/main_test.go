@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gotrainer/gotrainer/internal/testenv"
+)
+
+func TestMain(m *testing.M) {
+	testenv.PinBits()
+	os.Exit(testenv.Run(m))
+}
+
+// TestLearnsToCount: texts whose next word is certain are learnt, and written; a second run writes with
+// the model of the first, which is fine-tuned in a third.
+func TestLearnsToCount(t *testing.T) {
+	testenv.RequireTorch(t)
+	dir := t.TempDir()
+	lines := filepath.Join(dir, "lines.txt")
+	require.NoError(t, os.WriteFile(lines, []byte(strings.Repeat("one two three four five six seven\n\n", 400)), 0o600))
+	args := []string{"-train", lines, "-out", filepath.Join(dir, "run"), "-device", "cpu", "-block", "16"}
+	printed := program(t, append(args, "-epochs", "4"))
+	var held int
+	var perplexity float64
+	_, err := fmt.Sscanf(printed, "perplexity of the %d blocks that were held out: %g", &held, &perplexity)
+	require.NoError(t, err, printed)
+	assert.Less(t, perplexity, 1.5)
+	assert.Len(t, strings.Split(strings.TrimSpace(printed), "\n"), 4, "the perplexity and three texts")
+
+	written := program(t, []string{"-out", filepath.Join(dir, "run"), "-write", "one two"})
+	assert.Contains(t, written, "one two three four five six seven\n")
+
+	again := program(t, []string{"-train", lines, "-out", filepath.Join(dir, "again"), "-device", "cpu", "-block", "16",
+		"-model", filepath.Join(dir, "run", "model"), "-epochs", "0.1", "-lr", "1e-5"})
+	assert.Contains(t, again, "perplexity of the "+fmt.Sprint(held)+" blocks")
+}
+
+func program(t *testing.T, args []string) string {
+	t.Helper()
+	o, err := parse(args)
+	require.NoError(t, err)
+	var out bytes.Buffer
+	require.NoError(t, execute(t.Context(), o, &out))
+	return out.String()
+}
+
+func TestWhatCannotBeIsRefused(t *testing.T) {
+	for _, args := range [][]string{{"-epochs", "0"}, {"-epochs", "NaN"}, {"-lr", "-1"}, {"-block", "1"}, {"-seed", "-1"},
+		{"more"}} {
+		_, err := parse(args)
+		require.ErrorContains(t, err, "want flags alone", "%q", args)
+	}
+	dir := t.TempDir()
+	empty := filepath.Join(dir, "empty.txt")
+	require.NoError(t, os.WriteFile(empty, []byte("\n \n"), 0o600))
+	_, err := read(empty)
+	require.ErrorContains(t, err, "has no texts; want one in each line")
+	_, err = read(filepath.Join(dir, "none.txt"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	err = execute(t.Context(), options{out: dir, write: "I"}, os.Stdout)
+	require.ErrorContains(t, err, "there is no trained model to write with")
+
+	testenv.RequireTorch(t)
+	short := filepath.Join(dir, "short.txt")
+	require.NoError(t, os.WriteFile(short, []byte("a few words"), 0o600))
+	err = execute(t.Context(), options{train: short, out: dir, device: "cpu", block: 64, epochs: 1, rate: 1, seed: 1},
+		os.Stdout)
+	require.ErrorContains(t, err, "the texts are 0 blocks of 64 tokens; want at least 2")
+	messages, err := read("")
+	require.NoError(t, err)
+	assert.Len(t, messages, 4827)
+}
