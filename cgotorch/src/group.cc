@@ -21,6 +21,7 @@
 
 #include <torch/library.h>
 
+#include <csignal>
 #include <limits>
 #include <mutex>
 #include <set>
@@ -344,11 +345,30 @@ intrusive_ptr<c10d::Backend> backend_of(const ct_group_options *o, const intrusi
   return c10::make_intrusive<c10d::ProcessGroupWrapper>(gloo, gloo_of(o, store, "checks"));
 }
 
+// Threads that are made meanwhile do not get SIGPIPE: gloo writes to connections that another process may have closed and expects an
+// error, as Python's processes get, which ignore the signal. In a thread that is not Go's it would end the process.
+class NoBrokenPipes {
+public:
+  NoBrokenPipes() {
+    sigset_t pipe;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, &before_);
+  }
+  ~NoBrokenPipes() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  NoBrokenPipes(const NoBrokenPipes &) = delete;
+  NoBrokenPipes &operator=(const NoBrokenPipes &) = delete;
+
+private:
+  sigset_t before_;
+};
+
 } // namespace
 
 ct_code new_group(const ct_group_options *o, void **out) {
   ct_code failed = 0; // of the GPU's backend, with its reason
   auto code = guard([&] {
+    NoBrokenPipes threads;
     auto store = store_of(o);
     auto g = std::make_unique<Group>();
     g->name = o->registered;
