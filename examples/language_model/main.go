@@ -5,9 +5,10 @@
 //	go run ./examples/language_model -write "Are you coming"  # three more, of the model that was trained
 //	go run ./examples/language_model -train lines.txt         # of your own texts, one in each line
 //
-// With -model it fine-tunes a GPT-2 of the Hub or of a folder, with that model's own vocabulary:
+// With -model it fine-tunes a GPT-2, Llama, Mistral or Qwen2 of the Hub or of a folder, with that
+// model's own vocabulary:
 //
-//	go run ./examples/language_model -train lines.txt -model distilbert/distilgpt2 -epochs 1 -lr 5e-5
+//	go run ./examples/language_model -train lines.txt -model HuggingFaceTB/SmolLM2-135M -epochs 1 -lr 5e-5
 //
 // The folder -out holds the checkpoints, and in it model is one that transformers loads
 // (AutoModelForCausalLM.from_pretrained). A run that was stopped continues where it was.
@@ -64,7 +65,8 @@ func parse(args []string) (o options, err error) {
 	}
 	f.StringVar(&o.train, "train", "", "file with a text in each line; default: 4,827 text messages that come with "+
 		"the example")
-	f.StringVar(&o.model, "model", "", "folder of a GPT-2, or its name on the Hub; default: a small one of random weights")
+	f.StringVar(&o.model, "model", "", "folder of a GPT-2, Llama, Mistral or Qwen2, or its name on the Hub; default: a small "+
+		"GPT-2 of random weights")
 	f.StringVar(&o.out, "out", "runs/language_model", "folder of the run")
 	f.StringVar(&o.write, "write", "", "do not train: continue this text with the model in OUT")
 	f.StringVar(&o.device, "device", "auto", "auto (the GPU if there is one), cpu, cuda or cuda:N")
@@ -176,8 +178,10 @@ func encode(ctx context.Context, lm *auto.CausalLanguageModel, texts []string, s
 	if err != nil {
 		return nil, err
 	}
-	for i := range ids {
-		ids[i] = append(ids[i], lm.EOSTokenIDs()[0])
+	if ends := lm.EOSTokenIDs(); len(ends) > 0 {
+		for i := range ids {
+			ids[i] = append(ids[i], ends[0])
+		}
 	}
 	return causallm.Blocks(ids, size)
 }

@@ -148,8 +148,8 @@ var allowed = []struct{ folder, imports string }{
 	{"scripts/shard_memory", "public"},
 	{"scripts/growth", "public"},
 	{"scripts/scale", ""},
-	{"models/internal/modeltest", "models/classify models/inputs models/pretrained models/transformer nn/... amp torch " +
-		"dist dist/shard internal/golden internal/goldencount internal/ranktest internal/testenv"},
+	{"models/internal/modeltest", "models/... nn/... amp data dist dist/shard optim torch trainer trainer/engine " +
+		"trainer/semantics internal/golden internal/goldencount internal/ranktest internal/testenv"},
 	{"internal/bench", "public internal/testenv"},
 	{"internal/gpuprobe", "public"},
 	{"internal/fault", "public"},

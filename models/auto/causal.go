@@ -24,7 +24,7 @@ func CausalLM(ctx context.Context, model string, o Options) (*CausalLanguageMode
 	return &CausalLanguageModel{m}, nil
 }
 
-// Config describes a model that is not in a file: [gpt2.Config].
+// Config describes a model that is not in a file: [gpt2.Config], [llama.Config].
 type Config interface {
 	Blueprint() (transformer.Blueprint, error)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/distilbert"
 	"github.com/gotrainer/gotrainer/models/electra"
 	"github.com/gotrainer/gotrainer/models/gpt2"
+	"github.com/gotrainer/gotrainer/models/llama"
 	"github.com/gotrainer/gotrainer/models/mpnet"
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/models/roberta"
@@ -64,7 +65,7 @@ var (
 	tokenClassification    = task{class: "ForTokenClassification", head: newTokenHead}
 	questionAnswering      = task{class: "ForQuestionAnswering", head: newAnswerHead, padding: -10000}
 	maskedLM               = task{class: "ForMaskedLM", head: newMaskedHead}
-	causalLM               = task{class: "LMHeadModel", head: newCausalHead, decoder: true}
+	causalLM               = task{class: "ForCausalLM", head: newCausalHead, decoder: true}
 )
 
 // blueprints are models by their model_type.
@@ -76,7 +77,8 @@ var (
 		"bert": bert.Blueprint, "roberta": roberta.Blueprint, "xlm-roberta": roberta.Blueprint,
 		"distilbert": distilbert.Blueprint, "electra": electra.Blueprint, "mpnet": mpnet.Blueprint,
 	}
-	decoders = blueprints{"gpt2": gpt2.Blueprint}
+	decoders = blueprints{"gpt2": gpt2.Blueprint, "llama": llama.Blueprint, "mistral": llama.Blueprint,
+		"qwen2": llama.Blueprint}
 )
 
 // load reads a model from a folder, or from the Hub where there is no such folder.
@@ -194,7 +196,8 @@ func (m *Model) warn(dir string, w io.Writer) {
 
 // tokenizerFiles are the files that tokenizers of transformers read.
 var tokenizerFiles = []string{tokenizerName, tokenizerConfigName, specialTokensName, "added_tokens.json",
-	"vocab.txt", "vocab.json", "merges.txt", "sentencepiece.bpe.model", "spiece.model"}
+	"vocab.txt", "vocab.json", "merges.txt", "sentencepiece.bpe.model", "spiece.model", "tokenizer.model",
+	"chat_template.jinja"}
 
 func (m *Model) loadTokenizer(w io.Writer) error {
 	t, err := text.LoadTokenizer(m.dir)

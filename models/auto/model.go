@@ -57,7 +57,7 @@ func newModel(p transformer.Blueprint, t task, b transformer.Builder) *Model {
 	if !b.Undrawn {
 		transformer.InitWeights(m.head, p.InitializerRange, nil)
 	}
-	if h, ok := m.head.(tiedHead); ok {
+	if h, ok := m.head.(tiedHead); ok && !p.Untied {
 		h.tie(m.backbone.InputEmbeddings)
 	}
 	return m
@@ -87,7 +87,12 @@ func (m *Model) TiedWeights() (names []string) {
 }
 
 // Architecture is the name of transformers' class, such as BertForTokenClassification.
-func (m *Model) Architecture() string { return m.blueprint.Class + m.task.class }
+func (m *Model) Architecture() string {
+	if m.task.decoder {
+		return m.blueprint.LanguageModel
+	}
+	return m.blueprint.Class + m.task.class
+}
 
 // Forward maps token ids, [B, L], to logits: [B, labels] of texts, [B, L, labels] of tokens, [B, L,
 // 2] for the beginnings and ends of answers, [B, L, vocabulary] of masked and next words. The attention

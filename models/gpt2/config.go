@@ -57,7 +57,7 @@ func (c *Config) fields() []pretrained.Field {
 		{Key: "activation_function", Value: &c.Activation}, {Key: "layer_norm_epsilon", Value: &c.LayerNormEps},
 		{Key: "initializer_range", Value: &c.InitializerRange}, {Key: "embd_pdrop", Value: &c.EmbeddingDropout},
 		{Key: "attn_pdrop", Value: &c.AttentionDropout}, {Key: "resid_pdrop", Value: &c.ResidualDropout},
-		{Key: "pad_token_id", Value: &c.PadTokenID}, {Key: "eos_token_id", Value: (*tokenIDs)(&c.EOSTokenIDs)},
+		{Key: "pad_token_id", Value: &c.PadTokenID}, {Key: "eos_token_id", Value: (*pretrained.TokenIDs)(&c.EOSTokenIDs)},
 	}
 }
 
@@ -152,29 +152,17 @@ func (c Config) checked() (_ Config, err error) {
 	if c.HiddenSize%c.NumHeads != 0 {
 		return c, fmt.Errorf("HiddenSize is %d, which is no multiple of the %d heads", c.HiddenSize, c.NumHeads)
 	}
-	for _, id := range append(slices.Clone(c.EOSTokenIDs), c.padding()) {
-		if id < 0 {
-			return c, fmt.Errorf("EOSTokenIDs or PadTokenID has %d; want ids of at least 0", id)
-		}
+	if pad := c.PadTokenID; pad != nil && *pad < 0 {
+		return c, fmt.Errorf("PadTokenID is %d; want an id of at least 0", *pad)
+	}
+	if i := slices.IndexFunc(c.EOSTokenIDs, func(id int64) bool { return id < 0 }); i >= 0 {
+		return c, fmt.Errorf("EOSTokenIDs has %d; want ids of at least 0", c.EOSTokenIDs[i])
 	}
 	if _, err := transformer.ActivationByName(c.Activation); err != nil {
 		return c, fmt.Errorf("field Activation: %w", err)
 	}
 	c.Attention, err = c.Attention.Resolved()
 	return c, err
-}
-
-// padding is the id that fills batches up. Any will do, since it is masked, but for one outside of the
-// vocabulary, which the files of some models name.
-func (c Config) padding() int64 {
-	ids := c.EOSTokenIDs
-	if c.PadTokenID != nil {
-		ids = []int64{*c.PadTokenID}
-	}
-	if len(ids) == 0 || ids[0] >= c.VocabSize {
-		return 0
-	}
-	return ids[0]
 }
 
 // document is the config.json of a resolved config.
@@ -214,10 +202,10 @@ func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 		return b, err
 	}
 	return transformer.Blueprint{
-		ModelType: modelType, Class: "GPT2", Prefix: "transformer", HiddenSize: c.HiddenSize, EmbeddingSize: c.HiddenSize,
+		ModelType: modelType, Class: "GPT2", LanguageModel: "GPT2LMHeadModel", Prefix: "transformer", HiddenSize: c.HiddenSize, EmbeddingSize: c.HiddenSize,
 		Activation: activation, LayerNormEps: c.LayerNormEps, InitializerRange: c.InitializerRange,
 		Dropout: *c.ResidualDropout, EOSTokenIDs: c.EOSTokenIDs, NoWeights: []string{"attn.bias", "attn.masked_bias"},
-		Limits:   inputs.Limits{VocabSize: c.VocabSize, MaxLength: c.MaxPositions, PadTokenID: c.padding()},
+		Limits:   inputs.Limits{VocabSize: c.VocabSize, MaxLength: c.MaxPositions, PadTokenID: transformer.Filler(c.PadTokenID, c.EOSTokenIDs, c.VocabSize)},
 		Document: c.document,
 		Build: func(builder transformer.Builder, _ bool) transformer.Backbone {
 			m := newModel(c, builder, activation)
@@ -226,28 +214,4 @@ func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 				Decode:  m.Decode, NewPast: m.NewPast, SetGradientCheckpointing: m.encoder.SetGradientCheckpointing}
 		},
 	}, nil
-}
-
-// tokenIDs are ids that config.json has as a number, if there is one, or as a list.
-type tokenIDs []int64
-
-// UnmarshalJSON takes either.
-func (t *tokenIDs) UnmarshalJSON(text []byte) error {
-	var one int64
-	if err := json.Unmarshal(text, &one); err == nil {
-		*t = tokenIDs{one}
-		return nil
-	}
-	return json.Unmarshal(text, (*[]int64)(t))
-}
-
-// MarshalJSON writes null where there are none, and a number where there is one.
-func (t tokenIDs) MarshalJSON() ([]byte, error) {
-	switch len(t) {
-	case 0:
-		return []byte("null"), nil
-	case 1:
-		return json.Marshal(t[0])
-	}
-	return json.Marshal([]int64(t))
 }

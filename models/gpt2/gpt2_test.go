@@ -2,19 +2,14 @@ package gpt2_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/internal/golden"
 	"github.com/gotrainer/gotrainer/internal/goldencount"
@@ -24,13 +19,8 @@ import (
 	"github.com/gotrainer/gotrainer/models/gpt2"
 	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/models/internal/modeltest"
-	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/nn"
-	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
-	"github.com/gotrainer/gotrainer/trainer"
-	"github.com/gotrainer/gotrainer/trainer/engine"
-	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
 func TestMain(m *testing.M) {
@@ -45,22 +35,11 @@ type recorded struct {
 	Initial, Fine     map[string]string
 	Generator         string
 	FineGenerator     string `json:"fine_generator"`
-	Cases             []goldenCase
+	Cases             []modeltest.CausalCase
 	Runs              []goldenRun
 	Texts             []goldenText
 
 	file *golden.File
-}
-
-// goldenCase is a forward and backward pass.
-type goldenCase struct {
-	Name                      string
-	Attention                 transformer.Attention
-	Full, BF16, Checkpointing bool
-	Dropout                   float64
-	Generator                 string
-	Grads                     map[string]string
-	Norms                     map[string]float64
 }
 
 // goldenRun is a run of transformers' Trainer.
@@ -166,7 +145,7 @@ func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
 		`"n_embd": "large"`:                       `n_embd is "large"`,
 		`"n_embd": 8, "hidden_size": 16`:          "n_embd is 8, but hidden_size, which means the same, is 16",
 		`"eos_token_id": "end"`:                   `eos_token_id is "end"`,
-		`"eos_token_id": [3, -1]`:                 "has -1; want ids of at least 0",
+		`"eos_token_id": [3, -1]`:                 "EOSTokenIDs has -1; want ids of at least 0",
 		`"n_head": 7`:                             "no multiple of the 7 heads",
 		`"attn_pdrop": 1`:                         "AttentionDropout is 1",
 		`"n_layer": 513`:                          "NumLayers is 513; want at most 512",
@@ -175,9 +154,9 @@ func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
 		return err
 	})
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"model_type": "llama"}`), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"model_type": "gemma"}`), 0o600))
 	_, err := auto.CausalLM(t.Context(), dir, auto.Options{})
-	require.ErrorContains(t, err, `model_type is "llama"; want one of ["gpt2"]`)
+	require.ErrorContains(t, err, `model_type is "gemma"; want one of ["gpt2" "llama" "mistral" "qwen2"]`)
 	for want, c := range map[string]gpt2.Config{
 		"NumLayers is -1":    {NumLayers: -1},
 		"LayerNormEps is -1": {LayerNormEps: -1},
@@ -244,79 +223,26 @@ func (w *countingWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (r *recorded) rows() (rows []causallm.Sample) {
-	for i := range 48 {
-		rows = append(rows, causallm.Sample{Text: inputs.Text{
-			InputIDs: torch.Values[int64](r.file.Tensor("row." + strconv.Itoa(i)))}})
-	}
-	return rows
-}
-
 func TestForwardAndBackwardHaveTransformersBits(t *testing.T) {
 	r := load(t)
 	for _, c := range r.Cases {
 		t.Run(c.Name, func(t *testing.T) {
 			goldencount.Start(t, "models", "gpt2 "+c.Name)
-			torch.Scope(func() { c.compare(t, r) })
+			torch.Scope(func() {
+				config := tiny()
+				config.Attention, config.PadTokenID = c.Attention, new(int64(0))
+				config.EmbeddingDropout, config.AttentionDropout, config.ResidualDropout = &c.Dropout, &c.Dropout, &c.Dropout
+				c.Compare(t, fresh(t, config), modeltest.CausalRows(r.file), r.file)
+			})
 		})
 	}
-}
-
-func (c goldenCase) compare(t *testing.T, r *recorded) {
-	config := tiny()
-	config.Attention, config.PadTokenID = c.Attention, new(int64(0))
-	config.EmbeddingDropout, config.AttentionDropout, config.ResidualDropout = &c.Dropout, &c.Dropout, &c.Dropout
-	m := fresh(t, config)
-	m.SetGradientCheckpointing(c.Checkpointing)
-	rows := r.rows()[:4]
-	if c.Full {
-		for i, s := range rows {
-			ids := append(slices.Clone(s.InputIDs), 1, 1, 1, 1)[:5]
-			rows[i] = causallm.Sample{Text: inputs.Text{InputIDs: ids}}
-		}
-	}
-	task := m.Task()
-	b, err := task.Collate(rows)
-	require.NoError(t, err)
-	precision, computed := amp.FP32, torch.Float32
-	if c.BF16 {
-		precision, computed = amp.BF16, torch.BFloat16
-	}
-	var o engine.Outputs
-	var loss torch.Tensor
-	torch.ManualSeed(7)
-	amp.Autocast(torch.CPU, precision, func() {
-		o = task.Predict(engine.ForwardPass{}, b)
-		loss = task.LossOf(engine.ForwardPass{}, o).Value
-	})
-	loss.Backward()
-	golden.RecordedIn(t, "logits", o.Logits[0].Detach(), r.file.Tensor(c.Name+".logits"), computed)
-	golden.RecordedIn(t, "loss", loss.Detach(), r.file.Tensor(c.Name+".loss"), computed)
-	tolerance := map[bool]float64{false: 1e-4, true: 2e-2}[c.BF16]
-	for _, p := range nn.Params(m) {
-		norm := p.Tensor.Grad().ToDType(torch.Float64).Norm(2).Item()
-		assert.InDelta(t, c.Norms[p.Name], norm, 1e-6+tolerance*c.Norms[p.Name], p.Name)
-		if testenv.SameBits() {
-			assert.Equal(t, c.Grads[p.Name], modeltest.Sum(p.Tensor.Grad().Bytes()), "the gradient of %s", p.Name)
-		}
-	}
-	if testenv.SameBits() {
-		assert.Equal(t, c.Generator, modeltest.Generator(), "the generator stands elsewhere")
-	}
-	nn.SetTraining(m, false)
-	torch.NoGrad(func() {
-		amp.Autocast(torch.CPU, precision, func() {
-			o = task.Predict(engine.ForwardPass{}, b)
-			golden.RecordedIn(t, "logits in evaluation mode", o.Logits[0], r.file.Tensor(c.Name+".eval"), computed)
-		})
-	})
 }
 
 // TestRunsHaveTransformersBits: shuffled runs of Trainer over ragged texts, over windows whose loss is
 // averaged over their tokens, and over blocks; then what the last model writes.
 func TestRunsHaveTransformersBits(t *testing.T) {
 	r := load(t)
-	rows := r.rows()
+	rows := modeltest.CausalRows(r.file)
 	var all [][]int64
 	for _, s := range rows {
 		all = append(all, s.InputIDs)
@@ -330,28 +256,12 @@ func TestRunsHaveTransformersBits(t *testing.T) {
 			if run.Name == "blocks" {
 				samples = blocks
 			}
-			optimizer, err := optim.ByName("adamw_torch_fused", optim.Arguments{LearningRate: 1e-3})
-			require.NoError(t, err)
-			task, err := causallm.NewTask(m, causallm.TaskOptions{CountFirstToken: true})
-			require.NoError(t, err)
-			step, err := engine.New(task, engine.Options{Optimizer: optimizer})
-			require.NoError(t, err)
-			fit, err := trainer.New(step, trainer.Options{MaxSteps: len(run.Losses), BatchSize: 4,
-				Accumulate: run.Accumulation, Log: trainer.Every(1, trainer.Update), Save: trainer.Never,
-				Semantics: semantics.HuggingFace, Progress: io.Discard})
-			require.NoError(t, err)
-			result, err := fit.Fit(t.Context(), data.Slice[causallm.Sample](samples), nil)
-			require.NoError(t, err)
-			history := slices.DeleteFunc(result.History, func(l trainer.Logs) bool { _, ok := l["loss"]; return !ok })
-			require.Len(t, history, len(run.Losses))
-			for i, h := range history {
-				same(t, fmt.Sprintf("loss of update %d", i+1), h["loss"], run.Losses[i])
-				same(t, fmt.Sprintf("gradient norm of update %d", i+1), h["grad_norm"], run.GradNorms[i])
-			}
+			fit := modeltest.TrainCausal(t, m, samples, causallm.TaskOptions{CountFirstToken: true}, run.Accumulation,
+				run.Losses, run.GradNorms)
 			modeltest.SameWeights(t, m, run.Final)
 			evaluated, err := fit.Evaluate(t.Context(), data.Slice[causallm.Sample](rows[:6]))
 			require.NoError(t, err)
-			same(t, "loss of the evaluation", evaluated["loss"], run.EvalLoss)
+			modeltest.SameNumber(t, "loss of the evaluation", evaluated["loss"], run.EvalLoss)
 			if testenv.SameBits() {
 				assert.Equal(t, run.Generator, modeltest.Generator(), "the generator stands elsewhere")
 			}
@@ -364,18 +274,6 @@ func TestRunsHaveTransformersBits(t *testing.T) {
 
 func TestLayersAreUnits(t *testing.T) {
 	modeltest.LayersAreUnits(t, 2, func() (inputs.Model, error) { return auto.NewCausalLM(tiny(), nil) })
-}
-
-func same(t *testing.T, name string, got any, want string) {
-	t.Helper()
-	w, err := strconv.ParseFloat(want, 64)
-	require.NoError(t, err)
-	g, _ := got.(float64)
-	if testenv.SameBits() {
-		assert.Equal(t, w, g, name)
-	} else {
-		assert.InDelta(t, w, g, 1e-3+math.Abs(w)*1e-3, name)
-	}
 }
 
 // writesTransformersTexts compares tokens one by one, where the probabilities that they are drawn by

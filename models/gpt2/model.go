@@ -119,14 +119,10 @@ func (m *Model) NewPast(texts, capacity int64) *transformer.Past {
 // Decode maps the next tokens of texts, [B, L], to their hidden states, [B, L, hidden], and adds them
 // to the past. L is 1 unless the past is empty.
 func (m *Model) Decode(ids torch.Tensor, past *transformer.Past) torch.Tensor {
-	if past.Length > 0 && ids.Size(1) != 1 {
-		panic(torch.Errorf("gpt2.Decode", torch.ErrInvalid, "%d tokens follow a past of %d; want one at a time", ids.Size(1),
-			past.Length))
-	}
 	x := m.embed(ids, past.Length)
 	mask := transformer.CausalMask(torch.Tensor{}, x, m.config.Attention)
 	for i, block := range m.H {
-		x = block.forward(x, mask, func(k, v torch.Tensor) (torch.Tensor, torch.Tensor) { return past.Append(i, k, v) })
+		x = block.forward(x, mask, past.Recall(i))
 	}
 	past.Length += ids.Size(1)
 	return m.LNF.Forward(x)
@@ -135,24 +131,21 @@ func (m *Model) Decode(ids torch.Tensor, past *transformer.Past) torch.Tensor {
 // Forward maps hidden states, [B, L, hidden], to the next ones.
 func (b *Block) Forward(x torch.Tensor, mask transformer.Mask) torch.Tensor {
 	return torch.Return(func() torch.Tensor { // what autograd does not need is freed here, not at the end of the step
-		return b.forward(x, mask, func(k, v torch.Tensor) (torch.Tensor, torch.Tensor) { return k, v })
+		return b.forward(x, mask, transformer.NoPast)
 	})
 }
 
-// forward takes what tokens attend to from what seen makes of the keys and values of these.
-func (b *Block) forward(x torch.Tensor, mask transformer.Mask,
-	seen func(k, v torch.Tensor) (keys, values torch.Tensor)) torch.Tensor {
-	x = b.Attn.forward(b.LN1.Forward(x), mask, seen).Add(x)
+func (b *Block) forward(x torch.Tensor, mask transformer.Mask, recall transformer.Recall) torch.Tensor {
+	x = b.Attn.forward(b.LN1.Forward(x), mask, recall).Add(x)
 	return x.Add(b.MLP.Forward(b.LN2.Forward(x)))
 }
 
 // FuseQKVProjections is that of transformer.Encoder: they are one product in any case.
 func (b *Block) FuseQKVProjections(bool) {}
 
-func (a *Attention) forward(x torch.Tensor, mask transformer.Mask,
-	seen func(k, v torch.Tensor) (keys, values torch.Tensor)) torch.Tensor {
+func (a *Attention) forward(x torch.Tensor, mask transformer.Mask, recall transformer.Recall) torch.Tensor {
 	all := a.CAttn.Forward(x).Split(x.Size(-1), 2)
-	keys, values := seen(all[1], all[2])
+	keys, values := recall(all[1], all[2])
 	x = a.kind.Attend(all[0], keys, values, mask, a.heads, transformer.ActiveDropout(a.AttnDropout))
 	return a.ResidDropout.Forward(a.CProj.Forward(x))
 }

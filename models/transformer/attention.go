@@ -32,7 +32,8 @@ func (a Attention) Resolved() (Attention, error) {
 
 // Attend is softmax(query·keyᵀ/sqrt(E) + mask)·value with dropout of the weights. Query, key and
 // value are [B, L, heads·E], or [T, heads·E] of a packed batch, as is the result. Of a decoder that
-// has a [Past] key and value may be longer than query, which is then one token.
+// has a [Past] key and value may be longer than query, which is then one token. They may have fewer
+// heads, each for several of the query: grouped-query attention.
 func (a Attention) Attend(query, key, value torch.Tensor, mask Mask, heads int64, dropout float64) torch.Tensor {
 	if mask.Packed != nil {
 		return a.attendPacked(query, key, value, mask.Packed, heads, dropout)
@@ -40,8 +41,12 @@ func (a Attention) Attend(query, key, value torch.Tensor, mask Mask, heads int64
 	shape := query.Shape()
 	size := shape[2] / heads
 	scale := math.Pow(float64(size), -0.5) // as Python's size**-0.5, which need not be 1/sqrt(size)
-	split := func(x torch.Tensor) torch.Tensor { return x.View(shape[0], x.Size(1), heads, size).Transpose(1, 2) }
+	split := func(x torch.Tensor) torch.Tensor { return x.View(shape[0], x.Size(1), -1, size).Transpose(1, 2) }
 	q, k, v := split(query), split(key), split(value)
+	group := heads / k.Size(1)
+	if group > 1 && (a == Eager || mask.Padding.Defined()) { // else the operator takes care of it
+		k, v = repeatHeads(k, group), repeatHeads(v, group)
+	}
 	var out torch.Tensor
 	if a == Eager {
 		weights := q.MatMul(k.Transpose(2, 3)).MulScalar(scale)
@@ -50,7 +55,7 @@ func (a Attention) Attend(query, key, value torch.Tensor, mask Mask, heads int64
 		}
 		weights = weights.Softmax(-1, torch.DefaultDType)
 		if mask.Causal {
-			weights = weights.ToDType(v.DType()) // before dropout, as in transformers' decoders
+			weights = weights.ToDType(q.DType()) // before dropout, as in transformers' decoders
 		}
 		if dropout > 0 {
 			weights = weights.Dropout(dropout, true)
@@ -58,7 +63,17 @@ func (a Attention) Attend(query, key, value torch.Tensor, mask Mask, heads int64
 		out = weights.MatMul(v)
 	} else {
 		causal := mask.Causal && !mask.Padding.Defined() && shape[1] > 1
-		out = q.ScaledDotProductAttention(k, v, mask.Padding, dropout, causal, scale)
+		if k.Size(1) == heads {
+			out = q.ScaledDotProductAttention(k, v, mask.Padding, dropout, causal, scale)
+		} else {
+			out = torch.Call("aten::scaled_dot_product_attention", q, k, v, torch.Tensor{}, dropout, causal, scale, true)[0]
+		}
 	}
 	return out.Transpose(1, 2).Contiguous().Reshape(shape[0], shape[1], heads*size)
+}
+
+// repeatHeads makes n heads of each, [B, heads, L, E]: repeat_kv of transformers.
+func repeatHeads(x torch.Tensor, n int64) torch.Tensor {
+	s := x.Shape()
+	return x.Unsqueeze(2).Expand(s[0], s[1], n, s[2], s[3]).Reshape(s[0], s[1]*n, s[2], s[3])
 }

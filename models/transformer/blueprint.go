@@ -28,8 +28,10 @@ type Blueprint struct {
 	Head   classify.Head // what the logits of a classifier mean
 	Limits inputs.Limits
 
-	EOSTokenIDs []int64  // of a decoder: they end a text
-	NoWeights   []string // endings of tensors' names in older files that are no weights
+	LanguageModel string   // of a decoder: transformers' class with a head, GPT2LMHeadModel
+	EOSTokenIDs   []int64  // of a decoder: they end a text
+	Untied        bool     // the output layer of a language model has a weight of its own
+	NoWeights     []string // endings of tensors' names in older files that are no weights
 
 	// Document is config.json for transformers' class of that name.
 	Document func(architecture string) (pretrained.Document, error)

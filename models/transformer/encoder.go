@@ -35,16 +35,17 @@ func NewEncoder[L EncoderLayer](n int64, layer func() L) *Encoder[L] {
 func (e *Encoder[L]) Forward(x torch.Tensor, mask Mask) torch.Tensor {
 	for i, layer := range e.Layer {
 		again := func(in []torch.Tensor) []torch.Tensor {
+			same := mask
+			same.Padding, same.Rotary = in[1], Rotary{in[2], in[3]}
 			// A view, since autocast casts a leaf once for query, key and value together and would
 			// sum their gradients in its own precision.
-			return []torch.Tensor{layer.Forward(in[0].View(in[0].Shape()...),
-				Mask{Padding: in[1], Packed: mask.Packed, Causal: mask.Causal})}
+			return []torch.Tensor{layer.Forward(in[0].View(in[0].Shape()...), same)}
 		}
 		switch {
 		case e.run != nil:
-			x = e.run(i, again, x, mask.Padding)[0]
+			x = e.run(i, again, x, mask.Padding, mask.Rotary.cos, mask.Rotary.sin)[0]
 		case e.checkpointing && e.Training():
-			x = torch.Checkpoint(again, x, mask.Padding)[0]
+			x = torch.Checkpoint(again, x, mask.Padding, mask.Rotary.cos, mask.Rotary.sin)[0]
 		default:
 			x = layer.Forward(x, mask)
 		}

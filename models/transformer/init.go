@@ -89,6 +89,10 @@ func initModule(module any, std float64, wanted func(name string, t torch.Tensor
 				l.Weight.Select(0, *l.PaddingIdx).Zero_()
 			}
 		}
+	case *RMSNorm:
+		if wanted("weight", l.Weight) {
+			initialize.Ones(l.Weight)
+		}
 	case *nn.LayerNorm:
 		if wanted("weight", l.Weight) {
 			initialize.Ones(l.Weight)

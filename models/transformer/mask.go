@@ -5,11 +5,12 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Mask says which tokens attend to which. The zero value: each to all of its row.
+// Mask says which tokens attend to which, and how far apart they are. The zero value: each to all of its row.
 type Mask struct {
 	Padding torch.Tensor   // of hidden states [B, L, hidden]: what [PaddingMask] or [CausalMask] returns
 	Packed  *inputs.Packed // of hidden states [T, hidden]: where the texts are
 	Causal  bool           // each attends to none behind it; Padding, if defined, says so already
+	Rotary  Rotary         // where they stand, for models whose queries and keys are turned by that
 }
 
 // PaddingMask turns an attention mask, [B, L] with 0 where a token is padding, into what

@@ -1,0 +1,134 @@
+package modeltest
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/golden"
+	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/models/auto"
+	"github.com/gotrainer/gotrainer/models/causallm"
+	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/optim"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+	"github.com/gotrainer/gotrainer/trainer/semantics"
+)
+
+// CausalCase is a forward and backward pass of a language model in training mode, and a forward pass
+// in evaluation mode.
+type CausalCase struct {
+	Name                      string
+	Attention                 transformer.Attention
+	Full, BF16, Checkpointing bool // Full: no text is padded
+	Dropout                   float64
+	Generator                 string
+	Grads                     map[string]string
+	Norms                     map[string]float64
+}
+
+// CausalRows are the 48 texts of a golden file.
+func CausalRows(file *golden.File) (rows []causallm.Sample) {
+	for i := range 48 {
+		rows = append(rows, causallm.Sample{Text: inputs.Text{
+			InputIDs: torch.Values[int64](file.Tensor("row." + strconv.Itoa(i)))}})
+	}
+	return rows
+}
+
+// Compare holds a model, made from the seed 42, to a case: the texts are the first four of rows.
+func (c CausalCase) Compare(t *testing.T, m *auto.CausalLanguageModel, rows []causallm.Sample, file *golden.File) {
+	t.Helper()
+	m.SetGradientCheckpointing(c.Checkpointing)
+	rows = slices.Clone(rows[:4])
+	if c.Full {
+		for i, s := range rows {
+			ids := append(slices.Clone(s.InputIDs), 1, 1, 1, 1)[:5]
+			rows[i] = causallm.Sample{Text: inputs.Text{InputIDs: ids}}
+		}
+	}
+	task := m.Task()
+	b, err := task.Collate(rows)
+	require.NoError(t, err)
+	precision, computed := amp.FP32, torch.Float32
+	if c.BF16 {
+		precision, computed = amp.BF16, torch.BFloat16
+	}
+	var o engine.Outputs
+	var loss torch.Tensor
+	torch.ManualSeed(7)
+	amp.Autocast(torch.CPU, precision, func() {
+		o = task.Predict(engine.ForwardPass{}, b)
+		loss = task.LossOf(engine.ForwardPass{}, o).Value
+	})
+	loss.Backward()
+	golden.RecordedIn(t, "logits", o.Logits[0].Detach(), file.Tensor(c.Name+".logits"), computed)
+	golden.RecordedIn(t, "loss", loss.Detach(), file.Tensor(c.Name+".loss"), computed)
+	tolerance := map[bool]float64{false: 1e-4, true: 2e-2}[c.BF16]
+	for _, p := range nn.Params(m) {
+		norm := p.Tensor.Grad().ToDType(torch.Float64).Norm(2).Item()
+		assert.InDelta(t, c.Norms[p.Name], norm, 1e-6+tolerance*c.Norms[p.Name], p.Name)
+		if testenv.SameBits() {
+			assert.Equal(t, c.Grads[p.Name], Sum(p.Tensor.Grad().Bytes()), "the gradient of %s", p.Name)
+		}
+	}
+	if testenv.SameBits() {
+		assert.Equal(t, c.Generator, Generator(), "the generator stands elsewhere")
+	}
+	nn.SetTraining(m, false)
+	torch.NoGrad(func() {
+		amp.Autocast(torch.CPU, precision, func() {
+			o = task.Predict(engine.ForwardPass{}, b)
+			golden.RecordedIn(t, "logits in evaluation mode", o.Logits[0], file.Tensor(c.Name+".eval"), computed)
+		})
+	})
+}
+
+// TrainCausal repeats a run of transformers' Trainer, with its losses and gradient norms.
+func TrainCausal(t *testing.T, m *auto.CausalLanguageModel, samples []causallm.Sample, o causallm.TaskOptions,
+	accumulate int, losses, norms []string) *trainer.Trainer[causallm.Sample, causallm.Batch] {
+	t.Helper()
+	optimizer, err := optim.ByName("adamw_torch_fused", optim.Arguments{LearningRate: 1e-3})
+	require.NoError(t, err)
+	task, err := causallm.NewTask(m, o)
+	require.NoError(t, err)
+	step, err := engine.New(task, engine.Options{Optimizer: optimizer})
+	require.NoError(t, err)
+	fit, err := trainer.New(step, trainer.Options{MaxSteps: len(losses), BatchSize: 4, Accumulate: accumulate,
+		Log: trainer.Every(1, trainer.Update), Save: trainer.Never, Semantics: semantics.HuggingFace, Progress: io.Discard})
+	require.NoError(t, err)
+	result, err := fit.Fit(t.Context(), data.Slice[causallm.Sample](samples), nil)
+	require.NoError(t, err)
+	history := slices.DeleteFunc(result.History, func(l trainer.Logs) bool { _, ok := l["loss"]; return !ok })
+	require.Len(t, history, len(losses))
+	for i, h := range history {
+		SameNumber(t, fmt.Sprintf("loss of update %d", i+1), h["loss"], losses[i])
+		SameNumber(t, fmt.Sprintf("gradient norm of update %d", i+1), h["grad_norm"], norms[i])
+	}
+	return fit
+}
+
+// SameNumber compares a number with one that was recorded in hexadecimal.
+func SameNumber(t *testing.T, name string, got any, want string) {
+	t.Helper()
+	w, err := strconv.ParseFloat(want, 64)
+	require.NoError(t, err)
+	g, _ := got.(float64)
+	if testenv.SameBits() {
+		assert.Equal(t, w, g, name)
+	} else {
+		assert.InDelta(t, w, g, 1e-3+math.Abs(w)*1e-3, name)
+	}
+}

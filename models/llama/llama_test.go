@@ -1,0 +1,240 @@
+package llama_test
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gotrainer/gotrainer/internal/golden"
+	"github.com/gotrainer/gotrainer/internal/goldencount"
+	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/models/auto"
+	"github.com/gotrainer/gotrainer/models/causallm"
+	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/models/internal/modeltest"
+	"github.com/gotrainer/gotrainer/models/llama"
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+func TestMain(m *testing.M) {
+	testenv.PinBits()
+	os.Exit(testenv.Run(m))
+}
+
+// recorded is what testdata/llama.py wrote of a model.
+type recorded struct {
+	Name           string
+	Config         map[string]any
+	Parameters     []string
+	Initial, Final map[string]string
+	Generator      string
+	Cases          []modeltest.CausalCase
+	Losses         []string
+	GradNorms      []string `json:"grad_norms"`
+	Texts          [][]int64
+}
+
+func load(t *testing.T) ([]recorded, *golden.File) {
+	t.Helper()
+	testenv.RequireTorch(t)
+	torch.SetThreads(1)
+	text, err := os.ReadFile("testdata/llama.json")
+	require.NoError(t, err)
+	var f struct{ Models []recorded }
+	require.NoError(t, json.Unmarshal(text, &f))
+	require.Len(t, f.Models, 5)
+	return f.Models, golden.Load(t, "testdata/llama.safetensors")
+}
+
+// folder has the config.json that transformers wrote.
+func (r recorded) folder(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	text, err := json.Marshal(r.Config)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), text, 0o600))
+	return dir
+}
+
+// fresh makes the model from seed 42.
+func (r recorded) fresh(t *testing.T, a transformer.Attention) *auto.CausalLanguageModel {
+	t.Helper()
+	torch.ManualSeed(42)
+	m, err := auto.CausalLM(t.Context(), r.folder(t), auto.Options{FromConfig: true, Attention: a, Warnings: io.Discard})
+	require.NoError(t, err)
+	return m
+}
+
+func TestSameSeedGivesTransformersWeights(t *testing.T) {
+	models, _ := load(t)
+	for _, r := range models {
+		t.Run(r.Name, func(t *testing.T) {
+			m := r.fresh(t, "")
+			assert.Equal(t, r.Generator, modeltest.Generator(), "the generator stands elsewhere")
+			var names []string
+			for _, p := range nn.Params(m) {
+				names = append(names, p.Name)
+			}
+			require.Equal(t, r.Parameters, names)
+			modeltest.SameWeights(t, m, r.Initial)
+
+			dir := t.TempDir()
+			require.NoError(t, m.Save(dir))
+			var config map[string]any
+			text, err := os.ReadFile(filepath.Join(dir, "config.json"))
+			require.NoError(t, err)
+			require.NoError(t, json.Unmarshal(text, &config))
+			assert.Equal(t, r.Config, config, "what is saved is what was loaded")
+			again, err := auto.CausalLM(t.Context(), dir, auto.Options{Warnings: io.Discard})
+			require.NoError(t, err)
+			assert.Empty(t, again.Report.Missing)
+			assert.Empty(t, again.Report.Unexpected)
+			modeltest.SameWeights(t, again, r.Initial)
+		})
+	}
+}
+
+func TestForwardAndBackwardHaveTransformersBits(t *testing.T) {
+	models, file := load(t)
+	for _, r := range models {
+		for _, c := range r.Cases {
+			t.Run(c.Name, func(t *testing.T) {
+				goldencount.Start(t, "models", c.Name)
+				torch.Scope(func() { c.Compare(t, r.fresh(t, c.Attention), modeltest.CausalRows(file), file) })
+			})
+		}
+	}
+}
+
+// TestRunsHaveTransformersBits: a run of Trainer over windows of two, then what the model writes.
+func TestRunsHaveTransformersBits(t *testing.T) {
+	models, file := load(t)
+	for _, r := range models {
+		t.Run(r.Name, func(t *testing.T) {
+			goldencount.Start(t, "models", r.Name+", run")
+			m := r.fresh(t, "")
+			modeltest.TrainCausal(t, m, modeltest.CausalRows(file), causallm.TaskOptions{}, 2, r.Losses, r.GradNorms)
+			modeltest.SameWeights(t, m, r.Final)
+			for i, g := range []auto.Generation{{MaxNewTokens: 30},
+				{MaxNewTokens: 30, Sample: true, Temperature: 0.7, TopK: 20, TopP: 0.9}} {
+				torch.ManualSeed(3)
+				ids, err := m.GenerateIDs(t.Context(), []int64{3, 14, 15}, g)
+				require.NoError(t, err)
+				if testenv.SameBits() {
+					assert.Equal(t, r.Texts[i], ids)
+				}
+			}
+		})
+	}
+}
+
+// TestWhatIsKeptOfATextMakesNoDifference: positions go on where the text stands, and grouped heads
+// find their keys.
+func TestWhatIsKeptOfATextMakesNoDifference(t *testing.T) {
+	models, _ := load(t)
+	for _, r := range models {
+		for _, a := range []transformer.Attention{transformer.SDPA, transformer.Eager} {
+			m := r.fresh(t, a)
+			torch.NoGrad(func() { m.InputEmbeddings().Weight.MulScalar_(20) }) // tokens that are far apart
+			prompt := []int64{3, 14, 15, 9, 2, 6}
+			got, err := m.GenerateIDs(t.Context(), prompt, auto.Generation{MaxNewTokens: 16, EOSTokenIDs: []int64{}})
+			require.NoError(t, err)
+			require.Len(t, got, 16)
+			ids := append(prompt, got...)
+			nn.Evaluating(m, func() {
+				torch.NoGrad(func() {
+					logits := m.Forward(torch.From(ids, 1, int64(len(ids))), torch.Tensor{}, torch.Tensor{})
+					best := torch.Values[int64](logits.ArgMax(-1, false))
+					assert.Equal(t, got, best[len(prompt)-1:len(ids)-1], "%s, %s", r.Name, a)
+				})
+			})
+		}
+	}
+}
+
+func TestLayersAreUnits(t *testing.T) {
+	models, _ := load(t)
+	for _, r := range models {
+		modeltest.LayersAreUnits(t, 2, func() (inputs.Model, error) {
+			return auto.CausalLM(t.Context(), r.folder(t), auto.Options{FromConfig: true, Warnings: io.Discard})
+		})
+	}
+}
+
+// TestOlderFilesAreRead: of transformers 4, with settings of positions under other names.
+func TestOlderFilesAreRead(t *testing.T) {
+	for text, want := range map[string]llama.Rope{
+		`"rope_theta": 500000.0, "rope_scaling": {"factor": 32.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0,
+			"original_max_position_embeddings": 8192, "rope_type": "llama3"}`: {Type: "llama3", Theta: 500000, Factor: 32,
+			HighFreqFactor: 4, LowFreqFactor: 1, OriginalMaxPositions: 8192},
+		`"rope_theta": 100000`:                              {Theta: 100000},
+		`"rope_scaling": null`:                              {},
+		`"rope_scaling": {"type": "linear", "factor": 2.0}`: {Type: "linear", Factor: 2},
+	} {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"model_type": "llama", "pad_token_id": -1,
+			"pretraining_tp": 1, `+text+`}`), 0o600))
+		c, err := llama.ReadConfig(dir)
+		require.NoError(t, err)
+		assert.Equal(t, want, c.Rope)
+		assert.EqualValues(t, -1, *c.PadTokenID)
+	}
+}
+
+// TestSettingsThatAreNotSupportedAreRefused: each would change what the model computes.
+func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
+	read := func(dir string) error {
+		_, err := auto.CausalLM(t.Context(), dir, auto.Options{FromConfig: true})
+		return err
+	}
+	modeltest.Refuses(t, "llama", map[string]string{
+		`"rope_parameters": {"rope_type": "yarn"}`:                `rope_type is "yarn"; only`,
+		`"rope_parameters": {"rope_type": "linear"}`:              "factor is 0; want a positive number",
+		`"rope_parameters": {"rope_type": "llama3", "factor": 8}`: "high_freq_factor is 0; want more than low_freq_factor, 0",
+		`"rope_parameters": {"rope_theta": -1}`:                   "rope_theta is -1",
+		`"rope_parameters": {"partial_rotary_factor": 0.5}`:       "partial_rotary_factor is 0.5",
+		`"rope_parameters": [1]`:                                  "rope_parameters is [1]",
+		`"hidden_act": "gelu_10"`:                                 `no activation "gelu_10"`,
+		`"num_attention_heads": 7`:                                "no multiple of the 7 heads",
+		`"num_key_value_heads": 5`:                                "no multiple of the 5 heads of keys and values",
+		`"head_dim": 7`:                                           "HeadDim is 7; want an even number",
+		`"attention_dropout": 1`:                                  "AttentionDropout is 1",
+		`"pad_token_id": 32000`:                                   "PadTokenID is 32000",
+		`"eos_token_id": [3, -1]`:                                 "EOSTokenIDs are [3 -1]",
+		`"rms_norm_eps": -1`:                                      "RMSNormEps is -1",
+		`"num_hidden_layers": 513`:                                "NumLayers is 513",
+		`"quantization_config": {"bits": 4}`:                      "quantization_config is",
+	}, read)
+	modeltest.Refuses(t, "qwen2", map[string]string{`"use_sliding_window": true`: "use_sliding_window is true; only false"},
+		read)
+	for want, c := range map[string]llama.Config{
+		`field Type is "gemma"; want one of ["llama" "mistral" "qwen2"]`: {Type: "gemma"},
+		"AttentionBias and MLPBias are for llama; the model is qwen2":    {Type: "qwen2", MLPBias: true},
+		"NumKeyValueHeads is -1": {NumKeyValueHeads: -1},
+		`"flash"`:                {Attention: "flash"},
+	} {
+		_, err := auto.NewCausalLM(c, nil)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestATextMayBeAsLongAsTheWindow(t *testing.T) {
+	for want, c := range map[int64]llama.Config{
+		4096:   {Type: "mistral"},
+		131072: {Type: "mistral", SlidingWindow: -1},
+		24:     {Type: "mistral", SlidingWindow: 24},
+		2048:   {},
+		32768:  {Type: "qwen2"},
+	} {
+		b, err := c.Blueprint()
+		require.NoError(t, err)
+		assert.Equal(t, want, b.Limits.MaxLength)
+	}
+}

@@ -1,0 +1,28 @@
+package pretrained
+
+import "encoding/json"
+
+// TokenIDs are ids that a [Document] has as a number, if there is one, or as a list; null where there
+// are none.
+type TokenIDs []int64
+
+// UnmarshalJSON takes either.
+func (t *TokenIDs) UnmarshalJSON(text []byte) error {
+	var one int64
+	if err := json.Unmarshal(text, &one); err == nil {
+		*t = TokenIDs{one}
+		return nil
+	}
+	return json.Unmarshal(text, (*[]int64)(t))
+}
+
+// MarshalJSON writes null where there are none, and a number where there is one.
+func (t TokenIDs) MarshalJSON() ([]byte, error) {
+	switch len(t) {
+	case 0:
+		return []byte("null"), nil
+	case 1:
+		return json.Marshal(t[0])
+	}
+	return json.Marshal([]int64(t))
+}

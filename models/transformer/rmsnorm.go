@@ -1,0 +1,28 @@
+package transformer
+
+import (
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// RMSNorm divides by the root of the mean square of the last dimension, in float32: LlamaRMSNorm of
+// transformers, step by step. nn.RMSNorm is the same in one operator and in other last bits.
+type RMSNorm struct {
+	Weight torch.Tensor `param:"weight"`
+
+	Eps float64
+}
+
+// RMSNorm makes one, whose weight is 1.
+func (b Builder) RMSNorm(size int64, eps float64) *RMSNorm {
+	return &RMSNorm{Weight: nn.Parameter(torch.Ones(size)), Eps: eps}
+}
+
+// Forward maps [..., size] to the same shape.
+func (n *RMSNorm) Forward(x torch.Tensor) torch.Tensor {
+	return torch.Return(func() torch.Tensor {
+		full := x.ToDType(torch.Float32)
+		variance := full.PowScalar(2).MeanDim([]int64{-1}, true, torch.DefaultDType)
+		return n.Weight.Mul(full.Mul(variance.AddScalar(n.Eps).Rsqrt()).ToDType(x.DType()))
+	})
+}
