@@ -52,8 +52,8 @@ func TestThreadsOfAGroupGetNoBrokenPipes(t *testing.T) {
 			others += n
 		}
 		if store < 1 || others < 4 { // of two ranks: what listens to connections, and what computes
-			return fmt.Errorf("SIGPIPE is kept from %d threads of stores and %d others (%v); want at least 1 and 4", store, others,
-				names)
+			return fmt.Errorf("SIGPIPE is kept from %d threads of stores and %d others (%v); want at least 1 and 4", store,
+				others, names)
 		}
 		return nil
 	}))

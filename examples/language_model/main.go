@@ -65,8 +65,8 @@ func parse(args []string) (o options, err error) {
 	}
 	f.StringVar(&o.train, "train", "", "file with a text in each line; default: 4,827 text messages that come with "+
 		"the example")
-	f.StringVar(&o.model, "model", "", "folder of a GPT-2, Llama, Mistral or Qwen2, or its name on the Hub; default: a small "+
-		"GPT-2 of random weights")
+	f.StringVar(&o.model, "model", "", "folder of a GPT-2, Llama, Mistral or Qwen2, or its name on the Hub; default: "+
+		"a small GPT-2 of random weights")
 	f.StringVar(&o.out, "out", "runs/language_model", "folder of the run")
 	f.StringVar(&o.write, "write", "", "do not train: continue this text with the model in OUT")
 	f.StringVar(&o.device, "device", "auto", "auto (the GPU if there is one), cpu, cuda or cuda:N")

@@ -88,7 +88,8 @@ func (m *CausalLanguageModel) Generate(ctx context.Context, prompt string, g Gen
 }
 
 // GenerateIDs is [CausalLanguageModel.Generate] of token ids: it returns those that it adds.
-func (m *CausalLanguageModel) GenerateIDs(ctx context.Context, prompt []int64, g Generation) (added []int64, err error) {
+func (m *CausalLanguageModel) GenerateIDs(ctx context.Context, prompt []int64, g Generation) (added []int64,
+	err error) {
 	if g, err = g.resolved(m); err != nil {
 		return nil, err
 	}

@@ -31,10 +31,10 @@ func (m *Model) Save(dir string) error {
 // generationConfigName is a file of transformers' generate, which is kept and not read here.
 const generationConfigName = "generation_config.json"
 
-// WriteConfig writes config.json, the tokenizer's files and generation_config.json, if there is one,
-// into dir, so that every checkpoint of a run has them. The files are those of the folder that the model came from; where Tokenizer is
-// another one, tokenizer.json and tokenizer_config.json are [text.Tokenizer.Save]'s, and what else
-// the folder's tokenizer_config.json says stays.
+// WriteConfig writes config.json, the tokenizer's files and generation_config.json, if there is
+// one, into dir, so that every checkpoint of a run has them. The files are those of the folder that
+// the model came from; where Tokenizer is another one, tokenizer.json and tokenizer_config.json are
+// [text.Tokenizer.Save]'s, and what else the folder's tokenizer_config.json says stays.
 func (m *Model) WriteConfig(dir string) error {
 	d, err := m.blueprint.Document(m.Architecture())
 	if err != nil {

@@ -202,10 +202,12 @@ func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 		return b, err
 	}
 	return transformer.Blueprint{
-		ModelType: modelType, Class: "GPT2", LanguageModel: "GPT2LMHeadModel", Prefix: "transformer", HiddenSize: c.HiddenSize, EmbeddingSize: c.HiddenSize,
+		ModelType: modelType, Class: "GPT2", LanguageModel: "GPT2LMHeadModel", Prefix: "transformer",
+		HiddenSize: c.HiddenSize, EmbeddingSize: c.HiddenSize,
 		Activation: activation, LayerNormEps: c.LayerNormEps, InitializerRange: c.InitializerRange,
 		Dropout: *c.ResidualDropout, EOSTokenIDs: c.EOSTokenIDs, NoWeights: []string{"attn.bias", "attn.masked_bias"},
-		Limits:   inputs.Limits{VocabSize: c.VocabSize, MaxLength: c.MaxPositions, PadTokenID: transformer.Filler(c.PadTokenID, c.EOSTokenIDs, c.VocabSize)},
+		Limits: inputs.Limits{VocabSize: c.VocabSize, MaxLength: c.MaxPositions,
+			PadTokenID: transformer.Filler(c.PadTokenID, c.EOSTokenIDs, c.VocabSize)},
 		Document: c.document,
 		Build: func(builder transformer.Builder, _ bool) transformer.Backbone {
 			m := newModel(c, builder, activation)

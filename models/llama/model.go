@@ -75,8 +75,10 @@ func newLayer(c Config, b transformer.Builder, activation transformer.Activation
 			QProj: linear(hidden, own, bias), KProj: linear(hidden, shared, bias), VProj: linear(hidden, shared, bias),
 			OProj: linear(own, hidden, c.AttentionBias), heads: c.NumHeads, dropout: c.AttentionDropout, kind: c.Attention,
 		},
-		MLP: &MLP{GateProj: linear(hidden, c.IntermediateSize, c.MLPBias), UpProj: linear(hidden, c.IntermediateSize, c.MLPBias),
-			DownProj: linear(c.IntermediateSize, hidden, c.MLPBias), activation: activation},
+		MLP: &MLP{
+			GateProj: linear(hidden, c.IntermediateSize, c.MLPBias), UpProj: linear(hidden, c.IntermediateSize, c.MLPBias),
+			DownProj: linear(c.IntermediateSize, hidden, c.MLPBias), activation: activation,
+		},
 		InputLayerNorm:         b.RMSNorm(hidden, c.RMSNormEps),
 		PostAttentionLayerNorm: b.RMSNorm(hidden, c.RMSNormEps),
 	}

@@ -23,59 +23,18 @@ func LayersAreUnits(t *testing.T, layers int, build func() (inputs.Model, error)
 	t.Helper()
 	testenv.RequireTorch(t)
 	var drawing sync.Mutex
-	compute := func(ctx context.Context, g *dist.Group, sharded bool) (logits torch.Tensor, norm float64, err error) {
+	drawn := func() (inputs.Model, error) {
 		drawing.Lock()
+		defer drawing.Unlock()
 		torch.ManualSeed(1)
-		m, err := build()
-		drawing.Unlock()
-		if err != nil {
-			return logits, 0, err
-		}
-		nn.To(m, torch.TensorOptions{DType: torch.Float64})
-		nn.SetTraining(m, false)
-		o := shard.Options{Strategy: shard.ShardGradOp, FindUnusedParameters: true}
-		if sharded {
-			o.Strategy, o.Root = shard.FullShard, true
-			if o.Units, err = shard.Layers(ctx, g, m); err != nil {
-				return logits, 0, err
-			}
-			if len(o.Units) != layers {
-				return logits, 0, fmt.Errorf("%d units; want one for each of %d layers", len(o.Units), layers)
-			}
-		}
-		p, err := shard.New(ctx, g, m, o)
-		if err != nil {
-			return logits, 0, err
-		}
-		if err := p.BeforeForward(ctx, true); err != nil {
-			return logits, 0, err
-		}
-		ids := torch.From([]int64{5, 6, 7, 8, 9, 10}, 2, 3)
-		logits = m.Forward(ids, torch.Tensor{}, torch.Tensor{})
-		loss := logits.Square().Mean(torch.DefaultDType)
-		if err := p.Backward(ctx, loss.Backward, loss); err != nil {
-			return logits, 0, err
-		}
-		total, err := p.GradNorm(ctx)
-		if err != nil {
-			return logits, 0, err
-		}
-		if err := p.Summon(ctx); err != nil {
-			return logits, 0, err
-		}
-		torch.NoGrad(func() { // with the whole model, which each rank runs by itself
-			if again := m.Forward(ids, torch.Tensor{}, torch.Tensor{}); !again.Equal(logits) {
-				err = fmt.Errorf("summoned it computes %v, sharded %v", again, logits)
-			}
-		})
-		return logits, total.Item(), err
+		return build()
 	}
 	for rank, err := range ranktest.Together(t, 2, nil, func(ctx context.Context, g *dist.Group) error {
-		want, norm, err := compute(ctx, g, false)
+		want, norm, err := sharded(ctx, g, drawn, 0)
 		if err != nil {
 			return err
 		}
-		got, gotNorm, err := compute(ctx, g, true)
+		got, gotNorm, err := sharded(ctx, g, drawn, layers)
 		if err != nil {
 			return err
 		}
@@ -86,4 +45,52 @@ func LayersAreUnits(t *testing.T, layers int, build func() (inputs.Model, error)
 	}) {
 		require.NoError(t, err, "rank %d", rank)
 	}
+}
+
+// sharded computes logits and the norm of the gradient with the parameters of so many layers, and of
+// the rest, shared out; 0: of none.
+func sharded(ctx context.Context, g *dist.Group, build func() (inputs.Model, error), layers int) (logits torch.Tensor,
+	norm float64, err error) {
+	m, err := build()
+	if err != nil {
+		return logits, 0, err
+	}
+	nn.To(m, torch.TensorOptions{DType: torch.Float64})
+	nn.SetTraining(m, false)
+	o := shard.Options{Strategy: shard.ShardGradOp, FindUnusedParameters: true}
+	if layers > 0 {
+		o.Strategy, o.Root = shard.FullShard, true
+		if o.Units, err = shard.Layers(ctx, g, m); err == nil && len(o.Units) != layers {
+			err = fmt.Errorf("%d units; want one for each of %d layers", len(o.Units), layers)
+		}
+		if err != nil {
+			return logits, 0, err
+		}
+	}
+	p, err := shard.New(ctx, g, m, o)
+	if err != nil {
+		return logits, 0, err
+	}
+	if err := p.BeforeForward(ctx, true); err != nil {
+		return logits, 0, err
+	}
+	ids := torch.From([]int64{5, 6, 7, 8, 9, 10}, 2, 3)
+	logits = m.Forward(ids, torch.Tensor{}, torch.Tensor{})
+	loss := logits.Square().Mean(torch.DefaultDType)
+	if err := p.Backward(ctx, loss.Backward, loss); err != nil {
+		return logits, 0, err
+	}
+	total, err := p.GradNorm(ctx)
+	if err != nil {
+		return logits, 0, err
+	}
+	if err := p.Summon(ctx); err != nil {
+		return logits, 0, err
+	}
+	torch.NoGrad(func() { // with the whole model, which each rank runs by itself
+		if again := m.Forward(ids, torch.Tensor{}, torch.Tensor{}); !again.Equal(logits) {
+			err = fmt.Errorf("summoned it computes %v, sharded %v", again, logits)
+		}
+	})
+	return logits, total.Item(), err
 }
