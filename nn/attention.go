@@ -102,7 +102,7 @@ func NewMultiheadAttention(embed, heads int64, o *MultiheadAttentionOptions) *Mu
 
 // Forward maps queries [L, N, E], keys [S, N, KDim] and values [S, N, VDim] to [L, N, E]; with
 // BatchFirst N comes first, without a batch there is none. Self-attention has the same tensor three
-// times and is computed with fewer products.
+// times and, with a batch, is computed with fewer products.
 func (m *MultiheadAttention) Forward(query, key, value torch.Tensor, mask AttentionMask) torch.Tensor {
 	return m.trace(query, torch.Return(func() torch.Tensor {
 		y, _ := m.attend(query, key, value, mask, false)
@@ -127,15 +127,12 @@ func (m *MultiheadAttention) attend(query, key, value torch.Tensor, mask Attenti
 	weights torch.Tensor) {
 	m.check(query, key, value, mask)
 	batched := query.Dim() == 3
-	query, key, value = together(query, key, value, func(t torch.Tensor) torch.Tensor {
-		switch {
-		case !batched:
-			return t.Unsqueeze(1)
-		case m.BatchFirst:
-			return t.Transpose(1, 0)
-		}
-		return t
-	})
+	switch {
+	case !batched: // PyTorch makes three tensors even of one, so nothing is projected together
+		query, key, value = query.Unsqueeze(1), key.Unsqueeze(1), value.Unsqueeze(1)
+	case m.BatchFirst:
+		query, key, value = together(query, key, value, func(t torch.Tensor) torch.Tensor { return t.Transpose(1, 0) })
+	}
 	L, N, E := query.Size(0), query.Size(1), query.Size(2)
 	S, D := key.Size(0), E/m.Heads
 	hidden := m.masks(query, S, mask, batched, needWeights)

@@ -35,6 +35,21 @@ func TestCausalIsTheCausalMask(t *testing.T) {
 	})
 }
 
+// PyTorch projects a batch at once where query, key and value are one tensor, but makes three tensors
+// of one without a batch: its bits are those of three products.
+func TestAttentionWithoutABatchProjectsEachInputByItself(t *testing.T) {
+	testenv.RequireTorch(t)
+	torch.Scope(func() {
+		torch.ManualSeed(1)
+		m := nn.NewMultiheadAttention(6, 2, nil)
+		for range 50 {
+			x := torch.Randn(3, 6)
+			want := m.Forward(x, x.Clone(), x.Clone(), nn.AttentionMask{})
+			golden.Bits(t, "one tensor", m.Forward(x, x, x, nn.AttentionMask{}), want)
+		}
+	})
+}
+
 func TestAWordSeesNothingThatComesBehind(t *testing.T) {
 	testenv.RequireTorch(t)
 	torch.Scope(func() {
