@@ -4,13 +4,15 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	f "github.com/gotrainer/gotrainer/nn/functional"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
 // What libtorch does not get right where there are no rows. PyTorch 2.11 ends with a segmentation
-// fault in the first, and gives what lay in memory in the second.
+// fault in the first, and gives what lay in memory in the others.
 func TestNoRowsGiveNothingOrTheLossOfNothing(t *testing.T) {
 	testenv.RequireTorch(t)
 	x := torch.Zeros(0, 3).RequiresGrad()
@@ -36,4 +38,11 @@ func TestNoRowsGiveNothingOrTheLossOfNothing(t *testing.T) {
 			t.Errorf("no losses have shape %v, want [0]", got)
 		}
 	}
+
+	classes := torch.From([]int64{}, 0, 3)
+	mean := f.MultiLabelMarginLoss(x, classes, f.Mean)
+	assert.True(t, math.IsNaN(mean.Item()), "the mean of no losses is %v, want NaN", mean.Item())
+	mean.Backward()
+	assert.Zero(t, f.MultiLabelMarginLoss(x, classes, f.Sum).Item(), "the sum of no losses")
+	assert.Equal(t, []int64{0}, f.MultiLabelMarginLoss(x, classes, f.None).Shape(), "no losses")
 }

@@ -49,24 +49,32 @@ type MultiMarginLossOptions struct {
 // MultiMarginLoss is the hinge loss of class indices: max(0, margin - input[target] + input[i])^p
 // over the other classes i, divided by their number: torch.nn.functional.multi_margin_loss.
 func MultiMarginLoss(input, target torch.Tensor, o MultiMarginLossOptions) torch.Tensor {
+	const op = "MultiMarginLoss"
 	p := cmp.Or(o.P, 1)
 	if p != 1 && p != 2 {
-		panic(torch.Errorf("functional.MultiMarginLoss", torch.ErrValue, "P must be 1 or 2, found %d", p))
+		panic(torch.Errorf("functional."+op, torch.ErrValue, "P must be 1 or 2, found %d", p))
 	}
-	loss := func(r Reduction) torch.Tensor {
-		return call("aten::multi_margin_loss", input, target, p, optional.Or(o.Margin, 1), o.Weight,
-			r.code("MultiMarginLoss"))
-	}
-	if input.Dim() == 2 && input.Size(0) == 0 { // libtorch leaves the mean and the sum of no rows as the memory was
-		return torch.Return(func() torch.Tensor { return o.Reduction.reduce("MultiMarginLoss", loss(None)) })
-	}
-	return loss(o.Reduction)
+	return ofRows(op, input, o.Reduction, func(r Reduction) torch.Tensor {
+		return call("aten::multi_margin_loss", input, target, p, optional.Or(o.Margin, 1), o.Weight, r.code(op))
+	})
 }
 
 // MultiLabelMarginLoss is the hinge loss of several classes per example: target, in the shape of
 // input, has their indices, then -1: torch.nn.functional.multilabel_margin_loss.
 func MultiLabelMarginLoss(input, target torch.Tensor, r Reduction) torch.Tensor {
-	return call("aten::multilabel_margin_loss", input, target, r.code("MultiLabelMarginLoss"))
+	const op = "MultiLabelMarginLoss"
+	return ofRows(op, input, r, func(r Reduction) torch.Tensor {
+		return call("aten::multilabel_margin_loss", input, target, r.code(op))
+	})
+}
+
+// ofRows is a loss that libtorch, where there are no rows, leaves as the memory was when it is
+// reduced.
+func ofRows(op string, input torch.Tensor, r Reduction, loss func(Reduction) torch.Tensor) torch.Tensor {
+	if input.Dim() == 2 && input.Size(0) == 0 {
+		return torch.Return(func() torch.Tensor { return r.reduce(op, loss(None)) })
+	}
+	return loss(r)
 }
 
 // MultiLabelSoftMarginLoss is the mean over the classes of binary cross entropies of logits; an
