@@ -20,7 +20,8 @@ import (
 //	p -= max(Eps2, rms(p)) * min(lr, 1/sqrt(t)) / max(1, rms(u)/ClipThreshold) * u
 //
 // The sizes of weights and updates become numbers in between, as in PyTorch: on a GPU a step waits
-// for it twice per dtype and kind.
+// for it twice per dtype and kind. Where the parameters of a group have several dtypes, PyTorch takes
+// the default of Eps1 from the first of them; here each has its own.
 //
 // Source: Shazeer and Stern, Adafactor: Adaptive Learning Rates with Sublinear Memory Cost,
 // https://arxiv.org/abs/1804.04235.
@@ -103,8 +104,8 @@ func (o Adafactor) Build(groups []Group) (Optimizer, error) {
 		factors := make([]float64, len(update.ts))
 		for i, size := range update.norms() {
 			root := math.Sqrt(float64(update.ts[i].Numel()))
-			alpha := math.Max(eps2, sizes[i]/root) * rate
-			factors[i] = -alpha / math.Max(1, size/(root*limit))
+			alpha := atLeast(eps2, sizes[i]/root) * rate
+			factors[i] = -alpha / atLeast(1, size/(root*limit))
 		}
 		if b.foreach {
 			torch.Call("aten::_foreach_mul_.ScalarList", update.ts, factors)
@@ -130,6 +131,15 @@ func (o Adafactor) Build(groups []Group) (Optimizer, error) {
 			}}},
 		options: map[string]any{"beta2_decay": power, "eps": eps, "d": limit, "maximize": o.Maximize},
 	}, o.Implementation, groups)
+}
+
+// atLeast is Python's max, of which nan is not the larger one: a gradient that is nan in one element
+// does not make the whole parameter nan.
+func atLeast(least, v float64) float64 {
+	if v > least {
+		return v
+	}
+	return least
 }
 
 // factor is the state of a matrix from which dimension dim is taken, or kept with one element.
