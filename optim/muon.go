@@ -18,6 +18,9 @@ import (
 //	p -= lr * WeightDecay * p
 //	p -= lr * Adjust(p) * u
 //
+// Without Nesterov PyTorch divides b itself by its norm if the parameter is bfloat16, and so loses
+// the momentum's length from update to update; here b stays as it is.
+//
 // Sources: Jordan, https://kellerjordan.github.io/posts/muon/; Muon is Scalable for LLM Training,
 // https://arxiv.org/abs/2502.16982.
 type Muon struct {
