@@ -1,6 +1,7 @@
 package torch
 
 import (
+	"math"
 	"runtime"
 
 	"github.com/gotrainer/gotrainer/cgotorch"
@@ -73,6 +74,10 @@ func (o TensorOptions) Eye(n int64) Tensor {
 // int64 and others float32.
 func (o TensorOptions) Arange(start, end, step any) Tensor {
 	s, e, d := scalar("Arange", start), scalar("Arange", end), scalar("Arange", step)
+	if by := math.Float64frombits(uint64(d.Bits)); o.DType == Int64 && d.Kind == cgotorch.ScalarDouble && by != 0 &&
+		math.Abs(by) < 1 { // libtorch divides by what is left of it, which ends the process
+		panic(Errorf("Arange", ErrValue, "the step %g is 0 as an int64; want a whole number", by))
+	}
 	return o.make("Arange", func(dtype, device int32, out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.Arange(s, e, d, dtype, device, out)
 	})

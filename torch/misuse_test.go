@@ -374,6 +374,9 @@ func TestWrongCallsPanicWithAnErrorThatNamesTheOperator(t *testing.T) {
 		{"Full", "a string", func() { torch.Full("x", 2) }, "found string"},
 		{"Eye", "a negative size", func() { torch.Eye(-1) }, ""},
 		{"Arange", "step 0", func() { torch.TensorOptions{}.Arange(0, 1, 0) }, ""},
+		{"Arange", "a step that is 0 as an integer", func() {
+			torch.TensorOptions{DType: torch.Int64}.Arange(0, 5, 0.5)
+		}, "the step 0.5 is 0 as an int64"},
 		{"Arange", "the wrong direction", func() { torch.TensorOptions{}.Arange(1, 0, 1) }, ""},
 		{"Arange", "nan", func() { torch.TensorOptions{}.Arange(0, math.NaN(), 1) }, ""},
 		{"Linspace", "negative steps", func() { torch.Linspace(0, 1, -1) }, ""},
