@@ -36,14 +36,17 @@ ct_code leave_autocast(int32_t device_type, int64_t saved) {
 // it. A recurrent layer that libtorch computes step by step casts its weights at each step, so
 // another thread's end in between gives it a second copy, whose gradients are added in float32
 // instead of the lower precision: other last bits, by chance. Casting them before the first step
-// makes one copy, the one that the cache would hold. What it would not hold is left alone.
-static std::vector<at::Tensor> cast_once(at::TensorList weights) {
+// makes one copy, the one that the cache would hold. What it would not hold is left alone: an LSTM's
+// projections too, the last of each group of weights, which are used transposed.
+static std::vector<at::Tensor> cast_once(at::TensorList weights, size_t group_with_projection = 0) {
   std::vector<at::Tensor> cast = weights.vec();
   if (!at::autocast::is_autocast_cache_enabled()) return cast;
   at::ScalarType lower = at::autocast::get_autocast_dtype(at::kCPU);
-  for (at::Tensor &w : cast) {
+  for (size_t i = 0; i < cast.size(); i++) {
+    at::Tensor &w = cast[i];
+    bool projection = group_with_projection != 0 && (i + 1) % group_with_projection == 0;
     bool cached = w.scalar_type() == at::kFloat && w.requires_grad() && w.is_leaf() && !w.is_view();
-    if (cached) w = at::autocast::cached_cast(lower, w, at::kCPU);
+    if (cached && !projection) w = at::autocast::cached_cast(lower, w, at::kCPU);
   }
   return cast;
 }
@@ -53,8 +56,10 @@ static constexpr c10::DispatchKeySet below_autocast(c10::DispatchKeySet::FULL_AF
 static std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm(c10::DispatchKeySet keys, const at::Tensor &input, at::TensorList states,
                                                            at::TensorList weights, bool has_biases, int64_t layers, double dropout,
                                                            bool train, bool bidirectional, bool batch_first) {
-  return at::_ops::lstm_input::redispatch(keys & below_autocast, input, states, cast_once(weights), has_biases, layers, dropout, train,
-                                          bidirectional, batch_first);
+  bool projected = states.size() == 2 && states[0].size(-1) != states[1].size(-1);
+  return at::_ops::lstm_input::redispatch(keys & below_autocast, input, states,
+                                          cast_once(weights, projected ? (has_biases ? 5 : 3) : 0), has_biases, layers, dropout,
+                                          train, bidirectional, batch_first);
 }
 
 static std::tuple<at::Tensor, at::Tensor> gru(c10::DispatchKeySet keys, const at::Tensor &input, const at::Tensor &state,
