@@ -2,6 +2,7 @@
 // PyTorch original on the same machine; the comments name the original.
 #include "guard.h"
 
+#include <ATen/native/ForeachUtils.h>
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_foreach_clamp_max.h>
 #include <ATen/ops/_foreach_clamp_min.h>
@@ -34,6 +35,20 @@ static Tensors grads_of(const ct_tensor *params, int64_t count) {
   return grads;
 }
 
+// The norms of the gradients, those of one dtype after those of another, as torch.nn.utils.get_total_norm has them.
+static Tensors norms_of(const Tensors &grads, double norm_type) {
+  auto same = [&](const at::Tensor &g) { return g.scalar_type() == grads[0].scalar_type(); };
+  if (std::all_of(grads.begin(), grads.end(), same)) return at::_foreach_norm(grads, norm_type);
+  Tensors norms;
+  std::vector<std::optional<at::Tensor>> list(grads.begin(), grads.end());
+  for (const auto &[key, group] : at::native::_group_tensors_by_first_tensors_device_and_dtype({list}, false)) {
+    Tensors members;
+    for (const auto &g : group.first[0]) members.push_back(*g);
+    for (auto &norm : at::_foreach_norm(members, norm_type)) norms.push_back(std::move(norm));
+  }
+  return norms;
+}
+
 // torch.nn.utils.clip_grad_norm_: total = norm of the gradients' norms; with scale set, gradients are multiplied by
 // min(max_norm / (total + 1e-6), 1). The factor stays a tensor, so nothing waits for the device.
 ct_code clip_grad_norm(const ct_tensor *params, int64_t count, double max_norm, double norm_type, int32_t scale, ct_tensor *total) {
@@ -44,7 +59,7 @@ ct_code clip_grad_norm(const ct_tensor *params, int64_t count, double max_norm, 
       *total = give(at::zeros({}));
       return;
     }
-    auto norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(grads, norm_type)), norm_type);
+    auto norm = at::linalg_vector_norm(at::stack(norms_of(grads, norm_type)), norm_type);
     if (scale) {
       auto factor = at::clamp(at::mul(at::reciprocal(at::add(norm, 1e-6)), max_norm), std::nullopt, at::Scalar(1.0));
       at::_foreach_mul_(grads, factor);
