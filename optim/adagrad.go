@@ -59,10 +59,14 @@ func (o Adagrad) Build(groups []Group) (Optimizer, error) {
 		sum.addcmul_(g, g, 1)
 		root := sum.sqrt()
 		root.addScalar_(eps)
-		if b.foreach {
-			b.params.addcdiv_(g.mulScalar(-rate), root, 1)
-		} else {
+		switch {
+		case !b.foreach:
 			b.params.addcdiv_(g, root, -rate)
+		case o.Maximize || b.weightDecay != 0: // g is a copy, and a product in place rounds the rate to its dtype first
+			g.mulScalar_(-rate)
+			b.params.addcdiv_(g, root, 1)
+		default:
+			b.params.addcdiv_(g.mulScalar(-rate), root, 1)
 		}
 	}
 	return build(rule{
