@@ -11,9 +11,15 @@ type Model struct {
 	EmbedTokens *nn.Embedding        `module:"embed_tokens"`
 	Layers      []*Layer             `module:"layers"`
 	Norm        *transformer.RMSNorm `module:"norm"`
+	RotaryEmb   *RotaryEmbedding     `module:"rotary_emb"`
 
 	config  Config
 	encoder *transformer.Encoder[*Layer] `module:"-"` // runs Layers
+}
+
+// RotaryEmbedding is LlamaRotaryEmbedding: how far a position turns queries and keys.
+type RotaryEmbedding struct {
+	InvFreq torch.Tensor `buffer:"inv_freq,nonpersistent"` // [HeadDim/2]
 }
 
 // Layer is LlamaDecoderLayer: attention and a feed-forward part, each behind a normalisation and
@@ -51,6 +57,7 @@ func newModel(c Config, b transformer.Builder, activation transformer.Activation
 	m := &Model{
 		EmbedTokens: b.Embedding(c.VocabSize, c.HiddenSize, c.padding()),
 		Norm:        b.RMSNorm(c.HiddenSize, c.RMSNormEps),
+		RotaryEmb:   &RotaryEmbedding{nn.Buffer(c.Rope.frequencies(c.HeadDim))},
 		config:      c,
 	}
 	m.encoder = transformer.NewEncoder(c.NumLayers, func() *Layer { return newLayer(c, b, activation) })
@@ -104,8 +111,7 @@ func (m *Model) Forward(ids, mask torch.Tensor) torch.Tensor {
 // mask is of hidden states whose first token is at that position.
 func (m *Model) mask(mask, x torch.Tensor, position int64) transformer.Mask {
 	made := transformer.CausalMask(mask, x, m.config.Attention)
-	frequencies := m.config.Rope.frequencies(m.config.HeadDim).ToDevice(x.Device())
-	made.Rotary = transformer.NewRotary(frequencies, position, x.Size(1), x.DType())
+	made.Rotary = transformer.NewRotary(m.RotaryEmb.InvFreq, position, x.Size(1), x.DType())
 	return made
 }
 

@@ -85,22 +85,28 @@ func (r Rope) resolved(positions int64) (Rope, error) {
 // frequencies are how far a position turns each of size/2 pairs: ROPE_INIT_FUNCTIONS of
 // transformers.
 func (r Rope) frequencies(size int64) torch.Tensor {
-	o := torch.TensorOptions{DType: torch.Float32}
-	exponents := o.Arange(0, size, 2).DivScalar(size)
-	f := o.Full(r.Theta).Pow(exponents).Reciprocal()
-	switch r.Type {
-	case "linear":
-		return f.DivScalar(r.Factor)
-	case "llama3":
-		low, high := r.OriginalMaxPositions/r.LowFreqFactor, r.OriginalMaxPositions/r.HighFreqFactor
-		waves := f.Reciprocal().MulScalar(2 * math.Pi)
-		long := waves.GtScalar(low)
-		scaled := torch.Where(long, f.DivScalar(r.Factor), f)
-		share := waves.Reciprocal().MulScalar(r.OriginalMaxPositions).SubScalar(r.LowFreqFactor).
-			DivScalar(r.HighFreqFactor - r.LowFreqFactor)
-		between := waves.LtScalar(high).LogicalNot().LogicalAnd(long.LogicalNot())
-		rest := share.Neg().AddScalar(1).Mul(scaled).DivScalar(r.Factor)
-		return torch.Where(between, rest.Add(share.Mul(scaled)), scaled)
-	}
-	return f
+	return torch.Return(func() torch.Tensor {
+		o := torch.TensorOptions{DType: torch.Float32}
+		f := o.Full(r.Theta).Pow(o.Arange(0, size, 2).DivScalar(size)).Reciprocal()
+		switch r.Type {
+		case "linear":
+			return f.DivScalar(r.Factor)
+		case "llama3":
+			return r.llama3(f)
+		}
+		return f
+	})
+}
+
+// llama3 leaves short waves as they are, and scales long ones, and those between in part.
+func (r Rope) llama3(f torch.Tensor) torch.Tensor {
+	low, high := r.OriginalMaxPositions/r.LowFreqFactor, r.OriginalMaxPositions/r.HighFreqFactor
+	waves := f.Reciprocal().MulScalar(2 * math.Pi)
+	long := waves.GtScalar(low)
+	scaled := torch.Where(long, f.DivScalar(r.Factor), f)
+	share := waves.Reciprocal().MulScalar(r.OriginalMaxPositions).SubScalar(r.LowFreqFactor).
+		DivScalar(r.HighFreqFactor - r.LowFreqFactor)
+	between := waves.LtScalar(high).LogicalNot().LogicalAnd(long.LogicalNot())
+	rest := share.Neg().AddScalar(1).Mul(scaled).DivScalar(r.Factor)
+	return torch.Where(between, rest.Add(share.Mul(scaled)), scaled)
 }

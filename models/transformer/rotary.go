@@ -8,11 +8,11 @@ import "github.com/gotrainer/gotrainer/torch"
 // Source: Su and others, RoFormer, https://arxiv.org/abs/2104.09864; transformers' LlamaRotaryEmbedding.
 type Rotary struct{ cos, sin torch.Tensor } // [L, 1, E]
 
-// NewRotary is of n tokens, of which the first is at that position, for inverse frequencies [E/2] in
-// float32, and for queries and keys of a model whose hidden states have that dtype.
+// NewRotary is of n tokens, of which the first is at that position, for inverse frequencies [E/2],
+// and for queries and keys of a model whose hidden states have that dtype.
 func NewRotary(frequencies torch.Tensor, position, n int64, dtype torch.DType) Rotary {
 	positions := torch.TensorOptions{Device: frequencies.Device()}.Arange(position, position+n, 1)
-	angles := positions.ToDType(torch.Float32).Unsqueeze(1).Mul(frequencies)
+	angles := positions.ToDType(torch.Float32).Unsqueeze(1).Mul(frequencies.ToDType(torch.Float32))
 	angles = torch.Cat([]torch.Tensor{angles, angles}, -1).Unsqueeze(1)
 	return Rotary{angles.Cos().ToDType(dtype), angles.Sin().ToDType(dtype)}
 }
