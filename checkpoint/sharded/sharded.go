@@ -23,6 +23,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/gotrainer/gotrainer/safetensors"
 )
@@ -154,7 +155,7 @@ func merge(written []Written) ([]File, []Tensor, error) {
 func readIndex(folder string) (*Index, error) {
 	path := filepath.Join(folder, IndexName)
 	text, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil, fmt.Errorf("sharded: %s has no %s: it is no sharded checkpoint, or was not finished: %w", folder,
 			IndexName, err)
 	}

@@ -113,6 +113,9 @@ func TestACheckpointThatIsNotWholeIsRefusedWithAReason(t *testing.T) {
 		}, second + " is rank 1 of another checkpoint than the index, which is of step 7"},
 		"no index": {func(path string) error { return os.Remove(filepath.Join(path, sharded.IndexName)) },
 			"has no index.json: it is no sharded checkpoint, or was not finished"},
+		"a file in the place of the folder": {func(path string) error {
+			return errors.Join(os.RemoveAll(path), os.WriteFile(path, []byte("weights"), 0o600))
+		}, "has no index.json: it is no sharded checkpoint, or was not finished"},
 		"half an index": {func(path string) error {
 			return os.Truncate(filepath.Join(path, sharded.IndexName), 100)
 		}, "index.json is damaged"},

@@ -47,6 +47,7 @@ func execute(ctx context.Context, args []string) error {
 		kong.Description("Train PyTorch models in Go: what a program needs around it."),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 	)
+	args = helpLast(args)
 	if err := checkCommand(parser.Model, args); err != nil {
 		return run.Usage(err)
 	}
@@ -58,6 +59,14 @@ func execute(ctx context.Context, args []string) error {
 		return run.Usage(err)
 	}
 	return parsed.Run()
+}
+
+// helpLast makes of "help launch" what kong understands.
+func helpLast(args []string) []string {
+	if len(args) == 0 || args[0] != "help" {
+		return args
+	}
+	return append(slices.Clone(args[1:]), "--help")
 }
 
 // checkCommand refuses a command that does not exist in the words of this program; kong takes it

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/alecthomas/kong"
@@ -16,5 +17,15 @@ func TestCommandThatDoesNotExistIsCalledSo(t *testing.T) {
 	want := `there is no command "runs"; there are install, launch, convert, config, doctor, which gotrainer --help explains`
 	if err := checkCommand(app, []string{"runs", "compare"}); err == nil || err.Error() != want {
 		t.Errorf("gotrainer runs compare: %v, want %s", err, want)
+	}
+}
+
+func TestHelpIsACommandToo(t *testing.T) {
+	for want, args := range map[string][]string{
+		"[--help]": {"help"}, "[launch --help]": {"help", "launch"}, "[launch help]": {"launch", "help"}, "[]": nil,
+	} {
+		if got := fmt.Sprint(helpLast(args)); got != want {
+			t.Errorf("gotrainer %q is read as %s, want %s", args, got, want)
+		}
 	}
 }
