@@ -57,9 +57,8 @@ static std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm(c10::DispatchKeySet k
                                                            at::TensorList weights, bool has_biases, int64_t layers, double dropout,
                                                            bool train, bool bidirectional, bool batch_first) {
   bool projected = states.size() == 2 && states[0].size(-1) != states[1].size(-1);
-  return at::_ops::lstm_input::redispatch(keys & below_autocast, input, states,
-                                          cast_once(weights, projected ? (has_biases ? 5 : 3) : 0), has_biases, layers, dropout,
-                                          train, bidirectional, batch_first);
+  return at::_ops::lstm_input::redispatch(keys & below_autocast, input, states, cast_once(weights, projected ? (has_biases ? 5 : 3) : 0),
+                                          has_biases, layers, dropout, train, bidirectional, batch_first);
 }
 
 static std::tuple<at::Tensor, at::Tensor> gru(c10::DispatchKeySet keys, const at::Tensor &input, const at::Tensor &state,
