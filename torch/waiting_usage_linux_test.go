@@ -36,6 +36,8 @@ func TestBusyCPUs(t *testing.T) {
 }
 
 func TestReadUsageKnowsTheCPUsOfTheProcess(t *testing.T) {
+	runtime.LockOSThread() // else the goroutine may be in another thread when the two are compared
+	defer runtime.UnlockOSThread()
 	u, ok := readUsage()
 	require.True(t, ok)
 	assert.Equal(t, runtime.NumCPU(), u.cpus)
