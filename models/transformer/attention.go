@@ -41,11 +41,17 @@ func (a Attention) Attend(query, key, value torch.Tensor, mask Mask, heads int64
 	shape := query.Shape()
 	size := shape[2] / heads
 	scale := math.Pow(float64(size), -0.5) // as Python's size**-0.5, which need not be 1/sqrt(size)
-	split := func(x torch.Tensor) torch.Tensor { return x.View(shape[0], x.Size(1), -1, size).Transpose(1, 2) }
-	q, k, v := split(query), split(key), split(value)
-	group := heads / k.Size(1)
+	seen := shape
+	if mask.Causal { // else the keys are of the same tokens and heads
+		seen = key.Shape()
+	}
+	split := func(x torch.Tensor, tokens, width int64) torch.Tensor {
+		return x.View(shape[0], tokens, width/size, size).Transpose(1, 2)
+	}
+	q, k, v := split(query, shape[1], shape[2]), split(key, seen[1], seen[2]), split(value, seen[1], seen[2])
+	group := shape[2] / seen[2]
 	if group > 1 && (a == Eager || mask.Padding.Defined()) { // else the operator takes care of it
-		k, v = repeatHeads(k, group), repeatHeads(v, group)
+		k, v, group = repeatHeads(k, group), repeatHeads(v, group), 1
 	}
 	var out torch.Tensor
 	if a == Eager {
@@ -63,7 +69,7 @@ func (a Attention) Attend(query, key, value torch.Tensor, mask Mask, heads int64
 		out = weights.MatMul(v)
 	} else {
 		causal := mask.Causal && !mask.Padding.Defined() && shape[1] > 1
-		if k.Size(1) == heads {
+		if group == 1 {
 			out = q.ScaledDotProductAttention(k, v, mask.Padding, dropout, causal, scale)
 		} else {
 			out = torch.Call("aten::scaled_dot_product_attention", q, k, v, torch.Tensor{}, dropout, causal, scale, true)[0]
