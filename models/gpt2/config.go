@@ -213,7 +213,8 @@ func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 			m := newModel(c, builder, activation)
 			return transformer.Backbone{Module: m, InputEmbeddings: m.WTE,
 				Forward: func(ids, mask, _ torch.Tensor) torch.Tensor { return m.Forward(ids, mask) },
-				Decode:  m.Decode, NewPast: m.NewPast, SetGradientCheckpointing: m.encoder.SetGradientCheckpointing}
+				Decode:  m.Decode, SetGradientCheckpointing: m.SetGradientCheckpointing,
+				NewPast: func(texts, capacity int64) *transformer.Past { return m.NewPast(m.WTE.Weight, texts, capacity) }}
 		},
 	}, nil
 }

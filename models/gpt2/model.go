@@ -11,14 +11,15 @@ import (
 
 // Model is GPT2Model: ids in, hidden states out.
 type Model struct {
+	transformer.Decoder[*Block] `module:"-"` // runs H
+
 	WTE  *nn.Embedding `module:"wte"` // what a token stands for
 	WPE  *nn.Embedding `module:"wpe"` // and its position
 	Drop *nn.Dropout   `module:"drop"`
 	H    []*Block      `module:"h"`
 	LNF  *nn.LayerNorm `module:"ln_f"`
 
-	config  Config
-	encoder *transformer.Encoder[*Block] `module:"-"` // runs H
+	config Config
 }
 
 // Block is GPT2Block: attention and a feed-forward part, each behind a layer normalisation and
@@ -60,8 +61,8 @@ func newModel(c Config, b transformer.Builder, activation transformer.Activation
 		LNF:    b.LayerNorm(c.HiddenSize, c.LayerNormEps),
 		config: c,
 	}
-	m.encoder = transformer.NewEncoder(c.NumLayers, func() *Block { return newBlock(c, b, activation) })
-	m.H = m.encoder.Layer
+	m.Decoder = transformer.NewDecoder(c.NumLayers, c.HiddenSize, func() *Block { return newBlock(c, b, activation) })
+	m.H = m.Layer
 	if !b.Undrawn {
 		transformer.InitWeights(m, c.InitializerRange, nil)
 	}
@@ -84,21 +85,12 @@ func newBlock(c Config, b transformer.Builder, activation transformer.Activation
 	}
 }
 
-// SetTraining is Module.train of the module itself.
-func (m *Model) SetTraining(on bool) { m.encoder.SetTraining(on) }
-
-// RunLayers has another hand run the layers: see shard.LayerRunner.
-func (m *Model) RunLayers(run func(i int, f func(in []torch.Tensor) []torch.Tensor,
-	inputs ...torch.Tensor) []torch.Tensor) (layers []any) {
-	return m.encoder.RunLayers(run)
-}
-
 // Forward maps token ids, [B, L], to hidden states, [B, L, hidden]. The attention mask, [B, L], has 0
 // where a token is padding; undefined means that none is. Positions count from the left, padding
 // among them.
 func (m *Model) Forward(ids, mask torch.Tensor) torch.Tensor {
 	x := m.embed(ids, 0)
-	return m.LNF.Forward(m.encoder.Forward(x, transformer.CausalMask(mask, x, m.config.Attention)))
+	return m.LNF.Forward(m.Decoder.Forward(x, transformer.CausalMask(mask, x, m.config.Attention)))
 }
 
 // embed maps ids of tokens, of which the first is at that position, to [B, L, hidden].
@@ -109,39 +101,25 @@ func (m *Model) embed(ids torch.Tensor, position int64) torch.Tensor {
 	})
 }
 
-// NewPast makes room for so many tokens of each of so many texts.
-func (m *Model) NewPast(texts, capacity int64) *transformer.Past {
-	weight := m.WTE.Weight
-	return transformer.NewPast(len(m.H), texts, capacity, m.config.HiddenSize,
-		torch.TensorOptions{DType: weight.DType(), Device: weight.Device()})
-}
-
 // Decode maps the next tokens of texts, [B, L], to their hidden states, [B, L, hidden], and adds them
 // to the past. L is 1 unless the past is empty.
 func (m *Model) Decode(ids torch.Tensor, past *transformer.Past) torch.Tensor {
-	x := m.embed(ids, past.Length)
-	mask := transformer.CausalMask(torch.Tensor{}, x, m.config.Attention)
-	for i, block := range m.H {
-		x = block.forward(x, mask, past.Recall(i))
-	}
-	past.Length += ids.Size(1)
-	return m.LNF.Forward(x)
+	x := m.embed(ids, past.Length())
+	return m.LNF.Forward(m.Continue(x, transformer.CausalMask(torch.Tensor{}, x, m.config.Attention), past))
 }
 
 // Forward maps hidden states, [B, L, hidden], to the next ones.
 func (b *Block) Forward(x torch.Tensor, mask transformer.Mask) torch.Tensor {
 	return torch.Return(func() torch.Tensor { // what autograd does not need is freed here, not at the end of the step
-		return b.forward(x, mask, transformer.NoPast)
+		return b.Continue(x, mask, transformer.NoPast)
 	})
 }
 
-func (b *Block) forward(x torch.Tensor, mask transformer.Mask, recall transformer.Recall) torch.Tensor {
+// Continue is Forward of tokens that attend to what recall returns.
+func (b *Block) Continue(x torch.Tensor, mask transformer.Mask, recall transformer.Recall) torch.Tensor {
 	x = b.Attn.forward(b.LN1.Forward(x), mask, recall).Add(x)
 	return x.Add(b.MLP.Forward(b.LN2.Forward(x)))
 }
-
-// FuseQKVProjections is that of transformer.Encoder: they are one product in any case.
-func (b *Block) FuseQKVProjections(bool) {}
 
 func (a *Attention) forward(x torch.Tensor, mask transformer.Mask, recall transformer.Recall) torch.Tensor {
 	all := a.CAttn.Forward(x).Split(x.Size(-1), 2)

@@ -8,13 +8,14 @@ import (
 
 // Model is LlamaModel: ids in, hidden states out.
 type Model struct {
+	transformer.Decoder[*Layer] `module:"-"` // runs Layers
+
 	EmbedTokens *nn.Embedding        `module:"embed_tokens"`
 	Layers      []*Layer             `module:"layers"`
 	Norm        *transformer.RMSNorm `module:"norm"`
 	RotaryEmb   *RotaryEmbedding     `module:"rotary_emb"`
 
-	config  Config
-	encoder *transformer.Encoder[*Layer] `module:"-"` // runs Layers
+	config Config
 }
 
 // RotaryEmbedding is LlamaRotaryEmbedding: how far a position turns queries and keys.
@@ -60,8 +61,9 @@ func newModel(c Config, b transformer.Builder, activation transformer.Activation
 		RotaryEmb:   &RotaryEmbedding{nn.Buffer(c.Rope.frequencies(c.HeadDim))},
 		config:      c,
 	}
-	m.encoder = transformer.NewEncoder(c.NumLayers, func() *Layer { return newLayer(c, b, activation) })
-	m.Layers = m.encoder.Layer
+	m.Decoder = transformer.NewDecoder(c.NumLayers, c.NumKeyValueHeads*c.HeadDim,
+		func() *Layer { return newLayer(c, b, activation) })
+	m.Layers = m.Layer
 	if !b.Undrawn {
 		transformer.InitWeights(m, c.InitializerRange, nil)
 	}
@@ -91,21 +93,12 @@ func newLayer(c Config, b transformer.Builder, activation transformer.Activation
 	}
 }
 
-// SetTraining is Module.train of the module itself.
-func (m *Model) SetTraining(on bool) { m.encoder.SetTraining(on) }
-
-// RunLayers has another hand run the layers: see shard.LayerRunner.
-func (m *Model) RunLayers(run func(i int, f func(in []torch.Tensor) []torch.Tensor,
-	inputs ...torch.Tensor) []torch.Tensor) (layers []any) {
-	return m.encoder.RunLayers(run)
-}
-
 // Forward maps token ids, [B, L], to hidden states, [B, L, hidden]. The attention mask, [B, L], has 0
 // where a token is padding; undefined means that none is. Positions count from the left, padding
 // among them.
 func (m *Model) Forward(ids, mask torch.Tensor) torch.Tensor {
 	x := m.EmbedTokens.Forward(ids)
-	return m.Norm.Forward(m.encoder.Forward(x, m.mask(mask, x, 0)))
+	return m.Norm.Forward(m.Decoder.Forward(x, m.mask(mask, x, 0)))
 }
 
 // mask is of hidden states whose first token is at that position.
@@ -115,39 +108,25 @@ func (m *Model) mask(mask, x torch.Tensor, position int64) transformer.Mask {
 	return made
 }
 
-// NewPast makes room for so many tokens of each of so many texts.
-func (m *Model) NewPast(texts, capacity int64) *transformer.Past {
-	weight := m.EmbedTokens.Weight
-	return transformer.NewPast(len(m.Layers), texts, capacity, m.config.NumKeyValueHeads*m.config.HeadDim,
-		torch.TensorOptions{DType: weight.DType(), Device: weight.Device()})
-}
-
 // Decode maps the next tokens of texts, [B, L], to their hidden states, [B, L, hidden], and adds them
 // to the past. L is 1 unless the past is empty.
 func (m *Model) Decode(ids torch.Tensor, past *transformer.Past) torch.Tensor {
 	x := m.EmbedTokens.Forward(ids)
-	mask := m.mask(torch.Tensor{}, x, past.Length)
-	for i, layer := range m.Layers {
-		x = layer.forward(x, mask, past.Recall(i))
-	}
-	past.Length += ids.Size(1)
-	return m.Norm.Forward(x)
+	return m.Norm.Forward(m.Continue(x, m.mask(torch.Tensor{}, x, past.Length()), past))
 }
 
 // Forward maps hidden states, [B, L, hidden], to the next ones.
 func (l *Layer) Forward(x torch.Tensor, mask transformer.Mask) torch.Tensor {
 	return torch.Return(func() torch.Tensor { // what autograd does not need is freed here, not at the end of the step
-		return l.forward(x, mask, transformer.NoPast)
+		return l.Continue(x, mask, transformer.NoPast)
 	})
 }
 
-func (l *Layer) forward(x torch.Tensor, mask transformer.Mask, recall transformer.Recall) torch.Tensor {
+// Continue is Forward of tokens that attend to what recall returns.
+func (l *Layer) Continue(x torch.Tensor, mask transformer.Mask, recall transformer.Recall) torch.Tensor {
 	x = x.Add(l.SelfAttn.forward(l.InputLayerNorm.Forward(x), mask, recall))
 	return x.Add(l.MLP.Forward(l.PostAttentionLayerNorm.Forward(x)))
 }
-
-// FuseQKVProjections is that of transformer.Encoder, which nothing calls: their sizes differ.
-func (l *Layer) FuseQKVProjections(bool) {}
 
 func (a *Attention) forward(x torch.Tensor, mask transformer.Mask, recall transformer.Recall) torch.Tensor {
 	q, k, v := a.QProj.Forward(x), a.KProj.Forward(x), a.VProj.Forward(x)

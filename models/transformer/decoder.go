@@ -1,0 +1,60 @@
+package transformer
+
+import "github.com/gotrainer/gotrainer/torch"
+
+// Decoder is the layers of a decoder. A model embeds it with the tag module:"-" and has the layers
+// under the name that they have in transformers' model.
+type Decoder[L DecoderLayer] struct {
+	Stack[L]
+
+	width int64 // of the keys, and of the values, of a token
+}
+
+// DecoderLayer is a layer that can take up a text where it stood.
+type DecoderLayer interface {
+	StackLayer
+	// Continue is Forward of tokens that attend to what recall returns.
+	Continue(x torch.Tensor, mask Mask, recall Recall) torch.Tensor
+}
+
+// Recall returns what tokens attend to, [B, seen+n, width], given the keys and values of these n
+// tokens, [B, n, width].
+type Recall func(keys, values torch.Tensor) (allKeys, allValues torch.Tensor)
+
+// NoPast is of texts that are seen whole.
+func NoPast(keys, values torch.Tensor) (allKeys, allValues torch.Tensor) { return keys, values }
+
+// NewDecoder makes n layers whose keys have that width, as their values have.
+func NewDecoder[L DecoderLayer](n, width int64, layer func() L) Decoder[L] {
+	return Decoder[L]{newStack(n, layer), width}
+}
+
+// NewPast makes room for so many tokens of each of so many texts, where weight is and in its dtype.
+func (d *Decoder[L]) NewPast(weight torch.Tensor, texts, capacity int64) *Past {
+	return newPast(len(d.Layer), texts, capacity, d.width,
+		torch.TensorOptions{DType: weight.DType(), Device: weight.Device()})
+}
+
+// Continue maps the hidden states of the next tokens of texts, [B, L, hidden], to the same shape, and
+// adds them to the past. L is 1 unless the past is empty.
+func (d *Decoder[L]) Continue(x torch.Tensor, mask Mask, past *Past) torch.Tensor {
+	n := x.Size(1)
+	for i, layer := range d.Layer {
+		x = layer.Continue(x, mask, past.recall(i))
+	}
+	past.length += n
+	return x
+}
+
+// Filler is an id for the ends of short texts in a batch. It is masked, so any of the vocabulary will
+// do: padding, if there is one, or what ends a text. The files of some models name ids outside of
+// the vocabulary.
+func Filler(padding *int64, ends []int64, vocabulary int64) int64 {
+	if padding != nil {
+		ends = []int64{*padding}
+	}
+	if len(ends) == 0 || ends[0] >= vocabulary {
+		return 0
+	}
+	return ends[0]
+}

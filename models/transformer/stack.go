@@ -1,0 +1,68 @@
+package transformer
+
+import (
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Stack runs layers one after the other.
+type Stack[L StackLayer] struct {
+	nn.Mode
+	Layer []L `module:"layer"`
+
+	checkpointing bool
+	run           layerRunner // nil: layers are run here
+}
+
+type layerRunner = func(i int, f func(in []torch.Tensor) []torch.Tensor, inputs ...torch.Tensor) []torch.Tensor
+
+// StackLayer maps hidden states to hidden states.
+type StackLayer interface {
+	Forward(x torch.Tensor, mask Mask) torch.Tensor
+}
+
+func newStack[L StackLayer](n int64, layer func() L) Stack[L] {
+	s := Stack[L]{Layer: make([]L, n)}
+	for i := range s.Layer {
+		s.Layer[i] = layer()
+	}
+	return s
+}
+
+// Forward maps hidden states, [B, L, hidden] or [T, hidden], to the same shape.
+func (s *Stack[L]) Forward(x torch.Tensor, mask Mask) torch.Tensor {
+	for i, layer := range s.Layer {
+		again := func(in []torch.Tensor) []torch.Tensor {
+			same := mask
+			same.Padding, same.Rotary = in[1], Rotary{in[2], in[3]}
+			// A view, since autocast casts a leaf once for query, key and value together and would
+			// sum their gradients in its own precision.
+			return []torch.Tensor{layer.Forward(in[0].View(in[0].Shape()...), same)}
+		}
+		switch {
+		case s.run != nil:
+			x = s.run(i, again, x, mask.Padding, mask.Rotary.cos, mask.Rotary.sin)[0]
+		case s.checkpointing && s.Training():
+			x = torch.Checkpoint(again, x, mask.Padding, mask.Rotary.cos, mask.Rotary.sin)[0]
+		default:
+			x = layer.Forward(x, mask)
+		}
+	}
+	return x
+}
+
+// RunLayers has another hand run the layers, as for parameters that are shared out among processes;
+// nil: the stack itself again. It returns the layers. See shard.LayerRunner.
+func (s *Stack[L]) RunLayers(run func(i int, f func(in []torch.Tensor) []torch.Tensor,
+	inputs ...torch.Tensor) []torch.Tensor) (layers []any) {
+	s.run = run
+	for _, l := range s.Layer {
+		layers = append(layers, l)
+	}
+	return layers
+}
+
+// SetGradientCheckpointing makes training keep only what enters each layer and compute the rest
+// again in the backward pass: less memory, a third more time, the same bits. It is
+// gradient_checkpointing_enable of transformers.
+func (s *Stack[L]) SetGradientCheckpointing(on bool) { s.checkpointing = on }
