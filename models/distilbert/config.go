@@ -1,6 +1,7 @@
 package distilbert
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 
@@ -84,12 +85,8 @@ func (c Config) document(architecture string) (pretrained.Document, error) {
 	if *pad < 0 {
 		pad = nil
 	}
-	err := d.Encode(append(c.fields(), pretrained.Field{Key: "pad_token_id", Value: &pad},
-		pretrained.Field{Key: "model_type", Value: new(modelType)},
-		pretrained.Field{Key: "architectures", Value: &[]string{architecture}}, pretrained.Field{Key: "dtype",
-			Value: new("float32")}))
+	err := d.EncodeModel(modelType, architecture, append(c.fields(), pretrained.Field{Key: "pad_token_id", Value: &pad}))
 	if err == nil {
-		delete(d, "torch_dtype") // the older name of dtype
 		err = c.Head.Encode(d)
 	}
 	if err != nil {
@@ -100,21 +97,18 @@ func (c Config) document(architecture string) (pretrained.Document, error) {
 
 // resolved fills in the defaults and refuses what is impossible.
 func (c Config) resolved() (_ Config, err error) {
-	for _, f := range []struct {
-		name     string
-		value    *int64
-		fallback int64
-	}{
-		{"VocabSize", &c.VocabSize, 30522}, {"Dim", &c.Dim, 768}, {"NumLayers", &c.NumLayers, 6},
-		{"NumHeads", &c.NumHeads, 12},
-		{"HiddenDim", &c.HiddenDim, 3072}, {"MaxPositions", &c.MaxPositions, 512},
-	} {
-		if *f.value == 0 {
-			*f.value = f.fallback
-		}
-		if *f.value < 0 {
-			return c, fmt.Errorf("%s is %d; want a positive number", f.name, *f.value)
-		}
+	if err := cmp.Or(
+		transformer.Positive("VocabSize", &c.VocabSize, 30522),
+		transformer.Positive("Dim", &c.Dim, 768),
+		transformer.Positive("NumLayers", &c.NumLayers, 6),
+		transformer.Positive("NumHeads", &c.NumHeads, 12),
+		transformer.Positive("HiddenDim", &c.HiddenDim, 3072),
+		transformer.Positive("MaxPositions", &c.MaxPositions, 512),
+	); err != nil {
+		return c, err
+	}
+	if err := transformer.Positive("InitializerRange", &c.InitializerRange, 0.02); err != nil {
+		return c, err
 	}
 	if err := transformer.CheckLayers(c.NumLayers); err != nil {
 		return c, err
@@ -135,9 +129,6 @@ func (c Config) resolved() (_ Config, err error) {
 	if c.Activation == "" {
 		c.Activation = "gelu"
 	}
-	if c.InitializerRange == 0 {
-		c.InitializerRange = 0.02
-	}
 	if c.PadTokenID == nil {
 		c.PadTokenID = new(int64(0))
 	}
@@ -146,8 +137,6 @@ func (c Config) resolved() (_ Config, err error) {
 		return c, fmt.Errorf("%d heads do not divide Dim, %d", c.NumHeads, c.Dim)
 	case pad < -1 || pad >= c.VocabSize:
 		return c, fmt.Errorf("PadTokenID is %d; want an id below VocabSize, %d, or -1 for none", pad, c.VocabSize)
-	case !(c.InitializerRange > 0):
-		return c, fmt.Errorf("InitializerRange is %g; want a positive number", c.InitializerRange)
 	}
 	if _, err := transformer.ActivationByName(c.Activation); err != nil {
 		return c, fmt.Errorf("field Activation: %w", err)

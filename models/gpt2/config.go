@@ -1,6 +1,7 @@
 package gpt2
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -93,36 +94,23 @@ func decode(d pretrained.Document) (c Config, err error) {
 
 // resolved fills in the defaults and refuses what is impossible.
 func (c Config) resolved() (_ Config, err error) {
-	for _, f := range []struct {
-		name     string
-		value    *int64
-		fallback int64
-	}{
-		{"VocabSize", &c.VocabSize, 50257}, {"MaxPositions", &c.MaxPositions, 1024}, {"HiddenSize", &c.HiddenSize, 768},
-		{"NumLayers", &c.NumLayers, 12}, {"NumHeads", &c.NumHeads, 12},
-		{"IntermediateSize", &c.IntermediateSize, 0},
-	} {
-		if *f.value == 0 {
-			*f.value = f.fallback
-		}
-		if *f.value < 0 {
-			return c, fmt.Errorf("%s is %d; want a positive number", f.name, *f.value)
-		}
+	if err := cmp.Or(
+		transformer.Positive("VocabSize", &c.VocabSize, 50257),
+		transformer.Positive("MaxPositions", &c.MaxPositions, 1024),
+		transformer.Positive("HiddenSize", &c.HiddenSize, 768),
+		transformer.Positive("NumLayers", &c.NumLayers, 12),
+		transformer.Positive("NumHeads", &c.NumHeads, 12),
+	); err != nil {
+		return c, err
 	}
-	if c.IntermediateSize == 0 {
-		c.IntermediateSize = 4 * c.HiddenSize
+	if err := transformer.Positive("IntermediateSize", &c.IntermediateSize, 4*c.HiddenSize); err != nil {
+		return c, err
 	}
-	for _, f := range []struct {
-		name     string
-		value    *float64
-		fallback float64
-	}{{"LayerNormEps", &c.LayerNormEps, 1e-5}, {"InitializerRange", &c.InitializerRange, 0.02}} {
-		if *f.value == 0 {
-			*f.value = f.fallback
-		}
-		if !(*f.value > 0) {
-			return c, fmt.Errorf("%s is %g; want a positive number", f.name, *f.value)
-		}
+	if err := cmp.Or(
+		transformer.Positive("LayerNormEps", &c.LayerNormEps, 1e-5),
+		transformer.Positive("InitializerRange", &c.InitializerRange, 0.02),
+	); err != nil {
+		return c, err
 	}
 	for _, f := range []struct {
 		name  string
@@ -158,9 +146,6 @@ func (c Config) checked() (_ Config, err error) {
 	if i := slices.IndexFunc(c.EOSTokenIDs, func(id int64) bool { return id < 0 }); i >= 0 {
 		return c, fmt.Errorf("EOSTokenIDs has %d; want ids of at least 0", c.EOSTokenIDs[i])
 	}
-	if _, err := transformer.ActivationByName(c.Activation); err != nil {
-		return c, fmt.Errorf("field Activation: %w", err)
-	}
 	c.Attention, err = c.Attention.Resolved()
 	return c, err
 }
@@ -169,16 +154,12 @@ func (c Config) checked() (_ Config, err error) {
 func (c Config) document(architecture string) (pretrained.Document, error) {
 	d := pretrained.Document{}
 	maps.Copy(d, c.Extra)
-	err := d.Encode(append(c.fields(), pretrained.Field{Key: "model_type", Value: new(modelType)},
-		pretrained.Field{Key: "architectures", Value: &[]string{architecture}}, pretrained.Field{Key: "dtype",
-			Value: new("float32")}))
-	if err != nil {
+	if err := d.EncodeModel(modelType, architecture, c.fields()); err != nil {
 		return nil, fmt.Errorf("gpt2: %w", err)
 	}
 	if c.IntermediateSize == 4*c.HiddenSize {
 		d["n_inner"] = json.RawMessage("null") // as transformers writes it
 	}
-	delete(d, "torch_dtype") // the older name of dtype
 	return d, nil
 }
 
@@ -199,13 +180,13 @@ func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 	}
 	activation, err := transformer.ActivationByName(c.Activation)
 	if err != nil {
-		return b, err
+		return b, fmt.Errorf("field Activation: %w", err)
 	}
 	return transformer.Blueprint{
 		ModelType: modelType, Class: "GPT2", LanguageModel: "GPT2LMHeadModel", Prefix: "transformer",
 		HiddenSize: c.HiddenSize, EmbeddingSize: c.HiddenSize,
-		Activation: activation, LayerNormEps: c.LayerNormEps, InitializerRange: c.InitializerRange,
-		Dropout: *c.ResidualDropout, EOSTokenIDs: c.EOSTokenIDs, NoWeights: []string{"attn.bias", "attn.masked_bias"},
+		InitializerRange: c.InitializerRange, EOSTokenIDs: c.EOSTokenIDs,
+		NoWeights: []string{"attn.bias", "attn.masked_bias"},
 		Limits: inputs.Limits{VocabSize: c.VocabSize, MaxLength: c.MaxPositions,
 			PadTokenID: transformer.Filler(c.PadTokenID, c.EOSTokenIDs, c.VocabSize)},
 		Document: c.document,

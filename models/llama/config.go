@@ -1,6 +1,7 @@
 package llama
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -131,45 +132,32 @@ func (c Config) resolved() (_ Config, err error) {
 	if !ok {
 		return c, fmt.Errorf("field Type is %q; want one of %q", c.Type, slices.Sorted(maps.Keys(kinds)))
 	}
-	for _, f := range []struct {
-		name     string
-		value    *int64
-		fallback func() int64
-	}{
-		{"VocabSize", &c.VocabSize, func() int64 { return k.vocabulary }},
-		{"HiddenSize", &c.HiddenSize, func() int64 { return 4096 }},
-		{"IntermediateSize", &c.IntermediateSize, func() int64 { return k.intermediate }},
-		{"NumLayers", &c.NumLayers, func() int64 { return 32 }}, {"NumHeads", &c.NumHeads, func() int64 { return 32 }},
-		{"NumKeyValueHeads", &c.NumKeyValueHeads, func() int64 { return max(k.keyValueHeads, 0) }},
-		{"MaxPositions", &c.MaxPositions, func() int64 { return k.longest }},
-		{"HeadDim", &c.HeadDim, func() int64 { return c.HiddenSize / max(c.NumHeads, 1) }},
-	} {
-		if *f.value == 0 {
-			*f.value = f.fallback()
-		}
-		if *f.value < 0 {
-			return c, fmt.Errorf("%s is %d; want a positive number", f.name, *f.value)
-		}
+	if err := cmp.Or(
+		transformer.Positive("VocabSize", &c.VocabSize, k.vocabulary),
+		transformer.Positive("HiddenSize", &c.HiddenSize, 4096),
+		transformer.Positive("IntermediateSize", &c.IntermediateSize, k.intermediate),
+		transformer.Positive("NumLayers", &c.NumLayers, 32),
+		transformer.Positive("NumHeads", &c.NumHeads, 32),
+		transformer.Positive("MaxPositions", &c.MaxPositions, k.longest),
+	); err != nil {
+		return c, err
 	}
-	if c.NumKeyValueHeads == 0 {
-		c.NumKeyValueHeads = c.NumHeads
+	if err := cmp.Or(
+		transformer.Positive("HeadDim", &c.HeadDim, c.HiddenSize/c.NumHeads),
+		transformer.Positive("NumKeyValueHeads", &c.NumKeyValueHeads, cmp.Or(k.keyValueHeads, c.NumHeads)),
+	); err != nil {
+		return c, err
+	}
+	if err := cmp.Or(
+		transformer.Positive("RMSNormEps", &c.RMSNormEps, 1e-6),
+		transformer.Positive("InitializerRange", &c.InitializerRange, 0.02),
+	); err != nil {
+		return c, err
 	}
 	if c.Type != "mistral" {
 		c.SlidingWindow = -1
 	} else if c.SlidingWindow == 0 {
 		c.SlidingWindow = 4096
-	}
-	for _, f := range []struct {
-		name     string
-		value    *float64
-		fallback float64
-	}{{"RMSNormEps", &c.RMSNormEps, 1e-6}, {"InitializerRange", &c.InitializerRange, 0.02}} {
-		if *f.value == 0 {
-			*f.value = f.fallback
-		}
-		if !(*f.value > 0) {
-			return c, fmt.Errorf("%s is %g; want a positive number", f.name, *f.value)
-		}
 	}
 	if c.HiddenAct == "" {
 		c.HiddenAct = "silu"
@@ -202,9 +190,6 @@ func (c Config) checked() (_ Config, err error) {
 	case slices.ContainsFunc(c.EOSTokenIDs, func(id int64) bool { return id < 0 }):
 		return c, fmt.Errorf("EOSTokenIDs are %d; want ids of at least 0", c.EOSTokenIDs)
 	}
-	if _, err := transformer.ActivationByName(c.HiddenAct); err != nil {
-		return c, fmt.Errorf("HiddenAct: %w", err)
-	}
 	if c.Rope, err = c.Rope.resolved(c.MaxPositions); err != nil {
 		return c, err
 	}
@@ -216,10 +201,8 @@ func (c Config) checked() (_ Config, err error) {
 func (c Config) document(architecture string) (pretrained.Document, error) {
 	d := pretrained.Document{}
 	maps.Copy(d, c.Extra)
-	err := d.Encode(append(c.fields(), pretrained.Field{Key: "rope_parameters", Value: &c.Rope},
-		pretrained.Field{Key: "architectures", Value: &[]string{architecture}}, pretrained.Field{Key: "dtype",
-			Value: new("float32")}))
-	if err != nil {
+	fields := append(c.fields(), pretrained.Field{Key: "rope_parameters", Value: &c.Rope})
+	if err := d.EncodeModel(c.Type, architecture, fields); err != nil {
 		return nil, fmt.Errorf("llama: %w", err)
 	}
 	if c.Type == "mistral" {
@@ -229,7 +212,6 @@ func (c Config) document(architecture string) (pretrained.Document, error) {
 		}
 		d["sliding_window"] = window
 	}
-	delete(d, "torch_dtype") // the older name of dtype
 	return d, nil
 }
 
@@ -250,7 +232,7 @@ func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 	}
 	activation, err := transformer.ActivationByName(c.HiddenAct)
 	if err != nil {
-		return b, err
+		return b, fmt.Errorf("HiddenAct: %w", err)
 	}
 	class := kinds[c.Type].class
 	longest := c.MaxPositions
@@ -259,7 +241,7 @@ func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 	}
 	return transformer.Blueprint{
 		ModelType: c.Type, Class: class, LanguageModel: class + "ForCausalLM", Prefix: "model", HiddenSize: c.HiddenSize,
-		EmbeddingSize: c.HiddenSize, Activation: activation, InitializerRange: c.InitializerRange,
+		EmbeddingSize: c.HiddenSize, InitializerRange: c.InitializerRange,
 		EOSTokenIDs: c.EOSTokenIDs, Untied: !c.TieWordEmbeddings, NoWeights: []string{"rotary_emb.inv_freq"},
 		Limits: inputs.Limits{VocabSize: c.VocabSize, MaxLength: longest,
 			PadTokenID: transformer.Filler(c.padding(), c.EOSTokenIDs, c.VocabSize)},

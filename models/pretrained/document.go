@@ -130,6 +130,14 @@ func (d Document) UseOwnNames(own map[string]string) error {
 	return nil
 }
 
+// EncodeModel writes the fields of a model of that model_type, for transformers' class of that name.
+func (d Document) EncodeModel(modelType, architecture string, fields []Field) error {
+	err := d.Encode(append(fields, Field{"model_type", &modelType}, Field{"architectures", &[]string{architecture}},
+		Field{"dtype", new("float32")}))
+	delete(d, "torch_dtype") // the older name of dtype
+	return err
+}
+
 // Demand refuses a document in which a key has another value than wanted, as JSON; an absent or
 // null one has the first. It is for settings that change what a model computes and that it does not
 // support.

@@ -53,35 +53,28 @@ type Kind struct {
 
 // Resolved fills in the defaults of a kind and refuses what is impossible.
 func (c Config) Resolved(k Kind) (Config, error) {
-	for _, f := range []struct {
-		name     string
-		value    *int64
-		fallback int64
-	}{
-		{"VocabSize", &c.VocabSize, k.VocabSize}, {"HiddenSize", &c.HiddenSize, cmp.Or(k.HiddenSize, 768)},
-		{"NumLayers", &c.NumLayers, 12}, {"NumHeads", &c.NumHeads, cmp.Or(k.NumHeads, 12)},
-		{"IntermediateSize", &c.IntermediateSize, cmp.Or(k.IntermediateSize, 3072)},
-		{"MaxPositions", &c.MaxPositions, 512},
-		{"TypeVocabSize", &c.TypeVocabSize, 2},
-	} {
-		if *f.value == 0 {
-			*f.value = f.fallback
-		}
-		if *f.value < 0 {
-			return c, fmt.Errorf("%s is %d; want a positive number", f.name, *f.value)
-		}
+	if err := cmp.Or(
+		Positive("VocabSize", &c.VocabSize, k.VocabSize),
+		Positive("HiddenSize", &c.HiddenSize, cmp.Or(k.HiddenSize, 768)),
+		Positive("NumLayers", &c.NumLayers, 12),
+		Positive("NumHeads", &c.NumHeads, cmp.Or(k.NumHeads, 12)),
+		Positive("IntermediateSize", &c.IntermediateSize, cmp.Or(k.IntermediateSize, 3072)),
+		Positive("MaxPositions", &c.MaxPositions, 512),
+		Positive("TypeVocabSize", &c.TypeVocabSize, 2),
+	); err != nil {
+		return c, err
+	}
+	if err := cmp.Or(
+		Positive("LayerNormEps", &c.LayerNormEps, 1e-12),
+		Positive("InitializerRange", &c.InitializerRange, 0.02),
+	); err != nil {
+		return c, err
 	}
 	if err := CheckLayers(c.NumLayers); err != nil {
 		return c, err
 	}
 	if c.HiddenAct == "" {
 		c.HiddenAct = "gelu"
-	}
-	if c.LayerNormEps == 0 {
-		c.LayerNormEps = 1e-12
-	}
-	if c.InitializerRange == 0 {
-		c.InitializerRange = 0.02
 	}
 	if c.HiddenDropout == nil {
 		c.HiddenDropout = new(0.1)
@@ -110,10 +103,6 @@ func (c Config) checked() (_ Config, err error) {
 		return c, fmt.Errorf("HiddenSize is %d, which is no multiple of the %d heads", c.HiddenSize, c.NumHeads)
 	case pad < -1 || pad >= c.VocabSize:
 		return c, fmt.Errorf("PadTokenID is %d; want an id below VocabSize, %d, or -1 for none", pad, c.VocabSize)
-	case !(c.LayerNormEps > 0):
-		return c, fmt.Errorf("LayerNormEps is %g; want a positive number", c.LayerNormEps)
-	case !(c.InitializerRange > 0):
-		return c, fmt.Errorf("InitializerRange is %g; want a positive number", c.InitializerRange)
 	}
 	if _, err := ActivationByName(c.HiddenAct); err != nil {
 		return c, fmt.Errorf("HiddenAct: %w", err)
@@ -123,6 +112,17 @@ func (c Config) checked() (_ Config, err error) {
 	}
 	c.Head, err = c.Head.Resolved()
 	return c, err
+}
+
+// Positive puts the default where a setting is zero, and refuses what is not positive.
+func Positive[T int64 | float64](name string, value *T, fallback T) error {
+	if *value == 0 {
+		*value = fallback
+	}
+	if !(*value > 0) {
+		return fmt.Errorf("%s is %v; want a positive number", name, *value)
+	}
+	return nil
 }
 
 // MaxLayers is the largest number of layers: more than any model has, and each takes
@@ -233,15 +233,10 @@ func (c Config) Document(k Kind, architecture string) (pretrained.Document, erro
 	if *pad < 0 {
 		pad = nil
 	}
-	architectures := []string{architecture}
-	err := d.Encode(append(c.fields(), pretrained.Field{Key: "pad_token_id", Value: &pad},
-		pretrained.Field{Key: "model_type", Value: &k.Type},
-		pretrained.Field{Key: "architectures", Value: &architectures}, pretrained.Field{Key: "dtype",
-			Value: new("float32")}))
-	if err != nil {
+	fields := append(c.fields(), pretrained.Field{Key: "pad_token_id", Value: &pad})
+	if err := d.EncodeModel(k.Type, architecture, fields); err != nil {
 		return nil, err
 	}
-	delete(d, "torch_dtype") // the older name of dtype
 	return d, c.Head.Encode(d)
 }
 
