@@ -194,12 +194,17 @@ func DecodeAlpha(raw []byte, name string, o DecodeOptions) (*Image, error) {
 }
 
 // decoder is a format: how files begin, where ? is any byte, a decoder of our own for the usual
-// files, which is nil or returns nil for any other, and functions as those of the standard library.
+// files, which is nil or returns nil for any other, and what reads the header and the whole.
 type decoder struct {
 	name, magic string
 	fast        func([]byte, DecodeOptions) *Image
-	config      func(io.Reader) (image.Config, error)
-	decode      func(io.Reader) (image.Image, error)
+	config      func([]byte) (image.Config, error)
+	decode      func([]byte) (image.Image, error)
+}
+
+// of makes of a function of the standard library one of a file in memory.
+func of[T any](read func(io.Reader) (T, error)) func([]byte) (T, error) {
+	return func(raw []byte) (T, error) { return read(bytes.NewReader(raw)) }
 }
 
 const (
@@ -208,12 +213,12 @@ const (
 )
 
 var decoders = []decoder{
-	{"PNG", magicPNG, decodePNG, png.DecodeConfig, png.Decode},
-	{"JPEG", magicJPEG, decodeJPEG, jpeg.DecodeConfig, jpeg.Decode},
-	{"BMP", "BM", nil, bmp.DecodeConfig, bmp.Decode},
-	{"WebP", "RIFF????WEBP", nil, webp.DecodeConfig, decodeWebP},
-	{"TIFF", "II*\x00", nil, tiff.DecodeConfig, decodeTIFF},
-	{"TIFF", "MM\x00*", nil, tiff.DecodeConfig, decodeTIFF},
+	{"PNG", magicPNG, decodePNG, of(png.DecodeConfig), of(png.Decode)},
+	{"JPEG", magicJPEG, decodeJPEG, of(jpeg.DecodeConfig), of(jpeg.Decode)},
+	{"BMP", "BM", nil, of(bmp.DecodeConfig), of(bmp.Decode)},
+	{"WebP", "RIFF????WEBP", nil, of(webp.DecodeConfig), decodeWebP},
+	{"TIFF", "II*\x00", nil, of(tiff.DecodeConfig), decodeTIFF},
+	{"TIFF", "MM\x00*", nil, of(tiff.DecodeConfig), decodeTIFF},
 	{"PGM", "P2", nil, decodePNMConfig, decodePNM},
 	{"PPM", "P3", nil, decodePNMConfig, decodePNM},
 	{"PGM", "P5", nil, decodePNMConfig, decodePNM},
@@ -275,7 +280,7 @@ func decodeStd(raw []byte, name string, o DecodeOptions) (image.Image, error) {
 	fail := func(kind, err error, detail string) error {
 		return &DecodeError{Name: name, Format: d.name, Kind: kind, Err: err, detail: detail}
 	}
-	c, err := d.config(bytes.NewReader(raw))
+	c, err := d.config(raw)
 	if err != nil {
 		return nil, fail(decoderError(err), err, "")
 	}
@@ -286,7 +291,7 @@ func decodeStd(raw []byte, name string, o DecodeOptions) (image.Image, error) {
 	if why := o.refuse(c.Width, c.Height, c.ColorModel, len(raw), d.name == "JPEG"); why != "" {
 		return nil, fail(ErrTooLarge, nil, why)
 	}
-	im, err := d.decode(bytes.NewReader(raw))
+	im, err := d.decode(raw)
 	if err != nil {
 		return nil, fail(decoderError(err), err, "")
 	}

@@ -1,7 +1,7 @@
 package vision
 
 import (
-	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"image"
@@ -26,14 +26,14 @@ func (h pnmHeader) config() image.Config {
 	return image.Config{ColorModel: model, Width: h.width, Height: h.height}
 }
 
-func decodePNMConfig(r io.Reader) (image.Config, error) {
-	h, err := readPNMHeader(bufio.NewReader(r))
+func decodePNMConfig(raw []byte) (image.Config, error) {
+	h, err := readPNMHeader(bytes.NewReader(raw))
 	return h.config(), err
 }
 
 // decodePNM scales values to 255 as Pillow does, grey ones of 16 bits too.
-func decodePNM(r io.Reader) (image.Image, error) {
-	in := bufio.NewReader(r)
+func decodePNM(raw []byte) (image.Image, error) {
+	in := bytes.NewReader(raw)
 	h, err := readPNMHeader(in)
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func decodePNM(r io.Reader) (image.Image, error) {
 	return im.Std(), nil
 }
 
-func readPNMHeader(in *bufio.Reader) (h pnmHeader, err error) {
+func readPNMHeader(in *bytes.Reader) (h pnmHeader, err error) {
 	var magic [2]byte
 	if _, err := io.ReadFull(in, magic[:]); err != nil {
 		return h, err
@@ -80,18 +80,18 @@ func readPNMHeader(in *bufio.Reader) (h pnmHeader, err error) {
 }
 
 // value reads the next one: a number in text, or one byte or two.
-func (h pnmHeader) value(in *bufio.Reader) (v int, err error) {
+func (h pnmHeader) value(in *bytes.Reader) (v int, err error) {
 	if h.text {
 		if v, err = pnmNumber(in); err == nil && v > h.most {
 			err = fmt.Errorf("it is %d, but white is %d", v, h.most)
 		}
 		return v, err
 	}
-	bytes := 1
+	size := 1
 	if h.most > 255 {
-		bytes = 2
+		size = 2
 	}
-	for range bytes {
+	for range size {
 		b, err := in.ReadByte()
 		if err != nil {
 			return 0, unexpected(err)
@@ -103,7 +103,7 @@ func (h pnmHeader) value(in *bufio.Reader) (v int, err error) {
 
 // pnmNumber reads a number of at most ten digits and the white space behind it. Comments, from # to
 // the end of the line, may stand before and inside it.
-func pnmNumber(in *bufio.Reader) (n int, err error) {
+func pnmNumber(in *bytes.Reader) (n int, err error) {
 	for digits := 0; ; {
 		b, err := in.ReadByte()
 		switch {

@@ -4,18 +4,13 @@ import (
 	"bytes"
 	"encoding/binary"
 	"image"
-	"io"
 
 	"golang.org/x/image/tiff"
 )
 
 // decodeTIFF decodes the first picture of a file. golang.org/x/image takes a fax's white for black
 // where the file says that zero is black, as Pillow's do.
-func decodeTIFF(r io.Reader) (image.Image, error) {
-	raw, err := io.ReadAll(r)
-	if err != nil {
-		return nil, err
-	}
+func decodeTIFF(raw []byte) (image.Image, error) {
 	im, err := tiff.Decode(bytes.NewReader(raw))
 	if gray, ok := im.(*image.Gray); ok {
 		const compression, group3, group4, photometric, blackIsZero = 259, 3, 4, 262, 1

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"image"
-	"io"
 
 	"golang.org/x/image/webp"
 )
@@ -13,11 +12,7 @@ var errAnimated = errors.New("it is an animation; want a still picture")
 
 // decodeWebP decodes a still WebP picture. Lossy ones hold luma and chroma as video does, in a part
 // of the 256 levels, which image.YCbCr does not know: they are converted here, as libwebp does it.
-func decodeWebP(r io.Reader) (image.Image, error) {
-	raw, err := io.ReadAll(r)
-	if err != nil {
-		return nil, err
-	}
+func decodeWebP(raw []byte) (image.Image, error) {
 	if isAnimatedWebP(raw) {
 		return nil, errAnimated
 	}
