@@ -7,11 +7,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -29,11 +27,8 @@ import (
 	"github.com/gotrainer/gotrainer/models/question"
 	"github.com/gotrainer/gotrainer/models/tokenclass"
 	"github.com/gotrainer/gotrainer/nn"
-	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
-	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/engine"
-	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
 func TestMain(m *testing.M) {
@@ -326,24 +321,19 @@ func TestTwentyUpdatesHaveTransformersBits(t *testing.T) {
 		t.Run(c.Name, func(t *testing.T) {
 			goldencount.Start(t, "auto", c.Name+" training")
 			m, rows := c.fresh(t), c.rows(file)
-			var history []trainer.Logs
+			require.Len(t, c.Losses, 20)
 			switch c.Head {
 			case "SequenceClassification":
-				history = train(t, must(classify.NewTask(m, classify.TaskOptions{})), rowsAs(rows, row.sequence))
+				repeatRun(t, c, must(classify.NewTask(m, classify.TaskOptions{})), rowsAs(rows, row.sequence))
 			case "TokenClassification":
-				history = train(t, must(tokenclass.NewTask(m, tokenclass.TaskOptions{})), rowsAs(rows, row.token))
+				repeatRun(t, c, must(tokenclass.NewTask(m, tokenclass.TaskOptions{})), rowsAs(rows, row.token))
 			case "QuestionAnswering":
-				history = train(t, must(question.NewTask(m, question.TaskOptions{})), rowsAs(rows, row.question))
+				repeatRun(t, c, must(question.NewTask(m, question.TaskOptions{})), rowsAs(rows, row.question))
 			default:
 				mask := map[int]int64{0: 4, 1: 4}[c.Pad]
 				task := must(maskedlm.NewTask(m, maskedlm.TaskOptions{Masking: maskedlm.Masking{Seed: 11},
 					MaskTokenID: mask}))
-				history = train(t, task, rowsAs(rows, row.masked))
-			}
-			require.Len(t, history, 20)
-			for i, h := range history {
-				same(t, fmt.Sprintf("loss of update %d", i+1), h["loss"], c.Losses[i])
-				same(t, fmt.Sprintf("gradient norm of update %d", i+1), h["grad_norm"], c.GradNorms[i])
+				repeatRun(t, c, task, rowsAs(rows, row.masked))
 			}
 			if testenv.SameBits() {
 				assert.Equal(t, c.Final, sums(nn.Params(m), itself))
@@ -353,28 +343,7 @@ func TestTwentyUpdatesHaveTransformersBits(t *testing.T) {
 	}
 }
 
-func train[S, B any](t *testing.T, task engine.Task[S, B], samples []S) []trainer.Logs {
+func repeatRun[S, B any](t *testing.T, c goldenCase, task engine.Task[S, B], samples []S) {
 	t.Helper()
-	optimizer, err := optim.ByName("adamw_torch_fused", optim.Arguments{LearningRate: 1e-3})
-	require.NoError(t, err)
-	step, err := engine.New(task, engine.Options{Optimizer: optimizer})
-	require.NoError(t, err)
-	fit, err := trainer.New(step, trainer.Options{MaxSteps: 20, BatchSize: 4, Log: trainer.Every(1, trainer.Update),
-		Save: trainer.Never, Semantics: semantics.HuggingFace, Progress: io.Discard})
-	require.NoError(t, err)
-	result, err := fit.Fit(t.Context(), data.Slice[S](samples), nil)
-	require.NoError(t, err)
-	return slices.DeleteFunc(result.History, func(l trainer.Logs) bool { _, ok := l["loss"]; return !ok })
-}
-
-func same(t *testing.T, name string, got any, want string) {
-	t.Helper()
-	w, err := strconv.ParseFloat(want, 64)
-	require.NoError(t, err)
-	g, _ := got.(float64)
-	if testenv.SameBits() {
-		assert.Equal(t, w, g, name)
-	} else {
-		assert.InDelta(t, w, g, 1e-3+math.Abs(w)*1e-3, name)
-	}
+	modeltest.Train(t, task, samples, 1, c.Losses, c.GradNorms)
 }

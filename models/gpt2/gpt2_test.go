@@ -256,8 +256,9 @@ func TestRunsHaveTransformersBits(t *testing.T) {
 			if run.Name == "blocks" {
 				samples = blocks
 			}
-			fit := modeltest.TrainCausal(t, m, samples, causallm.TaskOptions{CountFirstToken: true}, run.Accumulation,
-				run.Losses, run.GradNorms)
+			task, err := causallm.NewTask(m, causallm.TaskOptions{CountFirstToken: true})
+			require.NoError(t, err)
+			fit := modeltest.Train(t, task, samples, run.Accumulation, run.Losses, run.GradNorms)
 			modeltest.SameWeights(t, m, run.Final)
 			evaluated, err := fit.Evaluate(t.Context(), data.Slice[causallm.Sample](rows[:6]))
 			require.NoError(t, err)

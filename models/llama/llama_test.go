@@ -14,7 +14,6 @@ import (
 	"github.com/gotrainer/gotrainer/internal/goldencount"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/models/auto"
-	"github.com/gotrainer/gotrainer/models/causallm"
 	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/models/internal/modeltest"
 	"github.com/gotrainer/gotrainer/models/llama"
@@ -120,7 +119,7 @@ func TestRunsHaveTransformersBits(t *testing.T) {
 		t.Run(r.Name, func(t *testing.T) {
 			goldencount.Start(t, "models", r.Name+", run")
 			m := r.fresh(t, "")
-			modeltest.TrainCausal(t, m, modeltest.CausalRows(file), causallm.TaskOptions{}, 2, r.Losses, r.GradNorms)
+			modeltest.Train(t, m.Task(), modeltest.CausalRows(file), 2, r.Losses, r.GradNorms)
 			modeltest.SameWeights(t, m, r.Final)
 			for i, g := range []auto.Generation{{MaxNewTokens: 30},
 				{MaxNewTokens: 30, Sample: true, Temperature: 0.7, TopK: 20, TopP: 0.9}} {
@@ -179,8 +178,8 @@ func TestOlderFilesAreRead(t *testing.T) {
 		`"rope_scaling": {"type": "linear", "factor": 2.0}`: {Type: "linear", Factor: 2},
 	} {
 		dir := t.TempDir()
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"model_type": "llama", "pad_token_id": -1,
-			"pretraining_tp": 1, `+text+`}`), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"model_type": "llama",
+			"pad_token_id": -1, "pretraining_tp": 1, `+text+`}`), 0o600))
 		c, err := llama.ReadConfig(dir)
 		require.NoError(t, err)
 		assert.Equal(t, want, c.Rope)

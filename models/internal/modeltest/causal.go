@@ -1,9 +1,6 @@
 package modeltest
 
 import (
-	"fmt"
-	"io"
-	"math"
 	"slices"
 	"strconv"
 	"testing"
@@ -12,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gotrainer/gotrainer/amp"
-	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/internal/golden"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/models/auto"
@@ -20,11 +16,8 @@ import (
 	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/nn"
-	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
-	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/engine"
-	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
 // CausalCase is a forward and backward pass of a language model in training mode, and a forward pass
@@ -94,41 +87,4 @@ func (c CausalCase) Compare(t *testing.T, m *auto.CausalLanguageModel, rows []ca
 			golden.RecordedIn(t, "logits in evaluation mode", o.Logits[0], file.Tensor(c.Name+".eval"), computed)
 		})
 	})
-}
-
-// TrainCausal repeats a run of transformers' Trainer, with its losses and gradient norms.
-func TrainCausal(t *testing.T, m *auto.CausalLanguageModel, samples []causallm.Sample, o causallm.TaskOptions,
-	accumulate int, losses, norms []string) *trainer.Trainer[causallm.Sample, causallm.Batch] {
-	t.Helper()
-	optimizer, err := optim.ByName("adamw_torch_fused", optim.Arguments{LearningRate: 1e-3})
-	require.NoError(t, err)
-	task, err := causallm.NewTask(m, o)
-	require.NoError(t, err)
-	step, err := engine.New(task, engine.Options{Optimizer: optimizer})
-	require.NoError(t, err)
-	fit, err := trainer.New(step, trainer.Options{MaxSteps: len(losses), BatchSize: 4, Accumulate: accumulate,
-		Log: trainer.Every(1, trainer.Update), Save: trainer.Never, Semantics: semantics.HuggingFace, Progress: io.Discard})
-	require.NoError(t, err)
-	result, err := fit.Fit(t.Context(), data.Slice[causallm.Sample](samples), nil)
-	require.NoError(t, err)
-	history := slices.DeleteFunc(result.History, func(l trainer.Logs) bool { _, ok := l["loss"]; return !ok })
-	require.Len(t, history, len(losses))
-	for i, h := range history {
-		SameNumber(t, fmt.Sprintf("loss of update %d", i+1), h["loss"], losses[i])
-		SameNumber(t, fmt.Sprintf("gradient norm of update %d", i+1), h["grad_norm"], norms[i])
-	}
-	return fit
-}
-
-// SameNumber compares a number with one that was recorded in hexadecimal.
-func SameNumber(t *testing.T, name string, got any, want string) {
-	t.Helper()
-	w, err := strconv.ParseFloat(want, 64)
-	require.NoError(t, err)
-	g, _ := got.(float64)
-	if testenv.SameBits() {
-		assert.Equal(t, w, g, name)
-	} else {
-		assert.InDelta(t, w, g, 1e-3+math.Abs(w)*1e-3, name)
-	}
 }
