@@ -20,6 +20,7 @@ type Linear struct {
 
 	part *LinearPart
 
+	Adaptable
 	traced
 }
 
@@ -41,7 +42,7 @@ func (l *Linear) Forward(x torch.Tensor) torch.Tensor {
 	if l.part != nil {
 		return l.trace(x, torch.Return(func() torch.Tensor { return l.part.forward(l, x) }))
 	}
-	return l.trace(x, x.Linear(l.Weight, l.Bias))
+	return l.trace(x, l.Adapt(x, x.Linear(l.Weight, l.Bias)))
 }
 
 // resetWeights draws weight and bias as the reset_parameters of PyTorch's linear and convolutional

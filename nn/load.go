@@ -40,6 +40,16 @@ func Load(path string, m any, o LoadOptions) (*Report, error) {
 	return report, nil
 }
 
+// LoadTensors is [Load] into tensors by their names in the file. They need not be those of a module.
+func LoadTensors(path string, tensors []torch.Named, o LoadOptions) (*Report, error) {
+	return Load(path, &tensorList{tensors}, o)
+}
+
+// tensorList is tensors as a module.
+type tensorList struct{ tensors []torch.Named }
+
+func (l *tensorList) OwnParams() []torch.Named { return l.tensors }
+
 // openWeights goes by the name: a safetensors file begins with a number, which may be any.
 func openWeights(path string) (Source, io.Closer, error) {
 	switch filepath.Ext(path) {

@@ -47,6 +47,18 @@ func Write(w io.Writer, m any, metadata map[string]string) error {
 	return nil
 }
 
+// SaveTensors writes tensors by their names, as [Save] does those of a module.
+func SaveTensors(path string, tensors []torch.Named, metadata map[string]string) error {
+	entries, err := tensorio.Entries(tensors)
+	if err == nil {
+		err = safetensors.WriteFile(path, entries, metadata)
+	}
+	if err != nil {
+		return fmt.Errorf("nn: save: %w", err)
+	}
+	return nil
+}
+
 // Saved returns what [Save] writes, each tensor once under the name it is saved under, and the
 // metadata: for those who copy a state before they write it.
 func Saved(m any) (tensors []torch.Named, metadata map[string]string, err error) {

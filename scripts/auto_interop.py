@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Models go from transformers to Go and back: logits and weights have the same bits on the same CPU.
 
-    python scripts/auto_interop.py        # in a venv with torch 2.11.0 and transformers 5.17.0, from the root of the repository
+    python scripts/auto_interop.py        # in a venv with torch 2.11.0, transformers 5.17.0 and peft 0.21.2, from the root of the repository
 
 For six encoders with four heads, GPT-2, Llama, Mistral and Qwen2, and for model.safetensors, shards of it, pytorch_model.bin and shards of that: transformers saves a model, Go loads it, computes
-logits and saves it, transformers' Auto class loads what Go saved. A folder with tokenizer.json alone comes back with a tokenizer that gives the ids of that file. The Go side finds libtorch as always (GOTRAINER_LIB).
+logits and saves it, transformers' Auto class loads what Go saved. The same of each model with an adapter of peft on all linear layers below its head. A folder with tokenizer.json alone comes back with a tokenizer that gives the ids of that file. The Go side finds libtorch as always (GOTRAINER_LIB).
 """
 import json
 import os
@@ -17,6 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "golden"))
 import pins  # noqa: E402, F401
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+import peft
 import tokenizers
 import torch
 import transformers
@@ -94,6 +95,39 @@ def same_tokens(model, folder):
     return ("token_type_ids" in got) == typed and auto.mask_token in auto.get_vocab() and auto.pad_token in auto.get_vocab()
 
 
+TASKS = {"SequenceClassification": "SEQ_CLS", "TokenClassification": "TOKEN_CLS", "QuestionAnswering": "QUESTION_ANS", "CausalLM": "CAUSAL_LM", "MaskedLM": None}
+
+
+def adapter(program, model, head, folder, inputs):
+    """What is wrong with a model's adapter that Go has loaded and saved"""
+    base, there, back = folder / "base", folder / "python", folder / "go"
+    cls = getattr(transformers, f"AutoModelFor{head}")
+    model.save_pretrained(base)
+    torch.manual_seed(4)
+    linear = [n for n, m in model.named_modules() if isinstance(m, (torch.nn.Linear, transformers.pytorch_utils.Conv1D)) and n.startswith(model.base_model_prefix + ".")]
+    adapted = peft.get_peft_model(cls.from_pretrained(base), peft.LoraConfig(r=4, target_modules=linear, lora_dropout=0.1, init_lora_weights=False, task_type=TASKS[head])).eval()
+    adapted.save_pretrained(there)
+    save_file(inputs, there / "inputs.safetensors")
+    subprocess.run([program, head, there, back], check=True, stderr=subprocess.DEVNULL)
+    again = peft.PeftModel.from_pretrained(cls.from_pretrained(base), back).eval()
+    with torch.no_grad():
+        want, python = (logits_of(m(input_ids=inputs["ids"], attention_mask=inputs["mask"])) for m in (adapted, again))
+    saved, loaded = (load_file(f / "adapter_model.safetensors") for f in (there, back))
+    settings = [dict(json.load(open(f / "adapter_config.json"))) for f in (there, back)]
+    for s in settings:
+        s["target_modules"] = sorted(s["target_modules"])
+    return [what for what, bad in {
+        "logits of Go": not torch.equal(load_file(back / "logits.safetensors")["logits"], want), "logits of what Go saved": not torch.equal(python, want),
+        "weights": saved.keys() != loaded.keys() or any(not torch.equal(v, loaded[n]) for n, v in saved.items()),
+        "settings": any(settings[0][k] != v for k, v in settings[1].items() if k != "init_lora_weights"),
+    }.items() if bad]
+
+
+def tell(name, wrong):
+    print(f"{name}: {'equal to the last bit' if not wrong else 'DIFFERENT: ' + ', '.join(wrong)}", flush=True)
+    return len(wrong)
+
+
 def main():
     failures = 0
     with tempfile.TemporaryDirectory() as scratch:
@@ -133,8 +167,8 @@ def main():
                     "names": any(info[k] for k in ("missing_keys", "unexpected_keys", "mismatched_keys")),
                     "settings": any(getattr(again.config, k) != getattr(config, k) for k in config.to_dict() if k not in ("architectures", "dtype", "problem_type", "transformers_version", "_name_or_path")),
                 }.items() if bad]
-                failures += len(wrong)
-                print(f"{name}: {'equal to the last bit' if not wrong else 'DIFFERENT: ' + ', '.join(wrong)}")
+                failures += tell(name, wrong)
+            failures += tell(f"{kind.__name__}, adapter", adapter(program, model, head, scratch / f"{kind.__name__}, adapter", {"ids": ids, "mask": mask}))
     return 1 if failures else 0
 
 

@@ -113,6 +113,10 @@ func check(layers []*layer, model any, world int) error {
 		names[t.Tensor] = append(names[t.Tensor], t.Name)
 	}
 	for _, l := range layers {
+		if l.linear.Adapter() != nil {
+			return fmt.Errorf("tensor: %s has an adapter (models/lora), and such a layer cannot be divided: merge the adapter, "+
+				"or leave the layer out of the plan", l.name)
+		}
 		for _, t := range []torch.Tensor{l.linear.Weight, l.linear.Bias} {
 			if all := names[t]; t.Defined() && len(all) > 1 {
 				return fmt.Errorf("tensor: %s is one parameter under several names, which cannot be divided: leave its "+

@@ -9,6 +9,9 @@
 // model's own vocabulary:
 //
 //	go run ./examples/language_model -train lines.txt -model HuggingFaceTB/SmolLM2-135M -epochs 1 -lr 5e-5
+//	go run ./examples/language_model -train lines.txt -model HuggingFaceTB/SmolLM2-135M -epochs 1 -lr 2e-4 -lora 16
+//
+// With -lora only low-rank updates of its layers are trained and saved, for peft, in a few megabytes.
 //
 // The folder -out holds the checkpoints, and in it model is one that transformers loads
 // (AutoModelForCausalLM.from_pretrained). A run that was stopped continues where it was.
@@ -30,6 +33,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/auto"
 	"github.com/gotrainer/gotrainer/models/causallm"
 	"github.com/gotrainer/gotrainer/models/gpt2"
+	"github.com/gotrainer/gotrainer/models/lora"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/optim/lr"
 	"github.com/gotrainer/gotrainer/run"
@@ -43,7 +47,7 @@ type options struct {
 	train, model, out, write, device string
 	epochs                           float64
 	rate                             float64
-	block, seed                      int
+	block, seed, lora                int
 }
 
 func main() {
@@ -73,6 +77,7 @@ func parse(args []string) (o options, err error) {
 	f.Float64Var(&o.epochs, "epochs", 10, "passes over the texts")
 	f.Float64Var(&o.rate, "lr", 2e-3, "the highest learning rate")
 	f.IntVar(&o.block, "block", 64, "tokens in a block")
+	f.IntVar(&o.lora, "lora", 0, "with -model: train only updates of this rank of all linear layers; 0: all weights")
 	f.IntVar(&o.seed, "seed", 1, "of weights, order and drawn tokens")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -80,6 +85,10 @@ func parse(args []string) (o options, err error) {
 	if f.NArg() > 0 || !(o.epochs > 0) || !(o.rate > 0) || o.block < 2 || o.seed < 0 {
 		return o, fmt.Errorf("want flags alone, -epochs and -lr above 0, -block of at least 2 and -seed of at least 0; "+
 			"found %q, %g, %g, %d and %d", f.Args(), o.epochs, o.rate, o.block, o.seed)
+	}
+	if o.lora < 0 || o.lora > 0 && o.model == "" {
+		return o, fmt.Errorf("want -lora of at least 0, and with it -model, since weights that are random are to be trained "+
+			"themselves; found %d and %q", o.lora, o.model)
 	}
 	return o, nil
 }
@@ -157,7 +166,11 @@ func train(ctx context.Context, o options, trained string, out io.Writer) error 
 // model is the one to fine-tune, or a small one with a vocabulary of the texts.
 func model(ctx context.Context, o options, texts []string) (*auto.CausalLanguageModel, error) {
 	if o.model != "" {
-		return auto.CausalLM(ctx, o.model, auto.Options{})
+		lm, err := auto.CausalLM(ctx, o.model, auto.Options{})
+		if err == nil && o.lora > 0 {
+			err = lm.AddLoRA(lora.Config{R: int64(o.lora), Alpha: 2 * float64(o.lora), TargetModules: []string{lora.AllLinear}})
+		}
+		return lm, err
 	}
 	tok, err := text.TrainByteLevel(slices.Values(texts), text.TrainOptions{VocabSize: 2000})
 	if err != nil {

@@ -41,6 +41,17 @@ func TestLearnsToCount(t *testing.T) {
 	again := program(t, []string{"-train", lines, "-out", filepath.Join(dir, "again"), "-device", "cpu", "-block", "16",
 		"-model", filepath.Join(dir, "run", "model"), "-epochs", "0.1", "-lr", "1e-5"})
 	assert.Contains(t, again, "perplexity of the "+fmt.Sprint(held)+" blocks")
+
+	adapted := filepath.Join(dir, "adapted")
+	require.NoError(t, os.WriteFile(lines, []byte(strings.Repeat("seven six five four three two one\n", 400)), 0o600))
+	printed = program(t, []string{"-train", lines, "-out", adapted, "-device", "cpu", "-block", "16", "-model",
+		filepath.Join(dir, "run", "model"), "-lora", "16", "-epochs", "6", "-lr", "1e-2"})
+	_, err = fmt.Sscanf(printed, "perplexity of the %d blocks that were held out: %g", &held, &perplexity)
+	require.NoError(t, err, printed)
+	assert.Less(t, perplexity, 10.0, "that of the model that it began with is 1245")
+	assert.Contains(t, program(t, []string{"-out", adapted, "-write", "seven six"}), "seven six five four three")
+	assert.FileExists(t, filepath.Join(adapted, "model", "adapter_model.safetensors"))
+	assert.NoFileExists(t, filepath.Join(adapted, "model", "model.safetensors"))
 }
 
 func program(t *testing.T, args []string) string {
@@ -58,10 +69,12 @@ func TestWhatCannotBeIsRefused(t *testing.T) {
 		_, err := parse(args)
 		require.ErrorContains(t, err, "want flags alone", "%q", args)
 	}
+	_, err := parse([]string{"-lora", "8"})
+	require.ErrorContains(t, err, "and with it -model")
 	dir := t.TempDir()
 	empty := filepath.Join(dir, "empty.txt")
 	require.NoError(t, os.WriteFile(empty, []byte("\n \n"), 0o600))
-	_, err := read(empty)
+	_, err = read(empty)
 	require.ErrorContains(t, err, "has no texts; want one in each line")
 	_, err = read(filepath.Join(dir, "none.txt"))
 	require.ErrorIs(t, err, os.ErrNotExist)

@@ -68,6 +68,8 @@ type causalHead struct {
 
 func (h *causalHead) tie(e *nn.Embedding) { h.LMHead.Weight = e.Weight }
 
+func (h *causalHead) output() *nn.Linear { return h.LMHead }
+
 func (h *causalHead) forward(_ transformer.Backbone, hidden torch.Tensor) torch.Tensor {
 	return h.LMHead.Forward(hidden)
 }

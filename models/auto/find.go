@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/gotrainer/gotrainer/hub"
+	"github.com/gotrainer/gotrainer/models/lora"
 	"github.com/gotrainer/gotrainer/models/pretrained"
 )
 
@@ -29,13 +30,14 @@ func Find(ctx context.Context, model, revision string) (string, error) {
 		return "", fmt.Errorf("auto: %s: there is no such folder, and it is no name on the Hub: %w", model, err)
 	}
 	o := hub.FetchOptions{Revision: revision, Allow: append(slices.Clone(tokenizerFiles), pretrained.ConfigName,
-		pretrained.SafetensorsName, pretrained.SafetensorsIndexName, "model-*-of-*.safetensors")}
+		lora.ConfigName, lora.WeightsName, lora.PickleName, pretrained.SafetensorsName,
+		pretrained.SafetensorsIndexName, "model-*-of-*.safetensors")}
 	repo, err := hub.Fetch(ctx, model, &o)
 	if err != nil {
 		return "", fmt.Errorf("auto: %s: there is no such folder, and the Hub says: %w", model, err)
 	}
 	has := func(name string) bool { _, err := os.Stat(filepath.Join(repo.Dir, name)); return err == nil }
-	if !has(pretrained.SafetensorsName) && !has(pretrained.SafetensorsIndexName) {
+	if !has(pretrained.SafetensorsName) && !has(pretrained.SafetensorsIndexName) && !has(lora.ConfigName) {
 		o.Allow = append(o.Allow, pretrained.PickleName, pretrained.PickleIndexName, "pytorch_model-*-of-*.bin")
 		if repo, err = hub.Fetch(ctx, model, &o); err != nil {
 			return "", fmt.Errorf("auto: %s: %w", model, err)

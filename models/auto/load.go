@@ -18,6 +18,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/electra"
 	"github.com/gotrainer/gotrainer/models/gpt2"
 	"github.com/gotrainer/gotrainer/models/llama"
+	"github.com/gotrainer/gotrainer/models/lora"
 	"github.com/gotrainer/gotrainer/models/mpnet"
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/models/roberta"
@@ -45,6 +46,10 @@ type Options struct {
 	// training mode, as any new one is.
 	FromConfig bool
 
+	// BaseModel is the model that an adapter is for, a folder or a name on the Hub, instead of what its
+	// adapter_config.json says.
+	BaseModel string
+
 	// Warnings gets a table of the weights that were missing, drawn or not used. Nil: standard
 	// error; io.Discard: nowhere, and [Model].Report tells.
 	Warnings io.Writer
@@ -53,6 +58,7 @@ type Options struct {
 // task is what a head is for.
 type task struct {
 	class   string // what transformers' classes end with
+	peft    string // task_type of peft; empty: it has none
 	head    func(p transformer.Blueprint, b transformer.Builder) head
 	pooler  bool
 	decoder bool    // of a model that attends to what stands before
@@ -61,11 +67,13 @@ type task struct {
 }
 
 var (
-	sequenceClassification = task{class: "ForSequenceClassification", head: sequenceHead, pooler: true, ofTexts: true}
-	tokenClassification    = task{class: "ForTokenClassification", head: newTokenHead}
-	questionAnswering      = task{class: "ForQuestionAnswering", head: newAnswerHead, padding: -10000}
-	maskedLM               = task{class: "ForMaskedLM", head: newMaskedHead}
-	causalLM               = task{class: "ForCausalLM", head: newCausalHead, decoder: true}
+	sequenceClassification = task{class: "ForSequenceClassification", peft: "SEQ_CLS", head: sequenceHead, pooler: true,
+		ofTexts: true}
+	tokenClassification = task{class: "ForTokenClassification", peft: "TOKEN_CLS", head: newTokenHead}
+	questionAnswering   = task{class: "ForQuestionAnswering", peft: "QUESTION_ANS", head: newAnswerHead,
+		padding: -10000}
+	maskedLM = task{class: "ForMaskedLM", head: newMaskedHead}
+	causalLM = task{class: "ForCausalLM", peft: "CAUSAL_LM", head: newCausalHead, decoder: true}
 )
 
 // blueprints are models by their model_type.
@@ -81,12 +89,31 @@ var (
 		"qwen2": llama.Blueprint}
 )
 
-// load reads a model from a folder, or from the Hub where there is no such folder.
+// load reads a model, or one with an adapter, from a folder, or from the Hub where there is no such
+// folder.
 func load(ctx context.Context, model string, t task, o Options) (*Model, error) {
 	dir, err := Find(ctx, model, o.Revision)
 	if err != nil {
 		return nil, err
 	}
+	c, err := lora.ReadConfig(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		m, err := loadFolder(dir, t, o)
+		if err != nil {
+			return nil, err
+		}
+		m.source, m.revision = model, o.Revision
+		m.warn(o.warnings())
+		return m, m.loadTokenizer(dir, o.warnings())
+	case err != nil:
+		return nil, fmt.Errorf("auto: %w", err)
+	}
+	return loadAdapted(ctx, dir, c, t, o)
+}
+
+// loadFolder reads a model without its tokenizer.
+func loadFolder(dir string, t task, o Options) (*Model, error) {
 	p, err := pretrained.ReadConfigAs(dir, "auto", func(d pretrained.Document) (transformer.Blueprint, error) {
 		return blueprintOf(d, t, o)
 	})
@@ -102,8 +129,11 @@ func load(ctx context.Context, model string, t task, o Options) (*Model, error) 
 		return nil, err
 	}
 	m.dir = dir
-	return m, m.loadTokenizer(cmp.Or[io.Writer](o.Warnings, os.Stderr))
+	return m, nil
 }
+
+// warnings is where reports go.
+func (o Options) warnings() io.Writer { return cmp.Or[io.Writer](o.Warnings, os.Stderr) }
 
 func blueprintOf(d pretrained.Document, t task, o Options) (p transformer.Blueprint, err error) {
 	h := classify.Head{ID2Label: o.ID2Label, ProblemType: o.ProblemType}
@@ -175,13 +205,15 @@ func build(dir string, p transformer.Blueprint, t task, o Options) (m *Model, er
 		return nil, fmt.Errorf("auto: %w", err)
 	}
 	m.Report = report
-	m.warn(dir, cmp.Or[io.Writer](o.Warnings, os.Stderr))
 	return m, nil
 }
 
 // warn tells which weights are not those of the files. Positions, which older files hold and which
 // are the numbers from 0 on, are no weights, nor is the triangle of a causal mask.
-func (m *Model) warn(dir string, w io.Writer) {
+func (m *Model) warn(w io.Writer) {
+	if m.Report == nil {
+		return
+	}
 	r := *m.Report
 	r.Renamed = nil
 	r.Unexpected = slices.DeleteFunc(slices.Clone(r.Unexpected), func(t nn.TensorInfo) bool {
@@ -191,7 +223,7 @@ func (m *Model) warn(dir string, w io.Writer) {
 	if len(r.Missing)+len(r.Unexpected)+len(r.Mismatched) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "auto: %s as %s: %s", dir, m.Architecture(), r.String())
+	fmt.Fprintf(w, "auto: %s as %s: %s", m.dir, m.Architecture(), r.String())
 }
 
 // tokenizerFiles are the files that tokenizers of transformers read.
@@ -199,10 +231,11 @@ var tokenizerFiles = []string{tokenizerName, tokenizerConfigName, specialTokensN
 	"vocab.txt", "vocab.json", "merges.txt", "sentencepiece.bpe.model", "spiece.model", "tokenizer.model",
 	"chat_template.jinja"}
 
-func (m *Model) loadTokenizer(w io.Writer) error {
-	t, err := text.LoadTokenizer(m.dir)
+func (m *Model) loadTokenizer(dir string, w io.Writer) error {
+	m.tokenizerDir = dir
+	t, err := text.LoadTokenizer(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		fmt.Fprintf(w, "auto: %s has no tokenizer: the model takes token ids, but no texts\n", m.dir)
+		fmt.Fprintf(w, "auto: %s has no tokenizer: the model takes token ids, but no texts\n", dir)
 		return nil
 	}
 	if err == nil {
@@ -212,7 +245,7 @@ func (m *Model) loadTokenizer(w io.Writer) error {
 		t, err = t.WithTruncation(nil)
 	}
 	if err == nil {
-		m.tokenizerConfig, err = readTokenizerConfig(m.dir)
+		m.tokenizerConfig, err = readTokenizerConfig(dir)
 	}
 	if err != nil {
 		return fmt.Errorf("auto: %w", err)
@@ -223,9 +256,9 @@ func (m *Model) loadTokenizer(w io.Writer) error {
 
 // errNoTokenizer is that of a method that needs one.
 func (m *Model) errNoTokenizer() error {
-	if m.dir == "" {
+	if m.tokenizerDir == "" {
 		return errors.New("auto: the model has no tokenizer; set Model.Tokenizer")
 	}
-	return fmt.Errorf("auto: %s has no tokenizer; want %s or %s beside the weights, or set Model.Tokenizer", m.dir,
-		tokenizerName, "vocab.txt")
+	return fmt.Errorf("auto: %s has no tokenizer; want %s or %s beside the weights, or set Model.Tokenizer",
+		m.tokenizerDir, tokenizerName, "vocab.txt")
 }

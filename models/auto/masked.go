@@ -34,7 +34,7 @@ func (m *MaskedLanguageModel) Task(o maskedlm.Masking) (*maskedlm.Task, error) {
 	}
 	mask := m.MaskToken()
 	if mask < 0 {
-		return nil, fmt.Errorf("auto: the tokenizer of %s has no mask token; want [MASK] or <mask>", m.dir)
+		return nil, fmt.Errorf("auto: the tokenizer of %s has no mask token; want [MASK] or <mask>", m.tokenizerDir)
 	}
 	return maskedlm.NewTask(m, maskedlm.TaskOptions{Masking: o, MaskTokenID: mask,
 		VocabSize: int64(m.Tokenizer.VocabSize())})

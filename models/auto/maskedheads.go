@@ -11,6 +11,7 @@ import (
 type tiedHead interface {
 	head
 	tie(embeddings *nn.Embedding)
+	output() *nn.Linear // that layer
 }
 
 // bertMasked is BertOnlyMLMHead.
@@ -41,6 +42,8 @@ func (h *bertMasked) tie(e *nn.Embedding) {
 	p.Decoder.Weight, p.Bias = e.Weight, p.Decoder.Bias
 }
 
+func (h *bertMasked) output() *nn.Linear { return h.CLS.Predictions.Decoder }
+
 func (h *bertMasked) forward(_ transformer.Backbone, hidden torch.Tensor) torch.Tensor {
 	p := h.CLS.Predictions
 	t := p.Transform
@@ -63,6 +66,8 @@ func (h *robertaMasked) tie(e *nn.Embedding) {
 	h.LMHead.Decoder.Weight, h.LMHead.Bias = e.Weight, h.LMHead.Decoder.Bias
 }
 
+func (h *robertaMasked) output() *nn.Linear { return h.LMHead.Decoder }
+
 func (h *robertaMasked) forward(_ transformer.Backbone, hidden torch.Tensor) torch.Tensor {
 	l := h.LMHead
 	return l.Decoder.Forward(l.LayerNorm.Forward(gelu(l.Dense.Forward(hidden))))
@@ -81,6 +86,8 @@ type electraPredictions struct {
 
 func (h *electraMasked) tie(e *nn.Embedding) { h.LMHead.Weight = e.Weight }
 
+func (h *electraMasked) output() *nn.Linear { return h.LMHead }
+
 func (h *electraMasked) forward(_ transformer.Backbone, hidden torch.Tensor) torch.Tensor {
 	p := h.Predictions
 	return h.LMHead.Forward(p.LayerNorm.Forward(gelu(p.Dense.Forward(hidden))))
@@ -96,6 +103,8 @@ type distilMasked struct {
 }
 
 func (h *distilMasked) tie(e *nn.Embedding) { h.Projector.Weight = e.Weight }
+
+func (h *distilMasked) output() *nn.Linear { return h.Projector }
 
 func (h *distilMasked) forward(_ transformer.Backbone, hidden torch.Tensor) torch.Tensor {
 	return h.Projector.Forward(h.LayerNorm.Forward(h.activation(h.Transform.Forward(hidden))))

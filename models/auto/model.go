@@ -6,6 +6,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/models/lora"
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/nn"
@@ -27,9 +28,14 @@ type Model struct {
 	backbone  transformer.Backbone
 	head      head
 	task      task
-	dir       string          // where it came from
-	loaded    *text.Tokenizer // what was there as Tokenizer; nil: none
-	asLoaded  *text.Tokenizer // another one that was found to be the same, see Save
+	dir       string        // where it came from
+	source    string        // the same as it was asked for: a folder, or a name on the Hub
+	revision  string        // of that
+	adapter   *lora.Adapter // nil: none
+
+	tokenizerDir string          // where its tokenizer came from
+	loaded       *text.Tokenizer // what was there as Tokenizer; nil: none
+	asLoaded     *text.Tokenizer // another one that was found to be the same, see Save
 
 	tokenizerConfig tokenizerConfig // of the folder
 	spaced          bool            // loaded puts a space before words, which the folder's does not
@@ -149,6 +155,15 @@ func (m *Model) Limits() inputs.Limits { return m.blueprint.Limits }
 
 // InputEmbeddings is the embedding of the tokens: get_input_embeddings.
 func (m *Model) InputEmbeddings() *nn.Embedding { return m.backbone.InputEmbeddings }
+
+// OutputEmbeddings is the layer that gives each word of the vocabulary a logit, nil where there is
+// none: get_output_embeddings.
+func (m *Model) OutputEmbeddings() *nn.Linear {
+	if h, ok := m.head.(tiedHead); ok {
+		return h.output()
+	}
+	return nil
+}
 
 // SetGradientCheckpointing makes training keep only what enters each layer and compute the rest
 // again in the backward pass: gradient_checkpointing_enable of transformers.

@@ -17,13 +17,19 @@ import (
 )
 
 // Save writes config.json, model.safetensors and the tokenizer's files into dir, which it makes if
-// need be, for transformers' from_pretrained and this package to read.
+// need be, for transformers' from_pretrained and this package to read. Of a model with an adapter it
+// writes adapter_config.json and adapter_model.safetensors instead, for peft, transformers and this
+// package.
 func (m *Model) Save(dir string) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fmt.Errorf("auto: %w", err)
 	}
 	if err := m.WriteConfig(dir); err != nil {
 		return err
+	}
+	if m.adapter != nil {
+		name, tensors, metadata := m.AdapterState()
+		return nn.SaveTensors(filepath.Join(dir, name), tensors, metadata)
 	}
 	return nn.Save(filepath.Join(dir, pretrained.SafetensorsName), m, nil)
 }
@@ -32,10 +38,27 @@ func (m *Model) Save(dir string) error {
 const generationConfigName = "generation_config.json"
 
 // WriteConfig writes config.json, the tokenizer's files and generation_config.json, if there is
-// one, into dir, so that every checkpoint of a run has them. The files are those of the folder that
-// the model came from; where Tokenizer is another one, tokenizer.json and tokenizer_config.json are
+// one, into dir, so that every checkpoint of a run has them. Of a model with an adapter it writes
+// adapter_config.json and the tokenizer's files. These are those of the folder that the model came
+// from; where Tokenizer is another one, tokenizer.json and tokenizer_config.json are
 // [text.Tokenizer.Save]'s, and what else the folder's tokenizer_config.json says stays.
 func (m *Model) WriteConfig(dir string) error {
+	if err := m.writeConfig(dir); err != nil {
+		return err
+	}
+	if m.Tokenizer == nil {
+		return nil
+	}
+	if err := m.writeTokenizer(dir); err != nil {
+		return fmt.Errorf("auto: the tokenizer's files: %w", err)
+	}
+	return nil
+}
+
+func (m *Model) writeConfig(dir string) error {
+	if m.adapter != nil {
+		return m.adapter.WriteConfig(dir)
+	}
 	d, err := m.blueprint.Document(m.Architecture())
 	if err != nil {
 		return fmt.Errorf("auto: %w", err)
@@ -45,12 +68,6 @@ func (m *Model) WriteConfig(dir string) error {
 	}
 	if err := copyFiles(m.dir, dir, []string{generationConfigName}); err != nil {
 		return fmt.Errorf("auto: %w", err)
-	}
-	if m.Tokenizer == nil {
-		return nil
-	}
-	if err := m.writeTokenizer(dir); err != nil {
-		return fmt.Errorf("auto: the tokenizer's files: %w", err)
 	}
 	return nil
 }
@@ -65,7 +82,7 @@ func (m *Model) writeTokenizer(dir string) error {
 		if !asLoaded { // the others are of another vocabulary
 			files = []string{tokenizerConfigName}
 		}
-		if err := copyFiles(m.dir, dir, files); err != nil {
+		if err := copyFiles(m.tokenizerDir, dir, files); err != nil {
 			return err
 		}
 		if asLoaded {
@@ -76,14 +93,14 @@ func (m *Model) writeTokenizer(dir string) error {
 	for _, name := range []string{tokenizerName, tokenizerConfigName} {
 		// Readers prefer tokenizer.json to vocab.txt, and transformers needs both: so older files of
 		// these names that may be in dir go.
-		if _, err := os.Stat(filepath.Join(m.dir, name)); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(filepath.Join(m.tokenizerDir, name)); errors.Is(err, fs.ErrNotExist) {
 			if err := m.saveTokenizer(m.loaded, dir); err != nil {
 				return err
 			}
 			break
 		}
 	}
-	return copyFiles(m.dir, dir, tokenizerFiles)
+	return copyFiles(m.tokenizerDir, dir, tokenizerFiles)
 }
 
 // saveTokenizer writes tokenizer.json and tokenizer_config.json, which names what the model takes of

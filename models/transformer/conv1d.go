@@ -11,6 +11,8 @@ import (
 type Conv1D struct {
 	Weight torch.Tensor `param:"weight"`
 	Bias   torch.Tensor `param:"bias"`
+
+	nn.Adaptable
 }
 
 // Conv1D makes one. Its constructor draws with a standard deviation of 0.02.
@@ -27,5 +29,5 @@ func (l *Conv1D) Forward(x torch.Tensor) torch.Tensor {
 	shape := x.Shape()
 	last := len(shape) - 1
 	y := l.Bias.AddMM(x.View(-1, shape[last]), l.Weight)
-	return y.View(append(shape[:last:last], l.Weight.Size(1))...)
+	return l.Adapt(x, y.View(append(shape[:last:last], l.Weight.Size(1))...))
 }

@@ -40,5 +40,5 @@ func (p Projections) Forward(x torch.Tensor, query, key, value *nn.Linear) (q, k
 	weight := torch.Cat([]torch.Tensor{query.Weight, key.Weight, value.Weight}, 0)
 	bias := torch.Cat([]torch.Tensor{query.Bias, key.Bias, value.Bias}, 0)
 	all := x.Linear(weight, bias).Split(size, -1)
-	return all[0], all[1], all[2]
+	return query.Adapt(x, all[0]), key.Adapt(x, all[1]), value.Adapt(x, all[2])
 }

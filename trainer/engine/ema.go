@@ -136,7 +136,7 @@ func (a *average) begin(updates int) error {
 // the average is saved as the model. The average continues with that of the checkpoint; where there
 // is none it begins again with the weights.
 func (s *Step[S, B]) loadWeights(dir string, trained bool) error {
-	own, averages := filepath.Join(dir, weightsName), filepath.Join(dir, averagesName)
+	own, averages := filepath.Join(dir, s.weightsName()), filepath.Join(dir, averagesName)
 	second := averages
 	if path := filepath.Join(dir, trainedName); trained && isThere(path) {
 		own, averages, second = path, own, path
@@ -152,14 +152,14 @@ func (s *Step[S, B]) loadWeights(dir string, trained bool) error {
 		if updates, err = updatesOfAverage(second); err != nil {
 			return err
 		}
-		if _, err := nn.Load(averages, s.task.Model(), nn.LoadOptions{}); err != nil {
+		if err := s.readWeights(averages); err != nil {
 			return err
 		}
 		if err := s.ema.begin(updates); err != nil {
 			return err
 		}
 	}
-	if _, err := nn.Load(own, s.task.Model(), nn.LoadOptions{}); err != nil || updates > 0 {
+	if err := s.readWeights(own); err != nil || updates > 0 {
 		return err
 	}
 	return s.ema.begin(0)

@@ -95,7 +95,7 @@ func nonFiniteWeights(files []tensorFile) (names []string, err error) {
 		torch.Scope(func() {
 			var parts []torch.Named
 			for _, f := range files {
-				if f.name != weightsName && f.name != trainedName {
+				if slices.Contains([]string{averagesName, optimizerName, gradientsName, generatorName}, f.name) {
 					continue
 				}
 				for _, t := range f.tensors {

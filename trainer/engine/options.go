@@ -147,7 +147,7 @@ type Options struct {
 	// InitWeightsFrom is a file whose weights the model starts with, as [nn.Load] reads it
 	// (safetensors, or what torch.save wrote: .bin, .pt, .pth, .ckpt), or a folder with
 	// model.safetensors or, if that is not there, pytorch_model.bin. Every parameter must be there
-	// in its shape, and none else.
+	// in its shape, and none else. Of an [Adapted] model it is the file of an adapter.
 	InitWeightsFrom string
 }
 

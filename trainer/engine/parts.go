@@ -78,11 +78,11 @@ func (s *Step[S, B]) saveWhole(dir string) error {
 		if !s.group.Main() {
 			return nil
 		}
-		weights, metadata, err := nn.Saved(s.task.Model())
+		weights, err := s.weights()
 		if err != nil {
 			return err
 		}
-		return tensorio.Save(filepath.Join(dir, weightsName), weights, metadata)
+		return writeFiles(dir, []tensorFile{weights}, 1)
 	})
 }
 
@@ -111,6 +111,10 @@ func (s *Step[S, B]) loadParts(dir string, o trainer.LoadOptions) error {
 	if !isThere(filepath.Join(dir, sharded.IndexName)) {
 		if o.WeightsOnly {
 			return s.loadWhole(dir)
+		}
+		if name := s.weightsName(); name != weightsName {
+			return fmt.Errorf("the checkpoint has of the model %s alone, which a run with engine.Options.Sharding cannot "+
+				"continue with: leave Sharding out", name)
 		}
 		for _, name := range []string{averagesName, gradientsName} {
 			if isThere(filepath.Join(dir, name)) {
@@ -173,10 +177,7 @@ func stateMetadataOf(dir string) (map[string]string, error) {
 // loadWhole takes the weights from a file that has all of them.
 func (s *Step[S, B]) loadWhole(dir string) error {
 	return s.withWhole(func() error {
-		err := try(func() error {
-			_, err := nn.Load(weightsFile(dir), s.task.Model(), nn.LoadOptions{})
-			return err
-		})
+		err := try(func() error { return s.readWeights(s.weightsFile(dir)) })
 		return s.together(context.Background(), err)
 	})
 }

@@ -26,7 +26,7 @@ import (
 
 // The files of a saved step.
 const (
-	weightsName   = "model.safetensors"
+	weightsName   = "model.safetensors" // of an [Adapted] model another one
 	optimizerName = "optimizer.safetensors"
 	generatorName = "rng_state.safetensors"
 	scalerName    = "scaler.json"           // only with amp.FP16
@@ -36,18 +36,6 @@ const (
 // orderState is the state of the CPU's generator before it gave the order of the running epoch,
 // beside those of the devices.
 const orderState = "order"
-
-func weightsFile(path string) string {
-	info, err := os.Stat(path)
-	if err != nil || !info.IsDir() {
-		return path
-	}
-	weights, older := filepath.Join(path, weightsName), filepath.Join(path, "pytorch_model.bin")
-	if !isThere(weights) && isThere(older) {
-		return older
-	}
-	return weights
-}
 
 // Save writes the weights, the optimizer's state and the state of the random generators into dir,
 // and what the task adds. Tensors are what it leaves to o.Later. What only an update changes is
@@ -107,11 +95,11 @@ func (s *Step[S, B]) saveTexts(dir string, o trainer.SaveOptions) error {
 func (s *Step[S, B]) saved(o trainer.SaveOptions) ([]tensorFile, error) {
 	s.endsEval()
 	s.optimizerMode(false)
-	weights, metadata, err := nn.Saved(s.task.Model())
+	weights, err := s.weights()
 	if err != nil {
 		return nil, err
 	}
-	files := s.ema.files(tensorFile{weightsName, weights, metadata})
+	files := s.ema.files(weights)
 	if o.WeightsOnly {
 		return files[:1], nil
 	}
@@ -195,12 +183,11 @@ func (s *Step[S, B]) Load(dir string, o trainer.LoadOptions) (err error) {
 		tensorio.Free(gradients)
 	}()
 	err = errors.Join(optimizerErr, generatorErr, ifThere(gradientErr), randomErr)
-	for _, name := range []string{weightsName, averagesName, trainedName} {
+	_, unreadable := metadataOf(filepath.Join(dir, s.weightsName()))
+	err = errors.Join(err, unreadable)
+	for _, name := range []string{averagesName, trainedName} {
 		_, unreadable := metadataOf(filepath.Join(dir, name))
-		if name != weightsName {
-			unreadable = ifThere(unreadable)
-		}
-		err = errors.Join(err, unreadable)
+		err = errors.Join(err, ifThere(unreadable))
 	}
 	if err != nil {
 		return err

@@ -161,7 +161,7 @@ func (s *Step[S, B]) prepareModel() error {
 		}
 	}
 	if s.options.InitWeightsFrom != "" {
-		if _, err := nn.Load(weightsFile(s.options.InitWeightsFrom), model, nn.LoadOptions{}); err != nil {
+		if err := s.readWeights(s.weightsFile(s.options.InitWeightsFrom)); err != nil {
 			return fmt.Errorf("engine: Options.InitWeightsFrom: %w", err)
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/internal/tensorio"
 	"github.com/gotrainer/gotrainer/internal/torchsave"
-	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 )
@@ -114,7 +113,7 @@ func (s *Step[S, B]) loadTransformers(dir string) (at trainer.SchedulePosition, 
 			transformersOptimizer, err)
 	}
 	s.fresh = false
-	if _, err := nn.Load(weightsFile(dir), s.task.Model(), nn.LoadOptions{}); err != nil {
+	if err := s.readWeights(s.weightsFile(dir)); err != nil {
 		return at, errors.Join(err, s.optimizer.LoadState(before, updates))
 	}
 	if s.scaler != nil {

@@ -1,0 +1,217 @@
+package auto
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/models/lora"
+	"github.com/gotrainer/gotrainer/models/pretrained"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/safetensors"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+)
+
+var (
+	_ engine.Adapted      = (*Model)(nil)
+	_ lora.OutputEmbedder = (*Model)(nil)
+)
+
+// loraTargets are the layers that get updates where nobody says which: those of peft, and for
+// DistilBERT and MPNet, of which it knows none, the same.
+var loraTargets = map[string][]string{
+	"bert": {"query", "value"}, "roberta": {"query", "value"}, "xlm-roberta": {"query", "value"},
+	"electra": {"query", "value"}, "distilbert": {"q_lin", "v_lin"}, "mpnet": {"attn.q", "attn.v"},
+	"gpt2": {"c_attn"}, "llama": {"q_proj", "v_proj"}, "mistral": {"q_proj", "v_proj"}, "qwen2": {"q_proj", "v_proj"},
+}
+
+// AddLoRA gives the model an adapter, which is then trained and saved instead of the model itself:
+// get_peft_model. TargetModules are by default those that peft has for this type of model, query and
+// value. The head of a classifier of texts or tokens, the layer that finds answers, and what else was
+// drawn because the files do not have it, is trained as it is and saved with the adapter. AddLoRA
+// comes before Task and engine.New.
+func (m *Model) AddLoRA(c lora.Config) error {
+	if len(c.TargetModules) == 0 && c.TargetPattern == "" {
+		c.TargetModules = loraTargets[m.blueprint.ModelType]
+	}
+	c.ModulesToSave = slices.Clone(c.ModulesToSave)
+	for _, name := range m.newModules() {
+		if !slices.Contains(c.ModulesToSave, name) {
+			c.ModulesToSave = append(c.ModulesToSave, name)
+		}
+	}
+	c.TaskType = cmp.Or(c.TaskType, m.task.peft)
+	c.BaseModel, c.Revision = cmp.Or(c.BaseModel, m.source), cmp.Or(c.Revision, m.revision)
+	a, err := lora.Add(m, c)
+	if err != nil {
+		return err
+	}
+	m.adapter = a
+	return nil
+}
+
+// newModules are the modules that another program does not have in the files of the model alone.
+func (m *Model) newModules() (names []string) {
+	if m.task.peft != "" && !m.task.decoder {
+		for _, c := range nn.Children(m.head) {
+			if len(nn.Params(c.Module)) > 0 {
+				names = append(names, c.Name)
+			}
+		}
+	}
+	if m.Report != nil {
+		for _, name := range m.Report.Initialized {
+			if i := strings.LastIndex(name, "."); i > 0 {
+				names = append(names, name[:i])
+			}
+		}
+	}
+	return names
+}
+
+// LoRA is the adapter that the model has, or nil.
+func (m *Model) LoRA() *lora.Adapter { return m.adapter }
+
+// MergeLoRA adds the updates of the adapter to the weights, and leaves a model without one:
+// merge_and_unload. All weights are trained again by what trains the model next.
+func (m *Model) MergeLoRA() error {
+	if m.adapter == nil {
+		return errors.New("auto: the model has no adapter (AddLoRA)")
+	}
+	if err := m.adapter.Merge(); err != nil {
+		return err
+	}
+	m.adapter = nil
+	return nn.Unfreeze(m)
+}
+
+// AdapterState is what is saved of a model with an adapter: engine.Adapted. The metadata have the
+// labels, which the files of peft have no place for.
+func (m *Model) AdapterState() (file string, tensors []torch.Named, metadata map[string]string) {
+	if m.adapter == nil {
+		return "", nil, nil
+	}
+	file, tensors, metadata = m.adapter.AdapterState()
+	if h := m.Head(); len(m.newModules()) > 0 && len(h.ID2Label) > 0 {
+		if text, err := json.Marshal(h.ID2Label); err == nil {
+			metadata["id2label"], metadata["problem_type"] = string(text), string(h.ProblemType)
+		}
+	}
+	return file, tensors, metadata
+}
+
+// loadAdapted reads the model that an adapter in a folder is for, and the adapter.
+func loadAdapted(ctx context.Context, dir string, c lora.Config, t task, o Options) (*Model, error) {
+	base, revision, err := baseOf(ctx, dir, c, o)
+	if err != nil {
+		return nil, err
+	}
+	own := o
+	if own.ID2Label == nil {
+		if own.ID2Label, own.ProblemType, err = labelsOf(dir, o.ProblemType); err != nil {
+			return nil, err
+		}
+	}
+	own.InitMismatched = true // the head, which the adapter has
+	m, err := loadFolder(base, t, own)
+	if err != nil {
+		return nil, fmt.Errorf("%w (the model that the adapter in %s is for)", err, dir)
+	}
+	m.source, m.revision = cmp.Or(o.BaseModel, c.BaseModel, base), revision
+	a, err := lora.Add(m, c)
+	if err == nil {
+		m.adapter = a
+		err = a.Load(dir)
+	}
+	if err == nil {
+		err = m.reportAdapted(o)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("auto: the adapter in %s: %w", dir, err)
+	}
+	nn.SetTraining(m, false)
+	m.warn(o.warnings())
+	for _, name := range tokenizerFiles {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			return m, m.loadTokenizer(dir, o.warnings())
+		}
+	}
+	return m, m.loadTokenizer(base, o.warnings())
+}
+
+// baseOf is the folder of the model that an adapter is for, and its revision on the Hub: the adapter's
+// own, if it has a whole model, as in transformers.
+func baseOf(ctx context.Context, dir string, c lora.Config, o Options) (base, revision string, err error) {
+	if o.BaseModel == "" && isModel(dir) {
+		return dir, "", nil
+	}
+	model := o.BaseModel
+	if model == "" {
+		model, revision = c.BaseModel, c.Revision
+	}
+	if model == "" {
+		return "", "", fmt.Errorf("auto: %s does not say which model the adapter is for (base_model_name_or_path): set "+
+			"Options.BaseModel", filepath.Join(dir, lora.ConfigName))
+	}
+	if base, err = Find(ctx, model, revision); err != nil {
+		return "", "", fmt.Errorf("%w (the model that the adapter in %s is for: Options.BaseModel names another)", err, dir)
+	}
+	return base, revision, nil
+}
+
+// isModel tells whether a folder has a whole model.
+func isModel(dir string) bool {
+	if _, err := os.Stat(filepath.Join(dir, pretrained.ConfigName)); err != nil {
+		return false
+	}
+	w, err := pretrained.Open(dir)
+	return err == nil && w.Close() == nil
+}
+
+// labelsOf are the labels that the weights of an adapter go with; nil: those of the model.
+func labelsOf(dir string, p classify.ProblemType) ([]string, classify.ProblemType, error) {
+	path := filepath.Join(dir, lora.WeightsName)
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return nil, p, nil // lora.Load says what is wrong
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	text := f.Metadata()["id2label"]
+	if text == "" {
+		return nil, p, nil
+	}
+	var labels []string
+	if err := json.Unmarshal([]byte(text), &labels); err != nil {
+		return nil, p, fmt.Errorf("auto: %s: id2label of its metadata: %w", path, err)
+	}
+	return labels, cmp.Or(p, classify.ProblemType(f.Metadata()["problem_type"])), nil
+}
+
+// reportAdapted takes out of the report what the adapter brought. Without Options.InitMismatched the
+// rest has to have the shapes of the files.
+func (m *Model) reportAdapted(o Options) error {
+	if m.Report == nil {
+		return nil
+	}
+	_, tensors, _ := m.adapter.AdapterState()
+	brought := func(name string) bool {
+		return slices.ContainsFunc(tensors, func(t torch.Named) bool { return strings.HasSuffix(t.Name, "."+name) })
+	}
+	is := func(t nn.TensorInfo) bool { return brought(t.Name) }
+	m.Report.Missing = slices.DeleteFunc(m.Report.Missing, is)
+	m.Report.Initialized = slices.DeleteFunc(m.Report.Initialized, brought)
+	m.Report.Mismatched = slices.DeleteFunc(m.Report.Mismatched, func(t nn.Mismatch) bool { return brought(t.Name) })
+	if bad := m.Report.Mismatched; len(bad) > 0 && !o.InitMismatched {
+		return fmt.Errorf("tensor %s of the model has shape %v, but %v is wanted; the option InitMismatched draws such "+
+			"tensors at random", bad[0].Name, bad[0].Found, bad[0].Want)
+	}
+	return nil
+}

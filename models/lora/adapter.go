@@ -1,0 +1,303 @@
+package lora
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Adapter is what is trained of a model: the updates of its layers, and the modules and biases that
+// are trained as they are.
+type Adapter struct {
+	model   any
+	config  Config
+	layers  []target
+	state   []torch.Named // by the names of the file
+	enabled bool
+}
+
+// target is a layer with an update.
+type target struct {
+	name   string
+	layer  layer
+	update *update
+}
+
+// Add gives layers of a model updates, drawn from the default generator in the order of the model's
+// modules, and freezes all other weights but those that the configuration names: get_peft_model. A
+// model has one adapter at a time. Optimizers and engine.New come after it. An error says what does
+// not fit, and the model is as it was.
+func Add(model any, c Config) (a *Adapter, err error) {
+	if c, err = c.withDefaults(); err != nil {
+		return nil, err
+	}
+	a = &Adapter{model: model, config: c, enabled: true}
+	failed := torch.Try(func() {
+		if err = a.find(); err == nil {
+			err = a.build()
+		}
+	})
+	if err = errors.Join(err, failed); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// find finds the layers that get updates, and changes nothing.
+func (a *Adapter) find() error {
+	modules := nn.Modules(a.model)
+	c := &a.config
+	if slices.Contains(c.TargetModules, AllLinear) {
+		if len(c.TargetModules) > 1 {
+			return fmt.Errorf("lora: Config.TargetModules has %q and others; it stands alone", AllLinear)
+		}
+		c.TargetModules = a.allLinear(modules)
+	}
+	if parts := nn.LinearParts(a.model); len(parts) > 0 {
+		return fmt.Errorf("lora: only parts of the model are here (%s): a divided layer (dist/tensor) takes no update",
+			parts[0])
+	}
+	var linear []string
+	for _, m := range modules {
+		l, ok := asLayer(m.Module)
+		if ok && l.Adapter() != nil {
+			return fmt.Errorf("lora: %s has an adapter already; Merge or Remove it first", m.Name)
+		}
+		if ok {
+			linear = append(linear, m.Name)
+		}
+		if !c.targets(m.Name) {
+			continue
+		}
+		if !ok {
+			return fmt.Errorf("lora: %s, which %s names, is a %T; linear layers and Conv1D take updates", m.Name, c.target(),
+				m.Module)
+		}
+		a.layers = append(a.layers, target{name: m.Name, layer: l})
+	}
+	if len(a.layers) == 0 {
+		return fmt.Errorf("lora: no layer of the model fits %s; the linear ones are called %s", c.target(),
+			strings.Join(lastParts(linear), ", "))
+	}
+	return nil
+}
+
+// target is what says which layers get updates, for errors.
+func (c Config) target() string {
+	if c.TargetPattern != "" {
+		return fmt.Sprintf("Config.TargetPattern %q", c.TargetPattern)
+	}
+	return fmt.Sprintf("Config.TargetModules %q", c.TargetModules)
+}
+
+// lastParts are the last parts of names, each once.
+func lastParts(names []string) []string {
+	last := map[string]bool{}
+	for _, n := range names {
+		last[n[strings.LastIndex(n, ".")+1:]] = true
+	}
+	return slices.Sorted(maps.Keys(last))
+}
+
+// OutputEmbedder is a model with a layer that gives each word of a vocabulary a logit, which
+// [AllLinear] leaves out: get_output_embeddings of transformers.
+type OutputEmbedder interface {
+	OutputEmbeddings() *nn.Linear // nil: there is none
+}
+
+// allLinear are the linear layers of a model but for its output layer: by the last parts of their
+// names where these fit no other, as in the files of others.
+func (a *Adapter) allLinear(modules []nn.Named) []string {
+	var output any
+	if o, ok := a.model.(OutputEmbedder); ok && o.OutputEmbeddings() != nil {
+		output = o.OutputEmbeddings()
+	}
+	var names, others []string
+	for _, m := range modules {
+		if _, ok := asLayer(m.Module); ok && m.Module != output && !a.config.saves(m.Name) {
+			names = append(names, m.Name)
+		} else if !a.config.saves(m.Name) {
+			others = append(others, m.Name)
+		}
+	}
+	short := lastParts(names)
+	if slices.ContainsFunc(others, func(name string) bool { return fits(name, short) }) {
+		return names
+	}
+	return short
+}
+
+// build makes the updates and says what is trained.
+func (a *Adapter) build() error {
+	trained, err := a.trained()
+	if err != nil {
+		return err
+	}
+	training := isTraining(a.model)
+	for i := range a.layers {
+		t := &a.layers[i]
+		t.update = newUpdate(t.layer, t.name, a.config, &a.enabled)
+		nn.SetTraining(t.update, training)
+	}
+	if err := nn.Freeze(a.model); err != nil {
+		return err
+	}
+	for _, t := range a.layers {
+		t.layer.SetAdapter(t.update)
+	}
+	for t := range trained {
+		t.SetRequiresGrad(true)
+	}
+	a.list(trained)
+	return nil
+}
+
+// isTraining tells whether a model is in training mode, as its first module says that has one.
+func isTraining(model any) bool {
+	for _, m := range nn.Modules(model) {
+		if mode, ok := m.Module.(interface{ Training() bool }); ok {
+			return mode.Training()
+		}
+	}
+	return true
+}
+
+// trained are the weights of the model itself that are trained.
+func (a *Adapter) trained() (map[torch.Tensor]bool, error) {
+	trained := map[torch.Tensor]bool{}
+	found := map[string]bool{}
+	for _, m := range nn.Modules(a.model) {
+		for _, wanted := range a.config.ModulesToSave {
+			if strings.HasSuffix(m.Name, wanted) {
+				found[wanted] = true
+			}
+		}
+	}
+	for _, wanted := range a.config.ModulesToSave {
+		if !found[wanted] && a.config.TaskType == "" { // with a task peft names heads that a model may not have
+			return nil, fmt.Errorf("lora: the model has no module %q, which Config.ModulesToSave names", wanted)
+		}
+	}
+	adapted := map[torch.Tensor]string{}
+	for _, t := range a.layers {
+		weight, _, _, _ := sizes(t.layer)
+		adapted[weight] = t.name
+	}
+	whole := map[torch.Tensor]string{} // is not trained, by that name
+	for _, p := range nn.StateDict(a.model) {
+		if a.config.saves(parent(p.Name)) || a.trainsBias(p.Name) {
+			trained[p.Tensor] = true
+		} else {
+			whole[p.Tensor] = p.Name
+		}
+		if name, ok := adapted[p.Tensor]; ok && p.Name != name+".weight" {
+			return nil, fmt.Errorf("lora: the weight of %s is also %s: it cannot have an update of its own", name, p.Name)
+		}
+	}
+	for t := range trained {
+		if name, ok := whole[t]; ok {
+			return nil, fmt.Errorf("lora: Config.ModulesToSave names a module whose weight is also %s, which is not to be "+
+				"trained", name)
+		}
+	}
+	for _, b := range nn.Buffers(a.model) {
+		delete(trained, b.Tensor)
+	}
+	return trained, nil
+}
+
+func parent(name string) string { return name[:max(strings.LastIndex(name, "."), 0)] }
+
+// trainsBias tells whether a tensor is a bias that is trained.
+func (a *Adapter) trainsBias(name string) bool {
+	if name != "bias" && !strings.HasSuffix(name, ".bias") {
+		return false
+	}
+	switch a.config.Bias {
+	case AllBias:
+		return true
+	case LoRABias:
+		return a.has(parent(name))
+	case NoBias:
+	}
+	return false
+}
+
+// has tells whether the layer of that name has an update.
+func (a *Adapter) has(name string) bool {
+	return slices.ContainsFunc(a.layers, func(t target) bool { return t.name == name })
+}
+
+// prefix is what peft's wrapper puts in front of names.
+const prefix = "base_model.model."
+
+// list lists what the file has: updates, modules to save with their buffers, biases.
+func (a *Adapter) list(trained map[torch.Tensor]bool) {
+	for _, t := range nn.StateDict(a.model) {
+		layer, last := parent(t.Name), t.Name[strings.LastIndex(t.Name, ".")+1:]
+		update := strings.HasSuffix(layer, ".lora_A") || strings.HasSuffix(layer, ".lora_B")
+		switch {
+		case update && a.has(parent(layer)), a.config.saves(layer):
+			a.state = append(a.state, torch.Named{Name: prefix + t.Name, Tensor: t.Tensor})
+		case trained[t.Tensor] && a.has(layer):
+			a.state = append(a.state, torch.Named{Name: prefix + layer + ".base_layer." + last, Tensor: t.Tensor})
+		case trained[t.Tensor]:
+			a.state = append(a.state, torch.Named{Name: prefix + t.Name, Tensor: t.Tensor})
+		}
+	}
+}
+
+// Config is what the adapter was made with, with the defaults filled in.
+func (a *Adapter) Config() Config { return a.config }
+
+// Layers are the names of the layers with updates, in the order of the model.
+func (a *Adapter) Layers() []string {
+	names := make([]string, len(a.layers))
+	for i, t := range a.layers {
+		names[i] = t.name
+	}
+	return names
+}
+
+// SetEnabled switches the updates of the layers on and off: what is off computes what the model did
+// before, but for ModulesToSave and biases: disable_adapter. It must not be called while the model
+// runs.
+func (a *Adapter) SetEnabled(on bool) { a.enabled = on }
+
+// Merge adds the updates to the weights of their layers and takes them out of the model, which then
+// computes the same, but for rounding, at the speed that it had: merge_and_unload. What is frozen
+// stays so; [nn.Unfreeze] ends that. The adapter must not be used afterwards.
+func (a *Adapter) Merge() error {
+	if a.layers == nil {
+		return errMerged
+	}
+	err := torch.Try(func() {
+		for _, t := range a.layers {
+			t.update.merge(t.layer)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("lora: %w", err)
+	}
+	return a.Remove()
+}
+
+var errMerged = errors.New("lora: the adapter was merged or removed")
+
+// Remove takes the updates out of the model, which computes what it did before, but for
+// ModulesToSave and biases: unload.
+func (a *Adapter) Remove() error {
+	if a.layers == nil {
+		return errMerged
+	}
+	for _, t := range a.layers {
+		t.layer.SetAdapter(nil)
+	}
+	a.layers, a.state = nil, nil
+	return nil
+}

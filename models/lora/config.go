@@ -1,0 +1,347 @@
+package lora
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// AllLinear stands in TargetModules, alone, for every linear layer but those of the head.
+const AllLinear = "all-linear"
+
+// Bias says which biases are trained besides the updates.
+type Bias string
+
+// The choices of bias.
+const (
+	NoBias   Bias = "none"      // the default
+	AllBias  Bias = "all"       // those of all layers of the model
+	LoRABias Bias = "lora_only" // those of the layers with an update
+)
+
+// Init says what updates begin with.
+type Init string
+
+// The ways to draw A. B is zero but with InitRandom.
+const (
+	InitKaiming  Init = ""         // as those of linear layers: init_lora_weights=True
+	InitGaussian Init = "gaussian" // normal, with a standard deviation of 1/R
+	InitRandom   Init = "random"   // A and B as those of linear layers, for tests: init_lora_weights=False
+)
+
+// Config is LoraConfig. Fields without a value have peft's defaults.
+type Config struct {
+	R         int64   // the rank of the updates; 0 means 8
+	Alpha     float64 // lora_alpha: updates are multiplied by Alpha/R; 0 means 8
+	UseRSLoRA bool    // use_rslora: they are multiplied by Alpha/sqrt(R)
+	Dropout   float64 // lora_dropout, of what enters an update
+	Bias      Bias    // empty means NoBias
+
+	// TargetModules are the layers that get updates, by their names or what these end with, such as
+	// "q_proj"; [AllLinear], alone, means all. TargetPattern, instead of them, is a regular expression
+	// that fits whole names. One of both is needed for a model that is not of package auto.
+	TargetModules []string
+	TargetPattern string
+	// ExcludeModules and ExcludePattern are layers that get none, in the same way.
+	ExcludeModules []string
+	ExcludePattern string
+	// LayersToTransform, if there are any, are the numbers of the blocks that get updates. They are
+	// looked for behind the names of LayersPattern, or behind the first name that a number follows.
+	LayersToTransform []int64
+	LayersPattern     []string
+	// RankPattern and AlphaPattern give other layers another R and Alpha, by regular expressions that
+	// fit the end of their names.
+	RankPattern  map[string]int64
+	AlphaPattern map[string]float64
+
+	// ModulesToSave are modules that are trained as they are and saved with the updates, such as a new
+	// head, by what their names end with: as in peft "norm" is input_layernorm, too, and ".norm" is not.
+	ModulesToSave []string
+
+	Init Init
+
+	// TaskType and BaseModel, the folder of the model or its name on the Hub, with Revision, say in the
+	// file what the adapter is for. Package auto fills them in.
+	TaskType  string
+	BaseModel string
+	Revision  string
+}
+
+// withDefaults fills in what has no value, and refuses what makes no sense.
+func (c Config) withDefaults() (Config, error) {
+	c.R, c.Alpha, c.Bias = cmp.Or(c.R, 8), cmp.Or(c.Alpha, 8), cmp.Or(c.Bias, NoBias)
+	refuse := func(format string, args ...any) (Config, error) { return c, fmt.Errorf("lora: "+format, args...) }
+	if c.R < 1 {
+		return refuse("Config.R is %d; want a rank of at least 1", c.R)
+	}
+	if math.IsNaN(c.Alpha) || math.IsInf(c.Alpha, 0) {
+		return refuse("Config.Alpha is %g; want a number", c.Alpha)
+	}
+	if !(c.Dropout >= 0 && c.Dropout < 1) {
+		return refuse("Config.Dropout is %g; want 0 <= Dropout < 1", c.Dropout)
+	}
+	if !slices.Contains([]Bias{NoBias, AllBias, LoRABias}, c.Bias) {
+		return refuse("Config.Bias is %q; want %q, %q or %q", c.Bias, NoBias, AllBias, LoRABias)
+	}
+	if !slices.Contains([]Init{InitKaiming, InitGaussian, InitRandom}, c.Init) {
+		return refuse("Config.Init is %q; want %q, %q or %q", c.Init, InitKaiming, InitGaussian, InitRandom)
+	}
+	if (c.TargetPattern == "") == (len(c.TargetModules) == 0) {
+		return refuse("want either Config.TargetModules or Config.TargetPattern, which say what layers get updates; " +
+			"TargetModules: []string{lora.AllLinear} means all")
+	}
+	if len(c.ExcludeModules) > 0 && c.ExcludePattern != "" {
+		return refuse("Config.ExcludeModules and Config.ExcludePattern are both set; want one")
+	}
+	for pattern, r := range c.RankPattern {
+		if r < 1 {
+			return refuse("Config.RankPattern[%q] is %d; want a rank of at least 1", pattern, r)
+		}
+	}
+	patterns := slices.Concat([]string{c.TargetPattern, c.ExcludePattern}, c.LayersPattern,
+		slices.Collect(maps.Keys(c.RankPattern)), slices.Collect(maps.Keys(c.AlphaPattern)))
+	for _, pattern := range patterns {
+		if _, err := regexp.Compile(pattern); err != nil {
+			return refuse("the pattern %q: %w", pattern, err)
+		}
+	}
+	return c, nil
+}
+
+// fits tells whether a name is one of names, or ends with one.
+func fits(name string, names []string) bool {
+	return slices.ContainsFunc(names, func(n string) bool { return name == n || strings.HasSuffix(name, "."+n) })
+}
+
+// fullMatch is re.fullmatch of Python.
+func fullMatch(pattern, name string) bool {
+	return regexp.MustCompile(`^(?:` + pattern + `)$`).MatchString(name)
+}
+
+// targets tells whether the layer of that name gets an update: check_target_module_exists of peft.
+func (c Config) targets(name string) bool {
+	switch {
+	case c.ExcludePattern != "" && fullMatch(c.ExcludePattern, name), fits(name, c.ExcludeModules), c.saves(name):
+		return false
+	case c.TargetPattern != "":
+		return fullMatch(c.TargetPattern, name)
+	case slices.Contains(c.TargetModules, name):
+		return true
+	}
+	return fits(name, c.TargetModules) && c.transforms(name)
+}
+
+// saves tells whether a module of that name, or one that it is in, is among ModulesToSave.
+func (c Config) saves(name string) bool {
+	for end := len(name); end > 0; end = strings.LastIndexByte(name[:end], '.') {
+		if slices.ContainsFunc(c.ModulesToSave, func(m string) bool { return strings.HasSuffix(name[:end], m) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// transforms tells whether the layer of that name is in a block of LayersToTransform.
+func (c Config) transforms(name string) bool {
+	if len(c.LayersToTransform) == 0 {
+		return true
+	}
+	patterns := c.LayersPattern
+	if len(patterns) == 0 {
+		patterns = []string{`[^.]*`}
+	}
+	for _, p := range patterns {
+		if found := regexp.MustCompile(`^(?:.*?\.)?(?:` + p + `)\.(\d+)\.`).FindStringSubmatch(name); found != nil {
+			return slices.ContainsFunc(c.LayersToTransform, func(i int64) bool {
+				return fmt.Sprint(i) == found[len(found)-1]
+			})
+		}
+	}
+	return false
+}
+
+// scaling is the rank of a layer's update, and what it is multiplied by.
+func (c Config) scaling(name string) (r int64, scale float64) {
+	alpha := c.Alpha
+	r = c.R
+	for _, pattern := range slices.Sorted(maps.Keys(c.RankPattern)) {
+		if fullMatch(`(.*\.)?(`+pattern+`)`, name) {
+			r = c.RankPattern[pattern]
+			break
+		}
+	}
+	for _, pattern := range slices.Sorted(maps.Keys(c.AlphaPattern)) {
+		if fullMatch(`(.*\.)?(`+pattern+`)`, name) {
+			alpha = c.AlphaPattern[pattern]
+			break
+		}
+	}
+	if c.UseRSLoRA {
+		return r, alpha / math.Sqrt(float64(r))
+	}
+	return r, alpha / float64(r)
+}
+
+// file is adapter_config.json.
+type file struct {
+	PeftType          string             `json:"peft_type"`
+	TaskType          *string            `json:"task_type"`
+	BaseModel         *string            `json:"base_model_name_or_path"`
+	Revision          *string            `json:"revision"`
+	InferenceMode     bool               `json:"inference_mode"`
+	R                 int64              `json:"r"`
+	Alpha             float64            `json:"lora_alpha"`
+	UseRSLoRA         bool               `json:"use_rslora"`
+	Dropout           float64            `json:"lora_dropout"`
+	Bias              Bias               `json:"bias"`
+	TargetModules     oneOrMore[string]  `json:"target_modules"`
+	ExcludeModules    oneOrMore[string]  `json:"exclude_modules"`
+	LayersToTransform oneOrMore[int64]   `json:"layers_to_transform"`
+	LayersPattern     oneOrMore[string]  `json:"layers_pattern"`
+	RankPattern       map[string]int64   `json:"rank_pattern"`
+	AlphaPattern      map[string]float64 `json:"alpha_pattern"`
+	ModulesToSave     []string           `json:"modules_to_save"`
+	Init              any                `json:"init_lora_weights"`
+	FanInFanOut       bool               `json:"fan_in_fan_out"`
+}
+
+// oneOrMore is a value by itself, or a list of them, which peft tells apart.
+type oneOrMore[T any] struct {
+	one  *T
+	list []T
+}
+
+func (o oneOrMore[T]) MarshalJSON() ([]byte, error) {
+	switch {
+	case o.one != nil:
+		return json.Marshal(*o.one)
+	case len(o.list) == 0:
+		return []byte("null"), nil
+	}
+	return json.Marshal(o.list)
+}
+
+func (o *oneOrMore[T]) UnmarshalJSON(text []byte) error {
+	if err := json.Unmarshal(text, &o.list); err == nil {
+		return nil
+	}
+	return json.Unmarshal(text, &o.one)
+}
+
+// nameOrPattern is a value of target_modules or exclude_modules.
+func nameOrPattern(names []string, pattern string) oneOrMore[string] {
+	if pattern != "" {
+		return oneOrMore[string]{one: &pattern}
+	}
+	return oneOrMore[string]{list: names}
+}
+
+func nullIfEmpty(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// MarshalJSON writes adapter_config.json as peft reads it.
+func (c Config) MarshalJSON() ([]byte, error) { return c.marshal(false) }
+
+// marshal says besides whether there are layers whose weight is [in, out].
+func (c Config) marshal(fanInFanOut bool) ([]byte, error) {
+	initial := any(true)
+	switch c.Init {
+	case InitGaussian:
+		initial = "gaussian"
+	case InitRandom:
+		initial = false
+	}
+	f := file{PeftType: "LORA", TaskType: nullIfEmpty(c.TaskType), BaseModel: nullIfEmpty(c.BaseModel),
+		Revision: nullIfEmpty(c.Revision), InferenceMode: true, R: c.R, Alpha: c.Alpha, UseRSLoRA: c.UseRSLoRA,
+		Dropout: c.Dropout, Bias: c.Bias, TargetModules: nameOrPattern(c.TargetModules, c.TargetPattern),
+		ExcludeModules:    nameOrPattern(c.ExcludeModules, c.ExcludePattern),
+		LayersToTransform: oneOrMore[int64]{list: c.LayersToTransform},
+		LayersPattern:     oneOrMore[string]{list: c.LayersPattern},
+		RankPattern:       c.RankPattern, AlphaPattern: c.AlphaPattern, ModulesToSave: c.ModulesToSave, Init: initial,
+		FanInFanOut: fanInFanOut}
+	if f.RankPattern == nil {
+		f.RankPattern = map[string]int64{}
+	}
+	if f.AlphaPattern == nil {
+		f.AlphaPattern = map[string]float64{}
+	}
+	return json.Marshal(f)
+}
+
+// variants are settings of peft that change what a layer computes or what is in the file, and that
+// are not here.
+var variants = []string{"use_dora", "use_qalora", "use_bdlora", "lora_bias", "trainable_token_indices",
+	"target_parameters", "layer_replication", "alora_invocation_tokens", "arrow_config", "velora_config",
+	"monteclora_config", "kasa_config", "loftq_config", "megatron_config"}
+
+// UnmarshalJSON reads adapter_config.json. What it has of other kinds of adapters is refused by name.
+func (c *Config) UnmarshalJSON(text []byte) error {
+	f := file{R: 8, Alpha: 8, Bias: NoBias, Init: true}
+	all := map[string]json.RawMessage{}
+	if err := errors.Join(json.Unmarshal(text, &f), json.Unmarshal(text, &all)); err != nil {
+		return err
+	}
+	if f.PeftType != "LORA" {
+		return fmt.Errorf("peft_type is %q; only LORA is supported", f.PeftType)
+	}
+	for _, name := range variants {
+		switch value := string(all[name]); value {
+		case "", "null", "false", "{}", "[]":
+		default:
+			return fmt.Errorf("%s is %s, and this variant of LoRA is not supported", name, value)
+		}
+	}
+	*c = Config{R: f.R, Alpha: f.Alpha, UseRSLoRA: f.UseRSLoRA, Dropout: f.Dropout, Bias: f.Bias,
+		TargetModules: f.TargetModules.list, ExcludeModules: f.ExcludeModules.list,
+		LayersToTransform: f.LayersToTransform.list, LayersPattern: f.LayersPattern.list, RankPattern: f.RankPattern,
+		AlphaPattern: f.AlphaPattern, ModulesToSave: f.ModulesToSave, TaskType: deref(f.TaskType),
+		BaseModel: deref(f.BaseModel), Revision: deref(f.Revision)}
+	if f.TargetModules.one != nil {
+		if strings.EqualFold(*f.TargetModules.one, AllLinear) {
+			c.TargetModules = []string{AllLinear}
+		} else {
+			c.TargetPattern = *f.TargetModules.one
+		}
+	}
+	c.ExcludePattern = deref(f.ExcludeModules.one)
+	if len(c.RankPattern) == 0 {
+		c.RankPattern = nil
+	}
+	if len(c.AlphaPattern) == 0 {
+		c.AlphaPattern = nil
+	}
+	if i := f.LayersToTransform.one; i != nil {
+		c.LayersToTransform = []int64{*i}
+	}
+	if p := f.LayersPattern.one; p != nil {
+		c.LayersPattern = []string{*p}
+	}
+	switch f.Init {
+	case true, nil, "eva", "orthogonal": // the last two are other ways to draw what is in the file
+	case false:
+		c.Init = InitRandom
+	case "gaussian":
+		c.Init = InitGaussian
+	default:
+		return fmt.Errorf("init_lora_weights is %v, which changes the weights of the model itself and is not supported",
+			f.Init)
+	}
+	return nil
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

@@ -1,0 +1,106 @@
+package lora
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/gotrainer/gotrainer/internal/regularfile"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// The files of an adapter.
+const (
+	ConfigName  = "adapter_config.json"
+	WeightsName = "adapter_model.safetensors"
+	PickleName  = "adapter_model.bin" // of older versions of peft
+)
+
+// maxConfig is far above any adapter_config.json.
+const maxConfig = 4 << 20
+
+// ReadConfig reads adapter_config.json of a folder. A folder without one is an error that is
+// fs.ErrNotExist.
+func ReadConfig(dir string) (c Config, err error) {
+	path := filepath.Join(dir, ConfigName)
+	text, err := regularfile.ReadFile(path, maxConfig)
+	if err != nil {
+		return c, fmt.Errorf("lora: %w", err)
+	}
+	if err := json.Unmarshal(text, &c); err != nil {
+		return c, fmt.Errorf("lora: %s: %w", path, err)
+	}
+	return c, nil
+}
+
+// AdapterState is what a file of the adapter holds: its name, the tensors by their names there, and
+// metadata. It makes a model that embeds the Adapter an engine.Adapted.
+func (a *Adapter) AdapterState() (file string, tensors []torch.Named, metadata map[string]string) {
+	return WeightsName, a.state, map[string]string{"format": "pt"}
+}
+
+// Save writes adapter_config.json and adapter_model.safetensors into dir, which it makes if need be,
+// for peft and this package: save_pretrained.
+func (a *Adapter) Save(dir string) error {
+	if a.layers == nil {
+		return errMerged
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return fmt.Errorf("lora: %w", err)
+	}
+	if err := a.WriteConfig(dir); err != nil {
+		return err
+	}
+	name, tensors, metadata := a.AdapterState()
+	return nn.SaveTensors(filepath.Join(dir, name), tensors, metadata)
+}
+
+// WriteConfig writes adapter_config.json into a folder.
+func (a *Adapter) WriteConfig(dir string) error {
+	fanInFanOut := false
+	for _, t := range a.layers {
+		_, _, _, is := sizes(t.layer)
+		fanInFanOut = fanInFanOut || is
+	}
+	text, err := a.config.marshal(fanInFanOut)
+	if err != nil {
+		return fmt.Errorf("lora: %w", err)
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, text, "", "  "); err != nil {
+		return fmt.Errorf("lora: %w", err)
+	}
+	b.WriteByte('\n')
+	if err := renameio.WriteFile(filepath.Join(dir, ConfigName), b.Bytes(), 0o644, renameio.WithTempDir(dir)); err != nil {
+		return fmt.Errorf("lora: %w", err)
+	}
+	return nil
+}
+
+// Load reads the weights of an adapter of the same configuration from a folder, adapter_model.safetensors
+// or, where that is not there, adapter_model.bin. Names and shapes are checked first.
+func (a *Adapter) Load(dir string) error {
+	if a.layers == nil {
+		return errMerged
+	}
+	path := filepath.Join(dir, WeightsName)
+	if older := filepath.Join(dir, PickleName); !exists(path) && exists(older) {
+		path = older
+	}
+	if _, err := nn.LoadTensors(path, a.state, nn.LoadOptions{}); err != nil {
+		return fmt.Errorf("lora: %w", err)
+	}
+	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}

@@ -1,0 +1,95 @@
+package lora
+
+import (
+	"math"
+
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/nn/initialize"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// layer is what takes an update: a linear layer or a Conv1D.
+type layer interface {
+	Adapter() nn.LinearAdapter
+	SetAdapter(a nn.LinearAdapter)
+}
+
+// asLayer is a module as what takes an update; ok is false for one that does not.
+func asLayer(module any) (l layer, ok bool) {
+	switch m := module.(type) {
+	case *nn.Linear:
+		return m, true
+	case *transformer.Conv1D:
+		return m, true
+	}
+	return nil, false
+}
+
+// sizes are the features of a layer, and whether its weight is [in, out] instead of [out, in].
+func sizes(l layer) (weight torch.Tensor, in, out int64, fanInFanOut bool) {
+	if c, ok := l.(*transformer.Conv1D); ok {
+		return c.Weight, c.Weight.Size(0), c.Weight.Size(1), true
+	}
+	weight = l.(*nn.Linear).Weight
+	return weight, weight.Size(1), weight.Size(0), false
+}
+
+// update is the low-rank update of a layer.
+type update struct {
+	Dropout *nn.Dropout `module:"lora_dropout"` // nil: none
+	A       *nn.Linear  `module:"lora_A"`       // [R, in]
+	B       *nn.Linear  `module:"lora_B"`       // [out, R]
+
+	scale float64
+	on    *bool // of the adapter
+}
+
+// newUpdate draws an update as peft does: both layers as PyTorch's constructors do, and then as init
+// says.
+func newUpdate(l layer, name string, c Config, on *bool) *update {
+	weight, in, out, _ := sizes(l)
+	r, scale := c.scaling(name)
+	u := &update{A: nn.NewLinear(in, r, &nn.LinearOptions{NoBias: true}),
+		B: nn.NewLinear(r, out, &nn.LinearOptions{NoBias: true}), scale: scale, on: on}
+	if c.Dropout > 0 {
+		u.Dropout = nn.NewDropout(c.Dropout)
+	}
+	switch c.Init {
+	case InitKaiming:
+		initialize.KaimingUniform(u.A.Weight, initialize.KaimingOptions{A: math.Sqrt(5)})
+		initialize.Zeros(u.B.Weight)
+	case InitGaussian:
+		initialize.Normal(u.A.Weight, 0, 1/float64(r), nil)
+		initialize.Zeros(u.B.Weight)
+	case InitRandom:
+	}
+	nn.ToDevice(u, weight.Device())
+	return u
+}
+
+// Adapt adds the update to what the layer computes.
+func (u *update) Adapt(x, y torch.Tensor) torch.Tensor {
+	if !*u.on {
+		return y
+	}
+	x = x.ToDType(u.A.Weight.DType())
+	if u.Dropout != nil {
+		x = u.Dropout.Forward(x)
+	}
+	return y.Add(u.B.Forward(u.A.Forward(x)).MulScalar(u.scale)).ToDType(y.DType())
+}
+
+// merge adds the update to the weight of the layer.
+func (u *update) merge(l layer) {
+	weight, _, _, fanInFanOut := sizes(l)
+	torch.NoGrad(func() {
+		torch.Scope(func() {
+			delta := u.B.Weight.MatMul(u.A.Weight)
+			if fanInFanOut {
+				delta = delta.Transpose(0, 1)
+			}
+			weight.Add_(delta.MulScalar(u.scale).ToDType(weight.DType()))
+		})
+	})
+}

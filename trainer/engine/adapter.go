@@ -1,0 +1,72 @@
+package engine
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Adapted is a model, [Task].Model, of which a run trains and saves a part only: an adapter, such as
+// that of package models/lora. Checkpoints hold the file of the adapter instead of model.safetensors,
+// and the program brings the rest of the model along when it continues, as it was. (With
+// Options.Sharding checkpoints hold all weights.)
+type Adapted interface {
+	// AdapterState is the name of the file, the tensors by their names in it, and its metadata. Without
+	// a name there is no adapter, and the model is saved as any other.
+	AdapterState() (file string, tensors []torch.Named, metadata map[string]string)
+}
+
+// adapter is what is saved of an adapted model; ok is false for other models.
+func (s *Step[S, B]) adapter() (f tensorFile, ok bool) {
+	a, ok := s.task.Model().(Adapted)
+	if !ok {
+		return f, false
+	}
+	name, tensors, metadata := a.AdapterState()
+	return tensorFile{name, tensors, metadata}, name != ""
+}
+
+// weights are what is saved of the model.
+func (s *Step[S, B]) weights() (tensorFile, error) {
+	if f, ok := s.adapter(); ok {
+		return f, nil
+	}
+	tensors, metadata, err := nn.Saved(s.task.Model())
+	return tensorFile{weightsName, tensors, metadata}, err
+}
+
+// weightsName is the file of what is saved of the model.
+func (s *Step[S, B]) weightsName() string {
+	if f, ok := s.adapter(); ok {
+		return f.name
+	}
+	return weightsName
+}
+
+// readWeights reads what weights returns from a file.
+func (s *Step[S, B]) readWeights(path string) error {
+	if f, ok := s.adapter(); ok {
+		_, err := nn.LoadTensors(path, f.tensors, nn.LoadOptions{})
+		return err
+	}
+	_, err := nn.Load(path, s.task.Model(), nn.LoadOptions{})
+	return err
+}
+
+// weightsFile is the file of the weights in a folder, or the path of one that is no folder.
+func (s *Step[S, B]) weightsFile(path string) string {
+	info, err := os.Stat(path)
+	if err != nil || !info.IsDir() {
+		return path
+	}
+	if f, ok := s.adapter(); ok {
+		return filepath.Join(path, f.name)
+	}
+	weights, older := filepath.Join(path, weightsName), filepath.Join(path, "pytorch_model.bin")
+	if !isThere(weights) && isThere(older) {
+		return older
+	}
+	return weights
+}
