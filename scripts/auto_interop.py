@@ -3,7 +3,7 @@
 
     python scripts/auto_interop.py        # in a venv with torch 2.11.0, transformers 5.17.0 and peft 0.21.2, from the root of the repository
 
-For six encoders with four heads, GPT-2, Llama, Mistral and Qwen2, and for model.safetensors, shards of it, pytorch_model.bin and shards of that: transformers saves a model, Go loads it, computes
+For six encoders with four heads, GPT-2, Llama, Mistral, Qwen2 and Gemma, and for model.safetensors, shards of it, pytorch_model.bin and shards of that: transformers saves a model, Go loads it, computes
 logits and saves it, transformers' Auto class loads what Go saved. The same of each model with an adapter of peft on all linear layers below its head. A folder with tokenizer.json alone comes back with a tokenizer that gives the ids of that file. The Go side finds libtorch as always (GOTRAINER_LIB).
 """
 import json
@@ -32,7 +32,7 @@ HEADS = {"SequenceClassification": dict(id2label={0: "no", 1: "yes"}, label2id={
 KINDS = [(getattr(transformers, e + "Config")(**sizes, **labels), getattr(transformers, f"{e}For{head}"), head) for e, sizes in ENCODERS.items() for head, labels in HEADS.items()]
 KINDS.append((transformers.GPT2Config(vocab_size=300, n_positions=40, n_embd=48, n_layer=3, n_head=4), transformers.GPT2LMHeadModel, "CausalLM"))
 for kind, settings in {"Llama": dict(rope_parameters=dict(rope_type="llama3", rope_theta=5e5, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16)),
-                       "Mistral": dict(head_dim=16), "Qwen2": dict(tie_word_embeddings=True)}.items():
+                       "Mistral": dict(head_dim=16), "Qwen2": dict(tie_word_embeddings=True), "Gemma": dict(head_dim=16)}.items():
     KINDS.append((getattr(transformers, kind + "Config")(num_key_value_heads=2, **BERT, **settings), getattr(transformers, kind + "ForCausalLM"), "CausalLM"))
 
 

@@ -5,8 +5,8 @@
 //	go run ./examples/language_model -write "Are you coming"  # three more, of the model that was trained
 //	go run ./examples/language_model -train lines.txt         # of your own texts, one in each line
 //
-// With -model it fine-tunes a GPT-2, Llama, Mistral or Qwen2 of the Hub or of a folder, with that
-// model's own vocabulary:
+// With -model it fine-tunes a GPT-2, Llama, Mistral, Qwen2 or Gemma of the Hub or of a folder, with
+// that model's own vocabulary:
 //
 //	go run ./examples/language_model -train lines.txt -model HuggingFaceTB/SmolLM2-135M -epochs 1 -lr 5e-5
 //	go run ./examples/language_model -train lines.txt -model HuggingFaceTB/SmolLM2-135M -epochs 1 -lr 2e-4 -lora 16
@@ -69,8 +69,8 @@ func parse(args []string) (o options, err error) {
 	}
 	f.StringVar(&o.train, "train", "", "file with a text in each line; default: 4,827 text messages that come with "+
 		"the example")
-	f.StringVar(&o.model, "model", "", "folder of a GPT-2, Llama, Mistral or Qwen2, or its name on the Hub; default: "+
-		"a small GPT-2 of random weights")
+	f.StringVar(&o.model, "model", "", "folder of a GPT-2, Llama, Mistral, Qwen2 or Gemma, or its name on the Hub; "+
+		"default: a small GPT-2 of random weights")
 	f.StringVar(&o.out, "out", "runs/language_model", "folder of the run")
 	f.StringVar(&o.write, "write", "", "do not train: continue this text with the model in OUT")
 	f.StringVar(&o.device, "device", "auto", "auto (the GPU if there is one), cpu, cuda or cuda:N")

@@ -35,6 +35,7 @@ var listings = map[string]string{
 	"The callback is given":                  "001 137-148",
 	"One log level":                          "001 162-175",
 	"NEFTune":                                "001 192-195",
+	"GaLore with a Gemma":                    "001 209-240",
 	"StepLR":                                 "002 79-83",
 	"StepLR by epochs":                       "002 91-102",
 	"OneCycleLR":                             "002 112-122",

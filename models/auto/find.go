@@ -20,6 +20,11 @@ var hubName = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?$`)
 // cache, which it fetches first: configuration, tokenizer and weights, of these the safetensors
 // files where there are any.
 func Find(ctx context.Context, model, revision string) (string, error) {
+	return find(ctx, model, revision, true)
+}
+
+// find is [Find] with or without weights.
+func find(ctx context.Context, model, revision string, weights bool) (string, error) {
 	info, err := os.Stat(model)
 	switch {
 	case err == nil && !info.IsDir():
@@ -30,14 +35,16 @@ func Find(ctx context.Context, model, revision string) (string, error) {
 		return "", fmt.Errorf("auto: %s: there is no such folder, and it is no name on the Hub: %w", model, err)
 	}
 	o := hub.FetchOptions{Revision: revision, Allow: append(slices.Clone(tokenizerFiles), pretrained.ConfigName,
-		lora.ConfigName, lora.WeightsName, lora.PickleName, pretrained.SafetensorsName,
-		pretrained.SafetensorsIndexName, "model-*-of-*.safetensors")}
+		lora.ConfigName, lora.WeightsName, lora.PickleName)}
+	if weights {
+		o.Allow = append(o.Allow, pretrained.SafetensorsName, pretrained.SafetensorsIndexName, "model-*-of-*.safetensors")
+	}
 	repo, err := hub.Fetch(ctx, model, &o)
 	if err != nil {
 		return "", fmt.Errorf("auto: %s: there is no such folder, and the Hub says: %w", model, err)
 	}
 	has := func(name string) bool { _, err := os.Stat(filepath.Join(repo.Dir, name)); return err == nil }
-	if !has(pretrained.SafetensorsName) && !has(pretrained.SafetensorsIndexName) && !has(lora.ConfigName) {
+	if weights && !has(pretrained.SafetensorsName) && !has(pretrained.SafetensorsIndexName) && !has(lora.ConfigName) {
 		o.Allow = append(o.Allow, pretrained.PickleName, pretrained.PickleIndexName, "pytorch_model-*-of-*.bin")
 		if repo, err = hub.Fetch(ctx, model, &o); err != nil {
 			return "", fmt.Errorf("auto: %s: %w", model, err)

@@ -42,8 +42,8 @@ type Options struct {
 
 	InitMismatched bool // draw what has another shape, such as a head of other classes: ignore_mismatched_sizes
 	InitMissing    bool // draw what is missing of the encoder, too
-	// FromConfig draws all weights; the folder needs config.json only: from_config. The model is in
-	// training mode, as any new one is.
+	// FromConfig draws all weights; the folder needs config.json only, and of a model on the Hub no
+	// weights are fetched: from_config. The model is in training mode, as any new one is.
 	FromConfig bool
 
 	// BaseModel is the model that an adapter is for, a folder or a name on the Hub, instead of what its
@@ -86,13 +86,13 @@ var (
 		"distilbert": distilbert.Blueprint, "electra": electra.Blueprint, "mpnet": mpnet.Blueprint,
 	}
 	decoders = blueprints{"gpt2": gpt2.Blueprint, "llama": llama.Blueprint, "mistral": llama.Blueprint,
-		"qwen2": llama.Blueprint}
+		"qwen2": llama.Blueprint, "gemma": llama.Blueprint}
 )
 
 // load reads a model, or one with an adapter, from a folder, or from the Hub where there is no such
 // folder.
 func load(ctx context.Context, model string, t task, o Options) (*Model, error) {
-	dir, err := Find(ctx, model, o.Revision)
+	dir, err := find(ctx, model, o.Revision, !o.FromConfig)
 	if err != nil {
 		return nil, err
 	}

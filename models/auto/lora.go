@@ -31,6 +31,7 @@ var loraTargets = map[string][]string{
 	"bert": {"query", "value"}, "roberta": {"query", "value"}, "xlm-roberta": {"query", "value"},
 	"electra": {"query", "value"}, "distilbert": {"q_lin", "v_lin"}, "mpnet": {"attn.q", "attn.v"},
 	"gpt2": {"c_attn"}, "llama": {"q_proj", "v_proj"}, "mistral": {"q_proj", "v_proj"}, "qwen2": {"q_proj", "v_proj"},
+	"gemma": {"q_proj", "v_proj"},
 }
 
 // AddLoRA gives the model an adapter, which is then trained and saved instead of the model itself:
@@ -161,7 +162,7 @@ func baseOf(ctx context.Context, dir string, c lora.Config, o Options) (base, re
 		return "", "", fmt.Errorf("auto: %s does not say which model the adapter is for (base_model_name_or_path): set "+
 			"Options.BaseModel", filepath.Join(dir, lora.ConfigName))
 	}
-	if base, err = Find(ctx, model, revision); err != nil {
+	if base, err = find(ctx, model, revision, !o.FromConfig); err != nil {
 		return "", "", fmt.Errorf("%w (the model that the adapter in %s is for: Options.BaseModel names another)", err, dir)
 	}
 	return base, revision, nil

@@ -15,33 +15,35 @@ import (
 )
 
 // Config describes a model in the words of transformers. The zero value of a field means the default
-// of LlamaConfig, MistralConfig or Qwen2Config, which are models of seven billion weights.
+// of LlamaConfig, MistralConfig, Qwen2Config or GemmaConfig, which are models of seven billion
+// weights.
 type Config struct {
-	Type string // model_type: llama, mistral or qwen2; empty: llama
+	Type string // model_type: llama, mistral, qwen2 or gemma; empty: llama
 
-	VocabSize        int64 // zero: 32000; qwen2: 151936
-	HiddenSize       int64 // zero: 4096
-	IntermediateSize int64 // zero: 11008; mistral: 14336, qwen2: 22016
-	NumLayers        int64 // num_hidden_layers; zero: 32
-	NumHeads         int64 // num_attention_heads; zero: 32
+	VocabSize        int64 // zero: 32000; qwen2: 151936, gemma: 256000
+	HiddenSize       int64 // zero: 4096; gemma: 3072
+	IntermediateSize int64 // zero: 11008; mistral: 14336, qwen2: 22016, gemma: 24576
+	NumLayers        int64 // num_hidden_layers; zero: 32; gemma: 28
+	NumHeads         int64 // num_attention_heads; zero: 32; gemma: 16
 	NumKeyValueHeads int64 // each is for NumHeads/NumKeyValueHeads heads; zero: NumHeads; mistral: 8
-	HeadDim          int64 // zero: HiddenSize/NumHeads
-	MaxPositions     int64 // the most tokens of a text; zero: 2048; mistral: 131072, qwen2: 32768
+	HeadDim          int64 // zero: HiddenSize/NumHeads; gemma: 256
+	MaxPositions     int64 // the most tokens of a text; zero: 2048; mistral: 131072, qwen2: 32768, gemma: 8192
 	// SlidingWindow is how far back mistral's tokens attend; a text may not be longer. Zero: 4096;
 	// -1: there is none.
 	SlidingWindow int64
 
-	HiddenAct        string  // see [transformer.ActivationByName]; zero: silu
+	HiddenAct        string  // see [transformer.ActivationByName]; zero: silu; gemma: gelu_pytorch_tanh
 	RMSNormEps       float64 // zero: 1e-6
 	InitializerRange float64 // standard deviation of the initial weights; zero: 0.02
 	AttentionDropout float64
-	AttentionBias    bool // of llama: the layers of attention have a bias; those of qwen2's but the last always have
+	AttentionBias    bool // of llama and gemma: attention's layers have a bias; those of qwen2's but the last always have
 	MLPBias          bool // of llama
 	Rope             Rope
 
-	// TieWordEmbeddings gives the output layer the weight of the token embedding.
+	// TieWordEmbeddings gives the output layer the weight of the token embedding. That of gemma always
+	// has it.
 	TieWordEmbeddings bool
-	EOSTokenIDs       []int64 // end a text that is generated; nil: 2; qwen2: none
+	EOSTokenIDs       []int64 // end a text that is generated; nil: 2; qwen2: none, gemma: 1
 	PadTokenID        *int64  // fills batches up; its embedding is zero at first and not trained; nil: there is none
 
 	Attention transformer.Attention // zero: SDPA. It is not in config.json
@@ -50,15 +52,17 @@ type Config struct {
 	Extra pretrained.Document
 }
 
-// kinds are the defaults that differ, and the names of transformers' classes.
+// kinds are the defaults, and the names of transformers' classes. A size of zero follows from others.
 var kinds = map[string]struct {
-	class                                            string
-	vocabulary, intermediate, keyValueHeads, longest int64
-	ends                                             []int64
+	class                                                                         string
+	vocabulary, hidden, intermediate, layers, heads, keyValueHeads, head, longest int64
+	act                                                                           string
+	ends                                                                          []int64
 }{
-	"llama":   {"Llama", 32000, 11008, 0, 2048, []int64{2}},
-	"mistral": {"Mistral", 32000, 14336, 8, 131072, []int64{2}},
-	"qwen2":   {"Qwen2", 151936, 22016, 0, 32768, []int64{}},
+	"llama":   {"Llama", 32000, 4096, 11008, 32, 32, 0, 0, 2048, "silu", []int64{2}},
+	"mistral": {"Mistral", 32000, 4096, 14336, 32, 32, 8, 0, 131072, "silu", []int64{2}},
+	"qwen2":   {"Qwen2", 151936, 4096, 22016, 32, 32, 0, 0, 32768, "silu", []int64{}},
+	"gemma":   {"Gemma", 256000, 3072, 24576, 28, 16, 0, 256, 8192, "gelu_pytorch_tanh", []int64{1}},
 }
 
 // ReadConfig reads config.json from dir and refuses settings that the model does not support.
@@ -77,9 +81,11 @@ func (c *Config) fields() []pretrained.Field {
 		{Key: "tie_word_embeddings", Value: &c.TieWordEmbeddings}, {Key: "pad_token_id", Value: &c.PadTokenID},
 		{Key: "eos_token_id", Value: (*pretrained.TokenIDs)(&c.EOSTokenIDs)},
 	}
+	if c.Type == "llama" || c.Type == "gemma" {
+		fields = append(fields, pretrained.Field{Key: "attention_bias", Value: &c.AttentionBias})
+	}
 	if c.Type == "llama" {
-		fields = append(fields, pretrained.Field{Key: "attention_bias", Value: &c.AttentionBias},
-			pretrained.Field{Key: "mlp_bias", Value: &c.MLPBias})
+		fields = append(fields, pretrained.Field{Key: "mlp_bias", Value: &c.MLPBias})
 	}
 	if c.Type != "qwen2" {
 		fields = append(fields, pretrained.Field{Key: "head_dim", Value: &c.HeadDim})
@@ -98,7 +104,15 @@ func decode(d pretrained.Document) (c Config, err error) {
 	if string(d["eos_token_id"]) == "null" {
 		c.EOSTokenIDs = []int64{}
 	}
+	if _, given := d["pad_token_id"]; c.Type == "gemma" && !given {
+		c.PadTokenID = new(int64(0))
+	}
 	window, given := d["sliding_window"]
+	if c.Type == "gemma" {
+		if err := d.Demand("tie_word_embeddings", "true"); err != nil {
+			return c, err
+		}
+	}
 	if err := d.Decode(c.fields()); err != nil {
 		return c, err
 	}
@@ -114,7 +128,7 @@ func decode(d pretrained.Document) (c Config, err error) {
 		delete(d, "sliding_window")
 	}
 	for key, wanted := range map[string]string{"use_sliding_window": "false", "is_encoder_decoder": "false",
-		"quantization_config": "null", "pretraining_tp": "1"} {
+		"quantization_config": "null", "pretraining_tp": "1", "use_bidirectional_attention": "false"} {
 		if err := d.Demand(key, wanted); err != nil {
 			return c, err
 		}
@@ -134,16 +148,16 @@ func (c Config) resolved() (_ Config, err error) {
 	}
 	if err := cmp.Or(
 		transformer.Positive("VocabSize", &c.VocabSize, k.vocabulary),
-		transformer.Positive("HiddenSize", &c.HiddenSize, 4096),
+		transformer.Positive("HiddenSize", &c.HiddenSize, k.hidden),
 		transformer.Positive("IntermediateSize", &c.IntermediateSize, k.intermediate),
-		transformer.Positive("NumLayers", &c.NumLayers, 32),
-		transformer.Positive("NumHeads", &c.NumHeads, 32),
+		transformer.Positive("NumLayers", &c.NumLayers, k.layers),
+		transformer.Positive("NumHeads", &c.NumHeads, k.heads),
 		transformer.Positive("MaxPositions", &c.MaxPositions, k.longest),
 	); err != nil {
 		return c, err
 	}
 	if err := cmp.Or(
-		transformer.Positive("HeadDim", &c.HeadDim, c.HiddenSize/c.NumHeads),
+		transformer.Positive("HeadDim", &c.HeadDim, cmp.Or(k.head, c.HiddenSize/c.NumHeads)),
 		transformer.Positive("NumKeyValueHeads", &c.NumKeyValueHeads, cmp.Or(k.keyValueHeads, c.NumHeads)),
 	); err != nil {
 		return c, err
@@ -159,9 +173,8 @@ func (c Config) resolved() (_ Config, err error) {
 	} else if c.SlidingWindow == 0 {
 		c.SlidingWindow = 4096
 	}
-	if c.HiddenAct == "" {
-		c.HiddenAct = "silu"
-	}
+	c.HiddenAct = cmp.Or(c.HiddenAct, k.act)
+	c.TieWordEmbeddings = c.TieWordEmbeddings || c.Type == "gemma"
 	if c.EOSTokenIDs == nil {
 		c.EOSTokenIDs = k.ends
 	}
@@ -185,8 +198,8 @@ func (c Config) checked() (_ Config, err error) {
 		return c, fmt.Errorf("HeadDim is %d; want an even number, whose halves are turned", c.HeadDim)
 	case pad != nil && (*pad < -1 || *pad >= c.VocabSize):
 		return c, fmt.Errorf("PadTokenID is %d; want an id below VocabSize, %d, or -1 for the last", *pad, c.VocabSize)
-	case c.Type != "llama" && (c.AttentionBias || c.MLPBias):
-		return c, fmt.Errorf("AttentionBias and MLPBias are for llama; the model is %s", c.Type)
+	case c.Type != "llama" && c.MLPBias, c.Type != "llama" && c.Type != "gemma" && c.AttentionBias:
+		return c, fmt.Errorf("AttentionBias is for llama and gemma, MLPBias for llama; the model is %s", c.Type)
 	case slices.ContainsFunc(c.EOSTokenIDs, func(id int64) bool { return id < 0 }):
 		return c, fmt.Errorf("EOSTokenIDs are %d; want ids of at least 0", c.EOSTokenIDs)
 	}

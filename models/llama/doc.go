@@ -1,7 +1,8 @@
-// Package llama is the decoder of Llama, Mistral and Qwen2: LlamaForCausalLM, MistralForCausalLM and
-// Qwen2ForCausalLM of transformers 5.17, tensor by tensor and bit by bit. Many models have their
-// type: TinyLlama, SmolLM and SmolLM2 are llama, Qwen2.5 is qwen2. The blueprint is for package
-// auto, which puts the head on it, trains and generates:
+// Package llama is the decoder of Llama, Mistral, Qwen2 and Gemma: LlamaForCausalLM,
+// MistralForCausalLM, Qwen2ForCausalLM and GemmaForCausalLM of transformers 5.17, tensor by tensor
+// and bit by bit. Many models have their type: TinyLlama, SmolLM and SmolLM2 are llama, Qwen2.5 is
+// qwen2; Gemma 2 and 3 are types of their own and not here. The blueprint is for package auto, which
+// puts the head on it, trains and generates:
 //
 //	lm, err := auto.CausalLM(ctx, "HuggingFaceTB/SmolLM2-135M", auto.Options{})                   // of files
 //	lm, err := auto.NewCausalLM(llama.Config{NumLayers: 4, HiddenSize: 128, NumHeads: 4}, tokenizer) // of random weights

@@ -48,7 +48,7 @@ func load(t *testing.T) ([]recorded, *golden.File) {
 	require.NoError(t, err)
 	var f struct{ Models []recorded }
 	require.NoError(t, json.Unmarshal(text, &f))
-	require.Len(t, f.Models, 5)
+	require.Len(t, f.Models, 7, "models")
 	return f.Models, golden.Load(t, "testdata/llama.safetensors")
 }
 
@@ -213,11 +213,16 @@ func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
 	}, read)
 	modeltest.Refuses(t, "qwen2", map[string]string{`"use_sliding_window": true`: "use_sliding_window is true; only false"},
 		read)
+	modeltest.Refuses(t, "gemma", map[string]string{
+		`"tie_word_embeddings": false`:        "tie_word_embeddings is false; only true",
+		`"use_bidirectional_attention": true`: "use_bidirectional_attention is true; only false",
+	}, read)
 	for want, c := range map[string]llama.Config{
-		`field Type is "gemma"; want one of ["llama" "mistral" "qwen2"]`: {Type: "gemma"},
-		"AttentionBias and MLPBias are for llama; the model is qwen2":    {Type: "qwen2", MLPBias: true},
-		"NumKeyValueHeads is -1": {NumKeyValueHeads: -1},
-		`"flash"`:                {Attention: "flash"},
+		`field Type is "gemma2"; want one of ["gemma" "llama" "mistral" "qwen2"]`:     {Type: "gemma2"},
+		"AttentionBias is for llama and gemma, MLPBias for llama; the model is qwen2": {Type: "qwen2", AttentionBias: true},
+		"MLPBias for llama; the model is gemma":                                       {Type: "gemma", MLPBias: true},
+		"NumKeyValueHeads is -1":                                                      {NumKeyValueHeads: -1},
+		`"flash"`:                                                                     {Attention: "flash"},
 	} {
 		_, err := auto.NewCausalLM(c, nil)
 		require.ErrorContains(t, err, want)

@@ -1,6 +1,8 @@
 package llama
 
 import (
+	"math"
+
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
@@ -16,6 +18,7 @@ type Model struct {
 	RotaryEmb   *RotaryEmbedding     `module:"rotary_emb"`
 
 	config Config
+	scale  float64 // of embeddings: GemmaTextScaledWordEmbedding; 1: of the others
 }
 
 // RotaryEmbedding is LlamaRotaryEmbedding: how far a position turns queries and keys.
@@ -57,9 +60,13 @@ type MLP struct {
 func newModel(c Config, b transformer.Builder, activation transformer.Activation) *Model {
 	m := &Model{
 		EmbedTokens: b.Embedding(c.VocabSize, c.HiddenSize, c.padding()),
-		Norm:        b.RMSNorm(c.HiddenSize, c.RMSNormEps),
+		Norm:        c.norm(b),
 		RotaryEmb:   &RotaryEmbedding{nn.Buffer(c.Rope.frequencies(c.HeadDim))},
 		config:      c,
+		scale:       1,
+	}
+	if c.Type == "gemma" {
+		m.scale = math.Sqrt(float64(c.HiddenSize))
 	}
 	m.Decoder = transformer.NewDecoder(c.NumLayers, c.NumKeyValueHeads*c.HeadDim,
 		func() *Layer { return newLayer(c, b, activation) })
@@ -88,17 +95,34 @@ func newLayer(c Config, b transformer.Builder, activation transformer.Activation
 			GateProj: linear(hidden, c.IntermediateSize, c.MLPBias), UpProj: linear(hidden, c.IntermediateSize, c.MLPBias),
 			DownProj: linear(c.IntermediateSize, hidden, c.MLPBias), activation: activation,
 		},
-		InputLayerNorm:         b.RMSNorm(hidden, c.RMSNormEps),
-		PostAttentionLayerNorm: b.RMSNorm(hidden, c.RMSNormEps),
+		InputLayerNorm:         c.norm(b),
+		PostAttentionLayerNorm: c.norm(b),
 	}
+}
+
+// norm makes a normalisation of hidden states.
+func (c Config) norm(b transformer.Builder) *transformer.RMSNorm {
+	if c.Type == "gemma" {
+		return b.OnePlusRMSNorm(c.HiddenSize, c.RMSNormEps)
+	}
+	return b.RMSNorm(c.HiddenSize, c.RMSNormEps)
 }
 
 // Forward maps token ids, [B, L], to hidden states, [B, L, hidden]. The attention mask, [B, L], has 0
 // where a token is padding; undefined means that none is. Positions count from the left, padding
 // among them.
 func (m *Model) Forward(ids, mask torch.Tensor) torch.Tensor {
-	x := m.EmbedTokens.Forward(ids)
+	x := m.embed(ids)
 	return m.Norm.Forward(m.Decoder.Forward(x, m.mask(mask, x, 0)))
+}
+
+// embed maps token ids, [B, L], to [B, L, hidden].
+func (m *Model) embed(ids torch.Tensor) torch.Tensor {
+	x := m.EmbedTokens.Forward(ids)
+	if m.scale != 1 {
+		x = x.MulScalar(m.scale)
+	}
+	return x
 }
 
 // mask is of hidden states whose first token is at that position.
@@ -111,7 +135,7 @@ func (m *Model) mask(mask, x torch.Tensor, position int64) transformer.Mask {
 // Decode maps the next tokens of texts, [B, L], to their hidden states, [B, L, hidden], and adds them
 // to the past. L is 1 unless the past is empty.
 func (m *Model) Decode(ids torch.Tensor, past *transformer.Past) torch.Tensor {
-	x := m.EmbedTokens.Forward(ids)
+	x := m.embed(ids)
 	return m.Norm.Forward(m.Continue(x, m.mask(torch.Tensor{}, x, past.Length()), past))
 }
 

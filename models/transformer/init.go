@@ -91,7 +91,7 @@ func initModule(module any, std float64, wanted func(name string, t torch.Tensor
 		}
 	case *RMSNorm:
 		if wanted("weight", l.Weight) {
-			initialize.Ones(l.Weight)
+			initialize.Constant(l.Weight, map[bool]float64{false: 1, true: 0}[l.OnePlus])
 		}
 	case *nn.LayerNorm:
 		if wanted("weight", l.Weight) {

@@ -10,7 +10,8 @@ import (
 type RMSNorm struct {
 	Weight torch.Tensor `param:"weight"`
 
-	Eps float64
+	Eps     float64
+	OnePlus bool // it multiplies by 1 + Weight, before the result has the type of the input: GemmaRMSNorm
 }
 
 // RMSNorm makes one, whose weight is 1.
@@ -18,11 +19,20 @@ func (b Builder) RMSNorm(size int64, eps float64) *RMSNorm {
 	return &RMSNorm{Weight: nn.Parameter(torch.Ones(size)), Eps: eps}
 }
 
+// OnePlusRMSNorm makes one that multiplies by 1 + Weight, which is 0.
+func (b Builder) OnePlusRMSNorm(size int64, eps float64) *RMSNorm {
+	return &RMSNorm{Weight: nn.Parameter(torch.Zeros(size)), Eps: eps, OnePlus: true}
+}
+
 // Forward maps [..., size] to the same shape.
 func (n *RMSNorm) Forward(x torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		full := x.ToDType(torch.Float32)
 		variance := full.PowScalar(2).MeanDim([]int64{-1}, true, torch.DefaultDType)
-		return n.Weight.Mul(full.Mul(variance.AddScalar(n.Eps).Rsqrt()).ToDType(x.DType()))
+		normal := full.Mul(variance.AddScalar(n.Eps).Rsqrt())
+		if n.OnePlus {
+			return normal.Mul(n.Weight.ToDType(torch.Float32).AddScalar(1)).ToDType(x.DType())
+		}
+		return n.Weight.Mul(normal.ToDType(x.DType()))
 	})
 }

@@ -289,14 +289,32 @@ func (a *TrainingArguments) applyPrecision(t *trainer.Options, e *engine.Options
 	if err != nil {
 		return &Error{"gradient_checkpointing_kwargs", a.GradientCheckpointingKwargs, err.Error()}
 	}
-	if e.MaxGradNorm = math.Inf(1); a.MaxGradNorm != nil && *a.MaxGradNorm > 0 { // else it is reported all the same
-		e.MaxGradNorm = *a.MaxGradNorm
+	if e.MaxGradNorm, err = a.maxGradNorm(); err != nil {
+		return err
 	}
 	e.LabelSmoothing, e.NEFTuneAlpha = a.LabelSmoothingFactor, 0
 	if a.NeftuneNoiseAlpha != nil {
 		e.NEFTuneAlpha = max(*a.NeftuneNoiseAlpha, math.SmallestNonzeroFloat64) // noise of size 0 is drawn too
 	}
 	return nil
+}
+
+// maxGradNorm is the limit of the gradients, +Inf where the norm is reported and not limited. Of
+// optimizers that use each gradient up during the backward pass there is nothing left to clip or to
+// report: the default, 1, is none, as in transformers.
+func (a *TrainingArguments) maxGradNorm() (float64, error) {
+	norm := optional.Or(a.MaxGradNorm, 0)
+	if strings.HasSuffix(a.Optim, "_layerwise") || a.Optim == "lomo" || a.Optim == "adalomo" {
+		if norm > 0 && norm != 1 {
+			return 0, &Error{"max_grad_norm", norm, "0: " + a.Optim + " uses each gradient up during the backward pass, " +
+				"before their norm is known"}
+		}
+		return 0, nil
+	}
+	if norm > 0 {
+		return norm, nil
+	}
+	return math.Inf(1), nil
 }
 
 // applyEvaluation takes what concerns the numbers of an evaluation beside its loss.
@@ -380,6 +398,8 @@ func (a *TrainingArguments) applyOptimizer(t *trainer.Options, e *engine.Options
 		for _, part := range targets {
 			e.LowRankTargets.Parts = append(e.LowRankTargets.Parts, fmt.Sprint(part))
 		}
+	case []string:
+		e.LowRankTargets.Parts = targets
 	case nil:
 		if lowRank {
 			return &Error{"optim_target_modules", nil, "the modules whose gradients " + a.Optim + " projects"}

@@ -305,9 +305,26 @@ func TestTargetModulesAreAStringOrAList(t *testing.T) {
 	var a arguments.TrainingArguments // the guide's listing
 	require.NoError(t, arguments.ParseDict(map[string]any{"optim": "galore_adamw", "use_cpu": true, "max_steps": 100,
 		"optim_target_modules": []any{"attn", "mlp"}, "optim_args": "rank=64, update_proj_gap=100, scale=0.10"}, &a))
-	e = engine.Options{}
-	require.NoError(t, a.Apply(new(trainer.Options), &e))
-	assert.Equal(t, optim.Targets{Parts: []string{"attn", "mlp"}}, e.LowRankTargets)
+	for _, list := range []any{a.OptimTargetModules, []string{"attn", "mlp"}} {
+		a.OptimTargetModules = list
+		e = engine.Options{}
+		require.NoError(t, a.Apply(new(trainer.Options), &e))
+		assert.Equal(t, optim.Targets{Parts: []string{"attn", "mlp"}}, e.LowRankTargets)
+	}
+}
+
+// TestGradientsThatAreUsedUpAreNotClipped: engine.New refuses a limit of theirs.
+func TestGradientsThatAreUsedUpAreNotClipped(t *testing.T) {
+	testenv.RequireTorch(t)
+	for _, name := range []string{"galore_adamw_layerwise --optim_target_modules a", "lomo", "adalomo"} {
+		for _, line := range []string{"", " --max_grad_norm 0", " --max_grad_norm 1"} {
+			_, e, err := apply(t, "--use_cpu --optim "+name+line, trainer.Options{}, engine.Options{})
+			require.NoError(t, err)
+			assert.Zero(t, e.MaxGradNorm, name+line)
+		}
+		_, _, err := apply(t, "--use_cpu --max_grad_norm 0.5 --optim "+name, trainer.Options{}, engine.Options{})
+		require.ErrorContains(t, err, "max_grad_norm is 0.5; want 0")
+	}
 }
 
 func TestTheEnvironmentCountsWhereArgumentsSayNothing(t *testing.T) {

@@ -183,8 +183,8 @@ func ParseFile(path string, into ...any) error {
 	return nil
 }
 
-// ParseDict is [ParseFile] for values that were read already, as by encoding/json: parse_dict. A
-// value that is nil stands for None.
+// ParseDict is [ParseFile] for values that were read already, as by encoding/json, or that a program
+// has: parse_dict. A value that is nil stands for None; a list is a []any or []string.
 func ParseDict(values map[string]any, into ...any) error {
 	fields, err := fieldsOf(into)
 	if err != nil {

@@ -15,6 +15,13 @@ type word string
 
 // set sets a field to a word or a value of a file. Nil is None.
 func set(field reflect.Value, value any) error {
+	if words, ok := value.([]string); ok { // as a program writes a list
+		list := make([]any, len(words))
+		for i, w := range words {
+			list[i] = w
+		}
+		return set(field, list)
+	}
 	text, isText := value.(string)
 	if w, ok := value.(word); ok {
 		text, isText = string(w), true

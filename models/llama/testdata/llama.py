@@ -1,4 +1,4 @@
-"""Golden values from transformers' LlamaForCausalLM, MistralForCausalLM and Qwen2ForCausalLM: python llama.py writes llama.safetensors and llama.json beside it.
+"""Golden values from transformers' LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM and GemmaForCausalLM: python llama.py writes llama.safetensors and llama.json beside it.
 
 For each of some models: initial weights from seed 42, forward and backward passes, a run of transformers.Trainer, and what generate writes."""
 import json
@@ -24,6 +24,8 @@ MODELS = {  # name: class, settings
     "llama with biases": ("Llama", dict(num_key_value_heads=1, attention_bias=True, mlp_bias=True, head_dim=6, attention_dropout=0.1, hidden_act="gelu", rope_parameters=dict(rope_type="linear", factor=4.0, rope_theta=10000.0))),
     "mistral": ("Mistral", dict(num_key_value_heads=2, sliding_window=None, head_dim=10)),
     "qwen2": ("Qwen2", dict(num_key_value_heads=2, tie_word_embeddings=True)),
+    "gemma": ("Gemma", dict(num_key_value_heads=1, head_dim=10)),
+    "gemma with biases": ("Gemma", dict(num_key_value_heads=2, head_dim=8, attention_bias=True, attention_dropout=0.1, pad_token_id=None)),
 }
 out = {"models": []}
 
@@ -37,13 +39,14 @@ for label, (prefix, settings) in MODELS.items():
     model = make()
     entry = dict(name=label, generator=generator(), initial=parameters(model), cases=[], texts=[])
     entry["parameters"] = list(entry["initial"])
+    pad = model.config.pad_token_id
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder)
         entry["config"] = json.load(open(os.path.join(folder, "config.json")))
 
     def case(name, attention, **how):
         name = f"{label}, {name}"
-        entry["cases"].append(dict(name=name, attention=attention, **causal.case(name, make(attention), filler=settings.get("pad_token_id", causal.END), **how)))
+        entry["cases"].append(dict(name=name, attention=attention, **causal.case(name, make(attention), filler=causal.END if pad is None else pad, **how)))
 
     for attention in ("sdpa", "eager") if len(out["models"]) < 2 else ("sdpa",):
         case(attention, attention)
