@@ -25,7 +25,12 @@ func main() {
 	}
 	device := flag.String("device", "auto", "where to train: auto (the GPU if there is one), cpu, cuda or cuda:N")
 	flag.Parse()
-	run.Main(func(ctx context.Context) error { return train(ctx, *device) })
+	run.Main(func(ctx context.Context) error {
+		if flag.NArg() > 0 {
+			return run.Usage(fmt.Errorf("%q is no flag", flag.Arg(0)))
+		}
+		return train(ctx, *device)
+	})
 }
 
 func train(ctx context.Context, name string) error {
