@@ -3,7 +3,7 @@
 
     python scripts/auto_interop.py        # in a venv with torch 2.11.0, transformers 5.17.0 and peft 0.21.2, from the root of the repository
 
-For six encoders with four heads, GPT-2, Llama, Mistral, Qwen2 and Gemma, and for model.safetensors, shards of it, pytorch_model.bin and shards of that: transformers saves a model, Go loads it, computes
+For six encoders with four heads, GPT-2, Llama, Mistral, Qwen2, Gemma and T5, and for model.safetensors, shards of it, pytorch_model.bin and shards of that: transformers saves a model, Go loads it, computes
 logits and saves it, transformers' Auto class loads what Go saved. The same of each model with an adapter of peft on all linear layers below its head. A folder with tokenizer.json alone comes back with a tokenizer that gives the ids of that file. The Go side finds libtorch as always (GOTRAINER_LIB).
 """
 import json
@@ -34,9 +34,13 @@ KINDS.append((transformers.GPT2Config(vocab_size=300, n_positions=40, n_embd=48,
 for kind, settings in {"Llama": dict(rope_parameters=dict(rope_type="llama3", rope_theta=5e5, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16)),
                        "Mistral": dict(head_dim=16), "Qwen2": dict(tie_word_embeddings=True), "Gemma": dict(head_dim=16)}.items():
     KINDS.append((getattr(transformers, kind + "Config")(num_key_value_heads=2, **BERT, **settings), getattr(transformers, kind + "ForCausalLM"), "CausalLM"))
+for settings in ({}, dict(feed_forward_proj="gated-gelu", tie_word_embeddings=False)):
+    KINDS.append((transformers.T5Config(vocab_size=300, d_model=48, d_kv=16, d_ff=96, num_layers=2, num_heads=4, decoder_start_token_id=0, **settings), transformers.T5ForConditionalGeneration, "Seq2SeqLM"))
 
 
-def logits_of(out):
+def logits_of(model, ids, mask):
+    second = dict(decoder_input_ids=ids[:, :5]) if model.config.is_encoder_decoder else {}
+    out = model(input_ids=ids, attention_mask=mask, **second)
     return out.logits if "logits" in out else torch.stack([out.start_logits, out.end_logits], -1)
 
 
@@ -95,7 +99,7 @@ def same_tokens(model, folder):
     return ("token_type_ids" in got) == typed and auto.mask_token in auto.get_vocab() and auto.pad_token in auto.get_vocab()
 
 
-TASKS = {"SequenceClassification": "SEQ_CLS", "TokenClassification": "TOKEN_CLS", "QuestionAnswering": "QUESTION_ANS", "CausalLM": "CAUSAL_LM", "MaskedLM": None}
+TASKS = {"SequenceClassification": "SEQ_CLS", "TokenClassification": "TOKEN_CLS", "QuestionAnswering": "QUESTION_ANS", "CausalLM": "CAUSAL_LM", "MaskedLM": None, "Seq2SeqLM": "SEQ_2_SEQ_LM"}
 
 
 def adapter(program, model, head, folder, inputs):
@@ -104,14 +108,14 @@ def adapter(program, model, head, folder, inputs):
     cls = getattr(transformers, f"AutoModelFor{head}")
     model.save_pretrained(base)
     torch.manual_seed(4)
-    linear = [n for n, m in model.named_modules() if isinstance(m, (torch.nn.Linear, transformers.pytorch_utils.Conv1D)) and n.startswith(model.base_model_prefix + ".")]
+    linear = [n for n, m in model.named_modules() if isinstance(m, (torch.nn.Linear, transformers.pytorch_utils.Conv1D)) and n.startswith((model.base_model_prefix + ".", "encoder.", "decoder."))]
     adapted = peft.get_peft_model(cls.from_pretrained(base), peft.LoraConfig(r=4, target_modules=linear, lora_dropout=0.1, init_lora_weights=False, task_type=TASKS[head])).eval()
     adapted.save_pretrained(there)
     save_file(inputs, there / "inputs.safetensors")
     subprocess.run([program, head, there, back], check=True, stderr=subprocess.DEVNULL)
     again = peft.PeftModel.from_pretrained(cls.from_pretrained(base), back).eval()
     with torch.no_grad():
-        want, python = (logits_of(m(input_ids=inputs["ids"], attention_mask=inputs["mask"])) for m in (adapted, again))
+        want, python = (logits_of(m, inputs["ids"], inputs["mask"]) for m in (adapted, again))
     saved, loaded = (load_file(f / "adapter_model.safetensors") for f in (there, back))
     settings = [dict(json.load(open(f / "adapter_config.json"))) for f in (there, back)]
     for s in settings:
@@ -142,10 +146,15 @@ def main():
         for config, kind, head in KINDS:
             torch.manual_seed(3)
             model = kind(config).eval()
+            if getattr(config, "scale_decoder_outputs", True) is False:  # T5 1.1, whose files have an output layer of its own
+                model.lm_head.weight = torch.nn.Parameter(torch.randn_like(model.lm_head.weight))
+                model._tied_weights_keys = {k: v for k, v in model._tied_weights_keys.items() if k != "lm_head.weight"}
+                model.all_tied_weights_keys = dict(model._tied_weights_keys)
             with torch.no_grad():
-                want = logits_of(model(input_ids=ids, attention_mask=mask))
+                want = logits_of(model, ids, mask)
+            title = kind.__name__ + (" 1.1" if getattr(config, "scale_decoder_outputs", True) is False else "")
             for layout in ["safetensors", "shards of safetensors", "bin", "shards of bin"]:
-                name = f"{kind.__name__}, {layout}"
+                name = f"{title}, {layout}"
                 there, back = scratch / name / "python", scratch / name / "go"
                 there.parent.mkdir()
                 save(layout, model, there)
@@ -159,7 +168,7 @@ def main():
                 (back / "logits.safetensors").unlink()
                 again, info = getattr(transformers, f"AutoModelFor{head}").from_pretrained(back, output_loading_info=True)
                 with torch.no_grad():
-                    python = logits_of(again.eval()(input_ids=ids, attention_mask=mask))
+                    python = logits_of(again.eval(), ids, mask)
                 wrong = [what for what, bad in {
                     "logits of Go": not torch.equal(logits, want), "logits of what Go saved": not torch.equal(python, want), "class": type(again) is not kind,
                     "weights": any(not torch.equal(v, again.state_dict()[n]) for n, v in model.state_dict().items()), "labels": again.config.id2label != config.id2label,
@@ -168,7 +177,7 @@ def main():
                     "settings": any(getattr(again.config, k) != getattr(config, k) for k in config.to_dict() if k not in ("architectures", "dtype", "problem_type", "transformers_version", "_name_or_path")),
                 }.items() if bad]
                 failures += tell(name, wrong)
-            failures += tell(f"{kind.__name__}, adapter", adapter(program, model, head, scratch / f"{kind.__name__}, adapter", {"ids": ids, "mask": mask}))
+            failures += tell(f"{title}, adapter", adapter(program, model, head, scratch / f"{title}, adapter", {"ids": ids, "mask": mask}))
     return 1 if failures else 0
 
 

@@ -24,7 +24,7 @@ func CausalLM(ctx context.Context, model string, o Options) (*CausalLanguageMode
 	return &CausalLanguageModel{m}, nil
 }
 
-// Config describes a model that is not in a file: [gpt2.Config], [llama.Config].
+// Config describes a model that is not in a file: [gpt2.Config], [llama.Config], [t5.Config].
 type Config interface {
 	Blueprint() (transformer.Blueprint, error)
 }
@@ -32,16 +32,27 @@ type Config interface {
 // NewCausalLM makes a model of random weights, in training mode: from_config. The tokenizer, which
 // goes into what is saved, may be nil for a program that has token ids.
 func NewCausalLM(c Config, t *text.Tokenizer) (*CausalLanguageModel, error) {
+	m, err := newLanguageModel(c, t, causalLM)
+	if err != nil {
+		return nil, err
+	}
+	return &CausalLanguageModel{m}, nil
+}
+
+// newLanguageModel makes a model of random weights for a task.
+func newLanguageModel(c Config, t *text.Tokenizer, of task) (m *Model, err error) {
 	p, err := c.Blueprint()
+	if err == nil && p.Pair != (of.class == seq2seqLM.class) {
+		err = fmt.Errorf("a %s is not for %s", p.LanguageModel, of.class)
+	}
+	if err == nil {
+		err = torch.Try(func() { m = newModel(p, of, transformer.Builder{}) })
+	}
 	if err != nil {
 		return nil, fmt.Errorf("auto: %w", err)
 	}
-	var m *Model
-	if err := torch.Try(func() { m = newModel(p, causalLM, transformer.Builder{}) }); err != nil {
-		return nil, fmt.Errorf("auto: %w", err)
-	}
 	m.Tokenizer = t
-	return &CausalLanguageModel{m}, nil
+	return m, nil
 }
 
 // Task is what engine.New trains, with the defaults of [causallm.NewTask].

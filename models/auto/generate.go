@@ -35,7 +35,7 @@ type Generation struct {
 	EOSTokenIDs []int64
 }
 
-func (g Generation) resolved(m *CausalLanguageModel) (Generation, error) {
+func (g Generation) resolved(m *Model) (Generation, error) {
 	if !g.Sample && (g.Temperature != 0 || g.TopK != 0 || g.TopP != 0 || g.Generator != nil) {
 		return g, fmt.Errorf("auto: Generation.Temperature, TopK, TopP and Generator are for drawn tokens; set Sample, or " +
 			"leave them out")
@@ -90,7 +90,7 @@ func (m *CausalLanguageModel) Generate(ctx context.Context, prompt string, g Gen
 // GenerateIDs is [CausalLanguageModel.Generate] of token ids: it returns those that it adds.
 func (m *CausalLanguageModel) GenerateIDs(ctx context.Context, prompt []int64, g Generation) (added []int64,
 	err error) {
-	if g, err = g.resolved(m); err != nil {
+	if g, err = g.resolved(m.Model); err != nil {
 		return nil, err
 	}
 	if len(prompt) == 0 {
@@ -115,7 +115,7 @@ func (m *CausalLanguageModel) GenerateIDs(ctx context.Context, prompt []int64, g
 			torch.Scope(func() {
 				hidden := m.backbone.Decode(engine.Input(p, next, 1, int64(len(next))), past)
 				logits := m.head.forward(m.backbone, hidden.Select(1, int64(len(next))-1))
-				added = append(added, g.choose(logits.ToDType(torch.Float32), seen))
+				added = append(added, g.choose(logits.ToDType(torch.Float32), [][]int64{seen})[0])
 			})
 			last := added[len(added)-1]
 			if seen = append(seen, last); slices.Contains(g.EOSTokenIDs, last) {
@@ -129,17 +129,17 @@ func (m *CausalLanguageModel) GenerateIDs(ctx context.Context, prompt []int64, g
 	return added, err
 }
 
-// choose is the token that follows those seen, by its logits, [1, vocabulary]. The steps and their
-// order are those of transformers' logits processors.
-func (g Generation) choose(logits torch.Tensor, seen []int64) int64 {
+// choose are the tokens that follow those seen of each text, by their logits, [B, vocabulary]. The
+// steps and their order are those of transformers' logits processors.
+func (g Generation) choose(logits torch.Tensor, seen [][]int64) []int64 {
 	if g.RepetitionPenalty != 1 {
-		ids := torch.From(seen, 1, int64(len(seen))).ToDevice(logits.Device())
+		ids := torch.From(slices.Concat(seen...), int64(len(seen)), int64(len(seen[0]))).ToDevice(logits.Device())
 		of := logits.Gather(1, ids)
 		of = torch.Where(of.LtScalar(0), of.MulScalar(g.RepetitionPenalty), of.DivScalar(g.RepetitionPenalty))
 		logits = logits.Clone().Scatter_(1, ids, of)
 	}
 	if !g.Sample {
-		return int64(logits.ArgMax(-1, false).Item())
+		return torch.Values[int64](logits.ArgMax(-1, false))
 	}
 	if g.Temperature != 1 {
 		logits = logits.DivScalar(g.Temperature)
@@ -155,5 +155,5 @@ func (g Generation) choose(logits torch.Tensor, seen []int64) int64 {
 		out.Narrow(1, out.Size(1)-1, 1).Zero_() // the most probable token stays
 		logits = logits.MaskedFill(out.Clone().Scatter_(1, order, out), never)
 	}
-	return int64(logits.Softmax(-1, torch.DefaultDType).Multinomial(1, false, g.Generator).Item())
+	return torch.Values[int64](logits.Softmax(-1, torch.DefaultDType).Multinomial(1, false, g.Generator))
 }

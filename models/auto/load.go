@@ -22,6 +22,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/mpnet"
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/models/roberta"
+	"github.com/gotrainer/gotrainer/models/t5"
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/text"
@@ -72,8 +73,9 @@ var (
 	tokenClassification = task{class: "ForTokenClassification", peft: "TOKEN_CLS", head: newTokenHead}
 	questionAnswering   = task{class: "ForQuestionAnswering", peft: "QUESTION_ANS", head: newAnswerHead,
 		padding: -10000}
-	maskedLM = task{class: "ForMaskedLM", head: newMaskedHead}
-	causalLM = task{class: "ForCausalLM", peft: "CAUSAL_LM", head: newCausalHead, decoder: true}
+	maskedLM  = task{class: "ForMaskedLM", head: newMaskedHead}
+	causalLM  = task{class: "ForCausalLM", peft: "CAUSAL_LM", head: newCausalHead, decoder: true}
+	seq2seqLM = task{class: "ForConditionalGeneration", peft: "SEQ_2_SEQ_LM", head: newSeq2SeqHead, decoder: true}
 )
 
 // blueprints are models by their model_type.
@@ -87,6 +89,7 @@ var (
 	}
 	decoders = blueprints{"gpt2": gpt2.Blueprint, "llama": llama.Blueprint, "mistral": llama.Blueprint,
 		"qwen2": llama.Blueprint, "gemma": llama.Blueprint}
+	pairs = blueprints{"t5": t5.Blueprint} // an encoder and a decoder
 )
 
 // load reads a model, or one with an adapter, from a folder, or from the Hub where there is no such
@@ -148,7 +151,9 @@ func blueprintOf(d pretrained.Document, t task, o Options) (p transformer.Bluepr
 		h.ProblemType = "" // it is that of a classifier of texts
 	}
 	known := encoders
-	if t.decoder {
+	if t.class == seq2seqLM.class {
+		known = pairs
+	} else if t.decoder {
 		known = decoders
 	}
 	p, err = plan(d, known, h, o.Attention)
@@ -188,7 +193,15 @@ func build(dir string, p transformer.Blueprint, t task, o Options) (m *Model, er
 		}
 		return m, nil
 	}
-	prefix := p.Prefix + "."
+	if p.Pair { // the output layer is another weight where the files have one, whatever config.json says
+		if p.Untied, err = pretrained.Differ(dir, "lm_head.weight", "shared.weight"); err != nil {
+			return nil, fmt.Errorf("auto: %w", err)
+		}
+	}
+	prefix := ""
+	if p.Prefix != "" {
+		prefix = p.Prefix + "."
+	}
 	m, report, err := pretrained.LoadFolder(dir, func() *Model {
 		return newModel(p, t, transformer.Builder{Undrawn: true})
 	},
@@ -196,7 +209,7 @@ func build(dir string, p transformer.Blueprint, t task, o Options) (m *Model, er
 			return pretrained.LoadOptions{
 				Prefix: prefix, InitMissing: o.InitMissing, InitMismatched: o.InitMismatched,
 				Fresh: func(name string) bool {
-					return !strings.HasPrefix(name, prefix) || strings.HasPrefix(name, prefix+"pooler.")
+					return prefix != "" && (!strings.HasPrefix(name, prefix) || strings.HasPrefix(name, prefix+"pooler."))
 				},
 				Init: func(missing map[string]bool) { transformer.InitWeights(m, p.InitializerRange, missing) },
 			}

@@ -60,7 +60,9 @@ func newModel(p transformer.Blueprint, t task, b transformer.Builder) *Model {
 		m.backbone = p.Build(b, t.pooler)
 		m.head = t.head(p, b)
 	}
-	if !b.Undrawn {
+	if draw := m.backbone.InitWeights; !b.Undrawn && draw != nil {
+		draw(m.head)
+	} else if !b.Undrawn {
 		transformer.InitWeights(m.head, p.InitializerRange, nil)
 	}
 	if h, ok := m.head.(tiedHead); ok && !p.Untied {
@@ -76,6 +78,9 @@ func (m *Model) headFirst() bool { return m.blueprint.ModelType == "xlm-roberta"
 // OwnModules are the encoder and the modules of the head.
 func (m *Model) OwnModules() []nn.Named {
 	encoder := []nn.Named{{Name: m.blueprint.Prefix, Module: m.backbone.Module}}
+	if m.blueprint.Prefix == "" { // its modules stand beside those of the head
+		encoder = nn.Children(m.backbone.Module)
+	}
 	if m.headFirst() {
 		return append(nn.Children(m.head), encoder...)
 	}
@@ -85,7 +90,10 @@ func (m *Model) OwnModules() []nn.Named {
 // TiedWeights are the names under which the token embedding is a layer of the head.
 func (m *Model) TiedWeights() (names []string) {
 	for _, t := range nn.StateDict(m) {
-		if t.Tensor.Is(m.backbone.InputEmbeddings.Weight) && !strings.HasPrefix(t.Name, m.blueprint.Prefix+".") {
+		if !t.Tensor.Is(m.backbone.InputEmbeddings.Weight) {
+			continue
+		}
+		if p := m.blueprint.Prefix; p == "" && t.Name != "shared.weight" || p != "" && !strings.HasPrefix(t.Name, p+".") {
 			names = append(names, t.Name)
 		}
 	}
@@ -103,8 +111,12 @@ func (m *Model) Architecture() string {
 // Forward maps token ids, [B, L], to logits: [B, labels] of texts, [B, L, labels] of tokens, [B, L,
 // 2] for the beginnings and ends of answers, [B, L, vocabulary] of masked and next words. The attention
 // mask, [B, L], has 0 where a token is padding; undefined means that none is. Token types, [B, L],
-// tell a second text from the first; undefined means 0.
+// tell a second text from the first; undefined means 0. A model of two texts has
+// [Seq2SeqLanguageModel.ForwardPair] instead.
 func (m *Model) Forward(ids, mask, types torch.Tensor) torch.Tensor {
+	if m.backbone.Forward == nil {
+		panic(torch.Errorf("auto.Model.Forward", torch.ErrNotSupported, "%s takes two texts: ForwardPair", m.Architecture()))
+	}
 	return torch.Return(func() torch.Tensor { return m.head.forward(m.backbone, m.backbone.Forward(ids, mask, types)) })
 }
 

@@ -174,6 +174,20 @@ func (w *Weights) Read(name string) (torch.Tensor, error) {
 	return s.Read(name)
 }
 
+// Differ tells whether the weights in dir have two tensors of these names that are not the same.
+func Differ(dir, a, b string) (bool, error) {
+	w, err := Open(dir)
+	if err != nil {
+		return false, err
+	}
+	defer w.Close() //nolint:errcheck // it was only read
+	if w.where[a] == nil || w.where[b] == nil {
+		return false, nil
+	}
+	same, err := w.equal(a, b)
+	return !same, err
+}
+
 // equal tells whether two tensors are the same.
 func (w *Weights) equal(a, b string) (same bool, err error) {
 	x, err := w.Read(a)

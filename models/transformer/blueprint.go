@@ -28,10 +28,15 @@ type Blueprint struct {
 	Head   classify.Head // what the logits of a classifier mean
 	Limits inputs.Limits
 
-	LanguageModel string   // of a decoder: transformers' class with a head, GPT2LMHeadModel
-	EOSTokenIDs   []int64  // of a decoder: they end a text
-	Untied        bool     // the output layer of a language model has a weight of its own
-	NoWeights     []string // endings of tensors' names in older files that are no weights
+	LanguageModel string // of a decoder: transformers' class with a head, GPT2LMHeadModel
+	// Pair says that it is an encoder with a decoder, of which the second text begins with
+	// DecoderStartTokenID, and has its hidden states multiplied by OutputScale for the output layer.
+	Pair                bool
+	DecoderStartTokenID int64
+	OutputScale         float64
+	EOSTokenIDs         []int64  // of a decoder: they end a text
+	Untied              bool     // the output layer of a language model has a weight of its own
+	NoWeights           []string // endings of tensors' names in older files that are no weights
 
 	// Document is config.json for transformers' class of that name.
 	Document func(architecture string) (pretrained.Document, error)
@@ -58,6 +63,15 @@ type Backbone struct {
 	Decode func(ids torch.Tensor, past *Past) torch.Tensor
 	// NewPast makes room for so many tokens of each of so many texts.
 	NewPast func(texts, capacity int64) *Past
+
+	// Of an encoder with a decoder, nil in others: Encode maps a text to what the decoder attends to, [B,
+	// L, hidden], ForwardPair two texts to the hidden states of the second, [B, T, hidden], and
+	// DecodePair begins texts that are written token by token, [B, 1] to [B, 1, hidden].
+	Encode      func(ids, mask torch.Tensor) torch.Tensor
+	ForwardPair func(ids, mask, decoderIDs torch.Tensor) torch.Tensor
+	DecodePair  func(hidden, mask torch.Tensor, capacity int64) func(ids torch.Tensor) torch.Tensor
+	// InitWeights draws the weights of a head, and what is drawn beside them; nil: [InitWeights].
+	InitWeights func(head any)
 
 	InputEmbeddings          *nn.Embedding
 	SetGradientCheckpointing func(on bool)

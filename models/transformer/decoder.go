@@ -31,7 +31,7 @@ func NewDecoder[L DecoderLayer](n, width int64, layer func() L) Decoder[L] {
 
 // NewPast makes room for so many tokens of each of so many texts, where weight is and in its dtype.
 func (d *Decoder[L]) NewPast(weight torch.Tensor, texts, capacity int64) *Past {
-	return newPast(len(d.Layer), texts, capacity, d.width,
+	return NewPast(len(d.Layer), texts, capacity, d.width,
 		torch.TensorOptions{DType: weight.DType(), Device: weight.Device()})
 }
 
@@ -40,9 +40,9 @@ func (d *Decoder[L]) NewPast(weight torch.Tensor, texts, capacity int64) *Past {
 func (d *Decoder[L]) Continue(x torch.Tensor, mask Mask, past *Past) torch.Tensor {
 	n := x.Size(1)
 	for i, layer := range d.Layer {
-		x = layer.Continue(x, mask, past.recall(i))
+		x = layer.Continue(x, mask, past.Recall(i))
 	}
-	past.length += n
+	past.Advance(n)
 	return x
 }
 

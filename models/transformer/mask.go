@@ -35,7 +35,7 @@ func PaddingMask(mask torch.Tensor, dtype torch.DType, a Attention) torch.Tensor
 		if a != Eager {
 			return keep.Expand(shape[0], 1, shape[1], shape[1])
 		}
-		return additive(keep, dtype)
+		return Additive(keep, dtype)
 	})
 }
 
@@ -53,16 +53,16 @@ func CausalMask(mask, x torch.Tensor, a Attention) Mask {
 			keep = padding.LogicalAnd(keep)
 		}
 		if a == Eager {
-			return additive(keep, x.DType())
+			return Additive(keep, x.DType())
 		}
 		return keep
 	})}
 }
 
-// additive is what eager attention adds to its weights: 0 where keep is true, else the lowest number.
-func additive(keep torch.Tensor, dtype torch.DType) torch.Tensor {
+// Additive is what eager attention adds to its weights: 0 where keep is true, else the lowest number.
+func Additive(keep torch.Tensor, dtype torch.DType) torch.Tensor {
 	o := torch.TensorOptions{DType: dtype, Device: keep.Device()}
-	return torch.Where(keep, o.Zeros(), o.Full(lowest(dtype)))
+	return torch.Where(keep, o.Zeros(), o.Full(Lowest(dtype)))
 }
 
 // CountedPositions counts the tokens of ids, [B, L], that are not padding, from padding+1 on;
@@ -85,8 +85,8 @@ func TokenTypes(ids, types torch.Tensor) torch.Tensor {
 	return torch.TensorOptions{DType: torch.Int64, Device: ids.Device()}.Zeros(one...).Expand(shape...)
 }
 
-// lowest is torch.finfo(dtype).min.
-func lowest(d torch.DType) float64 {
+// Lowest is torch.finfo(dtype).min.
+func Lowest(d torch.DType) float64 {
 	switch d {
 	case torch.Float16:
 		return -65504

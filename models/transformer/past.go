@@ -14,8 +14,8 @@ type Past struct {
 // pastLayer has room for the keys and values of all tokens, [B, capacity, width].
 type pastLayer struct{ keys, values torch.Tensor }
 
-// newPast makes room for so many tokens of each of so many texts.
-func newPast(layers int, texts, capacity, width int64, o torch.TensorOptions) *Past {
+// NewPast makes room for so many tokens of each of so many texts, with keys of that width.
+func NewPast(layers int, texts, capacity, width int64, o torch.TensorOptions) *Past {
 	p := &Past{layers: make([]pastLayer, layers)}
 	for i := range p.layers {
 		p.layers[i] = pastLayer{o.Empty(texts, capacity, width), o.Empty(texts, capacity, width)}
@@ -23,9 +23,9 @@ func newPast(layers int, texts, capacity, width int64, o torch.TensorOptions) *P
 	return p
 }
 
-// recall adds the tokens of a layer to the past, and returns views of all of it that stay true. Where
+// Recall adds the tokens of a layer to the past, and returns views of all of it that stay true. Where
 // there is a past they come one at a time.
-func (p *Past) recall(layer int) Recall {
+func (p *Past) Recall(layer int) Recall {
 	return func(keys, values torch.Tensor) (allKeys, allValues torch.Tensor) {
 		l, n := p.layers[layer], keys.Size(1)
 		if p.length > 0 && n != 1 {
@@ -37,6 +37,9 @@ func (p *Past) recall(layer int) Recall {
 		return l.keys.Narrow(1, 0, p.length+n), l.values.Narrow(1, 0, p.length+n)
 	}
 }
+
+// Advance tells that all layers have recalled so many tokens more of each text.
+func (p *Past) Advance(n int64) { p.length += n }
 
 // Length is how many tokens of each text were seen so far.
 func (p *Past) Length() int64 { return p.length }

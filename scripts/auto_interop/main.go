@@ -58,12 +58,20 @@ func run(head, in, out string) error {
 		torch.SetThreads(1)
 		nn.SetTraining(m, false)
 		torch.NoGrad(func() {
-			r := &result{m.Forward(ids, mask, torch.Tensor{})}
+			r := &result{forward(head, m, ids, mask)}
 			if err := nn.Save(filepath.Join(out, "logits.safetensors"), r, nil); err != nil {
 				panic(&torch.Error{Op: "Save", Msg: err.Error()})
 			}
 		})
 	})
+}
+
+// forward is of the tokens, or of the first five of each text as one that is written about it.
+func forward(head string, m *auto.Model, ids, mask torch.Tensor) torch.Tensor {
+	if head != "Seq2SeqLM" {
+		return m.Forward(ids, mask, torch.Tensor{})
+	}
+	return (&auto.Seq2SeqLanguageModel{Model: m}).ForwardPair(ids, mask, ids.Narrow(1, 0, 5))
 }
 
 func load(head, dir string) (*auto.Model, error) {
@@ -89,6 +97,12 @@ func load(head, dir string) (*auto.Model, error) {
 		return m.Model, nil
 	case "MaskedLM":
 		m, err := auto.MaskedLM(ctx, dir, auto.Options{})
+		if err != nil {
+			return nil, err
+		}
+		return m.Model, nil
+	case "Seq2SeqLM":
+		m, err := auto.Seq2SeqLM(ctx, dir, auto.Options{})
 		if err != nil {
 			return nil, err
 		}

@@ -1,0 +1,199 @@
+package auto
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/models/seq2seq"
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/text"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+)
+
+// Seq2SeqLanguageModel writes a text about another one: AutoModelForSeq2SeqLM.
+type Seq2SeqLanguageModel struct{ *Model }
+
+var _ seq2seq.Model = (*Seq2SeqLanguageModel)(nil)
+
+// Seq2SeqLM loads a model from a folder or the Hub.
+func Seq2SeqLM(ctx context.Context, model string, o Options) (*Seq2SeqLanguageModel, error) {
+	m, err := load(ctx, model, seq2seqLM, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Seq2SeqLanguageModel{m}, nil
+}
+
+// NewSeq2SeqLM makes a model of random weights, such as a [t5.Config] describes, in training mode:
+// from_config. The tokenizer, which goes into what is saved, may be nil for a program that has token
+// ids.
+func NewSeq2SeqLM(c Config, t *text.Tokenizer) (*Seq2SeqLanguageModel, error) {
+	m, err := newLanguageModel(c, t, seq2seqLM)
+	if err != nil {
+		return nil, err
+	}
+	return &Seq2SeqLanguageModel{m}, nil
+}
+
+// Task is what engine.New trains, with the defaults of [seq2seq.NewTask].
+func (m *Seq2SeqLanguageModel) Task() *seq2seq.Task {
+	return must(seq2seq.NewTask(m, seq2seq.TaskOptions{}))
+}
+
+// Encode makes a sample of a text and what is to be written about it. Both are cut as
+// Model.Tokenizer truncates, if it was told to; the second one is given the token that ends it where
+// the tokenizer puts none there.
+func (m *Seq2SeqLanguageModel) Encode(source, target string) (seq2seq.Sample, error) {
+	first, err := m.encode(text.Single(source))
+	if err != nil {
+		return seq2seq.Sample{}, err
+	}
+	second, err := m.encode(text.Single(target))
+	if err != nil {
+		return seq2seq.Sample{}, err
+	}
+	labels, ends := second.IDs, m.blueprint.EOSTokenIDs
+	if n := len(labels); len(ends) > 0 && (n == 0 || !slices.Contains(ends, labels[n-1])) {
+		labels = append(slices.Clip(labels), ends[0])
+	}
+	return seq2seq.Sample{Text: m.Limits().Of(first), Labels: labels, Target: target}, nil
+}
+
+// ForwardPair maps token ids of a text, [B, L], and of what is written about it, [B, T], to logits,
+// [B, T, vocabulary]: see [seq2seq.Model].
+func (m *Seq2SeqLanguageModel) ForwardPair(ids, mask, decoderIDs torch.Tensor) torch.Tensor {
+	return torch.Return(func() torch.Tensor {
+		return m.head.forward(m.backbone, m.backbone.ForwardPair(ids, mask, decoderIDs))
+	})
+}
+
+// DecoderStartTokenID is what every text that is written begins with: decoder_start_token_id.
+func (m *Seq2SeqLanguageModel) DecoderStartTokenID() int64 { return m.blueprint.DecoderStartTokenID }
+
+// EOSTokenIDs are the tokens that end a text: eos_token_id.
+func (m *Seq2SeqLanguageModel) EOSTokenIDs() []int64 { return slices.Clone(m.blueprint.EOSTokenIDs) }
+
+// Generate writes a text about another one, without special tokens. The model is put in evaluation
+// mode meanwhile. Several goroutines may call it at a time, but not while the model is trained. If ctx
+// ends, so does the text: it returns what there is, and the context's cause.
+func (m *Seq2SeqLanguageModel) Generate(ctx context.Context, source string, g Generation) (string, error) {
+	e, err := m.encode(text.Single(source))
+	if err != nil {
+		return "", err
+	}
+	rows, err := m.GenerateIDs(ctx, []inputs.Text{m.Limits().Of(e)}, g)
+	if len(rows) == 0 {
+		return "", err
+	}
+	return m.Tokenizer.Decode(rows[0], nil), err
+}
+
+// GenerateIDs is [Seq2SeqLanguageModel.Generate] of several texts at a time as token ids: it returns
+// those that it writes about each, without the token that begins all.
+func (m *Seq2SeqLanguageModel) GenerateIDs(ctx context.Context, texts []inputs.Text, g Generation) (rows [][]int64,
+	err error) {
+	if g, err = g.resolved(m.Model); err != nil {
+		return nil, err
+	}
+	if len(texts) == 0 {
+		return nil, errors.New("auto: there are no texts to write about")
+	}
+	b, err := m.Task().Batch(texts)
+	if err != nil {
+		return nil, fmt.Errorf("auto: %w", err)
+	}
+	var stopped error
+	err = m.evaluate(func(p engine.ForwardPass) { rows, stopped = m.write(ctx, p, b, g) })
+	if err == nil {
+		err = stopped
+	}
+	return rows, err
+}
+
+// Writer is what TaskOptions.Write of package seq2seq takes: evaluations have the model write about
+// their texts, for metrics. It needs Model.Tokenizer.
+func (m *Seq2SeqLanguageModel) Writer(g Generation) (func(p engine.ForwardPass, b inputs.Batch) []string, error) {
+	g, err := g.resolved(m.Model)
+	if err != nil {
+		return nil, err
+	}
+	if m.Tokenizer == nil {
+		return nil, m.errNoTokenizer()
+	}
+	return func(p engine.ForwardPass, b inputs.Batch) []string {
+		rows, _ := m.write(context.Background(), p, b, g) // which ends with the batch
+		texts := make([]string, len(rows))
+		for i, ids := range rows {
+			texts[i] = m.Tokenizer.Decode(ids, nil)
+		}
+		return texts
+	}, nil
+}
+
+// write has the model write about the texts of a batch, until each has ended or is as long as it may
+// be.
+func (m *Seq2SeqLanguageModel) write(ctx context.Context, p engine.ForwardPass, b inputs.Batch,
+	g Generation) (rows [][]int64, err error) {
+	rows = make([][]int64, b.InputIDs.Rows)
+	ended := make([]bool, len(rows))
+	next := slices.Repeat([]int64{m.DecoderStartTokenID()}, len(rows))
+	seen := make([][]int64, len(rows))
+	torch.NoGrad(func() {
+		torch.Scope(func() {
+			ids, mask, _ := b.To(p)
+			decode := m.backbone.DecodePair(m.backbone.Encode(ids, mask), mask, int64(g.MaxNewTokens))
+			for range g.MaxNewTokens {
+				if err = context.Cause(ctx); err != nil {
+					return
+				}
+				for i, id := range next {
+					seen[i] = append(seen[i], id)
+				}
+				torch.Scope(func() {
+					hidden := decode(engine.Input(p, next, int64(len(next)), 1))
+					logits := m.head.forward(m.backbone, hidden.Select(1, 0))
+					next = g.choose(logits.ToDType(torch.Float32), seen)
+				})
+				for i, id := range next {
+					if ended[i] {
+						next[i] = m.Limits().PadTokenID
+						continue
+					}
+					rows[i] = append(rows[i], id)
+					ended[i] = slices.Contains(g.EOSTokenIDs, id)
+				}
+				if !slices.Contains(ended, false) {
+					return
+				}
+			}
+		})
+	})
+	return rows, err
+}
+
+// seq2seqHead gives each word of the vocabulary a logit to come next.
+type seq2seqHead struct {
+	LMHead *nn.Linear `module:"lm_head"`
+
+	scale float64 // of what it is given
+}
+
+func (h *seq2seqHead) tie(e *nn.Embedding) { h.LMHead.Weight = e.Weight }
+
+func (h *seq2seqHead) output() *nn.Linear { return h.LMHead }
+
+func (h *seq2seqHead) forward(_ transformer.Backbone, hidden torch.Tensor) torch.Tensor {
+	if h.scale != 1 {
+		hidden = hidden.MulScalar(h.scale)
+	}
+	return h.LMHead.Forward(hidden)
+}
+
+func newSeq2SeqHead(p transformer.Blueprint, b transformer.Builder) head {
+	return &seq2seqHead{b.LinearNoBias(p.HiddenSize, p.Limits.VocabSize), p.OutputScale}
+}

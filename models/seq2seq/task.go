@@ -1,0 +1,208 @@
+package seq2seq
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/metrics"
+	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+)
+
+// Model computes logits of a text about another one.
+type Model interface {
+	// ForwardPair maps token ids of a text, [B, L], with 0 in the mask, [B, L], where one is padding (an
+	// undefined mask: none is), and of what is written about it, [B, T], to a logit for each word of the
+	// vocabulary to follow each of the latter, [B, T, vocabulary].
+	ForwardPair(ids, mask, decoderIDs torch.Tensor) torch.Tensor
+	// DecoderStartTokenID is what every text that is written begins with.
+	DecoderStartTokenID() int64
+	Limits() inputs.Limits
+	// WriteConfig writes config.json into a folder.
+	WriteConfig(dir string) error
+}
+
+// Sample is a text and what is to be written about it.
+type Sample struct {
+	inputs.Text         // the first one
+	Labels      []int64 // the second one, with the token that ends it: [inputs.IgnoreIndex] where one is not to be learned
+	Target      string  // the second one as it should be read, for metrics
+}
+
+// Batch is some samples, each of the two texts padded to the same length.
+type Batch struct {
+	inputs.Batch
+	Labels     data.Padded[int64] // inputs.IgnoreIndex in padding
+	DecoderIDs data.Padded[int64] // Labels behind the token that begins a text, without the last
+	Targets    []string
+}
+
+// TaskOptions configures [NewTask].
+type TaskOptions struct {
+	Padding       data.Padding // how wide the first texts become; on the right only
+	TargetPadding data.Padding // and the second ones
+
+	// Write has the model write about the texts of a batch in evaluations, for Metrics, of which it is
+	// given what was written and Target: predict_with_generate. Nil: evaluations give the loss alone.
+	Write   func(p engine.ForwardPass, b inputs.Batch) []string
+	Metrics []metrics.Metric[string]
+}
+
+// Task ties a model to pairs of texts.
+type Task struct {
+	engine.Observations[written]
+	model   Model
+	limits  inputs.Limits
+	options TaskOptions
+	pass    engine.ForwardPass // of Predict's last call
+}
+
+// written is what the model wrote, and what it should have written.
+type written struct{ Got, Want string }
+
+var (
+	_ engine.Task[Sample, Batch] = (*Task)(nil)
+	_ engine.Observer[Batch]     = (*Task)(nil)
+	_ engine.ObservationSharer   = (*Task)(nil)
+	_ engine.ItemCounter[Batch]  = (*Task)(nil)
+	_ engine.TokenCounter[Batch] = (*Task)(nil)
+	_ engine.Configurer          = (*Task)(nil)
+	_ engine.Lengther[Sample]    = (*Task)(nil)
+)
+
+// NewTask makes the task of a model.
+func NewTask(m Model, o TaskOptions) (*Task, error) {
+	t := &Task{model: m, limits: m.Limits(), options: o}
+	for _, p := range []data.Padding{o.Padding, o.TargetPadding} {
+		if err := t.limits.CheckPadding("seq2seq", p); err != nil {
+			return nil, err
+		}
+	}
+	if (o.Write == nil) != (len(o.Metrics) == 0) {
+		return nil, errors.New("seq2seq: TaskOptions.Write and Metrics go together: metrics are of what is written")
+	}
+	return t, nil
+}
+
+// Model returns the model.
+func (t *Task) Model() any { return t.model }
+
+// WriteConfig writes config.json into a folder.
+func (t *Task) WriteConfig(dir string) error { return t.model.WriteConfig(dir) }
+
+// Collate pads samples on the right to a batch and refuses what the model cannot take.
+func (t *Task) Collate(samples []Sample) (b Batch, err error) {
+	texts := make([]inputs.Text, len(samples))
+	b.Targets = make([]string, len(samples))
+	for i, s := range samples {
+		texts[i], b.Targets[i] = s.Text, s.Target
+	}
+	if b.Batch, err = t.Batch(texts); err != nil {
+		return b, err
+	}
+	for i, s := range samples {
+		if reason := t.fault(s.Labels); reason != "" {
+			return b, &inputs.SampleError{Package: "seq2seq", Index: i, Reason: reason}
+		}
+	}
+	labels := func(s Sample) []int64 { return s.Labels }
+	if b.Labels, err = data.PadField(samples, labels, inputs.IgnoreIndex, t.options.TargetPadding); err != nil {
+		return b, err
+	}
+	b.DecoderIDs = b.Labels
+	b.DecoderIDs.Values = make([]int64, len(b.Labels.Values))
+	for i := range b.Labels.Rows {
+		row := b.DecoderIDs.Row(i)
+		row[0] = t.model.DecoderStartTokenID()
+		for j, label := range b.Labels.Row(i)[:len(row)-1] {
+			if row[j+1] = label; label == inputs.IgnoreIndex {
+				row[j+1] = t.limits.PadTokenID
+			}
+		}
+	}
+	return b, nil
+}
+
+// Batch pads texts that are to be written about.
+func (t *Task) Batch(texts []inputs.Text) (inputs.Batch, error) {
+	return t.limits.Collate("seq2seq", texts, t.options.Padding)
+}
+
+// fault says why the model cannot take labels; empty: it can.
+func (t *Task) fault(labels []int64) string {
+	if len(labels) == 0 {
+		return "Labels is empty; even an empty text has the token that ends it"
+	}
+	for i, id := range labels {
+		if id != inputs.IgnoreIndex && (id < 0 || id >= t.limits.VocabSize) {
+			return fmt.Sprintf("label %d is %d; want an id of the vocabulary of %d, or %d for none", i, id, t.limits.VocabSize,
+				inputs.IgnoreIndex)
+		}
+	}
+	return ""
+}
+
+// Loss runs the model on a batch.
+func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss { return t.LossOf(p, t.Predict(p, b)) }
+
+// Predict runs the model on a batch: logits and labels.
+func (t *Task) Predict(p engine.ForwardPass, b Batch) engine.Outputs {
+	t.pass = p
+	ids, mask, _ := b.To(p)
+	logits := t.model.ForwardPair(ids, mask, inputs.Matrix(p, b.DecoderIDs))
+	return engine.Outputs{Logits: []torch.Tensor{logits}, Labels: []torch.Tensor{inputs.Matrix(p, b.Labels)},
+		Rows: b.InputIDs.Rows}
+}
+
+// LossOf is the cross-entropy of the labels, averaged over the tokens of an accumulation window.
+func (t *Task) LossOf(p engine.ForwardPass, o engine.Outputs) engine.Loss {
+	labels, logits := o.Labels[0].View(-1), o.Logits[0]
+	logits = logits.View(-1, logits.Size(-1))
+	sum := logits.CrossEntropyLoss(labels, torch.Tensor{}, torch.ReductionSum, inputs.IgnoreIndex, 0)
+	if p.Items > 0 {
+		return engine.PerItem(sum.DivScalar(float64(p.Items)), o.Rows)
+	}
+	count := labels.NeScalar(inputs.IgnoreIndex).Sum(torch.DefaultDType).Clamp(1, nil) // of none the loss is 0
+	return engine.Mean(sum.Div(count), o.Rows)
+}
+
+// Observe has the model write about the texts of a batch of an evaluation.
+func (t *Task) Observe(b Batch, _ engine.Outputs) {
+	if t.options.Write == nil {
+		return
+	}
+	t.pass.Autocast(func() {
+		for i, s := range t.options.Write(t.pass, b.Batch) {
+			t.Note(written{s, b.Targets[i]})
+		}
+	})
+}
+
+// Metrics are those of what was written.
+func (t *Task) Metrics() map[string]float64 {
+	for _, w := range t.Noted() {
+		for _, m := range t.options.Metrics {
+			m.Add(w.Got, w.Want)
+		}
+	}
+	return engine.Results(t.options.Metrics)
+}
+
+// CountItems counts the tokens that are to be guessed: num_items_in_batch.
+func (t *Task) CountItems(b Batch) (n int64) {
+	for _, label := range b.Labels.Values {
+		if label != inputs.IgnoreIndex {
+			n++
+		}
+	}
+	return n
+}
+
+// Length is the number of tokens of the first text: engine.Lengther.
+func (t *Task) Length(s Sample) int { return len(s.InputIDs) }
+
+// CountTokens counts the tokens of the first texts of a batch, and how many are no padding, as
+// transformers counts input_ids.
+func (t *Task) CountTokens(b Batch) (all, nonPadding int64) { return b.Tokens() }

@@ -1,0 +1,139 @@
+package t5
+
+import (
+	"math"
+
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/nn/initialize"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Attention is T5Attention, whose products of queries and keys are not divided by anything.
+type Attention struct {
+	nn.Mode
+	Q *nn.Linear `module:"q"`
+	K *nn.Linear `module:"k"`
+	V *nn.Linear `module:"v"`
+	O *nn.Linear `module:"o"`
+	// RelativeAttentionBias has for each class of distances what is added to the scores of a head,
+	// [buckets, heads]. The first block has those of all.
+	RelativeAttentionBias *nn.Embedding `module:"relative_attention_bias"`
+
+	config *Config
+}
+
+// scores are what tokens attend to: where keep, [B, 1, L, S] or broadcast to it, is true, or everywhere
+// if it is undefined, with bias, [1, heads, L, S], added; undefined: 0.
+type scores struct{ keep, bias torch.Tensor }
+
+func newAttention(c Config, b transformer.Builder, biased bool) *Attention {
+	inner := c.NumHeads * c.KeyValueSize
+	a := &Attention{Q: b.LinearNoBias(c.HiddenSize, inner), K: b.LinearNoBias(c.HiddenSize, inner),
+		V: b.LinearNoBias(c.HiddenSize, inner), O: b.LinearNoBias(inner, c.HiddenSize), config: &c}
+	if biased {
+		a.RelativeAttentionBias = b.Embedding(c.RelativeAttentionNumBuckets, c.NumHeads, nil)
+	}
+	return a
+}
+
+// DrawWeights draws the four layers by what enters them, the queries so that scores need no division.
+func (a *Attention) DrawWeights(_ float64, wanted func(name string, t torch.Tensor) bool) {
+	c := a.config
+	draw := func(name string, t torch.Tensor, in int64) {
+		if wanted(name+".weight", t) {
+			initialize.Normal(t, 0, c.InitializerFactor*math.Pow(float64(in), -0.5), nil)
+		}
+	}
+	draw("q", a.Q.Weight, c.HiddenSize*c.KeyValueSize)
+	draw("k", a.K.Weight, c.HiddenSize)
+	draw("v", a.V.Weight, c.HiddenSize)
+	draw("o", a.O.Weight, c.NumHeads*c.KeyValueSize)
+	if a.RelativeAttentionBias != nil {
+		draw("relative_attention_bias", a.RelativeAttentionBias.Weight, c.HiddenSize)
+	}
+}
+
+// forward attends from x, [B, L, hidden], to keys and values, [B, S, heads·size].
+func (a *Attention) forward(x torch.Tensor, kind transformer.Attention, s scores,
+	recalled func() (keys, values torch.Tensor)) torch.Tensor {
+	split := func(t torch.Tensor) torch.Tensor {
+		return t.View(t.Size(0), t.Size(1), a.config.NumHeads, a.config.KeyValueSize).Transpose(1, 2)
+	}
+	q := split(a.Q.Forward(x))
+	keys, values := recalled()
+	k, v := split(keys), split(values)
+	dropout := 0.0
+	if a.Training() {
+		dropout = *a.config.Dropout
+	}
+	var out torch.Tensor
+	if kind == transformer.Eager {
+		weights := q.MatMul(k.Transpose(2, 3))
+		if s.bias.Defined() {
+			weights = weights.Add(s.bias)
+		}
+		if s.keep.Defined() {
+			weights = weights.Add(transformer.Additive(s.keep, x.DType()))
+		}
+		weights = weights.Softmax(-1, torch.DefaultDType)
+		if dropout > 0 {
+			weights = weights.Dropout(dropout, true)
+		}
+		out = weights.MatMul(v)
+	} else {
+		out = q.ScaledDotProductAttention(k, v, s.mask(q, k), dropout, false, 1)
+	}
+	out = out.Transpose(1, 2).Contiguous().Reshape(x.Size(0), x.Size(1), -1)
+	return a.O.Forward(out)
+}
+
+// mask is what the fused operator adds to the scores of queries and keys.
+func (s scores) mask(q, k torch.Tensor) torch.Tensor {
+	o := torch.TensorOptions{DType: k.DType(), Device: k.Device()}
+	bias := s.bias
+	if !bias.Defined() {
+		bias = o.Zeros(1, 1, 1, 1).Expand(1, q.Size(1), q.Size(2), k.Size(2))
+	}
+	if s.keep.Defined() {
+		bias = torch.Where(s.keep, bias, o.Full(transformer.Lowest(k.DType())))
+	}
+	return bias
+}
+
+// bias is that of tokens from position first on, so many of them, for so many keys: [1, heads,
+// queries, keys].
+func (s *Stack) bias(first, queries, keys int64) torch.Tensor {
+	a := s.Block[0].SelfAttention.SelfAttention
+	return torch.Return(func() torch.Tensor {
+		o := torch.TensorOptions{DType: torch.Int64, Device: a.RelativeAttentionBias.Weight.Device()}
+		query := o.Arange(first, first+queries, 1).Unsqueeze(1)
+		classes := a.config.buckets(o.Arange(0, keys, 1).Unsqueeze(0).Sub(query), s.Block[0].EncDec == nil)
+		return a.RelativeAttentionBias.Forward(classes).Permute(2, 0, 1).Unsqueeze(0)
+	})
+}
+
+// buckets are the classes of distances from a query to a key: each of the first has its own, farther
+// ones share, the farther the more. In both ways there are classes for each; else keys behind the
+// query have that of 0.
+func (c *Config) buckets(distance torch.Tensor, bothWays bool) torch.Tensor {
+	n := c.RelativeAttentionNumBuckets
+	var ahead torch.Tensor
+	if bothWays {
+		n /= 2
+		ahead = distance.GtScalar(0).ToDType(torch.Int64).MulScalar(n)
+		distance = distance.Abs()
+	} else {
+		distance = distance.Minimum(distance.ZerosLike()).Neg()
+	}
+	exact := n / 2
+	far := distance.ToDType(torch.Float32).DivScalar(float64(exact)).Log()
+	far = far.DivScalar(math.Log(float64(c.RelativeAttentionMaxDistance) / float64(exact))).MulScalar(float64(n - exact))
+	far = far.ToDType(torch.Int64).AddScalar(exact)
+	far = far.Minimum(far.FullLike(n - 1))
+	classes := torch.Where(distance.LtScalar(exact), distance, far)
+	if bothWays {
+		return ahead.Add(classes)
+	}
+	return classes
+}

@@ -1,0 +1,66 @@
+package t5
+
+import (
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// past is what a decoder keeps of the encoder's text, and of the tokens that it has seen.
+type past struct {
+	memory memory
+	tokens *transformer.Past
+	blocks []pastBlock
+}
+
+// pastBlock is that of a block. A nil one is of texts that are seen whole.
+type pastBlock struct {
+	recall       transformer.Recall // of its own tokens
+	keys, values torch.Tensor       // of the encoder's text
+}
+
+// own are the keys and values of the tokens so far, x being the last ones.
+func (p *pastBlock) own(a *Attention, x torch.Tensor) func() (keys, values torch.Tensor) {
+	return func() (keys, values torch.Tensor) {
+		keys, values = a.K.Forward(x), a.V.Forward(x)
+		if p != nil {
+			keys, values = p.recall(keys, values)
+		}
+		return keys, values
+	}
+}
+
+// other are those of the encoder's text.
+func (p *pastBlock) other(a *Attention, hidden torch.Tensor) func() (keys, values torch.Tensor) {
+	return func() (keys, values torch.Tensor) {
+		if p != nil {
+			return p.keys, p.values
+		}
+		return a.K.Forward(hidden), a.V.Forward(hidden)
+	}
+}
+
+// Decode begins texts of at most so many tokens, each about a text that [Model.Encode] has mapped to
+// hidden. The function that it returns maps the next token of each, [B, 1], to its hidden state, [B,
+// 1, hidden]; it lives in the scope of this call.
+func (m *Model) Decode(hidden, mask torch.Tensor, capacity int64) func(ids torch.Tensor) torch.Tensor {
+	c := m.config
+	p := &past{memory: memory{hidden, encoderKeep(mask)}, blocks: make([]pastBlock, len(m.Decoder.Block)),
+		tokens: transformer.NewPast(len(m.Decoder.Block), hidden.Size(0), capacity, c.NumHeads*c.KeyValueSize,
+			torch.TensorOptions{DType: m.Shared.Weight.DType(), Device: hidden.Device()})}
+	for i, b := range m.Decoder.Block {
+		a := b.EncDec.EncDecAttention
+		p.blocks[i] = pastBlock{p.tokens.Recall(i), a.K.Forward(hidden), a.V.Forward(hidden)}
+	}
+	return func(ids torch.Tensor) torch.Tensor {
+		return torch.Return(func() torch.Tensor {
+			s := m.Decoder
+			x := s.Dropout.Forward(s.EmbedTokens.Forward(ids))
+			self := scores{bias: s.bias(p.tokens.Length(), 1, p.tokens.Length()+1)}
+			for i, b := range s.Block {
+				x = b.forward(x, c.Attention, self, p.memory, &p.blocks[i])
+			}
+			p.tokens.Advance(1)
+			return s.Dropout.Forward(s.FinalLayerNorm.Forward(x))
+		})
+	}
+}
