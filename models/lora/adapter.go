@@ -213,16 +213,14 @@ func (a *Adapter) trained() (map[torch.Tensor]bool, error) {
 
 func parent(name string) string { return name[:max(strings.LastIndex(name, "."), 0)] }
 
-// trainsBias tells whether a tensor is a bias that is trained.
+// trainsBias tells whether a tensor is a bias that is trained. All are those with the word in their
+// names, as in peft: T5's for distances, which are the weight of an embedding, among them.
 func (a *Adapter) trainsBias(name string) bool {
-	if name != "bias" && !strings.HasSuffix(name, ".bias") {
-		return false
-	}
 	switch a.config.Bias {
 	case AllBias:
-		return true
+		return strings.Contains(name, "bias")
 	case LoRABias:
-		return a.has(parent(name))
+		return name[strings.LastIndex(name, ".")+1:] == "bias" && a.has(parent(name))
 	case NoBias:
 	}
 	return false

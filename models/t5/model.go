@@ -153,9 +153,7 @@ func (d *Dense) DrawWeights(_ float64, wanted func(name string, t torch.Tensor) 
 // [B, L], has 0 where a token is padding; undefined means that none is.
 func (m *Model) Encode(ids, mask torch.Tensor) torch.Tensor {
 	keep := transformer.PaddingMask(mask, torch.Float32, transformer.SDPA)
-	return m.Encoder.forward(ids, m.config.Attention, func(x torch.Tensor) scores {
-		return scores{keep, m.Encoder.bias(0, x.Size(1), x.Size(1))}
-	}, memory{})
+	return m.Encoder.forward(ids, m.config.Attention, scores{keep, m.Encoder.bias(0, ids.Size(1), ids.Size(1))}, memory{})
 }
 
 // Forward maps token ids of a text, [B, L], with an attention mask as [Model.Encode] takes it, and
@@ -163,10 +161,10 @@ func (m *Model) Encode(ids, mask torch.Tensor) torch.Tensor {
 // tokens attends to those before it and to itself, padding among them.
 func (m *Model) Forward(ids, mask, decoderIDs torch.Tensor) torch.Tensor {
 	hidden := m.Encode(ids, mask)
-	return m.Decoder.forward(decoderIDs, m.config.Attention, func(x torch.Tensor) scores {
-		n := torch.TensorOptions{Device: x.Device()}.Arange(0, x.Size(1), 1)
-		return scores{n.Unsqueeze(1).Ge(n).Unsqueeze(0).Unsqueeze(0), m.Decoder.bias(0, x.Size(1), x.Size(1))}
-	}, memory{hidden, encoderKeep(mask)})
+	length := decoderIDs.Size(1)
+	n := torch.TensorOptions{Device: decoderIDs.Device()}.Arange(0, length, 1)
+	self := scores{n.Unsqueeze(1).Ge(n).View(1, 1, length, length), m.Decoder.bias(0, length, length)}
+	return m.Decoder.forward(decoderIDs, m.config.Attention, self, memory{hidden, encoderKeep(mask)})
 }
 
 // encoderKeep is where tokens of the encoder's text may be attended to, [B, 1, 1, L]; undefined:
@@ -183,11 +181,9 @@ func encoderKeep(mask torch.Tensor) torch.Tensor {
 // it is empty.
 type memory struct{ hidden, keep torch.Tensor }
 
-// forward runs the blocks on token ids. Scores are what is added to those of attention.
-func (s *Stack) forward(ids torch.Tensor, kind transformer.Attention, made func(x torch.Tensor) scores,
-	m memory) torch.Tensor {
+// forward runs the blocks on token ids.
+func (s *Stack) forward(ids torch.Tensor, kind transformer.Attention, self scores, m memory) torch.Tensor {
 	x := s.Dropout.Forward(s.EmbedTokens.Forward(ids))
-	self := made(x)
 	for _, b := range s.Block {
 		run := func(x torch.Tensor, self scores, m memory) torch.Tensor {
 			return torch.Return(func() torch.Tensor { return b.forward(x, kind, self, m, nil) })
