@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/internal/golden"
 	"github.com/gotrainer/gotrainer/internal/goldencount"
 	"github.com/gotrainer/gotrainer/internal/testenv"
@@ -120,38 +119,8 @@ func compare(t *testing.T, c modeltest.CausalCase, m *auto.Seq2SeqLanguageModel,
 	task := m.Task()
 	b, err := task.Collate(rows)
 	require.NoError(t, err)
-	precision, computed := amp.FP32, torch.Float32
-	if c.BF16 {
-		precision, computed = amp.BF16, torch.BFloat16
-	}
-	var o engine.Outputs
-	var loss torch.Tensor
-	torch.ManualSeed(7)
-	amp.Autocast(torch.CPU, precision, func() {
-		o = task.Predict(engine.ForwardPass{}, b)
-		loss = task.LossOf(engine.ForwardPass{}, o).Value
-	})
-	loss.Backward()
-	golden.RecordedIn(t, "logits", o.Logits[0].Detach(), file.Tensor(c.Name+".logits"), computed)
-	golden.RecordedIn(t, "loss", loss.Detach(), file.Tensor(c.Name+".loss"), computed)
-	tolerance := map[bool]float64{false: 1e-4, true: 2e-2}[c.BF16]
-	for _, p := range nn.Params(m) {
-		norm := p.Tensor.Grad().ToDType(torch.Float64).Norm(2).Item()
-		assert.InDelta(t, c.Norms[p.Name], norm, 1e-6+tolerance*c.Norms[p.Name], p.Name)
-		if testenv.SameBits() {
-			assert.Equal(t, c.Grads[p.Name], modeltest.Sum(p.Tensor.Grad().Bytes()), "the gradient of %s", p.Name)
-		}
-	}
-	if testenv.SameBits() {
-		assert.Equal(t, c.Generator, modeltest.Generator(), "the generator stands elsewhere")
-	}
-	nn.SetTraining(m, false)
-	torch.NoGrad(func() {
-		amp.Autocast(torch.CPU, precision, func() {
-			o = task.Predict(engine.ForwardPass{}, b)
-			golden.RecordedIn(t, "logits in evaluation mode", o.Logits[0], file.Tensor(c.Name+".eval"), computed)
-		})
-	})
+	c.Pass(t, m, file, func() engine.Outputs { return task.Predict(engine.ForwardPass{}, b) },
+		func(o engine.Outputs) torch.Tensor { return task.LossOf(engine.ForwardPass{}, o).Value })
 }
 
 // TestCheckpointingKeepsTheNumbers: sums of gradients that several blocks add to have another order, and

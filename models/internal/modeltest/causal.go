@@ -55,6 +55,14 @@ func (c CausalCase) Compare(t *testing.T, m *auto.CausalLanguageModel, rows []ca
 	task := m.Task()
 	b, err := task.Collate(rows)
 	require.NoError(t, err)
+	c.Pass(t, m, file, func() engine.Outputs { return task.Predict(engine.ForwardPass{}, b) },
+		func(o engine.Outputs) torch.Tensor { return task.LossOf(engine.ForwardPass{}, o).Value })
+}
+
+// Pass holds a forward and backward pass of a model to a case, and a forward pass in evaluation mode.
+func (c CausalCase) Pass(t *testing.T, m any, file *golden.File, predict func() engine.Outputs,
+	lossOf func(o engine.Outputs) torch.Tensor) {
+	t.Helper()
 	precision, computed := amp.FP32, torch.Float32
 	if c.BF16 {
 		precision, computed = amp.BF16, torch.BFloat16
@@ -63,8 +71,8 @@ func (c CausalCase) Compare(t *testing.T, m *auto.CausalLanguageModel, rows []ca
 	var loss torch.Tensor
 	torch.ManualSeed(7)
 	amp.Autocast(torch.CPU, precision, func() {
-		o = task.Predict(engine.ForwardPass{}, b)
-		loss = task.LossOf(engine.ForwardPass{}, o).Value
+		o = predict()
+		loss = lossOf(o)
 	})
 	loss.Backward()
 	golden.RecordedIn(t, "logits", o.Logits[0].Detach(), file.Tensor(c.Name+".logits"), computed)
@@ -83,7 +91,7 @@ func (c CausalCase) Compare(t *testing.T, m *auto.CausalLanguageModel, rows []ca
 	nn.SetTraining(m, false)
 	torch.NoGrad(func() {
 		amp.Autocast(torch.CPU, precision, func() {
-			o = task.Predict(engine.ForwardPass{}, b)
+			o = predict()
 			golden.RecordedIn(t, "logits in evaluation mode", o.Logits[0], file.Tensor(c.Name+".eval"), computed)
 		})
 	})
