@@ -3,6 +3,7 @@
 // whose Task is of this package:
 //
 //	m, err := auto.Seq2SeqLM(ctx, "google-t5/t5-small", auto.Options{})
+//	m.Tokenizer, err = m.Tokenizer.WithTruncation(&text.Truncation{MaxLength: 512})
 //	write, err := m.Writer(auto.Generation{MaxNewTokens: 60})
 //	task, err := seq2seq.NewTask(m, seq2seq.TaskOptions{Write: write,
 //		Metrics: []metrics.Metric[string]{&metrics.ROUGE{}}})
