@@ -31,8 +31,18 @@ type Generation struct {
 	// multiplies negative ones; zero: 1, which is none.
 	RepetitionPenalty float64
 
+	// NumBeams is how many beginnings are followed at a time, of which the most probable text is taken
+	// (beam search); zero: 1, which is none. LengthPenalty is the power of the length by which sums of
+	// logarithms are divided: above 0 longer texts are preferred; zero: 1. EarlyStopping ends the search
+	// when NumBeams texts have ended; without it, when no better one is to be expected.
+	NumBeams      int
+	LengthPenalty float64
+	EarlyStopping bool
+
 	// EOSTokenIDs end the text, and are part of it; nil: those of the model; empty: none does.
 	EOSTokenIDs []int64
+
+	vocabulary, padding int64 // of the model
 }
 
 func (g Generation) resolved(m *Model) (Generation, error) {
@@ -40,10 +50,14 @@ func (g Generation) resolved(m *Model) (Generation, error) {
 		return g, fmt.Errorf("auto: Generation.Temperature, TopK, TopP and Generator are for drawn tokens; set Sample, or " +
 			"leave them out")
 	}
+	if g.NumBeams < 2 && (g.LengthPenalty != 0 || g.EarlyStopping) || g.NumBeams > 1 && g.Sample {
+		return g, fmt.Errorf("auto: Generation.LengthPenalty and EarlyStopping are for several beams, and Sample is for "+
+			"one; NumBeams is %d", g.NumBeams)
+	}
 	for _, f := range []struct {
 		value    *float64
 		fallback float64
-	}{{&g.Temperature, 1}, {&g.TopP, 1}, {&g.RepetitionPenalty, 1}} {
+	}{{&g.Temperature, 1}, {&g.TopP, 1}, {&g.RepetitionPenalty, 1}, {&g.LengthPenalty, 1}} {
 		if *f.value == 0 {
 			*f.value = f.fallback
 		}
@@ -54,10 +68,18 @@ func (g Generation) resolved(m *Model) (Generation, error) {
 	if g.TopK == 0 {
 		g.TopK = 50
 	}
+	if g.NumBeams == 0 {
+		g.NumBeams = 1
+	}
+	g.vocabulary, g.padding = m.Limits().VocabSize, m.Limits().PadTokenID
 	if g.EOSTokenIDs == nil {
 		g.EOSTokenIDs = m.blueprint.EOSTokenIDs
 	}
 	switch {
+	case g.NumBeams < 0:
+		return g, fmt.Errorf("auto: Generation.NumBeams is %d; want a positive number", g.NumBeams)
+	case math.IsNaN(g.LengthPenalty) || math.IsInf(g.LengthPenalty, 0):
+		return g, fmt.Errorf("auto: Generation.LengthPenalty is %g; want a number", g.LengthPenalty)
 	case g.MaxNewTokens < 0:
 		return g, fmt.Errorf("auto: Generation.MaxNewTokens is %d; want a positive number", g.MaxNewTokens)
 	case !(g.Temperature > 0):
@@ -104,24 +126,21 @@ func (m *CausalLanguageModel) GenerateIDs(ctx context.Context, prompt []int64, g
 	if room == 0 {
 		return nil, fmt.Errorf("auto: the prompt has %d tokens, all that the model has positions for", len(prompt))
 	}
-	seen := slices.Clone(prompt)
 	var stopped error
 	err = m.evaluate(func(p engine.ForwardPass) {
-		past := m.backbone.NewPast(1, int64(len(prompt))+room)
-		for next := prompt; int64(len(added)) < room; next = added[len(added)-1:] {
-			if stopped = context.Cause(ctx); stopped != nil {
-				return
+		past := m.backbone.NewPast(int64(g.NumBeams), int64(len(prompt))+room)
+		next := func(tokens [][]int64, rows []int64) torch.Tensor {
+			n := 1 // of each text, behind those of the past
+			if past.Length() == 0 {
+				n = len(prompt)
 			}
-			torch.Scope(func() {
-				hidden := m.backbone.Decode(engine.Input(p, next, 1, int64(len(next))), past)
-				logits := m.head.forward(m.backbone, hidden.Select(1, int64(len(next))-1))
-				added = append(added, g.choose(logits.ToDType(torch.Float32), [][]int64{seen})[0])
-			})
-			last := added[len(added)-1]
-			if seen = append(seen, last); slices.Contains(g.EOSTokenIDs, last) {
-				return
-			}
+			past.Reorder(rows)
+			hidden := m.backbone.Decode(engine.Input(p, lastOf(tokens, n), int64(len(tokens)), int64(n)), past)
+			return m.head.forward(m.backbone, hidden.Select(1, int64(n)-1))
 		}
+		var all [][]int64
+		all, stopped = g.write(ctx, [][]int64{prompt}, int(room), next)
+		added = all[0]
 	})
 	if err == nil {
 		err = stopped
@@ -129,31 +148,92 @@ func (m *CausalLanguageModel) GenerateIDs(ctx context.Context, prompt []int64, g
 	return added, err
 }
 
+// write continues texts by at most length tokens each, and returns what it adds. Next is that of
+// searchBeams.
+func (g Generation) write(ctx context.Context, prompts [][]int64, length int,
+	next func(tokens [][]int64, rows []int64) torch.Tensor) (added [][]int64, err error) {
+	seen := make([][]int64, len(prompts))
+	if g.NumBeams > 1 {
+		seen, err = g.searchBeams(ctx, prompts, length, next)
+	} else {
+		for i, prompt := range prompts {
+			seen[i] = slices.Clone(prompt)
+		}
+		err = g.extend(ctx, seen, length, next)
+	}
+	added = make([][]int64, len(prompts))
+	for i, ids := range seen {
+		added[i] = ids[len(prompts[i]):]
+		if end := slices.IndexFunc(added[i], func(id int64) bool { return slices.Contains(g.EOSTokenIDs, id) }); end >= 0 {
+			added[i] = added[i][:end+1] // padding is behind it
+		}
+	}
+	return added, err
+}
+
+// extend adds tokens to texts, one at a time, until each has ended.
+func (g Generation) extend(ctx context.Context, seen [][]int64, length int,
+	next func(tokens [][]int64, rows []int64) torch.Tensor) error {
+	ended := make([]bool, len(seen))
+	for range length {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		var chosen []int64
+		torch.Scope(func() { chosen = g.choose(next(seen, nil).ToDType(torch.Float32), seen) })
+		for i, id := range chosen {
+			if ended[i] {
+				id = g.padding
+			}
+			seen[i] = append(seen[i], id)
+			ended[i] = ended[i] || slices.Contains(g.EOSTokenIDs, id)
+		}
+		if !slices.Contains(ended, false) {
+			break
+		}
+	}
+	return nil
+}
+
+// lastOf are the last n ids of each row, one behind the other.
+func lastOf(rows [][]int64, n int) (last []int64) {
+	for _, row := range rows {
+		last = append(last, row[len(row)-n:]...)
+	}
+	return last
+}
+
+// penalized applies RepetitionPenalty to logits, or logarithms of probabilities.
+func (g Generation) penalized(logits torch.Tensor, seen [][]int64) torch.Tensor {
+	if g.RepetitionPenalty == 1 {
+		return logits
+	}
+	ids := torch.From(slices.Concat(seen...), int64(len(seen)), int64(len(seen[0]))).ToDevice(logits.Device())
+	of := logits.Gather(1, ids)
+	of = torch.Where(of.LtScalar(0), of.MulScalar(g.RepetitionPenalty), of.DivScalar(g.RepetitionPenalty))
+	return logits.Clone().Scatter_(1, ids, of)
+}
+
 // choose are the tokens that follow those seen of each text, by their logits, [B, vocabulary]. The
 // steps and their order are those of transformers' logits processors.
 func (g Generation) choose(logits torch.Tensor, seen [][]int64) []int64 {
-	if g.RepetitionPenalty != 1 {
-		ids := torch.From(slices.Concat(seen...), int64(len(seen)), int64(len(seen[0]))).ToDevice(logits.Device())
-		of := logits.Gather(1, ids)
-		of = torch.Where(of.LtScalar(0), of.MulScalar(g.RepetitionPenalty), of.DivScalar(g.RepetitionPenalty))
-		logits = logits.Clone().Scatter_(1, ids, of)
-	}
+	logits = g.penalized(logits, seen)
 	if !g.Sample {
 		return torch.Values[int64](logits.ArgMax(-1, false))
 	}
 	if g.Temperature != 1 {
 		logits = logits.DivScalar(g.Temperature)
 	}
-	never := math.Inf(-1)
+	out := math.Inf(-1)
 	if vocabulary := logits.Size(1); g.TopK > 0 {
 		top, _ := logits.TopK(min(int64(g.TopK), vocabulary), 1, true, true)
-		logits = logits.MaskedFill(logits.Lt(top.Narrow(1, top.Size(1)-1, 1)), never)
+		logits = logits.MaskedFill(logits.Lt(top.Narrow(1, top.Size(1)-1, 1)), out)
 	}
 	if g.TopP < 1 {
 		sorted, order := logits.Sort(1, false)
-		out := sorted.Softmax(-1, torch.DefaultDType).CumSum(1, torch.DefaultDType).LeScalar(1 - g.TopP)
-		out.Narrow(1, out.Size(1)-1, 1).Zero_() // the most probable token stays
-		logits = logits.MaskedFill(out.Clone().Scatter_(1, order, out), never)
+		rare := sorted.Softmax(-1, torch.DefaultDType).CumSum(1, torch.DefaultDType).LeScalar(1 - g.TopP)
+		rare.Narrow(1, rare.Size(1)-1, 1).Zero_() // the most probable token stays
+		logits = logits.MaskedFill(rare.Clone().Scatter_(1, order, rare), out)
 	}
 	return torch.Values[int64](logits.Softmax(-1, torch.DefaultDType).Multinomial(1, false, g.Generator))
 }

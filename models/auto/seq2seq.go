@@ -139,38 +139,23 @@ func (m *Seq2SeqLanguageModel) Writer(g Generation) (func(p engine.ForwardPass, 
 // be.
 func (m *Seq2SeqLanguageModel) write(ctx context.Context, p engine.ForwardPass, b inputs.Batch,
 	g Generation) (rows [][]int64, err error) {
-	rows = make([][]int64, b.InputIDs.Rows)
-	ended := make([]bool, len(rows))
-	next := slices.Repeat([]int64{m.DecoderStartTokenID()}, len(rows))
-	seen := make([][]int64, len(rows))
+	prompts := slices.Repeat([][]int64{{m.DecoderStartTokenID()}}, b.InputIDs.Rows)
 	torch.NoGrad(func() {
 		torch.Scope(func() {
 			ids, mask, _ := b.To(p)
-			decode := m.backbone.DecodePair(m.backbone.Encode(ids, mask), mask, int64(g.MaxNewTokens))
-			for range g.MaxNewTokens {
-				if err = context.Cause(ctx); err != nil {
-					return
-				}
-				for i, id := range next {
-					seen[i] = append(seen[i], id)
-				}
-				torch.Scope(func() {
-					hidden := decode(engine.Input(p, next, int64(len(next)), 1))
-					logits := m.head.forward(m.backbone, hidden.Select(1, 0))
-					next = g.choose(logits.ToDType(torch.Float32), seen)
-				})
-				for i, id := range next {
-					if ended[i] {
-						next[i] = m.Limits().PadTokenID
-						continue
-					}
-					rows[i] = append(rows[i], id)
-					ended[i] = slices.Contains(g.EOSTokenIDs, id)
-				}
-				if !slices.Contains(ended, false) {
-					return
+			hidden := m.backbone.Encode(ids, mask)
+			if g.NumBeams > 1 { // of which each text has so many rows
+				hidden = hidden.RepeatInterleave(int64(g.NumBeams), new(int64(0)))
+				if mask.Defined() {
+					mask = mask.RepeatInterleave(int64(g.NumBeams), new(int64(0)))
 				}
 			}
+			decode, past := m.backbone.DecodePair(hidden, mask, int64(g.MaxNewTokens))
+			rows, err = g.write(ctx, prompts, g.MaxNewTokens, func(tokens [][]int64, rows []int64) torch.Tensor {
+				past.Reorder(rows)
+				hidden := decode(engine.Input(p, lastOf(tokens, 1), int64(len(tokens)), 1))
+				return m.head.forward(m.backbone, hidden.Select(1, 0))
+			})
 		})
 	})
 	return rows, err

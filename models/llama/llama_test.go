@@ -122,7 +122,7 @@ func TestRunsHaveTransformersBits(t *testing.T) {
 			modeltest.Train(t, m.Task(), modeltest.CausalRows(file), 2, r.Losses, r.GradNorms)
 			modeltest.SameWeights(t, m, r.Final)
 			for i, g := range []auto.Generation{{MaxNewTokens: 30},
-				{MaxNewTokens: 30, Sample: true, Temperature: 0.7, TopK: 20, TopP: 0.9}} {
+				{MaxNewTokens: 30, Sample: true, Temperature: 0.7, TopK: 20, TopP: 0.9}, {MaxNewTokens: 20, NumBeams: 3}} {
 				torch.ManualSeed(3)
 				ids, err := m.GenerateIDs(t.Context(), []int64{3, 14, 15}, g)
 				require.NoError(t, err)

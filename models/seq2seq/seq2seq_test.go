@@ -2,6 +2,7 @@ package seq2seq_test
 
 import (
 	"io"
+	"math"
 	"os"
 	"testing"
 
@@ -83,7 +84,10 @@ func TestTextsThatHaveEndedWait(t *testing.T) {
 	torch.NoGrad(func() { m.InputEmbeddings().Weight.MulScalar_(3) })
 	texts := []inputs.Text{{InputIDs: []int64{5, 6, 7, 8}}, {InputIDs: []int64{9}}, {InputIDs: []int64{12, 13, 1}}}
 	for _, g := range []auto.Generation{{MaxNewTokens: 9}, {MaxNewTokens: 9, RepetitionPenalty: 2},
-		{MaxNewTokens: 9, EOSTokenIDs: []int64{}}} {
+		{MaxNewTokens: 9, EOSTokenIDs: []int64{}}, {MaxNewTokens: 9, NumBeams: 3},
+		{MaxNewTokens: 9, NumBeams: 4, LengthPenalty: 2},
+		{MaxNewTokens: 9, NumBeams: 2, EOSTokenIDs: []int64{1, 4, 5, 6, 7}}, {MaxNewTokens: 1, NumBeams: 5},
+		{MaxNewTokens: 9, NumBeams: 3, EarlyStopping: true, EOSTokenIDs: []int64{}}} {
 		together, err := m.GenerateIDs(t.Context(), texts, g)
 		require.NoError(t, err)
 		require.Len(t, together, 3)
@@ -115,6 +119,16 @@ func TestWhatCannotBeIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "the model has no tokenizer")
 	_, err = m.Writer(auto.Generation{TopK: 3})
 	require.ErrorContains(t, err, "set Sample")
+	for want, g := range map[string]auto.Generation{
+		"NumBeams is 0":        {LengthPenalty: 2},
+		"NumBeams is 1":        {NumBeams: 1, EarlyStopping: true},
+		"NumBeams is 3":        {NumBeams: 3, Sample: true},
+		"NumBeams is -1; want": {NumBeams: -1},
+		"LengthPenalty is NaN": {NumBeams: 3, LengthPenalty: math.NaN()},
+	} {
+		_, err = m.GenerateIDs(t.Context(), []inputs.Text{{InputIDs: []int64{1}}}, g)
+		require.ErrorContains(t, err, want)
+	}
 	_, err = m.GenerateIDs(t.Context(), nil, auto.Generation{})
 	require.ErrorContains(t, err, "no texts to write about")
 	_, err = m.GenerateIDs(t.Context(), []inputs.Text{{InputIDs: []int64{21}}}, auto.Generation{})

@@ -40,9 +40,10 @@ func (p *pastBlock) other(a *Attention, hidden torch.Tensor) func() (keys, value
 }
 
 // Decode begins texts of at most so many tokens, each about a text that [Model.Encode] has mapped to
-// hidden. The function that it returns maps the next token of each, [B, 1], to its hidden state, [B,
-// 1, hidden]; it lives in the scope of this call.
-func (m *Model) Decode(hidden, mask torch.Tensor, capacity int64) func(ids torch.Tensor) torch.Tensor {
+// hidden. Next maps the next token of each, [B, 1], to its hidden state, [B, 1, hidden]; it lives in
+// the scope of this call, as what it keeps of the tokens does.
+func (m *Model) Decode(hidden, mask torch.Tensor, capacity int64) (next func(ids torch.Tensor) torch.Tensor,
+	tokens *transformer.Past) {
 	c := m.config
 	p := &past{memory: memory{hidden, encoderKeep(mask)}, blocks: make([]pastBlock, len(m.Decoder.Block)),
 		tokens: transformer.NewPast(len(m.Decoder.Block), hidden.Size(0), capacity, c.NumHeads*c.KeyValueSize,
@@ -51,7 +52,7 @@ func (m *Model) Decode(hidden, mask torch.Tensor, capacity int64) func(ids torch
 		a := b.EncDec.EncDecAttention
 		p.blocks[i] = pastBlock{p.tokens.Recall(i), a.K.Forward(hidden), a.V.Forward(hidden)}
 	}
-	return func(ids torch.Tensor) torch.Tensor {
+	next = func(ids torch.Tensor) torch.Tensor {
 		return torch.Return(func() torch.Tensor {
 			s := m.Decoder
 			x := s.Dropout.Forward(s.EmbedTokens.Forward(ids))
@@ -63,4 +64,5 @@ func (m *Model) Decode(hidden, mask torch.Tensor, capacity int64) func(ids torch
 			return s.Dropout.Forward(s.FinalLayerNorm.Forward(x))
 		})
 	}
+	return next, p.tokens
 }

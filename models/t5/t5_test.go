@@ -159,17 +159,25 @@ func TestRunsHaveTransformersBits(t *testing.T) {
 			modeltest.Train(t, m.Task(), rows, 1, r.Losses, r.GradNorms)
 			modeltest.SameWeights(t, m, r.Final)
 			var texts []inputs.Text
+			var ends []int64 // so many that texts end early
+			for id := int64(3); id < 61; id += 4 {
+				ends = append(ends, id)
+			}
 			for _, s := range rows[:4] {
 				texts = append(texts, s.Text)
 			}
 			for i, g := range []auto.Generation{{MaxNewTokens: 12},
 				{MaxNewTokens: 12, Sample: true, Temperature: 0.7, TopK: 20, TopP: 0.9},
-				{MaxNewTokens: 12, RepetitionPenalty: 1.5}} {
+				{MaxNewTokens: 12, RepetitionPenalty: 1.5}, {MaxNewTokens: 12, NumBeams: 3},
+				{MaxNewTokens: 9, NumBeams: 4, LengthPenalty: 2, EarlyStopping: true, RepetitionPenalty: 1.3},
+				{MaxNewTokens: 12, NumBeams: 2, LengthPenalty: -1}, {MaxNewTokens: 12, NumBeams: 3, EOSTokenIDs: ends},
+				{MaxNewTokens: 12, NumBeams: 4, LengthPenalty: 3, EarlyStopping: true, EOSTokenIDs: ends}} {
 				torch.ManualSeed(3)
 				got, err := m.GenerateIDs(t.Context(), texts, g)
 				require.NoError(t, err)
 				for j, want := range r.Texts[i] {
-					if end := slices.Index(want, m.EOSTokenIDs()[0]); end >= 0 {
+					is := func(id int64) bool { return id == m.EOSTokenIDs()[0] || slices.Contains(g.EOSTokenIDs, id) }
+					if end := slices.IndexFunc(want, is); end >= 0 {
 						want = want[:end+1]
 					}
 					if testenv.SameBits() {

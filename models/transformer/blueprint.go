@@ -69,7 +69,7 @@ type Backbone struct {
 	// DecodePair begins texts that are written token by token, [B, 1] to [B, 1, hidden].
 	Encode      func(ids, mask torch.Tensor) torch.Tensor
 	ForwardPair func(ids, mask, decoderIDs torch.Tensor) torch.Tensor
-	DecodePair  func(hidden, mask torch.Tensor, capacity int64) func(ids torch.Tensor) torch.Tensor
+	DecodePair  func(hidden, mask torch.Tensor, capacity int64) (next func(ids torch.Tensor) torch.Tensor, past *Past)
 	// InitWeights draws the weights of a head, and what is drawn beside them; nil: [InitWeights].
 	InitWeights func(head any)
 

@@ -38,6 +38,23 @@ func (p *Past) Recall(layer int) Recall {
 	}
 }
 
+// Reorder makes row i what the given row was, for beams of which some end and others go on twice; nil
+// leaves all as they are.
+func (p *Past) Reorder(rows []int64) {
+	if rows == nil {
+		return
+	}
+	torch.Scope(func() {
+		at := torch.From(rows, int64(len(rows)))
+		for _, l := range p.layers {
+			for _, t := range []torch.Tensor{l.keys, l.values} {
+				seen := t.Narrow(1, 0, p.length)
+				seen.Copy_(seen.IndexSelect(0, at.ToDevice(t.Device())))
+			}
+		}
+	})
+}
+
 // Advance tells that all layers have recalled so many tokens more of each text.
 func (p *Past) Advance(n int64) { p.length += n }
 

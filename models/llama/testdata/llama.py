@@ -57,7 +57,7 @@ for label, (prefix, settings) in MODELS.items():
     model = make()
     entry.update(causal.run(model, rows, max_steps=12, gradient_accumulation_steps=2)[1], final=parameters(model))
     model.eval()
-    for chosen in (dict(max_new_tokens=30), dict(max_new_tokens=30, do_sample=True, temperature=0.7, top_k=20, top_p=0.9)):
+    for chosen in (dict(max_new_tokens=30), dict(max_new_tokens=30, do_sample=True, temperature=0.7, top_k=20, top_p=0.9), dict(max_new_tokens=20, num_beams=3)):
         entry["texts"].append(causal.generate(model, **chosen))
     out["models"].append(entry)
 

@@ -16,6 +16,7 @@ import transformers
 from causal import generator, mask, padded, parameters, ragged, rows, tensors, tok
 from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainer, Seq2SeqTrainingArguments, T5Config, T5ForConditionalGeneration
 
+ENDS = list(range(3, 61, 4))  # so many that texts end early
 SIZES = dict(vocab_size=causal.VOCAB, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, eos_token_id=causal.END, decoder_start_token_id=0)
 MODELS = {  # name: settings
     "t5": {},
@@ -68,7 +69,9 @@ for label, settings in MODELS.items():
     log = [r for r in trainer.state.log_history if "loss" in r]
     entry.update(losses=[r["loss"].hex() for r in log], grad_norms=[float(r["grad_norm"]).hex() for r in log], final=parameters(model))
     model.eval()
-    for chosen in (dict(max_new_tokens=12), dict(max_new_tokens=12, do_sample=True, temperature=0.7, top_k=20, top_p=0.9), dict(max_new_tokens=12, repetition_penalty=1.5)):
+    for chosen in (dict(max_new_tokens=12), dict(max_new_tokens=12, do_sample=True, temperature=0.7, top_k=20, top_p=0.9), dict(max_new_tokens=12, repetition_penalty=1.5),
+                   dict(max_new_tokens=12, num_beams=3), dict(max_new_tokens=9, num_beams=4, length_penalty=2.0, early_stopping=True, repetition_penalty=1.3), dict(max_new_tokens=12, num_beams=2, length_penalty=-1.0),
+                   dict(max_new_tokens=12, num_beams=3, eos_token_id=ENDS), dict(max_new_tokens=12, num_beams=4, length_penalty=3.0, early_stopping=True, eos_token_id=ENDS)):
         torch.manual_seed(3)
         entry["texts"].append(model.generate(padded, attention_mask=mask, **chosen)[:, 1:].tolist())
     out["models"].append(entry)

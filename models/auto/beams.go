@@ -1,0 +1,165 @@
+package auto
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// never is added to the score of what is not to be chosen, as transformers does.
+const never = float32(-1e9)
+
+// beam is a text that is being written, or was.
+type beam struct {
+	ids    []int64 // what the decoder was given first among them
+	score  float32 // the sum of the logarithms of its tokens' probabilities; of an ended one by its length
+	ended  bool
+	parent int // its row in the batch of the step before
+}
+
+// search is the beam search about one text.
+type search struct {
+	running, finished []beam // NumBeams of each, the best first
+	improvable        bool   // what is running may still be better than what is finished
+	stuck             bool   // no continuation is one that goes on
+}
+
+// searchBeams writes about each of so many texts, by the most probable of NumBeams beginnings that are
+// followed at a time, and returns all tokens of the best ones. Next gives the logits of the tokens
+// behind the last ones of each beginning, [texts·NumBeams, vocabulary], those of one text together; rows
+// are the beginnings of the step before that they continue, nil in the first step. It is _beam_search
+// of transformers 5.17.
+func (g Generation) searchBeams(ctx context.Context, prompts [][]int64, length int,
+	next func(tokens [][]int64, rows []int64) torch.Tensor) ([][]int64, error) {
+	n := g.NumBeams
+	keep := max(2, 1+len(g.EOSTokenIDs)) * n // so many that n go on if all of them end
+	all := make([]search, len(prompts))
+	for i, prompt := range prompts {
+		s := search{improvable: true, running: make([]beam, n), finished: make([]beam, n)}
+		for j := range n {
+			s.running[j] = beam{ids: prompt, score: never}
+			s.finished[j] = beam{ids: prompt, score: never}
+		}
+		s.running[0].score = 0 // else all beginnings would be the same
+		all[i] = s
+	}
+	var err error
+	var rows []int64
+	for step := 1; step <= length; step++ {
+		if err = context.Cause(ctx); err != nil {
+			break
+		}
+		last := step == length
+		torch.Scope(func() {
+			scores, tokens := g.continuations(all, keep, rows, next)
+			rows = rows[:0]
+			for i := range all {
+				all[i].step(g, i*n, scores[i*keep:(i+1)*keep], tokens[i*keep:(i+1)*keep], step, last)
+				for _, b := range all[i].running {
+					rows = append(rows, int64(b.parent))
+				}
+			}
+		})
+		if done(all, g) {
+			break
+		}
+	}
+	best := make([][]int64, len(all))
+	for i, s := range all {
+		best[i] = s.finished[0].ids
+		if !s.finished[0].ended { // the context ended first
+			best[i] = s.running[0].ids
+		}
+	}
+	return best, err
+}
+
+// continuations are the best ways to continue the running beams of each text, keep of each: their
+// scores, and token + vocabulary·beam.
+func (g Generation) continuations(all []search, keep int, rows []int64,
+	next func(tokens [][]int64, rows []int64) torch.Tensor) (scores []float32, tokens []int64) {
+	var seen [][]int64
+	var before []float32
+	for _, s := range all {
+		for _, b := range s.running {
+			seen, before = append(seen, b.ids), append(before, b.score)
+		}
+	}
+	logits := next(seen, rows).ToDType(torch.Float32)
+	logs := g.penalized(logits.LogSoftmax(-1, torch.DefaultDType), seen)
+	logs = logs.Add(torch.From(before, int64(len(before)), 1).ToDevice(logs.Device()))
+	top, at := logs.View(int64(len(all)), -1).TopK(int64(keep), 1, true, true)
+	return torch.Values[float32](top), torch.Values[int64](at)
+}
+
+// step takes the continuations of a text's beams, whose rows in the batch begin at first. At the last
+// step all end.
+func (s *search) step(g Generation, first int, scores []float32, tokens []int64, step int, last bool) {
+	n := len(s.running)
+	continued := make([]beam, len(scores))
+	vocabulary := g.vocabulary
+	for i, score := range scores {
+		parent, token := int(tokens[i]/vocabulary), tokens[i]%vocabulary
+		continued[i] = beam{ids: append(slices.Clip(s.running[parent].ids), token), score: score, parent: first + parent,
+			ended: last || slices.Contains(g.EOSTokenIDs, token)}
+	}
+	s.stuck = !slices.ContainsFunc(continued, func(b beam) bool { return !b.ended })
+	full := g.EarlyStopping && !slices.ContainsFunc(s.finished, func(b beam) bool { return !b.ended })
+	merged := slices.Clone(s.finished)
+	for i, b := range continued {
+		b.score /= float32(math.Pow(float64(step), g.LengthPenalty))
+		b.ended = b.ended && i < n
+		for _, out := range []bool{full, !s.improvable, !b.ended} {
+			if out {
+				b.score += never
+			}
+		}
+		merged = append(merged, b)
+	}
+	for i, b := range continued {
+		if b.ended {
+			continued[i].score += never
+		}
+	}
+	s.running, s.finished = bestOf(continued, n), bestOf(merged, n)
+	possible := s.running[0].score / float32(math.Pow(float64(step), g.LengthPenalty))
+	worst := s.finished[n-1].score
+	better := false
+	for _, b := range s.finished {
+		bar := never
+		if b.ended {
+			bar = worst
+		}
+		better = better || possible > bar
+	}
+	s.improvable = s.improvable && better
+}
+
+// done tells whether the searches end: none may still become better, or with EarlyStopping all have
+// ended, or none can go on.
+func done(all []search, g Generation) bool {
+	improvable, full, stuck := false, g.EarlyStopping, true
+	for _, s := range all {
+		improvable = improvable || s.improvable
+		full = full && !slices.ContainsFunc(s.finished, func(b beam) bool { return !b.ended })
+		stuck = stuck && s.stuck
+	}
+	return !improvable || full || stuck
+}
+
+// bestOf are the n best, the best first.
+func bestOf(beams []beam, n int) []beam {
+	sorted := slices.Clone(beams)
+	slices.SortStableFunc(sorted, func(a, b beam) int {
+		switch {
+		case a.score > b.score:
+			return -1
+		case a.score < b.score:
+			return 1
+		}
+		return 0
+	})
+	return sorted[:n]
+}
