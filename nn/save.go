@@ -49,11 +49,11 @@ func Write(w io.Writer, m any, metadata map[string]string) error {
 
 // SaveTensors writes tensors by their names, as [Save] does those of a module.
 func SaveTensors(path string, tensors []torch.Named, metadata map[string]string) error {
-	entries, err := tensorio.Entries(tensors)
-	if err == nil {
-		err = safetensors.WriteFile(path, entries, metadata)
-	}
+	entries, err := entriesOf("SaveTensors", tensors)
 	if err != nil {
+		return err
+	}
+	if err := safetensors.WriteFile(path, entries, metadata); err != nil {
 		return fmt.Errorf("nn: save: %w", err)
 	}
 	return nil
@@ -85,12 +85,17 @@ func contents(op string, m any, metadata map[string]string) ([]safetensors.Entry
 	if err != nil {
 		return nil, nil, err
 	}
-	entries, err := tensorio.Entries(kept)
-	if err != nil {
-		return nil, nil, torch.Errorf("nn."+op, torch.ErrType, "%v", err)
-	}
+	entries, err := entriesOf(op, kept)
 	maps.Copy(meta, metadata)
-	return entries, meta, nil
+	return entries, meta, err
+}
+
+func entriesOf(op string, tensors []torch.Named) ([]safetensors.Entry, error) {
+	entries, err := tensorio.Entries(tensors)
+	if err != nil {
+		return nil, torch.Errorf("nn."+op, torch.ErrType, "%v", err)
+	}
+	return entries, nil
 }
 
 // untie keeps each tensor under the first of its names, names of tied tensors coming last; aliases

@@ -107,7 +107,7 @@ var allowed = []struct{ folder, imports string }{
 		"dist/ddp dist/launch dist/shard torch optim optim/lr internal/optional"},
 	{"models/...", "models/... nn/... trainer trainer/engine trainer/semantics data/... text/... vision/... metrics " +
 		"torch torch/cuda safetensors safetensors/pickle internal/regularfile internal/specialtoken internal/tensorio " +
-		"optim hub"},
+		"internal/optional optim hub"},
 	{"compat/hezar/repository", "internal/torchsave compat/hezar/omegaconf compat/hezar/internal/configfile " +
 		"compat/hezar/preprocessors compat/hezar/datasets data hub models/... nn/... text/... torch"},
 	{"compat/hezar", "internal/torchsave internal/pyfloat compat/hezar/omegaconf " +

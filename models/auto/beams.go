@@ -1,6 +1,7 @@
 package auto
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -99,17 +100,16 @@ func (g Generation) continuations(all []search, keep int, rows []int64,
 func (s *search) step(g Generation, first int, scores []float32, tokens []int64, step int, last bool) {
 	n := len(s.running)
 	continued := make([]beam, len(scores))
-	vocabulary := g.vocabulary
 	for i, score := range scores {
-		parent, token := int(tokens[i]/vocabulary), tokens[i]%vocabulary
+		parent, token := int(tokens[i]/g.vocabulary), tokens[i]%g.vocabulary
 		continued[i] = beam{ids: append(slices.Clip(s.running[parent].ids), token), score: score, parent: first + parent,
 			ended: last || slices.Contains(g.EOSTokenIDs, token)}
 	}
 	s.stuck = !slices.ContainsFunc(continued, func(b beam) bool { return !b.ended })
-	full := g.EarlyStopping && !slices.ContainsFunc(s.finished, func(b beam) bool { return !b.ended })
+	full, length := g.EarlyStopping && s.full(), float32(math.Pow(float64(step), g.LengthPenalty))
 	merged := slices.Clone(s.finished)
 	for i, b := range continued {
-		b.score /= float32(math.Pow(float64(step), g.LengthPenalty))
+		b.score /= length
 		b.ended = b.ended && i < n
 		for _, out := range []bool{full, !s.improvable, !b.ended} {
 			if out {
@@ -124,17 +124,14 @@ func (s *search) step(g Generation, first int, scores []float32, tokens []int64,
 		}
 	}
 	s.running, s.finished = bestOf(continued, n), bestOf(merged, n)
-	possible := s.running[0].score / float32(math.Pow(float64(step), g.LengthPenalty))
-	worst := s.finished[n-1].score
-	better := false
-	for _, b := range s.finished {
-		bar := never
-		if b.ended {
-			bar = worst
-		}
-		better = better || possible > bar
-	}
-	s.improvable = s.improvable && better
+	possible := s.running[0].score / length
+	better := func(b beam) bool { return possible > never && !b.ended || possible > s.finished[n-1].score && b.ended }
+	s.improvable = s.improvable && slices.ContainsFunc(s.finished, better)
+}
+
+// full tells whether as many texts have ended as there are beams.
+func (s *search) full() bool {
+	return !slices.ContainsFunc(s.finished, func(b beam) bool { return !b.ended })
 }
 
 // done tells whether the searches end: none may still become better, or with EarlyStopping all have
@@ -143,7 +140,7 @@ func done(all []search, g Generation) bool {
 	improvable, full, stuck := false, g.EarlyStopping, true
 	for _, s := range all {
 		improvable = improvable || s.improvable
-		full = full && !slices.ContainsFunc(s.finished, func(b beam) bool { return !b.ended })
+		full = full && s.full()
 		stuck = stuck && s.stuck
 	}
 	return !improvable || full || stuck
@@ -152,14 +149,6 @@ func done(all []search, g Generation) bool {
 // bestOf are the n best, the best first.
 func bestOf(beams []beam, n int) []beam {
 	sorted := slices.Clone(beams)
-	slices.SortStableFunc(sorted, func(a, b beam) int {
-		switch {
-		case a.score > b.score:
-			return -1
-		case a.score < b.score:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(sorted, func(a, b beam) int { return cmp.Compare(b.score, a.score) })
 	return sorted[:n]
 }

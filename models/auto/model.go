@@ -2,7 +2,7 @@ package auto
 
 import (
 	"fmt"
-	"strings"
+	"slices"
 
 	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/inputs"
@@ -87,13 +87,16 @@ func (m *Model) OwnModules() []nn.Named {
 	return append(encoder, nn.Children(m.head)...)
 }
 
-// TiedWeights are the names under which the token embedding is a layer of the head.
+// TiedWeights are the names that the token embedding has besides its first one in the encoder.
 func (m *Model) TiedWeights() (names []string) {
+	embedding := func(t torch.Named) bool { return t.Tensor.Is(m.backbone.InputEmbeddings.Weight) }
+	inBackbone := nn.StateDict(m.backbone.Module)
+	own := inBackbone[slices.IndexFunc(inBackbone, embedding)].Name
+	if p := m.blueprint.Prefix; p != "" {
+		own = p + "." + own
+	}
 	for _, t := range nn.StateDict(m) {
-		if !t.Tensor.Is(m.backbone.InputEmbeddings.Weight) {
-			continue
-		}
-		if p := m.blueprint.Prefix; p == "" && t.Name != "shared.weight" || p != "" && !strings.HasPrefix(t.Name, p+".") {
+		if embedding(t) && t.Name != own {
 			names = append(names, t.Name)
 		}
 	}

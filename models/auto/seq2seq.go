@@ -3,9 +3,9 @@ package auto
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
+	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/models/seq2seq"
 	"github.com/gotrainer/gotrainer/models/transformer"
@@ -103,9 +103,9 @@ func (m *Seq2SeqLanguageModel) GenerateIDs(ctx context.Context, texts []inputs.T
 	if len(texts) == 0 {
 		return nil, errors.New("auto: there are no texts to write about")
 	}
-	b, err := m.Task().Batch(texts)
+	b, err := m.Limits().Collate("auto", texts, data.Padding{})
 	if err != nil {
-		return nil, fmt.Errorf("auto: %w", err)
+		return nil, err
 	}
 	var stopped error
 	err = m.evaluate(func(p engine.ForwardPass) { rows, stopped = m.write(ctx, p, b, g) })

@@ -211,8 +211,9 @@ func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
 		`"num_hidden_layers": 513`:                                "NumLayers is 513",
 		`"quantization_config": {"bits": 4}`:                      "quantization_config is",
 	}, read)
-	modeltest.Refuses(t, "qwen2", map[string]string{`"use_sliding_window": true`: "use_sliding_window is true; only false"},
-		read)
+	modeltest.Refuses(t, "qwen2", map[string]string{
+		`"use_sliding_window": true`: "use_sliding_window is true; only false",
+	}, read)
 	modeltest.Refuses(t, "gemma", map[string]string{
 		`"tie_word_embeddings": false`:        "tie_word_embeddings is false; only true",
 		`"use_bidirectional_attention": true`: "use_bidirectional_attention is true; only false",

@@ -1,6 +1,7 @@
 package lora_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"os"
@@ -66,7 +67,7 @@ func TestAnAdapterOfPeftIsLoaded(t *testing.T) {
 	path := filepath.Join(dir, lora.ConfigName)
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
-	text = []byte(strings.Replace(string(text), `"base_model_name_or_path": null`, `"base_model_name_or_path": "`+base+`"`, 1))
+	text = bytes.Replace(text, []byte(`"base_model_name_or_path": null`), []byte(`"base_model_name_or_path": "`+base+`"`), 1)
 	require.NoError(t, os.WriteFile(path, text, 0o600))
 	m, err = auto.CausalLM(t.Context(), dir, quiet())
 	require.NoError(t, err)

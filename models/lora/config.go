@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/gotrainer/gotrainer/internal/optional"
 )
 
 // AllLinear stands in TargetModules, alone, for every linear layer but those of the head.
@@ -168,24 +170,21 @@ func (c Config) transforms(name string) bool {
 
 // scaling is the rank of a layer's update, and what it is multiplied by.
 func (c Config) scaling(name string) (r int64, scale float64) {
-	alpha := c.Alpha
-	r = c.R
-	for _, pattern := range slices.Sorted(maps.Keys(c.RankPattern)) {
-		if fullMatch(`(.*\.)?(`+pattern+`)`, name) {
-			r = c.RankPattern[pattern]
-			break
-		}
-	}
-	for _, pattern := range slices.Sorted(maps.Keys(c.AlphaPattern)) {
-		if fullMatch(`(.*\.)?(`+pattern+`)`, name) {
-			alpha = c.AlphaPattern[pattern]
-			break
-		}
-	}
+	r, alpha := ofPattern(c.RankPattern, name, c.R), ofPattern(c.AlphaPattern, name, c.Alpha)
 	if c.UseRSLoRA {
 		return r, alpha / math.Sqrt(float64(r))
 	}
 	return r, alpha / float64(r)
+}
+
+// ofPattern is the value of the pattern that fits the end of a name, or else another.
+func ofPattern[T any](patterns map[string]T, name string, other T) T {
+	for _, pattern := range slices.Sorted(maps.Keys(patterns)) {
+		if fullMatch(`(.*\.)?(`+pattern+`)`, name) {
+			return patterns[pattern]
+		}
+	}
+	return other
 }
 
 // file is adapter_config.json.
@@ -304,8 +303,8 @@ func (c *Config) UnmarshalJSON(text []byte) error {
 	*c = Config{R: f.R, Alpha: f.Alpha, UseRSLoRA: f.UseRSLoRA, Dropout: f.Dropout, Bias: f.Bias,
 		TargetModules: f.TargetModules.list, ExcludeModules: f.ExcludeModules.list,
 		LayersToTransform: f.LayersToTransform.list, LayersPattern: f.LayersPattern.list, RankPattern: f.RankPattern,
-		AlphaPattern: f.AlphaPattern, ModulesToSave: f.ModulesToSave, TaskType: deref(f.TaskType),
-		BaseModel: deref(f.BaseModel), Revision: deref(f.Revision)}
+		AlphaPattern: f.AlphaPattern, ModulesToSave: f.ModulesToSave, TaskType: optional.Or(f.TaskType, ""),
+		BaseModel: optional.Or(f.BaseModel, ""), Revision: optional.Or(f.Revision, "")}
 	if f.TargetModules.one != nil {
 		if strings.EqualFold(*f.TargetModules.one, AllLinear) {
 			c.TargetModules = []string{AllLinear}
@@ -313,7 +312,7 @@ func (c *Config) UnmarshalJSON(text []byte) error {
 			c.TargetPattern = *f.TargetModules.one
 		}
 	}
-	c.ExcludePattern = deref(f.ExcludeModules.one)
+	c.ExcludePattern = optional.Or(f.ExcludeModules.one, "")
 	if len(c.RankPattern) == 0 {
 		c.RankPattern = nil
 	}
@@ -337,11 +336,4 @@ func (c *Config) UnmarshalJSON(text []byte) error {
 			f.Init)
 	}
 	return nil
-}
-
-func deref(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }

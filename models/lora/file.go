@@ -1,7 +1,6 @@
 package lora
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,9 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/google/renameio/v2"
-
 	"github.com/gotrainer/gotrainer/internal/regularfile"
+	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -73,15 +71,7 @@ func (a *Adapter) WriteConfig(dir string) error {
 	if err != nil {
 		return fmt.Errorf("lora: %w", err)
 	}
-	var b bytes.Buffer
-	if err := json.Indent(&b, text, "", "  "); err != nil {
-		return fmt.Errorf("lora: %w", err)
-	}
-	b.WriteByte('\n')
-	if err := renameio.WriteFile(filepath.Join(dir, ConfigName), b.Bytes(), 0o644, renameio.WithTempDir(dir)); err != nil {
-		return fmt.Errorf("lora: %w", err)
-	}
-	return nil
+	return pretrained.WriteJSON(dir, ConfigName, json.RawMessage(text))
 }
 
 // Load reads the weights of an adapter of the same configuration from a folder, adapter_model.safetensors

@@ -138,15 +138,8 @@ func (e *Encoder) positionBias(x torch.Tensor) torch.Tensor {
 // up to 128 share eight, and farther ones have the last. They are 32 whatever the config says, as
 // in transformers.
 func buckets(length int64, d torch.Device) torch.Tensor {
-	const half, exact, farthest = 16, 8, 128
 	at := torch.TensorOptions{DType: torch.Int64, Device: d}.Arange(0, length, 1)
-	n := at.Unsqueeze(0).Sub(at.Unsqueeze(1)).Neg()
-	right := n.LtScalar(0).ToDType(torch.Int64).MulScalar(half)
-	n = n.Abs()
-	far := n.ToDType(torch.Float32).DivScalar(exact).Log().DivScalar(math.Log(farthest / exact)).MulScalar(half - exact)
-	far = far.ToDType(torch.Int64).AddScalar(exact)
-	far = far.Minimum(far.FullLike(half - 1))
-	return right.Add(torch.Where(n.LtScalar(exact), n, far))
+	return transformer.DistanceClasses(at.Unsqueeze(0).Sub(at.Unsqueeze(1)), 32, 128, true)
 }
 
 // Forward maps hidden states, [B, L, hidden], to the next ones.

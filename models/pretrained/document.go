@@ -159,8 +159,11 @@ func (d Document) Demand(key string, wanted ...string) error {
 }
 
 // Write writes config.json into dir, keys in alphabetical order as transformers does.
-func (d Document) Write(dir string) error {
-	text, err := json.Marshal(d)
+func (d Document) Write(dir string) error { return WriteJSON(dir, ConfigName, d) }
+
+// WriteJSON writes a value into a file of a folder, which is whole or not there at any instant.
+func WriteJSON(dir, name string, value any) error {
+	text, err := json.Marshal(value)
 	if err != nil {
 		return fmt.Errorf("pretrained: %w", err)
 	}
@@ -169,7 +172,7 @@ func (d Document) Write(dir string) error {
 		return fmt.Errorf("pretrained: %w", err)
 	}
 	b.WriteByte('\n')
-	if err := renameio.WriteFile(filepath.Join(dir, ConfigName), b.Bytes(), 0o644, renameio.WithTempDir(dir)); err != nil {
+	if err := renameio.WriteFile(filepath.Join(dir, name), b.Bytes(), 0o644, renameio.WithTempDir(dir)); err != nil {
 		return fmt.Errorf("pretrained: %w", err)
 	}
 	return nil

@@ -99,7 +99,7 @@ func (t *Task) Collate(samples []Sample) (b Batch, err error) {
 	for i, s := range samples {
 		texts[i], b.Targets[i] = s.Text, s.Target
 	}
-	if b.Batch, err = t.Batch(texts); err != nil {
+	if b.Batch, err = t.limits.Collate("seq2seq", texts, t.options.Padding); err != nil {
 		return b, err
 	}
 	for i, s := range samples {
@@ -123,11 +123,6 @@ func (t *Task) Collate(samples []Sample) (b Batch, err error) {
 		}
 	}
 	return b, nil
-}
-
-// Batch pads texts that are to be written about.
-func (t *Task) Batch(texts []inputs.Text) (inputs.Batch, error) {
-	return t.limits.Collate("seq2seq", texts, t.options.Padding)
 }
 
 // fault says why the model cannot take labels; empty: it can.

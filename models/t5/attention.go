@@ -108,32 +108,9 @@ func (s *Stack) bias(first, queries, keys int64) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		o := torch.TensorOptions{DType: torch.Int64, Device: a.RelativeAttentionBias.Weight.Device()}
 		query := o.Arange(first, first+queries, 1).Unsqueeze(1)
-		classes := a.config.buckets(o.Arange(0, keys, 1).Unsqueeze(0).Sub(query), s.Block[0].EncDec == nil)
+		c := a.config
+		classes := transformer.DistanceClasses(o.Arange(0, keys, 1).Unsqueeze(0).Sub(query), c.RelativeAttentionNumBuckets,
+			c.RelativeAttentionMaxDistance, s.Block[0].EncDec == nil)
 		return a.RelativeAttentionBias.Forward(classes).Permute(2, 0, 1).Unsqueeze(0)
 	})
-}
-
-// buckets are the classes of distances from a query to a key: each of the first has its own, farther
-// ones share, the farther the more. In both ways there are classes for each; else keys behind the
-// query have that of 0.
-func (c *Config) buckets(distance torch.Tensor, bothWays bool) torch.Tensor {
-	n := c.RelativeAttentionNumBuckets
-	var ahead torch.Tensor
-	if bothWays {
-		n /= 2
-		ahead = distance.GtScalar(0).ToDType(torch.Int64).MulScalar(n)
-		distance = distance.Abs()
-	} else {
-		distance = distance.Minimum(distance.ZerosLike()).Neg()
-	}
-	exact := n / 2
-	far := distance.ToDType(torch.Float32).DivScalar(float64(exact)).Log()
-	far = far.DivScalar(math.Log(float64(c.RelativeAttentionMaxDistance) / float64(exact))).MulScalar(float64(n - exact))
-	far = far.ToDType(torch.Int64).AddScalar(exact)
-	far = far.Minimum(far.FullLike(n - 1))
-	classes := torch.Where(distance.LtScalar(exact), distance, far)
-	if bothWays {
-		return ahead.Add(classes)
-	}
-	return classes
 }

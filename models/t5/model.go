@@ -151,8 +151,9 @@ func (d *Dense) DrawWeights(_ float64, wanted func(name string, t torch.Tensor) 
 
 // Encode maps token ids, [B, L], to what the decoder attends to, [B, L, hidden]. The attention mask,
 // [B, L], has 0 where a token is padding; undefined means that none is.
-func (m *Model) Encode(ids, mask torch.Tensor) torch.Tensor {
-	keep := transformer.PaddingMask(mask, torch.Float32, transformer.SDPA)
+func (m *Model) Encode(ids, mask torch.Tensor) torch.Tensor { return m.encode(ids, keepOf(mask)) }
+
+func (m *Model) encode(ids, keep torch.Tensor) torch.Tensor {
 	return m.Encoder.forward(ids, m.config.Attention, scores{keep, m.Encoder.bias(0, ids.Size(1), ids.Size(1))}, memory{})
 }
 
@@ -160,16 +161,15 @@ func (m *Model) Encode(ids, mask torch.Tensor) torch.Tensor {
 // of what is made of it, [B, T], to the hidden states of the latter, [B, T, hidden]. Each of its
 // tokens attends to those before it and to itself, padding among them.
 func (m *Model) Forward(ids, mask, decoderIDs torch.Tensor) torch.Tensor {
-	hidden := m.Encode(ids, mask)
+	keep := keepOf(mask)
 	length := decoderIDs.Size(1)
 	n := torch.TensorOptions{Device: decoderIDs.Device()}.Arange(0, length, 1)
 	self := scores{n.Unsqueeze(1).Ge(n).View(1, 1, length, length), m.Decoder.bias(0, length, length)}
-	return m.Decoder.forward(decoderIDs, m.config.Attention, self, memory{hidden, encoderKeep(mask)})
+	return m.Decoder.forward(decoderIDs, m.config.Attention, self, memory{m.encode(ids, keep), keep})
 }
 
-// encoderKeep is where tokens of the encoder's text may be attended to, [B, 1, 1, L]; undefined:
-// everywhere.
-func encoderKeep(mask torch.Tensor) torch.Tensor {
+// keepOf is where tokens of a text may be attended to, [B, 1, 1, L]; undefined: everywhere.
+func keepOf(mask torch.Tensor) torch.Tensor {
 	keep := transformer.PaddingMask(mask, torch.Float32, transformer.SDPA)
 	if keep.Defined() {
 		keep = keep.Narrow(2, 0, 1)

@@ -45,7 +45,7 @@ func (p *pastBlock) other(a *Attention, hidden torch.Tensor) func() (keys, value
 func (m *Model) Decode(hidden, mask torch.Tensor, capacity int64) (next func(ids torch.Tensor) torch.Tensor,
 	tokens *transformer.Past) {
 	c := m.config
-	p := &past{memory: memory{hidden, encoderKeep(mask)}, blocks: make([]pastBlock, len(m.Decoder.Block)),
+	p := &past{memory: memory{hidden, keepOf(mask)}, blocks: make([]pastBlock, len(m.Decoder.Block)),
 		tokens: transformer.NewPast(len(m.Decoder.Block), hidden.Size(0), capacity, c.NumHeads*c.KeyValueSize,
 			torch.TensorOptions{DType: m.Shared.Weight.DType(), Device: hidden.Device()})}
 	for i, b := range m.Decoder.Block {

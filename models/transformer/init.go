@@ -91,7 +91,10 @@ func initModule(module any, std float64, wanted func(name string, t torch.Tensor
 		}
 	case *RMSNorm:
 		if wanted("weight", l.Weight) {
-			initialize.Constant(l.Weight, map[bool]float64{false: 1, true: 0}[l.OnePlus])
+			initialize.Ones(l.Weight)
+			if l.OnePlus {
+				initialize.Zeros(l.Weight)
+			}
 		}
 	case *nn.LayerNorm:
 		if wanted("weight", l.Weight) {

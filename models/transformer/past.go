@@ -45,11 +45,11 @@ func (p *Past) Reorder(rows []int64) {
 		return
 	}
 	torch.Scope(func() {
-		at := torch.From(rows, int64(len(rows)))
+		at := torch.From(rows, int64(len(rows))).ToDevice(p.layers[0].keys.Device())
 		for _, l := range p.layers {
 			for _, t := range []torch.Tensor{l.keys, l.values} {
 				seen := t.Narrow(1, 0, p.length)
-				seen.Copy_(seen.IndexSelect(0, at.ToDevice(t.Device())))
+				seen.Copy_(seen.IndexSelect(0, at))
 			}
 		}
 	})
