@@ -55,11 +55,7 @@ func load(t *testing.T) ([]recorded, *golden.File) {
 // folder has the config.json that transformers wrote.
 func (r recorded) folder(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	text, err := json.Marshal(r.Config)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), text, 0o600))
-	return dir
+	return modeltest.ConfigFolder(t, r.Config)
 }
 
 // fresh makes the model from seed 42.

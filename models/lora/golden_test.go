@@ -5,7 +5,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -62,11 +61,7 @@ func load(t *testing.T) ([]recorded, *golden.File) {
 // folder has the config.json of the model.
 func (r recorded) folder(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	text, err := json.Marshal(r.Model)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), text, 0o600))
-	return dir
+	return modeltest.ConfigFolder(t, r.Model)
 }
 
 // base makes the model without an adapter from seed 42.

@@ -59,10 +59,7 @@ func load(t *testing.T) ([]recorded, *golden.File) {
 // fresh makes the model from seed 42.
 func (r recorded) fresh(t *testing.T, a transformer.Attention) *auto.Seq2SeqLanguageModel {
 	t.Helper()
-	dir := t.TempDir()
-	text, err := json.Marshal(r.Config)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), text, 0o600))
+	dir := modeltest.ConfigFolder(t, r.Config)
 	torch.ManualSeed(42)
 	m, err := auto.Seq2SeqLM(t.Context(), dir, auto.Options{FromConfig: true, Attention: a, Warnings: io.Discard})
 	require.NoError(t, err)

@@ -1,6 +1,7 @@
 package modeltest
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +16,20 @@ import (
 
 // Saver is a model that can write its folder.
 type Saver interface{ Save(dir string) error }
+
+// ConfigFolder is a folder with nothing but that config.json.
+func ConfigFolder(t *testing.T, config map[string]any) string {
+	t.Helper()
+	dir := t.TempDir()
+	text, err := json.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "config.json"), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
 
 // SavedModelLoads saves a model, loads it and saves it again: all bits are there, both folders are
 // the same, and loading drew nothing.
