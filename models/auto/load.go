@@ -41,6 +41,14 @@ type Options struct {
 
 	Attention transformer.Attention // zero: sdpa, but for MPNet
 
+	// DType is that of the weights, in which the model computes: Float32, which zero means, BFloat16,
+	// Float16 or Float64. KeepDType takes that of the files instead, as transformers 5 does unless it is told
+	// otherwise (dtype="auto"). Small updates vanish in weights of 16 bits, so these are for adapters
+	// ([Model.AddLoRA]), whose own weights stay in float32, for writing texts, and for optimizers made for
+	// them; to train faster in 16 bits there is autocast (engine.Options.Precision).
+	DType     torch.DType
+	KeepDType bool
+
 	InitMismatched bool // draw what has another shape, such as a head of other classes: ignore_mismatched_sizes
 	InitMissing    bool // draw what is missing of the encoder, too
 	// FromConfig draws all weights; the folder needs config.json only, and of a model on the Hub no
@@ -127,7 +135,11 @@ func loadFolder(dir string, t task, o Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := build(dir, p, t, o)
+	dtype, err := o.dtype(dir, p)
+	if err != nil {
+		return nil, fmt.Errorf("auto: %s: %w", dir, err)
+	}
+	m, err := build(dir, p, t, o, dtype)
 	if err != nil {
 		return nil, err
 	}
@@ -186,9 +198,9 @@ func plan(d pretrained.Document, known blueprints, h classify.Head, a transforme
 }
 
 // build makes the model and fills it.
-func build(dir string, p transformer.Blueprint, t task, o Options) (m *Model, err error) {
+func build(dir string, p transformer.Blueprint, t task, o Options, dtype torch.DType) (m *Model, err error) {
 	if o.FromConfig {
-		if err := torch.Try(func() { m = newModel(p, t, transformer.Builder{}) }); err != nil {
+		if err := torch.Try(func() { m = newModel(p, t, transformer.Builder{DType: dtype}) }); err != nil {
 			return nil, fmt.Errorf("auto: %s: %w", dir, err)
 		}
 		return m, nil
@@ -203,7 +215,7 @@ func build(dir string, p transformer.Blueprint, t task, o Options) (m *Model, er
 		prefix = p.Prefix + "."
 	}
 	m, report, err := pretrained.LoadFolder(dir, func() *Model {
-		return newModel(p, t, transformer.Builder{Undrawn: true})
+		return newModel(p, t, transformer.Builder{Undrawn: true, DType: dtype})
 	},
 		func(m *Model) pretrained.LoadOptions {
 			return pretrained.LoadOptions{

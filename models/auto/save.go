@@ -63,6 +63,9 @@ func (m *Model) writeConfig(dir string) error {
 	if err != nil {
 		return fmt.Errorf("auto: %w", err)
 	}
+	if err := d.Encode([]pretrained.Field{{Key: "dtype", Value: new(m.dtype().String())}}); err != nil {
+		return fmt.Errorf("auto: %w", err)
+	}
 	if err := d.Write(dir); err != nil {
 		return err
 	}

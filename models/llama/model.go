@@ -120,7 +120,8 @@ func (m *Model) Forward(ids, mask torch.Tensor) torch.Tensor {
 func (m *Model) embed(ids torch.Tensor) torch.Tensor {
 	x := m.EmbedTokens.Forward(ids)
 	if m.scale != 1 {
-		x = x.MulScalar(m.scale)
+		rounded := torch.From([]float64{m.scale}).ToDType(m.EmbedTokens.Weight.DType())
+		x = x.MulScalar(rounded.Item())
 	}
 	return x
 }
@@ -128,6 +129,7 @@ func (m *Model) embed(ids torch.Tensor) torch.Tensor {
 // mask is of hidden states whose first token is at that position.
 func (m *Model) mask(mask, x torch.Tensor, position int64) transformer.Mask {
 	made := transformer.CausalMask(mask, x, m.config.Attention)
+	made.WideSoftmax = true
 	made.Rotary = transformer.NewRotary(m.RotaryEmb.InvFreq, position, x.Size(1), x.DType())
 	return made
 }

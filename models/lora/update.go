@@ -64,7 +64,11 @@ func newUpdate(l layer, name string, c Config, on *bool) *update {
 		initialize.Zeros(u.B.Weight)
 	case InitRandom:
 	}
-	nn.ToDevice(u, weight.Device())
+	// It is moved to where the weight is and what it is, and then widened: autocast_adapter_dtype.
+	nn.To(u, torch.TensorOptions{DType: weight.DType(), Device: weight.Device()})
+	if d := weight.DType(); d == torch.BFloat16 || d == torch.Float16 {
+		nn.To(u, torch.TensorOptions{DType: torch.Float32})
+	}
 	return u
 }
 

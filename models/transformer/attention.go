@@ -59,7 +59,11 @@ func (a Attention) Attend(query, key, value torch.Tensor, mask Mask, heads int64
 		if mask.Padding.Defined() {
 			weights = weights.Add(mask.Padding)
 		}
-		weights = weights.Softmax(-1, torch.DefaultDType)
+		computed := torch.DefaultDType
+		if mask.WideSoftmax {
+			computed = torch.Float32
+		}
+		weights = weights.Softmax(-1, computed)
 		if mask.Causal {
 			weights = weights.ToDType(q.DType()) // before dropout, as in transformers' decoders
 		}

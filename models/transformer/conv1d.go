@@ -17,7 +17,7 @@ type Conv1D struct {
 
 // Conv1D makes one. Its constructor draws with a standard deviation of 0.02.
 func (b Builder) Conv1D(in, out int64) *Conv1D {
-	l := &Conv1D{Weight: nn.Parameter(torch.Empty(in, out)), Bias: nn.Parameter(torch.Zeros(out))}
+	l := &Conv1D{Weight: nn.Parameter(b.factory().Empty(in, out)), Bias: nn.Parameter(b.factory().Zeros(out))}
 	if !b.Undrawn {
 		torch.NoGrad(func() { initialize.Normal(l.Weight, 0, 0.02, nil) })
 	}

@@ -11,6 +11,8 @@ type Mask struct {
 	Packed  *inputs.Packed // of hidden states [T, hidden]: where the texts are
 	Causal  bool           // each attends to none behind it; Padding, if defined, says so already
 	Rotary  Rotary         // where they stand, for models whose queries and keys are turned by that
+
+	WideSoftmax bool // eager attention computes its weights in float32, whatever the dtype of the model
 }
 
 // PaddingMask turns an attention mask, [B, L] with 0 where a token is padding, into what
