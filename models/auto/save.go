@@ -63,7 +63,11 @@ func (m *Model) writeConfig(dir string) error {
 	if err != nil {
 		return fmt.Errorf("auto: %w", err)
 	}
-	if err := d.Encode([]pretrained.Field{{Key: "dtype", Value: new(m.dtype().String())}}); err != nil {
+	fields := []pretrained.Field{{Key: "dtype", Value: new(m.dtype().String())}}
+	if m.quantization != nil {
+		fields = append(fields, pretrained.Field{Key: quantizationKey, Value: m.quantization})
+	}
+	if err := d.Encode(fields); err != nil {
 		return fmt.Errorf("auto: %w", err)
 	}
 	if err := d.Write(dir); err != nil {
