@@ -19,9 +19,6 @@ type code struct {
 // tables are a code on a device.
 type tables struct {
 	values torch.Tensor // [16]
-	// pairs are the two numbers of each byte, [256]: two float32 in the place of one float64, which are
-	// looked up together.
-	pairs  torch.Tensor
 	bounds torch.Tensor // [15]: the middles between neighbours in ascending order
 	order  torch.Tensor // [16]: the bits of the numbers in ascending order
 }
@@ -49,12 +46,6 @@ func (c *code) on(d torch.Device) *tables {
 	t := &tables{}
 	torch.NoGrad(func() {
 		torch.Scope(func() {
-			var pairs []float32
-			for _, high := range c.values {
-				for _, low := range c.values {
-					pairs = append(pairs, high, low)
-				}
-			}
 			bits := make([]uint8, len(c.values))
 			for i := range bits {
 				bits[i] = uint8(i)
@@ -71,15 +62,12 @@ func (c *code) on(d torch.Device) *tables {
 			}
 			on := func(t torch.Tensor) torch.Tensor { return t.ToDevice(d).Keep() }
 			*t = tables{values: on(torch.From(c.values, 16)), bounds: on(torch.From(bounds, 15)),
-				order: on(torch.From(bits, 16)), pairs: on(as(torch.From(pairs, 512), torch.Float64))}
+				order: on(torch.From(bits, 16))}
 		})
 	})
 	first, _ := c.tensors.LoadOrStore(d, t)
 	return first.(*tables)
 }
-
-// as is the bits of a tensor as elements of another type.
-func as(t torch.Tensor, d torch.DType) torch.Tensor { return torch.Call("aten::view.dtype", t, d)[0] }
 
 // packedAtOnce is how many numbers are packed at a time, a multiple of blockSize: what is made of them on
 // the way takes twelve times the memory that they do.
@@ -126,13 +114,23 @@ func (c *code) packPart(flat torch.Tensor) (packed, largest torch.Tensor) {
 }
 
 // unpack is the numbers that bits stand for, of that shape and in that dtype: dequantize_4bit of
-// bitsandbytes.
+// bitsandbytes. A CPU has an operator of its own for it (cgotorch/src/fourbit.cc).
 func (c *code) unpack(packed, largest torch.Tensor, shape []int64, d torch.DType) torch.Tensor {
-	pairs := c.on(packed.Device()).pairs.IndexSelect(0, packed.View(-1).ToDType(torch.Int32))
-	numbers := as(pairs, torch.Float32)
+	if packed.Device() == torch.CPU {
+		return torch.Call("gotrainer::unpack_4bit", packed, largest, c.on(packed.Device()).values, shape[0], shape[1], d)[0]
+	}
+	return c.unpackByOperators(packed, largest, shape, d)
+}
+
+// unpackByOperators is unpack by libtorch's operators.
+func (c *code) unpackByOperators(packed, largest torch.Tensor, shape []int64, d torch.DType) torch.Tensor {
 	n := shape[0] * shape[1]
+	high := torch.Call("aten::bitwise_right_shift.Tensor_Scalar", packed.View(-1), 4)[0]
+	low := torch.Call("aten::bitwise_and.Scalar", packed.View(-1), 15)[0]
+	bits := torch.Stack([]torch.Tensor{high, low}, -1).View(-1).Narrow(0, 0, n)
+	numbers := c.on(packed.Device()).values.IndexSelect(0, bits.ToDType(torch.Int32))
 	if rest := n % blockSize; rest != 0 {
-		numbers = numbers.Narrow(0, 0, n).Pad(0, 0, blockSize-rest)
+		numbers = numbers.Pad(0, 0, blockSize-rest)
 	}
 	return numbers.View(-1, blockSize).Mul_(largest.View(-1, 1)).View(-1).Narrow(0, 0, n).View(shape...).ToDType(d)
 }

@@ -217,3 +217,52 @@ func FuzzFromFile(f *testing.F) {
 		assert.Equal(t, []int64{4, 64}, w.Float().Shape())
 	})
 }
+
+// TestNumbersAreThoseOfOperators: what other devices compute is what the CPU's operator does.
+func TestNumbersAreThoseOfOperators(t *testing.T) {
+	testenv.RequireTorch(t)
+	torch.ManualSeed(1)
+	for _, shape := range [][]int64{{1, 1}, {3, 5}, {8, 8}, {7, 64}, {33, 100}, {130, 513}} {
+		for _, kind := range []quantized.Type{quantized.NF4, quantized.FP4} {
+			w, err := quantized.New(torch.Randn(shape...), quantized.Config{Type: kind, DoubleQuant: shape[0] > 7})
+			require.NoError(t, err)
+			for _, d := range []torch.DType{torch.Float32, torch.BFloat16, torch.Float16} {
+				assert.True(t, w.Numbers(d).Equal(w.ByOperators(d)), "%v %s %s", shape, kind, d)
+				assert.Equal(t, shape, w.Numbers(d).Shape())
+			}
+		}
+	}
+	bytes := torch.TensorOptions{DType: torch.Uint8}
+	for want, args := range map[string]struct {
+		packed, largest, code torch.Tensor
+		d                     torch.DType
+	}{
+		"want 3 times 5 numbers, two in a byte": {bytes.Zeros(7), torch.Zeros(1), torch.Zeros(16), torch.Float32},
+		"want a largest size for each 64":       {bytes.Zeros(8), torch.Zeros(2), torch.Zeros(16), torch.Float32},
+		"want 16 numbers":                       {bytes.Zeros(8), torch.Zeros(1), torch.Zeros(15), torch.Float32},
+		"want float32, bfloat16 or float16":     {bytes.Zeros(8), torch.Zeros(1), torch.Zeros(16), torch.Float64},
+	} {
+		err := torch.Try(func() {
+			torch.Call("gotrainer::unpack_4bit", args.packed, args.largest, args.code, int64(3), int64(5), args.d)
+		})
+		assert.ErrorContains(t, err, want)
+	}
+}
+
+func BenchmarkUnpack(b *testing.B) {
+	torch.SetThreads(1)
+	w, err := quantized.New(torch.Randn(2816, 1024), quantized.Config{Type: quantized.NF4, DoubleQuant: true})
+	require.NoError(b, err)
+	for _, d := range []torch.DType{torch.Float32, torch.BFloat16} {
+		b.Run(d.String(), func(b *testing.B) {
+			for b.Loop() {
+				torch.Scope(func() { w.Numbers(d) })
+			}
+		})
+		b.Run(d.String()+" by operators", func(b *testing.B) {
+			for b.Loop() {
+				torch.Scope(func() { w.ByOperators(d) })
+			}
+		})
+	}
+}

@@ -145,12 +145,16 @@ func (w *Weight) Float() torch.Tensor {
 // numbers makes the weight.
 func (w *Weight) numbers(d torch.DType) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
-		largest := w.AbsMax
-		if w.state.NestedOffset != nil {
-			largest = blockwise.Signed().Dequantize(largest, w.NestedAbsMax).AddScalar(*w.state.NestedOffset)
-		}
-		return codes[w.state.Type].unpack(w.packed, largest, w.state.Shape, d)
+		return codes[w.state.Type].unpack(w.packed, w.largest(), w.state.Shape, d)
 	})
+}
+
+// largest are the sizes of the blocks.
+func (w *Weight) largest() torch.Tensor {
+	if w.state.NestedOffset == nil {
+		return w.AbsMax
+	}
+	return blockwise.Signed().Dequantize(w.AbsMax, w.NestedAbsMax).AddScalar(*w.state.NestedOffset)
 }
 
 // Repack is another weight that is packed with the same Config.
