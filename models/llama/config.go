@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/gotrainer/gotrainer/models/classify"
@@ -15,35 +16,38 @@ import (
 )
 
 // Config describes a model in the words of transformers. The zero value of a field means the default
-// of LlamaConfig, MistralConfig, Qwen2Config or GemmaConfig, which are models of seven billion
-// weights.
+// of the type's class there, LlamaConfig or another: models of billions of weights. A setting that a
+// type does not have is refused.
 type Config struct {
-	Type string // model_type: llama, mistral, qwen2 or gemma; empty: llama
+	Type string // model_type: llama, mistral, qwen2, qwen3 or gemma; empty: llama
 
-	VocabSize        int64 // zero: 32000; qwen2: 151936, gemma: 256000
-	HiddenSize       int64 // zero: 4096; gemma: 3072
-	IntermediateSize int64 // zero: 11008; mistral: 14336, qwen2: 22016, gemma: 24576
-	NumLayers        int64 // num_hidden_layers; zero: 32; gemma: 28
-	NumHeads         int64 // num_attention_heads; zero: 32; gemma: 16
-	NumKeyValueHeads int64 // each is for NumHeads/NumKeyValueHeads heads; zero: NumHeads; mistral: 8
-	HeadDim          int64 // zero: HiddenSize/NumHeads; gemma: 256
-	MaxPositions     int64 // the most tokens of a text; zero: 2048; mistral: 131072, qwen2: 32768, gemma: 8192
-	// SlidingWindow is how far back mistral's tokens attend; a text may not be longer. Zero: 4096;
-	// -1: there is none.
+	VocabSize        int64
+	HiddenSize       int64
+	IntermediateSize int64
+	NumLayers        int64 // num_hidden_layers
+	NumHeads         int64 // num_attention_heads
+	NumKeyValueHeads int64 // each is for NumHeads/NumKeyValueHeads heads; zero: NumHeads, or what the type has
+	HeadDim          int64 // zero: HiddenSize/NumHeads, or what the type has
+	MaxPositions     int64 // the most tokens of a text
+	// SlidingWindow is how many tokens a token attends to, itself among them, in the layers that LayerTypes
+	// names. Zero: 4096 of mistral, none of the others; -1: there is none.
 	SlidingWindow int64
+	// LayerTypes are [FullAttention] or [SlidingAttention] for each layer. Nil: of mistral all are alike; of
+	// qwen2 and qwen3 those from the 28th on have the window.
+	LayerTypes []string
 
 	HiddenAct        string  // see [transformer.ActivationByName]; zero: silu; gemma: gelu_pytorch_tanh
 	RMSNormEps       float64 // zero: 1e-6
 	InitializerRange float64 // standard deviation of the initial weights; zero: 0.02
 	AttentionDropout float64
-	AttentionBias    bool // of llama and gemma: attention's layers have a bias; those of qwen2's but the last always have
-	MLPBias          bool // of llama
+	AttentionBias    bool // attention's layers have a bias; those of qwen2 but the last always have
+	MLPBias          bool
 	Rope             Rope
 
 	// TieWordEmbeddings gives the output layer the weight of the token embedding. That of gemma always
 	// has it.
 	TieWordEmbeddings bool
-	EOSTokenIDs       []int64 // end a text that is generated; nil: 2; qwen2: none, gemma: 1
+	EOSTokenIDs       []int64 // end a text that is generated; nil: those of the type
 	PadTokenID        *int64  // fills batches up; its embedding is zero at first and not trained; nil: there is none
 
 	Attention transformer.Attention // zero: SDPA. It is not in config.json
@@ -52,45 +56,47 @@ type Config struct {
 	Extra pretrained.Document
 }
 
-// kinds are the defaults, and the names of transformers' classes. A size of zero follows from others.
-var kinds = map[string]struct {
-	class                                                                         string
-	vocabulary, hidden, intermediate, layers, heads, keyValueHeads, head, longest int64
-	act                                                                           string
-	ends                                                                          []int64
-}{
-	"llama":   {"Llama", 32000, 4096, 11008, 32, 32, 0, 0, 2048, "silu", []int64{2}},
-	"mistral": {"Mistral", 32000, 4096, 14336, 32, 32, 8, 0, 131072, "silu", []int64{2}},
-	"qwen2":   {"Qwen2", 151936, 4096, 22016, 32, 32, 0, 0, 32768, "silu", []int64{}},
-	"gemma":   {"Gemma", 256000, 3072, 24576, 28, 16, 0, 256, 8192, "gelu_pytorch_tanh", []int64{1}},
-}
-
 // ReadConfig reads config.json from dir and refuses settings that the model does not support.
 func ReadConfig(dir string) (Config, error) {
 	return pretrained.ReadConfigAs(dir, "llama", decode)
 }
 
-func (c *Config) fields() []pretrained.Field {
+// fields are the settings that a type has, by their keys in config.json.
+func (c *Config) fields(f family) []pretrained.Field {
 	fields := []pretrained.Field{
 		{Key: "model_type", Value: &c.Type}, {Key: "vocab_size", Value: &c.VocabSize},
 		{Key: "hidden_size", Value: &c.HiddenSize}, {Key: "intermediate_size", Value: &c.IntermediateSize},
 		{Key: "num_hidden_layers", Value: &c.NumLayers}, {Key: "num_attention_heads", Value: &c.NumHeads},
-		{Key: "num_key_value_heads", Value: &c.NumKeyValueHeads}, {Key: "hidden_act", Value: &c.HiddenAct},
+		{Key: "num_key_value_heads", Value: &c.NumKeyValueHeads}, {Key: cmp.Or(f.actKey, "hidden_act"), Value: &c.HiddenAct},
 		{Key: "max_position_embeddings", Value: &c.MaxPositions}, {Key: "rms_norm_eps", Value: &c.RMSNormEps},
 		{Key: "initializer_range", Value: &c.InitializerRange}, {Key: "attention_dropout", Value: &c.AttentionDropout},
 		{Key: "tie_word_embeddings", Value: &c.TieWordEmbeddings}, {Key: "pad_token_id", Value: &c.PadTokenID},
 		{Key: "eos_token_id", Value: (*pretrained.TokenIDs)(&c.EOSTokenIDs)},
 	}
-	if c.Type == "llama" || c.Type == "gemma" {
-		fields = append(fields, pretrained.Field{Key: "attention_bias", Value: &c.AttentionBias})
-	}
-	if c.Type == "llama" {
-		fields = append(fields, pretrained.Field{Key: "mlp_bias", Value: &c.MLPBias})
-	}
-	if c.Type != "qwen2" {
-		fields = append(fields, pretrained.Field{Key: "head_dim", Value: &c.HeadDim})
+	for _, o := range c.optional() {
+		if slices.Contains(f.settings, o.Key) {
+			fields = append(fields, o)
+		}
 	}
 	return fields
+}
+
+// optional are the settings that some types have.
+func (c *Config) optional() []pretrained.Field {
+	return []pretrained.Field{
+		{Key: "attention_bias", Value: &c.AttentionBias}, {Key: "mlp_bias", Value: &c.MLPBias},
+		{Key: "head_dim", Value: &c.HeadDim}, {Key: "sliding_window", Value: &c.SlidingWindow},
+		{Key: "layer_types", Value: &c.LayerTypes},
+	}
+}
+
+// family is that of the type.
+func (c Config) family() (family, error) {
+	f, ok := families[c.Type]
+	if !ok {
+		return f, fmt.Errorf("model_type is %q; want one of %q", c.Type, types())
+	}
+	return f, nil
 }
 
 func decode(d pretrained.Document) (c Config, err error) {
@@ -98,37 +104,32 @@ func decode(d pretrained.Document) (c Config, err error) {
 	if err := maps.Clone(d).Decode([]pretrained.Field{{Key: "model_type", Value: &c.Type}}); err != nil {
 		return c, err
 	}
-	if _, ok := kinds[c.Type]; !ok {
-		return c, fmt.Errorf("model_type is %q; want one of %q", c.Type, slices.Sorted(maps.Keys(kinds)))
+	f, err := c.family()
+	if err != nil {
+		return c, err
 	}
 	if string(d["eos_token_id"]) == "null" {
 		c.EOSTokenIDs = []int64{}
 	}
-	if _, given := d["pad_token_id"]; c.Type == "gemma" && !given {
-		c.PadTokenID = new(int64(0))
+	if _, given := d["pad_token_id"]; !given {
+		c.PadTokenID = f.defaults.PadTokenID
 	}
-	window, given := d["sliding_window"]
-	if c.Type == "gemma" {
+	if f.tied {
 		if err := d.Demand("tie_word_embeddings", "true"); err != nil {
 			return c, err
 		}
 	}
-	if err := d.Decode(c.fields()); err != nil {
+	if err := c.decodeWindows(d, f); err != nil {
+		return c, err
+	}
+	if err := d.Decode(c.fields(f)); err != nil {
 		return c, err
 	}
 	if c.Rope, err = decodeRope(d); err != nil {
 		return c, err
 	}
-	if c.Type == "mistral" && given {
-		if c.SlidingWindow = -1; string(window) != "null" {
-			if err := d.Decode([]pretrained.Field{{Key: "sliding_window", Value: &c.SlidingWindow}}); err != nil {
-				return c, err
-			}
-		}
-		delete(d, "sliding_window")
-	}
-	for key, wanted := range map[string]string{"use_sliding_window": "false", "is_encoder_decoder": "false",
-		"quantization_config": "null", "pretraining_tp": "1", "use_bidirectional_attention": "false"} {
+	for key, wanted := range map[string]string{"is_encoder_decoder": "false", "quantization_config": "null",
+		"pretraining_tp": "1", "use_bidirectional_attention": "false"} {
 		if err := d.Demand(key, wanted); err != nil {
 			return c, err
 		}
@@ -139,50 +140,56 @@ func decode(d pretrained.Document) (c Config, err error) {
 
 // resolved fills in the defaults and refuses what is impossible.
 func (c Config) resolved() (_ Config, err error) {
-	if c.Type == "" {
-		c.Type = "llama"
+	c.Type = cmp.Or(c.Type, "llama")
+	f, err := c.family()
+	if err != nil {
+		return c, err
 	}
-	k, ok := kinds[c.Type]
-	if !ok {
-		return c, fmt.Errorf("field Type is %q; want one of %q", c.Type, slices.Sorted(maps.Keys(kinds)))
+	for _, o := range c.optional() {
+		if !slices.Contains(f.settings, o.Key) && !reflect.ValueOf(o.Value).Elem().IsZero() {
+			return c, fmt.Errorf("%s is for %q; the model is %s", o.Key, typesWith(o.Key), c.Type)
+		}
 	}
+	d := f.defaults
 	if err := cmp.Or(
-		transformer.Positive("VocabSize", &c.VocabSize, k.vocabulary),
-		transformer.Positive("HiddenSize", &c.HiddenSize, k.hidden),
-		transformer.Positive("IntermediateSize", &c.IntermediateSize, k.intermediate),
-		transformer.Positive("NumLayers", &c.NumLayers, k.layers),
-		transformer.Positive("NumHeads", &c.NumHeads, k.heads),
-		transformer.Positive("MaxPositions", &c.MaxPositions, k.longest),
+		transformer.Positive("VocabSize", &c.VocabSize, d.VocabSize),
+		transformer.Positive("HiddenSize", &c.HiddenSize, d.HiddenSize),
+		transformer.Positive("IntermediateSize", &c.IntermediateSize, d.IntermediateSize),
+		transformer.Positive("NumLayers", &c.NumLayers, d.NumLayers),
+		transformer.Positive("NumHeads", &c.NumHeads, d.NumHeads),
+		transformer.Positive("MaxPositions", &c.MaxPositions, d.MaxPositions),
 	); err != nil {
 		return c, err
 	}
 	if err := cmp.Or(
-		transformer.Positive("HeadDim", &c.HeadDim, cmp.Or(k.head, c.HiddenSize/c.NumHeads)),
-		transformer.Positive("NumKeyValueHeads", &c.NumKeyValueHeads, cmp.Or(k.keyValueHeads, c.NumHeads)),
+		transformer.Positive("HeadDim", &c.HeadDim, cmp.Or(d.HeadDim, c.HiddenSize/c.NumHeads)),
+		transformer.Positive("NumKeyValueHeads", &c.NumKeyValueHeads, cmp.Or(d.NumKeyValueHeads, c.NumHeads)),
 	); err != nil {
 		return c, err
 	}
 	if err := cmp.Or(
-		transformer.Positive("RMSNormEps", &c.RMSNormEps, 1e-6),
+		transformer.Positive("RMSNormEps", &c.RMSNormEps, cmp.Or(d.RMSNormEps, 1e-6)),
 		transformer.Positive("InitializerRange", &c.InitializerRange, 0.02),
 	); err != nil {
 		return c, err
 	}
-	if c.Type != "mistral" {
-		c.SlidingWindow = -1
-	} else if c.SlidingWindow == 0 {
-		c.SlidingWindow = 4096
+	if err := transformer.CheckLayers(c.NumLayers); err != nil {
+		return c, err
 	}
-	c.HiddenAct = cmp.Or(c.HiddenAct, k.act)
-	c.TieWordEmbeddings = c.TieWordEmbeddings || c.Type == "gemma"
+	c.SlidingWindow = cmp.Or(c.SlidingWindow, d.SlidingWindow, -1)
+	if c.LayerTypes == nil {
+		c.LayerTypes = f.windows.types(c.NumLayers, c.SlidingWindow)
+	}
+	c.HiddenAct = cmp.Or(c.HiddenAct, d.HiddenAct, "silu")
+	c.TieWordEmbeddings = c.TieWordEmbeddings || f.tied
 	if c.EOSTokenIDs == nil {
-		c.EOSTokenIDs = k.ends
+		c.EOSTokenIDs = d.EOSTokenIDs
 	}
 	return c.checked()
 }
 
 func (c Config) checked() (_ Config, err error) {
-	if err := transformer.CheckLayers(c.NumLayers); err != nil {
+	if err := c.checkWindows(); err != nil {
 		return c, err
 	}
 	if err := transformer.CheckProbability("AttentionDropout", &c.AttentionDropout); err != nil {
@@ -198,8 +205,6 @@ func (c Config) checked() (_ Config, err error) {
 		return c, fmt.Errorf("HeadDim is %d; want an even number, whose halves are turned", c.HeadDim)
 	case pad != nil && (*pad < -1 || *pad >= c.VocabSize):
 		return c, fmt.Errorf("PadTokenID is %d; want an id below VocabSize, %d, or -1 for the last", *pad, c.VocabSize)
-	case c.Type != "llama" && c.MLPBias, c.Type != "llama" && c.Type != "gemma" && c.AttentionBias:
-		return c, fmt.Errorf("AttentionBias is for llama and gemma, MLPBias for llama; the model is %s", c.Type)
 	case slices.ContainsFunc(c.EOSTokenIDs, func(id int64) bool { return id < 0 }):
 		return c, fmt.Errorf("EOSTokenIDs are %d; want ids of at least 0", c.EOSTokenIDs)
 	}
@@ -212,18 +217,17 @@ func (c Config) checked() (_ Config, err error) {
 
 // document is the config.json of a resolved config.
 func (c Config) document(architecture string) (pretrained.Document, error) {
-	d := pretrained.Document{}
+	d, f := pretrained.Document{}, families[c.Type]
 	maps.Copy(d, c.Extra)
-	fields := append(c.fields(), pretrained.Field{Key: "rope_parameters", Value: &c.Rope})
+	fields := append(c.fields(f), pretrained.Field{Key: "rope_parameters", Value: &c.Rope})
+	if f.windowSwitch {
+		fields = append(fields, pretrained.Field{Key: "use_sliding_window", Value: new(c.SlidingWindow > 0)})
+	}
 	if err := d.EncodeModel(c.Type, architecture, fields); err != nil {
 		return nil, fmt.Errorf("llama: %w", err)
 	}
-	if c.Type == "mistral" {
-		window := json.RawMessage("null")
-		if c.SlidingWindow > 0 {
-			window = fmt.Append(nil, c.SlidingWindow)
-		}
-		d["sliding_window"] = window
+	if _, has := d["sliding_window"]; has && c.SlidingWindow < 0 {
+		d["sliding_window"] = json.RawMessage("null")
 	}
 	return d, nil
 }
@@ -247,16 +251,12 @@ func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 	if err != nil {
 		return b, fmt.Errorf("HiddenAct: %w", err)
 	}
-	class := kinds[c.Type].class
-	longest := c.MaxPositions
-	if c.SlidingWindow > 0 {
-		longest = min(longest, c.SlidingWindow)
-	}
+	class := families[c.Type].class
 	return transformer.Blueprint{
 		ModelType: c.Type, Class: class, LanguageModel: class + "ForCausalLM", Prefix: "model", HiddenSize: c.HiddenSize,
 		EmbeddingSize: c.HiddenSize, InitializerRange: c.InitializerRange,
 		EOSTokenIDs: c.EOSTokenIDs, Untied: !c.TieWordEmbeddings, NoWeights: []string{"rotary_emb.inv_freq"},
-		Limits: inputs.Limits{VocabSize: c.VocabSize, MaxLength: longest,
+		Limits: inputs.Limits{VocabSize: c.VocabSize, MaxLength: c.MaxPositions,
 			PadTokenID: transformer.Filler(c.padding(), c.EOSTokenIDs, c.VocabSize)},
 		Document: c.document,
 		Build: func(builder transformer.Builder, _ bool) transformer.Backbone {

@@ -27,9 +27,13 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m))
 }
 
-// recorded is what testdata/llama.py wrote of a model.
+// files are what testdata/llama.py and testdata/families.py wrote: models by the file that they are in.
+var files = map[string]int{"llama": 7, "windows": 2, "qwen3": 2}
+
+// recorded is what is in a file of a model.
 type recorded struct {
 	Name           string
+	Attention      transformer.Attention // of the run
 	Config         map[string]any
 	Parameters     []string
 	Initial, Final map[string]string
@@ -38,18 +42,27 @@ type recorded struct {
 	Losses         []string
 	GradNorms      []string `json:"grad_norms"`
 	Texts          [][]int64
+
+	file *golden.File // the tensors
 }
 
-func load(t *testing.T) ([]recorded, *golden.File) {
+func load(t *testing.T) (models []recorded) {
 	t.Helper()
 	testenv.RequireTorch(t)
 	torch.SetThreads(1)
-	text, err := os.ReadFile("testdata/llama.json")
-	require.NoError(t, err)
-	var f struct{ Models []recorded }
-	require.NoError(t, json.Unmarshal(text, &f))
-	require.Len(t, f.Models, 7, "models")
-	return f.Models, golden.Load(t, "testdata/llama.safetensors")
+	for name, count := range files {
+		text, err := os.ReadFile("testdata/" + name + ".json")
+		require.NoError(t, err)
+		var f struct{ Models []recorded }
+		require.NoError(t, json.Unmarshal(text, &f))
+		require.Len(t, f.Models, count, "models of %s", name)
+		file := golden.Load(t, "testdata/"+name+".safetensors")
+		for _, r := range f.Models {
+			r.file = file
+			models = append(models, r)
+		}
+	}
+	return models
 }
 
 // folder has the config.json that transformers wrote.
@@ -68,8 +81,7 @@ func (r recorded) fresh(t *testing.T, a transformer.Attention) *auto.CausalLangu
 }
 
 func TestSameSeedGivesTransformersWeights(t *testing.T) {
-	models, _ := load(t)
-	for _, r := range models {
+	for _, r := range load(t) {
 		t.Run(r.Name, func(t *testing.T) {
 			m := r.fresh(t, "")
 			assert.Equal(t, r.Generator, modeltest.Generator(), "the generator stands elsewhere")
@@ -97,12 +109,11 @@ func TestSameSeedGivesTransformersWeights(t *testing.T) {
 }
 
 func TestForwardAndBackwardHaveTransformersBits(t *testing.T) {
-	models, file := load(t)
-	for _, r := range models {
+	for _, r := range load(t) {
 		for _, c := range r.Cases {
 			t.Run(c.Name, func(t *testing.T) {
 				goldencount.Start(t, "models", c.Name)
-				torch.Scope(func() { c.Compare(t, r.fresh(t, c.Attention), modeltest.CausalRows(file), file) })
+				torch.Scope(func() { c.Compare(t, r.fresh(t, c.Attention), modeltest.CausalRows(r.file), r.file) })
 			})
 		}
 	}
@@ -110,12 +121,11 @@ func TestForwardAndBackwardHaveTransformersBits(t *testing.T) {
 
 // TestRunsHaveTransformersBits: a run of Trainer over windows of two, then what the model writes.
 func TestRunsHaveTransformersBits(t *testing.T) {
-	models, file := load(t)
-	for _, r := range models {
+	for _, r := range load(t) {
 		t.Run(r.Name, func(t *testing.T) {
 			goldencount.Start(t, "models", r.Name+", run")
-			m := r.fresh(t, "")
-			modeltest.Train(t, m.Task(), modeltest.CausalRows(file), 2, r.Losses, r.GradNorms)
+			m := r.fresh(t, r.Attention)
+			modeltest.Train(t, m.Task(), modeltest.CausalRows(r.file), 2, r.Losses, r.GradNorms)
 			modeltest.SameWeights(t, m, r.Final)
 			for i, g := range []auto.Generation{{MaxNewTokens: 30},
 				{MaxNewTokens: 30, Sample: true, Temperature: 0.7, TopK: 20, TopP: 0.9}, {MaxNewTokens: 20, NumBeams: 3}} {
@@ -133,8 +143,7 @@ func TestRunsHaveTransformersBits(t *testing.T) {
 // TestWhatIsKeptOfATextMakesNoDifference: positions go on where the text stands, and grouped heads
 // find their keys.
 func TestWhatIsKeptOfATextMakesNoDifference(t *testing.T) {
-	models, _ := load(t)
-	for _, r := range models {
+	for _, r := range load(t) {
 		for _, a := range []transformer.Attention{transformer.SDPA, transformer.Eager} {
 			m := r.fresh(t, a)
 			torch.NoGrad(func() { m.InputEmbeddings().Weight.MulScalar_(20) }) // tokens that are far apart
@@ -155,9 +164,8 @@ func TestWhatIsKeptOfATextMakesNoDifference(t *testing.T) {
 }
 
 func TestLayersAreUnits(t *testing.T) {
-	models, _ := load(t)
-	for _, r := range models {
-		modeltest.LayersAreUnits(t, 2, func() (inputs.Model, error) {
+	for _, r := range load(t) {
+		modeltest.LayersAreUnits(t, int(r.Config["num_hidden_layers"].(float64)), func() (inputs.Model, error) {
 			return auto.CausalLM(t.Context(), r.folder(t), auto.Options{FromConfig: true, Warnings: io.Discard})
 		})
 	}
@@ -208,29 +216,63 @@ func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
 		`"quantization_config": {"bits": 4}`:                      "quantization_config is",
 	}, read)
 	modeltest.Refuses(t, "qwen2", map[string]string{
-		`"use_sliding_window": true`: "use_sliding_window is true; only false",
+		`"use_sliding_window": true`:                                                  "there is no sliding_window",
+		`"use_sliding_window": true, "sliding_window": -2`:                            "SlidingWindow is -2; want a positive",
+		`"use_sliding_window": true, "sliding_window": 4, "max_window_layers": -1`:    "max_window_layers is -1",
+		`"use_sliding_window": true, "sliding_window": 4, "max_window_layers": "all"`: `max_window_layers is "all"`,
+		`"layer_types": ["full_attention"]`:                                           "layer_types has 1 types; want one for each of the 32",
+		`"num_hidden_layers": 1, "layer_types": ["sliding_attention"]`:                "there is no sliding_window",
+		`"num_hidden_layers": 1, "layer_types": ["chunked_attention"]`:                `layer_types[0] is "chunked_attention"; want`,
 	}, read)
 	modeltest.Refuses(t, "gemma", map[string]string{
 		`"tie_word_embeddings": false`:        "tie_word_embeddings is false; only true",
 		`"use_bidirectional_attention": true`: "use_bidirectional_attention is true; only false",
 	}, read)
 	for want, c := range map[string]llama.Config{
-		`field Type is "gemma2"; want one of ["gemma" "llama" "mistral" "qwen2"]`:     {Type: "gemma2"},
-		"AttentionBias is for llama and gemma, MLPBias for llama; the model is qwen2": {Type: "qwen2", AttentionBias: true},
-		"MLPBias for llama; the model is gemma":                                       {Type: "gemma", MLPBias: true},
-		"NumKeyValueHeads is -1":                                                      {NumKeyValueHeads: -1},
-		`"flash"`:                                                                     {Attention: "flash"},
+		`model_type is "gemma4"; want one of ["gemma"`:           {Type: "gemma4"},
+		`attention_bias is for ["gemma" "llama" "qwen3"]; the`:   {Type: "qwen2", AttentionBias: true},
+		`mlp_bias is for ["llama"]; the model is gemma`:          {Type: "gemma", MLPBias: true},
+		`layer_types is for ["qwen2" "qwen3"]; the model is mis`: {Type: "mistral", LayerTypes: []string{llama.FullAttention}},
+		`sliding_window is for ["mistral"`:                       {SlidingWindow: 8},
+		"NumKeyValueHeads is -1":                                 {NumKeyValueHeads: -1},
+		`"flash"`:                                                {Attention: "flash"},
 	} {
 		_, err := auto.NewCausalLM(c, nil)
 		require.ErrorContains(t, err, want)
 	}
 }
 
-func TestATextMayBeAsLongAsTheWindow(t *testing.T) {
+// TestOlderFilesHaveWindows: of transformers 4, which do not name the type of each layer.
+func TestOlderFilesHaveWindows(t *testing.T) {
+	const full, sliding = llama.FullAttention, llama.SlidingAttention
+	for text, want := range map[string][]string{
+		`"model_type": "qwen2", "use_sliding_window": false, "sliding_window": 131072, "max_window_layers": 1`: {full, full, full},
+		`"model_type": "qwen2", "use_sliding_window": true, "sliding_window": 8, "max_window_layers": 1`:       {full, sliding, sliding},
+		`"model_type": "qwen3", "use_sliding_window": true, "sliding_window": 8, "max_window_layers": 0`:       {sliding, sliding, sliding},
+		`"model_type": "qwen2", "use_sliding_window": true, "sliding_window": null`:                            {full, full, full},
+		`"model_type": "mistral"`:                         {sliding, sliding, sliding},
+		`"model_type": "mistral", "sliding_window": null`: {full, full, full},
+	} {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"num_hidden_layers": 3, "hidden_size": 8,
+			"num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": 8, "vocab_size": 4, `+text+`}`), 0o600))
+		m, err := auto.CausalLM(t.Context(), dir, auto.Options{FromConfig: true, Warnings: io.Discard})
+		require.NoError(t, err, text)
+		require.NoError(t, m.Save(dir))
+		again, err := llama.ReadConfig(dir)
+		require.NoError(t, err, text)
+		if again.LayerTypes == nil { // of mistral, which has no layer_types
+			again.LayerTypes = map[bool][]string{true: {sliding, sliding, sliding}, false: {full, full, full}}[again.SlidingWindow > 0]
+		}
+		assert.Equal(t, want, again.LayerTypes, text)
+	}
+}
+
+// TestAWindowIsNoLimit: texts may be longer than what a token attends to.
+func TestAWindowIsNoLimit(t *testing.T) {
 	for want, c := range map[int64]llama.Config{
-		4096:   {Type: "mistral"},
-		131072: {Type: "mistral", SlidingWindow: -1},
-		24:     {Type: "mistral", SlidingWindow: 24},
+		131072: {Type: "mistral"},
+		99:     {Type: "mistral", SlidingWindow: 24, MaxPositions: 99},
 		2048:   {},
 		32768:  {Type: "qwen2"},
 	} {

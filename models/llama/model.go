@@ -35,37 +35,15 @@ type Layer struct {
 	PostAttentionLayerNorm *transformer.RMSNorm `module:"post_attention_layernorm"`
 }
 
-// Attention is LlamaAttention, in which a token attends to those before it and to itself.
-type Attention struct {
-	nn.Mode
-	QProj *nn.Linear `module:"q_proj"`
-	KProj *nn.Linear `module:"k_proj"`
-	VProj *nn.Linear `module:"v_proj"`
-	OProj *nn.Linear `module:"o_proj"`
-
-	heads   int64
-	dropout float64
-	kind    transformer.Attention
-}
-
-// MLP is LlamaMLP: what goes up is multiplied by a gate.
-type MLP struct {
-	GateProj *nn.Linear `module:"gate_proj"`
-	UpProj   *nn.Linear `module:"up_proj"`
-	DownProj *nn.Linear `module:"down_proj"`
-
-	activation transformer.Activation
-}
-
 func newModel(c Config, b transformer.Builder, activation transformer.Activation) *Model {
 	m := &Model{
 		EmbedTokens: b.Embedding(c.VocabSize, c.HiddenSize, c.padding()),
-		Norm:        c.norm(b),
+		Norm:        c.norm(b, c.HiddenSize),
 		RotaryEmb:   &RotaryEmbedding{nn.Buffer(c.Rope.frequencies(c.HeadDim))},
 		config:      c,
 		scale:       1,
 	}
-	if c.Type == "gemma" {
+	if families[c.Type].ones {
 		m.scale = math.Sqrt(float64(c.HiddenSize))
 	}
 	m.Decoder = transformer.NewDecoder(c.NumLayers, c.NumKeyValueHeads*c.HeadDim,
@@ -78,34 +56,28 @@ func newModel(c Config, b transformer.Builder, activation transformer.Activation
 }
 
 func newLayer(c Config, b transformer.Builder, activation transformer.Activation) *Layer {
-	linear := func(in, out int64, bias bool) *nn.Linear {
-		if bias {
-			return b.Linear(in, out)
-		}
-		return b.LinearNoBias(in, out)
-	}
-	hidden, own, shared := c.HiddenSize, c.NumHeads*c.HeadDim, c.NumKeyValueHeads*c.HeadDim
-	bias := c.AttentionBias || c.Type == "qwen2"
 	return &Layer{
-		SelfAttn: &Attention{
-			QProj: linear(hidden, own, bias), KProj: linear(hidden, shared, bias), VProj: linear(hidden, shared, bias),
-			OProj: linear(own, hidden, c.AttentionBias), heads: c.NumHeads, dropout: c.AttentionDropout, kind: c.Attention,
-		},
-		MLP: &MLP{
-			GateProj: linear(hidden, c.IntermediateSize, c.MLPBias), UpProj: linear(hidden, c.IntermediateSize, c.MLPBias),
-			DownProj: linear(c.IntermediateSize, hidden, c.MLPBias), activation: activation,
-		},
-		InputLayerNorm:         c.norm(b),
-		PostAttentionLayerNorm: c.norm(b),
+		SelfAttn:               newAttention(c, b),
+		MLP:                    newMLP(c, b, activation),
+		InputLayerNorm:         c.norm(b, c.HiddenSize),
+		PostAttentionLayerNorm: c.norm(b, c.HiddenSize),
 	}
 }
 
-// norm makes a normalisation of hidden states.
-func (c Config) norm(b transformer.Builder) *transformer.RMSNorm {
-	if c.Type == "gemma" {
-		return b.OnePlusRMSNorm(c.HiddenSize, c.RMSNormEps)
+// linear makes a layer with or without a bias.
+func linear(b transformer.Builder, in, out int64, bias bool) *nn.Linear {
+	if bias {
+		return b.Linear(in, out)
 	}
-	return b.RMSNorm(c.HiddenSize, c.RMSNormEps)
+	return b.LinearNoBias(in, out)
+}
+
+// norm makes a normalisation of so many numbers.
+func (c Config) norm(b transformer.Builder, size int64) *transformer.RMSNorm {
+	if families[c.Type].ones {
+		return b.OnePlusRMSNorm(size, c.RMSNormEps)
+	}
+	return b.RMSNorm(size, c.RMSNormEps)
 }
 
 // Forward maps token ids, [B, L], to hidden states, [B, L, hidden]. The attention mask, [B, L], has 0
@@ -113,7 +85,7 @@ func (c Config) norm(b transformer.Builder) *transformer.RMSNorm {
 // among them.
 func (m *Model) Forward(ids, mask torch.Tensor) torch.Tensor {
 	x := m.embed(ids)
-	return m.Norm.Forward(m.Decoder.Forward(x, m.mask(mask, x, 0)))
+	return m.Norm.Forward(m.ForwardEach(x, m.masks(mask, x, 0)))
 }
 
 // embed maps token ids, [B, L], to [B, L, hidden].
@@ -125,24 +97,36 @@ func (m *Model) embed(ids torch.Tensor) torch.Tensor {
 	return x
 }
 
-// mask is of hidden states whose first token is at that position.
-func (m *Model) mask(mask, x torch.Tensor, position int64) transformer.Mask {
-	made := transformer.CausalMask(mask, x, m.config.Attention)
-	made.Rotary = transformer.NewRotary(m.RotaryEmb.InvFreq, position, x.Size(1), x.DType())
-	return made
+// masks are those of the layers, for hidden states whose first token is at that position.
+func (m *Model) masks(mask, x torch.Tensor, position int64) func(layer int) transformer.Mask {
+	rotary := transformer.NewRotary(m.RotaryEmb.InvFreq, position, x.Size(1), x.DType())
+	made := map[string]transformer.Mask{}
+	for _, kind := range m.config.LayerTypes {
+		if _, done := made[kind]; done {
+			continue
+		}
+		window := int64(0)
+		if kind == SlidingAttention {
+			window = m.config.SlidingWindow
+		}
+		one := transformer.WindowMask(mask, x, window, m.config.Attention)
+		one.Rotary = rotary
+		made[kind] = one
+	}
+	return func(layer int) transformer.Mask { return made[m.config.LayerTypes[layer]] }
 }
 
 // Decode maps the next tokens of texts, [B, L], to their hidden states, [B, L, hidden], and adds them
 // to the past. L is 1 unless the past is empty.
 func (m *Model) Decode(ids torch.Tensor, past *transformer.Past) torch.Tensor {
 	x := m.embed(ids)
-	return m.Norm.Forward(m.Continue(x, m.mask(torch.Tensor{}, x, past.Length()), past))
+	return m.Norm.Forward(m.ContinueEach(x, m.masks(torch.Tensor{}, x, past.Length()), past))
 }
 
 // Forward maps hidden states, [B, L, hidden], to the next ones.
 func (l *Layer) Forward(x torch.Tensor, mask transformer.Mask) torch.Tensor {
 	return torch.Return(func() torch.Tensor { // what autograd does not need is freed here, not at the end of the step
-		return l.Continue(x, mask, transformer.NoPast)
+		return l.Continue(x, mask, nil)
 	})
 }
 
@@ -150,20 +134,4 @@ func (l *Layer) Forward(x torch.Tensor, mask transformer.Mask) torch.Tensor {
 func (l *Layer) Continue(x torch.Tensor, mask transformer.Mask, recall transformer.Recall) torch.Tensor {
 	x = x.Add(l.SelfAttn.forward(l.InputLayerNorm.Forward(x), mask, recall))
 	return x.Add(l.MLP.Forward(l.PostAttentionLayerNorm.Forward(x)))
-}
-
-func (a *Attention) forward(x torch.Tensor, mask transformer.Mask, recall transformer.Recall) torch.Tensor {
-	q, k, v := a.QProj.Forward(x), a.KProj.Forward(x), a.VProj.Forward(x)
-	q, k = mask.Rotary.Turn(q), mask.Rotary.Turn(k)
-	k, v = recall(k, v)
-	dropout := 0.0
-	if a.Training() {
-		dropout = a.dropout
-	}
-	return a.OProj.Forward(a.kind.Attend(q, k, v, mask, a.heads, dropout))
-}
-
-// Forward maps [..., hidden] to [..., hidden].
-func (p *MLP) Forward(x torch.Tensor) torch.Tensor {
-	return p.DownProj.Forward(p.activation(p.GateProj.Forward(x)).Mul(p.UpProj.Forward(x)))
 }

@@ -1,0 +1,89 @@
+package llama
+
+import (
+	"maps"
+	"slices"
+)
+
+// family is what the models of a type do not share with Llama. What it says is all that they differ
+// in: the zero value of each field is Llama's.
+type family struct {
+	class    string // what the names of transformers' classes begin with
+	defaults Config // what the zero value of a setting means
+
+	settings []string // of config.json that not all types have: the keys of [Config.optional]
+	actKey   string   // that of HiddenAct; empty: hidden_act
+	tied     bool     // TieWordEmbeddings, always
+
+	qkvBias   bool // queries, keys and values have a bias whatever AttentionBias says
+	headNorms bool // queries and keys are normalised head by head: q_norm and k_norm
+	fused     bool // queries, keys and values are one matrix product, and so are gate and what goes up
+	// sandwich normalises what attention and the feed-forward part return, too.
+	sandwich bool
+	// ones says that normalisations multiply by 1 + their weight, and embeddings are multiplied by the
+	// root of HiddenSize.
+	ones bool
+
+	windows      *pattern // which layers have the sliding window; nil: all do, and there are no LayerTypes
+	windowSwitch bool     // there is a window only if use_sliding_window says so
+	twoRopes     bool     // layers with a window turn positions in a way of their own, LocalRope
+}
+
+var families = map[string]family{
+	"llama": {
+		class: "Llama", settings: []string{"attention_bias", "mlp_bias", "head_dim"},
+		defaults: Config{VocabSize: 32000, HiddenSize: 4096, IntermediateSize: 11008, NumLayers: 32, NumHeads: 32,
+			MaxPositions: 2048, EOSTokenIDs: []int64{2}},
+	},
+	"mistral": {
+		class: "Mistral", settings: []string{"head_dim", "sliding_window"},
+		defaults: Config{VocabSize: 32000, HiddenSize: 4096, IntermediateSize: 14336, NumLayers: 32, NumHeads: 32,
+			NumKeyValueHeads: 8, MaxPositions: 131072, EOSTokenIDs: []int64{2}, SlidingWindow: 4096},
+	},
+	"qwen2": {
+		class: "Qwen2", settings: []string{"sliding_window", "layer_types"}, qkvBias: true,
+		windowSwitch: true, windows: last28,
+		defaults: Config{VocabSize: 151936, HiddenSize: 4096, IntermediateSize: 22016, NumLayers: 32, NumHeads: 32,
+			MaxPositions: 32768},
+	},
+	"qwen3": {
+		class: "Qwen3", settings: []string{"attention_bias", "head_dim", "sliding_window", "layer_types"}, headNorms: true,
+		windowSwitch: true, windows: last28,
+		defaults: Config{VocabSize: 151936, HiddenSize: 4096, IntermediateSize: 22016, NumLayers: 32, NumHeads: 32,
+			NumKeyValueHeads: 32, HeadDim: 128, MaxPositions: 32768},
+	},
+	"gemma": {
+		class: "Gemma", settings: []string{"attention_bias", "head_dim"}, ones: true, tied: true,
+		defaults: Config{VocabSize: 256000, HiddenSize: 3072, IntermediateSize: 24576, NumLayers: 28, NumHeads: 16,
+			HeadDim: 256, MaxPositions: 8192, HiddenAct: "gelu_pytorch_tanh", EOSTokenIDs: []int64{1},
+			PadTokenID: new(int64(0))},
+	},
+}
+
+// pattern says which layers have the sliding window where LayerTypes does not.
+type pattern struct {
+	key    string // of older files, which may give another number
+	number int64
+	has    func(layer, number int64) bool
+}
+
+// last28 is that of Qwen2Config and Qwen3Config.
+var last28 = &pattern{"max_window_layers", 28, func(layer, first int64) bool { return layer >= first }}
+
+// butEach gives each layer a window but the n-th, the 2n-th and so on.
+func butEach(n int64, key string) *pattern {
+	return &pattern{key, n, func(layer, n int64) bool { return (layer+1)%n != 0 }}
+}
+
+// types are the values of model_type that there are.
+func types() []string { return slices.Sorted(maps.Keys(families)) }
+
+// typesWith are those that have a setting.
+func typesWith(setting string) (with []string) {
+	for _, name := range types() {
+		if slices.Contains(families[name].settings, setting) {
+			with = append(with, name)
+		}
+	}
+	return with
+}
