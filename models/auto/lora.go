@@ -26,12 +26,12 @@ var (
 )
 
 // loraTargets are the layers that get updates where nobody says which: those of peft, and for
-// DistilBERT and MPNet, of which it knows none, the same.
+// DistilBERT, MPNet and Phi-3, of which it knows none, the same.
 var loraTargets = map[string][]string{
 	"bert": {"query", "value"}, "roberta": {"query", "value"}, "xlm-roberta": {"query", "value"},
 	"electra": {"query", "value"}, "distilbert": {"q_lin", "v_lin"}, "mpnet": {"attn.q", "attn.v"},
 	"gpt2": {"c_attn"}, "llama": {"q_proj", "v_proj"}, "mistral": {"q_proj", "v_proj"}, "qwen2": {"q_proj", "v_proj"},
-	"qwen3": {"q_proj", "v_proj"}, "gemma": {"q_proj", "v_proj"}, "t5": {"q", "v"},
+	"qwen3": {"q_proj", "v_proj"}, "gemma": {"q_proj", "v_proj"}, "phi3": {"qkv_proj"}, "t5": {"q", "v"},
 }
 
 // AddLoRA gives the model an adapter, which is then trained and saved instead of the model itself:

@@ -9,26 +9,31 @@ import (
 // Attention is LlamaAttention, in which a token attends to those before it and to itself.
 type Attention struct {
 	nn.Mode
-	QProj *nn.Linear           `module:"q_proj"`
-	KProj *nn.Linear           `module:"k_proj"`
-	VProj *nn.Linear           `module:"v_proj"`
-	OProj *nn.Linear           `module:"o_proj"`
-	QNorm *transformer.RMSNorm `module:"q_norm"` // of each head; nil, as KNorm then is: there is none
-	KNorm *transformer.RMSNorm `module:"k_norm"`
+	QProj   *nn.Linear           `module:"q_proj"`
+	KProj   *nn.Linear           `module:"k_proj"`
+	VProj   *nn.Linear           `module:"v_proj"`
+	OProj   *nn.Linear           `module:"o_proj"`
+	QKVProj *nn.Linear           `module:"qkv_proj"` // instead of the three; nil: there are three
+	QNorm   *transformer.RMSNorm `module:"q_norm"`   // of each head; nil, as KNorm then is: there is none
+	KNorm   *transformer.RMSNorm `module:"k_norm"`
 
-	size    int64 // of a head
-	dropout float64
-	kind    transformer.Attention
+	size, heads, shared int64 // of a head; how many there are of queries, and of keys and of values
+	dropout             float64
+	kind                transformer.Attention
 }
 
 func newAttention(c Config, b transformer.Builder) *Attention {
 	f := families[c.Type]
 	hidden, own, shared := c.HiddenSize, c.NumHeads*c.HeadDim, c.NumKeyValueHeads*c.HeadDim
 	bias := c.AttentionBias || f.qkvBias
-	a := &Attention{
-		QProj: linear(b, hidden, own, bias), KProj: linear(b, hidden, shared, bias), VProj: linear(b, hidden, shared, bias),
-		OProj: linear(b, own, hidden, c.AttentionBias), size: c.HeadDim, dropout: c.AttentionDropout, kind: c.Attention,
+	a := &Attention{size: c.HeadDim, heads: c.NumHeads, shared: c.NumKeyValueHeads, dropout: c.AttentionDropout,
+		kind: c.Attention}
+	if f.fused { // the order of drawing is that of transformers
+		a.OProj, a.QKVProj = linear(b, own, hidden, false), linear(b, hidden, own+2*shared, false)
+		return a
 	}
+	a.QProj, a.KProj = linear(b, hidden, own, bias), linear(b, hidden, shared, bias)
+	a.VProj, a.OProj = linear(b, hidden, shared, bias), linear(b, own, hidden, c.AttentionBias)
 	if f.headNorms {
 		a.QNorm, a.KNorm = c.norm(b, c.HeadDim), c.norm(b, c.HeadDim)
 	}
@@ -36,8 +41,7 @@ func newAttention(c Config, b transformer.Builder) *Attention {
 }
 
 func (a *Attention) forward(x torch.Tensor, mask transformer.Mask, recall transformer.Recall) torch.Tensor {
-	heads := func(x torch.Tensor) torch.Tensor { return transformer.SplitHeads(x, a.size) }
-	q, k, v := heads(a.QProj.Forward(x)), heads(a.KProj.Forward(x)), heads(a.VProj.Forward(x))
+	q, k, v := a.project(x)
 	if a.QNorm != nil {
 		q, k = a.QNorm.Forward(q), a.KNorm.Forward(k)
 	}
@@ -48,4 +52,16 @@ func (a *Attention) forward(x torch.Tensor, mask transformer.Mask, recall transf
 		o.Dropout = a.dropout
 	}
 	return a.OProj.Forward(a.kind.AttendHeads(q, k, v, mask, o))
+}
+
+// project makes queries, keys and values of x, each [B, heads, L, size].
+func (a *Attention) project(x torch.Tensor) (q, k, v torch.Tensor) {
+	if a.QKVProj == nil {
+		q, k, v = a.QProj.Forward(x), a.KProj.Forward(x), a.VProj.Forward(x)
+	} else {
+		all, own, shared := a.QKVProj.Forward(x), a.heads*a.size, a.shared*a.size
+		q, k, v = all.Narrow(-1, 0, own), all.Narrow(-1, own, shared), all.Narrow(-1, own+shared, shared)
+	}
+	split := func(x torch.Tensor) torch.Tensor { return transformer.SplitHeads(x, a.size) }
+	return split(q), split(k), split(v)
 }

@@ -40,7 +40,8 @@ type Config struct {
 	RMSNormEps       float64 // zero: 1e-6
 	InitializerRange float64 // standard deviation of the initial weights; zero: 0.02
 	AttentionDropout float64
-	AttentionBias    bool // attention's layers have a bias; those of qwen2 but the last always have
+	ResidualDropout  float64 // of phi3: of what attention and the feed-forward part add
+	AttentionBias    bool    // attention's layers have a bias; those of qwen2 but the last always have
 	MLPBias          bool
 	Rope             Rope
 
@@ -86,7 +87,7 @@ func (c *Config) optional() []pretrained.Field {
 	return []pretrained.Field{
 		{Key: "attention_bias", Value: &c.AttentionBias}, {Key: "mlp_bias", Value: &c.MLPBias},
 		{Key: "head_dim", Value: &c.HeadDim}, {Key: "sliding_window", Value: &c.SlidingWindow},
-		{Key: "layer_types", Value: &c.LayerTypes},
+		{Key: "layer_types", Value: &c.LayerTypes}, {Key: "resid_pdrop", Value: &c.ResidualDropout},
 	}
 }
 
@@ -125,8 +126,14 @@ func decode(d pretrained.Document) (c Config, err error) {
 	if err := d.Decode(c.fields(f)); err != nil {
 		return c, err
 	}
-	if c.Rope, err = decodeRope(d); err != nil {
+	if c.Rope, err = decodeRope(d, f); err != nil {
 		return c, err
+	}
+	if c.Rope.Type == longRope { // it has precedence, and stays in what is written back
+		if err := maps.Clone(d).Decode([]pretrained.Field{{Key: "original_max_position_embeddings",
+			Value: &c.Rope.OriginalMaxPositions}}); err != nil {
+			return c, err
+		}
 	}
 	for key, wanted := range map[string]string{"is_encoder_decoder": "false", "quantization_config": "null",
 		"pretraining_tp": "1", "use_bidirectional_attention": "false"} {
@@ -192,7 +199,8 @@ func (c Config) checked() (_ Config, err error) {
 	if err := c.checkWindows(); err != nil {
 		return c, err
 	}
-	if err := transformer.CheckProbability("AttentionDropout", &c.AttentionDropout); err != nil {
+	if err := cmp.Or(transformer.CheckProbability("AttentionDropout", &c.AttentionDropout),
+		transformer.CheckProbability("ResidualDropout", &c.ResidualDropout)); err != nil {
 		return c, err
 	}
 	switch pad := c.PadTokenID; {
@@ -208,7 +216,7 @@ func (c Config) checked() (_ Config, err error) {
 	case slices.ContainsFunc(c.EOSTokenIDs, func(id int64) bool { return id < 0 }):
 		return c, fmt.Errorf("EOSTokenIDs are %d; want ids of at least 0", c.EOSTokenIDs)
 	}
-	if c.Rope, err = c.Rope.resolved(c.MaxPositions); err != nil {
+	if c.Rope, err = c.Rope.resolved(c, families[c.Type]); err != nil {
 		return c, err
 	}
 	c.Attention, err = c.Attention.Resolved()
@@ -225,6 +233,9 @@ func (c Config) document(architecture string) (pretrained.Document, error) {
 	}
 	if err := d.EncodeModel(c.Type, architecture, fields); err != nil {
 		return nil, fmt.Errorf("llama: %w", err)
+	}
+	if c.Rope.Type == longRope {
+		d["original_max_position_embeddings"] = fmt.Append(nil, c.Rope.OriginalMaxPositions)
 	}
 	if _, has := d["sliding_window"]; has && c.SlidingWindow < 0 {
 		d["sliding_window"] = json.RawMessage("null")
@@ -261,7 +272,7 @@ func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 		Document: c.document,
 		Build: func(builder transformer.Builder, _ bool) transformer.Backbone {
 			m := newModel(c, builder, activation)
-			return transformer.Backbone{Module: m, InputEmbeddings: m.EmbedTokens,
+			return transformer.Backbone{Module: m, InputEmbeddings: m.EmbedTokens, Rereads: m.RotaryEmb.short,
 				Forward: func(ids, mask, _ torch.Tensor) torch.Tensor { return m.Forward(ids, mask) },
 				Decode:  m.Decode, SetGradientCheckpointing: m.SetGradientCheckpointing,
 				NewPast: func(texts, capacity int64) *transformer.Past { return m.NewPast(m.EmbedTokens.Weight, texts, capacity) }}

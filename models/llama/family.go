@@ -17,7 +17,10 @@ type family struct {
 
 	qkvBias   bool // queries, keys and values have a bias whatever AttentionBias says
 	headNorms bool // queries and keys are normalised head by head: q_norm and k_norm
-	fused     bool // queries, keys and values are one matrix product, and so are gate and what goes up
+	// partialRope turns a part of each head, by partial_rotary_factor, and has longrope instead of other
+	// rope_types.
+	partialRope bool
+	fused       bool // queries, keys and values are one matrix product, and so are gate and what goes up
 	// sandwich normalises what attention and the feed-forward part return, too.
 	sandwich bool
 	// ones says that normalisations multiply by 1 + their weight, and embeddings are multiplied by the
@@ -51,6 +54,11 @@ var families = map[string]family{
 		windowSwitch: true, windows: last28,
 		defaults: Config{VocabSize: 151936, HiddenSize: 4096, IntermediateSize: 22016, NumLayers: 32, NumHeads: 32,
 			NumKeyValueHeads: 32, HeadDim: 128, MaxPositions: 32768},
+	},
+	"phi3": {
+		class: "Phi3", settings: []string{"resid_pdrop", "sliding_window"}, fused: true, partialRope: true,
+		defaults: Config{VocabSize: 32064, HiddenSize: 3072, IntermediateSize: 8192, NumLayers: 32, NumHeads: 32,
+			MaxPositions: 4096, RMSNormEps: 1e-5, EOSTokenIDs: []int64{32000}, PadTokenID: new(int64(32000))},
 	},
 	"gemma": {
 		class: "Gemma", settings: []string{"attention_bias", "head_dim"}, ones: true, tied: true,

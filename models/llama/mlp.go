@@ -8,23 +8,32 @@ import (
 
 // MLP is LlamaMLP: what goes up is multiplied by a gate.
 type MLP struct {
-	GateProj *nn.Linear `module:"gate_proj"`
-	UpProj   *nn.Linear `module:"up_proj"`
-	DownProj *nn.Linear `module:"down_proj"`
+	GateProj   *nn.Linear `module:"gate_proj"`
+	UpProj     *nn.Linear `module:"up_proj"`
+	GateUpProj *nn.Linear `module:"gate_up_proj"` // instead of the two; nil: there are two
+	DownProj   *nn.Linear `module:"down_proj"`
 
 	activation transformer.Activation
 }
 
 func newMLP(c Config, b transformer.Builder, activation transformer.Activation) *MLP {
-	return &MLP{
-		GateProj:   linear(b, c.HiddenSize, c.IntermediateSize, c.MLPBias),
-		UpProj:     linear(b, c.HiddenSize, c.IntermediateSize, c.MLPBias),
-		DownProj:   linear(b, c.IntermediateSize, c.HiddenSize, c.MLPBias),
-		activation: activation,
+	p := &MLP{activation: activation}
+	if families[c.Type].fused {
+		p.GateUpProj = linear(b, c.HiddenSize, 2*c.IntermediateSize, false)
+	} else {
+		p.GateProj = linear(b, c.HiddenSize, c.IntermediateSize, c.MLPBias)
+		p.UpProj = linear(b, c.HiddenSize, c.IntermediateSize, c.MLPBias)
 	}
+	p.DownProj = linear(b, c.IntermediateSize, c.HiddenSize, c.MLPBias)
+	return p
 }
 
 // Forward maps [..., hidden] to [..., hidden].
 func (p *MLP) Forward(x torch.Tensor) torch.Tensor {
-	return p.DownProj.Forward(p.activation(p.GateProj.Forward(x)).Mul(p.UpProj.Forward(x)))
+	if p.GateUpProj == nil {
+		return p.DownProj.Forward(p.activation(p.GateProj.Forward(x)).Mul(p.UpProj.Forward(x)))
+	}
+	all := p.GateUpProj.Forward(x)
+	both := all.Split(all.Size(-1)/2, -1)
+	return p.DownProj.Forward(both[1].Mul(p.activation(both[0])))
 }

@@ -21,11 +21,6 @@ type Model struct {
 	scale  float64 // of embeddings: GemmaTextScaledWordEmbedding; 1: of the others
 }
 
-// RotaryEmbedding is LlamaRotaryEmbedding: how far a position turns queries and keys.
-type RotaryEmbedding struct {
-	InvFreq torch.Tensor `buffer:"inv_freq,nonpersistent"` // [HeadDim/2]
-}
-
 // Layer is LlamaDecoderLayer: attention and a feed-forward part, each behind a normalisation and
 // followed by the residual.
 type Layer struct {
@@ -33,13 +28,15 @@ type Layer struct {
 	MLP                    *MLP                 `module:"mlp"`
 	InputLayerNorm         *transformer.RMSNorm `module:"input_layernorm"`
 	PostAttentionLayerNorm *transformer.RMSNorm `module:"post_attention_layernorm"`
+
+	ResidDropout *nn.Dropout `module:"resid_dropout"` // of what either part adds; nil: there is none
 }
 
 func newModel(c Config, b transformer.Builder, activation transformer.Activation) *Model {
 	m := &Model{
 		EmbedTokens: b.Embedding(c.VocabSize, c.HiddenSize, c.padding()),
 		Norm:        c.norm(b, c.HiddenSize),
-		RotaryEmb:   &RotaryEmbedding{nn.Buffer(c.Rope.frequencies(c.HeadDim))},
+		RotaryEmb:   newRotaryEmbedding(c),
 		config:      c,
 		scale:       1,
 	}
@@ -56,12 +53,16 @@ func newModel(c Config, b transformer.Builder, activation transformer.Activation
 }
 
 func newLayer(c Config, b transformer.Builder, activation transformer.Activation) *Layer {
-	return &Layer{
+	l := &Layer{
 		SelfAttn:               newAttention(c, b),
 		MLP:                    newMLP(c, b, activation),
 		InputLayerNorm:         c.norm(b, c.HiddenSize),
 		PostAttentionLayerNorm: c.norm(b, c.HiddenSize),
 	}
+	if c.ResidualDropout > 0 {
+		l.ResidDropout = nn.NewDropout(c.ResidualDropout)
+	}
+	return l
 }
 
 // linear makes a layer with or without a bias.
@@ -99,7 +100,6 @@ func (m *Model) embed(ids torch.Tensor) torch.Tensor {
 
 // masks are those of the layers, for hidden states whose first token is at that position.
 func (m *Model) masks(mask, x torch.Tensor, position int64) func(layer int) transformer.Mask {
-	rotary := transformer.NewRotary(m.RotaryEmb.InvFreq, position, x.Size(1), x.DType())
 	made := map[string]transformer.Mask{}
 	for _, kind := range m.config.LayerTypes {
 		if _, done := made[kind]; done {
@@ -110,7 +110,7 @@ func (m *Model) masks(mask, x torch.Tensor, position int64) func(layer int) tran
 			window = m.config.SlidingWindow
 		}
 		one := transformer.WindowMask(mask, x, window, m.config.Attention)
-		one.Rotary = rotary
+		one.Rotary = m.RotaryEmb.at(position, x.Size(1), kind == SlidingAttention, x.DType())
 		made[kind] = one
 	}
 	return func(layer int) transformer.Mask { return made[m.config.LayerTypes[layer]] }
@@ -132,6 +132,14 @@ func (l *Layer) Forward(x torch.Tensor, mask transformer.Mask) torch.Tensor {
 
 // Continue is Forward of tokens that attend to what recall returns.
 func (l *Layer) Continue(x torch.Tensor, mask transformer.Mask, recall transformer.Recall) torch.Tensor {
-	x = x.Add(l.SelfAttn.forward(l.InputLayerNorm.Forward(x), mask, recall))
-	return x.Add(l.MLP.Forward(l.PostAttentionLayerNorm.Forward(x)))
+	x = l.add(x, l.SelfAttn.forward(l.InputLayerNorm.Forward(x), mask, recall))
+	return l.add(x, l.MLP.Forward(l.PostAttentionLayerNorm.Forward(x)))
+}
+
+// add adds what a part makes of x to it.
+func (l *Layer) add(x, made torch.Tensor) torch.Tensor {
+	if l.ResidDropout != nil {
+		made = l.ResidDropout.Forward(made)
+	}
+	return x.Add(made)
 }

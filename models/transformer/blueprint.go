@@ -63,6 +63,9 @@ type Backbone struct {
 	Decode func(ids torch.Tensor, past *Past) torch.Tensor
 	// NewPast makes room for so many tokens of each of so many texts.
 	NewPast func(texts, capacity int64) *Past
+	// Rereads is at how many tokens a text that grows is seen anew from its beginning, after
+	// [Past.Forget]; 0: never.
+	Rereads int64
 
 	// Of an encoder with a decoder, nil in others: Encode maps a text to what the decoder attends to, [B,
 	// L, hidden], ForwardPair two texts to the hidden states of the second, [B, T, hidden], and

@@ -47,7 +47,7 @@ func CausalMask(mask, x torch.Tensor, a Attention) Mask { return WindowMask(mask
 // WindowMask is [CausalMask] in which tokens attend to so many at most, themselves among them; 0: to
 // all. Where texts are shorter than the window, it costs what CausalMask does.
 func WindowMask(mask, x torch.Tensor, window int64, a Attention) Mask {
-	slides := window > 0 && x.Size(1) >= window // at the window itself it makes no difference, but transformers has it
+	slides := window > 0 && x.Size(1) >= window   // at the window itself it makes no difference, but transformers has it
 	padding := PaddingMask(mask, x.DType(), SDPA) // [B, 1, L, L] of booleans
 	if !padding.Defined() && a != Eager && !slides {
 		return Mask{Causal: true, Window: window}

@@ -9,12 +9,16 @@ import "github.com/gotrainer/gotrainer/torch"
 type Rotary struct{ cos, sin torch.Tensor } // [L, E]
 
 // NewRotary is of n tokens, of which the first is at that position, for inverse frequencies [E/2],
-// and for queries and keys of a model whose hidden states have that dtype.
-func NewRotary(frequencies torch.Tensor, position, n int64, dtype torch.DType) Rotary {
+// and for queries and keys of a model whose hidden states have that dtype. It multiplies them by scale.
+func NewRotary(frequencies torch.Tensor, position, n int64, scale float64, dtype torch.DType) Rotary {
 	positions := torch.TensorOptions{Device: frequencies.Device()}.Arange(position, position+n, 1)
 	angles := positions.ToDType(torch.Float32).Unsqueeze(1).Mul(frequencies.ToDType(torch.Float32))
 	angles = torch.Cat([]torch.Tensor{angles, angles}, -1)
-	return Rotary{angles.Cos().ToDType(dtype), angles.Sin().ToDType(dtype)}
+	cos, sin := angles.Cos(), angles.Sin()
+	if scale != 1 {
+		cos, sin = cos.MulScalar(scale), sin.MulScalar(scale)
+	}
+	return Rotary{cos.ToDType(dtype), sin.ToDType(dtype)}
 }
 
 // Turn maps queries or keys, [B, heads, L, size], to the same shape. Of each the first E numbers are
