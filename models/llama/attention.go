@@ -1,6 +1,8 @@
 package llama
 
 import (
+	"math"
+
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
@@ -17,8 +19,8 @@ type Attention struct {
 	QNorm   *transformer.RMSNorm `module:"q_norm"`   // of each head; nil, as KNorm then is: there is none
 	KNorm   *transformer.RMSNorm `module:"k_norm"`
 
-	size, heads, shared int64 // of a head; how many there are of queries, and of keys and of values
-	dropout             float64
+	size, heads, shared int64                     // of a head; how many there are of queries, and of keys and of values
+	options             transformer.AttendOptions // in training mode
 	kind                transformer.Attention
 }
 
@@ -26,8 +28,11 @@ func newAttention(c Config, b transformer.Builder) *Attention {
 	f := families[c.Type]
 	hidden, own, shared := c.HiddenSize, c.NumHeads*c.HeadDim, c.NumKeyValueHeads*c.HeadDim
 	bias := c.AttentionBias || f.qkvBias
-	a := &Attention{size: c.HeadDim, heads: c.NumHeads, shared: c.NumKeyValueHeads, dropout: c.AttentionDropout,
-		kind: c.Attention}
+	a := &Attention{size: c.HeadDim, heads: c.NumHeads, shared: c.NumKeyValueHeads, kind: c.Attention,
+		options: transformer.AttendOptions{Dropout: c.AttentionDropout, SoftCap: max(0, c.AttnLogitSoftcapping)}}
+	if c.QueryPreAttnScalar > 0 {
+		a.options.Scale = math.Pow(float64(c.QueryPreAttnScalar), -0.5)
+	}
 	if f.fused { // the order of drawing is that of transformers
 		a.OProj, a.QKVProj = linear(b, own, hidden, false), linear(b, hidden, own+2*shared, false)
 		return a
@@ -47,9 +52,9 @@ func (a *Attention) forward(x torch.Tensor, mask transformer.Mask, recall transf
 	}
 	q, k = mask.Rotary.Turn(q), mask.Rotary.Turn(k)
 	k, v = recall.Heads(k, v, mask.Window)
-	o := transformer.AttendOptions{}
-	if a.Training() {
-		o.Dropout = a.dropout
+	o := a.options
+	if !a.Training() {
+		o.Dropout = 0
 	}
 	return a.OProj.Forward(a.kind.AttendHeads(q, k, v, mask, o))
 }

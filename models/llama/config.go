@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 
@@ -44,6 +45,15 @@ type Config struct {
 	AttentionBias    bool    // attention's layers have a bias; those of qwen2 but the last always have
 	MLPBias          bool
 	Rope             Rope
+
+	// QueryPreAttnScalar is what the products of queries and keys are divided by the root of, of gemma2.
+	// Zero: 256.
+	QueryPreAttnScalar int64
+	// AttnLogitSoftcapping, of gemma2, bounds these products, and FinalLogitSoftcapping the logits, as
+	// c·tanh(x/c). Zero: 50 and 30; -1: nothing does. SDPA has no place for the former and leaves it out, as
+	// transformers' does, so Attention is eager where both are left open.
+	AttnLogitSoftcapping  float64
+	FinalLogitSoftcapping float64
 
 	// TieWordEmbeddings gives the output layer the weight of the token embedding. That of gemma always
 	// has it.
@@ -88,6 +98,9 @@ func (c *Config) optional() []pretrained.Field {
 		{Key: "attention_bias", Value: &c.AttentionBias}, {Key: "mlp_bias", Value: &c.MLPBias},
 		{Key: "head_dim", Value: &c.HeadDim}, {Key: "sliding_window", Value: &c.SlidingWindow},
 		{Key: "layer_types", Value: &c.LayerTypes}, {Key: "resid_pdrop", Value: &c.ResidualDropout},
+		{Key: "query_pre_attn_scalar", Value: &c.QueryPreAttnScalar},
+		{Key: "attn_logit_softcapping", Value: &c.AttnLogitSoftcapping},
+		{Key: "final_logit_softcapping", Value: &c.FinalLogitSoftcapping},
 	}
 }
 
@@ -114,6 +127,12 @@ func decode(d pretrained.Document) (c Config, err error) {
 	}
 	if _, given := d["pad_token_id"]; !given {
 		c.PadTokenID = f.defaults.PadTokenID
+	}
+	for key, cap := range map[string]*float64{"attn_logit_softcapping": &c.AttnLogitSoftcapping,
+		"final_logit_softcapping": &c.FinalLogitSoftcapping} {
+		if string(d[key]) == "null" && slices.Contains(f.settings, key) {
+			*cap = -1
+		}
 	}
 	if f.tied {
 		if err := d.Demand("tie_word_embeddings", "true"); err != nil {
@@ -184,6 +203,12 @@ func (c Config) resolved() (_ Config, err error) {
 		return c, err
 	}
 	c.SlidingWindow = cmp.Or(c.SlidingWindow, d.SlidingWindow, -1)
+	c.QueryPreAttnScalar = cmp.Or(c.QueryPreAttnScalar, d.QueryPreAttnScalar)
+	c.AttnLogitSoftcapping = cmp.Or(c.AttnLogitSoftcapping, d.AttnLogitSoftcapping, -1)
+	c.FinalLogitSoftcapping = cmp.Or(c.FinalLogitSoftcapping, d.FinalLogitSoftcapping, -1)
+	if c.Attention == "" && c.AttnLogitSoftcapping > 0 {
+		c.Attention = transformer.Eager
+	}
 	if c.LayerTypes == nil {
 		c.LayerTypes = f.windows.types(c.NumLayers, c.SlidingWindow)
 	}
@@ -213,6 +238,11 @@ func (c Config) checked() (_ Config, err error) {
 		return c, fmt.Errorf("HeadDim is %d; want an even number, whose halves are turned", c.HeadDim)
 	case pad != nil && (*pad < -1 || *pad >= c.VocabSize):
 		return c, fmt.Errorf("PadTokenID is %d; want an id below VocabSize, %d, or -1 for the last", *pad, c.VocabSize)
+	case c.QueryPreAttnScalar < 0:
+		return c, fmt.Errorf("QueryPreAttnScalar is %d; want a positive number", c.QueryPreAttnScalar)
+	case !bounds(c.AttnLogitSoftcapping) || !bounds(c.FinalLogitSoftcapping):
+		return c, fmt.Errorf("AttnLogitSoftcapping and FinalLogitSoftcapping are %g and %g; want positive numbers, or -1 "+
+			"for none", c.AttnLogitSoftcapping, c.FinalLogitSoftcapping)
 	case slices.ContainsFunc(c.EOSTokenIDs, func(id int64) bool { return id < 0 }):
 		return c, fmt.Errorf("EOSTokenIDs are %d; want ids of at least 0", c.EOSTokenIDs)
 	}
@@ -222,6 +252,9 @@ func (c Config) checked() (_ Config, err error) {
 	c.Attention, err = c.Attention.Resolved()
 	return c, err
 }
+
+// bounds tells whether something can be bounded by c, or is not.
+func bounds(c float64) bool { return c == -1 || c > 0 && !math.IsInf(c, 0) }
 
 // document is the config.json of a resolved config.
 func (c Config) document(architecture string) (pretrained.Document, error) {
@@ -237,8 +270,11 @@ func (c Config) document(architecture string) (pretrained.Document, error) {
 	if c.Rope.Type == longRope {
 		d["original_max_position_embeddings"] = fmt.Append(nil, c.Rope.OriginalMaxPositions)
 	}
-	if _, has := d["sliding_window"]; has && c.SlidingWindow < 0 {
-		d["sliding_window"] = json.RawMessage("null")
+	for key, off := range map[string]bool{"sliding_window": c.SlidingWindow < 0,
+		"attn_logit_softcapping": c.AttnLogitSoftcapping < 0, "final_logit_softcapping": c.FinalLogitSoftcapping < 0} {
+		if off && slices.Contains(f.settings, key) {
+			d[key] = json.RawMessage("null")
+		}
 	}
 	return d, nil
 }
@@ -269,7 +305,7 @@ func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 		EOSTokenIDs: c.EOSTokenIDs, Untied: !c.TieWordEmbeddings, NoWeights: []string{"rotary_emb.inv_freq"},
 		Limits: inputs.Limits{VocabSize: c.VocabSize, MaxLength: c.MaxPositions,
 			PadTokenID: transformer.Filler(c.padding(), c.EOSTokenIDs, c.VocabSize)},
-		Document: c.document,
+		Document: c.document, Logits: c.logits(),
 		Build: func(builder transformer.Builder, _ bool) transformer.Backbone {
 			m := newModel(c, builder, activation)
 			return transformer.Backbone{Module: m, InputEmbeddings: m.EmbedTokens, Rereads: m.RotaryEmb.short,
@@ -278,6 +314,14 @@ func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 				NewPast: func(texts, capacity int64) *transformer.Past { return m.NewPast(m.EmbedTokens.Weight, texts, capacity) }}
 		},
 	}, nil
+}
+
+// logits is what logits pass through; nil: nothing.
+func (c Config) logits() func(x torch.Tensor) torch.Tensor {
+	if c.FinalLogitSoftcapping < 0 {
+		return nil
+	}
+	return func(x torch.Tensor) torch.Tensor { return transformer.SoftCap(x, c.FinalLogitSoftcapping) }
 }
 
 // padding is the row of the embedding that is not trained; -1 is the last, as in PyTorch.

@@ -66,6 +66,15 @@ var families = map[string]family{
 			HeadDim: 256, MaxPositions: 8192, HiddenAct: "gelu_pytorch_tanh", EOSTokenIDs: []int64{1},
 			PadTokenID: new(int64(0))},
 	},
+	"gemma2": {
+		class: "Gemma2", settings: []string{"attention_bias", "head_dim", "sliding_window", "layer_types",
+			"query_pre_attn_scalar", "attn_logit_softcapping", "final_logit_softcapping"},
+		actKey: "hidden_activation", ones: true, tied: true, sandwich: true, windows: butEach(2, ""),
+		defaults: Config{VocabSize: 256000, HiddenSize: 2304, IntermediateSize: 9216, NumLayers: 26, NumHeads: 8,
+			NumKeyValueHeads: 4, HeadDim: 256, MaxPositions: 8192, HiddenAct: "gelu_pytorch_tanh", EOSTokenIDs: []int64{1},
+			PadTokenID: new(int64(0)), SlidingWindow: 4096, QueryPreAttnScalar: 256, AttnLogitSoftcapping: 50,
+			FinalLogitSoftcapping: 30},
+	},
 }
 
 // pattern says which layers have the sliding window where LayerTypes does not.

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 }
 
 // files are what testdata/llama.py and testdata/families.py wrote: models by the file that they are in.
-var files = map[string]int{"llama": 7, "windows": 2, "qwen3": 2, "phi3": 2}
+var files = map[string]int{"llama": 7, "windows": 2, "qwen3": 2, "phi3": 2, "gemma2": 2}
 
 // recorded is what is in a file of a model.
 type recorded struct {
@@ -244,13 +244,17 @@ func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
 		`"use_bidirectional_attention": true`: "use_bidirectional_attention is true; only false",
 	}, read)
 	for want, c := range map[string]llama.Config{
-		`model_type is "gemma4"; want one of ["gemma"`:           {Type: "gemma4"},
-		`attention_bias is for ["gemma" "llama" "qwen3"]; the`:   {Type: "qwen2", AttentionBias: true},
-		`mlp_bias is for ["llama"]; the model is gemma`:          {Type: "gemma", MLPBias: true},
-		`layer_types is for ["qwen2" "qwen3"]; the model is mis`: {Type: "mistral", LayerTypes: []string{llama.FullAttention}},
-		`sliding_window is for ["mistral"`:                       {SlidingWindow: 8},
-		"NumKeyValueHeads is -1":                                 {NumKeyValueHeads: -1},
-		`"flash"`:                                                {Attention: "flash"},
+		`model_type is "gemma4"; want one of ["gemma"`:  {Type: "gemma4"},
+		`attention_bias is for ["gemma" "gemma2" "`:     {Type: "qwen2", AttentionBias: true},
+		`mlp_bias is for ["llama"]; the model is gemma`: {Type: "gemma", MLPBias: true},
+		`layer_types is for ["gemma2" `:                 {Type: "mistral", LayerTypes: []string{llama.FullAttention}},
+		`; the model is llama`:                          {SlidingWindow: 8},
+		"QueryPreAttnScalar is -1":                      {Type: "gemma2", QueryPreAttnScalar: -1},
+		"FinalLogitSoftcapping are 0.5 and -2; want positive numbers, or -1": {Type: "gemma2", AttnLogitSoftcapping: 0.5,
+			FinalLogitSoftcapping: -2},
+		`final_logit_softcapping is for ["gemma2`: {FinalLogitSoftcapping: 30},
+		"NumKeyValueHeads is -1":                  {NumKeyValueHeads: -1},
+		`"flash"`:                                 {Attention: "flash"},
 	} {
 		_, err := auto.NewCausalLM(c, nil)
 		require.ErrorContains(t, err, want)
@@ -281,6 +285,25 @@ func TestOlderFilesHaveWindows(t *testing.T) {
 		}
 		assert.Equal(t, want, again.LayerTypes, text)
 	}
+}
+
+// TestACapMakesAttentionEager, since fused attention leaves it out. Who asks for that gets it.
+func TestACapMakesAttentionEager(t *testing.T) {
+	for _, r := range load(t) {
+		if r.Name != "gemma2" {
+			continue
+		}
+		ids := torch.From([]int64{3, 14, 15, 9}, 1, 4)
+		logits := func(a transformer.Attention) torch.Tensor {
+			m := r.fresh(t, a)
+			nn.SetTraining(m, false)
+			return m.Forward(ids, torch.Tensor{}, torch.Tensor{})
+		}
+		assert.True(t, logits("").Equal(logits(transformer.Eager)))
+		assert.False(t, logits("").Equal(logits(transformer.SDPA)))
+		return
+	}
+	t.Fatal("no model has a cap")
 }
 
 // TestAWindowIsNoLimit: texts may be longer than what a token attends to.

@@ -22,12 +22,16 @@ type Model struct {
 }
 
 // Layer is LlamaDecoderLayer: attention and a feed-forward part, each behind a normalisation and
-// followed by the residual.
+// followed by the residual. In Gemma2DecoderLayer each has a normalisation behind it, too; then
+// PostAttentionLayerNorm is that of attention, otherwise it is in front of the feed-forward part.
 type Layer struct {
 	SelfAttn               *Attention           `module:"self_attn"`
 	MLP                    *MLP                 `module:"mlp"`
 	InputLayerNorm         *transformer.RMSNorm `module:"input_layernorm"`
 	PostAttentionLayerNorm *transformer.RMSNorm `module:"post_attention_layernorm"`
+
+	PreFeedforwardLayerNorm  *transformer.RMSNorm `module:"pre_feedforward_layernorm"` // nil, as the next then is: of Llama
+	PostFeedforwardLayerNorm *transformer.RMSNorm `module:"post_feedforward_layernorm"`
 
 	ResidDropout *nn.Dropout `module:"resid_dropout"` // of what either part adds; nil: there is none
 }
@@ -58,6 +62,9 @@ func newLayer(c Config, b transformer.Builder, activation transformer.Activation
 		MLP:                    newMLP(c, b, activation),
 		InputLayerNorm:         c.norm(b, c.HiddenSize),
 		PostAttentionLayerNorm: c.norm(b, c.HiddenSize),
+	}
+	if families[c.Type].sandwich {
+		l.PreFeedforwardLayerNorm, l.PostFeedforwardLayerNorm = c.norm(b, c.HiddenSize), c.norm(b, c.HiddenSize)
 	}
 	if c.ResidualDropout > 0 {
 		l.ResidDropout = nn.NewDropout(c.ResidualDropout)
@@ -132,8 +139,13 @@ func (l *Layer) Forward(x torch.Tensor, mask transformer.Mask) torch.Tensor {
 
 // Continue is Forward of tokens that attend to what recall returns.
 func (l *Layer) Continue(x torch.Tensor, mask transformer.Mask, recall transformer.Recall) torch.Tensor {
-	x = l.add(x, l.SelfAttn.forward(l.InputLayerNorm.Forward(x), mask, recall))
-	return l.add(x, l.MLP.Forward(l.PostAttentionLayerNorm.Forward(x)))
+	made := l.SelfAttn.forward(l.InputLayerNorm.Forward(x), mask, recall)
+	if l.PostFeedforwardLayerNorm == nil {
+		x = l.add(x, made)
+		return l.add(x, l.MLP.Forward(l.PostAttentionLayerNorm.Forward(x)))
+	}
+	x = l.add(x, l.PostAttentionLayerNorm.Forward(made))
+	return l.add(x, l.PostFeedforwardLayerNorm.Forward(l.MLP.Forward(l.PreFeedforwardLayerNorm.Forward(x))))
 }
 
 // add adds what a part makes of x to it.

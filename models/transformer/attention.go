@@ -88,7 +88,7 @@ func (a Attention) AttendHeads(q, k, v torch.Tensor, mask Mask, o AttendOptions)
 func attendEagerly(q, k, v torch.Tensor, mask Mask, scale float64, o AttendOptions) torch.Tensor {
 	weights := q.MatMul(k.Transpose(2, 3)).MulScalar(scale)
 	if o.SoftCap > 0 {
-		weights = weights.DivScalar(o.SoftCap).Tanh().MulScalar(o.SoftCap)
+		weights = SoftCap(weights, o.SoftCap)
 	}
 	if mask.Padding.Defined() {
 		weights = weights.Add(mask.Padding)
@@ -101,6 +101,11 @@ func attendEagerly(q, k, v torch.Tensor, mask Mask, scale float64, o AttendOptio
 		weights = weights.Dropout(o.Dropout, true)
 	}
 	return weights.MatMul(v)
+}
+
+// SoftCap keeps numbers between -bound and bound, and small ones as they are: bound·tanh(x/bound).
+func SoftCap(x torch.Tensor, bound float64) torch.Tensor {
+	return x.DivScalar(bound).Tanh().MulScalar(bound)
 }
 
 // repeatHeads makes n heads of each, [B, heads, L, E]: repeat_kv of transformers.

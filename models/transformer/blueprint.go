@@ -34,9 +34,10 @@ type Blueprint struct {
 	Pair                bool
 	DecoderStartTokenID int64
 	OutputScale         float64
-	EOSTokenIDs         []int64  // of a decoder: they end a text
-	Untied              bool     // the output layer of a language model has a weight of its own
-	NoWeights           []string // endings of tensors' names in older files that are no weights
+	Logits              func(x torch.Tensor) torch.Tensor // of a decoder: what they pass through; nil: nothing
+	EOSTokenIDs         []int64                           // of a decoder: they end a text
+	Untied              bool                              // the output layer of a language model has a weight of its own
+	NoWeights           []string                          // endings of tensors' names in older files that are no weights
 
 	// Document is config.json for transformers' class of that name.
 	Document func(architecture string) (pretrained.Document, error)

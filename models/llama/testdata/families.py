@@ -35,6 +35,11 @@ FILES = {  # file: model: class, settings, ways of attention
         "phi3 with longrope": ("Phi3", dict(attention_dropout=0.1, pad_token_id=None, original_max_position_embeddings=12, tie_word_embeddings=True,
                                             rope_parameters=dict(rope_type="longrope", short_factor=[1.0, 1.1, 1.25, 1.5], long_factor=[1.0, 2.0, 3.5, 8.0])), SDPA),
     },
+    "gemma2": {
+        "gemma2": ("Gemma2", dict(num_key_value_heads=2, head_dim=10, sliding_window=4, query_pre_attn_scalar=12, attn_logit_softcapping=0.05, final_logit_softcapping=0.5), BOTH[::-1]),
+        "gemma2 without caps": ("Gemma2", dict(num_key_value_heads=1, head_dim=8, sliding_window=5, layer_types=[FULL, SLIDING, SLIDING], attention_bias=True, attention_dropout=0.1, pad_token_id=None,
+                                               attn_logit_softcapping=None, final_logit_softcapping=None), SDPA),
+    },
 }
 
 
