@@ -88,7 +88,8 @@ var (
 		"distilbert": distilbert.Blueprint, "electra": electra.Blueprint, "mpnet": mpnet.Blueprint,
 	}
 	decoders = blueprints{"gpt2": gpt2.Blueprint, "llama": llama.Blueprint, "mistral": llama.Blueprint,
-		"qwen2": llama.Blueprint, "qwen3": llama.Blueprint, "phi3": llama.Blueprint, "gemma": llama.Blueprint, "gemma2": llama.Blueprint}
+		"qwen2": llama.Blueprint, "qwen3": llama.Blueprint, "phi3": llama.Blueprint, "gemma": llama.Blueprint, "gemma2": llama.Blueprint,
+		"gemma3_text": llama.Blueprint}
 	pairs = blueprints{"t5": t5.Blueprint} // an encoder and a decoder
 )
 

@@ -32,7 +32,7 @@ var loraTargets = map[string][]string{
 	"electra": {"query", "value"}, "distilbert": {"q_lin", "v_lin"}, "mpnet": {"attn.q", "attn.v"},
 	"gpt2": {"c_attn"}, "llama": {"q_proj", "v_proj"}, "mistral": {"q_proj", "v_proj"}, "qwen2": {"q_proj", "v_proj"},
 	"qwen3": {"q_proj", "v_proj"}, "gemma": {"q_proj", "v_proj"}, "gemma2": {"q_proj", "v_proj"},
-	"phi3": {"qkv_proj"}, "t5": {"q", "v"},
+	"gemma3_text": {"q_proj", "v_proj"}, "phi3": {"qkv_proj"}, "t5": {"q", "v"},
 }
 
 // AddLoRA gives the model an adapter, which is then trained and saved instead of the model itself:

@@ -45,6 +45,7 @@ type Config struct {
 	AttentionBias    bool    // attention's layers have a bias; those of qwen2 but the last always have
 	MLPBias          bool
 	Rope             Rope
+	LocalRope        Rope // of gemma3_text's layers with a window, whose others have Rope
 
 	// QueryPreAttnScalar is what the products of queries and keys are divided by the root of, of gemma2.
 	// Zero: 256.
@@ -139,13 +140,18 @@ func decode(d pretrained.Document) (c Config, err error) {
 			return c, err
 		}
 	}
+	if !slices.Contains(f.settings, "attn_logit_softcapping") { // Gemma3ForCausalLM does not apply it
+		if err := d.Demand("attn_logit_softcapping", "null"); err != nil {
+			return c, err
+		}
+	}
 	if err := c.decodeWindows(d, f); err != nil {
 		return c, err
 	}
 	if err := d.Decode(c.fields(f)); err != nil {
 		return c, err
 	}
-	if c.Rope, err = decodeRope(d, f); err != nil {
+	if err := c.decodeRopes(d, f); err != nil {
 		return c, err
 	}
 	if c.Rope.Type == longRope { // it has precedence, and stays in what is written back
@@ -246,8 +252,16 @@ func (c Config) checked() (_ Config, err error) {
 	case slices.ContainsFunc(c.EOSTokenIDs, func(id int64) bool { return id < 0 }):
 		return c, fmt.Errorf("EOSTokenIDs are %d; want ids of at least 0", c.EOSTokenIDs)
 	}
-	if c.Rope, err = c.Rope.resolved(c, families[c.Type]); err != nil {
+	f := families[c.Type]
+	if c.Rope, err = c.Rope.resolved(c, f, f.defaults.Rope.Theta); err != nil {
 		return c, err
+	}
+	if f.twoRopes {
+		if c.LocalRope, err = c.LocalRope.resolved(c, f, 0); err != nil {
+			return c, fmt.Errorf("%s: %w", SlidingAttention, err)
+		}
+	} else if !reflect.ValueOf(c.LocalRope).IsZero() {
+		return c, fmt.Errorf("LocalRope is for gemma3_text; the model is %s", c.Type)
 	}
 	c.Attention, err = c.Attention.Resolved()
 	return c, err
@@ -260,7 +274,11 @@ func bounds(c float64) bool { return c == -1 || c > 0 && !math.IsInf(c, 0) }
 func (c Config) document(architecture string) (pretrained.Document, error) {
 	d, f := pretrained.Document{}, families[c.Type]
 	maps.Copy(d, c.Extra)
-	fields := append(c.fields(f), pretrained.Field{Key: "rope_parameters", Value: &c.Rope})
+	rope := pretrained.Field{Key: "rope_parameters", Value: &c.Rope}
+	if f.twoRopes {
+		rope.Value = &map[string]Rope{FullAttention: c.Rope, SlidingAttention: c.LocalRope}
+	}
+	fields := append(c.fields(f), rope)
 	if f.windowSwitch {
 		fields = append(fields, pretrained.Field{Key: "use_sliding_window", Value: new(c.SlidingWindow > 0)})
 	}

@@ -75,6 +75,15 @@ var families = map[string]family{
 			PadTokenID: new(int64(0)), SlidingWindow: 4096, QueryPreAttnScalar: 256, AttnLogitSoftcapping: 50,
 			FinalLogitSoftcapping: 30},
 	},
+	"gemma3_text": {
+		class: "Gemma3", settings: []string{"attention_bias", "head_dim", "sliding_window", "layer_types",
+			"query_pre_attn_scalar", "final_logit_softcapping"},
+		actKey: "hidden_activation", ones: true, tied: true, sandwich: true, headNorms: true, twoRopes: true,
+		windows: butEach(6, "sliding_window_pattern"),
+		defaults: Config{VocabSize: 262208, HiddenSize: 2304, IntermediateSize: 9216, NumLayers: 26, NumHeads: 8,
+			NumKeyValueHeads: 4, HeadDim: 256, MaxPositions: 131072, HiddenAct: "gelu_pytorch_tanh", EOSTokenIDs: []int64{1},
+			PadTokenID: new(int64(0)), SlidingWindow: 4096, QueryPreAttnScalar: 256, Rope: Rope{Theta: 1e6}},
+	},
 }
 
 // pattern says which layers have the sliding window where LayerTypes does not.

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 }
 
 // files are what testdata/llama.py and testdata/families.py wrote: models by the file that they are in.
-var files = map[string]int{"llama": 7, "windows": 2, "qwen3": 2, "phi3": 2, "gemma2": 2}
+var files = map[string]int{"llama": 7, "windows": 2, "qwen3": 2, "phi3": 2, "gemma2": 2, "gemma3": 2}
 
 // recorded is what is in a file of a model.
 type recorded struct {
@@ -239,6 +239,16 @@ func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
 		`"hidden_size": 32, "num_attention_heads": 4, "rope_parameters": {"rope_type": "longrope",
 			"short_factor": [1, 1, 1, 1], "long_factor": [1, 1, 1, 1], "factor": -2}`: "factor is -2",
 	}, read)
+	modeltest.Refuses(t, "gemma3_text", map[string]string{
+		`"attn_logit_softcapping": 50`:                                                         "attn_logit_softcapping is 50; only null",
+		`"rope_parameters": {"rope_theta": 1}`:                                                 "are not those of full_attention and of sliding_attention",
+		`"rope_parameters": {"sliding_attention": {"rope_type": "yarn"}}`:                      `sliding_attention: rope_type is "yarn"`,
+		`"rope_parameters": {"full_attention": {"rope_type": "linear"}}`:                       "factor is 0",
+		`"rope_parameters": {"full_attention": 1}`:                                             "rope_parameters is 1",
+		`"sliding_window_pattern": 0`:                                                          "sliding_window_pattern is 0; want",
+		`"tie_word_embeddings": false`:                                                         "tie_word_embeddings is false; only true",
+		`"num_hidden_layers": 1, "sliding_window": null, "layer_types": ["sliding_attention"]`: "there is no sliding_window",
+	}, read)
 	modeltest.Refuses(t, "gemma", map[string]string{
 		`"tie_word_embeddings": false`:        "tie_word_embeddings is false; only true",
 		`"use_bidirectional_attention": true`: "use_bidirectional_attention is true; only false",
@@ -252,9 +262,10 @@ func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
 		"QueryPreAttnScalar is -1":                      {Type: "gemma2", QueryPreAttnScalar: -1},
 		"FinalLogitSoftcapping are 0.5 and -2; want positive numbers, or -1": {Type: "gemma2", AttnLogitSoftcapping: 0.5,
 			FinalLogitSoftcapping: -2},
-		`final_logit_softcapping is for ["gemma2`: {FinalLogitSoftcapping: 30},
-		"NumKeyValueHeads is -1":                  {NumKeyValueHeads: -1},
-		`"flash"`:                                 {Attention: "flash"},
+		"LocalRope is for gemma3_text; the model is gemma2": {Type: "gemma2", LocalRope: llama.Rope{Theta: 1}},
+		`final_logit_softcapping is for ["gemma2`:           {FinalLogitSoftcapping: 30},
+		"NumKeyValueHeads is -1":                            {NumKeyValueHeads: -1},
+		`"flash"`:                                           {Attention: "flash"},
 	} {
 		_, err := auto.NewCausalLM(c, nil)
 		require.ErrorContains(t, err, want)
@@ -269,6 +280,9 @@ func TestOlderFilesHaveWindows(t *testing.T) {
 		`"model_type": "qwen2", "use_sliding_window": true, "sliding_window": 8, "max_window_layers": 1`:       {full, sliding, sliding},
 		`"model_type": "qwen3", "use_sliding_window": true, "sliding_window": 8, "max_window_layers": 0`:       {sliding, sliding, sliding},
 		`"model_type": "qwen2", "use_sliding_window": true, "sliding_window": null`:                            {full, full, full},
+		`"model_type": "gemma2"`: {sliding, full, sliding},
+		`"model_type": "gemma3_text", "sliding_window_pattern": 3, "rope_local_base_freq": 100, "rope_theta": 1000,
+			"rope_scaling": {"factor": 8, "rope_type": "linear"}`: {sliding, sliding, full},
 		`"model_type": "mistral"`:                         {sliding, sliding, sliding},
 		`"model_type": "mistral", "sliding_window": null`: {full, full, full},
 	} {
@@ -280,6 +294,10 @@ func TestOlderFilesHaveWindows(t *testing.T) {
 		require.NoError(t, m.Save(dir))
 		again, err := llama.ReadConfig(dir)
 		require.NoError(t, err, text)
+		if again.Type == "gemma3_text" {
+			assert.Equal(t, []llama.Rope{{Type: "linear", Theta: 1000, Factor: 8}, {Type: "default", Theta: 100}},
+				[]llama.Rope{again.Rope, again.LocalRope})
+		}
 		if again.LayerTypes == nil { // of mistral, which has no layer_types
 			again.LayerTypes = map[bool][]string{true: {sliding, sliding, sliding}, false: {full, full, full}}[again.SlidingWindow > 0]
 		}

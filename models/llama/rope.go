@@ -2,7 +2,9 @@ package llama
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -64,12 +66,48 @@ func decodeRope(d pretrained.Document, f family) (r Rope, err error) {
 	return r, nil
 }
 
+// decodeRopes takes out of a config.json the settings of positions of all layers, or of those with a
+// window by themselves.
+func (c *Config) decodeRopes(d pretrained.Document, f family) (err error) {
+	if !f.twoRopes {
+		c.Rope, err = decodeRope(d, f)
+		return err
+	}
+	each := pretrained.Document{}
+	given := len(d["rope_parameters"]) > 0 && string(d["rope_parameters"]) != "null"
+	if err := d.Decode([]pretrained.Field{{Key: "rope_parameters", Value: &each}}); err != nil {
+		return err
+	}
+	if given && each[FullAttention] == nil && each[SlidingAttention] == nil {
+		return fmt.Errorf("rope_parameters are not those of %s and of %s", FullAttention, SlidingAttention)
+	}
+	global := pretrained.Document{"rope_parameters": each[FullAttention]}
+	local := pretrained.Document{"rope_parameters": each[SlidingAttention]}
+	for key, of := range map[string]struct { // in files of transformers 4
+		d   pretrained.Document
+		key string
+	}{"rope_theta": {global, "rope_theta"}, "rope_scaling": {global, "rope_scaling"}, "rope_local_base_freq": {local, "rope_theta"}} {
+		of.d[of.key] = d[key]
+		delete(d, key)
+	}
+	for _, part := range []struct {
+		d pretrained.Document
+		r *Rope
+	}{{global, &c.Rope}, {local, &c.LocalRope}} {
+		maps.DeleteFunc(part.d, func(_ string, value json.RawMessage) bool { return value == nil })
+		if *part.r, err = decodeRope(part.d, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 const longRope = "longrope"
 
-// resolved fills in the defaults and refuses what is impossible.
-func (r Rope) resolved(c Config, f family) (Rope, error) {
+// resolved fills in the defaults, among them theta (zero: 10000), and refuses what is impossible.
+func (r Rope) resolved(c Config, f family, theta float64) (Rope, error) {
 	r.Type = cmp.Or(r.Type, "default")
-	r.Theta = cmp.Or(r.Theta, f.defaults.Rope.Theta, 10000)
+	r.Theta = cmp.Or(r.Theta, theta, 10000)
 	above := map[string]float64{"rope_theta": r.Theta}
 	known := []string{"default", "linear", "llama3"}
 	part := int64(1)

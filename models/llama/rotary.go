@@ -22,6 +22,9 @@ func newRotaryEmbedding(c Config) *RotaryEmbedding {
 	if r.LongFactor != nil {
 		e.short, e.LongInvFreq = int64(r.OriginalMaxPositions), nn.Buffer(r.frequencies(size, r.LongFactor))
 	}
+	if families[c.Type].twoRopes {
+		e.LocalInvFreq = nn.Buffer(c.LocalRope.frequencies(c.HeadDim, nil))
+	}
 	return e
 }
 

@@ -40,6 +40,11 @@ FILES = {  # file: model: class, settings, ways of attention
         "gemma2 without caps": ("Gemma2", dict(num_key_value_heads=1, head_dim=8, sliding_window=5, layer_types=[FULL, SLIDING, SLIDING], attention_bias=True, attention_dropout=0.1, pad_token_id=None,
                                                attn_logit_softcapping=None, final_logit_softcapping=None), SDPA),
     },
+    "gemma3": {
+        "gemma3": ("Gemma3", dict(num_key_value_heads=2, head_dim=10, sliding_window=4, query_pre_attn_scalar=12, layer_types=[SLIDING, FULL, SLIDING],
+                                  rope_parameters={FULL: dict(rope_type="linear", rope_theta=5000.0, factor=8.0), SLIDING: dict(rope_type="default", rope_theta=100.0)}), BOTH),
+        "gemma3 with a cap": ("Gemma3", dict(num_key_value_heads=1, head_dim=8, sliding_window=5, attention_bias=True, attention_dropout=0.1, pad_token_id=None, final_logit_softcapping=0.5), SDPA),
+    },
 }
 
 
