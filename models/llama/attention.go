@@ -16,10 +16,12 @@ type Attention struct {
 	VProj   *nn.Linear           `module:"v_proj"`
 	OProj   *nn.Linear           `module:"o_proj"`
 	QKVProj *nn.Linear           `module:"qkv_proj"` // instead of the three; nil: there are three
-	QNorm   *transformer.RMSNorm `module:"q_norm"`   // of each head; nil, as KNorm then is: there is none
+	QNorm   *transformer.RMSNorm `module:"q_norm"`   // of each head, or of all; nil, as KNorm then is: there is none
 	KNorm   *transformer.RMSNorm `module:"k_norm"`
 
-	size, heads, shared int64                     // of a head; how many there are of queries, and of keys and of values
+	size, heads, shared int64 // of a head; how many there are of queries, and of keys and of values
+	wide                bool  // QNorm and KNorm are of all heads together
+	castLast            bool
 	options             transformer.AttendOptions // in training mode
 	kind                transformer.Attention
 }
@@ -28,8 +30,9 @@ func newAttention(c Config, b transformer.Builder) *Attention {
 	f := families[c.Type]
 	hidden, own, shared := c.HiddenSize, c.NumHeads*c.HeadDim, c.NumKeyValueHeads*c.HeadDim
 	bias := c.AttentionBias || f.qkvBias
-	a := &Attention{size: c.HeadDim, heads: c.NumHeads, shared: c.NumKeyValueHeads, kind: c.Attention,
-		options: transformer.AttendOptions{Dropout: c.AttentionDropout, SoftCap: max(0, c.AttnLogitSoftcapping)}}
+	a := &Attention{size: c.HeadDim, wide: f.wideNorms, castLast: f.castLast, heads: c.NumHeads, shared: c.NumKeyValueHeads, kind: c.Attention,
+		options: transformer.AttendOptions{Dropout: c.AttentionDropout, Scale: c.AttentionMultiplier,
+			SoftCap: max(0, c.AttnLogitSoftcapping)}}
 	if c.QueryPreAttnScalar > 0 {
 		a.options.Scale = math.Pow(float64(c.QueryPreAttnScalar), -0.5)
 	}
@@ -39,7 +42,10 @@ func newAttention(c Config, b transformer.Builder) *Attention {
 	}
 	a.QProj, a.KProj = linear(b, hidden, own, bias), linear(b, hidden, shared, bias)
 	a.VProj, a.OProj = linear(b, hidden, shared, bias), linear(b, own, hidden, c.AttentionBias)
-	if f.headNorms {
+	switch {
+	case f.wideNorms:
+		a.QNorm, a.KNorm = c.norm(b, own), c.norm(b, shared)
+	case f.headNorms:
 		a.QNorm, a.KNorm = c.norm(b, c.HeadDim), c.norm(b, c.HeadDim)
 	}
 	return a
@@ -47,10 +53,18 @@ func newAttention(c Config, b transformer.Builder) *Attention {
 
 func (a *Attention) forward(x torch.Tensor, mask transformer.Mask, recall transformer.Recall) torch.Tensor {
 	q, k, v := a.project(x)
-	if a.QNorm != nil {
-		q, k = a.QNorm.Forward(q), a.KNorm.Forward(k)
+	if a.wide {
+		q, k = normalised(q, a.QNorm), normalised(k, a.KNorm)
 	}
-	q, k = mask.Rotary.Turn(q), mask.Rotary.Turn(k)
+	split := func(x torch.Tensor) torch.Tensor { return transformer.SplitHeads(x, a.size) }
+	q, k, v = split(q), split(k), split(v)
+	if !a.wide {
+		q, k = normalised(q, a.QNorm), normalised(k, a.KNorm)
+	}
+	dtype := q.DType()
+	if q, k = mask.Rotary.Turn(q), mask.Rotary.Turn(k); a.castLast {
+		q, k = q.ToDType(dtype), k.ToDType(dtype)
+	}
 	k, v = recall.Heads(k, v, mask.Window)
 	o := a.options
 	if !a.Training() {
@@ -59,14 +73,11 @@ func (a *Attention) forward(x torch.Tensor, mask transformer.Mask, recall transf
 	return a.OProj.Forward(a.kind.AttendHeads(q, k, v, mask, o))
 }
 
-// project makes queries, keys and values of x, each [B, heads, L, size].
+// project makes queries, keys and values of x, each [B, L, heads·size].
 func (a *Attention) project(x torch.Tensor) (q, k, v torch.Tensor) {
 	if a.QKVProj == nil {
-		q, k, v = a.QProj.Forward(x), a.KProj.Forward(x), a.VProj.Forward(x)
-	} else {
-		all, own, shared := a.QKVProj.Forward(x), a.heads*a.size, a.shared*a.size
-		q, k, v = all.Narrow(-1, 0, own), all.Narrow(-1, own, shared), all.Narrow(-1, own+shared, shared)
+		return a.QProj.Forward(x), a.KProj.Forward(x), a.VProj.Forward(x)
 	}
-	split := func(x torch.Tensor) torch.Tensor { return transformer.SplitHeads(x, a.size) }
-	return split(q), split(k), split(v)
+	all, own, shared := a.QKVProj.Forward(x), a.heads*a.size, a.shared*a.size
+	return all.Narrow(-1, 0, own), all.Narrow(-1, own, shared), all.Narrow(-1, own+shared, shared)
 }

@@ -2,14 +2,11 @@ package llama
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"reflect"
 	"slices"
 
-	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/models/transformer"
@@ -56,6 +53,12 @@ type Config struct {
 	AttnLogitSoftcapping  float64
 	FinalLogitSoftcapping float64
 
+	// Of granite, what embeddings, the products of queries and keys, and what attention and the
+	// feed-forward part add are multiplied by, and what logits are divided by; zero: 1.
+	EmbeddingMultiplier, AttentionMultiplier, ResidualMultiplier, LogitsScaling float64
+
+	NoRopeLayers []int64 // of smollm3: 0 for each layer that turns nothing, 1 for others; nil: 0 for every fourth
+
 	// TieWordEmbeddings gives the output layer the weight of the token embedding. That of gemma always
 	// has it.
 	TieWordEmbeddings bool
@@ -68,43 +71,6 @@ type Config struct {
 	Extra pretrained.Document
 }
 
-// ReadConfig reads config.json from dir and refuses settings that the model does not support.
-func ReadConfig(dir string) (Config, error) {
-	return pretrained.ReadConfigAs(dir, "llama", decode)
-}
-
-// fields are the settings that a type has, by their keys in config.json.
-func (c *Config) fields(f family) []pretrained.Field {
-	fields := []pretrained.Field{
-		{Key: "model_type", Value: &c.Type}, {Key: "vocab_size", Value: &c.VocabSize},
-		{Key: "hidden_size", Value: &c.HiddenSize}, {Key: "intermediate_size", Value: &c.IntermediateSize},
-		{Key: "num_hidden_layers", Value: &c.NumLayers}, {Key: "num_attention_heads", Value: &c.NumHeads},
-		{Key: "num_key_value_heads", Value: &c.NumKeyValueHeads}, {Key: cmp.Or(f.actKey, "hidden_act"), Value: &c.HiddenAct},
-		{Key: "max_position_embeddings", Value: &c.MaxPositions}, {Key: "rms_norm_eps", Value: &c.RMSNormEps},
-		{Key: "initializer_range", Value: &c.InitializerRange}, {Key: "attention_dropout", Value: &c.AttentionDropout},
-		{Key: "tie_word_embeddings", Value: &c.TieWordEmbeddings}, {Key: "pad_token_id", Value: &c.PadTokenID},
-		{Key: "eos_token_id", Value: (*pretrained.TokenIDs)(&c.EOSTokenIDs)},
-	}
-	for _, o := range c.optional() {
-		if slices.Contains(f.settings, o.Key) {
-			fields = append(fields, o)
-		}
-	}
-	return fields
-}
-
-// optional are the settings that some types have.
-func (c *Config) optional() []pretrained.Field {
-	return []pretrained.Field{
-		{Key: "attention_bias", Value: &c.AttentionBias}, {Key: "mlp_bias", Value: &c.MLPBias},
-		{Key: "head_dim", Value: &c.HeadDim}, {Key: "sliding_window", Value: &c.SlidingWindow},
-		{Key: "layer_types", Value: &c.LayerTypes}, {Key: "resid_pdrop", Value: &c.ResidualDropout},
-		{Key: "query_pre_attn_scalar", Value: &c.QueryPreAttnScalar},
-		{Key: "attn_logit_softcapping", Value: &c.AttnLogitSoftcapping},
-		{Key: "final_logit_softcapping", Value: &c.FinalLogitSoftcapping},
-	}
-}
-
 // family is that of the type.
 func (c Config) family() (family, error) {
 	f, ok := families[c.Type]
@@ -112,62 +78,6 @@ func (c Config) family() (family, error) {
 		return f, fmt.Errorf("model_type is %q; want one of %q", c.Type, types())
 	}
 	return f, nil
-}
-
-func decode(d pretrained.Document) (c Config, err error) {
-	d = maps.Clone(d)
-	if err := maps.Clone(d).Decode([]pretrained.Field{{Key: "model_type", Value: &c.Type}}); err != nil {
-		return c, err
-	}
-	f, err := c.family()
-	if err != nil {
-		return c, err
-	}
-	if string(d["eos_token_id"]) == "null" {
-		c.EOSTokenIDs = []int64{}
-	}
-	if _, given := d["pad_token_id"]; !given {
-		c.PadTokenID = f.defaults.PadTokenID
-	}
-	for key, cap := range map[string]*float64{"attn_logit_softcapping": &c.AttnLogitSoftcapping,
-		"final_logit_softcapping": &c.FinalLogitSoftcapping} {
-		if string(d[key]) == "null" && slices.Contains(f.settings, key) {
-			*cap = -1
-		}
-	}
-	if f.tied {
-		if err := d.Demand("tie_word_embeddings", "true"); err != nil {
-			return c, err
-		}
-	}
-	if !slices.Contains(f.settings, "attn_logit_softcapping") { // Gemma3ForCausalLM does not apply it
-		if err := d.Demand("attn_logit_softcapping", "null"); err != nil {
-			return c, err
-		}
-	}
-	if err := c.decodeWindows(d, f); err != nil {
-		return c, err
-	}
-	if err := d.Decode(c.fields(f)); err != nil {
-		return c, err
-	}
-	if err := c.decodeRopes(d, f); err != nil {
-		return c, err
-	}
-	if c.Rope.Type == longRope { // it has precedence, and stays in what is written back
-		if err := maps.Clone(d).Decode([]pretrained.Field{{Key: "original_max_position_embeddings",
-			Value: &c.Rope.OriginalMaxPositions}}); err != nil {
-			return c, err
-		}
-	}
-	for key, wanted := range map[string]string{"is_encoder_decoder": "false", "quantization_config": "null",
-		"pretraining_tp": "1", "use_bidirectional_attention": "false"} {
-		if err := d.Demand(key, wanted); err != nil {
-			return c, err
-		}
-	}
-	c.Extra = d
-	return c, nil
 }
 
 // resolved fills in the defaults and refuses what is impossible.
@@ -205,15 +115,24 @@ func (c Config) resolved() (_ Config, err error) {
 	); err != nil {
 		return c, err
 	}
-	if err := transformer.CheckLayers(c.NumLayers); err != nil {
+	if err := cmp.Or(
+		transformer.Positive("EmbeddingMultiplier", &c.EmbeddingMultiplier, 1),
+		transformer.Positive("ResidualMultiplier", &c.ResidualMultiplier, 1),
+		transformer.Positive("LogitsScaling", &c.LogitsScaling, 1),
+		transformer.CheckLayers(c.NumLayers),
+	); err != nil {
 		return c, err
 	}
+	c.AttentionMultiplier = cmp.Or(c.AttentionMultiplier, d.AttentionMultiplier)
 	c.SlidingWindow = cmp.Or(c.SlidingWindow, d.SlidingWindow, -1)
 	c.QueryPreAttnScalar = cmp.Or(c.QueryPreAttnScalar, d.QueryPreAttnScalar)
 	c.AttnLogitSoftcapping = cmp.Or(c.AttnLogitSoftcapping, d.AttnLogitSoftcapping, -1)
 	c.FinalLogitSoftcapping = cmp.Or(c.FinalLogitSoftcapping, d.FinalLogitSoftcapping, -1)
 	if c.Attention == "" && c.AttnLogitSoftcapping > 0 {
 		c.Attention = transformer.Eager
+	}
+	if c.NoRopeLayers == nil && slices.Contains(f.settings, "no_rope_layers") {
+		c.NoRopeLayers = ropeLayers(c.NumLayers, 4)
 	}
 	if c.LayerTypes == nil {
 		c.LayerTypes = f.windows.types(c.NumLayers, c.SlidingWindow)
@@ -246,11 +165,18 @@ func (c Config) checked() (_ Config, err error) {
 		return c, fmt.Errorf("PadTokenID is %d; want an id below VocabSize, %d, or -1 for the last", *pad, c.VocabSize)
 	case c.QueryPreAttnScalar < 0:
 		return c, fmt.Errorf("QueryPreAttnScalar is %d; want a positive number", c.QueryPreAttnScalar)
-	case !bounds(c.AttnLogitSoftcapping) || !bounds(c.FinalLogitSoftcapping):
-		return c, fmt.Errorf("AttnLogitSoftcapping and FinalLogitSoftcapping are %g and %g; want positive numbers, or -1 "+
-			"for none", c.AttnLogitSoftcapping, c.FinalLogitSoftcapping)
+	case c.AttentionMultiplier < 0:
+		return c, fmt.Errorf("AttentionMultiplier is %g; want a positive number", c.AttentionMultiplier)
+	case c.NoRopeLayers != nil && int64(len(c.NoRopeLayers)) < c.NumLayers:
+		return c, fmt.Errorf("no_rope_layers has %d numbers; want one for each of the %d layers", len(c.NoRopeLayers),
+			c.NumLayers)
 	case slices.ContainsFunc(c.EOSTokenIDs, func(id int64) bool { return id < 0 }):
 		return c, fmt.Errorf("EOSTokenIDs are %d; want ids of at least 0", c.EOSTokenIDs)
+	}
+	for key, bound := range c.bounds() {
+		if b := *bound; b != -1 && !(b > 0) || math.IsInf(b, 0) {
+			return c, fmt.Errorf("%s is %g; want a positive number, or -1 for none", key, b)
+		}
 	}
 	f := families[c.Type]
 	if c.Rope, err = c.Rope.resolved(c, f, f.defaults.Rope.Theta); err != nil {
@@ -265,46 +191,6 @@ func (c Config) checked() (_ Config, err error) {
 	}
 	c.Attention, err = c.Attention.Resolved()
 	return c, err
-}
-
-// bounds tells whether something can be bounded by c, or is not.
-func bounds(c float64) bool { return c == -1 || c > 0 && !math.IsInf(c, 0) }
-
-// document is the config.json of a resolved config.
-func (c Config) document(architecture string) (pretrained.Document, error) {
-	d, f := pretrained.Document{}, families[c.Type]
-	maps.Copy(d, c.Extra)
-	rope := pretrained.Field{Key: "rope_parameters", Value: &c.Rope}
-	if f.twoRopes {
-		rope.Value = &map[string]Rope{FullAttention: c.Rope, SlidingAttention: c.LocalRope}
-	}
-	fields := append(c.fields(f), rope)
-	if f.windowSwitch {
-		fields = append(fields, pretrained.Field{Key: "use_sliding_window", Value: new(c.SlidingWindow > 0)})
-	}
-	if err := d.EncodeModel(c.Type, architecture, fields); err != nil {
-		return nil, fmt.Errorf("llama: %w", err)
-	}
-	if c.Rope.Type == longRope {
-		d["original_max_position_embeddings"] = fmt.Append(nil, c.Rope.OriginalMaxPositions)
-	}
-	for key, off := range map[string]bool{"sliding_window": c.SlidingWindow < 0,
-		"attn_logit_softcapping": c.AttnLogitSoftcapping < 0, "final_logit_softcapping": c.FinalLogitSoftcapping < 0} {
-		if off && slices.Contains(f.settings, key) {
-			d[key] = json.RawMessage("null")
-		}
-	}
-	return d, nil
-}
-
-// Blueprint is the decoder that a config.json describes, for package auto.
-func Blueprint(d pretrained.Document, _ classify.Head, a transformer.Attention) (b transformer.Blueprint, err error) {
-	c, err := decode(d)
-	if err != nil {
-		return b, err
-	}
-	c.Attention = a
-	return c.Blueprint()
 }
 
 // Blueprint is the decoder that is described, for package auto.
@@ -336,10 +222,13 @@ func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 
 // logits is what logits pass through; nil: nothing.
 func (c Config) logits() func(x torch.Tensor) torch.Tensor {
-	if c.FinalLogitSoftcapping < 0 {
-		return nil
+	switch {
+	case c.FinalLogitSoftcapping > 0:
+		return func(x torch.Tensor) torch.Tensor { return transformer.SoftCap(x, c.FinalLogitSoftcapping) }
+	case c.LogitsScaling != 1:
+		return func(x torch.Tensor) torch.Tensor { return x.DivScalar(c.LogitsScaling) }
 	}
-	return func(x torch.Tensor) torch.Tensor { return transformer.SoftCap(x, c.FinalLogitSoftcapping) }
+	return nil
 }
 
 // padding is the row of the embedding that is not trained; -1 is the last, as in PyTorch.

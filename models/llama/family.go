@@ -15,17 +15,21 @@ type family struct {
 	actKey   string   // that of HiddenAct; empty: hidden_act
 	tied     bool     // TieWordEmbeddings, always
 
-	qkvBias   bool // queries, keys and values have a bias whatever AttentionBias says
-	headNorms bool // queries and keys are normalised head by head: q_norm and k_norm
-	// partialRope turns a part of each head, by partial_rotary_factor, and has longrope instead of other
-	// rope_types.
-	partialRope bool
+	qkvBias     bool // queries, keys and values have a bias whatever AttentionBias says
+	headNorms   bool // queries and keys are normalised, head by head: q_norm and k_norm
+	wideNorms   bool // they are, all heads together
 	fused       bool // queries, keys and values are one matrix product, and so are gate and what goes up
-	// sandwich normalises what attention and the feed-forward part return, too.
-	sandwich bool
+	partialRope bool // a part of each head is turned, by partial_rotary_factor, and longrope takes the place of other types
+
+	// sandwich normalises what attention and the feed-forward part return as well as what they are given;
+	// behind normalises only the former.
+	sandwich, behind bool
 	// ones says that normalisations multiply by 1 + their weight, and embeddings are multiplied by the
 	// root of HiddenSize.
 	ones bool
+	// castLast says that normalisations multiply by their weight, and positions turn, in float32, and only
+	// the result has the type of the input.
+	castLast bool
 
 	windows      *pattern // which layers have the sliding window; nil: all do, and there are no LayerTypes
 	windowSwitch bool     // there is a window only if use_sliding_window says so
@@ -55,7 +59,7 @@ var families = map[string]family{
 		defaults: Config{VocabSize: 151936, HiddenSize: 4096, IntermediateSize: 22016, NumLayers: 32, NumHeads: 32,
 			NumKeyValueHeads: 32, HeadDim: 128, MaxPositions: 32768},
 	},
-	"phi3": {
+	"phi3": { // transformers does not use embd_pdrop
 		class: "Phi3", settings: []string{"resid_pdrop", "sliding_window"}, fused: true, partialRope: true,
 		defaults: Config{VocabSize: 32064, HiddenSize: 3072, IntermediateSize: 8192, NumLayers: 32, NumHeads: 32,
 			MaxPositions: 4096, RMSNormEps: 1e-5, EOSTokenIDs: []int64{32000}, PadTokenID: new(int64(32000))},
@@ -83,6 +87,24 @@ var families = map[string]family{
 		defaults: Config{VocabSize: 262208, HiddenSize: 2304, IntermediateSize: 9216, NumLayers: 26, NumHeads: 8,
 			NumKeyValueHeads: 4, HeadDim: 256, MaxPositions: 131072, HiddenAct: "gelu_pytorch_tanh", EOSTokenIDs: []int64{1},
 			PadTokenID: new(int64(0)), SlidingWindow: 4096, QueryPreAttnScalar: 256, Rope: Rope{Theta: 1e6}},
+	},
+	"smollm3": {
+		class: "SmolLM3", settings: []string{"attention_bias", "mlp_bias", "layer_types", "no_rope_layers"},
+		defaults: Config{VocabSize: 128256, HiddenSize: 2048, IntermediateSize: 11008, NumLayers: 36, NumHeads: 16,
+			NumKeyValueHeads: 4, MaxPositions: 32768, Rope: Rope{Theta: 2e6}, TieWordEmbeddings: true,
+			EOSTokenIDs: []int64{128001}, PadTokenID: new(int64(128004))},
+	},
+	"olmo2": {
+		class: "Olmo2", settings: []string{"attention_bias"}, wideNorms: true, behind: true, castLast: true,
+		defaults: Config{VocabSize: 50304, HiddenSize: 4096, IntermediateSize: 11008, NumLayers: 32, NumHeads: 32,
+			MaxPositions: 2048, RMSNormEps: 1e-5, EOSTokenIDs: []int64{50279}, PadTokenID: new(int64(1))},
+	},
+	"granite": {
+		class: "Granite", settings: []string{"attention_bias", "mlp_bias", "embedding_multiplier", "attention_multiplier",
+			"residual_multiplier", "logits_scaling"},
+		defaults: Config{VocabSize: 32000, HiddenSize: 4096, IntermediateSize: 11008, NumLayers: 32, NumHeads: 32,
+			MaxPositions: 2048, EOSTokenIDs: []int64{2}, EmbeddingMultiplier: 1, AttentionMultiplier: 1,
+			ResidualMultiplier: 1, LogitsScaling: 1},
 	},
 }
 

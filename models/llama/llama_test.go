@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 }
 
 // files are what testdata/llama.py and testdata/families.py wrote: models by the file that they are in.
-var files = map[string]int{"llama": 7, "windows": 2, "qwen3": 2, "phi3": 2, "gemma2": 2, "gemma3": 2}
+var files = map[string]int{"llama": 7, "windows": 2, "qwen3": 2, "phi3": 2, "gemma2": 2, "gemma3": 2, "smollm3": 1, "olmo2": 1, "granite": 1}
 
 // recorded is what is in a file of a model.
 type recorded struct {
@@ -220,8 +220,10 @@ func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
 		`"quantization_config": {"bits": 4}`:                      "quantization_config is",
 	}, read)
 	modeltest.Refuses(t, "qwen2", map[string]string{
-		`"use_sliding_window": true`:                                                  "there is no sliding_window",
-		`"use_sliding_window": true, "sliding_window": -2`:                            "SlidingWindow is -2; want a positive",
+		`"head_dim": 8`: "head_dim is 8; qwen2 supports only that of hidden_size, 4096, and 32 heads",
+		`"head_dim": 8`:                                    "head_dim is 8; qwen2 supports only that of hidden_size, 4096, and 32 heads",
+		`"use_sliding_window": true`:                       "there is no sliding_window",
+		`"use_sliding_window": true, "sliding_window": -2`: "SlidingWindow is -2; want a positive",
 		`"use_sliding_window": true, "sliding_window": 4, "max_window_layers": -1`:    "max_window_layers is -1",
 		`"use_sliding_window": true, "sliding_window": 4, "max_window_layers": "all"`: `max_window_layers is "all"`,
 		`"layer_types": ["full_attention"]`:                                           "layer_types has 1 types; want one for each of the 32",
@@ -239,6 +241,17 @@ func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
 		`"hidden_size": 32, "num_attention_heads": 4, "rope_parameters": {"rope_type": "longrope",
 			"short_factor": [1, 1, 1, 1], "long_factor": [1, 1, 1, 1], "factor": -2}`: "factor is -2",
 	}, read)
+	modeltest.Refuses(t, "smollm3", map[string]string{
+		`"use_sliding_window": true`:   "use_sliding_window is true; only false",
+		`"no_rope_layers": [1, 0]`:     "no_rope_layers has 2 numbers; want one for each of the 36",
+		`"no_rope_layer_interval": -1`: "no_rope_layer_interval is -1",
+	}, read)
+	modeltest.Refuses(t, "granite", map[string]string{
+		`"logits_scaling": -1`:       "LogitsScaling is -1",
+		`"embedding_multiplier": -1`: "EmbeddingMultiplier is -1",
+		`"residual_multiplier": -1`:  "ResidualMultiplier is -1",
+		`"attention_multiplier": -1`: "AttentionMultiplier is -1",
+	}, read)
 	modeltest.Refuses(t, "gemma3_text", map[string]string{
 		`"attn_logit_softcapping": 50`:                                                         "attn_logit_softcapping is 50; only null",
 		`"rope_parameters": {"rope_theta": 1}`:                                                 "are not those of full_attention and of sliding_attention",
@@ -254,13 +267,13 @@ func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
 		`"use_bidirectional_attention": true`: "use_bidirectional_attention is true; only false",
 	}, read)
 	for want, c := range map[string]llama.Config{
-		`model_type is "gemma4"; want one of ["gemma"`:  {Type: "gemma4"},
-		`attention_bias is for ["gemma" "gemma2" "`:     {Type: "qwen2", AttentionBias: true},
-		`mlp_bias is for ["llama"]; the model is gemma`: {Type: "gemma", MLPBias: true},
-		`layer_types is for ["gemma2" `:                 {Type: "mistral", LayerTypes: []string{llama.FullAttention}},
-		`; the model is llama`:                          {SlidingWindow: 8},
-		"QueryPreAttnScalar is -1":                      {Type: "gemma2", QueryPreAttnScalar: -1},
-		"FinalLogitSoftcapping are 0.5 and -2; want positive numbers, or -1": {Type: "gemma2", AttnLogitSoftcapping: 0.5,
+		`model_type is "gemma4"; want one of ["gemma"`:                      {Type: "gemma4"},
+		`attention_bias is for ["gemma" "gemma2" "`:                         {Type: "qwen2", AttentionBias: true},
+		`mlp_bias is for ["granite" "llama" "smollm3"]; the model is gemma`: {Type: "gemma", MLPBias: true},
+		`layer_types is for ["gemma2" `:                                     {Type: "mistral", LayerTypes: []string{llama.FullAttention}},
+		`; the model is llama`:                                              {SlidingWindow: 8},
+		"QueryPreAttnScalar is -1":                                          {Type: "gemma2", QueryPreAttnScalar: -1},
+		"final_logit_softcapping is -2; want a positive number, or -1": {Type: "gemma2", AttnLogitSoftcapping: 0.5,
 			FinalLogitSoftcapping: -2},
 		"LocalRope is for gemma3_text; the model is gemma2": {Type: "gemma2", LocalRope: llama.Rope{Theta: 1}},
 		`final_logit_softcapping is for ["gemma2`:           {FinalLogitSoftcapping: 30},
@@ -302,6 +315,24 @@ func TestOlderFilesHaveWindows(t *testing.T) {
 			again.LayerTypes = map[bool][]string{true: {sliding, sliding, sliding}, false: {full, full, full}}[again.SlidingWindow > 0]
 		}
 		assert.Equal(t, want, again.LayerTypes, text)
+	}
+}
+
+// TestLayersWithoutPositions: of SmolLM3, by number or each by itself.
+func TestLayersWithoutPositions(t *testing.T) {
+	for text, want := range map[string][]int64{
+		`"num_hidden_layers": 5`:                              {1, 1, 1, 0, 1},
+		`"num_hidden_layers": 5, "no_rope_layer_interval": 2`: {1, 0, 1, 0, 1},
+		`"num_hidden_layers": 2, "no_rope_layers": [0, 1, 1]`: {0, 1, 1},
+	} {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"model_type": "smollm3", `+text+`}`), 0o600))
+		c, err := llama.ReadConfig(dir)
+		require.NoError(t, err)
+		assert.Equal(t, want, c.NoRopeLayers)
+		assert.True(t, c.TieWordEmbeddings)
+		_, err = c.Blueprint()
+		require.NoError(t, err)
 	}
 }
 

@@ -18,22 +18,23 @@ type Model struct {
 	RotaryEmb   *RotaryEmbedding     `module:"rotary_emb"`
 
 	config Config
-	scale  float64 // of embeddings: GemmaTextScaledWordEmbedding; 1: of the others
+	scale  float64 // of embeddings: GemmaTextScaledWordEmbedding, and of Granite; 1: of the others
 }
 
 // Layer is LlamaDecoderLayer: attention and a feed-forward part, each behind a normalisation and
-// followed by the residual. In Gemma2DecoderLayer each has a normalisation behind it, too; then
-// PostAttentionLayerNorm is that of attention, otherwise it is in front of the feed-forward part.
+// followed by the residual. Gemma2DecoderLayer has normalisations behind the two parts, too, and
+// Olmo2DecoderLayer has only these. Where there are some, PostAttentionLayerNorm is that of attention;
+// otherwise it is in front of the feed-forward part.
 type Layer struct {
-	SelfAttn               *Attention           `module:"self_attn"`
-	MLP                    *MLP                 `module:"mlp"`
-	InputLayerNorm         *transformer.RMSNorm `module:"input_layernorm"`
-	PostAttentionLayerNorm *transformer.RMSNorm `module:"post_attention_layernorm"`
+	SelfAttn                 *Attention           `module:"self_attn"`
+	MLP                      *MLP                 `module:"mlp"`
+	InputLayerNorm           *transformer.RMSNorm `module:"input_layernorm"` // nil: of OLMo 2
+	PostAttentionLayerNorm   *transformer.RMSNorm `module:"post_attention_layernorm"`
+	PreFeedforwardLayerNorm  *transformer.RMSNorm `module:"pre_feedforward_layernorm"`  // nil: not of Gemma 2 and 3
+	PostFeedforwardLayerNorm *transformer.RMSNorm `module:"post_feedforward_layernorm"` // nil: of Llama
+	ResidDropout             *nn.Dropout          `module:"resid_dropout"`              // of what either part adds; nil: none
 
-	PreFeedforwardLayerNorm  *transformer.RMSNorm `module:"pre_feedforward_layernorm"` // nil, as the next then is: of Llama
-	PostFeedforwardLayerNorm *transformer.RMSNorm `module:"post_feedforward_layernorm"`
-
-	ResidDropout *nn.Dropout `module:"resid_dropout"` // of what either part adds; nil: there is none
+	multiplier float64 // of what either part adds
 }
 
 func newModel(c Config, b transformer.Builder, activation transformer.Activation) *Model {
@@ -42,7 +43,7 @@ func newModel(c Config, b transformer.Builder, activation transformer.Activation
 		Norm:        c.norm(b, c.HiddenSize),
 		RotaryEmb:   newRotaryEmbedding(c),
 		config:      c,
-		scale:       1,
+		scale:       c.EmbeddingMultiplier,
 	}
 	if families[c.Type].ones {
 		m.scale = math.Sqrt(float64(c.HiddenSize))
@@ -60,11 +61,18 @@ func newLayer(c Config, b transformer.Builder, activation transformer.Activation
 	l := &Layer{
 		SelfAttn:               newAttention(c, b),
 		MLP:                    newMLP(c, b, activation),
-		InputLayerNorm:         c.norm(b, c.HiddenSize),
 		PostAttentionLayerNorm: c.norm(b, c.HiddenSize),
+		multiplier:             c.ResidualMultiplier,
 	}
-	if families[c.Type].sandwich {
-		l.PreFeedforwardLayerNorm, l.PostFeedforwardLayerNorm = c.norm(b, c.HiddenSize), c.norm(b, c.HiddenSize)
+	f := families[c.Type]
+	if !f.behind {
+		l.InputLayerNorm = c.norm(b, c.HiddenSize)
+	}
+	if f.sandwich {
+		l.PreFeedforwardLayerNorm = c.norm(b, c.HiddenSize)
+	}
+	if f.sandwich || f.behind {
+		l.PostFeedforwardLayerNorm = c.norm(b, c.HiddenSize)
 	}
 	if c.ResidualDropout > 0 {
 		l.ResidDropout = nn.NewDropout(c.ResidualDropout)
@@ -82,10 +90,13 @@ func linear(b transformer.Builder, in, out int64, bias bool) *nn.Linear {
 
 // norm makes a normalisation of so many numbers.
 func (c Config) norm(b transformer.Builder, size int64) *transformer.RMSNorm {
-	if families[c.Type].ones {
+	f := families[c.Type]
+	if f.ones {
 		return b.OnePlusRMSNorm(size, c.RMSNormEps)
 	}
-	return b.RMSNorm(size, c.RMSNormEps)
+	n := b.RMSNorm(size, c.RMSNormEps)
+	n.Full = f.castLast
+	return n
 }
 
 // Forward maps token ids, [B, L], to hidden states, [B, L, hidden]. The attention mask, [B, L], has 0
@@ -107,6 +118,10 @@ func (m *Model) embed(ids torch.Tensor) torch.Tensor {
 
 // masks are those of the layers, for hidden states whose first token is at that position.
 func (m *Model) masks(mask, x torch.Tensor, position int64) func(layer int) transformer.Mask {
+	dtype := x.DType()
+	if families[m.config.Type].castLast {
+		dtype = torch.Float32
+	}
 	made := map[string]transformer.Mask{}
 	for _, kind := range m.config.LayerTypes {
 		if _, done := made[kind]; done {
@@ -117,10 +132,16 @@ func (m *Model) masks(mask, x torch.Tensor, position int64) func(layer int) tran
 			window = m.config.SlidingWindow
 		}
 		one := transformer.WindowMask(mask, x, window, m.config.Attention)
-		one.Rotary = m.RotaryEmb.at(position, x.Size(1), kind == SlidingAttention, x.DType())
+		one.Rotary = m.RotaryEmb.at(position, x.Size(1), kind == SlidingAttention, dtype)
 		made[kind] = one
 	}
-	return func(layer int) transformer.Mask { return made[m.config.LayerTypes[layer]] }
+	return func(layer int) transformer.Mask {
+		one := made[m.config.LayerTypes[layer]]
+		if of := m.config.NoRopeLayers; of != nil && of[layer] == 0 {
+			one.Rotary = transformer.Rotary{}
+		}
+		return one
+	}
 }
 
 // Decode maps the next tokens of texts, [B, L], to their hidden states, [B, L, hidden], and adds them
@@ -139,19 +160,30 @@ func (l *Layer) Forward(x torch.Tensor, mask transformer.Mask) torch.Tensor {
 
 // Continue is Forward of tokens that attend to what recall returns.
 func (l *Layer) Continue(x torch.Tensor, mask transformer.Mask, recall transformer.Recall) torch.Tensor {
-	made := l.SelfAttn.forward(l.InputLayerNorm.Forward(x), mask, recall)
+	made := l.SelfAttn.forward(normalised(x, l.InputLayerNorm), mask, recall)
 	if l.PostFeedforwardLayerNorm == nil {
 		x = l.add(x, made)
 		return l.add(x, l.MLP.Forward(l.PostAttentionLayerNorm.Forward(x)))
 	}
 	x = l.add(x, l.PostAttentionLayerNorm.Forward(made))
-	return l.add(x, l.PostFeedforwardLayerNorm.Forward(l.MLP.Forward(l.PreFeedforwardLayerNorm.Forward(x))))
+	return l.add(x, l.PostFeedforwardLayerNorm.Forward(l.MLP.Forward(normalised(x, l.PreFeedforwardLayerNorm))))
+}
+
+// normalised is x where there is no normalisation.
+func normalised(x torch.Tensor, n *transformer.RMSNorm) torch.Tensor {
+	if n == nil {
+		return x
+	}
+	return n.Forward(x)
 }
 
 // add adds what a part makes of x to it.
 func (l *Layer) add(x, made torch.Tensor) torch.Tensor {
 	if l.ResidDropout != nil {
 		made = l.ResidDropout.Forward(made)
+	}
+	if l.multiplier != 1 {
+		made = made.MulScalar(l.multiplier)
 	}
 	return x.Add(made)
 }

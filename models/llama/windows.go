@@ -3,6 +3,7 @@ package llama
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/models/transformer"
@@ -16,6 +17,9 @@ const (
 
 // decodeWindows takes out of a config.json which layers have a sliding window, and how long it is.
 func (c *Config) decodeWindows(d pretrained.Document, f family) error {
+	if !slices.Contains(f.settings, "sliding_window") {
+		return d.Demand("use_sliding_window", "false")
+	}
 	if f.windowSwitch {
 		used := false
 		if err := d.Decode([]pretrained.Field{{Key: "use_sliding_window", Value: &used}}); err != nil {

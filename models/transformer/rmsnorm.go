@@ -12,6 +12,7 @@ type RMSNorm struct {
 
 	Eps     float64
 	OnePlus bool // it multiplies by 1 + Weight, before the result has the type of the input: GemmaRMSNorm
+	Full    bool // it multiplies by Weight before that: Olmo2RMSNorm
 }
 
 // RMSNorm makes one, whose weight is 1.
@@ -32,6 +33,9 @@ func (n *RMSNorm) Forward(x torch.Tensor) torch.Tensor {
 		normal := full.Mul(variance.AddScalar(n.Eps).Rsqrt())
 		if n.OnePlus {
 			return normal.Mul(n.Weight.ToDType(torch.Float32).AddScalar(1)).ToDType(x.DType())
+		}
+		if n.Full {
+			return n.Weight.Mul(normal).ToDType(x.DType())
 		}
 		return n.Weight.Mul(normal.ToDType(x.DType()))
 	})

@@ -45,6 +45,15 @@ FILES = {  # file: model: class, settings, ways of attention
                                   rope_parameters={FULL: dict(rope_type="linear", rope_theta=5000.0, factor=8.0), SLIDING: dict(rope_type="default", rope_theta=100.0)}), BOTH),
         "gemma3 with a cap": ("Gemma3", dict(num_key_value_heads=1, head_dim=8, sliding_window=5, attention_bias=True, attention_dropout=0.1, pad_token_id=None, final_logit_softcapping=0.5), SDPA),
     },
+    "smollm3": {
+        "smollm3": ("SmolLM3", dict(num_key_value_heads=2, pad_token_id=0, attention_dropout=0.1, attention_bias=True, mlp_bias=True, no_rope_layers=[0, 1, 0]), BOTH),
+    },
+    "olmo2": {
+        "olmo2": ("Olmo2", dict(num_key_value_heads=2, attention_dropout=0.1, attention_bias=True), BOTH),
+    },
+    "granite": {
+        "granite": ("Granite", dict(num_key_value_heads=2, tie_word_embeddings=True, embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.6, logits_scaling=2.5), BOTH),
+    },
 }
 
 
