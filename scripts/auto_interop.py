@@ -34,7 +34,7 @@ KINDS.append((transformers.GPT2Config(vocab_size=300, n_positions=40, n_embd=48,
 for kind, settings in {"Llama": dict(rope_parameters=dict(rope_type="llama3", rope_theta=5e5, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16)),
                        "Mistral": dict(head_dim=16, sliding_window=5), "Qwen2": dict(tie_word_embeddings=True), "Qwen3": dict(head_dim=16, use_sliding_window=True, sliding_window=5, max_window_layers=1),
                        "Phi3": dict(pad_token_id=0, rope_parameters=dict(rope_type="longrope", partial_rotary_factor=0.5, short_factor=[1.0, 1.2, 1.5], long_factor=[1.0, 2.0, 5.0]), original_max_position_embeddings=8),
-                       "Gemma": dict(head_dim=16), "Gemma2": dict(head_dim=16, sliding_window=5), "Gemma3": dict(head_dim=16, sliding_window=5, layer_types=["sliding_attention", "full_attention", "sliding_attention"]),
+                       "Gemma": dict(head_dim=16), "Gemma2": dict(head_dim=16, sliding_window=5, attn_logit_softcapping=None), "Gemma3": dict(head_dim=16, sliding_window=5, layer_types=["sliding_attention", "full_attention", "sliding_attention"]),
                        "SmolLM3": dict(pad_token_id=0, no_rope_layers=[1, 0, 1]), "Olmo2": {}, "Granite": dict(embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.6, logits_scaling=2.5)}.items():
     KINDS.append((getattr(transformers, kind + ("TextConfig" if kind == "Gemma3" else "Config"))(num_key_value_heads=2, **BERT, **settings), getattr(transformers, kind + "ForCausalLM"), "CausalLM"))
 for settings in ({}, dict(feed_forward_proj="gated-gelu", tie_word_embeddings=False)):

@@ -16,21 +16,22 @@ type Attention struct {
 	VProj   *nn.Linear           `module:"v_proj"`
 	OProj   *nn.Linear           `module:"o_proj"`
 	QKVProj *nn.Linear           `module:"qkv_proj"` // instead of the three; nil: there are three
-	QNorm   *transformer.RMSNorm `module:"q_norm"`   // of each head, or of all; nil, as KNorm then is: there is none
+	QNorm   *transformer.RMSNorm `module:"q_norm"`   // nil, as KNorm then is: there is none
 	KNorm   *transformer.RMSNorm `module:"k_norm"`
 
-	size, heads, shared int64 // of a head; how many there are of queries, and of keys and of values
-	wide                bool  // QNorm and KNorm are of all heads together
-	castLast            bool
-	options             transformer.AttendOptions // in training mode
-	kind                transformer.Attention
+	family  family
+	size    int64                     // of a head
+	own     int64                     // numbers of a token's queries
+	shared  int64                     // numbers of its keys, and of its values
+	options transformer.AttendOptions // in training mode
+	kind    transformer.Attention
 }
 
 func newAttention(c Config, b transformer.Builder) *Attention {
 	f := families[c.Type]
 	hidden, own, shared := c.HiddenSize, c.NumHeads*c.HeadDim, c.NumKeyValueHeads*c.HeadDim
 	bias := c.AttentionBias || f.qkvBias
-	a := &Attention{size: c.HeadDim, wide: f.wideNorms, castLast: f.castLast, heads: c.NumHeads, shared: c.NumKeyValueHeads, kind: c.Attention,
+	a := &Attention{family: f, size: c.HeadDim, own: own, shared: shared, kind: c.Attention,
 		options: transformer.AttendOptions{Dropout: c.AttentionDropout, Scale: c.AttentionMultiplier,
 			SoftCap: max(0, c.AttnLogitSoftcapping)}}
 	if c.QueryPreAttnScalar > 0 {
@@ -53,16 +54,16 @@ func newAttention(c Config, b transformer.Builder) *Attention {
 
 func (a *Attention) forward(x torch.Tensor, mask transformer.Mask, recall transformer.Recall) torch.Tensor {
 	q, k, v := a.project(x)
-	if a.wide {
-		q, k = normalised(q, a.QNorm), normalised(k, a.KNorm)
+	if a.family.wideNorms {
+		q, k = a.QNorm.Forward(q), a.KNorm.Forward(k)
 	}
 	split := func(x torch.Tensor) torch.Tensor { return transformer.SplitHeads(x, a.size) }
 	q, k, v = split(q), split(k), split(v)
-	if !a.wide {
-		q, k = normalised(q, a.QNorm), normalised(k, a.KNorm)
+	if a.family.headNorms {
+		q, k = a.QNorm.Forward(q), a.KNorm.Forward(k)
 	}
 	dtype := q.DType()
-	if q, k = mask.Rotary.Turn(q), mask.Rotary.Turn(k); a.castLast {
+	if q, k = mask.Rotary.Turn(q), mask.Rotary.Turn(k); a.family.castLast {
 		q, k = q.ToDType(dtype), k.ToDType(dtype)
 	}
 	k, v = recall.Heads(k, v, mask.Window)
@@ -75,9 +76,9 @@ func (a *Attention) forward(x torch.Tensor, mask transformer.Mask, recall transf
 
 // project makes queries, keys and values of x, each [B, L, heads·size].
 func (a *Attention) project(x torch.Tensor) (q, k, v torch.Tensor) {
-	if a.QKVProj == nil {
+	if !a.family.fused {
 		return a.QProj.Forward(x), a.KProj.Forward(x), a.VProj.Forward(x)
 	}
-	all, own, shared := a.QKVProj.Forward(x), a.heads*a.size, a.shared*a.size
-	return all.Narrow(-1, 0, own), all.Narrow(-1, own, shared), all.Narrow(-1, own+shared, shared)
+	all := a.QKVProj.Forward(x)
+	return all.Narrow(-1, 0, a.own), all.Narrow(-1, a.own, a.shared), all.Narrow(-1, a.own+a.shared, a.shared)
 }

@@ -17,7 +17,9 @@ import (
 // of the type's class there, LlamaConfig or another: models of billions of weights. A setting that a
 // type does not have is refused.
 type Config struct {
-	Type string // model_type: llama, mistral, qwen2, qwen3 or gemma; empty: llama
+	// Type is model_type: llama, mistral, qwen2, qwen3, phi3, gemma, gemma2, gemma3_text, smollm3, olmo2 or
+	// granite; empty: llama.
+	Type string
 
 	VocabSize        int64
 	HiddenSize       int64
@@ -28,14 +30,15 @@ type Config struct {
 	HeadDim          int64 // zero: HiddenSize/NumHeads, or what the type has
 	MaxPositions     int64 // the most tokens of a text
 	// SlidingWindow is how many tokens a token attends to, itself among them, in the layers that LayerTypes
-	// names. Zero: 4096 of mistral, none of the others; -1: there is none.
+	// names. Zero: 4096 of mistral, gemma2 and gemma3_text, none of the others; -1: there is none.
 	SlidingWindow int64
-	// LayerTypes are [FullAttention] or [SlidingAttention] for each layer. Nil: of mistral all are alike; of
-	// qwen2 and qwen3 those from the 28th on have the window.
+	// LayerTypes are [FullAttention] or [SlidingAttention] for each layer. Nil: of mistral and phi3 all have
+	// the window, of qwen2 and qwen3 those from number 28 on, of gemma2 every second from the first on, of
+	// gemma3_text five of six.
 	LayerTypes []string
 
-	HiddenAct        string  // see [transformer.ActivationByName]; zero: silu; gemma: gelu_pytorch_tanh
-	RMSNormEps       float64 // zero: 1e-6
+	HiddenAct        string  // see [transformer.ActivationByName]; zero: silu; of Gemmas: gelu_pytorch_tanh
+	RMSNormEps       float64 // zero: 1e-6; phi3 and olmo2: 1e-5
 	InitializerRange float64 // standard deviation of the initial weights; zero: 0.02
 	AttentionDropout float64
 	ResidualDropout  float64 // of phi3: of what attention and the feed-forward part add
@@ -44,12 +47,11 @@ type Config struct {
 	Rope             Rope
 	LocalRope        Rope // of gemma3_text's layers with a window, whose others have Rope
 
-	// QueryPreAttnScalar is what the products of queries and keys are divided by the root of, of gemma2.
-	// Zero: 256.
+	// QueryPreAttnScalar is what the products of queries and keys are divided by the root of, in gemma2 and
+	// gemma3_text. Zero: 256.
 	QueryPreAttnScalar int64
-	// AttnLogitSoftcapping, of gemma2, bounds these products, and FinalLogitSoftcapping the logits, as
-	// c·tanh(x/c). Zero: 50 and 30; -1: nothing does. SDPA has no place for the former and leaves it out, as
-	// transformers' does, so Attention is eager where both are left open.
+	// AttnLogitSoftcapping of gemma2 bounds these products as c·tanh(x/c), and FinalLogitSoftcapping of
+	// gemma2 and gemma3_text the logits. Zero: 50 and 30 of gemma2, nothing of gemma3_text; -1: nothing does.
 	AttnLogitSoftcapping  float64
 	FinalLogitSoftcapping float64
 
@@ -59,13 +61,15 @@ type Config struct {
 
 	NoRopeLayers []int64 // of smollm3: 0 for each layer that turns nothing, 1 for others; nil: 0 for every fourth
 
-	// TieWordEmbeddings gives the output layer the weight of the token embedding. That of gemma always
-	// has it.
+	// TieWordEmbeddings gives the output layer the weight of the token embedding. Those of Gemmas always
+	// have it.
 	TieWordEmbeddings bool
 	EOSTokenIDs       []int64 // end a text that is generated; nil: those of the type
 	PadTokenID        *int64  // fills batches up; its embedding is zero at first and not trained; nil: there is none
 
-	Attention transformer.Attention // zero: SDPA. It is not in config.json
+	// Attention is not in config.json. Zero: SDPA; with AttnLogitSoftcapping: Eager, since SDPA leaves that
+	// out, as transformers' does.
+	Attention transformer.Attention
 
 	// Extra holds what config.json says beyond the above. It is written back.
 	Extra pretrained.Document

@@ -31,7 +31,7 @@ type family struct {
 	// the result has the type of the input.
 	castLast bool
 
-	windows      *pattern // which layers have the sliding window; nil: all do, and there are no LayerTypes
+	windows      *pattern // which layers have the sliding window where LayerTypes does not say; nil: all
 	windowSwitch bool     // there is a window only if use_sliding_window says so
 	twoRopes     bool     // layers with a window turn positions in a way of their own, LocalRope
 }
@@ -108,7 +108,7 @@ var families = map[string]family{
 	},
 }
 
-// pattern says which layers have the sliding window where LayerTypes does not.
+// pattern says which layers have the sliding window.
 type pattern struct {
 	key    string // of older files, which may give another number
 	number int64

@@ -220,10 +220,9 @@ func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
 		`"quantization_config": {"bits": 4}`:                      "quantization_config is",
 	}, read)
 	modeltest.Refuses(t, "qwen2", map[string]string{
-		`"head_dim": 8`: "head_dim is 8; qwen2 supports only that of hidden_size, 4096, and 32 heads",
-		`"head_dim": 8`:                                    "head_dim is 8; qwen2 supports only that of hidden_size, 4096, and 32 heads",
-		`"use_sliding_window": true`:                       "there is no sliding_window",
-		`"use_sliding_window": true, "sliding_window": -2`: "SlidingWindow is -2; want a positive",
+		`"head_dim": 8`:              "head_dim is 8; qwen2 supports only that of hidden_size, 4096, and 32 heads",
+		`"use_sliding_window": true`: "there is no sliding_window",
+		`"use_sliding_window": true, "sliding_window": -2`:                            "SlidingWindow is -2; want a positive",
 		`"use_sliding_window": true, "sliding_window": 4, "max_window_layers": -1`:    "max_window_layers is -1",
 		`"use_sliding_window": true, "sliding_window": 4, "max_window_layers": "all"`: `max_window_layers is "all"`,
 		`"layer_types": ["full_attention"]`:                                           "layer_types has 1 types; want one for each of the 32",

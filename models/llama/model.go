@@ -18,7 +18,7 @@ type Model struct {
 	RotaryEmb   *RotaryEmbedding     `module:"rotary_emb"`
 
 	config Config
-	scale  float64 // of embeddings: GemmaTextScaledWordEmbedding, and of Granite; 1: of the others
+	scale  float64 // of embeddings: GemmaTextScaledWordEmbedding, and Granite's; 1: of the others
 }
 
 // Layer is LlamaDecoderLayer: attention and a feed-forward part, each behind a normalisation and
@@ -32,7 +32,7 @@ type Layer struct {
 	PostAttentionLayerNorm   *transformer.RMSNorm `module:"post_attention_layernorm"`
 	PreFeedforwardLayerNorm  *transformer.RMSNorm `module:"pre_feedforward_layernorm"`  // nil: not of Gemma 2 and 3
 	PostFeedforwardLayerNorm *transformer.RMSNorm `module:"post_feedforward_layernorm"` // nil: of Llama
-	ResidDropout             *nn.Dropout          `module:"resid_dropout"`              // of what either part adds; nil: none
+	ResidDropout             *nn.Dropout          `module:"resid_dropout"`              // of what either part adds
 
 	multiplier float64 // of what either part adds
 }
@@ -62,6 +62,7 @@ func newLayer(c Config, b transformer.Builder, activation transformer.Activation
 		SelfAttn:               newAttention(c, b),
 		MLP:                    newMLP(c, b, activation),
 		PostAttentionLayerNorm: c.norm(b, c.HiddenSize),
+		ResidDropout:           nn.NewDropout(c.ResidualDropout),
 		multiplier:             c.ResidualMultiplier,
 	}
 	f := families[c.Type]
@@ -73,9 +74,6 @@ func newLayer(c Config, b transformer.Builder, activation transformer.Activation
 	}
 	if f.sandwich || f.behind {
 		l.PostFeedforwardLayerNorm = c.norm(b, c.HiddenSize)
-	}
-	if c.ResidualDropout > 0 {
-		l.ResidDropout = nn.NewDropout(c.ResidualDropout)
 	}
 	return l
 }
@@ -179,9 +177,7 @@ func normalised(x torch.Tensor, n *transformer.RMSNorm) torch.Tensor {
 
 // add adds what a part makes of x to it.
 func (l *Layer) add(x, made torch.Tensor) torch.Tensor {
-	if l.ResidDropout != nil {
-		made = l.ResidDropout.Forward(made)
-	}
+	made = l.ResidDropout.Forward(made)
 	if l.multiplier != 1 {
 		made = made.MulScalar(l.multiplier)
 	}
