@@ -24,7 +24,8 @@ func (c *Config) fields(f family) []pretrained.Field {
 		{Key: "hidden_size", Value: &c.HiddenSize}, {Key: "intermediate_size", Value: &c.IntermediateSize},
 		{Key: "num_hidden_layers", Value: &c.NumLayers}, {Key: "num_attention_heads", Value: &c.NumHeads},
 		{Key: "num_key_value_heads", Value: &c.NumKeyValueHeads}, {Key: cmp.Or(f.actKey, "hidden_act"), Value: &c.HiddenAct},
-		{Key: "max_position_embeddings", Value: &c.MaxPositions}, {Key: "rms_norm_eps", Value: (*pretrained.Float)(&c.RMSNormEps)},
+		{Key: "max_position_embeddings", Value: &c.MaxPositions},
+		{Key: "rms_norm_eps", Value: (*pretrained.Float)(&c.RMSNormEps)},
 		{Key: "initializer_range", Value: (*pretrained.Float)(&c.InitializerRange)},
 		{Key: "attention_dropout", Value: &c.AttentionDropout},
 		{Key: "tie_word_embeddings", Value: &c.TieWordEmbeddings}, {Key: "pad_token_id", Value: &c.PadTokenID},
@@ -118,7 +119,8 @@ func (c *Config) decodeRest(d pretrained.Document, f family) error {
 	size, interval := int64(0), int64(4)
 	fields := []pretrained.Field{{Key: "head_dim", Value: &size}, {Key: "no_rope_layer_interval", Value: &interval}}
 	if c.Rope.Type == longRope { // it has precedence over what rope_parameters say
-		fields = append(fields, pretrained.Field{Key: "original_max_position_embeddings", Value: &c.Rope.OriginalMaxPositions})
+		fields = append(fields, pretrained.Field{Key: "original_max_position_embeddings",
+			Value: &c.Rope.OriginalMaxPositions})
 	}
 	if err := maps.Clone(d).Decode(fields); err != nil {
 		return err
@@ -127,7 +129,8 @@ func (c *Config) decodeRest(d pretrained.Document, f family) error {
 	hidden := cmp.Or(c.HiddenSize, f.defaults.HiddenSize)
 	switch without := c.NoRopeLayers == nil && slices.Contains(f.settings, "no_rope_layers"); {
 	case size != 0 && size*heads != hidden:
-		return fmt.Errorf("head_dim is %d; %s supports only that of hidden_size, %d, and %d heads", size, c.Type, hidden, heads)
+		return fmt.Errorf("head_dim is %d; %s supports only that of hidden_size, %d, and %d heads", size, c.Type, hidden,
+			heads)
 	case without && interval < 1:
 		return fmt.Errorf("no_rope_layer_interval is %d; want a positive number", interval)
 	case without:

@@ -19,7 +19,7 @@ type family struct {
 	headNorms   bool // queries and keys are normalised, head by head: q_norm and k_norm
 	wideNorms   bool // they are, all heads together
 	fused       bool // queries, keys and values are one matrix product, and so are gate and what goes up
-	partialRope bool // a part of each head is turned, by partial_rotary_factor, and longrope takes the place of other types
+	partialRope bool // partial_rotary_factor of a head is turned, and longrope takes the place of other rope_types
 
 	// sandwich normalises what attention and the feed-forward part return as well as what they are given;
 	// behind normalises only the former.

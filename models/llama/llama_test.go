@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -17,6 +18,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/models/internal/modeltest"
 	"github.com/gotrainer/gotrainer/models/llama"
+	"github.com/gotrainer/gotrainer/models/lora"
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
@@ -28,7 +30,8 @@ func TestMain(m *testing.M) {
 }
 
 // files are what testdata/llama.py and testdata/families.py wrote: models by the file that they are in.
-var files = map[string]int{"llama": 7, "windows": 2, "qwen3": 2, "phi3": 2, "gemma2": 2, "gemma3": 2, "smollm3": 1, "olmo2": 1, "granite": 1}
+var files = map[string]int{"llama": 7, "windows": 2, "qwen3": 2, "phi3": 2, "gemma2": 2, "gemma3": 2,
+	"smollm3": 1, "olmo2": 1, "granite": 1}
 
 // recorded is what is in a file of a model.
 type recorded struct {
@@ -175,6 +178,29 @@ func TestLayersAreUnits(t *testing.T) {
 	}
 }
 
+// TestAdaptersGoOnEachType, on the layers that peft chooses: two of each layer, or one of fused products.
+func TestAdaptersGoOnEachType(t *testing.T) {
+	for _, r := range load(t) {
+		m := r.fresh(t, r.Attention)
+		require.NoError(t, m.AddLoRA(lora.Config{}), r.Name)
+		m.SetGradientCheckpointing(true)
+		m.Forward(torch.From([]int64{3, 14, 15, 9, 2, 6}, 1, 6), torch.Tensor{}, torch.Tensor{}).Square().
+			Mean(torch.DefaultDType).Backward()
+		trained := 0
+		for _, p := range nn.Params(m) {
+			if p.Tensor.NeedsGrad() {
+				trained++
+				assert.True(t, p.Tensor.Grad().Defined(), "%s: %s has no gradient", r.Name, p.Name)
+			}
+		}
+		each := 4 // two matrices of two layers
+		if strings.HasPrefix(r.Name, "phi3") {
+			each = 2
+		}
+		assert.Equal(t, each*int(r.Config["num_hidden_layers"].(float64)), trained, r.Name)
+	}
+}
+
 // TestOlderFilesAreRead: of transformers 4, with settings of positions under other names.
 func TestOlderFilesAreRead(t *testing.T) {
 	for text, want := range map[string]llama.Rope{
@@ -220,9 +246,9 @@ func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
 		`"quantization_config": {"bits": 4}`:                      "quantization_config is",
 	}, read)
 	modeltest.Refuses(t, "qwen2", map[string]string{
-		`"head_dim": 8`:              "head_dim is 8; qwen2 supports only that of hidden_size, 4096, and 32 heads",
-		`"use_sliding_window": true`: "there is no sliding_window",
-		`"use_sliding_window": true, "sliding_window": -2`:                            "SlidingWindow is -2; want a positive",
+		`"head_dim": 8`:                                    "head_dim is 8; qwen2 supports only that of hidden_size, 4096, and 32 heads",
+		`"use_sliding_window": true`:                       "there is no sliding_window",
+		`"use_sliding_window": true, "sliding_window": -2`: "SlidingWindow is -2; want a positive",
 		`"use_sliding_window": true, "sliding_window": 4, "max_window_layers": -1`:    "max_window_layers is -1",
 		`"use_sliding_window": true, "sliding_window": 4, "max_window_layers": "all"`: `max_window_layers is "all"`,
 		`"layer_types": ["full_attention"]`:                                           "layer_types has 1 types; want one for each of the 32",
@@ -311,7 +337,10 @@ func TestOlderFilesHaveWindows(t *testing.T) {
 				[]llama.Rope{again.Rope, again.LocalRope})
 		}
 		if again.LayerTypes == nil { // of mistral, which has no layer_types
-			again.LayerTypes = map[bool][]string{true: {sliding, sliding, sliding}, false: {full, full, full}}[again.SlidingWindow > 0]
+			again.LayerTypes = []string{full, full, full}
+			if again.SlidingWindow > 0 {
+				again.LayerTypes = []string{sliding, sliding, sliding}
+			}
 		}
 		assert.Equal(t, want, again.LayerTypes, text)
 	}

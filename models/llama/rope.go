@@ -83,11 +83,9 @@ func (c *Config) decodeRopes(d pretrained.Document, f family) (err error) {
 	}
 	global := pretrained.Document{"rope_parameters": each[FullAttention]}
 	local := pretrained.Document{"rope_parameters": each[SlidingAttention]}
-	for key, of := range map[string]struct { // in files of transformers 4
-		d   pretrained.Document
-		key string
-	}{"rope_theta": {global, "rope_theta"}, "rope_scaling": {global, "rope_scaling"}, "rope_local_base_freq": {local, "rope_theta"}} {
-		of.d[of.key] = d[key]
+	global["rope_theta"], global["rope_scaling"] = d["rope_theta"], d["rope_scaling"] // of files of transformers 4
+	local["rope_theta"] = d["rope_local_base_freq"]
+	for _, key := range []string{"rope_theta", "rope_scaling", "rope_local_base_freq"} {
 		delete(d, key)
 	}
 	for _, part := range []struct {

@@ -34,8 +34,8 @@ func (e *RotaryEmbedding) at(position, n int64, local bool, dtype torch.DType) t
 	switch end := position + n; {
 	case e.LongInvFreq.Defined() && end > e.short:
 		if f = e.LongInvFreq; position > 0 && position <= e.short {
-			panic(torch.Errorf("llama.RotaryEmbedding", torch.ErrNotSupported, "a text has grown to %d tokens, and of more than "+
-				"%d all are turned by long_factor; forget the past there (Backbone.Rereads)", end, e.short))
+			panic(torch.Errorf("llama.RotaryEmbedding", torch.ErrNotSupported, "a text has grown to %d tokens, and of more "+
+				"than %d all are turned by long_factor; forget the past there (Backbone.Rereads)", end, e.short))
 		}
 	case local && e.LocalInvFreq.Defined():
 		f = e.LocalInvFreq

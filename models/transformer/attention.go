@@ -50,8 +50,8 @@ func SplitHeads(x torch.Tensor, size int64) torch.Tensor {
 	return x.View(shape[0], shape[1], shape[2]/size, size).Transpose(1, 2)
 }
 
-// JoinHeads maps [B, heads, L, size] to [B, L, heads·size].
-func JoinHeads(x torch.Tensor) torch.Tensor {
+// joinHeads maps [B, heads, L, size] to [B, L, heads·size].
+func joinHeads(x torch.Tensor) torch.Tensor {
 	shape := x.Shape()
 	return x.Transpose(1, 2).Contiguous().Reshape(shape[0], shape[2], shape[1]*shape[3])
 }
@@ -74,13 +74,13 @@ func (a Attention) AttendHeads(q, k, v torch.Tensor, mask Mask, o AttendOptions)
 		k, v, group = repeatHeads(k, group), repeatHeads(v, group), 1
 	}
 	if a == Eager {
-		return JoinHeads(attendEagerly(q, k, v, mask, scale, o))
+		return joinHeads(attendEagerly(q, k, v, mask, scale, o))
 	}
 	causal := mask.Causal && !mask.Padding.Defined() && q.Size(2) > 1
 	if group == 1 {
-		return JoinHeads(q.ScaledDotProductAttention(k, v, mask.Padding, o.Dropout, causal, scale))
+		return joinHeads(q.ScaledDotProductAttention(k, v, mask.Padding, o.Dropout, causal, scale))
 	}
-	return JoinHeads(torch.Call("aten::scaled_dot_product_attention", q, k, v, torch.Tensor{}, o.Dropout, causal, scale,
+	return joinHeads(torch.Call("aten::scaled_dot_product_attention", q, k, v, torch.Tensor{}, o.Dropout, causal, scale,
 		true)[0])
 }
 

@@ -31,8 +31,10 @@ func (r Recall) Heads(keys, values torch.Tensor, window int64) (allKeys, allValu
 	if r == nil {
 		return keys, values
 	}
-	n, size := keys.Size(2), keys.Size(3)
-	keys, values = r(JoinHeads(keys), JoinHeads(values))
+	shape := keys.Shape()
+	n, size := shape[2], shape[3]
+	join := func(x torch.Tensor) torch.Tensor { return x.Transpose(1, 2).Reshape(shape[0], n, shape[1]*size) }
+	keys, values = r(join(keys), join(values))
 	if seen := keys.Size(1); window > 0 && n == 1 && seen > window {
 		keys, values = keys.Narrow(1, seen-window, window), values.Narrow(1, seen-window, window)
 	}
