@@ -105,7 +105,7 @@ func decode(d pretrained.Document) (c Config, err error) {
 		return c, err
 	}
 	for key, wanted := range map[string]string{"is_encoder_decoder": "false", "quantization_config": "null",
-		"pretraining_tp": "1", "use_bidirectional_attention": "false"} {
+		"use_bidirectional_attention": "false"} {
 		if err := d.Demand(key, wanted); err != nil {
 			return c, err
 		}
