@@ -84,7 +84,9 @@ func (m *Model) newModules() (names []string) {
 func (m *Model) LoRA() *lora.Adapter { return m.adapter }
 
 // MergeLoRA adds the updates of the adapter to the weights, and leaves a model without one:
-// merge_and_unload. All weights are trained again by what trains the model next.
+// merge_and_unload. All weights are trained again by what trains the model next, unless they are
+// quantized: those are quantized anew, which rounds the updates away in part. To keep them whole, load
+// the adapter over the model without Options.Quantize.
 func (m *Model) MergeLoRA() error {
 	if m.adapter == nil {
 		return errors.New("auto: the model has no adapter (AddLoRA)")
@@ -93,6 +95,9 @@ func (m *Model) MergeLoRA() error {
 		return err
 	}
 	m.adapter = nil
+	if m.quantization != nil {
+		return nil
+	}
 	return nn.Unfreeze(m)
 }
 

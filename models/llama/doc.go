@@ -9,8 +9,8 @@
 //	lm, err := auto.CausalLM(ctx, "HuggingFaceTB/SmolLM2-135M", auto.Options{})                   // of files
 //	lm, err := auto.NewCausalLM(llama.Config{NumLayers: 4, HiddenSize: 128, NumHeads: 4}, tokenizer) // of random weights
 //
-// Weights of files are read as float32; mixed precision is the trainer's. Positions are turned as they
-// are, or as linear, llama3 or, of phi3, longrope say (rope_type); others are refused by name.
+// Positions are turned as they are, or as linear, llama3 or, of phi3, longrope say (rope_type); others
+// are refused by name.
 //
 // # Sliding windows
 //

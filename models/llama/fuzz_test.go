@@ -18,7 +18,9 @@ func FuzzConfig(f *testing.F) {
 	for name := range files {
 		text, err := os.ReadFile("testdata/" + name + ".json")
 		require.NoError(f, err)
-		var recorded struct{ Models []struct{ Config json.RawMessage } }
+		var recorded struct {
+			Models []struct{ Config json.RawMessage }
+		}
 		require.NoError(f, json.Unmarshal(text, &recorded))
 		for _, m := range recorded.Models {
 			f.Add([]byte(m.Config))

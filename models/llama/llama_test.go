@@ -243,7 +243,7 @@ func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
 		`"eos_token_id": [3, -1]`:                                 "EOSTokenIDs are [3 -1]",
 		`"rms_norm_eps": -1`:                                      "RMSNormEps is -1",
 		`"num_hidden_layers": 513`:                                "NumLayers is 513",
-		`"quantization_config": {"bits": 4}`:                      "quantization_config is",
+		`"quantization_config": {"bits": 4}`:                      `quantization_config: quant_method is ""; only`,
 	}, read)
 	modeltest.Refuses(t, "qwen2", map[string]string{
 		`"head_dim": 8`:                                    "head_dim is 8; qwen2 supports only that of hidden_size, 4096, and 32 heads",

@@ -108,10 +108,14 @@ func (m *Model) Forward(ids, mask torch.Tensor) torch.Tensor {
 // embed maps token ids, [B, L], to [B, L, hidden].
 func (m *Model) embed(ids torch.Tensor) torch.Tensor {
 	x := m.EmbedTokens.Forward(ids)
-	if m.scale != 1 {
-		x = x.MulScalar(m.scale)
+	if m.scale == 1 {
+		return x
 	}
-	return x
+	scale := m.scale
+	if families[m.config.Type].ones { // as a tensor of the weight's type, in which it is another number
+		scale = torch.From([]float64{scale}).ToDType(m.EmbedTokens.Weight.DType()).Item()
+	}
+	return x.MulScalar(scale)
 }
 
 // masks are those of the layers, for hidden states whose first token is at that position.
@@ -130,6 +134,7 @@ func (m *Model) masks(mask, x torch.Tensor, position int64) func(layer int) tran
 			window = m.config.SlidingWindow
 		}
 		one := transformer.WindowMask(mask, x, window, m.config.Attention)
+		one.WideSoftmax = true
 		one.Rotary = m.RotaryEmb.at(position, x.Size(1), kind == SlidingAttention, dtype)
 		made[kind] = one
 	}

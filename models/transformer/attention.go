@@ -93,7 +93,11 @@ func attendEagerly(q, k, v torch.Tensor, mask Mask, scale float64, o AttendOptio
 	if mask.Padding.Defined() {
 		weights = weights.Add(mask.Padding)
 	}
-	weights = weights.Softmax(-1, torch.DefaultDType)
+	computed := torch.DefaultDType
+	if mask.WideSoftmax {
+		computed = torch.Float32
+	}
+	weights = weights.Softmax(-1, computed)
 	if mask.Causal {
 		weights = weights.ToDType(q.DType()) // before dropout, as in transformers' decoders
 	}

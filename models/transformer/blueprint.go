@@ -38,6 +38,7 @@ type Blueprint struct {
 	EOSTokenIDs         []int64                           // of a decoder: they end a text
 	Untied              bool                              // the output layer of a language model has a weight of its own
 	NoWeights           []string                          // endings of tensors' names in older files that are no weights
+	NoFloat16           bool                              // its hidden states are too large for float16
 
 	// Document is config.json for transformers' class of that name.
 	Document func(architecture string) (pretrained.Document, error)

@@ -12,6 +12,8 @@ type Mask struct {
 	Causal  bool           // each attends to none behind it; Padding, if defined, says so already
 	Window  int64          // and to no more than so many, itself among them, as Padding says already; 0: to all
 	Rotary  Rotary         // where they stand, for models whose queries and keys are turned by that
+
+	WideSoftmax bool // eager attention computes its weights in float32, whatever the dtype of the model
 }
 
 // PaddingMask turns an attention mask, [B, L] with 0 where a token is padding, into what
