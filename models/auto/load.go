@@ -102,8 +102,11 @@ var (
 		"bert": bert.Blueprint, "roberta": roberta.Blueprint, "xlm-roberta": roberta.Blueprint,
 		"distilbert": distilbert.Blueprint, "electra": electra.Blueprint, "mpnet": mpnet.Blueprint,
 	}
-	decoders = blueprints{"gpt2": gpt2.Blueprint, "llama": llama.Blueprint, "mistral": llama.Blueprint,
-		"qwen2": llama.Blueprint, "gemma": llama.Blueprint}
+	decoders = blueprints{
+		"gpt2": gpt2.Blueprint, "llama": llama.Blueprint, "mistral": llama.Blueprint, "qwen2": llama.Blueprint,
+		"qwen3": llama.Blueprint, "phi3": llama.Blueprint, "gemma": llama.Blueprint, "gemma2": llama.Blueprint,
+		"gemma3_text": llama.Blueprint, "smollm3": llama.Blueprint, "olmo2": llama.Blueprint, "granite": llama.Blueprint,
+	}
 	pairs = blueprints{"t5": t5.Blueprint} // an encoder and a decoder
 )
 

@@ -12,6 +12,7 @@ type RMSNorm struct {
 
 	Eps     float64
 	OnePlus bool // it multiplies by 1 + Weight, before the result has the type of the input: GemmaRMSNorm
+	Full    bool // it multiplies by Weight before that: Olmo2RMSNorm
 	// Unwidened divides the input as it is, and not what it is in float32, which has other gradients in 16
 	// bits: T5LayerNorm.
 	Unwidened bool
@@ -45,6 +46,9 @@ func (n *RMSNorm) Forward(x torch.Tensor) torch.Tensor {
 		normal := full.Mul(variance.AddScalar(n.Eps).Rsqrt())
 		if n.OnePlus {
 			return normal.Mul(n.Weight.ToDType(torch.Float32).AddScalar(1)).ToDType(x.DType())
+		}
+		if n.Full {
+			return n.Weight.Mul(normal).ToDType(x.DType())
 		}
 		return n.Weight.Mul(normal.ToDType(x.DType()))
 	})
