@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -129,7 +130,8 @@ func (m *Model) quantizeRest() error {
 		return nil
 	}
 	layers := m.quantizables()
-	for name, l := range layers {
+	for _, name := range slices.Sorted(maps.Keys(layers)) {
+		l := layers[name]
 		if l.Quantized() != nil || !m.quantizes(name) {
 			continue
 		}

@@ -1,6 +1,7 @@
 package quantized
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 
@@ -28,7 +29,7 @@ var codes = map[Type]*code{
 	NF4: {values: []float32{-1, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635,
 		-0.18477343022823334, -0.09105003625154495, 0, 0.07958029955625534, 0.16093020141124725, 0.24611230194568634,
 		0.33791524171829224, 0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1}},
-	FP4: {values: twelfths(0, 0.0625, 8, 12, 4, 6, 2, 3, -0, -0.0625, -8, -12, -4, -6, -2, -3)},
+	FP4: {values: twelfths(0, 0.0625, 8, 12, 4, 6, 2, 3, 0, -0.0625, -8, -12, -4, -6, -2, -3)},
 }
 
 func twelfths(values ...float32) []float32 {
@@ -50,12 +51,7 @@ func (c *code) on(d torch.Device) *tables {
 			for i := range bits {
 				bits[i] = uint8(i)
 			}
-			slices.SortStableFunc(bits, func(a, b uint8) int {
-				if c.values[a] < c.values[b] {
-					return -1
-				}
-				return 1
-			})
+			slices.SortStableFunc(bits, func(a, b uint8) int { return cmp.Compare(c.values[a], c.values[b]) })
 			var bounds []float32
 			for i := range bits[1:] {
 				bounds = append(bounds, (c.values[bits[i]]+c.values[bits[i+1]])/2)
