@@ -197,19 +197,7 @@ func (r recorded) compare(t *testing.T, file *golden.File) {
 	if testenv.SameBits() {
 		assert.Equal(t, r.After, modeltest.Generator(), "the generator stands elsewhere")
 	}
-	for _, p := range nn.Params(m) {
-		grad := p.Tensor.Grad()
-		if _, trained := r.Grads[p.Name]; !trained {
-			assert.False(t, grad.Defined(), "%s has a gradient", p.Name)
-			continue
-		}
-		require.True(t, grad.Defined(), p.Name)
-		norm := grad.ToDType(torch.Float64).Norm(2).Item()
-		assert.InDelta(t, r.Norms[p.Name], norm, 1e-6+2e-2*r.Norms[p.Name], p.Name)
-		if testenv.SameBits() {
-			assert.Equal(t, r.Grads[p.Name], modeltest.Sum(grad.Bytes()), "the gradient of %s", p.Name)
-		}
-	}
+	modeltest.SameGrads(t, m, r.Grads, r.Norms, 2e-2)
 	nn.SetTraining(m, false)
 	torch.NoGrad(func() {
 		golden.RecordedIn(t, "logits in evaluation mode", forward(), file.Tensor(r.Name+".eval"), r.dtype())

@@ -194,19 +194,7 @@ func (p packed) compare(t *testing.T, file *golden.File) {
 	if testenv.SameBits() {
 		assert.Equal(t, p.After, modeltest.Generator(), "the generator stands elsewhere")
 	}
-	for _, param := range nn.Params(m) {
-		grad := param.Tensor.Grad()
-		if _, trained := p.Grads[param.Name]; !trained {
-			assert.False(t, grad.Defined(), "%s has a gradient", param.Name)
-			continue
-		}
-		require.True(t, grad.Defined(), param.Name)
-		norm := grad.ToDType(torch.Float64).Norm(2).Item()
-		assert.InDelta(t, p.Norms[param.Name], norm, 1e-6+2e-2*p.Norms[param.Name], param.Name)
-		if testenv.SameBits() {
-			assert.Equal(t, p.Grads[param.Name], modeltest.Sum(grad.Bytes()), "the gradient of %s", param.Name)
-		}
-	}
+	modeltest.SameGrads(t, m, p.Grads, p.Norms, 2e-2)
 	nn.SetTraining(m, false)
 	torch.NoGrad(func() {
 		golden.RecordedIn(t, "logits in evaluation mode", forward(), file.Tensor(p.Name+".eval"), dtype)

@@ -77,14 +77,7 @@ func (c CausalCase) Pass(t *testing.T, m any, file *golden.File, predict func() 
 	loss.Backward()
 	golden.RecordedIn(t, "logits", o.Logits[0].Detach(), file.Tensor(c.Name+".logits"), computed)
 	golden.RecordedIn(t, "loss", loss.Detach(), file.Tensor(c.Name+".loss"), computed)
-	tolerance := map[bool]float64{false: 1e-4, true: 2e-2}[c.BF16]
-	for _, p := range nn.Params(m) {
-		norm := p.Tensor.Grad().ToDType(torch.Float64).Norm(2).Item()
-		assert.InDelta(t, c.Norms[p.Name], norm, 1e-6+tolerance*c.Norms[p.Name], p.Name)
-		if testenv.SameBits() {
-			assert.Equal(t, c.Grads[p.Name], Sum(p.Tensor.Grad().Bytes()), "the gradient of %s", p.Name)
-		}
-	}
+	SameGrads(t, m, c.Grads, c.Norms, map[bool]float64{false: 1e-4, true: 2e-2}[c.BF16])
 	if testenv.SameBits() {
 		assert.Equal(t, c.Generator, Generator(), "the generator stands elsewhere")
 	}
