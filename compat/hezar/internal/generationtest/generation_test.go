@@ -3,6 +3,7 @@ package generationtest
 import (
 	"encoding/json"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -438,6 +439,13 @@ func TestAModelWithAnOutputLayerOfItsOwnKeepsIt(t *testing.T) {
 	same(m, resumed)
 	require.NoError(t, next.Train(t.Context()))
 
+	// which is in a file once, and for all of its names
+	wide, err := hezar.NewModel("t5_text_generation", changed(hezar.Settings{"vocab_size": 4000}), m.Preprocessors)
+	require.NoError(t, err)
+	small, large := fileSize(t, dir), t.TempDir()
+	require.NoError(t, wide.Save(large))
+	assert.Less(t, fileSize(t, large)-small, int64(4000*16*4*3/2))
+
 	// two embeddings where the model has one
 	tensors := nn.StateDict(m.Module())
 	for i, s := range tensors {
@@ -452,6 +460,37 @@ func TestAModelWithAnOutputLayerOfItsOwnKeepsIt(t *testing.T) {
 	require.NoError(t, pickle.WriteFile(filepath.Join(dir, "model.pt"), content))
 	_, err = hezar.LoadModel(t.Context(), dir)
 	require.ErrorContains(t, err, "t5.encoder.embed_tokens.weight is not t5.shared.weight; want one embedding of tokens")
+}
+
+func fileSize(t *testing.T, dir string) int64 {
+	t.Helper()
+	info, err := os.Stat(filepath.Join(dir, "model.pt"))
+	require.NoError(t, err)
+	return info.Size()
+}
+
+// changed are the settings of the T5 of the run with others instead.
+func changed(s hezar.Settings) hezar.Settings {
+	all := maps.Clone(settings)
+	maps.Copy(all, s)
+	return all
+}
+
+func TestGenerationThatIsNotKnownIsRefused(t *testing.T) {
+	gpt2, d := fresh(t, "gpt2_text_generation", hezar.Settings{"vocab_size": 37, "n_embd": 16, "n_head": 2, "n_layer": 1,
+		"n_positions": 24})
+	_, err := gpt2.Predict(t.Context(), "in rain")
+	require.ErrorContains(t, err, "repository: gpt2_text_generation: generation: no_repeat_ngram_size is 3; want 0",
+		"which is Hezar's default")
+	_, err = gpt2.Generate(t.Context(), hezar.Settings{"no_repeat_ngram_size": 0, "max_new_tokens": 3}, "in rain")
+	require.NoError(t, err)
+	_, err = begin(t, hezar.TrainerConfig{}, gpt2, d)
+	require.ErrorContains(t, err, "no_repeat_ngram_size is 3; want 0: no other is known here; or set EvaluateWithGenerate")
+	_, err = begin(t, hezar.TrainerConfig{EvaluateWithGenerate: new(false)}, gpt2, d)
+	require.NoError(t, err)
+	t5, _ := fresh(t, "t5_text_generation", changed(hezar.Settings{"min_length": 5}))
+	_, err = t5.Predict(t.Context(), "in rain")
+	require.ErrorContains(t, err, "min_length is 5; want 0")
 }
 
 func TestGPT2LearnsItsOwnText(t *testing.T) {
@@ -486,8 +525,6 @@ func TestGPT2LearnsItsOwnText(t *testing.T) {
 
 func TestWhatAModelCannotTakeIsRefused(t *testing.T) {
 	m, d := fresh(t, "t5_text_generation", settings)
-	b, err := d.Collate(samples(t, d))
-	require.NoError(t, err)
 	try := func(change func(b *datasets.SummaryBatch)) string {
 		b, err := d.Collate(samples(t, d))
 		require.NoError(t, err)
@@ -497,14 +534,8 @@ func TestWhatAModelCannotTakeIsRefused(t *testing.T) {
 	assert.Contains(t, try(func(b *datasets.SummaryBatch) { b.TokenIDs[1][0] = 37 }),
 		"text 1 of the batch: token 0 has the id 37")
 	assert.Contains(t, try(func(b *datasets.SummaryBatch) { b.Labels[2][1] = 99 }), "a label of text 2 of the batch is 99")
-	_ = b
 
-	s := hezar.Settings{}
-	for key, v := range settings {
-		s[key] = v
-	}
-	s["feed_forward_proj"] = "gated-cubic"
-	_, err = hezar.NewModel("t5_text_generation", s, nil)
+	_, err := hezar.NewModel("t5_text_generation", changed(hezar.Settings{"feed_forward_proj": "gated-cubic"}), nil)
 	require.ErrorContains(t, err, "cubic")
 	bare, err := hezar.NewModel("t5_text_generation", settings, nil)
 	require.NoError(t, err)
