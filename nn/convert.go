@@ -13,13 +13,38 @@ import (
 // dtype applies to floating-point tensors only; zero fields keep what is, and [ToDevice] brings a
 // module back from a GPU.
 func To(m any, o torch.TensorOptions) {
+	fixed := fixedDTypes(m)
 	convert(m, func(t torch.Tensor) torch.Tensor {
 		o := o
-		if d := t.DType(); !d.IsFloatingPoint() && !d.IsComplex() {
+		if d := t.DType(); !d.IsFloatingPoint() && !d.IsComplex() || fixed[t] {
 			o.DType = torch.DefaultDType
 		}
 		return t.To(o)
 	})
+}
+
+// Numbers are the parameters and buffers of floating-point numbers that [To] converts.
+func Numbers(m any) (list []torch.Named) {
+	fixed := fixedDTypes(m)
+	for _, t := range append(Params(m), Buffers(m)...) {
+		if t.Tensor.DType().IsFloatingPoint() && !fixed[t.Tensor] {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// fixedDTypes are the tensors of modules that are [FixedDType].
+func fixedDTypes(m any) map[torch.Tensor]bool {
+	fixed := map[torch.Tensor]bool{}
+	each(m, func(n node) {
+		if _, ok := n.module.(FixedDType); ok {
+			for _, b := range n.buffers() {
+				fixed[b.Tensor] = true
+			}
+		}
+	})
+	return fixed
 }
 
 // ToDevice moves a module to a device, as [To] does.
@@ -68,7 +93,8 @@ func convert(m any, f func(torch.Tensor) torch.Tensor) {
 // is an error, and nothing is changed.
 func Freeze(m any, patterns ...string) error { return setTrained(m, false, patterns) }
 
-// Unfreeze makes parameters trained again that [Freeze] excluded.
+// Unfreeze makes parameters trained again that [Freeze] excluded. Without patterns those that are no
+// floating-point numbers, such as packed weights, are left out.
 func Unfreeze(m any, patterns ...string) error { return setTrained(m, true, patterns) }
 
 func setTrained(m any, on bool, patterns []string) error {
@@ -76,7 +102,9 @@ func setTrained(m any, on bool, patterns []string) error {
 	var matched []torch.Tensor
 	if len(patterns) == 0 {
 		for _, p := range params {
-			matched = append(matched, p.Tensor)
+			if !on || p.Tensor.DType().IsFloatingPoint() || p.Tensor.DType().IsComplex() {
+				matched = append(matched, p.Tensor)
+			}
 		}
 	}
 	for _, pattern := range patterns {

@@ -21,6 +21,7 @@ type Linear struct {
 	part *LinearPart
 
 	Adaptable
+	Quantizable
 	traced
 }
 
@@ -42,7 +43,28 @@ func (l *Linear) Forward(x torch.Tensor) torch.Tensor {
 	if l.part != nil {
 		return l.trace(x, torch.Return(func() torch.Tensor { return l.part.forward(l, x) }))
 	}
+	if w := l.Quantized(); w != nil {
+		return l.trace(x, l.Adapt(x, w.Linear(x, l.Bias)))
+	}
 	return l.trace(x, l.Adapt(x, x.Linear(l.Weight, l.Bias)))
+}
+
+// SetQuantized makes the layer compute with w instead of Weight, which becomes what w has packed, is
+// not trained, and must have the size of w.
+func (l *Linear) SetQuantized(w QuantizedWeight) { l.Replace(&l.Weight, w) }
+
+// FloatWeight is the weight as numbers, [out, in], also of a layer that is quantized; then it is a new
+// tensor.
+func (l *Linear) FloatWeight() torch.Tensor {
+	if w := l.Quantized(); w != nil {
+		return w.Float()
+	}
+	return l.Weight
+}
+
+// OwnModules are those of the adapter and of the quantized weight.
+func (l *Linear) OwnModules() []Named {
+	return append(l.Adaptable.OwnModules(), l.Quantizable.OwnModules()...)
 }
 
 // resetWeights draws weight and bias as the reset_parameters of PyTorch's linear and convolutional

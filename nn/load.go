@@ -22,6 +22,10 @@ type LoadOptions struct {
 	// Rename gives the module's name for a name of the source; empty leaves the tensor out. Nil
 	// keeps all names.
 	Rename func(name string) string
+
+	// Take may load a tensor of the module by itself, from what read returns, and says whether it did. One
+	// goroutine calls it. An error ends the load. Nil: it takes none.
+	Take func(name string, read func() (torch.Tensor, error)) (taken bool, err error)
 }
 
 // Load reads a file of weights that PyTorch, Hugging Face or [Save] wrote into a module: what
@@ -81,13 +85,38 @@ func LoadStateDict(m any, source Source, o LoadOptions) (*Report, error) {
 	if err := report.reject(o); err != nil {
 		return report, err
 	}
-	return report, tensorio.Each(readers(source, load), len(load), func(i int) error {
-		if err := load[i].copy(source); err != nil {
-			return fmt.Errorf("nn: tensor %q could not be read, and others may not be loaded either: %w", load[i].name, err)
+	goroutines := 1
+	if o.Take == nil {
+		goroutines = readers(source, load)
+	}
+	err := tensorio.Each(goroutines, len(load), func(i int) (err error) {
+		p, taken := load[i], false
+		if o.Take != nil {
+			taken, err = o.Take(p.own, func() (torch.Tensor, error) { return source.Read(p.name) })
+		}
+		if err == nil && !taken {
+			err = p.copy(source)
+		}
+		if err != nil {
+			return fmt.Errorf("nn: tensor %q could not be read, and others may not be loaded either: %w", p.name, err)
 		}
 		return nil
 	})
+	if err != nil {
+		return report, err
+	}
+	for _, n := range Modules(m) {
+		if l, ok := n.Module.(StateLoader); ok {
+			if err := l.StateLoaded(); err != nil {
+				return report, fmt.Errorf("nn: %s: %w", n.Name, err)
+			}
+		}
+	}
+	return report, nil
 }
+
+// StateLoader is a module that has to know when tensors of its state were loaded.
+type StateLoader interface{ StateLoaded() error }
 
 // readers is how many goroutines read from a source: one where that is not known to be safe, and
 // where tensors of another dtype would each be in memory besides.
@@ -109,10 +138,10 @@ func readers(source Source, load []pair) int {
 	return tensorio.Readers(size)
 }
 
-// pair is a tensor to be loaded: its name in the source, and where to.
+// pair is a tensor to be loaded: its names in the source and in the module, and where to.
 type pair struct {
-	name string
-	to   torch.Tensor
+	name, own string
+	to        torch.Tensor
 }
 
 func (p pair) copy(source Source) error {
@@ -170,7 +199,7 @@ func match(entries []entry, source Source, o LoadOptions) (*Report, []pair) {
 		}
 		satisfied[e.Tensor] = true
 		if slices.Equal(e.Tensor.Shape(), info.Shape) {
-			pairs = append(pairs, pair{info.Name, e.Tensor})
+			pairs = append(pairs, pair{info.Name, name, e.Tensor})
 		}
 	}
 	for _, e := range entries {

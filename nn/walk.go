@@ -358,10 +358,21 @@ func state(m any) []entry {
 	return list
 }
 
-// CountParams returns how many numbers the parameters of m have, and how many of them are trained.
+// CountParams returns how many numbers the parameters of m have, those that are quantized among them,
+// and how many of them are trained.
 func CountParams(m any) (total, trainable int64) {
+	packed := map[torch.Tensor]int64{}
+	each(m, func(n node) {
+		if q, ok := n.module.(interface{ Quantized() QuantizedWeight }); ok && q.Quantized() != nil {
+			out, in := q.Quantized().Size()
+			packed[q.Quantized().Packed()] = out * in
+		}
+	})
 	for _, p := range Params(m) {
-		n := p.Tensor.Numel()
+		n, ok := packed[p.Tensor]
+		if !ok {
+			n = p.Tensor.Numel()
+		}
 		total += n
 		if p.Tensor.NeedsGrad() {
 			trainable += n

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gotrainer/gotrainer/internal/blockwise"
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -142,12 +143,12 @@ func (o *bitsandbytes) states() []state {
 		return torch.Float32, true
 	}
 	largest := func(eight bool) (torch.DType, bool) { return torch.Float32, eight }
-	table := func(name string, has bool, m func() *quantizationMap) state {
+	table := func(name string, has bool, m func() *blockwise.Map) state {
 		return state{name: name, constant: true, make: func(member *member, _ float64) torch.Tensor {
 			if !has || !o.eight(member) {
 				return torch.Tensor{}
 			}
-			return m().on(member.Tensor.Device()).values.Clone()
+			return m().Values(member.Tensor.Device()).Clone()
 		}}
 	}
 	double := func(shape []int64) []int64 {
@@ -156,17 +157,17 @@ func (o *bitsandbytes) states() []state {
 		}
 		return shape
 	}
-	first, second := signedMap, unsignedMap
+	first, second := blockwise.Signed, blockwise.Unsigned
 	return []state{
 		tensor("state1", true, numbers, func(m *member) []int64 { return double(o.shape(m)) }),
 		tensor("state2", o.squares, numbers, o.shape),
 		table("qmap1", true, first),
 		table("qmap2", o.squares, second),
 		tensor("absmax1", true, largest, func(m *member) []int64 {
-			return double([]int64{blockCount(elements(o.shape(m)))})
+			return double([]int64{blockwise.Count(elements(o.shape(m)))})
 		}),
 		tensor("absmax2", o.squares, largest, func(m *member) []int64 {
-			return []int64{blockCount(elements(o.shape(m)))}
+			return []int64{blockwise.Count(elements(o.shape(m)))}
 		}),
 	}
 }
@@ -217,10 +218,10 @@ func (o *bitsandbytes) one(b *batch, i int, states []torch.Tensor, t float64) {
 		u.decay = 0
 	}
 	u.g = u.g.to(torch.Float32)
-	first, second := signedMap(), unsignedMap()
-	load := func(q *quantizationMap, state, largest torch.Tensor) list {
+	first, second := blockwise.Signed(), blockwise.Unsigned()
+	load := func(q *blockwise.Map, state, largest torch.Tensor) list {
 		if eight {
-			state = q.dequantize(state, largest)
+			state = q.Dequantize(state, largest)
 		}
 		return single(state)
 	}
@@ -252,12 +253,12 @@ func (o *bitsandbytes) one(b *batch, i int, states []torch.Tensor, t float64) {
 	if !eight {
 		return
 	}
-	first.quantize(u.mean.ts[0], rows[0], largest[0])
+	first.Quantize(u.mean.ts[0], rows[0], largest[0])
 	if o.means == 2 {
-		first.quantize(u.slow.ts[0], rows[1], largest[1])
+		first.Quantize(u.slow.ts[0], rows[1], largest[1])
 	}
 	if o.squares {
-		second.quantize(u.square.ts[0], states[bnbState2], states[bnbLargest2])
+		second.Quantize(u.square.ts[0], states[bnbState2], states[bnbLargest2])
 	}
 }
 

@@ -3,7 +3,7 @@
 
     python scripts/auto_interop.py        # in a venv with torch 2.11.0, transformers 5.17.0 and peft 0.21.2, from the root of the repository
 
-For six encoders with four heads, GPT-2, Llama, Mistral, Qwen2, Gemma and T5, and for model.safetensors, shards of it, pytorch_model.bin and shards of that: transformers saves a model, Go loads it, computes
+For six encoders with four heads, GPT-2, T5 and each type of models/llama, and for model.safetensors, shards of it, pytorch_model.bin and shards of that: transformers saves a model, Go loads it, computes
 logits and saves it, transformers' Auto class loads what Go saved. The same of each model with an adapter of peft on all linear layers below its head. A folder with tokenizer.json alone comes back with a tokenizer that gives the ids of that file. The Go side finds libtorch as always (GOTRAINER_LIB).
 """
 import json
@@ -32,8 +32,11 @@ HEADS = {"SequenceClassification": dict(id2label={0: "no", 1: "yes"}, label2id={
 KINDS = [(getattr(transformers, e + "Config")(**sizes, **labels), getattr(transformers, f"{e}For{head}"), head) for e, sizes in ENCODERS.items() for head, labels in HEADS.items()]
 KINDS.append((transformers.GPT2Config(vocab_size=300, n_positions=40, n_embd=48, n_layer=3, n_head=4), transformers.GPT2LMHeadModel, "CausalLM"))
 for kind, settings in {"Llama": dict(rope_parameters=dict(rope_type="llama3", rope_theta=5e5, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16)),
-                       "Mistral": dict(head_dim=16), "Qwen2": dict(tie_word_embeddings=True), "Gemma": dict(head_dim=16)}.items():
-    KINDS.append((getattr(transformers, kind + "Config")(num_key_value_heads=2, **BERT, **settings), getattr(transformers, kind + "ForCausalLM"), "CausalLM"))
+                       "Mistral": dict(head_dim=16, sliding_window=5), "Qwen2": dict(tie_word_embeddings=True), "Qwen3": dict(head_dim=16, use_sliding_window=True, sliding_window=5, max_window_layers=1),
+                       "Phi3": dict(pad_token_id=0, rope_parameters=dict(rope_type="longrope", partial_rotary_factor=0.5, short_factor=[1.0, 1.2, 1.5], long_factor=[1.0, 2.0, 5.0]), original_max_position_embeddings=8),
+                       "Gemma": dict(head_dim=16), "Gemma2": dict(head_dim=16, sliding_window=5, attn_logit_softcapping=None), "Gemma3": dict(head_dim=16, sliding_window=5, layer_types=["sliding_attention", "full_attention", "sliding_attention"]),
+                       "SmolLM3": dict(pad_token_id=0, no_rope_layers=[1, 0, 1]), "Olmo2": {}, "Granite": dict(embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.6, logits_scaling=2.5)}.items():
+    KINDS.append((getattr(transformers, kind + ("TextConfig" if kind == "Gemma3" else "Config"))(num_key_value_heads=2, **BERT, **settings), getattr(transformers, kind + "ForCausalLM"), "CausalLM"))
 for settings in ({}, dict(feed_forward_proj="gated-gelu", tie_word_embeddings=False)):
     KINDS.append((transformers.T5Config(vocab_size=300, d_model=48, d_kv=16, d_ff=96, num_layers=2, num_heads=4, decoder_start_token_id=0, **settings), transformers.T5ForConditionalGeneration, "Seq2SeqLM"))
 

@@ -14,6 +14,7 @@ import (
 	"github.com/gotrainer/gotrainer/dist/shard"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/nn/quantized"
 	"github.com/gotrainer/gotrainer/safetensors"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -100,4 +101,17 @@ func TestAPassUnderAnEndedContextIsRefused(t *testing.T) {
 	require.ErrorIs(t, m.BeforeForward(ctx, true), context.Canceled)
 	require.ErrorIs(t, m.Summon(ctx), context.Canceled)
 	require.NoError(t, m.BeforeForward(t.Context(), true))
+}
+
+func TestQuantizedLayersAreNoUnits(t *testing.T) {
+	testenv.RequireTorch(t)
+	l := nn.NewLinear(64, 3, nil)
+	w, err := quantized.New(l.Weight, quantized.Config{})
+	require.NoError(t, err)
+	l.SetQuantized(w)
+	_, err = shard.FullyShard(t.Context(), nil, nn.Sequential{l})
+	require.ErrorContains(t, err, "the weight of 0 is quantized")
+	m, err := shard.New(t.Context(), nil, l, shard.Options{Strategy: shard.ShardGradOp})
+	require.NoError(t, err, "its bias is trained")
+	m.Close()
 }

@@ -45,12 +45,18 @@ type unitRow struct {
 // A parameter that is used in several modules must be in one unit with all of them. Layers that
 // change statistics in a forward pass (batch normalisation) are refused, since a unit computes it
 // twice, and so are those whose parameters are not fields (nn.LSTM). A parameter that is trained
-// must be of floating point. torch.distributed.fsdp.fully_shard.
+// must be of floating point, and none may be quantized. torch.distributed.fsdp.fully_shard.
 func FullyShard(ctx context.Context, g *dist.Group, modules ...any) (*Unit, error) {
 	return fullyShard(ctx, &Unit{group: g, ctx: context.Background()}, modules...)
 }
 
 func fullyShard(ctx context.Context, u *Unit, modules ...any) (*Unit, error) {
+	for _, m := range modules {
+		if names := nn.QuantizedLayers(m); len(names) > 0 {
+			return nil, fmt.Errorf("shard: FullyShard: the weight of %s is quantized, and such a layer is kept whole; "+
+				"ZeroRedundancyOptimizer and ShardGradOp take the model", names[0])
+		}
+	}
 	g := u.group
 	about := ""
 	var all []torch.Tensor

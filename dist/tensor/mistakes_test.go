@@ -18,6 +18,7 @@ import (
 	"github.com/gotrainer/gotrainer/dist/shard"
 	"github.com/gotrainer/gotrainer/dist/tensor"
 	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/nn/quantized"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -45,6 +46,10 @@ func TestWhatCannotBeDividedIsRefused(t *testing.T) {
 		m.Blocks[1].Up.Weight = m.Blocks[0].Up.Weight
 		return m
 	}
+	packed := newNet(8)
+	w, err := quantized.New(packed.Blocks[0].Up.Weight, quantized.Config{})
+	require.NoError(t, err)
+	packed.Blocks[0].Up.SetQuantized(w)
 	for name, c := range map[string]struct {
 		model any
 		plan  tensor.Plan
@@ -62,7 +67,8 @@ func TestWhatCannotBeDividedIsRefused(t *testing.T) {
 		"nothing":    {newNet(8), nil, "the plan is empty"},
 		"two styles": {newNet(8), tensor.Plan{"*.up": tensor.Colwise, "blocks.0.*": tensor.Rowwise},
 			`blocks.0.up is Colwise by "*.up" of the plan and Rowwise by "blocks.0.*"; want one`},
-		"shared": {tied(), plan, "blocks.0.up.weight, blocks.1.up.weight is one parameter under several names"},
+		"quantized": {packed, plan, "the weight of blocks.0.up is quantized"},
+		"shared":    {tied(), plan, "blocks.0.up.weight, blocks.1.up.weight is one parameter under several names"},
 		"some of attention": {newPair(), tensor.Plan{"query": tensor.Colwise, "out": tensor.Rowwise},
 			"divides out of the model, but not key; heads are divided in all of its layers"},
 		"heads": {newPair(), tensor.Plan{"query": tensor.Colwise, "key": tensor.Colwise, "out": tensor.Rowwise},

@@ -113,6 +113,10 @@ func check(layers []*layer, model any, world int) error {
 		names[t.Tensor] = append(names[t.Tensor], t.Name)
 	}
 	for _, l := range layers {
+		if l.linear.Quantized() != nil {
+			return fmt.Errorf("tensor: the weight of %s is quantized, and such a layer cannot be divided: leave it out of the "+
+				"plan", l.name)
+		}
 		if l.linear.Adapter() != nil {
 			return fmt.Errorf("tensor: %s has an adapter (models/lora), and such a layer cannot be divided: merge the adapter, "+
 				"or leave the layer out of the plan", l.name)

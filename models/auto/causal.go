@@ -75,6 +75,8 @@ func (m *CausalLanguageModel) EOSTokenIDs() []int64 { return slices.Clone(m.blue
 // causalHead gives each token a logit for each word that may follow it.
 type causalHead struct {
 	LMHead *nn.Linear `module:"lm_head"`
+
+	through func(logits torch.Tensor) torch.Tensor // what the logits pass; nil: nothing
 }
 
 func (h *causalHead) tie(e *nn.Embedding) { h.LMHead.Weight = e.Weight }
@@ -82,9 +84,13 @@ func (h *causalHead) tie(e *nn.Embedding) { h.LMHead.Weight = e.Weight }
 func (h *causalHead) output() *nn.Linear { return h.LMHead }
 
 func (h *causalHead) forward(_ transformer.Backbone, hidden torch.Tensor) torch.Tensor {
-	return h.LMHead.Forward(hidden)
+	logits := h.LMHead.Forward(hidden)
+	if h.through != nil {
+		logits = h.through(logits)
+	}
+	return logits
 }
 
 func newCausalHead(p transformer.Blueprint, b transformer.Builder) head {
-	return &causalHead{b.LinearNoBias(p.HiddenSize, p.Limits.VocabSize)}
+	return &causalHead{b.LinearNoBias(p.HiddenSize, p.Limits.VocabSize), p.Logits}
 }

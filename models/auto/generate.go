@@ -130,11 +130,12 @@ func (m *CausalLanguageModel) GenerateIDs(ctx context.Context, prompt []int64, g
 	err = m.evaluate(func(p engine.ForwardPass) {
 		past := m.backbone.NewPast(int64(g.NumBeams), int64(len(prompt))+room)
 		next := func(tokens [][]int64, rows []int64) torch.Tensor {
-			n := 1 // of each text, behind those of the past
-			if past.Length() == 0 {
-				n = len(prompt)
-			}
 			past.Reorder(rows)
+			n := 1 // of each text, behind those of the past
+			if seen := past.Length(); seen == 0 || seen == m.backbone.Rereads {
+				past.Forget()
+				n = len(tokens[0])
+			}
 			hidden := m.backbone.Decode(engine.Input(p, lastOf(tokens, n), int64(len(tokens)), int64(n)), past)
 			return m.head.forward(m.backbone, hidden.Select(1, int64(n)-1))
 		}

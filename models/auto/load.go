@@ -25,6 +25,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/t5"
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/nn/quantized"
 	"github.com/gotrainer/gotrainer/text"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -40,6 +41,20 @@ type Options struct {
 	ProblemType classify.ProblemType
 
 	Attention transformer.Attention // zero: sdpa, but for MPNet
+
+	// DType is that of the weights, in which the model computes: Float32, which zero means, BFloat16,
+	// Float16 or Float64. KeepDType takes that of the files instead, as transformers 5 does unless it is told
+	// otherwise (dtype="auto"). Small updates vanish in weights of 16 bits, so these are for adapters
+	// ([Model.AddLoRA]), whose own weights stay in float32, for writing texts, and for optimizers made for
+	// them; to train faster in 16 bits there is autocast (engine.Options.Precision).
+	DType     torch.DType
+	KeepDType bool
+
+	// Quantize holds the weights of linear layers, but for those of the head, in four bits, a quarter of
+	// the memory of BFloat16: load_in_4bit. Each is packed as soon as it is read. The model is frozen;
+	// an adapter trains it ([Model.AddLoRA]): QLoRA. Folders of weights that are packed already are
+	// loaded without it.
+	Quantize *quantized.Config
 
 	InitMismatched bool // draw what has another shape, such as a head of other classes: ignore_mismatched_sizes
 	InitMissing    bool // draw what is missing of the encoder, too
@@ -87,8 +102,11 @@ var (
 		"bert": bert.Blueprint, "roberta": roberta.Blueprint, "xlm-roberta": roberta.Blueprint,
 		"distilbert": distilbert.Blueprint, "electra": electra.Blueprint, "mpnet": mpnet.Blueprint,
 	}
-	decoders = blueprints{"gpt2": gpt2.Blueprint, "llama": llama.Blueprint, "mistral": llama.Blueprint,
-		"qwen2": llama.Blueprint, "gemma": llama.Blueprint}
+	decoders = blueprints{
+		"gpt2": gpt2.Blueprint, "llama": llama.Blueprint, "mistral": llama.Blueprint, "qwen2": llama.Blueprint,
+		"qwen3": llama.Blueprint, "phi3": llama.Blueprint, "gemma": llama.Blueprint, "gemma2": llama.Blueprint,
+		"gemma3_text": llama.Blueprint, "smollm3": llama.Blueprint, "olmo2": llama.Blueprint, "granite": llama.Blueprint,
+	}
 	pairs = blueprints{"t5": t5.Blueprint} // an encoder and a decoder
 )
 
@@ -117,7 +135,11 @@ func load(ctx context.Context, model string, t task, o Options) (*Model, error) 
 
 // loadFolder reads a model without its tokenizer.
 func loadFolder(dir string, t task, o Options) (*Model, error) {
-	p, err := pretrained.ReadConfigAs(dir, "auto", func(d pretrained.Document) (transformer.Blueprint, error) {
+	var packed *quantized.Config // how the files' weights are
+	p, err := pretrained.ReadConfigAs(dir, "auto", func(d pretrained.Document) (p transformer.Blueprint, err error) {
+		if packed, err = takeQuantization(d); err != nil {
+			return p, err
+		}
 		return blueprintOf(d, t, o)
 	})
 	if errors.Is(err, fs.ErrNotExist) {
@@ -127,7 +149,14 @@ func loadFolder(dir string, t task, o Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := build(dir, p, t, o)
+	dtype, err := o.dtype(dir, p)
+	if err != nil {
+		return nil, fmt.Errorf("auto: %s: %w", dir, err)
+	}
+	if packed != nil && (o.Quantize != nil || o.FromConfig) {
+		return nil, fmt.Errorf("auto: the weights in %s are quantized; leave Options.Quantize and FromConfig out", dir)
+	}
+	m, err := build(dir, p, t, o, dtype, packed)
 	if err != nil {
 		return nil, err
 	}
@@ -186,12 +215,14 @@ func plan(d pretrained.Document, known blueprints, h classify.Head, a transforme
 }
 
 // build makes the model and fills it.
-func build(dir string, p transformer.Blueprint, t task, o Options) (m *Model, err error) {
+func build(dir string, p transformer.Blueprint, t task, o Options, dtype torch.DType, packed *quantized.Config) (
+	m *Model, err error) {
 	if o.FromConfig {
-		if err := torch.Try(func() { m = newModel(p, t, transformer.Builder{}) }); err != nil {
+		if err := torch.Try(func() { m = newModel(p, t, transformer.Builder{DType: dtype}) }); err != nil {
 			return nil, fmt.Errorf("auto: %s: %w", dir, err)
 		}
-		return m, nil
+		m.quantization = o.Quantize
+		return m, m.quantizeRest()
 	}
 	if p.Pair { // the output layer is another weight where the files have one, whatever config.json says
 		if p.Untied, err = pretrained.Differ(dir, "lm_head.weight", "shared.weight"); err != nil {
@@ -203,17 +234,30 @@ func build(dir string, p transformer.Blueprint, t task, o Options) (m *Model, er
 		prefix = p.Prefix + "."
 	}
 	m, report, err := pretrained.LoadFolder(dir, func() *Model {
-		return newModel(p, t, transformer.Builder{Undrawn: true})
+		return newModel(p, t, transformer.Builder{Undrawn: true, DType: dtype})
 	},
 		func(m *Model) pretrained.LoadOptions {
-			return pretrained.LoadOptions{
+			options := pretrained.LoadOptions{
 				Prefix: prefix, InitMissing: o.InitMissing, InitMismatched: o.InitMismatched,
 				Fresh: func(name string) bool {
 					return prefix != "" && (!strings.HasPrefix(name, prefix) || strings.HasPrefix(name, prefix+"pooler."))
 				},
 				Init: func(missing map[string]bool) { transformer.InitWeights(m, p.InitializerRange, missing) },
 			}
+			if m.quantization = o.Quantize; m.quantization != nil {
+				options.Prepare, options.Take = m.forgetNumbers, m.takeNumbers()
+			} else if m.quantization = packed; packed != nil {
+				options.Prepare = m.prepareQuantized
+			}
+			return options
 		})
+	switch {
+	case err != nil:
+	case packed != nil:
+		err = nn.Freeze(m)
+	default:
+		err = m.quantizeRest()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("auto: %w", err)
 	}

@@ -25,13 +25,15 @@ var (
 	_ lora.OutputEmbedder = (*Model)(nil)
 )
 
-// loraTargets are the layers that get updates where nobody says which: those of peft, and for
-// DistilBERT and MPNet, of which it knows none, the same.
+// loraTargets are the layers that get updates where nobody says which: those of peft, and for the types
+// of which it knows none (DistilBERT, MPNet, Phi-3, SmolLM3, OLMo 2 and Granite), the same.
 var loraTargets = map[string][]string{
 	"bert": {"query", "value"}, "roberta": {"query", "value"}, "xlm-roberta": {"query", "value"},
 	"electra": {"query", "value"}, "distilbert": {"q_lin", "v_lin"}, "mpnet": {"attn.q", "attn.v"},
 	"gpt2": {"c_attn"}, "llama": {"q_proj", "v_proj"}, "mistral": {"q_proj", "v_proj"}, "qwen2": {"q_proj", "v_proj"},
-	"gemma": {"q_proj", "v_proj"}, "t5": {"q", "v"},
+	"qwen3": {"q_proj", "v_proj"}, "gemma": {"q_proj", "v_proj"}, "gemma2": {"q_proj", "v_proj"},
+	"gemma3_text": {"q_proj", "v_proj"}, "phi3": {"qkv_proj"}, "smollm3": {"q_proj", "v_proj"},
+	"olmo2": {"q_proj", "v_proj"}, "granite": {"q_proj", "v_proj"}, "t5": {"q", "v"},
 }
 
 // AddLoRA gives the model an adapter, which is then trained and saved instead of the model itself:
@@ -82,7 +84,9 @@ func (m *Model) newModules() (names []string) {
 func (m *Model) LoRA() *lora.Adapter { return m.adapter }
 
 // MergeLoRA adds the updates of the adapter to the weights, and leaves a model without one:
-// merge_and_unload. All weights are trained again by what trains the model next.
+// merge_and_unload. All weights are trained again by what trains the model next, unless they are
+// quantized: those are quantized anew, which rounds the updates away in part. To keep them whole, load
+// the adapter over the model without Options.Quantize.
 func (m *Model) MergeLoRA() error {
 	if m.adapter == nil {
 		return errors.New("auto: the model has no adapter (AddLoRA)")
@@ -91,6 +95,9 @@ func (m *Model) MergeLoRA() error {
 		return err
 	}
 	m.adapter = nil
+	if m.quantization != nil {
+		return nil
+	}
 	return nn.Unfreeze(m)
 }
 

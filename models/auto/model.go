@@ -1,6 +1,7 @@
 package auto
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/nn/quantized"
 	"github.com/gotrainer/gotrainer/text"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -32,6 +34,8 @@ type Model struct {
 	source    string        // the same as it was asked for: a folder, or a name on the Hub
 	revision  string        // of that
 	adapter   *lora.Adapter // nil: none
+
+	quantization *quantized.Config // nil: weights are numbers
 
 	tokenizerDir string          // where its tokenizer came from
 	loaded       *text.Tokenizer // what was there as Tokenizer; nil: none
@@ -157,6 +161,9 @@ func (m *Model) FuseQKVProjections(on bool) error {
 	if m.backbone.FuseQKVProjections == nil {
 		return fmt.Errorf("auto: the layers of %s have no fused query, key and value (FuseQKVProjections); those of "+
 			"BERT, RoBERTa, XLM-RoBERTa, DistilBERT and ELECTRA have", m.blueprint.Class)
+	}
+	if on && m.quantization != nil {
+		return errors.New("auto: quantized weights cannot be fused (FuseQKVProjections)")
 	}
 	m.backbone.FuseQKVProjections(on)
 	return nil

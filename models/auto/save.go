@@ -63,6 +63,13 @@ func (m *Model) writeConfig(dir string) error {
 	if err != nil {
 		return fmt.Errorf("auto: %w", err)
 	}
+	fields := []pretrained.Field{{Key: "dtype", Value: new(m.dtype().String())}}
+	if m.quantization != nil {
+		fields = append(fields, pretrained.Field{Key: quantizationKey, Value: m.quantization})
+	}
+	if err := d.Encode(fields); err != nil {
+		return fmt.Errorf("auto: %w", err)
+	}
 	if err := d.Write(dir); err != nil {
 		return err
 	}

@@ -2,12 +2,11 @@ package llama
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"maps"
+	"math"
+	"reflect"
 	"slices"
 
-	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/models/transformer"
@@ -15,177 +14,147 @@ import (
 )
 
 // Config describes a model in the words of transformers. The zero value of a field means the default
-// of LlamaConfig, MistralConfig, Qwen2Config or GemmaConfig, which are models of seven billion
-// weights.
+// of the type's class there, LlamaConfig or another: models of billions of weights. A setting that a
+// type does not have is refused.
 type Config struct {
-	Type string // model_type: llama, mistral, qwen2 or gemma; empty: llama
+	// Type is model_type: llama, mistral, qwen2, qwen3, phi3, gemma, gemma2, gemma3_text, smollm3, olmo2 or
+	// granite; empty: llama.
+	Type string
 
-	VocabSize        int64 // zero: 32000; qwen2: 151936, gemma: 256000
-	HiddenSize       int64 // zero: 4096; gemma: 3072
-	IntermediateSize int64 // zero: 11008; mistral: 14336, qwen2: 22016, gemma: 24576
-	NumLayers        int64 // num_hidden_layers; zero: 32; gemma: 28
-	NumHeads         int64 // num_attention_heads; zero: 32; gemma: 16
-	NumKeyValueHeads int64 // each is for NumHeads/NumKeyValueHeads heads; zero: NumHeads; mistral: 8
-	HeadDim          int64 // zero: HiddenSize/NumHeads; gemma: 256
-	MaxPositions     int64 // the most tokens of a text; zero: 2048; mistral: 131072, qwen2: 32768, gemma: 8192
-	// SlidingWindow is how far back mistral's tokens attend; a text may not be longer. Zero: 4096;
-	// -1: there is none.
+	VocabSize        int64
+	HiddenSize       int64
+	IntermediateSize int64
+	NumLayers        int64 // num_hidden_layers
+	NumHeads         int64 // num_attention_heads
+	NumKeyValueHeads int64 // each is for NumHeads/NumKeyValueHeads heads; zero: NumHeads, or what the type has
+	HeadDim          int64 // zero: HiddenSize/NumHeads, or what the type has
+	MaxPositions     int64 // the most tokens of a text
+	// SlidingWindow is how many tokens a token attends to, itself among them, in the layers that LayerTypes
+	// names. Zero: 4096 of mistral, gemma2 and gemma3_text, none of the others; -1: there is none.
 	SlidingWindow int64
+	// LayerTypes are [FullAttention] or [SlidingAttention] for each layer. Nil: of mistral and phi3 all have
+	// the window, of qwen2 and qwen3 those from number 28 on, of gemma2 every second from the first on, of
+	// gemma3_text five of six.
+	LayerTypes []string
 
-	HiddenAct        string  // see [transformer.ActivationByName]; zero: silu; gemma: gelu_pytorch_tanh
-	RMSNormEps       float64 // zero: 1e-6
+	HiddenAct        string  // see [transformer.ActivationByName]; zero: silu; of Gemmas: gelu_pytorch_tanh
+	RMSNormEps       float64 // zero: 1e-6; phi3 and olmo2: 1e-5
 	InitializerRange float64 // standard deviation of the initial weights; zero: 0.02
 	AttentionDropout float64
-	AttentionBias    bool // of llama and gemma: attention's layers have a bias; those of qwen2's but the last always have
-	MLPBias          bool // of llama
+	ResidualDropout  float64 // of phi3: of what attention and the feed-forward part add
+	AttentionBias    bool    // attention's layers have a bias; those of qwen2 but the last always have
+	MLPBias          bool
 	Rope             Rope
+	LocalRope        Rope // of gemma3_text's layers with a window, whose others have Rope
 
-	// TieWordEmbeddings gives the output layer the weight of the token embedding. That of gemma always
-	// has it.
+	// QueryPreAttnScalar is what the products of queries and keys are divided by the root of, in gemma2 and
+	// gemma3_text. Zero: 256.
+	QueryPreAttnScalar int64
+	// AttnLogitSoftcapping of gemma2 bounds these products as c·tanh(x/c), and FinalLogitSoftcapping of
+	// gemma2 and gemma3_text the logits. Zero: 50 and 30 of gemma2, nothing of gemma3_text; -1: nothing does.
+	AttnLogitSoftcapping  float64
+	FinalLogitSoftcapping float64
+
+	// Of granite, what embeddings, the products of queries and keys, and what attention and the
+	// feed-forward part add are multiplied by, and what logits are divided by; zero: 1.
+	EmbeddingMultiplier, AttentionMultiplier, ResidualMultiplier, LogitsScaling float64
+
+	NoRopeLayers []int64 // of smollm3: 0 for each layer that turns nothing, 1 for others; nil: 0 for every fourth
+
+	// TieWordEmbeddings gives the output layer the weight of the token embedding. Those of Gemmas always
+	// have it.
 	TieWordEmbeddings bool
-	EOSTokenIDs       []int64 // end a text that is generated; nil: 2; qwen2: none, gemma: 1
+	EOSTokenIDs       []int64 // end a text that is generated; nil: those of the type
 	PadTokenID        *int64  // fills batches up; its embedding is zero at first and not trained; nil: there is none
 
-	Attention transformer.Attention // zero: SDPA. It is not in config.json
+	// Attention is not in config.json. Zero: SDPA; with AttnLogitSoftcapping: Eager, since SDPA leaves that
+	// out, as transformers' does.
+	Attention transformer.Attention
 
 	// Extra holds what config.json says beyond the above. It is written back.
 	Extra pretrained.Document
 }
 
-// kinds are the defaults, and the names of transformers' classes. A size of zero follows from others.
-var kinds = map[string]struct {
-	class                                                                         string
-	vocabulary, hidden, intermediate, layers, heads, keyValueHeads, head, longest int64
-	act                                                                           string
-	ends                                                                          []int64
-}{
-	"llama":   {"Llama", 32000, 4096, 11008, 32, 32, 0, 0, 2048, "silu", []int64{2}},
-	"mistral": {"Mistral", 32000, 4096, 14336, 32, 32, 8, 0, 131072, "silu", []int64{2}},
-	"qwen2":   {"Qwen2", 151936, 4096, 22016, 32, 32, 0, 0, 32768, "silu", []int64{}},
-	"gemma":   {"Gemma", 256000, 3072, 24576, 28, 16, 0, 256, 8192, "gelu_pytorch_tanh", []int64{1}},
-}
-
-// ReadConfig reads config.json from dir and refuses settings that the model does not support.
-func ReadConfig(dir string) (Config, error) {
-	return pretrained.ReadConfigAs(dir, "llama", decode)
-}
-
-func (c *Config) fields() []pretrained.Field {
-	fields := []pretrained.Field{
-		{Key: "model_type", Value: &c.Type}, {Key: "vocab_size", Value: &c.VocabSize},
-		{Key: "hidden_size", Value: &c.HiddenSize}, {Key: "intermediate_size", Value: &c.IntermediateSize},
-		{Key: "num_hidden_layers", Value: &c.NumLayers}, {Key: "num_attention_heads", Value: &c.NumHeads},
-		{Key: "num_key_value_heads", Value: &c.NumKeyValueHeads}, {Key: "hidden_act", Value: &c.HiddenAct},
-		{Key: "max_position_embeddings", Value: &c.MaxPositions}, {Key: "rms_norm_eps", Value: &c.RMSNormEps},
-		{Key: "initializer_range", Value: &c.InitializerRange}, {Key: "attention_dropout", Value: &c.AttentionDropout},
-		{Key: "tie_word_embeddings", Value: &c.TieWordEmbeddings}, {Key: "pad_token_id", Value: &c.PadTokenID},
-		{Key: "eos_token_id", Value: (*pretrained.TokenIDs)(&c.EOSTokenIDs)},
+// family is that of the type.
+func (c Config) family() (family, error) {
+	f, ok := families[c.Type]
+	if !ok {
+		return f, fmt.Errorf("model_type is %q; want one of %q", c.Type, types())
 	}
-	if c.Type == "llama" || c.Type == "gemma" {
-		fields = append(fields, pretrained.Field{Key: "attention_bias", Value: &c.AttentionBias})
-	}
-	if c.Type == "llama" {
-		fields = append(fields, pretrained.Field{Key: "mlp_bias", Value: &c.MLPBias})
-	}
-	if c.Type != "qwen2" {
-		fields = append(fields, pretrained.Field{Key: "head_dim", Value: &c.HeadDim})
-	}
-	return fields
-}
-
-func decode(d pretrained.Document) (c Config, err error) {
-	d = maps.Clone(d)
-	if err := maps.Clone(d).Decode([]pretrained.Field{{Key: "model_type", Value: &c.Type}}); err != nil {
-		return c, err
-	}
-	if _, ok := kinds[c.Type]; !ok {
-		return c, fmt.Errorf("model_type is %q; want one of %q", c.Type, slices.Sorted(maps.Keys(kinds)))
-	}
-	if string(d["eos_token_id"]) == "null" {
-		c.EOSTokenIDs = []int64{}
-	}
-	if _, given := d["pad_token_id"]; c.Type == "gemma" && !given {
-		c.PadTokenID = new(int64(0))
-	}
-	window, given := d["sliding_window"]
-	if c.Type == "gemma" {
-		if err := d.Demand("tie_word_embeddings", "true"); err != nil {
-			return c, err
-		}
-	}
-	if err := d.Decode(c.fields()); err != nil {
-		return c, err
-	}
-	if c.Rope, err = decodeRope(d); err != nil {
-		return c, err
-	}
-	if c.Type == "mistral" && given {
-		if c.SlidingWindow = -1; string(window) != "null" {
-			if err := d.Decode([]pretrained.Field{{Key: "sliding_window", Value: &c.SlidingWindow}}); err != nil {
-				return c, err
-			}
-		}
-		delete(d, "sliding_window")
-	}
-	for key, wanted := range map[string]string{"use_sliding_window": "false", "is_encoder_decoder": "false",
-		"quantization_config": "null", "pretraining_tp": "1", "use_bidirectional_attention": "false"} {
-		if err := d.Demand(key, wanted); err != nil {
-			return c, err
-		}
-	}
-	c.Extra = d
-	return c, nil
+	return f, nil
 }
 
 // resolved fills in the defaults and refuses what is impossible.
 func (c Config) resolved() (_ Config, err error) {
-	if c.Type == "" {
-		c.Type = "llama"
+	c.Type = cmp.Or(c.Type, "llama")
+	f, err := c.family()
+	if err != nil {
+		return c, err
 	}
-	k, ok := kinds[c.Type]
-	if !ok {
-		return c, fmt.Errorf("field Type is %q; want one of %q", c.Type, slices.Sorted(maps.Keys(kinds)))
+	for _, o := range c.optional() {
+		if !slices.Contains(f.settings, o.Key) && !reflect.ValueOf(o.Value).Elem().IsZero() {
+			return c, fmt.Errorf("%s is for %q; the model is %s", o.Key, typesWith(o.Key), c.Type)
+		}
 	}
+	d := f.defaults
 	if err := cmp.Or(
-		transformer.Positive("VocabSize", &c.VocabSize, k.vocabulary),
-		transformer.Positive("HiddenSize", &c.HiddenSize, k.hidden),
-		transformer.Positive("IntermediateSize", &c.IntermediateSize, k.intermediate),
-		transformer.Positive("NumLayers", &c.NumLayers, k.layers),
-		transformer.Positive("NumHeads", &c.NumHeads, k.heads),
-		transformer.Positive("MaxPositions", &c.MaxPositions, k.longest),
+		transformer.Positive("VocabSize", &c.VocabSize, d.VocabSize),
+		transformer.Positive("HiddenSize", &c.HiddenSize, d.HiddenSize),
+		transformer.Positive("IntermediateSize", &c.IntermediateSize, d.IntermediateSize),
+		transformer.Positive("NumLayers", &c.NumLayers, d.NumLayers),
+		transformer.Positive("NumHeads", &c.NumHeads, d.NumHeads),
+		transformer.Positive("MaxPositions", &c.MaxPositions, d.MaxPositions),
 	); err != nil {
 		return c, err
 	}
 	if err := cmp.Or(
-		transformer.Positive("HeadDim", &c.HeadDim, cmp.Or(k.head, c.HiddenSize/c.NumHeads)),
-		transformer.Positive("NumKeyValueHeads", &c.NumKeyValueHeads, cmp.Or(k.keyValueHeads, c.NumHeads)),
+		transformer.Positive("HeadDim", &c.HeadDim, cmp.Or(d.HeadDim, c.HiddenSize/c.NumHeads)),
+		transformer.Positive("NumKeyValueHeads", &c.NumKeyValueHeads, cmp.Or(d.NumKeyValueHeads, c.NumHeads)),
 	); err != nil {
 		return c, err
 	}
 	if err := cmp.Or(
-		transformer.Positive("RMSNormEps", &c.RMSNormEps, 1e-6),
+		transformer.Positive("RMSNormEps", &c.RMSNormEps, cmp.Or(d.RMSNormEps, 1e-6)),
 		transformer.Positive("InitializerRange", &c.InitializerRange, 0.02),
 	); err != nil {
 		return c, err
 	}
-	if c.Type != "mistral" {
-		c.SlidingWindow = -1
-	} else if c.SlidingWindow == 0 {
-		c.SlidingWindow = 4096
+	if err := cmp.Or(
+		transformer.Positive("EmbeddingMultiplier", &c.EmbeddingMultiplier, 1),
+		transformer.Positive("ResidualMultiplier", &c.ResidualMultiplier, 1),
+		transformer.Positive("LogitsScaling", &c.LogitsScaling, 1),
+		transformer.CheckLayers(c.NumLayers),
+	); err != nil {
+		return c, err
 	}
-	c.HiddenAct = cmp.Or(c.HiddenAct, k.act)
-	c.TieWordEmbeddings = c.TieWordEmbeddings || c.Type == "gemma"
+	c.AttentionMultiplier = cmp.Or(c.AttentionMultiplier, d.AttentionMultiplier)
+	c.SlidingWindow = cmp.Or(c.SlidingWindow, d.SlidingWindow, -1)
+	c.QueryPreAttnScalar = cmp.Or(c.QueryPreAttnScalar, d.QueryPreAttnScalar)
+	c.AttnLogitSoftcapping = cmp.Or(c.AttnLogitSoftcapping, d.AttnLogitSoftcapping, -1)
+	c.FinalLogitSoftcapping = cmp.Or(c.FinalLogitSoftcapping, d.FinalLogitSoftcapping, -1)
+	if c.Attention == "" && c.AttnLogitSoftcapping > 0 {
+		c.Attention = transformer.Eager
+	}
+	if c.NoRopeLayers == nil && slices.Contains(f.settings, "no_rope_layers") {
+		c.NoRopeLayers = ropeLayers(c.NumLayers, 4)
+	}
+	if c.LayerTypes == nil {
+		c.LayerTypes = f.windows.types(c.NumLayers, c.SlidingWindow)
+	}
+	c.HiddenAct = cmp.Or(c.HiddenAct, d.HiddenAct, "silu")
+	c.TieWordEmbeddings = c.TieWordEmbeddings || f.tied
 	if c.EOSTokenIDs == nil {
-		c.EOSTokenIDs = k.ends
+		c.EOSTokenIDs = d.EOSTokenIDs
 	}
 	return c.checked()
 }
 
 func (c Config) checked() (_ Config, err error) {
-	if err := transformer.CheckLayers(c.NumLayers); err != nil {
+	if err := c.checkWindows(); err != nil {
 		return c, err
 	}
-	if err := transformer.CheckProbability("AttentionDropout", &c.AttentionDropout); err != nil {
+	if err := cmp.Or(transformer.CheckProbability("AttentionDropout", &c.AttentionDropout),
+		transformer.CheckProbability("ResidualDropout", &c.ResidualDropout)); err != nil {
 		return c, err
 	}
 	switch pad := c.PadTokenID; {
@@ -198,44 +167,34 @@ func (c Config) checked() (_ Config, err error) {
 		return c, fmt.Errorf("HeadDim is %d; want an even number, whose halves are turned", c.HeadDim)
 	case pad != nil && (*pad < -1 || *pad >= c.VocabSize):
 		return c, fmt.Errorf("PadTokenID is %d; want an id below VocabSize, %d, or -1 for the last", *pad, c.VocabSize)
-	case c.Type != "llama" && c.MLPBias, c.Type != "llama" && c.Type != "gemma" && c.AttentionBias:
-		return c, fmt.Errorf("AttentionBias is for llama and gemma, MLPBias for llama; the model is %s", c.Type)
+	case c.QueryPreAttnScalar < 0:
+		return c, fmt.Errorf("QueryPreAttnScalar is %d; want a positive number", c.QueryPreAttnScalar)
+	case c.AttentionMultiplier < 0:
+		return c, fmt.Errorf("AttentionMultiplier is %g; want a positive number", c.AttentionMultiplier)
+	case c.NoRopeLayers != nil && int64(len(c.NoRopeLayers)) < c.NumLayers:
+		return c, fmt.Errorf("no_rope_layers has %d numbers; want one for each of the %d layers", len(c.NoRopeLayers),
+			c.NumLayers)
 	case slices.ContainsFunc(c.EOSTokenIDs, func(id int64) bool { return id < 0 }):
 		return c, fmt.Errorf("EOSTokenIDs are %d; want ids of at least 0", c.EOSTokenIDs)
 	}
-	if c.Rope, err = c.Rope.resolved(c.MaxPositions); err != nil {
+	for key, bound := range c.bounds() {
+		if b := *bound; b != -1 && !(b > 0) || math.IsInf(b, 0) {
+			return c, fmt.Errorf("%s is %g; want a positive number, or -1 for none", key, b)
+		}
+	}
+	f := families[c.Type]
+	if c.Rope, err = c.Rope.resolved(c, f, f.defaults.Rope.Theta); err != nil {
 		return c, err
+	}
+	if f.twoRopes {
+		if c.LocalRope, err = c.LocalRope.resolved(c, f, 0); err != nil {
+			return c, fmt.Errorf("%s: %w", SlidingAttention, err)
+		}
+	} else if !reflect.ValueOf(c.LocalRope).IsZero() {
+		return c, fmt.Errorf("LocalRope is for gemma3_text; the model is %s", c.Type)
 	}
 	c.Attention, err = c.Attention.Resolved()
 	return c, err
-}
-
-// document is the config.json of a resolved config.
-func (c Config) document(architecture string) (pretrained.Document, error) {
-	d := pretrained.Document{}
-	maps.Copy(d, c.Extra)
-	fields := append(c.fields(), pretrained.Field{Key: "rope_parameters", Value: &c.Rope})
-	if err := d.EncodeModel(c.Type, architecture, fields); err != nil {
-		return nil, fmt.Errorf("llama: %w", err)
-	}
-	if c.Type == "mistral" {
-		window := json.RawMessage("null")
-		if c.SlidingWindow > 0 {
-			window = fmt.Append(nil, c.SlidingWindow)
-		}
-		d["sliding_window"] = window
-	}
-	return d, nil
-}
-
-// Blueprint is the decoder that a config.json describes, for package auto.
-func Blueprint(d pretrained.Document, _ classify.Head, a transformer.Attention) (b transformer.Blueprint, err error) {
-	c, err := decode(d)
-	if err != nil {
-		return b, err
-	}
-	c.Attention = a
-	return c.Blueprint()
 }
 
 // Blueprint is the decoder that is described, for package auto.
@@ -247,26 +206,33 @@ func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 	if err != nil {
 		return b, fmt.Errorf("HiddenAct: %w", err)
 	}
-	class := kinds[c.Type].class
-	longest := c.MaxPositions
-	if c.SlidingWindow > 0 {
-		longest = min(longest, c.SlidingWindow)
-	}
+	class := families[c.Type].class
 	return transformer.Blueprint{
 		ModelType: c.Type, Class: class, LanguageModel: class + "ForCausalLM", Prefix: "model", HiddenSize: c.HiddenSize,
 		EmbeddingSize: c.HiddenSize, InitializerRange: c.InitializerRange,
 		EOSTokenIDs: c.EOSTokenIDs, Untied: !c.TieWordEmbeddings, NoWeights: []string{"rotary_emb.inv_freq"},
-		Limits: inputs.Limits{VocabSize: c.VocabSize, MaxLength: longest,
+		Limits: inputs.Limits{VocabSize: c.VocabSize, MaxLength: c.MaxPositions,
 			PadTokenID: transformer.Filler(c.padding(), c.EOSTokenIDs, c.VocabSize)},
-		Document: c.document,
+		Document: c.document, Logits: c.logits(),
 		Build: func(builder transformer.Builder, _ bool) transformer.Backbone {
 			m := newModel(c, builder, activation)
-			return transformer.Backbone{Module: m, InputEmbeddings: m.EmbedTokens,
+			return transformer.Backbone{Module: m, InputEmbeddings: m.EmbedTokens, Rereads: m.RotaryEmb.short,
 				Forward: func(ids, mask, _ torch.Tensor) torch.Tensor { return m.Forward(ids, mask) },
 				Decode:  m.Decode, SetGradientCheckpointing: m.SetGradientCheckpointing,
 				NewPast: func(texts, capacity int64) *transformer.Past { return m.NewPast(m.EmbedTokens.Weight, texts, capacity) }}
 		},
 	}, nil
+}
+
+// logits is what logits pass through; nil: nothing.
+func (c Config) logits() func(x torch.Tensor) torch.Tensor {
+	switch {
+	case c.FinalLogitSoftcapping > 0:
+		return func(x torch.Tensor) torch.Tensor { return transformer.SoftCap(x, c.FinalLogitSoftcapping) }
+	case c.LogitsScaling != 1:
+		return func(x torch.Tensor) torch.Tensor { return x.DivScalar(c.LogitsScaling) }
+	}
+	return nil
 }
 
 // padding is the row of the embedding that is not trained; -1 is the last, as in PyTorch.

@@ -18,54 +18,34 @@ type Model struct {
 	RotaryEmb   *RotaryEmbedding     `module:"rotary_emb"`
 
 	config Config
-	scale  float64 // of embeddings: GemmaTextScaledWordEmbedding; 1: of the others
-}
-
-// RotaryEmbedding is LlamaRotaryEmbedding: how far a position turns queries and keys.
-type RotaryEmbedding struct {
-	InvFreq torch.Tensor `buffer:"inv_freq,nonpersistent"` // [HeadDim/2]
+	scale  float64 // of embeddings: GemmaTextScaledWordEmbedding, and Granite's; 1: of the others
 }
 
 // Layer is LlamaDecoderLayer: attention and a feed-forward part, each behind a normalisation and
-// followed by the residual.
+// followed by the residual. Gemma2DecoderLayer has normalisations behind the two parts, too, and
+// Olmo2DecoderLayer has only these. Where there are some, PostAttentionLayerNorm is that of attention;
+// otherwise it is in front of the feed-forward part.
 type Layer struct {
-	SelfAttn               *Attention           `module:"self_attn"`
-	MLP                    *MLP                 `module:"mlp"`
-	InputLayerNorm         *transformer.RMSNorm `module:"input_layernorm"`
-	PostAttentionLayerNorm *transformer.RMSNorm `module:"post_attention_layernorm"`
-}
+	SelfAttn                 *Attention           `module:"self_attn"`
+	MLP                      *MLP                 `module:"mlp"`
+	InputLayerNorm           *transformer.RMSNorm `module:"input_layernorm"` // nil: of OLMo 2
+	PostAttentionLayerNorm   *transformer.RMSNorm `module:"post_attention_layernorm"`
+	PreFeedforwardLayerNorm  *transformer.RMSNorm `module:"pre_feedforward_layernorm"`  // nil: not of Gemma 2 and 3
+	PostFeedforwardLayerNorm *transformer.RMSNorm `module:"post_feedforward_layernorm"` // nil: of Llama
+	ResidDropout             *nn.Dropout          `module:"resid_dropout"`              // of what either part adds
 
-// Attention is LlamaAttention, in which a token attends to those before it and to itself.
-type Attention struct {
-	nn.Mode
-	QProj *nn.Linear `module:"q_proj"`
-	KProj *nn.Linear `module:"k_proj"`
-	VProj *nn.Linear `module:"v_proj"`
-	OProj *nn.Linear `module:"o_proj"`
-
-	heads   int64
-	dropout float64
-	kind    transformer.Attention
-}
-
-// MLP is LlamaMLP: what goes up is multiplied by a gate.
-type MLP struct {
-	GateProj *nn.Linear `module:"gate_proj"`
-	UpProj   *nn.Linear `module:"up_proj"`
-	DownProj *nn.Linear `module:"down_proj"`
-
-	activation transformer.Activation
+	multiplier float64 // of what either part adds
 }
 
 func newModel(c Config, b transformer.Builder, activation transformer.Activation) *Model {
 	m := &Model{
 		EmbedTokens: b.Embedding(c.VocabSize, c.HiddenSize, c.padding()),
-		Norm:        c.norm(b),
-		RotaryEmb:   &RotaryEmbedding{nn.Buffer(c.Rope.frequencies(c.HeadDim))},
+		Norm:        c.norm(b, c.HiddenSize),
+		RotaryEmb:   newRotaryEmbedding(c),
 		config:      c,
-		scale:       1,
+		scale:       c.EmbeddingMultiplier,
 	}
-	if c.Type == "gemma" {
+	if families[c.Type].ones {
 		m.scale = math.Sqrt(float64(c.HiddenSize))
 	}
 	m.Decoder = transformer.NewDecoder(c.NumLayers, c.NumKeyValueHeads*c.HeadDim,
@@ -78,34 +58,43 @@ func newModel(c Config, b transformer.Builder, activation transformer.Activation
 }
 
 func newLayer(c Config, b transformer.Builder, activation transformer.Activation) *Layer {
-	linear := func(in, out int64, bias bool) *nn.Linear {
-		if bias {
-			return b.Linear(in, out)
-		}
-		return b.LinearNoBias(in, out)
+	l := &Layer{
+		SelfAttn:               newAttention(c, b),
+		MLP:                    newMLP(c, b, activation),
+		PostAttentionLayerNorm: c.norm(b, c.HiddenSize),
+		ResidDropout:           nn.NewDropout(c.ResidualDropout),
+		multiplier:             c.ResidualMultiplier,
 	}
-	hidden, own, shared := c.HiddenSize, c.NumHeads*c.HeadDim, c.NumKeyValueHeads*c.HeadDim
-	bias := c.AttentionBias || c.Type == "qwen2"
-	return &Layer{
-		SelfAttn: &Attention{
-			QProj: linear(hidden, own, bias), KProj: linear(hidden, shared, bias), VProj: linear(hidden, shared, bias),
-			OProj: linear(own, hidden, c.AttentionBias), heads: c.NumHeads, dropout: c.AttentionDropout, kind: c.Attention,
-		},
-		MLP: &MLP{
-			GateProj: linear(hidden, c.IntermediateSize, c.MLPBias), UpProj: linear(hidden, c.IntermediateSize, c.MLPBias),
-			DownProj: linear(c.IntermediateSize, hidden, c.MLPBias), activation: activation,
-		},
-		InputLayerNorm:         c.norm(b),
-		PostAttentionLayerNorm: c.norm(b),
+	f := families[c.Type]
+	if !f.behind {
+		l.InputLayerNorm = c.norm(b, c.HiddenSize)
 	}
+	if f.sandwich {
+		l.PreFeedforwardLayerNorm = c.norm(b, c.HiddenSize)
+	}
+	if f.sandwich || f.behind {
+		l.PostFeedforwardLayerNorm = c.norm(b, c.HiddenSize)
+	}
+	return l
 }
 
-// norm makes a normalisation of hidden states.
-func (c Config) norm(b transformer.Builder) *transformer.RMSNorm {
-	if c.Type == "gemma" {
-		return b.OnePlusRMSNorm(c.HiddenSize, c.RMSNormEps)
+// linear makes a layer with or without a bias.
+func linear(b transformer.Builder, in, out int64, bias bool) *nn.Linear {
+	if bias {
+		return b.Linear(in, out)
 	}
-	return b.RMSNorm(c.HiddenSize, c.RMSNormEps)
+	return b.LinearNoBias(in, out)
+}
+
+// norm makes a normalisation of so many numbers.
+func (c Config) norm(b transformer.Builder, size int64) *transformer.RMSNorm {
+	f := families[c.Type]
+	if f.ones {
+		return b.OnePlusRMSNorm(size, c.RMSNormEps)
+	}
+	n := b.RMSNorm(size, c.RMSNormEps)
+	n.Full = f.castLast
+	return n
 }
 
 // Forward maps token ids, [B, L], to hidden states, [B, L, hidden]. The attention mask, [B, L], has 0
@@ -113,57 +102,89 @@ func (c Config) norm(b transformer.Builder) *transformer.RMSNorm {
 // among them.
 func (m *Model) Forward(ids, mask torch.Tensor) torch.Tensor {
 	x := m.embed(ids)
-	return m.Norm.Forward(m.Decoder.Forward(x, m.mask(mask, x, 0)))
+	return m.Norm.Forward(m.ForwardEach(x, m.masks(mask, x, 0)))
 }
 
 // embed maps token ids, [B, L], to [B, L, hidden].
 func (m *Model) embed(ids torch.Tensor) torch.Tensor {
 	x := m.EmbedTokens.Forward(ids)
-	if m.scale != 1 {
-		x = x.MulScalar(m.scale)
+	if m.scale == 1 {
+		return x
 	}
-	return x
+	scale := m.scale
+	if families[m.config.Type].ones { // as a tensor of the weight's type, in which it is another number
+		scale = torch.From([]float64{scale}).ToDType(m.EmbedTokens.Weight.DType()).Item()
+	}
+	return x.MulScalar(scale)
 }
 
-// mask is of hidden states whose first token is at that position.
-func (m *Model) mask(mask, x torch.Tensor, position int64) transformer.Mask {
-	made := transformer.CausalMask(mask, x, m.config.Attention)
-	made.Rotary = transformer.NewRotary(m.RotaryEmb.InvFreq, position, x.Size(1), x.DType())
-	return made
+// masks are those of the layers, for hidden states whose first token is at that position.
+func (m *Model) masks(mask, x torch.Tensor, position int64) func(layer int) transformer.Mask {
+	dtype := x.DType()
+	if families[m.config.Type].castLast {
+		dtype = torch.Float32
+	}
+	made := map[string]transformer.Mask{}
+	for _, kind := range m.config.LayerTypes {
+		if _, done := made[kind]; done {
+			continue
+		}
+		window := int64(0)
+		if kind == SlidingAttention {
+			window = m.config.SlidingWindow
+		}
+		one := transformer.WindowMask(mask, x, window, m.config.Attention)
+		one.WideSoftmax = true
+		one.Rotary = m.RotaryEmb.at(position, x.Size(1), kind == SlidingAttention, dtype)
+		made[kind] = one
+	}
+	return func(layer int) transformer.Mask {
+		one := made[m.config.LayerTypes[layer]]
+		if of := m.config.NoRopeLayers; of != nil && of[layer] == 0 {
+			one.Rotary = transformer.Rotary{}
+		}
+		return one
+	}
 }
 
 // Decode maps the next tokens of texts, [B, L], to their hidden states, [B, L, hidden], and adds them
 // to the past. L is 1 unless the past is empty.
 func (m *Model) Decode(ids torch.Tensor, past *transformer.Past) torch.Tensor {
 	x := m.embed(ids)
-	return m.Norm.Forward(m.Continue(x, m.mask(torch.Tensor{}, x, past.Length()), past))
+	return m.Norm.Forward(m.ContinueEach(x, m.masks(torch.Tensor{}, x, past.Length()), past))
 }
 
 // Forward maps hidden states, [B, L, hidden], to the next ones.
 func (l *Layer) Forward(x torch.Tensor, mask transformer.Mask) torch.Tensor {
 	return torch.Return(func() torch.Tensor { // what autograd does not need is freed here, not at the end of the step
-		return l.Continue(x, mask, transformer.NoPast)
+		return l.Continue(x, mask, nil)
 	})
 }
 
 // Continue is Forward of tokens that attend to what recall returns.
 func (l *Layer) Continue(x torch.Tensor, mask transformer.Mask, recall transformer.Recall) torch.Tensor {
-	x = x.Add(l.SelfAttn.forward(l.InputLayerNorm.Forward(x), mask, recall))
-	return x.Add(l.MLP.Forward(l.PostAttentionLayerNorm.Forward(x)))
-}
-
-func (a *Attention) forward(x torch.Tensor, mask transformer.Mask, recall transformer.Recall) torch.Tensor {
-	q, k, v := a.QProj.Forward(x), a.KProj.Forward(x), a.VProj.Forward(x)
-	q, k = mask.Rotary.Turn(q), mask.Rotary.Turn(k)
-	k, v = recall(k, v)
-	dropout := 0.0
-	if a.Training() {
-		dropout = a.dropout
+	made := l.SelfAttn.forward(normalised(x, l.InputLayerNorm), mask, recall)
+	if l.PostFeedforwardLayerNorm == nil {
+		x = l.add(x, made)
+		return l.add(x, l.MLP.Forward(l.PostAttentionLayerNorm.Forward(x)))
 	}
-	return a.OProj.Forward(a.kind.Attend(q, k, v, mask, a.heads, dropout))
+	x = l.add(x, l.PostAttentionLayerNorm.Forward(made))
+	return l.add(x, l.PostFeedforwardLayerNorm.Forward(l.MLP.Forward(normalised(x, l.PreFeedforwardLayerNorm))))
 }
 
-// Forward maps [..., hidden] to [..., hidden].
-func (p *MLP) Forward(x torch.Tensor) torch.Tensor {
-	return p.DownProj.Forward(p.activation(p.GateProj.Forward(x)).Mul(p.UpProj.Forward(x)))
+// normalised is x where there is no normalisation.
+func normalised(x torch.Tensor, n *transformer.RMSNorm) torch.Tensor {
+	if n == nil {
+		return x
+	}
+	return n.Forward(x)
+}
+
+// add adds what a part makes of x to it.
+func (l *Layer) add(x, made torch.Tensor) torch.Tensor {
+	made = l.ResidDropout.Forward(made)
+	if l.multiplier != 1 {
+		made = made.MulScalar(l.multiplier)
+	}
+	return x.Add(made)
 }

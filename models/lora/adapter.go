@@ -274,12 +274,13 @@ func (a *Adapter) Merge() error {
 	if a.layers == nil {
 		return errMerged
 	}
+	var failed error
 	err := torch.Try(func() {
 		for _, t := range a.layers {
-			t.update.merge(t.layer)
+			failed = errors.Join(failed, t.update.merge(t.layer))
 		}
 	})
-	if err != nil {
+	if err = errors.Join(err, failed); err != nil {
 		return fmt.Errorf("lora: %w", err)
 	}
 	return a.Remove()

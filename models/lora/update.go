@@ -13,6 +13,9 @@ import (
 type layer interface {
 	Adapter() nn.LinearAdapter
 	SetAdapter(a nn.LinearAdapter)
+	Quantized() nn.QuantizedWeight
+	SetQuantized(w nn.QuantizedWeight)
+	FloatWeight() torch.Tensor
 }
 
 // asLayer is a module as what takes an update; ok is false for one that does not.
@@ -28,6 +31,10 @@ func asLayer(module any) (l layer, ok bool) {
 
 // sizes are the features of a layer, and whether its weight is [in, out] instead of [out, in].
 func sizes(l layer) (weight torch.Tensor, in, out int64, fanInFanOut bool) {
+	if w := l.Quantized(); w != nil {
+		out, in = w.Size()
+		return w.Packed(), in, out, false
+	}
 	if c, ok := l.(*transformer.Conv1D); ok {
 		return c.Weight, c.Weight.Size(0), c.Weight.Size(1), true
 	}
@@ -43,6 +50,9 @@ type update struct {
 
 	scale float64
 	on    *bool // of the adapter
+	// narrow rounds the update to the dtype of the output before both are added, as peft does beside
+	// quantized weights.
+	narrow bool
 }
 
 // newUpdate draws an update as peft does: both layers as PyTorch's constructors do, and then as init
@@ -51,7 +61,8 @@ func newUpdate(l layer, name string, c Config, on *bool) *update {
 	weight, in, out, _ := sizes(l)
 	r, scale := c.scaling(name)
 	u := &update{A: nn.NewLinear(in, r, &nn.LinearOptions{NoBias: true}),
-		B: nn.NewLinear(r, out, &nn.LinearOptions{NoBias: true}), scale: scale, on: on}
+		B: nn.NewLinear(r, out, &nn.LinearOptions{NoBias: true}), scale: scale, on: on,
+		narrow: l.Quantized() != nil}
 	if c.Dropout > 0 {
 		u.Dropout = nn.NewDropout(c.Dropout)
 	}
@@ -64,7 +75,14 @@ func newUpdate(l layer, name string, c Config, on *bool) *update {
 		initialize.Zeros(u.B.Weight)
 	case InitRandom:
 	}
-	nn.ToDevice(u, weight.Device())
+	d := weight.DType()
+	if w := l.Quantized(); w != nil {
+		d = w.DType()
+	}
+	nn.To(u, torch.TensorOptions{DType: d, Device: weight.Device()})
+	if d == torch.BFloat16 || d == torch.Float16 { // it is widened again: autocast_adapter_dtype
+		nn.To(u, torch.TensorOptions{DType: torch.Float32})
+	}
 	return u
 }
 
@@ -77,11 +95,15 @@ func (u *update) Adapt(x, y torch.Tensor) torch.Tensor {
 	if u.Dropout != nil {
 		x = u.Dropout.Forward(x)
 	}
-	return y.Add(u.B.Forward(u.A.Forward(x)).MulScalar(u.scale)).ToDType(y.DType())
+	change := u.B.Forward(u.A.Forward(x)).MulScalar(u.scale)
+	if u.narrow {
+		change = change.ToDType(y.DType())
+	}
+	return y.Add(change).ToDType(y.DType())
 }
 
-// merge adds the update to the weight of the layer.
-func (u *update) merge(l layer) {
+// merge adds the update to the weight of the layer. One that is quantized is quantized anew.
+func (u *update) merge(l layer) (err error) {
 	weight, _, _, fanInFanOut := sizes(l)
 	torch.NoGrad(func() {
 		torch.Scope(func() {
@@ -89,7 +111,16 @@ func (u *update) merge(l layer) {
 			if fanInFanOut {
 				delta = delta.Transpose(0, 1)
 			}
-			weight.Add_(delta.MulScalar(u.scale).ToDType(weight.DType()))
+			delta = delta.MulScalar(u.scale)
+			if q := l.Quantized(); q != nil {
+				var w nn.QuantizedWeight
+				if w, err = q.Repack(l.FloatWeight().Add(delta)); err == nil {
+					l.SetQuantized(w)
+				}
+				return
+			}
+			weight.Add_(delta)
 		})
 	})
+	return err
 }

@@ -27,6 +27,12 @@ type LoadOptions struct {
 	// Init draws the tensors of those names. It is called only if there are any, and must be set
 	// then.
 	Init func(missing map[string]bool)
+
+	// Prepare may change the tensors of the model to be those that are in the files, whose names rename
+	// turns into those of the model. Nil: they are left alone.
+	Prepare func(w *Weights, rename func(name string) string) error
+	// Take is that of [nn.LoadOptions].
+	Take func(name string, read func() (torch.Tensor, error)) (taken bool, err error)
 }
 
 // renames are those of transformers for names of the first releases, which come from TensorFlow.
@@ -36,14 +42,18 @@ var renames = strings.NewReplacer("LayerNorm.gamma", "LayerNorm.weight", "LayerN
 // in transformers' order. On an error the model is not to be used; the report, where there is one,
 // says what did not fit.
 func Load(model any, w *Weights, o LoadOptions) (*Report, error) {
-	var own []string
-	for _, t := range nn.StateDict(model) {
-		own = append(own, t.Name)
-	}
+	own := stateNames(model)
 	r := &Report{Renamed: map[string]string{}}
 	rename := renamer(own, w.Contents(), o.Prefix)
+	if o.Prepare != nil {
+		if err := o.Prepare(w, rename); err != nil {
+			return r, fmt.Errorf("pretrained: %s: %w", w.path, err)
+		}
+		own = stateNames(model)
+		rename = renamer(own, w.Contents(), o.Prefix)
+	}
 	loaded, err := nn.LoadStateDict(model, w, nn.LoadOptions{
-		IgnoreMissing: true, IgnoreUnexpected: true, IgnoreMismatched: true, Rename: rename,
+		IgnoreMissing: true, IgnoreUnexpected: true, IgnoreMismatched: true, Rename: rename, Take: o.Take,
 	})
 	if loaded != nil {
 		r.Report = *loaded
@@ -83,6 +93,13 @@ func Load(model any, w *Weights, o LoadOptions) (*Report, error) {
 	}
 	err = torch.Try(func() { o.Init(missing) })
 	return r, err
+}
+
+func stateNames(model any) (names []string) {
+	for _, t := range nn.StateDict(model) {
+		names = append(names, t.Name)
+	}
+	return names
 }
 
 // sameTied refuses files in which a tensor that a model has under two names, such as the token

@@ -196,7 +196,7 @@ func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 		ModelType: "t5", Class: "T5", LanguageModel: "T5ForConditionalGeneration", HiddenSize: c.HiddenSize,
 		EmbeddingSize: c.HiddenSize, InitializerRange: initializerRange, EOSTokenIDs: c.EOSTokenIDs,
 		NoWeights: []string{"decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"},
-		Pair:      true, DecoderStartTokenID: *c.DecoderStartTokenID, OutputScale: scale,
+		Pair:      true, NoFloat16: true, DecoderStartTokenID: *c.DecoderStartTokenID, OutputScale: scale,
 		Limits:   inputs.Limits{VocabSize: c.VocabSize, MaxLength: longest, PadTokenID: *c.PadTokenID},
 		Document: c.document,
 		Build: func(builder transformer.Builder, _ bool) transformer.Backbone {

@@ -100,7 +100,7 @@ func newStack(c Config, b transformer.Builder, layers int64, decoder bool) *Stac
 	for i := range s.Block {
 		s.Block[i] = newBlock(c, b, decoder, i == 0)
 	}
-	s.FinalLayerNorm, s.Dropout = b.RMSNorm(c.HiddenSize, c.LayerNormEps), nn.NewDropout(*c.Dropout)
+	s.FinalLayerNorm, s.Dropout = b.UnwidenedRMSNorm(c.HiddenSize, c.LayerNormEps), nn.NewDropout(*c.Dropout)
 	if !b.Undrawn {
 		transformer.InitWeights(s, initializerRange, nil)
 		torch.NoGrad(func() {
@@ -115,7 +115,7 @@ func newStack(c Config, b transformer.Builder, layers int64, decoder bool) *Stac
 }
 
 func newBlock(c Config, b transformer.Builder, decoder, first bool) *Block {
-	norm := func() *transformer.RMSNorm { return b.RMSNorm(c.HiddenSize, c.LayerNormEps) }
+	norm := func() *transformer.RMSNorm { return b.UnwidenedRMSNorm(c.HiddenSize, c.LayerNormEps) }
 	dropout := func() *nn.Dropout { return nn.NewDropout(*c.Dropout) }
 	k := &Block{SelfAttention: &SelfAttention{newAttention(c, b, first), norm(), dropout()}}
 	k.Layer = []any{k.SelfAttention}

@@ -192,7 +192,7 @@ func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
 		`"feed_forward_proj": "gated-gated"`:   `no activation "gated"`,
 		`"is_decoder": true`:                   "is_decoder is true; only false",
 		`"is_encoder_decoder": false`:          "is_encoder_decoder is false; only true",
-		`"quantization_config": {"bits": 4}`:   "quantization_config is",
+		`"quantization_config": {"bits": 4}`:   "only \"bitsandbytes\"",
 		`"d_model": -1`:                        "HiddenSize is -1",
 		`"d_model": 8, "hidden_size": 9`:       "which means the same, is 9",
 		`"num_decoder_layers": 1000`:           "NumLayers is 1000",

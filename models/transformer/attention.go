@@ -1,6 +1,7 @@
 package transformer
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -38,44 +39,77 @@ func (a Attention) Attend(query, key, value torch.Tensor, mask Mask, heads int64
 	if mask.Packed != nil {
 		return a.attendPacked(query, key, value, mask.Packed, heads, dropout)
 	}
-	shape := query.Shape()
-	size := shape[2] / heads
-	scale := math.Pow(float64(size), -0.5) // as Python's size**-0.5, which need not be 1/sqrt(size)
-	seen := shape
-	if mask.Causal { // else the keys are of the same tokens and heads
-		seen = key.Shape()
-	}
-	split := func(x torch.Tensor, tokens, width int64) torch.Tensor {
-		return x.View(shape[0], tokens, width/size, size).Transpose(1, 2)
-	}
-	q, k, v := split(query, shape[1], shape[2]), split(key, seen[1], seen[2]), split(value, seen[1], seen[2])
-	group := shape[2] / seen[2]
+	size := query.Size(2) / heads
+	return a.AttendHeads(SplitHeads(query, size), SplitHeads(key, size), SplitHeads(value, size), mask,
+		AttendOptions{Dropout: dropout})
+}
+
+// SplitHeads maps [B, L, heads·size] to [B, heads, L, size].
+func SplitHeads(x torch.Tensor, size int64) torch.Tensor {
+	shape := x.Shape()
+	return x.View(shape[0], shape[1], shape[2]/size, size).Transpose(1, 2)
+}
+
+// joinHeads maps [B, heads, L, size] to [B, L, heads·size].
+func joinHeads(x torch.Tensor) torch.Tensor {
+	shape := x.Shape()
+	return x.Transpose(1, 2).Contiguous().Reshape(shape[0], shape[2], shape[1]*shape[3])
+}
+
+// AttendOptions configures [Attention.AttendHeads].
+type AttendOptions struct {
+	Dropout float64 // of the weights
+	Scale   float64 // multiplies the products of queries and keys; zero: 1/sqrt(E)
+	// SoftCap bounds them as SoftCap·tanh(x/SoftCap); zero: nothing does. [SDPA] has no place for it and
+	// leaves it out, as transformers' does.
+	SoftCap float64
+}
+
+// AttendHeads is [Attention.Attend] of query, key and value that are [B, heads, L, E], as
+// [SplitHeads] makes them. The result is [B, L, heads·E].
+func (a Attention) AttendHeads(q, k, v torch.Tensor, mask Mask, o AttendOptions) torch.Tensor {
+	scale := cmp.Or(o.Scale, math.Pow(float64(q.Size(-1)), -0.5)) // as Python's size**-0.5, which need not be 1/sqrt(size)
+	group := q.Size(1) / k.Size(1)
 	if group > 1 && (a == Eager || mask.Padding.Defined()) { // else the operator takes care of it
 		k, v, group = repeatHeads(k, group), repeatHeads(v, group), 1
 	}
-	var out torch.Tensor
 	if a == Eager {
-		weights := q.MatMul(k.Transpose(2, 3)).MulScalar(scale)
-		if mask.Padding.Defined() {
-			weights = weights.Add(mask.Padding)
-		}
-		weights = weights.Softmax(-1, torch.DefaultDType)
-		if mask.Causal {
-			weights = weights.ToDType(q.DType()) // before dropout, as in transformers' decoders
-		}
-		if dropout > 0 {
-			weights = weights.Dropout(dropout, true)
-		}
-		out = weights.MatMul(v)
-	} else {
-		causal := mask.Causal && !mask.Padding.Defined() && shape[1] > 1
-		if group == 1 {
-			out = q.ScaledDotProductAttention(k, v, mask.Padding, dropout, causal, scale)
-		} else {
-			out = torch.Call("aten::scaled_dot_product_attention", q, k, v, torch.Tensor{}, dropout, causal, scale, true)[0]
-		}
+		return joinHeads(attendEagerly(q, k, v, mask, scale, o))
 	}
-	return out.Transpose(1, 2).Contiguous().Reshape(shape[0], shape[1], heads*size)
+	causal := mask.Causal && !mask.Padding.Defined() && q.Size(2) > 1
+	if group == 1 {
+		return joinHeads(q.ScaledDotProductAttention(k, v, mask.Padding, o.Dropout, causal, scale))
+	}
+	return joinHeads(torch.Call("aten::scaled_dot_product_attention", q, k, v, torch.Tensor{}, o.Dropout, causal, scale,
+		true)[0])
+}
+
+// attendEagerly does one operation after the other.
+func attendEagerly(q, k, v torch.Tensor, mask Mask, scale float64, o AttendOptions) torch.Tensor {
+	weights := q.MatMul(k.Transpose(2, 3)).MulScalar(scale)
+	if o.SoftCap > 0 {
+		weights = SoftCap(weights, o.SoftCap)
+	}
+	if mask.Padding.Defined() {
+		weights = weights.Add(mask.Padding)
+	}
+	computed := torch.DefaultDType
+	if mask.WideSoftmax {
+		computed = torch.Float32
+	}
+	weights = weights.Softmax(-1, computed)
+	if mask.Causal {
+		weights = weights.ToDType(q.DType()) // before dropout, as in transformers' decoders
+	}
+	if o.Dropout > 0 {
+		weights = weights.Dropout(o.Dropout, true)
+	}
+	return weights.MatMul(v)
+}
+
+// SoftCap keeps numbers between -bound and bound, and small ones as they are: bound·tanh(x/bound).
+func SoftCap(x torch.Tensor, bound float64) torch.Tensor {
+	return x.DivScalar(bound).Tanh().MulScalar(bound)
 }
 
 // repeatHeads makes n heads of each, [B, heads, L, E]: repeat_kv of transformers.

@@ -34,9 +34,11 @@ type Blueprint struct {
 	Pair                bool
 	DecoderStartTokenID int64
 	OutputScale         float64
-	EOSTokenIDs         []int64  // of a decoder: they end a text
-	Untied              bool     // the output layer of a language model has a weight of its own
-	NoWeights           []string // endings of tensors' names in older files that are no weights
+	Logits              func(x torch.Tensor) torch.Tensor // of a decoder: what they pass through; nil: nothing
+	EOSTokenIDs         []int64                           // of a decoder: they end a text
+	Untied              bool                              // the output layer of a language model has a weight of its own
+	NoWeights           []string                          // endings of tensors' names in older files that are no weights
+	NoFloat16           bool                              // its hidden states are too large for float16
 
 	// Document is config.json for transformers' class of that name.
 	Document func(architecture string) (pretrained.Document, error)
@@ -63,6 +65,9 @@ type Backbone struct {
 	Decode func(ids torch.Tensor, past *Past) torch.Tensor
 	// NewPast makes room for so many tokens of each of so many texts.
 	NewPast func(texts, capacity int64) *Past
+	// Rereads is at how many tokens a text that grows is seen anew from its beginning, after
+	// [Past.Forget]; 0: never.
+	Rereads int64
 
 	// Of an encoder with a decoder, nil in others: Encode maps a text to what the decoder attends to, [B,
 	// L, hidden], ForwardPair two texts to the hidden states of the second, [B, T, hidden], and

@@ -13,11 +13,12 @@ type Conv1D struct {
 	Bias   torch.Tensor `param:"bias"`
 
 	nn.Adaptable
+	nn.Quantizable
 }
 
 // Conv1D makes one. Its constructor draws with a standard deviation of 0.02.
 func (b Builder) Conv1D(in, out int64) *Conv1D {
-	l := &Conv1D{Weight: nn.Parameter(torch.Empty(in, out)), Bias: nn.Parameter(torch.Zeros(out))}
+	l := &Conv1D{Weight: nn.Parameter(b.factory().Empty(in, out)), Bias: nn.Parameter(b.factory().Zeros(out))}
 	if !b.Undrawn {
 		torch.NoGrad(func() { initialize.Normal(l.Weight, 0, 0.02, nil) })
 	}
@@ -26,8 +27,27 @@ func (b Builder) Conv1D(in, out int64) *Conv1D {
 
 // Forward maps [..., in] to [..., out].
 func (l *Conv1D) Forward(x torch.Tensor) torch.Tensor {
+	if w := l.Quantized(); w != nil {
+		return l.Adapt(x, w.Linear(x, l.Bias))
+	}
 	shape := x.Shape()
 	last := len(shape) - 1
 	y := l.Bias.AddMM(x.View(-1, shape[last]), l.Weight)
 	return l.Adapt(x, y.View(append(shape[:last:last], l.Weight.Size(1))...))
+}
+
+// SetQuantized is that of [nn.Linear]: the size of w is [out, in].
+func (l *Conv1D) SetQuantized(w nn.QuantizedWeight) { l.Replace(&l.Weight, w) }
+
+// FloatWeight is that of [nn.Linear], [out, in].
+func (l *Conv1D) FloatWeight() torch.Tensor {
+	if w := l.Quantized(); w != nil {
+		return w.Float()
+	}
+	return l.Weight.Transpose(0, 1)
+}
+
+// OwnModules are those of the adapter and of the quantized weight.
+func (l *Conv1D) OwnModules() []nn.Named {
+	return append(l.Adaptable.OwnModules(), l.Quantizable.OwnModules()...)
 }

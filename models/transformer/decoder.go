@@ -24,6 +24,23 @@ type Recall func(keys, values torch.Tensor) (allKeys, allValues torch.Tensor)
 // NoPast is of texts that are seen whole.
 func NoPast(keys, values torch.Tensor) (allKeys, allValues torch.Tensor) { return keys, values }
 
+// Heads is Recall of keys and values that are [B, heads, n, E], as [SplitHeads] makes them, of which a
+// token that comes alone sees the last so many, itself among them; 0: all. A nil Recall returns what it
+// is given.
+func (r Recall) Heads(keys, values torch.Tensor, window int64) (allKeys, allValues torch.Tensor) {
+	if r == nil {
+		return keys, values
+	}
+	shape := keys.Shape()
+	n, size := shape[2], shape[3]
+	join := func(x torch.Tensor) torch.Tensor { return x.Transpose(1, 2).Reshape(shape[0], n, shape[1]*size) }
+	keys, values = r(join(keys), join(values))
+	if seen := keys.Size(1); window > 0 && n == 1 && seen > window {
+		keys, values = keys.Narrow(1, seen-window, window), values.Narrow(1, seen-window, window)
+	}
+	return SplitHeads(keys, size), SplitHeads(values, size)
+}
+
 // NewDecoder makes n layers whose keys have that width, as their values have.
 func NewDecoder[L DecoderLayer](n, width int64, layer func() L) Decoder[L] {
 	return Decoder[L]{newStack(n, layer), width}
@@ -38,9 +55,14 @@ func (d *Decoder[L]) NewPast(weight torch.Tensor, texts, capacity int64) *Past {
 // Continue maps the hidden states of the next tokens of texts, [B, L, hidden], to the same shape, and
 // adds them to the past. L is 1 unless the past is empty.
 func (d *Decoder[L]) Continue(x torch.Tensor, mask Mask, past *Past) torch.Tensor {
+	return d.ContinueEach(x, func(int) Mask { return mask }, past)
+}
+
+// ContinueEach is Continue of layers of which each has a mask of its own.
+func (d *Decoder[L]) ContinueEach(x torch.Tensor, maskOf func(layer int) Mask, past *Past) torch.Tensor {
 	n := x.Size(1)
 	for i, layer := range d.Layer {
-		x = layer.Continue(x, mask, past.Recall(i))
+		x = layer.Continue(x, maskOf(i), past.Recall(i))
 	}
 	past.Advance(n)
 	return x

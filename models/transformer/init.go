@@ -12,35 +12,40 @@ import (
 // both are drawn.
 type Builder struct {
 	Undrawn bool // leave weights as they come: they will be loaded, and no random number may be used up
+
+	DType torch.DType // of the weights; zero: float32
 }
+
+// factory makes the weights.
+func (b Builder) factory() torch.TensorOptions { return torch.TensorOptions{DType: b.DType} }
 
 // Linear makes a linear layer.
 func (b Builder) Linear(in, out int64) *nn.Linear {
 	if !b.Undrawn {
-		return nn.NewLinear(in, out, nil)
+		return nn.NewLinear(in, out, &nn.LinearOptions{Factory: b.factory()})
 	}
-	return &nn.Linear{Weight: nn.Parameter(torch.Empty(out, in)), Bias: nn.Parameter(torch.Empty(out))}
+	return &nn.Linear{Weight: nn.Parameter(b.factory().Empty(out, in)), Bias: nn.Parameter(b.factory().Empty(out))}
 }
 
 // LinearNoBias makes a linear layer without a bias.
 func (b Builder) LinearNoBias(in, out int64) *nn.Linear {
 	if !b.Undrawn {
-		return nn.NewLinear(in, out, &nn.LinearOptions{NoBias: true})
+		return nn.NewLinear(in, out, &nn.LinearOptions{NoBias: true, Factory: b.factory()})
 	}
-	return &nn.Linear{Weight: nn.Parameter(torch.Empty(out, in))}
+	return &nn.Linear{Weight: nn.Parameter(b.factory().Empty(out, in))}
 }
 
 // Embedding makes an embedding; nil means no padding row.
 func (b Builder) Embedding(words, dim int64, padding *int64) *nn.Embedding {
 	if !b.Undrawn {
-		return nn.NewEmbedding(words, dim, &nn.EmbeddingOptions{PaddingIdx: padding})
+		return nn.NewEmbedding(words, dim, &nn.EmbeddingOptions{PaddingIdx: padding, Factory: b.factory()})
 	}
-	return &nn.Embedding{Weight: nn.Parameter(torch.Empty(words, dim)), PaddingIdx: padding}
+	return &nn.Embedding{Weight: nn.Parameter(b.factory().Empty(words, dim)), PaddingIdx: padding}
 }
 
 // LayerNorm makes a layer normalisation.
 func (b Builder) LayerNorm(size int64, eps float64) *nn.LayerNorm {
-	return nn.NewLayerNorm(nn.Dims{size}, &nn.LayerNormOptions{Eps: eps})
+	return nn.NewLayerNorm(nn.Dims{size}, &nn.LayerNormOptions{Eps: eps, Factory: b.factory()})
 }
 
 // InitWeights draws weights as transformers' _init_weights: normal ones of standard deviation std

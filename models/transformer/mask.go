@@ -10,7 +10,10 @@ type Mask struct {
 	Padding torch.Tensor   // of hidden states [B, L, hidden]: what [PaddingMask] or [CausalMask] returns
 	Packed  *inputs.Packed // of hidden states [T, hidden]: where the texts are
 	Causal  bool           // each attends to none behind it; Padding, if defined, says so already
+	Window  int64          // and to no more than so many, itself among them, as Padding says already; 0: to all
 	Rotary  Rotary         // where they stand, for models whose queries and keys are turned by that
+
+	WideSoftmax bool // eager attention computes its weights in float32, whatever the dtype of the model
 }
 
 // PaddingMask turns an attention mask, [B, L] with 0 where a token is padding, into what
@@ -41,14 +44,22 @@ func PaddingMask(mask torch.Tensor, dtype torch.DType, a Attention) torch.Tensor
 
 // CausalMask is the [Mask] of a decoder, in which tokens attend to those before them and to
 // themselves, for hidden states x, [B, L, hidden], and an attention mask as [PaddingMask] takes it.
-func CausalMask(mask, x torch.Tensor, a Attention) Mask {
+func CausalMask(mask, x torch.Tensor, a Attention) Mask { return WindowMask(mask, x, 0, a) }
+
+// WindowMask is [CausalMask] in which tokens attend to so many at most, themselves among them; 0: to
+// all. Where texts are shorter than the window, it costs what CausalMask does.
+func WindowMask(mask, x torch.Tensor, window int64, a Attention) Mask {
+	slides := window > 0 && x.Size(1) >= window   // at the window itself it makes no difference, but transformers has it
 	padding := PaddingMask(mask, x.DType(), SDPA) // [B, 1, L, L] of booleans
-	if !padding.Defined() && a != Eager {
-		return Mask{Causal: true}
+	if !padding.Defined() && a != Eager && !slides {
+		return Mask{Causal: true, Window: window}
 	}
-	return Mask{Causal: true, Padding: torch.Return(func() torch.Tensor {
+	return Mask{Causal: true, Window: window, Padding: torch.Return(func() torch.Tensor {
 		n := torch.TensorOptions{Device: x.Device()}.Arange(0, x.Size(1), 1)
 		keep := n.Unsqueeze(1).Ge(n)
+		if slides {
+			keep = n.Gt(n.Unsqueeze(1).SubScalar(window)).LogicalAnd(keep)
+		}
 		if padding.Defined() {
 			keep = padding.LogicalAnd(keep)
 		}

@@ -55,6 +55,9 @@ func (p *Past) Reorder(rows []int64) {
 	})
 }
 
+// Forget makes room for the texts to be seen from their beginning again.
+func (p *Past) Forget() { p.length = 0 }
+
 // Advance tells that all layers have recalled so many tokens more of each text.
 func (p *Past) Advance(n int64) { p.length += n }
 

@@ -6,23 +6,38 @@ import "github.com/gotrainer/gotrainer/torch"
 // they are. The zero value turns nothing.
 //
 // Source: Su and others, RoFormer, https://arxiv.org/abs/2104.09864; transformers' LlamaRotaryEmbedding.
-type Rotary struct{ cos, sin torch.Tensor } // [L, 1, E]
+type Rotary struct{ cos, sin torch.Tensor } // [L, E]
 
 // NewRotary is of n tokens, of which the first is at that position, for inverse frequencies [E/2],
-// and for queries and keys of a model whose hidden states have that dtype.
-func NewRotary(frequencies torch.Tensor, position, n int64, dtype torch.DType) Rotary {
+// and for queries and keys of a model whose hidden states have that dtype. It multiplies them by scale.
+func NewRotary(frequencies torch.Tensor, position, n int64, scale float64, dtype torch.DType) Rotary {
 	positions := torch.TensorOptions{Device: frequencies.Device()}.Arange(position, position+n, 1)
 	angles := positions.ToDType(torch.Float32).Unsqueeze(1).Mul(frequencies.ToDType(torch.Float32))
-	angles = torch.Cat([]torch.Tensor{angles, angles}, -1).Unsqueeze(1)
-	return Rotary{angles.Cos().ToDType(dtype), angles.Sin().ToDType(dtype)}
+	angles = torch.Cat([]torch.Tensor{angles, angles}, -1)
+	cos, sin := angles.Cos(), angles.Sin()
+	if scale != 1 {
+		cos, sin = cos.MulScalar(scale), sin.MulScalar(scale)
+	}
+	return Rotary{cos.ToDType(dtype), sin.ToDType(dtype)}
 }
 
-// Turn maps queries or keys, [B, L, heads·E], to the same shape.
+// Turn maps queries or keys, [B, heads, L, size], to the same shape. Of each the first E numbers are
+// turned.
 func (r Rotary) Turn(x torch.Tensor) torch.Tensor {
-	shape := x.Shape()
-	size := r.cos.Size(-1)
-	x = x.View(shape[0], shape[1], -1, size)
-	turned := x.Mul(r.cos)
-	first, second := x.Narrow(-1, 0, size/2), x.Narrow(-1, size/2, size/2)
-	return turned.Add(torch.Cat([]torch.Tensor{second.Neg(), first}, -1).Mul(r.sin)).View(shape...)
+	if !r.cos.Defined() {
+		return x
+	}
+	size, part := x.Size(-1), r.cos.Size(-1)
+	if part == size {
+		return r.turn(x)
+	}
+	return torch.Cat([]torch.Tensor{r.turn(x.Narrow(-1, 0, part)), x.Narrow(-1, part, size-part)}, -1)
+}
+
+// turn maps [B, heads, L, E] to the same shape.
+func (r Rotary) turn(x torch.Tensor) torch.Tensor {
+	half := x.Size(-1) / 2
+	turned := x.Mul(r.cos) // first, as Python does: the order decides how gradients add up
+	first, second := x.Narrow(-1, 0, half), x.Narrow(-1, half, half)
+	return turned.Add(torch.Cat([]torch.Tensor{second.Neg(), first}, -1).Mul(r.sin))
 }

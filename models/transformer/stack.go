@@ -31,7 +31,13 @@ func newStack[L StackLayer](n int64, layer func() L) Stack[L] {
 
 // Forward maps hidden states, [B, L, hidden] or [T, hidden], to the same shape.
 func (s *Stack[L]) Forward(x torch.Tensor, mask Mask) torch.Tensor {
+	return s.ForwardEach(x, func(int) Mask { return mask })
+}
+
+// ForwardEach is Forward of layers of which each has a mask of its own.
+func (s *Stack[L]) ForwardEach(x torch.Tensor, maskOf func(layer int) Mask) torch.Tensor {
 	for i, layer := range s.Layer {
+		mask := maskOf(i)
 		again := func(in []torch.Tensor) []torch.Tensor {
 			same := mask
 			same.Padding, same.Rotary = in[1], Rotary{in[2], in[3]}

@@ -21,10 +21,7 @@ func (s *Step[S, B]) lower() {
 	torch.NoGrad(func() {
 		torch.Scope(func() {
 			model := s.task.Model()
-			for _, t := range append(nn.Params(model), nn.Buffers(model)...) {
-				if !t.Tensor.DType().IsFloatingPoint() {
-					continue
-				}
+			for _, t := range nn.Numbers(model) {
 				a := aside{tensor: t.Tensor, value: t.Tensor.Detach().Keep(), grad: t.Tensor.Grad()}
 				if a.grad.Defined() { // of a window that continues after the evaluation; it does not fit meanwhile
 					a.grad.Keep()

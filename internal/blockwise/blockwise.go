@@ -1,4 +1,7 @@
-package optim
+// Package blockwise holds numbers in 8 bits as bitsandbytes does: each element is the index of one of
+// 256 numbers between -1 and 1 (of one of 256 between 0 and 1, for squares), to be multiplied by the
+// largest size in its block of 256 elements.
+package blockwise
 
 import (
 	"math"
@@ -8,14 +11,11 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// States in 8 bits, as bitsandbytes keeps them: each element is the index of one of 256 numbers
-// between -1 and 1 (of one of 256 between 0 and 1, for squares), to be multiplied by the largest
-// size in its block of 256 elements.
+// Size is how many elements a block has.
+const Size = 256
 
-const blockSize = 256
-
-// quantizationMap is a table of 256 numbers and the way back.
-type quantizationMap struct {
+// Map is a table of 256 numbers and the way back.
+type Map struct {
 	values  []float32 // ascending: create_dynamic_map
 	nearest []uint8   // the nearest of them to each of 65536 evenly spaced numbers from -1 to 1
 	tensors sync.Map  // of a device: *mapTensors
@@ -23,16 +23,20 @@ type quantizationMap struct {
 
 type mapTensors struct{ values, nearest torch.Tensor }
 
+// The maps of bitsandbytes.
 var (
-	signedMap   = sync.OnceValue(func() *quantizationMap { return newQuantizationMap(true) })
-	unsignedMap = sync.OnceValue(func() *quantizationMap { return newQuantizationMap(false) })
+	Signed   = sync.OnceValue(func() *Map { return newMap(true) })
+	Unsigned = sync.OnceValue(func() *Map { return newMap(false) })
 )
 
-// newQuantizationMap computes in float32 what PyTorch does on a CPU with fused products, to have
+// Values are the numbers, in ascending order, [256]: a tensor of that device that must not be changed.
+func (m *Map) Values(d torch.Device) torch.Tensor { return m.on(d).values }
+
+// newMap computes in float32 what PyTorch does on a CPU with fused products, to have
 // the same map everywhere: states are worth nothing without it. The smaller the size, the fewer
 // numbers it has.
-func newQuantizationMap(signed bool) *quantizationMap {
-	m := &quantizationMap{values: []float32{0, 1}}
+func newMap(signed bool) *Map {
+	m := &Map{values: []float32{0, 1}}
 	for i, size := range []float32{1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1} {
 		count := 1 << i
 		if !signed {
@@ -67,7 +71,7 @@ func newQuantizationMap(signed bool) *quantizationMap {
 }
 
 // on returns the tables as tensors of a device, which are kept.
-func (m *quantizationMap) on(d torch.Device) *mapTensors {
+func (m *Map) on(d torch.Device) *mapTensors {
 	if t, ok := m.tensors.Load(d); ok {
 		return t.(*mapTensors)
 	}
@@ -80,24 +84,25 @@ func (m *quantizationMap) on(d torch.Device) *mapTensors {
 // blocks views a tensor block by block, with zeros at the end of the last one.
 func blocks(t torch.Tensor) torch.Tensor {
 	t = t.Reshape(-1)
-	if rest := t.Numel() % blockSize; rest != 0 {
-		t = t.Pad(0, 0, blockSize-rest)
+	if rest := t.Numel() % Size; rest != 0 {
+		t = t.Pad(0, 0, Size-rest)
 	}
-	return t.View(-1, blockSize)
+	return t.View(-1, Size)
 }
 
-func blockCount(elements int64) int64 { return (elements + blockSize - 1) / blockSize }
+// Count is how many blocks so many elements make.
+func Count(elements int64) int64 { return (elements + Size - 1) / Size }
 
-// dequantize returns the float32 numbers that indices mean.
-func (m *quantizationMap) dequantize(indices, largest torch.Tensor) torch.Tensor {
+// Dequantize returns the float32 numbers that indices mean.
+func (m *Map) Dequantize(indices, largest torch.Tensor) torch.Tensor {
 	flat := indices.Reshape(-1).ToDType(torch.Int32)
 	numbers := blocks(m.on(indices.Device()).values.IndexSelect(0, flat)).Mul(largest.Unsqueeze(-1))
 	return numbers.Reshape(-1).Narrow(0, 0, indices.Numel()).View(indices.Shape()...)
 }
 
-// quantize writes float32 numbers as indices, and the largest size of each block. A nan is the
+// Quantize writes float32 numbers as indices, and the largest size of each block. A nan is the
 // first number of the map.
-func (m *quantizationMap) quantize(numbers, indices, largest torch.Tensor) {
+func (m *Map) Quantize(numbers, indices, largest torch.Tensor) {
 	zero, infinite := 0.0, math.Inf(1)
 	b := blocks(numbers)
 	largest.Copy_(b.Abs().NanToNum(&zero, &infinite, nil).AMax([]int64{1}, false))

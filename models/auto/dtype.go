@@ -1,0 +1,80 @@
+package auto
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/gotrainer/gotrainer/models/pretrained"
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// dtypes are those that weights can have, by their names in config.json.
+var dtypes = map[string]torch.DType{"float32": torch.Float32, "bfloat16": torch.BFloat16, "float16": torch.Float16,
+	"float64": torch.Float64}
+
+// dtype is that of the weights of a model in dir.
+func (o Options) dtype(dir string, p transformer.Blueprint) (d torch.DType, err error) {
+	d = cmp.Or(o.DType, torch.Float32)
+	if o.KeepDType {
+		if o.DType != torch.DefaultDType {
+			return d, errors.New("Options.DType and KeepDType are both set; want one")
+		}
+		if d, err = dtypeOf(dir); err != nil {
+			return d, err
+		}
+	}
+	if dtypes[d.String()] != d {
+		return d, fmt.Errorf("the weights are to be %s; want one of %q", d, slices.Sorted(maps.Keys(dtypes)))
+	}
+	if d == torch.Float16 && p.NoFloat16 {
+		return d, fmt.Errorf("a %s overflows in float16; load it in bfloat16 or float32 (Options.DType)", p.Class)
+	}
+	return d, nil
+}
+
+// dtypeOf is what a config.json calls dtype, in older files torch_dtype, or else that of the weights.
+func dtypeOf(dir string) (torch.DType, error) {
+	d, err := pretrained.ReadConfig(dir)
+	if err != nil {
+		return 0, err
+	}
+	var older, name string
+	if err := d.Decode([]pretrained.Field{{Key: "torch_dtype", Value: &older}, {Key: "dtype", Value: &name}}); err != nil {
+		return 0, err
+	}
+	if name = cmp.Or(name, older); name != "" {
+		d, ok := dtypes[name]
+		if !ok {
+			return d, fmt.Errorf("dtype of %s is %q; want one of %q, or Options.DType", pretrained.ConfigName, name,
+				slices.Sorted(maps.Keys(dtypes)))
+		}
+		return d, nil
+	}
+	w, err := pretrained.Open(dir)
+	if err != nil {
+		return 0, err
+	}
+	defer w.Close() //nolint:errcheck // it was only read
+	found := torch.Float32
+	for _, t := range w.Contents() {
+		var is torch.DType
+		torch.Scope(func() {
+			var tensor torch.Tensor
+			if tensor, err = w.Read(t.Name); err == nil {
+				is = tensor.DType()
+			}
+		})
+		if err != nil || is.IsFloatingPoint() {
+			found = is
+			break
+		}
+	}
+	return found, err
+}
+
+// dtype is that of the weights, by the first of them.
+func (m *Model) dtype() torch.DType { return m.backbone.InputEmbeddings.Weight.DType() }

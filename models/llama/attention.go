@@ -1,0 +1,84 @@
+package llama
+
+import (
+	"math"
+
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Attention is LlamaAttention, in which a token attends to those before it and to itself.
+type Attention struct {
+	nn.Mode
+	QProj   *nn.Linear           `module:"q_proj"`
+	KProj   *nn.Linear           `module:"k_proj"`
+	VProj   *nn.Linear           `module:"v_proj"`
+	OProj   *nn.Linear           `module:"o_proj"`
+	QKVProj *nn.Linear           `module:"qkv_proj"` // instead of the three; nil: there are three
+	QNorm   *transformer.RMSNorm `module:"q_norm"`   // nil, as KNorm then is: there is none
+	KNorm   *transformer.RMSNorm `module:"k_norm"`
+
+	family  family
+	size    int64                     // of a head
+	own     int64                     // numbers of a token's queries
+	shared  int64                     // numbers of its keys, and of its values
+	options transformer.AttendOptions // in training mode
+	kind    transformer.Attention
+}
+
+func newAttention(c Config, b transformer.Builder) *Attention {
+	f := families[c.Type]
+	hidden, own, shared := c.HiddenSize, c.NumHeads*c.HeadDim, c.NumKeyValueHeads*c.HeadDim
+	bias := c.AttentionBias || f.qkvBias
+	a := &Attention{family: f, size: c.HeadDim, own: own, shared: shared, kind: c.Attention,
+		options: transformer.AttendOptions{Dropout: c.AttentionDropout, Scale: c.AttentionMultiplier,
+			SoftCap: max(0, c.AttnLogitSoftcapping)}}
+	if c.QueryPreAttnScalar > 0 {
+		a.options.Scale = math.Pow(float64(c.QueryPreAttnScalar), -0.5)
+	}
+	if f.fused { // the order of drawing is that of transformers
+		a.OProj, a.QKVProj = linear(b, own, hidden, false), linear(b, hidden, own+2*shared, false)
+		return a
+	}
+	a.QProj, a.KProj = linear(b, hidden, own, bias), linear(b, hidden, shared, bias)
+	a.VProj, a.OProj = linear(b, hidden, shared, bias), linear(b, own, hidden, c.AttentionBias)
+	switch {
+	case f.wideNorms:
+		a.QNorm, a.KNorm = c.norm(b, own), c.norm(b, shared)
+	case f.headNorms:
+		a.QNorm, a.KNorm = c.norm(b, c.HeadDim), c.norm(b, c.HeadDim)
+	}
+	return a
+}
+
+func (a *Attention) forward(x torch.Tensor, mask transformer.Mask, recall transformer.Recall) torch.Tensor {
+	q, k, v := a.project(x)
+	if a.family.wideNorms {
+		q, k = a.QNorm.Forward(q), a.KNorm.Forward(k)
+	}
+	split := func(x torch.Tensor) torch.Tensor { return transformer.SplitHeads(x, a.size) }
+	q, k, v = split(q), split(k), split(v)
+	if a.family.headNorms {
+		q, k = a.QNorm.Forward(q), a.KNorm.Forward(k)
+	}
+	dtype := q.DType()
+	if q, k = mask.Rotary.Turn(q), mask.Rotary.Turn(k); a.family.castLast {
+		q, k = q.ToDType(dtype), k.ToDType(dtype)
+	}
+	k, v = recall.Heads(k, v, mask.Window)
+	o := a.options
+	if !a.Training() {
+		o.Dropout = 0
+	}
+	return a.OProj.Forward(a.kind.AttendHeads(q, k, v, mask, o))
+}
+
+// project makes queries, keys and values of x, each [B, L, heads·size].
+func (a *Attention) project(x torch.Tensor) (q, k, v torch.Tensor) {
+	if !a.family.fused {
+		return a.QProj.Forward(x), a.KProj.Forward(x), a.VProj.Forward(x)
+	}
+	all := a.QKVProj.Forward(x)
+	return all.Narrow(-1, 0, a.own), all.Narrow(-1, a.own, a.shared), all.Narrow(-1, a.own+a.shared, a.shared)
+}
