@@ -64,7 +64,8 @@ func ExampleTextGeneration() {
 	}
 	checkpoint, err := hezar.LoadModel(ctx, filepath.Join(dir, "t5-base-fa-xlsum", "checkpoints", "2"))
 	check(err)
-	summaries, err := checkpoint.Generate(ctx, hezar.Settings{"num_beams": 4, "max_new_tokens": 20}, "the cat ran far in rain")
+	summaries, err := checkpoint.Generate(ctx, hezar.Settings{"num_beams": 4, "max_new_tokens": 20},
+		"the cat ran far in rain")
 	fmt.Println(len(summaries), err)
 	// Output: rouge1 rouge2 rougeL rougeLsum loss 1 <nil>
 }

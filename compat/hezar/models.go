@@ -270,15 +270,15 @@ func (m *writer) Collate(samples []datasets.SummarySample) (datasets.SummaryBatc
 func (m *writer) Predict(p engine.ForwardPass, b datasets.SummaryBatch) engine.Outputs {
 	m.checkIDs(b)
 	keep := inputs.Mask(p, slices.Concat(b.AttentionMask...), int64(len(b.TokenIDs)), int64(len(b.TokenIDs[0])))
-	o := engine.Outputs{Labels: []torch.Tensor{matrix(p, b.Labels)}, Rows: len(b.TokenIDs), Logits: make([]torch.Tensor, 1)}
-	ids := matrix(p, b.TokenIDs)
+	ids, logits := matrix(p, b.TokenIDs), torch.Tensor{}
 	if t5 := m.model.Seq2Seq; t5 != nil {
 		shifted := datasets.ShiftTokensRight(b.Labels, m.model.PadTokenID(), t5.DecoderStartTokenID())
-		o.Logits[0] = t5.ForwardPair(ids, keep, matrix(p, shifted))
-		return o
+		logits = t5.ForwardPair(ids, keep, matrix(p, shifted))
+	} else {
+		logits = m.model.Causal.Forward(ids, keep, torch.Tensor{})
 	}
-	o.Logits[0], o.Shifted = m.model.Causal.Forward(ids, keep, torch.Tensor{}), true
-	return o
+	return engine.Outputs{Logits: []torch.Tensor{logits}, Labels: []torch.Tensor{matrix(p, b.Labels)},
+		Rows: len(b.TokenIDs), Shifted: m.model.Causal != nil}
 }
 
 // checkIDs refuses what the kernels of a GPU would read beyond their memory for.
@@ -286,7 +286,6 @@ func (m *writer) checkIDs(b datasets.SummaryBatch) {
 	fault := func(format string, args ...any) {
 		panic(&torch.Error{Op: "hezar", Code: torch.ErrIndex, Msg: fmt.Sprintf(format, args...)})
 	}
-	network := m.model.Module()
 	limits := m.limits()
 	for i, row := range b.TokenIDs {
 		if reason := limits.Fault(inputs.Text{InputIDs: row}); reason != "" {
@@ -299,8 +298,8 @@ func (m *writer) checkIDs(b datasets.SummaryBatch) {
 			}
 		}
 		if m.model.Causal != nil && len(b.Labels[i]) != len(row) {
-			fault("text %d of the batch has %d tokens and %d labels, but %T learns a label for each token: its own ids",
-				i, len(row), len(b.Labels[i]), network)
+			fault("text %d of the batch has %d tokens and %d labels, but GPT-2 learns a label for each token: its own ids, "+
+				"and -100 for padding", i, len(row), len(b.Labels[i]))
 		}
 	}
 }
@@ -347,9 +346,7 @@ func (m *writer) Generate(_ engine.ForwardPass, b datasets.SummaryBatch, _ engin
 func (m *writer) checkGeneration() error { return m.model.CheckGeneration() }
 
 // PostProcess makes texts of ids, of which those that are ignored are none.
-func (m *writer) PostProcess(ids [][]int64) []string {
-	return m.model.Decode(ids)
-}
+func (m *writer) PostProcess(ids [][]int64) []string { return m.model.Decode(ids) }
 
 // Options of the Trainers of these models.
 type (

@@ -49,8 +49,7 @@ func HezarTokenClassifier(d pretrained.Document) (*Model, error) {
 	return hezarModel(d, hezarTokenClassification)
 }
 
-// HezarSeq2SeqLM makes the T5 within T5TextGeneration of Hezar 1.0.0, with random weights. Untied is
-// that its output layer is a weight of its own, as in files that older transformers have written.
+// HezarSeq2SeqLM makes the T5 within T5TextGeneration of Hezar 1.0.0, with random weights.
 func HezarSeq2SeqLM(d pretrained.Document) (*Seq2SeqLanguageModel, error) {
 	m, err := hezarLanguageModel(d, pairs, seq2seqLM)
 	if err != nil {

@@ -155,6 +155,28 @@ func TestFoldersComeBackAsTheyWere(t *testing.T) {
 	}
 }
 
+// TestFilesOfOlderVersionsLoad: they hold what is no weight, such as the triangle of a causal mask.
+func TestFilesOfOlderVersionsLoad(t *testing.T) {
+	testenv.RequireTorch(t)
+	for name, extra := range map[string]string{"gpt2": "gpt2.transformer.h.0.attn.bias",
+		"t5": "t5.decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"} {
+		m, dir := model(t, name), t.TempDir()
+		require.NoError(t, m.Save(dir))
+		entries, err := tensorio.Entries(append([]torch.Named{{Name: extra, Tensor: torch.Ones(1, 1, 24, 24)}},
+			nn.StateDict(m.Module())...))
+		require.NoError(t, err)
+		content, err := pickle.StateDict(entries)
+		require.NoError(t, err)
+		require.NoError(t, pickle.WriteFile(filepath.Join(dir, "model.pt"), content))
+		again, err := hezar.LoadModel(t.Context(), dir)
+		require.NoError(t, err)
+		want := nn.StateDict(m.Module())
+		for i, s := range nn.StateDict(again.Module()) {
+			assert.True(t, s.Tensor.Equal(want[i].Tensor), s.Name)
+		}
+	}
+}
+
 func TestSettingsOfACallTakeThePlaceOfTheConfigs(t *testing.T) {
 	r, _ := load(t)
 	m := model(t, "gpt2")
@@ -205,7 +227,8 @@ func rows(t *testing.T, split string) data.Dataset[datasets.SummaryRow] {
 }
 
 // summaries is the data set with what Hezar does at the ends of long texts.
-func summaries(t *testing.T, split string, p *preprocessors.Set, o datasets.SummaryOptions) *datasets.TextSummarization {
+func summaries(t *testing.T, split string, p *preprocessors.Set,
+	o datasets.SummaryOptions) *datasets.TextSummarization {
 	t.Helper()
 	c, err := datasets.ReadConfig("testdata/summaries")
 	require.NoError(t, err)
@@ -308,8 +331,8 @@ func TestTheRunIsThatOfHezarsTrainer(t *testing.T) {
 	eval := summaries(t, "train", p, o)
 	t.Chdir(t.TempDir())
 	var written [][][]int64
-	options := hezar.TextGenerationOptions{EvalDataset: eval, DataCollator: train.Collate, DatasetConfig: train.Config.Map(),
-		Rules: hezar.Exact, RunName: "run", Output: io.Discard}
+	options := hezar.TextGenerationOptions{EvalDataset: eval, DataCollator: train.Collate,
+		DatasetConfig: train.Config.Map(), Rules: hezar.Exact, RunName: "run", Output: io.Discard}
 	options.Overrides.EvaluationStep = func(t *trainer, b datasets.SummaryBatch) (hezar.EvalOutputs, error) {
 		o, err := t.EvaluationStep(b)
 		var all [][]int64
