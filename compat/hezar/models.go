@@ -270,7 +270,8 @@ func (m *writer) Collate(samples []datasets.SummarySample) (datasets.SummaryBatc
 func (m *writer) Predict(p engine.ForwardPass, b datasets.SummaryBatch) engine.Outputs {
 	m.checkIDs(b)
 	keep := inputs.Mask(p, slices.Concat(b.AttentionMask...), int64(len(b.TokenIDs)), int64(len(b.TokenIDs[0])))
-	ids, logits := matrix(p, b.TokenIDs), torch.Tensor{}
+	ids := matrix(p, b.TokenIDs)
+	var logits torch.Tensor
 	if t5 := m.model.Seq2Seq; t5 != nil {
 		shifted := datasets.ShiftTokensRight(b.Labels, m.model.PadTokenID(), t5.DecoderStartTokenID())
 		logits = t5.ForwardPair(ids, keep, matrix(p, shifted))

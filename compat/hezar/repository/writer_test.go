@@ -17,7 +17,8 @@ func FuzzGeneration(f *testing.F) {
 		if err != nil {
 			return
 		}
-		m := &Model{kind: "gpt2_text_generation", module: new(int), config: omegaconf.Map{{Key: "generation", Value: settings}}}
+		config := omegaconf.Map{{Key: "generation", Value: settings}}
+		m := &Model{kind: "gpt2_text_generation", module: new(int), config: config}
 		g, err := m.generation(Settings{"num_beams": 2})
 		if err != nil {
 			return
