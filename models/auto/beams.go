@@ -54,7 +54,7 @@ func (g Generation) searchBeams(ctx context.Context, prompts [][]int64, length i
 		}
 		last := step == length
 		torch.Scope(func() {
-			scores, tokens := g.continuations(all, keep, rows, next)
+			scores, tokens := g.continuations(all, len(prompts[0]), keep, rows, next)
 			rows = rows[:0]
 			for i := range all {
 				all[i].step(g, i*n, scores[i*keep:(i+1)*keep], tokens[i*keep:(i+1)*keep], step, last)
@@ -77,9 +77,9 @@ func (g Generation) searchBeams(ctx context.Context, prompts [][]int64, length i
 	return best, err
 }
 
-// continuations are the best ways to continue the running beams of each text, keep of each: their
-// scores, and token + vocabulary·beam.
-func (g Generation) continuations(all []search, keep int, rows []int64,
+// continuations are the best ways to continue the running beams of each text, which began to be written
+// behind so many tokens, keep of each: their scores, and token + vocabulary·beam.
+func (g Generation) continuations(all []search, begun, keep int, rows []int64,
 	next func(tokens [][]int64, rows []int64) torch.Tensor) (scores []float32, tokens []int64) {
 	var seen [][]int64
 	var before []float32
@@ -89,7 +89,7 @@ func (g Generation) continuations(all []search, keep int, rows []int64,
 		}
 	}
 	logits := next(seen, rows).ToDType(torch.Float32)
-	logs := g.penalized(logits.LogSoftmax(-1, torch.DefaultDType), seen)
+	logs := g.processed(logits.LogSoftmax(-1, torch.DefaultDType), seen, begun)
 	logs = logs.Add(torch.From(before, int64(len(before)), 1).ToDevice(logs.Device()))
 	top, at := logs.View(int64(len(all)), -1).TopK(int64(keep), 1, true, true)
 	return torch.Values[float32](top), torch.Values[int64](at)
@@ -106,7 +106,7 @@ func (s *search) step(g Generation, first int, scores []float32, tokens []int64,
 			ended: last || slices.Contains(g.EOSTokenIDs, token)}
 	}
 	s.stuck = !slices.ContainsFunc(continued, func(b beam) bool { return !b.ended })
-	full, length := g.EarlyStopping && s.full(), float32(math.Pow(float64(step), g.LengthPenalty))
+	full, length := g.EarlyStopping && s.full(), float32(math.Pow(float64(step), *g.LengthPenalty))
 	merged := slices.Clone(s.finished)
 	for i, b := range continued {
 		b.score /= length

@@ -35,7 +35,7 @@ func find(ctx context.Context, model, revision string, weights bool) (string, er
 		return "", fmt.Errorf("auto: %s: there is no such folder, and it is no name on the Hub: %w", model, err)
 	}
 	o := hub.FetchOptions{Revision: revision, Allow: append(slices.Clone(tokenizerFiles), pretrained.ConfigName,
-		lora.ConfigName, lora.WeightsName, lora.PickleName)}
+		generationConfigName, lora.ConfigName, lora.WeightsName, lora.PickleName)}
 	if weights {
 		o.Allow = append(o.Allow, pretrained.SafetensorsName, pretrained.SafetensorsIndexName, "model-*-of-*.safetensors")
 	}

@@ -34,9 +34,6 @@ func (m *Model) Save(dir string) error {
 	return nn.Save(filepath.Join(dir, pretrained.SafetensorsName), m, nil)
 }
 
-// generationConfigName is a file of transformers' generate, which is kept and not read here.
-const generationConfigName = "generation_config.json"
-
 // WriteConfig writes config.json, the tokenizer's files and generation_config.json, if there is
 // one, into dir, so that every checkpoint of a run has them. Of a model with an adapter it writes
 // adapter_config.json and the tokenizer's files. These are those of the folder that the model came

@@ -82,23 +82,37 @@ func (m *Seq2SeqLanguageModel) EOSTokenIDs() []int64 { return slices.Clone(m.blu
 // mode meanwhile. Several goroutines may call it at a time, but not while the model is trained. If ctx
 // ends, so does the text: it returns what there is, and the context's cause.
 func (m *Seq2SeqLanguageModel) Generate(ctx context.Context, source string, g Generation) (string, error) {
-	e, err := m.encode(text.Single(source))
-	if err != nil {
+	all, err := m.GenerateBatch(ctx, []string{source}, g)
+	if len(all) == 0 {
 		return "", err
 	}
-	rows, err := m.GenerateIDs(ctx, []inputs.Text{m.Limits().Of(e)}, g)
-	if len(rows) == 0 {
-		return "", err
-	}
-	return m.Tokenizer.Decode(rows[0], nil), err
+	return all[0], err
 }
 
-// GenerateIDs is [Seq2SeqLanguageModel.Generate] of several texts at a time as token ids: it returns
-// those that it writes about each, without the token that begins all.
+// GenerateBatch is [Seq2SeqLanguageModel.Generate] of several texts at a time, which takes less time
+// than one after the other: it returns what it writes about each.
+func (m *Seq2SeqLanguageModel) GenerateBatch(ctx context.Context, sources []string, g Generation) ([]string, error) {
+	texts := make([]inputs.Text, len(sources))
+	for i, source := range sources {
+		e, err := m.encode(text.Single(source))
+		if err != nil {
+			return nil, err
+		}
+		texts[i] = m.Limits().Of(e)
+	}
+	rows, err := m.GenerateIDs(ctx, texts, g)
+	return m.decodeAll(rows), err
+}
+
+// GenerateIDs is [Seq2SeqLanguageModel.GenerateBatch] of token ids: it returns those that it writes
+// about each, without the token that begins all.
 func (m *Seq2SeqLanguageModel) GenerateIDs(ctx context.Context, texts []inputs.Text, g Generation) (rows [][]int64,
 	err error) {
-	if g, err = g.resolved(m.Model); err != nil {
+	if g, err = g.resolved(m.Model, 1); err != nil {
 		return nil, err
+	}
+	if g.Stream != nil && (len(texts) > 1 || g.NumBeams > 1) {
+		return nil, errStream
 	}
 	if len(texts) == 0 {
 		return nil, errors.New("auto: there are no texts to write about")
@@ -118,7 +132,7 @@ func (m *Seq2SeqLanguageModel) GenerateIDs(ctx context.Context, texts []inputs.T
 // Writer is what TaskOptions.Write of package seq2seq takes: evaluations have the model write about
 // their texts, for metrics. It needs Model.Tokenizer.
 func (m *Seq2SeqLanguageModel) Writer(g Generation) (func(p engine.ForwardPass, b inputs.Batch) []string, error) {
-	g, err := g.resolved(m.Model)
+	g, err := g.resolved(m.Model, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -127,11 +141,7 @@ func (m *Seq2SeqLanguageModel) Writer(g Generation) (func(p engine.ForwardPass, 
 	}
 	return func(p engine.ForwardPass, b inputs.Batch) []string {
 		rows, _ := m.write(context.Background(), p, b, g) // which ends with the batch
-		texts := make([]string, len(rows))
-		for i, ids := range rows {
-			texts[i] = m.Tokenizer.Decode(ids, nil)
-		}
-		return texts
+		return m.decodeAll(rows)
 	}, nil
 }
 

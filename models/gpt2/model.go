@@ -89,23 +89,26 @@ func newBlock(c Config, b transformer.Builder, activation transformer.Activation
 // where a token is padding; undefined means that none is. Positions count from the left, padding
 // among them.
 func (m *Model) Forward(ids, mask torch.Tensor) torch.Tensor {
-	x := m.embed(ids, 0)
+	x := m.embed(ids, torch.TensorOptions{Device: ids.Device()}.Arange(0, ids.Size(1), 1).Unsqueeze(0))
 	return m.LNF.Forward(m.Decoder.Forward(x, transformer.CausalMask(mask, x, m.config.Attention)))
 }
 
-// embed maps ids of tokens, of which the first is at that position, to [B, L, hidden].
-func (m *Model) embed(ids torch.Tensor, position int64) torch.Tensor {
+// embed maps ids of tokens at positions, [1, L] or [B, L], to [B, L, hidden].
+func (m *Model) embed(ids, positions torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
-		positions := torch.TensorOptions{Device: ids.Device()}.Arange(position, position+ids.Size(1), 1)
-		return m.Drop.Forward(m.WTE.Forward(ids).Add(m.WPE.Forward(positions.Unsqueeze(0))))
+		return m.Drop.Forward(m.WTE.Forward(ids).Add(m.WPE.Forward(positions)))
 	})
 }
 
 // Decode maps the next tokens of texts, [B, L], to their hidden states, [B, L, hidden], and adds them
 // to the past. L is 1 unless the past is empty.
 func (m *Model) Decode(ids torch.Tensor, past *transformer.Past) torch.Tensor {
-	x := m.embed(ids, past.Length())
-	return m.LNF.Forward(m.Continue(x, transformer.CausalMask(torch.Tensor{}, x, m.config.Attention), past))
+	mask, positions := past.Next(ids.Size(1))
+	if positions.Dim() == 1 {
+		positions = positions.Unsqueeze(0)
+	}
+	x := m.embed(ids, positions)
+	return m.LNF.Forward(m.Continue(x, transformer.CausalMask(mask, x, m.config.Attention), past))
 }
 
 // Forward maps hidden states, [B, L, hidden], to the next ones.

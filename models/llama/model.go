@@ -102,7 +102,8 @@ func (c Config) norm(b transformer.Builder, size int64) *transformer.RMSNorm {
 // among them.
 func (m *Model) Forward(ids, mask torch.Tensor) torch.Tensor {
 	x := m.embed(ids)
-	return m.Norm.Forward(m.ForwardEach(x, m.masks(mask, x, 0)))
+	positions := torch.TensorOptions{Device: ids.Device()}.Arange(0, ids.Size(1), 1)
+	return m.Norm.Forward(m.ForwardEach(x, m.masks(mask, x, 0, positions)))
 }
 
 // embed maps token ids, [B, L], to [B, L, hidden].
@@ -118,8 +119,9 @@ func (m *Model) embed(ids torch.Tensor) torch.Tensor {
 	return x.MulScalar(scale)
 }
 
-// masks are those of the layers, for hidden states whose first token is at that position.
-func (m *Model) masks(mask, x torch.Tensor, position int64) func(layer int) transformer.Mask {
+// masks are those of the layers, for hidden states of tokens at positions, the first of which is behind
+// so many others.
+func (m *Model) masks(mask, x torch.Tensor, seen int64, positions torch.Tensor) func(layer int) transformer.Mask {
 	dtype := x.DType()
 	if families[m.config.Type].castLast {
 		dtype = torch.Float32
@@ -135,7 +137,7 @@ func (m *Model) masks(mask, x torch.Tensor, position int64) func(layer int) tran
 		}
 		one := transformer.WindowMask(mask, x, window, m.config.Attention)
 		one.WideSoftmax = true
-		one.Rotary = m.RotaryEmb.at(position, x.Size(1), kind == SlidingAttention, dtype)
+		one.Rotary = m.RotaryEmb.at(seen, x.Size(1), positions, kind == SlidingAttention, dtype)
 		made[kind] = one
 	}
 	return func(layer int) transformer.Mask {
@@ -151,7 +153,8 @@ func (m *Model) masks(mask, x torch.Tensor, position int64) func(layer int) tran
 // to the past. L is 1 unless the past is empty.
 func (m *Model) Decode(ids torch.Tensor, past *transformer.Past) torch.Tensor {
 	x := m.embed(ids)
-	return m.Norm.Forward(m.ContinueEach(x, m.masks(torch.Tensor{}, x, past.Length()), past))
+	mask, positions := past.Next(ids.Size(1))
+	return m.Norm.Forward(m.ContinueEach(x, m.masks(mask, x, past.Length(), positions), past))
 }
 
 // Forward maps hidden states, [B, L, hidden], to the next ones.

@@ -28,8 +28,10 @@ func newRotaryEmbedding(c Config) *RotaryEmbedding {
 	return e
 }
 
-// at is for n tokens, of which the first is at that position, of hidden states with that dtype.
-func (e *RotaryEmbedding) at(position, n int64, local bool, dtype torch.DType) transformer.Rotary {
+// at is for n tokens at positions, the first of them behind so many others, of hidden states with that
+// dtype.
+func (e *RotaryEmbedding) at(position, n int64, positions torch.Tensor, local bool,
+	dtype torch.DType) transformer.Rotary {
 	f := e.InvFreq
 	switch end := position + n; {
 	case e.LongInvFreq.Defined() && end > e.short:
@@ -40,5 +42,5 @@ func (e *RotaryEmbedding) at(position, n int64, local bool, dtype torch.DType) t
 	case local && e.LocalInvFreq.Defined():
 		f = e.LocalInvFreq
 	}
-	return transformer.NewRotary(f, position, n, e.scale, dtype)
+	return transformer.NewRotary(f, positions, e.scale, dtype)
 }

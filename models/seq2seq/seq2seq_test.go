@@ -85,7 +85,7 @@ func TestTextsThatHaveEndedWait(t *testing.T) {
 	texts := []inputs.Text{{InputIDs: []int64{5, 6, 7, 8}}, {InputIDs: []int64{9}}, {InputIDs: []int64{12, 13, 1}}}
 	for _, g := range []auto.Generation{{MaxNewTokens: 9}, {MaxNewTokens: 9, RepetitionPenalty: 2},
 		{MaxNewTokens: 9, EOSTokenIDs: []int64{}}, {MaxNewTokens: 9, NumBeams: 3},
-		{MaxNewTokens: 9, NumBeams: 4, LengthPenalty: 2},
+		{MaxNewTokens: 9, NumBeams: 4, LengthPenalty: new(2.0)},
 		{MaxNewTokens: 9, NumBeams: 2, EOSTokenIDs: []int64{1, 4, 5, 6, 7}}, {MaxNewTokens: 1, NumBeams: 5},
 		{MaxNewTokens: 9, NumBeams: 3, EarlyStopping: true, EOSTokenIDs: []int64{}}} {
 		together, err := m.GenerateIDs(t.Context(), texts, g)
@@ -120,11 +120,11 @@ func TestWhatCannotBeIsRefused(t *testing.T) {
 	_, err = m.Writer(auto.Generation{TopK: 3})
 	require.ErrorContains(t, err, "set Sample")
 	for want, g := range map[string]auto.Generation{
-		"NumBeams is 0":        {LengthPenalty: 2},
+		"NumBeams is 0":        {LengthPenalty: new(2.0)},
 		"NumBeams is 1":        {NumBeams: 1, EarlyStopping: true},
 		"NumBeams is 3":        {NumBeams: 3, Sample: true},
 		"NumBeams is -1; want": {NumBeams: -1},
-		"LengthPenalty is NaN": {NumBeams: 3, LengthPenalty: math.NaN()},
+		"LengthPenalty is NaN": {NumBeams: 3, LengthPenalty: new(math.NaN())},
 	} {
 		_, err = m.GenerateIDs(t.Context(), []inputs.Text{{InputIDs: []int64{1}}}, g)
 		require.ErrorContains(t, err, want)

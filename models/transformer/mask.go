@@ -48,7 +48,11 @@ func CausalMask(mask, x torch.Tensor, a Attention) Mask { return WindowMask(mask
 
 // WindowMask is [CausalMask] in which tokens attend to so many at most, themselves among them; 0: to
 // all. Where texts are shorter than the window, it costs what CausalMask does.
+// Of hidden states that continue a text the mask is that of all its tokens so far, [B, seen+L].
 func WindowMask(mask, x torch.Tensor, window int64, a Attention) Mask {
+	if mask.Defined() && mask.Size(1) > x.Size(1) {
+		return lastMask(mask, x, window, a)
+	}
 	slides := window > 0 && x.Size(1) >= window   // at the window itself it makes no difference, but transformers has it
 	padding := PaddingMask(mask, x.DType(), SDPA) // [B, 1, L, L] of booleans
 	if !padding.Defined() && a != Eager && !slides {
@@ -68,6 +72,18 @@ func WindowMask(mask, x torch.Tensor, window int64, a Attention) Mask {
 		}
 		return keep
 	})}
+}
+
+// lastMask is the mask of one token behind all others, which sees those of the window alone.
+func lastMask(mask, x torch.Tensor, window int64, a Attention) Mask {
+	if seen := mask.Size(1); window > 0 && seen > window {
+		mask = mask.Narrow(1, seen-window, window)
+	}
+	keep := mask.Unsqueeze(1).Unsqueeze(1) // [B, 1, 1, keys]
+	if a == Eager {
+		keep = Additive(keep, x.DType())
+	}
+	return Mask{Causal: true, Window: window, Padding: keep}
 }
 
 // Additive is what eager attention adds to its weights: 0 where keep is true, else the lowest number.

@@ -1,14 +1,20 @@
 package transformer
 
-import "github.com/gotrainer/gotrainer/torch"
+import (
+	"slices"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
 
 // Past is what the layers of a decoder keep of the tokens that they have seen, so that each is
 // computed once: past_key_values of transformers. Its memory is taken when it is made, by
 // [Decoder.NewPast], and belongs to the scope of that call.
 type Past struct {
-	length int64 // tokens seen so far
+	length int64 // tokens seen so far, padding among them
 
 	layers []pastLayer
+	texts  torch.Tensor // [B, capacity]: false where a text has padding in front; undefined: none has
+	pads   torch.Tensor // [B, 1]: how much
 }
 
 // pastLayer has room for the keys and values of all tokens, [B, capacity, width].
@@ -53,6 +59,27 @@ func (p *Past) Reorder(rows []int64) {
 			}
 		}
 	})
+}
+
+// Pad says how many tokens of padding each text begins with, before it is seen. A token's position is how
+// many of its text are before it.
+func (p *Past) Pad(pads []int64) {
+	if !slices.ContainsFunc(pads, func(n int64) bool { return n > 0 }) {
+		return
+	}
+	keys := p.layers[0].keys
+	p.pads = torch.From(pads, int64(len(pads)), 1).ToDevice(keys.Device())
+	p.texts = torch.TensorOptions{Device: keys.Device()}.Arange(0, keys.Size(1), 1).Ge(p.pads)
+}
+
+// Next is about the next n tokens of each text: the attention mask of all tokens up to them, [B,
+// seen+n], undefined where none is padding, and their positions, [n], or [B, n] where there is some.
+func (p *Past) Next(n int64) (mask, positions torch.Tensor) {
+	positions = torch.TensorOptions{Device: p.layers[0].keys.Device()}.Arange(p.length, p.length+n, 1)
+	if !p.texts.Defined() {
+		return mask, positions
+	}
+	return p.texts.Narrow(1, 0, p.length+n), positions.Sub(p.pads).Clamp(0, nil)
 }
 
 // Forget makes room for the texts to be seen from their beginning again.

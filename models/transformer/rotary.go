@@ -6,13 +6,16 @@ import "github.com/gotrainer/gotrainer/torch"
 // they are. The zero value turns nothing.
 //
 // Source: Su and others, RoFormer, https://arxiv.org/abs/2104.09864; transformers' LlamaRotaryEmbedding.
-type Rotary struct{ cos, sin torch.Tensor } // [L, E]
+type Rotary struct{ cos, sin torch.Tensor } // [L, E], or [B, 1, L, E]
 
-// NewRotary is of n tokens, of which the first is at that position, for inverse frequencies [E/2],
-// and for queries and keys of a model whose hidden states have that dtype. It multiplies them by scale.
-func NewRotary(frequencies torch.Tensor, position, n int64, scale float64, dtype torch.DType) Rotary {
-	positions := torch.TensorOptions{Device: frequencies.Device()}.Arange(position, position+n, 1)
-	angles := positions.ToDType(torch.Float32).Unsqueeze(1).Mul(frequencies.ToDType(torch.Float32))
+// NewRotary is of tokens at positions, [L], or [B, L] where those of each text differ, for inverse
+// frequencies [E/2], and for queries and keys of a model whose hidden states have that dtype. It
+// multiplies them by scale.
+func NewRotary(frequencies, positions torch.Tensor, scale float64, dtype torch.DType) Rotary {
+	if positions.Dim() == 2 {
+		positions = positions.Unsqueeze(1)
+	}
+	angles := positions.ToDType(torch.Float32).Unsqueeze(-1).Mul(frequencies.ToDType(torch.Float32))
 	angles = torch.Cat([]torch.Tensor{angles, angles}, -1)
 	cos, sin := angles.Cos(), angles.Sin()
 	if scale != 1 {

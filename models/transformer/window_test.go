@@ -61,7 +61,7 @@ func TestPartOfAHeadIsTurned(t *testing.T) {
 	testenv.RequireTorch(t)
 	x := torch.Randn(1, 2, 3, 6)
 	assert.True(t, transformer.Rotary{}.Turn(x).Equal(x))
-	turned := transformer.NewRotary(torch.Ones(2), 1, 3, 1, torch.Float32).Turn(x)
+	turned := transformer.NewRotary(torch.Ones(2), torch.Arange(3), 1, torch.Float32).Turn(x)
 	assert.Equal(t, x.Shape(), turned.Shape())
 	assert.True(t, turned.Narrow(-1, 4, 2).Equal(x.Narrow(-1, 4, 2)))
 	assert.False(t, turned.Narrow(-1, 0, 4).Equal(x.Narrow(-1, 0, 4)))

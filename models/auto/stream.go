@@ -1,0 +1,37 @@
+package auto
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// streamTo makes a function that is given the tokens of a text again and again, as it grows, and hands
+// the parts on that no later token will change, and what is left when it has ended: TextStreamer of
+// transformers.
+func (m *Model) streamTo(stream func(part string)) func(ids []int64, ended bool) {
+	if m.Tokenizer == nil {
+		return nil
+	}
+	told := 0 // bytes
+	return func(ids []int64, ended bool) {
+		text := m.Tokenizer.Decode(ids, nil)
+		end := len(text)
+		if !ended {
+			end = final(text)
+		}
+		if end > told {
+			stream(text[told:end])
+			told = end
+		}
+	}
+}
+
+// final is how much of a text will stay as it is, in bytes: to the end of its last word or line, or of its
+// last ideograph, which is a word by itself.
+func final(text string) int {
+	if last, _ := utf8.DecodeLastRuneInString(text); last == '\n' || unicode.Is(unicode.Han, last) {
+		return len(text)
+	}
+	return strings.LastIndexByte(text, ' ') + 1
+}

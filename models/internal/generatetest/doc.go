@@ -1,0 +1,2 @@
+// Package generatetest has the tests of how language models write: auto.Generation.
+package generatetest

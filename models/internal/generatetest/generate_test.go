@@ -1,0 +1,304 @@
+package generatetest_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gotrainer/gotrainer/internal/goldencount"
+	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/models/auto"
+	"github.com/gotrainer/gotrainer/models/gpt2"
+	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/models/internal/modeltest"
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/text"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+func TestMain(m *testing.M) {
+	testenv.PinBits()
+	os.Exit(testenv.Run(m))
+}
+
+// recorded is what testdata/generate.py wrote.
+type recorded struct {
+	Prompts [][]int64
+	Ways    []way
+	Models  []model
+}
+
+// model is one that writes.
+type model struct {
+	Name, Architecture string
+	Attention          transformer.Attention
+	Config             map[string]any
+	Ways               [][][]int64
+	Files              []struct {
+		File map[string]any
+		Rows [][]int64
+	}
+}
+
+// way is what generate was given.
+type way struct {
+	MaxNewTokens      int      `json:"max_new_tokens"`
+	MinNewTokens      int      `json:"min_new_tokens"`
+	EOS               []int64  `json:"eos_token_id"`
+	Sample            bool     `json:"do_sample"`
+	Temperature       float64  `json:"temperature"`
+	TopK              *int     `json:"top_k"`
+	TopP              float64  `json:"top_p"`
+	MinP              float64  `json:"min_p"`
+	RepetitionPenalty float64  `json:"repetition_penalty"`
+	NoRepeatNGramSize int      `json:"no_repeat_ngram_size"`
+	NumBeams          int      `json:"num_beams"`
+	LengthPenalty     *float64 `json:"length_penalty"`
+	EarlyStopping     bool     `json:"early_stopping"`
+}
+
+func (w way) generation() auto.Generation {
+	g := auto.Generation{MaxNewTokens: w.MaxNewTokens, MinNewTokens: w.MinNewTokens, EOSTokenIDs: w.EOS, Sample: w.Sample,
+		Temperature: w.Temperature, TopP: w.TopP, MinP: w.MinP, RepetitionPenalty: w.RepetitionPenalty,
+		NoRepeatNGramSize: w.NoRepeatNGramSize, NumBeams: w.NumBeams, LengthPenalty: w.LengthPenalty,
+		EarlyStopping: w.EarlyStopping}
+	if w.TopK != nil {
+		if g.TopK = *w.TopK; g.TopK == 0 {
+			g.TopK = -1
+		}
+	}
+	return g
+}
+
+func load(t *testing.T) recorded {
+	t.Helper()
+	testenv.RequireTorch(t)
+	torch.SetThreads(1)
+	text, err := os.ReadFile("testdata/generate.json")
+	require.NoError(t, err)
+	var r recorded
+	require.NoError(t, json.Unmarshal(text, &r))
+	require.Len(t, r.Models, 8)
+	return r
+}
+
+// writer is a model, with what writes of it alike.
+type writer struct {
+	*auto.Model
+	batch func(ctx context.Context, prompts [][]int64, g auto.Generation) ([][]int64, error)
+}
+
+// open makes the model of a folder from seed 42.
+func (m model) open(t *testing.T, dir string) writer {
+	t.Helper()
+	torch.ManualSeed(42)
+	o := auto.Options{FromConfig: true, Attention: m.Attention, Warnings: io.Discard}
+	var w writer
+	if strings.HasPrefix(m.Architecture, "T5") {
+		pair, err := auto.Seq2SeqLM(t.Context(), dir, o)
+		require.NoError(t, err)
+		w = writer{pair.Model, func(ctx context.Context, prompts [][]int64, g auto.Generation) ([][]int64, error) {
+			var texts []inputs.Text
+			for _, p := range prompts {
+				texts = append(texts, inputs.Text{InputIDs: p})
+			}
+			return pair.GenerateIDs(ctx, texts, g)
+		}}
+	} else {
+		lm, err := auto.CausalLM(t.Context(), dir, o)
+		require.NoError(t, err)
+		w = writer{lm.Model, lm.GenerateBatchIDs}
+	}
+	torch.NoGrad(func() { w.InputEmbeddings().Weight.MulScalar_(20) })
+	return w
+}
+
+// toEnd leaves out what is behind the first token that ends a text.
+func toEnd(row, ends []int64) []int64 {
+	if i := slices.IndexFunc(row, func(id int64) bool { return slices.Contains(ends, id) }); i >= 0 {
+		return row[:i+1]
+	}
+	return row
+}
+
+// TestTextsAreThoseOfTransformers: several prompts at a time, which are padded on the left, in many ways.
+func TestTextsAreThoseOfTransformers(t *testing.T) {
+	r := load(t)
+	for _, m := range r.Models {
+		w := m.open(t, modeltest.ConfigFolder(t, m.Config))
+		for i, how := range r.Ways {
+			t.Run(fmt.Sprintf("%s %d", m.Name, i), func(t *testing.T) {
+				goldencount.Start(t, "models", t.Name())
+				ends := how.EOS
+				if ends == nil {
+					ends = []int64{60}
+				}
+				torch.ManualSeed(3)
+				rows, err := w.batch(t.Context(), r.Prompts, how.generation())
+				require.NoError(t, err)
+				require.Len(t, rows, len(r.Prompts))
+				for k, row := range rows {
+					assert.GreaterOrEqual(t, len(row), how.MinNewTokens)
+					if testenv.SameBits() {
+						assert.Equal(t, toEnd(m.Ways[i][k], ends), row, "prompt %d", k)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestFileIsWhatIsNotSaid: generation_config.json gives what the caller leaves open.
+func TestFileIsWhatIsNotSaid(t *testing.T) {
+	r := load(t)
+	for _, m := range r.Models {
+		for i, f := range m.Files {
+			t.Run(fmt.Sprintf("%s %d", m.Name, i), func(t *testing.T) {
+				goldencount.Start(t, "models", t.Name())
+				dir := modeltest.ConfigFolder(t, m.Config)
+				content, err := json.Marshal(f.File)
+				require.NoError(t, err)
+				require.NoError(t, os.WriteFile(filepath.Join(dir, "generation_config.json"), content, 0o600))
+				w := m.open(t, dir)
+				torch.ManualSeed(3)
+				rows, err := w.batch(t.Context(), r.Prompts, auto.Generation{})
+				require.NoError(t, err)
+				var ends []int64
+				for _, id := range f.File["eos_token_id"].([]any) {
+					ends = append(ends, int64(id.(float64)))
+				}
+				for k, row := range rows {
+					if testenv.SameBits() {
+						assert.Equal(t, toEnd(f.Rows[k], ends), row, "prompt %d", k)
+					}
+				}
+				copied := t.TempDir()
+				require.NoError(t, w.WriteConfig(copied))
+				saved, err := os.ReadFile(filepath.Join(copied, "generation_config.json"))
+				require.NoError(t, err)
+				assert.Equal(t, string(content), string(saved), "the file is kept as it was")
+
+				g := auto.Generation{IgnoreFile: true, MaxNewTokens: 4, EOSTokenIDs: []int64{}}
+				plain, err := w.batch(t.Context(), r.Prompts, g)
+				require.NoError(t, err)
+				g.IgnoreFile, g.Greedy, g.NumBeams, g.MinNewTokens = false, true, 1, -1
+				g.RepetitionPenalty, g.NoRepeatNGramSize = 1, -1
+				said, err := w.batch(t.Context(), r.Prompts, g)
+				require.NoError(t, err)
+				assert.Equal(t, plain, said, "what is said wins over the file")
+			})
+		}
+	}
+}
+
+// TestOneTextIsThatOfABatch: prompts do not see one another, nor padding.
+func TestOneTextIsThatOfABatch(t *testing.T) {
+	r := load(t)
+	for _, m := range r.Models {
+		w := m.open(t, modeltest.ConfigFolder(t, m.Config))
+		g := auto.Generation{MaxNewTokens: 12, EOSTokenIDs: []int64{}}
+		all, err := w.batch(t.Context(), r.Prompts, g)
+		require.NoError(t, err)
+		for k, p := range r.Prompts {
+			one, err := w.batch(t.Context(), [][]int64{p}, g)
+			require.NoError(t, err)
+			assert.Equal(t, one[0], all[k], "%s, prompt %d", m.Name, k)
+		}
+	}
+}
+
+func TestFilesThatWouldChangeTheTextAreRefused(t *testing.T) {
+	r := load(t)
+	m := r.Models[2]
+	for content, want := range map[string]string{
+		`{"typical_p": 0.9}`:          "typical_p is 0.9, which is not supported",
+		`{"bad_words_ids": [[1]]}`:    "bad_words_ids is [[1]]",
+		`{"early_stopping": "never"}`: "early_stopping is never",
+		`{"max_new_tokens": "many"}`:  "cannot unmarshal string",
+		`{"eos_token_id": "end"}`:     "cannot unmarshal string",
+		`[1]`:                         "cannot unmarshal array",
+		`{`:                           "unexpected end",
+		`{"max_new_tokens": -3}`:      "Generation.MaxNewTokens is -3",
+		`{"do_sample": true, "temperature": -0.5}`:                                                  "Generation.Temperature is -0.5",
+		`{"repetition_penalty": -1.0}`:                                                              "Generation.RepetitionPenalty is -1",
+		`{"no_repeat_ngram_size": -2}`:                                                              "Generation.NoRepeatNGramSize is -2",
+		`{"typical_p": 1.0, "num_return_sequences": 1}`:                                             "",
+		`{"guidance_scale": null, "forced_bos_token_id": null, "eos_token_id": 7, "max_length": 1}`: "",
+	} {
+		dir := modeltest.ConfigFolder(t, m.Config)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "generation_config.json"), []byte(content), 0o600))
+		w := m.open(t, dir)
+		_, err := w.batch(t.Context(), r.Prompts, auto.Generation{})
+		if want == "" {
+			require.NoError(t, err, content)
+			continue
+		}
+		require.ErrorContains(t, err, want, content)
+		_, err = w.batch(t.Context(), r.Prompts, auto.Generation{IgnoreFile: true})
+		require.NoError(t, err)
+	}
+	w := m.open(t, modeltest.ConfigFolder(t, m.Config))
+	for want, g := range map[string]auto.Generation{
+		"Generation.MinP is 2":                    {Sample: true, MinP: 2},
+		"MinP and Generator are for drawn tokens": {MinP: 0.5},
+		"Sample and Greedy are both set":          {Sample: true, Greedy: true},
+		"Generation.MinNewTokens is -2":           {MinNewTokens: -2},
+		"Stream is for one text without beams":    {Stream: func(string) {}},
+	} {
+		_, err := w.batch(t.Context(), r.Prompts, g)
+		assert.ErrorContains(t, err, want)
+	}
+	_, err := w.batch(t.Context(), nil, auto.Generation{})
+	assert.ErrorContains(t, err, "there are no prompts")
+	_, err = w.batch(t.Context(), [][]int64{{1}, {}}, auto.Generation{})
+	assert.ErrorContains(t, err, "prompt 1: it has no tokens")
+	_, err = w.batch(t.Context(), [][]int64{{1}, {61}}, auto.Generation{})
+	assert.ErrorContains(t, err, "prompt 1:")
+}
+
+// TestPartsOfAStreamAreTheText: they come while it is written, and all but the last end with words.
+func TestPartsOfAStreamAreTheText(t *testing.T) {
+	testenv.RequireTorch(t)
+	tok, err := text.TrainByteLevel(slices.Values([]string{"the quick brown fox jumps over the lazy dog"}),
+		text.TrainOptions{VocabSize: 280})
+	require.NoError(t, err)
+	torch.ManualSeed(1)
+	lm, err := auto.NewCausalLM(gpt2.Config{VocabSize: int64(tok.VocabSize()), MaxPositions: 256, HiddenSize: 16,
+		NumLayers: 1, NumHeads: 2}, tok)
+	require.NoError(t, err)
+	count := 0
+	for range 5 {
+		var parts []string
+		whole, err := lm.Generate(t.Context(), "the", auto.Generation{MaxNewTokens: 200, Sample: true, TopK: -1,
+			EOSTokenIDs: []int64{}, Stream: func(part string) { parts = append(parts, part) }})
+		require.NoError(t, err)
+		assert.Equal(t, whole, strings.Join(parts, ""))
+		for i, part := range parts {
+			assert.NotEmpty(t, part)
+			last, _ := utf8.DecodeLastRuneInString(part)
+			assert.True(t, i == len(parts)-1 || last == ' ' || last == '\n' || unicode.Is(unicode.Han, last), "%q", part)
+		}
+		count += len(parts)
+	}
+	assert.Greater(t, count, 10)
+
+	ctx, cancel := context.WithCancelCause(t.Context())
+	stop := errors.New("enough")
+	var parts []string
+	whole, err := lm.Generate(ctx, "the", auto.Generation{MaxNewTokens: 200, Sample: true, TopK: -1,
+		EOSTokenIDs: []int64{}, Stream: func(part string) { parts = append(parts, part); cancel(stop) }})
+	require.ErrorIs(t, err, stop)
+	assert.Equal(t, whole, strings.Join(parts, ""), "what there is")
+}
