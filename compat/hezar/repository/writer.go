@@ -3,7 +3,6 @@ package repository
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -78,7 +77,20 @@ func (m *Model) Untie(w *pretrained.Weights) error {
 type generation struct {
 	auto.Generation
 	prefix string // of the texts that are written about
-	length int    // of a text with what it begins with; zero: MaxNewTokens says
+	// the most and the least tokens of a text with those that it begins with; zero: MaxNewTokens and
+	// MinNewTokens say
+	longest, shortest int
+}
+
+// behind are the settings of a text that begins with so many tokens; ok is whether there is room.
+func (g generation) behind(tokens int) (_ auto.Generation, ok bool) {
+	if g.longest > 0 {
+		g.MaxNewTokens = g.longest - tokens
+	}
+	if g.shortest > 0 {
+		g.MinNewTokens = max(0, g.shortest-tokens)
+	}
+	return g.Generation, g.longest == 0 || g.MaxNewTokens > 0
 }
 
 // generation are the settings of the config, of which s may name others.
@@ -87,12 +99,13 @@ func (m *Model) generation(s Settings) (g generation, err error) {
 		return g, fmt.Errorf("repository: a %s writes no texts; want one of T5 or GPT-2", m.kind)
 	}
 	var settings omegaconf.Map
-	minimum, newTokens, grams, length := 0, 0, 0, (*float64)(nil)
 	var ends ids
-	fields := configfile.Fields("max_length", &g.length, "max_new_tokens", &newTokens, "min_length", &minimum,
-		"do_sample", &g.Sample, "temperature", &g.Temperature, "top_k", &g.TopK, "top_p", &g.TopP,
-		"repetition_penalty", &g.RepetitionPenalty, "num_beams", &g.NumBeams, "length_penalty", &length,
-		"early_stopping", &g.EarlyStopping, "eos_token_id", &ends, "no_repeat_ngram_size", &grams)
+	fields := configfile.Fields("max_length", &g.longest, "max_new_tokens", &g.MaxNewTokens,
+		"min_length", &g.shortest, "min_new_tokens", &g.MinNewTokens, "do_sample", &g.Sample,
+		"temperature", &g.Temperature, "top_k", &g.TopK, "top_p", &g.TopP, "min_p", &g.MinP,
+		"repetition_penalty", &g.RepetitionPenalty, "no_repeat_ngram_size", &g.NoRepeatNGramSize,
+		"num_beams", &g.NumBeams, "length_penalty", &g.LengthPenalty, "early_stopping", &g.EarlyStopping,
+		"eos_token_id", &ends)
 	if m.Seq2Seq != nil {
 		for _, key := range []string{"min_length", "max_length", "input_prefix"} {
 			value, _ := m.config.Get(key)
@@ -115,30 +128,29 @@ func (m *Model) generation(s Settings) (g generation, err error) {
 	if settings, err = ofFile(settings); err == nil {
 		err = configfile.DecodeAll(settings, fields)
 	}
-	g.MaxNewTokens, g.EOSTokenIDs = newTokens, ends
-	if newTokens > 0 {
-		g.length = 0
+	g.EOSTokenIDs = ends
+	if g.MaxNewTokens > 0 {
+		g.longest = 0
+	}
+	if g.MinNewTokens > 0 {
+		g.shortest = 0
 	}
 	if !g.Sample { // without these settings have no meaning, and transformers warns of them
-		g.Temperature, g.TopK, g.TopP = 0, 0, 0
+		g.Temperature, g.TopK, g.TopP, g.MinP = 0, 0, 0, 0
 	} else if k, _ := settings.Get("top_k"); g.TopK == 0 && k != nil {
 		g.TopK = -1
 	}
 	if g.NumBeams < 2 {
-		g.EarlyStopping = false
-	} else if length != nil {
-		if g.LengthPenalty = *length; g.LengthPenalty == 0 {
-			g.LengthPenalty = math.SmallestNonzeroFloat64 // any length to its power is 1, as to that of 0
-		}
+		g.EarlyStopping, g.LengthPenalty = false, nil
 	}
+	_, room := g.behind(1)
 	switch {
 	case err != nil:
-	case grams != 0:
-		err = fmt.Errorf("no_repeat_ngram_size is %d; want 0: no other is known here", grams)
-	case minimum > 1: // of which the token that begins a text is one
-		err = fmt.Errorf("min_length is %d; want 0: no other is known here", minimum)
-	case g.length < 0 || newTokens < 0 || m.Seq2Seq != nil && g.length == 1:
-		err = fmt.Errorf("max_length is %d and max_new_tokens %d; want room for a token", g.length, newTokens)
+	case !room || g.longest < 0 || g.shortest < 0:
+		err = fmt.Errorf("max_length is %d and min_length %d; want room for a token behind the first", g.longest,
+			g.shortest)
+	case g.Sample && g.NumBeams > 1:
+		err = fmt.Errorf("do_sample is true and num_beams %d; want one of them", g.NumBeams)
 	}
 	if err != nil {
 		err = fmt.Errorf("repository: %s: generation: %w", m.kind, err)
@@ -244,10 +256,8 @@ func (m *Model) GenerateIDs(ctx context.Context, texts []inputs.Text, s Settings
 
 func (m *Model) write(ctx context.Context, texts []inputs.Text, g generation) (rows [][]int64, err error) {
 	if m.Seq2Seq != nil {
-		if g.length > 0 {
-			g.MaxNewTokens = g.length - 1
-		}
-		if rows, err = m.Seq2Seq.GenerateIDs(ctx, texts, g.Generation); err != nil {
+		settings, _ := g.behind(1)
+		if rows, err = m.Seq2Seq.GenerateIDs(ctx, texts, settings); err != nil {
 			return nil, fmt.Errorf("repository: %s: %w", m.kind, err)
 		}
 		for i, ids := range rows {
@@ -262,17 +272,24 @@ func (m *Model) write(ctx context.Context, texts []inputs.Text, g generation) (r
 				rows[i] = append(rows[i], id)
 			}
 		}
-		if g.length > 0 {
-			if g.MaxNewTokens = g.length - len(rows[i]); g.MaxNewTokens <= 0 {
-				return nil, fmt.Errorf("repository: %s: text %d has %d tokens, and max_length is %d; want a greater one, or "+
-					"max_new_tokens", m.kind, i, len(rows[i]), g.length)
-			}
+	}
+	together := len(rows)
+	if g.longest > 0 || g.shortest > 0 { // each has its own numbers of new tokens
+		together = 1
+	}
+	for part := range slices.Chunk(rows, max(1, together)) {
+		settings, room := g.behind(len(part[0]))
+		if !room {
+			return nil, fmt.Errorf("repository: %s: a text has %d tokens, and max_length is %d; want a greater one, or "+
+				"max_new_tokens", m.kind, len(part[0]), g.longest)
 		}
-		added, err := m.Causal.GenerateIDs(ctx, rows[i], g.Generation)
+		added, err := m.Causal.GenerateBatchIDs(ctx, part, settings)
 		if err != nil {
-			return nil, fmt.Errorf("repository: %s: text %d: %w", m.kind, i, err)
+			return nil, fmt.Errorf("repository: %s: %w", m.kind, err)
 		}
-		rows[i] = append(rows[i], added...)
+		for i, ids := range added {
+			part[i] = append(part[i], ids...)
+		}
 	}
 	return rows, nil
 }

@@ -23,7 +23,7 @@ func FuzzGeneration(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if g.NumBeams != 2 || g.MaxNewTokens < 0 || g.length < 0 || g.length > 0 && g.MaxNewTokens > 0 ||
+		if g.NumBeams != 2 || g.longest < 0 || g.shortest < 0 || g.longest > 0 && g.MaxNewTokens > 0 ||
 			math.IsNaN(g.Temperature) && !g.Sample {
 			t.Fatalf("%q gives %+v", text, g)
 		}

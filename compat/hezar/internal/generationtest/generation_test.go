@@ -185,6 +185,9 @@ func TestSettingsOfACallTakeThePlaceOfTheConfigs(t *testing.T) {
 	written, err := m.Generate(t.Context(), greedy, all...)
 	require.NoError(t, err)
 	assert.Equal(t, r.GPT2.Greedy, written)
+	written, err = m.Generate(t.Context(), hezar.Settings{"no_repeat_ngram_size": 2}, all...)
+	require.NoError(t, err)
+	assert.Equal(t, r.GPT2.Grams, written)
 	written, err = m.Generate(t.Context(), nil, all...)
 	require.NoError(t, err)
 	assert.Equal(t, r.GPT2.Texts, written, "the config is what it was")
@@ -196,6 +199,15 @@ func TestSettingsOfACallTakeThePlaceOfTheConfigs(t *testing.T) {
 	rows, err = t5.GenerateIDs(t.Context(), given(), hezar.Settings{"max_new_tokens": 2, "eos_token_id": []int{1, 14}})
 	require.NoError(t, err)
 	assert.Equal(t, [][]int64{r.T5.IDs[0][:3], r.T5.IDs[1][:3], r.T5.IDs[2]}, rows)
+	require.Len(t, r.T5.IDs[2], 3, "a text that ends early")
+	rows, err = t5.GenerateIDs(t.Context(), given(), hezar.Settings{"min_length": 5})
+	require.NoError(t, err)
+	assert.GreaterOrEqual(t, len(rows[2]), 5)
+	ownLength, err := m.GenerateIDs(t.Context(), given(), hezar.Settings{"max_new_tokens": 0, "max_length": 8})
+	require.NoError(t, err)
+	for _, row := range ownLength {
+		assert.LessOrEqual(t, len(row), 8, "with the text")
+	}
 
 	refused := func(m *repository.Model, s hezar.Settings, want string) {
 		t.Helper()
@@ -204,9 +216,9 @@ func TestSettingsOfACallTakeThePlaceOfTheConfigs(t *testing.T) {
 	}
 	refused(m, hezar.Settings{"penalty_alpha": 0.6}, "the key penalty_alpha is unknown; known are max_length")
 	refused(m, hezar.Settings{"num_beams": "many"}, "num_beams is many; want an integer")
-	refused(m, hezar.Settings{"max_new_tokens": 0, "max_length": 2}, "text 0 has 2 tokens, and max_length is 2")
+	refused(m, hezar.Settings{"max_new_tokens": 0, "max_length": 2}, "a text has 2 tokens, and max_length is 2")
 	refused(m, hezar.Settings{"eos_token_id": []string{"</s>"}}, "want a token id, or a list of them")
-	refused(t5, hezar.Settings{"max_length": 1}, "want room for a token")
+	refused(t5, hezar.Settings{"max_length": 1}, "want room for a token behind the first")
 	_, err = m.Predict(t.Context(), 7)
 	require.ErrorContains(t, err, "an input is a int; want a string")
 	m.Preprocessors = &preprocessors.Set{}
@@ -500,20 +512,28 @@ func changed(s hezar.Settings) hezar.Settings {
 }
 
 func TestGenerationThatIsNotKnownIsRefused(t *testing.T) {
-	gpt2, d := fresh(t, "gpt2_text_generation", hezar.Settings{"vocab_size": 37, "n_embd": 16, "n_head": 2, "n_layer": 1,
-		"n_positions": 24})
+	own := func(s hezar.Settings) hezar.Settings {
+		return hezar.Settings{"vocab_size": 37, "n_embd": 16, "n_head": 2, "n_layer": 1, "n_positions": 24, "generation": s}
+	}
+	usual := own(nil)
+	delete(usual, "generation")
+	gpt2, _ := fresh(t, "gpt2_text_generation", usual)
 	_, err := gpt2.Predict(t.Context(), "in rain")
-	require.ErrorContains(t, err, "repository: gpt2_text_generation: generation: no_repeat_ngram_size is 3; want 0",
-		"which is Hezar's default")
-	_, err = gpt2.Generate(t.Context(), hezar.Settings{"no_repeat_ngram_size": 0, "max_new_tokens": 3}, "in rain")
-	require.NoError(t, err)
+	require.NoError(t, err, "beams without repetitions, as Hezar has it")
+	gpt2, d := fresh(t, "gpt2_text_generation", own(hezar.Settings{"guidance_scale": 2}))
+	_, err = gpt2.Predict(t.Context(), "in rain")
+	require.ErrorContains(t, err, "repository: gpt2_text_generation: generation: the key guidance_scale is unknown")
 	_, err = begin(t, hezar.TrainerConfig{}, gpt2, d)
-	require.ErrorContains(t, err, "no_repeat_ngram_size is 3; want 0: no other is known here; or set EvaluateWithGenerate")
+	require.ErrorContains(t, err, "generation: the key guidance_scale is unknown")
+	require.ErrorContains(t, err, "; or set EvaluateWithGenerate false")
 	_, err = begin(t, hezar.TrainerConfig{EvaluateWithGenerate: new(false)}, gpt2, d)
 	require.NoError(t, err)
-	t5, _ := fresh(t, "t5_text_generation", changed(hezar.Settings{"min_length": 5}))
+	gpt2, _ = fresh(t, "gpt2_text_generation", own(hezar.Settings{"num_beams": 2, "do_sample": true}))
+	_, err = gpt2.Predict(t.Context(), "in rain")
+	require.ErrorContains(t, err, "do_sample is true and num_beams 2; want one of them")
+	t5, _ := fresh(t, "t5_text_generation", changed(hezar.Settings{"max_length": 1}))
 	_, err = t5.Predict(t.Context(), "in rain")
-	require.ErrorContains(t, err, "min_length is 5; want 0")
+	require.ErrorContains(t, err, "max_length is 1 and min_length 0; want room for a token")
 }
 
 func TestGPT2LearnsItsOwnText(t *testing.T) {
