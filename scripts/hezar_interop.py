@@ -3,7 +3,7 @@
 
     python scripts/hezar_interop.py       # in a venv with hezar 1.0.0 and torch 2.11.0, from the root of the repository
 
-For CRNN, and BERT, RoBERTa and DistilBERT for texts and sequences: Hezar saves a model with its preprocessors, Go loads it, predicts and saves it, Hezar
+For CRNN, BERT, RoBERTa and DistilBERT for texts and sequences, and T5 and GPT-2, which write texts: Hezar saves a model with its preprocessors, Go loads it, predicts and saves it, Hezar
 loads what Go saved. Then Go trains the models of texts under Hezar's Trainer, and Hezar loads what that saves. The Go side finds libtorch as always (GOTRAINER_LIB).
 """
 import json
@@ -22,6 +22,7 @@ import torch
 from hezar.data.datasets.ocr_dataset import ID2LABEL
 import hezar.models
 from hezar.models import CRNNImage2Text, CRNNImage2TextConfig, Model
+from hezar.models.text_generation.gpt2.gpt2_text_generation_config import GenerationConfig
 from hezar.preprocessors import ImageProcessor, ImageProcessorConfig, PreprocessorsContainer, TextNormalizer, TextNormalizerConfig
 from hezar.preprocessors.tokenizers import WordPieceConfig, WordPieceTokenizer
 from PIL import Image
@@ -81,6 +82,19 @@ def texts(class_name, **sizes):
     return make
 
 
+def writers(class_name, **sizes):
+    """A small model that writes texts, strong enough not to write one word alone"""
+    def make(folder):
+        tokenizer, size = wordpiece(folder)
+        model = getattr(hezar.models, class_name)(getattr(hezar.models, class_name + "Config")(vocab_size=size, **sizes))
+        with torch.no_grad():
+            for p in model.parameters():
+                p.mul_(3 if p.dim() > 1 else 1)
+        model.preprocessor = PreprocessorsContainer({"wordpiece_tokenizer": tokenizer})
+        return model, ["این فیلم خیلی خوب", "کتاب بد", "the dog ! می‌روم"]
+    return make
+
+
 bert = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, max_position_embeddings=24, hidden_act="relu", layer_norm_eps=1e-5)
 roberta = dict(bert, pad_token_id=0, bos_token_id=3, eos_token_id=2)
 distilbert = dict(dim=32, n_layers=2, n_heads=4, max_position_embeddings=24)
@@ -88,13 +102,20 @@ KINDS = {"image2text": image2text, "bert_text_classification": texts("BertTextCl
          "roberta_text_classification": texts("RobertaTextClassification", **roberta),
          "distilbert_text_classification": texts("DistilBertTextClassification", hidden_dim=48, **distilbert),
          "bert_sequence_labeling": texts("BertSequenceLabeling", **bert), "roberta_sequence_labeling": texts("RobertaSequenceLabeling", **roberta),
-         "distilbert_sequence_labeling": texts("DistilBertSequenceLabeling", **distilbert)}
+         "distilbert_sequence_labeling": texts("DistilBertSequenceLabeling", **distilbert),
+         "t5_text_generation": writers("T5TextGeneration", d_model=16, d_kv=4, d_ff=24, num_layers=2, num_decoder_layers=2, num_heads=4, eos_token_id=2, max_length=12,
+                                       input_prefix="خیلی "),
+         # the default of summary_activation, False, is one that transformers 5.17 refuses
+         "gpt2_text_generation": writers("GPT2TextGeneration", n_embd=16, n_head=2, n_layer=2, n_positions=24, n_ctx=24, bos_token_id=3, eos_token_id=2, summary_activation="tanh",
+                                         generation=GenerationConfig(max_new_tokens=6, no_repeat_ngram_size=0, num_beams=3, eos_token_id=2, pad_token_id=0))}
 
 
 def predictions(kind, model, inputs):
     model.eval()
     if kind == "image2text":
         return [[o["text"], o["score"]] for o in model.predict(list(inputs), return_scores=True)]
+    if kind.endswith("generation"):
+        return [model.predict(x)[0]["text"] for x in inputs]
     if kind.endswith("labeling"):
         rows = [model.predict(x, return_scores=True, return_offsets=True)[0] for x in inputs]
         return [[[t["token"], t["label"], t["score"], t["start"], t["end"]] for t in row] for row in rows]
@@ -105,6 +126,8 @@ def of_go(kind, text):
     rows = json.loads(text)
     if kind == "image2text":
         return [[r["Text"], r["Score"]] for r in rows]
+    if kind.endswith("generation"):
+        return [r["Text"] for r in rows]
     if kind.endswith("labeling"):
         return [[[t["Token"], t["Label"], t["Score"], t["Start"], t["End"]] for t in r["Tags"]] for r in rows]
     return [[[c["Label"], c["Score"]] for c in r["Classes"]] for r in rows]

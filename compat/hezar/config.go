@@ -56,8 +56,10 @@ type TrainerConfig struct {
 	MixedPrecision string // "no", "bf16", "fp16", or "full", which is "no"; empty: "no"
 	UseCPU         bool   // also where there is a GPU
 
-	DoEvaluate           *bool // evaluate after each epoch; nil: true
-	EvaluateWithGenerate *bool // evaluate a generative model by what it generates; nil: true
+	DoEvaluate *bool // evaluate after each epoch; nil: true
+	// EvaluateWithGenerate evaluates a generative model ([Generator]) by what it generates; nil: true.
+	// Metrics of texts need it.
+	EvaluateWithGenerate *bool
 
 	Metrics       []string       // names, or none; which there are depends on Task
 	MetricConfigs []MetricConfig // metrics with settings of their own, which follow those of Metrics

@@ -10,8 +10,8 @@
 // # Models and data sets by their names
 //
 // [LoadModel] reads a model of a folder or the Hub, which predicts, is saved and pushed; [NewModel]
-// makes one; [LoadDataset] reads a data set. [OCR], [TextClassification] and [SequenceLabeling] make
-// them ready for a Trainer:
+// makes one; [LoadDataset] reads a data set. [OCR], [TextClassification], [SequenceLabeling] and
+// [TextGeneration] make them ready for a Trainer:
 //
 //	model, err := hezar.LoadModel(ctx, "hezarai/crnn-fa-printed-96-long")
 //	predictions, err := model.Predict(ctx, "line.png")

@@ -13,7 +13,7 @@ import (
 type Settings = repository.Settings
 
 // LoadModel reads a model from a folder, or from the Hub: Model.load. It predicts, is saved and
-// pushed, and is trained as [OCR], [TextClassification] or [SequenceLabeling].
+// pushed, and is trained as [OCR], [TextClassification], [SequenceLabeling] or [TextGeneration].
 func LoadModel(ctx context.Context, model string) (*repository.Model, error) {
 	dir, err := repository.Find(ctx, model)
 	if err != nil {

@@ -180,7 +180,7 @@ func TestModelsOfTextsLearnUnderHezarsTrainer(t *testing.T) {
 	words := data.Slice[datasets.TagRow]{{Words: []string{"کتابها", "خوب"}, Tags: []int64{1, 0}},
 		{Words: []string{"خوب",
 			"dog", "کتاب"}, Tags: []int64{0, 0, 1}}}
-	for _, kind := range repository.Kinds()[1:] {
+	for _, kind := range repository.Kinds()[1:7] { // internal/generationtest has those that write
 		t.Run(kind, func(t *testing.T) {
 			if strings.HasSuffix(kind, "_text_classification") {
 				m := encoderModel(t, kind, "no", "yes")

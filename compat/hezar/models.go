@@ -1,6 +1,7 @@
 package hezar
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/models/crnn"
 	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
@@ -64,6 +66,16 @@ func SequenceLabeling(m *repository.Model) Model[datasets.TagSample, datasets.Ta
 		}}}
 }
 
+// TextGeneration trains T5TextGeneration or GPT2TextGeneration on samples of
+// datasets.TextSummarization. Its batches are padded on the right; the collator of the data set pads
+// as its tokenizer says. An evaluation has the model write about its texts, as the generation of its
+// config says, unless TrainerConfig.EvaluateWithGenerate is false. Labels of GPT-2 are those of the
+// text itself, as many as it has tokens, -100 where one is not to be learned: Hezar's loss counts
+// padding.
+func TextGeneration(m *repository.Model) Model[datasets.SummarySample, datasets.SummaryBatch] {
+	return &writer{files{m, "text_generation"}}
+}
+
 // files are those of a model, which must be one for a task.
 type files struct {
 	model *repository.Model
@@ -75,6 +87,13 @@ type files struct {
 func (f files) check(p Preprocessor) error {
 	if !strings.HasSuffix(f.model.Kind(), "_"+f.task) {
 		return refuse("model", f.model.Kind(), "a model for "+f.task)
+	}
+	if f.task == "text_generation" && f.model.Preprocessors.Tokenizer == nil {
+		set, ok := p.(*preprocessors.Set)
+		if !ok || set == nil || set.Tokenizer == nil {
+			return refuse("Options.Preprocessor", nil, "one with a tokenizer, since the model has none")
+		}
+		f.model.Preprocessors = set
 	}
 	if f.model.CRNN == nil {
 		return nil
@@ -130,6 +149,9 @@ func (f files) Model() any { return f.model.Module() }
 
 // HezarConfig is model_config.yaml.
 func (f files) HezarConfig() omegaconf.Map { return f.model.Config() }
+
+// untie makes the model one that can have these weights.
+func (f files) untie(w *pretrained.Weights) error { return f.model.Untie(w) }
 
 // preprocessors are saved beside the model.
 func (f files) preprocessors() Preprocessor { return f.model.Preprocessors }
@@ -237,9 +259,100 @@ func (m *tags) IOB() bool {
 	})
 }
 
+// writer is a model that writes texts.
+type writer struct{ files }
+
+func (m *writer) Collate(samples []datasets.SummarySample) (datasets.SummaryBatch, error) {
+	return datasets.CollateSummaries(samples, m.model.PadTokenID())
+}
+
+// Predict returns the logits of the labels, which T5 is given behind the token that begins a text.
+func (m *writer) Predict(p engine.ForwardPass, b datasets.SummaryBatch) engine.Outputs {
+	m.checkIDs(b)
+	keep := inputs.Mask(p, slices.Concat(b.AttentionMask...), int64(len(b.TokenIDs)), int64(len(b.TokenIDs[0])))
+	ids := matrix(p, b.TokenIDs)
+	var logits torch.Tensor
+	if t5 := m.model.Seq2Seq; t5 != nil {
+		shifted := datasets.ShiftTokensRight(b.Labels, m.model.PadTokenID(), t5.DecoderStartTokenID())
+		logits = t5.ForwardPair(ids, keep, matrix(p, shifted))
+	} else {
+		logits = m.model.Causal.Forward(ids, keep, torch.Tensor{})
+	}
+	return engine.Outputs{Logits: []torch.Tensor{logits}, Labels: []torch.Tensor{matrix(p, b.Labels)},
+		Rows: len(b.TokenIDs), Shifted: m.model.Causal != nil}
+}
+
+// checkIDs refuses what the kernels of a GPU would read beyond their memory for.
+func (m *writer) checkIDs(b datasets.SummaryBatch) {
+	fault := func(format string, args ...any) {
+		panic(&torch.Error{Op: "hezar", Code: torch.ErrIndex, Msg: fmt.Sprintf(format, args...)})
+	}
+	limits := m.limits()
+	for i, row := range b.TokenIDs {
+		if reason := limits.Fault(inputs.Text{InputIDs: row}); reason != "" {
+			fault("text %d of the batch: %s", i, reason)
+		}
+		for _, id := range b.Labels[i] {
+			if id != datasets.IgnoreIndex && (id < 0 || id >= limits.VocabSize) {
+				fault("a label of text %d of the batch is %d; want an id below the model's vocabulary, %d", i, id,
+					limits.VocabSize)
+			}
+		}
+		if m.model.Causal != nil && len(b.Labels[i]) != len(row) {
+			fault("text %d of the batch has %d tokens and %d labels, but GPT-2 learns a label for each token: its own ids, "+
+				"and -100 for padding", i, len(row), len(b.Labels[i]))
+		}
+	}
+}
+
+func (m *writer) limits() inputs.Limits {
+	if m.model.Seq2Seq != nil {
+		return m.model.Seq2Seq.Limits()
+	}
+	return m.model.Causal.Limits()
+}
+
+// LossOf is the cross-entropy of all labels that are not ignored: of T5 padding is, and of GPT-2 those
+// are of the tokens behind.
+func (m *writer) LossOf(_ engine.ForwardPass, o engine.Outputs) engine.Loss {
+	logits, labels := o.Logits[0], o.Labels[0]
+	if m.model.Causal == nil {
+		labels = labels.MaskedFill(labels.EqScalar(float64(m.model.PadTokenID())), datasets.IgnoreIndex)
+	} else {
+		length := labels.Size(1)
+		logits, labels = logits.Narrow(1, 0, length-1).Contiguous(), labels.Narrow(1, 1, length-1).Contiguous()
+	}
+	return engine.Mean(inputs.TokenLoss(logits, labels), o.Rows)
+}
+
+func (m *writer) Loss(p engine.ForwardPass, b datasets.SummaryBatch) engine.Loss {
+	return m.LossOf(p, m.Predict(p, b))
+}
+
+// Generate has the model write about the texts of a batch.
+func (m *writer) Generate(_ engine.ForwardPass, b datasets.SummaryBatch, _ engine.Outputs) torch.Tensor {
+	texts := make([]inputs.Text, len(b.TokenIDs))
+	for i, ids := range b.TokenIDs {
+		texts[i] = inputs.Text{InputIDs: ids, AttentionMask: b.AttentionMask[i]}
+	}
+	rows, err := m.model.GenerateIDs(context.Background(), texts, nil)
+	if err != nil {
+		panic(&torch.Error{Op: "hezar", Code: torch.ErrInvalid, Msg: err.Error()})
+	}
+	padded, _ := data.Pad(rows, m.model.PadTokenID(), data.Padding{}) // to the longest, which nothing exceeds
+	return torch.From(padded.Values, padded.Shape()...)
+}
+
+// checkGeneration refuses settings of generation that are not known.
+func (m *writer) checkGeneration() error { return m.model.CheckGeneration() }
+
+// PostProcess makes texts of ids, of which those that are ignored are none.
+func (m *writer) PostProcess(ids [][]int64) []string { return m.model.Decode(ids) }
+
 // Options of the Trainers of these models.
 type (
 	OCROptions                = Options[datasets.OCRSample, datasets.OCRBatch]
 	TextClassificationOptions = Options[datasets.TextSample, datasets.TextBatch]
 	SequenceLabelingOptions   = Options[datasets.TagSample, datasets.TagBatch]
+	TextGenerationOptions     = Options[datasets.SummarySample, datasets.SummaryBatch]
 )

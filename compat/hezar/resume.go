@@ -166,7 +166,9 @@ func (t *Trainer[S, B]) loadWeights() error {
 		w, err := pretrained.OpenFile(filepath.Join(t.from, modelFile))
 		if err == nil {
 			defer w.Close() //nolint:errcheck // it was only read
-			_, err = nn.LoadStateDict(t.model.Model(), w, nn.LoadOptions{})
+			if err = t.untie(w); err == nil {
+				_, err = nn.LoadStateDict(t.model.Model(), w, nn.LoadOptions{})
+			}
 		}
 		if err != nil {
 			return fmt.Errorf("hezar: ResumeFromCheckpoint: %w", err)
@@ -176,6 +178,16 @@ func (t *Trainer[S, B]) loadWeights() error {
 		if err := t.initWeights(source); err != nil {
 			return fmt.Errorf("hezar: InitWeightsFrom: %w", err)
 		}
+	}
+	return nil
+}
+
+// untie has a model of which one weight may be two become what a file holds.
+func (t *Trainer[S, B]) untie(w *pretrained.Weights) error {
+	if own, ok := t.model.(interface {
+		untie(w *pretrained.Weights) error
+	}); ok {
+		return own.untie(w)
 	}
 	return nil
 }
@@ -195,6 +207,9 @@ func (t *Trainer[S, B]) initWeights(source string) (err error) {
 		return err
 	}
 	defer w.Close() //nolint:errcheck // it was only read
+	if err := t.untie(w); err != nil {
+		return err
+	}
 	model := t.model.Model()
 	options := nn.LoadOptions{IgnoreMissing: true, IgnoreUnexpected: true, IgnoreMismatched: true}
 	if t.options.Rules.WeightsByPosition {

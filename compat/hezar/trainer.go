@@ -163,6 +163,9 @@ func (t *Trainer[S, B]) build() (err error) {
 			return err
 		}
 	}
+	if err = t.checkGeneration(); err != nil {
+		return err
+	}
 	if err = t.chooseObjective(); err != nil {
 		return err
 	}
@@ -238,6 +241,27 @@ func (t *Trainer[S, B]) chooseDevice() error {
 			t.scaler = amp.NewGradScaler(amp.GradScalerOptions{})
 		} else if !t.options.Rules.FP16IgnoredOnCPU {
 			return refuse("MixedPrecision", "fp16", "bf16 or no on a CPU, which has no float16 to gain from")
+		}
+	}
+	return nil
+}
+
+// checkGeneration refuses a generative model that cannot generate as its config says, and metrics of
+// texts where it is not to generate any.
+func (t *Trainer[S, B]) checkGeneration() error {
+	if _, generates := t.model.(Generator[B]); !generates {
+		return nil
+	}
+	if !isTrue(t.Config.EvaluateWithGenerate) {
+		if h, ok := t.handler.(*handler); ok && h.read != nil {
+			return refuse("EvaluateWithGenerate", false, fmt.Sprintf("true, no Metrics, or Options.MetricsHandler: %s is "+
+				"of texts that the model has generated", h.configs[0].Name))
+		}
+		return nil
+	}
+	if own, ok := t.model.(interface{ checkGeneration() error }); ok {
+		if err := own.checkGeneration(); err != nil {
+			return fmt.Errorf("hezar: %w; or set EvaluateWithGenerate false", err)
 		}
 	}
 	return nil

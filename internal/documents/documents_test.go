@@ -12,7 +12,7 @@ import (
 )
 
 // states are the words of the second column, and whether a row of that state names what shows it.
-var states = map[string]bool{"yes": true, "in part": true, "not yet": false, "not here": false, "language model": false,
+var states = map[string]bool{"yes": true, "in part": true, "not yet": false, "not here": false,
 	"several processes": false}
 
 var (

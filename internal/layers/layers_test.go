@@ -151,6 +151,7 @@ var allowed = []struct{ folder, imports string }{
 	{"scripts/scale", ""},
 	{"models/internal/modeltest", "models/... nn/... amp data dist dist/shard optim torch trainer trainer/engine " +
 		"trainer/semantics internal/golden internal/goldencount internal/ranktest internal/testenv"},
+	{"compat/hezar/internal/generationtest", ""},
 	{"internal/bench", "public internal/testenv"},
 	{"internal/gpuprobe", "public"},
 	{"internal/fault", "public"},

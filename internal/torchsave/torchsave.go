@@ -32,13 +32,26 @@ func Set(d *pickle.Dict, key, value any) {
 	_ = d.Set(key, value) // it refuses other keys
 }
 
-// Module is module.state_dict().
+// Module is module.state_dict(). Names of one tensor share it in a file.
 func Module(module any) (*pickle.Dict, error) {
-	entries, err := tensorio.Entries(nn.StateDict(module))
+	tensors := nn.StateDict(module)
+	entries, err := tensorio.Entries(tensors)
 	if err != nil {
 		return nil, err
 	}
-	return pickle.StateDict(entries)
+	d, err := pickle.StateDict(entries)
+	if err != nil {
+		return nil, err
+	}
+	first := map[torch.Tensor]int{}
+	for i, t := range tensors {
+		if at, again := first[t.Tensor]; again {
+			Set(d, t.Name, &entries[at])
+		} else {
+			first[t.Tensor] = i
+		}
+	}
+	return d, nil
 }
 
 // WriteModule is torch.save(module.state_dict(), path).

@@ -11,7 +11,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// The heads of Hezar's models, which are of torch.nn alone: they are drawn as torch.nn.Linear is.
+// The heads of Hezar's models are of torch.nn alone and drawn as torch.nn.Linear is, but for those
+// that write texts, which are transformers' own.
 
 // hezarTokenClassification keeps BERT's pooler, which nothing uses.
 var hezarTokenClassification = task{class: "ForTokenClassification", head: hezarTokenHead, pooler: true}
@@ -46,6 +47,36 @@ func HezarSequenceClassifier(d pretrained.Document) (*Model, error) {
 // seq_classif_dropout is the dropout in front of the classifier.
 func HezarTokenClassifier(d pretrained.Document) (*Model, error) {
 	return hezarModel(d, hezarTokenClassification)
+}
+
+// HezarSeq2SeqLM makes the T5 within T5TextGeneration of Hezar 1.0.0, with random weights.
+func HezarSeq2SeqLM(d pretrained.Document) (*Seq2SeqLanguageModel, error) {
+	m, err := hezarLanguageModel(d, pairs, seq2seqLM)
+	if err != nil {
+		return nil, err
+	}
+	return &Seq2SeqLanguageModel{m}, nil
+}
+
+// HezarCausalLM makes the GPT-2 within GPT2TextGeneration of Hezar 1.0.0, with random weights.
+func HezarCausalLM(d pretrained.Document) (*CausalLanguageModel, error) {
+	m, err := hezarLanguageModel(d, decoders, causalLM)
+	if err != nil {
+		return nil, err
+	}
+	return &CausalLanguageModel{m}, nil
+}
+
+// hezarLanguageModel makes a model that Hezar takes from transformers with its head.
+func hezarLanguageModel(d pretrained.Document, known blueprints, t task) (m *Model, err error) {
+	p, err := plan(d, known, classify.Head{}, "")
+	if err == nil {
+		err = torch.Try(func() { m = newModel(p, t, transformer.Builder{}) })
+	}
+	if err != nil {
+		return nil, fmt.Errorf("auto: %w", err)
+	}
+	return m, nil
 }
 
 func hezarModel(d pretrained.Document, t task) (m *Model, err error) {

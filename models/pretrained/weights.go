@@ -181,6 +181,11 @@ func Differ(dir, a, b string) (bool, error) {
 		return false, err
 	}
 	defer w.Close() //nolint:errcheck // it was only read
+	return w.Differ(a, b)
+}
+
+// Differ tells whether there are two tensors of these names that are not the same.
+func (w *Weights) Differ(a, b string) (bool, error) {
 	if w.where[a] == nil || w.where[b] == nil {
 		return false, nil
 	}

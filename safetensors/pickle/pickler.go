@@ -17,6 +17,7 @@ type pickler struct {
 	code    []byte
 	memo    map[Name]byte // of the names that were written
 	tensors []*safetensors.Entry
+	storage map[*safetensors.Entry]int // their places in tensors
 }
 
 func (p *pickler) op(code ...byte) { p.code = append(p.code, code...) }
@@ -140,8 +141,8 @@ func (p *pickler) name(n Name) {
 	p.op(opPut1, at)
 }
 
-// tensor writes the call that makes a tensor of a storage of its own: _rebuild_tensor_v2, or v3 for
-// types that have no class of storages.
+// tensor writes the call that makes a tensor of a storage, which an entry that stands in several places
+// has once: _rebuild_tensor_v2, or v3 for types that have no class of storages.
 func (p *pickler) tensor(e *safetensors.Entry) error {
 	kind, err := kindOf(e)
 	if err != nil {
@@ -168,7 +169,12 @@ func (p *pickler) tensor(e *safetensors.Entry) error {
 	p.op(opMark)
 	p.text("storage")
 	p.name(storage)
-	p.text(strconv.Itoa(len(p.tensors)))
+	at, known := p.storage[e]
+	if !known {
+		at = len(p.tensors)
+		p.tensors, p.storage[e] = append(p.tensors, e), at
+	}
+	p.text(strconv.Itoa(at))
 	p.text("cpu")
 	p.integer(count)
 	p.op(opTuple, opPersistentID)
@@ -183,7 +189,6 @@ func (p *pickler) tensor(e *safetensors.Entry) error {
 		p.name(Name("torch." + kind.name))
 	}
 	p.op(opTuple, opReduce)
-	p.tensors = append(p.tensors, e)
 	return nil
 }
 

@@ -58,12 +58,12 @@ func WriteFile(path string, value any) error {
 //
 // A value is what [Reader.Value] gives, with *[safetensors.Entry] for tensors: nil, bool, int,
 // int64, *big.Int, float64, string, [Tuple], *[List] and *[Dict]. Each tensor is fetched when its
-// turn comes.
+// turn comes. An entry that stands in several places is one tensor in the file, too.
 func Write(w io.Writer, root string, value any) error {
 	if root == "" || strings.ContainsAny(root, "/\\\x00") {
 		return fmt.Errorf("pickle: the folder in the archive cannot be called %q; want a name without slashes", root)
 	}
-	p := &pickler{memo: map[Name]byte{}}
+	p := &pickler{memo: map[Name]byte{}, storage: map[*safetensors.Entry]int{}}
 	p.code = append(p.code, opProto, 2)
 	if err := p.write(value, 0); err != nil {
 		return err

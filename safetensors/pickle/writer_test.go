@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/gotrainer/gotrainer/safetensors"
@@ -72,6 +74,38 @@ func TestWhatPyTorchWroteSurvivesWriting(t *testing.T) {
 			t.Errorf("%s: the state came back as %T", name, g.Value())
 		}
 	}
+}
+
+func TestAnEntryInSeveralPlacesIsOneTensorInTheFile(t *testing.T) {
+	entry := func(name, content string) *safetensors.Entry {
+		return &safetensors.Entry{Name: name, DType: safetensors.U8, Shape: []int64{4},
+			Data: safetensors.Bytes([]byte(content))}
+	}
+	tied, other := entry("a", "tied"), entry("b", "else")
+	d := &pickle.Dict{}
+	for name, e := range map[string]*safetensors.Entry{"a": tied, "b": other, "c": tied} {
+		require.NoError(t, d.Set(name, e))
+	}
+	path := filepath.Join(t.TempDir(), "x.pt")
+	require.NoError(t, pickle.WriteFile(path, d))
+	f, err := pickle.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	for name, want := range map[string]string{"a": "tied", "b": "else", "c": "tied"} {
+		got, err := f.Read(name)
+		require.NoError(t, err)
+		assert.Equal(t, want, string(got), name)
+	}
+	z, err := zip.OpenReader(path)
+	require.NoError(t, err)
+	defer z.Close()
+	storages := 0
+	for _, part := range z.File {
+		if strings.HasPrefix(part.Name, "x/data/") {
+			storages++
+		}
+	}
+	assert.Equal(t, 2, storages)
 }
 
 func TestTensorsAreAligned(t *testing.T) {

@@ -76,6 +76,17 @@ func fit(ctx context.Context, model *repository.Model, dir string, inputs []stri
 		}
 		return fitted(ctx, "text_classification", "accuracy", hezar.TextClassification(model), set, dir)
 	}
+	if strings.HasSuffix(model.Kind(), "_text_generation") { // GPT-2 learns the text itself, and here so does T5
+		var rows data.Slice[datasets.SummaryRow]
+		for _, text := range inputs {
+			rows = append(rows, datasets.SummaryRow{Text: text, Summary: text})
+		}
+		set, err := datasets.NewTextSummarization(rows, tokenizer, datasets.SummaryOptions{})
+		if err != nil {
+			return nil, err
+		}
+		return fitted(ctx, "text_generation", "bleu", hezar.TextGeneration(model), set, dir)
+	}
 	var rows data.Slice[datasets.TagRow]
 	for _, text := range inputs {
 		words := strings.Fields(text)

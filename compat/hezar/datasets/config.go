@@ -17,12 +17,13 @@ const (
 	OCRName                = "ocr"
 	TextClassificationName = "text_classification"
 	SequenceLabelingName   = "sequence_labeling"
+	TextSummarizationName  = "text_summarization"
 )
 
-// Config is dataset_config.yaml: OCRDatasetConfig, TextClassificationDatasetConfig or
-// SequenceLabelingDatasetConfig.
+// Config is dataset_config.yaml: OCRDatasetConfig, TextClassificationDatasetConfig,
+// SequenceLabelingDatasetConfig or TextSummarizationDatasetConfig.
 type Config struct {
-	Name         string // OCRName, TextClassificationName or SequenceLabelingName
+	Name         string // OCRName, TextClassificationName, SequenceLabelingName or TextSummarizationName
 	Path         string
 	Task         any           // a name, or several
 	MaxSize      any           // the first samples only: their number, or a share of at most 1; nil: all
@@ -41,7 +42,7 @@ type Config struct {
 	ReverseText       *bool // kept and written; Hezar does not use it
 	ReverseDigits     *bool
 
-	LabelField, TextField  string // of text classification
+	LabelField, TextField  string // of text classification; TextField also of text summarization
 	TagsField, TokensField string // of sequence labeling
 	IgnoreIndex            *int   // kept and written: it is -100
 	LabelAllTokens         *bool  // nil: true
@@ -49,6 +50,12 @@ type Config struct {
 	// with this training set; otherwise each token is an entity. Nil: the model's labels tell, where
 	// Hezar takes false.
 	IsIOBSchema *bool
+
+	// of text summarization
+	Prefix          string // in front of each text
+	SummaryField    string
+	TitleField      string // kept and written; Hezar does not use it
+	LabelsMaxLength int    // of a summary in tokens; zero: any
 }
 
 // ReadConfig reads dataset_config.yaml of a folder.
@@ -72,9 +79,10 @@ func ReadConfig(dir string) (c Config, err error) {
 
 func (c *Config) check() error {
 	switch {
-	case c.Name != OCRName && c.Name != TextClassificationName && c.Name != SequenceLabelingName:
-		return fmt.Errorf("name is %q; want %s, %s or %s", c.Name, OCRName, TextClassificationName,
-			SequenceLabelingName)
+	case c.Name != OCRName && c.Name != TextClassificationName && c.Name != SequenceLabelingName &&
+		c.Name != TextSummarizationName:
+		return fmt.Errorf("name is %q; want %s, %s, %s or %s", c.Name, OCRName, TextClassificationName,
+			SequenceLabelingName, TextSummarizationName)
 	case c.TextSplitType != "" && c.TextSplitType != "char_split":
 		return fmt.Errorf("text_split_type is %q; want char_split: labels of tokens are for models that are not here",
 			c.TextSplitType)
@@ -99,6 +107,10 @@ func (c *Config) fields() []configfile.Field {
 	case TextClassificationName:
 		return append(fields, configfile.Fields("label_field", &c.LabelField, "text_field", &c.TextField,
 			"max_length", length, "id2label", labels)...)
+	case TextSummarizationName:
+		return append(fields, configfile.Fields("prefix", &c.Prefix, "text_field", &c.TextField,
+			"summary_field", &c.SummaryField, "title_field", &c.TitleField, "max_length", length,
+			"labels_max_length", (*configfile.Count)(&c.LabelsMaxLength))...)
 	}
 	return append(fields, configfile.Fields("tags_field", &c.TagsField, "tokens_field", &c.TokensField,
 		"max_length", length, "ignore_index", &c.IgnoreIndex, "label_all_tokens", &c.LabelAllTokens,

@@ -1,5 +1,5 @@
 // Package datasets holds Hezar's data sets and collators: pictures with texts for OCR, texts with
-// classes, and words with tags.
+// classes, words with tags, and texts with summaries.
 //
 //	image, err := preprocessors.NewImageProcessor(config)
 //	set, err := datasets.OpenOCR("plates/train.csv", image, datasets.OCROptions{MaxLength: 8, ReverseDigits: true})

@@ -21,7 +21,7 @@ import (
 
 // Set is a data set of Hezar's.
 type Set interface {
-	*OCR | *TextClassification | *SequenceLabeling
+	*OCR | *TextClassification | *SequenceLabeling | *TextSummarization
 }
 
 // LoadOptions are the arguments of Dataset.load.
@@ -68,6 +68,8 @@ func Load[D Set](dir, split string, o LoadOptions) (d D, err error) {
 		set, err = l.texts()
 	case *SequenceLabeling:
 		set, err = l.tags()
+	case *TextSummarization:
+		set, err = l.summaries()
 	}
 	if err != nil {
 		for _, c := range l.closers {
@@ -317,6 +319,20 @@ func (l *loader) tags() (*SequenceLabeling, error) {
 	o.MaxSamples, o.MaxFraction, _ = c.size()
 	rows = data.Map(rows, func(r TagRow) (TagRow, error) { return r, known(c.ID2Label, r.Tags...) })
 	return NewSequenceLabeling(rows, l.options.Preprocessor.Tokenizer, o)
+}
+
+func (l *loader) summaries() (*TextSummarization, error) {
+	c := &l.config
+	rows, err := open(l, TextSummarizationName, []column{{"text", "text_field", c.TextField},
+		{"summary", "summary_field", c.SummaryField}}, func(_ string, row map[string]string) (SummaryRow, error) {
+		return SummaryRow{row[c.TextField], row[c.SummaryField]}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	o := SummaryOptions{Prefix: c.Prefix, MaxLength: c.MaxLength, LabelsMaxLength: c.LabelsMaxLength}
+	o.MaxSamples, o.MaxFraction, _ = c.size()
+	return NewTextSummarization(rows, l.options.Preprocessor.Tokenizer, o)
 }
 
 // known refuses classes that have no text.

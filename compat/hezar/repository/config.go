@@ -3,6 +3,7 @@ package repository
 import (
 	_ "embed"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,8 +29,17 @@ func Kinds() (names []string) {
 	return names
 }
 
-// Settings are fields of Hezar's configs by their names there; id2label may be a []string.
+// Settings are fields of Hezar's configs by their names there; id2label may be a []string, and
+// generation of GPT-2 Settings.
 type Settings map[string]any
+
+// ordered are the settings as a file has them.
+func (s Settings) ordered() (m omegaconf.Map) {
+	for _, key := range slices.Sorted(maps.Keys(s)) {
+		m.Set(key, s[key])
+	}
+	return m
+}
 
 // NewConfig is the config of a kind of model with some settings, as the classes of Hezar's models
 // fill it in: CRNNImage2TextConfig(id2label=...).
@@ -97,7 +107,7 @@ func defaults(kind string) (omegaconf.Map, error) {
 }
 
 // update puts settings into a config. Those that decide the number of classes go together.
-func update(config omegaconf.Map, s Settings) (omegaconf.Map, error) {
+func update(config omegaconf.Map, s Settings) (_ omegaconf.Map, err error) {
 	kind, _ := config.Get("name")
 	for key, v := range s {
 		if _, ok := config.Get(key); !ok || key == "name" || key == "config_type" {
@@ -112,6 +122,9 @@ func update(config omegaconf.Map, s Settings) (omegaconf.Map, error) {
 		if texts, ok := v.([]string); ok && key == "id2label" {
 			v = (*configfile.Labels)(&texts).Encode()
 		}
+		if inner, ok := v.(Settings); ok {
+			v = inner.ordered()
+		}
 		config.Set(key, v)
 	}
 	_, ofLabels := s["id2label"]
@@ -120,14 +133,19 @@ func update(config omegaconf.Map, s Settings) (omegaconf.Map, error) {
 			config.Set("num_labels", nil)
 		}
 	}
-	text, err := omegaconf.Marshal(config) // and back, so that values are of a file's types
-	if err == nil {
-		config, err = omegaconf.Unmarshal(text)
-	}
-	if err != nil {
+	if config, err = ofFile(config); err != nil {
 		err = fmt.Errorf("repository: %w", err)
 	}
 	return config, err
+}
+
+// ofFile makes values of a file's types.
+func ofFile(m omegaconf.Map) (omegaconf.Map, error) {
+	text, err := omegaconf.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	return omegaconf.Unmarshal(text)
 }
 
 // written is a config without the settings that have no value.

@@ -6,6 +6,6 @@
 //	predictions, err := model.Predict(ctx, "line.png")
 //	fmt.Println(predictions[0].Text, predictions[0].Score)
 //
-// There are CRNNImage2Text, and BERT, RoBERTa and DistilBERT that classify texts or label
-// sequences. Package compat/hezar trains them.
+// There are CRNNImage2Text; BERT, RoBERTa and DistilBERT that classify texts or label sequences; and
+// T5 and GPT-2 that write texts. Package compat/hezar trains them.
 package repository

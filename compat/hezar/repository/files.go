@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/gotrainer/gotrainer/compat/hezar/internal/configfile"
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
@@ -81,12 +80,16 @@ func moveFiles(from, to string) error {
 
 // loadWeights fills a model with model.pt. Every tensor must be there and fit: by its name or, in
 // files of earlier versions of a model, whose layers had other names, by its place.
-func loadWeights(dir string, model any) error {
+func (m *Model) loadWeights(dir string) error {
+	model := m.Module()
 	w, err := pretrained.OpenFile(filepath.Join(dir, WeightsFile))
 	if err != nil {
 		return fmt.Errorf("repository: %w", err)
 	}
 	defer w.Close() //nolint:errcheck // it was only read
+	if err = m.Untie(w); err != nil {
+		return fmt.Errorf("repository: %w", err)
+	}
 	if _, err = nn.LoadStateDict(model, w, nn.LoadOptions{Rename: weight}); err == nil {
 		return nil
 	}
@@ -94,14 +97,6 @@ func loadWeights(dir string, model any) error {
 		return fmt.Errorf("repository: %s: %w", w.Path(), err)
 	}
 	return nil
-}
-
-// weight leaves the positions out, which older files hold and which are the numbers from 0 on.
-func weight(name string) string {
-	if strings.HasSuffix(name, "embeddings.position_ids") {
-		return ""
-	}
-	return name
 }
 
 // ByPosition matches weights by their place, as Hezar does where names or shapes do not fit.

@@ -25,13 +25,18 @@ type Model struct {
 	Preprocessors *preprocessors.Set
 
 	// CRNN is the network of a model that reads pictures, Text that of one that classifies texts
-	// or tokens; the other is nil. The methods of CRNN itself that read pictures prepare them as
+	// or tokens; the others are nil. The methods of CRNN itself that read pictures prepare them as
 	// crnn.Config says, not as Preprocessors do, which [Model.Predict] uses.
 	CRNN *crnn.Model
 	Text classify.Model
+	// Seq2Seq is that of one that writes about texts, T5, and Causal of one that continues them, GPT-2:
+	// [Model.Generate].
+	Seq2Seq *auto.Seq2SeqLanguageModel
+	Causal  *auto.CausalLanguageModel
 
 	config omegaconf.Map
 	kind   string
+	module any // the network of one that writes, as Hezar's class holds it
 }
 
 // New makes a model of random weights, as Hezar's class draws them: CRNNImage2Text(config) and the
@@ -49,6 +54,12 @@ func New(config omegaconf.Map, set *preprocessors.Set) (m *Model, err error) {
 			m.CRNN, err = crnn.New(c)
 		}
 		if err != nil {
+			return nil, fmt.Errorf("repository: %s: %w", m.kind, err)
+		}
+		return m, nil
+	}
+	if strings.HasSuffix(m.kind, ofWriters) {
+		if err := m.newWriter(); err != nil {
 			return nil, fmt.Errorf("repository: %s: %w", m.kind, err)
 		}
 		return m, nil
@@ -118,7 +129,7 @@ func Load(dir string) (*Model, error) {
 	if err != nil {
 		return nil, named(dir, err)
 	}
-	if err := loadWeights(dir, m.Module()); err != nil {
+	if err := m.loadWeights(dir); err != nil {
 		return nil, err
 	}
 	nn.SetTraining(m.Module(), false)
@@ -171,10 +182,13 @@ func find(ctx context.Context, name string, o hub.FetchOptions) (string, error) 
 
 // Module is the network.
 func (m *Model) Module() any {
-	if m.CRNN != nil {
+	switch {
+	case m.CRNN != nil:
 		return m.CRNN
+	case m.Text != nil:
+		return m.Text
 	}
-	return m.Text
+	return m.module
 }
 
 // Kind is the name of the model's class in Hezar's registry, such as bert_text_classification.
@@ -183,12 +197,15 @@ func (m *Model) Kind() string { return m.kind }
 // Config is model_config.yaml.
 func (m *Model) Config() omegaconf.Map { return written(m.config) }
 
-// Labels are the texts of the classes: id2label.
+// Labels are the texts of the classes: id2label. A model that writes texts has none.
 func (m *Model) Labels() []string {
-	if m.CRNN != nil {
+	switch {
+	case m.CRNN != nil:
 		return m.CRNN.Config().Charset
+	case m.Text != nil:
+		return m.Text.Head().ID2Label
 	}
-	return m.Text.Head().ID2Label
+	return nil
 }
 
 // Save writes the folder, for Hezar's Model.load and [Load] to read. The files of a model that is

@@ -15,7 +15,7 @@ import (
 
 // Prediction is what a model says of an input. Which fields there are depends on its task.
 type Prediction struct {
-	Text  string  // what was read in a picture
+	Text  string  // what was read in a picture, or written
 	Label string  // the best class of a text
 	Score float64 // the probability of Label; of a reading the mean probability of the best class of each frame
 
@@ -43,10 +43,13 @@ const batch = 32
 // Predict is Model.predict, with scores. A model that reads pictures takes paths, []byte,
 // image.Image, *vision.Image and *preprocessors.Floats; one that classifies texts takes strings;
 // one that classifies tokens takes strings, whose tokens it tags as Hezar's does, and []string,
-// words, each of which has the tag of its first token. Texts of different lengths are padded, which
-// Hezar's cannot do, and padding has no tags. Several goroutines may call it at a time, but not while
-// the model is trained.
+// words, each of which has the tag of its first token; one that writes texts takes strings, see
+// [Model.Generate]. Texts of different lengths are padded, which Hezar's cannot do, and padding has
+// no tags. Several goroutines may call it at a time, but not while the model is trained.
 func (m *Model) Predict(ctx context.Context, inputs ...any) (all []Prediction, err error) {
+	if m.module != nil {
+		return m.writeAbout(ctx, inputs)
+	}
 	for part := range slices.Chunk(inputs, batch) {
 		if err := ctx.Err(); err != nil {
 			return nil, err

@@ -110,7 +110,7 @@ var small = map[string]repository.Settings{
 
 func TestEveryKindSurvivesItsFolderAndTagsWords(t *testing.T) {
 	testenv.RequireTorch(t)
-	for _, kind := range repository.Kinds()[1:] {
+	for _, kind := range repository.Kinds()[1:7] { // compat/hezar/internal/generationtest has those that write
 		t.Run(kind, func(t *testing.T) {
 			family, _, _ := strings.Cut(kind, "_")
 			settings := maps.Clone(small[family])
@@ -154,7 +154,7 @@ func TestEveryKindSurvivesItsFolderAndTagsWords(t *testing.T) {
 func TestSettingsThatNoModelHasAreNamed(t *testing.T) {
 	_, err := repository.NewConfig("bert_text_classification", repository.Settings{"id2labels": nil})
 	require.ErrorContains(t, err, `no setting "id2labels"; there are `)
-	_, err = repository.NewConfig("gpt2_text_generation", nil)
+	_, err = repository.NewConfig("gpt3_text_generation", nil)
 	require.ErrorContains(t, err, "want one of crnn_image2text, bert_text_classification")
 	config, err := repository.LoadConfig(python, repository.Settings{"id2label": []string{"a", "b", "c"}})
 	require.NoError(t, err)

@@ -6,7 +6,8 @@ import pathlib
 import yaml
 from hezar import models
 
-kinds = ["CRNNImage2Text", *(family + task for task in ("TextClassification", "SequenceLabeling") for family in ("Bert", "Roberta", "DistilBert"))]
+kinds = ["CRNNImage2Text", *(family + task for task in ("TextClassification", "SequenceLabeling") for family in ("Bert", "Roberta", "DistilBert")),
+         "T5TextGeneration", "GPT2TextGeneration"]
 configs = {}
 for kind in kinds:
     cls = getattr(models, kind + "Config")

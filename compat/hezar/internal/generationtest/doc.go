@@ -1,0 +1,3 @@
+// Package generationtest has the tests of Hezar's models that write texts, beside what Hezar made of
+// them.
+package generationtest
