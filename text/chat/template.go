@@ -59,6 +59,7 @@ func (t *Template) Names() (names []string) {
 func (t *Template) Named(name string) (*Template, error) {
 	for _, s := range t.sources {
 		if s.name == name {
+			s.name = defaultName
 			return &Template{t.SpecialTokens, t.Now, []source{s}}, nil
 		}
 	}
@@ -77,9 +78,6 @@ func (t *Template) String() string {
 
 // choose is get_chat_template of transformers.
 func (t *Template) choose(tools []any) (source, error) {
-	if len(t.sources) == 1 {
-		return t.sources[0], nil
-	}
 	names := []string{defaultName}
 	if tools != nil {
 		names = []string{"tool_use", defaultName}
@@ -89,8 +87,7 @@ func (t *Template) choose(tools []any) (source, error) {
 			return t.sources[i], nil
 		}
 	}
-	return source{}, fmt.Errorf("there are several templates, and none is the default one: take one of %q by Named",
-		t.Names())
+	return source{}, fmt.Errorf("none of the templates is the default one: take one of %q by Named", t.Names())
 }
 
 // Options says how a conversation ends.

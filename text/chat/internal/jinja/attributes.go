@@ -83,7 +83,7 @@ func hashable(v Value) Value {
 	case *Dict:
 		return absent{}
 	case *List:
-		if l.kind != kindTuple {
+		if l.kind != kindTuple && l.kind != kindRange {
 			return absent{}
 		}
 	}
@@ -247,7 +247,8 @@ func (r *renderer) slice(of, start, stop, step Value) Value {
 			return &List{kind: kind, items: sliceOf(v.items, first, last, by)}
 		}
 	}
-	return undefinedf("%s has no such slice", describe(of))
+	fail("TypeError", "'%s' object is not subscriptable with a slice", typeName(of))
+	return nil
 }
 
 func sliceOf[T any](items []T, first, last, by *int64) []T {

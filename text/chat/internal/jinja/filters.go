@@ -28,6 +28,13 @@ func (r *renderer) filter(name string, v Value, a *bound) Value {
 	return f(r, v, a)
 }
 
+// soft is a filter that keeps what is marked as safe so.
+func soft(f func(string) string) func(*renderer, Value, *bound) Value {
+	return func(r *renderer, v Value, a *bound) Value {
+		return softly(v, needString("", ofString(func(s string) Value { return f(s) })(r, v, a)))
+	}
+}
+
 // ofString is a filter of a value as a string, without arguments.
 func ofString(f func(string) Value) func(*renderer, Value, *bound) Value {
 	return func(r *renderer, v Value, a *bound) Value {
@@ -48,12 +55,10 @@ func softly(v Value, s string) Value {
 
 func init() { // they call what looks at them
 	filters = map[string]func(*renderer, Value, *bound) Value{
-		"upper":      ofString(func(s string) Value { return upper(s) }),
-		"lower":      ofString(func(s string) Value { return lower(s) }),
-		"capitalize": ofString(func(s string) Value { return capitalize(s) }),
-		"title":      ofString(func(s string) Value { return titleFilter(s) }),
-		"safe":       ofString(func(s string) Value { return markup(s) }),
-		"urlencode":  urlencode,
+		"upper": soft(upper), "lower": soft(lower), "capitalize": soft(capitalize),
+		"title":     ofString(func(s string) Value { return titleFilter(s) }),
+		"safe":      ofString(func(s string) Value { return markup(s) }),
+		"urlencode": urlencode,
 		"string": func(r *renderer, v Value, a *bound) Value {
 			a.to("string()")
 			return softly(v, r.str(v))
@@ -122,6 +127,9 @@ func init() { // they call what looks at them
 		"selectattr": selector(true, true), "rejectattr": selector(true, false),
 		"attr": func(r *renderer, v Value, a *bound) Value {
 			name := needString("attr()", a.to("attr()", "name")[0])
+			if u, ok := v.(*undefined); ok {
+				u.fail()
+			}
 			if found, ok := r.own(v, name); ok {
 				return found
 			}

@@ -56,7 +56,15 @@ func (r *renderer) format(s string, v Value) Value {
 		}
 		w.write(r.directive(m, item))
 	}
-	if used < len(items) && !isMapping {
+	switch v := v.(type) { // what could be a mapping, for Python, may be left
+	case *undefined, *Dict:
+		used = len(items)
+	case *List:
+		if v.kind != kindTuple {
+			used = len(items)
+		}
+	}
+	if used < len(items) {
 		fail("TypeError", "not all arguments converted during string formatting")
 	}
 	return w.String()
@@ -127,7 +135,7 @@ var field = regexp.MustCompile(`^\{([^{}]*)\}`)
 func formatMethod(r *renderer, of Value, a *bound) Value {
 	s := needString("format()", of)
 	w := &writer{budget: &r.budget}
-	next := 0
+	next, numbered := 0, false
 	for {
 		at := strings.IndexAny(s, "{}")
 		if at < 0 {
@@ -150,9 +158,14 @@ func formatMethod(r *renderer, of Value, a *bound) Value {
 			fail("NotSupported", "the field %q of str.format", m[0])
 		}
 		name := m[1]
-		if name == "" {
+		if _, err := strconv.Atoi(name); err == nil {
+			numbered = true
+		} else if name == "" {
 			name = strconv.Itoa(next)
 			next++
+		}
+		if numbered && next > 0 {
+			fail("ValueError", "cannot switch between manual field specification and automatic field numbering")
 		}
 		w.write(r.str(a.field(name)))
 	}

@@ -156,7 +156,8 @@ var stringMethods = map[string]method{
 		if s != "" && strings.Contains("+-", s[:1]) {
 			sign = s[:1]
 		}
-		return sign + r.pad(s, needInt("zfill()", a.to("zfill()", "width")[0]), "0", func(n int) int { return n })[len(sign):]
+		width := needInt("zfill()", a.to("zfill()", "width")[0]) - len(sign)
+		return sign + r.pad(s[len(sign):], width, "0", func(n int) int { return n })
 	},
 	"ljust":  padder("ljust", func(int, int) int { return 0 }),
 	"rjust":  padder("rjust", func(n, _ int) int { return n }),

@@ -18,9 +18,8 @@ func ends(items []Value, which string, of func([]Value) Value) Value {
 
 // reversible refuses what has no last item in Python.
 func (r *renderer) reversible(v Value) {
-	switch v.(type) {
-	case *generator, *undefined:
-		fail("TypeError", "'%s' object is not reversible", typeName(v))
+	if g, ok := v.(*generator); ok {
+		fail("TypeError", "'%s' object is not reversible", g.kind)
 	}
 }
 
@@ -35,8 +34,7 @@ func reverse(r *renderer, v Value, a *bound) Value {
 	items := slices.Clone(r.iterate(v))
 	r.alloc(16 * len(items))
 	slices.Reverse(items)
-	switch v.(type) {
-	case *generator, *undefined:
+	if _, ok := v.(*generator); ok {
 		return NewList(items...)
 	}
 	return &generator{items: items, kind: "list_reverseiterator"}
@@ -64,7 +62,10 @@ func (r *renderer) mapped(items []Value, f func(Value) Value) []Value {
 
 // getter looks an attribute up as filters do: with points between its parts, of which numbers are
 // indices. None is the value itself.
-func (r *renderer) getter(attribute Value) func(Value) Value {
+func (r *renderer) getter(attribute Value) func(Value) Value { return r.getterOr(attribute, nil) }
+
+// getterOr has another value, unless it is None, for what is not there.
+func (r *renderer) getterOr(attribute, otherwise Value) func(Value) Value {
 	if attribute == nil {
 		return func(v Value) Value { return v }
 	}
@@ -82,6 +83,9 @@ func (r *renderer) getter(attribute Value) func(Value) Value {
 	return func(v Value) Value {
 		for _, part := range parts {
 			v = r.item(v, part)
+			if _, ok := v.(*undefined); ok && otherwise != nil {
+				v = otherwise
+			}
 		}
 		return v
 	}
@@ -285,14 +289,7 @@ func mapFilter(r *renderer, v Value, a *bound) Value {
 	var f func(Value) Value
 	if len(a.positional) == 0 && slices.Contains(a.names, "attribute") {
 		p := a.to("map()", "attribute", "default")
-		get, otherwise := r.getter(p[0]), or(p[1], nil)
-		f = func(item Value) Value {
-			found := get(item)
-			if _, ok := found.(*undefined); ok && otherwise != nil {
-				return otherwise
-			}
-			return found
-		}
+		f = r.getterOr(p[0], or(p[1], nil))
 	} else {
 		if len(a.positional) == 0 {
 			fail("FilterArgumentError", "map requires a filter argument")

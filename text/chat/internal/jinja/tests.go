@@ -58,7 +58,7 @@ func init() { // they call what looks at them
 		}),
 		"sequence": only("sequence", func(_ *renderer, v Value) bool {
 			switch v := v.(type) {
-			case string, markup, *Dict:
+			case string, markup, *Dict, *undefined:
 				return true
 			case *List:
 				return v.indexed()

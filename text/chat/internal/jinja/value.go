@@ -122,8 +122,9 @@ func hash(v Value, depth int) any {
 	case *undefined:
 		return undefined{}
 	case *List:
-		if v.kind == kindTuple && depth < 20 {
+		if (v.kind == kindTuple || v.kind == kindRange) && depth < 20 {
 			var b strings.Builder
+			b.WriteString(string(v.kind) + " ")
 			for _, item := range v.items {
 				h := hash(item, depth+1)
 				s := fmt.Sprintf("%v", h)
