@@ -108,6 +108,8 @@ blocks = [
     "{% macro f(a) %}{{ a }}{{ varargs }}{{ kwargs }}{% endmacro %}{{ f(1, 2, x=3) }}", "{% macro f(x) %}{{ x }}{% if x %}{{ f(x - 1) }}{% endif %}{% endmacro %}{{ f(3) }}",
     "{% macro f() %}{{ y }}{% endmacro %}{% set y = 5 %}{{ f() }}", "{% macro f() %}{% set n = 1 %}{{ n }}{% endmacro %}{{ f() }}{{ n }}", "{% macro f() %} x {% endmacro %}[{{ f()|trim }}]{{ f }}",
     "{% for i in list %}{% macro g() %}{{ i }}{% endmacro %}{{ g() }}{% endfor %}{{ g is defined }}", "{% macro f() %}{{ caller() }}{% endmacro %}{{ f() }}",
+    "{% macro f(a) %}<{{ caller() }}{{ a }}>{% endmacro %}{% call f(1) %}x{{ n }}{% endcall %}", "{% macro f() %}{% for i in list %}{{ caller(i, 2) }};{% endfor %}{% endmacro %}{% call(a, b, c=3) f() %}{{ a }}{{ b }}{{ c }}{% endcall %}",
+    "{% macro f() %}x{% endmacro %}{% call f() %}y{% endcall %}", "{% call n %}{% endcall %}", "{% macro f() %}{{ kwargs|length }}{% endmacro %}{% for i in [1] %}{% call f() %}{{ loop.index }}{% endcall %}{% endfor %}", "{% macro f() %}{{ caller() }}{% endmacro %}{% set z = 5 %}{% call f() %}{% set z = 6 %}{{ z }}{% endcall %}{{ z }}",
     "{% set x %}a{{ n }}b{% endset %}{{ x }}{{ x|length }}", "{% set x | upper | trim %} a {% endset %}[{{ x }}]", "{% filter upper|replace('A', 'x') %}a{{ s }}{% endfilter %}",
     "{% with a = 1, b = n %}{{ a }}{{ b }}{% set n = 3 %}{{ n }}{% endwith %}{{ n }}{{ a }}", "{% with %}{{ n }}{% endwith %}", "{% set a = 1, 2 %}{{ a }}",
     "{% generation %}{% set n = 1 %}{{ n }}{% endgeneration %}{{ n }}", "{% for i in list %}{% generation %}{{ i }}{{ loop.index }}{% endgeneration %}{% endfor %}",

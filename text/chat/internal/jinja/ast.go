@@ -113,6 +113,11 @@ type (
 		uses     map[string]bool // which of varargs, kwargs and caller it looks at
 		line     int
 	}
+	callBlock struct { // its body is the macro caller
+		caller *macroStmt
+		call   *call
+		line   int
+	}
 	filterBlock struct {
 		filter expr
 		body   []stmt

@@ -142,6 +142,8 @@ func (p *parser) statement() stmt {
 		f := p.filters(nil, true)
 		body, _ := p.block("endfilter")
 		return &filterBlock{f, body, t.line}
+	case "call":
+		return p.callBlock(t.line)
 	case "with":
 		return p.with(t.line)
 	case "generation":
@@ -159,7 +161,7 @@ func (p *parser) statement() stmt {
 			return breakStmt{}
 		}
 		return continueStmt{}
-	case "autoescape", "block", "call", "extends", "from", "import", "include", "print":
+	case "autoescape", "block", "extends", "from", "import", "include", "print":
 		fail("NotSupported", "the tag %q", t.text)
 	}
 	fail("TemplateSyntaxError", "encountered unknown tag %q", t.text)
@@ -238,6 +240,27 @@ func (p *parser) with(line int) stmt {
 func (p *parser) macro(line int) stmt {
 	m := &macroStmt{name: p.assignable(p.expect(tokenName).text), line: line}
 	p.names = append(p.names, map[string]bool{})
+	p.signature(m)
+	p.macroBody(m, "endmacro")
+	return m
+}
+
+// callBlock reads a call of a macro with a body, which that calls as caller.
+func (p *parser) callBlock(line int) stmt {
+	m := &macroStmt{name: "caller", line: line}
+	p.names = append(p.names, map[string]bool{})
+	if p.is("(") {
+		p.signature(m)
+	}
+	c, ok := p.expression().(*call)
+	if !ok {
+		fail("TemplateSyntaxError", "expected call")
+	}
+	p.macroBody(m, "endcall")
+	return &callBlock{m, c, line}
+}
+
+func (p *parser) signature(m *macroStmt) {
 	p.expect("(")
 	for !p.is(")") {
 		if len(m.params) > 0 {
@@ -251,16 +274,18 @@ func (p *parser) macro(line int) stmt {
 		}
 	}
 	p.next()
+}
+
+func (p *parser) macroBody(m *macroStmt, end string) {
 	loops := p.loops
-	p.loops = 0
-	m.body, _ = p.block("endmacro")
+	p.loops = 0 // it is a function in jinja2
+	m.body, _ = p.block(end)
 	p.loops = loops
 	m.uses = p.names[len(p.names)-1]
 	p.names = p.names[:len(p.names)-1]
 	for name := range m.uses {
 		p.names[len(p.names)-1][name] = true
 	}
-	return m
 }
 
 // assignable refuses names that mean something else.

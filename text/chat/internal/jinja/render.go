@@ -123,6 +123,13 @@ func (r *renderer) statement(st stmt, s *scope) flow {
 		r.assign(st.target, v, s)
 	case *macroStmt:
 		s.vars[st.name] = &macro{st, s}
+	case *callBlock:
+		r.line = st.line
+		of := r.eval(st.call.of, s)
+		a := r.bind(st.call.args, s)
+		a.names, a.values = append(a.names, "caller"), append(a.values, Value(&macro{st.caller, s}))
+		v := r.str(r.call(of, a))
+		r.out.write(v)
 	case *filterBlock:
 		v := r.capture(st.body, s.inner())
 		r.line = st.line
@@ -242,6 +249,8 @@ func (r *renderer) callMacro(m *macro, a *bound) string {
 		switch {
 		case at >= len(a.positional):
 			s.vars[key] = a.values[i]
+		case key == "caller" && m.uses["caller"]:
+			s.vars["caller"] = a.values[i]
 		case m.uses["kwargs"]:
 			extra.Set(key, a.values[i])
 		default:
@@ -257,7 +266,7 @@ func (r *renderer) callMacro(m *macro, a *bound) string {
 			s.vars[param] = r.eval(m.defaults[d], s)
 		}
 	}
-	if m.uses["caller"] {
+	if _, ok := s.vars["caller"]; !ok && m.uses["caller"] {
 		s.vars["caller"] = undefinedf("No caller defined")
 	}
 	if m.uses["kwargs"] {
