@@ -82,8 +82,8 @@ func (m *Model) template() (*chat.Template, error) {
 		return nil, m.errNoTokenizer()
 	}
 	if m.ChatTemplate == nil {
-		return nil, fmt.Errorf("auto: the model has no chat template, so that it was not made for conversations; want %s, or "+
-			"chat_template in %s, in the tokenizer's folder, or set Model.ChatTemplate", chat.FileName, tokenizerConfigName)
+		return nil, fmt.Errorf("auto: the model has no chat template, so that it was not made for conversations; want %s, "+
+			"or chat_template in %s, in the tokenizer's folder, or set Model.ChatTemplate", chat.FileName, tokenizerConfigName)
 	}
 	t := *m.ChatTemplate
 	if t.SpecialTokens == nil {

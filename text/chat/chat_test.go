@@ -66,11 +66,10 @@ func TestOnlyTheAssistantIsLearned(t *testing.T) {
 		_, _, err = tmpl.RenderAssistant(talk(c.Messages[:2]...))
 		require.ErrorContains(t, err, `want a message of the role "assistant"`, name)
 	}
-	assert.Equal(t, []text.Span{{Start: 64, End: 77}}, func() []text.Span {
-		_, spans, err := parse(t, "turns.jinja").RenderAssistant(talk(chat.System("ü"), chat.User("é"), chat.Assistant("Größe")))
-		require.NoError(t, err)
-		return spans
-	}(), "in characters")
+	c = talk(chat.System("ü"), chat.User("é"), chat.Assistant("Größe"))
+	_, spans, err := parse(t, "turns.jinja").RenderAssistant(c)
+	require.NoError(t, err)
+	assert.Equal(t, []text.Span{{Start: 64, End: 77}}, spans, "in characters")
 }
 
 // TestTemplatesThatRewriteAreRefused: thoughts are left out of answers that are not the last one, so that
@@ -93,7 +92,7 @@ func TestConversationsAreRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "chats.jsonl")
 	require.NoError(t, os.WriteFile(path, []byte(`{"messages": [{"role": "user", "content": "Hi"}], "id": 7}
 
-{"prompt": [{"role": "user", "content": "a"}], "completion": [{"role": "assistant", "content": null, "tool_calls": [{"z": 1, "a": 1.0}]}]}
+{"prompt": [{"role": "a"}], "completion": [{"role": "assistant", "content": null, "calls": [{"z": 1.0}]}]}
 {"messages": [{"role": "user", "content": [{"type": "text", "text": "b"}]}], "tools": "[{\"z\": 1, \"a\": 2}]", "documents": [], "chat_template_kwargs": {"x": 1}}`),
 		0o600))
 	c, err := chat.ReadFile(path)
@@ -101,10 +100,10 @@ func TestConversationsAreRead(t *testing.T) {
 	require.Len(t, c, 3)
 	assert.Equal(t, talk(chat.User("Hi")), c[0])
 	assert.Equal(t, 1, c[1].Prompt)
-	assert.Equal(t, []string{"role", "content", "tool_calls"}, c[1].Messages[1].Names())
+	assert.Equal(t, []string{"role", "content", "calls"}, c[1].Messages[1].Names())
 	content, err := json.Marshal(c[1].Messages[1])
 	require.NoError(t, err)
-	assert.Equal(t, `{"role":"assistant","content":null,"tool_calls":[{"z":1,"a":1.0}]}`,
+	assert.Equal(t, `{"role":"assistant","content":null,"calls":[{"z":1.0}]}`,
 		strings.ReplaceAll(string(content), "\n", ""), "fields keep their order, and numbers their form")
 	assert.Nil(t, c[0].Tools)
 	assert.NotNil(t, c[2].Documents)

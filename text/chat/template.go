@@ -124,8 +124,8 @@ func (t *Template) run(s source, c Conversation, o Options) (res jinja.Result, e
 	case len(c.Messages) == 0:
 		return res, errors.New("the conversation has no messages; want at least one")
 	case o.AddGenerationPrompt && o.ContinueFinalMessage != "":
-		return res, errors.New("Options has AddGenerationPrompt and ContinueFinalMessage; want one at most, since an answer " +
-			"begins or goes on")
+		return res, errors.New("Options has AddGenerationPrompt and ContinueFinalMessage; want one at most, since an " +
+			"answer begins or goes on")
 	}
 	final := ""
 	if field := o.ContinueFinalMessage; field != "" {

@@ -429,40 +429,54 @@ func integerOp(op string, i, j int64) Value {
 		}
 		return float64(i) / float64(j)
 	case "//", "%":
-		if j == 0 {
-			fail("ZeroDivisionError", "integer division or modulo by zero")
-		}
-		if j == -1 && i == math.MinInt64 {
-			overflow()
-		}
-		q, rest := i/j, i%j
-		if rest != 0 && (rest < 0) != (j < 0) {
-			q, rest = q-1, rest+j
-		}
+		quotient, rest := divide(i, j)
 		if op == "//" {
-			return q
+			return quotient
 		}
 		return rest
 	case "**":
 		if j < 0 {
 			return floatOp(op, float64(i), float64(j))
 		}
-		v := int64(1)
-		for ok := true; j > 0; j-- {
-			if i == 0 || i == 1 {
-				return i
-			}
-			if i == -1 {
-				return 1 - 2*(j%2)
-			}
-			if v, ok = multiply(v, i); !ok {
-				overflow()
-			}
-		}
-		return v
+		return power(i, j)
 	}
 	overflow()
 	return nil
+}
+
+// divide rounds down, so that the rest has the sign of what is divided by.
+func divide(i, j int64) (quotient, rest int64) {
+	if j == 0 {
+		fail("ZeroDivisionError", "integer division or modulo by zero")
+	}
+	if j == -1 && i == math.MinInt64 {
+		overflow()
+	}
+	quotient, rest = i/j, i%j
+	if rest != 0 && (rest < 0) != (j < 0) {
+		quotient, rest = quotient-1, rest+j
+	}
+	return quotient, rest
+}
+
+func power(i, j int64) int64 {
+	switch {
+	case j == 0:
+		return 1
+	case i == 0 || i == 1:
+		return i
+	case i == -1:
+		return 1 - 2*(j%2)
+	}
+	v := int64(1)
+	for range j { // at most 63 times
+		product, ok := multiply(v, i)
+		if !ok {
+			overflow()
+		}
+		v = product
+	}
+	return v
 }
 
 func multiply(i, j int64) (int64, bool) {

@@ -54,8 +54,6 @@ type budget struct {
 	fuel, memory, depth int
 }
 
-func newBudget() budget { return budget{fuel: maxFuel, memory: maxMemory} }
-
 // spend pays for work.
 func (b *budget) spend(n int) {
 	if b.fuel -= n; b.fuel < 0 || n < 0 {

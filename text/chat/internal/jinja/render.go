@@ -18,8 +18,12 @@ type Result struct {
 }
 
 // Render renders the template with variables. Now is the time for strftime_now.
-func (t *Template) Render(variables *Dict, now func() time.Time) (res Result, err error) {
-	r := &renderer{budget: newBudget(), now: now}
+func (t *Template) Render(variables *Dict, now func() time.Time) (Result, error) {
+	return t.render(variables, now, budget{fuel: maxFuel, memory: maxMemory})
+}
+
+func (t *Template) render(variables *Dict, now func() time.Time, b budget) (res Result, err error) {
+	r := &renderer{budget: b, now: now}
 	defer catch(&err, &r.line)
 	r.out = &writer{budget: &r.budget}
 	root := r.out
@@ -298,7 +302,8 @@ func strftime(t time.Time, format string) string {
 			i++
 		}
 		layout, ok := map[byte]string{'a': "Mon", 'A': "Monday", 'b': "Jan", 'h': "Jan", 'B': "January", 'd': "02", 'e': "_2",
-			'm': "01", 'y': "06", 'Y': "2006", 'H': "15", 'I': "03", 'M': "04", 'S': "05", 'p': "PM", 'j': "002", 'Z': "", 'z': "",
+			'm': "01", 'y': "06", 'Y': "2006", 'H': "15", 'I': "03", 'M': "04", 'S': "05", 'p': "PM", 'j': "002",
+			'Z': "", 'z': "",
 			'%': "%", 'n': "\n", 't': "\t", 'F': "2006-01-02", 'T': "15:04:05", 'D': "01/02/06", 'R': "15:04",
 			'c': "Mon Jan _2 15:04:05 2006", 'x': "01/02/06", 'X': "15:04:05"}[format[i]]
 		if format[i] == 'f' {

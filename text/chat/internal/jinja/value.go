@@ -293,99 +293,109 @@ func (b *budget) iterate(v Value) []Value {
 }
 
 // equal is Python's ==.
-func (r *budget) equal(a, b Value, depth int) bool {
-	r.spend(stepCost)
-	if depth > maxData {
-		fail("RecursionError", "values that are compared nest more than %d deep", maxData)
-	}
-	if s, ok := asString(a); ok {
-		other, ok := asString(b)
-		r.spend(min(len(s), len(other)))
+func (b *budget) equal(left, right Value, depth int) bool {
+	b.compared(depth)
+	if s, ok := asString(left); ok {
+		other, ok := asString(right)
+		b.spend(min(len(s), len(other)))
 		return ok && s == other
 	}
-	if x, ok := asFloat(a); ok {
-		if i, ok := asInt(a); ok {
-			if j, ok := asInt(b); ok {
+	if x, ok := asFloat(left); ok {
+		if i, ok := asInt(left); ok {
+			if j, ok := asInt(right); ok {
 				return i == j
 			}
 		}
-		y, ok := asFloat(b)
+		y, ok := asFloat(right)
 		return ok && x == y
 	}
-	switch a := a.(type) {
+	switch left := left.(type) {
 	case nil:
-		return b == nil
+		return right == nil
 	case *undefined:
-		_, ok := b.(*undefined)
+		_, ok := right.(*undefined)
 		return ok
 	case *List:
-		b, ok := b.(*List)
-		if !ok || a.kind != b.kind || len(a.items) != len(b.items) {
-			return false
-		}
-		if a.kind == kindValues {
-			return a == b
-		}
-		for i := range a.items {
-			if !r.equal(a.items[i], b.items[i], depth+1) {
-				return false
-			}
-		}
-		return true
+		right, ok := right.(*List)
+		return ok && b.equalLists(left, right, depth+1)
 	case *Dict:
-		b, ok := b.(*Dict)
-		if !ok || len(a.keys) != len(b.keys) {
-			return false
-		}
-		for i, key := range a.keys {
-			other, ok := b.Get(key)
-			if !ok || !r.equal(a.values[i], other, depth+1) {
-				return false
-			}
-		}
-		return true
+		right, ok := right.(*Dict)
+		return ok && b.equalDicts(left, right, depth+1)
 	}
-	return a == b
+	return left == right
 }
 
-// less is Python's <; op is what an error calls it.
-func (r *budget) less(a, b Value, op string, depth int) bool {
-	r.spend(stepCost)
+// compared pays for a comparison, and refuses values that nest too deep.
+func (b *budget) compared(depth int) {
+	b.spend(stepCost)
 	if depth > maxData {
 		fail("RecursionError", "values that are compared nest more than %d deep", maxData)
 	}
-	for _, v := range []Value{a, b} {
+}
+
+func (b *budget) equalLists(left, right *List, depth int) bool {
+	if left.kind != right.kind || len(left.items) != len(right.items) {
+		return false
+	}
+	if left.kind == kindValues {
+		return left == right
+	}
+	for i := range left.items {
+		if !b.equal(left.items[i], right.items[i], depth) {
+			return false
+		}
+	}
+	return true
+}
+
+func (b *budget) equalDicts(left, right *Dict, depth int) bool {
+	if len(left.keys) != len(right.keys) {
+		return false
+	}
+	for i, key := range left.keys {
+		other, ok := right.Get(key)
+		if !ok || !b.equal(left.values[i], other, depth) {
+			return false
+		}
+	}
+	return true
+}
+
+// less is Python's <; op is what an error calls it.
+func (b *budget) less(left, right Value, op string, depth int) bool {
+	b.compared(depth)
+	for _, v := range []Value{left, right} {
 		if u, ok := v.(*undefined); ok {
 			u.fail()
 		}
 	}
-	if s, ok := asString(a); ok {
-		if other, ok := asString(b); ok {
-			r.spend(min(len(s), len(other)))
+	if s, ok := asString(left); ok {
+		if other, ok := asString(right); ok {
+			b.spend(min(len(s), len(other)))
 			return s < other // in UTF-8 the order of bytes is that of code points
 		}
 	}
-	if i, ok := asInt(a); ok {
-		if j, ok := asInt(b); ok {
+	if i, ok := asInt(left); ok {
+		if j, ok := asInt(right); ok {
 			return i < j
 		}
 	}
-	if x, ok := asFloat(a); ok {
-		if y, ok := asFloat(b); ok {
+	if x, ok := asFloat(left); ok {
+		if y, ok := asFloat(right); ok {
 			return x < y
 		}
 	}
-	if x, ok := a.(*List); ok && (x.kind == kindList || x.kind == kindTuple) {
-		if y, ok := b.(*List); ok && y.kind == x.kind {
+	if x, ok := left.(*List); ok && (x.kind == kindList || x.kind == kindTuple) {
+		if y, ok := right.(*List); ok && y.kind == x.kind {
 			for i := range min(len(x.items), len(y.items)) {
-				if !r.equal(x.items[i], y.items[i], depth+1) {
-					return r.less(x.items[i], y.items[i], op, depth+1)
+				if !b.equal(x.items[i], y.items[i], depth+1) {
+					return b.less(x.items[i], y.items[i], op, depth+1)
 				}
 			}
 			return len(x.items) < len(y.items)
 		}
 	}
-	fail("TypeError", "'%s' not supported between instances of '%s' and '%s'", op, typeName(a), typeName(b))
+	fail("TypeError", "'%s' not supported between instances of '%s' and '%s'", op, typeName(left), typeName(right))
 	return false
 }
 
