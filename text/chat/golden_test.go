@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gotrainer/gotrainer/text"
 	"github.com/gotrainer/gotrainer/text/chat"
 )
 
@@ -30,8 +31,20 @@ type golden struct {
 // outcome is a text, or an exception.
 type outcome struct {
 	Text           string
-	Spans          [][2]int
+	Spans          spans
 	Error, Message string
+}
+
+// spans are in characters.
+type spans []text.Span
+
+func (s *spans) UnmarshalJSON(content []byte) error {
+	var pairs [][2]int
+	err := json.Unmarshal(content, &pairs)
+	for _, p := range pairs {
+		*s = append(*s, text.Span{Start: p[0], End: p[1]})
+	}
+	return err
 }
 
 func load(t *testing.T) (g golden) {
@@ -91,6 +104,11 @@ func TestTemplatesAreTransformers(t *testing.T) {
 			}
 			got, err := tmpl.Render(c, o)
 			check(t, file+" of "+name, want, got, err)
+			if want.Spans != nil && o.ContinueFinalMessage == "" {
+				_, spans, err := tmpl.RenderAssistant(c)
+				require.NoError(t, err)
+				assert.Equal(t, []text.Span(want.Spans), spans, "%s of %s", file, name)
+			}
 			if want.Error != "" {
 				assert.ErrorContains(t, err, "chat: the template", "%s of %s", file, name)
 			}

@@ -151,7 +151,7 @@ func (r *renderer) own(of Value, name string) (Value, bool) {
 			fail("NotSupported", "the method %q of what is marked as safe", name)
 		}
 		return &function{name, func(r *renderer, a *bound) Value {
-			r.spend(size(of))
+			r.spend(cost(of))
 			return m(r, of, a)
 		}}, true
 	}

@@ -7,7 +7,18 @@ import (
 	"strings"
 )
 
-// size is how many bytes of a value an operation may look at.
+// cost is how much of a value an operation may look at.
+func cost(v Value) int {
+	switch v := v.(type) {
+	case *List:
+		return len(v.items)
+	case *Dict:
+		return len(v.keys)
+	}
+	return size(v)
+}
+
+// size is how many bytes a value takes, apart from those that it holds.
 func size(v Value) int {
 	if s, ok := asString(v); ok {
 		return len(s)
@@ -49,7 +60,7 @@ func (r *renderer) eval(e expr, s *scope) Value {
 		return r.attribute(r.eval(e.of, s), e.name)
 	case *getItem:
 		of := r.eval(e.of, s)
-		r.spend(size(of))
+		r.spend(cost(of))
 		if sl, ok := e.index.(*slice); ok {
 			return r.made(r.slice(of, r.optional(sl.start, s), r.optional(sl.stop, s), r.optional(sl.step, s)))
 		}
@@ -61,7 +72,7 @@ func (r *renderer) eval(e expr, s *scope) Value {
 		return r.filtered(e, nil, s)
 	case *test:
 		v := r.eval(e.of, s)
-		r.spend(size(v))
+		r.spend(cost(v))
 		return r.test(e.name, v, r.bind(e.args, s))
 	case *not:
 		return !truth(r.eval(e.of, s))
@@ -125,7 +136,7 @@ func (r *renderer) filtered(e expr, in Value, s *scope) Value {
 	r.enter()
 	defer r.leave()
 	v := r.filtered(f.of, in, s)
-	r.spend(size(v))
+	r.spend(cost(v))
 	return r.made(r.filter(f.name, v, r.bind(f.args, s)))
 }
 

@@ -4,7 +4,7 @@ import "fmt"
 
 // The limits of a template. A conversation of a megabyte stays far below them.
 const (
-	maxSource  = 4 << 20   // bytes of a template
+	maxSource  = 1 << 20   // bytes of a template
 	maxNesting = 200       // of expressions and blocks in its source
 	maxDepth   = 1500      // of evaluations within each other, calls of macros included
 	maxMemory  = 256 << 20 // bytes of all strings and lists that a rendering makes
