@@ -2,10 +2,10 @@ package jinja
 
 import "math"
 
-// tests are those of jinja2 that have one argument at most beside the value.
+// tests are those of jinja2, all of them.
 var tests map[string]func(r *renderer, v Value, a *bound) bool
 
-// kinds are tests of a value alone.
+// only makes a test of a value alone.
 func only(name string, is func(r *renderer, v Value) bool) func(*renderer, Value, *bound) bool {
 	return func(r *renderer, v Value, a *bound) bool {
 		a.to("the test " + name)
@@ -13,7 +13,7 @@ func only(name string, is func(r *renderer, v Value) bool) func(*renderer, Value
 	}
 }
 
-// against are tests of two values.
+// against makes a test of two values.
 func against(name string, is func(r *renderer, v, other Value) bool) func(*renderer, Value, *bound) bool {
 	return func(r *renderer, v Value, a *bound) bool {
 		other := a.to("the test "+name, "other")[0]
