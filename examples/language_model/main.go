@@ -13,6 +13,15 @@
 //
 // With -lora only low-rank updates of its layers are trained and saved, for peft, in a few megabytes.
 //
+// With -chats it learns from conversations what the assistant says, and then answers:
+//
+//	go run ./examples/language_model -chats chats.jsonl -model HuggingFaceTB/SmolLM2-135M-Instruct -epochs 1 -lr 5e-5
+//	go run ./examples/language_model -ask "What is a goroutine?"
+//
+// A line of chats.jsonl is {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant",
+// "content": "Hi!"}]}. They are written with the model's chat template, or with one of the program's if
+// it has none.
+//
 // The folder -out holds the checkpoints, and in it model is one that transformers loads
 // (AutoModelForCausalLM.from_pretrained). A run that was stopped continues where it was.
 package main
@@ -38,16 +47,17 @@ import (
 	"github.com/gotrainer/gotrainer/optim/lr"
 	"github.com/gotrainer/gotrainer/run"
 	"github.com/gotrainer/gotrainer/text"
+	"github.com/gotrainer/gotrainer/text/chat"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
 type options struct {
-	train, model, out, write, device string
-	epochs                           float64
-	rate                             float64
-	block, seed, lora                int
+	train, chats, model, out, write, ask, device string
+	epochs                                       float64
+	rate                                         float64
+	block, seed, lora                            int
 }
 
 func main() {
@@ -69,10 +79,12 @@ func parse(args []string) (o options, err error) {
 	}
 	f.StringVar(&o.train, "train", "", "file with a text in each line; default: 4,827 text messages that come with "+
 		"the example")
+	f.StringVar(&o.chats, "chats", "", "file with a conversation in each line, instead of -train")
 	f.StringVar(&o.model, "model", "", "folder of a GPT-2, Llama, Mistral, Qwen2 or Gemma, or its name on the Hub; "+
 		"default: a small GPT-2 of random weights")
 	f.StringVar(&o.out, "out", "runs/language_model", "folder of the run")
 	f.StringVar(&o.write, "write", "", "do not train: continue this text with the model in OUT")
+	f.StringVar(&o.ask, "ask", "", "do not train: answer this with the model in OUT")
 	f.StringVar(&o.device, "device", "auto", "auto (the GPU if there is one), cpu, cuda or cuda:N")
 	f.Float64Var(&o.epochs, "epochs", 10, "passes over the texts")
 	f.Float64Var(&o.rate, "lr", 2e-3, "the highest learning rate")
@@ -90,15 +102,18 @@ func parse(args []string) (o options, err error) {
 		return o, fmt.Errorf("want -lora of at least 0, and with it -model, since weights that are random are to be trained "+
 			"themselves; found %d and %q", o.lora, o.model)
 	}
+	if o.train != "" && o.chats != "" || o.write != "" && o.ask != "" {
+		return o, fmt.Errorf("want one of -train and -chats, and one of -write and -ask, at most")
+	}
 	return o, nil
 }
 
 func execute(ctx context.Context, o options, out io.Writer) error {
 	trained := filepath.Join(o.out, "model")
-	prompt := o.write
-	if prompt == "" {
-		prompt = "I"
-		if err := train(ctx, o, trained, out); err != nil {
+	prompt, question := o.write, o.ask
+	if prompt+question == "" {
+		var err error
+		if prompt, question, err = train(ctx, o, trained, out); err != nil {
 			return err
 		}
 	}
@@ -110,6 +125,12 @@ func execute(ctx context.Context, o options, out io.Writer) error {
 		return err
 	}
 	torch.ManualSeed(uint64(o.seed))
+	if question != "" {
+		answer, err := lm.Chat(ctx, chat.Conversation{Messages: []chat.Message{chat.User(question)}},
+			auto.Generation{MaxNewTokens: 200})
+		fmt.Fprintf(out, "%s\n%s\n", question, answer)
+		return err
+	}
 	for range 3 {
 		more, err := lm.Generate(ctx, prompt, auto.Generation{MaxNewTokens: 30, Sample: true, Temperature: 0.8, TopP: 0.95})
 		if err != nil {
@@ -120,47 +141,63 @@ func execute(ctx context.Context, o options, out io.Writer) error {
 	return nil
 }
 
-// train writes a model into the folder trained.
-func train(ctx context.Context, o options, trained string, out io.Writer) error {
+// train writes a model into the folder trained, and returns what it may continue, or a question that it
+// may answer.
+func train(ctx context.Context, o options, trained string, out io.Writer) (prompt, question string, err error) {
 	device, err := torch.ParseDevice(o.device)
 	if err != nil {
-		return run.Usage(err)
+		return "", "", run.Usage(err)
 	}
-	texts, err := read(o.train)
+	var texts []string
+	var chats []chat.Conversation
+	what := fmt.Sprintf("blocks of %d tokens", o.block)
+	if o.chats == "" {
+		prompt = "I"
+		texts, err = read(o.train)
+	} else {
+		what = "conversations"
+		if chats, err = chat.ReadFile(o.chats); err == nil {
+			texts, question = said(chats)
+		}
+	}
 	if err != nil {
-		return err
+		return "", "", err
 	}
 	torch.ManualSeed(uint64(o.seed))
 	lm, err := model(ctx, o, texts)
 	if err != nil {
-		return err
+		return "", "", err
 	}
-	blocks, err := encode(ctx, lm, texts, o.block)
+	var samples []causallm.Sample
+	if o.chats == "" {
+		samples, err = encode(ctx, lm, texts, o.block)
+	} else {
+		samples, err = encodeChats(lm, chats)
+	}
 	if err != nil {
-		return err
+		return "", "", err
 	}
-	held := max(1, len(blocks)/20) // the first texts are not trained on
-	if len(blocks) <= held {
-		return fmt.Errorf("the texts are %d blocks of %d tokens; want at least 2, of which one is held out", len(blocks),
-			o.block)
+	held := max(1, len(samples)/20) // the first texts are not trained on
+	if len(samples) <= held {
+		return "", "", fmt.Errorf("the texts are %d %s; want at least 2, of which one is held out", len(samples), what)
 	}
-	trainSet, evalSet := data.Slice[causallm.Sample](blocks[held:]), data.Slice[causallm.Sample](blocks[:held])
+	trainSet, evalSet := data.Slice[causallm.Sample](samples[held:]), data.Slice[causallm.Sample](samples[:held])
 	step, err := engine.New(lm.Task(), engine.Options{Optimizer: optim.AdamW{LR: o.rate}, Device: device})
 	if err != nil {
-		return err
+		return "", "", err
 	}
 	t, err := trainer.New(step, trainer.Options{OutputDir: o.out, ResumeFrom: trainer.Latest, Epochs: o.epochs,
 		BatchSize: 16, Schedule: lr.Cosine{Warmup: 0.1}, LoadBestAtEnd: true, Seed: uint64(o.seed)})
 	if err != nil {
-		return err
+		return "", "", err
 	}
 	result, err := t.Fit(ctx, trainSet, evalSet)
 	if err != nil {
-		return err
+		return "", "", err
 	}
-	fmt.Fprintf(out, "perplexity of the %d blocks that were held out: %.1f\n", held,
+	fmt.Fprintf(out, "perplexity of the %d %s that were held out: %.1f\n", held, strings.Fields(what)[0],
 		math.Exp(result.Best.Metrics["eval_loss"]))
-	return lm.Save(trained)
+	return prompt, question, lm.Save(trained)
 }
 
 // model is the one to fine-tune, or a small one with a vocabulary of the texts.
@@ -179,6 +216,46 @@ func model(ctx context.Context, o options, texts []string) (*auto.CausalLanguage
 	end, _ := tok.TokenToID("<|endoftext|>")
 	return auto.NewCausalLM(gpt2.Config{VocabSize: int64(tok.VocabSize()), MaxPositions: int64(max(o.block, 64)),
 		HiddenSize: 128, NumLayers: 4, NumHeads: 4, EOSTokenIDs: []int64{end}}, tok)
+}
+
+// template is for models that have none: a line with the role, and what is said below it. What is
+// between the tags of generation is learned.
+const template = `{% for m in messages %}{{ m.role + '\n' }}{% if m.role == 'assistant' %}` +
+	`{% generation %}{{ m.content + '<|endoftext|>' }}{% endgeneration %}{% else %}{{ m.content }}{% endif %}{{ '\n' }}` +
+	`{% endfor %}{% if add_generation_prompt %}{{ 'assistant\n' }}{% endif %}`
+
+// encodeChats makes a sample of each conversation.
+func encodeChats(lm *auto.CausalLanguageModel, chats []chat.Conversation) (samples []causallm.Sample, err error) {
+	if lm.ChatTemplate == nil {
+		end, ok := lm.Tokenizer.TokenToID("<|endoftext|>")
+		if ends := lm.EOSTokenIDs(); !ok || !slices.Contains(ends, end) {
+			return nil, fmt.Errorf("the model has no chat template, and the program's own needs <|endoftext|> as its end")
+		}
+		if lm.ChatTemplate, err = chat.Parse(template); err != nil {
+			return nil, err
+		}
+	}
+	for i, c := range chats {
+		s, err := lm.EncodeChat(c)
+		if err != nil {
+			return nil, fmt.Errorf("conversation %d: %w", i+1, err)
+		}
+		samples = append(samples, s)
+	}
+	return samples, nil
+}
+
+// said is all that is said, and the first question of a user.
+func said(chats []chat.Conversation) (texts []string, question string) {
+	for _, c := range chats {
+		for _, m := range c.Messages {
+			texts = append(texts, m.Role(), m.Content())
+			if question == "" && m.Role() == "user" {
+				question = m.Content()
+			}
+		}
+	}
+	return texts, question
 }
 
 // encode cuts blocks of the texts, each with its end behind it.

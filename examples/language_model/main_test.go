@@ -54,6 +54,26 @@ func TestLearnsToCount(t *testing.T) {
 	assert.NoFileExists(t, filepath.Join(adapted, "model", "model.safetensors"))
 }
 
+// TestLearnsToAnswer: what an assistant says in conversations is learnt, and a second run answers.
+func TestLearnsToAnswer(t *testing.T) {
+	testenv.RequireTorch(t)
+	dir := t.TempDir()
+	chats := filepath.Join(dir, "chats.jsonl")
+	var lines strings.Builder
+	for range 40 {
+		for _, pair := range [][2]string{{"count", "one two three"}, {"colours", "red blue green"}} {
+			fmt.Fprintf(&lines, `{"messages": [{"role": "user", "content": %q}, {"role": "assistant", "content": %q}]}`+"\n",
+				pair[0], pair[1])
+		}
+	}
+	require.NoError(t, os.WriteFile(chats, []byte(lines.String()), 0o600))
+	out := filepath.Join(dir, "run")
+	printed := program(t, []string{"-chats", chats, "-out", out, "-device", "cpu", "-epochs", "8"})
+	assert.Contains(t, printed, "perplexity of the 4 conversations that were held out: 1.")
+	assert.Contains(t, printed, "\ncount\none two three\n")
+	assert.Equal(t, "colours\nred blue green\n", program(t, []string{"-out", out, "-ask", "colours"}))
+}
+
 func program(t *testing.T, args []string) string {
 	t.Helper()
 	o, err := parse(args)
@@ -71,6 +91,10 @@ func TestWhatCannotBeIsRefused(t *testing.T) {
 	}
 	_, err := parse([]string{"-lora", "8"})
 	require.ErrorContains(t, err, "and with it -model")
+	for _, args := range [][]string{{"-train", "a", "-chats", "b"}, {"-write", "a", "-ask", "b"}} {
+		_, err := parse(args)
+		require.ErrorContains(t, err, "one of -train and -chats, and one of -write and -ask", "%q", args)
+	}
 	dir := t.TempDir()
 	empty := filepath.Join(dir, "empty.txt")
 	require.NoError(t, os.WriteFile(empty, []byte("\n \n"), 0o600))

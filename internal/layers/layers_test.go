@@ -42,7 +42,7 @@ var allowed = []struct{ folder, imports string }{
 	{"internal/roundedmath", ""},
 	{"internal/conformance/pylambda", "internal/roundedmath"},
 	{"optim/lr", "internal/mt19937 internal/optional internal/pyfloat internal/roundedmath"},
-	{"text/...", "text/... internal/regularfile internal/specialtoken"},
+	{"text/...", "text/... internal/pyfloat internal/regularfile internal/specialtoken"},
 	{"vision/...", "vision/... internal/regularfile internal/mt19937"},
 	{"data", "internal/mt19937"},
 	{"data/internal/columns", ""},

@@ -17,7 +17,7 @@
 // does; one of FromConfig is in training mode.
 //
 // What Save writes, and every checkpoint of a run, transformers loads: config.json with the class
-// and the labels, the weights, the tokenizer's files.
+// and the labels, the weights, the tokenizer's files and the chat template.
 //
 // The tasks are those of packages classify, tokenclass, question, maskedlm, causallm and seq2seq,
 // whose NewTask has more to choose: each takes a model of this package.

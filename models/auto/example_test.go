@@ -11,11 +11,13 @@ import (
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/models/auto"
+	"github.com/gotrainer/gotrainer/models/causallm"
 	"github.com/gotrainer/gotrainer/models/maskedlm"
 	"github.com/gotrainer/gotrainer/models/question"
 	"github.com/gotrainer/gotrainer/models/tokenclass"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/text"
+	"github.com/gotrainer/gotrainer/text/chat"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/engine"
@@ -130,4 +132,38 @@ func ExampleMaskedLM() {
 	guesses, err := mlm.Predict("the cat [MASK] on a mat", 1)
 	fmt.Println(guesses[0].Token, err)
 	// Output: sat <nil>
+}
+
+// A model learns from conversations what the assistant says, and answers.
+func ExampleCausalLanguageModel_Chat() {
+	dir := small(`"model_type": "llama", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1,
+		"num_attention_heads": 2`, "user assistant : what is red blue green fire the sea grass")
+	defer os.RemoveAll(dir) //nolint:errcheck // a scratch folder
+	lm, err := auto.CausalLM(context.Background(), dir, auto.Options{FromConfig: true})
+	check(err)
+	// The folder of a model that was made for conversations has a template.
+	lm.ChatTemplate, err = chat.Parse(`{% for m in messages %}
+{{ m.role }} : {{ m.content }} {{ eos_token }}
+{% endfor %}
+{% if add_generation_prompt %}assistant : {% endif %}`)
+	check(err)
+	lm.ChatTemplate.SpecialTokens = map[string]string{"eos_token": "[SEP]"}
+
+	conversations, err := chat.Read(strings.NewReader(`
+{"messages": [{"role": "user", "content": "what is red"}, {"role": "assistant", "content": "the fire is red"}]}
+{"messages": [{"role": "user", "content": "what is blue"}, {"role": "assistant", "content": "the sea is blue"}]}
+{"messages": [{"role": "user", "content": "what is green"}, {"role": "assistant", "content": "the grass is green"}]}`))
+	check(err)
+	var samples []causallm.Sample
+	for _, c := range conversations {
+		s, err := lm.EncodeChat(c)
+		check(err)
+		samples = append(samples, s)
+	}
+	fit(lm.Task(), 60, samples)
+
+	c := chat.Conversation{Messages: []chat.Message{chat.User("what is blue")}}
+	answer, err := lm.Chat(context.Background(), c, auto.Generation{MaxNewTokens: 10})
+	fmt.Println(answer, err)
+	// Output: the sea is blue <nil>
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/gotrainer/gotrainer/hub"
 	"github.com/gotrainer/gotrainer/models/lora"
 	"github.com/gotrainer/gotrainer/models/pretrained"
+	"github.com/gotrainer/gotrainer/text/chat"
 )
 
 // hubName is how the Hub names its models: bert-base-uncased, or owner/name.
@@ -35,7 +36,7 @@ func find(ctx context.Context, model, revision string, weights bool) (string, er
 		return "", fmt.Errorf("auto: %s: there is no such folder, and it is no name on the Hub: %w", model, err)
 	}
 	o := hub.FetchOptions{Revision: revision, Allow: append(slices.Clone(tokenizerFiles), pretrained.ConfigName,
-		generationConfigName, lora.ConfigName, lora.WeightsName, lora.PickleName)}
+		lora.ConfigName, lora.WeightsName, lora.PickleName, chat.FolderName+"/*.jinja", generationConfigName)}
 	if weights {
 		o.Allow = append(o.Allow, pretrained.SafetensorsName, pretrained.SafetensorsIndexName, "model-*-of-*.safetensors")
 	}

@@ -71,36 +71,43 @@ const generationConfigName = "generation_config.json"
 // maxGenerationConfig is what that file may have, in bytes.
 const maxGenerationConfig = 1 << 20
 
-// oneOrMore is a token, or several.
-type oneOrMore []int64
+// tokenIDs are a token, or several.
+type tokenIDs []int64
 
 // UnmarshalJSON reads a number, or a list of them.
-func (o *oneOrMore) UnmarshalJSON(text []byte) error {
-	var one int64
-	if json.Unmarshal(text, &one) == nil {
-		*o = []int64{one}
-		return nil
+func (t *tokenIDs) UnmarshalJSON(text []byte) error {
+	var one *int64
+	var several []int64
+	switch {
+	case json.Unmarshal(text, &one) == nil:
+		if one != nil {
+			*t = []int64{*one}
+		}
+	case json.Unmarshal(text, &several) == nil:
+		*t = several
+	default:
+		return fmt.Errorf("eos_token_id is %s; want a number, several, or null", text)
 	}
-	return json.Unmarshal(text, (*[]int64)(o))
+	return nil
 }
 
 // generationFile is generation_config.json, as far as it is supported.
 type generationFile struct {
-	MaxLength         *int      `json:"max_length"`
-	MaxNewTokens      *int      `json:"max_new_tokens"`
-	MinLength         *int      `json:"min_length"`
-	MinNewTokens      *int      `json:"min_new_tokens"`
-	Sample            bool      `json:"do_sample"`
-	Temperature       *float64  `json:"temperature"`
-	TopK              *int      `json:"top_k"`
-	TopP              *float64  `json:"top_p"`
-	MinP              *float64  `json:"min_p"`
-	RepetitionPenalty *float64  `json:"repetition_penalty"`
-	NoRepeatNGramSize *int      `json:"no_repeat_ngram_size"`
-	NumBeams          *int      `json:"num_beams"`
-	LengthPenalty     *float64  `json:"length_penalty"`
-	EarlyStopping     any       `json:"early_stopping"`
-	EOSTokenIDs       oneOrMore `json:"eos_token_id"`
+	MaxLength         *int     `json:"max_length"`
+	MaxNewTokens      *int     `json:"max_new_tokens"`
+	MinLength         *int     `json:"min_length"`
+	MinNewTokens      *int     `json:"min_new_tokens"`
+	Sample            bool     `json:"do_sample"`
+	Temperature       *float64 `json:"temperature"`
+	TopK              *int     `json:"top_k"`
+	TopP              *float64 `json:"top_p"`
+	MinP              *float64 `json:"min_p"`
+	RepetitionPenalty *float64 `json:"repetition_penalty"`
+	NoRepeatNGramSize *int     `json:"no_repeat_ngram_size"`
+	NumBeams          *int     `json:"num_beams"`
+	LengthPenalty     *float64 `json:"length_penalty"`
+	EarlyStopping     any      `json:"early_stopping"`
+	EOSTokenIDs       tokenIDs `json:"eos_token_id"`
 }
 
 // without are the settings that would change the tokens and are not supported, with the values that

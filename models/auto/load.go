@@ -27,6 +27,7 @@ import (
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/nn/quantized"
 	"github.com/gotrainer/gotrainer/text"
+	"github.com/gotrainer/gotrainer/text/chat"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -286,7 +287,7 @@ func (m *Model) warn(w io.Writer) {
 // tokenizerFiles are the files that tokenizers of transformers read.
 var tokenizerFiles = []string{tokenizerName, tokenizerConfigName, specialTokensName, "added_tokens.json",
 	"vocab.txt", "vocab.json", "merges.txt", "sentencepiece.bpe.model", "spiece.model", "tokenizer.model",
-	"chat_template.jinja"}
+	chat.FileName}
 
 func (m *Model) loadTokenizer(dir string, w io.Writer) error {
 	m.tokenizerDir = dir
@@ -303,6 +304,9 @@ func (m *Model) loadTokenizer(dir string, w io.Writer) error {
 	}
 	if err == nil {
 		m.tokenizerConfig, err = readTokenizerConfig(dir)
+	}
+	if err == nil {
+		err = m.loadChatTemplate(dir)
 	}
 	if err != nil {
 		return fmt.Errorf("auto: %w", err)

@@ -13,6 +13,7 @@ import (
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/nn/quantized"
 	"github.com/gotrainer/gotrainer/text"
+	"github.com/gotrainer/gotrainer/text/chat"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -22,6 +23,9 @@ type Model struct {
 
 	// Tokenizer is nil where the folder has none. It neither pads nor truncates.
 	Tokenizer *text.Tokenizer
+	// ChatTemplate writes conversations as texts. It is nil where the tokenizer's folder has none, and is
+	// saved with the tokenizer. One without special tokens has those of the folder.
+	ChatTemplate *chat.Template
 	// Report tells what was not in the files, what was there and not used, and what was drawn. It
 	// is nil for a model of random weights.
 	Report *pretrained.Report
@@ -42,7 +46,9 @@ type Model struct {
 	asLoaded     *text.Tokenizer // another one that was found to be the same, see Save
 
 	tokenizerConfig tokenizerConfig // of the folder
-	spaced          bool            // loaded puts a space before words, which the folder's does not
+	loadedTemplate  *chat.Template  // what was there as ChatTemplate
+	specialTokens   map[string]string
+	spaced          bool // loaded puts a space before words, which the folder's does not
 
 	paddingFree bool
 }

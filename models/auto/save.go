@@ -46,7 +46,11 @@ func (m *Model) WriteConfig(dir string) error {
 	if m.Tokenizer == nil {
 		return nil
 	}
-	if err := m.writeTokenizer(dir); err != nil {
+	err := m.writeTokenizer(dir)
+	if err == nil {
+		err = m.writeChatTemplate(dir)
+	}
+	if err != nil {
 		return fmt.Errorf("auto: the tokenizer's files: %w", err)
 	}
 	return nil

@@ -40,7 +40,9 @@ func (m *SequenceClassifier) Encode(in text.Input, label int64) (classify.Sample
 
 // encode tokenizes an input and cuts it to what the model takes, or to less where the tokenizer says
 // so.
-func (m *Model) encode(in text.Input) (*text.Encoding, error) {
+func (m *Model) encode(in text.Input) (*text.Encoding, error) { return m.encodeWith(in, nil) }
+
+func (m *Model) encodeWith(in text.Input, o *text.EncodeOptions) (*text.Encoding, error) {
 	if m.Tokenizer == nil {
 		return nil, m.errNoTokenizer()
 	}
@@ -54,7 +56,7 @@ func (m *Model) encode(in text.Input) (*text.Encoding, error) {
 	if err != nil {
 		return nil, fmt.Errorf("auto: %w", err)
 	}
-	e, err := t.EncodeInput(in, nil)
+	e, err := t.EncodeInput(in, o)
 	if err != nil {
 		return nil, fmt.Errorf("auto: %w", err)
 	}

@@ -10,5 +10,6 @@
 //
 // Texts of any length make padded batches. [Blocks] puts them behind one another and cuts blocks of
 // one length, which wastes nothing: group_texts of run_clm. Labels leave out what is not to be learned,
-// such as the question in front of an answer ([inputs.IgnoreIndex]).
+// such as the question in front of an answer ([inputs.IgnoreIndex]); EncodeChat of package auto makes such
+// samples of conversations.
 package causallm

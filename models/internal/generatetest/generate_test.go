@@ -227,7 +227,7 @@ func TestFilesThatWouldChangeTheTextAreRefused(t *testing.T) {
 		`{"bad_words_ids": [[1]]}`:    "bad_words_ids is [[1]]",
 		`{"early_stopping": "never"}`: "early_stopping is never",
 		`{"max_new_tokens": "many"}`:  "cannot unmarshal string",
-		`{"eos_token_id": "end"}`:     "cannot unmarshal string",
+		`{"eos_token_id": "end"}`:     "eos_token_id is \"end\"; want a number",
 		`[1]`:                         "cannot unmarshal array",
 		`{`:                           "unexpected end",
 		`{"max_new_tokens": -3}`:      "Generation.MaxNewTokens is -3",
@@ -236,6 +236,7 @@ func TestFilesThatWouldChangeTheTextAreRefused(t *testing.T) {
 		`{"no_repeat_ngram_size": -2}`:                                                              "Generation.NoRepeatNGramSize is -2",
 		`{"typical_p": 1.0, "num_return_sequences": 1}`:                                             "",
 		`{"guidance_scale": null, "forced_bos_token_id": null, "eos_token_id": 7, "max_length": 1}`: "",
+		`{"eos_token_id": null, "max_new_tokens": null, "early_stopping": null}`:                    "",
 	} {
 		dir := modeltest.ConfigFolder(t, m.Config)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "generation_config.json"), []byte(content), 0o600))

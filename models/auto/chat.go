@@ -1,0 +1,128 @@
+package auto
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/gotrainer/gotrainer/models/causallm"
+	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/text"
+	"github.com/gotrainer/gotrainer/text/chat"
+)
+
+// EncodeChat makes a sample of a conversation, of which what the assistant says is to be learned and the
+// rest is not: [chat.Template.RenderAssistant]. A token that is partly the assistant's is learned. The
+// sample is cut to what the model takes, of which the assistant may have no part; such a sample has no
+// label that counts.
+func (m *CausalLanguageModel) EncodeChat(c chat.Conversation) (s causallm.Sample, err error) {
+	t, err := m.template()
+	if err != nil {
+		return s, err
+	}
+	written, spans, err := t.RenderAssistant(c)
+	if err != nil {
+		return s, fmt.Errorf("auto: %w", err)
+	}
+	e, err := m.encodeWith(text.Single(written), &text.EncodeOptions{NoSpecialTokens: true})
+	if err != nil {
+		return s, err
+	}
+	s = causallm.Sample{Text: m.Limits().Of(e), Labels: make([]int64, len(e.IDs))}
+	for i, id := range e.IDs {
+		s.Labels[i] = inputs.IgnoreIndex
+		for len(spans) > 0 && spans[0].End <= e.Offsets[i].Start {
+			spans = spans[1:]
+		}
+		if len(spans) > 0 && e.Offsets[i].End > spans[0].Start {
+			s.Labels[i] = id
+		}
+	}
+	return s, nil
+}
+
+// Chat answers the last message of a conversation. Where that is the assistant's, it goes on with it, as
+// transformers' pipeline does, and returns what it adds. An answer ends with a token of
+// Generation.EOSTokenIDs; nil: those of config.json and generation_config.json, and the tokenizer's
+// eos_token. For the rest it is [CausalLanguageModel.Generate]; MaxNewTokens is to be set, since few
+// answers have 20 tokens.
+func (m *CausalLanguageModel) Chat(ctx context.Context, c chat.Conversation, g Generation) (string, error) {
+	t, err := m.template()
+	if err != nil {
+		return "", err
+	}
+	o := chat.Options{AddGenerationPrompt: true}
+	if n := len(c.Messages); n > 0 && c.Messages[n-1].Role() == "assistant" {
+		o = chat.Options{ContinueFinalMessage: "content"}
+	}
+	prompt, err := t.Render(c, o)
+	if err != nil {
+		return "", fmt.Errorf("auto: %w", err)
+	}
+	e, err := m.Tokenizer.Encode(prompt, &text.EncodeOptions{NoSpecialTokens: true})
+	if err != nil {
+		return "", fmt.Errorf("auto: %w", err)
+	}
+	if g.EOSTokenIDs == nil {
+		if g.EOSTokenIDs, err = m.answerEnds(t.SpecialTokens["eos_token"], g); err != nil {
+			return "", err
+		}
+	}
+	added, err := m.GenerateIDs(ctx, e.IDs, g)
+	return m.Tokenizer.Decode(added, nil), err
+}
+
+// template is ChatTemplate, with the special tokens of the folder where it has none of its own.
+func (m *Model) template() (*chat.Template, error) {
+	if m.Tokenizer == nil {
+		return nil, m.errNoTokenizer()
+	}
+	if m.ChatTemplate == nil {
+		return nil, fmt.Errorf("auto: the model has no chat template, so that it was not made for conversations; want %s, "+
+			"or chat_template in %s, in the tokenizer's folder, or set Model.ChatTemplate", chat.FileName, tokenizerConfigName)
+	}
+	t := *m.ChatTemplate
+	if t.SpecialTokens == nil {
+		t.SpecialTokens = m.specialTokens
+	}
+	return &t, nil
+}
+
+// answerEnds are the tokens that end an answer; eos is the tokenizer's eos_token.
+func (m *CausalLanguageModel) answerEnds(eos string, g Generation) ([]int64, error) {
+	ends := m.EOSTokenIDs()
+	if id, ok := m.Tokenizer.TokenToID(eos); ok {
+		ends = append(ends, id)
+	}
+	if g.IgnoreFile {
+		return ends, nil
+	}
+	f, err := readGenerationFile(m.dir)
+	return append(ends, f.EOSTokenIDs...), err
+}
+
+// loadChatTemplate reads the template of the tokenizer's folder, which need not have one.
+func (m *Model) loadChatTemplate(dir string) (err error) {
+	if m.specialTokens, err = chat.LoadSpecialTokens(dir); err != nil {
+		return err
+	}
+	t, err := chat.Load(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	m.ChatTemplate, m.loadedTemplate = t, t
+	return err
+}
+
+// writeChatTemplate writes the template: as it was in the folder that it came from, or as transformers
+// writes it.
+func (m *Model) writeChatTemplate(dir string) error {
+	switch {
+	case m.ChatTemplate != m.loadedTemplate:
+		return m.ChatTemplate.Save(dir)
+	case m.tokenizerDir != "":
+		return chat.CopyFiles(m.tokenizerDir, dir)
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package chat
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/gotrainer/gotrainer/text"
+	"github.com/gotrainer/gotrainer/text/chat/internal/jinja"
+)
+
+// RenderAssistant writes a conversation as a text, and tells which stretches of it the assistant says,
+// in characters, as text.Encoding.Offsets counts them: see "What is learned" above. Those of the first
+// Prompt messages are left out. A conversation in which the assistant says nothing is an error.
+func (t *Template) RenderAssistant(c Conversation) (string, []text.Span, error) {
+	s, err := t.choose(c.Tools)
+	if err != nil {
+		return "", nil, fmt.Errorf("chat: %w", err)
+	}
+	if c.Prompt < 0 || c.Prompt > len(c.Messages) {
+		return "", nil, fmt.Errorf("chat: Conversation.Prompt is %d; want 0 to %d, the number of messages", c.Prompt,
+			len(c.Messages))
+	}
+	res, err := t.render(s, c, Options{})
+	if err != nil {
+		return "", nil, err
+	}
+	var spans []text.Span
+	if s.parsed.Generation {
+		spans, err = t.marked(s, c, res)
+	} else {
+		spans, err = t.answers(s, c, res.Text)
+	}
+	if err == nil && len(spans) == 0 {
+		err = fmt.Errorf("chat: the assistant says nothing in the %d messages behind the first %d; want a message of the "+
+			"role %q", len(c.Messages)-c.Prompt, c.Prompt, assistant)
+	}
+	return res.Text, spans, err
+}
+
+// marked are the stretches that the template marks, behind the prompt.
+func (t *Template) marked(s source, c Conversation, res jinja.Result) (spans []text.Span, err error) {
+	from := 0
+	if c.Prompt > 0 {
+		begin, err := t.upTo(s, c, c.Prompt, c.Prompt < len(c.Messages) && c.Messages[c.Prompt].Role() == assistant, res.Text)
+		if err != nil {
+			return nil, err
+		}
+		from = utf8.RuneCountInString(begin)
+	}
+	for _, g := range res.Generated {
+		if start := max(g.Start, from); start < g.End {
+			spans = append(spans, text.Span{Start: start, End: g.End})
+		}
+	}
+	return spans, nil
+}
+
+// answers are what each message of the assistant adds to the text, behind the generation prompt.
+func (t *Template) answers(s source, c Conversation, whole string) (spans []text.Span, err error) {
+	for i := c.Prompt; i < len(c.Messages); i++ {
+		if c.Messages[i].Role() != assistant {
+			continue
+		}
+		before, err := t.upTo(s, c, i, true, whole)
+		if err != nil {
+			return nil, err
+		}
+		after := whole
+		if i+1 < len(c.Messages) {
+			if after, err = t.upTo(s, c, i+1, false, whole); err != nil {
+				return nil, err
+			}
+		}
+		if len(after) > len(before) {
+			spans = append(spans, text.Span{Start: utf8.RuneCountInString(before), End: utf8.RuneCountInString(after)})
+		}
+	}
+	return spans, nil
+}
+
+// upTo renders the first n messages. The whole conversation has to begin with that. Of no messages,
+// which templates need not be able to render, it is what stands before the first answer.
+func (t *Template) upTo(s source, c Conversation, n int, prompt bool, whole string) (string, error) {
+	c.Messages = c.Messages[:n]
+	res, err := t.render(s, c, Options{AddGenerationPrompt: prompt})
+	if err != nil {
+		return "", fmt.Errorf("%w (of the first %d messages, to find what the assistant says)", err, n)
+	}
+	if !strings.HasPrefix(whole, res.Text) {
+		at := 0
+		for at < len(res.Text) && at < len(whole) && res.Text[at] == whole[at] {
+			at++
+		}
+		return "", fmt.Errorf("chat: what the assistant says cannot be told from the rest: the conversation does not begin "+
+			"with its first %d messages as the template %q writes them alone (generation prompt: %t). They differ at byte "+
+			"%d, %q and %q. Set a template that marks the answers with {%% generation %%}, or end the conversation there",
+			n, s.name, prompt, at, excerpt(whole, at), excerpt(res.Text, at))
+	}
+	return res.Text, nil
+}
+
+// excerpt is a few characters of a text.
+func excerpt(s string, at int) string {
+	return strings.ToValidUTF8(s[at:min(at+20, len(s))], "")
+}

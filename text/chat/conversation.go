@@ -1,0 +1,146 @@
+package chat
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// Conversation is what a template is given.
+type Conversation struct {
+	Messages []Message
+	// Prompt is how many messages at the beginning are not learned, even where the assistant speaks.
+	Prompt int
+
+	// Tools are the functions that the model may call, as schemas of JSON, and Documents what it may look
+	// at, with a title and a text each. They are values that encoding/json can marshal: json.RawMessage
+	// and [Object] keep the order of their fields, which a template writes. Nil: there are none.
+	Tools, Documents []any
+	// Variables are what else the template looks at, such as enable_thinking. They come before special
+	// tokens of the same name.
+	Variables map[string]any
+}
+
+// UnmarshalJSON reads {"messages": [...]}, or {"prompt": [...], "completion": [...]}, whose prompt is
+// not learned, with tools, documents and chat_template_kwargs beside them: the data of TRL. Other
+// fields are left out.
+func (c *Conversation) UnmarshalJSON(content []byte) error {
+	var f struct {
+		Messages   []Message       `json:"messages"`
+		Prompt     json.RawMessage `json:"prompt"`
+		Completion json.RawMessage `json:"completion"`
+		Tools      json.RawMessage `json:"tools"`
+		Documents  json.RawMessage `json:"documents"`
+		Variables  json.RawMessage `json:"chat_template_kwargs"`
+	}
+	if err := json.Unmarshal(content, &f); err != nil {
+		return err
+	}
+	*c = Conversation{Messages: f.Messages}
+	if f.Messages == nil {
+		prompt, err := messagesOf("prompt", f.Prompt)
+		if err != nil {
+			return err
+		}
+		completion, err := messagesOf("completion", f.Completion)
+		if err != nil {
+			return err
+		}
+		c.Prompt, c.Messages = len(prompt), append(prompt, completion...)
+	} else if f.Prompt != nil || f.Completion != nil {
+		return errors.New("messages stand beside prompt or completion; want the ones or the others")
+	}
+	if len(c.Messages) == 0 {
+		return errors.New(`want {"messages": [...]}, or "prompt" and "completion", with at least one message`)
+	}
+	var err error
+	if c.Tools, err = valuesOf("tools", f.Tools); err != nil {
+		return err
+	}
+	if c.Documents, err = valuesOf("documents", f.Documents); err != nil {
+		return err
+	}
+	if f.Variables != nil {
+		var o Object
+		if err := json.Unmarshal(f.Variables, &o); err != nil {
+			return fmt.Errorf("chat_template_kwargs: %w", err)
+		}
+		c.Variables = map[string]any{}
+		for i, name := range o.names {
+			c.Variables[name] = o.values[i]
+		}
+	}
+	return nil
+}
+
+// messagesOf reads messages, of which there may be none.
+func messagesOf(field string, content json.RawMessage) (messages []Message, err error) {
+	if content == nil {
+		return nil, nil
+	}
+	if bytes.HasPrefix(content, []byte(`"`)) {
+		return nil, fmt.Errorf(`%s is a text; want messages, [{"role": "user", "content": "..."}]`, field)
+	}
+	if err := json.Unmarshal(content, &messages); err != nil {
+		return nil, fmt.Errorf("%s: %w", field, err)
+	}
+	return messages, nil
+}
+
+// valuesOf reads a list, or a string that has one.
+func valuesOf(field string, content json.RawMessage) ([]any, error) {
+	if content == nil || string(content) == "null" {
+		return nil, nil
+	}
+	v, err := decode(content)
+	if s, ok := v.(string); ok && err == nil {
+		v, err = decode([]byte(s))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", field, err)
+	}
+	list, ok := v.([]any)
+	if !ok {
+		return nil, fmt.Errorf("%s: want a list, found %.40s", field, content)
+	}
+	return list, nil
+}
+
+// Read reads a conversation from each line: JSON Lines. Empty lines are left out.
+func Read(r io.Reader) (conversations []Conversation, err error) {
+	lines := bufio.NewReader(r)
+	for n := 1; ; n++ {
+		line, err := lines.ReadBytes('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("chat: %w", err)
+		}
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			var c Conversation
+			if err := json.Unmarshal(line, &c); err != nil {
+				return nil, fmt.Errorf("chat: line %d: %w", n, err)
+			}
+			conversations = append(conversations, c)
+		}
+		if err != nil {
+			return conversations, nil
+		}
+	}
+}
+
+// ReadFile reads the conversations of a file, one from each line.
+func ReadFile(path string) ([]Conversation, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("chat: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	c, err := Read(f)
+	if err != nil {
+		return nil, fmt.Errorf("%w (%s)", err, path)
+	}
+	return c, nil
+}
