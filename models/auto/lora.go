@@ -26,11 +26,12 @@ var (
 )
 
 // loraTargets are the layers that get updates where nobody says which: those of peft, and for
-// DistilBERT and MPNet, of which it knows none, the same.
+// DistilBERT, MPNet and ModernBERT, of which it knows none, the same, or the layer that has them.
 var loraTargets = map[string][]string{
 	"bert": {"query", "value"}, "roberta": {"query", "value"}, "xlm-roberta": {"query", "value"},
 	"electra": {"query", "value"}, "distilbert": {"q_lin", "v_lin"}, "mpnet": {"attn.q", "attn.v"},
-	"gpt2": {"c_attn"}, "llama": {"q_proj", "v_proj"}, "mistral": {"q_proj", "v_proj"}, "qwen2": {"q_proj", "v_proj"},
+	"modernbert": {"Wqkv"}, "deberta-v2": {"query_proj", "value_proj"}, "gpt2": {"c_attn"},
+	"llama": {"q_proj", "v_proj"}, "mistral": {"q_proj", "v_proj"}, "qwen2": {"q_proj", "v_proj"},
 	"gemma": {"q_proj", "v_proj"}, "t5": {"q", "v"},
 }
 

@@ -64,8 +64,8 @@ func (a Attention) Attend(query, key, value torch.Tensor, mask Mask, heads int64
 			computed = torch.Float32
 		}
 		weights = weights.Softmax(-1, computed)
-		if mask.Causal {
-			weights = weights.ToDType(q.DType()) // before dropout, as in transformers' decoders
+		if mask.Causal || mask.WideSoftmax {
+			weights = weights.ToDType(q.DType()) // before dropout, as in transformers' decoders and ModernBERT
 		}
 		if dropout > 0 {
 			weights = weights.Dropout(dropout, true)
