@@ -19,6 +19,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/gpt2"
 	"github.com/gotrainer/gotrainer/models/llama"
 	"github.com/gotrainer/gotrainer/models/lora"
+	"github.com/gotrainer/gotrainer/models/modernbert"
 	"github.com/gotrainer/gotrainer/models/mpnet"
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/models/roberta"
@@ -102,6 +103,7 @@ var (
 	encoders = blueprints{
 		"bert": bert.Blueprint, "roberta": roberta.Blueprint, "xlm-roberta": roberta.Blueprint,
 		"distilbert": distilbert.Blueprint, "electra": electra.Blueprint, "mpnet": mpnet.Blueprint,
+		"modernbert": modernbert.Blueprint,
 	}
 	decoders = blueprints{
 		"gpt2": gpt2.Blueprint, "llama": llama.Blueprint, "mistral": llama.Blueprint, "qwen2": llama.Blueprint,
@@ -243,7 +245,7 @@ func build(dir string, p transformer.Blueprint, t task, o Options, dtype torch.D
 				Fresh: func(name string) bool {
 					return prefix != "" && (!strings.HasPrefix(name, prefix) || strings.HasPrefix(name, prefix+"pooler."))
 				},
-				Init: func(missing map[string]bool) { transformer.InitWeights(m, p.InitializerRange, missing) },
+				Init: m.drawMissing,
 			}
 			if m.quantization = o.Quantize; m.quantization != nil {
 				options.Prepare, options.Take = m.forgetNumbers, m.takeNumbers()

@@ -120,8 +120,9 @@ func TestMistakesAreNamed(t *testing.T) {
 		return dir
 	}
 	for text, want := range map[string]string{
-		`{"model_type": "gpt2"}`: `model_type is "gpt2"; want one of ["bert" "distilbert" "electra" "mpnet" "roberta" "xlm-roberta"]`,
-		`{}`:                     `model_type is ""`,
+		`{"model_type": "gpt2"}`: `model_type is "gpt2"; want one of ["bert" "distilbert" "electra" "modernbert" "mpnet" ` +
+			`"roberta" "xlm-roberta"]`,
+		`{}`: `model_type is ""`,
 		`{"model_type": "electra", "embedding_size": -1}`:               "EmbeddingSize is -1",
 		`{"model_type": "mpnet", "relative_attention_num_buckets": 8}`:  "want at least 32",
 		`{"model_type": "mpnet", "pad_token_id": 0}`:                    "pad_token_id is 0; MPNet's is 1",

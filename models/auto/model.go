@@ -64,11 +64,11 @@ var (
 func newModel(p transformer.Blueprint, t task, b transformer.Builder) *Model {
 	m := &Model{blueprint: p, task: t}
 	if m.headFirst() {
-		m.head = t.head(p, b)
+		m.head = t.newHead(p, b)
 		m.backbone = p.Build(b, false)
 	} else {
 		m.backbone = p.Build(b, t.pooler)
-		m.head = t.head(p, b)
+		m.head = t.newHead(p, b)
 	}
 	if draw := m.backbone.InitWeights; !b.Undrawn && draw != nil {
 		draw(m.head)
@@ -130,7 +130,13 @@ func (m *Model) Forward(ids, mask, types torch.Tensor) torch.Tensor {
 	if m.backbone.Forward == nil {
 		panic(torch.Errorf("auto.Model.Forward", torch.ErrNotSupported, "%s takes two texts: ForwardPair", m.Architecture()))
 	}
-	return torch.Return(func() torch.Tensor { return m.head.forward(m.backbone, m.backbone.Forward(ids, mask, types)) })
+	return torch.Return(func() torch.Tensor {
+		hidden := m.backbone.Forward(ids, mask, types)
+		if m.task.ofTexts && m.backbone.Text != nil {
+			hidden = m.backbone.Text(hidden, mask)
+		}
+		return m.head.forward(m.backbone, hidden)
+	})
 }
 
 // SetPaddingFree makes the tasks that train the model leave the padding of batches out:
@@ -140,8 +146,8 @@ func (m *Model) Forward(ids, mask, types torch.Tensor) torch.Tensor {
 // numbers for distances are for rows of one width.
 func (m *Model) SetPaddingFree(on bool) error {
 	if on && m.backbone.ForwardPacked == nil {
-		return fmt.Errorf("auto: %s cannot leave padding out (SetPaddingFree); BERT, RoBERTa, XLM-RoBERTa, DistilBERT "+
-			"and ELECTRA can", m.blueprint.Class)
+		return fmt.Errorf("auto: %s cannot leave padding out (SetPaddingFree); BERT, RoBERTa, XLM-RoBERTa, DistilBERT, "+
+			"ELECTRA and ModernBERT can", m.blueprint.Class)
 	}
 	m.paddingFree = on
 	return nil
@@ -154,7 +160,11 @@ func (m *Model) PaddingFree() bool { return m.paddingFree }
 func (m *Model) ForwardPacked(p *inputs.Packed) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		hidden := m.backbone.ForwardPacked(p)
-		if m.task.ofTexts {
+		switch {
+		case m.task.ofTexts && m.backbone.Text != nil:
+			mask := p.Pad(hidden.Narrow(1, 0, 1).FullLike(1), 0).SqueezeDim(-1)
+			return m.head.forward(m.backbone, m.backbone.Text(p.Pad(hidden, 0), mask))
+		case m.task.ofTexts:
 			return m.head.forward(m.backbone, p.First(hidden))
 		}
 		return p.Pad(m.head.forward(m.backbone, hidden), m.task.padding)
@@ -162,11 +172,11 @@ func (m *Model) ForwardPacked(p *inputs.Packed) torch.Tensor {
 }
 
 // FuseQKVProjections makes each layer compute query, key and value as one matrix product, with other
-// last bits: [transformer.Encoder.FuseQKVProjections]. MPNet returns an error.
+// last bits: [transformer.Encoder.FuseQKVProjections]. MPNet and ModernBERT return an error.
 func (m *Model) FuseQKVProjections(on bool) error {
 	if m.backbone.FuseQKVProjections == nil {
 		return fmt.Errorf("auto: the layers of %s have no fused query, key and value (FuseQKVProjections); those of "+
-			"BERT, RoBERTa, XLM-RoBERTa, DistilBERT and ELECTRA have", m.blueprint.Class)
+			"BERT, RoBERTa, XLM-RoBERTa, DistilBERT and ELECTRA have, and ModernBERT's are one layer", m.blueprint.Class)
 	}
 	if on && m.quantization != nil {
 		return errors.New("auto: quantized weights cannot be fused (FuseQKVProjections)")

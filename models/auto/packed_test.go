@@ -33,6 +33,7 @@ var encoders = map[string]string{
 	"electra":     `"pad_token_id": 0, "embedding_size": 8, ` + sizes,
 	"distilbert": `"pad_token_id": 0, "vocab_size": 40, "dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32,
 		"max_position_embeddings": 16, "dropout": 0, "attention_dropout": 0, "seq_classif_dropout": 0, "qa_dropout": 0`,
+	"modernbert": `"pad_token_id": 0, "local_attention": 6, "classifier_pooling": "mean", ` + sizes,
 }
 
 const sizes = `"vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
@@ -256,6 +257,9 @@ func TestFusedProjectionsGiveTheSameLossGradientsAndNames(t *testing.T) {
 	testenv.RequireTorch(t)
 	torch.SetThreads(1)
 	for kind := range encoders {
+		if kind == "modernbert" { // whose are one layer
+			continue
+		}
 		torch.ManualSeed(11)
 		m, err := auto.TokenClassification(t.Context(), folder(t, kind), auto.Options{FromConfig: true})
 		require.NoError(t, err)

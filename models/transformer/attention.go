@@ -98,8 +98,8 @@ func attendEagerly(q, k, v torch.Tensor, mask Mask, scale float64, o AttendOptio
 		computed = torch.Float32
 	}
 	weights = weights.Softmax(-1, computed)
-	if mask.Causal {
-		weights = weights.ToDType(q.DType()) // before dropout, as in transformers' decoders
+	if mask.Causal || mask.WideSoftmax {
+		weights = weights.ToDType(q.DType()) // before dropout, as in transformers' decoders and ModernBERT
 	}
 	if o.Dropout > 0 {
 		weights = weights.Dropout(o.Dropout, true)

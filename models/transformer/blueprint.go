@@ -40,6 +40,10 @@ type Blueprint struct {
 	NoWeights           []string                          // endings of tensors' names in older files that are no weights
 	NoFloat16           bool                              // its hidden states are too large for float16
 
+	// Heads are heads that are like no other model's, by what transformers' classes end with, such as
+	// ForMaskedLM. Package auto has the others.
+	Heads map[string]func(b Builder) Head
+
 	// Document is config.json for transformers' class of that name.
 	Document func(architecture string) (pretrained.Document, error)
 	// Build makes the encoder, with a pooler if it has one and the head uses it.
@@ -55,6 +59,10 @@ type Backbone struct {
 	Forward func(ids, mask, types torch.Tensor) torch.Tensor
 	// Pool is what the pooler makes of hidden states, [B, hidden]; nil: there is none.
 	Pool func(hidden torch.Tensor) torch.Tensor
+
+	// Text is what stands for a text in front of a classifier, of hidden states and their mask, [B, 1,
+	// hidden]; nil: its first token, or what the pooler makes of it.
+	Text func(hidden, mask torch.Tensor) torch.Tensor
 
 	// ForwardPacked maps a packed batch to the hidden states of its tokens, [T, hidden]; nil: the
 	// encoder needs padding.

@@ -1,0 +1,63 @@
+package auto
+
+import (
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// newHead makes the head of a task: the model's own, where it has one.
+func (t task) newHead(p transformer.Blueprint, b transformer.Builder) head {
+	build := p.Heads[t.class]
+	if build == nil {
+		return t.head(p, b)
+	}
+	own := build(b)
+	if tied, ok := own.(transformer.TiedHead); ok {
+		return &ownTiedHead{ownHead{own}, tied}
+	}
+	return &ownHead{own}
+}
+
+// ownHead is a head that a model has in its package.
+type ownHead struct {
+	own transformer.Head `module:"-"` // its modules are those of OwnModules
+}
+
+// OwnModules are those of the model's head.
+func (h *ownHead) OwnModules() []nn.Named { return nn.Children(h.own) }
+
+// DrawWeights is that of the model's head.
+func (h *ownHead) DrawWeights(std float64, wanted func(name string, t torch.Tensor) bool) {
+	if d, ok := h.own.(transformer.WeightDrawer); ok {
+		d.DrawWeights(std, wanted)
+	}
+}
+
+func (h *ownHead) forward(_ transformer.Backbone, hidden torch.Tensor) torch.Tensor {
+	return h.own.Forward(hidden)
+}
+
+// ownTiedHead is one with the weight of the token embedding.
+type ownTiedHead struct {
+	ownHead
+	tied transformer.TiedHead `module:"-"`
+}
+
+func (h *ownTiedHead) tie(e *nn.Embedding) { h.tied.Tie(e) }
+
+func (h *ownTiedHead) output() *nn.Linear { return h.tied.Output() }
+
+// drawMissing draws the weights of these names, as [newModel] draws all.
+func (m *Model) drawMissing(missing map[string]bool) {
+	transformer.InitWeights(m, m.blueprint.InitializerRange, missing)
+	if d, ok := m.head.(transformer.WeightDrawer); ok { // its modules are among those of m, but itself is not
+		torch.NoGrad(func() {
+			torch.Scope(func() {
+				d.DrawWeights(m.blueprint.InitializerRange, func(name string, t torch.Tensor) bool {
+					return t.Defined() && missing[name]
+				})
+			})
+		})
+	}
+}

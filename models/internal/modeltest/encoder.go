@@ -1,0 +1,385 @@
+package modeltest
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/golden"
+	"github.com/gotrainer/gotrainer/internal/goldencount"
+	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/models/auto"
+	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/models/maskedlm"
+	"github.com/gotrainer/gotrainer/models/question"
+	"github.com/gotrainer/gotrainer/models/tokenclass"
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+)
+
+// EncoderFile is what encoder.py wrote of a family of encoders with heads. Tensors are there by the
+// beginning of their SHA-256, in the order of the parameters.
+type EncoderFile struct {
+	Models []*Encoder
+	Values *golden.File
+}
+
+// Encoder is an encoder with a head. What from_pretrained of the encoder alone draws, Fine, and the
+// run of Trainer, Final and Losses, are not there of each.
+type Encoder struct {
+	Name, Architecture, Head string
+	Typed                    bool // texts have token types
+	Config                   map[string]any
+	Parameters, Saved        []string
+	Initial, Fine, Final     []string
+	Generator                string // after the model was made
+	FineGenerator            string `json:"fine_generator"`
+	FinalGenerator           string `json:"final_generator"`
+	Cases                    []EncoderCase
+	Losses                   []string
+	GradNorms                []string `json:"grad_norms"`
+}
+
+// EncoderCase is one forward and backward pass in training mode, and one forward pass in evaluation
+// mode.
+type EncoderCase struct {
+	Name                string
+	Attention           transformer.Attention
+	DType               string // of the weights
+	BF16, Checkpointing bool
+	Length              int // of the texts; 0: each has its own
+	Generator           string
+	Logits, Eval        string
+	Grads               []string
+	Norms               []float64
+}
+
+// LoadEncoders reads testdata/NAME.json and NAME.safetensors.
+func LoadEncoders(t *testing.T, name string) EncoderFile {
+	t.Helper()
+	testenv.RequireTorch(t)
+	torch.SetThreads(1)
+	text, err := os.ReadFile(filepath.Join("testdata", name+".json"))
+	require.NoError(t, err)
+	var f EncoderFile
+	require.NoError(t, json.Unmarshal(text, &f))
+	require.NotEmpty(t, f.Models)
+	f.Values = golden.Load(t, filepath.Join("testdata", name+".safetensors"))
+	return f
+}
+
+// RunEncoders compares all that is recorded, and that what is saved comes back.
+func RunEncoders(t *testing.T, name string) {
+	t.Helper()
+	f := LoadEncoders(t, name)
+	for _, e := range f.Models {
+		t.Run(e.Name, func(t *testing.T) {
+			t.Run("initial weights", e.sameInitial)
+			for _, c := range e.Cases {
+				t.Run(c.Name, func(t *testing.T) {
+					goldencount.Start(t, "models", e.Name+", "+c.Name)
+					torch.Scope(func() { e.pass(t, c, f.Values) })
+				})
+			}
+			t.Run("saved and loaded", e.comesBack)
+			if len(e.Losses) > 0 {
+				t.Run("a head on a saved encoder", e.fine)
+				t.Run("twenty updates", func(t *testing.T) {
+					goldencount.Start(t, "models", e.Name+", run")
+					e.run(t, f.Values)
+				})
+			}
+		})
+	}
+}
+
+// Load reads the model of a folder for its task.
+func (e *Encoder) Load(dir string, o auto.Options) (*auto.Model, error) {
+	o.Warnings = io.Discard
+	ctx := context.Background()
+	switch e.Head {
+	case "SequenceClassification":
+		m, err := auto.SequenceClassification(ctx, dir, o)
+		return inner(err, func() *auto.Model { return m.Model })
+	case "TokenClassification":
+		m, err := auto.TokenClassification(ctx, dir, o)
+		return inner(err, func() *auto.Model { return m.Model })
+	case "QuestionAnswering":
+		m, err := auto.QuestionAnswering(ctx, dir, o)
+		return inner(err, func() *auto.Model { return m.Model })
+	}
+	m, err := auto.MaskedLM(ctx, dir, o)
+	return inner(err, func() *auto.Model { return m.Model })
+}
+
+func inner(err error, model func() *auto.Model) (*auto.Model, error) {
+	if err != nil {
+		return nil, err
+	}
+	return model(), nil
+}
+
+// Fresh makes the model from seed 42.
+func (e *Encoder) Fresh(t *testing.T, o auto.Options) *auto.Model {
+	t.Helper()
+	o.FromConfig = true
+	torch.ManualSeed(42)
+	m, err := e.Load(ConfigFolder(t, e.Config), o)
+	require.NoError(t, err)
+	return m
+}
+
+// same compares the bits of tensors, where this machine makes the same numbers.
+func same(t *testing.T, m any, what string, want []string, of func(t torch.Tensor) torch.Tensor) {
+	t.Helper()
+	params := nn.Params(m)
+	require.Len(t, params, len(want))
+	for i, p := range params {
+		if testenv.SameBits() {
+			assert.Equal(t, want[i], Sum(of(p.Tensor).Bytes())[:8], "%s of %s", what, p.Name)
+		}
+	}
+}
+
+func itself(t torch.Tensor) torch.Tensor { return t }
+
+// stands compares where the generator stands.
+func stands(t *testing.T, want string) {
+	t.Helper()
+	if testenv.SameBits() {
+		assert.Equal(t, want, Generator()[:8], "the generator stands elsewhere")
+	}
+}
+
+func (e *Encoder) sameInitial(t *testing.T) {
+	m := e.Fresh(t, auto.Options{})
+	require.Equal(t, e.Architecture, m.Architecture())
+	stands(t, e.Generator)
+	require.Equal(t, e.Parameters, names(nn.Params(m)))
+	same(t, m, "initial weight", e.Initial, itself)
+}
+
+// pass compares a pass: logits and loss, each gradient, and where the generator stands.
+func (e *Encoder) pass(t *testing.T, c EncoderCase, file *golden.File) {
+	o, precision, computed := auto.Options{Attention: c.Attention}, amp.FP32, torch.Float32
+	if c.BF16 {
+		precision, computed = amp.BF16, torch.BFloat16
+	}
+	if c.DType == "bfloat16" {
+		o.DType, computed = torch.BFloat16, torch.BFloat16
+	}
+	m := e.Fresh(t, o)
+	m.SetGradientCheckpointing(c.Checkpointing)
+	forward := e.forward(t, m, EncoderRows(file, e.Typed)[:4], c.Length)
+	key := e.Name + ", " + c.Name
+	compare := func(what string, logits torch.Tensor, bits string) {
+		want := file.Tensor(key + "." + what)
+		logits = logits.Detach().ToDType(want.DType()) // ModernBERT's may be wider than transformers'
+		golden.RecordedIn(t, what, logits.Narrow(-1, 0, min(5, logits.Size(-1))).Contiguous(), want, computed)
+		if testenv.SameBits() {
+			assert.Equal(t, bits, Sum(logits.Contiguous().Bytes())[:8], what)
+		}
+	}
+	torch.ManualSeed(7)
+	var logits, loss torch.Tensor
+	amp.Autocast(torch.CPU, precision, func() { logits, loss = forward() })
+	loss.Backward()
+	stands(t, c.Generator)
+	compare("logits", logits, c.Logits)
+	golden.RecordedIn(t, "loss", loss.Detach(), file.Tensor(key+".loss"), computed)
+	tolerance := map[torch.DType]float64{torch.Float32: 1e-3, torch.BFloat16: 5e-2}[computed]
+	for i, p := range nn.Params(m) {
+		require.True(t, p.Tensor.Grad().Defined(), "%s has no gradient", p.Name)
+		norm := p.Tensor.Grad().ToDType(torch.Float64).Norm(2).Item()
+		assert.InDelta(t, c.Norms[i], norm, 1e-6+tolerance*c.Norms[i], p.Name)
+	}
+	same(t, m, "gradient", c.Grads, torch.Tensor.Grad)
+	nn.SetTraining(m, false)
+	torch.NoGrad(func() {
+		amp.Autocast(torch.CPU, precision, func() { logits, _ = forward() })
+		compare("eval", logits, c.Eval)
+	})
+}
+
+// forward computes the logits and the loss of some texts.
+func (e *Encoder) forward(t *testing.T, m *auto.Model, rows []EncoderRow, length int) func() (l, loss torch.Tensor) {
+	t.Helper()
+	if length > 0 {
+		rows = slices.Clone(rows)
+		for i := range rows {
+			rows[i] = rows[i].resized(length)
+		}
+	}
+	switch e.Head {
+	case "SequenceClassification":
+		task := must(classify.NewTask(m, classify.TaskOptions{}))
+		b := must(task.Collate(as(rows, EncoderRow.Sequence)))
+		return func() (l, loss torch.Tensor) {
+			l = m.Forward(b.Tensors())
+			return l, m.Head().Loss(l, torch.From(b.Labels, int64(len(rows))))
+		}
+	case "QuestionAnswering":
+		task := must(question.NewTask(m, question.TaskOptions{}))
+		b := must(task.Collate(as(rows, EncoderRow.Question)))
+		return func() (l, loss torch.Tensor) {
+			o := task.Predict(engine.ForwardPass{}, b)
+			return torch.Stack([]torch.Tensor{o.Logits[0], o.Logits[1]}, -1), task.LossOf(engine.ForwardPass{}, o).Value
+		}
+	}
+	b := must(m.Limits().Collate("test", as(rows, func(r EncoderRow) inputs.Text { return r.Text }), data.Padding{}))
+	labels := b.Filled(inputs.IgnoreIndex)
+	for i, r := range rows {
+		copy(labels.Row(i), map[bool][]int64{true: r.Words, false: r.Tokens}[e.Head == "MaskedLM"])
+	}
+	return func() (l, loss torch.Tensor) {
+		l = m.Forward(b.Tensors())
+		return l, inputs.TokenLoss(l, inputs.Matrix(engine.ForwardPass{}, labels))
+	}
+}
+
+// comesBack saves the model and loads it: all bits are there, nothing was drawn, and config.json says
+// what transformers' does.
+func (e *Encoder) comesBack(t *testing.T) {
+	m, dir := e.Fresh(t, auto.Options{}), t.TempDir()
+	require.NoError(t, m.Save(dir))
+	before := Generator()
+	again, err := e.Load(dir, auto.Options{})
+	require.NoError(t, err)
+	assert.Equal(t, before, Generator(), "loading drew numbers")
+	assert.Empty(t, again.Report.Initialized)
+	assert.Empty(t, again.Report.Unexpected)
+	sameState(t, again, m)
+	assert.ElementsMatch(t, e.Saved, golden.Load(t, filepath.Join(dir, "model.safetensors")).Names())
+	var config map[string]any
+	require.NoError(t, json.Unmarshal([]byte(read(t, dir, "config.json")), &config))
+	for key, want := range e.Config {
+		assert.Equal(t, want, config[key], key)
+	}
+}
+
+// fine draws a head on the encoder alone, as from_pretrained does.
+func (e *Encoder) fine(t *testing.T) {
+	whole, dir := e.Fresh(t, auto.Options{}), t.TempDir()
+	require.NoError(t, whole.WriteConfig(dir))
+	require.NoError(t, nn.Save(filepath.Join(dir, "model.safetensors"), whole.OwnModules()[0].Module, nil))
+	torch.ManualSeed(5)
+	m, err := e.Load(dir, auto.Options{})
+	require.NoError(t, err)
+	assert.NotEmpty(t, m.Report.Initialized)
+	stands(t, e.FineGenerator)
+	same(t, m, "weight", e.Fine, itself)
+}
+
+// run repeats a run of Trainer.
+func (e *Encoder) run(t *testing.T, file *golden.File) {
+	m, rows := e.Fresh(t, auto.Options{}), EncoderRows(file, e.Typed)
+	require.Len(t, e.Losses, 20)
+	switch e.Head {
+	case "SequenceClassification":
+		repeat(t, e, must(classify.NewTask(m, classify.TaskOptions{})), as(rows, EncoderRow.Sequence))
+	case "TokenClassification":
+		repeat(t, e, must(tokenclass.NewTask(m, tokenclass.TaskOptions{})), as(rows, EncoderRow.Token))
+	case "QuestionAnswering":
+		repeat(t, e, must(question.NewTask(m, question.TaskOptions{})), as(rows, EncoderRow.Question))
+	default:
+		task := must(maskedlm.NewTask(m, maskedlm.TaskOptions{Masking: maskedlm.Masking{Seed: 11}, MaskTokenID: 4}))
+		repeat(t, e, task, as(rows, EncoderRow.Masked))
+	}
+	stands(t, e.FinalGenerator)
+	same(t, m, "final weight", e.Final, itself)
+}
+
+func repeat[S, B any](t *testing.T, e *Encoder, task engine.Task[S, B], samples []S) {
+	t.Helper()
+	Train(t, task, samples, 1, e.Losses, e.GradNorms)
+}
+
+// EncoderRow is a text with the labels of all heads.
+type EncoderRow struct {
+	Text              inputs.Text
+	Tokens, Words     []int64
+	Label, Start, End int64
+}
+
+// EncoderRows are the 48 texts of a golden file.
+func EncoderRows(file *golden.File, typed bool) (rows []EncoderRow) {
+	numbers := torch.Values[int64](file.Tensor("numbers"))
+	at := func(name string, i int, length int64) []int64 {
+		all := torch.Values[int64](file.Tensor(name))
+		width := len(all) / (len(numbers) / 4)
+		return slices.Clone(all[i*width:][:length])
+	}
+	for i := range len(numbers) / 4 {
+		n := numbers[4*i:]
+		r := EncoderRow{Text: inputs.Text{InputIDs: at("ids", i, n[0])}, Tokens: at("tokens", i, n[0]),
+			Words: at("words", i, n[0]), Label: n[1], Start: n[2], End: n[3]}
+		if typed {
+			r.Text.TokenTypeIDs = at("types", i, n[0])
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// resized is the text with so many tokens, as encoder.py cuts or fills it.
+func (r EncoderRow) resized(n int) EncoderRow {
+	fill := func(ids []int64, with int64) []int64 {
+		if ids == nil {
+			return nil
+		}
+		return append(slices.Clone(ids), slices.Repeat([]int64{with}, n)...)[:n]
+	}
+	r.Text = inputs.Text{InputIDs: fill(r.Text.InputIDs, 5), TokenTypeIDs: fill(r.Text.TokenTypeIDs, 1)}
+	r.Tokens, r.Words = fill(r.Tokens, inputs.IgnoreIndex), fill(r.Words, inputs.IgnoreIndex)
+	r.Words[1] = r.Text.InputIDs[1]
+	r.Start, r.End = 1, 1
+	return r
+}
+
+// Sequence is the text with its class.
+func (r EncoderRow) Sequence() classify.Sample {
+	return classify.Sample{InputIDs: r.Text.InputIDs, TokenTypeIDs: r.Text.TokenTypeIDs, Label: r.Label}
+}
+
+// Token is the text with the classes of its tokens.
+func (r EncoderRow) Token() tokenclass.Sample {
+	return tokenclass.Sample{Text: r.Text, Labels: r.Tokens}
+}
+
+// Question is the text with where an answer is.
+func (r EncoderRow) Question() question.Sample {
+	return question.Sample{Text: r.Text, Start: r.Start, End: r.End}
+}
+
+// Masked is the text whose first and last token are never masked.
+func (r EncoderRow) Masked() maskedlm.Sample {
+	special := make([]int64, len(r.Text.InputIDs))
+	special[0], special[len(special)-1] = 1, 1
+	return maskedlm.Sample{Text: r.Text, SpecialTokensMask: special}
+}
+
+func as[T any](rows []EncoderRow, f func(EncoderRow) T) (list []T) {
+	for _, r := range rows {
+		list = append(list, f(r))
+	}
+	return list
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}

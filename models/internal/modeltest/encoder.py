@@ -1,0 +1,165 @@
+"""What the golden files of encoders share that stand in packages of their own, for the scripts in the testdata of packages modernbert and deberta, which call write.
+
+For each model and head: initial weights from seed 42, forward and backward passes, a head drawn on a saved encoder, and 20 updates of transformers.Trainer. Tensors are stored by the first 8
+digits of their sha256, in the order of the parameters, but for inputs, losses and the first logits of each token.
+
+Needs transformers 5.17.0 and torch 2.11.0.
+"""
+import hashlib
+import json
+import os
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "scripts/golden"))
+import pins  # noqa: E402, F401
+
+import tempfile
+
+import torch
+import transformers
+from goldenfile import save_file
+from safetensors.torch import load_file
+from tokenizers import Tokenizer, models
+from transformers import DataCollatorForLanguageModeling, DataCollatorForTokenClassification, DataCollatorWithPadding, PreTrainedTokenizerFast, Trainer, TrainingArguments
+
+torch.set_num_threads(1)
+VOCAB, TEXTS, LONGEST = 60, 48, 14
+LABELS = {"SequenceClassification": 3, "TokenClassification": 5, "QuestionAnswering": 2, "MaskedLM": 2}
+NAMES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+tok = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel({n: i for i, n in enumerate(NAMES + [f"w{i}" for i in range(5, VOCAB)])}, unk_token="[UNK]")), pad_token="[PAD]",
+                              unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]")
+
+
+def sha(t):
+    t = t.detach().contiguous()
+    return hashlib.sha256((t.view(torch.int16) if t.dtype == torch.bfloat16 else t).numpy().tobytes()).hexdigest()[:8]
+
+
+def state():
+    return sha(torch.get_rng_state())
+
+
+def hashes(model, of=lambda p: p):
+    return [sha(of(p)) for p in model.parameters()]
+
+
+def rows():
+    """Texts of 3 to 14 tokens with the labels of all heads"""
+    g, out = torch.Generator().manual_seed(1), []
+    for _ in range(TEXTS):
+        length = int(torch.randint(3, LONGEST + 1, (), generator=g))
+        ids = torch.randint(5, VOCAB, (length,), generator=g)
+        ids[0], ids[-1] = 2, 3
+        tokens = torch.randint(0, 5, (length,), generator=g)
+        tokens[torch.rand(length, generator=g) < 0.3] = -100
+        tokens[0] = tokens[-1] = -100
+        tokens[1] = int(ids[1]) % 5
+        start = int(torch.randint(0, length, (), generator=g))
+        types = torch.zeros(length, dtype=torch.long)
+        types[length // 2:] = 1
+        out.append(dict(ids=ids, types=types, tokens=tokens, label=int(ids[1]) % 3, start=start, end=int(torch.randint(start, length, (), generator=g)),
+                        words=torch.where(torch.rand(length, generator=g) < 0.3, ids, torch.tensor(-100))))
+    return out
+
+
+data = rows()
+tensors = {k: torch.stack([torch.nn.functional.pad(r[k], (0, LONGEST - len(r[k]))) for r in data]) for k in ("ids", "types", "tokens", "words")}
+tensors["numbers"] = torch.tensor([[len(r["ids"]), r["label"], r["start"], r["end"]] for r in data])
+
+
+def resized(row, n):
+    """A text of n tokens, as Go cuts or fills it"""
+    out = dict(row)
+    for k, fill in dict(ids=5, types=1, tokens=-100, words=-100).items():
+        out[k] = torch.cat([row[k], torch.full((n,), fill)])[:n]
+    out["words"][1] = out["ids"][1]
+    out["start"] = out["end"] = 1
+    return out
+
+
+def features(row, head, typed, words=False):
+    f = dict(input_ids=row["ids"].tolist())
+    if typed:
+        f["token_type_ids"] = row["types"].tolist()
+    if head == "SequenceClassification":
+        f["labels"] = row["label"]
+    elif head == "TokenClassification":
+        f["labels"] = row["tokens"].tolist()
+    elif head == "QuestionAnswering":
+        f.update(start_positions=row["start"], end_positions=row["end"])
+    elif words:
+        f["labels"] = row["words"].tolist()
+    else:
+        f["special_tokens_mask"] = [1] + [0] * (len(row["ids"]) - 2) + [1]
+    return f
+
+
+def collator(head, masking=True):
+    if head == "MaskedLM" and masking:
+        return DataCollatorForLanguageModeling(tok, seed=11)
+    if head in ("TokenClassification", "MaskedLM"):
+        return DataCollatorForTokenClassification(tok)
+    return DataCollatorWithPadding(tok)
+
+
+def write(path, prefix, list_):
+    """Writes path.safetensors and path.json. prefix is what the classes begin with. Each of list_ is a name, settings, the heads, the cases by name, and whether there is a run of Trainer and a head on a
+    saved encoder"""
+    out = []
+    for label, settings, heads, cases, whole in list_:
+        typed = settings.get("type_vocab_size", 0) > 0
+        for head in heads:
+            cls = getattr(transformers, f"{prefix}For{head}")
+
+            def make(attention=None, dtype=torch.float32):
+                torch.manual_seed(42)
+                config = getattr(transformers, prefix + "Config")(vocab_size=VOCAB, num_labels=LABELS[head], **settings)
+                return cls._from_config(config, attn_implementation=attention, dtype=dtype)
+
+            model = make()
+            entry = dict(name=f"{label}, {head}", architecture=cls.__name__, head=head, typed=typed, generator=state(), parameters=[n for n, _ in model.named_parameters()], initial=hashes(model), cases=[])
+            with tempfile.TemporaryDirectory() as folder:
+                model.save_pretrained(folder)
+                entry["config"] = json.load(open(os.path.join(folder, "config.json")))
+                entry["saved"] = sorted(load_file(os.path.join(folder, "model.safetensors")))
+
+            def logits(o):
+                return torch.stack([o.start_logits, o.end_logits], -1) if head == "QuestionAnswering" else o.logits
+
+            for name, how in cases.items():
+                model = make(how.get("attention"), getattr(torch, how.get("dtype", "float32"))).train()
+                if how.get("checkpointing"):
+                    model.gradient_checkpointing_enable()
+                length = how.get("length", 0)
+                batch = collator(head, masking=False)([features(resized(r, length) if length else r, head, typed, words=True) for r in data[:4]])
+                torch.manual_seed(7)
+                with torch.autocast("cpu", dtype=torch.bfloat16, enabled=how.get("bf16", False)):
+                    result = model(**batch)
+                result.loss.backward()
+                after = state()
+                model.eval()
+                with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16, enabled=how.get("bf16", False)):
+                    evaluated = logits(model(**batch))
+                key = f"{entry['name']}, {name}"
+                tensors.update({key + ".logits": logits(result).detach()[..., :5].clone(), key + ".eval": evaluated[..., :5].clone(), key + ".loss": result.loss.detach()})
+                entry["cases"].append(dict(dict(name=name, generator=after, logits=sha(logits(result)), eval=sha(evaluated), grads=hashes(model, lambda p: p.grad),
+                                                norms=[float(f"{p.grad.double().norm():.4g}") for p in model.parameters()]), **how))
+            if whole:
+                encoder = getattr(make(), cls.base_model_prefix)
+                with tempfile.TemporaryDirectory() as folder:
+                    encoder.save_pretrained(folder)
+                    torch.manual_seed(5)
+                    entry.update(fine=hashes(cls.from_pretrained(folder, num_labels=LABELS[head])), fine_generator=state())
+                model = make()
+                args = TrainingArguments(output_dir="/tmp/unused", report_to=[], use_cpu=True, max_steps=20, per_device_train_batch_size=4, learning_rate=1e-3, logging_steps=1, save_strategy="no",
+                                         disable_tqdm=True)
+                t = Trainer(model=model, args=args, train_dataset=[features(r, head, typed) for r in data], data_collator=collator(head))
+                t.train()
+                log = [r for r in t.state.log_history if "loss" in r]
+                entry.update(losses=[r["loss"].hex() for r in log], grad_norms=[float(r["grad_norm"]).hex() for r in log], final=hashes(model), final_generator=state())
+            out.append(entry)
+    save_file({k: v.contiguous() for k, v in tensors.items()}, path + ".safetensors", metadata={"made with": f"torch {torch.__version__}, transformers {transformers.__version__}"})
+    with open(path + ".json", "w") as f:
+        json.dump({"models": out}, f)
+        f.write("\n")

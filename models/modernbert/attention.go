@@ -1,0 +1,144 @@
+package modernbert
+
+import (
+	"slices"
+
+	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Attention is ModernBertAttention, with query, key and value in one layer.
+type Attention struct {
+	nn.Mode
+	Wqkv    *nn.Linear  `module:"Wqkv"`
+	Wo      *nn.Linear  `module:"Wo"`
+	OutDrop *nn.Dropout `module:"out_drop"`
+
+	heads   int64
+	window  int64 // how far to each side tokens attend; -1: to all
+	kind    transformer.Attention
+	dropout float64 // of the weights
+	std     deviations
+}
+
+func newAttention(c Config, b transformer.Builder, kind string) *Attention {
+	a := &Attention{Wqkv: linear(b, c.HiddenSize, 3*c.HiddenSize, c.AttentionBias),
+		Wo: linear(b, c.HiddenSize, c.HiddenSize, c.AttentionBias), OutDrop: nn.NewDropout(c.AttentionDropout),
+		heads: c.NumHeads, window: -1, kind: c.Attention, dropout: c.AttentionDropout, std: c.deviations()}
+	if kind == sliding {
+		a.window = c.LocalAttention / 2
+	}
+	return a
+}
+
+// Forward maps hidden states, [B, L, hidden], to the same shape.
+func (a *Attention) Forward(x, mask torch.Tensor, t turn, p *inputs.Packed) torch.Tensor {
+	shape := x.Shape()
+	parts := a.Wqkv.Forward(x).View(shape[0], shape[1], 3, a.heads, -1).Unbind(2) // [B, L, heads, E]
+	flat := func(x torch.Tensor) torch.Tensor { return x.View(shape...) }
+	q, k, v := flat(t.of(parts[0])), flat(t.of(parts[1])), flat(parts[2])
+	dropout := 0.0
+	if a.Training() {
+		dropout = a.dropout
+	}
+	if p != nil {
+		x = a.packed(q.SqueezeDim(0), k.SqueezeDim(0), v.SqueezeDim(0), p, dropout).Unsqueeze(0)
+	} else {
+		x = a.kind.Attend(q, k, v, transformer.Mask{Padding: mask, WideSoftmax: true}, a.heads, dropout)
+	}
+	return a.OutDrop.Forward(a.Wo.Forward(x))
+}
+
+// packed attends within the texts of a packed batch, [T, hidden]. Texts of one length are attended to
+// together where there is a window that not all have room in.
+func (a *Attention) packed(q, k, v torch.Tensor, p *inputs.Packed, dropout float64) torch.Tensor {
+	if a.window < 0 || p.MaxLength() <= a.window+1 {
+		return a.kind.Attend(q, k, v, transformer.Mask{Packed: p, WideSoftmax: true}, a.heads, dropout)
+	}
+	tokens := make([]int64, len(p.Groups))
+	for i, g := range p.Groups {
+		tokens[i] = g.Texts * g.Length
+	}
+	cut := func(x torch.Tensor) []torch.Tensor { return torch.Call("aten::split_with_sizes", x, tokens, 0) }
+	queries, keys, values := cut(q), cut(k), cut(v)
+	parts := make([]torch.Tensor, len(p.Groups))
+	for i, g := range p.Groups {
+		texts := func(x torch.Tensor) torch.Tensor { return x.View(g.Texts, g.Length, -1) }
+		mask := transformer.Mask{WideSoftmax: true}
+		if g.Length > a.window+1 {
+			near := neighbourhood(g.Length, a.window, q.Device()).Expand(g.Texts, 1, g.Length, g.Length)
+			mask.Padding = asMask(near, q.DType(), a.kind)
+		}
+		parts[i] = a.kind.Attend(texts(queries[i]), texts(keys[i]), texts(values[i]), mask, a.heads, dropout).
+			View(tokens[i], -1)
+	}
+	return torch.Cat(parts, 0)
+}
+
+// masks are what [Attention.Forward] takes in layers of each type, for hidden states x, [B, L,
+// hidden]. It is undefined where nothing is masked; a window is so only for texts shorter than that,
+// as in transformers.
+func (m *Model) masks(mask, x torch.Tensor) map[string]torch.Tensor {
+	kind, shape, window := m.config.Attention, x.Shape(), m.config.LocalAttention/2
+	padding := transformer.PaddingMask(mask, x.DType(), transformer.SDPA) // [B, 1, L, L] of booleans
+	masks := map[string]torch.Tensor{full: asMask(padding, x.DType(), kind)}
+	if !padding.Defined() && shape[1] < window || !slices.Contains(m.config.LayerTypes, sliding) {
+		return masks
+	}
+	masks[sliding] = torch.Return(func() torch.Tensor {
+		near := neighbourhood(shape[1], window, x.Device())
+		if padding.Defined() {
+			near = near.LogicalAnd(padding)
+		}
+		return asMask(near.Expand(shape[0], 1, shape[1], shape[1]), x.DType(), kind)
+	})
+	return masks
+}
+
+// neighbourhood tells which of n tokens are at most window apart, [n, n].
+func neighbourhood(n, window int64, d torch.Device) torch.Tensor {
+	at := torch.TensorOptions{Device: d}.Arange(0, n, 1)
+	return at.Unsqueeze(1).Sub(at).Abs().LeScalar(window)
+}
+
+// asMask turns booleans into what that kind of attention takes.
+func asMask(keep torch.Tensor, dtype torch.DType, kind transformer.Attention) torch.Tensor {
+	if !keep.Defined() || kind != transformer.Eager {
+		return keep
+	}
+	return transformer.Additive(keep, dtype)
+}
+
+// turn turns queries and keys by their positions: apply_rotary_pos_emb, in float32 whatever the
+// dtype of the model.
+type turn struct{ cos, sin torch.Tensor } // [L, 1, E]
+
+// frequencies are how far a position turns each of size/2 pairs.
+func frequencies(theta float64, size int64) torch.Tensor {
+	return torch.Return(func() torch.Tensor {
+		o := torch.TensorOptions{DType: torch.Float32}
+		return o.Full(theta).Pow(o.Arange(0, size, 2).DivScalar(size)).Reciprocal()
+	})
+}
+
+// newTurn is that of tokens at positions, [L], of a model whose hidden states have that dtype.
+func newTurn(frequencies, positions torch.Tensor, dtype torch.DType) turn {
+	var t turn
+	torch.NoGrad(func() {
+		angles := positions.ToDType(torch.Float32).Unsqueeze(1).Mul(frequencies.ToDType(torch.Float32))
+		angles = torch.Cat([]torch.Tensor{angles, angles}, -1).Unsqueeze(1)
+		t = turn{angles.Cos().ToDType(dtype), angles.Sin().ToDType(dtype)}
+	})
+	return t
+}
+
+// of maps queries or keys, [B, L, heads, E], to the same shape.
+func (t turn) of(x torch.Tensor) torch.Tensor {
+	wide := func() torch.Tensor { return x.ToDType(torch.Float32) } // once for each use, as their gradients are rounded
+	turned := wide().Mul(t.cos)
+	y, half := wide(), x.Size(-1)/2
+	first, second := y.Narrow(-1, 0, half), y.Narrow(-1, half, half)
+	return turned.Add(torch.Cat([]torch.Tensor{second.Neg(), first}, -1).Mul(t.sin)).ToDType(x.DType())
+}

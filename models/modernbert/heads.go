@@ -1,0 +1,82 @@
+package modernbert
+
+import (
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// PredictionHead is ModernBertPredictionHead: a linear layer, an activation and a layer
+// normalisation, which every head begins with.
+type PredictionHead struct {
+	Dense *nn.Linear    `module:"dense"`
+	Norm  *nn.LayerNorm `module:"norm"`
+
+	activation transformer.Activation
+	std        deviations
+}
+
+// Classifier gives texts or tokens their logits, and tokens those of the beginnings and ends of
+// answers.
+type Classifier struct {
+	Head       *PredictionHead `module:"head"`
+	Drop       *nn.Dropout     `module:"drop"`
+	Classifier *nn.Linear      `module:"classifier"`
+
+	ofTexts bool
+}
+
+// Masked gives each token a logit for each word of the vocabulary.
+type Masked struct {
+	Head    *PredictionHead `module:"head"`
+	Decoder *nn.Linear      `module:"decoder"`
+}
+
+func newPredictionHead(c Config, b transformer.Builder) *PredictionHead {
+	return &PredictionHead{Dense: linear(b, c.HiddenSize, c.HiddenSize, c.ClassifierBias), Norm: norm(c, b),
+		activation: activation(c.ClassifierActivation), std: c.deviations()}
+}
+
+func newClassifier(c Config, b transformer.Builder, ofTexts bool) *Classifier {
+	return &Classifier{Head: newPredictionHead(c, b), Drop: nn.NewDropout(c.ClassifierDropout),
+		Classifier: b.Linear(c.HiddenSize, c.NumLabels), ofTexts: ofTexts}
+}
+
+func newMasked(c Config, b transformer.Builder) *Masked {
+	return &Masked{newPredictionHead(c, b), linear(b, c.HiddenSize, c.VocabSize, *c.DecoderBias)}
+}
+
+// Forward maps [..., hidden] to the same shape.
+func (h *PredictionHead) Forward(x torch.Tensor) torch.Tensor {
+	return h.Norm.Forward(h.activation(h.Dense.Forward(x)))
+}
+
+// Forward maps hidden states, [B, L, hidden], to logits: of texts by the first token, [B, labels].
+func (c *Classifier) Forward(hidden torch.Tensor) torch.Tensor {
+	if c.ofTexts {
+		hidden = hidden.Select(1, 0)
+	}
+	return c.Classifier.Forward(c.Drop.Forward(c.Head.Forward(hidden)))
+}
+
+// Forward maps hidden states, [B, L, hidden], to logits, [B, L, vocabulary], in float32: transformers
+// computes the loss in it, whatever the dtype of the model.
+func (m *Masked) Forward(hidden torch.Tensor) torch.Tensor {
+	return m.Decoder.Forward(m.Head.Forward(hidden)).ToDType(torch.Float32)
+}
+
+// Tie gives the last layer the weight of the token embedding.
+func (m *Masked) Tie(e *nn.Embedding) { m.Decoder.Weight = e.Weight }
+
+// Output is the last layer.
+func (m *Masked) Output() *nn.Linear { return m.Decoder }
+
+// mean is that of the tokens of each text that are no padding: of hidden states, [B, L, hidden], it
+// is [B, 1, hidden].
+func mean(hidden, mask torch.Tensor) torch.Tensor {
+	if !mask.Defined() {
+		mask = torch.TensorOptions{DType: torch.Bool, Device: hidden.Device()}.Ones(hidden.Size(0), hidden.Size(1))
+	}
+	sum := hidden.Mul(mask.Unsqueeze(-1)).SumDim([]int64{1}, false, torch.DefaultDType)
+	return sum.Div(mask.SumDim([]int64{1}, true, torch.DefaultDType)).Unsqueeze(1)
+}
