@@ -5,13 +5,14 @@
 //	go run ./examples/language_model -write "Are you coming"  # three more, of the model that was trained
 //	go run ./examples/language_model -train lines.txt         # of your own texts, one in each line
 //
-// With -model it fine-tunes a GPT-2, Llama, Mistral, Qwen2 or Gemma of the Hub or of a folder, with
+// With -model it fine-tunes a GPT-2, Llama, Mistral, Qwen, Phi or Gemma of the Hub or of a folder, with
 // that model's own vocabulary:
 //
 //	go run ./examples/language_model -train lines.txt -model HuggingFaceTB/SmolLM2-135M -epochs 1 -lr 5e-5
 //	go run ./examples/language_model -train lines.txt -model HuggingFaceTB/SmolLM2-135M -epochs 1 -lr 2e-4 -lora 16
 //
-// With -lora only low-rank updates of its layers are trained and saved, for peft, in a few megabytes.
+// With -lora only low-rank updates of its layers are trained and saved, for peft, in a few megabytes; with
+// -load_in_4bit besides, the layers themselves take an eighth of the memory (QLoRA).
 //
 // With -chats it learns from conversations what the assistant says, and then answers:
 //
@@ -28,6 +29,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -43,6 +45,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/causallm"
 	"github.com/gotrainer/gotrainer/models/gpt2"
 	"github.com/gotrainer/gotrainer/models/lora"
+	"github.com/gotrainer/gotrainer/nn/quantized"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/optim/lr"
 	"github.com/gotrainer/gotrainer/run"
@@ -58,6 +61,7 @@ type options struct {
 	epochs                                       float64
 	rate                                         float64
 	block, seed, lora                            int
+	fourBit                                      bool
 }
 
 func main() {
@@ -80,7 +84,7 @@ func parse(args []string) (o options, err error) {
 	f.StringVar(&o.train, "train", "", "file with a text in each line; default: 4,827 text messages that come with "+
 		"the example")
 	f.StringVar(&o.chats, "chats", "", "file with a conversation in each line, instead of -train")
-	f.StringVar(&o.model, "model", "", "folder of a GPT-2, Llama, Mistral, Qwen2 or Gemma, or its name on the Hub; "+
+	f.StringVar(&o.model, "model", "", "folder of a GPT-2, Llama, Mistral, Qwen, Phi or Gemma, or its name on the Hub; "+
 		"default: a small GPT-2 of random weights")
 	f.StringVar(&o.out, "out", "runs/language_model", "folder of the run")
 	f.StringVar(&o.write, "write", "", "do not train: continue this text with the model in OUT")
@@ -90,6 +94,7 @@ func parse(args []string) (o options, err error) {
 	f.Float64Var(&o.rate, "lr", 2e-3, "the highest learning rate")
 	f.IntVar(&o.block, "block", 64, "tokens in a block")
 	f.IntVar(&o.lora, "lora", 0, "with -model: train only updates of this rank of all linear layers; 0: all weights")
+	f.BoolVar(&o.fourBit, "load_in_4bit", false, "with -lora: hold the model's own linear layers in four bits (NF4)")
 	f.IntVar(&o.seed, "seed", 1, "of weights, order and drawn tokens")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -104,6 +109,9 @@ func parse(args []string) (o options, err error) {
 	}
 	if o.train != "" && o.chats != "" || o.write != "" && o.ask != "" {
 		return o, fmt.Errorf("want one of -train and -chats, and one of -write and -ask, at most")
+	}
+	if o.fourBit && o.lora == 0 {
+		return o, errors.New("want -lora with -load_in_4bit, since weights in four bits are not trained themselves")
 	}
 	return o, nil
 }
@@ -203,7 +211,12 @@ func train(ctx context.Context, o options, trained string, out io.Writer) (promp
 // model is the one to fine-tune, or a small one with a vocabulary of the texts.
 func model(ctx context.Context, o options, texts []string) (*auto.CausalLanguageModel, error) {
 	if o.model != "" {
-		lm, err := auto.CausalLM(ctx, o.model, auto.Options{})
+		how := auto.Options{}
+		if o.fourBit {
+			how.DType, how.Quantize = torch.BFloat16, &quantized.Config{Type: quantized.NF4, DoubleQuant: true,
+				ComputeDType: torch.BFloat16}
+		}
+		lm, err := auto.CausalLM(ctx, o.model, how)
 		if err == nil && o.lora > 0 {
 			err = lm.AddLoRA(lora.Config{R: int64(o.lora), Alpha: 2 * float64(o.lora), TargetModules: []string{lora.AllLinear}})
 		}

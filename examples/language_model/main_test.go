@@ -52,6 +52,12 @@ func TestLearnsToCount(t *testing.T) {
 	assert.Contains(t, program(t, []string{"-out", adapted, "-write", "seven six"}), "seven six five four three")
 	assert.FileExists(t, filepath.Join(adapted, "model", "adapter_model.safetensors"))
 	assert.NoFileExists(t, filepath.Join(adapted, "model", "model.safetensors"))
+
+	printed = program(t, []string{"-train", lines, "-out", adapted + "-4bit", "-device", "cpu", "-block", "16", "-model",
+		filepath.Join(dir, "run", "model"), "-lora", "16", "-load_in_4bit", "-epochs", "6", "-lr", "1e-2"})
+	_, err = fmt.Sscanf(printed, "perplexity of the %d blocks that were held out: %g", &held, &perplexity)
+	require.NoError(t, err, printed)
+	assert.Less(t, perplexity, 10.0, "beside weights in four bits")
 }
 
 // TestLearnsToAnswer: what an assistant says in conversations is learnt, and a second run answers.
@@ -91,6 +97,8 @@ func TestWhatCannotBeIsRefused(t *testing.T) {
 	}
 	_, err := parse([]string{"-lora", "8"})
 	require.ErrorContains(t, err, "and with it -model")
+	_, err = parse([]string{"-load_in_4bit", "-model", "a"})
+	require.ErrorContains(t, err, "want -lora with -load_in_4bit")
 	for _, args := range [][]string{{"-train", "a", "-chats", "b"}, {"-write", "a", "-ask", "b"}} {
 		_, err := parse(args)
 		require.ErrorContains(t, err, "one of -train and -chats, and one of -write and -ask", "%q", args)
