@@ -92,3 +92,5 @@ func TestAdaptersAreOnQueryAndValue(t *testing.T) {
 	assert.Len(t, m.LoRA().Layers(), 4, "two for each layer: %q", m.LoRA().Layers())
 	require.NoError(t, m.MergeLoRA())
 }
+
+func TestTokenizerGivesTheLibrarysTokens(t *testing.T) { modeltest.SameTokens(t) }
