@@ -3,7 +3,7 @@
 
     python scripts/auto_interop.py        # in a venv with torch 2.11.0, transformers 5.17.0 and peft 0.21.2, from the root of the repository
 
-For seven encoders with four heads, GPT-2, T5 and each type of models/llama, and for model.safetensors, shards of it, pytorch_model.bin and shards of that: transformers saves a model, Go loads it, computes
+For eight encoders with four heads, GPT-2, T5 and each type of models/llama, and for model.safetensors, shards of it, pytorch_model.bin and shards of that: transformers saves a model, Go loads it, computes
 logits and saves it, transformers' Auto class loads what Go saved. The same of each model with an adapter of peft on all linear layers below its head. A folder with tokenizer.json alone comes back with a tokenizer that gives the ids of that file. The Go side finds libtorch as always (GOTRAINER_LIB).
 """
 import json
@@ -28,6 +28,8 @@ transformers.utils.logging.disable_progress_bar()
 BERT = dict(vocab_size=300, hidden_size=48, num_hidden_layers=3, num_attention_heads=4, intermediate_size=96, max_position_embeddings=40)
 ENCODERS = {"Bert": BERT, "Roberta": BERT, "XLMRoberta": BERT, "MPNet": BERT, "Electra": dict(BERT, embedding_size=16),
             "ModernBert": dict(BERT, intermediate_size=64, local_attention=8, pad_token_id=1, bos_token_id=2, eos_token_id=3, cls_token_id=2, sep_token_id=3, classifier_pooling="mean"),
+            "DebertaV2": dict(BERT, relative_attention=True, pos_att_type=["p2c", "c2p"], position_buckets=8, norm_rel_ebd="layer_norm", share_att_key=True, position_biased_input=False, conv_kernel_size=3,
+                              type_vocab_size=0),
             "DistilBert": dict(vocab_size=300, dim=48, n_layers=3, n_heads=4, hidden_dim=96, max_position_embeddings=40)}
 HEADS = {"SequenceClassification": dict(id2label={0: "no", 1: "yes"}, label2id={"no": 0, "yes": 1}), "TokenClassification": dict(num_labels=5), "QuestionAnswering": {}, "MaskedLM": {}}
 KINDS = [(getattr(transformers, e + "Config")(**sizes, **labels), getattr(transformers, f"{e}For{head}"), head) for e, sizes in ENCODERS.items() for head, labels in HEADS.items()]

@@ -272,7 +272,7 @@ func TestModelsOfOtherKinds(t *testing.T) {
 	write(t, filepath.Join(dir, "gpt2", "config.json"), `{"model_type": "gpt2"}`)
 	if _, err := printed(t, "-predict", "-model", filepath.Join(dir, "gpt2"), "x"); err == nil ||
 		!strings.Contains(err.Error(),
-			`"gpt2"; want one of ["bert" "distilbert" "electra" "modernbert" "mpnet" "roberta" "xlm-roberta"]`) {
+			`"gpt2"; want one of ["bert" "deberta-v2" "distilbert" "electra" "modernbert" "mpnet" "roberta" "xlm-roberta"]`) {
 		t.Errorf("error %v, want one that names gpt2", err)
 	}
 	words := "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n"

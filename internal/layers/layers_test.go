@@ -149,7 +149,7 @@ var allowed = []struct{ folder, imports string }{
 	{"scripts/shard_memory", "public"},
 	{"scripts/growth", "public"},
 	{"scripts/scale", ""},
-	{"models/internal/modeltest", "models/... nn/... amp data dist dist/shard optim torch trainer trainer/engine " +
+	{"models/internal/modeltest", "models/... text nn/... amp data dist dist/shard optim torch trainer trainer/engine " +
 		"trainer/semantics internal/golden internal/goldencount internal/ranktest internal/testenv"},
 	{"compat/hezar/internal/generationtest", ""},
 	{"internal/bench", "public internal/testenv"},

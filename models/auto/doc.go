@@ -8,8 +8,8 @@
 //	train := data.Map(sentences, func(s Sentence) (tokenclass.Sample, error) { return ner.Encode(s.Words, s.Tags) })
 //
 // The model_type of config.json says which encoder it is: bert, roberta, xlm-roberta, distilbert,
-// electra or mpnet. [CausalLM] takes decoders: gpt2, llama, mistral, qwen2, qwen3, phi3, gemma,
-// gemma2, gemma3_text, smollm3, olmo2 and granite; [Seq2SeqLM] takes t5. Settings that would change
+// electra, mpnet, modernbert or deberta-v2. [CausalLM] takes decoders: gpt2, llama, mistral, qwen2,
+// qwen3, phi3, gemma, gemma2, gemma3_text, smollm3, olmo2 and granite; [Seq2SeqLM] takes t5. Settings that would change
 // what it computes and that it does not have are refused by name. A part of the encoder that is
 // missing is an error; a head that the files do not have is drawn as transformers draws it, and what
 // is drawn or not used is reported on standard error. A model with weights of files is in evaluation

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/models/bert"
 	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/models/deberta"
 	"github.com/gotrainer/gotrainer/models/distilbert"
 	"github.com/gotrainer/gotrainer/models/electra"
 	"github.com/gotrainer/gotrainer/models/gpt2"
@@ -42,7 +43,7 @@ type Options struct {
 	ID2Label    []string
 	ProblemType classify.ProblemType
 
-	Attention transformer.Attention // zero: sdpa, but for MPNet
+	Attention transformer.Attention // zero: sdpa, but for MPNet and DeBERTa
 
 	// DType is that of the weights, in which the model computes: Float32, which zero means, BFloat16,
 	// Float16 or Float64. KeepDType takes that of the files instead, as transformers 5 does unless it is told
@@ -103,7 +104,7 @@ var (
 	encoders = blueprints{
 		"bert": bert.Blueprint, "roberta": roberta.Blueprint, "xlm-roberta": roberta.Blueprint,
 		"distilbert": distilbert.Blueprint, "electra": electra.Blueprint, "mpnet": mpnet.Blueprint,
-		"modernbert": modernbert.Blueprint,
+		"modernbert": modernbert.Blueprint, "deberta-v2": deberta.Blueprint,
 	}
 	decoders = blueprints{
 		"gpt2": gpt2.Blueprint, "llama": llama.Blueprint, "mistral": llama.Blueprint, "qwen2": llama.Blueprint,

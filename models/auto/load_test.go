@@ -120,7 +120,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		return dir
 	}
 	for text, want := range map[string]string{
-		`{"model_type": "gpt2"}`: `model_type is "gpt2"; want one of ["bert" "distilbert" "electra" "modernbert" "mpnet" ` +
+		`{"model_type": "gpt2"}`: `model_type is "gpt2"; want one of ["bert" "deberta-v2" "distilbert" "electra" "modernbert" "mpnet" ` +
 			`"roberta" "xlm-roberta"]`,
 		`{}`: `model_type is ""`,
 		`{"model_type": "electra", "embedding_size": -1}`:               "EmbeddingSize is -1",

@@ -14,7 +14,7 @@ type tiedHead interface {
 	output() *nn.Linear // that layer
 }
 
-// bertMasked is BertOnlyMLMHead.
+// bertMasked is BertOnlyMLMHead, and LegacyDebertaV2OnlyMLMHead.
 type bertMasked struct {
 	CLS *bertPredictions `module:"cls"`
 }
@@ -114,10 +114,11 @@ func (h *distilMasked) forward(_ transformer.Backbone, hidden torch.Tensor) torc
 func newMaskedHead(p transformer.Blueprint, b transformer.Builder) head {
 	size, vocab := p.HiddenSize, p.Limits.VocabSize
 	switch p.ModelType {
-	case "bert":
+	case "bert", "deberta-v2":
+		own := p.EmbeddingSize
 		return &bertMasked{&bertPredictions{&bertPrediction{
-			Transform: &bertTransform{b.Linear(size, size), b.LayerNorm(size, p.LayerNormEps), p.Activation},
-			Decoder:   b.Linear(size, vocab),
+			Transform: &bertTransform{b.Linear(size, own), b.LayerNorm(own, p.LayerNormEps), p.Activation},
+			Decoder:   b.Linear(own, vocab),
 		}}}
 	case "distilbert":
 		return &distilMasked{b.Linear(size, size), b.LayerNorm(size, p.LayerNormEps), b.Linear(size, vocab),

@@ -142,8 +142,8 @@ func (m *Model) Forward(ids, mask, types torch.Tensor) torch.Tensor {
 // SetPaddingFree makes the tasks that train the model leave the padding of batches out:
 // [transformer.Encoder.SetPaddingFree]. Where padding would be there are logits that no training
 // sees: 0, and of the beginnings and ends of answers -10000, so that, other than with padding, no
-// answer is there and its loss is that of each text by itself. MPNet returns an error, since its
-// numbers for distances are for rows of one width.
+// answer is there and its loss is that of each text by itself. MPNet and DeBERTa return an error, since
+// their numbers for distances are for rows of one width.
 func (m *Model) SetPaddingFree(on bool) error {
 	if on && m.backbone.ForwardPacked == nil {
 		return fmt.Errorf("auto: %s cannot leave padding out (SetPaddingFree); BERT, RoBERTa, XLM-RoBERTa, DistilBERT, "+
@@ -172,7 +172,8 @@ func (m *Model) ForwardPacked(p *inputs.Packed) torch.Tensor {
 }
 
 // FuseQKVProjections makes each layer compute query, key and value as one matrix product, with other
-// last bits: [transformer.Encoder.FuseQKVProjections]. MPNet and ModernBERT return an error.
+// last bits: [transformer.Encoder.FuseQKVProjections]. MPNet, DeBERTa and ModernBERT return
+// an error.
 func (m *Model) FuseQKVProjections(on bool) error {
 	if m.backbone.FuseQKVProjections == nil {
 		return fmt.Errorf("auto: the layers of %s have no fused query, key and value (FuseQKVProjections); those of "+

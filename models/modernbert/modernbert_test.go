@@ -129,3 +129,5 @@ func TestAdaptersAreOnQueryKeyAndValue(t *testing.T) {
 	assert.Len(t, m.LoRA().Layers(), 4, "one for each layer: %q", m.LoRA().Layers())
 	require.NoError(t, m.MergeLoRA())
 }
+
+func TestTokenizerGivesTheLibrarysTokens(t *testing.T) { modeltest.SameTokens(t) }

@@ -9,5 +9,5 @@
 //	}
 //
 // A [Blueprint] is an encoder that heads of package auto are put on. The models themselves are in
-// packages bert, roberta, distilbert, electra and mpnet.
+// packages bert, roberta, distilbert, electra, mpnet, modernbert and deberta.
 package transformer

@@ -87,6 +87,8 @@ func initModule(module any, std float64, wanted func(name string, t torch.Tensor
 		affine(l.Weight, l.Bias)
 	case *Conv1D:
 		affine(l.Weight, l.Bias)
+	case *nn.Conv1d:
+		affine(l.Weight, l.Bias)
 	case *nn.Embedding:
 		if wanted("weight", l.Weight) {
 			initialize.Normal(l.Weight, 0, std, nil)

@@ -94,8 +94,10 @@ func RunEncoders(t *testing.T, name string) {
 				})
 			}
 			t.Run("saved and loaded", e.comesBack)
-			if len(e.Losses) > 0 {
+			if len(e.Fine) > 0 {
 				t.Run("a head on a saved encoder", e.fine)
+			}
+			if len(e.Losses) > 0 {
 				t.Run("twenty updates", func(t *testing.T) {
 					goldencount.Start(t, "models", e.Name+", run")
 					e.run(t, f.Values)

@@ -1,0 +1,4 @@
+package deberta
+
+// Buckets are the classes of distances.
+var Buckets = buckets

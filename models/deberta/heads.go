@@ -1,0 +1,85 @@
+package deberta
+
+import (
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Classifier gives texts their logits.
+type Classifier struct {
+	Pooler     *ContextPooler `module:"pooler"`
+	Classifier *nn.Linear     `module:"classifier"`
+	Dropout    *nn.Dropout    `module:"dropout"`
+}
+
+// ContextPooler is a linear layer and an activation over the first token.
+type ContextPooler struct {
+	Dense   *nn.Linear  `module:"dense"`
+	Dropout *nn.Dropout `module:"dropout"`
+
+	activation transformer.Activation
+}
+
+// Masked is DebertaV2OnlyMLMHead, which gives each token a logit for each word of the vocabulary. The
+// head of a model with the setting legacy is BERT's.
+type Masked struct {
+	Predictions *Predictions `module:"lm_predictions"`
+}
+
+// Predictions has DebertaV2LMPredictionHead.
+type Predictions struct {
+	Head *PredictionHead `module:"lm_head"`
+}
+
+// PredictionHead multiplies what it makes of a token by the embeddings of all tokens.
+type PredictionHead struct {
+	Bias      torch.Tensor  `param:"bias"` // of the words
+	Dense     *nn.Linear    `module:"dense"`
+	LayerNorm *nn.LayerNorm `module:"LayerNorm"`
+
+	activation transformer.Activation
+	words      *nn.Embedding `module:"-"` // the encoder has it
+}
+
+func newClassifier(c Config, b transformer.Builder) *Classifier {
+	return &Classifier{
+		Pooler: &ContextPooler{Dense: b.Linear(c.HiddenSize, c.HiddenSize), Dropout: nn.NewDropout(c.PoolerDropout),
+			activation: activation(c.PoolerHiddenAct)},
+		Classifier: b.Linear(c.HiddenSize, c.NumLabels), Dropout: nn.NewDropout(*c.ClsDropout),
+	}
+}
+
+func newMasked(c Config, b transformer.Builder) *Masked {
+	return &Masked{&Predictions{&PredictionHead{Dense: b.Linear(c.HiddenSize, c.HiddenSize),
+		LayerNorm: b.LayerNorm(c.HiddenSize, c.LayerNormEps), activation: activation(c.HiddenAct),
+		Bias: nn.Parameter(torch.TensorOptions{DType: b.DType}.Zeros(c.VocabSize))}}}
+}
+
+// Forward maps hidden states, [B, L, hidden], to logits, [B, labels], in float32: transformers computes
+// the loss in it, whatever the dtype of the model.
+func (c *Classifier) Forward(hidden torch.Tensor) torch.Tensor {
+	p := c.Pooler
+	pooled := p.activation(p.Dense.Forward(p.Dropout.Forward(hidden.Select(1, 0))))
+	return c.Classifier.Forward(c.Dropout.Forward(pooled)).ToDType(torch.Float32)
+}
+
+// Forward maps hidden states, [B, L, hidden], to logits, [B, L, vocabulary].
+func (m *Masked) Forward(hidden torch.Tensor) torch.Tensor {
+	h := m.Predictions.Head
+	x := h.LayerNorm.Forward(h.activation(h.Dense.Forward(hidden)))
+	return x.MatMul(h.words.Weight.T()).Add(h.Bias)
+}
+
+// Tie gives the head the embeddings of the tokens.
+func (m *Masked) Tie(e *nn.Embedding) { m.Predictions.Head.words = e }
+
+// Output is nil: the weight is the embedding's alone.
+func (m *Masked) Output() *nn.Linear { return nil }
+
+// DrawWeights sets the bias of the words to zero, as it is from the beginning.
+func (h *PredictionHead) DrawWeights(_ float64, wanted func(name string, t torch.Tensor) bool) {
+	if wanted("bias", h.Bias) {
+		h.Bias.Zero_()
+	}
+}
