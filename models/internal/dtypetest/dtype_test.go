@@ -227,38 +227,39 @@ func (r recorded) train(t *testing.T, m *auto.Model) {
 	case strings.HasPrefix(r.Architecture, "T5"):
 		task, err := seq2seq.NewTask(&auto.Seq2SeqLanguageModel{Model: m}, seq2seq.TaskOptions{})
 		require.NoError(t, err)
-		modeltest.Train(t, task, rowsAs(rows, func(r row) seq2seq.Sample {
+		modeltest.TrainIn(t, r.dtype(), task, rowsAs(rows, func(r row) seq2seq.Sample {
 			return seq2seq.Sample{Text: r.text, Labels: r.text.InputIDs[1:]}
 		}), 1, r.Losses, r.GradNorms)
 	case strings.HasSuffix(r.Architecture, "SequenceClassification"):
 		task, err := classify.NewTask(m, classify.TaskOptions{})
 		require.NoError(t, err)
-		modeltest.Train(t, task, rowsAs(rows, func(r row) classify.Sample {
+		modeltest.TrainIn(t, r.dtype(), task, rowsAs(rows, func(r row) classify.Sample {
 			return classify.Sample{InputIDs: r.text.InputIDs, Label: r.label}
 		}), 1, r.Losses, r.GradNorms)
 	case strings.HasSuffix(r.Architecture, "TokenClassification"):
 		task, err := tokenclass.NewTask(m, tokenclass.TaskOptions{})
 		require.NoError(t, err)
-		modeltest.Train(t, task, rowsAs(rows, func(r row) tokenclass.Sample {
+		modeltest.TrainIn(t, r.dtype(), task, rowsAs(rows, func(r row) tokenclass.Sample {
 			return tokenclass.Sample{Text: r.text, Labels: r.tokens}
 		}), 1, r.Losses, r.GradNorms)
 	case strings.HasSuffix(r.Architecture, "QuestionAnswering"):
 		task, err := question.NewTask(m, question.TaskOptions{})
 		require.NoError(t, err)
-		modeltest.Train(t, task, rowsAs(rows, func(r row) question.Sample {
+		modeltest.TrainIn(t, r.dtype(), task, rowsAs(rows, func(r row) question.Sample {
 			return question.Sample{Text: r.text, Start: r.start, End: r.end}
 		}), 1, r.Losses, r.GradNorms)
 	case strings.HasSuffix(r.Architecture, "MaskedLM"):
 		task, err := maskedlm.NewTask(m, maskedlm.TaskOptions{Masking: maskedlm.Masking{Seed: 11}, MaskTokenID: 4})
 		require.NoError(t, err)
-		modeltest.Train(t, task, rowsAs(rows, func(r row) maskedlm.Sample {
+		modeltest.TrainIn(t, r.dtype(), task, rowsAs(rows, func(r row) maskedlm.Sample {
 			return maskedlm.Sample{Text: r.text, SpecialTokensMask: r.special}
 		}), 1, r.Losses, r.GradNorms)
 	default:
 		task, err := causallm.NewTask(m, causallm.TaskOptions{CountFirstToken: strings.HasPrefix(r.Architecture, "GPT2")})
 		require.NoError(t, err)
-		modeltest.Train(t, task, rowsAs(rows, func(r row) causallm.Sample { return causallm.Sample{Text: r.text} }), 1,
-			r.Losses, r.GradNorms)
+		modeltest.TrainIn(t, r.dtype(), task, rowsAs(rows, func(r row) causallm.Sample {
+			return causallm.Sample{Text: r.text}
+		}), 1, r.Losses, r.GradNorms)
 	}
 }
 

@@ -213,7 +213,7 @@ func TestRunsOverPackedModelsHaveTheBitsOfPeft(t *testing.T) {
 			m := p.adapted(t)
 			task, err := causallm.NewTask(m, causallm.TaskOptions{CountFirstToken: strings.HasPrefix(p.Name, "gpt2")})
 			require.NoError(t, err)
-			modeltest.Train(t, task, modeltest.CausalRows(file), 1, p.Losses, p.GradNorms)
+			modeltest.TrainIn(t, torch.BFloat16, task, modeltest.CausalRows(file), 1, p.Losses, p.GradNorms)
 			for _, b := range nn.Params(m) { // as bitsandbytes turns them into the dtype of products, which values do not show
 				if strings.HasSuffix(b.Name, ".bias") && p.Name == "llama skipped" {
 					b.Tensor.SetData_(b.Tensor.Detach().ToDType(torch.Float32).Keep())
