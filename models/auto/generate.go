@@ -70,8 +70,8 @@ func (m *CausalLanguageModel) GenerateBatchIDs(ctx context.Context, prompts [][]
 	if g, err = g.resolved(m.Model, longest); err != nil {
 		return nil, err
 	}
-	if g.Stream != nil && (len(prompts) > 1 || g.NumBeams > 1) {
-		return nil, errStream
+	if err := g.checkStream(m.Model, len(prompts)); err != nil {
+		return nil, err
 	}
 	room := min(int64(g.MaxNewTokens), m.Limits().MaxLength-int64(longest))
 	if room == 0 {
@@ -100,7 +100,18 @@ func (m *CausalLanguageModel) GenerateBatchIDs(ctx context.Context, prompts [][]
 	return added, err
 }
 
-var errStream = errors.New("auto: Generation.Stream is for one text without beams")
+// checkStream refuses a stream of so many texts that are not one, and of tokens that nothing decodes.
+func (g Generation) checkStream(m *Model, texts int) error {
+	switch {
+	case g.Stream == nil:
+		return nil
+	case texts > 1 || g.NumBeams > 1:
+		return errors.New("auto: Generation.Stream is for one text without beams")
+	case m.Tokenizer == nil:
+		return m.errNoTokenizer()
+	}
+	return nil
+}
 
 // longestPrompt is the number of tokens of the longest prompt. It refuses prompts that the model does
 // not take.

@@ -62,6 +62,7 @@ type Generation struct {
 	IgnoreFile bool
 
 	vocabulary, padding int64                         // of the model
+	start               int64                         // what every text about another one begins with
 	wrote               func(ids []int64, ended bool) // is called with the tokens so far; nil: nobody is told
 }
 
@@ -108,6 +109,8 @@ type generationFile struct {
 	LengthPenalty     *float64 `json:"length_penalty"`
 	EarlyStopping     any      `json:"early_stopping"`
 	EOSTokenIDs       tokenIDs `json:"eos_token_id"`
+	BOSTokenID        *int64   `json:"bos_token_id"`
+	DecoderStart      *int64   `json:"decoder_start_token_id"`
 }
 
 // without are the settings that would change the tokens and are not supported, with the values that
@@ -195,18 +198,23 @@ func (g Generation) withFile(f generationFile, prompt int) Generation {
 	if g.EOSTokenIDs == nil {
 		g.EOSTokenIDs = f.EOSTokenIDs
 	}
+	g.start = *cmp.Or(f.DecoderStart, f.BOSTokenID, &g.start) // as transformers does
 	return g
 }
 
 // resolved fills in what has no value, for a prompt of so many tokens, and refuses what makes no sense.
 func (g Generation) resolved(m *Model, prompt int) (Generation, error) {
 	drawn := g.Temperature != 0 || g.TopK != 0 || g.TopP != 0 || g.MinP != 0 || g.Generator != nil
+	g.start = m.blueprint.DecoderStartTokenID
 	if !g.IgnoreFile {
 		f, err := readGenerationFile(m.dir)
 		if err != nil {
 			return g, err
 		}
-		g = g.withFile(f, prompt)
+		if g = g.withFile(f, prompt); f.Sample && !g.Greedy && g.NumBeams > 1 {
+			return g, fmt.Errorf("auto: do_sample is true in %s, which is not supported with %d beams; set Generation.Greedy, "+
+				"or NumBeams to 1", filepath.Join(m.dir, generationConfigName), g.NumBeams)
+		}
 	}
 	if !g.Sample && drawn {
 		return g, errors.New("auto: Generation.Temperature, TopK, TopP, MinP and Generator are for drawn tokens; set " +
@@ -235,6 +243,10 @@ func (g Generation) resolved(m *Model, prompt int) (Generation, error) {
 	g.vocabulary, g.padding = m.Limits().VocabSize, m.Limits().PadTokenID
 	if g.EOSTokenIDs == nil {
 		g.EOSTokenIDs = m.blueprint.EOSTokenIDs
+	}
+	if m.blueprint.Pair && (g.start < 0 || g.start >= g.vocabulary) {
+		return g, fmt.Errorf("auto: decoder_start_token_id is %d, or bos_token_id in its stead; want an id of the "+
+			"vocabulary of %d", g.start, g.vocabulary)
 	}
 	if g.Stream != nil {
 		g.wrote = m.streamTo(g.Stream)

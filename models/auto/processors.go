@@ -59,7 +59,7 @@ func forbidden(logits torch.Tensor, tokens [][]int64) torch.Tensor {
 	var at []int64
 	for i, row := range tokens {
 		for _, id := range row {
-			if vocabulary := logits.Size(1); id < vocabulary {
+			if vocabulary := logits.Size(1); id >= 0 && id < vocabulary {
 				at = append(at, int64(i)*vocabulary+id)
 			}
 		}

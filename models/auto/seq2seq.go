@@ -111,8 +111,8 @@ func (m *Seq2SeqLanguageModel) GenerateIDs(ctx context.Context, texts []inputs.T
 	if g, err = g.resolved(m.Model, 1); err != nil {
 		return nil, err
 	}
-	if g.Stream != nil && (len(texts) > 1 || g.NumBeams > 1) {
-		return nil, errStream
+	if err := g.checkStream(m.Model, len(texts)); err != nil {
+		return nil, err
 	}
 	if len(texts) == 0 {
 		return nil, errors.New("auto: there are no texts to write about")
@@ -136,6 +136,9 @@ func (m *Seq2SeqLanguageModel) Writer(g Generation) (func(p engine.ForwardPass, 
 	if err != nil {
 		return nil, err
 	}
+	if g.Stream != nil {
+		return nil, errors.New("auto: Generation.Stream is for one text; evaluations write about many")
+	}
 	if m.Tokenizer == nil {
 		return nil, m.errNoTokenizer()
 	}
@@ -149,7 +152,7 @@ func (m *Seq2SeqLanguageModel) Writer(g Generation) (func(p engine.ForwardPass, 
 // be.
 func (m *Seq2SeqLanguageModel) write(ctx context.Context, p engine.ForwardPass, b inputs.Batch,
 	g Generation) (rows [][]int64, err error) {
-	prompts := slices.Repeat([][]int64{{m.DecoderStartTokenID()}}, b.InputIDs.Rows)
+	prompts := slices.Repeat([][]int64{{g.start}}, b.InputIDs.Rows)
 	torch.NoGrad(func() {
 		torch.Scope(func() {
 			ids, mask, _ := b.To(p)

@@ -1,0 +1,27 @@
+package auto
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// FuzzGenerationFile: whatever a folder holds is read or refused, and gives settings that are checked.
+func FuzzGenerationFile(f *testing.F) {
+	for _, text := range []string{`{}`, `[]`, `{`, `{"eos_token_id": [1, 2], "max_length": 20, "min_length": 3}`,
+		`{"do_sample": true, "top_k": 0, "top_p": 0.9, "min_p": 0.1}`, `{"early_stopping": "never"}`,
+		`{"bad_words_ids": [[1]]}`, `{"num_beams": -1, "length_penalty": 0}`, `{"decoder_start_token_id": 9}`} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var file generationFile
+		if file.decode(text) != nil {
+			return
+		}
+		said := Generation{MaxNewTokens: 7, MinNewTokens: 2, Greedy: true, NumBeams: 1, RepetitionPenalty: 1.5,
+			NoRepeatNGramSize: 3, EOSTokenIDs: []int64{4}}
+		got := said.withFile(file, 5)
+		got.start = said.start // which the file alone says
+		assert.Equal(t, said, got, "what is said wins")
+	})
+}
