@@ -39,21 +39,23 @@ func (a Attention) Attend(query, key, value torch.Tensor, mask Mask, heads int64
 	if mask.Packed != nil {
 		return a.attendPacked(query, key, value, mask.Packed, heads, dropout)
 	}
-	size := query.Size(2) / heads
-	return a.AttendHeads(SplitHeads(query, size), SplitHeads(key, size), SplitHeads(value, size), mask,
-		AttendOptions{Dropout: dropout})
+	shape := query.Shape()
+	size := shape[2] / heads
+	if mask.Causal {
+		return a.AttendHeads(SplitHeads(query, size), SplitHeads(key, size), SplitHeads(value, size), mask,
+			AttendOptions{Dropout: dropout})
+	}
+	split := func(x torch.Tensor) torch.Tensor { // keys and values are of the same tokens and heads, so nobody need ask
+		return x.View(shape[0], shape[1], heads, size).Transpose(1, 2)
+	}
+	return a.attend(split(query), split(key), split(value), mask, AttendOptions{Dropout: dropout},
+		[]int64{shape[0], heads, shape[1], size}, 1)
 }
 
 // SplitHeads maps [B, L, heads·size] to [B, heads, L, size].
 func SplitHeads(x torch.Tensor, size int64) torch.Tensor {
 	shape := x.Shape()
 	return x.View(shape[0], shape[1], shape[2]/size, size).Transpose(1, 2)
-}
-
-// joinHeads maps [B, heads, L, size] to [B, L, heads·size].
-func joinHeads(x torch.Tensor) torch.Tensor {
-	shape := x.Shape()
-	return x.Transpose(1, 2).Contiguous().Reshape(shape[0], shape[2], shape[1]*shape[3])
 }
 
 // AttendOptions configures [Attention.AttendHeads].
@@ -68,19 +70,27 @@ type AttendOptions struct {
 // AttendHeads is [Attention.Attend] of query, key and value that are [B, heads, L, E], as
 // [SplitHeads] makes them. The result is [B, L, heads·E].
 func (a Attention) AttendHeads(q, k, v torch.Tensor, mask Mask, o AttendOptions) torch.Tensor {
-	scale := cmp.Or(o.Scale, math.Pow(float64(q.Size(-1)), -0.5)) // as Python's size**-0.5, which need not be 1/sqrt(size)
-	group := q.Size(1) / k.Size(1)
-	if group > 1 && (a == Eager || mask.Padding.Defined()) { // else the operator takes care of it
+	shape := q.Shape()
+	return a.attend(q, k, v, mask, o, shape, shape[1]/k.Size(1))
+}
+
+// attend is AttendHeads of queries of a known shape, of which a group of heads has one head of keys.
+func (a Attention) attend(q, k, v torch.Tensor, mask Mask, o AttendOptions, shape []int64, group int64) torch.Tensor {
+	join := func(x torch.Tensor) torch.Tensor {
+		return x.Transpose(1, 2).Contiguous().Reshape(shape[0], shape[2], shape[1]*shape[3])
+	}
+	scale := cmp.Or(o.Scale, math.Pow(float64(shape[3]), -0.5)) // as Python's size**-0.5, which need not be 1/sqrt(size)
+	if group > 1 && (a == Eager || mask.Padding.Defined()) {    // else the operator takes care of it
 		k, v, group = repeatHeads(k, group), repeatHeads(v, group), 1
 	}
 	if a == Eager {
-		return joinHeads(attendEagerly(q, k, v, mask, scale, o))
+		return join(attendEagerly(q, k, v, mask, scale, o))
 	}
-	causal := mask.Causal && !mask.Padding.Defined() && q.Size(2) > 1
+	causal := mask.Causal && !mask.Padding.Defined() && shape[2] > 1
 	if group == 1 {
-		return joinHeads(q.ScaledDotProductAttention(k, v, mask.Padding, o.Dropout, causal, scale))
+		return join(q.ScaledDotProductAttention(k, v, mask.Padding, o.Dropout, causal, scale))
 	}
-	return joinHeads(torch.Call("aten::scaled_dot_product_attention", q, k, v, torch.Tensor{}, o.Dropout, causal, scale,
+	return join(torch.Call("aten::scaled_dot_product_attention", q, k, v, torch.Tensor{}, o.Dropout, causal, scale,
 		true)[0])
 }
 
