@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -172,32 +171,33 @@ func TestForwardAndBackwardHaveTransformersBits(t *testing.T) {
 }
 
 func (c goldenCase) compare(t *testing.T, m anyModel, file *golden.File) {
-	rows := c.rows(file)[:4]
+	rows := modeltest.NamedRows(file, c.Pad, c.Typed)[:4]
 	var logits, loss torch.Tensor
 	var forward func() torch.Tensor
 	torch.ManualSeed(7)
 	switch c.Head {
 	case "SequenceClassification":
 		task := must(classify.NewTask(m, classify.TaskOptions{}))
-		b := must(task.Collate(rowsAs(rows, row.sequence)))
+		b := must(task.Collate(modeltest.RowsAs(rows, modeltest.EncoderRow.Sequence)))
 		forward = func() torch.Tensor { return m.Forward(b.Tensors()) }
 		logits = forward()
 		loss = m.Head().Loss(logits, torch.From(b.Labels, 4))
 	case "QuestionAnswering":
 		task := must(question.NewTask(m, question.TaskOptions{}))
-		b := must(task.Collate(rowsAs(rows, row.question)))
+		b := must(task.Collate(modeltest.RowsAs(rows, modeltest.EncoderRow.Question)))
 		o := task.Predict(engine.ForwardPass{}, b)
 		logits = torch.Stack([]torch.Tensor{o.Logits[0], o.Logits[1]}, -1)
 		loss = task.LossOf(engine.ForwardPass{}, o).Value
 		forward = func() torch.Tensor { return m.Forward(b.Tensors()) }
 	default:
-		labels := rowsAs(rows, func(r row) []int64 {
+		labels := modeltest.RowsAs(rows, func(r modeltest.EncoderRow) []int64 {
 			if c.Head == "MaskedLM" {
-				return r.words
+				return r.Words
 			}
-			return r.tokens
+			return r.Tokens
 		})
-		b := must(m.Limits().Collate("test", rowsAs(rows, func(r row) inputs.Text { return r.text }), data.Padding{}))
+		texts := modeltest.RowsAs(rows, func(r modeltest.EncoderRow) inputs.Text { return r.Text })
+		b := must(m.Limits().Collate("test", texts, data.Padding{}))
 		padded := b.Filled(inputs.IgnoreIndex)
 		for i, l := range labels {
 			copy(padded.Row(i), l)
@@ -265,47 +265,6 @@ func (c goldenCase) saveEncoder(t *testing.T, m anyModel, dir string) {
 	require.NoError(t, nn.Save(filepath.Join(dir, "model.safetensors"), children[i].Module, nil))
 }
 
-// row is a text of testdata/auto.py with the labels of all heads.
-type row struct {
-	text                   inputs.Text
-	special, tokens, words []int64
-	label, start, end      int64
-}
-
-func (c goldenCase) rows(file *golden.File) (list []row) {
-	for i := range 48 {
-		values := func(name string) []int64 {
-			return torch.Values[int64](file.Tensor(fmt.Sprintf("row.%d.%d.%s", c.Pad, i, name)))
-		}
-		numbers := values("numbers")
-		r := row{text: inputs.Text{InputIDs: values("ids")}, special: values("special"), tokens: values("tokens"),
-			words: values("words"), label: numbers[0], start: numbers[1], end: numbers[2]}
-		if c.Typed {
-			r.text.TokenTypeIDs = values("types")
-		}
-		list = append(list, r)
-	}
-	return list
-}
-
-func (r row) sequence() classify.Sample {
-	return classify.Sample{InputIDs: r.text.InputIDs, TokenTypeIDs: r.text.TokenTypeIDs, Label: r.label}
-}
-func (r row) token() tokenclass.Sample { return tokenclass.Sample{Text: r.text, Labels: r.tokens} }
-func (r row) question() question.Sample {
-	return question.Sample{Text: r.text, Start: r.start, End: r.end}
-}
-func (r row) masked() maskedlm.Sample {
-	return maskedlm.Sample{Text: r.text, SpecialTokensMask: r.special}
-}
-
-func rowsAs[T any](rows []row, as func(row) T) (list []T) {
-	for _, r := range rows {
-		list = append(list, as(r))
-	}
-	return list
-}
-
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -320,20 +279,23 @@ func TestTwentyUpdatesHaveTransformersBits(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
 			goldencount.Start(t, "auto", c.Name+" training")
-			m, rows := c.fresh(t), c.rows(file)
+			m, rows := c.fresh(t), modeltest.NamedRows(file, c.Pad, c.Typed)
 			require.Len(t, c.Losses, 20)
 			switch c.Head {
 			case "SequenceClassification":
-				repeatRun(t, c, must(classify.NewTask(m, classify.TaskOptions{})), rowsAs(rows, row.sequence))
+				task := must(classify.NewTask(m, classify.TaskOptions{}))
+				repeatRun(t, c, task, modeltest.RowsAs(rows, modeltest.EncoderRow.Sequence))
 			case "TokenClassification":
-				repeatRun(t, c, must(tokenclass.NewTask(m, tokenclass.TaskOptions{})), rowsAs(rows, row.token))
+				task := must(tokenclass.NewTask(m, tokenclass.TaskOptions{}))
+				repeatRun(t, c, task, modeltest.RowsAs(rows, modeltest.EncoderRow.Token))
 			case "QuestionAnswering":
-				repeatRun(t, c, must(question.NewTask(m, question.TaskOptions{})), rowsAs(rows, row.question))
+				task := must(question.NewTask(m, question.TaskOptions{}))
+				repeatRun(t, c, task, modeltest.RowsAs(rows, modeltest.EncoderRow.Question))
 			default:
 				mask := map[int]int64{0: 4, 1: 4}[c.Pad]
 				task := must(maskedlm.NewTask(m, maskedlm.TaskOptions{Masking: maskedlm.Masking{Seed: 11},
 					MaskTokenID: mask}))
-				repeatRun(t, c, task, rowsAs(rows, row.masked))
+				repeatRun(t, c, task, modeltest.RowsAs(rows, modeltest.EncoderRow.Masked))
 			}
 			if testenv.SameBits() {
 				assert.Equal(t, c.Final, sums(nn.Params(m), itself))

@@ -2,7 +2,6 @@ package dtypetest_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -118,33 +117,14 @@ func (r recorded) fresh(t *testing.T) *auto.Model {
 	return m
 }
 
-// row is a text of models/auto/testdata/auto.py with the labels of all heads.
-type row struct {
-	text              inputs.Text
-	special, tokens   []int64
-	label, start, end int64
-}
-
-func (r recorded) rows(t *testing.T) (list []row) {
+func (r recorded) rows(t *testing.T) []modeltest.EncoderRow {
 	t.Helper()
-	file := golden.Load(t, "../../auto/testdata/auto.safetensors")
-	for i := range 48 {
-		values := func(name string) []int64 {
-			return torch.Values[int64](file.Tensor(fmt.Sprintf("row.%d.%d.%s", r.Pad, i, name)))
-		}
-		numbers := values("numbers")
-		list = append(list, row{inputs.Text{InputIDs: values("ids")}, values("special"), values("tokens"), numbers[0],
-			numbers[1], numbers[2]})
-	}
-	return list
+	return modeltest.NamedRows(golden.Load(t, "../../auto/testdata/auto.safetensors"), r.Pad, false)
 }
 
-func rowsAs[T any](rows []row, as func(row) T) (list []T) {
-	for _, r := range rows {
-		list = append(list, as(r))
-	}
-	return list
-}
+func textOf(r modeltest.EncoderRow) inputs.Text { return r.Text }
+
+func continued(r modeltest.EncoderRow) causallm.Sample { return causallm.Sample{Text: r.Text} }
 
 func TestSameSeedGivesTransformersWeights(t *testing.T) {
 	models, _ := load(t)
@@ -179,7 +159,7 @@ func TestForwardAndBackwardHaveTransformersBits(t *testing.T) {
 
 func (r recorded) compare(t *testing.T, file *golden.File) {
 	m := r.fresh(t)
-	texts := rowsAs(r.rows(t)[:4], func(r row) inputs.Text { return r.text })
+	texts := modeltest.RowsAs(r.rows(t)[:4], textOf)
 	b, err := m.Limits().Collate("test", texts, data.Padding{})
 	require.NoError(t, err)
 	forward := func() torch.Tensor {
@@ -227,39 +207,33 @@ func (r recorded) train(t *testing.T, m *auto.Model) {
 	case strings.HasPrefix(r.Architecture, "T5"):
 		task, err := seq2seq.NewTask(&auto.Seq2SeqLanguageModel{Model: m}, seq2seq.TaskOptions{})
 		require.NoError(t, err)
-		modeltest.TrainIn(t, r.dtype(), task, rowsAs(rows, func(r row) seq2seq.Sample {
-			return seq2seq.Sample{Text: r.text, Labels: r.text.InputIDs[1:]}
+		modeltest.TrainIn(t, r.dtype(), task, modeltest.RowsAs(rows, func(r modeltest.EncoderRow) seq2seq.Sample {
+			return seq2seq.Sample{Text: r.Text, Labels: r.Text.InputIDs[1:]}
 		}), 1, r.Losses, r.GradNorms)
 	case strings.HasSuffix(r.Architecture, "SequenceClassification"):
 		task, err := classify.NewTask(m, classify.TaskOptions{})
 		require.NoError(t, err)
-		modeltest.TrainIn(t, r.dtype(), task, rowsAs(rows, func(r row) classify.Sample {
-			return classify.Sample{InputIDs: r.text.InputIDs, Label: r.label}
-		}), 1, r.Losses, r.GradNorms)
+		modeltest.TrainIn(t, r.dtype(), task, modeltest.RowsAs(rows, modeltest.EncoderRow.Sequence), 1, r.Losses,
+			r.GradNorms)
 	case strings.HasSuffix(r.Architecture, "TokenClassification"):
 		task, err := tokenclass.NewTask(m, tokenclass.TaskOptions{})
 		require.NoError(t, err)
-		modeltest.TrainIn(t, r.dtype(), task, rowsAs(rows, func(r row) tokenclass.Sample {
-			return tokenclass.Sample{Text: r.text, Labels: r.tokens}
-		}), 1, r.Losses, r.GradNorms)
+		modeltest.TrainIn(t, r.dtype(), task, modeltest.RowsAs(rows, modeltest.EncoderRow.Token), 1, r.Losses,
+			r.GradNorms)
 	case strings.HasSuffix(r.Architecture, "QuestionAnswering"):
 		task, err := question.NewTask(m, question.TaskOptions{})
 		require.NoError(t, err)
-		modeltest.TrainIn(t, r.dtype(), task, rowsAs(rows, func(r row) question.Sample {
-			return question.Sample{Text: r.text, Start: r.start, End: r.end}
-		}), 1, r.Losses, r.GradNorms)
+		modeltest.TrainIn(t, r.dtype(), task, modeltest.RowsAs(rows, modeltest.EncoderRow.Question), 1, r.Losses,
+			r.GradNorms)
 	case strings.HasSuffix(r.Architecture, "MaskedLM"):
 		task, err := maskedlm.NewTask(m, maskedlm.TaskOptions{Masking: maskedlm.Masking{Seed: 11}, MaskTokenID: 4})
 		require.NoError(t, err)
-		modeltest.TrainIn(t, r.dtype(), task, rowsAs(rows, func(r row) maskedlm.Sample {
-			return maskedlm.Sample{Text: r.text, SpecialTokensMask: r.special}
-		}), 1, r.Losses, r.GradNorms)
+		modeltest.TrainIn(t, r.dtype(), task, modeltest.RowsAs(rows, modeltest.EncoderRow.Masked), 1, r.Losses,
+			r.GradNorms)
 	default:
 		task, err := causallm.NewTask(m, causallm.TaskOptions{CountFirstToken: strings.HasPrefix(r.Architecture, "GPT2")})
 		require.NoError(t, err)
-		modeltest.TrainIn(t, r.dtype(), task, rowsAs(rows, func(r row) causallm.Sample {
-			return causallm.Sample{Text: r.text}
-		}), 1, r.Losses, r.GradNorms)
+		modeltest.TrainIn(t, r.dtype(), task, modeltest.RowsAs(rows, continued), 1, r.Losses, r.GradNorms)
 	}
 }
 
@@ -381,7 +355,7 @@ func TestRunsContinueBitForBit(t *testing.T) {
 				o.MaxSteps, o.BatchSize, o.Save, o.Progress = 4, 4, trainer.Every(2, trainer.Update), io.Discard
 				tr, err := trainer.New(step, o)
 				require.NoError(t, err)
-				rows := rowsAs(r.rows(t), func(r row) causallm.Sample { return causallm.Sample{Text: r.text} })
+				rows := modeltest.RowsAs(r.rows(t), continued)
 				_, err = tr.Fit(t.Context(), data.Slice[causallm.Sample](rows), nil)
 				require.NoError(t, err)
 				return m

@@ -3,6 +3,7 @@ package modeltest
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -227,20 +228,20 @@ func (e *Encoder) forward(t *testing.T, m *auto.Model, rows []EncoderRow, length
 	switch e.Head {
 	case "SequenceClassification":
 		task := must(classify.NewTask(m, classify.TaskOptions{}))
-		b := must(task.Collate(as(rows, EncoderRow.Sequence)))
+		b := must(task.Collate(RowsAs(rows, EncoderRow.Sequence)))
 		return func() (l, loss torch.Tensor) {
 			l = m.Forward(b.Tensors())
 			return l, m.Head().Loss(l, torch.From(b.Labels, int64(len(rows))))
 		}
 	case "QuestionAnswering":
 		task := must(question.NewTask(m, question.TaskOptions{}))
-		b := must(task.Collate(as(rows, EncoderRow.Question)))
+		b := must(task.Collate(RowsAs(rows, EncoderRow.Question)))
 		return func() (l, loss torch.Tensor) {
 			o := task.Predict(engine.ForwardPass{}, b)
 			return torch.Stack([]torch.Tensor{o.Logits[0], o.Logits[1]}, -1), task.LossOf(engine.ForwardPass{}, o).Value
 		}
 	}
-	b := must(m.Limits().Collate("test", as(rows, func(r EncoderRow) inputs.Text { return r.Text }), data.Padding{}))
+	b := must(m.Limits().Collate("test", RowsAs(rows, func(r EncoderRow) inputs.Text { return r.Text }), data.Padding{}))
 	labels := b.Filled(inputs.IgnoreIndex)
 	for i, r := range rows {
 		copy(labels.Row(i), map[bool][]int64{true: r.Words, false: r.Tokens}[e.Head == "MaskedLM"])
@@ -290,14 +291,14 @@ func (e *Encoder) run(t *testing.T, file *golden.File) {
 	require.Len(t, e.Losses, 20)
 	switch e.Head {
 	case "SequenceClassification":
-		repeat(t, e, must(classify.NewTask(m, classify.TaskOptions{})), as(rows, EncoderRow.Sequence))
+		repeat(t, e, must(classify.NewTask(m, classify.TaskOptions{})), RowsAs(rows, EncoderRow.Sequence))
 	case "TokenClassification":
-		repeat(t, e, must(tokenclass.NewTask(m, tokenclass.TaskOptions{})), as(rows, EncoderRow.Token))
+		repeat(t, e, must(tokenclass.NewTask(m, tokenclass.TaskOptions{})), RowsAs(rows, EncoderRow.Token))
 	case "QuestionAnswering":
-		repeat(t, e, must(question.NewTask(m, question.TaskOptions{})), as(rows, EncoderRow.Question))
+		repeat(t, e, must(question.NewTask(m, question.TaskOptions{})), RowsAs(rows, EncoderRow.Question))
 	default:
 		task := must(maskedlm.NewTask(m, maskedlm.TaskOptions{Masking: maskedlm.Masking{Seed: 11}, MaskTokenID: 4}))
-		repeat(t, e, task, as(rows, EncoderRow.Masked))
+		repeat(t, e, task, RowsAs(rows, EncoderRow.Masked))
 	}
 	stands(t, e.FinalGenerator)
 	same(t, m, "final weight", e.Final, itself)
@@ -329,6 +330,23 @@ func EncoderRows(file *golden.File, typed bool) (rows []EncoderRow) {
 			Words: at("words", i, n[0]), Label: n[1], Start: n[2], End: n[3]}
 		if typed {
 			r.Text.TokenTypeIDs = at("types", i, n[0])
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// NamedRows are the 48 texts of models/auto/testdata/auto.safetensors for a padding id.
+func NamedRows(file *golden.File, pad int, typed bool) (rows []EncoderRow) {
+	for i := range 48 {
+		values := func(name string) []int64 {
+			return torch.Values[int64](file.Tensor(fmt.Sprintf("row.%d.%d.%s", pad, i, name)))
+		}
+		n := values("numbers")
+		r := EncoderRow{Text: inputs.Text{InputIDs: values("ids")}, Tokens: values("tokens"), Words: values("words"),
+			Label: n[0], Start: n[1], End: n[2]}
+		if typed {
+			r.Text.TokenTypeIDs = values("types")
 		}
 		rows = append(rows, r)
 	}
@@ -372,7 +390,8 @@ func (r EncoderRow) Masked() maskedlm.Sample {
 	return maskedlm.Sample{Text: r.Text, SpecialTokensMask: special}
 }
 
-func as[T any](rows []EncoderRow, f func(EncoderRow) T) (list []T) {
+// RowsAs are the samples that f makes of rows.
+func RowsAs[T any](rows []EncoderRow, f func(EncoderRow) T) (list []T) {
 	for _, r := range rows {
 		list = append(list, f(r))
 	}
