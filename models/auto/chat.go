@@ -104,15 +104,16 @@ func (m *CausalLanguageModel) answerEnds(eos string, g Generation) ([]int64, err
 
 // loadChatTemplate reads the template of the tokenizer's folder, which need not have one.
 func (m *Model) loadChatTemplate(dir string) (err error) {
-	if m.specialTokens, err = chat.LoadSpecialTokens(dir); err != nil {
-		return err
-	}
 	t, err := chat.Load(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		m.specialTokens, err = chat.LoadSpecialTokens(dir)
+		return err
 	}
-	m.ChatTemplate, m.loadedTemplate = t, t
-	return err
+	if err != nil {
+		return err
+	}
+	m.ChatTemplate, m.loadedTemplate, m.specialTokens = t, t, t.SpecialTokens
+	return nil
 }
 
 // writeChatTemplate writes the template: as it was in the folder that it came from, or as transformers

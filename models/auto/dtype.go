@@ -16,14 +16,14 @@ import (
 var dtypes = map[string]torch.DType{"float32": torch.Float32, "bfloat16": torch.BFloat16, "float16": torch.Float16,
 	"float64": torch.Float64}
 
-// dtype is that of the weights of a model in dir.
-func (o Options) dtype(dir string, p transformer.Blueprint) (d torch.DType, err error) {
+// dtype is that of the weights of a model in dir, whose config.json has this name for it; empty: none.
+func (o Options) dtype(dir, named string, p transformer.Blueprint) (d torch.DType, err error) {
 	d = cmp.Or(o.DType, torch.Float32)
 	if o.KeepDType {
 		if o.DType != torch.DefaultDType {
 			return d, errors.New("Options.DType and KeepDType are both set; want one")
 		}
-		if d, err = dtypeOf(dir); err != nil {
+		if d, err = dtypeOf(dir, named); err != nil {
 			return d, err
 		}
 	}
@@ -36,17 +36,16 @@ func (o Options) dtype(dir string, p transformer.Blueprint) (d torch.DType, err 
 	return d, nil
 }
 
-// dtypeOf is what a config.json calls dtype, in older files torch_dtype, or else that of the weights.
-func dtypeOf(dir string) (torch.DType, error) {
-	d, err := pretrained.ReadConfig(dir)
-	if err != nil {
-		return 0, err
-	}
+// namedDType is what a config.json calls dtype, in older files torch_dtype.
+func namedDType(d pretrained.Document) (string, error) {
 	var older, name string
-	if err := d.Decode([]pretrained.Field{{Key: "torch_dtype", Value: &older}, {Key: "dtype", Value: &name}}); err != nil {
-		return 0, err
-	}
-	if name = cmp.Or(name, older); name != "" {
+	err := maps.Clone(d).Decode([]pretrained.Field{{Key: "torch_dtype", Value: &older}, {Key: "dtype", Value: &name}})
+	return cmp.Or(name, older), err
+}
+
+// dtypeOf is the type of that name, or else that of the weights in dir.
+func dtypeOf(dir, name string) (torch.DType, error) {
+	if name != "" {
 		d, ok := dtypes[name]
 		if !ok {
 			return d, fmt.Errorf("dtype of %s is %q; want one of %q, or Options.DType", pretrained.ConfigName, name,

@@ -140,9 +140,15 @@ func load(ctx context.Context, model string, t task, o Options) (*Model, error) 
 // loadFolder reads a model without its tokenizer.
 func loadFolder(dir string, t task, o Options) (*Model, error) {
 	var packed *quantized.Config // how the files' weights are
+	named := ""                  // the name of their dtype
 	p, err := pretrained.ReadConfigAs(dir, "auto", func(d pretrained.Document) (p transformer.Blueprint, err error) {
 		if packed, err = takeQuantization(d); err != nil {
 			return p, err
+		}
+		if o.KeepDType {
+			if named, err = namedDType(d); err != nil {
+				return p, err
+			}
 		}
 		return blueprintOf(d, t, o)
 	})
@@ -153,7 +159,7 @@ func loadFolder(dir string, t task, o Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	dtype, err := o.dtype(dir, p)
+	dtype, err := o.dtype(dir, named, p)
 	if err != nil {
 		return nil, fmt.Errorf("auto: %s: %w", dir, err)
 	}

@@ -95,14 +95,10 @@ func newEmbeddings(c Config, b transformer.Builder) *Embeddings {
 
 func newLayer(c Config, b transformer.Builder) *Layer {
 	o := c.LayerOptions()
-	output := func(in int64) *transformer.Output {
-		return &transformer.Output{Dense: b.Linear(in, o.HiddenSize), LayerNorm: b.LayerNorm(o.HiddenSize, o.LayerNormEps),
-			Dropout: nn.NewDropout(o.HiddenDropout)}
-	}
 	l := &Layer{Attention: &AttentionBlock{Self: newSelfAttention(c, b)}}
-	l.Attention.Output = output(o.HiddenSize)
+	l.Attention.Output = transformer.NewOutput(b, o.HiddenSize, o)
 	l.Intermediate = &transformer.Intermediate{Dense: b.Linear(o.HiddenSize, o.IntermediateSize), Activation: o.Activation}
-	l.Output = output(o.IntermediateSize)
+	l.Output = transformer.NewOutput(b, o.IntermediateSize, o)
 	return l
 }
 

@@ -38,11 +38,11 @@ func newAttention(c Config, b transformer.Builder) *Attention {
 		a.options.Scale = math.Pow(float64(c.QueryPreAttnScalar), -0.5)
 	}
 	if f.fused { // the order of drawing is that of transformers
-		a.OProj, a.QKVProj = linear(b, own, hidden, false), linear(b, hidden, own+2*shared, false)
+		a.OProj, a.QKVProj = b.LinearWith(own, hidden, false), b.LinearWith(hidden, own+2*shared, false)
 		return a
 	}
-	a.QProj, a.KProj = linear(b, hidden, own, bias), linear(b, hidden, shared, bias)
-	a.VProj, a.OProj = linear(b, hidden, shared, bias), linear(b, own, hidden, c.AttentionBias)
+	a.QProj, a.KProj = b.LinearWith(hidden, own, bias), b.LinearWith(hidden, shared, bias)
+	a.VProj, a.OProj = b.LinearWith(hidden, shared, bias), b.LinearWith(own, hidden, c.AttentionBias)
 	switch {
 	case f.wideNorms:
 		a.QNorm, a.KNorm = c.norm(b, own), c.norm(b, shared)

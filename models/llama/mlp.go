@@ -19,12 +19,12 @@ type MLP struct {
 func newMLP(c Config, b transformer.Builder, activation transformer.Activation) *MLP {
 	p := &MLP{activation: activation}
 	if families[c.Type].fused {
-		p.GateUpProj = linear(b, c.HiddenSize, 2*c.IntermediateSize, false)
+		p.GateUpProj = b.LinearWith(c.HiddenSize, 2*c.IntermediateSize, false)
 	} else {
-		p.GateProj = linear(b, c.HiddenSize, c.IntermediateSize, c.MLPBias)
-		p.UpProj = linear(b, c.HiddenSize, c.IntermediateSize, c.MLPBias)
+		p.GateProj = b.LinearWith(c.HiddenSize, c.IntermediateSize, c.MLPBias)
+		p.UpProj = b.LinearWith(c.HiddenSize, c.IntermediateSize, c.MLPBias)
 	}
-	p.DownProj = linear(b, c.IntermediateSize, c.HiddenSize, c.MLPBias)
+	p.DownProj = b.LinearWith(c.IntermediateSize, c.HiddenSize, c.MLPBias)
 	return p
 }
 

@@ -78,14 +78,6 @@ func newLayer(c Config, b transformer.Builder, activation transformer.Activation
 	return l
 }
 
-// linear makes a layer with or without a bias.
-func linear(b transformer.Builder, in, out int64, bias bool) *nn.Linear {
-	if bias {
-		return b.Linear(in, out)
-	}
-	return b.LinearNoBias(in, out)
-}
-
 // norm makes a normalisation of so many numbers.
 func (c Config) norm(b transformer.Builder, size int64) *transformer.RMSNorm {
 	f := families[c.Type]

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/gotrainer/gotrainer/models/pretrained"
+	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -180,12 +181,7 @@ func (r Rope) scale(positions int64) float64 {
 // transformers. Those of longrope have factors.
 func (r Rope) frequencies(size int64, factors []float64) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
-		o := torch.TensorOptions{DType: torch.Float32}
-		f := o.Full(r.Theta).Pow(o.Arange(0, size, 2).DivScalar(size))
-		if factors != nil {
-			f = torch.From(factors, int64(len(factors))).ToDType(torch.Float32).Mul(f)
-		}
-		f = f.Reciprocal()
+		f := transformer.RotaryFrequencies(r.Theta, size, factors)
 		switch r.Type {
 		case "linear":
 			return f.DivScalar(r.Factor)

@@ -104,14 +104,9 @@ func (u *update) Adapt(x, y torch.Tensor) torch.Tensor {
 
 // merge adds the update to the weight of the layer. One that is quantized is quantized anew.
 func (u *update) merge(l layer) (err error) {
-	weight, _, _, fanInFanOut := sizes(l)
 	torch.NoGrad(func() {
 		torch.Scope(func() {
-			delta := u.B.Weight.MatMul(u.A.Weight)
-			if fanInFanOut {
-				delta = delta.Transpose(0, 1)
-			}
-			delta = delta.MulScalar(u.scale)
+			delta := u.B.Weight.MatMul(u.A.Weight).MulScalar(u.scale)
 			if q := l.Quantized(); q != nil {
 				var w nn.QuantizedWeight
 				if w, err = q.Repack(l.FloatWeight().Add(delta)); err == nil {
@@ -119,7 +114,7 @@ func (u *update) merge(l layer) (err error) {
 				}
 				return
 			}
-			weight.Add_(delta)
+			l.FloatWeight().Add_(delta) // the weight itself, or a view of it
 		})
 	})
 	return err

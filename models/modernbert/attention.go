@@ -24,8 +24,8 @@ type Attention struct {
 }
 
 func newAttention(c Config, b transformer.Builder, kind string) *Attention {
-	a := &Attention{Wqkv: linear(b, c.HiddenSize, 3*c.HiddenSize, c.AttentionBias),
-		Wo: linear(b, c.HiddenSize, c.HiddenSize, c.AttentionBias), OutDrop: nn.NewDropout(c.AttentionDropout),
+	a := &Attention{Wqkv: b.LinearWith(c.HiddenSize, 3*c.HiddenSize, c.AttentionBias),
+		Wo: b.LinearWith(c.HiddenSize, c.HiddenSize, c.AttentionBias), OutDrop: nn.NewDropout(c.AttentionDropout),
 		heads: c.NumHeads, window: -1, kind: c.Attention, dropout: c.AttentionDropout, std: c.deviations()}
 	if kind == sliding {
 		a.window = c.LocalAttention / 2
@@ -69,7 +69,7 @@ func (a *Attention) packed(q, k, v torch.Tensor, p *inputs.Packed, dropout float
 		mask := transformer.Mask{WideSoftmax: true}
 		if g.Length > a.window+1 {
 			near := neighbourhood(g.Length, a.window, q.Device()).Expand(g.Texts, 1, g.Length, g.Length)
-			mask.Padding = asMask(near, q.DType(), a.kind)
+			mask.Padding = a.kind.Mask(near, q.DType())
 		}
 		parts[i] = a.kind.Attend(texts(queries[i]), texts(keys[i]), texts(values[i]), mask, a.heads, dropout).
 			View(tokens[i], -1)
@@ -83,7 +83,7 @@ func (a *Attention) packed(q, k, v torch.Tensor, p *inputs.Packed, dropout float
 func (m *Model) masks(mask, x torch.Tensor) map[string]torch.Tensor {
 	kind, shape, window := m.config.Attention, x.Shape(), m.config.LocalAttention/2
 	padding := transformer.PaddingMask(mask, x.DType(), transformer.SDPA) // [B, 1, L, L] of booleans
-	masks := map[string]torch.Tensor{full: asMask(padding, x.DType(), kind)}
+	masks := map[string]torch.Tensor{full: kind.Mask(padding, x.DType())}
 	if !padding.Defined() && shape[1] < window || !slices.Contains(m.config.LayerTypes, sliding) {
 		return masks
 	}
@@ -92,7 +92,7 @@ func (m *Model) masks(mask, x torch.Tensor) map[string]torch.Tensor {
 		if padding.Defined() {
 			near = near.LogicalAnd(padding)
 		}
-		return asMask(near.Expand(shape[0], 1, shape[1], shape[1]), x.DType(), kind)
+		return kind.Mask(near.Expand(shape[0], 1, shape[1], shape[1]), x.DType())
 	})
 	return masks
 }
@@ -103,33 +103,16 @@ func neighbourhood(n, window int64, d torch.Device) torch.Tensor {
 	return at.Unsqueeze(1).Sub(at).Abs().LeScalar(window)
 }
 
-// asMask turns booleans into what that kind of attention takes.
-func asMask(keep torch.Tensor, dtype torch.DType, kind transformer.Attention) torch.Tensor {
-	if !keep.Defined() || kind != transformer.Eager {
-		return keep
-	}
-	return transformer.Additive(keep, dtype)
-}
-
 // turn turns queries and keys by their positions: apply_rotary_pos_emb, in float32 whatever the
 // dtype of the model.
 type turn struct{ cos, sin torch.Tensor } // [L, 1, E]
-
-// frequencies are how far a position turns each of size/2 pairs.
-func frequencies(theta float64, size int64) torch.Tensor {
-	return torch.Return(func() torch.Tensor {
-		o := torch.TensorOptions{DType: torch.Float32}
-		return o.Full(theta).Pow(o.Arange(0, size, 2).DivScalar(size)).Reciprocal()
-	})
-}
 
 // newTurn is that of tokens at positions, [L], of a model whose hidden states have that dtype.
 func newTurn(frequencies, positions torch.Tensor, dtype torch.DType) turn {
 	var t turn
 	torch.NoGrad(func() {
-		angles := positions.ToDType(torch.Float32).Unsqueeze(1).Mul(frequencies.ToDType(torch.Float32))
-		angles = torch.Cat([]torch.Tensor{angles, angles}, -1).Unsqueeze(1)
-		t = turn{angles.Cos().ToDType(dtype), angles.Sin().ToDType(dtype)}
+		cos, sin := transformer.RotaryAngles(frequencies, positions.Unsqueeze(1))
+		t = turn{cos.ToDType(dtype), sin.ToDType(dtype)}
 	})
 	return t
 }

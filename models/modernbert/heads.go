@@ -33,7 +33,7 @@ type Masked struct {
 }
 
 func newPredictionHead(c Config, b transformer.Builder) *PredictionHead {
-	return &PredictionHead{Dense: linear(b, c.HiddenSize, c.HiddenSize, c.ClassifierBias), Norm: norm(c, b),
+	return &PredictionHead{Dense: b.LinearWith(c.HiddenSize, c.HiddenSize, c.ClassifierBias), Norm: norm(c, b),
 		activation: activation(c.ClassifierActivation), std: c.deviations()}
 }
 
@@ -43,7 +43,7 @@ func newClassifier(c Config, b transformer.Builder, ofTexts bool) *Classifier {
 }
 
 func newMasked(c Config, b transformer.Builder) *Masked {
-	return &Masked{newPredictionHead(c, b), linear(b, c.HiddenSize, c.VocabSize, *c.DecoderBias)}
+	return &Masked{newPredictionHead(c, b), b.LinearWith(c.HiddenSize, c.VocabSize, *c.DecoderBias)}
 }
 
 // Forward maps [..., hidden] to the same shape.

@@ -68,14 +68,14 @@ func newModel(c Config, b transformer.Builder) *Model {
 		}
 		l.Attn = newAttention(c, b, l.kind)
 		l.MLPNorm = norm(c, b)
-		l.MLP = &MLP{Wi: linear(b, c.HiddenSize, 2*c.IntermediateSize, c.MLPBias), Drop: nn.NewDropout(c.MLPDropout),
-			Wo: linear(b, c.IntermediateSize, c.HiddenSize, c.MLPBias), activation: activation(c.HiddenActivation), std: std}
+		l.MLP = &MLP{Wi: b.LinearWith(c.HiddenSize, 2*c.IntermediateSize, c.MLPBias), Drop: nn.NewDropout(c.MLPDropout),
+			Wo: b.LinearWith(c.IntermediateSize, c.HiddenSize, c.MLPBias), activation: activation(c.HiddenActivation), std: std}
 		m.Layers[i] = l
 	}
 	m.FinalNorm = norm(c, b)
 	size := c.HiddenSize / c.NumHeads
-	m.RotaryEmb = &RotaryEmbedding{Full: nn.Buffer(frequencies(c.GlobalTheta, size)),
-		Sliding: nn.Buffer(frequencies(c.LocalTheta, size))}
+	m.RotaryEmb = &RotaryEmbedding{Full: nn.Buffer(transformer.RotaryFrequencies(c.GlobalTheta, size, nil)),
+		Sliding: nn.Buffer(transformer.RotaryFrequencies(c.LocalTheta, size, nil))}
 	if !b.Undrawn {
 		transformer.InitWeights(m, c.InitializerRange, nil)
 	}
@@ -93,13 +93,6 @@ func (c Config) padding() *int64 {
 func norm(c Config, b transformer.Builder) *nn.LayerNorm {
 	return nn.NewLayerNorm(nn.Dims{c.HiddenSize}, &nn.LayerNormOptions{Eps: c.NormEps, NoBias: !c.NormBias,
 		Factory: torch.TensorOptions{DType: b.DType}})
-}
-
-func linear(b transformer.Builder, in, out int64, bias bool) *nn.Linear {
-	if bias {
-		return b.Linear(in, out)
-	}
-	return b.LinearNoBias(in, out)
 }
 
 // Forward maps token ids, [B, L], to the hidden states of the last layer, [B, L, hidden]. The

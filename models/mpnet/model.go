@@ -85,8 +85,7 @@ func newLayer(c Config, b transformer.Builder) *Layer {
 			LayerNorm: b.LayerNorm(hidden, o.LayerNormEps), Dropout: nn.NewDropout(o.HiddenDropout),
 		},
 		Intermediate: &transformer.Intermediate{Dense: b.Linear(hidden, o.IntermediateSize), Activation: o.Activation},
-		Output: &transformer.Output{Dense: b.Linear(o.IntermediateSize, hidden), LayerNorm: b.LayerNorm(hidden,
-			o.LayerNormEps), Dropout: nn.NewDropout(o.HiddenDropout)},
+		Output:       transformer.NewOutput(b, o.IntermediateSize, o),
 	}
 }
 

@@ -35,6 +35,14 @@ func (b Builder) LinearNoBias(in, out int64) *nn.Linear {
 	return &nn.Linear{Weight: nn.Parameter(b.factory().Empty(out, in))}
 }
 
+// LinearWith makes a linear layer with a bias or without one.
+func (b Builder) LinearWith(in, out int64, bias bool) *nn.Linear {
+	if bias {
+		return b.Linear(in, out)
+	}
+	return b.LinearNoBias(in, out)
+}
+
 // Embedding makes an embedding; nil means no padding row.
 func (b Builder) Embedding(words, dim int64, padding *int64) *nn.Embedding {
 	if !b.Undrawn {

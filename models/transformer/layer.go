@@ -66,14 +66,15 @@ func NewLayer(b Builder, o LayerOptions) *Layer {
 				Query: b.Linear(hidden, hidden), Key: b.Linear(hidden, hidden), Value: b.Linear(hidden, hidden),
 				Dropout: nn.NewDropout(o.AttentionDropout), Heads: o.Heads, Kind: o.Attention,
 			},
-			Output: newOutput(b, hidden, o),
+			Output: NewOutput(b, hidden, o),
 		},
 		Intermediate: &Intermediate{Dense: b.Linear(hidden, o.IntermediateSize), Activation: o.Activation},
-		Output:       newOutput(b, o.IntermediateSize, o),
+		Output:       NewOutput(b, o.IntermediateSize, o),
 	}
 }
 
-func newOutput(b Builder, in int64, o LayerOptions) *Output {
+// NewOutput makes an Output of that many features.
+func NewOutput(b Builder, in int64, o LayerOptions) *Output {
 	return &Output{Dense: b.Linear(in, o.HiddenSize), LayerNorm: b.LayerNorm(o.HiddenSize, o.LayerNormEps),
 		Dropout: nn.NewDropout(o.HiddenDropout)}
 }

@@ -67,10 +67,7 @@ func WindowMask(mask, x torch.Tensor, window int64, a Attention) Mask {
 		if padding.Defined() {
 			keep = padding.LogicalAnd(keep)
 		}
-		if a == Eager {
-			return Additive(keep, x.DType())
-		}
-		return keep
+		return a.Mask(keep, x.DType())
 	})}
 }
 
@@ -80,10 +77,16 @@ func lastMask(mask, x torch.Tensor, window int64, a Attention) Mask {
 		mask = mask.Narrow(1, seen-window, window)
 	}
 	keep := mask.Unsqueeze(1).Unsqueeze(1) // [B, 1, 1, keys]
-	if a == Eager {
-		keep = Additive(keep, x.DType())
+	return Mask{Causal: true, Window: window, Padding: a.Mask(keep, x.DType())}
+}
+
+// Mask turns booleans, true where a token attends to another, into what that way of attention takes:
+// numbers of that dtype to add, or the booleans themselves. Undefined ones stay so.
+func (a Attention) Mask(keep torch.Tensor, dtype torch.DType) torch.Tensor {
+	if a == Eager && keep.Defined() {
+		return Additive(keep, dtype)
 	}
-	return Mask{Causal: true, Window: window, Padding: keep}
+	return keep
 }
 
 // Additive is what eager attention adds to its weights: 0 where keep is true, else the lowest number.

@@ -15,13 +15,32 @@ func NewRotary(frequencies, positions torch.Tensor, scale float64, dtype torch.D
 	if positions.Dim() == 2 {
 		positions = positions.Unsqueeze(1)
 	}
-	angles := positions.ToDType(torch.Float32).Unsqueeze(-1).Mul(frequencies.ToDType(torch.Float32))
-	angles = torch.Cat([]torch.Tensor{angles, angles}, -1)
-	cos, sin := angles.Cos(), angles.Sin()
+	cos, sin := RotaryAngles(frequencies, positions)
 	if scale != 1 {
 		cos, sin = cos.MulScalar(scale), sin.MulScalar(scale)
 	}
 	return Rotary{cos.ToDType(dtype), sin.ToDType(dtype)}
+}
+
+// RotaryAngles are the cosines and sines of how far positions, [...], turn the two numbers of each pair,
+// [..., E], for inverse frequencies [E/2], in float32.
+func RotaryAngles(frequencies, positions torch.Tensor) (cos, sin torch.Tensor) {
+	angles := positions.ToDType(torch.Float32).Unsqueeze(-1).Mul(frequencies.ToDType(torch.Float32))
+	angles = torch.Cat([]torch.Tensor{angles, angles}, -1)
+	return angles.Cos(), angles.Sin()
+}
+
+// RotaryFrequencies are how far a position turns each of size/2 pairs, for wave lengths of that base. Factors,
+// one for each pair, make them so many times longer; nil: none does.
+func RotaryFrequencies(theta float64, size int64, factors []float64) torch.Tensor {
+	return torch.Return(func() torch.Tensor {
+		o := torch.TensorOptions{DType: torch.Float32}
+		lengths := o.Full(theta).Pow(o.Arange(0, size, 2).DivScalar(size))
+		if factors != nil {
+			lengths = torch.From(factors, int64(len(factors))).ToDType(torch.Float32).Mul(lengths)
+		}
+		return lengths.Reciprocal()
+	})
 }
 
 // Turn maps queries or keys, [B, heads, L, size], to the same shape. Of each the first E numbers are
