@@ -136,8 +136,8 @@ func index(path string, o Options) (shard, error) {
 	}
 	var magic [2]byte
 	if n, _ := f.ReadAt(magic[:], 0); n == 2 && magic == [2]byte{0x1f, 0x8b} {
-		return s, fmt.Errorf("%w: it is compressed by gzip, in which no sample can be found without reading all "+
-			"before it; unpack it", ErrFormat)
+		return s, fmt.Errorf("%w: it is compressed by gzip, where no sample can be found without reading everything "+
+			"before it; decompress it", ErrFormat)
 	}
 	reader := tar.NewReader(f)
 	seen, weight := map[string]bool{}, int64(0) // of the sample that is being read
@@ -169,7 +169,7 @@ func index(path string, o Options) (shard, error) {
 				h.Name)
 		}
 		if h.Size > s.size-offset {
-			return s, fmt.Errorf("%w: %s ends behind the end of the file; is the file truncated?", ErrFormat, h.Name)
+			return s, fmt.Errorf("%w: %s extends past the end of the file; is the file truncated?", ErrFormat, h.Name)
 		}
 		if len(s.samples) == 0 || s.samples[len(s.samples)-1].key != key {
 			s.samples = append(s.samples, sample{key, len(s.files)})
@@ -181,7 +181,7 @@ func index(path string, o Options) (shard, error) {
 		}
 		seen[extension] = true
 		if weight += h.Size; weight > o.MaxSample {
-			return s, fmt.Errorf("sample %s has more than %d bytes; if it is meant to, set Options.MaxSample", key,
+			return s, fmt.Errorf("sample %s has more than %d bytes; if that is intended, set Options.MaxSample", key,
 				o.MaxSample)
 		}
 		s.files = append(s.files, member{extension, offset, h.Size})

@@ -27,7 +27,7 @@ func main() {
 	flag.Parse()
 	run.Main(func(ctx context.Context) error {
 		if flag.NArg() > 0 {
-			return run.Usage(fmt.Errorf("%q is no flag", flag.Arg(0)))
+			return run.Usage(fmt.Errorf("%q is not a flag", flag.Arg(0)))
 		}
 		return train(ctx, *device)
 	})
