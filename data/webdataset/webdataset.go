@@ -1,15 +1,15 @@
-// Package webdataset reads WebDataset shards: tar files in which the files of a sample stand next
-// to each other and share the name before their first dot.
+// Package webdataset reads WebDataset shards: tar files in which the files of a sample are adjacent
+// and share the part of their names before the first dot.
 //
 //	train-0000.tar: 000.jpg 000.json 001.jpg 001.json ...
 //
 //	shards, err := webdataset.Open([]string{"train-0000.tar", "train-0001.tar"}, webdataset.Options{})
 //	sample, err := shards.At(1) // sample.Key: 001, sample.Files["jpg"], sample.Files["json"]
 //
-// [Open] reads the headers of the shards and skips over their contents; then any sample is read
-// directly. So shards can be shuffled like any data set, a stream of them ([Shards.Samples]) begins
-// at any sample, and what is in memory are some 50 bytes for each file. Each process of several
-// takes its own shards: paths[rank::worldSize] of Python is
+// [Open] reads the headers of the shards and skips over their contents; after that any sample can
+// be read directly. So shards can be shuffled like any data set, a stream of them
+// ([Shards.Samples]) can begin at any sample, and memory holds only about 50 bytes for each file.
+// With several processes each takes its own shards: paths[rank::worldSize] of Python is
 // [github.com/gotrainer/gotrainer/data.Stride] of the paths here.
 package webdataset
 

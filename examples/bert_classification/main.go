@@ -1,7 +1,7 @@
-// Command bert_classification teaches BERT to classify texts, and classifies texts with what it
-// learnt.
+// Command bert_classification trains BERT to classify texts, and classifies texts with the trained
+// model.
 //
-//	# Spam among text messages, from nothing: a minute on two cores.
+//	# Spam among text messages, from scratch: a minute on two cores.
 //	go run ./examples/bert_classification
 //	go run ./examples/bert_classification -predict "Call now to claim your prize"
 //	# The Hugging Face course's example.
@@ -11,12 +11,12 @@
 //
 // A task is sms, one of GLUE's (mrpc, sst2, cola, rte, qnli, qqp, mnli, wnli; -data names the
 // folder of their TSV files) or csv. The model is a folder or a name on the Hugging Face Hub;
-// without one a small BERT begins with random weights and a vocabulary that is learnt from the
-// training texts.
+// without one a small BERT starts from random weights and a vocabulary learnt from the training
+// texts.
 //
 // The run's folder (-out) holds checkpoints, metrics.jsonl, metrics.csv, curves.png, misread.tsv
 // and model/, which transformers.AutoModelForSequenceClassification.from_pretrained loads. Ctrl-C
-// saves and leaves; -resume continues.
+// saves and exits; -resume continues.
 package main
 
 import (

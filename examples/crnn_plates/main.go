@@ -7,7 +7,7 @@
 //	go run ./examples/crnn_plates -train DIR -labels-from-names  # a picture's name is its label
 //
 // The run's folder (-out) holds checkpoints, metrics.jsonl, metrics.csv, curves.png,
-// predictions.tsv and predictions.png. Ctrl-C saves and leaves; -resume continues.
+// predictions.tsv and predictions.png. Ctrl-C saves and exits; -resume continues.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command mlp teaches a small network whether a point is inside a circle. It is a
-// whole program with every step written out.
+// Command mlp trains a small network to tell whether a point is inside a circle. It is a complete
+// program with every step written out.
 package main
 
 import (

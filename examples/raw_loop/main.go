@@ -1,6 +1,6 @@
 // Command raw_loop trains a BERT classifier without a trainer: the bare loop of the Hugging Face
-// course's chapter 3, line by line beside its Python (bare.go), and the same with the few lines
-// that Accelerate changes (accelerated.go), which bring mixed precision.
+// course's chapter 3, which follows the Python line by line (bare.go), and the same loop with the
+// few lines that Accelerate changes (accelerated.go), which add mixed precision.
 //
 //	# Spam among text messages, with a small random BERT.
 //	go run ./examples/raw_loop
@@ -8,7 +8,7 @@
 //	# The course's example: 459 batches an epoch, 1,377 updates.
 //	go run ./examples/raw_loop -model BERT -data MRPC
 //
-// BERT is a folder that transformers has saved, MRPC the folder with GLUE's train.tsv and dev.tsv.
+// BERT is a folder saved by transformers, MRPC the folder with GLUE's train.tsv and dev.tsv.
 // raw_loop.py is the Python of both loops and prints the same lines.
 package main
 
