@@ -15,10 +15,10 @@
 // Classes: [Accuracy], [F1], [Precision], [Recall], [Matthews], [ConfusionMatrix]; with a score for
 // each class, [TopKAccuracy] and [ROCAUC]. Numbers: [MAE], [MSE], [RMSE], [R2], [Pearson],
 // [Spearman]. Texts: [CER], [WER], [ExactMatch], [BLEU], [ROUGE], whose AddReferences takes several
-// right answers; [Squad] of answers to questions; [Perplexity]. Tags: [Seqeval].
+// right answers; [Squad] of answers to questions; [Perplexity]. Tags: [Seqeval]. What a search finds: [Retrieval].
 //
-// The results are those of scikit-learn, SciPy, jiwer, NLTK, sacrebleu, rouge_score and seqeval,
-// with which they are compared in the tests. Each keeps counts only, so a set of any size costs
+// The results are those of scikit-learn, SciPy, jiwer, NLTK, sacrebleu, rouge_score, seqeval and
+// sentence-transformers, with which they are compared in the tests. Each keeps counts only, so a set of any size costs
 // nothing, except Spearman, ROCAUC and [Concatenated], which need all samples.
 //
 // # Sets in parts
@@ -51,6 +51,7 @@ var (
 	_ Metric[string] = (*BLEU)(nil)
 	_ Metric[string] = (*ROUGE)(nil)
 
+	_ Metric[[]string] = (*Retrieval)(nil)
 	_ Metric[int]      = (*Precision)(nil)
 	_ Metric[int]      = (*Recall)(nil)
 	_ Metric[int]      = (*Matthews)(nil)
