@@ -57,7 +57,8 @@ const (
 
 // MultipleNegativesRankingLoss is for an anchor, a text that goes with it, and others that do not, if
 // there are any: the anchor shall be more alike to its own than to all other texts of the batch. It is
-// InfoNCE, in-batch negatives. The zero value is that of sentence-transformers.
+// InfoNCE, in-batch negatives. Where texts occur several times, data.NoDuplicates is the order for it.
+// The zero value is that of sentence-transformers.
 type MultipleNegativesRankingLoss struct {
 	Scale      float64            // of similarities; zero: 20
 	Similarity SimilarityFunction // zero: Cosine
