@@ -57,7 +57,11 @@ func (s Shuffled) Indices(epoch, n int) []int { return Permutation(s.Seed+uint64
 // Permutation returns torch.randperm(n) of a CPU generator that was seeded with seed by
 // manual_seed.
 func Permutation(seed uint64, n int) []int {
-	g := mt19937.New(uint32(seed)) // as PyTorch: the engine takes the lower half of the seed
+	return permute(mt19937.New(uint32(seed)), n) // as PyTorch: the engine takes the lower half of the seed
+}
+
+// permute returns torch.randperm(n) of a generator.
+func permute(g *mt19937.Source, n int) []int {
 	indices := Sequential{}.Indices(0, n)
 	if n >= largePermutation {
 		// PyTorch draws 64 bits where 32 would be visibly uneven, and then builds the permutation

@@ -55,6 +55,13 @@ func tags(r *rand.Rand) []string {
 	return list
 }
 
+func documents(r *rand.Rand) (list []string) {
+	for _, i := range r.Perm(6)[:r.IntN(6)] {
+		list = append(list, string(rune('a'+i)))
+	}
+	return list
+}
+
 var subjects = []subject{
 	of("Accuracy", func() metrics.Metric[int] { return &metrics.Accuracy[int]{} }, label),
 	of("F1", func() metrics.Metric[int] { return &metrics.F1{Average: metrics.Weighted()} }, label),
@@ -81,6 +88,7 @@ var subjects = []subject{
 		return metrics.All[string]{&metrics.CER{}, &metrics.ROUGE{Stemmer: true}}
 	}, line),
 	of("Seqeval", func() metrics.Metric[[]string] { return &metrics.Seqeval{} }, tags),
+	of("Retrieval", func() metrics.Metric[[]string] { return &metrics.Retrieval{MRRAt: []int{2, 4}} }, documents),
 	squadSubject(false), squadSubject(true),
 	scoredSubject("TopKAccuracy", func() metrics.Scored { return &metrics.TopKAccuracy{K: 2} }),
 	scoredSubject("ROCAUC", func() metrics.Scored { return &metrics.ROCAUC{} }),

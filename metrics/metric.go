@@ -15,10 +15,11 @@
 // Classes: [Accuracy], [F1], [Precision], [Recall], [Matthews], [ConfusionMatrix]; with a score for
 // each class, [TopKAccuracy] and [ROCAUC]. Numbers: [MAE], [MSE], [RMSE], [R2], [Pearson],
 // [Spearman]. Texts: [CER], [WER], [ExactMatch], [BLEU], [ROUGE], whose AddReferences takes several
-// right answers; [Squad] of answers to questions; [Perplexity]. Tags: [Seqeval].
+// right answers; [Squad] of answers to questions; [Perplexity]. Tags: [Seqeval]. Search results:
+// [Retrieval].
 //
-// The results are those of scikit-learn, SciPy, jiwer, NLTK, sacrebleu, rouge_score and seqeval;
-// the tests compare them. Each metric keeps only counts, so its memory does not grow with the set.
+// The results are those of scikit-learn, SciPy, jiwer, NLTK, sacrebleu, rouge_score, seqeval and
+// sentence-transformers; the tests compare them. Each metric keeps only counts, so its memory does not grow with the set.
 // The exceptions are Spearman, ROCAUC and [Concatenated], which need all samples.
 //
 // # Sets in parts
@@ -51,6 +52,7 @@ var (
 	_ Metric[string] = (*BLEU)(nil)
 	_ Metric[string] = (*ROUGE)(nil)
 
+	_ Metric[[]string] = (*Retrieval)(nil)
 	_ Metric[int]      = (*Precision)(nil)
 	_ Metric[int]      = (*Recall)(nil)
 	_ Metric[int]      = (*Matthews)(nil)

@@ -143,6 +143,7 @@ var allowed = []struct{ folder, imports string }{
 	{"internal/conformance", "public internal/conformance/vectors internal/testenv internal/golden internal/expected " +
 		"internal/conformance/spec internal/conformance/trace internal/conformance/recorded internal/conformance/replay"},
 	{"scripts/auto_interop", "public"},
+	{"scripts/sentence_interop", "public"},
 	{"scripts/hezar_interop", "public"},
 	{"scripts/checkpoint_interop", "public"},
 	{"scripts/ddp_bench", "public"},

@@ -19,6 +19,9 @@
 // transformers loads what Save writes, and every checkpoint of a run: config.json with the class
 // and the labels, the weights, the tokenizer's files and the chat template.
 //
+// [Encoder] is AutoModel, an encoder without a head; package sentence makes embeddings of texts
+// with it.
+//
 // The tasks are those of packages classify, tokenclass, question, maskedlm, causallm and seq2seq.
 // Their NewTask takes a model of this package and has more options.
 package auto

@@ -19,13 +19,14 @@ var hubName = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?$`)
 
 // Find returns the folder of a model: the one of that name, or that of the Hub's model in the
 // cache, which it fetches first: configuration, tokenizer and weights, of these the safetensors
-// files where there are any.
-func Find(ctx context.Context, model, revision string) (string, error) {
-	return find(ctx, model, revision, true)
+// files where there are any. It fetches other files, too, of these names or patterns, which are those of
+// hub.FetchOptions.Allow.
+func Find(ctx context.Context, model, revision string, files ...string) (string, error) {
+	return find(ctx, model, revision, true, files...)
 }
 
 // find is [Find] with or without weights.
-func find(ctx context.Context, model, revision string, weights bool) (string, error) {
+func find(ctx context.Context, model, revision string, weights bool, files ...string) (string, error) {
 	info, err := os.Stat(model)
 	switch {
 	case err == nil && !info.IsDir():
@@ -37,6 +38,7 @@ func find(ctx context.Context, model, revision string, weights bool) (string, er
 	}
 	o := hub.FetchOptions{Revision: revision, Allow: append(slices.Clone(tokenizerFiles), pretrained.ConfigName,
 		lora.ConfigName, lora.WeightsName, lora.PickleName, chat.FolderName+"/*.jinja", generationConfigName)}
+	o.Allow = append(o.Allow, files...)
 	if weights {
 		o.Allow = append(o.Allow, pretrained.SafetensorsName, pretrained.SafetensorsIndexName, "model-*-of-*.safetensors")
 	}

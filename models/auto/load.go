@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -83,6 +84,7 @@ type task struct {
 	decoder bool    // of a model that attends to what stands before
 	ofTexts bool    // it sees the first token of each text, or what the pooler makes of it
 	padding float64 // else, the logits of padding in a batch that was packed
+	alone   bool    // there is no head, and names have no prefix
 }
 
 var (
@@ -94,6 +96,8 @@ var (
 	maskedLM  = task{class: "ForMaskedLM", head: newMaskedHead}
 	causalLM  = task{class: "ForCausalLM", peft: "CAUSAL_LM", head: newCausalHead, decoder: true}
 	seq2seqLM = task{class: "ForConditionalGeneration", peft: "SEQ_2_SEQ_LM", head: newSeq2SeqHead, decoder: true}
+
+	encoderAlone = task{class: "Model", peft: "FEATURE_EXTRACTION", head: newNoHead, pooler: true, alone: true}
 )
 
 // blueprints are models by their model_type.
@@ -228,7 +232,7 @@ func plan(d pretrained.Document, known blueprints, h classify.Head, a transforme
 func build(dir string, p transformer.Blueprint, t task, o Options, dtype torch.DType, packed *quantized.Config) (
 	m *Model, err error) {
 	if o.FromConfig {
-		if err := torch.Try(func() { m = newModel(p, t, transformer.Builder{DType: dtype}) }); err != nil {
+		if err := torch.Try(func() { m = newModel(p, t, transformer.Builder{DType: dtype, Alone: t.alone}) }); err != nil {
 			return nil, fmt.Errorf("auto: %s: %w", dir, err)
 		}
 		m.quantization = o.Quantize
@@ -243,16 +247,19 @@ func build(dir string, p transformer.Blueprint, t task, o Options, dtype torch.D
 	if p.Prefix != "" {
 		prefix = p.Prefix + "."
 	}
+	fresh := func(name string) bool {
+		return prefix != "" && (!strings.HasPrefix(name, prefix) || strings.HasPrefix(name, prefix+"pooler."))
+	}
+	if t.alone {
+		fresh = func(name string) bool { return strings.HasPrefix(name, "pooler.") }
+	}
 	m, report, err := pretrained.LoadFolder(dir, func() *Model {
-		return newModel(p, t, transformer.Builder{Undrawn: true, DType: dtype})
+		return newModel(p, t, transformer.Builder{Undrawn: true, DType: dtype, Alone: t.alone})
 	},
 		func(m *Model) pretrained.LoadOptions {
 			options := pretrained.LoadOptions{
 				Prefix: prefix, InitMissing: o.InitMissing, InitMismatched: o.InitMismatched,
-				Fresh: func(name string) bool {
-					return prefix != "" && (!strings.HasPrefix(name, prefix) || strings.HasPrefix(name, prefix+"pooler."))
-				},
-				Init: m.drawMissing,
+				Fresh: fresh, Init: m.drawMissing,
 			}
 			if m.quantization = o.Quantize; m.quantization != nil {
 				options.Prepare, options.Take = m.forgetNumbers, m.takeNumbers()
@@ -285,13 +292,18 @@ func (m *Model) warn(w io.Writer) {
 	r.Renamed = nil
 	r.Unexpected = slices.DeleteFunc(slices.Clone(r.Unexpected), func(t nn.TensorInfo) bool {
 		return strings.HasSuffix(t.Name, "position_ids") || slices.ContainsFunc(m.blueprint.NoWeights,
-			func(ending string) bool { return strings.HasSuffix(t.Name, ending) })
+			func(ending string) bool { return strings.HasSuffix(t.Name, ending) }) ||
+			m.task.alone && behindEncoder.MatchString(t.Name)
 	})
 	if len(r.Missing)+len(r.Unexpected)+len(r.Mismatched) == 0 {
 		return
 	}
 	fmt.Fprintf(w, "auto: %s as %s: %s", m.dir, m.Architecture(), r.String())
 }
+
+// behindEncoder are the weights that checkpoints of package sentence hold besides those of the encoder:
+// its modules have numbers for names, and folders of their own, where it reads them.
+var behindEncoder = regexp.MustCompile(`^\d+\.`)
 
 // tokenizerFiles are the files that tokenizers of transformers read.
 var tokenizerFiles = []string{tokenizerName, tokenizerConfigName, specialTokensName, "added_tokens.json",

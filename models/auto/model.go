@@ -87,8 +87,8 @@ func (m *Model) headFirst() bool { return m.blueprint.ModelType == "xlm-roberta"
 
 // OwnModules are the encoder and the modules of the head.
 func (m *Model) OwnModules() []nn.Named {
-	encoder := []nn.Named{{Name: m.blueprint.Prefix, Module: m.backbone.Module}}
-	if m.blueprint.Prefix == "" { // its modules stand beside those of the head
+	encoder := []nn.Named{{Name: m.prefix(), Module: m.backbone.Module}}
+	if m.prefix() == "" { // its modules stand beside those of the head
 		encoder = nn.Children(m.backbone.Module)
 	}
 	if m.headFirst() {
@@ -97,12 +97,20 @@ func (m *Model) OwnModules() []nn.Named {
 	return append(encoder, nn.Children(m.head)...)
 }
 
+// prefix is the name of the encoder among the modules; empty: they are its own.
+func (m *Model) prefix() string {
+	if m.task.alone {
+		return ""
+	}
+	return m.blueprint.Prefix
+}
+
 // TiedWeights are the names that the token embedding has besides its first one in the encoder.
 func (m *Model) TiedWeights() (names []string) {
 	embedding := func(t torch.Named) bool { return t.Tensor.Is(m.backbone.InputEmbeddings.Weight) }
 	inBackbone := nn.StateDict(m.backbone.Module)
 	own := inBackbone[slices.IndexFunc(inBackbone, embedding)].Name
-	if p := m.blueprint.Prefix; p != "" {
+	if p := m.prefix(); p != "" {
 		own = p + "." + own
 	}
 	for _, t := range nn.StateDict(m) {
@@ -124,7 +132,8 @@ func (m *Model) Architecture() string {
 // Forward maps token ids, [B, L], to logits: [B, labels] of texts, [B, L, labels] of tokens, [B, L,
 // 2] for the beginnings and ends of answers, [B, L, vocabulary] of masked and next words. The attention
 // mask, [B, L], has 0 where a token is padding; undefined means that none is. Token types, [B, L],
-// tell a second text from the first; undefined means 0. A model of two texts has
+// tell a second text from the first; undefined means 0. An [EncoderModel] has hidden states instead of
+// logits, [B, L, hidden]. A model of two texts has
 // [Seq2SeqLanguageModel.ForwardPair] instead.
 func (m *Model) Forward(ids, mask, types torch.Tensor) torch.Tensor {
 	if m.backbone.Forward == nil {

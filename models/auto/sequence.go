@@ -43,10 +43,18 @@ func (m *SequenceClassifier) Encode(in text.Input, label int64) (classify.Sample
 func (m *Model) encode(in text.Input) (*text.Encoding, error) { return m.encodeWith(in, nil) }
 
 func (m *Model) encodeWith(in text.Input, o *text.EncodeOptions) (*text.Encoding, error) {
+	return m.encodeWithin(in, 0, o)
+}
+
+// encodeWithin cuts to maxLength tokens, where it is not zero.
+func (m *Model) encodeWithin(in text.Input, maxLength int, o *text.EncodeOptions) (*text.Encoding, error) {
 	if m.Tokenizer == nil {
 		return nil, m.errNoTokenizer()
 	}
 	limit := text.Truncation{MaxLength: int(m.Limits().MaxLength), Direction: m.tokenizerConfig.truncationSide}
+	if maxLength > 0 {
+		limit.MaxLength = min(limit.MaxLength, maxLength)
+	}
 	if own := m.Tokenizer.Config().Truncation; own != nil {
 		own := *own
 		own.MaxLength = min(own.MaxLength, limit.MaxLength)

@@ -8,10 +8,11 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Model is MPNetModel without pooler: ids in, hidden states out.
+// Model is MPNetModel: ids in, hidden states out.
 type Model struct {
-	Embeddings *Embeddings `module:"embeddings"`
-	Encoder    *Encoder    `module:"encoder"`
+	Embeddings *Embeddings         `module:"embeddings"`
+	Encoder    *Encoder            `module:"encoder"`
+	Pooler     *transformer.Pooler `module:"pooler"` // nil in front of a head
 }
 
 // Embeddings is the sum of what a token and its position stand for.
@@ -70,6 +71,7 @@ func newModel(c Config, b transformer.Builder) *Model {
 		m.Encoder.Layer[i] = newLayer(c, b)
 	}
 	m.Encoder.RelativeAttentionBias = b.Embedding(c.Buckets, c.NumHeads, nil)
+	m.Pooler = b.Pooler(c.HiddenSize)
 	if !b.Undrawn {
 		transformer.InitWeights(m, c.InitializerRange, nil)
 	}

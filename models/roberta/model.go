@@ -7,10 +7,11 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Model is RobertaModel without pooler: ids in, hidden states out.
+// Model is RobertaModel: ids in, hidden states out.
 type Model struct {
 	Embeddings *Embeddings                              `module:"embeddings"`
 	Encoder    *transformer.Encoder[*transformer.Layer] `module:"encoder"`
+	Pooler     *transformer.Pooler                      `module:"pooler"` // nil in front of a head
 
 	config Config
 }
@@ -35,6 +36,7 @@ func newModel(c Config, b transformer.Builder) *Model {
 			Position:  b.Embedding(c.MaxPositions, c.HiddenSize, c.PadTokenID),
 		},
 		Encoder: transformer.NewEncoder(c.NumLayers, func() *transformer.Layer { return transformer.NewLayer(b, o) }),
+		Pooler:  b.Pooler(c.HiddenSize),
 		config:  c,
 	}
 	if !b.Undrawn {

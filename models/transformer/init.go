@@ -14,10 +14,26 @@ type Builder struct {
 	Undrawn bool // leave weights as they come: they will be loaded, and no random number may be used up
 
 	DType torch.DType // of the weights; zero: float32
+
+	Alone bool // the encoder has no head, and so the pooler that its class has by itself: AutoModel
 }
 
 // factory makes the weights.
 func (b Builder) factory() torch.TensorOptions { return torch.TensorOptions{DType: b.DType} }
+
+// Pooler is the linear layer over the first token that some encoders have where they stand alone. It
+// comes from and goes to files.
+type Pooler struct {
+	Dense *nn.Linear `module:"dense"`
+}
+
+// Pooler makes the pooler of an encoder that has one where it stands alone; nil: it does not.
+func (b Builder) Pooler(size int64) *Pooler {
+	if !b.Alone {
+		return nil
+	}
+	return &Pooler{b.Linear(size, size)}
+}
 
 // Linear makes a linear layer.
 func (b Builder) Linear(in, out int64) *nn.Linear {

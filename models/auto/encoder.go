@@ -1,0 +1,50 @@
+package auto
+
+import (
+	"context"
+
+	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/text"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+)
+
+// EncoderModel is an encoder without a head: AutoModel. Its Forward maps token ids, [B, L], to hidden
+// states, [B, L, hidden]. Package sentence makes embeddings of texts of them.
+type EncoderModel struct{ *Model }
+
+// Encoder loads an encoder from a folder or the Hub, without the head that it may have there. A pooler,
+// which AutoModel has, is loaded and saved, and computes nothing.
+func Encoder(ctx context.Context, model string, o Options) (*EncoderModel, error) {
+	m, err := load(ctx, model, encoderAlone, o)
+	if err != nil {
+		return nil, err
+	}
+	return &EncoderModel{m}, nil
+}
+
+// HiddenSize is the size of the hidden states: hidden_size.
+func (m *EncoderModel) HiddenSize() int64 { return m.blueprint.HiddenSize }
+
+// Encode tokenizes a text, cut to so many tokens, zero: to what the model takes, or to less where
+// Model.Tokenizer truncates.
+func (m *EncoderModel) Encode(in text.Input, maxLength int) (inputs.Text, error) {
+	e, err := m.encodeWithin(in, maxLength, nil)
+	if err != nil {
+		return inputs.Text{}, err
+	}
+	return m.Limits().Of(e), nil
+}
+
+// Evaluate runs f in evaluation mode, without gradients, and leaves the mode that was. The pass is on
+// the device of the model, and tensors that f makes are freed. Several goroutines may call it at a time,
+// but not while the model is trained. Mistakes in f, which panic as package torch does, are returned.
+func (m *EncoderModel) Evaluate(f func(p engine.ForwardPass)) error { return m.evaluate(f) }
+
+// noHead leaves hidden states as they are.
+type noHead struct{}
+
+func newNoHead(transformer.Blueprint, transformer.Builder) head { return &noHead{} }
+
+func (*noHead) forward(_ transformer.Backbone, hidden torch.Tensor) torch.Tensor { return hidden }

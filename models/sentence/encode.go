@@ -1,0 +1,150 @@
+package sentence
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+)
+
+// EncodeOptions configures [Transformer.Encode]. The zero value is that of sentence-transformers.
+type EncodeOptions struct {
+	// PromptName is which of the model's Prompts stands in front of the texts, and Prompt another text.
+	// Neither: DefaultPromptName's, if the model has one; an empty Prompt is none.
+	PromptName string
+	Prompt     *string
+
+	BatchSize   int  // texts at a time; zero: 32
+	Normalize   bool // give embeddings the length 1: normalize_embeddings
+	TruncateDim int  // how many numbers of an embedding are left; zero: the model's TruncateDim
+}
+
+// Encode makes embeddings of texts, in their order: encode. Texts of about the same length are computed
+// together. Several goroutines may call it at a time, but not while the model is trained. If ctx ends,
+// it returns the context's cause after the batch at hand.
+func (m *Transformer) Encode(ctx context.Context, texts []string, o EncodeOptions) ([][]float32, error) {
+	prompt, err := m.prompt(o)
+	if err != nil {
+		return nil, err
+	}
+	o.BatchSize = cmp.Or(o.BatchSize, 32)
+	o.TruncateDim = cmp.Or(o.TruncateDim, m.TruncateDim)
+	if o.BatchSize < 0 || o.TruncateDim < 0 {
+		return nil, fmt.Errorf("sentence: EncodeOptions: BatchSize is %d and TruncateDim %d; want numbers above 0, or 0 for "+
+			"the default", o.BatchSize, o.TruncateDim)
+	}
+	length, err := m.promptLength(prompt)
+	if err != nil {
+		return nil, err
+	}
+	order := make([]int, len(texts))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Compare(utf8.RuneCountInString(texts[b]), utf8.RuneCountInString(texts[a]))
+	})
+	embeddings := make([][]float32, len(texts))
+	for batch := range slices.Chunk(order, o.BatchSize) {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		rows := make([]Text, len(batch))
+		for i, at := range batch {
+			rows[i].PromptLength = length
+			if rows[i].Text, err = m.tokens(prompt + texts[at]); err != nil {
+				return nil, err
+			}
+		}
+		made, err := m.embeddings(rows, o)
+		if err != nil {
+			return nil, err
+		}
+		for i, at := range batch {
+			embeddings[at] = made[i]
+		}
+	}
+	return embeddings, nil
+}
+
+// EncodeQuery is [Transformer.Encode] of questions: with the prompt of the name query, if the model has
+// one and o does not say otherwise.
+func (m *Transformer) EncodeQuery(ctx context.Context, texts []string, o EncodeOptions) ([][]float32, error) {
+	return m.Encode(ctx, texts, m.named(o, "query"))
+}
+
+// EncodeDocument is [Transformer.Encode] of what is searched: with the prompt of the name document,
+// passage or corpus, whichever the model has first. sentence-transformers gives every model an empty
+// prompt of the name document where its files have none, and so never comes to passage; here a model has
+// the prompts of its files.
+func (m *Transformer) EncodeDocument(ctx context.Context, texts []string, o EncodeOptions) ([][]float32, error) {
+	return m.Encode(ctx, texts, m.named(o, "document", "passage", "corpus"))
+}
+
+// named takes the first of these prompts that there is, unless o says which.
+func (m *Transformer) named(o EncodeOptions, names ...string) EncodeOptions {
+	if o.PromptName != "" || o.Prompt != nil {
+		return o
+	}
+	for _, name := range names {
+		if _, ok := m.Prompts[name]; ok {
+			o.PromptName = name
+			break
+		}
+	}
+	return o
+}
+
+// prompt is the text in front of what is encoded.
+func (m *Transformer) prompt(o EncodeOptions) (string, error) {
+	if o.Prompt != nil {
+		if o.PromptName != "" {
+			return "", errors.New("sentence: EncodeOptions.Prompt and PromptName are both set; want one")
+		}
+		return *o.Prompt, nil
+	}
+	name := cmp.Or(o.PromptName, m.DefaultPromptName)
+	prompt, ok := m.Prompts[name]
+	if !ok && name != "" {
+		return "", fmt.Errorf("sentence: there is no prompt %q; the model has %q", name, slices.Sorted(maps.Keys(m.Prompts)))
+	}
+	return prompt, nil
+}
+
+// collate pads texts to a batch.
+func (m *Transformer) collate(texts []Text, p data.Padding) (t Texts, err error) {
+	rows := make([]inputs.Text, len(texts))
+	t.PromptLengths = make([]int, len(texts))
+	for i, one := range texts {
+		rows[i], t.PromptLengths[i] = one.Text, one.PromptLength
+	}
+	t.Batch, err = m.Limits().Collate("sentence", rows, p)
+	return t, err
+}
+
+// embeddings computes those of a batch.
+func (m *Transformer) embeddings(texts []Text, o EncodeOptions) (rows [][]float32, err error) {
+	batch, err := m.collate(texts, data.Padding{})
+	if err != nil {
+		return nil, err
+	}
+	err = m.Evaluate(func(p engine.ForwardPass) {
+		x := m.Embed(p, batch)
+		if n := int64(o.TruncateDim); n > 0 && n < x.Size(1) {
+			x = x.Narrow(1, 0, n)
+		}
+		if o.Normalize {
+			x = normalized(x)
+		}
+		rows = rowsOf(x.ToDType(torch.Float32))
+	})
+	return rows, err
+}

@@ -1,0 +1,190 @@
+package sentence
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/gotrainer/gotrainer/metrics"
+)
+
+// Evaluator measures a model on texts of its own. Evaluations of a run give what it measures
+// ([TaskOptions].Evaluators).
+type Evaluator interface {
+	// Check refuses what Evaluate would, before a run begins.
+	Check(m *Transformer) error
+	// Evaluate returns what it measures, by name.
+	Evaluate(ctx context.Context, m *Transformer) (map[string]float64, error)
+}
+
+// EvaluatorOptions are what all evaluators have.
+type EvaluatorOptions struct {
+	Name          string               // what the names of metrics begin with, before a _; zero: nothing
+	SimilarityFns []SimilarityFunction // nil: that of the model; of several there is a maximum, too
+	BatchSize     int                  // zero: 16, and for retrieval 32
+	TruncateDim   int                  // how many numbers of an embedding count; zero: the model's TruncateDim
+}
+
+func (o EvaluatorOptions) check(kind string) error {
+	for _, f := range o.SimilarityFns {
+		if _, err := f.check(); err != nil {
+			return fmt.Errorf("sentence: %s: %w", kind, err)
+		}
+	}
+	if o.BatchSize < 0 || o.TruncateDim < 0 {
+		return fmt.Errorf("sentence: %s: BatchSize is %d and TruncateDim %d; want numbers above 0, or 0 for the default",
+			kind, o.BatchSize, o.TruncateDim)
+	}
+	return nil
+}
+
+func (o EvaluatorOptions) encode() EncodeOptions {
+	e := EncodeOptions{BatchSize: 16, TruncateDim: o.TruncateDim}
+	if o.BatchSize > 0 {
+		e.BatchSize = o.BatchSize
+	}
+	return e
+}
+
+// similarities are the functions to measure with.
+func (o EvaluatorOptions) similarities(m *Transformer) []SimilarityFunction {
+	if len(o.SimilarityFns) > 0 {
+		return o.SimilarityFns
+	}
+	f, _ := m.SimilarityFn.check()
+	return []SimilarityFunction{f}
+}
+
+// named puts Name in front of the names of metrics.
+func (o EvaluatorOptions) named(all map[string]float64) map[string]float64 {
+	if o.Name == "" {
+		return all
+	}
+	named := map[string]float64{}
+	for name, value := range all {
+		named[o.Name+"_"+name] = value
+	}
+	return named
+}
+
+// EmbeddingSimilarityEvaluator holds the similarity of pairs against the scores that they should have:
+// pearson_cosine and spearman_cosine, and pearson_max and spearman_max of several similarities.
+type EmbeddingSimilarityEvaluator struct {
+	Sentences1, Sentences2 []string
+	Scores                 []float64
+	EvaluatorOptions
+}
+
+// Check wants as many scores as pairs, and two at least.
+func (e EmbeddingSimilarityEvaluator) Check(*Transformer) error {
+	if n := len(e.Scores); n < 2 || len(e.Sentences1) != n || len(e.Sentences2) != n {
+		return fmt.Errorf("sentence: EmbeddingSimilarityEvaluator has %d and %d texts and %d scores; want as many of each, "+
+			"and 2 at least", len(e.Sentences1), len(e.Sentences2), n)
+	}
+	return e.check("EmbeddingSimilarityEvaluator")
+}
+
+// Evaluate returns the correlations.
+func (e EmbeddingSimilarityEvaluator) Evaluate(ctx context.Context, m *Transformer) (map[string]float64, error) {
+	if err := e.Check(m); err != nil {
+		return nil, err
+	}
+	a, err := m.Encode(ctx, e.Sentences1, e.encode())
+	if err != nil {
+		return nil, err
+	}
+	b, err := m.Encode(ctx, e.Sentences2, e.encode())
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]float64{}
+	for _, kind := range []metrics.Metric[float64]{&metrics.Pearson{}, &metrics.Spearman{}} {
+		var values []float64
+		for _, f := range e.similarities(m) {
+			scores, err := pairwise(f, a, b)
+			if err != nil {
+				return nil, err
+			}
+			kind.Reset()
+			for i, score := range scores {
+				kind.Add(float64(score), e.Scores[i])
+			}
+			value := kind.Result()[kind.Name()]
+			all[kind.Name()+"_"+string(f)] = value
+			values = append(values, value)
+		}
+		if len(values) > 1 {
+			all[kind.Name()+"_max"] = slices.Max(values)
+		}
+	}
+	return e.named(all), nil
+}
+
+// TripletEvaluator counts the anchors that are more alike to their positive than to their negative, by
+// a margin: cosine_accuracy, and max_accuracy of several similarities. Anchors are encoded as queries,
+// the others as documents.
+type TripletEvaluator struct {
+	Anchors, Positives, Negatives []string
+	Margin                        map[SimilarityFunction]float64 // nil: 0
+	EvaluatorOptions
+}
+
+// Check wants as many texts of each kind.
+func (e TripletEvaluator) Check(*Transformer) error {
+	if n := len(e.Anchors); n == 0 || len(e.Positives) != n || len(e.Negatives) != n {
+		return fmt.Errorf("sentence: TripletEvaluator has %d anchors, %d positives and %d negatives; want as many of each",
+			len(e.Anchors), len(e.Positives), len(e.Negatives))
+	}
+	for _, f := range slices.Sorted(maps.Keys(e.Margin)) {
+		if _, err := f.check(); err != nil {
+			return fmt.Errorf("sentence: TripletEvaluator.Margin: %w", err)
+		}
+	}
+	return e.check("TripletEvaluator")
+}
+
+// Evaluate returns the accuracies.
+func (e TripletEvaluator) Evaluate(ctx context.Context, m *Transformer) (map[string]float64, error) {
+	if err := e.Check(m); err != nil {
+		return nil, err
+	}
+	anchors, err := m.EncodeQuery(ctx, e.Anchors, e.encode())
+	if err != nil {
+		return nil, err
+	}
+	positives, err := m.EncodeDocument(ctx, e.Positives, e.encode())
+	if err != nil {
+		return nil, err
+	}
+	negatives, err := m.EncodeDocument(ctx, e.Negatives, e.encode())
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]float64{}
+	best := 0.0
+	similar := e.similarities(m)
+	for _, f := range similar {
+		near, err := pairwise(f, anchors, positives)
+		if err != nil {
+			return nil, err
+		}
+		far, err := pairwise(f, anchors, negatives)
+		if err != nil {
+			return nil, err
+		}
+		right := 0
+		for i := range near {
+			if near[i] > far[i]+float32(e.Margin[f]) {
+				right++
+			}
+		}
+		accuracy := float64(right) / float64(len(near))
+		all[string(f)+"_accuracy"] = accuracy
+		best = max(best, accuracy)
+	}
+	if len(similar) > 1 {
+		all["max_accuracy"] = best
+	}
+	return e.named(all), nil
+}

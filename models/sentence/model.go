@@ -1,0 +1,204 @@
+package sentence
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/gotrainer/gotrainer/models/auto"
+	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/models/lora"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/text"
+	"github.com/gotrainer/gotrainer/text/normalizers"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+)
+
+// Transformer makes embeddings of texts: SentenceTransformer. What the encoder can do, such as
+// SetPaddingFree, SetGradientCheckpointing and its Tokenizer, it can do, too.
+type Transformer struct {
+	*auto.EncoderModel
+
+	// Pooling and Modules, which stand behind it in their order, are set by [New]. Only ExcludePrompt may
+	// be changed later.
+	Pooling Pooling
+	Modules []Module `module:"-"` // OwnModules has them
+
+	// MaxSeqLength is the most tokens of a text, special tokens included; longer ones are cut. Zero: as
+	// many as the encoder takes.
+	MaxSeqLength int
+	// Prompts are texts that stand in front of what is encoded, by their names, such as query and
+	// document.
+	Prompts map[string]string
+	// DefaultPromptName is the prompt of Encode where nobody says which. Training has none.
+	DefaultPromptName string
+	// SimilarityFn compares embeddings of this model: similarity_fn_name. Zero: Cosine.
+	SimilarityFn SimilarityFunction
+	// TruncateDim is how many numbers of an embedding Encode leaves; zero: all. Models that were trained
+	// with a [MatryoshkaLoss] have embeddings for it.
+	TruncateDim int
+
+	lowerCase bool // do_lower_case
+	dimension int64
+}
+
+var (
+	_ nn.ModuleLister = (*Transformer)(nil)
+	_ engine.Adapted  = (*Transformer)(nil)
+)
+
+// New puts a pooling and modules behind an encoder. The zero value of Pooling takes the mean.
+func New(encoder *auto.EncoderModel, p Pooling, modules ...Module) (*Transformer, error) {
+	if encoder == nil {
+		return nil, errors.New("sentence: the encoder is nil; want one of auto.Encoder")
+	}
+	if err := p.check(); err != nil {
+		return nil, fmt.Errorf("sentence: %w", err)
+	}
+	m := &Transformer{EncoderModel: encoder, Pooling: p, Modules: modules, SimilarityFn: Cosine,
+		Prompts: map[string]string{}}
+	m.dimension = encoder.HiddenSize() * int64(len(p.modes()))
+	for i, module := range modules {
+		var err error
+		if m.dimension, err = module.size(m.dimension); err != nil {
+			return nil, fmt.Errorf("sentence: module %d: %w", i+firstModule, err)
+		}
+	}
+	return m, nil
+}
+
+// firstModule is the number of the first of Modules in a folder: the encoder is 0 and the pooling 1.
+const firstModule = 2
+
+// EmbeddingDimension is how many numbers an embedding has, before it is truncated.
+func (m *Transformer) EmbeddingDimension() int { return int(m.dimension) }
+
+// OwnModules are those of the encoder, and those behind it by their numbers.
+func (m *Transformer) OwnModules() []nn.Named {
+	list := m.EncoderModel.OwnModules()
+	for i, module := range m.Modules {
+		if _, ok := module.(*Dense); ok {
+			list = append(list, nn.Named{Name: strconv.Itoa(i + firstModule), Module: module})
+		}
+	}
+	return list
+}
+
+// AddLoRA is [auto.Model.AddLoRA]. A model with Dense layers, for which peft's files have no place, is
+// refused.
+func (m *Transformer) AddLoRA(c lora.Config) error {
+	if err := m.adaptable(); err != nil {
+		return err
+	}
+	return m.EncoderModel.AddLoRA(c)
+}
+
+// adaptable refuses to train an adapter beside layers that its checkpoints would not have.
+func (m *Transformer) adaptable() error {
+	for i, module := range m.Modules {
+		if _, ok := module.(*Dense); ok {
+			return fmt.Errorf("sentence: module %d is a Dense layer, which the files of an adapter have no place for; train "+
+				"without the adapter (AddLoRA, MergeLoRA)", i+firstModule)
+		}
+	}
+	return nil
+}
+
+// Texts are some texts that go through the model together, padded to the same length.
+type Texts struct {
+	inputs.Batch
+	PromptLengths []int // how many tokens of each text are its prompt; nil: none
+}
+
+// Embed maps texts to embeddings, [B, D], as a part of a forward pass.
+func (m *Transformer) Embed(p engine.ForwardPass, t Texts) torch.Tensor {
+	return torch.Return(func() torch.Tensor {
+		hidden := t.Forward(p, m.EncoderModel)
+		x := m.Pooling.pool(hidden, m.Pooling.places(p, t))
+		for _, module := range m.Modules {
+			x = module.Forward(x)
+		}
+		return x
+	})
+}
+
+// Text is a text as token ids.
+type Text struct {
+	inputs.Text
+	PromptLength int // how many of the tokens are its prompt, the one that begins every text among them
+}
+
+// Text tokenizes a text behind a prompt, which may be empty.
+func (m *Transformer) Text(prompt, s string) (t Text, err error) {
+	if t.PromptLength, err = m.promptLength(prompt); err != nil {
+		return t, err
+	}
+	t.Text, err = m.tokens(prompt + s)
+	return t, err
+}
+
+func (m *Transformer) tokens(s string) (inputs.Text, error) {
+	if m.MaxSeqLength < 0 {
+		return inputs.Text{}, fmt.Errorf("sentence: MaxSeqLength is %d; want the most tokens of a text, or 0", m.MaxSeqLength)
+	}
+	return m.EncoderModel.Encode(text.Single(s), m.MaxSeqLength)
+}
+
+// promptLength is how many tokens of a text are its prompt: those of the prompt alone, without the
+// special token at its end.
+func (m *Transformer) promptLength(prompt string) (int, error) {
+	if prompt == "" {
+		return 0, nil
+	}
+	t, err := m.tokens(prompt)
+	if err != nil {
+		return 0, err
+	}
+	n := len(t.InputIDs)
+	for _, a := range m.Tokenizer.Config().AddedTokens {
+		if a.Special && a.ID == t.InputIDs[n-1] {
+			return n - 1, nil
+		}
+	}
+	return n, nil
+}
+
+// lowerCased makes the tokenizer change texts to lower case first, where it does not: do_lower_case.
+func (m *Transformer) lowerCased() (err error) {
+	m.lowerCase = true
+	if m.Tokenizer == nil {
+		return nil
+	}
+	c := m.Tokenizer.Config()
+	if lowers(c.Normalizer) {
+		return nil
+	}
+	all := normalizers.Sequence{normalizers.Lowercase{}}
+	switch n := c.Normalizer.(type) {
+	case nil:
+	case normalizers.Sequence:
+		all = append(all, n...)
+	default:
+		all = append(all, n)
+	}
+	c.Normalizer = all
+	m.Tokenizer, err = text.New(c)
+	return err
+}
+
+func lowers(n normalizers.Normalizer) bool {
+	switch n := n.(type) {
+	case normalizers.Lowercase:
+		return true
+	case normalizers.BertNormalizer:
+		return n.Lowercase
+	case normalizers.Sequence:
+		for _, one := range n {
+			if lowers(one) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,111 @@
+package sentence
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/nn/functional"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Module is what may stand behind the pooling: a [*Dense] or [Normalize].
+type Module interface {
+	// Forward maps embeddings, [B, in], to others, [B, out].
+	Forward(x torch.Tensor) torch.Tensor
+	// size is how long embeddings become.
+	size(in int64) (out int64, err error)
+}
+
+// Normalize gives embeddings the length 1.
+type Normalize struct{}
+
+// Forward maps embeddings, [B, D], to those of length 1.
+func (Normalize) Forward(x torch.Tensor) torch.Tensor { return normalized(x) }
+
+func (Normalize) size(in int64) (int64, error) { return in, nil }
+
+// normalized is torch.nn.functional.normalize along the last dimension.
+func normalized(x torch.Tensor) torch.Tensor { return functional.Normalize(x, 2, -1, 1e-12) }
+
+// Activation is what a [Dense] layer's numbers pass through, by the name of its class in torch.nn.
+type Activation string
+
+// The activations there are.
+const (
+	Identity Activation = "Identity"
+	Tanh     Activation = "Tanh"
+	ReLU     Activation = "ReLU"
+	GELU     Activation = "GELU"
+	SiLU     Activation = "SiLU"
+	Sigmoid  Activation = "Sigmoid"
+)
+
+var activations = map[Activation]func(torch.Tensor) torch.Tensor{
+	Identity: func(x torch.Tensor) torch.Tensor { return x },
+	Tanh:     torch.Tensor.Tanh,
+	ReLU:     torch.Tensor.ReLU,
+	GELU:     func(x torch.Tensor) torch.Tensor { return x.GELU("none") },
+	SiLU:     torch.Tensor.SiLU,
+	Sigmoid:  torch.Tensor.Sigmoid,
+}
+
+// DenseOptions configures [NewDense].
+type DenseOptions struct {
+	NoBias     bool
+	Activation Activation // zero: Tanh
+	// Residual adds what enters to what leaves, through a linear layer of its own where their sizes
+	// differ: use_residual.
+	Residual bool
+}
+
+// Dense is a linear layer and an activation.
+type Dense struct {
+	Linear   *nn.Linear `module:"linear"`
+	Residual *nn.Linear `module:"residual"` // nil: none, or sizes do not differ
+
+	options DenseOptions
+	in, out int64
+}
+
+// NewDense makes a layer from in to out numbers, drawn as torch.nn.Linear is, in float32.
+func NewDense(in, out int64, o DenseOptions) (*Dense, error) {
+	if o.Activation == "" {
+		o.Activation = Tanh
+	}
+	if _, ok := activations[o.Activation]; !ok {
+		return nil, fmt.Errorf("sentence: there is no activation %q; there are %q", o.Activation,
+			slices.Sorted(maps.Keys(activations)))
+	}
+	d := &Dense{options: o, in: in, out: out}
+	err := torch.Try(func() {
+		d.Linear = nn.NewLinear(in, out, &nn.LinearOptions{NoBias: o.NoBias})
+		if o.Residual && in != out {
+			d.Residual = nn.NewLinear(in, out, &nn.LinearOptions{NoBias: true})
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sentence: %w", err)
+	}
+	return d, nil
+}
+
+// Forward maps embeddings, [B, in], to others, [B, out].
+func (d *Dense) Forward(x torch.Tensor) torch.Tensor {
+	y := activations[d.options.Activation](d.Linear.Forward(x))
+	switch {
+	case d.Residual != nil:
+		return y.Add(d.Residual.Forward(x))
+	case d.options.Residual:
+		return y.Add(x)
+	}
+	return y
+}
+
+func (d *Dense) size(in int64) (int64, error) {
+	if in != d.in {
+		return 0, fmt.Errorf("a Dense layer takes embeddings of %d numbers, but gets %d", d.in, in)
+	}
+	return d.out, nil
+}

@@ -1,0 +1,269 @@
+package sentence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+)
+
+// Sample is some texts, and what a [Loss] wants to know of them.
+type Sample struct {
+	Texts  []Text    // an anchor, its positive, and negatives; or the texts of a pair
+	Score  float32   // how much alike the texts of a pair are; of a ContrastiveLoss 1 or 0
+	Target []float32 // the embedding that the texts shall have
+}
+
+// Sample makes a sample of texts, without a prompt and without a label. [Transformer.Text] makes one
+// text with a prompt.
+func (m *Transformer) Sample(texts ...string) (s Sample, err error) {
+	s.Texts = make([]Text, len(texts))
+	for i, one := range texts {
+		if s.Texts[i], err = m.Text("", one); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// Batch is some samples.
+type Batch struct {
+	// Passes are the texts as they go through the model: the first of each sample, then the others
+	// together, those of the same place in their samples behind one another.
+	Passes []Texts
+	Rows   int       // samples
+	Labels []float32 // scores, or targets behind one another; nil: none
+}
+
+// TaskOptions configures [NewTask].
+type TaskOptions struct {
+	Loss       Loss         // nil: CoSENTLoss
+	Padding    data.Padding // how wide a batch becomes; on the right only
+	Evaluators []Evaluator  // what evaluations give besides the loss
+}
+
+// Task ties a model to samples: what SentenceTransformerTrainer trains.
+type Task struct {
+	model      *Transformer
+	loss       Loss
+	wants      Wants
+	padding    data.Padding
+	evaluators []Evaluator
+	observed   bool // an evaluation is running
+}
+
+var (
+	_ engine.Task[Sample, Batch] = (*Task)(nil)
+	_ engine.Observer[Batch]     = (*Task)(nil)
+	_ engine.TokenCounter[Batch] = (*Task)(nil)
+	_ engine.Configurer          = (*Task)(nil)
+	_ engine.InputLister[Batch]  = (*Task)(nil)
+	_ engine.OptionsValidator    = (*Task)(nil)
+)
+
+// NewTask makes the task of a model.
+func NewTask(m *Transformer, o TaskOptions) (*Task, error) {
+	if o.Loss == nil {
+		o.Loss = CoSENTLoss{}
+	}
+	if c, ok := o.Loss.(checker); ok {
+		if err := c.check(m.EmbeddingDimension()); err != nil {
+			return nil, fmt.Errorf("sentence: TaskOptions.Loss: %T: %w", o.Loss, err)
+		}
+	}
+	if err := m.Limits().CheckPadding("sentence", o.Padding); err != nil {
+		return nil, err
+	}
+	if m.LoRA() != nil {
+		if err := m.adaptable(); err != nil {
+			return nil, err
+		}
+	}
+	for _, e := range o.Evaluators {
+		if err := e.Check(m); err != nil {
+			return nil, err
+		}
+	}
+	return &Task{model: m, loss: o.Loss, wants: o.Loss.Wants(), padding: o.Padding, evaluators: o.Evaluators}, nil
+}
+
+// ValidateOptions refuses options that the model cannot have, and LabelSmoothing, which is for classes.
+func (t *Task) ValidateOptions(o engine.Options) error {
+	if o.LabelSmoothing != 0 {
+		return fmt.Errorf("sentence: Options.LabelSmoothing is %g, but embeddings have no classes; leave it out",
+			o.LabelSmoothing)
+	}
+	return inputs.ValidateOptions("sentence", t.model, o)
+}
+
+// Model returns the model.
+func (t *Task) Model() any { return t.model }
+
+// WriteConfig writes all of a model's folder but the weights of the encoder.
+func (t *Task) WriteConfig(dir string) error { return t.model.WriteConfig(dir) }
+
+// Collate pads the texts of samples to a batch and refuses what the loss or the model cannot take.
+func (t *Task) Collate(samples []Sample) (b Batch, err error) {
+	b.Rows = len(samples)
+	columns := len(samples[0].Texts)
+	for i, s := range samples {
+		if reason := t.fault(s, columns); reason != "" {
+			return b, &inputs.SampleError{Package: "sentence", Index: i, Reason: reason}
+		}
+		switch t.wants.Label {
+		case ScoreLabel:
+			b.Labels = append(b.Labels, s.Score)
+		case TargetLabel:
+			b.Labels = append(b.Labels, s.Target...)
+		}
+	}
+	for _, pass := range passesOf(samples) {
+		var texts []Text
+		for _, column := range pass {
+			for _, s := range samples {
+				texts = append(texts, s.Texts[column])
+			}
+		}
+		one, err := t.model.collate(texts, t.padding)
+		var fault *inputs.SampleError
+		if errors.As(err, &fault) { // which counts texts
+			fault.Reason = fmt.Sprintf("text %d: %s", pass[fault.Index/b.Rows], fault.Reason)
+			fault.Index %= b.Rows
+		}
+		if err != nil {
+			return b, err
+		}
+		b.Passes = append(b.Passes, one)
+	}
+	return b, nil
+}
+
+// passesOf says which texts of samples go through the model together: all but the first of each, as in
+// sentence-transformers, unless their prompts have other lengths.
+func passesOf(samples []Sample) (passes [][]int) {
+	texts, together := samples[0].Texts, true
+	for i := 2; i < len(texts); i++ {
+		together = together && texts[i].PromptLength == texts[1].PromptLength
+	}
+	for i := range texts {
+		if i < 2 || !together {
+			passes = append(passes, nil)
+		}
+		last := len(passes) - 1
+		passes[last] = append(passes[last], i)
+	}
+	return passes
+}
+
+// fault says why the loss cannot take a sample of a batch; empty: it can.
+func (t *Task) fault(s Sample, columns int) string {
+	n, least := len(s.Texts), max(1, t.wants.Texts)
+	switch {
+	case n < least || n > least && !t.wants.MoreTexts:
+		more := map[bool]string{true: " or more"}[t.wants.MoreTexts]
+		return fmt.Sprintf("there are %d texts; a %T wants %d%s", n, t.loss, least, more)
+	case n != columns:
+		return fmt.Sprintf("there are %d texts, but the first sample has %d; want as many in all samples of a batch", n,
+			columns)
+	case t.wants.Label == ScoreLabel && s.Score != s.Score:
+		return "Score is no number (NaN)"
+	case t.wants.Label == TargetLabel && len(s.Target) != t.model.EmbeddingDimension():
+		return fmt.Sprintf("Target has %d numbers, but an embedding of the model has %d", len(s.Target),
+			t.model.EmbeddingDimension())
+	}
+	if t.wants.Label == TargetLabel {
+		for i, v := range s.Target {
+			if math.IsNaN(float64(v)) {
+				return fmt.Sprintf("Target[%d] is no number (NaN)", i)
+			}
+		}
+	}
+	return ""
+}
+
+// Loss runs the model on a batch.
+func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss { return t.LossOf(p, t.Predict(p, b)) }
+
+// Predict runs the model on a batch: the embeddings, [B, D] for each text of a sample, and labels.
+func (t *Task) Predict(p engine.ForwardPass, b Batch) (o engine.Outputs) {
+	o.Rows = b.Rows
+	for _, pass := range b.Passes {
+		x := t.model.Embed(p, pass)
+		columns := x.Size(0) / int64(b.Rows)
+		x = x.Reshape(columns, int64(b.Rows), x.Size(1))
+		for i := range columns {
+			o.Logits = append(o.Logits, x.Select(0, i))
+		}
+	}
+	if t.wants.Label != NoLabel {
+		o.Labels = []torch.Tensor{t.labels(p, b)}
+	}
+	return o
+}
+
+func (t *Task) labels(p engine.ForwardPass, b Batch) torch.Tensor {
+	if t.wants.Label == TargetLabel {
+		return engine.Input(p, b.Labels, int64(b.Rows), int64(t.model.EmbeddingDimension()))
+	}
+	return engine.Input(p, b.Labels)
+}
+
+// Inputs lists what Predict gives the device.
+func (t *Task) Inputs(p engine.ForwardPass, b Batch) {
+	for _, pass := range b.Passes {
+		pass.To(p)
+		t.model.Pooling.places(p, pass)
+	}
+	if t.wants.Label != NoLabel {
+		t.labels(p, b)
+	}
+}
+
+// LossOf is the loss of the embeddings of a batch.
+func (t *Task) LossOf(p engine.ForwardPass, o engine.Outputs) engine.Loss {
+	if p.Part && !t.wants.PerSample {
+		panic(torch.Errorf("sentence.Task.Loss", torch.ErrNotSupported, "a %T compares the samples of a batch with one "+
+			"another, so a batch cannot be trained in parts: leave DivideOnOutOfMemory out and take a smaller BatchSize",
+			t.loss))
+	}
+	var labels torch.Tensor
+	if len(o.Labels) > 0 {
+		labels = o.Labels[0]
+	}
+	return engine.Mean(t.loss.Of(o.Logits, labels), o.Rows)
+}
+
+// Observe notes that an evaluation is running; evaluators have texts of their own.
+func (t *Task) Observe(Batch, engine.Outputs) { t.observed = true }
+
+// Metrics ends an evaluation with what the evaluators measure.
+func (t *Task) Metrics() map[string]float64 {
+	all := map[string]float64{}
+	if !t.observed {
+		return all
+	}
+	t.observed = false
+	for _, e := range t.evaluators {
+		metrics, err := e.Evaluate(context.Background(), t.model)
+		if err != nil {
+			panic(torch.Errorf("sentence.Task.Metrics", torch.ErrInvalid, "%v", err))
+		}
+		maps.Copy(all, metrics)
+	}
+	return all
+}
+
+// CountTokens counts the tokens of a batch that the model computes, and how many are no padding.
+func (t *Task) CountTokens(b Batch) (all, nonPadding int64) {
+	for _, pass := range b.Passes {
+		n, m := pass.Batch.CountTokens(t.model)
+		all, nonPadding = all+n, nonPadding+m
+	}
+	return all, nonPadding
+}
