@@ -222,13 +222,20 @@ func (c ProcessorConfig) MarshalJSON() ([]byte, error) {
 	f := processorFile{DoResize: new(o.Width > 0 || o.ShortestEdge > 0), DoCenterCrop: new(o.CropWidth > 0),
 		DoRescale: new(o.Rescale != 0), DoNormalize: new(len(o.Mean) > 0), DoConvertRGB: new(c.ConvertRGB),
 		ImageMean: o.Mean, ImageStd: o.Std}
+	d := processorDefaults(strings.TrimSuffix(c.Type, imageProcessor))
+	if !*f.DoCenterCrop && d.DoCenterCrop == nil { // what the class does not do either is not said
+		f.DoCenterCrop = nil
+	}
+	if !*f.DoConvertRGB && d.DoConvertRGB == nil {
+		f.DoConvertRGB = nil
+	}
 	if *f.DoResize {
 		f.Resample = new(slices.Index(filtersByNumber[:], o.Filter))
 		if f.Size = (processorSize{"height": o.Height, "width": o.Width}); o.ShortestEdge > 0 {
 			f.Size = processorSize{"shortest_edge": o.ShortestEdge}
 		}
 	}
-	if *f.DoCenterCrop {
+	if is(f.DoCenterCrop) {
 		f.CropSize = processorSize{"height": o.CropHeight, "width": o.CropWidth}
 	}
 	if *f.DoRescale {
@@ -238,15 +245,15 @@ func (c ProcessorConfig) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := maps.Clone(c.Extra)
-	if d == nil {
-		d = map[string]json.RawMessage{}
+	all := maps.Clone(c.Extra)
+	if all == nil {
+		all = map[string]json.RawMessage{}
 	}
-	if err := json.Unmarshal(text, &d); err != nil {
+	if err := json.Unmarshal(text, &all); err != nil {
 		return nil, err
 	}
-	if d["image_processor_type"], err = json.Marshal(c.Type); err != nil {
+	if all["image_processor_type"], err = json.Marshal(c.Type); err != nil {
 		return nil, err
 	}
-	return json.Marshal(d)
+	return json.Marshal(all)
 }

@@ -12,13 +12,14 @@ import (
 	"github.com/gotrainer/gotrainer/models/lora"
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/text/chat"
+	"github.com/gotrainer/gotrainer/vision"
 )
 
 // hubName is how the Hub names its models: bert-base-uncased, or owner/name.
 var hubName = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?$`)
 
 // Find returns the folder of a model: the one of that name, or that of the Hub's model in the
-// cache, which it fetches first: configuration, tokenizer and weights, of these the safetensors
+// cache, which it fetches first: configuration, tokenizer or image processor, and weights, of these the safetensors
 // files where there are any.
 func Find(ctx context.Context, model, revision string) (string, error) {
 	return find(ctx, model, revision, true)
@@ -36,7 +37,8 @@ func find(ctx context.Context, model, revision string, weights bool) (string, er
 		return "", fmt.Errorf("auto: %s: there is no such folder, and it is no name on the Hub: %w", model, err)
 	}
 	o := hub.FetchOptions{Revision: revision, Allow: append(slices.Clone(tokenizerFiles), pretrained.ConfigName,
-		lora.ConfigName, lora.WeightsName, lora.PickleName, chat.FolderName+"/*.jinja", generationConfigName)}
+		lora.ConfigName, lora.WeightsName, lora.PickleName, chat.FolderName+"/*.jinja", generationConfigName,
+		vision.ProcessorConfigName)}
 	if weights {
 		o.Allow = append(o.Allow, pretrained.SafetensorsName, pretrained.SafetensorsIndexName, "model-*-of-*.safetensors")
 	}
