@@ -62,11 +62,11 @@ func NewProcessor(o ProcessorOptions) (*Processor, error) {
 	if scale == 0 {
 		scale = 1
 	}
-	make := NewNormalizer
+	normalizer := NewNormalizer
 	if o.Float32 {
-		make = newNormalizer32
+		normalizer = newNormalizer32
 	}
-	n, err := make(channels, scale, o.Mean, o.Std)
+	n, err := normalizer(channels, scale, o.Mean, o.Std)
 	return &Processor{o, n}, err
 }
 

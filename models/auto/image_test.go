@@ -133,8 +133,8 @@ func TestScoresAreWhatTheHeadMeans(t *testing.T) {
 
 // TestAnotherImageProcessorIsSaved instead of the folder's, or where there is none.
 func TestAnotherImageProcessorIsSaved(t *testing.T) {
-	for _, processor := range []string{vitProcessor, ""} {
-		m := freshViT(t, vitFolder(t, processor), auto.Options{DType: torch.BFloat16})
+	for processor, dtype := range map[string]torch.DType{vitProcessor: torch.BFloat16, "": torch.Float16} {
+		m := freshViT(t, vitFolder(t, processor), auto.Options{DType: dtype})
 		p, err := vision.NewProcessor(vision.ProcessorOptions{Width: 8, Height: 8, Rescale: 1 / 255., Float32: true,
 			Filter: vision.Lanczos})
 		require.NoError(t, err)
@@ -148,7 +148,7 @@ func TestAnotherImageProcessorIsSaved(t *testing.T) {
 		require.NoError(t, err)
 		got, err := again.Predict(colour(2, 3))
 		require.NoError(t, err)
-		assert.Equal(t, want, got, "in bfloat16")
+		assert.Equal(t, want, got, "in %v", dtype)
 	}
 }
 

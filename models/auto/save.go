@@ -44,10 +44,10 @@ func (m *Model) WriteConfig(dir string) error {
 	if err := m.writeConfig(dir); err != nil {
 		return err
 	}
-	if m.ImageProcessor != nil {
+	switch {
+	case m.task.images && m.ImageProcessor != nil:
 		return m.writeImageProcessor(dir)
-	}
-	if m.Tokenizer == nil {
+	case m.task.images, m.Tokenizer == nil:
 		return nil
 	}
 	err := m.writeTokenizer(dir)

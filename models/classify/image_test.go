@@ -58,7 +58,7 @@ func TestPicturesAreJudged(t *testing.T) {
 
 func TestPicturesThatAModelCannotTakeAreNamed(t *testing.T) {
 	limits := classify.ImageLimits{Channels: 2, Height: 1, Width: 2}
-	any := classify.ImageLimits{Channels: 2, Height: 1, Width: 2, AnySize: true}
+	anySize := classify.ImageLimits{Channels: 2, Height: 1, Width: 2, AnySize: true}
 	wide := picture(0, 1, 2)
 	wide.Shape, wide.Pixels = []int64{2, 1, 3}, make([]float32, 6)
 	short, flat := picture(0, 1, 2), picture(0, 1, 2)
@@ -69,9 +69,9 @@ func TestPicturesThatAModelCannotTakeAreNamed(t *testing.T) {
 		sample classify.ImageSample
 	}{
 		{"Shape is [2 1 3]; the model takes pictures of [2 1 2]", limits, wide},
-		{"Shape is [2 1 3], and [2 1 2] of the first picture", any, wide},
-		{"Shape is [3 1 2]; the model takes [2 height width]", any, picture(0, 1, 2, 3)},
-		{"Shape is [4]; the model takes [2 height width]", any, flat},
+		{"Shape is [2 1 3], and [2 1 2] of the first picture", anySize, wide},
+		{"Shape is [3 1 2]; the model takes [2 height width]", anySize, picture(0, 1, 2, 3)},
+		{"Shape is [4]; the model takes [2 height width]", anySize, flat},
 		{"Pixels has 3 values; Shape, [2 1 2], says 4", limits, short},
 		{"Label is 2; want 0 to 1", limits, picture(2, 1, 2)},
 	} {

@@ -2,7 +2,6 @@ package vit
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/nn"
@@ -29,18 +28,18 @@ type PatchEmbeddings struct {
 }
 
 func newEmbeddings(c Config, b transformer.Builder) *Embeddings {
-	rows, columns := c.ImageSize.Height/c.PatchSize.Height, c.ImageSize.Width/c.PatchSize.Width
 	factory := torch.TensorOptions{DType: b.DType}
-	make := factory.Randn
+	values := factory.Randn
 	if b.Undrawn || c.DeiT { // whose constructor draws none of them
-		make = factory.Zeros
+		values = factory.Zeros
 	}
+	rows, columns := c.grid()
 	e := &Embeddings{config: c, Dropout: nn.NewDropout(c.HiddenDropout)}
-	e.ClsToken = nn.Parameter(make(1, 1, c.HiddenSize))
+	e.ClsToken = nn.Parameter(values(1, 1, c.HiddenSize))
 	e.PatchEmbeddings = &PatchEmbeddings{newProjection(c, b)}
-	e.PositionEmbeddings = nn.Parameter(make(1, rows*columns+c.tokens(), c.HiddenSize))
+	e.PositionEmbeddings = nn.Parameter(values(1, rows*columns+c.tokens(), c.HiddenSize))
 	if c.DeiT {
-		e.DistillationToken = nn.Parameter(make(1, 1, c.HiddenSize))
+		e.DistillationToken = nn.Parameter(values(1, 1, c.HiddenSize))
 	}
 	return e
 }
@@ -112,21 +111,25 @@ func (e *Embeddings) positions(pixels torch.Tensor) torch.Tensor {
 	if !e.interpolate || rows*columns == patches && height == width {
 		return e.PositionEmbeddings
 	}
-	side := c.ImageSize.Height / c.PatchSize.Height
+	side, _ := c.grid()
 	grid := e.PositionEmbeddings.Narrow(1, tokens, patches).Reshape(1, side, side, c.HiddenSize).Permute(0, 3, 1, 2)
 	grid = torch.Call("aten::upsample_bicubic2d.vec", grid, []int64{rows, columns}, false, nil)[0]
 	return torch.Cat([]torch.Tensor{e.PositionEmbeddings.Narrow(1, 0, tokens),
 		grid.Permute(0, 2, 3, 1).View(1, -1, c.HiddenSize)}, 1)
 }
 
-// canInterpolate says why positions cannot be interpolated; nil: they can.
+// grid is how many rows and columns of patches a picture has.
+func (c Config) grid() (rows, columns int64) {
+	return c.ImageSize.Height / c.PatchSize.Height, c.ImageSize.Width / c.PatchSize.Width
+}
+
+// canInterpolate says why positions cannot be interpolated; nil: they can. transformers takes them for a
+// square of patches, whatever they are.
 func (c Config) canInterpolate() error {
-	side := int64(math.Sqrt(float64((c.ImageSize.Height / c.PatchSize.Height) * (c.ImageSize.Width / c.PatchSize.Width))))
-	if c.PatchSize.Height == c.PatchSize.Width && side == c.ImageSize.Height/c.PatchSize.Height &&
-		side == c.ImageSize.Width/c.PatchSize.Width {
-		return nil
+	if rows, columns := c.grid(); c.PatchSize.Height != c.PatchSize.Width || rows != columns {
+		return fmt.Errorf("%s: positions of patches of %dx%d in pictures of %dx%d cannot be interpolated "+
+			"(InterpolatePosEncoding); want square patches, in as many rows as columns", c.modelType(), c.PatchSize.Height,
+			c.PatchSize.Width, c.ImageSize.Height, c.ImageSize.Width)
 	}
-	return fmt.Errorf("%s: positions of %dx%d patches in pictures of %dx%d cannot be interpolated "+
-		"(InterpolatePosEncoding); want square patches, in as many rows as columns", c.modelType(), c.PatchSize.Height,
-		c.PatchSize.Width, c.ImageSize.Height, c.ImageSize.Width)
+	return nil
 }
