@@ -201,7 +201,8 @@ func TestWhatAModelOfPicturesCannotTakeIsNamed(t *testing.T) {
 func TestModelsOfNoFileAreMade(t *testing.T) {
 	testenv.RequireTorch(t)
 	c := vit.Config{HiddenSize: 8, NumLayers: 1, NumHeads: 2, IntermediateSize: 8,
-		PatchSize: vit.Size{Height: 4, Width: 2}, ImageSize: vit.Size{Height: 8, Width: 6}, DeiT: true, Head: classify.Head{ID2Label: []string{"a", "b"}}}
+		PatchSize: vit.Size{Height: 4, Width: 2}, ImageSize: vit.Size{Height: 8, Width: 6}, DeiT: true,
+		Head: classify.Head{ID2Label: []string{"a", "b"}}}
 	p, err := vision.NewProcessor(vision.ProcessorOptions{Height: 8, Width: 6, Float32: true})
 	require.NoError(t, err)
 	m, err := auto.NewImageClassification(c, p)
