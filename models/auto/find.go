@@ -18,9 +18,9 @@ import (
 // hubName is how the Hub names its models: bert-base-uncased, or owner/name.
 var hubName = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?$`)
 
-// Find returns the folder of a model: the one of that name, or that of the Hub's model in the
-// cache, which it fetches first: configuration, tokenizer or image processor, and weights, of these the safetensors
-// files where there are any.
+// Find returns the folder of a model: the one of that name, or that of the Hub's model in the cache,
+// which it fetches first: configuration, tokenizer or image processor, and weights, of these the
+// safetensors files where there are any.
 func Find(ctx context.Context, model, revision string) (string, error) {
 	return find(ctx, model, revision, true)
 }

@@ -96,9 +96,9 @@ func (m *ImageClassifier) Task() *classify.ImageTask {
 	return must(classify.NewImageTask(m, classify.ImageTaskOptions{}))
 }
 
-// Encode makes a sample of a picture, prepared by Model.ImageProcessor. The label is that of a single-label
-// head; others have the Targets of the sample. What changes pictures at random for training is in package
-// vision/transforms, with sizes, means and deviations of ImageProcessor.Options.
+// Encode makes a sample of a picture, prepared by Model.ImageProcessor. The label is that of a
+// single-label head; others have the Targets of the sample. What changes pictures at random for training
+// is in package vision/transforms, with the sizes, means and deviations of ImageProcessor.Options.
 func (m *ImageClassifier) Encode(im *vision.Image, label int64) (s classify.ImageSample, err error) {
 	if m.ImageProcessor == nil {
 		return s, m.errNoImageProcessor()

@@ -64,7 +64,7 @@ func colour(class, i int) *vision.Image {
 	return im
 }
 
-// TestAModelOfPicturesIsTrainedSavedAndLoaded: its checkpoints and what Save writes have all that it needs.
+// TestAModelOfPicturesIsTrainedSavedAndLoaded: checkpoints and what Save writes have all that it needs.
 func TestAModelOfPicturesIsTrainedSavedAndLoaded(t *testing.T) {
 	m := freshViT(t, vitFolder(t, vitProcessor), auto.Options{})
 	var samples []classify.ImageSample

@@ -57,9 +57,9 @@ func (b Builder) LayerNorm(size int64, eps float64) *nn.LayerNorm {
 }
 
 // InitWeights draws weights as transformers' _init_weights: normal ones of standard deviation std
-// for linear layers, convolutions and embeddings, zeros for biases and padding rows, ones for the weights of
-// layer normalisations. It goes through the modules of m in the order of their fields, each after
-// those in it. Only tensors whose names missing holds are drawn; nil means all.
+// for linear layers, convolutions and embeddings, zeros for biases and padding rows, ones for the
+// weights of layer normalisations. It goes through the modules of m in the order of their fields, each
+// after those in it. Only tensors whose names missing holds are drawn; nil means all.
 func InitWeights(m any, std float64, missing map[string]bool) {
 	torch.NoGrad(func() { torch.Scope(func() { initWithin("", m, std, missing) }) })
 }
