@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Models go from transformers to Go and back: logits and weights have the same bits on the same CPU.
 
-    python scripts/auto_interop.py        # in a venv with torch 2.11.0, transformers 5.17.0 and peft 0.21.2, from the root of the repository
+    python scripts/auto_interop.py [CLASS...]  # all, or the classes whose names begin so; in a venv with torch 2.11.0, transformers 5.17.0 and peft 0.21.2, from the root of the repository
 
-For eight encoders with four heads, GPT-2, T5 and each type of models/llama, and for model.safetensors, shards of it, pytorch_model.bin and shards of that: transformers saves a model, Go loads it, computes
-logits and saves it, transformers' Auto class loads what Go saved. The same of each model with an adapter of peft on all linear layers below its head. A folder with tokenizer.json alone comes back with a tokenizer that gives the ids of that file. The Go side finds libtorch as always (GOTRAINER_LIB).
+For eight encoders with four heads, GPT-2, T5, each type of models/llama, ViT and DeiT, and for model.safetensors, shards of it, pytorch_model.bin and shards of that: transformers saves a model, Go loads it, computes
+logits and saves it, transformers' Auto class loads what Go saved. The same of each model of texts with an adapter of peft on all linear layers below its head; of pictures the numbers of an image processor instead. A folder with tokenizer.json alone comes back with a tokenizer that gives the ids of that file. The Go side finds libtorch as always (GOTRAINER_LIB).
 """
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,7 +22,10 @@ import peft
 import tokenizers
 import torch
 import transformers
+from PIL import Image
 from safetensors.torch import load_file, save_file
+from transformers.models.deit.image_processing_pil_deit import DeiTImageProcessorPil
+from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
 torch.set_num_threads(1)
 transformers.utils.logging.disable_progress_bar()
@@ -42,9 +46,21 @@ for kind, settings in {"Llama": dict(rope_parameters=dict(rope_type="llama3", ro
     KINDS.append((getattr(transformers, kind + ("TextConfig" if kind == "Gemma3" else "Config"))(num_key_value_heads=2, **BERT, **settings), getattr(transformers, kind + "ForCausalLM"), "CausalLM"))
 for settings in ({}, dict(feed_forward_proj="gated-gelu", tie_word_embeddings=False)):
     KINDS.append((transformers.T5Config(vocab_size=300, d_model=48, d_kv=16, d_ff=96, num_layers=2, num_heads=4, decoder_start_token_id=0, **settings), transformers.T5ForConditionalGeneration, "Seq2SeqLM"))
+for kind, settings in {"ViT": dict(hidden_dropout_prob=0.1), "DeiT": dict(image_size=[32, 48], patch_size=[8, 12], qkv_bias=False)}.items():
+    KINDS.append((getattr(transformers, kind + "Config")(**dict(dict(hidden_size=48, num_hidden_layers=3, num_attention_heads=4, intermediate_size=96, image_size=32, patch_size=8, num_labels=5), **settings)),
+                  getattr(transformers, kind + "ForImageClassification"), "ImageClassification"))
 
 
-def logits_of(model, ids, mask):
+def image_processor(config):
+    """that of a model, whose pictures are cut out of larger ones"""
+    height, width = config.image_size if isinstance(config.image_size, list) else (config.image_size, config.image_size)
+    cls = {"vit": ViTImageProcessorPil, "deit": DeiTImageProcessorPil}[config.model_type]
+    return cls(size=dict(height=height + 5, width=width + 2), do_center_crop=True, crop_size=dict(height=height, width=width), image_mean=[0.485, 0.456, 0.406], image_std=[0.229, 0.224, 0.225])
+
+
+def logits_of(model, ids, mask, pixels=None):
+    if pixels is not None:
+        return model(pixel_values=pixels).logits
     second = dict(decoder_input_ids=ids[:, :5]) if model.config.is_encoder_decoder else {}
     out = model(input_ids=ids, attention_mask=mask, **second)
     return out.logits if "logits" in out else torch.stack([out.start_logits, out.end_logits], -1)
@@ -140,6 +156,7 @@ def tell(name, wrong):
 
 def main():
     failures = 0
+    kinds = [k for k in KINDS if k[1].__name__.startswith(tuple(sys.argv[1:]))] if sys.argv[1:] else KINDS
     with tempfile.TemporaryDirectory() as scratch:
         scratch = pathlib.Path(scratch)
         program = scratch / "auto_interop"
@@ -149,15 +166,21 @@ def main():
         mask = torch.ones_like(ids)
         ids[1, 5:] = 1
         mask[1, 5:] = 0
-        for config, kind, head in KINDS:
+        picture = Image.fromarray(torch.randint(0, 256, (50, 70, 3), generator=g, dtype=torch.uint8).numpy())
+        picture.save(scratch / "picture.png")
+        for config, kind, head in kinds:
             torch.manual_seed(3)
             model = kind(config).eval()
+            pixels = processor = None
+            if head == "ImageClassification":
+                processor = image_processor(config)
+                pixels = processor(picture, return_tensors="pt").pixel_values
             if getattr(config, "scale_decoder_outputs", True) is False:  # T5 1.1, whose files have an output layer of its own
                 model.lm_head.weight = torch.nn.Parameter(torch.randn_like(model.lm_head.weight))
                 model._tied_weights_keys = {k: v for k, v in model._tied_weights_keys.items() if k != "lm_head.weight"}
                 model.all_tied_weights_keys = dict(model._tied_weights_keys)
             with torch.no_grad():
-                want = logits_of(model, ids, mask)
+                want = logits_of(model, ids, mask, pixels)
             title = kind.__name__ + (" 1.1" if getattr(config, "scale_decoder_outputs", True) is False else "")
             for layout in ["safetensors", "shards of safetensors", "bin", "shards of bin"]:
                 name = f"{title}, {layout}"
@@ -168,22 +191,28 @@ def main():
                 tokenized = encoder in ("Bert", "DistilBert", "Roberta") and layout == "safetensors"
                 if tokenized:
                     write_tokenizer(encoder, there)
-                save_file({"ids": ids, "mask": mask}, there / "inputs.safetensors")
+                if processor:
+                    processor.save_pretrained(there)
+                    shutil.copy(scratch / "picture.png", there)
+                else:
+                    save_file({"ids": ids, "mask": mask}, there / "inputs.safetensors")
                 subprocess.run([program, head, there, back], check=True, stderr=subprocess.DEVNULL)
                 logits = load_file(back / "logits.safetensors")["logits"]
                 (back / "logits.safetensors").unlink()
                 again, info = getattr(transformers, f"AutoModelFor{head}").from_pretrained(back, output_loading_info=True)
                 with torch.no_grad():
-                    python = logits_of(again.eval(), ids, mask)
+                    python = logits_of(again.eval(), ids, mask, pixels)
                 wrong = [what for what, bad in {
                     "logits of Go": not torch.equal(logits, want), "logits of what Go saved": not torch.equal(python, want), "class": type(again) is not kind,
                     "weights": any(not torch.equal(v, again.state_dict()[n]) for n, v in model.state_dict().items()), "labels": again.config.id2label != config.id2label,
+                    "image processor": processor and type(processor).from_pretrained(back).to_dict() != processor.to_dict(),
                     "tokenizer": tokenized and not same_tokens(model, back),
                     "names": any(info[k] for k in ("missing_keys", "unexpected_keys", "mismatched_keys")),
                     "settings": any(getattr(again.config, k) != getattr(config, k) for k in config.to_dict() if k not in ("architectures", "dtype", "problem_type", "transformers_version", "_name_or_path")),
                 }.items() if bad]
                 failures += tell(name, wrong)
-            failures += tell(f"{title}, adapter", adapter(program, model, head, scratch / f"{title}, adapter", {"ids": ids, "mask": mask}))
+            if processor is None:
+                failures += tell(f"{title}, adapter", adapter(program, model, head, scratch / f"{title}, adapter", {"ids": ids, "mask": mask}))
     return 1 if failures else 0
 
 

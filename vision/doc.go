@@ -8,6 +8,8 @@
 //	})
 //	err = p.Process(pixels, im) // pixels is a []float32 of p.Len(im) values, channels first
 //
+// [ParseProcessorConfig] reads what transformers says of a model's pictures, preprocessor_config.json.
+//
 // # What "like Pillow" means
 //
 // Models trained in Python saw their pictures through Pillow. A picture prepared in another way is

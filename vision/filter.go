@@ -31,12 +31,13 @@ func (f Filter) String() string {
 // "resample" field of preprocessor configurations: 0 nearest, 1 lanczos, 2 bilinear, 3 bicubic, 4
 // box, 5 hamming.
 func FilterByNumber(n int) (Filter, error) {
-	numbers := [...]Filter{Nearest, Lanczos, Bilinear, Bicubic, Box, Hamming}
-	if n < 0 || n >= len(numbers) {
+	if n < 0 || n >= len(filtersByNumber) {
 		return 0, fmt.Errorf("vision: resample %d: want a number of Pillow's Resampling, 0 (nearest) to 5 (hamming)", n)
 	}
-	return numbers[n], nil
+	return filtersByNumber[n], nil
 }
+
+var filtersByNumber = [...]Filter{Nearest, Lanczos, Bilinear, Bicubic, Box, Hamming}
 
 // support is the radius at which the kernel becomes zero, in source pixels when enlarging.
 func (f Filter) support() float64 {

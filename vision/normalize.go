@@ -16,13 +16,29 @@ type Normalizer struct {
 // hold one value for each channel or a single one for all; nil means 0 and 1. scale 1/255. first
 // brings samples to 0..1.
 func NewNormalizer(channels int, scale float64, mean, std []float64) (*Normalizer, error) {
+	// the inner conversion forbids a fused multiply-add
+	return finiteNormalizer(channels, scale, mean, std, func(v, m, s float64) float32 {
+		return float32((float64(v*scale) - m) / s)
+	})
+}
+
+// newNormalizer32 is NewNormalizer in float32: the rescale, convert and normalize of transformers.
+func newNormalizer32(channels int, scale float64, mean, std []float64) (*Normalizer, error) {
+	return finiteNormalizer(channels, scale, mean, std, func(v, m, s float64) float32 {
+		return (float32(v*scale) - float32(m)) / float32(s)
+	})
+}
+
+// finiteNormalizer fills the tables with a formula of a sample and of mean and std, which it checks.
+func finiteNormalizer(channels int, scale float64, mean, std []float64,
+	formula func(v, mean, std float64) float32) (*Normalizer, error) {
 	return newNormalizer(channels, mean, std, func(c int, m, s float64) (func(v int) float32, error) {
-		if s == 0 || math.IsNaN(s) || math.IsNaN(m) || math.IsInf(m, 0) || math.IsNaN(scale) || math.IsInf(scale, 0) {
+		if float32(s) == 0 || math.IsNaN(s) || math.IsNaN(m) || math.IsInf(m, 0) || math.IsNaN(scale) ||
+			math.IsInf(scale, 0) {
 			return nil, fmt.Errorf("vision: normalise channel %d with scale %v, mean %v, std %v: want finite numbers "+
 				"and a std that is not zero", c, scale, m, s)
 		}
-		// the inner conversion forbids a fused multiply-add
-		return func(v int) float32 { return float32((float64(float64(v)*scale) - m) / s) }, nil
+		return func(v int) float32 { return formula(float64(v), m, s) }, nil
 	})
 }
 

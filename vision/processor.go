@@ -8,23 +8,31 @@ import (
 // ProcessorOptions says how pictures are prepared for a model. The fields are those of Hezar's
 // image processor and of Hugging Face's preprocessor_config.json; a zero value leaves its step out.
 type ProcessorOptions struct {
-	Gray          bool    // one channel instead of three
-	Mirror        bool    // flip left to right, before resizing
-	Width, Height int     // size of the result, both or none; the aspect is not kept
-	Filter        Filter  // for resizing; the zero value is Bicubic, Pillow's and Hezar's default
-	Rescale       float64 // factor of the samples, such as 1/255.; zero means none
+	Gray          bool   // one channel instead of three
+	Mirror        bool   // flip left to right, before resizing
+	Width, Height int    // size to resize to, both or none; the aspect is not kept
+	ShortestEdge  int    // size of the shorter side instead; the aspect is kept
+	Filter        Filter // for resizing; the zero value is Bicubic, Pillow's and Hezar's default
+	// size of the middle that is cut out after resizing, both or none; around a smaller picture there
+	// is black
+	CropWidth, CropHeight int
+	Rescale               float64 // factor of the samples, such as 1/255.; zero means none
 	// subtracted and divided by after rescaling, one for each channel or one for all; both or none
 	Mean, Std []float64
 
+	// Float32 rescales and normalises in float32, each step rounded, as transformers' image processors
+	// do. Hezar's compute in float64 and round once.
+	Float32 bool
 	// Wrap8Bit repeats what Hezar does with Mean and Std when there is no Rescale: numpy keeps the
 	// picture in uint8, so both are cut to whole numbers and the difference wraps round below zero.
 	// Only for models that were trained that way.
 	Wrap8Bit bool
 }
 
-// Processor prepares pictures: grey, mirror, resize, rescale, normalise, channels first, in this
-// order. Its results equal those of Hezar 1.0's image processor to the last bit. It is safe for
-// concurrent use.
+// Processor prepares pictures: grey, mirror, resize, cut, rescale, normalise, channels first, in this
+// order. Its results equal those of Hezar 1.0's image processor to the last bit, and with Float32
+// those of the image processors of transformers 5.17 that [ProcessorConfig] reads, in their form for
+// Pillow and numpy. It is safe for concurrent use.
 type Processor struct {
 	o ProcessorOptions
 	n *Normalizer
@@ -32,9 +40,8 @@ type Processor struct {
 
 // NewProcessor checks the options and prepares the tables.
 func NewProcessor(o ProcessorOptions) (*Processor, error) {
-	if (o.Width == 0) != (o.Height == 0) || o.Width < 0 || o.Height < 0 || int(o.Filter) >= len(filterNames) {
-		return nil, fmt.Errorf("vision: processor of size %dx%d with filter %v: want both sides positive, or both "+
-			"zero for no resizing, and a known filter", o.Width, o.Height, o.Filter)
+	if err := o.checkSizes(); err != nil {
+		return nil, err
 	}
 	if (len(o.Mean) == 0) != (len(o.Std) == 0) {
 		return nil, fmt.Errorf("vision: processor with %d values of Mean and %d of Std: want both or none", len(o.Mean),
@@ -45,8 +52,8 @@ func NewProcessor(o ProcessorOptions) (*Processor, error) {
 		channels = 1
 	}
 	if o.Wrap8Bit {
-		if o.Rescale != 0 || len(o.Mean) == 0 {
-			return nil, errors.New("vision: processor: Wrap8Bit wants Mean and Std, and no Rescale")
+		if o.Rescale != 0 || len(o.Mean) == 0 || o.Float32 {
+			return nil, errors.New("vision: processor: Wrap8Bit wants Mean and Std, no Rescale and no Float32")
 		}
 		n, err := wrapped(channels, o.Mean, o.Std)
 		return &Processor{o, n}, err
@@ -55,9 +62,38 @@ func NewProcessor(o ProcessorOptions) (*Processor, error) {
 	if scale == 0 {
 		scale = 1
 	}
-	n, err := NewNormalizer(channels, scale, o.Mean, o.Std)
+	normalizer := NewNormalizer
+	if o.Float32 {
+		normalizer = newNormalizer32
+	}
+	n, err := normalizer(channels, scale, o.Mean, o.Std)
 	return &Processor{o, n}, err
 }
+
+func (o ProcessorOptions) checkSizes() error {
+	pair := func(a, b int) bool { return (a == 0) == (b == 0) && a >= 0 && b >= 0 }
+	switch {
+	case !pair(o.Width, o.Height) || int(o.Filter) >= len(filterNames):
+		return fmt.Errorf("vision: processor of size %dx%d with filter %v: want both sides positive, or both "+
+			"zero for no resizing, and a known filter", o.Width, o.Height, o.Filter)
+	case o.ShortestEdge < 0 || o.ShortestEdge > 0 && o.Width > 0:
+		return fmt.Errorf("vision: processor with ShortestEdge %d and size %dx%d: want one of them", o.ShortestEdge, o.Width,
+			o.Height)
+	case !pair(o.CropWidth, o.CropHeight):
+		return fmt.Errorf("vision: processor that cuts out %dx%d: want both sides positive, or both zero", o.CropWidth,
+			o.CropHeight)
+	case max(o.Width, o.Height, o.ShortestEdge, o.CropWidth, o.CropHeight) > maxSide:
+		return fmt.Errorf("vision: processor with sides of %d pixels: want at most %d", max(o.Width, o.Height, o.ShortestEdge,
+			o.CropWidth, o.CropHeight), maxSide)
+	}
+	return nil
+}
+
+// maxSide is far more than any model sees.
+const maxSide = 1 << 15
+
+// Options are what the processor was made with.
+func (p *Processor) Options() ProcessorOptions { return p.o }
 
 // wrapped is numpy's (uint8 - uint8) / uint8.
 func wrapped(channels int, mean, std []float64) (*Normalizer, error) {
@@ -72,15 +108,33 @@ func wrapped(channels int, mean, std []float64) (*Normalizer, error) {
 
 // Shape returns the channels, height and width of what becomes of im.
 func (p *Processor) Shape(im *Image) (channels, height, width int) {
-	channels, height, width = 3, im.Height, im.Width
+	channels = 3
 	if p.o.Gray {
 		channels = 1
 	}
-	if p.o.Width > 0 {
-		height, width = p.o.Height, p.o.Width
+	if p.o.CropWidth > 0 {
+		return channels, p.o.CropHeight, p.o.CropWidth
 	}
+	height, width = p.resized(im)
 	return channels, height, width
 }
+
+// resized returns the height and width that im is resized to.
+func (p *Processor) resized(im *Image) (height, width int) {
+	switch edge := p.o.ShortestEdge; {
+	case p.o.Width > 0:
+		return p.o.Height, p.o.Width
+	case edge == 0:
+		return im.Height, im.Width
+	case im.Width <= im.Height:
+		return longer(edge, im.Height, im.Width), edge
+	default:
+		return edge, longer(edge, im.Width, im.Height)
+	}
+}
+
+// longer is the longer side of a picture whose shorter one becomes edge.
+func longer(edge, long, short int) int { return int(float64(edge*long) / float64(short)) }
 
 // Len returns the number of values that Process writes for im.
 func (p *Processor) Len(im *Image) int {
@@ -104,11 +158,33 @@ func (p *Processor) Process(dst []float32, im *Image) error {
 		}
 		out.Mirror()
 	}
-	if p.o.Width > 0 {
+	if height, width := p.resized(im); p.o.Width > 0 || p.o.ShortestEdge > 0 {
 		var err error
-		if out, err = out.Resized(p.o.Width, p.o.Height, p.o.Filter); err != nil {
+		if out, err = out.Resized(width, height, p.o.Filter); err != nil {
+			return err
+		}
+	}
+	if p.o.CropWidth > 0 {
+		var err error
+		if out, err = out.centerCrop(p.o.CropHeight, p.o.CropWidth); err != nil {
 			return err
 		}
 	}
 	return p.n.Normalize(dst, out)
+}
+
+// centerCrop cuts out the middle as center_crop of transformers does, which puts a middle that is not
+// in the middle of pixels elsewhere than torchvision's CenterCrop.
+func (im *Image) centerCrop(height, width int) (*Image, error) {
+	around := func(have, want int) (before, after int) {
+		if missing := want - have; missing >= 0 {
+			before = (missing + 1) / 2
+		} else {
+			before = -(-missing / 2)
+		}
+		return before, want - have - before
+	}
+	top, bottom := around(im.Height, height)
+	left, right := around(im.Width, width)
+	return im.Pad(left, top, right, bottom, 0)
 }

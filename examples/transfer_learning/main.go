@@ -25,6 +25,7 @@ import (
 	pa "github.com/gotrainer/gotrainer/compat/pytorchaccelerated"
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/data/folder"
+	"github.com/gotrainer/gotrainer/examples/internal/shapes"
 	"github.com/gotrainer/gotrainer/models/resnet"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/nn/functional"
@@ -91,7 +92,7 @@ func execute(ctx context.Context, o options, out io.Writer) (pa.RunHistory, erro
 	}
 	if o.data == "" {
 		o.data = filepath.Join(o.out, "pictures")
-		if err := draw(o.data); err != nil {
+		if err := shapes.Draw(o.data, 30, 10); err != nil {
 			return nil, err
 		}
 	}

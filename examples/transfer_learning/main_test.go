@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	pa "github.com/gotrainer/gotrainer/compat/pytorchaccelerated"
+	"github.com/gotrainer/gotrainer/examples/internal/shapes"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/models/resnet"
 	"github.com/gotrainer/gotrainer/nn"
@@ -84,7 +85,7 @@ func TestMistakesAreNamed(t *testing.T) {
 	dir := t.TempDir()
 	_, err := command(t, "-data", dir)
 	assert.ErrorIs(t, err, os.ErrNotExist)
-	require.NoError(t, draw(dir))
+	require.NoError(t, shapes.Draw(dir, 1, 1))
 	require.NoError(t, os.Rename(filepath.Join(dir, "val", "cross"), filepath.Join(dir, "val", "plus")))
 	_, err = command(t, "-data", dir)
 	assert.ErrorContains(t, err, "in val: want the same")

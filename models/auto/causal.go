@@ -1,6 +1,7 @@
 package auto
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -24,7 +25,8 @@ func CausalLM(ctx context.Context, model string, o Options) (*CausalLanguageMode
 	return &CausalLanguageModel{m}, nil
 }
 
-// Config describes a model that is not in a file: [gpt2.Config], [llama.Config], [t5.Config].
+// Config describes a model that is not in a file: [gpt2.Config], [llama.Config], [t5.Config],
+// [vit.Config].
 type Config interface {
 	Blueprint() (transformer.Blueprint, error)
 }
@@ -42,8 +44,8 @@ func NewCausalLM(c Config, t *text.Tokenizer) (*CausalLanguageModel, error) {
 // newLanguageModel makes a model of random weights for a task.
 func newLanguageModel(c Config, t *text.Tokenizer, of task) (m *Model, err error) {
 	p, err := c.Blueprint()
-	if err == nil && p.Pair != (of.class == seq2seqLM.class) {
-		err = fmt.Errorf("a %s is not for %s", p.LanguageModel, of.class)
+	if err == nil && (p.LanguageModel == "" || p.Pair != (of.class == seq2seqLM.class)) {
+		err = fmt.Errorf("a %s is not for %s", cmp.Or(p.LanguageModel, p.Class), of.class)
 	}
 	if err == nil {
 		err = torch.Try(func() { m = newModel(p, of, transformer.Builder{}) })

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -75,5 +76,13 @@ func dtypeOf(dir, name string) (torch.DType, error) {
 	return found, err
 }
 
-// dtype is that of the weights, by the first of them.
-func (m *Model) dtype() torch.DType { return m.backbone.InputEmbeddings.Weight.DType() }
+// dtype is that of the weights, by one of them.
+func (m *Model) dtype() torch.DType { return m.weight().DType() }
+
+// weight is one of the weights, never a quantized one.
+func (m *Model) weight() torch.Tensor {
+	if e := m.backbone.InputEmbeddings; e != nil {
+		return e.Weight
+	}
+	return nn.Params(m.backbone.Module)[0].Tensor
+}

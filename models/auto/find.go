@@ -12,15 +12,16 @@ import (
 	"github.com/gotrainer/gotrainer/models/lora"
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/text/chat"
+	"github.com/gotrainer/gotrainer/vision"
 )
 
 // hubName is how the Hub names its models: bert-base-uncased, or owner/name.
 var hubName = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?$`)
 
 // Find returns the folder of a model: the one of that name, or that of the Hub's model in the
-// cache, which it fetches first: configuration, tokenizer and weights, of these the safetensors
-// files where there are any. It fetches other files, too, of these names or patterns, which are those of
-// hub.FetchOptions.Allow.
+// cache. It fetches the latter first: configuration, tokenizer or image processor, and weights, of
+// these the safetensors files where there are any. It also fetches the given files, names or
+// patterns as in hub.FetchOptions.Allow.
 func Find(ctx context.Context, model, revision string, files ...string) (string, error) {
 	return find(ctx, model, revision, true, files...)
 }
@@ -37,7 +38,8 @@ func find(ctx context.Context, model, revision string, weights bool, files ...st
 		return "", fmt.Errorf("auto: %s: there is no such folder, and it is no name on the Hub: %w", model, err)
 	}
 	o := hub.FetchOptions{Revision: revision, Allow: append(slices.Clone(tokenizerFiles), pretrained.ConfigName,
-		lora.ConfigName, lora.WeightsName, lora.PickleName, chat.FolderName+"/*.jinja", generationConfigName)}
+		lora.ConfigName, lora.WeightsName, lora.PickleName, chat.FolderName+"/*.jinja", generationConfigName,
+		vision.ProcessorConfigName)}
 	o.Allow = append(o.Allow, files...)
 	if weights {
 		o.Allow = append(o.Allow, pretrained.SafetensorsName, pretrained.SafetensorsIndexName, "model-*-of-*.safetensors")

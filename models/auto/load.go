@@ -27,6 +27,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/roberta"
 	"github.com/gotrainer/gotrainer/models/t5"
 	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/models/vit"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/nn/quantized"
 	"github.com/gotrainer/gotrainer/text"
@@ -39,7 +40,7 @@ type Options struct {
 	Revision string // branch, tag or commit of a model on the Hub; zero: main
 
 	// ID2Label are the texts of the classes; nil: those of config.json. ProblemType is that of a
-	// classifier of texts. A head of another number of classes than the file's needs
+	// classifier of texts or pictures. A head of another number of classes than the file's needs
 	// InitMismatched.
 	ID2Label    []string
 	ProblemType classify.ProblemType
@@ -82,6 +83,7 @@ type task struct {
 	head    func(p transformer.Blueprint, b transformer.Builder) head
 	pooler  bool
 	decoder bool    // of a model that attends to what stands before
+	images  bool    // of pictures
 	ofTexts bool    // it sees the first token of each text, or what the pooler makes of it
 	padding float64 // else, the logits of padding in a batch that was packed
 	alone   bool    // there is no head, and names have no prefix
@@ -93,6 +95,8 @@ var (
 	tokenClassification = task{class: "ForTokenClassification", peft: "TOKEN_CLS", head: newTokenHead}
 	questionAnswering   = task{class: "ForQuestionAnswering", peft: "QUESTION_ANS", head: newAnswerHead,
 		padding: -10000}
+	imageClassification = task{class: "ForImageClassification", head: newImageHead, images: true}
+
 	maskedLM  = task{class: "ForMaskedLM", head: newMaskedHead}
 	causalLM  = task{class: "ForCausalLM", peft: "CAUSAL_LM", head: newCausalHead, decoder: true}
 	seq2seqLM = task{class: "ForConditionalGeneration", peft: "SEQ_2_SEQ_LM", head: newSeq2SeqHead, decoder: true}
@@ -115,7 +119,8 @@ var (
 		"qwen3": llama.Blueprint, "phi3": llama.Blueprint, "gemma": llama.Blueprint, "gemma2": llama.Blueprint,
 		"gemma3_text": llama.Blueprint, "smollm3": llama.Blueprint, "olmo2": llama.Blueprint, "granite": llama.Blueprint,
 	}
-	pairs = blueprints{"t5": t5.Blueprint} // an encoder and a decoder
+	pairs      = blueprints{"t5": t5.Blueprint} // an encoder and a decoder
+	ofPictures = blueprints{"vit": vit.Blueprint, "deit": vit.Blueprint}
 )
 
 // load reads a model, or one with an adapter, from a folder, or from the Hub where there is no such
@@ -134,7 +139,12 @@ func load(ctx context.Context, model string, t task, o Options) (*Model, error) 
 		}
 		m.source, m.revision = model, o.Revision
 		m.warn(o.warnings())
+		if t.images {
+			return m, m.loadImageProcessor(dir, o.warnings())
+		}
 		return m, m.loadTokenizer(dir, o.warnings())
+	case t.images:
+		return nil, fmt.Errorf("auto: %s has an adapter (%s); a model of pictures takes none", dir, lora.ConfigName)
 	case err != nil:
 		return nil, fmt.Errorf("auto: %w", err)
 	}
@@ -167,6 +177,9 @@ func loadFolder(dir string, t task, o Options) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("auto: %s: %w", dir, err)
 	}
+	if packed != nil && t.images {
+		return nil, fmt.Errorf("auto: the weights in %s are quantized; those of a model of pictures must not be", dir)
+	}
 	if packed != nil && (o.Quantize != nil || o.FromConfig) {
 		return nil, fmt.Errorf("auto: the weights in %s are quantized; leave Options.Quantize and FromConfig out", dir)
 	}
@@ -194,20 +207,23 @@ func blueprintOf(d pretrained.Document, t task, o Options) (p transformer.Bluepr
 		h.ProblemType = "" // it is that of a classifier of texts
 	}
 	known := encoders
-	if t.class == seq2seqLM.class {
+	switch {
+	case t.class == seq2seqLM.class:
 		known = pairs
-	} else if t.decoder {
+	case t.decoder:
 		known = decoders
+	case t.images:
+		known = ofPictures
 	}
 	p, err = plan(d, known, h, o.Attention)
 	if err == nil && t.class == tokenClassification.class && p.Head.NumLabels < 2 {
 		err = fmt.Errorf("there is one label; tokens are told apart by at least two")
 	}
-	if given := string(d["problem_type"]); !t.ofTexts && (given == "" || given == "null") {
+	if given := string(d["problem_type"]); !t.ofTexts && !t.images && (given == "" || given == "null") {
 		document := p.Document
 		p.Document = func(architecture string) (pretrained.Document, error) {
 			d, err := document(architecture)
-			delete(d, "problem_type") // which only a classifier of texts has
+			delete(d, "problem_type") // which only a classifier of texts or pictures has
 			return d, err
 		}
 	}
@@ -258,7 +274,7 @@ func build(dir string, p transformer.Blueprint, t task, o Options, dtype torch.D
 	},
 		func(m *Model) pretrained.LoadOptions {
 			options := pretrained.LoadOptions{
-				Prefix: prefix, InitMissing: o.InitMissing, InitMismatched: o.InitMismatched,
+				Prefix: prefix, Rename: p.Rename, InitMissing: o.InitMissing, InitMismatched: o.InitMismatched,
 				Fresh: fresh, Init: m.drawMissing,
 			}
 			if m.quantization = o.Quantize; m.quantization != nil {

@@ -44,6 +44,10 @@ var loraTargets = map[string][]string{
 // drawn because the files do not have it, is trained as it is and saved with the adapter. AddLoRA
 // comes before Task and engine.New.
 func (m *Model) AddLoRA(c lora.Config) error {
+	if m.task.images {
+		return fmt.Errorf("auto: AddLoRA: %s takes no adapter: peft on transformers 5 has other names for its layers "+
+			"than the files have", m.Architecture())
+	}
 	if len(c.TargetModules) == 0 && c.TargetPattern == "" {
 		c.TargetModules = loraTargets[m.blueprint.ModelType]
 	}

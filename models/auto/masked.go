@@ -96,7 +96,7 @@ func (m *MaskedLanguageModel) Predict(s string, n int) (guesses []Guess, err err
 // evaluate runs f on the model in evaluation mode, without gradients, and leaves the mode that was.
 // The pass is on the device of the model.
 func (m *Model) evaluate(f func(p engine.ForwardPass)) error {
-	p := engine.ForwardPass{Device: m.InputEmbeddings().Weight.Device()}
+	p := engine.ForwardPass{Device: m.weight().Device()}
 	return torch.Try(func() {
 		nn.Evaluating(m, func() { torch.NoGrad(func() { torch.Scope(func() { f(p) }) }) })
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/gotrainer/gotrainer/text"
 	"github.com/gotrainer/gotrainer/text/chat"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/vision"
 )
 
 // Model is an encoder or decoder with a head, and the tokenizer that goes with it.
@@ -26,6 +27,9 @@ type Model struct {
 	// ChatTemplate writes conversations as texts. It is nil where the tokenizer's folder has none, and is
 	// saved with the tokenizer. One without special tokens has those of the folder.
 	ChatTemplate *chat.Template
+	// ImageProcessor makes numbers of the pictures of an [ImageClassifier]: what preprocessor_config.json of
+	// its folder says, or nil where there is none, and in a model of texts. It is saved with the model.
+	ImageProcessor *vision.Processor
 	// Report tells what was not in the files, what was there and not used, and what was drawn. It
 	// is nil for a model of random weights.
 	Report *pretrained.Report
@@ -49,6 +53,8 @@ type Model struct {
 	loadedTemplate  *chat.Template  // what was there as ChatTemplate
 	specialTokens   map[string]string
 	spaced          bool // loaded puts a space before words, which the folder's does not
+
+	processor vision.ProcessorConfig // of the folder; WriteConfig takes the options of ImageProcessor
 
 	paddingFree bool
 }
@@ -107,6 +113,9 @@ func (m *Model) prefix() string {
 
 // TiedWeights are the names that the token embedding has besides its first one in the encoder.
 func (m *Model) TiedWeights() (names []string) {
+	if m.backbone.InputEmbeddings == nil {
+		return nil
+	}
 	embedding := func(t torch.Named) bool { return t.Tensor.Is(m.backbone.InputEmbeddings.Weight) }
 	inBackbone := nn.StateDict(m.backbone.Module)
 	own := inBackbone[slices.IndexFunc(inBackbone, embedding)].Name
@@ -132,10 +141,14 @@ func (m *Model) Architecture() string {
 // Forward maps token ids, [B, L], to logits: [B, labels] of texts, [B, L, labels] of tokens, [B, L,
 // 2] for the beginnings and ends of answers, [B, L, vocabulary] of masked and next words. The attention
 // mask, [B, L], has 0 where a token is padding; undefined means that none is. Token types, [B, L],
-// tell a second text from the first; undefined means 0. An [EncoderModel] has hidden states instead of
-// logits, [B, L, hidden]. A model of two texts has
-// [Seq2SeqLanguageModel.ForwardPair] instead.
+// tell a second text from the first; undefined means 0. An [EncoderModel] has hidden states instead
+// of logits, [B, L, hidden]. A model of two texts has [Seq2SeqLanguageModel.ForwardPair] instead, and
+// one of pictures [ImageClassifier.Forward].
 func (m *Model) Forward(ids, mask, types torch.Tensor) torch.Tensor {
+	if m.task.images {
+		panic(torch.Errorf("auto.Model.Forward", torch.ErrNotSupported, "%s takes pictures: ImageClassifier.Forward",
+			m.Architecture()))
+	}
 	if m.backbone.Forward == nil {
 		panic(torch.Errorf("auto.Model.Forward", torch.ErrNotSupported, "%s takes two texts: ForwardPair", m.Architecture()))
 	}
@@ -186,7 +199,8 @@ func (m *Model) ForwardPacked(p *inputs.Packed) torch.Tensor {
 func (m *Model) FuseQKVProjections(on bool) error {
 	if m.backbone.FuseQKVProjections == nil {
 		return fmt.Errorf("auto: the layers of %s have no fused query, key and value (FuseQKVProjections); those of "+
-			"BERT, RoBERTa, XLM-RoBERTa, DistilBERT and ELECTRA have, and ModernBERT's are one layer", m.blueprint.Class)
+			"BERT, RoBERTa, XLM-RoBERTa, DistilBERT, ELECTRA, ViT and DeiT have, and ModernBERT's are one layer",
+			m.blueprint.Class)
 	}
 	if on && m.quantization != nil {
 		return errors.New("auto: quantized weights cannot be fused (FuseQKVProjections)")
@@ -201,7 +215,7 @@ func (m *Model) Head() classify.Head { return m.blueprint.Head }
 // Limits says which inputs the model takes.
 func (m *Model) Limits() inputs.Limits { return m.blueprint.Limits }
 
-// InputEmbeddings is the embedding of the tokens: get_input_embeddings.
+// InputEmbeddings is the embedding of the tokens, nil in a model of pictures: get_input_embeddings.
 func (m *Model) InputEmbeddings() *nn.Embedding { return m.backbone.InputEmbeddings }
 
 // OutputEmbeddings is the layer that gives each word of the vocabulary a logit, nil where there is

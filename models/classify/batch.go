@@ -1,10 +1,6 @@
 package classify
 
-import (
-	"fmt"
-
-	"github.com/gotrainer/gotrainer/models/inputs"
-)
+import "github.com/gotrainer/gotrainer/models/inputs"
 
 // Sample is a text as token ids, special tokens included, with its label.
 type Sample struct {
@@ -37,38 +33,18 @@ func (t *Task) Collate(samples []Sample) (b Batch, err error) {
 	if b.Batch, err = t.limits.Collate("classify", texts, t.options.Padding); err != nil {
 		return b, err
 	}
+	var a answers
 	for i, s := range samples {
-		if reason := t.labelFault(s); reason != "" {
+		if reason := t.fault(s.Label, s.Targets); reason != "" {
 			return b, &SampleError{Package: "classify", Index: i, Reason: reason}
 		}
-		if t.head.ProblemType == SingleLabel {
-			b.Labels = append(b.Labels, s.Label)
-		} else {
-			b.Targets = append(b.Targets, s.Targets...)
-		}
+		t.take(&a, s.Label, s.Targets)
 	}
+	b.Labels, b.Targets = a.labels, a.targets
 	return b, nil
 }
 
+func (b Batch) answers() answers { return answers{b.InputIDs.Rows, b.Labels, b.Targets} }
+
 // ignored is the label that cross-entropy leaves out.
 const ignored = inputs.IgnoreIndex
-
-func (t *Task) labelFault(s Sample) string {
-	if t.head.ProblemType == SingleLabel {
-		if (s.Label < 0 || s.Label >= t.head.NumLabels) && s.Label != ignored {
-			return fmt.Sprintf("Label is %d; want 0 to %d, or %d to leave the sample out of the loss", s.Label,
-				t.head.NumLabels-1, ignored)
-		}
-		return ""
-	}
-	if int64(len(s.Targets)) != t.head.NumLabels {
-		return fmt.Sprintf("Targets has %d numbers; a head for %s with %d labels wants as many", len(s.Targets),
-			t.head.ProblemType, t.head.NumLabels)
-	}
-	for i, v := range s.Targets {
-		if v != v || t.head.ProblemType == MultiLabel && (v < 0 || v > 1) {
-			return fmt.Sprintf("Targets[%d] is %g; want a number, and for several labels one from 0 to 1", i, v)
-		}
-	}
-	return ""
-}

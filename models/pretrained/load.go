@@ -15,6 +15,9 @@ type LoadOptions struct {
 	// as "bert.". It is cut off or added where model and files differ in it.
 	Prefix string
 
+	// Rename turns names that some files have instead of the model's into these; nil: there are none.
+	Rename func(name string) string
+
 	// Fresh tells which tensors may be missing, or have another shape, because a head is new: they
 	// are drawn. Any other makes the load fail.
 	Fresh func(name string) bool
@@ -44,13 +47,13 @@ var renames = strings.NewReplacer("LayerNorm.gamma", "LayerNorm.weight", "LayerN
 func Load(model any, w *Weights, o LoadOptions) (*Report, error) {
 	own := stateNames(model)
 	r := &Report{Renamed: map[string]string{}}
-	rename := renamer(own, w.Contents(), o.Prefix)
+	rename := renamer(own, w.Contents(), o)
 	if o.Prepare != nil {
 		if err := o.Prepare(w, rename); err != nil {
 			return r, fmt.Errorf("pretrained: %s: %w", w.path, err)
 		}
 		own = stateNames(model)
-		rename = renamer(own, w.Contents(), o.Prefix)
+		rename = renamer(own, w.Contents(), o)
 	}
 	loaded, err := nn.LoadStateDict(model, w, nn.LoadOptions{
 		IgnoreMissing: true, IgnoreUnexpected: true, IgnoreMismatched: true, Rename: rename, Take: o.Take,
@@ -135,7 +138,8 @@ func sameTied(model any, w *Weights, rename func(string) string) error {
 }
 
 // renamer maps the names in files to those of a model.
-func renamer(own []string, files []nn.TensorInfo, prefix string) func(string) string {
+func renamer(own []string, files []nn.TensorInfo, o LoadOptions) func(string) string {
+	prefix := o.Prefix
 	begins := func(name string) bool { return strings.HasPrefix(name, prefix) }
 	ownHas := slices.ContainsFunc(own, begins)
 	filesHave := slices.ContainsFunc(files, func(t nn.TensorInfo) bool { return begins(t.Name) })
@@ -145,6 +149,9 @@ func renamer(own []string, files []nn.TensorInfo, prefix string) func(string) st
 	}
 	return func(name string) string {
 		renamed := renames.Replace(name)
+		if o.Rename != nil {
+			renamed = o.Rename(renamed)
+		}
 		switch {
 		case prefix == "" || ownHas == filesHave:
 		case ownHas && known[prefix+renamed]:

@@ -27,6 +27,7 @@ type Blueprint struct {
 
 	Head   classify.Head // what the logits of a classifier mean
 	Limits inputs.Limits
+	Images classify.ImageLimits // of a model of pictures
 
 	LanguageModel string // of a decoder: transformers' class with a head, GPT2LMHeadModel
 	// Pair says that it is an encoder with a decoder, of which the second text begins with
@@ -38,6 +39,7 @@ type Blueprint struct {
 	EOSTokenIDs         []int64                           // of a decoder: they end a text
 	Untied              bool                              // the output layer of a language model has a weight of its own
 	NoWeights           []string                          // endings of tensors' names in older files that are no weights
+	Rename              func(name string) string          // turns other names in files into its own; nil: there are none
 	NoFloat16           bool                              // its hidden states are too large for float16
 
 	// Heads are heads that are like no other model's, by what transformers' classes end with, such as
@@ -83,10 +85,16 @@ type Backbone struct {
 	Encode      func(ids, mask torch.Tensor) torch.Tensor
 	ForwardPair func(ids, mask, decoderIDs torch.Tensor) torch.Tensor
 	DecodePair  func(hidden, mask torch.Tensor, capacity int64) (next func(ids torch.Tensor) torch.Tensor, past *Past)
+	// Of a model of pictures, nil in others, as Forward is in it: ForwardImages maps pixels, [B, channels,
+	// height, width], to hidden states, [B, L, hidden], of which the first stand for the pictures.
+	// InterpolatePosEncoding makes it take pictures of any size.
+	ForwardImages          func(pixels torch.Tensor) torch.Tensor
+	InterpolatePosEncoding func(on bool) error
+
 	// InitWeights draws the weights of a head, and what is drawn beside them; nil: [InitWeights].
 	InitWeights func(head any)
 
-	InputEmbeddings          *nn.Embedding
+	InputEmbeddings          *nn.Embedding // of tokens; nil in a model of pictures
 	SetGradientCheckpointing func(on bool)
 	FuseQKVProjections       func(on bool) // nil: they cannot be
 }

@@ -73,9 +73,9 @@ func (b Builder) LayerNorm(size int64, eps float64) *nn.LayerNorm {
 }
 
 // InitWeights draws weights as transformers' _init_weights: normal ones of standard deviation std
-// for linear layers and embeddings, zeros for biases and padding rows, ones for the weights of
-// layer normalisations. It goes through the modules of m in the order of their fields, each after
-// those in it. Only tensors whose names missing holds are drawn; nil means all.
+// for linear layers, convolutions and embeddings, zeros for biases and padding rows, ones for the
+// weights of layer normalisations. It goes through the modules of m in the order of their fields, each
+// after those in it. Only tensors whose names missing holds are drawn; nil means all.
 func InitWeights(m any, std float64, missing map[string]bool) {
 	torch.NoGrad(func() { torch.Scope(func() { initWithin("", m, std, missing) }) })
 }
@@ -112,6 +112,8 @@ func initModule(module any, std float64, wanted func(name string, t torch.Tensor
 	case *Conv1D:
 		affine(l.Weight, l.Bias)
 	case *nn.Conv1d:
+		affine(l.Weight, l.Bias)
+	case *nn.Conv2d:
 		affine(l.Weight, l.Bias)
 	case *nn.Embedding:
 		if wanted("weight", l.Weight) {

@@ -38,7 +38,10 @@ func (p Projections) Forward(x torch.Tensor, query, key, value *nn.Linear) (q, k
 	}
 	size := query.Weight.Size(0)
 	weight := torch.Cat([]torch.Tensor{query.Weight, key.Weight, value.Weight}, 0)
-	bias := torch.Cat([]torch.Tensor{query.Bias, key.Bias, value.Bias}, 0)
+	var bias torch.Tensor
+	if query.Bias.Defined() {
+		bias = torch.Cat([]torch.Tensor{query.Bias, key.Bias, value.Bias}, 0)
+	}
 	all := x.Linear(weight, bias).Split(size, -1)
 	return query.Adapt(x, all[0]), key.Adapt(x, all[1]), value.Adapt(x, all[2])
 }

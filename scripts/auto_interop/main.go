@@ -4,7 +4,8 @@
 //	auto_interop HEAD IN OUT
 //
 // HEAD is what transformers' class ends with, such as TokenClassification. IN has inputs.safetensors
-// (ids, mask) beside the model; OUT gets logits.safetensors beside it.
+// (ids, mask) beside the model, or picture.png beside one of pictures; OUT gets logits.safetensors
+// beside it.
 package main
 
 import (
@@ -38,16 +39,7 @@ func run(head, in, out string) error {
 	if err := m.Save(out); err != nil {
 		return err
 	}
-	inputs, err := pretrained.OpenFile(filepath.Join(in, "inputs.safetensors"))
-	if err != nil {
-		return err
-	}
-	defer inputs.Close() //nolint:errcheck // it was only read
-	ids, err := inputs.Read("ids")
-	if err != nil {
-		return err
-	}
-	mask, err := inputs.Read("mask")
+	forward, err := forward(head, m, in)
 	if err != nil {
 		return err
 	}
@@ -58,7 +50,7 @@ func run(head, in, out string) error {
 		torch.SetThreads(1)
 		nn.SetTraining(m, false)
 		torch.NoGrad(func() {
-			r := &result{forward(head, m, ids, mask)}
+			r := &result{forward()}
 			if err := nn.Save(filepath.Join(out, "logits.safetensors"), r, nil); err != nil {
 				panic(&torch.Error{Op: "Save", Msg: err.Error()})
 			}
@@ -66,12 +58,28 @@ func run(head, in, out string) error {
 	})
 }
 
-// forward is of the tokens, or of the first five of each text as one that is written about it.
-func forward(head string, m *auto.Model, ids, mask torch.Tensor) torch.Tensor {
-	if head != "Seq2SeqLM" {
-		return m.Forward(ids, mask, torch.Tensor{})
+// forward computes the logits of what is beside the model in a folder.
+func forward(head string, m *auto.Model, in string) (func() torch.Tensor, error) {
+	if head == "ImageClassification" {
+		c := &auto.ImageClassifier{Model: m}
+		s, err := c.EncodeFile(filepath.Join(in, "picture.png"), 0)
+		return func() torch.Tensor { return c.Forward(torch.From(s.Pixels, append([]int64{1}, s.Shape...)...)) }, err
 	}
-	return (&auto.Seq2SeqLanguageModel{Model: m}).ForwardPair(ids, mask, ids.Narrow(1, 0, 5))
+	inputs, err := pretrained.OpenFile(filepath.Join(in, "inputs.safetensors"))
+	if err != nil {
+		return nil, err
+	}
+	defer inputs.Close() //nolint:errcheck // it was only read
+	ids, err := inputs.Read("ids")
+	if err != nil {
+		return nil, err
+	}
+	mask, err := inputs.Read("mask")
+	if head == "Seq2SeqLM" { // the first five tokens of each text are one that is written about it
+		pair := &auto.Seq2SeqLanguageModel{Model: m}
+		return func() torch.Tensor { return pair.ForwardPair(ids, mask, ids.Narrow(1, 0, 5)) }, err
+	}
+	return func() torch.Tensor { return m.Forward(ids, mask, torch.Tensor{}) }, err
 }
 
 func load(head, dir string) (*auto.Model, error) {
@@ -103,6 +111,12 @@ func load(head, dir string) (*auto.Model, error) {
 		return m.Model, nil
 	case "Seq2SeqLM":
 		m, err := auto.Seq2SeqLM(ctx, dir, auto.Options{})
+		if err != nil {
+			return nil, err
+		}
+		return m.Model, nil
+	case "ImageClassification":
+		m, err := auto.ImageClassification(ctx, dir, auto.Options{})
 		if err != nil {
 			return nil, err
 		}

@@ -122,6 +122,9 @@ func (e *Encoder) Load(dir string, o auto.Options) (*auto.Model, error) {
 	case "QuestionAnswering":
 		m, err := auto.QuestionAnswering(ctx, dir, o)
 		return inner(err, func() *auto.Model { return m.Model })
+	case imageClassification:
+		m, err := auto.ImageClassification(ctx, dir, o)
+		return inner(err, func() *auto.Model { return m.Model })
 	}
 	m, err := auto.MaskedLM(ctx, dir, o)
 	return inner(err, func() *auto.Model { return m.Model })
@@ -185,7 +188,10 @@ func (e *Encoder) pass(t *testing.T, c EncoderCase, file *golden.File) {
 	}
 	m := e.Fresh(t, o)
 	m.SetGradientCheckpointing(c.Checkpointing)
-	forward := e.forward(t, m, EncoderRows(file, e.Typed)[:4], c.Length)
+	forward := e.forwardImages(t, m, file, c.Length)
+	if e.Head != imageClassification {
+		forward = e.forward(t, m, EncoderRows(file, e.Typed)[:4], c.Length)
+	}
 	key := e.Name + ", " + c.Name
 	compare := func(what string, logits torch.Tensor, bits string) {
 		want := file.Tensor(key + "." + what)
@@ -252,6 +258,28 @@ func (e *Encoder) forward(t *testing.T, m *auto.Model, rows []EncoderRow, length
 	}
 }
 
+// forwardImages computes the logits and the loss of some pictures, with sides of that length unless it is
+// 0; nil of a model of texts.
+func (e *Encoder) forwardImages(t *testing.T, m *auto.Model, file *golden.File, length int) func() (l,
+	loss torch.Tensor) {
+	t.Helper()
+	if e.Head != imageClassification {
+		return nil
+	}
+	c := &auto.ImageClassifier{Model: m}
+	size := c.ImageLimits()
+	if length > 0 {
+		require.NoError(t, c.InterpolatePosEncoding(true))
+		size.Height, size.Width = int64(length), int64(length)
+	}
+	task := c.Task()
+	b := must(task.Collate(EncoderImages(file, size)[:4]))
+	return func() (l, loss torch.Tensor) {
+		o := task.Predict(engine.ForwardPass{}, b)
+		return o.Logits[0], task.LossOf(engine.ForwardPass{}, o).Value
+	}
+}
+
 // comesBack saves the model and loads it: all bits are there, nothing was drawn, and config.json says
 // what transformers' does.
 func (e *Encoder) comesBack(t *testing.T) {
@@ -287,9 +315,16 @@ func (e *Encoder) fine(t *testing.T) {
 
 // run repeats a run of Trainer.
 func (e *Encoder) run(t *testing.T, file *golden.File) {
-	m, rows := e.Fresh(t, auto.Options{}), EncoderRows(file, e.Typed)
+	m := e.Fresh(t, auto.Options{})
 	require.Len(t, e.Losses, 20)
+	var rows []EncoderRow
+	if e.Head != imageClassification {
+		rows = EncoderRows(file, e.Typed)
+	}
 	switch e.Head {
+	case imageClassification:
+		c := &auto.ImageClassifier{Model: m}
+		repeat(t, e, c.Task(), EncoderImages(file, c.ImageLimits()))
 	case "SequenceClassification":
 		repeat(t, e, must(classify.NewTask(m, classify.TaskOptions{})), RowsAs(rows, EncoderRow.Sequence))
 	case "TokenClassification":
@@ -308,6 +343,20 @@ func repeat[S, B any](t *testing.T, e *Encoder, task engine.Task[S, B], samples 
 	t.Helper()
 	Train(t, task, samples, 1, e.Losses, e.GradNorms)
 }
+
+// EncoderImages are the 48 pictures of that size of a golden file, as its models see them.
+func EncoderImages(file *golden.File, size classify.ImageLimits) (samples []classify.ImageSample) {
+	raw := file.Tensor(fmt.Sprintf("pictures.%dx%dx%d", size.Channels, size.Height, size.Width))
+	pixels := torch.Values[float32](raw.ToDType(torch.Float32).DivScalar(128).AddScalar(-1))
+	each := len(pixels) / int(raw.Size(0))
+	for i := range int(raw.Size(0)) {
+		samples = append(samples, classify.ImageSample{Pixels: pixels[i*each:][:each], Shape: raw.Shape()[1:],
+			Label: int64(i % 3)})
+	}
+	return samples
+}
+
+const imageClassification = "ImageClassification"
 
 // EncoderRow is a text with the labels of all heads.
 type EncoderRow struct {

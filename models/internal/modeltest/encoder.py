@@ -1,4 +1,4 @@
-"""What the golden files of encoders share that stand in packages of their own, for the scripts in the testdata of packages modernbert and deberta, which call write.
+"""What the golden files of encoders share that stand in packages of their own, for the scripts in the testdata of packages modernbert, deberta and vit, which call write.
 
 For each model and head: initial weights from seed 42, forward and backward passes, a head drawn on a saved encoder, and 20 updates of transformers.Trainer. Tensors are stored by the first 8
 digits of their sha256, in the order of the parameters, but for inputs, losses and the first logits of each token.
@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "scripts/golden"))
@@ -21,11 +22,11 @@ import transformers
 from goldenfile import save_file
 from safetensors.torch import load_file
 from tokenizers import Tokenizer, models
-from transformers import DataCollatorForLanguageModeling, DataCollatorForTokenClassification, DataCollatorWithPadding, PreTrainedTokenizerFast, Trainer, TrainingArguments
+from transformers import DataCollatorForLanguageModeling, DataCollatorForTokenClassification, DataCollatorWithPadding, PreTrainedTokenizerFast, Trainer, TrainingArguments, default_data_collator
 
 torch.set_num_threads(1)
 VOCAB, TEXTS, LONGEST = 60, 48, 14
-LABELS = {"SequenceClassification": 3, "TokenClassification": 5, "QuestionAnswering": 2, "MaskedLM": 2}
+LABELS = {"SequenceClassification": 3, "TokenClassification": 5, "QuestionAnswering": 2, "MaskedLM": 2, "ImageClassification": 3}
 NAMES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 tok = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel({n: i for i, n in enumerate(NAMES + [f"w{i}" for i in range(5, VOCAB)])}, unk_token="[UNK]")), pad_token="[PAD]",
                               unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]")
@@ -103,22 +104,50 @@ def collator(head, masking=True):
     return DataCollatorWithPadding(tok)
 
 
+# The names of ViT's and DeiT's weights in files, which transformers 5 changes in memory.
+NAMES_IN_FILES = {r"\.layers\.(\d+)\.": r".encoder.layer.\1.", r"attention\.q_proj": "attention.attention.query", r"attention\.k_proj": "attention.attention.key",
+                  r"attention\.v_proj": "attention.attention.value", r"attention\.o_proj": "attention.output.dense", r"mlp\.fc1": "intermediate.dense", r"mlp\.fc2": "output.dense"}
+
+
+def in_files(name, head):
+    if head == "ImageClassification":
+        for pattern, to in NAMES_IN_FILES.items():
+            name = re.sub(pattern, to, name)
+    return name
+
+
+def pictures(channels, height, width):
+    """Pictures of bytes, of which those of a class are brighter in their own third of the rows, and of each the pixels that a model sees and the label"""
+    g = torch.Generator().manual_seed(2)
+    raw = torch.randint(0, 192, (TEXTS, channels, height, width), generator=g, dtype=torch.uint8)
+    labels = torch.arange(TEXTS) % 3
+    for picture, label in zip(raw, labels):
+        picture[:, label * height // 3:(label + 1) * height // 3] += 63
+    tensors[f"pictures.{channels}x{height}x{width}"] = raw
+    return [dict(pixel_values=p.float() / 128 - 1, labels=int(label)) for p, label in zip(raw, labels)]
+
+
 def write(path, prefix, list_):
     """Writes path.safetensors and path.json. prefix is what the classes begin with. Each of list_ is a name, settings, the heads, the cases by name, and whether there is a run of Trainer and a head on a
     saved encoder"""
     out = []
+    if "ImageClassification" in list_[0][2]:
+        tensors.clear()
     for label, settings, heads, cases, whole in list_:
         typed = settings.get("type_vocab_size", 0) > 0
         for head in heads:
             cls = getattr(transformers, f"{prefix}For{head}")
+            seen = head == "ImageClassification"
+            sides = settings.get("image_size")
+            size = [settings.get("num_channels"), *(sides if isinstance(sides, list) else [sides, sides])]
 
             def make(attention=None, dtype=torch.float32):
                 torch.manual_seed(42)
-                config = getattr(transformers, prefix + "Config")(vocab_size=VOCAB, num_labels=LABELS[head], **settings)
+                config = getattr(transformers, prefix + "Config")(**({} if seen else dict(vocab_size=VOCAB)), num_labels=LABELS[head], **settings)
                 return cls._from_config(config, attn_implementation=attention, dtype=dtype)
 
             model = make()
-            entry = dict(name=f"{label}, {head}", architecture=cls.__name__, head=head, typed=typed, generator=state(), parameters=[n for n, _ in model.named_parameters()], initial=hashes(model), cases=[])
+            entry = dict(name=f"{label}, {head}", architecture=cls.__name__, head=head, typed=typed, generator=state(), parameters=[in_files(n, head) for n, _ in model.named_parameters()], initial=hashes(model), cases=[])
             with tempfile.TemporaryDirectory() as folder:
                 model.save_pretrained(folder)
                 entry["config"] = json.load(open(os.path.join(folder, "config.json")))
@@ -132,7 +161,11 @@ def write(path, prefix, list_):
                 if how.get("checkpointing"):
                     model.gradient_checkpointing_enable()
                 length = how.get("length", 0)
-                batch = collator(head, masking=False)([features(resized(r, length) if length else r, head, typed, words=True) for r in data[:4]])
+                if seen:
+                    batch = default_data_collator(pictures(size[0], *([length, length] if length else size[1:]))[:4])
+                    batch["interpolate_pos_encoding"] = length > 0
+                else:
+                    batch = collator(head, masking=False)([features(resized(r, length) if length else r, head, typed, words=True) for r in data[:4]])
                 torch.manual_seed(7)
                 with torch.autocast("cpu", dtype=torch.bfloat16, enabled=how.get("bf16", False)):
                     result = model(**batch)
@@ -155,7 +188,8 @@ def write(path, prefix, list_):
                 model = make()
                 args = TrainingArguments(output_dir="/tmp/unused", report_to=[], use_cpu=True, max_steps=20, per_device_train_batch_size=4, learning_rate=1e-3, logging_steps=1, save_strategy="no",
                                          disable_tqdm=True)
-                t = Trainer(model=model, args=args, train_dataset=[features(r, head, typed) for r in data], data_collator=collator(head))
+                t = Trainer(model=model, args=args, train_dataset=pictures(*size) if seen else [features(r, head, typed) for r in data],
+                            data_collator=default_data_collator if seen else collator(head))
                 t.train()
                 log = [r for r in t.state.log_history if "loss" in r]
                 entry.update(losses=[r["loss"].hex() for r in log], grad_norms=[float(r["grad_norm"]).hex() for r in log], final=hashes(model), final_generator=state())

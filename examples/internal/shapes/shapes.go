@@ -1,4 +1,5 @@
-package main
+// Package shapes draws pictures that the picture examples learn from where they are given none.
+package shapes
 
 import (
 	"fmt"
@@ -20,10 +21,11 @@ var shapes = map[string]func(x, y float64) bool{
 	"stripes": func(x, y float64) bool { return max(math.Abs(x), math.Abs(y)) < 1 && math.Mod(y+1, 0.5) < 0.25 },
 }
 
-// draw makes a folder train of 30 and a folder val of 10 pictures of each shape.
-func draw(dir string) error {
+// Draw makes a folder train and a folder val of so many pictures of each shape, each in a folder of its
+// name.
+func Draw(dir string, train, val int) error {
 	for class, inside := range shapes {
-		for split, n := range map[string]int{"train": 30, "val": 10} {
+		for split, n := range map[string]int{"train": train, "val": val} {
 			if err := os.MkdirAll(filepath.Join(dir, split, class), 0o777); err != nil {
 				return err
 			}

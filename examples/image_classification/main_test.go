@@ -1,0 +1,84 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gotrainer/gotrainer/examples/internal/shapes"
+	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+func TestMain(m *testing.M) {
+	testenv.PinBits()
+	os.Exit(testenv.Run(m))
+}
+
+// command trains as the program does.
+func command(t *testing.T, args ...string) (accuracy float64, err error) {
+	t.Helper()
+	testenv.RequireTorch(t)
+	torch.SetThreads(1) // quick on a busy machine
+	o, err := parse(append([]string{"-device", "cpu"}, args...))
+	require.NoError(t, err)
+	return train(t.Context(), o, io.Discard)
+}
+
+// TestTellsShapesApart, and then one of its pictures.
+func TestTellsShapesApart(t *testing.T) {
+	dir := t.TempDir()
+	accuracy, err := command(t, "-out", dir, "-epochs", "4")
+	require.NoError(t, err)
+	assert.Greater(t, accuracy, 0.5, "a third is chance")
+	path := filepath.Join(dir, "pictures", "val", "stripes", "000.png")
+	o, err := parse([]string{"-predict", "-out", dir, path})
+	require.NoError(t, err)
+	var out bytes.Buffer
+	require.NoError(t, predict(t.Context(), o, &out))
+	assert.Regexp(t, `000\.png: (circle|cross|stripes) 0\.\d\d\d\n$`, out.String())
+
+	_, err = command(t, "-out", dir)
+	assert.ErrorContains(t, err, "earlier run")
+}
+
+// TestBeginsWithAnotherModel, of other classes, and sets pictures aside where there is no val.
+func TestBeginsWithAnotherModel(t *testing.T) {
+	pictures, first, second := t.TempDir(), t.TempDir(), t.TempDir()
+	require.NoError(t, shapes.Draw(pictures, 8, 1))
+	args := []string{"-data", pictures, "-epochs", "1", "-batch-size", "8"}
+	_, err := command(t, append(args, "-out", first)...)
+	require.NoError(t, err)
+	require.NoError(t, os.RemoveAll(filepath.Join(pictures, "val")))
+	require.NoError(t, os.RemoveAll(filepath.Join(pictures, "train", "cross")))
+	args = append(args, "-model", first)
+	_, err = command(t, append(args, "-out", second)...)
+	require.NoError(t, err)
+	assert.FileExists(t, filepath.Join(second, "preprocessor_config.json"))
+	require.NoError(t, os.Remove(filepath.Join(first, "preprocessor_config.json")))
+	_, err = command(t, append(args, "-out", t.TempDir())...)
+	assert.ErrorContains(t, err, "says how pictures are prepared")
+}
+
+func TestMistakesAreNamed(t *testing.T) {
+	for _, args := range [][]string{{"-batch-size", "-1"}, {"-epochs", "-1"}, {"-lr", "nan"}, {"-train-val-split", "1"}} {
+		_, err := parse(args)
+		assert.ErrorContains(t, err, "above 0", "%q", args)
+	}
+	for _, args := range [][]string{{"-predict"}, {"photo.jpg"}} {
+		_, err := parse(args)
+		assert.ErrorContains(t, err, "after -predict", "%q", args)
+	}
+	dir := t.TempDir()
+	_, err := command(t, "-data", dir, "-out", t.TempDir())
+	assert.ErrorIs(t, err, os.ErrNotExist)
+	require.NoError(t, shapes.Draw(dir, 1, 1))
+	require.NoError(t, os.Rename(filepath.Join(dir, "val", "cross"), filepath.Join(dir, "val", "plus")))
+	_, err = command(t, "-data", dir, "-out", t.TempDir())
+	assert.ErrorContains(t, err, "in val: want the same")
+}

@@ -1,0 +1,226 @@
+package auto
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"github.com/gotrainer/gotrainer/internal/regularfile"
+	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/models/pretrained"
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+	"github.com/gotrainer/gotrainer/vision"
+)
+
+// ImageClassifier classifies pictures: AutoModelForImageClassification. It takes no texts: what
+// [Model] has for these is nil, or an error.
+type ImageClassifier struct{ *Model }
+
+var _ classify.ImageModel = (*ImageClassifier)(nil)
+
+// ImageClassification loads a model from a folder or the Hub.
+func ImageClassification(ctx context.Context, model string, o Options) (*ImageClassifier, error) {
+	if o.Quantize != nil {
+		return nil, errors.New("auto: Options.Quantize is set, but a model of pictures takes no adapter, which would train " +
+			"it; want nil")
+	}
+	m, err := load(ctx, model, imageClassification, o)
+	if err != nil {
+		return nil, err
+	}
+	return &ImageClassifier{m}, nil
+}
+
+// NewImageClassification makes a model of random weights, in training mode: from_config. The processor,
+// which goes into what is saved, may be nil for a program that has numbers.
+func NewImageClassification(c Config, processor *vision.Processor) (*ImageClassifier, error) {
+	p, err := c.Blueprint()
+	if err == nil && p.Images.Channels == 0 {
+		err = fmt.Errorf("a %s is not for %s", p.Class, imageClassification.class)
+	}
+	var m *Model
+	if err == nil {
+		err = torch.Try(func() { m = newModel(p, imageClassification, transformer.Builder{}) })
+	}
+	if err != nil {
+		return nil, fmt.Errorf("auto: %w", err)
+	}
+	m.ImageProcessor, m.processor.Type = processor, m.processorType()
+	return &ImageClassifier{m}, nil
+}
+
+// imageHead classifies pictures by the token that stands for them.
+type imageHead struct {
+	Classifier *nn.Linear `module:"classifier"`
+}
+
+func newImageHead(p transformer.Blueprint, b transformer.Builder) head {
+	return &imageHead{b.Linear(p.HiddenSize, p.Head.NumLabels)}
+}
+
+func (h *imageHead) forward(_ transformer.Backbone, hidden torch.Tensor) torch.Tensor {
+	return h.Classifier.Forward(hidden.Select(1, 0))
+}
+
+// Forward maps the pixels of pictures, [B, channels, height, width], to logits, [B, labels]. It panics
+// with [*torch.Error] if they have another size than the model takes.
+func (m *ImageClassifier) Forward(pixels torch.Tensor) torch.Tensor {
+	return torch.Return(func() torch.Tensor { return m.head.forward(m.backbone, m.backbone.ForwardImages(pixels)) })
+}
+
+// ImageLimits says which pictures the model takes.
+func (m *ImageClassifier) ImageLimits() classify.ImageLimits { return m.blueprint.Images }
+
+// InterpolatePosEncoding makes the model take pictures of any size, those of a batch the same. Patches
+// get positions between those that it knows: interpolate_pos_encoding of transformers. It is an error
+// of models whose patches are no square of squares.
+func (m *ImageClassifier) InterpolatePosEncoding(on bool) error {
+	if err := m.backbone.InterpolatePosEncoding(on); err != nil {
+		return fmt.Errorf("auto: %w", err)
+	}
+	m.blueprint.Images.AnySize = on
+	return nil
+}
+
+// Task is what engine.New trains, with the defaults of [classify.NewImageTask].
+func (m *ImageClassifier) Task() *classify.ImageTask {
+	return must(classify.NewImageTask(m, classify.ImageTaskOptions{}))
+}
+
+// Encode makes a sample of a picture, prepared by Model.ImageProcessor. The label is that of a
+// single-label head; others have the Targets of the sample. What changes pictures at random for training
+// is in package vision/transforms, with the sizes, means and deviations of ImageProcessor.Options.
+func (m *ImageClassifier) Encode(im *vision.Image, label int64) (s classify.ImageSample, err error) {
+	if m.ImageProcessor == nil {
+		return s, m.errNoImageProcessor()
+	}
+	if im == nil || len(im.Pix) == 0 {
+		return s, fmt.Errorf("auto: the picture is %v; want one of at least 1x1", im)
+	}
+	channels, height, width := m.ImageProcessor.Shape(im)
+	s = classify.ImageSample{Pixels: make([]float32, m.ImageProcessor.Len(im)), Label: label,
+		Shape: []int64{int64(channels), int64(height), int64(width)}}
+	if err := m.ImageProcessor.Process(s.Pixels, im); err != nil {
+		return s, fmt.Errorf("auto: %w", err)
+	}
+	return s, nil
+}
+
+// EncodeFile is [ImageClassifier.Encode] of a picture file.
+func (m *ImageClassifier) EncodeFile(path string, label int64) (s classify.ImageSample, err error) {
+	im, err := vision.Open(path, vision.DecodeOptions{})
+	if err != nil {
+		return s, err
+	}
+	if s, err = m.Encode(im, label); err != nil {
+		return s, fmt.Errorf("%w (%s)", err, path)
+	}
+	return s, nil
+}
+
+// Class is a class of a picture.
+type Class struct {
+	Label string
+	ID    int64
+	// Score is the probability of the class, of several labels that of each by itself, and the number of a
+	// regression.
+	Score float64
+}
+
+// Predict classifies a picture: all classes, that of the greatest score first. Several goroutines may
+// call it at a time, but not while the model is trained.
+func (m *ImageClassifier) Predict(im *vision.Image) (classes []Class, err error) {
+	s, err := m.Encode(im, inputs.IgnoreIndex)
+	if err != nil {
+		return nil, err
+	}
+	return m.predict(s)
+}
+
+// PredictFile is [ImageClassifier.Predict] of a picture file.
+func (m *ImageClassifier) PredictFile(path string) (classes []Class, err error) {
+	s, err := m.EncodeFile(path, inputs.IgnoreIndex)
+	if err == nil {
+		classes, err = m.predict(s)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w (%s)", err, path)
+	}
+	return classes, nil
+}
+
+// predict classifies one sample.
+func (m *ImageClassifier) predict(s classify.ImageSample) (classes []Class, err error) {
+	s.Targets = make([]float32, m.Head().NumLabels)
+	b, err := m.Task().Collate([]classify.ImageSample{s})
+	if err != nil {
+		return nil, err
+	}
+	err = m.evaluate(func(p engine.ForwardPass) {
+		scores := m.Forward(engine.Input(p, b.Pixels, b.Shape...)).SqueezeDim(0).ToDType(torch.Float64)
+		switch m.Head().ProblemType {
+		case classify.SingleLabel:
+			scores = scores.Softmax(-1, torch.DefaultDType)
+		case classify.MultiLabel:
+			scores = scores.Sigmoid()
+		case classify.Regression:
+		}
+		for id, score := range torch.Values[float64](scores) {
+			classes = append(classes, Class{m.Head().ID2Label[id], int64(id), score})
+		}
+	})
+	slices.SortStableFunc(classes, func(a, b Class) int { return cmp.Compare(b.Score, a.Score) })
+	return classes, err
+}
+
+// processorType is transformers' class of image processors for the model.
+func (m *Model) processorType() string { return m.blueprint.Class + "ImageProcessor" }
+
+// maxProcessorConfig is far above any preprocessor_config.json.
+const maxProcessorConfig = 4 << 20
+
+// loadImageProcessor reads preprocessor_config.json of a folder.
+func (m *Model) loadImageProcessor(dir string, w io.Writer) error {
+	m.processor.Type = m.processorType()
+	path := filepath.Join(dir, vision.ProcessorConfigName)
+	text, err := regularfile.ReadFile(path, maxProcessorConfig)
+	if errors.Is(err, fs.ErrNotExist) {
+		fmt.Fprintf(w, "auto: %s has no %s: the model takes numbers, but no pictures\n", dir, vision.ProcessorConfigName)
+		return nil
+	}
+	if err == nil {
+		m.processor, err = vision.ParseProcessorConfig(text, m.processor.Type)
+	}
+	if err == nil {
+		m.ImageProcessor, err = vision.NewProcessor(m.processor.ProcessorOptions)
+	}
+	if err != nil {
+		return fmt.Errorf("auto: %s: %w", dir, err)
+	}
+	return nil
+}
+
+// writeImageProcessor writes preprocessor_config.json into a folder.
+func (m *Model) writeImageProcessor(dir string) error {
+	c := m.processor
+	c.ProcessorOptions = m.ImageProcessor.Options()
+	return pretrained.WriteJSON(dir, vision.ProcessorConfigName, c)
+}
+
+// errNoImageProcessor is that of a method that needs one.
+func (m *Model) errNoImageProcessor() error {
+	if m.dir == "" {
+		return errors.New("auto: the model has no image processor; set Model.ImageProcessor (vision.NewProcessor)")
+	}
+	return fmt.Errorf("auto: %s has no %s beside the weights; set Model.ImageProcessor (vision.NewProcessor)", m.dir,
+		vision.ProcessorConfigName)
+}

@@ -1,0 +1,174 @@
+package classify
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/metrics"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+)
+
+// ImageModel computes logits of pictures.
+type ImageModel interface {
+	// Forward maps pixels, [B, channels, height, width], to logits, [B, labels].
+	Forward(pixels torch.Tensor) torch.Tensor
+
+	Head() Head
+	ImageLimits() ImageLimits
+
+	// WriteConfig writes config.json into a folder.
+	WriteConfig(dir string) error
+}
+
+// ImageLimits says which pictures a model takes.
+type ImageLimits struct {
+	Channels, Height, Width int64
+	// AnySize says that pictures may have other heights and widths, those of a batch the same.
+	AnySize bool
+}
+
+// ImageSample is a picture as numbers, prepared for a model, with its label.
+type ImageSample struct {
+	Pixels []float32 // all of the first channel by rows, then the second, ...
+	Shape  []int64   // channels, height and width
+
+	Label   int64     // the class: of a single-label head
+	Targets []float32 // one number for each logit: of regressions and multi-label heads
+}
+
+// ImageBatch is some pictures of one size.
+type ImageBatch struct {
+	Pixels []float32
+	Shape  []int64 // rows, channels, height and width
+
+	Labels  []int64   // of a single-label head
+	Targets []float32 // else: rows times labels
+}
+
+func (b ImageBatch) answers() answers { return answers{int(b.Shape[0]), b.Labels, b.Targets} }
+
+// ImageStep is a classifier of pictures in training.
+type ImageStep = engine.Step[ImageSample, ImageBatch]
+
+// ImageTaskOptions configures [NewImageTask]. Its fields are those of [TaskOptions].
+type ImageTaskOptions struct {
+	Metrics      []metrics.Metric[int]
+	ValueMetrics []metrics.Metric[float64]
+	SumWindow    bool
+}
+
+// ImageTask ties a model to labelled pictures.
+type ImageTask struct {
+	judge
+	model  ImageModel
+	pixels data.Buffers[float32] // of batches
+}
+
+var _ interface {
+	engine.Task[ImageSample, ImageBatch]
+	engine.Observer[ImageBatch]
+	engine.ObservationSharer
+	engine.ObservationSorter
+	engine.LabelCounter[ImageBatch]
+	engine.Configurer
+	engine.InputLister[ImageBatch]
+	engine.OptionsValidator
+	engine.Recycler[ImageBatch]
+} = (*ImageTask)(nil)
+
+// NewImageTask makes the task of a model.
+func NewImageTask(m ImageModel, o ImageTaskOptions) (*ImageTask, error) {
+	j, err := newJudge(m.Head(), o.Metrics, o.ValueMetrics, o.SumWindow)
+	if err != nil {
+		return nil, err
+	}
+	return &ImageTask{judge: j, model: m}, nil
+}
+
+// Collate puts pictures behind each other and refuses what the model cannot take, before it can fail
+// inside an operator.
+func (t *ImageTask) Collate(samples []ImageSample) (b ImageBatch, err error) {
+	limits, a := t.model.ImageLimits(), answers{}
+	for i, s := range samples {
+		reason := limits.fault(s, samples[0].Shape)
+		if reason == "" {
+			reason = t.fault(s.Label, s.Targets)
+		}
+		if reason != "" {
+			return b, &SampleError{Package: "classify", Index: i, Reason: reason}
+		}
+		t.take(&a, s.Label, s.Targets)
+	}
+	size := len(samples[0].Pixels)
+	b.Pixels, b.Labels, b.Targets = t.pixels.Get(len(samples)*size), a.labels, a.targets
+	b.Shape = append([]int64{int64(len(samples))}, samples[0].Shape...)
+	for i, s := range samples {
+		copy(b.Pixels[i*size:], s.Pixels)
+	}
+	return b, nil
+}
+
+// fault says why a model of these limits cannot take a picture in a batch whose first has that shape;
+// empty: it can.
+func (l ImageLimits) fault(s ImageSample, first []int64) string {
+	wanted := []int64{l.Channels, l.Height, l.Width}
+	values := 1
+	for _, n := range s.Shape {
+		values *= int(n)
+	}
+	switch {
+	case !l.AnySize && !slices.Equal(s.Shape, wanted):
+		return fmt.Sprintf("Shape is %v; the model takes pictures of %v", s.Shape, wanted)
+	case len(s.Shape) != 3 || s.Shape[0] != l.Channels || s.Shape[1] < 1 || s.Shape[2] < 1:
+		return fmt.Sprintf("Shape is %v; the model takes [%d height width]", s.Shape, l.Channels)
+	case !slices.Equal(s.Shape, first):
+		return fmt.Sprintf("Shape is %v, and %v of the first picture; those of a batch have one size", s.Shape, first)
+	case len(s.Pixels) != values:
+		return fmt.Sprintf("Pixels has %d values; Shape, %v, says %d", len(s.Pixels), s.Shape, values)
+	}
+	return ""
+}
+
+// Recycle takes the memory of a batch back: engine.Recycler.
+func (t *ImageTask) Recycle(b ImageBatch) { t.pixels.Put(b.Pixels) }
+
+// ValidateOptions refuses noise on embeddings of tokens, which pictures have none of.
+func (t *ImageTask) ValidateOptions(o engine.Options) error {
+	if o.NEFTuneAlpha != 0 {
+		return fmt.Errorf("classify: Options.NEFTuneAlpha is %g; want 0: its noise is for embeddings of tokens, and this "+
+			"is a model of pictures", o.NEFTuneAlpha)
+	}
+	return nil
+}
+
+// Model returns the model.
+func (t *ImageTask) Model() any { return t.model }
+
+// WriteConfig writes config.json into a folder.
+func (t *ImageTask) WriteConfig(dir string) error { return t.model.WriteConfig(dir) }
+
+// Loss runs the model on a batch.
+func (t *ImageTask) Loss(p engine.ForwardPass, b ImageBatch) engine.Loss {
+	return t.LossOf(p, t.Predict(p, b))
+}
+
+// Predict runs the model on a batch: logits and labels.
+func (t *ImageTask) Predict(p engine.ForwardPass, b ImageBatch) engine.Outputs {
+	logits := t.model.Forward(engine.Input(p, b.Pixels, b.Shape...))
+	return engine.Outputs{Logits: []torch.Tensor{logits}, Labels: []torch.Tensor{t.labels(p, b.answers())},
+		Rows: int(b.Shape[0])}
+}
+
+// Inputs lists what Predict gives the device.
+func (t *ImageTask) Inputs(p engine.ForwardPass, b ImageBatch) {
+	engine.Input(p, b.Pixels, b.Shape...)
+	t.labels(p, b.answers())
+}
+
+// Observe takes note of a batch of an evaluation.
+func (t *ImageTask) Observe(b ImageBatch, o engine.Outputs) { t.observe(b.answers(), o) }
+
+// CountLabels counts the pictures that the loss is the mean over: engine.LabelCounter.
+func (t *ImageTask) CountLabels(b ImageBatch) int64 { return b.answers().counted() }

@@ -1,0 +1,214 @@
+package vit
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/models/pretrained"
+	"github.com/gotrainer/gotrainer/models/transformer"
+)
+
+// Config describes a model in the words of transformers. The zero value is ViTConfig(), which is
+// ViT-base for patches of 16x16 in pictures of 224x224.
+type Config struct {
+	HiddenSize       int64   // zero: 768
+	NumLayers        int64   // num_hidden_layers; zero: 12
+	NumHeads         int64   // num_attention_heads; zero: 12
+	IntermediateSize int64   // zero: 3072
+	HiddenAct        string  // see [transformer.ActivationByName]; zero: gelu
+	HiddenDropout    float64 // hidden_dropout_prob
+	AttentionDropout float64 // attention_probs_dropout_prob
+	InitializerRange float64 // standard deviation of the initial weights; zero: 0.02
+	LayerNormEps     float64 // zero: 1e-12
+
+	ImageSize   Size  // of the pictures, in pixels; zero: 224x224
+	PatchSize   Size  // zero: 16x16
+	NumChannels int64 // of a picture; zero: 3
+	QKVBias     *bool // query, key and value have a bias; nil: true
+
+	// DeiT makes it a DeiTModel, which has a token more: one that learnt from another network.
+	DeiT bool
+
+	Attention transformer.Attention // zero: SDPA. It is not in config.json
+
+	classify.Head // what the logits of a classifier mean
+
+	// Extra holds what config.json says beyond the above. It is written back.
+	Extra pretrained.Document
+}
+
+// Size is a height and a width: in config.json one number for both, or a list of the two.
+type Size struct{ Height, Width int64 }
+
+// MarshalJSON writes a square as one number.
+func (s Size) MarshalJSON() ([]byte, error) {
+	if s.Height == s.Width {
+		return json.Marshal(s.Height)
+	}
+	return json.Marshal([]int64{s.Height, s.Width})
+}
+
+// UnmarshalJSON reads a number or a list of two.
+func (s *Size) UnmarshalJSON(text []byte) error {
+	var side int64
+	if json.Unmarshal(text, &side) == nil {
+		*s = Size{side, side}
+		return nil
+	}
+	var sides []int64
+	if err := json.Unmarshal(text, &sides); err != nil || len(sides) != 2 {
+		return fmt.Errorf("want a number, or a list of height and width")
+	}
+	*s = Size{sides[0], sides[1]}
+	return nil
+}
+
+func (c Config) modelType() string {
+	if c.DeiT {
+		return "deit"
+	}
+	return "vit"
+}
+
+// tokens are those in front of the patches.
+func (c Config) tokens() int64 {
+	if c.DeiT {
+		return 2
+	}
+	return 1
+}
+
+func (c *Config) fields() []pretrained.Field {
+	return []pretrained.Field{
+		{Key: "hidden_size", Value: &c.HiddenSize}, {Key: "num_hidden_layers", Value: &c.NumLayers},
+		{Key: "num_attention_heads", Value: &c.NumHeads}, {Key: "intermediate_size", Value: &c.IntermediateSize},
+		{Key: "hidden_act", Value: &c.HiddenAct}, {Key: "hidden_dropout_prob", Value: &c.HiddenDropout},
+		{Key: "attention_probs_dropout_prob", Value: &c.AttentionDropout},
+		{Key: "initializer_range", Value: (*pretrained.Decimal)(&c.InitializerRange)},
+		{Key: "layer_norm_eps", Value: (*pretrained.Decimal)(&c.LayerNormEps)},
+		{Key: "image_size", Value: &c.ImageSize}, {Key: "patch_size", Value: &c.PatchSize},
+		{Key: "num_channels", Value: &c.NumChannels}, {Key: "qkv_bias", Value: &c.QKVBias},
+	}
+}
+
+func decode(d pretrained.Document) (c Config, err error) {
+	d = maps.Clone(d)
+	var pad *int64 // of texts: it stays where it is
+	padding, padded := d["pad_token_id"]
+	c.DeiT = string(d["model_type"]) == `"deit"`
+	if c.Head, err = transformer.DecodeEncoder(d, c.modelType(), c.fields(), &pad); err != nil {
+		return c, err
+	}
+	if padded {
+		d["pad_token_id"] = padding
+	}
+	c.Extra = d
+	return c, nil
+}
+
+// resolved fills in the defaults and refuses what is impossible.
+func (c Config) resolved() (_ Config, err error) {
+	for _, size := range []struct {
+		name     string
+		of       *Size
+		fallback int64
+	}{{"ImageSize", &c.ImageSize, 224}, {"PatchSize", &c.PatchSize, 16}} {
+		if *size.of == (Size{}) {
+			*size.of = Size{size.fallback, size.fallback}
+		}
+		if s := *size.of; s.Height < 1 || s.Width < 1 || max(s.Height, s.Width) > maxSide {
+			return c, fmt.Errorf("%s is %dx%d; want a height and a width of 1 to %d", size.name, s.Height, s.Width, maxSide)
+		}
+	}
+	if err := cmp.Or(
+		transformer.Positive("HiddenSize", &c.HiddenSize, 768),
+		transformer.Positive("NumLayers", &c.NumLayers, 12),
+		transformer.Positive("NumHeads", &c.NumHeads, 12),
+		transformer.Positive("IntermediateSize", &c.IntermediateSize, 3072),
+		transformer.Positive("NumChannels", &c.NumChannels, 3),
+	); err != nil {
+		return c, err
+	}
+	if err := cmp.Or(
+		transformer.Positive("InitializerRange", &c.InitializerRange, 0.02),
+		transformer.Positive("LayerNormEps", &c.LayerNormEps, 1e-12),
+		transformer.CheckLayers(c.NumLayers),
+		transformer.CheckProbability("HiddenDropout", &c.HiddenDropout),
+		transformer.CheckProbability("AttentionDropout", &c.AttentionDropout),
+	); err != nil {
+		return c, err
+	}
+	c.HiddenAct = cmp.Or(c.HiddenAct, "gelu")
+	if c.QKVBias == nil {
+		c.QKVBias = new(true)
+	}
+	return c.checked()
+}
+
+// maxSide is more than any picture that a model sees has.
+const maxSide = 1 << 16
+
+func (c Config) checked() (_ Config, err error) {
+	switch image, patch := c.ImageSize, c.PatchSize; {
+	case c.HiddenSize%c.NumHeads != 0:
+		return c, fmt.Errorf("HiddenSize is %d, which is no multiple of the %d heads", c.HiddenSize, c.NumHeads)
+	case patch.Height > image.Height || patch.Width > image.Width:
+		return c, fmt.Errorf("PatchSize is %dx%d, but the pictures, ImageSize, have %dx%d pixels", patch.Height, patch.Width,
+			image.Height, image.Width)
+	}
+	if _, err := transformer.ActivationByName(c.HiddenAct); err != nil {
+		return c, fmt.Errorf("HiddenAct: %w", err)
+	}
+	if c.Attention, err = c.Attention.Resolved(); err != nil {
+		return c, err
+	}
+	c.Head, err = c.Head.Resolved()
+	return c, err
+}
+
+// document is the config.json of a resolved config.
+func (c Config) document(architecture string) (pretrained.Document, error) {
+	d := pretrained.Document{}
+	maps.Copy(d, c.Extra)
+	if err := d.EncodeModel(c.modelType(), architecture, c.fields()); err != nil {
+		return nil, err
+	}
+	return d, c.Head.Encode(d)
+}
+
+// Blueprint is the encoder that a config.json describes, for the heads of package auto. What the
+// head leaves open is what the file says.
+func Blueprint(d pretrained.Document, h classify.Head, a transformer.Attention) (b transformer.Blueprint, err error) {
+	c, err := decode(d)
+	if err != nil {
+		return b, err
+	}
+	c.Head, c.Attention = h.Over(c.Head), a
+	return c.Blueprint()
+}
+
+// Blueprint is the encoder that is described, for package auto.
+func (c Config) Blueprint() (b transformer.Blueprint, err error) {
+	if c, err = c.resolved(); err != nil {
+		return b, err
+	}
+	class := "ViT"
+	if c.DeiT {
+		class = "DeiT"
+	}
+	return transformer.Blueprint{
+		ModelType: c.modelType(), Class: class, Prefix: c.modelType(), HiddenSize: c.HiddenSize,
+		InitializerRange: c.InitializerRange, Head: c.Head, Document: c.document, Rename: inMemory.Replace,
+		Images: classify.ImageLimits{Channels: c.NumChannels, Height: c.ImageSize.Height, Width: c.ImageSize.Width},
+		Build: func(builder transformer.Builder, _ bool) transformer.Backbone {
+			m := newModel(c, builder)
+			return transformer.Backbone{Module: m, ForwardImages: m.Forward,
+				InterpolatePosEncoding:   m.InterpolatePosEncoding,
+				SetGradientCheckpointing: m.Encoder.SetGradientCheckpointing,
+				FuseQKVProjections:       m.Encoder.FuseQKVProjections}
+		},
+	}, nil
+}

@@ -1,0 +1,259 @@
+package vision
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// ProcessorConfigName is the file that says how transformers prepares pictures for a model.
+const ProcessorConfigName = "preprocessor_config.json"
+
+// ProcessorConfig is preprocessor_config.json: of ViTImageProcessor, DeiTImageProcessor,
+// CLIPImageProcessor and BitImageProcessor of transformers, and of the feature extractors that older
+// files name. What a file leaves open is what the class has. Its JSON is what transformers 5 writes.
+//
+// transformers 5.17 has each class twice: for Pillow and numpy (ViTImageProcessorPil), whose numbers
+// these are, bit by bit, and for torchvision, which resizes and computes otherwise and is taken where
+// torchvision is installed. Pictures of another number of channels than ImageMean has are converted,
+// where transformers fails unless the file has do_convert_rgb.
+type ProcessorConfig struct {
+	Type string // image_processor_type, with the ending ImageProcessor
+	ProcessorOptions
+	ConvertRGB bool // do_convert_rgb of the file, which is written back
+
+	// Extra holds what the file says beyond that and what changes nothing. It is written back.
+	Extra map[string]json.RawMessage
+}
+
+// processorFile is the keys of the file. One that is null has no value, whatever the class has.
+type processorFile struct {
+	DoResize      *bool         `json:"do_resize,omitempty"`
+	Size          processorSize `json:"size,omitempty"`
+	Resample      *int          `json:"resample,omitempty"`
+	DoCenterCrop  *bool         `json:"do_center_crop,omitempty"`
+	CropSize      processorSize `json:"crop_size,omitempty"`
+	DoRescale     *bool         `json:"do_rescale,omitempty"`
+	RescaleFactor *float64      `json:"rescale_factor,omitempty"`
+	DoNormalize   *bool         `json:"do_normalize,omitempty"`
+	ImageMean     []float64     `json:"image_mean,omitempty"`
+	ImageStd      []float64     `json:"image_std,omitempty"`
+	DoConvertRGB  *bool         `json:"do_convert_rgb,omitempty"`
+}
+
+// processorSize is a size by the names of its sides; a single number has the name "".
+type processorSize map[string]int
+
+// UnmarshalJSON reads a dictionary, or the number that older files have.
+func (s *processorSize) UnmarshalJSON(text []byte) error {
+	var side int
+	if json.Unmarshal(text, &side) == nil && string(text) != "null" {
+		*s = processorSize{"": side}
+		return nil
+	}
+	var sides map[string]*int // transformers writes null for sides that it does not use
+	if err := json.Unmarshal(text, &sides); err != nil {
+		return errors.New("a size is neither a number nor a dictionary of numbers")
+	}
+	*s = nil
+	if sides != nil {
+		*s = processorSize{}
+	}
+	for name, side := range sides {
+		if side != nil {
+			(*s)[name] = *side
+		}
+	}
+	return nil
+}
+
+// processorClasses are those of transformers that can be read.
+var processorClasses = []string{"Bit", "CLIP", "DeiT", "ViT"}
+
+// processorDefaults are those of a class.
+func processorDefaults(class string) processorFile {
+	f := processorFile{DoResize: new(true), Size: processorSize{"shortest_edge": 224}, Resample: new(3),
+		DoCenterCrop: new(true), CropSize: square(224), DoRescale: new(true), RescaleFactor: new(1 / 255.),
+		DoNormalize: new(true), ImageMean: []float64{0.48145466, 0.4578275, 0.40821073}, // OPENAI_CLIP_MEAN
+		ImageStd: []float64{0.26862954, 0.26130258, 0.27577711}, DoConvertRGB: new(true)}
+	switch class {
+	case "ViT":
+		f.Size, f.Resample, f.DoCenterCrop, f.CropSize = square(224), new(2), nil, nil
+	case "DeiT":
+		f.Size = square(256)
+	}
+	if class == "ViT" || class == "DeiT" {
+		f.ImageMean, f.ImageStd, f.DoConvertRGB = []float64{0.5, 0.5, 0.5}, []float64{0.5, 0.5, 0.5}, nil
+	}
+	return f
+}
+
+func square(side int) processorSize { return processorSize{"height": side, "width": side} }
+
+// ParseProcessorConfig reads the content of a file. Fallback is the type of a file that has none, such
+// as ViTImageProcessor. Types and settings that are not there are refused by name.
+func ParseProcessorConfig(text []byte, fallback string) (c ProcessorConfig, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("vision: %s: %w", ProcessorConfigName, err)
+		}
+	}()
+	if err := json.Unmarshal(text, &c.Extra); err != nil {
+		return c, err
+	}
+	if c.Extra == nil {
+		return c, errors.New("want an object, found null")
+	}
+	if c.Type, err = takeProcessorType(c.Extra, fallback); err != nil {
+		return c, err
+	}
+	class := strings.TrimSuffix(c.Type, imageProcessor)
+	if !slices.Contains(processorClasses, class) {
+		return c, fmt.Errorf("image_processor_type is %q; want one of %s, each with %s", c.Type,
+			strings.Join(processorClasses, ", "), imageProcessor)
+	}
+	f := processorDefaults(class)
+	if err := json.Unmarshal(text, &f); err != nil {
+		return c, err
+	}
+	if pads := string(c.Extra["do_pad"]); pads != "" && pads != "false" && pads != "null" {
+		return c, fmt.Errorf("do_pad is %s; want false: pictures are not padded", pads)
+	}
+	for _, key := range processorKeys {
+		delete(c.Extra, key)
+	}
+	c.ConvertRGB = is(f.DoConvertRGB)
+	c.ProcessorOptions, err = f.options(class == "ViT" || class == "DeiT")
+	return c, err
+}
+
+const imageProcessor = "ImageProcessor"
+
+// processorKeys are those of processorFile.
+var processorKeys = []string{"do_resize", "size", "resample", "do_center_crop", "crop_size", "do_rescale",
+	"rescale_factor", "do_normalize", "image_mean", "image_std", "do_convert_rgb"}
+
+// takeProcessorType takes the type out of a file. Those for torchvision had an ending, and older files
+// name a feature extractor.
+func takeProcessorType(d map[string]json.RawMessage, fallback string) (string, error) {
+	var name, older string
+	for key, to := range map[string]*string{"image_processor_type": &name, "feature_extractor_type": &older} {
+		if raw, ok := d[key]; ok {
+			if err := json.Unmarshal(raw, to); err != nil {
+				return "", fmt.Errorf("%s: %w", key, err)
+			}
+		}
+		delete(d, key)
+	}
+	name = cmp.Or(name, strings.Replace(older, "FeatureExtractor", imageProcessor, 1), fallback)
+	return strings.TrimSuffix(name, "Fast"), nil
+}
+
+func is(set *bool) bool { return set != nil && *set }
+
+// options are what the file says. A number for a size is that of both sides, or of the shorter.
+func (f processorFile) options(squares bool) (o ProcessorOptions, err error) {
+	o = ProcessorOptions{Float32: true, Gray: is(f.DoNormalize) && len(f.ImageMean) == 1}
+	for _, s := range []struct {
+		step, key string
+		missing   bool
+	}{{"do_resize", "resample", is(f.DoResize) && f.Resample == nil},
+		{"do_rescale", "rescale_factor", is(f.DoRescale) && f.RescaleFactor == nil},
+		{"do_normalize", "image_mean", is(f.DoNormalize) && f.ImageMean == nil},
+		{"do_normalize", "image_std", is(f.DoNormalize) && f.ImageStd == nil}} {
+		if s.missing {
+			return o, fmt.Errorf("%s is true, but %s is null; want numbers", s.step, s.key)
+		}
+	}
+	if is(f.DoResize) {
+		if o.Filter, err = FilterByNumber(*f.Resample); err != nil {
+			return o, err
+		}
+		edge, number := f.Size["shortest_edge"], f.Size[""]
+		switch {
+		case len(f.Size) == 1 && number > 0 && squares:
+			o.Height, o.Width = number, number
+		case len(f.Size) == 1 && max(edge, number) > 0:
+			o.ShortestEdge = max(edge, number)
+		default:
+			if o.Height, o.Width, err = f.Size.sides("size", "shortest_edge alone, or "); err != nil {
+				return o, err
+			}
+		}
+	}
+	if is(f.DoCenterCrop) {
+		if number := f.CropSize[""]; len(f.CropSize) == 1 && number > 0 {
+			f.CropSize = square(number)
+		}
+		if o.CropHeight, o.CropWidth, err = f.CropSize.sides("crop_size", ""); err != nil {
+			return o, err
+		}
+	}
+	if is(f.DoRescale) {
+		o.Rescale = *f.RescaleFactor
+	}
+	if is(f.DoNormalize) {
+		o.Mean, o.Std = f.ImageMean, f.ImageStd
+	}
+	_, err = NewProcessor(o)
+	return o, err
+}
+
+// sides are the height and the width of a size that has these two.
+func (s processorSize) sides(key, or string) (height, width int, err error) {
+	height, width = s["height"], s["width"]
+	if len(s) != 2 || height < 1 || width < 1 {
+		return 0, 0, fmt.Errorf("%s is %v; want %sheight and width, of at least 1", key, map[string]int(s), or)
+	}
+	return height, width, nil
+}
+
+// MarshalJSON writes the file as transformers 5 does. Mirror and Wrap8Bit, and Gray without Mean, have
+// no place in it and are an error. Float32 has none either: transformers always computes so.
+func (c ProcessorConfig) MarshalJSON() ([]byte, error) {
+	o := c.ProcessorOptions
+	if o.Mirror || o.Wrap8Bit || o.Gray && len(o.Mean) != 1 {
+		return nil, fmt.Errorf("vision: %s has no place for Mirror, Wrap8Bit, and Gray without one Mean", ProcessorConfigName)
+	}
+	f := processorFile{DoResize: new(o.Width > 0 || o.ShortestEdge > 0), DoCenterCrop: new(o.CropWidth > 0),
+		DoRescale: new(o.Rescale != 0), DoNormalize: new(len(o.Mean) > 0), DoConvertRGB: new(c.ConvertRGB),
+		ImageMean: o.Mean, ImageStd: o.Std}
+	d := processorDefaults(strings.TrimSuffix(c.Type, imageProcessor))
+	if !*f.DoCenterCrop && d.DoCenterCrop == nil { // what the class does not do either is not said
+		f.DoCenterCrop = nil
+	}
+	if !*f.DoConvertRGB && d.DoConvertRGB == nil {
+		f.DoConvertRGB = nil
+	}
+	if *f.DoResize {
+		f.Resample = new(slices.Index(filtersByNumber[:], o.Filter))
+		if f.Size = (processorSize{"height": o.Height, "width": o.Width}); o.ShortestEdge > 0 {
+			f.Size = processorSize{"shortest_edge": o.ShortestEdge}
+		}
+	}
+	if is(f.DoCenterCrop) {
+		f.CropSize = processorSize{"height": o.CropHeight, "width": o.CropWidth}
+	}
+	if *f.DoRescale {
+		f.RescaleFactor = &o.Rescale
+	}
+	text, err := json.Marshal(f)
+	if err != nil {
+		return nil, err
+	}
+	all := maps.Clone(c.Extra)
+	if all == nil {
+		all = map[string]json.RawMessage{}
+	}
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, err
+	}
+	if all["image_processor_type"], err = json.Marshal(c.Type); err != nil {
+		return nil, err
+	}
+	return json.Marshal(all)
+}
