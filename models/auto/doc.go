@@ -19,6 +19,6 @@
 // What Save writes, and every checkpoint of a run, transformers loads: config.json with the class
 // and the labels, the weights, the tokenizer's files and the chat template.
 //
-// The tasks are those of packages classify, tokenclass, question, maskedlm, causallm and seq2seq,
-// whose NewTask has more to choose: each takes a model of this package.
+// The tasks are those of packages classify, tokenclass, question, maskedlm, causallm, seq2seq and
+// dpo, whose NewTask has more to choose: each takes a model of this package.
 package auto
