@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"maps"
 	"math"
 
 	"github.com/gotrainer/gotrainer/trainer/semantics"
@@ -16,6 +17,7 @@ func (r *runner[S, B]) logLoss() error {
 	if r.losses.wanted() {
 		row["loss"] = r.losses.value()
 	}
+	r.logged.into(row)
 	if r.gradNorm != nil {
 		row["grad_norm"] = *r.gradNorm
 	}
@@ -41,6 +43,7 @@ func (r *runner[S, B]) logLoss() error {
 
 // settleLoss adds what was logged to the total and begins again.
 func (s *session[S, B]) settleLoss() {
+	s.logged = nil
 	if !finite(s.lossSum) && s.o.NonFinite != IgnoreNonFinite { // such updates were stopped at, skipped or undone
 		s.leaveOutLoss()
 		return
@@ -65,13 +68,13 @@ func (r *runner[S, B]) seesEachLoss() bool { return r.o.NonFinite == SkipNonFini
 
 // reportStep takes over the loss of a step, or leaves it out with the update.
 func (r *runner[S, B]) reportStep() error {
-	before := r.lossSum
+	before, logged := r.lossSum, maps.Clone(r.logged)
 	if err := r.report(); err != nil {
 		return err
 	}
 	if finite(before) && !finite(r.lossSum) {
 		r.warnNonFinite("loss", r.lossSum)
-		r.lossSum = before
+		r.lossSum, r.logged = before, logged
 		r.left.SinceLog++
 	}
 	return nil
@@ -84,6 +87,7 @@ func (s *session[S, B]) report() error {
 		return s.stepError("report the loss", err)
 	}
 	s.lossSum += r.LossSum
+	s.logged.add(r.Logged)
 	s.skipped = r.Skipped
 	if !(r.GradNorm < 0) {
 		s.gradNorm = &r.GradNorm
@@ -97,7 +101,7 @@ func (r *runner[S, B]) discardWindow() error {
 	if !r.loop.torn || r.gathered == 0 || r.o.Semantics.Loop != semantics.DefaultLoop {
 		return nil
 	}
-	sum := r.lossSum
+	sum, logged := r.lossSum, maps.Clone(r.logged)
 	if err := r.report(); err != nil {
 		return err
 	}
@@ -106,11 +110,12 @@ func (r *runner[S, B]) discardWindow() error {
 	steps := float64(r.loop.GlobalStep - r.loop.LastLogged - r.left.SinceLog)
 	switch {
 	case r.seesEachLoss(): // the sum was taken over at the end of the last step
-		r.lossSum = sum
+		r.lossSum, r.logged = sum, logged
 	case steps == 0:
-		r.lossSum = 0
+		r.lossSum, r.logged = 0, nil
 	default:
 		r.lossSum *= steps / (steps + share)
+		r.logged.scale(steps / (steps + share))
 	}
 	return nil
 }

@@ -44,6 +44,7 @@ type record struct {
 	skipped    bool     // the last update, as the last report knows
 	lossSum    float64  // since the last log, as far as the step has reported it
 	lossTotal  float64  // of what was logged
+	logged     means    // other numbers since the last log
 	left       leftOut  // updates that neither has the loss of, since it was not finite
 	nonFinite  bool     // a warning of a loss that is no finite number was given
 	trained    float64  // samples of this session
@@ -64,6 +65,7 @@ type leftOut struct {
 func (r *record) save(l *loopState) {
 	l.LeftOut = r.left
 	l.LossSum, l.LossTotal, l.Losses = jsonFloat(r.lossSum), jsonFloat(r.lossTotal), r.losses.state()
+	l.Logged = r.logged.state()
 	if parts := r.parts.Load(); parts > 1 {
 		l.Parts = parts
 	}
@@ -76,6 +78,7 @@ func (r *record) restore(l loopState, rules semantics.Rules) {
 	r.parts.Store(max(1, l.Parts))
 	if !rules.ForgetLossAtResume {
 		r.lossSum, r.left.SinceLog = float64(l.LossSum), l.LeftOut.SinceLog
+		r.logged = meansOf(l.Logged)
 		if l.GradNorm != nil {
 			r.gradNorm = new(float64(*l.GradNorm))
 		}

@@ -60,13 +60,15 @@ type loopState struct {
 	LossSum       jsonFloat         `json:"loss_sum"`                 // since the last log
 	LossTotal     jsonFloat         `json:"loss_total"`
 	LeftOut       leftOut           `json:"updates_left_out,omitzero"`
-	GradNorm      *jsonFloat        `json:"grad_norm"` // of the last update
-	BestMetric    string            `json:"best_metric"`
-	BestMetrics   Logs              `json:"best_metrics"`
-	Controller    json.RawMessage   `json:"controller,omitempty"` // state of an adaptive schedule
-	Losses        *lossState        `json:"losses,omitempty"`
-	OnlyModel     bool              `json:"only_model,omitempty"` // made with SaveOnlyModel
-	NonFinite     bool              `json:"non_finite,omitempty"` // the weights are not finite
+	// other numbers since the last log: sum and count of each
+	Logged      map[string][2]jsonFloat `json:"logged,omitempty"`
+	GradNorm    *jsonFloat              `json:"grad_norm"` // of the last update
+	BestMetric  string                  `json:"best_metric"`
+	BestMetrics Logs                    `json:"best_metrics"`
+	Controller  json.RawMessage         `json:"controller,omitempty"` // state of an adaptive schedule
+	Losses      *lossState              `json:"losses,omitempty"`
+	OnlyModel   bool                    `json:"only_model,omitempty"` // made with SaveOnlyModel
+	NonFinite   bool                    `json:"non_finite,omitempty"` // the weights are not finite
 	// the numbers of an interrupted evaluation, of the validation sets that were done
 	Evaluated Logs `json:"evaluated,omitempty"`
 }

@@ -74,10 +74,15 @@ type Report struct {
 	// total norm before clipping at the last update; NaN-free only if the gradients are; negative:
 	// none was computed
 	GradNorm float64
+	// Logged are further numbers for the log since the last report, by name, of a step that has some.
+	Logged map[string]Mean
 	// Skipped: the last update was left out although Update has reported that it was made, see
 	// Window.SkipUnseen.
 	Skipped bool
 }
+
+// Mean is the mean Sum/Count of numbers that gather, such as those of micro-batches.
+type Mean struct{ Sum, Count float64 }
 
 // Counts say how large a batch is.
 type Counts struct {

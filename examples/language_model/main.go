@@ -23,6 +23,15 @@
 // "content": "Hi!"}]}. They are written with the model's chat template, or with one of the program's if
 // it has none.
 //
+// With -preferences it learns which of two answers is better (DPO). Start from a model that has
+// learned such answers in one of the ways above:
+//
+//	go run ./examples/language_model -preferences pairs.jsonl -epochs 1 -lr 1e-6 \
+//	    -model HuggingFaceTB/SmolLM2-135M-Instruct
+//
+// A line of pairs.jsonl is {"prompt": "The sky is", "chosen": " blue.", "rejected": " green."}, or has
+// lists of messages in place of the three texts, as in chats.jsonl.
+//
 // The folder -out holds the checkpoints; its subfolder model is one that transformers loads
 // (AutoModelForCausalLM.from_pretrained). A stopped run continues where it was.
 package main
@@ -43,6 +52,7 @@ import (
 	"github.com/gotrainer/gotrainer/examples/bert_classification/sms"
 	"github.com/gotrainer/gotrainer/models/auto"
 	"github.com/gotrainer/gotrainer/models/causallm"
+	"github.com/gotrainer/gotrainer/models/dpo"
 	"github.com/gotrainer/gotrainer/models/gpt2"
 	"github.com/gotrainer/gotrainer/models/lora"
 	"github.com/gotrainer/gotrainer/nn/quantized"
@@ -57,11 +67,11 @@ import (
 )
 
 type options struct {
-	train, chats, model, out, write, ask, device string
-	epochs                                       float64
-	rate                                         float64
-	block, seed, lora                            int
-	fourBit                                      bool
+	train, chats, preferences, model, out, write, ask, device string
+	epochs, rate                                              float64
+	block, seed, lora                                         int
+	fourBit                                                   bool
+	on                                                        torch.Device // of the name device
 }
 
 func main() {
@@ -84,6 +94,8 @@ func parse(args []string) (o options, err error) {
 	f.StringVar(&o.train, "train", "", "file with a text in each line; default: 4,827 text messages that come with "+
 		"the example")
 	f.StringVar(&o.chats, "chats", "", "file with a conversation in each line, instead of -train")
+	f.StringVar(&o.preferences, "preferences", "", "file with a prompt and a better and a worse answer in each line, "+
+		"instead of -train; with -model")
 	f.StringVar(&o.model, "model", "", "folder of a GPT-2, Llama, Mistral, Qwen, Phi or Gemma, or its name on the Hub; "+
 		"default: a small GPT-2 of random weights")
 	f.StringVar(&o.out, "out", "runs/language_model", "folder of the run")
@@ -107,14 +119,19 @@ func parse(args []string) (o options, err error) {
 		return o, fmt.Errorf("want -lora of at least 0, and with it -model, since weights that are random are to be trained "+
 			"themselves; found %d and %q", o.lora, o.model)
 	}
-	if o.train != "" && o.chats != "" || o.write != "" && o.ask != "" {
-		return o, fmt.Errorf("want one of -train and -chats, and one of -write and -ask, at most")
+	if len(slices.DeleteFunc([]string{o.train, o.chats, o.preferences}, isEmpty)) > 1 || o.write != "" && o.ask != "" {
+		return o, fmt.Errorf("want one of -train, -chats and -preferences, and one of -write and -ask, at most")
+	}
+	if o.preferences != "" && o.model == "" {
+		return o, errors.New("want -model with -preferences, since a model is to write before it can write better")
 	}
 	if o.fourBit && o.lora == 0 {
 		return o, errors.New("want -lora with -load_in_4bit, since weights in four bits are not trained themselves")
 	}
 	return o, nil
 }
+
+func isEmpty(s string) bool { return s == "" }
 
 func execute(ctx context.Context, o options, out io.Writer) error {
 	trained := filepath.Join(o.out, "model")
@@ -152,21 +169,26 @@ func execute(ctx context.Context, o options, out io.Writer) error {
 // train writes a model into the folder trained, and returns what it may continue, or a question that it
 // may answer.
 func train(ctx context.Context, o options, trained string, out io.Writer) (prompt, question string, err error) {
-	device, err := torch.ParseDevice(o.device)
-	if err != nil {
+	if o.on, err = torch.ParseDevice(o.device); err != nil {
 		return "", "", run.Usage(err)
 	}
 	var texts []string
 	var chats []chat.Conversation
-	what := fmt.Sprintf("blocks of %d tokens", o.block)
-	if o.chats == "" {
-		prompt = "I"
-		texts, err = read(o.train)
-	} else {
-		what = "conversations"
+	var preferences []chat.Preference
+	switch {
+	case o.preferences != "":
+		if preferences, err = chat.ReadPreferencesFile(o.preferences); err == nil && len(preferences) > 0 {
+			p := preferences[0].Prompt
+			prompt = p.Text
+			_, question = said([]chat.Conversation{{Messages: p.Messages}})
+		}
+	case o.chats != "":
 		if chats, err = chat.ReadFile(o.chats); err == nil {
 			texts, question = said(chats)
 		}
+	default:
+		prompt = "I"
+		texts, err = read(o.train)
 	}
 	if err != nil {
 		return "", "", err
@@ -176,36 +198,85 @@ func train(ctx context.Context, o options, trained string, out io.Writer) (promp
 	if err != nil {
 		return "", "", err
 	}
-	var samples []causallm.Sample
-	if o.chats == "" {
-		samples, err = encode(ctx, lm, texts, o.block)
-	} else {
-		samples, err = encodeChats(lm, chats)
+	switch {
+	case o.preferences != "":
+		err = prefer(ctx, o, lm, preferences, out)
+	case o.chats != "":
+		var samples []causallm.Sample
+		if samples, err = encodeChats(lm, chats); err == nil {
+			err = guess(ctx, o, lm, samples, "conversations", out)
+		}
+	default:
+		var samples []causallm.Sample
+		if samples, err = encode(ctx, lm, texts, o.block); err == nil {
+			err = guess(ctx, o, lm, samples, fmt.Sprintf("blocks of %d tokens", o.block), out)
+		}
 	}
 	if err != nil {
 		return "", "", err
 	}
-	held := max(1, len(samples)/20) // the first texts are not trained on
+	return prompt, question, lm.Save(trained)
+}
+
+// guess learns to guess each next word.
+func guess(ctx context.Context, o options, lm *auto.CausalLanguageModel, samples []causallm.Sample, what string,
+	out io.Writer) error {
+	best, held, err := fit(ctx, o, lm.Task(), samples, what)
+	if err == nil {
+		fmt.Fprintf(out, "perplexity of the %d %s that were held out: %.1f\n", held, strings.Fields(what)[0],
+			math.Exp(best["eval_loss"]))
+	}
+	return err
+}
+
+// prefer learns which answers are better.
+func prefer(ctx context.Context, o options, lm *auto.CausalLanguageModel, preferences []chat.Preference,
+	out io.Writer) error {
+	if err := giveTemplate(lm, slices.ContainsFunc(preferences, chat.Preference.IsChat)); err != nil {
+		return err
+	}
+	var samples []dpo.Sample
+	for i, p := range preferences {
+		s, err := lm.EncodePreference(p)
+		if err != nil {
+			return fmt.Errorf("preference %d: %w", i+1, err)
+		}
+		samples = append(samples, s)
+	}
+	task, err := lm.DPOTask(dpo.TaskOptions{})
+	if err != nil {
+		return err
+	}
+	best, held, err := fit(ctx, o, task, task.Keep(samples), "preferences")
+	if err == nil {
+		fmt.Fprintf(out, "of the %d preferences that were held out the model has %.0f%%, by %.2f on average\n", held,
+			100*best["eval_rewards/accuracies"], best["eval_rewards/margins"])
+	}
+	return err
+}
+
+// fit trains on samples but for the first ones, which are held out, and returns what the best evaluation
+// of these gave.
+func fit[S, B any](ctx context.Context, o options, task engine.Task[S, B], samples []S, what string) (
+	best trainer.Metrics, held int, err error) {
+	held = max(1, len(samples)/20)
 	if len(samples) <= held {
-		return "", "", fmt.Errorf("the texts are %d %s; want at least 2, of which one is held out", len(samples), what)
+		return nil, 0, fmt.Errorf("the texts are %d %s; want at least 2, of which one is held out", len(samples), what)
 	}
-	trainSet, evalSet := data.Slice[causallm.Sample](samples[held:]), data.Slice[causallm.Sample](samples[:held])
-	step, err := engine.New(lm.Task(), engine.Options{Optimizer: optim.AdamW{LR: o.rate}, Device: device})
+	step, err := engine.New(task, engine.Options{Optimizer: optim.AdamW{LR: o.rate}, Device: o.on})
 	if err != nil {
-		return "", "", err
+		return nil, 0, err
 	}
 	t, err := trainer.New(step, trainer.Options{OutputDir: o.out, ResumeFrom: trainer.Latest, Epochs: o.epochs,
 		BatchSize: 16, Schedule: lr.Cosine{Warmup: 0.1}, LoadBestAtEnd: true, Seed: uint64(o.seed)})
 	if err != nil {
-		return "", "", err
+		return nil, 0, err
 	}
-	result, err := t.Fit(ctx, trainSet, evalSet)
+	result, err := t.Fit(ctx, data.Slice[S](samples[held:]), data.Slice[S](samples[:held]))
 	if err != nil {
-		return "", "", err
+		return nil, 0, err
 	}
-	fmt.Fprintf(out, "perplexity of the %d %s that were held out: %.1f\n", held, strings.Fields(what)[0],
-		math.Exp(result.Best.Metrics["eval_loss"]))
-	return prompt, question, lm.Save(trained)
+	return result.Best.Metrics, held, nil
 }
 
 // model is the one to fine-tune, or a small one with a vocabulary of the texts.
@@ -237,16 +308,23 @@ const template = `{% for m in messages %}{{ m.role + '\n' }}{% if m.role == 'ass
 	`{% generation %}{{ m.content + '<|endoftext|>' }}{% endgeneration %}{% else %}{{ m.content }}{% endif %}{{ '\n' }}` +
 	`{% endfor %}{% if add_generation_prompt %}{{ 'assistant\n' }}{% endif %}`
 
+// giveTemplate gives a model the program's template if it needs one and has none.
+func giveTemplate(lm *auto.CausalLanguageModel, needed bool) (err error) {
+	if lm.ChatTemplate != nil || !needed {
+		return nil
+	}
+	end, ok := lm.Tokenizer.TokenToID("<|endoftext|>")
+	if ends := lm.EOSTokenIDs(); !ok || !slices.Contains(ends, end) {
+		return fmt.Errorf("the model has no chat template, and the program's own needs <|endoftext|> as its end")
+	}
+	lm.ChatTemplate, err = chat.Parse(template)
+	return err
+}
+
 // encodeChats makes a sample of each conversation.
 func encodeChats(lm *auto.CausalLanguageModel, chats []chat.Conversation) (samples []causallm.Sample, err error) {
-	if lm.ChatTemplate == nil {
-		end, ok := lm.Tokenizer.TokenToID("<|endoftext|>")
-		if ends := lm.EOSTokenIDs(); !ok || !slices.Contains(ends, end) {
-			return nil, fmt.Errorf("the model has no chat template, and the program's own needs <|endoftext|> as its end")
-		}
-		if lm.ChatTemplate, err = chat.Parse(template); err != nil {
-			return nil, err
-		}
+	if err := giveTemplate(lm, true); err != nil {
+		return nil, err
 	}
 	for i, c := range chats {
 		s, err := lm.EncodeChat(c)

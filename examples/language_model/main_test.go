@@ -72,12 +72,29 @@ func TestLearnsToAnswer(t *testing.T) {
 				pair[0], pair[1])
 		}
 	}
+	for range 20 { // two answers to one question
+		for _, answer := range []string{"a b c", "x y z"} {
+			fmt.Fprintf(&lines, `{"messages": [{"role": "user", "content": "letters"}, {"role": "assistant", "content": %q}]}`+"\n",
+				answer)
+		}
+	}
 	require.NoError(t, os.WriteFile(chats, []byte(lines.String()), 0o600))
 	out := filepath.Join(dir, "run")
 	printed := program(t, []string{"-chats", chats, "-out", out, "-device", "cpu", "-epochs", "8"})
-	assert.Contains(t, printed, "perplexity of the 4 conversations that were held out: 1.")
+	assert.Contains(t, printed, "perplexity of the 6 conversations that were held out: 1.")
 	assert.Contains(t, printed, "\ncount\none two three\n")
 	assert.Equal(t, "colours\nred blue green\n", program(t, []string{"-out", out, "-ask", "colours"}))
+
+	for _, better := range []string{"a b c", "x y z"} { // and which of them is the better one
+		worse := map[bool]string{true: "x y z", false: "a b c"}[better == "a b c"]
+		line := fmt.Sprintf(`{"prompt": [{"role": "user", "content": "letters"}], "chosen": [{"role": "assistant", "content": %q}], `+
+			`"rejected": [{"role": "assistant", "content": %q}]}`+"\n", better, worse)
+		require.NoError(t, os.WriteFile(chats, []byte(strings.Repeat(line, 40)), 0o600))
+		printed = program(t, []string{"-preferences", chats, "-model", filepath.Join(out, "model"), "-out",
+			filepath.Join(dir, better), "-device", "cpu", "-epochs", "2", "-lr", "1e-4"})
+		assert.Contains(t, printed, "of the 2 preferences that were held out the model has 100%, by ")
+		assert.Contains(t, printed, "\nletters\n"+better+"\n")
+	}
 }
 
 func program(t *testing.T, args []string) string {
@@ -99,10 +116,13 @@ func TestWhatCannotBeIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "and with it -model")
 	_, err = parse([]string{"-load_in_4bit", "-model", "a"})
 	require.ErrorContains(t, err, "want -lora with -load_in_4bit")
-	for _, args := range [][]string{{"-train", "a", "-chats", "b"}, {"-write", "a", "-ask", "b"}} {
+	for _, args := range [][]string{{"-train", "a", "-chats", "b"}, {"-preferences", "a", "-chats", "b"},
+		{"-write", "a", "-ask", "b"}} {
 		_, err := parse(args)
-		require.ErrorContains(t, err, "one of -train and -chats, and one of -write and -ask", "%q", args)
+		require.ErrorContains(t, err, "one of -train, -chats and -preferences, and one of -write and -ask", "%q", args)
 	}
+	_, err = parse([]string{"-preferences", "a"})
+	require.ErrorContains(t, err, "want -model with -preferences")
 	dir := t.TempDir()
 	empty := filepath.Join(dir, "empty.txt")
 	require.NoError(t, os.WriteFile(empty, []byte("\n \n"), 0o600))

@@ -78,7 +78,7 @@ func (m *CausalLanguageModel) EOSTokenIDs() []int64 { return slices.Clone(m.blue
 type causalHead struct {
 	LMHead *nn.Linear `module:"lm_head"`
 
-	through func(logits torch.Tensor) torch.Tensor // what the logits pass; nil: nothing
+	through transformer.Logits
 }
 
 func (h *causalHead) tie(e *nn.Embedding) { h.LMHead.Weight = e.Weight }
@@ -86,11 +86,7 @@ func (h *causalHead) tie(e *nn.Embedding) { h.LMHead.Weight = e.Weight }
 func (h *causalHead) output() *nn.Linear { return h.LMHead }
 
 func (h *causalHead) forward(_ transformer.Backbone, hidden torch.Tensor) torch.Tensor {
-	logits := h.LMHead.Forward(hidden)
-	if h.through != nil {
-		logits = h.through(logits)
-	}
-	return logits
+	return h.through.Apply(h.LMHead.Forward(hidden))
 }
 
 func newCausalHead(p transformer.Blueprint, b transformer.Builder) head {

@@ -24,6 +24,6 @@
 // [Encoder] is AutoModel, an encoder without a head; package sentence makes embeddings of texts
 // with it.
 //
-// The tasks are those of packages classify, tokenclass, question, maskedlm, causallm and seq2seq.
-// Their NewTask takes a model of this package and has more options.
+// The tasks are those of packages classify, tokenclass, question, maskedlm, causallm, seq2seq and
+// dpo. Their NewTask takes a model of this package and has more options.
 package auto

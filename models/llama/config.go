@@ -213,7 +213,7 @@ func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 		EOSTokenIDs: c.EOSTokenIDs, Untied: !c.TieWordEmbeddings, NoWeights: []string{"rotary_emb.inv_freq"},
 		Limits: inputs.Limits{VocabSize: c.VocabSize, MaxLength: c.MaxPositions,
 			PadTokenID: transformer.Filler(c.padding(), c.EOSTokenIDs, c.VocabSize)},
-		Document: c.document, Logits: c.logits(),
+		Document: c.document, Logits: transformer.Logits{Softcap: max(0, c.FinalLogitSoftcapping), Divisor: c.LogitsScaling},
 		Build: func(builder transformer.Builder, _ bool) transformer.Backbone {
 			m := newModel(c, builder, activation)
 			return transformer.Backbone{Module: m, InputEmbeddings: m.EmbedTokens, Rereads: m.RotaryEmb.short,
@@ -222,17 +222,6 @@ func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 				NewPast: func(texts, capacity int64) *transformer.Past { return m.NewPast(m.EmbedTokens.Weight, texts, capacity) }}
 		},
 	}, nil
-}
-
-// logits is what logits pass through; nil: nothing.
-func (c Config) logits() func(x torch.Tensor) torch.Tensor {
-	switch {
-	case c.FinalLogitSoftcapping > 0:
-		return func(x torch.Tensor) torch.Tensor { return transformer.SoftCap(x, c.FinalLogitSoftcapping) }
-	case c.LogitsScaling != 1:
-		return func(x torch.Tensor) torch.Tensor { return x.DivScalar(c.LogitsScaling) }
-	}
-	return nil
 }
 
 // padding is the row of the embedding that is not trained; -1 is the last, as in PyTorch.

@@ -35,12 +35,12 @@ type Blueprint struct {
 	Pair                bool
 	DecoderStartTokenID int64
 	OutputScale         float64
-	Logits              func(x torch.Tensor) torch.Tensor // of a decoder: what they pass through; nil: nothing
-	EOSTokenIDs         []int64                           // of a decoder: they end a text
-	Untied              bool                              // the output layer of a language model has a weight of its own
-	NoWeights           []string                          // endings of tensors' names in older files that are no weights
-	Rename              func(name string) string          // turns other names in files into its own; nil: there are none
-	NoFloat16           bool                              // its hidden states are too large for float16
+	Logits              Logits                   // of a decoder: what they pass through
+	EOSTokenIDs         []int64                  // of a decoder: they end a text
+	Untied              bool                     // the output layer of a language model has a weight of its own
+	NoWeights           []string                 // endings of tensors' names in older files that are no weights
+	Rename              func(name string) string // turns other names in files into its own; nil: there are none
+	NoFloat16           bool                     // its hidden states are too large for float16
 
 	// Heads are heads that are like no other model's, by what transformers' classes end with, such as
 	// ForMaskedLM. Package auto has the others.

@@ -64,17 +64,24 @@ func (c *Conversation) UnmarshalJSON(content []byte) error {
 	if c.Documents, err = valuesOf("documents", f.Documents); err != nil {
 		return err
 	}
-	if f.Variables != nil {
-		var o Object
-		if err := json.Unmarshal(f.Variables, &o); err != nil {
-			return fmt.Errorf("chat_template_kwargs: %w", err)
-		}
-		c.Variables = map[string]any{}
-		for i, name := range o.names {
-			c.Variables[name] = o.values[i]
-		}
+	c.Variables, err = variablesOf(f.Variables)
+	return err
+}
+
+// variablesOf reads chat_template_kwargs.
+func variablesOf(content json.RawMessage) (map[string]any, error) {
+	if content == nil || string(content) == "null" {
+		return nil, nil
 	}
-	return nil
+	var o Object
+	if err := json.Unmarshal(content, &o); err != nil {
+		return nil, fmt.Errorf("chat_template_kwargs: %w", err)
+	}
+	variables := map[string]any{}
+	for i, name := range o.names {
+		variables[name] = o.values[i]
+	}
+	return variables, nil
 }
 
 // messagesOf reads messages, of which there may be none.
@@ -111,7 +118,12 @@ func valuesOf(field string, content json.RawMessage) ([]any, error) {
 }
 
 // Read reads a conversation from each line: JSON Lines. Empty lines are left out.
-func Read(r io.Reader) (conversations []Conversation, err error) {
+func Read(r io.Reader) ([]Conversation, error) { return readLines[Conversation](r) }
+
+// ReadFile reads the conversations of a file, one from each line.
+func ReadFile(path string) ([]Conversation, error) { return readFile[Conversation](path) }
+
+func readLines[T any](r io.Reader) (list []T, err error) {
 	lines := bufio.NewReader(r)
 	for n := 1; ; n++ {
 		line, err := lines.ReadBytes('\n')
@@ -119,28 +131,27 @@ func Read(r io.Reader) (conversations []Conversation, err error) {
 			return nil, fmt.Errorf("chat: %w", err)
 		}
 		if line = bytes.TrimSpace(line); len(line) > 0 {
-			var c Conversation
-			if err := json.Unmarshal(line, &c); err != nil {
+			var v T
+			if err := json.Unmarshal(line, &v); err != nil {
 				return nil, fmt.Errorf("chat: line %d: %w", n, err)
 			}
-			conversations = append(conversations, c)
+			list = append(list, v)
 		}
 		if err != nil {
-			return conversations, nil
+			return list, nil
 		}
 	}
 }
 
-// ReadFile reads the conversations of a file, one from each line.
-func ReadFile(path string) ([]Conversation, error) {
+func readFile[T any](path string) ([]T, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("chat: %w", err)
 	}
 	defer f.Close() //nolint:errcheck // it was only read
-	c, err := Read(f)
+	list, err := readLines[T](f)
 	if err != nil {
 		return nil, fmt.Errorf("%w (%s)", err, path)
 	}
-	return c, nil
+	return list, nil
 }

@@ -17,6 +17,12 @@
 //
 //	{"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi!"}]}
 //
+// A [Preference] is a prompt, of messages or a text, with a better and a worse answer;
+// [ReadPreferencesFile] reads them:
+//
+//	{"prompt": [{"role": "user", "content": "Hello"}], "chosen": [{"role": "assistant", "content": "Hi!"}],
+//	 "rejected": [{"role": "assistant", "content": "What?"}]}
+//
 // # What is learned
 //
 // [Template.RenderAssistant] also tells which parts of the text are the assistant's. If the

@@ -8,11 +8,15 @@ import (
 )
 
 // FuzzConversation: what is read as an object of JSON is written as the same one, and no line makes the
-// reader of conversations, or a template that looks at all of it, panic.
+// reader of conversations or preferences, or a template that looks at all of it, panic.
 func FuzzConversation(f *testing.F) {
 	for _, s := range []string{`{"messages": [{"role": "user", "content": "a"}]}`,
 		`{"prompt": [{"role": "a", "content": null}], "completion": [{"x": [1, 2.5e300, {"b": {}, "a": []}]}], "tools": "[1]"}`,
 		`{"messages": [{"role": "user", "role": "é\u0000\ud800"}], "documents": [{}], "chat_template_kwargs": {"x": -0}}`} {
+		f.Add(s)
+	}
+	for _, s := range []string{`{"chosen": "a b", "rejected": "a c", "tools": []}`,
+		`{"prompt": [], "chosen": [{"role": "a"}], "rejected": [{"role": "b"}]}`} {
 		f.Add(s)
 	}
 	tmpl, err := chat.Parse("{{ messages|tojson }}{{ tools|tojson(indent=1) }}{{ documents }}{{ x }}")
@@ -37,6 +41,10 @@ func FuzzConversation(f *testing.F) {
 		var c chat.Conversation
 		if json.Unmarshal([]byte(line), &c) == nil {
 			_, _ = tmpl.Render(c, chat.Options{})
+		}
+		var p chat.Preference
+		if json.Unmarshal([]byte(line), &p) == nil && p.IsChat() {
+			_, _ = tmpl.Render(p.Conversation(p.Chosen), chat.Options{})
 		}
 	})
 }

@@ -30,6 +30,7 @@
 //	num_items_in_batch              ItemCounter and ForwardPass.Items; a loss that used it is PerItem
 //	training_step                   TrainingStepper
 //	a look at every loss            LossObserver
+//	more numbers in Trainer.log     TrainingLogger; BeforeLog of trainer.Hooks where they are not the task's
 //	prediction_step                 Predictor; or Evaluator, which does everything itself
 //	compute_metrics                 Options.ComputeMetrics over all predictions; Observer in the task, batch by batch
 //	batch_eval_metrics              Options.BatchMetrics

@@ -62,6 +62,7 @@ type kind struct {
 	graph     *cuda.Graph
 	buffers   []torch.Tensor // the inputs
 	loss      torch.Tensor
+	logged    torch.Tensor   // of a TrainingLogger
 	gradients []torch.Tensor // that it makes; nil: it adds to those of another kind
 	clip      *cuda.Graph    // of these gradients
 }
@@ -131,7 +132,7 @@ func (k *kind) free() {
 			graph.Free()
 		}
 	}
-	for _, t := range append(append(k.buffers, k.gradients...), k.loss) {
+	for _, t := range append(append(k.buffers, k.gradients...), k.loss, k.logged) {
 		t.Free()
 	}
 	*k = kind{}
@@ -208,6 +209,7 @@ func (s *Step[S, B]) passes(ctx context.Context, b B, w trainer.Window) torch.Te
 	s.beginBackward(w)
 	p.staged.fill(k.buffers)
 	k.graph.Replay()
+	s.logged.fresh = k.logged
 	g.replayed++
 	if k.gradients != nil {
 		s.params.SetGrads(k.gradients)
@@ -229,7 +231,12 @@ func (g *graphs) name(p ForwardPass, w trainer.Window, training bool) string {
 func (s *Step[S, B]) capture(ctx context.Context, k *kind, p ForwardPass, b B, w trainer.Window) bool {
 	k.buffers = p.staged.room(p)
 	p.staged.hand(k.buffers)
-	k.graph = s.record(func() { k.loss = s.trainingStep(ctx, p, b, w).Keep() })
+	k.graph = s.record(func() {
+		k.loss = s.trainingStep(ctx, p, b, w).Keep()
+		if k.logged = s.logged.fresh; k.logged.Defined() {
+			k.logged.Keep()
+		}
+	})
 	if k.graph == nil {
 		if s.graphs.into == nil {
 			s.params.ZeroGrad(false)

@@ -20,10 +20,16 @@ type ahead struct {
 
 func (a *ahead) drop() {
 	if a.waiting {
-		a.loss.Value.Free()
-		a.waiting = false
+		a.free()
 	}
 	a.forget()
+}
+
+// free frees what Backward needs.
+func (a *ahead) free() {
+	a.loss.Value.Free()
+	a.loss.Logged.Free()
+	a.waiting = false
 }
 
 func (a *ahead) forget() {
@@ -49,7 +55,9 @@ func (s *Step[S, B]) Forward(ctx context.Context, b B, w trainer.Window) (err er
 	return s.stepped(func() error {
 		s.mode(true, w.KeepMode)
 		loss := s.loss(s.pass(w.Items), b)
-		loss.Value = loss.Value.Keep()
+		if loss.Value = loss.Value.Keep(); loss.Logged.Defined() {
+			loss.Logged = loss.Logged.Keep()
+		}
 		s.ahead.loss, s.ahead.window, s.ahead.waiting = loss, w, true
 		divisor := w.Divisor
 		if loss.whole {
@@ -70,10 +78,7 @@ func (s *Step[S, B]) Backward(ctx context.Context) error {
 		return errors.New("engine: Backward without a Forward before it")
 	}
 	return s.gather(s.ahead.window, func() torch.Tensor {
-		defer func() {
-			s.ahead.loss.Value.Free()
-			s.ahead.waiting = false
-		}()
+		defer s.ahead.free()
 		return s.backward(ctx, s.ahead.loss, s.ahead.window)
 	})
 }

@@ -54,6 +54,7 @@ type Step[S, B any] struct {
 	// 1 where they are not, for an optimizer that finds out by itself; undefined: that has not been
 	// asked for
 	nonFinite torch.Tensor
+	logged    logged
 	unseen    bool // the last Update did not wait to learn whether it was left out
 
 	group     *dist.Group // nil: one process
@@ -164,6 +165,9 @@ func (s *Step[S, B]) prepareModel() error {
 		if err := s.readWeights(s.weightsFile(s.options.InitWeightsFrom)); err != nil {
 			return fmt.Errorf("engine: Options.InitWeightsFrom: %w", err)
 		}
+	}
+	if l, ok := s.task.(TrainingLogger); ok {
+		s.logged.begin(l.TrainingLogs(), s.options.Device)
 	}
 	if s.options.Device != torch.CPU {
 		nn.To(model, torch.TensorOptions{Device: s.options.Device})

@@ -12,9 +12,9 @@ import (
 //
 // What a user of Hugging Face's Trainer would override is an interface that a task may implement
 // besides: [Predictor] shows the model's outputs, [Observer] and [Evaluator] make metrics of them,
-// [TrainingStepper] replaces the training step, [LossObserver] sees every loss, [ItemCounter],
-// [LabelCounter] and [TokenCounter] count, [Configurer] writes config.json, [Recycler] uses the
-// memory of batches again.
+// [TrainingStepper] replaces the training step, [LossObserver] sees every loss, [TrainingLogger]
+// logs more than the loss, [ItemCounter], [LabelCounter] and [TokenCounter] count, [Configurer]
+// writes config.json, [Recycler] uses the memory of batches again.
 type Task[S, B any] interface {
 	// Model is a pointer to the struct that holds the parameters, as package nn finds them.
 	Model() any
@@ -215,6 +215,10 @@ var (
 type Loss struct {
 	Value torch.Tensor // one number; undefined in an evaluation without labels
 	Rows  int          // samples in the batch; an evaluation weighs its batches by them
+	// Logged are numbers of the batch for the log of the training, [n], of a [TrainingLogger]; undefined:
+	// there are none. An evaluation does not look at them.
+	Logged torch.Tensor
+
 	whole bool
 }
 

@@ -105,9 +105,11 @@ func (s *Step[S, B]) Train(ctx context.Context, b B, w trainer.Window) error {
 // gather adds the loss that passes of a micro-batch return to those since the last report.
 func (s *Step[S, B]) gather(w trainer.Window, passes func() torch.Tensor) error {
 	err := s.stepped(func() error {
+		s.logged.fresh = torch.Tensor{}
 		loss := passes()
 		err := s.checkFinite("loss", loss, w.StopAtNonFinite)
 		s.addLoss(loss, w)
+		s.logged.add(w)
 		return err
 	})
 	return s.passed(err, w)
@@ -163,6 +165,7 @@ func (s *Step[S, B]) backward(ctx context.Context, loss Loss, w trainer.Window) 
 		panic(torch.Errorf("Backward", torch.ErrValue, "all parameters of %T are frozen, so its loss has no gradient: "+
 			"such a model can be evaluated, not trained; SetRequiresGrad(true) those to train", s.task.Model()))
 	}
+	s.logged.take(s.task, loss.Logged)
 	s.beginBackward(w)
 	scaled := value
 	if s.scaler != nil {
@@ -311,7 +314,7 @@ func (s *Step[S, B]) endsEval() {
 }
 
 // Report reads the sum of losses, of several processes the mean of theirs, and the last gradient
-// norm back from the device.
+// norm back from the device, and what a TrainingLogger logs.
 func (s *Step[S, B]) Report(ctx context.Context) (r trainer.Report, err error) {
 	if err := s.averageLoss(ctx); err != nil {
 		return r, err
@@ -324,6 +327,9 @@ func (s *Step[S, B]) Report(ctx context.Context) (r trainer.Report, err error) {
 		}
 		r.Skipped = s.leftOut()
 	})
+	if err == nil {
+		r.Logged, err = s.reportLogged(ctx)
+	}
 	return r, err
 }
 

@@ -1,0 +1,151 @@
+package auto
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/models/dpo"
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/text"
+	"github.com/gotrainer/gotrainer/text/chat"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// DPOTask is the task of learning from preferences: DPOTrainer of TRL. Where the options name no
+// reference, it is the model as it is now: a frozen copy, or the model itself without its adapter,
+// with the adapter as it is if that was trained before. Precomputed says that all samples bring the
+// log probabilities of the reference along, so that no copy is made.
+func (m *CausalLanguageModel) DPOTask(o dpo.TaskOptions) (*dpo.Task, error) {
+	if o.Reference.Run == nil && !o.Precomputed {
+		var err error
+		if o.Reference, err = m.reference(); err != nil {
+			return nil, fmt.Errorf("auto: %w", err)
+		}
+	}
+	return dpo.NewTask(m, o)
+}
+
+// reference is the model as it is now.
+func (m *CausalLanguageModel) reference() (r dpo.Reference, err error) {
+	if m.adapter != nil {
+		with, swaps, err := m.adapter.Snapshot()
+		return dpo.Reference{Run: func(f func(dpo.Model)) { with(func() { f(m) }) }, Swaps: swaps}, err
+	}
+	if m.quantization != nil {
+		return r, errors.New("the weights are quantized, so that they cannot be trained themselves; AddLoRA comes before " +
+			"DPOTask")
+	}
+	var frozen *CausalLanguageModel
+	err = torch.Try(func() { frozen = m.frozen() })
+	return dpo.Reference{Run: func(f func(dpo.Model)) { f(frozen) }}, err
+}
+
+// frozen is a copy of the model that is not trained.
+func (m *CausalLanguageModel) frozen() *CausalLanguageModel {
+	c := newModel(m.blueprint, m.task, transformer.Builder{Undrawn: true})
+	own := nn.StateDict(c)
+	torch.NoGrad(func() {
+		torch.Scope(func() {
+			for i, t := range nn.StateDict(m) {
+				own[i].Tensor.SetData_(t.Tensor.Detach().Clone())
+			}
+		})
+	})
+	nn.SetTraining(c, false)
+	for _, p := range nn.Params(c) {
+		p.Tensor.SetRequiresGrad(false)
+	}
+	return &CausalLanguageModel{c}
+}
+
+// Hidden maps token ids, [B, L], to what the output layer is given, [B, L, hidden]. The mask is that of
+// [Model.Forward].
+func (m *CausalLanguageModel) Hidden(ids, mask torch.Tensor) torch.Tensor {
+	return torch.Return(func() torch.Tensor { return m.backbone.Forward(ids, mask, torch.Tensor{}) })
+}
+
+// Logits is what the logits of the output layer pass through.
+func (m *CausalLanguageModel) Logits() transformer.Logits { return m.blueprint.Logits }
+
+// EncodePreference makes a sample of a preference, as TRL does: answers that are texts end with the
+// tokenizer's eos_token, those of conversations as the chat template has it. Prompt and answer are
+// tokenized together, and an answer begins where the tokens differ from those of the prompt alone:
+// of a prompt whose last tokens go together with what follows, or which the template writes in
+// another way alone, the end becomes a part of the answer. Nothing is cut.
+func (m *CausalLanguageModel) EncodePreference(p chat.Preference) (s dpo.Sample, err error) {
+	if m.Tokenizer == nil {
+		return s, m.errNoTokenizer()
+	}
+	var prompt, chosen, rejected []int64
+	if p.IsChat() {
+		prompt, chosen, rejected, err = m.preferenceChat(p)
+	} else {
+		prompt, chosen, rejected, err = m.preferenceTexts(p)
+	}
+	if err != nil {
+		return s, err
+	}
+	n := 0
+	for n < min(len(prompt), len(chosen), len(rejected)) && chosen[n] == prompt[n] && rejected[n] == prompt[n] {
+		n++
+	}
+	return dpo.Sample{PromptIDs: prompt[:n:n], ChosenIDs: chosen[n:], RejectedIDs: rejected[n:]}, nil
+}
+
+// preferenceTexts are the tokens of a prompt, and of the prompt with each answer.
+func (m *CausalLanguageModel) preferenceTexts(p chat.Preference) (prompt, chosen, rejected []int64, err error) {
+	end, err := m.eosToken()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	answer := func(c chat.Content) string {
+		if strings.HasSuffix(c.Text, end) {
+			return p.Prompt.Text + c.Text
+		}
+		return p.Prompt.Text + c.Text + end
+	}
+	return m.three(nil, p.Prompt.Text, answer(p.Chosen), answer(p.Rejected))
+}
+
+// preferenceChat are the tokens of a prompt, and of the prompt with each answer.
+func (m *CausalLanguageModel) preferenceChat(p chat.Preference) (prompt, chosen, rejected []int64, err error) {
+	t, err := m.template()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	var texts [3]string
+	for i, answer := range []chat.Content{{}, p.Chosen, p.Rejected} {
+		if texts[i], err = t.Render(p.Conversation(answer), chat.Options{AddGenerationPrompt: i == 0}); err != nil {
+			return nil, nil, nil, fmt.Errorf("auto: %w", err)
+		}
+	}
+	return m.three(&text.EncodeOptions{NoSpecialTokens: true}, texts[0], texts[1], texts[2])
+}
+
+func (m *CausalLanguageModel) three(o *text.EncodeOptions, a, b, c string) (x, y, z []int64, err error) {
+	var ids [3][]int64
+	for i, s := range []string{a, b, c} {
+		e, err := m.Tokenizer.EncodeInput(text.Single(s), o)
+		if err != nil {
+			return nil, nil, nil, fmt.Errorf("auto: %w", err)
+		}
+		ids[i] = e.IDs
+	}
+	return ids[0], ids[1], ids[2], nil
+}
+
+// eosToken is the token that ends a text: the tokenizer's, or else that of config.json.
+func (m *CausalLanguageModel) eosToken() (string, error) {
+	if end := m.specialTokens["eos_token"]; end != "" {
+		return end, nil
+	}
+	if ends := m.blueprint.EOSTokenIDs; len(ends) > 0 {
+		if end, ok := m.Tokenizer.IDToToken(ends[0]); ok {
+			return end, nil
+		}
+	}
+	return "", fmt.Errorf("auto: no token ends a text, which an answer needs; want eos_token in %s, or eos_token_id in "+
+		"config.json", tokenizerConfigName)
+}

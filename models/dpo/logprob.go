@@ -1,0 +1,188 @@
+package dpo
+
+import (
+	"math"
+
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// head computes the log probabilities of tokens from hidden states, and what else is logged of
+// them, without logits of the whole batch being there at a time: ChunkedLogProbFunction of TRL,
+// with its bits. The backward pass computes the logits again.
+type head struct {
+	weight, bias torch.Tensor // [V, hidden] and [V]; the bias may be undefined
+	logits       transformer.Logits
+	squares      bool  // Squares is wanted
+	tokens       int64 // so many at a time
+	words        int64 // of the vocabulary, at a time
+}
+
+// newHead is a head with TRL's tiles.
+func newHead(m Model, squares bool) head {
+	out := m.OutputEmbeddings()
+	return head{out.Weight, out.Bias, m.Logits(), squares, 4096, 32768}
+}
+
+// scored is what a model says of tokens, [N] of float32 each. LogProbs alone have a history.
+type scored struct {
+	LogProbs, Entropy, MeanLogits torch.Tensor
+	Top1                          torch.Tensor // 1 where the token is the most probable one
+	Squares                       torch.Tensor // the logarithm of the sum of the squares of all probabilities
+}
+
+// running is what is known of N tokens after a part of the vocabulary.
+type running struct {
+	max, sum, weighted, squares, logits, before, target torch.Tensor
+}
+
+func newRunning(n int64, d torch.Device) running {
+	o := torch.TensorOptions{Device: d}
+	low := math.Inf(-1)
+	return running{o.Full(low, n), o.Zeros(n), o.Zeros(n), o.Zeros(n), o.Zeros(n), o.Full(low, n), o.Zeros(n)}
+}
+
+// part is that of n tokens from first on; what is added to it is added to r.
+func (r running) part(first, n int64) running {
+	f := func(t torch.Tensor) torch.Tensor { return t.Narrow(0, first, n) }
+	return running{f(r.max), f(r.sum), f(r.weighted), f(r.squares), f(r.logits), f(r.before), f(r.target)}
+}
+
+// add takes note of the logits of the words from first on, [n, words]; targets are the tokens, [n].
+func (r running) add(z, targets torch.Tensor, first int64, squares bool) {
+	words := z.Size(1)
+	local := targets.SubScalar(first)
+	r.logits.Add_(sum(z))
+	earlier := arange(z, 0, words).Lt(local.Unsqueeze(-1)) // the first of several equal ones is the most probable one
+	r.before.Copy_(r.before.Maximum(z.MaskedFill(earlier.LogicalNot(), math.Inf(-1)).AMax([]int64{-1}, false)))
+	most := r.max.Maximum(z.AMax([]int64{-1}, false))
+	rescale := r.max.Sub(most).Exp()
+	e := z.Sub(most.Unsqueeze(-1)).Exp()
+	r.sum.Mul_(rescale).Add_(sum(e))
+	r.weighted.Mul_(rescale).Add_(sum(e.Mul(z)))
+	if squares {
+		r.squares.Mul_(rescale.Mul(rescale)).Add_(sum(e.Mul(e)))
+	}
+	r.max.Copy_(most)
+	here := local.GeScalar(0).LogicalAnd(local.LtScalar(words))
+	own := z.Gather(-1, local.Clamp(0, words-1).Unsqueeze(-1)).SqueezeDim(-1)
+	r.target.Copy_(torch.Where(here, own, r.target))
+}
+
+// sum is that of each row.
+func sum(t torch.Tensor) torch.Tensor { return t.SumDim([]int64{-1}, false, torch.DefaultDType) }
+
+// arange are the numbers from first on, where t is.
+func arange(t torch.Tensor, first, n int64) torch.Tensor {
+	return torch.TensorOptions{DType: torch.Int64, Device: t.Device()}.Arange(first, first+n, 1)
+}
+
+// score scores tokens, [N], given the hidden states in front of them, [N, hidden].
+func (h head) score(hidden, tokens torch.Tensor) scored {
+	var compute torch.DType // of the products: that of the hidden states, or of autocast
+	f := torch.Function{
+		Forward: func(in []torch.Tensor) []torch.Tensor {
+			hidden, tokens := in[0], in[3]
+			r := newRunning(hidden.Size(0), hidden.Device())
+			h.tiles(hidden, func(first, n, word, words int64) {
+				torch.Scope(func() {
+					tile := h.project(hidden.Narrow(0, first, n), word, words, hidden.DType())
+					compute = tile.DType()
+					z, _ := h.transform(tile)
+					r.part(first, n).add(z, tokens.Narrow(0, first, n), word, h.squares)
+				})
+			})
+			logZ := r.max.Add(r.sum.Log())
+			squares := r.squares // zeros
+			if h.squares {
+				squares = squares.Log().Sub(r.sum.Log().MulScalar(2))
+			}
+			top := r.target.Ge(r.max).LogicalAnd(r.target.Gt(r.before))
+			return []torch.Tensor{r.target.Sub(logZ), logZ.Sub(r.weighted.Div(r.sum)),
+				r.logits.DivScalar(float64(h.weight.Size(0))), top.ToDType(torch.Float32), squares, logZ}
+		},
+		Backward: func(in, out, gradients []torch.Tensor) []torch.Tensor {
+			return h.backward(in[0], in[3], out[5], gradients[0], compute)
+		},
+	}
+	out := f.Apply(hidden, h.weight, h.bias, tokens)
+	return scored{out[0], out[1].Detach(), out[2].Detach(), out[3].Detach(), out[4].Detach()}
+}
+
+// backward returns the gradients of hidden states, weight and bias, which are added up in float32.
+func (h head) backward(hidden, tokens, logZ, g torch.Tensor, compute torch.DType) []torch.Tensor {
+	zeros := func(t torch.Tensor) (z torch.Tensor) {
+		if t.Defined() && t.NeedsGrad() {
+			z = torch.TensorOptions{Device: t.Device()}.Zeros(t.Shape()...)
+		}
+		return z
+	}
+	grads := []torch.Tensor{zeros(hidden), zeros(h.weight), zeros(h.bias), {}}
+	h.tiles(hidden, func(first, n, word, words int64) {
+		torch.Scope(func() {
+			part := hidden.Narrow(0, first, n).ToDType(compute)
+			z, slope := h.transform(h.project(part, word, words, compute))
+			p := z.Sub(logZ.Narrow(0, first, n).Unsqueeze(-1)).Exp()
+			own := arange(z, word, words).Eq(tokens.Narrow(0, first, n).Unsqueeze(-1)).ToDType(torch.Float32)
+			grad := slope(g.Narrow(0, first, n).Unsqueeze(-1).Mul(own.Sub(p))).ToDType(compute)
+			wide := grad.ToDType(torch.Float32)
+			if t := grads[0]; t.Defined() {
+				addProduct(t.Narrow(0, first, n), wide, h.weight.Narrow(0, word, words).ToDType(compute))
+			}
+			if t := grads[1]; t.Defined() {
+				addProduct(t.Narrow(0, word, words), wide.T(), part)
+			}
+			if t := grads[2]; t.Defined() {
+				t.Narrow(0, word, words).Add_(grad.SumDim([]int64{0}, false, torch.Float32))
+			}
+		})
+	})
+	for i, t := range []torch.Tensor{hidden, h.weight, h.bias} {
+		if grads[i].Defined() {
+			grads[i] = grads[i].ToDType(t.DType())
+		}
+	}
+	return grads
+}
+
+// addProduct adds a·b to t.
+func addProduct(t, a, b torch.Tensor) {
+	torch.Call("aten::addmm_", t, a, b.ToDType(torch.Float32))
+}
+
+// tiles calls f for some tokens and some words at a time.
+func (h head) tiles(hidden torch.Tensor, f func(first, n, word, words int64)) {
+	all, vocabulary := hidden.Size(0), h.weight.Size(0)
+	for first := int64(0); first < all; first += h.tokens {
+		for word := int64(0); word < vocabulary; word += h.words {
+			f(first, min(h.tokens, all-first), word, min(h.words, vocabulary-word))
+		}
+	}
+}
+
+// project is what the output layer makes of hidden states for some words, [n, words].
+func (h head) project(hidden torch.Tensor, word, words int64, compute torch.DType) torch.Tensor {
+	tile := hidden.MatMul(h.weight.Narrow(0, word, words).ToDType(compute).T())
+	if h.bias.Defined() {
+		tile = tile.Add(h.bias.Narrow(0, word, words).ToDType(tile.DType()))
+	}
+	return tile
+}
+
+// transform is [transformer.Logits] of a tile in float32, and what it does to gradients. Where
+// logits are divided they are multiplied by the inverse, as in TRL.
+func (h head) transform(tile torch.Tensor) (z torch.Tensor, slope func(g torch.Tensor) torch.Tensor) {
+	z = tile.ToDType(torch.Float32)
+	slope = func(g torch.Tensor) torch.Tensor { return g }
+	switch l := h.logits; {
+	case l.Softcap > 0:
+		t := z.DivScalar(l.Softcap).Tanh()
+		z = t.MulScalar(l.Softcap)
+		slope = func(g torch.Tensor) torch.Tensor { return g.Mul(t.Mul(t).RSubScalar(1)) }
+	case l.Divisor != 0 && l.Divisor != 1:
+		scale := 1 / l.Divisor
+		z = z.MulScalar(scale)
+		slope = func(g torch.Tensor) torch.Tensor { return g.MulScalar(scale) }
+	}
+	return z, slope
+}

@@ -1,0 +1,301 @@
+package dpo
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+)
+
+// Model is a decoder in two parts, since log probabilities are computed without the logits of the
+// whole batch being there at a time. Those of package auto are such models.
+type Model interface {
+	// Hidden maps token ids, [B, L], to what the output layer is given, [B, L, hidden]. The mask, [B,
+	// L], has 0 where a token is padding; undefined means that none is.
+	Hidden(ids, mask torch.Tensor) torch.Tensor
+	// OutputEmbeddings gives each word of the vocabulary a logit.
+	OutputEmbeddings() *nn.Linear
+	// Logits is what they pass through.
+	Logits() transformer.Logits
+	Limits() inputs.Limits
+	// WriteConfig writes config.json into a folder.
+	WriteConfig(dir string) error
+}
+
+// Reference is what a model is held against.
+type Reference struct {
+	// Run calls f with the reference: the trained model as it was, or a model of its own, which is
+	// moved to the device of the training and into evaluation mode.
+	Run func(f func(m Model))
+	// Swaps says that Run puts other weights into the trained model meanwhile, which one that is
+	// shared out among processes (engine.Options.Sharding) cannot have.
+	Swaps bool
+}
+
+// TaskOptions configures [NewTask]. The zero value is what DPOConfig of TRL has.
+type TaskOptions struct {
+	LossOptions
+	// Reference is what the model is held against. Without Run it is what package auto puts there.
+	Reference Reference
+	// Precomputed says that all samples have Sample.Reference, so that no reference is needed.
+	Precomputed bool
+
+	// MaxLength is how many tokens of a prompt with an answer are taken; zero: 1024, or what the model
+	// takes if that is less; negative: what the model takes.
+	MaxLength int
+	// KeepEnd cuts what is longer at its beginning instead of its end: truncation_mode "keep_end", which
+	// TRL is about to drop.
+	KeepEnd bool
+	Padding data.Padding // how wide a batch becomes; on the right only
+
+	// KeepDropout leaves the dropout of the model on: disable_dropout=False. The reference has none.
+	KeepDropout bool
+}
+
+// Task ties a model to preferences. An evaluation gives the loss, and what is logged of the training
+// besides (see "What is logged" above).
+type Task struct {
+	engine.Observations[pair]
+	model     Model
+	limits    inputs.Limits
+	options   TaskOptions
+	maxLength int
+
+	noisy   bool          // the model has noise in training mode that the reference is not to have
+	compact bool          // only the tokens of answers are scored; false: on a CPU all, as in TRL
+	placed  *torch.Device // where a reference that is a model of its own was moved to; nil: nowhere yet
+}
+
+var (
+	_ engine.Task[Sample, Batch] = (*Task)(nil)
+	_ engine.Evaluator[Batch]    = (*Task)(nil)
+	_ engine.ObservationSharer   = (*Task)(nil)
+	_ engine.TrainingLogger      = (*Task)(nil)
+	_ engine.TokenCounter[Batch] = (*Task)(nil)
+	_ engine.Configurer          = (*Task)(nil)
+	_ engine.OptionsValidator    = (*Task)(nil)
+	_ engine.Lengther[Sample]    = (*Task)(nil)
+)
+
+// NewTask makes the task of a model, and takes its dropout away.
+func NewTask(m Model, o TaskOptions) (t *Task, err error) {
+	t = &Task{model: m, limits: m.Limits(), options: o, noisy: o.KeepDropout}
+	if t.options.LossOptions, err = o.LossOptions.resolved(); err != nil {
+		return nil, err
+	}
+	if err := t.limits.CheckPadding("dpo", o.Padding); err != nil {
+		return nil, err
+	}
+	switch takes := int(t.limits.MaxLength); {
+	case o.MaxLength == 0:
+		t.maxLength = min(1024, takes)
+	case o.MaxLength < 0:
+		t.maxLength = takes
+	case o.MaxLength == 1 || o.MaxLength > takes:
+		return nil, fmt.Errorf("dpo: TaskOptions.MaxLength is %d; want 2 to %d, for which the model has positions, or 0 for "+
+			"%d", o.MaxLength, takes, min(1024, takes))
+	default:
+		t.maxLength = o.MaxLength
+	}
+	if (o.Reference.Run == nil) != o.Precomputed {
+		return nil, errors.New("dpo: want one of TaskOptions.Reference, with Run, and Precomputed; DPOTask of package auto " +
+			"makes the reference")
+	}
+	out := m.OutputEmbeddings()
+	if out == nil || out.Adapter() != nil || out.Quantized() != nil {
+		return nil, errors.New("dpo: the output layer of the model has an update (lora.Config.TargetModules), is quantized " +
+			"or is not there; log probabilities are computed of its weight itself, so that nothing else of it would count: " +
+			"leave it out")
+	}
+	if !o.KeepDropout {
+		disableDropout(m)
+	}
+	return t, nil
+}
+
+// disableDropout is disable_dropout_in_model of TRL.
+func disableDropout(m any) {
+	for _, module := range nn.Modules(m) {
+		if d, ok := module.Module.(*nn.Dropout); ok {
+			d.P = 0
+		}
+	}
+}
+
+// ValidateOptions refuses what the reference cannot have.
+func (t *Task) ValidateOptions(o engine.Options) error {
+	if t.options.Reference.Swaps && o.Sharding != 0 {
+		return errors.New("dpo: Options.Sharding is set, and the reference is the adapter as it was before, whose weights " +
+			"cannot take the place of those that are shared out; Precompute the log probabilities of the reference")
+	}
+	t.noisy = t.options.KeepDropout || o.NEFTuneAlpha > 0
+	return nil
+}
+
+// Model returns the model.
+func (t *Task) Model() any { return t.model }
+
+// WriteConfig writes config.json into a folder.
+func (t *Task) WriteConfig(dir string) error { return t.model.WriteConfig(dir) }
+
+// Loss runs the model, and the reference where that is still to be done.
+func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss {
+	loss, s := t.pass(p, b, t.noisy)
+	l := engine.Mean(loss, b.Pairs())
+	torch.NoGrad(func() { l.Logged = s.log() })
+	return l
+}
+
+// pass is the loss of a batch, and what is logged of it.
+func (t *Task) pass(p engine.ForwardPass, b Batch, noisy bool) (torch.Tensor, statistics) {
+	v := t.view(p, b)
+	reference := t.reference(p, v, noisy)
+	own := t.score(t.model, v, t.options.UseWeighting)
+	logps := t.sequences(v, own.LogProbs)
+	c := compared{chosenTokenLogps: half(own.LogProbs, 0), chosenMask: half(v.answers, 0), chosenTokens: half(v.tokens, 0),
+		rejectedTokens: half(v.tokens, 1)}
+	c.chosen, c.rejected = halves(logps)
+	c.refChosen, c.refRejected = halves(reference)
+	c.chosenLogratios, c.rejectedLogratios = c.chosen.Sub(c.refChosen), c.rejected.Sub(c.refRejected)
+	if t.options.UseWeighting {
+		c.weights = weights(v, own)
+	}
+	return t.options.loss(c), statistics{v, own, c, t.options.Beta}
+}
+
+// weights are how probable the model finds pairs, per token: equation 2 of WPO.
+func weights(v view, s scored) (w torch.Tensor) {
+	torch.NoGrad(func() {
+		sum := func(t torch.Tensor) torch.Tensor { return t.SumDim([]int64{1}, false, torch.DefaultDType) }
+		aligned := s.LogProbs.Sub(s.Squares).Mul(v.answers)
+		chosen, rejected := halves(sum(aligned).Div(sum(v.answers).Clamp(1, nil)).Exp())
+		w = chosen.Mul(rejected)
+	})
+	return w
+}
+
+// halves are what is of the chosen answers and what of the rejected ones.
+func halves(t torch.Tensor) (chosen, rejected torch.Tensor) {
+	c := t.Chunk(2, 0)
+	return c[0], c[1]
+}
+
+func half(t torch.Tensor, i int) torch.Tensor {
+	n := t.Size(0) / 2
+	return t.Narrow(0, int64(i)*n, n)
+}
+
+// view is a batch on the device of a pass.
+type view struct {
+	ids, mask torch.Tensor // [2n, L]
+	answers   torch.Tensor // [2n, L-1]: the token behind is of an answer
+	places    torch.Tensor // where answers has them, if only they are scored
+	tokens    torch.Tensor // how many tokens answers have, [2n] of float32
+	reference torch.Tensor // [2n]; undefined: it is to be computed
+	counts    [2]int       // the tokens of all chosen answers that are predicted, and of the rejected ones
+}
+
+func (t *Task) view(p engine.ForwardPass, b Batch) (v view) {
+	rows, width := b.InputIDs.Rows, b.InputIDs.Width
+	v.ids, v.mask, _ = b.To(p)
+	answers, tokens, places := make([]bool, 0, rows*(width-1)), make([]int64, rows), []int64(nil)
+	for row := range rows {
+		own := b.Answers[row*width:][:width]
+		for i, is := range own {
+			if is {
+				tokens[row]++
+			}
+			if is && i > 0 {
+				places = append(places, int64(row*(width-1)+i-1))
+				v.counts[2*row/rows]++
+			}
+		}
+		answers = append(answers, own[1:]...)
+	}
+	v.answers = engine.Input(p, answers, int64(rows), int64(width-1))
+	v.tokens = engine.Input(p, tokens, int64(rows)).ToDType(torch.Float32)
+	if t.compact || p.Device.IsCUDA() {
+		v.places = engine.Input(p, places, int64(len(places)))
+	}
+	if b.Reference != nil {
+		v.reference = torch.From(b.Reference, int64(rows)).ToDevice(p.Device) // in float32, whatever the precision is
+	}
+	return v
+}
+
+// score scores the tokens of a batch, [2n, L-1]; those of no answer have 0.
+func (t *Task) score(m Model, v view, squares bool) scored {
+	hidden := m.Hidden(v.ids, v.mask)
+	rows, width, size := hidden.Size(0), hidden.Size(1)-1, hidden.Size(2)
+	hidden = hidden.Narrow(1, 0, width).Reshape(rows*width, size)
+	next := v.ids.Narrow(1, 1, width).Reshape(rows * width)
+	var s scored
+	if v.places.Defined() {
+		s = newHead(m, squares).score(hidden.IndexSelect(0, v.places), next.IndexSelect(0, v.places))
+	} else {
+		s = newHead(m, squares).score(hidden, next)
+	}
+	none := v.answers.LogicalNot()
+	for _, f := range []*torch.Tensor{&s.LogProbs, &s.Entropy, &s.MeanLogits, &s.Top1, &s.Squares} {
+		if v.places.Defined() {
+			all := torch.TensorOptions{Device: f.Device()}.Zeros(rows * width)
+			*f = torch.Call("aten::index_copy", all, 0, v.places, *f)[0].View(rows, width)
+		} else {
+			*f = f.View(rows, width).MaskedFill(none, 0)
+		}
+	}
+	return s
+}
+
+// sequences are the log probabilities of the answers, [2n].
+func (t *Task) sequences(v view, perToken torch.Tensor) torch.Tensor {
+	sum := func(x torch.Tensor) torch.Tensor { return x.SumDim([]int64{1}, false, torch.DefaultDType) }
+	if t.options.LDAlpha == nil {
+		return sum(perToken)
+	}
+	place := v.answers.CumSum(1, torch.DefaultDType)
+	chosen, rejected := halves(v.answers.SumDim([]int64{1}, false, torch.DefaultDType))
+	shorter := chosen.Minimum(rejected)
+	shared := torch.Cat([]torch.Tensor{shorter, shorter}, 0).Unsqueeze(1)
+	tail := place.Gt(shared)
+	head := place.GtScalar(0).LogicalAnd(tail.LogicalNot())
+	return sum(perToken.Mul(head)).Add(sum(perToken.Mul(tail)).MulScalar(*t.options.LDAlpha))
+}
+
+// reference are the log probabilities of the answers as the reference has them, [2n].
+func (t *Task) reference(p engine.ForwardPass, v view, noisy bool) (logps torch.Tensor) {
+	if v.reference.Defined() {
+		return v.reference
+	}
+	if t.options.Reference.Run == nil {
+		panic(torch.Errorf("dpo.Task.Loss", torch.ErrValue, "TaskOptions.Precomputed is set, but the samples have no "+
+			"Sample.Reference: Task.Precompute"))
+	}
+	torch.NoGrad(func() {
+		t.options.Reference.Run(func(m Model) {
+			t.place(m, p.Device)
+			if noisy && m == t.model {
+				nn.SetTraining(m, false)
+				defer nn.SetTraining(m, true)
+			}
+			logps = torch.Return(func() torch.Tensor { return t.sequences(v, t.score(m, v, false).LogProbs) })
+		})
+	})
+	return logps
+}
+
+// place moves a reference that is a model of its own to the device of the training, into evaluation
+// mode.
+func (t *Task) place(m Model, d torch.Device) {
+	if m == t.model || t.placed != nil && *t.placed == d {
+		return
+	}
+	nn.SetTraining(m, false)
+	nn.ToDevice(m, d)
+	t.placed = &d
+}

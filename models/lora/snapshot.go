@@ -1,0 +1,76 @@
+package lora
+
+import (
+	"strings"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Snapshot returns a function that runs another one with the model as it is now, whatever is
+// trained afterwards: what a model is held against that learns from preferences. Where the adapter
+// changes nothing yet, as it is drawn, its updates are switched off meanwhile; else swaps is true,
+// and copies of all that it trains take their places. The function must not be called while the
+// model runs.
+func (a *Adapter) Snapshot() (with func(f func()), swaps bool, err error) {
+	if a.layers == nil {
+		return nil, false, errMerged
+	}
+	err = torch.Try(func() { swaps = a.changes() })
+	if err != nil {
+		return nil, false, err
+	}
+	if !swaps {
+		return func(f func()) {
+			defer a.SetEnabled(a.enabled)
+			a.SetEnabled(false)
+			f()
+		}, false, nil
+	}
+	copies := make([]torch.Tensor, len(a.state))
+	err = torch.Try(func() {
+		torch.NoGrad(func() {
+			for i, s := range a.state {
+				copies[i] = s.Tensor.Detach().Clone().Keep()
+			}
+		})
+	})
+	return func(f func()) { a.swapped(copies, f) }, true, err
+}
+
+// changes tells whether the model computes something else than without updates, or may do so later for
+// another reason than these.
+func (a *Adapter) changes() (changes bool) {
+	torch.Scope(func() {
+		for _, s := range a.state {
+			switch {
+			case strings.HasSuffix(s.Name, ".lora_A.weight"):
+			case strings.HasSuffix(s.Name, ".lora_B.weight"):
+				changes = changes || s.Tensor.Detach().NeScalar(0).Any().Item() != 0
+			default: // a bias, or a module that is trained as it is
+				changes = true
+			}
+		}
+	})
+	return changes
+}
+
+// swapped runs f while copies take the places of what is trained.
+func (a *Adapter) swapped(copies []torch.Tensor, f func()) {
+	torch.NoGrad(func() {
+		trained := make([]torch.Tensor, len(copies))
+		put := func(list []torch.Tensor) {
+			for i, s := range a.state {
+				s.Tensor.SetData_(list[i])
+			}
+		}
+		for i, s := range a.state {
+			trained[i] = s.Tensor.Detach()
+			if d := s.Tensor.Device(); copies[i].Device() != d { // the model was moved
+				copies[i] = copies[i].ToDevice(d).Keep()
+			}
+		}
+		put(copies)
+		defer put(trained)
+		f()
+	})
+}

@@ -1,0 +1,145 @@
+package chat
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"reflect"
+)
+
+// Preference is a prompt with an answer that somebody prefers to another one. All three are texts, or
+// all are messages.
+type Preference struct {
+	Prompt, Chosen, Rejected Content
+
+	Tools     []any          // of messages, as in a [Conversation]
+	Variables map[string]any // for the template, as in a [Conversation]
+}
+
+// Content is a text, or messages of a conversation.
+type Content struct {
+	Text     string
+	Messages []Message // nil: it is a text
+}
+
+// IsChat tells whether a preference is of messages.
+func (p Preference) IsChat() bool { return p.Chosen.Messages != nil }
+
+// Conversation is the prompt with what was said then.
+func (p Preference) Conversation(answer Content) Conversation {
+	n := len(p.Prompt.Messages)
+	return Conversation{Messages: append(p.Prompt.Messages[:n:n], answer.Messages...), Prompt: n, Tools: p.Tools,
+		Variables: p.Variables}
+}
+
+// UnmarshalJSON reads {"prompt": ..., "chosen": ..., "rejected": ...}, each a text or a list of
+// messages, with tools and chat_template_kwargs beside them: the preference data of TRL. Without a
+// prompt it is what both answers begin with, as extract_prompt of TRL has it: messages, or
+// characters without the space behind them. Each answer keeps one of them at least. Other fields
+// are left out.
+func (p *Preference) UnmarshalJSON(content []byte) error {
+	var f struct {
+		Prompt    json.RawMessage `json:"prompt"`
+		Chosen    json.RawMessage `json:"chosen"`
+		Rejected  json.RawMessage `json:"rejected"`
+		Tools     json.RawMessage `json:"tools"`
+		Variables json.RawMessage `json:"chat_template_kwargs"`
+	}
+	if err := json.Unmarshal(content, &f); err != nil {
+		return err
+	}
+	*p = Preference{}
+	for _, field := range []struct {
+		name    string
+		content json.RawMessage
+		into    *Content
+	}{{"prompt", f.Prompt, &p.Prompt}, {"chosen", f.Chosen, &p.Chosen}, {"rejected", f.Rejected, &p.Rejected}} {
+		if field.name == "prompt" && field.content == nil {
+			continue
+		}
+		if err := field.into.read(field.name, field.content); err != nil {
+			return err
+		}
+		if chosen := p.IsChat(); field.name == "rejected" && chosen != (field.into.Messages != nil) ||
+			field.name != "prompt" && f.Prompt != nil && (p.Prompt.Messages != nil) != (field.into.Messages != nil) {
+			return fmt.Errorf("%s is %s, other than what stands before it; want prompt, chosen and rejected to be three texts, "+
+				"or three lists of messages", field.name, field.into.kind())
+		}
+	}
+	if f.Prompt == nil {
+		p.extractPrompt()
+	}
+	var err error
+	if p.Tools, err = valuesOf("tools", f.Tools); err != nil {
+		return err
+	}
+	p.Variables, err = variablesOf(f.Variables)
+	return err
+}
+
+func (c Content) kind() string {
+	if c.Messages != nil {
+		return "a list of messages"
+	}
+	return "a text"
+}
+
+func (c *Content) read(name string, content json.RawMessage) error {
+	switch {
+	case bytes.HasPrefix(content, []byte(`"`)):
+		return json.Unmarshal(content, &c.Text)
+	case bytes.HasPrefix(content, []byte("[")):
+		messages, err := messagesOf(name, content)
+		if err == nil && len(messages) == 0 && name != "prompt" {
+			err = fmt.Errorf("%s has no messages; want at least one", name)
+		}
+		if c.Messages = messages; messages == nil {
+			c.Messages = []Message{}
+		}
+		return err
+	}
+	return fmt.Errorf(`%s is %.40q; want a text, or messages, [{"role": "user", "content": "..."}]`, name, content)
+}
+
+// extractPrompt makes what both answers begin with the prompt.
+func (p *Preference) extractPrompt() {
+	if p.IsChat() {
+		n := common(p.Chosen.Messages, p.Rejected.Messages, func(a, b Message) bool { return a.equal(b) })
+		p.Prompt.Messages = p.Chosen.Messages[:n:n]
+		p.Chosen.Messages, p.Rejected.Messages = p.Chosen.Messages[n:], p.Rejected.Messages[n:]
+		return
+	}
+	chosen, rejected := []rune(p.Chosen.Text), []rune(p.Rejected.Text)
+	n := common(chosen, rejected, func(a, b rune) bool { return a == b })
+	if n > 0 && n < min(len(chosen), len(rejected)) && chosen[n] != rejected[n] && chosen[n-1] == ' ' {
+		n--
+	}
+	p.Prompt.Text, p.Chosen.Text, p.Rejected.Text = string(chosen[:n]), string(chosen[n:]), string(rejected[n:])
+}
+
+// common is how many elements two lists begin with together, of which each keeps one.
+func common[T any](a, b []T, equal func(a, b T) bool) (n int) {
+	for n < min(len(a), len(b))-1 && equal(a[n], b[n]) {
+		n++
+	}
+	return n
+}
+
+// equal compares messages in whatever order their fields are.
+func (m Message) equal(other Message) bool {
+	values := [2]any{}
+	for i, m := range []Message{m, other} {
+		content, err := json.Marshal(m)
+		if err != nil || json.Unmarshal(content, &values[i]) != nil {
+			return false
+		}
+	}
+	return reflect.DeepEqual(values[0], values[1])
+}
+
+// ReadPreferences reads a preference from each line: JSON Lines. Empty lines are left out.
+func ReadPreferences(r io.Reader) ([]Preference, error) { return readLines[Preference](r) }
+
+// ReadPreferencesFile reads the preferences of a file, one from each line.
+func ReadPreferencesFile(path string) ([]Preference, error) { return readFile[Preference](path) }

@@ -1,0 +1,85 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/dist/ddp"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
+)
+
+// TrainingLogger is a [Task] that has more numbers of the training to log than the loss, such as an
+// accuracy: what an override of Trainer.log adds in Python. A row of the log has the mean of each over
+// the micro-batches since the last row, those of all processes.
+type TrainingLogger interface {
+	// TrainingLogs are the names of the numbers, in the order of [Loss].Logged, always the same.
+	TrainingLogs() []string
+}
+
+// logged are the numbers of a [TrainingLogger] since the last report, on the device.
+type logged struct {
+	names []string
+	sums  torch.Tensor // [names+1]: the last is how many micro-batches there were
+	fresh torch.Tensor // of the passes of a micro-batch that is not counted yet; undefined: none
+}
+
+// begin forgets what has gathered and takes over the names.
+func (l *logged) begin(names []string, d torch.Device) {
+	l.sums.Free()
+	*l = logged{names: names}
+	if len(names) > 0 {
+		l.sums = torch.TensorOptions{DType: torch.Float64, Device: d}.Zeros(int64(len(names)) + 1).Keep()
+	}
+}
+
+// take takes the numbers of a forward pass whose backward pass comes.
+func (l *logged) take(task any, numbers torch.Tensor) {
+	if !numbers.Defined() {
+		return
+	}
+	if numbers.Dim() != 1 || numbers.Size(0) != int64(len(l.names)) {
+		panic(torch.Errorf("Loss", torch.ErrValue, "%T returned Loss.Logged of shape %v; want one number for each of its "+
+			"%d TrainingLogs %q", task, numbers.Shape(), len(l.names), l.names))
+	}
+	l.fresh = numbers.Detach()
+}
+
+// add counts what was taken, of a part of a micro-batch by its share.
+func (l *logged) add(w trainer.Window) {
+	if !l.fresh.Defined() {
+		return
+	}
+	numbers := torch.Cat([]torch.Tensor{l.fresh.ToDType(torch.Float64), l.sums.Narrow(0, 0, 1).FullLike(1)}, 0)
+	if w.Share > 0 {
+		numbers = numbers.MulScalar(w.Share)
+	}
+	l.sums.Add_(numbers)
+	l.fresh = torch.Tensor{}
+}
+
+// reportLogged reads the sums of all processes and starts again.
+func (s *Step[S, B]) reportLogged(ctx context.Context) (means map[string]trainer.Mean, err error) {
+	l := &s.logged
+	if len(l.names) == 0 {
+		return nil, nil
+	}
+	all := []torch.Tensor{l.sums}
+	if s.parallel != nil {
+		if all, err = ddp.AllGather(ctx, s.group, l.sums.Detach()); err != nil {
+			return nil, fmt.Errorf("engine: %w", err)
+		}
+	}
+	err = scoped(func() error {
+		sums := torch.Values[float64](torch.Stack(all, 0).SumDim([]int64{0}, false, torch.DefaultDType))
+		l.sums.Zero_()
+		if count := sums[len(l.names)]; count > 0 {
+			means = map[string]trainer.Mean{}
+			for i, name := range l.names {
+				means[name] = trainer.Mean{Sum: sums[i], Count: count}
+			}
+		}
+		return nil
+	})
+	return means, err
+}
