@@ -64,10 +64,9 @@ func (m *CausalLanguageModel) Chat(ctx context.Context, c chat.Conversation, g G
 	if err != nil {
 		return "", fmt.Errorf("auto: %w", err)
 	}
-	if g.EOSTokenIDs == nil {
-		if g.EOSTokenIDs, err = m.answerEnds(t.SpecialTokens["eos_token"], g); err != nil {
-			return "", err
-		}
+	g.answerEnds = m.EOSTokenIDs()
+	if id, ok := m.Tokenizer.TokenToID(t.SpecialTokens["eos_token"]); ok {
+		g.answerEnds = append(g.answerEnds, id)
 	}
 	added, err := m.GenerateIDs(ctx, e.IDs, g)
 	return m.Tokenizer.Decode(added, nil), err
@@ -87,19 +86,6 @@ func (m *Model) template() (*chat.Template, error) {
 		t.SpecialTokens = m.specialTokens
 	}
 	return &t, nil
-}
-
-// answerEnds are the tokens that end an answer; eos is the tokenizer's eos_token.
-func (m *CausalLanguageModel) answerEnds(eos string, g Generation) ([]int64, error) {
-	ends := m.EOSTokenIDs()
-	if id, ok := m.Tokenizer.TokenToID(eos); ok {
-		ends = append(ends, id)
-	}
-	if g.IgnoreFile {
-		return ends, nil
-	}
-	f, err := readGenerationFile(m.dir)
-	return append(ends, f.EOSTokenIDs...), err
 }
 
 // loadChatTemplate reads the template of the tokenizer's folder, which need not have one.

@@ -15,6 +15,7 @@ import (
 // evaluation mode meanwhile. Several goroutines may call it at a time, but not while the model is
 // trained. If ctx ends, so does the text: it returns what there is, and the context's cause.
 func (m *CausalLanguageModel) Generate(ctx context.Context, prompt string, g Generation) (string, error) {
+	g.single = true
 	all, err := m.GenerateBatch(ctx, []string{prompt}, g)
 	if len(all) == 0 {
 		return "", err
@@ -23,7 +24,8 @@ func (m *CausalLanguageModel) Generate(ctx context.Context, prompt string, g Gen
 }
 
 // GenerateBatch is [CausalLanguageModel.Generate] of several texts at a time, which takes less time than
-// one after the other: it returns what it adds to each.
+// one after the other: it returns what it adds to each, Generation.NumReturnSequences texts behind one
+// another.
 func (m *CausalLanguageModel) GenerateBatch(ctx context.Context, prompts []string, g Generation) ([]string, error) {
 	if m.Tokenizer == nil {
 		return nil, m.errNoTokenizer()
@@ -52,6 +54,7 @@ func (m *Model) decodeAll(rows [][]int64) []string {
 // GenerateIDs is [CausalLanguageModel.Generate] of token ids: it returns those that it adds.
 func (m *CausalLanguageModel) GenerateIDs(ctx context.Context, prompt []int64, g Generation) (added []int64,
 	err error) {
+	g.single = true
 	all, err := m.GenerateBatchIDs(ctx, [][]int64{prompt}, g)
 	if len(all) == 0 {
 		return nil, err
@@ -77,27 +80,31 @@ func (m *CausalLanguageModel) GenerateBatchIDs(ctx context.Context, prompts [][]
 	if room == 0 {
 		return nil, fmt.Errorf("auto: the prompt has %d tokens, all that the model has positions for", longest)
 	}
-	rows, pads := padLeft(prompts, longest, g)
+	g.MaxNewTokens = int(room)
 	var stopped error
-	err = m.evaluate(func(p engine.ForwardPass) {
-		past := m.backbone.NewPast(int64(len(pads)), int64(longest)+room)
-		past.Pad(pads)
-		next := func(tokens [][]int64, rows []int64) torch.Tensor {
-			past.Reorder(rows)
-			n := 1 // of each text, behind those of the past
-			if seen := past.Length(); seen == 0 || seen == m.backbone.Rereads {
-				past.Forget()
-				n = len(tokens[0])
-			}
-			hidden := m.backbone.Decode(engine.Input(p, lastOf(tokens, n), int64(len(tokens)), int64(n)), past)
-			return m.head.forward(m.backbone, hidden.Select(1, int64(n)-1))
-		}
-		added, stopped = g.write(ctx, rows, int(room), next)
-	})
+	err = m.evaluate(func(p engine.ForwardPass) { added, stopped = m.write(ctx, p, prompts, longest, g) })
 	if err == nil {
 		err = stopped
 	}
 	return added, err
+}
+
+// write continues texts, the longest of which has so many tokens.
+func (m *CausalLanguageModel) write(ctx context.Context, p engine.ForwardPass, prompts [][]int64, longest int,
+	g Generation) (added [][]int64, err error) {
+	rows, pads := padLeft(prompts, longest, g)
+	past := m.backbone.NewPast(int64(len(pads)), int64(longest+g.MaxNewTokens))
+	past.Pad(pads)
+	return g.write(ctx, rows, func(tokens [][]int64, rows []int64) torch.Tensor {
+		past.Reorder(rows)
+		n := 1 // of each text, behind those of the past
+		if past.Length() == 0 || slices.Contains(past.Lengths(0), m.backbone.Rereads) {
+			past.Forget()
+			n = len(tokens[0])
+		}
+		hidden := m.backbone.Decode(engine.Input(p, lastOf(tokens, n), int64(len(tokens)), int64(n)), past)
+		return m.head.forward(m.backbone, hidden.Select(1, int64(n)-1))
+	})
 }
 
 // checkStream refuses a stream of so many texts that are not one, and of tokens that nothing decodes.
@@ -105,7 +112,7 @@ func (g Generation) checkStream(m *Model, texts int) error {
 	switch {
 	case g.Stream == nil:
 		return nil
-	case texts > 1 || g.NumBeams > 1:
+	case texts*g.copies() > 1:
 		return errors.New("auto: Generation.Stream is for one text without beams")
 	case m.Tokenizer == nil:
 		return m.errNoTokenizer()
@@ -136,48 +143,54 @@ func (m *Model) longestPrompt(prompts [][]int64) (longest int, err error) {
 	return longest, nil
 }
 
-// padLeft makes rows of one length, and says how much padding each beginning has: NumBeams of each row.
+// copies is how many rows of a batch each text has.
+func (g Generation) copies() int { return max(g.NumBeams, g.NumReturnSequences) }
+
+// padLeft makes rows of one length, and says how much padding each copy of a row has.
 func padLeft(prompts [][]int64, longest int, g Generation) (rows [][]int64, pads []int64) {
 	for _, prompt := range prompts {
 		n := longest - len(prompt)
 		rows = append(rows, append(slices.Repeat([]int64{g.padding}, n), prompt...))
-		pads = append(pads, slices.Repeat([]int64{int64(n)}, g.NumBeams)...)
+		pads = append(pads, slices.Repeat([]int64{int64(n)}, g.copies())...)
 	}
 	return rows, pads
 }
 
-// write continues texts by at most length tokens each, and returns what it adds. Next is that of
-// searchBeams.
-func (g Generation) write(ctx context.Context, prompts [][]int64, length int,
-	next func(tokens [][]int64, rows []int64) torch.Tensor) (added [][]int64, err error) {
-	seen := make([][]int64, len(prompts))
+// write continues texts by at most MaxNewTokens tokens each, and returns what it adds, NumReturnSequences
+// of each text. Next is that of searchBeams.
+func (g Generation) write(ctx context.Context, prompts [][]int64,
+	next func(tokens [][]int64, rows []int64) torch.Tensor) (texts [][]int64, err error) {
 	if g.NumBeams > 1 {
-		seen, err = g.searchBeams(ctx, prompts, length, next)
+		texts, err = g.searchBeams(ctx, prompts, next)
 	} else {
-		for i, prompt := range prompts {
-			seen[i] = slices.Clone(prompt)
+		for _, prompt := range prompts {
+			for range g.NumReturnSequences {
+				texts = append(texts, slices.Clone(prompt))
+			}
 		}
-		err = g.extend(ctx, seen, length, next)
+		err = g.extend(ctx, texts, next)
 	}
-	added = make([][]int64, len(prompts))
-	for i, ids := range seen {
-		added[i] = ids[len(prompts[i]):]
-		if end := slices.IndexFunc(added[i], func(id int64) bool { return slices.Contains(g.EOSTokenIDs, id) }); end >= 0 {
-			added[i] = added[i][:end+1] // padding is behind it
-		}
+	for i, ids := range texts {
+		texts[i] = ids[len(prompts[0]):]
 	}
-	return added, err
+	return texts, err
+}
+
+// ends tells whether a text ends with its last token.
+func (g Generation) ends(ids []int64) bool {
+	return slices.Contains(g.EOSTokenIDs, ids[len(ids)-1]) || g.stops.stops(ids)
 }
 
 // extend adds tokens to texts, one at a time, until each has ended.
-func (g Generation) extend(ctx context.Context, seen [][]int64, length int,
+func (g Generation) extend(ctx context.Context, texts [][]int64,
 	next func(tokens [][]int64, rows []int64) torch.Tensor) error {
-	ended := make([]bool, len(seen))
-	begun := len(seen[0])
+	begun := len(texts[0])
+	seen := slices.Clone(texts) // with padding behind those that have ended
+	ended := make([]bool, len(texts))
 	if g.wrote != nil {
-		defer func() { g.wrote(seen[0][begun:], true) }()
+		defer func() { g.wrote(texts[0][begun:], true) }()
 	}
-	for range length {
+	for range g.MaxNewTokens {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
@@ -185,13 +198,14 @@ func (g Generation) extend(ctx context.Context, seen [][]int64, length int,
 		torch.Scope(func() { chosen = g.choose(next(seen, nil).ToDType(torch.Float32), seen, begun) })
 		for i, id := range chosen {
 			if ended[i] {
-				id = g.padding
+				seen[i] = append(seen[i], g.padding)
+				continue
 			}
 			seen[i] = append(seen[i], id)
-			ended[i] = ended[i] || slices.Contains(g.EOSTokenIDs, id)
+			texts[i], ended[i] = seen[i], g.ends(seen[i])
 		}
 		if g.wrote != nil {
-			g.wrote(seen[0][begun:], false)
+			g.wrote(texts[0][begun:], false)
 		}
 		if !slices.Contains(ended, false) {
 			break
