@@ -70,23 +70,75 @@ func (m *CausalLanguageModel) GenerateBatchIDs(ctx context.Context, prompts [][]
 	if err != nil {
 		return nil, err
 	}
-	if g, err = g.resolved(m.Model, longest); err != nil {
+	f, err := g.readFile(m.Model)
+	if err != nil {
+		return nil, err
+	}
+	if g, err = m.behind(f, longest, g); err != nil {
 		return nil, err
 	}
 	if err := g.checkStream(m.Model, len(prompts)); err != nil {
 		return nil, err
 	}
-	room := min(int64(g.MaxNewTokens), m.Limits().MaxLength-int64(longest))
-	if room == 0 {
-		return nil, fmt.Errorf("auto: the prompt has %d tokens, all that the model has positions for", longest)
-	}
-	g.MaxNewTokens = int(room)
 	var stopped error
 	err = m.evaluate(func(p engine.ForwardPass) { added, stopped = m.write(ctx, p, prompts, longest, g) })
 	if err == nil {
 		err = stopped
 	}
 	return added, err
+}
+
+// behind are the settings of texts, the longest of which has so many tokens.
+func (m *CausalLanguageModel) behind(f generationFile, longest int, g Generation) (_ Generation, err error) {
+	if g, err = g.resolved(f, m.Model, longest); err != nil {
+		return g, err
+	}
+	room := m.Limits().MaxLength - int64(longest)
+	if room == 0 {
+		return g, fmt.Errorf("auto: the prompt has %d tokens, all that the model has positions for", longest)
+	}
+	g.MaxNewTokens = int(min(int64(g.MaxNewTokens), room))
+	return g, nil
+}
+
+// Writer is what TaskOptions.Write of package causallm takes: evaluations have the model continue
+// prompts, several at a time, for metrics. It needs Model.Tokenizer. A text ends as an answer of
+// [CausalLanguageModel.Chat] does.
+func (m *CausalLanguageModel) Writer(g Generation) (func(p engine.ForwardPass, prompts inputs.Batch) []string, error) {
+	f, err := g.checkWriter(m.Model)
+	if err != nil {
+		return nil, err
+	}
+	g.single, g.answerEnds = true, m.answerEnds()
+	if _, err := g.resolved(f, m.Model, 0); err != nil {
+		return nil, err
+	}
+	return func(p engine.ForwardPass, b inputs.Batch) []string {
+		prompts := make([][]int64, b.InputIDs.Rows)
+		for i := range prompts {
+			prompts[i] = b.InputIDs.Row(i)[:b.InputIDs.Lengths[i]]
+		}
+		g, err := m.behind(f, b.InputIDs.Width, g)
+		if err != nil {
+			panic(torch.Errorf("auto.CausalLanguageModel.Writer", torch.ErrInvalid, "%v", err)) // which ends the evaluation
+		}
+		var added [][]int64
+		torch.NoGrad(func() {
+			torch.Scope(func() { added, _ = m.write(context.Background(), p, prompts, b.InputIDs.Width, g) })
+		})
+		return m.decodeAll(added)
+	}, nil
+}
+
+// checkWriter reads the file of a model whose evaluations write, and refuses what they cannot have.
+func (g Generation) checkWriter(m *Model) (f generationFile, err error) {
+	switch {
+	case g.Stream != nil:
+		return f, errors.New("auto: Generation.Stream is for one text; evaluations write about many")
+	case m.Tokenizer == nil:
+		return f, m.errNoTokenizer()
+	}
+	return g.readFile(m)
 }
 
 // write continues texts, the longest of which has so many tokens.

@@ -92,20 +92,17 @@ const (
 	EarlyStoppingNever EarlyStopping = "never"
 )
 
-// resolved fills in what has no value, for a prompt of so many tokens, and refuses what makes no sense.
-func (g Generation) resolved(m *Model, prompt int) (Generation, error) {
-	var f generationFile
-	if !g.IgnoreFile {
-		var err error
-		if f, err = readGenerationFile(m.dir); err != nil {
-			return g, err
-		}
+// readFile reads generation_config.json of a model, unless g leaves it out.
+func (g Generation) readFile(m *Model) (f generationFile, err error) {
+	if g.IgnoreFile {
+		return f, nil
 	}
-	return g.resolvedWith(f, m, prompt)
+	return readGenerationFile(m.dir)
 }
 
-// resolvedWith is resolved with a file that was read.
-func (g Generation) resolvedWith(f generationFile, m *Model, prompt int) (_ Generation, err error) {
+// resolved fills in what has no value, of a file and for a prompt of so many tokens, and refuses what
+// makes no sense.
+func (g Generation) resolved(f generationFile, m *Model, prompt int) (_ Generation, err error) {
 	drawn := g.Temperature != 0 || g.TopK != 0 || g.TopP != 0 || g.MinP != 0 || g.Generator != nil
 	g.start = m.blueprint.DecoderStartTokenID
 	ends := g.EOSTokenIDs

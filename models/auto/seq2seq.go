@@ -110,7 +110,11 @@ func (m *Seq2SeqLanguageModel) GenerateBatch(ctx context.Context, sources []stri
 // about each, without the token that begins all.
 func (m *Seq2SeqLanguageModel) GenerateIDs(ctx context.Context, texts []inputs.Text, g Generation) (rows [][]int64,
 	err error) {
-	if g, err = g.resolved(m.Model, 1); err != nil {
+	f, err := g.readFile(m.Model)
+	if err != nil {
+		return nil, err
+	}
+	if g, err = g.resolved(f, m.Model, 1); err != nil {
 		return nil, err
 	}
 	if err := g.checkStream(m.Model, len(texts)); err != nil {
@@ -134,16 +138,13 @@ func (m *Seq2SeqLanguageModel) GenerateIDs(ctx context.Context, texts []inputs.T
 // Writer is what TaskOptions.Write of package seq2seq takes: evaluations have the model write about
 // their texts, for metrics. It needs Model.Tokenizer.
 func (m *Seq2SeqLanguageModel) Writer(g Generation) (func(p engine.ForwardPass, b inputs.Batch) []string, error) {
-	g.single = true
-	g, err := g.resolved(m.Model, 1)
+	f, err := g.checkWriter(m.Model)
 	if err != nil {
 		return nil, err
 	}
-	if g.Stream != nil {
-		return nil, errors.New("auto: Generation.Stream is for one text; evaluations write about many")
-	}
-	if m.Tokenizer == nil {
-		return nil, m.errNoTokenizer()
+	g.single = true
+	if g, err = g.resolved(f, m.Model, 1); err != nil {
+		return nil, err
 	}
 	return func(p engine.ForwardPass, b inputs.Batch) []string {
 		rows, _ := m.write(context.Background(), p, b, g) // which ends with the batch

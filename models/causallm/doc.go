@@ -11,5 +11,11 @@
 // Texts of any length make padded batches. [Blocks] puts them behind one another and cuts blocks of
 // one length, which wastes nothing: group_texts of run_clm. Labels leave out what is not to be learned,
 // such as the question in front of an answer ([inputs.IgnoreIndex]); EncodeChat of package auto makes such
-// samples of conversations.
+// samples of conversations, EncodeCompletion of other texts.
+//
+// Evaluations may have the model write the answers, and score them:
+//
+//	write, err := lm.Writer(auto.Generation{MaxNewTokens: 60})
+//	task, err := causallm.NewTask(lm, causallm.TaskOptions{Write: write,
+//		Metrics: []metrics.Metric[string]{&metrics.ROUGE{}}})
 package causallm

@@ -117,7 +117,7 @@ func TestWhatCannotBeIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "pad on the right")
 	_, err = m.Writer(auto.Generation{})
 	require.ErrorContains(t, err, "the model has no tokenizer")
-	_, err = m.Writer(auto.Generation{TopK: 3})
+	_, err = m.GenerateIDs(t.Context(), []inputs.Text{{InputIDs: []int64{1}}}, auto.Generation{TopK: 3})
 	require.ErrorContains(t, err, "set Sample")
 	for want, g := range map[string]auto.Generation{
 		"NumBeams is 0":        {LengthPenalty: new(2.0)},
