@@ -55,15 +55,15 @@ var (
 )
 
 // NewTask makes the task of a model.
-func NewTask(m Model, o TaskOptions) (t *Task, err error) {
-	t = &Task{model: m, limits: m.Limits(), options: o}
-	if err := t.limits.CheckPadding("causallm", o.Padding); err != nil {
+func NewTask(m Model, o TaskOptions) (*Task, error) {
+	e, err := writing.New("causallm", o.Write, o.Metrics)
+	if err == nil {
+		err = m.Limits().CheckPadding("causallm", o.Padding)
+	}
+	if err != nil {
 		return nil, err
 	}
-	if t.evaluation, err = writing.New("causallm", o.Write, o.Metrics); err != nil {
-		return nil, err
-	}
-	return t, nil
+	return &Task{evaluation: e, model: m, limits: m.Limits(), options: o}, nil
 }
 
 // ValidateOptions refuses options that the model cannot have: [inputs.ValidateOptions].

@@ -73,17 +73,17 @@ var (
 )
 
 // NewTask makes the task of a model.
-func NewTask(m Model, o TaskOptions) (t *Task, err error) {
-	t = &Task{model: m, limits: m.Limits(), options: o}
+func NewTask(m Model, o TaskOptions) (*Task, error) {
 	for _, p := range []data.Padding{o.Padding, o.TargetPadding} {
-		if err := t.limits.CheckPadding("seq2seq", p); err != nil {
+		if err := m.Limits().CheckPadding("seq2seq", p); err != nil {
 			return nil, err
 		}
 	}
-	if t.evaluation, err = writing.New("seq2seq", o.Write, o.Metrics); err != nil {
+	e, err := writing.New("seq2seq", o.Write, o.Metrics)
+	if err != nil {
 		return nil, err
 	}
-	return t, nil
+	return &Task{evaluation: e, model: m, limits: m.Limits(), options: o}, nil
 }
 
 // Model returns the model.
