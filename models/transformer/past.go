@@ -48,15 +48,22 @@ func (p *Past) Recall(layer int) Recall {
 // Reorder makes row i what the given row was, for beams of which some end and others go on twice; nil
 // leaves all as they are.
 func (p *Past) Reorder(rows []int64) {
-	if rows == nil {
+	var changed, taken []int64
+	for i, row := range rows {
+		if row != int64(i) {
+			changed, taken = append(changed, int64(i)), append(taken, row)
+		}
+	}
+	if len(changed) == 0 {
 		return
 	}
 	torch.Scope(func() {
-		at := torch.From(rows, int64(len(rows))).ToDevice(p.layers[0].keys.Device())
+		n, device := int64(len(changed)), p.layers[0].keys.Device()
+		to, from := torch.From(changed, n).ToDevice(device), torch.From(taken, n).ToDevice(device)
 		for _, l := range p.layers {
 			for _, t := range []torch.Tensor{l.keys, l.values} {
 				seen := t.Narrow(1, 0, p.length)
-				seen.Copy_(seen.IndexSelect(0, at))
+				seen.IndexCopy_(0, to, seen.IndexSelect(0, from))
 			}
 		}
 	})
