@@ -2,6 +2,7 @@ package causallm_test
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/metrics"
@@ -17,8 +19,10 @@ import (
 	"github.com/gotrainer/gotrainer/models/causallm"
 	"github.com/gotrainer/gotrainer/models/gpt2"
 	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/models/llama"
 	"github.com/gotrainer/gotrainer/text"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
@@ -145,4 +149,36 @@ func TestCompletionsAreLearnedWithTheirEnd(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, s.InputIDs, 24, "what the model takes")
 	assert.NotEqualValues(t, 0, s.InputIDs[23], "what was cut has no end")
+}
+
+// TestEvaluationsInLowPrecisionWrite, with past keys and values of the weights' type.
+func TestEvaluationsInLowPrecisionWrite(t *testing.T) {
+	tok := writer(t, `{}`).Tokenizer
+	for _, kind := range []string{"llama", "gemma2", "mistral"} {
+		m, err := auto.NewCausalLM(llama.Config{Type: kind, VocabSize: int64(tok.VocabSize()), HiddenSize: 16, NumLayers: 1,
+			IntermediateSize: 16, NumHeads: 2, NumKeyValueHeads: 1, HeadDim: 8, MaxPositions: 24, EOSTokenIDs: []int64{0}}, tok)
+		require.NoError(t, err)
+		for _, g := range []auto.Generation{{MaxNewTokens: 5}, {MaxNewTokens: 5, NumBeams: 2}} {
+			write, err := m.Writer(g)
+			require.NoError(t, err)
+			task, err := causallm.NewTask(m, causallm.TaskOptions{Write: write,
+				Metrics: []metrics.Metric[string]{&metrics.ExactMatch{}}})
+			require.NoError(t, err)
+			step, err := engine.New(task, engine.Options{Precision: amp.BF16})
+			require.NoError(t, err)
+			fit, err := trainer.New(step, trainer.Options{OutputDir: t.TempDir(), Epochs: 1, Progress: io.Discard,
+				Save: trainer.Never})
+			require.NoError(t, err)
+			var samples []causallm.Sample
+			for _, words := range []string{"the quick", "fox", "lazy dog"} {
+				s, err := m.EncodeCompletion(words, " jumps")
+				require.NoError(t, err)
+				samples = append(samples, s)
+			}
+			set := data.Slice[causallm.Sample](samples)
+			result, err := fit.Fit(t.Context(), set, set)
+			require.NoError(t, err, kind)
+			assert.Contains(t, result.Best.Metrics, "eval_exact_match")
+		}
+	}
 }
