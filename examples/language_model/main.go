@@ -67,11 +67,11 @@ import (
 )
 
 type options struct {
-	train, chats, preferences, model, out, write, ask, device string
-	epochs, rate                                              float64
-	block, seed, lora                                         int
-	fourBit                                                   bool
-	on                                                        torch.Device // of the name device
+	train, chats, preferences, model, out, write, ask, stop, device string
+	epochs, rate                                                    float64
+	block, seed, lora                                               int
+	fourBit                                                         bool
+	on                                                              torch.Device // of the name device
 }
 
 func main() {
@@ -101,6 +101,7 @@ func parse(args []string) (o options, err error) {
 	f.StringVar(&o.out, "out", "runs/language_model", "folder of the run")
 	f.StringVar(&o.write, "write", "", "do not train: continue this text with the model in OUT")
 	f.StringVar(&o.ask, "ask", "", "do not train: answer this with the model in OUT")
+	f.StringVar(&o.stop, "stop", "", "what is written ends with these words, if it has them")
 	f.StringVar(&o.device, "device", "auto", "auto (the GPU if there is one), cpu, cuda or cuda:N")
 	f.Float64Var(&o.epochs, "epochs", 10, "passes over the texts")
 	f.Float64Var(&o.rate, "lr", 2e-3, "the highest learning rate")
@@ -150,20 +151,22 @@ func execute(ctx context.Context, o options, out io.Writer) error {
 		return err
 	}
 	torch.ManualSeed(uint64(o.seed))
+	var stops []string
+	if o.stop != "" {
+		stops = []string{o.stop}
+	}
 	if question != "" {
 		answer, err := lm.Chat(ctx, chat.Conversation{Messages: []chat.Message{chat.User(question)}},
-			auto.Generation{MaxNewTokens: 200})
+			auto.Generation{MaxNewTokens: 200, StopStrings: stops})
 		fmt.Fprintf(out, "%s\n%s\n", question, answer)
 		return err
 	}
-	for range 3 {
-		more, err := lm.Generate(ctx, prompt, auto.Generation{MaxNewTokens: 30, Sample: true, Temperature: 0.8, TopP: 0.95})
-		if err != nil {
-			return err
-		}
+	texts, err := lm.GenerateBatch(ctx, []string{prompt}, auto.Generation{MaxNewTokens: 30, Sample: true, Temperature: 0.8,
+		TopP: 0.95, NumReturnSequences: 3, StopStrings: stops})
+	for _, more := range texts {
 		fmt.Fprintf(out, "%s%s\n", prompt, more)
 	}
-	return nil
+	return err
 }
 
 // train writes a model into the folder trained, and returns what it may continue, or a question that it

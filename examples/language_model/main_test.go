@@ -37,6 +37,8 @@ func TestLearnsToCount(t *testing.T) {
 
 	written := program(t, []string{"-out", filepath.Join(dir, "run"), "-write", "one two"})
 	assert.Contains(t, written, "one two three four five six seven\n")
+	written = program(t, []string{"-out", filepath.Join(dir, "run"), "-write", "one two", "-stop", "four f"})
+	assert.Contains(t, written, "one two three four five\n")
 
 	again := program(t, []string{"-train", lines, "-out", filepath.Join(dir, "again"), "-device", "cpu", "-block", "16",
 		"-model", filepath.Join(dir, "run", "model"), "-epochs", "0.1", "-lr", "1e-5"})

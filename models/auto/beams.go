@@ -1,7 +1,6 @@
 package auto
 
 import (
-	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -28,14 +27,14 @@ type search struct {
 }
 
 // searchBeams writes about each of so many texts, by the most probable of NumBeams beginnings that are
-// followed at a time, and returns all tokens of the best ones. Next gives the logits of the tokens
-// behind the last ones of each beginning, [texts·NumBeams, vocabulary], those of one text together; rows
-// are the beginnings of the step before that they continue, nil in the first step. It is _beam_search
-// of transformers 5.17.
-func (g Generation) searchBeams(ctx context.Context, prompts [][]int64, length int,
+// followed at a time, and returns all tokens of the best NumReturnSequences of each. Next gives the
+// logits of the tokens behind the last ones of each beginning, [texts·NumBeams, vocabulary], those of
+// one text together; rows are the beginnings of the step before that they continue, nil in the first
+// step. It is _beam_search of transformers 5.17.
+func (g Generation) searchBeams(ctx context.Context, prompts [][]int64,
 	next func(tokens [][]int64, rows []int64) torch.Tensor) ([][]int64, error) {
 	n := g.NumBeams
-	keep := max(2, 1+len(g.EOSTokenIDs)) * n // so many that n go on if all of them end
+	keep := g.spare() * n // so many that n go on if all of them end
 	all := make([]search, len(prompts))
 	for i, prompt := range prompts {
 		s := search{improvable: true, running: make([]beam, n), finished: make([]beam, n)}
@@ -48,16 +47,15 @@ func (g Generation) searchBeams(ctx context.Context, prompts [][]int64, length i
 	}
 	var err error
 	var rows []int64
-	for step := 1; step <= length; step++ {
+	for step := 1; step <= g.MaxNewTokens; step++ {
 		if err = context.Cause(ctx); err != nil {
 			break
 		}
-		last := step == length
 		torch.Scope(func() {
 			scores, tokens := g.continuations(all, len(prompts[0]), keep, rows, next)
 			rows = rows[:0]
 			for i := range all {
-				all[i].step(g, i*n, scores[i*keep:(i+1)*keep], tokens[i*keep:(i+1)*keep], step, last)
+				all[i].step(g, i*n, scores[i*keep:(i+1)*keep], tokens[i*keep:(i+1)*keep], step)
 				for _, b := range all[i].running {
 					rows = append(rows, int64(b.parent))
 				}
@@ -67,11 +65,14 @@ func (g Generation) searchBeams(ctx context.Context, prompts [][]int64, length i
 			break
 		}
 	}
-	best := make([][]int64, len(all))
-	for i, s := range all {
-		best[i] = s.finished[0].ids
-		if !s.finished[0].ended { // the context ended first
-			best[i] = s.running[0].ids
+	var best [][]int64
+	for _, s := range all {
+		for i := range g.NumReturnSequences {
+			b := s.finished[i]
+			if !b.ended { // the context ended first
+				b = s.running[i]
+			}
+			best = append(best, b.ids)
 		}
 	}
 	return best, err
@@ -90,23 +91,33 @@ func (g Generation) continuations(all []search, begun, keep int, rows []int64,
 	}
 	logits := next(seen, rows).ToDType(torch.Float32)
 	logs := g.processed(logits.LogSoftmax(-1, torch.DefaultDType), seen, begun)
+	if g.Sample {
+		logs = g.warped(logs)
+	}
 	logs = logs.Add(torch.From(before, int64(len(before)), 1).ToDevice(logs.Device()))
-	top, at := logs.View(int64(len(all)), -1).TopK(int64(keep), 1, true, true)
+	logs = logs.View(int64(len(all)), -1)
+	var top, at torch.Tensor
+	if g.Sample {
+		at = logs.Softmax(-1, torch.DefaultDType).Multinomial(int64(keep), false, g.Generator)
+		top = logs.Gather(1, at)
+	} else {
+		top, at = logs.TopK(int64(keep), 1, true, true)
+	}
 	return torch.Values[float32](top), torch.Values[int64](at)
 }
 
 // step takes the continuations of a text's beams, whose rows in the batch begin at first. At the last
 // step all end.
-func (s *search) step(g Generation, first int, scores []float32, tokens []int64, step int, last bool) {
+func (s *search) step(g Generation, first int, scores []float32, tokens []int64, step int) {
 	n := len(s.running)
 	continued := make([]beam, len(scores))
 	for i, score := range scores {
 		parent, token := int(tokens[i]/g.vocabulary), tokens[i]%g.vocabulary
-		continued[i] = beam{ids: append(slices.Clip(s.running[parent].ids), token), score: score, parent: first + parent,
-			ended: last || slices.Contains(g.EOSTokenIDs, token)}
+		ids := append(slices.Clip(s.running[parent].ids), token)
+		continued[i] = beam{ids: ids, score: score, parent: first + parent, ended: step == g.MaxNewTokens || g.ends(ids)}
 	}
 	s.stuck = !slices.ContainsFunc(continued, func(b beam) bool { return !b.ended })
-	full, length := g.EarlyStopping && s.full(), float32(math.Pow(float64(step), *g.LengthPenalty))
+	full, length := g.EarlyStopping == EarlyStoppingTrue && s.full(), float32(math.Pow(float64(step), *g.LengthPenalty))
 	merged := slices.Clone(s.finished)
 	for i, b := range continued {
 		b.score /= length
@@ -124,6 +135,9 @@ func (s *search) step(g Generation, first int, scores []float32, tokens []int64,
 		}
 	}
 	s.running, s.finished = bestOf(continued, n), bestOf(merged, n)
+	if g.EarlyStopping == EarlyStoppingNever && *g.LengthPenalty > 0 {
+		length = float32(math.Pow(float64(g.MaxNewTokens), *g.LengthPenalty))
+	}
 	possible := s.running[0].score / length
 	better := func(b beam) bool { return possible > never && !b.ended || possible > s.finished[n-1].score && b.ended }
 	s.improvable = s.improvable && slices.ContainsFunc(s.finished, better)
@@ -134,10 +148,10 @@ func (s *search) full() bool {
 	return !slices.ContainsFunc(s.finished, func(b beam) bool { return !b.ended })
 }
 
-// done tells whether the searches end: none may still become better, or with EarlyStopping all have
+// done tells whether the searches end: none may still become better, or with EarlyStoppingTrue all have
 // ended, or none can go on.
 func done(all []search, g Generation) bool {
-	improvable, full, stuck := false, g.EarlyStopping, true
+	improvable, full, stuck := false, g.EarlyStopping == EarlyStoppingTrue, true
 	for _, s := range all {
 		improvable = improvable || s.improvable
 		full = full && s.full()
@@ -146,9 +160,17 @@ func done(all []search, g Generation) bool {
 	return !improvable || full || stuck
 }
 
-// bestOf are the n best, the best first.
+// bestOf are the n best, the best first. Of those that are equally good it takes the ones that torch.topk
+// takes, and so transformers.
 func bestOf(beams []beam, n int) []beam {
-	sorted := slices.Clone(beams)
-	slices.SortStableFunc(sorted, func(a, b beam) int { return cmp.Compare(b.score, a.score) })
-	return sorted[:n]
+	scores := make([]float32, len(beams))
+	for i, b := range beams {
+		scores[i] = b.score
+	}
+	_, at := torch.From(scores, int64(len(scores))).TopK(int64(n), 0, true, true)
+	best := make([]beam, n)
+	for i, k := range torch.Values[int64](at) {
+		best[i] = beams[k]
+	}
+	return best
 }

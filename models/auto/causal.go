@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/gotrainer/gotrainer/models/causallm"
 	"github.com/gotrainer/gotrainer/models/transformer"
@@ -69,6 +70,31 @@ func (m *CausalLanguageModel) Encode(s string) (causallm.Sample, error) {
 		return causallm.Sample{}, err
 	}
 	return causallm.Sample{Text: m.Limits().Of(e)}, nil
+}
+
+// EncodeCompletion makes a sample of a prompt and what is to be written behind it, which alone is to be
+// learned, with the token that ends it. A token that is partly of both is learned. The sample is cut to
+// what the model takes, and what was cut has no end. Its Target is the completion, as Generate would
+// return it.
+func (m *CausalLanguageModel) EncodeCompletion(prompt, completion string) (s causallm.Sample, err error) {
+	e, err := m.encode(text.Single(prompt + completion))
+	if err != nil {
+		return s, err
+	}
+	begin := utf8.RuneCountInString(prompt)
+	s = m.learned(e, []text.Span{{Start: begin, End: begin + utf8.RuneCountInString(completion)}})
+	n, ends := len(s.InputIDs), m.EOSTokenIDs()
+	switch {
+	case len(ends) == 0 || len(e.Overflowing) > 0:
+	case n > 0 && slices.Contains(ends, s.InputIDs[n-1]): // which the tokenizer put there
+		s.Labels[n-1] = s.InputIDs[n-1]
+	case int64(n) < m.Limits().MaxLength:
+		s.InputIDs, s.Labels = append(slices.Clip(s.InputIDs), ends[0]), append(s.Labels, ends[0])
+		if s.AttentionMask != nil {
+			s.AttentionMask = append(slices.Clip(s.AttentionMask), 1)
+		}
+	}
+	return s, nil
 }
 
 // EOSTokenIDs are the tokens that end a text: eos_token_id.

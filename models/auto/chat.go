@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/gotrainer/gotrainer/models/causallm"
 	"github.com/gotrainer/gotrainer/models/inputs"
@@ -15,7 +16,7 @@ import (
 // EncodeChat makes a sample of a conversation, of which what the assistant says is to be learned and the
 // rest is not: [chat.Template.RenderAssistant]. A token that is partly the assistant's is learned. The
 // sample is cut to what the model takes, of which the assistant may have no part; such a sample has no
-// label that counts.
+// label that counts. Its Target is the last answer, as [CausalLanguageModel.Chat] would return it.
 func (m *CausalLanguageModel) EncodeChat(c chat.Conversation) (s causallm.Sample, err error) {
 	t, err := m.template()
 	if err != nil {
@@ -29,7 +30,12 @@ func (m *CausalLanguageModel) EncodeChat(c chat.Conversation) (s causallm.Sample
 	if err != nil {
 		return s, err
 	}
-	s = causallm.Sample{Text: m.Limits().Of(e), Labels: make([]int64, len(e.IDs))}
+	return m.learned(e, spans), nil
+}
+
+// learned makes a sample of which some stretches are to be learned.
+func (m *CausalLanguageModel) learned(e *text.Encoding, spans []text.Span) causallm.Sample {
+	s := causallm.Sample{Text: m.Limits().Of(e), Labels: make([]int64, len(e.IDs))}
 	for i, id := range e.IDs {
 		s.Labels[i] = inputs.IgnoreIndex
 		for len(spans) > 0 && spans[0].End <= e.Offsets[i].Start {
@@ -39,7 +45,25 @@ func (m *CausalLanguageModel) EncodeChat(c chat.Conversation) (s causallm.Sample
 			s.Labels[i] = id
 		}
 	}
-	return s, nil
+	from, to := s.Answer()
+	answer, ends := s.InputIDs[from:to], m.answerEnds()
+	if end := slices.IndexFunc(answer, func(id int64) bool { return slices.Contains(ends, id) }); end >= 0 {
+		answer = answer[:end]
+	}
+	s.Target = m.Tokenizer.Decode(answer, nil)
+	return s
+}
+
+// answerEnds are the tokens that end an answer, beside those of generation_config.json.
+func (m *CausalLanguageModel) answerEnds() []int64 {
+	ends, special := m.EOSTokenIDs(), m.specialTokens
+	if t := m.ChatTemplate; t != nil && t.SpecialTokens != nil {
+		special = t.SpecialTokens
+	}
+	if id, ok := m.Tokenizer.TokenToID(special["eos_token"]); ok {
+		ends = append(ends, id)
+	}
+	return ends
 }
 
 // Chat answers the last message of a conversation. Where that is the assistant's, it goes on with it, as
@@ -64,11 +88,7 @@ func (m *CausalLanguageModel) Chat(ctx context.Context, c chat.Conversation, g G
 	if err != nil {
 		return "", fmt.Errorf("auto: %w", err)
 	}
-	if g.EOSTokenIDs == nil {
-		if g.EOSTokenIDs, err = m.answerEnds(t.SpecialTokens["eos_token"], g); err != nil {
-			return "", err
-		}
-	}
+	g.answerEnds = m.answerEnds()
 	added, err := m.GenerateIDs(ctx, e.IDs, g)
 	return m.Tokenizer.Decode(added, nil), err
 }
@@ -87,19 +107,6 @@ func (m *Model) template() (*chat.Template, error) {
 		t.SpecialTokens = m.specialTokens
 	}
 	return &t, nil
-}
-
-// answerEnds are the tokens that end an answer; eos is the tokenizer's eos_token.
-func (m *CausalLanguageModel) answerEnds(eos string, g Generation) ([]int64, error) {
-	ends := m.EOSTokenIDs()
-	if id, ok := m.Tokenizer.TokenToID(eos); ok {
-		ends = append(ends, id)
-	}
-	if g.IgnoreFile {
-		return ends, nil
-	}
-	f, err := readGenerationFile(m.dir)
-	return append(ends, f.EOSTokenIDs...), err
 }
 
 // loadChatTemplate reads the template of the tokenizer's folder, which need not have one.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -92,6 +93,12 @@ func TestConversationsAreTransformersSamples(t *testing.T) {
 			}
 			assert.Equal(t, want.IDs, s.InputIDs, "%s, conversation %d", name, i)
 			assert.Equal(t, labels, s.Labels, "%s, conversation %d", name, i)
+			from, to := s.Answer()
+			assert.Contains(t, m.Tokenizer.Decode(s.InputIDs[from:to], nil), s.Target)
+			assert.NotContains(t, s.Target, "</s>")
+			if last := g.Conversations[i][len(g.Conversations[i])-1]; last.Role() == "assistant" {
+				assert.Equal(t, strings.TrimSpace(last.Content()), strings.TrimSpace(s.Target), "%s, conversation %d", name, i)
+			}
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 // evaluation mode meanwhile. Several goroutines may call it at a time, but not while the model is
 // trained. If ctx ends, so does the text: it returns what there is, and the context's cause.
 func (m *CausalLanguageModel) Generate(ctx context.Context, prompt string, g Generation) (string, error) {
+	g.single = true
 	all, err := m.GenerateBatch(ctx, []string{prompt}, g)
 	if len(all) == 0 {
 		return "", err
@@ -23,7 +24,8 @@ func (m *CausalLanguageModel) Generate(ctx context.Context, prompt string, g Gen
 }
 
 // GenerateBatch is [CausalLanguageModel.Generate] of several texts at a time, which takes less time than
-// one after the other: it returns what it adds to each.
+// one after the other: it returns what it adds to each, Generation.NumReturnSequences texts behind one
+// another.
 func (m *CausalLanguageModel) GenerateBatch(ctx context.Context, prompts []string, g Generation) ([]string, error) {
 	if m.Tokenizer == nil {
 		return nil, m.errNoTokenizer()
@@ -52,6 +54,7 @@ func (m *Model) decodeAll(rows [][]int64) []string {
 // GenerateIDs is [CausalLanguageModel.Generate] of token ids: it returns those that it adds.
 func (m *CausalLanguageModel) GenerateIDs(ctx context.Context, prompt []int64, g Generation) (added []int64,
 	err error) {
+	g.single = true
 	all, err := m.GenerateBatchIDs(ctx, [][]int64{prompt}, g)
 	if len(all) == 0 {
 		return nil, err
@@ -67,37 +70,93 @@ func (m *CausalLanguageModel) GenerateBatchIDs(ctx context.Context, prompts [][]
 	if err != nil {
 		return nil, err
 	}
-	if g, err = g.resolved(m.Model, longest); err != nil {
+	f, err := g.readFile(m.Model)
+	if err != nil {
+		return nil, err
+	}
+	if g, err = m.behind(f, longest, g); err != nil {
 		return nil, err
 	}
 	if err := g.checkStream(m.Model, len(prompts)); err != nil {
 		return nil, err
 	}
-	room := min(int64(g.MaxNewTokens), m.Limits().MaxLength-int64(longest))
-	if room == 0 {
-		return nil, fmt.Errorf("auto: the prompt has %d tokens, all that the model has positions for", longest)
-	}
-	rows, pads := padLeft(prompts, longest, g)
 	var stopped error
-	err = m.evaluate(func(p engine.ForwardPass) {
-		past := m.backbone.NewPast(int64(len(pads)), int64(longest)+room)
-		past.Pad(pads)
-		next := func(tokens [][]int64, rows []int64) torch.Tensor {
-			past.Reorder(rows)
-			n := 1 // of each text, behind those of the past
-			if seen := past.Length(); seen == 0 || seen == m.backbone.Rereads {
-				past.Forget()
-				n = len(tokens[0])
-			}
-			hidden := m.backbone.Decode(engine.Input(p, lastOf(tokens, n), int64(len(tokens)), int64(n)), past)
-			return m.head.forward(m.backbone, hidden.Select(1, int64(n)-1))
-		}
-		added, stopped = g.write(ctx, rows, int(room), next)
-	})
+	err = m.evaluate(func(p engine.ForwardPass) { added, stopped = m.write(ctx, p, prompts, longest, g) })
 	if err == nil {
 		err = stopped
 	}
 	return added, err
+}
+
+// behind are the settings of texts, the longest of which has so many tokens.
+func (m *CausalLanguageModel) behind(f generationFile, longest int, g Generation) (_ Generation, err error) {
+	if g, err = g.resolved(f, m.Model, longest); err != nil {
+		return g, err
+	}
+	room := m.Limits().MaxLength - int64(longest)
+	if room == 0 {
+		return g, fmt.Errorf("auto: the prompt has %d tokens, all that the model has positions for", longest)
+	}
+	g.MaxNewTokens = int(min(int64(g.MaxNewTokens), room))
+	return g, nil
+}
+
+// Writer is what TaskOptions.Write of package causallm takes: evaluations have the model continue
+// prompts, several at a time, for metrics. It needs Model.Tokenizer. A text ends as an answer of
+// [CausalLanguageModel.Chat] does.
+func (m *CausalLanguageModel) Writer(g Generation) (func(p engine.ForwardPass, prompts inputs.Batch) []string, error) {
+	f, err := g.checkWriter(m.Model)
+	if err != nil {
+		return nil, err
+	}
+	g.single, g.answerEnds = true, m.answerEnds()
+	if _, err := g.resolved(f, m.Model, 0); err != nil {
+		return nil, err
+	}
+	return func(p engine.ForwardPass, b inputs.Batch) []string {
+		prompts := make([][]int64, b.InputIDs.Rows)
+		for i := range prompts {
+			prompts[i] = b.InputIDs.Row(i)[:b.InputIDs.Lengths[i]]
+		}
+		g, err := m.behind(f, b.InputIDs.Width, g)
+		if err != nil {
+			panic(torch.Errorf("auto.CausalLanguageModel.Writer", torch.ErrInvalid, "%v", err)) // which ends the evaluation
+		}
+		var added [][]int64
+		torch.NoGrad(func() {
+			torch.Scope(func() { added, _ = m.write(context.Background(), p, prompts, b.InputIDs.Width, g) })
+		})
+		return m.decodeAll(added)
+	}, nil
+}
+
+// checkWriter reads the file of a model whose evaluations write, and refuses what they cannot have.
+func (g Generation) checkWriter(m *Model) (f generationFile, err error) {
+	switch {
+	case g.Stream != nil:
+		return f, errors.New("auto: Generation.Stream is for one text; evaluations write about many")
+	case m.Tokenizer == nil:
+		return f, m.errNoTokenizer()
+	}
+	return g.readFile(m)
+}
+
+// write continues texts, the longest of which has so many tokens.
+func (m *CausalLanguageModel) write(ctx context.Context, p engine.ForwardPass, prompts [][]int64, longest int,
+	g Generation) (added [][]int64, err error) {
+	rows, pads := padLeft(prompts, longest, g)
+	past := m.backbone.NewPast(int64(len(pads)), int64(longest+g.MaxNewTokens))
+	past.Pad(pads)
+	return g.write(ctx, rows, func(tokens [][]int64, rows []int64) torch.Tensor {
+		past.Reorder(rows)
+		n := 1 // of each text, behind those of the past
+		if past.Length() == 0 || slices.Contains(past.Lengths(0), m.backbone.Rereads) {
+			past.Forget()
+			n = len(tokens[0])
+		}
+		hidden := m.backbone.Decode(engine.Input(p, lastOf(tokens, n), int64(len(tokens)), int64(n)), past)
+		return m.head.forward(m.backbone, hidden.Select(1, int64(n)-1))
+	})
 }
 
 // checkStream refuses a stream of so many texts that are not one, and of tokens that nothing decodes.
@@ -105,7 +164,7 @@ func (g Generation) checkStream(m *Model, texts int) error {
 	switch {
 	case g.Stream == nil:
 		return nil
-	case texts > 1 || g.NumBeams > 1:
+	case texts*g.copies() > 1:
 		return errors.New("auto: Generation.Stream is for one text without beams")
 	case m.Tokenizer == nil:
 		return m.errNoTokenizer()
@@ -136,48 +195,54 @@ func (m *Model) longestPrompt(prompts [][]int64) (longest int, err error) {
 	return longest, nil
 }
 
-// padLeft makes rows of one length, and says how much padding each beginning has: NumBeams of each row.
+// copies is how many rows of a batch each text has.
+func (g Generation) copies() int { return max(g.NumBeams, g.NumReturnSequences) }
+
+// padLeft makes rows of one length, and says how much padding each copy of a row has.
 func padLeft(prompts [][]int64, longest int, g Generation) (rows [][]int64, pads []int64) {
 	for _, prompt := range prompts {
 		n := longest - len(prompt)
 		rows = append(rows, append(slices.Repeat([]int64{g.padding}, n), prompt...))
-		pads = append(pads, slices.Repeat([]int64{int64(n)}, g.NumBeams)...)
+		pads = append(pads, slices.Repeat([]int64{int64(n)}, g.copies())...)
 	}
 	return rows, pads
 }
 
-// write continues texts by at most length tokens each, and returns what it adds. Next is that of
-// searchBeams.
-func (g Generation) write(ctx context.Context, prompts [][]int64, length int,
-	next func(tokens [][]int64, rows []int64) torch.Tensor) (added [][]int64, err error) {
-	seen := make([][]int64, len(prompts))
+// write continues texts by at most MaxNewTokens tokens each, and returns what it adds, NumReturnSequences
+// of each text. Next is that of searchBeams.
+func (g Generation) write(ctx context.Context, prompts [][]int64,
+	next func(tokens [][]int64, rows []int64) torch.Tensor) (texts [][]int64, err error) {
 	if g.NumBeams > 1 {
-		seen, err = g.searchBeams(ctx, prompts, length, next)
+		texts, err = g.searchBeams(ctx, prompts, next)
 	} else {
-		for i, prompt := range prompts {
-			seen[i] = slices.Clone(prompt)
+		for _, prompt := range prompts {
+			for range g.NumReturnSequences {
+				texts = append(texts, slices.Clone(prompt))
+			}
 		}
-		err = g.extend(ctx, seen, length, next)
+		err = g.extend(ctx, texts, next)
 	}
-	added = make([][]int64, len(prompts))
-	for i, ids := range seen {
-		added[i] = ids[len(prompts[i]):]
-		if end := slices.IndexFunc(added[i], func(id int64) bool { return slices.Contains(g.EOSTokenIDs, id) }); end >= 0 {
-			added[i] = added[i][:end+1] // padding is behind it
-		}
+	for i, ids := range texts {
+		texts[i] = ids[len(prompts[0]):]
 	}
-	return added, err
+	return texts, err
+}
+
+// ends tells whether a text ends with its last token.
+func (g Generation) ends(ids []int64) bool {
+	return slices.Contains(g.EOSTokenIDs, ids[len(ids)-1]) || g.stops.stops(ids)
 }
 
 // extend adds tokens to texts, one at a time, until each has ended.
-func (g Generation) extend(ctx context.Context, seen [][]int64, length int,
+func (g Generation) extend(ctx context.Context, texts [][]int64,
 	next func(tokens [][]int64, rows []int64) torch.Tensor) error {
-	ended := make([]bool, len(seen))
-	begun := len(seen[0])
+	begun := len(texts[0])
+	seen := slices.Clone(texts) // with padding behind those that have ended
+	ended := make([]bool, len(texts))
 	if g.wrote != nil {
-		defer func() { g.wrote(seen[0][begun:], true) }()
+		defer func() { g.wrote(texts[0][begun:], true) }()
 	}
-	for range length {
+	for range g.MaxNewTokens {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
@@ -185,13 +250,14 @@ func (g Generation) extend(ctx context.Context, seen [][]int64, length int,
 		torch.Scope(func() { chosen = g.choose(next(seen, nil).ToDType(torch.Float32), seen, begun) })
 		for i, id := range chosen {
 			if ended[i] {
-				id = g.padding
+				seen[i] = append(seen[i], g.padding)
+				continue
 			}
 			seen[i] = append(seen[i], id)
-			ended[i] = ended[i] || slices.Contains(g.EOSTokenIDs, id)
+			texts[i], ended[i] = seen[i], g.ends(seen[i])
 		}
 		if g.wrote != nil {
-			g.wrote(seen[0][begun:], false)
+			g.wrote(texts[0][begun:], false)
 		}
 		if !slices.Contains(ended, false) {
 			break

@@ -2,28 +2,24 @@ package auto
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
-	"path/filepath"
 	"slices"
 
-	"github.com/gotrainer/gotrainer/internal/optional"
-	"github.com/gotrainer/gotrainer/internal/regularfile"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
 // Generation says how a text is continued. What has no value is what generation_config.json of the
 // model's folder says, or else has the default of transformers' generate: the most probable token is
-// taken each time, 20 times.
+// taken each time, 20 times. A list that is empty but not nil is none although the file has one.
 type Generation struct {
 	MaxNewTokens int // zero: 20; never more than the model has positions for
-	MinNewTokens int // no text ends before; zero: 0; -1: 0 although the file says otherwise
+	MinNewTokens int // no token of EOSTokenIDs comes before; zero: 0; -1: 0 although the file says otherwise
 
 	// Sample draws each token by its probability; without it the most probable one is taken
-	// (do_sample). Greedy takes it although the file has do_sample.
+	// (do_sample). Greedy takes it although the file has do_sample. With several beams continuations of
+	// all of them are drawn.
 	Sample, Greedy bool
 	Temperature    float64 // divides the logits: below 1 the probable becomes more so; zero: 1
 	TopK           int     // only so many of the most probable tokens are drawn from; zero: 50; -1: all
@@ -40,19 +36,32 @@ type Generation struct {
 	RepetitionPenalty float64
 	// NoRepeatNGramSize lets no so many tokens follow one another twice; zero: any; -1: any although the
 	// file says otherwise.
-	NoRepeatNGramSize int
+	NoRepeatNGramSize   int
+	BadWordsIDs         [][]int64 // tokens that do not follow one another, or, each by itself, are not written
+	SuppressTokens      []int64   // are not written
+	BeginSuppressTokens []int64   // do not come first
 
 	// NumBeams is how many beginnings are followed at a time, of which the most probable text is taken
 	// (beam search); zero: 1, which is none. LengthPenalty is the power of the length by which sums of
-	// logarithms are divided: above 0 longer texts are preferred; nil: 1. EarlyStopping ends the search
-	// when NumBeams texts have ended; without it, when no better one is to be expected.
+	// logarithms are divided: above 0 longer texts are preferred; nil: 1. EarlyStopping says when the
+	// search ends; empty: EarlyStoppingFalse.
 	NumBeams      int
 	LengthPenalty *float64
-	EarlyStopping bool
+	EarlyStopping EarlyStopping
+
+	// NumReturnSequences is how many texts are written of each prompt: so many drawn ones, or the best
+	// of NumBeams, the best first. They stand behind one another in what GenerateBatch returns. Zero: 1,
+	// as it always is where one text is returned.
+	NumReturnSequences int
 
 	// EOSTokenIDs end the text, and are part of it; nil: those of the file, or else of the model; empty:
-	// none does.
-	EOSTokenIDs []int64
+	// none does. ForcedEOSTokenIDs are what is written last, one of them, when the text has grown to
+	// MaxNewTokens.
+	EOSTokenIDs, ForcedEOSTokenIDs []int64
+
+	// StopStrings end the text with the token that completes one of them, all of which is part of the
+	// text. They may begin in the prompt. They need Model.Tokenizer.
+	StopStrings []string
 
 	// Stream is called with each part of the text as soon as it is final, by the goroutine that
 	// generates: whole words, in the main. It is for one text without beams. Nil: nobody is told.
@@ -61,160 +70,44 @@ type Generation struct {
 	// IgnoreFile leaves generation_config.json out.
 	IgnoreFile bool
 
-	vocabulary, padding int64                         // of the model
-	start               int64                         // what every text about another one begins with
+	vocabulary, padding int64   // of the model
+	start               int64   // what every text about another one begins with
+	single              bool    // each prompt has one text
+	answerEnds          []int64 // end the text beside those of the file, of a caller who names no EOSTokenIDs
+	stops               *stopper
 	wrote               func(ids []int64, ended bool) // is called with the tokens so far; nil: nobody is told
 }
 
-// generationConfigName is a file of transformers' generate.
-const generationConfigName = "generation_config.json"
+// EarlyStopping says when a beam search ends: early_stopping of transformers.
+type EarlyStopping string
 
-// maxGenerationConfig is what that file may have, in bytes.
-const maxGenerationConfig = 1 << 20
+// The ways to end a beam search.
+const (
+	// EarlyStoppingFalse ends it when no text that goes on would be better than the worst that has ended,
+	// if it ended as it is.
+	EarlyStoppingFalse EarlyStopping = "false"
+	// EarlyStoppingTrue ends it when NumBeams texts have ended.
+	EarlyStoppingTrue EarlyStopping = "true"
+	// EarlyStoppingNever ends it when no text can become better at any length up to MaxNewTokens.
+	EarlyStoppingNever EarlyStopping = "never"
+)
 
-// tokenIDs are a token, or several.
-type tokenIDs []int64
-
-// UnmarshalJSON reads a number, or a list of them.
-func (t *tokenIDs) UnmarshalJSON(text []byte) error {
-	var one *int64
-	var several []int64
-	switch {
-	case json.Unmarshal(text, &one) == nil:
-		if one != nil {
-			*t = []int64{*one}
-		}
-	case json.Unmarshal(text, &several) == nil:
-		*t = several
-	default:
-		return fmt.Errorf("eos_token_id is %s; want a number, several, or null", text)
-	}
-	return nil
-}
-
-// generationFile is generation_config.json, as far as it is supported.
-type generationFile struct {
-	MaxLength         *int     `json:"max_length"`
-	MaxNewTokens      *int     `json:"max_new_tokens"`
-	MinLength         *int     `json:"min_length"`
-	MinNewTokens      *int     `json:"min_new_tokens"`
-	Sample            bool     `json:"do_sample"`
-	Temperature       *float64 `json:"temperature"`
-	TopK              *int     `json:"top_k"`
-	TopP              *float64 `json:"top_p"`
-	MinP              *float64 `json:"min_p"`
-	RepetitionPenalty *float64 `json:"repetition_penalty"`
-	NoRepeatNGramSize *int     `json:"no_repeat_ngram_size"`
-	NumBeams          *int     `json:"num_beams"`
-	LengthPenalty     *float64 `json:"length_penalty"`
-	EarlyStopping     any      `json:"early_stopping"`
-	EOSTokenIDs       tokenIDs `json:"eos_token_id"`
-	BOSTokenID        *int64   `json:"bos_token_id"`
-	DecoderStart      *int64   `json:"decoder_start_token_id"`
-}
-
-// without are the settings that would change the tokens and are not supported, with the values that
-// change nothing.
-var without = map[string][]string{
-	"typical_p": {"1", "1.0"}, "top_h": nil, "epsilon_cutoff": {"0", "0.0"}, "eta_cutoff": {"0", "0.0"},
-	"penalty_alpha": {"0", "0.0"}, "dola_layers": nil, "num_beam_groups": {"1"}, "diversity_penalty": {"0", "0.0"},
-	"encoder_repetition_penalty": {"1", "1.0"}, "encoder_no_repeat_ngram_size": {"0"}, "bad_words_ids": nil,
-	"force_words_ids": nil, "constraints": nil, "renormalize_logits": {"false"}, "forced_bos_token_id": nil,
-	"forced_eos_token_id": nil, "remove_invalid_values": {"false"}, "exponential_decay_length_penalty": nil,
-	"suppress_tokens": {"[]"}, "begin_suppress_tokens": {"[]"}, "sequence_bias": nil, "token_healing": {"false"},
-	"guidance_scale": {"1", "1.0"}, "watermarking_config": nil, "num_return_sequences": {"1"}, "stop_strings": nil,
-	"max_time": nil,
-}
-
-// readGenerationFile reads the file of a folder; a zero one is of a folder that has none.
-func readGenerationFile(dir string) (f generationFile, err error) {
-	if dir == "" {
+// readFile reads generation_config.json of a model, unless g leaves it out.
+func (g Generation) readFile(m *Model) (f generationFile, err error) {
+	if g.IgnoreFile {
 		return f, nil
 	}
-	path := filepath.Join(dir, generationConfigName)
-	text, err := regularfile.ReadFile(path, maxGenerationConfig)
-	if errors.Is(err, fs.ErrNotExist) {
-		return f, nil
-	}
-	if err == nil {
-		err = f.decode(text)
-	}
-	if err != nil {
-		return f, fmt.Errorf("auto: %s: %w (Generation.IgnoreFile leaves it out)", path, err)
-	}
-	return f, nil
+	return readGenerationFile(m.dir)
 }
 
-func (f *generationFile) decode(text []byte) error {
-	var all map[string]json.RawMessage
-	if err := json.Unmarshal(text, &all); err != nil {
-		return err
-	}
-	for key, same := range without {
-		if raw, found := all[key]; found && string(raw) != "null" && !slices.Contains(same, string(raw)) {
-			return fmt.Errorf("%s is %s, which is not supported", key, raw)
-		}
-	}
-	if err := json.Unmarshal(text, f); err != nil {
-		return err
-	}
-	switch f.EarlyStopping.(type) {
-	case nil, bool:
-		return nil
-	}
-	return fmt.Errorf("early_stopping is %v; only true and false are supported", f.EarlyStopping)
-}
-
-// withFile takes what g leaves open from the file, for a prompt of so many tokens.
-func (g Generation) withFile(f generationFile, prompt int) Generation {
-	switch {
-	case g.MaxNewTokens != 0:
-	case f.MaxNewTokens != nil:
-		g.MaxNewTokens = *f.MaxNewTokens
-	case f.MaxLength != nil:
-		g.MaxNewTokens = max(1, *f.MaxLength-prompt)
-	}
-	switch {
-	case g.MinNewTokens != 0:
-	case f.MinNewTokens != nil:
-		g.MinNewTokens = *f.MinNewTokens
-	case f.MinLength != nil:
-		g.MinNewTokens = max(0, *f.MinLength-prompt)
-	}
-	g.NumBeams = cmp.Or(g.NumBeams, optional.Or(f.NumBeams, 0))
-	if g.NumBeams > 1 {
-		g.LengthPenalty = cmp.Or(g.LengthPenalty, f.LengthPenalty)
-		g.EarlyStopping = g.EarlyStopping || f.EarlyStopping == true
-	}
-	if g.Sample = g.Sample || f.Sample && !g.Greedy && g.NumBeams < 2; g.Sample {
-		g.Temperature, g.TopP = cmp.Or(g.Temperature, optional.Or(f.Temperature, 0)), cmp.Or(g.TopP, optional.Or(f.TopP, 0))
-		g.MinP = cmp.Or(g.MinP, optional.Or(f.MinP, 0))
-		if f.TopK != nil && g.TopK == 0 {
-			g.TopK = cmp.Or(*f.TopK, -1)
-		}
-	}
-	g.RepetitionPenalty = cmp.Or(g.RepetitionPenalty, optional.Or(f.RepetitionPenalty, 0))
-	g.NoRepeatNGramSize = cmp.Or(g.NoRepeatNGramSize, optional.Or(f.NoRepeatNGramSize, 0))
-	if g.EOSTokenIDs == nil {
-		g.EOSTokenIDs = f.EOSTokenIDs
-	}
-	g.start = *cmp.Or(f.DecoderStart, f.BOSTokenID, &g.start) // as transformers does
-	return g
-}
-
-// resolved fills in what has no value, for a prompt of so many tokens, and refuses what makes no sense.
-func (g Generation) resolved(m *Model, prompt int) (Generation, error) {
+// resolved fills in what has no value, of a file and for a prompt of so many tokens, and refuses what
+// makes no sense.
+func (g Generation) resolved(f generationFile, m *Model, prompt int) (_ Generation, err error) {
 	drawn := g.Temperature != 0 || g.TopK != 0 || g.TopP != 0 || g.MinP != 0 || g.Generator != nil
 	g.start = m.blueprint.DecoderStartTokenID
-	if !g.IgnoreFile {
-		f, err := readGenerationFile(m.dir)
-		if err != nil {
-			return g, err
-		}
-		if g = g.withFile(f, prompt); f.Sample && !g.Greedy && g.NumBeams > 1 {
-			return g, fmt.Errorf("auto: do_sample is true in %s, which is not supported with %d beams; set Generation.Greedy, "+
-				"or NumBeams to 1", filepath.Join(m.dir, generationConfigName), g.NumBeams)
-		}
+	ends := g.EOSTokenIDs
+	if g, err = g.withFile(f, prompt); err != nil {
+		return g, err
 	}
 	if !g.Sample && drawn {
 		return g, errors.New("auto: Generation.Temperature, TopK, TopP, MinP and Generator are for drawn tokens; set " +
@@ -223,9 +116,9 @@ func (g Generation) resolved(m *Model, prompt int) (Generation, error) {
 	if g.Sample && g.Greedy {
 		return g, errors.New("auto: Generation.Sample and Greedy are both set; want one")
 	}
-	if g.NumBeams < 2 && (g.LengthPenalty != nil || g.EarlyStopping) || g.NumBeams > 1 && g.Sample {
-		return g, fmt.Errorf("auto: Generation.LengthPenalty and EarlyStopping are for several beams, and Sample is for "+
-			"one; NumBeams is %d", g.NumBeams)
+	if g.NumBeams < 2 && (g.LengthPenalty != nil || g.EarlyStopping != "") {
+		return g, fmt.Errorf("auto: Generation.LengthPenalty and EarlyStopping are for several beams; NumBeams is %d",
+			g.NumBeams)
 	}
 	for _, f := range []*float64{&g.Temperature, &g.TopP, &g.RepetitionPenalty} {
 		*f = cmp.Or(*f, 1)
@@ -238,20 +131,33 @@ func (g Generation) resolved(m *Model, prompt int) (Generation, error) {
 	if g.MinP == -1 {
 		g.MinP = 0
 	}
-	g.MaxNewTokens, g.TopK, g.NumBeams = cmp.Or(g.MaxNewTokens, 20), cmp.Or(g.TopK, 50), cmp.Or(g.NumBeams, 1)
+	g.MaxNewTokens, g.TopK = cmp.Or(g.MaxNewTokens, 20), cmp.Or(g.TopK, 50)
+	g.NumBeams, g.NumReturnSequences = cmp.Or(g.NumBeams, 1), cmp.Or(g.NumReturnSequences, 1)
 	g.LengthPenalty = cmp.Or(g.LengthPenalty, new(1.0))
+	g.EarlyStopping = cmp.Or(g.EarlyStopping, EarlyStoppingFalse)
 	g.vocabulary, g.padding = m.Limits().VocabSize, m.Limits().PadTokenID
 	if g.EOSTokenIDs == nil {
 		g.EOSTokenIDs = m.blueprint.EOSTokenIDs
+	}
+	if ends == nil {
+		for _, id := range g.answerEnds {
+			if !slices.Contains(g.EOSTokenIDs, id) {
+				g.EOSTokenIDs = append(slices.Clip(g.EOSTokenIDs), id)
+			}
+		}
 	}
 	if m.blueprint.Pair && (g.start < 0 || g.start >= g.vocabulary) {
 		return g, fmt.Errorf("auto: decoder_start_token_id is %d, or bos_token_id in its stead; want an id of the "+
 			"vocabulary of %d", g.start, g.vocabulary)
 	}
+	if err := g.check(); err != nil {
+		return g, err
+	}
 	if g.Stream != nil {
 		g.wrote = m.streamTo(g.Stream)
 	}
-	return g, g.check()
+	g.stops, err = m.stopAt(g.StopStrings)
+	return g, err
 }
 
 // check refuses values that make no sense.
@@ -264,6 +170,8 @@ func (g Generation) check() error {
 	}{
 		{g.NumBeams < 0, "NumBeams", g.NumBeams, "a positive number"},
 		{math.IsNaN(*g.LengthPenalty) || math.IsInf(*g.LengthPenalty, 0), "LengthPenalty", *g.LengthPenalty, "a number"},
+		{!slices.Contains([]EarlyStopping{EarlyStoppingFalse, EarlyStoppingTrue, EarlyStoppingNever}, g.EarlyStopping),
+			"EarlyStopping", g.EarlyStopping, "true, false or never"},
 		{g.MaxNewTokens < 0, "MaxNewTokens", g.MaxNewTokens, "a positive number"},
 		{g.MinNewTokens < 0, "MinNewTokens", g.MinNewTokens, "a positive number, or -1 for none"},
 		{!(g.Temperature > 0), "Temperature", g.Temperature, "a positive number"},
@@ -272,9 +180,29 @@ func (g Generation) check() error {
 		{!(g.MinP >= 0 && g.MinP <= 1), "MinP", g.MinP, "at least 0 and at most 1, or -1 for none"},
 		{!(g.RepetitionPenalty > 0), "RepetitionPenalty", g.RepetitionPenalty, "a positive number"},
 		{g.NoRepeatNGramSize < 0, "NoRepeatNGramSize", g.NoRepeatNGramSize, "a positive number, or -1 for none"},
+		{g.NumReturnSequences < 0, "NumReturnSequences", g.NumReturnSequences, "a positive number"},
+		{g.single && g.NumReturnSequences > 1, "NumReturnSequences", g.NumReturnSequences, "1, since one text is " +
+			"returned of each prompt here; GenerateBatch returns more"},
+		{g.NumBeams > 1 && g.NumReturnSequences > g.NumBeams, "NumReturnSequences", g.NumReturnSequences,
+			fmt.Sprintf("at most NumBeams, %d", g.NumBeams)},
+		{g.NumBeams == 1 && !g.Sample && g.NumReturnSequences > 1, "NumReturnSequences", g.NumReturnSequences,
+			"Sample or several beams with it, since all texts would be the same"},
+		{slices.Contains(g.StopStrings, ""), "StopStrings", fmt.Sprintf("%q", g.StopStrings), "strings that are not empty"},
+		{slices.ContainsFunc(g.BadWordsIDs, func(ids []int64) bool { return len(ids) == 0 }), "BadWordsIDs", g.BadWordsIDs,
+			"at least one token in each"},
 	} {
 		if c.bad {
 			return fmt.Errorf("auto: Generation.%s is %v; want %s", c.name, c.is, c.want)
+		}
+	}
+	for name, ids := range map[string][]int64{"BadWordsIDs": slices.Concat(g.BadWordsIDs...),
+		"SuppressTokens": g.SuppressTokens, "BeginSuppressTokens": g.BeginSuppressTokens,
+		"ForcedEOSTokenIDs": g.ForcedEOSTokenIDs} {
+		for _, id := range ids {
+			if id < 0 || id >= g.vocabulary {
+				return fmt.Errorf("auto: Generation.%s has the token %d; want ids of the vocabulary of %d", name, id,
+					g.vocabulary)
+			}
 		}
 	}
 	return nil

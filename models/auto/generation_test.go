@@ -4,12 +4,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // FuzzGenerationFile: whatever a folder holds is read or refused, and gives settings that are checked.
 func FuzzGenerationFile(f *testing.F) {
 	for _, text := range []string{`{}`, `[]`, `{`, `{"eos_token_id": [1, 2], "max_length": 20, "min_length": 3}`,
-		`{"do_sample": true, "top_k": 0, "top_p": 0.9, "min_p": 0.1}`, `{"early_stopping": "never"}`,
+		`{"do_sample": true, "top_k": 0, "top_p": 0.9, "min_p": 0.1}`, `{"early_stopping": "never", "num_beams": 2}`,
+		`{"stop_strings": "end", "forced_eos_token_id": 1}`,
 		`{"bad_words_ids": [[1]]}`, `{"num_beams": -1, "length_penalty": 0}`, `{"decoder_start_token_id": 9}`} {
 		f.Add([]byte(text))
 	}
@@ -19,8 +21,10 @@ func FuzzGenerationFile(f *testing.F) {
 			return
 		}
 		said := Generation{MaxNewTokens: 7, MinNewTokens: 2, Greedy: true, NumBeams: 1, RepetitionPenalty: 1.5,
-			NoRepeatNGramSize: 3, EOSTokenIDs: []int64{4}}
-		got := said.withFile(file, 5)
+			NoRepeatNGramSize: 3, EOSTokenIDs: []int64{4}, ForcedEOSTokenIDs: []int64{}, SuppressTokens: []int64{},
+			BeginSuppressTokens: []int64{}, BadWordsIDs: [][]int64{}, StopStrings: []string{}}
+		got, err := said.withFile(file, 5)
+		require.NoError(t, err)
 		got.start = said.start // which the file alone says
 		assert.Equal(t, said, got, "what is said wins")
 	})

@@ -20,10 +20,27 @@ func (g Generation) processed(logits torch.Tensor, seen [][]int64, begun int) to
 	if g.NoRepeatNGramSize > 0 {
 		logits = forbidden(logits, repetitions(seen, g.NoRepeatNGramSize))
 	}
-	if len(seen[0])-begun < g.MinNewTokens {
-		logits = forbidden(logits, slices.Repeat([][]int64{g.EOSTokenIDs}, len(seen)))
+	if len(g.BadWordsIDs) > 0 {
+		logits = forbidden(logits, g.badWords(seen))
+	}
+	added := len(seen[0]) - begun
+	if added < g.MinNewTokens {
+		logits = forbiddenToAll(logits, g.EOSTokenIDs)
+	}
+	if len(g.ForcedEOSTokenIDs) > 0 && added == g.MaxNewTokens-1 {
+		logits = only(logits, g.ForcedEOSTokenIDs)
+	}
+	logits = forbiddenToAll(logits, g.SuppressTokens)
+	if added == 0 {
+		logits = forbiddenToAll(logits, g.BeginSuppressTokens)
 	}
 	return logits
+}
+
+// only leaves no other choice than some tokens: their logits become 0.
+func only(logits torch.Tensor, tokens []int64) torch.Tensor {
+	index := torch.From(tokens, int64(len(tokens))).ToDevice(logits.Device())
+	return torch.Call("aten::index_fill.int_Scalar", logits.FullLike(out), 1, index, 0.0)[0]
 }
 
 // penalized applies RepetitionPenalty.
@@ -54,6 +71,32 @@ func repetitions(seen [][]int64, n int) [][]int64 {
 	return banned
 }
 
+// badWords are the tokens that would complete one of BadWordsIDs. A token that ends a text is none by
+// itself.
+func (g Generation) badWords(seen [][]int64) [][]int64 {
+	banned := make([][]int64, len(seen))
+	for i, ids := range seen {
+		for _, word := range g.BadWordsIDs {
+			front, last := word[:len(word)-1], word[len(word)-1]
+			if len(front) == 0 && slices.Contains(g.EOSTokenIDs, last) || len(word) > max(1, len(ids)) {
+				continue
+			}
+			if slices.Equal(ids[len(ids)-len(front):], front) {
+				banned[i] = append(banned[i], last)
+			}
+		}
+	}
+	return banned
+}
+
+// forbiddenToAll takes tokens out of the choice of all rows.
+func forbiddenToAll(logits torch.Tensor, tokens []int64) torch.Tensor {
+	if len(tokens) == 0 {
+		return logits
+	}
+	return forbidden(logits, slices.Repeat([][]int64{tokens}, int(logits.Size(0))))
+}
+
 // forbidden takes tokens of each row out of the choice.
 func forbidden(logits torch.Tensor, tokens [][]int64) torch.Tensor {
 	var at []int64
@@ -78,22 +121,41 @@ func (g Generation) choose(logits torch.Tensor, seen [][]int64, begun int) []int
 	if !g.Sample {
 		return torch.Values[int64](logits.ArgMax(-1, false))
 	}
+	return torch.Values[int64](g.warped(logits).Softmax(-1, torch.DefaultDType).Multinomial(1, false, g.Generator))
+}
+
+// spare is how many tokens drawing must leave to choose from, so that of several beams one can go on if
+// all that end a text are drawn.
+func (g Generation) spare() int {
+	if g.NumBeams > 1 {
+		return max(2, 1+len(g.EOSTokenIDs))
+	}
+	return 1
+}
+
+// warped takes out of the choice what is not to be drawn from, [B, vocabulary].
+func (g Generation) warped(logits torch.Tensor) torch.Tensor {
+	vocabulary := logits.Size(1)
+	spare := min(int64(g.spare()), vocabulary)
 	if g.Temperature != 1 {
 		logits = logits.DivScalar(g.Temperature)
 	}
-	if vocabulary := logits.Size(1); g.TopK > 0 {
-		top, _ := logits.TopK(min(int64(g.TopK), vocabulary), 1, true, true)
+	if g.TopK > 0 {
+		top, _ := logits.TopK(min(max(int64(g.TopK), spare), vocabulary), 1, true, true)
 		logits = logits.MaskedFill(logits.Lt(top.Narrow(1, top.Size(1)-1, 1)), out)
 	}
 	if g.TopP < 1 {
 		sorted, order := logits.Sort(1, false)
 		rare := sorted.Softmax(-1, torch.DefaultDType).CumSum(1, torch.DefaultDType).LeScalar(1 - g.TopP)
-		rare.Narrow(1, rare.Size(1)-1, 1).Zero_() // the most probable token stays
+		rare.Narrow(1, vocabulary-spare, spare).Zero_() // the most probable ones stay
 		logits = logits.MaskedFill(rare.Clone().Scatter_(1, order, rare), out)
 	}
 	if g.MinP > 0 {
 		p := logits.Softmax(-1, torch.DefaultDType)
-		logits = logits.MaskedFill(p.Lt(p.AMax([]int64{-1}, true).MulScalar(g.MinP)), out)
+		rare := p.Lt(p.AMax([]int64{-1}, true).MulScalar(g.MinP))
+		_, best := p.TopK(spare, 1, true, true)
+		torch.Call("aten::scatter_.value", rare, 1, best, false)
+		logits = logits.MaskedFill(rare, out)
 	}
-	return torch.Values[int64](logits.Softmax(-1, torch.DefaultDType).Multinomial(1, false, g.Generator))
+	return logits
 }

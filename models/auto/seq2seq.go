@@ -82,6 +82,7 @@ func (m *Seq2SeqLanguageModel) EOSTokenIDs() []int64 { return slices.Clone(m.blu
 // mode meanwhile. Several goroutines may call it at a time, but not while the model is trained. If ctx
 // ends, so does the text: it returns what there is, and the context's cause.
 func (m *Seq2SeqLanguageModel) Generate(ctx context.Context, source string, g Generation) (string, error) {
+	g.single = true
 	all, err := m.GenerateBatch(ctx, []string{source}, g)
 	if len(all) == 0 {
 		return "", err
@@ -90,7 +91,8 @@ func (m *Seq2SeqLanguageModel) Generate(ctx context.Context, source string, g Ge
 }
 
 // GenerateBatch is [Seq2SeqLanguageModel.Generate] of several texts at a time, which takes less time
-// than one after the other: it returns what it writes about each.
+// than one after the other: it returns what it writes about each, Generation.NumReturnSequences texts
+// behind one another.
 func (m *Seq2SeqLanguageModel) GenerateBatch(ctx context.Context, sources []string, g Generation) ([]string, error) {
 	texts := make([]inputs.Text, len(sources))
 	for i, source := range sources {
@@ -108,7 +110,11 @@ func (m *Seq2SeqLanguageModel) GenerateBatch(ctx context.Context, sources []stri
 // about each, without the token that begins all.
 func (m *Seq2SeqLanguageModel) GenerateIDs(ctx context.Context, texts []inputs.Text, g Generation) (rows [][]int64,
 	err error) {
-	if g, err = g.resolved(m.Model, 1); err != nil {
+	f, err := g.readFile(m.Model)
+	if err != nil {
+		return nil, err
+	}
+	if g, err = g.resolved(f, m.Model, 1); err != nil {
 		return nil, err
 	}
 	if err := g.checkStream(m.Model, len(texts)); err != nil {
@@ -132,15 +138,13 @@ func (m *Seq2SeqLanguageModel) GenerateIDs(ctx context.Context, texts []inputs.T
 // Writer is what TaskOptions.Write of package seq2seq takes: evaluations have the model write about
 // their texts, for metrics. It needs Model.Tokenizer.
 func (m *Seq2SeqLanguageModel) Writer(g Generation) (func(p engine.ForwardPass, b inputs.Batch) []string, error) {
-	g, err := g.resolved(m.Model, 1)
+	f, err := g.checkWriter(m.Model)
 	if err != nil {
 		return nil, err
 	}
-	if g.Stream != nil {
-		return nil, errors.New("auto: Generation.Stream is for one text; evaluations write about many")
-	}
-	if m.Tokenizer == nil {
-		return nil, m.errNoTokenizer()
+	g.single = true
+	if g, err = g.resolved(f, m.Model, 1); err != nil {
+		return nil, err
 	}
 	return func(p engine.ForwardPass, b inputs.Batch) []string {
 		rows, _ := m.write(context.Background(), p, b, g) // which ends with the batch
@@ -157,14 +161,14 @@ func (m *Seq2SeqLanguageModel) write(ctx context.Context, p engine.ForwardPass, 
 		torch.Scope(func() {
 			ids, mask, _ := b.To(p)
 			hidden := m.backbone.Encode(ids, mask)
-			if g.NumBeams > 1 { // of which each text has so many rows
-				hidden = hidden.RepeatInterleave(int64(g.NumBeams), new(int64(0)))
+			if n := int64(g.copies()); n > 1 {
+				hidden = hidden.RepeatInterleave(n, new(int64(0)))
 				if mask.Defined() {
-					mask = mask.RepeatInterleave(int64(g.NumBeams), new(int64(0)))
+					mask = mask.RepeatInterleave(n, new(int64(0)))
 				}
 			}
 			decode, past := m.backbone.DecodePair(hidden, mask, int64(g.MaxNewTokens))
-			rows, err = g.write(ctx, prompts, g.MaxNewTokens, func(tokens [][]int64, rows []int64) torch.Tensor {
+			rows, err = g.write(ctx, prompts, func(tokens [][]int64, rows []int64) torch.Tensor {
 				past.Reorder(rows)
 				hidden := decode(engine.Input(p, lastOf(tokens, 1), int64(len(tokens)), 1))
 				return m.head.forward(m.backbone, hidden.Select(1, 0))

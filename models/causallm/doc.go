@@ -11,5 +11,11 @@
 // Texts of any length make padded batches. [Blocks] joins them end to end and cuts the result into
 // blocks of equal length, which wastes nothing: group_texts of run_clm. Labels leave out what
 // should not be learned, such as the question before an answer ([inputs.IgnoreIndex]); EncodeChat
-// of package auto makes such samples of conversations.
+// of package auto makes such samples of conversations, EncodeCompletion of other texts.
+//
+// An evaluation can have the model write the answers, and score them:
+//
+//	write, err := lm.Writer(auto.Generation{MaxNewTokens: 60})
+//	task, err := causallm.NewTask(lm, causallm.TaskOptions{Write: write,
+//		Metrics: []metrics.Metric[string]{&metrics.ROUGE{}}})
 package causallm

@@ -13,12 +13,53 @@ type Sample struct {
 	// Labels are the tokens to be guessed, each at its own place: [inputs.IgnoreIndex] where one is
 	// not to be learned. Nil: all of InputIDs but what AttentionMask leaves out.
 	Labels []int64
+	// Target is what should be written behind the prompt, as it should be read, for metrics of
+	// TaskOptions.
+	Target string
+}
+
+// Answer is where the tokens stand that are to be learned last, without one between that is not. In
+// evaluations with TaskOptions.Write the model continues what is in front of them: InputIDs[:from].
+func (s Sample) Answer() (from, to int) {
+	if s.Labels == nil {
+		return 0, len(s.InputIDs)
+	}
+	return answer(s.Labels)
+}
+
+func answer(labels []int64) (from, to int) {
+	for to = len(labels); to > 0 && labels[to-1] == inputs.IgnoreIndex; {
+		to--
+	}
+	for from = to; from > 0 && labels[from-1] != inputs.IgnoreIndex; {
+		from--
+	}
+	return from, to
 }
 
 // Batch is some samples, padded to the same length.
 type Batch struct {
 	inputs.Batch
-	Labels data.Padded[int64] // inputs.IgnoreIndex in padding
+	Labels  data.Padded[int64] // inputs.IgnoreIndex in padding
+	Targets []string
+}
+
+// prompts are what stands in front of the answers of a batch.
+func (t *Task) prompts(b Batch) (inputs.Batch, error) {
+	texts := make([]inputs.Text, b.InputIDs.Rows)
+	for i := range texts {
+		from, _ := answer(b.Labels.Row(i))
+		for j, id := range b.InputIDs.Row(i)[:from] {
+			if b.AttentionMask.Values == nil || b.AttentionMask.Row(i)[j] != 0 {
+				texts[i].InputIDs = append(texts[i].InputIDs, id)
+			}
+		}
+		if len(texts[i].InputIDs) == 0 {
+			return inputs.Batch{}, &inputs.SampleError{Package: "causallm", Index: i, Reason: "it has no prompt to write " +
+				"behind: want Labels with IgnoreIndex in front of those that are to be learned, or TaskOptions without Write"}
+		}
+	}
+	return t.limits.Collate("causallm", texts, data.Padding{})
 }
 
 // Blocks puts texts behind one another and cuts samples of size tokens; what is left at the end and
@@ -46,8 +87,9 @@ func Blocks(texts [][]int64, size int) ([]Sample, error) {
 // Collate pads samples on the right to a batch and refuses what the model cannot take.
 func (t *Task) Collate(samples []Sample) (b Batch, err error) {
 	texts := make([]inputs.Text, len(samples))
+	b.Targets = make([]string, len(samples))
 	for i, s := range samples {
-		texts[i] = s.Text
+		texts[i], b.Targets[i] = s.Text, s.Target
 	}
 	if b.Batch, err = t.limits.Collate("causallm", texts, t.options.Padding); err != nil {
 		return b, err

@@ -2,8 +2,10 @@ package causallm
 
 import (
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/metrics"
 	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/models/internal/writing"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
@@ -19,18 +21,32 @@ type TaskOptions struct {
 	// nothing predicts. transformers 5.17 does so with GPT-2, whose losses and gradients become
 	// smaller by that share.
 	CountFirstToken bool
+
+	// Write has the model continue the prompts of a batch in evaluations, for Metrics, of which it is
+	// given what was written and Sample.Target: predict_with_generate of Seq2SeqTrainer. A prompt is what
+	// stands in front of [Sample.Answer]. Nil: evaluations give the loss alone.
+	Write   func(p engine.ForwardPass, prompts inputs.Batch) []string
+	Metrics []metrics.Metric[string]
 }
 
-// Task ties a model to texts. An evaluation gives the loss.
+// Task ties a model to texts. An evaluation gives the loss, and with TaskOptions.Write what metrics say
+// of texts that the model wrote.
 type Task struct {
+	evaluation
 	model   Model
 	limits  inputs.Limits
 	options TaskOptions
+	pass    engine.ForwardPass // of Predict's last call
 }
+
+// evaluation is what a Task embeds.
+type evaluation = writing.Evaluation
 
 var (
 	_ engine.Task[Sample, Batch] = (*Task)(nil)
 	_ engine.Predictor[Batch]    = (*Task)(nil)
+	_ engine.Observer[Batch]     = (*Task)(nil)
+	_ engine.ObservationSharer   = (*Task)(nil)
 	_ engine.ItemCounter[Batch]  = (*Task)(nil)
 	_ engine.TokenCounter[Batch] = (*Task)(nil)
 	_ engine.Configurer          = (*Task)(nil)
@@ -40,11 +56,14 @@ var (
 
 // NewTask makes the task of a model.
 func NewTask(m Model, o TaskOptions) (*Task, error) {
-	t := &Task{model: m, limits: m.Limits(), options: o}
-	if err := t.limits.CheckPadding("causallm", o.Padding); err != nil {
+	e, err := writing.New("causallm", o.Write, o.Metrics)
+	if err == nil {
+		err = m.Limits().CheckPadding("causallm", o.Padding)
+	}
+	if err != nil {
 		return nil, err
 	}
-	return t, nil
+	return &Task{evaluation: e, model: m, limits: m.Limits(), options: o}, nil
 }
 
 // ValidateOptions refuses options that the model cannot have: [inputs.ValidateOptions].
@@ -64,6 +83,7 @@ func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss { return t.LossOf
 // Predict runs the model on a batch: logits and labels, of which those at a place are for the token
 // at that place, whose logits are one place before.
 func (t *Task) Predict(p engine.ForwardPass, b Batch) engine.Outputs {
+	t.pass = p
 	return engine.Outputs{Logits: []torch.Tensor{b.Forward(p, t.model)},
 		Labels: []torch.Tensor{inputs.Matrix(p, b.Labels)}, Rows: b.InputIDs.Rows, Shifted: true}
 }
@@ -82,6 +102,18 @@ func (t *Task) LossOf(p engine.ForwardPass, o engine.Outputs) engine.Loss {
 	}
 	count := next.NeScalar(inputs.IgnoreIndex).Sum(torch.DefaultDType).Clamp(1, nil) // of none the loss is 0
 	return engine.Mean(sum.Div(count), o.Rows)
+}
+
+// Observe has the model continue the prompts of a batch of an evaluation.
+func (t *Task) Observe(b Batch, _ engine.Outputs) {
+	if !t.Writes() {
+		return
+	}
+	prompts, err := t.prompts(b)
+	if err != nil {
+		panic(torch.Errorf("causallm.Task.Observe", torch.ErrInvalid, "%v", err)) // which ends the evaluation with this error
+	}
+	t.Score(t.pass, prompts, b.Targets)
 }
 
 // CountItems counts the tokens that are to be guessed: num_items_in_batch.

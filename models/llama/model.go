@@ -95,7 +95,7 @@ func (c Config) norm(b transformer.Builder, size int64) *transformer.RMSNorm {
 func (m *Model) Forward(ids, mask torch.Tensor) torch.Tensor {
 	x := m.embed(ids)
 	positions := torch.TensorOptions{Device: ids.Device()}.Arange(0, ids.Size(1), 1)
-	return m.Norm.Forward(m.ForwardEach(x, m.masks(mask, x, 0, positions)))
+	return m.Norm.Forward(m.ForwardEach(x, m.masks(mask, x, []int64{ids.Size(1)}, positions)))
 }
 
 // embed maps token ids, [B, L], to [B, L, hidden].
@@ -111,9 +111,9 @@ func (m *Model) embed(ids torch.Tensor) torch.Tensor {
 	return x.MulScalar(scale)
 }
 
-// masks are those of the layers, for hidden states of tokens at positions, the first of which is behind
-// so many others.
-func (m *Model) masks(mask, x torch.Tensor, seen int64, positions torch.Tensor) func(layer int) transformer.Mask {
+// masks are those of the layers, for hidden states of the last tokens, at positions, of texts of so many
+// tokens: one length of all, or that of each.
+func (m *Model) masks(mask, x torch.Tensor, lengths []int64, positions torch.Tensor) func(layer int) transformer.Mask {
 	dtype := x.DType()
 	if families[m.config.Type].castLast {
 		dtype = torch.Float32
@@ -129,7 +129,7 @@ func (m *Model) masks(mask, x torch.Tensor, seen int64, positions torch.Tensor) 
 		}
 		one := transformer.WindowMask(mask, x, window, m.config.Attention)
 		one.WideSoftmax = true
-		one.Rotary = m.RotaryEmb.at(seen, x.Size(1), positions, kind == SlidingAttention, dtype)
+		one.Rotary = m.RotaryEmb.at(lengths, x.Size(1), positions, kind == SlidingAttention, dtype)
 		made[kind] = one
 	}
 	return func(layer int) transformer.Mask {
@@ -145,8 +145,9 @@ func (m *Model) masks(mask, x torch.Tensor, seen int64, positions torch.Tensor) 
 // to the past. L is 1 unless the past is empty.
 func (m *Model) Decode(ids torch.Tensor, past *transformer.Past) torch.Tensor {
 	x := m.embed(ids)
-	mask, positions := past.Next(ids.Size(1))
-	return m.Norm.Forward(m.ContinueEach(x, m.masks(mask, x, past.Length(), positions), past))
+	n := ids.Size(1)
+	mask, positions := past.Next(n)
+	return m.Norm.Forward(m.ContinueEach(x, m.masks(mask, x, past.Lengths(n), positions), past))
 }
 
 // Forward maps hidden states, [B, L, hidden], to the next ones.

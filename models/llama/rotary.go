@@ -1,6 +1,8 @@
 package llama
 
 import (
+	"slices"
+
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
@@ -28,19 +30,37 @@ func newRotaryEmbedding(c Config) *RotaryEmbedding {
 	return e
 }
 
-// at is for n tokens at positions, the first of them behind so many others, of hidden states with that
-// dtype.
-func (e *RotaryEmbedding) at(position, n int64, positions torch.Tensor, local bool,
+// at is for the last n tokens, at positions, of texts of so many tokens: one length of all, or that of
+// each. Their hidden states have that dtype.
+func (e *RotaryEmbedding) at(lengths []int64, n int64, positions torch.Tensor, local bool,
 	dtype torch.DType) transformer.Rotary {
 	f := e.InvFreq
-	switch end := position + n; {
-	case e.LongInvFreq.Defined() && end > e.short:
-		if f = e.LongInvFreq; position > 0 && position <= e.short {
-			panic(torch.Errorf("llama.RotaryEmbedding", torch.ErrNotSupported, "a text has grown to %d tokens, and of more "+
-				"than %d all are turned by long_factor; forget the past there (Backbone.Rereads)", end, e.short))
-		}
+	switch {
+	case e.LongInvFreq.Defined():
+		f = e.byLength(lengths, n)
 	case local && e.LocalInvFreq.Defined():
 		f = e.LocalInvFreq
 	}
 	return transformer.NewRotary(f, positions, e.scale, dtype)
+}
+
+// byLength are the frequencies of texts of so many tokens, n of which are new: [E/2], or [B, 1, 1, E/2]
+// where some texts are long and others are not.
+func (e *RotaryEmbedding) byLength(lengths []int64, n int64) torch.Tensor {
+	long := make([]bool, len(lengths))
+	for i, length := range lengths {
+		if seen := length - n; length > e.short && seen > 0 && seen <= e.short {
+			panic(torch.Errorf("llama.RotaryEmbedding", torch.ErrNotSupported, "a text has grown to %d tokens, and of more "+
+				"than %d all are turned by long_factor; forget the past there (Backbone.Rereads)", length, e.short))
+		}
+		long[i] = length > e.short
+	}
+	switch {
+	case !slices.Contains(long, true):
+		return e.InvFreq
+	case !slices.Contains(long, false):
+		return e.LongInvFreq
+	}
+	of := torch.From(long, int64(len(long)), 1, 1, 1).ToDevice(e.InvFreq.Device())
+	return torch.Where(of, e.LongInvFreq, e.InvFreq)
 }

@@ -87,7 +87,7 @@ func TestTextsThatHaveEndedWait(t *testing.T) {
 		{MaxNewTokens: 9, EOSTokenIDs: []int64{}}, {MaxNewTokens: 9, NumBeams: 3},
 		{MaxNewTokens: 9, NumBeams: 4, LengthPenalty: new(2.0)},
 		{MaxNewTokens: 9, NumBeams: 2, EOSTokenIDs: []int64{1, 4, 5, 6, 7}}, {MaxNewTokens: 1, NumBeams: 5},
-		{MaxNewTokens: 9, NumBeams: 3, EarlyStopping: true, EOSTokenIDs: []int64{}}} {
+		{MaxNewTokens: 9, NumBeams: 3, EarlyStopping: auto.EarlyStoppingTrue, EOSTokenIDs: []int64{}}} {
 		together, err := m.GenerateIDs(t.Context(), texts, g)
 		require.NoError(t, err)
 		require.Len(t, together, 3)
@@ -117,12 +117,11 @@ func TestWhatCannotBeIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "pad on the right")
 	_, err = m.Writer(auto.Generation{})
 	require.ErrorContains(t, err, "the model has no tokenizer")
-	_, err = m.Writer(auto.Generation{TopK: 3})
+	_, err = m.GenerateIDs(t.Context(), []inputs.Text{{InputIDs: []int64{1}}}, auto.Generation{TopK: 3})
 	require.ErrorContains(t, err, "set Sample")
 	for want, g := range map[string]auto.Generation{
 		"NumBeams is 0":        {LengthPenalty: new(2.0)},
-		"NumBeams is 1":        {NumBeams: 1, EarlyStopping: true},
-		"NumBeams is 3":        {NumBeams: 3, Sample: true},
+		"NumBeams is 1":        {NumBeams: 1, EarlyStopping: auto.EarlyStoppingTrue},
 		"NumBeams is -1; want": {NumBeams: -1},
 		"LengthPenalty is NaN": {NumBeams: 3, LengthPenalty: new(math.NaN())},
 	} {

@@ -1,12 +1,12 @@
 package seq2seq
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/metrics"
 	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/models/internal/writing"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
@@ -52,15 +52,15 @@ type TaskOptions struct {
 
 // Task ties a model to pairs of texts.
 type Task struct {
-	engine.Observations[written]
+	evaluation
 	model   Model
 	limits  inputs.Limits
 	options TaskOptions
 	pass    engine.ForwardPass // of Predict's last call
 }
 
-// written is what the model wrote, and what it should have written.
-type written struct{ Got, Want string }
+// evaluation is what a Task embeds.
+type evaluation = writing.Evaluation
 
 var (
 	_ engine.Task[Sample, Batch] = (*Task)(nil)
@@ -74,16 +74,16 @@ var (
 
 // NewTask makes the task of a model.
 func NewTask(m Model, o TaskOptions) (*Task, error) {
-	t := &Task{model: m, limits: m.Limits(), options: o}
 	for _, p := range []data.Padding{o.Padding, o.TargetPadding} {
-		if err := t.limits.CheckPadding("seq2seq", p); err != nil {
+		if err := m.Limits().CheckPadding("seq2seq", p); err != nil {
 			return nil, err
 		}
 	}
-	if (o.Write == nil) != (len(o.Metrics) == 0) {
-		return nil, errors.New("seq2seq: TaskOptions.Write and Metrics go together: metrics are of what is written")
+	e, err := writing.New("seq2seq", o.Write, o.Metrics)
+	if err != nil {
+		return nil, err
 	}
-	return t, nil
+	return &Task{evaluation: e, model: m, limits: m.Limits(), options: o}, nil
 }
 
 // Model returns the model.
@@ -165,24 +165,9 @@ func (t *Task) LossOf(p engine.ForwardPass, o engine.Outputs) engine.Loss {
 
 // Observe has the model write about the texts of a batch of an evaluation.
 func (t *Task) Observe(b Batch, _ engine.Outputs) {
-	if t.options.Write == nil {
-		return
+	if t.Writes() {
+		t.Score(t.pass, b.Batch, b.Targets)
 	}
-	t.pass.Autocast(func() {
-		for i, s := range t.options.Write(t.pass, b.Batch) {
-			t.Note(written{s, b.Targets[i]})
-		}
-	})
-}
-
-// Metrics are those of what was written.
-func (t *Task) Metrics() map[string]float64 {
-	for _, w := range t.Noted() {
-		for _, m := range t.options.Metrics {
-			m.Add(w.Got, w.Want)
-		}
-	}
-	return engine.Results(t.options.Metrics)
 }
 
 // CountItems counts the tokens that are to be guessed: num_items_in_batch.

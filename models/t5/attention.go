@@ -82,18 +82,19 @@ func (a *Attention) forward(x torch.Tensor, kind transformer.Attention, s scores
 		}
 		out = weights.MatMul(v)
 	} else {
-		out = q.ScaledDotProductAttention(k, v, s.mask(q, k), dropout, false, 1)
+		out = q.ScaledDotProductAttention(k, v, s.mask(q.Size(1), q.Size(2), k), dropout, false, 1)
 	}
 	out = out.Transpose(1, 2).Contiguous().Reshape(x.Size(0), x.Size(1), -1)
 	return a.O.Forward(out)
 }
 
-// mask is what the fused operator adds to the scores of queries and keys.
-func (s scores) mask(q, k torch.Tensor) torch.Tensor {
+// mask is what the fused operator adds to the scores of so many queries of each head, and keys, [B, ...,
+// S, E].
+func (s scores) mask(heads, queries int64, k torch.Tensor) torch.Tensor {
 	o := torch.TensorOptions{DType: k.DType(), Device: k.Device()}
 	bias := s.bias
 	if !bias.Defined() {
-		bias = o.Zeros(1, 1, 1, 1).Expand(1, q.Size(1), q.Size(2), k.Size(2))
+		bias = o.Zeros(1, 1, 1, 1).Expand(1, heads, queries, k.Size(-2))
 	}
 	if s.keep.Defined() {
 		bias = torch.Where(s.keep, bias, o.Full(transformer.Lowest(k.DType())))

@@ -165,7 +165,7 @@ func (m *Model) Forward(ids, mask, decoderIDs torch.Tensor) torch.Tensor {
 	length := decoderIDs.Size(1)
 	n := torch.TensorOptions{Device: decoderIDs.Device()}.Arange(0, length, 1)
 	self := scores{n.Unsqueeze(1).Ge(n).View(1, 1, length, length), m.Decoder.bias(0, length, length)}
-	return m.Decoder.forward(decoderIDs, m.config.Attention, self, memory{m.encode(ids, keep), keep})
+	return m.Decoder.forward(decoderIDs, m.config.Attention, self, memory{m.encode(ids, keep), scores{keep: keep}})
 }
 
 // keepOf is where tokens of a text may be attended to, [B, 1, 1, L]; undefined: everywhere.
@@ -179,7 +179,10 @@ func keepOf(mask torch.Tensor) torch.Tensor {
 
 // memory is what a decoder attends to: the encoder's text and where it is no padding. Of an encoder
 // it is empty.
-type memory struct{ hidden, keep torch.Tensor }
+type memory struct {
+	hidden torch.Tensor
+	scores scores
+}
 
 // forward runs the blocks on token ids.
 func (s *Stack) forward(ids torch.Tensor, kind transformer.Attention, self scores, m memory) torch.Tensor {
@@ -195,8 +198,8 @@ func (s *Stack) forward(ids torch.Tensor, kind transformer.Attention, self score
 		x = torch.Checkpoint(func(in []torch.Tensor) []torch.Tensor {
 			// A view, since autocast casts a leaf once for query, key and value together and would sum
 			// their gradients in its own precision.
-			return []torch.Tensor{run(in[0].View(in[0].Shape()...), scores{in[1], in[2]}, memory{in[3], in[4]})}
-		}, x, self.keep, self.bias, m.hidden, m.keep)[0]
+			return []torch.Tensor{run(in[0].View(in[0].Shape()...), scores{in[1], in[2]}, memory{in[3], scores{keep: in[4]}})}
+		}, x, self.keep, self.bias, m.hidden, m.scores.keep)[0]
 	}
 	return s.Dropout.Forward(s.FinalLayerNorm.Forward(x))
 }
@@ -208,7 +211,7 @@ func (b *Block) forward(x torch.Tensor, kind transformer.Attention, self scores,
 	x = x.Add(a.Dropout.Forward(a.SelfAttention.forward(normal, kind, self, past.own(a.SelfAttention, normal))))
 	if c := b.EncDec; c != nil {
 		normal := c.LayerNorm.Forward(x)
-		out := c.EncDecAttention.forward(normal, kind, scores{keep: m.keep}, past.other(c.EncDecAttention, m.hidden))
+		out := c.EncDecAttention.forward(normal, kind, m.scores, past.other(c.EncDecAttention, m.hidden))
 		x = x.Add(c.Dropout.Forward(out))
 	}
 	f := b.FeedForward

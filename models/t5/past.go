@@ -45,18 +45,23 @@ func (p *pastBlock) other(a *Attention, hidden torch.Tensor) func() (keys, value
 func (m *Model) Decode(hidden, mask torch.Tensor, capacity int64) (next func(ids torch.Tensor) torch.Tensor,
 	tokens *transformer.Past) {
 	c := m.config
-	p := &past{memory: memory{hidden, keepOf(mask)}, blocks: make([]pastBlock, len(m.Decoder.Block)),
+	p := &past{memory: memory{hidden, scores{keep: keepOf(mask)}}, blocks: make([]pastBlock, len(m.Decoder.Block)),
 		tokens: transformer.NewPast(len(m.Decoder.Block), hidden.Size(0), capacity, c.NumHeads*c.KeyValueSize,
 			torch.TensorOptions{DType: m.Shared.Weight.DType(), Device: hidden.Device()})}
 	for i, b := range m.Decoder.Block {
 		a := b.EncDec.EncDecAttention
 		p.blocks[i] = pastBlock{p.tokens.Recall(i), a.K.Forward(hidden), a.V.Forward(hidden)}
 	}
+	if keys := p.blocks[0].keys; c.Attention != transformer.Eager { // the same of all blocks and tokens
+		p.memory.scores = scores{bias: p.memory.scores.mask(c.NumHeads, 1, keys)}
+	}
+	bias := m.Decoder.bias(capacity-1, 1, capacity) // of the last token, behind which stand those of the others
 	next = func(ids torch.Tensor) torch.Tensor {
 		return torch.Return(func() torch.Tensor {
 			s := m.Decoder
 			x := s.Dropout.Forward(s.EmbedTokens.Forward(ids))
-			self := scores{bias: s.bias(p.tokens.Length(), 1, p.tokens.Length()+1)}
+			n := p.tokens.Length() + 1
+			self := scores{bias: bias.Narrow(3, capacity-n, n)}
 			for i, b := range s.Block {
 				x = b.forward(x, c.Attention, self, p.memory, &p.blocks[i])
 			}

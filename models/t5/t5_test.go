@@ -166,9 +166,11 @@ func TestRunsHaveTransformersBits(t *testing.T) {
 			for i, g := range []auto.Generation{{MaxNewTokens: 12},
 				{MaxNewTokens: 12, Sample: true, Temperature: 0.7, TopK: 20, TopP: 0.9},
 				{MaxNewTokens: 12, RepetitionPenalty: 1.5}, {MaxNewTokens: 12, NumBeams: 3},
-				{MaxNewTokens: 9, NumBeams: 4, LengthPenalty: new(2.0), EarlyStopping: true, RepetitionPenalty: 1.3},
+				{MaxNewTokens: 9, NumBeams: 4, LengthPenalty: new(2.0), EarlyStopping: auto.EarlyStoppingTrue,
+					RepetitionPenalty: 1.3},
 				{MaxNewTokens: 12, NumBeams: 2, LengthPenalty: new(-1.0)}, {MaxNewTokens: 12, NumBeams: 3, EOSTokenIDs: ends},
-				{MaxNewTokens: 12, NumBeams: 4, LengthPenalty: new(3.0), EarlyStopping: true, EOSTokenIDs: ends}} {
+				{MaxNewTokens: 12, NumBeams: 4, LengthPenalty: new(3.0), EarlyStopping: auto.EarlyStoppingTrue,
+					EOSTokenIDs: ends}} {
 				torch.ManualSeed(3)
 				got, err := m.GenerateIDs(t.Context(), texts, g)
 				require.NoError(t, err)

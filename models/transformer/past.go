@@ -15,6 +15,7 @@ type Past struct {
 	layers []pastLayer
 	texts  torch.Tensor // [B, capacity]: false where a text has padding in front; undefined: none has
 	pads   torch.Tensor // [B, 1]: how much
+	each   []int64      // the same, where there is some
 }
 
 // pastLayer has room for the keys and values of all tokens, [B, capacity, width].
@@ -47,15 +48,22 @@ func (p *Past) Recall(layer int) Recall {
 // Reorder makes row i what the given row was, for beams of which some end and others go on twice; nil
 // leaves all as they are.
 func (p *Past) Reorder(rows []int64) {
-	if rows == nil {
+	var changed, taken []int64
+	for i, row := range rows {
+		if row != int64(i) {
+			changed, taken = append(changed, int64(i)), append(taken, row)
+		}
+	}
+	if len(changed) == 0 {
 		return
 	}
 	torch.Scope(func() {
-		at := torch.From(rows, int64(len(rows))).ToDevice(p.layers[0].keys.Device())
+		n, device := int64(len(changed)), p.layers[0].keys.Device()
+		to, from := torch.From(changed, n).ToDevice(device), torch.From(taken, n).ToDevice(device)
 		for _, l := range p.layers {
 			for _, t := range []torch.Tensor{l.keys, l.values} {
 				seen := t.Narrow(1, 0, p.length)
-				seen.Copy_(seen.IndexSelect(0, at))
+				seen.IndexCopy_(0, to, seen.IndexSelect(0, from))
 			}
 		}
 	})
@@ -68,6 +76,7 @@ func (p *Past) Pad(pads []int64) {
 		return
 	}
 	keys := p.layers[0].keys
+	p.each = pads
 	p.pads = torch.From(pads, int64(len(pads)), 1).ToDevice(keys.Device())
 	p.texts = torch.TensorOptions{Device: keys.Device()}.Arange(0, keys.Size(1), 1).Ge(p.pads)
 }
@@ -80,6 +89,19 @@ func (p *Past) Next(n int64) (mask, positions torch.Tensor) {
 		return mask, positions
 	}
 	return p.texts.Narrow(1, 0, p.length+n), positions.Sub(p.pads).Clamp(0, nil)
+}
+
+// Lengths are how many tokens each text has with its next n ones, one number where all have as many:
+// those that are padded have less.
+func (p *Past) Lengths(n int64) []int64 {
+	if p.each == nil {
+		return []int64{p.length + n}
+	}
+	lengths := make([]int64, len(p.each))
+	for i, pad := range p.each {
+		lengths[i] = p.length + n - pad
+	}
+	return lengths
 }
 
 // Forget makes room for the texts to be seen from their beginning again.

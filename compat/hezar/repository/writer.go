@@ -100,11 +100,12 @@ func (m *Model) generation(s Settings) (g generation, err error) {
 	}
 	var settings omegaconf.Map
 	var ends ids
+	var early any // true, false or "never"
 	fields := configfile.Fields("max_length", &g.longest, "max_new_tokens", &g.MaxNewTokens,
 		"min_length", &g.shortest, "min_new_tokens", &g.MinNewTokens, "do_sample", &g.Sample,
 		"temperature", &g.Temperature, "top_k", &g.TopK, "top_p", &g.TopP, "min_p", &g.MinP,
 		"repetition_penalty", &g.RepetitionPenalty, "no_repeat_ngram_size", &g.NoRepeatNGramSize,
-		"num_beams", &g.NumBeams, "length_penalty", &g.LengthPenalty, "early_stopping", &g.EarlyStopping,
+		"num_beams", &g.NumBeams, "length_penalty", &g.LengthPenalty, "early_stopping", &early,
 		"eos_token_id", &ends)
 	if m.Seq2Seq != nil {
 		for _, key := range []string{"min_length", "max_length", "input_prefix"} {
@@ -128,7 +129,9 @@ func (m *Model) generation(s Settings) (g generation, err error) {
 	if settings, err = ofFile(settings); err == nil {
 		err = configfile.DecodeAll(settings, fields)
 	}
-	g.EOSTokenIDs = ends
+	if g.EOSTokenIDs = ends; early != nil {
+		g.EarlyStopping = auto.EarlyStopping(fmt.Sprint(early))
+	}
 	if g.MaxNewTokens > 0 {
 		g.longest = 0
 	}
@@ -141,7 +144,7 @@ func (m *Model) generation(s Settings) (g generation, err error) {
 		g.TopK = -1
 	}
 	if g.NumBeams < 2 {
-		g.EarlyStopping, g.LengthPenalty = false, nil
+		g.EarlyStopping, g.LengthPenalty = "", nil
 	}
 	_, room := g.behind(1)
 	switch {
@@ -149,8 +152,6 @@ func (m *Model) generation(s Settings) (g generation, err error) {
 	case !room || g.longest < 0 || g.shortest < 0:
 		err = fmt.Errorf("max_length is %d and min_length %d; want room for a token behind the first", g.longest,
 			g.shortest)
-	case g.Sample && g.NumBeams > 1:
-		err = fmt.Errorf("do_sample is true and num_beams %d; want one of them", g.NumBeams)
 	}
 	if err != nil {
 		err = fmt.Errorf("repository: %s: generation: %w", m.kind, err)

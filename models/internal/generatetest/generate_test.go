@@ -33,11 +33,12 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m))
 }
 
-// recorded is what testdata/generate.py wrote.
+// recorded is what testdata/generate.py or writers.py wrote.
 type recorded struct {
-	Prompts [][]int64
-	Ways    []way
-	Models  []model
+	Prompts   [][]int64
+	Ways      []way
+	Tokenizer json.RawMessage // for StopStrings
+	Models    []model
 }
 
 // model is one that writes.
@@ -54,26 +55,43 @@ type model struct {
 
 // way is what generate was given.
 type way struct {
-	MaxNewTokens      int      `json:"max_new_tokens"`
-	MinNewTokens      int      `json:"min_new_tokens"`
-	EOS               []int64  `json:"eos_token_id"`
-	Sample            bool     `json:"do_sample"`
-	Temperature       float64  `json:"temperature"`
-	TopK              *int     `json:"top_k"`
-	TopP              float64  `json:"top_p"`
-	MinP              float64  `json:"min_p"`
-	RepetitionPenalty float64  `json:"repetition_penalty"`
-	NoRepeatNGramSize int      `json:"no_repeat_ngram_size"`
-	NumBeams          int      `json:"num_beams"`
-	LengthPenalty     *float64 `json:"length_penalty"`
-	EarlyStopping     bool     `json:"early_stopping"`
+	MaxNewTokens      int                `json:"max_new_tokens"`
+	MinNewTokens      int                `json:"min_new_tokens"`
+	EOS               []int64            `json:"eos_token_id"`
+	Sample            bool               `json:"do_sample"`
+	Temperature       float64            `json:"temperature"`
+	TopK              *int               `json:"top_k"`
+	TopP              float64            `json:"top_p"`
+	MinP              float64            `json:"min_p"`
+	RepetitionPenalty float64            `json:"repetition_penalty"`
+	NoRepeatNGramSize int                `json:"no_repeat_ngram_size"`
+	BadWords          [][]int64          `json:"bad_words_ids"`
+	Suppress          []int64            `json:"suppress_tokens"`
+	BeginSuppress     []int64            `json:"begin_suppress_tokens"`
+	NumBeams          int                `json:"num_beams"`
+	LengthPenalty     *float64           `json:"length_penalty"`
+	EarlyStopping     auto.EarlyStopping `json:"early_stopping"`
+	NumReturn         int                `json:"num_return_sequences"`
+	ForcedEOS         oneOrMore          `json:"forced_eos_token_id"`
+	StopStrings       []string           `json:"stop_strings"`
+}
+
+// oneOrMore are ids, of which one may stand without a list.
+type oneOrMore []int64
+
+func (ids *oneOrMore) UnmarshalJSON(text []byte) error {
+	if text[0] != '[' {
+		text = slices.Concat([]byte("["), text, []byte("]"))
+	}
+	return json.Unmarshal(text, (*[]int64)(ids))
 }
 
 func (w way) generation() auto.Generation {
 	g := auto.Generation{MaxNewTokens: w.MaxNewTokens, MinNewTokens: w.MinNewTokens, EOSTokenIDs: w.EOS, Sample: w.Sample,
 		Temperature: w.Temperature, TopP: w.TopP, MinP: w.MinP, RepetitionPenalty: w.RepetitionPenalty,
 		NoRepeatNGramSize: w.NoRepeatNGramSize, NumBeams: w.NumBeams, LengthPenalty: w.LengthPenalty,
-		EarlyStopping: w.EarlyStopping}
+		EarlyStopping: w.EarlyStopping, NumReturnSequences: w.NumReturn, BadWordsIDs: w.BadWords, SuppressTokens: w.Suppress,
+		BeginSuppressTokens: w.BeginSuppress, ForcedEOSTokenIDs: w.ForcedEOS, StopStrings: w.StopStrings}
 	if w.TopK != nil {
 		if g.TopK = *w.TopK; g.TopK == 0 {
 			g.TopK = -1
@@ -82,15 +100,17 @@ func (w way) generation() auto.Generation {
 	return g
 }
 
-func load(t *testing.T) recorded {
+func load(t *testing.T) recorded { return loadFile(t, "generate.json", 8) }
+
+func loadFile(t *testing.T, name string, models int) recorded {
 	t.Helper()
 	testenv.RequireTorch(t)
 	torch.SetThreads(1)
-	text, err := os.ReadFile("testdata/generate.json")
+	content, err := os.ReadFile("testdata/" + name)
 	require.NoError(t, err)
 	var r recorded
-	require.NoError(t, json.Unmarshal(text, &r))
-	require.Len(t, r.Models, 8)
+	require.NoError(t, json.Unmarshal(content, &r))
+	require.Len(t, r.Models, models)
 	return r
 }
 
@@ -121,7 +141,11 @@ func (m model) open(t *testing.T, dir string) writer {
 		require.NoError(t, err)
 		w = writer{lm.Model, lm.GenerateBatchIDs}
 	}
-	torch.NoGrad(func() { w.InputEmbeddings().Weight.MulScalar_(20) })
+	scale := 20.0 // tokens are far apart
+	if m.Name == "phi3 longrope" {
+		scale = 5
+	}
+	torch.NoGrad(func() { w.InputEmbeddings().Weight.MulScalar_(scale) })
 	return w
 }
 
@@ -135,10 +159,30 @@ func toEnd(row, ends []int64) []int64 {
 
 // TestTextsAreThoseOfTransformers: several prompts at a time, which are padded on the left, in many ways.
 func TestTextsAreThoseOfTransformers(t *testing.T) {
-	r := load(t)
+	load(t).compare(t)
+}
+
+// TestTextsOfOtherWritersAreThoseOfTransformers: other models, and more settings.
+func TestTextsOfOtherWritersAreThoseOfTransformers(t *testing.T) {
+	loadFile(t, "writers.json", 12).compare(t)
+}
+
+// setTokenizer gives a model the one that StopStrings are found by.
+func (r recorded) setTokenizer(t *testing.T, w writer) {
+	t.Helper()
+	if r.Tokenizer != nil {
+		var err error
+		w.Tokenizer, err = text.ParseTokenizer(r.Tokenizer)
+		require.NoError(t, err)
+	}
+}
+
+// compare has each model write in each way.
+func (r recorded) compare(t *testing.T) {
 	for _, m := range r.Models {
 		w := m.open(t, modeltest.ConfigFolder(t, m.Config))
-		for i, how := range r.Ways {
+		r.setTokenizer(t, w)
+		for i, how := range r.Ways[:len(m.Ways)] {
 			t.Run(fmt.Sprintf("%s %d", m.Name, i), func(t *testing.T) {
 				goldencount.Start(t, "models", t.Name())
 				ends := how.EOS
@@ -148,9 +192,9 @@ func TestTextsAreThoseOfTransformers(t *testing.T) {
 				torch.ManualSeed(3)
 				rows, err := w.batch(t.Context(), r.Prompts, how.generation())
 				require.NoError(t, err)
-				require.Len(t, rows, len(r.Prompts))
+				require.Len(t, rows, len(r.Prompts)*max(1, how.NumReturn))
 				for k, row := range rows {
-					assert.GreaterOrEqual(t, len(row), how.MinNewTokens)
+					assert.True(t, len(row) >= how.MinNewTokens || how.StopStrings != nil)
 					if testenv.SameBits() {
 						assert.Equal(t, toEnd(m.Ways[i][k], ends), row, "prompt %d", k)
 					}
@@ -162,7 +206,13 @@ func TestTextsAreThoseOfTransformers(t *testing.T) {
 
 // TestFileIsWhatIsNotSaid: generation_config.json gives what the caller leaves open.
 func TestFileIsWhatIsNotSaid(t *testing.T) {
-	r := load(t)
+	for _, r := range []recorded{load(t), loadFile(t, "writers.json", 12)} {
+		r.compareFiles(t)
+	}
+}
+
+// compareFiles has each model write with each of its files.
+func (r recorded) compareFiles(t *testing.T) {
 	for _, m := range r.Models {
 		for i, f := range m.Files {
 			t.Run(fmt.Sprintf("%s %d", m.Name, i), func(t *testing.T) {
@@ -172,9 +222,14 @@ func TestFileIsWhatIsNotSaid(t *testing.T) {
 				require.NoError(t, err)
 				require.NoError(t, os.WriteFile(filepath.Join(dir, "generation_config.json"), content, 0o600))
 				w := m.open(t, dir)
+				r.setTokenizer(t, w)
 				torch.ManualSeed(3)
 				rows, err := w.batch(t.Context(), r.Prompts, auto.Generation{})
 				require.NoError(t, err)
+				require.Zero(t, len(rows)%len(r.Prompts))
+				if testenv.SameBits() {
+					require.Len(t, rows, len(f.Rows))
+				}
 				var ends []int64
 				for _, id := range f.File["eos_token_id"].([]any) {
 					ends = append(ends, int64(id.(float64)))
@@ -195,6 +250,8 @@ func TestFileIsWhatIsNotSaid(t *testing.T) {
 				require.NoError(t, err)
 				g.IgnoreFile, g.Greedy, g.NumBeams, g.MinNewTokens = false, true, 1, -1
 				g.RepetitionPenalty, g.NoRepeatNGramSize = 1, -1
+				g.StopStrings, g.BadWordsIDs, g.ForcedEOSTokenIDs = []string{}, [][]int64{}, []int64{}
+				g.SuppressTokens, g.BeginSuppressTokens = []int64{}, []int64{}
 				said, err := w.batch(t.Context(), r.Prompts, g)
 				require.NoError(t, err)
 				assert.Equal(t, plain, said, "what is said wins over the file")
@@ -223,20 +280,31 @@ func TestFilesThatWouldChangeTheTextAreRefused(t *testing.T) {
 	r := load(t)
 	m := r.Models[2]
 	for content, want := range map[string]string{
-		`{"typical_p": 0.9}`:          "typical_p is 0.9, which is not supported",
-		`{"bad_words_ids": [[1]]}`:    "bad_words_ids is [[1]]",
-		`{"early_stopping": "never"}`: "early_stopping is never",
-		`{"max_new_tokens": "many"}`:  "cannot unmarshal string",
-		`{"eos_token_id": "end"}`:     "eos_token_id is \"end\"; want a number",
-		`[1]`:                         "cannot unmarshal array",
-		`{`:                           "unexpected end",
-		`{"max_new_tokens": -3}`:      "Generation.MaxNewTokens is -3",
-		`{"do_sample": true, "temperature": -0.5}`:                                                  "Generation.Temperature is -0.5",
-		`{"repetition_penalty": -1.0}`:                                                              "Generation.RepetitionPenalty is -1",
-		`{"no_repeat_ngram_size": -2}`:                                                              "Generation.NoRepeatNGramSize is -2",
-		`{"typical_p": 1.0, "num_return_sequences": 1}`:                                             "",
-		`{"guidance_scale": null, "forced_bos_token_id": null, "eos_token_id": 7, "max_length": 1}`: "",
-		`{"eos_token_id": null, "max_new_tokens": null, "early_stopping": null}`:                    "",
+		`{"typical_p": 0.9}`:           "typical_p is 0.9, which is not supported",
+		`{"force_words_ids": [[1]]}`:   "force_words_ids is [[1]]",
+		`{"bad_words_ids": [[1, 61]]}`: "Generation.BadWordsIDs has the token 61; want ids of the vocabulary of 61",
+		`{"bad_words_ids": [[]]}`:      "Generation.BadWordsIDs is [[]]; want at least one token in each",
+		`{"suppress_tokens": [-1]}`:    "Generation.SuppressTokens has the token -1",
+		`{"early_stopping": "rarely"}`: `early_stopping is "rarely"; want true, false or "never"`,
+		`{"stop_strings": [""]}`:       `Generation.StopStrings is [""]; want strings that are not empty`,
+		`{"stop_strings": "end"}`: "no tokenizer; want tokenizer.json or vocab.txt beside the weights, or set Model.Tokenizer, " +
+			"which Generation.StopStrings are found by",
+		`{"stop_strings": 7}`:                             "stop_strings is 7; want a string, several, or null",
+		`{"max_length": 12}`:                              "max_length of generation_config.json is 12, and a prompt has 12 tokens",
+		`{"max_new_tokens": 0}`:                           "max_new_tokens is 0; want a positive number",
+		`{"do_sample": true, "num_return_sequences": -2}`: "Generation.NumReturnSequences is -2",
+		`{"num_beams": 2, "num_return_sequences": 3}`:     "Generation.NumReturnSequences is 3; want at most NumBeams, 2",
+		`{"max_new_tokens": "many"}`:                      "cannot unmarshal string",
+		`{"eos_token_id": "end"}`:                         "eos_token_id is \"end\"; want a number",
+		`[1]`:                                             "cannot unmarshal array",
+		`{`:                                               "unexpected end",
+		`{"max_new_tokens": -3}`:                          "max_new_tokens is -3",
+		`{"do_sample": true, "temperature": -0.5}`:        "Generation.Temperature is -0.5",
+		`{"repetition_penalty": -1.0}`:                    "Generation.RepetitionPenalty is -1",
+		`{"no_repeat_ngram_size": -2}`:                    "Generation.NoRepeatNGramSize is -2",
+		`{"typical_p": 1.0, "num_return_sequences": 1}`:   "",
+		`{"guidance_scale": null, "forced_bos_token_id": null, "eos_token_id": 7, "max_length": 13}`: "",
+		`{"eos_token_id": null, "max_new_tokens": null, "early_stopping": null}`:                     "",
 	} {
 		dir := modeltest.ConfigFolder(t, m.Config)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "generation_config.json"), []byte(content), 0o600))
@@ -257,6 +325,9 @@ func TestFilesThatWouldChangeTheTextAreRefused(t *testing.T) {
 		"Sample and Greedy are both set":          {Sample: true, Greedy: true},
 		"Generation.MinNewTokens is -2":           {MinNewTokens: -2},
 		"Stream is for one text without beams":    {Stream: func(string) {}},
+		"NumReturnSequences is 2; want Sample":    {NumReturnSequences: 2},
+		"NumReturnSequences is 4; want at most":   {NumReturnSequences: 4, NumBeams: 3},
+		"EarlyStopping is maybe":                  {NumBeams: 2, EarlyStopping: "maybe"},
 	} {
 		_, err := w.batch(t.Context(), r.Prompts, g)
 		assert.ErrorContains(t, err, want)
@@ -272,9 +343,7 @@ func TestFilesThatWouldChangeTheTextAreRefused(t *testing.T) {
 // TestPartsOfAStreamAreTheText: they come while it is written, and all but the last end with words.
 func TestPartsOfAStreamAreTheText(t *testing.T) {
 	testenv.RequireTorch(t)
-	tok, err := text.TrainByteLevel(slices.Values([]string{"the quick brown fox jumps over the lazy dog"}),
-		text.TrainOptions{VocabSize: 280})
-	require.NoError(t, err)
+	tok := fox(t)
 	torch.ManualSeed(1)
 	lm, err := auto.NewCausalLM(gpt2.Config{VocabSize: int64(tok.VocabSize()), MaxPositions: 256, HiddenSize: 16,
 		NumLayers: 1, NumHeads: 2}, tok)

@@ -62,22 +62,6 @@ func TestTextsBeginAsTheFileSays(t *testing.T) {
 	assert.ErrorContains(t, err, "decoder_start_token_id is 61")
 }
 
-// TestDrawingAndBeamsOfTheFileAreRefusedTogether: transformers draws continuations of beams then.
-func TestDrawingAndBeamsOfTheFileAreRefusedTogether(t *testing.T) {
-	r := load(t)
-	for content, g := range map[string]auto.Generation{
-		`{"do_sample": true, "num_beams": 2}`: {},
-		`{"do_sample": true}`:                 {NumBeams: 2},
-	} {
-		w := r.Models[2].withFile(t, content)
-		_, err := w.batch(t.Context(), r.Prompts, g)
-		require.ErrorContains(t, err, "do_sample is true", content)
-		g.Greedy = true
-		_, err = w.batch(t.Context(), r.Prompts, g)
-		require.NoError(t, err, "Greedy wins over the file")
-	}
-}
-
 // TestAnEndThatIsNoTokenForbidsNone: eos_token_id of -1 says that no token ends a text.
 func TestAnEndThatIsNoTokenForbidsNone(t *testing.T) {
 	r := load(t)

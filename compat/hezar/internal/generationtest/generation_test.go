@@ -531,7 +531,7 @@ func TestGenerationThatIsNotKnownIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	gpt2, _ = fresh(t, "gpt2_text_generation", own(hezar.Settings{"num_beams": 2, "do_sample": true}))
 	_, err = gpt2.Predict(t.Context(), "in rain")
-	require.ErrorContains(t, err, "do_sample is true and num_beams 2; want one of them")
+	require.NoError(t, err, "continuations of beams may be drawn")
 	t5, _ := fresh(t, "t5_text_generation", changed(hezar.Settings{"max_length": 1}))
 	_, err = t5.Predict(t.Context(), "in rain")
 	require.ErrorContains(t, err, "max_length is 1 and min_length 0; want room for a token")

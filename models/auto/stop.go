@@ -1,0 +1,170 @@
+package auto
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/gotrainer/gotrainer/text"
+	decoding "github.com/gotrainer/gotrainer/text/decoders"
+	"github.com/gotrainer/gotrainer/text/normalizers"
+)
+
+// stopper finds out whether the last token of a text completes a string: StopStringCriteria of
+// transformers. It takes each token for what it adds to a text, and texts for their bytes.
+type stopper struct {
+	strings []string
+	longest int // bytes of the longest string
+	window  int // as many tokens are looked at as that has characters, or bytes where tokens are bytes
+	added   func(id int64) piece
+	known   sync.Map // what added has returned, by id
+}
+
+// piece is what a token adds; without ok there is no such token.
+type piece struct {
+	text string
+	ok   bool
+}
+
+// before is what stands in front of a token while it is decoded, since many decoders treat the first
+// token of a text in another way.
+const before = "abcdef"
+
+// stopAt makes a stopper of strings; nil: there are none.
+func (m *Model) stopAt(stops []string) (*stopper, error) {
+	if len(stops) == 0 {
+		return nil, nil
+	}
+	if m.Tokenizer == nil {
+		return nil, fmt.Errorf("%w, which Generation.StopStrings are found by", m.errNoTokenizer())
+	}
+	decoder := m.Tokenizer.Config().Decoder
+	s := &stopper{strings: stops}
+	size := func(s string) int { return len(s) }
+	var own func(token string) (string, bool) // the bytes of a token that stands for some
+	switch {
+	case has[decoding.ByteFallback](decoder):
+		own = fallbackByte
+	case has[decoding.ByteLevel](decoder):
+		own = levelBytes
+	default:
+		size = utf8.RuneCountInString
+	}
+	for _, stop := range stops {
+		s.longest, s.window = max(s.longest, len(stop)), max(s.window, size(stop))
+	}
+	front, err := m.front()
+	if err != nil {
+		return nil, err
+	}
+	s.added = func(id int64) piece {
+		token, ok := m.Tokenizer.IDToToken(id)
+		if !ok {
+			return piece{}
+		}
+		if own != nil {
+			if text, ok := own(token); ok {
+				return piece{text, true}
+			}
+		}
+		_, text, ok := strings.Cut(decoding.Decode(decoder, append(front(), token)), before)
+		return piece{text, ok}
+	}
+	return s, nil
+}
+
+// front makes the tokens of what stands in front.
+func (m *Model) front() (func() []string, error) {
+	t, err := m.Tokenizer.WithTruncation(nil)
+	if err == nil {
+		t, err = t.WithPadding(nil)
+	}
+	var e *text.Encoding
+	if err == nil {
+		e, err = t.Encode(before, &text.EncodeOptions{NoSpecialTokens: true})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("auto: Generation.StopStrings: %w", err)
+	}
+	front := func() []string { return slices.Clone(e.Tokens) } // decoders may change what they are given
+	if decoded := decoding.Decode(t.Config().Decoder, front()); !strings.Contains(decoded, before) {
+		return nil, fmt.Errorf("auto: Generation.StopStrings: the tokenizer makes %q of %q, so that it cannot be told "+
+			"what a token adds to a text; want a tokenizer that has these letters", decoded, before)
+	}
+	return front, nil
+}
+
+// has tells whether a decoder is a T, or has one among its parts.
+func has[T decoding.Decoder](d decoding.Decoder) bool {
+	if _, is := d.(T); is {
+		return true
+	}
+	parts, _ := d.(decoding.Sequence)
+	for _, part := range parts {
+		if has[T](part) {
+			return true
+		}
+	}
+	return false
+}
+
+// fallbackByte is the byte of a token such as <0xE2>.
+func fallbackByte(token string) (string, bool) {
+	if len(token) != len("<0xE2>") || !strings.HasPrefix(token, "<0x") || !strings.HasSuffix(token, ">") {
+		return "", false
+	}
+	b, err := strconv.ParseUint(token[3:5], 16, 8)
+	return string([]byte{byte(b)}), err == nil
+}
+
+// levelBytes are the bytes of a token of a byte-level vocabulary.
+func levelBytes(token string) (string, bool) {
+	var text []byte
+	for _, r := range token {
+		b, ok := normalizers.RuneByte(r)
+		if !ok {
+			return "", false
+		}
+		text = append(text, b)
+	}
+	return string(text), true
+}
+
+// at is what a token adds.
+func (s *stopper) at(id int64) piece {
+	if p, ok := s.known.Load(id); ok {
+		return p.(piece)
+	}
+	p := s.added(id)
+	s.known.Store(id, p)
+	return p
+}
+
+// stops tells whether the last token of a text completes a string, of which none need be there without
+// that token.
+func (s *stopper) stops(ids []int64) bool {
+	if s == nil {
+		return false
+	}
+	last := s.at(ids[len(ids)-1])
+	if !last.ok || last.text == "" {
+		return false
+	}
+	tail := ""
+	for i := len(ids) - 2; i >= max(0, len(ids)-s.window) && len(tail) < s.longest-1; i-- {
+		p := s.at(ids[i])
+		if !p.ok {
+			break
+		}
+		tail = p.text + tail
+	}
+	for _, stop := range s.strings {
+		if strings.Contains(tail[max(0, len(tail)-len(stop)+1):]+last.text, stop) {
+			return true
+		}
+	}
+	return false
+}
