@@ -7,7 +7,7 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 )
 
-// EvalSet is a validation set with a name: "matched".
+// EvalSet is a validation set with a name, such as "matched".
 type EvalSet[S any] struct {
 	Name string
 	Set  data.Dataset[S]
@@ -23,7 +23,7 @@ type EvalSet[S any] struct {
 // set decides.
 type EvalSets[S any] []EvalSet[S]
 
-// Len returns the samples of all sets together, but for those of streams.
+// Len returns the number of samples in all sets together, not counting streams.
 func (e EvalSets[S]) Len() int {
 	n := 0
 	for _, s := range e {
@@ -34,7 +34,7 @@ func (e EvalSets[S]) Len() int {
 	return n
 }
 
-// At returns a sample as if the sets lay one after the other.
+// At returns sample i of the sets joined in order.
 func (e EvalSets[S]) At(i int) (S, error) {
 	rest := i
 	for _, s := range e {

@@ -17,10 +17,10 @@ import (
 // [EvalLoaderMaker] is not asked.
 type EvalStream[S any] struct{ Stream data.Stream[S] }
 
-// Len returns -1, since nobody knows.
+// Len returns -1, since the length is not known.
 func (e EvalStream[S]) Len() int { return -1 }
 
-// At reads the stream as far as sample i.
+// At reads the stream up to sample i and returns that sample.
 func (e EvalStream[S]) At(i int) (S, error) {
 	for s, err := range e.Stream.Samples(0, i) {
 		return s, err

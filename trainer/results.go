@@ -72,8 +72,8 @@ func writeResults(path string, m Logs, all map[string]json.RawMessage) error {
 	return nil
 }
 
-// SaveState writes trainer_state.json as of the end of the last Fit to OutputDir: save_state of
-// Hugging Face. A run is resumed from the one in a checkpoint.
+// SaveState writes trainer_state.json, as of the end of the last Fit, to OutputDir. It is Hugging
+// Face's save_state. A resumed run uses the trainer_state.json of its checkpoint, not this one.
 func (t *Trainer[S, B]) SaveState() error {
 	if err := t.needsOutput("SaveState"); err != nil {
 		return err
@@ -105,8 +105,8 @@ func (t *Trainer[S, B]) needsOutput(method string) error {
 	return nil
 }
 
-// LogMetrics prints numbers as a table to Options.Progress: log_metrics of Hugging Face, with its
-// formats.
+// LogMetrics prints numbers as a table to Options.Progress. It is Hugging Face's log_metrics, with
+// the same formats.
 func (t *Trainer[S, B]) LogMetrics(split string, m Logs) {
 	_, _ = fmt.Fprint(t.options.Progress, metricsText(split, m)) // showing it is no reason to fail
 }
