@@ -114,8 +114,9 @@ func guard(body func() error) (err error) {
 	return body()
 }
 
-// StopError is what a hook returns to end the run here and now, well and with everything that
-// belongs to its end: no update is finished first, as [Run.Stop] does. Its text is why.
+// StopError is what a hook returns to end the run immediately but normally, with everything that
+// belongs to the end of a run. Unlike with [Run.Stop], the current update is not finished first.
+// Its text is the reason.
 //
 //	return trainer.StopError("the loss is nan")
 type StopError string

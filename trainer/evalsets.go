@@ -13,14 +13,14 @@ type EvalSet[S any] struct {
 	Set  data.Dataset[S]
 }
 
-// EvalSets are several validation sets. Fit and Evaluate take them where they take a validation
-// set: each is evaluated by itself, in this order, and its numbers are logged under its name:
-// "eval_matched_loss".
+// EvalSets are several validation sets. Fit and Evaluate accept them in place of a validation set.
+// The sets are evaluated one by one, in this order, and the numbers of each are logged under its
+// name: "eval_matched_loss".
 //
 //	result, err := t.Fit(ctx, train, trainer.EvalSets[Sample]{{"matched", a}, {"mismatched", b}})
 //
-// Options.MetricForBest names the set too: "matched_accuracy". If it is empty the loss of the first
-// set decides.
+// Options.MetricForBest includes the name of the set: "matched_accuracy". If it is empty, the loss
+// of the first set decides.
 type EvalSets[S any] []EvalSet[S]
 
 // Len returns the number of samples in all sets together, not counting streams.

@@ -7,10 +7,11 @@ import (
 )
 
 // Hooks lists the events of a run. A callback, one of [Options].Callbacks, is a value with any of
-// these methods: it need not have them all. [New] refuses one that has none of them. A method of
-// another form, such as one that returns nothing, is not called: trainertest.TestCallback finds it.
+// these methods; it need not have them all. [New] refuses a value that has none of them. A method
+// with another signature, such as one that returns nothing, is not called;
+// trainertest.TestCallback finds such methods.
 //
-// The events come in this order, which is that of Hugging Face's TrainerCallback:
+// The events occur in this order, which is that of Hugging Face's TrainerCallback:
 //
 //	InitEnd                                      on_init_end
 //	TrainBegin                                   on_train_begin
@@ -38,12 +39,12 @@ import (
 //	EvalStep ..., AfterPredict                   on_prediction_step ..., on_predict, of Trainer.Predict
 //
 // semantics.Rules.Order may put the save before the log and the evaluation. Trainer.Evaluate calls
-// EvalBegin to AfterEval; so does [Run.Evaluate], by which a hook evaluates in the middle of
-// something else, without AfterLog and AfterEval.
+// EvalBegin to AfterEval. So does [Run.Evaluate], with which a hook can evaluate at any point, but
+// without AfterLog and AfterEval.
 //
-// An error ends the run and is returned by Fit as a [*HookError], unless it is a [StopError]: then
-// the run ends immediately, but well: Stopped, AfterLog and TrainEnd follow, and Fit returns no
-// error.
+// If a hook returns an error, the run ends and Fit returns the error as a [*HookError]. A
+// [StopError] also ends the run immediately, but normally: Stopped, AfterLog and TrainEnd follow,
+// and Fit returns no error.
 type Hooks interface {
 	InitEnd(r *Run) error
 	TrainBegin(r *Run) error

@@ -18,7 +18,8 @@ import (
 // The result files that Hugging Face's example programs write. Only the main process writes them.
 
 // SaveMetrics writes numbers to SPLIT_results.json in OutputDir, and adds them to all_results.json
-// there: save_metrics of Hugging Face. Split is "train", "eval", "test" or whatever they are of.
+// there. It is Hugging Face's save_metrics. Split says what the numbers belong to: "train", "eval",
+// "test" or any other name.
 //
 //	result, err := t.Fit(ctx, train, valid)
 //	err = t.SaveMetrics("train", result.Metrics)
