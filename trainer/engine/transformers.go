@@ -27,10 +27,10 @@ const (
 var _ trainer.TransformersStep = (*Step[int, int])(nil)
 
 // SaveTransformers writes the state of the optimizer, the schedule, the generators and the scaler
-// as Hugging Face's Trainer does. The generators of Python's modules random and numpy.random have
-// the states with which they came from a checkpoint of transformers, or the ones that set_seed gives
-// them. Of the optimizer's state, the large file, it writes the copy that Save has just made where
-// it leaves that to o.Later.
+// as Hugging Face's Trainer does. The generators of Python's modules random and numpy.random get
+// the states they had in a checkpoint of transformers or, if there was none, those set by set_seed.
+// The large file, the optimizer's state, is written from the copy that Save has just made if Save
+// leaves it to o.Later.
 func (s *Step[S, B]) SaveTransformers(dir string, at trainer.SchedulePosition, o trainer.SaveOptions) error {
 	state, err := torchsave.StateDict(s.optimizer, at.Next)
 	if err != nil {
@@ -66,8 +66,8 @@ func (s *Step[S, B]) SaveTransformers(dir string, at trainer.SchedulePosition, o
 }
 
 // LoadTransformers continues from a checkpoint of Hugging Face's Trainer. All files are read and
-// checked before anything is changed. The optimizer keeps the settings of the options; what the
-// checkpoint has otherwise is warned of.
+// checked before anything is changed. The optimizer keeps the settings of the options, and a
+// warning is given if those of the checkpoint differ.
 func (s *Step[S, B]) LoadTransformers(dir string) (at trainer.SchedulePosition, err error) {
 	s.copies.wait()
 	if s.sharded != nil {
