@@ -121,7 +121,7 @@ func (h *heartbeat) keep() {
 	}
 }
 
-// Close gives the lock back. A second Close does nothing.
+// Close releases the lock. A second Close does nothing.
 func (h *heartbeat) Close() error {
 	h.over.Do(func() { close(h.stop) })
 	<-h.done

@@ -156,9 +156,9 @@ func canonical(args []string, fields map[string]field) ([]string, error) {
 	return out, nil
 }
 
-// ParseFile reads a JSON file, or a YAML file by the end of its name, as parse_json_file and
-// parse_yaml_file do: an object of names and values. Fields that it does not name have their
-// defaults; names that no struct has are refused.
+// ParseFile reads a JSON file, or a YAML file if its name ends that way, like parse_json_file and
+// parse_yaml_file. The file holds an object of names and values. Fields that it does not name get
+// their defaults; names that no struct has are refused.
 func ParseFile(path string, into ...any) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -183,8 +183,8 @@ func ParseFile(path string, into ...any) error {
 	return nil
 }
 
-// ParseDict is [ParseFile] for values that were read already, as by encoding/json, or that a program
-// has: parse_dict. A value that is nil stands for None; a list is a []any or []string.
+// ParseDict is [ParseFile] for values that have already been read, for example by encoding/json, or
+// that a program supplies: parse_dict. A nil value stands for None; a list is a []any or []string.
 func ParseDict(values map[string]any, into ...any) error {
 	fields, err := fieldsOf(into)
 	if err != nil {
@@ -252,10 +252,10 @@ func fieldsOf(into []any) (map[string]field, error) {
 	return fields, nil
 }
 
-// Error says which argument cannot be as it is.
+// Error says which argument has a value that is not allowed.
 type Error struct {
 	Argument string // "learning_rate"
-	Value    any    // what it is
+	Value    any    // the value it has
 	Want     string // what it should be, or what to do
 }
 
@@ -269,5 +269,5 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("arguments: %s is %s; want %s", e.Argument, value, e.Want)
 }
 
-// ExitCode tells package run that the command line is to blame.
+// ExitCode tells package run that the command line is wrong.
 func (e *Error) ExitCode() int { return int(run.Configuration) }
