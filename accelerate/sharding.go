@@ -44,10 +44,10 @@ func (a *Accelerator) shard(model any) (err error) {
 	return err
 }
 
-// BuildOptimizer makes an optimizer of the parameters of all prepared models and prepares it, as
-// PrepareOptimizer does. With Options.Sharding it is of the parts of this process; groups divide the
-// parameters by their names then, and what needs more than single elements of them is refused. nil:
-// one group.
+// BuildOptimizer makes an optimizer for the parameters of all prepared models and prepares it, as
+// PrepareOptimizer does. With Options.Sharding, the optimizer has only this process's parts of the
+// parameters. Groups then divide the parameters by name, and optimizers that need more than single
+// elements of a parameter are refused. Nil groups: one group.
 func (a *Accelerator) BuildOptimizer(b optim.Builder, groups []optim.Group, rate float64) (*Optimizer, error) {
 	var o optim.Optimizer
 	var err error
@@ -79,9 +79,9 @@ func (a *Accelerator) BuildOptimizer(b optim.Builder, groups []optim.Group, rate
 	return prepared, nil
 }
 
-// Summon gives all processes the whole parameters of a model that Options.Sharding shares out, until
-// the next Accumulate or BeginBatch: before an evaluation, or to save the model by itself. All call
-// it. Without sharding it does nothing.
+// Summon gives all processes the complete parameters of a model that Options.Sharding divides,
+// until the next Accumulate or BeginBatch. Use it before an evaluation or to save the model by
+// itself. All processes must call it. Without sharding it does nothing.
 func (a *Accelerator) Summon() error {
 	if a.sharded == nil {
 		return nil

@@ -1,7 +1,7 @@
 // Package arguments reads the arguments of transformers.TrainingArguments under their own names, as
-// flags, from a JSON or YAML file or from the environment, and makes the options of package trainer
-// and engine of them. It follows transformers.HfArgumentParser: a program has structs of its own
-// beside [TrainingArguments], and each of their fields is a flag.
+// flags, from a JSON or YAML file or from the environment, and turns them into the options of
+// packages trainer and engine. It follows transformers.HfArgumentParser: a program can have structs
+// of its own beside [TrainingArguments], and each of their fields is a flag.
 //
 //	var model struct {
 //		ModelNameOrPath string `name:"model_name_or_path" required:"" help:"Folder or name on the Hub."`
@@ -15,8 +15,9 @@
 //		return run.Usage(err)
 //	}
 //
-// What an argument means here is in docs/training-arguments.md. One that means nothing here is
-// refused with its name and the reason, unless it has its default; none is accepted and ignored.
+// docs/training-arguments.md says what each argument means here. An argument that has no meaning
+// here is refused with its name and the reason, unless it has its default; none is accepted and
+// ignored.
 package arguments
 
 import (
@@ -36,19 +37,20 @@ import (
 	"github.com/gotrainer/gotrainer/run"
 )
 
-// Parse reads a command line without the name of the program, as parse_args_into_dataclasses does,
-// into the structs that the pointers lead to. The rules are those of HfArgumentParser:
-//   - a flag may be written with "_" or "-", and shorter where that is unique;
-//   - a truth value is set by the flag alone or with a value: --fp16, --fp16 true, --fp16=no; one
-//     that is true by default is also unset by its --no_ form;
-//   - a list takes the values up to the next flag;
-//   - the last of several equal flags counts.
+// Parse reads a command line, without the name of the program, into the structs that the pointers
+// in into point to, as parse_args_into_dataclasses does. The rules are those of HfArgumentParser:
+//
+//   - A flag may be written with "_" or "-", and abbreviated where that is unambiguous.
+//   - A truth value is set by the flag alone or with a value: --fp16, --fp16 true, --fp16=no. One
+//     that is true by default can also be unset by its --no_ form.
+//   - A list takes all values up to the next flag.
+//   - If a flag is repeated, the last one counts.
 //
 // A file beside the program, run_glue.args for run_glue, is read before the command line, which
-// counts more; [ArgsFiles] has other files. One argument that ends in .json, .yaml or .yml is a
-// file, for [ParseFile], as example programs of transformers have it; --help prints the flags and
-// ends the process. The tags of a field are those of package kong: name, default, required, help,
-// enum.
+// takes precedence; [ArgsFiles] supports other files. A single argument that ends in .json, .yaml
+// or .yml is a file, which is read by [ParseFile], as in the example programs of transformers.
+// --help prints the flags and ends the process. The tags of a field are those of package kong:
+// name, default, required, help, enum.
 func Parse(args []string, into ...any) error {
 	if len(args) == 1 && slices.Contains([]string{".json", ".yaml", ".yml"}, filepath.Ext(args[0])) {
 		return ParseFile(args[0], into...)

@@ -4,10 +4,10 @@
 //
 //	trainer.Options{Semantics: semantics.HuggingFace} // transformers 5.17, its defects included
 //	trainer.Options{Semantics: semantics.Hezar}       // hezar 1.0.0, and so on: see presets.go
-//	trainer.Options{}                                 // semantics.Default: the same loop with those defects mended
+//	trainer.Options{}                                 // semantics.Default: the same loop with those defects fixed
 //
 // The loop reads the switches and never asks which preset it has. The zero value of every switch is
-// the mended behaviour, so the zero Rules are [Default]. docs/semantics.md lists each switch with
+// the fixed behaviour, so the zero Rules are [Default]. docs/semantics.md lists each switch with
 // its source and the recorded run that shows it.
 package semantics
 
