@@ -11,8 +11,8 @@
 // name ([Publish]), so a checkpoint is either complete or not there. A caller that ensures this in
 // another way, as package checkpoint does, uses only WriteFile and WriteIndex.
 //
-// [Open] checks that the files are those of the index, and [Reader.ReadRange] verifies the checksums
-// of what it reads. [Convert] makes a folder in Hugging Face's layout. Package dist/shard does all
+// [Open] checks that the files are those of the index, and [Reader.ReadRange] verifies the
+// checksums of what it reads. [Convert] makes a folder in Hugging Face's layout. Package dist/shard does all
 // of this for a model.
 package sharded
 
