@@ -48,8 +48,8 @@ func (p Padding) width(lengths []int) (int, error) {
 	return width, nil
 }
 
-// Padded is a batch of sequences of different lengths as one matrix. Values is what torch.From
-// takes:
+// Padded is a batch of sequences of different lengths as one matrix. Values is in the form that
+// torch.From takes:
 //
 //	ids := torch.From(batch.InputIDs.Values, batch.InputIDs.Shape()...)
 type Padded[T any] struct {
@@ -93,7 +93,8 @@ func Pad[T any](sequences [][]T, value T, p Padding) (Padded[T], error) {
 	return PadField(sequences, func(s []T) []T { return s }, value, p)
 }
 
-// PadField is [Pad] of a field of samples. A collate function pads each of its fields by it:
+// PadField is [Pad] for one field of the samples. A collate function calls it for each of its
+// fields:
 //
 //	func collate(samples []Sample) (b Batch, err error) {
 //		ids := func(s Sample) []int64 { return s.InputIDs }

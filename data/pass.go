@@ -10,8 +10,8 @@ import (
 )
 
 // Collect returns f of every sample of d, in order. It loads the samples once, in as many
-// goroutines as there are processors (runtime.GOMAXPROCS), and ends with the first error, a
-// [*SampleError]. The lengths that [GroupedByLength] needs are had like this:
+// goroutines as there are processors (runtime.GOMAXPROCS), and stops at the first error, a
+// [*SampleError]. It can compute the lengths that [GroupedByLength] needs:
 //
 //	lengths, err := data.Collect(ctx, d, func(s Sample) (int, error) { return len(s.InputIDs), nil })
 func Collect[S, T any](ctx context.Context, d Dataset[S], f func(S) (T, error)) ([]T, error) {

@@ -41,7 +41,8 @@ type Rows[T any] struct {
 }
 
 // OpenRows opens a table of CSV, TSV, JSONL or lines of text. It reads the file once, to find the
-// rows; each is decoded when it is asked for. A struct T names the columns that it wants:
+// rows; each row is decoded when it is requested. The fields of a struct T name the columns to
+// read:
 //
 //	type Message struct {
 //		Label string `table:"label"`
@@ -49,13 +50,13 @@ type Rows[T any] struct {
 //	}
 //	messages, err := table.OpenRows[Message]("sms.tsv", table.Format{Columns: []string{"label", "text"}})
 //
-// Its fields may be strings, bools, numbers and pointers to them; those of JSONL also slices of
-// them and json.RawMessage. The tag `table:"name,optional"` is for a column that may be missing,
-// `table:"-"` for a field that is no column, and a field without a tag asks for the column of its
-// name in upper or lower case.
+// The fields may be strings, bools, numbers and pointers to them; for JSONL also slices of these
+// and json.RawMessage. The tag `table:"name,optional"` is for a column that may be missing, and
+// `table:"-"` for a field that is not a column. A field without a tag reads the column with the
+// field's name, in upper or lower case.
 //
-// T may also be map[string]string or []string, for JSONL map[string]json.RawMessage or
-// json.RawMessage, for Lines string.
+// T may also be map[string]string or []string; for JSONL, map[string]json.RawMessage or
+// json.RawMessage; and for Lines, string.
 func OpenRows[T any](path string, f Format) (*Rows[T], error) {
 	r := &Rows[T]{path: path}
 	if err := r.open(f); err != nil {
