@@ -185,7 +185,7 @@ func (a *Accelerator) PrepareModel(model any) error {
 	}
 	if parts := nn.LinearParts(model); len(parts) > 0 {
 		return fmt.Errorf("accelerate: PrepareModel: only parts of the model are here (%s); divided layers (dist/tensor) "+
-			"are for loops of your own", parts[0])
+			"need a training loop of your own", parts[0])
 	}
 	if a.options.Sharding != 0 {
 		if err := a.shard(model); err != nil {

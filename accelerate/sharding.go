@@ -27,8 +27,8 @@ func (o *Options) checkSharding() error {
 		return fmt.Errorf("accelerate: Options.Sharding is %s, but Options.Group is nil: set it to what dist.Init "+
 			"returns", o.Sharding)
 	case o.Project.PythonFiles:
-		return fmt.Errorf("accelerate: Options.Project.PythonFiles cannot be had with Options.Sharding: the state of " +
-			"an optimizer is in parts")
+		return fmt.Errorf("accelerate: Options.Project.PythonFiles cannot be combined with Options.Sharding: the state " +
+			"of an optimizer is divided")
 	}
 	return nil
 }
@@ -36,7 +36,8 @@ func (o *Options) checkSharding() error {
 // shard shares a model out.
 func (a *Accelerator) shard(model any) (err error) {
 	if a.sharded != nil {
-		return errors.New("Options.Sharding shares out one model, and one has been prepared; put both into one struct")
+		return errors.New("Options.Sharding divides a single model, and one has already been prepared; put both " +
+			"into one struct")
 	}
 	o := a.options
 	a.sharded, err = shard.NewLayered(context.Background(), o.Group, model, o.Sharding, o.ShardingReplicas,
@@ -54,7 +55,7 @@ func (a *Accelerator) BuildOptimizer(b optim.Builder, groups []optim.Group, rate
 	panicked := torch.Try(func() {
 		switch {
 		case a.sharded != nil && len(a.optimizers) > 0:
-			err = errors.New("with Options.Sharding there is one optimizer, and one has been prepared; use groups")
+			err = errors.New("with Options.Sharding there is one optimizer, and it has already been prepared; use groups")
 		case a.sharded != nil:
 			o, err = a.sharded.Optimizer(b, groups)
 		default:
@@ -95,8 +96,8 @@ func (a *Accelerator) Summon() error {
 // checkParts refuses an optimizer of whole parameters.
 func (o *Optimizer) checkParts() error {
 	if o.accelerator.sharded != nil && !o.parts {
-		return errors.New("accelerate: Options.Sharding shares the model out, and this optimizer is of whole " +
-			"parameters: make it by Accelerator.BuildOptimizer")
+		return errors.New("accelerate: Options.Sharding divides the model, and this optimizer has undivided " +
+			"parameters: make it with Accelerator.BuildOptimizer")
 	}
 	return nil
 }

@@ -51,8 +51,8 @@ func (a *Accelerator) SaveIteration() int { return a.iteration }
 // number of processes that it has random states for.
 func (a *Accelerator) SaveState(dir string) (path string, err error) {
 	if open := a.step % a.options.Accumulation.Steps; open > 0 && !a.sync && a.IsMainProcess() {
-		slog.Warn("accelerate: SaveState: it is called inside a window of accumulation, whose gradients are in no "+
-			"state: the first update of a run that loads it lacks them; save where SyncGradients is true",
+		slog.Warn("accelerate: SaveState: it is called inside an accumulation window, whose gradients are not part of "+
+			"a state: the first update of a run that loads it lacks them; save when SyncGradients is true",
 			"batches of the window so far", open)
 	}
 	if a.random, err = a.gatherGenerators(); err != nil {
@@ -286,7 +286,7 @@ type savedState struct {
 func (a *Accelerator) load(dir string) error {
 	read := a.read
 	if fromPython(dir) && a.sharded != nil {
-		return errors.New("it was saved by Accelerate in Python, whose state of the optimizer is whole; leave " +
+		return errors.New("it was saved by Accelerate in Python, whose optimizer state is not divided; leave " +
 			"Options.Sharding out")
 	}
 	if fromPython(dir) {

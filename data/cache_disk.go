@@ -97,8 +97,8 @@ func (c *DiskCache[S]) open(key string) (err error) {
 	switch err := lockOf(c.file); {
 	case err == nil:
 	case errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.ENOLCK):
-		slog.Warn("data: CacheOnDisk: the file system cannot lock files; see that one process uses this one", "file",
-			c.path, "reason", err.Error())
+		slog.Warn("data: CacheOnDisk: the file system cannot lock files; make sure that only one process uses "+
+			"this one", "file", c.path, "reason", err.Error())
 	default:
 		return fmt.Errorf("another process is using it; give each its own file: %w", err)
 	}

@@ -39,7 +39,7 @@ func (w Weighted) Check(n int) error {
 		sum += weight
 	}
 	if n > 0 && !(sum > 0 && sum <= math.MaxFloat64) {
-		return fmt.Errorf("data: Weighted: the weights add up to %v; nothing can be drawn by them", sum)
+		return fmt.Errorf("data: Weighted: the weights add up to %v; nothing can be drawn with them", sum)
 	}
 	return nil
 }

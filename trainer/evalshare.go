@@ -96,8 +96,8 @@ func (ev *evaluator[S, B]) evalBatches(e *evaluation[B], b *data.StreamBatch[B])
 	return fire(ev.session, "EvalStep", evalStepHook.EvalStep)
 }
 
-// What a process says before a round; behind hasBatch the number of its samples, behind hasFailed
-// why.
+// What a process sends before a round. After hasBatch comes the number of its samples, after
+// hasFailed the reason.
 const (
 	hasBatch byte = iota
 	hasNone

@@ -75,10 +75,10 @@ type Options struct {
 	// Accumulate times the number of processes.
 	GlobalBatch   int
 	EvalBatchSize int // samples in an evaluation batch; zero: 8
-	// AutoFindBatchSize starts a run that runs out of memory over with smaller batches, each time
-	// nine tenths of the previous size, until they fit. The About of the step must have KnowsMemory
-	// set; see also semantics.Rules.RetryFromTrained. A resumed run uses the size that its
-	// checkpoint was made with, and keeps it.
+	// AutoFindBatchSize starts over with smaller batches when a run runs out of memory. Each size
+	// is nine tenths of the previous one, until the batches fit. The About of the step must have
+	// KnowsMemory set; see also semantics.Rules.RetryFromTrained. A resumed run uses the size that
+	// its checkpoint was made with, and keeps it.
 	AutoFindBatchSize bool
 	// DivideOnOutOfMemory continues a run that runs out of device memory in a forward or backward
 	// pass. From then on each batch is trained in two parts, then four, and so on. The window is

@@ -40,8 +40,8 @@ func Open(folder string) (*Reader, error) {
 			d, _ := safetensors.ParseDType(t.DType)
 			found, ok := r.files[p.File].Tensor(t.Name)
 			if !ok || found.DType != d || len(found.Shape) != 1 || found.Shape[0] != p.Length {
-				return nil, errors.Join(fmt.Errorf("sharded: %s: %s has not the %d elements %s of tensor %q that the index "+
-					"says", folder, x.Files[p.File].Name, p.Length, t.DType, t.Name), r.Close())
+				return nil, errors.Join(fmt.Errorf("sharded: %s: %s does not have the %d elements %s of tensor %q that the "+
+					"index lists", folder, x.Files[p.File].Name, p.Length, t.DType, t.Name), r.Close())
 			}
 		}
 	}

@@ -12,8 +12,8 @@
 // another way, as package checkpoint does, uses only WriteFile and WriteIndex.
 //
 // [Open] checks that the files are those of the index, and [Reader.ReadRange] verifies the
-// checksums of what it reads. [Convert] makes a folder in Hugging Face's layout. Package dist/shard does all
-// of this for a model.
+// checksums of what it reads. [Convert] makes a folder in Hugging Face's layout. Package dist/shard
+// does all of this for a model.
 package sharded
 
 import (
@@ -77,7 +77,7 @@ func (t Tensor) elements() (n, size int64, err error) {
 	n, size = 1, int64(d.Bits()/8)
 	for _, dim := range t.Shape {
 		if dim < 0 || dim > 0 && n > math.MaxInt64/size/dim {
-			return 0, 0, fmt.Errorf("tensor %q has shape %v, which is no shape", t.Name, t.Shape)
+			return 0, 0, fmt.Errorf("tensor %q has shape %v, which is not a valid shape", t.Name, t.Shape)
 		}
 		n *= dim
 	}
@@ -94,7 +94,7 @@ func (x *Index) check() error {
 	}
 	for _, f := range x.Files {
 		if f.Name == "" || f.Name != filepath.Base(f.Name) || strings.ContainsAny(f.Name, `/\`) || f.Name == ".." {
-			return fmt.Errorf("it names the file %q, which is none of this folder", f.Name)
+			return fmt.Errorf("it names the file %q, which is not a file name in this folder", f.Name)
 		}
 	}
 	names := map[string]bool{}
@@ -158,7 +158,7 @@ func readIndex(folder string) (*Index, error) {
 	path := filepath.Join(folder, IndexName)
 	text, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return nil, fmt.Errorf("sharded: %s has no %s: it is no sharded checkpoint, or was not finished: %w", folder,
+		return nil, fmt.Errorf("sharded: %s has no %s: it is not a sharded checkpoint, or was not finished: %w", folder,
 			IndexName, err)
 	}
 	if err != nil {

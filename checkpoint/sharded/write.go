@@ -43,10 +43,10 @@ func hidden(path string) string {
 // folder left by a killed run is removed. If the checkpoint already exists, Begin returns an error.
 func Begin(path string) (folder string, err error) {
 	if _, err := os.Lstat(path); err == nil {
-		return "", fmt.Errorf("sharded: %s is there already; remove it, or choose another name: %w", path, os.ErrExist)
+		return "", fmt.Errorf("sharded: %s already exists; remove it, or choose another name: %w", path, os.ErrExist)
 	}
 	if err := os.RemoveAll(hidden(path)); err != nil {
-		return "", fmt.Errorf("sharded: cannot remove what an earlier run has left: %w", err)
+		return "", fmt.Errorf("sharded: cannot remove what an earlier run left behind: %w", err)
 	}
 	if err := os.MkdirAll(hidden(path), 0o777); err != nil {
 		return "", fmt.Errorf("sharded: cannot make the folder of the checkpoint: %w", err)

@@ -73,7 +73,7 @@ type Array struct {
 }
 
 // ErrFormat is wrapped by errors about files that are not valid.
-var ErrFormat = errors.New("not a sound IDX file")
+var ErrFormat = errors.New("not a valid IDX file")
 
 // Read reads an array, compressed with gzip or not, up to the end of r.
 func Read(r io.Reader) (*Array, error) {

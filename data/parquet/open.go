@@ -11,8 +11,8 @@
 //	row, err := rows.At(7)
 //
 // Columns may hold strings, bytes, bools, integers, floats, lists of them, and structs of all
-// these, which a struct takes; a file may have any number of other columns, as long as no field
-// asks for one. Only the columns asked for are read. The pictures of a Hugging Face data set are
+// these, which are read into a struct. Only the columns that a field names are read; the file may
+// have any number of other columns. The images of a Hugging Face data set are
 //
 //	Image struct {
 //		Bytes *[]byte `table:"bytes"` // nil where the file is elsewhere
@@ -21,8 +21,8 @@
 //
 // # How much memory
 //
-// A Parquet file can only be read by row groups, mostly of some thousand to a million rows. Asking
-// for a row decodes its whole group, and groups are kept until together they exceed
+// A Parquet file can only be read by row groups, usually of some thousand to a million rows.
+// Reading a row decodes its whole group, and groups are kept until together they exceed
 // [Options].Cache. For a larger file, visit the rows in an order that stays within a group for a
 // while: as a stream ([Rows.Samples]) that is shuffled by
 // [github.com/gotrainer/gotrainer/data.ShuffleStream], not in the order of data.Shuffled.

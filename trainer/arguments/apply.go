@@ -222,7 +222,7 @@ func (a *TrainingArguments) applyAccelerator(t *trainer.Options, _ *engine.Optio
 			t.NoDispatchBatches = true
 		case config[name] != usual:
 			return &Error{"accelerator_config." + name, config[name],
-				fmt.Sprintf("%v, as the trainer has it; accelerate.Options has others for loops of your own", usual)}
+				fmt.Sprintf("%v, as the trainer has it; accelerate.Options has others for a training loop of your own", usual)}
 		}
 	}
 	return nil

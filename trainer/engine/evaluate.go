@@ -39,7 +39,7 @@ func (s *Step[S, B]) StartEval(e trainer.Evaluation) error {
 		return err
 	}
 	if e.Predict && !is[Predictor[B]](s.task) {
-		return fmt.Errorf("engine: %T shows no predictions: it must implement engine.Predictor", s.task)
+		return fmt.Errorf("engine: %T does not expose its predictions: it must implement engine.Predictor", s.task)
 	}
 	return nil
 }

@@ -97,7 +97,7 @@ func (s *Step[S, B]) reason(err error) error {
 func (s *Step[S, B]) passed(err error, w trainer.Window) error {
 	err = s.reason(err)
 	if err == nil && s.parallel != nil && s.backwards == 0 && lastOfWindow(w) {
-		return fmt.Errorf("engine: the TrainingStep of %T has called no Backward, which the other processes wait for",
+		return fmt.Errorf("engine: the TrainingStep of %T did not call Backward, for which the other processes are waiting",
 			s.task)
 	}
 	return err

@@ -41,7 +41,7 @@ func (s *Step[S, B]) evalOrder(set data.Dataset[S], o trainer.LoaderOptions) (so
 			"them")
 	case o.BadSample != nil:
 		return nil, errors.New("engine: Options.SortEvalByLength is set, and trainer.Options.BadSample may leave samples " +
-			"out, whose predictions would then be missed; want one of them")
+			"out, whose predictions would then be missing; want one of them")
 	}
 	rows := min(set.Len(), o.Evaluation.Rows) // a limited evaluation has the first ones of the set
 	if o.DropLast {

@@ -384,7 +384,7 @@ func (s *Step[S, B]) generatorOf(name string) (device torch.Device, put func([]b
 	case own != nil:
 		return torch.CPU, own.SetState, nil
 	case !deviceName.MatchString(name):
-		return device, nil, fmt.Errorf("%s: %q is no device, and no generator of the task's", generatorName, name)
+		return device, nil, fmt.Errorf("%s: %q is neither a device nor a generator of the task", generatorName, name)
 	case name != torch.CPU.String():
 		if device = s.options.Device; !device.IsCUDA() {
 			return device, nil, nil
@@ -401,14 +401,14 @@ func (s *Step[S, B]) warnOfGenerators(states []torch.Named) {
 			continue
 		}
 		if found = true; !s.options.Device.IsCUDA() {
-			s.warn("the checkpoint was made on %s, and this run is on %s: the state of the generator of %s is not put "+
-				"back, so random numbers (dropout) are others than those of the uninterrupted run", g.Name, s.options.Device,
+			s.warn("the checkpoint was made on %s, and this run is on %s: the state of the generator of %s is not "+
+				"restored, so random numbers (dropout) differ from those of the uninterrupted run", g.Name, s.options.Device,
 				g.Name)
 		}
 	}
 	if !found && s.options.Device.IsCUDA() {
 		s.warn("the checkpoint was made on cpu, and this run is on %[1]s: it holds no state of the generator of %[1]s, "+
-			"which stays as it is, so random numbers (dropout) are others than those of the uninterrupted run", s.options.Device)
+			"which is left unchanged, so random numbers (dropout) differ from those of the uninterrupted run", s.options.Device)
 	}
 }
 

@@ -153,8 +153,8 @@ func (s *Step[S, B]) prepareModel() error {
 	}
 	model := s.task.Model()
 	if parts := nn.LinearParts(model); len(parts) > 0 {
-		return fmt.Errorf("engine: only parts of the model are here (%s); divided layers (dist/tensor) are for loops of "+
-			"your own", parts[0])
+		return fmt.Errorf("engine: only parts of the model are here (%s); divided layers (dist/tensor) need a "+
+			"training loop of your own", parts[0])
 	}
 	if !s.drawsByLayer() {
 		if err := nn.Materialize(model); err != nil {
