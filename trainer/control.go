@@ -7,7 +7,7 @@ import "encoding/json"
 // hook can also clear a decision.
 type Control struct {
 	ShouldTrainingStop bool `json:"should_training_stop"` // end the run after this update; never cleared within a run
-	// end the epoch after this update; cleared when an epoch begins
+	// ShouldEpochStop ends the epoch after this update; it is cleared when an epoch begins.
 	ShouldEpochStop bool `json:"should_epoch_stop"`
 	ShouldSave      bool `json:"should_save"` // these three are cleared when a window begins
 	ShouldEvaluate  bool `json:"should_evaluate"`

@@ -47,7 +47,7 @@ type Info struct {
 	EvalBatches     int // over all validation sets
 	EvalBatchSize   int
 	Accumulate      int
-	Epochs          float64 // 0 of a stream, as the next
+	Epochs          float64 // 0 for a stream, like the next field
 	Batches         int     // micro-batches of an epoch that are trained on; 0 for a stream
 	UpdatesPerEpoch int     // as planned
 	StepsPerEpoch   int     // the same in steps

@@ -34,10 +34,11 @@ type About struct {
 	SkipsNonFinite bool
 	SavesLater     bool // Save makes use of SaveOptions.Later; required by Options.AsyncSave
 	KeepsMode      bool // Train obeys Window.KeepMode; required by semantics.Rules.StayInEvalMode
-	KnowsMemory    bool // EmptyCache and OutOfMemory: Options.EmptyCacheSteps, AutoFindBatchSize and
-	// DivideOnOutOfMemory need it
-	JoinsGroup bool // the step is a GroupStep; required by Options.Group
-	Recycles   bool // the step is a Recycler, whose Collate reuses the memory of earlier batches
+	// KnowsMemory is for EmptyCache and OutOfMemory. Options.EmptyCacheSteps, AutoFindBatchSize and
+	// DivideOnOutOfMemory require it.
+	KnowsMemory bool
+	JoinsGroup  bool // the step is a GroupStep; required by Options.Group
+	Recycles    bool // the step is a Recycler, whose Collate reuses the memory of earlier batches
 	// DrawsOrder reports whether the order of the samples is drawn from the random numbers of each
 	// process. A run with Options.GlobalBatch then cannot continue on another number of processes,
 	// since their random numbers differ.
