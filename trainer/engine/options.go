@@ -78,8 +78,8 @@ type Options struct {
 
 	// TF32 selects the arithmetic for float32 on a GPU, for the whole program: tf32.
 	TF32 TF32
-	// FullDeterminism makes operators without a reproducible algorithm fail and restricts cuDNN to
-	// reproducible algorithms, without trying them out. On a GPU it sets
+	// FullDeterminism makes operators without a reproducible algorithm fail, and makes cuDNN use
+	// only reproducible algorithms and choose them without benchmarking. On a GPU it sets
 	// CUBLAS_WORKSPACE_CONFIG=:16:8 unless the environment says otherwise. It applies to the whole
 	// program: full_determinism.
 	FullDeterminism bool

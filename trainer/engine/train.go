@@ -255,7 +255,7 @@ func (s *Step[S, B]) clip(ctx context.Context) {
 // Update updates the weights and clears the gradients. If gradients that are not finite cause an
 // update to be skipped, under loss scaling or SkipNonFinite, Update has to wait for the device to
 // learn whether they are finite. It does not wait if the result is not needed
-// (trainer.Window.SkipUnseen); the kernel of a fused optimizer then decides.
+// (trainer.Window.SkipUnseen) and the optimizer is fused: its kernel then decides.
 func (s *Step[S, B]) Update(ctx context.Context, lr float64) (applied bool, err error) {
 	s.copies.wait()
 	err = s.reason(inScope(func() (err error) {

@@ -181,9 +181,9 @@ type Rules struct {
 	EarlyStoppingWaits bool
 
 	// PositionFromGlobalStep computes from the number of updates where a resumed run stands in its
-	// epoch. That is wrong after an epoch that a hook ended early and with a different batch size,
-	// and loses what was due at the end of an epoch that had just finished. Otherwise the position
-	// is read from the checkpoint, and different sizes are refused.
+	// epoch. That is wrong after an epoch that a hook ended early, or with a different batch size.
+	// It also loses what was due at the end of an epoch that had just finished. Otherwise the
+	// position is read from the checkpoint, and different sizes are refused.
 	PositionFromGlobalStep bool
 
 	// RestartPassAtResume makes the loader of a run that is resumed within an epoch again: it draws
