@@ -352,7 +352,7 @@ func TestAStateInsideAWindowIsWarnedOf(t *testing.T) {
 		said.Reset()
 		_, err := r.acc.SaveState(filepath.Join(t.TempDir(), "state"))
 		require.NoError(t, err)
-		if strings.Contains(said.String(), "inside a window") {
+		if strings.Contains(said.String(), "inside an accumulation window") {
 			warned = append(warned, batch)
 		}
 	})

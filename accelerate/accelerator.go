@@ -18,72 +18,75 @@ import (
 // Options configures [New]. The zero value trains in float32 on the CPU without accumulation:
 // Accelerator().
 type Options struct {
-	Device         torch.Device  // where models are moved; zero: the CPU
-	MixedPrecision amp.Precision // mixed_precision of [Accelerator.Autocast]; FP16 needs a GPU
+	Device         torch.Device  // the device that models are moved to; zero: the CPU
+	MixedPrecision amp.Precision // precision of [Accelerator.Autocast] (mixed_precision); FP16 needs a GPU
 	Accumulation   Accumulation
 	Project        Project
 
-	// Scaler scales the loss. Nil: one with PyTorch's defaults where MixedPrecision is FP16, and
-	// otherwise none.
+	// Scaler scales the loss. Nil: one with PyTorch's defaults if MixedPrecision is FP16, otherwise
+	// none.
 	Scaler *amp.GradScaler
 
-	// Group is the processes that train together, made by dist.Init. Nil: this one alone, which New
-	// refuses in a process that was started as one of several.
+	// Group is the group of processes that train together, made by dist.Init. Nil: this process
+	// alone; New refuses nil in a process that was started as one of several.
 	Group *dist.Group
 
-	// Distributed is how they average gradients: DistributedDataParallelKwargs.
+	// Distributed says how the processes average gradients: DistributedDataParallelKwargs.
 	Distributed ddp.Options
 
-	// Sharding is what each of the processes has a part of only: shard.ZeroRedundancyOptimizer,
-	// shard.ShardGradOp or shard.FullShard, the stages 1, 2 and 3 of ZeRO. Zero: nothing. It is for
-	// one model, whose optimizer BuildOptimizer makes. Of Distributed it has FindUnusedParameters,
-	// BucketCapMB and KeepBuffers. A model that was made in [nn.Defer] is drawn layer by layer under
-	// FullShard. FullyShardedDataParallelPlugin, DeepSpeedPlugin.
+	// Sharding says what is divided among the processes, so that each has only a part of it:
+	// shard.ZeroRedundancyOptimizer, shard.ShardGradOp or shard.FullShard, which are stages 1, 2
+	// and 3 of ZeRO. Zero: nothing. It is for a single model, whose optimizer must be made by
+	// BuildOptimizer. Of Distributed, FindUnusedParameters, BucketCapMB and KeepBuffers apply. With
+	// FullShard, a model made in [nn.Defer] gets its initial weights layer by layer. It corresponds
+	// to FullyShardedDataParallelPlugin and DeepSpeedPlugin.
 	Sharding shard.Strategy
-	// ShardingReplicas divides the processes into so many replicas, each of which shares the model out:
-	// [shard.OnePerMachine] or a number; zero: one. HYBRID_SHARD of FullyShardedDataParallel.
+	// ShardingReplicas divides the processes into this many replicas, each of which shards the
+	// model among its processes: [shard.OnePerMachine] or a number; zero: one. It is HYBRID_SHARD
+	// of FullyShardedDataParallel.
 	ShardingReplicas int
 
-	// SplitBatches makes LoaderOptions.BatchSize that of all processes together (split_batches).
-	// Otherwise every process has batches of that size.
+	// SplitBatches makes LoaderOptions.BatchSize the batch size of all processes together
+	// (split_batches). Otherwise it is that of each process.
 	SplitBatches bool
 
-	// NoDispatchBatches fills the end of a pass over a stream up to full batches on all processes,
-	// which GatherForMetrics does not leave out: dispatch_batches=False, where each process reads the
-	// stream for itself, as it does here in any case. Otherwise the rest is dealt out evenly.
+	// NoDispatchBatches fills up the end of a pass over a stream so that all processes have full
+	// batches; GatherForMetrics does not remove the added samples. It is dispatch_batches=False,
+	// under which each process reads the stream itself (as it always does here). Otherwise the
+	// remaining samples are divided evenly.
 	NoDispatchBatches bool
 
-	// FreeSchedule moves a schedule at every Step, whether there was an update or not:
+	// FreeSchedule advances a schedule at every Step, whether or not there was an update:
 	// step_scheduler_with_optimizer=False.
 	FreeSchedule bool
 
-	// FusedHidesSkips takes an update that loss scaling leaves out for one that was made if the
-	// optimizer is fused, so that schedules move: Accelerate calls the kernel in any case, which
-	// leaves the update out itself, and does not learn of it.
+	// FusedHidesSkips treats an update that loss scaling skips as made if the optimizer is fused,
+	// so that schedules advance. In Accelerate the kernel is called in any case and skips the
+	// update itself, and Accelerate does not learn of it.
 	FusedHidesSkips bool
 }
 
 // Accumulation says how gradients are accumulated: GradientAccumulationPlugin.
 type Accumulation struct {
-	Steps     int  // batches behind one update (num_steps); zero: 1
-	CarryOver bool // the end of a loader ends no window (sync_with_dataloader=False)
+	Steps     int  // batches per update (num_steps); zero: 1
+	CarryOver bool // the end of a loader does not end a window (sync_with_dataloader=False)
 }
 
 // Project says where states are saved: ProjectConfiguration.
 type Project struct {
 	Dir string // project_dir; needed for AutomaticNaming
-	// SaveState("") writes Dir/checkpoints/checkpoint_0, checkpoint_1, ...
-	// (automatic_checkpoint_naming)
+	// AutomaticNaming makes SaveState("") write Dir/checkpoints/checkpoint_0, checkpoint_1, ...
+	// (automatic_checkpoint_naming).
 	AutomaticNaming bool
-	TotalLimit      int // how many of these stay; zero: all
-	Iteration       int // number of the first of them: a resumed run counts on from here
-	// PythonFiles has states also hold the files of Accelerate's save_state, which Python's
-	// load_state reads. LoadState reads such folders without it.
+	TotalLimit      int // how many of these to keep; zero: all
+	Iteration       int // number of the first of them: a resumed run continues counting from here
+	// PythonFiles adds to states the files of Accelerate's save_state, which Python's load_state
+	// reads. LoadState reads folders from Python even without it.
 	PythonFiles bool
 }
 
-// Accelerator is what a loop asks how to do each of its steps. It is used by one goroutine at a
-// time.
+// Accelerator knows how each step of a training loop is to be done. It is for use by one goroutine
+// at a time.
 type Accelerator struct {
 	options    Options
 	scaler     *amp.GradScaler
@@ -111,7 +114,7 @@ type loaderAt interface {
 	remainder() int
 }
 
-// New makes an Accelerator, or says which option cannot be.
+// New makes an Accelerator. The error says which option is not possible.
 func New(o Options) (*Accelerator, error) {
 	if o.Accumulation.Steps == 0 {
 		o.Accumulation.Steps = 1
@@ -156,14 +159,15 @@ func New(o Options) (*Accelerator, error) {
 	return a, nil
 }
 
-// Device is where models are moved and batches belong.
+// Device returns the device that models are moved to, on which batches are expected.
 func (a *Accelerator) Device() torch.Device { return a.options.Device }
 
-// Scaler is the scaler of the loss; nil if there is none.
+// Scaler returns the scaler of the loss; nil if there is none.
 func (a *Accelerator) Scaler() *amp.GradScaler { return a.scaler }
 
-// PrepareModel moves a model to the device and has SaveState save it: accelerator.prepare(model).
-// With several processes all get the parameters and buffers of the main one.
+// PrepareModel moves a model to the device and registers it for SaveState:
+// accelerator.prepare(model). With several processes, all get the parameters and buffers of the
+// main one.
 func (a *Accelerator) PrepareModel(model any) error {
 	if !shard.DrawsLayers(a.options.Sharding, a.options.Device) {
 		if err := nn.Materialize(model); err != nil {
@@ -181,7 +185,7 @@ func (a *Accelerator) PrepareModel(model any) error {
 	}
 	if parts := nn.LinearParts(model); len(parts) > 0 {
 		return fmt.Errorf("accelerate: PrepareModel: only parts of the model are here (%s); divided layers (dist/tensor) "+
-			"are for loops of your own", parts[0])
+			"need a training loop of your own", parts[0])
 	}
 	if a.options.Sharding != 0 {
 		if err := a.shard(model); err != nil {
@@ -203,8 +207,8 @@ func (a *Accelerator) PrepareModel(model any) error {
 }
 
 // Autocast runs a forward pass in the precision of Options.MixedPrecision. Python's Accelerator
-// wraps the model's forward in it and returns its outputs as float32; here the loss belongs inside
-// too, and outputs that are kept are converted where they are used.
+// wraps the model's forward in it and returns its outputs as float32. Here, compute the loss inside
+// Autocast too, and convert outputs that you keep where they are used.
 func (a *Accelerator) Autocast(forward func()) {
 	amp.Autocast(a.options.Device, a.options.MixedPrecision, forward)
 }

@@ -30,10 +30,11 @@ func (a *Accelerator) Accumulate(body func() error) error {
 	return errors.Join(panicked, err)
 }
 
-// BeginBatch is for loops that count windows by themselves, instead of Accumulate: it comes before
-// the forward pass of each batch, with whether the batch ends a window. Others run under no_sync.
-// Of several processes all call it, also once before an evaluation, with SyncGradients as it is: the
-// buffers of the main one go to all before the first batch behind an update.
+// BeginBatch is used instead of Accumulate by loops that count windows themselves. It is called
+// before the forward pass of each batch, and sync says whether the batch ends a window. Batches
+// that do not are run under no_sync. With several processes, all must call it, and also once before
+// an evaluation, with SyncGradients unchanged: before the first batch after an update, the main
+// process's buffers are sent to all.
 func (a *Accelerator) BeginBatch(sync bool) error {
 	a.sync = sync
 	return a.beforeForward()
@@ -44,18 +45,18 @@ func (a *Accelerator) endOfLoader() bool {
 	return len(a.loaders) > 0 && a.loaders[len(a.loaders)-1].atEnd()
 }
 
-// SyncGradients tells whether the current batch ends a window, so that an update follows. It is
+// SyncGradients reports whether the current batch ends a window and is followed by an update. It is
 // true outside of Accumulate before the first batch.
 func (a *Accelerator) SyncGradients() bool { return a.sync }
 
-// AccumulationSteps is the number by which [Accelerator.Backward] divides:
+// AccumulationSteps returns the number by which [Accelerator.Backward] divides:
 // gradient_accumulation_steps.
 func (a *Accelerator) AccumulationSteps() int { return a.options.Accumulation.Steps }
 
-// Backward divides the loss by the number of batches in a full window, scales it where there is a
-// scaler, and adds its gradients to those there are. Where SyncGradients is true the gradients of
-// all prepared models are their means over the processes then. It panics with [*torch.Error] as
-// the tensor's own Backward does, also where another process is gone.
+// Backward divides the loss by the number of batches in a full window, scales it if there is a
+// scaler, and adds its gradients to the existing ones. If SyncGradients is true, the gradients of
+// all prepared models are then their means over the processes. Backward panics with [*torch.Error]
+// as the tensor's own Backward does, and also if another process is gone.
 func (a *Accelerator) Backward(loss torch.Tensor) {
 	loss = loss.DivScalar(float64(a.options.Accumulation.Steps))
 	if a.scaler != nil {
@@ -68,8 +69,8 @@ func (a *Accelerator) Backward(loss torch.Tensor) {
 	a.must("Backward", ddp.Backward(context.Background(), a.parallel, loss.Backward, loss))
 }
 
-// UnscaleGradients removes the scale from the gradients of all prepared optimizers. Clipping does
-// it by itself.
+// UnscaleGradients removes the scale from the gradients of all prepared optimizers. The clipping
+// methods do this themselves.
 func (a *Accelerator) UnscaleGradients() error {
 	if a.scaler == nil {
 		return nil
@@ -89,9 +90,10 @@ func (a *Accelerator) UnscaleGradients() error {
 	return nil
 }
 
-// ClipGradNorm limits the gradients' total 2-norm, after unscaling, and returns what it was:
-// clip_grad_norm_. Call it where SyncGradients is true: the gradients of half a window are
-// nobody's. With Options.Sharding they are all gradients of the model, whatever params are.
+// ClipGradNorm limits the gradients' total 2-norm, after unscaling, and returns the norm before
+// clipping: clip_grad_norm_. Call it when SyncGradients is true; the gradients of an unfinished
+// window are not useful. With Options.Sharding, it clips all gradients of the model, whatever
+// params are.
 func (a *Accelerator) ClipGradNorm(params []torch.Named, maxNorm float64) (norm torch.Tensor, err error) {
 	if err := a.UnscaleGradients(); err != nil {
 		return torch.Tensor{}, err
@@ -102,8 +104,8 @@ func (a *Accelerator) ClipGradNorm(params []torch.Named, maxNorm float64) (norm 
 	return optim.ClipGradNorm(params, maxNorm), nil
 }
 
-// ClipGradValue limits every element of the gradients to ±value, after unscaling:
-// clip_grad_value_. With Options.Sharding params do not matter, as in ClipGradNorm.
+// ClipGradValue limits every element of the gradients to ±value, after unscaling: clip_grad_value_.
+// With Options.Sharding, params do not matter, as in ClipGradNorm.
 func (a *Accelerator) ClipGradValue(params []torch.Named, value float64) error {
 	if err := a.UnscaleGradients(); err != nil {
 		return err
@@ -118,8 +120,8 @@ func (a *Accelerator) ClipGradValue(params []torch.Named, value float64) error {
 	return nil
 }
 
-// OptimizerStepWasSkipped tells whether loss scaling has left out the last step of an optimizer,
-// since a gradient was infinite or NaN.
+// OptimizerStepWasSkipped reports whether loss scaling skipped the last step of an optimizer
+// because a gradient was infinite or NaN.
 func (a *Accelerator) OptimizerStepWasSkipped() bool {
 	for _, o := range a.optimizers {
 		if o.skipped {

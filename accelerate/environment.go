@@ -12,11 +12,11 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Environment returns the options that Accelerator(cpu=cpu) of Python takes from the environment,
-// which `gotrainer launch` and `accelerate launch` set by their configurations: the process's GPU
-// where there is one and neither cpu nor ACCELERATE_USE_CPU is set, ACCELERATE_MIXED_PRECISION and
-// ACCELERATE_GRADIENT_ACCUMULATION_STEPS, and the stage of ZeRO that a configuration of FSDP or
-// DeepSpeed chooses (launch.Sharding), for programs that set Group.
+// Environment returns the options that Python's Accelerator(cpu=cpu) takes from the environment,
+// which `gotrainer launch` and `accelerate launch` set from their configurations: the process's
+// GPU, if there is one and neither cpu nor ACCELERATE_USE_CPU is set; ACCELERATE_MIXED_PRECISION
+// and ACCELERATE_GRADIENT_ACCUMULATION_STEPS; and, for programs that set Group, the ZeRO stage
+// selected by a configuration of FSDP or DeepSpeed (launch.Sharding).
 //
 //	o, err := accelerate.Environment(false)
 //	accelerator, err := accelerate.New(o)

@@ -17,16 +17,16 @@ import (
 type LoaderOptions struct {
 	BatchSize int  // required
 	Shuffle   bool // a new permutation in each pass
-	// the permutation follows from Seed and the pass alone (use_seedable_sampler); otherwise it is
-	// drawn from the default generator
+	// Seedable makes the permutation depend on Seed and the pass alone (use_seedable_sampler);
+	// otherwise it is drawn from the default generator.
 	Seedable bool
-	Seed     *uint64 // data_seed; nil: what the default generator was seeded with when the loader was made
+	Seed     *uint64 // data_seed; nil: the seed that the default generator had when the loader was made
 	DropLast bool    // leave out the last batch of a pass if it is smaller
-	Workers  int     // goroutines that load and collate; zero: one for each processor
+	Workers  int     // goroutines that load and collate; zero: one per processor
 }
 
-// Loader hands out batches and tells its [Accelerator] which one is the last: DataLoaderShard, and
-// of a stream DataLoaderDispatcher.
+// Loader delivers batches and tells its [Accelerator] which one is the last: DataLoaderShard or,
+// for a stream, DataLoaderDispatcher.
 type Loader[S, B any] struct {
 	accelerator *Accelerator
 	pass        func(ctx context.Context, epoch, skip int) iter.Seq2[data.StreamBatch[B], error]
@@ -40,10 +40,10 @@ type Loader[S, B any] struct {
 }
 
 // PrepareLoader makes the loader of a data set: accelerator.prepare(DataLoader(dataset, ...)).
-// collate makes a batch of samples; it is called by several goroutines. Of several processes each
-// gets every n-th batch of one order; where the batches do not come out even, the first samples of
-// a pass fill up its end, so that all have as many ([Accelerator.GatherForMetrics] drops them
-// again).
+// collate makes a batch of samples and is called by several goroutines. With several processes,
+// each gets every n-th batch of a common order. If the batches cannot be divided evenly, the first
+// samples of a pass fill up its end, so that all processes have the same number
+// ([Accelerator.GatherForMetrics] removes these samples again).
 func PrepareLoader[S, B any](a *Accelerator, d data.Dataset[S], collate func([]S) (B, error),
 	o LoaderOptions) (*Loader[S, B], error) {
 	var order data.Order = data.Sequential{}
@@ -102,14 +102,14 @@ func PrepareLoader[S, B any](a *Accelerator, d data.Dataset[S], collate func([]S
 }
 
 // PrepareStream makes the loader of data without a length: accelerator.prepare of a DataLoader over
-// an IterableDataset. Of the options Shuffle, Seedable and Seed must not be set, since the order is
-// the stream's. The last batch of a pass ends a window as that of a data set does. A pass without a
+// an IterableDataset. The options Shuffle, Seedable and Seed must not be set, since the stream
+// decides the order. The last batch of a pass ends a window, as with a data set. A pass without a
 // batch is an error.
 //
-// Of several processes each reads the whole stream, which must be the same for all, and gets the
-// samples that Accelerate's main process would send it (dispatch_batches): whole batches, and of
-// what is left at the end of a pass an even part, filled up with the first samples of the pass. With
-// Options.NoDispatchBatches it is filled up to a full batch of each.
+// With several processes, each reads the whole stream, which must be the same for all, and gets the
+// samples that Accelerate's main process would send it (dispatch_batches): whole batches, and an
+// even part of what is left at the end of a pass, filled up with the first samples of the pass.
+// With Options.NoDispatchBatches, the rest is filled up to a full batch for each process.
 func PrepareStream[S, B any](a *Accelerator, s data.Stream[S], collate func([]S) (B, error),
 	o LoaderOptions) (*Loader[S, B], error) {
 	if o.Shuffle || o.Seedable || o.Seed != nil {
@@ -127,20 +127,20 @@ func PrepareStream[S, B any](a *Accelerator, s data.Stream[S], collate func([]S)
 }
 
 // SkipFirstBatches returns a loader that leaves out the first n batches of a pass without loading
-// them: the rest of a pass that was interrupted after n batches. As in Accelerate it leaves them
-// out of every pass; the loader that it was made of is as it was, so continue with that one for the
-// passes that follow, after SetEpoch where it is seedable.
+// them, for the rest of a pass that was interrupted after n batches. As in Accelerate it leaves
+// them out of every pass. The original loader is not changed; continue with it for the following
+// passes, after SetEpoch if it is seedable.
 func SkipFirstBatches[S, B any](l *Loader[S, B], n int) *Loader[S, B] {
 	return &Loader[S, B]{accelerator: l.accelerator, pass: l.pass, length: l.length, epoch: l.epoch, skip: l.skip + n,
 		short: l.short, order: l.order, samples: l.samples}
 }
 
-// SetEpoch says which pass is the next: 0, 1, ... A seedable permutation follows from it. Without a
-// call, passes count by themselves.
+// SetEpoch says which pass is the next: 0, 1, ... It determines a seedable permutation. Without a
+// call, passes are counted automatically.
 func (l *Loader[S, B]) SetEpoch(epoch int) { l.epoch = epoch }
 
-// Len is the number of batches in a pass, without the skipped ones; -1 of a stream, where
-// nobody knows.
+// Len returns the number of batches in a pass, without the skipped ones; -1 for a stream, whose
+// length is not known.
 func (l *Loader[S, B]) Len() int {
 	if l.length < 0 {
 		return -1
@@ -148,9 +148,9 @@ func (l *Loader[S, B]) Len() int {
 	return max(0, l.length-l.skip)
 }
 
-// Batches returns the batches of the next pass. The loader looks one batch ahead, so that
-// Accumulate knows the last one when it comes. An error ends the pass; so does ctx. A pass that is
-// left early does not count.
+// Batches returns the batches of the next pass. The loader reads one batch ahead, so that
+// Accumulate knows which one is the last. An error ends the pass, as does ctx. A pass that is left
+// early does not count.
 func (l *Loader[S, B]) Batches(ctx context.Context) iter.Seq2[B, error] {
 	return func(yield func(B, error) bool) {
 		var none B

@@ -6,7 +6,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Optimizer is an optimizer that moves at the end of a window only: AcceleratedOptimizer.
+// Optimizer is an optimizer that makes a step only at the end of a window: AcceleratedOptimizer.
 type Optimizer struct {
 	accelerator *Accelerator
 	optimizer   optim.Optimizer
@@ -18,14 +18,14 @@ type Optimizer struct {
 }
 
 // PrepareOptimizer makes an optimizer follow the accumulation: accelerator.prepare(optimizer). rate
-// is its learning rate, until a schedule or SetRate changes it. SaveState saves the optimizer.
+// is its learning rate until a schedule or SetRate changes it. SaveState saves the optimizer.
 func (a *Accelerator) PrepareOptimizer(o optim.Optimizer, rate float64) *Optimizer {
 	prepared := &Optimizer{accelerator: a, optimizer: o, rate: rate, peak: rate}
 	a.optimizers = append(a.optimizers, prepared)
 	return prepared
 }
 
-// Step makes an update if the current batch ends a window, and otherwise does nothing. With a
+// Step makes an update if the current batch ends a window, and does nothing otherwise. With a
 // scaler it waits for the device to learn whether the gradients are finite, unless
 // Options.FusedHidesSkips leaves that to the kernel.
 func (o *Optimizer) Step() error {
@@ -67,8 +67,8 @@ func (o *Optimizer) Step() error {
 	return nil
 }
 
-// ZeroGrad removes the gradients if the current batch ends a window. With a scaler, gradients that
-// were clipped want a Step before: else the next clipping returns [amp.ErrUnscaledTwice], as
+// ZeroGrad removes the gradients if the current batch ends a window. With a scaler, clipped
+// gradients need a Step first: otherwise the next clipping returns [amp.ErrUnscaledTwice], as
 // PyTorch's scaler does.
 func (o *Optimizer) ZeroGrad() {
 	if o.accelerator.sync {
@@ -88,21 +88,20 @@ func (o *Optimizer) hidesSkips() bool {
 	return o.accelerator.options.FusedHidesSkips && ok && fused.StepSupportsAMPScaling()
 }
 
-// StepWasSkipped tells whether loss scaling has left out the last step. See
-// Options.FusedHidesSkips.
+// StepWasSkipped reports whether loss scaling skipped the last step. See Options.FusedHidesSkips.
 func (o *Optimizer) StepWasSkipped() bool { return o.skipped }
 
-// Rate is the learning rate of the next step.
+// Rate returns the learning rate of the next step.
 func (o *Optimizer) Rate() float64 { return o.rate }
 
-// Rates are those of the groups: Rate times their LRScale.
+// Rates returns the rates of the groups: Rate times their LRScale.
 func (o *Optimizer) Rates() []float64 { return torchsave.Rates(o.optimizer, o.rate) }
 
 // SetRate changes the learning rate, for schedules that are not prepared.
 func (o *Optimizer) SetRate(rate float64) { o.rate = rate }
 
-// Optimizer is the optimizer that was prepared.
+// Optimizer returns the optimizer that was prepared.
 func (o *Optimizer) Optimizer() optim.Optimizer { return o.optimizer }
 
-// Params are its parameters.
+// Params returns the optimizer's parameters.
 func (o *Optimizer) Params() []torch.Named { return o.optimizer.Params() }

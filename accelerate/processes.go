@@ -24,19 +24,19 @@ func checkGroup(g *dist.Group) error {
 	return nil
 }
 
-// NumProcesses is the number of processes that train together.
+// NumProcesses returns the number of processes that train together.
 func (a *Accelerator) NumProcesses() int { return a.options.Group.World() }
 
-// ProcessIndex is the number of this one, from 0.
+// ProcessIndex returns the index of this process, from 0.
 func (a *Accelerator) ProcessIndex() int { return a.options.Group.Rank() }
 
-// LocalProcessIndex is its number among those of this machine.
+// LocalProcessIndex returns the index of this process among those of its machine.
 func (a *Accelerator) LocalProcessIndex() int { return a.options.Group.LocalRank() }
 
-// IsMainProcess tells whether this is the process that prints and writes files.
+// IsMainProcess reports whether this is the process that prints and writes files.
 func (a *Accelerator) IsMainProcess() bool { return a.options.Group.Main() }
 
-// Group is the processes that train together; nil: this one alone.
+// Group returns the group of processes that train together; nil: this process alone.
 func (a *Accelerator) Group() *dist.Group { return a.options.Group }
 
 // WaitForEveryone returns when all processes have called it.
@@ -44,9 +44,9 @@ func (a *Accelerator) WaitForEveryone() error {
 	return a.options.Group.Barrier(context.Background())
 }
 
-// Gather returns of each tensor those of all processes, one after the other along the first
-// dimension; numbers become vectors. It is called inside a loop, and panics with [*torch.Error] as
-// operators do, also where another process is gone.
+// Gather returns, for each tensor, the tensors of all processes joined along the first dimension;
+// scalars become vectors. It is called inside a loop, and panics with [*torch.Error] as operators
+// do, and also if another process is gone.
 func (a *Accelerator) Gather(ts ...torch.Tensor) []torch.Tensor {
 	if a.NumProcesses() == 1 {
 		return ts
@@ -64,7 +64,7 @@ func (a *Accelerator) Gather(ts ...torch.Tensor) []torch.Tensor {
 }
 
 // GatherForMetrics is [Accelerator.Gather] without the samples that fill up the last batches of a
-// pass, of a stream too.
+// pass, including those of a stream.
 func (a *Accelerator) GatherForMetrics(ts ...torch.Tensor) []torch.Tensor {
 	out := a.Gather(ts...)
 	if a.NumProcesses() == 1 || !a.endOfLoader() {
@@ -78,17 +78,17 @@ func (a *Accelerator) GatherForMetrics(ts ...torch.Tensor) []torch.Tensor {
 	return out
 }
 
-// Pad configures [Accelerator.PadAcrossProcesses]. The zero value fills up the end of the first
+// Pad configures [Accelerator.PadAcrossProcesses]. The zero value pads the end of the first
 // dimension with zeros.
 type Pad struct {
-	Dim   int64   // the dimension that is filled up; negative: from the last
-	Index float64 // with what: pad_index
-	First bool    // in front, not behind
+	Dim   int64   // the dimension to pad; negative: counted from the last
+	Index float64 // the value to pad with: pad_index
+	First bool    // pad at the front rather than the end
 }
 
-// PadAcrossProcesses fills each tensor up to the size that it has on the process where it is
-// largest, so that Gather can put them together. Tensors without that dimension stay as they are.
-// It panics as Gather does.
+// PadAcrossProcesses pads each tensor to the size it has on the process where it is largest, so
+// that Gather can join them. Tensors without that dimension are not changed. It panics as Gather
+// does.
 func (a *Accelerator) PadAcrossProcesses(p Pad, ts ...torch.Tensor) []torch.Tensor {
 	if a.NumProcesses() == 1 {
 		return ts

@@ -41,8 +41,8 @@ func (a *Accelerator) checkPython() error {
 	case a.NumProcesses() > 1:
 		return fmt.Errorf("the files of Accelerate are for one process, and there are %d", a.NumProcesses())
 	case len(a.registered) > 0:
-		return fmt.Errorf("%d objects are registered for checkpointing, whose states Python's pickle has in a form of "+
-			"its own; register none, and save them apart", len(a.registered))
+		return fmt.Errorf("%d objects are registered for checkpointing, whose states Python pickles in its own "+
+			"format; register none, and save them separately", len(a.registered))
 	}
 	return nil
 }
@@ -95,8 +95,8 @@ func (a *Accelerator) readPython(dir string) (saved savedState, err error) {
 		return saved, err
 	}
 	if custom, _ := fs.Glob(os.DirFS(dir), pythonCustom); len(custom) > 0 { // the pattern is right
-		return saved, fmt.Errorf("%s is the pickle of an object of Python's, which is not read; move it away to "+
-			"continue without", custom[0])
+		return saved, fmt.Errorf("%s is a pickled Python object, which cannot be read; move it away to "+
+			"continue without it", custom[0])
 	}
 	for i := range a.optimizers {
 		path := numbered(dir, optimizerName, i, pythonExtension)

@@ -157,7 +157,7 @@ func TestStatesOfPythonThatDoNotFit(t *testing.T) {
 		{"a registered object of Python", func(t *testing.T, dir string, _ *stateRun) {
 			t.Helper()
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "custom_checkpoint_0.pkl"), nil, 0o600))
-		}, "custom_checkpoint_0.pkl is the pickle of an object of Python's"},
+		}, "custom_checkpoint_0.pkl is a pickled Python object"},
 		{"a registered object here", func(_ *testing.T, _ string, r *stateRun) {
 			r.acc.RegisterForCheckpointing(object{})
 		}, "1 objects are registered for checkpointing"},

@@ -7,7 +7,7 @@ import (
 	"github.com/gotrainer/gotrainer/optim/lr"
 )
 
-// Schedule moves the rate of a prepared optimizer: AcceleratedScheduler.
+// Schedule changes the learning rate of a prepared optimizer: AcceleratedScheduler.
 type Schedule struct {
 	accelerator *Accelerator
 	optimizer   *Optimizer
@@ -21,11 +21,11 @@ type Schedule struct {
 	moves       int // how often it has moved
 }
 
-// PrepareSchedule plans a schedule from the optimizer's rate for a run of so many moves, and sets
-// the rate of the first update: accelerator.prepare(scheduler). A prepared schedule moves once per
-// update and process, so updates times NumProcesses are what to plan for, or updates with
-// Options.SplitBatches. Schedules that move the momentum too, such as lr.OneCycleLR, need an
-// optimizer that has one.
+// PrepareSchedule plans a schedule for a run of the given number of moves, starting from the
+// optimizer's learning rate, and sets the rate of the first update: accelerator.prepare(scheduler).
+// A prepared schedule moves once per update and process. Pass the number of updates times
+// NumProcesses or, with Options.SplitBatches, the number of updates. Schedules that also change the
+// momentum, such as lr.OneCycleLR, need an optimizer that has one.
 func (a *Accelerator) PrepareSchedule(o *Optimizer, s lr.Schedule, updates int) (*Schedule, error) {
 	if err := lr.Validate(s, o.peak, updates); err != nil {
 		return nil, fmt.Errorf("accelerate: PrepareSchedule: %w", err)
@@ -46,10 +46,11 @@ func (a *Accelerator) PrepareSchedule(o *Optimizer, s lr.Schedule, updates int) 
 	return p, p.apply()
 }
 
-// Step moves the schedule if the current batch has ended in an update: not between updates, and not
-// where loss scaling skipped it. A schedule of fixed length (lr.OneCycleLR) stands still at its
-// end. It moves as often as there are processes, since each has seen a batch of the full size; once
-// with Options.SplitBatches. With Options.FreeSchedule it always moves, and once.
+// Step moves the schedule if the current batch ended in an update. It does not move between
+// updates, or if loss scaling skipped the update. A schedule of fixed length (lr.OneCycleLR) stops
+// at its end. The schedule moves as many times as there are processes, since each has seen a batch
+// of the full size; with Options.SplitBatches, once. With Options.FreeSchedule it always moves, and
+// once.
 func (s *Schedule) Step() error {
 	a := s.accelerator
 	switch {
@@ -83,5 +84,5 @@ func (s *Schedule) applyMomentum() error {
 	return s.setter.SetMomentum(s.momentum(s.moves))
 }
 
-// Moves is how often the schedule has moved.
+// Moves returns how often the schedule has moved.
 func (s *Schedule) Moves() int { return s.moves }

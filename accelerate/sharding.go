@@ -27,8 +27,8 @@ func (o *Options) checkSharding() error {
 		return fmt.Errorf("accelerate: Options.Sharding is %s, but Options.Group is nil: set it to what dist.Init "+
 			"returns", o.Sharding)
 	case o.Project.PythonFiles:
-		return fmt.Errorf("accelerate: Options.Project.PythonFiles cannot be had with Options.Sharding: the state of " +
-			"an optimizer is in parts")
+		return fmt.Errorf("accelerate: Options.Project.PythonFiles cannot be combined with Options.Sharding: the state " +
+			"of an optimizer is divided")
 	}
 	return nil
 }
@@ -36,7 +36,8 @@ func (o *Options) checkSharding() error {
 // shard shares a model out.
 func (a *Accelerator) shard(model any) (err error) {
 	if a.sharded != nil {
-		return errors.New("Options.Sharding shares out one model, and one has been prepared; put both into one struct")
+		return errors.New("Options.Sharding divides a single model, and one has already been prepared; put both " +
+			"into one struct")
 	}
 	o := a.options
 	a.sharded, err = shard.NewLayered(context.Background(), o.Group, model, o.Sharding, o.ShardingReplicas,
@@ -44,17 +45,17 @@ func (a *Accelerator) shard(model any) (err error) {
 	return err
 }
 
-// BuildOptimizer makes an optimizer of the parameters of all prepared models and prepares it, as
-// PrepareOptimizer does. With Options.Sharding it is of the parts of this process; groups divide the
-// parameters by their names then, and what needs more than single elements of them is refused. nil:
-// one group.
+// BuildOptimizer makes an optimizer for the parameters of all prepared models and prepares it, as
+// PrepareOptimizer does. With Options.Sharding, the optimizer has only this process's parts of the
+// parameters. Groups then divide the parameters by name, and optimizers that need more than single
+// elements of a parameter are refused. Nil groups: one group.
 func (a *Accelerator) BuildOptimizer(b optim.Builder, groups []optim.Group, rate float64) (*Optimizer, error) {
 	var o optim.Optimizer
 	var err error
 	panicked := torch.Try(func() {
 		switch {
 		case a.sharded != nil && len(a.optimizers) > 0:
-			err = errors.New("with Options.Sharding there is one optimizer, and one has been prepared; use groups")
+			err = errors.New("with Options.Sharding there is one optimizer, and it has already been prepared; use groups")
 		case a.sharded != nil:
 			o, err = a.sharded.Optimizer(b, groups)
 		default:
@@ -79,9 +80,9 @@ func (a *Accelerator) BuildOptimizer(b optim.Builder, groups []optim.Group, rate
 	return prepared, nil
 }
 
-// Summon gives all processes the whole parameters of a model that Options.Sharding shares out, until
-// the next Accumulate or BeginBatch: before an evaluation, or to save the model by itself. All call
-// it. Without sharding it does nothing.
+// Summon gives all processes the complete parameters of a model that Options.Sharding divides,
+// until the next Accumulate or BeginBatch. Use it before an evaluation or to save the model by
+// itself. All processes must call it. Without sharding it does nothing.
 func (a *Accelerator) Summon() error {
 	if a.sharded == nil {
 		return nil
@@ -95,8 +96,8 @@ func (a *Accelerator) Summon() error {
 // checkParts refuses an optimizer of whole parameters.
 func (o *Optimizer) checkParts() error {
 	if o.accelerator.sharded != nil && !o.parts {
-		return errors.New("accelerate: Options.Sharding shares the model out, and this optimizer is of whole " +
-			"parameters: make it by Accelerator.BuildOptimizer")
+		return errors.New("accelerate: Options.Sharding divides the model, and this optimizer has undivided " +
+			"parameters: make it with Accelerator.BuildOptimizer")
 	}
 	return nil
 }

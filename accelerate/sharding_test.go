@@ -172,17 +172,17 @@ func TestWhatALoopCannotShardIsRefused(t *testing.T) {
 		_, errReplicas := accelerate.New(accelerate.Options{Group: g, ShardingReplicas: 2})
 		assert.ErrorContains(t, errReplicas, "Options.ShardingReplicas is 2, but Sharding is not set")
 		_, errStatic := accelerate.New(accelerate.Options{Group: g, Sharding: 1, Distributed: ddp.Options{StaticGraph: true}})
-		assert.ErrorContains(t, errStatic, "Options.Distributed.StaticGraph is set, which cannot be had")
-		assert.ErrorContains(t, err, "PythonFiles cannot be had")
+		assert.ErrorContains(t, errStatic, "Options.Distributed.StaticGraph is set, which cannot be combined")
+		assert.ErrorContains(t, err, "PythonFiles cannot be combined")
 		l, err := newSharedLoop(g, shard.ShardGradOp)
 		if err != nil {
 			return err
 		}
-		assert.ErrorContains(t, l.acc.PrepareModel(nn.NewLinear(1, 1, nil)), "shares out one model")
+		assert.ErrorContains(t, l.acc.PrepareModel(nn.NewLinear(1, 1, nil)), "divides a single model")
 		_, err = l.acc.BuildOptimizer(optim.SGD{}, nil, 0.1)
 		assert.ErrorContains(t, err, "there is one optimizer")
 		whole := l.acc.PrepareOptimizer(optim.NewSGD(nn.Params(l.model), optim.SGD{}), 0.1)
-		assert.ErrorContains(t, whole.Step(), "make it by Accelerator.BuildOptimizer")
+		assert.ErrorContains(t, whole.Step(), "make it with Accelerator.BuildOptimizer")
 		return nil
 	}) {
 		require.NoError(t, err)

@@ -20,37 +20,39 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Stateful is an object of the loop's own that goes into saved states.
+// Stateful is an object of the training loop that is included in saved states.
 type Stateful interface {
 	MarshalState() ([]byte, error)
 	UnmarshalState(state []byte) error
 }
 
-// RegisterForCheckpointing has SaveState save these objects and LoadState restore them, in this
+// RegisterForCheckpointing makes SaveState save these objects and LoadState restore them, in this
 // order.
 func (a *Accelerator) RegisterForCheckpointing(objects ...Stateful) {
 	a.registered = append(a.registered, objects...)
 }
 
-// SaveIteration is the number that the next automatically named state gets.
+// SaveIteration returns the number of the next automatically named state.
 func (a *Accelerator) SaveIteration() int { return a.iteration }
 
-// SaveState writes everything that has been prepared or registered into the folder dir and returns
-// its path. The folder is whole or not there: it is written aside, flushed to the disk and renamed;
-// one that is there is replaced. With Project.AutomaticNaming dir must be empty: the folder is
+// SaveState writes everything that has been prepared or registered to the folder dir and returns
+// its path. The folder is either complete or not there: it is written under another name, flushed
+// to the disk and renamed. An existing folder is replaced.
+//
+// With Project.AutomaticNaming, dir must be empty. The folder is
 // Project.Dir/checkpoints/checkpoint_N, and once it is there the oldest are deleted so that
-// TotalLimit stay; one of that name is an error, since it would be of another run: continue
-// counting with Project.Iteration.
+// TotalLimit remain. If a folder of that name exists, it must be of another run, and SaveState
+// returns an error; continue counting with Project.Iteration.
 //
 // A state has no gradients: see "State" in the documentation of the package.
 //
-// With several processes all call it; the main one writes, and the random states of all are kept.
-// With Options.Sharding each writes its part, and a state is loaded by any number of processes that
-// there are random states for.
+// With several processes, all must call it; the main one writes, and the random states of all are
+// saved. With Options.Sharding each process writes its part, and the state can be loaded by any
+// number of processes that it has random states for.
 func (a *Accelerator) SaveState(dir string) (path string, err error) {
 	if open := a.step % a.options.Accumulation.Steps; open > 0 && !a.sync && a.IsMainProcess() {
-		slog.Warn("accelerate: SaveState: it is called inside a window of accumulation, whose gradients are in no "+
-			"state: the first update of a run that loads it lacks them; save where SyncGradients is true",
+		slog.Warn("accelerate: SaveState: it is called inside an accumulation window, whose gradients are not part of "+
+			"a state: the first update of a run that loads it lacks them; save when SyncGradients is true",
 			"batches of the window so far", open)
 	}
 	if a.random, err = a.gatherGenerators(); err != nil {
@@ -95,18 +97,19 @@ func (a *Accelerator) saveMain(dir string) (path string, err error) {
 	return dir, nil
 }
 
-// LoadState restores what SaveState wrote into the folder dir; the same things must have been
-// prepared and registered in the same order. The rate is part of an optimizer's state: a schedule
-// that is planned otherwise now takes effect from its next Step on, but from the rate that the one
-// of the state was planned from (base_lrs). An empty dir means, with Project.AutomaticNaming, the
-// newest. The folder is verified first: a damaged one is refused with a [*checkpoint.DamagedError].
+// LoadState restores what SaveState wrote to the folder dir. The same things must have been
+// prepared and registered in the same order. The learning rate is part of an optimizer's state: if
+// the schedule is now planned differently, it takes effect from its next Step on, but starts from
+// the rate that the saved schedule was planned from (base_lrs). With Project.AutomaticNaming, an
+// empty dir means the newest state. The folder is verified first; a damaged one is refused with a
+// [*checkpoint.DamagedError].
 //
-// With three processes or more and no Options.Sharding, the first update after it may differ in the
-// last bit from that of a run that went on: PyTorch's reducer sums its buckets in the order of the
-// parameters before its first pass, and in the order of their gradients after it.
+// With three or more processes and no Options.Sharding, the first update after it may differ in the
+// last bit from that of an uninterrupted run: PyTorch's reducer sums its buckets in the order of
+// the parameters before its first pass, and in the order of their gradients after it.
 //
 // A folder of Accelerate's save_state (optimizer.bin, scheduler.bin, scaler.pt,
-// random_states_0.pkl) is read as well. It has no sums that could be verified.
+// random_states_0.pkl) can also be loaded. It has no checksums to verify.
 func (a *Accelerator) LoadState(dir string) error {
 	if dir == "" {
 		if !a.options.Project.AutomaticNaming {
@@ -283,7 +286,7 @@ type savedState struct {
 func (a *Accelerator) load(dir string) error {
 	read := a.read
 	if fromPython(dir) && a.sharded != nil {
-		return errors.New("it was saved by Accelerate in Python, whose state of the optimizer is whole; leave " +
+		return errors.New("it was saved by Accelerate in Python, whose optimizer state is not divided; leave " +
 			"Options.Sharding out")
 	}
 	if fromPython(dir) {

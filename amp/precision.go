@@ -8,8 +8,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Precision says in which dtype a forward pass computes what may be computed in few bits. The zero
-// value is [FP32].
+// Precision is the dtype in which a forward pass runs the operators that work in low precision. The
+// zero value is [FP32].
 type Precision int8
 
 // The precisions.
@@ -32,8 +32,8 @@ func (p Precision) String() string {
 	return fmt.Sprintf("precision(%d)", int8(p))
 }
 
-// ParsePrecision reads the names of String, those of dtypes (float32, bfloat16, float16), and
-// Hugging Face's "no" for FP32, in any case.
+// ParsePrecision parses the names returned by String, those of dtypes (float32, bfloat16, float16),
+// and Hugging Face's "no" for FP32. Case does not matter.
 func ParsePrecision(s string) (Precision, error) {
 	switch strings.ToLower(s) {
 	case "fp32", "float32", "no":
@@ -46,8 +46,8 @@ func ParsePrecision(s string) (Precision, error) {
 	return FP32, fmt.Errorf("amp: precision %q is not known: want fp32, bf16 or fp16", s)
 }
 
-// FromFlags is the precision of Hugging Face's arguments fp16 and bf16, of which at most one may be
-// set.
+// FromFlags returns the precision for Hugging Face's arguments fp16 and bf16, of which at most one
+// may be set.
 func FromFlags(fp16, bf16 bool) (Precision, error) {
 	switch {
 	case fp16 && bf16:
@@ -60,7 +60,8 @@ func FromFlags(fp16, bf16 bool) (Precision, error) {
 	return FP32, nil
 }
 
-// MarshalText writes String, for configuration files. It refuses numbers that are no precision.
+// MarshalText returns the text of String, for configuration files. It refuses values that are not a
+// precision.
 func (p Precision) MarshalText() ([]byte, error) {
 	if p < FP32 || p > FP16 {
 		return nil, fmt.Errorf("amp: %s is not a precision", p)
@@ -77,7 +78,7 @@ func (p *Precision) UnmarshalText(text []byte) error {
 	return err
 }
 
-// DType is the dtype that the precision computes in.
+// DType returns the dtype that the precision computes in.
 func (p Precision) DType() torch.DType {
 	switch p {
 	case FP32:

@@ -22,29 +22,30 @@ var (
 	ErrScalerState = errors.New("amp: state or setting of a GradScaler not allowed")
 )
 
-// Optimizer is what a [GradScaler] needs of an optimizer; those of package optim have it. Scalers
-// tell optimizers apart with ==, so your own type should be a pointer. Params must return the
-// same parameters each time.
+// Optimizer is what a [GradScaler] needs of an optimizer. The optimizers of package optim implement
+// it. Scalers tell optimizers apart with ==, so a type of your own should be a pointer. Params must
+// return the same parameters each time.
 type Optimizer interface {
 	Params() []torch.Named
 	Step(lr float64)
 }
 
-// GradScalerOptions configures [NewGradScaler]. The zero value is PyTorch's default.
+// GradScalerOptions configures [NewGradScaler]. The zero value gives PyTorch's defaults.
 type GradScalerOptions struct {
 	InitScale      float64 // first scale; zero means 65536
-	GrowthFactor   float64 // the scale is multiplied by it after GrowthInterval updates without overflow; zero means 2
-	BackoffFactor  float64 // the scale is multiplied by it after an overflow; zero means 0.5
+	GrowthFactor   float64 // factor after GrowthInterval updates without overflow; zero means 2
+	BackoffFactor  float64 // factor after an overflow; zero means 0.5
 	GrowthInterval int     // zero means 2000
 	Disabled       bool    // losses are not scaled, steps are always made, the other methods do nothing
 }
 
-// GradScaler keeps float16 gradients from vanishing: it scales the loss up before the backward pass
-// and the gradients down before the step, leaves the step out if a gradient has become infinite or
-// NaN, and adapts the scale. It is torch.amp.GradScaler. The scale and the checks stay on the
-// device; only Step waits for it, to learn whether to make the step, as PyTorch's does;
-// StepWithoutWaiting leaves that to the kernel of a fused optimizer. It is not safe for use by
-// several goroutines at once.
+// GradScaler keeps float16 gradients from vanishing. It scales the loss up before the backward pass
+// and the gradients down before the step, skips the step if a gradient has become infinite or NaN,
+// and adapts the scale. It is torch.amp.GradScaler.
+//
+// The scale and the checks stay on the device. As in PyTorch, only Step waits for it, to learn
+// whether to make the step; StepWithoutWaiting leaves that to the kernel of a fused optimizer. A
+// GradScaler is not safe for use by several goroutines at once.
 type GradScaler struct {
 	options        GradScalerOptions
 	initialTracker int
@@ -78,8 +79,8 @@ type found struct {
 	inf    torch.Tensor
 }
 
-// NewGradScaler makes a scaler. It panics with [*torch.Error] if a setting is not allowed;
-// [GradScalerOptions.Validate] tells before.
+// NewGradScaler makes a scaler. It panics with [*torch.Error] if a setting is not allowed; use
+// [GradScalerOptions.Validate] to check beforehand.
 func NewGradScaler(o GradScalerOptions) *GradScaler {
 	if err := o.Validate(); err != nil {
 		panic(&torch.Error{Op: "amp.NewGradScaler", Code: torch.ErrValue, Msg: err.Error()})
@@ -103,7 +104,7 @@ func (o GradScalerOptions) withDefaults() GradScalerOptions {
 	return o
 }
 
-// Validate tells which setting is not allowed, with [ErrScalerState].
+// Validate reports which setting is not allowed, with [ErrScalerState].
 func (o GradScalerOptions) Validate() error {
 	o = o.withDefaults()
 	if !(o.InitScale > 0) || math.IsInf(o.InitScale, 0) {
@@ -126,7 +127,7 @@ func (o GradScalerOptions) validateGrowth() error {
 	return nil
 }
 
-// Scale returns loss times the scale. The first loss decides on which device the scale is.
+// Scale returns loss times the scale. The first loss determines the device of the scale.
 func (s *GradScaler) Scale(loss torch.Tensor) torch.Tensor {
 	if s.options.Disabled {
 		return loss
@@ -158,9 +159,9 @@ func (s *GradScaler) of(opt Optimizer) *check {
 	return c
 }
 
-// Unscale_ divides the gradients of opt by the scale and notes whether one is infinite or NaN. Step
-// does it unless it has been done; call it before, once, to clip gradients or to look at them. It
-// waits for nothing.
+// Unscale_ divides the gradients of opt by the scale and records whether one is infinite or NaN.
+// Step does this if it has not been done. Call Unscale_ once before Step to clip gradients or to
+// look at them. It does not wait for the device.
 func (s *GradScaler) Unscale_(opt Optimizer) error {
 	if s.options.Disabled {
 		return nil
@@ -185,9 +186,10 @@ func (s *GradScaler) Unscale_(opt Optimizer) error {
 	return err
 }
 
-// FoundInf are what the last Unscale_ of opt has noted, one float32 for each device, 1 where a
-// gradient is infinite or NaN. Where processes have a part of the gradients each, they take the
-// maximum of these of all, so that all make the step or none does: ShardedGradScaler.
+// FoundInf returns what the last Unscale_ of opt recorded: one float32 per device, 1 if a gradient
+// is infinite or NaN. If each process has only a part of the gradients, the processes must set
+// these to their maximum over all processes, so that either all make the step or none does:
+// ShardedGradScaler.
 func (s *GradScaler) FoundInf(opt Optimizer) (notes []torch.Tensor) {
 	c := s.optimizers[opt]
 	if c == nil {
@@ -253,8 +255,8 @@ func (c *check) foundOn(d torch.Device) torch.Tensor {
 }
 
 // Step makes a step of opt with learning rate lr, after unscaling its gradients if
-// [GradScaler.Unscale_] has not. If a gradient is infinite or NaN the step is not made, and applied
-// is false. It waits for the device.
+// [GradScaler.Unscale_] has not done so. If a gradient is infinite or NaN, the step is not made and
+// applied is false. Step waits for the device.
 func (s *GradScaler) Step(opt Optimizer, lr float64) (applied bool, err error) {
 	if s.options.Disabled {
 		opt.Step(lr)
@@ -271,19 +273,18 @@ func (s *GradScaler) Step(opt Optimizer, lr float64) (applied bool, err error) {
 	return applied, nil
 }
 
-// UnlessStepper is an [Optimizer] that can leave a step out by itself, without the host waiting to
-// learn that it does. The optimizers of package optim that have a fused kernel say that they
-// support it.
+// UnlessStepper is an [Optimizer] that can skip a step by itself, without the host waiting to learn
+// whether it does. The optimizers of package optim that have a fused kernel support it.
 type UnlessStepper interface {
 	Optimizer
 	StepSupportsAMPScaling() bool
-	// StepUnless is Step, but changes nothing where foundInf, a float32 without dimensions, is 1.
+	// StepUnless is Step, but changes nothing if foundInf, a float32 without dimensions, is 1.
 	StepUnless(lr float64, foundInf torch.Tensor)
 }
 
-// StepWithoutWaiting is [GradScaler.Step] for who need not know whether the step is made: an
-// [UnlessStepper] finds out on the device, as in PyTorch a fused optimizer does. Others wait, as
-// Step does. [GradScaler.LeftOut] tells later.
+// StepWithoutWaiting is [GradScaler.Step] for callers that do not need to know whether the step is
+// made. An [UnlessStepper] finds out on the device, as a fused optimizer does in PyTorch. Other
+// optimizers wait, as in Step. [GradScaler.LeftOut] reports the result later.
 func (s *GradScaler) StepWithoutWaiting(opt Optimizer, lr float64) error {
 	fused, ok := opt.(UnlessStepper)
 	if s.options.Disabled || !ok || !fused.StepSupportsAMPScaling() {
@@ -305,7 +306,7 @@ func (s *GradScaler) StepWithoutWaiting(opt Optimizer, lr float64) error {
 	return nil
 }
 
-// LeftOut tells whether the last step of opt was left out. It waits for the device.
+// LeftOut reports whether the last step of opt was skipped. It waits for the device.
 func (s *GradScaler) LeftOut(opt Optimizer) bool {
 	c := s.optimizers[opt]
 	return c != nil && c.leftOut()
@@ -338,8 +339,8 @@ func (c *check) leftOut() bool {
 }
 
 // Update adapts the scale: down if a gradient of any optimizer was infinite or NaN, up after
-// GrowthInterval updates without. Call it once per update, after the steps of all optimizers. It
-// waits for nothing.
+// GrowthInterval updates in which none was. Call it once per update, after the steps of all
+// optimizers. It does not wait for the device.
 func (s *GradScaler) Update() error {
 	if s.options.Disabled {
 		return nil

@@ -5,16 +5,16 @@ import (
 	"math"
 )
 
-// GradScalerState is where a [GradScaler] stands, under the keys of PyTorch's state_dict.
+// GradScalerState is the state of a [GradScaler], under the keys of PyTorch's state_dict.
 type GradScalerState struct {
 	Scale          float64 `json:"scale"`
 	GrowthFactor   float64 `json:"growth_factor"`
 	BackoffFactor  float64 `json:"backoff_factor"`
 	GrowthInterval int     `json:"growth_interval"`
-	GrowthTracker  int     `json:"_growth_tracker"` // updates without overflow in a row
+	GrowthTracker  int     `json:"_growth_tracker"` // consecutive updates without overflow
 }
 
-// Enabled tells whether losses are scaled at all.
+// Enabled reports whether losses are scaled at all.
 func (s *GradScaler) Enabled() bool { return !s.options.Disabled }
 
 // GetScale returns the scale, 1 if the scaler is disabled. It waits for the device.
@@ -35,8 +35,8 @@ func (s *GradScaler) tracker() int {
 	return int(s.growthTracker.Item())
 }
 
-// State returns what a checkpoint needs; take it after Update. It waits for the device. PyTorch's
-// state of a disabled scaler is empty; here it is the zero value.
+// State returns the state to save in a checkpoint. Call it after Update. It waits for the device.
+// PyTorch's state of a disabled scaler is empty; here it is the zero value.
 func (s *GradScaler) State() GradScalerState {
 	if s.options.Disabled {
 		return GradScalerState{}
@@ -45,8 +45,9 @@ func (s *GradScaler) State() GradScalerState {
 		s.tracker()}
 }
 
-// LoadState continues from what State returned. It refuses a state that no enabled scaler has, with
-// [ErrScalerState], and then changes nothing. A disabled scaler ignores it, as PyTorch's does.
+// LoadState restores a state returned by State. It refuses a state that no enabled scaler can have,
+// with [ErrScalerState], and then changes nothing. A disabled scaler ignores the state, as
+// PyTorch's does.
 func (s *GradScaler) LoadState(state GradScalerState) error {
 	if s.options.Disabled {
 		return nil
@@ -73,8 +74,8 @@ func (s *GradScaler) LoadState(state GradScalerState) error {
 	return nil
 }
 
-// SetGrowth changes the factors and the interval by which Update adapts the scale. It refuses what
-// [NewGradScaler] refuses, and zeros, with [ErrScalerState].
+// SetGrowth changes the factors and the interval by which Update adapts the scale. It refuses
+// values that [NewGradScaler] refuses, and zeros, with [ErrScalerState].
 func (s *GradScaler) SetGrowth(growthFactor, backoffFactor float64, growthInterval int) error {
 	o := s.options
 	o.GrowthFactor, o.BackoffFactor, o.GrowthInterval = growthFactor, backoffFactor, growthInterval

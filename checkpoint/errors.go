@@ -9,19 +9,19 @@ import (
 	"syscall"
 )
 
-// ErrNone is returned by [Store.Latest] when the folder has no whole checkpoint: either none at
-// all, or only damaged ones, which are then part of the error as [*DamagedError]s.
+// ErrNone is returned by [Store.Latest] if the folder has no complete checkpoint: either none at
+// all, or only damaged ones, which are then included in the error as [*DamagedError]s.
 var ErrNone = errors.New("no whole checkpoint")
 
-// ErrNoManifest is the cause of a [*DamagedError] when a folder has no MANIFEST.json: it was
-// written by another program or copied in part. It may well be loadable; what is not known is
-// whether it is whole.
+// ErrNoManifest is the cause of a [*DamagedError] for a folder without MANIFEST.json: it was
+// written by another program or copied in part. It may well be loadable, but there is no way to
+// know whether it is complete.
 var ErrNoManifest = errors.New("it has no " + ManifestName)
 
 // DamagedError says what is wrong with a checkpoint.
 type DamagedError struct {
 	Path string // the checkpoint's folder
-	File string // the file in it that is wrong; empty if it is the folder
+	File string // the damaged file in it; empty if the folder itself is wrong
 	Err  error
 }
 
@@ -34,11 +34,11 @@ func (e *DamagedError) Error() string {
 
 func (e *DamagedError) Unwrap() error { return e.Err }
 
-// UnlistedError is a warning: somebody has put files into a checkpoint that its manifest does not
-// list. They are no part of it.
+// UnlistedError is a warning: a checkpoint contains files that its manifest does not list. They are
+// not part of it.
 type UnlistedError struct {
 	Path  string   // the checkpoint's folder
-	Files []string // relative to it
+	Files []string // relative to Path
 }
 
 func (e *UnlistedError) Error() string {
@@ -51,12 +51,12 @@ func (e *UnlistedError) Error() string {
 		"to make a file part of a checkpoint write it before the save is sealed (Store.BeforeSeal)", e.Path, names)
 }
 
-// UnsupportedError is a warning: the file system of a run's folder lacks something, and the run
-// does without it.
+// UnsupportedError is a warning: the file system of a run's folder does not support something, and
+// the run does without it.
 type UnsupportedError struct {
 	Path string // the run's folder
-	Op   string // what cannot be done, and what follows
-	Err  error  // the system's
+	Op   string // what cannot be done, and the consequence
+	Err  error  // the system's error
 }
 
 func (e *UnsupportedError) Error() string {
@@ -65,14 +65,13 @@ func (e *UnsupportedError) Error() string {
 
 func (e *UnsupportedError) Unwrap() error { return e.Err }
 
-// SpaceError says that a disk has no room for a checkpoint. The checkpoints before it are
-// untouched.
+// SpaceError reports that a disk has no room for a checkpoint. Earlier checkpoints are untouched.
 type SpaceError struct {
 	Path string // the checkpoint that could not be written
-	// bytes: the size of the checkpoint before it and a tenth, or what had been written of this
-	// one; zero if not known
+	// Need is a number of bytes: the size of the previous checkpoint plus a tenth, or what had been
+	// written of this one; zero if not known.
 	Need int64
-	Free int64 // bytes free on its disk; negative if not known
+	Free int64 // bytes free on the disk; negative if not known
 	Err  error // errors.Is(err, syscall.ENOSPC) or EDQUOT holds
 }
 
@@ -103,8 +102,8 @@ func bytesText(n int64) string {
 	return fmt.Sprintf("%.1f %cB", v, units[u])
 }
 
-// IsStorageError reports whether an error means that a disk is full, read-only or fails: what may
-// be over a moment later, and what no program is to blame for.
+// IsStorageError reports whether an error means that a disk is full, read-only or failing. Such a
+// condition may pass, and the program is not at fault.
 func IsStorageError(err error) bool {
 	for _, fault := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EROFS, syscall.EFBIG,
 		syscall.ESTALE} {
@@ -115,9 +114,9 @@ func IsStorageError(err error) bool {
 	return false
 }
 
-// IsSaveError reports whether an error of a save is one of its disk or folder: an
-// [IsStorageError], any error of a file, or a checkpoint that was read back otherwise than it was
-// written.
+// IsSaveError reports whether an error of a save comes from its disk or folder: an
+// [IsStorageError], any error of a file, or a checkpoint whose contents were read back differently
+// from what was written.
 func IsSaveError(err error) bool {
 	_, path := errors.AsType[*fs.PathError](err)
 	_, link := errors.AsType[*os.LinkError](err)

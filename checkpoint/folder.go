@@ -17,13 +17,14 @@ func warnOnce(err error) {
 	}
 }
 
-// WriteFolder saves a single folder under any name as [Store.Write] saves a checkpoint: the
-// function write fills a hidden folder beside it, which is recorded in a manifest, flushed to the
-// disk, read back and only then renamed to path. [Verify] checks it later. It is for loops that
-// name their folders themselves, and takes no lock: two processes must not write the same path at
-// once. The folder that path is in is made if there is none; an existing folder at path is
-// replaced. What a killed process left behind is removed, or put back, by the next WriteFolder of
-// that path.
+// WriteFolder saves a single folder under any name in the same way as [Store.Write] saves a
+// checkpoint. The function write fills a hidden folder next to it, which is recorded in a manifest,
+// flushed to the disk, read back, and only then renamed to path. [Verify] can check it later.
+//
+// It is for loops that name their folders themselves. It takes no lock: two processes must not
+// write the same path at once. The folder that contains path is created if necessary, and an
+// existing folder at path is replaced. What a killed process left behind is removed or restored by
+// the next WriteFolder for that path.
 func WriteFolder(path string, write func(dir string) error) error {
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 // heartbeatName is the file that stands for the lock where the file system has none.
 const heartbeatName = ".lock-holder"
 
-// The file is written again every beat. A holder whose file is older than its patience is taken for
-// dead. The ages are differences between times that the file system gives, so that the clocks of
-// several machines do not matter.
+// The file is rewritten every beat. A holder whose file is older than patience is considered dead.
+// Ages are differences between times from the file system, so the clocks of several machines do not
+// matter.
 const (
 	beat     = 15 * time.Second
 	patience = 4 * beat
@@ -121,7 +121,7 @@ func (h *heartbeat) keep() {
 	}
 }
 
-// Close gives the lock back. A second Close does nothing.
+// Close releases the lock. A second Close does nothing.
 func (h *heartbeat) Close() error {
 	h.over.Do(func() { close(h.stop) })
 	<-h.done

@@ -37,7 +37,7 @@ func (s *Store) recover(ours func(name string) bool) error {
 		path, final := filepath.Join(s.dir, e.Name()), filepath.Join(s.dir, name)
 		if _, err := os.Lstat(final); kind == replaced && os.IsNotExist(err) {
 			if err := s.disk.rename(path, final); err != nil {
-				return fmt.Errorf("checkpoint: cannot put back %s after a save that was cut short: %w", final, err)
+				return fmt.Errorf("checkpoint: cannot restore %s after an interrupted save: %w", final, err)
 			}
 			if err := s.syncDir(s.dir); err != nil {
 				return err
@@ -45,7 +45,7 @@ func (s *Store) recover(ours func(name string) bool) error {
 			continue
 		}
 		if err := os.RemoveAll(path); err != nil {
-			return fmt.Errorf("checkpoint: cannot remove what a save that was cut short has left: %w", err)
+			return fmt.Errorf("checkpoint: cannot remove what an interrupted save left behind: %w", err)
 		}
 	}
 	return nil

@@ -36,10 +36,10 @@ func (s *Store) tellUnlisted(path string, m manifest) {
 	}
 }
 
-// Latest returns the newest checkpoint that is whole; each candidate is read to its end. Damaged
-// ones are reported to [Options.OnDamaged] and passed over. If none is left the error is [ErrNone];
-// with damaged ones it also holds a [*DamagedError] for each, and starting again should then be
-// somebody's decision.
+// Latest returns the newest complete checkpoint. Each candidate is read to its end. Damaged ones
+// are reported to [Options.OnDamaged] and skipped. If none is left, the error is [ErrNone]. If
+// there were damaged ones, it also includes a [*DamagedError] for each; a program should then not
+// start over without a person's decision.
 func (s *Store) Latest() (path string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,12 +17,12 @@ import (
 // two processes each lock a file of that name.
 const lockName = ".lock"
 
-// LockedError says that another process, or another [Store] of this one, works on the folder.
+// LockedError says that another process, or another [Store] in this process, is using the folder.
 type LockedError struct {
 	Dir   string
-	PID   int       // of the holder; zero if it could not be read
-	Host  string    // of the holder
-	Since time.Time // when it took the lock
+	PID   int       // process ID of the holder; zero if it could not be read
+	Host  string    // host of the holder
+	Since time.Time // when the lock was taken
 }
 
 func (e *LockedError) Error() string {

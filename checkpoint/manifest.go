@@ -15,7 +15,7 @@ import (
 	"sync"
 )
 
-// ManifestName is the file of a checkpoint that lists the others.
+// ManifestName is the file of a checkpoint that lists its other files.
 const ManifestName = "MANIFEST.json"
 
 // manifestFormat is raised when an older reader would misjudge a newer manifest. Format 1 had no
@@ -39,8 +39,8 @@ type file struct {
 	Size   int64  `json:"size"`
 	CRC32C string `json:"crc32c"` // eight hexadecimal digits
 
-	// Tensors are the checksums of the tensors in a safetensors file, by name. They say which one
-	// is damaged.
+	// Tensors are the checksums of the tensors in a safetensors file, by name. They show which
+	// tensor is damaged.
 	Tensors map[string]string `json:"tensors,omitempty"`
 }
 

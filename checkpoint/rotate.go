@@ -6,14 +6,15 @@ import (
 	"slices"
 )
 
-// Rotate deletes the oldest checkpoints beyond [Options.Keep], but never a protected one, such as
-// the best, and never the newest that is whole. Protected checkpoints are named by the paths that
-// [Store.Write] returned; the last element is what counts, so that a run's folder may have been
-// moved. A damaged checkpoint does not count as one that was kept, and goes when its time comes.
+// Rotate deletes the oldest checkpoints beyond [Options.Keep]. It never deletes a protected
+// checkpoint, such as the best, or the newest complete one. Protected checkpoints are given by the
+// paths that [Store.Write] returned; only the last element of a path counts, so a run's folder may
+// have been moved. A damaged checkpoint does not count towards Keep, and is deleted when its turn
+// comes.
 func (s *Store) Rotate(protect ...string) error { return s.rotate(s.options.Keep, protect) }
 
-// MakeRoom is Rotate ahead of a checkpoint that found the disk full: it leaves one fewer, but
-// always the newest whole one and the protected ones. With Keep 0 or 1 it deletes nothing.
+// MakeRoom is Rotate for a checkpoint that found the disk full. It keeps one checkpoint fewer, but
+// always the newest complete one and the protected ones. With Keep 0 or 1 it deletes nothing.
 func (s *Store) MakeRoom(protect ...string) error {
 	if s.options.Keep <= 1 {
 		return nil

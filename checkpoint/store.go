@@ -45,29 +45,30 @@ import (
 
 // Options configures [Open]. The zero value keeps every checkpoint, in folders named checkpoint-N.
 type Options struct {
-	// Keep is how many checkpoints [Store.Rotate] leaves; zero means all. Protected ones count, and
-	// the newest whole one is always kept, as with save_total_limit of Hugging Face's Trainer: with
-	// Keep 1 and an older best checkpoint protected, both stay.
+	// Keep is how many checkpoints [Store.Rotate] keeps; zero means all. Protected checkpoints
+	// count, and the newest complete one is always kept, as with save_total_limit of Hugging Face's
+	// Trainer: with Keep 1 and an older best checkpoint protected, both are kept.
 	Keep int
 
-	// Prefix comes before the dash and the step in a folder's name; empty means "checkpoint".
+	// Prefix is the part of a folder's name before the dash and the step; empty means "checkpoint".
 	Prefix string
 
-	// OnDamaged is told of each damaged checkpoint that [Store.Latest] passed over; nil means that
-	// they are passed over silently as long as a whole one is found.
+	// OnDamaged is called for each damaged checkpoint that [Store.Latest] skips. Nil means that
+	// they are skipped silently as long as a complete one is found.
 	OnDamaged func(*DamagedError)
 
-	// Unmanifested is asked about a checkpoint without a manifest, which another program may have
-	// written: nil means that it is whole. Without Unmanifested such a checkpoint is damaged.
+	// Unmanifested is called for a checkpoint without a manifest, which another program may have
+	// written. If it returns nil, the checkpoint is complete. If Unmanifested is nil, such a
+	// checkpoint is damaged.
 	Unmanifested func(path string) error
 
-	// OnWarning is told, once each, of what does no harm now and should be known: an
-	// [*UnlistedError] or an [*UnsupportedError]. Nil means that [slog.Default] logs it.
+	// OnWarning is called, once each, for things that do no harm now but should be known: an
+	// [*UnlistedError] or an [*UnsupportedError]. Nil means that [slog.Default] logs them.
 	OnWarning func(error)
 }
 
-// Store is a folder of checkpoints, held by one process. Its methods may be called by several
-// goroutines.
+// Store is a folder of checkpoints, held by a single process. Its methods are safe for use by
+// several goroutines.
 type Store struct {
 	dir     string
 	options Options
@@ -88,8 +89,8 @@ type disk struct {
 // realDisk is the file system.
 func realDisk() disk { return disk{rename: os.Rename, sync: (*os.File).Sync, lock: lockFile} }
 
-// Open makes the folder if there is none, takes its lock and tidies up after a process that was
-// killed in the middle of a save.
+// Open creates the folder if necessary, locks it, and cleans up after a process that was killed in
+// the middle of a save.
 func Open(dir string, o Options) (*Store, error) { return openOn(realDisk(), dir, o) }
 
 // openOn is Open on a file system that may be a test's.
@@ -122,9 +123,9 @@ func openOn(d disk, dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// BeforeSeal has the function called in each [Store.Write] from now on, behind the one that Write
-// is given and before the manifest is made: what it writes into the folder is part of the
-// checkpoint, such as the tokenizer of a model. An error of it fails the save.
+// BeforeSeal registers a function that every following [Store.Write] calls after its own function
+// and before it makes the manifest. What add writes into the folder, such as the tokenizer of a
+// model, is part of the checkpoint. If it returns an error, the save fails.
 func (s *Store) BeforeSeal(add func(step int, dir string) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,12 +151,12 @@ func (s *Store) warn(about string, err error) {
 // Dir returns the store's folder as an absolute path.
 func (s *Store) Dir() string { return s.dir }
 
-// Path returns where the checkpoint of a step is or would be.
+// Path returns the path of the checkpoint of a step, whether or not it exists.
 func (s *Store) Path(step int) string {
 	return filepath.Join(s.dir, s.options.Prefix+"-"+strconv.Itoa(step))
 }
 
-// Steps returns the steps of the checkpoints in the folder, whole or damaged, oldest first.
+// Steps returns the steps of the checkpoints in the folder, complete or damaged, oldest first.
 func (s *Store) Steps() ([]int, error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -187,7 +188,7 @@ func numbered(name, prefix string) (int, bool) {
 	return step, err == nil && step >= 0 && strconv.Itoa(step) == digits
 }
 
-// Close gives the lock back. The store must not be used afterwards; a second Close does nothing.
+// Close releases the lock. The store must not be used afterwards; a second Close does nothing.
 func (s *Store) Close() error {
 	if err := s.lock.Close(); err != nil {
 		return fmt.Errorf("checkpoint: cannot unlock %s: %w", s.dir, err)

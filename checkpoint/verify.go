@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// Verify reads a whole checkpoint and compares it with its manifest: every file that is listed must
-// be there with its size and CRC32C, and a folder named checkpoint-N must be of step N. Files that
-// are not listed are no part of the checkpoint. What it finds wrong is a [*DamagedError]; any other
-// error means that it could not tell.
+// Verify reads a checkpoint completely and compares it with its manifest: every listed file must
+// exist with the recorded size and CRC32C, and a folder named checkpoint-N must be of step N. Files
+// that are not listed are not part of the checkpoint. If something is wrong, the error is a
+// [*DamagedError]; any other error means that Verify could not find out.
 func Verify(path string) error {
 	step := -1
 	if n, ok := numbered(filepath.Base(path), defaultPrefix); ok {

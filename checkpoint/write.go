@@ -8,12 +8,12 @@ import (
 	"syscall"
 )
 
-// Write saves a checkpoint and returns its path. The function write is given an empty folder to put
-// its files into; they need not be flushed. When Write returns without error the checkpoint is on
-// the disk and has been read back; when it fails, or the process dies in it, the folder holds
+// Write saves a checkpoint and returns its path. The function write receives an empty folder to put
+// its files into; they need not be flushed. When Write returns without an error, the checkpoint is
+// on the disk and has been read back. If it fails, or the process dies during it, the folder holds
 // exactly the checkpoints it held before. An existing checkpoint of the same step is replaced.
 //
-// A disk that is full, or plainly too full for a checkpoint of the last one's size, gives a
+// If the disk is full, or clearly too full for a checkpoint of the last one's size, the error is a
 // [*SpaceError].
 func (s *Store) Write(step int, write func(dir string) error) (path string, err error) {
 	d, err := s.Begin(step)
@@ -26,8 +26,8 @@ func (s *Store) Write(step int, write func(dir string) error) (path string, err 
 	return d.path, d.Commit()
 }
 
-// Begin makes the empty folder of a checkpoint that is written in several parts, or by another
-// goroutine. It is no checkpoint before [Draft.Commit].
+// Begin creates the empty folder of a checkpoint that is written in several parts, or by another
+// goroutine. It becomes a checkpoint only with [Draft.Commit].
 func (s *Store) Begin(step int) (*Draft, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,23 +52,24 @@ func (s *Store) begin(path string, step int) (*Draft, error) {
 	return &Draft{store: s, step: step, path: path, temp: temp}, nil
 }
 
-// Draft is a checkpoint that is being written, made by [Store.Begin]. It is used by one goroutine
-// at a time. After an error of Write or Commit nothing is left of it.
+// Draft is a checkpoint that is being written, made by [Store.Begin]. It is for use by one
+// goroutine at a time. After an error of Write or Commit nothing is left of it.
 type Draft struct {
 	store      *Store
 	step       int
 	path, temp string
 }
 
-// Path is where the checkpoint will be.
+// Path returns the path that the checkpoint will have.
 func (d *Draft) Path() string { return d.path }
 
-// Write has the function put files into the folder. If it fails, or panics, the folder is removed.
+// Write calls the function to put files into the folder. If it fails or panics, the folder is
+// removed.
 func (d *Draft) Write(write func(dir string) error) error {
 	return d.orDiscard(func() error { return write(d.temp) })
 }
 
-// Commit seals the folder, reads it back and gives it its name: see [Store.Write].
+// Commit seals the folder, reads it back and gives it its final name; see [Store.Write].
 func (d *Draft) Commit() error {
 	d.store.mu.Lock()
 	defer d.store.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// Slice is a data set that is in memory.
+// Slice is a data set in memory.
 type Slice[S any] []S
 
 // Len returns the number of samples.
@@ -17,7 +17,8 @@ func (s Slice[S]) Len() int { return len(s) }
 // At returns sample i.
 func (s Slice[S]) At(i int) (S, error) { return s[i], nil }
 
-// Func returns a data set of n samples that at loads; at is called by several goroutines at a time.
+// Func returns a data set of n samples, which at loads. at is called by several goroutines at a
+// time.
 func Func[S any](n int, at func(i int) (S, error)) Dataset[S] { return function[S]{n, at} }
 
 type function[S any] struct {
@@ -28,8 +29,8 @@ type function[S any] struct {
 func (f function[S]) Len() int            { return f.n }
 func (f function[S]) At(i int) (S, error) { return f.at(i) }
 
-// Map returns the data set of f applied to the samples of d, each time one is asked for. f is
-// called by several goroutines at a time.
+// Map returns the data set of f applied to the samples of d. f is called each time a sample is
+// requested, and by several goroutines at a time.
 func Map[S, T any](d Dataset[S], f func(S) (T, error)) Dataset[T] { return mapped[S, T]{d, f} }
 
 type mapped[S, T any] struct {
@@ -50,8 +51,8 @@ func (m mapped[S, T]) at(ctx context.Context, epoch, i int) (t T, _ error) {
 	return m.f(sample)
 }
 
-// Subset returns the samples of d at these indices, in their order; an index may occur more than
-// once: torch.utils.data.Subset, and Dataset.select of datasets.
+// Subset returns the samples of d at these indices, in the order of the indices. An index may occur
+// more than once. It is torch.utils.data.Subset, and Dataset.select of datasets.
 func Subset[S any](d Dataset[S], indices []int) (Dataset[S], error) {
 	for k, i := range indices {
 		if i < 0 || i >= d.Len() {
@@ -78,9 +79,9 @@ func (s subset[S]) Describe(i int) string { return describe(s.d, s.indices[i]) }
 func (s subset[S]) varies() bool          { return varies(s.d) }
 
 // Split divides d at random: fraction of its samples go to first, the others to second. It is
-// torch.utils.data.random_split of fraction and the rest with a generator seeded with seed, so a
-// split made in Python can be had again: 0.9 is [0.9, 0.1] there, whose sizes [0.9, 1-0.9] may miss
-// by one, as 1-0.9 is a little less than 0.1.
+// torch.utils.data.random_split into fraction and the rest, with a generator seeded with seed, so
+// it can reproduce a split made in Python. A fraction of 0.9 corresponds to [0.9, 0.1] there. The
+// sizes of [0.9, 1-0.9] may differ by one, since 1-0.9 is a little less than 0.1.
 func Split[S any](d Dataset[S], fraction float64, seed uint64) (first, second Dataset[S], err error) {
 	if !(fraction >= 0 && fraction <= 1) {
 		return nil, nil, fmt.Errorf("data: Split: fraction is %v; it must be from 0 to 1", fraction)

@@ -6,24 +6,24 @@ import (
 )
 
 // EpochDataset is implemented by a data set whose samples differ from epoch to epoch, such as one
-// that augments. The loader then calls AtEpoch instead of At. The same epoch and index must give
-// the same sample, or a resumed run is not the run that was interrupted.
+// that augments them. The loader then calls AtEpoch instead of At. The same epoch and index must
+// give the same sample, or a resumed run is not a continuation of the interrupted one.
 type EpochDataset[S any] interface {
 	Dataset[S]
 	AtEpoch(epoch, i int) (S, error)
 }
 
 // ContextDataset is implemented by a data set whose samples may take long, such as one that reads
-// from a network. The loader then calls AtContext instead of At: its context ends with the run, or
-// when [LoaderOptions.SampleTimeout] is over. An [EpochDataset] is asked by AtEpoch all the same;
-// [Augment] around a ContextDataset gives both.
+// from a network. The loader then calls AtContext instead of At. The context ends with the run, or
+// after [LoaderOptions.SampleTimeout]. If the data set is also an [EpochDataset], AtEpoch is called
+// instead; [Augment] around a ContextDataset gives both.
 type ContextDataset[S any] interface {
 	Dataset[S]
 	AtContext(ctx context.Context, i int) (S, error)
 }
 
-// Varies tells whether the samples of d differ from epoch to epoch: whether it, or a data set below
-// it, is an [EpochDataset].
+// Varies reports whether the samples of d differ from epoch to epoch, that is, whether d or a data
+// set that it wraps is an [EpochDataset].
 func Varies[S any](d Dataset[S]) bool { return varies(d) }
 
 // at returns sample i as it is in that epoch.
@@ -44,10 +44,10 @@ type wrapper[S any] interface {
 	at(ctx context.Context, epoch, i int) (S, error)
 }
 
-// Augment returns the data set of f applied to the samples of d with random numbers that depend on
-// seed, epoch and index alone: a sample is augmented differently each epoch, and identically when
-// the run is resumed or has more workers. f must draw from r only and not keep it; it is called by
-// several goroutines at a time, each with its own r.
+// Augment returns the data set of f applied to the samples of d with random numbers that depend
+// only on seed, epoch and index. A sample is augmented differently in each epoch, but identically
+// when the run is resumed or has more workers. f must draw from r only and must not keep it. f is
+// called by several goroutines at a time, each with its own r.
 func Augment[S, T any](d Dataset[S], seed uint64, f func(r *rand.Rand, s S) (T, error)) Dataset[T] {
 	return augmented[S, T]{d, seed, f}
 }

@@ -2,15 +2,15 @@ package data
 
 import "sync"
 
-// Buffers lends memory for batches and takes it back, so that a batch is made in the memory of one
-// that is not used any more. The zero value is ready; its methods may be called by several
-// goroutines at a time. It never holds more than was lent out at once.
+// Buffers lends memory for batches and takes it back, so that a new batch can use the memory of one
+// that is no longer used. The zero value is ready to use, and its methods may be called by several
+// goroutines at a time. It never holds more than was lent at the same time.
 type Buffers[T any] struct {
 	lock sync.Mutex
 	free [][]T
 }
 
-// Get returns a slice of n items, whatever they were before.
+// Get returns a slice of n items with arbitrary contents.
 func (b *Buffers[T]) Get(n int) []T {
 	b.lock.Lock()
 	defer b.lock.Unlock()
@@ -24,7 +24,7 @@ func (b *Buffers[T]) Get(n int) []T {
 	return make([]T, n)
 }
 
-// Put takes a slice back that Get has returned. Nobody may use it any more.
+// Put takes back a slice that Get returned. The slice must not be used any more.
 func (b *Buffers[T]) Put(s []T) {
 	if cap(s) == 0 {
 		return

@@ -8,21 +8,21 @@ import (
 
 // CacheOptions configures [Cache].
 type CacheOptions[S any] struct {
-	// Bytes is how much the samples kept may weigh together; zero means no limit.
+	// Bytes is the limit for the total size of the cached samples; zero means no limit.
 	Bytes int64
 
-	// Size returns what a sample weighs; required if Bytes is set.
+	// Size returns the size of a sample; required if Bytes is set.
 	Size func(S) int64
 }
 
-// Cache returns d with its samples kept in memory once they have been loaded, until the limit is
-// reached; from then on the others are loaded each time. What is kept stays: an epoch visits each
-// sample once, and a cache that made room for the newest would never have the one that is asked for
-// next.
+// Cache returns d with its samples kept in memory after they have been loaded, until the limit is
+// reached. From then on, the other samples are loaded each time. Samples are never evicted: an
+// epoch visits each sample once, and a cache that made room for the newest sample would never have
+// the next one.
 //
-// The samples are shared by all who ask for them: nobody may change one. A data set whose samples
-// differ from epoch to epoch is refused, since its cache would show the first epoch for ever; put
-// [Augment] around the cache, not into it.
+// The samples are shared by all callers and must not be changed. A data set whose samples differ
+// from epoch to epoch is refused, since its cache would repeat the first epoch forever; put
+// [Augment] around the cache, not inside it.
 func Cache[S any](d Dataset[S], o CacheOptions[S]) (Dataset[S], error) {
 	switch {
 	case varies(d):

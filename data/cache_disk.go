@@ -21,17 +21,17 @@ type Codec[S any] struct {
 	Decode func([]byte) (S, error)
 }
 
-// CacheOnDisk returns d with its samples kept in a file once they have been loaded, for samples
-// that are dearer to make than to read: pictures that were resized, documents that were tokenized.
-// The next run finds those of the last. Key says what made the samples, such as the version of the
-// tokenizer and its settings: a file of another key or of another number of samples is begun again.
-// A file that CacheOnDisk did not write is refused and stays as it is.
+// CacheOnDisk returns d with its samples kept in a file after they have been loaded, for samples
+// that are more expensive to make than to read: resized images, tokenized documents. The next run
+// finds the samples of the last. Key identifies what made the samples, such as the version of the
+// tokenizer and its settings: a file with another key, or for another number of samples, is started
+// over. A file that CacheOnDisk did not write is refused and left unchanged.
 //
-// Each sample is written with its checksum. What a run that was killed left half written is cut
-// off, and a sample that is damaged is loaded and written again. When a sample cannot be written,
-// since the disk is full, it is served all the same: the default logger of log/slog says so once,
-// and nothing more is written. The file belongs to one process at a time; it is refused to a second
-// one. Close lets go of it.
+// Each sample is written with a checksum. If a run was killed while writing, the incomplete sample
+// is removed. A damaged sample is loaded and written again. If a sample cannot be written because
+// the disk is full, it is still returned; the default logger of log/slog reports this once, and
+// nothing more is written. Only one process can use the file at a time; it is refused to others.
+// Close releases it.
 //
 // As with [Cache], a data set whose samples differ from epoch to epoch is refused.
 func CacheOnDisk[S any](d Dataset[S], path, key string, codec Codec[S]) (*DiskCache[S], error) {
@@ -52,7 +52,7 @@ func CacheOnDisk[S any](d Dataset[S], path, key string, codec Codec[S]) (*DiskCa
 	return c, nil
 }
 
-// DiskCache is a data set whose samples are kept in a file, see [CacheOnDisk].
+// DiskCache is a data set whose samples are kept in a file; see [CacheOnDisk].
 type DiskCache[S any] struct {
 	Dataset[S]
 	path  string
@@ -97,8 +97,8 @@ func (c *DiskCache[S]) open(key string) (err error) {
 	switch err := lockOf(c.file); {
 	case err == nil:
 	case errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.ENOLCK):
-		slog.Warn("data: CacheOnDisk: the file system cannot lock files; see that one process uses this one", "file",
-			c.path, "reason", err.Error())
+		slog.Warn("data: CacheOnDisk: the file system cannot lock files; make sure that only one process uses "+
+			"this one", "file", c.path, "reason", err.Error())
 	default:
 		return fmt.Errorf("another process is using it; give each its own file: %w", err)
 	}
@@ -144,7 +144,7 @@ func (c *DiskCache[S]) open(key string) (err error) {
 	return c.file.Truncate(c.end)
 }
 
-// Describe passes on what the data set says of sample i.
+// Describe returns the description that the underlying data set gives for sample i.
 func (c *DiskCache[S]) Describe(i int) string { return describe(c.Dataset, i) }
 
 // At returns sample i from the file, or loads it and adds it to the file.
@@ -200,7 +200,7 @@ func (c *DiskCache[S]) add(i int, content []byte) {
 	c.end += int64(len(record))
 }
 
-// Close lets go of the file. Samples that are asked for afterwards are loaded and not kept.
+// Close releases the file. Samples requested afterwards are loaded and not kept.
 func (c *DiskCache[S]) Close() error {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()

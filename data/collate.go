@@ -6,9 +6,9 @@ import (
 	"strconv"
 )
 
-// Collator returns a collate function that makes a batch B, a struct, of samples S, structs too,
-// field by field of the same name. It is what DataCollatorWithPadding does for dictionaries,
-// checked when it is made and not in the middle of a run:
+// Collator returns a collate function that makes a batch B from samples S. Both are structs, and
+// fields of the same name correspond. It does what DataCollatorWithPadding does for dictionaries,
+// but mistakes are found when it is made and not in the middle of a run:
 //
 //	type Sample struct {
 //		InputIDs []int64
@@ -23,7 +23,7 @@ import (
 //	}
 //	collate, err := data.Collator[Sample, Batch](data.Padding{Multiple: 8})
 //
-// Each field is padded to its own longest sequence. Fields of S that B lacks are left out.
+// Each field is padded to its own longest sequence. Fields of S that B does not have are left out.
 func Collator[S, B any](p Padding) (func([]S) (B, error), error) {
 	from, to := reflect.TypeFor[S](), reflect.TypeFor[B]()
 	if from.Kind() != reflect.Struct || to.Kind() != reflect.Struct {

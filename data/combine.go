@@ -103,9 +103,9 @@ func Interleave[S any](sets ...Dataset[S]) (Dataset[S], error) {
 	return view[S]{all, k * shortest, func(i int) int { return begins[i%k] + i/k }}, nil
 }
 
-// Batch returns the samples of d in groups of size; the last is smaller if the samples do not fill
-// it. It is Dataset.batch of datasets. A run does not need it: its [Loader] makes batches in the
-// order of each epoch.
+// Batch returns the samples of d in groups of size; the last group may be smaller. It is
+// Dataset.batch of datasets. A run does not need it: its [Loader] makes batches in the order of
+// each epoch.
 func Batch[S any](d Dataset[S], size int) (Dataset[[]S], error) {
 	if size < 1 {
 		return nil, fmt.Errorf("data: Batch: size is %d; it must be at least 1", size)
@@ -135,9 +135,9 @@ func (b batched[S]) at(ctx context.Context, epoch, i int) ([]S, error) {
 	return group, nil
 }
 
-// Flatten returns the items of all samples, one after the other: the inverse of [Batch], and what
-// becomes of long documents that each were cut into pieces. lengths are the numbers of items of the
-// samples, as [Collect] gets them.
+// Flatten returns the items of all samples, one after the other. It is the inverse of [Batch], and
+// is useful for long documents that were cut into pieces. lengths are the numbers of items of the
+// samples, which [Collect] can find.
 func Flatten[S any](d Dataset[[]S], lengths []int) (Dataset[S], error) {
 	if len(lengths) != d.Len() {
 		return nil, fmt.Errorf("data: Flatten has %d lengths for a data set of %d samples", len(lengths), d.Len())

@@ -64,8 +64,8 @@ type Dataset[S any] interface {
 }
 
 // Describer is implemented by a data set that can say what its sample i is, such as the name of its
-// file. The loader puts it into the errors about that sample. The data sets of this package that
-// wrap another one pass it on.
+// file. The loader adds this to errors about the sample. The data sets of this package that wrap
+// another one pass it on.
 type Describer interface {
 	Describe(i int) string
 }

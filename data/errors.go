@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// SampleError says which sample of a data set could not be had, and why.
+// SampleError says which sample of a data set could not be loaded, and why.
 type SampleError struct {
 	Index int    // in the data set
 	What  string // what the data set calls the sample, see [Describer]; may be empty
@@ -21,7 +21,7 @@ func (e *SampleError) Error() string {
 
 func (e *SampleError) Unwrap() error { return e.Err }
 
-// BatchError says which batch of an epoch could not be made of its samples, and why.
+// BatchError says which batch of an epoch could not be made from its samples, and why.
 type BatchError struct {
 	Epoch, Batch int   // both counted from zero
 	Indices      []int // its samples in the data set
@@ -34,7 +34,7 @@ func (e *BatchError) Error() string {
 
 func (e *BatchError) Unwrap() error { return e.Err }
 
-// PanicError is a panic in a data set or a collate function that the loader caught in one of its
+// PanicError is a panic in a data set or a collate function. The loader caught it in one of its
 // goroutines, where it would have ended the program without saying which sample was at fault.
 type PanicError struct {
 	Value any

@@ -17,19 +17,18 @@ import (
 	"time"
 )
 
-// ErrNoFingerprint is the cause of the error of [Fingerprint] for a data set that it cannot
-// recognise.
+// ErrNoFingerprint is the cause of [Fingerprint]'s error for a data set that cannot be recognised.
 var ErrNoFingerprint = errors.New("the data set has no fingerprint")
 
 // Fingerprint returns hashes of up to n samples of d by their indices: the first, the last, and
-// others evenly between them. They are the same in another process, so that a data set of the same
-// length and other content can be told from this one. What counts is what At returns, those of an
-// [EpochDataset] in epoch 0: all values that it holds or points to.
+// others evenly spaced between them. The hashes are the same in another process, so they can
+// distinguish this data set from one with the same length but other contents. They cover all values
+// that the result of At, or of AtEpoch for epoch 0 of an [EpochDataset], holds or points to.
 //
 // Each sample is loaded twice, since a data set that draws random numbers by itself cannot be
-// recognised; that, or a sample that holds a function, a channel or an address, is
-// [ErrNoFingerprint]. A sample that cannot be loaded is left out, and so are samples that are left
-// when limit is over.
+// recognised; such a data set, and a sample that holds a function, a channel or an address, gives
+// [ErrNoFingerprint]. Samples that cannot be loaded are left out, and so are those not yet loaded
+// when limit has passed.
 func Fingerprint[S any](ctx context.Context, d Dataset[S], n int, limit time.Duration) (map[int]string, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -9,15 +9,15 @@ import (
 	"sync/atomic"
 )
 
-// ErrEmptyBatch is the cause of a [*BatchError] when every sample of a batch was left out by
-// [LoaderOptions.BadSample].
+// ErrEmptyBatch is the cause of a [*BatchError] if [LoaderOptions.BadSample] left out every sample
+// of a batch.
 var ErrEmptyBatch = errors.New("no sample of this batch could be loaded, so there is nothing to train on; fix the " +
 	"data or remove the samples from the data set")
 
 var errGoexit = errors.New("the data set or the collate function called runtime.Goexit; " +
 	"it must return an error instead")
 
-// Loader hands out the batches of a data set, epoch by epoch. It keeps nothing between epochs and
+// Loader delivers the batches of a data set, epoch by epoch. It keeps nothing between epochs and
 // may be used by several goroutines at a time.
 type Loader[S, B any] struct {
 	dataset Dataset[S]
@@ -26,8 +26,8 @@ type Loader[S, B any] struct {
 	pace    pace
 }
 
-// NewLoader returns a loader that makes its batches with collate, which is called by several
-// goroutines at a time, with at least one sample, and owns the slice it gets, unless
+// NewLoader returns a loader that makes its batches with collate. collate is called by several
+// goroutines at a time, with one or more samples. It owns the slice it receives, unless
 // [LoaderOptions.ReuseSamples] is set.
 func NewLoader[S, B any](d Dataset[S], collate func([]S) (B, error), o LoaderOptions) (*Loader[S, B], error) {
 	switch {
@@ -44,7 +44,8 @@ func NewLoader[S, B any](d Dataset[S], collate func([]S) (B, error), o LoaderOpt
 	return &Loader[S, B]{dataset: d, collate: collate, options: o, pace: pace{never: asked || !inMemory(d)}}, nil
 }
 
-// Len returns the number of batches in an epoch, of this process where the loader has a [Shard].
+// Len returns the number of batches in an epoch. If the loader has a [Shard], it is the number for
+// this process.
 func (l *Loader[S, B]) Len() int {
 	if b, ok := l.options.Order.(Batcher); ok {
 		return b.CountBatches(l.dataset.Len(), l.options.Shard)
@@ -52,8 +53,8 @@ func (l *Loader[S, B]) Len() int {
 	return l.options.Shard.count(l.Samples(), l.options.BatchSize, l.options.DropLast)
 }
 
-// Samples returns the number of samples that the order visits in an epoch, those of a dropped last
-// batch among them.
+// Samples returns the number of samples that the order visits in an epoch, including those of a
+// dropped last batch.
 func (l *Loader[S, B]) Samples() int {
 	n := l.dataset.Len()
 	if _, ok := l.options.Order.(Batcher); ok {
@@ -65,16 +66,17 @@ func (l *Loader[S, B]) Samples() int {
 	return n
 }
 
-// BatchSize returns the number of samples in every batch but the last.
+// BatchSize returns the number of samples in every batch except the last.
 func (l *Loader[S, B]) BatchSize() int { return l.options.BatchSize }
 
 // Epoch returns the batches of an epoch in order. The first skip batches are left out without
-// loading them, as a run does that is resumed in the middle of an epoch.
+// loading them, for a run that is resumed in the middle of an epoch.
 //
-// The first error ends the epoch: it comes after all batches before it and is a [*SampleError], a
-// [*BatchError], the error that BadSample returned, or that of the context. When the range ends, by
-// a break, a panic or at its end, all goroutines of the epoch have ended; that waits for the
-// samples being loaded at this moment, for [LoaderOptions.Patience] at most.
+// The first error ends the epoch, and is delivered after all batches before it. It is a
+// [*SampleError], a [*BatchError], the error that BadSample returned, or that of the context. When
+// the range ends, by a break, a panic or at its end, all goroutines of the epoch have ended. For
+// that it waits for the samples that are being loaded at that moment, but no longer than
+// [LoaderOptions.Patience].
 func (l *Loader[S, B]) Epoch(ctx context.Context, epoch, skip int) iter.Seq2[B, error] {
 	return func(yield func(B, error) bool) {
 		var none B
@@ -217,9 +219,9 @@ func (l *Loader[S, B]) checked(batches [][]int, n, count, skip int) ([][]int, er
 	return batches[skip:], nil
 }
 
-// BatchSamples returns how many samples each batch of an epoch has, including the samples that
-// LoaderOptions.BadSample leaves out, if the order is a [Batcher]. Of others it returns nil: all
-// batches but the last have BatchSize.
+// BatchSamples returns how many samples each batch of an epoch has, including samples that
+// LoaderOptions.BadSample leaves out, if the order is a [Batcher]. For other orders it returns nil:
+// all batches except the last have BatchSize samples.
 func (l *Loader[S, B]) BatchSamples(epoch int) []int {
 	b, ok := l.options.Order.(Batcher)
 	if !ok {
@@ -232,9 +234,9 @@ func (l *Loader[S, B]) BatchSamples(epoch int) []int {
 	return sizes
 }
 
-// Indices returns the indices of the samples of a batch of an epoch, the ones that
-// LoaderOptions.BadSample leaves out among them; nil if there is no such batch. It is not for an
-// order that differs each time it is asked for.
+// Indices returns the indices of the samples of a batch of an epoch, including those that
+// LoaderOptions.BadSample leaves out; nil if there is no such batch. It must not be used with an
+// order that differs each time it is called.
 func (l *Loader[S, B]) Indices(epoch, batch int) []int {
 	batches, err := l.plan(epoch, max(0, batch))
 	if err != nil {

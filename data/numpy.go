@@ -2,9 +2,9 @@ package data
 
 import "math/bits"
 
-// NumpyPermutation returns numpy.random.default_rng(seed).permutation(n), which is the order of
-// Dataset.shuffle(seed=seed) in Hugging Face's datasets. It is numpy's PCG64 with its SeedSequence,
-// numpy 1.17 and later.
+// NumpyPermutation returns numpy.random.default_rng(seed).permutation(n), the order of
+// Dataset.shuffle(seed=seed) in Hugging Face's datasets. It uses numpy's PCG64 with its
+// SeedSequence, as in numpy 1.17 and later.
 func NumpyPermutation(seed uint64, n int) []int {
 	g := newPCG64(seed)
 	indices := Sequential{}.Indices(0, n)

@@ -12,47 +12,51 @@ type LoaderOptions struct {
 	// smaller.
 	BatchSize int
 
-	// Order is the order of visit; nil means [Sequential].
+	// Order is the order in which samples are visited; nil means [Sequential].
 	Order Order
 
 	// DropLast leaves out the last batch of an epoch if it is smaller than BatchSize.
 	DropLast bool
 
-	// Shard is the part of every epoch that this process sees; zero: all of it.
+	// Shard is the part of every epoch that this process sees; zero means all of it.
 	Shard Shard
 
 	// Workers is the number of goroutines that load and collate, each a whole batch at a time. Zero
-	// means one for each processor that Go may use (runtime.GOMAXPROCS), and none for as long as
-	// samples lie in memory ([Slice], or a selection of one), [LoaderOptions.SampleTimeout] is zero
-	// and a batch is made in less than 50 microseconds: to hand such a batch over costs more than
-	// to make it, so it is made where it is used. The batches and their order do not depend on it.
+	// means one for each processor that Go may use (runtime.GOMAXPROCS). It means none as long as
+	// samples are in memory ([Slice], or a selection of one), [LoaderOptions.SampleTimeout] is zero
+	// and a batch is made in less than 50 microseconds: passing such a batch between goroutines
+	// costs more than making it, so it is made where it is used. The batches and their order do not
+	// depend on Workers.
 	Workers int
 
-	// Prefetch is how many batches may be finished or in the making ahead of the one that is being
-	// used; it bounds the memory of the loader. Zero means twice Workers.
+	// Prefetch is how many batches may be finished or in progress ahead of the one in use; it
+	// limits the loader's memory. Zero means twice Workers.
 	Prefetch int
 
-	// ReuseSamples says that the collate function keeps nothing of the slice of samples that it gets
-	// beyond its return, so that the next batch may have its memory.
+	// ReuseSamples says that the collate function does not keep its slice of samples after it
+	// returns, so that the next batch may use the same memory.
 	ReuseSamples bool
 
-	// SampleTimeout is how long a sample may take; zero means as long as it likes. One that takes
-	// longer is a sample that could not be had ([ErrSampleTimeout]); a data set that neither
-	// returns nor heeds the context of [ContextDataset] costs a goroutine.
+	// SampleTimeout is how long loading a sample may take; zero means any time. If it takes longer,
+	// the sample counts as one that could not be loaded ([ErrSampleTimeout]). A data set that
+	// neither returns nor obeys the context of [ContextDataset] leaves a goroutine behind.
 	SampleTimeout time.Duration
 
-	// Patience is how long the loader waits, once its epoch has ended or its context was cancelled,
-	// for the samples that are being loaded at that moment; zero means 5 seconds. Then it leaves
-	// their goroutines behind, names the samples in the default log of log/slog, and in the error
-	// of a cancelled epoch ([ErrNeverReturned]).
+	// Patience is how long the loader waits, after its epoch has ended or its context was
+	// cancelled, for the samples that are being loaded at that moment; zero means 5 seconds. After
+	// that it abandons their goroutines and names the samples in the default log of log/slog and in
+	// the error of a cancelled epoch ([ErrNeverReturned]).
 	Patience time.Duration
 
-	// BadSample is asked about every sample that could not be had; err is a [*SampleError]. If it
-	// returns nil the sample is left out and its batch is that much smaller; a batch that has lost
-	// all its samples is an error, [ErrEmptyBatch], since leaving it out would shift the count of
-	// batches by which a run is resumed. If it returns an error the epoch ends with it. Nil means:
-	// return err. It is called by several goroutines at a time. A [Stream] that ends with an error was
-	// cut short, which nothing here can mend: see [OneSample].
+	// BadSample is called for every sample that could not be loaded; err is a [*SampleError]. If it
+	// returns nil, the sample is left out and its batch is one sample smaller. A batch that has
+	// lost all its samples is an error, [ErrEmptyBatch], since leaving it out would change the
+	// count of batches by which a run is resumed. If BadSample returns an error, the epoch ends
+	// with it. Nil means that the epoch ends with err. BadSample is called by several goroutines at
+	// a time.
+	//
+	// If a [Stream] ends with an error, it was cut short, and BadSample cannot help; see
+	// [OneSample].
 	BadSample func(index int, err error) error
 }
 

@@ -3,10 +3,12 @@ package data
 import "github.com/gotrainer/gotrainer/internal/mt19937"
 
 // Order says in which order the samples of an epoch are visited. It is a pure function of the
-// epoch: a run that is resumed in the middle of an epoch asks again and gets the same answer.
+// epoch: a run that is resumed in the middle of an epoch calls it again and must get the same
+// result.
 //
-// Indices returns the indices of the samples, each in [0, n), in the order of their visit. It
-// returns n of them unless the order also implements [Counter]. The caller owns the slice.
+// Indices returns the indices of the samples, each in [0, n), in the order in which they are
+// visited. It returns n indices unless the order also implements [Counter]. The caller owns the
+// slice.
 type Order interface {
 	Indices(epoch, n int) []int
 }
@@ -14,23 +16,23 @@ type Order interface {
 // Counter is implemented by an [Order] that visits more or fewer samples than the data set has, as
 // sampling with replacement does.
 type Counter interface {
-	// Count returns how many indices Indices(epoch, n) has, the same in every epoch.
+	// Count returns the number of indices in Indices(epoch, n), which is the same in every epoch.
 	Count(n int) int
 }
 
-// Checker is implemented by an [Order] that does not fit every data set.
+// Checker is implemented by an [Order] that does not suit every data set.
 type Checker interface {
-	// Check says why the order cannot be used for a data set of n samples.
+	// Check returns an error if the order cannot be used for a data set of n samples.
 	Check(n int) error
 }
 
-// OrderFunc makes an [Order] of a function.
+// OrderFunc makes an [Order] from a function.
 type OrderFunc func(epoch, n int) []int
 
 // Indices calls f.
 func (f OrderFunc) Indices(epoch, n int) []int { return f(epoch, n) }
 
-// Sequential visits the samples as they lie: 0, 1, 2, ... It is PyTorch's SequentialSampler.
+// Sequential visits the samples in their own order: 0, 1, 2, ... It is PyTorch's SequentialSampler.
 type Sequential struct{}
 
 // Indices returns 0 to n-1.
@@ -42,11 +44,11 @@ func (Sequential) Indices(_, n int) []int {
 	return indices
 }
 
-// Shuffled visits the samples in a new random order each epoch: torch.randperm(n) of a CPU
-// generator seeded with Seed+epoch. It is bit for bit the order of Accelerate's
-// SeedableRandomSampler, thus of Hugging Face's Trainer with the same seed (data_seed if that is
-// set). Python's negative seeds are their two's complement. A [Loader] draws it batch by batch, in
-// four bytes of memory for each sample.
+// Shuffled visits the samples in a new random order in each epoch: torch.randperm(n) of a CPU
+// generator seeded with Seed+epoch. Bit for bit, it is the order of Accelerate's
+// SeedableRandomSampler, and so that of Hugging Face's Trainer with the same seed (data_seed if
+// that is set). For a negative seed in Python, use its two's complement. A [Loader] draws the order
+// batch by batch, using four bytes of memory per sample.
 type Shuffled struct {
 	Seed uint64
 }
@@ -54,8 +56,7 @@ type Shuffled struct {
 // Indices returns the permutation of the epoch.
 func (s Shuffled) Indices(epoch, n int) []int { return Permutation(s.Seed+uint64(epoch), n) }
 
-// Permutation returns torch.randperm(n) of a CPU generator that was seeded with seed by
-// manual_seed.
+// Permutation returns torch.randperm(n) of a CPU generator seeded with seed by manual_seed.
 func Permutation(seed uint64, n int) []int {
 	return permute(mt19937.New(uint32(seed)), n) // as PyTorch: the engine takes the lower half of the seed
 }

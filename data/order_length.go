@@ -6,18 +6,18 @@ import (
 	"slices"
 )
 
-// GroupedByLength visits samples of about the same length together, so that batches need little
-// padding, with the longest of all first, so that memory that does not suffice shows at once. It is
+// GroupedByLength visits samples of similar length together, so that batches need little padding.
+// The longest sample comes first, so that a lack of memory shows immediately. It is
 // LengthGroupedSampler of Hugging Face's Trainer (group_by_length).
 type GroupedByLength struct {
-	Lengths   []int // of each sample; their number must be that of the samples
-	BatchSize int   // of the loader; required
-	// gives the permutation to begin with; nil means Shuffled{}. Hugging Face draws it from the
-	// global generator.
+	Lengths   []int // length of each sample; there must be as many as samples
+	BatchSize int   // batch size of the loader; required
+	// Random gives the permutation to start from; nil means Shuffled{}. Hugging Face draws it from
+	// the global generator.
 	Random Order
 }
 
-// Check refuses a data set that has not just as many samples as there are lengths.
+// Check refuses a data set whose number of samples differs from the number of lengths.
 func (g GroupedByLength) Check(n int) error {
 	switch {
 	case len(g.Lengths) != n:

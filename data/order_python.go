@@ -7,13 +7,13 @@ import (
 )
 
 // PythonShuffled visits the samples in the order that Python's random.shuffle gives a list after
-// random.seed(Seed), the same in every epoch. It is the order of Hezar's trainer, whose sampler
-// seeds again at each epoch.
+// random.seed(Seed). The order is the same in every epoch. It is the order of Hezar's trainer,
+// whose sampler is seeded again in each epoch.
 type PythonShuffled struct {
 	Seed uint64
 }
 
-// Indices returns the permutation, whatever the epoch.
+// Indices returns the permutation, which does not depend on the epoch.
 func (s PythonShuffled) Indices(_, n int) []int {
 	key := []uint32{uint32(s.Seed)}
 	if upper := uint32(s.Seed >> 32); upper != 0 {

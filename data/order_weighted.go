@@ -8,21 +8,21 @@ import (
 	"github.com/gotrainer/gotrainer/internal/mt19937"
 )
 
-// Weighted draws the samples of an epoch at random with replacement, each as often as its weight
-// says, so that rare classes are seen as often as others:
+// Weighted draws the samples of an epoch at random with replacement, with probabilities
+// proportional to their weights, so that rare classes can be seen as often as others:
 //
 //	weights[i] = 1 / float64(count[classOf(i)])
 //
-// It is WeightedRandomSampler of torch.utils.data with a generator that manual_seed(Seed+epoch) has
-// seeded, bit for bit; a single sample only is drawn in another way there.
+// Bit for bit, it is WeightedRandomSampler of torch.utils.data with a generator seeded by
+// manual_seed(Seed+epoch), except that PyTorch draws a single sample in another way.
 type Weighted struct {
-	Weights []float64 // of each sample, which need not add up to 1; their number must be that of the samples
-	Samples int       // of an epoch; zero means as many as the data set has
+	Weights []float64 // weight of each sample; need not add up to 1; there must be as many as samples
+	Samples int       // samples in an epoch; zero means as many as the data set has
 	Seed    uint64
 }
 
-// Check refuses a data set that has not just as many samples as there are weights, and weights by
-// which nothing can be drawn.
+// Check refuses a data set whose number of samples differs from the number of weights, and weights
+// from which nothing can be drawn.
 func (w Weighted) Check(n int) error {
 	switch {
 	case len(w.Weights) != n:
@@ -39,12 +39,12 @@ func (w Weighted) Check(n int) error {
 		sum += weight
 	}
 	if n > 0 && !(sum > 0 && sum <= math.MaxFloat64) {
-		return fmt.Errorf("data: Weighted: the weights add up to %v; nothing can be drawn by them", sum)
+		return fmt.Errorf("data: Weighted: the weights add up to %v; nothing can be drawn with them", sum)
 	}
 	return nil
 }
 
-// Count returns how many samples an epoch has.
+// Count returns the number of samples in an epoch.
 func (w Weighted) Count(n int) int {
 	if w.Samples > 0 && n > 0 {
 		return w.Samples

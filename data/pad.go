@@ -6,20 +6,20 @@ import (
 )
 
 // Padding says how wide a batch of sequences becomes. The zero value pads on the right to the
-// longest sequence of the batch, which is dynamic padding, the padding=True of Hugging Face's
+// longest sequence of the batch. This is dynamic padding, the padding=True of Hugging Face's
 // DataCollatorWithPadding.
 type Padding struct {
 	// Length is the width of every batch (padding="max_length"); zero means that of the longest
-	// sequence in the batch. A longer sequence is an error: it has to be truncated where it is
-	// tokenized, which knows what must not be cut off.
+	// sequence in the batch. A longer sequence is an error: truncate it when tokenizing, where it
+	// is known what must not be cut off.
 	Length int
 
-	// Multiple rounds the width up to a multiple of it (pad_to_multiple_of), as tensor cores like
-	// 8; zero means no rounding.
+	// Multiple rounds the width up to a multiple of this number (pad_to_multiple_of), since tensor
+	// cores work best with multiples of 8; zero means no rounding.
 	Multiple int
 
 	// Left puts the padding before the sequences (padding_side="left"), as decoders that generate
-	// text need it.
+	// text require.
 	Left bool
 }
 
@@ -48,24 +48,24 @@ func (p Padding) width(lengths []int) (int, error) {
 	return width, nil
 }
 
-// Padded is a batch of sequences of different lengths as one matrix. Values is what torch.From
-// takes:
+// Padded is a batch of sequences of different lengths as one matrix. Values is in the form that
+// torch.From takes:
 //
 //	ids := torch.From(batch.InputIDs.Values, batch.InputIDs.Shape()...)
 type Padded[T any] struct {
 	Values      []T // row by row: Rows times Width
 	Rows, Width int
 	Lengths     []int // of the sequences, without padding
-	Left        bool  // the padding stands before the sequences
+	Left        bool  // the padding comes before the sequences
 }
 
 // Shape returns [Rows, Width].
 func (p Padded[T]) Shape() []int64 { return []int64{int64(p.Rows), int64(p.Width)} }
 
-// Row returns row i with its padding. It shares its memory with Values.
+// Row returns row i with its padding. It shares memory with Values.
 func (p Padded[T]) Row(i int) []T { return p.Values[i*p.Width : (i+1)*p.Width : (i+1)*p.Width] }
 
-// Sequence returns row i without its padding. It shares its memory with Values.
+// Sequence returns row i without its padding. It shares memory with Values.
 func (p Padded[T]) Sequence(i int) []T {
 	row, n := p.Row(i), p.Lengths[i]
 	if p.Left {
@@ -74,8 +74,7 @@ func (p Padded[T]) Sequence(i int) []T {
 	return row[:n:n]
 }
 
-// Mask returns the attention mask: 1 where there is an item of a sequence and 0 where there is
-// padding.
+// Mask returns the attention mask: 1 for items of a sequence and 0 for padding.
 func (p Padded[T]) Mask() Padded[int64] {
 	mask := Padded[int64]{Values: make([]int64, len(p.Values)), Rows: p.Rows, Width: p.Width, Lengths: p.Lengths,
 		Left: p.Left}
@@ -88,13 +87,14 @@ func (p Padded[T]) Mask() Padded[int64] {
 	return mask
 }
 
-// Pad makes one matrix of sequences and fills up the shorter ones with value: 0 for most inputs,
+// Pad makes a matrix from sequences and fills up the shorter ones with value: 0 for most inputs,
 // -100 for labels, which cross entropy ignores.
 func Pad[T any](sequences [][]T, value T, p Padding) (Padded[T], error) {
 	return PadField(sequences, func(s []T) []T { return s }, value, p)
 }
 
-// PadField is [Pad] of a field of samples. A collate function pads each of its fields by it:
+// PadField is [Pad] for one field of the samples. A collate function calls it for each of its
+// fields:
 //
 //	func collate(samples []Sample) (b Batch, err error) {
 //		ids := func(s Sample) []int64 { return s.InputIDs }
@@ -140,7 +140,7 @@ func padRows[T any](rows [][]T, value T, p Padding) (Padded[T], error) {
 	return padded, nil
 }
 
-// Stack returns a field of all samples, such as their classes.
+// Stack returns one field of all samples, such as their classes.
 func Stack[S, T any](samples []S, field func(S) T) []T {
 	values := make([]T, len(samples))
 	for i, s := range samples {

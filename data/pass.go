@@ -10,8 +10,8 @@ import (
 )
 
 // Collect returns f of every sample of d, in order. It loads the samples once, in as many
-// goroutines as there are processors (runtime.GOMAXPROCS), and ends with the first error, a
-// [*SampleError]. The lengths that [GroupedByLength] needs are had like this:
+// goroutines as there are processors (runtime.GOMAXPROCS), and stops at the first error, a
+// [*SampleError]. It can compute the lengths that [GroupedByLength] needs:
 //
 //	lengths, err := data.Collect(ctx, d, func(s Sample) (int, error) { return len(s.InputIDs), nil })
 func Collect[S, T any](ctx context.Context, d Dataset[S], f func(S) (T, error)) ([]T, error) {
@@ -56,14 +56,14 @@ func Collect[S, T any](ctx context.Context, d Dataset[S], f func(S) (T, error)) 
 	return results, nil
 }
 
-// Load returns all samples of d in memory.
+// Load loads all samples of d into memory.
 func Load[S any](ctx context.Context, d Dataset[S]) (Slice[S], error) {
 	return Collect(ctx, d, func(s S) (S, error) { return s, nil })
 }
 
-// Filter returns the samples of d that keep accepts. It looks at each sample once, in several
-// goroutines as [Collect] does, and remembers only which were accepted; they are loaded again when
-// they are asked for.
+// Filter returns the samples of d that keep accepts. It examines each sample once, in several
+// goroutines as [Collect] does, and remembers only which were accepted. Samples are loaded again
+// when they are requested.
 func Filter[S any](ctx context.Context, d Dataset[S], keep func(S) (bool, error)) (Dataset[S], error) {
 	kept, err := Collect(ctx, d, keep)
 	if err != nil {
@@ -78,9 +78,9 @@ func Filter[S any](ctx context.Context, d Dataset[S], keep func(S) (bool, error)
 	return subset[S]{d, indices}, nil
 }
 
-// SortBy returns the samples of d in the ascending order of their keys, those of equal keys as they
-// lay. It computes each key once, in several goroutines as [Collect] does. [Reverse] makes the
-// order descending.
+// SortBy returns the samples of d in ascending order of their keys; samples with equal keys keep
+// their order. It computes each key once, in several goroutines as [Collect] does. [Reverse] makes
+// the order descending.
 func SortBy[S any, K cmp.Ordered](ctx context.Context, d Dataset[S], key func(S) (K, error)) (Dataset[S], error) {
 	keys, err := Collect(ctx, d, key)
 	if err != nil {

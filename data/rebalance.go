@@ -7,34 +7,34 @@ import (
 )
 
 // Batcher is implemented by an [Order] that divides an epoch into batches itself: PyTorch's
-// batch_sampler. Then LoaderOptions.BatchSize and DropLast decide nothing.
+// batch_sampler. LoaderOptions.BatchSize and DropLast then have no effect.
 type Batcher interface {
-	// Batches returns the indices of each batch of the epoch that the process of the shard sees.
+	// Batches returns the indices of each batch of the epoch for the process of the shard.
 	Batches(epoch, n int, s Shard) [][]int
 
-	// CountBatches returns how many there are, the same in every epoch.
+	// CountBatches returns the number of these batches, which is the same in every epoch.
 	CountBatches(n int, s Shard) int
 }
 
 // BatchRebalance makes batches of unequal size and about equal cost: few long samples, or many
-// short ones. The samples behind one update are BatchSize times Accumulate times the number of
-// processes, as ever; only how they are divided among micro-batches and processes depends on their
+// short ones. The number of samples per update is BatchSize times Accumulate times the number of
+// processes, as usual; only how they are divided among micro-batches and processes depends on their
 // lengths. It is BatchRebalanceSampler of Hugging Face's Trainer (train_sampling_strategy
 // "batch_rebalance").
 //
-// A batch of b samples, the longest of length l, to which all are padded, costs b*l + 0.001*b*l*l:
-// the second term is attention's.
+// A batch of b samples, padded to the length l of the longest, costs b*l + 0.001*b*l*l. The second
+// term is that of attention.
 type BatchRebalance struct {
-	Lengths    []int // of each sample; their number must be that of the samples
-	BatchSize  int   // samples of a batch in the mean; required
-	Accumulate int   // batches behind one update; zero: 1. It must be that of the trainer.
-	// of the permutation to begin with, [Shuffled]'s; zero: 42, which transformers takes whatever
-	// seed and data_seed are
+	Lengths    []int // length of each sample; there must be as many as samples
+	BatchSize  int   // average number of samples in a batch; required
+	Accumulate int   // batches per update; zero: 1. It must equal that of the trainer.
+	// Seed is the seed of the permutation to start from, which is that of [Shuffled]; zero: 42,
+	// which transformers uses whatever seed and data_seed are.
 	Seed     uint64
-	DropLast bool // leave out the samples at the end of an epoch that do not suffice for an update
+	DropLast bool // leave out the samples at the end of an epoch that are too few for an update
 }
 
-// Check refuses a data set that has not just as many samples as there are lengths.
+// Check refuses a data set whose number of samples differs from the number of lengths.
 func (r BatchRebalance) Check(n int) error {
 	switch {
 	case len(r.Lengths) != n:
@@ -47,7 +47,7 @@ func (r BatchRebalance) Check(n int) error {
 	return nil
 }
 
-// Count returns how many samples one process alone sees in an epoch.
+// Count returns the number of samples that a single process sees in an epoch.
 func (r BatchRebalance) Count(n int) int {
 	if r.Check(n) != nil {
 		return n
@@ -73,7 +73,7 @@ func (r BatchRebalance) CountBatches(n int, s Shard) int {
 	return updates * max(1, r.Accumulate)
 }
 
-// Indices returns the samples of the epoch, batch after batch, as one process alone sees them; nil
+// Indices returns the samples of the epoch, batch after batch, as a single process sees them; nil
 // if Check refuses n.
 func (r BatchRebalance) Indices(epoch, n int) []int {
 	return slices.Concat(r.Batches(epoch, n, Shard{})...)

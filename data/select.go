@@ -23,7 +23,7 @@ func (v view[S]) at(ctx context.Context, epoch, i int) (S, error) {
 func (v view[S]) Describe(i int) string { return describe(v.d, v.index(i)) }
 func (v view[S]) varies() bool          { return varies(v.d) }
 
-// Range returns the samples from begin to end-1 of d, as a slice expression does; it is
+// Range returns the samples begin to end-1 of d, like a slice expression. It is
 // Dataset.select(range(begin, end)) of datasets.
 func Range[S any](d Dataset[S], begin, end int) (Dataset[S], error) {
 	if begin < 0 || end < begin || end > d.Len() {
@@ -49,8 +49,8 @@ func Reverse[S any](d Dataset[S]) Dataset[S] {
 	return view[S]{d, n, func(i int) int { return n - 1 - i }}
 }
 
-// Repeat returns the samples of d, times over. An [EpochDataset] shows its samples the same each
-// time within an epoch.
+// Repeat returns the samples of d, repeated times times. Within an epoch, the repeated samples of
+// an [EpochDataset] are identical.
 func Repeat[S any](d Dataset[S], times int) (Dataset[S], error) {
 	n := d.Len()
 	if times < 0 || n > 0 && times > math.MaxInt/n {
@@ -60,8 +60,8 @@ func Repeat[S any](d Dataset[S], times int) (Dataset[S], error) {
 }
 
 // Part returns part k of n contiguous parts of about the same size: Dataset.shard(n, k) of
-// datasets, where the first parts are one longer if the number of samples is no multiple of n. It
-// gives each of n machines its own part of the data.
+// datasets. The first parts are one sample longer if the number of samples is not a multiple of n.
+// It can give each of n machines its own part of the data.
 func Part[S any](d Dataset[S], k, n int) (Dataset[S], error) {
 	if err := checkShard("Part", k, n); err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func Part[S any](d Dataset[S], k, n int) (Dataset[S], error) {
 }
 
 // Stride returns the samples k, k+n, k+2n, ... of d: Dataset.shard(n, k, contiguous=False) of
-// datasets, the better choice if the samples are in some order, by class or by length.
+// datasets. It is the better choice if the samples are sorted, by class or by length.
 func Stride[S any](d Dataset[S], k, n int) (Dataset[S], error) {
 	if err := checkShard("Stride", k, n); err != nil {
 		return nil, err
@@ -91,15 +91,15 @@ func checkShard(what string, k, n int) error {
 }
 
 // Shuffle returns the samples of d in random order, the same in every epoch:
-// Dataset.shuffle(seed=seed) of datasets, row for row. A training run shuffles again each epoch by
-// [LoaderOptions.Order]; this is for taking a random part of a data set first.
+// Dataset.shuffle(seed=seed) of datasets, row for row. A training run shuffles in each epoch
+// according to [LoaderOptions.Order]; Shuffle is for taking a random part of a data set first.
 func Shuffle[S any](d Dataset[S], seed uint64) Dataset[S] {
 	return subset[S]{d, NumpyPermutation(seed, d.Len())}
 }
 
-// TrainTestSplit divides d at random; the part testSize of its samples, rounded up, goes to test.
-// It is Dataset.train_test_split(test_size=testSize, seed=seed) of datasets, row for row. [Split]
-// is that of PyTorch.
+// TrainTestSplit divides d at random; a share testSize of its samples, rounded up, goes to test. It
+// is Dataset.train_test_split(test_size=testSize, seed=seed) of datasets, row for row. [Split] is
+// the equivalent in PyTorch.
 func TrainTestSplit[S any](d Dataset[S], testSize float64, seed uint64) (train, test Dataset[S], err error) {
 	if !(testSize > 0 && testSize < 1) {
 		return nil, nil, fmt.Errorf("data: TrainTestSplit: test size is %v; it must be a fraction of the data set, "+

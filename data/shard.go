@@ -8,22 +8,23 @@ import (
 // Shard is the part of every epoch that one of several processes sees: BatchSamplerShard of Hugging
 // Face's Accelerate. The zero value is the whole epoch.
 type Shard struct {
-	Rank      int // of this process, from 0
-	WorldSize int // processes; zero: 1
+	Rank      int // rank of this process, from 0
+	WorldSize int // number of processes; zero: 1
 
-	// SplitBatches deals out the pieces of every batch, so that BatchSize is that of all processes
-	// together and must be a multiple of WorldSize. Otherwise whole batches are dealt out, one to
-	// each process in turn.
+	// SplitBatches divides every batch among the processes, so that BatchSize is that of all
+	// processes together and must be a multiple of WorldSize. Otherwise each process gets whole
+	// batches in turn.
 	SplitBatches bool
 
 	// Uneven leaves the end of an epoch as it is: some processes see fewer batches or a smaller
 	// one. Otherwise the samples at the beginning of the epoch fill up the end, so that every
-	// process sees as many full batches (even_batches). Where DropLast is set, or there is one
+	// process sees the same number of full batches (even_batches). With DropLast, or a single
 	// process, nothing is filled up.
 	Uneven bool
 
-	// FullEnd fills the end of a stream up to full batches on all processes, as that of a data set:
-	// IterableDatasetShard of Accelerate. Otherwise what is left of a stream is dealt out evenly.
+	// FullEnd fills up the end of a stream to full batches on all processes, like that of a data
+	// set: IterableDatasetShard of Accelerate. Otherwise the samples left at the end of a stream
+	// are divided evenly.
 	FullEnd bool
 }
 

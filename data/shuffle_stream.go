@@ -7,17 +7,17 @@ import (
 )
 
 // ShuffleStream returns the samples of s shuffled within windows of size samples, which it holds in
-// memory. Where the windows lie differs from pass to pass, and so does the order in each.
+// memory. The positions of the windows differ from pass to pass, and so does the order in each.
 //
-// The order is a function of seed and pass, and a sample's place in it of the place in the stream
-// alone. So a run that is resumed in the middle of a pass reads one window and not all that came
-// before. The shuffle buffer of PyTorch, datasets and WebDataset, which swaps each new sample
-// against a random one it holds, mixes a little farther but can only be had again by repeating the
-// pass from its start. To mix more, shuffle the files too: [StreamOf] of a data set of files with
-// [Shuffled].
+// The order is a function of seed and pass, and the position of a sample in it depends only on its
+// position in the stream. A run that is resumed in the middle of a pass therefore reads one window
+// and not everything before it. The shuffle buffer of PyTorch, datasets and WebDataset, which
+// exchanges each new sample for a random one that it holds, mixes a little farther, but its order
+// can only be reproduced by repeating the pass from its start. To mix more, shuffle the files too:
+// [StreamOf] of a data set of files with [Shuffled].
 //
-// The error of one sample ([OneSample]) takes that sample's place in the order; another ends the
-// pass.
+// The error of one sample ([OneSample]) takes that sample's place in the order; any other error
+// ends the pass.
 func ShuffleStream[S any](s Stream[S], size int, seed uint64) (Stream[S], error) {
 	if s == nil || size < 1 {
 		return nil, fmt.Errorf("data: ShuffleStream needs a stream and a window of at least 1 sample, got %T and %d", s,
@@ -87,11 +87,11 @@ func (w shuffledStream[S]) Samples(pass, skip int) iter.Seq2[S, error] {
 	}
 }
 
-// StrideStream returns the samples k, k+n, k+2n, ... of s: the part of process k of n. A last round
-// that does not reach all processes is left out, so that each has as many samples and none waits
-// for the others. It reads all samples; if s reads files, giving each process its own files costs
-// less. The error of one sample ([OneSample]) is that of its process alone; another ends the pass
-// of all.
+// StrideStream returns the samples k, k+n, k+2n, ... of s: the part of process k of n. An
+// incomplete last round is left out, so that all processes have the same number of samples and none
+// waits for the others. It reads all samples; if s reads files, it is cheaper to give each process
+// its own files. The error of one sample ([OneSample]) affects only the process of that sample; any
+// other error ends the pass for all.
 func StrideStream[S any](s Stream[S], k, n int) (Stream[S], error) {
 	if err := checkShard("StrideStream", k, n); err != nil {
 		return nil, err

@@ -12,26 +12,27 @@ import (
 // Stream is a source of samples without a known length: PyTorch's IterableDataset. A run goes over
 // it pass by pass.
 //
-// Samples returns the samples of a pass, 0 being the first, without its first skip ones; a resumed
-// run skips the samples that it was trained on, so they should cost little. A pass must have the
-// same samples each time it is asked for, or a resumed run is not the one that was interrupted. A
-// stream that can be read only once has no samples in its further passes.
+// Samples returns the samples of a pass (the first is 0), without the first skip ones. A resumed
+// run skips the samples it has already trained on, so skipping should be cheap. A pass must have
+// the same samples each time, or a resumed run is not a continuation of the interrupted one. A
+// stream that can be read only once has no samples in later passes.
 //
-// An error takes the place of a sample. If it is of that sample alone it is marked by [OneSample],
-// and the stream goes on with the next one if the range does. Any other error is the stream's own,
-// and the pass may end with it.
+// An error takes the place of a sample. If it concerns only that sample, it is marked by
+// [OneSample], and the stream continues with the next sample if the range does. Any other error is
+// an error of the stream, and the pass may end with it.
 //
-// Samples is ranged over by one goroutine at a time, which is not that of the training loop.
+// Samples is used by one goroutine at a time, which is not that of the training loop.
 type Stream[S any] interface {
 	Samples(pass, skip int) iter.Seq2[S, error]
 }
 
-// StreamFunc makes a [Stream] of a function.
+// StreamFunc makes a [Stream] from a function.
 type StreamFunc[S any] func(pass, skip int) iter.Seq2[S, error]
 
-// OneSample marks the error of a [Stream] about one sample, after which the stream goes on; nil
-// stays nil. Only with it can the last sample of a pass be left out (LoaderOptions.BadSample): a
-// stream that ends after another error was cut short, and the pass fails.
+// OneSample marks an error of a [Stream] as one of a single sample, after which the stream
+// continues; nil stays nil. The last sample of a pass can be left out (LoaderOptions.BadSample)
+// only if its error is marked: a stream that ends after any other error was cut short, and the pass
+// fails.
 func OneSample(err error) error {
 	if err == nil {
 		return nil
@@ -82,8 +83,8 @@ func StreamOf[S any](d Dataset[S], o Order) Stream[S] {
 	})
 }
 
-// MapStream returns the stream of f applied to the samples of s. f is called by the one goroutine
-// that reads; work that is worth several belongs into the collate function.
+// MapStream returns the stream of f applied to the samples of s. f is called only by the goroutine
+// that reads; work that needs several goroutines should be done in the collate function.
 func MapStream[S, T any](s Stream[S], f func(S) (T, error)) Stream[T] {
 	return StreamFunc[T](func(pass, skip int) iter.Seq2[T, error] {
 		return func(yield func(T, error) bool) {
@@ -101,18 +102,18 @@ func MapStream[S, T any](s Stream[S], f func(S) (T, error)) Stream[T] {
 	})
 }
 
-// StreamBatch is a batch of a [Stream] and the number of samples it was made of.
+// StreamBatch is a batch of a [Stream] and the number of samples from which it was made.
 type StreamBatch[B any] struct {
 	Batch   B
 	Samples int
 
-	// Round is how many samples the batches of all processes hold together that belong to this one,
-	// without the samples that fill them up. Without a [Shard] it is the number that was read for
+	// Round is the number of samples in the corresponding batches of all processes together,
+	// without the samples that fill them up. Without a [Shard] it is the number of samples read for
 	// the batch.
 	Round int
 }
 
-// StreamLoader hands out the batches of a [Stream], pass by pass: one goroutine reads, several
+// StreamLoader delivers the batches of a [Stream], pass by pass: one goroutine reads, several
 // collate, and the batches come in the order of the samples.
 type StreamLoader[S, B any] struct {
 	stream  Stream[S]
@@ -121,15 +122,15 @@ type StreamLoader[S, B any] struct {
 }
 
 // NewStreamLoader returns a loader that makes its batches with collate, which is called by several
-// goroutines at a time. Of the options Order must be nil: the order is the stream's.
+// goroutines at a time. The option Order must be nil, since the stream decides the order.
 //
-// With a [Shard] every process reads the whole stream, which must be the same for all, and makes
-// batches of its own part: DataLoaderDispatcher of Accelerate. The samples that do not suffice for
-// full batches on all processes are dealt out evenly, in smaller batches; where their number is no
-// multiple of the processes, the first samples of the pass fill them up. With Shard.Uneven they
-// stay whole batches, of which some processes get none; with Shard.FullEnd the first samples of the
-// pass make full batches of them on all (IterableDatasetShard). DropLast leaves out what does not suffice
-// for a full batch on every process.
+// With a [Shard], every process reads the whole stream, which must be the same for all, and makes
+// batches from its own part: DataLoaderDispatcher of Accelerate. Samples that are too few for full
+// batches on all processes are divided evenly, in smaller batches; if their number is not a
+// multiple of the number of processes, the first samples of the pass fill these batches up. With
+// Shard.Uneven they remain whole batches, and some processes get none. With Shard.FullEnd the first
+// samples of the pass fill them up to full batches on all processes (IterableDatasetShard).
+// DropLast leaves out samples that are too few for a full batch on every process.
 func NewStreamLoader[S, B any](s Stream[S], collate func([]S) (B, error), o LoaderOptions) (*StreamLoader[S, B],
 	error) {
 	switch {
@@ -151,11 +152,11 @@ func NewStreamLoader[S, B any](s Stream[S], collate func([]S) (B, error), o Load
 	return &StreamLoader[S, B]{stream: s, collate: collate, options: o}, nil
 }
 
-// Pass returns the batches of a pass in order, without the first skip ones. No more than Prefetch
-// batches are ready or in the making ahead of the one that is being used. Errors, and what has
-// ended when the range ends, are as in [Loader.Epoch]; a sample's index in them, and that given to
-// BadSample, is its place in the pass. If the stream ends with an error that [OneSample] has not
-// marked, so does the pass, whatever BadSample returned.
+// Pass returns the batches of a pass in order, without the first skip ones. At most Prefetch
+// batches are finished or in progress ahead of the one in use. Errors, and what has ended when the
+// range ends, are as in [Loader.Epoch]. In errors and for BadSample, the index of a sample is its
+// position in the pass. If the stream ends with an error that is not marked by [OneSample], the
+// pass also ends with it, whatever BadSample returned.
 func (l *StreamLoader[S, B]) Pass(ctx context.Context, pass, skip int) iter.Seq2[StreamBatch[B], error] {
 	return func(yield func(StreamBatch[B], error) bool) {
 		if skip < 0 {

@@ -14,8 +14,8 @@ import (
 // [LoaderOptions.SampleTimeout].
 var ErrSampleTimeout = errors.New("it took longer than LoaderOptions.SampleTimeout")
 
-// ErrNeverReturned is the cause of a [*SampleError] about a sample that was being loaded when the
-// loader was to end, and that it did not wait for any longer.
+// ErrNeverReturned is the cause of a [*SampleError] about a sample that was still being loaded when
+// the loader had to end, and that the loader stopped waiting for.
 var ErrNeverReturned = errors.New("it was still being loaded when the loader ended, and was abandoned")
 
 // watch knows what the goroutines of an epoch are at, and waits for their end.

@@ -12,8 +12,9 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// Code is an exit code. A signal's is 128 and its number: 129 SIGHUP, 130 SIGINT, 138 SIGUSR1, 143
-// SIGTERM. Their meanings do not change from release to release.
+// Code is an exit code. If a signal ended the program, it is 128 plus the signal's number: 129 for
+// SIGHUP, 130 for SIGINT, 138 for SIGUSR1 and 143 for SIGTERM. The meanings do not change from
+// release to release.
 type Code int
 
 // The exit codes.
@@ -21,14 +22,14 @@ const (
 	OK            Code = 0  // the function returned nil: the run is finished, or a hook ended it
 	Training      Code = 1  // any other error, and panics
 	Configuration Code = 2  // an option or the command line is wrong; trying again will not help
-	NoCheckpoint  Code = 3  // there is no whole checkpoint to resume from
-	Storage       Code = 4  // a disk is full, read-only or fails
-	Locked        Code = 5  // another process works in the run's folder
-	ResumeRefused Code = 6  // the checkpoint is of a run with other settings
+	NoCheckpoint  Code = 3  // there is no complete checkpoint to resume from
+	Storage       Code = 4  // a disk is full, read-only or failing
+	Locked        Code = 5  // another process is using the run's folder
+	ResumeRefused Code = 6  // the checkpoint is from a run with other settings
 	BadNumbers    Code = 7  // a loss or gradient is not finite, and the policy is to stop
 	OutOfMemory   Code = 8  // of the device or the machine
-	Distributed   Code = 9  // another process of the run was lost, or they disagree
-	Device        Code = 10 // a GPU failed: start the program again, from its last checkpoint
+	Distributed   Code = 9  // another process of the run was lost, or the processes disagree
+	Device        Code = 10 // a GPU failed: restart the program from its last checkpoint
 )
 
 // kinds are the words of [Record.Kind].
@@ -48,7 +49,7 @@ func (e *SignalError) code() Code { return Code(128 + int(e.Signal)) }
 
 func (e *SignalError) kind() string { return signalKinds[e.Signal].kind }
 
-// Error gives an error its own exit code: for example [Configuration] to a mistake in the command
+// Error gives an error its own exit code: for example [Configuration] for a mistake in the command
 // line.
 type Error struct {
 	Code Code
@@ -62,8 +63,8 @@ func (e *Error) Unwrap() error { return e.Err }
 // ExitCode returns the code.
 func (e *Error) ExitCode() int { return int(e.Code) }
 
-// Usage gives a mistake in the command line the exit code of [Configuration]. Nil stays nil, and
-// flag.ErrHelp ends the program without a word.
+// Usage gives an error about the command line the exit code [Configuration]. Nil stays nil, and
+// flag.ErrHelp ends the program without a message.
 func Usage(err error) error {
 	if err == nil {
 		return nil
@@ -71,9 +72,9 @@ func Usage(err error) error {
 	return &Error{Configuration, err}
 }
 
-// CodeOf returns the exit code that an error stands for. An error in its chain that has a method
-// ExitCode() int, such as [*Error] or the failure of a program that was started (*exec.ExitError),
-// decides; then the errors of this module's packages, by their types.
+// CodeOf returns the exit code for an error. If an error in its chain has a method ExitCode() int,
+// such as [*Error] or the failure of a program that was started (*exec.ExitError), that method
+// decides. Otherwise the code follows from the types of this module's errors.
 func CodeOf(err error) Code {
 	if err == nil {
 		return OK

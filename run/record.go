@@ -14,7 +14,7 @@ type Record struct {
 	Kind       string    `json:"kind"`                 // ok, training, configuration, ..., terminated
 	Error      string    `json:"error,omitempty"`      // the message
 	Checkpoint string    `json:"checkpoint,omitempty"` // where an interrupted run was saved
-	Update     *int      `json:"update,omitempty"`     // updates until then, where the error says so
+	Update     *int      `json:"update,omitempty"`     // updates made so far, if the error says so
 
 	stack []byte // of a panic
 }

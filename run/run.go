@@ -47,26 +47,26 @@ import (
 	"github.com/gotrainer/gotrainer/internal/terminal"
 )
 
-// Main runs f and ends the process with the exit code that its error, or a signal, stands for. It
-// does not return, so that nothing that main has deferred is run: defer it in f.
+// Main runs f and ends the process with the exit code for the error that f returns, or for a
+// signal. It does not return, so functions deferred by main do not run: defer them in f.
 //
-// A panic in f is printed with its stack and has the exit code of a training error, unless it is
-// one of package torch's, which is treated as an error.
+// A panic in f is printed with its stack and gives the exit code of a training error. A panic of
+// package torch is treated as an error.
 func Main(f func(ctx context.Context) error) { Program{}.Main(f) }
 
-// Program is a program that differs from what [Main] does.
+// Program is a program with other settings than those of the function [Main].
 type Program struct {
-	// Name begins the messages; empty means that of the executable.
+	// Name is the prefix of the messages; empty means the name of the executable.
 	Name string
 
-	// Grace is how long the function may take to return after a signal; zero means 20 seconds,
-	// which is less than torchrun and Kubernetes wait before they kill.
+	// Grace is how long the function may take to return after a signal. Zero means 20 seconds,
+	// which is less than torchrun and Kubernetes wait before they kill a process.
 	Grace time.Duration
 }
 
 const defaultGrace = 20 * time.Second
 
-// Main is [Main] for that program.
+// Main is the function [Main] with the settings of p.
 func (p Program) Main(f func(ctx context.Context) error) {
 	if p.Grace <= 0 {
 		p.Grace = defaultGrace
@@ -77,8 +77,8 @@ func (p Program) Main(f func(ctx context.Context) error) {
 	e.after(call(ctx, f), context.Cause(ctx))
 }
 
-// Exit ends the process as [Main] does when its function returns that error. It is for programs
-// that treat signals in their own way.
+// Exit ends the process as [Main] does when its function returns err. It is for programs that
+// handle signals themselves.
 func Exit(err error) { Program{}.ending().after(err, nil) }
 
 func (p Program) ending() *ending {
@@ -127,7 +127,7 @@ func signals() <-chan os.Signal {
 	return c
 }
 
-// SignalError is the cause of a context that was cancelled by a signal.
+// SignalError is the cause of a context cancelled by a signal.
 type SignalError struct{ Signal syscall.Signal }
 
 func (e *SignalError) Error() string { return "received " + signalKinds[e.Signal].name }

@@ -33,7 +33,7 @@ func (r *runner[S, B]) configuration() map[string]string {
 	return c
 }
 
-// A training set is recognised by so many of its samples, if they can be loaded in that time.
+// A training set is recognised by this many of its samples, if they can be loaded in this time.
 const (
 	fingerprintSamples = 8
 	fingerprintLimit   = 2 * time.Second

@@ -2,12 +2,12 @@ package trainer
 
 import "encoding/json"
 
-// Control are the decisions that hooks may take: TrainerControl of Hugging Face, with the same
-// names and the same life. The loop raises what is due before it calls the hooks of an event, so a
-// hook can take a decision back as well.
+// Control holds the decisions that hooks may change. It is Hugging Face's TrainerControl, with the
+// same names and lifetimes. The loop sets what is due before it calls the hooks of an event, so a
+// hook can also clear a decision.
 type Control struct {
 	ShouldTrainingStop bool `json:"should_training_stop"` // end the run after this update; never cleared within a run
-	// end the epoch after this update; cleared when an epoch begins
+	// ShouldEpochStop ends the epoch after this update; it is cleared when an epoch begins.
 	ShouldEpochStop bool `json:"should_epoch_stop"`
 	ShouldSave      bool `json:"should_save"` // these three are cleared when a window begins
 	ShouldEvaluate  bool `json:"should_evaluate"`

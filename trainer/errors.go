@@ -5,24 +5,24 @@ import (
 	"fmt"
 )
 
-// ErrChangedWhileSaved is the cause of the error of an asynchronous save that something other than
-// the step has changed the weights of, between two updates, such as a hook. No checkpoint is made
-// of it, and it is tried again after the next update, whatever Options.SaveFailure says.
+// ErrChangedWhileSaved is the cause of an asynchronous save's error if something other than the
+// step, such as a hook, changed the weights between two updates while they were being saved. No
+// checkpoint is made. The save is tried again after the next update, whatever Options.SaveFailure
+// says.
 var ErrChangedWhileSaved = errors.New("the state was changed while it was saved")
 
-// ErrOldRun is the cause of the error with which Fit refuses an output folder that holds the
-// checkpoints or the log of an earlier run although it was told neither to resume that run nor to
-// overwrite it.
+// ErrOldRun is the cause of Fit's error if the output folder holds the checkpoints or the log of an
+// earlier run, and the options say neither to resume that run nor to overwrite it.
 var ErrOldRun = errors.New("the folder holds an earlier run")
 
-// ErrOtherRun is the cause of the error with which Fit refuses to resume from a checkpoint whose
-// sizes, seed or, inside an epoch, order of samples are not those of the options.
+// ErrOtherRun is the cause of Fit's error if the checkpoint to resume from was made with other
+// sizes, another seed or, inside an epoch, another order of samples than the options say.
 var ErrOtherRun = errors.New("the checkpoint was made by a run with other sizes, another seed or another order")
 
 // OptionError says which option is wrong. It is returned by [New] and by [Trainer.Fit].
 type OptionError struct {
-	Field string // of Options
-	Value string // what it was
+	Field string // the field of Options
+	Value string // the value it had
 	Want  string // what would be right
 }
 
@@ -35,10 +35,10 @@ func wrong(field string, value any, want string, args ...any) error {
 	return &OptionError{field, fmt.Sprint(value), fmt.Sprintf(want, args...)}
 }
 
-// StepError says at which point of a run the step, or the data it was to be given, failed.
+// StepError says at which point of a run the step failed, or the loading of its data.
 type StepError struct {
 	Op         string  // what was being done: "train on micro-batch 2 of 4", "update", "evaluate", "load a batch"
-	GlobalStep int     // updates before it
+	GlobalStep int     // updates before the failure
 	Epoch      float64 // where the run stood
 	Err        error
 }
@@ -54,13 +54,13 @@ type folderError struct{ error }
 
 func (e *folderError) Unwrap() error { return e.error }
 
-// RunFolder marks it for package run, which gives such an error the exit code of storage.
+// RunFolder marks the error for package run, which gives it the exit code for storage.
 func (e *folderError) RunFolder() {}
 
 // HookError says which hook ended a run.
 type HookError struct {
-	Hook       string // its type: "*callback.EarlyStopping"
-	Event      string // the method: "AfterEval"
+	Hook       string // type of the hook: "*callback.EarlyStopping"
+	Event      string // method that failed: "AfterEval"
 	GlobalStep int
 	Err        error
 }
@@ -71,14 +71,14 @@ func (e *HookError) Error() string {
 
 func (e *HookError) Unwrap() error { return e.Err }
 
-// InterruptedError is what Fit returns when its context was cancelled. errors.Is finds the
-// context's error in it, so errors.Is(err, context.Canceled) tells an interruption from a failure.
+// InterruptedError is what Fit returns if its context was cancelled. It wraps the context's error,
+// so errors.Is(err, context.Canceled) tells an interruption from a failure.
 type InterruptedError struct {
 	GlobalStep int
 	Epoch      float64
 	Checkpoint string // where the run was saved; empty if it was not
-	Unsaved    string // why it was not saved, where it was not
-	Err        error  // of the context, and its cause if that is another one
+	Unsaved    string // why the run was not saved, if it was not
+	Err        error  // the context's error, and its cause if that is a different error
 }
 
 func (e *InterruptedError) Error() string {
@@ -114,15 +114,16 @@ func guard(body func() error) (err error) {
 	return body()
 }
 
-// StopError is what a hook returns to end the run here and now, well and with everything that
-// belongs to its end: no update is finished first, as [Run.Stop] does. Its text is why.
+// StopError is what a hook returns to end the run immediately but normally, with everything that
+// belongs to the end of a run. Unlike with [Run.Stop], the current update is not finished first.
+// Its text is the reason.
 //
 //	return trainer.StopError("the loss is nan")
 type StopError string
 
 func (e StopError) Error() string { return string(e) }
 
-// ErrOnlyModel is the cause of the error with which Fit refuses to resume from a checkpoint of
+// ErrOnlyModel is the cause of Fit's error if the checkpoint to resume from was written with
 // Options.SaveOnlyModel.
 var ErrOnlyModel = errors.New("the checkpoint holds only the weights (Options.SaveOnlyModel): start a new run from " +
 	"them, or set semantics.Rules.ResumeFromWeights to continue with new moments")

@@ -7,23 +7,23 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 )
 
-// EvalSet is a validation set with a name: "matched".
+// EvalSet is a validation set with a name, such as "matched".
 type EvalSet[S any] struct {
 	Name string
 	Set  data.Dataset[S]
 }
 
-// EvalSets are several validation sets. Fit and Evaluate take them where they take a validation
-// set: each is evaluated by itself, in this order, and its numbers are logged under its name:
-// "eval_matched_loss".
+// EvalSets are several validation sets. Fit and Evaluate accept them in place of a validation set.
+// The sets are evaluated one by one, in this order, and the numbers of each are logged under its
+// name: "eval_matched_loss".
 //
 //	result, err := t.Fit(ctx, train, trainer.EvalSets[Sample]{{"matched", a}, {"mismatched", b}})
 //
-// Options.MetricForBest names the set too: "matched_accuracy". If it is empty the loss of the first
-// set decides.
+// Options.MetricForBest includes the name of the set: "matched_accuracy". If it is empty, the loss
+// of the first set decides.
 type EvalSets[S any] []EvalSet[S]
 
-// Len returns the samples of all sets together, but for those of streams.
+// Len returns the number of samples in all sets together, not counting streams.
 func (e EvalSets[S]) Len() int {
 	n := 0
 	for _, s := range e {
@@ -34,7 +34,7 @@ func (e EvalSets[S]) Len() int {
 	return n
 }
 
-// At returns a sample as if the sets lay one after the other.
+// At returns sample i of the sets joined in order.
 func (e EvalSets[S]) At(i int) (S, error) {
 	rest := i
 	for _, s := range e {

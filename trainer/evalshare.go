@@ -7,11 +7,12 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 )
 
-// EvalRound is what a process has to do in a round of an evaluation that is shared out.
+// EvalRound is what one process has to do in a round of an evaluation that is shared by several
+// processes.
 type EvalRound[B any] struct {
 	Batch B
-	Rows  int // samples of Batch; 0: this process has no batch left, and Batch is empty
-	Round int // samples of all processes together, without what fills up their batches
+	Rows  int // samples in Batch; 0: this process has no batch left, and Batch is empty
+	Round int // samples of all processes together, without those that fill up their batches
 }
 
 // evalShard is the part of an evaluation that is this process's; zero if it is not shared out.
@@ -95,8 +96,8 @@ func (ev *evaluator[S, B]) evalBatches(e *evaluation[B], b *data.StreamBatch[B])
 	return fire(ev.session, "EvalStep", evalStepHook.EvalStep)
 }
 
-// What a process says before a round; behind hasBatch the number of its samples, behind hasFailed
-// why.
+// What a process sends before a round. After hasBatch comes the number of its samples, after
+// hasFailed the reason.
 const (
 	hasBatch byte = iota
 	hasNone

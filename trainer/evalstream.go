@@ -7,20 +7,20 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 )
 
-// EvalStream is a validation or test set without a length: an IterableDataset. Fit, Evaluate and
-// Predict take it where they take a set, also as one of [EvalSets].
+// EvalStream is a validation or test set without a length (an IterableDataset). Fit, Evaluate and
+// Predict accept it in place of a set, also as one of [EvalSets].
 //
 //	metrics, err := t.Evaluate(ctx, trainer.EvalStream[Sample]{Stream: lines})
 //
-// Every evaluation reads the first pass of the stream, so it must have samples each time it is
-// asked. Samples and speeds are counted while it is read. Options.EvalOrder must be nil, and
-// [EvalLoaderMaker] is not asked.
+// Every evaluation reads the first pass of the stream, so the stream must deliver samples each
+// time. Samples and speeds are counted while it is read. Options.EvalOrder must be nil, and
+// [EvalLoaderMaker] is not called.
 type EvalStream[S any] struct{ Stream data.Stream[S] }
 
-// Len returns -1, since nobody knows.
+// Len returns -1, since the length is not known.
 func (e EvalStream[S]) Len() int { return -1 }
 
-// At reads the stream as far as sample i.
+// At reads the stream up to sample i and returns that sample.
 func (e EvalStream[S]) At(i int) (S, error) {
 	for s, err := range e.Stream.Samples(0, i) {
 		return s, err

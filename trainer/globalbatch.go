@@ -60,7 +60,7 @@ func (o wholeBatches) inner(n int) int {
 	return n
 }
 
-// Count is how many samples an epoch visits.
+// Count returns the number of samples that an epoch visits.
 func (o wholeBatches) Count(n int) int {
 	n = o.inner(n)
 	if !o.dropLast {
@@ -69,7 +69,8 @@ func (o wholeBatches) Count(n int) int {
 	return n / o.size * o.size
 }
 
-// Indices are those of the order, and the first of them again where they fill up the last batch.
+// Indices returns the indices of the order, followed by the first of them again to fill up the last
+// batch.
 func (o wholeBatches) Indices(epoch, n int) []int {
 	indices := o.Order.Indices(epoch, n)
 	want, has := o.Count(n), len(indices)
@@ -82,7 +83,7 @@ func (o wholeBatches) Indices(epoch, n int) []int {
 	return indices[:want]
 }
 
-// Check is that of the order.
+// Check calls the Check of the order.
 func (o wholeBatches) Check(n int) error {
 	if c, ok := o.Order.(data.Checker); ok {
 		return c.Check(n)

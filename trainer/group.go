@@ -15,27 +15,32 @@ import (
 	"github.com/gotrainer/gotrainer/dist"
 )
 
-// GroupStep is a [Step] that can train on several processes: see Options.Group. Its About has
+// GroupStep is a [Step] that can train on several processes; see Options.Group. Its About has
 // JoinsGroup set.
 type GroupStep[B any] interface {
-	// JoinGroup makes the model the same on all processes. From then on, Train (or Backward)
-	// replaces the gradients by their means over the processes when it has added those of the last
-	// micro-batch of a window, a loss over the items of a window counts times the number of
-	// processes, and Report averages the losses. It is called before every run, and before an
-	// evaluation if there has been no run; g is never nil.
+	// JoinGroup makes the model the same on all processes. From then on:
+	//
+	//   - When Train (or Backward) has added the gradients of the last micro-batch of a window, it
+	//     replaces them by their means over the processes.
+	//   - A loss over the items of a window is multiplied by the number of processes.
+	//   - Report averages the losses.
+	//
+	// JoinGroup is called before every run, and before an evaluation if there has been no run. g is
+	// never nil.
 	JoinGroup(ctx context.Context, g *dist.Group) error
 
-	// RandomState is the state of the random numbers of this process, and SetRandomState continues
-	// with it.
+	// RandomState returns the state of this process's random generators. SetRandomState restores
+	// it.
 	RandomState() ([]byte, error)
 	SetRandomState(state []byte) error
 
-	// SharesEval reports whether an evaluation can be shared out: whether all that is made of it
-	// can be gathered. Otherwise every process evaluates the whole set.
+	// SharesEval reports whether the processes can share an evaluation, that is, whether everything
+	// computed from it can be gathered. Otherwise every process evaluates the whole set.
 	SharesEval(e Evaluation) bool
-	// EvalRound is Eval of the batches that all processes have at a time: it evaluates the one of
-	// this process and takes note of all, in the order of the ranks. It is called by all together,
-	// and returns an error on all if one has failed. Metrics then gives the same numbers on all.
+	// EvalRound evaluates the batches of all processes in one round. It evaluates this process's
+	// batch and records the results of all, in the order of the ranks. All processes call it
+	// together, and it returns an error on all of them if it fails on one. Metrics then gives the
+	// same numbers on all.
 	EvalRound(ctx context.Context, r EvalRound[B]) error
 }
 

@@ -7,10 +7,11 @@ import (
 )
 
 // Hooks lists the events of a run. A callback, one of [Options].Callbacks, is a value with any of
-// these methods: it need not have them all. [New] refuses one that has none of them. A method of
-// another form, such as one that returns nothing, is not called: trainertest.TestCallback finds it.
+// these methods; it need not have them all. [New] refuses a value that has none of them. A method
+// with another signature, such as one that returns nothing, is not called;
+// trainertest.TestCallback finds such methods.
 //
-// The events come in this order, which is that of Hugging Face's TrainerCallback:
+// The events occur in this order, which is that of Hugging Face's TrainerCallback:
 //
 //	InitEnd                                      on_init_end
 //	TrainBegin                                   on_train_begin
@@ -38,82 +39,85 @@ import (
 //	EvalStep ..., AfterPredict                   on_prediction_step ..., on_predict, of Trainer.Predict
 //
 // semantics.Rules.Order may put the save before the log and the evaluation. Trainer.Evaluate calls
-// EvalBegin to AfterEval; so does [Run.Evaluate], by which a hook evaluates in the middle of
-// something else, without AfterLog and AfterEval.
+// EvalBegin to AfterEval. So does [Run.Evaluate], with which a hook can evaluate at any point, but
+// without AfterLog and AfterEval.
 //
-// An error ends the run and is returned by Fit as a [*HookError], unless it is a [StopError]: then
-// the run ends immediately, but well: Stopped, AfterLog and TrainEnd follow, and Fit returns no
-// error.
+// If a hook returns an error, the run ends and Fit returns the error as a [*HookError]. A
+// [StopError] also ends the run immediately, but normally: Stopped, AfterLog and TrainEnd follow,
+// and Fit returns no error.
 type Hooks interface {
 	InitEnd(r *Run) error
 	TrainBegin(r *Run) error
 	EpochBegin(r *Run) error
-	// AroundEpoch is called with the training of an epoch, from before its first batch to after its
-	// last step: train carries it out. What train returns has ended the run already; the hook
-	// returns it too. An epoch whose hook does not call train has no steps.
+	// AroundEpoch wraps the training of an epoch, from before its first batch to after its last
+	// step. The hook calls train to carry it out. An error that train returns has already ended the
+	// run, and the hook must return it too. If a hook does not call train, the epoch has no steps.
 	AroundEpoch(r *Run, train func() error) error
 	StepBegin(r *Run) error
 	// BatchBegin is called before the forward pass of every micro-batch.
 	BatchBegin(r *Run) error
-	// AfterForward is called between forward and backward of every micro-batch; Run.BatchLoss and
-	// Run.Batch are its loss and the batch. The step must be a [SplitStep]. A [StopError] from here
-	// leaves out the backward pass.
+	// AfterForward is called between the forward and the backward pass of every micro-batch.
+	// Run.BatchLoss and Run.Batch are its loss and the batch. The step must be a [SplitStep]. If
+	// the hook returns a [StopError], the backward pass is left out.
 	AfterForward(r *Run) error
 	// AfterBackward is called after the backward pass of every micro-batch.
 	AfterBackward(r *Run) error
 	SubstepEnd(r *Run) error
 	BeforeUpdate(r *Run) error
-	// AfterSchedule is told the learning rate of the next update when the schedule has moved on.
+	// AfterSchedule is called with the learning rate of the next update when the schedule has
+	// advanced.
 	AfterSchedule(r *Run, rate float64) error
 	AfterUpdate(r *Run) error
 	StepEnd(r *Run) error
-	// BeforeLog may change a row of the log, such as add a number to it, before it is kept and
-	// AfterLog is called: the place of an override of Trainer.log in Python. "epoch" and "step" are
-	// set after it.
+	// BeforeLog may change a row of the log, for example by adding a number, before the row is
+	// stored and AfterLog is called. It does what an override of Trainer.log does in Python.
+	// "epoch" and "step" are set after it.
 	BeforeLog(r *Run, row Logs) error
-	// AfterLog is told each row of the log, under the names it has in trainer_state.json. Rows must
-	// not be changed.
+	// AfterLog is called with each row of the log, under the names it has in trainer_state.json. It
+	// must not change the row.
 	AfterLog(r *Run, row Logs) error
 	// EvalBegin is called before the first batch of a validation set.
 	EvalBegin(r *Run) error
 	// EvalStepBegin is called before each batch of an evaluation.
 	EvalStepBegin(r *Run) error
 	EvalStep(r *Run) error
-	// EvalEnd is told the numbers of a validation set by their bare names as soon as they are
-	// there, of every evaluation: Run.Evaluate's and Predict's too.
+	// EvalEnd is called with the numbers of a validation set, by their bare names, as soon as they
+	// are computed. It is called for every evaluation, including those of Run.Evaluate and Predict.
 	EvalEnd(r *Run, m Metrics) error
-	// AfterEval is told the numbers of an evaluation by their bare names: "loss", "accuracy". Of
-	// several validation sets it is called for each, and Run.Evaluation says which it is. The best
-	// evaluation is determined after all of them.
+	// AfterEval is called with the numbers of an evaluation by their bare names: "loss",
+	// "accuracy". With several validation sets it is called once for each, and Run.Evaluation is
+	// the name of the set. The best evaluation is determined after all of them.
 	AfterEval(r *Run, m Metrics) error
-	// PushBegin is called before something is uploaded by Options.Pusher.
+	// PushBegin is called before Options.Pusher uploads something.
 	PushBegin(r *Run) error
-	// BeforeSeal is told the folder in which a checkpoint is being written, when everything else is
-	// in it: what a hook writes there, such as a tokenizer, is part of the checkpoint. An error
-	// fails the save. Only the main process calls it. With Options.AsyncSave the step may still be
-	// writing its own files.
+	// BeforeSeal is called with the folder in which a checkpoint is being written, after everything
+	// else has been written there. What a hook writes to it, such as a tokenizer, becomes part of
+	// the checkpoint. An error makes the save fail. Only the main process calls it. With
+	// Options.AsyncSave the step may still be writing its own files.
 	BeforeSeal(r *Run, folder string) error
-	// AfterSave is told the folder of a checkpoint that was written. With Options.AsyncSave
-	// PushBegin and AfterSave come when it is on the disk, before StepEnd or a save of a later
-	// update or the end of the run, and r is as of then.
+	// AfterSave is called with the folder of a checkpoint that has been written. With
+	// Options.AsyncSave, PushBegin and AfterSave are called once the checkpoint is on the disk:
+	// before StepEnd or a save of a later update, or before the end of the run. The state of r is
+	// the one at that time.
 	AfterSave(r *Run, checkpoint string) error
 	EpochEnd(r *Run) error
-	// EpochDone is called when the evaluation that belongs to the end of an epoch is over, and
-	// before a save that comes after it.
+	// EpochDone is called after the evaluation at the end of an epoch and before the save that
+	// follows it.
 	EpochDone(r *Run) error
-	// Stopped is told the error by which a hook has stopped the run: a [StopError].
+	// Stopped is called with the error by which a hook stopped the run, a [StopError].
 	Stopped(r *Run, reason error) error
 	TrainEnd(r *Run) error
-	// TrainFailed is told the error that Fit will return, an interruption too; TrainEnd is not
-	// called then.
+	// TrainFailed is called with the error that Fit will return, including an interruption.
+	// TrainEnd is not called then.
 	TrainFailed(r *Run, err error)
-	// AfterPredict is told the numbers of Trainer.Predict by their bare names.
+	// AfterPredict is called with the numbers of Trainer.Predict by their bare names.
 	AfterPredict(r *Run, m Metrics) error
 }
 
-// StateSaver is implemented by a callback whose state must survive a resume, such as a count. The
-// state is kept in trainer_state.json under the name of the callback's type, or under what its
-// method StateName() string returns; callbacks of one name are told apart by their order.
+// StateSaver is implemented by a callback with state that must survive a resume, such as a counter.
+// The state is kept in trainer_state.json under the name of the callback's type, or under the name
+// that its method StateName() string returns. Callbacks with the same name are told apart by their
+// order.
 type StateSaver interface {
 	MarshalState() ([]byte, error) // JSON
 	UnmarshalState(state []byte) error

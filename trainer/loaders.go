@@ -8,12 +8,13 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 )
 
-// BatchLoader hands out the batches of an epoch in order, without its first skip ones; *data.Loader
-// is one. The batches of an epoch must be the same each time they are asked for, or a resumed run
-// is not the one that was interrupted. A loader with a method Samples() int says how many samples
-// an epoch has, num_examples of Hugging Face; of others it is the length of the data set.
+// BatchLoader delivers the batches of an epoch in order, leaving out the first skip ones.
+// *data.Loader is one. The batches of an epoch must be the same each time, or a resumed run is not
+// a continuation of the interrupted one. If a loader has a method Samples() int, it says how many
+// samples an epoch has (num_examples in Hugging Face). Otherwise that is the length of the data
+// set.
 type BatchLoader[B any] interface {
-	Len() int // batches of an epoch
+	Len() int // batches in an epoch
 	Epoch(ctx context.Context, epoch, skip int) iter.Seq2[B, error]
 }
 

@@ -11,13 +11,13 @@ import (
 	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
-// Logs is one row of the log: names as Hugging Face's Trainer gives them ("loss", "eval_accuracy",
-// "epoch", "step"). In files nan and the infinities, which JSON does not know, are the strings
-// "nan", "inf" and "-inf".
+// Logs is one row of the log. The names are those of Hugging Face's Trainer: "loss",
+// "eval_accuracy", "epoch", "step". JSON has no NaN and no infinities; in files they are the
+// strings "nan", "inf" and "-inf".
 type Logs map[string]float64
 
-// Keys returns the names in the order in which they are shown: the loss and what belongs to it, the
-// others by name, epoch and step last.
+// Keys returns the names in the order in which they are shown: first the loss and the numbers that
+// belong to it, then the others sorted by name, then epoch and step.
 func (l Logs) Keys() []string {
 	return slices.SortedFunc(maps.Keys(l), compareKeys)
 }
@@ -68,7 +68,7 @@ func (l Logs) MarshalJSON() ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote, and Hugging Face's rows.
+// UnmarshalJSON reads rows written by MarshalJSON and by Hugging Face's Trainer.
 func (l *Logs) UnmarshalJSON(text []byte) error {
 	var row map[string]jsonFloat
 	if err := json.Unmarshal(text, &row); err != nil {

@@ -17,7 +17,7 @@ type losses struct {
 	last   float64   // of the last whole window
 }
 
-// RunningLoss is the loss that semantics.RunningMean reports, and what it is made of.
+// RunningLoss is the loss that semantics.RunningMean reports, with the values it is computed from.
 type RunningLoss struct {
 	Mean, Sum float64 // of the losses of the windows that have closed
 	Windows   int

@@ -10,35 +10,35 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// NonFinite is what a run does when a loss, a gradient or a weight is nan or infinite: mostly the
-// weights are lost by then, and every checkpoint after it is as bad.
+// NonFinite says what a run does when a loss, a gradient or a weight is NaN or infinite. By then
+// the weights are usually lost, and every later checkpoint would be just as bad.
 //
-// Losses and norms are looked at when they are reported, for the log and for a checkpoint, so no
-// step waits for the device; the weights before every checkpoint and at the end of the run. Where a
-// step can look without waiting, as that of package engine on a CPU, StopAtNonFinite stops before
-// the update, while the weights are still good, and the error says which layer and which samples it
-// was.
+// Losses and norms are checked when they are reported, for the log and for a checkpoint, so no step
+// waits for the device. The weights are checked before every checkpoint and at the end of the run.
+// If a step can check without waiting, as that of package engine can on a CPU, StopAtNonFinite
+// stops before the update, while the weights are still good. The error then names the layer and the
+// samples.
 type NonFinite int
 
 const (
-	// NonFiniteBySemantics is StopAtNonFinite in semantics.DefaultLoop, and IgnoreNonFinite in
-	// those of other trainers, which none of them stops at.
+	// NonFiniteBySemantics means StopAtNonFinite in semantics.DefaultLoop, and IgnoreNonFinite in
+	// the loops of other trainers, none of which stops.
 	NonFiniteBySemantics NonFinite = iota
 	// StopAtNonFinite ends the run with a [*NonFiniteError]. No checkpoint of such weights is
 	// written.
 	StopAtNonFinite
-	// SkipNonFinite leaves out every update whose gradients are not finite, as loss scaling does,
-	// and stops at weights that are not. It waits for the device at each update, and leaves a loss
-	// that is not finite out of the means of the log. With semantics.Rules.ScheduleOnSkip it does
-	// not wait, and train_loss lacks the losses of all updates between two rows of the log. The
-	// About of the step must say SkipsNonFinite.
+	// SkipNonFinite skips every update whose gradients are not finite, as loss scaling does, and
+	// stops if weights are not finite. It waits for the device at each update, and leaves losses
+	// that are not finite out of the means in the log. With semantics.Rules.ScheduleOnSkip it does
+	// not wait, and train_loss then lacks the losses of all updates between two rows of the log.
+	// The About of the step must have SkipsNonFinite set.
 	SkipNonFinite
-	// RollBackNonFinite puts weights, moments and random numbers back to the newest checkpoint and
-	// continues with the data that come next; the counts and the schedule continue. A run that
-	// comes back to one checkpoint three times stops.
+	// RollBackNonFinite restores the weights, moments and random numbers from the newest checkpoint
+	// and continues with the next data; the counts and the schedule continue. A run that returns to
+	// the same checkpoint three times stops.
 	RollBackNonFinite
 	// IgnoreNonFinite warns once and continues. A checkpoint whose weights are not finite is
-	// written, but no older one is deleted for it.
+	// written, but no older checkpoint is deleted to make room for it.
 	IgnoreNonFinite
 )
 
@@ -51,17 +51,17 @@ func (n NonFinite) text() string {
 // mostRollBacks is how often a run returns to one checkpoint.
 const mostRollBacks = 3
 
-// NonFiniteError says that a run has come to numbers that are not finite. Its exit code is 7.
+// NonFiniteError reports that a run has produced numbers that are not finite. Its exit code is 7.
 type NonFiniteError struct {
 	Name       string  // "loss", "grad_norm", "train_loss" or "weights"
-	Value      float64 // of a loss or norm
+	Value      float64 // value of the loss or norm
 	Weights    []string
 	GlobalStep int
-	Checkpoint string // the newest one, which is finite; empty: none
-	Reason     string // why the run could not be rolled back, where it should have been
+	Checkpoint string // the newest checkpoint, which is finite; empty: none
+	Reason     string // why the run could not be rolled back, if it should have been
 
-	// Origin is where the numbers ceased to be finite, and Samples the indices of the samples of
-	// that micro-batch in the data set, or their positions in the pass over a stream, from 0.
+	// Origin says where the numbers first became non-finite. Samples are the indices of the samples
+	// of that micro-batch in the data set or, for a stream, their positions in the pass, from 0.
 	// NoOrigin says why this is not known.
 	Origin   NonFiniteOrigin
 	Samples  []int
@@ -134,7 +134,7 @@ func listed(indices []int) string {
 	return list
 }
 
-// ExitCode is that of package run for bad numbers.
+// ExitCode returns package run's exit code for non-finite numbers.
 func (*NonFiniteError) ExitCode() int { return 7 }
 
 func (o *Options) resolveNonFinite() error {

@@ -11,224 +11,239 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// Latest, as [Options].ResumeFrom, means the newest whole checkpoint in OutputDir, or a start from
-// the beginning if there is none. A program that always sets it can be killed and started again at
-// will.
+// Latest, as [Options].ResumeFrom, means the newest complete checkpoint in OutputDir. If there is
+// none, the run starts from the beginning. A program that always sets it can be killed and
+// restarted at any time.
 const Latest = "latest"
 
-// SeedZero, as [Options].Seed and DataSeed, is the seed 0, since zero there means the default.
+// SeedZero, as [Options].Seed or DataSeed, means the seed 0. It exists because a zero in those
+// fields means the default.
 const SeedZero = math.MaxUint64
 
 // Direction says which of two values of a metric is better.
 type Direction int
 
 const (
-	// ByName decides by the metric's name: a metric that ends in "loss", and cer, wer, mse, mae,
-	// rmse and perplexity, are better when lower; everything else when greater.
+	// ByName decides by the metric's name. Lower is better for names that end in "loss" and for
+	// cer, wer, mse, mae, rmse and perplexity; greater is better for everything else.
 	ByName Direction = iota
 	GreaterIsBetter
 	LowerIsBetter
 )
 
-// Options configures [New]. The zero value of a field means the default that its comment names; the
-// defaults are those of Hugging Face's TrainingArguments unless the comment says otherwise. The
-// first ten are what most programs set.
+// Options configures [New]. The zero value of a field means the default named in its comment. The
+// defaults are those of Hugging Face's TrainingArguments unless the comment says otherwise. Most
+// programs set only some of the first ten fields.
 type Options struct {
-	// OutputDir is where checkpoints, metrics.jsonl and metrics.csv go. Empty: nothing is written.
+	// OutputDir is the folder for checkpoints, metrics.jsonl and metrics.csv. Empty: nothing is
+	// written.
 	OutputDir string
 	// ResumeFrom is the folder of a checkpoint, or [Latest]. Empty: start from the beginning.
 	ResumeFrom string
 	Epochs     float64 // passes over the training set; 1.5 is one and a half; zero: 3
-	BatchSize  int     // samples of a micro-batch; zero: 8
-	// LearningRate is the peak rate. Zero: what the step's optimizer was made with, see
-	// [About], else 5e-5.
+	BatchSize  int     // samples in a micro-batch; zero: 8
+	// LearningRate is the peak learning rate. Zero: the rate that the step's optimizer was made
+	// with (see [About]) or, if it has none, 5e-5.
 	LearningRate float64
-	// Schedule is how the rate changes from update to update. Nil: lr.Linear{}.
+	// Schedule changes the learning rate from update to update. Nil: lr.Linear{}.
 	Schedule lr.Schedule
-	// Eval is when to evaluate; default: after every epoch if Fit is given a validation set
+	// Eval says when to evaluate. Default: after every epoch if Fit is given a validation set
 	// (Hugging Face: never).
 	Eval          Trigger
 	Save          Trigger // when to write a checkpoint; default: every 500 updates and at the end
-	LoadBestAtEnd bool    // end with the weights of the best evaluation
-	// Callbacks are values that implement any of the methods of [Hooks]. They are called in this
-	// order.
+	LoadBestAtEnd bool    // finish with the weights of the best evaluation
+	// Callbacks are values that implement any of the methods of [Hooks]. They are called in the
+	// order given here.
 	Callbacks []any
 
 	// How long a run is, and how large its batches.
 
-	// MaxSteps is the number of updates; if positive it decides alone and Epochs must be zero,
-	// unless the semantics let it only shorten them.
+	// MaxSteps is the number of updates. If positive, it alone decides how long the run is, and
+	// Epochs must be zero, except under semantics in which MaxSteps can only shorten a run.
 	MaxSteps int
-	// MaxStepsPerEpoch ends every epoch after so many steps, and the plan knows it; LimitBatches
-	// after so many micro-batches. FitStream takes neither. LimitEvalBatches evaluates on so many
-	// batches of every validation set. Zero: all.
+	// MaxStepsPerEpoch ends every epoch after this many steps, and the plan of the run takes it
+	// into account. LimitBatches ends every epoch after this many micro-batches. FitStream accepts
+	// neither. LimitEvalBatches uses only this many batches of every validation set. Zero: no
+	// limit.
 	MaxStepsPerEpoch, LimitBatches, LimitEvalBatches int
-	Accumulate                                       int // micro-batches behind one update; zero: 1
-	// GlobalBatch is how many samples are behind one update, of all processes together. Accumulate
-	// follows from it and must be zero. Epochs are whole global batches: their first samples fill up
-	// the last one, or with DropLast it is left out. A run then continues on any number of processes
-	// with any BatchSize that divides it so, at the sample where it stood; see docs/distributed.md.
-	// Zero: BatchSize times Accumulate times the processes.
+	Accumulate                                       int // micro-batches per update; zero: 1
+	// GlobalBatch is the number of samples per update, over all processes. Accumulate is derived
+	// from it and must be zero. Every epoch consists of whole global batches: the last one is
+	// filled up with the first samples of the epoch or, with DropLast, left out. A run can then be
+	// continued on any number of processes, with any BatchSize that divides the global batch among
+	// them, at the sample where it stopped; see docs/distributed.md. Zero: BatchSize times
+	// Accumulate times the number of processes.
 	GlobalBatch   int
-	EvalBatchSize int // samples of an evaluation batch; zero: 8
-	// AutoFindBatchSize tries smaller and smaller batches, nine tenths of the size before, until
-	// memory suffices: a run that runs out of memory begins again. The About of the step must say
-	// KnowsMemory; see also semantics.Rules.RetryFromTrained. A resumed run takes the size that its
-	// checkpoint was made with, and keeps it.
+	EvalBatchSize int // samples in an evaluation batch; zero: 8
+	// AutoFindBatchSize starts over with smaller batches when a run runs out of memory. Each size
+	// is nine tenths of the previous one, until the batches fit. The About of the step must have
+	// KnowsMemory set; see also semantics.Rules.RetryFromTrained. A resumed run uses the size that
+	// its checkpoint was made with, and keeps it.
 	AutoFindBatchSize bool
-	// DivideOnOutOfMemory trains each batch in two parts, then four, ..., from where the memory of
-	// the device does not suffice for forward and backward of a whole one, and the run continues: a
-	// window is computed again, nothing of the weights, moments, counts or the scale of the log
-	// changes, and the parts weigh by their samples, or by what the mean of the loss is over
-	// (Counts.Labels); one without any is left out. It is told once, and checkpoints keep it. Only
-	// statistics over a batch (BatchNorm) and random numbers are others. An update that does not
-	// fit is an error. It is for one process, and the About of the step must say KnowsMemory.
+	// DivideOnOutOfMemory continues a run that runs out of device memory in a forward or backward
+	// pass. From then on each batch is trained in two parts, then four, and so on. The window is
+	// computed again; the weights, moments, counts and the scale of the logged loss are not
+	// affected. Each part is weighted by its number of samples or, if the loss is a mean over
+	// something else, by Counts.Labels; a part without labels is left out. Only statistics over a
+	// batch (BatchNorm) and random numbers differ from those of whole batches.
+	//
+	// The division is reported once and recorded in checkpoints. Running out of memory in the
+	// optimizer's update is still an error. This option is for a single process, and the About of
+	// the step must have KnowsMemory set.
 	DivideOnOutOfMemory bool
 
 	// The loop's rules, its random numbers and the rate.
 
 	// Semantics decides the fine points of the loop. The zero value is semantics.Default.
 	Semantics semantics.Rules
-	Seed      uint64 // of the step's random numbers and of the order of samples; zero: 42
-	DataSeed  uint64 // of the order of samples alone; zero: Seed
-	// Reproducible, if positive, demands the same bits on every CPU with AVX2, with so many threads
-	// in one operator. New fails where the process was not begun for it: torch.Reproducible, or
-	// GOTRAINER_REPRODUCIBLE in the environment.
+	Seed      uint64 // seed of the step's random numbers and of the order of samples; zero: 42
+	DataSeed  uint64 // seed of the order of samples alone; zero: Seed
+	// Reproducible, if positive, demands the same bits on every CPU with AVX2, using this many
+	// threads per operator. New fails unless the process was started for this, with
+	// torch.Reproducible or with GOTRAINER_REPRODUCIBLE in the environment.
 	Reproducible int
-	// NonFinite is what happens when a loss, a gradient or a weight is nan or infinite; zero: the
-	// run stops, or under the semantics of another trainer warns and continues.
+	// NonFinite says what happens when a loss, a gradient or a weight is NaN or infinite. Zero: the
+	// run stops or, under the semantics of another trainer, warns and continues.
 	NonFinite NonFinite
-	// Adaptive, instead of Schedule, is a schedule that follows the metric of MetricForBest, such
-	// as lr.ReduceLROnPlateau{}: after each evaluation it is told the metric and sets the rate.
+	// Adaptive is used instead of Schedule. It is a schedule that follows the metric of
+	// MetricForBest, such as lr.ReduceLROnPlateau{}: after each evaluation it receives the metric
+	// and sets the learning rate.
 	Adaptive lr.Adaptive
-	// ScheduleSteps is after how many steps the rate moves, where semantics.Rules.ScheduleBySteps
-	// is set; zero: after as many as an epoch has batches.
+	// ScheduleSteps is the number of steps after which the learning rate changes, if
+	// semantics.Rules.ScheduleBySteps is set. Zero: the number of batches in an epoch.
 	ScheduleSteps int
 
 	// Evaluation and the log.
 
-	EvalOnStart   bool    // evaluate before the first update too
-	EvalDelay     float64 // no evaluation before so many updates, or epochs where Eval counts epochs
-	MetricForBest string  // what the best evaluation is judged by: "accuracy", or "eval_accuracy"; empty: "loss"
+	EvalOnStart   bool    // also evaluate before the first update
+	EvalDelay     float64 // no evaluation before this many updates, or epochs if Eval counts epochs
+	MetricForBest string  // metric that decides the best evaluation: "accuracy" or "eval_accuracy"; empty: "loss"
 	Direction     Direction
 	Log           Trigger // when to log the loss; default: every 500 updates
-	LogFirst      bool    // log the first update too
-	// CountTokens counts the input tokens of the training batches: num_input_tokens_seen in the
-	// log, and the speed in tokens. The step decides whether padding counts; its About must say
-	// CountsTokens.
+	LogFirst      bool    // also log the first update
+	// CountTokens counts the input tokens of the training batches. The log then has
+	// num_input_tokens_seen and the speed in tokens. The step decides whether padding counts. Its
+	// About must have CountsTokens set.
 	CountTokens bool
 
 	// Checkpoints.
 
-	// SaveFailure is what happens when a checkpoint cannot be written; zero: the run continues and
-	// tries again after the next update.
+	// SaveFailure says what happens when a checkpoint cannot be written. Zero: the run continues
+	// and tries again after the next update.
 	SaveFailure     SaveFailure
-	KeepCheckpoints int // how many checkpoints stay; the best and the newest always do; zero: all
-	// AsyncSave has checkpoints written by another goroutine while training continues; only the next
-	// update waits until the state is copied. The files are those of an ordinary save. One
-	// checkpoint is written at a time: the next save waits for it, see Result.SaveWaited. That it
-	// is on the disk, or could not be written, the run learns at the end of a later update: then
-	// come AfterSave, uploads and SaveFailure. The last checkpoint is on the disk when Fit returns.
-	// The copy takes the memory of the state a second time. The About of the step must say
-	// SavesLater.
+	KeepCheckpoints int // how many checkpoints to keep; the best and the newest are always kept; zero: all
+	// AsyncSave writes checkpoints in another goroutine while training continues; only the next
+	// update waits until the state has been copied. The files are the same as those of an ordinary
+	// save.
+	//
+	// Only one checkpoint is written at a time: the next save waits for it (see Result.SaveWaited).
+	// The run learns at the end of a later update whether the checkpoint is on the disk or could
+	// not be written. AfterSave, uploads and SaveFailure come then. The last checkpoint is on the
+	// disk when Fit returns.
+	//
+	// The copy takes as much memory again as the state. The About of the step must have SavesLater
+	// set.
 	AsyncSave bool
-	// SaveOnlyModel leaves the moments of the optimizer, the generators and the place in the
-	// schedule out of checkpoints, which makes them a third of the size. A run cannot continue from
-	// such a checkpoint, unless semantics.Rules.ResumeFromWeights says so.
+	// SaveOnlyModel leaves the optimizer's moments, the random generators and the position in the
+	// schedule out of checkpoints, which makes them a third of the size. A run cannot be resumed
+	// from such a checkpoint unless semantics.Rules.ResumeFromWeights allows it.
 	SaveOnlyModel bool
-	// SaveInterrupted writes a checkpoint when the context of Fit is cancelled, as by SIGTERM, also
-	// where Save is Never. With any other Save that is done anyway.
+	// SaveInterrupted writes a checkpoint when the context of Fit is cancelled, for example by
+	// SIGTERM, even if Save is Never. With any other Save this is always done.
 	SaveInterrupted bool
-	// TransformersFiles has every checkpoint also hold optimizer.pt, scheduler.pt, rng_state.pth
-	// and, of fp16, scaler.pt, so that Hugging Face's Trainer can resume from it. They are as large
-	// as the state of the optimizer. The step must be a [TransformersStep], as package engine's
-	// are. A checkpoint of transformers is read without any option.
+	// TransformersFiles also writes optimizer.pt, scheduler.pt, rng_state.pth and, with fp16,
+	// scaler.pt into every checkpoint, so that Hugging Face's Trainer can resume from it. These
+	// files are as large as the optimizer's state. The step must be a [TransformersStep], as those
+	// of package engine are. Reading a checkpoint of transformers needs no option.
 	TransformersFiles bool
-	// ForceResume resumes from a checkpoint of another BatchSize, Accumulate, Seed or training set
-	// too, or inside an epoch of another Order, which is refused otherwise: the position in the
-	// epoch is worked out from the number of updates, and the run is not the one that was
-	// interrupted.
+	// ForceResume allows resuming from a checkpoint with another BatchSize, Accumulate, Seed or
+	// training set or, inside an epoch, another Order. Without it this is refused. The position in
+	// the epoch is worked out from the number of updates, and the run is not a continuation of the
+	// interrupted one.
 	ForceResume bool
-	// SkipFingerprint leaves out the look at eight samples of the training set at the beginning of
-	// a run that is saved or resumed, by which a resume notices that they are other ones. They are
-	// loaded by At, twice each, in two seconds at most (see data.Fingerprint).
+	// SkipFingerprint turns off a check: at the beginning of a run that is saved or resumed, eight
+	// samples of the training set are examined so that a resume notices if the data have changed.
+	// The samples are loaded by At, twice each, in at most two seconds (see data.Fingerprint).
 	SkipFingerprint bool
-	// Overwrite deletes the checkpoints and the log of an earlier run in OutputDir. Otherwise Fit
-	// refuses such a folder unless it resumes from a checkpoint in it.
+	// Overwrite deletes the checkpoints and the log of an earlier run in OutputDir. Without it, Fit
+	// refuses such a folder unless it resumes from a checkpoint there.
 	Overwrite bool
-	// IgnoreDataSkip begins the interrupted epoch of a resumed run again at its first batch instead
-	// of after the batches already trained on; the count of updates continues, so the epoch in the
-	// log jumps back. A resumed run is then not the one that was interrupted.
+	// IgnoreDataSkip makes a resumed run start the interrupted epoch again at its first batch,
+	// rather than after the batches already trained on. The count of updates continues, so the
+	// epoch in the log jumps back. Such a run is not a continuation of the interrupted one.
 	IgnoreDataSkip bool
-	// Start is where a run begins whose state was loaded by other means than ResumeFrom, such as
-	// from the checkpoint of another trainer. Nil: at the beginning, or where ResumeFrom says.
+	// Start is the position at which to begin a run whose state was not loaded by ResumeFrom but in
+	// some other way, such as from the checkpoint of another trainer. Nil: begin at the beginning,
+	// or where ResumeFrom says.
 	Start *StartPosition
-	// Saver writes the checkpoints of the run in its own way, instead of the trainer, which then
-	// neither rotates them nor resumes from them. Save says when. With Group it is called on all
-	// processes, and what it keeps of each is its own matter.
+	// Saver replaces the trainer's own way of writing checkpoints. The trainer then neither deletes
+	// old checkpoints nor resumes from them. Save says when it is called. With Group it is called
+	// on all processes, and decides for itself what to keep of each.
 	Saver Saver
-	// ProcessingClass is saved into every checkpoint and by Trainer.SaveModel, and is uploaded with
-	// the model: the tokenizer or image processor of the model (processing_class). The models of
-	// package models/auto save theirs by themselves.
+	// ProcessingClass is the tokenizer or image processor of the model (processing_class). It is
+	// saved in every checkpoint and by Trainer.SaveModel, and uploaded with the model. The models
+	// of package models/auto save theirs by themselves.
 	ProcessingClass ProcessingClass
-	// Pusher uploads the checkpoints of the run while it continues; nil: they stay here. An upload
-	// that fails is a warning, never the end of the run.
+	// Pusher uploads the checkpoints of the run while training continues. An upload that fails
+	// causes a warning and never ends the run. Nil: nothing is uploaded.
 	Pusher Pusher
-	// PushStrategy is what is uploaded when; zero: the model of every checkpoint.
+	// PushStrategy says what is uploaded and when. Zero: the model of every checkpoint.
 	PushStrategy PushStrategy
-	// PushAlways uploads a checkpoint also while the upload before it is still under way; otherwise
-	// it is left out, but for the last one, which is uploaded at the end.
+	// PushAlways uploads every checkpoint, even if the previous upload is still running. Without
+	// it, such a checkpoint is not uploaded, except for the last one, which is uploaded at the end.
 	PushAlways bool
 
 	// Loading.
 
-	// Order is the order of the samples. Nil: data.Shuffled{Seed: DataSeed}, a new permutation each
-	// epoch.
+	// Order is the order of the training samples. Nil: data.Shuffled{Seed: DataSeed}, a new
+	// permutation for each epoch.
 	Order     data.Order
-	EvalOrder data.Order // of the samples of an evaluation; nil: data.Sequential{}
+	EvalOrder data.Order // order of the samples of an evaluation; nil: data.Sequential{}
 	DropLast  bool       // leave out the last batch of an epoch if it is smaller than BatchSize
-	Workers   int        // goroutines that load and collate; zero: one for each processor, see data.LoaderOptions
-	Prefetch  int        // batches that are loaded ahead; zero: twice Workers
-	// BadSample is asked about a sample that cannot be loaded; see data.LoaderOptions. Nil: the run
-	// fails.
+	Workers   int        // goroutines that load and collate; zero: one per processor, see data.LoaderOptions
+	Prefetch  int        // batches loaded ahead; zero: twice Workers
+	// BadSample is called with the index of a sample that cannot be loaded; see data.LoaderOptions.
+	// Nil: the run fails.
 	BadSample func(index int, err error) error
-	// NoDispatchBatches fills the end of a pass over a stream, which several processes train on, up to
-	// full batches of all with the first samples of the pass: dispatch_batches=False. Otherwise the
-	// rest is dealt out evenly. Sets with a length have full batches in any case.
+	// NoDispatchBatches applies when several processes train on a stream. It fills up the end of a
+	// pass with the first samples of the pass so that all processes have full batches:
+	// dispatch_batches=False. Without it, the remaining samples are divided evenly. Data sets with
+	// a length always have full batches.
 	NoDispatchBatches bool
-	// EmptyCacheSteps lets the step give unused memory back to the device before the batches of
-	// every so many updates, which costs time and helps where memory is short; zero: never. With
-	// AsyncSave it waits for the checkpoint that is being written. The About of the step must say
-	// KnowsMemory.
+	// EmptyCacheSteps makes the step return unused memory to the device once every this many
+	// updates, before their batches. That costs time, but helps if memory is short. With AsyncSave
+	// it waits for the checkpoint that is being written. The About of the step must have
+	// KnowsMemory set. Zero: never.
 	EmptyCacheSteps int
 
 	// What is shown.
 
-	// Progress is where the progress of the run is shown: one line that is redrawn if it is a
+	// Progress is where the progress of the run is shown: a single line that is redrawn if it is a
 	// terminal, plain lines otherwise. Nil: standard error. io.Discard: nowhere.
 	Progress io.Writer
-	// Logger is told of the begin and the end of a run, of evaluations, checkpoints and warnings,
-	// and at slog.LevelDebug of each row of the log. Nil: nothing is logged; Progress is for
-	// people, this is for machines. Where Progress is io.Discard warnings go to standard error
-	// then, as do those of processes that are not the main one.
+	// Logger receives the beginning and the end of the run, evaluations, checkpoints and warnings,
+	// and, at slog.LevelDebug, each row of the log. Progress is meant for people, Logger for
+	// machines. Nil: nothing is logged. If Logger is nil and Progress is io.Discard, warnings go to
+	// standard error, as do those of processes other than the main one.
 	Logger *slog.Logger
-	// LogLevel is the lowest level that the main process logs; nil: slog.LevelInfo. LogLevelReplica
-	// is that of the others; nil: slog.LevelWarn.
+	// LogLevel is the lowest level that the main process logs. Nil: slog.LevelInfo. LogLevelReplica
+	// is the lowest level that the other processes log. Nil: slog.LevelWarn.
 	LogLevel, LogLevelReplica slog.Leveler
-	// LogOnEachNode makes the first process of every machine log at LogLevel, not that of the first
-	// machine alone.
+	// LogOnEachNode makes the first process of every machine log at LogLevel, not only that of the
+	// first machine.
 	LogOnEachNode bool
 
 	// Several processes.
 
-	// Group is the processes that train together, made by dist.Init: each on its part of every
-	// epoch, with the same weights. BatchSize is that of one process. The step must be a
-	// [GroupStep], as package engine's are. Nil: this process trains by itself. The caller closes
-	// it.
+	// Group is the group of processes that train together, made by dist.Init. All have the same
+	// weights, and each trains on its part of every epoch. BatchSize is that of a single process.
+	// The step must be a [GroupStep], as those of package engine are. The caller closes the group.
+	// Nil: this process trains alone.
 	Group *dist.Group
-	// Process says which of several processes of one run this is. Zero: what Group says, or else
-	// what RANK, LOCAL_RANK and WORLD_SIZE in the environment say, as torchrun sets them; without
-	// them it is alone. Only the main process, of rank 0, shows progress, writes files and uploads.
+	// Process says which process of the run this one is. Zero: what Group says or, without a Group,
+	// what RANK, LOCAL_RANK and WORLD_SIZE say in the environment, as set by torchrun; without
+	// them, the process is alone. Only the main process, with rank 0, shows progress, writes files
+	// and uploads.
 	Process Process
 
 	stated bool // Process was given, and not read from the environment

@@ -10,11 +10,11 @@ import (
 	"github.com/gotrainer/gotrainer/dist"
 )
 
-// Process is the place of this process among those of one run.
+// Process says which of the processes of a run this one is.
 type Process struct {
 	Rank      int // 0 is the main process
-	LocalRank int // among those of this machine
-	World     int // processes of the run
+	LocalRank int // rank among the processes of this machine
+	World     int // number of processes in the run
 }
 
 // Main reports whether this is the process that shows progress, writes files and uploads.

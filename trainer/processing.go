@@ -9,8 +9,8 @@ import (
 	"github.com/gotrainer/gotrainer/checkpoint"
 )
 
-// ProcessingClass is what makes inputs of data: a tokenizer, an image processor. It is saved beside
-// the model: see Options.ProcessingClass.
+// ProcessingClass turns data into the inputs of a model, as a tokenizer or an image processor does.
+// It is saved beside the model; see Options.ProcessingClass.
 type ProcessingClass interface {
 	Save(dir string) error
 }
@@ -25,10 +25,10 @@ func (p *processing) BeforeSeal(_ *Run, folder string) error {
 	return nil
 }
 
-// SaveModel writes the weights, what the step adds to them, such as config.json, and
-// Options.ProcessingClass into a folder, which it makes if need be: save_model of Hugging Face. Of
-// several processes the main one writes; where each has a part of the model (About.Sharded), all
-// call it.
+// SaveModel writes the weights, the files that the step adds to them, such as config.json, and
+// Options.ProcessingClass to the folder dir, and creates dir if necessary. It is Hugging Face's
+// save_model. With several processes, the main one writes. If each process has only a part of the
+// model (About.Sharded), all must call SaveModel.
 func (t *Trainer[S, B]) SaveModel(dir string) error {
 	unlock, err := t.begin()
 	if err != nil {
@@ -56,8 +56,8 @@ func (t *Trainer[S, B]) SaveModel(dir string) error {
 	return nil
 }
 
-// UploadStarter is a [Pusher] that is told of a run before its first update, so that a wrong name
-// or a missing token shows then. An error of it ends the run.
+// UploadStarter is a [Pusher] that is called before the first update of a run, so that a wrong name
+// or a missing token is noticed at once. An error from it ends the run.
 // [github.com/gotrainer/gotrainer/hub.Pusher] is one.
 type UploadStarter interface {
 	Start(ctx context.Context, run checkpoint.UploadRun) error

@@ -48,7 +48,7 @@ func (p *progress) TrainBegin(r *Run) error {
 	return nil
 }
 
-// StepEnd moves the line on.
+// StepEnd updates the line.
 func (p *progress) StepEnd(r *Run) error {
 	p.line.step = r.GlobalStep
 	p.line.epoch = r.Epoch
@@ -57,13 +57,13 @@ func (p *progress) StepEnd(r *Run) error {
 	return nil
 }
 
-// EvalBegin begins to count, also behind an evaluation that failed.
+// EvalBegin starts counting, even after an evaluation that failed.
 func (p *progress) EvalBegin(*Run) error {
 	p.evaled = 0
 	return nil
 }
 
-// EvalStep shows how far an evaluation is.
+// EvalStep shows the progress of an evaluation.
 func (p *progress) EvalStep(r *Run) error {
 	p.evaled++
 	p.line.note = fmt.Sprintf("evaluating %d", p.evaled)
@@ -74,7 +74,8 @@ func (p *progress) EvalStep(r *Run) error {
 	return nil
 }
 
-// EvalEnd takes it off the line: nothing is logged of an evaluation that a hook has asked for.
+// EvalEnd removes the evaluation from the line, since an evaluation requested by a hook is not
+// logged.
 func (p *progress) EvalEnd(*Run, Metrics) error {
 	p.line.note = ""
 	if p.open {
@@ -83,7 +84,8 @@ func (p *progress) EvalEnd(*Run, Metrics) error {
 	return nil
 }
 
-// AfterLog takes the numbers over. On a terminal the loss is only on the line; evaluations stay.
+// AfterLog takes over the numbers. On a terminal the loss appears only on the line, and evaluations
+// stay on the screen.
 func (p *progress) AfterLog(r *Run, row Logs) error {
 	_, training := row["loss"]
 	_, ended := row["train_loss"]
@@ -104,7 +106,7 @@ func (p *progress) AfterLog(r *Run, row Logs) error {
 	return nil
 }
 
-// AfterSave says where the checkpoint is.
+// AfterSave reports where the checkpoint is.
 func (p *progress) AfterSave(r *Run, checkpoint string) error {
 	p.saved = checkpoint
 	p.print("saved " + filepath.Base(checkpoint) + "\n")

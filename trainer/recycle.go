@@ -2,16 +2,16 @@ package trainer
 
 import "github.com/gotrainer/gotrainer/data"
 
-// Recycler is a [Step] that makes batches in the memory of batches already trained on, so that
-// an update allocates as much for a large batch as for a small one. About().Recycles says whether
+// Recycler is a [Step] that makes batches in the memory of batches already trained on, so that an
+// update allocates no more for a large batch than for a small one. About().Recycles reports whether
 // it does.
 //
-// Recycle is called by the goroutine of the loop after a window of the training, for each of its
-// batches that Collate has made, unless a hook has asked for one of them ([Run].Batch): nobody uses
-// it any more. Collate, which runs beside it, may have its memory from then on. Such a Collate keeps
-// nothing of its slice of samples, which is used again as well.
+// After a window of training, the goroutine of the loop calls Recycle for each batch of the window
+// that Collate made, unless a hook has requested the batch ([Run].Batch). Nothing uses the batch
+// any more, and Collate, which runs concurrently, may reuse its memory from then on. Such a Collate
+// must not keep its slice of samples, which is also reused.
 //
-// A type that embeds a Recycler and keeps, or hands out twice, what Collate has made overrides
+// A type that embeds a Recycler and keeps what Collate has made, or returns it twice, must override
 // Recycle with a method that does nothing.
 type Recycler[B any] interface {
 	Recycle(batch B)

@@ -18,7 +18,8 @@ import (
 // The result files that Hugging Face's example programs write. Only the main process writes them.
 
 // SaveMetrics writes numbers to SPLIT_results.json in OutputDir, and adds them to all_results.json
-// there: save_metrics of Hugging Face. Split is "train", "eval", "test" or whatever they are of.
+// there. It is Hugging Face's save_metrics. Split says what the numbers belong to: "train", "eval",
+// "test" or any other name.
 //
 //	result, err := t.Fit(ctx, train, valid)
 //	err = t.SaveMetrics("train", result.Metrics)
@@ -72,8 +73,8 @@ func writeResults(path string, m Logs, all map[string]json.RawMessage) error {
 	return nil
 }
 
-// SaveState writes trainer_state.json as of the end of the last Fit to OutputDir: save_state of
-// Hugging Face. A run is resumed from the one in a checkpoint.
+// SaveState writes trainer_state.json, as of the end of the last Fit, to OutputDir. It is Hugging
+// Face's save_state. A resumed run uses the trainer_state.json of its checkpoint, not this one.
 func (t *Trainer[S, B]) SaveState() error {
 	if err := t.needsOutput("SaveState"); err != nil {
 		return err
@@ -105,8 +106,8 @@ func (t *Trainer[S, B]) needsOutput(method string) error {
 	return nil
 }
 
-// LogMetrics prints numbers as a table to Options.Progress: log_metrics of Hugging Face, with its
-// formats.
+// LogMetrics prints numbers as a table to Options.Progress. It is Hugging Face's log_metrics, with
+// the same formats.
 func (t *Trainer[S, B]) LogMetrics(split string, m Logs) {
 	_, _ = fmt.Fprint(t.options.Progress, metricsText(split, m)) // showing it is no reason to fail
 }

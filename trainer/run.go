@@ -8,25 +8,25 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// Run is what a hook sees of a run. Its fields are kept up to date by the loop; changing any but
-// Control changes nothing. A hook must not keep it beyond its own call.
+// Run is a hook's view of a run. The loop keeps its fields up to date. Changing any field other
+// than Control has no effect. A hook must not keep the Run after it returns.
 type Run struct {
-	GlobalStep int     // updates so far, or what semantics.Rules.Steps counts in their place
+	GlobalStep int     // updates so far, or what semantics.Rules.Steps counts instead
 	Updates    int     // optimizer updates so far
 	Epoch      float64 // 1.5: half of the second epoch
-	EpochIndex int     // epochs that have ended: 0 in the first
-	Batches    int     // micro-batches of this epoch that were trained on
-	MaxSteps   int     // steps that are planned
-	StartStep  int     // updates before this session; not zero after a resume
+	EpochIndex int     // completed epochs: 0 during the first
+	Batches    int     // micro-batches of this epoch already trained on
+	MaxSteps   int     // planned number of steps
+	StartStep  int     // updates before this session; nonzero after a resume
 
 	// Evaluation is the name of the current evaluation, under which its numbers are logged: "eval",
-	// "eval_matched" of several sets, "test". It is empty outside of one.
+	// "eval_matched" for one of several sets, "test". It is empty when no evaluation is running.
 	Evaluation string
 
-	// Aside is whether a hook has asked for the current evaluation by Evaluate.
+	// Aside reports whether the current evaluation was requested by a hook, with Evaluate.
 	Aside bool
 
-	// Control are the decisions; a hook may set and clear them.
+	// Control holds the decisions. A hook may set and clear them.
 	Control Control
 
 	Info Info
@@ -35,29 +35,29 @@ type Run struct {
 	loop        *loopView
 }
 
-// Info says what a run is; it does not change while the run lasts.
+// Info describes a run. It does not change during the run.
 type Info struct {
-	Step            string // what is trained: Describe of the step, or its type
+	Step            string // what is trained: About.Text of the step, or its type
 	Semantics       semantics.Rules
 	OutputDir       string // absolute; empty: none
-	ResumedFrom     string // the checkpoint; empty: from the beginning
+	ResumedFrom     string // the checkpoint; empty: the run started from the beginning
 	TrainSamples    int    // 0: a stream, whose length is not known
 	EvalSamples     int    // 0: no validation set, or a stream
 	BatchSize       int
-	EvalBatches     int // of all validation sets
+	EvalBatches     int // over all validation sets
 	EvalBatchSize   int
 	Accumulate      int
-	Epochs          float64 // 0 of a stream, as the next
-	Batches         int     // micro-batches of an epoch that are trained on; 0 of a stream
+	Epochs          float64 // 0 for a stream, like the next field
+	Batches         int     // micro-batches of an epoch that are trained on; 0 for a stream
 	UpdatesPerEpoch int     // as planned
 	StepsPerEpoch   int     // the same in steps
 	LearningRate    float64
 	Schedule        string
 	Seed, DataSeed  uint64
 	Process         Process
-	Eval, Save, Log Trigger // shares of the run as numbers of updates
+	Eval, Save, Log Trigger // a share of the run is given as a number of updates
 	Start           time.Time
-	Warnings        []string // of the start: a damaged checkpoint that was passed over, and the like
+	Warnings        []string // warnings at the start, such as a damaged checkpoint that was skipped
 }
 
 // unit is what a step is.
@@ -72,8 +72,8 @@ func (i *Info) unit() string {
 type Best struct {
 	Metric string  // "eval_accuracy"; empty: none yet
 	Value  float64 // of the metric
-	// all numbers of that evaluation under their logged names; empty if it was before a resume from
-	// another program's checkpoint
+	// Metrics are all numbers of that evaluation under the names in the log. It is empty if the
+	// evaluation came before a resume from another program's checkpoint.
 	Metrics    Metrics
 	GlobalStep int
 	Checkpoint string // where its model is; empty: it was not saved
@@ -92,7 +92,7 @@ type loopView struct {
 	warn      func(format string, args ...any)
 }
 
-// Stop ends the run after the current update. The reason stands in the report of the run.
+// Stop ends the run after the current update. The reason appears in the report of the run.
 func (r *Run) Stop(reason string) {
 	r.Control.ShouldTrainingStop = true
 	if r.loop.stopReason == "" {
@@ -100,41 +100,43 @@ func (r *Run) Stop(reason string) {
 	}
 }
 
-// Warn tells of something that the user should know and that does not end the run: it is logged,
-// shown with the progress, and stands in Result.Warnings.
+// Warn reports something that the user should know but that does not end the run. It is logged,
+// shown with the progress, and added to Result.Warnings.
 func (r *Run) Warn(format string, args ...any) { r.loop.warn(format, args...) }
 
-// LimitBatches ends every epoch from the next on after n micro-batches, or after all that the
-// training set has. Unlike Options.LimitBatches it leaves the plan of the run as it is. It is for
-// TrainBegin and EpochBegin, and for AroundEpoch before it trains; of a stream nothing is limited.
+// LimitBatches ends every epoch, from the next one on, after n micro-batches or when the training
+// set has no more. Unlike Options.LimitBatches it does not change the plan of the run. Call it in
+// TrainBegin or EpochBegin, or in AroundEpoch before training. It does not limit streams.
 func (r *Run) LimitBatches(n int) { r.loop.limit(n) }
 
-// State is the state of the run as a [Saver] would be given it now, for a hook that writes
-// checkpoints by itself: in TrainBegin, AroundEpoch, StepEnd, EpochEnd, EpochDone, TrainEnd and
-// after the run. A run that begins from it as Options.Start.State continues behind the current
-// event if done is set, and otherwise with it. Asked for inside a window, it is that before the
-// window; the step has then drawn random numbers which it will draw again.
+// State returns the state of the run as it would be passed to a [Saver] now, for a hook that writes
+// checkpoints itself. It can be called in TrainBegin, AroundEpoch, StepEnd, EpochEnd, EpochDone and
+// TrainEnd, and after the run. A run that starts from it, as Options.Start.State, continues after
+// the current event if done is set, and with the current event otherwise. Inside a window, State
+// returns the state before that window; by then the step has drawn random numbers that it will draw
+// again.
 func (r *Run) State(done bool) ([]byte, error) { return r.loop.state(done) }
 
-// Batch returns the current batch, of the type that the step has: in BatchBegin, AfterForward and
-// AfterBackward, EvalStepBegin and EvalStep. It is nil elsewhere.
+// Batch returns the current batch, of the step's batch type, in BatchBegin, AfterForward,
+// AfterBackward, EvalStepBegin and EvalStep. Elsewhere it returns nil.
 func (r *Run) Batch() any { return r.loop.batch() }
 
-// BatchLoss is the loss of the current batch, in AfterForward, AfterBackward and EvalStep. It waits
-// for the device. The step must be a [SplitStep].
+// BatchLoss returns the loss of the current batch, in AfterForward, AfterBackward and EvalStep. It
+// waits for the device. The step must be a [SplitStep].
 func (r *Run) BatchLoss() (BatchLoss, error) { return r.loop.batchLoss() }
 
-// Loss is the loss as the semantics report it, as it would be logged now; 0 where they report the
-// mean since the last log, which only a log works out.
+// Loss returns the loss as it would be logged now under the run's semantics. It returns 0 if the
+// semantics report the mean since the last log, which is computed only for a log.
 func (r *Run) Loss() float64 { return r.loop.losses.value() }
 
-// RunningLoss is what a [Run.Loss] of semantics.RunningMean is made of; zero under other semantics.
+// RunningLoss returns the values from which semantics.RunningMean computes [Run.Loss]. It is zero
+// under other semantics.
 func (r *Run) RunningLoss() RunningLoss { return r.loop.losses.running }
 
-// Evaluate runs over the validation sets here and now, in the middle of whatever the loop is doing.
-// It returns the numbers by their bare names, with the name of their set before them where there
-// are several; name is what EvalBegin to EvalEnd find in Run.Evaluation. Nothing is logged or
-// compared with the best. Cancelling the run does not end it.
+// Evaluate evaluates the validation sets immediately, at whatever point the loop has reached. It
+// returns the numbers by their bare names, prefixed with the name of their set if there are
+// several. While it runs, Run.Evaluation is name in EvalBegin to EvalEnd. The result is neither
+// logged nor compared with the best evaluation. Cancelling the run does not end Evaluate.
 func (r *Run) Evaluate(name string) (Metrics, error) { return r.loop.evaluate(name) }
 
 // History returns the rows of the log so far.
@@ -148,8 +150,8 @@ func (r *Run) Best() (best Best, ok bool) {
 }
 
 // BestMetric returns the bare name of the metric that decides which evaluation is the best: "loss",
-// "accuracy", or "matched_accuracy" where one of several validation sets decides. It is empty if
-// the semantics remember no best evaluation unless asked to, and the options do not ask.
+// "accuracy", or "matched_accuracy" if one of several validation sets decides. It is empty if the
+// semantics track the best evaluation only on request and the options do not request it.
 func (r *Run) BestMetric() string {
 	if !r.loop.judge.track {
 		return ""
@@ -157,12 +159,12 @@ func (r *Run) BestMetric() string {
 	return r.loop.judge.metric
 }
 
-// Decides reports whether the current evaluation is that of the validation set whose numbers decide
-// which evaluation is the best.
+// Decides reports whether the current evaluation is of the validation set that decides which
+// evaluation is the best.
 func (r *Run) Decides() bool { return strings.HasPrefix(r.BestMetric(), r.loop.evalKey()) }
 
-// BestValue returns the deciding number among what AfterEval is told. ok is false if it is
-// not there.
+// BestValue returns the deciding number among m, the numbers passed to AfterEval. ok is false if m
+// does not have it.
 func (r *Run) BestValue(m Metrics) (v float64, ok bool) {
 	name, ok := strings.CutPrefix(r.BestMetric(), r.loop.evalKey())
 	if !ok {
@@ -172,8 +174,8 @@ func (r *Run) BestValue(m Metrics) (v float64, ok bool) {
 	return v, ok
 }
 
-// Better reports whether value a of the deciding metric is better than b. A nan is never better.
+// Better reports whether value a of the deciding metric is better than b. NaN is never better.
 func (r *Run) Better(a, b float64) bool { return r.loop.judge.better(a, b) }
 
-// StopReason is what the first call of Stop said; empty if there was none.
+// StopReason returns the reason given by the first call of Stop; empty if there was none.
 func (r *Run) StopReason() string { return r.loop.stopReason }

@@ -31,14 +31,14 @@ type saver[S, B any] struct {
 	states func(best string) (savedState, loopState, error)
 }
 
-// SaveFailure is what a run does when a checkpoint cannot be written, since the disk is full or
-// fails. A new checkpoint that finds no room makes it first, by deleting the oldest one that the
-// options do not keep.
+// SaveFailure says what a run does when a checkpoint cannot be written because the disk is full or
+// fails. If there is no room for a new checkpoint, the trainer first makes room by deleting the
+// oldest checkpoint that the options do not require to be kept.
 type SaveFailure int
 
 const (
-	// RetrySave warns, continues, and tries again after each update until it succeeds. A run whose
-	// last attempt failed returns the error beside its Result.
+	// RetrySave warns, continues, and tries again after each update until it succeeds. If the last
+	// attempt of a run failed, its error is returned with the Result.
 	RetrySave         SaveFailure = iota
 	StopAtSaveFailure             // end the run with the error
 )

@@ -15,8 +15,8 @@ func settingsText(v any) string {
 	return describe(reflect.ValueOf(v), 0)
 }
 
-// A text goes so deep into a value, and has so many elements of a list; of longer ones it has a
-// sum.
+// A text covers a value to this depth, and lists up to this many elements; for longer lists it has
+// a checksum.
 const (
 	mostDepth    = 4
 	mostElements = 16

@@ -6,25 +6,25 @@ import (
 	"reflect"
 )
 
-// StartPosition is where in its course a run begins: see Options.Start.
+// StartPosition is the position at which a run begins; see Options.Start.
 type StartPosition struct {
-	// Load puts the step's weights, moments and generator there. Fit calls it behind its own
-	// seeding. Nil: they are there already, but for the generator.
+	// Load restores the step's weights, moments and random generator. Fit calls it after its own
+	// seeding. Nil: they have been restored already, except for the generator.
 	Load func() error
 
-	// State is what a [Saver] was given with the checkpoint: the run continues exactly there, and
-	// the other fields must be zero. They are for checkpoints of other programs, which have counts
-	// alone.
+	// State is what a [Saver] received with the checkpoint. The run continues exactly there, and
+	// the other fields must be zero. Those are for checkpoints of other programs, which have only
+	// counts.
 	State []byte
 
-	Epoch         int // epochs that have ended
-	Batches       int // micro-batches of the next epoch that were trained on
+	Epoch         int // completed epochs
+	Batches       int // micro-batches of the next epoch already trained on
 	GlobalStep    int // steps, in the unit of the semantics
-	Updates       int // optimizer updates; where steps are updates it is GlobalStep
-	ScheduleSteps int // how often the learning rate has moved
-	WindowPhase   int // micro-batches of a window that is under way, where windows run over the ends of epochs
+	Updates       int // optimizer updates; equal to GlobalStep if steps are updates
+	ScheduleSteps int // how often the learning rate has changed
+	WindowPhase   int // micro-batches of an unfinished window, if windows continue across epochs
 
-	// LossSum, LossCount and LossMean are what semantics.RunningMean continues with.
+	// LossSum, LossCount and LossMean are the values with which semantics.RunningMean continues.
 	LossSum, LossMean float64
 	LossCount         int
 }
@@ -35,10 +35,10 @@ func (s StartPosition) counts() bool {
 	return !reflect.ValueOf(s).IsZero()
 }
 
-// Saver writes checkpoints: see Options.Saver. It is called from the training goroutine.
+// Saver writes checkpoints; see Options.Saver. It is called from the training goroutine.
 type Saver interface {
-	// SaveCheckpoint writes the step as it is now, with the state of the run, which a later run
-	// begins from as Options.Start.State. It returns where the checkpoint is.
+	// SaveCheckpoint writes the current state of the step, together with the state of the run, from
+	// which a later run begins as Options.Start.State. It returns where the checkpoint is.
 	SaveCheckpoint(r *Run, state []byte) (path string, err error)
 }
 

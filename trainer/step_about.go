@@ -3,48 +3,50 @@ package trainer
 import "fmt"
 
 // About says what a [Step] is and what it can do, so that [New] can refuse an option that the step
-// has no means to carry out. The zero value is a step of the six methods of the arithmetic.
+// does not support. The zero value describes a step with only the six methods of the arithmetic.
 type About struct {
 	// Text says in a few words what is trained, for the header of a run: "bert classifier, 4.4 M
 	// parameters on cpu". Empty: the type of the step.
 	Text string
-	// LearningRate is what the optimizer was made with: the peak rate of the run where
-	// [Options].LearningRate is zero. Zero: it has none.
+	// LearningRate is the rate that the optimizer was made with. It is the peak rate of the run if
+	// [Options].LearningRate is zero. Zero: the optimizer has none.
 	LearningRate float64
-	// Fused is whether an update that loss scaling skips is left out inside the kernel of the
-	// optimizer: see semantics.Rules.FusedHidesSkips.
+	// Fused reports whether updates skipped by loss scaling are skipped inside the optimizer's
+	// kernel; see semantics.Rules.FusedHidesSkips.
 	Fused bool
-	// Reproducible is the number of threads with which the step makes the same bits on every CPU:
-	// see [Options].Reproducible. Zero: its numbers may be others on another machine.
+	// Reproducible is the number of threads with which the step computes the same bits on every
+	// CPU; see [Options].Reproducible. Zero: its numbers may differ on another machine.
 	Reproducible int
-	// MakesModel is whether Seed makes the model itself: model_init of Hugging Face.
+	// MakesModel reports whether Seed makes the model itself: Hugging Face's model_init.
 	MakesModel bool
 
-	// Settings are what decides the outcome of a run besides the options of the trainer, such as
-	// the precision: a resume warns of settings that differ from the checkpoint's.
+	// Settings are what decides the outcome of a run besides the trainer's options, such as the
+	// precision. A resume warns of settings that differ from those in the checkpoint.
 	Settings map[string]string
 
-	Saves        bool // Save and Load: Options.Save, ResumeFrom, LoadBestAtEnd and SaveOnlyModel need it
-	Clips        bool // Clip, apart from Update: semantics.Rules.ClipEveryBatch needs it
-	SetsMomentum bool // SetMomentum: an lr.MomentumSchedule needs it
-	CountsTokens bool // Count counts tokens: Options.CountTokens needs it
-	FiltersLoss  bool // Train obeys Window.FilterLoss: semantics.Rules.FilterNonFiniteLoss needs it
-	// SkipsNonFinite is whether Update obeys Window.SkipNonFinite: NonFinite SkipNonFinite needs
-	// it.
+	Saves        bool // Save and Load; required by Options.Save, ResumeFrom, LoadBestAtEnd and SaveOnlyModel
+	Clips        bool // Clip, apart from Update; required by semantics.Rules.ClipEveryBatch
+	SetsMomentum bool // SetMomentum; required by an lr.MomentumSchedule
+	CountsTokens bool // Count counts tokens; required by Options.CountTokens
+	FiltersLoss  bool // Train obeys Window.FilterLoss; required by semantics.Rules.FilterNonFiniteLoss
+	// SkipsNonFinite reports whether Update obeys Window.SkipNonFinite. The option NonFinite:
+	// SkipNonFinite requires it.
 	SkipsNonFinite bool
-	SavesLater     bool // Save makes use of SaveOptions.Later: Options.AsyncSave needs it
-	KeepsMode      bool // Train obeys Window.KeepMode: semantics.Rules.StayInEvalMode needs it
-	KnowsMemory    bool // EmptyCache and OutOfMemory: Options.EmptyCacheSteps, AutoFindBatchSize and
-	// DivideOnOutOfMemory need it
-	JoinsGroup bool // the step is a GroupStep: Options.Group needs it
-	Recycles   bool // the step is a Recycler, whose Collate makes batches in the memory of others
-	// DrawsOrder is whether the order of the samples is drawn from the random numbers of each
-	// process: then a run with Options.GlobalBatch cannot continue on another number of processes,
-	// whose numbers differ.
+	SavesLater     bool // Save makes use of SaveOptions.Later; required by Options.AsyncSave
+	KeepsMode      bool // Train obeys Window.KeepMode; required by semantics.Rules.StayInEvalMode
+	// KnowsMemory is for EmptyCache and OutOfMemory. Options.EmptyCacheSteps, AutoFindBatchSize and
+	// DivideOnOutOfMemory require it.
+	KnowsMemory bool
+	JoinsGroup  bool // the step is a GroupStep; required by Options.Group
+	Recycles    bool // the step is a Recycler, whose Collate reuses the memory of earlier batches
+	// DrawsOrder reports whether the order of the samples is drawn from the random numbers of each
+	// process. A run with Options.GlobalBatch then cannot continue on another number of processes,
+	// since their random numbers differ.
 	DrawsOrder bool
-	// Sharded is whether each process of Options.Group, which then is there, has a part of the model
-	// or of its state only. Save, Load and NonFinite are then called on all processes together, Save
-	// with the folder of the main one, and return an error on all if one has failed.
+	// Sharded reports whether each process of Options.Group, which is then set, has only a part of
+	// the model or of its state. Save, Load and NonFinite are then called on all processes
+	// together, Save with the folder of the main process. If one process fails, they return an
+	// error on all.
 	Sharded bool
 }
 

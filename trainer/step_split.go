@@ -7,16 +7,16 @@ import (
 )
 
 // SplitStep is a [Step] that can stop between the forward and the backward pass of a micro-batch.
-// Forward and Backward together do what Train does; the loop calls them in its place where a hook
-// wants to come between them (AfterForward) or the loss of every micro-batch must be known. What
-// overrides Train of such a step overrides Forward or Backward too.
+// Forward and Backward together do what Train does. The loop calls them instead of Train if a hook
+// runs between them (AfterForward) or if the loss of every micro-batch must be known. A type that
+// overrides Train of such a step must also override Forward or Backward.
 type SplitStep[B any] interface {
 	// Forward runs the forward pass of one micro-batch.
 	Forward(ctx context.Context, batch B, w Window) error
-	// Backward adds the gradient of the loss of the last Forward. After a Forward without Backward
-	// the next Forward forgets it.
+	// Backward adds the gradient of the loss of the last Forward. If a Forward was not followed by
+	// Backward, the next Forward discards it.
 	Backward(ctx context.Context) error
-	// BatchLoss is the loss of the last Forward or Eval. It may wait for the device.
+	// BatchLoss returns the loss of the last Forward or Eval. It may wait for the device.
 	BatchLoss() (BatchLoss, error)
 }
 

@@ -15,18 +15,19 @@ var errEmptyStream = errors.New("trainer: the stream has no samples in its first
 // Hugging Face's Trainer never ends then; hooks, such as early stopping, may end it until there.
 const idlePasses = 20
 
-// FitStream is [Trainer.Fit] for training data without a length: an IterableDataset.
-// Options.MaxSteps is required, since nothing else says when the run ends; it begins at the first
-// sample again as often as need be. Options.Order must be nil: the order is the stream's.
+// FitStream is [Trainer.Fit] for training data without a length (an IterableDataset).
+// Options.MaxSteps is required, since nothing else says when the run ends. The stream is read from
+// its first sample again as often as necessary. Options.Order must be nil: the stream decides the
+// order.
 //
-// The end of a pass is the end of an epoch: a window that it cuts short is an update of its own,
-// and triggers that count epochs count passes. A pass without samples, as a stream has that can be
-// read only once, ends the run.
+// The end of a pass is the end of an epoch. A window that it cuts short is an update of its own,
+// and triggers that count epochs count passes. A pass without samples ends the run, such
+// as the second pass of a stream that can be read only once.
 //
-// Of several processes each reads the whole stream, which must be the same for all, and trains on
-// its part, as transformers deals it out (dispatch_batches): whole batches in turn, and what is left
-// at the end of a pass evenly, filled up with the first samples of the pass, or with
-// Options.NoDispatchBatches in full batches.
+// With several processes, each reads the whole stream, which must be the same for all, and trains
+// on its part. The samples are distributed as in transformers (dispatch_batches): whole batches in
+// turn. What is left at the end of a pass is divided evenly, filled up with the first samples of
+// the pass; with Options.NoDispatchBatches it is filled up to full batches.
 func (t *Trainer[S, B]) FitStream(ctx context.Context, train data.Stream[S], valid data.Dataset[S]) (*Result, error) {
 	return t.fit(ctx, func(r *runner[S, B]) error { return r.prepareStream(train, valid) })
 }

@@ -15,7 +15,7 @@ var texts = map[semantics.Loop]func(*loop){
 	semantics.PyMarlinLoop:           pyMarlinText,
 }
 
-// defaultText is Hugging Face's loop with its defects mended: a window is always finished, the rest
+// defaultText is Hugging Face's loop with its defects fixed: a window is always finished, the rest
 // of a stream's pass is an update, and whatever the end of a run was, its last update is saved.
 func defaultText(l *loop) {
 	l.do(trainBegin)

@@ -55,7 +55,7 @@ func New[S, B any](step Step[S, B], o Options) (*Trainer[S, B], error) {
 	return t, call(r.run, r.hooks, "InitEnd", func(h initEndHook) error { return h.InitEnd(r.run) })
 }
 
-// Result tells how a run ended.
+// Result says how a run ended.
 type Result struct {
 	GlobalStep int
 	Epoch      float64
@@ -64,23 +64,25 @@ type Result struct {
 	Best       Best    // the best evaluation; its Metric is empty if there was none
 	Checkpoint string  // the newest checkpoint; empty if none was written
 	// SaveWaited is how long the run waited for checkpoints that were being written, with
-	// Options.AsyncSave: much of it says that saves come faster than the disk can take them.
+	// Options.AsyncSave. A long time means that saves are requested faster than the disk can write
+	// them.
 	SaveWaited time.Duration
-	StopReason string // why a hook stopped the run; empty if it went to its end
-	History    []Logs // the whole log, that of the sessions before a resume too
+	StopReason string // why a hook stopped the run; empty if it ran to its end
+	History    []Logs // the whole log, including that of the sessions before a resume
 	Warnings   []string
 }
 
 // Fit trains on the samples of train and evaluates on those of valid, which may be nil, a data set
 // or several ([EvalSets]).
 //
-// When ctx is cancelled the current update is finished and a checkpoint written; the error is an
-// [*InterruptedError], for which errors.Is(err, context.Canceled) holds. What a hook or the step
-// returns comes back as a [*HookError] or [*StepError]. Of a run that has begun the Result is
-// returned beside an error too: how far it came, with its log and its newest checkpoint.
+// When ctx is cancelled, Fit finishes the current update, writes a checkpoint and returns an
+// [*InterruptedError], for which errors.Is(err, context.Canceled) holds. Errors of a hook or of the
+// step are returned as a [*HookError] or a [*StepError]. If the run has begun, the Result is
+// returned even with an error. It says how far the run came and has its log and its newest
+// checkpoint.
 //
-// A second Fit continues with the weights and with the moments of the optimizer; its plan,
-// schedule, counts and log begin again.
+// A second Fit continues with the weights and the optimizer's moments; its plan, schedule, counts
+// and log start over.
 func (t *Trainer[S, B]) Fit(ctx context.Context, train, valid data.Dataset[S]) (*Result, error) {
 	return t.fit(ctx, func(r *runner[S, B]) error { return r.prepareData(train, valid) })
 }
@@ -144,17 +146,17 @@ func (t *Trainer[S, B]) begin() (unlock func(), err error) {
 	}, nil
 }
 
-// Evaluate evaluates once on the samples of valid and returns the numbers by their bare names:
-// "loss", "accuracy"; of several sets with the name of the set before them: "matched_loss". It
-// writes no files. The row of its log continues from that of the run before; a Fit after it begins
-// a new log. The hooks EvalStep, AfterLog and AfterEval are called.
+// Evaluate evaluates the samples of valid once and returns the numbers by their bare names: "loss",
+// "accuracy". With several sets, the names are prefixed with that of the set: "matched_loss". It
+// writes no files. Its row of the log is added to that of the run before; a later Fit starts a new
+// log. The hooks EvalStep, AfterLog and AfterEval are called.
 func (t *Trainer[S, B]) Evaluate(ctx context.Context, valid data.Dataset[S]) (Metrics, error) {
 	m, _, err := t.evaluate(ctx, valid, "eval")
 	return m, err
 }
 
-// EvaluateAs is [Trainer.Evaluate] with a prefix of its own, and returns what is logged: with the
-// prefix "final" the names are "final_loss", "final_runtime" and so on; "epoch" is among them.
+// EvaluateAs is [Trainer.Evaluate] with a given prefix, and returns what is logged. With the prefix
+// "final" the names are "final_loss", "final_runtime" and so on; "epoch" is included.
 func (t *Trainer[S, B]) EvaluateAs(ctx context.Context, valid data.Dataset[S], prefix string) (Logs, error) {
 	_, row, err := t.evaluate(ctx, valid, prefix)
 	return row, err
@@ -174,15 +176,15 @@ func (t *Trainer[S, B]) evaluate(ctx context.Context, valid data.Dataset[S], pre
 	return m, row, nil
 }
 
-// Prediction is the outcome of [Trainer.Predict].
+// Prediction is the result of [Trainer.Predict].
 type Prediction struct {
 	Metrics Logs // with the prefix: "test_loss", "test_accuracy", "test_runtime"
-	Samples int  // of the set
+	Samples int  // samples in the set
 }
 
-// Predict runs over a test set once, with Evaluation.Predict set so that the step keeps its
-// predictions, which are had from the step. The prefix stands before the names of the numbers;
-// empty means "test". Nothing is logged. The hooks EvalStep and AfterPredict are called.
+// Predict runs the model over a test set once. Evaluation.Predict is set, so the step keeps its
+// predictions; get them from the step. The names of the numbers are prefixed with prefix; empty
+// means "test". Nothing is logged. The hooks EvalStep and AfterPredict are called.
 func (t *Trainer[S, B]) Predict(ctx context.Context, test data.Dataset[S], prefix string) (*Prediction, error) {
 	if prefix == "" {
 		prefix = "test"
@@ -250,7 +252,7 @@ func (r *runner[S, B]) continueFrom(last *runner[S, B]) {
 	r.show()
 }
 
-// History returns the rows of the log: of the last Fit, and of the evaluations since.
+// History returns the rows of the log: those of the last Fit and of the evaluations since.
 func (t *Trainer[S, B]) History() []Logs {
 	if t.last == nil {
 		return nil

@@ -13,24 +13,24 @@ import (
 )
 
 // TransformersStep is a [Step] that reads and writes the files in which Hugging Face's Trainer
-// keeps its state: optimizer.pt, scheduler.pt, rng_state.pth and, of fp16, scaler.pt. Package
-// engine's steps are. With it a run continues from a checkpoint of transformers, and writes such
-// checkpoints with Options.TransformersFiles.
+// keeps its state: optimizer.pt, scheduler.pt, rng_state.pth and, with fp16, scaler.pt. The steps
+// of package engine implement it. Such a run can be resumed from a checkpoint of transformers, and
+// writes such checkpoints with Options.TransformersFiles.
 type TransformersStep interface {
-	// SaveTransformers writes these files into dir, beside what Save has written just before with
-	// the same options. What it leaves to SaveOptions.Later is written of the copy that Save has
-	// made, behind what Save has left to it.
+	// SaveTransformers writes these files to dir, next to those that Save has just written with the
+	// same options. Anything it leaves to SaveOptions.Later is written from the copy made by Save,
+	// after what Save has left to it.
 	SaveTransformers(dir string, s SchedulePosition, o SaveOptions) error
-	// LoadTransformers puts the step where the files of dir say, the weights too, and changes
-	// nothing if any of them does not fit.
+	// LoadTransformers restores the state of the step, including the weights, from the files in
+	// dir. If any of them does not fit, it changes nothing.
 	LoadTransformers(dir string) (SchedulePosition, error)
 }
 
-// SchedulePosition is where the learning rate stands: scheduler.pt.
+// SchedulePosition is the position in the learning rate schedule: scheduler.pt.
 type SchedulePosition struct {
-	Moves int     // how often the rate has moved
-	Peak  float64 // the rate that the schedule was planned from
-	Next  float64 // of the next update
+	Moves int     // how often the rate has changed
+	Peak  float64 // the rate on which the schedule is based
+	Next  float64 // the rate of the next update
 }
 
 // optimizerFile is what transformers leaves out with save_only_model.

@@ -9,11 +9,11 @@ import (
 type Unit int
 
 const (
-	Update Unit = iota + 1 // optimizer updates, or what semantics.Rules.Steps counts in their place
+	Update Unit = iota + 1 // optimizer updates, or what semantics.Rules.Steps counts instead
 	Epoch                  // passes over the training set
 )
 
-// Trigger says when something is done. The zero value means the documented default of its option.
+// Trigger says when something is done. The zero value means the default given for the option.
 type Trigger struct {
 	kind  triggerKind
 	unit  Unit
@@ -32,29 +32,30 @@ const (
 	atBest
 )
 
-// Never turns something off.
+// Never disables something.
 var Never = Trigger{kind: never}
 
-// AtBest, for Save alone, saves whenever an evaluation is the best so far: save_strategy "best" of
-// Hugging Face.
+// AtBest, for Save only, saves whenever an evaluation is the best so far: Hugging Face's
+// save_strategy "best".
 var AtBest = Trigger{kind: atBest}
 
-// Every does something after every n updates, or at the end of every n-th epoch.
+// Every triggers after every n updates, or at the end of every n-th epoch.
 func Every(n int, unit Unit) Trigger { return Trigger{kind: every, unit: unit, n: n} }
 
-// EveryShare does something after every share of the run's updates, rounded up: EveryShare(0.1)
-// about ten times a run, EveryShare(1) after the last. It is what a number below 1 means in Hugging
-// Face's logging_steps, eval_steps and save_steps.
+// EveryShare triggers after every given share of the run's updates, rounded up: with
+// EveryShare(0.1) about ten times per run, with EveryShare(1) after the last update. It is what a
+// number below 1 means in Hugging Face's logging_steps, eval_steps and save_steps.
 func EveryShare(share float64) Trigger { return Trigger{kind: everyShare, share: share} }
 
-// AndEpochs lets a trigger that counts updates fire at the end of every n-th epoch too: Every(100,
-// Update).AndEpochs(1). What the last update of an epoch has saved is not saved again at its end.
+// AndEpochs returns a trigger that counts updates and also fires at the end of every n-th epoch:
+// Every(100, Update).AndEpochs(1). If the last update of an epoch has already saved, the end of the
+// epoch does not save again.
 func (t Trigger) AndEpochs(n int) Trigger {
 	t.also = n
 	return t
 }
 
-// String returns the Go expression that makes the trigger.
+// String returns the Go expression for the trigger.
 func (t Trigger) String() string {
 	if t.also != 0 {
 		updates := t

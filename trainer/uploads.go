@@ -11,21 +11,21 @@ import (
 	"github.com/gotrainer/gotrainer/checkpoint"
 )
 
-// Pusher uploads to where models are kept, such as the Hugging Face Hub. Push is called by one
-// goroutine at a time, which is not that of the training loop; it returns when the upload is done.
-// [github.com/gotrainer/gotrainer/hub.Pusher] is one.
+// Pusher uploads to a place where models are kept, such as the Hugging Face Hub. Push is called
+// from one goroutine at a time, other than that of the training loop, and returns when the upload
+// is done. [github.com/gotrainer/gotrainer/hub.Pusher] is one.
 type Pusher interface {
 	Push(ctx context.Context, u checkpoint.Upload) error
 }
 
-// PushStrategy says what is uploaded when: hub_strategy of Hugging Face.
+// PushStrategy says what is uploaded and when: Hugging Face's hub_strategy.
 type PushStrategy int
 
 const (
 	PushEverySave PushStrategy = iota // the model of every checkpoint
 	PushAtEnd                         // the model at the end of the run
-	// the model, and the whole checkpoint as last-checkpoint, from which a run can be resumed
-	// elsewhere
+	// PushLastCheckpoint uploads the model, and the whole checkpoint as last-checkpoint, from which
+	// a run can be resumed elsewhere.
 	PushLastCheckpoint
 	PushAllCheckpoints // the model, and every whole checkpoint under its own name
 )
@@ -219,8 +219,8 @@ func (u *uploads[S, B]) end(path string) error {
 	return nil
 }
 
-// Push uploads the model that the last Fit ended with and waits for it: push_to_hub of Hugging
-// Face. An empty message is "End of training".
+// Push uploads the model of the last Fit and waits for the upload: Hugging Face's push_to_hub. An
+// empty message means "End of training".
 func (t *Trainer[S, B]) Push(ctx context.Context, message string) error {
 	unlock, err := t.begin()
 	if err != nil {

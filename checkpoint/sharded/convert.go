@@ -11,14 +11,14 @@ import (
 	"github.com/gotrainer/gotrainer/safetensors"
 )
 
-// ModelPrefix begins the names of parameters and buffers, which [Convert] takes; other tensors, such
-// as the states of an optimizer, have other prefixes.
+// ModelPrefix is the prefix of the names of parameters and buffers, which [Convert] copies. Other
+// tensors, such as the states of an optimizer, have other prefixes.
 const ModelPrefix = "model."
 
-// Convert makes of a sharded checkpoint a folder as transformers and other programs load it: the
-// parameters and buffers in one model.safetensors, which is whole or not there, and beside it other
-// files of the checkpoint's folder, such as config.json. out is made if it is not there; it cannot
-// be the checkpoint's own folder.
+// Convert turns a sharded checkpoint into a folder that transformers and other programs load: the
+// parameters and buffers in a single model.safetensors, which is either complete or not there, and
+// the other files of the checkpoint's folder, such as config.json. out is created if necessary; it
+// must not be the checkpoint's own folder.
 func Convert(folder, out string) error {
 	r, err := Open(folder)
 	if err != nil {

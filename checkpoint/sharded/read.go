@@ -11,7 +11,7 @@ import (
 	"github.com/gotrainer/gotrainer/safetensors"
 )
 
-// Reader reads a sharded checkpoint. Its methods may be called by several goroutines.
+// Reader reads a sharded checkpoint. Its methods are safe for use by several goroutines.
 type Reader struct {
 	Index
 	folder string
@@ -19,8 +19,8 @@ type Reader struct {
 	at     map[string]int
 }
 
-// Open checks that a checkpoint is whole: that all files are there, are of this checkpoint, and have
-// what the index says. Values are checked as they are read.
+// Open checks that a checkpoint is complete: that all files exist, belong to this checkpoint, and
+// contain what the index says. Values are checked when they are read.
 func Open(folder string) (*Reader, error) {
 	x, err := readIndex(folder)
 	if err != nil {
@@ -40,8 +40,8 @@ func Open(folder string) (*Reader, error) {
 			d, _ := safetensors.ParseDType(t.DType)
 			found, ok := r.files[p.File].Tensor(t.Name)
 			if !ok || found.DType != d || len(found.Shape) != 1 || found.Shape[0] != p.Length {
-				return nil, errors.Join(fmt.Errorf("sharded: %s: %s has not the %d elements %s of tensor %q that the index "+
-					"says", folder, x.Files[p.File].Name, p.Length, t.DType, t.Name), r.Close())
+				return nil, errors.Join(fmt.Errorf("sharded: %s: %s does not have the %d elements %s of tensor %q that the "+
+					"index lists", folder, x.Files[p.File].Name, p.Length, t.DType, t.Name), r.Close())
 			}
 		}
 	}
@@ -81,7 +81,7 @@ func (r *Reader) Close() (err error) {
 	return err
 }
 
-// Tensor is the description of a tensor.
+// Tensor returns the description of a tensor.
 func (r *Reader) Tensor(name string) (Tensor, bool) {
 	i, ok := r.at[name]
 	if !ok {
@@ -90,9 +90,9 @@ func (r *Reader) Tensor(name string) (Tensor, bool) {
 	return r.Tensors[i], true
 }
 
-// ReadRange writes elements of a tensor, from offset on, to w. It reads the parts that have some of
-// them, and checks these whole before it returns: what it has written before an error is not to be
-// used.
+// ReadRange writes length elements of a tensor, starting at offset, to w. It reads all parts that
+// contain some of them, and checks these parts completely before it returns. If it returns an
+// error, discard what it has written.
 func (r *Reader) ReadRange(name string, offset, length int64, w io.Writer) error {
 	t, ok := r.Tensor(name)
 	if !ok {

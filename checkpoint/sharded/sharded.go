@@ -1,17 +1,19 @@
-// Package sharded keeps a checkpoint that several processes write together, each a file of its own
-// with the parts of tensors that it has, and that any number of processes reads.
+// Package sharded stores a checkpoint that several processes write together and that any number of
+// processes can read. Each process writes a file with its parts of the tensors.
 //
 //	step-100/
 //	  rank-00000-of-00002.safetensors   what rank 0 has, each part under the name of its tensor
 //	  rank-00001-of-00002.safetensors
 //	  index.json                        tensors: dtype, whole shape; parts: file, offset, length, CRC32C
 //
-// The files are written into a hidden folder beside it ([Begin], [WriteFile]). When those of all
-// processes are on the disk, one writes the index ([WriteIndex]) and gives the folder its name
-// ([Publish]), so a checkpoint is whole or not there. Who makes folders whole in another way, as
-// package checkpoint does, uses WriteFile and WriteIndex alone. [Open] checks that the files are
-// those of the index, and [Reader.ReadRange] what it reads by its checksums. [Convert] makes a
-// folder as Hugging Face has it. dist/shard does all of this for a model.
+// The files are written into a hidden folder next to it ([Begin], [WriteFile]). When those of all
+// processes are on the disk, one process writes the index ([WriteIndex]) and gives the folder its
+// name ([Publish]), so a checkpoint is either complete or not there. A caller that ensures this in
+// another way, as package checkpoint does, uses only WriteFile and WriteIndex.
+//
+// [Open] checks that the files are those of the index, and [Reader.ReadRange] verifies the
+// checksums of what it reads. [Convert] makes a folder in Hugging Face's layout. Package dist/shard
+// does all of this for a model.
 package sharded
 
 import (
@@ -33,11 +35,11 @@ const IndexName = "index.json"
 
 const format = "gotrainer sharded checkpoint"
 
-// Index is what a sharded checkpoint has.
+// Index lists the contents of a sharded checkpoint.
 type Index struct {
 	Format   string            `json:"format"`
 	Version  int               `json:"version"`
-	ID       string            `json:"id"` // of this checkpoint; its files have it too
+	ID       string            `json:"id"` // of this checkpoint; its files have the same
 	Step     int               `json:"step"`
 	Metadata map[string]string `json:"metadata,omitempty"`
 	Files    []File            `json:"files"` // by rank
@@ -50,15 +52,15 @@ type File struct {
 	Size int64  `json:"size"`
 }
 
-// Tensor is a tensor of which processes have parts.
+// Tensor is a tensor whose parts are held by different processes.
 type Tensor struct {
 	Name  string  `json:"name"`
-	DType string  `json:"dtype"` // as safetensors has it: F32
+	DType string  `json:"dtype"` // as in safetensors: F32
 	Shape []int64 `json:"shape"`
-	Parts []Part  `json:"parts,omitempty"` // which cover it, in order
+	Parts []Part  `json:"parts,omitempty"` // these cover the tensor, in order
 }
 
-// Part is elements of a tensor, in C order.
+// Part is a range of elements of a tensor, in C order.
 type Part struct {
 	File   int    `json:"file"`
 	Offset int64  `json:"offset"` // of the first element
@@ -75,7 +77,7 @@ func (t Tensor) elements() (n, size int64, err error) {
 	n, size = 1, int64(d.Bits()/8)
 	for _, dim := range t.Shape {
 		if dim < 0 || dim > 0 && n > math.MaxInt64/size/dim {
-			return 0, 0, fmt.Errorf("tensor %q has shape %v, which is no shape", t.Name, t.Shape)
+			return 0, 0, fmt.Errorf("tensor %q has shape %v, which is not a valid shape", t.Name, t.Shape)
 		}
 		n *= dim
 	}
@@ -92,7 +94,7 @@ func (x *Index) check() error {
 	}
 	for _, f := range x.Files {
 		if f.Name == "" || f.Name != filepath.Base(f.Name) || strings.ContainsAny(f.Name, `/\`) || f.Name == ".." {
-			return fmt.Errorf("it names the file %q, which is none of this folder", f.Name)
+			return fmt.Errorf("it names the file %q, which is not a file name in this folder", f.Name)
 		}
 	}
 	names := map[string]bool{}
@@ -156,7 +158,7 @@ func readIndex(folder string) (*Index, error) {
 	path := filepath.Join(folder, IndexName)
 	text, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return nil, fmt.Errorf("sharded: %s has no %s: it is no sharded checkpoint, or was not finished: %w", folder,
+		return nil, fmt.Errorf("sharded: %s has no %s: it is not a sharded checkpoint, or was not finished: %w", folder,
 			IndexName, err)
 	}
 	if err != nil {

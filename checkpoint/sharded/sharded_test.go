@@ -112,20 +112,20 @@ func TestACheckpointThatIsNotWholeIsRefusedWithAReason(t *testing.T) {
 			return errors.Join(err, os.WriteFile(filepath.Join(path, second), text, 0o600))
 		}, second + " is rank 1 of another checkpoint than the index, which is of step 7"},
 		"no index": {func(path string) error { return os.Remove(filepath.Join(path, sharded.IndexName)) },
-			"has no index.json: it is no sharded checkpoint, or was not finished"},
+			"has no index.json: it is not a sharded checkpoint, or was not finished"},
 		"a file in the place of the folder": {func(path string) error {
 			return errors.Join(os.RemoveAll(path), os.WriteFile(path, []byte("weights"), 0o600))
-		}, "has no index.json: it is no sharded checkpoint, or was not finished"},
+		}, "has no index.json: it is not a sharded checkpoint, or was not finished"},
 		"half an index": {func(path string) error {
 			return os.Truncate(filepath.Join(path, sharded.IndexName), 100)
 		}, "index.json is damaged"},
 		"a path in the index": {func(path string) error { return replace(path, second, "../"+second) },
-			"which is none of this folder"},
+			"which is not a file name in this folder"},
 		"a hole": {func(path string) error { return replace(path, `"offset": 6`, `"offset": 7`) },
 			"want elements from 6 to 12"},
 		"another format": {func(path string) error { return replace(path, `"version": 1`, `"version": 2`) },
 			"version 2"},
-		"a negative shape": {func(path string) error { return replace(path, "    4,\n", "    -4,\n") }, "no shape"},
+		"a negative shape": {func(path string) error { return replace(path, "    4,\n", "    -4,\n") }, "not a valid shape"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "step-7")

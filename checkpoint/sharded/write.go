@@ -22,13 +22,13 @@ type Entry struct {
 	DType  safetensors.DType
 	Shape  []int64 // of the whole tensor
 	Offset int64   // of the first element, in C order
-	Length int64   // elements; nothing is written of a part that has none
+	Length int64   // elements; if zero, nothing is written
 
 	// Data writes the elements, little-endian.
 	Data func(w io.Writer) error
 }
 
-// Written is what a process has written: it tells the one that commits.
+// Written describes what a process has written, for the process that commits the checkpoint.
 type Written struct {
 	File    File
 	Tensors []Tensor
@@ -39,14 +39,14 @@ func hidden(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".incomplete")
 }
 
-// Begin makes and returns the hidden folder, for the one process that calls it. What a killed run has left of one
-// is removed. A checkpoint that is there already is an error.
+// Begin creates the hidden folder and returns its path. Only one process must call it. A hidden
+// folder left by a killed run is removed. If the checkpoint already exists, Begin returns an error.
 func Begin(path string) (folder string, err error) {
 	if _, err := os.Lstat(path); err == nil {
-		return "", fmt.Errorf("sharded: %s is there already; remove it, or choose another name: %w", path, os.ErrExist)
+		return "", fmt.Errorf("sharded: %s already exists; remove it, or choose another name: %w", path, os.ErrExist)
 	}
 	if err := os.RemoveAll(hidden(path)); err != nil {
-		return "", fmt.Errorf("sharded: cannot remove what an earlier run has left: %w", err)
+		return "", fmt.Errorf("sharded: cannot remove what an earlier run left behind: %w", err)
 	}
 	if err := os.MkdirAll(hidden(path), 0o777); err != nil {
 		return "", fmt.Errorf("sharded: cannot make the folder of the checkpoint: %w", err)
@@ -55,7 +55,7 @@ func Begin(path string) (folder string, err error) {
 }
 
 // WriteFile writes the file of one of world processes into a folder, and returns when it is on the
-// disk. id is the same for all, and of no other checkpoint.
+// disk. id must be the same for all processes and different from that of any other checkpoint.
 func WriteFile(folder string, rank, world int, id string, entries []Entry) (w Written, err error) {
 	w.File.Name = fmt.Sprintf("rank-%05d-of-%05d.safetensors", rank, world)
 	var files []safetensors.Entry
@@ -100,8 +100,8 @@ func WriteFile(folder string, rank, world int, id string, entries []Entry) (w Wr
 // syncParent is syncFolder; tests make it fail.
 var syncParent = syncFolder
 
-// Publish gives the hidden folder its name. When it returns, the checkpoint is on the disk; when it
-// fails, the folder is hidden as before.
+// Publish gives the hidden folder its name. When it returns, the checkpoint is on the disk; if it
+// fails, the folder remains hidden.
 func Publish(path string) error {
 	if err := os.Rename(hidden(path), path); err != nil {
 		return fmt.Errorf("sharded: cannot give the checkpoint its name: %w", err)
@@ -113,8 +113,8 @@ func Publish(path string) error {
 	return nil
 }
 
-// WriteIndex writes the index of what all processes have written into a folder, by rank. Without it
-// the folder is no checkpoint. When it returns, all of the folder is on the disk.
+// WriteIndex writes the index of what all processes have written to a folder, by rank. Without it
+// the folder is not a checkpoint. When it returns, everything in the folder is on the disk.
 func WriteIndex(folder, id string, step int, metadata map[string]string, written []Written) error {
 	x := Index{Format: format, Version: 1, ID: id, Step: step, Metadata: metadata}
 	var err error

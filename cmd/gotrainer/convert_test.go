@@ -23,5 +23,5 @@ func TestConvertMakesOneFileOfAShardedCheckpoint(t *testing.T) {
 	require.NoError(t, execute(t.Context(), []string{"convert", path, out}))
 	assert.FileExists(t, filepath.Join(out, "model.safetensors"))
 	require.ErrorContains(t, execute(t.Context(), []string{"convert", path, path}), "name another folder")
-	require.ErrorContains(t, execute(t.Context(), []string{"convert", out, path}), "it is no sharded checkpoint")
+	require.ErrorContains(t, execute(t.Context(), []string{"convert", out, path}), "it is not a sharded checkpoint")
 }

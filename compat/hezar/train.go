@@ -311,8 +311,8 @@ func (s *session[S, B]) UnmarshalState(text []byte) (err error) {
 	}
 	for _, d := range s.devices() {
 		if _, ok := torchsave.GeneratorOf(state.Generators, d); !ok {
-			s.t.options.Logger.Warn("the checkpoint holds no state of the generator of a device, which stays as it is, so "+
-				"random numbers (dropout) are others than those of the uninterrupted run: it was saved on another kind of "+
+			s.t.options.Logger.Warn("the checkpoint holds no state of the generator of a device, which is left unchanged, so "+
+				"random numbers (dropout) differ from those of the uninterrupted run: it was saved on another kind of "+
 				"device, or under Rules.SeedEveryPass", "device", d.String())
 		}
 	}

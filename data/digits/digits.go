@@ -21,8 +21,8 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 )
 
-// Width and Height are those of a picture in pixels; Classes is the number of classes, the digits 0
-// to 9.
+// Width and Height are the size of an image in pixels. Classes is the number of classes, the digits
+// 0 to 9.
 const (
 	Width   = 8
 	Height  = 8
@@ -35,11 +35,11 @@ const (
 	seed = 42
 )
 
-// Train returns the 1,437 digits to learn from. Features are the pixels, row by row from the top
-// left, 0 for white to 1 for black.
+// Train returns 1,437 digits for training. Features are the pixels, row by row from the top left, 0
+// for white to 1 for black.
 //
 // Train and Test are train_test_split(test_size=0.2, seed=42) of Hugging Face's datasets. The split
-// is random, so the 13 people who wrote the digits have written for both parts; a split by writer
+// is random, so each of the 13 people who wrote the digits appears in both parts; a split by writer
 // would be harder.
 func Train() data.Dataset[data.Example] { return data.Skip(shuffled(), test) }
 

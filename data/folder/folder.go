@@ -27,39 +27,39 @@ import (
 	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
-// ImageExtensions are the extensions that torchvision takes for pictures, all of formats that
-// package vision decodes.
+// ImageExtensions are the extensions that torchvision treats as images. Package vision decodes all
+// of these formats.
 var ImageExtensions = []string{".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"}
 
-// TextExtensions are those of texts.
+// TextExtensions are the extensions of text files.
 var TextExtensions = []string{".txt"}
 
 // File is a sample.
 type File struct {
 	Path  string
-	Class int // its number in Set.Classes
+	Class int // index in Set.Classes
 }
 
-// Set is the data set of the files.
+// Set is a data set of files.
 type Set struct {
-	Classes []string // those of the folders, sorted, or those that Open was given
+	Classes []string // names of the folders, sorted, or the classes passed to Open
 	Files   []File
 }
 
-// Images opens a folder of a folder of pictures for each class: torchvision's ImageFolder.
-// [Open] says what classes are.
+// Images opens a folder that has one folder of images for each class: torchvision's ImageFolder.
+// See [Open] for classes.
 func Images(dir string, classes ...string) (*Set, error) {
 	return Open(dir, ImageExtensions, classes...)
 }
 
-// Texts opens a folder of a folder of text files for each class, as the IMDB reviews are handed
-// out. [Open] says what classes are.
+// Texts opens a folder that has one folder of text files for each class, the form in which the IMDB
+// reviews are distributed. See [Open] for classes.
 func Texts(dir string, classes ...string) (*Set, error) { return Open(dir, TextExtensions, classes...) }
 
-// Open opens a folder of a folder for each class and takes the files with these extensions, in
-// upper or lower case, at any depth. Links to folders are followed. Classes names the folders to
-// take, in the order of the numbers of their classes; none: all of them. A class without such a
-// file is an error, an [*EmptyError].
+// Open opens a folder that has one folder for each class, and uses the files with these extensions,
+// in upper or lower case, at any depth. Links to folders are followed. Classes are the names of the
+// folders to use, in the order of their class numbers; none means all folders. If a class has no
+// such file, the error is an [*EmptyError].
 func Open(dir string, extensions []string, classes ...string) (*Set, error) {
 	if len(classes) == 0 {
 		var err error
@@ -178,7 +178,7 @@ const maxText = 1 << 30
 // ErrUTF8 is wrapped by the error of [File.Text] about a file that is not valid UTF-8.
 var ErrUTF8 = errors.New("not valid UTF-8; read its bytes from File.Path, and make each a rune if it is Latin-1")
 
-// Text reads a file as text, which is UTF-8.
+// Text returns the contents of the file, which must be UTF-8.
 func (f File) Text() (string, error) {
 	text, err := regularfile.ReadFile(f.Path, maxText)
 	if err != nil {

@@ -33,24 +33,24 @@ import (
 // Example is a row of a task.
 type Example struct {
 	A, B  string  // the sentences, in the order of the file; B is empty in CoLA and SST-2
-	Label int     // the class, -1 if it is not known; in STS-B always -1
-	Score float64 // of STS-B: how alike the sentences are, from 0 to 5
-	Index int     // the number that the file gives the row, or its place if the file gives none
+	Label int     // the class; -1 if it is not known, and always in STS-B
+	Score float64 // STS-B only: how similar the sentences are, from 0 to 5
+	Index int     // the number of the row in the file, or its position if the file has no numbers
 }
 
-// Set holds the parts of a task. A part whose file is not there is nil.
+// Set holds the parts of a task. A part without a file is nil.
 type Set struct {
 	Task                                 Task
 	Train, Validation, Test              data.Dataset[Example]
-	ValidationMismatched, TestMismatched data.Dataset[Example] // of MNLI
+	ValidationMismatched, TestMismatched data.Dataset[Example] // MNLI only
 }
 
-// ErrNoFiles is wrapped by the error about a folder that holds no file of the task.
+// ErrNoFiles is wrapped by the error about a folder that has no file of the task.
 var ErrNoFiles = errors.New("no file of the task")
 
-// Open reads a task from a folder: train.tsv, dev.tsv and test.tsv, for MNLI dev_matched.tsv and so
-// on, for CoLA those of cola_public as well. The files are held in memory; the largest, of MNLI,
-// has 80 MB.
+// Open reads a task from a folder: train.tsv, dev.tsv and test.tsv; for MNLI dev_matched.tsv and so
+// on; for CoLA also the files of cola_public. The files are held in memory; the largest, that of
+// MNLI, has 80 MB.
 func Open(dir string, task Task) (*Set, error) {
 	set := &Set{Task: task}
 	found := false
@@ -192,10 +192,10 @@ func (t Task) example(at places, row []string, place int) (e Example, err error)
 	return e, nil
 }
 
-// Examples is the data set of a part.
+// Examples is the data set of one part of a task.
 type Examples struct {
-	// Skipped is the number of rows of QQP that were left out, as datasets leaves them out: three
-	// lines of its training file are broken. In any other task such a row is an error.
+	// Skipped is the number of rows of QQP that were left out, as in datasets: three lines of its
+	// training file are broken. In any other task such a row is an error.
 	Skipped int
 
 	list  []Example

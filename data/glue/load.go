@@ -19,16 +19,17 @@ import (
 // Dataset is the name of GLUE on the Hub.
 const Dataset = "nyu-mll/glue"
 
-// Load brings a task of [Dataset] from the Hub into the cache and reads all its parts, as
-// datasets.load_dataset("glue", "mrpc") does. A second call finds the files there.
+// Load downloads a task of [Dataset] from the Hub to the cache and reads all its parts, as
+// datasets.load_dataset("glue", "mrpc") does. A second call uses the cached files.
 func Load(ctx context.Context, task string) (*Set, error) { return LoadFrom(ctx, task, Dataset) }
 
 // LoadFrom is [Load] from a folder, or from another data set on the Hub with the same layout:
+//
 //   - GLUE's own TSV files, as for [Open];
-//   - Parquet files of datasets, train-00000-of-00001.parquet or train.parquet, there or in a
-//     folder of the task's name, "mrpc";
-//   - train.csv, validation.csv and test.csv with the same columns, of which sentences and "label"
-//     are read.
+//   - Parquet files of datasets, train-00000-of-00001.parquet or train.parquet, in the folder
+//     itself or in a subfolder with the name of the task, "mrpc";
+//   - train.csv, validation.csv and test.csv with the same columns, of which the sentences and
+//     "label" are read.
 func LoadFrom(ctx context.Context, task, from string) (*Set, error) {
 	t, err := ByName(task)
 	if err != nil {

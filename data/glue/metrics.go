@@ -2,14 +2,15 @@ package glue
 
 import "github.com/gotrainer/gotrainer/metrics"
 
-// Scores are the metrics of a task: of labels, or for STS-B of values. One of them is nil.
+// Scores holds the metrics of a task: those of labels or, for STS-B, of values. The other field is
+// nil.
 type Scores struct {
 	Labels []metrics.Metric[int]
 	Values []metrics.Metric[float64]
 }
 
-// Metrics makes the metrics of a task, those of evaluate.load("glue", "mrpc"): accuracy, in MRPC
-// and QQP also f1, in CoLA matthews_correlation, in STS-B pearson and spearmanr.
+// Metrics returns the metrics of a task, as evaluate.load("glue", "mrpc") does: accuracy; for MRPC
+// and QQP also f1; for CoLA matthews_correlation; for STS-B pearson and spearmanr.
 func Metrics(task string) (Scores, error) {
 	t, err := ByName(task)
 	if err != nil {

@@ -6,12 +6,13 @@ import (
 	"github.com/gotrainer/gotrainer/data/table"
 )
 
-// Task is one of GLUE's tasks. Its variables ([MRPC], [SST2], ...) say how their files are written.
+// Task is one of GLUE's tasks. The variables of this type ([MRPC], [SST2], ...) say how the files
+// of the tasks are written.
 type Task struct {
-	Name string // as GLUE writes it: "MRPC"
+	Name string // in GLUE's spelling: "MRPC"
 
-	// Labels are the names of the classes in the order of their numbers, which is that of datasets'
-	// "nyu-mll/glue". Nil for STS-B, a regression.
+	// Labels are the names of the classes, in the order of their numbers in datasets'
+	// "nyu-mll/glue". Nil for STS-B, which is a regression.
 	Labels []string
 
 	splits []split
@@ -19,7 +20,7 @@ type Task struct {
 	skips  bool           // rows with another number of columns are left out
 }
 
-// Pairs reports whether an example is two sentences, of which either may be empty.
+// Pairs reports whether an example consists of two sentences, either of which may be empty.
 func (t Task) Pairs() bool { return t.splits[0].b != "" }
 
 // split is how a part of a task is written.
@@ -37,7 +38,7 @@ const (
 	Train           = "train"
 	Validation      = "validation"
 	Test            = "test"
-	ValidationExtra = "validation_mismatched" // of MNLI: genres that the training set lacks
+	ValidationExtra = "validation_mismatched" // MNLI only: genres that the training set lacks
 	TestExtra       = "test_mismatched"
 )
 
@@ -81,11 +82,11 @@ var (
 	}
 )
 
-// Tasks returns all of them in GLUE's order.
+// Tasks returns all tasks, in GLUE's order.
 func Tasks() []Task { return []Task{CoLA, SST2, MRPC, QQP, STSB, MNLI, QNLI, RTE, WNLI} }
 
-// ByName returns the task of a name as GLUE or datasets write it: "MRPC" or "mrpc", "SST-2" or
-// "sst2".
+// ByName returns the task with a name in the spelling of GLUE or of datasets: "MRPC" or "mrpc",
+// "SST-2" or "sst2".
 func ByName(name string) (Task, error) {
 	var names []string
 	for _, t := range Tasks() {

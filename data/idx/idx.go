@@ -18,8 +18,8 @@ import (
 	"math/bits"
 )
 
-// Type is the type of an array's elements, by its code in the file. Those of more than a byte are
-// big-endian.
+// Type is the type of an array's elements, by its code in the file. Elements of more than one byte
+// are big-endian.
 type Type uint8
 
 // The types of the format.
@@ -32,7 +32,7 @@ const (
 	Float64 Type = 0x0e
 )
 
-// Size returns the bytes of one element; zero if the type is none of the format's.
+// Size returns the size of one element in bytes; zero if the type is not one of the format's.
 func (t Type) Size() int {
 	switch t {
 	case Uint8, Int8:
@@ -65,15 +65,15 @@ func (t Type) String() string {
 	return fmt.Sprintf("0x%02x", uint8(t))
 }
 
-// Array is the content of a file.
+// Array is the contents of a file.
 type Array struct {
 	Type  Type
 	Shape []int  // one number for each dimension
-	Data  []byte // in C order, as it stands in the file
+	Data  []byte // in C order, as in the file
 }
 
-// ErrFormat is wrapped by the errors about files that are not what they should be.
-var ErrFormat = errors.New("not a sound IDX file")
+// ErrFormat is wrapped by errors about files that are not valid.
+var ErrFormat = errors.New("not a valid IDX file")
 
 // Read reads an array, compressed with gzip or not, up to the end of r.
 func Read(r io.Reader) (*Array, error) {

@@ -12,11 +12,11 @@ import (
 
 // Sample is an image with its label.
 type Sample struct {
-	Image []byte // Height*Width grey values, row by row, 0 to 255; part of the set's memory, not to be changed
+	Image []byte // Height*Width grey values, row by row, 0 to 255; shared with the set, not to be changed
 	Label int
 }
 
-// Set is a data set of labelled grey images. It is in memory.
+// Set is a data set of labelled grey images, held in memory.
 type Set struct {
 	Height, Width int
 	Classes       int // one more than the largest label
@@ -25,9 +25,9 @@ type Set struct {
 	labels        []byte
 }
 
-// Open reads the images and labels whose file names begin with prefix: "mnist/train" or
-// "mnist/t10k" for the files as they are distributed, which continue with -images-idx3-ubyte and
-// -labels-idx1-ubyte, a dot or a dash before idx, with .gz or without.
+// Open reads the images and labels whose file names begin with prefix. For the files as they are
+// distributed, prefix is "mnist/train" or "mnist/t10k". The names continue with -images-idx3-ubyte
+// and -labels-idx1-ubyte, with a dot or a dash before idx, and with or without .gz.
 func Open(prefix string) (*Set, error) {
 	images, err := open(prefix+"-images", 3)
 	if err != nil {
@@ -45,7 +45,7 @@ func Open(prefix string) (*Set, error) {
 	return s, nil
 }
 
-// NewSet makes a data set of an array of images, uint8[n, height, width], and one of labels,
+// NewSet makes a data set from an array of images, uint8[n, height, width], and one of labels,
 // uint8[n].
 func NewSet(images, labels *Array) (*Set, error) {
 	if images.Type != Uint8 || len(images.Shape) != 3 {
@@ -74,8 +74,8 @@ func (s *Set) At(i int) (Sample, error) {
 	return Sample{Image: s.images[i*n : (i+1)*n : (i+1)*n], Label: int(s.labels[i])}, nil
 }
 
-// Examples are the images as vectors of Height*Width numbers from 0 (black) to 1, with their labels
-// as classes: what engine.Classify takes.
+// Examples returns the images as vectors of Height*Width numbers from 0 (black) to 1, with their
+// labels as classes, which is what engine.Classify takes.
 func (s *Set) Examples() data.Dataset[data.Example] {
 	return data.Map(s, func(sample Sample) (data.Example, error) {
 		e := data.Example{Features: make([]float32, len(sample.Image)), Class: int64(sample.Label)}

@@ -11,8 +11,8 @@
 //	row, err := rows.At(7)
 //
 // Columns may hold strings, bytes, bools, integers, floats, lists of them, and structs of all
-// these, which a struct takes; a file may have any number of other columns, as long as no field
-// asks for one. Only the columns asked for are read. The pictures of a Hugging Face data set are
+// these, which are read into a struct. Only the columns that a field names are read; the file may
+// have any number of other columns. The images of a Hugging Face data set are
 //
 //	Image struct {
 //		Bytes *[]byte `table:"bytes"` // nil where the file is elsewhere
@@ -21,8 +21,8 @@
 //
 // # How much memory
 //
-// A Parquet file can only be read by row groups, mostly of some thousand to a million rows. Asking
-// for a row decodes its whole group, and groups are kept until together they exceed
+// A Parquet file can only be read by row groups, usually of some thousand to a million rows.
+// Reading a row decodes its whole group, and groups are kept until together they exceed
 // [Options].Cache. For a larger file, visit the rows in an order that stays within a group for a
 // while: as a stream ([Rows.Samples]) that is shuffled by
 // [github.com/gotrainer/gotrainer/data.ShuffleStream], not in the order of data.Shuffled.
@@ -49,25 +49,26 @@ import (
 
 // Options configures [Open].
 type Options struct {
-	// Cache is how many bytes of decoded row groups are kept; zero means 256 MiB. The one in use is
-	// kept even if it is larger.
+	// Cache is the limit for decoded row groups kept in memory, in bytes; zero means 256 MiB. The
+	// row group in use is kept even if it is larger.
 	Cache int64
 
-	// MaxRowGroup is how many bytes a row group may have when it is decoded; zero means 4 GiB. A
-	// larger one is an error, since a damaged file can claim any size.
+	// MaxRowGroup is the limit for the size of a decoded row group, in bytes; zero means 4 GiB. A
+	// larger group is an error, since a damaged file can claim any size.
 	MaxRowGroup int64
 
-	// Names are the columns of the file for fields whose own names, or tags, it does not have.
+	// Names maps fields to columns of the file, for fields whose own name or tag is not the name of
+	// a column.
 	Names map[string]string
 }
 
 // Errors that callers may want to tell apart.
 var (
-	// wrapped by errors about a file that is damaged or of another format
+	// ErrFormat is wrapped by errors about a file that is damaged or of another format.
 	ErrFormat = errors.New("not a valid Parquet file")
-	// wrapped by errors about such a file
+	// ErrChanged is wrapped by errors about a file that has changed.
 	ErrChanged = errors.New("the file has changed since it was opened; its rows are not where they were")
-	// wrapped by errors about rows asked for after Close
+	// ErrClosed is wrapped by errors about rows requested after Close.
 	ErrClosed = errors.New("the file has been closed")
 )
 
@@ -92,8 +93,7 @@ type Rows[T any] struct {
 	closed bool
 }
 
-// Open opens a Parquet file. It reads what stands at its end: which columns and row groups there
-// are.
+// Open opens a Parquet file. It reads only the information at its end about columns and row groups.
 func Open[T any](path string, o Options) (*Rows[T], error) {
 	r := &Rows[T]{path: path, options: o, kept: make(map[int]*group)}
 	if err := r.open(); err != nil {
@@ -216,7 +216,7 @@ func (r *Rows[T]) Len() int {
 // Columns returns the names of all columns of the file.
 func (r *Rows[T]) Columns() []string { return slices.Clone(r.names) }
 
-// Metadata returns a text of the file's own about itself, by its key. Under "huggingface" is the
+// Metadata returns an entry of the file's own metadata by its key. The entry "huggingface" is the
 // JSON of the features of a data set.
 func (r *Rows[T]) Metadata(key string) (string, bool) { return r.file.Lookup(key) }
 
@@ -236,13 +236,13 @@ func (r *Rows[T]) At(i int) (row T, err error) {
 	return r.row(i, at, rows, bad)
 }
 
-// Describe says where row i stands.
+// Describe says where row i is.
 func (r *Rows[T]) Describe(i int) string { return fmt.Sprintf("row %d of %s", i, r.path) }
 
-// Samples returns the rows in their order without the first skip; row groups before those are not
-// read. It is the file as a stream, the same in every pass. A row whose values T cannot hold is an
-// error of one sample ([data.OneSample]), and the rows after it follow; that of a whole row group
-// ends the pass.
+// Samples returns the rows in order, without the first skip; row groups before those are not read.
+// It is the file as a stream, the same in every pass. A row with values that T cannot hold is an
+// error of one sample ([data.OneSample]), and the following rows are still delivered. An error of a
+// whole row group ends the pass.
 func (r *Rows[T]) Samples(_, skip int) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
@@ -268,7 +268,7 @@ func (r *Rows[T]) Samples(_, skip int) iter.Seq2[T, error] {
 	}
 }
 
-// Close closes the file and lets go of the rows it kept.
+// Close closes the file and releases cached rows.
 func (r *Rows[T]) Close() error {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()

@@ -13,9 +13,9 @@ type Syntax int
 const (
 	ByExtension Syntax = iota // .csv, .tsv, .tab, .jsonl, .ndjson, and .txt for Lines
 	CSV                       // columns between separators, which fields in double quotes may hold too (RFC 4180)
-	TSV                       // columns between tabs; a quote is text
-	JSONL                     // an object of JSON in each line, its keys the columns
-	Lines                     // a line is one column, "text"
+	TSV                       // columns between tabs; a quote is part of the text
+	JSONL                     // a JSON object in each line, with the columns as keys
+	Lines                     // each line is one column, "text"
 )
 
 func (s Syntax) String() string {
@@ -26,50 +26,52 @@ func (s Syntax) String() string {
 	return names[s]
 }
 
-// Quoting says what a double quote is.
+// Quoting says what a double quote means.
 type Quoting int
 
 // The ways to quote.
 const (
 	QuoteDefault Quoting = iota // QuoteMinimal for CSV, QuoteNone for TSV
 	QuoteMinimal                // a field may stand in double quotes: Python's csv.QUOTE_MINIMAL
-	QuoteNone                   // a quote is text: csv.QUOTE_NONE, which GLUE's files need, as their quotes do not pair
+	QuoteNone                   // a quote is part of the text: csv.QUOTE_NONE, for GLUE's files with their unpaired quotes
 )
 
-// Encoding says what the bytes of a text mean.
+// Encoding says how the bytes of a text are interpreted.
 type Encoding int
 
 // The encodings.
 const (
-	UTF8   Encoding = iota // with a byte order mark or without; anything else is an error
+	UTF8   Encoding = iota // with or without a byte order mark; anything else is an error
 	Latin1                 // ISO-8859-1: each byte is a character
 )
 
-// Format says how a table is written. The zero value goes by the extension of the file.
+// Format says how a table is written. The zero value depends on the extension of the file.
 type Format struct {
 	Syntax   Syntax
 	Quoting  Quoting
 	Encoding Encoding
 
-	// Separator stands between the columns of CSV; zero means a comma. It is an ASCII character.
+	// Separator separates the columns of CSV; zero means a comma. It must be an ASCII character.
 	Separator byte
 
 	// Columns names the columns of a CSV or TSV file without a header; nil means that the first
 	// line names them.
 	Columns []string
 
-	// MaxRecord is the longest row in bytes; a longer one is an error, since it mostly means a file
-	// that is no table or a quote that is never closed. Zero means 1 MiB; the most is 64 MiB.
+	// MaxRecord is the length of the longest permitted row in bytes. A longer row is an error,
+	// since it usually means that the file is not a table or a quote is never closed. Zero means 1
+	// MiB; the maximum is 64 MiB.
 	MaxRecord int
 
-	// Memory is the size in bytes up to which [OpenRows] keeps a file in memory; of larger files it
-	// keeps the places of the rows, four bytes for each. Zero means 64 MiB, a negative number no
-	// file at all.
+	// Memory is the size in bytes up to which [OpenRows] keeps a file in memory. For larger files
+	// it keeps only the positions of the rows, four bytes each. Zero means 64 MiB; with a negative
+	// number no file is kept in memory.
 	Memory int64
 
-	// IndexFile is a file in which [OpenRows] keeps those places, so that a large table opens at
-	// once the next time: what a resumed run wants. It is made again when the table has changed.
-	// A file that is no index is refused and stays as it is. Empty means that none is written.
+	// IndexFile is a file in which [OpenRows] stores those positions, so that a large table opens
+	// immediately the next time, for example in a resumed run. It is rewritten when the table has
+	// changed. A file that is not an index is refused and left unchanged. Empty means that no index
+	// is written.
 	IndexFile string
 }
 

@@ -114,7 +114,7 @@ func skipValue(text string, i, depth int) (int, error) {
 			return i + len(word), nil
 		}
 	}
-	return 0, fmt.Errorf("%.20q is no value of JSON", text[i:])
+	return 0, fmt.Errorf("%.20q is not a JSON value", text[i:])
 }
 
 // skipNested returns the end of the array or object that begins at text[i].
@@ -176,12 +176,12 @@ func skipString(text string, i int) (int, error) {
 				}
 				for _, h := range []byte(text[i+1 : i+5]) {
 					if !strings.ContainsRune("0123456789abcdefABCDEF", rune(h)) {
-						return 0, fmt.Errorf("%.6q is no escape of JSON", text[i-1:])
+						return 0, fmt.Errorf("%.6q is not a JSON escape", text[i-1:])
 					}
 				}
 				i += 4
 			} else if !strings.ContainsRune(`"\/bfnrt`, rune(text[i])) {
-				return 0, fmt.Errorf("%.2q is no escape of JSON", text[i-1:])
+				return 0, fmt.Errorf("%.2q is not a JSON escape", text[i-1:])
 			}
 		}
 	}

@@ -16,15 +16,15 @@ import (
 	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
-// ErrChanged is wrapped by the error about a file that is no longer the one that was opened.
+// ErrChanged is wrapped by the error about a file that has changed since it was opened.
 var ErrChanged = errors.New("the file has changed since it was opened; its rows are not where they were")
 
-// ErrClosed is returned for rows of a table that has been closed.
+// ErrClosed is returned for rows of a closed table.
 var ErrClosed = errors.New("the table has been closed")
 
-// Rows is the data set of the rows of a file, each a T. Any row is had at once, since the places of
-// all are known: in memory for a small file, in the file for a large one. Its methods may be called
-// by several goroutines at a time.
+// Rows is the data set of the rows of a file, each a T. Any row can be read directly, since the
+// positions of all rows are known: from memory for a small file, from the file for a large one. Its
+// methods may be called by several goroutines at a time.
 type Rows[T any] struct {
 	path   string
 	format Format
@@ -41,7 +41,8 @@ type Rows[T any] struct {
 }
 
 // OpenRows opens a table of CSV, TSV, JSONL or lines of text. It reads the file once, to find the
-// rows; each is decoded when it is asked for. A struct T names the columns that it wants:
+// rows; each row is decoded when it is requested. The fields of a struct T name the columns to
+// read:
 //
 //	type Message struct {
 //		Label string `table:"label"`
@@ -49,13 +50,13 @@ type Rows[T any] struct {
 //	}
 //	messages, err := table.OpenRows[Message]("sms.tsv", table.Format{Columns: []string{"label", "text"}})
 //
-// Its fields may be strings, bools, numbers and pointers to them; those of JSONL also slices of
-// them and json.RawMessage. The tag `table:"name,optional"` is for a column that may be missing,
-// `table:"-"` for a field that is no column, and a field without a tag asks for the column of its
-// name in upper or lower case.
+// The fields may be strings, bools, numbers and pointers to them; for JSONL also slices of these
+// and json.RawMessage. The tag `table:"name,optional"` is for a column that may be missing, and
+// `table:"-"` for a field that is not a column. A field without a tag reads the column with the
+// field's name, in upper or lower case.
 //
-// T may also be map[string]string or []string, for JSONL map[string]json.RawMessage or
-// json.RawMessage, for Lines string.
+// T may also be map[string]string or []string; for JSONL, map[string]json.RawMessage or
+// json.RawMessage; and for Lines, string.
 func OpenRows[T any](path string, f Format) (*Rows[T], error) {
 	r := &Rows[T]{path: path}
 	if err := r.open(f); err != nil {
@@ -203,11 +204,10 @@ func (r *Rows[T]) find(start int64) (err error) {
 // Len returns the number of rows.
 func (r *Rows[T]) Len() int { return r.places.len() }
 
-// Columns returns the names of the columns in their order; nil for JSONL, where each row has its
-// own.
+// Columns returns the names of the columns in order; nil for JSONL, where each row has its own.
 func (r *Rows[T]) Columns() []string { return slices.Clone(r.names) }
 
-// At returns row i. What is wrong with it is an [*Error].
+// At returns row i. If something is wrong with the row, the error is an [*Error].
 func (r *Rows[T]) At(i int) (row T, err error) {
 	begin, end := r.places.at(i), r.size
 	if i+1 < r.Len() {
@@ -282,14 +282,14 @@ func (r *Rows[T]) wrap(offset int64, err error) error {
 // counted before one does.
 func (r *Rows[T]) line(offset int64) int { return 1 + r.feeds.before(min(offset, r.size), r.stream) }
 
-// Describe says where row i stands.
+// Describe says where row i is.
 func (r *Rows[T]) Describe(i int) string {
 	return fmt.Sprintf("line %d of %s", r.line(r.places.at(i)), r.path)
 }
 
-// Samples returns the rows in their order without the first skip, which are not read: the table as
+// Samples returns the rows in order, without the first skip, which are not read. It is the table as
 // a stream, the same in every pass. A row that cannot be parsed is an error of one sample
-// ([data.OneSample]), and the rows after it follow; any other error ends the pass.
+// ([data.OneSample]), and the following rows are still delivered. Any other error ends the pass.
 func (r *Rows[T]) Samples(_, skip int) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
@@ -329,7 +329,7 @@ func (r *Rows[T]) Samples(_, skip int) iter.Seq2[T, error] {
 	}
 }
 
-// Close closes the file of a large table. Rows that are asked for afterwards are [ErrClosed].
+// Close closes the file of a large table. Rows requested afterwards give [ErrClosed].
 func (r *Rows[T]) Close() error {
 	if r.closed.Swap(true) || r.file == nil {
 		return nil

@@ -7,9 +7,9 @@ import (
 	"iter"
 )
 
-// Scan returns the rows of a table in their order, reading it once: from a pipe, a decompressor or
-// a network. The Format must name its Syntax. It holds one row at a time. The first error, an
-// [*Error], ends it; the sequence can be ranged over once.
+// Scan returns the rows of a table in order, reading it once: from a pipe, a decompressor or a
+// network. The Format must set Syntax. Scan holds one row at a time. The first error, an [*Error],
+// ends the sequence, which can be ranged over only once.
 func Scan[T any](in io.Reader, f Format) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T

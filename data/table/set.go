@@ -17,8 +17,8 @@ type Set struct {
 	rows []Row
 }
 
-// Open reads a table and checks that every file in it exists; all that do not are one
-// [*MissingFilesError].
+// Open reads a table and checks that every file in it exists. If some do not, the error is a
+// [*MissingFilesError] that lists them all.
 func Open(path string, o Options) (*Set, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -59,13 +59,13 @@ func (s *Set) Len() int { return len(s.rows) }
 // At returns row i.
 func (s *Set) At(i int) (Row, error) { return s.rows[i], nil }
 
-// Describe says which file row i is about and where it stands.
+// Describe says which file row i is about and where it is in the table.
 func (s *Set) Describe(i int) string {
 	return fmt.Sprintf("%s, line %d of %s", s.rows[i].Path, s.rows[i].Line, s.path)
 }
 
-// Characters returns the characters of all labels, each once, in the order of their code points:
-// the charset that a recognizer of these labels needs.
+// Characters returns the characters of all labels, each once, in the order of their code points.
+// This is the character set that a recognizer of these labels needs.
 func (s *Set) Characters() []rune {
 	seen := make(map[rune]bool)
 	for _, row := range s.rows {
@@ -79,7 +79,7 @@ func (s *Set) Characters() []rune {
 // MissingFilesError lists the files of a table that do not exist or are folders.
 type MissingFilesError struct {
 	Table   string
-	Rows    int   // of the table
+	Rows    int   // number of rows in the table
 	Missing []Row // with their paths
 }
 
@@ -96,5 +96,5 @@ func (e *MissingFilesError) Error() string {
 	return b.String()
 }
 
-// Is makes errors.Is(err, fs.ErrNotExist) hold.
+// Is reports whether target is fs.ErrNotExist, so that errors.Is(err, fs.ErrNotExist) holds.
 func (e *MissingFilesError) Is(target error) bool { return target == fs.ErrNotExist }

@@ -13,32 +13,33 @@ import (
 	"unicode/utf8"
 )
 
-// Options configures [Read] and [Open]. The zero value reads lines of a file, a tab and a label.
+// Options configures [Read] and [Open]. The zero value reads lines that consist of a file, a tab
+// and a label.
 type Options struct {
-	// Separator is between the columns; zero means a tab.
+	// Separator separates the columns; zero means a tab.
 	Separator rune
 
 	// Header says that the first line names the columns. The columns File and Label are then found
-	// by name, and others are ignored; without a header there must be just these two, in this
-	// order.
+	// by name, and others are ignored. Without a header there must be exactly these two columns, in
+	// this order.
 	Header bool
 
 	// File and Label name the columns of a table with a header; empty means "file" and "label".
 	File, Label string
 
-	// AllowEmpty takes rows with an empty label, which otherwise are an error.
+	// AllowEmpty allows rows with an empty label, which are otherwise an error.
 	AllowEmpty bool
 
-	// Dir is the folder that relative file names start from; empty means the folder of the table.
+	// Dir is the folder that relative file names refer to; empty means the folder of the table.
 	// [Read] does not use it.
 	Dir string
 }
 
 // Row is a line of a table.
 type Row struct {
-	File  string // as it stands in the table
+	File  string // as written in the table
 	Label string
-	Line  int    // in the table, the first is 1
+	Line  int    // line in the table; the first is 1
 	Path  string // where the file is; set by [Open] only
 }
 
@@ -58,7 +59,7 @@ var ErrUTF8 = errors.New("not valid UTF-8; convert the table to UTF-8")
 // maxLine is the longest line; a longer one means that the file is no table.
 const maxLine = 1 << 20
 
-// Read reads the rows of a table. What is wrong with a line is an [*Error].
+// Read reads the rows of a table. If something is wrong with a line, the error is an [*Error].
 func Read(r io.Reader, o Options) ([]Row, error) {
 	in := bufio.NewReaderSize(r, 1<<16)
 	if mark, _ := in.Peek(3); bytes.Equal(mark, []byte("\xef\xbb\xbf")) {

@@ -34,26 +34,27 @@ import (
 
 // Options configures [Open].
 type Options struct {
-	// MaxSample is how many bytes the files of a sample may have together; zero means 1 GiB. A
-	// larger one is an error.
+	// MaxSample is the limit for the total size of the files of a sample, in bytes; zero means 1
+	// GiB. A larger sample is an error.
 	MaxSample int64
 }
 
 // Errors that callers may want to tell apart.
 var (
-	// wrapped by errors about a file that is damaged, or in a form that cannot be read at random
+	// ErrFormat is wrapped by errors about a file that is damaged, or in a form that cannot be read
+	// at random.
 	ErrFormat = errors.New("not a valid shard")
-	// wrapped by errors about such a file
+	// ErrChanged is wrapped by errors about a shard that has changed.
 	ErrChanged = errors.New("the shard has changed since it was opened; its samples are not where they were")
 )
 
-// Sample is what stands in a shard under one name.
+// Sample is the set of files in a shard that share a name.
 type Sample struct {
-	Key   string            // the name before the first dot, with its folder
-	Files map[string][]byte // by what follows the first dot, in lower case: "jpg", "seg.png"
+	Key   string            // the name before the first dot, including its folder
+	Files map[string][]byte // by the part of the name after the first dot, in lower case: "jpg", "seg.png"
 }
 
-// Shards is the data set of the samples of tar files. It keeps no file open. Its methods may be
+// Shards is the data set of the samples in tar files. It keeps no file open. Its methods may be
 // called by several goroutines at a time.
 type Shards struct {
 	options Options
@@ -82,7 +83,8 @@ type member struct {
 	offset, size int64
 }
 
-// Open finds the samples of shards, in the order in which they are given, several shards at a time.
+// Open finds the samples of the shards, in the order in which the shards are given. It reads
+// several shards at a time.
 func Open(paths []string, o Options) (*Shards, error) {
 	if o.MaxSample < 0 {
 		return nil, fmt.Errorf("webdataset: Options.MaxSample is %d; it must be positive, or 0 for 1 GiB", o.MaxSample)
@@ -268,15 +270,16 @@ func (s *shard) read(f io.ReaderAt, at int) (Sample, error) {
 	return sample, nil
 }
 
-// Describe says where sample i stands.
+// Describe says where sample i is.
 func (s *Shards) Describe(i int) string {
 	shard, at := s.find(i)
 	return fmt.Sprintf("%s in %s", shard.samples[at].key, shard.path)
 }
 
-// Samples returns the samples in their order without the first skip, which are not read: the shards
-// as a stream, the same in every pass. A sample that the disk does not give is an error of one
-// sample ([data.OneSample]), and the samples after it follow; any other error ends the pass.
+// Samples returns the samples in order, without the first skip, which are not read. It is the
+// shards as a stream, the same in every pass. A sample that cannot be read from the disk is an
+// error of one sample ([data.OneSample]), and the following samples are still delivered. Any other
+// error ends the pass.
 func (s *Shards) Samples(_, skip int) iter.Seq2[Sample, error] {
 	return func(yield func(Sample, error) bool) {
 		if skip < 0 {

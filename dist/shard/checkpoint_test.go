@@ -216,7 +216,7 @@ func TestAFullDiskOfOneProcessIsNamedOnAll(t *testing.T) {
 	full = -1
 	all(t, together(t, 3, save))
 	for rank, err := range together(t, 3, save) {
-		require.ErrorContains(t, err, "is there already", "rank %d", rank)
+		require.ErrorContains(t, err, "already exists", "rank %d", rank)
 	}
 }
 

@@ -85,7 +85,7 @@ func CheckLayered(pkg string, s Strategy, replicas int, d ddp.Options) error {
 		{d.Compress != 0, "Compress", "gradients are sent as they are"},
 	} {
 		if c.set {
-			return fmt.Errorf("%s: Options.Distributed.%s is set, which cannot be had with Options.Sharding %s: %s", pkg,
+			return fmt.Errorf("%s: Options.Distributed.%s is set, which cannot be combined with Options.Sharding %s: %s", pkg,
 				c.name, s, c.why)
 		}
 	}

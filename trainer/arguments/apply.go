@@ -25,14 +25,13 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// Apply puts the arguments into the options of a trainer and of its engine. What a program has put
-// there before and the arguments do not speak of stays: callbacks, metrics, the group, semantics.
-// It refuses what [TrainingArguments.Validate] refuses, what means nothing here, and names that
-// package optim or lr does not have. The errors are [*Error].
+// Apply sets the options of a trainer and of its engine from the arguments. Options that the
+// program has already set and that no argument determines are kept: callbacks, metrics, the group,
+// semantics. It refuses what [TrainingArguments.Validate] refuses, arguments that have no meaning
+// here, and names that package optim or lr does not have. The errors are [*Error].
 //
-// As in transformers, ACCELERATE_MIXED_PRECISION and ACCELERATE_USE_CPU in the environment, which
-// launchers set, count where the arguments say nothing, and the device is the process's GPU where
-// there is one.
+// As in transformers, ACCELERATE_MIXED_PRECISION and ACCELERATE_USE_CPU, which launchers set in the
+// environment, apply if the arguments say nothing. The device is the process's GPU if there is one.
 func (a *TrainingArguments) Apply(t *trainer.Options, e *engine.Options) error {
 	if err := cmp.Or(a.Validate(), a.refuse()); err != nil {
 		return err
@@ -223,7 +222,7 @@ func (a *TrainingArguments) applyAccelerator(t *trainer.Options, _ *engine.Optio
 			t.NoDispatchBatches = true
 		case config[name] != usual:
 			return &Error{"accelerator_config." + name, config[name],
-				fmt.Sprintf("%v, as the trainer has it; accelerate.Options has others for loops of your own", usual)}
+				fmt.Sprintf("%v, as the trainer has it; accelerate.Options has others for a training loop of your own", usual)}
 		}
 	}
 	return nil

@@ -9,21 +9,23 @@ import (
 	"strings"
 )
 
-// ArgsFiles says which files of arguments [ArgsFiles.Parse] reads before the command line. They
-// hold a command line, words between white space without quotes. The zero value is [Parse].
+// ArgsFiles says which files with arguments [ArgsFiles.Parse] reads before the command line. Such a
+// file holds a command line: words separated by white space, without quotes. The zero value gives
+// the behaviour of [Parse].
 type ArgsFiles struct {
-	Name string // args_filename: this file instead of the program's
-	// NoProgramFile leaves out the file of the program, where Name is empty:
-	// look_for_args_file=False. Otherwise it is that with the name of the program and .args in
-	// place of its ending, run_glue.args beside run_glue, and need not be there.
+	Name string // args_filename: this file instead of the one named after the program
+	// NoProgramFile ignores the file named after the program when Name is empty:
+	// look_for_args_file=False. Otherwise that file is read if it exists. It has the name of the
+	// program with the ending .args and is in the same folder: run_glue.args for run_glue.
 	NoProgramFile bool
-	// Flag is a flag that names further files, such as "--args_file", which count more than the
-	// others, a later one more than an earlier: args_file_flag. Empty: none.
+	// Flag is a flag that names further files, such as "--args_file": args_file_flag. They take
+	// precedence over the other files, and later ones over earlier ones. Empty: no flag.
 	Flag string
 }
 
-// Parse is [Parse] with these files. What is said twice counts as the command line says it, else
-// as the last file does. A file that is named and not there is an error; Python passes over it.
+// Parse is like [Parse] but reads these files. If an argument is given more than once, the command
+// line takes precedence over the files, and later files over earlier ones. A named file that does
+// not exist is an error; Python ignores it.
 func (f ArgsFiles) Parse(args []string, into ...any) error {
 	words, err := f.read(args)
 	if err != nil {

@@ -1,11 +1,12 @@
 package arguments
 
-// TrainingArguments are the arguments of transformers.TrainingArguments 5.17 under their names: a
-// field has the name in Go's spelling, and in its tag as flags and files have it, with the default.
-// A pointer is nil, and a string empty, where Python has None; any holds what a flag or a file
-// gave: a string, a truth value, a list or a map. The tag least is the smallest value. One with the
-// tag only means nothing here: its default is taken, and the tag says what else is wanted, and why.
-// docs/training-arguments.md says what each is here.
+// TrainingArguments holds the arguments of transformers.TrainingArguments 5.17 under their names.
+// Each field has the argument's name in Go's spelling; its tag has the name used in flags and
+// files, and the default. A pointer is nil, and a string empty, where Python has None. A field of
+// type any holds what a flag or a file gave: a string, a truth value, a list or a map. The tag
+// least is the smallest value. An argument with the tag only has no meaning here: its default is
+// accepted, and the tag says what to use instead of other values, and why.
+// docs/training-arguments.md says what each argument does here.
 type TrainingArguments struct {
 	// Run length and batches.
 
@@ -146,7 +147,7 @@ type TrainingArguments struct {
 	DoEval            bool     `name:"do_eval" help:"Evaluate."`
 	DoPredict         bool     `name:"do_predict" help:"Predict."`
 
-	// Lengths are those of the training samples, in tokens, which a program gives where
+	// Lengths are the lengths of the training samples, in tokens. The program must set them if
 	// train_sampling_strategy is group_by_length or batch_rebalance.
 	Lengths []int `kong:"-"`
 }

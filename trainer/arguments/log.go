@@ -27,9 +27,9 @@ func level(name string) slog.Level {
 	return slog.LevelWarn
 }
 
-// ProcessLogLevel is get_process_log_level: the level of a process, log_level for the first of each
-// machine, or with log_on_each_node off of the first machine alone, and log_level_replica for the
-// others. A program that logs sets its own loggers to it.
+// ProcessLogLevel is get_process_log_level: the log level for a process. It is log_level for the
+// first process of each machine or, if log_on_each_node is off, of the first machine only, and
+// log_level_replica for all others. A program that logs should set its own loggers to it.
 func (a *TrainingArguments) ProcessLogLevel(p trainer.Process) slog.Level {
 	if p.Rank == 0 || a.LogOnEachNode && p.LocalRank == 0 {
 		return level(a.LogLevel)

@@ -1,7 +1,7 @@
 // Package arguments reads the arguments of transformers.TrainingArguments under their own names, as
-// flags, from a JSON or YAML file or from the environment, and makes the options of package trainer
-// and engine of them. It follows transformers.HfArgumentParser: a program has structs of its own
-// beside [TrainingArguments], and each of their fields is a flag.
+// flags, from a JSON or YAML file or from the environment, and turns them into the options of
+// packages trainer and engine. It follows transformers.HfArgumentParser: a program can have structs
+// of its own beside [TrainingArguments], and each of their fields is a flag.
 //
 //	var model struct {
 //		ModelNameOrPath string `name:"model_name_or_path" required:"" help:"Folder or name on the Hub."`
@@ -15,8 +15,9 @@
 //		return run.Usage(err)
 //	}
 //
-// What an argument means here is in docs/training-arguments.md. One that means nothing here is
-// refused with its name and the reason, unless it has its default; none is accepted and ignored.
+// docs/training-arguments.md says what each argument means here. An argument that has no meaning
+// here is refused with its name and the reason, unless it has its default; none is accepted and
+// ignored.
 package arguments
 
 import (
@@ -36,19 +37,20 @@ import (
 	"github.com/gotrainer/gotrainer/run"
 )
 
-// Parse reads a command line without the name of the program, as parse_args_into_dataclasses does,
-// into the structs that the pointers lead to. The rules are those of HfArgumentParser:
-//   - a flag may be written with "_" or "-", and shorter where that is unique;
-//   - a truth value is set by the flag alone or with a value: --fp16, --fp16 true, --fp16=no; one
-//     that is true by default is also unset by its --no_ form;
-//   - a list takes the values up to the next flag;
-//   - the last of several equal flags counts.
+// Parse reads a command line, without the name of the program, into the structs that the pointers
+// in into point to, as parse_args_into_dataclasses does. The rules are those of HfArgumentParser:
+//
+//   - A flag may be written with "_" or "-", and abbreviated where that is unambiguous.
+//   - A truth value is set by the flag alone or with a value: --fp16, --fp16 true, --fp16=no. One
+//     that is true by default can also be unset by its --no_ form.
+//   - A list takes all values up to the next flag.
+//   - If a flag is repeated, the last one counts.
 //
 // A file beside the program, run_glue.args for run_glue, is read before the command line, which
-// counts more; [ArgsFiles] has other files. One argument that ends in .json, .yaml or .yml is a
-// file, for [ParseFile], as example programs of transformers have it; --help prints the flags and
-// ends the process. The tags of a field are those of package kong: name, default, required, help,
-// enum.
+// takes precedence; [ArgsFiles] supports other files. A single argument that ends in .json, .yaml
+// or .yml is a file, which is read by [ParseFile], as in the example programs of transformers.
+// --help prints the flags and ends the process. The tags of a field are those of package kong:
+// name, default, required, help, enum.
 func Parse(args []string, into ...any) error {
 	if len(args) == 1 && slices.Contains([]string{".json", ".yaml", ".yml"}, filepath.Ext(args[0])) {
 		return ParseFile(args[0], into...)
@@ -156,9 +158,9 @@ func canonical(args []string, fields map[string]field) ([]string, error) {
 	return out, nil
 }
 
-// ParseFile reads a JSON file, or a YAML file by the end of its name, as parse_json_file and
-// parse_yaml_file do: an object of names and values. Fields that it does not name have their
-// defaults; names that no struct has are refused.
+// ParseFile reads a JSON file, or a YAML file if its name ends that way, like parse_json_file and
+// parse_yaml_file. The file holds an object of names and values. Fields that it does not name get
+// their defaults; names that no struct has are refused.
 func ParseFile(path string, into ...any) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -183,8 +185,8 @@ func ParseFile(path string, into ...any) error {
 	return nil
 }
 
-// ParseDict is [ParseFile] for values that were read already, as by encoding/json, or that a program
-// has: parse_dict. A value that is nil stands for None; a list is a []any or []string.
+// ParseDict is [ParseFile] for values that have already been read, for example by encoding/json, or
+// that a program supplies: parse_dict. A nil value stands for None; a list is a []any or []string.
 func ParseDict(values map[string]any, into ...any) error {
 	fields, err := fieldsOf(into)
 	if err != nil {
@@ -252,10 +254,10 @@ func fieldsOf(into []any) (map[string]field, error) {
 	return fields, nil
 }
 
-// Error says which argument cannot be as it is.
+// Error says which argument has a value that is not allowed.
 type Error struct {
 	Argument string // "learning_rate"
-	Value    any    // what it is
+	Value    any    // the value it has
 	Want     string // what it should be, or what to do
 }
 
@@ -269,5 +271,5 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("arguments: %s is %s; want %s", e.Argument, value, e.Want)
 }
 
-// ExitCode tells package run that the command line is to blame.
+// ExitCode tells package run that the command line is wrong.
 func (e *Error) ExitCode() int { return int(run.Configuration) }

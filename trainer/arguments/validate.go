@@ -19,7 +19,7 @@ const (
 		"reduce_lr_on_plateau cosine_with_min_lr cosine_warmup_with_min_lr warmup_stable_decay greedy"
 )
 
-// Validate refuses what TrainingArguments refuses when it is made.
+// Validate refuses what transformers' TrainingArguments refuses on construction.
 func (a *TrainingArguments) Validate() error {
 	for _, c := range []struct{ name, value, known string }{
 		{"logging_strategy", a.LoggingStrategy, "no steps epoch"}, {"eval_strategy", a.EvalStrategy, "no steps epoch"},

@@ -8,15 +8,15 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// EarlyStopping stops a run when its evaluations get no better: EarlyStoppingCallback of Hugging
-// Face. It judges by the metric that decides which evaluation is the best (Options.MetricForBest).
-// Set Options.LoadBestAtEnd to end with the best weights.
+// EarlyStopping stops a run when its evaluations no longer improve: EarlyStoppingCallback of
+// Hugging Face. It judges by the metric that decides which evaluation is the best
+// (Options.MetricForBest). Set Options.LoadBestAtEnd to end with the best weights.
 //
-// Its count of evaluations without improvement survives a resume. A run that it has stopped and
-// that is resumed stops at once, unless Patience has been raised or the semantics say otherwise
-// (EarlyStoppingWaits).
+// The count of evaluations without improvement survives a resume. If a run that it stopped is
+// resumed, the run stops immediately, unless Patience has been raised or the semantics say
+// otherwise (EarlyStoppingWaits).
 type EarlyStopping struct {
-	Patience  int     // evaluations in a row without improvement after which the run stops; zero: 1
+	Patience  int     // consecutive evaluations without improvement after which the run stops; zero: 1
 	Threshold float64 // an improvement must be greater than this; zero: any improvement counts
 
 	count int  // evaluations since the last improvement
@@ -46,7 +46,7 @@ func (e *EarlyStopping) TrainBegin(r *trainer.Run) error {
 	return nil
 }
 
-// AfterEval judges an evaluation against the best one before it.
+// AfterEval compares an evaluation with the best one before it.
 func (e *EarlyStopping) AfterEval(r *trainer.Run, m trainer.Metrics) error {
 	if !r.Decides() {
 		return nil
@@ -98,12 +98,12 @@ func (e *EarlyStopping) MarshalState() ([]byte, error) {
 	return json.Marshal(s)
 }
 
-// StateName is the name of its state in a checkpoint: transformers resumes its
-// EarlyStoppingCallback with the same count.
+// StateName is the name of the state in a checkpoint. It is the one that transformers uses, so its
+// EarlyStoppingCallback resumes with the same count.
 func (e *EarlyStopping) StateName() string { return "EarlyStoppingCallback" }
 
-// UnmarshalState implements trainer.StateSaver. The settings stay as they are: those of the program
-// hold.
+// UnmarshalState implements trainer.StateSaver. It does not change the settings: those of the
+// program apply.
 func (e *EarlyStopping) UnmarshalState(text []byte) error {
 	var s earlyStoppingState
 	if err := json.Unmarshal(text, &s); err != nil {

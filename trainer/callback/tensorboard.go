@@ -14,15 +14,16 @@ import (
 )
 
 // TensorBoard writes the log of a run for TensorBoard: TensorBoardCallback of Hugging Face. Rows of
-// the training go under train/, those of an evaluation under eval/, of a prediction under test/,
-// with the update as the step. Rows that are logged after the run, as by Trainer.Evaluate, go to the
-// same folder. Only the main process writes.
+// training are written under train/, those of an evaluation under eval/ and those of a prediction
+// under test/, with the update as the step. Rows logged after the run, as by Trainer.Evaluate, go
+// to the same folder. Only the main process writes.
 //
-// A file that cannot be begun with the run is an error. One that cannot be written later, as on a
-// full disk, is warned of, and nothing more is written: metrics.jsonl has every row.
+// If the file cannot be created at the beginning of the run, that is an error. If it cannot be
+// written later, because the disk is full for example, a warning is given and nothing more is
+// written; metrics.jsonl still has every row.
 type TensorBoard struct {
-	// Dir is where the events go. Empty: $TENSORBOARD_LOGGING_DIR, else runs/MonDD_HH-MM-SS_HOST in
-	// the run's OutputDir, as transformers names it.
+	// Dir is the folder for the events. Empty: $TENSORBOARD_LOGGING_DIR or, if that is not set,
+	// runs/MonDD_HH-MM-SS_HOST in the run's OutputDir, as in transformers.
 	Dir string
 
 	folder string // of the last run
@@ -31,7 +32,7 @@ type TensorBoard struct {
 	failed bool // and was warned of
 }
 
-// TrainBegin opens a new file of events and notes the run's settings in it.
+// TrainBegin creates a new event file and writes the run's settings to it.
 func (t *TensorBoard) TrainBegin(r *trainer.Run) error {
 	_ = t.close() // of a run that AutoFindBatchSize begins again
 	t.folder, t.begun, t.failed = "", true, false
@@ -123,7 +124,7 @@ func (t *TensorBoard) TrainEnd(r *trainer.Run) error {
 	return nil
 }
 
-// TrainFailed closes the file of a run that has failed.
+// TrainFailed closes the file when the run has failed.
 func (t *TensorBoard) TrainFailed(*trainer.Run, error) {
 	t.begun = false
 	_ = t.close()

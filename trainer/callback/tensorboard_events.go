@@ -17,9 +17,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// EventWriter writes a file of TensorBoard events: torch.utils.tensorboard.SummaryWriter, as far as
-// numbers, texts and histograms go. Its methods may be called by one goroutine at a time. After an error, which
-// every later call repeats, the file ends with its last whole event.
+// EventWriter writes a TensorBoard event file. It does what torch.utils.tensorboard.SummaryWriter
+// does for numbers, texts and histograms. Its methods may be called by one goroutine at a time.
+// After an error, every later call returns the same error, and the file ends with its last complete
+// event.
 type EventWriter struct {
 	file *os.File
 	out  *bufio.Writer
@@ -30,7 +31,7 @@ type EventWriter struct {
 // eventFiles counts the files of this process, so that two of one second have different names.
 var eventFiles atomic.Int64
 
-// NewEventWriter makes a new file in a folder, which is made if there is none. Its name is that of
+// NewEventWriter creates a new file in dir, and dir itself if necessary. The file is named as by
 // SummaryWriter: events.out.tfevents.SECONDS.HOST.PROCESS.NUMBER.
 func NewEventWriter(dir string) (*EventWriter, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
@@ -50,7 +51,7 @@ func NewEventWriter(dir string) (*EventWriter, error) {
 	return w, w.Flush()
 }
 
-// Name is the path of the file.
+// Name returns the path of the file.
 func (w *EventWriter) Name() string { return w.file.Name() }
 
 // Fields of Event, Summary, Summary.Value and TensorProto in TensorFlow's protocol buffers.
@@ -67,7 +68,7 @@ const (
 	fieldMetadata    = 9
 )
 
-// AddScalar writes a number under a tag: add_scalar. TensorBoard keeps float32.
+// AddScalar writes a number under a tag: add_scalar. TensorBoard stores it as float32.
 func (w *EventWriter) AddScalar(tag string, value float64, step int) error {
 	v := appendString(nil, fieldTag, tag)
 	v = protowire.AppendTag(v, fieldSimpleValue, protowire.Fixed32Type)
@@ -132,7 +133,7 @@ func (w *EventWriter) fail(err error) {
 	}
 }
 
-// Flush hands what was written to the operating system, so that TensorBoard sees it.
+// Flush passes what has been written to the operating system, so that TensorBoard can see it.
 func (w *EventWriter) Flush() error {
 	if w.err == nil {
 		w.fail(w.out.Flush())
@@ -140,7 +141,7 @@ func (w *EventWriter) Flush() error {
 	return w.err
 }
 
-// Close flushes and closes the file. Closing twice does no harm.
+// Close flushes and closes the file. A second Close does nothing.
 func (w *EventWriter) Close() error {
 	err := w.Flush()
 	if errors.Is(err, os.ErrClosed) {
@@ -160,23 +161,23 @@ func maskedSum(b []byte) uint32 {
 	return (sum>>15 | sum<<17) + 0xa282ead8
 }
 
-// Event is one number, text or histogram of a file of events.
+// Event is one number, text or histogram in an event file.
 type Event struct {
 	Time      time.Time
 	Step      int
 	Tag       string
 	Value     float64    // of a scalar
 	Text      string     // of a text
-	Histogram *Histogram // nil where it is none
+	Histogram *Histogram // nil if the event is not a histogram
 }
 
 // maxEvent bounds the memory that a damaged length can ask for.
 const maxEvent = 64 << 20
 
-// ReadEvents reads the numbers, texts and histograms of a file of events, up to its end or to the
-// first event that is not whole: a run may be writing it, or have been killed while it did. Then, and where a
-// sum does not fit, the error says at which byte, and the events before are returned with it.
-// Summaries of other kinds, such as pictures, are left out.
+// ReadEvents reads the numbers, texts and histograms of an event file, up to its end or to the
+// first incomplete event: a run may still be writing the file, or have been killed while writing.
+// In that case, and if a checksum does not match, the error says at which byte, and the events
+// before it are returned as well. Summaries of other kinds, such as images, are left out.
 func ReadEvents(r io.Reader) ([]Event, error) {
 	in := bufio.NewReader(r)
 	var events []Event

@@ -13,14 +13,14 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Histogram is how values are distributed, as TensorBoard shows it: HistogramProto.
+// Histogram is the distribution of values as TensorBoard shows it: HistogramProto.
 type Histogram struct {
 	Min, Max   float64
-	Num        float64 // of values
+	Num        float64 // number of values
 	Sum        float64
 	SumSquares float64
-	Limits     []float64 // where each bucket ends; ascending
-	Counts     []float64 // of the values of each bucket
+	Limits     []float64 // upper bound of each bucket; ascending
+	Counts     []float64 // number of values in each bucket
 }
 
 // bucketLimits are the bins of SummaryWriter: 0, and powers of 1.1 from 1e-12 to 1e20 on both sides.
@@ -34,7 +34,7 @@ var bucketLimits = sync.OnceValue(func() []float64 {
 })
 
 // NewHistogram counts values: make_histogram of torch.utils.tensorboard. Values beyond 1e20 are in
-// no bucket. An empty list, one of such values alone, and values that are not finite are errors.
+// no bucket. An empty list, a list of only such values, and values that are not finite are errors.
 func NewHistogram(values []float64) (Histogram, error) {
 	h := Histogram{Min: math.Inf(1), Max: math.Inf(-1), Num: float64(len(values))}
 	limits := bucketLimits()
@@ -63,8 +63,8 @@ func NewHistogram(values []float64) (Histogram, error) {
 	return h, nil
 }
 
-// AddHistogram writes how values are distributed: add_histogram, of which [NewHistogram] has the
-// default bins.
+// AddHistogram writes the distribution of values: add_histogram. [NewHistogram] uses its default
+// bins.
 func (w *EventWriter) AddHistogram(tag string, h Histogram, step int) error {
 	return w.value(step, appendMessage(appendString(nil, fieldTag, tag), fieldHistogram, h.marshal()))
 }

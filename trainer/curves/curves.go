@@ -25,7 +25,7 @@ const (
 	height = 3 * vg.Inch // of one panel
 )
 
-// WriteFile draws into a file, which appears only when it is whole. See [Write].
+// WriteFile draws into a file, which appears only when it is complete. See [Write].
 func WriteFile(path string, history []trainer.Logs, names ...string) error {
 	file, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o666),
 		renameio.WithTempDir(filepath.Dir(path)))

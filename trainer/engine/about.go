@@ -12,8 +12,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// About names the model, its size, precision and device, and says what the task and the optimizer
-// can do.
+// About describes the model, its size, precision and device, and says what the task and the
+// optimizer support.
 func (s *Step[S, B]) About() trainer.About {
 	return trainer.About{
 		Text:           s.text(),

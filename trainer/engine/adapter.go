@@ -8,13 +8,14 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Adapted is a model, [Task].Model, of which a run trains and saves a part only: an adapter, such as
-// that of package models/lora. Checkpoints hold the file of the adapter instead of model.safetensors,
-// and the program brings the rest of the model along when it continues, as it was. (With
-// Options.Sharding checkpoints hold all weights.)
+// Adapted is a model (see [Task].Model) of which a run trains and saves only a part: an adapter,
+// such as those of package models/lora. Checkpoints hold the adapter's file instead of
+// model.safetensors. To continue, the program must supply the rest of the model unchanged. (With
+// Options.Sharding, checkpoints hold all weights.)
 type Adapted interface {
-	// AdapterState is the name of the file, the tensors by their names in it, and its metadata. Without
-	// a name there is no adapter, and the model is saved as any other.
+	// AdapterState returns the name of the file, the tensors by their names in it, and its
+	// metadata. An empty name means that there is no adapter, and the model is saved like any
+	// other.
 	AdapterState() (file string, tensors []torch.Named, metadata map[string]string)
 }
 

@@ -6,9 +6,9 @@ import (
 	"github.com/gotrainer/gotrainer/nn"
 )
 
-// GradientCheckpointer is a model or a layer that can compute its forward pass again in the
-// backward pass instead of keeping what that needs: gradient_checkpointing_enable of transformers.
-// torch.Checkpoint does the work; it restores the random numbers, so dropout is the same.
+// GradientCheckpointer is a model or a layer that can recompute its forward pass in the backward
+// pass instead of keeping its intermediate results: gradient_checkpointing_enable of transformers.
+// torch.Checkpoint does the work. It restores the random numbers, so dropout is the same.
 type GradientCheckpointer interface {
 	SetGradientCheckpointing(on bool)
 }

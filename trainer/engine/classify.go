@@ -16,14 +16,14 @@ type Examples struct {
 	Classes  []int64
 }
 
-// Classify is the task of naming the class of a vector of features: cross-entropy over the model's
-// outputs, [rows, classes]. An evaluation gives "accuracy" and what more metrics say. Samples of
-// class [IgnoreIndex] count neither here nor there.
+// Classify is the task of classifying a vector of features: cross-entropy over the model's outputs,
+// [rows, classes]. An evaluation gives "accuracy" and the numbers of any further metrics. Samples
+// of class [IgnoreIndex] count neither in the loss nor in the metrics.
 func Classify(model nn.Layer, more ...metrics.Metric[int]) Task[data.Example, Examples] {
 	return &classify{model: model, metrics: append([]metrics.Metric[int]{&metrics.Accuracy[int]{}}, more...)}
 }
 
-// Classifier is [Classify] of a model that is yet to be made, as [Main] takes it.
+// Classifier is [Classify] for a model that is made later, in the form that [Main] takes.
 func Classifier(model func() nn.Layer, more ...metrics.Metric[int]) func() Task[data.Example, Examples] {
 	return func() Task[data.Example, Examples] { return Classify(model(), more...) }
 }
@@ -113,7 +113,7 @@ func crossEntropy(logits, classes torch.Tensor, rows int) Loss {
 	return Mean(logits.CrossEntropyLoss(classes, torch.Tensor{}, torch.ReductionMean, IgnoreIndex, 0), rows)
 }
 
-// Loss is LossOf of what Predict returns, without the lists around it.
+// Loss is LossOf applied to the result of Predict, without the lists.
 func (c *classify) Loss(p ForwardPass, b Examples) Loss {
 	logits, classes := c.forward(p, b)
 	return crossEntropy(logits, classes, len(b.Classes))
@@ -154,7 +154,7 @@ func (c *classify) TakeObserved(rows int) ([]byte, error) {
 
 func (c *classify) AddObserved(part []byte) error { return c.judged.AddObserved(part) }
 
-// Results gathers the numbers of metrics and starts them over.
+// Results returns the numbers of the metrics and resets them.
 func Results[P any](list []metrics.Metric[P]) map[string]float64 {
 	all := map[string]float64{}
 	for _, m := range list {

@@ -109,8 +109,8 @@ func (c *copies) free() {
 	c.memory = nil
 }
 
-// EmptyCache gives memory that libtorch keeps for later back to the device, and that of copies for
-// asynchronous saves to the system. No save may be under way.
+// EmptyCache returns the memory that libtorch caches to the device, and the memory used for copies
+// of asynchronous saves to the system. No save may be running.
 func (s *Step[S, B]) EmptyCache() error {
 	s.copies.free()
 	return torch.Try(torch.EmptyCache)

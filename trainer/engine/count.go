@@ -7,10 +7,11 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// Count asks the task for the labelled items ([ItemCounter]) and the input tokens ([TokenCounter])
-// of a batch, without padding if [Options].NonPaddingTokens is set. The floating-point operations
-// of forward and backward are estimated as 6 for each token and each parameter that is no
-// embedding's weight, as floating_point_ops of transformers. What the task does not count is 0.
+// Count returns the numbers of labelled items ([ItemCounter]) and input tokens ([TokenCounter]) of
+// a batch, as the task counts them; with [Options].NonPaddingTokens, the tokens exclude padding.
+// The floating-point operations of the forward and the backward pass are estimated as 6 per token
+// and per parameter, not counting the weights of embeddings, as in floating_point_ops of
+// transformers. What the task does not count is 0.
 func (s *Step[S, B]) Count(b B) (n trainer.Counts) {
 	n.Items = s.items(b)
 	n.Labels = n.Items

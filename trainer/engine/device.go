@@ -21,8 +21,8 @@ var (
 func (s *Step[S, B]) warnOfIdleGPU() {
 	if n := gpus(); n > 0 && !s.options.Device.IsCUDA() {
 		idleGPU.Do(func() {
-			s.warn("the model is trained on the CPU, and libtorch sees %d GPUs; Options.Device of torch.ParseDevice(%q) takes "+
-				"one", n, "auto")
+			s.warn("the model is trained on the CPU, and libtorch sees %d GPUs; to use one, set Options.Device to "+
+				"torch.ParseDevice(%q)", n, "auto")
 		})
 	}
 }

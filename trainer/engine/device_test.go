@@ -26,7 +26,7 @@ func TestARunOnTheCPUSaysOnceThatThereIsAGPU(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Len(t, warnings, 1)
-	assert.Contains(t, warnings[0], `libtorch sees 2 GPUs; Options.Device of torch.ParseDevice("auto") takes one`)
+	assert.Contains(t, warnings[0], `libtorch sees 2 GPUs; to use one, set Options.Device to torch.ParseDevice("auto")`)
 }
 
 func TestAGPUThatCannotBeUsedIsRefusedWithItsReason(t *testing.T) {

@@ -14,17 +14,17 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// EMA is an exponential moving average of the parameters, taken after every update that changes
-// them: torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn, bit for bit. It is in every
-// checkpoint, and a resumed run continues with it.
+// EMA is an exponential moving average of the parameters, updated after every update that changes
+// them. It equals torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn, bit for bit. It is
+// saved in every checkpoint, and a resumed run continues with it.
 type EMA struct {
 	Decay   float64 // average += (1-Decay) * (weights - average); zero: no average
-	Buffers bool    // average the buffers too: use_buffers=True; otherwise they are those of the model
-	// Evaluate has evaluations and predictions use the average.
+	Buffers bool    // also average the buffers: use_buffers=True; otherwise they are those of the model
+	// Evaluate makes evaluations and predictions use the average.
 	Evaluate bool
-	// Save makes the average what is saved as the model: model.safetensors of a checkpoint, which
-	// is uploaded and which trainer.Options.LoadBestAtEnd loads. The weights that are trained are
-	// in another file then.
+	// Save makes the average the model that is saved: it is model.safetensors of a checkpoint, is
+	// uploaded, and is loaded by trainer.Options.LoadBestAtEnd. The trained weights are then kept
+	// in another file.
 	Save bool
 }
 
@@ -70,8 +70,8 @@ func (s *Step[S, B]) buildAverage(model any) error {
 	return nil
 }
 
-// Average is what Options.EMA keeps, by the names of the model's parameters; nil without it. The
-// next update changes the tensors.
+// Average returns the averages kept by Options.EMA, by the names of the model's parameters; nil
+// without it. The next update changes the tensors.
 func (s *Step[S, B]) Average() []torch.Named {
 	if s.ema == nil {
 		return nil

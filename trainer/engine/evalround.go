@@ -15,27 +15,26 @@ import (
 // round it sends to all others, and each adds up the same in the same order. So that nobody waits
 // for a process that has failed, its error is part of what it sends.
 
-// ObservationSharer is an [Observer] or [Evaluator] of which several processes can each see a part
-// of an evaluation, and which then makes the numbers of all of it. Without it each process
-// evaluates the whole set. On a process by itself its methods are not called. [Observations]
-// implements it.
+// ObservationSharer is an [Observer] or [Evaluator] that works when each of several processes sees
+// only a part of an evaluation: it combines the parts and computes the numbers of the whole.
+// Without it each process evaluates the whole set. A process on its own does not call these
+// methods. [Observations] implements it.
 type ObservationSharer interface {
-	// TakeObserved returns what Observe, or Evaluate, has taken note of since the last call, and
-	// forgets it. Only the first rows samples of it count; the others fill up a batch.
+	// TakeObserved returns what Observe or Evaluate has recorded since the last call, and discards
+	// it. Only the first rows samples of it count; the others fill up a batch.
 	TakeObserved(rows int) ([]byte, error)
 
-	// AddObserved takes note of what TakeObserved has returned on some process, this one among
-	// them.
+	// AddObserved records what TakeObserved returned on some process, including this one.
 	AddObserved(part []byte) error
 }
 
-// SharesEval reports whether all that an evaluation gathers can be put together: what an [Observer]
-// or [Evaluator] gathers only if it is an [ObservationSharer].
+// SharesEval reports whether everything that an evaluation gathers can be combined. What an
+// [Observer] or [Evaluator] gathers can be combined only if it is an [ObservationSharer].
 func (s *Step[S, B]) SharesEval(e trainer.Evaluation) bool {
 	return is[ObservationSharer](s.task) || !is[Observer[B]](s.task) && (e.Predict || !is[Evaluator[B]](s.task))
 }
 
-// EvalRound adds the batches that all processes have at a time to the running evaluation.
+// EvalRound adds the batches of all processes in one round to the running evaluation.
 func (s *Step[S, B]) EvalRound(ctx context.Context, r trainer.EvalRound[B]) error {
 	return scoped(func() error { return s.evalRound(ctx, r) })
 }

@@ -23,8 +23,8 @@ type evaluation struct {
 	own     torch.Tensor // where it is shared out, the loss of this process's last batch
 }
 
-// StartEval says which evaluation the next calls of Eval belong to. Without it they are one of
-// unknown length, whose loss is the mean over samples.
+// StartEval says which evaluation the following calls of Eval belong to. If it is not called, they
+// belong to an evaluation of unknown length, whose loss is the mean over samples.
 func (s *Step[S, B]) StartEval(e trainer.Evaluation) error {
 	if s.eval.batches > 0 { // one that failed or was left: what was gathered of it is nobody's business
 		s.forgetMetrics()
@@ -39,7 +39,7 @@ func (s *Step[S, B]) StartEval(e trainer.Evaluation) error {
 		return err
 	}
 	if e.Predict && !is[Predictor[B]](s.task) {
-		return fmt.Errorf("engine: %T shows no predictions: it must implement engine.Predictor", s.task)
+		return fmt.Errorf("engine: %T does not expose its predictions: it must implement engine.Predictor", s.task)
 	}
 	return nil
 }
@@ -136,10 +136,10 @@ func (s *Step[S, B]) keep(o Outputs) error {
 	return nil
 }
 
-// Metrics ends the running evaluation. "loss" is there if there were labels, and is what the
-// evaluation's semantics make of the batches' losses; the rest comes from the task and the options.
-// Where ctx has ended, neither is asked for numbers of a part of the set, and the error is that of
-// ctx.
+// Metrics ends the running evaluation. "loss" is included if there were labels; how it is computed
+// from the losses of the batches depends on the evaluation's semantics. The other numbers come from
+// the task and the options. If ctx is done, neither is asked for numbers, since they would be of
+// only a part of the set, and Metrics returns the error of ctx.
 func (s *Step[S, B]) Metrics(ctx context.Context) (m trainer.Metrics, err error) {
 	err = scoped(func() (err error) {
 		m, err = s.endEval(ctx)
@@ -238,6 +238,6 @@ func (s *Step[S, B]) forgetMetrics() {
 	}
 }
 
-// Predictions are those of the last evaluation that was asked for them, as trainer.Trainer.Predict
-// does; nil if there was none. They belong to the caller.
+// Predictions returns the predictions of the last evaluation that kept them, as
+// trainer.Trainer.Predict does; nil if there was none. They belong to the caller.
 func (s *Step[S, B]) Predictions() *Predictions { return s.predictions }

@@ -14,24 +14,25 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// Graphs has training on a GPU recorded as CUDA graphs, which cost the host one launch instead of
-// one for each operator: see [cuda.Graph]. Recorded are forward and backward passes, for each kind
-// of micro-batch once, and the clipping of their gradients. The rest of an update is a few calls
-// and stays as it is: the sum of losses, which knows when it was logged last, loss scaling, the
-// step of the optimizer, whose rate a kernel takes from a graph in float32 only, and the average of
-// weights. So the bits are those of training without graphs.
+// Graphs makes training on a GPU run as recorded CUDA graphs. A graph costs the host a single
+// launch rather than one for each operator; see [cuda.Graph]. The forward and the backward pass are
+// recorded once for each kind of micro-batch, together with the clipping of their gradients. The
+// rest of an update takes only a few calls and is not recorded: the sum of losses, which depends on
+// the last log; loss scaling; the step of the optimizer, since kernels in a graph can read the
+// learning rate only in float32; and the average of the weights. The bits are therefore those of
+// training without graphs.
 //
-// The task must be an [InputLister]. What it does besides is recorded too: numbers that its Loss,
-// or Options.Loss, takes from the host (the step that it counts, a weight that is annealed) stay
-// what they were when the graph was captured. Put those into a buffer of the model.
+// The task must be an [InputLister]. Everything else that it does is recorded too. Numbers that its
+// Loss, or Options.Loss, takes from the host (such as a step counter or an annealed weight) keep
+// the values they had when the graph was captured. Put those into a buffer of the model.
 //
-// A kind is the shapes of the inputs, what the loss is divided by, the mode of the model, and
-// whether gradients are added to. What is not recorded is trained as ever, and the run says once
-// why. Graphs are forgotten when the weights or buffers move or are frozen, when a state is loaded,
-// and at the end of a run.
+// A kind is determined by the shapes of the inputs, the divisor of the loss, the mode of the model,
+// and whether gradients are added to existing ones. What cannot be recorded is trained as usual,
+// and the run reports once why. Graphs are discarded when the weights or buffers are moved or
+// frozen, when a state is loaded, and at the end of a run.
 type Graphs struct {
-	Kinds  int // how many kinds are recorded at most; zero: no graphs
-	WarmUp int // how often a kind is trained as ever before; zero: 3
+	Kinds  int // the greatest number of kinds to record; zero: no graphs
+	WarmUp int // how often a kind is trained as usual before it is recorded; zero: 3
 }
 
 func (g Graphs) validate(r *refusals, d torch.Device) {

@@ -19,8 +19,8 @@ type parallel interface {
 	Close()
 }
 
-// JoinGroup gives all processes the weights and buffers of the main one, and has the following runs
-// average gradients and losses over them.
+// JoinGroup gives all processes the weights and buffers of the main one. In the runs that follow,
+// gradients and losses are averaged over the processes.
 func (s *Step[S, B]) JoinGroup(ctx context.Context, g *dist.Group) error {
 	if !s.clipped() {
 		return fmt.Errorf("engine: %T updates each parameter during the backward pass, before its gradient is averaged "+
@@ -97,7 +97,7 @@ func (s *Step[S, B]) reason(err error) error {
 func (s *Step[S, B]) passed(err error, w trainer.Window) error {
 	err = s.reason(err)
 	if err == nil && s.parallel != nil && s.backwards == 0 && lastOfWindow(w) {
-		return fmt.Errorf("engine: the TrainingStep of %T has called no Backward, which the other processes wait for",
+		return fmt.Errorf("engine: the TrainingStep of %T did not call Backward, for which the other processes are waiting",
 			s.task)
 	}
 	return err
@@ -126,7 +126,7 @@ type randomState struct {
 	Order      []byte               `json:"order,omitempty"`
 }
 
-// RandomState is the state of the generators of this process.
+// RandomState returns the state of this process's random generators.
 func (s *Step[S, B]) RandomState() ([]byte, error) {
 	r := randomState{Task: map[string][]byte{}, Order: s.order.before}
 	err := torch.Try(func() {
@@ -141,7 +141,7 @@ func (s *Step[S, B]) RandomState() ([]byte, error) {
 	return json.Marshal(r)
 }
 
-// SetRandomState continues with what RandomState returned.
+// SetRandomState restores a state returned by RandomState.
 func (s *Step[S, B]) SetRandomState(state []byte) error {
 	var r randomState
 	if err := json.Unmarshal(state, &r); err != nil {

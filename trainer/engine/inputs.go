@@ -7,12 +7,12 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// InputLister is a [Task] that says what a batch gives the device before the forward pass begins,
-// so that [Options].Graphs can put it where a graph looks for it.
+// InputLister is a [Task] that can list what a batch sends to the device before the forward pass
+// begins, so that [Options].Graphs can place it where a graph reads it.
 type InputLister[B any] interface {
-	// Inputs calls [Input] and [InputTensor] for all that Loss or Predict will pass to them for the
-	// same batch, in the same order, and refuses what they would refuse. It computes nothing, and
-	// draws nothing at random.
+	// Inputs calls [Input] and [InputTensor] with everything that Loss or Predict will pass to them
+	// for the same batch, in the same order, and refuses what they would refuse. It computes
+	// nothing and draws no random numbers.
 	Inputs(p ForwardPass, b B)
 }
 
@@ -26,8 +26,8 @@ type staged struct {
 	next    int
 }
 
-// NoGraph says within Inputs that a batch has to be trained as ever, and why: its loss takes
-// numbers from the host that differ from batch to batch, for instance.
+// NoGraph is called within Inputs to say that a batch cannot be recorded in a graph, and why: for
+// example because its loss takes numbers from the host that differ from batch to batch.
 func (p ForwardPass) NoGraph(why string) {
 	if p.staged != nil {
 		p.staged.eager = why

@@ -27,7 +27,7 @@ func (p pass[B]) Epoch(ctx context.Context, epoch, skip int) iter.Seq2[B, error]
 }
 
 // Loader makes the loaders of a run that sends batches ahead, keeps its training set on the device
-// or evaluates by length; else it leaves them to the trainer.
+// or evaluates by length. In all other cases it leaves them to the trainer.
 func (s *Step[S, B]) Loader(set data.Dataset[S], o trainer.LoaderOptions) (trainer.BatchLoader[B], error) {
 	if s.resident != nil && o.Evaluation == nil {
 		return residentLoader(s.resident, set, s.task, o.LoaderOptions)

@@ -13,20 +13,22 @@ import (
 )
 
 // Main is the main function of a program that trains one model: [NewFromInit], [trainer.New] and
-// Fit under [run.Main]. Signals save and leave, exit codes say what failed, and the last line on
-// standard error is a JSON record. The function makes the task and its model, whose initial weights
-// follow from t.Seed. Valid may be nil. The trainer shows the progress of the run and a table of
-// its evaluations, the best one marked, on t.Progress.
+// Fit under [run.Main]. A signal saves a checkpoint and ends the program, the exit code says what
+// failed, and the last line on standard error is a JSON record. The function task makes the task
+// and its model, whose initial weights are determined by t.Seed. Valid may be nil. The trainer
+// writes the progress of the run to t.Progress, and then a table of its evaluations with the best
+// one marked.
 //
-// On the command line, -device auto, cpu, cuda or cuda:N takes the place of o.Device, as
-// torch.ParseDevice reads it. A program that has parsed its command line with package flag before
-// has its own flags.
+// On the command line, -device auto, cpu, cuda or cuda:N replaces o.Device, as parsed by
+// torch.ParseDevice. If the program has already parsed its command line with package flag, Main
+// reads no flags.
 //
-// Started as one of several processes, by gotrainer launch, torchrun, srun or mpirun, it trains with
-// the others ([dist.Init]), each with -device auto on the GPU of its local rank.
+// If the program was started as one of several processes, by gotrainer launch, torchrun, srun or
+// mpirun, it trains with the others ([dist.Init]); with -device auto, each uses the GPU of its
+// local rank.
 //
-// Main does not return, so nothing that main has deferred is run. A program with more to do calls
-// the parts itself, as examples/mlp does.
+// Main does not return, so functions deferred by main do not run. A program that does more than
+// this calls the parts itself, as examples/mlp does.
 func Main[S, B any](task func() Task[S, B], train, valid data.Dataset[S], o Options, t trainer.Options) {
 	device := "" // as o says
 	if !flag.Parsed() {

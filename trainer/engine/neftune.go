@@ -7,7 +7,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// InputEmbedder is a model whose input goes through an embedding: get_input_embeddings of
+// InputEmbedder is a model whose input passes through an embedding: get_input_embeddings of
 // transformers.
 type InputEmbedder interface {
 	InputEmbeddings() *nn.Embedding

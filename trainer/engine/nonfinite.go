@@ -26,8 +26,8 @@ func (s *Step[S, B]) checkFinite(name string, t torch.Tensor, stop bool) error {
 	return nil
 }
 
-// FindNonFinite runs forward and backward on a micro-batch again, with other random numbers. The
-// layers that it can name are those of package nn with parameters.
+// FindNonFinite runs the forward and the backward pass on a micro-batch again, with different
+// random numbers. It can name layers of package nn that have parameters.
 func (s *Step[S, B]) FindNonFinite(ctx context.Context, b B, w trainer.Window) (o trainer.NonFiniteOrigin, err error) {
 	if is[TrainingStepper[B]](s.task) {
 		return o, errors.New("the task has a training step of its own (engine.TrainingStepper), which is not run again")
@@ -77,7 +77,7 @@ func (s *Step[S, B]) keepBuffers() (restore func()) {
 	}
 }
 
-// NonFinite names the weights and buffers that are not finite. It waits for the device, once.
+// NonFinite names the weights and buffers that are not finite. It waits for the device once.
 func (s *Step[S, B]) NonFinite() (names []string, err error) {
 	if s.sharded != nil {
 		return s.nonFiniteParts()

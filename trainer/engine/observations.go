@@ -6,9 +6,9 @@ import (
 	"fmt"
 )
 
-// Observations are what an [Observer] or [Evaluator] notes of an evaluation, a T for each sample: a
-// struct with exported fields, such as what was predicted and what should have been. Embedded in a
-// task it makes it an [ObservationSharer].
+// Observations are the records that an [Observer] or [Evaluator] makes of an evaluation, one T per
+// sample. T is a struct with exported fields, such as the prediction and the expected value. A task
+// that embeds Observations is an [ObservationSharer].
 //
 //	func (t *task) Observe(b Batch, o engine.Outputs) { t.Note(readings(b, o)...) }
 //
@@ -19,18 +19,18 @@ type Observations[T any] struct {
 	fresh, all []T
 }
 
-// Note takes note of samples, in their order.
+// Note records samples, in their order.
 func (n *Observations[T]) Note(samples ...T) { n.fresh = append(n.fresh, samples...) }
 
-// Noted returns all samples of the evaluation, of all processes if it is shared out, in the order
-// of the set, and starts over.
+// Noted returns all samples of the evaluation, including those of other processes if it is shared,
+// in the order of the set, and starts over.
 func (n *Observations[T]) Noted() []T {
 	all := append(n.all, n.fresh...)
 	*n = Observations[T]{}
 	return all
 }
 
-// SortObserved is of [ObservationSorter].
+// SortObserved implements [ObservationSorter].
 func (n *Observations[T]) SortObserved(order []int) error {
 	noted := n.Noted()
 	if len(noted) == 0 {
@@ -47,7 +47,7 @@ func (n *Observations[T]) SortObserved(order []int) error {
 	return nil
 }
 
-// TakeObserved is of [ObservationSharer].
+// TakeObserved implements [ObservationSharer].
 func (n *Observations[T]) TakeObserved(rows int) ([]byte, error) {
 	var b bytes.Buffer
 	err := gob.NewEncoder(&b).Encode(n.fresh[:min(rows, len(n.fresh))])
@@ -58,7 +58,7 @@ func (n *Observations[T]) TakeObserved(rows int) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// AddObserved is of [ObservationSharer].
+// AddObserved implements [ObservationSharer].
 func (n *Observations[T]) AddObserved(part []byte) error {
 	var samples []T
 	if err := gob.NewDecoder(bytes.NewReader(part)).Decode(&samples); err != nil {

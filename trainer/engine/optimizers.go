@@ -29,7 +29,7 @@ func (s *Step[S, B]) lowRankGroups(model any, params []torch.Named) ([]optim.Gro
 		return nil, fmt.Errorf("engine: Options.LowRankTargets: %w", err)
 	}
 	if len(ignored) > 0 {
-		s.warn("Options.LowRankTargets %s also match %s, which are no linear layers and stay as they are; only the "+
+		s.warn("Options.LowRankTargets %s also match %s, which are not linear layers and are left unchanged; only the "+
 			"weights of linear layers can have a low rank", s.options.LowRankTargets, strings.Join(ignored, ", "))
 	}
 	return groups, nil

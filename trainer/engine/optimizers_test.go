@@ -177,6 +177,6 @@ func TestModulesThatAreNoLinearLayersAreWarnedOf(t *testing.T) {
 		Warn:           func(text string) { warnings = append(warnings, text) }})
 	require.NoError(t, err)
 	assert.Equal(t,
-		[]string{`Options.LowRankTargets ["hidden", "embed"] also match embed, which are no linear layers ` +
-			"and stay as they are; only the weights of linear layers can have a low rank"}, warnings)
+		[]string{`Options.LowRankTargets ["hidden", "embed"] also match embed, which are not linear layers ` +
+			"and are left unchanged; only the weights of linear layers can have a low rank"}, warnings)
 }

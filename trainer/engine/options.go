@@ -14,145 +14,162 @@ import (
 )
 
 // Options configures [New]. The zero value trains on the CPU in float32 with Hugging Face's
-// defaults. Where an option is one of Hugging Face's TrainingArguments, its comment ends with the
-// name that it has there.
+// defaults. If an option is one of Hugging Face's TrainingArguments, its comment ends with the name
+// it has there.
 type Options struct {
-	// Optimizer is optim.AdamW{...}, optim.SGD{...}, what optim.ByName returns, or your own
-	// Builder. Nil: optim.AdamW without weight decay at rate 5e-5, Hugging Face's default.
+	// Optimizer is optim.AdamW{...}, optim.SGD{...}, the result of optim.ByName, or your own
+	// Builder. Nil: optim.AdamW without weight decay and with a learning rate of 5e-5, Hugging
+	// Face's default.
 	Optimizer optim.Builder
 
-	// Groups divides the parameters into groups with settings of their own. Nil: Hugging Face's two
-	// groups, of which the second, biases and the weights of normalisation layers, has no weight
+	// Groups divides the parameters into groups with their own settings. Nil: Hugging Face's two
+	// groups, the second of which (biases and the weights of normalisation layers) has no weight
 	// decay.
 	Groups func(model any, params []torch.Named) []optim.Group
 
-	// LowRankTargets are the linear layers whose gradients GaLore or APOLLO project, see
-	// optim.LowRankGroups: optim_target_modules. It takes the place of Groups. Other modules that
-	// match are warned of.
+	// LowRankTargets are the linear layers whose gradients GaLore or APOLLO project; see
+	// optim.LowRankGroups. They replace Groups. If other modules match, a warning is given:
+	// optim_target_modules.
 	LowRankTargets optim.Targets
 
-	// Warn is told what is not done as somebody may have expected; nil: standard error.
+	// Warn is called when something is not done that the user might expect. Nil: write to standard
+	// error.
 	Warn func(text string)
 
-	// the gradients' total norm is limited to it; zero: 1, as Hugging Face; +Inf: only reported;
-	// negative: neither. An optimizer that updates during the backward pass (optim.BackwardUpdater)
-	// leaves no gradients to limit, so that zero means none.
+	// MaxGradNorm limits the total norm of the gradients. Zero: 1, as in Hugging Face. +Inf: the
+	// norm is only reported. Negative: it is neither limited nor reported. An optimizer that
+	// updates during the backward pass (optim.BackwardUpdater) leaves no gradients to limit, so
+	// with it zero means no limit.
 	MaxGradNorm  float64
-	MaxGradValue float64 // every element of the gradients is limited to ±MaxGradValue, after the norm; zero: not
+	MaxGradValue float64 // limits every element of the gradients to ±MaxGradValue, after the norm; zero: no limit
 
-	// EMA keeps an exponential moving average of the weights beside them. Zero: none.
+	// EMA keeps an exponential moving average of the weights. Zero: none.
 	EMA EMA
 
 	Device    torch.Device  // where the model is trained; zero: the CPU
 	Precision amp.Precision // amp.BF16: forward under autocast; weights and optimizer stay float32
 
-	// IgnoreFP16OnCPU trains in float32 where Precision is amp.FP16 and Device the CPU, as Hugging
-	// Face's Trainer does without a word. Otherwise New refuses that.
+	// IgnoreFP16OnCPU trains in float32 if Precision is amp.FP16 and Device is the CPU, as Hugging
+	// Face's Trainer silently does. Without it, New refuses this combination.
 	IgnoreFP16OnCPU bool
 
-	// Prefetch sends the numbers of the next batch to the GPU while this one computes: the slices of
-	// float32, float64, int32, int64, uint8 and bool in the fields of a batch, which [Input] then
-	// finds there. With Graphs, the stream that computes copies them on to the memory of the graph, on the
-	// device. Neither the task nor anybody else may change them once the batch is made. It takes the
-	// memory of one batch more, and where that is short the batch is sent when its turn comes. It does
-	// not go together with DivideOnOutOfMemory of the trainer, and streams of data are not sent ahead.
+	// Prefetch sends the next batch to the GPU while the current one is being computed: the slices
+	// of float32, float64, int32, int64, uint8 and bool in the fields of a batch. [Input] then
+	// finds them on the device. With Graphs, the computing stream copies them from there to the
+	// memory of the graph.
+	//
+	// Nothing, including the task, may change these slices once the batch has been made. Prefetch
+	// needs the memory of one additional batch; if that is not available, the batch is sent when it
+	// is needed. It cannot be combined with the trainer's DivideOnOutOfMemory, and data streams are
+	// not sent ahead.
 	Prefetch bool
 
-	// DatasetOnDevice keeps the training set in the memory of Device if it takes no more than so many
-	// bytes; zero: not. It is sent once, when a run begins; a batch then is the indices of its
-	// samples, sent while nobody waits, and an index_select of each slice that [Input] would send. Which slices
-	// those are says Prefetch. Batches, their order and the bits are those without it. It is for a set
-	// whose samples stay as they are, and a Collate that puts samples of one size one after the other;
-	// another set, and one that is too large, is refused when the run begins. Neither the task nor
-	// anybody else may change a batch. Evaluations and streams of data are sent batch by batch, and it
-	// does not go together with DivideOnOutOfMemory of the trainer.
+	// DatasetOnDevice keeps the training set in the memory of Device if it takes no more than this
+	// many bytes; zero: it is not kept there. The set is sent once, at the beginning of a run. A
+	// batch is then the indices of its samples, which are sent without waiting, and an index_select
+	// of each slice that [Input] would send. The slices are those listed at Prefetch. The batches,
+	// their order and the bits are the same as without this option.
+	//
+	// The samples of the set must not change, and Collate must place samples of equal size one
+	// after the other. Any other set, and one that is too large, is refused at the beginning of the
+	// run. Nothing, including the task, may change a batch. Evaluations and data streams are sent
+	// batch by batch. DatasetOnDevice cannot be combined with the trainer's DivideOnOutOfMemory.
 	DatasetOnDevice int64
 
-	// TF32 is the arithmetic of float32 on a GPU, for the whole program: tf32.
+	// TF32 selects the arithmetic for float32 on a GPU, for the whole program: tf32.
 	TF32 TF32
-	// FullDeterminism has operators without a reproducible algorithm fail, and cuDNN take only those
-	// that are reproducible, none of them by trial; on a GPU with CUBLAS_WORKSPACE_CONFIG=:16:8
-	// unless the environment says otherwise. For the whole program: full_determinism.
+	// FullDeterminism makes operators without a reproducible algorithm fail, and makes cuDNN use
+	// only reproducible algorithms and choose them without benchmarking. On a GPU it sets
+	// CUBLAS_WORKSPACE_CONFIG=:16:8 unless the environment says otherwise. It applies to the whole
+	// program: full_determinism.
 	FullDeterminism bool
 
-	// MemoryFormat is how the model's four-dimensional weights and buffers are laid out.
-	// torch.ChannelsLast makes convolutions of pictures faster, on CPUs and on tensor cores, and adds
-	// up in another order. Zero: as the model made them. model.to(memory_format=torch.channels_last).
+	// MemoryFormat is the memory layout of the model's four-dimensional weights and buffers.
+	// torch.ChannelsLast makes convolutions of images faster, on CPUs and on tensor cores, but
+	// changes the order of summation. Zero: the layout the model was made with. It is
+	// model.to(memory_format=torch.channels_last).
 	MemoryFormat torch.MemoryFormat
-	// CuDNNBenchmark has cuDNN try its kernels for each new shape and take the fastest. For the whole
-	// program; needs a GPU and shapes that come again: torch.backends.cudnn.benchmark.
+	// CuDNNBenchmark makes cuDNN try its kernels for each new shape and use the fastest. It applies
+	// to the whole program, needs a GPU, and helps only if shapes recur:
+	// torch.backends.cudnn.benchmark.
 	CuDNNBenchmark bool
 
-	// Graphs has training recorded as CUDA graphs. Zero: not.
+	// Graphs makes training run as recorded CUDA graphs. Zero: no graphs.
 	Graphs Graphs
 
-	// Loss takes the place of the model's loss, in training and evaluation; the task must be a
-	// [Predictor]: compute_loss_func.
+	// Loss replaces the model's loss in training and evaluation. The task must be a [Predictor]:
+	// compute_loss_func.
 	Loss func(p ForwardPass, o Outputs) Loss
-	// LabelSmoothing is the epsilon of [LabelSmoothing], which then takes the place of the model's
-	// loss wherever there are labels: label_smoothing_factor.
+	// LabelSmoothing is the epsilon of [LabelSmoothing], which replaces the model's loss whenever
+	// there are labels: label_smoothing_factor.
 	LabelSmoothing float64
-	// NEFTuneAlpha adds noise of this size to the input embeddings in training; the model must be
-	// an [InputEmbedder]. Zero: none: neftune_noise_alpha.
+	// NEFTuneAlpha adds noise of this magnitude to the input embeddings during training. The model
+	// must be an [InputEmbedder]. Zero: no noise: neftune_noise_alpha.
 	NEFTuneAlpha float64
-	// GradientCheckpointing saves memory: layers keep their input only and are computed again in
-	// the backward pass. The model, or layers in it, must be [GradientCheckpointer]s:
+	// GradientCheckpointing saves memory: layers keep only their input and are recomputed in the
+	// backward pass. The model, or layers in it, must implement [GradientCheckpointer]:
 	// gradient_checkpointing.
 	GradientCheckpointing bool
 
-	// Distributed is how several processes average gradients; nil: as Hugging Face's Trainer does,
+	// Distributed says how several processes average gradients. Nil: as in Hugging Face's Trainer,
 	// with FindUnusedParameters unless GradientCheckpointing is set: ddp_find_unused_parameters,
 	// ddp_static_graph, ddp_bucket_cap_mb, ddp_broadcast_buffers.
 	Distributed *ddp.Options
 
-	// Sharding is what each of several processes (trainer.Options.Group) has a part of only:
-	// shard.ZeroRedundancyOptimizer, shard.ShardGradOp or shard.FullShard, the stages 1, 2 and 3 of
-	// ZeRO. Zero: nothing. Layers that a [shard.LayerRunner] runs are units of FullShard. Of
-	// Distributed it has FindUnusedParameters, BucketCapMB and KeepBuffers. A model that was made in
-	// [nn.Defer] is drawn layer by layer under FullShard: fsdp, deepspeed.
+	// Sharding says what is divided among several processes (trainer.Options.Group), so that each
+	// has only a part of it: shard.ZeroRedundancyOptimizer, shard.ShardGradOp or shard.FullShard,
+	// which are stages 1, 2 and 3 of ZeRO. Zero: nothing. With FullShard, layers that a
+	// [shard.LayerRunner] runs are units, and a model made in [nn.Defer] gets its initial weights
+	// layer by layer. Of Distributed, FindUnusedParameters, BucketCapMB and KeepBuffers apply:
+	// fsdp, deepspeed.
 	Sharding shard.Strategy
-	// ShardingReplicas divides the processes into so many replicas, each of which shares the model out:
-	// [shard.OnePerMachine] or a number; zero: one. HYBRID_SHARD of FullyShardedDataParallel.
+	// ShardingReplicas divides the processes into this many replicas, each of which shards the
+	// model among its processes: [shard.OnePerMachine] or a number; zero: one. It is HYBRID_SHARD
+	// of FullyShardedDataParallel.
 	ShardingReplicas int
 
-	// ComputeMetrics makes the numbers of an evaluation from all of its predictions, which are
-	// freed when it returns; the task must be a [Predictor]: compute_metrics.
+	// ComputeMetrics computes the numbers of an evaluation from all of its predictions, which are
+	// freed when it returns. The task must be a [Predictor]: compute_metrics.
 	ComputeMetrics func(p *Predictions) (map[string]float64, error)
-	// BatchMetrics does so batch by batch and keeps no predictions: batch_eval_metrics.
+	// BatchMetrics computes the numbers batch by batch and keeps no predictions:
+	// batch_eval_metrics.
 	BatchMetrics BatchMetrics
-	// PreprocessLogits changes what is kept of the logits, for instance to their argmax:
+	// PreprocessLogits transforms the logits before they are kept, for example to their argmax:
 	// preprocess_logits_for_metrics.
 	PreprocessLogits func(logits, labels []torch.Tensor) []torch.Tensor
-	// EvalAccumulation is after how many batches the predictions move from the device to the host;
-	// zero: at the end: eval_accumulation_steps.
+	// EvalAccumulation is the number of batches after which predictions are moved from the device
+	// to the host. Zero: at the end: eval_accumulation_steps.
 	EvalAccumulation int
-	// SortEvalByLength evaluates on samples of about the same length together, the longest first, so
-	// that batches need little padding. Predictions and metrics are in the order of the set, what is
-	// predicted of padding aside; BatchMetrics, hooks and Predictions.Losses see the batches as they
-	// come. A loss that is the mean over the samples of a batch is what it was but for rounding; one
-	// over tokens is averaged over those of other batches. Each sample is read once more, for its
-	// length, when the loader is made; each of several processes evaluates the whole set. The task
-	// must be a [Lengther], and an [ObservationSorter] if it gathers metrics.
+	// SortEvalByLength evaluates samples of similar length together, the longest first, so that
+	// batches need little padding. The task must be a [Lengther] and, if it gathers metrics, an
+	// [ObservationSorter].
+	//
+	// Predictions and metrics are in the order of the set, and the same apart from what is
+	// predicted for padding. BatchMetrics, hooks and Predictions.Losses see the batches in sorted
+	// order. A loss that is the mean over the samples of a batch changes only by rounding; one that
+	// is a mean over tokens is averaged over different batches. Each sample is read once more, for
+	// its length, when the loader is made. With several processes, each evaluates the whole set.
 	SortEvalByLength bool
-	// FullEval evaluates with weights, buffers and floating-point inputs in bfloat16 or float16;
-	// the float32 weights are kept aside and put back. Hugging Face's Trainer does so outside of
-	// training only, and keeps the model in the low precision after it: bf16_full_eval,
+	// FullEval evaluates with weights, buffers and floating-point inputs in bfloat16 or float16.
+	// The float32 weights are kept and restored afterwards. Hugging Face's Trainer does this only
+	// outside of training, and leaves the model in the low precision: bf16_full_eval,
 	// fp16_full_eval.
 	FullEval amp.Precision
 
-	// NonPaddingTokens counts only those input tokens that are no padding:
+	// NonPaddingTokens counts only input tokens that are not padding:
 	// include_num_input_tokens_seen="non_padding".
 	NonPaddingTokens bool
 
-	// InitWeightsFrom is a file whose weights the model starts with, as [nn.Load] reads it
-	// (safetensors, or what torch.save wrote: .bin, .pt, .pth, .ckpt), or a folder with
-	// model.safetensors or, if that is not there, pytorch_model.bin. Every parameter must be there
-	// in its shape, and none else. Of an [Adapted] model it is the file of an adapter.
+	// InitWeightsFrom is a file with the initial weights of the model, in a format that [nn.Load]
+	// reads: safetensors, or a file written by torch.save (.bin, .pt, .pth, .ckpt). It can also be
+	// a folder with model.safetensors or, if that does not exist, pytorch_model.bin. The file must
+	// have every parameter in its shape and no others. For an [Adapted] model it is the file of an
+	// adapter.
 	InitWeightsFrom string
 }
 
-// TF32 says whether matrix products, convolutions and recurrent layers of float32 on a GPU may be
-// computed in TF32: faster, with 10 bits of mantissa instead of 23.
+// TF32 says whether matrix products, convolutions and recurrent layers in float32 on a GPU may be
+// computed in TF32, which is faster but has a mantissa of 10 bits instead of 23.
 type TF32 int
 
 const (

@@ -34,14 +34,14 @@ func drawInt64(g *torch.Generator) int64 {
 	return torch.Values[int64](t.Random_(g))[0]
 }
 
-// GlobalPermutation is the random part of a DataLoader's order that is drawn from the global
-// generator itself, when the epoch's first batch is fetched. Hugging Face's Trainer orders by
-// length with it:
+// GlobalPermutation is the random part of a DataLoader's order when it is drawn directly from the
+// global generator, at the moment the first batch of the epoch is fetched. Hugging Face's Trainer
+// uses it to order by length:
 //
 //	trainer.Options{Order: data.GroupedByLength{Lengths: lengths, BatchSize: 8, Random: step.GlobalPermutation()}}
 //
-// A run that is resumed within an epoch gets the same order again: the checkpoint holds what is
-// needed for it.
+// A run that is resumed within an epoch gets the same order again, since the checkpoint holds what
+// is needed for it.
 func (s *Step[S, B]) GlobalPermutation() data.Order {
 	s.order.drawn = true
 	return data.OrderFunc(func(_, n int) []int {
@@ -57,9 +57,9 @@ func (s *Step[S, B]) GlobalPermutation() data.Order {
 	})
 }
 
-// RandomSampler is the order of PyTorch's DataLoader(shuffle=True) without a generator: the global
-// one is drawn from once more, for the seed of the epoch's permutation. It is resumed as
-// [Step.GlobalPermutation] is.
+// RandomSampler is the order of PyTorch's DataLoader(shuffle=True) without a generator: one more
+// number is drawn from the global generator, as the seed of the epoch's permutation. It is resumed
+// like [Step.GlobalPermutation].
 func (s *Step[S, B]) RandomSampler() data.Order {
 	s.order.drawn = true
 	return data.OrderFunc(func(_, n int) []int {

@@ -51,9 +51,9 @@ func TestACheckpointOfAGPUResumesOnTheCPUAndNamesWhatItCannotPutBack(t *testing.
 	assert.Equal(t, want, torch.DefaultGenerator(torch.CPU).State(), "the CPU's is put back")
 	require.Len(t, *warnings, 1)
 	assert.Contains(t, (*warnings)[0],
-		"made on cuda:3, and this run is on cpu: the state of the generator of cuda:3 is not put back")
+		"made on cuda:3, and this run is on cpu: the state of the generator of cuda:3 is not restored")
 
 	add("tpu:0")
 	resumed, _ = newStep()
-	require.ErrorContains(t, resumed.Load(dir, trainer.LoadOptions{}), `"tpu:0" is no device`)
+	require.ErrorContains(t, resumed.Load(dir, trainer.LoadOptions{}), `"tpu:0" is neither a device nor a generator of the task`)
 }

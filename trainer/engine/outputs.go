@@ -5,44 +5,44 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Predictor is a [Task] in two halves: what the model computes, and the loss of that. With it the
-// engine can put another loss instead of the model's ([Options].Loss, [Options].LabelSmoothing),
-// keep the predictions of an evaluation and compute metrics over all of them.
+// Predictor is a [Task] in two halves: what the model computes, and the loss of that. It lets the
+// engine replace the model's loss ([Options].Loss, [Options].LabelSmoothing), keep the predictions
+// of an evaluation and compute metrics over all of them.
 type Predictor[B any] interface {
 	// Predict runs the model on a batch.
 	Predict(p ForwardPass, b B) Outputs
 
-	// LossOf is the model's own loss of what Predict returned. In an evaluation without labels it
-	// returns a Loss without Value.
+	// LossOf returns the model's own loss for the result of Predict. In an evaluation without
+	// labels it returns a Loss without Value.
 	LossOf(p ForwardPass, o Outputs) Loss
 }
 
-// Observer is a [Predictor] that gathers metrics batch by batch from what the model returned.
+// Observer is a [Predictor] that gathers metrics batch by batch from the model's outputs.
 type Observer[B any] interface {
 	Predictor[B]
 
-	// Observe takes note of a batch of the evaluation.
+	// Observe records a batch of the evaluation.
 	Observe(b B, o Outputs)
 
 	// Metrics returns the numbers of the evaluation by name, without "loss", and starts over.
 	Metrics() map[string]float64
 }
 
-// Outputs are what a model returns for a batch, besides its loss, and what that is held against.
-// The first dimension of every tensor is that of the samples.
+// Outputs are what a model returns for a batch, other than its loss, and what they are compared
+// with. The first dimension of every tensor is that of the samples.
 type Outputs struct {
-	Logits []torch.Tensor // first the logits, then whatever predictions should have besides, such as hidden states
-	// first the labels, then further ones (label_names of Hugging Face); none: a batch without
-	// labels
+	Logits []torch.Tensor // first the logits, then anything else for the predictions, such as hidden states
+	// Labels are first the labels, then further ones (Hugging Face's label_names). Empty: a batch
+	// without labels.
 	Labels []torch.Tensor
-	Inputs []torch.Tensor // what metrics want to see of the inputs (include_for_metrics="inputs"); mostly none
+	Inputs []torch.Tensor // inputs for metrics (include_for_metrics="inputs"); usually none
 	Rows   int            // samples in the batch
 
 	// Shifted says that position i of the logits predicts label i+1, as causal language models do.
 	Shifted bool
 }
 
-// PredictFunc makes a [Task] that is a [Predictor] of a model and three functions.
+// PredictFunc makes a [Task] that is a [Predictor], from a model and three functions.
 func PredictFunc[S, B any](model any, collate func([]S) (B, error), predict func(ForwardPass, B) Outputs,
 	loss func(ForwardPass, Outputs) Loss) Task[S, B] {
 	whole := func(p ForwardPass, b B) Loss { return loss(p, predict(p, b)) }

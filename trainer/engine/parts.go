@@ -113,13 +113,13 @@ func (s *Step[S, B]) loadParts(dir string, o trainer.LoadOptions) error {
 			return s.loadWhole(dir)
 		}
 		if name := s.weightsName(); name != weightsName {
-			return fmt.Errorf("the checkpoint has of the model %s alone, which a run with engine.Options.Sharding cannot "+
-				"continue with: leave Sharding out", name)
+			return fmt.Errorf("of the model, the checkpoint has only %s, from which a run with engine.Options.Sharding "+
+				"cannot continue: leave Sharding out", name)
 		}
 		for _, name := range []string{averagesName, gradientsName} {
 			if isThere(filepath.Join(dir, name)) {
-				return fmt.Errorf("the checkpoint has %s, which a run with engine.Options.Sharding cannot continue with: "+
-					"leave Sharding out, or begin a new run from its weights", name)
+				return fmt.Errorf("the checkpoint has %s, from which a run with engine.Options.Sharding cannot continue: "+
+					"leave Sharding out, or start a new run from its weights", name)
 			}
 		}
 	}

@@ -7,18 +7,18 @@ import (
 )
 
 // Predictions are the outputs of a whole evaluation, on the host: EvalPrediction and
-// PredictionOutput of Hugging Face's Trainer. Rows are in the order of the set. Where the second
-// dimension differs from batch to batch, shorter ones are filled up with [IgnoreIndex]. bfloat16
-// has become float32.
+// PredictionOutput of Hugging Face's Trainer. Rows are in the order of the set. If the second
+// dimension differs between batches, shorter ones are padded with [IgnoreIndex]. bfloat16 is
+// converted to float32.
 type Predictions struct {
 	Logits []torch.Tensor // as in [Outputs]
 	Labels []torch.Tensor
 	Inputs []torch.Tensor
-	Losses []float64 // of each batch, in the order of the batches; none without labels, and none in BatchMetrics.Add
+	Losses []float64 // one for each batch, in order; none without labels, and none in BatchMetrics.Add
 	Rows   int
 }
 
-// Free gives the memory back now, and not when the garbage collector finds out.
+// Free releases the memory immediately rather than when the garbage collector runs.
 func (p *Predictions) Free() {
 	for _, list := range p.lists() {
 		freeAll(*list)
@@ -33,12 +33,12 @@ func (o *Outputs) lists() [3]*[]torch.Tensor {
 	return [...]*[]torch.Tensor{&o.Logits, &o.Labels, &o.Inputs}
 }
 
-// BatchMetrics makes metrics batch by batch: compute_metrics with batch_eval_metrics of Hugging
-// Face's Trainer. The predictions of a batch may be on the device; they must not be kept.
+// BatchMetrics computes metrics batch by batch: compute_metrics with batch_eval_metrics in Hugging
+// Face's Trainer. The predictions of a batch may be on the device and must not be kept.
 type BatchMetrics interface {
 	Add(batch *Predictions) error
-	// Result returns the numbers of the evaluation and starts over. The next evaluation calls it for
-	// one that failed or was interrupted, and uses no number of it.
+	// Result returns the numbers of the evaluation and starts over. If an evaluation failed or was
+	// interrupted, the next one calls Result and ignores the numbers.
 	Result() (map[string]float64, error)
 }
 

@@ -49,15 +49,17 @@ func (r *random) leave() {
 	drawing.inside--
 }
 
-// Around carries out a run with generators of the Step's own instead of the default ones of its
-// devices (see [torch.ForkRNG]), so that Steps that run at the same time do not change each other's
-// numbers. When body ends the default ones are put where the Step's are, as if it had drawn from
-// them. The Step's begin where the default ones are if no other Step has drawn since, else where
-// its last Seed or run has left them.
+// Around carries out a run with the Step's own random generators in place of the default generators
+// of its devices (see [torch.ForkRNG]), so that Steps running at the same time do not affect each
+// other's numbers. When body ends, the default generators are set to the state of the Step's, as if
+// body had drawn from them. The Step's generators start from the state of the default ones if no
+// other Step has drawn from those since; otherwise from where the Step's last Seed or run left
+// them.
 //
-// What a goroutine draws that body starts comes from the default ones: a loader whose Collate or
-// data set draws with package torch is repeatable only if it is given a torch.Generator. Models
-// that several goroutines make at the same time are made in [torch.ForkRNG], or by [NewFromInit].
+// Goroutines started by body draw from the default generators. A loader whose Collate or data set
+// draws with package torch is therefore repeatable only if it uses its own torch.Generator.
+// Goroutines that make models at the same time should do so in [torch.ForkRNG] or with
+// [NewFromInit].
 func (s *Step[S, B]) Around(body func() error) (err error) {
 	if s.random.inside {
 		return body()
@@ -126,8 +128,8 @@ func joined(err, second error) error {
 	return errors.Join(err, second)
 }
 
-// Seed restarts the Step's generators, and makes the model again if the Step is one of
-// [NewFromInit].
+// Seed restarts the Step's generators. If the Step was made by [NewFromInit], it also makes the
+// model again.
 func (s *Step[S, B]) Seed(seed uint64, o trainer.SeedOptions) error {
 	if o.UnlessFresh && s.fresh {
 		return nil

@@ -100,7 +100,7 @@ func residentLoader[S, B any](r *resident, set data.Dataset[S], task Task[S, B],
 	r.used = true
 	if data.Varies(set) {
 		return nil, refused(fmt.Errorf("the samples of %T differ from epoch to epoch, as those of data.Augment do; want a "+
-			"set whose samples stay, or 0", set))
+			"set whose samples do not change, or 0", set))
 	}
 	indexed := data.Enumerate(set)
 	collate := collateNumbered(task)
@@ -193,8 +193,8 @@ func (r *resident) room(batch any, rows, samples int) error {
 		texts = append(texts, fmt.Sprintf("%s %d %v", nameOf(batch, k), s.n/rows, s.element))
 	}
 	if int64(total) > r.limit {
-		return fmt.Errorf("the set takes %d bytes (%d samples of %s), and the limit is %d; want as much, or 0, and "+
-			"Options.Prefetch in its place", total, samples, strings.Join(texts, ", "), r.limit)
+		return fmt.Errorf("the set takes %d bytes (%d samples of %s), and the limit is %d; raise it, or set it to 0 "+
+			"and use Options.Prefetch instead", total, samples, strings.Join(texts, ", "), r.limit)
 	}
 	for _, s := range found {
 		s = slice{n: s.n / rows, element: s.element}
@@ -223,7 +223,7 @@ func checkStacked[S, B any](set data.Dataset[S], task Task[S, B], n numbered[B])
 		}
 		for i, s := range one {
 			if size := len(s.bytes()); !bytes.Equal(s.bytes(), whole[i].bytes()[k*size:][:size]) {
-				return fmt.Errorf("%s of sample %d is not the same when it is read once more, or made a batch of its own: "+
+				return fmt.Errorf("%s of sample %d is not the same when it is read again, or made a batch of its own: "+
 					"random changes by the data set or by Collate cannot be kept; want 0", nameOf(n.batch, i), row)
 			}
 		}
@@ -232,6 +232,6 @@ func checkStacked[S, B any](set data.Dataset[S], task Task[S, B], n numbered[B])
 }
 
 func notStacked(format string, args ...any) error {
-	return fmt.Errorf(format+": Collate must put samples of one size one after the other (texts: data.Padding.Length, "+
-		"and a mask in every batch); want that, or 0", args...)
+	return fmt.Errorf(format+": Collate must place samples of equal size one after the other (for texts: "+
+		"data.Padding.Length, and a mask in every batch); want that, or 0", args...)
 }

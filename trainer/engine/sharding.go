@@ -22,7 +22,7 @@ func (o *Options) validateSharding(r *refusals) {
 	if r.first == nil {
 		r.first = err
 	}
-	const apart = " is set, which cannot be had with Options.Sharding %s: "
+	const apart = " is set, which cannot be combined with Options.Sharding %s: "
 	on := o.Sharding != 0
 	r.when(on && o.EMA.Decay != 0, "EMA"+apart+"the average would be whole on each process; average the checkpoints "+
 		"instead", o.Sharding)
@@ -35,7 +35,7 @@ func (o *Options) validateSharding(r *refusals) {
 func (s *Step[S, B]) share(ctx context.Context, g *dist.Group) error {
 	if s.sharded != nil {
 		if g != s.group {
-			return errors.New("engine: the model is shared out among the processes of another trainer.Options.Group; " +
+			return errors.New("engine: the model is divided among the processes of another trainer.Options.Group; " +
 				"make a new Step of a new model")
 		}
 		return nil

@@ -330,12 +330,12 @@ func TestWhatCannotBeShardedIsRefused(t *testing.T) {
 	testenv.RequireTorch(t)
 	static, compressed := &ddp.Options{StaticGraph: true}, &ddp.Options{Compress: torch.BFloat16}
 	for want, o := range map[string]engine.Options{
-		"Options.EMA is set, which cannot be had with Options.Sharding FullShard": {EMA: engine.EMA{Decay: 0.9}},
-		"Options.Distributed.StaticGraph is set":                                  {Distributed: static},
-		"Options.Distributed.Compress is set":                                     {Distributed: compressed},
-		"Options.FullEval is set":                                                 {FullEval: 1},
-		"Options.Sharding is Strategy(9)":                                         {Sharding: 9},
-		"Options.ShardingReplicas is -3":                                          {ShardingReplicas: -3},
+		"Options.EMA is set, which cannot be combined with Options.Sharding FullShard": {EMA: engine.EMA{Decay: 0.9}},
+		"Options.Distributed.StaticGraph is set":                                       {Distributed: static},
+		"Options.Distributed.Compress is set":                                          {Distributed: compressed},
+		"Options.FullEval is set":                                                      {FullEval: 1},
+		"Options.Sharding is Strategy(9)":                                              {Sharding: 9},
+		"Options.ShardingReplicas is -3":                                               {ShardingReplicas: -3},
 	} {
 		if o.Sharding == 0 {
 			o.Sharding = shard.FullShard

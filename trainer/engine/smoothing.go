@@ -2,14 +2,14 @@ package engine
 
 import "github.com/gotrainer/gotrainer/torch"
 
-// IgnoreIndex is the label of what does not count: padding, and tokens without a target.
+// IgnoreIndex is the label of positions that do not count: padding, and tokens without a target.
 const IgnoreIndex = -100
 
 // LabelSmoothing is the cross-entropy of the first logits and labels with smoothed targets: a share
 // of epsilon is spread evenly over all classes. Labels equal to ignore do not count. It is
-// LabelSmoother of Hugging Face's Trainer: the mean over the labels that count, or, where the task
-// counts items, their sum divided by [ForwardPass].Items. [Options].LabelSmoothing uses it; here it
-// is for a loss of your own.
+// LabelSmoother of Hugging Face's Trainer: the mean over the labels that count or, if the task
+// counts items, their sum divided by [ForwardPass].Items. [Options].LabelSmoothing uses it. Call it
+// directly in a loss of your own.
 //
 // Source: Szegedy and others, Rethinking the Inception Architecture for Computer Vision,
 // https://arxiv.org/abs/1512.00567.

@@ -11,16 +11,16 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// Lengther is a [Task] that knows how long its samples are, in tokens or what else a batch is
-// padded to: see [Options].SortEvalByLength.
+// Lengther is a [Task] that knows how long its samples are, in tokens or in whatever unit its
+// batches are padded in; see [Options].SortEvalByLength.
 type Lengther[S any] interface {
 	Length(sample S) int
 }
 
-// ObservationSorter is an [Observer] or [Evaluator] that can put what it has noted of an evaluation
-// into another order. [Observations] implements it.
+// ObservationSorter is an [Observer] or [Evaluator] that can reorder what it has recorded of an
+// evaluation. [Observations] implements it.
 type ObservationSorter interface {
-	// SortObserved moves what was noted of sample i, in the order of the notes, to place order[i].
+	// SortObserved moves the record of sample i, in the order of recording, to position order[i].
 	SortObserved(order []int) error
 }
 
@@ -41,7 +41,7 @@ func (s *Step[S, B]) evalOrder(set data.Dataset[S], o trainer.LoaderOptions) (so
 			"them")
 	case o.BadSample != nil:
 		return nil, errors.New("engine: Options.SortEvalByLength is set, and trainer.Options.BadSample may leave samples " +
-			"out, whose predictions would then be missed; want one of them")
+			"out, whose predictions would then be missing; want one of them")
 	}
 	rows := min(set.Len(), o.Evaluation.Rows) // a limited evaluation has the first ones of the set
 	if o.DropLast {

@@ -37,7 +37,7 @@ func (a *ahead) forget() {
 	a.last = torch.Tensor{}
 }
 
-// Forward runs the forward pass of a micro-batch. Its graph lives until Backward.
+// Forward runs the forward pass of a micro-batch. Its graph is kept until Backward.
 func (s *Step[S, B]) Forward(ctx context.Context, b B, w trainer.Window) (err error) {
 	if is[TrainingStepper[B]](s.task) {
 		return fmt.Errorf("engine: %T has a training step of its own (engine.TrainingStepper), which cannot be "+

@@ -37,9 +37,9 @@ const (
 // beside those of the devices.
 const orderState = "order"
 
-// Save writes the weights, the optimizer's state and the state of the random generators into dir,
-// and what the task adds. Tensors are what it leaves to o.Later. What only an update changes is
-// copied meanwhile, and the next call that may change it waits for that.
+// Save writes the weights, the optimizer's state, the state of the random generators and what the
+// task adds to dir. It leaves the tensors to o.Later. Those that only an update changes are copied
+// while training continues, and the next call that may change them waits for the copy.
 func (s *Step[S, B]) Save(dir string, o trainer.SaveOptions) error {
 	save := s.save
 	if s.sharded != nil {
@@ -156,11 +156,12 @@ func (s *Step[S, B]) checkGradients(gradients []torch.Named) ([]torch.Tensor, er
 	return list, nil
 }
 
-// Load reads back what Save wrote. The names, shapes and dtypes of all files, and the generators'
-// states, are checked before anything is changed. Weights and moments are then read into their own
-// memory; if the disk fails there, they are not defined. The optimizer keeps the settings of the
-// options; with o.Settings it has those that it was saved with (weight decay, betas, those of each
-// group), whatever the options say, as load_state_dict of torch.optim brings param_groups with it.
+// Load reads what Save wrote. The names, shapes and dtypes in all files, and the generators'
+// states, are checked before anything is changed. Weights and moments are then read directly into
+// their own memory; if the disk fails at that point, they are undefined. The optimizer keeps the
+// settings of the options. With o.Settings it gets the settings that were saved (weight decay,
+// betas and those of each group), whatever the options say, just as load_state_dict of torch.optim
+// restores param_groups.
 func (s *Step[S, B]) Load(dir string, o trainer.LoadOptions) (err error) {
 	s.copies.wait()
 	s.order.keep = o.KeepOrder
@@ -383,7 +384,7 @@ func (s *Step[S, B]) generatorOf(name string) (device torch.Device, put func([]b
 	case own != nil:
 		return torch.CPU, own.SetState, nil
 	case !deviceName.MatchString(name):
-		return device, nil, fmt.Errorf("%s: %q is no device, and no generator of the task's", generatorName, name)
+		return device, nil, fmt.Errorf("%s: %q is neither a device nor a generator of the task", generatorName, name)
 	case name != torch.CPU.String():
 		if device = s.options.Device; !device.IsCUDA() {
 			return device, nil, nil
@@ -400,14 +401,14 @@ func (s *Step[S, B]) warnOfGenerators(states []torch.Named) {
 			continue
 		}
 		if found = true; !s.options.Device.IsCUDA() {
-			s.warn("the checkpoint was made on %s, and this run is on %s: the state of the generator of %s is not put "+
-				"back, so random numbers (dropout) are others than those of the uninterrupted run", g.Name, s.options.Device,
+			s.warn("the checkpoint was made on %s, and this run is on %s: the state of the generator of %s is not "+
+				"restored, so random numbers (dropout) differ from those of the uninterrupted run", g.Name, s.options.Device,
 				g.Name)
 		}
 	}
 	if !found && s.options.Device.IsCUDA() {
 		s.warn("the checkpoint was made on cpu, and this run is on %[1]s: it holds no state of the generator of %[1]s, "+
-			"which stays as it is, so random numbers (dropout) are others than those of the uninterrupted run", s.options.Device)
+			"which is left unchanged, so random numbers (dropout) differ from those of the uninterrupted run", s.options.Device)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // Step is a model, its optimizer and their state: a [trainer.Step] made by [New]. Like every Step
-// it is used by one goroutine at a time.
+// it is for use by one goroutine at a time.
 type Step[S, B any] struct {
 	task      Task[S, B]
 	init      func() (Task[S, B], error) // makes the task again when the run is seeded; nil: it stays
@@ -79,16 +79,17 @@ var (
 	_ trainer.NonFiniteFinder[int] = (*Step[int, int])(nil)
 )
 
-// New makes a Step of a task. It moves the model to the device, loads initial weights and builds
+// New makes a Step from a task. It moves the model to the device, loads initial weights and builds
 // the optimizer.
 func New[S, B any](task Task[S, B], o Options) (*Step[S, B], error) {
 	return newStep(task, nil, o)
 }
 
 // NewFromInit is [New] with a function that makes the task and its model: model_init of Hugging
-// Face's Trainer. It is called once now, so that there is a model to look at, and again whenever
-// the run is seeded, right after that: the initial weights then are a function of the seed, and
-// random numbers continue where they left the stream. What was trained before is gone then.
+// Face's Trainer. The function is called once immediately, since New needs a model, and again each
+// time the run is seeded, right after the seeding. The initial weights are therefore determined by
+// the seed, and the random numbers that follow continue from there. Anything trained before is lost
+// at that point.
 func NewFromInit[S, B any](init func() (Task[S, B], error), o Options) (*Step[S, B], error) {
 	task, err := callInit(init)
 	if err != nil {
@@ -153,8 +154,8 @@ func (s *Step[S, B]) prepareModel() error {
 	}
 	model := s.task.Model()
 	if parts := nn.LinearParts(model); len(parts) > 0 {
-		return fmt.Errorf("engine: only parts of the model are here (%s); divided layers (dist/tensor) are for loops of "+
-			"your own", parts[0])
+		return fmt.Errorf("engine: only parts of the model are here (%s); divided layers (dist/tensor) need a "+
+			"training loop of your own", parts[0])
 	}
 	if !s.drawsByLayer() {
 		if err := nn.Materialize(model); err != nil {
@@ -284,14 +285,14 @@ func (s *Step[S, B]) makeOptimizer(builder optim.Builder, groups []optim.Group) 
 // Collate calls the task.
 func (s *Step[S, B]) Collate(samples []S) (B, error) { return s.task.Collate(samples) }
 
-// Recycle calls the task, if it is a [Recycler].
+// Recycle calls the task's Recycle, if it is a [Recycler].
 func (s *Step[S, B]) Recycle(b B) {
 	if t, ok := s.task.(Recycler[B]); ok {
 		t.Recycle(b)
 	}
 }
 
-// SetMomentum moves the momentum of the optimizer, or its beta1, from the next Update on.
+// SetMomentum sets the momentum of the optimizer, or its beta1, from the next Update on.
 func (s *Step[S, B]) SetMomentum(momentum float64) error {
 	o, ok := s.optimizer.(optim.MomentumSetter)
 	if !ok {

@@ -8,29 +8,29 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Task ties a model to its data. S is a sample, B a batch.
+// Task connects a model to its data. S is a sample and B a batch.
 //
-// What a user of Hugging Face's Trainer would override is an interface that a task may implement
-// besides: [Predictor] shows the model's outputs, [Observer] and [Evaluator] make metrics of them,
-// [TrainingStepper] replaces the training step, [LossObserver] sees every loss, [TrainingLogger]
-// logs more than the loss, [ItemCounter], [LabelCounter] and [TokenCounter] count, [Configurer]
-// writes config.json, [Recycler] uses the memory of batches again.
+// What a user of Hugging Face's Trainer would override is an interface that a task may also
+// implement: [Predictor] exposes the model's outputs, [Observer] and [Evaluator] compute metrics
+// from them, [TrainingStepper] replaces the training step, [LossObserver] sees every loss,
+// [TrainingLogger] logs more than the loss, [ItemCounter], [LabelCounter] and [TokenCounter]
+// count, [Configurer] writes config.json, and [Recycler] reuses the memory of batches.
 type Task[S, B any] interface {
-	// Model is a pointer to the struct that holds the parameters, as package nn finds them.
+	// Model returns a pointer to the struct that holds the parameters, as package nn finds them.
 	Model() any
 
-	// Collate makes a batch of samples, at least one. Loaders call it from several goroutines at
-	// once; it must not call libtorch.
+	// Collate makes a batch of one or more samples. Loaders call it from several goroutines at
+	// once, and it must not call libtorch.
 	Collate(samples []S) (B, error)
 
-	// Loss runs the model on a batch. It is called inside a scope, under autocast where the
-	// precision asks for it, with gradients recorded. Mistakes panic as package torch does.
+	// Loss runs the model on a batch. It is called inside a scope, under autocast if the precision
+	// requires it, with gradients recorded. Like package torch, it panics on misuse.
 	Loss(p ForwardPass, b B) Loss
 }
 
-// Evaluator is a [Task] that evaluates a batch by itself: prediction_step of Hugging Face's
-// Trainer. Most tasks with metrics are better served by [Observer], which goes together with label
-// smoothing, losses of your own and predictions.
+// Evaluator is a [Task] that evaluates a batch itself: prediction_step of Hugging Face's Trainer.
+// For most tasks with metrics [Observer] is the better choice, since it works with label smoothing,
+// custom losses and predictions.
 type Evaluator[B any] interface {
 	// Evaluate runs the model on a batch of the evaluation, without gradients and with the model in
 	// evaluation mode, and gathers what Metrics needs.
@@ -40,32 +40,32 @@ type Evaluator[B any] interface {
 	Metrics() map[string]float64
 }
 
-// TrainingStepper is a [Task] with a training step of its own: training_step of Hugging Face's
-// Trainer.
+// TrainingStepper is a [Task] with its own training step: training_step of Hugging Face's Trainer.
 type TrainingStepper[B any] interface {
-	// TrainingStep runs forward and backward on one micro-batch, as often as it likes (gradients
-	// add up), and returns the loss to report. The usual step is
+	// TrainingStep runs the forward and the backward pass on one micro-batch, any number of times
+	// (gradients add up), and returns the loss to report. The usual step is
 	//
 	//	return t.Backward(t.Loss(b))
 	TrainingStep(t Training[B], b B) torch.Tensor
 }
 
-// Training is what a [TrainingStepper] works with. Forward passes of its own belong into Autocast.
+// Training is what a [TrainingStepper] works with. A TrainingStepper that runs forward passes
+// directly must do so inside Autocast.
 type Training[B any] struct {
 	ForwardPass
 
-	// Loss is the usual forward pass, under autocast, with the loss that the options ask for:
-	// compute_loss.
+	// Loss runs the usual forward pass, under autocast, and computes the loss that the options
+	// select: compute_loss.
 	Loss func(b B) Loss
 
-	// Backward divides a loss as the accumulation window asks for, scales it if the precision needs
+	// Backward divides a loss as the accumulation window requires, scales it if the precision needs
 	// that, runs the backward pass and returns the divided loss, detached.
 	Backward func(l Loss) torch.Tensor
 }
 
-// LossObserver is a [Task] that is shown the loss of every micro-batch of the training, as it was
-// handed to backward: divided for the accumulation window, detached, and on the device. It lives
-// until ObserveLoss returns; reading it waits for the device.
+// LossObserver is a [Task] that sees the loss of every training micro-batch as it was passed to
+// backward: divided for the accumulation window, detached, and on the device. The tensor is valid
+// until ObserveLoss returns. Reading it waits for the device.
 type LossObserver[B any] interface {
 	ObserveLoss(b B, loss torch.Tensor)
 }
@@ -76,34 +76,35 @@ type ItemCounter[B any] interface {
 	CountItems(b B) int64
 }
 
-// LabelCounter is a [Task] whose loss is the mean over labels that count, such as those of tokens,
-// and not over samples. A batch that is trained in parts (DivideOnOutOfMemory of the trainer) then
-// has the gradient of the whole one, and no part without such a label, whose mean is nan. Of an
-// [ItemCounter] the items are taken.
+// LabelCounter is a [Task] whose loss is the mean over the labels that count, such as those of
+// tokens, and not over samples. When a batch is trained in parts (the trainer's
+// DivideOnOutOfMemory), the gradient then equals that of the whole batch, and parts without such
+// labels, whose mean would be NaN, are left out. If the task is an [ItemCounter], its items are
+// used.
 type LabelCounter[B any] interface {
 	CountLabels(b B) int64
 }
 
-// TokenCounter is a [Task] that can count its input: num_input_tokens_seen of Hugging Face, and the
-// floating-point operations that follow.
+// TokenCounter is a [Task] that can count its input, for Hugging Face's num_input_tokens_seen and
+// the floating-point operations derived from it.
 type TokenCounter[B any] interface {
-	// CountTokens returns the elements of the main input, padding among them, and the ones that are no
-	// padding.
+	// CountTokens returns the number of elements of the main input, including padding, and the
+	// number of those that are not padding.
 	CountTokens(b B) (all, nonPadding int64)
 }
 
-// GeneratorOwner is a [Task] that draws from generators of its own on the CPU, besides the default
-// ones. A checkpoint holds their states, by their names, which are no names of devices.
+// GeneratorOwner is a [Task] that draws from its own generators on the CPU, besides the default
+// ones. A checkpoint holds their states by their names, which must not be names of devices.
 type GeneratorOwner interface {
 	Generators() map[string]*torch.Generator
 }
 
-// Recycler is a [Task] whose Collate makes batches in the memory of ones that were trained on:
-// a [trainer.Recycler]. [data.Buffers] keeps that memory.
+// Recycler is a [Task] whose Collate makes batches in the memory of earlier, already trained
+// batches; see [trainer.Recycler]. [data.Buffers] keeps that memory.
 type Recycler[B any] interface {
-	// Recycle takes a batch back that Collate has made and nobody uses any more. Collate may be
-	// running beside it, and keeps nothing of its slice of samples. A task that embeds another, and
-	// keeps what its Collate has made, overrides Recycle with a method that does nothing.
+	// Recycle takes back a batch that Collate made and that nothing uses any more. Collate may run
+	// concurrently and must not keep its slice of samples. A task that embeds another, and keeps
+	// what the other's Collate has made, must override Recycle with a method that does nothing.
 	Recycle(b B)
 }
 
@@ -113,25 +114,26 @@ func is[T any](v any) bool {
 	return ok
 }
 
-// OptionsValidator is a [Task] that refuses options which have no meaning for it: [New] asks it
+// OptionsValidator is a [Task] that refuses options which have no meaning for it. [New] calls it
 // before anything else.
 type OptionsValidator interface {
 	ValidateOptions(o Options) error
 }
 
-// Configurer is a [Task] that describes its model in files beside the weights, such as config.json.
+// Configurer is a [Task] that describes its model in files saved next to the weights, such as
+// config.json.
 type Configurer interface {
 	WriteConfig(dir string) error
 }
 
-// ForwardPass says under which circumstances a model runs.
+// ForwardPass describes the circumstances under which a model runs.
 type ForwardPass struct {
 	Device torch.Device
-	// labelled items of the accumulation window, in an evaluation those of the batch, if the task
-	// counts them; else 0
+	// Items is the number of labelled items of the accumulation window or, in an evaluation, of the
+	// batch, if the task counts them; otherwise 0.
 	Items int64
-	// Part says that the batch is a part of one that did not fit into memory: see
-	// DivideOnOutOfMemory of the trainer
+	// Part says that the batch is a part of one that did not fit into memory; see the trainer's
+	// DivideOnOutOfMemory.
 	Part bool
 
 	precision amp.Precision
@@ -140,12 +142,13 @@ type ForwardPass struct {
 	arrivals  *arrivals     // nil: none
 }
 
-// Autocast runs f in the precision of the run. The methods of a task but TrainingStep are called
-// inside of it.
+// Autocast runs f in the precision of the run. All methods of a task other than TrainingStep are
+// already called inside it.
 func (p ForwardPass) Autocast(f func()) { amp.Autocast(p.Device, p.precision, f) }
 
-// Input copies a slice into a tensor on the device of the pass. To a GPU it goes through page-locked
-// memory, in the order of the current stream, and nothing waits; the slice may be changed at once.
+// Input copies a slice to a tensor on the device of the pass. For a GPU it copies through
+// page-locked memory, in the order of the current stream, and does not wait. The slice may be
+// changed as soon as Input returns.
 func Input[T torch.Element](p ForwardPass, data []T, shape ...int64) torch.Tensor {
 	if shape == nil {
 		shape = []int64{int64(len(data))}
@@ -170,7 +173,7 @@ func onDevice[T torch.Element](p ForwardPass, data []T) (t torch.Tensor, ok bool
 	return p.arrivals.take(slice{unsafe.Pointer(unsafe.SliceData(data)), len(data), reflect.TypeFor[T]()})
 }
 
-// InputTensor is [Input] of a tensor on the CPU, for tasks that compute some of their input there.
+// InputTensor is [Input] for a tensor on the CPU, for tasks that compute some of their input there.
 func InputTensor(p ForwardPass, t torch.Tensor) torch.Tensor {
 	if p.staged != nil && p.staged.handing {
 		return p.staged.give(p, t.DType(), t.Shape())
@@ -213,25 +216,25 @@ var (
 
 // Loss is what a model returns for a batch.
 type Loss struct {
-	Value torch.Tensor // one number; undefined in an evaluation without labels
-	Rows  int          // samples in the batch; an evaluation weighs its batches by them
-	// Logged are numbers of the batch for the log of the training, [n], of a [TrainingLogger]; undefined:
-	// there are none. An evaluation does not look at them.
+	Value torch.Tensor // a scalar; undefined in an evaluation without labels
+	Rows  int          // samples in the batch; an evaluation weights its batches by them
+	// Logged holds numbers of the batch for the training log, [n], if the task is a [TrainingLogger].
+	// Evaluations ignore it.
 	Logged torch.Tensor
 
 	whole bool
 }
 
-// Mean is the mean loss of a batch of rows samples. It is divided by the number of batches in its
+// Mean is the mean loss of a batch of rows samples. It is divided by the number of batches in the
 // accumulation window.
 func Mean(value torch.Tensor, rows int) Loss { return Loss{Value: value, Rows: rows} }
 
-// PerItem is the part of a batch in the loss of the whole window: its sum divided by
-// [ForwardPass].Items. It is not divided again. Of a task that counts no items, it is a mean that
-// is added up over the window.
+// PerItem is the share of a batch in the loss of the whole window: its sum divided by
+// [ForwardPass].Items. It is not divided again. If the task counts no items, it is a mean that is
+// summed over the window.
 func PerItem(value torch.Tensor, rows int) Loss { return Loss{Value: value, Rows: rows, whole: true} }
 
-// TaskFunc makes a [Task] of a model and two functions.
+// TaskFunc makes a [Task] from a model and two functions.
 func TaskFunc[S, B any](model any, collate func([]S) (B, error), loss func(ForwardPass, B) Loss) Task[S, B] {
 	return taskFunc[S, B]{model, collate, loss}
 }

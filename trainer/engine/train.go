@@ -194,7 +194,7 @@ func (s *Step[S, B]) addLoss(loss torch.Tensor, w trainer.Window) {
 // same.
 func (s *Step[S, B]) waits() bool { return !s.skipUnseen || s.ema != nil || !s.fused() }
 
-// Clip unscales the gradients and limits their norm and values.
+// Clip unscales the gradients and limits their norm and their values.
 func (s *Step[S, B]) Clip(ctx context.Context) error {
 	limits := s.clipped() && (s.options.MaxGradNorm >= 0 || s.options.MaxGradValue > 0)
 	if s.scaler == nil && !limits && !s.normed && !s.skipNonFinite { // nothing to compute
@@ -255,9 +255,10 @@ func (s *Step[S, B]) clip(ctx context.Context) {
 	}
 }
 
-// Update moves the weights and removes the gradients. Where gradients that are not finite leave it
-// out, under loss scaling or SkipNonFinite, it waits for the device to learn whether they are,
-// unless nobody asks (trainer.Window.SkipUnseen): the kernel of a fused optimizer then knows.
+// Update updates the weights and clears the gradients. If gradients that are not finite cause an
+// update to be skipped, under loss scaling or SkipNonFinite, Update has to wait for the device to
+// learn whether they are finite. It does not wait if the result is not needed
+// (trainer.Window.SkipUnseen) and the optimizer is fused: its kernel then decides.
 func (s *Step[S, B]) Update(ctx context.Context, lr float64) (applied bool, err error) {
 	s.copies.wait()
 	err = s.reason(inScope(func() (err error) {
@@ -313,8 +314,8 @@ func (s *Step[S, B]) endsEval() {
 	s.ema.hide()
 }
 
-// Report reads the sum of losses, of several processes the mean of theirs, and the last gradient
-// norm back from the device, and what a TrainingLogger logs.
+// Report reads back from the device the sum of losses (with several processes, the mean over them),
+// the last gradient norm, and the numbers of a TrainingLogger.
 func (s *Step[S, B]) Report(ctx context.Context) (r trainer.Report, err error) {
 	if err := s.averageLoss(ctx); err != nil {
 		return r, err
@@ -333,8 +334,8 @@ func (s *Step[S, B]) Report(ctx context.Context) (r trainer.Report, err error) {
 	return r, err
 }
 
-// GradNorm is the total norm of the gradients before clipping at the last update; ok is false where
-// none was computed. It waits for the device.
+// GradNorm returns the total norm of the gradients before clipping at the last update. ok is false
+// if none was computed. It waits for the device.
 func (s *Step[S, B]) GradNorm() (norm float64, ok bool, err error) {
 	if !s.normed {
 		return 0, false, nil
@@ -343,7 +344,7 @@ func (s *Step[S, B]) GradNorm() (norm float64, ok bool, err error) {
 	return norm, err == nil, err
 }
 
-// OutOfMemory tells whether an error means that the memory of the device does not suffice.
+// OutOfMemory reports whether err means that the device ran out of memory.
 func (s *Step[S, B]) OutOfMemory(err error) bool { return errors.Is(err, torch.ErrOutOfMemory) }
 
 // ZeroGrad removes the gradients of all trained parameters.

@@ -27,10 +27,10 @@ const (
 var _ trainer.TransformersStep = (*Step[int, int])(nil)
 
 // SaveTransformers writes the state of the optimizer, the schedule, the generators and the scaler
-// as Hugging Face's Trainer does. The generators of Python's modules random and numpy.random have
-// the states with which they came from a checkpoint of transformers, or the ones that set_seed gives
-// them. Of the optimizer's state, the large file, it writes the copy that Save has just made where
-// it leaves that to o.Later.
+// as Hugging Face's Trainer does. The generators of Python's modules random and numpy.random get
+// the states they had in a checkpoint of transformers or, if there was none, those set by set_seed.
+// The large file, the optimizer's state, is written from the copy that Save has just made if Save
+// leaves it to o.Later.
 func (s *Step[S, B]) SaveTransformers(dir string, at trainer.SchedulePosition, o trainer.SaveOptions) error {
 	state, err := torchsave.StateDict(s.optimizer, at.Next)
 	if err != nil {
@@ -66,12 +66,12 @@ func (s *Step[S, B]) SaveTransformers(dir string, at trainer.SchedulePosition, o
 }
 
 // LoadTransformers continues from a checkpoint of Hugging Face's Trainer. All files are read and
-// checked before anything is changed. The optimizer keeps the settings of the options; what the
-// checkpoint has otherwise is warned of.
+// checked before anything is changed. The optimizer keeps the settings of the options, and a
+// warning is given if those of the checkpoint differ.
 func (s *Step[S, B]) LoadTransformers(dir string) (at trainer.SchedulePosition, err error) {
 	s.copies.wait()
 	if s.sharded != nil {
-		return at, errors.New("the checkpoint is one of transformers, whose state of the optimizer is whole: begin a " +
+		return at, errors.New("the checkpoint is one of transformers, whose optimizer state is not divided: start a " +
 			"new run from its weights, or leave engine.Options.Sharding out")
 	}
 	err = try(func() (err error) {
@@ -109,7 +109,7 @@ func (s *Step[S, B]) loadTransformers(dir string) (at trainer.SchedulePosition, 
 	}
 	updates := s.optimizer.Updates()
 	if _, err := torchsave.LoadStateDict(s.optimizer, state); err != nil {
-		return at, fmt.Errorf("%s: %w; it must be of the optimizer and the groups of parameters that this run has",
+		return at, fmt.Errorf("%s: %w; it must have the optimizer and the groups of parameters of this run",
 			transformersOptimizer, err)
 	}
 	s.fresh = false
@@ -150,7 +150,7 @@ func (s *Step[S, B]) readTransformersRandom(path string) (r torchsave.Random, fo
 			return r, nil, err
 		}
 		if state == nil {
-			s.warn("%s has no state of a generator of %s, so the random numbers there begin again", path, d)
+			s.warn("%s has no state of a generator of %s, so the random numbers there start over", path, d)
 			continue
 		}
 		found[d] = state
@@ -207,7 +207,7 @@ func (s *Step[S, B]) warnOfSettings(saved map[string]any) error {
 			if !ok || slices.Contains(notSettings, key) || same(then, mine[key]) {
 				continue
 			}
-			s.warn("%s was made with %s %v in group %d, and this run has %v: the run's holds",
+			s.warn("%s was made with %s %v in group %d, and this run has %v: the run's value applies",
 				transformersOptimizer, key, then, i, mine[key])
 		}
 	}

@@ -251,7 +251,7 @@ func TestSettingsOfTransformersThatDifferAreWarnedOf(t *testing.T) {
 	_, err := fit.Fit(t.Context(), hfCheckpointRows(g), nil)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"optimizer.pt was made with weight_decay 0.1 in group 0, and this run has 0.3: the " +
-		"run's holds"}, warnings)
+		"run's value applies"}, warnings)
 }
 
 // What does not fit is refused, and nothing has changed then.
@@ -286,7 +286,7 @@ func TestCheckpointsOfTransformersThatDoNotFit(t *testing.T) {
 		{"damaged weights", write("model.safetensors", "12345678{}"), nil, "model.safetensors"},
 		{"another optimizer", nil, func(_ *trainer.Options, e *engine.Options) {
 			e.Optimizer = optim.SGD{LR: 0.02, Momentum: 0.9}
-		}, "it must be of the optimizer and the groups of parameters that this run has"},
+		}, "it must have the optimizer and the groups of parameters of this run"},
 		{"one group", nil, func(_ *trainer.Options, e *engine.Options) {
 			e.Groups = func(_ any, params []torch.Named) []optim.Group { return []optim.Group{{Params: params}} }
 		}, "rates of 2 groups, and the optimizer has 1"},

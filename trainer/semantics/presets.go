@@ -1,6 +1,6 @@
 package semantics
 
-// Default is Hugging Face Trainer's loop with its known defects mended.
+// Default is the loop of Hugging Face's Trainer with its known defects fixed.
 var Default = Rules{Name: "default"}
 
 // HuggingFace is transformers.Trainer 5.17, exactly.

@@ -2,8 +2,7 @@ package semantics
 
 import "fmt"
 
-// Validate finds switches in positions that they do not have, and switches that the loop does not
-// read.
+// Validate reports switches with values that do not exist, and switches that the loop does not use.
 func (r Rules) Validate() error {
 	for _, c := range []struct {
 		name     string

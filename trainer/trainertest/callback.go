@@ -8,9 +8,9 @@ import (
 )
 
 // TestCallback checks that a trainer calls every method of a callback that has the name of an event
-// of [trainer.Hooks]. A method of another form, such as one that returns no error, compiles and is
-// never called; finding it takes reflection that would make every program a fifth larger, so
-// [trainer.New] does not look. Run it for every callback that you write.
+// of [trainer.Hooks]. A method with another signature, such as one that returns no error, compiles
+// but is never called. [trainer.New] does not check this, since the necessary reflection would make
+// every program a fifth larger. Run TestCallback for every callback that you write.
 func TestCallback(t testing.TB, callback any) {
 	t.Helper()
 	if callback == nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// TestStep holds a Step to what the training loop relies upon. newStep makes a fresh step, always
-// the same one: same weights, same generator. samples are at least four samples of its data set.
-// What a step need not be able to do is tested where its About says that it can.
+// TestStep checks that a Step behaves as the training loop requires. newStep makes a new step, with
+// the same weights and the same generator state each time. samples are at least four samples of its
+// data set. Optional abilities are tested only if the step's About says that it has them.
 //
 //	func TestMyStep(t *testing.T) {
 //		trainertest.TestStep(t, func(t *testing.T) trainer.Step[Sample, Batch] { return newStep(t) }, samples)

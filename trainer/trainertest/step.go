@@ -17,7 +17,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// Samples is a data set of the numbers 0 to n-1.
+// Samples returns a data set of the numbers 0 to n-1.
 func Samples(n int) data.Dataset[int] {
 	s := make(data.Slice[int], n)
 	for i := range s {
@@ -27,44 +27,45 @@ func Samples(n int) data.Dataset[int] {
 }
 
 // Step is a trainer.Step over batches of ints that records its calls. Its whole state is a number
-// that depends on every call that would change weights or draw random numbers, in their order; the
-// losses depend on it. It can do all that a step can, but join a group and recycle batches. The zero
-// value is ready; it must not be copied.
+// that depends on every call that would change weights or draw random numbers, in order; the losses
+// depend on it. It can do everything that a step can, except join a group and recycle batches. The
+// zero value is ready to use. It must not be copied.
 type Step struct {
-	// PerSample is what Count counts for each sample; its Items 0: they are not counted.
+	// PerSample is what Count returns for each sample. If its Items is 0, items are not counted.
 	PerSample trainer.Counts
 
-	// Evaluations are what StartEval was told, in order.
+	// Evaluations are the arguments of StartEval, in order.
 	Evaluations []trainer.Evaluation
 
-	// Momentum is what SetMomentum was told last.
+	// Momentum is the last argument of SetMomentum.
 	Momentum float64
 
-	// BadWeights is what NonFinite names. A Load empties it.
+	// BadWeights is what NonFinite returns. A Load empties it.
 	BadWeights []string
 
-	// Skip says which updates loss scaling skips; they count from 1. Nil: none.
+	// Skip says which updates loss scaling skips; updates count from 1. Nil: none.
 	Skip func(update int) bool
 
 	// Loss replaces the loss of a micro-batch, before its division. Nil: a number between 0 and 1
-	// made of the state and the samples.
+	// computed from the state and the samples.
 	Loss func(micro int, batch []int) float64
 
-	// EvalMetrics replaces the numbers of an evaluation; evaluations count from 1. Nil: "loss"
-	// alone, made of the state.
+	// EvalMetrics replaces the numbers of an evaluation; evaluations count from 1. Nil: only
+	// "loss", computed from the state.
 	EvalMetrics func(evaluation int, rows []int) trainer.Metrics
 
-	// Inject is asked at the beginning of each call: op is the method's name in lower case, n
-	// counts the calls of that method from 1. What it returns is the outcome of the call. It may
-	// panic, or cancel a context, too.
+	// Inject is called at the beginning of each call: op is the method's name in lower case, and n
+	// counts the calls of that method from 1. The error that it returns is the result of the call.
+	// It may also panic or cancel a context.
 	Inject func(op string, n int) error
 
-	// Write is asked before the files of a save with Options.AsyncSave are written, by the
-	// goroutine that writes them. What it returns is the outcome. It may block, or panic, too.
+	// Write is called before the files of a save with Options.AsyncSave are written, by the
+	// goroutine that writes them. The error that it returns is the result of the write. It may also
+	// block or panic.
 	Write func() error
 
-	// Calls are the calls in order, as Trace prints them, with those of seed, loader, clip and
-	// report among them.
+	// Calls are the calls in order, in the form that Trace prints, including seed, loader, clip and
+	// report.
 	Calls []string
 
 	state  state
@@ -92,7 +93,7 @@ var (
 	_ trainer.SplitStep[[]int] = (*Step)(nil)
 )
 
-// Trace is the arithmetic that was asked for, in order: train(samples/divisor) or
+// Trace returns the calls that do the arithmetic, in order: train(samples/divisor) or
 // forward(samples/divisor) backward, update(rate), eval(rows), metrics, save(folder), load(folder),
 // weights(folder).
 func (s *Step) Trace() string {
@@ -106,10 +107,10 @@ func (s *Step) Trace() string {
 	return strings.Join(calls, " ")
 }
 
-// Weights is a fingerprint of everything that has changed the weights, in order.
+// Weights returns a fingerprint of everything that has changed the weights, in order.
 func (s *Step) Weights() uint64 { return s.state.Weights }
 
-// Generator is a fingerprint of everything that has drawn random numbers.
+// Generator returns a fingerprint of everything that has drawn random numbers.
 func (s *Step) Generator() uint64 { return s.state.Generator }
 
 // About implements trainer.Step.
@@ -180,13 +181,13 @@ func (s *Step) NonFinite() ([]string, error) { return s.BadWeights, s.begin("non
 // EmptyCache implements trainer.Step.
 func (s *Step) EmptyCache() error { return s.begin("emptycache", "emptycache") }
 
-// ErrOutOfMemory is what Inject returns to let the memory of the device be exhausted.
+// ErrOutOfMemory is what Inject returns to simulate that the device runs out of memory.
 var ErrOutOfMemory = errors.New("trainertest: out of memory")
 
 // OutOfMemory implements trainer.Step.
 func (s *Step) OutOfMemory(err error) bool { return errors.Is(err, ErrOutOfMemory) }
 
-// Seed implements trainer.Step. Its model is not made by it.
+// Seed implements trainer.Step. It does not make a model.
 func (s *Step) Seed(seed uint64, o trainer.SeedOptions) error {
 	s.state.Generator = seed
 	if o.KeepModel {

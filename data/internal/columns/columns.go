@@ -18,16 +18,16 @@ import (
 	"strings"
 )
 
-// Column is what a field of a struct asks for.
+// Column is the column that a field of a struct needs.
 type Column struct {
 	Name     string // of the column
-	Tagged   bool   // the name stands in a tag and has to fit letter for letter
+	Tagged   bool   // the name is from a tag and must match exactly
 	Optional bool   // the column may be missing
 	Field    int    // the index of the field
 	Type     reflect.Type
 }
 
-// Of returns what the exported fields of a struct ask for.
+// Of returns the columns that the exported fields of a struct need.
 func Of(t reflect.Type) ([]Column, error) {
 	if t.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("%v is no struct", t)
@@ -67,12 +67,12 @@ func Of(t reflect.Type) ([]Column, error) {
 	return list, nil
 }
 
-// Matches reports whether the column is the one of this name.
+// Matches reports whether name is the name of the column.
 func (c Column) Matches(name string) bool {
 	return c.Name == name || !c.Tagged && strings.EqualFold(c.Name, name)
 }
 
-// Match returns for each column its index among names, -1 for an optional one that is not there.
+// Match returns for each column its index among names, or -1 if an optional column is missing.
 func Match(list []Column, names []string) ([]int, error) {
 	at := make([]int, len(list))
 	for k, c := range list {
@@ -98,5 +98,5 @@ func Scalar(t reflect.Type) bool {
 	return false
 }
 
-// RawJSON is the type of a field that keeps JSON as it is.
+// RawJSON is the type of a field that keeps JSON unchanged.
 var RawJSON = reflect.TypeFor[json.RawMessage]()
