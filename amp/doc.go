@@ -1,5 +1,5 @@
-// Package amp is automatic mixed precision: forward passes in bfloat16 or float16 with weights in
-// float32, as torch.amp does it.
+// Package amp provides automatic mixed precision: forward passes in bfloat16 or float16 with
+// weights in float32, as in torch.amp.
 //
 //	amp.Autocast(device, amp.BF16, func() {
 //		loss = functional.CrossEntropy(model.Forward(x), y)
@@ -9,8 +9,8 @@
 // # Which precision
 //
 // [BF16] has the range of float32 and needs nothing else. [FP16] has more digits but a small range:
-// gradients vanish in it unless the loss is scaled up before the backward pass, which is the work
-// of [GradScaler]:
+// gradients vanish in it unless the loss is scaled up before the backward pass. [GradScaler] does
+// that:
 //
 //	scaler := amp.NewGradScaler(amp.GradScalerOptions{})
 //	for ... {
@@ -25,6 +25,6 @@
 // # Which operators
 //
 // Matrix products, convolutions and attention run in the low precision; losses, norms and softmax
-// in float32; the rest in the dtype of its arguments. The lists are libtorch's:
+// run in float32; everything else runs in the dtype of its arguments. The lists are libtorch's:
 // https://docs.pytorch.org/docs/stable/amp.html#autocast-op-reference.
 package amp

@@ -1,6 +1,6 @@
-// Package checkpoint keeps the saved states of a run so that none is ever lost: not to kill -9 at
-// any instant, not to a full disk, not to a flipped bit. It knows folders and files; what is in
-// them is the caller's business.
+// Package checkpoint stores the state of a run so that it is never lost: not to kill -9 at any
+// instant, a full disk, or a flipped bit. The package handles folders and files; the caller decides
+// what is in them.
 //
 //	store, err := checkpoint.Open("runs/a", checkpoint.Options{Keep: 2})
 //	defer store.Close()
@@ -10,26 +10,25 @@
 //
 // # How a checkpoint is written
 //
-// The files are written into a hidden folder beside the others. MANIFEST.json then records the size
-// and CRC32C of each; every file and folder is flushed to the disk (fsync), read back from it and
-// compared; and only then is the folder renamed to its final name and the renaming flushed too. So
-// a folder named checkpoint-N is whole at every instant, or it was damaged after it was written,
-// which [Verify] finds. What a killed process left behind is removed, or put back, by the next
-// [Open].
+// The files are written into a hidden folder beside the other checkpoints. MANIFEST.json records
+// the size and CRC32C of each. Every file and folder is then flushed to the disk (fsync), read back
+// and compared. Only after that is the folder renamed to its final name, and the renaming flushed
+// too. So a folder named checkpoint-N is always whole, unless it was damaged after it was written;
+// [Verify] detects that. The next [Open] removes what a killed process left behind, or puts it
+// back.
 //
-// Old checkpoints are deleted by [Store.Rotate] and nothing else: a save that fails has not touched
-// them.
+// Only [Store.Rotate] deletes old checkpoints. A save that fails has not touched them.
 //
 // # Sharing a folder
 //
-// [Open] takes the run's lock. A second process that opens the same folder gets a [*LockedError]
-// that names the first.
+// [Open] locks the folder for the run. A second process that opens the same folder gets a
+// [*LockedError] that names the first.
 //
-// # Files of others
+// # Files added by others
 //
-// The manifest says what a checkpoint consists of. A file that somebody puts beside them later is
-// not part of it: it is reported once, not verified, and deleted with the checkpoint. A function
-// given to [Store.BeforeSeal] writes files that are part of it.
+// The manifest defines what a checkpoint consists of. A file added to the folder later is not part
+// of the checkpoint: it is reported once, not verified, and deleted with the checkpoint. A function
+// given to [Store.BeforeSeal] can add files that are part of it.
 package checkpoint
 
 import (

@@ -100,7 +100,7 @@ func (c *DiskCache[S]) open(key string) (err error) {
 		slog.Warn("data: CacheOnDisk: the file system cannot lock files; see that one process uses this one", "file",
 			c.path, "reason", err.Error())
 	default:
-		return fmt.Errorf("another process uses it; give each its own file: %w", err)
+		return fmt.Errorf("another process is using it; give each its own file: %w", err)
 	}
 	header := []byte(diskMagic)
 	header = binary.LittleEndian.AppendUint64(header, uint64(c.Dataset.Len()))
@@ -114,7 +114,7 @@ func (c *DiskCache[S]) open(key string) (err error) {
 	}
 	if begin := found[:min(n, len(diskMagic))]; !strings.HasPrefix(diskMagic, string(begin)) {
 		return fmt.Errorf("it begins with %q, expected %q: CacheOnDisk did not write it and leaves it as it is; name "+
-			"another file, or delete this one if it was a cache that is damaged", begin, diskMagic)
+			"another file, or delete this one if it is a damaged cache", begin, diskMagic)
 	}
 	c.end = int64(len(header))
 	if string(found) != string(header) {

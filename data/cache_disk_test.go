@@ -148,7 +148,7 @@ func TestCacheOnDiskRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := data.CacheOnDisk(numbers(3), path, "key", decimal); err == nil || !strings.Contains(err.Error(),
-		"another process uses it") {
+		"another process is using it") {
 		t.Errorf("a file in use: %v", err)
 	}
 	if err := errors.Join(c.Close(), c.Close()); err != nil {

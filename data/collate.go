@@ -88,7 +88,7 @@ func planField(from, to reflect.Type, field reflect.StructField) (c collated, is
 			return c, false, fmt.Errorf("a mask is a data.Padded[int64], not %v", field.Type)
 		case !found || len(source.Index) != 1 || source.Tag.Get("mask") != "" ||
 			!source.Type.Implements(reflect.TypeFor[maskable]()):
-			return c, false, fmt.Errorf("its tag asks for the mask of %s, which is no padded field of the batch", name)
+			return c, false, fmt.Errorf("its tag asks for the mask of %s, which is not a padded field of the batch", name)
 		}
 		c.source, c.fill = source.Index[0], func(_, batch reflect.Value, c collated, _ Padding) error {
 			batch.Field(c.target).Set(reflect.ValueOf(batch.Field(c.source).Interface().(maskable).Mask()))
@@ -103,7 +103,7 @@ func planField(from, to reflect.Type, field reflect.StructField) (c collated, is
 	c.source, c.value = source.Index[0], field.Tag.Get("pad")
 	if target, ok := reflect.New(field.Type).Interface().(paddable); ok {
 		if want := reflect.SliceOf(target.item()); source.Type != want {
-			return c, false, fmt.Errorf("%v is made of %v, the field of the sample is %v", field.Type, want,
+			return c, false, fmt.Errorf("%v is made from %v, but the field of the sample is %v", field.Type, want,
 				source.Type)
 		}
 		c.fill = func(samples, batch reflect.Value, c collated, p Padding) error {
@@ -182,7 +182,7 @@ func parsePadding[T any](text string) (value T, err error) {
 
 func wrapTag(text string, t reflect.Type, err error) error {
 	if err != nil {
-		return fmt.Errorf("its tag pad:%q is no %v: %w", text, t, err)
+		return fmt.Errorf("its tag pad:%q is not of type %v: %w", text, t, err)
 	}
 	return nil
 }

@@ -1,8 +1,8 @@
-// Package data feeds a run: data sets of samples, the order in which they are visited, and a loader
-// that decodes and collates them in goroutines ahead of the training loop.
+// Package data supplies a run with samples: data sets, the order in which they are visited, and a
+// loader that decodes and collates them in goroutines ahead of the training loop.
 //
-// A data set is anything with a length and a sample at an index; slices, functions and files become
-// one:
+// A data set is anything with a length and a sample at each index. Slices, functions and files can
+// be data sets:
 //
 //	lines := data.Slice[string](text)
 //	train, valid, err := data.Split(lines, 0.9, 42)
@@ -17,43 +17,43 @@
 //
 // # Guarantees
 //
-// The batches of an epoch and their order depend on the data set, the order and the batch size
-// alone: never on the number of workers, the machine's load or whether the epoch was entered in the
-// middle. [Shuffled] visits samples in the exact order of PyTorch's generator under Hugging Face's
-// Trainer, so a run can be compared with its Python original batch by batch. When a range over an
-// epoch ends, for whatever reason, its goroutines have ended too.
+// The batches of an epoch and their order depend only on the data set, the order and the batch
+// size. They do not depend on the number of workers, the load of the machine, or whether the epoch
+// was entered in the middle. [Shuffled] visits samples in the exact order of PyTorch's generator
+// under Hugging Face's Trainer, so a run can be compared with its Python original batch by batch.
+// When a range over an epoch ends, for whatever reason, its goroutines have ended too.
 //
 // # Operations
 //
-// The names are those of Hugging Face's datasets or PyTorch's: [Map], [Filter], [Subset],
-// [Shuffle], [SortBy], [Take], [Skip], [Repeat], [TrainTestSplit], [Concat], [Interleave], [Batch],
-// [Flatten], [Enumerate]; [Part] and [Stride] are its shard. Each is lazy: it returns a data set
-// that finds its samples in the one below in O(1) and holds indices at most. [Filter], [SortBy] and
+// The names are those of Hugging Face's datasets or PyTorch: [Map], [Filter], [Subset], [Shuffle],
+// [SortBy], [Take], [Skip], [Repeat], [TrainTestSplit], [Concat], [Interleave], [Batch], [Flatten],
+// [Enumerate]; [Part] and [Stride] correspond to shard. Each is lazy: it returns a data set that
+// finds its samples in the underlying one in O(1) and holds indices at most. [Filter], [SortBy] and
 // [Collect] look at every sample once when they are called, in several goroutines. [Cache] and
-// [CacheOnDisk] keep samples that are expensive to make. Shuffle and TrainTestSplit give the rows
-// of datasets for the same seed, [Split] and [Shuffled] those of PyTorch.
+// [CacheOnDisk] keep samples that are expensive to make. For the same seed, Shuffle and
+// TrainTestSplit give the same rows as datasets, and [Split] and [Shuffled] the same as PyTorch.
 //
 // # Padding
 //
-// [Pad] and [PadField] make one matrix of sequences of different lengths, [Collator] a whole batch
-// of structs, as Hugging Face's DataCollatorWithPadding does. [GroupedByLength] brings sequences of
-// about the same length together.
+// [Pad] and [PadField] make a matrix from sequences of different lengths. [Collator] does this for
+// a whole batch of structs, like Hugging Face's DataCollatorWithPadding. [GroupedByLength] groups
+// sequences of similar length.
 //
 // # Streams
 //
-// A [Stream] has no length: files that are read once and in order. Those of the packages below are
-// entered at any sample, so that a resumed run does not read from the beginning; [ShuffleStream]
-// and [StrideStream] keep it so.
+// A [Stream] has no length: its files are read once and in order. The streams of the packages below
+// can be entered at any sample, so that a resumed run does not read from the beginning;
+// [ShuffleStream] and [StrideStream] preserve this.
 //
 // # Where things are
 //
-// Package data owns bytes and samples; it knows neither tensors nor devices. Readers of file
+// Package data handles bytes and samples; it knows neither tensors nor devices. Readers of file
 // formats are in the folders below it: [github.com/gotrainer/gotrainer/data/table] for CSV, TSV,
 // JSONL and lines, [github.com/gotrainer/gotrainer/data/parquet],
-// [github.com/gotrainer/gotrainer/data/folder] for a folder of each class,
+// [github.com/gotrainer/gotrainer/data/folder] for folders with one subfolder per class,
 // [github.com/gotrainer/gotrainer/data/webdataset] for tar shards,
 // [github.com/gotrainer/gotrainer/data/glue] and [github.com/gotrainer/gotrainer/data/idx].
-// docs/data.md shows which to take.
+// docs/data.md says which to use.
 package data
 
 // Dataset is a sized collection of samples. At is called by several goroutines at a time, with 0 <=

@@ -11,8 +11,8 @@ import (
 
 // ErrEmptyBatch is the cause of a [*BatchError] when every sample of a batch was left out by
 // [LoaderOptions.BadSample].
-var ErrEmptyBatch = errors.New("no sample of this batch could be loaded, so there is nothing to train on; mend the " +
-	"data or take the samples out of the data set")
+var ErrEmptyBatch = errors.New("no sample of this batch could be loaded, so there is nothing to train on; fix the " +
+	"data or remove the samples from the data set")
 
 var errGoexit = errors.New("the data set or the collate function called runtime.Goexit; " +
 	"it must return an error instead")

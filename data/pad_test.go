@@ -143,20 +143,20 @@ func TestCollatorRefuses(t *testing.T) {
 		want string
 	}{
 		{"a field the sample lacks", refused[sample, struct{ Labels data.Padded[int64] }], "no field of this name"},
-		{"another item type", refused[sample, struct{ IDs data.Padded[int32] }], "is made of []int32"},
+		{"another item type", refused[sample, struct{ IDs data.Padded[int32] }], "is made from []int32"},
 		{"a slice of another type", refused[sample, struct{ Text []int }], "want []string"},
 		{"a tag that is no number", refused[sample, struct {
 			IDs data.Padded[int64] `pad:"x"`
-		}], `pad:"x" is no int64`},
+		}], `pad:"x" is not of type int64`},
 		{"a padding for what is not padded", refused[sample, struct {
 			Text []string `pad:"1"`
 		}], "want data.Padded"},
 		{"a mask of nothing", refused[sample, struct {
 			Mask data.Padded[int64] `mask:"Labels"`
-		}], "no padded field"},
+		}], "not a padded field"},
 		{"a mask of itself", refused[sample, struct {
 			Mask data.Padded[int64] `mask:"Mask"`
-		}], "no padded field"},
+		}], "not a padded field"},
 		{"a mask that is not int64", refused[sample, struct {
 			IDs  data.Padded[int64]
 			Mask []bool `mask:"IDs"`

@@ -102,7 +102,7 @@ func Shuffle[S any](d Dataset[S], seed uint64) Dataset[S] {
 // is that of PyTorch.
 func TrainTestSplit[S any](d Dataset[S], testSize float64, seed uint64) (train, test Dataset[S], err error) {
 	if !(testSize > 0 && testSize < 1) {
-		return nil, nil, fmt.Errorf("data: TrainTestSplit: test size is %v; it must be a part of the data set, "+
+		return nil, nil, fmt.Errorf("data: TrainTestSplit: test size is %v; it must be a fraction of the data set, "+
 			"between 0 and 1", testSize)
 	}
 	n := d.Len()

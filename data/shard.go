@@ -35,7 +35,8 @@ func (s Shard) check(batchSize int) error {
 	case s.Rank < 0 || s.Rank >= world:
 		return fmt.Errorf("data: Shard.Rank is %d; it must be from 0 to %d, one less than WorldSize", s.Rank, world-1)
 	case !s.SplitBatches && batchSize > math.MaxInt/world:
-		return fmt.Errorf("data: LoaderOptions.BatchSize is %d, which %d processes together cannot count", batchSize, world)
+		return fmt.Errorf("data: LoaderOptions.BatchSize is %d, which is too large for %d processes "+
+			"together", batchSize, world)
 	case s.SplitBatches && batchSize%world != 0:
 		return fmt.Errorf("data: a batch of %d samples cannot be split among %d processes; BatchSize must be a "+
 			"multiple of Shard.WorldSize", batchSize, world)

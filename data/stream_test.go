@@ -57,7 +57,7 @@ func TestABatchOfEverything(t *testing.T) {
 	}
 	everything.Shard.WorldSize = 2
 	_, err = data.NewLoader(data.Slice[int]{7, 8}, keep, everything)
-	require.ErrorContains(t, err, "which 2 processes together cannot count")
+	require.ErrorContains(t, err, "which is too large for 2 processes together")
 }
 
 func TestStreamOfRefusesToSkipBackwards(t *testing.T) {

@@ -16,7 +16,7 @@ var ErrSampleTimeout = errors.New("it took longer than LoaderOptions.SampleTimeo
 
 // ErrNeverReturned is the cause of a [*SampleError] about a sample that was being loaded when the
 // loader was to end, and that it did not wait for any longer.
-var ErrNeverReturned = errors.New("it was still being loaded when the loader had ended, and was waited for no longer")
+var ErrNeverReturned = errors.New("it was still being loaded when the loader ended, and was abandoned")
 
 // watch knows what the goroutines of an epoch are at, and waits for their end.
 type watch struct {
@@ -70,7 +70,7 @@ func (w *watch) leave(patience time.Duration, describe func(i int) string) error
 		errs = append(errs, &SampleError{Index: i, What: describe(i), Err: ErrNeverReturned})
 	}
 	if len(errs) == 0 {
-		errs = append(errs, errors.New("data: the collate function has not returned, and was waited for no longer"))
+		errs = append(errs, errors.New("data: the collate function has not returned, and was abandoned"))
 	}
 	err := errors.Join(errs...)
 	slog.Warn(err.Error(), "waited", patience)

@@ -8,34 +8,34 @@
 //
 //	commit, err := hub.Push(ctx, "me/bert-mrpc", "runs/mrpc/checkpoint-500", hub.PushOptions{Card: card})
 //
-// These functions act for the environment: HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_TOKEN_PATH,
-// HF_HUB_OFFLINE, HF_ENDPOINT and the others that Python reads. A [Client] with fields set differs
-// from it.
+// These functions take their settings from the environment: HF_HOME, HF_HUB_CACHE, HF_TOKEN,
+// HF_TOKEN_PATH, HF_HUB_OFFLINE, HF_ENDPOINT and the others that Python reads. The fields of a
+// [Client] override them.
 //
 // # What a fetch guarantees
 //
 // A file appears in the cache only after its content has been checked against the name that the Hub
 // gives it: SHA-256 for large files, git's SHA-1 for others. An interrupted download continues
-// where it stopped, in this process or the next. Connections that break, answers 408, 429 and 5xx
-// are tried again with growing pauses; Retry-After is obeyed. Without a network the cached state of
-// the revision is used if it is whole, and [Repo.Offline] says why. File names that would leave the
-// snapshot's folder, by the rules of any operating system, are refused before anything is written;
-// all writing goes through an [os.Root] of the cache.
+// where it stopped, in this process or the next. Broken connections and the answers 408, 429 and
+// 5xx are retried with growing pauses; Retry-After is obeyed. Without a network the cached state of
+// the revision is used if it is complete, and [Repo.Offline] says why. File names that would leave
+// the snapshot's folder, by the rules of any operating system, are refused before anything is
+// written; all writing goes through an [os.Root] of the cache.
 //
 // # What a push guarantees
 //
 // One commit holds all changes, so nobody ever sees half a model. Large objects go first and are
 // named by their content: a push that was killed leaves them on the server, and the next one does
-// not send them again. A push that changes nothing makes no commit. A commit whose answer was lost
-// is looked for before it is sent again.
+// not send them again. A push that changes nothing makes no commit. If the answer to a commit was
+// lost, the client looks for the commit before it sends it again.
 //
 // # Tokens
 //
-// A token lives in a [Secret], which prints as ***. It is sent to the endpoint only: not to the
-// servers that the Hub redirects to. Errors and logs name addresses without their query, where
-// signatures are.
+// A token lives in a [Secret], which prints as ***. It is sent only to the endpoint, not to the
+// servers that the Hub redirects to. Errors and logs show addresses without their query, which may
+// hold signatures.
 //
 // # Testing
 //
-// Package hubtest is a Hub in the test's own process.
+// Package hubtest is a Hub inside the test's own process.
 package hub

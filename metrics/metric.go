@@ -1,5 +1,5 @@
-// Package metrics computes the numbers of an evaluation from predictions and references: of
-// classes, numbers, texts and tagged sequences. It knows no tensors.
+// Package metrics computes the numbers of an evaluation from predictions and references: classes,
+// numbers, texts and tagged sequences. It does not use tensors.
 //
 // A metric takes pairs one at a time, and its result is that of the whole set, not an average of
 // batches. The zero value of each is ready:
@@ -10,22 +10,22 @@
 //	}
 //	fmt.Println(cer.Result()["cer"])
 //
-// # Which there are
+// # The metrics
 //
 // Classes: [Accuracy], [F1], [Precision], [Recall], [Matthews], [ConfusionMatrix]; with a score for
 // each class, [TopKAccuracy] and [ROCAUC]. Numbers: [MAE], [MSE], [RMSE], [R2], [Pearson],
 // [Spearman]. Texts: [CER], [WER], [ExactMatch], [BLEU], [ROUGE], whose AddReferences takes several
 // right answers; [Squad] of answers to questions; [Perplexity]. Tags: [Seqeval].
 //
-// The results are those of scikit-learn, SciPy, jiwer, NLTK, sacrebleu, rouge_score and seqeval,
-// with which they are compared in the tests. Each keeps counts only, so a set of any size costs
-// nothing, except Spearman, ROCAUC and [Concatenated], which need all samples.
+// The results are those of scikit-learn, SciPy, jiwer, NLTK, sacrebleu, rouge_score and seqeval;
+// the tests compare them. Each metric keeps only counts, so its memory does not grow with the set.
+// The exceptions are Spearman, ROCAUC and [Concatenated], which need all samples.
 //
 // # Sets in parts
 //
-// What several processes counted is added up with State and Merge: see [Merger]. [BatchMean] makes
-// of any metric the average of batches that some trainers report, [Concatenated] scores texts that
-// are cut at other places, [All] is several metrics at once.
+// State and Merge add up what several processes counted: see [Merger]. [BatchMean] turns any metric
+// into the average over batches that some trainers report, [Concatenated] scores texts that are cut
+// at different places, and [All] is several metrics at once.
 package metrics
 
 // Metric gathers pairs of a prediction and what it should have been. It is used by one goroutine at

@@ -1,5 +1,5 @@
-// Package run is the main function of a program that trains: it turns signals into a run that saves
-// and leaves, and errors into exit codes that a job system can act on.
+// Package run provides the main function of a training program. On a signal, the run saves and
+// ends; errors become exit codes that a job system can act on.
 //
 //	func main() {
 //		run.Main(func(ctx context.Context) error {
@@ -11,19 +11,23 @@
 //
 // # Signals
 //
-// SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGUSR1, which Slurm sends ahead of a time limit, cancel the
-// context with a [*SignalError] as its cause: trainer's Fit finishes the update, saves and returns.
-// A second signal ends the process at once; a checkpoint is whole or not there at any instant, so
-// nothing is torn. The same signal again within 2 seconds is no second one, unless it is SIGINT:
-// systemd and Slurm signal the launcher and its processes, and the launcher passes the signal on.
+// SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGUSR1 (which Slurm sends ahead of a time limit) cancel the
+// context with a [*SignalError] as its cause. Fit of package trainer then finishes the update,
+// saves and returns.
+//
+// A second signal ends the process at once. This is safe, because at every instant a checkpoint is
+// either whole or not there. The same signal within 2 seconds does not count as a second one,
+// unless it is SIGINT: systemd and Slurm signal both the launcher and its processes, and the
+// launcher passes the signal on.
+//
 // If the function has not returned 20 seconds after the first signal, the process ends with a line
 // that names what holds it. A signal that was ignored when the program started, as nohup ignores
 // SIGHUP, stays ignored.
 //
 // # Exit codes
 //
-// See [Code]. Whatever the code, the last line on standard error is a [Record] as JSON. Under
-// torchrun, a failure is also written to TORCHELASTIC_ERROR_FILE, from which torchrun prints it.
+// See [Code]. With any code, the last line on standard error is a [Record] as JSON. Under torchrun,
+// a failure is also written to TORCHELASTIC_ERROR_FILE, and torchrun prints it from there.
 package run
 
 import (

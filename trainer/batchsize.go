@@ -35,8 +35,8 @@ func (t *Trainer[S, B]) fitShrinking(ctx context.Context, source func(*runner[S,
 			return err
 		}
 		if r.run.Info.ResumedFrom != "" && !o.Semantics.PositionFromGlobalStep {
-			return fmt.Errorf("trainer: the batches of %d with which this run was begun do not fit into memory any "+
-				"more, and a resumed run must keep their size: %w", o.BatchSize, err)
+			return fmt.Errorf("trainer: this run was started with batches of %d, which no longer fit into memory, "+
+				"and a resumed run must keep that size: %w", o.BatchSize, err)
 		}
 		size := int(float64(o.BatchSize) * 0.9)
 		if size == 0 {
@@ -80,13 +80,14 @@ func (r *runner[S, B]) returnToBegin() error {
 	}
 	switch saves := r.step.About().Saves; {
 	case !saves && r.saver.again:
-		r.warn("%T cannot be saved (its About().Saves is false), so the updates with larger batches stay in its weights",
+		r.warn("%T cannot be saved (its About().Saves is false), so its weights keep the updates made with "+
+			"larger batches",
 			r.step)
 		return nil
 	case !saves:
 		return nil
 	case r.saver.again:
-		return r.stepError("return to the begin of the run", r.step.Load(*r.begin, LoadOptions{}))
+		return r.stepError("return to the start of the run", r.step.Load(*r.begin, LoadOptions{}))
 	}
 	if r.saver.store != nil { // the folder is ours: what a killed run left may go
 		old, _ := fs.Glob(os.DirFS(r.saver.store.Dir()), ".begin-*")
@@ -99,5 +100,5 @@ func (r *runner[S, B]) returnToBegin() error {
 		return fmt.Errorf("trainer: Options.AutoFindBatchSize: %w", err)
 	}
 	*r.begin = dir
-	return r.stepError("save the begin of the run", r.step.Save(dir, SaveOptions{}))
+	return r.stepError("save the start of the run", r.step.Save(dir, SaveOptions{}))
 }

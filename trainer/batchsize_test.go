@@ -168,7 +168,7 @@ func TestAResumedRunTakesTheSizeOfItsCheckpoint(t *testing.T) {
 		}
 		return nil
 	}}
-	if _, err := fitted(t, full, o, 12, nil); err == nil || !strings.Contains(err.Error(), "must keep their size") {
+	if _, err := fitted(t, full, o, 12, nil); err == nil || !strings.Contains(err.Error(), "must keep that size") {
 		t.Error(err)
 	}
 }

@@ -74,7 +74,7 @@ func (r *runner[S, B]) compare(from string, then map[string]string) error {
 		differences = append(differences, difference)
 	}
 	if len(differences) > 0 {
-		r.warn("%s was made with other settings, so this run continues it with another outcome: %s", from,
+		r.warn("%s was made with other settings, so this run will give other results: %s", from,
 			strings.Join(differences, "; "))
 	}
 	return nil
@@ -95,7 +95,7 @@ func (r *runner[S, B]) fits(from string, loop loopState) error {
 	switch {
 	case difference == "":
 	case r.o.Semantics.PositionFromGlobalStep || r.o.ForceResume:
-		r.warn("%s: %s; the position in the epoch is worked out again from the number of updates", from, difference)
+		r.warn("%s: %s; the position in the epoch is recomputed from the number of updates", from, difference)
 		r.loop.recount = true
 	default:
 		return refusedResume(from, difference)

@@ -17,7 +17,7 @@ var ErrOldRun = errors.New("the folder holds an earlier run")
 
 // ErrOtherRun is the cause of the error with which Fit refuses to resume from a checkpoint whose
 // sizes, seed or, inside an epoch, order of samples are not those of the options.
-var ErrOtherRun = errors.New("the checkpoint was made by a run of other sizes or another seed or order")
+var ErrOtherRun = errors.New("the checkpoint was made by a run with other sizes, another seed or another order")
 
 // OptionError says which option is wrong. It is returned by [New] and by [Trainer.Fit].
 type OptionError struct {
@@ -124,5 +124,5 @@ func (e StopError) Error() string { return string(e) }
 
 // ErrOnlyModel is the cause of the error with which Fit refuses to resume from a checkpoint of
 // Options.SaveOnlyModel.
-var ErrOnlyModel = errors.New("the checkpoint holds only the weights (Options.SaveOnlyModel): begin a new run from " +
+var ErrOnlyModel = errors.New("the checkpoint holds only the weights (Options.SaveOnlyModel): start a new run from " +
 	"them, or set semantics.Rules.ResumeFromWeights to continue with new moments")

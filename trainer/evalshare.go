@@ -143,8 +143,8 @@ func (ev *evaluator[S, B]) agreeOnRound(e *evaluation[B], b *data.StreamBatch[B]
 	case ended == len(all):
 		return true, nil
 	case ended > 0 && !(e.shared && !ev.o.Semantics.EvenEvalBatches):
-		return false, ev.stepError(e.op(), fmt.Errorf("%d of the %d processes have no batch left after %d, and the others "+
-			"have: the validation sets of the processes differ; all must have the same", ended, len(all), e.done))
+		return false, ev.stepError(e.op(), fmt.Errorf("%d of the %d processes have no batch left after %d, but the "+
+			"others do: the validation sets of the processes differ; all must use the same set", ended, len(all), e.done))
 	}
 	if b != nil && (!e.shared || ev.o.Semantics.EvenEvalBatches) { // then transformers counts what one process sees
 		samples = b.Samples

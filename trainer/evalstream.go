@@ -29,8 +29,8 @@ func (e EvalStream[S]) At(i int) (S, error) {
 	return none, fmt.Errorf("trainer: the stream has no sample %d", i)
 }
 
-var errEmptyEvalStream = errors.New("the stream has no sample; one that can be read only once cannot be evaluated on " +
-	"twice")
+var errEmptyEvalStream = errors.New("the stream has no samples; a stream that can be read only once cannot be " +
+	"evaluated twice")
 
 // streamPasses are those of an evaluation over a stream.
 func (ev *evaluator[S, B]) streamPasses(e EvalStream[S], shard data.Shard) (passes[B], error) {

@@ -64,7 +64,7 @@ func checkGroup[B any](o *Options, step any, can About) error {
 	case o.Group == nil:
 		return nil // the step may do it in its own way
 	case !joins:
-		return fmt.Errorf("trainer: Options.Group has %d processes, but %T is no trainer.GroupStep: %s",
+		return fmt.Errorf("trainer: Options.Group has %d processes, but %T is not a trainer.GroupStep: %s",
 			o.Process.World, step, passOn("JoinGroup, RandomState, SetRandomState, SharesEval and EvalRound"))
 	case o.AutoFindBatchSize:
 		return alone("AutoFindBatchSize")

@@ -64,8 +64,9 @@ func (o *Options) trainsAlone(step any) string {
 	if n <= 1 {
 		return ""
 	}
-	return fmt.Sprintf("this process was started as one of %d (%s), and %T is no trainer.GroupStep: each process trains "+
-		"by itself unless the step shares the work in its own way; then set Options.Process, which ends this warning", n,
+	return fmt.Sprintf("this process was started as one of %d (%s), and %T is not a trainer.GroupStep: each process "+
+		"trains by itself unless the step shares the work in its own way; then set Options.Process, which ends this "+
+		"warning", n,
 		variable, step)
 }
 

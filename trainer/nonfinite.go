@@ -74,7 +74,7 @@ func (e *NonFiniteError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "trainer: after update %d", e.GlobalStep)
 	if e.before {
-		b.WriteString(", on the way to the next one, which was not made")
+		b.WriteString(", before the next update")
 	}
 	b.WriteString(": ")
 	var found []string
@@ -89,7 +89,7 @@ func (e *NonFiniteError) Error() string {
 	if e.Reason != "" {
 		b.WriteString("; " + e.Reason)
 	}
-	b.WriteString("; look for nan in the data, lower Options.LearningRate or limit the gradients; " +
+	b.WriteString("; look for nan in the data, lower Options.LearningRate or clip the gradients; " +
 		"torch.DetectAnomaly names the operator")
 	if e.Checkpoint != "" {
 		b.WriteString("; the newest checkpoint is finite: " + e.Checkpoint)
@@ -102,17 +102,17 @@ func (e *NonFiniteError) origin() string {
 	var b strings.Builder
 	switch n := len(o.Gradients); {
 	case e.NoOrigin != "":
-		b.WriteString("; which layer and samples it comes from is not known: " + e.NoOrigin)
+		b.WriteString("; the layer and the samples that caused it are not known: " + e.NoOrigin)
 	case o.Module != "":
 		b.WriteString("; the first layer whose output is not finite is " + o.Module)
 		if o.Input {
 			b.WriteString(", and its input is not finite either")
 		}
 	case o.Loss:
-		b.WriteString("; the outputs of all layers with parameters are finite, the loss is not")
+		b.WriteString("; the outputs of all layers with parameters are finite, but the loss is not")
 	case n > 0:
-		fmt.Fprintf(&b, "; outputs and loss are finite, the gradients of %d parameters are not, nearest to the loss "+
-			"that of %s", n, o.Gradients[n-1])
+		fmt.Fprintf(&b, "; outputs and loss are finite, but the gradients of %d parameters are not; the one nearest "+
+			"to the loss is %s", n, o.Gradients[n-1])
 	}
 	if len(e.Samples) > 0 {
 		fmt.Fprintf(&b, "; the samples of the batch are %s", listed(e.Samples))
@@ -165,7 +165,7 @@ func (s *session[S, B]) checkFinite(name string, v float64) error {
 			return s.stepError("look for weights that are not finite", err)
 		}
 		return &NonFiniteError{Name: name, Value: v, Weights: weights, GlobalStep: s.loop.GlobalStep,
-			NoOrigin: "it was seen in the log, after the update"}
+			NoOrigin: "it was found in the log, after the update"}
 	}
 	s.warnNonFinite(name, v)
 	return nil
@@ -177,8 +177,8 @@ func (s *session[S, B]) warnNonFinite(name string, v float64) {
 		return
 	}
 	s.nonFinite = true
-	s.warn("%s is %v at %s %d, and the run continues; look for nan in the data, lower Options.LearningRate or limit the "+
-		"gradients; torch.DetectAnomaly names the operator", name, v, s.run.Info.unit(), s.loop.GlobalStep)
+	s.warn("%s is %v at %s %d, and the run continues; look for nan in the data, lower Options.LearningRate or clip "+
+		"the gradients; torch.DetectAnomaly names the operator", name, v, s.run.Info.unit(), s.loop.GlobalStep)
 }
 
 // checkWeights finds out whether the weights are finite, and is an error if they are not and the
@@ -198,7 +198,7 @@ func (s *session[S, B]) checkWeights() (ok bool, err error) {
 
 func weightsError(weights []string, step int) *NonFiniteError {
 	return &NonFiniteError{Name: "weights", Weights: weights, GlobalStep: step,
-		NoOrigin: "it was seen in the weights, after the update"}
+		NoOrigin: "it was found in the weights, after the update"}
 }
 
 // find completes the error with which a step has stopped inside a window, and tells the other
@@ -213,7 +213,7 @@ func (r *runner[S, B]) find(err error, w Window, from, to int) error {
 	_ = r.tell(&told) // before the search, in which the others take no part
 	finder, ok := r.step.(NonFiniteFinder[B])
 	if !ok {
-		bad.NoOrigin = fmt.Sprintf("%T is no trainer.NonFiniteFinder: %s", r.step, passOn("FindNonFinite"))
+		bad.NoOrigin = fmt.Sprintf("%T is not a trainer.NonFiniteFinder: %s", r.step, passOn("FindNonFinite"))
 		return bad
 	}
 	for i := from; i < to; i++ {
@@ -259,7 +259,7 @@ func (r *runner[S, B]) rollBack(bad *NonFiniteError) error {
 	path := r.saver.checkpoint
 	switch {
 	case path == "", r.onlyModel && path == r.run.Info.ResumedFrom:
-		bad.Reason = "there is no checkpoint to which the run could return"
+		bad.Reason = "there is no checkpoint to return to"
 		return bad
 	case r.rollBacks[path] == mostRollBacks:
 		bad.Reason = fmt.Sprintf("the run has returned to %s %d times", path, mostRollBacks)
@@ -289,7 +289,7 @@ func (r *runner[S, B]) rollBack(bad *NonFiniteError) error {
 	r.leaveOutLoss()
 	r.gradNorm, r.loop.LastLogged = nil, r.loop.GlobalStep
 	r.loop.Control.ShouldLog, r.loop.Control.ShouldSave = false, false
-	r.warn("%v; weights, moments and random numbers are those of %s again, and the run continues with the data that "+
-		"come next", bad, path)
+	r.warn("%v; weights, moments and random numbers are rolled back to %s, and the run continues with the "+
+		"next data", bad, path)
 	return nil
 }

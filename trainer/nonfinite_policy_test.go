@@ -223,7 +223,7 @@ func TestARunRollsBackAndContinues(t *testing.T) {
 	assert.Contains(t, r.Warnings[0], "after update 5: loss is NaN")
 
 	r, err = fitNonFinite(&trainertest.Step{}, t.TempDir(), 2, trainer.Options{NonFinite: trainer.RollBackNonFinite})
-	require.ErrorContains(t, err, "there is no checkpoint to which the run could return")
+	require.ErrorContains(t, err, "there is no checkpoint to return to")
 	assert.Equal(t, 2, r.GlobalStep)
 
 	always := &trainertest.Step{}
@@ -272,12 +272,12 @@ func TestARunStopsWhereItsStepDoes(t *testing.T) {
 		want    string
 	}{
 		{"a step that can say where", finding{stopping{new(trainertest.Step)}, nil}, trainer.Options{}, []int{4},
-			"after update 4, on the way to the next one, which was not made: loss is NaN; the first layer whose output " +
-				"is not finite is conv; the samples of the batch are 4;"},
+			"after update 4, before the next update: loss is NaN; the first layer whose output is not finite is " +
+				"conv; the samples of the batch are 4;"},
 		{"one that cannot", stopping{new(trainertest.Step)}, trainer.Options{}, nil,
-			"is not known: trainer_test.stopping is no trainer.NonFiniteFinder: implement FindNonFinite"},
+			"are not known: trainer_test.stopping is not a trainer.NonFiniteFinder: implement FindNonFinite"},
 		{"one that fails to", finding{stopping{new(trainertest.Step)}, errors.New("no memory")}, trainer.Options{}, nil,
-			"which layer and samples it comes from is not known: no memory;"},
+			"the layer and the samples that caused it are not known: no memory;"},
 		{"another policy", stopping{new(trainertest.Step)}, trainer.Options{NonFinite: trainer.IgnoreNonFinite}, nil,
 			""},
 	} {

@@ -22,7 +22,8 @@ func (o Options) resolved(can About) (Options, error) {
 		return o, wrong("EvalDelay", o.EvalDelay, "0 or a positive number")
 	}
 	if o.MaxSteps > 0 && o.Epochs > 0 && o.Semantics.Loop != semantics.HezarLoop {
-		return o, wrong("Epochs", o.Epochs, "0, since MaxSteps is %d and decides the length of the run alone", o.MaxSteps)
+		return o, wrong("Epochs", o.Epochs, "0, since MaxSteps is %d, which alone decides the length of the run",
+			o.MaxSteps)
 	}
 	o.Epochs = cmp.Or(o.Epochs, 3)
 	if err := o.checkGlobalBatch(); err != nil {
@@ -84,11 +85,11 @@ func (o *Options) checkReproducible(can About) error {
 	case o.Reproducible == 0 || o.Reproducible == can.Reproducible:
 		return nil
 	case can.Reproducible > 0:
-		return wrong("Reproducible", o.Reproducible, "%d, the threads that the process was begun with", can.Reproducible)
+		return wrong("Reproducible", o.Reproducible, "%d, the threads that the process was started with", can.Reproducible)
 	}
-	return wrong("Reproducible", o.Reproducible, "0, since the step's numbers may be others on another machine; package "+
-		"engine's are not if torch.Reproducible is called, or GOTRAINER_REPRODUCIBLE set, before the first tensor of the "+
-		"program, and the model is on the CPU")
+	return wrong("Reproducible", o.Reproducible, "0, since this step's numbers may differ on another machine; those "+
+		"of package engine do not if torch.Reproducible is called, or GOTRAINER_REPRODUCIBLE set, before the first "+
+		"tensor of the program, and the model is on the CPU")
 }
 
 func (o *Options) resolveRate(can About) error {
@@ -147,12 +148,12 @@ func (o *Options) resolveFiles() error {
 	case o.LoadBestAtEnd && o.Save.kind == never:
 		return wrong("LoadBestAtEnd", true, "false, since Save is Never and there would be nothing to load")
 	case o.LoadBestAtEnd && o.Eval.kind == never && !mayNeverSave:
-		return wrong("LoadBestAtEnd", true, "false, since Eval is Never and none would be the best")
+		return wrong("LoadBestAtEnd", true, "false, since Eval is Never and no evaluation would be the best")
 	case o.Adaptive != nil && o.Eval.kind == never:
 		return wrong("Adaptive", fmt.Sprintf("%T", o.Adaptive), "nil, since Eval is Never and there would be nothing for "+
 			"it to follow")
 	case o.Save.kind == atBest && o.Eval.kind == never && !mayNeverSave:
-		return wrong("Save", "AtBest", "another trigger, since Eval is Never and none would be the best")
+		return wrong("Save", "AtBest", "another trigger, since Eval is Never and no evaluation would be the best")
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func TestNewNamesTheOptionThatIsWrong(t *testing.T) {
 	}{
 		{"negative epochs", full, trainer.Options{Epochs: -1}, "Options.Epochs is -1"},
 		{"nan epochs", full, trainer.Options{Epochs: math.NaN()}, "Options.Epochs is NaN"},
-		{"two lengths", full, trainer.Options{Epochs: 1, MaxSteps: 5}, "MaxSteps is 5 and decides"},
+		{"two lengths", full, trainer.Options{Epochs: 1, MaxSteps: 5}, "MaxSteps is 5, which alone decides"},
 		{"negative steps", full, trainer.Options{MaxSteps: -1}, "Options.MaxSteps is -1"},
 		{"negative batch", full, trainer.Options{BatchSize: -8}, "Options.BatchSize is -8"},
 		{"negative window", full, trainer.Options{Accumulate: -2}, "Options.Accumulate is -2"},

@@ -101,7 +101,7 @@ func (o *Options) checkDivide() error {
 	}
 	switch {
 	case o.AutoFindBatchSize:
-		return refuse("AutoFindBatchSize, which begins the run again")
+		return refuse("AutoFindBatchSize, which starts the run over")
 	case o.Group != nil:
 		return refuse("Group: the other processes would wait for this one")
 	case o.Semantics.CarriesWindows():
@@ -208,7 +208,7 @@ func (r *runner[S, B]) forgetWindow(whole bool) error {
 	} else {
 		_, err = r.step.Report(r.stepCtx)
 	}
-	return r.stepError("begin the window again", errors.Join(err, r.step.ZeroGrad(), r.fetchAgain()))
+	return r.stepError("restart the window", errors.Join(err, r.step.ZeroGrad(), r.fetchAgain()))
 }
 
 // trainAgain computes the window again, up to the current micro-batch: its backward pass may have
@@ -217,7 +217,7 @@ func (r *runner[S, B]) trainAgain(w Window) error {
 	for i := range r.loop.index + 1 {
 		if i == r.divider.reported && i > 0 {
 			if _, err := r.step.Report(r.stepCtx); err != nil {
-				return r.stepError("begin the window again", err)
+				return r.stepError("restart the window", err)
 			}
 		}
 		if err := r.trainParts(w, i); err != nil {

@@ -112,7 +112,7 @@ func TestHintTellsHowToSeeTheLossOnlyWhereNoneWasLogged(t *testing.T) {
 		want    string
 	}{
 		{"a run shorter than the interval", semantics.Default, Every(500, Update), 120, []Logs{{"eval_loss": 1},
-			{"train_loss": 2}}, "hint       the loss is logged every 500 updates; to see it on the way, set " +
+			{"train_loss": 2}}, "hint       the loss is logged every 500 updates; to see it during the run, set " +
 			"Options.Log: trainer.Every(12, trainer.Update)\n"},
 		{"a very short one", semantics.Default, Every(500, Update), 3, nil, "trainer.Every(1, trainer.Update)"},
 		{"one of another trainer's semantics", semantics.HuggingFace, Every(500, Update), 120, nil, ""},

@@ -283,7 +283,7 @@ func lossHint(r *Run) string {
 			return ""
 		}
 	}
-	return fmt.Sprintf("%-10s the loss is logged %s; to see it on the way, set Options.Log: trainer.Every(%d, "+
+	return fmt.Sprintf("%-10s the loss is logged %s; to see it during the run, set Options.Log: trainer.Every(%d, "+
 		"trainer.Update)\n", "hint", i.Log.words(i.unit()), max(1, r.GlobalStep/10))
 }
 

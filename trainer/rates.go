@@ -97,7 +97,7 @@ func (r *runner[S, B]) planRates() error {
 	}
 	from := r.run.Info.ResumedFrom
 	if from != "" && r.rates.state == nil {
-		r.warn("%s was made with another schedule, so that of Options.Adaptive starts again", from)
+		r.warn("%s was made with another schedule, so the schedule of Options.Adaptive starts over", from)
 	}
 	return r.rates.follow(r.o.Adaptive, from)
 }

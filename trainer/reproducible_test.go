@@ -23,7 +23,7 @@ func TestReproducibleIsAskedOfTheStep(t *testing.T) {
 	_, err := trainer.New(new(reproducer), trainer.Options{Reproducible: 2})
 	require.NoError(t, err)
 	_, err = trainer.New(new(reproducer), trainer.Options{Reproducible: 1})
-	assert.ErrorContains(t, err, "want 2, the threads that the process was begun with")
+	assert.ErrorContains(t, err, "want 2, the threads that the process was started with")
 	_, err = trainer.New(new(trainertest.Step), trainer.Options{Reproducible: 1})
 	assert.ErrorContains(t, err, "GOTRAINER_REPRODUCIBLE")
 	var wrong *trainer.OptionError

@@ -45,7 +45,7 @@ func (t *Trainer[S, B]) SaveMetrics(split string, m Logs) error {
 	}
 	if err == nil {
 		if err := json.Unmarshal(text, &all); err != nil {
-			return fmt.Errorf("trainer: SaveMetrics: %s: %w; mend or remove it", path, err)
+			return fmt.Errorf("trainer: SaveMetrics: %s: %w; repair or delete it", path, err)
 		}
 	}
 	return writeResults(path, m, all)
@@ -80,7 +80,7 @@ func (t *Trainer[S, B]) SaveState() error {
 	}
 	switch {
 	case t.last == nil || !t.last.begun: // perhaps there was an evaluation
-		return errors.New("trainer: SaveState: Fit has to come first")
+		return errors.New("trainer: SaveState: call Fit first")
 	case !t.options.Process.Main():
 		return nil
 	}

@@ -30,7 +30,7 @@ func TestResultFiles(t *testing.T) {
 	if _, err := tr.Evaluate(t.Context(), trainertest.Samples(2)); err != nil {
 		t.Fatal(err)
 	}
-	require.ErrorContains(t, tr.SaveState(), "Fit has to come first", "an evaluation is no run")
+	require.ErrorContains(t, tr.SaveState(), "call Fit first", "an evaluation is no run")
 	r, err := tr.Fit(t.Context(), trainertest.Samples(16), trainertest.Samples(2))
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func TestResultFiles(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "all_results.json"), []byte("{"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if err := tr.SaveMetrics("eval", row); err == nil || !strings.Contains(err.Error(), "mend or remove it") {
+	if err := tr.SaveMetrics("eval", row); err == nil || !strings.Contains(err.Error(), "repair or delete it") {
 		t.Errorf("a damaged all_results.json: %v", err)
 	}
 	bare, err := trainer.New(new(trainertest.Step), trainer.Options{Progress: &shown})

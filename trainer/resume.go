@@ -21,7 +21,7 @@ func (s *saver[S, B]) openStore() (from string, err error) {
 	if s.o.OutputDir != "" && s.o.Process.Main() {
 		s.store, err = checkpoint.Open(s.o.OutputDir, checkpoint.Options{Keep: s.o.KeepCheckpoints,
 			OnDamaged: func(e *checkpoint.DamagedError) {
-				s.warn("%v; an older one is used", e)
+				s.warn("%v; using an older one", e)
 			}, OnWarning: s.storeWarnings.add, Unmanifested: verifyCheckpoint})
 		if err != nil {
 			return "", &folderError{fmt.Errorf("trainer: Options.OutputDir: %w", err)}
@@ -43,8 +43,8 @@ func (s *saver[S, B]) openStore() (from string, err error) {
 			return "", &folderError{fmt.Errorf("trainer: Options.OutputDir: %w", err)}
 		}
 		if err != nil {
-			return "", fmt.Errorf("trainer: Options.ResumeFrom: %w; nothing is left to resume from: mend a "+
-				"checkpoint, or set Options.Overwrite to begin again", err)
+			return "", fmt.Errorf("trainer: Options.ResumeFrom: %w; no checkpoint is left to resume from: repair "+
+				"one, or set Options.Overwrite to start over", err)
 		}
 		return s.latestFinite(from, steps), nil
 	default:
@@ -102,11 +102,11 @@ func (s *saver[S, B]) latestFinite(newest string, steps []int) string {
 		path := s.store.Path(step)
 		_, loop, err := readStates(path)
 		if err == nil && !loop.NonFinite && checkpoint.Verify(path) == nil {
-			s.warn("the weights in %s are not finite; %s is used", newest, filepath.Base(path))
+			s.warn("the weights in %s are not finite; using %s instead", newest, filepath.Base(path))
 			return path
 		}
 	}
-	s.warn("the weights in %s are not finite, and no other checkpoint is there", newest)
+	s.warn("the weights in %s are not finite, and there is no other checkpoint", newest)
 	return newest
 }
 
@@ -227,8 +227,8 @@ func (r *runner[S, B]) resumeLoop(from string, state savedState, loop loopState)
 	r.record.restore(loop, r.o.Semantics)
 	if parts := r.parts.Load(); parts > 1 && !r.o.DivideOnOutOfMemory {
 		r.parts.Store(1)
-		r.warn("%s was made by a run that trained each batch in %d parts, since memory did not suffice; "+
-			"Options.DivideOnOutOfMemory is not set, so they are whole again", from, parts)
+		r.warn("%s was made by a run that trained each batch in %d parts because memory ran out; "+
+			"Options.DivideOnOutOfMemory is not set, so batches are whole again", from, parts)
 	}
 	if r.o.Semantics.IntervalsFromCheckpoint {
 		r.restoreIntervals(state)
@@ -264,7 +264,7 @@ func (r *runner[S, B]) loadStep(from string, loop loopState) error {
 	if !r.o.Semantics.ResumeFromWeights {
 		return ErrOnlyModel
 	}
-	r.warn("%s holds only the weights: moments, learning rate and random numbers begin again", from)
+	r.warn("%s holds only the weights: moments, learning rate and random numbers start over", from)
 	return r.step.Load(from, LoadOptions{WeightsOnly: true})
 }
 
@@ -294,7 +294,7 @@ func (r *runner[S, B]) restoreBest(from string, state savedState, loop loopState
 			return
 		}
 	}
-	r.warn("the best checkpoint %s does not exist any more", *state.BestModelCheckpoint)
+	r.warn("the best checkpoint %s no longer exists", *state.BestModelCheckpoint)
 }
 
 // judgesAnew reports whether a checkpoint's best evaluation was judged by another metric, or the
@@ -309,7 +309,8 @@ func (ev *evaluator[S, B]) judgesAnew(loop loopState) bool {
 func (r *runner[S, B]) judgeAnew(from string, state savedState) {
 	r.best = r.eval.judge.bestOf(state.LogHistory)
 	if r.best.Metric == "" {
-		r.warn("the log of %s has no %s, by which evaluations are judged now, so the next one is the best so far", from,
+		r.warn("the log of %s has no %s, the metric that now decides the best evaluation, so the next evaluation "+
+			"counts as the best so far", from,
 			evalPrefix+r.eval.judge.metric)
 		return
 	}

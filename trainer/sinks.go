@@ -80,7 +80,7 @@ func (l *metricsLog) finish(r *Run) {
 		return
 	}
 	if err := l.TrainBegin(r); err != nil {
-		l.warn("%v; the rows since then are in Result.History only", err)
+		l.warn("%v; the rows since then are only in Result.History", err)
 	}
 }
 
@@ -179,7 +179,7 @@ func writing(path string, err error) error {
 }
 
 func (e *metricsError) Error() string {
-	reason, remedy := e.err, "is the folder still there, and may it be written to?"
+	reason, remedy := e.err, "does the folder still exist, and is it writable?"
 	if found, ok := errors.AsType[*fs.PathError](e.err); ok {
 		reason = found.Err // its path may be that of the file that was to take this one's place
 	}

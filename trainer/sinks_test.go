@@ -21,8 +21,8 @@ func TestMetricsFileThatCannotBeWrittenIsNamed(t *testing.T) {
 		want  string
 	}{
 		"the record at the start": {call(r, []any{&metricsLog{path: gone, format: metricsJSONL{}}}, "TrainBegin", begin),
-			fs.ErrNotExist, "trainer: after update 3: cannot write " + gone + ": no such file or directory; is the " +
-				"folder still there"},
+			fs.ErrNotExist, "trainer: after update 3: cannot write " + gone + ": no such file or directory; does the " +
+				"folder still exist"},
 		"the table at the start": {call(r, []any{&metricsLog{path: gone, format: &metricsCSV{}}}, "TrainBegin", begin),
 			fs.ErrNotExist, "cannot write " + gone},
 		"the record in the midst of it": {(&metricsLog{path: gone, format: metricsJSONL{}}).add(r, history[0]),

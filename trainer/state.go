@@ -144,12 +144,12 @@ func (l loopState) validate() error {
 	p := l.Position
 	switch {
 	case l.Format != loopFormat:
-		return fmt.Errorf("its format is %d, this version of the trainer reads %d", l.Format, loopFormat)
+		return fmt.Errorf("its format is %d, but this version of the trainer reads %d", l.Format, loopFormat)
 	case !p.possible() || p.Phase >= max(1, l.Sizes.Accumulate),
 		min(l.ScheduleStep, l.LeftOut.SinceLog, l.LeftOut.Total) < 0:
-		return fmt.Errorf("its position %+v cannot be", p)
+		return fmt.Errorf("its position %+v is impossible", p)
 	case l.Sizes.BatchSize < 1 || l.Sizes.Accumulate < 1 || l.Sizes.TrainSamples < 0:
-		return fmt.Errorf("its sizes %+v cannot be", l.Sizes)
+		return fmt.Errorf("its sizes %+v are impossible", l.Sizes)
 	}
 	return nil
 }

@@ -57,8 +57,8 @@ func (r *runner[S, B]) states(best string) (savedState, loopState, error) {
 func (r *runner[S, B]) stateNow(done bool) ([]byte, error) {
 	p := r.loop.place(done)
 	if !p.possible() {
-		return nil, fmt.Errorf("trainer: Run.State: no run can begin where this one stands (%s); ask for it in "+
-			"AroundEpoch, StepEnd, EpochEnd, EpochDone or TrainEnd", p.At)
+		return nil, fmt.Errorf("trainer: Run.State: no run can start at this point (%s); call it in AroundEpoch, "+
+			"StepEnd, EpochEnd, EpochDone or TrainEnd", p.At)
 	}
 	if !r.o.Semantics.ForgetLossAtResume {
 		if err := r.report(); err != nil {

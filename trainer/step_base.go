@@ -58,6 +58,6 @@ func (BaseStep[S, B]) EmptyCache() error { return nil }
 func (BaseStep[S, B]) OutOfMemory(error) bool { return false }
 
 func errBase(method, flag string) error {
-	return fmt.Errorf("trainer: the step has no method %s but that of trainer.BaseStep: implement it, and set "+
+	return fmt.Errorf("trainer: the step has only the method %s of trainer.BaseStep: implement its own, and set "+
 		"About().%s only then", method, flag)
 }

@@ -30,11 +30,11 @@ func (t *Trainer[S, B]) checkSplit() error {
 	i := slices.IndexFunc(o.Callbacks, has[afterForwardHook])
 	switch {
 	case i >= 0:
-		return fmt.Errorf("trainer: the hook %T has AfterForward, but %T is no trainer.SplitStep: %s",
+		return fmt.Errorf("trainer: the hook %T has AfterForward, but %T is not a trainer.SplitStep: %s",
 			o.Callbacks[i], t.step, passOn("Forward, Backward and BatchLoss"))
 	case (&losses{report: o.Semantics.LossReport}).wanted():
-		return fmt.Errorf("trainer: Options.Semantics (%s) report a loss made of those of every micro-batch, but %T "+
-			"is no trainer.SplitStep: %s; or set LossReport to semantics.SinceLog", o.Semantics.Name, t.step,
+		return fmt.Errorf("trainer: Options.Semantics (%s) report a loss computed from those of all micro-batches, "+
+			"but %T is not a trainer.SplitStep: %s; or set LossReport to semantics.SinceLog", o.Semantics.Name, t.step,
 			passOn("Forward, Backward and BatchLoss"))
 	}
 	return nil

@@ -91,12 +91,12 @@ func TestWhatAStepCannotDoIsRefusedBeforeTheRun(t *testing.T) {
 		want  string
 	}{
 		{"a hook between the passes", recording, trainer.Options{Callbacks: []any{atForward{}}},
-			"the hook trainer_test.atForward has AfterForward, but trainer_test.around is no trainer.SplitStep: " +
+			"the hook trainer_test.atForward has AfterForward, but trainer_test.around is not a trainer.SplitStep: " +
 				"implement Forward, Backward and BatchLoss for its batches; a type that embeds the interface"},
 		{"a report of every loss", recording, rules(func(r *semantics.Rules) { r.LossReport = semantics.RunningMean }),
-			"around is no trainer.SplitStep: implement Forward, Backward and BatchLoss"},
+			"around is not a trainer.SplitStep: implement Forward, Backward and BatchLoss"},
 		{"a group", joins, trainer.Options{Group: groupOfTwo(t)},
-			"around is no trainer.GroupStep: implement JoinGroup, RandomState, SetRandomState, SharesEval and EvalRound"},
+			"around is not a trainer.GroupStep: implement JoinGroup, RandomState, SetRandomState, SharesEval and EvalRound"},
 		{"several processes without a group", joins, trainer.Options{Process: trainer.Process{World: 2}},
 			"Options.Group is nil"},
 		{"checkpoints", six, trainer.Options{OutputDir: dir}, "cannot be saved: About().Saves is false"},

@@ -9,7 +9,7 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 )
 
-var errEmptyStream = errors.New("trainer: the stream has no sample in its first pass")
+var errEmptyStream = errors.New("trainer: the stream has no samples in its first pass")
 
 // idlePasses is how many passes over a stream may go by without a step until the run is given up.
 // Hugging Face's Trainer never ends then; hooks, such as early stopping, may end it until there.

@@ -78,7 +78,7 @@ func TestAStreamThatNeverFillsAWindow(t *testing.T) {
 	o.Semantics.Loop = semantics.HuggingFaceLoop
 	step := new(trainertest.Step)
 	_, err := streamed(t, step, o, stream)
-	if err == nil || !strings.Contains(err.Error(), "the last 20 passes over the stream brought no update") ||
+	if err == nil || !strings.Contains(err.Error(), "the last 20 passes over the stream gave no update") ||
 		!strings.Contains(err.Error(), "Options.Accumulate (3)") {
 		t.Errorf("ended with %v, want the reason why no update comes", err)
 	}
@@ -171,7 +171,7 @@ func TestStreamsAreRefusedWhereTheyCannotBe(t *testing.T) {
 			some},
 		{"with fewer batches", "Options.LimitBatches is 3", trainer.Options{MaxSteps: 1, LimitBatches: 3}, some},
 		{"with fewer steps", "Options.MaxStepsPerEpoch is 3", trainer.Options{MaxSteps: 1, MaxStepsPerEpoch: 3}, some},
-		{"without samples", "no sample in its first pass", trainer.Options{MaxSteps: 1},
+		{"without samples", "no samples in its first pass", trainer.Options{MaxSteps: 1},
 			data.StreamOf(trainertest.Samples(0), nil)},
 		{"that are nil", "got nil", trainer.Options{MaxSteps: 1}, nil},
 	} {

@@ -258,5 +258,5 @@ func (t *Trainer[S, B]) History() []Logs {
 	return slices.Clone(t.last.history)
 }
 
-var errBusy = errors.New("trainer: Fit or Evaluate of this trainer is running already; a trainer does one thing at a " +
-	"time")
+var errBusy = errors.New("trainer: Fit or Evaluate of this trainer is already running; a trainer does one thing at " +
+	"a time")

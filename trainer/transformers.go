@@ -81,7 +81,7 @@ func (r *runner[S, B]) readCheckpoint(from string) (savedState, loopState, error
 		return state, loopState{}, cannotResume(from, "%w", err)
 	}
 	if _, ok := r.step.(TransformersStep); !ok {
-		return state, loopState{}, cannotResume(from, "transformers has written it, and %T is no "+
+		return state, loopState{}, cannotResume(from, "transformers has written it, and %T is not a "+
 			"trainer.TransformersStep: %s", r.step, passOn("SaveTransformers and LoadTransformers"))
 	}
 	if r.o.Adaptive != nil {
@@ -164,7 +164,8 @@ func (o *Options) checkTransformers(step any) error {
 	case o.Process.World > 1:
 		return refuse("false, since the run has several processes: each would have random states of its own")
 	case !has[TransformersStep](step):
-		return fmt.Errorf("trainer: Options.TransformersFiles is set, but %T is no trainer.TransformersStep: %s", step,
+		return fmt.Errorf("trainer: Options.TransformersFiles is set, but %T is not a trainer.TransformersStep: %s",
+			step,
 			passOn("SaveTransformers and LoadTransformers"))
 	}
 	return nil

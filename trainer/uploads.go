@@ -214,7 +214,7 @@ func (u *uploads[S, B]) end(path string) error {
 		u.wait()
 	}
 	for _, err := range u.queue.failed {
-		u.warn("%v; the run is not affected, and the checkpoint is here", err)
+		u.warn("%v; the run is not affected, and the checkpoint is still on this machine", err)
 	}
 	return nil
 }
@@ -231,7 +231,7 @@ func (t *Trainer[S, B]) Push(ctx context.Context, message string) error {
 	case t.options.Pusher == nil:
 		return wrong("Pusher", "nil", "what uploads")
 	case t.last == nil || t.last.saver.final() == "":
-		return errors.New("trainer: there is no checkpoint to upload; Fit has to come first, with Options.Save")
+		return errors.New("trainer: there is no checkpoint to upload; call Fit first, with Options.Save set")
 	case !t.options.Process.Main():
 		return nil
 	}

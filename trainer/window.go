@@ -24,9 +24,9 @@ func (r *runner[S, B]) beginEpoch() {
 func (r *runner[S, B]) fetch(body func() bool) error {
 	l := r.loop
 	if l.idle >= idlePasses {
-		return r.stepError("continue", fmt.Errorf("the last %d passes over the stream brought no update, and further ones "+
-			"would not either: a pass has fewer batches than Options.Accumulate (%d), and Hugging Face's loop never trains on "+
-			"such a rest; accumulate fewer batches, or make them smaller", l.idle, l.plan.accumulate))
+		return r.stepError("continue", fmt.Errorf("the last %d passes over the stream gave no update, and further "+
+			"passes would not either: a pass has fewer batches than Options.Accumulate (%d), and Hugging Face's "+
+			"loop never trains on such leftovers; accumulate fewer batches, or make them smaller", l.idle, l.plan.accumulate))
 	}
 	if !l.LoaderStarted {
 		if err := r.startLoader(true); err != nil {
@@ -231,7 +231,7 @@ func (r *runner[S, B]) endStep() error {
 func (r *runner[S, B]) batchLoss() (BatchLoss, error) {
 	step, ok := r.step.(SplitStep[B])
 	if !ok {
-		return BatchLoss{}, fmt.Errorf("trainer: Run.BatchLoss: %T is no trainer.SplitStep: %s", r.step,
+		return BatchLoss{}, fmt.Errorf("trainer: Run.BatchLoss: %T is not a trainer.SplitStep: %s", r.step,
 			passOn("Forward, Backward and BatchLoss"))
 	}
 	if r.batch == nil {

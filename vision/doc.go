@@ -10,20 +10,20 @@
 //
 // # What "like Pillow" means
 //
-// Models trained in Python saw their pictures through Pillow, so a picture prepared in another way
-// is a different picture: a plain bilinear shrink is off by up to 14 grey levels. Grey conversion
+// Models trained in Python saw their pictures through Pillow. A picture prepared in another way is
+// a different picture: plain bilinear downscaling is off by up to 14 grey levels. Grey conversion
 // ([Image.Gray]), all six resampling filters ([Resize]) and the decoding of PNG, BMP, still WebP,
-// TIFF, PPM and PGM agree with Pillow 13 in every bit, and the tests hold them to it; only grey of
-// 16 bits does not ([FromStd]). Baseline JPEGs have Pillow's pixels in every bit too. Others
-// (progressive, with restart markers or Adobe's colours) are decoded by image/jpeg: they are within
-// 3 levels of Pillow's. Animated WebP and TIFF in CMYK, with grey and alpha, or compressed as JPEG
-// are refused ([ErrUnsupported]).
+// TIFF, PPM and PGM agree with Pillow 13 in every bit, as the tests check; the exception is 16-bit
+// grey ([FromStd]). Baseline JPEGs have Pillow's pixels in every bit too. Other JPEGs (progressive,
+// with restart markers or Adobe's colours) are decoded by image/jpeg and are within 3 levels of
+// Pillow's. Animated WebP, and TIFF in CMYK, with grey and alpha, or compressed as JPEG, are
+// refused ([ErrUnsupported]).
 //
 // # Pictures
 //
 // An [Image] holds packed 8-bit samples, one channel (grey) or three (RGB), rows without padding.
 // Functions that change a picture in place take only the picture; functions that make one write
-// into a dst whose size says what is wanted.
+// into a dst, whose size decides the size of the result.
 //
 // # Augmentation
 //

@@ -17,9 +17,9 @@ import (
 
 // configCommand asks how programs are to be started and writes it down, as accelerate config does.
 type configCommand struct {
-	ConfigFile string `name:"config_file" aliases:"config-file" placeholder:"FILE" help:"Where to write; by default where accelerate looks."`
-	Default    bool   `name:"default" help:"Ask nothing: one process for each GPU, or one on the CPU. A file that is there stays."`
-	Precision  string `name:"mixed_precision" aliases:"mixed-precision" enum:"no,bf16,fp16" default:"no" help:"no, bf16 or fp16: with --default what is written, else the usual answer."`
+	ConfigFile string `name:"config_file" aliases:"config-file" placeholder:"FILE" help:"File to write; by default where accelerate looks for it."`
+	Default    bool   `name:"default" help:"Ask nothing: one process per GPU, or one on the CPU. An existing file is not changed."`
+	Precision  string `name:"mixed_precision" aliases:"mixed-precision" enum:"no,bf16,fp16" default:"no" help:"no, bf16 or fp16: written with --default; otherwise the suggested answer."`
 }
 
 // Run is called by kong.
@@ -34,14 +34,14 @@ func (c *configCommand) Run() error {
 	var config launch.Config
 	if c.Default {
 		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("config: %s is there already and stays; remove it, name another by --config_file, or "+
+			return fmt.Errorf("config: %s already exists and was not changed; remove it, name another with --config_file, or "+
 				"answer "+
 				"the questions of gotrainer config", path)
 		}
 		config = basicConfig(gpus(), c.Precision)
 	} else {
 		if !terminal.Is(os.Stdin) {
-			return errors.New("config: it asks questions, and standard input is no terminal; gotrainer config " +
+			return errors.New("config: it asks questions, but standard input is not a terminal; gotrainer config " +
 				"--default asks " +
 				"none")
 		}
@@ -53,7 +53,7 @@ func (c *configCommand) Run() error {
 	if err := config.Write(path); err != nil {
 		return err
 	}
-	fmt.Printf("the configuration is in %s; gotrainer launch PROGRAM takes it\n", path)
+	fmt.Printf("the configuration is in %s; gotrainer launch PROGRAM uses it\n", path)
 	return nil
 }
 
@@ -107,7 +107,8 @@ func (q *questions) text(question, usual string) string {
 		}
 		fmt.Fprint(q.out, ": ")
 		if !q.in.Scan() {
-			q.err = errors.Join(errors.New("config: the answers ended before the questions; nothing was written"),
+			q.err = errors.Join(errors.New("config: standard input ended before all questions were answered; nothing was "+
+				"written"),
 				q.in.Err())
 			break
 		}
@@ -138,7 +139,7 @@ func (q *questions) number(question string, usual, least int) int {
 		if n, err := strconv.Atoi(answer); err == nil && n >= least {
 			return n
 		}
-		fmt.Fprintf(q.out, "%q is no whole number of at least %d\n", answer, least)
+		fmt.Fprintf(q.out, "%q is not a whole number of at least %d\n", answer, least)
 	}
 	return usual
 }

@@ -34,7 +34,7 @@ func TestQuestionsMakeAConfiguration(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "bf16", got.MixedPrecision, "--mixed_precision is the usual answer")
 	_, err = (&questions{in: bufio.NewScanner(strings.NewReader("NO\n")), out: new(bytes.Buffer)}).ask(0, "no")
-	assert.ErrorContains(t, err, "the answers ended")
+	assert.ErrorContains(t, err, "ended before all questions")
 }
 
 func TestBasicConfig(t *testing.T) {
@@ -45,7 +45,7 @@ func TestBasicConfig(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, basicConfig(gpus(), "bf16"), c)
 	assert.ErrorContains(t, execute(context.Background(), []string{"config", "--default", "--config_file", path}),
-		"is there already")
+		"already exists")
 	assert.Equal(t, "MULTI_GPU", basicConfig(4, "no").DistributedType)
 }
 
@@ -64,7 +64,7 @@ func TestLaunchTakesAConfiguration(t *testing.T) {
 	start := func(flags ...string) error {
 		return execute(context.Background(), append(append([]string{"launch"}, flags...), program...))
 	}
-	assert.ErrorContains(t, start(), "say how many processes")
+	assert.ErrorContains(t, start(), "give the number of processes")
 	config := launch.Config{DistributedType: "MULTI_CPU", MixedPrecision: "bf16", NumProcesses: 2, NumMachines: 1,
 		GPUIDs: "all"}
 	path, err := launch.DefaultConfigFile()

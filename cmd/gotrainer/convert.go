@@ -9,7 +9,7 @@ import (
 // convertCommand is gotrainer convert.
 type convertCommand struct {
 	Checkpoint string `arg:"" help:"Folder of a sharded checkpoint: the one with index.json."`
-	Folder     string `arg:"" help:"Folder for model.safetensors and the other files of the checkpoint, such as config.json, not that of the checkpoint. It is made if it is not there."`
+	Folder     string `arg:"" help:"Folder for model.safetensors and the other files of the checkpoint, such as config.json. It is created if necessary, and must not be that of the checkpoint."`
 }
 
 func (c *convertCommand) Run() error {

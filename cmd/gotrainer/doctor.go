@@ -142,7 +142,7 @@ func (d *doctor) examine() error {
 		if err := d.compute(device); err != nil {
 			return fmt.Errorf("device %v: %w", device, err)
 		}
-		d.line("device", "%v computes a product and its gradient rightly", device)
+		d.line("device", "%v computes a product and its gradient correctly", device)
 	}
 	return nil
 }

@@ -23,9 +23,9 @@ import (
 // this program.
 type installCommand struct {
 	CUDA          bool `name:"cuda" help:"The CUDA build of libtorch: 2.4 GB to download instead of 0.55."`
-	Zip           bool `xor:"source" help:"Take libtorch from the official zip only."`
-	Wheel         bool `xor:"source" help:"Take libtorch from the wheels that pip downloads only."`
-	LibsOnly      bool `help:"Install libtorch alone; do not build libcgotorch, and ask for no C++ compiler."`
+	Zip           bool `xor:"source" help:"Take libtorch only from the official zip."`
+	Wheel         bool `xor:"source" help:"Take libtorch only from the wheels that pip downloads."`
+	LibsOnly      bool `help:"Install only libtorch; do not build libcgotorch, so no C++ compiler is needed."`
 	KeepDownloads bool `help:"Leave the downloaded archives in the install root."`
 
 	Platform string `help:"Install for machines of another kind, linux-x86_64 or linux-aarch64, with a cross compiler."`
@@ -104,10 +104,10 @@ func (in *installer) buildShim(ctx context.Context, dir string, variables []stri
 	args := append([]string{"--silent", "-C", filepath.Join(dir, "cgotorch", "src"), "-j",
 		strconv.Itoa(runtime.NumCPU())}, variables...)
 	if err := in.run(ctx, in.out, "make", args...); err != nil {
-		return fmt.Errorf("build libcgotorch: %w (the compiler's words are above)", err)
+		return fmt.Errorf("build libcgotorch: %w (the compiler's output is above)", err)
 	}
 	if _, err := os.Stat(library); err != nil {
-		return fmt.Errorf("build libcgotorch: make succeeded and the library is not there: %w", err)
+		return fmt.Errorf("build libcgotorch: make succeeded, but the library is missing: %w", err)
 	}
 	fmt.Fprintln(in.out, "libcgotorch is ready:", library)
 	return nil

@@ -100,7 +100,7 @@ func TestInstallFailures(t *testing.T) {
 		{"script without OUT", fakeSources("echo LIB=/l"), "printed no OUT=", 1},
 		{"header without ABI", noABI, "run go generate", 1},
 		{"no header", noHeader, "zz_abi.h", 1},
-		{"make that builds nothing", lazyMake, "the library is not there", 1},
+		{"make that builds nothing", lazyMake, "the library is missing", 1},
 		{"make that fails", badMake, "build libcgotorch: exit status 2", 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {

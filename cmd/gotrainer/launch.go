@@ -18,19 +18,19 @@ import (
 
 // launchCommand starts a program several times, as torchrun --no-python and accelerate launch do.
 type launchCommand struct {
-	Processes  int           `short:"n" name:"processes" aliases:"nproc-per-node" help:"Processes on this machine; or --num_processes, PET_NPROC_PER_NODE or a configuration says how many."`
-	Restarts   *int          `name:"max-restarts" aliases:"max_restarts" help:"How often all processes are started again when one has failed; as torchrun's."`
-	Nodes      int           `name:"nnodes" aliases:"num_machines" help:"Machines; start the launcher on each."`
+	Processes  int           `short:"n" name:"processes" aliases:"nproc-per-node" help:"Processes on this machine; otherwise given by --num_processes, PET_NPROC_PER_NODE or a configuration."`
+	Restarts   *int          `name:"max-restarts" aliases:"max_restarts" help:"How many times all processes are restarted after one has failed, as in torchrun."`
+	Nodes      int           `name:"nnodes" aliases:"num_machines" help:"Number of machines; start the launcher on each."`
 	NodeRank   *int          `name:"node-rank" aliases:"machine_rank" help:"Number of this machine, from 0."`
 	Master     string        `name:"master" placeholder:"HOST:PORT" help:"Where the machines meet: an address of machine 0 and a free port there."`
 	Grace      time.Duration `name:"grace" default:"30s" help:"How long a process may take to end after SIGTERM."`
-	ConfigFile string        `name:"config_file" aliases:"config-file" placeholder:"FILE" help:"What gotrainer config or accelerate config wrote. Without -n the one at accelerate's place is taken if there is one."`
+	ConfigFile string        `name:"config_file" aliases:"config-file" placeholder:"FILE" help:"File that gotrainer config or accelerate config wrote. Without -n, accelerate's own file is used if there is one."`
 	NumAll     int           `name:"num_processes" aliases:"num-processes" help:"Processes on all machines together."`
-	Precision  string        `name:"mixed_precision" aliases:"mixed-precision" enum:",no,bf16,fp16" default:"" help:"no, bf16 or fp16: ACCELERATE_MIXED_PRECISION of the processes."`
-	CPU        bool          `name:"cpu" help:"The processes train on the CPU: ACCELERATE_USE_CPU."`
-	FSDP       bool          `name:"use_fsdp" aliases:"use-fsdp" help:"The processes share the model out: stage 3 of ZeRO, or what --fsdp_sharding_strategy says."`
+	Precision  string        `name:"mixed_precision" aliases:"mixed-precision" enum:",no,bf16,fp16" default:"" help:"no, bf16 or fp16: sets ACCELERATE_MIXED_PRECISION for the processes."`
+	CPU        bool          `name:"cpu" help:"Train on the CPU: sets ACCELERATE_USE_CPU."`
+	FSDP       bool          `name:"use_fsdp" aliases:"use-fsdp" help:"Shard the model over the processes: ZeRO stage 3, or as --fsdp_sharding_strategy says."`
 	Strategy   string        `name:"fsdp_sharding_strategy" aliases:"fsdp-sharding-strategy" help:"FULL_SHARD or SHARD_GRAD_OP."`
-	DeepSpeed  bool          `name:"use_deepspeed" aliases:"use-deepspeed" help:"The processes share the model out: stage 2 of ZeRO, or what --zero_stage says."`
+	DeepSpeed  bool          `name:"use_deepspeed" aliases:"use-deepspeed" help:"Shard the model over the processes: ZeRO stage 2, or as --zero_stage says."`
 	Stage      string        `name:"zero_stage" aliases:"zero-stage" help:"0, 1, 2 or 3."`
 	Command    []string      `arg:"" passthrough:"" help:"The program and its arguments."`
 
@@ -82,7 +82,7 @@ func (c *launchCommand) options() (launch.Options, error) {
 	case c.perNode != 0:
 		config.NumProcesses = c.perNode * config.NumMachines
 	case !found:
-		return launch.Options{}, errors.New("launch: say how many processes: -n 4, --num_processes 4, or by a " +
+		return launch.Options{}, errors.New("launch: give the number of processes: -n 4, --num_processes 4, or a " +
 			"configuration (gotrainer config)")
 	}
 	if c.Precision != "" {

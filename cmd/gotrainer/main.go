@@ -1,10 +1,11 @@
-// Command gotrainer looks after what a Go program that trains with libtorch needs around it.
+// Command gotrainer installs and checks what a Go program that trains with libtorch needs, and starts
+// such programs.
 //
 //	gotrainer install          install libtorch and build libcgotorch for this user
 //	gotrainer install --cuda   the same with CUDA
-//	gotrainer doctor           tell what a training program finds on this machine
+//	gotrainer doctor           show what a training program finds on this machine
 //	gotrainer launch -n 4 PROGRAM ARGUMENTS...   train on several processes
-//	gotrainer convert CHECKPOINT FOLDER          one model.safetensors of a sharded checkpoint
+//	gotrainer convert CHECKPOINT FOLDER          make one model.safetensors from a sharded checkpoint
 //	gotrainer config           ask how launch starts programs, for a file that accelerate reads too
 //
 // Without a checkout: go run github.com/gotrainer/gotrainer/cmd/gotrainer@latest install
@@ -24,11 +25,11 @@ import (
 )
 
 type commands struct {
-	Install installCommand `cmd:"" help:"Install libtorch and build libcgotorch for this user. A second run finds its work done."`
-	Launch  launchCommand  `cmd:"" help:"Start a program as several processes that train together. Their output is prefixed by the rank; when one fails the others are ended."`
-	Convert convertCommand `cmd:"" help:"Make of a sharded checkpoint a folder with one model.safetensors, as transformers and from_pretrained load it."`
-	Config  configCommand  `cmd:"" help:"Ask how programs are to be started, and write it where gotrainer launch and accelerate launch look."`
-	Doctor  doctorCommand  `cmd:"" help:"Tell what a training program finds on this machine: libtorch, devices, settings, disk. Fails if training could not start."`
+	Install installCommand `cmd:"" help:"Install libtorch and build libcgotorch for this user. A second run has nothing left to do."`
+	Launch  launchCommand  `cmd:"" help:"Start a program as several processes that train together. Each line of output is prefixed with the rank; when one process fails the others are ended."`
+	Convert convertCommand `cmd:"" help:"Turn a sharded checkpoint into a folder with one model.safetensors, which from_pretrained of transformers loads."`
+	Config  configCommand  `cmd:"" help:"Ask how programs should be started, and write the answers where gotrainer launch and accelerate launch look for them."`
+	Doctor  doctorCommand  `cmd:"" help:"Show what a training program finds on this machine: libtorch, devices, settings, disk. Fails if training could not start."`
 }
 
 func main() {
@@ -44,7 +45,7 @@ func execute(ctx context.Context, args []string) error {
 	var c commands
 	parser := kong.Must(&c,
 		kong.Name("gotrainer"),
-		kong.Description("Train PyTorch models in Go: what a program needs around it."),
+		kong.Description("Install, check and start what Go programs need to train PyTorch models."),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 	)
 	args = helpLast(args)
@@ -82,6 +83,6 @@ func checkCommand(app *kong.Application, args []string) error {
 	if slices.Contains(names, args[0]) {
 		return nil
 	}
-	return fmt.Errorf("there is no command %q; there are %s, which gotrainer --help explains", args[0],
+	return fmt.Errorf("unknown command %q; the commands are %s, see gotrainer --help", args[0],
 		strings.Join(names, ", "))
 }

@@ -14,7 +14,7 @@ func TestCommandThatDoesNotExistIsCalledSo(t *testing.T) {
 			t.Errorf("gotrainer %q: %v, want it left to the parser", args, err)
 		}
 	}
-	want := `there is no command "runs"; there are install, launch, convert, config, doctor, which gotrainer --help explains`
+	want := `unknown command "runs"; the commands are install, launch, convert, config, doctor, see gotrainer --help`
 	if err := checkCommand(app, []string{"runs", "compare"}); err == nil || err.Error() != want {
 		t.Errorf("gotrainer runs compare: %v, want %s", err, want)
 	}

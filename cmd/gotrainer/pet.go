@@ -17,12 +17,12 @@ func (c *launchCommand) fromPET(getenv func(string) string, config *launch.Confi
 		return nil
 	}
 	if backend := getenv("PET_RDZV_BACKEND"); backend != "" && backend != "static" {
-		return fmt.Errorf("launch: PET_RDZV_BACKEND=%s is a rendezvous of torchrun's own, by which machines come and "+
-			"go: start torchrun --no-python, or leave the job's elasticPolicy out", backend)
+		return fmt.Errorf("launch: PET_RDZV_BACKEND=%s is torchrun's own rendezvous, where machines come and go: start "+
+			"torchrun --no-python, or leave out the job's elasticPolicy", backend)
 	}
 	nodes := getenv("PET_NNODES")
 	if least, most, elastic := strings.Cut(nodes, ":"); elastic && least != most {
-		return fmt.Errorf("launch: PET_NNODES=%s is a number of machines that changes; want one number", nodes)
+		return fmt.Errorf("launch: PET_NNODES=%s is a variable number of machines; want a fixed one", nodes)
 	} else if elastic {
 		nodes = most
 	}
@@ -33,7 +33,7 @@ func (c *launchCommand) fromPET(getenv func(string) string, config *launch.Confi
 		if g := gpus(); g > 0 && each != "cpu" {
 			n = g
 		} else if each == "gpu" {
-			return fmt.Errorf("launch: PET_NPROC_PER_NODE=gpu, and libtorch finds no GPU here; want a number, or cpu")
+			return fmt.Errorf("launch: PET_NPROC_PER_NODE=gpu, but libtorch finds no GPU here; want a number, or cpu")
 		}
 		each = strconv.Itoa(n)
 	}

@@ -1,6 +1,6 @@
-// Package pytorchaccelerated is the Trainer of pytorch-accelerated 0.1.61 in Go: a model, a loss
-// function, an optimizer and callbacks go in, and Train, Evaluate and Train again follow, with its
-// words, its order of events and its files.
+// Package pytorchaccelerated is the Trainer of pytorch-accelerated 0.1.61 in Go: give it a model, a
+// loss function, an optimizer and callbacks, then call Train and Evaluate as often as you like. It
+// has the same names, the same order of events and the same files.
 //
 //	t, err := pytorchaccelerated.New(model, functional.CrossEntropy, optim.AdamW{LR: 1e-3},
 //		pytorchaccelerated.Options[Sample, Batch]{})
@@ -10,9 +10,10 @@
 //	})
 //	loss, err := t.History().LatestMetric("eval_loss_epoch")
 //
-// What one overrides in a subclass is a field of [Methods], what one does in a callback a method of
-// a hook interface such as [TrainStepEndHook]. The defects of pytorch-accelerated are the fields of
-// [Rules]; none of them is here unless [Options].Rules is [Exact], and then runs are those of
-// Python to the last bit. docs/from-pytorch-accelerated.md has a table of every class, argument,
-// method, callback and file. New programs should look at package trainer first, whose loop this is.
+// A method that you would override in a subclass is a field of [Methods]. A method of a callback
+// belongs to a hook interface such as [TrainStepEndHook]. The defects of pytorch-accelerated are
+// the fields of [Rules]. None of them is present unless [Options].Rules sets it; with [Exact] all
+// are, and runs match Python to the last bit. docs/from-pytorch-accelerated.md has tables of every
+// class, argument, method, callback and file. For a new program, look at package trainer first:
+// this is its loop.
 package pytorchaccelerated

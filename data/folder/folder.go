@@ -1,5 +1,4 @@
-// Package folder makes data sets of folders in which the files of each class have their own
-// folder:
+// Package folder makes data sets from folders that have one folder of files per class:
 //
 //	photos/cat/0001.jpg
 //	photos/dog/0001.jpg
@@ -8,9 +7,9 @@
 //	file, err := set.At(0) // file.Path: photos/cat/0001.jpg, file.Class: 0
 //	set.Classes            // [cat dog]
 //
-// Classes are numbered in the order of their names and files come in that of theirs, below each
-// other as in torchvision's ImageFolder, so a data set has the same samples in the same order there
-// and here. Where a folder holds more than the classes, the caller names them:
+// Classes are numbered in the order of their names, and files are sorted within their class, as in
+// torchvision's ImageFolder: a data set has the same samples in the same order there and here. If a
+// folder holds more than the classes, name the classes:
 //
 //	set, err := folder.Texts("aclImdb/train", "neg", "pos") // without the folder unsup
 package folder

@@ -1,14 +1,14 @@
 // Package glue reads the tasks of the GLUE benchmark: from the Hub, from the TSV files in which
-// they are handed out ([Open]), or from Parquet and CSV files ([LoadFrom]); and has their
+// they are distributed ([Open]), or from Parquet and CSV files ([LoadFrom]). It also has their
 // [Metrics].
 //
 //	mrpc, err := glue.Load(ctx, "mrpc") // from the Hub, as datasets.load_dataset("glue", "mrpc")
 //	train := data.Map(mrpc.Train, func(e glue.Example) (Sample, error) { return encode(e.A, e.B, e.Label) })
 //
 // The files of the tasks differ: in the names and the number of their columns, in whether they have
-// a header, a byte order mark or labels. None of them quotes: a double quote is text and rarely has
-// a partner, so a reader of CSV swallows rows. [Task] holds what is known of each; what does not
-// fit is an error with its line.
+// a header, a byte order mark or labels. None of them uses quoting: a double quote is part of the
+// text and rarely has a partner, so a CSV reader would swallow rows. [Task] describes each task;
+// what does not fit is an error with its line.
 //
 // Labels are numbered as by datasets' "nyu-mll/glue": entailment is 0 in RTE and QNLI but 1 in
 // WNLI. A test set has no labels, and each of its examples has the label -1.

@@ -43,7 +43,7 @@ func LoadFrom(ctx context.Context, task, from string) (*Set, error) {
 	}
 	repo, err := hub.Fetch(ctx, from, &hub.FetchOptions{Type: hub.Dataset, Allow: []string{plain(t.Name) + "/*"}})
 	if err != nil {
-		return nil, fmt.Errorf("glue: %s: %q is no folder here, and from the Hub: %w", t.Name, from, err)
+		return nil, fmt.Errorf("glue: %s: %q is not a folder here, and the Hub says: %w", t.Name, from, err)
 	}
 	return t.fromFolder(repo.Dir)
 }

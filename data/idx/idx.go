@@ -1,4 +1,4 @@
-// Package idx reads IDX files, the format of MNIST and its relatives: an array of numbers behind a
+// Package idx reads IDX files, the format of MNIST and its relatives: an array of numbers after a
 // header of a few bytes, often compressed with gzip.
 //
 //	train, err := idx.Open("mnist/train") // mnist/train-images-idx3-ubyte and mnist/train-labels-idx1-ubyte, .gz or not

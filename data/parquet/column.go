@@ -143,7 +143,7 @@ func (c column) put(field reflect.Value, v parquet.Value) error {
 	case missing && c.pointer:
 		return nil
 	case missing:
-		return fmt.Errorf("the value is null; make the field *%v if that may be", field.Type())
+		return fmt.Errorf("the value is null; make the field *%v if it may be null", field.Type())
 	case c.pointer:
 		field.Set(reflect.New(field.Type().Elem()))
 		return c.set(field.Elem(), v)

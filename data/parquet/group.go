@@ -103,7 +103,7 @@ func (r *Rows[T]) weigh(k int) (int64, error) {
 		weight += m.TotalUncompressedSize
 	}
 	if weight > r.options.MaxRowGroup || weight < 0 {
-		return 0, fmt.Errorf("it has %d bytes when it is decoded, more than Options.MaxRowGroup, %d", weight,
+		return 0, fmt.Errorf("it has %d bytes when decoded, more than Options.MaxRowGroup, %d", weight,
 			r.options.MaxRowGroup)
 	}
 	return weight, nil
@@ -139,7 +139,7 @@ func (r *Rows[T]) decode(k int, bad map[int]error) ([]T, error) {
 }
 
 // errTooLarge is the error about a group that takes more memory than its description says.
-var errTooLarge = errors.New("the rows have more bytes when they are decoded than Options.MaxRowGroup")
+var errTooLarge = errors.New("the decoded rows have more bytes than Options.MaxRowGroup")
 
 const badWeight = 300 // of the error of a row
 

@@ -1,5 +1,5 @@
 // Package parquet reads the rows of Parquet files as data sets of typed rows. The structs are those
-// of package data/table: the same one reads a CSV file and a Parquet file.
+// of package data/table: the same struct reads a CSV file and a Parquet file.
 //
 //	type Pair struct {
 //		Text  string  `table:"text"`
@@ -12,7 +12,7 @@
 //
 // Columns may hold strings, bytes, bools, integers, floats, lists of them, and structs of all
 // these, which a struct takes; a file may have any number of other columns, as long as no field
-// asks for one. Only the columns asked for are read. The pictures of a data set of Hugging Face are
+// asks for one. Only the columns asked for are read. The pictures of a Hugging Face data set are
 //
 //	Image struct {
 //		Bytes *[]byte `table:"bytes"` // nil where the file is elsewhere
@@ -21,10 +21,10 @@
 //
 // # How much memory
 //
-// A Parquet file can only be read by row groups, mostly of some thousand to a million rows. A row
-// that is asked for has its whole group decoded, and groups are kept until they weigh more than
-// [Options].Cache together. For a file that is larger, visit the rows in an order that stays within
-// a group for a while: as a stream ([Rows.Samples]) that is shuffled by
+// A Parquet file can only be read by row groups, mostly of some thousand to a million rows. Asking
+// for a row decodes its whole group, and groups are kept until together they exceed
+// [Options].Cache. For a larger file, visit the rows in an order that stays within a group for a
+// while: as a stream ([Rows.Samples]) that is shuffled by
 // [github.com/gotrainer/gotrainer/data.ShuffleStream], not in the order of data.Shuffled.
 package parquet
 

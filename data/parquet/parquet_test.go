@@ -365,7 +365,7 @@ func TestATextOfADictionaryIsWeighedForEveryRow(t *testing.T) {
 	if err := parquetgo.WriteFile(path, slices.Repeat([]long{{text}}, 1000)); err != nil {
 		t.Fatal(err)
 	}
-	for limit, want := range map[int64]string{1 << 20: "more bytes when they are decoded than Options.MaxRowGroup",
+	for limit, want := range map[int64]string{1 << 20: "more bytes than Options.MaxRowGroup",
 		0: ""} {
 		rows, err := parquet.Open[long](path, parquet.Options{MaxRowGroup: limit})
 		if err != nil {

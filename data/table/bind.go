@@ -96,10 +96,10 @@ func looseObject(t reflect.Type) any {
 	return nil
 }
 
-var errTwice = errors.New("it stands twice in the row")
+var errTwice = errors.New("it appears twice in the row")
 
 // ErrColumns is wrapped by the error about a row that has more or fewer columns than the table.
-var ErrColumns = errors.New("it has another number of columns than the table")
+var ErrColumns = errors.New("its number of columns is not that of the table")
 
 type countError struct{ found, names []string }
 
@@ -213,7 +213,7 @@ func objectDecoder[T any](t reflect.Type) (decoder[T], error) {
 		return nil, err
 	}
 	if len(list) > 64 {
-		return nil, fmt.Errorf("%v has %d columns; 64 is the most", t, len(list))
+		return nil, fmt.Errorf("%v has %d columns; want at most 64", t, len(list))
 	}
 	set := make([]setter, len(list))
 	required := uint64(0)
@@ -249,8 +249,8 @@ func objectDecoder[T any](t reflect.Type) (decoder[T], error) {
 		}
 		if missing := required &^ seen; missing != 0 {
 			name := list[bits.TrailingZeros64(missing)].Name
-			return value, fmt.Errorf("no column %q; make the field a pointer or its tag `table:\"%s,optional\"` if "+
-				"that may be", name, name)
+			return value, fmt.Errorf("no column %q; make the field a pointer or its tag `table:\"%s,optional\"` if it may be "+
+				"missing", name, name)
 		}
 		return value, nil
 	}, nil
@@ -304,7 +304,7 @@ func setJSON(v reflect.Value, text string) error {
 	case found != want && (found == "an object" || found == "an array"):
 		return fmt.Errorf("%s, want %s; a field of type json.RawMessage keeps it as it is", found, want)
 	case found != want && found == "null":
-		return fmt.Errorf("null, want %s; make the field a pointer or optional if that may be", want)
+		return fmt.Errorf("null, want %s; make the field a pointer or optional if it may be null", want)
 	case found != want:
 		return fmt.Errorf("%s (%.20s), want %s", found, text, want)
 	case want == "a string":

@@ -41,7 +41,7 @@ func fields(row string, f Format, into []string) ([]string, error) {
 			return into, nil
 		}
 		if rest[0] != f.Separator {
-			return nil, fmt.Errorf("column %d: text after its closing quote, %.20q; if quotes are text here set "+
+			return nil, fmt.Errorf("column %d: text after its closing quote, %.20q; if quotes are part of the text, set "+
 				"Format.Quoting to QuoteNone", len(into), rest)
 		}
 		row = rest[1:]
@@ -55,7 +55,7 @@ func unquote(row string) (field, rest string, err error) {
 	for at := 0; ; {
 		end := strings.IndexByte(body[at:], '"')
 		if end < 0 {
-			return "", "", errors.New("a quote is opened and never closed; if quotes are text here set " +
+			return "", "", errors.New("a quote is opened and never closed; if quotes are part of the text, set " +
 				"Format.Quoting to QuoteNone")
 		}
 		end += at

@@ -109,8 +109,8 @@ func replaceable(path string) error {
 		return err
 	}
 	if !strings.HasPrefix(indexMagic, string(begin)) {
-		return fmt.Errorf("%s begins with %q, expected %q: OpenRows did not write it and leaves it as it is; name "+
-			"another file, or delete this one if it was an index that is damaged", path, begin, indexMagic)
+		return fmt.Errorf("%s begins with %q, expected %q: OpenRows did not write it and leaves it as it is; name another "+
+			"file, or delete this one if it is a damaged index", path, begin, indexMagic)
 	}
 	return nil
 }

@@ -20,11 +20,11 @@ var errJSONEnd = errors.New("the JSON ends in the middle of a value")
 func walkObject(text string, visit func(key, value string) error) error {
 	i := space(text, 0)
 	if i < len(text) && text[i] == '[' {
-		return fmt.Errorf("want an object of JSON, found an array, %.20q; a file that is one array is read by "+
-			"encoding/json, into a data.Slice", text[i:])
+		return fmt.Errorf("want a JSON object, found an array, %.20q; read a file that is one array with encoding/json, "+
+			"into a data.Slice", text[i:])
 	}
 	if i >= len(text) || text[i] != '{' {
-		return fmt.Errorf("want an object of JSON, found %.20q", text[i:])
+		return fmt.Errorf("want a JSON object, found %.20q", text[i:])
 	}
 	i = space(text, i+1)
 	if i < len(text) && text[i] == '}' {
@@ -81,7 +81,7 @@ func walkArray(text string, visit func(item string) error) error {
 
 func atEnd(text string, i int) error {
 	if i = space(text, i); i < len(text) {
-		return fmt.Errorf("text after the object of JSON, %.20q", text[i:])
+		return fmt.Errorf("text after the JSON object, %.20q", text[i:])
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ func skipValue(text string, i, depth int) (int, error) {
 		return 0, errJSONEnd
 	}
 	if depth > deepest {
-		return 0, fmt.Errorf("more than %d values in one another", deepest)
+		return 0, fmt.Errorf("values nested more than %d deep", deepest)
 	}
 	switch c := text[i]; {
 	case c == '"':
@@ -214,7 +214,7 @@ func skipNumber(text string, i int) (int, error) {
 		ok = digits()
 	}
 	if !ok {
-		return 0, fmt.Errorf("%.20q is no number of JSON", text[begin:])
+		return 0, fmt.Errorf("%.20q is not a JSON number", text[begin:])
 	}
 	return i, nil
 }

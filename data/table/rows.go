@@ -79,7 +79,7 @@ func (r *Rows[T]) open(f Format) (err error) {
 	}
 	file, info, err := regularfile.Open(r.path)
 	if errors.Is(err, regularfile.ErrKind) {
-		return fmt.Errorf("%w, so its rows have no places; read it by Scan", bare(err))
+		return fmt.Errorf("%w, so its rows have no positions; read it with Scan", bare(err))
 	}
 	if err != nil {
 		return err

@@ -247,12 +247,12 @@ func TestRowsRefuse(t *testing.T) {
 			`column "label": null, want a string`},
 		{"a key that is missing", "a.jsonl", "\n" + `{"label":"a"}`, table.Format{}, `line 2: no column "text"`},
 		{"a key twice", "a.jsonl", `{"label":"a","text":"b","text":"c"}`, table.Format{},
-			`column "text": it stands twice`},
-		{"an array of JSON", "a.jsonl", `["a","b"]`, table.Format{}, "line 1: want an object of JSON, " +
+			`column "text": it appears twice`},
+		{"an array of JSON", "a.jsonl", `["a","b"]`, table.Format{}, "line 1: want a JSON object, " +
 			"found an array"},
 		{"a file that is an array", "a.jsonl", "[\n{}\n]", table.Format{}, "into a data.Slice"},
 		{"half an object", "a.jsonl", `{"label":"a","te`, table.Format{}, "line 1: a key: the JSON ends"},
-		{"two objects in a line", "a.jsonl", `{"label":"a","text":"b"}{}`, table.Format{}, "text after the object"},
+		{"two objects in a line", "a.jsonl", `{"label":"a","text":"b"}{}`, table.Format{}, "text after the JSON object"},
 		{"an extension nobody knows", "a.dat", "", table.Format{}, `the extension ".dat" is not`},
 		{"a separator that is a quote", "a.csv", "", table.Format{Separator: '"'}, "cannot separate"},
 		{"a separator for TSV", "a.tsv", "", table.Format{Separator: ';'}, "only CSV"},

@@ -89,10 +89,10 @@ func (s *splitter) fill() {
 
 func (s *splitter) tooLong(rest []byte) error {
 	if s.quoted && bytes.IndexByte(rest, '\n') >= 0 {
-		return fmt.Errorf("a row is longer than %d bytes and holds line breaks; is a quote never closed? If quotes "+
-			"are text here set Format.Quoting to QuoteNone", s.most)
+		return fmt.Errorf("a row is longer than %d bytes and holds line breaks; is a quote never closed? If quotes are "+
+			"part of the text, set Format.Quoting to QuoteNone", s.most)
 	}
-	return fmt.Errorf("a row is longer than %d bytes; is this a table? If so set Format.MaxRecord", s.most)
+	return fmt.Errorf("a row is longer than %d bytes; is this a table? If so, set Format.MaxRecord", s.most)
 }
 
 // findRow returns the size of the first row in text without its line feed, and with it; -1 if it
@@ -163,8 +163,8 @@ func mark(start []byte, e Encoding) (int, error) {
 		e == UTF8:
 		return 0, fmt.Errorf("it is written in UTF-16: %w", ErrUTF8)
 	case bytes.HasPrefix(start, []byte("\x1f\x8b\x08")):
-		return 0, errors.New("it is compressed by gzip, in which no row can be found without reading all before it; " +
-			"unpack it")
+		return 0, errors.New("it is compressed by gzip, where no row can be found without reading everything before it; " +
+			"decompress it")
 	case bytes.HasPrefix(start, []byte("PAR1")):
 		return 0, errors.New("it is a Parquet file; open it with package data/parquet")
 	}

@@ -130,9 +130,9 @@ func (c places) row(fields []string, allowEmpty bool) (Row, error) {
 	case row.File == "":
 		return row, errors.New("the file name is empty")
 	case strings.ContainsRune(row.File, 0):
-		return row, fmt.Errorf("the file name %q holds a zero byte", row.File)
+		return row, fmt.Errorf("the file name %q contains a zero byte", row.File)
 	case row.Label == "" && !allowEmpty:
-		return row, fmt.Errorf("the label of %q is empty; set AllowEmpty if that is meant", row.File)
+		return row, fmt.Errorf("the label of %q is empty; set AllowEmpty if that is intended", row.File)
 	}
 	return row, nil
 }
@@ -152,7 +152,7 @@ func records(in *bufio.Reader, separator rune) (func() ([]string, int, error), e
 		return nil, fmt.Errorf("table: Options.Separator is %q, which cannot separate columns", separator)
 	}
 	if !utf8.ValidRune(separator) {
-		return nil, fmt.Errorf("table: Options.Separator is %d, which is no character", separator)
+		return nil, fmt.Errorf("table: Options.Separator is %d, which is not a character", separator)
 	}
 	after := 0 // the line that the record before ends at
 	return func() ([]string, int, error) {

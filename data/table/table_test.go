@@ -82,7 +82,7 @@ func TestReadRefuses(t *testing.T) {
 			`line 1: no column "label"; the header has ["file" "text"]`},
 		{"a header with the column twice", "file\tlabel\tlabel\n", table.Options{Header: true}, `two columns "label"`},
 		{"a separator that is a quote", "a", table.Options{Separator: '"'}, "cannot separate columns"},
-		{"a separator that is no character", "a", table.Options{Separator: -1}, "no character"},
+		{"a separator that is no character", "a", table.Options{Separator: -1}, "not a character"},
 	} {
 		if rows, err := table.Read(strings.NewReader(c.text), c.options); err == nil || !strings.Contains(err.Error(),
 			c.want) {

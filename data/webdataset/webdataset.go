@@ -1,15 +1,15 @@
-// Package webdataset reads WebDataset shards: tar files in which the files of a sample stand next
-// to each other and share the name before their first dot.
+// Package webdataset reads WebDataset shards: tar files in which the files of a sample are adjacent
+// and share the part of their names before the first dot.
 //
 //	train-0000.tar: 000.jpg 000.json 001.jpg 001.json ...
 //
 //	shards, err := webdataset.Open([]string{"train-0000.tar", "train-0001.tar"}, webdataset.Options{})
 //	sample, err := shards.At(1) // sample.Key: 001, sample.Files["jpg"], sample.Files["json"]
 //
-// [Open] reads the headers of the shards and skips over their contents; then any sample is read
-// directly. So shards can be shuffled like any data set, a stream of them ([Shards.Samples]) begins
-// at any sample, and what is in memory are some 50 bytes for each file. Each process of several
-// takes its own shards: paths[rank::worldSize] of Python is
+// [Open] reads the headers of the shards and skips over their contents; after that any sample can
+// be read directly. So shards can be shuffled like any data set, a stream of them
+// ([Shards.Samples]) can begin at any sample, and memory holds only about 50 bytes for each file.
+// With several processes each takes its own shards: paths[rank::worldSize] of Python is
 // [github.com/gotrainer/gotrainer/data.Stride] of the paths here.
 package webdataset
 
@@ -136,8 +136,8 @@ func index(path string, o Options) (shard, error) {
 	}
 	var magic [2]byte
 	if n, _ := f.ReadAt(magic[:], 0); n == 2 && magic == [2]byte{0x1f, 0x8b} {
-		return s, fmt.Errorf("%w: it is compressed by gzip, in which no sample can be found without reading all "+
-			"before it; unpack it", ErrFormat)
+		return s, fmt.Errorf("%w: it is compressed by gzip, where no sample can be found without reading everything "+
+			"before it; decompress it", ErrFormat)
 	}
 	reader := tar.NewReader(f)
 	seen, weight := map[string]bool{}, int64(0) // of the sample that is being read
@@ -169,7 +169,7 @@ func index(path string, o Options) (shard, error) {
 				h.Name)
 		}
 		if h.Size > s.size-offset {
-			return s, fmt.Errorf("%w: %s ends behind the end of the file; is the file truncated?", ErrFormat, h.Name)
+			return s, fmt.Errorf("%w: %s extends past the end of the file; is the file truncated?", ErrFormat, h.Name)
 		}
 		if len(s.samples) == 0 || s.samples[len(s.samples)-1].key != key {
 			s.samples = append(s.samples, sample{key, len(s.files)})
@@ -181,7 +181,7 @@ func index(path string, o Options) (shard, error) {
 		}
 		seen[extension] = true
 		if weight += h.Size; weight > o.MaxSample {
-			return s, fmt.Errorf("sample %s has more than %d bytes; if it is meant to, set Options.MaxSample", key,
+			return s, fmt.Errorf("sample %s has more than %d bytes; if that is intended, set Options.MaxSample", key,
 				o.MaxSample)
 		}
 		s.files = append(s.files, member{extension, offset, h.Size})

@@ -1,11 +1,11 @@
 // Package launch starts the processes of a run on this machine, as torchrun does, and looks after
-// them: `gotrainer launch` from the inside.
+// them. It is what `gotrainer launch` runs.
 //
 //	err := launch.Run(ctx, launch.Options{Processes: 4, Command: []string{"./train", "-epochs", "3"}})
 //
 // Every process gets RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT;
-// the store at which they meet is the launcher's own, so no port has to be chosen, and programs in
-// Python that use torch.distributed can be started too. Output is prefixed by the rank. When one
+// They meet at the launcher's own store, so no port has to be chosen, and Python programs that use
+// torch.distributed can be started too. Each line of output is prefixed with the rank. When one
 // process fails the others are ended; signals are passed on.
 package launch
 

@@ -1,17 +1,17 @@
-// Package local runs the processes of a distributed program as goroutines of one: for tests, and for
-// a look at what several processes do, in a debugger for example. They are real groups of package
-// dist, connected over this machine's loopback interface, so a Trainer, an Accelerator and package
-// dist/ddp take them as they take those of a launcher.
+// Package local runs the processes of a distributed program as goroutines of one process: for
+// tests, and to see what several processes do, in a debugger for example. Their groups are real
+// groups of package dist, connected over this machine's loopback interface. A Trainer, an
+// Accelerator and package dist/ddp take them like those of a launcher.
 //
 //	errs := local.Run(ctx, 4, nil, func(ctx context.Context, g *dist.Group) error {
 //		t, err := trainer.New(step(g.Rank()), trainer.Options{Group: g, OutputDir: dir})
 //		...
 //	})
 //
-// What belongs to a process is shared: environment, signals, threads, libtorch's seed. Speed is not
-// that of processes.
+// The goroutines share what belongs to a process: environment, signals, threads, libtorch's seed.
+// Their speed is not that of real processes.
 //
-// One process of very many, without the others, is what dist.Options.Fake makes.
+// For one process of very many, without the others, see dist.Options.Fake.
 package local
 
 import (

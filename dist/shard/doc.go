@@ -1,6 +1,6 @@
-// Package shard trains one model on several processes, each of which keeps a part of what
-// training needs memory for: ZeroRedundancyOptimizer and FullyShardedDataParallel of PyTorch, the
-// three stages of ZeRO.
+// Package shard trains one model on several processes, each of which keeps only a part of the
+// moments and, depending on the strategy, of the gradients and parameters: ZeroRedundancyOptimizer
+// and FullyShardedDataParallel of PyTorch, the three stages of ZeRO.
 //
 //	for i := range model.Blocks {
 //		model.Blocks[i] = newBlock()
@@ -25,7 +25,7 @@
 //
 // # What is where
 //
-// Of n processes each has, beside what a pass needs:
+// Each of n processes has, besides what a pass needs:
 //
 //	strategy                      parameters   gradients             moments
 //	ddp (package dist/ddp)        all          all                   all
@@ -33,13 +33,13 @@
 //	ShardGradOp, 2                all          1/n and one bucket    1/n
 //	FullShard, 3                  1/n          1/n                   1/n
 //
-// and under FullShard, while a unit computes, the parameters of that unit, in the backward pass with
-// their gradients, and those of the next unit, which are gathered meanwhile. Units keep nothing for
-// the backward pass but their inputs.
+// Under FullShard, while a unit computes, each process also has the parameters of that unit (in the
+// backward pass with their gradients) and those of the next unit, which are gathered meanwhile.
+// Units keep only their inputs for the backward pass.
 //
-// Parameters, or those of a unit or bucket, lie one after the other in a row that is cut into n
-// equal parts, so a parameter may be cut anywhere. Optimizers therefore must be such that an element
-// of a parameter depends on no other: [Model.Optimizer] refuses the others by name.
+// All parameters (or those of a unit or bucket) are laid end to end in one row, which is cut into n
+// equal parts, so a parameter may be cut anywhere. An optimizer must therefore update each element
+// independently of the others: [Model.Optimizer] refuses the rest by name.
 //
 // With [Options].Mesh the n processes of this table are those of one replica: parts are gathered among
 // them, and gradients averaged over the replicas too. A model that is too large for one process is made
@@ -47,14 +47,14 @@
 //
 // # What is computed
 //
-// What package dist/ddp computes: gradients times 1/n, then summed. The engine adds up in an order
-// that depends on where an element is in what is sent, so of two processes the bits are the same;
-// of more, sums differ in their last bits. Where gradients are accumulated over several batches,
-// FullShard averages those of each batch, and sums.
+// What package dist/ddp computes: gradients times 1/n, then summed. The engine adds in an order
+// that depends on an element's place in the message. So on two processes the bits are the same; on
+// more, sums differ in their last bits. Where gradients are accumulated over several batches,
+// FullShard averages those of each batch, then sums.
 //
-// The processes compare what they do while a collective is under way, and its outcome waits for
-// that. In a backward pass the messages of gloo carry a hash of it instead; with NCCL it is
-// compared before each collective where [dist.Options].Checked is set. So a unit that only some
-// processes use ends with an error that says who called what. All errors name the process at fault,
-// as those of packages dist and dist/ddp do.
+// The processes compare what they do while a collective is running, and its result waits for the
+// comparison. In a backward pass gloo's messages carry a hash instead; with NCCL the comparison
+// comes before each collective if [dist.Options].Checked is set. So a unit that only some processes
+// use ends with an error that says who called what. All errors name the process at fault, as those
+// of packages dist and dist/ddp do.
 package shard

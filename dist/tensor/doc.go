@@ -16,17 +16,17 @@
 //
 // # What is where
 //
-// Of n processes each has 1/n of the output features of up and the matching 1/n of the input features
-// of down, with their weights, gradients and moments. What is computed between the two must treat
-// each feature by itself, as activations and dropout do, or each head of attention (see [Heads]). A
-// forward pass through the pair ends with one sum over the processes, to which the bias of down is
-// added once; a backward pass ends with one sum of the gradient of the input of up. Everything else in
-// the model is whole, and equal, on all processes.
+// Each of n processes has 1/n of the output features of up and the matching 1/n of the input
+// features of down, with their weights, gradients and moments. Whatever is computed between the two
+// must treat each feature independently, as activations and dropout do, or each attention head (see
+// [Heads]). A forward pass through the pair ends with one sum over the processes, to which the bias
+// of down is added once; a backward pass ends with one sum of the gradient of the input of up.
+// Everything else in the model is whole, and equal, on all processes.
 //
-// Layers stay the modules that they are, under their names; package nn lists the parts. For whole
-// weights, and a file that is the one of the undivided model, see [Model.Summon]. Files are read into
-// the model before Parallelize, or while it is summoned. The states of an optimizer are those of the
-// parts: each process saves its own, for a run on as many processes.
+// Layers remain the same modules under the same names; package nn lists the parts. For whole
+// weights, and for a file like that of the undivided model, see [Model.Summon]. Read files into the
+// model before Parallelize, or while it is summoned. The states of an optimizer are those of the
+// parts: each process saves its own, for a run on the same number of processes.
 //
 // # What is computed
 //
@@ -35,16 +35,17 @@
 // whole layers, then those of rank 0 are cut up. A group of one process divides nothing, and its bits
 // are those of the undivided model.
 //
-// What all processes compute alike stays equal only if they draw the same random numbers, so seed them
-// alike (torch.ManualSeed). Dropout inside a pair then drops the same places of each part, as in
-// PyTorch, and draws 1/n of the numbers: such a run is not the one of a single process.
+// What all processes compute stays equal only if they draw the same random numbers, so give them
+// all the same seed (torch.ManualSeed). Dropout inside a pair then drops the same places of each
+// part, as in PyTorch, and draws 1/n of the numbers: such a run differs from that of a single
+// process.
 //
 // There are no gradients of gradients: a backward pass with CreateGraph is refused at the input of a
 // divided layer.
 //
 // # With data parallelism
 //
-// A [dist.Mesh] has replicas of the model, each of which its processes divide:
+// A [dist.Mesh] has replicas of the model; the processes of a replica divide it:
 //
 //	mesh, err := dist.NewMesh(ctx, g, 2)
 //	m, err := tensor.Parallelize(ctx, mesh.Shard, model, plan)
@@ -52,7 +53,8 @@
 //
 // Then the processes of a replica see the same batch, and ClipGradNorm comes after parallel.Backward.
 //
-// The package is for loops of your own: the Trainer and Accelerate refuse a model with divided layers.
+// Use this package in your own loops: the Trainer and Accelerate refuse a model with divided
+// layers.
 //
 // # What can go wrong
 //

@@ -68,7 +68,7 @@ func glueTask(ctx context.Context, o options) (task, error) {
 	case err != nil:
 		return task{}, fmt.Errorf("-task %s: want sms, csv or a task of GLUE (%w)", o.task, err)
 	case g.Labels == nil:
-		return task{}, fmt.Errorf("-task %s: %s gives numbers and no classes, and this program classifies", o.task,
+		return task{}, fmt.Errorf("-task %s: %s predicts numbers, and this program only classifies", o.task,
 			g.Name)
 	}
 	from := cmp.Or(o.data, glue.Dataset)

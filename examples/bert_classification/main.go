@@ -1,7 +1,7 @@
-// Command bert_classification teaches BERT to classify texts, and classifies texts with what it
-// learnt.
+// Command bert_classification trains BERT to classify texts, and classifies texts with the trained
+// model.
 //
-//	# Spam among text messages, from nothing: a minute on two cores.
+//	# Spam among text messages, from scratch: a minute on two cores.
 //	go run ./examples/bert_classification
 //	go run ./examples/bert_classification -predict "Call now to claim your prize"
 //	# The Hugging Face course's example.
@@ -11,12 +11,12 @@
 //
 // A task is sms, one of GLUE's (mrpc, sst2, cola, rte, qnli, qqp, mnli, wnli; -data names the
 // folder of their TSV files) or csv. The model is a folder or a name on the Hugging Face Hub;
-// without one a small BERT begins with random weights and a vocabulary that is learnt from the
-// training texts.
+// without one a small BERT starts from random weights and a vocabulary learnt from the training
+// texts.
 //
 // The run's folder (-out) holds checkpoints, metrics.jsonl, metrics.csv, curves.png, misread.tsv
 // and model/, which transformers.AutoModelForSequenceClassification.from_pretrained loads. Ctrl-C
-// saves and leaves; -resume continues.
+// saves and exits; -resume continues.
 package main
 
 import (
@@ -61,7 +61,7 @@ func parse(args []string) (options, error) {
 		f.PrintDefaults()
 	}
 	f.StringVar(&o.out, "out", "runs/bert_classification", "folder of the run")
-	f.StringVar(&o.model, "model", "", "what to begin with: folder or Hub name of a BERT or the like "+
+	f.StringVar(&o.model, "model", "", "where to start: folder or Hub name of a BERT or a similar encoder "+
 		"(docs/models.md); for "+
 		"-predict: the folder of the model; default: a small random BERT")
 	f.StringVar(&o.revision, "revision", "", "branch, tag or commit of a -model on the Hub; default: main")
@@ -77,30 +77,30 @@ func parse(args []string) (options, error) {
 		"task has no file for it")
 	f.Float64Var(&o.epochs, "epochs", 0, "passes over the training set; default: 3, without -model 6")
 	f.IntVar(&o.steps, "steps", 0, "updates, instead of -epochs")
-	f.IntVar(&o.batch, "batch", 0, "texts behind one update; default: 8, without -model 16")
+	f.IntVar(&o.batch, "batch", 0, "texts per update; default: 8, without -model 16")
 	f.Float64Var(&o.rate, "lr", 0, "peak learning rate; default: 5e-5, without -model 1e-3")
 	f.IntVar(&o.maxLength, "max-length", 0, "tokens of a text, special ones included; longer texts are cut; default: "+
-		"what the model can, without -model 128")
+		"the most the model can take, without -model 128")
 	f.IntVar(&o.vocab, "vocab", 4000, "tokens of the vocabulary, without -model")
 	f.IntVar(&o.hidden, "hidden", 64, "width of the model, a multiple of 32, without -model")
 	f.IntVar(&o.layers, "layers", 2, "layers of the model, without -model")
-	f.Float64Var(&o.dropWords, "drop-words", 0.15, "share of a text's tokens that are masked, others each time it is "+
-		"seen, without -model")
+	f.Float64Var(&o.dropWords, "drop-words", 0.15, "share of a text's tokens that are masked, different ones each "+
+		"time, without -model")
 	f.StringVar(&o.device, "device", "auto", "where to train: auto (the GPU if there is one), cpu, cuda or cuda:N")
-	f.StringVar(&o.semantics, "semantics", "default", "fine points of the loop: default, or huggingface for those of "+
+	f.StringVar(&o.semantics, "semantics", "default", "details of the loop: default, or huggingface for those of "+
 		"transformers.Trainer")
-	f.IntVar(&o.logEvery, "log", 0, "updates between two lines of the log; default: 500 (transformers), without "+
+	f.IntVar(&o.logEvery, "log", 0, "updates between log lines; default: 500 (transformers), without "+
 		"-model 50")
-	f.IntVar(&o.threads, "threads", 0, "threads within one operator; default: one for each core")
-	f.Uint64Var(&o.seed, "seed", 42, "of weights, order and what is held out")
-	f.BoolVar(&o.paddingFree, "padding-free", false, "leave the padding of batches out of the computation, which is "+
-		"faster; the numbers are others, since dropout falls on other places")
+	f.IntVar(&o.threads, "threads", 0, "threads within one operator; default: one per core")
+	f.Uint64Var(&o.seed, "seed", 42, "seed of weights, order and held-out texts")
+	f.BoolVar(&o.paddingFree, "padding-free", false, "leave padding out of the computation, which is faster; the "+
+		"numbers differ, since dropout hits other places")
 	f.BoolVar(&o.quick, "quick", false, "a shorter run, to see that it works: 3 epochs, or 20 updates of a -model; "+
-		"the model does not get as good")
+		"the model will not be as good")
 	f.BoolVar(&o.resume, "resume", false, "continue with the run in -out")
 	f.BoolVar(&o.overwrite, "overwrite", false, "delete an earlier run in -out")
 	f.BoolVar(&o.predict, "predict", false, "classify the texts after the flags, or the lines of standard input, "+
-		"with the model of -out; a tab divides a pair")
+		"with the model of -out; a tab separates a pair")
 	f.BoolVar(&o.json, "json", false, "-predict prints a line of JSON for each text, with all logits")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -122,7 +122,7 @@ func (o options) check() error {
 	}
 	switch {
 	case !o.predict && len(o.texts) > 0:
-		return fmt.Errorf("%q is no flag; texts to classify are named after -predict", o.texts[0])
+		return fmt.Errorf("%q is not a flag; give texts to classify after -predict", o.texts[0])
 	case o.json && !o.predict:
 		return errors.New("-json is for -predict")
 	case o.predict:
@@ -132,11 +132,11 @@ func (o options) check() error {
 	case o.task != "csv" && (o.train != "" || o.valid != "" || o.pair != ""):
 		return errors.New("-train, -valid and -pair are for -task csv")
 	case o.task == "sms" && o.data != "":
-		return errors.New("-task sms brings its texts along; -data is for the tasks of GLUE")
+		return errors.New("-task sms has its own texts; -data is for the tasks of GLUE")
 	case o.task == "csv" && o.data != "":
 		return errors.New("-task csv reads -train and -valid; -data is for the tasks of GLUE")
 	case o.steps > 0 && o.epochs > 0:
-		return errors.New("either -steps or -epochs says how long the run is")
+		return errors.New("-steps and -epochs both set the length of the run; want one of them")
 	case !(o.holdOut > 0 && o.holdOut < 1):
 		return fmt.Errorf("-hold-out is %g; want a share between 0 and 1", o.holdOut)
 	case !(o.dropWords >= 0 && o.dropWords < 1):

@@ -327,11 +327,11 @@ func TestWrongCommandLinesAreSentences(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"spam?"}, "named after -predict"},
+		{[]string{"spam?"}, "give texts to classify after -predict"},
 		{[]string{"-json"}, "is for -predict"},
 		{[]string{"-task", "csv"}, "needs -train FILE"},
 		{[]string{"-train", "x.csv"}, "are for -task csv"},
-		{[]string{"-data", "x"}, "brings its texts along"},
+		{[]string{"-data", "x"}, "has its own texts"},
 		{[]string{"-task", "csv", "-train", "x.csv", "-data", "x"}, "-data is for the tasks of GLUE"},
 		{[]string{"-steps", "-3"}, "-steps is -3; want a positive number"},
 		{[]string{"-epochs", "-1"}, "-epochs is -1"},
@@ -340,7 +340,7 @@ func TestWrongCommandLinesAreSentences(t *testing.T) {
 		{[]string{"-max-length", "-1"}, "-max-length is -1"},
 		{[]string{"-log", "-1"}, "-log is -1"},
 		{[]string{"-predict", "-threads", "-1", "x"}, "-threads is -1"},
-		{[]string{"-steps", "3", "-epochs", "1"}, "either -steps or -epochs"},
+		{[]string{"-steps", "3", "-epochs", "1"}, "-steps and -epochs both set"},
 		{[]string{"-hold-out", "1"}, "between 0 and 1"},
 		{[]string{"-drop-words", "1"}, "share below 1"},
 		{[]string{"-hidden", "50"}, "multiple of 32"},
@@ -367,7 +367,7 @@ func TestWrongCommandLinesAreSentences(t *testing.T) {
 	}{
 		{[]string{"-out", nothing, "-predict", "x"}, "train one first"},
 		{[]string{"-task", "mrcp"}, "want sms, csv or a task of GLUE"},
-		{[]string{"-task", "stsb"}, "gives numbers and no classes"},
+		{[]string{"-task", "stsb"}, "predicts numbers"},
 		{[]string{"-task", "mrpc"}, "nyu-mll/glue"}, // the Hub is not asked
 		{[]string{"-task", "mrpc", "-data", half}, "lacks the training or the validation set of MRPC"},
 		{[]string{"-task", "mrpc", "-data", nothing}, nothing},

@@ -69,7 +69,7 @@ func loadClassifier(ctx context.Context, name string, o auto.Options) (c classif
 	}
 	switch {
 	case m.Tokenizer == nil:
-		return c, fmt.Errorf("%s has no tokenizer; want tokenizer.json or vocab.txt beside the weights", name)
+		return c, fmt.Errorf("%s has no tokenizer; want tokenizer.json or vocab.txt next to the weights", name)
 	case m.Head().ProblemType != classify.SingleLabel:
 		return c, fmt.Errorf("%s: its problem_type is %s; this program needs %s", name, m.Head().ProblemType,
 			classify.SingleLabel)

@@ -43,7 +43,7 @@ func listed(o options) ([]crnn.File, error) {
 			}
 		}
 		if name == "" {
-			return nil, fmt.Errorf("there is no train.tsv in or beside %s: name the table with -table, or say "+
+			return nil, fmt.Errorf("there is no train.tsv in or next to %s: name the table with -table, or use "+
 				"-labels-from-names", o.train)
 		}
 	}

@@ -7,7 +7,7 @@
 //	go run ./examples/crnn_plates -train DIR -labels-from-names  # a picture's name is its label
 //
 // The run's folder (-out) holds checkpoints, metrics.jsonl, metrics.csv, curves.png,
-// predictions.tsv and predictions.png. Ctrl-C saves and leaves; -resume continues.
+// predictions.tsv and predictions.png. Ctrl-C saves and exits; -resume continues.
 package main
 
 import (
@@ -53,7 +53,7 @@ func parse(args []string) (options, error) {
 		"nothing")
 	f.StringVar(&o.model, "model", "", "folder of the model for -read; default: the best of -out, or without a run "+
 		"the model that comes with the command")
-	f.StringVar(&o.train, "train", "", "folder of pictures to learn; default: rendered plates")
+	f.StringVar(&o.train, "train", "", "folder of pictures to train on; default: rendered plates")
 	f.StringVar(&o.table, "table", "", "table of file<TAB>label for -train; default: DIR/../train.tsv or DIR/train.tsv")
 	f.BoolVar(&o.labelsFromNames, "labels-from-names", false, "the name of each file in -train, without its "+
 		"extension, is its label")
@@ -67,17 +67,17 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.test, "test", "", "table of file<TAB>label: pictures to read at the end and compare")
 	f.StringVar(&o.predict, "predict", "", "folder of pictures without labels: what is read goes to predicted.tsv")
 	f.BoolVar(&o.full, "full", false, "Hezar's own width and batch normalisation; much slower")
-	f.BoolVar(&o.quick, "quick", false, "about a minute, to see that it works: the model does not get good")
+	f.BoolVar(&o.quick, "quick", false, "about a minute, to see that it works; the model will not be good")
 	f.IntVar(&o.steps, "steps", 0, "updates; default: 6000, with -train 2500")
-	f.IntVar(&o.batch, "batch", 0, "pictures behind one update; default: 16")
-	f.IntVar(&o.width, "width", 0, "of the pictures that the model sees, in pixels, with -train; default: 128. Four "+
-		"pixels are one frame of the reader")
-	f.IntVar(&o.height, "height", 0, "of the pictures that the model sees, in pixels, with -train; default: 32")
+	f.IntVar(&o.batch, "batch", 0, "pictures per update; default: 16")
+	f.IntVar(&o.width, "width", 0, "width of the pictures that the model sees, in pixels, with -train; default: 128. "+
+		"Four pixels are one frame of the reader")
+	f.IntVar(&o.height, "height", 0, "height of the pictures that the model sees, in pixels, with -train; default: 32")
 	f.Float64Var(&o.rate, "lr", 0, "peak learning rate; default: 0.0015, with -train 0.002")
 	f.StringVar(&o.device, "device", "auto", "where to train: auto (the GPU if there is one), cpu, cuda or cuda:N")
 	f.StringVar(&o.precision, "precision", "fp32", "fp32 or bf16")
-	f.IntVar(&o.threads, "threads", 0, "threads within one operator; default: one for each core")
-	f.Uint64Var(&o.seed, "seed", 42, "of weights, plates and their order")
+	f.IntVar(&o.threads, "threads", 0, "threads within one operator; default: one per core")
+	f.Uint64Var(&o.seed, "seed", 42, "seed of weights, plates and their order")
 	f.BoolVar(&o.resume, "resume", false, "continue with the run in -out")
 	f.BoolVar(&o.overwrite, "overwrite", false, "delete an earlier run in -out")
 	if err := f.Parse(args); err != nil {
@@ -97,11 +97,11 @@ func parse(args []string) (options, error) {
 	case o.read && len(o.files) == 0:
 		return o, errors.New("-read needs the names of pictures after it")
 	case !o.read && len(o.files) > 0:
-		return o, fmt.Errorf("%q is no flag; pictures to read are named after -read", o.files[0])
+		return o, fmt.Errorf("%q is not a flag; give pictures to read after -read", o.files[0])
 	case o.read && (o.train != "" || o.test != "" || o.predict != ""):
 		return o, errors.New("-read trains nothing; -train, -test and -predict are for training")
 	case !o.read && o.model != "":
-		return o, errors.New("-model is for -read; a training begins with random weights")
+		return o, errors.New("-model is for -read; training starts from random weights")
 	case o.train == "" && (o.table != "" || o.labelsFromNames):
 		return o, errors.New("-table and -labels-from-names describe the folder -train, which is missing")
 	case o.train == "" && o.charset != "":

@@ -176,7 +176,7 @@ func TestWrongCommandLinesAreSentences(t *testing.T) {
 		want string
 	}{
 		{[]string{"-read"}, "-read needs the names"},
-		{[]string{"plate.png"}, "named after -read"},
+		{[]string{"plate.png"}, "give pictures to read after -read"},
 		{[]string{"-table", "x"}, "-train, which is missing"},
 		{[]string{"-train", "d", "-table", "x", "-labels-from-names"}, "either from -table or"},
 		{[]string{"-full", "-quick"}, "cannot both"},
@@ -203,7 +203,7 @@ func TestWrongCommandLinesAreSentences(t *testing.T) {
 	}{
 		{[]string{"-out", nothing, "-read", "x.png"}, "x.png"},
 		{[]string{"-train", nothing, "-labels-from-names"}, nothing},
-		{[]string{"-train", nothing}, "no train.tsv in or beside"},
+		{[]string{"-train", nothing}, "no train.tsv in or next to"},
 		{[]string{"-precision", "fp8"}, "fp8"},
 		{[]string{"-test", nothing}, nothing},
 		{[]string{"-predict", nothing}, nothing},

@@ -1,5 +1,5 @@
 // Command hezar_plates is the first program of Hezar's documentation, line by line: a CRNN that
-// learns to read the pictures of a data set, from the weights of another.
+// learns to read the pictures of a data set, starting from the weights of another model.
 //
 //	# Pictures, train.csv, test.csv and the folder base, a model to start from.
 //	go run ./examples/hezar_plates -small -render 400 plates
@@ -7,11 +7,11 @@
 //	go run ./examples/hezar_plates -small -lr 0.0005 plates
 //	go run ./examples/hezar_plates -base hezarai/crnn-fa-printed-96-long DIR
 //
-// DIR is a folder, or a data set of the Hub such as hezarai/persian-license-plate-v1. DIR/train.csv
-// and DIR/test.csv have the columns image_path and label. -small is a quarter of Hezar's width, and
-// its base has the weights of package platereader but for the classifier; without it a picture
-// takes about 80 ms of one core. Weights that the base does not have, or in another shape, such as
-// those of the classifier of other labels, are named on standard error.
+// DIR is a folder, or a data set on the Hub such as hezarai/persian-license-plate-v1. DIR/train.csv
+// and DIR/test.csv have the columns image_path and label. -small is a quarter of Hezar's width; its
+// base has the weights of package platereader, except the classifier. Without -small a picture
+// takes about 80 ms of one core. Standard error names the weights that the base does not have or
+// has in another shape, such as those of a classifier for other labels.
 package main
 
 import (

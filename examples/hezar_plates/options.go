@@ -51,10 +51,10 @@ func parse(args []string) (o options, err error) {
 		"preprocessor; default: DIR/base")
 	f.StringVar(&o.out, "out", "crnn-plate-fa-v1", "the run's folder")
 	f.StringVar(&o.device, "device", "auto", "where to train: auto (the GPU if there is one), cpu, cuda or cuda:N")
-	f.IntVar(&o.render, "render", 0, "render so many plates for training, and a fifth as many for the evaluation, "+
-		"into DIR, and leave")
+	f.IntVar(&o.render, "render", 0, "render this many plates for training, and a fifth as many for the evaluation, "+
+		"into DIR, then exit")
 	f.BoolVar(&o.small, "small", false, "a quarter of Hezar's width, for a CPU")
-	f.BoolVar(&o.exact, "exact", false, "as Hezar 1.0.0 to the last bit, its defects included")
+	f.BoolVar(&o.exact, "exact", false, "match Hezar 1.0.0 to the last bit, including its defects")
 	f.IntVar(&o.epochs, "epochs", 20, "passes over the training set")
 	f.Float64Var(&o.rate, "lr", 0, "learning rate; default: Hezar's, 2e-5")
 	if err := f.Parse(args); err != nil {

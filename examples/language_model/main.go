@@ -1,5 +1,5 @@
-// Command language_model teaches a small GPT-2 to write text messages, from random weights: the
-// vocabulary, the training, the writing.
+// Command language_model trains a small GPT-2 to write text messages, from random weights: the
+// vocabulary, the training, the generation.
 //
 //	go run ./examples/language_model                          # then it writes three messages
 //	go run ./examples/language_model -write "Are you coming"  # three more, of the model that was trained
@@ -23,8 +23,8 @@
 // "content": "Hi!"}]}. They are written with the model's chat template, or with one of the program's if
 // it has none.
 //
-// The folder -out holds the checkpoints, and in it model is one that transformers loads
-// (AutoModelForCausalLM.from_pretrained). A run that was stopped continues where it was.
+// The folder -out holds the checkpoints; its subfolder model is one that transformers loads
+// (AutoModelForCausalLM.from_pretrained). A stopped run continues where it was.
 package main
 
 import (

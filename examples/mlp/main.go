@@ -1,5 +1,5 @@
-// Command mlp teaches a small network whether a point is inside a circle. It is a
-// whole program with every step written out.
+// Command mlp trains a small network to tell whether a point is inside a circle. It is a complete
+// program with every step written out.
 package main
 
 import (
@@ -27,7 +27,7 @@ func main() {
 	flag.Parse()
 	run.Main(func(ctx context.Context) error {
 		if flag.NArg() > 0 {
-			return run.Usage(fmt.Errorf("%q is no flag", flag.Arg(0)))
+			return run.Usage(fmt.Errorf("%q is not a flag", flag.Arg(0)))
 		}
 		return train(ctx, *device)
 	})

@@ -1,6 +1,6 @@
 // Command raw_loop trains a BERT classifier without a trainer: the bare loop of the Hugging Face
-// course's chapter 3, line by line beside its Python (bare.go), and the same with the few lines
-// that Accelerate changes (accelerated.go), which bring mixed precision.
+// course's chapter 3, which follows the Python line by line (bare.go), and the same loop with the
+// few lines that Accelerate changes (accelerated.go), which add mixed precision.
 //
 //	# Spam among text messages, with a small random BERT.
 //	go run ./examples/raw_loop
@@ -8,7 +8,7 @@
 //	# The course's example: 459 batches an epoch, 1,377 updates.
 //	go run ./examples/raw_loop -model BERT -data MRPC
 //
-// BERT is a folder that transformers has saved, MRPC the folder with GLUE's train.tsv and dev.tsv.
+// BERT is a folder saved by transformers, MRPC the folder with GLUE's train.tsv and dev.tsv.
 // raw_loop.py is the Python of both loops and prints the same lines.
 package main
 
@@ -52,13 +52,13 @@ func parse(args []string) (options, error) {
 	}
 	f.StringVar(&o.model, "model", "", "folder of a BERT and its tokenizer; default: a small one with random weights")
 	f.StringVar(&o.data, "data", "", "folder of MRPC; default: the SMS Spam Collection")
-	f.BoolVar(&o.accelerate, "accelerate", false, "the loop with package accelerate")
+	f.BoolVar(&o.accelerate, "accelerate", false, "use the loop with package accelerate")
 	f.StringVar(&o.device, "device", "auto", "auto (the GPU if there is one), cpu, cuda or cuda:N")
 	precision := f.String("mixed-precision", "fp32", "fp32 or bf16, with -accelerate")
 	f.IntVar(&o.epochs, "epochs", 3, "passes over the training set")
-	f.IntVar(&o.maxLength, "max-length", 128, "tokens of a text at most")
+	f.IntVar(&o.maxLength, "max-length", 128, "most tokens of a text; longer texts are cut")
 	f.Float64Var(&o.rate, "lr", 0, "peak learning rate; default: 5e-5, without -model 1e-3")
-	f.Uint64Var(&o.seed, "seed", 42, "of new weights, order and dropout")
+	f.Uint64Var(&o.seed, "seed", 42, "seed of new weights, order and dropout")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
@@ -68,9 +68,9 @@ func parse(args []string) (options, error) {
 	}
 	switch {
 	case f.NArg() > 0:
-		return o, fmt.Errorf("%q is no flag", f.Arg(0))
+		return o, fmt.Errorf("%q is not a flag", f.Arg(0))
 	case o.precision != amp.FP32 && !o.accelerate:
-		return o, errors.New("-mixed-precision is one of the lines that -accelerate adds")
+		return o, errors.New("-mixed-precision needs -accelerate")
 	case o.epochs < 1:
 		return o, fmt.Errorf("-epochs is %d; want at least 1", o.epochs)
 	case o.rate == 0 && o.model == "":

@@ -139,8 +139,8 @@ func TestWrongCommandLinesAreSentences(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"x"}, "is no flag"},
-		{[]string{"-mixed-precision", "bf16"}, "-accelerate adds"},
+		{[]string{"x"}, "is not a flag"},
+		{[]string{"-mixed-precision", "bf16"}, "needs -accelerate"},
 		{[]string{"-mixed-precision", "fp8"}, "fp8"},
 		{[]string{"-epochs", "0"}, "at least 1"},
 	} {

@@ -47,7 +47,7 @@ import (
 type modelArguments struct {
 	Name       string `name:"model_name_or_path" required:"" help:"Folder of a model, or its name on the Hub."`
 	Revision   string `name:"model_revision" default:"main" help:"Branch, tag or commit of a model on the Hub."`
-	Mismatched bool   `name:"ignore_mismatched_sizes" help:"Draw a head of other classes than the file's."`
+	Mismatched bool   `name:"ignore_mismatched_sizes" help:"Draw a new head if the classes differ from those in the file."`
 }
 
 type dataArguments struct {
@@ -55,9 +55,9 @@ type dataArguments struct {
 	From       string `name:"dataset_name" default:"nyu-mll/glue" help:"Folder of the task's files, or a data set on the Hub."`
 	MaxLength  int    `name:"max_seq_length" default:"128" help:"Tokens of a text; longer ones are cut."`
 	Pad        bool   `name:"pad_to_max_length" default:"true" help:"Pad to max_seq_length, not to the longest text of a batch."`
-	MaxTrain   *int   `name:"max_train_samples" help:"Train on the first so many examples."`
-	MaxEval    *int   `name:"max_eval_samples" help:"Evaluate on the first so many examples."`
-	MaxPredict *int   `name:"max_predict_samples" help:"Predict the first so many examples."`
+	MaxTrain   *int   `name:"max_train_samples" help:"Train on only this many examples, the first ones."`
+	MaxEval    *int   `name:"max_eval_samples" help:"Evaluate on only this many examples, the first ones."`
+	MaxPredict *int   `name:"max_predict_samples" help:"Predict only this many examples, the first ones."`
 	Overwrite  bool   `name:"overwrite_output_dir" help:"Delete an earlier run in the output folder."`
 }
 
@@ -166,7 +166,7 @@ func labels(dir string, task []string) (names []string, classes []int64, err err
 // prepare makes the trainer.
 func (p *program) prepare(group *dist.Group) error {
 	if p.model.Tokenizer == nil {
-		return fmt.Errorf("%s has no tokenizer; want tokenizer.json or vocab.txt beside the weights", p.Name)
+		return fmt.Errorf("%s has no tokenizer; want tokenizer.json or vocab.txt next to the weights", p.Name)
 	}
 	tokenizer, err := p.model.Tokenizer.WithPadding(nil)
 	if err == nil {

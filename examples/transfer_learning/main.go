@@ -1,4 +1,4 @@
-// Command transfer_learning fine-tunes a ResNet-18 on a folder of pictures for each class, as the
+// Command transfer_learning fine-tunes a ResNet-18 on pictures with one folder per class, as the
 // picture examples of pytorch-accelerated do (pytorch_tutorial_finetune.py, pets_finetune.py):
 // first a new head on a frozen network, then the whole of it.
 //
@@ -8,7 +8,7 @@
 //	go run ./examples/transfer_learning -data hymenoptera_data -weights resnet18-f37072fd.pth \
 //	    -size 224 -lr 0.01
 //
-// The data has a folder train and a folder val, each with a folder of pictures for each class.
+// The data has a folder train and a folder val, each with one folder of pictures per class.
 package main
 
 import (

@@ -9,15 +9,14 @@
 //	commit := server.Commit(hubtest.Model, "me/bert", "main", map[string][]byte{"config.json": []byte("{}")})
 //	client := &hub.Client{Endpoint: server.URL, Token: hub.NewSecret("hf_secret")}
 //
-// It is honest: it checks what it is sent. An uploaded object whose SHA-256 is not its name is
-// refused, so is a commit that names an object which was never uploaded, a part of the wrong size,
-// a token without the right to write. Large files are answered with a redirect to a second server,
-// the content delivery network, which refuses a request that carries an Authorization header. The
-// Python client huggingface_hub works against it in both directions; the tests of package hub run
-// it.
+// It checks what it is sent. It refuses an uploaded object whose SHA-256 is not its name, a commit
+// that names an object which was never uploaded, a part of the wrong size, and a token without
+// write permission. Large files are answered with a redirect to a second server, the content
+// delivery network, which refuses a request that carries an Authorization header. The Python client
+// huggingface_hub works against it in both directions; the tests of package hub run it.
 //
 // [Server.Inject] makes requests fail: connections that break after some bytes, statuses, delays,
-// flipped bits, wrong etags. [Server.Requests] says what was asked.
+// flipped bits, wrong etags. [Server.Requests] lists the requests that were made.
 //
 // What it lacks: the Xet protocol (clients are offered plain LFS, which the real Hub offers as
 // well), pull requests, discussions, search. Commit ids are SHA-1 sums, but not the ones that git

@@ -123,11 +123,11 @@ var situations = map[string]func(t *testing.T) error{
 		t.Helper()
 		return fit(t, trainer.Options{IgnoreDataSkip: true}, nil)
 	},
-	"KeepCheckpoints where none is saved": func(t *testing.T) error {
+	"KeepCheckpoints when no checkpoint is saved": func(t *testing.T) error {
 		t.Helper()
 		return fit(t, trainer.Options{OutputDir: t.TempDir(), Save: trainer.Never, KeepCheckpoints: 2}, nil)
 	},
-	"a tokenizer where no checkpoint is saved": func(t *testing.T) error {
+	"a tokenizer when no checkpoint is saved": func(t *testing.T) error {
 		t.Helper()
 		return fit(t, trainer.Options{ProcessingClass: tokenizer{}}, nil)
 	},
@@ -168,12 +168,12 @@ var situations = map[string]func(t *testing.T) error{
 		t.Helper()
 		return fit(t, trainer.Options{OutputDir: trained(t, trainer.Options{})}, nil)
 	},
-	"a resume from another folder into that of an old run": func(t *testing.T) error {
+	"a resume from another folder into the folder of an old run": func(t *testing.T) error {
 		t.Helper()
 		from := filepath.Join(trained(t, trainer.Options{}), "checkpoint-2")
 		return fit(t, trainer.Options{OutputDir: trained(t, trainer.Options{}), ResumeFrom: from}, nil)
 	},
-	"a checkpoint of a GPU on the CPU": func(t *testing.T) error {
+	"a GPU checkpoint resumed on the CPU": func(t *testing.T) error {
 		t.Helper()
 		dir := t.TempDir()
 		step, err := line(engine.Options{})
@@ -222,7 +222,7 @@ var situations = map[string]func(t *testing.T) error{
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "checkpoint-2", "trainer_state.json"), nil, 0o600))
 		return fit(t, trainer.Options{OutputDir: dir, ResumeFrom: trainer.Latest}, nil)
 	},
-	"a file that somebody put into a checkpoint": func(t *testing.T) error {
+	"a file added to a checkpoint from outside": func(t *testing.T) error {
 		t.Helper()
 		dir := trained(t, trainer.Options{})
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "checkpoint-2", "vocab.txt"), nil, 0o600))
@@ -233,7 +233,7 @@ var situations = map[string]func(t *testing.T) error{
 		return fit(t, trainer.Options{OutputDir: trained(t, trainer.Options{SaveOnlyModel: true}),
 			ResumeFrom: trainer.Latest}, nil)
 	},
-	"several processes and a step that knows none": func(t *testing.T) error {
+	"several processes and a step that does not share work": func(t *testing.T) error {
 		t.Helper()
 		t.Setenv("WORLD_SIZE", "2")
 		return fit(t, trainer.Options{}, nil)
@@ -254,13 +254,13 @@ var situations = map[string]func(t *testing.T) error{
 		_, err := accelerate.New(accelerate.Options{})
 		return err
 	},
-	"a loop of accelerate that trains alone": func(t *testing.T) error {
+	"an accelerate loop that trains alone": func(t *testing.T) error {
 		t.Helper()
 		t.Setenv("SLURM_STEP_NUM_TASKS", "4")
 		_, err := accelerate.New(accelerate.Options{})
 		return err
 	},
-	"a Trainer of compat that trains alone": func(t *testing.T) error {
+	"a compat Trainer that trains alone": func(t *testing.T) error {
 		t.Helper()
 		t.Setenv("WORLD_SIZE", "2")
 		_, err := pytorchaccelerated.New(nn.NewLinear(1, 1, nil), func(a, b torch.Tensor) torch.Tensor { return a.Sub(b) },
@@ -272,7 +272,7 @@ var situations = map[string]func(t *testing.T) error{
 		_, err := accelerate.New(accelerate.Options{Project: accelerate.Project{TotalLimit: 2}})
 		return err
 	},
-	"nan in the data": func(t *testing.T) error {
+	"NaN in the data": func(t *testing.T) error {
 		t.Helper()
 		zero := float32(0)
 		return fitLine(t, engine.Options{}, trainer.Options{}, zero/zero, 1)
@@ -289,17 +289,17 @@ var situations = map[string]func(t *testing.T) error{
 		_, err := line(engine.Options{TF32: engine.TF32On})
 		return err
 	},
-	"NonPaddingTokens of a task that counts none": func(*testing.T) error {
+	"NonPaddingTokens for a task that counts no tokens": func(*testing.T) error {
 		_, err := line(engine.Options{NonPaddingTokens: true})
 		return err
 	},
-	"metrics of a task that shows no outputs": func(*testing.T) error {
+	"metrics for a task that exposes no outputs": func(*testing.T) error {
 		_, err := line(engine.Options{ComputeMetrics: func(*engine.Predictions) (map[string]float64, error) {
 			return nil, nil
 		}})
 		return err
 	},
-	"metrics of a task that shows no labels": func(t *testing.T) error {
+	"metrics for a task that exposes no labels": func(t *testing.T) error {
 		t.Helper()
 		layer := nn.NewLinear(1, 1, nil)
 		step, err := engine.New(engine.PredictFunc(layer, func(s []float32) ([]float32, error) { return s, nil },
@@ -325,7 +325,7 @@ var situations = map[string]func(t *testing.T) error{
 		_, err := nn.Load(path, nn.NewLinear(1, 1, nil), nn.LoadOptions{})
 		return err
 	},
-	"a head that the files do not have": func(t *testing.T) error {
+	"a head that is not in the files": func(t *testing.T) error {
 		t.Helper()
 		m, err := bert.New(bert.Config{VocabSize: 10, HiddenSize: 4, NumLayers: 1, NumHeads: 1, IntermediateSize: 4,
 			MaxPositions: 8, TypeVocabSize: 2})
@@ -348,7 +348,7 @@ var situations = map[string]func(t *testing.T) error{
 		}
 		return err
 	},
-	"a Hub that is down, with a cached state": func(t *testing.T) error {
+	"a Hub that is down, with a cached copy": func(t *testing.T) error {
 		t.Helper()
 		server, err := hubtest.New()
 		require.NoError(t, err)

@@ -5,10 +5,10 @@
 //	model, report, err := bert.LoadClassifier("bert-base-uncased", bert.Head{NumLabels: 2})
 //	step, err := bert.NewStep(model, engine.Options{Optimizer: optim.AdamW{LR: 5e-5}})
 //
-// Folders are those of transformers: config.json beside model.safetensors, shards of it, or
-// pytorch_model.bin, in any floating-point type. What [Classifier.Save] writes,
-// AutoModelForSequenceClassification.from_pretrained reads.
+// Folders are those of transformers: config.json with model.safetensors (whole or in shards) or
+// pytorch_model.bin, in any floating-point type. AutoModelForSequenceClassification.from_pretrained
+// reads what [Classifier.Save] writes.
 //
-// A folder of Hezar's BertTextClassification (model_config.yaml and model.pt) loads too and
-// computes what it does, which ignores token types.
+// A folder of Hezar's BertTextClassification (model_config.yaml and model.pt) loads too, and the
+// model computes what Hezar's does, which ignores token types.
 package bert

@@ -1,5 +1,5 @@
 // Package crnn reads lines of text from pictures: convolutions see, two bidirectional LSTMs read
-// from left to right, and CTC aligns what they say with the label (Shi, Bai and Yao, 2015). It is
+// from left to right, and CTC aligns their output with the label (Shi, Bai and Yao, 2015). It is
 // Hezar's CRNNImage2Text, tensor by tensor: the same names, the same initial bits for the same
 // seed, the same numbers for the same weights.
 //
@@ -11,5 +11,5 @@
 //	t, err := trainer.New(step, trainer.Options{OutputDir: "runs/plates", BatchSize: 16})
 //	result, err := t.Fit(ctx, train, valid)
 //
-// [Model.Save] and [Load] keep a model, [Model.Read] reads with it.
+// [Model.Save] saves a model, [Load] loads it, and [Model.Read] reads text with it.
 package crnn

@@ -1,20 +1,20 @@
-// Package llama is the decoder of Llama and of those that were made after it, tensor by tensor and bit
+// Package llama is the decoder of Llama and of the models derived from it, tensor by tensor and bit
 // by bit as in transformers 5.17: LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM,
 // Qwen3ForCausalLM, Phi3ForCausalLM, GemmaForCausalLM, Gemma2ForCausalLM, Gemma3ForCausalLM,
-// SmolLM3ForCausalLM, Olmo2ForCausalLM and GraniteForCausalLM. What each differs in is in family.go.
-// Many models have their types: TinyLlama, SmolLM and SmolLM2 are llama, Qwen2.5 is qwen2, Phi-4 and
-// Phi-4-mini are phi3. The blueprint is for package auto, which puts the head on it, trains and
+// SmolLM3ForCausalLM, Olmo2ForCausalLM and GraniteForCausalLM. Their differences are in family.go.
+// Many other models use these types: TinyLlama, SmolLM and SmolLM2 are llama, Qwen2.5 is qwen2,
+// Phi-4 and Phi-4-mini are phi3. Package auto takes the blueprint, adds the head, trains and
 // generates:
 //
 //	lm, err := auto.CausalLM(ctx, "HuggingFaceTB/SmolLM2-135M", auto.Options{})                   // of files
 //	lm, err := auto.NewCausalLM(llama.Config{NumLayers: 4, HiddenSize: 128, NumHeads: 4}, tokenizer) // of random weights
 //
-// Positions are turned as they are, or as linear, llama3 or, of phi3, longrope say (rope_type); others
-// are refused by name.
+// Rotary positions are used as they are, or scaled as the rope_type linear, llama3 or (phi3 only)
+// longrope says; others are refused by name.
 //
 // # Sliding windows
 //
-// Where a layer has a window a token attends to that many, itself among them, and a text may be
-// longer. Texts that are shorter take the road without a mask. A [transformer.Past] keeps all tokens,
-// also those that no window has room for.
+// In a layer with a window, a token attends to that many tokens, including itself; a text may be
+// longer than the window. Texts shorter than it need no mask. A [transformer.Past] keeps all
+// tokens, also those outside of every window.
 package llama

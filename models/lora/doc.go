@@ -6,15 +6,15 @@
 //	// ... train the model ...
 //	err = adapter.Save("runs/adapter")
 //
-// A layer with an update computes W·x + b + s·B·A·dropout(x). A is [R, in], drawn as those of linear
-// layers; B is [out, R], zero at first, so that a model computes at first what it did without; s is
-// Alpha/R. Optimizers, and the checkpoints of models of package auto (Model.AddLoRA), hold what is
-// trained alone.
+// A layer with an update computes W·x + b + s·B·A·dropout(x). A is [R, in], drawn as those of
+// linear layers; B is [out, R] and starts at zero, so at first a model computes what it did without
+// the update; s is Alpha/R. Optimizers, and the checkpoints of package auto's models
+// (Model.AddLoRA), hold only what is trained.
 //
-// The files are those of peft, which loads them and whose files are loaded: adapter_config.json, and
-// the weights in adapter_model.safetensors. Linear layers and transformers' Conv1D (GPT-2) take
-// updates. Embeddings, convolutions, DoRA and the other variants do not; a file that asks for one is
-// refused by name.
+// The files are those of peft: adapter_config.json, and the weights in adapter_model.safetensors.
+// peft loads the files written here, and peft's files load here. Linear layers and transformers'
+// Conv1D (GPT-2) take updates. Embeddings, convolutions, DoRA and the other variants do not; a file
+// that asks for one is refused by name.
 //
 // Source: Hu and others, LoRA: Low-Rank Adaptation of Large Language Models, 2021;
 // peft/tuners/lora of peft 0.21.

@@ -1,7 +1,7 @@
 // Package mpnet holds MPNet's encoder (Song et al., 2020): transformers' MPNetModel, tensor by
-// tensor and bit by bit. It has no token types, counts positions over tokens that are no padding as
-// RoBERTa does, and adds to every attention score a number for the distance of the two tokens,
-// which all layers share.
+// tensor and bit by bit. It has no token types, counts positions only over tokens that are not
+// padding, as RoBERTa does, and adds to every attention score a bias for the distance of the two
+// tokens, which all layers share.
 //
 // Package auto loads it with a head:
 //

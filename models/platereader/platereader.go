@@ -1,13 +1,13 @@
 // Package platereader reads Iranian licence plates, without training and without a download: a CRNN
-// of 0.8 million weights is in the package, 1.6 MB of the program.
+// of 0.8 million weights is part of the package and takes 1.6 MB of the program.
 //
 //	readings, err := platereader.Read("plate.png")
 //	fmt.Println(readings[0].Text, readings[0].Score) // ۱۲ب۳۴۵۶۷
 //
-// A picture shows one plate, cut out; a label is read from left to right: two digits, the letter,
-// three digits, the two of the region. The model has seen rendered plates only: it reads 98.4 % of
-// 500 rendered ones that it never saw, and is a beginning for real ones. examples/crnn_plates has
-// trained it, and trains one on your pictures.
+// A picture shows one plate, cropped. A label is read from left to right: two digits, the letter,
+// three digits, the two digits of the region. The model has seen only rendered plates. It reads
+// 98.4 % of 500 rendered ones that it never saw; for real plates it is a starting point.
+// examples/crnn_plates trained it, and can train one on your pictures.
 package platereader
 
 import (

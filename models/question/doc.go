@@ -1,8 +1,8 @@
 // Package question is the task of finding the answer to a question in a text, as in SQuAD.
-// [Features] makes samples of an [Example], several where its text is longer than the model takes,
-// each with the tokens between which the answer is. [Task] computes the loss; an evaluation puts
-// the logits of all samples of an example together, takes the best stretch of its text ([Answers])
-// and gives SQuAD's exact match and F1.
+// [Features] makes samples from an [Example]: several, if its text is longer than the model takes.
+// Each has the first and last token of the answer. [Task] computes the loss. An evaluation combines
+// the logits of all samples of an example, takes the best span of its text ([Answers]) and gives
+// SQuAD's exact match and F1.
 //
 // Package auto makes the model and the task:
 //

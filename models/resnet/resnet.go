@@ -6,9 +6,8 @@
 //	_, err := nn.Load("resnet18-f37072fd.pth", model, nn.LoadOptions{})
 //	model.FC = nn.NewLinear(model.NumFeatures, 2, nil) // a new head, for ants and bees
 //
-// Weight files of torchvision, as they are downloaded or saved as safetensors, load by name, and
-// torchvision loads what nn.Save writes. Pictures are prepared by package
-// vision/transforms.
+// Weight files of torchvision load by name, whether as downloaded or saved as safetensors, and
+// torchvision loads what nn.Save writes. Package vision/transforms prepares the pictures.
 package resnet
 
 import (

@@ -6,6 +6,6 @@
 //	step, err := roberta.NewStep(model, engine.Options{Optimizer: optim.AdamW{LR: 2e-5}})
 //
 // It differs from BERT in its head, which has no pooler before it, and in its positions: they are
-// counted from PadTokenID+1 on and only over tokens that are not padding, so a text has at most
-// MaxPositions-PadTokenID-1 tokens.
+// counted from PadTokenID+1 on, and only over tokens that are not padding. A text therefore has at
+// most MaxPositions-PadTokenID-1 tokens.
 package roberta

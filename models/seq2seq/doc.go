@@ -1,6 +1,6 @@
-// Package seq2seq teaches models to write a text about another one, such as a translation or a
-// summary: Seq2SeqTrainer of transformers, with DataCollatorForSeq2Seq. Package auto has models,
-// whose Task is of this package:
+// Package seq2seq trains models that generate a text from another one, such as a translation or a
+// summary: Seq2SeqTrainer of transformers, with DataCollatorForSeq2Seq. Package auto has the
+// models; their Task is of this package:
 //
 //	m, err := auto.Seq2SeqLM(ctx, "google-t5/t5-small", auto.Options{})
 //	m.Tokenizer, err = m.Tokenizer.WithTruncation(&text.Truncation{MaxLength: 512})
@@ -12,7 +12,7 @@
 //		return m.Encode("summarize: "+a.Text, a.Summary)
 //	})
 //
-// The loss is the cross-entropy of the second text, each of whose tokens is guessed of those before it
-// and of the first text. An evaluation gives the loss, and with Write what metrics say of texts that
-// the model wrote (predict_with_generate).
+// The loss is the cross-entropy of the second text, where each token is predicted from those before
+// it and from the first text. An evaluation gives the loss. With Write it also gives metrics of the
+// texts that the model generates (predict_with_generate).
 package seq2seq

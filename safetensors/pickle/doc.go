@@ -1,5 +1,5 @@
-// Package pickle reads the tensors of files that torch.save wrote, such as pytorch_model.bin,
-// without running what is in them, and writes such files.
+// Package pickle reads the tensors in files written by torch.save, such as pytorch_model.bin,
+// without executing what is in them, and writes such files.
 //
 //	f, err := pickle.Open("pytorch_model.bin")
 //	defer f.Close()
@@ -7,24 +7,23 @@
 //		data, err := f.Read(t.Name) // little-endian, in C order
 //	}
 //
-// A pickle is a program, and Python's reader lets it call anything. This one knows the instructions
-// that build numbers, strings, lists and dictionaries, and the names of PyTorch's tensors and of
-// NumPy's arrays;
-// any other name, os.system for one, is refused with [ErrForbidden], by name. Nothing is called,
-// nothing is imported.
+// A pickle is a program, and Python's reader lets it call anything. This one knows only the
+// instructions that build numbers, strings, lists and dictionaries, and the names of PyTorch's
+// tensors and NumPy's arrays. Any other name, such as os.system, is refused with [ErrForbidden].
+// Nothing is called, nothing is imported.
 //
 // # What is read
 //
-// The zip files of PyTorch 1.6 and later, and the files before, which are no zip: tensors of all
-// dtypes that safetensors has, parameters, views with strides and shared storages, in dictionaries
-// and lists however deep. Names of tensors in containers are joined by dots: a checkpoint {"model":
-// state_dict} has "model.fc.weight". What else there is, such as the number of an epoch, is in
-// [Reader.Value].
+// The zip files of PyTorch 1.6 and later, and the older files, which are not zip files: tensors of
+// all dtypes that safetensors has, parameters, views with strides, and shared storages, in
+// dictionaries and lists of any depth. Names of tensors in containers are joined by dots: a
+// checkpoint {"model": state_dict} has "model.fc.weight". Everything else, such as the number of an
+// epoch, is in [Reader.Value].
 //
 // TorchScript archives, whole pickled modules and big-endian files are refused, and the error says
-// how to convert them. A file is checked when it is opened, so a view that reaches beyond its
-// storage, or a tensor larger than it, never gets as far as [Reader.Read]. Memory is bounded by the
-// size of the pickle and of one tensor.
+// how to convert them. A file is checked when it is opened, so [Reader.Read] never meets a view
+// that reaches beyond its storage, or a tensor larger than it. Memory is bounded by the size of the
+// pickle and of one tensor.
 //
 // # What is written
 //
@@ -34,9 +33,8 @@
 //	state, err := pickle.StateDict(entries)
 //	err = pickle.WriteFile("model.pt", state)
 //
-// # Why it is written here
+// # Why not an existing library
 //
-// Of the libraries for Go, none keeps to an allow-list of names, streams storages from the file and
-// reads bfloat16 as it is. What tensors need of the format is small enough to be checked line by
-// line.
+// No Go library keeps to an allow-list of names, streams storages from the file and reads bfloat16
+// as it is. The part of the format that tensors need is small enough to be checked line by line.
 package pickle

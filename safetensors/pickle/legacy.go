@@ -80,7 +80,7 @@ func (a *archive) placeLegacy(keys []any, at int64) error {
 		name, _ := key.(string)
 		s := a.legacy[name]
 		if s == nil || s.offset > 0 {
-			return fault(ErrMalformed, fmt.Sprintf("storage %.40q", name), "no tensor has it, or it stands twice in the "+
+			return fault(ErrMalformed, fmt.Sprintf("storage %.40q", name), "no tensor has it, or it appears twice in the "+
 				"list of storages")
 		}
 		var count [8]byte

@@ -25,7 +25,7 @@ func percent(share float64) string { return fmt.Sprintf("%.1f %%", share*100) }
 
 func updates(b *strings.Builder, a assumptions) {
 	b.WriteString("### An update\n\n" +
-		"| model | GPUs | computing, ms | traffic, ms | of it shows, ms | computing, of all |\n" +
+		"| model | GPUs | computing, ms | traffic, ms | visible traffic, ms | share of computing |\n" +
 		"| --- | --- | --- | --- | --- | --- |\n")
 	for _, w := range workloads {
 		for _, n := range gpus {
@@ -37,8 +37,8 @@ func updates(b *strings.Builder, a assumptions) {
 }
 
 func road(b *strings.Builder, a assumptions) {
-	b.WriteString("\n### The same through connections in Go\n\n" +
-		"| model | GPUs | computing, ms | traffic, ms | computing, of all |\n" +
+	b.WriteString("\n### An update if gradients were summed in Go\n\n" +
+		"| model | GPUs | computing, ms | traffic, ms | share of computing |\n" +
 		"| --- | --- | --- | --- | --- |\n")
 	for _, w := range workloads {
 		if w.sharded {
@@ -52,8 +52,8 @@ func road(b *strings.Builder, a assumptions) {
 }
 
 func stragglers(b *strings.Builder) {
-	b.WriteString("\n### The slowest of n\n\n" +
-		"| GPUs | behind the mean | times that vary by 1 % | by 3 % |\n| --- | --- | --- | --- |\n")
+	b.WriteString("\n### The slowest GPU\n\n" +
+		"| GPUs | slower than the mean by | if times vary by 1 % | by 3 % |\n| --- | --- | --- | --- |\n")
 	for _, n := range gpus {
 		s := straggler(n)
 		fmt.Fprintf(b, "| %d | %.2f sigma | %s | %s |\n", n, s, percent(0.01*s), percent(0.03*s))
@@ -62,7 +62,7 @@ func stragglers(b *strings.Builder) {
 
 func failing(b *strings.Builder, f failures) {
 	b.WriteString("\n### Failures\n\n" +
-		"| GPUs | one in, h | checkpoints cost | least at an interval of, s | a hang each time costs |\n" +
+		"| GPUs | hours between failures | checkpoints cost | best interval, s | a hang at each failure costs |\n" +
 		"| --- | --- | --- | --- | --- |\n")
 	for _, n := range gpus {
 		fmt.Fprintf(b, "| %d | %.0f | %.2f %% | %.0f | %.2f %% |\n", n, f.between(n).Hours(), f.checkpoints(n)*100,

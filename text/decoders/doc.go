@@ -1,4 +1,4 @@
-// Package decoders has the decoders of Hugging Face tokenizers: what makes a text of tokens again.
+// Package decoders has the decoders of Hugging Face tokenizers: what turns tokens back into text.
 //
 //	text := decoders.Decode(decoders.DefaultWordPiece(), []string{"token", "##izer", "."}) // tokenizer.
 //

@@ -1,5 +1,5 @@
-// Package encodings has what a tokenizer makes of a text, an [Encoding], and what is done to it
+// Package encodings has the result of a tokenizer, an [Encoding], and what is done to it
 // afterwards: truncation and padding.
 //
-// Programs meet these types under the names that package text gives them.
+// Programs use these types under the names that package text gives them.
 package encodings

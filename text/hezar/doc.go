@@ -6,6 +6,6 @@
 //	e, err := t.Encode("سلام دنیا", nil)
 //
 // Hezar's WordPiece, byte-level BPE and SentencePiece tokenizers are Hugging Face tokenizers, read
-// by package text; what Hezar adds is on which side, to which length and with which token a call
-// truncates and pads.
+// by package text. Hezar adds settings for a call: the side, length and token of truncation and
+// padding.
 package hezar

@@ -1,7 +1,7 @@
 // Package normalizers has the normalizers of Hugging Face tokenizers: the steps that clean a text
-// before it is cut into words.
+// before it is split into words.
 //
-// A normalizer changes a [String], which remembers for each byte which stretch of the original it
+// A normalizer changes a [String], which remembers for each byte which part of the original it
 // stands for:
 //
 //	s := normalizers.NewString("Ünïcode")
@@ -11,9 +11,9 @@
 //
 // # Exactness
 //
-// Each step does what the Rust library does, with the tables of Unicode that the library has for
-// that step (they are of several versions) and with its way of following spans. Tests compare every
-// code point and random texts with it.
+// Each step does what the Rust library does. It uses the Unicode tables that the library has for
+// that step (they are of several versions) and tracks spans in the same way. Tests compare every
+// code point, and random texts, with the library.
 //
 // # tokenizer.json
 //

@@ -1,5 +1,5 @@
-// Package pretokenizers has the pre-tokenizers of Hugging Face tokenizers: what cuts a normalized
-// text into words, each of which a model then cuts into tokens.
+// Package pretokenizers has the pre-tokenizers of Hugging Face tokenizers: what splits a normalized
+// text into words, each of which a model then splits into tokens.
 //
 //	words := pretokenizers.BertPreTokenizer{}.PreTokenize(normalizers.NewString("Hello, world"))
 //	// Hello | , | world

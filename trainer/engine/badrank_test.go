@@ -103,7 +103,7 @@ func TestANaNInTheBatchOfOneProcessEndsAllBeforeTheUpdate(t *testing.T) {
 		var bad *trainer.NonFiniteError
 		if rank != culprit { // it finds the mean of the gradients, or hears of it first
 			require.ErrorContains(t, err, "NaN", "rank %d", rank)
-			assert.ErrorContains(t, err, "after update 2, on the way to the next one, which was not made")
+			assert.ErrorContains(t, err, "after update 2, before the next update")
 			continue
 		}
 		require.ErrorAs(t, err, &bad, "rank %d", rank)

@@ -1,29 +1,28 @@
-// Package engine turns a model into something that package trainer can train. It is the one package
-// that knows both sides: the loop's [trainer.Step] and libtorch.
+// Package engine turns a model into something that package trainer can train. It is the only
+// package that knows both sides: the loop's [trainer.Step] and libtorch.
 //
-// A [Task] ties a model to its data: how samples become a batch, and how a batch becomes a loss.
-// [New] makes a Step of it:
+// A [Task] connects a model to its data: how samples become a batch, and how a batch becomes a
+// loss. [New] makes a Step from it:
 //
 //	task := engine.Classify(model)
 //	step, err := engine.New(task, engine.Options{Optimizer: optim.AdamW{LR: 1e-3}})
 //	t, err := trainer.New(step, trainer.Options{OutputDir: "runs/mnist", Epochs: 3, BatchSize: 64})
 //	result, err := t.Fit(ctx, train, valid)
 //
-// [Main] does all of it, as the main function of a program.
+// [Main] does all of this, as the main function of a program.
 //
-// The order of an update is that of Hugging Face's Trainer: the last backward of the window,
-// unscale, clip, optimizer step (left out when loss scaling found an inf or nan), gradients
-// removed. Losses and norms stay on the device until something is logged, those of an evaluation
-// until it ends.
+// An update follows the order of Hugging Face's Trainer: the last backward pass of the window,
+// unscale, clip, optimizer step (skipped if loss scaling found an inf or nan), clearing the
+// gradients. Losses and norms stay on the device until something is logged; those of an evaluation
+// stay until it ends.
 //
-// Every batch runs in its own [torch.Scope], so nothing a task makes outlives its batch unless it
-// is kept.
+// Every batch runs in its own [torch.Scope], so nothing that a task makes outlives its batch unless
+// it is kept.
 //
 // # What to override
 //
-// A user of Hugging Face's Trainer subclasses it. Here the same places are fields of [Options] and
-// interfaces that a task may implement; New refuses an option that the task has no means to carry
-// out.
+// In Python, you subclass Hugging Face's Trainer. Here the same places are fields of [Options], or
+// interfaces that a task may implement. New refuses an option that the task cannot support.
 //
 //	compute_loss                    Task.Loss
 //	compute_loss_func               Options.Loss, of a Predictor
@@ -50,11 +49,11 @@
 //
 // # Several processes
 //
-// With trainer.Options.Group a Step trains together with those of other processes, as
-// DistributedDataParallel does; docs/distributed.md has the rules.
+// With trainer.Options.Group, the Steps of several processes train together, as under
+// DistributedDataParallel; docs/distributed.md has the rules.
 //
-// # What it equals
+// # Equality with transformers
 //
-// On the CPU, with the same libtorch and one thread, all of this has the bits of transformers 5.17:
-// 17 recorded runs are part of the tests, and 3 on two processes.
+// On the CPU, with the same libtorch and one thread, all of this gives the same bits as
+// transformers 5.17. 17 recorded runs are part of the tests, and 3 more on two processes.
 package engine

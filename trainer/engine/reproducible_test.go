@@ -21,5 +21,5 @@ func TestReproducibleHoldsWhereTheProcessWasBegunForIt(t *testing.T) {
 	_, err = trainer.New(s, quiet(trainer.Options{Reproducible: build.Reproducible}))
 	require.NoError(t, err)
 	_, err = trainer.New(s, quiet(trainer.Options{Reproducible: build.Reproducible + 1}))
-	assert.ErrorContains(t, err, "the threads that the process was begun with")
+	assert.ErrorContains(t, err, "the threads that the process was started with")
 }

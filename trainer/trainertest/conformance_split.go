@@ -13,7 +13,7 @@ import (
 func (b *bench[S, B]) splits() error {
 	whole := b.step()
 	if _, ok := whole.(trainer.SplitStep[B]); !ok {
-		return skipped("the step is no trainer.SplitStep of its batches")
+		return skipped("the step is not a trainer.SplitStep of its batches")
 	}
 	want := b.windows(whole, 3)
 	s := b.step()

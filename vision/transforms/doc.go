@@ -1,5 +1,5 @@
-// Package transforms prepares pictures for training as torchvision.transforms does: the same steps
-// under the same names, with the same pixels.
+// Package transforms prepares pictures for training as torchvision.transforms does: the same
+// transforms under the same names, with the same pixels.
 //
 //	train := transforms.Compose{
 //		transforms.RandomResizedCrop{Size: 224},
@@ -11,13 +11,14 @@
 //	// p.Pixels are the numbers, p.Shape is [3 224 224]
 //
 // The pixels are torchvision 0.26's for Pillow's pictures, in every bit. The exception is a JPEG
-// that is not baseline, whose decoded values may be 3 levels away: see package vision.
+// that is not baseline; its decoded values may be off by 3 levels: see package vision.
 //
 // # Random numbers
 //
-// Steps that draw take the numbers from a [Generator], in torchvision's order and with PyTorch's
-// arithmetic. [NewGenerator] is PyTorch's generator with a seed: after torch.manual_seed(42) Python
-// cuts, flips and colours its pictures as transforms.NewGenerator(42) does here. The *rand.Rand
-// that data.Augment hands out for each sample is a Generator too; with it a sample does not depend
-// on the number of workers and the run can be resumed at any sample.
+// Random transforms take their numbers from a [Generator], in torchvision's order and with
+// PyTorch's arithmetic. [NewGenerator] is PyTorch's generator with a seed: with
+// transforms.NewGenerator(42), pictures are cropped, flipped and coloured as in Python after
+// torch.manual_seed(42). The *rand.Rand that data.Augment hands out for each sample is a Generator
+// too; with it a sample does not depend on the number of workers and the run can be resumed at any
+// sample.
 package transforms

@@ -9,7 +9,7 @@
 // [Load] reads a split of a data set as the Hub holds it: dataset_config.yaml, and Parquet files or
 // tables.
 //
-// What Hezar's classes give, these give: the same rows, ids, pixels and padding, as recorded runs
-// of them prove. Where Hezar's behaviour is a defect, the right thing is done unless an option asks
-// for Hezar's, and the option says which.
+// They give what Hezar's classes give: the same rows, ids, pixels and padding, as recorded runs
+// show. Where Hezar has a defect, the data sets here do the right thing, unless an option asks for
+// Hezar's behaviour; the option describes it.
 package datasets

@@ -1,4 +1,4 @@
-// Package omegaconf reads and writes YAML as OmegaConf does, with which Hezar keeps its
+// Package omegaconf reads and writes YAML as OmegaConf does, which Hezar uses for its
 // configurations: byte for byte the same text for the same values, in the same order.
 //
 //	text, err := omegaconf.Marshal(omegaconf.Map{
@@ -15,10 +15,10 @@
 // # Why not any YAML library
 //
 // A file that two programs write must not change because the other one wrote it last. libyaml's
-// emitter, in the hands of PyYAML, makes choices that no library for Go makes the same way (which
-// strings are quoted, how numbers look, where lists are indented, where long texts are folded), and
-// OmegaConf has its own on top. go.yaml.in/yaml/v4 comes closest, told where to quote; it differs
-// in texts that end with a line break or begin with a byte order mark. Reading has the opposite
-// trap: PyYAML is YAML 1.1, where yes and off are booleans and 010 is eight, and OmegaConf takes
-// 1e-5 for a number where PyYAML takes it for a string.
+// emitter, as PyYAML uses it, makes choices that no Go library makes the same way (which strings
+// are quoted, how numbers look, where lists are indented, where long texts are folded), and
+// OmegaConf has its own on top. go.yaml.in/yaml/v4 comes closest if told where to quote, but
+// differs for texts that end with a line break or begin with a byte order mark. Reading has the
+// opposite problem: PyYAML is YAML 1.1, where yes and off are booleans and 010 is eight, and
+// OmegaConf takes 1e-5 for a number where PyYAML takes it for a string.
 package omegaconf

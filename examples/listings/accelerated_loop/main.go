@@ -1,6 +1,6 @@
 // Command accelerated_loop is the complete training loop of the Hugging Face course with
-// Accelerate: alone it is one process, and "gotrainer launch -n 2 ./accelerated_loop" trains with
-// two.
+// Accelerate: started on its own it is one process; "gotrainer launch -n 2 ./accelerated_loop"
+// trains with two.
 package main
 
 import (

@@ -1,6 +1,6 @@
 // Command galore is the listing of Hugging Face's Trainer guide that trains a Gemma of 2.5 billion
-// random weights on reviews of films, with GaLore's projections of the layers of attention and the
-// feed-forward parts. The guide's two others differ in trainingArgs alone: optim_args "rank=64,
+// random weights on film reviews, with GaLore's projections in the attention and feed-forward
+// layers. The guide's two other listings differ only in trainingArgs: optim_args "rank=64,
 // update_proj_gap=100, scale=0.10", and optim "galore_adamw_layerwise".
 package main
 

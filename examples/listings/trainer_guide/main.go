@@ -1,6 +1,6 @@
 // Command trainer_guide is the first listing of Hugging Face's Trainer guide: a model, a data set
-// and the options of a run that pushes its checkpoints to the Hub. The guide leaves model and data
-// set open; here they are the course's.
+// and the options of a run that pushes its checkpoints to the Hub. The guide does not say which
+// model and data set; here they are the course's.
 package main
 
 import (
