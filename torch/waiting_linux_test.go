@@ -261,9 +261,7 @@ func TestPassiveThreadsAskForShortSlices(t *testing.T) {
 }
 
 func TestTheMonitorOfGoTakesNoCPUFromAThread(t *testing.T) {
-	if os.Getenv("QEMU_LD_PREFIX") != "" {
-		t.Skip("the emulator has threads of its own, of which one would be taken for the monitor")
-	}
+	testenv.SkipEmulated(t, "one of qemu's own threads would be taken for the monitor")
 	waitingChild(t, "monitor")
 }
 
