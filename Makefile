@@ -9,6 +9,7 @@ DATA    ?= ../shared/data
 ROUNDS  ?= 7
 ROWS    ?=
 THREADS ?= 1,2
+PACKAGES ?= ./...
 CORES   := $(shell getconf _NPROCESSORS_ONLN)
 # Under AddressSanitizer leaks are not looked for: torch's own tests count them, and what libtorch keeps until the process ends is none. Two tests that
 # measure the process's memory are left out, since freed blocks are held back.
@@ -35,16 +36,17 @@ CHECKS  := lint gen pure test graphs test-portable test-install asan cgocheck fa
 unexport CGO_CFLAGS CGO_CPPFLAGS CGO_CXXFLAGS CGO_LDFLAGS
 
 .DEFAULT_GOAL := help
-.PHONY: help setup example example-bert test fault test-portable pure lint gen golden golden-check conformance-live bench bench-compare opcost check count seed test-install asan cgocheck clean graphs
+.PHONY: help setup example example-bert test fault test-portable test-arm64 pure lint gen golden golden-check conformance-live bench bench-compare opcost check count seed test-install asan cgocheck clean graphs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo "  Variables: CUDA=1 (CUDA build of libtorch), QUICK=1 (a minute of training), LONG=1 (of make fault), RACE= (no race detector), SEED=number (of property tests and the order of tests)"
+	@echo "  Variables: CUDA=1 (CUDA build of libtorch), PLATFORM=linux-aarch64 (setup for machines of that kind), QUICK=1 (a minute of training), LONG=1 (of make fault), RACE= (no race detector), SEED=number (of property tests and the order of tests)"
 	@echo "  LIBTORCH=/path and GOTRAINER_HOME=/path: scripts/install_libtorch.sh --help"
 
+INSTALL = $(if $(CUDA),--cuda) $(if $(PLATFORM),--platform=$(PLATFORM))
 setup: ## install libtorch for this user and build libcgotorch (once; later runs, and other checkouts, find it)
-	@scripts/install_libtorch.sh $(if $(CUDA),--cuda)
-	@$(MAKE) --silent --no-print-directory -C cgotorch/src -j$(CORES) $$(scripts/install_libtorch.sh --paths $(if $(CUDA),--cuda)) \
+	@scripts/install_libtorch.sh $(INSTALL)
+	@$(MAKE) --silent --no-print-directory -C cgotorch/src -j$(CORES) $$(scripts/install_libtorch.sh --paths $(INSTALL)) \
 	NEXT="next: go run ./examples/digits, or go run ./cmd/gotrainer doctor to see what a training program finds"
 
 example: setup ## train the licence-plate reader, examples/crnn_plates (QUICK=1: a minute of it)
@@ -60,6 +62,15 @@ test: setup seed $(TOOLS)/bin/gotestsum ## everything this machine can run, shuf
 
 test-portable: setup ## the golden tests under the code paths of other CPUs: a table of cases, bitwise, within tolerance, failed (QUICK=1: of whole machines)
 	go run ./internal/portable $(if $(QUICK),-rows 'AVX-512|^a CPU|^this CPU')
+
+# On a CPU without SVE: some of what libtorch calls asks for instructions that qemu 7.2 lacks where it finds more.
+ARM64 := GOTRAINER_HOME=$(CURDIR)/.build/arm64 CC=aarch64-linux-gnu-gcc
+test-arm64: seed $(TOOLS)/bin/gotestsum ## the tests on Linux on ARM, emulated by qemu, at half an hour or more (PACKAGES=./torch: some of them)
+	@command -v aarch64-linux-gnu-g++ >/dev/null && [ -e /proc/sys/fs/binfmt_misc/qemu-aarch64 ] || { \
+		echo "make test-arm64 needs a cross compiler and qemu, registered with the kernel: apt-get install g++-aarch64-linux-gnu qemu-user-static binfmt-support"; exit 1; }
+	@$(ARM64) $(MAKE) --no-print-directory setup PLATFORM=linux-aarch64
+	$(ARM64) GOARCH=arm64 CGO_ENABLED=1 QEMU_CPU=neoverse-n1 QEMU_LD_PREFIX=/usr/aarch64-linux-gnu GOTRAINER_REQUIRE_TORCH=1 \
+		$(call gotest,arm64) -short -vet off -timeout 50m $(PACKAGES)
 
 # What of CUDA's it would find at run time is stood in for by symbols that lead nowhere: only that it compiles and opens is tested.
 graphs: setup seed $(TOOLS)/bin/gotestsum ## libcgotorch_cuda, compiled with CUDA's headers and opened, on a machine without CUDA

@@ -43,7 +43,7 @@ func ExampleLowRankGroups() {
 	}
 	opt := optim.NewGaLoreAdamW(groups, optim.GaLoreAdamW{LR: 1e-3, LowRank: optim.LowRank{Rank: 4}})
 	for _, p := range params {
-		torch.Scope(func() { p.Tensor.SetGrad(p.Tensor.OnesLike()) })
+		torch.Scope(func() { p.Tensor.SetGrad(p.Tensor.RandnLike()) })
 	}
 	opt.Step(1e-3)
 	for _, s := range opt.State() {

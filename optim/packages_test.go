@@ -203,13 +203,18 @@ func (c *packageCase) compare(r *run) {
 		c.same(r.t, "param/"+name, r.params[name])
 	}
 	var got, want []string
+	turned := c.turned(r.opt.State())
 	for _, s := range r.opt.State() {
 		if s.Name == "param_groups.0.step_num" { // of AdaLomo, which has it beside its state
 			assert.EqualValues(r.t, packageUpdates, s.Tensor.Item(), s.Name)
 			continue
 		}
 		got = append(got, "state/"+s.Name)
-		if key := "state/" + s.Name; c.file.Has(key) {
+		switch key := "state/" + s.Name; {
+		case !c.file.Has(key):
+		case turned && slices.Contains(c.lowRank, key[len("state/"):strings.LastIndexByte(key, '.')]):
+			c.sameBesidesSigns(r.t, key, s.Tensor)
+		default:
 			c.same(r.t, key, s.Tensor)
 		}
 	}
@@ -226,6 +231,37 @@ func (c *packageCase) compare(r *run) {
 			c.same(r.t, n, r.params[name])
 		}
 	}
+}
+
+// turned tells whether singular vectors point away from the recorded ones. Both signs are right, and
+// which of them is found differs between MKL and the LAPACK of libtorch for ARM. Weights do not
+// depend on them: what is projected is projected back.
+func (c *packageCase) turned(states []torch.Named) bool {
+	for _, s := range states {
+		key := "state/" + s.Name
+		if _, large := c.file.Metadata["sha256/"+key]; large || !strings.Contains(key, ".projector") ||
+			testenv.SameBits() || !c.file.Has(key) {
+			continue
+		}
+		if want := c.file.Tensor(key); want.Numel() > 0 && s.Tensor.Sub(want).Abs().Max().Item() > 0.1 {
+			return true
+		}
+	}
+	return false
+}
+
+// sameBesidesSigns is same for the states of a parameter whose singular vectors are turned.
+func (c *packageCase) sameBesidesSigns(t *testing.T, key string, got torch.Tensor) {
+	t.Helper()
+	want := c.file.Tensor(key)
+	if _, large := c.file.Metadata["sha256/"+key]; large {
+		got = got.Contiguous().View(-1).Slice(0, 0, got.Numel(), 41)
+	}
+	if got.DType() == torch.Uint8 || got.DType() == torch.Bool || want.Numel() == 0 {
+		return // numbers of a map that is not symmetric
+	}
+	largest := max(1, want.Abs().Max().Item())
+	golden.Close(t, key, got.Contiguous().Abs(), want.Abs(), 1e-3, 1e-3*largest)
 }
 
 // same compares a tensor, or every 41st element of a large one and the hash of all: their bits

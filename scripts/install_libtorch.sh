@@ -15,7 +15,7 @@ readonly SUMS=${GOTRAINER_LIBTORCH_SUMS:-$scripts/libtorch.sums}
 
 usage() {
   cat <<EOF
-usage: install_libtorch.sh [--cuda] [--zip | --wheel] [--libs-only] [--keep-downloads] [--paths]
+usage: install_libtorch.sh [--cuda] [--zip | --wheel] [--libs-only] [--keep-downloads] [--platform=P] [--paths]
 
 Installs libtorch $VERSION (libraries and headers) into
   $root/libtorch-$VERSION-<cpu or $CUDA>
@@ -29,6 +29,8 @@ and nothing anywhere else. Needs no root. A second run finds its work done. What
 
   --cuda            the CUDA build ($CUDA): 2.4 GB to download, 3.6 GB on disk. Without it: 0.55 GB and 0.5 GB.
   --zip, --wheel    only the official zip, only the wheels
+  --platform=P      for machines of another kind, linux-x86_64 or linux-aarch64: to build programs for them here, with a
+                    cross compiler (\$CXX, else aarch64-linux-gnu-g++). Wants a GOTRAINER_HOME of its own.
   --libs-only       do not ask for the C++ compiler that building libcgotorch needs afterwards
   --keep-downloads  leave the archives in $root/download
   --paths           install nothing; print INCLUDE=, LIB= and OUT= for cgotorch/src/Makefile, SCHEMAS= for cgotorch/gen
@@ -79,8 +81,30 @@ detect_platform() {
   esac
 }
 
+# check_cross PLATFORM: a platform that --platform may name on this machine.
+check_cross() {
+  case "$1" in
+    linux-x86_64 | linux-aarch64) ;;
+    *) die "unknown platform $1; expected linux-x86_64 or linux-aarch64" ;;
+  esac
+  [ "$(uname -s)" = Linux ] || die "--platform $1 wants a Linux machine to build on, which this $(uname -s) is not"
+}
+
+# cross_compiler: the C++ compiler of a platform that is not this machine's; nothing where it is.
+cross_compiler() {
+  [ "$platform" = "$(detect_platform)" ] || printf '%s\n' "${CXX:-${platform#linux-}-linux-gnu-g++}"
+}
+
+# check_same_platform: what is installed for one kind of machine is never replaced by what another needs.
+check_same_platform() {
+  local found
+  found=$(sed -n 's/^platform=//p' "$target/.installed" 2>/dev/null) || true
+  [ -z "$found" ] || [ "$found" = "$platform" ] ||
+    die "$target holds libtorch for $found; this would replace it by that for $platform" "set GOTRAINER_HOME to another folder"
+}
+
 check_libc() {
-  [[ $platform == linux-* ]] || return 0
+  [[ $platform == linux-* ]] && [ -z "$cross" ] || return 0
   local found
   found=$(getconf GNU_LIBC_VERSION 2>/dev/null) ||
     die "this system's C library is not glibc; the libtorch binaries need glibc 2.28 or later" "use a glibc system, such as Debian 11 or later"
@@ -91,8 +115,11 @@ check_libc() {
 }
 
 check_compiler() {
-  local cxx=${CXX:-}
-  if [ -z "$cxx" ]; then
+  local cxx=${cross:-${CXX:-}}
+  if [ -n "$cross" ]; then
+    have "$cxx" || die "$cxx, the C++ compiler for $platform, was not found" "apt-get install g++-$(tr _ - <<< "${platform#linux-}")-linux-gnu, or set CXX" \
+      "--libs-only installs libtorch alone"
+  elif [ -z "$cxx" ]; then
     for cxx in c++ g++ clang++; do have "$cxx" && break; done
   fi
   have "$cxx" || die "no C++ compiler found (looked for \$CXX, c++, g++, clang++); building libcgotorch needs one" \
@@ -280,7 +307,7 @@ lock() {
 }
 
 main() {
-  local root platform variant=cpu want=any compiler=yes keep=no paths=no target downloads
+  local root platform="" cross variant=cpu want=any compiler=yes keep=no paths=no target downloads
   root=$(install_root)
   while [ $# -gt 0 ]; do
     case $1 in
@@ -288,6 +315,10 @@ main() {
       --zip) want=zip ;;
       --wheel) want=wheel ;;
       --libs-only) compiler=no ;;
+      --platform=*)
+        platform=${1#*=}
+        check_cross "$platform"
+        ;;
       --keep-downloads) keep=yes ;;
       --paths) paths=yes ;;
       -h | --help)
@@ -307,7 +338,10 @@ main() {
   case ${LIBTORCH:-/} in /*) ;; *) die "LIBTORCH=$LIBTORCH is not an absolute path" "export LIBTORCH=$PWD/$LIBTORCH" ;; esac
   target="$root/libtorch-$VERSION-$variant" downloads="$root/download"
 
+  [ -n "$platform" ] || platform=$(detect_platform)
+  cross=$(cross_compiler)
   if [ "$paths" = yes ]; then
+    [ -z "$cross" ] || printf 'CXX=%s\nMACHINE=%s\n' "$cross" "${platform#linux-}"
     if [ -n "${LIBTORCH:-}" ]; then
       printf 'INCLUDE=%s\nLIB=%s\nOUT=%s\n' "$LIBTORCH/include" "$LIBTORCH/lib" "$root/libtorch-external/lib"
       printf 'SCHEMAS=%s\n' "$(dirname "$LIBTORCH")/torchgen/packaged/ATen/native/native_functions.yaml"
@@ -318,9 +352,12 @@ main() {
     return
   fi
 
-  platform=$(detect_platform)
   if [ "$platform" = macos-arm64 ] && [ "$variant" != cpu ]; then die "there is no CUDA on macOS" "leave --cuda out"; fi
-  [ "$platform" = linux-x86_64 ] || say "note: $platform is written for but has not been tested"
+  case $platform in
+    linux-aarch64) say "note: $platform has been tested on an emulated CPU only" ;;
+    macos-arm64) say "note: $platform is written for but has not been tested" ;;
+  esac
+  check_same_platform
   [ "$compiler" = no ] || check_compiler
   mkdir -p "$root" 2>/dev/null && [ -w "$root" ] || die "$root cannot be written" "set GOTRAINER_HOME to a folder of your own"
 

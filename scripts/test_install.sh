@@ -147,6 +147,28 @@ test_wrong_architecture_is_named() {
   install
   fails_saying 'no libtorch 2.11.0 is published for Linux on riscv64'
 }
+test_another_platform_is_installed_with_its_cross_compiler() {
+  pretend aarch64-linux-gnu-g++ 'cat >/dev/null'
+  install --platform=linux-aarch64
+  succeeds
+  says 'downloading torch-2.11.0-cp311-cp311-manylinux_2_28_aarch64.whl'
+  install --paths --platform=linux-aarch64
+  says 'CXX=aarch64-linux-gnu-g++'
+  says 'MACHINE=aarch64'
+  install
+  [ "$status" != 0 ] || fail "expected failure"
+  says 'holds libtorch for linux-aarch64; this would replace it by that for linux-x86_64'
+}
+test_missing_cross_compiler_is_named() {
+  only_tools python3 tr
+  install --platform=linux-aarch64
+  fails_saying 'aarch64-linux-gnu-g++, the C++ compiler for linux-aarch64, was not found' 'apt-get install g++-aarch64-linux-gnu'
+  absent download
+}
+test_unknown_platform_is_named() {
+  install --platform=windows
+  fails_saying 'unknown platform windows; expected linux-x86_64 or linux-aarch64'
+}
 # shellcheck disable=SC2016
 test_cuda_on_macos_is_refused() {
   pretend uname 'case $1 in -s) echo Darwin ;; *) echo arm64 ;; esac'

@@ -8,17 +8,18 @@ import (
 )
 
 // SlowBFloat16 is why bfloat16, under autocast for instance, takes longer than float32 on this CPU;
-// empty: nothing is known against it. Without AVX-512, as most desktop processors are, oneDNN has no
-// kernels for it, and libtorch's own take many times as long. See docs/performance.md.
+// empty: nothing is known against it. Without AVX-512, as most desktop processors are, or without
+// ARM's BF16 extension, oneDNN has no kernels for it, and libtorch's own take many times as long.
+// See docs/performance.md.
 func SlowBFloat16() string {
 	load("SlowBFloat16")
-	if runtime.GOARCH != "amd64" {
-		return ""
-	}
 	kernels := bfloat16Kernels.Load()
 	if kernels == nil {
 		kernels = new(CallAny("mkldnn::_is_mkldnn_bf16_supported")[0] == true)
 		bfloat16Kernels.Store(kernels)
+	}
+	if runtime.GOARCH != "amd64" {
+		return slowBFloat16OnARM(*kernels)
 	}
 	x := cpu.X86
 	return slowBFloat16(*kernels, x.HasAVX512, x.HasAVX512BF16 || x.HasAMXBF16)
@@ -39,4 +40,12 @@ func slowBFloat16(kernels, avx512, instructions bool) string {
 			"(AVX-512 BF16, AMX)"
 	}
 	return ""
+}
+
+// slowBFloat16OnARM is slowBFloat16 of a CPU of ARM's; how much slower it is has not been measured.
+func slowBFloat16OnARM(kernels bool) string {
+	if kernels {
+		return ""
+	}
+	return "bfloat16 is slower than float32 on this CPU, which has no instructions for it (BF16, of ARMv8.6)"
 }

@@ -15,6 +15,8 @@ func TestSlowBFloat16IsToldByKernelsAndInstructions(t *testing.T) {
 	assert.Contains(t, torch.SlowBFloat16Of(true, true, false), "no instructions", "AVX-512 alone")
 	assert.Empty(t, torch.SlowBFloat16Of(true, true, true), "AVX-512 BF16 or AMX")
 	assert.Empty(t, torch.SlowBFloat16Of(true, false, false), "AVX2 with AVX-NE-CONVERT")
+	assert.Contains(t, torch.SlowBFloat16OnARMOf(false), "no instructions for it (BF16")
+	assert.Empty(t, torch.SlowBFloat16OnARMOf(true))
 }
 
 func TestReproducibleNumbersHaveNoBFloat16Kernels(t *testing.T) {

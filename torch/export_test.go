@@ -63,3 +63,12 @@ func AdaptBeside(cpus int, others float64) {
 
 // SlowBFloat16Of is what SlowBFloat16 says of another CPU.
 var SlowBFloat16Of = slowBFloat16
+
+// HasAVX2 tells whether numbers can be reproducible here.
+var HasAVX2 = hasAVX2
+
+// MissingInstructions is why libtorch would crash on a CPU.
+var MissingInstructions = missingInstructions
+
+// SlowBFloat16OnARMOf is what it says of one of ARM's.
+var SlowBFloat16OnARMOf = slowBFloat16OnARM

@@ -39,16 +39,23 @@ type mklChoice struct {
 // mkl is the choice of this process.
 var mkl mklChoice
 
-func chooseMKL(reproducible, amd bool, env func(string) string) (mklChoice, *Error) {
+func chooseMKL(arch string, reproducible, amd bool, env func(string) string) (mklChoice, *Error) {
 	switch value := env(mklVariable); value {
 	case "":
 	case "intel":
+		if arch != "amd64" {
+			return mklChoice{}, &Error{Op: "Load", Code: ErrValue, Msg: fmt.Sprintf("%s is intel: there is no MKL on %s; "+
+				"unset it", mklVariable, arch)}
+		}
 		return mklChoice{cgotorch.IntelMKL, mklVariable + " is intel"}, nil
 	case "native":
 		return mklChoice{cgotorch.NativeMKL, mklVariable + " is native"}, nil
 	default:
 		return mklChoice{}, &Error{Op: "Load", Code: ErrValue, Msg: fmt.Sprintf("%s is %q: want intel, native, which leaves "+
 			"MKL to itself, or nothing", mklVariable, value)}
+	}
+	if arch != "amd64" {
+		return mklChoice{cgotorch.NativeMKL, "there is no MKL on " + arch}, nil
 	}
 	if reproducible {
 		return mklChoice{cgotorch.IntelMKL, "numbers are reproducible"}, nil

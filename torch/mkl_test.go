@@ -33,18 +33,26 @@ func TestWhichKernelsMKLTakes(t *testing.T) {
 			MKLKernels{false, "MKL_ENABLE_INSTRUCTIONS is set"}, false},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			choice, err := chooseMKL(c.reproducible, c.amd, func(name string) string { return c.env[name] })
+			choice, err := chooseMKL("amd64", c.reproducible, c.amd, func(name string) string { return c.env[name] })
 			require.Nil(t, err)
 			assert.Equal(t, c.want, choice.kernels(c.want.Intel))
 			assert.Equal(t, c.needed, choice.how == cgotorch.IntelMKL)
 		})
 	}
-	_, err := chooseMKL(false, true, func(string) string { return "amd" })
+	_, err := chooseMKL("amd64", false, true, func(string) string { return "amd" })
 	assert.ErrorContains(t, err, `GOTRAINER_MKL is "amd": want intel, native`)
 }
 
+func TestOnARMThereIsNoMKL(t *testing.T) {
+	choice, err := chooseMKL("arm64", false, false, func(string) string { return "" })
+	require.Nil(t, err)
+	assert.Equal(t, MKLKernels{false, "there is no MKL on arm64"}, choice.kernels(false))
+	_, err = chooseMKL("arm64", false, false, func(string) string { return "intel" })
+	assert.ErrorContains(t, err, "GOTRAINER_MKL is intel: there is no MKL on arm64; unset it")
+}
+
 func TestMKLsLibraryIsOptionalOnAMD(t *testing.T) {
-	choice, err := chooseMKL(false, true, func(string) string { return "" })
+	choice, err := chooseMKL("amd64", false, true, func(string) string { return "" })
 	require.Nil(t, err)
 	assert.Equal(t, MKLKernels{false, "libcgotorch_mkl is not installed"}, choice.kernels(false))
 }

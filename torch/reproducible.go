@@ -60,6 +60,17 @@ func Reproducible(threads int) error {
 // hasAVX2 tells whether the CPU has what kernels for AVX2 are made of.
 func hasAVX2() bool { return cpu.X86.HasAVX2 && cpu.X86.HasFMA }
 
+// missingInstructions is why libtorch's binaries cannot compute on this CPU; empty: they can. Those
+// for Linux on ARM use atomic instructions without asking whether there are any, and the process
+// would be killed by SIGILL at its first layer.
+func missingInstructions(goos, goarch string, atomics bool) string {
+	if goos != "linux" || goarch != "arm64" || atomics {
+		return ""
+	}
+	return "libtorch for Linux on ARM needs a CPU with the atomic instructions of ARMv8.1 (atomics in /proc/cpuinfo), " +
+		"such as a Cortex-A76 or a Neoverse N1, which this one lacks, as a Cortex-A72 does"
+}
+
 func describe(threads int) string {
 	if threads == 0 {
 		return "without reproducible numbers"
@@ -106,8 +117,11 @@ func open() (cgotorch.Loaded, *Error) {
 		}
 		reproducible.threads = threads
 	}
+	if reason := missingInstructions(runtime.GOOS, runtime.GOARCH, cpu.ARM64.HasATOMICS); reason != "" {
+		return cgotorch.Loaded{}, &Error{Op: "Load", Code: ErrNotSupported, Msg: reason}
+	}
 	var refused *Error
-	if mkl, refused = chooseMKL(reproducible.threads > 0, fastAMD(), os.Getenv); refused != nil {
+	if mkl, refused = chooseMKL(runtime.GOARCH, reproducible.threads > 0, fastAMD(), os.Getenv); refused != nil {
 		return cgotorch.Loaded{}, refused
 	}
 	opened, err := cgotorch.Load(mkl.how)

@@ -32,6 +32,13 @@ func TestReproducibleChild(t *testing.T) {
 	fmt.Printf("AGAIN: %v\nOTHER: %v\nEND\n", torch.Reproducible(2), torch.Reproducible(3))
 }
 
+func TestCPUsThatLackInstructionsOfLibtorchAreRefused(t *testing.T) {
+	assert.Contains(t, torch.MissingInstructions("linux", "arm64", false), "needs a CPU with the atomic instructions")
+	assert.Empty(t, torch.MissingInstructions("linux", "arm64", true))
+	assert.Empty(t, torch.MissingInstructions("linux", "amd64", false))
+	assert.Empty(t, torch.MissingInstructions("darwin", "arm64", false), "every Apple silicon has them")
+}
+
 func TestReproducible(t *testing.T) {
 	testenv.RequireTorch(t)
 	if build, err := torch.BuildInfo(); err != nil || build.Reproducible == 0 {

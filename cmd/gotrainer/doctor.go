@@ -40,6 +40,7 @@ func (*doctorCommand) Run() error {
 		noGraphs:     torch.NoGraphs,
 		root:         torch.InstallRoot(),
 		env:          os.Getenv,
+		arch:         runtime.GOARCH,
 	}
 	return d.examine()
 }
@@ -59,11 +60,12 @@ type doctor struct {
 	noGraphs     func() error
 	root         string // the install root
 	env          func(string) string
+	arch         string // of the CPU, as Go names it
 }
 
 // examine prints what there is and returns what keeps a program from training.
 func (d *doctor) examine() error {
-	d.line("go", "%s %s/%s, %d CPUs", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
+	d.line("go", "%s %s/%s, %d CPUs", runtime.Version(), runtime.GOOS, d.arch, runtime.NumCPU())
 	d.disk()
 	d.environment()
 	d.launcher()
@@ -80,14 +82,20 @@ func (d *doctor) examine() error {
 	d.line("CPU kernels", "%s", b.CPUCapability)
 	d.line("threads", "%d within one operator (torch.SetThreads)", b.Threads)
 	d.line("waiting", "%v (how these threads wait for each other, docs/performance.md)", b.Waiting)
-	if b.Reproducible > 0 {
+	switch {
+	case b.Reproducible > 0:
 		d.line("numbers", "reproducible in float32 on every CPU with AVX2, with threads = %d", b.Reproducible)
-	} else {
+	case d.arch != "amd64":
+		d.line("numbers", "those of this kind of CPU")
+	default:
 		d.line("numbers", "those of this kind of CPU (GOTRAINER_REPRODUCIBLE=1 makes them the same on all with AVX2)")
 	}
-	if b.MKL.Intel {
+	switch {
+	case b.MKL.Intel:
 		d.line("MKL", "takes its kernels for Intel's CPUs: %s (GOTRAINER_MKL=native leaves it to itself)", b.MKL.Reason)
-	} else {
+	case d.arch != "amd64":
+		d.line("MKL", "is not there: it computes on x86-64 only")
+	default:
 		d.line("MKL", "chooses its kernels itself: %s", b.MKL.Reason)
 	}
 	d.line("bfloat16", "%s", cmp.Or(d.slowBFloat16(), "is computed by instructions of this CPU"))
@@ -104,6 +112,8 @@ func (d *doctor) examine() error {
 		d.line("dropout", "masks are drawn by AVX2, the same as libtorch's (GOTRAINER_MASKS=native leaves them to it)")
 	case d.env("GOTRAINER_MASKS") == "native":
 		d.line("dropout", "masks are libtorch's, by GOTRAINER_MASKS=native: they take seven times longer")
+	case d.arch != "amd64":
+		d.line("dropout", "masks are libtorch's")
 	default:
 		d.line("dropout", "masks are libtorch's: this CPU has no AVX2, or libtorch draws them otherwise")
 	}

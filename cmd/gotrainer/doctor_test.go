@@ -49,7 +49,19 @@ func healthy(t *testing.T, out *bytes.Buffer) *doctor {
 		noGraphs:  func() error { return nil },
 		root:      root,
 		env:       func(string) string { return "" },
+		arch:      "amd64",
 	}
+}
+
+func TestDoctorOfAnARMSpeaksOfNoX86(t *testing.T) {
+	var out bytes.Buffer
+	d := healthy(t, &out)
+	d.arch = "arm64"
+	build := d.build
+	d.build = func() (torch.Build, error) { b, err := build(); b.VectorMasks = false; return b, err }
+	require.NoError(t, d.examine())
+	assert.Contains(t, out.String(), "numbers        those of this kind of CPU\nMKL            is not there")
+	assert.Contains(t, out.String(), "dropout        masks are libtorch's\n")
 }
 
 func TestDoctorTellsWhatThereIs(t *testing.T) {

@@ -27,6 +27,8 @@ type installCommand struct {
 	Wheel         bool `xor:"source" help:"Take libtorch only from the wheels that pip downloads."`
 	LibsOnly      bool `help:"Install only libtorch; do not build libcgotorch, so no C++ compiler is needed."`
 	KeepDownloads bool `help:"Leave the downloaded archives in the install root."`
+
+	Platform string `help:"Install for machines of another kind, linux-x86_64 or linux-aarch64, with a cross compiler."`
 }
 
 // Run is called by kong.
@@ -46,6 +48,9 @@ func (c *installCommand) flags() []string {
 		if f.set {
 			flags = append(flags, f.flag)
 		}
+	}
+	if c.Platform != "" {
+		flags = append(flags, "--platform="+c.Platform)
 	}
 	return flags
 }

@@ -185,7 +185,7 @@ func TestARankThatIsKilledInASaveLeavesAWholeCheckpoint(t *testing.T) {
 			require.Zero(t, p.Code, "%d ranks, rank %d: %s", world, rank, p.Output)
 			if rank == 0 {
 				var got result
-				require.NoError(t, json.Unmarshal([]byte(p.Output), &got), p.Output)
+				require.NoError(t, p.Decode(&got), p.Output)
 				assert.NoError(t, compare(got, want, 0), "%d ranks (seed %d)", world, seed)
 			}
 		}

@@ -5,6 +5,7 @@ package ranktest
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -20,6 +21,12 @@ import (
 type Process struct {
 	Output string // to standard output and standard error
 	Code   int    // its exit code; negative: a signal ended it
+}
+
+// Decode reads the JSON that the process has written in the end, after what libraries have printed.
+func (p Process) Decode(v any) error {
+	begin := max(0, strings.IndexAny(p.Output, "[{"))
+	return json.Unmarshal([]byte(p.Output[begin:]), v)
 }
 
 // Run starts so many ranks, with env ("NAME=value") beside what torchrun tells them, and waits

@@ -45,6 +45,15 @@ func RequireCUDA(t testing.TB) {
 	}
 }
 
+// SkipEmulated skips the test under make test-arm64, where qemu decides what it measures, and says
+// why.
+func SkipEmulated(t testing.TB, why string) {
+	t.Helper()
+	if os.Getenv("QEMU_LD_PREFIX") != "" {
+		t.Skip("an emulated CPU: " + why)
+	}
+}
+
 func missing(t testing.TB, reason string) {
 	t.Helper()
 	if os.Getenv(requireTorch) == "1" {

@@ -19,6 +19,7 @@ import (
 // takes memory.
 func TestMemoryOfAConfigThatAsksForMuch(t *testing.T) {
 	testenv.RequireTorch(t)
+	testenv.SkipEmulated(t, "qemu keeps tables of the pages that are asked for")
 	_, err := bert.New(tiny()) // libtorch is loaded before anything is measured
 	require.NoError(t, err)
 	for _, layers := range []int{2_000_000_000, 512} {

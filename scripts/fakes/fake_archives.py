@@ -34,6 +34,7 @@ WHEELS = {
     },
     "nvidia_cudnn_cu13-9.19.0.56-py3-none-manylinux_2_27_x86_64.whl": {"nvidia/cudnn/lib/libcudnn.so.9": "cudnn"},
 }
+WHEELS["torch-2.11.0-cp311-cp311-manylinux_2_28_aarch64.whl"] = WHEELS["torch-2.11.0-cp311-cp311-manylinux_2_28_x86_64.whl"]
 
 
 def write(path, files):
@@ -57,7 +58,8 @@ def main(folder):
             info + "RECORD": "",
         }
         variant = "cu130" if "cudnn" in file else "cpu"
-        rows.append(f"linux-x86_64 {variant} {write(wheels / file, files | metadata)} {file}\n")
+        platform = "linux-aarch64" if "aarch64" in file else "linux-x86_64"
+        rows.append(f"{platform} {variant} {write(wheels / file, files | metadata)} {file}\n")
     (wheels / "sums").write_text("# a comment\n" + "".join(rows))
     libs = {"libtorch/lib/" + lib: lib for lib in ("libtorch_cpu.so", "libc10.so", "libgomp-abc.so.1", "libtorch.so")}
     good = libs | {"libtorch/include/" + name: text for name, text in HEADERS.items()}

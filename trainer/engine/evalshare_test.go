@@ -347,7 +347,7 @@ func startEvaluations(t *testing.T, world int, rules, dir string) (outcomes [][]
 	t.Helper()
 	for rank, text := range startProcesses(t, world, "evaluations|"+rules, dir) {
 		var list []evalOutcome
-		if err := json.Unmarshal([]byte(text), &list); err != nil {
+		if err := (ranktest.Process{Output: text}).Decode(&list); err != nil {
 			t.Fatalf("rank %d: %v: %s", rank, err, text)
 		}
 		outcomes = append(outcomes, list)

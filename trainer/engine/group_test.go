@@ -222,7 +222,7 @@ func startGroup(t *testing.T, world int, role, dir string) []groupOutcome {
 		if p.Output == "" && p.Code == 0 {
 			continue
 		}
-		if err := json.Unmarshal([]byte(p.Output), &out[rank]); err != nil || p.Code != 0 {
+		if err := p.Decode(&out[rank]); err != nil || p.Code != 0 {
 			t.Fatalf("rank %d: exit code %d, %v: %s", rank, p.Code, err, p.Output)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -135,6 +136,9 @@ func TestCostOfAnUpdateStaysWithinItsLimits(t *testing.T) {
 		for _, p := range []amp.Precision{amp.FP32, amp.BF16, amp.FP16} {
 			key := fmt.Sprintf("%s %s", name, p)
 			t.Run(key, func(t *testing.T) {
+				if runtime.GOARCH != "amd64" && key == "crnn fp32" {
+					t.Skip("oneDNN has an LSTM of one operator on x86-64 only")
+				}
 				if testing.Short() && name == "crnn" && p != amp.FP32 {
 					t.Skip("thousands of operators take seconds to be written down")
 				}
