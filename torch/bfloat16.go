@@ -7,9 +7,10 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// SlowBFloat16 is why bfloat16, under autocast for instance, takes longer than float32 on this CPU;
-// empty: nothing is known against it. Without AVX-512, as most desktop processors are, oneDNN has no
-// kernels for it, and libtorch's own take many times as long. See docs/performance.md.
+// SlowBFloat16 returns the reason why bfloat16, for instance under autocast, is slower than
+// float32 on this CPU, or the empty string if none is known. On CPUs without AVX-512, which
+// includes most desktop processors, oneDNN has no bfloat16 kernels, and libtorch's own take many
+// times as long. See docs/performance.md.
 func SlowBFloat16() string {
 	load("SlowBFloat16")
 	if runtime.GOARCH != "amd64" {

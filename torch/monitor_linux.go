@@ -58,7 +58,7 @@ func threadsOfProcess() (ids []int) {
 	return ids
 }
 
-// changePolicy gives a thread that has one policy another one, and tells whether it did.
+// changePolicy gives a thread that has one policy another one, and reports whether it did.
 func changePolicy(thread int, from, to uint32) bool {
 	attr, err := unix.SchedGetAttr(thread, 0)
 	if err != nil || attr.Policy != from {
