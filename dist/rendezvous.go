@@ -16,8 +16,8 @@ import (
 	"github.com/gotrainer/gotrainer/dist/tcpstore"
 )
 
-// Init joins the group of the processes that were started together, and returns when all are there.
-// A process that was started alone is a group of one.
+// Init joins the group of the processes that were started together, and returns when all have
+// joined. A process that was started alone is a group of one.
 func Init(ctx context.Context, o Options) (*Group, error) {
 	o, err := o.resolved()
 	if err != nil {

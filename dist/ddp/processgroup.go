@@ -35,9 +35,9 @@ func init() { made.afterLeaving.Store(int64(10 * time.Second)) }
 // joinTimeout is how long gloo may take to connect processes that are all there.
 const joinTimeout = time.Minute
 
-// ProcessGroup returns the process group of libtorch that belongs to g, for its differentiable
-// collectives and for operators that take a group by its name. All processes call it. It ends with g;
-// nobody closes it. A group of one process has none, which is an error.
+// ProcessGroup returns libtorch's process group of g, for its differentiable collectives and for
+// operators that take a group by name. All processes must call it. It ends with g; do not close
+// it. A group of one process has none, which is an error.
 func ProcessGroup(ctx context.Context, g *dist.Group) (*torch.ProcessGroup, error) {
 	if g.World() == 1 {
 		return nil, errors.New("ddp: a group of one process has no process group")
@@ -191,10 +191,10 @@ func listen(address string) (*net.TCPListener, error) {
 	return l.(*net.TCPListener), nil
 }
 
-// Collective runs a call of libtorch's engine, without a history, under the name that errors and the
-// other processes see. While it runs, all processes compare the names; where they differ, all calls
-// end with [dist.ErrMismatch], and what tensors have got is undefined. An error in f ends the group.
-// f is not called where g is of one process.
+// Collective runs f, a call of libtorch's engine, without recording history. name appears in
+// errors and is shown to the other processes. During the call, all processes compare the names. If
+// they differ, all calls fail with [dist.ErrMismatch], and the contents of the tensors are
+// undefined. An error in f ends the group. If g has only one process, f is not called.
 func Collective(ctx context.Context, g *dist.Group, name string, f func(p *torch.ProcessGroup)) error {
 	if g.World() == 1 {
 		return ctx.Err()
