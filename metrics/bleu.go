@@ -103,7 +103,7 @@ func (b *BLEU) AddReferences(prediction string, references ...string) {
 	}
 }
 
-// closer tells whether a length is nearer to that of the prediction than the best so far; of equals
+// closer reports whether a length is nearer to that of the prediction than the best so far; of equals
 // the shorter.
 func closer(length, best, prediction int) bool {
 	d, e := length-prediction, best-prediction

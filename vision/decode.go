@@ -322,7 +322,7 @@ func decoderOf(raw []byte) *decoder {
 	return nil
 }
 
-// begins tells whether raw begins like magic, in which ? is any byte.
+// begins reports whether raw begins like magic, in which ? is any byte.
 func begins(raw []byte, magic string) bool {
 	if len(raw) < len(magic) {
 		return false

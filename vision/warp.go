@@ -159,7 +159,7 @@ func squareTo(q Quad) [9]float64 {
 	}
 }
 
-// convex tells whether every corner turns the same way; false for NaN and infinity too.
+// convex reports whether every corner turns the same way; false for NaN and infinity too.
 func convex(q Quad) bool {
 	var signs int
 	for i := range 4 {

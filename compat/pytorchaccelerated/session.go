@@ -297,7 +297,7 @@ func (s *session[S, B]) Clip(context.Context) error {
 	return loops.Scoped(func() error { return s.t.methods.ClipGradients(s.t) })
 }
 
-// unfinished tells whether the window gets no update: see Rules.LimitIsLength.
+// unfinished reports whether the window gets no update: see Rules.LimitIsLength.
 func (s *session[S, B]) unfinished() bool {
 	return s.t.rules.LimitIsLength && s.t.limitTrain > s.t.train.Len() &&
 		s.window < s.t.config.GradientAccumulationSteps

@@ -157,7 +157,7 @@ func (a *Adapter) build() error {
 	return nil
 }
 
-// isTraining tells whether a model is in training mode, as its first module says that has one.
+// isTraining reports whether a model is in training mode, as its first module says that has one.
 func isTraining(model any) bool {
 	for _, m := range nn.Modules(model) {
 		if mode, ok := m.Module.(interface{ Training() bool }); ok {
@@ -213,7 +213,7 @@ func (a *Adapter) trained() (map[torch.Tensor]bool, error) {
 
 func parent(name string) string { return name[:max(strings.LastIndex(name, "."), 0)] }
 
-// trainsBias tells whether a tensor is a bias that is trained. All are those with the word in their
+// trainsBias reports whether a tensor is a bias that is trained. All are those with the word in their
 // names, as in peft: T5's for distances, which are the weight of an embedding, among them.
 func (a *Adapter) trainsBias(name string) bool {
 	switch a.config.Bias {
@@ -226,7 +226,7 @@ func (a *Adapter) trainsBias(name string) bool {
 	return false
 }
 
-// has tells whether the layer of that name has an update.
+// has reports whether the layer of that name has an update.
 func (a *Adapter) has(name string) bool {
 	return slices.ContainsFunc(a.layers, func(t target) bool { return t.name == name })
 }

@@ -116,7 +116,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// fits tells whether a name is one of names, or ends with one.
+// fits reports whether a name is one of names, or ends with one.
 func fits(name string, names []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return name == n || strings.HasSuffix(name, "."+n) })
 }
@@ -126,7 +126,7 @@ func fullMatch(pattern, name string) bool {
 	return regexp.MustCompile(`^(?:` + pattern + `)$`).MatchString(name)
 }
 
-// targets tells whether the layer of that name gets an update: check_target_module_exists of peft.
+// targets reports whether the layer of that name gets an update: check_target_module_exists of peft.
 func (c Config) targets(name string) bool {
 	switch {
 	case c.ExcludePattern != "" && fullMatch(c.ExcludePattern, name), fits(name, c.ExcludeModules), c.saves(name):
@@ -139,7 +139,7 @@ func (c Config) targets(name string) bool {
 	return fits(name, c.TargetModules) && c.transforms(name)
 }
 
-// saves tells whether a module of that name, or one that it is in, is among ModulesToSave.
+// saves reports whether a module of that name, or one that it is in, is among ModulesToSave.
 func (c Config) saves(name string) bool {
 	for end := len(name); end > 0; end = strings.LastIndexByte(name[:end], '.') {
 		if slices.ContainsFunc(c.ModulesToSave, func(m string) bool { return strings.HasSuffix(name[:end], m) }) {
@@ -149,7 +149,7 @@ func (c Config) saves(name string) bool {
 	return false
 }
 
-// transforms tells whether the layer of that name is in a block of LayersToTransform.
+// transforms reports whether the layer of that name is in a block of LayersToTransform.
 func (c Config) transforms(name string) bool {
 	if len(c.LayersToTransform) == 0 {
 		return true

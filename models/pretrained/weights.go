@@ -174,7 +174,7 @@ func (w *Weights) Read(name string) (torch.Tensor, error) {
 	return s.Read(name)
 }
 
-// Differ tells whether the weights in dir have two tensors of these names that are not the same.
+// Differ reports whether the weights in dir have two tensors of these names that are not the same.
 func Differ(dir, a, b string) (bool, error) {
 	w, err := Open(dir)
 	if err != nil {
@@ -184,7 +184,7 @@ func Differ(dir, a, b string) (bool, error) {
 	return w.Differ(a, b)
 }
 
-// Differ tells whether there are two tensors of these names that are not the same.
+// Differ reports whether there are two tensors of these names that are not the same.
 func (w *Weights) Differ(a, b string) (bool, error) {
 	if w.where[a] == nil || w.where[b] == nil {
 		return false, nil
@@ -193,7 +193,7 @@ func (w *Weights) Differ(a, b string) (bool, error) {
 	return !same, err
 }
 
-// equal tells whether two tensors are the same.
+// equal reports whether two tensors are the same.
 func (w *Weights) equal(a, b string) (same bool, err error) {
 	x, err := w.Read(a)
 	if err != nil {
