@@ -61,7 +61,7 @@ func verticalFirst(dst, src *Image) bool {
 	return rows > 0 && rows > 2*columns
 }
 
-// Resized is Resize into a new picture.
+// Resized is Resize to a new picture.
 func (im *Image) Resized(width, height int, f Filter) (*Image, error) {
 	if width <= 0 || height <= 0 {
 		return nil, fmt.Errorf("vision: resize of a %v picture to %dx%d: want sides of at least 1", im, width, height)
