@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// ErrState is wrapped by the errors of [Merger].Merge: the bytes are damaged, or of another metric
-// or of other settings.
+// ErrState is wrapped by the errors of [Merger].Merge: the bytes are damaged, or come from a
+// different metric or different settings.
 var ErrState = errors.New("metrics: not the state of this metric")
 
 // Merger is what every metric of this package is besides: its counts can be added up over processes
@@ -19,8 +19,8 @@ var ErrState = errors.New("metrics: not the state of this metric")
 type Merger interface {
 	// State returns what was counted since the last Reset.
 	State() ([]byte, error)
-	// Merge adds what another metric of the same kind and settings counted. On an error nothing is
-	// added.
+	// Merge adds what another metric of the same kind and with the same settings counted. On an
+	// error nothing is added.
 	Merge(state []byte) error
 }
 
