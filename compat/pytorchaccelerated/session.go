@@ -67,7 +67,8 @@ func (t *Trainer[S, B]) RunTraining() error {
 }
 
 // RunTrainEpoch is the inner loop: _run_train_epoch. It reports whether MaxNumTrainSteps has been
-// reached. It is for a RunTrainEpoch of Methods to call, since the epochs are those of RunTraining.
+// reached. It may be called only by a RunTrainEpoch of Methods, since the epochs are those of
+// RunTraining.
 func (t *Trainer[S, B]) RunTrainEpoch() (reachedMaxSteps bool, err error) {
 	if t.trainBatches == nil {
 		return false, errors.New("pytorchaccelerated: RunTrainEpoch: no epoch is to be trained; epochs are those of " +
