@@ -98,7 +98,7 @@ func (t *Trainer[B]) countBatches() error {
 	return t.setGenerators(before)
 }
 
-// Close closes the writers. The trainer must not be used after it. All processes call it.
+// Close closes the writers. The trainer must not be used afterwards. All processes must call it.
 func (t *Trainer[B]) Close() (err error) {
 	if c, ok := t.backend.(io.Closer); ok {
 		err = c.Close()
