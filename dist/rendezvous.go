@@ -79,8 +79,8 @@ type member struct {
 	Addresses []string `json:"addresses"`
 }
 
-// roster ends a round: with the members, by rank, or the reason why there is no group, for those who
-// had come.
+// roster ends a round: with the members, by rank, or the reason why there is no group, for those
+// who had come.
 type roster struct {
 	Members []member `json:"members,omitempty"`
 	Error   string   `json:"error,omitempty"`

@@ -102,8 +102,8 @@ func (b *BLEU) AddReferences(prediction string, references ...string) {
 	}
 }
 
-// closer reports whether a length is nearer to that of the prediction than the best so far; of equals
-// the shorter.
+// closer reports whether a length is nearer to that of the prediction than the best so far; of
+// equals the shorter.
 func closer(length, best, prediction int) bool {
 	d, e := length-prediction, best-prediction
 	d, e = max(d, -d), max(e, -e)

@@ -180,7 +180,8 @@ func (r *ROUGE) byLines(l lexicon, prediction, reference string) RougeScore {
 	return rougeScore(matches, predicted, actual)
 }
 
-// Result returns the mean F-measures "rouge1", "rouge2", "rougeL" and "rougeLsum", or 0 if there was nothing to count.
+// Result returns the mean F-measures "rouge1", "rouge2", "rougeL" and "rougeLsum", or 0 if there
+// was nothing to count.
 func (r *ROUGE) Result() map[string]float64 {
 	result := map[string]float64{}
 	for name, score := range r.Means() {

@@ -141,8 +141,8 @@ func canBeModule(t reflect.Type) bool {
 	return t.Kind() == reflect.Interface
 }
 
-// holdsParams reports whether values of a type carry parameters, as far as a type can tell. seen ends
-// recursive types.
+// holdsParams reports whether values of a type carry parameters, as far as a type can tell. seen
+// ends recursive types.
 func holdsParams(t reflect.Type, seen map[reflect.Type]bool) bool {
 	if seen[t] {
 		return false

@@ -135,8 +135,8 @@ func (o Adafactor) Build(groups []Group) (Optimizer, error) {
 	}, o.Implementation, groups)
 }
 
-// atLeast is Python's max, of which nan is not the larger one: a gradient that is nan in one element
-// does not make the whole parameter nan.
+// atLeast is Python's max, of which nan is not the larger one: a gradient that is nan in one
+// element does not make the whole parameter nan.
 func atLeast(least, v float64) float64 {
 	if v > least {
 		return v

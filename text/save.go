@@ -96,8 +96,8 @@ func (t *Tokenizer) settings(path string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// specialKeys are the special tokens of tokenizer_config.json, and what BERT, RoBERTa and GPT-2 call
-// them.
+// specialKeys are the special tokens of tokenizer_config.json, and what BERT, RoBERTa and GPT-2
+// call them.
 var specialKeys = []struct {
 	name  string
 	usual []string
@@ -109,8 +109,8 @@ var specialKeys = []struct {
 }
 
 // specialNames are the special tokens by their keys: those that the post-processor puts around a
-// text, and added tokens of a usual name. Other words of the vocabulary are none: as a special token
-// they would be found in texts.
+// text, and added tokens of a usual name. Other words of the vocabulary are none: as a special
+// token they would be found in texts.
 func (t *Tokenizer) specialNames() map[string]string {
 	names := map[string]string{}
 	for _, key := range specialKeys {
@@ -145,8 +145,8 @@ func (t *Tokenizer) inputNames() ([]string, error) {
 	return []string{"input_ids", "attention_mask"}, nil
 }
 
-// prefixSpace reports whether a space is put before texts, and whether the pre-tokenizer is one that
-// could.
+// prefixSpace reports whether a space is put before texts, and whether the pre-tokenizer is one
+// that could.
 func prefixSpace(p pretokenizers.PreTokenizer) (space, ok bool) {
 	switch p := p.(type) {
 	case pretokenizers.ByteLevel:

@@ -28,8 +28,8 @@ func SlowBFloat16() string {
 // bfloat16Kernels is what oneDNN answered in this process; nil: it was not asked.
 var bfloat16Kernels atomic.Pointer[bool]
 
-// slowBFloat16 answers for a CPU by whether oneDNN has kernels for bfloat16 on it, by AVX-512 (newer
-// kernels for AVX2 have instructions of their own) and by instructions for bfloat16.
+// slowBFloat16 answers for a CPU by whether oneDNN has kernels for bfloat16 on it, by AVX-512
+// (newer kernels for AVX2 have instructions of their own) and by instructions for bfloat16.
 func slowBFloat16(kernels, avx512, instructions bool) string {
 	switch {
 	case !kernels:

@@ -75,8 +75,8 @@ func wrap(c cgotorch.Tensor, code cgotorch.Code) Tensor {
 	return (&handle{c: c}).given(code)
 }
 
-// given is wrap of a handle that a call has written its reference into. What a function value writes
-// to is on the heap anyway, so that it may be the handle at once.
+// given is wrap of a handle that a call has written its reference into. What a function value
+// writes to is on the heap anyway, so that it may be the handle at once.
 func (h *handle) given(code cgotorch.Code) Tensor {
 	if h.c == nil {
 		return Tensor{}

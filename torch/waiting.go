@@ -234,8 +234,8 @@ func adaptThreads(threads int) {
 	}
 }
 
-// threadsBeside is how many threads of the wanted ones suit CPUs that other processes use, too. Half
-// of them stay: were it fewer, the others would take what is left, until one thread is.
+// threadsBeside is how many threads of the wanted ones suit CPUs that other processes use, too.
+// Half of them stay: were it fewer, the others would take what is left, until one thread is.
 func threadsBeside(l cpuLoad, wanted int, passive bool) int {
 	if !passive {
 		return wanted

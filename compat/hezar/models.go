@@ -82,8 +82,8 @@ type files struct {
 	task  string
 }
 
-// check refuses a model of another task, and one that its checkpoints, with that preprocessor beside
-// them, could not describe.
+// check refuses a model of another task, and one that its checkpoints, with that preprocessor
+// beside them, could not describe.
 func (f files) check(p Preprocessor) error {
 	if !strings.HasSuffix(f.model.Kind(), "_"+f.task) {
 		return refuse("model", f.model.Kind(), "a model for "+f.task)
@@ -312,8 +312,8 @@ func (m *writer) limits() inputs.Limits {
 	return m.model.Causal.Limits()
 }
 
-// LossOf is the cross-entropy of all labels that are not ignored: of T5 padding is, and of GPT-2 those
-// are of the tokens behind.
+// LossOf is the cross-entropy of all labels that are not ignored: of T5 padding is, and of GPT-2
+// those are of the tokens behind.
 func (m *writer) LossOf(_ engine.ForwardPass, o engine.Outputs) engine.Loss {
 	logits, labels := o.Logits[0], o.Labels[0]
 	if m.model.Causal == nil {

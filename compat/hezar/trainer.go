@@ -61,8 +61,8 @@ type Trainer[S, B any] struct {
 	initReport *nn.Report
 	from       string // the checkpoint that the run continues from; empty: none
 	runState   []byte // of the run, in that checkpoint; nil: it has none
-	// the family of the optimizer whose checkpoint cannot be continued, by Rules.CheckpointSettings;
-	// empty: it can
+	// the family of the optimizer whose checkpoint cannot be continued, by
+	// Rules.CheckpointSettings; empty: it can
 	foreign string
 	every   int // batches from one move of the schedule to the next
 
@@ -247,8 +247,8 @@ func (t *Trainer[S, B]) chooseDevice() error {
 	return nil
 }
 
-// checkGeneration refuses a generative model that cannot generate as its config says, and metrics of
-// texts where it is not to generate any.
+// checkGeneration refuses a generative model that cannot generate as its config says, and metrics
+// of texts where it is not to generate any.
 func (t *Trainer[S, B]) checkGeneration() error {
 	if _, generates := t.model.(Generator[B]); !generates {
 		return nil

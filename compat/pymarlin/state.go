@@ -177,7 +177,8 @@ func (t *Trainer[B]) here() (place State, err error) {
 	return place, err
 }
 
-// takePlace takes a place out of a trainer's state. One that PyMarlin has written has nothing of it.
+// takePlace takes a place out of a trainer's state. One that PyMarlin has written has nothing of
+// it.
 func (t *Trainer[B]) takePlace(s State) (State, error) {
 	place := State{}
 	for _, key := range []string{randomKey, statsKey, runKey, passKey, outputsKey} {

@@ -118,7 +118,8 @@ type session[S, B any] struct {
 	window  int                // batches of the current window
 }
 
-// noStop is an error of where StopTraining is no way to end a run: the loop sees no StopError in it.
+// noStop is an error of where StopTraining is no way to end a run: the loop sees no StopError in
+// it.
 type noStop struct{ error }
 
 func (s *session[S, B]) TrainBegin(r *trainer.Run) error {

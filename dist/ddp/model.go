@@ -233,8 +233,9 @@ func Backward(ctx context.Context, models []*Model, backward func(), losses ...t
 	if m == nil {
 		return torch.Try(backward)
 	}
-	// On a CPU it ends well nowhere unless all processes run it. Where it does not, some of them are
-	// doing something else, and wait for this one there. What a GPU has begun nobody knows to end.
+	// On a CPU it ends well nowhere unless all processes run it. Where it does not, some of them
+	// are doing something else, and wait for this one there. What a GPU has begun nobody knows to
+	// end.
 	call := &dist.Quiet{}
 	if !m.params[0].Tensor.Device().IsCUDA() {
 		var err error

@@ -94,13 +94,13 @@ func (c plan[T]) run(ctx context.Context, g *dist.Group) (result T, err error) {
 	return result, cmp.Or(u.agreed(), err)
 }
 
-// soon is how long a collective may take before the others are told of it. To tell them costs as much
-// as the sum of a small tensor does.
+// soon is how long a collective may take before the others are told of it. To tell them costs as
+// much as the sum of a small tensor does.
 const soon = 5 * time.Millisecond
 
-// runQuietly is run of a collective that is announced only when it takes long or has failed. That is
-// as safe as [joined.announce]: its messages carry a hash of its name, so that it takes long where
-// the others do something else.
+// runQuietly is run of a collective that is announced only when it takes long or has failed. That
+// is as safe as [joined.announce]: its messages carry a hash of its name, so that it takes long
+// where the others do something else.
 func (c plan[T]) runQuietly(ctx context.Context, g *dist.Group, p *torch.ProcessGroup) (result T, err error) {
 	u := underWay{group: p}
 	var failed error

@@ -225,7 +225,8 @@ func (m *Model) nameUnits(about *strings.Builder) error {
 	return nil
 }
 
-// fillBuckets arranges whole parameters in the order in which gradients come, about: the last first.
+// fillBuckets arranges whole parameters in the order in which gradients come, about: the last
+// first.
 func (m *Model) fillBuckets(params []torch.Named) error {
 	limit := int64(m.options.BucketCapMB * (1 << 20))
 	if limit == 0 {
@@ -341,8 +342,8 @@ func (m *Model) Backward(ctx context.Context, backward func(), losses ...torch.T
 	return err
 }
 
-// computed is called when the pass has computed the gradient of a parameter of ShardGradOp. Rows are
-// averaged in their order, which is the same on all processes.
+// computed is called when the pass has computed the gradient of a parameter of ShardGradOp. Rows
+// are averaged in their order, which is the same on all processes.
 func (m *Model) computed(row int, p *param) {
 	if !m.sync {
 		return

@@ -35,7 +35,8 @@ type shardedSource struct{ *sharded.Reader }
 
 func (s shardedSource) about() *sharded.Index { return &s.Index }
 
-// openSource opens a checkpoint: that of a sharded run by its index, or the files of an unsharded one.
+// openSource opens a checkpoint: that of a sharded run by its index, or the files of an unsharded
+// one.
 func openSource(path string) (source, error) {
 	if _, err := os.Stat(filepath.Join(path, sharded.IndexName)); errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(filepath.Join(path, wholeModel)); err == nil {

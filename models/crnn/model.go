@@ -75,8 +75,8 @@ func (m *Model) Save(dir string) error {
 }
 
 // Load reads a model from config.json and model.safetensors in dir: what Save wrote, or a
-// checkpoint. The model is in evaluation mode: [nn.SetTraining] switches it to training, which every
-// trainer of this module does.
+// checkpoint. The model is in evaluation mode: [nn.SetTraining] switches it to training, which
+// every trainer of this module does.
 func Load(dir string) (*Model, error) {
 	c, err := ReadConfig(dir)
 	if err != nil {

@@ -99,8 +99,8 @@ func (m *Model) embed(ids, positions torch.Tensor) torch.Tensor {
 	})
 }
 
-// Decode maps the next tokens of texts, [B, L], to their hidden states, [B, L, hidden], and adds them
-// to the past. L is 1 unless the past is empty.
+// Decode maps the next tokens of texts, [B, L], to their hidden states, [B, L, hidden], and adds
+// them to the past. L is 1 unless the past is empty.
 func (m *Model) Decode(ids torch.Tensor, past *transformer.Past) torch.Tensor {
 	mask, positions := past.Next(ids.Size(1))
 	if positions.Dim() == 1 {

@@ -17,8 +17,8 @@ import (
 // default of the type's class there, LlamaConfig or another, which are models with billions of
 // weights. Settings that a type does not have are refused.
 type Config struct {
-	// Type is model_type: llama, mistral, qwen2, qwen3, phi3, gemma, gemma2, gemma3_text, smollm3, olmo2 or
-	// granite; empty: llama.
+	// Type is model_type: llama, mistral, qwen2, qwen3, phi3, gemma, gemma2, gemma3_text, smollm3,
+	// olmo2 or granite; empty: llama.
 	Type string
 
 	VocabSize        int64

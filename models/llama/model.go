@@ -110,8 +110,8 @@ func (m *Model) embed(ids torch.Tensor) torch.Tensor {
 	return x.MulScalar(scale)
 }
 
-// masks are those of the layers, for hidden states of tokens at positions, the first of which is behind
-// so many others.
+// masks are those of the layers, for hidden states of tokens at positions, the first of which is
+// behind so many others.
 func (m *Model) masks(mask, x torch.Tensor, seen int64, positions torch.Tensor) func(layer int) transformer.Mask {
 	dtype := x.DType()
 	if families[m.config.Type].castLast {
@@ -140,8 +140,8 @@ func (m *Model) masks(mask, x torch.Tensor, seen int64, positions torch.Tensor) 
 	}
 }
 
-// Decode maps the next tokens of texts, [B, L], to their hidden states, [B, L, hidden], and adds them
-// to the past. L is 1 unless the past is empty.
+// Decode maps the next tokens of texts, [B, L], to their hidden states, [B, L, hidden], and adds
+// them to the past. L is 1 unless the past is empty.
 func (m *Model) Decode(ids torch.Tensor, past *transformer.Past) torch.Tensor {
 	x := m.embed(ids)
 	mask, positions := past.Next(ids.Size(1))

@@ -37,8 +37,8 @@ type Rope struct {
 	PartialRotaryFactor float64 `json:"partial_rotary_factor,omitempty"` // of phi3: the fraction of a head that is rotated; zero: 1
 }
 
-// decodeRope takes the settings of positions out of a config.json, in the words of transformers 5 or
-// of 4.
+// decodeRope takes the settings of positions out of a config.json, in the words of transformers 5
+// or of 4.
 func decodeRope(d pretrained.Document, f family) (r Rope, err error) {
 	var scaling struct {
 		Rope
@@ -67,8 +67,8 @@ func decodeRope(d pretrained.Document, f family) (r Rope, err error) {
 	return r, nil
 }
 
-// decodeRopes takes out of a config.json the settings of positions of all layers, or of those with a
-// window by themselves.
+// decodeRopes takes out of a config.json the settings of positions of all layers, or of those with
+// a window by themselves.
 func (c *Config) decodeRopes(d pretrained.Document, f family) (err error) {
 	if !f.twoRopes {
 		c.Rope, err = decodeRope(d, f)

@@ -28,8 +28,8 @@ func newRotaryEmbedding(c Config) *RotaryEmbedding {
 	return e
 }
 
-// at is for n tokens at positions, the first of them behind so many others, of hidden states with that
-// dtype.
+// at is for n tokens at positions, the first of them behind so many others, of hidden states with
+// that dtype.
 func (e *RotaryEmbedding) at(position, n int64, positions torch.Tensor, local bool,
 	dtype torch.DType) transformer.Rotary {
 	f := e.InvFreq

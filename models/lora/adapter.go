@@ -214,8 +214,8 @@ func (a *Adapter) trained() (map[torch.Tensor]bool, error) {
 
 func parent(name string) string { return name[:max(strings.LastIndex(name, "."), 0)] }
 
-// trainsBias reports whether a tensor is a bias that is trained. All are those with the word in their
-// names, as in peft: T5's for distances, which are the weight of an embedding, among them.
+// trainsBias reports whether a tensor is a bias that is trained. All are those with the word in
+// their names, as in peft: T5's for distances, which are the weight of an embedding, among them.
 func (a *Adapter) trainsBias(name string) bool {
 	switch a.config.Bias {
 	case AllBias:

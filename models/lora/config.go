@@ -129,7 +129,8 @@ func fullMatch(pattern, name string) bool {
 	return regexp.MustCompile(`^(?:` + pattern + `)$`).MatchString(name)
 }
 
-// targets reports whether the layer of that name gets an update: check_target_module_exists of peft.
+// targets reports whether the layer of that name gets an update: check_target_module_exists of
+// peft.
 func (c Config) targets(name string) bool {
 	switch {
 	case c.ExcludePattern != "" && fullMatch(c.ExcludePattern, name), fits(name, c.ExcludeModules), c.saves(name):

@@ -75,7 +75,8 @@ func (a Attention) AttendHeads(q, k, v torch.Tensor, mask Mask, o AttendOptions)
 	return a.attend(q, k, v, mask, o, shape, shape[1]/k.Size(1))
 }
 
-// attend is AttendHeads of queries of a known shape, of which a group of heads has one head of keys.
+// attend is AttendHeads of queries of a known shape, of which a group of heads has one head of
+// keys.
 func (a Attention) attend(q, k, v torch.Tensor, mask Mask, o AttendOptions, shape []int64, group int64) torch.Tensor {
 	join := func(x torch.Tensor) torch.Tensor {
 		return x.Transpose(1, 2).Contiguous().Reshape(shape[0], shape[2], shape[1]*shape[3])

@@ -53,8 +53,8 @@ func (d *Decoder[L]) NewPast(weight torch.Tensor, texts, capacity int64) *Past {
 		torch.TensorOptions{DType: weight.DType(), Device: weight.Device()})
 }
 
-// Continue maps the hidden states of the next tokens of texts, [B, L, hidden], to the same shape, and
-// adds them to the past. L is 1 unless the past is empty.
+// Continue maps the hidden states of the next tokens of texts, [B, L, hidden], to the same shape,
+// and adds them to the past. L is 1 unless the past is empty.
 func (d *Decoder[L]) Continue(x torch.Tensor, mask Mask, past *Past) torch.Tensor {
 	return d.ContinueEach(x, func(int) Mask { return mask }, past)
 }

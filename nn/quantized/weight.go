@@ -116,7 +116,8 @@ func (w *Weight) Linear(x, bias torch.Tensor) torch.Tensor {
 		},
 		Backward: func(_, _, gradients []torch.Tensor) []torch.Tensor {
 			g := gradients[0]
-			// The numbers are those that were packed, and then of the type of the gradient, as in bitsandbytes.
+			// The numbers are those that were packed, and then of the type of the gradient, as in
+			// bitsandbytes.
 			grads := []torch.Tensor{g.MatMul(w.Float().ToDType(g.DType())), {}}
 			if trained {
 				grads[1] = g.Reshape(-1, g.Size(-1)).SumDim([]int64{0}, false, torch.DefaultDType)
