@@ -6,10 +6,10 @@ import (
 	"math"
 )
 
-// BLEU is the score of translations by Papineni et al. (2002) over the whole set: how many of the
-// sequences of one to four words of the predictions stand in their references, times a penalty for
-// texts that are too short. It is a share from 0 to 1, as in NLTK, not a percentage as in
-// sacrebleu; it is not the mean of the scores of texts, and not that of batches.
+// BLEU is the translation score of Papineni et al. (2002) over the whole set: how many of the
+// predictions' sequences of one to four words occur in their references, times a penalty for texts
+// that are too short. It is a fraction from 0 to 1, as in NLTK, rather than a percentage as in
+// sacrebleu. It is neither the mean of the scores of texts nor that of batches.
 //
 // The result has "bleu", "bleu_precision_1" and so on, "bleu_brevity_penalty" and
 // "bleu_length_ratio".

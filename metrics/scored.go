@@ -64,9 +64,9 @@ func (t *TopKAccuracy) Merge(state []byte) error { return t.seen.mergeState(stat
 // It is roc_auc_score of scikit-learn over the whole set, exactly, and therefore keeps all scores,
 // 8 bytes each.
 //
-// With one score for each sample it is the score of class 1; with two the second is. With more,
-// each class is scored against the rest, and the mean over classes is taken. It is NaN where a
-// class has no samples, or no others.
+// With one score per sample, it is the score of class 1; with two, the second one is. With more,
+// each class is scored against the rest, and the mean over classes is taken. It is NaN if a class
+// has no samples, or if all samples are of that class.
 type ROCAUC struct {
 	Weighted bool // weight classes by their frequency; only with more than two classes
 

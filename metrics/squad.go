@@ -7,10 +7,10 @@ import (
 	"unicode"
 )
 
-// Squad scores answers to questions about texts as SQuAD does: exact match and F1 of words, small
-// letters without punctuation and articles, in percent, the better of several right answers. Its
-// zero value is version 1.1, where each question has an answer: metric squad of evaluate. With
-// NoAnswers it is version 2: metric squad_v2.
+// Squad scores answers to questions about texts as SQuAD does: exact match and F1 of words, in
+// lower case and without punctuation and articles, in percent, for the best of several correct
+// answers. The zero value is version 1.1, where each question has an answer: metric squad of
+// evaluate. With NoAnswers it is version 2: metric squad_v2.
 //
 //	var squad metrics.Squad
 //	squad.Add(metrics.SquadAnswer{Text: "Denver Broncos"}, []string{"The Denver Broncos", "Denver"})

@@ -11,8 +11,8 @@ import (
 // different metric or different settings.
 var ErrState = errors.New("metrics: not the state of this metric")
 
-// Merger is what every metric of this package is besides: its counts can be added up over processes
-// that each saw a part of the set, so that the result is again that of the whole set.
+// Merger is implemented by every metric of this package. Its counts can be added up over processes
+// that each saw a part of the set, so that the result is that of the whole set:
 //
 //	state, err := cer.State()                                     // in each process
 //	for _, state := range gathered { err = total.Merge(state) }   // in one of them

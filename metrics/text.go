@@ -9,10 +9,10 @@ import (
 // insertions) that turn the references into the predictions, summed over the set, divided by the
 // references' characters. It is jiwer.cer of the whole set.
 //
-// A character is a Unicode code point: é as one and as e with an accent differ, so bring both sides
-// to one normal form first. White space around a text does not count. A text with an empty
-// reference adds its characters to the edits and nothing to the divisor; if all references are
-// empty the rate is the number of edits, as jiwer has it. The rate can exceed 1.
+// A character is a Unicode code point: é as one code point and as e with an accent differ, so
+// convert both sides to the same normal form first. White space around a text is ignored. A text
+// with an empty reference adds its characters to the edits and nothing to the divisor; if all
+// references are empty, the rate is the number of edits, as in jiwer. The rate can exceed 1.
 type CER struct {
 	// CollapseSpaces replaces two or more white-space characters in a row by one space, as Hezar's
 	// CER does. Word error rates always do so.

@@ -110,11 +110,11 @@ type Build struct {
 	Waiting       WaitPolicy // how these threads wait for each other
 	MKL           MKLKernels // the kernels of float32 and float64 products on the CPU
 	CUDADevices   int
-	NoCUDA        string // why there is none of these, in a sentence; empty: there is
+	NoCUDA        string // why there are no GPUs, in a sentence; empty: there are
 	Reproducible  int    // the number of threads that results are reproducible with, see [Reproducible]; 0: they are not
 	KeepsMalloc   bool   // large blocks stay with the process, see [Load]
 	VectorMasks   bool   // dropout masks are drawn by vector instructions, see [Load]
-	OwnGenerators bool   // a thread can have generators of its own, see [ForkRNG]
+	OwnGenerators bool   // threads can have their own generators, see [ForkRNG]
 }
 
 // BuildInfo loads libtorch and describes it.

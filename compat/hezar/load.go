@@ -62,12 +62,12 @@ func LoadPreprocessor(ctx context.Context, model string) (*preprocessors.Set, er
 // DatasetOptions are the arguments of Dataset.load.
 type DatasetOptions = datasets.LoadOptions
 
-// LoadDataset reads a split of D, a data set in a folder or on the Hub: Dataset.load.
+// LoadDataset loads a split of a data set of type D, in a folder or on the Hub: Dataset.load.
 //
 //	train, err := hezar.LoadDataset[*datasets.OCR](ctx, "hezarai/persian-license-plate-v1", "train",
 //		hezar.DatasetOptions{Preprocessor: preprocessor})
 //
-// Its Config has id2label and the other settings, its Collate is the data_collator.
+// Its Config has id2label and the other settings; its Collate is the data_collator.
 func LoadDataset[D datasets.Set](ctx context.Context, name, split string, o DatasetOptions) (d D, err error) {
 	dir, err := repository.FindDataset(ctx, name, split)
 	if err != nil {

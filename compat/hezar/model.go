@@ -7,8 +7,8 @@ import (
 )
 
 // Model is what a Trainer trains: a model and how its batches are made. S is a sample of a data
-// set, B a batch of them. Every task of package engine that predicts is one, such as that of
-// models/classify; [Image2Text] makes one of a CRNN.
+// set, B a batch of them. Every task of package engine that predicts is a Model, such as that of
+// models/classify; [Image2Text] makes one from a CRNN.
 //
 // Predict is Hezar's forward: the first of Outputs.Logits are the logits, the first of
 // Outputs.Labels the labels, both with a row for each sample. LossOf is its compute_loss; it runs

@@ -9,11 +9,11 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// TrainerBackend carries out the passes over the data: how a batch becomes gradients, and gradients
-// an update. [SingleProcess] and [SingleProcessAmp] are two, [DDPTrainerBackend] makes them work on
-// several processes; another one may be given in [Options].
+// TrainerBackend runs the passes over the data: how a batch becomes gradients, and gradients an
+// update. [SingleProcess] and [SingleProcessAmp] are two backends, and [DDPTrainerBackend] makes
+// them work on several processes. A custom one may be given in [Options].
 //
-// Of several processes all call Init, TrainDL, ValidateDL, GetState and UpdateState.
+// With several processes, all must call Init, TrainDL, ValidateDL, GetState and UpdateState.
 type TrainerBackend[B any] interface {
 	// Init is called once by New.
 	Init(args BackendArguments[B]) error

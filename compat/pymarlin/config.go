@@ -35,15 +35,16 @@ func (c Config) Section(name string) (Config, error) {
 	}
 }
 
-// ConfigParser reads a configuration file and what the command line changes of it: CustomArgParser.
+// ConfigParser reads a configuration file and the changes to it from the command line:
+// CustomArgParser.
 //
 //	config, err := pymarlin.ConfigParser{}.Parse(os.Args[1:])
 //
 //	./train --config_path conf.yaml --tmgr.epochs 4 --chkp.save_dir runs/a --params '{"--tmgr.seed": 7}'
 //
-// An argument takes the type of the file's value: write -1 or null for what is to be given on the
-// command line. Lists are 1-2-3 or [1, 2, 3]; a switch without a value is turned on. --params is a
-// JSON object of such arguments, which counts last.
+// An argument gets the type of the file's value; write -1 or null for values that are to be given
+// on the command line. Lists are 1-2-3 or [1, 2, 3]; a switch without a value is turned on.
+// --params is a JSON object of such arguments and takes precedence.
 type ConfigParser struct {
 	FileArgument string       // the argument that names the file, or a folder with one .yaml file; empty: config_path
 	DefaultFile  string       // the file without that argument; empty: config.yaml

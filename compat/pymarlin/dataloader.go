@@ -56,7 +56,7 @@ func (s DistributedSampler) Order() data.Order {
 	return share{s.Rank, max(1, s.WorldSize), true, data.Shuffled{Seed: s.Seed + uint64(s.Epoch)}}
 }
 
-// SequentialDistributedSampler visits every WorldSize-th sample, from Rank on.
+// SequentialDistributedSampler visits every WorldSize-th sample, starting with Rank.
 type SequentialDistributedSampler struct {
 	Rank, WorldSize int // this process, and how many there are; WorldSize zero: 1
 
@@ -95,7 +95,7 @@ func (s share) Indices(_, n int) []int {
 	return own
 }
 
-// Dataloader hands out the batches of one pass: that of [NewDataloader], or the program's own.
+// Dataloader returns the batches of one pass: one made by [NewDataloader], or the program's own.
 type Dataloader[B any] interface {
 	// Len is the number of batches of a pass.
 	Len() int
@@ -123,12 +123,12 @@ type DataloaderOptions struct {
 	Workers   int     // goroutines that load and collate; zero: one per processor
 }
 
-// NewDataloader makes a loader over a data set: torch.utils.data.DataLoader. collate makes a batch
-// of samples; it is called by several goroutines.
+// NewDataloader makes a loader for a data set: torch.utils.data.DataLoader. collate makes a batch
+// from samples; it is called by several goroutines.
 //
-// Beginning a pass draws two numbers from the default generator besides what the sampler draws.
-// They seed worker processes in Python: one for the pass, and one since PyMarlin's progress bar
-// asks for an iterator of its own.
+// Starting a pass draws two numbers from the default generator, in addition to what the sampler
+// draws. In Python they seed worker processes: one for the pass, and one because PyMarlin's
+// progress bar requests a second iterator.
 func NewDataloader[S, B any](d data.Dataset[S], collate func([]S) (B, error), o DataloaderOptions) (Dataloader[B],
 	error) {
 	if o.Sampler == nil {

@@ -17,8 +17,8 @@ import (
 // found by their param and module tags, as package nn finds them, unless it is a [Modeler]. B is
 // the type of a batch.
 //
-// Everything else is optional and found by its type: the hooks below, [TestModule], [Stateful] and
-// [StatsUser].
+// Everything else is optional and recognised by its type: the hooks below, [TestModule],
+// [Stateful] and [StatsUser].
 type ModuleInterface[B any] interface {
 	// OptimizersSchedulers makes the optimizers, and the schedulers, if any, that change their
 	// rates after each update. It is called once, after the weights of a checkpoint have been

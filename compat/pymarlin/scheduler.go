@@ -28,12 +28,13 @@ type LRScheduler struct {
 	moves     int
 }
 
-// NewScheduler plans a schedule for a run of so many updates and sets the rate of the first:
+// NewScheduler plans a schedule for a run of the given number of updates and sets the rate of the
+// first:
 //
 //	NewScheduler(opt, lr.OneCycleLR{MaxLR: 0.05}, estimatedGlobalStepsPerEpoch*epochs)
 //
-// PyMarlin's estimate is an upper bound: where the batches of an epoch divide evenly it counts an
-// update too many per epoch, so a schedule that is planned by it ends a little before its end.
+// PyMarlin's estimate is an upper bound. If the batches of an epoch divide evenly, it is one
+// update per epoch too high, so a schedule planned with it does not quite reach its end.
 func NewScheduler(o *Optimizer, s lr.Schedule, updates int) (*LRScheduler, error) {
 	if err := lr.Validate(s, o.peak, updates); err != nil {
 		return nil, fmt.Errorf("pymarlin: NewScheduler: %w", err)

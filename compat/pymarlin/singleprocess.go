@@ -19,9 +19,10 @@ import (
 
 // SingleProcess trains in one process: the backend "sp". The zero value is ready for New.
 //
-// A window of GradientAccumulation batches ends in an update. Windows run over the end of an epoch,
-// as in PyMarlin: of 10 batches in windows of 4, the last two are the first half of the next
-// epoch's first window. What is left at the end of the run trains nothing.
+// A window of GradientAccumulation batches ends with an update. As in PyMarlin, windows continue
+// past the end of an epoch: with 10 batches and windows of 4, the last two batches are the first
+// half of the next epoch's first window. Batches of an unfinished window at the end of the run
+// train nothing.
 type SingleProcess[B any] struct {
 	// ClipGradients, if set, replaces [SingleProcess.DefaultClipGradients]: _clip_gradients.
 	ClipGradients func() error

@@ -13,12 +13,12 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// Train runs the epochs that are left, each followed by a validation and a checkpoint, and writes
-// the model at the end. The loop is that of package trainer, semantics.PyMarlinLoop.
+// Train runs the remaining epochs, each followed by a validation and a checkpoint, and writes the
+// model at the end. The loop is that of package trainer, semantics.PyMarlinLoop.
 //
-// When ctx is cancelled the window in progress is finished and a checkpoint written, from which a
-// new trainer continues inside the epoch, as does Train if it is called again; the error has the
-// cause.
+// When ctx is cancelled, the current window is finished and a checkpoint written, and the error
+// contains the cause. A new trainer continues from there inside the epoch, and so does Train if it
+// is called again.
 func (t *Trainer[B]) Train(ctx context.Context) (err error) {
 	runtime.LockOSThread() // libtorch keeps its modes by thread
 	defer runtime.UnlockOSThread()

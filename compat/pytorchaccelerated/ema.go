@@ -13,10 +13,10 @@ import (
 )
 
 // ModelEMA keeps an exponential moving average of the parameters and buffers of the model,
-// evaluates it after each evaluation epoch, and saves the best. The weights of the run itself stay
-// as they are, at its end too.
+// evaluates it after each evaluation epoch, and saves the best one. The weights of the run itself
+// do not change, not even at its end.
 //
-// Put it behind callbacks that change state, such as metrics, and before callbacks that read it,
+// Put it after callbacks that change state, such as metrics, and before callbacks that read it,
 // such as loggers.
 type ModelEMA struct {
 	Decay           *float64 // weight of the old average at each update; nil: 0.99

@@ -9,10 +9,10 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// The hooks. A callback is any value with at least one of these methods; [New] refuses one that has
-// none, so a misspelt method does not pass unnoticed. The methods of the Trainer, or what
-// [Methods] puts in their place, come before the callbacks at each event, and callbacks in the
-// order of the list:
+// The hooks. A callback is any value with at least one of these methods; [New] refuses one without
+// any, so that a misspelt method does not go unnoticed. At each event, the methods of the Trainer,
+// or their replacements in [Methods], are called before the callbacks, and callbacks in the order
+// of the list:
 //
 //	OnInitEnd
 //	training_run_start, OnTrainingRunStart
@@ -30,10 +30,10 @@ import (
 //
 //	evaluation_run_start, OnEvaluationRunStart, an evaluation epoch, evaluation_run_end, OnEvaluationRunEnd
 //
-// A [StopTrainingError] from a hook within an epoch ends the run early; any other error makes Train
-// fail with a [*HookError]. OnUpdateEnd is not in Python: it comes when an update is complete,
-// which no other event does. Nor are OnCheckpointSaved and OnTrainingStateSaved, which come when a
-// file is there.
+// A [StopTrainingError] from a hook within an epoch ends the run early; any other error makes
+// Train fail with a [*HookError]. OnUpdateEnd is not in Python: it comes when an update is
+// complete, which no other event does. Nor are OnCheckpointSaved and OnTrainingStateSaved, which
+// come when a file is there.
 type (
 	InitEndHook          interface{ OnInitEnd(r *Run) error }
 	TrainingRunStartHook interface{ OnTrainingRunStart(r *Run) error }
@@ -111,9 +111,9 @@ type EvalEpoch struct {
 	Evaluation   bool // of Trainer.Evaluate, not of a training run
 }
 
-// CallEvent calls f with every callback of the run that has the hooks H, in their order: call_event
-// of the CallbackHandler, for events of the program's own. name stands in errors. A callback
-// without the methods is passed over.
+// CallEvent calls f with every callback of the run that has the hooks H, in order: call_event of
+// the CallbackHandler, for the program's own events. name is used in errors. Callbacks without the
+// methods are skipped.
 //
 //	type BatchAugmented interface{ OnBatchAugmented(r *pytorchaccelerated.Run) error }
 //	err := pytorchaccelerated.CallEvent(r, "OnBatchAugmented", func(h BatchAugmented) error {

@@ -10,8 +10,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Methods are what a subclass of Trainer overrides in Python. A field that is nil means the method
-// of [Trainer] of the same name; a field that is set may call that method, as super() does:
+// Methods are what a subclass of Trainer overrides in Python. A nil field means the method of
+// [Trainer] with the same name; a function in a field may call that method, as with super():
 //
 //	Methods: pytorchaccelerated.Methods[Sample, Batch]{
 //		EvalEpochEnd: func(t *pytorchaccelerated.Trainer[Sample, Batch]) error {

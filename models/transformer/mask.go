@@ -47,9 +47,10 @@ func PaddingMask(mask torch.Tensor, dtype torch.DType, a Attention) torch.Tensor
 // before them, for hidden states x, [B, L, hidden], and an attention mask as in [PaddingMask].
 func CausalMask(mask, x torch.Tensor, a Attention) Mask { return WindowMask(mask, x, 0, a) }
 
-// WindowMask is [CausalMask] in which tokens attend to so many at most, themselves among them; 0:
-// to all. Where texts are shorter than the window, it costs what CausalMask does. Of hidden states
-// that continue a text the mask is that of all its tokens so far, [B, seen+L].
+// WindowMask is like [CausalMask], but tokens attend to at most the given number of tokens,
+// including themselves; 0: all. If texts are shorter than the window, it costs as much as
+// CausalMask. For hidden states that continue a text, the attention mask is that of all its tokens
+// so far, [B, seen+L].
 func WindowMask(mask, x torch.Tensor, window int64, a Attention) Mask {
 	if mask.Defined() && mask.Size(1) > x.Size(1) {
 		return lastMask(mask, x, window, a)
