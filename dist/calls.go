@@ -16,7 +16,7 @@ func AllReduce[T Number](ctx context.Context, g *Group, data []T, op Op) error {
 	}
 	switch {
 	case op < Sum || op > Product:
-		return fmt.Errorf("dist: AllReduce: %s is no reduction; want Sum, Mean, Max, Min or Product", op)
+		return fmt.Errorf("dist: AllReduce: %s is not a reduction; want Sum, Mean, Max, Min or Product", op)
 	case op == Mean && kind == int64s:
 		return fmt.Errorf("dist: AllReduce: the mean of %s has no exact result; want Sum, or float64", kind)
 	case g.World() == 1:

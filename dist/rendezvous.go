@@ -362,7 +362,7 @@ func (r *rendezvous) get(ctx context.Context, key string, value any) (there bool
 		return false, err
 	}
 	if err := json.Unmarshal(text, value); err != nil {
-		return false, fmt.Errorf("what the store has at %q is none of a gotrainer process: %w", key, err)
+		return false, fmt.Errorf("the value at %q in the store is not from a gotrainer process: %w", key, err)
 	}
 	return true, nil
 }

@@ -20,8 +20,8 @@ import (
 // it.
 func Split(ctx context.Context, g *Group, color int) (*Group, error) {
 	if color < 0 {
-		return nil, fmt.Errorf("dist: Split: the color is %d; want a number from 0, the same for processes that are to be "+
-			"together", color)
+		return nil, fmt.Errorf("dist: Split: the color is %d; want 0 or more, the same for all processes of "+
+			"a group", color)
 	}
 	if g.World() == 1 {
 		return Init(ctx, Options{World: 1})

@@ -142,7 +142,7 @@ func checkHooks(m any, tests reflect.Type) error {
 				"its methods and their parameters", t, name, want)
 		}
 		if want == nil && (strings.HasPrefix(name, "OnBegin") || strings.HasPrefix(name, "OnEnd")) {
-			return fmt.Errorf("pymarlin: %s.%s is named like a hook, but there is none of that name, only %s", t, name,
+			return fmt.Errorf("pymarlin: %s.%s is named like a hook, but there is no such hook; the hooks are %s", t, name,
 				strings.Join(slices.Sorted(maps.Keys(events)), ", "))
 		}
 	}

@@ -71,7 +71,7 @@ func (t *Trainer[S, B]) RunTraining() error {
 // RunTraining.
 func (t *Trainer[S, B]) RunTrainEpoch() (reachedMaxSteps bool, err error) {
 	if t.trainBatches == nil {
-		return false, errors.New("pytorchaccelerated: RunTrainEpoch: no epoch is to be trained; epochs are those of " +
+		return false, errors.New("pytorchaccelerated: RunTrainEpoch: there is no epoch to train; epochs are started by " +
 			"RunTraining, so call it in Methods.RunTrainEpoch")
 	}
 	if t.now.Batches == 0 {

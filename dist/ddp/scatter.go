@@ -28,7 +28,7 @@ func reduceScatter(g *dist.Group, op dist.Op, t torch.Tensor) (c plan[torch.Tens
 	world := int64(g.World())
 	switch shape := t.Shape(); {
 	case !ok:
-		return c, fmt.Errorf("ddp: ReduceScatter: %s is no reduction; want Sum, Mean, Max, Min or Product", op)
+		return c, fmt.Errorf("ddp: ReduceScatter: %s is not a reduction; want Sum, Mean, Max, Min or Product", op)
 	case op == dist.Mean && !t.DType().IsFloatingPoint():
 		return c, fmt.Errorf("ddp: ReduceScatter: the mean of %s has no exact result; want Sum", t.DType())
 	case len(shape) == 0 || shape[0]%world != 0:

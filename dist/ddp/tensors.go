@@ -28,7 +28,7 @@ func AllReduce(ctx context.Context, g *dist.Group, op dist.Op, ts ...torch.Tenso
 func allReduce(op dist.Op, ts []torch.Tensor) (c plan[[]torch.Tensor], err error) {
 	name, ok := reductions[op]
 	if !ok {
-		return c, fmt.Errorf("ddp: AllReduce: %s is no reduction; want Sum, Mean, Max, Min or Product", op)
+		return c, fmt.Errorf("ddp: AllReduce: %s is not a reduction; want Sum, Mean, Max, Min or Product", op)
 	}
 	for i, t := range ts {
 		if op == dist.Mean && !t.DType().IsFloatingPoint() {
