@@ -62,10 +62,10 @@ next:
 }
 
 // LayerDecay divides groups further by layer and scales their rates, as BEiT and ELECTRA are
-// fine-tuned: the last layer keeps its rate, and each layer below has decay times the rate of the
-// one above. layer returns the number of a parameter's layer, counting up from 0, the embeddings.
-// It returns -1 for everything beyond maxLayer, such as the head, which keeps its rate.
-// [TransformerLayer] works for most transformers.
+// fine-tuned: the head keeps its rate, and each layer below has decay times the rate of the one
+// above it. layer returns the number of a parameter's layer, counting up from 0, the embeddings,
+// or -1 for everything above the layers, such as the head. [TransformerLayer] works for most
+// transformers.
 //
 //	groups = optim.LayerDecay(optim.NoDecay(params, 0.01), 0.8, optim.TransformerLayer)
 //
