@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// AllReduce replaces the numbers of data by their reduction over all processes. The slices of all
-// have the same length. Tensors are for ddp.AllReduce.
+// AllReduce replaces the numbers in data by their reduction over all processes. data must have the
+// same length in all of them. For tensors, use ddp.AllReduce.
 func AllReduce[T Number](ctx context.Context, g *Group, data []T, op Op) error {
 	kind := int64s
 	if _, ok := any(data).([]float64); ok {
@@ -16,7 +16,7 @@ func AllReduce[T Number](ctx context.Context, g *Group, data []T, op Op) error {
 	}
 	switch {
 	case op < Sum || op > Product:
-		return fmt.Errorf("dist: AllReduce: %s is no reduction; want Sum, Mean, Max, Min or Product", op)
+		return fmt.Errorf("dist: AllReduce: %s is not a reduction; want Sum, Mean, Max, Min or Product", op)
 	case op == Mean && kind == int64s:
 		return fmt.Errorf("dist: AllReduce: the mean of %s has no exact result; want Sum, or float64", kind)
 	case g.World() == 1:
@@ -33,8 +33,8 @@ func AllReduce[T Number](ctx context.Context, g *Group, data []T, op Op) error {
 // Barrier returns when all processes have called it.
 func (g *Group) Barrier(ctx context.Context) error { return g.Agree(ctx, "Barrier()") }
 
-// Agree returns when all processes have called it with the same text, which says what they do next.
-// Where they differ, the group fails with [ErrMismatch] and both texts.
+// Agree returns when all processes have called it with the same text, which says what they do
+// next. If the texts differ, the group fails with [ErrMismatch], and the error quotes both.
 func (g *Group) Agree(ctx context.Context, next string) error {
 	if g.World() == 1 {
 		return ctx.Err()
@@ -43,9 +43,10 @@ func (g *Group) Agree(ctx context.Context, next string) error {
 	return err
 }
 
-// StartAgree is [Group.Agree] that does not wait: it says what this process does next and runs then,
-// if it is not nil, before any other call of this process. agreed returns when all have said the
-// same. So processes may begin what they agree about, and use what comes of it when they have.
+// StartAgree is like [Group.Agree] but does not wait. next says what this process does next; then,
+// if not nil, is run before any other call of this process. agreed returns when all processes have
+// said the same. Processes can thus start the work while they agree on it, and use its results
+// once they have.
 func (g *Group) StartAgree(ctx context.Context, next string, then func()) (agreed func() error, err error) {
 	if g.World() == 1 {
 		if err := ctx.Err(); err != nil {
@@ -66,14 +67,14 @@ func (g *Group) StartAgree(ctx context.Context, next string, then func()) (agree
 	}), nil
 }
 
-// Quiet is a call of which the other processes hear only if it takes long: see [Group.StartQuiet]. The
-// zero value is one of which nobody hears.
+// Quiet is a call that the other processes hear of only if it takes long: see [Group.StartQuiet].
+// The zero value is a call that nobody hears of.
 type Quiet struct{ m *made }
 
-// StartQuiet is [Group.StartAgree] for work that ends nowhere unless all processes do the same, such
-// as a sum whose messages carry a hash of next: where it ends well soon, nothing else needs to be
-// said. The caller makes one call to [Quiet.Done] when it has, and calls [Quiet.Tell] when it has
-// failed or takes long.
+// StartQuiet is like [Group.StartAgree] for work that cannot complete unless all processes do the
+// same, such as a sum whose messages carry a hash of next. If the work succeeds soon, no further
+// communication is needed. The caller must call [Quiet.Done] once when the work has succeeded, and
+// [Quiet.Tell] if it has failed or takes long.
 func (g *Group) StartQuiet(ctx context.Context, next string, then func()) (*Quiet, error) {
 	if g.World() == 1 {
 		if err := ctx.Err(); err != nil {
@@ -91,8 +92,9 @@ func (g *Group) StartQuiet(ctx context.Context, next string, then func()) (*Quie
 	return &Quiet{m}, nil
 }
 
-// Tell has the others know what this process does, if it does it still: from then on Options.Timeout
-// counts, the group ends with the context, and with [ErrMismatch] where they do something else.
+// Tell tells the other processes what this one does, if it is still doing it. From then on
+// Options.Timeout applies and the group ends with the context. If the other processes do something
+// else, the group fails with [ErrMismatch].
 func (q *Quiet) Tell() {
 	if q.m != nil {
 		q.m.g.calls.Lock()
@@ -101,14 +103,14 @@ func (q *Quiet) Tell() {
 	}
 }
 
-// Done says that the work has ended well, as it can only where all processes do the same.
+// Done says that the work has succeeded, which is possible only if all processes did the same.
 func (q *Quiet) Done() {
 	if q.m != nil {
 		q.m.end()
 	}
 }
 
-// Broadcast copies the bytes of the process root to all others, whose data is as long.
+// Broadcast copies the bytes of process root to all others, whose data must have the same length.
 func (g *Group) Broadcast(ctx context.Context, data []byte, root int) error {
 	if root < 0 || root >= g.World() {
 		return fmt.Errorf("dist: Broadcast from rank %d: there are %d processes", root, g.World())
@@ -128,7 +130,7 @@ func (g *Group) Broadcast(ctx context.Context, data []byte, root int) error {
 	return err
 }
 
-// AllGather returns the bytes of all processes by rank. They may differ in length.
+// AllGather returns the bytes of all processes, in order of rank. Their lengths may differ.
 func (g *Group) AllGather(ctx context.Context, data []byte) ([][]byte, error) {
 	all := make([][]byte, g.World())
 	all[g.Rank()] = data

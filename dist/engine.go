@@ -7,20 +7,20 @@ import (
 
 // What package dist/ddp needs of a [Group] to run libtorch's engine among the same processes.
 
-// Timeout is how long a call may take: [Options].Timeout.
+// Timeout returns how long a call may take: [Options].Timeout.
 func (g *Group) Timeout() time.Duration { return g.timeout }
 
-// Checked is [Options].Checked.
+// Checked reports whether [Options].Checked is set.
 func (g *Group) Checked() bool { return g.checked }
 
-// Fake is [Options].Fake.
+// Fake reports whether [Options].Fake is set.
 func (g *Group) Fake() bool { return g.fake }
 
-// Address is that of this machine by which the other processes reach it: a loopback address if all
-// are on one machine.
+// Address returns the address under which the other processes reach this machine. If all processes
+// are on one machine, it is a loopback address.
 func (g *Group) Address() string { return g.AddressOf(g.rank) }
 
-// AddressOf is that of the machine of a process.
+// AddressOf returns the address of the machine of the process with a given rank.
 func (g *Group) AddressOf(rank int) string { return g.addresses[rank] }
 
 // address is that of this machine as its connections show it; loopback: they do not leave it.

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// What can go wrong in a call, for errors.Is.
+// The reasons why a call fails, for errors.Is.
 var (
 	ErrPeerLost = errors.New("the connection is gone: the process has ended or was killed, or its machine or the " +
 		"network has failed")
@@ -16,13 +16,13 @@ var (
 	ErrClosed   = errors.New("the group is closed")
 )
 
-// Error is a call that failed, and with it the group.
+// Error is the error of a call that failed, and with it the group.
 type Error struct {
-	Part     string // the group, where it is one that [Split] made: "the group of ranks 1, 3"
+	Part     string // the group, if [Split] made it: "the group of ranks 1, 3"
 	Call     string // what this process was doing: "AllReduce(sum, 1000 float32), call 12"
-	Rank     int    // of this process
-	Peer     int    // the process at fault; -1: it is not known, or this one
-	PeerCall string // the call in which Peer was last heard; empty: in none so far
+	Rank     int    // rank of this process
+	Peer     int    // the process at fault; -1: unknown, or this one
+	PeerCall string // the call in which Peer was last heard; empty: none so far
 	Err      error
 }
 

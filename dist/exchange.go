@@ -186,9 +186,9 @@ func (g *Group) tooLate(call uint64, ended <-chan struct{}) {
 	}
 }
 
-// Fail ends the group for an error in a call that went past it, and returns the first reason that
-// any process has had, as an error of this call: where a process is gone, both engines notice, and
-// the group knows which one it was.
+// Fail ends the group because of an error in a call made outside of it, and returns, as an error
+// of that call, the first reason that any process had. If a process is gone, both engines notice,
+// and the group knows which one it was.
 func (g *Group) Fail(call string, err error) error {
 	if g.World() == 1 {
 		return err // there is nobody to tell

@@ -57,7 +57,7 @@ func readHeader(r io.Reader) (h header, err error) {
 		length: binary.LittleEndian.Uint64(b[32:]),
 	}
 	if h.kind < kindCall || h.kind > kindAbort || h.length > maxPayload || uint64(h.name) > h.length {
-		return h, fmt.Errorf("a message of kind %d with %d bytes is none of this protocol", h.kind, h.length)
+		return h, fmt.Errorf("a message of kind %d with %d bytes does not belong to this protocol", h.kind, h.length)
 	}
 	return h, nil
 }

@@ -7,12 +7,13 @@ import (
 	"time"
 )
 
-// Group is the processes of a run, as one of them sees it. All make the same calls in the same
-// order, each from one goroutine at a time. A nil Group is one process alone.
+// Group is the group of processes of a run, as seen by one of them. All processes must make the
+// same calls in the same order, each from one goroutine at a time. A nil Group is a single
+// process.
 //
-// The connections are a tree: rank 0 is its root, the first process of every other machine is
-// connected with it, and the others of a machine with the first one there. What a process has to
-// add to a call goes up to rank 0, and the answer comes down.
+// The connections form a tree. Rank 0 is its root, the first process of every other machine is
+// connected to rank 0, and the remaining processes of a machine to the first one there. What a
+// process contributes to a call is sent up to rank 0, and the result is sent down.
 type Group struct {
 	rank, localRank, world int
 	timeout                time.Duration
@@ -51,7 +52,7 @@ func (g *Group) peers() []*peer {
 	return append([]*peer{g.parent}, g.children...)
 }
 
-// Rank is the number of this process: 0 to World-1. The main process is 0.
+// Rank returns the number of this process, from 0 to World-1. The main process is 0.
 func (g *Group) Rank() int {
 	if g == nil {
 		return 0
@@ -59,7 +60,7 @@ func (g *Group) Rank() int {
 	return g.rank
 }
 
-// LocalRank is its number among the processes of this machine.
+// LocalRank returns the number of this process among those of its machine.
 func (g *Group) LocalRank() int {
 	if g == nil {
 		return 0
@@ -67,7 +68,7 @@ func (g *Group) LocalRank() int {
 	return g.localRank
 }
 
-// World is the number of processes.
+// World returns the number of processes.
 func (g *Group) World() int {
 	if g == nil {
 		return 1
@@ -75,11 +76,11 @@ func (g *Group) World() int {
 	return g.world
 }
 
-// Main reports whether this is the main process, of rank 0.
+// Main reports whether this is the main process, rank 0.
 func (g *Group) Main() bool { return g.Rank() == 0 }
 
-// Done is closed when the group has failed or was closed: what a loop may watch that wants to know
-// before its next call.
+// Done returns a channel that is closed when the group has failed or was closed, for loops that
+// need to know before their next call.
 func (g *Group) Done() <-chan struct{} {
 	if g == nil {
 		return nil
@@ -87,7 +88,7 @@ func (g *Group) Done() <-chan struct{} {
 	return g.done
 }
 
-// Err is why the group has failed; nil while it works.
+// Err returns the reason why the group has failed, or nil while it works.
 func (g *Group) Err() error {
 	if g == nil {
 		return nil
@@ -98,8 +99,8 @@ func (g *Group) Err() error {
 	return nil
 }
 
-// Close leaves the group. The others continue until they make a call, which needs this process. A
-// second Close does nothing.
+// Close leaves the group. The other processes continue until their next call, which needs this
+// process. A second Close does nothing.
 func (g *Group) Close() error {
 	if g == nil {
 		return nil
@@ -239,8 +240,8 @@ func (g *Group) hasLeft(rank int) {
 	}
 }
 
-// Left is closed when a process has closed its group. What it has sent before may still be on its
-// way, so calls that began earlier may come to their end.
+// Left returns a channel that is closed when a process has closed its group. Data it sent before
+// may still be in transit, so calls that started earlier may still complete.
 func (g *Group) Left() <-chan struct{} { return g.left }
 
 // whoLeft is the first process that has closed its group; -1: none has.

@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// Launcher is what started this process, and what it says of the process: one reading of the
-// environment for [Init], [Started], package trainer and `gotrainer doctor`.
+// Launcher says what started this process, and what that launcher says about the process. [Init],
+// [Started], package trainer and `gotrainer doctor` all read the environment through it.
 type Launcher struct {
 	Name     string // torchrun, gotrainer launch, srun, mpirun, Kubeflow, the environment; empty: none
-	Variable string // the variable that has the number of processes
+	Variable string // the variable that holds the number of processes
 
 	Rank, LocalRank, World int
 	LocalWorld             int // processes on this machine; zero: the launcher does not say
 
 	Address string // host:port of the store; empty: the launcher does not say
-	Store   bool   // the launcher keeps that store; otherwise rank 0 opens it
+	Store   bool   // the launcher serves that store; otherwise rank 0 opens it
 
 	job string // tells the runs of one scheduler apart; empty: the launcher has no name for it
 }
@@ -45,8 +45,8 @@ var sources = []source{
 	{"Kubeflow (TrainJob)", "PET_NNODES", "PET_NODE_RANK", "", "", "PET_NODE_RANK"},
 }
 
-// ReadLauncher reads from the environment what started this process. A process without any launcher
-// is one of one.
+// ReadLauncher reads from the environment what started this process. A process without a launcher
+// is a single one.
 func ReadLauncher(getenv func(string) string) (Launcher, error) {
 	s, found := sourceOf(getenv)
 	l := Launcher{World: 1}
@@ -151,7 +151,7 @@ func (l *Launcher) meet(getenv func(string) string) {
 	l.Store = getenv(storeVariable) == "True"
 }
 
-// String is what gotrainer doctor prints.
+// String returns the text that gotrainer doctor prints.
 func (l Launcher) String() string {
 	if l.Name == "" {
 		return "none: a program started here is one process"

@@ -9,42 +9,44 @@ import (
 	"time"
 )
 
-// Options configures [Init]. The zero value is what the environment says.
+// Options configures [Init]. With the zero value, everything is read from the environment.
 type Options struct {
 	// Rank, LocalRank, World and Address ("host:port") say which process this is, and where the
-	// processes meet. World 0: all four are read from the environment.
+	// processes meet. If World is 0, all four are read from the environment.
 	Rank, LocalRank, World int
 	Address                string
 
-	// LocalWorld is how many of the processes run on this machine; zero: not known. If all do,
-	// nothing listens but on this machine. Read from the environment together with World.
+	// LocalWorld is how many of the processes run on this machine; zero means unknown. If all of
+	// them do, the processes listen only on this machine. It is read from the environment together
+	// with World.
 	LocalWorld int
 
-	// Store says that a store listens at Address already, such as torchrun's. Otherwise rank 0
-	// opens one there. Read from the environment together with World.
+	// Store says that a store already listens at Address, such as torchrun's. Otherwise rank 0
+	// opens one there. It is read from the environment together with World.
 	Store bool
 
-	// Name tells the groups of one run apart, if it has several.
+	// Name distinguishes the groups of a run that has several.
 	Name string
 
-	JoinTimeout time.Duration // how long Init waits for the others; zero: 5 minutes
-	Timeout     time.Duration // of a call; zero: 30 minutes, as in torch.distributed
-	PeerTimeout time.Duration // after which a machine that no longer answers is given up; zero: 30 seconds
+	JoinTimeout time.Duration // how long Init waits for the other processes; zero: 5 minutes
+	Timeout     time.Duration // how long a call may take; zero: 30 minutes, as in torch.distributed
+	PeerTimeout time.Duration // how long until an unresponsive machine is given up; zero: 30 seconds
 
-	// Checked has libtorch compare operator, shapes and dtypes over the processes before every
-	// collective of tensors, also in a backward pass and in a torch.ProcessGroup's own: what differs
-	// is an error that names the ranks. It is for looking for a mistake: an exchange each time, and a
-	// process that hangs keeps the others waiting for Timeout. All processes choose the same.
-	// TORCH_DISTRIBUTED_DEBUG=DETAIL in the environment sets it.
+	// Checked makes libtorch compare operator, shapes and dtypes over the processes before every
+	// collective of tensors, including those in a backward pass and those of a torch.ProcessGroup
+	// itself. A difference is an error that names the ranks. Use it to look for a mistake: it
+	// costs one exchange per collective, and a process that hangs keeps the others waiting until
+	// Timeout. It must be the same in all processes. TORCH_DISTRIBUTED_DEBUG=DETAIL in the
+	// environment sets it.
 	Checked bool
 
-	// Fake makes a group of World processes of which only this one is there: every call is answered
-	// at once, as if each process had what this one has, so a sum is World times that (PyTorch's
-	// backend "fake"). It shows what one process of many does and allocates, without the others.
-	// World and Rank are set; nothing listens.
+	// Fake makes a group of World processes of which only this one exists (PyTorch's backend
+	// "fake"). Every call returns at once, as if each process had the data of this one, so a sum
+	// is World times its value. It shows what one process of many does and allocates, without the
+	// others. World and Rank must be set; nothing listens.
 	Fake bool
 
-	// Getenv is where the environment is read; nil: os.Getenv.
+	// Getenv reads the environment; nil means os.Getenv.
 	Getenv func(string) string
 
 	job  string // of the launcher: no keys of other jobs are read

@@ -6,11 +6,11 @@ import (
 	"math"
 )
 
-// Op is what becomes of the parts of all processes.
+// Op is how the data of all processes are combined.
 type Op uint8
 
-// The reductions. Mean is the sum divided by the number of processes, of floating-point numbers
-// only. Max and Min are nan where one of the elements is.
+// The reductions. Mean is the sum divided by the number of processes, for floating-point numbers
+// only. Max and Min are nan if one of the elements is.
 const (
 	Sum Op = iota + 1
 	Mean
@@ -30,7 +30,7 @@ func (o Op) String() string {
 	return [...]string{"sum", "mean", "max", "min", "product"}[o-1]
 }
 
-// Number is an element of a slice that [AllReduce] takes.
+// Number is the element type of a slice that [AllReduce] accepts.
 type Number interface{ float64 | int64 }
 
 // number is the type of an element.

@@ -16,8 +16,8 @@ import (
 	"github.com/gotrainer/gotrainer/dist/tcpstore"
 )
 
-// Init joins the group of the processes that were started together, and returns when all are there.
-// A process that was started alone is a group of one.
+// Init joins the group of the processes that were started together, and returns when all have
+// joined. A process that was started alone is a group of one.
 func Init(ctx context.Context, o Options) (*Group, error) {
 	o, err := o.resolved()
 	if err != nil {
@@ -79,8 +79,8 @@ type member struct {
 	Addresses []string `json:"addresses"`
 }
 
-// roster ends a round: with the members, by rank, or the reason why there is no group, for those who
-// had come.
+// roster ends a round: with the members, by rank, or the reason why there is no group, for those
+// who had come.
 type roster struct {
 	Members []member `json:"members,omitempty"`
 	Error   string   `json:"error,omitempty"`
@@ -362,7 +362,7 @@ func (r *rendezvous) get(ctx context.Context, key string, value any) (there bool
 		return false, err
 	}
 	if err := json.Unmarshal(text, value); err != nil {
-		return false, fmt.Errorf("what the store has at %q is none of a gotrainer process: %w", key, err)
+		return false, fmt.Errorf("the value at %q in the store is not from a gotrainer process: %w", key, err)
 	}
 	return true, nil
 }

@@ -13,14 +13,15 @@ import (
 	"github.com/gotrainer/gotrainer/dist/tcpstore"
 )
 
-// Split divides the processes of g into groups: processes with the same color form one, in the order
-// of their ranks, which begin at 0 in each (MPI_Comm_split; torch.distributed.new_group for all
-// groups at once). All processes of g call it. The groups have connections and timeouts of their own
-// and may be used beside g; they end with it.
+// Split divides the processes of g into groups, as MPI_Comm_split does, or
+// torch.distributed.new_group for all groups at once. Processes with the same color form a group,
+// in the order of their ranks; in each group, ranks start at 0. All processes of g must call it.
+// The groups have their own connections and timeouts and may be used alongside g. They end with
+// it.
 func Split(ctx context.Context, g *Group, color int) (*Group, error) {
 	if color < 0 {
-		return nil, fmt.Errorf("dist: Split: the color is %d; want a number from 0, the same for processes that are to be "+
-			"together", color)
+		return nil, fmt.Errorf("dist: Split: the color is %d; want 0 or more, the same for all processes of "+
+			"a group", color)
 	}
 	if g.World() == 1 {
 		return Init(ctx, Options{World: 1})
@@ -109,14 +110,15 @@ func gather[T any](ctx context.Context, g *Group, mine T) ([]T, error) {
 	return all, nil
 }
 
-// Mesh arranges processes in replicas x shards, as torch.distributed's init_device_mesh does: rank
-// r is shard r%shards of replica r/shards.
+// Mesh arranges processes in a grid of replicas x shards, as init_device_mesh of torch.distributed
+// does: rank r is shard r%shards of replica r/shards.
 type Mesh struct {
-	Replicate *Group // the processes with the same shard, one of each replica
-	Shard     *Group // those of one replica, each with a shard
+	Replicate *Group // the processes with the same shard, one from each replica
+	Shard     *Group // the processes of one replica, each with one shard
 }
 
-// NewMesh divides the processes of g into replicas of so many shards. All call it.
+// NewMesh divides the processes of g into replicas with the given number of shards. All processes
+// must call it.
 func NewMesh(ctx context.Context, g *Group, shards int) (*Mesh, error) {
 	if shards < 1 || g.World()%shards != 0 {
 		return nil, fmt.Errorf("dist: NewMesh: %d processes cannot be divided into replicas of %d", g.World(), shards)

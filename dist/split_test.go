@@ -84,7 +84,7 @@ func TestAPartEndsWithTheWholeAndNamesItself(t *testing.T) {
 func TestColorsAreChecked(t *testing.T) {
 	_, err := dist.Split(t.Context(), nil, -1)
 	require.EqualError(t, err,
-		"dist: Split: the color is -1; want a number from 0, the same for processes that are to be together")
+		"dist: Split: the color is -1; want 0 or more, the same for all processes of a group")
 	one, err := dist.Split(t.Context(), nil, 3)
 	require.NoError(t, err)
 	assert.Equal(t, 1, one.World())

@@ -2,9 +2,9 @@ package dist
 
 import "strconv"
 
-// Started says as one of how many processes this one was started, and which variable of the
-// environment says so: that of the launcher that [ReadLauncher] recognises. A process that no
-// launcher has started is one.
+// Started returns the number of processes that this one was started with, and the environment
+// variable that says so, which is that of the launcher recognised by [ReadLauncher]. Without a
+// launcher, the number is one.
 func Started(getenv func(string) string) (processes int, variable string) {
 	s, found := sourceOf(getenv)
 	n, err := strconv.Atoi(getenv(s.world))

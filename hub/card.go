@@ -14,33 +14,33 @@ import (
 	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
-// ModelCard is what a model's README.md says, in the form of Hugging Face's Trainer: front matter
-// for the Hub's search and leaderboards, results, hyperparameters, versions. Zero fields are left
-// out or stand as "More information needed".
+// ModelCard is the content of a model's README.md, in the form used by Hugging Face's Trainer:
+// front matter for the Hub's search and leaderboards, results, hyperparameters and versions. Zero
+// fields are omitted or appear as "More information needed".
 type ModelCard struct {
 	ModelName   string   // the heading; required
 	Language    []string // "en", "fa"
 	License     string   // "apache-2.0"
 	LibraryName string   // "" means gotrainer
 	Tags        []string // nil means generated_from_trainer
-	BaseModel   string   // the repository whose weights training began with; "" means none
+	BaseModel   string   // the repository whose weights training started with; "" means none
 	Tasks       []string // "text-classification"
 	Datasets    []CardDataset
-	Results     Values   // on the evaluation set, under the names to be shown: {"Loss", 0.31}, {"Accuracy", 0.86}
-	History     []Values // a row for each evaluation, as [ModelCard.AddTrainerState] makes them
+	Results     Values   // on the evaluation set, under the names to show: {"Loss", 0.31}, {"Accuracy", 0.86}
+	History     []Values // one row for each evaluation, as made by [ModelCard.AddTrainerState]
 
 	Hyperparameters Values
-	Versions        Values // of what the model was trained with; nil means gotrainer and Go
+	Versions        Values // of the software used in training; nil means gotrainer and Go
 
-	Description, IntendedUses, TrainingData string // further sections, in Markdown
+	Description, IntendedUses, TrainingData string // additional sections, in Markdown
 }
 
-// CardDataset is a data set that the model was trained or evaluated on.
+// CardDataset is a data set on which the model was trained or evaluated.
 type CardDataset struct {
 	Name                    string // for people: "GLUE"; "" means Tag
 	Tag                     string // the Hub's name: "glue"
-	Config, Split, Revision string // "mrpc", "validation"; empty ones are left out
-	Args                    string // how it was loaded; left out when empty
+	Config, Split, Revision string // "mrpc", "validation"; empty ones are omitted
+	Args                    string // how it was loaded; omitted if empty
 }
 
 func (d CardDataset) name() string {
@@ -56,10 +56,10 @@ type Value struct {
 	Value any
 }
 
-// Values are named values in the order in which they are shown.
+// Values are named values in display order.
 type Values []Value
 
-// Get returns the value of a name.
+// Get returns the value with the given name.
 func (v Values) Get(name string) (any, bool) {
 	for _, e := range v {
 		if e.Name == name {
@@ -99,7 +99,7 @@ var metricTags = []string{
 	"spearmanr", "wer",
 }
 
-// Markdown writes the card.
+// Markdown returns the card as Markdown.
 func (c *ModelCard) Markdown() ([]byte, error) {
 	if strings.TrimSpace(c.ModelName) == "" || strings.ContainsAny(c.ModelName, "\r\n") {
 		return nil, errors.New("hub: ModelCard.ModelName is empty or has several lines; it is the card's heading")

@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// AddTrainerState fills in Results and History from the text of a checkpoint's trainer_state.json:
-// its log_history, by the rules of Hugging Face's Trainer. A state without evaluations changes
-// nothing.
+// AddTrainerState fills in Results and History from the content of a checkpoint's
+// trainer_state.json, namely its log_history, by the rules of Hugging Face's Trainer. A state
+// without evaluations changes nothing.
 func (c *ModelCard) AddTrainerState(state []byte) error {
 	var file struct {
 		LogHistory []json.RawMessage `json:"log_history"`

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// Client speaks to one Hub. Its zero value follows the environment, read again by each call, and
-// its methods may be called by several goroutines; the fields may not be changed meanwhile.
+// Client talks to one Hub. The zero value takes its settings from the environment, which every
+// call reads again. Its methods are safe for concurrent use as long as the fields are not changed.
 type Client struct {
-	Endpoint string // the Hub's address; "" means HF_ENDPOINT, else [DefaultEndpoint]
+	Endpoint string // the Hub's address; "" means HF_ENDPOINT or else [DefaultEndpoint]
 	CacheDir string // where repositories are kept; "" means what [CacheDir] returns
 
 	Token     Secret // sent with each request to the endpoint; empty means what [Token] returns
@@ -24,17 +24,17 @@ type Client struct {
 
 	Offline bool // use no network; HF_HUB_OFFLINE does the same
 
-	Retries int           // further tries of a request that failed for a passing reason; zero means 5, negative none
-	Pause   time.Duration // before the second try, doubled for each further one up to 8 s; zero means 1 s
-	// without any byte from the server, after which a download's connection counts as broken; zero
-	// means HF_HUB_DOWNLOAD_TIMEOUT, else 10 s
+	Retries int           // retries of a request after a transient failure; zero means 5, negative none
+	Pause   time.Duration // before the first retry, doubled for each further one up to 8 s; zero means 1 s
+	// time without a byte from the server after which a download's connection counts as broken;
+	// zero means HF_HUB_DOWNLOAD_TIMEOUT or else 10 s
 	Timeout time.Duration
-	Workers int // files moved at once; zero means 8, as in Python
+	Workers int // files transferred at once; zero means 8, as in Python
 
 	// for proxies and certificates; nil means [http.DefaultClient]. Its CheckRedirect is not used.
 	HTTPClient *http.Client
-	UserAgent  string       // put in front of this package's own
-	Log        *slog.Logger // tries and fall-backs; nil means slog.Default
+	UserAgent  string       // prepended to this package's own
+	Log        *slog.Logger // for retries and fallbacks; nil means slog.Default
 }
 
 // conn is a client with every choice made, for the length of one call.

@@ -14,12 +14,12 @@ import (
 	"strings"
 )
 
-// Change is one change of a commit: a file to put into the repository, or one to take away.
+// Change is one change of a commit: a file to add or replace, or one to delete.
 type Change struct {
 	Path    string // in the repository, with slashes
-	File    string // where its content is; "" means Content
+	File    string // the local file with its content; "" means Content
 	Content []byte // the content itself
-	Delete  bool   // take the file away; with a slash at the end of Path, all that is below it
+	Delete  bool   // delete the file, or everything below Path if that ends in a slash
 }
 
 // CommitOptions configures [Client.Commit]. The zero value commits to the branch main of a model.
@@ -27,26 +27,27 @@ type CommitOptions struct {
 	Type        Type   // "" means Model
 	Branch      string // "" means main; it must exist
 	Message     string // the commit's title; "" means "Upload with gotrainer"
-	Description string // its further text
-	// the commit that the branch must be at, or the call fails with [ErrConflict]; "" means any
+	Description string // the commit's description
+	// the commit that the branch must be at, otherwise the call fails with [ErrConflict]; "" means
+	// any
 	Parent   string
-	Progress func(Progress) // told of each piece that was sent; nil means nobody
+	Progress func(Progress) // called after each piece that was sent; may be nil
 }
 
-// Commit is what a push left on the Hub.
+// Commit is the result of a push on the Hub.
 type Commit struct {
-	ID        string // the branch's last commit
+	ID        string // the latest commit of the branch
 	URL       string // its page
-	RepoID    string // with the namespace
-	Unchanged bool   // everything was there already, so no commit was made
+	RepoID    string // including the namespace
+	Unchanged bool   // everything was already there, so no commit was made
 }
 
-// DefaultMessage is the title of commits for which none is given.
+// DefaultMessage is the default title of commits.
 const DefaultMessage = "Upload with gotrainer"
 
-// Commit makes one commit of all changes. Files that the branch has already, byte for byte, are
-// left out; if nothing remains, no commit is made. Large files are sent first, each only if the Hub
-// has not got it from an earlier, broken attempt.
+// Commit makes a single commit with all changes. Files whose content the branch already has, byte
+// for byte, are skipped; if nothing remains, no commit is made. Large files are sent first, unless
+// the Hub already has them from an earlier, interrupted attempt.
 func (c *Client) Commit(ctx context.Context, repoID string, changes []Change, o CommitOptions) (*Commit, error) {
 	conn, r, branch, err := c.reach(ctx, repoID, &RepoOptions{Type: o.Type, Revision: o.Branch})
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// DefaultEndpoint is the Hub that is asked when neither [Client.Endpoint] nor HF_ENDPOINT names
-// another.
+// DefaultEndpoint is the address of the Hub that is used if neither [Client.Endpoint] nor
+// HF_ENDPOINT gives another.
 const DefaultEndpoint = "https://huggingface.co"
 
 // isTrue reads a switch as Python's client does.
@@ -70,7 +70,7 @@ func CacheDir() (string, error) {
 	return filepath.Join(home, "hub"), nil
 }
 
-// TokenPath returns the file of the token: HF_TOKEN_PATH, or token in HF_HOME.
+// TokenPath returns the path of the token file: HF_TOKEN_PATH, or token in HF_HOME.
 func TokenPath() (string, error) {
 	if path := os.Getenv("HF_TOKEN_PATH"); path != "" {
 		return expand(path), nil

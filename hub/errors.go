@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// What can go wrong, for [errors.Is].
+// The kinds of errors, for [errors.Is].
 var (
 	ErrRepoNotFound     = errors.New("the repository does not exist, or the token may not see it")
 	ErrRevisionNotFound = errors.New("the repository has no such branch, tag or commit")
@@ -28,20 +28,20 @@ var (
 	ErrConflict     = errors.New("it conflicts with what is there")
 )
 
-// Error is an answer of the Hub that says no.
+// Error is an error response of the Hub.
 type Error struct {
 	Method    string // of the request: "GET"
 	URL       string // without the query, which may hold a signature
 	Status    int    // 404
-	Code      string // the Hub's own word for it, "RevisionNotFound"; often empty
+	Code      string // the Hub's error code, "RevisionNotFound"; often empty
 	Message   string // the Hub's explanation; may be empty
-	RequestID string // for a question to the Hub's support; may be empty
+	RequestID string // for questions to the Hub's support; may be empty
 
 	wait   string // Retry-After and the like
 	commit string // X-Repo-Commit: which commit lacks the file
 }
 
-// Error says what was asked and what was answered.
+// Error describes the request and the response.
 func (e *Error) Error() string {
 	text := fmt.Sprintf("%s %s: %d %s", e.Method, e.URL, e.Status, http.StatusText(e.Status))
 	if known := e.Unwrap(); known != nil {
@@ -56,7 +56,7 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Unwrap returns the kind of the failure, one of this package's variables, or nil.
+// Unwrap returns the kind of the error, one of this package's variables, or nil.
 func (e *Error) Unwrap() error {
 	switch e.Code {
 	case "RevisionNotFound":

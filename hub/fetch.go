@@ -12,45 +12,45 @@ import (
 )
 
 // FetchOptions configures [Client.Fetch] and [Client.File]. Nil and the zero value mean all files
-// of a model's branch main.
+// of the branch main of a model.
 type FetchOptions struct {
 	Type     Type   // "" means Model
 	Revision string // branch, tag or commit; "" means main
 
-	// Allow and Ignore are wildcards as Python's allow_patterns and ignore_patterns: * also crosses
-	// slashes, and "onnx/" means all below that folder. A file is fetched if one of Allow matches,
-	// or Allow is empty, and none of Ignore does.
+	// Allow and Ignore are wildcards like Python's allow_patterns and ignore_patterns: * also
+	// matches slashes, and "onnx/" means everything below that folder. A file is fetched if one of
+	// Allow matches, or Allow is empty, and none of Ignore matches.
 	Allow, Ignore []string
 
-	Force    bool           // fetch files that are in the cache once more
-	Progress func(Progress) // told of each piece that came; nil means nobody
+	Force    bool           // fetch files even if they are in the cache
+	Progress func(Progress) // called after each piece that was received; may be nil
 }
 
-// Repo is a state of a repository in the cache.
+// Repo is a cached repository at one commit.
 type Repo struct {
 	ID     string
 	Type   Type
-	Commit string // the state itself: it never changes
+	Commit string // the commit itself, which never changes
 	// the folder of the files, absolute. Do not write to it: its files are shared by all programs
 	// that use the cache.
 	Dir   string
 	Files []string // the fetched files, sorted, with slashes
-	// why the Hub was not asked, or could not be, and the cached state is returned; nil when it was
-	// asked
+	// why the Hub was not contacted, or could not be reached, and the cached files are returned;
+	// nil if it was contacted
 	Offline error
 }
 
-// Path returns where a file of the repository is.
+// Path returns the local path of a file of the repository.
 func (r *Repo) Path(name string) string { return filepath.Join(r.Dir, filepath.FromSlash(name)) }
 
-// Fetch brings a repository into the cache, for the environment's client. See [Client.Fetch].
+// Fetch calls [Client.Fetch] on a zero Client, which takes its settings from the environment.
 func Fetch(ctx context.Context, repoID string, o *FetchOptions) (*Repo, error) {
 	return new(Client).Fetch(ctx, repoID, o)
 }
 
-// Fetch brings the files of a repository into the cache and returns where they are. What is there
-// already is not fetched again. When the Hub cannot be reached and all the wanted files of the
-// revision are in the cache, they are returned and [Repo.Offline] says why.
+// Fetch downloads the files of a repository into the cache and returns their location. Files that
+// are already cached are not downloaded again. If the Hub cannot be reached but all requested
+// files of the revision are cached, those are returned and [Repo.Offline] says why.
 func (c *Client) Fetch(ctx context.Context, repoID string, o *FetchOptions) (*Repo, error) {
 	if o == nil {
 		o = &FetchOptions{}

@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// File brings one file into the cache, for the environment's client. See [Client.File].
+// File calls [Client.File] on a zero Client, which takes its settings from the environment.
 func File(ctx context.Context, repoID, name string, o *FetchOptions) (string, error) {
 	return new(Client).File(ctx, repoID, name, o)
 }
 
-// File brings one file of a repository into the cache and returns its path. A file of a commit that
-// is in the cache costs no request; one of a branch costs one, to see whether the branch has moved.
-// When the Hub cannot be reached, the cached file of the revision is returned. Allow and Ignore of
-// the options have no meaning here and must be empty.
+// File downloads one file of a repository into the cache and returns its path. A cached file of a
+// commit needs no request; a file of a branch needs one, to see whether the branch has moved. If
+// the Hub cannot be reached, the cached file of the revision is returned. The options Allow and
+// Ignore do not apply and must be empty.
 func (c *Client) File(ctx context.Context, repoID, name string, o *FetchOptions) (string, error) {
 	if o == nil {
 		o = &FetchOptions{}

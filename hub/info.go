@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// RepoOptions says which state of which kind of repository is meant. Nil and the zero value mean
-// the branch main of a model.
+// RepoOptions selects the kind of repository and its revision. Nil and the zero value mean the
+// branch main of a model.
 type RepoOptions struct {
 	Type     Type   // "" means Model
 	Revision string // branch, tag or commit; "" means main
 }
 
-// Info is what the Hub says about a repository at a revision.
+// Info is the Hub's information about a repository at a revision.
 type Info struct {
 	ID           string    `json:"id"`
 	Commit       string    `json:"sha"`
@@ -37,7 +37,7 @@ type Entry struct {
 	Path   string // with slashes
 	Size   int64
 	Blob   string // git's name for it: the SHA-1 of the file, or of its LFS pointer
-	SHA256 string // of a large file; "" for one that is in git
+	SHA256 string // of a large file; "" for a file in git
 }
 
 // etag is the name of the file's content in the cache.
@@ -48,17 +48,17 @@ func (e Entry) etag() string {
 	return e.Blob
 }
 
-// Account is who a token belongs to.
+// Account is the owner of a token.
 type Account struct {
-	Name          string   // the user's
+	Name          string   // user name
 	FullName      string   //
 	Email         string   // "" unless the token may see it
-	Organizations []string // of which the user is a member
-	TokenName     string   // what the user called the token
+	Organizations []string // the user's organizations
+	TokenName     string   // the user's name for the token
 	TokenRole     string   // "read", "write" or "fineGrained"
 }
 
-// Refs are the names that a repository gives to commits.
+// Refs are the branches and tags of a repository.
 type Refs struct {
 	Branches map[string]string
 	Tags     map[string]string
@@ -87,7 +87,8 @@ func (c *Client) reach(ctx context.Context, id string, o *RepoOptions) (*conn, r
 	return conn, r, revision, err
 }
 
-// Info asks about a repository: which commit a branch is at, whether it is private.
+// Info returns information about a repository, such as the commit of a branch and whether the
+// repository is private.
 func (c *Client) Info(ctx context.Context, repoID string, o *RepoOptions) (*Info, error) {
 	conn, r, revision, err := c.reach(ctx, repoID, o)
 	if err != nil {
@@ -232,7 +233,7 @@ func (c *Client) Refs(ctx context.Context, repoID string, o *RepoOptions) (*Refs
 	return refs, nil
 }
 
-// WhoAmI asks whom the token belongs to. The Hub limits how often it may be asked.
+// WhoAmI returns the owner of the token. The Hub limits how often it may be called.
 func (c *Client) WhoAmI(ctx context.Context) (*Account, error) {
 	conn, err := c.connect(ctx)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// Login asks the Hub whose token this is and, if it is good, writes it to the token file, which
-// Python's client reads too. Only the user may read the file and its folder.
+// Login asks the Hub for the owner of the token and, if the token is valid, writes it to the token
+// file, which Python's client reads too. Only the user may read the file and its folder.
 func (c *Client) Login(ctx context.Context, token Secret) (*Account, error) {
 	if token.IsZero() {
 		return nil, fmt.Errorf("hub: Login needs a token; make one on the Hub's page settings/tokens: %w",
@@ -51,7 +51,7 @@ func writePrivate(path, content string) error {
 	return err
 }
 
-// Logout removes the token file. A token in HF_TOKEN stays in force.
+// Logout removes the token file. A token in HF_TOKEN remains in effect.
 func Logout() error {
 	path, err := TokenPath()
 	if err != nil {

@@ -13,11 +13,12 @@ import (
 type CreateOptions struct {
 	Type    Type // "" means Model
 	Private bool
-	ExistOK bool   // a repository that exists is no error; its visibility stays as it is
-	SDK     string // of a space: "gradio", "docker" or "static"; required there
+	ExistOK bool   // accept an existing repository; its visibility does not change
+	SDK     string // SDK of a space, where it is required: "gradio", "docker" or "static"
 }
 
-// CreateRepo makes a repository. A name without a namespace is made in the token's user's.
+// CreateRepo creates a repository. A name without a namespace is created in that of the token's
+// user.
 func (c *Client) CreateRepo(ctx context.Context, repoID string, o *CreateOptions) error {
 	if o == nil {
 		o = &CreateOptions{}
@@ -68,7 +69,7 @@ func (c *conn) createRepo(ctx context.Context, r repository, o CreateOptions) er
 	return fmt.Errorf("hub: cannot create %s %s: %w", r.kind, r.id, err)
 }
 
-// DeleteRepo deletes a repository with its whole history. There is no way back.
+// DeleteRepo deletes a repository with its whole history. It cannot be undone.
 func (c *Client) DeleteRepo(ctx context.Context, repoID string, o *RepoOptions) error {
 	return c.change(ctx, repoID, o, "delete "+repoID, func(conn *conn, r repository, _ string) error {
 		namespace, name := r.split()
@@ -80,7 +81,7 @@ func (c *Client) DeleteRepo(ctx context.Context, repoID string, o *RepoOptions) 
 	})
 }
 
-// CreateTag gives a name to the commit that o.Revision means.
+// CreateTag tags the commit given by o.Revision.
 func (c *Client) CreateTag(ctx context.Context, repoID, tag, message string, o *RepoOptions) error {
 	return c.name(ctx, repoID, tag, o, "create the tag "+tag, func(conn *conn, r repository, revision string) error {
 		body := map[string]string{"tag": tag}
@@ -91,14 +92,14 @@ func (c *Client) CreateTag(ctx context.Context, repoID, tag, message string, o *
 	})
 }
 
-// DeleteTag takes a tag away. The commit stays.
+// DeleteTag deletes a tag. The commit stays.
 func (c *Client) DeleteTag(ctx context.Context, repoID, tag string, o *RepoOptions) error {
 	return c.name(ctx, repoID, tag, o, "delete the tag "+tag, func(conn *conn, r repository, _ string) error {
 		return conn.call(ctx, http.MethodDelete, r.api()+"/tag/"+url.PathEscape(tag), nil, nil)
 	})
 }
 
-// CreateBranch makes a branch that starts at the commit that o.Revision means.
+// CreateBranch creates a branch that starts at the commit given by o.Revision.
 func (c *Client) CreateBranch(ctx context.Context, repoID, branch string, o *RepoOptions) error {
 	return c.name(ctx, repoID, branch, o, "create the branch "+branch, func(conn *conn, r repository,
 		revision string) error {
@@ -111,7 +112,7 @@ func (c *conn) createBranch(ctx context.Context, r repository, branch, from stri
 		map[string]string{"startingPoint": from}, nil)
 }
 
-// DeleteBranch deletes a branch and what only it holds.
+// DeleteBranch deletes a branch and everything that only it contains.
 func (c *Client) DeleteBranch(ctx context.Context, repoID, branch string, o *RepoOptions) error {
 	return c.name(ctx, repoID, branch, o, "delete the branch "+branch, func(conn *conn, r repository, _ string) error {
 		return conn.call(ctx, http.MethodDelete, r.api()+"/branch/"+url.PathEscape(branch), nil, nil)

@@ -18,7 +18,7 @@ const (
 	Space   Type = "space"
 )
 
-// DefaultRevision is the branch that is meant when none is named.
+// DefaultRevision is the branch that is used if none is given.
 const DefaultRevision = "main"
 
 var (

@@ -2,14 +2,14 @@ package hub
 
 import "sync"
 
-// Progress is how far a fetch or a push is. Calls come one at a time, after each piece of up to a
-// few MiB.
+// Progress is the progress of a fetch or a push. Calls are made one at a time, after each piece of
+// up to a few MiB.
 type Progress struct {
-	File        string // the file that moved
-	Done, Total int64  // its bytes; Total is -1 when the size is not known
+	File        string // the file being transferred
+	Done, Total int64  // its bytes; Total is -1 if the size is unknown
 
-	AllDone, AllTotal int64 // bytes of all files that have to be moved, as far as they are known
-	Files, AllFiles   int   // files that are finished, and all of them
+	AllDone, AllTotal int64 // bytes of all files to transfer, as far as they are known
+	Files, AllFiles   int   // number of files that are finished, and of all files
 }
 
 // meter adds up what several goroutines move. Its methods may be called on a nil meter.

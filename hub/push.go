@@ -23,35 +23,35 @@ type Card interface {
 // main of a public model.
 type PushOptions struct {
 	Type        Type   // "" means Model
-	Branch      string // "" means main; another is made if it is not there, from main
-	Private     bool   // of a repository that the push makes; an existing one stays as it is
+	Branch      string // "" means main; any other branch is created from main if it does not exist
+	Private     bool   // make a repository created by the push private; an existing one does not change
 	Message     string // the commit's title; "" means [DefaultMessage]
-	Description string // its further text
+	Description string // the commit's description
 
-	PathInRepo    string   // folder of the repository to put the files into; "" means its root
+	PathInRepo    string   // folder in the repository for the files; "" means its root
 	Allow, Ignore []string // wildcards as in [FetchOptions], for paths within the pushed folder
-	Delete        []string // wildcards of files, within PathInRepo, that are taken away unless they are pushed
+	Delete        []string // wildcards of files in PathInRepo that are deleted unless they are pushed
 
-	Card     Card           // becomes README.md in the repository's root, instead of the folder's; nil means none
-	Progress func(Progress) // told of each piece that was sent; nil means nobody
+	Card     Card           // becomes README.md in the repository's root, instead of the folder's; may be nil
+	Progress func(Progress) // called after each piece that was sent; may be nil
 }
 
 // neverPushed are folders that belong to git and to Python's client.
 var neverPushed = []string{".git", ".git/*", "*/.git", "*/.git/*", ".cache/huggingface", ".cache/huggingface/*",
 	"*/.cache/huggingface", "*/.cache/huggingface/*"}
 
-// Push sends a folder to the Hub, for the environment's client. See [Client.Push].
+// Push calls [Client.Push] on a zero Client, which takes its settings from the environment.
 func Push(ctx context.Context, repoID, dir string, o PushOptions) (*Commit, error) {
 	return new(Client).Push(ctx, repoID, dir, o)
 }
 
-// Push sends a folder to a repository as one commit. It makes the repository if there is none; a
-// name without a namespace is one of the token's user. Before anything is sent, the front matter of
-// README.md and the header of each safetensors file are read, so that a damaged model is found on
-// this side.
+// Push uploads a folder to a repository as a single commit. It creates the repository if there is
+// none; a name without a namespace belongs to the token's user. Before anything is sent, the front
+// matter of README.md and the header of each safetensors file are checked, so that a damaged model
+// is found locally.
 //
 // A push that was interrupted, even by kill -9, is completed by calling Push again: what has
-// arrived is not sent twice.
+// already arrived is not sent twice.
 func (c *Client) Push(ctx context.Context, repoID, dir string, o PushOptions) (*Commit, error) {
 	conn, r, branch, err := c.reach(ctx, repoID, &RepoOptions{Type: o.Type, Revision: o.Branch})
 	if err != nil {

@@ -21,28 +21,29 @@ var resumeFiles = []string{
 	"_*", "checkpoint-*", ".*",
 }
 
-// Pusher uploads the checkpoints of a run to one repository: the trainer's Options.Pusher. What is
-// uploaded when is the trainer's business (Options.PushStrategy), as is doing it in the background.
+// Pusher uploads the checkpoints of a run to a repository: the trainer's Options.Pusher. The
+// trainer decides what is uploaded and when (Options.PushStrategy), and uploads in the background.
 //
 //	trainer.Options{Pusher: new(hub.Pusher)} // push_to_hub=True
 //	trainer.Options{Pusher: &hub.Pusher{Repo: "me/bert-mrpc", Card: &hub.ModelCard{ModelName: "bert-mrpc"}}}
 //
-// Before the first update of a run [Pusher.Start] checks the token and the name. One Pusher may
-// serve several runs: without Repo, what lies in the output folder of a run goes to its repository.
+// Before the first update of a run, [Pusher.Start] checks the token and the name. One Pusher may
+// serve several runs: without Repo, each run is uploaded to the repository named after its output
+// folder.
 type Pusher struct {
 	Client *Client // nil means the environment's
-	// Repo is the repository, "me/bert-mrpc"; a name without a namespace is one of the token's
-	// user. Empty: the name of the run's output folder.
+	// Repo is the repository, "me/bert-mrpc"; a name without a namespace belongs to the token's
+	// user. If empty, it is the name of the run's output folder.
 	Repo string
 
 	// Card becomes README.md each time the model is pushed, with the results and the table of
-	// evaluations that the checkpoint's trainer_state.json holds. Nil: one with the name of the
+	// evaluations from the checkpoint's trainer_state.json. Nil means a card with the name of the
 	// repository and the hyperparameters of the run, unless the folder has a README.md.
 	Card   *ModelCard
-	NoCard bool // push no card where Card is nil
+	NoCard bool // push no card if Card is nil
 
-	// Options apply to each push. Message, PathInRepo, Delete and Card are not looked at; Ignore
-	// adds to what is left out of the model's files.
+	// Options apply to each push. Message, PathInRepo, Delete and Card are ignored; Ignore
+	// excludes additional files of the model.
 	Options PushOptions
 
 	mu   sync.Mutex
@@ -55,9 +56,9 @@ type started struct {
 	card *ModelCard // nil: none
 }
 
-// Start makes the repository of a run if it is not there, so that a token that is missing or may
-// not write, or a name that the Hub does not take, shows before the first update. A Hub that cannot
-// be reached is no error: the uploads try again, and warn.
+// Start creates the repository of a run if it does not exist. A missing token, one without write
+// access, or a name that the Hub does not accept thus shows before the first update. If the Hub
+// cannot be reached, that is not an error: the uploads try again, and warn.
 func (p *Pusher) Start(ctx context.Context, run checkpoint.UploadRun) error {
 	dir, err := filepath.Abs(run.OutputDir)
 	if err != nil {
@@ -141,8 +142,8 @@ func (p *Pusher) client() *Client {
 	return p.Client
 }
 
-// Push uploads a checkpoint as one commit and waits for it. Calling it again completes what was
-// interrupted.
+// Push uploads a checkpoint as a single commit and waits for it. Calling it again completes an
+// interrupted upload.
 func (p *Pusher) Push(ctx context.Context, u checkpoint.Upload) error {
 	o := p.Options
 	o.Message, o.PathInRepo, o.Delete, o.Card = u.Message, u.Path, nil, nil

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Secret holds a token. However it is printed, logged or encoded, it shows as *** (or as nothing
-// when it is empty); only [Secret.Reveal] gives it back.
+// Secret holds a token. However it is printed, logged or encoded, it appears as ***, or as nothing
+// if it is empty; only [Secret.Reveal] returns it.
 type Secret struct {
 	// behind a pointer, since package fmt prints the unexported fields of a struct without asking
 	// its methods
 	value *string
 }
 
-// NewSecret wraps a token. Line ends and surrounding space, which files and shells add, are
+// NewSecret wraps a token. Line endings and surrounding space, which files and shells add, are
 // removed.
 func NewSecret(token string) Secret {
 	token = strings.TrimSpace(strings.NewReplacer("\r", "", "\n", "").Replace(token))
@@ -73,14 +73,14 @@ func (s Secret) String() string {
 	return "***"
 }
 
-// Format keeps every verb of package fmt from the token.
+// Format hides the token from every verb of package fmt.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(s.String())) }
 
-// GoString returns what [Secret.String] does.
+// GoString returns the same as [Secret.String].
 func (s Secret) GoString() string { return s.String() }
 
-// MarshalText keeps encoders from the token, those of JSON and YAML among them.
+// MarshalText hides the token from encoders, including those of JSON and YAML.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// LogValue keeps package slog from the token.
+// LogValue hides the token from package slog.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }

@@ -3,7 +3,7 @@ package metrics
 import "slices"
 
 // Accuracy is the fraction of predictions that equal their reference: accuracy_score of
-// scikit-learn. Of no pairs it is 0.
+// scikit-learn. Without pairs it is 0.
 type Accuracy[T comparable] struct {
 	seen hits
 }
@@ -24,14 +24,14 @@ func (a *Accuracy[T]) Result() map[string]float64 {
 // Reset forgets all pairs.
 func (a *Accuracy[T]) Reset() { *a = Accuracy[T]{} }
 
-// State is that of [Merger].
+// State implements [Merger].
 func (a *Accuracy[T]) State() ([]byte, error) { return pack(a.Name(), a.seen) }
 
-// Merge is that of [Merger].
+// Merge implements [Merger].
 func (a *Accuracy[T]) Merge(state []byte) error { return a.seen.mergeState(state, a.Name()) }
 
-// ExactMatch is the fraction of texts that equal their reference, or one of several, in every byte,
-// spaces too. Of no pairs it is 0.
+// ExactMatch is the fraction of texts that equal their reference, or one of several, in every
+// byte, including spaces. Without pairs it is 0.
 type ExactMatch struct {
 	accuracy Accuracy[string]
 }
@@ -57,10 +57,10 @@ func (e *ExactMatch) Result() map[string]float64 {
 // Reset forgets all pairs.
 func (e *ExactMatch) Reset() { e.accuracy.Reset() }
 
-// State is that of [Merger].
+// State implements [Merger].
 func (e *ExactMatch) State() ([]byte, error) { return pack(e.Name(), e.accuracy.seen) }
 
-// Merge is that of [Merger].
+// Merge implements [Merger].
 func (e *ExactMatch) Merge(state []byte) error { return e.accuracy.seen.mergeState(state, e.Name()) }
 
 // hits are right answers among all.

@@ -6,12 +6,12 @@ import (
 	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
-// BatchMean reports the mean of a metric's results of single batches, each batch as heavy as any
-// other, as trainers do that compute a metric per batch: Hezar (with four decimals) among them. It
-// is not the metric of the set: use it to compare with such a trainer.
+// BatchMean reports the mean of a metric's results on single batches, with the same weight for
+// each batch. Trainers that compute a metric per batch do this, Hezar (with four decimals) among
+// them. It is not the metric of the whole set; use it to compare with such a trainer.
 type BatchMean[P any] struct {
 	Of       Metric[P] // required
-	Decimals int       // to which each batch's numbers are rounded, as by Python's round; zero means not at all
+	Decimals int       // each batch's numbers are rounded to this, as by Python's round; zero means no rounding
 
 	sums    map[string]float64
 	batches int
@@ -70,17 +70,17 @@ func (m *BatchMean[P]) round(x float64) float64 {
 	return Round(x, m.Decimals)
 }
 
-// Round rounds to so many decimals as Python's round does: to the nearest, by the exact value of
-// the number.
+// Round rounds to the given number of decimals as Python's round does: to the nearest, by the
+// exact value of the number.
 func Round(x float64, decimals int) float64 { return pyfloat.Round(x, max(0, decimals)) }
 
-// State is that of [Merger]. It ends the current batch.
+// State implements [Merger]. It ends the current batch.
 func (m *BatchMean[P]) State() ([]byte, error) {
 	m.EndBatch()
 	return pack(m.kind(), batchSums{m.sums, int64(m.batches)})
 }
 
-// Merge is that of [Merger]. It ends the current batch.
+// Merge implements [Merger]. It ends the current batch.
 func (m *BatchMean[P]) Merge(state []byte) error {
 	var o batchSums
 	if err := unpack(state, m.kind(), &o); err != nil {

@@ -6,24 +6,23 @@ import (
 	"math"
 )
 
-// BLEU is the score of translations by Papineni et al. (2002) over the whole set: how many of the
-// sequences of one to four words of the predictions stand in their references, times a penalty for
-// texts that are too short. It is a share from 0 to 1, as in NLTK, not a percentage as in
-// sacrebleu; it is not the mean of the scores of texts, and not that of batches.
+// BLEU is the translation score of Papineni et al. (2002) over the whole set: how many of the
+// predictions' sequences of one to four words occur in their references, times a penalty for texts
+// that are too short. It is a fraction from 0 to 1, as in NLTK, rather than a percentage as in
+// sacrebleu. It is neither the mean of the scores of texts nor that of batches.
 //
 // The result has "bleu", "bleu_precision_1" and so on, "bleu_brevity_penalty" and
 // "bleu_length_ratio".
 type BLEU struct {
-	// Tokenize cuts a text into words. Nil means [Fields], at white space; sacrebleu's default is
-	// [Tokenize13a].
+	// Tokenize splits a text into words. Nil means [Fields], at white space; sacrebleu's default
+	// is [Tokenize13a].
 	Tokenize func(text string) []string
 	// MaxOrder is the length of the longest sequences; zero means 4.
 	MaxOrder int
-	// Smoothing says what counts where no sequence of a length is found; the zero value is none:
+	// Smoothing says what to count if no sequence of a length is found. With the zero value, none,
 	// the score is then 0.
 	Smoothing Smoothing
-	// EffectiveOrder leaves out lengths that no prediction has, as one wants for single short
-	// sentences.
+	// EffectiveOrder ignores lengths that no prediction has, which suits single short sentences.
 	EffectiveOrder bool
 
 	stats bleuStats
@@ -34,7 +33,7 @@ type bleuStats struct {
 	Length, Reference int64   // words of the predictions, and of the references nearest in length
 }
 
-// Smoothing is one of the ways of Chen and Cherry (2014) by which a precision of 0 does not make
+// Smoothing is one of the methods of Chen and Cherry (2014) that keep a precision of 0 from making
 // the score 0.
 type Smoothing struct {
 	kind  smoothing
@@ -50,16 +49,16 @@ const (
 	smoothExp
 )
 
-// SmoothFloor counts epsilon matches where there are none: floor of sacrebleu, method1 of NLTK;
-// both take 0.1.
+// SmoothFloor counts epsilon matches if there are none: floor of sacrebleu, method1 of NLTK; both
+// use 0.1.
 func SmoothFloor(epsilon float64) Smoothing { return Smoothing{smoothFloor, epsilon} }
 
-// SmoothAddK adds k to matches and to sequences of two words and more: add-k of sacrebleu, method2
-// of NLTK; both take 1.
+// SmoothAddK adds k to the numbers of matches and of sequences of two or more words: add-k of
+// sacrebleu, method2 of NLTK; both use 1.
 func SmoothAddK(k float64) Smoothing { return Smoothing{smoothAddK, k} }
 
-// SmoothExp counts half a match the first time that there are none, then a quarter, and so on: exp,
-// the default of sacrebleu; method3 of NLTK.
+// SmoothExp counts half a match the first time there are none, then a quarter, and so on: exp, the
+// default of sacrebleu; method3 of NLTK.
 func SmoothExp() Smoothing { return Smoothing{kind: smoothExp} }
 
 // Name returns "bleu".
@@ -68,8 +67,8 @@ func (b *BLEU) Name() string { return "bleu" }
 // Add counts one text with one reference.
 func (b *BLEU) Add(prediction, reference string) { b.AddReferences(prediction, reference) }
 
-// AddReferences counts one text that has several right forms. No reference is an empty one: none of
-// the words are right.
+// AddReferences counts one text that has several correct forms. No reference counts as an empty
+// one: none of the words are right.
 func (b *BLEU) AddReferences(prediction string, references ...string) {
 	order := cmp.Or(b.MaxOrder, 4)
 	b.stats.grow(order)
@@ -103,8 +102,8 @@ func (b *BLEU) AddReferences(prediction string, references ...string) {
 	}
 }
 
-// closer tells whether a length is nearer to that of the prediction than the best so far; of equals
-// the shorter.
+// closer reports whether a length is nearer to that of the prediction than the best so far; of
+// equals the shorter.
 func closer(length, best, prediction int) bool {
 	d, e := length-prediction, best-prediction
 	d, e = max(d, -d), max(e, -e)
@@ -117,7 +116,7 @@ func (s *bleuStats) grow(order int) {
 	}
 }
 
-// Result returns the score and its parts; all are 0 of nothing.
+// Result returns the score and its parts, which are all 0 if there was nothing to count.
 func (b *BLEU) Result() map[string]float64 {
 	order := cmp.Or(b.MaxOrder, 4)
 	s := b.stats
@@ -185,10 +184,10 @@ func (b *BLEU) precision(matches, total float64, halves *float64) float64 {
 // Reset forgets all texts.
 func (b *BLEU) Reset() { b.stats = bleuStats{} }
 
-// State is that of [Merger].
+// State implements [Merger].
 func (b *BLEU) State() ([]byte, error) { return pack(b.kind(), b.stats) }
 
-// Merge is that of [Merger].
+// Merge implements [Merger].
 func (b *BLEU) Merge(state []byte) error {
 	var o bleuStats
 	if err := unpack(state, b.kind(), &o); err != nil {

@@ -6,9 +6,9 @@ import (
 )
 
 // Concatenated scores all texts of the set as one: the predictions joined, against the references
-// joined. It is the concatenate_texts of Hezar's CER (its WER sums the pairs all the same), and
-// what [CER] and [WER] of jiwer give for texts that are cut at different places. Texts lose the
-// white space around them first, and empty ones are left out.
+// joined. It is concatenate_texts of Hezar's CER (its WER sums the pairs nevertheless), and what
+// [CER] and [WER] of jiwer compute for texts that are split at different places. White space
+// around the texts is removed first, and empty texts are skipped.
 type Concatenated struct {
 	Of        Metric[string] // required
 	Delimiter string         // between texts; empty means a space
@@ -30,7 +30,7 @@ func (c *Concatenated) Add(prediction, reference string) {
 	c.predictions, c.references = keep(c.predictions, prediction), keep(c.references, reference)
 }
 
-// Result returns what the metric says of the two long texts.
+// Result returns the metric of the two long texts.
 func (c *Concatenated) Result() map[string]float64 {
 	delimiter := c.Delimiter
 	if delimiter == "" {
@@ -47,12 +47,12 @@ func (c *Concatenated) Reset() {
 	c.predictions, c.references = nil, nil
 }
 
-// State is that of [Merger].
+// State implements [Merger].
 func (c *Concatenated) State() ([]byte, error) {
 	return pack(c.kind(), texts{c.predictions, c.references})
 }
 
-// Merge is that of [Merger]. The texts of the other come behind.
+// Merge implements [Merger]. The texts of the other come behind.
 func (c *Concatenated) Merge(state []byte) error {
 	var o texts
 	if err := unpack(state, c.kind(), &o); err != nil {
@@ -66,7 +66,7 @@ type texts struct{ Predictions, References []string }
 
 func (c *Concatenated) kind() string { return c.Name() + " of concatenated texts" }
 
-// All is a list of metrics that get the same pairs, under the name of the first.
+// All is a list of metrics that get the same pairs, named after the first.
 type All[P any] []Metric[P]
 
 // Name returns the name of the first metric.
@@ -84,7 +84,7 @@ func (a All[P]) Add(prediction, reference P) {
 	}
 }
 
-// Result returns the numbers of all metrics. Where two have the same name the later counts.
+// Result returns the numbers of all metrics. If two have the same name, the later one is returned.
 func (a All[P]) Result() map[string]float64 {
 	result := map[string]float64{}
 	for _, m := range a {
@@ -95,14 +95,14 @@ func (a All[P]) Result() map[string]float64 {
 	return result
 }
 
-// Reset makes all metrics forget.
+// Reset resets all metrics.
 func (a All[P]) Reset() {
 	for _, m := range a {
 		m.Reset()
 	}
 }
 
-// State is that of [Merger].
+// State implements [Merger].
 func (a All[P]) State() ([]byte, error) {
 	states := make([][]byte, len(a))
 	for i, m := range a {
@@ -119,8 +119,8 @@ func (a All[P]) State() ([]byte, error) {
 	return pack("all", states)
 }
 
-// Merge is that of [Merger]. On an error the metrics in front of the one that failed are merged
-// already, so the list is to be thrown away.
+// Merge implements [Merger]. After an error, the metrics before the one that failed are already
+// merged, so the list must not be used any more.
 func (a All[P]) Merge(state []byte) error {
 	var states [][]byte
 	if err := unpack(state, "all", &states); err != nil {

@@ -12,10 +12,10 @@ type pair struct {
 	Prediction, Reference int
 }
 
-// ConfusionMatrix counts how often each label was taken for each other: confusion_matrix of
-// scikit-learn. Matrix is what one wants of it; in a list of metrics it gives "confusion_matrix",
-// the number of pairs, and a number for each cell that is not empty, such as "confusion_matrix/2/0"
-// for samples of class 2 that were taken for class 0.
+// ConfusionMatrix counts how often each label was predicted as each other label: confusion_matrix
+// of scikit-learn. Use Matrix to get the counts. In a list of metrics it reports
+// "confusion_matrix", the number of pairs, and a number for each cell that is not empty, such as
+// "confusion_matrix/2/0" for samples of class 2 that were predicted as class 0.
 type ConfusionMatrix struct {
 	cells map[pair]int64
 }
@@ -62,10 +62,10 @@ func (m *ConfusionMatrix) Result() map[string]float64 {
 // Reset forgets all pairs.
 func (m *ConfusionMatrix) Reset() { m.cells = nil }
 
-// State is that of [Merger].
+// State implements [Merger].
 func (m *ConfusionMatrix) State() ([]byte, error) { return pack(m.Name(), m.cells) }
 
-// Merge is that of [Merger].
+// Merge implements [Merger].
 func (m *ConfusionMatrix) Merge(state []byte) error {
 	var o map[pair]int64
 	if err := unpack(state, m.Name(), &o); err != nil {
@@ -75,8 +75,8 @@ func (m *ConfusionMatrix) Merge(state []byte) error {
 	return nil
 }
 
-// Matthews is Matthews' correlation coefficient of any number of classes: matthews_corrcoef of
-// scikit-learn, 1 for agreement, 0 for chance, and 0 where either side knows one class only.
+// Matthews is Matthews' correlation coefficient for any number of classes: matthews_corrcoef of
+// scikit-learn. It is 1 for agreement, 0 for chance, and 0 if either side has only one class.
 type Matthews struct {
 	matrix ConfusionMatrix
 }
@@ -116,8 +116,8 @@ func (m *Matthews) Result() map[string]float64 {
 // Reset forgets all pairs.
 func (m *Matthews) Reset() { m.matrix.Reset() }
 
-// State is that of [Merger].
+// State implements [Merger].
 func (m *Matthews) State() ([]byte, error) { return m.matrix.State() }
 
-// Merge is that of [Merger].
+// Merge implements [Merger].
 func (m *Matthews) Merge(state []byte) error { return m.matrix.Merge(state) }

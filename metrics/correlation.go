@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Pearson is the correlation coefficient of two series of numbers: pearsonr of SciPy. It is NaN
-// where one of them does not vary.
+// Pearson is the correlation coefficient of two series of numbers: pearsonr of SciPy. It is NaN if
+// one of them does not vary.
 type Pearson struct{ moments moments }
 
 // Name returns "pearson".
@@ -24,10 +24,10 @@ func (p *Pearson) Result() map[string]float64 {
 // Reset forgets all pairs.
 func (p *Pearson) Reset() { p.moments = moments{} }
 
-// State is that of [Merger].
+// State implements [Merger].
 func (p *Pearson) State() ([]byte, error) { return pack(p.Name(), p.moments) }
 
-// Merge is that of [Merger].
+// Merge implements [Merger].
 func (p *Pearson) Merge(state []byte) error {
 	var o moments
 	if err := unpack(state, p.Name(), &o); err != nil {
@@ -37,8 +37,8 @@ func (p *Pearson) Merge(state []byte) error {
 	return nil
 }
 
-// Spearman is the correlation of ranks: spearmanr of SciPy. Equal numbers share the mean of their
-// ranks. It keeps all pairs, 16 bytes each. With a NaN among them the result is NaN.
+// Spearman is the rank correlation: spearmanr of SciPy. Equal numbers share the mean of their
+// ranks. It keeps all pairs, 16 bytes each. If one is NaN, the result is NaN.
 type Spearman struct{ pairs series }
 
 type series struct{ X, Y []float64 }
@@ -67,10 +67,10 @@ func (s *Spearman) Result() map[string]float64 {
 // Reset forgets all pairs.
 func (s *Spearman) Reset() { s.pairs = series{} }
 
-// State is that of [Merger].
+// State implements [Merger].
 func (s *Spearman) State() ([]byte, error) { return pack(s.Name(), s.pairs) }
 
-// Merge is that of [Merger].
+// Merge implements [Merger].
 func (s *Spearman) Merge(state []byte) error {
 	var o series
 	if err := unpack(state, s.Name(), &o); err != nil {

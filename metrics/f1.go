@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Average says how the scores of classes become one; see [F1]. The zero value is Binary(1).
+// Average says how the scores of classes are combined; see [F1]. The zero value is Binary(1).
 type Average struct {
 	kind     averageKind
 	positive int // less one, so that the zero value means label 1
@@ -21,17 +21,17 @@ const (
 	weighted
 )
 
-// Binary scores the one label that is positive; all others are negative.
+// Binary scores one label as positive; all others are negative.
 func Binary(positive int) Average { return Average{kind: binary, positive: positive - 1} }
 
-// Macro is the mean over all labels that occur, as prediction or reference.
+// Macro is the mean over all labels that occur, as predictions or references.
 func Macro() Average { return Average{kind: macro} }
 
 // Micro counts all labels together. With one label for each sample, precision, recall and F1 are
 // then all the accuracy.
 func Micro() Average { return Average{kind: micro} }
 
-// Weighted is the mean over all labels, each as heavy as it is frequent among the references.
+// Weighted is the mean over all labels, weighted by their frequency among the references.
 func Weighted() Average { return Average{kind: weighted} }
 
 // F1 computes precision, recall and their harmonic mean as scikit-learn's
@@ -39,12 +39,12 @@ func Weighted() Average { return Average{kind: weighted} }
 type F1 struct {
 	Average Average // the zero value scores label 1 against all others
 
-	// ZeroDivision is what 0/0 counts as: 0, 1, or NaN, which leaves the class out of a mean. It is
+	// ZeroDivision is the value of 0/0: 0, 1, or NaN, which excludes the class from a mean. It is
 	// scikit-learn's zero_division.
 	ZeroDivision float64
 
-	// Labels are the classes that are averaged; nil means all that occur. A class that does not
-	// occur counts too if it is listed.
+	// Labels are the classes to average over; nil means all that occur. A listed class counts even
+	// if it does not occur.
 	Labels []int
 
 	classes map[int]counts
@@ -59,7 +59,7 @@ type counts struct {
 type ClassScores struct {
 	Label                 int
 	Precision, Recall, F1 float64
-	Support               int64 // references with this label
+	Support               int64 // number of references with this label
 }
 
 // Name returns "f1".
@@ -135,10 +135,10 @@ func (f *F1) labels() []int {
 // Reset forgets all pairs.
 func (f *F1) Reset() { f.classes = nil }
 
-// State is that of [Merger].
+// State implements [Merger].
 func (f *F1) State() ([]byte, error) { return pack("f1", f.classes) }
 
-// Merge is that of [Merger].
+// Merge implements [Merger].
 func (f *F1) Merge(state []byte) error {
 	var o map[int]counts
 	if err := unpack(state, "f1", &o); err != nil {

@@ -1,8 +1,8 @@
 package metrics
 
 // Levenshtein returns the least number of substitutions, deletions and insertions that turn a into
-// b. It takes time in proportion to len(a)*len(b) and memory to the shorter of them; equal ends
-// cost little.
+// b. Its time is proportional to len(a)*len(b) and its memory to the shorter of them; a common
+// prefix or suffix costs little.
 func Levenshtein[T comparable](a, b []T) int {
 	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
 		a, b = a[1:], b[1:]

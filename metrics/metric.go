@@ -29,10 +29,10 @@
 // at different places, and [All] is several metrics at once.
 package metrics
 
-// Metric gathers pairs of a prediction and what it should have been. It is used by one goroutine at
-// a time.
+// Metric collects pairs of a prediction and its reference. Only one goroutine at a time may use
+// it.
 type Metric[P any] interface {
-	// Name is the metric's name, and the key of its main number in the result.
+	// Name returns the metric's name, which is also the key of its main number in the result.
 	Name() string
 	Add(prediction, reference P)
 	// Result returns the numbers of the pairs since the last Reset, by name.

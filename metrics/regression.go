@@ -11,16 +11,16 @@ func (m *MAE) Name() string { return "mae" }
 // Add counts one pair.
 func (m *MAE) Add(prediction, reference float64) { m.errors.add(math.Abs(prediction - reference)) }
 
-// Result returns "mae", 0 of nothing.
+// Result returns "mae", or 0 if there was nothing to count.
 func (m *MAE) Result() map[string]float64 { return map[string]float64{m.Name(): m.errors.value()} }
 
 // Reset forgets all pairs.
 func (m *MAE) Reset() { m.errors = meanOf{} }
 
-// State is that of [Merger].
+// State implements [Merger].
 func (m *MAE) State() ([]byte, error) { return pack(m.Name(), m.errors) }
 
-// Merge is that of [Merger].
+// Merge implements [Merger].
 func (m *MAE) Merge(state []byte) error { return m.errors.mergeState(state, m.Name()) }
 
 // MSE is the mean squared error of numbers.
@@ -32,16 +32,16 @@ func (m *MSE) Name() string { return "mse" }
 // Add counts one pair.
 func (m *MSE) Add(prediction, reference float64) { m.errors.addSquare(prediction - reference) }
 
-// Result returns "mse", 0 of nothing.
+// Result returns "mse", or 0 if there was nothing to count.
 func (m *MSE) Result() map[string]float64 { return map[string]float64{m.Name(): m.errors.value()} }
 
 // Reset forgets all pairs.
 func (m *MSE) Reset() { m.errors = meanOf{} }
 
-// State is that of [Merger].
+// State implements [Merger].
 func (m *MSE) State() ([]byte, error) { return pack(m.Name(), m.errors) }
 
-// Merge is that of [Merger].
+// Merge implements [Merger].
 func (m *MSE) Merge(state []byte) error { return m.errors.mergeState(state, m.Name()) }
 
 // RMSE is the square root of the mean squared error of the whole set, which is not the mean of the
@@ -54,7 +54,7 @@ func (m *RMSE) Name() string { return "rmse" }
 // Add counts one pair.
 func (m *RMSE) Add(prediction, reference float64) { m.errors.addSquare(prediction - reference) }
 
-// Result returns "rmse", 0 of nothing.
+// Result returns "rmse", or 0 if there was nothing to count.
 func (m *RMSE) Result() map[string]float64 {
 	return map[string]float64{m.Name(): math.Sqrt(m.errors.value())}
 }
@@ -62,15 +62,16 @@ func (m *RMSE) Result() map[string]float64 {
 // Reset forgets all pairs.
 func (m *RMSE) Reset() { m.errors = meanOf{} }
 
-// State is that of [Merger].
+// State implements [Merger].
 func (m *RMSE) State() ([]byte, error) { return pack(m.Name(), m.errors) }
 
-// Merge is that of [Merger].
+// Merge implements [Merger].
 func (m *RMSE) Merge(state []byte) error { return m.errors.mergeState(state, m.Name()) }
 
-// R2 is the coefficient of determination: 1 less the squared errors over the squared deviations of
-// the references from their mean. As r2_score of scikit-learn it is NaN of fewer than two pairs,
-// and of references that are all equal 1 if each was hit and 0 if not.
+// R2 is the coefficient of determination: 1 minus the squared errors divided by the squared
+// deviations of the references from their mean. As in r2_score of scikit-learn, it is NaN for
+// fewer than two pairs. If all references are equal, it is 1 if all predictions are correct and 0
+// otherwise.
 type R2 struct{ state r2State }
 
 type r2State struct {
@@ -106,10 +107,10 @@ func (m *R2) Result() map[string]float64 {
 // Reset forgets all pairs.
 func (m *R2) Reset() { m.state = r2State{} }
 
-// State is that of [Merger].
+// State implements [Merger].
 func (m *R2) State() ([]byte, error) { return pack(m.Name(), m.state) }
 
-// Merge is that of [Merger].
+// Merge implements [Merger].
 func (m *R2) Merge(state []byte) error {
 	var o r2State
 	if err := unpack(state, m.Name(), &o); err != nil {

@@ -14,16 +14,16 @@ import (
 // On English text the scores of a text are those of rouge_score. Its aggregate is the median of
 // random samples of them; this is their mean.
 type ROUGE struct {
-	// Tokenize cuts a text into words; nil means [Words].
+	// Tokenize splits a text into words; nil means [Words].
 	Tokenize func(text string) []string
-	// Stemmer reduces English words of more than three letters to their stems, by Porter's rules as
-	// NLTK has them.
+	// Stemmer reduces English words of more than three letters to their stems, by Porter's rules
+	// as in NLTK.
 	Stemmer bool
 
 	state rougeState
 }
 
-// RougeScore is what a text scores by one measure.
+// RougeScore is the score of a text by one measure.
 type RougeScore struct {
 	Precision, Recall, F1 float64
 }
@@ -39,8 +39,8 @@ func (r *ROUGE) Name() string { return "rougeL" }
 // Add counts one text with one reference.
 func (r *ROUGE) Add(prediction, reference string) { r.AddReferences(prediction, reference) }
 
-// AddReferences counts one text with several references. No reference is an empty one: the scores
-// are 0.
+// AddReferences counts one text with several references. No reference counts as an empty one: the
+// scores are 0.
 func (r *ROUGE) AddReferences(prediction string, references ...string) {
 	best := r.Score(prediction, references...)
 	if r.state.Sums == nil {
@@ -56,7 +56,7 @@ func (r *ROUGE) AddReferences(prediction string, references ...string) {
 	r.state.N++
 }
 
-// Score compares one text with its references, by measure, and counts nothing.
+// Score returns the scores of one text with its references, by measure, without counting them.
 func (r *ROUGE) Score(prediction string, references ...string) map[string]RougeScore {
 	if len(references) == 0 {
 		references = []string{""}
@@ -180,7 +180,8 @@ func (r *ROUGE) byLines(l lexicon, prediction, reference string) RougeScore {
 	return rougeScore(matches, predicted, actual)
 }
 
-// Result returns the mean F-measures "rouge1", "rouge2", "rougeL" and "rougeLsum"; 0 of nothing.
+// Result returns the mean F-measures "rouge1", "rouge2", "rougeL" and "rougeLsum", or 0 if there
+// was nothing to count.
 func (r *ROUGE) Result() map[string]float64 {
 	result := map[string]float64{}
 	for name, score := range r.Means() {
@@ -189,7 +190,7 @@ func (r *ROUGE) Result() map[string]float64 {
 	return result
 }
 
-// Means returns the means of precision and recall too.
+// Means returns the means of precision, recall and F-measure.
 func (r *ROUGE) Means() map[string]RougeScore {
 	means := map[string]RougeScore{"rouge1": {}, "rouge2": {}, "rougeL": {}, "rougeLsum": {}}
 	for name, sums := range r.state.Sums {
@@ -202,10 +203,10 @@ func (r *ROUGE) Means() map[string]RougeScore {
 // Reset forgets all texts.
 func (r *ROUGE) Reset() { r.state = rougeState{} }
 
-// State is that of [Merger].
+// State implements [Merger].
 func (r *ROUGE) State() ([]byte, error) { return pack("rouge", r.state) }
 
-// Merge is that of [Merger].
+// Merge implements [Merger].
 func (r *ROUGE) Merge(state []byte) error {
 	var o rougeState
 	if err := unpack(state, "rouge", &o); err != nil {

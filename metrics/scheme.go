@@ -8,7 +8,7 @@ type Scheme uint8
 // The schemes: I is inside, O outside, B the beginning, E (or L) the end, S (or U) an entity of one
 // tag.
 const (
-	AnyScheme Scheme = iota // whatever fits, as conlleval takes it
+	AnyScheme Scheme = iota // anything that fits, as in conlleval
 	IOB1                    // B only where an entity follows another of its type
 	IOB2                    // B begins every entity
 	IOE1                    // E only where an entity of the same type follows

@@ -17,9 +17,9 @@ type Scored interface {
 	Reset()
 }
 
-// TopKAccuracy is the share of predictions whose right class is among the K of the highest scores:
-// top_k_accuracy_score of scikit-learn, which takes the later of two classes with equal scores for
-// the higher. A label without a score is wrong, and so is a prediction with a score that is NaN.
+// TopKAccuracy is the share of predictions whose correct class is among the K highest scores:
+// top_k_accuracy_score of scikit-learn. Of two classes with equal scores, the later one counts as
+// higher, as there. A label without a score is wrong, and so is a prediction with a NaN score.
 type TopKAccuracy struct {
 	K    int // zero means 5
 	seen hits
@@ -27,7 +27,7 @@ type TopKAccuracy struct {
 
 func (t *TopKAccuracy) k() int { return cmp.Or(t.K, 5) }
 
-// Name returns "top_5_accuracy", with the number of K.
+// Name returns "top_5_accuracy", with the value of K.
 func (t *TopKAccuracy) Name() string { return fmt.Sprintf("top_%d_accuracy", t.k()) }
 
 // Add counts one prediction.
@@ -45,7 +45,7 @@ func (t *TopKAccuracy) Add(scores []float64, label int) {
 	t.seen.add(above < t.k())
 }
 
-// Result returns the accuracy, 0 of nothing.
+// Result returns the accuracy, or 0 if there was nothing to count.
 func (t *TopKAccuracy) Result() map[string]float64 {
 	return map[string]float64{t.Name(): ratio(t.seen.Right, t.seen.Total)}
 }
@@ -53,10 +53,10 @@ func (t *TopKAccuracy) Result() map[string]float64 {
 // Reset forgets all predictions.
 func (t *TopKAccuracy) Reset() { t.seen = hits{} }
 
-// State is that of [Merger].
+// State implements [Merger].
 func (t *TopKAccuracy) State() ([]byte, error) { return pack(t.Name(), t.seen) }
 
-// Merge is that of [Merger].
+// Merge implements [Merger].
 func (t *TopKAccuracy) Merge(state []byte) error { return t.seen.mergeState(state, t.Name()) }
 
 // ROCAUC is the area under the receiver operating characteristic: the probability that a sample of
@@ -64,11 +64,11 @@ func (t *TopKAccuracy) Merge(state []byte) error { return t.seen.mergeState(stat
 // It is roc_auc_score of scikit-learn over the whole set, exactly, and therefore keeps all scores,
 // 8 bytes each.
 //
-// With one score for each sample it is the score of class 1; with two the second is. With more,
-// each class is scored against the rest, and the mean over classes is taken. It is NaN where a
-// class has no samples, or no others.
+// With one score per sample, it is the score of class 1; with two, the second one is. With more,
+// each class is scored against the rest, and the mean over classes is taken. It is NaN if a class
+// has no samples, or if all samples are of that class.
 type ROCAUC struct {
-	Weighted bool // classes are as heavy as they are frequent; only with more than two classes
+	Weighted bool // weight classes by their frequency; only with more than two classes
 
 	samples scored
 }
@@ -82,7 +82,8 @@ type scored struct {
 // Name returns "roc_auc".
 func (r *ROCAUC) Name() string { return "roc_auc" }
 
-// Add keeps one prediction. It panics if it has another number of scores than the one before.
+// Add keeps one prediction. It panics if the number of scores differs from that of the previous
+// one.
 func (r *ROCAUC) Add(scores []float64, label int) {
 	if len(r.samples.Labels) == 0 {
 		r.samples.Width = len(scores)
@@ -147,10 +148,10 @@ func (s scored) area(column, label int) float64 {
 // Reset forgets all predictions.
 func (r *ROCAUC) Reset() { r.samples = scored{} }
 
-// State is that of [Merger].
+// State implements [Merger].
 func (r *ROCAUC) State() ([]byte, error) { return pack(r.Name(), r.samples) }
 
-// Merge is that of [Merger].
+// Merge implements [Merger].
 func (r *ROCAUC) Merge(state []byte) error {
 	var o scored
 	if err := unpack(state, r.Name(), &o); err != nil {
@@ -170,8 +171,8 @@ func (r *ROCAUC) Merge(state []byte) error {
 	return nil
 }
 
-// Perplexity is the exponential of the mean negative log-likelihood of all tokens. Batches are as
-// heavy as they have tokens, so it does not depend on how the set is cut into batches.
+// Perplexity is the exponential of the mean negative log-likelihood of all tokens. Batches are
+// weighted by their number of tokens, so it does not depend on how the set is split into batches.
 type Perplexity struct{ loss nll }
 
 type nll struct {
@@ -182,7 +183,7 @@ type nll struct {
 // Name returns "perplexity".
 func (p *Perplexity) Name() string { return "perplexity" }
 
-// Add counts a batch: its mean loss, in nats, over so many tokens.
+// Add counts a batch: its mean loss, in nats, over the given number of tokens.
 func (p *Perplexity) Add(loss float64, tokens int64) {
 	if tokens == 0 {
 		return // its mean is no number
@@ -191,7 +192,7 @@ func (p *Perplexity) Add(loss float64, tokens int64) {
 	p.loss.Tokens += tokens
 }
 
-// Result returns "perplexity", 1 of nothing.
+// Result returns "perplexity", or 1 if there was nothing to count.
 func (p *Perplexity) Result() map[string]float64 {
 	value := 1.0
 	if p.loss.Tokens > 0 {
@@ -203,10 +204,10 @@ func (p *Perplexity) Result() map[string]float64 {
 // Reset forgets all batches.
 func (p *Perplexity) Reset() { p.loss = nll{} }
 
-// State is that of [Merger].
+// State implements [Merger].
 func (p *Perplexity) State() ([]byte, error) { return pack(p.Name(), p.loss) }
 
-// Merge is that of [Merger].
+// Merge implements [Merger].
 func (p *Perplexity) Merge(state []byte) error {
 	var o nll
 	if err := unpack(state, p.Name(), &o); err != nil {

@@ -16,13 +16,13 @@ import (
 //
 // Of sequences of different lengths, the tags without a counterpart are wrong.
 type Seqeval struct {
-	// Scheme says how tags mark entities. The zero value takes any of them as the program conlleval
-	// does, and repairs what is not quite right: an I without a B begins an entity. With a scheme,
-	// only what is marked as the scheme has it is an entity: mode "strict" of seqeval.
+	// Scheme says how tags mark entities. The zero value accepts any of them, like the program
+	// conlleval, and repairs small mistakes: an I without a B starts an entity. With a scheme,
+	// only what is marked according to it is an entity: mode "strict" of seqeval.
 	Scheme Scheme
 	// Suffix says that the mark comes last, as in PER-B.
 	Suffix bool
-	// ZeroDivision is what 0/0 counts as.
+	// ZeroDivision is the value of 0/0.
 	ZeroDivision float64
 
 	state entityState
@@ -102,10 +102,10 @@ func (s *Seqeval) Types() []TypeScores {
 // Reset forgets all sequences.
 func (s *Seqeval) Reset() { s.state = entityState{} }
 
-// State is that of [Merger].
+// State implements [Merger].
 func (s *Seqeval) State() ([]byte, error) { return pack(s.kind(), s.state) }
 
-// Merge is that of [Merger].
+// Merge implements [Merger].
 func (s *Seqeval) Merge(state []byte) error {
 	var o entityState
 	if err := unpack(state, s.kind(), &o); err != nil {

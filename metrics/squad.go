@@ -7,10 +7,10 @@ import (
 	"unicode"
 )
 
-// Squad scores answers to questions about texts as SQuAD does: exact match and F1 of words, small
-// letters without punctuation and articles, in percent, the better of several right answers. Its
-// zero value is version 1.1, where each question has an answer: metric squad of evaluate. With
-// NoAnswers it is version 2: metric squad_v2.
+// Squad scores answers to questions about texts as SQuAD does: exact match and F1 of words, in
+// lower case and without punctuation and articles, in percent, for the best of several correct
+// answers. The zero value is version 1.1, where each question has an answer: metric squad of
+// evaluate. With NoAnswers it is version 2: metric squad_v2.
 //
 //	var squad metrics.Squad
 //	squad.Add(metrics.SquadAnswer{Text: "Denver Broncos"}, []string{"The Denver Broncos", "Denver"})
@@ -20,11 +20,11 @@ type Squad struct {
 	answers []squadScore
 }
 
-// SquadAnswer is what was predicted for a question.
+// SquadAnswer is the prediction for a question.
 type SquadAnswer struct {
-	Text string // empty: there is none
-	// NoAnswer is the probability that there is none; with NoAnswers the best threshold for it is
-	// found. One above 1 never is.
+	Text string // empty means no answer
+	// NoAnswer is the probability that there is no answer; with NoAnswers, the best threshold for
+	// it is searched for. A probability above 1 never counts as one.
 	NoAnswer float64
 }
 
@@ -85,10 +85,10 @@ func (s *Squad) f1(prediction, reference []string) float64 {
 	return 2 * precision * recall / (precision + recall)
 }
 
-// Result returns "exact_match" and "f1"; with NoAnswers "exact", "f1" and "total", the same of the
-// questions with an answer (HasAns_) and without one (NoAns_), and what the best threshold for
-// NoAnswer would give: best_exact, best_exact_thresh, best_f1, best_f1_thresh. Of no questions it
-// is 0.
+// Result returns "exact_match" and "f1". With NoAnswers it returns "exact", "f1" and "total", the
+// same for the questions with an answer (HasAns_) and without one (NoAns_), and the results for
+// the best threshold of NoAnswer: best_exact, best_exact_thresh, best_f1, best_f1_thresh. Without
+// questions the numbers are 0.
 func (s *Squad) Result() map[string]float64 {
 	every := func(squadScore) bool { return true }
 	if !s.NoAnswers {
@@ -171,10 +171,10 @@ func (s *Squad) kind() string {
 	return "squad"
 }
 
-// State is that of [Merger].
+// State implements [Merger].
 func (s *Squad) State() ([]byte, error) { return pack(s.kind(), s.answers) }
 
-// Merge is that of [Merger].
+// Merge implements [Merger].
 func (s *Squad) Merge(state []byte) error {
 	var more []squadScore
 	if err := unpack(state, s.kind(), &more); err != nil {

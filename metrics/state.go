@@ -7,20 +7,20 @@ import (
 	"fmt"
 )
 
-// ErrState is wrapped by the errors of [Merger].Merge: the bytes are damaged, or of another metric
-// or of other settings.
+// ErrState is wrapped by the errors of [Merger].Merge: the bytes are damaged, or come from a
+// different metric or different settings.
 var ErrState = errors.New("metrics: not the state of this metric")
 
-// Merger is what every metric of this package is besides: its counts can be added up over processes
-// that each saw a part of the set, so that the result is again that of the whole set.
+// Merger is implemented by every metric of this package. Its counts can be added up over processes
+// that each saw a part of the set, so that the result is that of the whole set:
 //
 //	state, err := cer.State()                                     // in each process
 //	for _, state := range gathered { err = total.Merge(state) }   // in one of them
 type Merger interface {
 	// State returns what was counted since the last Reset.
 	State() ([]byte, error)
-	// Merge adds what another metric of the same kind and settings counted. On an error nothing is
-	// added.
+	// Merge adds what another metric of the same kind and with the same settings counted. On an
+	// error nothing is added.
 	Merge(state []byte) error
 }
 

@@ -9,13 +9,13 @@ import (
 // insertions) that turn the references into the predictions, summed over the set, divided by the
 // references' characters. It is jiwer.cer of the whole set.
 //
-// A character is a Unicode code point: é as one and as e with an accent differ, so bring both sides
-// to one normal form first. White space around a text does not count. A text with an empty
-// reference adds its characters to the edits and nothing to the divisor; if all references are
-// empty the rate is the number of edits, as jiwer has it. The rate can exceed 1.
+// A character is a Unicode code point: é as one code point and as e with an accent differ, so
+// convert both sides to the same normal form first. White space around a text is ignored. A text
+// with an empty reference adds its characters to the edits and nothing to the divisor; if all
+// references are empty, the rate is the number of edits, as in jiwer. The rate can exceed 1.
 type CER struct {
-	// CollapseSpaces takes two or more white-space characters in a row for one space, as Hezar's
-	// CER does. Word error rates always do.
+	// CollapseSpaces replaces two or more white-space characters in a row by one space, as Hezar's
+	// CER does. Word error rates always do so.
 	CollapseSpaces bool
 
 	rate rate
@@ -34,7 +34,7 @@ func (c *CER) Add(prediction, reference string) {
 }
 
 // AddReferences counts one text that may be any of the references: the one with the lowest rate
-// counts, the first of equals. No reference is an empty one.
+// counts, or the first of several. No reference counts as an empty one.
 func (c *CER) AddReferences(prediction string, references ...string) {
 	c.Add(prediction, nearest(references, func(reference string) float64 {
 		one := CER{CollapseSpaces: c.CollapseSpaces}
@@ -49,10 +49,10 @@ func (c *CER) Result() map[string]float64 { return map[string]float64{c.Name(): 
 // Reset forgets all pairs.
 func (c *CER) Reset() { c.rate = rate{} }
 
-// State is that of [Merger].
+// State implements [Merger].
 func (c *CER) State() ([]byte, error) { return pack(c.kind(), c.rate) }
 
-// Merge is that of [Merger].
+// Merge implements [Merger].
 func (c *CER) Merge(state []byte) error { return c.rate.mergeState(state, c.kind()) }
 
 func (c *CER) kind() string {
@@ -62,7 +62,7 @@ func (c *CER) kind() string {
 	return "cer"
 }
 
-// WER is the word error rate: as [CER], but of words, which are what spaces separate. It is
+// WER is the word error rate: like [CER] but for words, which are separated by spaces. It is
 // jiwer.wer of the whole set.
 type WER struct {
 	rate rate
@@ -77,7 +77,7 @@ func (w *WER) Add(prediction, reference string) {
 	w.rate.add(Levenshtein(p, r), len(r))
 }
 
-// AddReferences is that of [CER].
+// AddReferences is like that of [CER].
 func (w *WER) AddReferences(prediction string, references ...string) {
 	w.Add(prediction, nearest(references, func(reference string) float64 {
 		var one WER
@@ -92,10 +92,10 @@ func (w *WER) Result() map[string]float64 { return map[string]float64{w.Name(): 
 // Reset forgets all pairs.
 func (w *WER) Reset() { w.rate = rate{} }
 
-// State is that of [Merger].
+// State implements [Merger].
 func (w *WER) State() ([]byte, error) { return pack(w.Name(), w.rate) }
 
-// Merge is that of [Merger].
+// Merge implements [Merger].
 func (w *WER) Merge(state []byte) error { return w.rate.mergeState(state, w.Name()) }
 
 // rate is a number of edits and of what could have been right.

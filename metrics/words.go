@@ -7,12 +7,12 @@ import (
 	"unicode"
 )
 
-// Fields cuts a text at white space, as Python's str.split.
+// Fields splits a text at white space, like Python's str.split.
 func Fields(text string) []string { return strings.FieldsFunc(text, isSpace) }
 
-// Words is how [ROUGE] cuts texts: runs of letters, marks and digits of any script, in small
-// letters. A zero-width non-joiner within a word, as in Persian می‌روم, belongs to it. On ASCII
-// text it is the tokenizer of rouge_score, which leaves nothing of a text in another script.
+// Words splits a text as [ROUGE] does by default: into runs of letters, marks and digits of any
+// script, in lower case. A zero-width non-joiner within a word, as in Persian می‌روم, belongs to
+// it. On ASCII text it is the tokenizer of rouge_score, which drops everything in another script.
 func Words(text string) []string {
 	var words []string
 	runes := []rune(strings.ToLower(text))
@@ -47,8 +47,8 @@ var rules13a = []struct {
 
 var entities13a = strings.NewReplacer("<skipped>", "", "-\n", "", "\n", " ")
 
-// Tokenize13a cuts a text as mteval-v13a and sacrebleu do by default: signs are words of their own.
-// It is meant for Western languages.
+// Tokenize13a splits a text as mteval-v13a and sacrebleu do by default: punctuation marks are
+// separate words. It is meant for Western languages.
 func Tokenize13a(text string) []string {
 	text = entities13a.Replace(text)
 	// one after the other: &amp;lt; becomes <

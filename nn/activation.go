@@ -38,19 +38,19 @@ type Sigmoid struct{}
 // Forward keeps the shape of x.
 func (Sigmoid) Forward(x torch.Tensor) torch.Tensor { return x.Sigmoid() }
 
-// Identity returns its input: torch.nn.Identity. It takes the place of a layer that is left out.
+// Identity returns its input: torch.nn.Identity. Use it in place of a layer that is left out.
 type Identity struct{}
 
 // Forward returns x itself.
 func (Identity) Forward(x torch.Tensor) torch.Tensor { return x }
 
-// Flatten makes one dimension of several: torch.nn.Flatten. Make one with [NewFlatten]: PyTorch's
-// defaults are not its zero value.
+// Flatten merges several dimensions into one: torch.nn.Flatten. Make one with [NewFlatten]:
+// PyTorch's defaults are not its zero value.
 type Flatten struct {
-	StartDim, EndDim int64 // the first and the last; negative counts from the end
+	StartDim, EndDim int64 // the first and the last dimension; negative counts from the end
 }
 
-// NewFlatten makes a Flatten that keeps the batch dimension and makes one of all others.
+// NewFlatten makes a Flatten that keeps the batch dimension and merges all others.
 func NewFlatten() *Flatten { return &Flatten{StartDim: 1, EndDim: -1} }
 
 // Forward maps [N, ...] to [N, features], with the defaults.

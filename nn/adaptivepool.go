@@ -9,10 +9,10 @@ import (
 // AdaptiveAvgPool1d takes the mean over windows of sequences so that the output has a given size:
 // torch.nn.AdaptiveAvgPool1d.
 type AdaptiveAvgPool1d struct {
-	Size Dims // of the output; one number stands for all dimensions, -1 keeps the input's
+	Size Dims // of the output; a single number applies to all dimensions, -1 keeps the input's size
 }
 
-// NewAdaptiveAvgPool1d makes an AdaptiveAvgPool1d with outputs of this size.
+// NewAdaptiveAvgPool1d makes an AdaptiveAvgPool1d with outputs of the given size.
 func NewAdaptiveAvgPool1d(size Dims) *AdaptiveAvgPool1d {
 	return &AdaptiveAvgPool1d{adaptiveSize("NewAdaptiveAvgPool1d", size, 1)}
 }
@@ -25,10 +25,10 @@ func (a *AdaptiveAvgPool1d) Forward(x torch.Tensor) torch.Tensor {
 // AdaptiveAvgPool2d takes the mean over windows of images so that the output has a given size:
 // torch.nn.AdaptiveAvgPool2d.
 type AdaptiveAvgPool2d struct {
-	Size Dims // of the output; one number stands for all dimensions, -1 keeps the input's
+	Size Dims // of the output; a single number applies to all dimensions, -1 keeps the input's size
 }
 
-// NewAdaptiveAvgPool2d makes an AdaptiveAvgPool2d with outputs of this size.
+// NewAdaptiveAvgPool2d makes an AdaptiveAvgPool2d with outputs of the given size.
 func NewAdaptiveAvgPool2d(size Dims) *AdaptiveAvgPool2d {
 	return &AdaptiveAvgPool2d{adaptiveSize("NewAdaptiveAvgPool2d", size, 2)}
 }
@@ -41,10 +41,10 @@ func (a *AdaptiveAvgPool2d) Forward(x torch.Tensor) torch.Tensor {
 // AdaptiveAvgPool3d takes the mean over windows of volumes so that the output has a given size:
 // torch.nn.AdaptiveAvgPool3d.
 type AdaptiveAvgPool3d struct {
-	Size Dims // of the output; one number stands for all dimensions, -1 keeps the input's
+	Size Dims // of the output; a single number applies to all dimensions, -1 keeps the input's size
 }
 
-// NewAdaptiveAvgPool3d makes an AdaptiveAvgPool3d with outputs of this size.
+// NewAdaptiveAvgPool3d makes an AdaptiveAvgPool3d with outputs of the given size.
 func NewAdaptiveAvgPool3d(size Dims) *AdaptiveAvgPool3d {
 	return &AdaptiveAvgPool3d{adaptiveSize("NewAdaptiveAvgPool3d", size, 3)}
 }
@@ -57,10 +57,10 @@ func (a *AdaptiveAvgPool3d) Forward(x torch.Tensor) torch.Tensor {
 // AdaptiveMaxPool1d takes the maximum over windows of sequences so that the output has a given
 // size: torch.nn.AdaptiveMaxPool1d.
 type AdaptiveMaxPool1d struct {
-	Size Dims // of the output; one number stands for all dimensions, -1 keeps the input's
+	Size Dims // of the output; a single number applies to all dimensions, -1 keeps the input's size
 }
 
-// NewAdaptiveMaxPool1d makes an AdaptiveMaxPool1d with outputs of this size.
+// NewAdaptiveMaxPool1d makes an AdaptiveMaxPool1d with outputs of the given size.
 func NewAdaptiveMaxPool1d(size Dims) *AdaptiveMaxPool1d {
 	return &AdaptiveMaxPool1d{adaptiveSize("NewAdaptiveMaxPool1d", size, 1)}
 }
@@ -70,7 +70,7 @@ func (a *AdaptiveMaxPool1d) Forward(x torch.Tensor) torch.Tensor {
 	return first(a.ForwardIndices(x))
 }
 
-// ForwardIndices is Forward and where the maxima were: return_indices.
+// ForwardIndices is like Forward but also returns the indices of the maxima: return_indices.
 func (a *AdaptiveMaxPool1d) ForwardIndices(x torch.Tensor) (values, indices torch.Tensor) {
 	return functional.AdaptiveMaxPool1d(x, a.Size)
 }
@@ -78,10 +78,10 @@ func (a *AdaptiveMaxPool1d) ForwardIndices(x torch.Tensor) (values, indices torc
 // AdaptiveMaxPool2d takes the maximum over windows of images so that the output has a given size:
 // torch.nn.AdaptiveMaxPool2d.
 type AdaptiveMaxPool2d struct {
-	Size Dims // of the output; one number stands for all dimensions, -1 keeps the input's
+	Size Dims // of the output; a single number applies to all dimensions, -1 keeps the input's size
 }
 
-// NewAdaptiveMaxPool2d makes an AdaptiveMaxPool2d with outputs of this size.
+// NewAdaptiveMaxPool2d makes an AdaptiveMaxPool2d with outputs of the given size.
 func NewAdaptiveMaxPool2d(size Dims) *AdaptiveMaxPool2d {
 	return &AdaptiveMaxPool2d{adaptiveSize("NewAdaptiveMaxPool2d", size, 2)}
 }
@@ -91,7 +91,7 @@ func (a *AdaptiveMaxPool2d) Forward(x torch.Tensor) torch.Tensor {
 	return first(a.ForwardIndices(x))
 }
 
-// ForwardIndices is Forward and where the maxima were: return_indices.
+// ForwardIndices is like Forward but also returns the indices of the maxima: return_indices.
 func (a *AdaptiveMaxPool2d) ForwardIndices(x torch.Tensor) (values, indices torch.Tensor) {
 	return functional.AdaptiveMaxPool2d(x, a.Size)
 }
@@ -99,10 +99,10 @@ func (a *AdaptiveMaxPool2d) ForwardIndices(x torch.Tensor) (values, indices torc
 // AdaptiveMaxPool3d takes the maximum over windows of volumes so that the output has a given size:
 // torch.nn.AdaptiveMaxPool3d.
 type AdaptiveMaxPool3d struct {
-	Size Dims // of the output; one number stands for all dimensions, -1 keeps the input's
+	Size Dims // of the output; a single number applies to all dimensions, -1 keeps the input's size
 }
 
-// NewAdaptiveMaxPool3d makes an AdaptiveMaxPool3d with outputs of this size.
+// NewAdaptiveMaxPool3d makes an AdaptiveMaxPool3d with outputs of the given size.
 func NewAdaptiveMaxPool3d(size Dims) *AdaptiveMaxPool3d {
 	return &AdaptiveMaxPool3d{adaptiveSize("NewAdaptiveMaxPool3d", size, 3)}
 }
@@ -112,7 +112,7 @@ func (a *AdaptiveMaxPool3d) Forward(x torch.Tensor) torch.Tensor {
 	return first(a.ForwardIndices(x))
 }
 
-// ForwardIndices is Forward and where the maxima were: return_indices.
+// ForwardIndices is like Forward but also returns the indices of the maxima: return_indices.
 func (a *AdaptiveMaxPool3d) ForwardIndices(x torch.Tensor) (values, indices torch.Tensor) {
 	return functional.AdaptiveMaxPool3d(x, a.Size)
 }

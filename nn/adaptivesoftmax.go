@@ -11,14 +11,15 @@ import (
 // AdaptiveLogSoftmaxOptions configures [NewAdaptiveLogSoftmaxWithLoss]. Nil and the zero value mean
 // PyTorch's defaults.
 type AdaptiveLogSoftmaxOptions struct {
-	DivValue float64             // each cluster has so many times fewer features than the one before; zero means 4
+	DivValue float64             // each cluster has this many times fewer features than the one before; zero means 4
 	HeadBias bool                // the head has a bias
 	Factory  torch.TensorOptions // dtype, device and generator of the parameters
 }
 
-// AdaptiveLogSoftmaxWithLoss is a softmax over very many classes, fast because rare ones are in
-// clusters that are computed only where they are needed: torch.nn.AdaptiveLogSoftmaxWithLoss, after
-// Grave et al. (2017). Classes are sorted by frequency, the commonest first.
+// AdaptiveLogSoftmaxWithLoss is a softmax over very many classes:
+// torch.nn.AdaptiveLogSoftmaxWithLoss, after Grave et al. (2017). It is fast because rare classes
+// are grouped in clusters that are computed only when needed. Classes must be sorted by frequency,
+// the most common first.
 type AdaptiveLogSoftmaxWithLoss struct {
 	Head *Linear      `module:"head"`
 	Tail []Sequential `module:"tail"`
@@ -27,8 +28,7 @@ type AdaptiveLogSoftmaxWithLoss struct {
 }
 
 // NewAdaptiveLogSoftmaxWithLoss makes an AdaptiveLogSoftmaxWithLoss of in features. The classes
-// below the first cutoff are in the head, those from each cutoff to the next in a cluster of their
-// own.
+// below the first cutoff are in the head. Those from each cutoff to the next form a cluster.
 func NewAdaptiveLogSoftmaxWithLoss(in, classes int64, cutoffs []int64,
 	o *AdaptiveLogSoftmaxOptions) *AdaptiveLogSoftmaxWithLoss {
 	const op = "NewAdaptiveLogSoftmaxWithLoss"
@@ -60,8 +60,8 @@ func NewAdaptiveLogSoftmaxWithLoss(in, classes int64, cutoffs []int64,
 	return a
 }
 
-// Forward returns the log-probability of every example's class, [N], and the mean loss, of x, [N,
-// in], and class indices, [N].
+// Forward returns the log-probability of every example's class, [N], and the mean loss. It takes
+// x, [N, in], and class indices, [N].
 func (a *AdaptiveLogSoftmaxWithLoss) Forward(x, target torch.Tensor) (output, loss torch.Tensor) {
 	const op = "AdaptiveLogSoftmaxWithLoss"
 	if s, y := x.Shape(), target.Shape(); len(s) != 2 || len(y) != 1 || s[0] != y[0] {
@@ -99,7 +99,7 @@ func (a *AdaptiveLogSoftmaxWithLoss) logProbOf(op string, x, target torch.Tensor
 	return output.Add(head.Gather(1, inHead.Unsqueeze(1)).SqueezeDim(1))
 }
 
-// LogProb returns the log-probabilities of all classes, [N, classes], of x, [N, in].
+// LogProb returns the log-probabilities of all classes, [N, classes], for x, [N, in].
 func (a *AdaptiveLogSoftmaxWithLoss) LogProb(x torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		head := a.Head.Forward(x).LogSoftmax(1, torch.DefaultDType)
@@ -112,9 +112,9 @@ func (a *AdaptiveLogSoftmaxWithLoss) LogProb(x torch.Tensor) torch.Tensor {
 	})
 }
 
-// Predict returns the class of the highest probability of every example, [N], of x, [N, in]. Where
-// the head's winner is a common class, clusters are not computed: as in PyTorch, that class is the
-// answer.
+// Predict returns the most probable class of every example, [N], for x, [N, in]. If the highest
+// probability of the head is that of a common class, that class is returned without computing the
+// clusters, as in PyTorch.
 func (a *AdaptiveLogSoftmaxWithLoss) Predict(x torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		best := a.Head.Forward(x).ArgMax(1, false)

@@ -9,7 +9,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// AttentionMask says which keys a query does not see. The zero value hides none.
+// AttentionMask says which keys are hidden from a query. The zero value hides none.
 type AttentionMask struct {
 	Mask torch.Tensor // [L, S] or [N*heads, L, S]; bool: true hides; floats are added to the scores
 	// [N, S], or [S] without a batch; bool: true hides a key of an example; floats are added to its
@@ -18,9 +18,9 @@ type AttentionMask struct {
 	Causal     bool // query i sees the keys up to i; not with Mask
 }
 
-// CausalMask has minus infinity where a query would see what comes behind it, and 0 elsewhere,
-// [size, size]: torch.nn.Transformer.generate_square_subsequent_mask. [AttentionMask.Causal] does
-// the same, and faster where nothing else is hidden.
+// CausalMask returns a mask, [size, size], with minus infinity where a query would see a later
+// position, and 0 elsewhere: torch.nn.Transformer.generate_square_subsequent_mask.
+// [AttentionMask.Causal] does the same, and is faster if nothing else is hidden.
 func CausalMask(size int64, o torch.TensorOptions) torch.Tensor {
 	full := o.Full(math.Inf(-1), size, size)
 	defer full.Free()
@@ -30,19 +30,19 @@ func CausalMask(size int64, o torch.TensorOptions) torch.Tensor {
 // MultiheadAttentionOptions configures [NewMultiheadAttention]. Nil and the zero value mean
 // PyTorch's defaults.
 type MultiheadAttentionOptions struct {
-	Dropout     float64             // of the attention weights, while training
-	NoBias      bool                // leave the biases of the projections out
-	AddBiasKV   bool                // append a trained key and value to the others
+	Dropout     float64             // dropout of the attention weights, while training
+	NoBias      bool                // omit the biases of the projections
+	AddBiasKV   bool                // append a trainable key and value to the others
 	AddZeroAttn bool                // append a key and value of zeros to the others
 	KDim        int64               // features of keys; zero means those of queries
 	VDim        int64               // features of values; zero means those of queries
-	BatchFirst  bool                // inputs are [N, L, E] and not [L, N, E]
+	BatchFirst  bool                // inputs are [N, L, E] instead of [L, N, E]
 	Factory     torch.TensorOptions // dtype, device and generator of the parameters
 }
 
 // MultiheadAttention lets queries attend to keys in several heads: torch.nn.MultiheadAttention,
-// after Vaswani et al. (2017). It takes the same road in training and in evaluation; PyTorch has
-// another one for evaluation without gradients, whose last bits differ.
+// after Vaswani et al. (2017). It computes the same way in training and in evaluation. PyTorch has
+// a separate path for evaluation without gradients, whose last bits differ.
 type MultiheadAttention struct {
 	Mode
 
@@ -63,8 +63,8 @@ type MultiheadAttention struct {
 	traced
 }
 
-// NewMultiheadAttention makes a MultiheadAttention of so many features in so many heads, drawn as
-// PyTorch does.
+// NewMultiheadAttention makes a MultiheadAttention with the given numbers of features and heads,
+// initialised as in PyTorch.
 func NewMultiheadAttention(embed, heads int64, o *MultiheadAttentionOptions) *MultiheadAttention {
 	const op = "NewMultiheadAttention"
 	mustBePositive(op, "embed", embed)
@@ -100,9 +100,9 @@ func NewMultiheadAttention(embed, heads int64, o *MultiheadAttentionOptions) *Mu
 	return m
 }
 
-// Forward maps queries [L, N, E], keys [S, N, KDim] and values [S, N, VDim] to [L, N, E]; with
-// BatchFirst N comes first, without a batch there is none. Self-attention has the same tensor three
-// times and, with a batch, is computed with fewer products.
+// Forward maps queries [L, N, E], keys [S, N, KDim] and values [S, N, VDim] to [L, N, E]. With
+// BatchFirst, N comes first; without a batch, there is no N. For self-attention, pass the same
+// tensor three times; with a batch, that takes fewer matrix products.
 func (m *MultiheadAttention) Forward(query, key, value torch.Tensor, mask AttentionMask) torch.Tensor {
 	return m.trace(query, torch.Return(func() torch.Tensor {
 		y, _ := m.attend(query, key, value, mask, false)
@@ -110,8 +110,8 @@ func (m *MultiheadAttention) Forward(query, key, value torch.Tensor, mask Attent
 	}))
 }
 
-// ForwardWeights is Forward and the attention weights of every head, [N, heads, L, S], which costs
-// speed and memory: need_weights=True and average_attn_weights=False.
+// ForwardWeights is like Forward but also returns the attention weights of every head, [N, heads,
+// L, S]: need_weights=True and average_attn_weights=False. It is slower and needs more memory.
 func (m *MultiheadAttention) ForwardWeights(query, key, value torch.Tensor, mask AttentionMask) (y,
 	weights torch.Tensor) {
 	y = torch.Return(func() (y torch.Tensor) {

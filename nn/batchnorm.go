@@ -11,18 +11,18 @@ import (
 // zero value mean PyTorch's defaults.
 type BatchNormOptions struct {
 	Eps float64 // added to the variance; zero means 1e-5
-	// share of a batch in the running statistics; zero means 0.1; for none at all set the field of
-	// the layer
+	// weight of a batch in the running statistics; zero means 0.1; to get a momentum of zero, set
+	// the field of the layer
 	Momentum float64
 	// running statistics are the plain mean over all batches: PyTorch's momentum=None
 	Cumulative     bool
-	NoAffine       bool                // leave weight and bias out
+	NoAffine       bool                // omit weight and bias
 	NoRunningStats bool                // always use the batch's own statistics: track_running_stats=False
 	Factory        torch.TensorOptions // dtype and device of parameters and buffers
 }
 
-// BatchNorm normalises channels by their mean and variance over a batch, and in evaluation over all
-// batches so far. It is what [BatchNorm1d], [BatchNorm2d] and [BatchNorm3d] have in common.
+// BatchNorm normalises channels by their mean and variance over a batch or, in evaluation, over
+// all batches so far. It is the common part of [BatchNorm1d], [BatchNorm2d] and [BatchNorm3d].
 type BatchNorm struct {
 	Mode
 
@@ -37,8 +37,8 @@ type BatchNorm struct {
 	Momentum   float64
 	Cumulative bool
 
-	// Sync takes the mean and the variance over the batches of all processes, where package
-	// dist/ddp has told the layer its group: [SyncBatchNorm], [ConvertSyncBatchNorm].
+	// Sync takes the mean and the variance over the batches of all processes, once package
+	// dist/ddp has set the layer's process group: [SyncBatchNorm], [ConvertSyncBatchNorm].
 	Sync  bool
 	group *torch.ProcessGroup
 
@@ -79,10 +79,10 @@ func (b *BatchNorm) normalise(x torch.Tensor) torch.Tensor {
 	}))
 }
 
-// BatchNorm1d is [BatchNorm] of features or sequences: torch.nn.BatchNorm1d.
+// BatchNorm1d is [BatchNorm] for features or sequences: torch.nn.BatchNorm1d.
 type BatchNorm1d struct{ BatchNorm }
 
-// NewBatchNorm1d makes a BatchNorm1d of that many channels.
+// NewBatchNorm1d makes a BatchNorm1d with the given number of channels.
 func NewBatchNorm1d(channels int64, o *BatchNormOptions) *BatchNorm1d {
 	return &BatchNorm1d{newBatchNorm("NewBatchNorm1d", channels, deref(o))}
 }
@@ -96,10 +96,10 @@ func (b *BatchNorm1d) Forward(x torch.Tensor) torch.Tensor {
 	return b.normalise(x)
 }
 
-// BatchNorm2d is [BatchNorm] of images: torch.nn.BatchNorm2d.
+// BatchNorm2d is [BatchNorm] for images: torch.nn.BatchNorm2d.
 type BatchNorm2d struct{ BatchNorm }
 
-// NewBatchNorm2d makes a BatchNorm2d of that many channels.
+// NewBatchNorm2d makes a BatchNorm2d with the given number of channels.
 func NewBatchNorm2d(channels int64, o *BatchNormOptions) *BatchNorm2d {
 	return &BatchNorm2d{newBatchNorm("NewBatchNorm2d", channels, deref(o))}
 }
@@ -112,10 +112,10 @@ func (b *BatchNorm2d) Forward(x torch.Tensor) torch.Tensor {
 	return b.normalise(x)
 }
 
-// BatchNorm3d is [BatchNorm] of volumes: torch.nn.BatchNorm3d.
+// BatchNorm3d is [BatchNorm] for volumes: torch.nn.BatchNorm3d.
 type BatchNorm3d struct{ BatchNorm }
 
-// NewBatchNorm3d makes a BatchNorm3d of that many channels.
+// NewBatchNorm3d makes a BatchNorm3d with the given number of channels.
 func NewBatchNorm3d(channels int64, o *BatchNormOptions) *BatchNorm3d {
 	return &BatchNorm3d{newBatchNorm("NewBatchNorm3d", channels, deref(o))}
 }

@@ -11,12 +11,13 @@ import (
 // CellOptions configures [NewRNNCell], [NewLSTMCell] and [NewGRUCell]. Nil and the zero value mean
 // PyTorch's defaults.
 type CellOptions struct {
-	NoBias       bool                // leave the biases out
-	Nonlinearity Nonlinearity        // of an RNNCell; empty means TanhNonlinearity
+	NoBias       bool                // omit the biases
+	Nonlinearity Nonlinearity        // nonlinearity of an RNNCell; empty means TanhNonlinearity
 	Factory      torch.TensorOptions // dtype, device and generator of the parameters
 }
 
-// Cell is one step of a recurrent layer: what [RNNCell], [LSTMCell] and [GRUCell] have in common.
+// Cell is one step of a recurrent layer. It is the common part of [RNNCell], [LSTMCell] and
+// [GRUCell].
 type Cell struct {
 	WeightIH torch.Tensor `param:"weight_ih"` // [gates*hidden, in]
 	WeightHH torch.Tensor `param:"weight_hh"` // [gates*hidden, hidden]
@@ -106,7 +107,8 @@ func NewRNNCell(in, hidden int64, o *CellOptions) *RNNCell {
 	return &RNNCell{newCell("NewRNNCell", 1, in, hidden, opt), n}
 }
 
-// Forward maps [N, in] and the state, [N, hidden], undefined for zeros, to the next state.
+// Forward maps [N, in] and the state, [N, hidden], to the next state. An undefined state means
+// zeros.
 func (c *RNNCell) Forward(x, h torch.Tensor) torch.Tensor {
 	return c.step("RNNCell", "aten::rnn_"+string(c.nonlinearity)+"_cell", x, h)[0]
 }
@@ -120,7 +122,8 @@ func NewLSTMCell(in, hidden int64, o *CellOptions) *LSTMCell {
 	return &LSTMCell{newCell("NewLSTMCell", 4, in, hidden, deref(o))}
 }
 
-// Forward maps [N, in] and the states, [N, hidden], undefined for zeros, to the next states.
+// Forward maps [N, in] and the states, [N, hidden], to the next states. Undefined states mean
+// zeros.
 func (l *LSTMCell) Forward(x, h, c torch.Tensor) (nextH, nextC torch.Tensor) {
 	out := l.step("LSTMCell", "aten::lstm_cell", x, h, c)
 	return out[0], out[1]
@@ -135,7 +138,8 @@ func NewGRUCell(in, hidden int64, o *CellOptions) *GRUCell {
 	return &GRUCell{newCell("NewGRUCell", 3, in, hidden, deref(o))}
 }
 
-// Forward maps [N, in] and the state, [N, hidden], undefined for zeros, to the next state.
+// Forward maps [N, in] and the state, [N, hidden], to the next state. An undefined state means
+// zeros.
 func (g *GRUCell) Forward(x, h torch.Tensor) torch.Tensor {
 	return g.step("GRUCell", "aten::gru_cell", x, h)[0]
 }

@@ -18,7 +18,7 @@ type ConvOptions struct {
 	Same        bool
 	Dilation    Dims                // nil means 1
 	Groups      int64               // zero means 1
-	NoBias      bool                // leave the bias out
+	NoBias      bool                // omit the bias
 	PaddingMode functional.PadMode  // what the padding is filled with; empty means zeros
 	Factory     torch.TensorOptions // dtype, device and generator of the parameters
 }
@@ -34,7 +34,7 @@ type Conv1d struct {
 	traced
 }
 
-// NewConv1d makes a Conv1d from in to out channels, drawn as PyTorch does.
+// NewConv1d makes a Conv1d from in to out channels, initialised as in PyTorch.
 func NewConv1d(in, out int64, kernel Dims, o *ConvOptions) *Conv1d {
 	w, b, options, border := newConv("NewConv1d", 1, in, out, kernel, deref(o))
 	return &Conv1d{Weight: w, Bias: b, Options: options, border: border}
@@ -59,7 +59,7 @@ type Conv2d struct {
 	traced
 }
 
-// NewConv2d makes a Conv2d from in to out channels, drawn as PyTorch does.
+// NewConv2d makes a Conv2d from in to out channels, initialised as in PyTorch.
 func NewConv2d(in, out int64, kernel Dims, o *ConvOptions) *Conv2d {
 	w, b, options, border := newConv("NewConv2d", 2, in, out, kernel, deref(o))
 	return &Conv2d{Weight: w, Bias: b, Options: options, border: border}
@@ -84,7 +84,7 @@ type Conv3d struct {
 	traced
 }
 
-// NewConv3d makes a Conv3d from in to out channels, drawn as PyTorch does.
+// NewConv3d makes a Conv3d from in to out channels, initialised as in PyTorch.
 func NewConv3d(in, out int64, kernel Dims, o *ConvOptions) *Conv3d {
 	w, b, options, border := newConv("NewConv3d", 3, in, out, kernel, deref(o))
 	return &Conv3d{Weight: w, Bias: b, Options: options, border: border}

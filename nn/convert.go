@@ -9,9 +9,9 @@ import (
 )
 
 // To converts the parameters and buffers of a module to a dtype and a device, in place: Module.to.
-// Optimizers and everything else that has the parameters stay valid; gradients move along. The
-// dtype applies to floating-point tensors only; zero fields keep what is, and [ToDevice] brings a
-// module back from a GPU.
+// Optimizers and other holders of the parameters stay valid, and gradients move along. The dtype
+// applies to floating-point tensors only. Zero fields leave things as they are; use [ToDevice] to
+// move a module from a GPU to the CPU.
 func To(m any, o torch.TensorOptions) {
 	fixed := fixedDTypes(m)
 	convert(m, func(t torch.Tensor) torch.Tensor {
@@ -23,7 +23,7 @@ func To(m any, o torch.TensorOptions) {
 	})
 }
 
-// Numbers are the parameters and buffers of floating-point numbers that [To] converts.
+// Numbers returns the floating-point parameters and buffers that [To] converts.
 func Numbers(m any) (list []torch.Named) {
 	fixed := fixedDTypes(m)
 	for _, t := range append(Params(m), Buffers(m)...) {
@@ -52,9 +52,9 @@ func ToDevice(m any, d torch.Device) {
 	convert(m, func(t torch.Tensor) torch.Tensor { return t.ToDevice(d) })
 }
 
-// ToMemoryFormat gives the four-dimensional parameters and buffers of a module another order in
-// memory, in place: Module.to(memory_format=torch.channels_last). Convolutions of images in
-// [torch.ChannelsLast] are faster, on the CPU and on tensor cores; values and names stay.
+// ToMemoryFormat changes the memory format of a module's four-dimensional parameters and buffers,
+// in place: Module.to(memory_format=torch.channels_last). Convolutions of images are faster in
+// [torch.ChannelsLast], on the CPU and on tensor cores; values and names do not change.
 // [torch.ChannelsLast3d] is for five dimensions.
 func ToMemoryFormat(m any, f torch.MemoryFormat) {
 	dims := map[torch.MemoryFormat][]int{torch.ContiguousFormat: {4, 5}, torch.ChannelsLast: {4},
@@ -87,14 +87,14 @@ func convert(m any, f func(torch.Tensor) torch.Tensor) {
 	flatten(m)
 }
 
-// Freeze excludes the parameters whose names match a pattern from training: they get no gradients
-// any more. Patterns are those of [path.Match], and * also matches dots: "encoder.*" is everything
-// in encoder. Without patterns it freezes all. A pattern that is malformed or matches no parameter
-// is an error, and nothing is changed.
+// Freeze excludes the parameters whose names match a pattern from training: they no longer get
+// gradients. Patterns are those of [path.Match], except that * also matches dots: "encoder.*"
+// matches everything in encoder. Without patterns, all parameters are frozen. A pattern that is
+// malformed or matches no parameter is an error, and nothing is changed.
 func Freeze(m any, patterns ...string) error { return setTrained(m, false, patterns) }
 
-// Unfreeze makes parameters trained again that [Freeze] excluded. Without patterns those that are no
-// floating-point numbers, such as packed weights, are left out.
+// Unfreeze makes parameters that [Freeze] excluded trainable again. Without patterns, it applies
+// to all floating-point parameters, and skips others such as packed weights.
 func Unfreeze(m any, patterns ...string) error { return setTrained(m, true, patterns) }
 
 func setTrained(m any, on bool, patterns []string) error {

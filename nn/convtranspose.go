@@ -14,12 +14,12 @@ type ConvTransposeOptions struct {
 	Padding       Dims                // the input gets dilation*(kernel-1) - Padding zeros on both sides; nil means 0
 	OutputPadding Dims                // added to one side of the output's size; nil means 0
 	Groups        int64               // zero means 1
-	NoBias        bool                // leave the bias out
+	NoBias        bool                // omit the bias
 	Dilation      Dims                // nil means 1
 	Factory       torch.TensorOptions // dtype, device and generator of the parameters
 }
 
-// ConvTranspose is what [ConvTranspose1d], [ConvTranspose2d] and [ConvTranspose3d] have in common.
+// ConvTranspose is the common part of [ConvTranspose1d], [ConvTranspose2d] and [ConvTranspose3d].
 type ConvTranspose struct {
 	Weight torch.Tensor `param:"weight"` // [in, out/groups, kernel...]
 	Bias   torch.Tensor `param:"bias"`   // [out]; undefined without bias
@@ -78,7 +78,7 @@ func (c *ConvTranspose) withSize(op string, x torch.Tensor, size Dims) functiona
 // torch.nn.ConvTranspose1d.
 type ConvTranspose1d struct{ ConvTranspose }
 
-// NewConvTranspose1d makes a ConvTranspose1d from in to out channels, drawn as PyTorch does.
+// NewConvTranspose1d makes a ConvTranspose1d from in to out channels, initialised as in PyTorch.
 func NewConvTranspose1d(in, out int64, kernel Dims, o *ConvTransposeOptions) *ConvTranspose1d {
 	return &ConvTranspose1d{newConvTranspose("NewConvTranspose1d", 1, in, out, kernel, deref(o))}
 }
@@ -88,8 +88,8 @@ func (c *ConvTranspose1d) Forward(x torch.Tensor) torch.Tensor {
 	return c.trace(x, functional.ConvTranspose1d(x, c.Weight, c.Bias, c.Options))
 }
 
-// ForwardSize is Forward to this size, [L'], one of the sizes that a convolution maps to the
-// input's: output_size.
+// ForwardSize is like Forward but with a given output size, [L'], one of those that a convolution
+// would map to the input's size: output_size.
 func (c *ConvTranspose1d) ForwardSize(x torch.Tensor, size Dims) torch.Tensor {
 	return c.trace(x, functional.ConvTranspose1d(x, c.Weight, c.Bias, c.withSize("ConvTranspose1d", x, size)))
 }
@@ -98,7 +98,7 @@ func (c *ConvTranspose1d) ForwardSize(x torch.Tensor, size Dims) torch.Tensor {
 // torch.nn.ConvTranspose2d.
 type ConvTranspose2d struct{ ConvTranspose }
 
-// NewConvTranspose2d makes a ConvTranspose2d from in to out channels, drawn as PyTorch does.
+// NewConvTranspose2d makes a ConvTranspose2d from in to out channels, initialised as in PyTorch.
 func NewConvTranspose2d(in, out int64, kernel Dims, o *ConvTransposeOptions) *ConvTranspose2d {
 	return &ConvTranspose2d{newConvTranspose("NewConvTranspose2d", 2, in, out, kernel, deref(o))}
 }
@@ -108,8 +108,8 @@ func (c *ConvTranspose2d) Forward(x torch.Tensor) torch.Tensor {
 	return c.trace(x, functional.ConvTranspose2d(x, c.Weight, c.Bias, c.Options))
 }
 
-// ForwardSize is Forward to this size, [H', W'], one of the sizes that a convolution maps to the
-// input's: output_size.
+// ForwardSize is like Forward but with a given output size, [H', W'], one of those that a
+// convolution would map to the input's size: output_size.
 func (c *ConvTranspose2d) ForwardSize(x torch.Tensor, size Dims) torch.Tensor {
 	return c.trace(x, functional.ConvTranspose2d(x, c.Weight, c.Bias, c.withSize("ConvTranspose2d", x, size)))
 }
@@ -118,7 +118,7 @@ func (c *ConvTranspose2d) ForwardSize(x torch.Tensor, size Dims) torch.Tensor {
 // torch.nn.ConvTranspose3d.
 type ConvTranspose3d struct{ ConvTranspose }
 
-// NewConvTranspose3d makes a ConvTranspose3d from in to out channels, drawn as PyTorch does.
+// NewConvTranspose3d makes a ConvTranspose3d from in to out channels, initialised as in PyTorch.
 func NewConvTranspose3d(in, out int64, kernel Dims, o *ConvTransposeOptions) *ConvTranspose3d {
 	return &ConvTranspose3d{newConvTranspose("NewConvTranspose3d", 3, in, out, kernel, deref(o))}
 }
@@ -128,8 +128,8 @@ func (c *ConvTranspose3d) Forward(x torch.Tensor) torch.Tensor {
 	return c.trace(x, functional.ConvTranspose3d(x, c.Weight, c.Bias, c.Options))
 }
 
-// ForwardSize is Forward to this size, [D', H', W'], one of the sizes that a convolution maps to
-// the input's: output_size.
+// ForwardSize is like Forward but with a given output size, [D', H', W'], one of those that a
+// convolution would map to the input's size: output_size.
 func (c *ConvTranspose3d) ForwardSize(x torch.Tensor, size Dims) torch.Tensor {
 	return c.trace(x, functional.ConvTranspose3d(x, c.Weight, c.Bias, c.withSize("ConvTranspose3d", x, size)))
 }

@@ -24,8 +24,8 @@ type TransformerDecoderLayer struct {
 	NormFirst  bool
 }
 
-// NewTransformerDecoderLayer makes a TransformerDecoderLayer of so many features in so many heads,
-// drawn as PyTorch does.
+// NewTransformerDecoderLayer makes a TransformerDecoderLayer with the given numbers of features
+// and heads, initialised as in PyTorch.
 func NewTransformerDecoderLayer(model, heads int64, o *TransformerOptions) *TransformerDecoderLayer {
 	opt := o.resolved()
 	p := *opt.Dropout
@@ -39,8 +39,8 @@ func NewTransformerDecoderLayer(model, heads int64, o *TransformerOptions) *Tran
 	}
 }
 
-// Forward keeps the shape of x, [L, N, E], [N, L, E] with BatchFirst, or [L, E]. Memory is the
-// encoder's output; self masks x, cross masks memory.
+// Forward keeps the shape of x: [L, N, E], [N, L, E] with BatchFirst, or [L, E]. memory is the
+// encoder's output; self masks x, and cross masks memory.
 func (l *TransformerDecoderLayer) Forward(x, memory torch.Tensor, self, cross AttentionMask) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		attend := func(x torch.Tensor) torch.Tensor { return l.Dropout1.Forward(l.SelfAttn.Forward(x, x, x, self)) }
@@ -72,14 +72,14 @@ func (l *TransformerDecoderLayer) clone() *TransformerDecoderLayer {
 	}
 }
 
-// TransformerDecoder is several layers, and a norm behind them: torch.nn.TransformerDecoder.
+// TransformerDecoder is a stack of layers, followed by a norm: torch.nn.TransformerDecoder.
 type TransformerDecoder struct {
 	Layers []*TransformerDecoderLayer `module:"layers"`
 	Norm   *LayerNorm                 `module:"norm"` // nil: none
 }
 
-// NewTransformerDecoder makes a TransformerDecoder of n copies of a layer, and a norm unless it is
-// nil. All layers begin with the same weights, as in PyTorch; the layer itself is not used further.
+// NewTransformerDecoder makes a TransformerDecoder of n copies of a layer, followed by norm unless
+// it is nil. All layers start with the same weights, as in PyTorch; layer itself is not used.
 func NewTransformerDecoder(layer *TransformerDecoderLayer, n int, norm *LayerNorm) *TransformerDecoder {
 	mustBePositive("NewTransformerDecoder", "n", int64(n))
 	d := &TransformerDecoder{Norm: norm}
@@ -109,8 +109,8 @@ type Transformer struct {
 	Decoder *TransformerDecoder `module:"decoder"`
 }
 
-// NewTransformer makes a Transformer of so many features, heads and layers, drawn as PyTorch does;
-// its defaults are 512, 8, 6 and 6.
+// NewTransformer makes a Transformer with the given numbers of features, heads and layers,
+// initialised as in PyTorch, whose defaults are 512, 8, 6 and 6.
 func NewTransformer(model, heads int64, encoderLayers, decoderLayers int, o *TransformerOptions) *Transformer {
 	opt := o.resolved()
 	t := &Transformer{}
@@ -129,13 +129,13 @@ func NewTransformer(model, heads int64, encoderLayers, decoderLayers int, o *Tra
 // TransformerMasks say what is hidden from the parts of a [Transformer]. The zero value hides
 // nothing.
 type TransformerMasks struct {
-	Source AttentionMask // from the encoder
-	Target AttentionMask // of the decoder's own input; usually Causal
-	Memory AttentionMask // of the encoder's output from the decoder
+	Source AttentionMask // hides parts of the source from the encoder
+	Target AttentionMask // hides parts of the target from the decoder; usually Causal
+	Memory AttentionMask // hides parts of the encoder's output from the decoder
 }
 
-// Forward maps a source [S, N, E] and a target [L, N, E] to [L, N, E]; with BatchFirst N comes
-// first, without a batch there is none.
+// Forward maps a source [S, N, E] and a target [L, N, E] to [L, N, E]. With BatchFirst, N comes
+// first; without a batch, there is no N.
 func (t *Transformer) Forward(source, target torch.Tensor, masks TransformerMasks) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		return t.Decoder.Forward(target, t.Encoder.Forward(source, masks.Source), masks.Target, masks.Memory)

@@ -6,25 +6,29 @@ import (
 )
 
 // Defer runs build, which makes a model, and leaves its parameters without memory: they are on
-// torch.Meta until [Materialize]. Random numbers are drawn meanwhile, so that the generator moves as
-// ever and all parameters get the values that they would have had. So a model that is too large for
-// one process can be made and then shared out, one layer after the other: dist/shard, and the options
-// Sharding of package trainer/engine and accelerate, materialise what they take.
+// torch.Meta until [Materialize]. Random numbers are still drawn, so the generator advances as
+// usual and all parameters get the values they would otherwise have had. A model that is too large
+// for one process can thus be made and then distributed, one layer after the other. dist/shard,
+// and the options Sharding of package trainer/engine and accelerate, materialise the parts that
+// they take.
 //
 //	var m *bert.Classifier
 //	nn.Defer(func() { m, err = bert.NewClassifier(config) })
 //
-// Left for later is what package nn/initialize has filled, from 16 KiB on: the weights of linear,
-// convolutional, attention and other layers, and embeddings without a padding row, also where a model
-// initialises them again. All else, such as buffers, normalisations and what files are loaded into,
-// is made at once. Each such parameter is drawn twice. Until it is there, its shape, dtype, name and
-// whether it is trained may be asked and set, but not its values. build runs on one thread; on other
-// systems than Linux no other goroutine may make a model meanwhile. torchdistX calls it deferred_init.
+// Only parameters filled by package nn/initialize are deferred, from 16 KiB on: the weights of
+// linear, convolutional, attention and other layers, and embeddings without a padding row, even if
+// a model initialises them a second time. Everything else, such as buffers, normalisations and the
+// targets of files that are loaded, is made at once. Each deferred parameter is drawn twice. Until
+// it is materialised, its shape, dtype, name and whether it is trainable can be read and set, but
+// not its values.
+//
+// build runs on one thread. On systems other than Linux, no other goroutine may make a model
+// meanwhile. torchdistX calls this deferred_init.
 func Defer(build func()) { later.Defer(build) }
 
-// Materialize draws the parameters of a model, or of a layer of it, that [Defer] has left for later.
-// Fields that share a parameter get one. It fails if a parameter was changed otherwise than by
-// package nn/initialize since then, or is in no field.
+// Materialize draws the parameters of a model, or of one of its layers, that [Defer] deferred.
+// Fields that share a parameter share the result. It fails if a parameter has since been changed
+// other than by package nn/initialize, or is not in a field.
 func Materialize(m any) error {
 	return torch.Try(func() {
 		fields, listed := ParamFields(m) // parameters that are in no field are left below

@@ -9,7 +9,7 @@ import (
 type Dropout struct {
 	Mode
 
-	P float64 // the probability of an element to be zeroed
+	P float64 // the probability that an element is zeroed
 }
 
 // NewDropout makes a Dropout; PyTorch's default for p is 0.5.
@@ -26,12 +26,12 @@ func (d *Dropout) Forward(x torch.Tensor) torch.Tensor {
 	return x.Dropout(d.P, true)
 }
 
-// FeatureDropout zeroes whole channels at random while training: what [Dropout1d], [Dropout2d] and
-// [Dropout3d] have in common.
+// FeatureDropout zeroes whole channels at random while training. It is the common part of
+// [Dropout1d], [Dropout2d] and [Dropout3d].
 type FeatureDropout struct {
 	Mode
 
-	P float64 // the probability of a channel to be zeroed
+	P float64 // the probability that a channel is zeroed
 }
 
 func newFeatureDropout(op string, p float64) FeatureDropout {
@@ -47,7 +47,7 @@ func (d *FeatureDropout) drop(f func(x torch.Tensor, p float64, training bool) t
 	return f(x, d.P, true)
 }
 
-// Dropout1d is [FeatureDropout] of sequences: torch.nn.Dropout1d.
+// Dropout1d is [FeatureDropout] for sequences: torch.nn.Dropout1d.
 type Dropout1d struct{ FeatureDropout }
 
 // NewDropout1d makes a Dropout1d; PyTorch's default for p is 0.5.
@@ -56,7 +56,7 @@ func NewDropout1d(p float64) *Dropout1d { return &Dropout1d{newFeatureDropout("N
 // Forward takes [N, C, L] or [C, L]; it returns x itself in evaluation mode.
 func (d *Dropout1d) Forward(x torch.Tensor) torch.Tensor { return d.drop(functional.Dropout1d, x) }
 
-// Dropout2d is [FeatureDropout] of images: torch.nn.Dropout2d.
+// Dropout2d is [FeatureDropout] for images: torch.nn.Dropout2d.
 type Dropout2d struct{ FeatureDropout }
 
 // NewDropout2d makes a Dropout2d; PyTorch's default for p is 0.5.
@@ -65,7 +65,7 @@ func NewDropout2d(p float64) *Dropout2d { return &Dropout2d{newFeatureDropout("N
 // Forward takes [N, C, H, W] or [N, C, L]; it returns x itself in evaluation mode.
 func (d *Dropout2d) Forward(x torch.Tensor) torch.Tensor { return d.drop(functional.Dropout2d, x) }
 
-// Dropout3d is [FeatureDropout] of volumes: torch.nn.Dropout3d.
+// Dropout3d is [FeatureDropout] for volumes: torch.nn.Dropout3d.
 type Dropout3d struct{ FeatureDropout }
 
 // NewDropout3d makes a Dropout3d; PyTorch's default for p is 0.5.
@@ -74,7 +74,7 @@ func NewDropout3d(p float64) *Dropout3d { return &Dropout3d{newFeatureDropout("N
 // Forward takes [N, C, D, H, W] or [C, D, H, W]; it returns x itself in evaluation mode.
 func (d *Dropout3d) Forward(x torch.Tensor) torch.Tensor { return d.drop(functional.Dropout3d, x) }
 
-// AlphaDropout is dropout that keeps mean and variance behind [SELU]: torch.nn.AlphaDropout.
+// AlphaDropout is dropout that preserves mean and variance after [SELU]: torch.nn.AlphaDropout.
 type AlphaDropout struct{ FeatureDropout }
 
 // NewAlphaDropout makes an AlphaDropout; PyTorch's default for p is 0.5.
@@ -87,7 +87,7 @@ func (d *AlphaDropout) Forward(x torch.Tensor) torch.Tensor {
 	return d.drop(functional.AlphaDropout, x)
 }
 
-// FeatureAlphaDropout is [AlphaDropout] of whole channels: torch.nn.FeatureAlphaDropout.
+// FeatureAlphaDropout is [AlphaDropout] for whole channels: torch.nn.FeatureAlphaDropout.
 type FeatureAlphaDropout struct{ FeatureDropout }
 
 // NewFeatureAlphaDropout makes a FeatureAlphaDropout; PyTorch's default for p is 0.5.

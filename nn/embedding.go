@@ -12,7 +12,7 @@ import (
 type EmbeddingOptions struct {
 	// this row starts as zeros and gets no gradient; negative counts from the end, nil means none
 	PaddingIdx      *int64
-	MaxNorm         float64 // rows that are looked up are shortened to this norm, in place; zero means any length
+	MaxNorm         float64 // rows that are looked up are scaled down to this norm, in place; zero means no limit
 	NormType        float64 // the p of that norm; zero means 2
 	ScaleGradByFreq bool    // divide gradients by how often a row is used in the batch
 	// the weight's gradient is sparse: for large vocabularies, with optim.SparseAdam or optim.SGD
@@ -20,18 +20,18 @@ type EmbeddingOptions struct {
 	Factory torch.TensorOptions // dtype, device and generator of the weight
 }
 
-// Embedding looks rows of its weight up: torch.nn.Embedding.
+// Embedding looks up rows of its weight: torch.nn.Embedding.
 type Embedding struct {
 	Weight torch.Tensor `param:"weight"` // [words, dim]
 
 	PaddingIdx      *int64  // this row gets no gradient; nil means none
-	MaxNorm         float64 // zero means any length
+	MaxNorm         float64 // zero means no limit
 	NormType        float64
 	ScaleGradByFreq bool
 	Sparse          bool
 
 	// AfterForward changes what Forward returns: a forward hook. Package trainer/engine adds the
-	// noise of NEFTune here. Nil: nothing.
+	// noise of NEFTune here. Nil means no change.
 	AfterForward func(out torch.Tensor) torch.Tensor
 
 	traced
@@ -44,10 +44,10 @@ func NewEmbedding(words, dim int64, o *EmbeddingOptions) *Embedding {
 	return newEmbedding("NewEmbedding", drawEmbedding("NewEmbedding", words, dim, opt.PaddingIdx, opt.Factory), opt)
 }
 
-// EmbeddingFromPretrained makes an Embedding whose rows are those of weight, [words, dim], such as
-// word vectors from a file: Embedding.from_pretrained. The rows are taken as they are, also that of
-// PaddingIdx, and are not trained; e.Weight.RequiresGrad() has them trained. Options.Factory does
-// not count.
+// EmbeddingFromPretrained makes an Embedding with the rows of weight, [words, dim], such as word
+// vectors from a file: Embedding.from_pretrained. The rows are used as they are, including that of
+// PaddingIdx, and are not trained; call e.Weight.RequiresGrad() to train them. Options.Factory is
+// ignored.
 func EmbeddingFromPretrained(weight torch.Tensor, o *EmbeddingOptions) *Embedding {
 	const op = "EmbeddingFromPretrained"
 	opt := deref(o)

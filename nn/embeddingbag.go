@@ -11,12 +11,12 @@ type EmbeddingBagOptions struct {
 	ScaleGradByFreq   bool               // divide gradients by how often a row is used; not for BagMax
 	Sparse            bool               // the weight's gradient is sparse; not for BagMax
 	IncludeLastOffset bool               // the last offset is the end of the last bag
-	// this row starts as zeros and does not count; negative counts from the end, nil means none
+	// this row starts as zeros and is ignored; negative counts from the end, nil means none
 	PaddingIdx *int64
 	Factory    torch.TensorOptions // dtype, device and generator of the weight
 }
 
-// EmbeddingBag looks rows of its weight up and joins those of a bag: torch.nn.EmbeddingBag.
+// EmbeddingBag looks up rows of its weight and combines those of each bag: torch.nn.EmbeddingBag.
 type EmbeddingBag struct {
 	Weight torch.Tensor `param:"weight"` // [words, dim]
 
@@ -38,8 +38,9 @@ func (e *EmbeddingBag) Forward(x torch.Tensor) torch.Tensor {
 	return e.ForwardOffsets(x, torch.Tensor{}, torch.Tensor{})
 }
 
-// ForwardOffsets is Forward for all indices in one row, [indices], with where each bag begins,
-// [bags]. An undefined factor per index, for functional.BagSum, is left out.
+// ForwardOffsets is like Forward but takes all indices in one row, [indices], and the position
+// where each bag starts, [bags]. For functional.BagSum there may be a factor per index; it may be
+// undefined.
 func (e *EmbeddingBag) ForwardOffsets(x, offsets, perSampleWeights torch.Tensor) torch.Tensor {
 	o := e.Options
 	return e.trace(x, functional.EmbeddingBag(x, e.Weight, functional.EmbeddingBagOptions{

@@ -22,10 +22,10 @@ type held struct {
 	module switchable
 }
 
-// Evaluating runs f while m and all modules in it are in evaluation mode, and leaves each in the
-// mode in which it was: for a look at a model that is being trained. Several goroutines may do so
-// at once, on models that share modules too: the last one to end gives back training mode. Nobody
-// may train the model or call [SetTraining] on it meanwhile.
+// Evaluating runs f with m and all modules in it in evaluation mode, and then restores the mode of
+// each, to use a model in the middle of training. Several goroutines may do so at once, even on
+// models that share modules: the last one to finish restores training mode. Meanwhile nobody may
+// train the model or call [SetTraining] on it.
 func Evaluating(m any, f func()) {
 	modules := hold(m)
 	defer release(modules)

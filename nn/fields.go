@@ -13,10 +13,10 @@ type ParamField struct {
 }
 
 // ParamFields returns the fields of a module, and of all modules in it, that hold parameters, in
-// the order of [Params]. Other than there, a parameter that is used in several places comes with
-// each of them, and fields without one are there too. A module computes with what a field holds
-// now: so package dist/shard lends it parameters. Modules that keep parameters elsewhere (RNNs,
-// parametrizations) are an error that names the first.
+// the order of [Params]. Unlike Params, it lists a parameter that is used in several places once
+// for each of them, and includes fields without a parameter. A module computes with what a field
+// currently holds; this is how package dist/shard lends it parameters. Modules that keep
+// parameters elsewhere (RNNs, parametrizations) cause an error that names the first.
 func ParamFields(m any) (fields []ParamField, err error) {
 	each(m, func(n node) {
 		if l, ok := n.module.(ParamLister); ok && len(l.OwnParams()) > 0 && err == nil {

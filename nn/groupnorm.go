@@ -12,7 +12,7 @@ import (
 // GroupNormOptions configures [NewGroupNorm]. Nil and the zero value mean PyTorch's defaults.
 type GroupNormOptions struct {
 	Eps      float64             // added to the variance; zero means 1e-5
-	NoAffine bool                // leave weight and bias out
+	NoAffine bool                // omit weight and bias
 	Factory  torch.TensorOptions // dtype and device of the parameters
 }
 
@@ -27,7 +27,7 @@ type GroupNorm struct {
 	traced
 }
 
-// NewGroupNorm makes a GroupNorm of so many groups of the channels.
+// NewGroupNorm makes a GroupNorm that divides the channels into the given number of groups.
 func NewGroupNorm(groups, channels int64, o *GroupNormOptions) *GroupNorm {
 	mustBePositive("NewGroupNorm", "groups", groups)
 	mustBePositive("NewGroupNorm", "channels", channels)
@@ -53,13 +53,13 @@ func (g *GroupNorm) Forward(x torch.Tensor) torch.Tensor {
 type RMSNormOptions struct {
 	// added to the mean square; zero means the smallest step of the dtype above 1: PyTorch's None
 	Eps      float64
-	NoAffine bool                // leave the weight out
+	NoAffine bool                // omit the weight
 	Factory  torch.TensorOptions // dtype and device of the weight
 }
 
 // RMSNorm divides by the root of the mean square over the last dimensions: torch.nn.RMSNorm.
 type RMSNorm struct {
-	Weight torch.Tensor `param:"weight"` // of the shape that is normalised over
+	Weight torch.Tensor `param:"weight"` // has the shape that is normalised over
 
 	Shape Dims
 	Eps   float64
@@ -67,7 +67,7 @@ type RMSNorm struct {
 	traced
 }
 
-// NewRMSNorm makes an RMSNorm over the last len(shape) dimensions, which have these sizes.
+// NewRMSNorm makes an RMSNorm over the last len(shape) dimensions, which must have these sizes.
 func NewRMSNorm(shape Dims, o *RMSNormOptions) *RMSNorm {
 	if len(shape) == 0 {
 		panic(torch.Errorf("nn.NewRMSNorm", torch.ErrValue, "want the size of at least one dimension"))
@@ -85,10 +85,10 @@ func (r *RMSNorm) Forward(x torch.Tensor) torch.Tensor {
 	return r.trace(x, functional.RMSNorm(x, r.Shape, r.Weight, r.Eps))
 }
 
-// LocalResponseNorm divides each channel by the squares of Size neighbouring ones:
-// torch.nn.LocalResponseNorm.
+// LocalResponseNorm divides each channel by a function of the squares of Size neighbouring
+// channels: torch.nn.LocalResponseNorm.
 type LocalResponseNorm struct {
-	Size  int64    // how many channels count; required
+	Size  int64    // the number of channels; required
 	Alpha *float64 // factor of the mean square; nil means 1e-4
 	Beta  *float64 // exponent; nil means 0.75
 	K     *float64 // added to the mean square; nil means 1

@@ -11,14 +11,14 @@ import (
 // Nil and the zero value mean PyTorch's defaults: neither parameters nor running statistics.
 type InstanceNormOptions struct {
 	Eps          float64             // added to the variance; zero means 1e-5
-	Momentum     float64             // share of a batch in the running statistics; zero means 0.1
+	Momentum     float64             // weight of a batch in the running statistics; zero means 0.1
 	Affine       bool                // with weight and bias
 	RunningStats bool                // keep running statistics and use them in evaluation: track_running_stats
 	Factory      torch.TensorOptions // dtype and device of parameters and buffers
 }
 
-// InstanceNorm normalises each channel of each example by its own mean and variance. It is what
-// [InstanceNorm1d], [InstanceNorm2d] and [InstanceNorm3d] have in common.
+// InstanceNorm normalises each channel of each example by its own mean and variance. It is the
+// common part of [InstanceNorm1d], [InstanceNorm2d] and [InstanceNorm3d].
 type InstanceNorm struct {
 	Mode
 
@@ -73,26 +73,26 @@ func (n *InstanceNorm) normalise(x torch.Tensor) torch.Tensor {
 	})
 }
 
-// InstanceNorm1d is [InstanceNorm] of sequences, [N, channels, L]: torch.nn.InstanceNorm1d.
+// InstanceNorm1d is [InstanceNorm] for sequences, [N, channels, L]: torch.nn.InstanceNorm1d.
 type InstanceNorm1d struct{ InstanceNorm }
 
-// NewInstanceNorm1d makes an InstanceNorm1d of that many channels.
+// NewInstanceNorm1d makes an InstanceNorm1d with the given number of channels.
 func NewInstanceNorm1d(channels int64, o *InstanceNormOptions) *InstanceNorm1d {
 	return &InstanceNorm1d{newInstanceNorm("NewInstanceNorm1d", channels, 1, deref(o))}
 }
 
-// InstanceNorm2d is [InstanceNorm] of images, [N, channels, H, W]: torch.nn.InstanceNorm2d.
+// InstanceNorm2d is [InstanceNorm] for images, [N, channels, H, W]: torch.nn.InstanceNorm2d.
 type InstanceNorm2d struct{ InstanceNorm }
 
-// NewInstanceNorm2d makes an InstanceNorm2d of that many channels.
+// NewInstanceNorm2d makes an InstanceNorm2d with the given number of channels.
 func NewInstanceNorm2d(channels int64, o *InstanceNormOptions) *InstanceNorm2d {
 	return &InstanceNorm2d{newInstanceNorm("NewInstanceNorm2d", channels, 2, deref(o))}
 }
 
-// InstanceNorm3d is [InstanceNorm] of volumes, [N, channels, D, H, W]: torch.nn.InstanceNorm3d.
+// InstanceNorm3d is [InstanceNorm] for volumes, [N, channels, D, H, W]: torch.nn.InstanceNorm3d.
 type InstanceNorm3d struct{ InstanceNorm }
 
-// NewInstanceNorm3d makes an InstanceNorm3d of that many channels.
+// NewInstanceNorm3d makes an InstanceNorm3d with the given number of channels.
 func NewInstanceNorm3d(channels int64, o *InstanceNormOptions) *InstanceNorm3d {
 	return &InstanceNorm3d{newInstanceNorm("NewInstanceNorm3d", channels, 3, deref(o))}
 }

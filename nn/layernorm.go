@@ -10,14 +10,14 @@ import (
 // LayerNormOptions configures [NewLayerNorm]. Nil and the zero value mean PyTorch's defaults.
 type LayerNormOptions struct {
 	Eps      float64             // added to the variance; zero means 1e-5
-	NoAffine bool                // leave weight and bias out: elementwise_affine=False
-	NoBias   bool                // leave the bias out
+	NoAffine bool                // omit weight and bias: elementwise_affine=False
+	NoBias   bool                // omit the bias
 	Factory  torch.TensorOptions // dtype and device of the parameters
 }
 
 // LayerNorm normalises over the last dimensions: torch.nn.LayerNorm.
 type LayerNorm struct {
-	Weight torch.Tensor `param:"weight"` // of the shape that is normalised over
+	Weight torch.Tensor `param:"weight"` // has the shape that is normalised over
 	Bias   torch.Tensor `param:"bias"`
 
 	Shape Dims
@@ -26,7 +26,7 @@ type LayerNorm struct {
 	traced
 }
 
-// NewLayerNorm makes a LayerNorm over the last len(shape) dimensions, which have these sizes.
+// NewLayerNorm makes a LayerNorm over the last len(shape) dimensions, which must have these sizes.
 func NewLayerNorm(shape Dims, o *LayerNormOptions) *LayerNorm {
 	if len(shape) == 0 {
 		panic(torch.Errorf("nn.NewLayerNorm", torch.ErrValue, "want the size of at least one dimension"))

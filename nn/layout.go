@@ -141,8 +141,8 @@ func canBeModule(t reflect.Type) bool {
 	return t.Kind() == reflect.Interface
 }
 
-// holdsParams tells whether values of a type carry parameters, as far as a type can tell. seen ends
-// recursive types.
+// holdsParams reports whether values of a type carry parameters, as far as a type can tell. seen
+// ends recursive types.
 func holdsParams(t reflect.Type, seen map[reflect.Type]bool) bool {
 	if seen[t] {
 		return false
@@ -169,7 +169,7 @@ func holdsParams(t reflect.Type, seen map[reflect.Type]bool) bool {
 	return false
 }
 
-// hasMode tells whether values of a type compute something else in evaluation, as Dropout does.
+// hasMode reports whether values of a type compute something else in evaluation, as Dropout does.
 func hasMode(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:

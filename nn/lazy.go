@@ -6,10 +6,10 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Lazy is a layer that takes the size of its input from its first one: torch.nn.LazyLinear and its
-// like. Call Forward once, on a batch of any size, before the model's parameters are listed,
-// loaded, moved or given to an optimizer. Until then it has no parameters, and whoever asks for
-// them is told so: an optimizer or a file would silently lack them.
+// Lazy is a layer that takes its input size from its first input: torch.nn.LazyLinear and similar
+// layers. Call Forward once, on a batch of any size, before the model's parameters are listed,
+// loaded, moved or given to an optimizer. Until then the layer has no parameters, and listing them
+// is an error: otherwise an optimizer or a file would silently miss them.
 type Lazy[L Layer] struct {
 	Layer L `module:",inline"` // without parameters until the first Forward
 
@@ -17,8 +17,9 @@ type Lazy[L Layer] struct {
 	make func(x torch.Tensor) // nil once it was called
 }
 
-// Forward is that of the layer, whose parameters the first call makes for x. They are drawn then:
-// the order of draws in a model of lazy layers is that of their first calls, as in PyTorch.
+// Forward runs the layer. The first call makes its parameters to fit x. They are drawn at that
+// time: in a model of lazy layers, the order of draws is the order of the first calls, as in
+// PyTorch.
 func (l *Lazy[L]) Forward(x torch.Tensor) torch.Tensor {
 	if l.make != nil {
 		if torch.IsInferenceModeEnabled() {
@@ -39,7 +40,7 @@ func (l *Lazy[L]) SetTraining(on bool) {
 	}
 }
 
-// Training tells whether the layer is in training mode. One that has none is.
+// Training reports whether the layer is in training mode. A layer without a [Mode] always is.
 func (l *Lazy[L]) Training() bool {
 	m, ok := any(l.Layer).(interface{ Training() bool })
 	return !ok || m.Training()
@@ -73,7 +74,7 @@ func channelsOf(op string, x torch.Tensor, dims int) int64 {
 	return shape[len(shape)-dims-1]
 }
 
-// NewLazyLinear makes a [Linear] to out features, whatever comes in: torch.nn.LazyLinear.
+// NewLazyLinear makes a [Linear] from any number of features to out: torch.nn.LazyLinear.
 func NewLazyLinear(out int64, o *LinearOptions) *Lazy[*Linear] {
 	mustBePositive("NewLazyLinear", "out", out)
 	opt, l := deref(o), &Linear{}
@@ -183,9 +184,9 @@ func lazyBatchNorm(op string, dims int, o BatchNormOptions, b *BatchNorm) func(x
 	}
 }
 
-// NewLazyInstanceNorm1d makes an [InstanceNorm1d]: torch.nn.LazyInstanceNorm1d. The options mean
-// what they mean for the others: neither parameters nor running statistics by default. PyTorch's
-// lazy forms, unlike its others, have both; set Affine and RunningStats for the same.
+// NewLazyInstanceNorm1d makes an [InstanceNorm1d]: torch.nn.LazyInstanceNorm1d. As in
+// [NewInstanceNorm1d], there are neither parameters nor running statistics by default. PyTorch's
+// lazy forms, unlike its others, have both; set Affine and RunningStats to get the same.
 func NewLazyInstanceNorm1d(o *InstanceNormOptions) *Lazy[*InstanceNorm1d] {
 	n := &InstanceNorm1d{}
 	return &Lazy[*InstanceNorm1d]{n, "LazyInstanceNorm1d",

@@ -9,7 +9,7 @@ import (
 
 // LinearOptions configures [NewLinear]. Nil and the zero value mean PyTorch's defaults.
 type LinearOptions struct {
-	NoBias  bool                // leave the bias out
+	NoBias  bool                // omit the bias
 	Factory torch.TensorOptions // dtype, device and generator of the parameters
 }
 
@@ -49,12 +49,12 @@ func (l *Linear) Forward(x torch.Tensor) torch.Tensor {
 	return l.trace(x, l.Adapt(x, x.Linear(l.Weight, l.Bias)))
 }
 
-// SetQuantized makes the layer compute with w instead of Weight, which becomes what w has packed, is
-// not trained, and must have the size of w.
+// SetQuantized makes the layer compute with w instead of Weight, which must have the size of w.
+// Weight then holds the packed form of w and is not trained.
 func (l *Linear) SetQuantized(w QuantizedWeight) { l.Replace(&l.Weight, w) }
 
-// FloatWeight is the weight as numbers, [out, in], also of a layer that is quantized; then it is a new
-// tensor.
+// FloatWeight returns the weight as floating-point numbers, [out, in]. If the layer is quantized,
+// the result is a new tensor.
 func (l *Linear) FloatWeight() torch.Tensor {
 	if w := l.Quantized(); w != nil {
 		return w.Float()
@@ -62,7 +62,7 @@ func (l *Linear) FloatWeight() torch.Tensor {
 	return l.Weight
 }
 
-// OwnModules are those of the adapter and of the quantized weight.
+// OwnModules returns the modules of the adapter and of the quantized weight.
 func (l *Linear) OwnModules() []Named {
 	return append(l.Adaptable.OwnModules(), l.Quantizable.OwnModules()...)
 }

@@ -2,16 +2,17 @@ package nn
 
 import "github.com/gotrainer/gotrainer/torch"
 
-// LinearPart makes a [Linear] one of the parts that several processes have of a layer. Package
-// dist/tensor divides layers.
+// LinearPart makes a [Linear] one part of a layer that is split over several processes. Package
+// dist/tensor splits layers.
 type LinearPart struct {
 	Name string // "part 0 of 2 of the output features"
 
-	Input  func(x torch.Tensor) torch.Tensor // is applied to the input; nil: nothing is
-	Output func(y torch.Tensor) torch.Tensor // is applied to x·Wᵀ, before the bias is added; nil: nothing is
+	Input  func(x torch.Tensor) torch.Tensor // is applied to the input; may be nil
+	Output func(y torch.Tensor) torch.Tensor // is applied to x·Wᵀ, before the bias is added; may be nil
 }
 
-// SetPart makes l a part, and with nil the whole layer again. Weight and Bias are not changed.
+// SetPart makes l a part of a layer, or with nil a whole layer again. Weight and Bias do not
+// change.
 func (l *Linear) SetPart(p *LinearPart) { l.part = p }
 
 func (p *LinearPart) forward(l *Linear, x torch.Tensor) torch.Tensor {
@@ -28,8 +29,9 @@ func (p *LinearPart) forward(l *Linear, x torch.Tensor) torch.Tensor {
 	return y
 }
 
-// LinearParts names the layers in a model of which only a part is here, and says which: "up, part 0
-// of 2 of the output features". Copies of a model on several processes have the same list.
+// LinearParts lists the layers of a model of which this process holds only a part, and says which:
+// "up, part 0 of 2 of the output features". Copies of a model on several processes have the same
+// list.
 func LinearParts(m any) (names []string) {
 	for _, n := range Modules(m) {
 		if l, ok := n.Module.(*Linear); ok && l.part != nil {

@@ -12,25 +12,26 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// LoadOptions configures [Load] and [LoadStateDict]. The zero value demands that source and module
-// fit exactly: strict=True.
+// LoadOptions configures [Load] and [LoadStateDict]. The zero value requires source and module to
+// match exactly: strict=True.
 type LoadOptions struct {
-	IgnoreMissing    bool // tensors of the module that the source does not have keep their values
-	IgnoreUnexpected bool // tensors of the source that the module does not have are left out
+	IgnoreMissing    bool // tensors of the module that are missing in the source keep their values
+	IgnoreUnexpected bool // tensors of the source that are not in the module are skipped
 	IgnoreMismatched bool // tensors whose shapes differ keep their values: Hugging Face's ignore_mismatched_sizes
 
-	// Rename gives the module's name for a name of the source; empty leaves the tensor out. Nil
-	// keeps all names.
+	// Rename returns the module's name for a name of the source, or the empty string to skip the
+	// tensor. Nil keeps all names.
 	Rename func(name string) string
 
-	// Take may load a tensor of the module by itself, from what read returns, and says whether it did. One
-	// goroutine calls it. An error ends the load. Nil: it takes none.
+	// Take may load a tensor of the module itself, from what read returns, and reports whether it
+	// did. It is called from one goroutine. An error ends the load. Nil means that it takes none.
 	Take func(name string, read func() (torch.Tensor, error)) (taken bool, err error)
 }
 
-// Load reads a file of weights that PyTorch, Hugging Face or [Save] wrote into a module: what
-// torch.save wrote if its name ends in .bin, .pt, .pth or .ckpt, and a safetensors file otherwise.
-// The tensors must have the module's names, see [LoadOptions].Rename and [LoadStateDict].
+// Load loads a module's weights from a file written by PyTorch, Hugging Face or [Save]. A file
+// whose name ends in .bin, .pt, .pth or .ckpt is read as one of torch.save, any other as
+// safetensors. The tensors must have the module's names; see [LoadOptions].Rename and
+// [LoadStateDict].
 func Load(path string, m any, o LoadOptions) (*Report, error) {
 	source, closer, err := openWeights(path)
 	if err != nil {
@@ -44,7 +45,8 @@ func Load(path string, m any, o LoadOptions) (*Report, error) {
 	return report, nil
 }
 
-// LoadTensors is [Load] into tensors by their names in the file. They need not be those of a module.
+// LoadTensors is like [Load] but loads into tensors given by their names in the file. They need
+// not belong to a module.
 func LoadTensors(path string, tensors []torch.Named, o LoadOptions) (*Report, error) {
 	return Load(path, &tensorList{tensors}, o)
 }
@@ -73,9 +75,10 @@ func openWeights(path string) (Source, io.Closer, error) {
 
 // LoadStateDict copies the tensors of a source into the parameters and persistent buffers of the
 // same names, converting dtype and device: Module.load_state_dict. Names and shapes are checked
-// first; if they do not fit and the options do not allow it, no tensor is touched and the error is
-// a [*LoadError]. The report says what was loaded and what was not. Should the source fail while it
-// is read, the error says so; other tensors are then loaded or not, and that one may be in part.
+// first. If they do not match and the options do not allow it, no tensor is changed and the error
+// is a [*LoadError]. The report says what was loaded and what was not. If reading the source
+// fails, the error says so; in that case some of the other tensors may have been loaded, and the
+// one being read may be loaded in part.
 func LoadStateDict(m any, source Source, o LoadOptions) (*Report, error) {
 	var report *Report
 	var load []pair
@@ -115,7 +118,7 @@ func LoadStateDict(m any, source Source, o LoadOptions) (*Report, error) {
 	return report, nil
 }
 
-// StateLoader is a module that has to know when tensors of its state were loaded.
+// StateLoader is a module that needs to know when tensors of its state have been loaded.
 type StateLoader interface{ StateLoaded() error }
 
 // readers is how many goroutines read from a source: one where that is not known to be safe, and

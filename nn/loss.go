@@ -15,13 +15,13 @@ import (
 // CrossEntropyLoss compares logits with class indices or probabilities: torch.nn.CrossEntropyLoss.
 type CrossEntropyLoss struct {
 	Weight         torch.Tensor         `buffer:"weight"` // a factor per class, [C]; undefined means 1
-	IgnoreIndex    *int64               // targets of this class do not count; nil means -100
+	IgnoreIndex    *int64               // targets of this class are ignored; nil means -100
 	Reduction      functional.Reduction // zero means functional.Mean
 	LabelSmoothing float64              // share of the target that is spread over all classes
 }
 
-// Forward takes logits, [N, C, ...] or [C], and class indices, [N, ...] or [], or probabilities in
-// the shape of the logits.
+// Forward takes logits, [N, C, ...] or [C], and either class indices, [N, ...] or [], or
+// probabilities with the shape of the logits.
 func (l *CrossEntropyLoss) Forward(input, target torch.Tensor) torch.Tensor {
 	return functional.CrossEntropyWith(input, target, functional.CrossEntropyOptions{Weight: l.Weight,
 		IgnoreIndex: l.IgnoreIndex, Reduction: l.Reduction, LabelSmoothing: l.LabelSmoothing})
@@ -30,7 +30,7 @@ func (l *CrossEntropyLoss) Forward(input, target torch.Tensor) torch.Tensor {
 // NLLLoss compares log-probabilities with class indices: torch.nn.NLLLoss.
 type NLLLoss struct {
 	Weight      torch.Tensor         `buffer:"weight"` // a factor per class, [C]; undefined means 1
-	IgnoreIndex *int64               // targets of this class do not count; nil means -100
+	IgnoreIndex *int64               // targets of this class are ignored; nil means -100
 	Reduction   functional.Reduction // zero means functional.Mean
 }
 
@@ -86,7 +86,7 @@ func (l L1Loss) Forward(input, target torch.Tensor) torch.Tensor {
 	return functional.L1Loss(input, target, l.Reduction)
 }
 
-// SmoothL1Loss is squared below Beta and absolute above: torch.nn.SmoothL1Loss.
+// SmoothL1Loss is quadratic below Beta and linear above: torch.nn.SmoothL1Loss.
 type SmoothL1Loss struct {
 	Reduction functional.Reduction // zero means functional.Mean
 	Beta      *float64             // nil means 1; 0 is [L1Loss]
@@ -97,7 +97,7 @@ func (l SmoothL1Loss) Forward(input, target torch.Tensor) torch.Tensor {
 	return functional.SmoothL1Loss(input, target, l.Reduction, optional.Or(l.Beta, 1))
 }
 
-// HuberLoss is squared below Delta and linear above: torch.nn.HuberLoss.
+// HuberLoss is quadratic below Delta and linear above: torch.nn.HuberLoss.
 type HuberLoss struct {
 	Reduction functional.Reduction // zero means functional.Mean
 	Delta     float64              // zero means 1
@@ -147,7 +147,7 @@ type CTCLoss struct {
 	functional.CTCLossOptions
 }
 
-// Forward takes log-probabilities, [T, N, C] or [T, C], targets, [N, S] or all in one, and the
+// Forward takes log-probabilities, [T, N, C] or [T, C], targets, [N, S] or concatenated, and the
 // int64 lengths of both, [N].
 func (l CTCLoss) Forward(logProbs, targets, inputLengths, targetLengths torch.Tensor) torch.Tensor {
 	return functional.CTCLoss(logProbs, targets, inputLengths, targetLengths, l.CTCLossOptions)

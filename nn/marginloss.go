@@ -34,8 +34,8 @@ type MarginRankingLoss struct {
 	Margin    float64
 }
 
-// Forward takes three tensors of the same shape; a target of 1 says that input1 should be larger,
-// -1 that input2 should.
+// Forward takes three tensors of the same shape. A target of 1 says that input1 should be larger,
+// -1 that input2 should be.
 func (l MarginRankingLoss) Forward(input1, input2, target torch.Tensor) torch.Tensor {
 	return functional.MarginRankingLoss(input1, input2, target, l.Reduction, l.Margin)
 }
@@ -72,7 +72,8 @@ type MultiLabelMarginLoss struct {
 	Reduction functional.Reduction // zero means functional.Mean
 }
 
-// Forward takes scores, [N, C] or [C], and class indices of the same shape, -1 behind the last one.
+// Forward takes scores, [N, C] or [C], and class indices of the same shape, with -1 after the last
+// one.
 func (l MultiLabelMarginLoss) Forward(input, target torch.Tensor) torch.Tensor {
 	return functional.MultiLabelMarginLoss(input, target, l.Reduction)
 }

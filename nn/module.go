@@ -5,35 +5,35 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Layer is a module that makes one tensor of one tensor: what [Sequential] chains.
+// Layer is a module that maps one tensor to one tensor. [Sequential] chains layers.
 type Layer interface {
 	Forward(x torch.Tensor) torch.Tensor
 }
 
-// Mode is whether a module is in training mode: yes, until [SetTraining] says otherwise. A module
-// whose Forward depends on it embeds a Mode.
+// Mode says whether a module is in training mode, which it is until [SetTraining] changes it. A
+// module whose Forward depends on the mode embeds a Mode.
 type Mode struct{ evaluating bool }
 
-// Training tells whether the module is in training mode.
+// Training reports whether the module is in training mode.
 func (m *Mode) Training() bool { return !m.evaluating }
 
-// SetTraining switches this module alone; [SetTraining] also reaches its children.
+// SetTraining switches only this module; the function [SetTraining] also reaches its children.
 func (m *Mode) SetTraining(on bool) { m.evaluating = !on }
 
 // ParamLister is a module with parameters that are not fields, because their number depends on its
-// options. They come behind the fields.
+// options. They are listed after the fields.
 type ParamLister interface {
 	OwnParams() []torch.Named
 }
 
 // ModuleLister is a module with children that are not fields, because their names depend on its
-// options. They come behind the fields.
+// options. They are listed after the fields.
 type ModuleLister interface {
 	OwnModules() []Named
 }
 
-// Parameter makes t a parameter: a tensor that outlives any scope and gets gradients. Of a tensor
-// with a history it takes the elements only, like torch.nn.Parameter. It panics if t is not of a
+// Parameter makes t a parameter: a tensor that outlives any scope and gets gradients. If t has a
+// history, only its elements are used, as in torch.nn.Parameter. It panics if t is not of a
 // floating-point type.
 func Parameter(t torch.Tensor) torch.Tensor {
 	if !t.IsLeaf() {
@@ -51,7 +51,7 @@ func Buffer(t torch.Tensor) torch.Tensor {
 	return t.Keep()
 }
 
-// Dims are sizes along several dimensions, such as a kernel's. A single one stands for all
+// Dims are sizes along several dimensions, such as a kernel's. A single size applies to all
 // dimensions.
 type Dims = []int64
 

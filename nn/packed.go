@@ -6,21 +6,22 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// PackedSequence has sequences of different lengths without their padding: the first elements of
-// all, then the second ones, and so on. Recurrent layers compute it without work for the padding,
-// and start the reverse direction at each sequence's own end. It is
-// torch.nn.utils.rnn.PackedSequence; make one with [PackPaddedSequence] or [PackSequence].
+// PackedSequence holds sequences of different lengths without padding: the first elements of all,
+// then the second ones, and so on. Recurrent layers spend no work on padding, and start the
+// reverse direction at the end of each sequence. It is torch.nn.utils.rnn.PackedSequence; make one
+// with [PackPaddedSequence] or [PackSequence].
 type PackedSequence struct {
 	Data       torch.Tensor // [elements, features]
-	BatchSizes torch.Tensor // int64 on the CPU: how many sequences have an element at each time
-	// the order by length in which the sequences are packed; undefined if they came in that order
+	BatchSizes torch.Tensor // int64 on the CPU: how many sequences have an element at each time step
+	// the order by length in which the sequences are packed; undefined if they were given in that
+	// order
 	SortedIndices   torch.Tensor
-	UnsortedIndices torch.Tensor // undoes SortedIndices
+	UnsortedIndices torch.Tensor // inverts SortedIndices
 }
 
-// PackPaddedSequence packs x, [L, N, ...], or [N, L, ...] with batchFirst, of these lengths:
-// torch.nn.utils.rnn.pack_padded_sequence. Sorted says that the lengths do not increase, which
-// saves a copy; PyTorch's default is enforce_sorted=True.
+// PackPaddedSequence packs x, [L, N, ...], or [N, L, ...] with batchFirst, whose sequences have
+// the given lengths: torch.nn.utils.rnn.pack_padded_sequence. sorted says that the lengths do not
+// increase, which saves a copy; PyTorch's default is enforce_sorted=True.
 func PackPaddedSequence(x torch.Tensor, lengths []int64, batchFirst, sorted bool) *PackedSequence {
 	const op = "PackPaddedSequence"
 	shape := x.Shape()
@@ -63,7 +64,7 @@ func PackPaddedSequence(x torch.Tensor, lengths []int64, batchFirst, sorted bool
 	return p
 }
 
-// PackSequence packs sequences, [length, ...] each: torch.nn.utils.rnn.pack_sequence. See
+// PackSequence packs sequences of shape [length, ...]: torch.nn.utils.rnn.pack_sequence. See
 // [PackPaddedSequence] for sorted.
 func PackSequence(sequences []torch.Tensor, sorted bool) *PackedSequence {
 	lengths := make([]int64, len(sequences))
@@ -78,8 +79,8 @@ func PackSequence(sequences []torch.Tensor, sorted bool) *PackedSequence {
 	return PackPaddedSequence(padded, lengths, false, sorted)
 }
 
-// PadSequence stacks sequences, [length, ...] each, with value behind the shorter ones: [L, N,
-// ...], or [N, L, ...] with batchFirst: torch.nn.utils.rnn.pad_sequence.
+// PadSequence stacks sequences of shape [length, ...] to [L, N, ...], or [N, L, ...] with
+// batchFirst, and pads the shorter ones with value at the end: torch.nn.utils.rnn.pad_sequence.
 func PadSequence(sequences []torch.Tensor, batchFirst bool, value float64) torch.Tensor {
 	if len(sequences) == 0 {
 		panic(torch.Errorf("nn.PadSequence", torch.ErrValue, "want at least one sequence"))
@@ -87,9 +88,9 @@ func PadSequence(sequences []torch.Tensor, batchFirst bool, value float64) torch
 	return torch.Call("aten::pad_sequence", sequences, batchFirst, value)[0]
 }
 
-// Pad undoes [PackPaddedSequence]: it returns [L, N, ...], or [N, L, ...] with batchFirst, with
-// value behind the shorter ones, and the lengths: torch.nn.utils.rnn.pad_packed_sequence. L is the
-// longest length, or total if it is not zero.
+// Pad reverses [PackPaddedSequence]: torch.nn.utils.rnn.pad_packed_sequence. It returns [L, N,
+// ...], or [N, L, ...] with batchFirst, where shorter sequences are padded with value at the end,
+// and the lengths. L is the longest length, or total if that is not zero.
 func (p *PackedSequence) Pad(batchFirst bool, value float64, total int64) (padded torch.Tensor, lengths []int64) {
 	sizes := p.check("PackedSequence.Pad")
 	steps := int64(len(sizes))

@@ -10,9 +10,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Parametrized is a layer whose weight is computed again in every Forward:
-// torch.nn.utils.parametrize. Names are PyTorch's: the layer's other parameters keep theirs, and
-// what the weight is computed of is in parametrizations.weight.
+// Parametrized is a layer whose weight is recomputed in every Forward: torch.nn.utils.parametrize.
+// Names are PyTorch's: the layer's other parameters keep theirs, and those that the weight is
+// computed from are in parametrizations.weight.
 type Parametrized struct {
 	Parametrizations map[string]any `module:"parametrizations"` // of "weight"
 
@@ -22,10 +22,10 @@ type Parametrized struct {
 	traced
 }
 
-// NewWeightNorm takes a layer's weight apart into its length along dim and its direction, which are
+// NewWeightNorm splits a layer's weight into its length along dim and its direction, which are
 // trained instead: torch.nn.utils.parametrizations.weight_norm, after Salimans and Kingma (2016),
-// whose default dim is 0; -1 is PyTorch's None, one length for all. The layer has a parameter
-// "weight" and is not used by itself any more.
+// whose default dim is 0. A dim of -1 is PyTorch's None, one length for the whole weight. The
+// layer must have a parameter "weight", and must not be used directly any more.
 func NewWeightNorm(layer Layer, dim int64) *Parametrized {
 	const op = "NewWeightNorm"
 	weight := weightOf(op, layer)
@@ -50,13 +50,13 @@ type weightNorm struct {
 // SpectralNormOptions configures [NewSpectralNorm]. Nil and the zero value mean PyTorch's defaults.
 type SpectralNormOptions struct {
 	PowerIterations int     // per Forward in training; zero means 1
-	Eps             float64 // the least norm; zero means 1e-12
-	Dim             *int64  // of the outputs; nil means 0, and 1 for transposed convolutions
+	Eps             float64 // the minimum norm; zero means 1e-12
+	Dim             *int64  // the dimension of the outputs; nil means 0, and 1 for transposed convolutions
 }
 
-// NewSpectralNorm divides a layer's weight by its largest singular value, which a power iteration
-// follows while training: torch.nn.utils.parametrizations.spectral_norm, after Miyato et al.
-// (2018). The layer has a parameter "weight" and is not used by itself any more.
+// NewSpectralNorm divides a layer's weight by its largest singular value, which is tracked by
+// power iteration while training: torch.nn.utils.parametrizations.spectral_norm, after Miyato et
+// al. (2018). The layer must have a parameter "weight", and must not be used directly any more.
 func NewSpectralNorm(layer Layer, o *SpectralNormOptions) *Parametrized {
 	const op = "NewSpectralNorm"
 	weight, opt := weightOf(op, layer), deref(o)

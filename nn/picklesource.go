@@ -8,8 +8,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// PickleSource is a Source of the tensors of a file that torch.save wrote. One tensor at a time is
-// in memory, and nothing in the file is run.
+// PickleSource returns a Source of the tensors in a file written by torch.save. Only one tensor at
+// a time is in memory, and no code in the file is run.
 func PickleSource(r *pickle.Reader) Source { return pickled{r} }
 
 type pickled struct{ r *pickle.Reader }

@@ -11,7 +11,7 @@ type MaxPoolOptions struct {
 	Stride   Dims // nil means the kernel's size
 	Padding  Dims // nil means 0
 	Dilation Dims // nil means 1
-	CeilMode bool // the last window may reach over the border
+	CeilMode bool // the last window may extend beyond the border
 }
 
 func (o MaxPoolOptions) resolve(op string, dims int, kernel Dims) (Dims, functional.MaxPoolOptions) {
@@ -26,7 +26,7 @@ type MaxPool1d struct {
 	Options functional.MaxPoolOptions
 }
 
-// NewMaxPool1d makes a MaxPool1d with windows of the size of kernel.
+// NewMaxPool1d makes a MaxPool1d with windows of size kernel.
 func NewMaxPool1d(kernel Dims, o *MaxPoolOptions) *MaxPool1d {
 	kernel, options := deref(o).resolve("NewMaxPool1d", 1, kernel)
 	return &MaxPool1d{kernel, options}
@@ -37,7 +37,8 @@ func (m *MaxPool1d) Forward(x torch.Tensor) torch.Tensor {
 	return functional.MaxPool1d(x, m.Kernel, m.Options)
 }
 
-// ForwardIndices is Forward and where the maxima were, for [MaxUnpool1d]: return_indices.
+// ForwardIndices is like Forward but also returns the indices of the maxima, for [MaxUnpool1d]:
+// return_indices.
 func (m *MaxPool1d) ForwardIndices(x torch.Tensor) (values, indices torch.Tensor) {
 	return functional.MaxPool1dWithIndices(x, m.Kernel, m.Options)
 }
@@ -45,7 +46,7 @@ func (m *MaxPool1d) ForwardIndices(x torch.Tensor) (values, indices torch.Tensor
 // MaxPool2d takes the maximum over windows of images: torch.nn.MaxPool2d.
 type MaxPool2d struct{ Options torch.PoolOptions }
 
-// NewMaxPool2d makes a MaxPool2d with windows of the size of kernel.
+// NewMaxPool2d makes a MaxPool2d with windows of size kernel.
 func NewMaxPool2d(kernel Dims, o *MaxPoolOptions) *MaxPool2d {
 	opt := deref(o)
 	p := newPool("NewMaxPool2d", 2, kernel, opt.Stride, opt.Padding, opt.CeilMode)
@@ -56,7 +57,8 @@ func NewMaxPool2d(kernel Dims, o *MaxPoolOptions) *MaxPool2d {
 // Forward maps [N, C, H, W] to [N, C, H', W'].
 func (m *MaxPool2d) Forward(x torch.Tensor) torch.Tensor { return x.MaxPool2d(m.Options) }
 
-// ForwardIndices is Forward and where the maxima were, for [MaxUnpool2d]: return_indices.
+// ForwardIndices is like Forward but also returns the indices of the maxima, for [MaxUnpool2d]:
+// return_indices.
 func (m *MaxPool2d) ForwardIndices(x torch.Tensor) (values, indices torch.Tensor) {
 	p := m.Options
 	return functional.MaxPool2dWithIndices(x, p.Kernel, functional.MaxPoolOptions{Stride: p.Stride, Padding: p.Padding,
@@ -69,7 +71,7 @@ type MaxPool3d struct {
 	Options functional.MaxPoolOptions
 }
 
-// NewMaxPool3d makes a MaxPool3d with windows of the size of kernel.
+// NewMaxPool3d makes a MaxPool3d with windows of size kernel.
 func NewMaxPool3d(kernel Dims, o *MaxPoolOptions) *MaxPool3d {
 	kernel, options := deref(o).resolve("NewMaxPool3d", 3, kernel)
 	return &MaxPool3d{kernel, options}
@@ -80,7 +82,8 @@ func (m *MaxPool3d) Forward(x torch.Tensor) torch.Tensor {
 	return functional.MaxPool3d(x, m.Kernel, m.Options)
 }
 
-// ForwardIndices is Forward and where the maxima were, for [MaxUnpool3d]: return_indices.
+// ForwardIndices is like Forward but also returns the indices of the maxima, for [MaxUnpool3d]:
+// return_indices.
 func (m *MaxPool3d) ForwardIndices(x torch.Tensor) (values, indices torch.Tensor) {
 	return functional.MaxPool3dWithIndices(x, m.Kernel, m.Options)
 }
@@ -90,8 +93,8 @@ func (m *MaxPool3d) ForwardIndices(x torch.Tensor) (values, indices torch.Tensor
 type AvgPoolOptions struct {
 	Stride          Dims  // nil means the kernel's size
 	Padding         Dims  // nil means 0
-	CeilMode        bool  // the last window may reach over the border
-	ExcludePad      bool  // padding does not count in the mean: count_include_pad=False
+	CeilMode        bool  // the last window may extend beyond the border
+	ExcludePad      bool  // exclude padding from the mean: count_include_pad=False
 	DivisorOverride int64 // divides the sum of a window, in 2 and 3 dimensions; zero means the number of its elements
 }
 
@@ -111,7 +114,7 @@ type AvgPool1d struct {
 	Options functional.AvgPoolOptions
 }
 
-// NewAvgPool1d makes an AvgPool1d with windows of the size of kernel.
+// NewAvgPool1d makes an AvgPool1d with windows of size kernel.
 func NewAvgPool1d(kernel Dims, o *AvgPoolOptions) *AvgPool1d {
 	kernel, options := deref(o).resolve("NewAvgPool1d", 1, kernel)
 	return &AvgPool1d{kernel, options}
@@ -129,7 +132,7 @@ type AvgPool2d struct {
 	DivisorOverride int64
 }
 
-// NewAvgPool2d makes an AvgPool2d with windows of the size of kernel.
+// NewAvgPool2d makes an AvgPool2d with windows of size kernel.
 func NewAvgPool2d(kernel Dims, o *AvgPoolOptions) *AvgPool2d {
 	opt := deref(o)
 	return &AvgPool2d{newPool("NewAvgPool2d", 2, kernel, opt.Stride, opt.Padding, opt.CeilMode), opt.ExcludePad,
@@ -152,7 +155,7 @@ type AvgPool3d struct {
 	Options functional.AvgPoolOptions
 }
 
-// NewAvgPool3d makes an AvgPool3d with windows of the size of kernel.
+// NewAvgPool3d makes an AvgPool3d with windows of size kernel.
 func NewAvgPool3d(kernel Dims, o *AvgPoolOptions) *AvgPool3d {
 	kernel, options := deref(o).resolve("NewAvgPool3d", 3, kernel)
 	return &AvgPool3d{kernel, options}

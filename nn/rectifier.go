@@ -9,7 +9,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Threshold keeps what is above Threshold and sets the rest to Value: torch.nn.Threshold.
+// Threshold keeps elements above Threshold and sets the others to Value: torch.nn.Threshold.
 type Threshold struct{ Threshold, Value float64 }
 
 // Forward keeps the shape of x.
@@ -23,7 +23,7 @@ type ReLU6 struct{}
 // Forward keeps the shape of x.
 func (ReLU6) Forward(x torch.Tensor) torch.Tensor { return functional.ReLU6(x) }
 
-// LeakyReLU is x where it is positive and NegativeSlope*x elsewhere: torch.nn.LeakyReLU.
+// LeakyReLU is x where x is positive and NegativeSlope*x elsewhere: torch.nn.LeakyReLU.
 type LeakyReLU struct {
 	NegativeSlope float64 // zero means 0.01; [ReLU] has the slope 0
 }
@@ -35,12 +35,12 @@ func (l LeakyReLU) Forward(x torch.Tensor) torch.Tensor {
 
 // PReLUOptions configures [NewPReLU]. Nil and the zero value mean PyTorch's defaults.
 type PReLUOptions struct {
-	Channels int64               // a slope for each of the channels, the second dimension; zero means 1 for all
-	Init     *float64            // the first slope; nil means 0.25
+	Channels int64               // one slope for each channel, the second dimension; zero means 1, a single slope for all
+	Init     *float64            // the initial slope; nil means 0.25
 	Factory  torch.TensorOptions // dtype and device of the weight
 }
 
-// PReLU is x where it is positive and a trained slope times x elsewhere: torch.nn.PReLU.
+// PReLU is x where x is positive and a trained slope times x elsewhere: torch.nn.PReLU.
 type PReLU struct {
 	Weight torch.Tensor `param:"weight"` // [1] or [channels]
 
@@ -60,13 +60,13 @@ func (p *PReLU) Forward(x torch.Tensor) torch.Tensor {
 	return p.trace(x, functional.PReLU(x, p.Weight))
 }
 
-// RReLU is [LeakyReLU] with a slope drawn from [Lower, Upper] for every element while training, and
-// their mean otherwise: torch.nn.RReLU.
+// RReLU is [LeakyReLU] with a slope drawn from [Lower, Upper] for every element while training,
+// and with their mean otherwise: torch.nn.RReLU.
 type RReLU struct {
 	Mode
 
-	Lower float64 // with both zero: 1/8
-	Upper float64 // with both zero: 1/3
+	Lower float64 // if both are zero: 1/8
+	Upper float64 // if both are zero: 1/3
 }
 
 // Forward keeps the shape of x.
@@ -78,7 +78,7 @@ func (r *RReLU) Forward(x torch.Tensor) torch.Tensor {
 	return functional.RReLU(x, lower, upper, r.Training())
 }
 
-// ELU is x where it is positive and Alpha*(exp(x)-1) elsewhere: torch.nn.ELU.
+// ELU is x where x is positive and Alpha*(exp(x)-1) elsewhere: torch.nn.ELU.
 type ELU struct {
 	Alpha float64 // zero means 1
 }
@@ -94,7 +94,7 @@ type CELU struct {
 // Forward keeps the shape of x.
 func (c CELU) Forward(x torch.Tensor) torch.Tensor { return functional.CELU(x, cmp.Or(c.Alpha, 1)) }
 
-// SELU is [ELU] scaled so that layers keep mean and variance: torch.nn.SELU.
+// SELU is [ELU] scaled so that layers preserve mean and variance: torch.nn.SELU.
 type SELU struct{}
 
 // Forward keeps the shape of x.
@@ -102,8 +102,8 @@ func (SELU) Forward(x torch.Tensor) torch.Tensor { return functional.SELU(x) }
 
 // Hardtanh limits x to [Min, Max]: torch.nn.Hardtanh.
 type Hardtanh struct {
-	Min float64 // with both zero: -1
-	Max float64 // with both zero: 1
+	Min float64 // if both are zero: -1
+	Max float64 // if both are zero: 1
 }
 
 // Forward keeps the shape of x.

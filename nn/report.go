@@ -6,7 +6,8 @@ import (
 	"text/tabwriter"
 )
 
-// Report says which tensors a load has, or would have, filled. Its String is a table of the others.
+// Report says which tensors a load filled, or would have filled. Its String is a table of the
+// others.
 type Report struct {
 	Loaded     []string     // by the module's names
 	Missing    []TensorInfo // in the module, not in the source
@@ -14,13 +15,14 @@ type Report struct {
 	Mismatched []Mismatch   // in both, in different shapes
 }
 
-// Mismatch is a tensor whose shape is another one in the module than in the source.
+// Mismatch is a tensor whose shape differs between the module and the source.
 type Mismatch struct {
 	Name        string
 	Want, Found []int64 // the module's shape and the source's
 }
 
-// LoadError is a load that was refused because source and module do not fit. Nothing was loaded.
+// LoadError is the error of a load that was refused because source and module do not match.
+// Nothing was loaded.
 type LoadError struct{ Report *Report }
 
 func (e *LoadError) Error() string {
@@ -42,7 +44,7 @@ func (r *Report) reject(o LoadOptions) error {
 // maxRows is how many tensors a table shows; a wrong file can differ in thousands.
 const maxRows = 20
 
-// String counts what was loaded and lists at most 20 tensors that were not.
+// String returns the number of tensors loaded and a list of at most 20 tensors that were not.
 func (r *Report) String() string {
 	var rows []string
 	for _, t := range r.Missing {

@@ -14,13 +14,14 @@ import (
 // defaults.
 type RNNOptions struct {
 	Layers        int64   // zero means 1
-	NoBias        bool    // leave the biases out
-	BatchFirst    bool    // x is [N, L, in] and not [L, N, in]; states are not affected
-	Dropout       float64 // behind every layer but the last, while training
+	NoBias        bool    // omit the biases
+	BatchFirst    bool    // x is [N, L, in] instead of [L, N, in]; states are not affected
+	Dropout       float64 // after every layer but the last, while training
 	Bidirectional bool    // a second direction runs from the end
-	// an LSTM's outputs and states h are projected to this size, less than hidden; zero means not
+	// an LSTM's outputs and states h are projected to this size, less than hidden; zero means no
+	// projection
 	ProjSize     int64
-	Nonlinearity Nonlinearity        // of an RNN; empty means TanhNonlinearity
+	Nonlinearity Nonlinearity        // nonlinearity of an RNN; empty means TanhNonlinearity
 	Factory      torch.TensorOptions // dtype, device and generator of the parameters
 }
 
@@ -212,8 +213,8 @@ func (r *RNN) Forward(x torch.Tensor) torch.Tensor {
 	return first(r.ForwardState(x, torch.Tensor{}))
 }
 
-// ForwardState runs from the state h0, [layers*directions, N, hidden], undefined for zeros, and
-// also returns the last one.
+// ForwardState starts from the state h0, [layers*directions, N, hidden], and also returns the last
+// state. An undefined h0 means zeros.
 func (r *RNN) ForwardState(x, h0 torch.Tensor) (y, h torch.Tensor) {
 	out := r.run(x, []torch.Tensor{h0}, func(x torch.Tensor, s []torch.Tensor) []torch.Tensor {
 		o := r.call()
@@ -223,7 +224,7 @@ func (r *RNN) ForwardState(x, h0 torch.Tensor) (y, h torch.Tensor) {
 	return out[0], out[1]
 }
 
-// ForwardPacked is [RNN.ForwardState] for sequences of different lengths.
+// ForwardPacked is like [RNN.ForwardState] for sequences of different lengths.
 func (r *RNN) ForwardPacked(x *PackedSequence, h0 torch.Tensor) (y *PackedSequence, h torch.Tensor) {
 	y, out := r.runPacked("aten::rnn_"+string(r.options.Nonlinearity)+".data", x, []torch.Tensor{h0})
 	return y, out[0]
@@ -238,8 +239,8 @@ func NewLSTM(in, hidden int64, o *RNNOptions) *LSTM {
 	return &LSTM{newRecurrent("LSTM", 4, in, hidden, deref(o))}
 }
 
-// Forward returns the outputs of the last layer, from zero states: [L, N, in] to [L, N,
-// directions*hidden], [N, L, ...] with BatchFirst, without N for a single sequence.
+// Forward returns the outputs of the last layer, starting from zero states. It maps [L, N, in] to
+// [L, N, directions*hidden], or [N, L, ...] with BatchFirst. A single sequence has no N.
 func (l *LSTM) Forward(x torch.Tensor) torch.Tensor {
 	y, h, c := l.ForwardState(x, torch.Tensor{}, torch.Tensor{})
 	h.Free()
@@ -247,8 +248,9 @@ func (l *LSTM) Forward(x torch.Tensor) torch.Tensor {
 	return y
 }
 
-// ForwardState runs from the states h0 and c0, [layers*directions, N, hidden], undefined for zeros,
-// and also returns the last ones. With a projection h has its size.
+// ForwardState starts from the states h0 and c0, [layers*directions, N, hidden], and also returns
+// the last states. Undefined states mean zeros. With a projection, the last dimension of h is
+// ProjSize.
 func (l *LSTM) ForwardState(x, h0, c0 torch.Tensor) (y, h, c torch.Tensor) {
 	out := l.run(x, []torch.Tensor{h0, c0}, func(x torch.Tensor, s []torch.Tensor) []torch.Tensor {
 		o := l.call()
@@ -262,7 +264,7 @@ func (l *LSTM) ForwardState(x, h0, c0 torch.Tensor) (y, h, c torch.Tensor) {
 	return out[0], out[1], out[2]
 }
 
-// ForwardPacked is [LSTM.ForwardState] for sequences of different lengths.
+// ForwardPacked is like [LSTM.ForwardState] for sequences of different lengths.
 func (l *LSTM) ForwardPacked(x *PackedSequence, h0, c0 torch.Tensor) (y *PackedSequence, h, c torch.Tensor) {
 	y, out := l.runPacked("aten::lstm.data", x, []torch.Tensor{h0, c0})
 	return y, out[0], out[1]
@@ -283,8 +285,8 @@ func (g *GRU) Forward(x torch.Tensor) torch.Tensor {
 	return first(g.ForwardState(x, torch.Tensor{}))
 }
 
-// ForwardState runs from the state h0, [layers*directions, N, hidden], undefined for zeros, and
-// also returns the last one.
+// ForwardState starts from the state h0, [layers*directions, N, hidden], and also returns the last
+// state. An undefined h0 means zeros.
 func (g *GRU) ForwardState(x, h0 torch.Tensor) (y, h torch.Tensor) {
 	out := g.run(x, []torch.Tensor{h0}, func(x torch.Tensor, s []torch.Tensor) []torch.Tensor {
 		y, h := x.GRU(s[0], g.weights, g.call())
@@ -293,7 +295,7 @@ func (g *GRU) ForwardState(x, h0 torch.Tensor) (y, h torch.Tensor) {
 	return out[0], out[1]
 }
 
-// ForwardPacked is [GRU.ForwardState] for sequences of different lengths.
+// ForwardPacked is like [GRU.ForwardState] for sequences of different lengths.
 func (g *GRU) ForwardPacked(x *PackedSequence, h0 torch.Tensor) (y *PackedSequence, h torch.Tensor) {
 	y, out := g.runPacked("aten::gru.data", x, []torch.Tensor{h0})
 	return y, out[0]

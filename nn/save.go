@@ -12,11 +12,11 @@ import (
 )
 
 // Save writes the parameters and persistent buffers of a module to a safetensors file that PyTorch
-// and Hugging Face read: safetensors.torch.save_model. The file is whole or not there at any
-// instant. A tensor with several names is written once, under the alphabetically first that is not
-// among the [TiedWeights]; the metadata say so for the others. Metadata format: pt is added,
-// without which transformers refuses a file. A model of which only parts are here is refused
-// ([LinearParts]).
+// and Hugging Face can read: safetensors.torch.save_model. The file is written atomically. A
+// tensor with several names is written once, under the alphabetically first one that is not among
+// the [TiedWeights]; the metadata record the other names. The metadata entry format: pt is added,
+// without which transformers refuses a file. Save refuses a model of which this process holds only
+// parts ([LinearParts]).
 func Save(path string, m any, metadata map[string]string) error {
 	entries, meta, err := contents("Save", m, metadata)
 	if err != nil {
@@ -28,14 +28,14 @@ func Save(path string, m any, metadata map[string]string) error {
 	return nil
 }
 
-// TiedWeights is a model that has tensors under several names and says under which of them they are
-// not saved: _tied_weights_keys of transformers.
+// TiedWeights is a model that has tensors under several names and says under which of them they
+// are not saved: _tied_weights_keys in transformers.
 type TiedWeights interface {
 	TiedWeights() []string
 }
 
-// Write writes what [Save] writes to w, and does no more than that: for the file of a folder that
-// is flushed to the disk as a whole, as a checkpoint is, and for an upload.
+// Write writes what [Save] writes to w, and does nothing else. Use it for an upload, or for a file
+// in a folder that is flushed to disk as a whole, such as a checkpoint.
 func Write(w io.Writer, m any, metadata map[string]string) error {
 	entries, meta, err := contents("Write", m, metadata)
 	if err != nil {
@@ -47,7 +47,7 @@ func Write(w io.Writer, m any, metadata map[string]string) error {
 	return nil
 }
 
-// SaveTensors writes tensors by their names, as [Save] does those of a module.
+// SaveTensors is like [Save] but writes tensors given by name.
 func SaveTensors(path string, tensors []torch.Named, metadata map[string]string) error {
 	entries, err := entriesOf("SaveTensors", tensors)
 	if err != nil {
@@ -59,8 +59,8 @@ func SaveTensors(path string, tensors []torch.Named, metadata map[string]string)
 	return nil
 }
 
-// Saved returns what [Save] writes, each tensor once under the name it is saved under, and the
-// metadata: for those who copy a state before they write it.
+// Saved returns what [Save] writes: each tensor once, under the name it is saved under, and the
+// metadata. It is for code that copies a state before writing it.
 func Saved(m any) (tensors []torch.Named, metadata map[string]string, err error) {
 	metadata = map[string]string{"format": "pt"}
 	err = torch.Try(func() {

@@ -6,9 +6,9 @@ import "github.com/gotrainer/gotrainer/torch"
 //
 //	net := nn.Sequential{nn.NewLinear(784, 256, nil), nn.ReLU{}, nn.NewLinear(256, 10, nil)}
 //
-// It frees every intermediate as soon as the next layer has used it, but for its own input and
-// output; what autograd needs lives on. A layer in a Sequential must therefore not return a tensor
-// that it, or anybody else, uses afterwards.
+// It frees every intermediate result, but not its own input and output, as soon as the next layer
+// has used it; what autograd needs lives on. A layer in a Sequential must therefore not return a
+// tensor that is used elsewhere afterwards.
 type Sequential []Layer
 
 // Forward runs x through all layers.

@@ -8,7 +8,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Softmax scales exp(x) to sum 1 along a dimension: torch.nn.Softmax.
+// Softmax scales exp(x) to a sum of 1 along a dimension: torch.nn.Softmax.
 type Softmax struct {
 	Dim int64 // negative counts from the end
 }
@@ -16,7 +16,7 @@ type Softmax struct {
 // Forward keeps the shape of x.
 func (s Softmax) Forward(x torch.Tensor) torch.Tensor { return functional.Softmax(x, s.Dim) }
 
-// LogSoftmax is the logarithm of [Softmax], computed more exactly: torch.nn.LogSoftmax.
+// LogSoftmax is the logarithm of [Softmax], computed more accurately: torch.nn.LogSoftmax.
 type LogSoftmax struct {
 	Dim int64 // negative counts from the end
 }
@@ -61,7 +61,7 @@ type Softsign struct{}
 // Forward keeps the shape of x.
 func (Softsign) Forward(x torch.Tensor) torch.Tensor { return functional.Softsign(x) }
 
-// Softshrink moves x by Lambda towards 0, and to 0 where it is nearer: torch.nn.Softshrink.
+// Softshrink moves x towards 0 by Lambda, and to 0 if it is closer than that: torch.nn.Softshrink.
 type Softshrink struct {
 	Lambda *float64 // nil means 0.5
 }
@@ -71,7 +71,7 @@ func (s Softshrink) Forward(x torch.Tensor) torch.Tensor {
 	return functional.Softshrink(x, optional.Or(s.Lambda, 0.5))
 }
 
-// Hardshrink sets to 0 what is within Lambda of it: torch.nn.Hardshrink.
+// Hardshrink sets elements within Lambda of 0 to 0: torch.nn.Hardshrink.
 type Hardshrink struct {
 	Lambda *float64 // nil means 0.5
 }

@@ -6,12 +6,12 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Source is where [LoadStateDict] gets tensors from. Ready-made are [Tensors], [FileSource] and
-// [PickleSource].
+// Source is where [LoadStateDict] reads tensors from. [Tensors], [FileSource] and [PickleSource]
+// return ready-made ones.
 type Source interface {
-	// Contents lists what the source holds.
+	// Contents lists the tensors in the source.
 	Contents() []TensorInfo
-	// Read returns one tensor of these. Whoever reads does not change it, and frees it only if Read
+	// Read returns one of these tensors. The caller must not change it, and frees it only if Read
 	// made it.
 	Read(name string) (torch.Tensor, error)
 }
@@ -22,7 +22,7 @@ type TensorInfo struct {
 	Shape []int64
 }
 
-// Tensors is a Source of tensors in memory, such as what [StateDict] returns.
+// Tensors returns a Source of tensors in memory, such as those [StateDict] returns.
 func Tensors(ts []torch.Named) Source { return memory(ts) }
 
 type memory []torch.Named
@@ -44,8 +44,9 @@ func (m memory) Read(name string) (torch.Tensor, error) {
 	return torch.Tensor{}, torch.Errorf("nn.LoadStateDict", torch.ErrValue, "no tensor %q", name)
 }
 
-// FileSource is a Source of the tensors of a safetensors file, which are read straight into the
-// memory of CPU tensors of their dtype; else one at a time is in memory besides.
+// FileSource returns a Source of the tensors in a safetensors file. Tensors are read directly into
+// the memory of CPU tensors of the same dtype; otherwise one tensor at a time takes additional
+// memory.
 func FileSource(r *safetensors.Reader) Source { return file{r} }
 
 type file struct{ r *safetensors.Reader }

@@ -3,13 +3,13 @@ package nn
 import "github.com/gotrainer/gotrainer/torch"
 
 // SyncBatchNorm is [BatchNorm] over the batches of all processes that train a model together:
-// torch.nn.SyncBatchNorm. Package dist/ddp, and with it the trainer and Accelerate, tells it the
-// group; without one, and in evaluation, it computes what [BatchNorm1d] and its siblings compute,
-// to the bit, as PyTorch's does. It takes any number of dimensions and has their names in a file,
-// so that models which were trained on many GPUs load as they are.
+// torch.nn.SyncBatchNorm. Package dist/ddp, and through it the trainer and Accelerate, sets the
+// process group. Without a group, and in evaluation, it computes the same bits as [BatchNorm1d]
+// and its siblings, as in PyTorch. It takes any number of dimensions. Its names in a file are
+// those of BatchNorm, so models trained on many GPUs can be loaded as they are.
 type SyncBatchNorm struct{ BatchNorm }
 
-// NewSyncBatchNorm makes a SyncBatchNorm of that many channels.
+// NewSyncBatchNorm makes a SyncBatchNorm with the given number of channels.
 func NewSyncBatchNorm(channels int64, o *BatchNormOptions) *SyncBatchNorm {
 	b := &SyncBatchNorm{newBatchNorm("NewSyncBatchNorm", channels, deref(o))}
 	b.Sync = true
@@ -37,17 +37,17 @@ func batchNorms(model any) (layers []*BatchNorm) {
 	return layers
 }
 
-// ConvertSyncBatchNorm sets Sync of every layer of batch normalisation of a model:
-// torch.nn.SyncBatchNorm.convert_sync_batchnorm. Weights, names and types stay.
+// ConvertSyncBatchNorm sets Sync for every batch normalisation layer of a model:
+// torch.nn.SyncBatchNorm.convert_sync_batchnorm. Weights, names and types do not change.
 func ConvertSyncBatchNorm(model any) {
 	for _, b := range batchNorms(model) {
 		b.Sync = true
 	}
 }
 
-// SetProcessGroup tells the layers of batch normalisation of a model with whom they share
-// statistics, if their Sync is set; nil: with nobody. All processes must then make the same forward
-// passes in training.
+// SetProcessGroup sets the group with which the batch normalisation layers of a model share
+// statistics, if their Sync is set; with nil they share them with nobody. All processes must then
+// make the same forward passes in training.
 func SetProcessGroup(model any, group *torch.ProcessGroup) {
 	for _, b := range batchNorms(model) {
 		b.group = group

@@ -9,7 +9,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// LayerShape is a call of a layer in a dry run: see [Shapes].
+// LayerShape describes a call of a layer in a dry run: see [Shapes].
 type LayerShape struct {
 	Named
 
@@ -30,10 +30,10 @@ func (t *traced) trace(in, out torch.Tensor) torch.Tensor {
 
 func (t *traced) setCalls(f func(in, out torch.Tensor)) { t.calls = f }
 
-// Shapes calls forward, which runs m on an input, and returns the shapes that went through the
-// layers with parameters, in the order of the calls. It is a dry run: in evaluation mode, without
-// gradients, and the modes are restored. Nothing else may run m at the same time. Mistakes in
-// forward are returned as errors.
+// Shapes calls forward, which runs m on an input, and returns the shapes of inputs and outputs of
+// the layers with parameters, in the order of the calls. It is a dry run, in evaluation mode and
+// without gradients; the modes are restored afterwards. Nothing else may run m at the same time.
+// Panics in forward are returned as errors.
 //
 //	shapes, err := nn.Shapes(net, func() { net.Forward(torch.Zeros(1, 3, 224, 224)) })
 func Shapes(m any, forward func()) (shapes []LayerShape, err error) {
@@ -63,16 +63,16 @@ func observe(modules []Named, f func(n Named, in, out torch.Tensor)) (end func()
 	}
 }
 
-// NonFinite is a layer whose output holds a nan or an infinity.
+// NonFinite is a layer whose output contains a nan or an infinity.
 type NonFinite struct {
 	Named
 
-	Input bool // what it was given did so already
+	Input bool // its input already contained one
 }
 
 // FirstNonFinite calls forward, which runs m on an input, and returns the first layer with
-// parameters whose output is not finite, nil if there is none. It leaves the modes of m and of the
-// thread as they are. Nothing else may run m at the same time.
+// parameters whose output is not finite, or nil if there is none. It does not change the modes of
+// m or of the thread. Nothing else may run m at the same time.
 func FirstNonFinite(m any, forward func()) (first *NonFinite) {
 	finite := func(t torch.Tensor) bool {
 		return !t.Defined() || !t.DType().IsFloatingPoint() || t.Detach().IsFinite().All().Item() != 0
@@ -86,11 +86,11 @@ func FirstNonFinite(m any, forward func()) (first *NonFinite) {
 	return first
 }
 
-// SummaryRun is [Summary] by layers instead of tensors: a table of the layers in the order in which
-// forward calls them, with the shapes of inputs and outputs, numbers of parameters and megabytes,
-// and the totals. Layers with parameters that forward does not reach stand at the end, without
-// shapes; a layer that is called again shows its parameters once. See [Shapes] for what forward
-// does.
+// SummaryRun is like [Summary], by layers instead of tensors: a table of the layers in the order
+// in which forward calls them, with the shapes of inputs and outputs, numbers of parameters and
+// megabytes, and the totals. Layers with parameters that forward does not reach are listed at the
+// end, without shapes. A layer that is called more than once shows its parameters once. See
+// [Shapes] for what forward does.
 func SummaryRun(m any, forward func()) (string, error) {
 	shapes, err := Shapes(m, forward)
 	if err != nil {

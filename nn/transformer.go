@@ -15,9 +15,9 @@ type TransformerOptions struct {
 	Dropout      *float64            // while training; nil means 0.1
 	Activation   Layer               // between the two linear layers, shared by copies of the layer; nil means ReLU
 	LayerNormEps float64             // added to variances; zero means 1e-5
-	BatchFirst   bool                // inputs are [N, L, E] and not [L, N, E]
-	NormFirst    bool                // normalise before attention and linear layers, and not behind them
-	NoBias       bool                // leave the biases of linear layers and norms out
+	BatchFirst   bool                // inputs are [N, L, E] instead of [L, N, E]
+	NormFirst    bool                // normalise before attention and linear layers instead of after them
+	NoBias       bool                // omit the biases of linear layers and norms
 	Factory      torch.TensorOptions // dtype, device and generator of the parameters
 }
 
@@ -62,8 +62,8 @@ type TransformerEncoderLayer struct {
 	NormFirst  bool
 }
 
-// NewTransformerEncoderLayer makes a TransformerEncoderLayer of so many features in so many heads,
-// drawn as PyTorch does.
+// NewTransformerEncoderLayer makes a TransformerEncoderLayer with the given numbers of features
+// and heads, initialised as in PyTorch.
 func NewTransformerEncoderLayer(model, heads int64, o *TransformerOptions) *TransformerEncoderLayer {
 	opt := o.resolved()
 	return &TransformerEncoderLayer{
@@ -76,7 +76,7 @@ func NewTransformerEncoderLayer(model, heads int64, o *TransformerOptions) *Tran
 	}
 }
 
-// Forward keeps the shape of x, [L, N, E], [N, L, E] with BatchFirst, or [L, E].
+// Forward keeps the shape of x: [L, N, E], [N, L, E] with BatchFirst, or [L, E].
 func (l *TransformerEncoderLayer) Forward(x torch.Tensor, mask AttentionMask) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		attend := func(x torch.Tensor) torch.Tensor { return l.Dropout1.Forward(l.SelfAttn.Forward(x, x, x, mask)) }
@@ -93,14 +93,14 @@ func (l *TransformerEncoderLayer) feedForward(x torch.Tensor) torch.Tensor {
 	return l.Dropout2.Forward(l.Linear2.Forward(l.Dropout.Forward(l.Activation.Forward(l.Linear1.Forward(x)))))
 }
 
-// TransformerEncoder is several layers, and a norm behind them: torch.nn.TransformerEncoder.
+// TransformerEncoder is a stack of layers, followed by a norm: torch.nn.TransformerEncoder.
 type TransformerEncoder struct {
 	Layers []*TransformerEncoderLayer `module:"layers"`
 	Norm   *LayerNorm                 `module:"norm"` // nil: none
 }
 
-// NewTransformerEncoder makes a TransformerEncoder of n copies of a layer, and a norm unless it is
-// nil. All layers begin with the same weights, as in PyTorch; the layer itself is not used further.
+// NewTransformerEncoder makes a TransformerEncoder of n copies of a layer, followed by norm unless
+// it is nil. All layers start with the same weights, as in PyTorch; layer itself is not used.
 func NewTransformerEncoder(layer *TransformerEncoderLayer, n int, norm *LayerNorm) *TransformerEncoder {
 	mustBePositive("NewTransformerEncoder", "n", int64(n))
 	e := &TransformerEncoder{Norm: norm}

@@ -9,7 +9,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Upsample resizes sequences, images and volumes: torch.nn.Upsample. Set one of Size and Scale.
+// Upsample resizes sequences, images and volumes: torch.nn.Upsample. Set either Size or Scale.
 type Upsample struct{ functional.InterpolateOptions }
 
 // Forward takes [N, C, L], [N, C, H, W] or [N, C, D, H, W].
@@ -17,7 +17,7 @@ func (u Upsample) Forward(x torch.Tensor) torch.Tensor {
 	return functional.Interpolate(x, u.InterpolateOptions)
 }
 
-// UpsamplingNearest2d is [Upsample] of images to the nearest pixel: torch.nn.UpsamplingNearest2d.
+// UpsamplingNearest2d is nearest-neighbour [Upsample] for images: torch.nn.UpsamplingNearest2d.
 // Set one of the two.
 type UpsamplingNearest2d struct {
 	Size  Dims
@@ -29,7 +29,7 @@ func (u UpsamplingNearest2d) Forward(x torch.Tensor) torch.Tensor {
 	return functional.Interpolate(x, functional.InterpolateOptions{Size: u.Size, Scale: u.Scale})
 }
 
-// UpsamplingBilinear2d is [Upsample] of images, bilinear with aligned corners:
+// UpsamplingBilinear2d is bilinear [Upsample] with aligned corners for images:
 // torch.nn.UpsamplingBilinear2d. Set one of the two.
 type UpsamplingBilinear2d struct {
 	Size  Dims
@@ -42,7 +42,7 @@ func (u UpsamplingBilinear2d) Forward(x torch.Tensor) torch.Tensor {
 		Mode: functional.Bilinear2d, AlignCorners: true})
 }
 
-// PixelShuffle makes pixels of channels: torch.nn.PixelShuffle.
+// PixelShuffle rearranges channels into pixels: torch.nn.PixelShuffle.
 type PixelShuffle struct{ Factor int64 }
 
 // Forward maps [..., C*r*r, H, W] to [..., C, H*r, W*r].
@@ -50,7 +50,7 @@ func (p PixelShuffle) Forward(x torch.Tensor) torch.Tensor {
 	return functional.PixelShuffle(x, p.Factor)
 }
 
-// PixelUnshuffle undoes [PixelShuffle]: torch.nn.PixelUnshuffle.
+// PixelUnshuffle reverses [PixelShuffle]: torch.nn.PixelUnshuffle.
 type PixelUnshuffle struct{ Factor int64 }
 
 // Forward maps [..., C, H*r, W*r] to [..., C*r*r, H, W].
@@ -58,7 +58,7 @@ func (p PixelUnshuffle) Forward(x torch.Tensor) torch.Tensor {
 	return functional.PixelUnshuffle(x, p.Factor)
 }
 
-// ChannelShuffle mixes the channels of so many groups: torch.nn.ChannelShuffle.
+// ChannelShuffle mixes the channels of the given number of groups: torch.nn.ChannelShuffle.
 type ChannelShuffle struct{ Groups int64 }
 
 // Forward keeps the shape of x, [N, C, ...].
@@ -66,7 +66,7 @@ func (c ChannelShuffle) Forward(x torch.Tensor) torch.Tensor {
 	return functional.ChannelShuffle(x, c.Groups)
 }
 
-// Unfold takes the windows of a convolution out of images as columns: torch.nn.Unfold.
+// Unfold extracts the windows of a convolution from images as columns: torch.nn.Unfold.
 type Unfold struct {
 	Kernel Dims
 
@@ -78,7 +78,7 @@ func (u Unfold) Forward(x torch.Tensor) torch.Tensor {
 	return functional.Unfold(x, u.Kernel, u.FoldOptions)
 }
 
-// Fold adds the columns of [Unfold] up to images: torch.nn.Fold.
+// Fold adds up the columns of [Unfold] to images: torch.nn.Fold.
 type Fold struct {
 	Size   Dims // of the output, H and W
 	Kernel Dims
@@ -91,7 +91,7 @@ func (f Fold) Forward(x torch.Tensor) torch.Tensor {
 	return functional.Fold(x, f.Size, f.Kernel, f.FoldOptions)
 }
 
-// Unflatten makes several dimensions of one: torch.nn.Unflatten.
+// Unflatten splits one dimension into several: torch.nn.Unflatten.
 type Unflatten struct {
 	Dim   int64 // negative counts from the end
 	Sizes Dims  // of the new dimensions; one may be -1
@@ -115,11 +115,11 @@ func (p PairwiseDistance) Forward(x1, x2 torch.Tensor) torch.Tensor {
 	return functional.PairwiseDistance(x1, x2, cmp.Or(p.P, 2), cmp.Or(p.Eps, 1e-6), p.KeepDim)
 }
 
-// CosineSimilarity is the cosine of the angles between vectors along a dimension:
+// CosineSimilarity is the cosine of the angle between vectors along a dimension:
 // torch.nn.CosineSimilarity.
 type CosineSimilarity struct {
 	Dim *int64  // nil means 1
-	Eps float64 // the least product of norms; zero means 1e-8
+	Eps float64 // the minimum product of norms; zero means 1e-8
 }
 
 // Forward takes two tensors of the same shape and removes the dimension.

@@ -11,7 +11,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Named is a module with its name in another one, empty for that one itself.
+// Named is a module with its name inside another module; the name of that module itself is empty.
 type Named struct {
 	Name   string
 	Module any
@@ -36,7 +36,7 @@ func Buffers(m any) []torch.Named {
 	})
 }
 
-// StateDict returns what belongs into a file: the parameters and persistent buffers of a module,
+// StateDict returns what belongs in a file: the parameters and persistent buffers of a module,
 // then those of its children: Module.state_dict. A tensor that is used in several places is listed
 // under each of its names.
 func StateDict(m any) []torch.Named {
@@ -60,7 +60,8 @@ func Children(m any) []Named {
 	return children
 }
 
-// Modules returns m and all modules in it, each before its children and once: Module.named_modules.
+// Modules returns m and all modules in it, each once and before its children:
+// Module.named_modules.
 func Modules(m any) []Named {
 	var modules []Named
 	each(m, func(n node) { modules = append(modules, Named{n.name, n.module}) })
@@ -68,8 +69,8 @@ func Modules(m any) []Named {
 }
 
 // ModulesMatching returns the modules in m whose names match a pattern, in the order of [Modules].
-// Patterns are those of [Freeze]: "encoder.*" is everything in encoder, "*.norm" every module of
-// that name. A pattern that is malformed or matches none is an error.
+// Patterns are those of [Freeze]: "encoder.*" matches everything in encoder, "*.norm" every module
+// of that name. A pattern that is malformed or matches no module is an error.
 func ModulesMatching(m any, patterns ...string) ([]Named, error) {
 	all := Modules(m)
 	matched := make([]bool, len(all))
@@ -99,7 +100,7 @@ func ModulesMatching(m any, patterns ...string) ([]Named, error) {
 
 // SetTraining switches m and all modules in it between training and evaluation: Module.train and
 // Module.eval. It calls the method SetTraining(bool) of each module that has one; such a method
-// switches its own module only. See [Mode].
+// must switch only its own module. See [Mode].
 func SetTraining(m any, on bool) {
 	for _, n := range Modules(m) {
 		if s, ok := n.Module.(interface{ SetTraining(bool) }); ok {
@@ -116,7 +117,7 @@ type node struct {
 	id     identity
 }
 
-// identity tells whether two nodes are the same module; zero where modules have no identity, as
+// identity reports whether two nodes are the same module; zero where modules have no identity, as
 // structs without fields have none.
 type identity struct {
 	t       reflect.Type
@@ -358,8 +359,8 @@ func state(m any) []entry {
 	return list
 }
 
-// CountParams returns how many numbers the parameters of m have, those that are quantized among them,
-// and how many of them are trained.
+// CountParams returns how many numbers the parameters of m hold, including quantized ones, and how
+// many of them are trainable.
 func CountParams(m any) (total, trainable int64) {
 	packed := map[torch.Tensor]int64{}
 	each(m, func(n node) {

@@ -7,8 +7,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Adadelta takes its step's size from the sizes of former steps: torch.optim.Adadelta. With g the
-// gradient:
+// Adadelta derives the size of its steps from the sizes of previous ones: torch.optim.Adadelta.
+// With g the gradient:
 //
 //	g += WeightDecay * p
 //	v  = Rho*v + (1-Rho)*g²
@@ -20,21 +20,21 @@ import (
 type Adadelta struct {
 	LR          float64  // factor of the step; zero means 1
 	Rho         *float64 // decay of the means of squares, at most 1; nil means 0.9
-	Eps         *float64 // added under the roots; nil means 1e-6
+	Eps         *float64 // added inside the roots; nil means 1e-6
 	WeightDecay *float64 // L2 penalty; nil means 0
-	Maximize    bool     // let the loss rise
+	Maximize    bool     // maximize the objective instead of minimizing it
 
 	Implementation Implementation // there is no fused kernel
 }
 
-// NewAdadelta makes an optimizer of one group for your own loop. It panics with
+// NewAdadelta makes an optimizer with one group, for your own loop. It panics with
 // [*torch.Error] where [Adadelta.Build] would fail.
 func NewAdadelta(params []torch.Named, o Adadelta) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
 	return must("optim.NewAdadelta", opt, err)
 }
 
-// LearningRate is LR or its default.
+// LearningRate returns LR or its default.
 func (o Adadelta) LearningRate() float64 { return cmp.Or(o.LR, 1) }
 
 // Build makes the optimizer.

@@ -9,9 +9,10 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Adafactor keeps the mean of squares of a matrix as one row and one column: torch.optim.Adafactor.
-// [AdafactorHF] is the one of transformers, which differs. With g the gradient at update t, b =
-// t^Beta2Decay and, for a matrix, of which the last two dimensions are meant:
+// Adafactor keeps the mean of squares of a matrix as one row and one column:
+// torch.optim.Adafactor. [AdafactorHF] is the Adafactor of transformers, which differs. With g the
+// gradient at update t and b = t^Beta2Decay, matrices (in the last two dimensions of a parameter)
+// and vectors are updated by:
 //
 //	p -= lr * WeightDecay * p
 //	r  = r + b*(mean of g² over columns - r),  c likewise over rows,  v = r·c / max(mean(r), Eps1)
@@ -19,33 +20,34 @@ import (
 //	u  = g / sqrt(max(v, Eps1²))
 //	p -= max(Eps2, rms(p)) * min(lr, 1/sqrt(t)) / max(1, rms(u)/ClipThreshold) * u
 //
-// The sizes of weights and updates become numbers in between, as in PyTorch: on a GPU a step waits
-// for it twice per dtype and kind. Where the parameters of a group have several dtypes, PyTorch takes
-// the default of Eps1 from the first of them; here each has its own.
+// As in PyTorch, the sizes of weights and updates are read as numbers along the way: on a GPU, a
+// step waits for this twice per dtype and kind. If the parameters of a group have several dtypes,
+// PyTorch takes the default of Eps1 from the first; here each parameter has the default of its own
+// dtype.
 //
 // Source: Shazeer and Stern, Adafactor: Adaptive Learning Rates with Sublinear Memory Cost,
 // https://arxiv.org/abs/1804.04235.
 type Adafactor struct {
-	LR            float64  // limit of the relative step; zero means 1e-2
+	LR            float64  // upper limit of the relative step; zero means 1e-2
 	Beta2Decay    *float64 // power of t, not positive; nil means -0.8
-	Eps1          *float64 // nil means the spacing of numbers at 1 in the parameter's dtype
-	Eps2          *float64 // least size of weights; nil means 1e-3
-	ClipThreshold *float64 // d, largest size of an update, at least 1; nil means 1
+	Eps1          *float64 // nil means the machine epsilon of the parameter's dtype
+	Eps2          *float64 // lower limit of the size of weights; nil means 1e-3
+	ClipThreshold *float64 // d, upper limit of the size of an update, at least 1; nil means 1
 	WeightDecay   *float64 // decoupled; nil means 0
-	Maximize      bool     // let the loss rise
+	Maximize      bool     // maximize the objective instead of minimizing it
 
-	// there is no fused kernel; PyTorch takes for-loop on any device, so nothing means that
+	// there is no fused kernel; the default is for-loop on any device, as in PyTorch
 	Implementation Implementation
 }
 
-// NewAdafactor makes an optimizer of one group for your own loop. It panics with
+// NewAdafactor makes an optimizer with one group, for your own loop. It panics with
 // [*torch.Error] where [Adafactor.Build] would fail.
 func NewAdafactor(params []torch.Named, o Adafactor) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
 	return must("optim.NewAdafactor", opt, err)
 }
 
-// LearningRate is LR or its default.
+// LearningRate returns LR or its default.
 func (o Adafactor) LearningRate() float64 { return cmp.Or(o.LR, 1e-2) }
 
 // Build makes the optimizer.
@@ -133,8 +135,8 @@ func (o Adafactor) Build(groups []Group) (Optimizer, error) {
 	}, o.Implementation, groups)
 }
 
-// atLeast is Python's max, of which nan is not the larger one: a gradient that is nan in one element
-// does not make the whole parameter nan.
+// atLeast is Python's max, of which nan is not the larger one: a gradient that is nan in one
+// element does not make the whole parameter nan.
 func atLeast(least, v float64) float64 {
 	if v > least {
 		return v

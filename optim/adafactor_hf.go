@@ -10,8 +10,7 @@ import (
 )
 
 // AdafactorHF is the Adafactor of transformers (transformers.Adafactor, optim="adafactor" of its
-// Trainer). With g the gradient at update t, b = 1 - t^DecayRate and rms the root of the mean of
-// squares:
+// Trainer). With g the gradient at update t, b = 1 - t^DecayRate and rms the root mean square:
 //
 //	s  = min(1e-2, 1/sqrt(t)), with WarmupInit min(1e-6*t, 1/sqrt(t)), without relative steps lr
 //	l  = s * max(Eps2, rms(p)), without ScaleParameter l = s
@@ -22,35 +21,35 @@ import (
 //	p -= l * WeightDecay * p
 //	p -= u
 //
-// The default takes relative steps and ignores the rate that Step is told, so LR must be left out;
-// LearningRate then is 1e-2, the largest relative step. Hugging Face's Trainer sets both
-// ScaleParameter and RelativeStep to false. float16 and bfloat16 parameters are updated through
-// float32. With ScaleParameter the size of the weights becomes a number in between, as there: on a
-// GPU a step waits for it once per dtype.
+// By default, steps are relative and the rate given to Step is ignored, so LR must be left out;
+// LearningRate then returns 1e-2, the largest relative step. Hugging Face's Trainer sets both
+// ScaleParameter and RelativeStep to false. float16 and bfloat16 parameters are updated in
+// float32. As in transformers, ScaleParameter reads the size of the weights as a number: on a GPU,
+// a step waits for this once per dtype.
 //
 // Source: Shazeer and Stern, Adafactor: Adaptive Learning Rates with Sublinear Memory Cost,
 // https://arxiv.org/abs/1804.04235.
 type AdafactorHF struct {
-	LR             float64  // learning rate without relative steps; then it must be set
+	LR             float64  // learning rate; must be set if there are no relative steps
 	Eps1           *float64 // added to squared gradients; nil means 1e-30
-	Eps2           *float64 // least size of weights; nil means 1e-3
-	ClipThreshold  *float64 // largest size of an update; nil means 1
+	Eps2           *float64 // lower limit of the size of weights; nil means 1e-3
+	ClipThreshold  *float64 // upper limit of the size of an update; nil means 1
 	DecayRate      *float64 // power of t; nil means -0.8
-	Beta1          *float64 // decay of the mean of updates; nil means that there is none
+	Beta1          *float64 // decay of the mean of updates; nil means no mean
 	WeightDecay    *float64 // nil means 0
 	ScaleParameter *bool    // steps relative to the size of the weights; nil means true
-	RelativeStep   *bool    // the rate follows from the number of updates; nil means true
-	WarmupInit     bool     // relative steps begin small
+	RelativeStep   *bool    // the rate depends on the number of updates; nil means true
+	WarmupInit     bool     // relative steps start small
 }
 
-// NewAdafactorHF makes an optimizer of one group for your own loop. It panics with
+// NewAdafactorHF makes an optimizer with one group, for your own loop. It panics with
 // [*torch.Error] where [AdafactorHF.Build] would fail.
 func NewAdafactorHF(params []torch.Named, o AdafactorHF) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
 	return must("optim.NewAdafactorHF", opt, err)
 }
 
-// LearningRate is LR, or with relative steps the largest of them.
+// LearningRate returns LR, or with relative steps the largest of them.
 func (o AdafactorHF) LearningRate() float64 { return cmp.Or(o.LR, 1e-2) }
 
 // Build makes the optimizer.

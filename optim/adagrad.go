@@ -14,9 +14,9 @@ import (
 //	s += g²                                              s starts at InitialAccumulator
 //	p -= lr / (1 + (t-1)*LRDecay) * g / (sqrt(s) + Eps)
 //
-// As in PyTorch the state of an optimizer that has not moved yet, or of a parameter without a
-// gradient, is the sum that it begins with. On the CPU the default is the fused kernel
-// (fused=True), on a GPU, where there is none, foreach.
+// As in PyTorch, an optimizer before its first step, and a parameter without a gradient, have the
+// initial sum as their state. On the CPU the default is the fused kernel (fused=True). On a GPU
+// there is none, and the default is foreach.
 //
 // Source: Duchi, Hazan and Singer, Adaptive Subgradient Methods,
 // https://jmlr.org/papers/v12/duchi11a.html.
@@ -26,19 +26,19 @@ type Adagrad struct {
 	WeightDecay        *float64 // L2 penalty; nil means 0
 	InitialAccumulator float64  // initial_accumulator_value
 	Eps                *float64 // added to the divisor; nil means 1e-10
-	Maximize           bool     // let the loss rise
+	Maximize           bool     // maximize the objective instead of minimizing it
 
-	Implementation Implementation // nothing means [Fused] if all parameters are on the CPU
+	Implementation Implementation // the default is [Fused] if all parameters are on the CPU
 }
 
-// NewAdagrad makes an optimizer of one group for your own loop. It panics with [*torch.Error]
+// NewAdagrad makes an optimizer with one group, for your own loop. It panics with [*torch.Error]
 // where [Adagrad.Build] would fail.
 func NewAdagrad(params []torch.Named, o Adagrad) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
 	return must("optim.NewAdagrad", opt, err)
 }
 
-// LearningRate is LR or its default.
+// LearningRate returns LR or its default.
 func (o Adagrad) LearningRate() float64 { return cmp.Or(o.LR, 1e-2) }
 
 // Build makes the optimizer.

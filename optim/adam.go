@@ -26,15 +26,16 @@ type AdamW struct {
 	Eps         *float64 // added to the divisor; nil means 1e-8
 	WeightDecay *float64 // nil means 1e-2
 	AMSGrad     bool     // divide by the largest v so far: https://openreview.net/forum?id=ryQu7f-RZ
-	Maximize    bool     // let the loss rise
+	Maximize    bool     // maximize the objective instead of minimizing it
 
-	// nothing means [Fused]; plain torch.optim.AdamW is [ForLoop] on the CPU and [Foreach] on a GPU
+	// the default is [Fused]; plain torch.optim.AdamW is [ForLoop] on the CPU and [Foreach] on a
+	// GPU
 	Implementation Implementation
 }
 
-// Adam is torch.optim.Adam, with fused=True unless Implementation says otherwise. It computes as
-// [AdamW] does, but weight decay joins the gradient, g += WeightDecay * p, and is none unless it is
-// set.
+// Adam is torch.optim.Adam, with fused=True unless Implementation says otherwise. It computes the
+// same as [AdamW], except that weight decay is added to the gradient, g += WeightDecay * p, and
+// defaults to 0.
 //
 // Source: Kingma and Ba, Adam: A Method for Stochastic Optimization,
 // https://arxiv.org/abs/1412.6980.
@@ -45,32 +46,32 @@ type Adam struct {
 	Eps         *float64 // added to the divisor; nil means 1e-8
 	WeightDecay *float64 // L2 penalty; nil means 0
 	AMSGrad     bool     // divide by the largest mean of squares so far
-	Maximize    bool     // let the loss rise
+	Maximize    bool     // maximize the objective instead of minimizing it
 
-	// decay the weights by lr * WeightDecay, as [AdamW] does, instead of the gradient:
+	// decay the weights by lr * WeightDecay, as [AdamW] does, instead of changing the gradient:
 	// decoupled_weight_decay
 	DecoupledDecay bool
-	Implementation Implementation // nothing means [Fused]
+	Implementation Implementation // the default is [Fused]
 }
 
-// NewAdamW makes an optimizer of one group for your own loop. It panics with [*torch.Error]
+// NewAdamW makes an optimizer with one group, for your own loop. It panics with [*torch.Error]
 // where [AdamW.Build] would fail.
 func NewAdamW(params []torch.Named, o AdamW) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
 	return must("optim.NewAdamW", opt, err)
 }
 
-// NewAdam makes an optimizer of one group for your own loop. It panics with [*torch.Error]
+// NewAdam makes an optimizer with one group, for your own loop. It panics with [*torch.Error]
 // where [Adam.Build] would fail.
 func NewAdam(params []torch.Named, o Adam) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
 	return must("optim.NewAdam", opt, err)
 }
 
-// LearningRate is LR or its default.
+// LearningRate returns LR or its default.
 func (o AdamW) LearningRate() float64 { return cmp.Or(o.LR, 1e-3) }
 
-// LearningRate is LR or its default.
+// LearningRate returns LR or its default.
 func (o Adam) LearningRate() float64 { return cmp.Or(o.LR, 1e-3) }
 
 // Build makes the optimizer.

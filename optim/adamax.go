@@ -25,19 +25,19 @@ type Adamax struct {
 	Beta2       *float64 // decay of the largest gradient; nil means 0.999
 	Eps         *float64 // added to the gradient's absolute value; nil means 1e-8
 	WeightDecay *float64 // L2 penalty; nil means 0
-	Maximize    bool     // let the loss rise
+	Maximize    bool     // maximize the objective instead of minimizing it
 
 	Implementation Implementation // there is no fused kernel
 }
 
-// NewAdamax makes an optimizer of one group for your own loop. It panics with [*torch.Error]
+// NewAdamax makes an optimizer with one group, for your own loop. It panics with [*torch.Error]
 // where [Adamax.Build] would fail.
 func NewAdamax(params []torch.Named, o Adamax) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
 	return must("optim.NewAdamax", opt, err)
 }
 
-// LearningRate is LR or its default.
+// LearningRate returns LR or its default.
 func (o Adamax) LearningRate() float64 { return cmp.Or(o.LR, 2e-3) }
 
 // Build makes the optimizer.

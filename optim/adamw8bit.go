@@ -6,12 +6,14 @@ import (
 	"github.com/gotrainer/gotrainer/internal/optional"
 )
 
-// AdamW8bit is [AdamW] that keeps its two moments in one byte each, 2 bytes per weight instead of
-// 8: the class of that name in bitsandbytes. A state is a table of 256 numbers between -1 and 1 (0
-// and 1 for the squares), for each weight the index of one of them, and for each block of 256
-// weights the largest size, by which they are multiplied. It computes as bitsandbytes does on a
-// CPU, on a GPU too. Its "paged" optimizers let states move between GPU and host; they are the same
-// arithmetic, and here the same optimizer.
+// AdamW8bit is [AdamW] with its two moments kept in one byte each, which takes 2 bytes per weight
+// instead of 8: the class of that name in bitsandbytes.
+//
+// A state consists of a table of 256 numbers between -1 and 1 (between 0 and 1 for the squares),
+// the index into it for each weight, and the largest absolute value of each block of 256 weights,
+// by which the numbers are multiplied. On a CPU and on a GPU alike, it computes as bitsandbytes
+// does on a CPU. The "paged" optimizers of bitsandbytes let states move between GPU and host.
+// Their arithmetic is the same, and here they are the same optimizer.
 //
 // Source: Dettmers and others, 8-bit Optimizers via Block-wise Quantization,
 // https://arxiv.org/abs/2110.02861.
@@ -35,10 +37,10 @@ type AdamW32bit struct {
 	WeightDecay *float64 // nil means 1e-2
 }
 
-// LearningRate is LR or its default.
+// LearningRate returns LR or its default.
 func (o AdamW8bit) LearningRate() float64 { return cmp.Or(o.LR, 1e-3) }
 
-// LearningRate is LR or its default.
+// LearningRate returns LR or its default.
 func (o AdamW32bit) LearningRate() float64 { return cmp.Or(o.LR, 1e-3) }
 
 // Build makes the optimizer.

@@ -33,8 +33,8 @@ type AdEMAMix struct {
 	WeightDecay *float64 // nil means 1e-2
 }
 
-// AdEMAMix8bit is [AdEMAMix] whose three states take one byte per weight each, as those of
-// [AdamW8bit] do: the class of that name in bitsandbytes.
+// AdEMAMix8bit is [AdEMAMix] with its three states kept in one byte per weight each, as in
+// [AdamW8bit]: the class of that name in bitsandbytes.
 type AdEMAMix8bit struct {
 	LR          float64  // learning rate; zero means 1e-3
 	Beta1       *float64 // decay of the fast mean of gradients; nil means 0.9
@@ -49,10 +49,10 @@ type AdEMAMix8bit struct {
 	EightBit
 }
 
-// LearningRate is LR or its default.
+// LearningRate returns LR or its default.
 func (o AdEMAMix) LearningRate() float64 { return cmp.Or(o.LR, 1e-3) }
 
-// LearningRate is LR or its default.
+// LearningRate returns LR or its default.
 func (o AdEMAMix8bit) LearningRate() float64 { return cmp.Or(o.LR, 1e-3) }
 
 // Build makes the optimizer.

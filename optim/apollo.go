@@ -11,9 +11,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// APOLLOAdamW is [AdamW] that keeps its moments at a lower rank than [GaLoreAdamW], and learns from
-// them only by how much to scale the gradient: AdamW of apollo_torch. With P a random matrix, drawn
-// again every UpdateGap updates, and g the gradient at update t:
+// APOLLOAdamW is [AdamW] that keeps its moments at a lower rank than [GaLoreAdamW], and uses them
+// only to decide how much to scale the gradient: AdamW of apollo_torch. With P a random matrix,
+// redrawn every UpdateGap updates, and g the gradient at update t:
 //
 //	h  = g·Pᵀ  (or Pᵀ·g)                                 only in groups with LowRank
 //	m  = Beta1*m + (1-Beta1)*h
@@ -24,9 +24,9 @@ import (
 //	p -= lr * sqrt(1-Beta2^t) / (1-Beta1^t) * sqrt(Scale) * u
 //	p -= lr * WeightDecay * p
 //
-// APOLLO-Mini is Rank 1, ScaleType [ScaleByTensor] and Scale 128: hardly any state at all.
-// [LowRankGroups] makes the groups. The random matrices follow from the place of a parameter among
-// all, not from the seed of the program.
+// APOLLO-Mini is Rank 1, ScaleType [ScaleByTensor] and Scale 128: it has hardly any state.
+// [LowRankGroups] makes the groups. The random matrices depend on a parameter's position among all
+// parameters, not on the seed of the program.
 //
 // Source: Zhu and others, APOLLO: SGD-like Memory, AdamW-level Performance,
 // https://arxiv.org/abs/2412.05270.
@@ -38,28 +38,28 @@ type APOLLOAdamW struct {
 	WeightDecay      *float64 // decoupled; nil means 0
 	NoBiasCorrection bool     // correct_bias=False
 
-	LowRankBeta1 *float64 // Beta1 of low-rank groups; nil: the same
-	LowRankBeta2 *float64 // Beta2 of low-rank groups; nil: the same
-	LowRankEps   *float64 // Eps of low-rank groups; nil: the same
+	LowRankBeta1 *float64 // Beta1 of low-rank groups; nil means the same
+	LowRankBeta2 *float64 // Beta2 of low-rank groups; nil means the same
+	LowRankEps   *float64 // Eps of low-rank groups; nil means the same
 
-	// Rank, UpdateGap, Scale and Projection of the groups that ask for it; a Scale of zero means 1.
+	// Rank, UpdateGap, Scale and Projection of the groups with LowRank; a Scale of zero means 1.
 	// Only the shorter side of a matrix can be projected.
 	LowRank
-	ScaleType           ScaleType // what has a scale of its own
-	SVD                 bool      // P is made of singular vectors of the gradient, as GaLore's: proj="svd"
-	ScaleFront          bool      // Scale comes before the limit on the growth of updates: scale_front
-	NoNormGrowthLimiter bool      // updates may grow as they like: disable_nl
+	ScaleType           ScaleType // which parts of a matrix are scaled separately
+	SVD                 bool      // make P from singular vectors of the gradient, as in GaLore: proj="svd"
+	ScaleFront          bool      // apply Scale before the limit on the growth of updates: scale_front
+	NoNormGrowthLimiter bool      // do not limit the growth of updates: disable_nl
 }
 
-// ScaleType is what [APOLLOAdamW] gives a scale of its own: scale_type.
+// ScaleType says which parts of a matrix [APOLLOAdamW] scales separately: scale_type.
 type ScaleType string
 
 const (
-	ScaleByChannel ScaleType = ""       // each row or column, whichever are more: channel
-	ScaleByTensor  ScaleType = "tensor" // the matrix
+	ScaleByChannel ScaleType = ""       // each row or column, whichever is more numerous: channel
+	ScaleByTensor  ScaleType = "tensor" // the whole matrix
 )
 
-// LearningRate is LR or its default.
+// LearningRate returns LR or its default.
 func (o APOLLOAdamW) LearningRate() float64 { return cmp.Or(o.LR, 1e-3) }
 
 // apollo is APOLLOAdamW with the defaults filled in.

@@ -9,7 +9,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// ASGD is stochastic gradient descent with an average of the weights beside it: torch.optim.ASGD.
+// ASGD is stochastic gradient descent that also keeps an average of the weights: torch.optim.ASGD.
 // With g the gradient at update t:
 //
 //	g += WeightDecay * p
@@ -25,22 +25,22 @@ import (
 type ASGD struct {
 	LR          float64  // learning rate; zero means 1e-2
 	Lambda      *float64 // decay term, lambd; nil means 1e-4
-	Alpha       *float64 // power of the rate's fall; nil means 0.75
-	T0          *float64 // update at which averaging begins; nil means 1e6
+	Alpha       *float64 // exponent of the rate's decay; nil means 0.75
+	T0          *float64 // update at which averaging starts; nil means 1e6
 	WeightDecay *float64 // L2 penalty; nil means 0
-	Maximize    bool     // let the loss rise
+	Maximize    bool     // maximize the objective instead of minimizing it
 
 	Implementation Implementation // there is no fused kernel
 }
 
-// NewASGD makes an optimizer of one group for your own loop. It panics with [*torch.Error]
+// NewASGD makes an optimizer with one group, for your own loop. It panics with [*torch.Error]
 // where [ASGD.Build] would fail.
 func NewASGD(params []torch.Named, o ASGD) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
 	return must("optim.NewASGD", opt, err)
 }
 
-// LearningRate is LR or its default.
+// LearningRate returns LR or its default.
 func (o ASGD) LearningRate() float64 { return cmp.Or(o.LR, 1e-2) }
 
 // Build makes the optimizer.

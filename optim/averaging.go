@@ -15,15 +15,15 @@ type Averaging struct {
 }
 
 // Averaged is a second set of weights that averages those of a model:
-// torch.optim.swa_utils.AveragedModel with its foreach functions. With n updates so far:
+// torch.optim.swa_utils.AveragedModel with its foreach functions. After n updates:
 //
 //	average  = p                           at the first Update
 //	average += (p - average) / (n + 1)     plain: SWA, Izmailov and others, https://arxiv.org/abs/1803.05407
 //	average += (1-Decay) * (p - average)   exponential: EMA
 //
-// Give it a model's parameters, and its buffers too if they are to be averaged (use_buffers=True).
-// Without them, the statistics of batch normalisation are those of the model's own weights:
-// [UpdateBatchNorm] computes them again inside [Averaged.Swap].
+// Pass it a model's parameters, and also its buffers if they are to be averaged
+// (use_buffers=True). Otherwise the statistics of batch normalisation are those of the model's own
+// weights; [UpdateBatchNorm] recomputes them inside [Averaged.Swap].
 type Averaged struct {
 	source  []torch.Named
 	average []torch.Named
@@ -39,8 +39,8 @@ type averagedList struct {
 	source, average []torch.Tensor
 }
 
-// NewAveraged copies the tensors. They must outlive it. It panics with [*torch.Error] if a tensor
-// is undefined or has no name, or Decay is not 0 <= Decay <= 1.
+// NewAveraged copies the tensors, which must outlive it. It panics with [*torch.Error] if a tensor
+// is undefined or has no name, or if Decay is not between 0 and 1.
 func NewAveraged(tensors []torch.Named, o Averaging) *Averaged {
 	if !(o.Decay >= 0 && o.Decay <= 1) {
 		panic(&torch.Error{Op: "optim.NewAveraged", Code: torch.ErrValue, Msg: errorf(ErrOption,
@@ -75,7 +75,7 @@ func (l *averagedList) add(source, average torch.Tensor) {
 	l.source, l.average = append(l.source, source), append(l.average, average)
 }
 
-// Update takes the weights as they are now into the average. It waits for nothing.
+// Update adds the current weights to the average. It does not wait for the device.
 func (a *Averaged) Update() {
 	torch.Scope(func() {
 		torch.NoGrad(func() {
@@ -112,24 +112,24 @@ func (l *averagedList) update(n int, decay float64) {
 	}
 }
 
-// Updates is the number of Updates so far: n_averaged.
+// Updates returns the number of Updates so far: n_averaged.
 func (a *Averaged) Updates() int { return a.updates }
 
-// Tensors returns the averages under the names of their sources: for a checkpoint, or to be loaded
+// Tensors returns the averages under the names of their sources, for a checkpoint or to load them
 // into another model. They are the tensors themselves: the next Update changes them.
 func (a *Averaged) Tensors() []torch.Named { return a.average }
 
-// Swap runs f while the model has the averages for weights, to evaluate or save it, and puts its
-// own back afterwards, if f panics too. Models that hold the same tensors are affected. Neither
-// Update nor Swap may be called in f.
+// Swap runs f with the averages as the model's weights, to evaluate or save it, and restores the
+// model's own weights afterwards, even if f panics. Models that hold the same tensors are affected
+// too. f must not call Update or Swap.
 func (a *Averaged) Swap(f func()) {
 	a.Exchange()
 	defer a.Exchange()
 	f()
 }
 
-// Exchange gives the model the averages for weights and keeps its own in their place, or the other
-// way round the second time. Update must not be called in between.
+// Exchange swaps the model's weights with the averages; a second call swaps them back. Update must
+// not be called in between.
 func (a *Averaged) Exchange() {
 	torch.Scope(func() {
 		torch.NoGrad(func() {
@@ -144,8 +144,8 @@ func (a *Averaged) Exchange() {
 	})
 }
 
-// LoadState continues from what Tensors returned, copying it, and from that number of updates. What
-// does not fit is refused with [ErrState], and then nothing has changed.
+// LoadState restores a copy of what Tensors returned, and the number of updates. State that does
+// not match is refused with [ErrState], and then nothing has changed.
 func (a *Averaged) LoadState(state []torch.Named, updates int) error {
 	if updates < 0 {
 		return errorf(ErrState, "the number of updates is %d; want one that is not negative", updates)

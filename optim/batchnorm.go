@@ -6,19 +6,19 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// RunningStatistics are those of a layer of batch normalisation: the fields of a BatchNorm of
-// package nn.
+// RunningStatistics are the running statistics of a batch normalisation layer: the fields of a
+// BatchNorm in package nn.
 type RunningStatistics struct {
 	Mean, Var  torch.Tensor
 	Count      torch.Tensor // num_batches_tracked
-	Cumulative *bool        // whether the layer averages over all batches instead of following the last ones
+	Cumulative *bool        // the layer averages over all batches instead of following the most recent ones
 }
 
-// UpdateBatchNorm computes the statistics of batch normalisation again, after weights have been
-// averaged: torch.optim.swa_utils.update_bn. It forgets the old ones and calls pass, which runs the
-// training data through the model once, in training mode; meanwhile the layers average over all
-// batches, and no gradients are kept. It panics with [*torch.Error] if a layer lacks one of its
-// statistics.
+// UpdateBatchNorm recomputes the statistics of batch normalisation after weights have been
+// averaged: torch.optim.swa_utils.update_bn. It discards the old ones and calls pass, which must
+// run the training data through the model once, in training mode. During pass the layers average
+// over all batches, and no gradients are kept. It panics with [*torch.Error] if a layer lacks one
+// of its statistics.
 //
 //	average.Swap(func() { optim.UpdateBatchNorm(layers, func() { ... }) })
 func UpdateBatchNorm(layers []RunningStatistics, pass func()) {

@@ -11,16 +11,16 @@ import (
 
 // EightBit says which states an 8-bit optimizer keeps in 8 bits.
 type EightBit struct {
-	// MinSize is the number of elements from which on a parameter's state is kept in 8 bits; that
-	// of smaller ones stays in 32: min_8bit_size. Zero means 4096.
+	// MinSize is the number of elements from which a parameter's state is kept in 8 bits; smaller
+	// parameters keep theirs in 32 bits: min_8bit_size. Zero means 4096.
 	MinSize int64
-	// Keep32Bit are the names of parameters whose state stays in 32 bits whatever their size; see
-	// [KeepIn32Bits].
+	// Keep32Bit are the names of parameters whose state stays in 32 bits regardless of their size;
+	// see [KeepIn32Bits].
 	Keep32Bit []string
 }
 
-// KeepIn32Bits returns the settings b with Keep32Bit extended by names, if b is one of
-// bitsandbytes's 8-bit optimizers. Hugging Face's Trainer does that for the weights of embeddings.
+// KeepIn32Bits returns the settings b with names added to Keep32Bit, if b is one of the 8-bit
+// optimizers of bitsandbytes. Hugging Face's Trainer does this for the weights of embeddings.
 func KeepIn32Bits(b Builder, names ...string) Builder {
 	extended := func(e EightBit) EightBit {
 		e.Keep32Bit = append(slices.Clone(e.Keep32Bit), names...)
@@ -55,7 +55,7 @@ type bitsandbytes struct {
 	means                        int       // tensors in state1: 2 for AdEMAMix
 	squares                      bool      // there is a state2
 	low                          *LowRank  // of GaLore
-	// formula makes one update; eight tells whether it is the kernel for 8-bit states
+	// formula makes one update; eight reports whether it is the kernel for 8-bit states
 	formula func(b *batch, u *bitsandbytesUpdate, eight bool)
 }
 
@@ -105,7 +105,7 @@ func (o *bitsandbytes) build(groups []Group) (Optimizer, error) {
 // shape is that of the numbers that the state of a parameter stands for.
 func (o *bitsandbytes) shape(m *member) []int64 { return o.low.shapeOf(m) }
 
-// eight tells whether the state of a parameter is kept in 8 bits.
+// eight reports whether the state of a parameter is kept in 8 bits.
 func (o *bitsandbytes) eight(m *member) bool {
 	if o.eightBit == nil || slices.Contains(o.eightBit.Keep32Bit, m.Name) {
 		return false

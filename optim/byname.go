@@ -10,40 +10,40 @@ import (
 	"github.com/gotrainer/gotrainer/internal/optional"
 )
 
-// Arguments are the settings of Hugging Face's TrainingArguments that concern the optimizer, under
-// its names and with its defaults.
+// Arguments are the settings of Hugging Face's TrainingArguments for the optimizer, with the same
+// names and defaults.
 type Arguments struct {
 	LearningRate float64  // learning_rate; zero means 5e-5
-	WeightDecay  float64  // weight_decay; it is that of groups that have none of their own
+	WeightDecay  float64  // weight_decay, for groups without a weight decay of their own
 	AdamBeta1    *float64 // adam_beta1; nil means 0.9
 	AdamBeta2    *float64 // adam_beta2; nil means 0.999
 	AdamEpsilon  *float64 // adam_epsilon; nil means 1e-8
 
-	// WarmupSteps is warmup_steps, which of all optimizers the schedule-free ones look at: other
-	// warmups are of the schedule.
+	// WarmupSteps is warmup_steps. Only the schedule-free optimizers use it; for others, warmup is
+	// a matter of the schedule.
 	WarmupSteps int
 
-	// OptimArgs is optim_args, "momentum=0.9,nesterov=true": settings that only this optimizer has,
-	// under PyTorch's names. [ByName] refuses settings that it does not know, where Hugging Face's
-	// Trainer passes over them.
+	// OptimArgs is optim_args, "momentum=0.9,nesterov=true": settings that only this optimizer
+	// has, under PyTorch's names. [ByName] refuses unknown settings, which Hugging Face's Trainer
+	// ignores.
 	OptimArgs string
 }
 
-// ByName makes the settings that the Trainer of transformers 5.17 makes of its argument optim:
-// "adamw_torch_fused", its default, and the others of OptimizerNames but for five, which need a
-// TPU, an NPU or packages that are no longer developed or compute in 4 bits: those are refused with
-// [ErrOption], and the error says what to take in their place. Besides, it knows by their
-// lower-case names the optimizers of torch.optim that Hugging Face does not offer, and of this
-// package: "adam", "adamax", "nadam", "radam", "adadelta", "asgd", "rprop", "muon", "lion" and
-// "lamb". docs/optimizers.md has the table.
+// ByName returns the optimizer settings that the Trainer of transformers 5.17 makes from its
+// argument optim: "adamw_torch_fused", its default, and the other OptimizerNames except five.
+// Those five need a TPU or an NPU, depend on packages that are no longer developed, or compute in
+// 4 bits. They are refused with [ErrOption], and the error says what to use instead. ByName also
+// accepts, by their lower-case names, optimizers of torch.optim that Hugging Face does not offer
+// and optimizers of this package: "adam", "adamax", "nadam", "radam", "adadelta", "asgd", "rprop",
+// "muon", "lion" and "lamb". docs/optimizers.md has the table.
 //
 //	builder, err := optim.ByName("sgd", optim.Arguments{LearningRate: 0.1, OptimArgs: "momentum=0.9,nesterov=true"})
 //
-// All but "adamw_torch_fused" compute as the original does on a CPU when it is told nothing, see
-// [PyTorchDefault]. GaLore and APOLLO want the groups of [LowRankGroups]; the names that end in
-// _layerwise, "lomo" and "adalomo" give a [BackwardUpdater]; "schedule_free_" ones a
-// [ModeSwitcher]; and those in 8 bits keep the states of embeddings in 32 if [KeepIn32Bits] is told
-// their names.
+// All but "adamw_torch_fused" compute as the original does on a CPU with its default settings; see
+// [PyTorchDefault]. GaLore and APOLLO need the groups of [LowRankGroups]. The names that end in
+// _layerwise, "lomo" and "adalomo" make a [BackwardUpdater], and those that start with
+// "schedule_free_" a [ModeSwitcher]. The 8-bit optimizers keep the states of embeddings in 32 bits
+// if their names are given to [KeepIn32Bits].
 func ByName(name string, a Arguments) (Builder, error) {
 	make, known := byName[name]
 	if !known {
@@ -66,7 +66,7 @@ func ByName(name string, a Arguments) (Builder, error) {
 	return builder, nil
 }
 
-// Names returns the names that [ByName] takes, sorted.
+// Names returns the names that [ByName] accepts, sorted.
 func Names() []string { return slices.Sorted(maps.Keys(byName)) }
 
 var byName = map[string]func(a Arguments, g *args) Builder{

@@ -10,8 +10,8 @@ import (
 )
 
 // GaLoreAdamW is AdamW that keeps its moments at a lower rank, for weight matrices whose moments
-// would not fit into memory. With P the leading singular vectors of a gradient, computed again
-// every UpdateGap updates, and g the gradient at update t:
+// would not fit into memory. With P the leading singular vectors of a gradient, recomputed every
+// UpdateGap updates, and g the gradient at update t:
 //
 //	h  = g·Pᵀ  (or Pᵀ·g)                                 only in groups with LowRank
 //	m  = Beta1*m + (1-Beta1)*h
@@ -20,12 +20,13 @@ import (
 //	p -= lr * sqrt(1-Beta2^t) / (1-Beta1^t) * u
 //	p -= lr * WeightDecay * p
 //
-// [LowRankGroups] makes the groups. Finding P waits for a GPU, every UpdateGap updates. It computes
-// as the package galore_torch does, which Hugging Face's Trainer uses, except that a projection of
-// more ranks than the matrix has is the full one, where that one fails.
+// [LowRankGroups] makes the groups. Computing P waits for a GPU, every UpdateGap updates. It
+// computes the same as the package galore_torch, which Hugging Face's Trainer uses, with one
+// exception: if Rank is larger than the rank of the matrix, the projection is the full one, where
+// galore_torch fails.
 //
-// [LayerWise] makes the layer-wise form of it, which uses and frees a gradient during the backward
-// pass; [GaLoreAdamW8bit] keeps the moments in 8 bits.
+// [LayerWise] makes its layer-wise form, which uses and frees each gradient during the backward
+// pass. [GaLoreAdamW8bit] keeps the moments in 8 bits.
 //
 // Source: Zhao and others, GaLore: Memory-Efficient LLM Training by Gradient Low-Rank Projection,
 // https://arxiv.org/abs/2403.03507.
@@ -33,19 +34,18 @@ type GaLoreAdamW struct {
 	LR               float64  // learning rate; zero means 1e-3
 	Beta1            *float64 // decay of the mean of gradients; nil means 0.9
 	Beta2            *float64 // decay of the mean of squares; nil means 0.999
-	Eps              *float64 // added to the divisor; nil means 1e-6; Hugging Face's Trainer gives 1e-8
+	Eps              *float64 // added to the divisor; nil means 1e-6; Hugging Face's Trainer sets 1e-8
 	WeightDecay      *float64 // decoupled; nil means 0
 	NoBiasCorrection bool     // correct_bias=False
 
-	LowRank // of the groups that ask for it
+	LowRank // for the groups with LowRank
 }
 
-// GaLoreAdafactor is [AdafactorHF] whose means of squares, and of updates, are kept at a lower
-// rank, as [GaLoreAdamW] keeps its moments. Hugging Face's Trainer sets ScaleParameter and
-// RelativeStep to false.
+// GaLoreAdafactor is [AdafactorHF] with its means of squares, and of updates, kept at a lower
+// rank, as in [GaLoreAdamW]. Hugging Face's Trainer sets ScaleParameter and RelativeStep to false.
 type GaLoreAdafactor struct {
 	AdafactorHF
-	LowRank // of the groups that ask for it
+	LowRank // for the groups with LowRank
 }
 
 // NewGaLoreAdamW makes an optimizer for your own loop. It panics with [*torch.Error] where
@@ -62,7 +62,7 @@ func NewGaLoreAdafactor(groups []Group, o GaLoreAdafactor) Optimizer {
 	return must("optim.NewGaLoreAdafactor", opt, err)
 }
 
-// LearningRate is LR or its default.
+// LearningRate returns LR or its default.
 func (o GaLoreAdamW) LearningRate() float64 { return cmp.Or(o.LR, 1e-3) }
 
 // Build makes the optimizer. It refuses parameters of low-rank groups that are not matrices.

@@ -3,9 +3,9 @@ package optim
 import "cmp"
 
 // GaLoreAdamW8bit is [GaLoreAdamW] with [AdamW8bit] instead of AdamW: moments of low rank, in one
-// byte each. It is the class of that name in galore_torch. That one passes arguments to
-// bitsandbytes by position, which since version 0.45 mean something else (a largest size of
-// updates, so that small matrices stand still); here they mean what they were called.
+// byte each. It is the class of that name in galore_torch. The original passes arguments to
+// bitsandbytes by position, and since version 0.45 one of them means something else: a limit on
+// the size of updates, so that small matrices do not move. Here they have their original meaning.
 type GaLoreAdamW8bit struct {
 	LR          float64  // learning rate; zero means 1e-3
 	Beta1       *float64 // decay of the mean of gradients; nil means 0.9
@@ -13,11 +13,11 @@ type GaLoreAdamW8bit struct {
 	Eps         *float64 // added to the divisor; nil means 1e-8
 	WeightDecay *float64 // decoupled; nil means 1e-2
 
-	LowRank  // of the groups that ask for it
+	LowRank  // for the groups with LowRank
 	EightBit // MinSize counts the elements of the projected gradient
 }
 
-// LearningRate is LR or its default.
+// LearningRate returns LR or its default.
 func (o GaLoreAdamW8bit) LearningRate() float64 { return cmp.Or(o.LR, 1e-3) }
 
 // Build makes the optimizer. It refuses parameters of low-rank groups that are not matrices.

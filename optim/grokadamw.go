@@ -9,9 +9,10 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// GrokAdamW is [AdamW] that amplifies the slow part of the gradients: the class of that name in the
-// package grokadamw. With g the gradient at update t, its norm limited to GradientClipping, i the
-// number of the parameter among those of its group that have a gradient, and s the grokking signal:
+// GrokAdamW is [AdamW] that amplifies the slow part of the gradients: the class of that name in
+// the package grokadamw. Let g be the gradient at update t, with its norm limited to
+// GradientClipping, i the index of the parameter among those of its group that have a gradient,
+// and s the grokking signal:
 //
 //	a  = AlphaInit * exp(-GrokkingSignalDecayRate * s)
 //	e  = a*e + (1-a)*g
@@ -23,8 +24,8 @@ import (
 //	p -= lr * sqrt(1-Beta2^t) / (1-Beta1^t) * m / (sqrt(v) + Eps)
 //
 // The order of the parameters thus matters. The gradients are clipped in place. The original keeps
-// its states on the host, and in its groups, from which it cannot load them again; here they lie
-// beside their parameters and are loaded as any state.
+// its states on the host and in its groups, and cannot load them from there; here they are kept
+// with their parameters and are loaded like any other state.
 //
 // Source: https://github.com/cognitivecomputations/grokadamw; Lee and others, Grokfast,
 // https://arxiv.org/abs/2405.20233.
@@ -34,19 +35,20 @@ type GrokAdamW struct {
 	Beta2                   *float64 // decay of the mean of squares; nil means 0.999
 	Eps                     *float64 // added to the divisor; nil means 1e-8
 	WeightDecay             *float64 // nil means 1e-2
-	AlphaInit               *float64 // decay of the slow part without a signal; nil means 0.98
+	AlphaInit               *float64 // decay of the slow part if there is no signal; nil means 0.98
 	Lamb                    *float64 // weight of the slow part; nil means 2
-	Gamma                   *float64 // how much faster the mean of the next parameter is; nil means 0.1
+	Gamma                   *float64 // how much faster the mean of each following parameter decays; nil means 0.1
 	GrokkingSignalDecayRate *float64 // nil means 0.1
-	GradientClipping        *float64 // largest norm of each gradient, zero: none; nil means 1
+	GradientClipping        *float64 // upper limit of the norm of each gradient, zero: none; nil means 1
 
-	// GrokkingSignal tells how far the model is from generalising, such as the part by which the
-	// loss of the evaluation exceeds that of the training; nil means that it is 0. It is asked once
-	// per group and update: grokking_signal_fns, of which there it is the mean.
+	// GrokkingSignal returns how far the model is from generalising, such as the fraction by which
+	// the evaluation loss exceeds the training loss. Nil means a signal of 0. It is called once
+	// per group and update. In the original, grokking_signal_fns, the signal is the mean of
+	// several functions.
 	GrokkingSignal func() float64 `json:"-"`
 }
 
-// LearningRate is LR or its default.
+// LearningRate returns LR or its default.
 func (o GrokAdamW) LearningRate() float64 { return cmp.Or(o.LR, 1e-3) }
 
 // grokAdamW is GrokAdamW with the defaults filled in.

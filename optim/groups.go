@@ -9,24 +9,24 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Pattern gives the parameters whose names a regular expression is found in settings of their own:
-// see [ByPattern].
+// Pattern gives separate settings to the parameters whose names match a regular expression: see
+// [ByPattern].
 type Pattern struct {
-	Match       string   // regular expression, searched in the name
-	Name        string   // of the group; empty means Match
+	Match       string   // regular expression, searched for in the name
+	Name        string   // name of the group; empty means Match
 	WeightDecay *float64 // as in Group
 	LRScale     float64  // as in Group
 	LowRank     bool     // as in Group
 }
 
-// ByPattern makes a group of each pattern, with the parameters that it and no pattern before it
-// matches, and a last one named "rest" of the parameters that none matches:
+// ByPattern makes one group for each pattern, with the parameters that match it and none of the
+// patterns before it, and a last group named "rest" of the parameters that match no pattern:
 //
 //	optim.ByPattern(params,
 //		optim.Pattern{Match: `^backbone\.`, LRScale: 0.1},
 //		optim.Pattern{Match: `\.bias$`, WeightDecay: new(0.0)})
 //
-// A pattern that matches nothing is a mistake, as are settings that Build would refuse.
+// A pattern that matches nothing is an error, as are settings that Build would refuse.
 func ByPattern(params []torch.Named, patterns ...Pattern) ([]Group, error) {
 	expressions := make([]*regexp.Regexp, len(patterns))
 	groups := make([]Group, len(patterns)+1)
@@ -61,10 +61,10 @@ next:
 	return groups, nil
 }
 
-// LayerDecay divides groups further by layer and multiplies their rates: the last layer keeps its
-// rate, each one below has decay times that of the layer above it, as BEiT and ELECTRA are
-// fine-tuned. layer numbers a parameter's layer from 0, the embeddings, upward; all beyond
-// maxLayer, such as the head, is -1 and keeps its rate. [TransformerLayer] numbers most
+// LayerDecay divides groups further by layer and scales their rates, as BEiT and ELECTRA are
+// fine-tuned: the head keeps its rate, and each layer below has decay times the rate of the one
+// above it. layer returns the number of a parameter's layer, counting up from 0, the embeddings,
+// or -1 for everything above the layers, such as the head. [TransformerLayer] works for most
 // transformers.
 //
 //	groups = optim.LayerDecay(optim.NoDecay(params, 0.01), 0.8, optim.TransformerLayer)
@@ -110,9 +110,9 @@ func LayerDecay(groups []Group, decay float64, layer func(name string) int) []Gr
 
 var blockNumber = regexp.MustCompile(`(?:^|\.)(?:layers?|blocks?|h)\.(\d+)\.`)
 
-// TransformerLayer numbers the layers of a transformer for [LayerDecay]: 0 for a name with embed in
-// it, n+1 for what is in layer.n, layers.n, block.n, blocks.n or h.n, and -1 for the rest, the
-// head.
+// TransformerLayer returns the number of a transformer's layer for [LayerDecay]: 0 for a name that
+// contains embed, n+1 for parameters in layer.n, layers.n, block.n, blocks.n or h.n, and -1 for
+// all others, the head.
 func TransformerLayer(name string) int {
 	if m := blockNumber.FindStringSubmatch(name); m != nil {
 		if n, err := strconv.Atoi(m[1]); err == nil && n < 1<<20 {

@@ -2,27 +2,28 @@ package optim
 
 import "github.com/gotrainer/gotrainer/torch"
 
-// Implementation chooses how an update is computed. The results of the three differ in their last
-// bits only, which matters when a run of PyTorch is to be repeated to the bit.
+// Implementation selects how an update is computed. The three differ only in the last bits of
+// their results, which matters when a PyTorch run is to be reproduced exactly.
 type Implementation string
 
 const (
-	// DefaultImplementation is Fused where there is a kernel, and otherwise what PyTorch takes if
-	// it is told nothing: ForLoop on the CPU, Foreach on a GPU.
+	// DefaultImplementation is Fused if there is a kernel, and otherwise PyTorch's default:
+	// ForLoop on the CPU, Foreach on a GPU.
 	DefaultImplementation Implementation = ""
-	// PyTorchDefault is what PyTorch takes if it is told nothing, fused kernels left aside: ForLoop
-	// on the CPU, Foreach on a GPU.
+	// PyTorchDefault is PyTorch's default, which never is a fused kernel: ForLoop on the CPU,
+	// Foreach on a GPU.
 	PyTorchDefault Implementation = "pytorch-default"
-	// Fused is one kernel for all parameters: fused=True. AdamW, Adam and SGD have one; Adagrad has
-	// one on the CPU.
+	// Fused is a single kernel for all parameters: fused=True. AdamW, Adam and SGD have one;
+	// Adagrad has one on the CPU.
 	Fused Implementation = "fused"
-	// Foreach is the sequence of _foreach_ operators of foreach=True, each for all parameters.
+	// Foreach is the sequence of _foreach_ operators of foreach=True, each applied to all
+	// parameters.
 	Foreach Implementation = "foreach"
-	// ForLoop is the sequence of operators of foreach=False, each for one parameter.
+	// ForLoop is the sequence of operators of foreach=False, each applied to one parameter.
 	ForLoop Implementation = "for-loop"
 )
 
-// StepSupportsAMPScaling tells whether the kernel itself leaves an update out where loss scaling
+// StepSupportsAMPScaling reports whether the kernel itself leaves an update out where loss scaling
 // has found an infinite gradient, so that in PyTorch a scaler always calls it and cannot tell:
 // _step_supports_amp_scaling.
 func (o *optimizer) StepSupportsAMPScaling() bool { return o.rule.implementation == Fused }

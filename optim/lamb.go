@@ -9,8 +9,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// LAMB is AdamW whose update of each parameter is brought to the size of its weights, for very
-// large batches. With g the gradient at update t:
+// LAMB is AdamW with each parameter's update scaled to the size of its weights, for very large
+// batches. With g the gradient at update t:
 //
 //	m  = Beta1*m + (1-Beta1)*g
 //	v  = Beta2*v + (1-Beta2)*g²
@@ -18,7 +18,7 @@ import (
 //	p -= lr * ‖p‖/‖u‖ * u                    the ratio is 1 where one of the norms is 0
 //
 // As in timm's Lamb, a parameter without weight decay is updated without the ratio unless
-// AlwaysAdapt is set. That one's limit of the gradient's total norm is [ClipGradNorm] here.
+// AlwaysAdapt is set. Use [ClipGradNorm] for timm's limit of the total gradient norm.
 //
 // Source: You and others, Large Batch Optimization for Deep Learning: Training BERT in 76 minutes,
 // https://arxiv.org/abs/1904.00962.
@@ -28,20 +28,20 @@ type LAMB struct {
 	Beta2            *float64 // decay of the mean of squares; nil means 0.999
 	Eps              *float64 // added to the divisor; nil means 1e-6
 	WeightDecay      *float64 // nil means 1e-2
-	NoBiasCorrection bool     // leave out the divisions by 1-Beta^t
-	AlwaysAdapt      bool     // take the ratio for parameters without weight decay too
-	TrustClip        bool     // keep the ratio at most 1
-	Maximize         bool     // let the loss rise
+	NoBiasCorrection bool     // omit the divisions by 1-Beta^t
+	AlwaysAdapt      bool     // use the ratio for parameters without weight decay too
+	TrustClip        bool     // limit the ratio to 1
+	Maximize         bool     // maximize the objective instead of minimizing it
 }
 
-// NewLAMB makes an optimizer of one group for your own loop. It panics with [*torch.Error]
+// NewLAMB makes an optimizer with one group, for your own loop. It panics with [*torch.Error]
 // where [LAMB.Build] would fail.
 func NewLAMB(params []torch.Named, o LAMB) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
 	return must("optim.NewLAMB", opt, err)
 }
 
-// LearningRate is LR or its default.
+// LearningRate returns LR or its default.
 func (o LAMB) LearningRate() float64 { return cmp.Or(o.LR, 1e-3) }
 
 // Build makes the optimizer.

@@ -5,10 +5,10 @@ import (
 )
 
 // LayerWise makes an optimizer update each parameter during the backward pass, as soon as its
-// gradient is there, and free the gradient then: the gradients of a model are never there together.
-// The numbers are those of the optimizer itself, which must update each parameter on its own: not
-// [GrokAdamW] and [LBFGS]. transformers calls it galore_adamw_layerwise and the like; [LOMO] and
-// [AdaLOMO] always work so.
+// gradient is computed, and then free the gradient, so that the gradients of a model are never in
+// memory all at once. The results are those of the optimizer itself, which must update each
+// parameter independently; [GrokAdamW] and [LBFGS] do not. transformers calls this
+// galore_adamw_layerwise and the like. [LOMO] and [AdaLOMO] always work this way.
 //
 //	opt, err := optim.LayerWise{Optimizer: optim.GaLoreAdamW{LR: 1e-3}}.Build(groups)
 //	...
@@ -16,10 +16,10 @@ import (
 //	loss.Backward()
 //	opt.Step(rate(k))
 //
-// See [BackwardUpdater] for what such an update excludes.
+// See [BackwardUpdater] for what cannot be combined with such an update.
 type LayerWise struct{ Optimizer Builder }
 
-// LearningRate is that of the optimizer.
+// LearningRate returns the optimizer's learning rate.
 func (l LayerWise) LearningRate() float64 { return l.Optimizer.LearningRate() }
 
 // Build makes the optimizer and registers its hooks.
@@ -42,18 +42,19 @@ func (l LayerWise) Build(groups []Group) (Optimizer, error) {
 	return layered(o, nil)
 }
 
-// BackwardUpdater is an [Optimizer] that updates its parameters during the backward pass: those of
-// [LayerWise], [LOMO] and [AdaLOMO]. There is one backward pass for each update, hence no
-// accumulation of gradients, and all gradients are gone when it ends: they cannot be clipped
+// BackwardUpdater is an [Optimizer] that updates its parameters during the backward pass: one made
+// by [LayerWise], [LOMO] or [AdaLOMO]. Each update takes exactly one backward pass, so gradients
+// cannot be accumulated. All gradients are freed by the end of the pass, so they cannot be clipped
 // together, scaled or averaged over processes.
 type BackwardUpdater interface {
 	Optimizer
-	// BeforeBackward starts an update with a learning rate. Then the backward pass must follow, and
-	// Step, which counts the update and updates what has a gradient from elsewhere. A pass without
-	// it, or a second one, panics with [*torch.Error]: gradients cannot be accumulated.
+	// BeforeBackward starts an update with a learning rate. It must be followed by the backward
+	// pass and then by Step, which counts the update and updates parameters that got a gradient in
+	// some other way. A backward pass without BeforeBackward, or a second one, panics with
+	// [*torch.Error]: gradients cannot be accumulated.
 	BeforeBackward(lr float64)
-	// RemoveHooks takes the hooks from the parameters, which hold the optimizer; without them it
-	// updates in Step, as others do.
+	// RemoveHooks removes the hooks from the parameters, which keep the optimizer alive. Without
+	// them it updates in Step, like other optimizers.
 	RemoveHooks()
 }
 

@@ -9,19 +9,20 @@ import (
 )
 
 // LBFGS is the limited-memory method of Broyden, Fletcher, Goldfarb and Shanno: torch.optim.LBFGS.
-// It evaluates the loss several times in an update, so it is given a closure and is no [Builder]; a
-// trainer, which computes one gradient per update, cannot use it. It is for small problems with the
-// whole data in one batch; every iteration reads numbers and so waits for a GPU.
+// It evaluates the loss several times in one update, so its Step takes a closure. It is therefore
+// not a [Builder], and a trainer, which computes one gradient per update, cannot use it. It is for
+// small problems with all the data in one batch. Every iteration reads numbers and so waits for a
+// GPU.
 //
-// Source: Nocedal and Wright, Numerical Optimization, chapter 7; the line search is that of Mark
-// Schmidt's minFunc, as in PyTorch.
+// Source: Nocedal and Wright, Numerical Optimization, chapter 7. As in PyTorch, the line search is
+// that of Mark Schmidt's minFunc.
 type LBFGS struct {
 	LR              float64  // length of a step along the direction; zero means 1
 	MaxIter         int      // iterations in one Step; zero means 20
 	MaxEval         int      // evaluations of the closure in one Step; zero means MaxIter*5/4
-	ToleranceGrad   *float64 // stop at gradients whose elements are no larger; nil means 1e-7
-	ToleranceChange *float64 // stop at changes of loss or weights that are no larger; nil means 1e-9
-	HistorySize     int      // updates that the direction is made from; zero means 100
+	ToleranceGrad   *float64 // stop if no element of the gradients is larger; nil means 1e-7
+	ToleranceChange *float64 // stop if the change of loss or weights is no larger; nil means 1e-9
+	HistorySize     int      // number of updates that the direction is computed from; zero means 100
 	// search along the direction until the strong Wolfe conditions hold:
 	// line_search_fn="strong_wolfe"
 	StrongWolfe bool
@@ -30,21 +31,22 @@ type LBFGS struct {
 // ClosureOptimizer is an optimizer that evaluates the loss itself. It is not safe for use by
 // several goroutines at once.
 type ClosureOptimizer interface {
-	// Step makes one update. closure removes the gradients, computes the loss, goes backward and
-	// returns the loss; it is called at least once, each time in a scope of its own with gradients
-	// enabled. Step returns the loss before the update.
+	// Step makes one update. closure must remove the gradients, compute the loss, run the backward
+	// pass and return the loss. It is called at least once, each time in its own scope with
+	// gradients enabled. Step returns the loss before the update.
 	Step(closure func() float64) float64
 	// ZeroGrad removes the gradients of all parameters.
 	ZeroGrad()
-	// Updates is the number of iterations made so far, and Evaluations that of calls of closures.
+	// Updates returns the number of iterations made so far, and Evaluations the number of calls of
+	// closures.
 	Updates() int
 	Evaluations() int
 	// Params returns the parameters in order. The slice must not be changed.
 	Params() []torch.Named
-	// State returns copies of what is remembered, for LoadState. Flat tensors run over all
-	// parameters in order, old_dirs and old_stps have a row for each remembered update.
+	// State returns copies of the state, for LoadState. Flat tensors span all parameters in order;
+	// old_dirs and old_stps have one row for each remembered update.
 	State() []torch.Named
-	// LoadState continues from what State returned. State that does not fit is refused with
+	// LoadState restores what State returned. State that does not match is refused with
 	// [ErrState], and then nothing has changed.
 	LoadState(state []torch.Named) error
 }
@@ -81,7 +83,7 @@ func NewLBFGS(params []torch.Named, o LBFGS) ClosureOptimizer {
 	return opt
 }
 
-// Build makes the optimizer. All parameters must be float32, or all float64, on one device.
+// Build makes the optimizer. All parameters must be float32, or all float64, and on one device.
 func (o LBFGS) Build(params []torch.Named) (ClosureOptimizer, error) {
 	if o.LR == 0 {
 		o.LR = 1
@@ -246,7 +248,7 @@ func (l *lbfgs) newDirection(gradient torch.Tensor) torch.Tensor {
 	return r
 }
 
-// flat tells whether the gradient is small enough to stop.
+// flat reports whether the gradient is small enough to stop.
 func (l *lbfgs) flat(gradient torch.Tensor) bool {
 	return l.item(gradient.Abs().Max()).atMost(num(l.toleranceGrad))
 }

@@ -14,8 +14,8 @@ import (
 //	p -= lr * sign(Beta1*m + (1-Beta1)*g)
 //	m  = Beta2*m + (1-Beta2)*g
 //
-// It wants a rate 3 to 10 times smaller than AdamW's, and a weight decay as much larger. It is the
-// optimizer of the package lion-pytorch.
+// It needs a rate 3 to 10 times smaller than AdamW's, and a weight decay larger by the same
+// factor. It is the optimizer of the package lion-pytorch.
 //
 // Source: Chen and others, Symbolic Discovery of Optimization Algorithms,
 // https://arxiv.org/abs/2302.06675.
@@ -24,17 +24,17 @@ type Lion struct {
 	Beta1       *float64 // weight of the mean in the step; nil means 0.9
 	Beta2       *float64 // decay of the mean; nil means 0.99
 	WeightDecay *float64 // decoupled; nil means 0
-	Maximize    bool     // let the loss rise
+	Maximize    bool     // maximize the objective instead of minimizing it
 }
 
-// NewLion makes an optimizer of one group for your own loop. It panics with [*torch.Error]
+// NewLion makes an optimizer with one group, for your own loop. It panics with [*torch.Error]
 // where [Lion.Build] would fail.
 func NewLion(params []torch.Named, o Lion) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
 	return must("optim.NewLion", opt, err)
 }
 
-// LearningRate is LR or its default.
+// LearningRate returns LR or its default.
 func (o Lion) LearningRate() float64 { return cmp.Or(o.LR, 1e-4) }
 
 // Build makes the optimizer.

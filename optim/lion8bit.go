@@ -6,8 +6,8 @@ import (
 	"github.com/gotrainer/gotrainer/internal/optional"
 )
 
-// Lion8bit is [Lion] whose mean takes one byte per weight, as the moments of [AdamW8bit] do: the
-// class of that name in bitsandbytes.
+// Lion8bit is [Lion] with its mean kept in one byte per weight, as in [AdamW8bit]: the class of
+// that name in bitsandbytes.
 type Lion8bit struct {
 	LR          float64  // learning rate; zero means 1e-4
 	Beta1       *float64 // weight of the mean in the step; nil means 0.9
@@ -17,8 +17,8 @@ type Lion8bit struct {
 	EightBit
 }
 
-// Lion32bit is [Lion] in the arithmetic of bitsandbytes: the mean is float32 whatever the
-// parameters are.
+// Lion32bit is [Lion] in the arithmetic of bitsandbytes: the mean is always float32, whatever the
+// dtype of the parameters.
 type Lion32bit struct {
 	LR          float64  // learning rate; zero means 1e-4
 	Beta1       *float64 // weight of the mean in the step; nil means 0.9
@@ -26,10 +26,10 @@ type Lion32bit struct {
 	WeightDecay *float64 // decoupled; nil means 0
 }
 
-// LearningRate is LR or its default.
+// LearningRate returns LR or its default.
 func (o Lion8bit) LearningRate() float64 { return cmp.Or(o.LR, 1e-4) }
 
-// LearningRate is LR or its default.
+// LearningRate returns LR or its default.
 func (o Lion32bit) LearningRate() float64 { return cmp.Or(o.LR, 1e-4) }
 
 // Build makes the optimizer.

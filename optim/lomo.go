@@ -8,15 +8,15 @@ import (
 )
 
 // LOMO is plain SGD that updates each parameter during the backward pass, as soon as its gradient
-// is there, and then frees the gradient: the class Lomo of lomo_optim. There is neither state nor
-// more than one gradient at a time. With g the gradient, in float32 whatever the parameter is:
+// is computed, and then frees the gradient: the class Lomo of lomo_optim. It has no state, and
+// never more than one gradient at a time. With g the gradient, always in float32:
 //
 //	p -= lr * WeightDecay * p
 //	p -= lr * g
 //
-// It is a [BackwardUpdater]. The original can clip by the norm of all gradients, for which it runs
-// the backward pass twice; that is not here: ClipGradValue limits single elements. It has a scaler
-// of its own for float16 losses, which is not here either.
+// It is a [BackwardUpdater]. The original can also clip by the norm of all gradients, for which it
+// runs the backward pass twice, and has a loss scaler for float16. Neither is supported here;
+// ClipGradValue limits individual elements.
 //
 // Source: Lv and others, Full Parameter Fine-tuning for Large Language Models with Limited
 // Resources, https://arxiv.org/abs/2306.09782.
@@ -27,8 +27,8 @@ type LOMO struct {
 }
 
 // AdaLOMO is [LOMO] with the means of squares of [AdafactorHF], kept as means of rows and columns:
-// the class AdaLomo of lomo_optim. With g the gradient at update t, b = 1 - t^DecayRate and rms the
-// root of the mean of squares:
+// the class AdaLomo of lomo_optim. With g the gradient at update t, b = 1 - t^DecayRate and rms
+// the root mean square:
 //
 //	v  = b*v + (1-b)*(g² + Eps1)         of rows and of columns where p has two dimensions or more
 //	u  = g / sqrt(v)
@@ -37,26 +37,26 @@ type LOMO struct {
 //	p -= l * WeightDecay * p
 //	p -= l * u
 //
-// The size of the weights becomes a number in between, as there: on a GPU a step waits for it. The
-// original multiplies the loss by 1024 and divides the gradients by it, which changes no bits
-// unless they are beyond the range of float32, and takes parameters of one or two dimensions only.
+// As in the original, the size of the weights is read as a number: on a GPU, a step waits for it.
+// The original multiplies the loss by 1024 and divides the gradients by it, which changes no bits
+// unless they are beyond the range of float32. It takes only parameters of one or two dimensions.
 //
 // Source: Lv and others, AdaLomo: Low-memory Optimization with Adaptive Learning Rate,
 // https://arxiv.org/abs/2310.10195.
 type AdaLOMO struct {
 	LR            float64  // learning rate; zero means 1e-3
 	Eps1          *float64 // added to squared gradients; nil means 1e-30
-	Eps2          *float64 // least size of weights; nil means 1e-3
-	ClipThreshold *float64 // largest size of an update; nil means 1
+	Eps2          *float64 // lower limit of the size of weights; nil means 1e-3
+	ClipThreshold *float64 // upper limit of the size of an update; nil means 1
 	DecayRate     *float64 // power of t; nil means -0.8
 	WeightDecay   *float64 // decoupled; nil means 0
 	ClipGradValue float64  // limit of each element of a gradient; zero: none
 }
 
-// LearningRate is LR or its default.
+// LearningRate returns LR or its default.
 func (o LOMO) LearningRate() float64 { return cmp.Or(o.LR, 1e-3) }
 
-// LearningRate is LR or its default.
+// LearningRate returns LR or its default.
 func (o AdaLOMO) LearningRate() float64 { return cmp.Or(o.LR, 1e-3) }
 
 // Build makes the optimizer and registers its hooks.

@@ -6,15 +6,15 @@ import (
 
 // LowRank says how GaLore and APOLLO project gradients: see [GaLoreAdamW] and [APOLLOAdamW].
 type LowRank struct {
-	Rank       int64      // of the projected gradient, at most the smaller dimension; zero means 128
-	UpdateGap  int        // updates from one projection matrix to the next, update_proj_gap; zero means 200
-	Scale      float64    // factor of the update that is projected back; zero means 0.25, for APOLLO 1
+	Rank       int64      // rank of the projected gradient, at most the smaller dimension; zero means 128
+	UpdateGap  int        // updates between projection matrices, update_proj_gap; zero means 200
+	Scale      float64    // factor of the update after it is projected back; zero means 0.25, for APOLLO 1
 	Projection Projection // which sides are projected
 
 	beyond bool // the rank may be larger than the matrix: random matrices of APOLLOAdamW
 }
 
-// Projection is the side of a gradient's matrix that is projected: proj_type.
+// Projection is the side of a gradient matrix that is projected: proj_type.
 type Projection string
 
 const (
@@ -116,7 +116,7 @@ func (l *LowRank) rank(shape []int64) int64 {
 	return min(l.Rank, shape[0], shape[1])
 }
 
-// right tells whether the columns are projected.
+// right reports whether the columns are projected.
 func (l *LowRank) right(shape []int64) bool {
 	switch l.Projection {
 	case ProjectRight:

@@ -2,13 +2,13 @@ package optim
 
 import "github.com/gotrainer/gotrainer/torch"
 
-// ModeSwitcher is implemented by an [Optimizer] whose parameters hold other values while they are
-// evaluated than while they are trained: the schedule-free ones, as schedulefree's train() and
-// eval(). All optimizers of this package implement it; for the others both calls do nothing.
+// ModeSwitcher is implemented by an [Optimizer] whose parameters have different values in
+// evaluation and in training: the schedule-free ones, like schedulefree's train() and eval(). All
+// optimizers of this package implement it; for the others, both calls do nothing.
 //
 // A loop calls Train before the forward pass of a training step, and Eval before an evaluation and
-// before it saves the weights. Either may be called again without harm. A new optimizer is in
-// evaluation mode, as there.
+// before saving the weights. Repeated calls of either are harmless. A new optimizer is in
+// evaluation mode, as in schedulefree.
 type ModeSwitcher interface {
 	Train()
 	Eval()

@@ -6,12 +6,12 @@ import (
 )
 
 // MomentumSetter is implemented by an [Optimizer] whose momentum, or first beta, a schedule may
-// move from update to update, as OneCycleLR and CyclicLR of package optim/lr do. All optimizers of
-// this package implement it.
+// change from update to update, as OneCycleLR and CyclicLR of package optim/lr do. All optimizers
+// of this package implement it.
 type MomentumSetter interface {
-	// SetMomentum changes the momentum of all groups, or their beta1 where the optimizer has betas,
-	// from the next Step on. It refuses, with [ErrOption], an optimizer that has neither and a
-	// value that its settings would not allow.
+	// SetMomentum changes the momentum of all groups, or their beta1 if the optimizer has betas,
+	// starting with the next Step. It returns [ErrOption] for an optimizer that has neither, and
+	// for a value that the optimizer's settings would not allow.
 	SetMomentum(momentum float64) error
 }
 

@@ -9,8 +9,8 @@ import (
 )
 
 // Muon moves the weight matrices of hidden layers in an orthogonal direction: torch.optim.Muon.
-// Other parameters (biases, norms, embeddings, the last layer) belong to another optimizer, AdamW
-// for instance; [ByPattern] divides them. With g the gradient:
+// Other parameters (biases, norms, embeddings, the last layer) need another optimizer, such as
+// AdamW; [ByPattern] separates them. With g the gradient:
 //
 //	b  = b + (1-Momentum) * (g - b)
 //	u  = g + Momentum * (b - g), or b without Nesterov
@@ -18,8 +18,8 @@ import (
 //	p -= lr * WeightDecay * p
 //	p -= lr * Adjust(p) * u
 //
-// Without Nesterov PyTorch divides b itself by its norm if the parameter is bfloat16, and so loses
-// the momentum's length from update to update; here b stays as it is.
+// Without Nesterov, if the parameter is bfloat16, PyTorch divides b itself by its norm, and so
+// loses the length of the momentum from update to update. Here b is not changed.
 //
 // Sources: Jordan, https://kellerjordan.github.io/posts/muon/; Muon is Scalable for LLM Training,
 // https://arxiv.org/abs/2502.16982.
@@ -28,28 +28,28 @@ type Muon struct {
 	WeightDecay    *float64    // decoupled; nil means 0.1
 	Momentum       *float64    // decay of the mean of gradients; nil means 0.95
 	PlainMomentum  bool        // nesterov=False
-	NSCoefficients *[3]float64 // of the iteration a*x + b*x³ + c*x⁵; nil means 3.4445, -4.775, 2.0315
-	NSSteps        *int        // of the iteration, below 100; nil means 5
-	Eps            *float64    // least norm to divide by; nil means 1e-7
+	NSCoefficients *[3]float64 // coefficients of the iteration a*x + b*x³ + c*x⁵; nil means 3.4445, -4.775, 2.0315
+	NSSteps        *int        // number of iterations, below 100; nil means 5
+	Eps            *float64    // lower limit of the norm to divide by; nil means 1e-7
 	Adjust         MuonAdjust  // how the rate depends on the matrix's shape
 }
 
-// MuonAdjust is the factor of Muon's rate for a matrix of A rows and B columns: adjust_lr_fn.
+// MuonAdjust is the factor of Muon's rate for a matrix with A rows and B columns: adjust_lr_fn.
 type MuonAdjust string
 
 const (
 	MuonOriginal      MuonAdjust = ""                // sqrt(max(1, A/B))
-	MuonMatchRMSAdamW MuonAdjust = "match_rms_adamw" // 0.2 * sqrt(max(A, B)): AdamW's rates and decays fit
+	MuonMatchRMSAdamW MuonAdjust = "match_rms_adamw" // 0.2 * sqrt(max(A, B)): suits rates and decays chosen for AdamW
 )
 
-// NewMuon makes an optimizer of one group for your own loop. It panics with [*torch.Error]
+// NewMuon makes an optimizer with one group, for your own loop. It panics with [*torch.Error]
 // where [Muon.Build] would fail.
 func NewMuon(params []torch.Named, o Muon) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
 	return must("optim.NewMuon", opt, err)
 }
 
-// LearningRate is LR or its default.
+// LearningRate returns LR or its default.
 func (o Muon) LearningRate() float64 { return cmp.Or(o.LR, 1e-3) }
 
 // Build makes the optimizer. It refuses parameters that are not matrices.

@@ -27,21 +27,21 @@ type NAdam struct {
 	Beta2          *float64 // decay of the mean of squares; nil means 0.999
 	Eps            *float64 // added to the divisor; nil means 1e-8
 	WeightDecay    *float64 // nil means 0
-	MomentumDecay  *float64 // how fast µ nears Beta1; nil means 4e-3
-	DecoupledDecay bool     // weight decay as in AdamW and not through the gradient: decoupled_weight_decay
-	Maximize       bool     // let the loss rise
+	MomentumDecay  *float64 // how fast µ approaches Beta1; nil means 4e-3
+	DecoupledDecay bool     // weight decay as in AdamW, not through the gradient: decoupled_weight_decay
+	Maximize       bool     // maximize the objective instead of minimizing it
 
 	Implementation Implementation // there is no fused kernel
 }
 
-// NewNAdam makes an optimizer of one group for your own loop. It panics with [*torch.Error]
+// NewNAdam makes an optimizer with one group, for your own loop. It panics with [*torch.Error]
 // where [NAdam.Build] would fail.
 func NewNAdam(params []torch.Named, o NAdam) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
 	return must("optim.NewNAdam", opt, err)
 }
 
-// LearningRate is LR or its default.
+// LearningRate returns LR or its default.
 func (o NAdam) LearningRate() float64 { return cmp.Or(o.LR, 2e-3) }
 
 // Build makes the optimizer.

@@ -11,19 +11,20 @@ import (
 // in lower-case names.
 var noDecayNames = regexp.MustCompile(`bias|layernorm|rmsnorm|(?:^|\.)norm(?:$|\.)|_norm(?:$|\.)`)
 
-// NoDecayName tells whether Hugging Face's Trainer leaves a parameter without weight decay because
-// of its name: it has bias, layernorm or rmsnorm in it, in any case, or a part that is norm or ends
-// in _norm.
+// NoDecayName reports whether Hugging Face's Trainer excludes a parameter from weight decay
+// because of its name: the name contains bias, layernorm or rmsnorm, in any case, or a part of it
+// is norm or ends in _norm.
 func NoDecayName(name string) bool { return noDecayNames.MatchString(strings.ToLower(name)) }
 
-// NoDecay returns Hugging Face's two groups: "decay" with weight decay decay, and "no_decay" with
-// none for the parameters that [NoDecayName] names or one of the patterns matches. Patterns are
-// regular expressions, searched in the name in lower case. Frozen parameters are left out, as
-// there. Both groups are always returned, in this order, even if empty.
+// NoDecay returns Hugging Face's two groups: "decay", with weight decay decay, and "no_decay",
+// with none. The second holds the parameters that [NoDecayName] selects or that one of the
+// patterns matches. Patterns are regular expressions, searched for in the lower-case name. Frozen
+// parameters are left out, as in the Trainer. Both groups are always returned, in this order, even
+// if empty.
 //
-// Hugging Face's Trainer exempts LayerNorm modules by their type also. Names do not tell the type:
-// where such a module is called otherwise, as GPT-2's ln_1 and ln_f, say so with a pattern
-// (`\.ln_`), or use [NoDecayFunc].
+// Hugging Face's Trainer also exempts LayerNorm modules by their type, which names do not tell. If
+// such a module has another name, such as GPT-2's ln_1 and ln_f, add a pattern (`\.ln_`) or use
+// [NoDecayFunc].
 //
 // It panics with [*torch.Error] if a pattern is not a regular expression.
 func NoDecay(params []torch.Named, decay float64, patterns ...string) []Group {
@@ -47,7 +48,7 @@ func NoDecay(params []torch.Named, decay float64, patterns ...string) []Group {
 	})
 }
 
-// NoDecayFunc is [NoDecay] with your own rule: parameters whose name exempt accepts are not
+// NoDecayFunc is like [NoDecay] with a custom rule: parameters whose name exempt accepts are not
 // decayed.
 func NoDecayFunc(params []torch.Named, decay float64, exempt func(name string) bool) []Group {
 	groups := []Group{{Name: "decay", WeightDecay: new(decay)}, {Name: "no_decay", WeightDecay: new(0.0)}}

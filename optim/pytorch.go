@@ -12,9 +12,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// ToPyTorch returns an optimizer's state in the layout of PyTorch's state_dict(), divided into what
-// fits into a safetensors file and the rest, as JSON. Parameters have numbers there, in the order
-// of the groups:
+// ToPyTorch returns an optimizer's state in the layout of PyTorch's state_dict(), split into what
+// fits into a safetensors file and the rest, as JSON. Parameters are numbered in the order of the
+// groups:
 //
 //	tensors: "state.0.step", "state.0.exp_avg", "state.0.exp_avg_sq", "state.1.step", ...
 //	JSON:    {"param_groups": [{"lr": 5e-5, "betas": [0.9, 0.999], ..., "params": [0, 1],
@@ -28,10 +28,10 @@ import (
 //	    state[int(number)][kind] = value
 //	optimizer.load_state_dict({"state": dict(state), **json.load(open("optimizer.json"))})
 //
-// continues the run. The rates are those of the last Step. param_names are there as
-// named_parameters() gives them to an optimizer of PyTorch. The tensors are the states themselves
-// and not copies. Only optimizers of this package are known, others are refused with [ErrState]; an
-// optimizer of a Python library that keeps its step as a number takes int(value) for it.
+// continues the run. The rates are those of the last Step. param_names are included, as in an
+// optimizer of PyTorch that was given named_parameters(). The tensors are the states themselves,
+// not copies. Only optimizers of this package are supported; others are refused with [ErrState].
+// For an optimizer of a Python library that keeps its step as a number, use int(value).
 func ToPyTorch(o Optimizer) (tensors []torch.Named, paramGroups []byte, err error) {
 	opt, err := own(o)
 	if err != nil {
@@ -87,11 +87,11 @@ func ToPyTorch(o Optimizer) (tensors []torch.Named, paramGroups []byte, err erro
 	return tensors, paramGroups, nil
 }
 
-// FromPyTorch continues from a state_dict() of PyTorch in the layout of [ToPyTorch]. Parameters are
-// matched by param_names where the groups have them, and otherwise by number: then o must have been
-// given its parameters in the same order, in groups of the same sizes. updates becomes the largest
-// step. Settings and rates are o's own. State that does not fit, or that o does not keep, is
-// refused with [ErrState], and then nothing has changed.
+// FromPyTorch restores a state_dict() of PyTorch in the layout of [ToPyTorch]. Parameters are
+// matched by param_names if the groups have them. Otherwise they are matched by number, and o must
+// have been given its parameters in the same order, in groups of the same sizes. The number of
+// updates becomes the largest step. o keeps its own settings and rates. State that does not match,
+// or that o does not keep, is refused with [ErrState], and then nothing has changed.
 func FromPyTorch(o Optimizer, tensors []torch.Named, paramGroups []byte) error {
 	opt, err := own(o)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// RAdam is Adam that waits with dividing by the mean of squares until that is known well enough:
+// RAdam is Adam that does not divide by the mean of squares until it is known accurately enough:
 // torch.optim.RAdam. With g the gradient at update t, R = 2/(1-Beta2) - 1 and r(t) = R -
 // 2t*Beta2^t/(1-Beta2^t):
 //
@@ -26,20 +26,20 @@ type RAdam struct {
 	Beta2          *float64 // decay of the mean of squares; nil means 0.999
 	Eps            *float64 // added to the divisor; nil means 1e-8
 	WeightDecay    *float64 // nil means 0
-	DecoupledDecay bool     // weight decay as in AdamW and not through the gradient: decoupled_weight_decay
-	Maximize       bool     // let the loss rise
+	DecoupledDecay bool     // weight decay as in AdamW, not through the gradient: decoupled_weight_decay
+	Maximize       bool     // maximize the objective instead of minimizing it
 
 	Implementation Implementation // there is no fused kernel
 }
 
-// NewRAdam makes an optimizer of one group for your own loop. It panics with [*torch.Error]
+// NewRAdam makes an optimizer with one group, for your own loop. It panics with [*torch.Error]
 // where [RAdam.Build] would fail.
 func NewRAdam(params []torch.Named, o RAdam) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
 	return must("optim.NewRAdam", opt, err)
 }
 
-// LearningRate is LR or its default.
+// LearningRate returns LR or its default.
 func (o RAdam) LearningRate() float64 { return cmp.Or(o.LR, 1e-3) }
 
 // Build makes the optimizer.

@@ -25,21 +25,21 @@ type RMSprop struct {
 	Alpha       *float64 // decay of the mean of squares; nil means 0.99
 	Eps         *float64 // added to the divisor; nil means 1e-8
 	WeightDecay *float64 // L2 penalty; nil means 0
-	Momentum    float64  // part of the former direction that is kept
+	Momentum    float64  // fraction of the previous direction that is kept
 	Centered    bool     // divide by the gradients' standard deviation
-	Maximize    bool     // let the loss rise
+	Maximize    bool     // maximize the objective instead of minimizing it
 
 	Implementation Implementation // there is no fused kernel
 }
 
-// NewRMSprop makes an optimizer of one group for your own loop. It panics with [*torch.Error]
+// NewRMSprop makes an optimizer with one group, for your own loop. It panics with [*torch.Error]
 // where [RMSprop.Build] would fail.
 func NewRMSprop(params []torch.Named, o RMSprop) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
 	return must("optim.NewRMSprop", opt, err)
 }
 
-// LearningRate is LR or its default.
+// LearningRate returns LR or its default.
 func (o RMSprop) LearningRate() float64 { return cmp.Or(o.LR, 1e-2) }
 
 // Build makes the optimizer.

@@ -6,9 +6,9 @@ import (
 	"github.com/gotrainer/gotrainer/internal/optional"
 )
 
-// RMSprop8bit is [RMSprop], without momentum and not centred, whose mean of squares takes one byte
-// per weight, as the moments of [AdamW8bit] do: the class of that name in bitsandbytes. There it
-// has an argument momentum, which changes nothing.
+// RMSprop8bit is [RMSprop], without momentum and not centred, with its mean of squares kept in one
+// byte per weight, as in [AdamW8bit]: the class of that name in bitsandbytes. There it has an
+// argument momentum, which has no effect.
 type RMSprop8bit struct {
 	LR          float64  // learning rate; zero means 1e-2
 	Alpha       *float64 // decay of the mean of squares; nil means 0.99
@@ -19,7 +19,7 @@ type RMSprop8bit struct {
 }
 
 // RMSprop32bit is [RMSprop], without momentum and not centred, in the arithmetic of bitsandbytes:
-// the mean of squares is float32 whatever the parameters are.
+// the mean of squares is always float32, whatever the dtype of the parameters.
 type RMSprop32bit struct {
 	LR          float64  // learning rate; zero means 1e-2
 	Alpha       *float64 // decay of the mean of squares; nil means 0.99
@@ -27,10 +27,10 @@ type RMSprop32bit struct {
 	WeightDecay *float64 // L2 penalty; nil means 0
 }
 
-// LearningRate is LR or its default.
+// LearningRate returns LR or its default.
 func (o RMSprop8bit) LearningRate() float64 { return cmp.Or(o.LR, 1e-2) }
 
-// LearningRate is LR or its default.
+// LearningRate returns LR or its default.
 func (o RMSprop32bit) LearningRate() float64 { return cmp.Or(o.LR, 1e-2) }
 
 // Build makes the optimizer.

@@ -8,15 +8,15 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Rprop takes only the signs of gradients: torch.optim.Rprop, for training with the whole data in
-// one batch. Each element has a step size s, at first the learning rate, and with g the gradient
-// and h the one before:
+// Rprop uses only the signs of gradients, for training with all the data in one batch:
+// torch.optim.Rprop. Each element has a step size s, initially the learning rate. With g the
+// gradient and h the previous one:
 //
 //	s *= EtaPlus if g*h > 0, EtaMinus if g*h < 0; kept between MinStep and MaxStep
 //	g  = 0 if g*h < 0
 //	p -= s * sign(g)
 //
-// The rate given to Step matters at a parameter's first gradient only, as in PyTorch. There is no
+// The rate given to Step matters only at a parameter's first gradient, as in PyTorch. There is no
 // weight decay; a Group with one is refused.
 //
 // Source: Riedmiller and Braun, A Direct Adaptive Method for Faster Backpropagation Learning,
@@ -27,19 +27,19 @@ type Rprop struct {
 	EtaPlus  *float64 // factor otherwise, above 1; nil means 1.2
 	MinStep  *float64 // nil means 1e-6
 	MaxStep  *float64 // nil means 50
-	Maximize bool     // let the loss rise
+	Maximize bool     // maximize the objective instead of minimizing it
 
 	Implementation Implementation // there is no fused kernel
 }
 
-// NewRprop makes an optimizer of one group for your own loop. It panics with [*torch.Error]
+// NewRprop makes an optimizer with one group, for your own loop. It panics with [*torch.Error]
 // where [Rprop.Build] would fail.
 func NewRprop(params []torch.Named, o Rprop) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
 	return must("optim.NewRprop", opt, err)
 }
 
-// LearningRate is LR or its default.
+// LearningRate returns LR or its default.
 func (o Rprop) LearningRate() float64 { return cmp.Or(o.LR, 1e-2) }
 
 // Build makes the optimizer.

@@ -74,13 +74,13 @@ func (a scalar) sqrt() scalar {
 
 func (a scalar) abs() scalar { return scalar{math.Abs(a.v), a.kind} }
 
-// above tells whether a > b, as PyTorch compares them.
+// above reports whether a > b, as PyTorch compares them.
 func (a scalar) above(b scalar) bool {
 	k := max(a.kind, b.kind)
 	return k.round(a.v) > k.round(b.v)
 }
 
-// atMost tells whether a <= b.
+// atMost reports whether a <= b.
 func (a scalar) atMost(b scalar) bool {
 	k := max(a.kind, b.kind)
 	return k.round(a.v) <= k.round(b.v)

@@ -10,8 +10,8 @@ import (
 )
 
 // AdamWScheduleFree needs no schedule: it trains at weights y between an average x of the run so
-// far and the weights z that plain updates would give. With g the gradient at y, at update t, l the
-// rate during warmup lr*t/WarmupSteps, and s the largest l so far:
+// far and the weights z that plain updates would give. With g the gradient at y at update t, l the
+// rate, which is lr*t/WarmupSteps during warmup, and s the largest l so far:
 //
 //	v  = Beta2*v + (1-Beta2)*g²
 //	u  = g / (sqrt(v / (1-Beta2^t)) + Eps) + WeightDecay * y
@@ -20,53 +20,54 @@ import (
 //	x  = (1-c)*x + c*z
 //	y  = Beta1*x + (1-Beta1)*z
 //
-// Only y and z are kept: the parameters hold y in training mode and x in evaluation mode, see
-// [ModeSwitcher]; a step in evaluation mode is refused. The gradients are overwritten. Give it a
+// Only y and z are kept. The parameters hold y in training mode and x in evaluation mode, see
+// [ModeSwitcher]; a step in evaluation mode is refused. The gradients are overwritten. Use a
 // constant rate. It is the class of that name in the package schedulefree.
 //
 // Source: Defazio and others, The Road Less Scheduled, https://arxiv.org/abs/2405.15682.
 type AdamWScheduleFree struct {
 	LR            float64  // learning rate; zero means 2.5e-3
-	Beta1         *float64 // how near y is to x; nil means 0.9
+	Beta1         *float64 // how close y is to x; nil means 0.9
 	Beta2         *float64 // decay of the mean of squares; nil means 0.999
 	Eps           *float64 // added to the divisor; nil means 1e-8
 	WeightDecay   *float64 // nil means 0
 	WarmupSteps   int      // updates over which the rate rises; zero: none
-	R             float64  // power of t in the average
-	WeightLRPower *float64 // power of the largest rate in the average; nil means 2
+	R             float64  // exponent of t in the average
+	WeightLRPower *float64 // exponent of the largest rate in the average; nil means 2
 }
 
 // RAdamScheduleFree is [AdamWScheduleFree] with RAdam's rectified rate instead of a warmup: the
-// rate of update t is that of [RAdam], and nothing moves before the variance is known well enough.
+// rate of update t is that of [RAdam], and nothing moves before the variance is known accurately
+// enough.
 type RAdamScheduleFree struct {
 	LR            float64  // learning rate; zero means 2.5e-3
-	Beta1         *float64 // how near y is to x; nil means 0.9
+	Beta1         *float64 // how close y is to x; nil means 0.9
 	Beta2         *float64 // decay of the mean of squares; nil means 0.999
 	Eps           *float64 // added to the divisor; nil means 1e-8
 	WeightDecay   *float64 // nil means 0
-	R             float64  // power of t in the average
-	WeightLRPower *float64 // power of the largest rate in the average; nil means 2
-	SGDPhase      bool     // the first updates are those of SGD and not none: silent_sgd_phase=False
+	R             float64  // exponent of t in the average
+	WeightLRPower *float64 // exponent of the largest rate in the average; nil means 2
+	SGDPhase      bool     // start with updates of SGD instead of none: silent_sgd_phase=False
 }
 
-// SGDScheduleFree is [AdamWScheduleFree] without the division by the mean of squares:
-// u = g + WeightDecay * y. Momentum has the place of Beta1.
+// SGDScheduleFree is [AdamWScheduleFree] without the division by the mean of squares: u = g +
+// WeightDecay * y. Momentum takes the place of Beta1.
 type SGDScheduleFree struct {
 	LR            float64  // learning rate; zero means 1
-	Momentum      *float64 // how near y is to x, between 0 and 1; nil means 0.9
+	Momentum      *float64 // how close y is to x, between 0 and 1; nil means 0.9
 	WeightDecay   *float64 // nil means 0
 	WarmupSteps   int      // updates over which the rate rises; zero: none
-	R             float64  // power of t in the average
-	WeightLRPower *float64 // power of the largest rate in the average; nil means 2
+	R             float64  // exponent of t in the average
+	WeightLRPower *float64 // exponent of the largest rate in the average; nil means 2
 }
 
-// LearningRate is LR or its default.
+// LearningRate returns LR or its default.
 func (o AdamWScheduleFree) LearningRate() float64 { return cmp.Or(o.LR, 2.5e-3) }
 
-// LearningRate is LR or its default.
+// LearningRate returns LR or its default.
 func (o RAdamScheduleFree) LearningRate() float64 { return cmp.Or(o.LR, 2.5e-3) }
 
-// LearningRate is LR or its default.
+// LearningRate returns LR or its default.
 func (o SGDScheduleFree) LearningRate() float64 { return cmp.Or(o.LR, 1) }
 
 // Build makes the optimizer.

@@ -17,27 +17,27 @@ import (
 //	p -= lr * g
 //
 // Source: Sutskever, Martens, Dahl and Hinton, On the importance of initialization and momentum in
-// deep learning, https://www.cs.toronto.edu/~hinton/absps/momentum.pdf; PyTorch puts the rate
-// outside of the momentum, unlike that paper.
+// deep learning, https://www.cs.toronto.edu/~hinton/absps/momentum.pdf. Unlike that paper, PyTorch
+// applies the rate outside of the momentum.
 type SGD struct {
 	LR          float64  // learning rate; zero means 1e-3
-	Momentum    float64  // part of the former direction that is kept
-	Dampening   float64  // part of the gradient that does not enter the momentum
+	Momentum    float64  // fraction of the previous direction that is kept
+	Dampening   float64  // fraction of the gradient that does not enter the momentum
 	WeightDecay *float64 // L2 penalty; nil means 0
 	Nesterov    bool     // look ahead along the momentum; needs Momentum, and no Dampening
-	Maximize    bool     // let the loss rise
+	Maximize    bool     // maximize the objective instead of minimizing it
 
-	Implementation Implementation // nothing means [Fused]
+	Implementation Implementation // the default is [Fused]
 }
 
-// NewSGD makes an optimizer of one group for your own loop. It panics with [*torch.Error]
+// NewSGD makes an optimizer with one group, for your own loop. It panics with [*torch.Error]
 // where [SGD.Build] would fail.
 func NewSGD(params []torch.Named, o SGD) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
 	return must("optim.NewSGD", opt, err)
 }
 
-// LearningRate is LR or its default.
+// LearningRate returns LR or its default.
 func (o SGD) LearningRate() float64 { return cmp.Or(o.LR, 1e-3) }
 
 // Build makes the optimizer.

@@ -9,33 +9,33 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// SparseAdam is Adam for embeddings whose gradients are sparse, nn.EmbeddingOptions.Sparse:
-// torch.optim.SparseAdam. Only the rows that a batch used change, in the weights and in both
-// moments, so that an update costs as much as the batch has rows and not as the vocabulary has. For
+// SparseAdam is Adam for embeddings with sparse gradients, nn.EmbeddingOptions.Sparse:
+// torch.optim.SparseAdam. Only the rows used by a batch change, in the weights and in both
+// moments, so the cost of an update depends on the rows in the batch, not on the vocabulary. For
 // these rows, with g the gradient at update t:
 //
 //	m += (1-Beta1) * (g - m)
 //	v += (1-Beta2) * (g*g - v)
 //	p -= lr * sqrt(1-Beta2^t) / (1-Beta1^t) * m / (sqrt(v) + Eps)
 //
-// Unlike Adam's, the moments of other rows do not decay meanwhile. A gradient that is not sparse is
-// refused; give other parameters to an optimizer of their own. There is no weight decay.
+// Unlike in Adam, the moments of other rows do not decay. A gradient that is not sparse is
+// refused; use another optimizer for other parameters. There is no weight decay.
 type SparseAdam struct {
 	LR       float64  // learning rate; zero means 1e-3
 	Beta1    *float64 // decay of the mean of gradients; nil means 0.9
 	Beta2    *float64 // decay of the mean of squares; nil means 0.999
 	Eps      *float64 // added to the root; nil means 1e-8
-	Maximize bool     // let the loss rise
+	Maximize bool     // maximize the objective instead of minimizing it
 }
 
-// NewSparseAdam makes an optimizer of one group for your own loop. It panics with
+// NewSparseAdam makes an optimizer with one group, for your own loop. It panics with
 // [*torch.Error] where [SparseAdam.Build] would fail.
 func NewSparseAdam(params []torch.Named, o SparseAdam) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
 	return must("optim.NewSparseAdam", opt, err)
 }
 
-// LearningRate is LR or its default.
+// LearningRate returns LR or its default.
 func (o SparseAdam) LearningRate() float64 { return cmp.Or(o.LR, 1e-3) }
 
 // Build makes the optimizer.

@@ -9,9 +9,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// StableAdamW is [AdamW] whose rate is made smaller, parameter by parameter, where the mean of
-// squares lags behind the gradients: the class of that name in torch-optimi. With g the gradient at
-// update t and b = (Beta^t - Beta) / (Beta^t - 1) for each beta, which is its bias correction:
+// StableAdamW is [AdamW] that reduces the rate, parameter by parameter, if the mean of squares
+// lags behind the gradients: the class of that name in torch-optimi. With g the gradient at update
+// t and b = (Beta^t - Beta) / (Beta^t - 1) for each beta, which is its bias correction:
 //
 //	m  = b1*m + (1-b1)*g
 //	v  = b2*v + (1-b2)*g²
@@ -19,9 +19,9 @@ import (
 //	p -= l * WeightDecay * p                          with DecoupleLR l / MaxLR * WeightDecay * p
 //	p -= l * m / (sqrt(v) + Eps)
 //
-// float16 and bfloat16 parameters are summed with Kahan's compensation, and their gradients
-// overwritten. Each parameter's size of update becomes a number in between, as there: on a GPU a
-// step waits for it.
+// float16 and bfloat16 parameters are summed with Kahan's compensation, and their gradients are
+// overwritten. As in the original, the size of each parameter's update is read as a number: on a
+// GPU, a step waits for it.
 //
 // Source: Wortsman and others, Stable and low-precision training for large-scale vision-language
 // models, https://arxiv.org/abs/2304.13013.
@@ -32,11 +32,11 @@ type StableAdamW struct {
 	Eps         *float64 // added to the divisor; nil means 1e-6
 	WeightDecay *float64 // nil means 1e-2
 	DecoupleLR  bool     // the decay does not shrink with the rate: decouple_lr
-	MaxLR       float64  // the rate that a schedule falls from, for DecoupleLR; zero means LR
+	MaxLR       float64  // the initial rate of a schedule, for DecoupleLR; zero means LR
 	KahanSum    *bool    // compensated sums for float16 and bfloat16; nil means true
 }
 
-// LearningRate is LR or its default.
+// LearningRate returns LR or its default.
 func (o StableAdamW) LearningRate() float64 { return cmp.Or(o.LR, 1e-3) }
 
 // Build makes the optimizer.

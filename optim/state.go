@@ -33,9 +33,9 @@ func (o *optimizer) State() []torch.Named {
 	return append(all, o.groupState()...)
 }
 
-// holds tells whether a number needs no writing again, which counts as a change of the tensor: who
-// copies the state meanwhile would take it for one. Of a GPU it is not asked, which would wait for
-// it.
+// holds reports whether a number needs no writing again, which counts as a change of the tensor:
+// who copies the state meanwhile would take it for one. Of a GPU it is not asked, which would wait
+// for it.
 func holds(t torch.Tensor, number float64) bool {
 	if t.DType() == torch.Float32 {
 		number = float64(float32(number))

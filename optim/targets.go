@@ -11,33 +11,34 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Targets say which modules have gradients of low rank, as optim_target_modules of Hugging Face's
-// Trainer does, which is a string or a list of strings.
+// Targets say which modules have gradients of low rank: optim_target_modules of Hugging Face's
+// Trainer, which is a string or a list of strings.
 type Targets struct {
-	// Pattern is a regular expression of Python's for the whole name of a module, or [AllLinear]:
-	// the string.
+	// Pattern is a Python regular expression for the whole name of a module, or [AllLinear]. It
+	// corresponds to the string.
 	Pattern string
-	// Parts are parts of names, or regular expressions of Python's for whole names: the list.
-	// [AllLinear] among them means the same as alone, where in Python it is the part of a name.
+	// Parts are parts of names, or Python regular expressions for whole names. They correspond to
+	// the list. [AllLinear] among them has its usual meaning, whereas in Python it would be a part
+	// of a name.
 	Parts []string
 }
 
-// AllLinear is the target that stands for every linear layer. It may be written with "_" too.
+// AllLinear is the target that matches every linear layer. It may also be written with "_".
 const AllLinear = "all-linear"
 
-// Module is a module of a model, for [LowRankGroups].
+// Module describes a module of a model, for [LowRankGroups].
 type Module struct {
 	Name   string
-	Linear bool // it is a linear layer: only the weights of those can have a low rank
+	Linear bool // is a linear layer: only the weights of those can have a low rank
 }
 
-// LowRankGroups divides parameters as Hugging Face's Trainer does for GaLore and APOLLO: the weight
-// matrices of the linear layers that match the targets go to the second group, whose gradients are
-// projected, all else to the first.
+// LowRankGroups divides parameters as Hugging Face's Trainer does for GaLore and APOLLO. The
+// weight matrices of the linear layers that match the targets form the second group, whose
+// gradients are projected. All other parameters form the first.
 //
-// ignored are the names of modules that match but are no linear layers, as Python's Trainer warns
-// of them: not names that a regular expression found, which may well be wide. It is a mistake if no
-// linear layer matches, or if an expression is none.
+// ignored are the names of modules that match but are not linear layers, which the Python Trainer
+// warns about. Modules matched by a regular expression are not included, since it may well be
+// broad. It is an error if no linear layer matches or if an expression is invalid.
 func LowRankGroups(params []torch.Named, modules []Module, targets Targets) (groups []Group, ignored []string,
 	err error) {
 	match, err := targets.matcher()
@@ -72,7 +73,7 @@ func LowRankGroups(params []torch.Named, modules []Module, targets Targets) (gro
 	return groups, ignored, nil
 }
 
-// String is the targets as Python would write them.
+// String returns the targets as Python would write them.
 func (t Targets) String() string {
 	if t.Pattern != "" {
 		return `"` + t.Pattern + `"`

@@ -1,6 +1,6 @@
 package safetensors
 
-// DType is the type of a tensor's elements. Its constants stand in the order of the Rust crate, by
+// DType is the type of a tensor's elements. Its constants are in the order of the Rust crate, by
 // which files are sorted.
 type DType uint8
 
@@ -42,7 +42,7 @@ var dtypes = [...]struct {
 	C64: {"C64", 64}, F64: {"F64", 64}, I64: {"I64", 64}, U64: {"U64", 64},
 }
 
-// ParseDType returns the type of that name in a file, such as "BF16".
+// ParseDType returns the type with the given name in files, such as "BF16".
 func ParseDType(name string) (DType, bool) {
 	for d := Bool; d.Valid(); d++ {
 		if dtypes[d].name == name {
@@ -63,8 +63,8 @@ func (d DType) String() string {
 	return dtypes[d].name
 }
 
-// Bits returns the width of one element; less than eight for F4, F6E2M3 and F6E3M2, zero if d is
-// not valid.
+// Bits returns the width of one element. It is less than eight for F4, F6E2M3 and F6E3M2, and zero
+// if d is not valid.
 func (d DType) Bits() int {
 	if !d.Valid() {
 		return 0

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// What can be wrong with a file, by the error table of the Rust crate (its name in brackets). A
+// The kinds of errors in a file, as in the error table of the Rust crate (its name in brackets). A
 // [*FormatError] wraps one of them.
 var (
 	// HeaderTooSmall
@@ -46,7 +46,7 @@ var (
 
 // FormatError says what is wrong with a file, and where.
 type FormatError struct {
-	Tensor string // the tensor it is about; empty if it is the whole file
+	Tensor string // the tensor concerned; empty if it is the whole file
 	Offset int64  // where in the file, if Detail is about a certain byte; otherwise negative
 	Detail string // what was found and what was expected
 	Err    error  // one of the errors of this package

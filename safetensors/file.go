@@ -11,10 +11,9 @@ import (
 	"syscall"
 )
 
-// WriteFile writes a file of these tensors, see [Write]. The file is whole or not there at any
-// instant, even if the machine loses power: it is written under another name in the same folder,
-// flushed to the disk and renamed. An existing file is replaced, and stays as it was if anything
-// fails.
+// WriteFile writes a file with the given tensors, see [Write]. The file appears atomically, even
+// if the machine loses power: it is written under another name in the same folder, flushed to disk
+// and renamed. An existing file is replaced, and stays unchanged if anything fails.
 func WriteFile(path string, entries []Entry, metadata map[string]string) error {
 	return replaceFile(path, func(w io.Writer) error { return Write(w, entries, metadata) })
 }

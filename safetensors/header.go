@@ -12,12 +12,13 @@ import (
 )
 
 const (
-	// MaxHeader is the size of the largest header that is read or written, the crate's limit.
+	// MaxHeader is the size of the largest header that is read or written, which is the crate's
+	// limit.
 	MaxHeader = 100_000_000
-	// MaxTensors is the number of tensors that a file may have: those of the largest models are
-	// below a hundred thousand, in many files.
+	// MaxTensors is the largest number of tensors in a file. The largest models have fewer than a
+	// hundred thousand, in many files.
 	MaxTensors = 1 << 18
-	// MaxDims is the number of dimensions that a tensor may have, PyTorch's limit.
+	// MaxDims is the largest number of dimensions of a tensor, which is PyTorch's limit.
 	MaxDims = 64
 
 	lengthSize  = 8 // bytes of the header's length
@@ -29,7 +30,7 @@ type Tensor struct {
 	Name   string
 	DType  DType
 	Shape  []int64 // empty for a scalar
-	Offset int64   // of its first byte in the file
+	Offset int64   // offset of its first byte in the file
 	Size   int64   // in bytes
 }
 

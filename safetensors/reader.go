@@ -12,15 +12,15 @@ import (
 	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
-// Reader reads a safetensors file of which it keeps the header only. Its methods may be called by
-// several goroutines.
+// Reader reads a safetensors file and keeps only its header in memory. It is safe for concurrent
+// use.
 type Reader struct {
 	source io.ReaderAt
 	header header
 }
 
-// NewReader checks a file of that size completely, its tensors' values aside, and returns a reader
-// of it. Any fault of the file is a [*FormatError].
+// NewReader checks a file of the given size completely, except for the values of its tensors, and
+// returns a reader for it. Any defect of the file is a [*FormatError].
 func NewReader(source io.ReaderAt, size int64) (*Reader, error) {
 	if size < lengthSize {
 		return nil, malformed(ErrHeaderTooSmall, "it has %d bytes", size)
@@ -48,7 +48,7 @@ func NewReader(source io.ReaderAt, size int64) (*Reader, error) {
 	return &Reader{source: source, header: h}, nil
 }
 
-// Tensors returns the tensors in the order in which they are in the file.
+// Tensors returns the tensors in the order in which they are stored.
 func (r *Reader) Tensors() []Tensor {
 	tensors := slices.Clone(r.header.tensors)
 	for i := range tensors {
@@ -57,7 +57,7 @@ func (r *Reader) Tensors() []Tensor {
 	return tensors
 }
 
-// Tensor returns the description of the tensor of that name.
+// Tensor returns the description of the tensor with the given name.
 func (r *Reader) Tensor(name string) (Tensor, bool) {
 	i, ok := r.header.byName[name]
 	if !ok {
@@ -72,7 +72,7 @@ func (r *Reader) Tensor(name string) (Tensor, bool) {
 // key.
 func (r *Reader) Metadata() map[string]string { return maps.Clone(r.header.metadata) }
 
-// ReadInto reads the bytes of a tensor into buffer, which must have just their number.
+// ReadInto reads the bytes of a tensor into buffer, which must have exactly the right length.
 func (r *Reader) ReadInto(name string, buffer []byte) error {
 	i, ok := r.header.byName[name]
 	if !ok {
@@ -89,7 +89,7 @@ func (r *Reader) ReadInto(name string, buffer []byte) error {
 	return nil
 }
 
-// Section returns a reader of the bytes of a tensor, for those who want them piece by piece.
+// Section returns a reader for the bytes of a tensor, to read them piece by piece.
 func (r *Reader) Section(name string) (*io.SectionReader, error) {
 	i, ok := r.header.byName[name]
 	if !ok {
@@ -124,7 +124,7 @@ func readText(source io.ReaderAt, offset int64, size int) (string, error) {
 	return text.String(), nil
 }
 
-// File is a [Reader] of a file that it has open.
+// File is a [Reader] for an open file.
 type File struct {
 	*Reader
 	file *os.File

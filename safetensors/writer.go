@@ -13,15 +13,15 @@ import (
 	"unicode/utf8"
 )
 
-// Entry is a tensor to be written.
+// Entry is a tensor to write.
 type Entry struct {
 	Name  string
 	DType DType
 	Shape []int64 // empty for a scalar
 
-	// Data writes the tensor's bytes, little-endian and in C order: just as many as DType and Shape
-	// say. It is called once, when their turn comes, so that tensors can be fetched from a device
-	// one at a time. See [Bytes] for those in memory.
+	// Data writes the tensor's bytes, little-endian and in C order, exactly as many as DType and
+	// Shape require. It is called once, when it is the tensor's turn, so that tensors can be
+	// fetched from a device one at a time. For tensors in memory, use [Bytes].
 	Data func(w io.Writer) error
 }
 
@@ -33,8 +33,8 @@ func Bytes(b []byte) func(io.Writer) error {
 	}
 }
 
-// Write writes a file of these tensors in the order of the format, whatever theirs. Nil metadata
-// leaves __metadata__ out.
+// Write writes a file with the given tensors, in the order of the format rather than the given
+// one. Nil metadata omits __metadata__.
 func Write(w io.Writer, entries []Entry, metadata map[string]string) error {
 	sorted, sizes, err := arrange(entries)
 	if err != nil {

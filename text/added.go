@@ -14,21 +14,21 @@ import (
 	"github.com/gotrainer/gotrainer/text/normalizers"
 )
 
-// AddedToken is a token that is looked for in the text before the model sees it, such as [MASK].
-// Where several begin at one place the longest is taken.
+// AddedToken is a token that is searched for in the text before the model sees it, such as [MASK].
+// If several start at the same place, the longest one is used.
 type AddedToken struct {
-	// the vocabulary's when it has the token; else the next free one, whatever stands here, as in
-	// the reference
+	// the vocabulary's id if it has the token, otherwise the next free one, whatever the value
+	// here, as in the reference
 	ID         int64  `json:"id"`
-	Content    string `json:"content"`     // what is looked for
+	Content    string `json:"content"`     // the text to search for
 	SingleWord bool   `json:"single_word"` // not within a longer word
-	LStrip     bool   `json:"lstrip"`      // white space before it is part of it
-	RStrip     bool   `json:"rstrip"`      // white space behind it is part of it
-	Normalized bool   `json:"normalized"`  // looked for in the normalized text, and normalized itself
-	Special    bool   `json:"special"`     // left out when a text is decoded
+	LStrip     bool   `json:"lstrip"`      // includes white space before it
+	RStrip     bool   `json:"rstrip"`      // includes white space after it
+	Normalized bool   `json:"normalized"`  // searched for in the normalized text, and normalized itself
+	Special    bool   `json:"special"`     // omitted when a text is decoded
 }
 
-// SpecialTokens makes special tokens of their contents.
+// SpecialTokens makes special tokens with the given contents.
 func SpecialTokens(contents ...string) []AddedToken {
 	tokens := make([]AddedToken, len(contents))
 	for i, c := range contents {

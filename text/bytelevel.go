@@ -12,9 +12,9 @@ import (
 
 const endOfText = "<|endoftext|>"
 
-// NewByteLevel makes GPT-2's tokenizer of a model of bytes: words are cut as GPT-2 cuts them, nothing
-// is unknown, and Decode gives back every byte. The special tokens must be in the vocabulary, or get
-// the ids behind it.
+// NewByteLevel makes GPT-2's tokenizer from a byte-level model: words are split as in GPT-2, there
+// are no unknown tokens, and Decode restores every byte. The special tokens must be in the
+// vocabulary; otherwise they get the ids after it.
 func NewByteLevel(m *models.BPE, special ...string) (*Tokenizer, error) {
 	return New(Config{
 		AddedTokens:   SpecialTokens(special...),
@@ -25,10 +25,10 @@ func NewByteLevel(m *models.BPE, special ...string) (*Tokenizer, error) {
 	})
 }
 
-// TrainByteLevel learns a byte-level vocabulary from texts, as BpeTrainer of the reference does, and
-// makes GPT-2's tokenizer of it. The special tokens come first in the vocabulary, <|endoftext|> where
-// the options name none, then the characters that stand for the 256 bytes. The options' Prefix and
-// InitialAlphabet have no meaning here. The same texts give the same vocabulary.
+// TrainByteLevel learns a byte-level vocabulary from texts, as BpeTrainer of the reference does,
+// and makes GPT-2's tokenizer from it. The vocabulary starts with the special tokens,
+// <|endoftext|> if the options name none, followed by the characters that stand for the 256 bytes.
+// The options Prefix and InitialAlphabet are ignored. The same texts give the same vocabulary.
 func TrainByteLevel(texts iter.Seq[string], o TrainOptions) (*Tokenizer, error) {
 	if o.SpecialTokens == nil {
 		o.SpecialTokens = []string{endOfText}

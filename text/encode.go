@@ -15,27 +15,27 @@ import (
 
 // EncodeOptions configures encoding. Nil and the zero value mean the defaults of the reference.
 type EncodeOptions struct {
-	NoSpecialTokens bool // the post-processor adds none
-	Goroutines      int  // that share a batch; 0 means one for each processor
+	NoSpecialTokens bool // do not add special tokens
+	Goroutines      int  // number of goroutines that share a batch; 0 means one per processor
 }
 
-// Input is what becomes one [Encoding]: a text, or a pair of texts.
+// Input is the input of one [Encoding]: a text, or a pair of texts.
 type Input struct {
 	Text, Pair string
 	IsPair     bool
 
-	// Words is a text that is cut into words already, in the place of Text; each is tokenized by
-	// itself, and Encoding.Words are their numbers.
+	// Words is a text that is already split into words, and replaces Text. Each word is tokenized
+	// separately, and Encoding.Words holds the indices of the words.
 	Words, PairWords []string
 }
 
-// Single is the input of one text.
+// Single returns the input for one text.
 func Single(text string) Input { return Input{Text: text} }
 
-// Pair is the input of two texts.
+// Pair returns the input for two texts.
 func Pair(a, b string) Input { return Input{Text: a, Pair: b, IsPair: true} }
 
-// Texts makes an input of each text.
+// Texts makes an input from each text.
 func Texts(texts ...string) []Input {
 	inputs := make([]Input, len(texts))
 	for i, s := range texts {
@@ -69,8 +69,8 @@ func (t *Tokenizer) EncodeInput(in Input, o *EncodeOptions) (*Encoding, error) {
 	return e, nil
 }
 
-// EncodeBatch tokenizes many inputs at once, shared out among goroutines, and pads them to one
-// length if the tokenizer pads.
+// EncodeBatch tokenizes many inputs in parallel, and pads them to the same length if the tokenizer
+// pads.
 func (t *Tokenizer) EncodeBatch(ctx context.Context, inputs []Input, o *EncodeOptions) ([]*Encoding, error) {
 	if o == nil {
 		o = &EncodeOptions{}

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// AppendIDs appends the ids of an input to dst, truncated and with special tokens, but not padded:
-// what [Tokenizer.EncodeInput] has in its field IDs, in a fraction of the time.
+// AppendIDs appends the ids of an input to dst, truncated and with special tokens, but not padded.
+// They are those in the field IDs of [Tokenizer.EncodeInput], in a fraction of the time.
 func (t *Tokenizer) AppendIDs(dst []int64, in Input, o *EncodeOptions) ([]int64, error) {
 	if o == nil {
 		o = &EncodeOptions{}
@@ -110,8 +110,8 @@ func (t *Tokenizer) appendSequence(dst []int64, text string, limit int) ([]int64
 	return append(dst, e.IDs...), nil
 }
 
-// IDsBatch returns the ids of many inputs at once, shared out among goroutines: truncated and with
-// special tokens, but not padded.
+// IDsBatch returns the ids of many inputs, computed in parallel: truncated and with special
+// tokens, but not padded.
 func (t *Tokenizer) IDsBatch(ctx context.Context, inputs []Input, o *EncodeOptions) ([][]int64, error) {
 	if o == nil {
 		o = &EncodeOptions{}

@@ -36,11 +36,12 @@ const (
 // MiB.
 const maxFile = 256 << 20
 
-// LoadTokenizer reads a tokenizer from tokenizer.json, given as a file or as the folder that holds
-// it. A folder without it may hold vocab.txt of a BERT model instead; tokenizer_config.json beside
-// it says whether letters are made small and what the special tokens are, and without that they are
-// bert-base-uncased's. Where tokenizer_config.json has no added_tokens_decoder, older files beside
-// it have tokens too: special_tokens_map.json and added_tokens.json.
+// LoadTokenizer reads a tokenizer from tokenizer.json, given as a file or as the folder that
+// contains it. A folder without it may contain the vocab.txt of a BERT model instead. The
+// tokenizer_config.json beside it then says whether text is lower-cased and what the special
+// tokens are; without that file, they are those of bert-base-uncased. If tokenizer_config.json has
+// no added_tokens_decoder, tokens are also read from the older files special_tokens_map.json and
+// added_tokens.json.
 func LoadTokenizer(path string) (*Tokenizer, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -94,8 +95,8 @@ type tokenizerJSON struct {
 	Model         json.RawMessage `json:"model"`
 }
 
-// ParseTokenizer reads the content of tokenizer.json. Types of pieces that it does not know it
-// refuses by name.
+// ParseTokenizer parses the content of tokenizer.json. It refuses unknown types of components by
+// name.
 func ParseTokenizer(data []byte) (*Tokenizer, error) {
 	var f tokenizerJSON
 	if err := json.Unmarshal(data, &f); err != nil {
@@ -131,8 +132,8 @@ func ParseTokenizer(data []byte) (*Tokenizer, error) {
 	return t, nil
 }
 
-// MarshalJSON writes tokenizer.json. Parts that are not of this module must have a MarshalJSON that
-// other readers understand.
+// MarshalJSON encodes the tokenizer as tokenizer.json. Components from other modules must have a
+// MarshalJSON that other readers understand.
 func (t *Tokenizer) MarshalJSON() ([]byte, error) {
 	c := t.config
 	f := tokenizerJSON{Version: "1.0", Truncation: c.Truncation, Padding: c.Padding, AddedTokens: append([]AddedToken{},

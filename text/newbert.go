@@ -15,12 +15,12 @@ import (
 type BertOptions struct {
 	Cased        bool  // letters keep their case
 	StripAccents *bool // remove accents; nil: unless Cased
-	JoinChinese  bool  // Chinese ideographs are not words by themselves
+	JoinChinese  bool  // do not make each Chinese ideograph a word
 
 	// The special tokens. Empty means [UNK], [SEP], [PAD], [CLS] and [MASK].
 	Unknown, Sep, Pad, Cls, Mask string
 
-	AddedTokens []AddedToken // further ones
+	AddedTokens []AddedToken // additional ones
 }
 
 // withDefaults puts BERT's special tokens where none are named.
@@ -35,8 +35,8 @@ func (o BertOptions) normalizer() normalizers.BertNormalizer {
 		Lowercase: !o.Cased}
 }
 
-// NewBert makes BERT's tokenizer of a WordPiece vocabulary: what BertTokenizer of transformers
-// makes of the same vocab.txt.
+// NewBert makes BERT's tokenizer from a WordPiece vocabulary, the same one that BertTokenizer of
+// transformers makes from that vocab.txt.
 func NewBert(vocab map[string]int64, o BertOptions) (*Tokenizer, error) {
 	o = o.withDefaults()
 	m, err := models.NewWordPiece(vocab, models.WordPieceOptions{UnknownToken: o.Unknown})

@@ -17,12 +17,14 @@ import (
 )
 
 // Save writes tokenizer.json and tokenizer_config.json into a folder, where Python's libraries and
-// [LoadTokenizer] find them. The second says that the first is all of the tokenizer
-// (PreTrainedTokenizerFast): by the class of a model, transformers would take the vocabulary alone
-// and lower-case what is cased. It names the special tokens that the tokenizer is seen to have, and
-// token_type_ids among model_input_names where those of pairs differ. What else a
-// tokenizer_config.json of the folder says, such as model_max_length or other model_input_names,
-// stays.
+// [LoadTokenizer] find them.
+//
+// tokenizer_config.json says that tokenizer.json describes the whole tokenizer
+// (PreTrainedTokenizerFast). Given the class of a model instead, transformers would use only the
+// vocabulary and lower-case cased text. It also names the special tokens that the tokenizer is
+// seen to have, and lists token_type_ids in model_input_names if those of pairs differ. Other
+// settings in an existing tokenizer_config.json, such as model_max_length or other
+// model_input_names, are kept.
 func (t *Tokenizer) Save(dir string) error {
 	data, err := t.MarshalJSON()
 	if err != nil {
@@ -94,8 +96,8 @@ func (t *Tokenizer) settings(path string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// specialKeys are the special tokens of tokenizer_config.json, and what BERT, RoBERTa and GPT-2 call
-// them.
+// specialKeys are the special tokens of tokenizer_config.json, and what BERT, RoBERTa and GPT-2
+// call them.
 var specialKeys = []struct {
 	name  string
 	usual []string
@@ -107,8 +109,8 @@ var specialKeys = []struct {
 }
 
 // specialNames are the special tokens by their keys: those that the post-processor puts around a
-// text, and added tokens of a usual name. Other words of the vocabulary are none: as a special token
-// they would be found in texts.
+// text, and added tokens of a usual name. Other words of the vocabulary are none: as a special
+// token they would be found in texts.
 func (t *Tokenizer) specialNames() map[string]string {
 	names := map[string]string{}
 	for _, key := range specialKeys {
@@ -143,8 +145,8 @@ func (t *Tokenizer) inputNames() ([]string, error) {
 	return []string{"input_ids", "attention_mask"}, nil
 }
 
-// prefixSpace tells whether a space is put before texts, and whether the pre-tokenizer is one that
-// could.
+// prefixSpace reports whether a space is put before texts, and whether the pre-tokenizer is one
+// that could.
 func prefixSpace(p pretokenizers.PreTokenizer) (space, ok bool) {
 	switch p := p.(type) {
 	case pretokenizers.ByteLevel:

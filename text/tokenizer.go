@@ -12,7 +12,8 @@ import (
 	"github.com/gotrainer/gotrainer/text/processors"
 )
 
-// What encoding a text gives and how it is truncated and padded; package encodings has the details.
+// What encoding a text returns, and how it is truncated and padded; package encodings has the
+// details.
 type (
 	Encoding   = encodings.Encoding
 	Span       = encodings.Span
@@ -32,8 +33,8 @@ const (
 	OnlySecond   = encodings.OnlySecond
 )
 
-// Config are the parts of a tokenizer, in the order in which a text meets them. Only Model is
-// required.
+// Config holds the components of a tokenizer, in the order in which they process a text. Only
+// Model is required.
 type Config struct {
 	AddedTokens   []AddedToken
 	Normalizer    normalizers.Normalizer
@@ -45,8 +46,8 @@ type Config struct {
 	Padding       *Padding    // nil: encodings keep their length
 }
 
-// Tokenizer turns texts into tokens and tokens into texts. It does not change after it was made and
-// may be used from several goroutines.
+// Tokenizer turns texts into tokens and tokens into texts. It is immutable and safe for concurrent
+// use.
 type Tokenizer struct {
 	config Config
 	added  *addedVocabulary
@@ -54,7 +55,7 @@ type Tokenizer struct {
 	layout *layout   // where the post-processor puts ids; nil: only running it tells
 }
 
-// New makes a tokenizer of its parts.
+// New makes a tokenizer from its components.
 func New(c Config) (*Tokenizer, error) {
 	if c.Model == nil {
 		return nil, errors.New("a tokenizer needs a model: set Config.Model")
@@ -77,10 +78,10 @@ func New(c Config) (*Tokenizer, error) {
 	return t, nil
 }
 
-// Config returns the parts.
+// Config returns the components.
 func (t *Tokenizer) Config() Config { return t.config }
 
-// WithTruncation returns a tokenizer that differs only in how it truncates; nil: not at all.
+// WithTruncation returns a tokenizer that differs only in how it truncates; with nil it does not.
 func (t *Tokenizer) WithTruncation(o *Truncation) (*Tokenizer, error) {
 	c := *t
 	c.config.Truncation = nil
@@ -103,7 +104,7 @@ func (t *Tokenizer) WithTruncation(o *Truncation) (*Tokenizer, error) {
 	return &c, nil
 }
 
-// WithPadding returns a tokenizer that differs only in how it pads; nil: not at all.
+// WithPadding returns a tokenizer that differs only in how it pads; with nil it does not.
 func (t *Tokenizer) WithPadding(o *Padding) (*Tokenizer, error) {
 	c := *t
 	c.config.Padding = nil
@@ -133,8 +134,8 @@ func (t *Tokenizer) TokenToID(token string) (int64, bool) {
 	return t.config.Model.TokenToID(token)
 }
 
-// IDToToken returns the token of an id. An added token that is looked for in normalized text is
-// given as it looks there.
+// IDToToken returns the token with the given id. An added token that is searched for in the
+// normalized text is returned in its normalized form.
 func (t *Tokenizer) IDToToken(id int64) (string, bool) {
 	if content, ok := t.added.normalized[id]; ok {
 		return content, true
@@ -145,8 +146,8 @@ func (t *Tokenizer) IDToToken(id int64) (string, bool) {
 	return t.config.Model.IDToToken(id)
 }
 
-// VocabSize is the number of tokens, added ones included: the rows that a model's embedding needs,
-// if ids have no gaps.
+// VocabSize returns the number of tokens, including added ones: the number of rows a model's
+// embedding needs if the ids have no gaps.
 func (t *Tokenizer) VocabSize() int {
 	n := t.config.Model.VocabSize()
 	for token := range t.added.ids {
@@ -160,10 +161,10 @@ func (t *Tokenizer) VocabSize() int {
 // DecodeOptions configures [Tokenizer.Decode]. Nil and the zero value mean the defaults of the
 // reference.
 type DecodeOptions struct {
-	KeepSpecialTokens bool // do not leave special tokens out
+	KeepSpecialTokens bool // do not omit special tokens
 }
 
-// Decode returns the text of tokens. Ids that the vocabulary does not have are left out.
+// Decode returns the text of tokens. Ids that are not in the vocabulary are skipped.
 func (t *Tokenizer) Decode(ids []int64, o *DecodeOptions) string {
 	tokens := make([]string, 0, len(ids))
 	for _, id := range ids {

@@ -12,9 +12,9 @@ import (
 // reference.
 type TrainOptions = models.TrainOptions
 
-// TrainBert learns a WordPiece vocabulary from texts and makes BERT's tokenizer of it. The special
-// tokens of o come first in the vocabulary, in the order [PAD], [UNK], [CLS], [SEP], [MASK]; those
-// of the options of training follow. The same texts give the same vocabulary.
+// TrainBert learns a WordPiece vocabulary from texts and makes BERT's tokenizer from it. The
+// vocabulary starts with the special tokens of o, in the order [PAD], [UNK], [CLS], [SEP], [MASK],
+// followed by those of the training options. The same texts give the same vocabulary.
 func TrainBert(texts iter.Seq[string], o BertOptions, t TrainOptions) (*Tokenizer, error) {
 	o = o.withDefaults()
 	t.SpecialTokens = append([]string{o.Pad, o.Unknown, o.Cls, o.Sep, o.Mask}, t.SpecialTokens...)
@@ -30,7 +30,7 @@ func TrainBert(texts iter.Seq[string], o BertOptions, t TrainOptions) (*Tokenize
 	return NewBert(vocab, o)
 }
 
-// CountWords counts the words that a normalizer and a pre-tokenizer make of texts; either may be
+// CountWords counts the words that a normalizer and a pre-tokenizer make from texts; either may be
 // nil.
 func CountWords(texts iter.Seq[string], n normalizers.Normalizer, p pretokenizers.PreTokenizer) map[string]int {
 	words := map[string]int{}

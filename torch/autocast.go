@@ -6,15 +6,15 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// Autocast runs f with automatic mixed precision on one kind of device: torch.autocast. Package amp
-// has the form for training loops. DefaultDType is PyTorch's choice: bfloat16 on the CPU, float16
-// on a GPU. With enabled false it turns an outer Autocast off for f. Weights are cast once per
-// outermost region when cache is set.
+// Autocast runs f with automatic mixed precision on one kind of device: torch.autocast. Package
+// amp has the form for training loops. DefaultDType selects PyTorch's default: bfloat16 on the
+// CPU, float16 on a GPU. If enabled is false, an outer Autocast is turned off for f. If cache is
+// set, each weight is cast only once per outermost region.
 //
-// libtorch has one cache for all threads, and an outermost region that ends empties it. So where
-// goroutines have regions at the same time, a weight that a region uses twice may be cast twice, by
-// chance, and the last bits of its gradient may differ. [Tensor.LSTM] and [Tensor.GRU], which use
-// theirs at every step, cast them once.
+// libtorch has a single cache for all threads, which is emptied whenever an outermost region ends.
+// When several goroutines have regions at the same time, a weight that a region uses twice may
+// therefore happen to be cast twice, and the last bits of its gradient may differ. [Tensor.LSTM]
+// and [Tensor.GRU], which use their weights at every step, cast them once.
 func Autocast(device Device, dtype DType, enabled, cache bool, f func()) {
 	load("Autocast")
 	if dtype == DefaultDType {

@@ -7,11 +7,11 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// RequiresGrad makes a leaf record its history, so that backward passes fill its gradient:
+// RequiresGrad makes the leaf t record its history, so that backward passes compute its gradient:
 // Tensor.requires_grad_(True). It returns t.
 func (t Tensor) RequiresGrad() Tensor { return t.SetRequiresGrad(true) }
 
-// SetRequiresGrad sets whether a leaf gets a gradient: Tensor.requires_grad_. It returns t.
+// SetRequiresGrad sets whether the leaf t gets a gradient: Tensor.requires_grad_. It returns t.
 func (t Tensor) SetRequiresGrad(on bool) Tensor {
 	if !on && !t.facts("SetRequiresGrad").IsLeaf {
 		panic(&Error{Op: "SetRequiresGrad", Args: []string{t.describe()}, Code: ErrInvalid,
@@ -25,16 +25,17 @@ func (t Tensor) SetRequiresGrad(on bool) Tensor {
 	return t
 }
 
-// NeedsGrad tells whether t gets a gradient or leads to tensors that do: Tensor.requires_grad.
+// NeedsGrad reports whether t gets a gradient or was computed from tensors that do:
+// Tensor.requires_grad.
 func (t Tensor) NeedsGrad() bool { return t.facts("NeedsGrad").RequiresGrad }
 
 // Backward adds the gradients of t, which must have one element, to all leaves it was computed
 // from: Tensor.backward.
 func (t Tensor) Backward() { Backward(BackwardOptions{}, t) }
 
-// BackwardOptions of [Backward]. The zero value is PyTorch's default.
+// BackwardOptions are the options of [Backward]. The zero value is PyTorch's default.
 type BackwardOptions struct {
-	Gradients   []Tensor // those of the tensors; nil where all of them have one element
+	Gradients   []Tensor // the gradients of the tensors; nil if all of them have one element
 	RetainGraph bool     // keep the graph for another backward pass
 	CreateGraph bool     // record the backward pass itself, for gradients of gradients
 }
@@ -60,8 +61,8 @@ func Backward(o BackwardOptions, ts ...Tensor) {
 	runtime.KeepAlive(o.Gradients)
 }
 
-// Grad returns the gradient that backward passes have gathered, undefined if there is none:
-// Tensor.grad.
+// Grad returns the gradient accumulated by backward passes, or the undefined tensor if there is
+// none: Tensor.grad.
 func (t Tensor) Grad() Tensor {
 	in, out := [1]cgotorch.Tensor{t.ptr("Grad")}, [1]cgotorch.Tensor{}
 	code := cgotorch.Grads(in[:], out[:])
@@ -90,16 +91,16 @@ func (t Tensor) SetGrad(grad Tensor) Tensor {
 	return t
 }
 
-// GradOptions of [Grad]. The zero value is PyTorch's default.
+// GradOptions are the options of [Grad]. The zero value is PyTorch's default.
 type GradOptions struct {
-	Gradients   []Tensor // those of the outputs; nil where all of them have one element
+	Gradients   []Tensor // the gradients of the outputs; nil if all of them have one element
 	RetainGraph bool     // keep the graph for another backward pass
 	CreateGraph bool     // record the backward pass itself, for gradients of gradients
 	AllowUnused bool     // an input that the outputs do not depend on gets an undefined gradient instead of an error
 }
 
-// Grad returns the gradients of the sum of outputs with respect to inputs and leaves those of all
-// leaves alone: torch.autograd.grad.
+// Grad returns the gradients of the sum of outputs with respect to inputs. It does not touch the
+// gradients of the leaves: torch.autograd.grad.
 func Grad(outputs, inputs []Tensor, o GradOptions) []Tensor {
 	var gradients []cgotorch.Tensor
 	if o.Gradients != nil {
@@ -130,7 +131,7 @@ func Grad(outputs, inputs []Tensor, o GradOptions) []Tensor {
 // NoGrad runs f without recording history: torch.no_grad.
 func NoGrad(f func()) { gradMode("NoGrad", false, f) }
 
-// EnableGrad runs f with recording, inside a NoGrad too: torch.enable_grad.
+// EnableGrad runs f with history recorded, even inside NoGrad: torch.enable_grad.
 func EnableGrad(f func()) { gradMode("EnableGrad", true, f) }
 
 func gradMode(op string, on bool, f func()) {
@@ -144,7 +145,7 @@ func gradMode(op string, on bool, f func()) {
 	f()
 }
 
-// IsGradEnabled tells whether operators of this goroutine record history now:
+// IsGradEnabled reports whether operators of this goroutine currently record history:
 // torch.is_grad_enabled.
 func IsGradEnabled() bool {
 	load("IsGradEnabled")
@@ -155,8 +156,8 @@ func IsGradEnabled() bool {
 	return on
 }
 
-// InferenceMode runs f without history and without the bookkeeping for it; tensors made in it can
-// never be part of a history: torch.inference_mode.
+// InferenceMode runs f without recording history and without the bookkeeping for it:
+// torch.inference_mode. Tensors made in it can never become part of a history.
 func InferenceMode(f func()) {
 	load("InferenceMode")
 	runtime.LockOSThread()
@@ -168,7 +169,7 @@ func InferenceMode(f func()) {
 	f()
 }
 
-// IsInferenceModeEnabled tells whether this goroutine is inside [InferenceMode].
+// IsInferenceModeEnabled reports whether this goroutine is inside [InferenceMode].
 func IsInferenceModeEnabled() bool {
 	load("IsInferenceModeEnabled")
 	return cgotorch.InferenceEnabled()

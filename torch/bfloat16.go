@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// SlowBFloat16 is why bfloat16, under autocast for instance, takes longer than float32 on this CPU;
-// empty: nothing is known against it. Without AVX-512, as most desktop processors are, or without
-// ARM's BF16 extension, oneDNN has no kernels for it, and libtorch's own take many times as long.
-// See docs/performance.md.
+// SlowBFloat16 returns the reason why bfloat16, for instance under autocast, is slower than
+// float32 on this CPU, or the empty string if none is known. On CPUs without AVX-512, which
+// includes most desktop processors, or without ARM's BF16 extension, oneDNN has no bfloat16
+// kernels, and libtorch's own take many times as long. See docs/performance.md.
 func SlowBFloat16() string {
 	load("SlowBFloat16")
 	kernels := bfloat16Kernels.Load()
@@ -28,8 +28,8 @@ func SlowBFloat16() string {
 // bfloat16Kernels is what oneDNN answered in this process; nil: it was not asked.
 var bfloat16Kernels atomic.Pointer[bool]
 
-// slowBFloat16 answers for a CPU by whether oneDNN has kernels for bfloat16 on it, by AVX-512 (newer
-// kernels for AVX2 have instructions of their own) and by instructions for bfloat16.
+// slowBFloat16 answers for a CPU by whether oneDNN has kernels for bfloat16 on it, by AVX-512
+// (newer kernels for AVX2 have instructions of their own) and by instructions for bfloat16.
 func slowBFloat16(kernels, avx512, instructions bool) string {
 	switch {
 	case !kernels:

@@ -11,17 +11,17 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// Call runs any operator of libtorch by its name, with arguments in the order of its schema; those
-// left out at the end take their defaults:
+// Call runs any operator of libtorch by name, with arguments in the order of its schema. Trailing
+// arguments that are left out take their defaults:
 //
 //	values := torch.Call("aten::topk", x, 2, -1)               // overload "" is the default
 //	y := torch.Call("aten::clamp.Tensor", x, low, high)[0]
 //
 // An argument is a [Tensor] (undefined: None), []Tensor, a Go number, bool, string, []int64,
 // []float64 (numbers of either kind where the schema says Scalar[]), []bool, [DType], [Device],
-// *[Generator] or nil for None. Results are tensors; [CallAny] gives results of other types. It
-// panics with [*Error] if there is no such operator or the arguments do not fit its schema, which
-// the message quotes.
+// *[Generator], or nil for None. Results are tensors; [CallAny] returns results of other types
+// too. It panics with [*Error] if there is no such operator or if the arguments do not fit its
+// schema, which the message quotes.
 func Call(name string, args ...any) []Tensor {
 	var c boxedCall
 	c.run(name, args)
@@ -42,8 +42,8 @@ func Call(name string, args ...any) []Tensor {
 	return ts
 }
 
-// CallAny is [Call] for operators with results other than tensors: int64, float64, bool, []int64,
-// []Tensor or nil.
+// CallAny is [Call] for operators whose results are not all tensors. A result is an int64,
+// float64, bool, []int64, []Tensor or nil.
 func CallAny(name string, args ...any) []any {
 	var c boxedCall
 	c.run(name, args)
@@ -122,7 +122,7 @@ func operator(name string) int64 {
 	return handle
 }
 
-// writes tells whether an operator changes an argument, and so must not run twice:
+// writes reports whether an operator changes an argument, and so must not run twice:
 // "aten::add_.Tensor", "aten::add.out".
 func writes(name string) bool {
 	base, overload, _ := strings.Cut(name, ".")

@@ -15,11 +15,10 @@ var checksUse atomic.Bool
 const grace = time.Second
 
 // CheckUse helps to find a tensor that one goroutine frees while another uses it. Such a use
-// crashes the process (SIGSEGV) when it falls into the instant of the freeing; while CheckUse is
-// on, as it is from the start with GOTRAINER_CHECK=1 in the environment, what is freed stays in
-// memory for a second more, so that the use succeeds or panics with the sentence about a freed
-// tensor. Programs need more memory meanwhile and are not slower. The race detector names both
-// places.
+// crashes the process (SIGSEGV) if it coincides with the freeing. While CheckUse is on, freed
+// tensors stay in memory for another second, so that the use either succeeds or panics with the
+// message about a freed tensor. GOTRAINER_CHECK=1 in the environment turns it on from the start.
+// Programs then need more memory, but are not slower. The race detector reports both places.
 func CheckUse(on bool) { checksUse.Store(on) }
 
 // free gives references back, now or, while uses are checked, later.

@@ -6,22 +6,24 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// Checkpoint computes f(inputs) without keeping what its backward needs; the backward pass computes
-// f again. It trades time for memory: torch.utils.checkpoint.
+// Checkpoint computes f(inputs) without keeping the intermediate results that its backward pass
+// needs; the backward pass computes f again. It trades time for memory: torch.utils.checkpoint.
 //
 //	y := torch.Checkpoint(func(in []torch.Tensor) []torch.Tensor { return []torch.Tensor{block.Forward(in[0])} }, x)[0]
 //
-// The second run draws the same random numbers, on the CPU and the devices of inputs, and has the
-// same [Autocast], so gradients have the bits that they have without Checkpoint where f is
-// deterministic. f runs in a [Scope] of its own: its intermediates are freed when it returns. It
-// may use any parameters, which get their gradients, but other tensors with a history must come to
-// it as inputs. It must not call Backward, and must do the same both times: statistics that it
-// updates, as BatchNorm does, are updated twice. Checkpoints nest. An input may be undefined.
+// The second run draws the same random numbers, on the CPU and on the devices of the inputs, and
+// runs under the same [Autocast]. If f is deterministic, the gradients are therefore the same, bit
+// for bit, as without Checkpoint.
 //
-// It is PyTorch's form use_reentrant=True, whose demands on inputs it does not make. Neither [Grad]
-// nor CreateGraph can pass one, as there, and say so. A stack of layers, each in a checkpoint of
-// its own, has the bits of use_reentrant=False too; the two differ in the order of sums where a
-// tensor goes into a checkpoint and elsewhere as well.
+// f runs in its own [Scope], so its intermediates are freed when it returns. It may use any
+// parameters, which get their gradients, but other tensors with a history must be passed as
+// inputs. f must not call Backward and must do the same both times: statistics that it updates, as
+// BatchNorm does, are updated twice. Checkpoints nest. An input may be undefined.
+//
+// This is PyTorch's use_reentrant=True, without its requirements on inputs. As in PyTorch, neither
+// [Grad] nor CreateGraph can pass through a checkpoint; both fail with an error that says so. A
+// stack of layers, each in its own checkpoint, gives the same bits as use_reentrant=False too. The
+// two differ in the order of summation if a tensor is used both in a checkpoint and outside it.
 func Checkpoint(f func(inputs []Tensor) []Tensor, inputs ...Tensor) []Tensor {
 	const op = "Checkpoint"
 	load(op)

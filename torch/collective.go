@@ -4,8 +4,8 @@ package torch
 // process computes of a result comes back to those who have sent its parts, so the gradients are
 // those of the sum of the losses of all processes, and all must run the backward pass.
 
-// AllReduce returns the sum over the processes of tensors of one shape. The gradient of t is the sum
-// of the gradients of all results.
+// AllReduce returns the sum of t over the processes, whose tensors must have the same shape. The
+// gradient of t is the sum of the gradients of all processes' results.
 func (g *ProcessGroup) AllReduce(t Tensor) Tensor {
 	return Function{
 		Forward: func(in []Tensor) []Tensor {
@@ -15,14 +15,16 @@ func (g *ProcessGroup) AllReduce(t Tensor) Tensor {
 	}.Apply(t)[0]
 }
 
-// AllGather returns the tensors of all processes, of one shape, one after the other along the first
-// dimension. Gradients take the same way back, summed over the processes.
+// AllGather returns the tensors of all processes, which must have the same shape, concatenated
+// along the first dimension. In the backward pass, gradients are sent back to where the tensors
+// came from and summed over the processes.
 func (g *ProcessGroup) AllGather(t Tensor) Tensor {
 	return g.wait(Call("_c10d_functional_autograd::all_gather_into_tensor", t.Contiguous(), g.world, g.name))
 }
 
-// ReduceScatter sums tensors of one shape over the processes and returns this one's part of the
-// sum, of the parts that the first dimension is divided into, by rank. Gradients are gathered.
+// ReduceScatter sums tensors of the same shape over the processes, splits the sum along its first
+// dimension into one part per process, and returns the part of this process's rank. In the
+// backward pass, gradients are gathered.
 func (g *ProcessGroup) ReduceScatter(t Tensor) Tensor {
 	if t.Dim() == 0 || t.Shape()[0]%int64(g.world) != 0 {
 		panic(invalid("ReduceScatter", "the shape is %v; want a first dimension that %d processes can share out evenly",
@@ -38,9 +40,9 @@ func (g *ProcessGroup) ReduceScatter(t Tensor) Tensor {
 	}.Apply(t)[0]
 }
 
-// AllToAll divides t along its first dimension into parts of sends[rank] rows, one for each process,
-// and returns the rows that came from the others, receives[rank] rows from each, by rank:
-// all_to_all_single. Gradients take the same way back.
+// AllToAll splits t along its first dimension into one part for each process, of sends[rank] rows,
+// and returns the rows received from the processes, receives[rank] rows from each, in order of
+// rank: all_to_all_single. In the backward pass, gradients are sent back the same way.
 func (g *ProcessGroup) AllToAll(t Tensor, sends, receives []int64) Tensor {
 	if len(sends) != g.world || len(receives) != g.world {
 		panic(invalid("AllToAll", "there are %d parts to send and %d to receive; want one of each for %d processes",

@@ -11,12 +11,12 @@ import (
 )
 
 // Element is a Go type that a tensor can be filled from and read into. float16 and bfloat16 have
-// none: convert, or use [FromBytes].
+// no Go type: convert, or use [FromBytes].
 type Element interface {
 	uint8 | int8 | int16 | int32 | int64 | float32 | float64 | complex64 | complex128 | bool
 }
 
-// DTypeOf is the dtype of a tensor that is filled from a []T.
+// DTypeOf returns the dtype of a tensor that is made from a []T.
 func DTypeOf[T Element]() DType {
 	var v T
 	switch any(v).(type) {
@@ -48,8 +48,9 @@ func bytesOf[T Element](s []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(v)))
 }
 
-// From returns a CPU tensor with a copy of data, row-major, in the dtype of its elements. Without a
-// shape it has one dimension. It panics if the shape does not have len(data) elements.
+// From returns a CPU tensor with a copy of data, in row-major order and in the dtype of its
+// elements. Without a shape the tensor has one dimension. It panics if the shape does not have
+// len(data) elements.
 func From[T Element](data []T, shape ...int64) Tensor {
 	if shape == nil {
 		shape = []int64{int64(len(data))}
@@ -57,8 +58,8 @@ func From[T Element](data []T, shape ...int64) Tensor {
 	return FromBytes(bytesOf(data), DTypeOf[T](), shape...)
 }
 
-// FromBytes returns a CPU tensor with a copy of data, row-major and little endian, as safetensors
-// files hold it. It panics if the size of data is not that of shape and dtype.
+// FromBytes returns a CPU tensor with a copy of data, in row-major order and little-endian, as in
+// safetensors files. It panics if the length of data does not match shape and dtype.
 func FromBytes(data []byte, dtype DType, shape ...int64) Tensor {
 	return fromBytes("FromBytes", data, dtype, false, shape)
 }
@@ -82,8 +83,8 @@ func fromBytes(op string, data []byte, dtype DType, pinned bool, shape []int64) 
 // ScalarTensor returns a CPU tensor without dimensions.
 func ScalarTensor[T Element](v T) Tensor { return From([]T{v}, []int64{}...) }
 
-// Values returns a copy of the elements, row-major. The type must be that of the tensor; convert
-// with [Tensor.To] first otherwise. It waits for the device.
+// Values returns a copy of the elements in row-major order. T must match the tensor's dtype;
+// convert with [Tensor.To] first otherwise. It waits for the device.
 func Values[T Element](t Tensor) []T {
 	info := t.facts("Values")
 	data := make([]T, info.Numel)
@@ -91,8 +92,8 @@ func Values[T Element](t Tensor) []T {
 	return data
 }
 
-// CopyTo copies the elements, row-major, into data, which must have their number and type. It waits
-// for the device.
+// CopyTo copies the elements in row-major order into data, which must have the same number of
+// elements and the matching type. It waits for the device.
 func CopyTo[T Element](data []T, t Tensor) {
 	info := t.facts("CopyTo")
 	if int64(len(data)) != info.Numel {
@@ -116,14 +117,15 @@ func copyOut[T Element](op string, t Tensor, info cgotorch.Info, data []T) {
 	runtime.KeepAlive(t.h)
 }
 
-// Bytes returns a copy of the elements, row-major and little endian. It waits for the device.
+// Bytes returns a copy of the elements in row-major order, little-endian. It waits for the device.
 func (t Tensor) Bytes() []byte {
 	data := make([]byte, t.facts("Bytes").Bytes)
 	t.toBytes("Bytes", data)
 	return data
 }
 
-// BytesInto is [Tensor.Bytes] into a buffer of just their number.
+// BytesInto is like [Tensor.Bytes] but writes into a buffer, which must have exactly the right
+// length.
 func (t Tensor) BytesInto(buffer []byte) {
 	if want := t.facts("BytesInto").Bytes; int64(len(buffer)) != want {
 		panic(&Error{Op: "BytesInto", Args: []string{t.describe()}, Code: ErrValue,
@@ -140,9 +142,9 @@ func (t Tensor) toBytes(op string, data []byte) {
 	runtime.KeepAlive(t.h)
 }
 
-// Item returns the only element of t as a float64; booleans are 0 and 1. It waits for the device
-// and panics if t does not have exactly one element. Integers beyond 2^53 lose digits: read them
-// with Values.
+// Item returns the only element of t as a float64; booleans become 0 and 1. It waits for the
+// device and panics if t does not have exactly one element. Integers beyond 2^53 lose digits: read
+// them with Values.
 func (t Tensor) Item() float64 {
 	var out cgotorch.Scalar
 	code := cgotorch.Item(t.ptr("Item"), &out)
@@ -218,8 +220,8 @@ func typeName(v any) string {
 	return reflect.TypeOf(v).String()
 }
 
-// To returns t in another dtype or on another device, or t's own elements if nothing changes:
-// Tensor.to. Zero fields keep what t has; use [Tensor.CPU] to come back from a GPU.
+// To returns t in another dtype or on another device: Tensor.to. The result shares t's elements if
+// nothing changes. Zero fields keep what t has; use [Tensor.CPU] to copy from a GPU to the CPU.
 func (t Tensor) To(o TensorOptions) Tensor {
 	device := t.facts("To").Device
 	if o.Device != CPU {
@@ -228,13 +230,14 @@ func (t Tensor) To(o TensorOptions) Tensor {
 	return t.to("To", o.DType, device, false, false)
 }
 
-// ToDevice returns t on device d, or t's own elements if it is there: Tensor.to(device).
+// ToDevice returns t on device d: Tensor.to(device). The result shares t's elements if t is on d
+// already.
 func (t Tensor) ToDevice(d Device) Tensor {
 	return t.to("ToDevice", DefaultDType, d.code(), false, false)
 }
 
-// ToDType returns t in dtype d, or t's own elements if it has it or d is DefaultDType:
-// Tensor.to(dtype).
+// ToDType returns t in dtype d: Tensor.to(dtype). The result shares t's elements if t has that
+// dtype already or d is DefaultDType.
 func (t Tensor) ToDType(d DType) Tensor {
 	return t.unary("ToDType", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
 		if d == DefaultDType {
@@ -244,7 +247,7 @@ func (t Tensor) ToDType(d DType) Tensor {
 	})
 }
 
-// CPU returns t in the host's memory: Tensor.cpu.
+// CPU returns t in host memory: Tensor.cpu.
 func (t Tensor) CPU() Tensor { return t.ToDevice(CPU) }
 
 func (t Tensor) to(op string, dtype DType, device int32, nonBlocking, copy bool) Tensor {

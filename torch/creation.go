@@ -33,7 +33,7 @@ func (o TensorOptions) make(op string, f factory) Tensor {
 	return out.given(code)
 }
 
-// Empty returns a tensor whose elements are not set: torch.empty.
+// Empty returns an uninitialized tensor: torch.empty.
 func (o TensorOptions) Empty(shape ...int64) Tensor {
 	return o.make("Empty", func(dtype, device int32, out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.Empty(shape, dtype, device, out)
@@ -54,8 +54,8 @@ func (o TensorOptions) Ones(shape ...int64) Tensor {
 	})
 }
 
-// Full returns a tensor of value, a Go number or bool: torch.full. Without a DType, value decides
-// it: int64, float32 or bool.
+// Full returns a tensor filled with value, a Go number or bool: torch.full. Without a DType, the
+// type of value decides: int64, float32 or bool.
 func (o TensorOptions) Full(value any, shape ...int64) Tensor {
 	v := scalar("Full", value)
 	return o.make("Full", func(dtype, device int32, out *cgotorch.Tensor) cgotorch.Code {
@@ -70,8 +70,8 @@ func (o TensorOptions) Eye(n int64) Tensor {
 	})
 }
 
-// Arange returns start, start+step, ... below end: torch.arange. Without a DType, integers give
-// int64 and others float32.
+// Arange returns start, start+step, ... up to but excluding end: torch.arange. Without a DType,
+// the result is int64 for integer arguments and float32 otherwise.
 func (o TensorOptions) Arange(start, end, step any) Tensor {
 	s, e, d := scalar("Arange", start), scalar("Arange", end), scalar("Arange", step)
 	if by := math.Float64frombits(uint64(d.Bits)); o.DType == Int64 && d.Kind == cgotorch.ScalarDouble && by != 0 &&
@@ -125,7 +125,7 @@ func (o TensorOptions) RandPerm(n int64) Tensor {
 	})
 }
 
-// Empty returns a float32 tensor on the CPU whose elements are not set: torch.empty.
+// Empty returns an uninitialized float32 tensor on the CPU: torch.empty.
 func Empty(shape ...int64) Tensor { return TensorOptions{}.Empty(shape...) }
 
 // Zeros returns a float32 tensor of zeros on the CPU: torch.zeros.
@@ -134,15 +134,15 @@ func Zeros(shape ...int64) Tensor { return TensorOptions{}.Zeros(shape...) }
 // Ones returns a float32 tensor of ones on the CPU: torch.ones.
 func Ones(shape ...int64) Tensor { return TensorOptions{}.Ones(shape...) }
 
-// Full returns a tensor of value on the CPU, int64, float32 or bool by the type of value:
-// torch.full.
+// Full returns a tensor filled with value on the CPU: torch.full. The type of value decides the
+// dtype: int64, float32 or bool.
 func Full(value any, shape ...int64) Tensor { return TensorOptions{}.Full(value, shape...) }
 
 // Eye returns the n by n identity matrix in float32 on the CPU: torch.eye.
 func Eye(n int64) Tensor { return TensorOptions{}.Eye(n) }
 
 // Arange returns the int64 numbers 0, 1, ... n-1 on the CPU: torch.arange(n).
-// [TensorOptions.Arange] has all arguments.
+// [TensorOptions.Arange] takes all arguments.
 func Arange(n int64) Tensor { return TensorOptions{}.Arange(0, n, 1) }
 
 // Linspace returns steps evenly spaced float32 numbers from start to end, both included:
@@ -184,28 +184,29 @@ func (t Tensor) unary(op string, f func(c cgotorch.Tensor, out *cgotorch.Tensor)
 	return out.given(code)
 }
 
-// EmptyLike returns a tensor like t whose elements are not set: torch.empty_like.
+// EmptyLike returns an uninitialized tensor like t: torch.empty_like.
 func (t Tensor) EmptyLike() Tensor {
 	return t.unary("EmptyLike", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.EmptyLike(c, none, none, none, out)
 	})
 }
 
-// ZerosLike returns zeros in the shape, dtype and device of t: torch.zeros_like.
+// ZerosLike returns zeros with the shape, dtype and device of t: torch.zeros_like.
 func (t Tensor) ZerosLike() Tensor {
 	return t.unary("ZerosLike", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.ZerosLike(c, none, none, none, out)
 	})
 }
 
-// OnesLike returns ones in the shape, dtype and device of t: torch.ones_like.
+// OnesLike returns ones with the shape, dtype and device of t: torch.ones_like.
 func (t Tensor) OnesLike() Tensor {
 	return t.unary("OnesLike", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.OnesLike(c, none, none, none, out)
 	})
 }
 
-// FullLike returns value in the shape, dtype and device of t: torch.full_like.
+// FullLike returns a tensor filled with value, with the shape, dtype and device of t:
+// torch.full_like.
 func (t Tensor) FullLike(value any) Tensor {
 	v := scalar("FullLike", value)
 	return t.unary("FullLike", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
@@ -213,7 +214,7 @@ func (t Tensor) FullLike(value any) Tensor {
 	})
 }
 
-// RandLike returns numbers drawn uniformly from [0, 1) in the shape, dtype and device of t:
+// RandLike returns numbers drawn uniformly from [0, 1), with the shape, dtype and device of t:
 // torch.rand_like.
 func (t Tensor) RandLike() Tensor {
 	return t.unary("RandLike", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
@@ -221,7 +222,7 @@ func (t Tensor) RandLike() Tensor {
 	})
 }
 
-// RandnLike returns numbers drawn from the standard normal distribution in the shape, dtype and
+// RandnLike returns numbers drawn from the standard normal distribution, with the shape, dtype and
 // device of t: torch.randn_like.
 func (t Tensor) RandnLike() Tensor {
 	return t.unary("RandnLike", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {

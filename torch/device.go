@@ -16,12 +16,12 @@ type Device struct {
 	index int8
 }
 
-// CPU is the host's memory.
+// CPU is host memory.
 var CPU = Device{}
 
-// Meta is where tensors have a shape and a dtype and no memory: operators compute shapes there, and
-// in place nothing. Package nn makes parameters there that are drawn later: nn.Defer. Nothing is
-// moved from it: torch.device("meta").
+// Meta is the device whose tensors have a shape and a dtype but no memory: torch.device("meta").
+// Operators compute shapes there, and in-place operators do nothing. Nothing can be copied from
+// it. Package nn makes parameters on it whose values are drawn later: nn.Defer.
 var Meta = Device{deviceMeta, -1}
 
 const (
@@ -31,7 +31,8 @@ const (
 	maxDeviceIndex = 127
 )
 
-// CUDA is the GPU number index, from 0. It panics if the index is negative or beyond 127.
+// CUDA returns the GPU with the given index, counted from 0. It panics if the index is negative or
+// greater than 127.
 func CUDA(index int) Device {
 	if index < 0 || index > maxDeviceIndex {
 		panic(invalid("CUDA", "the number of a GPU is 0 to %d, not %d", maxDeviceIndex, index))
@@ -39,10 +40,15 @@ func CUDA(index int) Device {
 	return Device{deviceCUDA, int8(index)}
 }
 
-// ParseDevice reads "cpu", "cuda:1", "cuda", which is the first GPU or of several processes on this
-// machine the one of this process's local rank, as torchrun, mpirun and srun say it in the
-// environment, and "auto", which is "cuda" where libtorch can use a GPU and "cpu" elsewhere. A GPU
-// that cannot be used is an error that says why: [CheckDevice].
+// ParseDevice parses the name of a device:
+//
+//   - "cpu";
+//   - "cuda:1";
+//   - "cuda", the first GPU or, if several processes run on this machine, the GPU of this
+//     process's local rank, as torchrun, mpirun and srun set it in the environment;
+//   - "auto", which is "cuda" if libtorch can use a GPU and "cpu" otherwise.
+//
+// If the GPU cannot be used, it returns the error of [CheckDevice], which says why.
 func ParseDevice(s string) (Device, error) {
 	name, number, numbered := strings.Cut(s, ":")
 	index := 0
@@ -72,10 +78,10 @@ func ParseDevice(s string) (Device, error) {
 	return Device{}, fmt.Errorf("torch: device %q is not known: want auto, cpu, cuda or cuda:N", s)
 }
 
-// CheckDevice returns nil if tensors can be made on a device. Otherwise it says in a sentence why
-// not: libtorch is not installed, or its build is for CPUs only; there is no NVIDIA driver, or it
-// is too old; CUDA_VISIBLE_DEVICES hides the GPU; there are fewer of them. But for the first such an
-// error is [ErrNotSupported]. It loads libtorch if the device is a GPU.
+// CheckDevice returns nil if tensors can be made on a device. Otherwise the error says why not:
+// libtorch is not installed, or is a build for CPUs only; there is no NVIDIA driver, or it is too
+// old; CUDA_VISIBLE_DEVICES hides the GPU; there are fewer GPUs. All of these except the first are
+// [ErrNotSupported]. It loads libtorch if the device is a GPU.
 func CheckDevice(d Device) error {
 	if !d.IsCUDA() {
 		return nil
@@ -96,7 +102,8 @@ func CheckDevice(d Device) error {
 // noGPU is why there is none, found once.
 var noGPU = sync.OnceValue(func() string { return loaded.NoGPU() })
 
-// NoGraphs is why there are no CUDA graphs although libtorch uses GPUs; nil: there are.
+// NoGraphs returns the reason why CUDA graphs are not available although libtorch uses GPUs, or
+// nil if they are.
 func NoGraphs() error { return loaded.NoGraphs() }
 
 func gpuCount(n int) string {
@@ -142,10 +149,10 @@ var localRanks = []string{
 	"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID",
 }
 
-// IsCUDA tells whether the device is a GPU.
+// IsCUDA reports whether the device is a GPU.
 func (d Device) IsCUDA() bool { return d.kind == deviceCUDA }
 
-// Index is the number of a GPU.
+// Index returns the index of a GPU.
 func (d Device) Index() int { return int(d.index) }
 
 // String returns "cpu" or "cuda:0".
@@ -174,7 +181,8 @@ func deviceOf(code int32) Device {
 	return Device{int8(code >> 8), int8(code)}
 }
 
-// CUDADevices is the number of GPUs that libtorch can use. [CheckDevice] says why there is none.
+// CUDADevices returns the number of GPUs that libtorch can use. If it is 0, [CheckDevice] says
+// why.
 func CUDADevices() int {
 	load("CUDADevices")
 	return cgotorch.CUDADevices()

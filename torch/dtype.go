@@ -2,11 +2,11 @@ package torch
 
 import "fmt"
 
-// DType is the type of a tensor's elements. The zero value means the default of an operator,
+// DType is the type of a tensor's elements. The zero value means an operator's default, which is
 // float32 for new tensors.
 type DType int8
 
-// The element types, by PyTorch's names. Their order follows c10::ScalarType.
+// The element types, under PyTorch's names. Their order follows c10::ScalarType.
 const (
 	DefaultDType DType = iota
 	Uint8
@@ -76,7 +76,7 @@ func (d DType) String() string {
 	return fmt.Sprintf("dtype(%d)", int32(d)-1)
 }
 
-// Size is the number of bytes of one element.
+// Size returns the size of one element in bytes.
 func (d DType) Size() int64 {
 	switch d {
 	case Uint8, Int8, Bool:
@@ -93,10 +93,10 @@ func (d DType) Size() int64 {
 	panic(invalid("DType.Size", "the size of %s is not known", d))
 }
 
-// IsFloatingPoint tells whether the type is a real floating-point type.
+// IsFloatingPoint reports whether the type is a real floating-point type.
 func (d DType) IsFloatingPoint() bool {
 	return d == Float16 || d == Float32 || d == Float64 || d == BFloat16
 }
 
-// IsComplex tells whether the type is a complex type.
+// IsComplex reports whether the type is a complex type.
 func (d DType) IsComplex() bool { return d == Complex32 || d == Complex64 || d == Complex128 }

@@ -8,13 +8,14 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// Code says what kind of mistake an [*Error] is. The codes are errors themselves, for errors.Is.
+// Code says what kind of failure an [*Error] is. Codes are errors themselves, for use with
+// errors.Is.
 type Code int
 
 // The kinds of failure.
 const (
 	ErrInvalid      Code = Code(cgotorch.ErrInvalid)      // arguments that do not fit: shapes, dtypes, devices
-	ErrOutOfMemory  Code = Code(cgotorch.ErrOutOfMemory)  // no memory, even after freeing all that is unused
+	ErrOutOfMemory  Code = Code(cgotorch.ErrOutOfMemory)  // no memory, even after freeing everything unused
 	ErrIndex        Code = Code(cgotorch.ErrIndex)        // an index or dimension out of range
 	ErrType         Code = Code(cgotorch.ErrType)         // an argument of the wrong type
 	ErrValue        Code = Code(cgotorch.ErrValue)        // an argument with a value that is not allowed
@@ -53,14 +54,14 @@ func (c Code) Error() string {
 	return "internal error"
 }
 
-// Error is the failure of one operation. It prints as
+// Error is the failure of an operation. It prints as
 //
 //	torch: MatMul(float32[2,3], float32[4,5]): mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)
 type Error struct {
 	Op   string   // the Go name of the call: "MatMul"
 	Args []string // its tensors: "float32[2,3]", "int64[4]@cuda:0"
 	Code Code
-	Msg  string // the reason, in libtorch's words where it is libtorch's
+	Msg  string // the reason; in libtorch's words if libtorch reported it
 }
 
 func (e *Error) Error() string {
@@ -73,7 +74,7 @@ func (e *Error) Error() string {
 // Unwrap returns the code, so that errors.Is(err, torch.ErrOutOfMemory) works.
 func (e *Error) Unwrap() error { return e.Code }
 
-// TorchError marks the type for packages that must not import this one.
+// TorchError marks the type for packages that must not import this package.
 func (e *Error) TorchError() {}
 
 // Try runs f and returns the [*Error] that it panicked with, if any. Every other panic propagates.
@@ -91,8 +92,8 @@ func Try(f func()) (err error) {
 	return nil
 }
 
-// Errorf makes an error about the call of a function, "nn.NewLinear". Functions panic with it for
-// mistakes in the program, as operations do; see [Try].
+// Errorf makes an error about a call of the function op, such as "nn.NewLinear". Functions panic
+// with it for mistakes in the program, as operations do; see [Try].
 func Errorf(op string, code Code, format string, args ...any) *Error {
 	return &Error{Op: op, Code: code, Msg: fmt.Sprintf(format, args...)}
 }
@@ -120,8 +121,8 @@ func check(op string, code cgotorch.Code) {
 	}
 }
 
-// CheckCode panics with an [*Error] if a call of cgotorch failed. It is for this module's packages
-// that make such calls themselves.
+// CheckCode panics with an [*Error] if a call of cgotorch failed. It is for packages of this
+// module that call cgotorch themselves.
 func CheckCode(op string, code cgotorch.Code) { check(op, code) }
 
 // failure is what a failed code says. A library of a GPU that has failed may find no memory for its
@@ -139,10 +140,10 @@ func failure(op string, code cgotorch.Code) *Error {
 const brokenContext = " (the GPU's context is broken: what is there is lost, and this process must end. Kernels " +
 	"run after their calls, so an earlier one may have failed: CUDA_LAUNCH_BLOCKING=1 in the environment shows which)"
 
-// DeviceFailed tells whether a GPU has failed in this process: an illegal access, a failed
-// assertion of a kernel, a fault of the hardware. CUDA then refuses all further work of the
-// process. From then on no memory is freed, since that needs CUDA, [EmptyCache] does nothing, and
-// the only thing to do is to leave: package run does so with an exit code of its own.
+// DeviceFailed reports whether a GPU has failed in this process: an illegal access, a failed
+// assertion in a kernel, a hardware fault. CUDA then refuses all further work from the process.
+// From then on no memory is freed, since that needs CUDA, and [EmptyCache] does nothing. All the
+// process can do is exit; package run does so with a dedicated exit code.
 func DeviceFailed() bool { return ready.Load() && cgotorch.DeviceFailed() }
 
 // tidy leaves out what libtorch says of itself where it has no kernel for a backend: advice for
@@ -166,9 +167,10 @@ func byteCount(n int64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// OutOfMemory tells whether it was memory that was missing, for packages that must not import this
-// one.
+// OutOfMemory reports whether the operation ran out of memory. It is for packages that must not
+// import this package.
 func (e *Error) OutOfMemory() bool { return e.Code == ErrOutOfMemory }
 
-// DeviceFailed tells whether a GPU has failed, for packages that must not import this one.
+// DeviceFailed reports whether a GPU has failed. It is for packages that must not import this
+// package.
 func (e *Error) DeviceFailed() bool { return e.Code == ErrDevice }

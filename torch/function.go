@@ -2,7 +2,7 @@ package torch
 
 import "github.com/gotrainer/gotrainer/cgotorch"
 
-// Function is a differentiable operation whose forward and backward are Go code:
+// Function is a differentiable operation whose forward and backward passes are Go code:
 // torch.autograd.Function.
 //
 //	square := torch.Function{
@@ -13,18 +13,19 @@ import "github.com/gotrainer/gotrainer/cgotorch"
 //	}
 //	y := square.Apply(x)[0]
 //
-// Both run on the goroutine that calls Apply and [Tensor.Backward], each in a [Scope] of its own:
-// what they return survives it. The graph keeps the inputs and outputs for Backward and complains
-// if they were changed in place meanwhile; other tensors that the closures capture must live until
-// then. A result is a new tensor: Forward must not change its inputs. Backward may be
-// differentiated itself, with CreateGraph, if it computes from its arguments by differentiable
-// operators; it must not call Backward or Grad. A panic in it ends the pass and propagates to the
-// caller.
+// Forward runs on the goroutine that calls Apply, Backward on the one that calls
+// [Tensor.Backward], each in its own [Scope]; the tensors they return outlive it. The graph keeps
+// the inputs and outputs for Backward and reports an error if they were changed in place in the
+// meantime. Other tensors that the closures capture must live until then.
+//
+// Results are new tensors: Forward must not change its inputs. With CreateGraph, Backward is
+// differentiated itself if it computes from its arguments with differentiable operators. It must
+// not call Backward or Grad. A panic in Backward ends the pass and propagates to the caller.
 type Function struct {
-	// Forward computes the results; what it does is not recorded.
+	// Forward computes the results. Its operations are not recorded.
 	Forward func(inputs []Tensor) []Tensor
-	// Backward returns a gradient for each input, the undefined tensor where there is none to give.
-	// gradients has one for each output, zeros where the output was not used.
+	// Backward returns a gradient for each input, or the undefined tensor where there is none.
+	// gradients has one element for each output; it is zeros if the output was not used.
 	Backward func(inputs, outputs, gradients []Tensor) []Tensor
 }
 

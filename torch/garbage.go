@@ -86,9 +86,9 @@ func (g *garbage) sweep() {
 	}
 }
 
-// EmptyCache frees what the garbage collector can free and gives the memory that libtorch keeps for
-// later back to the GPUs: torch.cuda.empty_cache. It costs time and makes the next operators
-// slower; operators that run out of memory do it themselves.
+// EmptyCache frees what the garbage collector can free and returns the GPU memory that libtorch
+// holds for later use: torch.cuda.empty_cache. It takes time and slows down the operators that
+// follow. There is no need to call it after running out of memory: operators do so themselves.
 func EmptyCache() {
 	load("EmptyCache")
 	collected.sweep()

@@ -6,8 +6,8 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// Generator is a stream of random numbers: torch.Generator. A Generator may be used by several
-// goroutines; their draws interleave.
+// Generator is a stream of random numbers: torch.Generator. Several goroutines may use the same
+// Generator; their draws interleave.
 type Generator struct{ c cgotorch.Generator }
 
 func newGenerator(c cgotorch.Generator) *Generator {
@@ -18,11 +18,11 @@ func newGenerator(c cgotorch.Generator) *Generator {
 	return g
 }
 
-// NewGenerator returns a generator on the CPU that starts at seed.
+// NewGenerator returns a generator on the CPU, seeded with seed.
 func NewGenerator(seed uint64) *Generator { return NewGeneratorOn(CPU, seed) }
 
-// NewGeneratorOn returns a generator on a device that starts at seed. It panics if the device is
-// not there.
+// NewGeneratorOn returns a generator on a device, seeded with seed. It panics if there is no such
+// device.
 func NewGeneratorOn(d Device, seed uint64) *Generator {
 	load("NewGenerator")
 	var c cgotorch.Generator
@@ -30,8 +30,8 @@ func NewGeneratorOn(d Device, seed uint64) *Generator {
 	return newGenerator(c)
 }
 
-// DefaultGenerator returns the generator of a device that operators use when none is given. It
-// panics if the device is not there.
+// DefaultGenerator returns the generator that operators on a device use if none is given. It
+// panics if there is no such device.
 func DefaultGenerator(d Device) *Generator {
 	load("DefaultGenerator")
 	var c cgotorch.Generator
@@ -56,13 +56,13 @@ func (g *Generator) ptr(op string) cgotorch.Generator {
 	return g.c
 }
 
-// Seed restarts the generator: Generator.manual_seed.
+// Seed restarts the generator with a seed: Generator.manual_seed.
 func (g *Generator) Seed(seed uint64) {
 	check("Generator.Seed", cgotorch.GeneratorSeed(g.ptr("Generator.Seed"), seed))
 	runtime.KeepAlive(g)
 }
 
-// State returns where the stream is, as the bytes of Generator.get_state.
+// State returns the state of the stream, as the bytes of Generator.get_state.
 func (g *Generator) State() []byte {
 	var out cgotorch.Tensor
 	code := cgotorch.GeneratorState(g.ptr("Generator.State"), &out)
@@ -73,8 +73,8 @@ func (g *Generator) State() []byte {
 	return t.Bytes()
 }
 
-// SetState continues at a state that State returned. It panics if the bytes are not a state of this
-// kind of generator.
+// SetState restores a state returned by State. It panics if the bytes are not a state of this kind
+// of generator.
 func (g *Generator) SetState(state []byte) {
 	t := FromBytes(state, Uint8, int64(len(state)))
 	defer t.Free()
@@ -116,16 +116,16 @@ func (t Tensor) Normal_(mean, std float64, g *Generator) Tensor {
 	})
 }
 
-// Bernoulli_ fills t with ones of probability p and zeros: Tensor.bernoulli_. A nil generator is
-// the default one. It returns t.
+// Bernoulli_ fills t with ones, each with probability p, and zeros: Tensor.bernoulli_. A nil
+// generator is the default one. It returns t.
 func (t Tensor) Bernoulli_(p float64, g *Generator) Tensor {
 	return t.random("Bernoulli_", g, func(c cgotorch.Tensor, g cgotorch.Generator) cgotorch.Code {
 		return cgotorch.Bernoulli_(c, p, g)
 	})
 }
 
-// Random_ fills t with integers from all that its dtype can hold: Tensor.random_. A nil generator
-// is the default one. It returns t.
+// Random_ fills t with integers drawn from all those its dtype can hold: Tensor.random_. A nil
+// generator is the default one. It returns t.
 func (t Tensor) Random_(g *Generator) Tensor {
 	return t.random("Random_", g, cgotorch.Random_)
 }
@@ -138,7 +138,7 @@ func (t Tensor) RandomFrom_(low, high int64, g *Generator) Tensor {
 	})
 }
 
-// Exponential_ fills t with numbers drawn from the exponential distribution of a rate:
+// Exponential_ fills t with numbers drawn from the exponential distribution with a given rate:
 // Tensor.exponential_. A nil generator is the default one. It returns t.
 func (t Tensor) Exponential_(rate float64, g *Generator) Tensor {
 	return t.random("Exponential_", g, func(c cgotorch.Tensor, g cgotorch.Generator) cgotorch.Code {
@@ -154,8 +154,8 @@ func (t Tensor) LogNormal_(mean, std float64, g *Generator) Tensor {
 	})
 }
 
-// Geometric_ fills t with the numbers of trials up to the first success, each of probability p:
-// Tensor.geometric_. A nil generator is the default one. It returns t.
+// Geometric_ fills t with the number of trials up to the first success, each succeeding with
+// probability p: Tensor.geometric_. A nil generator is the default one. It returns t.
 func (t Tensor) Geometric_(p float64, g *Generator) Tensor {
 	return t.random("Geometric_", g, func(c cgotorch.Tensor, g cgotorch.Generator) cgotorch.Code {
 		return cgotorch.Geometric_(c, p, g)
@@ -170,8 +170,8 @@ func (t Tensor) Cauchy_(median, sigma float64, g *Generator) Tensor {
 	})
 }
 
-// Bernoulli returns ones with the probabilities in t, and zeros: torch.bernoulli. A nil generator
-// is the default one.
+// Bernoulli returns ones and zeros; the elements of t are the probabilities of a one:
+// torch.bernoulli. A nil generator is the default one.
 func (t Tensor) Bernoulli(g *Generator) Tensor {
 	defer runtime.KeepAlive(g)
 	return t.unary("Bernoulli", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
@@ -179,8 +179,8 @@ func (t Tensor) Bernoulli(g *Generator) Tensor {
 	})
 }
 
-// Poisson returns numbers drawn from the Poisson distributions of the rates in t: torch.poisson. A
-// nil generator is the default one.
+// Poisson returns numbers drawn from Poisson distributions whose rates are the elements of t:
+// torch.poisson. A nil generator is the default one.
 func (t Tensor) Poisson(g *Generator) Tensor {
 	defer runtime.KeepAlive(g)
 	return t.unary("Poisson", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
@@ -188,15 +188,15 @@ func (t Tensor) Poisson(g *Generator) Tensor {
 	})
 }
 
-// RandIntLike returns integers drawn uniformly from [low, high) in the shape, dtype and device of
-// t: torch.randint_like.
+// RandIntLike returns integers drawn uniformly from [low, high), with the shape, dtype and device
+// of t: torch.randint_like.
 func (t Tensor) RandIntLike(low, high int64) Tensor {
 	return t.unary("RandIntLike", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.RandIntLike(c, low, high, none, none, none, out)
 	})
 }
 
-// Multinomial draws n indices by the weights in the last dimension of t: torch.multinomial. A nil
+// Multinomial draws n indices, weighted by the last dimension of t: torch.multinomial. A nil
 // generator is the default one.
 func (t Tensor) Multinomial(n int64, replacement bool, g *Generator) Tensor {
 	defer runtime.KeepAlive(g)

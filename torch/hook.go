@@ -7,27 +7,27 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// HookOptions say what a hook does with each gradient that reaches its tensor, in this order. A
-// field's zero value leaves that out.
+// HookOptions say what a hook does with each gradient that reaches its tensor, in the order of the
+// fields. A zero field skips its action.
 type HookOptions struct {
-	RecordNorm     bool     // note the 2-norm, for [Hook.Norms]
+	RecordNorm     bool     // record the 2-norm, for [Hook.Norms]
 	RecordGradient bool     // keep a copy of the gradient, for [Hook.Gradient]
-	Scale          *float64 // multiply the gradient
+	Scale          *float64 // multiply the gradient by this factor
 	ClipNorm       float64  // limit the gradient's 2-norm, as torch.nn.utils.clip_grad_norm_ does
 	ClipValue      float64  // limit each element to [-ClipValue, ClipValue]
 }
 
-// Hook is a hook that [Tensor.RegisterHook] registered.
+// Hook is a hook registered with [Tensor.RegisterHook].
 type Hook struct {
 	handle  unsafe.Pointer
 	cleanup runtime.Cleanup
 }
 
-// RegisterHook registers a hook that looks at, or changes, each gradient that reaches t during a
-// backward pass: Tensor.register_hook. It runs inside libtorch, without waiting for the device;
-// what it recorded is read later. Hooks run in the order in which they were registered. The hook
-// stays with t when the result is dropped. It panics if t needs no gradient. For a hook of any Go
-// code, pass the tensor through a [Function].
+// RegisterHook registers a hook that observes or changes each gradient that reaches t during a
+// backward pass: Tensor.register_hook. The hook runs inside libtorch, without waiting for the
+// device; what it recorded is read later. Hooks run in the order in which they were registered. A
+// hook stays with t even if the returned value is dropped. It panics if t does not need a
+// gradient. To run arbitrary Go code, pass the tensor through a [Function].
 func (t Tensor) RegisterHook(o HookOptions) *Hook {
 	const op = "RegisterHook"
 	if !(o.ClipNorm >= 0) || !(o.ClipValue >= 0) {
@@ -60,8 +60,8 @@ func (h *Hook) results(op string) (norms, gradient Tensor) {
 	return wrap(n, code), wrap(g, code)
 }
 
-// Norms returns the 2-norms of the gradients since the last call, in the order in which they came.
-// It waits for the device.
+// Norms returns the 2-norms of the gradients since the last call, in order of arrival. It waits
+// for the device.
 func (h *Hook) Norms() []float64 {
 	norms, gradient := h.results("Hook.Norms")
 	gradient.Free()
@@ -74,14 +74,15 @@ func (h *Hook) Norms() []float64 {
 	return Values[float64](wide)
 }
 
-// Gradient returns the last gradient as it reached the hook, undefined if there was none.
+// Gradient returns the last gradient as it reached the hook, or the undefined tensor if there was
+// none.
 func (h *Hook) Gradient() Tensor {
 	norms, gradient := h.results("Hook.Gradient")
 	norms.Free()
 	return gradient
 }
 
-// Remove takes the hook from its tensor. A second call does nothing.
+// Remove removes the hook from its tensor. A second call does nothing.
 func (h *Hook) Remove() {
 	if h == nil || h.handle == nil {
 		return
@@ -91,7 +92,7 @@ func (h *Hook) Remove() {
 	h.handle = nil
 }
 
-// RetainGrad makes backward passes keep the gradient of t, which is no leaf, for [Tensor.Grad]:
+// RetainGrad makes backward passes keep the gradient of t, which is not a leaf, for [Tensor.Grad]:
 // Tensor.retain_grad. It returns t.
 func (t Tensor) RetainGrad() Tensor {
 	code := cgotorch.RetainGrad(t.ptr("RetainGrad"))
@@ -102,16 +103,16 @@ func (t Tensor) RetainGrad() Tensor {
 	return t
 }
 
-// RetainsGrad tells whether t is no leaf and keeps its gradient all the same: Tensor.retains_grad.
+// RetainsGrad reports whether t is not a leaf but keeps its gradient: Tensor.retains_grad.
 func (t Tensor) RetainsGrad() bool {
 	on := cgotorch.RetainsGrad(t.ptr("RetainsGrad"))
 	runtime.KeepAlive(t.h)
 	return on
 }
 
-// DetectAnomaly runs f with anomaly detection: a backward pass fails with the name of the first
-// operator whose gradient has a nan in it: torch.autograd.detect_anomaly. The switch is the whole
-// process's, and slows every backward pass down.
+// DetectAnomaly runs f with anomaly detection: torch.autograd.detect_anomaly. A backward pass
+// fails with the name of the first operator whose gradient contains a nan. The setting applies to
+// the whole process and slows every backward pass down.
 func DetectAnomaly(f func()) {
 	load("DetectAnomaly")
 	on, checkNaN := cgotorch.SwapAnomaly(true, true)

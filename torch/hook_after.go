@@ -6,22 +6,22 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// PostAccumulateGradHook is a hook that [Tensor.RegisterPostAccumulateGradHook] registered.
+// PostAccumulateGradHook is a hook registered with [Tensor.RegisterPostAccumulateGradHook].
 type PostAccumulateGradHook struct {
 	leaf   Tensor
 	number int64
 }
 
-// RegisterPostAccumulateGradHook makes backward passes call f as soon as they have added to the
-// gradient of t, a leaf that needs a gradient: Tensor.register_post_accumulate_grad_hook. f may use
-// the gradient, change t under [NoGrad] and free the gradient with SetGrad(Tensor{}), while the
-// pass is still on its way to other leaves; so an optimizer works layer by layer. It must not call
-// Backward or Grad.
+// RegisterPostAccumulateGradHook makes backward passes call f as soon as they have accumulated the
+// gradient of t, a leaf that needs a gradient: Tensor.register_post_accumulate_grad_hook. While
+// the pass still computes the gradients of other leaves, f may use the gradient, change t under
+// [NoGrad] and free the gradient with SetGrad(Tensor{}). This is how an optimizer works layer by
+// layer. f must not call Backward or Grad.
 //
-// f runs on the goroutine that called [Tensor.Backward], in a [Scope] of its own and without
-// gradients. A panic in it ends the pass and continues in the caller. Hooks of one tensor run in
-// the order in which they were registered, and stay until Remove: t lives until then. It panics
-// with [*Error] if t is no leaf or needs no gradient.
+// f runs on the goroutine that called [Tensor.Backward], in its own [Scope] and without recording
+// history. A panic in f ends the pass and continues in the caller. Hooks of one tensor run in the
+// order in which they were registered. They stay until Remove, and keep t alive until then. It
+// panics with [*Error] if t is not a leaf or does not need a gradient.
 func (t Tensor) RegisterPostAccumulateGradHook(f func()) *PostAccumulateGradHook {
 	const op = "RegisterPostAccumulateGradHook"
 	if f == nil {
@@ -43,7 +43,7 @@ func (t Tensor) RegisterPostAccumulateGradHook(f func()) *PostAccumulateGradHook
 	return h
 }
 
-// Remove takes the hook from its tensor. A second call does nothing.
+// Remove removes the hook from its tensor. A second call does nothing.
 func (h *PostAccumulateGradHook) Remove() {
 	if h == nil || !h.leaf.Defined() {
 		return

@@ -8,7 +8,8 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// Index is one position of [Tensor.At]: a number, a range, a tensor or one of [All] and [NewAxis].
+// Index is one position of [Tensor.At]: a number, a range, a tensor, [All], [NewAxis] or
+// [Ellipsis].
 //
 //	x.At(0)                          // x[0]
 //	x.At(torch.All, -1)              // x[:, -1]
@@ -27,11 +28,11 @@ type (
 	}
 )
 
-// Positions with a meaning of their own.
+// Positions with a special meaning.
 var (
 	All      Index = everything{} // the whole dimension: ":"
 	NewAxis  Index = newAxis{}    // a new dimension of size 1: "None"
-	Ellipsis Index = ellipsis{}   // as many whole dimensions as are left: "..."
+	Ellipsis Index = ellipsis{}   // as many whole dimensions as remain: "..."
 )
 
 // Range is start:end; negative numbers count from the end.
@@ -43,13 +44,13 @@ func RangeStep(start, end, step int64) Index {
 		step}
 }
 
-// RangeFrom is start: to the end of the dimension.
+// RangeFrom is start: up to the end of the dimension.
 func RangeFrom(start int64) Index {
 	return span{cgotorch.OptionalInt{Value: start, Present: true}, cgotorch.OptionalInt{}, 1}
 }
 
-// At returns part of t as Python's t[...] does: a view where only numbers and ranges are used, a
-// copy where a tensor is.
+// At returns a part of t, as t[...] does in Python: a view if only numbers and ranges are used, a
+// copy if a tensor is.
 func (t Tensor) At(positions ...Index) Tensor {
 	out, tensors := t.resolve("At", positions)
 	switch {
@@ -64,8 +65,8 @@ func (t Tensor) At(positions ...Index) Tensor {
 	})
 }
 
-// SetAt writes value, broadcast, into part of t as Python's t[...] = value does, and returns t.
-// Leading dimensions of size 1 of the value do not count.
+// SetAt writes value, broadcast, into a part of t, as t[...] = value does in Python, and returns
+// t. Leading dimensions of size 1 of value are ignored.
 func (t Tensor) SetAt(value Tensor, positions ...Index) Tensor {
 	out, tensors := t.resolve("SetAt", positions)
 	if shape := value.Shape(); len(shape) > 0 && shape[0] == 1 {
@@ -180,36 +181,36 @@ func (t Tensor) Slice(dim, start, end, step int64) Tensor {
 		Present: true}, step})
 }
 
-// Expand returns t repeated to a larger shape without a copy; -1 keeps a size: Tensor.expand.
+// Expand returns t repeated to a larger shape without copying; -1 keeps a size: Tensor.expand.
 func (t Tensor) Expand(shape ...int64) Tensor {
 	return t.unary("Expand", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.Expand(c, shape, out)
 	})
 }
 
-// ArgMax returns where along dim the largest elements are: torch.argmax.
+// ArgMax returns the indices of the largest elements along dim: torch.argmax.
 func (t Tensor) ArgMax(dim int64, keepDim bool) Tensor {
 	return t.unary("ArgMax", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.ArgMax(c, cgotorch.OptionalInt{Value: dim, Present: true}, keepDim, out)
 	})
 }
 
-// ArgMin returns where along dim the smallest elements are: torch.argmin.
+// ArgMin returns the indices of the smallest elements along dim: torch.argmin.
 func (t Tensor) ArgMin(dim int64, keepDim bool) Tensor {
 	return t.unary("ArgMin", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.ArgMin(c, cgotorch.OptionalInt{Value: dim, Present: true}, keepDim, out)
 	})
 }
 
-// Norm returns the p-norm of all elements, 2 being Euclid's: torch.linalg.vector_norm.
+// Norm returns the p-norm of all elements; p = 2 is the Euclidean norm: torch.linalg.vector_norm.
 func (t Tensor) Norm(p float64) Tensor {
 	return t.unary("Norm", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.VectorNorm(c, cgotorch.Double(p), nil, false, none, out)
 	})
 }
 
-// Pad returns t with value added at its borders; pad lists (before, after) from the last dimension
-// on: torch.nn.functional.pad in mode "constant".
+// Pad returns t padded with value; pad lists pairs (before, after), starting with the last
+// dimension: torch.nn.functional.pad in mode "constant".
 func (t Tensor) Pad(value float64, pad ...int64) Tensor {
 	return t.unary("Pad", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.Pad(c, pad, "constant", cgotorch.OptionalDouble{Value: value, Present: true}, out)

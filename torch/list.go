@@ -7,19 +7,19 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// List is a fixed list of tensors on which the operations of an optimizer work in one call, however
-// many there are. Tensors of a List must not be freed while it is used.
+// List is a fixed list of tensors. The operations of an optimizer process all of them in one call,
+// no matter how many there are. Tensors of a List must not be freed while it is in use.
 type List struct {
 	tensors []Tensor
 	raw     []cgotorch.Tensor
 }
 
-// NewList makes a List. The tensors must outlive any scope: parameters and states of optimizers do.
+// NewList makes a List. The tensors must outlive any scope, as parameters and optimizer states do.
 func NewList(ts ...Tensor) *List {
 	return &List{tensors: slices.Clone(ts), raw: required("NewList", ts)}
 }
 
-// Len is the number of tensors.
+// Len returns the number of tensors.
 func (l *List) Len() int { return len(l.tensors) }
 
 // Tensors returns the tensors; the slice must not be changed.
@@ -54,7 +54,7 @@ func (l *List) states(op, what string, other *List) []cgotorch.Tensor {
 	return other.raw
 }
 
-// Grads returns the gradients, undefined where there is none.
+// Grads returns the gradients, undefined for tensors without one.
 func (l *List) Grads() []Tensor {
 	l.alive("Grads")
 	out := make([]cgotorch.Tensor, len(l.raw))
@@ -67,8 +67,8 @@ func (l *List) Grads() []Tensor {
 	return grads
 }
 
-// SetGrads gives each tensor its gradient; undefined ones remove it. It panics unless there is one
-// for each tensor, of its shape.
+// SetGrads sets the gradient of each tensor; an undefined one removes it. It panics unless there
+// is one gradient for each tensor, of the same shape.
 func (l *List) SetGrads(grads []Tensor) {
 	const op = "SetGrads"
 	l.alive(op)
@@ -79,8 +79,9 @@ func (l *List) SetGrads(grads []Tensor) {
 	runtime.KeepAlive(grads)
 }
 
-// Places tells where the memory of each tensor is and whether it requires a gradient, in numbers
-// that are the same as long as both are. It does not wait for the device.
+// Places returns numbers that say where the memory of each tensor is and whether the tensor
+// requires a gradient. They stay the same as long as neither changes. It does not wait for the
+// device.
 func (l *List) Places() []int64 {
 	l.alive("Places")
 	out := make([]int64, len(l.raw))
@@ -89,21 +90,21 @@ func (l *List) Places() []int64 {
 	return out
 }
 
-// ZeroGrad removes all gradients, or sets them to zero if setToZero is set.
+// ZeroGrad removes all gradients, or sets them to zero if setToZero is true.
 func (l *List) ZeroGrad(setToZero bool) {
 	l.alive("ZeroGrad")
 	l.run("ZeroGrad", cgotorch.ZeroGrad(l.raw, !setToZero))
 }
 
-// ClipGradNorm limits the total norm of the gradients to maxNorm and returns the norm before:
-// torch.nn.utils.clip_grad_norm_ with foreach. All gradients must be on one device, unlike there. It
-// does not wait for the device.
+// ClipGradNorm limits the total norm of the gradients to maxNorm and returns the norm before
+// clipping: torch.nn.utils.clip_grad_norm_ with foreach. Unlike in PyTorch, all gradients must be
+// on one device. It does not wait for the device.
 func (l *List) ClipGradNorm(maxNorm, normType float64) Tensor {
 	return l.norm("ClipGradNorm", maxNorm, normType, true)
 }
 
-// GradNorm returns the total norm of the gradients: torch.nn.utils.get_total_norm. All must
-// be on one device. It does not wait for the device.
+// GradNorm returns the total norm of the gradients: torch.nn.utils.get_total_norm. All gradients
+// must be on one device. It does not wait for the device.
 func (l *List) GradNorm(normType float64) Tensor { return l.norm("GradNorm", 0, normType, false) }
 
 func (l *List) norm(op string, maxNorm, normType float64, scale bool) Tensor {
@@ -135,9 +136,9 @@ type FusedOptions struct {
 	Decoupled                          bool // Adam: weight decay as in AdamW
 	FirstStep                          bool // SGD: momentum buffers have no history yet
 
-	// FoundInf, a float32 without dimensions on the device of the tensors, leaves the step out
-	// where it is 1, without anybody waiting for it: found_inf of torch.amp. Undefined: the step is
-	// made.
+	// FoundInf is a float32 tensor without dimensions on the device of the tensors: found_inf of
+	// torch.amp. If its value is 1, the step is skipped, without waiting for the device. If it is
+	// undefined, the step is always made.
 	FoundInf Tensor
 }
 
@@ -150,9 +151,9 @@ func (o FusedOptions) raw(foundInf cgotorch.Tensor) *cgotorch.OptimizerOptions {
 }
 
 // FusedAdam updates the tensors of l that have a gradient by one step of Adam or AdamW in one
-// kernel. The other lists run parallel to l; steps are float32 tensors without dimensions,
-// maxExpAvgSqs may be nil without AMSGrad. States have the shapes of their tensors; one that lies in
-// memory in another order than its tensor is put into that order.
+// kernel. The other lists run parallel to l. steps are float32 tensors without dimensions, and
+// maxExpAvgSqs may be nil without AMSGrad. States have the shapes of their tensors; a state whose
+// memory order differs from its tensor's is put into that order.
 func (l *List) FusedAdam(expAvgs, expAvgSqs, maxExpAvgSqs, steps *List, o FusedOptions) {
 	const op = "FusedAdam"
 	l.alive(op)
@@ -166,8 +167,8 @@ func (l *List) FusedAdam(expAvgs, expAvgSqs, maxExpAvgSqs, steps *List, o FusedO
 	runtime.KeepAlive(o.FoundInf.h)
 }
 
-// FusedAdagrad updates the tensors of l that have a gradient by one step of Adagrad in one kernel,
-// which is for the CPU only. The other lists are as [List.FusedAdam] has them.
+// FusedAdagrad updates the tensors of l that have a gradient by one step of Adagrad in one kernel.
+// It works on the CPU only. The other lists are as in [List.FusedAdam].
 func (l *List) FusedAdagrad(sums, steps *List, o FusedOptions) {
 	const op = "FusedAdagrad"
 	l.alive(op)
@@ -177,7 +178,7 @@ func (l *List) FusedAdagrad(sums, steps *List, o FusedOptions) {
 }
 
 // FusedSGD updates the tensors of l that have a gradient by one step of SGD in one kernel.
-// momentumBuffers, as the states of [List.FusedAdam], may be nil without momentum.
+// momentumBuffers are like the states of [List.FusedAdam], and may be nil without momentum.
 func (l *List) FusedSGD(momentumBuffers *List, o FusedOptions) {
 	const op = "FusedSGD"
 	l.alive(op)

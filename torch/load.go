@@ -17,16 +17,16 @@ var (
 	ready    atomic.Bool
 )
 
-// Load opens libtorch, which otherwise happens at the first tensor. It returns nil if that has
-// happened already. A program that would rather fail early, with an error instead of a panic, calls
-// it first.
+// Load loads libtorch, which otherwise happens when the first tensor is made. It returns nil if
+// libtorch is loaded already. Call it first in a program that should fail early, with an error
+// instead of a panic.
 //
-// The goroutine that opens libtorch stays on its OS thread, as Python's main thread does. Each
-// thread that computes has other threads for its operators, and where all of them are more than
-// there are CPUs, they go to sleep after every operator: an update of a small model then takes
-// nearly twice as long. A program that makes its model and trains it on one goroutine has one team.
+// The goroutine that loads libtorch stays on its OS thread, as Python's main thread does. Each
+// thread that computes has its own team of threads for its operators. If all of them together are
+// more than there are CPUs, they sleep after every operator, and an update of a small model takes
+// nearly twice as long. A program that makes and trains its model on one goroutine has one team.
 //
-// Settings that are applied, each by the environment, before libtorch starts:
+// These environment variables are read before libtorch starts:
 //
 //	GOTRAINER_LIB=DIR         the folder of the shim, instead of the usual places
 //	GOTRAINER_HOME=DIR        the folder of the installation, one of these places: [InstallRoot]
@@ -37,12 +37,12 @@ var (
 //	GOTRAINER_AUTOGRAD=native leave linear and cross_entropy_loss to libtorch; by default each is one node of
 //	                          autograd on a CPU: the same bits, and a tenth less time for a small model
 //	GOTRAINER_REPRODUCIBLE=N  the same bits on every CPU with AVX2, with N threads: [Reproducible]
-//	GOTRAINER_MKL=native      leave MKL to itself; by default it takes its kernels for Intel's CPUs on AMD's with
-//	                          AVX2, which are faster and make other last bits, unless MKL_CBWR is set. With intel
-//	                          it takes them on every CPU: [MKLKernels]
+//	GOTRAINER_MKL=native      let MKL choose its kernels; by default it uses its kernels for Intel CPUs on AMD CPUs
+//	                          with AVX2 too, which are faster and differ in the last bits, unless MKL_CBWR is set.
+//	                          With intel it uses them on every CPU: [MKLKernels]
 //	OMP_WAIT_POLICY=active    how the threads within an operator wait for each other (active or passive), or
-//	GOMP_SPINCOUNT=N          how often they look before they sleep: it is left at that. By default they wait
-//	                          actively, and passively while other programs use the CPUs: [Waiting]
+//	GOMP_SPINCOUNT=N          how often they look before they sleep; a value that is set is kept. By default they
+//	                          wait actively, and passively while other programs use the CPUs: [Waiting]
 //	GOTRAINER_ADAPT_THREADS=1 operators use fewer threads while other programs use the CPUs: [AdaptThreads]
 //	GOTRAINER_CHECK=1         keep freed tensors for a second, see [CheckUse]
 func Load() error {
@@ -95,26 +95,26 @@ func load(op string) {
 	}
 }
 
-// InstallRoot is the per-user folder in which libtorch is looked for, and into which the gotrainer
-// command installs it.
+// InstallRoot returns the per-user folder in which libtorch is looked for, and into which the
+// gotrainer command installs it.
 func InstallRoot() string { return cgotorch.InstallRoot() }
 
 // Build describes the loaded libtorch.
 type Build struct {
 	Version       string     // of libtorch: "2.11.0"
-	Library       string     // path of gotrainer's shim
-	LibTorch      string     // folder of libtorch's libraries
+	Library       string     // the path of gotrainer's shim
+	LibTorch      string     // the folder of libtorch's libraries
 	ABI           string     // identifies the shim's sources
 	CPUCapability string     // the instruction set of the CPU kernels: "AVX2", "AVX512", "DEFAULT"
-	Threads       int        // within one operator
-	Waiting       WaitPolicy // of these threads for each other
-	MKL           MKLKernels // of float32 and float64 products on the CPU
+	Threads       int        // threads within one operator
+	Waiting       WaitPolicy // how these threads wait for each other
+	MKL           MKLKernels // the kernels of float32 and float64 products on the CPU
 	CUDADevices   int
-	NoCUDA        string // why there is none of these, in a sentence; empty: there is
-	Reproducible  int    // the threads that numbers are reproducible with, 0: they are not, see [Reproducible]
+	NoCUDA        string // why there are no GPUs, in a sentence; empty: there are
+	Reproducible  int    // the number of threads that results are reproducible with, see [Reproducible]; 0: they are not
 	KeepsMalloc   bool   // large blocks stay with the process, see [Load]
 	VectorMasks   bool   // dropout masks are drawn by vector instructions, see [Load]
-	OwnGenerators bool   // a thread can have generators of its own, see [ForkRNG]
+	OwnGenerators bool   // threads can have their own generators, see [ForkRNG]
 }
 
 // BuildInfo loads libtorch and describes it.
@@ -146,22 +146,23 @@ func SetThreads(n int) {
 	restartWaiting(n)
 }
 
-// Threads is the number of threads that one operator may use now: that of [SetThreads], or fewer
-// after [AdaptThreads].
+// Threads returns how many threads one operator may currently use: the number set by [SetThreads],
+// or fewer after [AdaptThreads].
 func Threads() int {
 	load("Threads")
 	return cgotorch.Threads()
 }
 
-// UseDeterministicAlgorithms makes operators without a reproducible algorithm panic, or only warn:
-// torch.use_deterministic_algorithms. It holds for the whole process.
+// UseDeterministicAlgorithms makes operators without a deterministic algorithm panic, or only
+// warn: torch.use_deterministic_algorithms. It applies to the whole process.
 func UseDeterministicAlgorithms(on, warnOnly bool) {
 	load("UseDeterministicAlgorithms")
 	check("UseDeterministicAlgorithms", cgotorch.SetDeterministic(on, warnOnly))
 }
 
-// SetFloat32MatmulPrecision is torch.set_float32_matmul_precision: "highest" (the default), "high"
-// or "medium". It holds for the whole process.
+// SetFloat32MatmulPrecision sets the precision of float32 matrix products to "highest" (the
+// default), "high" or "medium": torch.set_float32_matmul_precision. It applies to the whole
+// process.
 func SetFloat32MatmulPrecision(precision string) {
 	load("SetFloat32MatmulPrecision")
 	switch precision {

@@ -9,11 +9,11 @@ import (
 // MemoryFormat is an order of the dimensions in memory: torch.memory_format.
 type MemoryFormat int32
 
-// The memory formats, by c10::MemoryFormat.
+// The memory formats, as in c10::MemoryFormat.
 const (
 	ContiguousFormat MemoryFormat = 0 // row-major
-	// NHWC for a tensor of shape [N, C, H, W]: what convolutions on the CPU and on tensor cores
-	// prefer
+	// NHWC for a tensor of shape [N, C, H, W], the preferred format of convolutions on the CPU and
+	// on tensor cores
 	ChannelsLast   MemoryFormat = 2
 	ChannelsLast3d MemoryFormat = 3 // NDHWC for [N, C, D, H, W]
 )
@@ -30,10 +30,10 @@ func (f MemoryFormat) code(op string) int32 {
 			f)})
 }
 
-// Contiguous returns t in row-major order, t itself if it is so already: Tensor.contiguous.
+// Contiguous returns t in row-major order, or t itself if it already is: Tensor.contiguous.
 func (t Tensor) Contiguous() Tensor { return t.ContiguousIn(ContiguousFormat) }
 
-// ContiguousIn returns t in a memory format, t itself if it is so already:
+// ContiguousIn returns t in a memory format, or t itself if it already is:
 // Tensor.contiguous(memory_format=...).
 func (t Tensor) ContiguousIn(f MemoryFormat) Tensor {
 	return t.unary("ContiguousIn", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
@@ -41,8 +41,9 @@ func (t Tensor) ContiguousIn(f MemoryFormat) Tensor {
 	})
 }
 
-// InMemoryFormat returns t with strides of a memory format even where sizes of 1 leave them open,
-// which decides what convolutions do: Tensor.to(memory_format=...).
+// InMemoryFormat returns t in a memory format: Tensor.to(memory_format=...). It sets the strides
+// of that format even where dimensions of size 1 leave them open; convolutions choose their own
+// format by them.
 func (t Tensor) InMemoryFormat(f MemoryFormat) Tensor {
 	return t.unary("InMemoryFormat", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.To(c, none, none, false, true, f.code("InMemoryFormat"), out)

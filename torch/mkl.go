@@ -13,13 +13,13 @@ import (
 // where it helps (cgotorch/src/mkl_intel.c), and a product is checked before anyone uses one. What
 // is faster is not measured at load: bits must not depend on a clock.
 
-// MKLKernels says which kernels MKL takes.
+// MKLKernels says which kernels MKL uses.
 type MKLKernels struct {
-	Intel  bool   // those for Intel's CPUs, whoever made this one; otherwise MKL chooses itself
+	Intel  bool   // those for Intel CPUs, whoever made this one; otherwise MKL chooses
 	Reason string // "this CPU is AMD's", "GOTRAINER_MKL is native"
 }
 
-// String is "Intel's: this CPU is AMD's", for instance.
+// String returns a description such as "Intel's: this CPU is AMD's".
 func (k MKLKernels) String() string {
 	if k.Intel {
 		return "Intel's: " + k.Reason
@@ -71,7 +71,7 @@ func chooseMKL(arch string, reproducible, amd bool, env func(string) string) (mk
 	return mklChoice{cgotorch.NativeMKL, "this CPU is not AMD's"}, nil
 }
 
-// fastAMD tells whether this is a CPU of AMD's that has what MKL's kernels for Intel's need.
+// fastAMD reports whether this is a CPU of AMD's that has what MKL's kernels for Intel's need.
 func fastAMD() bool { return cgotorch.IsAMD() && hasAVX2() }
 
 // kernels is what came of the choice.

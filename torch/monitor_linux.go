@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Go's scheduler has a thread of its own, the monitor (sysmon), that looks every 20 microseconds to
-// 10 milliseconds whether a thread has been in C for long. It is nearly always in libtorch when one
-// trains, so the monitor looks often, and each time the kernel takes a CPU from a thread that shares
-// an operator, for which all others wait.
+// Go's scheduler has a thread of its own, the monitor (sysmon), that looks every 20 microseconds
+// to 10 milliseconds whether a thread has been in C for long. It is nearly always in libtorch when
+// one trains, so the monitor looks often, and each time the kernel takes a CPU from a thread that
+// shares an operator, for which all others wait.
 
 // monitor is the monitor's thread while it waits for its turn; 0: it does not.
 var monitor int
@@ -58,7 +58,7 @@ func threadsOfProcess() (ids []int) {
 	return ids
 }
 
-// changePolicy gives a thread that has one policy another one, and tells whether it did.
+// changePolicy gives a thread that has one policy another one, and reports whether it did.
 func changePolicy(thread int, from, to uint32) bool {
 	attr, err := unix.SchedGetAttr(thread, 0)
 	if err != nil || attr.Policy != from {

@@ -1,6 +1,6 @@
 package torch
 
-// Named is a tensor with its name in a model: a parameter, a buffer, or a state of an optimizer.
+// Named is a tensor with its name in a model: a parameter, a buffer or an optimizer state.
 type Named struct {
 	Name   string
 	Tensor Tensor

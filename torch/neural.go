@@ -28,8 +28,8 @@ func (t Tensor) ternary(op string, a, b Tensor, f func(t, a, b cgotorch.Tensor,
 	return out.given(code)
 }
 
-// ConvOptions of the convolutions. Nil lists mean stride 1, padding 0, dilation 1; one number
-// stands for all dimensions; zero Groups mean 1.
+// ConvOptions are the options of convolutions. Nil lists mean stride 1, padding 0 and dilation 1.
+// A list of one number applies to all dimensions. Zero Groups means 1.
 type ConvOptions struct {
 	Stride, Padding, Dilation []int64
 	Groups                    int64
@@ -58,8 +58,8 @@ func (o ConvOptions) groups() int64 {
 	return o.Groups
 }
 
-// Conv1d convolves t, [N, C, L], with weight, [out, C/groups, k]; an undefined bias is left out:
-// torch.conv1d.
+// Conv1d convolves t, [N, C, L], with weight, [out, C/groups, k]: torch.conv1d. bias may be
+// undefined.
 func (t Tensor) Conv1d(weight, bias Tensor, o ConvOptions) Tensor {
 	return t.ternary("Conv1d", weight, bias, func(t, w, b cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.Conv1d(t, w, b, orDefault(o.Stride, 1, 1), orDefault(o.Padding, 0, 1), orDefault(o.Dilation, 1,
@@ -67,8 +67,8 @@ func (t Tensor) Conv1d(weight, bias Tensor, o ConvOptions) Tensor {
 	})
 }
 
-// Conv2d convolves t, [N, C, H, W], with weight, [out, C/groups, kh, kw]; an undefined bias is left
-// out: torch.conv2d.
+// Conv2d convolves t, [N, C, H, W], with weight, [out, C/groups, kh, kw]: torch.conv2d. bias may
+// be undefined.
 func (t Tensor) Conv2d(weight, bias Tensor, o ConvOptions) Tensor {
 	return t.ternary("Conv2d", weight, bias, func(t, w, b cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.Conv2d(t, w, b, orDefault(o.Stride, 1, 2), orDefault(o.Padding, 0, 2), orDefault(o.Dilation, 1,
@@ -76,8 +76,8 @@ func (t Tensor) Conv2d(weight, bias Tensor, o ConvOptions) Tensor {
 	})
 }
 
-// PoolOptions of the pooling operators. A nil Stride means the kernel's size, nil Padding 0, nil
-// Dilation 1.
+// PoolOptions are the options of the pooling operators. A nil Stride means the kernel size, a nil
+// Padding 0 and a nil Dilation 1.
 type PoolOptions struct {
 	Kernel, Stride, Padding, Dilation []int64
 	CeilMode                          bool
@@ -91,8 +91,8 @@ func (t Tensor) MaxPool2d(o PoolOptions) Tensor {
 	})
 }
 
-// AvgPool2d takes the mean over windows of t, [N, C, H, W], padding counted: torch.avg_pool2d.
-// Dilation is not used.
+// AvgPool2d takes the mean over windows of t, [N, C, H, W], including the padding:
+// torch.avg_pool2d. Dilation is ignored.
 func (t Tensor) AvgPool2d(o PoolOptions) Tensor {
 	return t.unary("AvgPool2d", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.AvgPool2d(c, o.Kernel, o.Stride, orDefault(o.Padding, 0, 2), o.CeilMode, true,
@@ -100,9 +100,9 @@ func (t Tensor) AvgPool2d(o PoolOptions) Tensor {
 	})
 }
 
-// BatchNorm normalises over all dimensions but the second. With training set it uses the batch's
-// own statistics and moves the running ones by momentum, otherwise it uses the running ones:
-// torch.batch_norm. Undefined tensors leave their part out.
+// BatchNorm normalises over all dimensions but the second: torch.batch_norm. While training, it
+// uses the batch's own statistics and updates the running ones by momentum; otherwise it uses the
+// running ones. Weights and statistics may be undefined, and are then left out.
 func (t Tensor) BatchNorm(weight, bias, runningMean, runningVar Tensor, training bool, momentum, eps float64) Tensor {
 	defer runtime.KeepAlive([2]Tensor{runningMean, runningVar})
 	return t.ternary("BatchNorm", weight, bias, func(t, w, b cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
@@ -118,25 +118,25 @@ func (t Tensor) LayerNorm(shape []int64, weight, bias Tensor, eps float64) Tenso
 	})
 }
 
-// Dropout zeroes elements with probability p and scales the others by 1/(1-p) while training, else
-// it returns t's elements: torch.dropout.
+// Dropout zeroes elements with probability p and scales the others by 1/(1-p) while training;
+// otherwise it returns t's elements: torch.dropout.
 func (t Tensor) Dropout(p float64, training bool) Tensor {
 	return t.unary("Dropout", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.Dropout(c, p, training, out)
 	})
 }
 
-// Embedding returns the rows of weight, [words, dim], at t, integers of any shape. The row
-// paddingIdx gets no gradient; -1 means none: torch.embedding.
+// Embedding returns the rows of weight, [words, dim], that t, integers of any shape, selects:
+// torch.embedding. The row paddingIdx gets no gradient; -1 means none.
 func (t Tensor) Embedding(weight Tensor, paddingIdx int64) Tensor {
 	return t.ternary("Embedding", weight, Tensor{}, func(t, w, _ cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.Embedding(w, t, paddingIdx, false, false, out)
 	})
 }
 
-// ScaledDotProductAttention is softmax(t·keyᵀ·scale + mask)·value for query t, [..., L, E]; an
-// undefined mask is left out, a bool mask keeps where it is true; scale 0 means 1/sqrt(E):
-// torch.nn.functional.scaled_dot_product_attention.
+// ScaledDotProductAttention is softmax(t·keyᵀ·scale + mask)·value for the query t, [..., L, E]:
+// torch.nn.functional.scaled_dot_product_attention. The mask may be undefined; a bool mask keeps
+// the positions where it is true. Scale 0 means 1/sqrt(E).
 func (t Tensor) ScaledDotProductAttention(key, value, mask Tensor, dropout float64, causal bool, scale float64) Tensor {
 	defer runtime.KeepAlive(mask)
 	return t.ternary("ScaledDotProductAttention", key, value, func(t, k, v cgotorch.Tensor,
@@ -146,10 +146,10 @@ func (t Tensor) ScaledDotProductAttention(key, value, mask Tensor, dropout float
 	})
 }
 
-// Reduction says what a loss does with the losses of the elements.
+// Reduction says how a loss combines the losses of the elements.
 type Reduction int64
 
-// The reductions, by at::Reduction.
+// The reductions, as in at::Reduction.
 const (
 	ReductionNone Reduction = 0
 	ReductionMean Reduction = 1
@@ -165,9 +165,9 @@ func (r Reduction) code(op string) int64 {
 	return int64(r)
 }
 
-// CrossEntropyLoss compares logits t, [N, C] or [N, C, ...], with class indices or probabilities;
-// classes equal to ignoreIndex do not count, an undefined weight is left out:
-// torch.nn.functional.cross_entropy.
+// CrossEntropyLoss compares logits t, [N, C] or [N, C, ...], with class indices or probabilities:
+// torch.nn.functional.cross_entropy. Targets equal to ignoreIndex are ignored. weight may be
+// undefined.
 func (t Tensor) CrossEntropyLoss(target, weight Tensor, reduction Reduction, ignoreIndex int64,
 	labelSmoothing float64) Tensor {
 	return t.ternary("CrossEntropyLoss", target, weight, func(t, y, w cgotorch.Tensor,
@@ -197,8 +197,8 @@ func (t Tensor) L1Loss(target Tensor, reduction Reduction) Tensor {
 	})
 }
 
-// BinaryCrossEntropyWithLogits compares logits t with probabilities of the same shape; undefined
-// weights are left out: torch.nn.functional.binary_cross_entropy_with_logits.
+// BinaryCrossEntropyWithLogits compares logits t with probabilities of the same shape:
+// torch.nn.functional.binary_cross_entropy_with_logits. The weights may be undefined.
 func (t Tensor) BinaryCrossEntropyWithLogits(target, weight, posWeight Tensor, reduction Reduction) Tensor {
 	defer runtime.KeepAlive(posWeight)
 	return t.ternary("BinaryCrossEntropyWithLogits", target, weight, func(t, y, w cgotorch.Tensor,

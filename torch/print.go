@@ -10,15 +10,15 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// PrintOptions says how [Tensor.Format] writes a tensor: torch.set_printoptions. The zero value is
+// PrintOptions say how [Tensor.Format] writes a tensor: torch.set_printoptions. The zero value is
 // PyTorch's default profile.
 type PrintOptions struct {
 	Precision int // digits after the point; 0 means 4, a negative number none
 	// a tensor with more elements is summarised; 0 means 1000, a negative number summarises every
 	// tensor
 	Threshold int64
-	// how many a summary shows at the beginning and end of each dimension; 0 means 3, a negative
-	// number none
+	// how many elements a summary shows at the beginning and end of each dimension; 0 means 3, a
+	// negative number none
 	EdgeItems int
 	LineWidth int     // characters in a line; 0 means 80
 	Sci       SciMode // scientific notation; the zero value decides by the range of the elements
@@ -42,13 +42,13 @@ func zeroMeans[T int | int64](v, def T) T {
 	return max(v, 0)
 }
 
-// String returns the text that Python prints for t, to the letter:
+// String returns exactly the text that Python prints for t:
 //
 //	tensor([[1., 2.],
 //	        [3., 4.]], grad_fn=<MulBackward0>)
 //
-// It waits for the device. The undefined tensor prints as None and a freed one as "tensor(freed)";
-// tensors that are not strided print their shape and dtype only.
+// It waits for the device. The undefined tensor prints as None and a freed one as "tensor(freed)".
+// Tensors that are not strided print only their shape and dtype.
 func (t Tensor) String() string { return t.Format(PrintOptions{}) }
 
 // Format is [Tensor.String] with options.
@@ -222,7 +222,7 @@ func (p *printer) edges(t Tensor) Tensor {
 	return t
 }
 
-// cut tells whether dimension dim is shown with dots in its middle.
+// cut reports whether dimension dim is shown with dots in its middle.
 func (p *printer) cut(dim int) bool { return p.summarize && p.sizes[dim] > 2*int64(p.EdgeItems) }
 
 // list writes dimension dim from the element at offset on.

@@ -16,51 +16,53 @@ import (
 type ProcessGroupOptions struct {
 	Rank, World int
 
-	// Store is where the processes find each other: "host:port", a free port of rank 0's machine.
-	// Rank 0 gives the Listener of that address, which the group takes over.
+	// Store is the address at which the processes find each other, "host:port", where port is free
+	// on the machine of rank 0. Rank 0 passes the Listener of that address, which the group takes
+	// over.
 	Store    string
 	Listener *net.TCPListener
 
-	// Name tells groups with one Store apart; it is the same for all processes.
+	// Name distinguishes groups with the same Store. It is the same in all processes.
 	Name string
 
-	// Registered is the name by which operators find the group in this process: those of
-	// _c10d_functional take it. Empty: Name.
+	// Registered is the name under which operators such as those of _c10d_functional find the
+	// group in this process. If empty, it is Name.
 	Registered string
 
-	// Address is that of this machine by which the others reach it; Interface, a network interface
-	// such as "eth0", comes first (GLOO_SOCKET_IFNAME).
+	// Address is the address under which the other processes reach this machine. Interface is a
+	// network interface such as "eth0" and takes precedence (GLOO_SOCKET_IFNAME).
 	Address, Interface string
 
-	Join    time.Duration // how long to wait for the others
-	Timeout time.Duration // of a collective
+	Join    time.Duration // how long to wait for the other processes
+	Timeout time.Duration // how long a collective may take
 
-	// Device is this process's GPU, whose tensors NCCL moves beside gloo, which moves the CPU's; no
-	// other process has it. Not measured: see docs/gpu.md. The zero value, the CPU: gloo alone.
+	// Device is this process's GPU, which no other process may have. NCCL handles the GPU's
+	// tensors, and gloo those of the CPU. Not measured: see docs/gpu.md. The zero value, the CPU,
+	// means gloo alone.
 	Device Device
 
 	// Checked compares operator, shapes and dtypes over the processes before every collective, so
-	// that a mismatch is an error with the ranks instead of a hang (TORCH_DISTRIBUTED_DEBUG=DETAIL).
-	// It costs an exchange each time, and a process that hangs keeps the others waiting until
-	// Timeout. All processes choose the same.
+	// that a mismatch is an error that names the ranks instead of a hang
+	// (TORCH_DISTRIBUTED_DEBUG=DETAIL). It costs one exchange per collective, and a process that
+	// hangs keeps the others waiting until Timeout. It must be the same in all processes.
 	Checked bool
 
-	// Fake is a group whose other processes are not there, whatever World is: each collective is
-	// answered at once, as if all had what this process has, so a sum is World times that
-	// (PyTorch's backend "fake"). Nothing listens, and Store is not needed. Send and Recv fail.
+	// Fake makes a group whose other processes do not exist, whatever World is (PyTorch's backend
+	// "fake"). Each collective returns at once, as if all processes had the tensors of this one: a
+	// sum is World times its value. Nothing listens, and Store is not needed. Send and Recv fail.
 	Fake bool
 }
 
-// ProcessGroup is a group of c10d, libtorch's engine of distributed training, with gloo as its
-// backend, and NCCL for a GPU's tensors. Package dist/ddp is what programs use; a group made by hand
-// serves operators by its name:
+// ProcessGroup is a group of c10d, libtorch's engine for distributed training. Its backend is
+// gloo, with NCCL for the tensors of a GPU. Programs normally use package dist/ddp; a group made
+// by hand is for operators that find it by name:
 //
 //	torch.Call("_c10d_functional::wait_tensor", torch.Call("_c10d_functional::all_reduce_", t, "sum", g.Name())[0])
 //
-// All processes make the same calls in the same order; [ProcessGroup.Send] and [ProcessGroup.Recv]
-// concern two of them. AllReduce, AllGather, ReduceScatter and AllToAll are differentiable. None of
-// these calls compares what the processes do, and their errors name an address and no process:
-// those of dist/ddp do both.
+// All processes must make the same calls in the same order, except that [ProcessGroup.Send] and
+// [ProcessGroup.Recv] concern only two of them. AllReduce, AllGather, ReduceScatter and AllToAll
+// are differentiable. These calls do not check that the processes do the same, and their errors
+// name an address rather than a process; the calls of dist/ddp do both.
 type ProcessGroup struct {
 	name  string
 	world int
@@ -70,7 +72,7 @@ type ProcessGroup struct {
 	reducers sync.Map // *Reducer to struct{}, the open ones
 }
 
-// NewProcessGroup joins a group, and returns when all processes have.
+// NewProcessGroup joins a group and returns when all processes have joined.
 func NewProcessGroup(o ProcessGroupOptions) (*ProcessGroup, error) {
 	if err := Load(); err != nil {
 		return nil, err
@@ -135,14 +137,14 @@ func (o *ProcessGroupOptions) resolved(op string) (c cgotorch.GroupOptions, err 
 	return c, nil
 }
 
-// NCCLAvailable tells whether [ProcessGroupOptions].Device can be a GPU:
+// NCCLAvailable reports whether [ProcessGroupOptions].Device can be a GPU:
 // torch.distributed.is_nccl_available.
 func NCCLAvailable() bool { return Load() == nil && cgotorch.HasNCCL() }
 
-// Name is what operators call the group.
+// Name returns the name under which operators find the group.
 func (g *ProcessGroup) Name() string { return g.name }
 
-// World is the number of processes.
+// World returns the number of processes.
 func (g *ProcessGroup) World() int { return g.world }
 
 // use runs f with the handle, which stays meanwhile.
@@ -155,8 +157,8 @@ func (g *ProcessGroup) use(op string, f func(handle unsafe.Pointer)) {
 	f(g.handle)
 }
 
-// Abort ends every call that waits in the group, in any goroutine, and refuses those to come, with
-// the reason.
+// Abort ends every call that waits in the group, in any goroutine, and refuses all later ones,
+// with the given reason.
 func (g *ProcessGroup) Abort(reason string) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -165,9 +167,9 @@ func (g *ProcessGroup) Abort(reason string) {
 	}
 }
 
-// Shutdown returns when the collectives of the GPU that are under way are done, and closes its
-// connections, as torch.distributed.destroy_process_group does. Without [ProcessGroupOptions].Device
-// it does nothing. The group is closed afterwards.
+// Shutdown waits for the GPU's collectives that are under way and closes the group's connections,
+// as torch.distributed.destroy_process_group does. Without [ProcessGroupOptions].Device it does
+// nothing. Close the group afterwards.
 func (g *ProcessGroup) Shutdown() {
 	const op = "Shutdown"
 	g.use(op, func(handle unsafe.Pointer) {
@@ -177,7 +179,7 @@ func (g *ProcessGroup) Shutdown() {
 	})
 }
 
-// Close frees the group and its reducers, when no call waits in it.
+// Close frees the group and its reducers. No call may be waiting in it.
 func (g *ProcessGroup) Close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -191,7 +193,7 @@ func (g *ProcessGroup) Close() {
 	}
 }
 
-// Broadcast copies the values of the tensors of the process root to those of all others.
+// Broadcast copies the values of the tensors of process root to the tensors of all others.
 func (g *ProcessGroup) Broadcast(root int, ts ...Tensor) {
 	const op = "Broadcast"
 	list := required(op, ts)
@@ -203,11 +205,11 @@ func (g *ProcessGroup) Broadcast(root int, ts ...Tensor) {
 	runtime.KeepAlive(ts)
 }
 
-// Send sends the values of t, which is contiguous and on the CPU, to the process to, which receives
-// them: torch.distributed.send.
+// Send sends the values of t, which must be contiguous and on the CPU, to process to, which
+// receives them with Recv: torch.distributed.send.
 func (g *ProcessGroup) Send(t Tensor, to int) { g.exchange("Send", t, to, true) }
 
-// Recv fills t with what the process from sends, which must have as many bytes:
+// Recv fills t with what process from sends, which must be of the same number of bytes:
 // torch.distributed.recv.
 func (g *ProcessGroup) Recv(t Tensor, from int) { g.exchange("Recv", t, from, false) }
 
@@ -220,21 +222,22 @@ func (g *ProcessGroup) exchange(op string, t Tensor, peer int, sends bool) {
 	runtime.KeepAlive(t.h)
 }
 
-// ReducerOptions are those of torch.nn.parallel.DistributedDataParallel.
+// ReducerOptions are the options of torch.nn.parallel.DistributedDataParallel.
 type ReducerOptions struct {
-	// FirstBucketBytes and BucketBytes are about how much is reduced at a time; zero: 1 MiB and 25
-	// MiB. A bucket is reduced while the backward pass computes the next one.
+	// FirstBucketBytes and BucketBytes are roughly how much is reduced at a time; zero means 1 MiB
+	// and 25 MiB. A bucket is reduced while the backward pass computes the next one.
 	FirstBucketBytes, BucketBytes int64
 
-	FindUnused  bool // some parameters may take no part in a pass
-	BucketView  bool // gradients are views of the buckets: less memory
+	FindUnused  bool // some parameters may not take part in a pass
+	BucketView  bool // gradients are views of the buckets, which takes less memory
 	StaticGraph bool // all passes use the same parameters, in the same order
 
-	// Compress is the dtype in which gradients are sent, Float16 or BFloat16; zero: theirs.
+	// Compress is the dtype in which gradients are sent, Float16 or BFloat16. Zero means the
+	// gradients' own dtype.
 	Compress DType
 
-	// Sparse says for each parameter whether its gradients are sparse, as those of embeddings can be
-	// (expect_sparse_gradient); nil: none is.
+	// Sparse says for each parameter whether its gradients are sparse, as those of embeddings can
+	// be (expect_sparse_gradient). Nil means that none is.
 	Sparse []bool
 }
 
@@ -245,7 +248,8 @@ type Reducer struct {
 	handle unsafe.Pointer
 }
 
-// NewReducer makes a reducer of parameters that are trained, with the same names on all processes.
+// NewReducer makes a reducer for trainable parameters, which must have the same names in all
+// processes.
 func (g *ProcessGroup) NewReducer(params []Named, o ReducerOptions) *Reducer {
 	const op = "NewReducer"
 	if len(params) == 0 {
@@ -285,15 +289,15 @@ func (g *ProcessGroup) NewReducer(params []Named, o ReducerOptions) *Reducer {
 	return r
 }
 
-// BeforeForward is called before a forward pass whose gradients are to be averaged.
+// BeforeForward must be called before a forward pass whose gradients are to be averaged.
 func (r *Reducer) BeforeForward() {
 	const op = "Reducer.BeforeForward"
 	r.group.use(op, func(unsafe.Pointer) { r.params.run(op, cgotorch.ReducerBeforeForward(r.open(op))) })
 }
 
-// ReduceBackward runs a backward pass that begins at losses, in which the reducers, all of one
-// group, average gradients. With FindUnused the losses are searched for the parameters that take
-// part. Other backward passes leave gradients as they are.
+// ReduceBackward runs a backward pass from losses in which the reducers, all of one group, average
+// gradients. With FindUnused, the losses are searched for the parameters that take part. Other
+// backward passes do not average gradients.
 func ReduceBackward(reducers []*Reducer, backward func(), losses ...Tensor) {
 	const op = "ReduceBackward"
 	if len(reducers) == 0 {
@@ -321,7 +325,7 @@ func (r *Reducer) open(op string) unsafe.Pointer {
 	return r.handle
 }
 
-// Close takes the reducer from its parameters. Closing its group does so too.
+// Close detaches the reducer from its parameters. Closing its group does so too.
 func (r *Reducer) Close() {
 	r.group.mu.Lock()
 	defer r.group.mu.Unlock()

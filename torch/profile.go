@@ -8,17 +8,17 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// ProfileOptions of [Profile].
+// ProfileOptions are the options of [Profile].
 type ProfileOptions struct {
 	Shapes bool // record the shapes of the operators' arguments
 	Memory bool // record allocations
 }
 
 // Profile runs f and writes what libtorch did meanwhile to a file, as a trace for chrome://tracing
-// or ui.perfetto.dev: torch.profiler.profile. It sees the operators of the calling goroutine and
-// the backward passes it runs, and with a CUDA build the kernels; not those of goroutines that f
-// starts. It returns an error, and does not run f, if the file cannot be written or a profile is
-// being taken already.
+// or ui.perfetto.dev: torch.profiler.profile. The trace contains the operators of the calling
+// goroutine, the backward passes it runs and, with a CUDA build, the kernels, but not the
+// operators of goroutines that f starts. If the file cannot be written or another profile is being
+// taken, Profile returns an error without running f.
 func Profile(path string, o ProfileOptions, f func()) (err error) {
 	load("Profile")
 	file, err := os.Create(path)

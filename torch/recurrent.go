@@ -8,7 +8,7 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// RNNOptions of the recurrent operators.
+// RNNOptions are the options of the recurrent operators.
 type RNNOptions struct {
 	HasBiases     bool
 	Layers        int64
@@ -69,9 +69,9 @@ func (o RNNOptions) check(op string, gates int64, t Tensor, weights []Tensor, st
 	}
 }
 
-// LSTM runs t, [L, N, in] or [N, L, in] with BatchFirst, from the states h0 and c0 through weights
-// in PyTorch's order: per layer and direction w_ih, w_hh and, with biases, b_ih, b_hh. It returns
-// the outputs and the last states: torch.lstm.
+// LSTM runs an LSTM over t, [L, N, in], or [N, L, in] with BatchFirst, starting from the states h0
+// and c0: torch.lstm. The weights are in PyTorch's order: for each layer and direction w_ih, w_hh
+// and, with biases, b_ih, b_hh. It returns the outputs and the last states.
 func (t Tensor) LSTM(h0, c0 Tensor, weights []Tensor, o RNNOptions) (output, h, c Tensor) {
 	var out [3]cgotorch.Tensor
 	states := []cgotorch.Tensor{h0.ptr("LSTM"), c0.ptr("LSTM")}
@@ -94,8 +94,8 @@ func (t Tensor) LSTM(h0, c0 Tensor, weights []Tensor, o RNNOptions) (output, h, 
 	return wrap(out[0], code), wrap(out[1], code), wrap(out[2], code)
 }
 
-// GRU runs t, [L, N, in] or [N, L, in] with BatchFirst, from the state h0, as [Tensor.LSTM] does:
-// torch.gru.
+// GRU runs a GRU over t, [L, N, in], or [N, L, in] with BatchFirst, starting from the state h0:
+// torch.gru. The weights are as in [Tensor.LSTM].
 func (t Tensor) GRU(h0 Tensor, weights []Tensor, o RNNOptions) (output, h Tensor) {
 	var out [2]cgotorch.Tensor
 	list := required("GRU", weights)

@@ -12,8 +12,8 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// ReproducibleVariable is the environment variable that does what [Reproducible] does: its value is
-// the number of threads.
+// ReproducibleVariable is the environment variable with the same effect as [Reproducible]. Its
+// value is the number of threads.
 const ReproducibleVariable = "GOTRAINER_REPRODUCIBLE"
 
 // reproducible is what was asked for, until libtorch is loaded and what holds after it.
@@ -23,18 +23,20 @@ var reproducible struct {
 	loaded  bool // libtorch has read the environment
 }
 
-// Reproducible makes the process compute the same bits on every x86-64 CPU with AVX2, Intel's or
-// AMD's, with the given number of threads in one operator; in float64 some roots differ on AMD.
-// PyTorch promises this for one machine at most. ATen, oneDNN and MKL then take their AVX2 code
-// paths, whatever the environment says; MKL takes them on AMD too. GOTRAINER_REPRODUCIBLE=1 in the
-// environment is Reproducible(1).
+// Reproducible makes the process compute the same bits on every x86-64 CPU with AVX2, Intel or
+// AMD, with the given number of threads per operator; in float64 some roots differ on AMD. PyTorch
+// promises this at most for a single machine. ATen, oneDNN and MKL then use their AVX2 code paths,
+// whatever the environment says; MKL does so on AMD too. GOTRAINER_REPRODUCIBLE=1 in the
+// environment has the same effect as Reproducible(1).
 //
-// Libtorch reads its settings once, when it is loaded, so this comes before the first tensor, or at
-// the beginning of main. Afterwards it returns an error, unless the process is reproducible with
-// that many threads already. It also returns one where there is no such CPU, and for threads < 1.
+// libtorch reads its settings once, when it is loaded, so call Reproducible before the first
+// tensor is made, such as at the beginning of main. After that it returns an error, unless the
+// process is already reproducible with that many threads. It also returns an error on other CPUs
+// and for threads < 1.
 //
-// It is about CPUs, and about equal threads: another number of threads, [SetThreads] among the ways
-// to choose one, gives other last bits. docs/reproducible.md says what it costs and where it ends.
+// It applies to CPUs only, and to a fixed number of threads: a different number, for instance one
+// set by [SetThreads], changes the last bits. docs/reproducible.md describes the costs and the
+// limits.
 func Reproducible(threads int) error {
 	if threads < 1 {
 		return &Error{Op: "Reproducible", Code: ErrValue,
@@ -57,7 +59,7 @@ func Reproducible(threads int) error {
 	return nil
 }
 
-// hasAVX2 tells whether the CPU has what kernels for AVX2 are made of.
+// hasAVX2 reports whether the CPU has what kernels for AVX2 are made of.
 func hasAVX2() bool { return cpu.X86.HasAVX2 && cpu.X86.HasFMA }
 
 // missingInstructions is why libtorch's binaries cannot compute on this CPU; empty: they can. Those

@@ -7,24 +7,24 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// ForkRNG runs f with default generators of its own, which begin where the default ones are: what f
-// draws does not change what is drawn after it, as with torch.random.fork_rng, nor what other
-// goroutines draw meanwhile, and they do not change what f draws. So goroutines that each seed and
-// make a model, or run a loop, do so as if they were alone:
+// ForkRNG runs f with its own default generators, which start in the state of the current ones.
+// What f draws does not change what is drawn after it, as with torch.random.fork_rng, nor what
+// other goroutines draw meanwhile; nor do they change what f draws. Goroutines that each seed and
+// make a model, or run a loop, therefore get the numbers that they would get alone:
 //
 //	torch.ForkRNG(func() {
 //		torch.ManualSeed(1)
 //		model = newModel()
 //	})
 //
-// It does so for the CPU and for the GPUs that are named, all of them if none is. The generators
-// are those of operators that are given none, dropout and attention among them, of
-// [DefaultGenerator] and of [ManualSeed], in f and in a backward pass that f begins; a goroutine
-// that f starts has the former ones. Calls nest.
+// It does so for the CPU and for the given GPUs, or for all GPUs if none is given. The generators
+// are used by operators without a generator argument, such as dropout and attention, by
+// [DefaultGenerator] and by [ManualSeed], both in f and in backward passes that f starts. A
+// goroutine that f starts uses the previous ones. Calls nest.
 //
-// Own generators need Linux and libcgotorch_generators, which is installed beside libcgotorch (see
-// [BuildInfo]). Elsewhere the default generators are put back when f ends, and goroutines disturb
-// each other.
+// Separate generators need Linux and libcgotorch_generators, which is installed beside libcgotorch
+// (see [BuildInfo]). Without them, ForkRNG restores the state of the default generators when f
+// ends, and goroutines affect each other.
 func ForkRNG(f func(), gpus ...Device) {
 	const op = "ForkRNG"
 	load(op)

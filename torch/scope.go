@@ -66,10 +66,10 @@ func (s *scope) close() {
 	scopesLock.Unlock()
 }
 
-// Scope runs f and then frees every tensor that was made in it, in one call, except the ones that
-// were kept with [Tensor.Keep] or handed out by [Return]. Scopes nest; a tensor belongs to the
-// innermost. The calling goroutine stays on its OS thread meanwhile; tensors that other goroutines
-// make do not belong to the scope. If f panics, the scope ends all the same.
+// Scope runs f and then frees, in one call, every tensor that was made in it, except those kept
+// with [Tensor.Keep] or handed out by [Return]. Scopes nest, and a tensor belongs to the innermost
+// one. The calling goroutine stays on its OS thread meanwhile; tensors made by other goroutines do
+// not belong to the scope. The scope ends even if f panics.
 func Scope(f func()) {
 	load("Scope")
 	s := openScope()
@@ -84,7 +84,7 @@ func Scope(f func()) {
 	f()
 }
 
-// Return runs f in a scope of its own and hands its result to the enclosing scope, so that only the
+// Return runs f in its own scope and hands its result to the enclosing scope, so that only the
 // intermediates are freed.
 func Return(f func() Tensor) Tensor {
 	var out Tensor
@@ -112,7 +112,7 @@ func currentSlot() int64 {
 	return slot
 }
 
-// Keep lets t outlive the scope in which it was made: from now on the garbage collector or
+// Keep lets t outlive the scope in which it was made. From then on the garbage collector or
 // [Tensor.Free] frees it. It returns t.
 func (t Tensor) Keep() Tensor {
 	t.ptr("Keep")
@@ -124,7 +124,7 @@ func (t Tensor) Keep() Tensor {
 	return t
 }
 
-// Free gives the tensor's memory back now. Autograd keeps what it still needs of it. Free of an
+// Free releases the tensor's memory now. Autograd keeps whatever it still needs. Free of an
 // undefined or freed tensor does nothing. No other goroutine may be using the tensor at that
 // moment: the process would crash, see [CheckUse].
 func (t Tensor) Free() {
@@ -147,9 +147,10 @@ func (t Tensor) Free() {
 	cgotorch.FreeTensor(c)
 }
 
-// Live is the number of tensors that Go code holds: in open scopes and with the garbage collector.
+// Live returns the number of tensors that Go code holds, in open scopes and with the garbage
+// collector.
 func Live() int64 { return live.Load() + collected.count.Load() }
 
-// Made is the number of tensors that Go code has been given so far: to keep, and in scopes that have
-// ended. A step makes as many each time, on every machine.
+// Made returns the number of tensors that Go code has received so far and kept, or received in
+// scopes that have ended. A training step makes the same number each time, on every machine.
 func Made() int64 { return made.Load() }

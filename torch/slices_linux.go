@@ -17,7 +17,7 @@ import (
 const shortSlice = 100 * time.Microsecond
 
 // askForSlices asks for slices of this length for the threads of the process, and thereby for all
-// that they start; zero asks for the kernel's own. It tells whether the calling thread has them.
+// that they start; zero asks for the kernel's own. It reports whether the calling thread has them.
 func askForSlices(slice time.Duration) bool {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {

@@ -16,9 +16,9 @@ const piece = 1 << 20
 
 var pieces = sync.Pool{New: func() any { return new([piece]byte) }}
 
-// WriteTo writes the elements to w, row-major and little endian: those of a contiguous CPU tensor
-// from their memory, without a copy, others a megabyte at a time. It is an [io.WriterTo]; w must
-// not keep what it is given. It waits for the device.
+// WriteTo writes the elements to w in row-major order, little-endian. The elements of a contiguous
+// CPU tensor are written from its memory without a copy, others a megabyte at a time. It
+// implements [io.WriterTo]; w must not retain the slices it is given. It waits for the device.
 func (t Tensor) WriteTo(w io.Writer) (written int64, err error) {
 	if data, ok := t.memory("WriteTo", false); ok {
 		n, err := w.Write(data)
@@ -44,10 +44,10 @@ func (t Tensor) WriteTo(w io.Writer) (written int64, err error) {
 	return written, err
 }
 
-// FillFrom reads the elements from r, row-major and little endian: those of a contiguous CPU tensor
-// into their memory, without a copy. If r ends before all are there, or fails, the error says so
-// and the elements are no longer defined. Autograd does not record it, and it wants what every
-// change in place wants: nobody else may use the tensor meanwhile.
+// FillFrom reads the elements from r in row-major order, little-endian. The elements of a
+// contiguous CPU tensor are read into its memory without a copy. If r fails or ends early, the
+// error says so and the elements are undefined. Autograd does not record the change, and as with
+// every change in place, no other goroutine may use the tensor meanwhile.
 func (t Tensor) FillFrom(r io.Reader) error {
 	if data, ok := t.memory("FillFrom", true); ok {
 		_, err := io.ReadFull(r, data)

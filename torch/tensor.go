@@ -8,9 +8,9 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// Tensor is a multi-dimensional array. It is a reference: copies of the value name the same tensor.
-// The zero value is the undefined tensor, which stands for "none" where an operator takes an
-// optional one, and panics everywhere else.
+// Tensor is a multi-dimensional array. It is a reference: copies of the value refer to the same
+// tensor. The zero value is the undefined tensor. It stands for "none" where an operator takes an
+// optional tensor, and causes a panic everywhere else.
 type Tensor struct{ h *handle }
 
 // handle owns one reference to a libtorch tensor, until its scope ends, the garbage collector finds
@@ -75,8 +75,8 @@ func wrap(c cgotorch.Tensor, code cgotorch.Code) Tensor {
 	return (&handle{c: c}).given(code)
 }
 
-// given is wrap of a handle that a call has written its reference into. What a function value writes
-// to is on the heap anyway, so that it may be the handle at once.
+// given is wrap of a handle that a call has written its reference into. What a function value
+// writes to is on the heap anyway, so that it may be the handle at once.
 func (h *handle) given(code cgotorch.Code) Tensor {
 	if h.c == nil {
 		return Tensor{}
@@ -100,10 +100,10 @@ func wrapList(list *cgotorch.TensorList, code cgotorch.Code) []Tensor {
 	return ts
 }
 
-// Defined tells whether t is a tensor at all.
+// Defined reports whether t is not the undefined tensor.
 func (t Tensor) Defined() bool { return t.h != nil }
 
-// Is tells whether both are the same tensor object, not only equal ones.
+// Is reports whether both are the same tensor object, not merely equal.
 func (t Tensor) Is(other Tensor) bool {
 	return t.h == other.h || (t.h != nil && other.h != nil && t.h.c != nil && t.h.c == other.h.c)
 }
@@ -128,7 +128,7 @@ func (t Tensor) Shape() []int64 {
 	return s
 }
 
-// Size returns the size of dimension dim, which may count from the end.
+// Size returns the size of dimension dim; a negative dim counts from the end.
 func (t Tensor) Size(dim int64) int64 {
 	size, ok := cgotorch.Size(t.ptr("Size"), dim)
 	runtime.KeepAlive(t.h)
@@ -139,7 +139,8 @@ func (t Tensor) Size(dim int64) int64 {
 	return size
 }
 
-// Stride returns how many elements apart the neighbours of each dimension are in memory.
+// Stride returns, for each dimension, the distance in memory between neighbouring elements,
+// counted in elements.
 func (t Tensor) Stride() []int64 { return t.info("Stride").Strides }
 
 // Dim returns the number of dimensions.
@@ -151,18 +152,18 @@ func (t Tensor) Numel() int64 { return t.facts("Numel").Numel }
 // DType returns the type of the elements.
 func (t Tensor) DType() DType { return dtypeOf(t.facts("DType").DType) }
 
-// Device returns where the elements lie.
+// Device returns the device of the elements.
 func (t Tensor) Device() Device { return deviceOf(t.facts("Device").Device) }
 
-// IsContiguous tells whether the elements are in row-major order without gaps.
+// IsContiguous reports whether the elements are in row-major order without gaps.
 func (t Tensor) IsContiguous() bool { return t.facts("IsContiguous").IsContiguous }
 
-// IsStrided tells whether all elements of t are in memory: t.layout == torch.strided. The gradient
-// of an embedding may be sparse and then is not: it holds the rows that were used. [Call] reaches
-// the operators of sparse tensors.
+// IsStrided reports whether all elements of t are in memory: t.layout == torch.strided. The
+// gradient of an embedding may be sparse, and then holds only the rows that were used. Operators
+// of sparse tensors are available through [Call].
 func (t Tensor) IsStrided() bool { return t.facts("IsStrided").IsStrided }
 
-// IsLeaf tells whether t was made by the user and not by a differentiable operator.
+// IsLeaf reports whether t was made by the user rather than by a differentiable operator.
 func (t Tensor) IsLeaf() bool { return t.facts("IsLeaf").IsLeaf }
 
 // describe names a tensor in an error: "float32[2,3]".

@@ -12,10 +12,10 @@ func tensorAt(address uintptr) cgotorch.Tensor {
 	return *(*cgotorch.Tensor)(unsafe.Pointer(&address))
 }
 
-// Handle is t as cgotorch knows it, while t lives. It is for this module's packages that call
-// cgotorch themselves, and panics in the name of op for a tensor that is undefined or freed.
+// Handle returns cgotorch's handle of t, valid while t lives. It is for packages of this module
+// that call cgotorch themselves. It panics in the name of op if the tensor is undefined or freed.
 func Handle(op string, t Tensor) cgotorch.Tensor { return t.ptr(op) }
 
-// GeneratorHandle is the address of a generator, for packages that call cgotorch themselves; the
-// caller keeps g alive.
+// GeneratorHandle returns the address of a generator, for packages that call cgotorch themselves.
+// The caller must keep g alive.
 func GeneratorHandle(op string, g *Generator) cgotorch.Generator { return g.ptr(op) }

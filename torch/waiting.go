@@ -20,22 +20,22 @@ import (
 
 // WaitPolicy says how the threads within an operator wait for each other.
 type WaitPolicy struct {
-	Passive bool   // they sleep; otherwise they go round in a loop first, libgomp's default
-	Fixed   bool   // it does not change any more
+	Passive bool   // they sleep; otherwise they spin in a loop first, libgomp's default
+	Fixed   bool   // it no longer changes
 	Reason  string // "the machine is busy", "OMP_WAIT_POLICY is set"
 	Changes int    // how often it has changed since libtorch was loaded
 
-	// Slice is how long a thread is let compute before one of another process, where it asked the
-	// kernel for that; 0: as long as the kernel likes. Passive threads ask for short slices, Linux
-	// 6.12 or later gives them.
+	// Slice is the time a thread may compute before a thread of another process gets its turn, if
+	// it requested one from the kernel; 0 means as long as the kernel likes. Passive threads
+	// request short slices, which Linux 6.12 and later grant.
 	Slice time.Duration
 
-	// Wanted is how many threads [SetThreads] asked for, where [AdaptThreads] has operators use fewer
-	// now; 0: they use as many.
+	// Wanted is the number of threads set by [SetThreads] while [AdaptThreads] makes operators use
+	// fewer; 0 if they use as many as were set.
 	Wanted int
 }
 
-// String is "active: the CPUs are this process's own", for instance.
+// String returns a description such as "active: the CPUs are this process's own".
 func (w WaitPolicy) String() string {
 	policy := "active: " + w.Reason
 	if w.Passive {
@@ -76,8 +76,8 @@ var loading = time.Now()
 
 func sinceLoading() int64 { return int64(time.Since(loading)) }
 
-// Waiting loads libtorch and tells how the threads within an operator wait for each other now: see
-// [Load].
+// Waiting loads libtorch and returns how the threads within an operator currently wait for each
+// other: see [Load].
 func Waiting() WaitPolicy {
 	load("Waiting")
 	waiting.Lock()
@@ -112,14 +112,16 @@ func startWaiting(before usage, measured bool) {
 	decideWaiting(after)
 }
 
-// AdaptThreadsVariable is the environment variable that does what [AdaptThreads] does, as 1.
+// AdaptThreadsVariable is the environment variable that has the effect of [AdaptThreads] when set
+// to 1.
 const AdaptThreadsVariable = "GOTRAINER_ADAPT_THREADS"
 
-// AdaptThreads has operators use fewer threads than [SetThreads] says while other processes use the
-// CPUs: as many as there are CPUs left, and half of them at least. A thread that waits for its CPU
-// keeps all others of its operator waiting. Off by default: with another number of threads numbers
-// are added up in another order, so that last bits depend on what else the machine does. Under
-// [Reproducible], and where the policy of [Waiting] is fixed, it returns an error.
+// AdaptThreads makes operators use fewer threads than set by [SetThreads] while other processes
+// use the CPUs: as many as there are free CPUs, but at least half. Otherwise, a thread that waits
+// for its CPU keeps all others of its operator waiting. It is off by default, because a different
+// number of threads changes the order in which numbers are added up, so that the last bits depend
+// on what else the machine is doing. Under [Reproducible], and if the policy of [Waiting] is
+// fixed, it returns an error.
 func AdaptThreads() error {
 	if err := Load(); err != nil {
 		return err
@@ -232,8 +234,8 @@ func adaptThreads(threads int) {
 	}
 }
 
-// threadsBeside is how many threads of the wanted ones suit CPUs that other processes use, too. Half
-// of them stay: were it fewer, the others would take what is left, until one thread is.
+// threadsBeside is how many threads of the wanted ones suit CPUs that other processes use, too.
+// Half of them stay: were it fewer, the others would take what is left, until one thread is.
 func threadsBeside(l cpuLoad, wanted int, passive bool) int {
 	if !passive {
 		return wanted
@@ -297,7 +299,7 @@ const (
 	longQuiet  = 2 * time.Minute
 )
 
-// short tells whether hundredths of a second say nothing of other processes in that time.
+// short reports whether hundredths of a second say nothing of other processes in that time.
 func (l cpuLoad) short() bool { return l.elapsed < shortLook }
 
 // decide says how so many threads wait, when the scheduler of Go uses procs CPUs at most: those

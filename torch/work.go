@@ -11,14 +11,14 @@ import (
 // reduceOps are the values of c10d::ReduceOp by the names of _c10d_functional.
 var reduceOps = map[string]int{"sum": 0, "product": 2, "min": 3, "max": 4}
 
-// Work is a collective that was started. One goroutine at a time may use it.
+// Work is a collective that has been started. Only one goroutine at a time may use it.
 type Work struct {
 	handle unsafe.Pointer // nil: it is over
 }
 
-// StartAllReduce starts a reduction of the values of t, which is contiguous and on the CPU, in
-// place: torch.distributed.all_reduce with async_op. op is "sum", "product", "min" or "max". It ends
-// well only where all processes start one of as many elements with the same label.
+// StartAllReduce starts an in-place reduction of the values of t, which must be contiguous and on
+// the CPU: torch.distributed.all_reduce with async_op. op is "sum", "product", "min" or "max". It
+// succeeds only if all processes start one with the same number of elements and the same label.
 // [Work.Wait] must be called.
 func (g *ProcessGroup) StartAllReduce(t Tensor, op string, label uint32) *Work {
 	const name = "StartAllReduce"
@@ -36,11 +36,11 @@ func (g *ProcessGroup) StartAllReduce(t Tensor, op string, label uint32) *Work {
 	return w
 }
 
-// WaitFor is [Work.Wait] that takes at most so long, and tells whether the work is over.
+// WaitFor is like [Work.Wait] but waits at most for the given time, and reports whether the work
+// is complete.
 func (w *Work) WaitFor(limit time.Duration) bool { return w.wait(max(0, limit.Microseconds())) }
 
-// Wait returns when the work is done, and panics with the error of one that has failed, the first
-// time.
+// Wait waits until the work is complete. If the work failed, the first call panics with its error.
 func (w *Work) Wait() { w.wait(-1) }
 
 func (w *Work) wait(microseconds int64) bool {

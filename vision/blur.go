@@ -18,8 +18,8 @@ func (p *plane) sized(n int) []uint8 {
 }
 
 // GaussianBlur blurs the picture in place with a Gaussian of standard deviation sigma, in pixels,
-// cut at three sigma. The edge pixels repeat outwards. A sigma of zero or less, or NaN, changes
-// nothing.
+// truncated at three sigma. Edge pixels are repeated outwards. A sigma of zero or less, or NaN,
+// changes nothing.
 func GaussianBlur(im *Image, sigma float64) {
 	if !(sigma > 0.05) || len(im.Pix) == 0 { // below, the neighbours' weight rounds to zero
 		return
@@ -144,8 +144,9 @@ func MotionBlur(im *Image, length, angle float64) {
 	}
 }
 
-// Degrade throws away detail as a distant camera does: it shrinks the picture to width x height
-// pixels and stretches it back with f, in place. Sides are cut to 1 and to the picture's own.
+// Degrade removes detail as a distant camera does, in place: it shrinks the picture to width x
+// height pixels and stretches it back with f. Sides are limited to at least 1 and at most the
+// picture's own.
 func Degrade(im *Image, width, height int, f Filter) error {
 	if len(im.Pix) == 0 {
 		return nil

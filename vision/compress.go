@@ -5,10 +5,10 @@ import (
 	"math"
 )
 
-// CompressJPEG leaves the marks of JPEG compression on a grey picture, in place: each block of 8x8
-// pixels goes through the cosine transform, is rounded to the quantisation table of the given
-// quality (1 to 100, libjpeg's scale) and comes back. No bytes are coded, so it costs a few per
-// cent of a real encode and decode.
+// CompressJPEG adds the artefacts of JPEG compression to a grey picture, in place: each block of
+// 8x8 pixels is transformed by the cosine transform, rounded to the quantisation table of the
+// given quality (1 to 100, libjpeg's scale) and transformed back. No bytes are coded, so it costs
+// a few per cent of a real encode and decode.
 func CompressJPEG(im *Image, quality int) error {
 	if im.Channels != 1 || quality < 1 || quality > 100 {
 		return fmt.Errorf("vision: CompressJPEG(%v, %d): want a grey picture and a quality of 1 to 100", im, quality)

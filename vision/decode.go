@@ -18,8 +18,8 @@ import (
 	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
-// DefaultMaxPixels is the largest picture that is decoded unless told otherwise; Pillow warns from
-// the same number.
+// DefaultMaxPixels is the default limit of the size of a decoded picture. Pillow warns from the
+// same number.
 const DefaultMaxPixels = 89_478_485
 
 // Kinds of [DecodeError], for errors.Is.
@@ -33,10 +33,10 @@ var (
 
 // DecodeError says which file could not be decoded and why.
 type DecodeError struct {
-	Name   string // file, or what the caller called the bytes
+	Name   string // the file, or the caller's name for the bytes
 	Format string // "PNG", "JPEG", "BMP", "WebP", "TIFF", "PPM", "PGM"; empty if not recognised
 	Kind   error  // ErrTooLarge, ErrFormat, ErrCorrupt or ErrUnsupported
-	Err    error  // the decoder's own words; may be nil
+	Err    error  // the decoder's own error; may be nil
 	detail string
 }
 
@@ -67,9 +67,10 @@ func (e *DecodeError) Unwrap() []error {
 type DecodeOptions struct {
 	Gray bool // convert to one channel as Pillow's convert("RGB").convert("L") does
 
-	// MaxPixels refuses pictures with more pixels, before memory is taken. Zero means
-	// DefaultMaxPixels, and that a file of little content may not unpack to much more than 64 MB: a
-	// blank page of 9 million pixels may, one of 89 million from 260 kB is a bomb.
+	// MaxPixels refuses pictures with more pixels before memory is allocated. Zero means
+	// DefaultMaxPixels. With zero, a file with little content may also not unpack to much more
+	// than 64 MB: a blank page of 9 million pixels may, but one of 89 million from 260 kB is a
+	// decompression bomb.
 	MaxPixels int
 }
 
@@ -98,7 +99,7 @@ var files = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 const mostKept = 1 << 20
 
-// From is the picture that a program has in some form: the path of a file, the bytes of one, an
+// From returns a picture given in one of several forms: the path of a file, the bytes of one, an
 // image.Image, or an *Image, which is returned as it is.
 func From(picture any) (*Image, error) {
 	switch picture := picture.(type) {
@@ -157,8 +158,9 @@ func (o DecodeOptions) maxPixels() int {
 	return min(o.MaxPixels, 1<<40)
 }
 
-// Decode decodes a picture that is in memory; name is for errors only. The format is told by the
-// first bytes. Orientation tags are not applied, as in Hezar and in Pillow, which turns TIFFs alone.
+// Decode decodes a picture in memory; name is for errors only. The format is recognised by the
+// first bytes. Orientation tags are not applied, as in Hezar, and as in Pillow, which rotates only
+// TIFFs.
 func Decode(raw []byte, name string, o DecodeOptions) (*Image, error) {
 	if d := decoderOf(raw); d != nil && d.fast != nil {
 		if im := d.fast(raw, o); im != nil {
@@ -175,8 +177,8 @@ func Decode(raw []byte, name string, o DecodeOptions) (*Image, error) {
 	return FromStd(src), nil
 }
 
-// DecodeAlpha decodes only the alpha channel, as a grey picture; one without alpha is 255
-// throughout.
+// DecodeAlpha decodes only the alpha channel, as a grey picture. For a picture without alpha, all
+// samples are 255.
 func DecodeAlpha(raw []byte, name string, o DecodeOptions) (*Image, error) {
 	src, err := decodeStd(raw, name, o)
 	if err != nil {
@@ -322,7 +324,7 @@ func decoderOf(raw []byte) *decoder {
 	return nil
 }
 
-// begins tells whether raw begins like magic, in which ? is any byte.
+// begins reports whether raw begins like magic, in which ? is any byte.
 func begins(raw []byte, magic string) bool {
 	if len(raw) < len(magic) {
 		return false

@@ -51,8 +51,8 @@ func (im *Image) Fill(v uint8) {
 	}
 }
 
-// Gray returns the picture in one channel: im itself if it has one already, else Pillow's
-// convert("L"), which is ITU-R 601 luma in 16.16 fixed point, rounded.
+// Gray returns the picture in one channel. That is im itself if it has one channel, and otherwise
+// Pillow's convert("L"), which is ITU-R 601 luma in 16.16 fixed point, rounded.
 func (im *Image) Gray() *Image {
 	if im.Channels == 1 {
 		return im
@@ -75,7 +75,7 @@ func luma(r, g, b uint8) uint8 {
 	return uint8((uint32(r)*19595 + uint32(g)*38470 + uint32(b)*7471 + 0x8000) >> 16)
 }
 
-// RGB returns the picture in three channels: im itself if it has them already.
+// RGB returns the picture in three channels; that is im itself if it has three.
 func (im *Image) RGB() *Image {
 	if im.Channels == 3 {
 		return im
@@ -87,8 +87,8 @@ func (im *Image) RGB() *Image {
 	return c
 }
 
-// Mirror flips the picture left to right, in place. Hezar's readers of Persian text mirror pictures
-// so that the writing runs in the direction of CTC's time.
+// Mirror flips the picture left to right, in place. Hezar's readers of Persian text mirror
+// pictures so that the writing runs in the direction of the time steps of CTC.
 func (im *Image) Mirror() {
 	c := im.Channels
 	for y := range im.Height {
@@ -111,8 +111,8 @@ func (im *Image) Flip() {
 	}
 }
 
-// Pad returns a copy with left, top, right and bottom more columns and rows of the value fill;
-// negative numbers cut away instead. It returns an error if nothing would be left.
+// Pad returns a copy with left, top, right and bottom additional columns and rows of the value
+// fill; negative numbers crop instead. It returns an error if nothing would be left.
 func (im *Image) Pad(left, top, right, bottom int, fill uint8) (*Image, error) {
 	w, h := im.Width+left+right, im.Height+top+bottom
 	if w <= 0 || h <= 0 {
@@ -129,8 +129,8 @@ func (im *Image) Pad(left, top, right, bottom int, fill uint8) (*Image, error) {
 	return out, nil
 }
 
-// Std returns the picture as the standard library knows it. A grey picture shares its memory with
-// im.
+// Std returns the picture as an image of the standard library. A grey picture shares its memory
+// with im.
 func (im *Image) Std() image.Image {
 	r := image.Rect(0, 0, im.Width, im.Height)
 	if im.Channels == 1 {
@@ -143,10 +143,10 @@ func (im *Image) Std() image.Image {
 	return out
 }
 
-// FromStd converts a standard picture as Pillow's convert("RGB") does: alpha is dropped and not
-// blended, a palette is looked up, 16-bit colour keeps its high byte. Grey pictures become one
-// channel; 16-bit grey keeps its high byte as well, where Pillow 13 turns all but the darkest 256
-// of 65,536 shades white.
+// FromStd converts an image of the standard library as Pillow's convert("RGB") does: alpha is
+// dropped rather than blended, a palette is looked up, and 16-bit colour keeps its high byte. Grey
+// pictures become one channel. 16-bit grey keeps its high byte as well, whereas Pillow 13 turns
+// all but the darkest 256 of 65,536 shades white.
 func FromStd(src image.Image) *Image {
 	if im := fromGray(src); im != nil {
 		return im

@@ -7,8 +7,8 @@ import (
 )
 
 // AdjustLight changes contrast and brightness in place: every sample becomes gain*(v-128)+128+bias
-// after the tone curve 255*(v/255)^gamma, cut to 0..255. Gain 1, bias 0 and gamma 1 change nothing;
-// gamma below one brightens the shadows. A gamma of zero or less is taken as one.
+// after the tone curve 255*(v/255)^gamma, clamped to 0..255. Gain 1, bias 0 and gamma 1 change
+// nothing; a gamma below one brightens the shadows. A gamma of zero or less is treated as one.
 func AdjustLight(im *Image, gain, bias, gamma float64) {
 	if !(gamma > 0) {
 		gamma = 1
@@ -95,11 +95,12 @@ var normal = func() (q [1024]int) {
 	return q
 }()
 
-// Standardize writes the picture into dst with its own mean taken away and its own standard
-// deviation divided out: (v - mean) / (deviation + floor), channels first, mean and deviation taken
-// over all samples. A picture in the dark and one in the sun become alike, which a network without
-// normalisation of its first layers learns from much faster. floor, in grey levels, keeps the noise
-// of an empty picture small; 4 is a good value. dst holds exactly the picture's number of samples.
+// Standardize writes the picture into dst with its mean subtracted and divided by its standard
+// deviation: (v - mean) / (deviation + floor), channels first, with mean and deviation over all
+// samples. Pictures taken in the dark and in the sun become alike, which makes a network that does
+// not normalise in its first layers learn much faster. floor, in grey levels, keeps the noise of
+// an empty picture small; 4 is a good value. dst must have exactly the picture's number of
+// samples.
 func Standardize(dst []float32, im *Image, floor float64) error {
 	if len(dst) != len(im.Pix) || len(dst) == 0 || !(floor > 0) || math.IsInf(floor, 1) {
 		return fmt.Errorf("vision: standardise a %v picture into %d values with floor %v: want %d values, more than "+

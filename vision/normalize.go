@@ -5,16 +5,16 @@ import (
 	"math"
 )
 
-// Normalizer turns 8-bit samples into the numbers of a network: (v*scale - mean) / std, channel by
-// channel, written channels first. A sample has 256 values, so the arithmetic is a table made once,
-// in float64 as numpy does it.
+// Normalizer turns 8-bit samples into the input of a network: (v*scale - mean) / std, channel by
+// channel, written channels first. A sample has 256 possible values, so they are computed once, as
+// a table, in float64 like numpy.
 type Normalizer struct {
 	tables [][256]float32 // one for each channel
 }
 
 // NewNormalizer makes a normaliser for pictures with the given number of channels. mean and std
-// hold one value for each channel or a single one for all; nil means 0 and 1. scale 1/255. first
-// brings samples to 0..1.
+// hold one value for each channel or a single one for all; nil means 0 and 1. The samples are
+// multiplied by scale first; 1/255. brings them to 0..1.
 func NewNormalizer(channels int, scale float64, mean, std []float64) (*Normalizer, error) {
 	// the inner conversion forbids a fused multiply-add
 	return finiteNormalizer(channels, scale, mean, std, func(v, m, s float64) float32 {
@@ -81,9 +81,9 @@ func perChannel(what string, list []float64, c, channels int, missing float64) (
 			len(list), what, channels)
 }
 
-// Normalize writes im into dst: all of the first channel by rows, then the second, ... It returns
-// an error if dst has not exactly im's number of samples or im not the normaliser's number of
-// channels.
+// Normalize writes im into dst: all of the first channel by rows, then the second, and so on. It
+// returns an error if dst does not have exactly im's number of samples, or im not the normaliser's
+// number of channels.
 func (n *Normalizer) Normalize(dst []float32, im *Image) error {
 	if len(dst) != len(im.Pix) || im.Channels != len(n.tables) {
 		return fmt.Errorf("vision: normalise a %v picture into %d values: want %d values and a picture of %d channels",

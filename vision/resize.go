@@ -6,13 +6,13 @@ import (
 	"sync"
 )
 
-// Resize fills dst with src stretched to dst's size, equal in every bit to Pillow's Image.resize.
-// Shrinking averages over all source pixels (antialiasing). dst must have src's channels and not
-// share its memory.
+// Resize fills dst with src stretched to dst's size, identical in every bit to Pillow's
+// Image.resize. Shrinking averages over all source pixels (antialiasing). dst must have the same
+// channels as src and must not share its memory.
 //
-// The method is Pillow 13's: weights in fixed point with 22 fractional bits and two passes, each
-// rounding to 8 bits; a pass whose length does not change is left out. The order of the passes can
-// move a value by several levels, so it follows Pillow too: see verticalFirst.
+// The method is that of Pillow 13: weights in fixed point with 22 fractional bits and two passes,
+// each rounding to 8 bits; a pass that does not change a length is skipped. The order of the
+// passes can change a value by several levels, so it follows Pillow too: see verticalFirst.
 func Resize(dst, src *Image, f Filter) error {
 	if dst.Channels != src.Channels || dst.Width <= 0 || dst.Height <= 0 || src.Width <= 0 || src.Height <= 0 ||
 		int(f) >= len(filterNames) {
@@ -61,7 +61,7 @@ func verticalFirst(dst, src *Image) bool {
 	return rows > 0 && rows > 2*columns
 }
 
-// Resized is Resize into a new picture.
+// Resized is Resize to a new picture.
 func (im *Image) Resized(width, height int, f Filter) (*Image, error) {
 	if width <= 0 || height <= 0 {
 		return nil, fmt.Errorf("vision: resize of a %v picture to %dx%d: want sides of at least 1", im, width, height)

@@ -19,8 +19,8 @@ func RectQuad(x0, y0, x1, y1 float64) Quad {
 
 // WarpPerspective draws the part of src inside the quad from into the quad to of dst, as a camera
 // sees a flat sign from the side. Pixels of dst that fall outside src keep their value, so a
-// background survives; bilinear weights have 8 bits. It returns an error if the corners allow no
-// such view or channels differ.
+// background is preserved; bilinear weights have 8 bits. It returns an error if no perspective
+// view has these corners or if channels differ.
 func WarpPerspective(dst *Image, to Quad, src *Image, from Quad) error {
 	if dst.Channels != src.Channels {
 		return fmt.Errorf("vision: WarpPerspective of a %v picture into a %v one: want equal channels", src, dst)
@@ -159,7 +159,7 @@ func squareTo(q Quad) [9]float64 {
 	}
 }
 
-// convex tells whether every corner turns the same way; false for NaN and infinity too.
+// convex reports whether every corner turns the same way; false for NaN and infinity too.
 func convex(q Quad) bool {
 	var signs int
 	for i := range 4 {

@@ -14,91 +14,90 @@ import (
 )
 
 // TrainerConfig is Hezar's TrainerConfig, field by field. The zero value of a field means Hezar's
-// default, which its comment names; a field whose zero is a setting of its own is a pointer.
+// default, given in its comment; a field whose zero is a meaningful setting is a pointer.
 type TrainerConfig struct {
-	OutputDir string // where the run's folder is; required
-	Task      string // one of [Tasks]; required. It decides which metrics there are
+	OutputDir string // folder for the run; required
+	Task      string // one of [Tasks]; required. It determines the available metrics
 
-	Device    string // "cuda", "cuda:1", "cpu"; empty: "cuda", which is the CPU where there is no GPU
+	Device    string // "cuda", "cuda:1", "cpu"; empty: "cuda", or the CPU if there is no GPU
 	NumEpochs int    // passes over the training set; zero: 1
 
-	// InitWeightsFrom is a folder with model.pt or model.safetensors, or a repository of the Hub,
-	// whose weights the model starts with. Weights of other shapes, such as those of another head,
-	// are left out; [Trainer.InitReport] says which.
+	// InitWeightsFrom is a folder with model.pt or model.safetensors, or a repository on the Hub,
+	// whose weights the model starts with. Weights with other shapes, such as those of a different
+	// head, are skipped; [Trainer.InitReport] says which.
 	InitWeightsFrom string
 	// ResumeFromCheckpoint is [Newest] or the folder of a checkpoint. Empty: a new run.
 	ResumeFromCheckpoint string
 
-	// batches of the run, which it can only shorten; a share is one of each epoch's batches. Zero:
-	// all epochs
+	// number of batches of the run, which it can only shorten; a share is a share of each epoch's
+	// batches. Zero: all epochs
 	MaxSteps Steps
 
-	NumDataloaderWorkers int   // goroutines that load; zero: one for each processor. The batches do not depend on it
+	NumDataloaderWorkers int   // goroutines that load data; zero: one per processor. The batches do not depend on it
 	DataloaderShuffle    *bool // nil: true
 	Seed                 *int  // nil: 42
 
 	Optimizer    string  // one of [Optimizers]; empty: "adam"
 	LearningRate float64 // zero: 2e-5
-	WeightDecay  float64 // of all parameters
-	// LRScheduler is one of [LRSchedulers], for Options.Optimizer too, beside which Hezar ignores it;
-	// empty: the rate stays as it is.
+	WeightDecay  float64 // for all parameters
+	// LRScheduler is one of [LRSchedulers]. It also applies with Options.Optimizer, where Hezar
+	// ignores it. Empty: a constant rate.
 	LRScheduler       string
 	LRSchedulerKwargs omegaconf.Map          // the arguments of the class of torch.optim.lr_scheduler
 	LRLambda          func(step int) float64 // the factor of the schedule "lambda", which a file cannot hold
-	// batches from one move of the schedule to the next; zero: those of an epoch
+	// number of batches between two steps of the schedule; zero: those of an epoch
 	LRSchedulingSteps int
 
 	BatchSize                 int // zero: 1
 	EvalBatchSize             int // zero: BatchSize
-	GradientAccumulationSteps int // batches behind one update; zero: 1
+	GradientAccumulationSteps int // batches per update; zero: 1
 
-	Distributed    bool   // as a process of several: New then wants Options.Group
+	Distributed    bool   // train as one of several processes: New then requires Options.Group
 	MixedPrecision string // "no", "bf16", "fp16", or "full", which is "no"; empty: "no"
-	UseCPU         bool   // also where there is a GPU
+	UseCPU         bool   // even if there is a GPU
 
 	DoEvaluate *bool // evaluate after each epoch; nil: true
-	// EvaluateWithGenerate evaluates a generative model ([Generator]) by what it generates; nil: true.
-	// Metrics of texts need it.
+	// EvaluateWithGenerate evaluates a generative model ([Generator]) on the texts it generates;
+	// nil: true. Text metrics need it.
 	EvaluateWithGenerate *bool
 
-	Metrics       []string       // names, or none; which there are depends on Task
-	MetricConfigs []MetricConfig // metrics with settings of their own, which follow those of Metrics
-	// MetricForBestModel is what the best checkpoint is judged by: "evaluation.cer", "train.loss".
-	// Without prefix it is the evaluation's, or the training's where DoEvaluate is false. Empty:
-	// "loss".
+	Metrics       []string       // names, or none; Task determines which are available
+	MetricConfigs []MetricConfig // metrics with settings, added after those of Metrics
+	// MetricForBestModel selects the best checkpoint: "evaluation.cer", "train.loss". Without
+	// prefix it means the evaluation's, or the training's if DoEvaluate is false. Empty: "loss".
 	MetricForBestModel string
 
 	SaveEnabled *bool // write checkpoints; nil: true
-	SaveFreq    int   // the name that SaveSteps had; setting it is refused
-	// batches from one checkpoint to the next, or a share of the run's; zero: those of an epoch.
-	// The end of an epoch is saved anyway
+	SaveFreq    int   // the former name of SaveSteps; setting it is refused
+	// number of batches between two checkpoints, or a share of the run's; zero: those of an epoch.
+	// The end of an epoch is always saved
 	SaveSteps Steps
-	LogSteps  Steps // batches from one log of the running loss to the next, or a share; zero: only the ends of epochs
+	LogSteps  Steps // batches between two logs of the running loss, or a share; zero: only the ends of epochs
 
 	CheckpointsDir string // in OutputDir; empty: "checkpoints"
 	LogsDir        string // in OutputDir; empty: "logs"
 
-	// Zeros are keys of a file whose value is 0, where the zero of the field means the default:
-	// learning_rate trains at the rate 0, which moves nothing; num_epochs, batch_size and
+	// Zeros are the keys of a file whose value is 0, since a zero field means the default.
+	// learning_rate trains with a rate of 0, which changes nothing; num_epochs, batch_size and
 	// gradient_accumulation_steps are refused.
 	Zeros []string
 }
 
-// Newest, as [TrainerConfig].ResumeFromCheckpoint, is resume_from_checkpoint=True: continue where
-// checkpoints/trainer_state.yaml says, or start from the beginning if there is none.
+// Newest, as [TrainerConfig].ResumeFromCheckpoint, is resume_from_checkpoint=True: continue from
+// the checkpoint in checkpoints/trainer_state.yaml, or start from the beginning if there is none.
 const Newest = "true"
 
-// Steps is a number of steps or a share of them.
+// Steps is a number of steps, or a share of them.
 type Steps struct {
 	n     int
 	share float64
 	zero  bool // a zero that was written: it means what nothing written means, and is written again
 }
 
-// Count is a number of batches.
+// Count returns Steps that are a number of batches.
 func Count(n int) Steps { return Steps{n: n, zero: n == 0} }
 
-// Share is a part of all, above 0 and up to 1. It is rounded up.
+// Share returns Steps that are a share, above 0 and at most 1. The resulting number is rounded up.
 func Share(part float64) Steps { return Steps{share: part} }
 
 func (s Steps) isZero() bool { return s.n == 0 && s.share == 0 }
@@ -118,7 +117,7 @@ func (s Steps) check(field string) error {
 	return nil
 }
 
-// String is how a file has it.
+// String returns the form used in a file.
 func (s Steps) String() string {
 	if s.share != 0 {
 		return pyfloat.YAML(s.share)
@@ -126,19 +125,19 @@ func (s Steps) String() string {
 	return fmt.Sprint(s.n)
 }
 
-// What TrainerConfig takes.
+// The values that TrainerConfig accepts.
 var (
 	Tasks = []string{"audio_classification", "backbone", "image2text", "language_modeling", "mask_filling",
 		"sequence_labeling", "speech_recognition", "text_classification", "text_detection", "text_generation"}
-	Optimizers = []string{"adam", "adamw", "sdg", "sgd"} // Hezar knows stochastic gradient descent as sdg only
-	// LRSchedulers are Hezar's names of the classes of torch.optim.lr_scheduler.
+	Optimizers = []string{"adam", "adamw", "sdg", "sgd"} // Hezar calls stochastic gradient descent only sdg
+	// LRSchedulers are Hezar's names for the classes of torch.optim.lr_scheduler.
 	LRSchedulers = []string{"constant", "lambda", "step", "reduce_on_plateau", "multi_step", "one_cycle", "linear",
 		"exponential", "cyclic", "polynomial", "cosine_anealing"}
 )
 
-// SettingError is a setting that cannot be. New refuses it before anything is written.
+// SettingError describes an invalid setting. New refuses it before anything is written.
 type SettingError struct {
-	Field string // of TrainerConfig or Options
+	Field string // field of TrainerConfig or Options
 	Found string
 	Want  string
 }

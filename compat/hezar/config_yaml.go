@@ -91,8 +91,8 @@ func (c *metricEntries) Decode(v any) error {
 	return nil
 }
 
-// Map is the configuration in the order and under the names of Hezar's train_config.yaml, with
-// defaults filled in and without what is not set.
+// Map returns the configuration with the order and names of Hezar's train_config.yaml, with
+// defaults filled in and without unset fields.
 func (c TrainerConfig) Map() omegaconf.Map {
 	if filled, err := c.resolved(Rules{SaveFreqIgnored: true}); err == nil {
 		c = filled
@@ -110,8 +110,8 @@ func (c TrainerConfig) Map() omegaconf.Map {
 	return m
 }
 
-// Save writes the configuration into a file, as Config.save does: train_config.yaml in the
-// subfolder train of what Trainer.Save writes.
+// Save writes the configuration to a file, like Config.save. Trainer.Save writes it to
+// train_config.yaml in the subfolder train.
 func (c TrainerConfig) Save(path string) error { return saveYAML(path, c.Map()) }
 
 // saveYAML writes a file that is whole or not there.
@@ -125,8 +125,8 @@ func prefixed(err error) error {
 	return err
 }
 
-// LoadTrainerConfig reads train_config.yaml, from Hezar or from here. A key that no TrainerConfig
-// has is refused, and so is a value of a wrong type.
+// LoadTrainerConfig reads a train_config.yaml written by Hezar or by this package. It refuses
+// unknown keys and values of the wrong type.
 func LoadTrainerConfig(path string) (TrainerConfig, error) {
 	m, err := configfile.Load(path)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Evaluate runs the model on a data set, nil for Options.EvalDataset, and returns its metrics and
-// "loss". Nothing is logged. Of several processes each evaluates the whole set.
+// Evaluate runs the model on a data set and returns its metrics and "loss". A nil data set means
+// Options.EvalDataset. Nothing is logged. With several processes, each evaluates the whole set.
 func (t *Trainer[S, B]) Evaluate(ctx context.Context, d data.Dataset[S]) (logs Logs, err error) {
 	empty := t.options.Rules.EmptyEvaluation
 	if d == nil || empty && d.Len() == 0 { // a set without samples is false in Python

@@ -9,11 +9,12 @@ import (
 	"github.com/gotrainer/gotrainer/compat/hezar/repository"
 )
 
-// Settings are fields of Hezar's configs by their names there, such as id2label.
+// Settings are fields of Hezar's configs under their names there, such as id2label.
 type Settings = repository.Settings
 
-// LoadModel reads a model from a folder, or from the Hub: Model.load. It predicts, is saved and
-// pushed, and is trained as [OCR], [TextClassification], [SequenceLabeling] or [TextGeneration].
+// LoadModel loads a model from a folder or from the Hub: Model.load. The model can predict, be
+// saved and pushed, and be trained as [OCR], [TextClassification], [SequenceLabeling] or
+// [TextGeneration].
 func LoadModel(ctx context.Context, model string) (*repository.Model, error) {
 	dir, err := repository.Find(ctx, model)
 	if err != nil {
@@ -22,10 +23,10 @@ func LoadModel(ctx context.Context, model string) (*repository.Model, error) {
 	return repository.Load(dir)
 }
 
-// NewModel makes a model of random weights, drawn as Hezar draws them. Kind is the name of its
-// class in Hezar's registry, such as crnn_image2text or bert_text_classification; what the settings
-// leave open is Hezar's default:
-// BertTextClassification(BertTextClassificationConfig(id2label=...)).
+// NewModel makes a model with random weights, drawn as in Hezar:
+// BertTextClassification(BertTextClassificationConfig(id2label=...)). kind is the name of its
+// class in Hezar's registry, such as crnn_image2text or bert_text_classification. Missing settings
+// have Hezar's defaults.
 func NewModel(kind string, s Settings, p *preprocessors.Set) (*repository.Model, error) {
 	config, err := repository.NewConfig(kind, s)
 	if err != nil {
@@ -34,8 +35,8 @@ func NewModel(kind string, s Settings, p *preprocessors.Set) (*repository.Model,
 	return repository.New(config, p)
 }
 
-// NewModelLike is NewModel with the config of another model, in a folder or on the Hub, but for
-// some settings: CRNNImage2Text(CRNNImage2TextConfig.load(base, id2label=...)).
+// NewModelLike is like NewModel with the config of another model, in a folder or on the Hub, and
+// some settings changed: CRNNImage2Text(CRNNImage2TextConfig.load(base, id2label=...)).
 func NewModelLike(ctx context.Context, base string, s Settings, p *preprocessors.Set) (*repository.Model, error) {
 	dir, err := repository.Find(ctx, base)
 	if err != nil {
@@ -48,7 +49,8 @@ func NewModelLike(ctx context.Context, base string, s Settings, p *preprocessors
 	return repository.New(config, p)
 }
 
-// LoadPreprocessor reads a model's preprocessors, in a folder or on the Hub: Preprocessor.load.
+// LoadPreprocessor loads the preprocessors of a model in a folder or on the Hub:
+// Preprocessor.load.
 func LoadPreprocessor(ctx context.Context, model string) (*preprocessors.Set, error) {
 	dir, err := repository.Find(ctx, model)
 	if err != nil {
@@ -60,12 +62,12 @@ func LoadPreprocessor(ctx context.Context, model string) (*preprocessors.Set, er
 // DatasetOptions are the arguments of Dataset.load.
 type DatasetOptions = datasets.LoadOptions
 
-// LoadDataset reads a split of D, a data set in a folder or on the Hub: Dataset.load.
+// LoadDataset loads a split of a data set of type D, in a folder or on the Hub: Dataset.load.
 //
 //	train, err := hezar.LoadDataset[*datasets.OCR](ctx, "hezarai/persian-license-plate-v1", "train",
 //		hezar.DatasetOptions{Preprocessor: preprocessor})
 //
-// Its Config has id2label and the other settings, its Collate is the data_collator.
+// Its Config has id2label and the other settings; its Collate is the data_collator.
 func LoadDataset[D datasets.Set](ctx context.Context, name, split string, o DatasetOptions) (d D, err error) {
 	dir, err := repository.FindDataset(ctx, name, split)
 	if err != nil {

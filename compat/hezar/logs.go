@@ -16,16 +16,16 @@ import (
 	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
-// Value is a number under its name: "evaluation.cer".
+// Value is a named number: "evaluation.cer".
 type Value struct {
 	Name  string
 	Value float64
 
-	Integer bool // Hezar's number is an int: the mean of an evaluation without samples, under Rules.EmptyEvaluation
+	Integer bool // Hezar's number is an int: the mean of an evaluation without samples, with Rules.EmptyEvaluation
 }
 
-// String is the number as Hezar writes it: 0 for the mean of nothing, which is an integer in
-// Python, and 0.0 for one that was measured.
+// String returns the number as Hezar writes it: 0 for the mean of nothing, which is an integer in
+// Python, and 0.0 for a measured one.
 func (v Value) String() string {
 	if v.Integer {
 		return strconv.Itoa(int(v.Value))
@@ -36,7 +36,7 @@ func (v Value) String() string {
 // Logs are numbers in the order in which they are logged.
 type Logs []Value
 
-// Get returns a number.
+// Get returns the number with the given name.
 func (l Logs) Get(name string) (float64, bool) {
 	v, ok := l.find(name)
 	return v.Value, ok
@@ -49,7 +49,7 @@ func (l Logs) find(name string) (Value, bool) {
 	return Value{}, false
 }
 
-// CSVLog is training_logs.csv: a row for each logged epoch. A column that a row lacks is empty.
+// CSVLog is training_logs.csv: one row for each logged epoch. Columns missing in a row are empty.
 type CSVLog struct {
 	Columns []string // without step
 	Rows    []CSVRow
@@ -61,7 +61,7 @@ type CSVRow struct {
 	Values Logs
 }
 
-// Add appends a row. Names that are new become columns.
+// Add appends a row. New names become columns.
 func (l *CSVLog) Add(step int, values Logs) {
 	for _, v := range values {
 		if !slices.Contains(l.Columns, v.Name) {
@@ -90,10 +90,10 @@ func (l *CSVLog) text() string {
 	return b.String()
 }
 
-// Save writes the file, whole or not at all.
+// Save writes the file atomically.
 func (l *CSVLog) Save(path string) error { return prefixed(configfile.Write(path, []byte(l.text()))) }
 
-// LoadCSVLog reads a training_logs.csv. An empty cell is no value.
+// LoadCSVLog reads a training_logs.csv. An empty cell means no value.
 func LoadCSVLog(path string) (*CSVLog, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -106,7 +106,7 @@ func LoadCSVLog(path string) (*CSVLog, error) {
 	return l, nil
 }
 
-// LoadCSVLogs reads training_logs.csv of a folder of logs; empty: this run's.
+// LoadCSVLogs reads training_logs.csv from a folder of logs; empty means that of this run.
 func (t *Trainer[S, B]) LoadCSVLogs(dir string) (*CSVLog, error) {
 	if dir == "" {
 		dir = t.State.LogsDir

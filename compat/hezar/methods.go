@@ -16,15 +16,15 @@ import (
 
 // The methods of Hezar's Trainer that the loop calls, and that an override may call.
 
-// Dataloader hands out the batches of a pass.
+// Dataloader returns the batches of a pass.
 type Dataloader[B any] struct {
 	Len     int // batches of the pass
 	Batches func(ctx context.Context) iter.Seq2[B, error]
 }
 
-// CreateTrainDataloader makes the loader of the running epoch, from State.EpochStep on. Its order
-// is that of Python's random.shuffle. Of several processes each has every n-th batch, and the first
-// samples fill up the end.
+// CreateTrainDataloader makes the loader of the current epoch, starting at State.EpochStep. Its
+// order is that of Python's random.shuffle. With several processes, each has every n-th batch, and
+// the end is filled up with the first samples.
 func (t *Trainer[S, B]) CreateTrainDataloader() (*Dataloader[B], error) {
 	g := t.options.Group
 	return t.dataloader(t.train, t.Config.BatchSize, t.State.Epoch-1, t.State.EpochStep,
@@ -32,7 +32,7 @@ func (t *Trainer[S, B]) CreateTrainDataloader() (*Dataloader[B], error) {
 }
 
 // CreateEvalDataloader makes the loader of an evaluation. Rules.SameOrder shuffles it, which
-// changes nothing but the batches' order. Of several processes each evaluates the whole set.
+// changes only the order of the batches. With several processes, each evaluates the whole set.
 func (t *Trainer[S, B]) CreateEvalDataloader(d data.Dataset[S]) (*Dataloader[B], error) {
 	return t.dataloader(d, cmp.Or(t.Config.EvalBatchSize, t.Config.BatchSize), -1, 0, data.Shard{})
 }
@@ -58,7 +58,7 @@ func (t *Trainer[S, B]) dataloader(d data.Dataset[S], size, epoch, skip int, par
 	}}, nil
 }
 
-// PrepareInputBatch does nothing; it is there to be overridden.
+// PrepareInputBatch does nothing; it exists to be overridden.
 func (t *Trainer[S, B]) PrepareInputBatch(b B) (B, error) { return b, nil }
 
 // TrainingStep runs forward and backward on a batch and returns the loss, which is not divided.
@@ -74,8 +74,9 @@ func (t *Trainer[S, B]) TrainingStep(b B) (torch.Tensor, error) {
 	return loss.Detach(), t.Backward(divided)
 }
 
-// Backward is the backward pass of a loss: accelerator.backward. In the last batch of a window it
-// averages the gradients over the processes, so a TrainingStep of several must call it.
+// Backward runs the backward pass of a loss: accelerator.backward. In the last batch of a window
+// it averages the gradients over the processes, so with several processes a TrainingStep must call
+// it.
 func (t *Trainer[S, B]) Backward(loss torch.Tensor) error {
 	t.averaged = true
 	if t.parallel == nil {
@@ -93,7 +94,7 @@ func (t *Trainer[S, B]) losses(b B) (o engine.Outputs, loss torch.Tensor, err er
 	return o, loss, err
 }
 
-// Forward runs the model in the configured precision. Logits come back as float32.
+// Forward runs the model in the configured precision. Logits are returned in float32.
 func (t *Trainer[S, B]) Forward(b B) (o engine.Outputs, err error) {
 	if t.precision == amp.FP32 {
 		o = t.model.Predict(t.pass(), b)
@@ -112,7 +113,7 @@ func (t *Trainer[S, B]) Forward(b B) (o engine.Outputs, err error) {
 
 func (t *Trainer[S, B]) pass() engine.ForwardPass { return engine.ForwardPass{Device: t.device} }
 
-// ComputeLoss is the model's loss of what Forward has returned.
+// ComputeLoss returns the model's loss for the result of Forward.
 func (t *Trainer[S, B]) ComputeLoss(o engine.Outputs, _ B) (torch.Tensor, error) {
 	return t.model.LossOf(t.pass(), o).Value, nil
 }
@@ -159,7 +160,7 @@ func (t *Trainer[S, B]) EvaluationStep(b B) (EvalOutputs, error) {
 	return out, nil
 }
 
-// Log writes the numbers of an epoch to TensorBoard and training_logs.csv, and the state.
+// Log writes the numbers of an epoch to TensorBoard and training_logs.csv, and saves the state.
 func (t *Trainer[S, B]) Log(logs Logs, step int) error {
 	if err := t.call.WriteToTensorboard(t, logs, step); err != nil {
 		return err

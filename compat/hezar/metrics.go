@@ -11,12 +11,12 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// MetricConfig is a metric with settings of its own: MetricConfig and its kinds.
+// MetricConfig is a metric with settings: MetricConfig and its subclasses.
 type MetricConfig struct {
 	Name       string
 	Objective  string   // "maximize" or "minimize"; empty: the metric's own
-	OutputKeys []string // which of its numbers count; nil: all
-	NDecimals  *int     // of the metric of a batch under Rules.MeanOfBatches; nil: 4
+	OutputKeys []string // which of its numbers to use; nil: all
+	NDecimals  *int     // decimals of the metric of a batch with Rules.MeanOfBatches; nil: 4
 }
 
 // metricKind is a metric of Hezar's.
@@ -81,7 +81,7 @@ func (c *MetricConfig) fields() []configfile.Field {
 		"output_keys", &c.OutputKeys, "n_decimals", &c.NDecimals)
 }
 
-// Map is the metric as an entry of train_config.yaml, with all that Hezar's class of it has.
+// Map returns the metric as an entry of train_config.yaml, with all fields of Hezar's class.
 func (c MetricConfig) Map() omegaconf.Map {
 	c = c.complete()
 	return append(configfile.Encode(c.fields()), metricKinds[c.Name].settings...)
@@ -101,17 +101,18 @@ func parseMetric(m omegaconf.Map) (c MetricConfig, err error) {
 	return c, err
 }
 
-// MetricsHandler makes the numbers of an evaluation: Hezar's class of that name. One of the program
-// goes into Options.MetricsHandler.
+// MetricsHandler computes the numbers of an evaluation, like Hezar's class of that name. A custom
+// one goes into Options.MetricsHandler.
 type MetricsHandler interface {
-	// Keys are the names of the numbers, in the order in which they are logged, without "loss".
+	// Keys returns the names of the numbers, in the order in which they are logged, without
+	// "loss".
 	Keys() []string
-	// Objective is "maximize" or "minimize" for a metric's name that may stand in
-	// MetricForBestModel, and "" for any other.
+	// Objective returns "maximize" or "minimize" for the name of a metric that MetricForBestModel
+	// may have, and "" for any other.
 	Objective(metric string) string
-	// Add takes a batch of predictions, logits or generated ids, and of labels, both on the CPU.
+	// Add adds a batch of predictions, logits or generated ids, and of labels, both on the CPU.
 	Add(predictions, labels torch.Tensor) error
-	// Result returns the numbers of the batches since the last call, by name.
+	// Result returns the numbers for the batches since the last call, by name.
 	Result() (map[string]float64, error)
 }
 

@@ -7,8 +7,8 @@ import (
 )
 
 // Model is what a Trainer trains: a model and how its batches are made. S is a sample of a data
-// set, B a batch of them. Every task of package engine that predicts is one, such as that of
-// models/classify; [Image2Text] makes one of a CRNN.
+// set, B a batch of them. Every task of package engine that predicts is a Model, such as that of
+// models/classify; [Image2Text] makes one from a CRNN.
 //
 // Predict is Hezar's forward: the first of Outputs.Logits are the logits, the first of
 // Outputs.Labels the labels, both with a row for each sample. LossOf is its compute_loss; it runs
@@ -19,21 +19,22 @@ type Model[S, B any] interface {
 }
 
 // Generator is a generative model: is_generative and generate of Hezar's models. An evaluation
-// judges what it generates of a batch.
+// scores what it generates for a batch.
 type Generator[B any] interface {
-	// Generate returns ids, [rows, length]. o is what Predict has returned for the same batch.
+	// Generate returns ids, [rows, length]. o is the result of Predict for the same batch.
 	Generate(p engine.ForwardPass, b B, o engine.Outputs) torch.Tensor
 }
 
-// PostProcessor is a model that makes texts of ids, both generated ones and labels: post_process.
+// PostProcessor is a model that turns ids into texts, both generated ones and labels:
+// post_process.
 type PostProcessor interface {
 	PostProcess(ids [][]int64) []string
 }
 
-// Tagger is a model that names its labels, for sequence labeling.
+// Tagger is a model that has names for its labels, for sequence labeling.
 type Tagger interface {
 	TagName(id int64) string // id2label
-	// IOB reports whether the names begin with B- and I-. It is asked where the training set has no
+	// IOB reports whether the names start with B- and I-. It is used if the training set has no
 	// datasets.Config.IsIOBSchema.
 	IOB() bool
 }

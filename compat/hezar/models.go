@@ -30,8 +30,8 @@ func OCR(m *repository.Model) Model[datasets.OCRSample, datasets.OCRBatch] {
 		}}
 }
 
-// Image2Text makes a CRNN ready for a Trainer: CRNNImage2Text. Samples are pictures with their
-// texts, see package crnn; [OCR] has those of Hezar's data sets.
+// Image2Text prepares a CRNN for a Trainer: CRNNImage2Text. Samples are pictures with their texts,
+// see package crnn; [OCR] takes the samples of Hezar's data sets.
 func Image2Text(m *crnn.Model) Model[crnn.Sample, crnn.Batch] {
 	return &pictures[crnn.Sample, crnn.Batch]{files{repository.Reader(m, nil), "image2text"}, crnn.NewTask(m).Collate,
 		func(p engine.ForwardPass, b crnn.Batch) (torch.Tensor, data.Padded[int64]) {
@@ -47,8 +47,8 @@ func Image2Text(m *crnn.Model) Model[crnn.Sample, crnn.Batch] {
 }
 
 // TextClassification trains BertTextClassification, RobertaTextClassification or
-// DistilBertTextClassification on samples of datasets.TextClassification. Its batches are padded on
-// the right; the collator of the data set pads as its tokenizer says.
+// DistilBertTextClassification on samples of datasets.TextClassification. Its own batches are
+// padded on the right; the collator of the data set pads as its tokenizer says.
 func TextClassification(m *repository.Model) Model[datasets.TextSample, datasets.TextBatch] {
 	return &texts[datasets.TextSample, datasets.TextBatch]{files{m, "text_classification"}, datasets.CollateText,
 		func(p engine.ForwardPass, b datasets.TextBatch) (ids, mask [][]int64, labels torch.Tensor) {
@@ -67,11 +67,11 @@ func SequenceLabeling(m *repository.Model) Model[datasets.TagSample, datasets.Ta
 }
 
 // TextGeneration trains T5TextGeneration or GPT2TextGeneration on samples of
-// datasets.TextSummarization. Its batches are padded on the right; the collator of the data set pads
-// as its tokenizer says. An evaluation has the model write about its texts, as the generation of its
-// config says, unless TrainerConfig.EvaluateWithGenerate is false. Labels of GPT-2 are those of the
-// text itself, as many as it has tokens, -100 where one is not to be learned: Hezar's loss counts
-// padding.
+// datasets.TextSummarization. Its own batches are padded on the right; the collator of the data
+// set pads as its tokenizer says. In an evaluation the model generates text with the generation
+// settings of its config, unless TrainerConfig.EvaluateWithGenerate is false. The labels of GPT-2
+// are the tokens of the text itself, -100 where a token is not to be learned: Hezar's loss
+// includes padding.
 func TextGeneration(m *repository.Model) Model[datasets.SummarySample, datasets.SummaryBatch] {
 	return &writer{files{m, "text_generation"}}
 }
@@ -82,8 +82,8 @@ type files struct {
 	task  string
 }
 
-// check refuses a model of another task, and one that its checkpoints, with that preprocessor beside
-// them, could not describe.
+// check refuses a model of another task, and one that its checkpoints, with that preprocessor
+// beside them, could not describe.
 func (f files) check(p Preprocessor) error {
 	if !strings.HasSuffix(f.model.Kind(), "_"+f.task) {
 		return refuse("model", f.model.Kind(), "a model for "+f.task)
@@ -312,8 +312,8 @@ func (m *writer) limits() inputs.Limits {
 	return m.model.Causal.Limits()
 }
 
-// LossOf is the cross-entropy of all labels that are not ignored: of T5 padding is, and of GPT-2 those
-// are of the tokens behind.
+// LossOf is the cross-entropy of all labels that are not ignored: of T5 padding is, and of GPT-2
+// those are of the tokens behind.
 func (m *writer) LossOf(_ engine.ForwardPass, o engine.Outputs) engine.Loss {
 	logits, labels := o.Logits[0], o.Labels[0]
 	if m.model.Causal == nil {
@@ -349,7 +349,7 @@ func (m *writer) checkGeneration() error { return m.model.CheckGeneration() }
 // PostProcess makes texts of ids, of which those that are ignored are none.
 func (m *writer) PostProcess(ids [][]int64) []string { return m.model.Decode(ids) }
 
-// Options of the Trainers of these models.
+// The options of the Trainers of these models.
 type (
 	OCROptions                = Options[datasets.OCRSample, datasets.OCRBatch]
 	TextClassificationOptions = Options[datasets.TextSample, datasets.TextBatch]

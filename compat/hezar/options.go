@@ -15,45 +15,46 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// Options are the optional arguments of Hezar's Trainer, and what a Go program may want to change
-// besides. The zero value means what Hezar does without them.
+// Options are the optional arguments of Hezar's Trainer, and others that a Go program may want to
+// set. The zero value means what Hezar does without them.
 type Options[S, B any] struct {
-	EvalDataset    data.Dataset[S]              // needed unless DoEvaluate is false
+	EvalDataset    data.Dataset[S]              // required unless DoEvaluate is false
 	DataCollator   func(samples []S) (B, error) // nil: the model's Collate
-	Preprocessor   Preprocessor                 // saved beside the model; nil: nothing is
-	MetricsHandler MetricsHandler               // nil: that of the task, with the configuration's metrics
-	Optimizer      optim.Builder                // nil: what the configuration names
-	LRScheduler    lr.Schedule                  // nil: what the configuration names
+	Preprocessor   Preprocessor                 // saved beside the model; may be nil
+	MetricsHandler MetricsHandler               // nil: that of the task, with the metrics of the configuration
+	Optimizer      optim.Builder                // nil: that of the configuration
+	LRScheduler    lr.Schedule                  // nil: that of the configuration
 	// instead of LRScheduler: a schedule that follows MetricForBestModel, once per epoch
 	Adaptive lr.Adaptive
 
 	ModelConfig   omegaconf.Map // model_config.yaml; nil: the model's HezarConfig, if it has one
-	DatasetConfig omegaconf.Map // train/dataset_config.yaml; nil: none is written
+	DatasetConfig omegaconf.Map // train/dataset_config.yaml; may be nil
 
-	// Group is the processes that train together, made by dist.Init. Nil: this one alone, which New
-	// refuses in a process that was started as one of several.
+	// Group is the group of processes that train together, made by dist.Init. Nil means this
+	// process alone, which New refuses in a process that was started as one of several.
 	Group *dist.Group
 
 	Overrides Overrides[S, B]
-	Rules     Rules // zero: the right thing everywhere
+	Rules     Rules // zero: correct behaviour everywhere
 
-	// RunName is the folder of this run's logs in LogsDir. Empty: date, time and host name.
+	// RunName is the name of this run's folder in LogsDir. Empty: date, time and host name.
 	RunName string
-	// Output is where table and progress go. Nil: standard error. io.Discard: nowhere.
+	// Output receives the table and the progress. Nil means standard error; use io.Discard for
+	// none.
 	Output io.Writer
-	// Warnings is told of weights of InitWeightsFrom that were left out or stay random. Nil:
-	// standard error. io.Discard: nowhere.
+	// Warnings receives warnings about weights of InitWeightsFrom that were skipped or remain
+	// random. Nil means standard error; use io.Discard for none.
 	Warnings io.Writer
-	// Logger is told what Hezar logs. Nil: nobody.
+	// Logger receives what Hezar logs; may be nil.
 	Logger *slog.Logger
-	// Fetch brings a repository of the Hub here and returns its folder. Nil: package hub does.
+	// Fetch downloads a repository from the Hub and returns its folder. Nil means package hub.
 	Fetch func(ctx context.Context, repo string) (dir string, err error)
-	// Push uploads a folder. Nil: package hub does.
+	// Push uploads a folder. Nil means package hub.
 	Push func(ctx context.Context, repo, dir string, o PushOptions) error
 }
 
-// Overrides take the place of methods of the Trainer, as a subclass does in Python. Each is given
-// the Trainer, whose method of the same name is what super() is there.
+// Overrides replace methods of the Trainer, as a subclass does in Python. Each gets the Trainer,
+// whose method of the same name corresponds to super().
 type Overrides[S, B any] struct {
 	CreateTrainDataloader func(t *Trainer[S, B]) (*Dataloader[B], error)
 	CreateEvalDataloader  func(t *Trainer[S, B], d data.Dataset[S]) (*Dataloader[B], error)
@@ -63,24 +64,23 @@ type Overrides[S, B any] struct {
 	TrainingStep          func(t *Trainer[S, B], b B) (loss torch.Tensor, err error)
 	OptimizationStep      func(t *Trainer[S, B]) error
 	EvaluationStep        func(t *Trainer[S, B], b B) (EvalOutputs, error)
-	// InnerTrainingLoop must call that of the Trainer, once. The loss that it returns is the one of
-	// the epoch in the log; a run that is resumed behind the last batch of an epoch logs the
-	// running loss.
+	// InnerTrainingLoop must call that of the Trainer exactly once. The loss it returns is logged
+	// as that of the epoch; a run resumed after the last batch of an epoch logs the running loss.
 	InnerTrainingLoop  func(t *Trainer[S, B], ctx context.Context, epoch int) (loss float64, err error)
 	Evaluate           func(t *Trainer[S, B], ctx context.Context, d data.Dataset[S]) (Logs, error)
 	Log                func(t *Trainer[S, B], logs Logs, step int) error
 	WriteToTensorboard func(t *Trainer[S, B], logs Logs, step int) error
 	Save               func(t *Trainer[S, B], path string) error
 
-	// AfterUpdate is told each update, while the gradients are still there.
+	// AfterUpdate is called after each update, while the gradients still exist.
 	AfterUpdate func(t *Trainer[S, B]) error
-	// AfterSchedule is told each move of the schedule, and the metric that an adaptive one was
-	// shown; nil for others.
+	// AfterSchedule is called after each step of the schedule, with the metric that an adaptive
+	// schedule got, or nil for others.
 	AfterSchedule func(t *Trainer[S, B], metric *float64) error
-	// AfterEvalBatch is told the numbers of each batch of an evaluation under Rules.MeanOfBatches;
-	// otherwise a batch has none of its own.
+	// AfterEvalBatch is called with the numbers of each batch of an evaluation with
+	// Rules.MeanOfBatches; otherwise batches have no numbers.
 	AfterEvalBatch func(t *Trainer[S, B], numbers Logs)
-	// AfterLoss is told each change of the running loss, and the loss of the window.
+	// AfterLoss is called after each change of the running loss, with the loss of the window.
 	AfterLoss func(t *Trainer[S, B], window float64) error
 }
 
@@ -113,9 +113,9 @@ func otherwise[F any](override *F, method F) {
 	}
 }
 
-// EvalOutputs is what an evaluation learns of a batch.
+// EvalOutputs is the result of an evaluation for one batch.
 type EvalOutputs struct {
-	Predictions torch.Tensor // logits, or what a generative model has generated
+	Predictions torch.Tensor // logits, or the output of a generative model
 	Labels      torch.Tensor
 	Loss        torch.Tensor
 	Rows        int

@@ -5,72 +5,73 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// Rules are what Hezar 1.0.0 does and nobody would want. The zero value does the right thing
-// everywhere; [Exact] does as Hezar, to the last bit, for comparisons with recorded runs.
+// Rules are peculiarities of Hezar 1.0.0 that nobody would want. The zero value behaves correctly
+// everywhere; [Exact] behaves like Hezar, to the last bit, for comparisons with recorded runs.
 // docs/from-hezar.md has the reasons and the places in Hezar's source.
 type Rules struct {
 	// ConfiguredDivisor divides gradients and losses of a short last window by
-	// GradientAccumulationSteps. Otherwise by its length.
+	// GradientAccumulationSteps instead of its length.
 	ConfiguredDivisor bool
-	// UnfinishedWindowLost gives the batches behind the last full window no update where MaxSteps
+	// UnfinishedWindowLost makes no update for the batches after the last full window if MaxSteps
 	// ends the run among them.
 	UnfinishedWindowLost bool
 	// SaveInsideWindow writes a checkpoint between the batches of a window, whose gradients are
 	// lost. Otherwise it waits for the update.
 	SaveInsideWindow bool
-	// LossCountFromSteps takes the number of batches for that of windows when a run is resumed, so
-	// that the running loss is too low.
+	// LossCountFromSteps uses the number of batches as the number of windows when a run is
+	// resumed, so that the running loss is too low.
 	LossCountFromSteps bool
-	// SameOrder visits the samples of every epoch in one order. Otherwise each has its own.
+	// SameOrder visits the samples in the same order in every epoch. Otherwise each has its own.
 	SameOrder bool
 	// SeedEveryPass seeds all generators at every epoch and evaluation, so that every epoch draws
-	// the same dropout masks. Otherwise the stream continues, over a resume too.
+	// the same dropout masks. Otherwise the stream continues, even when a run is resumed.
 	SeedEveryPass bool
 	// MeanOfBatches rounds the metrics of each batch of an evaluation and averages them over
-	// batches, however short. Otherwise they are those of the set.
+	// batches, however short. Otherwise they are computed on the whole set.
 	MeanOfBatches bool
-	// SaveTwice writes the checkpoint of an epoch's end again where SaveSteps has just written it.
+	// SaveTwice rewrites the checkpoint at the end of an epoch if SaveSteps has just written it.
 	SaveTwice bool
-	// SaveSwitchIgnored writes the checkpoints of SaveSteps also where SaveEnabled is false.
+	// SaveSwitchIgnored writes the checkpoints of SaveSteps even if SaveEnabled is false.
 	SaveSwitchIgnored bool
-	// LateMetricCheck finds out after the first epoch that MetricForBestModel is no number.
+	// LateMetricCheck notices only after the first epoch that MetricForBestModel is not a number.
 	// Otherwise New refuses it.
 	LateMetricCheck bool
-	// SaveFreqIgnored takes a SaveFreq without effect. Otherwise New refuses it.
+	// SaveFreqIgnored accepts and ignores SaveFreq. Otherwise New refuses it.
 	SaveFreqIgnored bool
-	// OwnNamesOnly refuses the optimizer "sgd" and the schedule "constant", and ignores LRScheduler
-	// beside Options.Optimizer.
+	// OwnNamesOnly refuses the optimizer "sgd" and the schedule "constant", and ignores
+	// LRScheduler if Options.Optimizer is set.
 	OwnNamesOnly bool
-	// ScheduleEnds fails where the cycle of the schedule "one_cycle" is over and the run is not,
-	// and where its top comes before the first update. Otherwise the last rate stays, and the first
-	// is the highest.
+	// ScheduleEnds fails if the cycle of the schedule "one_cycle" ends before the run, or if its
+	// peak comes before the first update. Otherwise the last rate is kept, and the first one is
+	// the highest.
 	ScheduleEnds bool
-	// EmptyEvaluation takes an evaluation set without samples, all of whose numbers are 0, and
-	// fails at the first evaluation where there is no set. Otherwise New refuses both.
+	// EmptyEvaluation accepts an evaluation set without samples, whose numbers are all 0, and
+	// fails at the first evaluation if there is no set. Otherwise New refuses both.
 	EmptyEvaluation bool
-	// CheckpointSettings gives the optimizer of a resumed run the rate, the weight decay and, of
-	// adam and adamw, the kind of its checkpoint; one of the other family fails at the first
-	// update. Otherwise they are the configuration's, and New refuses states that do not fit.
+	// CheckpointSettings gives the optimizer of a resumed run the rate, the weight decay and, for
+	// adam and adamw, the kind of the checkpoint; an optimizer of the other family fails at the
+	// first update. Otherwise they are those of the configuration, and New refuses states that do
+	// not match.
 	CheckpointSettings bool
 	// LambdaNotSaved fails at the first checkpoint of a run with the schedule "lambda". Otherwise
-	// the file leaves the function out.
+	// the file omits the function.
 	LambdaNotSaved bool
-	// MissingWeightsPass continues with fresh weights where the checkpoint that trainer_state.yaml
-	// names is not there. Otherwise New refuses.
+	// MissingWeightsPass continues with fresh weights if the checkpoint named in
+	// trainer_state.yaml is missing. Otherwise New returns an error.
 	MissingWeightsPass bool
 	// DeviceIgnored trains on the first GPU, if there is one, whatever Device says.
 	DeviceIgnored bool
-	// FP16IgnoredOnCPU trains in float32 where MixedPrecision is fp16 and there is no GPU.
-	// Otherwise New refuses.
+	// FP16IgnoredOnCPU trains in float32 if MixedPrecision is fp16 and there is no GPU. Otherwise
+	// New returns an error.
 	FP16IgnoredOnCPU bool
-	// WeightsByPosition matches initial weights that do not fit by their place in the files.
-	// Otherwise by name.
+	// WeightsByPosition matches initial weights that do not fit by their position in the files,
+	// instead of by name.
 	WeightsByPosition bool
-	// LogStartsAnew makes training_logs.csv of a resumed run begin with an empty table.
+	// LogStartsAnew makes training_logs.csv of a resumed run start with an empty table.
 	LogStartsAnew bool
 }
 
-// Exact is Hezar 1.0.0.
+// Exact has the behaviour of Hezar 1.0.0.
 var Exact = loops.AllSet[Rules]()
 
 // stateless reports whether checkpoints have Hezar's files alone: its way to resume needs no more.

@@ -18,9 +18,9 @@ import (
 )
 
 // Save writes the model, its configuration and preprocessor, the optimizer and the schedule into a
-// folder, as Hezar's Trainer.save does. The folder is whole or not there: it is written aside,
-// verified and renamed, and its MANIFEST.json says what belongs to it. Several processes all call
-// it, and the main one writes.
+// folder, as Hezar's Trainer.save does. The folder appears atomically: it is written under another
+// name, verified and renamed, and its MANIFEST.json lists what belongs to it. With several
+// processes, all must call it; the main one writes.
 func (t *Trainer[S, B]) Save(path string) error {
 	if t.options.Rules.LambdaNotSaved && t.Config.LRLambda != nil {
 		return errors.New("hezar: a function cannot be written to train_config.yaml")
@@ -78,17 +78,17 @@ func (t *Trainer[S, B]) checkpointPath() string {
 
 // PushOptions say what [Trainer.PushToHub] uploads. Zero: everything, to a public repository.
 type PushOptions struct {
-	NoModel     bool // leave the model and its configuration out
-	NoOptimizer bool // leave the optimizer out
-	NoLogs      bool // leave training_logs.csv out
+	NoModel     bool // do not upload the model and its configuration
+	NoOptimizer bool // do not upload the optimizer
+	NoLogs      bool // do not upload training_logs.csv
 
 	CommitMessage string // empty: "Hezar: Upload training files"
-	Private       bool   // of a repository that the upload makes
+	Private       bool   // make a repository created by the upload private
 }
 
-// PushToHub uploads the run's files to a repository of the Hub, which is made if there is none: the
-// files of Save, and train/training_logs.csv. All of them make one commit, so the repository never
-// has half of them. Of several processes the main one does it.
+// PushToHub uploads the run's files to a repository on the Hub, which is created if there is none:
+// the files of Save, and train/training_logs.csv. They form a single commit, so the repository
+// never contains half of them. With several processes, the main one uploads.
 func (t *Trainer[S, B]) PushToHub(ctx context.Context, repo string, o PushOptions) error {
 	if !t.options.Group.Main() {
 		return nil

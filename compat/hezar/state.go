@@ -8,18 +8,18 @@ import (
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 )
 
-// TrainerState is where a run stands: checkpoints/trainer_state.yaml.
+// TrainerState is the progress of a run: checkpoints/trainer_state.yaml.
 type TrainerState struct {
-	Epoch       int // the running epoch, from 1 on
+	Epoch       int // the current epoch, from 1
 	TotalEpochs int
 	GlobalStep  int // batches so far
 	EpochStep   int // batches of this epoch so far
 
-	LossTrackerSum float64 // of the windows' losses since the start of the run
+	LossTrackerSum float64 // sum of the windows' losses since the start of the run
 	LossTrackerAvg float64
 
 	MetricForBestCheckpoint string
-	BestMetricValue         *float64 // nil: no epoch has ended
+	BestMetricValue         *float64 // nil: no epoch has ended yet
 	BestIsInteger           bool     // see [Value]
 	BestCheckpoint          int      // the GlobalStep of the best evaluation
 	LogsDir                 string
@@ -33,7 +33,7 @@ func (s *TrainerState) fields() []configfile.Field {
 		"best_checkpoint", &s.BestCheckpoint, "logs_dir", &s.LogsDir)
 }
 
-// Map is the state in Hezar's order.
+// Map returns the state in Hezar's order.
 func (s TrainerState) Map() (m omegaconf.Map) {
 	for _, f := range s.fields() { // those without a value too
 		m.Set(f.Key, reflect.ValueOf(f.At).Elem().Interface())
@@ -50,7 +50,7 @@ func (s TrainerState) Map() (m omegaconf.Map) {
 	return m
 }
 
-// Save writes the state, whole or not at all.
+// Save writes the state atomically.
 func (s TrainerState) Save(path string) error { return saveYAML(path, s.Map()) }
 
 // LoadTrainerState reads a trainer_state.yaml.

@@ -17,10 +17,10 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// Train trains to the end of the run, from wherever State stands: epoch by epoch the training loop,
-// a checkpoint, an evaluation, the log. The loop is that of package trainer, semantics.HezarLoop.
-// If ctx ends, the window in progress is finished and a checkpoint written, from which
-// ResumeFromCheckpoint continues; the error is then ctx's.
+// Train trains to the end of the run, starting from State: for each epoch the training loop, a
+// checkpoint, an evaluation and the log. The loop is that of package trainer, semantics.HezarLoop.
+// If ctx ends, the current window is finished and a checkpoint written, from which
+// ResumeFromCheckpoint continues; the error is then that of ctx.
 func (t *Trainer[S, B]) Train(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, t.Close()) }()
 	if err := t.openEvents(); err != nil { // an earlier Train has closed them
@@ -157,8 +157,8 @@ func (s *session[S, B]) AroundEpoch(r *trainer.Run, train func() error) error {
 	return err
 }
 
-// InnerTrainingLoop trains on the rest of an epoch and returns the running loss. It is there to be
-// overridden, and for the override to call; if ctx ends, so does the run.
+// InnerTrainingLoop trains on the rest of an epoch and returns the running loss. It may be
+// overridden, and the override must call it. If ctx ends, so does the run.
 func (t *Trainer[S, B]) InnerTrainingLoop(ctx context.Context, epoch int) (float64, error) {
 	s := t.session
 	if s == nil || s.train == nil {

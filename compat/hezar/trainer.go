@@ -27,14 +27,14 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/callback"
 )
 
-// Trainer trains a model as Hezar's Trainer does. It is used by one goroutine at a time.
+// Trainer trains a model as Hezar's Trainer does. Only one goroutine at a time may use it.
 type Trainer[S, B any] struct {
 	Config TrainerConfig // with defaults, shares and names resolved
-	State  TrainerState  // kept up to date while it trains
+	State  TrainerState  // updated during training
 
-	NumBatches   int // of an epoch: those of the training set, of several processes those of this one
+	NumBatches   int // batches of an epoch; with several processes, those of this one
 	TotalSteps   int // batches of the run
-	StepsInEpoch int // batches of an epoch, no more than TotalSteps
+	StepsInEpoch int // batches of an epoch, at most TotalSteps
 	SavesInEpoch int
 
 	options Options[S, B]
@@ -61,8 +61,8 @@ type Trainer[S, B any] struct {
 	initReport *nn.Report
 	from       string // the checkpoint that the run continues from; empty: none
 	runState   []byte // of the run, in that checkpoint; nil: it has none
-	// the family of the optimizer whose checkpoint cannot be continued, by Rules.CheckpointSettings;
-	// empty: it can
+	// the family of the optimizer whose checkpoint cannot be continued, by
+	// Rules.CheckpointSettings; empty: it can
 	foreign string
 	every   int // batches from one move of the schedule to the next
 
@@ -86,7 +86,8 @@ const (
 )
 
 // New makes a Trainer: the optimizer, the schedule, the metrics and the logs of a configuration,
-// with the weights and state to start from. What cannot be is refused before anything is written.
+// with the weights and state to start from. Invalid settings are refused before anything is
+// written.
 func New[S, B any](config TrainerConfig, model Model[S, B], train data.Dataset[S], o Options[S, B]) (*Trainer[S, B],
 	error) {
 	t := &Trainer[S, B]{options: o, model: model, train: train, collate: o.DataCollator}
@@ -246,8 +247,8 @@ func (t *Trainer[S, B]) chooseDevice() error {
 	return nil
 }
 
-// checkGeneration refuses a generative model that cannot generate as its config says, and metrics of
-// texts where it is not to generate any.
+// checkGeneration refuses a generative model that cannot generate as its config says, and metrics
+// of texts where it is not to generate any.
 func (t *Trainer[S, B]) checkGeneration() error {
 	if _, generates := t.model.(Generator[B]); !generates {
 		return nil
@@ -381,8 +382,8 @@ func (t *Trainer[S, B]) openEvents() (err error) {
 	return err
 }
 
-// Close closes the file of TensorBoard events. Train does so too when it ends; the next one writes
-// a file of its own.
+// Close closes the file of TensorBoard events. Train does so too when it ends; the next Train
+// writes a new file.
 func (t *Trainer[S, B]) Close() error {
 	if t.parallel != nil {
 		t.parallel.Close()
@@ -396,27 +397,28 @@ func (t *Trainer[S, B]) Close() error {
 	return w.Close()
 }
 
-// Model is what is trained, as it was given to New.
+// Model returns the model given to New.
 func (t *Trainer[S, B]) Model() Model[S, B] { return t.model }
 
-// Optimizer is the optimizer.
+// Optimizer returns the optimizer.
 func (t *Trainer[S, B]) Optimizer() optim.Optimizer { return t.optimizer }
 
-// Device is where the model is trained.
+// Device returns the device on which the model is trained.
 func (t *Trainer[S, B]) Device() torch.Device { return t.device }
 
-// LearningRate is the rate of the next update.
+// LearningRate returns the rate of the next update.
 func (t *Trainer[S, B]) LearningRate() float64 { return t.scheduler.rate() }
 
-// Momentum is that of the next update; ok is false where the schedule leaves it alone.
+// Momentum returns the momentum of the next update; ok is false if the schedule does not change
+// it.
 func (t *Trainer[S, B]) Momentum() (momentum float64, ok bool) {
 	return t.scheduler.momentum.At(t.scheduler.moves)
 }
 
-// LRSchedulingSteps is the number of batches from one move of the schedule to the next.
+// LRSchedulingSteps returns the number of batches between two steps of the schedule.
 func (t *Trainer[S, B]) LRSchedulingSteps() int { return t.every }
 
-// Objective is "minimize" or "maximize": what is better of MetricForBestModel.
+// Objective returns "minimize" or "maximize", depending on what is better for MetricForBestModel.
 func (t *Trainer[S, B]) Objective() string {
 	if t.maximize {
 		return "maximize"
@@ -424,12 +426,14 @@ func (t *Trainer[S, B]) Objective() string {
 	return "minimize"
 }
 
-// RunningLoss is the mean of the windows' losses since the run began, their sum and their number.
+// RunningLoss returns the mean of the windows' losses since the start of the run, their sum and
+// their number.
 func (t *Trainer[S, B]) RunningLoss() (mean, sum float64, windows int) {
 	return t.loss.Mean, t.loss.Sum, t.loss.Windows
 }
 
-// InitReport says which weights InitWeightsFrom has given, and which not; nil without it.
+// InitReport returns which weights were loaded from InitWeightsFrom and which were not; nil
+// without it.
 func (t *Trainer[S, B]) InitReport() *nn.Report { return t.initReport }
 
 // say writes to the output; nobody can do anything about a terminal that is gone.

@@ -14,34 +14,34 @@ import (
 )
 
 // TrainerArguments are the hyperparameters of a run: pymarlin.core.trainer.TrainerArguments. The
-// zero value has PyMarlin's defaults. Switches that are on by default are named after what turns
-// them off. [TrainerArgumentsFromConfig] reads them from a configuration under their Python names,
-// the tags.
+// zero value has PyMarlin's defaults; switches that are on by default are therefore named after
+// what turns them off. [TrainerArgumentsFromConfig] reads them from a configuration under their
+// Python names, which are the tags.
 type TrainerArguments struct {
-	Epochs int  `config:"epochs"`   // zero: 1; see [Options.Exact] for a zero that a configuration says
-	NoGPU  bool `config:"!use_gpu"` // train on the CPU where there is a GPU too
+	Epochs int  `config:"epochs"`   // zero: 1; for an explicit zero in a configuration, see [Options.Exact]
+	NoGPU  bool `config:"!use_gpu"` // train on the CPU even if there is a GPU
 
-	TrainBatchSize    int `config:"train_batch_size"`     // samples behind one update; zero: 1
-	GPUBatchSizeLimit int `config:"gpu_batch_size_limit"` // samples in one forward pass at most; zero: 512
+	TrainBatchSize    int `config:"train_batch_size"`     // samples per update; zero: 1
+	GPUBatchSizeLimit int `config:"gpu_batch_size_limit"` // at most this many samples per forward pass; zero: 512
 	ValBatchSize      int `config:"val_batch_size"`       // zero: 1
 
-	// updates in an epoch at most; zero: as many as there are
+	// at most this many updates per epoch; zero: no limit
 	MaxTrainStepsPerEpoch int `config:"max_train_steps_per_epoch"`
-	MaxValStepsPerEpoch   int `config:"max_val_steps_per_epoch"` // batches of each validation set at most; zero: all
+	MaxValStepsPerEpoch   int `config:"max_val_steps_per_epoch"` // at most this many batches of each validation set; zero: all
 
 	NoClipGrads bool    `config:"!clip_grads"`
-	MaxGradNorm float64 `config:"max_grad_norm"` // zero: 1; see [Options.Exact] for a zero that a configuration says
+	MaxGradNorm float64 `config:"max_grad_norm"` // zero: 1; for an explicit zero in a configuration, see [Options.Exact]
 
-	// ResetOptimizersSchedulers makes optimizers and schedulers again after a checkpoint has been
-	// loaded, for the epochs that are left.
+	// ResetOptimizersSchedulers makes new optimizers and schedulers after a checkpoint has been
+	// loaded, for the remaining epochs.
 	ResetOptimizersSchedulers bool `config:"reset_optimizers_schedulers"`
 
 	CheckpointerArgs CheckpointerArguments `config:"checkpointer_args"`
-	// nil: those of Options.Group; else they must be the same
+	// nil: those of Options.Group; otherwise they must be the same
 	DistributedTrainingArgs *DistributedTrainingArguments `config:"distributed_training_args"`
 
 	Writers       []string            `config:"writers"` // nil: stdout and tensorboard; empty: none. See [BuildWriter]
-	CustomWriters []Writer            // these too
+	CustomWriters []Writer            // added to these
 	StatsArgs     StatInitArguments   `config:"stats_args"`
 	WriterArgs    WriterInitArguments `config:"writer_args"`
 	DisableTqdm   bool                `config:"disable_tqdm"` // no progress line
@@ -71,7 +71,7 @@ func (a TrainerArguments) withDefaults() TrainerArguments {
 	return a
 }
 
-// ErrArgument is wrapped by the errors about an argument that cannot be.
+// ErrArgument is wrapped by the errors about invalid arguments.
 var ErrArgument = errors.New("argument not allowed")
 
 func argumentf(format string, args ...any) error {
@@ -113,9 +113,9 @@ func (a TrainerArguments) check(exact bool) error {
 	return nil
 }
 
-// TrainStepBatchSize is the number of samples in a forward pass: the batch of this process if it is
-// within the limit, the limit if that divides it, and otherwise the batch halved until it fits.
-// Halving rounds down: 13 samples under a limit of 5 become passes of 3.
+// TrainStepBatchSize returns the number of samples in a forward pass: the batch of this process if
+// it is within the limit, the limit if the batch is a multiple of it, and otherwise the batch
+// halved until it fits. Halving rounds down: 13 samples with a limit of 5 become passes of 3.
 func TrainStepBatchSize(batch, limit int) int {
 	if batch <= limit {
 		return batch
@@ -129,8 +129,9 @@ func TrainStepBatchSize(batch, limit int) int {
 	return batch
 }
 
-// EstimatedGlobalSteps is PyMarlin's estimate of the updates in an epoch of so many batches: one
-// too many where the division is exact. maxSteps is TrainerArguments.MaxTrainStepsPerEpoch.
+// EstimatedGlobalSteps returns PyMarlin's estimate of the updates in an epoch with the given
+// number of batches, which is one too many if the division is exact. maxSteps is
+// TrainerArguments.MaxTrainStepsPerEpoch.
 func EstimatedGlobalSteps(batches, worldSize, accumulation, maxSteps int) int {
 	steps := batches/(worldSize*accumulation) + 1
 	if maxSteps > 0 {
@@ -139,7 +140,7 @@ func EstimatedGlobalSteps(batches, worldSize, accumulation, maxSteps int) int {
 	return steps
 }
 
-// DistributedTrainingArguments say which of how many processes this one is. The processes
+// DistributedTrainingArguments say which process this is, and how many there are. The processes
 // themselves are those of [Options].Group.
 type DistributedTrainingArguments struct {
 	LocalRank  int `config:"local_rank"`
@@ -147,8 +148,8 @@ type DistributedTrainingArguments struct {
 	WorldSize  int `config:"world_size"` // zero: 1
 }
 
-// FetchRanks reads them from the environment that a launcher makes, as dist.Init does: torchrun's,
-// that of mpirun, which Azure ML uses, and others. Without any there is one process.
+// FetchRanks reads the ranks from the environment set by a launcher, as dist.Init does: torchrun,
+// mpirun, which Azure ML uses, and others. Without a launcher there is one process.
 func FetchRanks() (DistributedTrainingArguments, error) {
 	l, err := dist.ReadLauncher(os.Getenv)
 	if err != nil {

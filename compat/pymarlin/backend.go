@@ -9,28 +9,28 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// TrainerBackend carries out the passes over the data: how a batch becomes gradients, and gradients
-// an update. [SingleProcess] and [SingleProcessAmp] are two, [DDPTrainerBackend] makes them work on
-// several processes; another one may be given in [Options].
+// TrainerBackend runs the passes over the data: how a batch becomes gradients, and gradients an
+// update. [SingleProcess] and [SingleProcessAmp] are two backends, and [DDPTrainerBackend] makes
+// them work on several processes. A custom one may be given in [Options].
 //
-// Of several processes all call Init, TrainDL, ValidateDL, GetState and UpdateState.
+// With several processes, all must call Init, TrainDL, ValidateDL, GetState and UpdateState.
 type TrainerBackend[B any] interface {
 	// Init is called once by New.
 	Init(args BackendArguments[B]) error
-	// TrainDL is around an epoch: it has train run the batches of the loader, or of another one
-	// with as many, once, and returns their outputs, if the module has a TrainEpochEndHook. An
-	// error of train ends the run.
+	// TrainDL wraps an epoch: it calls train once with the loader, or with another one of the same
+	// length, and returns the outputs of the batches if the module has a TrainEpochEndHook. An
+	// error from train ends the run.
 	TrainDL(ctx context.Context, loader Dataloader[B], train func(Dataloader[B]) error) (Collected, error)
-	// TrainBatch is one forward and backward pass; the loop calls it for each batch.
+	// TrainBatch runs one forward and backward pass; the loop calls it for each batch.
 	TrainBatch(batch B) error
-	// ProcessGlobalStep is an update; the loop calls it behind the last batch of each window.
+	// ProcessGlobalStep makes an update; the loop calls it after the last batch of each window.
 	ProcessGlobalStep() error
 	// ValidateDL runs step over the batches of a set without gradients and returns the outputs.
 	ValidateDL(ctx context.Context, loader Dataloader[B], step StepFunc[B]) (Collected, error)
-	// BatchesCompleted and GlobalStepsCompleted count batches and updates of all runs.
+	// BatchesCompleted and GlobalStepsCompleted count the batches and updates of all runs.
 	BatchesCompleted() int
 	GlobalStepsCompleted() int
-	// TrainSampler and ValSampler are what the module's loaders are asked for.
+	// TrainSampler and ValSampler return the samplers that are passed to the module's loaders.
 	TrainSampler() Sampler
 	ValSampler() Sampler
 	Stateful
@@ -39,10 +39,10 @@ type TrainerBackend[B any] interface {
 // StepFunc is a step of a module: ValStep or TestStep.
 type StepFunc[B any] func(globalStep int, batch B, device torch.Device) (Outputs, error)
 
-// BackendArguments are what a backend works with: TrainerBackendArguments.
+// BackendArguments are the arguments of a backend: TrainerBackendArguments.
 type BackendArguments[B any] struct {
 	Module                ModuleInterface[B]
-	Params                []torch.Named // of the model; one norm goes over all
+	Params                []torch.Named // of the model; clipped by a single norm
 	Group                 *dist.Group   // the processes that train the model; nil: this one alone
 	Device                torch.Device
 	Optimizers            []*Optimizer
@@ -59,9 +59,9 @@ type BackendArguments[B any] struct {
 	Exact                 bool // see Options.Exact
 }
 
-// BuildTrainerBackend makes a backend by its name: "sp" runs in one process, "sp-amp" does so in
-// mixed precision; "ddp" and "ddp-amp" are the same on the processes of [Options].Group. The names
-// of PyMarlin's that need Apex or Opacus are refused.
+// BuildTrainerBackend makes a backend by name: "sp" runs in one process, and "sp-amp" does so in
+// mixed precision; "ddp" and "ddp-amp" are the same for the processes of [Options].Group. Names of
+// PyMarlin that need Apex or Opacus are refused.
 func BuildTrainerBackend[B any](name string) (TrainerBackend[B], error) {
 	switch name {
 	case "sp":

@@ -20,14 +20,14 @@ import (
 
 // Checkpointer keeps checkpoints: AbstractCheckpointer.
 type Checkpointer interface {
-	// Save writes a checkpoint under a number, the epoch's, if it is due or forced. path is empty
-	// where nothing was written. The tensors are the live ones: they must be copied or written
-	// before Save returns.
+	// Save writes a checkpoint under a number, that of the epoch, if one is due or if forced. path
+	// is empty if nothing was written. The tensors are the live ones: they must be copied or
+	// written before Save returns.
 	Save(c Checkpoint, index int, force bool) (path string, err error)
-	// SaveModel writes the state of the module alone at the end of the training.
+	// SaveModel writes only the state of the module, at the end of training.
 	SaveModel(state State, index int) (path string, err error)
 	// Load is called once, by New. An empty Checkpoint means that there is nothing to continue
-	// from. Its tensors are freed when they have been loaded.
+	// from. Its tensors are freed after they have been loaded.
 	Load() (Checkpoint, error)
 }
 
@@ -35,28 +35,29 @@ type Checkpointer interface {
 // value has PyMarlin's defaults.
 type CheckpointerArguments struct {
 	NoCheckpoint bool `config:"!checkpoint"` // write nothing
-	// remove the files with FileExt in SaveDir at the start
+	// remove the files in SaveDir with extension FileExt at the start
 	DeleteExistingCheckpoints bool `config:"delete_existing_checkpoints"`
-	// save every so many epochs, 0 being the first; zero: 1. The last epoch is always saved
+	// save every Period epochs, starting with epoch 0; zero: 1. The last epoch is always saved
 	Period            int    `config:"period"`
 	SaveDir           string `config:"save_dir"`             // empty: checkpoints
-	ModelStateSaveDir string `config:"model_state_save_dir"` // of the final model; empty: checkpoints
-	NoModelState      bool   // write no final model: model_state_save_dir=None
-	// where to look for a checkpoint to continue from; empty: nowhere
+	ModelStateSaveDir string `config:"model_state_save_dir"` // for the final model; empty: checkpoints
+	NoModelState      bool   // do not write the final model: model_state_save_dir=None
+	// where to look for a checkpoint to continue from; empty: do not look
 	LoadDir      string `config:"load_dir"`
 	LoadFilename string `config:"load_filename"` // empty: the newest in LoadDir and the folders below
 	// files are PREFIX_EPOCH.EXT and PREFIX_model_EPOCH.EXT; empty: model
 	FilePrefix string `config:"file_prefix"`
 
-	// FileExt is the extension of the files, and says what they are: "safetensors" makes
-	// safetensors files, everything else files that torch.save would write. Empty: pt.
+	// FileExt is the extension of the files and decides their format: "safetensors" makes
+	// safetensors files, anything else files as written by torch.save. Empty: pt.
 	FileExt string `config:"file_ext"`
 
 	// Exact finds files as PyMarlin does. Without LoadFilename it loads the file with the greatest
-	// last number in its path whose name begins with FilePrefix and ends with FileExt, and of
-	// several the one that the file system lists first: a file of SaveModel is one of them, and no
-	// checkpoint. A LoadFilename that is missing begins a new run, a damaged file is an error, and
-	// DeleteExistingCheckpoints removes script.xpt beside model_0.pt.
+	// last number in its path among those whose name starts with FilePrefix and ends with FileExt,
+	// or the one that the file system lists first if there are several. This may be a file of
+	// SaveModel, which is not a checkpoint. If LoadFilename is missing, a new run starts; a
+	// damaged file is an error; and DeleteExistingCheckpoints removes script.xpt beside
+	// model_0.pt.
 	Exact bool
 }
 
@@ -68,14 +69,15 @@ func (a CheckpointerArguments) withDefaults() CheckpointerArguments {
 	return a
 }
 
-// DefaultCheckpointer keeps a file per saved epoch. A file is whole or not there: it is written
-// aside, flushed and renamed.
+// DefaultCheckpointer keeps one file per saved epoch. A file appears atomically: it is written
+// under another name, flushed and renamed.
 type DefaultCheckpointer struct {
 	args   CheckpointerArguments
 	logger *slog.Logger
 }
 
-// NewDefaultCheckpointer makes one, and removes old files if args ask. A nil logger is slog's own.
+// NewDefaultCheckpointer makes a DefaultCheckpointer, and removes old files if args say so. A nil
+// logger means the default of slog.
 func NewDefaultCheckpointer(args CheckpointerArguments, logger *slog.Logger) (*DefaultCheckpointer, error) {
 	args = args.withDefaults()
 	if args.Period < 0 {
@@ -104,7 +106,7 @@ func NewDefaultCheckpointer(args CheckpointerArguments, logger *slog.Logger) (*D
 	return c, nil
 }
 
-// Save writes SaveDir/PREFIX_INDEX.EXT if index is a multiple of the period, or if it is forced.
+// Save writes SaveDir/PREFIX_INDEX.EXT if index is a multiple of the period, or if forced.
 func (c *DefaultCheckpointer) Save(checkpoint Checkpoint, index int, force bool) (string, error) {
 	if c.args.NoCheckpoint || !force && index%c.args.Period != 0 {
 		return "", nil
@@ -135,10 +137,10 @@ func (c *DefaultCheckpointer) write(dir, name string, s State) (string, error) {
 	return path, nil
 }
 
-// Load reads LoadDir/LoadFilename, or the newest checkpoint below LoadDir. Where LoadDir has none,
-// a new run begins; a LoadFilename that is missing is an error, unlike in PyMarlin, which would
-// begin a new run and overwrite. A damaged file is passed over for the one before it, with a
-// warning, unless it was named. CheckpointerArguments.Exact does as PyMarlin.
+// Load reads LoadDir/LoadFilename, or the newest checkpoint below LoadDir. If LoadDir has none, a
+// new run starts. A missing LoadFilename is an error, unlike in PyMarlin, which would start a new
+// run and overwrite files. If a damaged file was not named explicitly, the one before it is used,
+// with a warning. CheckpointerArguments.Exact behaves like PyMarlin.
 func (c *DefaultCheckpointer) Load() (Checkpoint, error) {
 	if c.args.LoadDir == "" {
 		return Checkpoint{}, nil
@@ -185,9 +187,9 @@ func damaged(err error) bool {
 	return errors.As(err, new(*pickle.FormatError)) || errors.As(err, new(*safetensors.FormatError))
 }
 
-// LatestFile returns the checkpoint with the highest number below a folder: get_latest_file. It is
-// empty if there is none. Numbers elsewhere in the path and files of SaveModel, which PyMarlin
-// takes for checkpoints, do not count.
+// LatestFile returns the checkpoint with the highest number below a folder, or the empty string if
+// there is none: get_latest_file. It ignores numbers elsewhere in the path and files of SaveModel,
+// which PyMarlin takes for checkpoints.
 func LatestFile(dir, prefix, ext string) (string, error) {
 	files, err := checkpointFiles(dir, prefix, strings.TrimPrefix(ext, "."))
 	if err != nil {

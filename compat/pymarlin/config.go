@@ -19,11 +19,11 @@ import (
 	"github.com/gotrainer/gotrainer/internal/torchsave"
 )
 
-// Config is a configuration as a YAML file has it: sections of arguments. Values are nil, bool,
-// int, float64, string, []any and map[string]any.
+// Config is a configuration as in a YAML file: sections of arguments. Values are nil, bool, int,
+// float64, string, []any and map[string]any.
 type Config map[string]any
 
-// Section returns a section, empty if there is none of that name.
+// Section returns the section of the given name, empty if there is none.
 func (c Config) Section(name string) (Config, error) {
 	switch v := c[name].(type) {
 	case nil:
@@ -35,23 +35,25 @@ func (c Config) Section(name string) (Config, error) {
 	}
 }
 
-// ConfigParser reads a configuration file and what the command line changes of it: CustomArgParser.
+// ConfigParser reads a configuration file and the changes to it from the command line:
+// CustomArgParser.
 //
 //	config, err := pymarlin.ConfigParser{}.Parse(os.Args[1:])
 //
 //	./train --config_path conf.yaml --tmgr.epochs 4 --chkp.save_dir runs/a --params '{"--tmgr.seed": 7}'
 //
-// An argument takes the type of the file's value: write -1 or null for what is to be given on the
-// command line. Lists are 1-2-3 or [1, 2, 3]; a switch without a value is turned on. --params is a
-// JSON object of such arguments, which counts last.
+// An argument gets the type of the file's value; write -1 or null for values that are to be given
+// on the command line. Lists are 1-2-3 or [1, 2, 3]; a switch without a value is turned on.
+// --params is a JSON object of such arguments and takes precedence.
 type ConfigParser struct {
 	FileArgument string       // the argument that names the file, or a folder with one .yaml file; empty: config_path
 	DefaultFile  string       // the file without that argument; empty: config.yaml
-	Strict       bool         // an argument that the file does not have is an error, and not passed over with a warning
+	Strict       bool         // an argument that the file does not have is an error instead of being ignored with a warning
 	Logger       *slog.Logger // for these warnings; nil: slog's default
 }
 
-// Parse reads the file, whose path the configuration has under FileArgument, and merges arguments.
+// Parse reads the file, whose path the configuration has under FileArgument, and merges the
+// arguments.
 func (p ConfigParser) Parse(args []string) (Config, error) {
 	p.FileArgument = cmp.Or(p.FileArgument, "config_path")
 	p.DefaultFile = cmp.Or(p.DefaultFile, "config.yaml")
@@ -223,7 +225,7 @@ func convertList(old []any, word string) (any, error) {
 // maxConfig is far above any configuration.
 const maxConfig = 4 << 20
 
-// ReadConfig reads a YAML file, or the one .yaml file of a folder.
+// ReadConfig reads a YAML file, or the only .yaml file in a folder.
 func ReadConfig(path string) (Config, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		files, err := fs.Glob(os.DirFS(path), "*.yaml")
@@ -247,8 +249,8 @@ func ReadConfig(path string) (Config, error) {
 	return c, nil
 }
 
-// ParseConfig reads the text of a YAML file. As in Python's YAML 1.1, yes, no, on and off are
-// switches; unlike there, 1e-5 is a number.
+// ParseConfig parses the text of a YAML file. As in Python's YAML 1.1, yes, no, on and off are
+// booleans; unlike there, 1e-5 is a number.
 func ParseConfig(text []byte) (Config, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {

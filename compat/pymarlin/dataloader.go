@@ -10,19 +10,19 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Sampler says in which order a loader visits its samples: the class that PyMarlin hands to
+// Sampler says in which order a loader visits its samples: the class that PyMarlin passes to
 // get_train_dataloader.
 type Sampler interface {
-	// Name is that of the class in torch.utils.data.
+	// Name returns the name of the class in torch.utils.data.
 	Name() string
-	// Order is asked for by each loader.
+	// Order is called by each loader.
 	Order() data.Order
 }
 
-// RandomSampler visits the samples in an order that the default generator decides at each pass.
+// RandomSampler visits the samples in an order drawn from the default generator at each pass.
 type RandomSampler struct{}
 
-// Name is "RandomSampler".
+// Name returns "RandomSampler".
 func (RandomSampler) Name() string { return "RandomSampler" }
 
 // Order draws the seed of a permutation, as torch.utils.data.RandomSampler does.
@@ -33,18 +33,18 @@ func (RandomSampler) Order() data.Order {
 // SequentialSampler visits the samples in their own order.
 type SequentialSampler struct{}
 
-// Name is "SequentialSampler".
+// Name returns "SequentialSampler".
 func (SequentialSampler) Name() string { return "SequentialSampler" }
 
-// Order is that of the data set.
+// Order returns the order of the data set.
 func (SequentialSampler) Order() data.Order { return data.Sequential{} }
 
-// DistributedSampler visits the samples of one of several processes, in an order that all agree on:
-// torch.utils.data.DistributedSampler. The end is filled up with the first samples of the order, so
-// that all have as many.
+// DistributedSampler visits the samples of one of several processes, in an order common to all:
+// torch.utils.data.DistributedSampler. The end is filled up with the first samples of the order,
+// so that all processes have the same number.
 type DistributedSampler struct {
 	Rank, WorldSize int // this process, and how many there are; WorldSize zero: 1
-	Epoch           int // each has an order of its own: set_epoch
+	Epoch           int // each epoch has its own order: set_epoch
 	Seed            uint64
 }
 
@@ -56,7 +56,7 @@ func (s DistributedSampler) Order() data.Order {
 	return share{s.Rank, max(1, s.WorldSize), true, data.Shuffled{Seed: s.Seed + uint64(s.Epoch)}}
 }
 
-// SequentialDistributedSampler visits every WorldSize-th sample, from Rank on.
+// SequentialDistributedSampler visits every WorldSize-th sample, starting with Rank.
 type SequentialDistributedSampler struct {
 	Rank, WorldSize int // this process, and how many there are; WorldSize zero: 1
 
@@ -95,7 +95,7 @@ func (s share) Indices(_, n int) []int {
 	return own
 }
 
-// Dataloader hands out the batches of one pass: that of [NewDataloader], or the program's own.
+// Dataloader returns the batches of one pass: one made by [NewDataloader], or the program's own.
 type Dataloader[B any] interface {
 	// Len is the number of batches of a pass.
 	Len() int
@@ -112,23 +112,23 @@ type Keyed[B any] struct {
 // Dataloaders are the sets of a validation, in the order in which they are run: a dict in Python.
 type Dataloaders[B any] []Keyed[B]
 
-// Single is a validation over one set, whose key is "default".
+// Single returns a validation over one set, with the key "default".
 func Single[B any](l Dataloader[B]) Dataloaders[B] { return Dataloaders[B]{{"default", l}} }
 
 // DataloaderOptions configures [NewDataloader].
 type DataloaderOptions struct {
 	BatchSize int     // required
 	Sampler   Sampler // nil: SequentialSampler
-	DropLast  bool    // leave out the last batch of a pass if it is smaller
-	Workers   int     // goroutines that load and collate; zero: one for each processor
+	DropLast  bool    // drop the last batch of a pass if it is smaller
+	Workers   int     // goroutines that load and collate; zero: one per processor
 }
 
-// NewDataloader makes a loader over a data set: torch.utils.data.DataLoader. collate makes a batch
-// of samples; it is called by several goroutines.
+// NewDataloader makes a loader for a data set: torch.utils.data.DataLoader. collate makes a batch
+// from samples; it is called by several goroutines.
 //
-// Beginning a pass draws two numbers from the default generator besides what the sampler draws.
-// They seed worker processes in Python: one for the pass, and one since PyMarlin's progress bar
-// asks for an iterator of its own.
+// Starting a pass draws two numbers from the default generator, in addition to what the sampler
+// draws. In Python they seed worker processes: one for the pass, and one because PyMarlin's
+// progress bar requests a second iterator.
 func NewDataloader[S, B any](d data.Dataset[S], collate func([]S) (B, error), o DataloaderOptions) (Dataloader[B],
 	error) {
 	if o.Sampler == nil {

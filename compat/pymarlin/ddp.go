@@ -7,16 +7,17 @@ import (
 )
 
 // DDPTrainerBackend trains one model on the processes of [Options].Group: the backends "ddp" and
-// "ddp-amp". New gives all the weights of rank 0; gradients are averaged behind the last batch of a
-// window. Each process has its own batches if the module's loaders take the sampler they are given.
+// "ddp-amp". New copies the weights of rank 0 to all processes. Gradients are averaged after the
+// last batch of a window. Each process has its own batches if the module's loaders use the sampler
+// they are given.
 //
-// Hooks run on all processes. OnEndTrainStep is given the outputs of its own process, the hooks of
-// an epoch and of a validation those of all: position by position, one process after the other in
-// the order of the ranks. Values are gathered too, and must be what a [State] can hold. The stat
+// Hooks run on all processes. OnEndTrainStep gets the outputs of its own process. The hooks of an
+// epoch and of a validation get those of all: position by position, concatenated in the order of
+// the ranks. Values are gathered too, and must be of the types that a [State] can hold. The stat
 // loss is the mean over the processes.
 type DDPTrainerBackend[B any] struct {
-	// TrainerBackend makes the passes of each process: a [SingleProcess], a [SingleProcessAmp] or a
-	// type that embeds one. Nil: a SingleProcess.
+	// TrainerBackend runs the passes of each process: a [SingleProcess], a [SingleProcessAmp] or a
+	// type that embeds one. Nil means a SingleProcess.
 	TrainerBackend[B]
 
 	own *SingleProcess[B] // in TrainerBackend
@@ -25,7 +26,7 @@ type DDPTrainerBackend[B any] struct {
 // process is what [DDPTrainerBackend] asks of a backend; types that embed a SingleProcess have it.
 func (b *SingleProcess[B]) process() *SingleProcess[B] { return b }
 
-// Init has TrainerBackend train on all processes, and makes the model the same on them.
+// Init makes TrainerBackend train on all processes, and makes their models the same.
 func (d *DDPTrainerBackend[B]) Init(args BackendArguments[B]) error {
 	if d.TrainerBackend == nil {
 		d.TrainerBackend = &SingleProcess[B]{}
@@ -40,12 +41,12 @@ func (d *DDPTrainerBackend[B]) Init(args BackendArguments[B]) error {
 	return d.TrainerBackend.Init(args)
 }
 
-// SetEpoch chooses the order of the next epoch's samples: DistributedSampler.set_epoch, which
-// PyMarlin never calls, so that all its epochs have one order. The trainer does, unless
-// [Options].Exact is set.
+// SetEpoch selects the order of the next epoch's samples: DistributedSampler.set_epoch. PyMarlin
+// never calls it, so all its epochs have the same order. The trainer does, unless [Options].Exact
+// is set.
 func (d *DDPTrainerBackend[B]) SetEpoch(epoch int) { d.own.order = epoch }
 
-// Close ends the averaging of gradients. [Trainer.Close] calls it.
+// Close stops averaging gradients. [Trainer.Close] calls it.
 func (d *DDPTrainerBackend[B]) Close() error {
 	if d.own != nil && d.own.parallel != nil {
 		d.own.parallel.Close()

@@ -9,8 +9,8 @@ import (
 	"github.com/gotrainer/gotrainer/internal/torchsave"
 )
 
-// TrainerArgumentsFromConfig reads a section whose names are those of Python:
-// TrainerArguments(**section). A name that it does not know is an error.
+// TrainerArgumentsFromConfig reads a section with Python's names: TrainerArguments(**section). An
+// unknown name is an error.
 func TrainerArgumentsFromConfig(section Config) (TrainerArguments, error) {
 	section = maps.Clone(section)
 	for _, flag := range []string{"amp_backend_native", "amp_backend_apex", "amp_level_apex",

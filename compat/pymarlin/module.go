@@ -17,27 +17,27 @@ import (
 // found by their param and module tags, as package nn finds them, unless it is a [Modeler]. B is
 // the type of a batch.
 //
-// Everything else is optional and found by its type: the hooks below, [TestModule], [Stateful] and
-// [StatsUser].
+// Everything else is optional and recognised by its type: the hooks below, [TestModule],
+// [Stateful] and [StatsUser].
 type ModuleInterface[B any] interface {
-	// OptimizersSchedulers makes the optimizers, and the schedulers that move their rates after
-	// each update; there may be none. It is called once, after the weights of a checkpoint have
-	// been loaded, and once more if TrainerArguments.ResetOptimizersSchedulers asks for it.
+	// OptimizersSchedulers makes the optimizers, and the schedulers, if any, that change their
+	// rates after each update. It is called once, after the weights of a checkpoint have been
+	// loaded, and a second time if TrainerArguments.ResetOptimizersSchedulers is set.
 	OptimizersSchedulers(estimatedGlobalStepsPerEpoch, epochs int) ([]*Optimizer, []Scheduler, error)
 
-	// TrainDataloader makes the loader of an epoch. It is called at the beginning of each, and once
-	// before with [SequentialSampler] to learn how many batches there are.
+	// TrainDataloader makes the loader of an epoch. It is called at the start of each epoch, and
+	// once before with a [SequentialSampler] to find out how many batches there are.
 	TrainDataloader(sampler Sampler, batchSize int) (Dataloader[B], error)
 
 	// ValDataloaders makes the loaders of a validation: [Single], or several with their keys. Nil
-	// leaves the validation out.
+	// skips the validation.
 	ValDataloaders(sampler Sampler, batchSize int) (Dataloaders[B], error)
 
-	// TrainStep computes the loss of a batch, which is the first of the outputs. globalStep counts
-	// from 1.
+	// TrainStep computes the loss of a batch, which must be the first of the outputs. globalStep
+	// counts from 1.
 	TrainStep(globalStep int, batch B, device torch.Device) (Outputs, error)
 
-	// ValStep computes what [ValEpochEndHook] is to see of a batch. It runs without gradients.
+	// ValStep computes the outputs of a batch for [ValEpochEndHook]. It runs without gradients.
 	ValStep(globalStep int, batch B, device torch.Device) (Outputs, error)
 }
 
@@ -50,7 +50,7 @@ type TestModule[B any] interface {
 // Modeler is a module whose parameters are those of another value.
 type Modeler interface{ Model() any }
 
-// StatsUser is handed the trainer's stats before training; a module embeds a [StatsHolder] for it.
+// StatsUser gets the trainer's stats before training; a module embeds a [StatsHolder] for this.
 type StatsUser interface{ UseStats(s *Stats) }
 
 // StatsHolder gives a module that embeds it the trainer's stats: pymarlin.utils.stats.global_stats.
@@ -59,7 +59,8 @@ type StatsHolder struct{ stats *Stats }
 // UseStats is called by [New].
 func (h *StatsHolder) UseStats(s *Stats) { h.stats = s }
 
-// Stats are those of the trainer that has the module; before there is one, some without writers.
+// Stats returns the stats of the trainer that has the module, or stats without writers if there is
+// none yet.
 func (h *StatsHolder) Stats() *Stats {
 	if h.stats == nil {
 		h.stats = NewStats(StatInitArguments{})
@@ -67,25 +68,25 @@ func (h *StatsHolder) Stats() *Stats {
 	return h.stats
 }
 
-// Stateful adds to what a checkpoint holds, or replaces it: a module whose state is more than its
-// state_dict, and [Options].Extra.
+// Stateful adds to the content of a checkpoint, or replaces it. It is for a module whose state is
+// more than its state_dict, and for [Options].Extra.
 type Stateful interface {
 	// GetState returns what is to be saved. Tensors are written before the next update.
 	GetState() (State, error)
-	// UpdateState continues from what GetState returned. Copy tensors that are to stay: they are
-	// freed after it.
+	// UpdateState restores what GetState returned. Copy tensors that you keep: they are freed
+	// afterwards.
 	UpdateState(s State) error
 }
 
-// The hooks of CallbackInterface. A module implements the ones it wants; [New] refuses a method
-// that is named like a hook and is not one. Collected outputs are freed after the hook.
+// The hooks of CallbackInterface. A module implements the ones it needs; [New] refuses a method
+// that has the name of a hook but not its type. Collected outputs are freed after the hook.
 type (
 	// TrainEpochBeginHook runs before the first batch of an epoch.
 	TrainEpochBeginHook interface {
 		OnBeginTrainEpoch(globalStep, epoch int) error
 	}
-	// BackwardEndHook runs after each backward pass; loss is what it was given, divided by the
-	// number of batches in a window.
+	// BackwardEndHook runs after each backward pass; loss is the loss that was passed to it,
+	// divided by the number of batches in a window.
 	BackwardEndHook interface {
 		OnEndBackward(globalStep int, loss torch.Tensor) error
 	}
@@ -94,7 +95,8 @@ type (
 		OnEndTrainStep(globalStep int, outputs Collected) error
 	}
 	// TrainEpochEndHook runs after the validation that follows an epoch, with the outputs of all
-	// batches of the epoch. They stay in memory until then, so a module without it trains in less.
+	// batches of the epoch. They stay in memory until then, so a module without this hook needs
+	// less memory.
 	TrainEpochEndHook interface {
 		OnEndTrainEpoch(globalStep int, outputs Collected) error
 	}
@@ -140,7 +142,7 @@ func checkHooks(m any, tests reflect.Type) error {
 				"its methods and their parameters", t, name, want)
 		}
 		if want == nil && (strings.HasPrefix(name, "OnBegin") || strings.HasPrefix(name, "OnEnd")) {
-			return fmt.Errorf("pymarlin: %s.%s is named like a hook, but there is none of that name, only %s", t, name,
+			return fmt.Errorf("pymarlin: %s.%s is named like a hook, but there is no such hook; the hooks are %s", t, name,
 				strings.Join(slices.Sorted(maps.Keys(events)), ", "))
 		}
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // Optimizer is an optimizer of a module, with its learning rate. A module may have several, each
-// with its own parameters and schedule; one norm clips the gradients of all.
+// with its own parameters and schedule; the gradients of all are clipped by a single norm.
 type Optimizer struct {
 	optimizer optim.Optimizer
 	peak      float64 // the rate that a schedule starts from
@@ -18,12 +18,12 @@ type Optimizer struct {
 	pre, post []func()
 }
 
-// NewOptimizer makes an optimizer of settings such as optim.AdamW for some parameters.
+// NewOptimizer makes an optimizer from settings such as optim.AdamW for the given parameters.
 func NewOptimizer(settings optim.Builder, params []torch.Named) (*Optimizer, error) {
 	return NewGroupedOptimizer(settings, []optim.Group{{Params: params}})
 }
 
-// NewGroupedOptimizer makes an optimizer of groups of parameters, such as those of optim.NoDecay.
+// NewGroupedOptimizer makes an optimizer for groups of parameters, such as those of optim.NoDecay.
 func NewGroupedOptimizer(settings optim.Builder, groups []optim.Group) (*Optimizer, error) {
 	o, err := settings.Build(groups)
 	if err != nil {
@@ -32,19 +32,20 @@ func NewGroupedOptimizer(settings optim.Builder, groups []optim.Group) (*Optimiz
 	return &Optimizer{optimizer: o, peak: settings.LearningRate(), rate: settings.LearningRate()}, nil
 }
 
-// Rates are those of the groups: param_groups[i]["lr"].
+// Rates returns the rates of the groups: param_groups[i]["lr"].
 func (o *Optimizer) Rates() []float64 { return torchsave.Rates(o.optimizer, o.rate) }
 
 // SetRate changes the learning rate, until a schedule changes it again.
 func (o *Optimizer) SetRate(rate float64) { o.rate = rate }
 
-// Optimizer is the optimizer behind it.
+// Optimizer returns the underlying optimizer.
 func (o *Optimizer) Optimizer() optim.Optimizer { return o.optimizer }
 
-// RegisterStepPreHook has f called before each step: register_step_pre_hook.
+// RegisterStepPreHook registers a function called before each step: register_step_pre_hook.
 func (o *Optimizer) RegisterStepPreHook(f func()) { o.pre = append(o.pre, f) }
 
-// RegisterStepPostHook has f called after each step that was made: register_step_post_hook.
+// RegisterStepPostHook registers a function called after each step that was made:
+// register_step_post_hook.
 func (o *Optimizer) RegisterStepPostHook(f func()) { o.post = append(o.post, f) }
 
 // Step changes the parameters by their gradients, at the current rate.
@@ -70,7 +71,8 @@ func (o *Optimizer) step(make func() (applied bool, err error)) error {
 // ZeroGrad removes the gradients of its parameters.
 func (o *Optimizer) ZeroGrad() { o.optimizer.ZeroGrad() }
 
-// State is the optimizer's state_dict() as PyTorch has it: a checkpoint continues in Python too.
+// State returns the optimizer's state_dict() in PyTorch's form: a checkpoint can be continued in
+// Python too.
 func (o *Optimizer) State() (State, error) {
 	s, err := torchsave.StateDict(o.optimizer, o.rate)
 	if err != nil {
@@ -86,8 +88,8 @@ func (o *Optimizer) State() (State, error) {
 	return s, nil
 }
 
-// LoadState continues from a state_dict() of PyTorch, or of State. The settings stay the ones the
-// optimizer was made with; only the rate is the saved one.
+// LoadState restores a state_dict() of PyTorch, or a State. The optimizer keeps the settings it
+// was made with; only the rate is restored.
 func (o *Optimizer) LoadState(s State) error {
 	rate, err := torchsave.LoadStateDict(o.optimizer, s)
 	if err == nil {

@@ -9,15 +9,15 @@ import (
 // Outputs are what a step returns. The first tensor of a TrainStep is the loss.
 type Outputs struct {
 	Tensors []torch.Tensor
-	Values  []any // anything that is no tensor: texts, identifiers
+	Values  []any // anything that is not a tensor: texts, identifiers
 }
 
-// Tensors are outputs that are tensors alone: Tensors(loss, logits).
+// Tensors returns outputs that consist only of tensors: Tensors(loss, logits).
 func Tensors(ts ...torch.Tensor) Outputs { return Outputs{Tensors: ts} }
 
 // Collected are the outputs of several steps, position by position.
 type Collected struct {
-	Tensors []torch.Tensor // on the CPU, one after the other along the first dimension; losses become a vector
+	Tensors []torch.Tensor // on the CPU, concatenated along the first dimension; losses become a vector
 	Values  [][]any
 }
 

@@ -46,8 +46,8 @@ func (t *Trainer[B]) checkRanks() error {
 	return nil
 }
 
-// fromMain runs f on the main process alone and returns on all processes what it has returned there.
-// err is one that this process has had before.
+// fromMain runs f on the main process alone and returns on all processes what it has returned
+// there. err is one that this process has had before.
 func (t *Trainer[B]) fromMain(err error, f func() (path string, err error)) (path string, _ error) {
 	if err = loops.Together(t.group(), err); err == nil && t.IsMainProcess() {
 		path, err = f()
@@ -98,7 +98,7 @@ func (t *Trainer[B]) countBatches() error {
 	return t.setGenerators(before)
 }
 
-// Close closes the writers. The trainer must not be used after it. All processes call it.
+// Close closes the writers. The trainer must not be used afterwards. All processes must call it.
 func (t *Trainer[B]) Close() (err error) {
 	if c, ok := t.backend.(io.Closer); ok {
 		err = c.Close()

@@ -9,17 +9,17 @@ import (
 	"github.com/gotrainer/gotrainer/optim/lr"
 )
 
-// Scheduler moves something after each update. [NewScheduler] makes those of package optim/lr.
+// Scheduler changes something after each update. [NewScheduler] makes those of package optim/lr.
 type Scheduler interface {
-	// Step is called after the steps of all optimizers, including the steps that loss scaling
-	// has left out.
+	// Step is called after the steps of all optimizers, even if loss scaling has skipped the
+	// steps.
 	Step() error
-	// State and LoadState carry it over a checkpoint.
+	// State and LoadState save and restore it in a checkpoint.
 	State() (State, error)
 	LoadState(s State) error
 }
 
-// LRScheduler moves the learning rate of an optimizer, and its momentum where the schedule has one.
+// LRScheduler changes the learning rate of an optimizer, and its momentum if the schedule has one.
 type LRScheduler struct {
 	optimizer *Optimizer
 	schedule  lr.Schedule
@@ -28,12 +28,13 @@ type LRScheduler struct {
 	moves     int
 }
 
-// NewScheduler plans a schedule for a run of so many updates and sets the rate of the first:
+// NewScheduler plans a schedule for a run of the given number of updates and sets the rate of the
+// first:
 //
 //	NewScheduler(opt, lr.OneCycleLR{MaxLR: 0.05}, estimatedGlobalStepsPerEpoch*epochs)
 //
-// PyMarlin's estimate is an upper bound: where the batches of an epoch divide evenly it counts an
-// update too many per epoch, so a schedule that is planned by it ends a little before its end.
+// PyMarlin's estimate is an upper bound. If the batches of an epoch divide evenly, it is one
+// update per epoch too high, so a schedule planned with it does not quite reach its end.
 func NewScheduler(o *Optimizer, s lr.Schedule, updates int) (*LRScheduler, error) {
 	if err := lr.Validate(s, o.peak, updates); err != nil {
 		return nil, fmt.Errorf("pymarlin: NewScheduler: %w", err)
@@ -47,7 +48,7 @@ func NewScheduler(o *Optimizer, s lr.Schedule, updates int) (*LRScheduler, error
 	return l, l.apply()
 }
 
-// Step moves to the next update.
+// Step moves on to the next update.
 func (l *LRScheduler) Step() error {
 	l.moves++
 	return l.apply()
@@ -58,13 +59,14 @@ func (l *LRScheduler) apply() error {
 	return l.momentum.Set(l.moves)
 }
 
-// Moves is how often it has moved.
+// Moves returns how often Step has been called.
 func (l *LRScheduler) Moves() int { return l.moves }
 
-// Optimizer is the one whose rate it moves.
+// Optimizer returns the optimizer whose rate it changes.
 func (l *LRScheduler) Optimizer() *Optimizer { return l.optimizer }
 
-// State is what PyTorch's scheduler takes with load_state_dict: the number of moves, and the rates.
+// State returns what PyTorch's scheduler accepts in load_state_dict: the number of moves, and the
+// rates.
 func (l *LRScheduler) State() (State, error) {
 	base := anys(torchsave.Rates(l.optimizer.optimizer, l.optimizer.peak))
 	s := State{"last_epoch": l.moves, "_step_count": l.moves + 1, "base_lrs": base,
@@ -76,8 +78,8 @@ func (l *LRScheduler) State() (State, error) {
 	return s, nil
 }
 
-// LoadState continues after the saved number of moves, on the schedule that was planned now. The
-// rate is the optimizer's saved one until the next move, as in PyTorch.
+// LoadState continues after the saved number of moves, on the current schedule. Until the next
+// move, the rate is the one saved for the optimizer, as in PyTorch.
 func (l *LRScheduler) LoadState(s State) error {
 	moves, ok := s["last_epoch"].(int)
 	if !ok || moves < 0 {

@@ -19,14 +19,14 @@ import (
 
 // SingleProcess trains in one process: the backend "sp". The zero value is ready for New.
 //
-// A window of GradientAccumulation batches ends in an update. Windows run over the end of an epoch,
-// as in PyMarlin: of 10 batches in windows of 4, the last two are the first half of the next
-// epoch's first window. What is left at the end of the run trains nothing.
+// A window of GradientAccumulation batches ends with an update. As in PyMarlin, windows continue
+// past the end of an epoch: with 10 batches and windows of 4, the last two batches are the first
+// half of the next epoch's first window. Batches of an unfinished window at the end of the run
+// train nothing.
 type SingleProcess[B any] struct {
-	// ClipGradients, where it is set, takes the place of [SingleProcess.DefaultClipGradients]:
-	// _clip_gradients.
+	// ClipGradients, if set, replaces [SingleProcess.DefaultClipGradients]: _clip_gradients.
 	ClipGradients func() error
-	// Optimize, where it is set, takes the place of [SingleProcess.DefaultOptimize]: optimize.
+	// Optimize, if set, replaces [SingleProcess.DefaultOptimize]: optimize.
 	Optimize func() error
 
 	args      BackendArguments[B]
@@ -46,7 +46,7 @@ type SingleProcess[B any] struct {
 	epoch, window collector // of the current ones
 }
 
-// Init takes what the trainer has made.
+// Init takes over what the trainer has made.
 func (b *SingleProcess[B]) Init(args BackendArguments[B]) error {
 	if args.GradientAccumulation < 1 {
 		return argumentf("BackendArguments.GradientAccumulation is %d; want at least 1", args.GradientAccumulation)
@@ -81,8 +81,8 @@ func (b *SingleProcess[B]) Init(args BackendArguments[B]) error {
 	return nil
 }
 
-// TrainDL runs the batches of an epoch and returns what has been gathered of their outputs. That of
-// an epoch in which the run is interrupted stays for the session that continues it.
+// TrainDL runs the batches of an epoch and returns their collected outputs. The outputs of an
+// epoch in which the run is interrupted are kept for the session that continues it.
 func (b *SingleProcess[B]) TrainDL(_ context.Context, loader Dataloader[B], train func(Dataloader[B]) error) (Collected,
 	error) {
 	defer b.window.drop() // a window that ends in the next epoch shows the outputs of that one only
@@ -98,7 +98,7 @@ func (b *SingleProcess[B]) TrainDL(_ context.Context, loader Dataloader[B], trai
 	return b.gather(b.epoch.take(), nil)
 }
 
-// TrainBatch is one forward and backward pass.
+// TrainBatch runs one forward and backward pass.
 func (b *SingleProcess[B]) TrainBatch(batch B) error {
 	if err := loops.Scoped(func() error { return b.batch(batch) }); err != nil {
 		return fmt.Errorf("batch %d: %w", b.batches+1, err)
@@ -143,8 +143,8 @@ func (b *SingleProcess[B]) batch(batch B) error {
 	return nil
 }
 
-// ProcessGlobalStep is an update: the loss among the stats, clipping, optimizers and schedulers,
-// the module's hook, and the stats that are due.
+// ProcessGlobalStep makes an update: it adds the loss to the stats, clips, steps optimizers and
+// schedulers, calls the module's hook, and logs the stats that are due.
 func (b *SingleProcess[B]) ProcessGlobalStep() error {
 	if err := loops.Scoped(b.globalStep); err != nil {
 		return fmt.Errorf("update %d: %w", b.updates+1, err)
@@ -176,7 +176,7 @@ func (b *SingleProcess[B]) globalStep() error {
 	return b.args.Stats.LogStats(b.updates, false)
 }
 
-// DefaultClipGradients takes the scale off all gradients and limits them by one norm.
+// DefaultClipGradients unscales all gradients and limits them by a single norm.
 func (b *SingleProcess[B]) DefaultClipGradients() error {
 	for _, o := range b.args.Optimizers {
 		if err := b.scaler.Unscale_(o.optimizer); err != nil {
@@ -191,10 +191,11 @@ func (b *SingleProcess[B]) DefaultClipGradients() error {
 	return nil
 }
 
-// GradNorm is the norm of the last update's gradients before clipping, undefined without clipping.
+// GradNorm returns the norm of the last update's gradients before clipping, undefined without
+// clipping.
 func (b *SingleProcess[B]) GradNorm() torch.Tensor { return b.norm }
 
-// DefaultOptimize steps each optimizer and removes its gradients, then moves all schedulers.
+// DefaultOptimize steps each optimizer and removes its gradients, then steps all schedulers.
 func (b *SingleProcess[B]) DefaultOptimize() error {
 	for _, o := range b.args.Optimizers {
 		if err := o.step(func() (bool, error) { return b.scaler.Step(o.optimizer, o.rate) }); err != nil {
@@ -265,7 +266,7 @@ func (b *SingleProcess[B]) BatchesCompleted() int { return b.batches }
 // GlobalStepsCompleted counts the updates of all runs.
 func (b *SingleProcess[B]) GlobalStepsCompleted() int { return b.updates }
 
-// TrainSampler is a [RandomSampler], of a [DDPTrainerBackend] a [DistributedSampler].
+// TrainSampler returns a [RandomSampler], or a [DistributedSampler] for a [DDPTrainerBackend].
 func (b *SingleProcess[B]) TrainSampler() Sampler {
 	if !b.distributed {
 		return RandomSampler{}
@@ -273,8 +274,9 @@ func (b *SingleProcess[B]) TrainSampler() Sampler {
 	return DistributedSampler{Rank: b.args.Group.Rank(), WorldSize: b.args.Group.World(), Epoch: b.order}
 }
 
-// ValSampler is a [SequentialSampler], of a [DDPTrainerBackend] a [SequentialDistributedSampler] by
-// which each sample is visited once. With [Options].Exact the end is filled up as in PyMarlin.
+// ValSampler returns a [SequentialSampler] or, for a [DDPTrainerBackend], a
+// [SequentialDistributedSampler], which visits each sample once. With [Options].Exact the end is
+// filled up as in PyMarlin.
 func (b *SingleProcess[B]) ValSampler() Sampler {
 	if !b.distributed {
 		return SequentialSampler{}
@@ -289,8 +291,8 @@ const (
 	windowKey    = "gradient_accumulation" // its batches; states of earlier versions are without
 )
 
-// GetState has the two counts and, unless the resumption may be inexact, the gradients of an
-// unfinished window and the outputs of an unfinished epoch, which each process has of its own.
+// GetState returns the two counts and, unless the resumption may be inexact, the gradients of an
+// unfinished window and the outputs of an unfinished epoch, which differ between processes.
 func (b *SingleProcess[B]) GetState() (State, error) {
 	s, own := State{"global_step_completed": b.updates, "batches_completed": b.batches}, State{}
 	if b.args.InexactResume {
@@ -311,7 +313,7 @@ func (b *SingleProcess[B]) GetState() (State, error) {
 	return s, addOwn(b.args.Group, s, own, nil)
 }
 
-// UpdateState continues from what GetState returned.
+// UpdateState restores what GetState returned.
 func (b *SingleProcess[B]) UpdateState(s State) error {
 	updates, ok := s["global_step_completed"].(int)
 	batches, ok2 := s["batches_completed"].(int)
@@ -374,17 +376,17 @@ func (b *SingleProcess[B]) takeGradients(saved State) error {
 }
 
 // SingleProcessAmp trains in one process in mixed precision: the backend "sp-amp". Forward passes
-// run under autocast; with FP16 the loss is scaled, from 4096 on, and an update whose gradients
-// overflow is left out, although the schedulers move.
+// run under autocast. With FP16 the loss is scaled, starting with 4096, and an update whose
+// gradients overflow is skipped, although the schedulers are stepped.
 type SingleProcessAmp[B any] struct {
 	SingleProcess[B]
 
-	// Precision is FP16, which needs a GPU, or BF16, which scales nothing. "sp-amp" means FP16; on
-	// a CPU, where PyMarlin continues in float32 without a word, it is refused.
+	// Precision is FP16, which needs a GPU, or BF16, which scales nothing. "sp-amp" means FP16; it
+	// is refused on a CPU, where PyMarlin silently continues in float32.
 	Precision amp.Precision
 }
 
-// Init takes what the trainer has made.
+// Init takes over what the trainer has made.
 func (b *SingleProcessAmp[B]) Init(args BackendArguments[B]) error {
 	switch {
 	case b.Precision != amp.FP16 && b.Precision != amp.BF16:
@@ -400,7 +402,7 @@ func (b *SingleProcessAmp[B]) Init(args BackendArguments[B]) error {
 	return b.SingleProcess.Init(args)
 }
 
-// GetState has the scaler too, which PyMarlin forgets.
+// GetState includes the scaler, which PyMarlin forgets.
 func (b *SingleProcessAmp[B]) GetState() (State, error) {
 	s, err := b.SingleProcess.GetState()
 	if err == nil && b.scaler.Enabled() {
@@ -409,7 +411,8 @@ func (b *SingleProcessAmp[B]) GetState() (State, error) {
 	return s, err
 }
 
-// UpdateState continues from what GetState returned; a state without scaler begins its scale again.
+// UpdateState restores what GetState returned; without a scaler in the state, the scale starts
+// again.
 func (b *SingleProcessAmp[B]) UpdateState(s State) error {
 	if saved, ok := s["scaler"].(State); ok {
 		var state amp.GradScalerState

@@ -9,11 +9,11 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// State is what a checkpoint holds of something: a dict in Python. Its values are nil, bool, int,
+// State is the content of a part of a checkpoint: a dict in Python. Its values are nil, bool, int,
 // float64, string, torch.Tensor, []any, State and map[int]any of these.
 type State = map[string]any
 
-// Checkpoint is what is saved and loaded at once. Files have the fields under PyMarlin's names.
+// Checkpoint is what is saved and loaded together. Files have the fields under PyMarlin's names.
 type Checkpoint struct {
 	ModuleInterfaceState State // weights and buffers by name, or what the module's GetState returns
 	TrainerState         State // last_epoch, optimizers, schedulers
@@ -141,8 +141,9 @@ func (t *Trainer[B]) setGenerators(saved any) error {
 // errNotLoaded marks a checkpoint that could be read and does not fit.
 var errNotLoaded = errors.New("the checkpoint does not fit")
 
-// WriteState writes a state into a file, which is whole or not there: as torch.save does, or, if
-// its name ends in .safetensors, as safetensors with what is no tensor as JSON in the header.
+// WriteState atomically writes a state to a file. If its name ends in .safetensors, it is a
+// safetensors file with everything that is not a tensor as JSON in the header; otherwise it is one
+// like those of torch.save.
 func WriteState(path string, s State) error {
 	if err := torchsave.WriteFile(path, s); err != nil {
 		return fmt.Errorf("pymarlin: write %s: %w", path, err)
@@ -150,7 +151,8 @@ func WriteState(path string, s State) error {
 	return nil
 }
 
-// ReadState reads what WriteState or torch.save wrote and runs nothing. The caller frees tensors.
+// ReadState reads a file written by WriteState or torch.save without running any code in it. The
+// caller must free the tensors.
 func ReadState(path string) (State, error) {
 	s, err := torchsave.ReadFile(path)
 	if err != nil {
@@ -175,7 +177,8 @@ func (t *Trainer[B]) here() (place State, err error) {
 	return place, err
 }
 
-// takePlace takes a place out of a trainer's state. One that PyMarlin has written has nothing of it.
+// takePlace takes a place out of a trainer's state. One that PyMarlin has written has nothing of
+// it.
 func (t *Trainer[B]) takePlace(s State) (State, error) {
 	place := State{}
 	for _, key := range []string{randomKey, statsKey, runKey, passKey, outputsKey} {

@@ -18,12 +18,12 @@ import (
 
 // StatInitArguments configure [Stats]. The zero value has PyMarlin's defaults.
 type StatInitArguments struct {
-	LogSteps          int  `config:"log_steps"`           // write the frequent values every so many updates; zero: 1
-	UpdateSystemStats bool `config:"update_system_stats"` // memory and processor among the frequent values
-	LogModelSteps     int  `config:"log_model_steps"`     // LogModel writes every so many updates; zero: 1000
+	LogSteps          int  `config:"log_steps"`           // write the frequent values every LogSteps updates; zero: 1
+	UpdateSystemStats bool `config:"update_system_stats"` // include memory and processor in the frequent values
+	LogModelSteps     int  `config:"log_model_steps"`     // LogModel writes every LogModelSteps updates; zero: 1000
 
-	// ExcludeList is a regular expression of the parameters that LogModel leaves out. Empty:
-	// biases, LayerNorm, and of numbered layers all but 0, 11 and 23, as in PyMarlin.
+	// ExcludeList is a regular expression for the parameters that LogModel skips. Empty: biases,
+	// LayerNorm, and all numbered layers except 0, 11 and 23, as in PyMarlin.
 	ExcludeList string `config:"exclude_list"`
 }
 
@@ -36,8 +36,8 @@ func (a StatInitArguments) withDefaults() StatInitArguments {
 	return a
 }
 
-// Stats gather values for the writers: BasicStats. Frequent ones are written every LogSteps
-// updates, the others at the end of each epoch and validation; what was written is forgotten. In
+// Stats collect values for the writers: BasicStats. Frequent values are written every LogSteps
+// updates, the others at the end of each epoch and validation; values are dropped once written. In
 // Python they are one global object; here each trainer has its own, see [StatsHolder].
 type Stats struct {
 	args    StatInitArguments
@@ -71,7 +71,7 @@ func (e *entries) set(key string, v any) {
 	(*e)[i].value = v
 }
 
-// NewStats makes stats without writers. Settings that cannot be show in Rebuild, which New calls.
+// NewStats makes stats without writers. Invalid settings are reported by Rebuild, which New calls.
 func NewStats(args StatInitArguments) *Stats {
 	return &Stats{args: args.withDefaults(), exclude: regexp.MustCompile(defaultExclude)}
 }
@@ -103,7 +103,7 @@ func (s *Stats) Update(key string, value float64, frequent bool) {
 	s.interval(frequent).scalars.set(key, value)
 }
 
-// UpdateTensor sets a number that is a tensor of one element, of which the stats keep a copy; it is
+// UpdateTensor sets a number given as a tensor of one element. The stats keep a copy, which is
 // read when it is written.
 func (s *Stats) UpdateTensor(key string, value torch.Tensor, frequent bool) {
 	s.interval(frequent).scalars.set(key, value.Detach().Clone().Keep())
@@ -114,8 +114,8 @@ func (s *Stats) UpdateMulti(key string, values map[string]float64, frequent bool
 	s.interval(frequent).multi.set(key, values)
 }
 
-// UpdateHistogram sets values whose distribution is written with the numbers that are not frequent;
-// with extend they are added to those there are.
+// UpdateHistogram sets values whose distribution is written with the infrequent values; with
+// extend they are added to the existing ones.
 func (s *Stats) UpdateHistogram(key string, values []float64, extend bool) {
 	var before []float64
 	for _, e := range s.long.histograms {
@@ -126,7 +126,7 @@ func (s *Stats) UpdateHistogram(key string, values []float64, extend bool) {
 	s.long.histograms.set(key, slices.Concat(before, values))
 }
 
-// LogStats writes the frequent values if step is a multiple of LogSteps, or if it is forced.
+// LogStats writes the frequent values if step is a multiple of LogSteps, or if forced.
 func (s *Stats) LogStats(step int, force bool) error {
 	if step%s.args.LogSteps != 0 && !force {
 		return nil
@@ -137,7 +137,7 @@ func (s *Stats) LogStats(step int, force bool) error {
 	return s.short.write(s.writers, step)
 }
 
-// LogLongStats writes the values that are not frequent.
+// LogLongStats writes the infrequent values.
 func (s *Stats) LogLongStats(step int) error { return s.long.write(s.writers, step) }
 
 // write writes and forgets all values.
@@ -251,13 +251,13 @@ func (s *Stats) put(frequent bool, key, value any) bool {
 	return ok
 }
 
-// Reset forgets what has not been written.
+// Reset drops the values that have not been written.
 func (s *Stats) Reset() {
 	s.short.reset()
 	s.long.reset()
 }
 
-// LogArgs hands settings to the writers that keep them.
+// LogArgs passes settings to the writers that record them.
 func (s *Stats) LogArgs(args map[string]string) error {
 	for _, w := range s.writers {
 		if w, ok := w.(ArgsWriter); ok {
@@ -269,8 +269,8 @@ func (s *Stats) LogArgs(args map[string]string) error {
 	return nil
 }
 
-// LogModel writes the norms of weights and gradients of the parameters that ExcludeList lets
-// through, and their histograms, if step is a multiple of LogModelSteps, or if it is forced.
+// LogModel writes the norms of weights and gradients, and their histograms, for the parameters
+// that ExcludeList does not exclude, if step is a multiple of LogModelSteps, or if forced.
 // Gradients are divided by gradScale.
 func (s *Stats) LogModel(step int, model any, force bool, gradScale float64) error {
 	if step%s.args.LogModelSteps != 0 && !force {
@@ -298,7 +298,7 @@ func (s *Stats) LogModel(step int, model any, force bool, gradScale float64) err
 	})
 }
 
-// Flush has the writers hand over what they hold. Train does it at its end.
+// Flush flushes the writers. Train calls it at its end.
 func (s *Stats) Flush() (err error) {
 	for _, w := range s.writers {
 		err = errors.Join(err, w.Flush())

@@ -13,12 +13,12 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// Train runs the epochs that are left, each followed by a validation and a checkpoint, and writes
-// the model at the end. The loop is that of package trainer, semantics.PyMarlinLoop.
+// Train runs the remaining epochs, each followed by a validation and a checkpoint, and writes the
+// model at the end. The loop is that of package trainer, semantics.PyMarlinLoop.
 //
-// When ctx is cancelled the window in progress is finished and a checkpoint written, from which a
-// new trainer continues inside the epoch, as does Train if it is called again; the error has the
-// cause.
+// When ctx is cancelled, the current window is finished and a checkpoint written, and the error
+// contains the cause. A new trainer continues from there inside the epoch, and so does Train if it
+// is called again.
 func (t *Trainer[B]) Train(ctx context.Context) (err error) {
 	runtime.LockOSThread() // libtorch keeps its modes by thread
 	defer runtime.UnlockOSThread()
@@ -117,7 +117,7 @@ func (t *Trainer[B]) TrainEpoch(ctx context.Context) (Collected, error) {
 	return p.outputs, nil
 }
 
-// Validate runs the validation sets in their order and returns the outputs of the last. The model
+// Validate runs the validation sets in order and returns the outputs of the last one. The model
 // stays in evaluation mode.
 func (t *Trainer[B]) Validate(ctx context.Context) (Collected, error) {
 	loaders, err := t.module.ValDataloaders(t.backend.ValSampler(), t.args.ValBatchSize)
@@ -133,8 +133,9 @@ func (t *Trainer[B]) Validate(ctx context.Context) (Collected, error) {
 	return last, t.stats.LogLongStats(t.GlobalStepsFinished())
 }
 
-// Test runs a [TestModule]'s test sets and returns the outputs of the last; report, if it is not
-// nil, sees those of each. PyMarlin has the methods of a test and leaves calling them to scripts.
+// Test runs the test sets of a [TestModule] and returns the outputs of the last one; report, if
+// not nil, is called with those of each. PyMarlin has the methods of a test and leaves calling
+// them to scripts.
 func (t *Trainer[B]) Test(ctx context.Context, report func(outputs Collected, key string) error) (Collected, error) {
 	m, ok := t.module.(TestModule[B])
 	if !ok {
@@ -170,8 +171,8 @@ func (t *Trainer[B]) evaluate(ctx context.Context, loaders Dataloaders[B], step 
 	return last, nil
 }
 
-// SaveCheckpoint hands the states of module, trainer and backend to the checkpointer. force saves
-// whatever the period says. All processes call it; the main one writes.
+// SaveCheckpoint passes the states of module, trainer and backend to the checkpointer. force saves
+// whatever the period is. All processes must call it; the main one writes.
 func (t *Trainer[B]) SaveCheckpoint(force bool) error {
 	p, err := t.here()
 	if err == nil {
@@ -199,8 +200,8 @@ func (t *Trainer[B]) save(place State, index int, force bool) (path string, err 
 	return path, err
 }
 
-// SaveModelCheckpoint hands the state of the module alone to the checkpointer. All processes call
-// it; the main one writes.
+// SaveModelCheckpoint passes only the state of the module to the checkpointer. All processes must
+// call it; the main one writes.
 func (t *Trainer[B]) SaveModelCheckpoint() error {
 	return loops.Scoped(func() error {
 		_, err := t.fromMain(nil, func() (string, error) {

@@ -16,38 +16,41 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Options are the parts of a [Trainer] that may be replaced. The zero value means PyMarlin's.
+// Options are the replaceable parts of a [Trainer]. The zero value means PyMarlin's.
 type Options[B any] struct {
-	Backend      TrainerBackend[B] // nil: what TrainerArguments.Backend names
+	Backend      TrainerBackend[B] // nil: the one named by TrainerArguments.Backend
 	Checkpointer Checkpointer      // nil: a [DefaultCheckpointer] with TrainerArguments.CheckpointerArgs
-	Extra        Stateful          // more to save: what a subclass of Trainer adds in get_state and update_state
+	Extra        Stateful          // additional state: what a subclass of Trainer adds in get_state and update_state
 	Stats        *Stats            // nil: new ones
-	// nil: lines on standard error, from TrainerArguments.LogLevel on; of several processes on a
-	// machine all but the first write warnings and errors alone
+	// nil: lines on standard error, from TrainerArguments.LogLevel on; with several processes on a
+	// machine, all but the first log only warnings and errors
 	Logger *slog.Logger
 
-	// Group is the processes that train the model together, from dist.Init; nil: this one alone. The
-	// backend is then "ddp", "ddp-amp" or a [DDPTrainerBackend]. All call the same methods of their
-	// trainers in the same order, beginning with New; the main one writes checkpoints and stats. A
-	// context that is cancelled on one ends Train on all, behind the same update.
+	// Group is the group of processes that train the model together, made by dist.Init; nil means
+	// this process alone. With a group, the backend is "ddp", "ddp-amp" or a [DDPTrainerBackend].
+	// All processes must call the same methods of their trainers in the same order, starting with
+	// New; the main one writes checkpoints and stats. If a context is cancelled on one process,
+	// Train ends on all, after the same update.
 	Group *dist.Group
 
-	// Exact does as PyMarlin also where nobody would want it. It is InexactResume and
-	// CheckpointerArguments.Exact, and takes a MaxGradNorm that is not positive, which makes the
-	// gradients 0 or turns them round, one that is not finite, and Epochs below 1, which train
-	// nothing and save it. A zero of these two is one that a configuration says: that of a field
-	// means the default. Of several processes all epochs have one order of samples, validations end
-	// with samples that were there before, and the stat loss is that of the main process.
+	// Exact does as PyMarlin does even where nobody would want it. It implies InexactResume and
+	// CheckpointerArguments.Exact. It accepts a MaxGradNorm that is not positive, which makes the
+	// gradients 0 or reverses them, one that is not finite, and Epochs below 1, which trains
+	// nothing and saves that. A zero of these two must be set in a configuration, since a zero
+	// field means the default. With several processes, all epochs have the same order of samples,
+	// validations end with samples that have already been visited, and the stat loss is that of
+	// the main process.
 	Exact bool
 
-	// InexactResume leaves the generators of random numbers, the stats and the gradients of an
-	// unfinished window out of checkpoints, writes none when a run is cancelled inside an epoch,
-	// and restores nothing of it, as PyMarlin does: a run that was interrupted then goes another
-	// way than one that was not.
+	// InexactResume omits the random number generators, the stats and the gradients of an
+	// unfinished window from checkpoints, writes none when a run is cancelled inside an epoch, and
+	// restores none of these, as PyMarlin does. An interrupted run then takes a different course
+	// from one that was not interrupted.
 	InexactResume bool
 }
 
-// Trainer runs the training of a module: pymarlin.core.trainer.Trainer. One goroutine uses it.
+// Trainer runs the training of a module: pymarlin.core.trainer.Trainer. Only one goroutine may use
+// it.
 type Trainer[B any] struct {
 	module       ModuleInterface[B]
 	args         TrainerArguments
@@ -67,8 +70,8 @@ type Trainer[B any] struct {
 	place      State // where training continues; nil: where everything is
 }
 
-// New makes a trainer: it loads the checkpoint that the arguments ask for, moves the model to the
-// device and has the module make its optimizers and schedulers. A nil o stands for the defaults.
+// New makes a trainer: it loads the checkpoint given by the arguments, moves the model to the
+// device and lets the module make its optimizers and schedulers. A nil o means the defaults.
 func New[B any](module ModuleInterface[B], args TrainerArguments, o *Options[B]) (*Trainer[B], error) {
 	o = cmp.Or(o, &Options[B]{})
 	args = args.withDefaults()
@@ -246,7 +249,8 @@ func (t *Trainer[B]) estimateSteps() error {
 	return nil
 }
 
-// GetState is the trainer's part of a checkpoint, with that of Options.Extra. All processes call it.
+// GetState returns the trainer's part of a checkpoint, including that of Options.Extra. All
+// processes must call it.
 func (t *Trainer[B]) GetState() (State, error) {
 	p, err := t.here()
 	if err != nil {
@@ -312,48 +316,50 @@ func (t *Trainer[B]) updateState(s State) (err error) {
 	return loadStates("schedulers", t.schedulers, s["schedulers"])
 }
 
-// Module is what is trained.
+// Module returns the module that is trained.
 func (t *Trainer[B]) Module() ModuleInterface[B] { return t.module }
 
-// Args are the arguments with their defaults filled in.
+// Args returns the arguments with their defaults filled in.
 func (t *Trainer[B]) Args() TrainerArguments { return t.args }
 
-// Backend carries out the passes.
+// Backend returns the backend, which runs the passes.
 func (t *Trainer[B]) Backend() TrainerBackend[B] { return t.backend }
 
-// Stats are what is logged.
+// Stats returns the stats.
 func (t *Trainer[B]) Stats() *Stats { return t.stats }
 
-// Optimizers are those of the module, in its order.
+// Optimizers returns the optimizers of the module, in its order.
 func (t *Trainer[B]) Optimizers() []*Optimizer { return t.optimizers }
 
-// Schedulers are those of the module, in its order.
+// Schedulers returns the schedulers of the module, in its order.
 func (t *Trainer[B]) Schedulers() []Scheduler { return t.schedulers }
 
-// Device is where the model is.
+// Device returns the device of the model.
 func (t *Trainer[B]) Device() torch.Device { return t.device }
 
-// LastEpoch is the number of the last finished epoch, -1 before the first.
+// LastEpoch returns the number of the last finished epoch, -1 before the first.
 func (t *Trainer[B]) LastEpoch() int { return t.lastEpoch }
 
-// PerGPUGlobalBatchSize is the number of samples of an update in this process.
+// PerGPUGlobalBatchSize returns the number of samples per update in this process.
 func (t *Trainer[B]) PerGPUGlobalBatchSize() int { return t.args.TrainBatchSize / t.group().World() }
 
-// TrainStepBatchSize is the number of samples of a forward pass, see the function of that name.
+// TrainStepBatchSize returns the number of samples in a forward pass, see the function of that
+// name.
 func (t *Trainer[B]) TrainStepBatchSize() int {
 	return TrainStepBatchSize(t.PerGPUGlobalBatchSize(), t.args.GPUBatchSizeLimit)
 }
 
-// GradientAccumulation is the number of batches behind an update.
+// GradientAccumulation returns the number of batches per update.
 func (t *Trainer[B]) GradientAccumulation() int {
 	return t.PerGPUGlobalBatchSize() / t.TrainStepBatchSize()
 }
 
-// EstimatedGlobalStepsPerEpoch is what OptimizersSchedulers was told, see [EstimatedGlobalSteps].
+// EstimatedGlobalStepsPerEpoch returns the estimate passed to OptimizersSchedulers, see
+// [EstimatedGlobalSteps].
 func (t *Trainer[B]) EstimatedGlobalStepsPerEpoch() int { return t.estimate }
 
-// GlobalStepsFinished counts the updates of all runs.
+// GlobalStepsFinished returns the number of updates of all runs.
 func (t *Trainer[B]) GlobalStepsFinished() int { return t.backend.GlobalStepsCompleted() }
 
-// TotalStepsFinished counts the batches of all runs.
+// TotalStepsFinished returns the number of batches of all runs.
 func (t *Trainer[B]) TotalStepsFinished() int { return t.backend.BatchesCompleted() }

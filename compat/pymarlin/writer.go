@@ -19,28 +19,28 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/callback"
 )
 
-// Writer takes what [Stats] have gathered: Writer of pymarlin.utils.writer.base. A writer that can
-// do more implements the interfaces below.
+// Writer receives the values collected by [Stats]: Writer of pymarlin.utils.writer.base. A writer
+// that can do more implements the interfaces below.
 type Writer interface {
 	LogScalar(key string, value float64, step int) error
 	LogMulti(key string, values map[string]float64, step int) error
-	// Flush hands over what the writer holds.
+	// Flush writes out what the writer holds.
 	Flush() error
 	// Close is called once, after the last value: finish.
 	Close() error
 }
 
-// What some writers can do besides.
+// What some writers can do in addition.
 type (
-	// HistogramWriter takes distributions: log_histogram.
+	// HistogramWriter receives distributions: log_histogram.
 	HistogramWriter interface {
 		LogHistogram(key string, values []float64, step int) error
 	}
-	// ModelWriter takes a parameter and its gradient, undefined if there is none: log_model.
+	// ModelWriter receives a parameter and its gradient, undefined if there is none: log_model.
 	ModelWriter interface {
 		LogModel(name string, weights, gradients torch.Tensor, step int) error
 	}
-	// ArgsWriter takes settings: log_args.
+	// ArgsWriter receives settings: log_args.
 	ArgsWriter interface {
 		LogArgs(args map[string]string) error
 	}
@@ -50,9 +50,9 @@ type (
 type WriterInitArguments struct {
 	// folder of TensorBoard's events, and of stats.jsonl; empty: logs
 	TBLogDir string `config:"tb_log_dir"`
-	// environment variable of a folder to put it in; empty: none
+	// environment variable with the path of its parent folder; empty: none
 	TBLogPathParentEnv string `config:"tb_logpath_parent_env"`
-	HistogramSteps     int    `config:"tb_log_hist_steps"` // histograms at multiples of this step only; zero: 20000
+	HistogramSteps     int    `config:"tb_log_hist_steps"` // write histograms only at multiples of this step; zero: 20000
 	ModelLogLevel      string `config:"model_log_level"`   // DEBUG: LogModel prints norms too; empty: INFO
 }
 
@@ -81,8 +81,8 @@ func unknownWriter(name string) error {
 	return argumentf("there is no writer %q; want one of %s", name, strings.Join(writerNames, ", "))
 }
 
-// BuildWriter makes a writer by its name: "stdout" prints lines, "tensorboard" writes events, and
-// "jsonl" writes stats.jsonl, an object per value.
+// BuildWriter makes a writer by name: "stdout" prints lines, "tensorboard" writes events, and
+// "jsonl" writes stats.jsonl, one object per value.
 func BuildWriter(name string, args WriterInitArguments) (Writer, error) {
 	args = args.withDefaults()
 	switch name {
@@ -103,7 +103,7 @@ func closeWriters(writers []Writer) (err error) {
 	return err
 }
 
-// Stdout prints a line for each value: "step = 20, loss : 0.25".
+// Stdout prints one line for each value: "step = 20, loss : 0.25".
 type Stdout struct {
 	out   io.Writer
 	norms bool
@@ -148,10 +148,10 @@ func (w *Stdout) LogModel(name string, weights, gradients torch.Tensor, step int
 	return err
 }
 
-// Flush has nothing to do.
+// Flush does nothing.
 func (w *Stdout) Flush() error { return nil }
 
-// Close leaves out open.
+// Close does not close out.
 func (w *Stdout) Close() error { return nil }
 
 func norm(t torch.Tensor) (n float64) {
@@ -172,8 +172,8 @@ func logNorms(log func(key string, v float64, step int) error, name string, weig
 // formatFloat prints a number in as few digits as tell it apart.
 func formatFloat(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
-// JSONLines writes an object per value into stats.jsonl: {"step":20,"key":"loss","value":0.25}. A
-// run that continues adds to the file.
+// JSONLines writes one object per value to stats.jsonl: {"step":20,"key":"loss","value":0.25}. A
+// run that continues appends to the file.
 type JSONLines struct {
 	file  *os.File
 	every int
@@ -227,7 +227,7 @@ func (w *JSONLines) LogMulti(key string, values map[string]float64, step int) er
 	return w.line(key, out, step)
 }
 
-// LogHistogram writes how the values are distributed: their number, extremes, mean and deviation,
+// LogHistogram writes the distribution of the values, their number, extremes, mean and deviation,
 // at multiples of HistogramSteps.
 func (w *JSONLines) LogHistogram(key string, values []float64, step int) error {
 	if step%w.every != 0 || len(values) == 0 {
@@ -254,14 +254,14 @@ func (w *JSONLines) LogModel(name string, weights, gradients torch.Tensor, step 
 // LogArgs writes settings.
 func (w *JSONLines) LogArgs(args map[string]string) error { return w.line("args", args, 0) }
 
-// Flush has the file on the disk.
+// Flush flushes the file to disk.
 func (w *JSONLines) Flush() error { return w.file.Sync() }
 
 // Close closes the file.
 func (w *JSONLines) Close() error { return w.file.Close() }
 
-// Tensorboard writes TensorBoard's events. Several numbers go under KEY/NAME. Earlier runs' events
-// stay, where PyMarlin empties the folder, so that a resumed run continues its curves.
+// Tensorboard writes TensorBoard's events. Several numbers go under KEY/NAME. Events of earlier
+// runs are kept, so that a resumed run continues its curves; PyMarlin empties the folder.
 type Tensorboard struct {
 	events *callback.EventWriter
 	every  int
@@ -292,8 +292,8 @@ func (w *Tensorboard) LogMulti(key string, values map[string]float64, step int) 
 	return nil
 }
 
-// LogHistogram writes how the values are distributed, at multiples of HistogramSteps. Values that
-// are not finite, of which TensorBoard can show none, are left out with a warning.
+// LogHistogram writes the distribution of the values, at multiples of HistogramSteps. Values that
+// are not finite, which TensorBoard cannot show, are skipped with a warning.
 func (w *Tensorboard) LogHistogram(key string, values []float64, step int) error {
 	if step%w.every != 0 || len(values) == 0 {
 		return nil
@@ -306,8 +306,8 @@ func (w *Tensorboard) LogHistogram(key string, values []float64, step int) error
 	return w.events.AddHistogram(key, h, step)
 }
 
-// LogModel writes the norms of a parameter and of its gradient and, at multiples of HistogramSteps,
-// how they are distributed.
+// LogModel writes the norms of a parameter and of its gradient and, at multiples of
+// HistogramSteps, their distributions.
 func (w *Tensorboard) LogModel(name string, weights, gradients torch.Tensor, step int) error {
 	if step%w.every == 0 {
 		if err := w.LogHistogram("weights/"+name, numbers(weights), step); err != nil {
@@ -337,7 +337,7 @@ func (w *Tensorboard) LogArgs(args map[string]string) error {
 	return nil
 }
 
-// Flush has TensorBoard see what was written.
+// Flush makes what was written visible to TensorBoard.
 func (w *Tensorboard) Flush() error { return w.events.Flush() }
 
 // Close closes the file.

@@ -7,17 +7,19 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Pair is what the Trainer's own methods understand of batches: batch[0] and batch[1] in Python.
+// Pair is the form of batches that the Trainer's own methods understand: batch[0] and batch[1] in
+// Python.
 type Pair interface {
-	// Tensors makes the batch's tensors on a device. The first dimension of targets counts samples.
+	// Tensors returns the batch's tensors on a device. The first dimension of targets is the
+	// number of samples.
 	Tensors(device torch.Device) (inputs, targets torch.Tensor)
 }
 
-// Sample is a ready-made type of samples: numbers in, and a class or numbers out.
+// Sample is a ready-made sample type: numbers as input, and a class or numbers as target.
 type Sample struct {
 	Inputs  []float32
 	Shape   []int64   // of Inputs; nil: one dimension
-	Class   int64     // the target where Targets is nil
+	Class   int64     // the target if Targets is nil
 	Targets []float32 // of a regression
 }
 
@@ -27,12 +29,12 @@ type Batch struct {
 	Shape   []int64 // of one sample
 	Rows    int
 	Classes []int64   // nil in a regression
-	Targets []float32 // nil where there are classes
+	Targets []float32 // nil if there are classes
 }
 
 var _ Pair = Batch{}
 
-// Collate makes a batch of samples. They must have one shape and one kind of target.
+// Collate makes a batch of samples. They must have the same shape and the same kind of target.
 func Collate(samples []Sample) (Batch, error) {
 	first := samples[0]
 	b := Batch{Shape: first.shape(), Rows: len(samples)}

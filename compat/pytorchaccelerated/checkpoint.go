@@ -14,7 +14,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// CheckpointOptions say what [Run.SaveCheckpoint] leaves out.
+// CheckpointOptions say what [Run.SaveCheckpoint] omits.
 type CheckpointOptions struct {
 	NoOptimizer bool // save_optimizer=False
 	NoScheduler bool // save_scheduler=False
@@ -23,7 +23,7 @@ type CheckpointOptions struct {
 	Extra      map[string]any // checkpoint_kwargs: what JSON can hold
 }
 
-// Checkpoint is what [Run.LoadCheckpoint] found in a file.
+// Checkpoint describes what [Run.LoadCheckpoint] found in a file.
 type Checkpoint struct {
 	// "model_state_dict", "optimizer_state_dict", "scheduler_state_dict" and those of Extra, sorted
 	Keys  []string
@@ -50,12 +50,12 @@ func newCheckpoint(contents, extra map[string]any) Checkpoint {
 	return c
 }
 
-// SaveCheckpoint writes the model, and unless told otherwise the optimizer and the schedule, as one
-// file, which is whole or not there at any instant. A path that ends in .safetensors gets a
-// safetensors file with "model_state_dict.fc.weight" and so on; every other path a file of
-// torch.save, which pytorch-accelerated loads in Python. A checkpoint serves to hand a model on; to
-// continue a run, save its state with [Run.SaveTrainingState]. Several processes all call it; it
-// returns when the file is there.
+// SaveCheckpoint atomically writes the model and, by default, the optimizer and the schedule as
+// one file. A path that ends in .safetensors gets a safetensors file with
+// "model_state_dict.fc.weight" and so on; any other path gets a torch.save file, which
+// pytorch-accelerated loads in Python. A checkpoint is for handing a model on; to continue a run,
+// save its state with [Run.SaveTrainingState]. With several processes, all must call it; it
+// returns when the file exists.
 func (r *Run) SaveCheckpoint(path string, o CheckpointOptions) error {
 	for name := range o.Extra {
 		if name == "" || slices.Contains(parts, name) {
@@ -117,16 +117,16 @@ func plainValue(v any) (any, error) {
 	return torchsave.FromText(text)
 }
 
-// LoadOptions say what [Run.LoadCheckpoint] leaves out.
+// LoadOptions say what [Run.LoadCheckpoint] skips.
 type LoadOptions struct {
 	NoOptimizer bool // load_optimizer=False
 	NoScheduler bool // load_scheduler=False
 }
 
-// LoadCheckpoint puts a checkpoint of [Run.SaveCheckpoint], or one that pytorch-accelerated saved
-// in Python, into the model and, where the file has them and unless told otherwise, into the
-// optimizer and the schedule. A file that does not fit is refused, and nothing has changed, but for
-// an optimizer's state that does not fit the optimizer, which shows when the model has been loaded.
+// LoadCheckpoint loads a checkpoint written by [Run.SaveCheckpoint], or by pytorch-accelerated in
+// Python, into the model and, if the file has them and by default, into the optimizer and the
+// schedule. A file that does not match is refused, and nothing has changed. The exception is a
+// state that does not match the optimizer: this is only noticed after the model has been loaded.
 func (r *Run) LoadCheckpoint(path string, o LoadOptions) (c Checkpoint, err error) {
 	if err = loops.Scoped(func() error { c, err = r.loadCheckpoint(path, o); return err }); err != nil {
 		return Checkpoint{}, fmt.Errorf("pytorchaccelerated: LoadCheckpoint(%q): %w", path, err)

@@ -14,12 +14,13 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// DefaultCallbacks are those of a Trainer that is given none, in their order: DEFAULT_CALLBACKS.
+// DefaultCallbacks returns the callbacks of a Trainer for which none are given, in order:
+// DEFAULT_CALLBACKS.
 func DefaultCallbacks() []any {
 	return []any{&MoveModulesToDevice{}, &TerminateOnNaN{}, &PrintProgress{}, &ProgressBar{}, &LogMetrics{}}
 }
 
-// GetDefaultCallbacks are the same, with or without the progress bar: get_default_callbacks.
+// GetDefaultCallbacks returns the same, with or without the progress bar: get_default_callbacks.
 func GetDefaultCallbacks(progressBar bool) []any {
 	return slices.DeleteFunc(DefaultCallbacks(), func(c any) bool {
 		_, bar := c.(*ProgressBar)
@@ -27,8 +28,8 @@ func GetDefaultCallbacks(progressBar bool) []any {
 	})
 }
 
-// MoveModulesToDevice moves the modules of Options.Modules, such as those of a loss or a metric, to
-// the device of the run when it starts. The model is moved by the Trainer.
+// MoveModulesToDevice moves the modules in Options.Modules, such as those of a loss or a metric,
+// to the device of the run when it starts. The Trainer itself moves the model.
 type MoveModulesToDevice struct{}
 
 func (*MoveModulesToDevice) OnTrainingRunStart(r *Run) error {
@@ -40,24 +41,24 @@ func (*MoveModulesToDevice) OnTrainingRunStart(r *Run) error {
 
 func (m *MoveModulesToDevice) OnEvaluationRunStart(r *Run) error { return m.OnTrainingRunStart(r) }
 
-// TerminateOnNaN ends a run at a loss that is nan or infinite, before its backward pass. Train, or
-// Evaluate, then returns an error for which errors.Is(err, ErrNonFiniteLoss) holds; the process
+// TerminateOnNaN ends a run if a loss is nan or infinite, before its backward pass. Train or
+// Evaluate then returns an error for which errors.Is(err, ErrNonFiniteLoss) holds; the process
 // continues.
 type TerminateOnNaN struct{ where string }
 
-// OnTrainingRunStart forgets an earlier run.
+// OnTrainingRunStart forgets previous runs.
 func (t *TerminateOnNaN) OnTrainingRunStart(*Run) error {
 	t.where = ""
 	return nil
 }
 
-// OnTrainStepEnd looks at the loss of a training step. All processes end where one has such a loss.
+// OnTrainStepEnd checks the loss of a training step. All processes end if one has such a loss.
 func (t *TerminateOnNaN) OnTrainStepEnd(r *Run, e TrainStepEnd) error {
 	bad, err := loops.Anywhere(r.group(), nonFinite(e.Output))
 	return cmp.Or(err, terminate(bad, "training"))
 }
 
-// OnEvalStepEnd looks at the loss of an evaluation step.
+// OnEvalStepEnd checks the loss of an evaluation step.
 func (t *TerminateOnNaN) OnEvalStepEnd(_ *Run, e EvalStepEnd) error {
 	return terminate(nonFinite(e.Output), "validation")
 }
@@ -73,7 +74,7 @@ func terminate(bad bool, where string) error {
 
 const nanReason = "Stopping training due to NaN loss in "
 
-// OnStopTrainingError takes note of where the loss was, which another process may have seen.
+// OnStopTrainingError records where the loss was, which may have been in another process.
 func (t *TerminateOnNaN) OnStopTrainingError(_ *Run, stop *StopTrainingError) error {
 	if where, ok := strings.CutPrefix(stop.Reason, nanReason); ok {
 		t.where = strings.TrimSuffix(where, " step")
@@ -89,7 +90,7 @@ func (t *TerminateOnNaN) OnTrainingRunEnd(*Run) error {
 	return errors.Join(ErrNonFiniteLoss, errors.New("the run was ended in a "+t.where+" step"))
 }
 
-// OnEvaluationRunStart forgets an earlier run.
+// OnEvaluationRunStart forgets previous runs.
 func (t *TerminateOnNaN) OnEvaluationRunStart(r *Run) error { return t.OnTrainingRunStart(r) }
 
 // OnEvaluationRunEnd makes Evaluate fail if there was such a loss.
@@ -122,11 +123,12 @@ func (*PrintProgress) OnEvaluationRunEnd(r *Run) error { return say(r, "Finishin
 // LogMetrics logs the latest value of every metric of the run history: those with "train" in their
 // name after a training epoch, all others after an evaluation.
 type LogMetrics struct {
-	// Log is given an epoch's metrics in the order of their first values. Nil: a line for each.
+	// Log gets an epoch's metrics in the order of their first values. Nil prints one line for
+	// each.
 	Log func(r *Run, metrics []Metric) error
 }
 
-// Metric is a metric's latest value.
+// Metric is the latest value of a metric.
 type Metric struct {
 	Name  string
 	Value float64
@@ -156,8 +158,8 @@ func (l *LogMetrics) log(r *Run, train bool) error {
 	return nil
 }
 
-// ProgressBar shows on Options.Progress how far an epoch is: a line that is redrawn on a terminal,
-// and otherwise one line when the epoch ends.
+// ProgressBar shows the progress of an epoch on Options.Progress: a line that is redrawn on a
+// terminal, and otherwise one line when the epoch ends.
 type ProgressBar struct {
 	bars []*loops.Progress // the evaluation inside an epoch has its own
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
-// EarlyStopping ends a run when a metric gets no better. A change of no more than the threshold is
-// no improvement, and does not move the best value either.
+// EarlyStopping ends a run when a metric stops improving. A change of no more than the threshold
+// is not an improvement, and does not change the best value either.
 type EarlyStopping struct {
-	Patience        int      // early_stopping_patience: epochs in a row without improvement; zero: 1
+	Patience        int      // early_stopping_patience: consecutive epochs without improvement; zero: 1
 	Threshold       *float64 // early_stopping_threshold: the least change that is an improvement; nil: 0.01
 	WatchMetric     string   // of the run history; empty: "eval_loss_epoch"
 	GreaterIsBetter bool
-	KeepOnTrain     bool // compare with the runs before too: reset_on_train=False
+	KeepOnTrain     bool // also compare with previous runs: reset_on_train=False
 
 	watched
 }
@@ -54,10 +54,10 @@ func better(v, than float64, greater bool) bool {
 	return v < than
 }
 
-// Best is the value that the next one is compared with; ok is false before the first.
+// Best returns the value that the next one is compared with; ok is false before the first.
 func (s *EarlyStopping) Best() (value float64, ok bool) { return float64(s.Value), s.Known }
 
-// Counter is the number of epochs since the last improvement.
+// Counter returns the number of epochs since the last improvement.
 func (s *EarlyStopping) Counter() int { return s.Bad }
 
 func (s *EarlyStopping) OnTrainingRunStart(r *Run) error {

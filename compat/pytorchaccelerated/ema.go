@@ -13,19 +13,19 @@ import (
 )
 
 // ModelEMA keeps an exponential moving average of the parameters and buffers of the model,
-// evaluates it after each evaluation epoch, and saves the best. The weights of the run itself stay
-// as they are, at its end too.
+// evaluates it after each evaluation epoch, and saves the best one. The weights of the run itself
+// do not change, not even at its end.
 //
-// Put it behind callbacks that change state, such as metrics, and before callbacks that read it,
+// Put it after callbacks that change state, such as metrics, and before callbacks that read it,
 // such as loggers.
 type ModelEMA struct {
-	Decay           *float64 // of the old average at each update of it; nil: 0.99
-	NoEvaluation    bool     // evaluate_during_training=False: save the average after each epoch, whatever it is worth
+	Decay           *float64 // weight of the old average at each update; nil: 0.99
+	NoEvaluation    bool     // evaluate_during_training=False: save the average after each epoch, however good it is
 	SavePath        string   // empty: "ema_model.pt"
 	WatchMetric     string   // empty: "ema_model_eval_loss_epoch"
 	GreaterIsBetter bool
 	UpdateEvery     int   // updates of the optimizer between two updates of the average; zero: an epoch, as in Python
-	Callbacks       []any // those of the average's evaluation
+	Callbacks       []any // for the evaluation of the average
 
 	watched
 	average  []torch.Named // kept tensors, in a file of their own in a training state
@@ -34,11 +34,12 @@ type ModelEMA struct {
 
 const emaPrefix = "ema_model_"
 
-// Average returns the averaged tensors under the names of the model's: for nn.LoadStateDict into
-// another model. The next update changes them.
+// Average returns the averaged tensors under the names of the model's tensors, to load into
+// another model with nn.LoadStateDict. The next update changes them.
 func (e *ModelEMA) Average() []torch.Named { return e.average }
 
-// Best is the best value of the watched metric so far and its epoch; ok is false before the first.
+// Best returns the best value of the watched metric so far and its epoch; ok is false before the
+// first.
 func (e *ModelEMA) Best() (value float64, epoch int, ok bool) { return e.best() }
 
 // prepareState makes the average before a training state may be loaded into it.
@@ -78,7 +79,7 @@ func detached(of []torch.Named, f func(torch.Tensor) torch.Tensor) (out []torch.
 	return out
 }
 
-// OnTrainingRunStart begins with the weights of the model, or the average of the resumed run.
+// OnTrainingRunStart starts with the weights of the model, or with the average of the resumed run.
 func (e *ModelEMA) OnTrainingRunStart(r *Run) error {
 	if !e.restored {
 		e.copyWeights(r)
@@ -163,7 +164,8 @@ func (e *ModelEMA) OnEvalEpochEnd(r *Run, epoch EvalEpoch) error {
 	})
 }
 
-// OnTrainingRunEpochEnd saves the average, or the best of them.
+// OnTrainingRunEpochEnd saves the average after every epoch or, by default, if it is the best so
+// far.
 func (e *ModelEMA) OnTrainingRunEpochEnd(r *Run) error {
 	best := SaveBestModel{SavePath: cmp.Or(e.SavePath, "ema_model.pt"), NoOptimizer: true, watched: e.watched,
 		WatchMetric: cmp.Or(e.WatchMetric, emaPrefix+"eval_loss_epoch"), GreaterIsBetter: e.GreaterIsBetter}

@@ -7,23 +7,24 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// ErrNonFiniteLoss is the cause of the error with which Train or Evaluate returns after
-// [TerminateOnNaN] has seen a loss that is nan or infinite.
+// ErrNonFiniteLoss is the cause of the error that Train or Evaluate returns after [TerminateOnNaN]
+// has seen a loss that is nan or infinite.
 var ErrNonFiniteLoss = errors.New("the loss is not a finite number")
 
-// ErrDuplicateCallback is the cause of the error with which New refuses two callbacks of one type.
+// ErrDuplicateCallback is the cause of the error that New returns for two callbacks of the same
+// type.
 var ErrDuplicateCallback = errors.New("two callbacks of one type")
 
-// ErrNoMetric is the cause of [RunHistory].LatestMetric's error where nothing has been recorded.
+// ErrNoMetric is the cause of the error of [RunHistory].LatestMetric if nothing has been recorded.
 var ErrNoMetric = errors.New("no values have been recorded for the metric")
 
-// StopTrainingError ends a run early without making it fail: a hook returns it, the Trainer prints
-// the reason, calls OnStopTrainingError and ends the run as usual.
+// StopTrainingError ends a run early without making it fail. If a hook returns it, the Trainer
+// prints the reason, calls OnStopTrainingError and ends the run as usual.
 type StopTrainingError struct{ Reason string }
 
 func (e *StopTrainingError) Error() string { return e.Reason }
 
-// As makes it a trainer.StopError to the loop.
+// As makes it a trainer.StopError for the loop.
 func (e *StopTrainingError) As(target any) bool {
 	stop, ok := target.(*trainer.StopError)
 	if ok {
@@ -51,8 +52,8 @@ func (e *HookError) Unwrap() error { return e.Err }
 // OptionError says which argument of New, Train or Evaluate is wrong.
 type OptionError struct {
 	Field string // "NumEpochs"
-	Value string // what it was
-	Want  string // what would be right
+	Value string // what was found
+	Want  string // what was expected
 }
 
 func (e *OptionError) Error() string {

@@ -19,8 +19,8 @@ func (t *Trainer[S, B]) evalEpoch(e EvalEpoch) error {
 	return t.methods.RunEvalEpoch(t, e)
 }
 
-// RunEvalEpoch is the Trainer's own evaluation epoch: _run_eval_epoch. Callbacks call
-// [Run.EvaluateNow], which leaves the current training epoch alone.
+// RunEvalEpoch is the Trainer's own evaluation epoch: _run_eval_epoch. Callbacks should call
+// [Run.EvaluateNow], which does not affect the current training epoch.
 func (t *Trainer[S, B]) RunEvalEpoch(e EvalEpoch) error {
 	if err := t.methods.EvalEpochStart(t); err != nil {
 		return err

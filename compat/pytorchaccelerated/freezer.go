@@ -19,7 +19,7 @@ type ModelFreezer struct {
 	layers     []Layer
 }
 
-// Layer is a module without modules in it.
+// Layer is a module that contains no other modules.
 type Layer struct {
 	Group  int // of the model, from 0
 	Module any
@@ -33,8 +33,8 @@ type LayerGroup struct {
 	Frozen bool // some of its parameters are not trained
 }
 
-// NewModelFreezer unfreezes all parameters of the model. Layers of batch normalisation stay
-// unfrozen unless freezeBatchNorms is set.
+// NewModelFreezer unfreezes all parameters of the model. Batch normalisation layers stay unfrozen
+// unless freezeBatchNorms is set.
 func NewModelFreezer(model any, freezeBatchNorms bool) *ModelFreezer {
 	setRequiresGrad(nn.Params(model), true)
 	f := &ModelFreezer{model: model, batchNorms: freezeBatchNorms}
@@ -61,10 +61,10 @@ func setRequiresGrad(params []torch.Named, on bool) {
 	}
 }
 
-// NumGroups is the number of layer groups.
+// NumGroups returns the number of layer groups.
 func (f *ModelFreezer) NumGroups() int { return len(f.groups) }
 
-// LayerGroups returns the layer groups as they are now.
+// LayerGroups returns the current state of the layer groups.
 func (f *ModelFreezer) LayerGroups() []LayerGroup {
 	var out []LayerGroup
 	for i, g := range f.groups {
@@ -73,7 +73,7 @@ func (f *ModelFreezer) LayerGroups() []LayerGroup {
 	return out
 }
 
-// Layers returns the layers as they are now.
+// Layers returns the current state of the layers.
 func (f *ModelFreezer) Layers() []Layer {
 	var out []Layer
 	for _, l := range f.layers {
@@ -87,23 +87,23 @@ func (f *ModelFreezer) Layers() []Layer {
 	return out
 }
 
-// TrainableParameters are the parameters that are trained: what an optimizer is to be made with.
+// TrainableParameters returns the parameters that are trained, to make an optimizer with.
 func (f *ModelFreezer) TrainableParameters() []torch.Named { return trained(f.model) }
 
 func trained(model any) []torch.Named {
 	return slices.DeleteFunc(nn.Params(model), func(p torch.Named) bool { return !p.Tensor.NeedsGrad() })
 }
 
-// Freeze freezes the layer groups from one index to another, both included; negative ones count
-// from the end. Freeze(0, -2, false) leaves the last group. With evalMode the layers go into
-// evaluation mode as well, until the next training epoch puts the model into training mode.
+// Freeze freezes the layer groups from one index to another, both included; negative indices count
+// from the end. Freeze(0, -2, false) freezes all but the last group. With evalMode, the layers are
+// also put into evaluation mode, until the next training epoch puts the model into training mode.
 func (f *ModelFreezer) Freeze(from, to int, evalMode bool) error {
 	_, err := f.change(from, to, true, evalMode)
 	return err
 }
 
 // Unfreeze unfreezes the layer groups from one index to another, both included, and returns the
-// parameters of each that were frozen, by group, for an optimizer. Unfreeze(-1, 0, true) does all.
+// parameters that were frozen, by group, for an optimizer. Unfreeze(-1, 0, true) unfreezes all.
 func (f *ModelFreezer) Unfreeze(from, to int, trainMode bool) (map[int][]torch.Named, error) {
 	return f.change(from, to, false, trainMode)
 }

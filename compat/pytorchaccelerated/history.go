@@ -7,32 +7,32 @@ import (
 
 // RunHistory keeps the values of metrics over a run. The Trainer records "train_loss_epoch",
 // "eval_loss_epoch", "evaluation_loss" and, for an evaluation inside an epoch,
-// "intermediate_eval_loss"; methods and callbacks record what they like.
+// "intermediate_eval_loss". Methods and callbacks may record others.
 type RunHistory interface {
 	// MetricNames returns the names of all metrics that have been recorded.
 	MetricNames() []string
-	// MetricValues returns the values of a metric in the order in which they were recorded; none
-	// for a metric that is not known.
+	// MetricValues returns the values of a metric in the order in which they were recorded, none
+	// for an unknown metric.
 	MetricValues(name string) []float64
 	// LatestMetric returns the last value; the error is [ErrNoMetric] if there is none.
 	LatestMetric(name string) (float64, error)
-	// UpdateMetric records a value under the name with the prefix before it.
+	// UpdateMetric records a value under the name, with the prefix added.
 	UpdateMetric(name string, value float64)
-	// DeleteMetric forgets a metric.
+	// DeleteMetric deletes a metric.
 	DeleteMetric(name string)
-	// SetMetricNamePrefix sets what comes before the names of metrics recorded from now on.
+	// SetMetricNamePrefix sets the prefix of the names of metrics recorded from now on.
 	SetMetricNamePrefix(prefix string)
 	MetricNamePrefix() string
 	// CurrentEpoch counts from 1.
 	CurrentEpoch() int
-	// IncrementEpoch and SetEpoch are the Trainer's.
+	// IncrementEpoch and SetEpoch are for the Trainer.
 	IncrementEpoch()
 	SetEpoch(epoch int)
-	// Reset forgets all metrics and begins with epoch 1. The prefix stays.
+	// Reset deletes all metrics and starts with epoch 1. The prefix stays.
 	Reset()
 }
 
-// InMemoryRunHistory is the [RunHistory] of a Trainer that is given none. The zero value is ready.
+// InMemoryRunHistory is the default [RunHistory] of a Trainer. The zero value is ready to use.
 type InMemoryRunHistory struct {
 	names  []string // in the order of their first value
 	values map[string][]float64
@@ -103,7 +103,7 @@ func (h *InMemoryRunHistory) Reset() {
 	h.names, h.values, h.epoch = nil, nil, 0
 }
 
-// LossTracker averages the losses of batches, weighed by their sizes, over an epoch.
+// LossTracker averages the losses of batches over an epoch, weighted by their sizes.
 type LossTracker struct {
 	LossValue    float64 // of the last batch
 	TotalLoss    float64
@@ -117,5 +117,5 @@ func (l *LossTracker) Update(loss float64, batchSize int) {
 	l.RunningCount += batchSize
 }
 
-// Average is the mean so far; nan if there is nothing to average.
+// Average returns the mean so far, or nan if there is nothing to average.
 func (l *LossTracker) Average() float64 { return l.TotalLoss / float64(l.RunningCount) }

@@ -9,10 +9,10 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// The hooks. A callback is any value with at least one of these methods; [New] refuses one that has
-// none, so a misspelt method does not pass unnoticed. The methods of the Trainer, or what
-// [Methods] puts in their place, come before the callbacks at each event, and callbacks in the
-// order of the list:
+// The hooks. A callback is any value with at least one of these methods; [New] refuses one without
+// any, so that a misspelt method does not go unnoticed. At each event, the methods of the Trainer,
+// or their replacements in [Methods], are called before the callbacks, and callbacks in the order
+// of the list:
 //
 //	OnInitEnd
 //	training_run_start, OnTrainingRunStart
@@ -30,10 +30,10 @@ import (
 //
 //	evaluation_run_start, OnEvaluationRunStart, an evaluation epoch, evaluation_run_end, OnEvaluationRunEnd
 //
-// A [StopTrainingError] from a hook within an epoch ends the run early; any other error makes Train
-// fail with a [*HookError]. OnUpdateEnd is not in Python: it comes when an update is complete,
-// which no other event does. Nor are OnCheckpointSaved and OnTrainingStateSaved, which come when a
-// file is there.
+// A [StopTrainingError] from a hook within an epoch ends the run early; any other error makes
+// Train fail with a [*HookError]. OnUpdateEnd is not in Python: it comes when an update is
+// complete, which no other event does. Nor are OnCheckpointSaved and OnTrainingStateSaved, which
+// come when a file is there.
 type (
 	InitEndHook          interface{ OnInitEnd(r *Run) error }
 	TrainingRunStartHook interface{ OnTrainingRunStart(r *Run) error }
@@ -61,59 +61,59 @@ type (
 	StopTrainingErrorHook   interface {
 		OnStopTrainingError(r *Run, stop *StopTrainingError) error
 	}
-	// CheckpointSavedHook is told of a file that SaveCheckpoint has written, at any event.
+	// CheckpointSavedHook is called for each file written by SaveCheckpoint, at any event.
 	CheckpointSavedHook interface {
 		OnCheckpointSaved(r *Run, path string, c Checkpoint) error
 	}
-	// TrainingStateSavedHook is told of a folder that SaveTrainingState has written, at any event.
+	// TrainingStateSavedHook is called for each folder written by SaveTrainingState, at any event.
 	TrainingStateSavedHook interface {
 		OnTrainingStateSaved(r *Run, dir string, m Metadata) error
 	}
 )
 
-// StateSaver is a callback with a state, such as a count, which training states keep for a resume.
+// StateSaver is a callback with a state, such as a count, that training states keep for resuming.
 type StateSaver interface {
 	MarshalState() ([]byte, error) // JSON
 	UnmarshalState(state []byte) error
 }
 
-// BatchOutput is what calculate_train_batch_loss and calculate_eval_batch_loss return: loss,
-// model_outputs and batch_size, and what else callbacks should see. Its tensors live until the step
-// ends; keep one with its Keep method.
+// BatchOutput is the result of calculate_train_batch_loss and calculate_eval_batch_loss: loss,
+// model_outputs and batch_size, and anything else for callbacks. Its tensors live until the step
+// ends; to keep one longer, call its Keep method.
 type BatchOutput struct {
 	Loss         torch.Tensor
 	ModelOutputs []torch.Tensor
 	BatchSize    int
 
-	// NumItemsInBatch is the number of items that the loss has been divided by already, such as
-	// tokens that are not padding. It matters with several processes only. Zero: not counted.
+	// NumItemsInBatch is the number of items by which the loss has already been divided, such as
+	// tokens that are not padding. It matters only with several processes. Zero: not counted.
 	NumItemsInBatch int64
 
-	Extra map[string]any // further keys
+	Extra map[string]any // additional keys
 }
 
-// TrainStepEnd is what OnTrainStepEnd is told.
+// TrainStepEnd is the argument of OnTrainStepEnd.
 type TrainStepEnd struct {
-	Step   int // of the epoch, from 0
-	Batch  any // of the Trainer's type of batches
+	Step   int // in the epoch, from 0
+	Batch  any // of the Trainer's batch type
 	Output *BatchOutput
 }
 
-// EvalStepEnd is what OnEvalStepEnd is told.
+// EvalStepEnd is the argument of OnEvalStepEnd.
 type EvalStepEnd struct {
-	Batch  any // of the Trainer's type of batches
+	Batch  any // of the Trainer's batch type
 	Output *BatchOutput
 }
 
-// EvalEpoch says which evaluation epoch it is.
+// EvalEpoch describes an evaluation epoch.
 type EvalEpoch struct {
 	Intermediate bool // within a training epoch
 	Evaluation   bool // of Trainer.Evaluate, not of a training run
 }
 
-// CallEvent calls f with every callback of the run that has the hooks H, in their order: call_event
-// of the CallbackHandler, for events of the program's own. name stands in errors. A callback
-// without the methods is passed over.
+// CallEvent calls f with every callback of the run that has the hooks H, in order: call_event of
+// the CallbackHandler, for the program's own events. name is used in errors. Callbacks without the
+// methods are skipped.
 //
 //	type BatchAugmented interface{ OnBatchAugmented(r *pytorchaccelerated.Run) error }
 //	err := pytorchaccelerated.CallEvent(r, "OnBatchAugmented", func(h BatchAugmented) error {

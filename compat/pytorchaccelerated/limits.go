@@ -6,9 +6,9 @@ import (
 	"github.com/gotrainer/gotrainer/nn"
 )
 
-// LimitBatches ends every pass over the training set and over the evaluation set after some
+// LimitBatches ends every pass over the training set and over the evaluation set after a number of
 // batches, to try a program quickly. Schedules are planned for the shorter epochs, unless
-// Rules.PlanIgnoresLimit is set. New puts one before the callbacks where the environment variable
+// Rules.PlanIgnoresLimit is set. New adds one before the callbacks if the environment variable
 // PT_ACC_LIMIT_BATCHES is set.
 type LimitBatches struct {
 	NumBatches int // required
@@ -30,7 +30,7 @@ func (l *LimitBatches) OnEvaluationRunStart(r *Run) error {
 // LimitEvalSteps ends evaluations early. Put it before [StepBasedEvaluation] and [ProgressBar].
 type LimitEvalSteps struct {
 	NumEvalSteps int  // over all processes; required
-	AlsoEpochs   bool // the evaluations at the end of epochs too: limit_intermediate_only=False
+	AlsoEpochs   bool // also limit the evaluations at the end of epochs: limit_intermediate_only=False
 
 	before *int // the limit that it has replaced; nil: none
 }
@@ -59,7 +59,7 @@ func (l *LimitEvalSteps) OnEvalEpochEnd(r *Run, _ EvalEpoch) error {
 	return nil
 }
 
-// StepBasedEvaluation evaluates within an epoch, after every so many steps.
+// StepBasedEvaluation evaluates within an epoch, each time after a number of steps.
 type StepBasedEvaluation struct {
 	EvalEveryNSteps int // batches of the epoch; required
 }
@@ -81,8 +81,8 @@ func (s *StepBasedEvaluation) OnTrainStepEnd(r *Run, e TrainStepEnd) error {
 	return nil
 }
 
-// ConvertSyncBatchNorm makes layers of batch normalisation share their statistics between
-// processes, in a run of several: [nn.ConvertSyncBatchNorm].
+// ConvertSyncBatchNorm makes batch normalisation layers share their statistics between processes,
+// if the run has several: [nn.ConvertSyncBatchNorm].
 type ConvertSyncBatchNorm struct{}
 
 func (*ConvertSyncBatchNorm) OnTrainingRunStart(r *Run) error {

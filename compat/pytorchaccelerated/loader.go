@@ -14,14 +14,14 @@ import (
 // LoaderOptions are the keyword arguments of a data loader: train_dataloader_kwargs and
 // eval_dataloader_kwargs. The zero value means the Trainer's defaults.
 type LoaderOptions struct {
-	BatchSize int `json:"batch_size"` // takes precedence over PerDeviceBatchSize; zero: that
+	BatchSize int `json:"batch_size"` // takes precedence over PerDeviceBatchSize, which zero means
 	// a new permutation in each pass; nil: yes for training, no for evaluation
 	Shuffle    *bool      `json:"shuffle"`
 	Sampler    data.Order `json:"-"`           // the order of samples, instead of Shuffle
-	DropLast   bool       `json:"drop_last"`   // leave out the last batch of a pass if it is smaller
-	NumWorkers int        `json:"num_workers"` // goroutines that load and collate; zero: one for each processor
+	DropLast   bool       `json:"drop_last"`   // drop the last batch of a pass if it is smaller
+	NumWorkers int        `json:"num_workers"` // goroutines that load and collate; zero: one per processor
 
-	// asked about a sample that cannot be loaded; see data.LoaderOptions
+	// called for a sample that cannot be loaded; see data.LoaderOptions
 	BadSample func(index int, err error) error `json:"-"`
 }
 
@@ -38,17 +38,17 @@ func (o LoaderOptions) over(defaults LoaderOptions) LoaderOptions {
 	return o
 }
 
-// Loader hands out the batches of a pass, over and over.
+// Loader returns the batches of a pass, for any number of passes.
 type Loader[B any] interface {
-	// Len is the number of batches in a pass.
+	// Len returns the number of batches in a pass.
 	Len() int
-	// Batches begins pass number epoch, which counts from 0, behind its first skip batches.
+	// Batches starts pass number epoch, counted from 0, after its first skip batches.
 	Batches(ctx context.Context, epoch, skip int) iter.Seq2[B, error]
 }
 
 // NewLoader makes the loader of a data set, as CreateTrainDataloader and CreateEvalDataloader of
-// the Trainer do. Beginning a pass takes from the default generator what PyTorch takes: a number,
-// and with Shuffle a second one that seeds the permutation.
+// the Trainer do. Starting a pass draws the same numbers from the default generator as PyTorch:
+// one number, and with Shuffle a second one that seeds the permutation.
 func NewLoader[S, B any](d data.Dataset[S], collate func([]S) (B, error), o LoaderOptions) (Loader[B], error) {
 	return newLoader(d, collate, o, "LoaderOptions")
 }

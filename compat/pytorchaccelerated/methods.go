@@ -10,8 +10,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Methods are what a subclass of Trainer overrides in Python. A field that is nil means the method
-// of [Trainer] of the same name; a field that is set may call that method, as super() does:
+// Methods are what a subclass of Trainer overrides in Python. A nil field means the method of
+// [Trainer] with the same name; a function in a field may call that method, as with super():
 //
 //	Methods: pytorchaccelerated.Methods[Sample, Batch]{
 //		EvalEpochEnd: func(t *pytorchaccelerated.Trainer[Sample, Batch]) error {
@@ -27,7 +27,7 @@ type Methods[S, B any] struct {
 	DefaultEvalLoaderOptions  func(t *Trainer[S, B], batchSize int) LoaderOptions // get_default_eval_dl_kwargs
 	CreateScheduler           func(t *Trainer[S, B], p Placeholders) (lr.Schedule, error)
 	CreateAccelerator         func(t *Trainer[S, B]) (*accelerate.Accelerator, error) // _create_accelerator
-	// _create_run_config, given what the Trainer would take
+	// _create_run_config, given the Trainer's own choice
 	CreateRunConfig func(t *Trainer[S, B], c RunConfig) (RunConfig, error)
 
 	// Training.
@@ -50,8 +50,8 @@ type Methods[S, B any] struct {
 	EvaluationRunStart     func(t *Trainer[S, B]) error
 	EvaluationRunEnd       func(t *Trainer[S, B]) error
 
-	// The loops themselves; whoever replaces one answers for its events. Epochs are begun by the
-	// Trainer's RunTraining alone: a RunTraining without it has none.
+	// The loops themselves. A function that replaces one is responsible for its events. Epochs are
+	// started only by the Trainer's RunTraining: a RunTraining that does not call it has none.
 	RunTraining   func(t *Trainer[S, B]) error                             // _run_training
 	RunTrainEpoch func(t *Trainer[S, B]) (reachedMaxSteps bool, err error) // _run_train_epoch
 	RunEvalEpoch  func(t *Trainer[S, B], e EvalEpoch) error                // _run_eval_epoch
@@ -79,12 +79,12 @@ func tell[S, B, H any](t *Trainer[S, B], method func(*Trainer[S, B]) error, hook
 	return event(t.Run, hook)
 }
 
-// DefaultTrainLoaderOptions are the options of the training loader where none are given: shuffled.
+// DefaultTrainLoaderOptions returns the default options of the training loader: shuffled.
 func (t *Trainer[S, B]) DefaultTrainLoaderOptions(batchSize int) LoaderOptions {
 	return LoaderOptions{BatchSize: batchSize, Shuffle: new(true)}
 }
 
-// DefaultEvalLoaderOptions are the options of the evaluation loader where none are given: in order.
+// DefaultEvalLoaderOptions returns the default options of the evaluation loader: in order.
 func (t *Trainer[S, B]) DefaultEvalLoaderOptions(batchSize int) LoaderOptions {
 	return LoaderOptions{BatchSize: batchSize, Shuffle: new(false)}
 }
@@ -103,7 +103,8 @@ func (t *Trainer[S, B]) CreateEvalDataloader(batchSize int, o LoaderOptions) (Lo
 	return newLoader(t.args.EvalDataset, t.args.CollateFn, o, "EvalLoader")
 }
 
-// CreateScheduler makes the schedule that TrainOptions.CreateSchedulerFn asks for; nil without it.
+// CreateScheduler makes the schedule with TrainOptions.CreateSchedulerFn, or returns nil without
+// it.
 func (t *Trainer[S, B]) CreateScheduler(p Placeholders) (lr.Schedule, error) {
 	if t.args.CreateSchedulerFn == nil {
 		return nil, nil
@@ -126,7 +127,7 @@ func (t *Trainer[S, B]) TrainEpochStart() error {
 	return nil
 }
 
-// CalculateTrainBatchLoss is the forward pass over a batch and its loss.
+// CalculateTrainBatchLoss runs the forward pass on a batch and computes its loss.
 func (t *Trainer[S, B]) CalculateTrainBatchLoss(batch B) (BatchOutput, error) {
 	pair, ok := any(batch).(Pair)
 	layer, forward := t.model.(nn.Layer)
@@ -150,7 +151,7 @@ func (t *Trainer[S, B]) CalculateEvalBatchLoss(batch B) (out BatchOutput, err er
 	return out, err
 }
 
-// BackwardStep is the backward pass of a loss, which has been divided for accumulation.
+// BackwardStep runs the backward pass of a loss, which has already been divided for accumulation.
 func (t *Trainer[S, B]) BackwardStep(loss torch.Tensor) error {
 	t.accelerator.Backward(loss)
 	return nil
@@ -164,7 +165,7 @@ func (t *Trainer[S, B]) ClipGradients() error {
 // OptimizerStep makes an update.
 func (t *Trainer[S, B]) OptimizerStep() error { return t.prepared.Step() }
 
-// SchedulerStep moves the schedule on, where there is one.
+// SchedulerStep steps the schedule, if there is one.
 func (t *Trainer[S, B]) SchedulerStep() error {
 	if t.schedule == nil {
 		return nil
@@ -187,7 +188,7 @@ func (t *Trainer[S, B]) EvalEpochStart() error {
 	return nil
 }
 
-// EvalEpochEnd comes at the end of an evaluation epoch.
+// EvalEpochEnd is called at the end of an evaluation epoch.
 func (t *Trainer[S, B]) EvalEpochEnd() error {
 	if t.schedule != nil && t.options.Timm && t.rules.TimmCountsBatches {
 		return t.schedule.stepTimmEpoch(t.history.CurrentEpoch() + 1)
@@ -195,8 +196,8 @@ func (t *Trainer[S, B]) EvalEpochEnd() error {
 	return nil
 }
 
-// What does nothing where Methods have nothing else; the hooks say when each comes. The model has no
-// wrappers for TrainingRunEnd to take off.
+// The methods that do nothing unless Methods replaces them; the hooks say when each is called. The
+// model has no wrappers for TrainingRunEnd to remove.
 func (t *Trainer[S, B]) TrainingRunStart() error    { return nil }
 func (t *Trainer[S, B]) TrainEpochEnd() error       { return nil }
 func (t *Trainer[S, B]) TrainingRunEpochEnd() error { return nil }

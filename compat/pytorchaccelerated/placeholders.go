@@ -11,10 +11,10 @@ import (
 // Placeholders are the numbers of a run that a schedule may need: TrainerPlaceholderValues.
 type Placeholders struct {
 	NumEpochs                        int // of the run
-	NumUpdateStepsPerEpoch           int // updates of an epoch, over all processes
+	NumUpdateStepsPerEpoch           int // updates per epoch, over all processes
 	PerProcessNumUpdateStepsPerEpoch int // those of this process
 	TrainDataloaderLen               int // batches of a pass over the training set
-	EvalDataloaderLen                int // of an evaluation epoch; 0 without evaluation set
+	EvalDataloaderLen                int // batches of an evaluation epoch; 0 without evaluation set
 
 	rules Rules
 }
@@ -26,7 +26,8 @@ type Placeholders struct {
 //	}
 type SchedulerFn func(p Placeholders) (lr.Schedule, error)
 
-// Placeholder stands for a number of [Placeholders] in [Partial], with a factor and a summand.
+// Placeholder stands for one of the numbers in [Placeholders], in [Partial], with a factor and a
+// summand.
 type Placeholder struct {
 	text  string
 	value func(Placeholders) int
@@ -52,17 +53,17 @@ func (p Placeholder) Mul(n int) Placeholder {
 	return Placeholder{fmt.Sprintf("%s*%d", text, n), func(of Placeholders) int { return p.Value(of) * n }}
 }
 
-// Add returns the placeholder plus n, which may be negative. What was done to the placeholder
-// before is done first: NumEpochs.Add(1).Mul(2) is twice one epoch more, where Python's eval, which
+// Add returns the placeholder plus n, which may be negative. Earlier operations are done first:
+// NumEpochs.Add(1).Mul(2) is twice the number of epochs plus one, whereas Python's eval, which
 // joins the text, has NUM_EPOCHS + 1*2.
 func (p Placeholder) Add(n int) Placeholder {
 	return Placeholder{fmt.Sprintf("%s%+d", p.text, n), func(of Placeholders) int { return p.Value(of) + n }}
 }
 
-// String is the expression: "NUM_UPDATE_STEPS_PER_EPOCH*7".
+// String returns the expression: "NUM_UPDATE_STEPS_PER_EPOCH*7".
 func (p Placeholder) String() string { return p.text }
 
-// Value is the number that the placeholder stands for.
+// Value returns the number that the placeholder stands for.
 func (p Placeholder) Value(of Placeholders) int {
 	if p.value == nil {
 		return 0
@@ -70,10 +71,10 @@ func (p Placeholder) Value(of Placeholders) int {
 	return p.value(of)
 }
 
-// Partial makes a schedule of the class of this name, of PyTorch, timm or transformers, with
-// Python's keyword arguments, in which placeholders are replaced when the run begins:
-// functools.partial(OneCycleLR, max_lr=..., epochs=TrainerPlaceholderValues.NUM_EPOCHS). lr.ByName
-// says which names and arguments there are.
+// Partial makes a schedule of the named class of PyTorch, timm or transformers with Python's
+// keyword arguments, in which placeholders are replaced when the run starts:
+// functools.partial(OneCycleLR, max_lr=..., epochs=TrainerPlaceholderValues.NUM_EPOCHS). For the
+// names and arguments see lr.ByName.
 func Partial(class string, kwargs map[string]any) SchedulerFn {
 	return func(p Placeholders) (lr.Schedule, error) {
 		values := maps.Clone(kwargs)

@@ -364,7 +364,7 @@ func TestDoorsToTheLoops(t *testing.T) {
 	require.NoError(t, run(tr, train{NumEpochs: 5}))
 	assert.Equal(t, []string{"run(", "1 4 false <nil>", "2 8 false <nil>", ")"}, seen)
 	_, err := tr.RunTrainEpoch()
-	assert.ErrorContains(t, err, "no epoch is to be trained")
+	assert.ErrorContains(t, err, "there is no epoch to train")
 	assert.ErrorContains(t, lineTrainer(quiet()).RunTraining(), "call Train")
 
 	seen = nil

@@ -14,9 +14,9 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// Run is a Trainer as callbacks see it: what the attributes and methods of trainer are in Python,
-// but for what depends on the type of batches. It is used from the goroutine of Train or Evaluate
-// only.
+// Run is a Trainer as callbacks see it: the attributes and methods of trainer in Python, except
+// those that depend on the type of batches. It may be used only from the goroutine of Train or
+// Evaluate.
 type Run struct {
 	rules     Rules
 	model     any
@@ -62,19 +62,20 @@ type Run struct {
 // sized is a [Loader] of any type of batches.
 type sized interface{ Len() int }
 
-// History is the run history.
+// History returns the run history.
 func (r *Run) History() RunHistory { return r.history }
 
-// Config is what the run is made with; zero before the first run.
+// Config returns the configuration of the run; zero before the first run.
 func (r *Run) Config() RunConfig { return r.config }
 
-// Model is the model: trainer.model, and get_model(), since it has no wrappers to take off.
+// Model returns the model: trainer.model, and also get_model(), since there are no wrappers to
+// remove.
 func (r *Run) Model() any { return r.model }
 
-// Optimizer is the optimizer: trainer.optimizer.
+// Optimizer returns the optimizer: trainer.optimizer.
 func (r *Run) Optimizer() optim.Optimizer { return r.optimizer }
 
-// LearningRate is the rate of the next update.
+// LearningRate returns the rate of the next update.
 func (r *Run) LearningRate() float64 {
 	if r.prepared == nil {
 		return r.rate
@@ -82,7 +83,7 @@ func (r *Run) LearningRate() float64 {
 	return r.prepared.Rate()
 }
 
-// Schedule is the schedule of the run, nil if there is none: trainer.scheduler.
+// Schedule returns the schedule of the run, or nil if there is none: trainer.scheduler.
 func (r *Run) Schedule() lr.Schedule {
 	if r.schedule == nil {
 		return nil
@@ -90,7 +91,8 @@ func (r *Run) Schedule() lr.Schedule {
 	return r.schedule.plan
 }
 
-// ScheduleSteps is how often the schedule has moved in this run, those before a resume included.
+// ScheduleSteps returns the number of steps of the schedule in this run, including those before a
+// resume.
 func (r *Run) ScheduleSteps() int {
 	if r.schedule == nil {
 		return 0
@@ -98,13 +100,13 @@ func (r *Run) ScheduleSteps() int {
 	return r.schedule.moves
 }
 
-// Updates is the number of updates of this run, those before a resume included.
+// Updates returns the number of updates of this run, including those before a resume.
 func (r *Run) Updates() int { return r.updates }
 
-// Accelerator is the Accelerator of the run: trainer._accelerator. Each run has its own.
+// Accelerator returns the Accelerator of the run: trainer._accelerator. Each run has its own.
 func (r *Run) Accelerator() *accelerate.Accelerator { return r.accelerator }
 
-// Device is where batches belong.
+// Device returns the device for batches.
 func (r *Run) Device() torch.Device {
 	if r.accelerator == nil {
 		return torch.CPU
@@ -112,13 +114,14 @@ func (r *Run) Device() torch.Device {
 	return r.accelerator.Device()
 }
 
-// LossTracker averages the losses of the current epoch.
+// LossTracker returns the tracker that averages the losses of the current epoch.
 func (r *Run) LossTracker() *LossTracker { return r.tracker }
 
-// Callbacks are the callbacks in their order.
+// Callbacks returns the callbacks in order.
 func (r *Run) Callbacks() []any { return slices.Clone(r.callbacks) }
 
-// TrainDataloaderLen is the number of batches in a pass, limits included; 0 without training set.
+// TrainDataloaderLen returns the number of batches in a pass, after limits; 0 without a training
+// set.
 func (r *Run) TrainDataloaderLen() int {
 	train, _ := r.loaders()
 	if r.rules.LimitIsLength && train != nil && r.limitTrain >= 0 {
@@ -127,7 +130,8 @@ func (r *Run) TrainDataloaderLen() int {
 	return limited(train, r.limitTrain)
 }
 
-// EvalDataloaderLen is the number of batches in an evaluation epoch; 0 without evaluation set.
+// EvalDataloaderLen returns the number of batches in an evaluation epoch; 0 without an evaluation
+// set.
 func (r *Run) EvalDataloaderLen() int {
 	_, eval := r.loaders()
 	return limited(eval, r.limitEval)
@@ -143,19 +147,19 @@ func limited(l sized, limit int) int {
 	return min(limit, l.Len())
 }
 
-// LimitTrainBatches makes the passes over the training set that begin from now on end after n
-// batches; negative: no limit.
+// LimitTrainBatches ends passes over the training set that start from now on after n batches;
+// negative means no limit.
 func (r *Run) LimitTrainBatches(n int) { r.limitTrain = n }
 
-// LimitEvalBatches is the same for evaluations. It returns the limit before.
+// LimitEvalBatches does the same for evaluations. It returns the previous limit.
 func (r *Run) LimitEvalBatches(n int) (before int) {
 	before, r.limitEval = r.limitEval, n
 	return before
 }
 
-// EvaluateNow evaluates within a run, as a callback may do: _run_eval_epoch. The losses of the
-// current training epoch are not touched, and the model is in training mode again afterwards if it
-// was before (see Rules.StayInEvalMode).
+// EvaluateNow evaluates within a run, for callbacks: _run_eval_epoch. It does not affect the
+// losses of the current training epoch, and restores the model's training mode (see
+// Rules.StayInEvalMode).
 func (r *Run) EvaluateNow(e EvalEpoch) error {
 	tracker := r.tracker
 	defer func() { r.tracker = tracker }()
@@ -176,8 +180,8 @@ func (r *Run) Print(a ...any) {
 	}
 }
 
-// Gather returns the values of a tensor of all processes, one after the other along the first
-// dimension; of one process, this very tensor. All call it.
+// Gather returns the values of a tensor of all processes, concatenated along the first dimension.
+// With a single process, it returns the tensor itself. All processes must call it.
 func (r *Run) Gather(t torch.Tensor) torch.Tensor {
 	if r.accelerator == nil {
 		return t
@@ -185,8 +189,9 @@ func (r *Run) Gather(t torch.Tensor) torch.Tensor {
 	return r.accelerator.Gather(t)[0]
 }
 
-// GatherPadded gathers tensors whose first dimensions differ between processes, padded with a value
-// that does not occur in them, and takes the padding away again: gather(tensor, padding_value).
+// GatherPadded gathers tensors whose first dimensions differ between processes: gather(tensor,
+// padding_value). They are padded with a value that does not occur in them, and the padding is
+// removed again.
 func (r *Run) GatherPadded(t torch.Tensor, padding float64) torch.Tensor {
 	if r.several() {
 		t = r.accelerator.PadAcrossProcesses(accelerate.Pad{Index: padding}, t)[0]
@@ -194,7 +199,7 @@ func (r *Run) GatherPadded(t torch.Tensor, padding float64) torch.Tensor {
 	return RemovePadding(r.Gather(t), padding)
 }
 
-// RemovePadding returns the rows of a tensor that are not padding alone: remove_padding.
+// RemovePadding returns the rows of a tensor that do not consist only of padding: remove_padding.
 func RemovePadding(t torch.Tensor, padding float64) torch.Tensor {
 	mask := t.EqScalar(padding)
 	for mask.Dim() > 1 {
@@ -220,8 +225,8 @@ func (r *Run) interrupted(cause error) error {
 		r.history.CurrentEpoch(), r.updates, cause)
 }
 
-// RunConfig is what a run is made with: TrainerRunConfig, and its to_dict() by encoding/json. It
-// does not change while the run lasts.
+// RunConfig is the configuration of a run: TrainerRunConfig, and its to_dict() by encoding/json.
+// It does not change during the run.
 type RunConfig struct {
 	NumEpochs                   int            `json:"num_epochs"`
 	TrainPerDeviceBatchSize     int            `json:"train_per_device_batch_size"`
@@ -234,7 +239,7 @@ type RunConfig struct {
 	EvalTotalBatchSize          int            `json:"eval_total_batch_size"`
 	NumUpdateStepsPerEpoch      int            `json:"num_update_steps_per_epoch"`
 	NumLocalUpdateStepsPerEpoch int            `json:"num_local_update_steps_per_epoch"`
-	// 0: none; under Rules.LimitByEpoch one more than planned where none was given
+	// 0: none; with Rules.LimitByEpoch, one more than planned if none was given
 	MaxNumTrainSteps   int    `json:"max_num_train_steps"`
 	IsLocalProcessZero bool   `json:"is_local_process_zero"`
 	IsWorldProcessZero bool   `json:"is_world_process_zero"`

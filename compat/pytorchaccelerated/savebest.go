@@ -13,7 +13,7 @@ type SaveBestModel struct {
 	SavePath        string // empty: "best_model.pt"
 	WatchMetric     string // of the run history; empty: "eval_loss_epoch"
 	GreaterIsBetter bool
-	KeepOnTrain     bool // compare with the runs before too: reset_on_train=False
+	KeepOnTrain     bool // also compare with previous runs: reset_on_train=False
 	NoOptimizer     bool // save_optimizer=False
 	NoScheduler     bool // save_scheduler=False
 	NoLoadAtEnd     bool // load_saved_checkpoint=False
@@ -24,7 +24,7 @@ type SaveBestModel struct {
 func (s *SaveBestModel) path() string   { return cmp.Or(s.SavePath, "best_model.pt") }
 func (s *SaveBestModel) metric() string { return cmp.Or(s.WatchMetric, "eval_loss_epoch") }
 
-// Best is the best value so far and its epoch; ok is false before the first.
+// Best returns the best value so far and its epoch; ok is false before the first.
 func (s *SaveBestModel) Best() (value float64, epoch int, ok bool) { return s.best() }
 
 func (s *SaveBestModel) OnTrainingRunStart(r *Run) error {

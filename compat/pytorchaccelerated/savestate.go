@@ -10,13 +10,13 @@ import (
 )
 
 // SaveTrainingState writes training states to resume from, into folders named epoch_N, step_N and
-// final. The state of a run that was cancelled is in interrupted.
+// final. The state of a run that was cancelled goes into interrupted.
 type SaveTrainingState struct {
 	SaveDir          string // empty: "training_states"
 	SaveEveryNEpochs int    // zero: not by epochs
 	SaveEveryNSteps  int    // batches; zero: not by steps
 	NotAtEnd         bool   // save_at_end=False
-	MaxCheckpoints   int    // how many stay; the oldest of this run, resumed or not, are deleted. Zero: all
+	MaxCheckpoints   int    // how many to keep; the oldest of this run, resumed or not, are deleted. Zero: all
 
 	globalStep int
 	asked      []string // states that are still to be written
@@ -37,7 +37,7 @@ func (s *SaveTrainingState) OnTrainingRunStart(r *Run) error {
 
 func (s *SaveTrainingState) dir() string { return cmp.Or(s.SaveDir, "training_states") }
 
-// OnTrainStepEnd asks for a state, which is written when the update of the step is complete.
+// OnTrainStepEnd requests a state, which is written when the update of the step is complete.
 func (s *SaveTrainingState) OnTrainStepEnd(r *Run, _ TrainStepEnd) error {
 	s.globalStep++
 	if s.SaveEveryNSteps == 0 || s.globalStep%s.SaveEveryNSteps != 0 {
@@ -51,7 +51,7 @@ func (s *SaveTrainingState) OnTrainEpochEnd(r *Run) error {
 	return s.saveEpoch(r, r.rules.EpochsPerSession)
 }
 
-// OnTrainingRunEpochEnd saves when the epoch is complete, evaluation included.
+// OnTrainingRunEpochEnd saves when the epoch is complete, including its evaluation.
 func (s *SaveTrainingState) OnTrainingRunEpochEnd(r *Run) error {
 	return s.saveEpoch(r, !r.rules.EpochsPerSession)
 }
@@ -81,7 +81,7 @@ func (s *SaveTrainingState) save(r *Run, name string) error {
 	return r.SaveTrainingState(dir, s.extra())
 }
 
-// OnTrainingStateSaved deletes old states when the new one is there.
+// OnTrainingStateSaved deletes old states once the new one exists.
 func (s *SaveTrainingState) OnTrainingStateSaved(r *Run, dir string, _ Metadata) error {
 	i := slices.Index(s.asked, dir)
 	if i < 0 {
@@ -113,7 +113,7 @@ type saveStateState struct {
 	Saved      []string `json:"saved,omitempty"` // names of folders in SaveDir, oldest first
 }
 
-// MarshalState has the state that is being written among the saved ones.
+// MarshalState includes the state that is being written among the saved ones.
 func (s *SaveTrainingState) MarshalState() ([]byte, error) {
 	state := saveStateState{GlobalStep: s.globalStep}
 	for _, dir := range slices.Concat(s.saved, s.asked) {
@@ -123,7 +123,7 @@ func (s *SaveTrainingState) MarshalState() ([]byte, error) {
 	return json.Marshal(state)
 }
 
-// UnmarshalState counts the states of earlier sessions that are there still.
+// UnmarshalState counts the states of earlier sessions that still exist.
 func (s *SaveTrainingState) UnmarshalState(text []byte) error {
 	if json.Unmarshal(text, &s.globalStep) == nil {
 		return nil

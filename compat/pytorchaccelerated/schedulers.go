@@ -7,18 +7,19 @@ import (
 	"github.com/gotrainer/gotrainer/optim/lr"
 )
 
-// CosineLR is CosineLrScheduler: a warmup, a fall along a cosine, a cooldown at the lowest rate.
-// Give its Create as CreateSchedulerFn. Under Rules.ScheduleQuirks it has the two of Python;
-// otherwise the warmup begins with the first update and the cosine ends where the cooldown begins.
+// CosineLR is CosineLrScheduler: a warmup, a decay along a cosine, and a cooldown at the lowest
+// rate. Pass its Create as CreateSchedulerFn. With Rules.ScheduleQuirks it has the two quirks of
+// the original; otherwise the warmup starts with the first update and the cosine ends where the
+// cooldown starts.
 type CosineLR struct {
 	TotalNumEpochs         int      // zero: those of the run
 	NumUpdateStepsPerEpoch int      // zero: those of the run
 	KDecay                 float64  // above 1 the rate stays high for longer; zero: 1
 	LRMin                  *float64 // the lowest rate; nil: 1e-6
-	MinLRRatio             *float64 // the lowest rate as a share of the peak; nil: LRMin decides
+	MinLRRatio             *float64 // the lowest rate as a share of the peak; nil: use LRMin
 	NumWarmupEpochs        int
 	WarmupStartingLR       *float64 // nil: 1e-6
-	WarmupStartingLRRatio  *float64 // the first rate as a share of the peak; nil: WarmupStartingLR decides
+	WarmupStartingLRRatio  *float64 // the first rate as a share of the peak; nil: use WarmupStartingLR
 	NumCooldownEpochs      int
 }
 
@@ -37,7 +38,7 @@ func (c CosineLR) Create(p Placeholders) (lr.Schedule, error) {
 }
 
 // WSD is WSDLrScheduler: a warmup, a stable phase, and a decay before each checkpoint; see
-// [WSDCheckpoint]. Give its Create as CreateSchedulerFn.
+// [WSDCheckpoint]. Pass its Create as CreateSchedulerFn.
 type WSD struct {
 	TotalNumEpochs         int      // zero: those of the run
 	NumUpdateStepsPerEpoch int      // zero: those of the run
@@ -69,15 +70,16 @@ func (w WSD) Create(p Placeholders) (lr.Schedule, error) {
 	return s, nil
 }
 
-// Phase is a way to a checkpoint of a [WSD] schedule: get_phase_info.
+// Phase is the period up to a checkpoint of a [WSD] schedule: get_phase_info.
 type Phase struct {
-	PeriodStart  int // updates before the way begins
+	PeriodStart  int // updates before the period starts
 	PeriodEnd    int // updates at the checkpoint
 	DecaySteps   int
-	PreDecayStep int // updates before the decay begins
+	PreDecayStep int // updates before the decay starts
 }
 
-// WSDPhases returns the ways to all checkpoints: get_decay_info. ok is false of another schedule.
+// WSDPhases returns the periods up to all checkpoints: get_decay_info. ok is false for other
+// schedules.
 func WSDPhases(s lr.Schedule) (phases []Phase, ok bool) {
 	w, ok := s.(lr.PytorchAcceleratedWSD)
 	if !ok {

@@ -67,10 +67,11 @@ func (t *Trainer[S, B]) RunTraining() error {
 }
 
 // RunTrainEpoch is the inner loop: _run_train_epoch. It reports whether MaxNumTrainSteps has been
-// reached. It is for a RunTrainEpoch of Methods to call, since the epochs are those of RunTraining.
+// reached. It may be called only by a RunTrainEpoch of Methods, since the epochs are those of
+// RunTraining.
 func (t *Trainer[S, B]) RunTrainEpoch() (reachedMaxSteps bool, err error) {
 	if t.trainBatches == nil {
-		return false, errors.New("pytorchaccelerated: RunTrainEpoch: no epoch is to be trained; epochs are those of " +
+		return false, errors.New("pytorchaccelerated: RunTrainEpoch: there is no epoch to train; epochs are started by " +
 			"RunTraining, so call it in Methods.RunTrainEpoch")
 	}
 	if t.now.Batches == 0 {
@@ -117,7 +118,8 @@ type session[S, B any] struct {
 	window  int                // batches of the current window
 }
 
-// noStop is an error of where StopTraining is no way to end a run: the loop sees no StopError in it.
+// noStop is an error of where StopTraining is no way to end a run: the loop sees no StopError in
+// it.
 type noStop struct{ error }
 
 func (s *session[S, B]) TrainBegin(r *trainer.Run) error {
@@ -297,7 +299,7 @@ func (s *session[S, B]) Clip(context.Context) error {
 	return loops.Scoped(func() error { return s.t.methods.ClipGradients(s.t) })
 }
 
-// unfinished tells whether the window gets no update: see Rules.LimitIsLength.
+// unfinished reports whether the window gets no update: see Rules.LimitIsLength.
 func (s *session[S, B]) unfinished() bool {
 	return s.t.rules.LimitIsLength && s.t.limitTrain > s.t.train.Len() &&
 		s.window < s.t.config.GradientAccumulationSteps

@@ -25,17 +25,17 @@ type place struct {
 	Order      []byte `json:"order,omitempty"`
 }
 
-// Metadata is what a training state tells about itself: trainer_metadata.pt.
+// Metadata describes a training state: trainer_metadata.pt.
 type Metadata struct {
 	CurrentEpoch int
 	Extra        map[string]any // checkpoint_kwargs; numbers are float64
 }
 
-// SaveTrainingState writes everything that is needed to continue into a folder, with extra. The
-// folder is whole or not there at any instant; one of that name is replaced. Within a window, where
-// gradients have been gathered that no file holds, it is written when the update is complete, and
-// at the end of an update or an epoch when all callbacks have done what they do there;
-// OnTrainingStateSaved says so. Under Rules.SaveInsideStep it is written at once.
+// SaveTrainingState writes everything needed to continue, and extra, into a folder. The folder
+// appears atomically and replaces one of the same name. Within a window, where gradients have been
+// accumulated that no file holds, it is written when the update is complete. At the end of an
+// update or an epoch, it is written when all callbacks have run. OnTrainingStateSaved is called
+// afterwards. With Rules.SaveInsideStep it is written at once.
 func (r *Run) SaveTrainingState(dir string, extra map[string]any) error {
 	switch {
 	case r.now == nil:
@@ -117,9 +117,9 @@ func (r *Run) writePending() (err error) {
 	return err
 }
 
-// LoadTrainingState restores what [Run.SaveTrainingState] wrote, in a hook at the start of a run;
-// TrainOptions.ResumeFrom does so before it, and lets the run continue from there. The folder is
-// verified first: a damaged one is refused, and nothing has changed.
+// LoadTrainingState restores what [Run.SaveTrainingState] wrote, in a hook at the start of a run.
+// TrainOptions.ResumeFrom does so before the hook, and makes the run continue from there. The
+// folder is verified first: a damaged one is refused, and nothing has changed.
 func (r *Run) LoadTrainingState(dir string) (Metadata, error) {
 	if r.accelerator == nil || !r.trains {
 		return Metadata{}, fmt.Errorf("pytorchaccelerated: LoadTrainingState(%q): there is no training run to load it "+

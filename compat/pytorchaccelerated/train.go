@@ -20,14 +20,15 @@ type TrainOptions[S, B any] struct {
 	EvalDataset data.Dataset[S] // evaluated after each epoch; nil: no evaluation
 
 	PerDeviceBatchSize        int // zero: 8
-	MaxNumTrainSteps          int // updates to train for, instead of NumEpochs; zero: NumEpochs decides
-	GradientAccumulationSteps int // batches behind one update; zero: 1
+	MaxNumTrainSteps          int // number of updates, instead of NumEpochs; zero: use NumEpochs
+	GradientAccumulationSteps int // batches per update; zero: 1
 
-	// GradientClipValue limits every element of the gradients to ±value; nil: no limit. At 0 no
-	// gradient is left, as in PyTorch.
+	// GradientClipValue limits every element of the gradients to ±value; nil: no limit. A value of
+	// 0 sets all gradients to zero, as in PyTorch.
 	GradientClipValue *float64
 
-	// CreateSchedulerFn makes the schedule, which moves once per update. Nil: the rate stays.
+	// CreateSchedulerFn makes the schedule, which is stepped once per update. Nil means a constant
+	// rate.
 	CreateSchedulerFn SchedulerFn
 
 	TrainLoader LoaderOptions // train_dataloader_kwargs
@@ -45,9 +46,9 @@ type EvaluateOptions[S, B any] struct {
 	CollateFn          func(samples []S) (B, error)
 }
 
-// Train runs epochs of training, each followed by one of evaluation where there is a set for it. It
-// may be called again: the model, the moments of the optimizer and the rate continue from where
-// they are. A ctx that is cancelled ends the run when the current update is complete.
+// Train runs epochs of training, each followed by an evaluation if there is a set for it. It may
+// be called again: the model, the optimizer's moments and the rate continue from their current
+// state. If ctx is cancelled, the run ends when the current update is complete.
 func (t *Trainer[S, B]) Train(ctx context.Context, dataset data.Dataset[S], o TrainOptions[S, B]) error {
 	const positive = "a positive number"
 	clip := *cmp.Or(o.GradientClipValue, new(0.0))

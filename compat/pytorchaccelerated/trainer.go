@@ -21,32 +21,32 @@ import (
 )
 
 // LimitBatchesVariable is the environment variable that limits the batches of every Trainer made
-// while it is set: New puts a [LimitBatches] before the callbacks. "none" is no limit.
+// while it is set: New adds a [LimitBatches] before the callbacks. "none" means no limit.
 const LimitBatchesVariable = "PT_ACC_LIMIT_BATCHES"
 
-// LossFunc compares outputs of the model with targets, such as functional.CrossEntropy.
+// LossFunc compares outputs of the model with targets, like functional.CrossEntropy.
 type LossFunc func(outputs, targets torch.Tensor) torch.Tensor
 
 // Options configures [New]. Zero: a Trainer with the default callbacks on the CPU in float32.
 type Options[S, B any] struct {
 	Callbacks []any          // in the order in which they are called; nil: [DefaultCallbacks]. One of each type.
-	Events    []reflect.Type // hooks of the program's own for [CallEvent]: reflect.TypeFor[BatchAugmented]()
+	Events    []reflect.Type // the program's own hooks for [CallEvent]: reflect.TypeFor[BatchAugmented]()
 	History   RunHistory     // run_history; nil: an [InMemoryRunHistory]
 	Methods   Methods[S, B]  // what a subclass overrides
-	// modules beside the model, such as that of a loss, for MoveModulesToDevice
+	// modules besides the model, such as that of a loss, for MoveModulesToDevice
 	Modules []any
-	// parameter groups of the optimizer; nil: one of all parameters of the model that are trained
+	// parameter groups of the optimizer; nil: one group of all trainable parameters of the model
 	Groups    []optim.Group
 	Device    torch.Device  // zero: the CPU
 	Precision amp.Precision // mixed_precision of Accelerate; zero: float32
-	// the random numbers of every run begin with it, and with the process's rank added; nil: 42
+	// the random numbers of every run start from it plus the process's rank; nil: 42
 	Seed *uint64
-	// the processes that train together, made by dist.Init; nil: this one alone, which New refuses
-	// in a process that was started as one of several
+	// the group of processes that train together, made by dist.Init; nil: this one alone, which
+	// New refuses in a process that was started as one of several
 	Group    *dist.Group
 	Timm     bool      // TrainerWithTimmScheduler
-	Rules    Rules     // which defects of pytorch-accelerated there are; zero: none. See [Exact].
-	Output   io.Writer // where Print goes; nil: standard output
+	Rules    Rules     // which defects of pytorch-accelerated to reproduce; zero: none. See [Exact].
+	Output   io.Writer // where Print writes; nil: standard output
 	Progress io.Writer // where ProgressBar draws; nil: standard error
 }
 

@@ -12,15 +12,16 @@ import (
 	"github.com/gotrainer/gotrainer/optim/lr"
 )
 
-// WSDCheckpoint saves the states that a [WSD] schedule is for: before each decay the whole training
-// state, from which one can continue at the full rate (WSD), and after it the model for use, from
-// which one can continue as well (WSD-S).
+// WSDCheckpoint saves the states that a [WSD] schedule is meant for. Before each decay it saves
+// the whole training state, from which training can continue at the full rate (WSD). After the
+// decay it saves the model for use, from which training can continue as well (WSD-S).
 type WSDCheckpoint struct {
 	SaveDir     string // empty: "checkpoints"
-	NoOptimizer bool   // leave the optimizer out of the files after a decay
-	NoScheduler bool   // leave the schedule out of them
-	// what to load at the start: the folder of a training state or the file of a checkpoint; empty,
-	// or not there: nothing. A run that TrainOptions.ResumeFrom continues has loaded it already
+	NoOptimizer bool   // omit the optimizer from the files after a decay
+	NoScheduler bool   // omit the schedule from them
+	// what to load at the start: the folder of a training state or the file of a checkpoint;
+	// nothing if it is empty or does not exist. A run that TrainOptions.ResumeFrom continues has
+	// already loaded it
 	InitialCheckpoint string
 
 	phases []Phase
@@ -121,7 +122,7 @@ func (w *WSDCheckpoint) saveIf(r *Run, due bool) error {
 	return nil
 }
 
-// OnTrainingStateSaved tells of a state when it is there.
+// OnTrainingStateSaved reports a state once it exists.
 func (w *WSDCheckpoint) OnTrainingStateSaved(r *Run, dir string, _ Metadata) error {
 	if dir == w.asked {
 		w.asked = ""

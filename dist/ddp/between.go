@@ -13,11 +13,12 @@ import (
 const maxDims = 16
 
 // Send sends a tensor to another process, which calls [Recv]: torch.distributed.send. It returns
-// when the tensor is on its way. The two may use it while the others do something else, but not
-// beside another call of theirs. Tensors come in the order in which they were sent; nothing
-// compares what the two do, so a Recv without a Send waits until dist.Options.Timeout.
+// when the tensor is on its way. The two processes may call Send and Recv while the others do
+// something else, but not while they make another call of the group themselves. Tensors arrive in
+// the order in which they were sent. The two calls are not checked against each other, so a Recv
+// without a Send waits until dist.Options.Timeout.
 //
-// The first call of the group for tensors must be one that all make, such as [AllReduce].
+// The group's first call for tensors must be one that all processes make, such as [AllReduce].
 func Send(ctx context.Context, g *dist.Group, t torch.Tensor, to int) error {
 	call := fmt.Sprintf("Send(%s%v to rank %d)", t.DType(), t.Shape(), to)
 	if len(t.Shape()) > maxDims {
@@ -36,8 +37,8 @@ func Send(ctx context.Context, g *dist.Group, t torch.Tensor, to int) error {
 	})
 }
 
-// Recv returns the tensor that another process sends with [Send], on device: torch.distributed.recv,
-// but shape and dtype come with the tensor.
+// Recv returns the tensor that another process sends with [Send], on device:
+// torch.distributed.recv. Unlike there, shape and dtype come with the tensor.
 func Recv(ctx context.Context, g *dist.Group, from int, device torch.Device) (t torch.Tensor, err error) {
 	err = between(ctx, g, fmt.Sprintf("Recv(from rank %d)", from), from, func(p *torch.ProcessGroup) {
 		t = torch.Return(func() torch.Tensor {

@@ -11,10 +11,10 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// AllGather returns the tensors of all processes by rank: torch.distributed.all_gather. They have
-// the same dtype and, but for the first dimension, the same shape; where they differ in more, all
-// processes have an error and the group keeps working. Those of the others are on the device of t;
-// none has a history.
+// AllGather returns the tensors of all processes, in order of rank: torch.distributed.all_gather.
+// They must have the same dtype and, except for the first dimension, the same shape. If they do
+// not, all processes return an error and the group keeps working. The tensors of the other
+// processes are on the device of t; none has a history.
 func AllGather(ctx context.Context, g *dist.Group, t torch.Tensor) (all []torch.Tensor, err error) {
 	if g.World() == 1 {
 		return []torch.Tensor{t.Detach().Clone()}, ctx.Err()
@@ -115,8 +115,9 @@ func compareRows(ctx context.Context, g *dist.Group, call string, mine rows) ([]
 	return all, nil
 }
 
-// AllGatherLists returns the notes and the lists of tensors of all processes, by rank. They may
-// differ in everything. The tensors of the others are on device; none has a history.
+// AllGatherLists returns the notes and the lists of tensors of all processes, in order of rank.
+// They may differ in every respect. The tensors of the other processes are on device; none has a
+// history.
 func AllGatherLists(ctx context.Context, g *dist.Group, note []byte, ts []torch.Tensor,
 	device torch.Device) (notes [][]byte, lists [][]torch.Tensor, err error) {
 	if g.World() == 1 {

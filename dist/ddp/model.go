@@ -14,34 +14,34 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Options configures [New]. The zero value is the default of DistributedDataParallel.
+// Options configures [New]. The zero value has the defaults of DistributedDataParallel.
 type Options struct {
 	// FindUnusedParameters allows passes in which some parameters take no part, on some processes
 	// or on all: find_unused_parameters. The graph of the loss is searched for them before each
 	// backward pass. A parameter without a gradient on this process counts as zeros if it has one
-	// on another, and stays without one if it has none on any. Without the option such a pass is an
-	// error.
+	// on another, and remains without one if it has none on any. Without this option, such a pass
+	// is an error.
 	//
-	// Parameters inside of a [torch.Checkpoint] are not seen by the search: all must take part.
+	// The search does not see parameters inside a [torch.Checkpoint]: all of them must take part.
 	FindUnusedParameters bool
 
 	// StaticGraph promises that every pass uses the same parameters in the same order:
 	// static_graph.
 	StaticGraph bool
 
-	// GradientAsBucketView makes gradients views of what is sent: less memory, no copy
-	// (gradient_as_bucket_view).
+	// GradientAsBucketView makes gradients views of the buffers that are sent, which takes less
+	// memory and no copy (gradient_as_bucket_view).
 	GradientAsBucketView bool
 
-	// BucketCapMB is about how much is sent at a time, in MiB; zero: 25, the first time 1
-	// (bucket_cap_mb).
+	// BucketCapMB is roughly how much is sent at a time, in MiB; zero means 25, and 1 for the
+	// first bucket (bucket_cap_mb).
 	BucketCapMB float64
 
-	// Compress sends gradients as torch.Float16 or torch.BFloat16: half of the bytes, and sums of
-	// that precision (fp16_compress_hook, bf16_compress_hook). Zero: as they are.
+	// Compress sends gradients as torch.Float16 or torch.BFloat16: half the bytes, and sums of
+	// that precision (fp16_compress_hook, bf16_compress_hook). Zero sends them as they are.
 	Compress torch.DType
 
-	KeepBuffers bool // every process keeps buffers of its own (broadcast_buffers=False)
+	KeepBuffers bool // every process keeps its own buffers (broadcast_buffers=False)
 }
 
 // Model is a model that several processes train together.
@@ -58,8 +58,8 @@ type Model struct {
 	rebuilt bool           // and the reducer has rebuilt its buckets since
 }
 
-// New gives all processes the parameters and buffers of rank 0. It fails on all if their models
-// differ. Parameters that are frozen now are not averaged later on.
+// New copies the parameters and buffers of rank 0 to all processes. If their models differ, it
+// fails on all of them. Parameters that are frozen at the time of the call are not averaged later.
 func New(ctx context.Context, g *dist.Group, model any, o Options) (*Model, error) {
 	if o.BucketCapMB < 0 {
 		return nil, fmt.Errorf("ddp: Options.BucketCapMB is %v; want a positive number of MiB, or 0 for 25",
@@ -146,8 +146,8 @@ func sparseGradients(model any, params []torch.Named) []bool {
 	return is
 }
 
-// Close ends the averaging of the model's gradients, and what its layers of batch normalisation
-// share. The group stays as it is.
+// Close stops averaging the model's gradients and sharing the statistics of its batch
+// normalisation layers. It does not close the group.
 func (m *Model) Close() {
 	if m.model != nil {
 		nn.SetProcessGroup(m.model, nil)
@@ -159,8 +159,8 @@ func (m *Model) Close() {
 	}
 }
 
-// SameModel refuses, on all processes, models that are not the same. about has a line for each
-// tensor.
+// SameModel returns an error, on all processes, if their models differ. about describes the model,
+// one line for each tensor.
 func SameModel(ctx context.Context, g *dist.Group, about string) error {
 	all, err := g.AllGather(ctx, []byte(about))
 	if err != nil {
@@ -180,9 +180,9 @@ func SameModel(ctx context.Context, g *dist.Group, about string) error {
 	return nil
 }
 
-// BeforeForward is called before a forward pass of the training. sync says whether its gradients
-// will be averaged, as in the last batch of an accumulation window; it is false under no_sync. The
-// buffers are broadcast, unless the gradients of the pass before it were not averaged.
+// BeforeForward must be called before a forward pass in training. sync says whether its gradients
+// will be averaged, as in the last batch of an accumulation window; under no_sync it is false. The
+// buffers are broadcast, unless the gradients of the previous pass were not averaged.
 func (m *Model) BeforeForward(ctx context.Context, sync bool) error {
 	broadcast := m.synced
 	m.sync, m.synced = sync, sync
@@ -214,14 +214,14 @@ func (m *Model) prepare(ctx context.Context) error {
 	return agreed()
 }
 
-// Backward runs a backward pass that begins at losses. If sync was set in BeforeForward, gradients
-// are averaged over the processes while it computes them, and when it returns every gradient is the
-// mean; several passes may follow one BeforeForward.
+// Backward runs a backward pass from losses. If sync was true in BeforeForward, gradients are
+// averaged over the processes during the pass, and when Backward returns, every gradient is the
+// mean. Several backward passes may follow one BeforeForward.
 func (m *Model) Backward(ctx context.Context, backward func(), losses ...torch.Tensor) error {
 	return Backward(ctx, []*Model{m}, backward, losses...)
 }
 
-// Backward is [Model.Backward] of several models, all of which the losses may reach.
+// Backward is [Model.Backward] for several models, any of which the losses may depend on.
 func Backward(ctx context.Context, models []*Model, backward func(), losses ...torch.Tensor) error {
 	var reducers []*torch.Reducer
 	var m *Model // one whose gradients are averaged
@@ -233,8 +233,9 @@ func Backward(ctx context.Context, models []*Model, backward func(), losses ...t
 	if m == nil {
 		return torch.Try(backward)
 	}
-	// On a CPU it ends well nowhere unless all processes run it. Where it does not, some of them are
-	// doing something else, and wait for this one there. What a GPU has begun nobody knows to end.
+	// On a CPU it ends well nowhere unless all processes run it. Where it does not, some of them
+	// are doing something else, and wait for this one there. What a GPU has begun nobody knows to
+	// end.
 	call := &dist.Quiet{}
 	if !m.params[0].Tensor.Device().IsCUDA() {
 		var err error

@@ -23,7 +23,8 @@ var made struct {
 	groups     sync.Map // *dist.Group to *joined
 	registered atomic.Int64
 
-	// how long, in nanoseconds, a call may continue when a process has left that may have finished it
+	// how long, in nanoseconds, a call may continue when a process has left that may have finished
+	// it
 	afterLeaving atomic.Int64
 }
 
@@ -35,9 +36,9 @@ func init() { made.afterLeaving.Store(int64(10 * time.Second)) }
 // joinTimeout is how long gloo may take to connect processes that are all there.
 const joinTimeout = time.Minute
 
-// ProcessGroup returns the process group of libtorch that belongs to g, for its differentiable
-// collectives and for operators that take a group by its name. All processes call it. It ends with g;
-// nobody closes it. A group of one process has none, which is an error.
+// ProcessGroup returns libtorch's process group of g, for its differentiable collectives and for
+// operators that take a group by name. All processes must call it. It ends with g; do not close
+// it. A group of one process has none, which is an error.
 func ProcessGroup(ctx context.Context, g *dist.Group) (*torch.ProcessGroup, error) {
 	if g.World() == 1 {
 		return nil, errors.New("ddp: a group of one process has no process group")
@@ -93,8 +94,9 @@ func watch(g *dist.Group, p *torch.ProcessGroup) {
 	p.Close()
 }
 
-// deviceOf is the GPU whose tensors NCCL moves for a process: that of its local rank, as torchrun's
-// programs set it first of all, or the only one that the launcher lets it see. The CPU: gloo is alone.
+// deviceOf is the GPU whose tensors NCCL moves for a process: that of its local rank, as
+// torchrun's programs set it first of all, or the only one that the launcher lets it see. The CPU:
+// gloo is alone.
 func deviceOf(localRank, gpus int, nccl bool) torch.Device {
 	switch {
 	case !nccl || gpus == 0:
@@ -169,8 +171,8 @@ func join(ctx context.Context, g *dist.Group) (*joined, error) {
 		if r.err != nil {
 			return nil, g.Fail("joining gloo", r.err)
 		}
-		// Where all are checked, libtorch would find a difference in words of its own; NCCL promises
-		// nothing of calls that differ.
+		// Where all are checked, libtorch would find a difference in words of its own; NCCL
+		// promises nothing of calls that differ.
 		return &joined{r.p, o.Checked || o.Device.IsCUDA()}, nil
 	case <-g.Done():
 		return nil, g.Err()
@@ -191,10 +193,10 @@ func listen(address string) (*net.TCPListener, error) {
 	return l.(*net.TCPListener), nil
 }
 
-// Collective runs a call of libtorch's engine, without a history, under the name that errors and the
-// other processes see. While it runs, all processes compare the names; where they differ, all calls
-// end with [dist.ErrMismatch], and what tensors have got is undefined. An error in f ends the group.
-// f is not called where g is of one process.
+// Collective runs f, a call of libtorch's engine, without recording history. name appears in
+// errors and is shown to the other processes. During the call, all processes compare the names. If
+// they differ, all calls fail with [dist.ErrMismatch], and the contents of the tensors are
+// undefined. An error in f ends the group. If g has only one process, f is not called.
 func Collective(ctx context.Context, g *dist.Group, name string, f func(p *torch.ProcessGroup)) error {
 	if g.World() == 1 {
 		return ctx.Err()
@@ -211,19 +213,21 @@ func Collective(ctx context.Context, g *dist.Group, name string, f func(p *torch
 	return cmp.Or(agreed(), err)
 }
 
-// announce says what this process does next, and begins it by start, if it is not nil. What comes of
-// it may be used when agreed has returned nil: all processes do the same then.
+// announce says what this process does next, and begins it by start, if it is not nil. What comes
+// of it may be used when agreed has returned nil: all processes do the same then.
 //
-// The engine moves tensors meanwhile, since the comparison takes as long as a small tensor does. That
-// harms nobody where calls differ:
-//   - No byte of one call gets into another: gloo's messages carry a hash of what the call is and of
-//     its sizes (class Gloo of cgotorch/src/group.cc), and have no taker where it differs.
+// The engine moves tensors meanwhile, since the comparison takes as long as a small tensor does.
+// That harms nobody where calls differ:
+//   - No byte of one call gets into another: gloo's messages carry a hash of what the call is and
+//     of its sizes (class Gloo of cgotorch/src/group.cc), and have no taker where it differs.
 //   - Nobody waits for that: a call is announced before it begins, so rank 0 hears of both calls,
-//     whatever their tensors wait for. It ends the group, which aborts what the engine has under way.
-//   - Nobody takes wrong numbers for right ones. Names tell calls apart that are the same to gloo, such
-//     as those of shapes [2, 3] and [3, 2]: they end in an error though gloo has added them up.
-//   - Calls of several goroutines are announced in the order in which they begin: start runs under the
-//     lock of the announcement.
+//     whatever their tensors wait for. It ends the group, which aborts what the engine has under
+//     way.
+//   - Nobody takes wrong numbers for right ones. Names tell calls apart that are the same to gloo,
+//     such as those of shapes [2, 3] and [3, 2]: they end in an error though gloo has added them
+//     up.
+//   - Calls of several goroutines are announced in the order in which they begin: start runs under
+//     the lock of the announcement.
 func (j *joined) announce(ctx context.Context, g *dist.Group, name string, start func()) (agreed func() error,
 	err error) {
 	if !j.compareFirst {

@@ -9,9 +9,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// ReduceScatter reduces tensors of one shape over the processes, divides the result along its first
-// dimension into as many equal parts as there are processes, and returns this one's, by rank:
-// torch.distributed.reduce_scatter_tensor. t stays as it is; the result has no history.
+// ReduceScatter reduces tensors of the same shape over the processes, divides the result along its
+// first dimension into one equal part per process, and returns the part of this process's rank:
+// torch.distributed.reduce_scatter_tensor. t does not change; the result has no history.
 func ReduceScatter(ctx context.Context, g *dist.Group, op dist.Op, t torch.Tensor) (part torch.Tensor, err error) {
 	c, err := reduceScatter(g, op, t)
 	if err != nil {
@@ -28,7 +28,7 @@ func reduceScatter(g *dist.Group, op dist.Op, t torch.Tensor) (c plan[torch.Tens
 	world := int64(g.World())
 	switch shape := t.Shape(); {
 	case !ok:
-		return c, fmt.Errorf("ddp: ReduceScatter: %s is no reduction; want Sum, Mean, Max, Min or Product", op)
+		return c, fmt.Errorf("ddp: ReduceScatter: %s is not a reduction; want Sum, Mean, Max, Min or Product", op)
 	case op == dist.Mean && !t.DType().IsFloatingPoint():
 		return c, fmt.Errorf("ddp: ReduceScatter: the mean of %s has no exact result; want Sum", t.DType())
 	case len(shape) == 0 || shape[0]%world != 0:
@@ -50,10 +50,10 @@ func reduceScatter(g *dist.Group, op dist.Op, t torch.Tensor) (c plan[torch.Tens
 	}, nil
 }
 
-// AllToAll sends parts[rank] to each process and returns what came from them, by rank:
-// torch.distributed.all_to_all. All parts of all processes have the same dtype and, but for the
-// first dimension, the same shape; where they differ in more, all processes have an error and the
-// group keeps working. Results are on the device of the parts, and have no history.
+// AllToAll sends parts[rank] to each process and returns what it received from them, in order of
+// rank: torch.distributed.all_to_all. All parts of all processes must have the same dtype and,
+// except for the first dimension, the same shape. If they do not, all processes return an error
+// and the group keeps working. Results are on the device of the parts and have no history.
 func AllToAll(ctx context.Context, g *dist.Group, parts []torch.Tensor) (received []torch.Tensor, err error) {
 	if err := checkParts(g, parts); err != nil {
 		return nil, err

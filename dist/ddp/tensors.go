@@ -11,8 +11,8 @@ import (
 )
 
 // AllReduce replaces the values of the tensors by their reduction over all processes:
-// torch.distributed.all_reduce. Results are written into the tensors, which may not be expanded. A
-// mean is the sum divided by the number of processes.
+// torch.distributed.all_reduce. Results are written into the tensors, which must not be expanded
+// ones. A mean is the sum divided by the number of processes.
 func AllReduce(ctx context.Context, g *dist.Group, op dist.Op, ts ...torch.Tensor) error {
 	c, err := allReduce(op, ts)
 	if err != nil {
@@ -28,7 +28,7 @@ func AllReduce(ctx context.Context, g *dist.Group, op dist.Op, ts ...torch.Tenso
 func allReduce(op dist.Op, ts []torch.Tensor) (c plan[[]torch.Tensor], err error) {
 	name, ok := reductions[op]
 	if !ok {
-		return c, fmt.Errorf("ddp: AllReduce: %s is no reduction; want Sum, Mean, Max, Min or Product", op)
+		return c, fmt.Errorf("ddp: AllReduce: %s is not a reduction; want Sum, Mean, Max, Min or Product", op)
 	}
 	for i, t := range ts {
 		if op == dist.Mean && !t.DType().IsFloatingPoint() {
@@ -139,7 +139,7 @@ func describe(ts []torch.Tensor) string {
 	return fmt.Sprintf("%s and %d more, %d elements", text, len(ts)-1, elements)
 }
 
-// Broadcast replaces the values of the tensors by those of the process root.
+// Broadcast replaces the values of the tensors by those of process root.
 func Broadcast(ctx context.Context, g *dist.Group, root int, ts ...torch.Tensor) error {
 	if err := checkRoot(g, root); err != nil {
 		return err

@@ -72,7 +72,7 @@ func (u underWay) wait() (results []torch.Tensor) {
 	return results
 }
 
-// overWithin waits so long for each operation at most, and tells whether all are over.
+// overWithin waits so long for each operation at most, and reports whether all are over.
 func (u underWay) overWithin(limit time.Duration) bool {
 	return !slices.ContainsFunc(u.started, func(o operation) bool { return o.work == nil || !o.work.WaitFor(limit) })
 }
@@ -94,13 +94,13 @@ func (c plan[T]) run(ctx context.Context, g *dist.Group) (result T, err error) {
 	return result, cmp.Or(u.agreed(), err)
 }
 
-// soon is how long a collective may take before the others are told of it. To tell them costs as much
-// as the sum of a small tensor does.
+// soon is how long a collective may take before the others are told of it. To tell them costs as
+// much as the sum of a small tensor does.
 const soon = 5 * time.Millisecond
 
-// runQuietly is run of a collective that is announced only when it takes long or has failed. That is
-// as safe as [joined.announce]: its messages carry a hash of its name, so that it takes long where
-// the others do something else.
+// runQuietly is run of a collective that is announced only when it takes long or has failed. That
+// is as safe as [joined.announce]: its messages carry a hash of its name, so that it takes long
+// where the others do something else.
 func (c plan[T]) runQuietly(ctx context.Context, g *dist.Group, p *torch.ProcessGroup) (result T, err error) {
 	u := underWay{group: p}
 	var failed error
@@ -126,8 +126,9 @@ func (c plan[T]) runQuietly(ctx context.Context, g *dist.Group, p *torch.Process
 	return result, nil
 }
 
-// Work is a collective that was started: what torch.distributed returns for async_op=True. T is
-// what the call without Start returns. Its methods may be called from any goroutine.
+// Work is a collective that has been started, like the one torch.distributed returns for
+// async_op=True. T is the result of the call without Start. Its methods may be called from any
+// goroutine.
 type Work[T any] struct {
 	done   chan struct{}
 	failed error // known when done is closed
@@ -138,11 +139,12 @@ type Work[T any] struct {
 	err    error
 }
 
-// Done is closed when [Work.Wait] does not block any more. On a GPU that is at once: there a
-// collective is a part of a stream, and Wait has the current stream wait for it, not the host.
+// Done returns a channel that is closed when [Work.Wait] no longer blocks. On a GPU that is at
+// once: a collective is part of a stream, and Wait makes the current stream wait for it, not the
+// host.
 func (w *Work[T]) Done() <-chan struct{} { return w.done }
 
-// Err is why the work has failed; nil while it is under way and when it has succeeded.
+// Err returns the reason why the work has failed, or nil if it is still running or has succeeded.
 func (w *Work[T]) Err() error {
 	select {
 	case <-w.done:
@@ -152,9 +154,9 @@ func (w *Work[T]) Err() error {
 	}
 }
 
-// Wait returns what came of the collective when it is done, the same at every call. Results belong
-// to the scope of the first call. Where ctx ends before, it returns the context's cause; the work
-// continues, and Wait may be called again. A limit is context.WithTimeout.
+// Wait waits for the collective and returns its result, the same at every call. Results belong to
+// the scope of the first call. If ctx ends first, Wait returns the context's cause; the work
+// continues, and Wait may be called again. Use context.WithTimeout for a time limit.
 func (w *Work[T]) Wait(ctx context.Context) (result T, err error) {
 	select {
 	case <-w.done:
@@ -210,8 +212,9 @@ func (c plan[T]) begin(ctx context.Context, g *dist.Group) (*Work[T], error) {
 	return w, nil
 }
 
-// StartAllReduce starts what [AllReduce] does, and returns at once. Until Wait nobody may use the
-// tensors, which are its result. Works end in any order; all processes start them in one order.
+// StartAllReduce starts what [AllReduce] does, and returns at once. Until Wait, nobody may use the
+// tensors, which are its result. Works may finish in any order, but all processes must start them
+// in the same order.
 func StartAllReduce(ctx context.Context, g *dist.Group, op dist.Op, ts ...torch.Tensor) (*Work[[]torch.Tensor], error) {
 	c, err := allReduce(op, ts)
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Config is what `accelerate config` asks and writes, as far as it means something here: how many
-// processes on which machines, and what they are told. [ReadConfig] reads its files, and Write
-// makes ones that accelerate reads.
+// Config holds the settings that `accelerate config` asks for and writes, as far as they apply
+// here: how many processes run on which machines, and with which settings. [ReadConfig] reads its
+// files, and Write makes files that accelerate reads.
 type Config struct {
 	DistributedType string // NO, MULTI_CPU, MULTI_GPU, FSDP or DEEPSPEED
 	MixedPrecision  string // no, bf16 or fp16: ACCELERATE_MIXED_PRECISION of the processes
@@ -26,17 +26,18 @@ type Config struct {
 	NumProcesses    int    // on all machines together
 	NumMachines     int
 	MachineRank     int
-	MainProcessIP   string // of machine 0; needed with several
-	MainProcessPort int    // on it
-	GPUIDs          string // all, or numbers with commas: CUDA_VISIBLE_DEVICES of the processes
+	MainProcessIP   string // address of machine 0; required with several machines
+	MainProcessPort int    // port on machine 0
+	GPUIDs          string // all, or numbers separated by commas: CUDA_VISIBLE_DEVICES of the processes
 
-	// The settings of fsdp_config or deepspeed_config by their names: how the processes share a
-	// model out. See [Sharding].
+	// The settings of fsdp_config or deepspeed_config by their names: how the model is sharded
+	// over the processes. See [Sharding].
 	FSDP, DeepSpeed map[string]string
 }
 
-// DefaultConfigFile is where accelerate keeps its configuration: accelerate/default_config.yaml in
-// HF_HOME, or else in huggingface in XDG_CACHE_HOME or ~/.cache.
+// DefaultConfigFile returns the path of accelerate's default configuration,
+// accelerate/default_config.yaml in HF_HOME or else in the folder huggingface in XDG_CACHE_HOME or
+// ~/.cache.
 func DefaultConfigFile() (string, error) {
 	home := os.Getenv("HF_HOME")
 	if home == "" {
@@ -53,9 +54,8 @@ func DefaultConfigFile() (string, error) {
 	return filepath.Join(home, "accelerate", "default_config.yaml"), nil
 }
 
-// ReadConfig reads a configuration of accelerate, YAML or JSON. What means nothing here is refused
-// by its name: what cannot be done, also of the sections of FSDP and DeepSpeed, and names that there
-// are not.
+// ReadConfig reads a configuration of accelerate, YAML or JSON. It refuses, by name, settings that
+// are not supported, including those in the sections of FSDP and DeepSpeed, and unknown names.
 func ReadConfig(path string) (Config, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -215,7 +215,7 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// Options are those for [Run] of a program under the configuration.
+// Options returns the options for [Run] to run a program with this configuration.
 func (c Config) Options(command ...string) (Options, error) {
 	if err := c.validate(); err != nil {
 		return Options{}, fmt.Errorf("launch: %w", err)
@@ -238,7 +238,7 @@ func (c Config) Options(command ...string) (Options, error) {
 	return o, nil
 }
 
-// Write writes the configuration where accelerate reads it too.
+// Write writes the configuration in a form that accelerate reads too.
 func (c Config) Write(path string) error {
 	if err := c.validate(); err != nil {
 		return fmt.Errorf("launch: %w", err)

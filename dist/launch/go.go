@@ -23,21 +23,22 @@ const (
 var calls atomic.Int64
 
 // Go runs f in n processes that train together, and returns when all have ended: notebook_launcher
-// of accelerate, a launcher from inside a program. In f, dist.Init finds the group.
+// of accelerate, a launcher inside a program. In f, dist.Init finds the group.
 //
 //	err := launch.Go(ctx, 4, func(ctx context.Context) error {
 //		group, err := dist.Init(ctx, dist.Options{})
 //		...
 //	})
 //
-// Each process is this program, started again with the same arguments: it comes to the same call of
-// Go, runs f there and ends. So what stands before the call is done in each of them; earlier calls
-// of Go return nil there, and in no process but this one does the call return. The context of f
-// ends with SIGINT and SIGTERM, which this process passes on: Go returns when each f has. When f
-// fails in one process the others are ended. The error joins an [*Error] for each process whose f
-// failed, with its rank.
+// Each process is this program, started again with the same arguments. It reaches the same call of
+// Go, runs f there and exits. The code before the call is therefore run in each of them; earlier
+// calls of Go return nil there, and only in the original process does the call itself return.
 //
-// One process is this one: f is called here.
+// SIGINT and SIGTERM end the context of f, and this process passes them on: Go returns when each f
+// has. If f fails in one process, the others are ended. The error joins an [*Error] for each
+// process whose f failed, with its rank.
+//
+// If n is 1, f is called in this process.
 func Go(ctx context.Context, n int, f func(context.Context) error) error {
 	call := strconv.FormatInt(calls.Add(1), 10)
 	// The processes that Go starts are not in the group that a terminal's Ctrl-C reaches. They are

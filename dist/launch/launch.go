@@ -28,45 +28,45 @@ import (
 
 // Options configures [Run].
 type Options struct {
-	Processes int      // on this machine; required
+	Processes int      // number of processes on this machine; required
 	Command   []string // program and arguments; required
 
-	// Nodes machines run Processes each; zero: this one alone. NodeRank is the number of this one.
-	// All are given the same Master, "host:port", where that of NodeRank 0 opens the store; empty
-	// with one machine: any free port.
+	// Nodes is the number of machines, each of which runs Processes; zero means only this one.
+	// NodeRank is the number of this machine. All machines are given the same Master, "host:port",
+	// where NodeRank 0 opens the store. With one machine it may be empty: any free port.
 	Nodes, NodeRank int
 	Master          string
 
-	Env            []string  // of the processes, besides the environment of this one
+	Env            []string  // added to the environment of this process
 	Stdout, Stderr io.Writer // nil: those of this process
 
-	// MaxRestarts is how often all processes are started again when one has failed, with their
-	// number of restarts in TORCHELASTIC_RESTART_COUNT, as with torchrun. A program continues then
-	// with trainer.Options.ResumeFrom. After a signal, or the end of the context, nothing is
-	// started again.
+	// MaxRestarts is how often all processes are restarted after one has failed, as with torchrun.
+	// Their TORCHELASTIC_RESTART_COUNT is the number of restarts. A program then continues with
+	// trainer.Options.ResumeFrom. After a signal, or when the context has ended, nothing is
+	// restarted.
 	MaxRestarts int
 
 	// Signals are passed on to the processes; nil: none. The end of the context is passed on as
-	// SIGTERM. A SIGINT or SIGTERM that ends the context too is passed on once.
+	// SIGTERM. A SIGINT or SIGTERM that also ends the context is passed on only once.
 	Signals <-chan os.Signal
 
-	// how long the others may end by themselves when one has failed, before SIGTERM; zero: 3
-	// seconds
+	// how long the other processes may take to exit after one has failed, before they get SIGTERM;
+	// zero: 3 seconds
 	Patience time.Duration
-	Grace    time.Duration // from SIGTERM to SIGKILL; zero: 30 seconds, as with torchrun
+	Grace    time.Duration // time between SIGTERM and SIGKILL; zero: 30 seconds, as with torchrun
 }
 
-// Error is the first process that failed.
+// Error describes the first process that failed.
 type Error struct {
 	Rank int
-	Err  error // an *exec.ExitError, if the process was started
+	Err  error // an *exec.ExitError if the process was started
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("launch: rank %d: %v", e.Rank, e.Err) }
 func (e *Error) Unwrap() error { return e.Err }
 
-// ExitCode is that of the process: 128 and the number of the signal that ended it, as a shell has
-// it.
+// ExitCode returns the exit code of the process. If a signal ended it, that is 128 plus the number
+// of the signal, as in a shell.
 func (e *Error) ExitCode() int {
 	exit, ok := errors.AsType[*exec.ExitError](e.Err)
 	if !ok {
@@ -114,8 +114,8 @@ func (o *Options) resolve() error {
 	return nil
 }
 
-// Run starts the processes and returns when all have ended: nil, or an [*Error] with the first that
-// failed.
+// Run starts the processes and waits for all of them. It returns nil or an [*Error] with the first
+// one that failed.
 func Run(ctx context.Context, o Options) error {
 	if err := o.resolve(); err != nil {
 		return err

@@ -64,14 +64,14 @@ var deepSpeedSettings = []setting{
 		"there are no layers of experts"},
 }
 
-// Sharding is the stage of ZeRO that the environment tells a process that accelerate launch or
-// gotrainer launch has started: what a configuration chooses by its section of FSDP (FULL_SHARD is
-// 3, SHARD_GRAD_OP 2, NO_SHARD 0; of version 2 fsdp_reshard_after_forward 3, and 2 without it) or
-// of DeepSpeed (zero_stage). Zero: none. What cannot be is refused by its name. The stages are
-// those of package dist/shard.
+// Sharding returns the stage of ZeRO given by the environment of a process started by accelerate
+// launch or gotrainer launch. A configuration chooses it in its section of FSDP (FULL_SHARD is 3,
+// SHARD_GRAD_OP 2, NO_SHARD 0; in version 2, 3 with fsdp_reshard_after_forward and 2 without it)
+// or of DeepSpeed (zero_stage). Zero means no sharding. Unsupported settings are refused by name.
+// The stages are those of package dist/shard.
 //
-// replicas is -1 where each machine is to have a replica, whose processes share it out (HYBRID_SHARD,
-// stage 3, and HYBRID_SHARD_ZERO2, stage 2), as shard.OnePerMachine says; otherwise 0.
+// replicas is -1 if each machine has a replica that is sharded over its processes (HYBRID_SHARD,
+// stage 3, and HYBRID_SHARD_ZERO2, stage 2), like shard.OnePerMachine; otherwise 0.
 func Sharding(getenv func(string) string) (stage, replicas int, err error) {
 	fsdp, err := truth("ACCELERATE_USE_FSDP", getenv)
 	if err != nil {

@@ -23,11 +23,11 @@ import (
 	"github.com/gotrainer/gotrainer/dist/tcpstore"
 )
 
-// Run runs f as each of world processes, in goroutines, and returns their errors by rank when all
-// have ended. A rank whose f returns closes its group: the others that wait for it end with
-// dist.ErrPeerLeft. change, unless it is nil, changes the options of each before it joins; Rank,
-// LocalRank, World, LocalWorld, Address and Store are set then. It is called by several goroutines at
-// a time.
+// Run runs f once for each of world processes, in goroutines, and returns their errors by rank
+// when all have ended. When f returns, the group of its rank is closed, and others that wait for
+// that rank fail with dist.ErrPeerLeft. change may be nil; otherwise it changes the options of
+// each process before it joins, when Rank, LocalRank, World, LocalWorld, Address and Store are
+// already set. It is called by several goroutines at the same time.
 func Run(ctx context.Context, world int, change func(o *dist.Options),
 	f func(ctx context.Context, g *dist.Group) error) []error {
 	if world < 1 {

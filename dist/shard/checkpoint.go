@@ -109,10 +109,10 @@ func (m *Model) rest() (all []torch.Named) {
 
 var writeFile = sharded.WriteFile // tests have disks that are full
 
-// Save writes a sharded checkpoint, see package checkpoint/sharded: each process writes what it has,
-// and when all have, the folder gets its name. All processes call it, with a path on a disk that they
-// share. opt may be nil. Metadata are the program's own. Where a process fails, all have its error,
-// there is no checkpoint, and the group keeps working.
+// Save writes a sharded checkpoint, see package checkpoint/sharded. Each process writes its part,
+// and when all have done so, the folder gets its name. All processes must call it, with a path on
+// a shared disk. opt may be nil. metadata is the program's own. If a process fails, all return its
+// error, there is no checkpoint, and the group keeps working.
 func (m *Model) Save(ctx context.Context, path string, step int, opt optim.Optimizer,
 	metadata map[string]string) error {
 	var hidden string
@@ -138,10 +138,10 @@ func (m *Model) Save(ctx context.Context, path string, step int, opt optim.Optim
 	return err
 }
 
-// WriteTo is [Model.Save] into a folder that is there: for a program that itself sees to it that
-// folders are whole or not there. Other files may lie in it. Where a process fails, all have its
-// error, of which errors.Is(err, syscall.ENOSPC) and the like hold on all, and the folder is to be
-// removed.
+// WriteTo is like [Model.Save] but writes into an existing folder, for a program that itself
+// ensures that folders appear complete or not at all. The folder may contain other files. If a
+// process fails, all return its error, for which errors.Is(err, syscall.ENOSPC) and the like hold
+// on all of them, and the folder should be removed.
 func (m *Model) WriteTo(ctx context.Context, folder string, step int, opt optim.Optimizer,
 	metadata map[string]string) error {
 	m.dropRoot()
@@ -156,9 +156,9 @@ func (m *Model) WriteTo(ctx context.Context, folder string, step int, opt optim.
 	return write(ctx, m.group, folder, id, step, withUpdates(metadata, opt), entries, err)
 }
 
-// WriteLater copies what this process has, and returns a function that writes the copy as WriteTo
-// does. All processes call both; the function may run in another goroutine, beside what the group
-// does meanwhile, and is called once.
+// WriteLater copies the part of this process and returns a function that writes the copy as
+// WriteTo does. All processes must call both. The function may run in another goroutine, while the
+// group does something else, and must be called once.
 func (m *Model) WriteLater(ctx context.Context, folder string, step int, opt optim.Optimizer,
 	metadata map[string]string) (later func() error, err error) {
 	m.dropRoot()
@@ -306,12 +306,13 @@ type systemError struct {
 func (e *systemError) Error() string { return e.text }
 func (e *systemError) Unwrap() error { return e.err }
 
-// Load continues from a checkpoint that any number of processes has written: each reads what it
-// needs. A folder with the model.safetensors and optimizer.safetensors of an unsharded run of the
-// Trainer is one too; [ReadWhole] takes the way back. All processes call it. opt may be nil, else it
-// is of the same kind as the one that was saved.
-// A checkpoint that is not whole, damaged or of another model is an error on all processes, and then
-// nothing has changed. It returns step and metadata of Save.
+// Load restores a checkpoint written by any number of processes; each process reads what it needs.
+// It also reads a folder with the model.safetensors and optimizer.safetensors of an unsharded run
+// of the Trainer; [ReadWhole] goes the other way. All processes must call it. opt may be nil;
+// otherwise it must be of the same kind as the one that was saved.
+//
+// A checkpoint that is incomplete, damaged or of another model is an error on all processes, and
+// then nothing has changed. It returns the step and metadata given to Save.
 func (m *Model) Load(ctx context.Context, path string, opt optim.Optimizer) (step int, metadata map[string]string,
 	err error) {
 	m.dropRoot()

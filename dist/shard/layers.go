@@ -11,21 +11,22 @@ import (
 )
 
 // LayerRunner is a model, or a module in it, that runs layers of one kind one after the other and
-// lets another hand run them, so that each can be a unit without a change of the model's forward
-// pass. The encoders of package models are ones.
+// lets the caller run them, so that each can be a unit without changing the model's forward pass.
+// The encoders in the packages of models are LayerRunners.
 type LayerRunner interface {
-	// RunLayers has the module run its i-th layer by run(i, f, inputs...) instead of f(inputs). f
-	// computes with the fields of the layer, may be called twice, and has every tensor with a
-	// history that it needs among its inputs: see torch.Checkpoint. It returns the layers.
+	// RunLayers makes the module run its i-th layer by calling run(i, f, inputs...) instead of
+	// f(inputs). f computes with the fields of the layer, may be called twice, and gets every
+	// tensor with a history that it needs as an input: see torch.Checkpoint. It returns the
+	// layers.
 	RunLayers(run func(i int, f func(inputs []torch.Tensor) []torch.Tensor,
 		inputs ...torch.Tensor) []torch.Tensor) (layers []any)
 }
 
-// NewLayered is [New] of a model whose layers are the units of [FullShard], with its other
-// parameters in the root: what the options of trainers mean. replicas is into how many replicas the
-// processes are divided, each of which shares the model out: 0 or 1 for one, [OnePerMachine]. Of d the
-// options count that [Options] has too; [CheckLayered] refuses the others. All processes call it
-// together.
+// NewLayered is [New] for a model whose layers are the units of [FullShard] and whose other
+// parameters are in the root, as the options of trainers mean it. replicas is the number of
+// replicas that the processes are divided into, each of which shards the model: 0 or 1 for one, or
+// [OnePerMachine]. Only those options of d are used that [Options] has too; [CheckLayered] refuses
+// the others. All processes must call it together.
 func NewLayered(ctx context.Context, g *dist.Group, model any, s Strategy, replicas int, d ddp.Options) (m *Model,
 	err error) {
 	o := Options{Strategy: s, FindUnusedParameters: d.FindUnusedParameters, BucketCapMB: d.BucketCapMB,
@@ -54,14 +55,14 @@ func NewLayered(ctx context.Context, g *dist.Group, model any, s Strategy, repli
 	return m, err
 }
 
-// DrawsLayers tells whether [NewLayered] draws a model that was made in [nn.Defer] layer by layer,
-// while it shares them out, so that it need not be drawn before. A model for a GPU is drawn whole,
-// and then moved.
+// DrawsLayers reports whether [NewLayered] draws a model made in [nn.Defer] layer by layer, while
+// sharding it, so that it need not be drawn before. A model for a GPU is drawn whole, and then
+// moved.
 func DrawsLayers(s Strategy, d torch.Device) bool { return s == FullShard && d == torch.CPU }
 
-// CheckLayered refuses, in the Options of a package, what [NewLayered] cannot do: a strategy or a
-// number of replicas that is none, and options of d, there called Distributed, that are of PyTorch's
-// reducer.
+// CheckLayered refuses options of a package that [NewLayered] does not support: an unknown
+// strategy, an invalid number of replicas, and options of d, which the package calls Distributed,
+// that concern PyTorch's reducer.
 func CheckLayered(pkg string, s Strategy, replicas int, d ddp.Options) error {
 	switch {
 	case s > FullShard:
@@ -92,8 +93,8 @@ func CheckLayered(pkg string, s Strategy, replicas int, d ddp.Options) error {
 	return nil
 }
 
-// Layers makes a unit of each layer that a [LayerRunner] in the model runs. The rest is for
-// [Options].Root.
+// Layers makes a unit of each layer that a [LayerRunner] in the model runs. The remaining
+// parameters are for [Options].Root.
 func Layers(ctx context.Context, g *dist.Group, model any) (units []*Unit, err error) {
 	for _, m := range nn.Modules(model) {
 		r, ok := m.Module.(LayerRunner)

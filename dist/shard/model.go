@@ -12,17 +12,17 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Strategy is what each process has a part of.
+// Strategy says what is sharded over the processes.
 type Strategy uint8
 
 // The strategies: the stages 1, 2 and 3 of ZeRO, under PyTorch's names.
 const (
-	// ZeroRedundancyOptimizer: the states of the optimizer.
+	// ZeroRedundancyOptimizer shards the states of the optimizer.
 	ZeroRedundancyOptimizer Strategy = iota + 1
-	// ShardGradOp: gradients too. They are averaged, bucket by bucket, while the backward pass
-	// computes the next ones, and freed.
+	// ShardGradOp also shards gradients. They are averaged bucket by bucket, while the backward
+	// pass computes the next ones, and then freed.
 	ShardGradOp
-	// FullShard: parameters too, those of [Options].Units.
+	// FullShard also shards parameters, those of [Options].Units.
 	FullShard
 )
 
@@ -37,32 +37,34 @@ func (s Strategy) String() string {
 type Options struct {
 	Strategy Strategy
 
-	// Units of FullShard have all parameters that are trained; other parameters are whole on all
-	// processes. The other strategies have none: nil units, whose Run computes as ever.
+	// Units are the units of FullShard and hold all parameters that are trained; other parameters
+	// are whole on all processes. With the other strategies there are none, only nil units, whose
+	// Run computes as usual.
 	Units []*Unit
 
-	// Root makes New shard the parameters outside of Units too: they are gathered before a forward
-	// pass and stay whole until its backward pass is over, wherever the model uses them. Without
-	// Units that is the whole model. It is the root of FullyShardedDataParallel.
+	// Root makes New shard the parameters outside of Units too: the root of
+	// FullyShardedDataParallel. They are gathered before a forward pass and stay whole until its
+	// backward pass is over, wherever the model uses them. Without Units, the root is the whole
+	// model.
 	Root bool
 
-	// FindUnusedParameters allows passes in which some parameters take no part. One that takes part
-	// on another process counts as zeros; one that takes part on none has no gradient. Without the
-	// option, a parameter without a gradient is an error; in a unit that has computed, its gradient
-	// is zeros.
+	// FindUnusedParameters allows passes in which some parameters take no part. A parameter that
+	// takes part on another process counts as zeros; one that takes part on none has no gradient.
+	// Without this option, a parameter without a gradient is an error, except in a unit that was
+	// computed, where its gradient is zeros.
 	FindUnusedParameters bool
 
-	// Mesh makes replicas of the model, each of which its processes share out: gradients are averaged
-	// over all. Parts are gathered within a replica, whose processes best are those of one machine.
-	// Units are made in Mesh.Shard. Nil: one replica. HYBRID_SHARD of FullyShardedDataParallel.
+	// Mesh makes replicas of the model, each of which is sharded over its processes: HYBRID_SHARD
+	// of FullyShardedDataParallel. Gradients are averaged over all replicas. Parts are gathered
+	// within a replica, whose processes are best on the same machine. Units must be made in
+	// Mesh.Shard. Nil means one replica.
 	Mesh *dist.Mesh
 
-	BucketCapMB float64 // about how much is averaged at a time, in MiB; zero: 25
-	KeepBuffers bool    // every process keeps buffers of its own
+	BucketCapMB float64 // roughly how much is averaged at a time, in MiB; zero: 25
+	KeepBuffers bool    // every process keeps its own buffers
 }
 
-// Model is a model that several processes train together. It is not safe for use by several
-// goroutines at once.
+// Model is a model that several processes train together. It is not safe for concurrent use.
 type Model struct {
 	group   *dist.Group
 	replica *dist.Group // among which one replica is shared out
@@ -88,8 +90,8 @@ type Model struct {
 	synced   bool
 }
 
-// New gives all processes the parameters and buffers of rank 0. It fails on all if their models
-// differ. Parameters that are frozen now are not trained later on.
+// New copies the parameters and buffers of rank 0 to all processes. If their models differ, it
+// fails on all of them. Parameters that are frozen at the time of the call are not trained later.
 func New(ctx context.Context, g *dist.Group, model any, o Options) (m *Model, err error) {
 	switch {
 	case o.Strategy < ZeroRedundancyOptimizer || o.Strategy > FullShard:
@@ -223,7 +225,8 @@ func (m *Model) nameUnits(about *strings.Builder) error {
 	return nil
 }
 
-// fillBuckets arranges whole parameters in the order in which gradients come, about: the last first.
+// fillBuckets arranges whole parameters in the order in which gradients come, about: the last
+// first.
 func (m *Model) fillBuckets(params []torch.Named) error {
 	limit := int64(m.options.BucketCapMB * (1 << 20))
 	if limit == 0 {
@@ -284,10 +287,10 @@ func (m *Model) Close() {
 	}
 }
 
-// BeforeForward is called before a forward pass of the training, and undoes Summon. sync says whether its gradients
-// will be averaged, as in the last batch of an accumulation window; it is false under no_sync, and
-// FullShard averages all the same. The buffers are broadcast, unless the gradients of the pass
-// before were not averaged.
+// BeforeForward must be called before a forward pass in training; it reverses Summon. sync says
+// whether its gradients will be averaged, as in the last batch of an accumulation window; under
+// no_sync it is false, and FullShard averages them nevertheless. The buffers are broadcast, unless
+// the gradients of the previous pass were not averaged.
 func (m *Model) BeforeForward(ctx context.Context, sync bool) error {
 	if err := ctx.Err(); err != nil {
 		return err // nothing was sent, so the group is as it was
@@ -311,8 +314,8 @@ func (m *Model) BeforeForward(ctx context.Context, sync bool) error {
 	return ddp.Broadcast(ctx, m.group, 0, m.buffers...)
 }
 
-// Backward runs a backward pass that begins at losses. When it returns, every process has its part
-// of the mean of the gradients, unless sync was false in BeforeForward. An error ends the group.
+// Backward runs a backward pass from losses. When it returns, every process has its part of the
+// mean gradients, unless sync was false in BeforeForward. An error ends the group.
 func (m *Model) Backward(ctx context.Context, backward func(), losses ...torch.Tensor) error {
 	const call = "Backward"
 	m.ctx, m.failed, m.next = ctx, nil, 0
@@ -339,8 +342,8 @@ func (m *Model) Backward(ctx context.Context, backward func(), losses ...torch.T
 	return err
 }
 
-// computed is called when the pass has computed the gradient of a parameter of ShardGradOp. Rows are
-// averaged in their order, which is the same on all processes.
+// computed is called when the pass has computed the gradient of a parameter of ShardGradOp. Rows
+// are averaged in their order, which is the same on all processes.
 func (m *Model) computed(row int, p *param) {
 	if !m.sync {
 		return

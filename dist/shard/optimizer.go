@@ -10,16 +10,16 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Piece is what this process has of a parameter.
+// Piece is the part of a parameter that this process holds.
 type Piece struct {
 	Name   string
-	Tensor torch.Tensor // of one dimension; may be empty
-	Shape  []int64      // of the whole parameter
-	Offset int64        // of the first element in it
+	Tensor torch.Tensor // has one dimension; may be empty
+	Shape  []int64      // shape of the whole parameter
+	Offset int64        // position of the first element in it
 }
 
-// Pieces returns what this process has of each parameter that is trained, the same parameters in the
-// same order on all processes. Of one of several processes most are empty.
+// Pieces returns this process's part of each trainable parameter, the same parameters in the same
+// order on all processes. With several processes, most parts are empty.
 func (m *Model) Pieces() (pieces []Piece) {
 	for _, f := range m.rows {
 		for _, p := range f.params {
@@ -43,12 +43,12 @@ func CheckOptimizer(b optim.Builder) error {
 	return nil
 }
 
-// Optimizer makes an optimizer of what this process has. groups divide the parameters by their
-// names, whatever their tensors; nil: one group of all. Make groups that depend on shapes before
-// units are made. Step it by [Model.Step] and remove gradients by [Model.ZeroGrad].
+// Optimizer makes an optimizer for this process's parts. groups divide the parameters by name,
+// whatever their tensors; nil means one group of all. Groups that depend on shapes must be made
+// before the units. Use [Model.Step] to step it and [Model.ZeroGrad] to remove gradients.
 //
-// An optimizer that needs more of a parameter than single elements (norms, rows, blocks, matrices)
-// is refused, as are optimizers with two kinds of weights or with updates in the backward pass.
+// It refuses optimizers that need more of a parameter than individual elements (norms, rows,
+// blocks, matrices), and those with two kinds of weights or with updates in the backward pass.
 func (m *Model) Optimizer(b optim.Builder, groups []optim.Group) (optim.Optimizer, error) {
 	if err := CheckOptimizer(b); err != nil {
 		return nil, err
@@ -85,8 +85,8 @@ func (m *Model) GradNorm(ctx context.Context) (norm torch.Tensor, err error) {
 }
 
 // ClipGradNorm scales all gradients together so that their total 2-norm is at most maxNorm, and
-// returns the norm before, a float64: clip_grad_norm_. Both are the same on all processes. It waits
-// for no device.
+// returns the norm before scaling, a float64: clip_grad_norm_. Both are the same on all processes.
+// It does not wait for a device.
 func (m *Model) ClipGradNorm(ctx context.Context, maxNorm float64) (norm torch.Tensor, err error) {
 	if !(maxNorm > 0) {
 		return norm, fmt.Errorf("shard: ClipGradNorm: the norm is %v; want a positive number", maxNorm)
@@ -117,8 +117,8 @@ func (m *Model) device() torch.Device {
 	return m.rows[0].device
 }
 
-// Step updates what this process has, and unless units keep it in parts, sends it to the others, so
-// that all have the whole parameters.
+// Step updates this process's parts and, unless units keep them sharded, sends them to the other
+// processes, so that all have the whole parameters.
 func (m *Model) Step(ctx context.Context, opt optim.Optimizer, lr float64) error {
 	m.dropRoot()
 	if err := torch.Try(func() { opt.Step(lr) }); err != nil {
@@ -127,8 +127,8 @@ func (m *Model) Step(ctx context.Context, opt optim.Optimizer, lr float64) error
 	return m.Spread(ctx)
 }
 
-// Spread is what Step does behind the optimizer's own: for programs that step it themselves, as
-// under loss scaling.
+// Spread does what Step does after the optimizer's own Step. It is for programs that step the
+// optimizer themselves, for instance with loss scaling.
 func (m *Model) Spread(ctx context.Context) error {
 	m.dropRoot()
 	if m.options.Strategy == FullShard || m.replica.World() == 1 {

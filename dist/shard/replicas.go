@@ -9,7 +9,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// OnePerMachine is as many replicas of a model as there are machines, whose processes share one out.
+// OnePerMachine means one replica of the model per machine, sharded over the processes there.
 const OnePerMachine = -1
 
 // replicate takes the groups of Options.Mesh.

@@ -11,8 +11,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Unit is modules whose parameters are together: each process has a part of them, and while the unit
-// computes, all of them. A nil Unit is modules that are not sharded.
+// Unit is a set of modules whose parameters are sharded together: each process holds a part of
+// them, and all of them while the unit computes. A nil Unit stands for modules that are not
+// sharded.
 type Unit struct {
 	group  *dist.Group
 	ctx    context.Context // of the pass under way
@@ -37,15 +38,16 @@ type unitRow struct {
 	coming torch.Tensor      // the row that is being gathered ahead
 }
 
-// FullyShard takes the parameters of modules apart: each process keeps an equal part of the ones that
-// rank 0 has, and the fields that held them are undefined until [Unit.Run]. Make units as large as
-// one layer of a deep model, and each as soon as its layer is made, or make the model in [nn.Defer]:
-// then no process ever has more than one layer whole. All processes make the same calls.
+// FullyShard shards the parameters of modules: torch.distributed.fsdp.fully_shard. Each process
+// keeps an equal part of those of rank 0, and the fields that held them are undefined until
+// [Unit.Run]. A unit should be as large as one layer of a deep model. Make each unit as soon as
+// its layer is made, or make the model in [nn.Defer]: then no process ever holds more than one
+// whole layer. All processes must make the same calls.
 //
-// A parameter that is used in several modules must be in one unit with all of them. Layers that
-// change statistics in a forward pass (batch normalisation) are refused, since a unit computes it
-// twice, and so are those whose parameters are not fields (nn.LSTM). A parameter that is trained
-// must be of floating point, and none may be quantized. torch.distributed.fsdp.fully_shard.
+// A parameter that is used in several modules must be in one unit with all of them. FullyShard
+// refuses layers that change statistics in a forward pass (batch normalisation), since a unit
+// computes it twice, and layers whose parameters are not fields (nn.LSTM). Parameters that are
+// trained must be floating-point, and none may be quantized.
 func FullyShard(ctx context.Context, g *dist.Group, modules ...any) (*Unit, error) {
 	return fullyShard(ctx, &Unit{group: g, ctx: context.Background()}, modules...)
 }
@@ -176,14 +178,15 @@ func (r *unitRow) cut() {
 	}
 }
 
-// Run computes f(inputs) with the parameters of the unit, which are gathered before it and let go
-// after it. The backward pass gathers them again, computes f again and ends in averaging their
-// gradients, of which each process keeps its part. So a unit is a [torch.Checkpoint], with its
-// demands on f: other tensors with a history must come to it as inputs. Several runs may be in one
-// pass, also of one unit. On all processes the units run in the same order.
+// Run computes f(inputs) with the parameters of the unit, which are gathered before and released
+// afterwards. The backward pass gathers them again, computes f again and averages their gradients,
+// of which each process keeps its part. A unit is thus a [torch.Checkpoint], with the same
+// requirements on f: other tensors with a history must be passed as inputs. A pass may contain
+// several runs, even of the same unit. Units must run in the same order on all processes.
 //
-// While a unit computes, the parameters of the next one are gathered: in a backward pass, and in a
-// forward pass if it runs the units in the order of the pass before. So two units are whole at a time.
+// While a unit computes, the parameters of the next one are gathered: always in a backward pass,
+// and in a forward pass if it runs the units in the same order as the previous one. Two units are
+// therefore whole at a time.
 func (u *Unit) Run(f func(inputs []torch.Tensor) []torch.Tensor, inputs ...torch.Tensor) []torch.Tensor {
 	if u == nil || u.summoned {
 		return f(inputs)

@@ -35,7 +35,8 @@ type shardedSource struct{ *sharded.Reader }
 
 func (s shardedSource) about() *sharded.Index { return &s.Index }
 
-// openSource opens a checkpoint: that of a sharded run by its index, or the files of an unsharded one.
+// openSource opens a checkpoint: that of a sharded run by its index, or the files of an unsharded
+// one.
 func openSource(path string) (source, error) {
 	if _, err := os.Stat(filepath.Join(path, sharded.IndexName)); errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(filepath.Join(path, wholeModel)); err == nil {
@@ -146,18 +147,18 @@ func (s *wholeSource) Close() (err error) {
 	return err
 }
 
-// Whole is all that a sharded checkpoint has, in one process.
+// Whole is the complete contents of a sharded checkpoint, in one process.
 type Whole struct {
 	Model    []torch.Named // parameters and buffers
-	State    []torch.Named // of the optimizer, as its LoadState takes it
-	Updates  int           // of the optimizer; -1: the checkpoint has no state of one
+	State    []torch.Named // state of the optimizer, as its LoadState takes it
+	Updates  int           // updates of the optimizer; -1: the checkpoint has no optimizer state
 	Step     int
 	Metadata map[string]string
 }
 
-// ReadWhole reads a sharded checkpoint into one process, to continue without sharding: put Model into the
-// model by [Whole.LoadModel] and State into the optimizer. Tensors are the caller's, see
-// [Whole.Free]. [Model.Load] takes the other way: it reads checkpoints of unsharded runs too.
+// ReadWhole reads a sharded checkpoint into one process, to continue without sharding: load Model
+// with [Whole.LoadModel] and State into the optimizer. The caller owns the tensors, see
+// [Whole.Free]. [Model.Load] goes the other way: it also reads checkpoints of unsharded runs.
 func ReadWhole(path string) (w *Whole, err error) {
 	r, err := openSource(path)
 	if err != nil {
@@ -207,14 +208,14 @@ func (w *Whole) Free() {
 	}
 }
 
-// CheckModel tells whether a model has the parameters and buffers of the checkpoint.
+// CheckModel reports whether a model has the parameters and buffers of the checkpoint.
 func (w *Whole) CheckModel(model any) error {
 	_, err := w.targets(model)
 	return err
 }
 
-// LoadModel gives a model the parameters and buffers of the checkpoint. Where they do not fit,
-// nothing has changed.
+// LoadModel copies the parameters and buffers of the checkpoint into a model. If they do not
+// match, it returns an error and nothing has changed.
 func (w *Whole) LoadModel(model any) error {
 	targets, err := w.targets(model)
 	if err != nil {

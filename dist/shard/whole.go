@@ -61,10 +61,11 @@ func (u *Unit) free() {
 	}
 }
 
-// Summon gives the fields of all units whole parameters, on all processes, until [Model.Release] or
-// the next BeforeForward: to evaluate, to save the whole model, to look at it. Units then run as
-// they are, so processes may differ in what they run. Without units there is nothing to do. All
-// processes call it. summon_full_params of FullyShardedDataParallel.
+// Summon puts whole parameters into the fields of all units, on all processes, until
+// [Model.Release] or the next BeforeForward: summon_full_params of FullyShardedDataParallel. Use
+// it to evaluate, to save the whole model, or to inspect it. Units then run without gathering, so
+// processes may run different things. Without units there is nothing to do. All processes must
+// call it.
 func (m *Model) Summon(ctx context.Context) error {
 	m.dropRoot()
 	for _, u := range m.units() {
@@ -111,8 +112,8 @@ func (u *Unit) summon(ctx context.Context) error {
 	return nil
 }
 
-// Release undoes [Model.Summon]. What the program has changed in the parameters meanwhile, on all
-// processes alike, stays.
+// Release reverses [Model.Summon]. Changes that the program made to the parameters in the
+// meantime, the same on all processes, are kept.
 func (m *Model) Release() error {
 	return torch.Try(func() {
 		torch.NoGrad(func() {
@@ -139,7 +140,7 @@ func (u *Unit) release() {
 	u.summoned = false
 }
 
-// Summoned tells whether the parameters of all units are whole now.
+// Summoned reports whether the parameters of all units are currently whole.
 func (m *Model) Summoned() bool {
 	for _, u := range m.units() {
 		if !u.summoned {

@@ -168,7 +168,7 @@ func (c *Client) WaitClosed(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("tcpstore: the store at %s does not close: %w", c.addr, err)
 	case err == nil:
-		return fmt.Errorf("tcpstore: the store at %s sends an answer that nobody has asked for, and was to close", c.addr)
+		return fmt.Errorf("tcpstore: the store at %s sent an unexpected answer instead of closing the connection", c.addr)
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
 		return nil
 	}

@@ -10,14 +10,15 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// GradNorm returns the total 2-norm of the gradients of the whole model, a float64 that is the same
-// on all processes, which call it together: parameters of divided layers count by all of their parts,
-// the others once.
+// GradNorm returns the total 2-norm of the gradients of the whole model, a float64 that is the
+// same on all processes, which must call it together. All parts of the parameters of divided
+// layers count; other parameters count once.
 func (m *Model) GradNorm(ctx context.Context) (norm torch.Tensor, err error) { return m.clip(ctx, 0) }
 
 // ClipGradNorm scales all gradients together so that their total 2-norm is at most maxNorm, and
-// returns the norm before, that of [Model.GradNorm]: clip_grad_norm_. It waits for no device. Norms of
-// single processes (optim.ClipGradNorm) differ and would make the processes part.
+// returns the norm before scaling, that of [Model.GradNorm]: clip_grad_norm_. It does not wait for
+// a device. The norms of single processes (optim.ClipGradNorm) differ, and would make the
+// processes diverge.
 func (m *Model) ClipGradNorm(ctx context.Context, maxNorm float64) (norm torch.Tensor, err error) {
 	if !(maxNorm > 0) {
 		return norm, fmt.Errorf("tensor: ClipGradNorm: the norm is %v; want a positive number", maxNorm)

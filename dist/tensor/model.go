@@ -12,7 +12,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Model is a model with divided layers. It is not safe for use by several goroutines at once.
+// Model is a model with divided layers. It is not safe for concurrent use.
 type Model struct {
 	ctx      context.Context // of the passes
 	group    *dist.Group
@@ -28,14 +28,14 @@ type attention struct {
 	Heads
 }
 
-// Parallelize divides the layers of a plan over the processes of g, all of which call it. They begin
-// with the parameters and buffers of rank 0, of divided layers with a part of them. It fails on all if
-// models or plans differ, and if features or heads do not divide by the number of processes.
-// parallelize_module of PyTorch.
+// Parallelize divides the layers of a plan over the processes of g: parallelize_module of PyTorch.
+// All processes must call it. They start with the parameters and buffers of rank 0, and with a
+// part of those of divided layers. It fails on all processes if models or plans differ, or if
+// numbers of features or heads cannot be divided by the number of processes.
 //
-// The sums in passes end when ctx does, so it is the one of the whole run. Make optimizers afterwards:
-// the parameters of divided layers are other tensors then. Of a model that is made in [nn.Defer], no
-// more than one divided layer at a time is ever whole here.
+// ctx also ends the sums in later passes, so use the context of the whole run. Make optimizers
+// afterwards, because the parameters of divided layers are then different tensors. If the model
+// was made in [nn.Defer], this process never holds more than one whole divided layer at a time.
 func Parallelize(ctx context.Context, g *dist.Group, model any, plan Plan) (*Model, error) {
 	m := &Model{ctx: ctx, group: g, model: model}
 	about := ""

@@ -17,10 +17,10 @@ type Style uint8
 
 // The styles, under PyTorch's names without Parallel.
 const (
-	// Colwise divides the output features: the input is whole, and of the output each process has a
-	// part of the last dimension. The next Linear is Rowwise.
+	// Colwise divides the output features: the input is whole, and each process computes a part of
+	// the last dimension of the output. The next Linear is Rowwise.
 	Colwise Style = iota + 1
-	// Rowwise divides the input features, as those of a Colwise layer come: the output is whole.
+	// Rowwise divides the input features, which are those of a Colwise layer; the output is whole.
 	Rowwise
 )
 
@@ -31,19 +31,20 @@ func (s Style) String() string {
 	return [...]string{"Colwise", "Rowwise"}[s-1]
 }
 
-// Plan says which [nn.Linear] layers of a model are divided, by patterns of their names. Patterns are
-// those of [nn.Freeze]: "*.up" is every layer of that name. They match no other modules.
+// Plan says which [nn.Linear] layers of a model are divided, by patterns of their names. Patterns
+// are those of [nn.Freeze]: "*.up" matches every layer of that name. They match no other modules.
 type Plan map[string]Style
 
-// Heads is attention that can compute some of its heads: q, k and v of these are Colwise and what
-// follows them is Rowwise. SelfAttention of packages models/transformer and models/distilbert is one.
+// Heads is attention that can compute a part of its heads. Its q, k and v are Colwise, and the
+// layer that follows is Rowwise. SelfAttention of packages models/transformer and
+// models/distilbert is one.
 //
-// Attention without these methods must not count heads by itself, but take as many as there are
-// features: x.View(batch, length, -1, sizeOfHead).
+// Attention without these methods must not assume a number of heads, but compute it from the
+// number of features: x.View(batch, length, -1, sizeOfHead).
 type Heads interface {
-	// DivideHeads has the next passes compute one of n equal parts of the heads, and apply input to
-	// what the Linears directly in the module that are Colwise are given, once for all of them. n of 1
-	// and a nil input: all heads, as ever. It fails if the heads cannot be divided.
+	// DivideHeads makes the following passes compute one of n equal parts of the heads. input is
+	// applied once to the common input of all Colwise Linears directly in the module. With n = 1
+	// and a nil input, all heads are computed as usual. It fails if the heads cannot be divided.
 	DivideHeads(n int64, input func(x torch.Tensor) torch.Tensor) error
 }
 

@@ -14,7 +14,7 @@ func (m *Model) enter(layer string, x torch.Tensor) torch.Tensor {
 		Forward: func(in []torch.Tensor) []torch.Tensor { return []torch.Tensor{in[0].View(in[0].Shape()...)} },
 		Backward: func(_, _, grads []torch.Tensor) []torch.Tensor {
 			if torch.IsGradEnabled() {
-				panic(torch.Errorf("tensor.Model", torch.ErrNotSupported, "the backward pass through %s is to be "+
+				panic(torch.Errorf("tensor.Model", torch.ErrNotSupported, "the backward pass through %s cannot be "+
 					"differentiated itself (CreateGraph); divided layers have first derivatives only", layer))
 			}
 			return []torch.Tensor{m.sum("the gradients of the input of "+layer, grads[0].Clone())}

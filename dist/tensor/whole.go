@@ -43,8 +43,8 @@ func (p *piece) whole(ctx context.Context, g *dist.Group) (whole torch.Tensor, e
 	return whole, err
 }
 
-// Summon gives every process the whole layers, until [Model.Release]: to save the model, to read a file
-// into it, to evaluate without the other processes. All processes call it.
+// Summon gives every process the whole layers, until [Model.Release], to save the model, to load a
+// file into it, or to evaluate without the other processes. All processes must call it.
 //
 //	err := m.Summon(ctx)
 //	if g.Main() {
@@ -84,8 +84,8 @@ func (m *Model) Summon(ctx context.Context) error {
 	})
 }
 
-// Release undoes [Model.Summon]. What the program has changed in the parameters meanwhile, on all
-// processes alike, stays.
+// Release reverses [Model.Summon]. Changes that the program made to the parameters in the
+// meantime, the same on all processes, are kept.
 func (m *Model) Release() error {
 	if !m.summoned {
 		return nil

@@ -25,8 +25,8 @@ var (
 	_ inputs.PackedModel = (*Classifier)(nil)
 )
 
-// NewClassifier makes a model with random weights: the weights that transformers draws from the
-// same seed.
+// NewClassifier makes a model with random weights, the same that transformers draws from the same
+// seed.
 func NewClassifier(c Config) (*Classifier, error) {
 	c, err := c.Resolved(kind)
 	if err != nil {
@@ -50,11 +50,10 @@ func newClassifier(c Config, b transformer.Builder) *Classifier {
 	return m
 }
 
-// LoadClassifier reads a model from dir: its own kind with or without the classifier, or any other
-// BERT, whose further heads are left out. What the head leaves open is what config.json says. A new
-// classifier is drawn as transformers' from_pretrained does. The report tells what was not in the
-// files, what was there and not used, and what was drawn; a part of the encoder that is missing is
-// an error.
+// LoadClassifier loads a model from dir: one with or without the classifier, or any other BERT,
+// whose other heads are skipped. Zero fields of head are taken from config.json. A new classifier
+// is drawn as in transformers' from_pretrained. The report says what was missing in the files,
+// what was not used, and what was drawn. A missing part of the encoder is an error.
 func LoadClassifier(dir string, h Head) (*Classifier, *pretrained.Report, error) {
 	return LoadClassifierWith(dir, LoadOptions{Head: h})
 }
@@ -62,7 +61,7 @@ func LoadClassifier(dir string, h Head) (*Classifier, *pretrained.Report, error)
 // LoadOptions configures [LoadClassifierWith].
 type LoadOptions = transformer.LoadOptions
 
-// LoadClassifierWith is [LoadClassifier] with more to choose.
+// LoadClassifierWith is [LoadClassifier] with more options.
 func LoadClassifierWith(dir string, o LoadOptions) (*Classifier, *pretrained.Report, error) {
 	c, err := pretrained.ReadConfigAs(dir, "bert", func(d pretrained.Document) (Config, error) {
 		return described(d, o.Head, o.Attention)
@@ -75,8 +74,8 @@ func LoadClassifierWith(dir string, o LoadOptions) (*Classifier, *pretrained.Rep
 		"classifier.bias", "bert.pooler.dense.weight", "bert.pooler.dense.bias")
 }
 
-// Save writes config.json and model.safetensors into dir, which it makes if need be, for
-// transformers and [LoadClassifier] to read.
+// Save writes config.json and model.safetensors into dir, for transformers and [LoadClassifier].
+// It creates dir if needed.
 func (m *Classifier) Save(dir string) error { return save(dir, m, m.BERT.config, kind.Architecture) }
 
 // WriteConfig writes config.json into dir.
@@ -91,33 +90,33 @@ func (m *Classifier) WriteConfig(dir string) error {
 // Config returns the model's configuration with all defaults filled in.
 func (m *Classifier) Config() Config { return m.BERT.config }
 
-// Head says what the logits mean.
+// Head returns the meaning of the logits.
 func (m *Classifier) Head() Head { return m.BERT.config.Head }
 
-// Limits says which inputs the model takes.
+// Limits returns which inputs the model accepts.
 func (m *Classifier) Limits() classify.Limits { return limits(m.BERT.config) }
 
-// InputEmbeddings is the embedding of the tokens: get_input_embeddings.
+// InputEmbeddings returns the embedding of the tokens: get_input_embeddings.
 func (m *Classifier) InputEmbeddings() *nn.Embedding { return m.BERT.InputEmbeddings() }
 
-// SetGradientCheckpointing makes training keep only what enters each layer and compute the rest
-// again in the backward pass: less memory, a third more time, the same bits. It is
+// SetGradientCheckpointing makes training keep only the inputs of each layer and recompute the
+// rest in the backward pass: less memory, a third more time, the same bits. It is
 // gradient_checkpointing_enable of transformers.
 func (m *Classifier) SetGradientCheckpointing(on bool) { m.BERT.SetGradientCheckpointing(on) }
 
-// SetPaddingFree makes the tasks that train the model leave the padding of batches out:
+// SetPaddingFree makes the tasks that train the model drop the padding of batches:
 // [transformer.Encoder.SetPaddingFree].
 func (m *Classifier) SetPaddingFree(on bool) { m.BERT.Encoder.SetPaddingFree(on) }
 
-// PaddingFree tells what [Classifier.SetPaddingFree] was told last.
+// PaddingFree returns the setting of [Classifier.SetPaddingFree].
 func (m *Classifier) PaddingFree() bool { return m.BERT.Encoder.PaddingFree() }
 
-// FuseQKVProjections makes each layer compute query, key and value as one matrix product, with other
-// last bits: [transformer.Encoder.FuseQKVProjections].
+// FuseQKVProjections makes each layer compute query, key and value as one matrix product, which
+// may change the last bits: [transformer.Encoder.FuseQKVProjections].
 func (m *Classifier) FuseQKVProjections(on bool) { m.BERT.Encoder.FuseQKVProjections(on) }
 
-// IgnoreTokenTypes makes the model take every token for one of the first text, as Hezar's
-// BertTextClassification does whatever it is given; a model that Hezar described does so from the
+// IgnoreTokenTypes makes the model treat every token as one of the first text, as Hezar's
+// BertTextClassification always does. A model described by Hezar's configuration does so from the
 // start.
 func (m *Classifier) IgnoreTokenTypes(on bool) { m.ignoreTypes = on }
 

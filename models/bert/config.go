@@ -11,7 +11,7 @@ import (
 // Config describes a model; the zero value is bert-base-uncased with two labels.
 type Config = transformer.Config
 
-// Head describes the classifier; the zero value takes what config.json says.
+// Head describes the classifier; zero fields are taken from config.json.
 type Head = classify.Head
 
 var kind = transformer.Kind{Type: "bert", Architecture: "BertForSequenceClassification", VocabSize: 30522,
@@ -65,8 +65,8 @@ func described(d pretrained.Document, h Head, a transformer.Attention) (Config, 
 	return c.Resolved(kind)
 }
 
-// Blueprint is the encoder that a config.json describes, for the heads of package auto. What the
-// head leaves open is what the file says.
+// Blueprint returns the encoder described by a config.json, for the heads of package auto. Zero
+// fields of head are taken from the file.
 func Blueprint(d pretrained.Document, h Head, a transformer.Attention) (b transformer.Blueprint, err error) {
 	c, err := described(d, h, a)
 	if err != nil {

@@ -18,7 +18,7 @@ type Model struct {
 	config Config
 }
 
-// Embeddings is BertEmbeddings: the sum of what a token, its position and its type stand for.
+// Embeddings is BertEmbeddings: the sum of the embeddings of a token, its position and its type.
 type Embeddings struct {
 	Word      *nn.Embedding `module:"word_embeddings"`
 	Position  *nn.Embedding `module:"position_embeddings"`
@@ -32,7 +32,7 @@ type Pooler struct {
 	Dense *nn.Linear `module:"dense"`
 }
 
-// New makes a model with random weights: the weights that transformers draws from the same seed.
+// New makes a model with random weights, the same that transformers draws from the same seed.
 func New(c Config) (*Model, error) {
 	c, err := c.Resolved(kind)
 	if err != nil {
@@ -66,8 +66,8 @@ func newEncoder(c Config, b transformer.Builder, pooler bool) *Model {
 	return m
 }
 
-// NewEmbeddings makes the embeddings of a resolved config, of that size: ELECTRA's may be narrower
-// than its hidden states.
+// NewEmbeddings makes the embeddings of a resolved config, of the given size: ELECTRA's may be
+// narrower than its hidden states.
 func NewEmbeddings(c Config, b transformer.Builder, size int64) *Embeddings {
 	return &Embeddings{
 		Word:      b.Embedding(c.VocabSize, size, c.Padding()),
@@ -81,19 +81,19 @@ func NewEmbeddings(c Config, b transformer.Builder, size int64) *Embeddings {
 // Config returns the model's configuration with all defaults filled in.
 func (m *Model) Config() Config { return m.config }
 
-// Save writes config.json and model.safetensors into dir, which it makes if need be, for
-// AutoModel.from_pretrained and [LoadClassifier] to read.
+// Save writes config.json and model.safetensors into dir, for AutoModel.from_pretrained and
+// [LoadClassifier]. It creates dir if needed.
 func (m *Model) Save(dir string) error { return save(dir, m, m.config, baseArchitecture) }
 
-// InputEmbeddings is the embedding of the tokens: get_input_embeddings.
+// InputEmbeddings returns the embedding of the tokens: get_input_embeddings.
 func (m *Model) InputEmbeddings() *nn.Embedding { return m.Embeddings.Word }
 
 // SetGradientCheckpointing is [transformer.Encoder.SetGradientCheckpointing].
 func (m *Model) SetGradientCheckpointing(on bool) { m.Encoder.SetGradientCheckpointing(on) }
 
 // Forward maps token ids, [B, L], to the hidden states of the last layer, [B, L, hidden], and to
-// what the pooler makes of the first token, [B, hidden]. The attention mask, [B, L], has 0 where a
-// token is padding; undefined means that none is. Token types, [B, L], tell a second text from the
+// the pooler's output for the first token, [B, hidden]. The attention mask, [B, L], is 0 for
+// padding; undefined means no padding. Token types, [B, L], distinguish a second text from the
 // first; undefined means 0.
 func (m *Model) Forward(ids, mask, types torch.Tensor) (hidden, pooled torch.Tensor) {
 	hidden = m.Hidden(ids, mask, types)
@@ -119,7 +119,7 @@ func (e *Embeddings) Forward(ids, types torch.Tensor) torch.Tensor {
 	})
 }
 
-// At maps ids and types, [...], at positions, of that shape or one that is repeated to it, to
+// At maps ids and types, [...], at the given positions, of the same shape or broadcast to it, to
 // [..., hidden].
 func (e *Embeddings) At(ids, types, positions torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor { return e.at(ids, types, positions) })

@@ -11,39 +11,38 @@ import (
 	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
-// Config describes a model. The zero value of a field means Hezar's default, which its comment
-// names.
+// Config describes a model. The zero value of a field means Hezar's default, given in its comment.
 type Config struct {
-	// Charset is the text of each class; class 0 is CTC's blank and its text is empty. Required.
-	// Two classes may have one text, as the letter ه of Hezar's plates: both are read as it, and
-	// labels become the later one.
+	// Charset is the text of each class. Class 0 is CTC's blank and its text is empty. Required.
+	// Two classes may have the same text, as the letter ه has in Hezar's plates: both are read as
+	// that text, and labels use the later class.
 	Charset []string
 
 	Channels    int64 // of the pictures: 1 (grey), or 3; zero: 1
-	ImageHeight int64 // in pixels, at least 16; zero: 32. Rows beyond a multiple of 16 are not seen
-	ImageWidth  int64 // in pixels, at least 4; zero: 128. Columns beyond a multiple of 4 are not seen
+	ImageHeight int64 // in pixels, at least 16; zero: 32. Rows beyond a multiple of 16 are ignored
+	ImageWidth  int64 // in pixels, at least 4; zero: 128. Columns beyond a multiple of 4 are ignored
 
 	// ConvChannels are the widths of the seven convolutions; nil: 64, 128, 256, 256, 512, 512, 512.
 	ConvChannels []int64
-	// NormalizeAll applies the batch normalisation of every block. Hezar's model owns one in each
-	// of the seven but applies only those of the fifth and sixth.
+	// NormalizeAll applies the batch normalisation of every block. In Hezar's model each of the
+	// seven blocks has one, but only those of the fifth and sixth are applied.
 	NormalizeAll bool
 
 	Map2SeqDim int64 // width of the sequence that the LSTMs read; zero: 64
 	RNNDim     int64 // width of each direction of the LSTMs; zero: 256
 
 	// Dropout zeroes this share of the sequence before each LSTM and before the classifier while
-	// training; zero, as Hezar: none. A few hundred pictures are learnt by heart without it.
+	// training; zero, as in Hezar: none. Without it, a few hundred pictures are memorized.
 	Dropout float64
 
-	// ReverseDigits says that runs of digits are learnt in reverse and turned round in what Read
+	// ReverseDigits says that runs of digits are learned in reverse and reversed back in what Read
 	// returns.
 	ReverseDigits bool
 
-	// Mean and Std of a pixel from 0 to 1; both zero: 0.5 and 0.5.
+	// Mean and Std of pixel values from 0 to 1; both zero: 0.5 and 0.5.
 	Mean, Std float64
-	// Standardize takes from each picture its own mean and divides it by its own standard deviation
-	// plus 4 grey levels, instead of Mean and Std. Dark and bright pictures then look alike, and
+	// Standardize subtracts each picture's own mean and divides by its own standard deviation plus
+	// 4 grey levels, instead of using Mean and Std. Dark and bright pictures then look alike, and
 	// models learn to read them in fewer updates.
 	Standardize bool
 }
@@ -97,8 +96,8 @@ func (c Config) resolved() (Config, error) {
 	return c, nil
 }
 
-// Frames is how many steps the LSTMs read: the longest label that a picture can hold, less one for
-// each character that repeats the one before it.
+// Frames returns how many steps the LSTMs read. That is the length of the longest label a picture
+// can have, less one for each character that repeats the previous one.
 func (c Config) Frames() int64 { return c.ImageWidth / 4 }
 
 // pixels is the number of values of one picture.

@@ -8,12 +8,12 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// InitFromScratch draws all weights again, so that signals keep their size from the pixels to the
-// classes. PyTorch's defaults, which New uses as Hezar does, let them shrink at each layer: hardly
-// any of the picture reaches the classes of an untrained model, and CTC says "nothing here" for a
-// long time before it begins to learn. Convolutions are drawn as He et al. (2015) do, the linear
-// layers and the inputs of the LSTMs as Glorot and Bengio (2010), their recurrent weights are
-// orthogonal, and forget gates begin open (Jozefowicz et al., 2015).
+// InitFromScratch redraws all weights so that signals keep their size from the pixels to the
+// classes. With PyTorch's defaults, which New uses like Hezar, they shrink at each layer: hardly
+// any of the picture reaches the classes of an untrained model, and CTC predicts only blanks for a
+// long time before it starts to learn. Convolutions are drawn as in He et al. (2015), and the
+// linear layers and the inputs of the LSTMs as in Glorot and Bengio (2010). The recurrent weights
+// are orthogonal, and forget gates start open (Jozefowicz et al., 2015).
 func (m *Model) InitFromScratch() {
 	torch.NoGrad(func() {
 		torch.Scope(func() {

@@ -7,10 +7,10 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Mirror turns a model into one that reads mirrored pictures: what it makes of the mirror image of
-// a picture is what it made of the picture, its frames in reverse. The kernels are turned round,
-// and the directions of the LSTMs exchanged. Hezar's models for Persian read mirrored pictures,
-// whose text runs from left to right.
+// Mirror turns a model into one that reads mirrored pictures: its output for the mirror image of a
+// picture is its previous output for the picture, with the frames in reverse. The kernels are
+// reversed and the directions of the LSTMs swapped. Hezar's models for Persian read mirrored
+// pictures, whose text runs from left to right.
 func (m *Model) Mirror() {
 	weights := map[string]torch.Tensor{}
 	torch.NoGrad(func() {

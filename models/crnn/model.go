@@ -19,13 +19,13 @@ type Model struct {
 	RNN1       *nn.LSTM      `module:"rnn1"`
 	RNN2       *nn.LSTM      `module:"rnn2"`
 	Classifier *nn.Linear    `module:"classifier"`
-	Dropout    *nn.Dropout   `module:"dropout"` // not Hezar's, without parameters
+	Dropout    *nn.Dropout   `module:"dropout"` // not in Hezar, without parameters
 
 	config Config
 	index  map[string]int64 // class of each character
 }
 
-// New makes a model with random weights, drawn from the default generator as PyTorch draws Hezar's.
+// New makes a model with random weights, drawn from the default generator as in Hezar.
 func New(c Config) (*Model, error) {
 	c, err := c.resolved()
 	if err != nil {
@@ -63,7 +63,7 @@ func (m *Model) build() {
 
 const weightsName = "model.safetensors"
 
-// Save writes config.json and model.safetensors into dir, which it makes if need be.
+// Save writes config.json and model.safetensors into dir. It creates dir if needed.
 func (m *Model) Save(dir string) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fmt.Errorf("crnn: %w", err)
@@ -75,8 +75,8 @@ func (m *Model) Save(dir string) error {
 }
 
 // Load reads a model from config.json and model.safetensors in dir: what Save wrote, or a
-// checkpoint. The model is in evaluation mode: [nn.SetTraining] switches it to training, which every
-// trainer of this module does.
+// checkpoint. The model is in evaluation mode: [nn.SetTraining] switches it to training, which
+// every trainer of this module does.
 func Load(dir string) (*Model, error) {
 	c, err := ReadConfig(dir)
 	if err != nil {
@@ -93,7 +93,7 @@ func Load(dir string) (*Model, error) {
 	return m, nil
 }
 
-// LoadFS is [Load] of files that a program carries, embed.FS for instance.
+// LoadFS is [Load] from files in a file system, such as an embed.FS.
 func LoadFS(files fs.FS) (*Model, error) {
 	text, err := fs.ReadFile(files, configName)
 	if err != nil {
@@ -125,9 +125,9 @@ func LoadFS(files fs.FS) (*Model, error) {
 // Config returns the model's configuration with all defaults filled in.
 func (m *Model) Config() Config { return m.config }
 
-// UseChannelsLast lays the weights of the convolutions out in channels-last order, which makes
-// training on CPUs up to a third faster. Sums are then added up in another order, so the last bits
-// differ from those of the usual layout.
+// UseChannelsLast stores the weights of the convolutions in channels-last order, which makes
+// training on CPUs up to a third faster. The order of summation changes, so the last bits differ
+// from those of the usual layout.
 func (m *Model) UseChannelsLast() {
 	torch.NoGrad(func() {
 		torch.Scope(func() {
@@ -156,8 +156,8 @@ func (m *Model) Forward(x torch.Tensor) torch.Tensor {
 	return x.LogSoftmax(2, torch.DefaultDType)
 }
 
-// ConvBlock is a 3x3 convolution, a batch normalisation and a ReLU. The batch normalisation exists
-// in every block, since published weights have it, and is applied only where Normalize is set.
+// ConvBlock is a 3x3 convolution, a batch normalisation and a ReLU. Every block has the batch
+// normalisation, because published weights do, but it is applied only if Normalize is set.
 type ConvBlock struct {
 	Conv *nn.Conv2d      `module:"conv"`
 	BN   *nn.BatchNorm2d `module:"bn"`

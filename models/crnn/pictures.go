@@ -21,17 +21,17 @@ type Picture struct {
 
 // PictureOptions configures [OpenPictures].
 type PictureOptions struct {
-	Filter vision.Filter // for resizing; zero: bicubic, as Pillow and Hezar
-	// SkipBad is called for each picture that cannot be used; the others are kept. Nil: one bad
-	// picture is enough to refuse them all.
+	Filter vision.Filter // for resizing; zero: bicubic, as in Pillow and Hezar
+	// SkipBad is called for each picture that cannot be used; the others are kept. If it is nil, a
+	// single bad picture is an error.
 	SkipBad func(f File, err error)
 }
 
-// BadPicturesError names the pictures that cannot be learnt from, and why.
+// BadPicturesError lists the pictures that cannot be used for training, and why.
 type BadPicturesError struct {
 	Files []File
 	Errs  []error // parallel to Files
-	Total int     // pictures that were looked at
+	Total int     // number of pictures checked
 }
 
 func (e *BadPicturesError) Error() string {
@@ -50,10 +50,10 @@ func (e *BadPicturesError) Error() string {
 // Unwrap returns the causes.
 func (e *BadPicturesError) Unwrap() []error { return e.Errs }
 
-// OpenPictures decodes files, converts them to the channels of the model and resizes them, whatever
-// their proportions. It does so at once and keeps the results, a byte for each value, so that a
-// file that cannot be read, a character outside the charset or a label too long for the frames is
-// found before the first step.
+// OpenPictures decodes files, converts them to the channels of the model and resizes them,
+// whatever their aspect ratio. It does so at once and keeps the results, one byte per value, so
+// that a file that cannot be read, a character outside the charset or a label too long for the
+// frames is found before the first step.
 func OpenPictures(files []File, c Config, o PictureOptions) (data.Dataset[Picture], error) {
 	c, err := c.resolved()
 	if err != nil {
@@ -112,13 +112,13 @@ func (c Config) open(f File, index map[string]int64, filter vision.Filter) (Pict
 	return Picture{image, f.Text}, err
 }
 
-// OpenImage decodes one picture file into the channels and the size of the model.
+// OpenImage decodes a picture file and converts it to the channels and the size of the model.
 func (c Config) OpenImage(path string, filter vision.Filter) (*vision.Image, error) {
 	return c.FitImage(path, filter)
 }
 
-// FitImage brings a picture into the channels and the size of the model: the path of a file, the
-// bytes of one, an image.Image or a *vision.Image.
+// FitImage converts a picture to the channels and the size of the model. The picture is the path
+// of a file, the bytes of one, an image.Image or a *vision.Image.
 func (c Config) FitImage(picture any, filter vision.Filter) (*vision.Image, error) {
 	image, err := vision.From(picture)
 	if err != nil {
@@ -130,7 +130,7 @@ func (c Config) FitImage(picture any, filter vision.Filter) (*vision.Image, erro
 	return image.Resized(int(c.ImageWidth), int(c.ImageHeight), filter)
 }
 
-// Pixels normalises a picture of the model's size into the form of [Sample].Pixels.
+// Pixels normalises a picture of the model's size for [Sample].Pixels.
 func (c Config) Pixels(image *vision.Image) ([]float32, error) {
 	write, err := c.normalizer()
 	if err != nil {
@@ -140,7 +140,7 @@ func (c Config) Pixels(image *vision.Image) ([]float32, error) {
 	return pixels, write(pixels, image)
 }
 
-// Samples normalises the pictures of a data set, each time one is asked for.
+// Samples returns a data set of the pictures, each normalised when it is read.
 func (c Config) Samples(d data.Dataset[Picture]) (data.Dataset[Sample], error) {
 	write, err := c.normalizer()
 	if err != nil {

@@ -11,15 +11,15 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// Reading is what a model reads in a picture.
+// Reading is the text that a model reads in a picture.
 type Reading struct {
 	Text  string
-	Score float64 // mean probability of the best class over all frames, as Hezar's
+	Score float64 // mean probability of the best class over all frames, as in Hezar
 }
 
-// Read reads pictures, each in the form of [Sample].Pixels, all in one batch and in evaluation
-// mode; the model is left in its own. Several goroutines may read with one model at a time, but not
-// while it is trained.
+// Read reads pictures, each in the form of [Sample].Pixels, in one batch and in evaluation mode;
+// the mode of the model does not change. Several goroutines may read with one model at the same
+// time, but not while it is trained.
 func (m *Model) Read(pictures ...[]float32) (readings []Reading, err error) {
 	if len(pictures) == 0 {
 		return nil, nil
@@ -83,8 +83,8 @@ func (m *Model) readings(logProbs torch.Tensor) []Reading {
 	return out
 }
 
-// Greedy makes a label of the best class of each frame: repeats become one, and blanks, class 0,
-// are left out.
+// Greedy makes a label from the best class of each frame: repeats are merged, and blanks, class 0,
+// are removed.
 func Greedy(frames []int64) []int64 {
 	var label []int64
 	previous := int64(blank)
@@ -97,22 +97,22 @@ func Greedy(frames []int64) []int64 {
 	return label
 }
 
-// Readings reads log-probabilities that Forward gave, [frames, rows, classes].
+// Readings returns the readings of log-probabilities returned by Forward, [frames, rows, classes].
 func (m *Model) Readings(logProbs torch.Tensor) (readings []Reading) {
 	torch.NoGrad(func() { torch.Scope(func() { readings = m.readings(logProbs) }) })
 	return readings
 }
 
-// ReadRows reads log-probabilities with the rows in front, [rows, frames, classes], as predictions
-// hold them.
+// ReadRows returns the readings of log-probabilities with rows first, [rows, frames, classes], as
+// in predictions.
 func (m *Model) ReadRows(logProbs torch.Tensor) (readings []Reading) {
 	torch.NoGrad(func() { torch.Scope(func() { readings = m.readings(logProbs.Permute(1, 0, 2)) }) })
 	return readings
 }
 
-// Loss is the CTC loss of log-probabilities, [frames, rows, classes], against labels padded with
-// blanks, [rows, length]: averaged as Hezar's, each row's loss by the length of its label, then
-// over rows; a row whose label cannot be aligned counts as 0.
+// Loss returns the CTC loss of log-probabilities, [frames, rows, classes], for labels padded with
+// blanks, [rows, length]. It is averaged as in Hezar: each row's loss is divided by the length of
+// its label, then averaged over rows. A row whose label cannot be aligned counts as 0.
 func (m *Model) Loss(logProbs, labels torch.Tensor) torch.Tensor { return ctc(logProbs, labels, blank) }
 
 // ctc is Loss of labels that padding fills up.
@@ -132,8 +132,8 @@ func (m *Model) turned(label string) string {
 	return text.ReverseDigits(label)
 }
 
-// Text is the text of a label: the characters of its classes, blanks left out, and digits turned
-// round where the model reads them in reverse.
+// Text returns the text of a label: the characters of its classes, without blanks, with runs of
+// digits reversed if the model reads them in reverse.
 func (m *Model) Text(label []int64) string {
 	var b strings.Builder
 	for _, id := range label {

@@ -11,7 +11,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// Sample is a picture and what it says.
+// Sample is a picture and its text.
 type Sample struct {
 	Pixels []float32 // normalised, [channels, height, width]
 	Text   string
@@ -20,7 +20,7 @@ type Sample struct {
 // Batch is a batch of samples in the form of Hezar's collator.
 type Batch struct {
 	Pixels  []float32 // [rows, channels, height, width]
-	Targets []int64   // the classes of all labels, one after the other
+	Targets []int64   // the classes of all labels, concatenated
 	Lengths []int64   // of each label
 	Texts   []string
 }
@@ -28,17 +28,17 @@ type Batch struct {
 // Step is a CRNN in training.
 type Step = engine.Step[Sample, Batch]
 
-// NewStep makes a model ready for package trainer. An evaluation gives "cer", the character error
-// rate, and "exact_match", the share of pictures that were read without a mistake.
+// NewStep prepares a model for package trainer. An evaluation reports "cer", the character error
+// rate, and "exact_match", the share of pictures read without a mistake.
 func NewStep(m *Model, o engine.Options) (*Step, error) {
 	return engine.New(NewTask(m), o)
 }
 
-// NewTask ties a model to pictures with labels: CTC loss, averaged as Hezar's (each picture's loss
-// by the length of its label, then over pictures; a picture whose label cannot be aligned counts as
-// 0), and greedy reading in evaluations. It is an [engine.Observer]: predictions hold
-// log-probabilities, [rows, frames, classes], which [Model.ReadRows] reads, and labels, [rows,
-// length], filled up with [engine.IgnoreIndex].
+// NewTask makes the task of training a model on pictures with labels, with the CTC loss and greedy
+// decoding in evaluations. The loss is averaged as in Hezar: each picture's loss is divided by the
+// length of its label, then averaged over pictures; a picture whose label cannot be aligned counts
+// as 0. It is an [engine.Observer]: predictions are log-probabilities, [rows, frames, classes],
+// for [Model.ReadRows], and labels are [rows, length], padded with [engine.IgnoreIndex].
 func NewTask(m *Model) engine.Task[Sample, Batch] {
 	return &task{model: m, metrics: []metrics.Metric[string]{&metrics.CER{}, &metrics.ExactMatch{}}}
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Config describes a model in the words of transformers. The zero value of a field means GPT2Config's
-// default, which is the smallest GPT-2.
+// Config describes a model with the names of transformers. The zero value of a field means the
+// default of GPT2Config, which is the smallest GPT-2.
 type Config struct {
 	VocabSize        int64   // zero: 50257
-	MaxPositions     int64   // n_positions: the most tokens of a text; zero: 1024
+	MaxPositions     int64   // n_positions: the maximum length of a text in tokens; zero: 1024
 	HiddenSize       int64   // n_embd; zero: 768
 	NumLayers        int64   // n_layer; zero: 12
 	NumHeads         int64   // n_head; zero: 12
@@ -28,18 +28,18 @@ type Config struct {
 	InitializerRange float64 // standard deviation of the initial weights; zero: 0.02
 
 	EmbeddingDropout *float64 // embd_pdrop; nil: 0.1
-	AttentionDropout *float64 // attn_pdrop, of the attention weights; nil: 0.1
-	ResidualDropout  *float64 // resid_pdrop, of what attention and the feed-forward part return; nil: 0.1
+	AttentionDropout *float64 // attn_pdrop, for the attention weights; nil: 0.1
+	ResidualDropout  *float64 // resid_pdrop, for the output of attention and of the feed-forward part; nil: 0.1
 
-	// EOSTokenIDs end a text that is generated; nil: 50256, or the last id of a smaller vocabulary;
-	// empty: none does.
+	// EOSTokenIDs end a generated text; nil: 50256, or the last id of a smaller vocabulary; empty:
+	// none.
 	EOSTokenIDs []int64
-	// PadTokenID fills batches up, and is masked. Nil: the first of EOSTokenIDs, or 0.
+	// PadTokenID pads batches, and is masked. Nil: the first of EOSTokenIDs, or 0.
 	PadTokenID *int64
 
 	Attention transformer.Attention // zero: SDPA. It is not in config.json
 
-	// Extra holds what config.json says beyond the above. It is written back.
+	// Extra holds the other settings of config.json. They are written back.
 	Extra pretrained.Document
 }
 
@@ -163,7 +163,7 @@ func (c Config) document(architecture string) (pretrained.Document, error) {
 	return d, nil
 }
 
-// Blueprint is the decoder that a config.json describes, for package auto.
+// Blueprint returns the decoder described by a config.json, for package auto.
 func Blueprint(d pretrained.Document, _ classify.Head, a transformer.Attention) (b transformer.Blueprint, err error) {
 	c, err := decode(d)
 	if err != nil {
@@ -173,7 +173,7 @@ func Blueprint(d pretrained.Document, _ classify.Head, a transformer.Attention) 
 	return c.Blueprint()
 }
 
-// Blueprint is the decoder that is described, for package auto.
+// Blueprint returns the described decoder, for package auto.
 func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 	if c, err = c.resolved(); err != nil {
 		return b, err

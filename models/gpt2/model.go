@@ -13,8 +13,8 @@ import (
 type Model struct {
 	transformer.Decoder[*Block] `module:"-"` // runs H
 
-	WTE  *nn.Embedding `module:"wte"` // what a token stands for
-	WPE  *nn.Embedding `module:"wpe"` // and its position
+	WTE  *nn.Embedding `module:"wte"` // token embedding
+	WPE  *nn.Embedding `module:"wpe"` // position embedding
 	Drop *nn.Dropout   `module:"drop"`
 	H    []*Block      `module:"h"`
 	LNF  *nn.LayerNorm `module:"ln_f"`
@@ -22,8 +22,8 @@ type Model struct {
 	config Config
 }
 
-// Block is GPT2Block: attention and a feed-forward part, each behind a layer normalisation and
-// followed by the residual.
+// Block is GPT2Block: attention and a feed-forward part, each preceded by a layer normalisation
+// and followed by the residual.
 type Block struct {
 	LN1  *nn.LayerNorm `module:"ln_1"`
 	Attn *Attention    `module:"attn"`
@@ -31,7 +31,7 @@ type Block struct {
 	MLP  *MLP          `module:"mlp"`
 }
 
-// Attention is GPT2Attention, in which a token attends to those before it and to itself.
+// Attention is GPT2Attention, in which a token attends to itself and those before it.
 type Attention struct {
 	CAttn        *transformer.Conv1D `module:"c_attn"` // query, key and value
 	CProj        *transformer.Conv1D `module:"c_proj"`
@@ -85,9 +85,8 @@ func newBlock(c Config, b transformer.Builder, activation transformer.Activation
 	}
 }
 
-// Forward maps token ids, [B, L], to hidden states, [B, L, hidden]. The attention mask, [B, L], has 0
-// where a token is padding; undefined means that none is. Positions count from the left, padding
-// among them.
+// Forward maps token ids, [B, L], to hidden states, [B, L, hidden]. The attention mask, [B, L], is
+// 0 for padding; undefined means no padding. Positions count from the left, including padding.
 func (m *Model) Forward(ids, mask torch.Tensor) torch.Tensor {
 	x := m.embed(ids, torch.TensorOptions{Device: ids.Device()}.Arange(0, ids.Size(1), 1).Unsqueeze(0))
 	return m.LNF.Forward(m.Decoder.Forward(x, transformer.CausalMask(mask, x, m.config.Attention)))
@@ -100,8 +99,8 @@ func (m *Model) embed(ids, positions torch.Tensor) torch.Tensor {
 	})
 }
 
-// Decode maps the next tokens of texts, [B, L], to their hidden states, [B, L, hidden], and adds them
-// to the past. L is 1 unless the past is empty.
+// Decode maps the next tokens of texts, [B, L], to their hidden states, [B, L, hidden], and adds
+// them to the past. L is 1 unless the past is empty.
 func (m *Model) Decode(ids torch.Tensor, past *transformer.Past) torch.Tensor {
 	mask, positions := past.Next(ids.Size(1))
 	if positions.Dim() == 1 {
@@ -118,7 +117,7 @@ func (b *Block) Forward(x torch.Tensor, mask transformer.Mask) torch.Tensor {
 	})
 }
 
-// Continue is Forward of tokens that attend to what recall returns.
+// Continue is Forward for tokens that attend to what recall returns.
 func (b *Block) Continue(x torch.Tensor, mask transformer.Mask, recall transformer.Recall) torch.Tensor {
 	x = b.Attn.forward(b.LN1.Forward(x), mask, recall).Add(x)
 	return x.Add(b.MLP.Forward(b.LN2.Forward(x)))
@@ -131,7 +130,7 @@ func (a *Attention) forward(x torch.Tensor, mask transformer.Mask, recall transf
 	return a.ResidDropout.Forward(a.CProj.Forward(x))
 }
 
-// DrawWeights draws the output layer as one of so many that are added up.
+// DrawWeights draws the output layer, scaled for the number of layers whose outputs are added up.
 func (a *Attention) DrawWeights(std float64, wanted func(name string, t torch.Tensor) bool) {
 	drawResidual(a.CProj, std, a.layers, wanted)
 }
@@ -141,7 +140,7 @@ func (p *MLP) Forward(x torch.Tensor) torch.Tensor {
 	return p.Dropout.Forward(p.CProj.Forward(p.activation(p.CFC.Forward(x))))
 }
 
-// DrawWeights draws the output layer as one of so many that are added up.
+// DrawWeights draws the output layer, scaled for the number of layers whose outputs are added up.
 func (p *MLP) DrawWeights(std float64, wanted func(name string, t torch.Tensor) bool) {
 	drawResidual(p.CProj, std, p.layers, wanted)
 }

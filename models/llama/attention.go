@@ -8,15 +8,15 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Attention is LlamaAttention, in which a token attends to those before it and to itself.
+// Attention is LlamaAttention, in which a token attends to itself and those before it.
 type Attention struct {
 	nn.Mode
 	QProj   *nn.Linear           `module:"q_proj"`
 	KProj   *nn.Linear           `module:"k_proj"`
 	VProj   *nn.Linear           `module:"v_proj"`
 	OProj   *nn.Linear           `module:"o_proj"`
-	QKVProj *nn.Linear           `module:"qkv_proj"` // instead of the three; nil: there are three
-	QNorm   *transformer.RMSNorm `module:"q_norm"`   // nil, as KNorm then is: there is none
+	QKVProj *nn.Linear           `module:"qkv_proj"` // replaces the three; nil: there are three
+	QNorm   *transformer.RMSNorm `module:"q_norm"`   // nil, like KNorm, if there is none
 	KNorm   *transformer.RMSNorm `module:"k_norm"`
 
 	family  family

@@ -13,12 +13,12 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Config describes a model in the words of transformers. The zero value of a field means the default
-// of the type's class there, LlamaConfig or another: models of billions of weights. A setting that a
-// type does not have is refused.
+// Config describes a model with the names of transformers. The zero value of a field means the
+// default of the type's class there, LlamaConfig or another, which are models with billions of
+// weights. Settings that a type does not have are refused.
 type Config struct {
-	// Type is model_type: llama, mistral, qwen2, qwen3, phi3, gemma, gemma2, gemma3_text, smollm3, olmo2 or
-	// granite; empty: llama.
+	// Type is model_type: llama, mistral, qwen2, qwen3, phi3, gemma, gemma2, gemma3_text, smollm3,
+	// olmo2 or granite; empty: llama.
 	Type string
 
 	VocabSize        int64
@@ -26,52 +26,54 @@ type Config struct {
 	IntermediateSize int64
 	NumLayers        int64 // num_hidden_layers
 	NumHeads         int64 // num_attention_heads
-	NumKeyValueHeads int64 // each is for NumHeads/NumKeyValueHeads heads; zero: NumHeads, or what the type has
-	HeadDim          int64 // zero: HiddenSize/NumHeads, or what the type has
-	MaxPositions     int64 // the most tokens of a text
-	// SlidingWindow is how many tokens a token attends to, itself among them, in the layers that LayerTypes
-	// names. Zero: 4096 of mistral, gemma2 and gemma3_text, none of the others; -1: there is none.
+	NumKeyValueHeads int64 // each serves NumHeads/NumKeyValueHeads heads; zero: NumHeads, or the type's default
+	HeadDim          int64 // zero: HiddenSize/NumHeads, or the type's default
+	MaxPositions     int64 // maximum length of a text in tokens
+	// SlidingWindow is how many tokens a token attends to, including itself, in the layers that
+	// LayerTypes names. Zero: 4096 for mistral, gemma2 and gemma3_text, no window for the others;
+	// -1: no window.
 	SlidingWindow int64
-	// LayerTypes are [FullAttention] or [SlidingAttention] for each layer. Nil: of mistral and phi3 all have
-	// the window, of qwen2 and qwen3 those from number 28 on, of gemma2 every second from the first on, of
-	// gemma3_text five of six.
+	// LayerTypes has [FullAttention] or [SlidingAttention] for each layer. Nil: all layers of
+	// mistral and phi3 have the window, those of qwen2 and qwen3 from number 28 on, every second
+	// one of gemma2 starting with the first, and five out of six of gemma3_text.
 	LayerTypes []string
 
-	HiddenAct        string  // see [transformer.ActivationByName]; zero: silu; of Gemmas: gelu_pytorch_tanh
+	HiddenAct        string  // see [transformer.ActivationByName]; zero: silu; gelu_pytorch_tanh for Gemma
 	RMSNormEps       float64 // zero: 1e-6; phi3 and olmo2: 1e-5
 	InitializerRange float64 // standard deviation of the initial weights; zero: 0.02
 	AttentionDropout float64
-	ResidualDropout  float64 // of phi3: of what attention and the feed-forward part add
-	AttentionBias    bool    // attention's layers have a bias; those of qwen2 but the last always have
+	ResidualDropout  float64 // of phi3: for the outputs of attention and the feed-forward part
+	AttentionBias    bool    // attention's layers have a bias; those of qwen2 except the last always do
 	MLPBias          bool
 	Rope             Rope
-	LocalRope        Rope // of gemma3_text's layers with a window, whose others have Rope
+	LocalRope        Rope // for the layers of gemma3_text with a window; the others use Rope
 
-	// QueryPreAttnScalar is what the products of queries and keys are divided by the root of, in gemma2 and
-	// gemma3_text. Zero: 256.
+	// QueryPreAttnScalar divides the products of queries and keys by its square root, in gemma2
+	// and gemma3_text. Zero: 256.
 	QueryPreAttnScalar int64
-	// AttnLogitSoftcapping of gemma2 bounds these products as c·tanh(x/c), and FinalLogitSoftcapping of
-	// gemma2 and gemma3_text the logits. Zero: 50 and 30 of gemma2, nothing of gemma3_text; -1: nothing does.
+	// AttnLogitSoftcapping of gemma2 bounds these products as c·tanh(x/c), and
+	// FinalLogitSoftcapping of gemma2 and gemma3_text bounds the logits. Zero: 50 and 30 for
+	// gemma2, none for gemma3_text; -1: none.
 	AttnLogitSoftcapping  float64
 	FinalLogitSoftcapping float64
 
-	// Of granite, what embeddings, the products of queries and keys, and what attention and the
-	// feed-forward part add are multiplied by, and what logits are divided by; zero: 1.
+	// For granite: factors of the embeddings, of the products of queries and keys, and of the
+	// outputs of attention and the feed-forward part, and the divisor of the logits; zero: 1.
 	EmbeddingMultiplier, AttentionMultiplier, ResidualMultiplier, LogitsScaling float64
 
-	NoRopeLayers []int64 // of smollm3: 0 for each layer that turns nothing, 1 for others; nil: 0 for every fourth
+	NoRopeLayers []int64 // of smollm3: 0 for each layer without rotary embedding, 1 for others; nil: 0 for every fourth
 
-	// TieWordEmbeddings gives the output layer the weight of the token embedding. Those of Gemmas always
-	// have it.
+	// TieWordEmbeddings makes the output layer share the weight of the token embedding. Gemma
+	// models always do.
 	TieWordEmbeddings bool
-	EOSTokenIDs       []int64 // end a text that is generated; nil: those of the type
-	PadTokenID        *int64  // fills batches up; its embedding is zero at first and not trained; nil: there is none
+	EOSTokenIDs       []int64 // end a generated text; nil: those of the type
+	PadTokenID        *int64  // pads batches; its embedding starts as zero and is not trained; nil: none
 
-	// Attention is not in config.json. Zero: SDPA; with AttnLogitSoftcapping: Eager, since SDPA leaves that
-	// out, as transformers' does.
+	// Attention is not in config.json. Zero: SDPA, but Eager with AttnLogitSoftcapping, which SDPA
+	// ignores, as in transformers.
 	Attention transformer.Attention
 
-	// Extra holds what config.json says beyond the above. It is written back.
+	// Extra holds the other settings of config.json. They are written back.
 	Extra pretrained.Document
 }
 
@@ -197,7 +199,7 @@ func (c Config) checked() (_ Config, err error) {
 	return c, err
 }
 
-// Blueprint is the decoder that is described, for package auto.
+// Blueprint returns the described decoder, for package auto.
 func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 	if c, err = c.resolved(); err != nil {
 		return b, err

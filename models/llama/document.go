@@ -178,7 +178,7 @@ func (c Config) document(architecture string) (pretrained.Document, error) {
 	return d, nil
 }
 
-// Blueprint is the decoder that a config.json describes, for package auto.
+// Blueprint returns the decoder described by a config.json, for package auto.
 func Blueprint(d pretrained.Document, _ classify.Head, a transformer.Attention) (b transformer.Blueprint, err error) {
 	c, err := decode(d)
 	if err != nil {

@@ -6,11 +6,11 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// MLP is LlamaMLP: what goes up is multiplied by a gate.
+// MLP is LlamaMLP, in which the up projection is multiplied by a gate.
 type MLP struct {
 	GateProj   *nn.Linear `module:"gate_proj"`
 	UpProj     *nn.Linear `module:"up_proj"`
-	GateUpProj *nn.Linear `module:"gate_up_proj"` // instead of the two; nil: there are two
+	GateUpProj *nn.Linear `module:"gate_up_proj"` // replaces the two; nil: there are two
 	DownProj   *nn.Linear `module:"down_proj"`
 
 	activation transformer.Activation

@@ -21,18 +21,18 @@ type Model struct {
 	scale  float64 // of embeddings: GemmaTextScaledWordEmbedding, and Granite's; 1: of the others
 }
 
-// Layer is LlamaDecoderLayer: attention and a feed-forward part, each behind a normalisation and
-// followed by the residual. Gemma2DecoderLayer has normalisations behind the two parts, too, and
-// Olmo2DecoderLayer has only these. Where there are some, PostAttentionLayerNorm is that of attention;
-// otherwise it is in front of the feed-forward part.
+// Layer is LlamaDecoderLayer: attention and a feed-forward part, each preceded by a normalisation
+// and followed by the residual. Gemma2DecoderLayer also has a normalisation after each part, and
+// Olmo2DecoderLayer has only those. In these two, PostAttentionLayerNorm is the one after
+// attention; otherwise it is the one before the feed-forward part.
 type Layer struct {
 	SelfAttn                 *Attention           `module:"self_attn"`
 	MLP                      *MLP                 `module:"mlp"`
-	InputLayerNorm           *transformer.RMSNorm `module:"input_layernorm"` // nil: of OLMo 2
+	InputLayerNorm           *transformer.RMSNorm `module:"input_layernorm"` // nil for OLMo 2
 	PostAttentionLayerNorm   *transformer.RMSNorm `module:"post_attention_layernorm"`
-	PreFeedforwardLayerNorm  *transformer.RMSNorm `module:"pre_feedforward_layernorm"`  // nil: not of Gemma 2 and 3
-	PostFeedforwardLayerNorm *transformer.RMSNorm `module:"post_feedforward_layernorm"` // nil: of Llama
-	ResidDropout             *nn.Dropout          `module:"resid_dropout"`              // of what either part adds
+	PreFeedforwardLayerNorm  *transformer.RMSNorm `module:"pre_feedforward_layernorm"`  // nil except for Gemma 2 and 3
+	PostFeedforwardLayerNorm *transformer.RMSNorm `module:"post_feedforward_layernorm"` // nil for Llama
+	ResidDropout             *nn.Dropout          `module:"resid_dropout"`              // for the output of either part
 
 	multiplier float64 // of what either part adds
 }
@@ -89,9 +89,8 @@ func (c Config) norm(b transformer.Builder, size int64) *transformer.RMSNorm {
 	return n
 }
 
-// Forward maps token ids, [B, L], to hidden states, [B, L, hidden]. The attention mask, [B, L], has 0
-// where a token is padding; undefined means that none is. Positions count from the left, padding
-// among them.
+// Forward maps token ids, [B, L], to hidden states, [B, L, hidden]. The attention mask, [B, L], is
+// 0 for padding; undefined means no padding. Positions count from the left, including padding.
 func (m *Model) Forward(ids, mask torch.Tensor) torch.Tensor {
 	x := m.embed(ids)
 	positions := torch.TensorOptions{Device: ids.Device()}.Arange(0, ids.Size(1), 1)
@@ -111,8 +110,8 @@ func (m *Model) embed(ids torch.Tensor) torch.Tensor {
 	return x.MulScalar(scale)
 }
 
-// masks are those of the layers, for hidden states of the last tokens, at positions, of texts of so many
-// tokens: one length of all, or that of each.
+// masks returns the masks of the layers, for hidden states of the last tokens, at positions. lengths
+// holds the length of the texts: one number for all, or one for each.
 func (m *Model) masks(mask, x torch.Tensor, lengths []int64, positions torch.Tensor) func(layer int) transformer.Mask {
 	dtype := x.DType()
 	if families[m.config.Type].castLast {
@@ -141,8 +140,8 @@ func (m *Model) masks(mask, x torch.Tensor, lengths []int64, positions torch.Ten
 	}
 }
 
-// Decode maps the next tokens of texts, [B, L], to their hidden states, [B, L, hidden], and adds them
-// to the past. L is 1 unless the past is empty.
+// Decode maps the next tokens of texts, [B, L], to their hidden states, [B, L, hidden], and adds
+// them to the past. L is 1 unless the past is empty.
 func (m *Model) Decode(ids torch.Tensor, past *transformer.Past) torch.Tensor {
 	x := m.embed(ids)
 	n := ids.Size(1)
@@ -157,7 +156,7 @@ func (l *Layer) Forward(x torch.Tensor, mask transformer.Mask) torch.Tensor {
 	})
 }
 
-// Continue is Forward of tokens that attend to what recall returns.
+// Continue is Forward for tokens that attend to what recall returns.
 func (l *Layer) Continue(x torch.Tensor, mask transformer.Mask, recall transformer.Recall) torch.Tensor {
 	made := l.SelfAttn.forward(normalised(x, l.InputLayerNorm), mask, recall)
 	if l.PostFeedforwardLayerNorm == nil {

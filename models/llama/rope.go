@@ -13,32 +13,32 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Rope says how far a position turns queries and keys: rope_parameters of config.json, and
+// Rope says how far a position rotates queries and keys: rope_parameters of config.json, and
 // rope_theta and rope_scaling of older files.
 type Rope struct {
 	Type  string  `json:"rope_type"`  // default, linear or llama3; of phi3 default or longrope; empty: default
-	Theta float64 `json:"rope_theta"` // the base of the wave lengths; zero: 10000
+	Theta float64 `json:"rope_theta"` // the base of the wavelengths; zero: 10000
 
-	Factor float64 `json:"factor,omitempty"` // of linear and llama3: how many times longer texts may be
+	Factor float64 `json:"factor,omitempty"` // for linear and llama3: how many times longer texts may be
 
-	// Of llama3: wave lengths between OriginalMaxPositions/LowFreqFactor and
-	// OriginalMaxPositions/HighFreqFactor are scaled in part, longer ones wholly.
+	// For llama3: wavelengths between OriginalMaxPositions/LowFreqFactor and
+	// OriginalMaxPositions/HighFreqFactor are partly scaled, longer ones fully.
 	LowFreqFactor        float64 `json:"low_freq_factor,omitempty"`
 	HighFreqFactor       float64 `json:"high_freq_factor,omitempty"`
 	OriginalMaxPositions float64 `json:"original_max_position_embeddings,omitempty"` // zero: MaxPositions
 
-	// Of longrope: what each wave length is multiplied by, in a batch with a text of more than
-	// OriginalMaxPositions tokens (zero: 4096) by LongFactor. Queries and keys are multiplied by
-	// AttentionFactor; zero: the one that follows from Factor (zero: MaxPositions/OriginalMaxPositions).
+	// For longrope: the factors of the wavelengths; LongFactor is used in a batch with a text of
+	// more than OriginalMaxPositions tokens (zero: 4096). Queries and keys are multiplied by
+	// AttentionFactor; zero: computed from Factor (zero: MaxPositions/OriginalMaxPositions).
 	ShortFactor     []float64 `json:"short_factor,omitempty"`
 	LongFactor      []float64 `json:"long_factor,omitempty"`
 	AttentionFactor float64   `json:"attention_factor,omitempty"`
 
-	PartialRotaryFactor float64 `json:"partial_rotary_factor,omitempty"` // of phi3: the part of a head that is turned; zero: 1
+	PartialRotaryFactor float64 `json:"partial_rotary_factor,omitempty"` // of phi3: the fraction of a head that is rotated; zero: 1
 }
 
-// decodeRope takes the settings of positions out of a config.json, in the words of transformers 5 or
-// of 4.
+// decodeRope takes the settings of positions out of a config.json, in the words of transformers 5
+// or of 4.
 func decodeRope(d pretrained.Document, f family) (r Rope, err error) {
 	var scaling struct {
 		Rope
@@ -67,8 +67,8 @@ func decodeRope(d pretrained.Document, f family) (r Rope, err error) {
 	return r, nil
 }
 
-// decodeRopes takes out of a config.json the settings of positions of all layers, or of those with a
-// window by themselves.
+// decodeRopes takes out of a config.json the settings of positions of all layers, or of those with
+// a window by themselves.
 func (c *Config) decodeRopes(d pretrained.Document, f family) (err error) {
 	if !f.twoRopes {
 		c.Rope, err = decodeRope(d, f)

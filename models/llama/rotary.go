@@ -8,11 +8,11 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// RotaryEmbedding is LlamaRotaryEmbedding: how far a position turns queries and keys.
+// RotaryEmbedding is LlamaRotaryEmbedding: how far a position rotates queries and keys.
 type RotaryEmbedding struct {
 	InvFreq      torch.Tensor `buffer:"inv_freq,nonpersistent"`       // [E/2]
-	LongInvFreq  torch.Tensor `buffer:"long_inv_freq,nonpersistent"`  // of long texts; undefined: as of others
-	LocalInvFreq torch.Tensor `buffer:"local_inv_freq,nonpersistent"` // of layers with a window; undefined: as of others
+	LongInvFreq  torch.Tensor `buffer:"long_inv_freq,nonpersistent"`  // for long texts; undefined: as for others
+	LocalInvFreq torch.Tensor `buffer:"local_inv_freq,nonpersistent"` // for layers with a window; undefined: as for others
 
 	short int64   // the most tokens of a text that is not long; 0: there are no long ones
 	scale float64 // multiplies queries and keys; 1: of all but longrope
@@ -30,8 +30,8 @@ func newRotaryEmbedding(c Config) *RotaryEmbedding {
 	return e
 }
 
-// at is for the last n tokens, at positions, of texts of so many tokens: one length of all, or that of
-// each. Their hidden states have that dtype.
+// at is for the last n tokens, at positions, of texts whose lengths are given: one number for all, or
+// one for each. Their hidden states have that dtype.
 func (e *RotaryEmbedding) at(lengths []int64, n int64, positions torch.Tensor, local bool,
 	dtype torch.DType) transformer.Rotary {
 	f := e.InvFreq

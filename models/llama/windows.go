@@ -12,7 +12,7 @@ import (
 // The types of layers, by what their tokens attend to.
 const (
 	FullAttention    = "full_attention"    // to all tokens before them
-	SlidingAttention = "sliding_attention" // to those that SlidingWindow has room for
+	SlidingAttention = "sliding_attention" // to those within SlidingWindow
 )
 
 // decodeWindows takes out of a config.json which layers have a sliding window, and how long it is.

@@ -11,8 +11,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Adapter is what is trained of a model: the updates of its layers, and the modules and biases that
-// are trained as they are.
+// Adapter is the trained part of a model: the updates of its layers, and the modules and biases
+// that are trained directly.
 type Adapter struct {
 	model   any
 	config  Config
@@ -28,10 +28,11 @@ type target struct {
 	update *update
 }
 
-// Add gives layers of a model updates, drawn from the default generator in the order of the model's
-// modules, and freezes all other weights but those that the configuration names: get_peft_model. A
-// model has one adapter at a time. Optimizers and engine.New come after it. An error says what does
-// not fit, and the model is as it was.
+// Add adds updates to layers of a model and freezes all other weights except those that the
+// configuration names: get_peft_model. The updates are drawn from the default generator in the
+// order of the model's modules. A model has at most one adapter. Make optimizers and call
+// engine.New afterwards. If something does not fit, Add returns an error and the model is
+// unchanged.
 func Add(model any, c Config) (a *Adapter, err error) {
 	if c, err = c.withDefaults(); err != nil {
 		return nil, err
@@ -104,8 +105,8 @@ func lastParts(names []string) []string {
 	return slices.Sorted(maps.Keys(last))
 }
 
-// OutputEmbedder is a model with a layer that gives each word of a vocabulary a logit, which
-// [AllLinear] leaves out: get_output_embeddings of transformers.
+// OutputEmbedder is a model with a layer that computes a logit for each word of a vocabulary,
+// which [AllLinear] excludes: get_output_embeddings of transformers.
 type OutputEmbedder interface {
 	OutputEmbeddings() *nn.Linear // nil: there is none
 }
@@ -157,7 +158,7 @@ func (a *Adapter) build() error {
 	return nil
 }
 
-// isTraining tells whether a model is in training mode, as its first module says that has one.
+// isTraining reports whether a model is in training mode, as its first module says that has one.
 func isTraining(model any) bool {
 	for _, m := range nn.Modules(model) {
 		if mode, ok := m.Module.(interface{ Training() bool }); ok {
@@ -213,8 +214,8 @@ func (a *Adapter) trained() (map[torch.Tensor]bool, error) {
 
 func parent(name string) string { return name[:max(strings.LastIndex(name, "."), 0)] }
 
-// trainsBias tells whether a tensor is a bias that is trained. All are those with the word in their
-// names, as in peft: T5's for distances, which are the weight of an embedding, among them.
+// trainsBias reports whether a tensor is a bias that is trained. All are those with the word in
+// their names, as in peft: T5's for distances, which are the weight of an embedding, among them.
 func (a *Adapter) trainsBias(name string) bool {
 	switch a.config.Bias {
 	case AllBias:
@@ -226,7 +227,7 @@ func (a *Adapter) trainsBias(name string) bool {
 	return false
 }
 
-// has tells whether the layer of that name has an update.
+// has reports whether the layer of that name has an update.
 func (a *Adapter) has(name string) bool {
 	return slices.ContainsFunc(a.layers, func(t target) bool { return t.name == name })
 }
@@ -250,10 +251,10 @@ func (a *Adapter) list(trained map[torch.Tensor]bool) {
 	}
 }
 
-// Config is what the adapter was made with, with the defaults filled in.
+// Config returns the configuration of the adapter, with the defaults filled in.
 func (a *Adapter) Config() Config { return a.config }
 
-// Layers are the names of the layers with updates, in the order of the model.
+// Layers returns the names of the layers with updates, in the order of the model.
 func (a *Adapter) Layers() []string {
 	names := make([]string, len(a.layers))
 	for i, t := range a.layers {
@@ -262,14 +263,14 @@ func (a *Adapter) Layers() []string {
 	return names
 }
 
-// SetEnabled switches the updates of the layers on and off: what is off computes what the model did
-// before, but for ModulesToSave and biases: disable_adapter. It must not be called while the model
-// runs.
+// SetEnabled switches the updates of the layers on and off: disable_adapter. Without them the
+// model computes what it did before, except for ModulesToSave and biases. It must not be called
+// while the model runs.
 func (a *Adapter) SetEnabled(on bool) { a.enabled = on }
 
-// Merge adds the updates to the weights of their layers and takes them out of the model, which then
-// computes the same, but for rounding, at the speed that it had: merge_and_unload. What is frozen
-// stays so; [nn.Unfreeze] ends that. The adapter must not be used afterwards.
+// Merge adds the updates to the weights of their layers and removes them from the model, which
+// then computes the same, except for rounding, at its original speed: merge_and_unload. Frozen
+// weights stay frozen; use [nn.Unfreeze] to train them. The adapter must not be used afterwards.
 func (a *Adapter) Merge() error {
 	if a.layers == nil {
 		return errMerged
@@ -288,7 +289,7 @@ func (a *Adapter) Merge() error {
 
 var errMerged = errors.New("lora: the adapter was merged or removed")
 
-// Remove takes the updates out of the model, which computes what it did before, but for
+// Remove removes the updates from the model, which then computes what it did before, except for
 // ModulesToSave and biases: unload.
 func (a *Adapter) Remove() error {
 	if a.layers == nil {

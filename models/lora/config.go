@@ -14,10 +14,10 @@ import (
 	"github.com/gotrainer/gotrainer/internal/optional"
 )
 
-// AllLinear stands in TargetModules, alone, for every linear layer but those of the head.
+// AllLinear, alone in TargetModules, stands for every linear layer except those of the head.
 const AllLinear = "all-linear"
 
-// Bias says which biases are trained besides the updates.
+// Bias says which biases are trained in addition to the updates.
 type Bias string
 
 // The choices of bias.
@@ -27,49 +27,52 @@ const (
 	LoRABias Bias = "lora_only" // those of the layers with an update
 )
 
-// Init says what updates begin with.
+// Init says how updates are initialised.
 type Init string
 
-// The ways to draw A. B is zero but with InitRandom.
+// The ways to draw A. B is zero, except with InitRandom.
 const (
-	InitKaiming  Init = ""         // as those of linear layers: init_lora_weights=True
+	InitKaiming  Init = ""         // like linear layers: init_lora_weights=True
 	InitGaussian Init = "gaussian" // normal, with a standard deviation of 1/R
-	InitRandom   Init = "random"   // A and B as those of linear layers, for tests: init_lora_weights=False
+	InitRandom   Init = "random"   // A and B like linear layers, for tests: init_lora_weights=False
 )
 
-// Config is LoraConfig. Fields without a value have peft's defaults.
+// Config is LoraConfig. Zero fields have peft's defaults.
 type Config struct {
 	R         int64   // the rank of the updates; 0 means 8
 	Alpha     float64 // lora_alpha: updates are multiplied by Alpha/R; 0 means 8
-	UseRSLoRA bool    // use_rslora: they are multiplied by Alpha/sqrt(R)
-	Dropout   float64 // lora_dropout, of what enters an update
+	UseRSLoRA bool    // use_rslora: multiply them by Alpha/sqrt(R) instead
+	Dropout   float64 // lora_dropout, for the input of an update
 	Bias      Bias    // empty means NoBias
 
-	// TargetModules are the layers that get updates, by their names or what these end with, such as
-	// "q_proj"; [AllLinear], alone, means all. TargetPattern, instead of them, is a regular expression
-	// that fits whole names. One of both is needed for a model that is not of package auto.
+	// TargetModules are the layers that get updates, by their names or the ends of their names,
+	// such as "q_proj"; [AllLinear], alone, means all. TargetPattern, used instead, is a regular
+	// expression that matches whole names. One of the two is required for a model that is not from
+	// package auto.
 	TargetModules []string
 	TargetPattern string
-	// ExcludeModules and ExcludePattern are layers that get none, in the same way.
+	// ExcludeModules and ExcludePattern exclude layers in the same way.
 	ExcludeModules []string
 	ExcludePattern string
-	// LayersToTransform, if there are any, are the numbers of the blocks that get updates. They are
-	// looked for behind the names of LayersPattern, or behind the first name that a number follows.
+	// LayersToTransform, if not empty, are the numbers of the blocks that get updates. The number
+	// is the one after a name in LayersPattern, or after the first name that is followed by a
+	// number.
 	LayersToTransform []int64
 	LayersPattern     []string
-	// RankPattern and AlphaPattern give other layers another R and Alpha, by regular expressions that
-	// fit the end of their names.
+	// RankPattern and AlphaPattern set a different R and Alpha for some layers, by regular
+	// expressions that match the end of their names.
 	RankPattern  map[string]int64
 	AlphaPattern map[string]float64
 
-	// ModulesToSave are modules that are trained as they are and saved with the updates, such as a new
-	// head, by what their names end with: as in peft "norm" is input_layernorm, too, and ".norm" is not.
+	// ModulesToSave are modules that are trained directly and saved with the updates, such as a
+	// new head, by the ends of their names: as in peft, "norm" includes input_layernorm, and
+	// ".norm" does not.
 	ModulesToSave []string
 
 	Init Init
 
-	// TaskType and BaseModel, the folder of the model or its name on the Hub, with Revision, say in the
-	// file what the adapter is for. Package auto fills them in.
+	// TaskType and BaseModel, the folder of the model or its name on the Hub, with Revision,
+	// record in the file what the adapter is for. Package auto fills them in.
 	TaskType  string
 	BaseModel string
 	Revision  string
@@ -116,7 +119,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// fits tells whether a name is one of names, or ends with one.
+// fits reports whether a name is one of names, or ends with one.
 func fits(name string, names []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return name == n || strings.HasSuffix(name, "."+n) })
 }
@@ -126,7 +129,8 @@ func fullMatch(pattern, name string) bool {
 	return regexp.MustCompile(`^(?:` + pattern + `)$`).MatchString(name)
 }
 
-// targets tells whether the layer of that name gets an update: check_target_module_exists of peft.
+// targets reports whether the layer of that name gets an update: check_target_module_exists of
+// peft.
 func (c Config) targets(name string) bool {
 	switch {
 	case c.ExcludePattern != "" && fullMatch(c.ExcludePattern, name), fits(name, c.ExcludeModules), c.saves(name):
@@ -139,7 +143,7 @@ func (c Config) targets(name string) bool {
 	return fits(name, c.TargetModules) && c.transforms(name)
 }
 
-// saves tells whether a module of that name, or one that it is in, is among ModulesToSave.
+// saves reports whether a module of that name, or one that it is in, is among ModulesToSave.
 func (c Config) saves(name string) bool {
 	for end := len(name); end > 0; end = strings.LastIndexByte(name[:end], '.') {
 		if slices.ContainsFunc(c.ModulesToSave, func(m string) bool { return strings.HasSuffix(name[:end], m) }) {
@@ -149,7 +153,7 @@ func (c Config) saves(name string) bool {
 	return false
 }
 
-// transforms tells whether the layer of that name is in a block of LayersToTransform.
+// transforms reports whether the layer of that name is in a block of LayersToTransform.
 func (c Config) transforms(name string) bool {
 	if len(c.LayersToTransform) == 0 {
 		return true
@@ -248,7 +252,7 @@ func nullIfEmpty(s string) *string {
 	return &s
 }
 
-// MarshalJSON writes adapter_config.json as peft reads it.
+// MarshalJSON encodes c as adapter_config.json in the form that peft reads.
 func (c Config) MarshalJSON() ([]byte, error) { return c.marshal(false) }
 
 // marshal says besides whether there are layers whose weight is [in, out].
@@ -283,7 +287,8 @@ var variants = []string{"use_dora", "use_qalora", "use_bdlora", "lora_bias", "tr
 	"target_parameters", "layer_replication", "alora_invocation_tokens", "arrow_config", "velora_config",
 	"monteclora_config", "kasa_config", "loftq_config", "megatron_config"}
 
-// UnmarshalJSON reads adapter_config.json. What it has of other kinds of adapters is refused by name.
+// UnmarshalJSON decodes adapter_config.json. It refuses, by name, settings of other kinds of
+// adapters.
 func (c *Config) UnmarshalJSON(text []byte) error {
 	f := file{R: 8, Alpha: 8, Bias: NoBias, Init: true}
 	all := map[string]json.RawMessage{}

@@ -24,7 +24,7 @@ const (
 // maxConfig is far above any adapter_config.json.
 const maxConfig = 4 << 20
 
-// ReadConfig reads adapter_config.json of a folder. A folder without one is an error that is
+// ReadConfig reads adapter_config.json from a folder. If there is none, the error is
 // fs.ErrNotExist.
 func ReadConfig(dir string) (c Config, err error) {
 	path := filepath.Join(dir, ConfigName)
@@ -38,14 +38,14 @@ func ReadConfig(dir string) (c Config, err error) {
 	return c, nil
 }
 
-// AdapterState is what a file of the adapter holds: its name, the tensors by their names there, and
-// metadata. It makes a model that embeds the Adapter an engine.Adapted.
+// AdapterState returns what a file of the adapter holds: its name, the tensors by their names
+// there, and metadata. It makes a model that embeds the Adapter an engine.Adapted.
 func (a *Adapter) AdapterState() (file string, tensors []torch.Named, metadata map[string]string) {
 	return WeightsName, a.state, map[string]string{"format": "pt"}
 }
 
-// Save writes adapter_config.json and adapter_model.safetensors into dir, which it makes if need be,
-// for peft and this package: save_pretrained.
+// Save writes adapter_config.json and adapter_model.safetensors into dir, for peft and this
+// package: save_pretrained. It creates dir if needed.
 func (a *Adapter) Save(dir string) error {
 	if a.layers == nil {
 		return errMerged
@@ -74,8 +74,9 @@ func (a *Adapter) WriteConfig(dir string) error {
 	return pretrained.WriteJSON(dir, ConfigName, json.RawMessage(text))
 }
 
-// Load reads the weights of an adapter of the same configuration from a folder, adapter_model.safetensors
-// or, where that is not there, adapter_model.bin. Names and shapes are checked first.
+// Load loads the weights of an adapter with the same configuration from a folder:
+// adapter_model.safetensors or, if there is none, adapter_model.bin. Names and shapes are checked
+// first.
 func (a *Adapter) Load(dir string) error {
 	if a.layers == nil {
 		return errMerged

@@ -21,7 +21,7 @@ import (
 //go:embed pretrained/config.json pretrained/model.safetensors
 var files embed.FS
 
-// Load is the model, a new one for each call: to read with, or to train on.
+// Load returns the model, a new one for each call, to read with or to train on.
 func Load() (*crnn.Model, error) {
 	dir, err := fs.Sub(files, "pretrained")
 	if err != nil {
@@ -35,8 +35,8 @@ var (
 	loaded = sync.OnceValues(Load)
 )
 
-// Read reads pictures of plates: paths of files, []byte, image.Image and *vision.Image. The model
-// is loaded by the first call. Any goroutine may call it; one is read for at a time.
+// Read reads pictures of plates: paths of files, []byte, image.Image and *vision.Image. The first
+// call loads the model. It is safe for concurrent use, but calls run one at a time.
 func Read(pictures ...any) ([]crnn.Reading, error) {
 	mutex.Lock()
 	defer mutex.Unlock()

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Decimal is a number that a [Document] always has with a point, as Python writes it: of some
-// settings transformers refuses 2 where it wants 2.0.
+// Decimal is a number that a [Document] always writes with a decimal point, as Python does: for
+// some settings, transformers refuses 2 and requires 2.0.
 type Decimal float64
 
 // MarshalJSON writes 2 as 2.0.

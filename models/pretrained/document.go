@@ -15,13 +15,13 @@ import (
 	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
-// Names of the file that describes a model.
+// The names of files that describe a model.
 const (
 	ConfigName      = "config.json"
 	HezarConfigName = "model_config.yaml"
 )
 
-// Document is config.json by its keys.
+// Document is the content of config.json by its keys.
 type Document map[string]json.RawMessage
 
 // Field ties a key of a [Document] to a variable.
@@ -33,7 +33,7 @@ type Field struct {
 // maxConfig is far above any config.json; a larger file is something else.
 const maxConfig = 4 << 20
 
-// ReadConfig reads config.json from dir or, where there is none, Hezar's model_config.yaml.
+// ReadConfig reads config.json from dir or, if there is none, Hezar's model_config.yaml.
 func ReadConfig(dir string) (Document, error) {
 	d, _, err := readConfig(dir)
 	return d, err
@@ -58,8 +58,7 @@ func readConfig(dir string) (d Document, path string, err error) {
 	return d, path, nil
 }
 
-// ReadConfigAs is [ReadConfig] of a kind of model, whose name stands in front of what decode
-// refuses.
+// ReadConfigAs is [ReadConfig] for a kind of model, whose name prefixes the errors of decode.
 func ReadConfigAs[C any](dir, kind string, decode func(Document) (C, error)) (c C, err error) {
 	d, path, err := readConfig(dir)
 	if err != nil {
@@ -83,8 +82,8 @@ func ParseConfig(text []byte) (Document, error) {
 	return d, nil
 }
 
-// Decode reads keys into variables and takes them out of the document. A key that is absent, or
-// null, leaves its variable alone.
+// Decode decodes keys into variables and removes them from the document. If a key is absent or
+// null, its variable does not change.
 func (d Document) Decode(fields []Field) error {
 	for _, f := range fields {
 		raw, ok := d[f.Key]
@@ -101,7 +100,7 @@ func (d Document) Decode(fields []Field) error {
 	return nil
 }
 
-// Encode writes variables under their keys.
+// Encode stores variables under their keys.
 func (d Document) Encode(fields []Field) error {
 	for _, f := range fields {
 		raw, err := json.Marshal(reflect.ValueOf(f.Value).Elem().Interface())
@@ -113,8 +112,8 @@ func (d Document) Encode(fields []Field) error {
 	return nil
 }
 
-// UseOwnNames puts settings that stand under the names of other models, which transformers' class
-// takes too (attribute_map), under its own.
+// UseOwnNames renames settings given under the names of other models, which transformers' class
+// accepts too (attribute_map), to its own names.
 func (d Document) UseOwnNames(own map[string]string) error {
 	for other, name := range own {
 		value, found := d[other]
@@ -130,7 +129,8 @@ func (d Document) UseOwnNames(own map[string]string) error {
 	return nil
 }
 
-// EncodeModel writes the fields of a model of that model_type, for transformers' class of that name.
+// EncodeModel stores the fields of a model of the given model_type, for transformers' class of
+// that name.
 func (d Document) EncodeModel(modelType, architecture string, fields []Field) error {
 	err := d.Encode(append(fields, Field{"model_type", &modelType}, Field{"architectures", &[]string{architecture}},
 		Field{"dtype", new("float32")}))
@@ -138,9 +138,9 @@ func (d Document) EncodeModel(modelType, architecture string, fields []Field) er
 	return err
 }
 
-// Demand refuses a document in which a key has another value than wanted, as JSON; an absent or
-// null one has the first. It is for settings that change what a model computes and that it does not
-// support.
+// Demand refuses a document in which a key has none of the wanted values, given as JSON; an absent
+// or null key has the first. It is for settings that change what a model computes and are not
+// supported.
 func (d Document) Demand(key string, wanted ...string) error {
 	raw, ok := d[key]
 	if !ok || isNull(raw) {
@@ -158,10 +158,10 @@ func (d Document) Demand(key string, wanted ...string) error {
 	return fmt.Errorf("%s is %s; only %s is supported", key, brief(raw), strings.Join(wanted, " or "))
 }
 
-// Write writes config.json into dir, keys in alphabetical order as transformers does.
+// Write writes config.json into dir, with keys in alphabetical order as in transformers.
 func (d Document) Write(dir string) error { return WriteJSON(dir, ConfigName, d) }
 
-// WriteJSON writes a value into a file of a folder, which is whole or not there at any instant.
+// WriteJSON atomically writes a value into a file in a folder.
 func WriteJSON(dir, name string, value any) error {
 	text, err := json.Marshal(value)
 	if err != nil {

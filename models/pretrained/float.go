@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Float is a number that is written as Python writes a float, 1.0 and not 1: some settings of
-// transformers are refused as integers.
+// Float is a number that is written as Python writes a float, 1.0 instead of 1: transformers
+// refuses integers for some settings.
 type Float float64
 
 // MarshalJSON writes the number.

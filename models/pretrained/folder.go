@@ -9,8 +9,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// LoadFolder builds a model and fills it with the weights in dir, as [Load] does. What build makes
-// need not be drawn. The model is in evaluation mode, as after transformers' from_pretrained:
+// LoadFolder builds a model and loads the weights in dir, as [Load] does. build need not draw
+// weights. The model is in evaluation mode, as after transformers' from_pretrained:
 // [nn.SetTraining] switches it to training, which every trainer of this module does.
 func LoadFolder[M any](dir string, build func() M, options func(m M) LoadOptions) (m M, r *Report, err error) {
 	w, err := Open(dir)
@@ -27,8 +27,8 @@ func LoadFolder[M any](dir string, build func() M, options func(m M) LoadOptions
 	return m, r, err
 }
 
-// SaveFolder writes config.json and model.safetensors into dir, which it makes if need be, for
-// transformers to read.
+// SaveFolder writes config.json and model.safetensors into dir, for transformers to read. It
+// creates dir if needed.
 func SaveFolder(dir string, model any, d Document) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fmt.Errorf("pretrained: %w", err)

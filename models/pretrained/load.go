@@ -11,39 +11,39 @@ import (
 
 // LoadOptions configures [Load].
 type LoadOptions struct {
-	// Prefix is what the names of the encoder's tensors begin with in a model that has a head, such
-	// as "bert.". It is cut off or added where model and files differ in it.
+	// Prefix is the prefix of the encoder's tensor names in a model with a head, such as "bert.".
+	// It is removed or added if model and files differ in it.
 	Prefix string
 
-	// Rename turns names that some files have instead of the model's into these; nil: there are none.
+	// Rename maps the names that some files use to the model's; nil: there are none.
 	Rename func(name string) string
 
-	// Fresh tells which tensors may be missing, or have another shape, because a head is new: they
-	// are drawn. Any other makes the load fail.
+	// Fresh reports which tensors may be missing, or have another shape, because a head is new:
+	// they are drawn. Any other such tensor makes the load fail.
 	Fresh func(name string) bool
-	// InitMissing draws all that is missing, as transformers does with a warning only.
+	// InitMissing draws everything that is missing, as transformers does with only a warning.
 	InitMissing bool
 	// InitMismatched draws tensors whose shapes differ: ignore_mismatched_sizes. Without it they
 	// make the load fail.
 	InitMismatched bool
 
-	// Init draws the tensors of those names. It is called only if there are any, and must be set
-	// then.
+	// Init draws the tensors with the given names. It is called only if there are any, and must
+	// then be set.
 	Init func(missing map[string]bool)
 
-	// Prepare may change the tensors of the model to be those that are in the files, whose names rename
-	// turns into those of the model. Nil: they are left alone.
+	// Prepare may replace tensors of the model to match those in the files; rename maps their
+	// names to those of the model. It may be nil.
 	Prepare func(w *Weights, rename func(name string) string) error
-	// Take is that of [nn.LoadOptions].
+	// Take is [nn.LoadOptions].Take.
 	Take func(name string, read func() (torch.Tensor, error)) (taken bool, err error)
 }
 
 // renames are those of transformers for names of the first releases, which come from TensorFlow.
 var renames = strings.NewReplacer("LayerNorm.gamma", "LayerNorm.weight", "LayerNorm.beta", "LayerNorm.bias")
 
-// Load fills a model with weights and draws what they do not have, from the default generator and
-// in transformers' order. On an error the model is not to be used; the report, where there is one,
-// says what did not fit.
+// Load loads weights into a model and draws those that are missing, from the default generator and
+// in transformers' order. After an error the model must not be used; the report, if not nil, says
+// what did not match.
 func Load(model any, w *Weights, o LoadOptions) (*Report, error) {
 	own := stateNames(model)
 	r := &Report{Renamed: map[string]string{}}

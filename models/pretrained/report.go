@@ -7,20 +7,20 @@ import (
 	"github.com/gotrainer/gotrainer/nn"
 )
 
-// Report says what became of every tensor of a model and of its files. Its String is a table of all
-// but the loaded ones.
+// Report says what happened to every tensor of a model and of its files. Its String is a table of
+// all but the loaded ones.
 type Report struct {
 	nn.Report
 
-	// Renamed has the old names, such as bert.embeddings.LayerNorm.gamma or one without prefix, of
-	// tensors that were loaded under new ones.
+	// Renamed has the old names of tensors that were loaded under new ones, such as
+	// bert.embeddings.LayerNorm.gamma or a name without prefix.
 	Renamed map[string]string
-	// Initialized are the model's tensors that were drawn at random: tensors that were missing or
-	// of another shape.
+	// Initialized are the model's tensors that were drawn at random because they were missing or
+	// had another shape.
 	Initialized []string
 }
 
-// String is a table of what was not simply loaded.
+// String returns a table of the tensors that were not simply loaded.
 func (r *Report) String() string {
 	var s strings.Builder
 	s.WriteString(r.Report.String())

@@ -2,11 +2,11 @@ package pretrained
 
 import "encoding/json"
 
-// TokenIDs are ids that a [Document] has as a number, if there is one, or as a list; null where there
-// are none.
+// TokenIDs are ids that a [Document] holds as a number if there is one, as a list if there are
+// several, and as null if there are none.
 type TokenIDs []int64
 
-// UnmarshalJSON takes either.
+// UnmarshalJSON accepts a number, a list or null.
 func (t *TokenIDs) UnmarshalJSON(text []byte) error {
 	var one int64
 	if err := json.Unmarshal(text, &one); err == nil {
@@ -16,7 +16,7 @@ func (t *TokenIDs) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*[]int64)(t))
 }
 
-// MarshalJSON writes null where there are none, and a number where there is one.
+// MarshalJSON writes null if there are no ids, and a number if there is one.
 func (t TokenIDs) MarshalJSON() ([]byte, error) {
 	switch len(t) {
 	case 0:

@@ -18,7 +18,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Names of files with weights, in the order in which transformers looks for them.
+// The names of files with weights, in the order in which transformers looks for them.
 const (
 	SafetensorsName      = "model.safetensors"
 	SafetensorsIndexName = "model.safetensors.index.json"
@@ -27,7 +27,8 @@ const (
 	HezarName            = "model.pt" // Hezar's, a pickle
 )
 
-// Weights are the tensors of a model on disk: an [nn.Source]. One tensor at a time is in memory.
+// Weights are the tensors of a model on disk: an [nn.Source]. Only one tensor at a time is in
+// memory.
 type Weights struct {
 	path   string
 	shards []shard
@@ -42,8 +43,8 @@ type shard interface {
 
 var _ nn.Source = (*Weights)(nil)
 
-// Open opens the weights in dir: model.safetensors, or shards of that with their index, or the same
-// of pytorch_model.bin, or Hezar's model.pt, whichever comes first.
+// Open opens the weights in dir: model.safetensors or its shards with their index, or the same for
+// pytorch_model.bin, or Hezar's model.pt, whichever is found first.
 func Open(dir string) (*Weights, error) {
 	for _, name := range []string{SafetensorsName, SafetensorsIndexName, PickleName, PickleIndexName, HezarName} {
 		path := filepath.Join(dir, name)
@@ -61,8 +62,8 @@ func Open(dir string) (*Weights, error) {
 		"these: %w", dir, SafetensorsName, PickleName, fs.ErrNotExist)
 }
 
-// OpenFile opens one file: safetensors, or what torch.save wrote if its name ends in .bin, .pt or
-// .pth.
+// OpenFile opens one file. If its name ends in .bin, .pt or .pth, it is one written by torch.save;
+// otherwise it is safetensors.
 func OpenFile(path string) (*Weights, error) {
 	w := &Weights{path: path, where: map[string]shard{}}
 	s, err := openShard(path)
@@ -102,7 +103,7 @@ type index struct {
 // maxIndex is far above any index; one of 100,000 tensors has 10 MB.
 const maxIndex = 16 << 20
 
-// OpenIndex opens the shards that an index names. They are beside it.
+// OpenIndex opens the shards listed in an index. They must be in the same folder.
 func OpenIndex(path string) (*Weights, error) {
 	text, err := regularfile.ReadFile(path, maxIndex)
 	if err != nil {
@@ -153,7 +154,7 @@ func (w *Weights) openShards(dir string, weightMap map[string]string) error {
 	return nil
 }
 
-// Path is the file, or the index, that was opened.
+// Path returns the path of the file, or index, that was opened.
 func (w *Weights) Path() string { return w.path }
 
 // Contents lists the tensors of all files.
@@ -174,7 +175,7 @@ func (w *Weights) Read(name string) (torch.Tensor, error) {
 	return s.Read(name)
 }
 
-// Differ tells whether the weights in dir have two tensors of these names that are not the same.
+// Differ reports whether the weights in dir contain both tensors and they differ.
 func Differ(dir, a, b string) (bool, error) {
 	w, err := Open(dir)
 	if err != nil {
@@ -184,7 +185,7 @@ func Differ(dir, a, b string) (bool, error) {
 	return w.Differ(a, b)
 }
 
-// Differ tells whether there are two tensors of these names that are not the same.
+// Differ reports whether both tensors exist and differ.
 func (w *Weights) Differ(a, b string) (bool, error) {
 	if w.where[a] == nil || w.where[b] == nil {
 		return false, nil
@@ -193,7 +194,7 @@ func (w *Weights) Differ(a, b string) (bool, error) {
 	return !same, err
 }
 
-// equal tells whether two tensors are the same.
+// equal reports whether two tensors are the same.
 func (w *Weights) equal(a, b string) (same bool, err error) {
 	x, err := w.Read(a)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// ParseYAML reads Hezar's description of a model. Keys that are numbers, as in id2label, become the
-// strings that they are in JSON.
+// ParseYAML parses Hezar's description of a model. Numeric keys, as in id2label, become strings,
+// as in JSON.
 func ParseYAML(text []byte) (Document, error) {
 	var v any
 	if err := yaml.Unmarshal(text, &v); err != nil {

@@ -12,7 +12,7 @@ type BasicBlock struct {
 	ReLU       ReLU            `module:"relu"`
 	Conv2      *nn.Conv2d      `module:"conv2"`
 	BN2        *nn.BatchNorm2d `module:"bn2"`
-	Downsample nn.Sequential   `module:"downsample"` // of the shortcut; nil where sizes are equal
+	Downsample nn.Sequential   `module:"downsample"` // of the shortcut; nil if sizes are equal
 }
 
 func newBasicBlock(in, width, stride int64, downsample nn.Sequential) nn.Layer {
@@ -42,7 +42,7 @@ type Bottleneck struct {
 	Conv3      *nn.Conv2d      `module:"conv3"`
 	BN3        *nn.BatchNorm2d `module:"bn3"`
 	ReLU       ReLU            `module:"relu"`
-	Downsample nn.Sequential   `module:"downsample"` // of the shortcut; nil where sizes are equal
+	Downsample nn.Sequential   `module:"downsample"` // of the shortcut; nil if sizes are equal
 }
 
 func newBottleneck(in, width, stride int64, downsample nn.Sequential) nn.Layer {

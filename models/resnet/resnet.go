@@ -22,10 +22,10 @@ import (
 // torchvision's defaults.
 type Options struct {
 	NumClasses       int64 // zero: 1000, the classes of ImageNet
-	ZeroInitResidual bool  // every block begins as the identity: the last normalisation of each is zero
+	ZeroInitResidual bool  // start every block as the identity, by setting its last normalisation to zero
 }
 
-// Model is a residual network, its parameters under torchvision's names.
+// Model is a residual network with torchvision's parameter names.
 type Model struct {
 	Conv1   *nn.Conv2d            `module:"conv1"`
 	BN1     *nn.BatchNorm2d       `module:"bn1"`
@@ -36,9 +36,9 @@ type Model struct {
 	Layer3  nn.Sequential         `module:"layer3"`
 	Layer4  nn.Sequential         `module:"layer4"`
 	AvgPool *nn.AdaptiveAvgPool2d `module:"avgpool"`
-	FC      nn.Layer              `module:"fc"` // the head; put another in its place for other classes
+	FC      nn.Layer              `module:"fc"` // the head; replace it for other classes
 
-	NumFeatures int64 // what FC is given for each picture
+	NumFeatures int64 // the number of FC's inputs for each picture
 }
 
 // ResNet18 makes the network of 18 layers with random weights, drawn from the default generator as
@@ -104,7 +104,7 @@ func (m *Model) Forward(x torch.Tensor) torch.Tensor {
 		nn.NewFlatten(), m.FC}.Forward(x)
 }
 
-// ReLU is max(0, x) in the memory of x: torch.nn.ReLU(inplace=True).
+// ReLU is max(0, x), computed in place: torch.nn.ReLU(inplace=True).
 type ReLU struct{}
 
 // Forward changes x and returns it.

@@ -26,8 +26,8 @@ var activations = map[string]Activation{
 	"linear":            func(x torch.Tensor) torch.Tensor { return x },
 }
 
-// ActivationByName finds an activation by the name that hidden_act has in config.json. Empty means
-// gelu.
+// ActivationByName returns the activation with the given name, as hidden_act in config.json has
+// it. Empty means gelu.
 func ActivationByName(name string) (Activation, error) {
 	if name == "" {
 		name = "gelu"

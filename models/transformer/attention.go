@@ -9,18 +9,18 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Attention names a way to compute attention, as attn_implementation of transformers does.
+// Attention is the name of an implementation of attention: attn_implementation of transformers.
 type Attention string
 
-// The ways there are. They differ in speed, memory and last bits.
+// The implementations. They differ in speed, memory and last bits.
 const (
 	SDPA  Attention = "sdpa"  // one fused operator, the default
-	Eager Attention = "eager" // product, softmax and product one by one
+	Eager Attention = "eager" // product, softmax and product as separate operators
 )
 
 var attentions = []Attention{SDPA, Eager}
 
-// Resolved returns the default for the empty name, and an error for one that there is not.
+// Resolved returns the default for the empty name, and an error for an unknown one.
 func (a Attention) Resolved() (Attention, error) {
 	if a == "" {
 		return SDPA, nil
@@ -32,9 +32,10 @@ func (a Attention) Resolved() (Attention, error) {
 }
 
 // Attend is softmax(query·keyᵀ/sqrt(E) + mask)·value with dropout of the weights. Query, key and
-// value are [B, L, heads·E], or [T, heads·E] of a packed batch, as is the result. Of a decoder that
-// has a [Past] key and value may be longer than query, which is then one token. They may have fewer
-// heads, each for several of the query: grouped-query attention.
+// value are [B, L, heads·E], or [T, heads·E] for a packed batch, and so is the result. In a
+// decoder with a [Past], key and value may be longer than query, which is then a single token.
+// They may have fewer heads, each of which serves several heads of the query: grouped-query
+// attention.
 func (a Attention) Attend(query, key, value torch.Tensor, mask Mask, heads int64, dropout float64) torch.Tensor {
 	if mask.Packed != nil {
 		return a.attendPacked(query, key, value, mask.Packed, heads, dropout)
@@ -62,19 +63,20 @@ func SplitHeads(x torch.Tensor, size int64) torch.Tensor {
 type AttendOptions struct {
 	Dropout float64 // of the weights
 	Scale   float64 // multiplies the products of queries and keys; zero: 1/sqrt(E)
-	// SoftCap bounds them as SoftCap·tanh(x/SoftCap); zero: nothing does. [SDPA] has no place for it and
-	// leaves it out, as transformers' does.
+	// SoftCap bounds them as SoftCap·tanh(x/SoftCap); zero means no bound. [SDPA] does not support
+	// it and ignores it, as in transformers.
 	SoftCap float64
 }
 
-// AttendHeads is [Attention.Attend] of query, key and value that are [B, heads, L, E], as
-// [SplitHeads] makes them. The result is [B, L, heads·E].
+// AttendHeads is [Attention.Attend] for query, key and value of shape [B, heads, L, E], as
+// [SplitHeads] returns them. The result is [B, L, heads·E].
 func (a Attention) AttendHeads(q, k, v torch.Tensor, mask Mask, o AttendOptions) torch.Tensor {
 	shape := q.Shape()
 	return a.attend(q, k, v, mask, o, shape, shape[1]/k.Size(1))
 }
 
-// attend is AttendHeads of queries of a known shape, of which a group of heads has one head of keys.
+// attend is AttendHeads of queries of a known shape, of which a group of heads has one head of
+// keys.
 func (a Attention) attend(q, k, v torch.Tensor, mask Mask, o AttendOptions, shape []int64, group int64) torch.Tensor {
 	join := func(x torch.Tensor) torch.Tensor {
 		return x.Transpose(1, 2).Contiguous().Reshape(shape[0], shape[2], shape[1]*shape[3])
@@ -117,7 +119,8 @@ func attendEagerly(q, k, v torch.Tensor, mask Mask, scale float64, o AttendOptio
 	return weights.MatMul(v)
 }
 
-// SoftCap keeps numbers between -bound and bound, and small ones as they are: bound·tanh(x/bound).
+// SoftCap keeps numbers between -bound and bound, and small ones almost unchanged:
+// bound·tanh(x/bound).
 func SoftCap(x torch.Tensor, bound float64) torch.Tensor {
 	return x.DivScalar(bound).Tanh().MulScalar(bound)
 }

@@ -8,80 +8,83 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Blueprint is an encoder or decoder that is not built yet: what its heads must know of it, and how
-// to build it. Each package of one makes it of a config.json.
+// Blueprint is an encoder or decoder that has not been built yet: what its heads need to know
+// about it, and how to build it. Each package of a model makes one from a config.json.
 type Blueprint struct {
 	ModelType string // model_type: bert
-	Class     string // what transformers' classes begin with: Bert
+	Class     string // prefix of transformers' class names: Bert
 	Prefix    string // base_model_prefix, its name in a model with a head: bert
 
 	HiddenSize    int64
-	EmbeddingSize int64 // of the token embedding; HiddenSize but for ELECTRA
+	EmbeddingSize int64 // of the token embedding; HiddenSize except for ELECTRA
 
 	Activation        Activation // hidden_act
 	LayerNormEps      float64
 	InitializerRange  float64
 	Dropout           float64 // of hidden states
-	ClassifierDropout float64 // in front of a classifier of texts
-	AnswerDropout     float64 // in front of the layer that finds answers: DistilBERT alone has one
+	ClassifierDropout float64 // before a classifier of texts
+	AnswerDropout     float64 // before the layer that finds answers: only in DistilBERT
 
 	Head   classify.Head // what the logits of a classifier mean
 	Limits inputs.Limits
 	Images classify.ImageLimits // of a model of pictures
 
 	LanguageModel string // of a decoder: transformers' class with a head, GPT2LMHeadModel
-	// Pair says that it is an encoder with a decoder, of which the second text begins with
-	// DecoderStartTokenID, and has its hidden states multiplied by OutputScale for the output layer.
+	// Pair says that it is an encoder with a decoder. The second text starts with
+	// DecoderStartTokenID, and its hidden states are multiplied by OutputScale for the output
+	// layer.
 	Pair                bool
 	DecoderStartTokenID int64
 	OutputScale         float64
-	Logits              Logits                   // of a decoder: what they pass through
+	Logits              Logits                   // of a decoder: applied to the logits
 	EOSTokenIDs         []int64                  // of a decoder: they end a text
-	Untied              bool                     // the output layer of a language model has a weight of its own
-	NoWeights           []string                 // endings of tensors' names in older files that are no weights
-	Rename              func(name string) string // turns other names in files into its own; nil: there are none
+	Untied              bool                     // the output layer of a language model has its own weight
+	NoWeights           []string                 // suffixes of tensor names in older files that are not weights
+	Rename              func(name string) string // maps other names in files to the model's; nil: there are none
 	NoFloat16           bool                     // its hidden states are too large for float16
 
-	// Heads are heads that are like no other model's, by what transformers' classes end with, such as
+	// Heads are heads specific to this model, by the suffix of transformers' class names, such as
 	// ForMaskedLM. Package auto has the others.
 	Heads map[string]func(b Builder) Head
 
-	// Document is config.json for transformers' class of that name.
+	// Document returns the config.json for transformers' class of the given name.
 	Document func(architecture string) (pretrained.Document, error)
-	// Build makes the encoder, with a pooler if it has one and the head uses it.
+	// Build builds the encoder, with a pooler if it has one and the head uses it.
 	Build func(b Builder, pooler bool) Backbone
 }
 
-// Backbone is an encoder or decoder that heads are put on.
+// Backbone is an encoder or decoder that heads are attached to.
 type Backbone struct {
 	Module any // the model itself, as package nn finds its parameters
 
 	// Forward maps token ids, [B, L], to hidden states, [B, L, hidden]. Mask and types, [B, L], may
 	// be undefined.
 	Forward func(ids, mask, types torch.Tensor) torch.Tensor
-	// Pool is what the pooler makes of hidden states, [B, hidden]; nil: there is none.
+	// Pool applies the pooler to hidden states, [B, hidden]; nil if there is none.
 	Pool func(hidden torch.Tensor) torch.Tensor
 
-	// Text is what stands for a text in front of a classifier, of hidden states and their mask, [B, 1,
-	// hidden]; nil: its first token, or what the pooler makes of it.
+	// Text returns the representation of a text for a classifier, from hidden states and their
+	// mask, [B, 1, hidden]; nil means its first token, or the pooler's output for it.
 	Text func(hidden, mask torch.Tensor) torch.Tensor
 
-	// ForwardPacked maps a packed batch to the hidden states of its tokens, [T, hidden]; nil: the
-	// encoder needs padding.
+	// ForwardPacked maps a packed batch to the hidden states of its tokens, [T, hidden]; nil if
+	// the encoder needs padding.
 	ForwardPacked func(p *inputs.Packed) torch.Tensor
 
-	// Decode maps the next tokens of texts, [B, L], to their hidden states, [B, L, hidden], and adds
-	// them to the past. L is 1 unless the past is empty. Nil, as NewPast then is: an encoder.
+	// Decode maps the next tokens of texts, [B, L], to their hidden states, [B, L, hidden], and
+	// adds them to the past. L is 1 unless the past is empty. For an encoder, Decode and NewPast
+	// are nil.
 	Decode func(ids torch.Tensor, past *Past) torch.Tensor
-	// NewPast makes room for so many tokens of each of so many texts.
+	// NewPast allocates a past for the given numbers of texts and of tokens per text.
 	NewPast func(texts, capacity int64) *Past
-	// Rereads is at how many tokens a text that grows is seen anew from its beginning, after
-	// [Past.Forget]; 0: never.
+	// Rereads is the number of tokens at which a growing text is processed again from its start,
+	// after [Past.Forget]; 0: never.
 	Rereads int64
 
-	// Of an encoder with a decoder, nil in others: Encode maps a text to what the decoder attends to, [B,
-	// L, hidden], ForwardPair two texts to the hidden states of the second, [B, T, hidden], and
-	// DecodePair begins texts that are written token by token, [B, 1] to [B, 1, hidden].
+	// For an encoder with a decoder, nil otherwise. Encode maps a text to what the decoder attends
+	// to, [B, L, hidden]. ForwardPair maps two texts to the hidden states of the second, [B, T,
+	// hidden]. DecodePair starts texts that are generated token by token, [B, 1] to [B, 1,
+	// hidden].
 	Encode      func(ids, mask torch.Tensor) torch.Tensor
 	ForwardPair func(ids, mask, decoderIDs torch.Tensor) torch.Tensor
 	DecodePair  func(hidden, mask torch.Tensor, capacity int64) (next func(ids torch.Tensor) torch.Tensor, past *Past)
@@ -91,10 +94,11 @@ type Backbone struct {
 	ForwardImages          func(pixels torch.Tensor) torch.Tensor
 	InterpolatePosEncoding func(on bool) error
 
-	// InitWeights draws the weights of a head, and what is drawn beside them; nil: [InitWeights].
+	// InitWeights draws the weights of a head, and those drawn along with them; nil means
+	// [InitWeights].
 	InitWeights func(head any)
 
 	InputEmbeddings          *nn.Embedding // of tokens; nil in a model of pictures
 	SetGradientCheckpointing func(on bool)
-	FuseQKVProjections       func(on bool) // nil: they cannot be
+	FuseQKVProjections       func(on bool) // nil if not supported
 }

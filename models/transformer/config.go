@@ -10,16 +10,16 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Config describes a BERT, or an encoder with the same settings, in the words of transformers. The
-// zero value of a field means the default of its kind, the one of bert-base where nothing else is
-// said.
+// Config describes a BERT, or an encoder with the same settings, with the names of transformers.
+// The zero value of a field means the default of its kind, which is that of bert-base unless
+// stated otherwise.
 type Config struct {
 	VocabSize        int64   // zero: 30522; RoBERTa: 50265
 	HiddenSize       int64   // zero: 768
 	NumLayers        int64   // zero: 12
 	NumHeads         int64   // zero: 12
 	IntermediateSize int64   // zero: 3072
-	MaxPositions     int64   // zero: 512, of which RoBERTa cannot use the first PadTokenID+1
+	MaxPositions     int64   // zero: 512; RoBERTa cannot use the first PadTokenID+1 of them
 	TypeVocabSize    int64   // zero: 2
 	HiddenAct        string  // see [ActivationByName]; zero: gelu
 	LayerNormEps     float64 // zero: 1e-12
@@ -29,19 +29,19 @@ type Config struct {
 	AttentionDropout  *float64 // nil: 0.1
 	ClassifierDropout *float64 // nil: as HiddenDropout
 
-	// PadTokenID is the id that fills batches up and whose embedding is zero at first and not
-	// trained. Nil: 0; RoBERTa: 1. -1: there is none.
+	// PadTokenID is the id that pads batches; its embedding starts as zero and is not trained.
+	// Nil: 0, or 1 for RoBERTa; -1: none.
 	PadTokenID *int64
 
 	Attention Attention // zero: SDPA. It is not in config.json
 
 	classify.Head // what the logits of a classifier mean
 
-	// Extra holds what config.json says beyond the above. It is written back.
+	// Extra holds the other settings of config.json. They are written back.
 	Extra pretrained.Document
 }
 
-// Kind is what the models that share [Config] do not share.
+// Kind holds what differs between the models that share [Config].
 type Kind struct {
 	Type         string // model_type
 	Architecture string // of the classifier
@@ -51,7 +51,7 @@ type Kind struct {
 	HiddenSize, NumHeads, IntermediateSize int64 // zero: those of bert-base
 }
 
-// Resolved fills in the defaults of a kind and refuses what is impossible.
+// Resolved fills in the defaults of a kind and refuses invalid settings.
 func (c Config) Resolved(k Kind) (Config, error) {
 	if err := cmp.Or(
 		Positive("VocabSize", &c.VocabSize, k.VocabSize),
@@ -114,7 +114,7 @@ func (c Config) checked() (_ Config, err error) {
 	return c, err
 }
 
-// Positive puts the default where a setting is zero, and refuses what is not positive.
+// Positive replaces a zero setting by its default, and refuses one that is not positive.
 func Positive[T int64 | float64](name string, value *T, fallback T) error {
 	if *value == 0 {
 		*value = fallback
@@ -125,11 +125,11 @@ func Positive[T int64 | float64](name string, value *T, fallback T) error {
 	return nil
 }
 
-// MaxLayers is the largest number of layers: more than any model has, and each takes
-// memory before a file of weights can contradict.
+// MaxLayers is the largest number of layers, more than any model has. Without a limit, layers
+// would take memory before a file of weights could prove the number wrong.
 const MaxLayers = 512
 
-// CheckLayers refuses a number of layers that no model has.
+// CheckLayers refuses a number of layers above [MaxLayers].
 func CheckLayers(n int64) error {
 	if n > MaxLayers {
 		return fmt.Errorf("NumLayers is %d; want at most %d", n, MaxLayers)
@@ -137,7 +137,7 @@ func CheckLayers(n int64) error {
 	return nil
 }
 
-// CheckProbability refuses what is no probability below 1; nil is one.
+// CheckProbability refuses values that are not a probability below 1; nil is accepted.
 func CheckProbability(name string, p *float64) error {
 	if p != nil && !(*p >= 0 && *p < 1) {
 		return fmt.Errorf("%s is %g; want 0 to less than 1", name, *p)
@@ -159,7 +159,7 @@ func (c *Config) fields() []pretrained.Field {
 	}
 }
 
-// DecodeConfig reads a config.json, whose model_type must be that of the kind. The result is not
+// DecodeConfig decodes a config.json, whose model_type must be that of the kind. The result is not
 // resolved.
 func DecodeConfig(d pretrained.Document, k Kind) (Config, error) {
 	d = maps.Clone(d)
@@ -172,7 +172,7 @@ func DecodeConfig(d pretrained.Document, k Kind) (Config, error) {
 	return c, nil
 }
 
-// DecodeEncoder takes out of a config.json, whose model_type must be that kind, the fields, the
+// DecodeEncoder removes from a config.json, whose model_type must be kind, the given fields, the
 // padding token (null: -1, for none) and the head.
 func DecodeEncoder(d pretrained.Document, kind string, fields []pretrained.Field, pad **int64) (h classify.Head,
 	err error) {
@@ -225,7 +225,8 @@ func demandEncoder(d pretrained.Document) error {
 	return nil
 }
 
-// Document is the config.json of a resolved config, for transformers' class of that name.
+// Document returns the config.json of a resolved config, for transformers' class of the given
+// name.
 func (c Config) Document(k Kind, architecture string) (pretrained.Document, error) {
 	d := pretrained.Document{}
 	maps.Copy(d, c.Extra)
@@ -240,8 +241,8 @@ func (c Config) Document(k Kind, architecture string) (pretrained.Document, erro
 	return d, c.Head.Encode(d)
 }
 
-// CountedPositions refuses a resolved config whose model counts positions from the padding token on
-// but has none, or has no positions behind it.
+// CountedPositions refuses a resolved config whose model counts positions from the padding token
+// on but has no padding token, or no positions after it.
 func (c Config) CountedPositions() error {
 	if *c.PadTokenID < 0 {
 		return fmt.Errorf("PadTokenID is -1, none; want one, from which positions are counted")
@@ -253,7 +254,7 @@ func (c Config) CountedPositions() error {
 	return nil
 }
 
-// Blueprint is that of a resolved config, without Limits, Document and Build.
+// Blueprint returns the blueprint of a resolved config, without Limits, Document and Build.
 func (c Config) Blueprint(k Kind, class, prefix string) Blueprint {
 	return Blueprint{
 		ModelType: k.Type, Class: class, Prefix: prefix, HiddenSize: c.HiddenSize, EmbeddingSize: c.HiddenSize,
@@ -263,7 +264,7 @@ func (c Config) Blueprint(k Kind, class, prefix string) Blueprint {
 	}
 }
 
-// LayerOptions are those of the layers.
+// LayerOptions returns the options of the layers.
 func (c Config) LayerOptions() LayerOptions {
 	activation, err := ActivationByName(c.HiddenAct)
 	if err != nil {
@@ -276,7 +277,7 @@ func (c Config) LayerOptions() LayerOptions {
 	}
 }
 
-// HeadDropout is the probability in front of the classifier.
+// HeadDropout returns the dropout probability before the classifier.
 func (c Config) HeadDropout() float64 {
 	if c.ClassifierDropout != nil {
 		return *c.ClassifierDropout
@@ -284,7 +285,7 @@ func (c Config) HeadDropout() float64 {
 	return *c.HiddenDropout
 }
 
-// Padding is PadTokenID for an embedding: nil if there is none.
+// Padding returns PadTokenID for an embedding, or nil if there is none.
 func (c Config) Padding() *int64 {
 	if *c.PadTokenID < 0 {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Conv1D is a linear layer whose weight is [in, out], as OpenAI's models have it: Conv1D of
+// Conv1D is a linear layer whose weight is [in, out], as in OpenAI's models: Conv1D of
 // transformers.
 type Conv1D struct {
 	Weight torch.Tensor `param:"weight"`
@@ -16,7 +16,7 @@ type Conv1D struct {
 	nn.Quantizable
 }
 
-// Conv1D makes one. Its constructor draws with a standard deviation of 0.02.
+// Conv1D makes a Conv1D. Its constructor draws with a standard deviation of 0.02.
 func (b Builder) Conv1D(in, out int64) *Conv1D {
 	l := &Conv1D{Weight: nn.Parameter(b.factory().Empty(in, out)), Bias: nn.Parameter(b.factory().Zeros(out))}
 	if !b.Undrawn {
@@ -36,10 +36,10 @@ func (l *Conv1D) Forward(x torch.Tensor) torch.Tensor {
 	return l.Adapt(x, y.View(append(shape[:last:last], l.Weight.Size(1))...))
 }
 
-// SetQuantized is that of [nn.Linear]: the size of w is [out, in].
+// SetQuantized is like that of [nn.Linear]: the size of w is [out, in].
 func (l *Conv1D) SetQuantized(w nn.QuantizedWeight) { l.Replace(&l.Weight, w) }
 
-// FloatWeight is that of [nn.Linear], [out, in].
+// FloatWeight is like that of [nn.Linear], [out, in].
 func (l *Conv1D) FloatWeight() torch.Tensor {
 	if w := l.Quantized(); w != nil {
 		return w.Float()
@@ -47,7 +47,7 @@ func (l *Conv1D) FloatWeight() torch.Tensor {
 	return l.Weight.Transpose(0, 1)
 }
 
-// OwnModules are those of the adapter and of the quantized weight.
+// OwnModules returns the modules of the adapter and of the quantized weight.
 func (l *Conv1D) OwnModules() []nn.Named {
 	return append(l.Adaptable.OwnModules(), l.Quantizable.OwnModules()...)
 }

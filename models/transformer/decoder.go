@@ -2,18 +2,18 @@ package transformer
 
 import "github.com/gotrainer/gotrainer/torch"
 
-// Decoder is the layers of a decoder. A model embeds it with the tag module:"-" and has the layers
-// under the name that they have in transformers' model.
+// Decoder holds the layers of a decoder. A model embeds it with the tag module:"-" and has the
+// layers under their name in transformers' model.
 type Decoder[L DecoderLayer] struct {
 	Stack[L]
 
 	width int64 // of the keys, and of the values, of a token
 }
 
-// DecoderLayer is a layer that can take up a text where it stood.
+// DecoderLayer is a layer that can continue a text.
 type DecoderLayer interface {
 	StackLayer
-	// Continue is Forward of tokens that attend to what recall returns.
+	// Continue is Forward for tokens that attend to what recall returns.
 	Continue(x torch.Tensor, mask Mask, recall Recall) torch.Tensor
 }
 
@@ -21,12 +21,12 @@ type DecoderLayer interface {
 // tokens, [B, n, width].
 type Recall func(keys, values torch.Tensor) (allKeys, allValues torch.Tensor)
 
-// NoPast is of texts that are seen whole.
+// NoPast is the Recall for texts that are processed as a whole.
 func NoPast(keys, values torch.Tensor) (allKeys, allValues torch.Tensor) { return keys, values }
 
-// Heads is Recall of keys and values that are [B, heads, n, E], as [SplitHeads] makes them, of which a
-// token that comes alone sees the last so many, itself among them; 0: all. A nil Recall returns what it
-// is given.
+// Heads is Recall for keys and values of shape [B, heads, n, E], as [SplitHeads] returns them. A
+// token that comes alone sees only the last so many tokens, including itself; 0: all. A nil Recall
+// returns its arguments.
 func (r Recall) Heads(keys, values torch.Tensor, window int64) (allKeys, allValues torch.Tensor) {
 	if r == nil {
 		return keys, values
@@ -41,24 +41,25 @@ func (r Recall) Heads(keys, values torch.Tensor, window int64) (allKeys, allValu
 	return SplitHeads(keys, size), SplitHeads(values, size)
 }
 
-// NewDecoder makes n layers whose keys have that width, as their values have.
+// NewDecoder makes n layers whose keys and values have the given width.
 func NewDecoder[L DecoderLayer](n, width int64, layer func() L) Decoder[L] {
 	return Decoder[L]{newStack(n, layer), width}
 }
 
-// NewPast makes room for so many tokens of each of so many texts, where weight is and in its dtype.
+// NewPast allocates a past for the given numbers of texts and of tokens per text, on the device
+// and in the dtype of weight.
 func (d *Decoder[L]) NewPast(weight torch.Tensor, texts, capacity int64) *Past {
 	return NewPast(len(d.Layer), texts, capacity, d.width,
 		torch.TensorOptions{DType: weight.DType(), Device: weight.Device()})
 }
 
-// Continue maps the hidden states of the next tokens of texts, [B, L, hidden], to the same shape, and
-// adds them to the past. L is 1 unless the past is empty.
+// Continue maps the hidden states of the next tokens of texts, [B, L, hidden], to the same shape,
+// and adds them to the past. L is 1 unless the past is empty.
 func (d *Decoder[L]) Continue(x torch.Tensor, mask Mask, past *Past) torch.Tensor {
 	return d.ContinueEach(x, func(int) Mask { return mask }, past)
 }
 
-// ContinueEach is Continue of layers of which each has a mask of its own.
+// ContinueEach is Continue for layers that each have their own mask.
 func (d *Decoder[L]) ContinueEach(x torch.Tensor, maskOf func(layer int) Mask, past *Past) torch.Tensor {
 	n := x.Size(1)
 	for i, layer := range d.Layer {
@@ -68,9 +69,9 @@ func (d *Decoder[L]) ContinueEach(x torch.Tensor, maskOf func(layer int) Mask, p
 	return x
 }
 
-// Filler is an id for the ends of short texts in a batch. It is masked, so any of the vocabulary will
-// do: padding, if there is one, or what ends a text. The files of some models name ids outside of
-// the vocabulary.
+// Filler returns an id to pad short texts in a batch. It is masked, so any id in the vocabulary
+// will do: the padding token if there is one, or the token that ends a text. The files of some
+// models name ids outside the vocabulary.
 func Filler(padding *int64, ends []int64, vocabulary int64) int64 {
 	if padding != nil {
 		ends = []int64{*padding}

@@ -6,10 +6,11 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// DistanceClasses are the classes, below n, of distances from a query to a key: each of the first has
-// its own, farther ones share, the farther the more, and all from farthest on have the last. In both
-// ways each side has half of them; else keys behind the query have that of 0. It is
-// _relative_position_bucket of transformers' T5 and, with 32, 128 and both ways, MPNet's.
+// DistanceClasses returns the classes, below n, of the distances from a query to a key. Each of
+// the shortest distances has its own class; longer ones share classes, more of them the longer
+// they are, and all from farthest on have the last. If both directions count, each has half of the
+// classes; otherwise keys after the query have the class of 0. It is _relative_position_bucket of
+// transformers' T5 and, with 32, 128 and both directions, MPNet's.
 func DistanceClasses(distance torch.Tensor, n, farthest int64, bothWays bool) torch.Tensor {
 	var ahead torch.Tensor
 	if bothWays {

@@ -6,12 +6,11 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Builder makes the layers of a model. The zero value draws each one's weights as PyTorch's
-// constructor does, which transformers repeats with its own distribution afterwards: see
-// [InitWeights]. Both take numbers from the generator, so a seed gives transformers' bits only if
-// both are drawn.
+// Builder makes the layers of a model. The zero value draws each layer's weights as PyTorch's
+// constructor does; transformers then redraws them from its own distribution: see [InitWeights].
+// Both take numbers from the generator, so a seed gives transformers' bits only if both are drawn.
 type Builder struct {
-	Undrawn bool // leave weights as they come: they will be loaded, and no random number may be used up
+	Undrawn bool // do not draw weights: they will be loaded, and no random numbers may be used up
 
 	DType torch.DType // of the weights; zero: float32
 
@@ -72,10 +71,11 @@ func (b Builder) LayerNorm(size int64, eps float64) *nn.LayerNorm {
 	return nn.NewLayerNorm(nn.Dims{size}, &nn.LayerNormOptions{Eps: eps, Factory: b.factory()})
 }
 
-// InitWeights draws weights as transformers' _init_weights: normal ones of standard deviation std
-// for linear layers, convolutions and embeddings, zeros for biases and padding rows, ones for the
-// weights of layer normalisations. It goes through the modules of m in the order of their fields, each
-// after those in it. Only tensors whose names missing holds are drawn; nil means all.
+// InitWeights draws weights as transformers' _init_weights does: from a normal distribution with
+// standard deviation std for linear layers, convolutions and embeddings, zeros for biases and
+// padding rows, and ones for the weights of layer normalisations. It visits the modules of m in the
+// order of their fields, each after those inside it. Only tensors whose names are in missing are
+// drawn; nil means all.
 func InitWeights(m any, std float64, missing map[string]bool) {
 	torch.NoGrad(func() { torch.Scope(func() { initWithin("", m, std, missing) }) })
 }
@@ -89,7 +89,7 @@ func initWithin(prefix string, m any, std float64, missing map[string]bool) {
 	})
 }
 
-// WeightDrawer is a module that draws weights once more, after those of the modules in it.
+// WeightDrawer is a module that redraws weights after those of the modules in it were drawn.
 type WeightDrawer interface {
 	// DrawWeights draws those that are wanted; std is the standard deviation of the others.
 	DrawWeights(std float64, wanted func(name string, t torch.Tensor) bool)

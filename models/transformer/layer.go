@@ -73,7 +73,7 @@ func NewLayer(b Builder, o LayerOptions) *Layer {
 	}
 }
 
-// NewOutput makes an Output of that many features.
+// NewOutput makes an Output with the given number of features.
 func NewOutput(b Builder, in int64, o LayerOptions) *Output {
 	return &Output{Dense: b.Linear(in, o.HiddenSize), LayerNorm: b.LayerNorm(o.HiddenSize, o.LayerNormEps),
 		Dropout: nn.NewDropout(o.HiddenDropout)}
@@ -87,7 +87,7 @@ func (l *Layer) Forward(x torch.Tensor, mask Mask) torch.Tensor {
 	})
 }
 
-// FuseQKVProjections is [Encoder.FuseQKVProjections] of one layer.
+// FuseQKVProjections is [Encoder.FuseQKVProjections] for one layer.
 func (l *Layer) FuseQKVProjections(on bool) { l.Attention.Self.Projections.Fused = on }
 
 // Forward maps hidden states to the same shape.
@@ -96,7 +96,7 @@ func (s *SelfAttention) Forward(x torch.Tensor, mask Mask) torch.Tensor {
 	return s.Kind.Attend(q, k, v, mask, s.Projections.Here(s.Heads), ActiveDropout(s.Dropout))
 }
 
-// DivideHeads leaves one of n equal parts of the heads here: see tensor.Heads of package dist/tensor.
+// DivideHeads keeps one of n equal parts of the heads: see tensor.Heads of package dist/tensor.
 func (s *SelfAttention) DivideHeads(n int64, input func(x torch.Tensor) torch.Tensor) error {
 	return s.Projections.DivideHeads(s.Heads, n, input)
 }
@@ -109,8 +109,8 @@ func (o *Output) Forward(x, residual torch.Tensor) torch.Tensor {
 	return o.LayerNorm.Forward(o.Dropout.Forward(o.Dense.Forward(x)).Add(residual))
 }
 
-// ActiveDropout is the probability of a dropout layer that somebody else applies: 0 in evaluation
-// mode.
+// ActiveDropout returns the probability of a dropout layer that is applied elsewhere: 0 in
+// evaluation mode.
 func ActiveDropout(d *nn.Dropout) float64 {
 	if d.Training() {
 		return d.P

@@ -11,16 +11,16 @@ import (
 
 // LoadOptions configures the LoadClassifierWith of packages bert, roberta and distilbert.
 type LoadOptions struct {
-	Head        classify.Head // what it leaves open is what config.json says
+	Head        classify.Head // zero fields are taken from config.json
 	Attention   Attention     // zero: SDPA
-	InitMissing bool          // draw what is missing of the encoder, too
-	// draw what has another shape, such as a classifier of other labels: ignore_mismatched_sizes
+	InitMissing bool          // also draw missing tensors of the encoder
+	// draw tensors of another shape, such as a classifier of other labels: ignore_mismatched_sizes
 	InitMismatched bool
 }
 
-// LoadClassifier builds a classifier and fills it with the weights in dir. The prefix is what the
-// names of the encoder's tensors begin with, such as "bert."; head names the tensors that other
-// models of the kind do not have. What is missing is drawn with the standard deviation std.
+// LoadClassifier builds a classifier and loads the weights in dir. prefix is the prefix of the
+// encoder's tensor names, such as "bert."; head reports the tensors that other models of the kind
+// do not have. Missing tensors are drawn with standard deviation std.
 func LoadClassifier[M any](dir string, o LoadOptions, build func(Builder) M, prefix string, std float64,
 	head ...string) (M, *pretrained.Report, error) {
 	m, report, err := pretrained.LoadFolder(dir, func() M { return build(Builder{Undrawn: true}) },

@@ -5,23 +5,24 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Mask says which tokens attend to which, and how far apart they are. The zero value: each to all of its row.
+// Mask says which tokens attend to which, and how far apart they are. With the zero value, each
+// token attends to all tokens of its row.
 type Mask struct {
-	Padding torch.Tensor   // of hidden states [B, L, hidden]: what [PaddingMask] or [CausalMask] returns
-	Packed  *inputs.Packed // of hidden states [T, hidden]: where the texts are
-	Causal  bool           // each attends to none behind it; Padding, if defined, says so already
-	Window  int64          // and to no more than so many, itself among them, as Padding says already; 0: to all
-	Rotary  Rotary         // where they stand, for models whose queries and keys are turned by that
+	Padding torch.Tensor   // for hidden states [B, L, hidden]: the result of [PaddingMask] or [CausalMask]
+	Packed  *inputs.Packed // for hidden states [T, hidden]: where the texts are
+	Causal  bool           // no token attends to later ones; Padding, if defined, already says so
+	Window  int64          // how many tokens each attends to, including itself; 0: all; Padding already says so
+	Rotary  Rotary         // positions, for models that rotate queries and keys by them
 
 	WideSoftmax bool // eager attention computes its weights in float32, whatever the dtype of the model
 }
 
-// PaddingMask turns an attention mask, [B, L] with 0 where a token is padding, into what
-// [Attention.Attend] adds or selects by. It is undefined, and attention takes a faster road, where
-// nothing is masked. Of a mask of numbers that is found out by reading it back from its device, as
-// transformers does, which waits for a GPU. A mask of booleans is taken at its word: who makes one
-// knows that there is padding, and leaves the mask undefined where there is none, as package inputs
-// does. dtype is that of the hidden states.
+// PaddingMask turns an attention mask, [B, L] with 0 for padding, into the mask that
+// [Attention.Attend] adds or selects by. If nothing is masked, the result is undefined and
+// attention is faster. For a mask of numbers this is found out by reading it back from its device,
+// as in transformers, which waits for a GPU. A mask of booleans is assumed to contain padding:
+// whoever makes one should leave it undefined if there is none, as package inputs does. dtype is
+// the dtype of the hidden states.
 func PaddingMask(mask torch.Tensor, dtype torch.DType, a Attention) torch.Tensor {
 	if !mask.Defined() {
 		return mask
@@ -42,13 +43,14 @@ func PaddingMask(mask torch.Tensor, dtype torch.DType, a Attention) torch.Tensor
 	})
 }
 
-// CausalMask is the [Mask] of a decoder, in which tokens attend to those before them and to
-// themselves, for hidden states x, [B, L, hidden], and an attention mask as [PaddingMask] takes it.
+// CausalMask returns the [Mask] of a decoder, in which tokens attend to themselves and those
+// before them, for hidden states x, [B, L, hidden], and an attention mask as in [PaddingMask].
 func CausalMask(mask, x torch.Tensor, a Attention) Mask { return WindowMask(mask, x, 0, a) }
 
-// WindowMask is [CausalMask] in which tokens attend to so many at most, themselves among them; 0: to
-// all. Where texts are shorter than the window, it costs what CausalMask does.
-// Of hidden states that continue a text the mask is that of all its tokens so far, [B, seen+L].
+// WindowMask is like [CausalMask], but tokens attend to at most the given number of tokens,
+// including themselves; 0: all. If texts are shorter than the window, it costs as much as
+// CausalMask. For hidden states that continue a text, the attention mask is that of all its tokens
+// so far, [B, seen+L].
 func WindowMask(mask, x torch.Tensor, window int64, a Attention) Mask {
 	if mask.Defined() && mask.Size(1) > x.Size(1) {
 		return lastMask(mask, x, window, a)
@@ -80,8 +82,9 @@ func lastMask(mask, x torch.Tensor, window int64, a Attention) Mask {
 	return Mask{Causal: true, Window: window, Padding: a.Mask(keep, x.DType())}
 }
 
-// Mask turns booleans, true where a token attends to another, into what that way of attention takes:
-// numbers of that dtype to add, or the booleans themselves. Undefined ones stay so.
+// Mask turns booleans, true where a token attends to another, into the form that the
+// implementation of attention needs: numbers of the given dtype to add, or the booleans
+// themselves. Undefined stays undefined.
 func (a Attention) Mask(keep torch.Tensor, dtype torch.DType) torch.Tensor {
 	if a == Eager && keep.Defined() {
 		return Additive(keep, dtype)
@@ -89,20 +92,21 @@ func (a Attention) Mask(keep torch.Tensor, dtype torch.DType) torch.Tensor {
 	return keep
 }
 
-// Additive is what eager attention adds to its weights: 0 where keep is true, else the lowest number.
+// Additive returns what eager attention adds to its weights: 0 where keep is true, otherwise the
+// lowest number.
 func Additive(keep torch.Tensor, dtype torch.DType) torch.Tensor {
 	o := torch.TensorOptions{DType: dtype, Device: keep.Device()}
 	return torch.Where(keep, o.Zeros(), o.Full(Lowest(dtype)))
 }
 
-// CountedPositions counts the tokens of ids, [B, L], that are not padding, from padding+1 on;
-// padding has the position padding.
+// CountedPositions numbers the tokens of ids, [B, L], that are not padding, starting with
+// padding+1. Padding has the position padding.
 func CountedPositions(ids torch.Tensor, padding int64) torch.Tensor {
 	mask := ids.NeScalar(padding).ToDType(torch.Int64)
 	return mask.CumSum(1, torch.DefaultDType).Mul(mask).AddScalar(padding)
 }
 
-// TokenTypes are the types of ids, in their shape; undefined ones are all 0.
+// TokenTypes returns the types of ids, in their shape. If undefined, all are 0.
 func TokenTypes(ids, types torch.Tensor) torch.Tensor {
 	if types.Defined() {
 		return types
@@ -115,7 +119,7 @@ func TokenTypes(ids, types torch.Tensor) torch.Tensor {
 	return torch.TensorOptions{DType: torch.Int64, Device: ids.Device()}.Zeros(one...).Expand(shape...)
 }
 
-// Lowest is torch.finfo(dtype).min.
+// Lowest returns torch.finfo(dtype).min.
 func Lowest(d torch.DType) float64 {
 	switch d {
 	case torch.Float16:

@@ -74,7 +74,7 @@ func efficient(q, k, v torch.Tensor, p *inputs.Packed, dropout, scale float64) t
 	return out[0].(torch.Tensor).Squeeze()
 }
 
-// hasFlash tells whether a GPU runs flash attention: from capability 8.0 on.
+// hasFlash reports whether a GPU runs flash attention: from capability 8.0 on.
 func hasFlash(d torch.Device) bool {
 	if known, ok := flashDevices.Load(d); ok {
 		return known.(bool)

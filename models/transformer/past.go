@@ -6,9 +6,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Past is what the layers of a decoder keep of the tokens that they have seen, so that each is
-// computed once: past_key_values of transformers. Its memory is taken when it is made, by
-// [Decoder.NewPast], and belongs to the scope of that call.
+// Past holds the keys and values of the tokens that the layers of a decoder have processed, so
+// that each is computed once: past_key_values of transformers. Its memory is allocated by
+// [Decoder.NewPast] and belongs to the scope of that call.
 type Past struct {
 	length int64 // tokens seen so far, padding among them
 
@@ -21,7 +21,8 @@ type Past struct {
 // pastLayer has room for the keys and values of all tokens, [B, capacity, width].
 type pastLayer struct{ keys, values torch.Tensor }
 
-// NewPast makes room for so many tokens of each of so many texts, with keys of that width.
+// NewPast allocates a past for the given numbers of texts and of tokens per text, with keys of the
+// given width.
 func NewPast(layers int, texts, capacity, width int64, o torch.TensorOptions) *Past {
 	p := &Past{layers: make([]pastLayer, layers)}
 	for i := range p.layers {
@@ -30,8 +31,8 @@ func NewPast(layers int, texts, capacity, width int64, o torch.TensorOptions) *P
 	return p
 }
 
-// Recall adds the tokens of a layer to the past, and returns views of all of it that stay true. Where
-// there is a past they come one at a time.
+// Recall adds the tokens of a layer to the past and returns views of all of it, which stay valid.
+// If the past is not empty, tokens are added one at a time.
 func (p *Past) Recall(layer int) Recall {
 	return func(keys, values torch.Tensor) (allKeys, allValues torch.Tensor) {
 		l, n := p.layers[layer], keys.Size(1)
@@ -45,8 +46,8 @@ func (p *Past) Recall(layer int) Recall {
 	}
 }
 
-// Reorder makes row i what the given row was, for beams of which some end and others go on twice; nil
-// leaves all as they are.
+// Reorder replaces row i by the given row, for beams of which some end and others are duplicated;
+// nil changes nothing.
 func (p *Past) Reorder(rows []int64) {
 	var changed, taken []int64
 	for i, row := range rows {
@@ -69,8 +70,8 @@ func (p *Past) Reorder(rows []int64) {
 	})
 }
 
-// Pad says how many tokens of padding each text begins with, before it is seen. A token's position is how
-// many of its text are before it.
+// Pad sets how many tokens of padding each text starts with, before it is processed. A token's
+// position is the number of tokens of its text before it.
 func (p *Past) Pad(pads []int64) {
 	if !slices.ContainsFunc(pads, func(n int64) bool { return n > 0 }) {
 		return
@@ -81,8 +82,9 @@ func (p *Past) Pad(pads []int64) {
 	p.texts = torch.TensorOptions{Device: keys.Device()}.Arange(0, keys.Size(1), 1).Ge(p.pads)
 }
 
-// Next is about the next n tokens of each text: the attention mask of all tokens up to them, [B,
-// seen+n], undefined where none is padding, and their positions, [n], or [B, n] where there is some.
+// Next returns, for the next n tokens of each text, the attention mask of all tokens up to them,
+// [B, seen+n], which is undefined if none is padding, and their positions, [n], or [B, n] if there
+// is padding.
 func (p *Past) Next(n int64) (mask, positions torch.Tensor) {
 	positions = torch.TensorOptions{Device: p.layers[0].keys.Device()}.Arange(p.length, p.length+n, 1)
 	if !p.texts.Defined() {
@@ -91,8 +93,8 @@ func (p *Past) Next(n int64) (mask, positions torch.Tensor) {
 	return p.texts.Narrow(1, 0, p.length+n), positions.Sub(p.pads).Clamp(0, nil)
 }
 
-// Lengths are how many tokens each text has with its next n ones, one number where all have as many:
-// those that are padded have less.
+// Lengths returns how many tokens each text has including its next n: one number if all have the
+// same, otherwise one for each, without its padding.
 func (p *Past) Lengths(n int64) []int64 {
 	if p.each == nil {
 		return []int64{p.length + n}
@@ -104,11 +106,11 @@ func (p *Past) Lengths(n int64) []int64 {
 	return lengths
 }
 
-// Forget makes room for the texts to be seen from their beginning again.
+// Forget empties the past, to process the texts from their start again.
 func (p *Past) Forget() { p.length = 0 }
 
-// Advance tells that all layers have recalled so many tokens more of each text.
+// Advance records that all layers have recalled the given number of further tokens of each text.
 func (p *Past) Advance(n int64) { p.length += n }
 
-// Length is how many tokens of each text were seen so far.
+// Length returns how many tokens of each text have been processed.
 func (p *Past) Length() int64 { return p.length }

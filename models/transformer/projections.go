@@ -7,7 +7,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Projections is how query, key and value are computed.
+// Projections says how query, key and value are computed.
 type Projections struct {
 	Fused bool // as one matrix product; false: as three
 
@@ -15,8 +15,9 @@ type Projections struct {
 	input func(x torch.Tensor) torch.Tensor // is applied to x; nil: nothing is
 }
 
-// DivideHeads tells the projections that their layers have one of n equal parts of so many heads, and
-// what is applied to the input of the three. See tensor.Heads of package dist/tensor.
+// DivideHeads tells the projections that their layers hold one of n equal parts of the heads, and
+// which function to apply to the common input of the three. See tensor.Heads of package
+// dist/tensor.
 func (p *Projections) DivideHeads(heads, n int64, input func(x torch.Tensor) torch.Tensor) error {
 	if heads%n != 0 {
 		return fmt.Errorf("%d heads cannot be divided into %d equal parts", heads, n)
@@ -25,10 +26,10 @@ func (p *Projections) DivideHeads(heads, n int64, input func(x torch.Tensor) tor
 	return nil
 }
 
-// Here is how many of so many heads are in the part that the layers have.
+// Here returns how many of the given number of heads are in the part that the layers hold.
 func (p Projections) Here(heads int64) int64 { return heads / max(p.parts, 1) }
 
-// Forward applies the three layers, of one size, to x, [..., in].
+// Forward applies the three layers, which have the same size, to x, [..., in].
 func (p Projections) Forward(x torch.Tensor, query, key, value *nn.Linear) (q, k, v torch.Tensor) {
 	if p.input != nil {
 		x = p.input(x)

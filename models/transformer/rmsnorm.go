@@ -5,32 +5,33 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// RMSNorm divides by the root of the mean square of the last dimension, in float32: LlamaRMSNorm of
-// transformers, step by step. nn.RMSNorm is the same in one operator and in other last bits.
+// RMSNorm divides by the root of the mean square over the last dimension, in float32: LlamaRMSNorm
+// of transformers, step by step. nn.RMSNorm computes the same in one operator, with other last
+// bits.
 type RMSNorm struct {
 	Weight torch.Tensor `param:"weight"`
 
 	Eps     float64
-	OnePlus bool // it multiplies by 1 + Weight, before the result has the type of the input: GemmaRMSNorm
-	Full    bool // it multiplies by Weight before that: Olmo2RMSNorm
-	// Unwidened divides the input as it is, and not what it is in float32, which has other gradients in 16
-	// bits: T5LayerNorm.
+	OnePlus bool // multiply by 1 + Weight before converting to the input's dtype: GemmaRMSNorm
+	Full    bool // multiply by Weight before that conversion: Olmo2RMSNorm
+	// Unwidened divides the input itself instead of its float32 form, which has other gradients in
+	// 16 bits: T5LayerNorm.
 	Unwidened bool
 }
 
-// RMSNorm makes one, whose weight is 1.
+// RMSNorm makes an RMSNorm with a weight of 1.
 func (b Builder) RMSNorm(size int64, eps float64) *RMSNorm {
 	return &RMSNorm{Weight: nn.Parameter(b.factory().Ones(size)), Eps: eps}
 }
 
-// UnwidenedRMSNorm makes one of T5.
+// UnwidenedRMSNorm makes an RMSNorm for T5.
 func (b Builder) UnwidenedRMSNorm(size int64, eps float64) *RMSNorm {
 	n := b.RMSNorm(size, eps)
 	n.Unwidened = true
 	return n
 }
 
-// OnePlusRMSNorm makes one that multiplies by 1 + Weight, which is 0.
+// OnePlusRMSNorm makes an RMSNorm that multiplies by 1 + Weight, with a weight of 0.
 func (b Builder) OnePlusRMSNorm(size int64, eps float64) *RMSNorm {
 	return &RMSNorm{Weight: nn.Parameter(b.factory().Zeros(size)), Eps: eps, OnePlus: true}
 }

@@ -8,9 +8,9 @@ import "github.com/gotrainer/gotrainer/torch"
 // Source: Su and others, RoFormer, https://arxiv.org/abs/2104.09864; transformers' LlamaRotaryEmbedding.
 type Rotary struct{ cos, sin torch.Tensor } // [L, E], or [B, 1, L, E]
 
-// NewRotary is of tokens at positions, [L], or [B, L] where those of each text differ, for inverse
-// frequencies [E/2], and for queries and keys of a model whose hidden states have that dtype. It
-// multiplies them by scale.
+// NewRotary returns the rotation of tokens at the given positions, [L], or [B, L] if they differ
+// between texts, for inverse frequencies [E/2]. dtype is that of the model's hidden states.
+// Queries and keys are also multiplied by scale.
 func NewRotary(frequencies, positions torch.Tensor, scale float64, dtype torch.DType) Rotary {
 	if positions.Dim() == 2 {
 		positions = positions.Unsqueeze(1)
@@ -22,16 +22,16 @@ func NewRotary(frequencies, positions torch.Tensor, scale float64, dtype torch.D
 	return Rotary{cos.ToDType(dtype), sin.ToDType(dtype)}
 }
 
-// RotaryAngles are the cosines and sines of how far positions, [...], turn the two numbers of each pair,
-// [..., E], for inverse frequencies [E/2], in float32.
+// RotaryAngles returns the cosines and sines of the angles by which positions, [...], rotate the
+// two numbers of each pair, [..., E], for inverse frequencies [E/2], in float32.
 func RotaryAngles(frequencies, positions torch.Tensor) (cos, sin torch.Tensor) {
 	angles := positions.ToDType(torch.Float32).Unsqueeze(-1).Mul(frequencies.ToDType(torch.Float32))
 	angles = torch.Cat([]torch.Tensor{angles, angles}, -1)
 	return angles.Cos(), angles.Sin()
 }
 
-// RotaryFrequencies are how far a position turns each of size/2 pairs, for wave lengths of that base. Factors,
-// one for each pair, make them so many times longer; nil: none does.
+// RotaryFrequencies returns how far a position rotates each of size/2 pairs, for wavelengths with
+// the given base. factors, one for each pair, multiply the wavelengths; nil means 1.
 func RotaryFrequencies(theta float64, size int64, factors []float64) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		o := torch.TensorOptions{DType: torch.Float32}
@@ -43,8 +43,8 @@ func RotaryFrequencies(theta float64, size int64, factors []float64) torch.Tenso
 	})
 }
 
-// Turn maps queries or keys, [B, heads, L, size], to the same shape. Of each the first E numbers are
-// turned.
+// Turn rotates queries or keys, [B, heads, L, size], and returns the same shape. The first E
+// numbers of each are rotated.
 func (r Rotary) Turn(x torch.Tensor) torch.Tensor {
 	if !r.cos.Defined() {
 		return x

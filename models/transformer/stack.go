@@ -5,7 +5,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Stack runs layers one after the other.
+// Stack runs layers one after another.
 type Stack[L StackLayer] struct {
 	nn.Mode
 	Layer []L `module:"layer"`
@@ -34,7 +34,7 @@ func (s *Stack[L]) Forward(x torch.Tensor, mask Mask) torch.Tensor {
 	return s.ForwardEach(x, func(int) Mask { return mask })
 }
 
-// ForwardEach is Forward of layers of which each has a mask of its own.
+// ForwardEach is Forward for layers that each have their own mask.
 func (s *Stack[L]) ForwardEach(x torch.Tensor, maskOf func(layer int) Mask) torch.Tensor {
 	for i, layer := range s.Layer {
 		mask := maskOf(i)
@@ -57,8 +57,8 @@ func (s *Stack[L]) ForwardEach(x torch.Tensor, maskOf func(layer int) Mask) torc
 	return x
 }
 
-// RunLayers has another hand run the layers, as for parameters that are shared out among processes;
-// nil: the stack itself again. It returns the layers. See shard.LayerRunner.
+// RunLayers makes another function run the layers, for instance to shard their parameters over
+// processes; nil: the stack itself again. It returns the layers. See shard.LayerRunner.
 func (s *Stack[L]) RunLayers(run func(i int, f func(in []torch.Tensor) []torch.Tensor,
 	inputs ...torch.Tensor) []torch.Tensor) (layers []any) {
 	s.run = run
@@ -68,7 +68,7 @@ func (s *Stack[L]) RunLayers(run func(i int, f func(in []torch.Tensor) []torch.T
 	return layers
 }
 
-// SetGradientCheckpointing makes training keep only what enters each layer and compute the rest
-// again in the backward pass: less memory, a third more time, the same bits. It is
+// SetGradientCheckpointing makes training keep only the inputs of each layer and recompute the
+// rest in the backward pass: less memory, a third more time, the same bits. It is
 // gradient_checkpointing_enable of transformers.
 func (s *Stack[L]) SetGradientCheckpointing(on bool) { s.checkpointing = on }

@@ -2,7 +2,7 @@ package functional
 
 import "github.com/gotrainer/gotrainer/torch"
 
-// Threshold keeps what is above threshold and sets the rest to value:
+// Threshold keeps elements above threshold and sets the others to value:
 // torch.nn.functional.threshold.
 func Threshold(input torch.Tensor, threshold, value float64) torch.Tensor {
 	return call("aten::threshold", input, threshold, value)
@@ -25,26 +25,26 @@ func Hardswish(input torch.Tensor) torch.Tensor { return call("aten::hardswish",
 // Hardsigmoid is relu6(input+3) / 6: torch.nn.functional.hardsigmoid.
 func Hardsigmoid(input torch.Tensor) torch.Tensor { return call("aten::hardsigmoid", input) }
 
-// ELU is input where it is positive and alpha*(exp(input)-1) elsewhere: torch.nn.functional.elu,
-// whose default alpha is 1.
+// ELU is input where input is positive and alpha*(exp(input)-1) elsewhere:
+// torch.nn.functional.elu, whose default alpha is 1.
 func ELU(input torch.Tensor, alpha float64) torch.Tensor { return call("aten::elu", input, alpha) }
 
 // CELU is max(0, input) + min(0, alpha*(exp(input/alpha)-1)): torch.nn.functional.celu, whose
 // default alpha is 1.
 func CELU(input torch.Tensor, alpha float64) torch.Tensor { return call("aten::celu", input, alpha) }
 
-// SELU is [ELU] scaled so that layers keep mean and variance: torch.nn.functional.selu.
+// SELU is [ELU] scaled so that layers preserve mean and variance: torch.nn.functional.selu.
 func SELU(input torch.Tensor) torch.Tensor { return call("aten::selu", input) }
 
 // Mish is input * tanh(softplus(input)): torch.nn.functional.mish.
 func Mish(input torch.Tensor) torch.Tensor { return call("aten::mish", input) }
 
-// PReLU is input where it is positive and weight*input elsewhere; weight has one number, or one per
-// channel: torch.nn.functional.prelu.
+// PReLU is input where input is positive and weight*input elsewhere; weight has one number, or one
+// per channel: torch.nn.functional.prelu.
 func PReLU(input, weight torch.Tensor) torch.Tensor { return call("aten::prelu", input, weight) }
 
-// RReLU is [LeakyReLU] with a slope drawn from [lower, upper] for every element while training, and
-// their mean otherwise: torch.nn.functional.rrelu, whose defaults are 1/8, 1/3 and false.
+// RReLU is [LeakyReLU] with a slope drawn from [lower, upper] for every element while training,
+// and with their mean otherwise: torch.nn.functional.rrelu, whose defaults are 1/8, 1/3 and false.
 func RReLU(input torch.Tensor, lower, upper float64, training bool) torch.Tensor {
 	return call("aten::rrelu", input, lower, upper, training)
 }
@@ -66,13 +66,13 @@ func Tanhshrink(input torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor { return input.Sub(input.Tanh()) })
 }
 
-// Softshrink moves input by lambda towards 0, and to 0 where it is nearer:
+// Softshrink moves input towards 0 by lambda, and to 0 if it is closer than that:
 // torch.nn.functional.softshrink, whose default lambda is 0.5.
 func Softshrink(input torch.Tensor, lambda float64) torch.Tensor {
 	return call("aten::softshrink", input, lambda)
 }
 
-// Hardshrink sets to 0 what is within lambda of it: torch.nn.functional.hardshrink, whose default
+// Hardshrink sets elements within lambda of 0 to 0: torch.nn.functional.hardshrink, whose default
 // lambda is 0.5.
 func Hardshrink(input torch.Tensor, lambda float64) torch.Tensor {
 	return call("aten::hardshrink", input, lambda)
@@ -89,9 +89,9 @@ func Softmin(input torch.Tensor, dim int64) torch.Tensor {
 	return torch.Return(func() torch.Tensor { return input.Neg().Softmax(dim, torch.DefaultDType) })
 }
 
-// GumbelSoftmax draws from the Gumbel-Softmax distribution along dim at temperature tau, after Jang
-// et al. (2016). With hard set the samples are one-hot, and gradients are those of the soft ones:
-// torch.nn.functional.gumbel_softmax, whose defaults are 1, false and -1.
+// GumbelSoftmax draws from the Gumbel-Softmax distribution along dim at temperature tau, after
+// Jang et al. (2016): torch.nn.functional.gumbel_softmax, whose defaults are 1, false and -1. If
+// hard is set, the samples are one-hot, with the gradients of the soft ones.
 func GumbelSoftmax(logits torch.Tensor, tau float64, hard bool, dim int64) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		gumbels := call("aten::exponential", logits.Detach().EmptyLike()).Log().Neg()

@@ -9,7 +9,7 @@ import (
 )
 
 // ConvOptions are the keywords of the convolutions. The zero value means PyTorch's defaults; one
-// number stands for all dimensions.
+// number applies to all dimensions.
 type ConvOptions struct {
 	Stride   []int64 // nil means 1
 	Padding  []int64 // zeros on both sides; nil means 0
@@ -18,8 +18,8 @@ type ConvOptions struct {
 	Groups   int64   // zero means 1
 }
 
-// Conv1d convolves input, [N, C, L] or [C, L], with weight, [out, C/groups, k]; an undefined bias
-// is left out: torch.nn.functional.conv1d.
+// Conv1d convolves input, [N, C, L] or [C, L], with weight, [out, C/groups, k]:
+// torch.nn.functional.conv1d. bias may be undefined.
 func Conv1d(input, weight, bias torch.Tensor, o ConvOptions) torch.Tensor {
 	return conv("Conv1d", 1, input, weight, bias, o)
 }
@@ -58,7 +58,7 @@ func conv(op string, dims int, input, weight, bias torch.Tensor, o ConvOptions) 
 }
 
 // ConvTransposeOptions are the keywords of the transposed convolutions. The zero value means
-// PyTorch's defaults; one number stands for all dimensions.
+// PyTorch's defaults; a single number applies to all dimensions.
 type ConvTransposeOptions struct {
 	Stride        []int64 // nil means 1
 	Padding       []int64 // dilation*(kernel-1) - Padding zeros are added on both sides of the input; nil means 0
@@ -100,22 +100,22 @@ func Bilinear(input1, input2, weight, bias torch.Tensor) torch.Tensor {
 }
 
 // FoldOptions are the keywords of [Unfold] and [Fold]. The zero value means PyTorch's defaults; one
-// number stands for both dimensions.
+// number applies to both dimensions.
 type FoldOptions struct {
 	Dilation []int64 // nil means 1
 	Padding  []int64 // nil means 0
 	Stride   []int64 // nil means 1
 }
 
-// Unfold takes the windows of a convolution out of [N, C, H, W] as columns, [N, C*kh*kw, windows]:
-// torch.nn.functional.unfold.
+// Unfold extracts the windows of a convolution from [N, C, H, W] as columns, [N, C*kh*kw,
+// windows]: torch.nn.functional.unfold.
 func Unfold(input torch.Tensor, kernel []int64, o FoldOptions) torch.Tensor {
 	const op = "Unfold"
 	return call("aten::im2col", input, window(op, kernel, 2), spread(op, "Dilation", o.Dilation, 1, 2),
 		spread(op, "Padding", o.Padding, 0, 2), spread(op, "Stride", o.Stride, 1, 2))
 }
 
-// Fold adds the columns of [Unfold] up to [N, C, H, W], of which size is H and W:
+// Fold adds up the columns of [Unfold] to [N, C, H, W], where size is H and W:
 // torch.nn.functional.fold.
 func Fold(input torch.Tensor, size, kernel []int64, o FoldOptions) torch.Tensor {
 	const op = "Fold"

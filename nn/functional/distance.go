@@ -8,7 +8,7 @@ func PairwiseDistance(x1, x2 torch.Tensor, p, eps float64, keepDim bool) torch.T
 	return call("aten::pairwise_distance", x1, x2, p, eps, keepDim)
 }
 
-// PDist is the p-norm of the differences of every two rows, as a vector: torch.nn.functional.pdist,
+// PDist is the p-norm of the difference of every two rows, as a vector: torch.nn.functional.pdist,
 // whose default p is 2.
 func PDist(input torch.Tensor, p float64) torch.Tensor {
 	out := call("aten::pdist", input, p)
@@ -19,6 +19,6 @@ func PDist(input torch.Tensor, p float64) torch.Tensor {
 	return input.SumDim([]int64{1}, false, torch.DefaultDType)
 }
 
-// CDist is the p-norm of the difference of every row of x1, [..., P, M], and every row of x2, [...,
-// R, M]: torch.cdist, whose default p is 2.
+// CDist is the p-norm of the difference between every row of x1, [..., P, M], and every row of x2,
+// [..., R, M]: torch.cdist, whose default p is 2.
 func CDist(x1, x2 torch.Tensor, p float64) torch.Tensor { return call("aten::cdist", x1, x2, p, nil) }

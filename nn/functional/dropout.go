@@ -9,7 +9,7 @@ func Dropout1d(input torch.Tensor, p float64, training bool) torch.Tensor {
 }
 
 // Dropout2d zeroes whole channels of [N, C, H, W] with probability p while training:
-// torch.nn.functional.dropout2d. Like PyTorch's it takes three dimensions for [N, C, L].
+// torch.nn.functional.dropout2d. As in PyTorch, three dimensions are taken as [N, C, L].
 func Dropout2d(input torch.Tensor, p float64, training bool) torch.Tensor {
 	checkProbability("Dropout2d", p)
 	if d := input.Dim(); d != 3 && d != 4 {
@@ -41,14 +41,14 @@ func featureDropout(op string, input torch.Tensor, p float64, training bool, dim
 		input.Shape()))
 }
 
-// AlphaDropout is dropout that keeps mean and variance behind [SELU]:
+// AlphaDropout is dropout that preserves mean and variance after [SELU]:
 // torch.nn.functional.alpha_dropout.
 func AlphaDropout(input torch.Tensor, p float64, training bool) torch.Tensor {
 	checkProbability("AlphaDropout", p)
 	return call("aten::alpha_dropout", input, p, training)
 }
 
-// FeatureAlphaDropout is [AlphaDropout] of whole channels:
+// FeatureAlphaDropout is [AlphaDropout] for whole channels:
 // torch.nn.functional.feature_alpha_dropout.
 func FeatureAlphaDropout(input torch.Tensor, p float64, training bool) torch.Tensor {
 	checkProbability("FeatureAlphaDropout", p)

@@ -6,7 +6,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// BagMode says how [EmbeddingBag] joins the rows of a bag. The zero value is PyTorch's default.
+// BagMode says how [EmbeddingBag] combines the rows of a bag. The zero value is PyTorch's default.
 type BagMode int
 
 // The modes of [EmbeddingBag].
@@ -19,16 +19,16 @@ const (
 // EmbeddingBagOptions are the keywords of torch.nn.functional.embedding_bag. The zero value means
 // PyTorch's defaults.
 type EmbeddingBagOptions struct {
-	Offsets           torch.Tensor // where each bag begins, for a one-dimensional input
+	Offsets           torch.Tensor // where each bag starts, for a one-dimensional input
 	Mode              BagMode      // zero means BagMean
 	ScaleGradByFreq   bool         // divide gradients by how often a row is used; not for BagMax
 	Sparse            bool         // the weight's gradient is sparse; not for BagMax
 	PerSampleWeights  torch.Tensor // a factor per index, for BagSum; undefined means 1
 	IncludeLastOffset bool         // the last offset is the end of the last bag
-	PaddingIdx        *int64       // this row does not count; negative counts from the end, nil means none
+	PaddingIdx        *int64       // this row is ignored; negative counts from the end, nil means none
 }
 
-// EmbeddingBag looks rows of weight up and joins those of a bag: input is [bags, size], or
+// EmbeddingBag looks up rows of weight and combines those of each bag; input is [bags, size], or
 // [indices] with Offsets: torch.nn.functional.embedding_bag.
 func EmbeddingBag(input, weight torch.Tensor, o EmbeddingBagOptions) torch.Tensor {
 	return torch.Return(func() torch.Tensor {

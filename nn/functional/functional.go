@@ -10,14 +10,14 @@ package functional
 
 import "github.com/gotrainer/gotrainer/torch"
 
-// Linear computes input·weightᵀ + bias; an undefined bias is left out: torch.nn.functional.linear.
+// Linear computes input·weightᵀ + bias: torch.nn.functional.linear. bias may be undefined.
 func Linear(input, weight, bias torch.Tensor) torch.Tensor { return input.Linear(weight, bias) }
 
-// Embedding looks rows of weight up: torch.nn.functional.embedding.
+// Embedding looks up rows of weight: torch.nn.functional.embedding.
 func Embedding(input, weight torch.Tensor) torch.Tensor { return input.Embedding(weight, -1) }
 
-// LayerNorm normalises over the last dimensions, of sizes shape; undefined weight and bias are left
-// out: torch.nn.functional.layer_norm, whose default eps is 1e-5.
+// LayerNorm normalises over the last dimensions, of sizes shape: torch.nn.functional.layer_norm,
+// whose default eps is 1e-5. weight and bias may be undefined.
 func LayerNorm(input torch.Tensor, shape []int64, weight, bias torch.Tensor, eps float64) torch.Tensor {
 	return input.LayerNorm(shape, weight, bias, eps)
 }
@@ -25,7 +25,7 @@ func LayerNorm(input torch.Tensor, shape []int64, weight, bias torch.Tensor, eps
 // ReLU is max(0, input): torch.nn.functional.relu.
 func ReLU(input torch.Tensor) torch.Tensor { return input.ReLU() }
 
-// LeakyReLU is input where it is positive and negativeSlope*input elsewhere:
+// LeakyReLU is input where input is positive and negativeSlope*input elsewhere:
 // torch.nn.functional.leaky_relu, whose default slope is 0.01.
 func LeakyReLU(input torch.Tensor, negativeSlope float64) torch.Tensor {
 	return input.LeakyReLU(negativeSlope)
@@ -49,12 +49,13 @@ func Tanh(input torch.Tensor) torch.Tensor { return input.Tanh() }
 // Softplus is log(1 + exp(input)): torch.nn.functional.softplus.
 func Softplus(input torch.Tensor) torch.Tensor { return input.Softplus(1, 20) }
 
-// Softmax scales exp(input) to sum 1 along dim: torch.nn.functional.softmax.
+// Softmax scales exp(input) to a sum of 1 along dim: torch.nn.functional.softmax.
 func Softmax(input torch.Tensor, dim int64) torch.Tensor {
 	return input.Softmax(dim, torch.DefaultDType)
 }
 
-// LogSoftmax is the logarithm of [Softmax], computed more exactly: torch.nn.functional.log_softmax.
+// LogSoftmax is the logarithm of [Softmax], computed more accurately:
+// torch.nn.functional.log_softmax.
 func LogSoftmax(input torch.Tensor, dim int64) torch.Tensor {
 	return input.LogSoftmax(dim, torch.DefaultDType)
 }
@@ -65,7 +66,7 @@ func Dropout(input torch.Tensor, p float64, training bool) torch.Tensor {
 	return input.Dropout(p, training)
 }
 
-// Normalize scales vectors along dim to the p-norm 1; those shorter than eps are divided by eps:
+// Normalize scales vectors along dim to a p-norm of 1; those shorter than eps are divided by eps:
 // torch.nn.functional.normalize, whose defaults are 2, 1 and 1e-12.
 func Normalize(input torch.Tensor, p float64, dim int64, eps float64) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
@@ -73,7 +74,7 @@ func Normalize(input torch.Tensor, p float64, dim int64, eps float64) torch.Tens
 	})
 }
 
-// CosineSimilarity is the cosine of the angles between vectors along dim:
+// CosineSimilarity is the cosine of the angle between vectors along dim:
 // torch.nn.functional.cosine_similarity, whose defaults are 1 and 1e-8.
 func CosineSimilarity(x1, x2 torch.Tensor, dim int64, eps float64) torch.Tensor {
 	return torch.Call("aten::cosine_similarity", x1, x2, dim, eps)[0]

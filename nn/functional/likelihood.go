@@ -16,8 +16,8 @@ type BCELossOptions struct {
 }
 
 // BinaryCrossEntropy compares probabilities with targets in [0, 1] of the same shape:
-// torch.nn.functional.binary_cross_entropy. Logarithms are limited to -100; [BCEWithLogits] is more
-// exact.
+// torch.nn.functional.binary_cross_entropy. Logarithms are limited to -100; [BCEWithLogits] is
+// more accurate.
 func BinaryCrossEntropy(input, target torch.Tensor, o BCELossOptions) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		const op = "BinaryCrossEntropy"
@@ -36,7 +36,7 @@ func BinaryCrossEntropy(input, target torch.Tensor, o BCELossOptions) torch.Tens
 // PoissonNLLLossOptions are the keywords of torch.nn.functional.poisson_nll_loss. The zero value
 // means PyTorch's defaults.
 type PoissonNLLLossOptions struct {
-	NotLog    bool      // the input is the rate itself and not its logarithm: log_input=False
+	NotLog    bool      // the input is the rate itself, not its logarithm: log_input=False
 	Full      bool      // add Stirling's term, an approximation of log(target!)
 	Eps       float64   // added to the rate before its logarithm, with NotLog; zero means 1e-8
 	Reduction Reduction // zero means Mean
@@ -53,7 +53,7 @@ func PoissonNLLLoss(input, target torch.Tensor, o PoissonNLLLossOptions) torch.T
 // means PyTorch's defaults.
 type GaussianNLLLossOptions struct {
 	Full      bool      // add the constant term
-	Eps       float64   // the least variance; zero means 1e-6
+	Eps       float64   // the minimum variance; zero means 1e-6
 	Reduction Reduction // zero means Mean
 }
 

@@ -7,15 +7,15 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Reduction says what a loss does with the losses of the elements. The zero value is PyTorch's
+// Reduction says how a loss combines the losses of the elements. The zero value is PyTorch's
 // default.
 type Reduction int
 
 // The reductions.
 const (
-	Mean      Reduction = iota // their mean, over the ones that count
+	Mean      Reduction = iota // their mean, over those that are not ignored
 	Sum                        // their sum
-	None                       // nothing: a loss per element
+	None                       // no reduction: one loss per element
 	BatchMean                  // their sum divided by the batch's size, for [KLDiv]
 )
 
@@ -55,14 +55,14 @@ const defaultIgnoreIndex = -100
 // PyTorch's defaults.
 type CrossEntropyOptions struct {
 	Weight         torch.Tensor // a factor per class, [C]; undefined means 1
-	IgnoreIndex    *int64       // targets of this class do not count; nil means -100
+	IgnoreIndex    *int64       // targets of this class are ignored; nil means -100
 	Reduction      Reduction    // zero means Mean
 	LabelSmoothing float64      // share of the target that is spread over all classes
 }
 
 // CrossEntropy compares logits, [N, C] or [N, C, ...] or [C], with class indices or with
-// probabilities in the shape of input: the mean of torch.nn.functional.cross_entropy.
-// [CrossEntropyWith] has its keywords.
+// probabilities of the same shape as input: the mean of torch.nn.functional.cross_entropy.
+// [CrossEntropyWith] takes its keywords.
 func CrossEntropy(input, target torch.Tensor) torch.Tensor {
 	return CrossEntropyWith(input, target, CrossEntropyOptions{})
 }
@@ -82,7 +82,7 @@ func CrossEntropyWith(input, target torch.Tensor, o CrossEntropyOptions) torch.T
 // defaults.
 type NLLLossOptions struct {
 	Weight      torch.Tensor // a factor per class, [C]; undefined means 1
-	IgnoreIndex *int64       // targets of this class do not count; nil means -100
+	IgnoreIndex *int64       // targets of this class are ignored; nil means -100
 	Reduction   Reduction    // zero means Mean
 }
 
@@ -98,19 +98,19 @@ func NLLLossWith(input, target torch.Tensor, o NLLLossOptions) torch.Tensor {
 		optional.Or(o.IgnoreIndex, defaultIgnoreIndex))[0]
 }
 
-// MSELoss is the mean, or what r says, of the squared differences, broadcasting:
-// torch.nn.functional.mse_loss.
+// MSELoss is the mean of the squared differences, broadcasting, or what r says instead of the
+// mean: torch.nn.functional.mse_loss.
 func MSELoss(input, target torch.Tensor, r Reduction) torch.Tensor {
 	return broadcasting(input, target, func(x, y torch.Tensor) torch.Tensor { return x.MSELoss(y, r.torch("MSELoss")) })
 }
 
-// L1Loss is the mean, or what r says, of the absolute differences, broadcasting:
-// torch.nn.functional.l1_loss.
+// L1Loss is the mean of the absolute differences, broadcasting, or what r says instead of the
+// mean: torch.nn.functional.l1_loss.
 func L1Loss(input, target torch.Tensor, r Reduction) torch.Tensor {
 	return broadcasting(input, target, func(x, y torch.Tensor) torch.Tensor { return x.L1Loss(y, r.torch("L1Loss")) })
 }
 
-// SmoothL1Loss is squared below beta and absolute above: torch.nn.functional.smooth_l1_loss, whose
+// SmoothL1Loss is quadratic below beta and linear above: torch.nn.functional.smooth_l1_loss, whose
 // default beta is 1.
 func SmoothL1Loss(input, target torch.Tensor, r Reduction, beta float64) torch.Tensor {
 	return broadcasting(input, target, func(x, y torch.Tensor) torch.Tensor {
@@ -121,17 +121,17 @@ func SmoothL1Loss(input, target torch.Tensor, r Reduction, beta float64) torch.T
 	})
 }
 
-// HuberLoss is squared below delta and linear above: torch.nn.functional.huber_loss, whose default
-// delta is 1.
+// HuberLoss is quadratic below delta and linear above: torch.nn.functional.huber_loss, whose
+// default delta is 1.
 func HuberLoss(input, target torch.Tensor, r Reduction, delta float64) torch.Tensor {
 	return broadcasting(input, target, func(x, y torch.Tensor) torch.Tensor {
 		return call("aten::huber_loss", x, y, r.code("HuberLoss"), delta)
 	})
 }
 
-// KLDiv is the divergence of distributions target from log-probabilities input. Mean is the mean
-// over all elements, as PyTorch's "mean"; the divergence itself is [BatchMean]:
-// torch.nn.functional.kl_div. With logTarget the targets are log-probabilities too.
+// KLDiv is the divergence of the distributions target from the log-probabilities input:
+// torch.nn.functional.kl_div. Mean is the mean over all elements, as PyTorch's "mean"; use
+// [BatchMean] for the divergence itself. With logTarget, the targets are log-probabilities too.
 func KLDiv(input, target torch.Tensor, r Reduction, logTarget bool) torch.Tensor {
 	if r == BatchMean {
 		if input.Dim() == 0 {
@@ -190,7 +190,7 @@ type CTCLossOptions struct {
 }
 
 // CTCLoss is the connectionist temporal classification loss of log-probabilities, [T, N, C] or [T,
-// C], against targets, [N, S] or all in one, with the int64 lengths of inputs and targets, [N]:
+// C], against targets, [N, S] or concatenated, with the int64 lengths of inputs and targets, [N]:
 // torch.nn.functional.ctc_loss.
 func CTCLoss(logProbs, targets, inputLengths, targetLengths torch.Tensor, o CTCLossOptions) torch.Tensor {
 	return logProbs.CTCLoss(targets, inputLengths, targetLengths, o.Blank, o.Reduction.torch("CTCLoss"), o.ZeroInfinity)

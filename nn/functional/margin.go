@@ -19,9 +19,9 @@ func HingeEmbeddingLoss(input, target torch.Tensor, r Reduction, margin float64)
 	return call("aten::hinge_embedding_loss", input, target, margin, r.code("HingeEmbeddingLoss"))
 }
 
-// MarginRankingLoss is max(0, -target*(input1-input2) + margin): 1 says that input1 should be
-// larger, -1 that input2 should: torch.nn.functional.margin_ranking_loss, whose default margin is
-// 0.
+// MarginRankingLoss is max(0, -target*(input1-input2) + margin):
+// torch.nn.functional.margin_ranking_loss, whose default margin is 0. A target of 1 says that
+// input1 should be larger, -1 that input2 should be.
 func MarginRankingLoss(input1, input2, target torch.Tensor, r Reduction, margin float64) torch.Tensor {
 	if a, b, c := input1.Dim(), input2.Dim(), target.Dim(); a != b || a != c {
 		panic(torch.Errorf("functional.MarginRankingLoss", torch.ErrInvalid,
@@ -59,8 +59,8 @@ func MultiMarginLoss(input, target torch.Tensor, o MultiMarginLossOptions) torch
 	})
 }
 
-// MultiLabelMarginLoss is the hinge loss of several classes per example: target, in the shape of
-// input, has their indices, then -1: torch.nn.functional.multilabel_margin_loss.
+// MultiLabelMarginLoss is the hinge loss of several classes per example. target, of the same shape
+// as input, holds their indices followed by -1: torch.nn.functional.multilabel_margin_loss.
 func MultiLabelMarginLoss(input, target torch.Tensor, r Reduction) torch.Tensor {
 	const op = "MultiLabelMarginLoss"
 	return ofRows(op, input, r, func(r Reduction) torch.Tensor {
@@ -77,9 +77,8 @@ func ofRows(op string, input torch.Tensor, r Reduction, loss func(Reduction) tor
 	return loss(r)
 }
 
-// MultiLabelSoftMarginLoss is the mean over the classes of binary cross entropies of logits; an
-// undefined weight, a factor per class, is left out:
-// torch.nn.functional.multilabel_soft_margin_loss.
+// MultiLabelSoftMarginLoss is the mean over the classes of binary cross entropies of logits:
+// torch.nn.functional.multilabel_soft_margin_loss. weight, a factor per class, may be undefined.
 func MultiLabelSoftMarginLoss(input, target, weight torch.Tensor, r Reduction) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		loss := target.Mul(LogSigmoid(input)).Add(target.RSubScalar(1).Mul(LogSigmoid(input.Neg()))).Neg()
@@ -95,9 +94,9 @@ func MultiLabelSoftMarginLoss(input, target, weight torch.Tensor, r Reduction) t
 // value means PyTorch's defaults.
 type TripletMarginLossOptions struct {
 	Margin float64 // zero means 1
-	P      float64 // the norm's; zero means 2
+	P      float64 // p of the norm; zero means 2
 	Eps    float64 // added to the differences; zero means 1e-6
-	// use the distance of positive and negative where it is smaller than that of anchor and
+	// use the distance between positive and negative if it is smaller than that between anchor and
 	// negative
 	Swap      bool
 	Reduction Reduction // zero means Mean
@@ -118,13 +117,13 @@ func TripletMarginLoss(anchor, positive, negative torch.Tensor, o TripletMarginL
 type TripletMarginWithDistanceLossOptions struct {
 	Distance func(a, b torch.Tensor) torch.Tensor // nil means PairwiseDistance
 	Margin   float64                              // zero means 1
-	// use the distance of positive and negative where it is smaller than that of anchor and
+	// use the distance between positive and negative if it is smaller than that between anchor and
 	// negative
 	Swap      bool
 	Reduction Reduction // zero means Mean
 }
 
-// TripletMarginWithDistanceLoss is [TripletMarginLoss] with your own distance:
+// TripletMarginWithDistanceLoss is [TripletMarginLoss] with a custom distance:
 // torch.nn.functional.triplet_margin_with_distance_loss.
 func TripletMarginWithDistanceLoss(anchor, positive, negative torch.Tensor,
 	o TripletMarginWithDistanceLossOptions) torch.Tensor {

@@ -11,14 +11,14 @@ import (
 type BatchNormOptions struct {
 	RunningMean, RunningVar torch.Tensor // [C]; undefined: none
 	Weight, Bias            torch.Tensor // [C]; undefined: none
-	Training                bool         // normalise by the batch's own statistics and move the running ones
-	Momentum                *float64     // share of this batch in the running statistics; nil means 0.1
+	Training                bool         // normalise by the batch's own statistics and update the running ones
+	Momentum                *float64     // weight of this batch in the running statistics; nil means 0.1
 	Eps                     float64      // added to the variance; zero means 1e-5
 }
 
 // BatchNorm normalises each channel of [N, C, ...] by its mean and variance over the batch, or by
-// the running ones: torch.nn.functional.batch_norm. It panics in training if a channel has a single
-// value, which is its own mean: nothing would be left of it.
+// the running ones: torch.nn.functional.batch_norm. In training it panics if a channel has a
+// single value, since that is its own mean and would become 0.
 func BatchNorm(input torch.Tensor, o BatchNormOptions) torch.Tensor {
 	const op = "BatchNorm"
 	if o.Training {
@@ -51,9 +51,9 @@ func checkValuesPerChannel(op string, shape, found []int64) {
 	}
 }
 
-// GroupNorm normalises each of so many groups of the channels of [N, C, ...]; undefined weight and
-// bias are left out: torch.nn.functional.group_norm, whose default eps is 1e-5. It panics if the
-// groups of all examples hold a single value.
+// GroupNorm normalises each of the given number of groups of the channels of [N, C, ...]:
+// torch.nn.functional.group_norm, whose default eps is 1e-5. weight and bias may be undefined. It
+// panics if the groups of all examples hold a single value.
 func GroupNorm(input torch.Tensor, groups int64, weight, bias torch.Tensor, eps float64) torch.Tensor {
 	if shape := input.Shape(); len(shape) >= 2 && groups > 0 {
 		checkValuesPerChannel("GroupNorm", append([]int64{shape[0] * shape[1] / groups, groups}, shape[2:]...), shape)
@@ -67,7 +67,7 @@ type InstanceNormOptions struct {
 	RunningMean, RunningVar torch.Tensor // [C]; undefined: none
 	Weight, Bias            torch.Tensor // [C]; undefined: none
 	UseRunningStats         bool         // normalise by the running statistics: use_input_stats=False
-	Momentum                float64      // share of this batch in the running statistics; zero means 0.1
+	Momentum                float64      // weight of this batch in the running statistics; zero means 0.1
 	Eps                     float64      // added to the variance; zero means 1e-5
 }
 
@@ -90,8 +90,8 @@ func InstanceNorm(input torch.Tensor, o InstanceNormOptions) torch.Tensor {
 		cmp.Or(o.Momentum, 0.1), cmp.Or(o.Eps, 1e-5), true)
 }
 
-// RMSNorm divides by the root of the mean square over the last dimensions, of sizes shape; an
-// undefined weight is left out: torch.nn.functional.rms_norm. Eps 0 is PyTorch's None: the smallest
+// RMSNorm divides by the root of the mean square over the last dimensions, of sizes shape:
+// torch.nn.functional.rms_norm. weight may be undefined. Eps 0 is PyTorch's None: the smallest
 // step of the dtype above 1.
 func RMSNorm(input torch.Tensor, shape []int64, weight torch.Tensor, eps float64) torch.Tensor {
 	var optional any
@@ -101,9 +101,9 @@ func RMSNorm(input torch.Tensor, shape []int64, weight torch.Tensor, eps float64
 	return call("aten::rms_norm", input, shape, weight, optional)
 }
 
-// LocalResponseNorm divides each channel of [N, C, ...] by the squares of size neighbouring ones:
-// (k + alpha*mean)^beta: torch.nn.functional.local_response_norm, whose defaults are 1e-4, 0.75 and
-// 1.
+// LocalResponseNorm divides each channel of [N, C, ...] by (k + alpha*mean)^beta, where mean is
+// that of the squares of size neighbouring channels: torch.nn.functional.local_response_norm,
+// whose defaults are 1e-4, 0.75 and 1.
 func LocalResponseNorm(input torch.Tensor, size int64, alpha, beta, k float64) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		const op = "LocalResponseNorm"

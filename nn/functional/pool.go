@@ -8,12 +8,12 @@ import (
 )
 
 // MaxPoolOptions are the keywords of the max-pooling functions. The zero value means PyTorch's
-// defaults; one number stands for all dimensions.
+// defaults; a single number applies to all dimensions.
 type MaxPoolOptions struct {
 	Stride   []int64 // nil means the kernel's size
 	Padding  []int64 // nil means 0
 	Dilation []int64 // nil means 1
-	CeilMode bool    // the last window may reach over the border
+	CeilMode bool    // the last window may extend beyond the border
 }
 
 // MaxPool1d takes the maximum over windows of [N, C, L]: torch.nn.functional.max_pool1d.
@@ -31,17 +31,20 @@ func MaxPool3d(input torch.Tensor, kernel []int64, o MaxPoolOptions) torch.Tenso
 	return call("aten::max_pool3d", o.args("MaxPool3d", input, kernel, 3)...)
 }
 
-// MaxPool1dWithIndices is [MaxPool1d] and where the maxima were, for [MaxUnpool1d].
+// MaxPool1dWithIndices is [MaxPool1d] that also returns the indices of the maxima, for
+// [MaxUnpool1d].
 func MaxPool1dWithIndices(input torch.Tensor, kernel []int64, o MaxPoolOptions) (values, indices torch.Tensor) {
 	return call2("aten::max_pool1d_with_indices", o.args("MaxPool1dWithIndices", input, kernel, 1)...)
 }
 
-// MaxPool2dWithIndices is [MaxPool2d] and where the maxima were, for [MaxUnpool2d].
+// MaxPool2dWithIndices is [MaxPool2d] that also returns the indices of the maxima, for
+// [MaxUnpool2d].
 func MaxPool2dWithIndices(input torch.Tensor, kernel []int64, o MaxPoolOptions) (values, indices torch.Tensor) {
 	return call2("aten::max_pool2d_with_indices", o.args("MaxPool2dWithIndices", input, kernel, 2)...)
 }
 
-// MaxPool3dWithIndices is [MaxPool3d] and where the maxima were, for [MaxUnpool3d].
+// MaxPool3dWithIndices is [MaxPool3d] that also returns the indices of the maxima, for
+// [MaxUnpool3d].
 func MaxPool3dWithIndices(input torch.Tensor, kernel []int64, o MaxPoolOptions) (values, indices torch.Tensor) {
 	return call2("aten::max_pool3d_with_indices", o.args("MaxPool3dWithIndices", input, kernel, 3)...)
 }
@@ -61,12 +64,12 @@ func windows(op string, kernel, stride, padding []int64, n int) (k, s, p []int64
 }
 
 // AvgPoolOptions are the keywords of the mean-pooling functions. The zero value means PyTorch's
-// defaults; one number stands for all dimensions.
+// defaults; a single number applies to all dimensions.
 type AvgPoolOptions struct {
 	Stride          []int64 // nil means the kernel's size
 	Padding         []int64 // nil means 0
-	CeilMode        bool    // the last window may reach over the border
-	ExcludePad      bool    // padding does not count in the mean: count_include_pad=False
+	CeilMode        bool    // the last window may extend beyond the border
+	ExcludePad      bool    // exclude padding from the mean: count_include_pad=False
 	DivisorOverride int64   // divides the sum of a window, in 2 and 3 dimensions; zero means the number of its elements
 }
 
@@ -95,8 +98,8 @@ func (o AvgPoolOptions) args(op string, input torch.Tensor, kernel []int64, dims
 	return []any{input, kernel, stride, padding, o.CeilMode, !o.ExcludePad, optionalInt(o.DivisorOverride)}
 }
 
-// AdaptiveAvgPool1d takes the mean over windows so that the output has this size; -1 keeps that of
-// the input: torch.nn.functional.adaptive_avg_pool1d.
+// AdaptiveAvgPool1d takes the mean over windows so that the output has the given size; -1 keeps
+// the size of the input: torch.nn.functional.adaptive_avg_pool1d.
 func AdaptiveAvgPool1d(input torch.Tensor, size []int64) torch.Tensor {
 	return call("aten::adaptive_avg_pool1d", input, adaptive("AdaptiveAvgPool1d", input, size, 1))
 }
@@ -111,8 +114,9 @@ func AdaptiveAvgPool3d(input torch.Tensor, size []int64) torch.Tensor {
 	return call("aten::adaptive_avg_pool3d", input, adaptive("AdaptiveAvgPool3d", input, size, 3))
 }
 
-// AdaptiveMaxPool1d takes the maximum over windows so that the output has this size, and says where
-// it was; -1 keeps the size of the input: torch.nn.functional.adaptive_max_pool1d.
+// AdaptiveMaxPool1d takes the maximum over windows so that the output has the given size, and also
+// returns the indices of the maxima; -1 keeps the size of the input:
+// torch.nn.functional.adaptive_max_pool1d.
 func AdaptiveMaxPool1d(input torch.Tensor, size []int64) (values, indices torch.Tensor) {
 	return call2("aten::adaptive_max_pool1d", input, adaptive("AdaptiveMaxPool1d", input, size, 1))
 }
@@ -185,12 +189,12 @@ func lpPool(op string, mean func(torch.Tensor, []int64, AvgPoolOptions) torch.Te
 type MaxUnpoolOptions struct {
 	Stride  []int64 // nil means the kernel's size
 	Padding []int64 // nil means 0
-	// of the output, without batch and channels: pooling maps several sizes to one; nil means the
-	// smallest that is divided without rest
+	// size of the output, without batch and channels: pooling maps several sizes to one; nil means
+	// the smallest size that is divided without a remainder
 	Size []int64
 }
 
-// MaxUnpool1d puts the maxima that [MaxPool1dWithIndices] found back where they were, and zeros
+// MaxUnpool1d puts the maxima found by [MaxPool1dWithIndices] back in their places, and zeros
 // elsewhere: torch.nn.functional.max_unpool1d.
 func MaxUnpool1d(input, indices torch.Tensor, kernel []int64, o MaxUnpoolOptions) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
@@ -234,17 +238,18 @@ func (o MaxUnpoolOptions) resolve(op string, input torch.Tensor, kernel []int64,
 	return o.Size, stride, padding
 }
 
-// FractionalMaxPoolOptions say how large the output of [FractionalMaxPool2d] is. Set one of the
-// two.
+// FractionalMaxPoolOptions say how large the output of [FractionalMaxPool2d] is. Set either Size
+// or Ratio.
 type FractionalMaxPoolOptions struct {
 	Size  []int64   // of the output
-	Ratio []float64 // of the output's size to the input's, between 0 and 1; one number stands for all dimensions
+	Ratio []float64 // of the output's size to the input's, between 0 and 1; a single number applies to all dimensions
 	// places the windows, [N, C, dimensions] in [0, 1); undefined: drawn from the default generator
 	Samples torch.Tensor
 }
 
-// FractionalMaxPool2d takes the maximum over windows of [N, C, H, W] at places drawn at random,
-// after Graham (2015), and says where it was: torch.nn.functional.fractional_max_pool2d.
+// FractionalMaxPool2d takes the maximum over windows of [N, C, H, W] at random places, after
+// Graham (2015), and also returns the indices of the maxima:
+// torch.nn.functional.fractional_max_pool2d.
 func FractionalMaxPool2d(input torch.Tensor, kernel []int64, o FractionalMaxPoolOptions) (values,
 	indices torch.Tensor) {
 	return fractional("FractionalMaxPool2d", 2, input, kernel, o)

@@ -7,7 +7,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// PadMode says what a border is filled with.
+// PadMode says how a border is filled.
 type PadMode string
 
 // The padding modes.
@@ -15,12 +15,12 @@ const (
 	PadConstant  PadMode = "constant"  // one value
 	PadReflect   PadMode = "reflect"   // the neighbours mirrored, without the border itself
 	PadReplicate PadMode = "replicate" // the border repeated
-	PadCircular  PadMode = "circular"  // the other side
+	PadCircular  PadMode = "circular"  // the opposite side
 )
 
-// Pad adds pad[0] elements before and pad[1] behind the last dimension, pad[2] and pad[3] to the
-// one before it, and so on: torch.nn.functional.pad. Value is for [PadConstant]; negative numbers
-// cut off.
+// Pad adds pad[0] elements before and pad[1] after the last dimension, pad[2] and pad[3] around
+// the one before it, and so on: torch.nn.functional.pad. value is for [PadConstant]; negative
+// numbers crop.
 func Pad(input torch.Tensor, pad []int64, mode PadMode, value float64) torch.Tensor {
 	switch mode {
 	case PadConstant:
@@ -36,21 +36,21 @@ func Pad(input torch.Tensor, pad []int64, mode PadMode, value float64) torch.Ten
 		mode))
 }
 
-// InterpolateOptions are the keywords of torch.nn.functional.interpolate. Set one of Size and
+// InterpolateOptions are the keywords of torch.nn.functional.interpolate. Set either Size or
 // Scale.
 type InterpolateOptions struct {
-	Size         []int64           // of the output, without batch and channels; one number stands for all dimensions
-	Scale        []float64         // the output's size divided by the input's; one number stands for all dimensions
+	Size         []int64           // of the output, without batch and channels; a single number applies to all dimensions
+	Scale        []float64         // the output's size divided by the input's; a single number applies to all dimensions
 	Mode         InterpolationMode // empty means Nearest
 	AlignCorners bool              // corner pixels keep their values; for the linear modes and Bicubic
-	Recompute    bool              // use the rounded sizes' ratio and not Scale itself: recompute_scale_factor
-	Antialias    bool              // average over what a pixel of a smaller output stands for; Bilinear and Bicubic
+	Recompute    bool              // use the ratio of the rounded sizes instead of Scale: recompute_scale_factor
+	Antialias    bool              // average over what a pixel of a smaller output covers; Bilinear and Bicubic
 }
 
 // InterpolationMode names an algorithm of [Interpolate].
 type InterpolationMode string
 
-// The interpolation modes; Linear is for one dimension behind the channels, Bilinear and Bicubic
+// The interpolation modes. Linear is for one dimension after the channels, Bilinear and Bicubic
 // for two, Trilinear for three.
 const (
 	Nearest      InterpolationMode = "nearest"
@@ -132,18 +132,19 @@ func Interpolate(input torch.Tensor, o InterpolateOptions) torch.Tensor {
 		"dimensions), bilinear or bicubic (4), trilinear (5)", mode, shape))
 }
 
-// PixelShuffle makes pixels of channels: [..., C*r*r, H, W] becomes [..., C, H*r, W*r]:
+// PixelShuffle rearranges channels into pixels: [..., C*r*r, H, W] becomes [..., C, H*r, W*r]:
 // torch.nn.functional.pixel_shuffle.
 func PixelShuffle(input torch.Tensor, r int64) torch.Tensor {
 	return call("aten::pixel_shuffle", input, r)
 }
 
-// PixelUnshuffle undoes [PixelShuffle]: torch.nn.functional.pixel_unshuffle.
+// PixelUnshuffle reverses [PixelShuffle]: torch.nn.functional.pixel_unshuffle.
 func PixelUnshuffle(input torch.Tensor, r int64) torch.Tensor {
 	return call("aten::pixel_unshuffle", input, r)
 }
 
-// ChannelShuffle mixes the channels of so many groups: torch.nn.functional.channel_shuffle.
+// ChannelShuffle mixes the channels of the given number of groups:
+// torch.nn.functional.channel_shuffle.
 func ChannelShuffle(input torch.Tensor, groups int64) torch.Tensor {
 	return call("aten::channel_shuffle", input, groups)
 }
@@ -153,11 +154,11 @@ func ChannelShuffle(input torch.Tensor, groups int64) torch.Tensor {
 type GridSampleOptions struct {
 	Mode         string // "bilinear", "nearest" or "bicubic"; empty means "bilinear"
 	PaddingMode  string // "zeros", "border" or "reflection" outside of the image; empty means "zeros"
-	AlignCorners bool   // -1 and 1 are the centres of corner pixels and not their edges
+	AlignCorners bool   // -1 and 1 are the centres of corner pixels instead of their edges
 }
 
-// GridSample takes pixels of input, [N, C, H, W] or [N, C, D, H, W], at places of grid, [N, H', W',
-// 2] or [N, D', H', W', 3], in [-1, 1]: torch.nn.functional.grid_sample.
+// GridSample samples input, [N, C, H, W] or [N, C, D, H, W], at the positions in grid, [N, H', W',
+// 2] or [N, D', H', W', 3], with coordinates in [-1, 1]: torch.nn.functional.grid_sample.
 func GridSample(input, grid torch.Tensor, o GridSampleOptions) torch.Tensor {
 	mode, ok := map[string]int64{"": 0, "bilinear": 0, "nearest": 1, "bicubic": 2}[o.Mode]
 	if !ok {
@@ -173,8 +174,8 @@ func GridSample(input, grid torch.Tensor, o GridSampleOptions) torch.Tensor {
 	return call("aten::grid_sampler", input, grid, mode, padding, o.AlignCorners)
 }
 
-// AffineGrid makes a grid for [GridSample] of affine matrices theta, [N, 2, 3] or [N, 3, 4], for an
-// output of this shape: torch.nn.functional.affine_grid.
+// AffineGrid makes a grid for [GridSample] from affine matrices theta, [N, 2, 3] or [N, 3, 4], for
+// an output of the given shape: torch.nn.functional.affine_grid.
 func AffineGrid(theta torch.Tensor, shape []int64, alignCorners bool) torch.Tensor {
 	return call("aten::affine_grid_generator", theta, shape, alignCorners)
 }

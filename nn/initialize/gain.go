@@ -6,19 +6,19 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// FanMode says whose variance [KaimingUniform] keeps.
+// FanMode says which variance [KaimingUniform] preserves.
 type FanMode int
 
 // The fan modes.
 const (
-	FanIn  FanMode = iota // the activations', in the forward pass
-	FanOut                // the gradients', in the backward pass
+	FanIn  FanMode = iota // that of activations, in the forward pass
+	FanOut                // that of gradients, in the backward pass
 )
 
-// Nonlinearity names the function behind a layer, as torch.nn.functional does.
+// Nonlinearity names the function after a layer, as in torch.nn.functional.
 type Nonlinearity string
 
-// The nonlinearities with a known gain. Linear stands for convolutions too.
+// The nonlinearities with a known gain. Linear also stands for convolutions.
 const (
 	Linear    Nonlinearity = "linear"
 	Sigmoid   Nonlinearity = "sigmoid"
@@ -28,9 +28,9 @@ const (
 	SELU      Nonlinearity = "selu"
 )
 
-// CalculateGain returns the factor by which a nonlinearity shrinks what goes through it:
-// torch.nn.init.calculate_gain. The negative slope counts for LeakyReLU only, where PyTorch's
-// default is 0.01. It panics if the nonlinearity is none of the constants.
+// CalculateGain returns the recommended gain for a nonlinearity, which makes up for how much it
+// shrinks its input: torch.nn.init.calculate_gain. The negative slope is used for LeakyReLU only;
+// PyTorch's default is 0.01. It panics if the nonlinearity is not one of the constants.
 func CalculateGain(n Nonlinearity, negativeSlope float64) float64 {
 	switch n {
 	case Linear, Sigmoid:

@@ -33,8 +33,8 @@ func Normal(t torch.Tensor, mean, std float64, g *torch.Generator) torch.Tensor 
 	return inPlace(t, g, func(t torch.Tensor) { t.Normal_(mean, std, g) })
 }
 
-// TruncNormal draws from a normal distribution of which only the part in [a, b] is left:
-// torch.nn.init.trunc_normal_, whose defaults are 0, 1, -2 and 2. The bounds are not scaled by std.
+// TruncNormal draws from a normal distribution truncated to [a, b]: torch.nn.init.trunc_normal_,
+// whose defaults are 0, 1, -2 and 2. The bounds are not scaled by std.
 func TruncNormal(t torch.Tensor, mean, std, a, b float64, g *torch.Generator) torch.Tensor {
 	normCDF := func(x float64) float64 { return (1 + math.Erf(x/math.Sqrt2)) / 2 }
 	low, high := normCDF((a-mean)/std), normCDF((b-mean)/std)
@@ -67,9 +67,9 @@ func Eye(t torch.Tensor) torch.Tensor {
 	})
 }
 
-// Dirac lets a convolution with weight t, [out, in, ...] of one to three dimensions in space, hand
-// as many channels on unchanged as it can, in each of the groups that out is divided into:
-// torch.nn.init.dirac_. Zero groups mean 1.
+// Dirac makes a convolution with weight t, [out, in, ...] with one to three spatial dimensions,
+// pass on as many channels unchanged as possible, in each of the groups that out is divided into:
+// torch.nn.init.dirac_. Zero groups means 1.
 func Dirac(t torch.Tensor, groups int64) torch.Tensor {
 	groups = cmp.Or(groups, 1)
 	if d := t.Dim(); d < 3 || d > 5 {
@@ -93,9 +93,9 @@ func Dirac(t torch.Tensor, groups int64) torch.Tensor {
 }
 
 // Sparse draws the matrix t from a normal distribution and sets a share of each column, sparsity
-// rounded up to whole elements, to zero, after Martens (2010): torch.nn.init.sparse_, whose default
-// std is 0.01. Which elements these are is drawn from g too, and not, as in PyTorch, always from the
-// default generator.
+// rounded up to whole elements, to zero, after Martens (2010): torch.nn.init.sparse_, whose
+// default std is 0.01. The positions of the zeros are drawn from g too; PyTorch always draws them
+// from the default generator.
 func Sparse(t torch.Tensor, sparsity, std float64, g *torch.Generator) torch.Tensor {
 	wantMatrix("Sparse", t)
 	if !(sparsity >= 0 && sparsity <= 1) {
@@ -122,7 +122,7 @@ func wantMatrix(op string, t torch.Tensor) {
 	}
 }
 
-// XavierUniform draws from a uniform distribution that keeps the variance of activations and
+// XavierUniform draws from a uniform distribution that preserves the variance of activations and
 // gradients, after Glorot and Bengio (2010): torch.nn.init.xavier_uniform_, whose default gain is
 // 1.
 func XavierUniform(t torch.Tensor, gain float64, g *torch.Generator) torch.Tensor {
@@ -140,17 +140,18 @@ func xavierStd(op string, t torch.Tensor, gain float64) float64 {
 	return gain * math.Sqrt(2/float64(in+out))
 }
 
-// KaimingOptions of [KaimingUniform] and [KaimingNormal]. The zero value means PyTorch's defaults.
+// KaimingOptions are the options of [KaimingUniform] and [KaimingNormal]. The zero value means
+// PyTorch's defaults.
 type KaimingOptions struct {
-	// the negative slope of LeakyReLU behind the layer; other nonlinearities do not use it
+	// the negative slope of the LeakyReLU after the layer; not used for other nonlinearities
 	A            float64
 	Mode         FanMode          // zero means FanIn
-	Nonlinearity Nonlinearity     // behind the layer; empty means LeakyReLU, which with A = 0 is ReLU
+	Nonlinearity Nonlinearity     // after the layer; empty means LeakyReLU, which with A = 0 is ReLU
 	Generator    *torch.Generator // nil means the default one
 }
 
-// KaimingUniform draws from a uniform distribution that keeps the variance behind rectifiers, after
-// He et al. (2015): torch.nn.init.kaiming_uniform_.
+// KaimingUniform draws from a uniform distribution that preserves the variance after rectifiers,
+// after He et al. (2015): torch.nn.init.kaiming_uniform_.
 func KaimingUniform(t torch.Tensor, o KaimingOptions) torch.Tensor {
 	if t.Numel() == 0 {
 		return t
@@ -178,9 +179,9 @@ func (o KaimingOptions) std(op string, t torch.Tensor) float64 {
 	return CalculateGain(o.Nonlinearity, o.A) / math.Sqrt(float64(fan))
 }
 
-// Orthogonal fills t, seen as a matrix with its first dimension for rows, with orthogonal rows or
-// columns of length gain, after Saxe et al. (2013): torch.nn.init.orthogonal_, whose default gain
-// is 1.
+// Orthogonal fills t with orthogonal rows or columns of length gain, after Saxe et al. (2013):
+// torch.nn.init.orthogonal_, whose default gain is 1. t is treated as a matrix whose rows are its
+// first dimension.
 func Orthogonal(t torch.Tensor, gain float64, g *torch.Generator) torch.Tensor {
 	if t.Dim() < 2 {
 		panic(torch.Errorf("initialize.Orthogonal", torch.ErrValue, "want a tensor of 2 or more dimensions, found %v",

@@ -11,26 +11,26 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Type names 16 numbers that stand for all: bnb_4bit_quant_type.
+// Type names the 16 numbers that stand for all weights: bnb_4bit_quant_type.
 type Type string
 
-// The types that there are.
+// The supported types.
 const (
-	FP4 Type = "fp4" // of a sign, two bits of exponent and one of fraction; the default of bitsandbytes
-	NF4 Type = "nf4" // the quantiles of a normal distribution, which weights are nearer to
+	FP4 Type = "fp4" // a sign, two bits of exponent and one of fraction; the default of bitsandbytes
+	NF4 Type = "nf4" // the quantiles of a normal distribution, which suit weights better
 )
 
-// Config is BitsAndBytesConfig with load_in_4bit. The zero value has its defaults.
+// Config is BitsAndBytesConfig with load_in_4bit. The zero value has the same defaults.
 type Config struct {
 	Type Type // empty means FP4
-	// DoubleQuant quantizes the largest size of each block, too, in eight bits: 0.4 bits less for a
-	// weight (bnb_4bit_use_double_quant).
+	// DoubleQuant also quantizes the largest absolute value of each block, to eight bits, which
+	// saves 0.4 bits per weight (bnb_4bit_use_double_quant).
 	DoubleQuant bool
-	// ComputeDType is what products are computed in: Float32, which zero means, BFloat16 or Float16
-	// (bnb_4bit_compute_dtype). The result has the dtype of the input.
+	// ComputeDType is the dtype in which products are computed: Float32, BFloat16 or Float16; zero
+	// means Float32 (bnb_4bit_compute_dtype). The result has the dtype of the input.
 	ComputeDType torch.DType
-	// SkipModules are layers that stay as they are, by their names, or what these begin or end with,
-	// besides those that are always left out (llm_int8_skip_modules).
+	// SkipModules are layers that are not quantized, in addition to those that never are. They are
+	// given by their names or by what the names start or end with (llm_int8_skip_modules).
 	SkipModules []string
 }
 
@@ -49,7 +49,7 @@ func (c Config) resolved() (Config, error) {
 	return c, nil
 }
 
-// Skips tells whether a layer of that name is among SkipModules.
+// Skips reports whether SkipModules includes the layer of that name.
 func (c Config) Skips(name string) bool {
 	return slices.ContainsFunc(c.SkipModules, func(s string) bool {
 		return strings.HasPrefix(name, s) || strings.HasSuffix(name, s)
@@ -73,7 +73,7 @@ type file struct {
 	Threshold    float64   `json:"llm_int8_threshold"`
 }
 
-// MarshalJSON writes quantization_config as transformers does.
+// MarshalJSON encodes c as quantization_config, as transformers does.
 func (c Config) MarshalJSON() ([]byte, error) {
 	c, err := c.resolved()
 	if err != nil {
@@ -87,8 +87,8 @@ func (c Config) MarshalJSON() ([]byte, error) {
 	return json.Marshal(f)
 }
 
-// UnmarshalJSON reads quantization_config of a config.json. Anything but four bits of bitsandbytes is
-// refused.
+// UnmarshalJSON decodes the quantization_config of a config.json. It refuses anything but four
+// bits of bitsandbytes.
 func (c *Config) UnmarshalJSON(text []byte) error {
 	f := file{Storage: "uint8", ComputeDType: "float32", Type: FP4}
 	if err := json.Unmarshal(text, &f); err != nil {

@@ -10,10 +10,10 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Weight is the weight of a linear layer in four bits: Params4bit of bitsandbytes, whose names its
-// tensors have. It is not trained.
+// Weight is the weight of a linear layer in four bits: Params4bit of bitsandbytes, which gives its
+// tensors their names. It is not trained.
 type Weight struct {
-	AbsMax         torch.Tensor `buffer:"absmax"`           // [blocks]: the largest sizes, or bytes that stand for them
+	AbsMax         torch.Tensor `buffer:"absmax"`           // [blocks]: the largest absolute values, or bytes that stand for them
 	QuantMap       torch.Tensor `buffer:"quant_map"`        // [16]
 	NestedAbsMax   torch.Tensor `buffer:"nested_absmax"`    // [blocks/256]; undefined without DoubleQuant
 	NestedQuantMap torch.Tensor `buffer:"nested_quant_map"` // [256]; undefined without DoubleQuant
@@ -30,7 +30,7 @@ var (
 	_ nn.StateLoader     = (*Weight)(nil)
 )
 
-// State is what else there is to know, as JSON in bytes. One of both is defined.
+// State is the remaining information, as bytes of JSON. Exactly one of the two is defined.
 type State struct {
 	NF4 torch.Tensor `buffer:"bitsandbytes__nf4"`
 	FP4 torch.Tensor `buffer:"bitsandbytes__fp4"`
@@ -56,7 +56,7 @@ func (s *State) tensor(t Type) *torch.Tensor {
 	return &s.FP4
 }
 
-// New packs a weight, [out, in], of float32, bfloat16 or float16.
+// New packs a weight, [out, in], in float32, bfloat16 or float16.
 func New(weight torch.Tensor, c Config) (w *Weight, err error) {
 	if c, err = c.resolved(); err != nil {
 		return nil, err
@@ -102,8 +102,8 @@ func pack(weight torch.Tensor, c Config) *Weight {
 	return w
 }
 
-// Linear is that of [nn.QuantizedWeight]. The product is computed in Config.ComputeDType, whatever the
-// dtype of x, which the result has.
+// Linear implements [nn.QuantizedWeight]. The product is computed in Config.ComputeDType, whatever
+// the dtype of x; the result has the dtype of x.
 func (w *Weight) Linear(x, bias torch.Tensor) torch.Tensor {
 	wide := x.ToDType(w.compute)
 	if bias.Defined() {
@@ -116,7 +116,8 @@ func (w *Weight) Linear(x, bias torch.Tensor) torch.Tensor {
 		},
 		Backward: func(_, _, gradients []torch.Tensor) []torch.Tensor {
 			g := gradients[0]
-			// The numbers are those that were packed, and then of the type of the gradient, as in bitsandbytes.
+			// The numbers are those that were packed, and then of the type of the gradient, as in
+			// bitsandbytes.
 			grads := []torch.Tensor{g.MatMul(w.Float().ToDType(g.DType())), {}}
 			if trained {
 				grads[1] = g.Reshape(-1, g.Size(-1)).SumDim([]int64{0}, false, torch.DefaultDType)
@@ -127,16 +128,16 @@ func (w *Weight) Linear(x, bias torch.Tensor) torch.Tensor {
 	return product.Apply(wide, bias)[0].ToDType(x.DType())
 }
 
-// Size is that of the weight.
+// Size returns the size of the weight.
 func (w *Weight) Size() (out, in int64) { return w.state.Shape[0], w.state.Shape[1] }
 
-// DType is Config.ComputeDType.
+// DType returns Config.ComputeDType.
 func (w *Weight) DType() torch.DType { return w.compute }
 
-// Packed is the bits, [out·in/2, 1].
+// Packed returns the bits, [out·in/2, 1].
 func (w *Weight) Packed() torch.Tensor { return w.packed }
 
-// Float is the weight in the dtype that it had before it was packed.
+// Float returns the weight in the dtype that it had before it was packed.
 func (w *Weight) Float() torch.Tensor {
 	d := slices.IndexFunc(computed, func(d torch.DType) bool { return d.String() == w.state.DType })
 	return w.numbers(computed[d])
@@ -157,20 +158,20 @@ func (w *Weight) largest() torch.Tensor {
 	return blockwise.Signed().Dequantize(w.AbsMax, w.NestedAbsMax).AddScalar(*w.state.NestedOffset)
 }
 
-// Repack is another weight that is packed with the same Config.
+// Repack packs another weight with the same Config.
 func (w *Weight) Repack(weight torch.Tensor) (nn.QuantizedWeight, error) {
 	return New(weight, w.Config())
 }
 
-// Config is what the weight was packed with.
+// Config returns the Config that the weight was packed with.
 func (w *Weight) Config() Config {
 	return Config{Type: w.state.Type, DoubleQuant: w.state.NestedOffset != nil, ComputeDType: w.compute}
 }
 
-// FixedDType keeps [nn.To] from converting the sizes.
+// FixedDType keeps [nn.To] from converting the absolute values.
 func (w *Weight) FixedDType() {}
 
-// StateLoaded reads what was loaded into State.
+// StateLoaded decodes the State that was loaded.
 func (w *Weight) StateLoaded() error {
 	now, err := parse(torch.Values[uint8](*w.State.tensor(w.state.Type)))
 	if err != nil {
@@ -209,8 +210,8 @@ func parse(text []byte) (s state, err error) {
 	return s, nil
 }
 
-// FromFile makes room for a weight of which a file has the bits, to be loaded: text is what is in the
-// file under quant_state. The weight is to have that size.
+// FromFile prepares a weight to be loaded from a file that holds it in packed form. text is the
+// content of quant_state in the file. The weight must have the given size.
 func FromFile(text []byte, out, in int64, compute torch.DType) (*Weight, error) {
 	s, err := parse(text)
 	if err != nil {

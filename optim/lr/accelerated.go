@@ -8,23 +8,23 @@ import (
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
-// PytorchAcceleratedCosine is pytorch-accelerated's CosineLrScheduler: warmup, a fall along a
-// cosine with k-decay, cooldown at the lowest rate. Its trainer steps it after an update, so the
-// first update has what the constructor set and update k has the value of step k-1. The cosine is
-// cut off WarmupSteps before its end, as there.
+// PytorchAcceleratedCosine is pytorch-accelerated's CosineLrScheduler: a warmup, a decay along a
+// cosine with k-decay, and a cooldown at the lowest rate. Its trainer steps it after an update, so
+// the first update has the rate set by the constructor, and update k has the value of step k-1. As
+// in the original, the cosine is cut off WarmupSteps before its end.
 type PytorchAcceleratedCosine struct {
 	TotalSteps       int      // total_num_epochs * num_update_steps_per_epoch; 0 means the whole run
 	KDecay           float64  // above 1 the rate stays high for longer (k_decay); 0 means 1
 	LRMin            *float64 // the lowest rate (lr_min); nil means 1e-6
-	MinLRRatio       *float64 // the lowest rate as a share of the peak (min_lr_ratio); nil: LRMin decides
+	MinLRRatio       *float64 // the lowest rate as a share of the peak (min_lr_ratio); nil: use LRMin
 	WarmupSteps      int      // updates of the warmup: num_warmup_epochs * num_update_steps_per_epoch
 	WarmupStartingLR *float64 // the first rate of the warmup (warmup_starting_lr); nil means 1e-6
-	// that rate, after update 0, as a share of the peak (warmup_starting_lr_ratio); nil:
-	// WarmupStartingLR decides
+	// that rate, after update 0, as a share of the peak (warmup_starting_lr_ratio); nil: use
+	// WarmupStartingLR
 	WarmupStartingLRRatio *float64
 	CooldownSteps         int // updates at the lowest rate: num_cooldown_epochs * num_update_steps_per_epoch
 	// update k has the value of step k, the warmup ends at the peak, and the cosine ends where the
-	// cooldown begins
+	// cooldown starts
 	Corrected bool
 }
 
@@ -76,17 +76,17 @@ func (a PytorchAcceleratedCosine) Validate() error {
 	return c.err
 }
 
-// PytorchAcceleratedWSD is pytorch-accelerated's WSDLrScheduler: warmup, a stable phase, and a
+// PytorchAcceleratedWSD is pytorch-accelerated's WSDLrScheduler: a warmup, a stable phase, and a
 // decay before each of a few checkpoints. As with [PytorchAcceleratedCosine], the first update has
-// what the constructor set, which here is the peak even with a warmup, and update k has the value
-// of step k-1.
+// the rate set by the constructor, which here is the peak even with a warmup, and update k has the
+// value of step k-1.
 type PytorchAcceleratedWSD struct {
 	TotalSteps        int      // total_steps; 0 means the whole run
 	WarmupSteps       int      // updates of the warmup (num_warmup_steps); its create_scheduler_fn takes 1% of the run
 	DecayPhaseRatio   *float64 // share of the way to each checkpoint that decays (decay_phase_ratio); nil means 0.1
 	LRMin             *float64 // the rate at a checkpoint as a share of the peak (lr_min); nil means 1e-6
 	WarmupStartingLR  *float64 // the first rate of the warmup (warmup_starting_lr); nil means 1e-6
-	InverseProportion bool     // decay as the paper does, 1/t, not along a square root (use_inverse_sqrt_decay=False)
+	InverseProportion bool     // decay as in the paper, 1/t, not along a square root (use_inverse_sqrt_decay=False)
 	// checkpoints (num_checkpoints); 0 means 1, at the end; more: at 1/4, 1/2 and all of the run
 	Checkpoints  int
 	Continuation bool // continue from a checkpoint: no warmup (is_continuation_from_checkpoint)
@@ -129,7 +129,7 @@ func (a PytorchAcceleratedWSD) Plan(peak float64, updates int) Rate {
 	return afterFirst(peak, value)
 }
 
-// CheckpointSteps are the steps at which a decay ends, in a run of the given length:
+// CheckpointSteps returns the steps at which a decay ends, in a run of the given length:
 // estimate_checkpoint_steps.
 func (a PytorchAcceleratedWSD) CheckpointSteps(total int) []int {
 	n := cmp.Or(a.Checkpoints, 1)

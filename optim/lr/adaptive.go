@@ -11,45 +11,45 @@ import (
 	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
-// Adaptive describes a schedule that follows a measured value, such as the loss of an evaluation,
-// and not the number of the update.
+// Adaptive describes a schedule that follows a measured value, such as the evaluation loss,
+// instead of the number of the update.
 type Adaptive interface {
-	// Start begins at the peak rate. It refuses settings that cannot be.
+	// Start starts the schedule at the peak rate. It refuses invalid settings.
 	Start(peak float64) (Controller, error)
 }
 
-// Controller is a running [Adaptive] schedule. It has a state, which belongs into the checkpoint.
-// It is not safe for concurrent use.
+// Controller is a running [Adaptive] schedule. Its state belongs in the checkpoint. It is not safe
+// for concurrent use.
 type Controller interface {
-	// Rate is the rate of the next update.
+	// Rate returns the rate of the next update.
 	Rate() float64
-	// Observe tells a newly measured value and returns the rate from now on: step(metrics) in
+	// Observe takes a newly measured value and returns the rate from now on: step(metrics) in
 	// PyTorch.
 	Observe(metric float64) float64
-	// State is what the past has left behind, as JSON; the settings are not in it.
+	// State returns the state as JSON, without the settings.
 	State() ([]byte, error)
-	// LoadState continues from a State of a controller with the same settings. After an error the
-	// controller is as it was.
+	// LoadState restores the State of a controller with the same settings. After an error the
+	// controller is unchanged.
 	LoadState(state []byte) error
 }
 
-// Mode says which of two measured values is the better one.
+// Mode says which of two measured values is better.
 type Mode string
 
 // The modes of PyTorch. The empty Mode means the default of the field that holds it.
 const (
-	Min Mode = "min" // the lower one, as of losses
-	Max Mode = "max" // the higher one, as of accuracies
+	Min Mode = "min" // the lower one, as for losses
+	Max Mode = "max" // the higher one, as for accuracies
 )
 
-// ThresholdMode says what the threshold for an improvement is a part of.
+// ThresholdMode says whether the threshold for an improvement is relative or absolute.
 type ThresholdMode string
 
 // The threshold modes of PyTorch. The empty ThresholdMode means the default of the field that holds
 // it.
 const (
-	Relative ThresholdMode = "rel" // of the best value
-	Absolute ThresholdMode = "abs" // of nothing: it is a difference
+	Relative ThresholdMode = "rel" // a share of the best value
+	Absolute ThresholdMode = "abs" // a difference from the best value
 )
 
 // judge tells improvements: _is_better of ReduceLROnPlateau and is_better of GreedyLR.
@@ -93,7 +93,7 @@ func (c *checks) start(peak float64) error {
 	return c.err
 }
 
-// StateError says why a state does not fit a [Controller].
+// StateError says why a state does not match a [Controller].
 type StateError struct {
 	Schedule string // "ReduceLROnPlateau"
 	Reason   string // what is wrong with the state

@@ -7,10 +7,10 @@ import (
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
-// CosineAnnealingLR falls along a cosine to EtaMin over TMax updates and rises again after it:
+// CosineAnnealingLR decays along a cosine to EtaMin over TMax updates, and rises again afterwards:
 // torch.optim.lr_scheduler.CosineAnnealingLR.
 type CosineAnnealingLR struct {
-	TMax   int     // updates of a fall (T_max); 0 means the whole run
+	TMax   int     // updates of a decay (T_max); 0 means the whole run
 	EtaMin float64 // the lowest rate (eta_min)
 }
 
@@ -47,12 +47,12 @@ func (a CosineAnnealingLR) Validate() error {
 	return c.err
 }
 
-// CosineAnnealingWarmRestarts falls along a cosine to EtaMin over T0 updates, then again from the
+// CosineAnnealingWarmRestarts decays along a cosine to EtaMin over T0 updates, then again from the
 // full peak over TMult times as many, and so on:
 // torch.optim.lr_scheduler.CosineAnnealingWarmRestarts.
 type CosineAnnealingWarmRestarts struct {
-	T0     int     // updates of the first fall (T_0); 0 means the whole run
-	TMult  int     // each fall is this many times as long as the one before (T_mult); 0 means 1
+	T0     int     // updates of the first decay (T_0); 0 means the whole run
+	TMult  int     // each decay is this many times as long as the previous one (T_mult); 0 means 1
 	EtaMin float64 // the lowest rate (eta_min)
 }
 

@@ -6,22 +6,23 @@ import (
 	"slices"
 )
 
-// ByName makes a schedule from the names and arguments of Python, as configuration files hold them.
-// It knows
+// ByName makes a schedule from the names and arguments used in Python and in configuration files.
+// It accepts
+//
 //   - transformers: the values of lr_scheduler_type ("cosine_with_restarts") and the functions
-//     behind them ("get_cosine_with_hard_restarts_schedule_with_warmup"), with the arguments of
+//     they stand for ("get_cosine_with_hard_restarts_schedule_with_warmup"), with the arguments of
 //     lr_scheduler_kwargs;
-//   - PyTorch: the classes of torch.optim.lr_scheduler ("OneCycleLR") with the arguments of their
+//   - PyTorch: the classes of torch.optim.lr_scheduler ("OneCycleLR"), with the arguments of their
 //     constructors;
 //   - timm and pytorch-accelerated: their classes ("CosineLRScheduler" and "CosineLrScheduler").
 //
-// Warmup is warmup_steps of transformers.TrainingArguments: a number of updates, or a share of the
-// run below 1. Only the schedules of transformers take it. Functions that PyTorch takes (lr_lambda,
-// scale_fn) are Go functions from an int or a float64 to a float64, and "schedulers" is a
-// []Schedule or a list of maps with "name" and "kwargs".
+// Warmup is warmup_steps of transformers.TrainingArguments: a number of updates or, below 1, a
+// share of the run. Only the schedules of transformers use it. Functions among PyTorch's arguments
+// (lr_lambda, scale_fn) are Go functions from an int or a float64 to a float64, and "schedulers"
+// is a []Schedule or a list of maps with "name" and "kwargs".
 //
-// Values may come from encoding/json; nil is None. The arguments that say how long the run is
-// belong to Plan; last_epoch can only be -1, its default, since a schedule has no state. Errors are
+// Values may come from encoding/json; nil is None. Arguments for the length of the run belong to
+// Plan. last_epoch can only be -1, its default, since a schedule has no state. Errors are
 // [*UnknownError], [*ArgumentError] and [*SettingError].
 func ByName(name string, kwargs map[string]any, warmup float64) (Schedule, error) {
 	canonical := canonicalName(name)
@@ -64,9 +65,9 @@ func ByName(name string, kwargs map[string]any, warmup float64) (Schedule, error
 	return s, nil
 }
 
-// AdaptiveByName is [ByName] for the schedules that follow a measured value: "reduce_lr_on_plateau"
-// and "greedy" of transformers, ReduceLROnPlateau of PyTorch, PlateauLRScheduler of timm. Start
-// checks the settings.
+// AdaptiveByName is like [ByName] for the schedules that follow a measured value:
+// "reduce_lr_on_plateau" and "greedy" of transformers, ReduceLROnPlateau of PyTorch, and
+// PlateauLRScheduler of timm. Settings are checked by Start.
 func AdaptiveByName(name string, kwargs map[string]any) (Adaptive, error) {
 	canonical := canonicalName(name)
 	build, ok := adaptive[canonical]
@@ -84,8 +85,8 @@ func AdaptiveByName(name string, kwargs map[string]any) (Adaptive, error) {
 	return s, nil
 }
 
-// Names are the names that [ByName] and [AdaptiveByName] know, sorted, without the functions of
-// transformers.
+// Names returns the names that [ByName] and [AdaptiveByName] accept, sorted, without the functions
+// of transformers.
 func Names() []string {
 	names := slices.Concat(slices.Collect(maps.Keys(transformers)), slices.Collect(maps.Keys(constructors)),
 		slices.Collect(maps.Keys(adaptive)))

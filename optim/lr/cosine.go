@@ -8,11 +8,11 @@ import (
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
-// Cosine rises from 0 to the peak rate over the warmup and falls along a cosine: "cosine" in
+// Cosine rises from 0 to the peak rate over the warmup and then decays along a cosine: "cosine" in
 // transformers.
 type Cosine struct {
 	Warmup float64 // updates if 1 or more, share of the run if less; 0: none
-	Cycles float64 // waves after the warmup (num_cycles); 0 means 0.5: one fall from the peak to zero
+	Cycles float64 // waves after the warmup (num_cycles); 0 means 0.5: one decay from the peak to zero
 }
 
 // Plan implements [Schedule].
@@ -23,11 +23,11 @@ func (c Cosine) Plan(peak float64, updates int) Rate {
 // Validate implements [Validator].
 func (c Cosine) Validate() error { return validateCosine("Cosine", c.Warmup, c.Cycles) }
 
-// CosineWithRestarts falls along a cosine to 0 several times, each time from the full peak:
+// CosineWithRestarts decays along a cosine to 0 several times, each time from the full peak:
 // "cosine_with_restarts" in transformers.
 type CosineWithRestarts struct {
 	Warmup float64 // updates if 1 or more, share of the run if less; 0: none
-	Cycles float64 // falls after the warmup (num_cycles); 0 means 1
+	Cycles float64 // decays after the warmup (num_cycles); 0 means 1
 }
 
 // Plan implements [Schedule].
@@ -52,8 +52,8 @@ func (c CosineWithRestarts) Validate() error {
 // CosineWithMinLR is [Cosine] that ends above zero: "cosine_with_min_lr" in transformers.
 type CosineWithMinLR struct {
 	Warmup    float64 // updates if 1 or more, share of the run if less; 0: none
-	Cycles    float64 // waves after the warmup (num_cycles); 0 means 0.5: one fall
-	MinLR     float64 // the lowest rate (min_lr); 0: MinLRRate decides
+	Cycles    float64 // waves after the warmup (num_cycles); 0 means 0.5: one decay
+	MinLR     float64 // the lowest rate (min_lr); 0: use MinLRRate
 	MinLRRate float64 // the lowest rate as a share of the peak (min_lr_rate)
 }
 
@@ -88,9 +88,9 @@ func (c CosineWithMinLR) ValidatePlan(peak float64, _ int) error {
 // update is wasted on a rate of zero: "cosine_warmup_with_min_lr" in transformers.
 type CosineWarmupWithMinLR struct {
 	Warmup       float64  // updates if 1 or more, share of the run if less; 0: none
-	WarmupLRRate *float64 // the first rate as a share of the peak (warmup_lr_rate); nil: one part in Warmup
-	Cycles       float64  // waves after the warmup (num_cycles); 0 means 0.5: one fall
-	MinLR        float64  // the lowest rate (min_lr); 0: MinLRRate decides
+	WarmupLRRate *float64 // the first rate as a share of the peak (warmup_lr_rate); nil: 1/Warmup
+	Cycles       float64  // waves after the warmup (num_cycles); 0 means 0.5: one decay
+	MinLR        float64  // the lowest rate (min_lr); 0: use MinLRRate
 	MinLRRate    float64  // the lowest rate as a share of the peak (min_lr_rate)
 }
 

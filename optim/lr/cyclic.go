@@ -8,33 +8,33 @@ import (
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
-// CycleMode is how the waves of [CyclicLR] change with time.
+// CycleMode says how the waves of [CyclicLR] change over time.
 type CycleMode string
 
 // The modes of PyTorch. The empty CycleMode means Triangular.
 const (
-	Triangular  CycleMode = "triangular"  // all waves are of one height
-	Triangular2 CycleMode = "triangular2" // each wave is half as high as the one before
+	Triangular  CycleMode = "triangular"  // all waves have the same height
+	Triangular2 CycleMode = "triangular2" // each wave is half as high as the previous one
 	ExpRange    CycleMode = "exp_range"   // the height falls by Gamma with each update
 )
 
-// CyclicLR goes up and down between two rates: torch.optim.lr_scheduler.CyclicLR. The momentum goes
-// the other way.
+// CyclicLR moves back and forth between two rates: torch.optim.lr_scheduler.CyclicLR. The momentum
+// moves in the opposite direction.
 type CyclicLR struct {
 	BaseLR       float64   // the lowest rate (base_lr)
 	MaxLR        float64   // the highest rate of the first wave (max_lr); 0 means the peak rate
 	StepSizeUp   int       // updates of the way up (step_size_up); 0 means 2000
 	StepSizeDown int       // updates of the way down (step_size_down); 0 means StepSizeUp
 	Mode         CycleMode // empty means Triangular
-	Gamma        float64   // of ExpRange; 0 means 1
+	Gamma        float64   // for ExpRange; 0 means 1
 
-	// ScaleFn, if not nil, gives the height of a wave instead of Mode (scale_fn): of the number of
-	// the wave, from 1 on, or of the number of the update if ScaleByUpdate
+	// ScaleFn, if not nil, returns the height of a wave and replaces Mode (scale_fn). Its argument
+	// is the number of the wave, from 1, or the number of the update if ScaleByUpdate is set
 	// (scale_mode="iterations").
 	ScaleFn       func(x float64) float64
 	ScaleByUpdate bool
 
-	FixedMomentum bool     // leave the momentum alone (cycle_momentum=False)
+	FixedMomentum bool     // do not change the momentum (cycle_momentum=False)
 	BaseMomentum  *float64 // the momentum at the highest rate (base_momentum); nil means 0.8
 	MaxMomentum   *float64 // the momentum at the lowest rate (max_momentum); nil means 0.9
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// SettingError says which setting of a schedule cannot be, what was found and what is wanted.
+// SettingError says which setting of a schedule is invalid, what was found and what was expected.
 type SettingError struct {
 	Schedule string // "OneCycleLR"
 	Field    string // "PctStart"
@@ -19,11 +19,11 @@ func (e *SettingError) Error() string {
 	return fmt.Sprintf("lr: %s.%s is %v: want %s", e.Schedule, e.Field, e.Value, e.Want)
 }
 
-// UnknownError says that [ByName] or [AdaptiveByName] was given a name that it does not know.
+// UnknownError says that [ByName] or [AdaptiveByName] was given an unknown name.
 type UnknownError struct {
 	What  string   // "schedule", or "argument of cosine"
 	Name  string   // what was given
-	Known []string // what there is, sorted
+	Known []string // the known names, sorted
 }
 
 func (e *UnknownError) Error() string {
@@ -37,11 +37,11 @@ func (e *UnknownError) Error() string {
 	return fmt.Sprintf("lr: unknown %s %q; %s", e.What, e.Name, known)
 }
 
-// ArgumentError says that an argument of [ByName] or [AdaptiveByName] has a value that the schedule
-// cannot take.
+// ArgumentError says that an argument of [ByName] or [AdaptiveByName] has a value that the
+// schedule does not accept.
 type ArgumentError struct {
 	Schedule, Argument string // "cosine", "num_cycles"
-	Value              any    // what was found; nil: nothing
+	Value              any    // what was found; nil: none
 	Want               string // "a number"
 }
 

@@ -15,17 +15,17 @@ import (
 type Greedy struct {
 	Mode          Mode          // empty means Min
 	Factor        float64       // below 1; the rate is divided or multiplied by it; 0 means 0.95
-	Patience      *int          // values in a row that are let pass, good or bad; nil means 10
-	Threshold     *float64      // what an improvement has to exceed; nil means 1e-6
+	Patience      *int          // consecutive values, good or bad, without a change of the rate; nil means 10
+	Threshold     *float64      // the least improvement that counts; nil means 1e-6
 	ThresholdMode ThresholdMode // empty means Absolute
-	Cooldown      int           // values after a fall that are not counted
-	Warmup        int           // values after a rise that are not counted
+	Cooldown      int           // values ignored after a reduction
+	Warmup        int           // values ignored after an increase
 	MinLR         *float64      // the lowest rate (min_lr); nil means 1e-3
 	MaxLR         *float64      // the highest rate (max_lr); nil means 1
-	Eps           *float64      // a change by no more than this is left out; nil means 1e-8
+	Eps           *float64      // a change no larger than this is ignored; nil means 1e-8
 	Smooth        bool          // judge the mean of the last WindowSize values instead of the last one
 	WindowSize    int           // 0 means 50
-	ResetStart    *int          // falls at the lowest rate before everything begins again; nil means 500
+	ResetStart    *int          // reductions at the lowest rate before everything is reset; nil means 500
 }
 
 // Start implements [Adaptive].

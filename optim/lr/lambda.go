@@ -16,8 +16,8 @@ func (l LambdaLR) Plan(peak float64, _ int) Rate {
 // Validate implements [Validator].
 func (l LambdaLR) Validate() error { return validateLambda("LambdaLR", l.Lambda) }
 
-// MultiplicativeLR multiplies the last rate by a function of the update, from update 1 on:
-// torch.optim.lr_scheduler.MultiplicativeLR.
+// MultiplicativeLR multiplies the previous rate by a function of the update, starting with update
+// 1: torch.optim.lr_scheduler.MultiplicativeLR.
 type MultiplicativeLR struct {
 	Lambda func(update int) float64 // lr_lambda; required
 }

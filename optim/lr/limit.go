@@ -6,11 +6,11 @@ import (
 	"github.com/gotrainer/gotrainer/internal/optional"
 )
 
-// StepLimit is the number of steps behind which the original of a schedule fails, in a run of so
-// many updates: PyTorch's OneCycleLR at the end of its cycle, and WSDLrScheduler of
-// pytorch-accelerated where it divides by zero, which it does in a decay that is shorter than a
-// step, and in one that is in inverse proportion to a rate of zero. Negative: it never does. The
-// schedules of this package keep the last rate; this asks for Python's failure.
+// StepLimit returns the number of steps after which the original of a schedule fails, in a run of
+// the given number of updates, or a negative number if it never fails. PyTorch's OneCycleLR fails
+// at the end of its cycle. WSDLrScheduler of pytorch-accelerated divides by zero in a decay
+// shorter than a step, and in one in inverse proportion to a rate of zero. The schedules of this
+// package keep the last rate instead. StepLimit is for programs that need to fail like Python.
 func StepLimit(s Schedule, updates int) int {
 	switch s := s.(type) {
 	case OneCycleLR:
@@ -39,9 +39,10 @@ func (a PytorchAcceleratedWSD) stepLimit(updates int) int {
 	return -1
 }
 
-// FailsAtOnce tells whether the original of a schedule cannot even be made, in a run of so many
-// updates: PyTorch's OneCycleLR divides by zero where PctStart*TotalSteps is 1. The schedules of
-// this package take what makes sense there; who wants Python's failure asks here.
+// FailsAtOnce reports whether the original of a schedule cannot even be constructed for a run of
+// the given number of updates: PyTorch's OneCycleLR divides by zero if PctStart*TotalSteps is 1.
+// The schedules of this package do something sensible in that case. FailsAtOnce is for programs
+// that need to fail like Python.
 func FailsAtOnce(s Schedule, updates int) bool {
 	cycle, ok := s.(OneCycleLR)
 	return ok && float64(optional.Or(cycle.PctStart, 0.3)*float64(cmp.Or(cycle.TotalSteps, updates))) == 1

@@ -1,7 +1,7 @@
 package lr
 
-// Linear rises from 0 to the peak rate over the warmup and falls in a straight line to 0 at the end
-// of the run: "linear" in transformers, and the default there and here.
+// Linear rises from 0 to the peak rate over the warmup and then decays in a straight line to 0 at
+// the end of the run: "linear" in transformers. It is the default both there and here.
 type Linear struct {
 	Warmup float64 // updates if 1 or more, share of the run if less; 0: none
 }

@@ -17,21 +17,23 @@ const (
 	AnnealLinear Anneal = "linear"
 )
 
-// OneCycleLR rises from a share of the highest rate to it and falls far below where it began:
-// torch.optim.lr_scheduler.OneCycleLR. The momentum goes the other way.
+// OneCycleLR rises from a fraction of the highest rate to that rate, and then decays far below
+// where it started: torch.optim.lr_scheduler.OneCycleLR. The momentum moves in the opposite
+// direction.
 //
-// PyTorch stops with an error after TotalSteps updates; here the rate stays at its end. Where
-// PctStart*TotalSteps is 1, PyTorch divides by zero; here the first update has the highest rate.
+// After TotalSteps updates, PyTorch fails with an error; here the rate stays at its final value.
+// If PctStart*TotalSteps is 1, PyTorch divides by zero; here the first update has the highest
+// rate.
 type OneCycleLR struct {
 	MaxLR          float64  // the highest rate (max_lr); 0 means the peak rate
 	TotalSteps     int      // updates of the cycle (total_steps); 0 means the whole run
-	PctStart       *float64 // share of the cycle that rises (pct_start); nil means 0.3
+	PctStart       *float64 // share of the cycle in which the rate rises (pct_start); nil means 0.3
 	AnnealStrategy Anneal   // empty means AnnealCos
 	DivFactor      float64  // the first rate is MaxLR/DivFactor (div_factor); 0 means 25
 	FinalDivFactor float64  // the last rate is the first one divided by this (final_div_factor); 0 means 10,000
-	ThreePhase     bool     // fall to the first rate as fast as it rose, then to the last (three_phase)
+	ThreePhase     bool     // decay to the first rate as fast as it rose, then to the last (three_phase)
 
-	FixedMomentum bool     // leave the momentum alone (cycle_momentum=False)
+	FixedMomentum bool     // do not change the momentum (cycle_momentum=False)
 	BaseMomentum  *float64 // the momentum at the highest rate (base_momentum); nil means 0.85
 	MaxMomentum   *float64 // the momentum at the first and the last rate (max_momentum); nil means 0.95
 }

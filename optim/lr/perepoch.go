@@ -2,16 +2,17 @@ package lr
 
 import "cmp"
 
-// EpochSchedule is a [Schedule] that counts epochs, and has to know how many updates one has.
-// Package trainer tells it.
+// EpochSchedule is a [Schedule] that counts epochs and needs to know how many updates an epoch
+// has. Package trainer tells it.
 type EpochSchedule interface {
 	Schedule
-	// ForEpochs gives the schedule for epochs of so many updates. What its settings say of them
-	// holds.
+	// ForEpochs returns the schedule for epochs of the given number of updates. A number in its
+	// own settings takes precedence.
 	ForEpochs(updates int) Schedule
 }
 
-// ForEpochs gives s for epochs of so many updates: a [PerEpoch] in it need not say how many.
+// ForEpochs returns s for epochs of the given number of updates: a [PerEpoch] in it need not give
+// the number itself.
 func ForEpochs(s Schedule, updates int) Schedule {
 	if e, ok := s.(EpochSchedule); ok {
 		return e.ForEpochs(updates)
@@ -19,15 +20,15 @@ func ForEpochs(s Schedule, updates int) Schedule {
 	return s
 }
 
-// PerEpoch lets another schedule count epochs instead of updates, as schedulers do that are stepped
-// once an epoch: the updates of an epoch all have one rate.
+// PerEpoch makes another schedule count epochs instead of updates, like a scheduler that is
+// stepped once per epoch: all updates of an epoch have the same rate.
 //
-//	lr.PerEpoch{Schedule: lr.StepLR{StepSize: 30}} // a fall every 30 epochs
+//	lr.PerEpoch{Schedule: lr.StepLR{StepSize: 30}} // a reduction every 30 epochs
 //
-// A trainer knows how many updates an epoch has; elsewhere Updates says it, or [ForEpochs].
+// A trainer knows how many updates an epoch has. Elsewhere, set Updates or use [ForEpochs].
 type PerEpoch struct {
 	Schedule Schedule // counts epochs; required
-	Updates  int      // updates of an epoch; zero: those of the trainer's epochs
+	Updates  int      // updates per epoch; zero: those of the trainer's epochs
 }
 
 var (
@@ -49,7 +50,7 @@ func (p PerEpoch) Plan(peak float64, updates int) Rate {
 	return p.each(p.Schedule.Plan(peak, p.epochs(updates)))
 }
 
-// PlanMomentum implements [MomentumSchedule]: not nil if Schedule moves the momentum.
+// PlanMomentum implements [MomentumSchedule]. It is not nil if Schedule changes the momentum.
 func (p PerEpoch) PlanMomentum(updates int) Rate {
 	rate := PlanMomentum(p.Schedule, p.epochs(updates))
 	if rate == nil {

@@ -10,17 +10,17 @@ import (
 )
 
 // ReduceLROnPlateau multiplies the rate by Factor when a measured value has stopped improving:
-// torch.optim.lr_scheduler.ReduceLROnPlateau, and "reduce_lr_on_plateau" in transformers. NaN is no
-// improvement.
+// torch.optim.lr_scheduler.ReduceLROnPlateau, and "reduce_lr_on_plateau" in transformers. NaN is
+// not an improvement.
 type ReduceLROnPlateau struct {
 	Mode          Mode          // empty means Min
 	Factor        float64       // below 1; 0 means 0.1
-	Patience      *int          // values without improvement that are let pass; nil means 10
-	Threshold     *float64      // what an improvement has to exceed; nil means 1e-4
+	Patience      *int          // values without improvement that are tolerated; nil means 10
+	Threshold     *float64      // the least improvement that counts; nil means 1e-4
 	ThresholdMode ThresholdMode // empty means Relative
-	Cooldown      int           // values after a fall that are not counted
+	Cooldown      int           // values ignored after a reduction
 	MinLR         float64       // the lowest rate (min_lr)
-	Eps           *float64      // a fall by no more than this is left out; nil means 1e-8
+	Eps           *float64      // a fall no larger than this is ignored; nil means 1e-8
 }
 
 // Start implements [Adaptive].

@@ -9,8 +9,8 @@ import (
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
-// Polynomial rises from 0 to the peak rate over the warmup and falls as a power of what is left of
-// the run: "polynomial" in transformers.
+// Polynomial rises from 0 to the peak rate over the warmup and then decays as a power of the
+// remaining share of the run: "polynomial" in transformers.
 type Polynomial struct {
 	Warmup float64  // updates if 1 or more, share of the run if less; 0: none
 	LREnd  *float64 // the rate at the end and after it (lr_end), below the peak; nil means 1e-7
@@ -51,8 +51,8 @@ func (p Polynomial) ValidatePlan(peak float64, updates int) error {
 	return c.err
 }
 
-// InverseSqrt rises from 0 to the peak rate over the warmup and falls as one over the square root
-// of the update: "inverse_sqrt" in transformers.
+// InverseSqrt rises from 0 to the peak rate over the warmup and then decays with the inverse
+// square root of the update: "inverse_sqrt" in transformers.
 type InverseSqrt struct {
 	Warmup float64 // updates if 1 or more, share of the run if less; 0: none
 	// updates after which the rate is 1/sqrt(2) of the peak (timescale); 0 means the warmup, or

@@ -11,7 +11,7 @@ import (
 // is said.
 const defaultIters = 5
 
-// ConstantLR holds the rate at a share of the peak for the first updates:
+// ConstantLR keeps the rate at a share of the peak for the first updates:
 // torch.optim.lr_scheduler.ConstantLR.
 type ConstantLR struct {
 	Factor     float64 // share of the peak; 0 means 1/3
@@ -58,7 +58,7 @@ func (r ConstantLR) Validate() error {
 type LinearLR struct {
 	StartFactor float64  // share of the peak at update 0 (start_factor); 0 means 1/3
 	EndFactor   *float64 // share of the peak at update TotalIters and after it (end_factor); nil means 1
-	TotalIters  int      // updates of the way (total_iters); 0 means 5
+	TotalIters  int      // updates between the two (total_iters); 0 means 5
 }
 
 // Plan implements [Schedule].
@@ -92,10 +92,10 @@ func (l LinearLR) Validate() error {
 	return c.err
 }
 
-// PolynomialLR lets the rate fall to 0 as a power of what is left of TotalIters:
+// PolynomialLR decays the rate to 0 as a power of the remaining share of TotalIters:
 // torch.optim.lr_scheduler.PolynomialLR.
 type PolynomialLR struct {
-	TotalIters int      // updates of the fall (total_iters); 0 means 5
+	TotalIters int      // updates of the decay (total_iters); 0 means 5
 	Power      *float64 // 1 is a straight line (power); nil means 1
 }
 

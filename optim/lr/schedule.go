@@ -2,8 +2,8 @@ package lr
 
 import "math"
 
-// Rate gives the learning rate of an update: 0 is the first one of the run. It is a pure function;
-// any number of goroutines may call it. Past the planned end it continues as the formula does:
+// Rate returns the learning rate of an update; 0 is the first one of the run. It is a pure
+// function and safe for concurrent use. Past the planned end it continues as the formula does:
 // [Linear] stays at zero, [Cosine] rises again.
 type Rate func(update int) float64
 
@@ -14,14 +14,15 @@ type Schedule interface {
 	Plan(peak float64, updates int) Rate
 }
 
-// MomentumSchedule is a [Schedule] that moves the optimizer's momentum (of Adam: beta1) too.
+// MomentumSchedule is a [Schedule] that also changes the optimizer's momentum (beta1 for Adam).
 type MomentumSchedule interface {
 	Schedule
-	// PlanMomentum gives the momentum of each update. Nil: this schedule leaves the momentum alone.
+	// PlanMomentum returns the momentum of each update, or nil if this schedule does not change
+	// it.
 	PlanMomentum(updates int) Rate
 }
 
-// PlanMomentum gives the momentum that s has for each update. Nil: s leaves the momentum alone.
+// PlanMomentum returns the momentum that s sets for each update, or nil if s does not change it.
 func PlanMomentum(s Schedule, updates int) Rate {
 	if m, ok := s.(MomentumSchedule); ok {
 		return m.PlanMomentum(updates)
@@ -29,19 +30,19 @@ func PlanMomentum(s Schedule, updates int) Rate {
 	return nil
 }
 
-// Validator is implemented by a [Schedule] whose settings can be wrong. trainer.New asks it.
+// Validator is implemented by a [Schedule] whose settings may be invalid. trainer.New calls it.
 type Validator interface {
 	Validate() error
 }
 
-// PlanValidator is implemented by a [Schedule] whose settings can be right for one run and wrong
+// PlanValidator is implemented by a [Schedule] whose settings may be valid for one run and invalid
 // for another.
 type PlanValidator interface {
 	ValidatePlan(peak float64, updates int) error
 }
 
-// Validate reports what is wrong with the settings of s, in themselves and for this run. Plan
-// itself never fails: with settings that Validate refuses its rates are of no use.
+// Validate returns an error that says what is wrong with the settings of s, in general or for this
+// run. Plan itself never fails: with settings that Validate refuses, its rates are meaningless.
 func Validate(s Schedule, peak float64, updates int) error {
 	if v, ok := s.(Validator); ok {
 		if err := v.Validate(); err != nil {
@@ -54,9 +55,9 @@ func Validate(s Schedule, peak float64, updates int) error {
 	return nil
 }
 
-// WarmupUpdates resolves the Warmup setting of a schedule for a run of the given number of updates,
-// as transformers.TrainingArguments.get_warmup_steps does: 1 or more is a number of updates (the
-// fraction is cut off), less is a share of the run, rounded up.
+// WarmupUpdates resolves the Warmup setting of a schedule for a run of the given number of
+// updates, as transformers.TrainingArguments.get_warmup_steps does. A value of 1 or more is a
+// number of updates, truncated to an integer; a smaller value is a share of the run, rounded up.
 func WarmupUpdates(warmup float64, updates int) int {
 	if warmup >= 1 {
 		return int(warmup)

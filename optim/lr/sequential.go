@@ -6,15 +6,15 @@ import (
 	"sort"
 )
 
-// SequentialLR runs one schedule after the other: torch.optim.lr_scheduler.SequentialLR. At each
-// milestone the next schedule begins at its update 0, from the peak rate.
+// SequentialLR runs one schedule after another: torch.optim.lr_scheduler.SequentialLR. At each
+// milestone the next schedule starts at its update 0, from the peak rate.
 //
-// A SequentialLR as the first of the Schedules counts its own milestones one update early, and a
-// [ChainedScheduler] there takes one step too many, as in PyTorch; one list of schedules has
-// neither quirk.
+// As in PyTorch, a SequentialLR that is the first of the Schedules counts its own milestones one
+// update early, and a [ChainedScheduler] there takes one step too many. A single flat list of
+// schedules has neither quirk.
 type SequentialLR struct {
 	Schedules  []Schedule // at least one
-	Milestones []int      // the update at which each schedule but the first begins, rising
+	Milestones []int      // the update at which each schedule but the first starts, in increasing order
 }
 
 var (
@@ -34,7 +34,8 @@ func (s SequentialLR) Plan(peak float64, updates int) Rate {
 	return rate
 }
 
-// PlanMomentum implements [MomentumSchedule]: not nil if one of the Schedules moves the momentum.
+// PlanMomentum implements [MomentumSchedule]. It is not nil if one of the Schedules changes the
+// momentum.
 func (s SequentialLR) PlanMomentum(updates int) Rate {
 	return momentumOf(s, s.Schedules, updates)
 }
@@ -76,10 +77,10 @@ func (s SequentialLR) ValidatePlan(peak float64, updates int) error {
 	return validatePlans("SequentialLR", s.Schedules, peak, updates)
 }
 
-// ChainedScheduler lets several schedules work on one rate at the same time:
-// torch.optim.lr_scheduler.ChainedScheduler. Schedules that multiply the last rate (StepLR,
-// ExponentialLR, ...) multiply each other; one that is a function of the update overwrites what
-// those before it did.
+// ChainedScheduler applies several schedules to one rate at the same time:
+// torch.optim.lr_scheduler.ChainedScheduler. Schedules that multiply the previous rate (StepLR,
+// ExponentialLR, ...) are combined by multiplication. A schedule that is a function of the update
+// overwrites what those before it did.
 type ChainedScheduler struct {
 	Schedules []Schedule // at least one
 }
@@ -101,7 +102,8 @@ func (s ChainedScheduler) Plan(peak float64, updates int) Rate {
 	return rate
 }
 
-// PlanMomentum implements [MomentumSchedule]: not nil if one of the Schedules moves the momentum.
+// PlanMomentum implements [MomentumSchedule]. It is not nil if one of the Schedules changes the
+// momentum.
 func (s ChainedScheduler) PlanMomentum(updates int) Rate {
 	return momentumOf(s, s.Schedules, updates)
 }

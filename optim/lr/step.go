@@ -9,7 +9,7 @@ import (
 
 // StepLR multiplies the rate by Gamma every StepSize updates: torch.optim.lr_scheduler.StepLR.
 type StepLR struct {
-	StepSize int     // updates between two falls (step_size); required
+	StepSize int     // updates between two reductions (step_size); required
 	Gamma    float64 // 0 means 0.1
 }
 
@@ -43,7 +43,7 @@ func (s StepLR) Validate() error {
 // MultiStepLR multiplies the rate by Gamma at each of the Milestones:
 // torch.optim.lr_scheduler.MultiStepLR.
 type MultiStepLR struct {
-	Milestones []int   // updates, in any order; one that stands there twice counts twice
+	Milestones []int   // updates, in any order; one that is listed twice counts twice
 	Gamma      float64 // 0 means 0.1
 }
 

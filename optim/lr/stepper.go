@@ -112,10 +112,10 @@ func planStepper(s attachable, peak float64, updates int) (rate, momentum Rate) 
 		func(update int) float64 { return t.at(update).momentum }
 }
 
-// PlanFrom is the plan of a schedule that is made for an optimizer which has had another one: the
-// rate stands at current, and peak is the one that PyTorch keeps as initial_lr. PyTorch's
-// schedulers that compute a rate from the last one, such as StepLR, begin at current; all others at
-// peak.
+// PlanFrom returns the plan of a schedule for an optimizer that has already had another one. The
+// rate is currently current, and peak is the value PyTorch keeps as initial_lr. PyTorch's
+// schedulers that compute a rate from the previous one, such as StepLR, start at current; all
+// others start at peak.
 func PlanFrom(s Schedule, current, peak float64, updates int) Rate {
 	a, ok := s.(attachable)
 	if !ok || current == peak {

@@ -7,13 +7,13 @@ import (
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
-// SWALR leads the rate to SWALR and keeps it there, for the part of a run whose weights are
-// averaged: torch.optim.swa_utils.SWALR. It begins at the rate that it finds, so as the last of a
-// [SequentialLR] it continues from the schedule before it, with one update at the rate of that one.
-// The averaged weights are those of optim.NewAveraged.
+// SWALR moves the rate to SWALR and keeps it there, for the part of a run whose weights are
+// averaged: torch.optim.swa_utils.SWALR. It starts at the current rate, so as the last schedule of
+// a [SequentialLR] it continues from the previous one, with one update at that schedule's rate.
+// For the averaged weights see optim.NewAveraged.
 type SWALR struct {
 	SWALR          float64 // the rate at the end (swa_lr)
-	AnnealEpochs   *int    // updates of the way there (anneal_epochs); nil means 10
+	AnnealEpochs   *int    // updates until then (anneal_epochs); nil means 10
 	AnnealStrategy Anneal  // empty means AnnealCos
 }
 

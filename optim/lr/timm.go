@@ -47,9 +47,9 @@ func (c *checks) timmWarmup(w TimmWarmup) {
 
 // TimmCycles repeats a timm schedule. After the last cycle the rate is LRMin.
 type TimmCycles struct {
-	CycleMul   float64 // each cycle is this many times as long as the one before (cycle_mul); 0 means 1
+	CycleMul   float64 // each cycle is this many times as long as the previous one (cycle_mul); 0 means 1
 	CycleDecay float64 // and this many times as high (cycle_decay); 0 means 1
-	CycleLimit int     // cycles (cycle_limit); 0 means 1
+	CycleLimit int     // number of cycles (cycle_limit); 0 means 1
 }
 
 // at gives the number of the cycle, its length and the update in it.
@@ -91,11 +91,11 @@ func (c *checks) timmCycles(k TimmCycles, initial int, lrMin float64) {
 	c.count("CycleLimit", k.CycleLimit)
 }
 
-// TimmCosine is timm's CosineLRScheduler: a fall along a cosine, perhaps several, with k-decay.
+// TimmCosine is timm's CosineLRScheduler: one or more decays along a cosine, with k-decay.
 type TimmCosine struct {
 	TimmWarmup
 	TimmCycles
-	WarmupPrefix bool    // the first cycle begins after the warmup instead of beneath it
+	WarmupPrefix bool    // the first cycle starts after the warmup instead of during it
 	TInitial     int     // updates of the first cycle (t_initial); 0 means the whole run
 	LRMin        float64 // the lowest rate (lr_min)
 	KDecay       float64 // above 1 the rate stays high for longer (k_decay); 0 means 1
@@ -121,11 +121,12 @@ func (s TimmCosine) Validate() error {
 	return c.err
 }
 
-// TimmPoly is timm's PolyLRScheduler: a fall as a power of what is left of the cycle, with k-decay.
+// TimmPoly is timm's PolyLRScheduler: a decay as a power of the remaining share of the cycle, with
+// k-decay.
 type TimmPoly struct {
 	TimmWarmup
 	TimmCycles
-	WarmupPrefix bool    // the first cycle begins after the warmup instead of beneath it
+	WarmupPrefix bool    // the first cycle starts after the warmup instead of during it
 	TInitial     int     // updates of the first cycle (t_initial); 0 means the whole run
 	Power        float64 // 0 means 0.5
 	LRMin        float64 // the lowest rate (lr_min)
@@ -152,13 +153,13 @@ func (s TimmPoly) Validate() error {
 	return c.err
 }
 
-// TimmTanh is timm's TanhLRScheduler: a fall along a hyperbolic tangent. Its rates agree with
-// timm's to a few units in the last place, not always to the last bit, since no two libraries agree
-// on tanh.
+// TimmTanh is timm's TanhLRScheduler: a decay along a hyperbolic tangent. Its rates agree with
+// timm's to a few units in the last place, but not always to the last bit, since no two libraries
+// agree on tanh.
 type TimmTanh struct {
 	TimmWarmup
 	TimmCycles
-	WarmupPrefix bool     // the first cycle begins after the warmup instead of beneath it
+	WarmupPrefix bool     // the first cycle starts after the warmup instead of during it
 	TInitial     int      // updates of the first cycle (t_initial); 0 means the whole run
 	LB           *float64 // the argument of tanh at the start (lb); nil means -7
 	UB           *float64 // and at the end (ub); nil means 3

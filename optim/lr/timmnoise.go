@@ -8,15 +8,15 @@ import (
 	"github.com/gotrainer/gotrainer/internal/optional"
 )
 
-// TimmNoise shakes another schedule's rates as timm's noise_range_t does: rate + rate*noise, where
-// noise is drawn from a normal distribution by a generator that is seeded again for each update. So
-// it is a function of the update after all, and the same as timm's.
+// TimmNoise adds noise to another schedule's rates as timm's noise_range_t does: rate +
+// rate*noise. The noise is drawn from a normal distribution by a generator that is reseeded for
+// each update, so the rate is still a function of the update, and the same as timm's.
 type TimmNoise struct {
 	Schedule Schedule // required
 	From     int      // the first update with noise (noise_range_t)
-	To       int      // the first update without noise again; 0: none
-	Pct      float64  // draws from here on are drawn again (noise_pct); 0 means 0.67
-	Std      float64  // of the normal distribution (noise_std); 0 means 1
+	To       int      // the first update without noise after that; 0: none
+	Pct      float64  // draws beyond this are redrawn (noise_pct); 0 means 0.67
+	Std      float64  // standard deviation of the noise (noise_std); 0 means 1
 	Seed     *uint32  // noise_seed; nil means 42
 }
 
@@ -25,8 +25,8 @@ var (
 	_ MomentumSchedule = TimmNoise{}
 )
 
-// PlanMomentum implements [MomentumSchedule]: not nil if Schedule moves the momentum, which is not
-// shaken.
+// PlanMomentum implements [MomentumSchedule]. It is not nil if Schedule changes the momentum, to
+// which no noise is added.
 func (n TimmNoise) PlanMomentum(updates int) Rate { return PlanMomentum(n.Schedule, updates) }
 
 // ForEpochs implements [EpochSchedule].

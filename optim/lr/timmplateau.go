@@ -7,14 +7,14 @@ import (
 	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
-// TimmPlateau is timm's PlateauLRScheduler: [ReduceLROnPlateau] behind a warmup that counts
-// measured values, not updates. The Mode is Max where nothing else is said, as timm's is.
+// TimmPlateau is timm's PlateauLRScheduler: [ReduceLROnPlateau] after a warmup that counts
+// measured values instead of updates. As in timm, the default Mode is Max.
 type TimmPlateau struct {
 	TimmWarmup
 	DecayRate float64  // below 1 (decay_rate); 0 means 0.1
-	PatienceT *int     // values without improvement that are let pass (patience_t); nil means 10
+	PatienceT *int     // values without improvement that are tolerated (patience_t); nil means 10
 	Threshold *float64 // share of the best value that an improvement has to exceed; nil means 1e-4
-	CooldownT int      // values after a fall that are not counted (cooldown_t)
+	CooldownT int      // values ignored after a reduction (cooldown_t)
 	LRMin     float64  // the lowest rate (lr_min)
 	Mode      Mode     // empty means Max
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
-// TimmStep is timm's StepLRScheduler: the rate falls by DecayRate every DecayT updates.
+// TimmStep is timm's StepLRScheduler: the rate is multiplied by DecayRate every DecayT updates.
 type TimmStep struct {
 	TimmWarmup
-	WarmupBeneath bool     // the updates of the warmup count (warmup_prefix=False)
-	DecayT        float64  // updates between two falls, perhaps with a fraction (decay_t); required
-	DecayRate     *float64 // nil means 1: no fall
+	WarmupBeneath bool     // the updates of the warmup count too (warmup_prefix=False)
+	DecayT        float64  // updates between two reductions, may be fractional (decay_t); required
+	DecayRate     *float64 // nil means 1: no reduction
 }
 
 // Plan implements [Schedule].
@@ -36,13 +36,13 @@ func (s TimmStep) Validate() error {
 	return c.err
 }
 
-// TimmMultiStep is timm's MultiStepLRScheduler: the rate falls by DecayRate at each update of
-// DecayT less one, which is timm's way to count.
+// TimmMultiStep is timm's MultiStepLRScheduler: the rate is multiplied by DecayRate one update
+// before each of those in DecayT, which is how timm counts.
 type TimmMultiStep struct {
 	TimmWarmup
-	WarmupBeneath bool     // the updates of the warmup count (warmup_prefix=False)
-	DecayT        []int    // the milestones, rising (decay_t)
-	DecayRate     *float64 // nil means 1: no fall
+	WarmupBeneath bool     // the updates of the warmup count too (warmup_prefix=False)
+	DecayT        []int    // the milestones, in increasing order (decay_t)
+	DecayRate     *float64 // nil means 1: no reduction
 }
 
 // Plan implements [Schedule].

@@ -7,22 +7,21 @@ import (
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
-// TimmWSD is timm's WSDLRScheduler: warmup, a stable phase that may fall slowly, and a decay over
-// the last DecayT updates.
+// TimmWSD is timm's WSDLRScheduler: a warmup, a stable phase that may decay slowly, and a decay
+// over the last DecayT updates.
 type TimmWSD struct {
 	TimmWarmup
 	TInitial        int     // updates after the warmup (t_initial); 0 means what the warmup leaves of the run
 	DecayT          int     // updates of the decay (decay_t); required
 	LRMin           float64 // the rate after the decay, and the lowest one (lr_min)
 	StableFn        string  // "constant", "rsqrt" or "power" (stable_fn); empty means "constant"
-	StableTimescale float64 // of "rsqrt" and "power" (stable_timescale); 0 means WarmupT
-	StablePower     float64 // of "power" (stable_power); 0 means 0.5
+	StableTimescale float64 // for "rsqrt" and "power" (stable_timescale); 0 means WarmupT
+	StablePower     float64 // for "power" (stable_power); 0 means 0.5
 	DecayFn         string  // "linear", "1-sqrt", "cosine", "power" or "exp" (decay_fn); empty means "1-sqrt"
-	DecayPower      float64 // of "power" (decay_power); 0 means 0.5
-	DecayRatio      float64 // of "exp" (decay_ratio); 0 means 0.1
+	DecayPower      float64 // for "power" (decay_power); 0 means 0.5
+	DecayRatio      float64 // for "exp" (decay_ratio); 0 means 0.1
 
-	// Decay, if not nil, is used instead of DecayFn: from the share of the decay that is done to a
-	// factor.
+	// Decay, if not nil, replaces DecayFn. It maps the completed share of the decay to a factor.
 	Decay func(done float64) float64
 }
 

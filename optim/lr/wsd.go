@@ -8,7 +8,7 @@ import (
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
-// Curve is the way from one rate to another in [WarmupStableDecay].
+// Curve is the shape of a change from one rate to another in [WarmupStableDecay].
 type Curve string
 
 // The curves of transformers. The empty Curve means the default of the field that holds it.
@@ -18,18 +18,19 @@ const (
 	OneMinusSqrt Curve = "1-sqrt"
 )
 
-// WarmupStableDecay rises to the peak rate, stays there and falls at the end: "warmup_stable_decay"
-// in transformers. After the decay the rate is MinLRRatio times the peak. A decay that is longer
-// than what the warmup leaves of the run is taken from the end of the run, as in transformers: it
-// is some way down when the warmup ends, and the rate drops there at once.
+// WarmupStableDecay rises to the peak rate, stays there and decays at the end:
+// "warmup_stable_decay" in transformers. After the decay the rate is MinLRRatio times the peak. As
+// in transformers, a decay that is longer than what remains of the run after the warmup still ends
+// with the run: it is partly complete when the warmup ends, and the rate drops to that point at
+// once.
 type WarmupStableDecay struct {
 	Warmup      float64 // updates if 1 or more, share of the run if less; 0: none
-	DecaySteps  int     // updates of the fall (num_decay_steps)
+	DecaySteps  int     // updates of the decay (num_decay_steps)
 	StableSteps *int    // updates at the peak (num_stable_steps); nil: what warmup and decay leave of the run
 	WarmupType  Curve   // empty means LinearCurve
 	DecayType   Curve   // empty means CosineCurve
 	MinLRRatio  float64 // the rate before the warmup and after the decay as a share of the peak (min_lr_ratio)
-	Cycles      float64 // waves of a decay along a cosine (num_cycles); 0 means 0.5: one fall
+	Cycles      float64 // waves of a decay along a cosine (num_cycles); 0 means 0.5: one decay
 }
 
 // Plan implements [Schedule].

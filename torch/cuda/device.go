@@ -9,34 +9,34 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Available tells whether libtorch can use a GPU: torch.cuda.is_available. It panics if libtorch
+// Available reports whether libtorch can use a GPU: torch.cuda.is_available. It panics if libtorch
 // cannot be loaded.
 func Available() bool { return torch.CUDADevices() > 0 }
 
-// DeviceCount is how many it can use: torch.cuda.device_count.
+// DeviceCount returns the number of GPUs that libtorch can use: torch.cuda.device_count.
 func DeviceCount() int { return torch.CUDADevices() }
 
-// Properties is what a GPU is: torch.cuda.get_device_properties.
+// Properties describes a GPU: torch.cuda.get_device_properties.
 type Properties struct {
 	Name                string     // "NVIDIA H200"
-	Capability          Capability // of computing
+	Capability          Capability // compute capability
 	MultiprocessorCount int
-	TotalMemory         int64 // bytes
+	TotalMemory         int64 // in bytes
 }
 
-// Capability is the generation of a GPU: 8.0 is Ampere, 9.0 Hopper.
+// Capability is the compute capability of a GPU: 8.0 is Ampere, 9.0 Hopper.
 type Capability struct{ Major, Minor int }
 
 // String returns "9.0".
 func (c Capability) String() string { return fmt.Sprintf("%d.%d", c.Major, c.Minor) }
 
-// BF16 tells whether the GPU computes in bfloat16: from 8.0 on. Older ones imitate it, slowly.
+// BF16 reports whether the GPU computes in bfloat16: from 8.0 on. Older GPUs emulate it, slowly.
 func (c Capability) BF16() bool { return c.Major >= 8 }
 
-// TF32 tells whether it has that arithmetic: from 8.0 on.
+// TF32 reports whether the GPU has TF32 arithmetic: from 8.0 on.
 func (c Capability) TF32() bool { return c.Major >= 8 }
 
-// DeviceProperties asks the driver what a GPU is.
+// DeviceProperties returns the properties of a GPU, as the driver reports them.
 func DeviceProperties(d torch.Device) (Properties, error) {
 	if err := usable(d); err != nil {
 		return Properties{}, err
@@ -74,14 +74,16 @@ func asTorch(op string, err error) *torch.Error {
 	return torch.Errorf("cuda."+op, torch.ErrNotInstalled, "%v", err)
 }
 
-// Versions are those of libraries that the GPU's part of libtorch has loaded; zero: unknown.
+// Versions are the versions of the libraries that the CUDA part of libtorch has loaded. Zero means
+// unknown.
 type Versions struct {
-	Driver  int // the CUDA version that the driver serves: 13000 is 13.0
+	Driver  int // the CUDA version that the driver supports: 13000 is 13.0
 	Runtime int // cudart: 13000
 	CuDNN   int // 91900 is 9.19.0
 }
 
-// LibraryVersions reads them. Without a GPU it returns an error and the driver's version alone.
+// LibraryVersions returns the versions. Without a GPU it returns an error and only the driver's
+// version.
 func LibraryVersions() (Versions, error) {
 	v := Versions{Driver: cgotorch.DriverVersion()}
 	if err := usable(torch.CUDA(0)); err != nil {
@@ -93,9 +95,9 @@ func LibraryVersions() (Versions, error) {
 	return v, err
 }
 
-// On runs f with d as the current GPU: torch.cuda.device. It decides where operators without
-// tensors to go by, such as a "cuda" device without a number, put theirs, and which GPU
-// [CurrentStream] and collectives take. It panics if d cannot be used.
+// On runs f with d as the current GPU: torch.cuda.device. The current GPU is the one on which
+// operators without tensor arguments make their results if their device is "cuda" without a
+// number. [CurrentStream] and collectives use it too. It panics if d cannot be used.
 func On(d torch.Device, f func()) {
 	need("On", d)
 	runtime.LockOSThread()
@@ -110,8 +112,8 @@ func On(d torch.Device, f func()) {
 	f()
 }
 
-// Synchronize waits until d has done all that it was given: torch.cuda.synchronize. Errors of
-// kernels show here at the latest. It panics with them.
+// Synchronize waits until d has finished all its work: torch.cuda.synchronize. Errors of kernels
+// appear here at the latest; it panics with them.
 func Synchronize(d torch.Device) {
 	need("Synchronize", d)
 	check("Synchronize", cgotorch.CUDASynchronize(d.Index()))

@@ -7,8 +7,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Graph is work on a GPU that is recorded once and then replayed by one launch, without the time
-// that the host takes for each operator: torch.cuda.CUDAGraph.
+// Graph is work on a GPU that is recorded once and then replayed by a single launch, which saves
+// the time the host spends on each operator: torch.cuda.CUDAGraph.
 //
 //	x := torch.TensorOptions{Device: d}.Zeros(32, 784).Keep() // filled again before each replay
 //	for range 3 { ... } // warm-up: libraries choose kernels
@@ -17,11 +17,11 @@ import (
 //	x.Copy_(batch)
 //	g.Replay() // y holds the result
 //
-// A replay does what was recorded, whatever the host would do now: the same kernels, on the same
-// memory, with the same numbers of the host (rates, sizes, branches taken). What changes from
-// replay to replay has to lie in tensors that were there before the capture and are changed in
-// place. Random numbers continue from replay to replay as if nothing had been captured. One
-// goroutine at a time uses a Graph.
+// A replay does exactly what was recorded, whatever the host would do now: the same kernels, on
+// the same memory, with the same values from the host (rates, sizes, branches taken). Whatever
+// changes between replays must be in tensors that were made before the capture and are changed in
+// place. Random numbers continue from replay to replay as if nothing had been captured. Only one
+// goroutine at a time may use a Graph.
 //
 // Source: https://docs.pytorch.org/docs/2.11/notes/cuda.html#cuda-graphs.
 type Graph struct {
@@ -32,22 +32,22 @@ type Graph struct {
 	cleanup  runtime.Cleanup
 }
 
-// Pool is where the tensors of captures get their memory: a pool handle of PyTorch. The zero value
-// stands for one of the graph's own.
+// Pool is the memory pool from which the tensors of captures are allocated: a pool handle of
+// PyTorch. The zero value means that the graph has its own.
 type Pool struct{ c cgotorch.Pool }
 
-// CaptureOptions are those of [Graph.Capture].
+// CaptureOptions are the options of [Graph.Capture].
 type CaptureOptions struct {
-	// Pool is shared with the graph whose [Graph.Pool] it is. Graphs of one pool must not be
-	// replayed at the same time, and what one leaves in tensors that nobody holds the other may
-	// overwrite.
+	// Pool is a pool to share with another graph: the value of that graph's [Graph.Pool]. Graphs
+	// of one pool must not be replayed at the same time, and one may overwrite what another left
+	// in tensors that nobody holds.
 	Pool Pool
-	// Generators are the ones that f draws from besides the default one of the GPU.
+	// Generators are the generators that f draws from, besides the GPU's default one.
 	Generators []*torch.Generator
 }
 
-// NewGraph makes an empty graph. The garbage collector frees it, or [Graph.Free]. It panics if d is
-// no GPU that can be used, or if there is no libcgotorch_cuda.
+// NewGraph makes an empty graph. It is freed by the garbage collector or by [Graph.Free]. It
+// panics if d is not a usable GPU or if libcgotorch_cuda is missing.
 func NewGraph(d torch.Device) *Graph {
 	const op = "NewGraph"
 	needGraphs(op, d)
@@ -70,16 +70,16 @@ func needGraphs(op string, d torch.Device) {
 	}
 }
 
-// Capture records what f gives the GPU to do: torch.cuda.graph. Nothing of it is computed before
-// the first [Graph.Replay]. f runs on a stream of its own and must not wait for the GPU (read a
-// number back, copy from memory that is not pinned, synchronize); tensors that it makes and that
-// are used afterwards are kept, and every replay writes into them. All that the GPU holds is waited
-// for first, and memory that libtorch keeps for later is given back.
+// Capture records the work that f gives the GPU: torch.cuda.graph. Nothing is computed before the
+// first [Graph.Replay]. f runs on its own stream and must not wait for the GPU (read a number
+// back, copy from memory that is not pinned, synchronize). Tensors made by f and used afterwards
+// must be kept; every replay writes into them. Before it starts, Capture waits for all of the
+// GPU's work and releases the memory that libtorch holds for later use.
 //
-// It panics if f panics, with what f panics with, and if f did what cannot be captured
-// (torch.ErrNotSupported); the graph is empty then, random numbers are where they were, and the
-// program may continue. But graphs that were captured before and draw from the same generators no
-// longer continue with them: capture them again.
+// If f panics, Capture panics with the same value. If f does what cannot be captured, it panics
+// with torch.ErrNotSupported. In both cases the graph is empty, the random number generators are
+// as they were before, and the program may continue. However, graphs captured before that draw
+// from the same generators no longer advance them: capture those graphs again.
 func (g *Graph) Capture(o CaptureOptions, f func()) {
 	const op = "Graph.Capture"
 	defer runtime.KeepAlive(g)
@@ -106,15 +106,15 @@ func (g *Graph) Capture(o CaptureOptions, f func()) {
 	g.captured = true
 }
 
-// Replay does what was recorded, on the current stream. The host does not wait.
+// Replay queues the recorded work on the current stream. The host does not wait.
 func (g *Graph) Replay() {
 	const op = "Graph.Replay"
 	check(op, cgotorch.ReplayGraph(g.filled(op)))
 	runtime.KeepAlive(g)
 }
 
-// Pool is the one that it was captured with, for another graph to share: CUDAGraph.pool. It panics
-// if the graph is empty: its pool is gone.
+// Pool returns the pool of the captured graph, for another graph to share: CUDAGraph.pool. It
+// panics if the graph is empty, because its pool is gone.
 func (g *Graph) Pool() (p Pool) {
 	const op = "Graph.Pool"
 	check(op, cgotorch.GraphPool(g.filled(op), &p.c))
@@ -122,8 +122,8 @@ func (g *Graph) Pool() (p Pool) {
 	return p
 }
 
-// Reset forgets what was recorded and gives its memory back once no tensor is there; the graph
-// may be captured again: CUDAGraph.reset.
+// Reset discards what was recorded and releases its memory once no tensor uses it:
+// CUDAGraph.reset. The graph may then be captured again.
 func (g *Graph) Reset() {
 	const op = "Graph.Reset"
 	check(op, cgotorch.ResetGraph(g.pointer(op)))
@@ -156,7 +156,7 @@ func (g *Graph) pointer(op string) cgotorch.Graph {
 	return g.c
 }
 
-// SyncDebug says what becomes of calls that make the host wait for a GPU.
+// SyncDebug says what happens on calls that make the host wait for a GPU.
 type SyncDebug int
 
 const (
@@ -165,8 +165,8 @@ const (
 	SyncRefused           // each panics
 )
 
-// SetSyncDebugMode says so for the whole process, to find what keeps a program waiting:
-// torch.cuda.set_sync_debug_mode. It panics where there is no GPU.
+// SetSyncDebugMode sets the mode for the whole process, to find what makes a program wait:
+// torch.cuda.set_sync_debug_mode. It panics if there is no GPU.
 func SetSyncDebugMode(mode SyncDebug) {
 	const op = "SetSyncDebugMode"
 	needGraphs(op, torch.CUDA(0))
@@ -177,7 +177,7 @@ func SetSyncDebugMode(mode SyncDebug) {
 	check(op, cgotorch.SetSyncDebugMode(int(mode)))
 }
 
-// SyncDebugMode reads it.
+// SyncDebugMode returns the current mode.
 func SyncDebugMode() SyncDebug {
 	const op = "SyncDebugMode"
 	needGraphs(op, torch.CUDA(0))

@@ -5,23 +5,23 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Stat is a number now and the highest it was since the last [ResetPeakMemoryStats].
+// Stat is a current value and its peak since the last [ResetPeakMemoryStats].
 type Stat struct{ Current, Peak int64 }
 
-// Stats is what libtorch's caching allocator has given out of a GPU's memory:
-// torch.cuda.memory_stats. All but the counts are bytes.
+// Stats describes how libtorch's caching allocator uses a GPU's memory: torch.cuda.memory_stats.
+// All fields but the counts are in bytes.
 type Stats struct {
 	Allocated Stat // tensors: torch.cuda.memory_allocated, max_memory_allocated
-	Active    Stat // and what a stream may still use
+	Active    Stat // tensors, and memory that a stream may still use
 	Reserved  Stat // taken from the GPU, in use or kept for later: torch.cuda.memory_reserved
-	Requested Stat // as Allocated, before it is rounded up
+	Requested Stat // as Allocated, before rounding up
 
-	Retries     int64 // how often memory was short, and was found when the cache was emptied (num_alloc_retries)
+	Retries     int64 // how often memory was short but was found after emptying the cache (num_alloc_retries)
 	OutOfMemory int64 // how often it was not found even then (num_ooms)
-	DeviceCalls int64 // how often the GPU was asked for memory (num_device_alloc)
+	DeviceCalls int64 // how often memory was requested from the GPU (num_device_alloc)
 }
 
-// MemoryStats reads them. It does not wait for the GPU.
+// MemoryStats returns the statistics of a GPU. It does not wait for the GPU.
 func MemoryStats(d torch.Device) (Stats, error) {
 	if err := usable(d); err != nil {
 		return Stats{}, err
@@ -37,7 +37,7 @@ func MemoryStats(d torch.Device) (Stats, error) {
 	}, nil
 }
 
-// ResetPeakMemoryStats makes every peak what is current: torch.cuda.reset_peak_memory_stats.
+// ResetPeakMemoryStats sets every peak to the current value: torch.cuda.reset_peak_memory_stats.
 func ResetPeakMemoryStats(d torch.Device) error {
 	if err := usable(d); err != nil {
 		return err
@@ -45,7 +45,7 @@ func ResetPeakMemoryStats(d torch.Device) error {
 	return try("ResetPeakMemoryStats", cgotorch.CUDAResetPeak(d.Index()))
 }
 
-// MemoryInfo is how many bytes of a GPU's memory no process has taken, and how many there are:
+// MemoryInfo returns the free memory of a GPU, used by no process, and its total memory, in bytes:
 // torch.cuda.mem_get_info.
 func MemoryInfo(d torch.Device) (free, total int64, err error) {
 	if err = usable(d); err == nil {
@@ -54,6 +54,6 @@ func MemoryInfo(d torch.Device) (free, total int64, err error) {
 	return free, total, err
 }
 
-// EmptyCache is [torch.EmptyCache]: it gives memory that libtorch keeps for later back to the GPUs,
-// which costs time. Without a GPU it only collects garbage.
+// EmptyCache is [torch.EmptyCache]: it returns the GPU memory that libtorch holds for later use,
+// which takes time. Without a GPU it only collects garbage.
 func EmptyCache() { torch.EmptyCache() }

@@ -9,24 +9,25 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// CuDNN are the settings of cuDNN: torch.backends.cudnn. They hold for the whole process.
+// CuDNN holds the settings of cuDNN: torch.backends.cudnn. They apply to the whole process.
 type CuDNN struct {
-	Enabled        bool // convolutions, recurrent layers, CTC by cuDNN; else libtorch's own kernels
-	Benchmark      bool // the fastest kernel for each new shape is found by trying them
-	BenchmarkLimit int  // of how many kernels; zero: all
-	Deterministic  bool // only kernels whose results are the same each time
-	TF32           bool // float32 in TF32, see [torch.SetFloat32MatmulPrecision]
+	Enabled        bool // use cuDNN for convolutions, recurrent layers and CTC; otherwise libtorch's own kernels
+	Benchmark      bool // find the fastest kernel for each new shape by trying them
+	BenchmarkLimit int  // how many kernels to try; zero: all
+	Deterministic  bool // use only kernels whose results are the same each time
+	TF32           bool // compute float32 in TF32, see [torch.SetFloat32MatmulPrecision]
 }
 
-// CuDNNSettings reads them. In a new process: enabled, limit 10, TF32. It panics if convolutions
-// and recurrent layers were given different precisions with [SetFloat32Precision].
+// CuDNNSettings returns the current settings. In a new process they are: enabled, limit 10, TF32.
+// It panics if convolutions and recurrent layers were given different precisions with
+// [SetFloat32Precision].
 func CuDNNSettings() CuDNN {
 	return CuDNN{Enabled: read(cgotorch.CuDNNEnabled) != 0, Benchmark: read(cgotorch.CuDNNBenchmark) != 0,
 		BenchmarkLimit: int(read(cgotorch.CuDNNBenchmarkLimit)),
 		Deterministic:  read(cgotorch.CuDNNDeterministic) != 0, TF32: read(cgotorch.CuDNNTF32) != 0}
 }
 
-// SetCuDNN makes them. It panics if BenchmarkLimit is negative.
+// SetCuDNN changes the settings. It panics if BenchmarkLimit is negative.
 func SetCuDNN(c CuDNN) {
 	if c.BenchmarkLimit < 0 {
 		panic(torch.Errorf("cuda.SetCuDNN", torch.ErrValue, "BenchmarkLimit is %d; want a number of kernels, or 0 for all",
@@ -39,20 +40,20 @@ func SetCuDNN(c CuDNN) {
 	set(cgotorch.CuDNNTF32, c.TF32)
 }
 
-// Attention says which kernels scaled dot-product attention may take: torch.backends.cuda's
-// enable_flash_sdp and its siblings. libtorch takes the first that can serve the arguments, in
-// this order; with cuDNN from 9.15 on, GPUs of capability 9.0 and 10.0 try cuDNN first, unless
-// TORCH_CUDNN_SDPA_DEPRIORITIZED=1 is in the environment. cuDNN builds a plan for each new shape.
-// Flash and Math count on a CPU too. They hold for the whole process.
+// Attention says which kernels scaled dot-product attention may use: torch.backends.cuda's
+// enable_flash_sdp and its siblings. libtorch uses the first one that supports the arguments, in
+// the order of the fields. With cuDNN 9.15 or later, GPUs of capability 9.0 and 10.0 try cuDNN
+// first, unless TORCH_CUDNN_SDPA_DEPRIORITIZED=1 is in the environment. cuDNN builds a plan for
+// each new shape. Flash and Math apply to the CPU too. The settings apply to the whole process.
 type Attention struct{ Flash, Efficient, Math, CuDNN bool }
 
-// AttentionKernels reads them. In a new process all are allowed.
+// AttentionKernels returns the kernels that are allowed. In a new process all are.
 func AttentionKernels() Attention {
 	return Attention{read(cgotorch.FlashAttention) != 0, read(cgotorch.EfficientAttention) != 0,
 		read(cgotorch.MathAttention) != 0, read(cgotorch.CuDNNAttention) != 0}
 }
 
-// SetAttentionKernels allows them. It panics if none is.
+// SetAttentionKernels sets which kernels are allowed. It panics if none is.
 func SetAttentionKernels(a Attention) {
 	if a == (Attention{}) {
 		panic(torch.Errorf("cuda.SetAttentionKernels", torch.ErrValue, "no kernel is allowed; want at least one, such as "+
@@ -64,7 +65,7 @@ func SetAttentionKernels(a Attention) {
 	set(cgotorch.CuDNNAttention, a.CuDNN)
 }
 
-// String lists the allowed ones, in libtorch's order: "flash, efficient, math, cuDNN".
+// String lists the allowed kernels in libtorch's order: "flash, efficient, math, cuDNN".
 func (a Attention) String() string {
 	var names []string
 	for _, k := range []struct {
@@ -78,17 +79,17 @@ func (a Attention) String() string {
 	return strings.Join(names, ", ")
 }
 
-// SetTF32 lets matrix products (cuBLAS), convolutions and recurrent layers (cuDNN) of float32 be
-// computed in TF32, which has 10 bits of mantissa instead of 23, or forbids it in all of them:
+// SetTF32 allows or forbids TF32, which has 10 bits of mantissa instead of 23, for float32 matrix
+// products (cuBLAS), convolutions and recurrent layers (cuDNN) alike:
 // torch.backends.cuda.matmul.allow_tf32 and torch.backends.cudnn.allow_tf32. libtorch's default is
 // neither: products in float32, convolutions in TF32. NVIDIA_TF32_OVERRIDE=0 in the environment
-// forbids it whatever is set here.
+// forbids TF32 whatever is set here.
 func SetTF32(on bool) {
 	set(cgotorch.CuBLASTF32, on)
 	set(cgotorch.CuDNNTF32, on)
 }
 
-// TF32 tells whether matrix products and convolutions may be computed in it.
+// TF32 reports whether matrix products and convolutions may be computed in TF32.
 func TF32() (products, convolutions bool) {
 	return read(cgotorch.CuBLASTF32) != 0, read(cgotorch.CuDNNTF32) != 0
 }
@@ -100,9 +101,9 @@ var (
 	precisions = []string{"none", "ieee", "tf32", "bf16"}
 )
 
-// Float32Precision is how a backend ("generic", "cuda", "mkldnn") computes float32 in an operator
-// ("all", "conv", "rnn", "matmul"): torch.backends.cudnn.conv.fp32_precision and its siblings. It
-// returns "ieee", "tf32", "bf16" or, where nothing was said, "none".
+// Float32Precision returns how a backend ("generic", "cuda", "mkldnn") computes float32 in an
+// operator ("all", "conv", "rnn", "matmul"): torch.backends.cudnn.conv.fp32_precision and its
+// siblings. The result is "ieee", "tf32", "bf16" or, if nothing was set, "none".
 func Float32Precision(backend, operator string) string {
 	const op = "Float32Precision"
 	checkPrecision(op, backend, operator)
@@ -111,9 +112,10 @@ func Float32Precision(backend, operator string) string {
 	return precision
 }
 
-// SetFloat32Precision sets it; "none" leaves it to the backend's "all", and that to "generic". It
-// is finer than [SetTF32], and after it that one's questions may have no answer. It panics for
-// names that do not exist, and for "bf16" on "cuda".
+// SetFloat32Precision sets how a backend computes float32 in an operator. "none" falls back to the
+// backend's "all", and that to "generic". It is finer than [SetTF32]; after it, the functions that
+// read the coarser settings may have no answer. It panics for names that do not exist, and for
+// "bf16" on "cuda".
 func SetFloat32Precision(backend, operator, precision string) {
 	const op = "SetFloat32Precision"
 	checkPrecision(op, backend, operator)

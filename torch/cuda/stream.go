@@ -9,15 +9,16 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Stream is a queue of work on a GPU: torch.cuda.Stream. What is queued in one is done in order;
-// two of them know nothing of each other but by [Event]s and [Stream.WaitStream]. It belongs to
-// libtorch's pool of 32 for each GPU and priority, which hands them out in turn, and needs no end.
+// Stream is a queue of work on a GPU: torch.cuda.Stream. Work queued on one stream is done in
+// order. Two streams are synchronized only by [Event]s and [Stream.WaitStream]. A stream belongs
+// to libtorch's pool of 32 for each GPU and priority, which hands them out in turn, and does not
+// have to be freed.
 type Stream struct{ c cgotorch.Stream }
 
-// NewStream takes one from the pool. It panics if d is no GPU that can be used.
+// NewStream takes a stream from the pool. It panics if d is not a usable GPU.
 func NewStream(d torch.Device) Stream { return newStream(d, false) }
 
-// NewHighPriorityStream takes one whose work comes before that of the others.
+// NewHighPriorityStream takes a stream whose work comes before that of ordinary ones.
 func NewHighPriorityStream(d torch.Device) Stream { return newStream(d, true) }
 
 func newStream(d torch.Device, highPriority bool) (s Stream) {
@@ -26,22 +27,22 @@ func newStream(d torch.Device, highPriority bool) (s Stream) {
 	return s
 }
 
-// CurrentStream is the one that the calling thread's operators on d go to.
+// CurrentStream returns the stream that the calling thread's operators on d are queued on.
 func CurrentStream(d torch.Device) (s Stream) {
 	need("CurrentStream", d)
 	check("CurrentStream", cgotorch.CUDACurrentStream(d.Index(), &s.c))
 	return s
 }
 
-// Device is the GPU that it belongs to.
+// Device returns the GPU of the stream.
 func (s Stream) Device() torch.Device { return torch.CUDA(int(s.c.Device)) }
 
-// String names the stream: "stream 4 of cuda:0". That of number 0 is the default one.
+// String names the stream: "stream 4 of cuda:0". Stream 0 is the default one.
 func (s Stream) String() string { return fmt.Sprintf("stream %d of %v", s.c.ID, s.Device()) }
 
-// Run runs f with s as the current stream of its GPU: torch.cuda.stream. Tensors that f reads and
-// another stream has made must be ready: s.WaitStream(other) before. Tensors that f makes and
-// another stream reads are handed over by that stream's WaitStream and by [Stream.Record].
+// Run runs f with s as the current stream of its GPU: torch.cuda.stream. Before f reads tensors
+// made on another stream, call s.WaitStream(other). Before another stream reads tensors made by f,
+// call WaitStream on that stream, and [Stream.Record].
 func (s Stream) Run(f func()) {
 	s.need("Stream.Run")
 	runtime.LockOSThread()
@@ -56,8 +57,8 @@ func (s Stream) Run(f func()) {
 	f()
 }
 
-// WaitStream has what is queued in s from now on wait for what other holds now. The host does not
-// wait.
+// WaitStream makes work queued on s from now on wait for the work that other holds now. The host
+// does not wait.
 func (s Stream) WaitStream(other Stream) {
 	e := NewEvent(EventOptions{})
 	defer e.Free()
@@ -65,22 +66,22 @@ func (s Stream) WaitStream(other Stream) {
 	s.WaitEvent(e)
 }
 
-// WaitEvent has what is queued in s from now on wait for e. The host does not wait.
+// WaitEvent makes work queued on s from now on wait for e. The host does not wait.
 func (s Stream) WaitEvent(e *Event) {
 	s.need("Stream.WaitEvent")
 	check("Stream.WaitEvent", cgotorch.CUDAWaitEvent(e.pointer("Stream.WaitEvent"), &s.c))
 	runtime.KeepAlive(e)
 }
 
-// Record keeps the memory of t, which another stream has made, from being used again before s has
-// done what it holds when t is freed: Tensor.record_stream.
+// Record marks t, made on another stream, as used by s: Tensor.record_stream. After t is freed,
+// its memory is not reused before s has finished the work it holds at that time.
 func (s Stream) Record(t torch.Tensor) {
 	s.need("Stream.Record")
 	check("Stream.Record", cgotorch.CUDARecordStream(torch.Handle("cuda.Stream.Record", t), &s.c))
 	runtime.KeepAlive(t)
 }
 
-// Ready tells whether s has done all that it holds. It does not wait.
+// Ready reports whether s has finished all its work. It does not wait.
 func (s Stream) Ready() bool {
 	s.need("Stream.Ready")
 	var ready int32
@@ -88,7 +89,7 @@ func (s Stream) Ready() bool {
 	return ready != 0
 }
 
-// Synchronize waits until s has done all that it holds.
+// Synchronize waits until s has finished all its work.
 func (s Stream) Synchronize() {
 	s.need("Stream.Synchronize")
 	check("Stream.Synchronize", cgotorch.CUDASynchronizeStream(&s.c))
@@ -102,13 +103,13 @@ func (s Stream) need(op string) {
 	need(op, s.Device())
 }
 
-// EventOptions are those of an [Event].
+// EventOptions are the options of an [Event].
 type EventOptions struct {
-	Timing bool // the event takes the time, for [Event.Since]; without it is cheaper
+	Timing bool // record the time, for [Event.Since]; without it an event is cheaper
 }
 
-// Event is a place in a stream, which others can wait for: torch.cuda.Event. One goroutine at a
-// time uses it.
+// Event is a point in a stream that others can wait for: torch.cuda.Event. Only one goroutine at a
+// time may use it.
 type Event struct {
 	c       cgotorch.Event
 	timing  bool
@@ -116,8 +117,8 @@ type Event struct {
 	cleanup runtime.Cleanup
 }
 
-// NewEvent makes an event that is nowhere yet. The garbage collector frees it, or [Event.Free]. It
-// panics where there is no GPU.
+// NewEvent makes an event that has not been recorded yet. It is freed by the garbage collector or
+// by [Event.Free]. It panics if there is no GPU.
 func NewEvent(o EventOptions) *Event {
 	need("NewEvent", torch.CUDA(0))
 	e := &Event{timing: o.Timing}
@@ -135,7 +136,7 @@ func (e *Event) Free() {
 	}
 }
 
-// Record puts the event behind what s holds now.
+// Record places the event after the work that s holds now.
 func (e *Event) Record(s Stream) {
 	s.need("Event.Record")
 	check("Event.Record", cgotorch.CUDARecordEvent(e.pointer("Event.Record"), &s.c))
@@ -143,7 +144,8 @@ func (e *Event) Record(s Stream) {
 	e.stream = true
 }
 
-// Ready tells whether its stream has come to it; so it has if it was never recorded.
+// Ready reports whether the stream has reached the event. An event that was never recorded is
+// ready.
 func (e *Event) Ready() bool {
 	var ready int32
 	check("Event.Ready", cgotorch.CUDAEventReady(e.pointer("Event.Ready"), &ready))
@@ -151,14 +153,14 @@ func (e *Event) Ready() bool {
 	return ready != 0
 }
 
-// Synchronize waits until its stream has come to it.
+// Synchronize waits until the stream has reached the event.
 func (e *Event) Synchronize() {
 	check("Event.Synchronize", cgotorch.CUDASynchronizeEvent(e.pointer("Event.Synchronize")))
 	runtime.KeepAlive(e)
 }
 
-// Since is the time that the GPU took from one event to this one, once it has come to both:
-// Event.elapsed_time. It panics if it has not, or if one of them was made without Timing.
+// Since returns the time that the GPU took from one event to this one: Event.elapsed_time. It
+// panics if the GPU has not reached both, or if one of them was made without Timing.
 func (e *Event) Since(from *Event) time.Duration {
 	const op = "Event.Since"
 	if !e.timing || !from.timing || !e.stream || !from.stream {
