@@ -19,8 +19,8 @@
 // [Retrieval].
 //
 // The results are those of scikit-learn, SciPy, jiwer, NLTK, sacrebleu, rouge_score, seqeval and
-// sentence-transformers; the tests compare them. Each metric keeps only counts, so its memory does not grow with the set.
-// The exceptions are Spearman, ROCAUC and [Concatenated], which need all samples.
+// sentence-transformers; the tests compare them. Each metric keeps only counts, so its memory does
+// not grow with the set. The exceptions are Spearman, ROCAUC and [Concatenated], which need all samples.
 //
 // # Sets in parts
 //

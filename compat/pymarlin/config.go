@@ -48,7 +48,7 @@ func (c Config) Section(name string) (Config, error) {
 type ConfigParser struct {
 	FileArgument string       // the argument that names the file, or a folder with one .yaml file; empty: config_path
 	DefaultFile  string       // the file without that argument; empty: config.yaml
-	Strict       bool         // an argument that the file does not have is an error instead of being ignored with a warning
+	Strict       bool         // an argument that the file lacks is an error instead of being ignored with a warning
 	Logger       *slog.Logger // for these warnings; nil: slog's default
 }
 
