@@ -11,9 +11,9 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// Generate continues a text, and returns what it adds, without special tokens. The model is put in
+// Generate continues a text and returns what it adds, without special tokens. The model is in
 // evaluation mode meanwhile. Several goroutines may call it at a time, but not while the model is
-// trained. If ctx ends, so does the text: it returns what there is, and the context's cause.
+// trained. If ctx ends, Generate returns the text so far and the context's cause.
 func (m *CausalLanguageModel) Generate(ctx context.Context, prompt string, g Generation) (string, error) {
 	g.single = true
 	all, err := m.GenerateBatch(ctx, []string{prompt}, g)
@@ -23,9 +23,9 @@ func (m *CausalLanguageModel) Generate(ctx context.Context, prompt string, g Gen
 	return all[0], err
 }
 
-// GenerateBatch is [CausalLanguageModel.Generate] of several texts at a time, which takes less time than
-// one after the other: it returns what it adds to each, Generation.NumReturnSequences texts behind one
-// another.
+// GenerateBatch is [CausalLanguageModel.Generate] for several prompts at a time, which is faster
+// than one after the other. It returns Generation.NumReturnSequences texts for the first prompt,
+// then those for the second, and so on.
 func (m *CausalLanguageModel) GenerateBatch(ctx context.Context, prompts []string, g Generation) ([]string, error) {
 	if m.Tokenizer == nil {
 		return nil, m.errNoTokenizer()
@@ -42,7 +42,7 @@ func (m *CausalLanguageModel) GenerateBatch(ctx context.Context, prompts []strin
 	return m.decodeAll(added), err
 }
 
-// decodeAll makes texts of ids, without special tokens.
+// decodeAll turns token ids into texts, without special tokens.
 func (m *Model) decodeAll(rows [][]int64) []string {
 	texts := make([]string, len(rows))
 	for i, ids := range rows {
@@ -51,7 +51,7 @@ func (m *Model) decodeAll(rows [][]int64) []string {
 	return texts
 }
 
-// GenerateIDs is [CausalLanguageModel.Generate] of token ids: it returns those that it adds.
+// GenerateIDs is [CausalLanguageModel.Generate] with token ids: it returns the ids that it adds.
 func (m *CausalLanguageModel) GenerateIDs(ctx context.Context, prompt []int64, g Generation) (added []int64,
 	err error) {
 	g.single = true
@@ -62,8 +62,8 @@ func (m *CausalLanguageModel) GenerateIDs(ctx context.Context, prompt []int64, g
 	return all[0], err
 }
 
-// GenerateBatchIDs is [CausalLanguageModel.GenerateBatch] of token ids: it returns those that it adds to
-// each text. Shorter ones are padded on the left, which they do not attend to.
+// GenerateBatchIDs is [CausalLanguageModel.GenerateBatch] with token ids: it returns the ids that
+// it adds to each prompt. Shorter prompts are padded on the left; nothing attends to the padding.
 func (m *CausalLanguageModel) GenerateBatchIDs(ctx context.Context, prompts [][]int64, g Generation) (added [][]int64,
 	err error) {
 	longest, err := m.longestPrompt(prompts)
@@ -101,9 +101,9 @@ func (m *CausalLanguageModel) behind(f generationFile, longest int, g Generation
 	return g, nil
 }
 
-// Writer is what TaskOptions.Write of package causallm takes: evaluations have the model continue
-// prompts, several at a time, for metrics. It needs Model.Tokenizer. A text ends as an answer of
-// [CausalLanguageModel.Chat] does.
+// Writer makes the function that TaskOptions.Write of package causallm takes. With it, an
+// evaluation has the model continue prompts, several at a time, for metrics. It needs
+// Model.Tokenizer. A text ends like an answer of [CausalLanguageModel.Chat].
 func (m *CausalLanguageModel) Writer(g Generation) (func(p engine.ForwardPass, prompts inputs.Batch) []string, error) {
 	f, err := g.checkWriter(m.Model)
 	if err != nil {

@@ -35,44 +35,45 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Options configures the loading of a model. The zero value is transformers' from_pretrained.
+// Options configures how a model is loaded. The zero value is transformers' from_pretrained.
 type Options struct {
 	Revision string // branch, tag or commit of a model on the Hub; zero: main
 
-	// ID2Label are the texts of the classes; nil: those of config.json. ProblemType is that of a
-	// classifier of texts or pictures. A head of another number of classes than the file's needs
-	// InitMismatched.
+	// ID2Label has the texts of the classes; nil: those of config.json. ProblemType is for
+	// classifiers of texts or images. If the number of classes differs from that of the files,
+	// InitMismatched must be set.
 	ID2Label    []string
 	ProblemType classify.ProblemType
 
-	Attention transformer.Attention // zero: sdpa, but for MPNet and DeBERTa
+	Attention transformer.Attention // zero: sdpa, or eager for MPNet, DeBERTa and Gemma 2
 
-	// DType is that of the weights, in which the model computes: Float32, which zero means, BFloat16,
-	// Float16 or Float64. KeepDType takes that of the files instead, as transformers 5 does unless it is told
-	// otherwise (dtype="auto"). Small updates vanish in weights of 16 bits, so these are for adapters
-	// ([Model.AddLoRA]), whose own weights stay in float32, for writing texts, and for optimizers made for
-	// them; to train faster in 16 bits there is autocast (engine.Options.Precision).
+	// DType is the type of the weights, in which the model computes: Float32 (the default),
+	// BFloat16, Float16 or Float64. KeepDType takes the type of the files instead, as transformers
+	// 5 does by default (dtype="auto"). Small updates vanish in weights of 16 bits. Use these for
+	// generation, for adapters ([Model.AddLoRA]), whose own weights stay in float32, and with
+	// optimizers made for them. To train faster in 16 bits, use autocast
+	// (engine.Options.Precision).
 	DType     torch.DType
 	KeepDType bool
 
-	// Quantize holds the weights of linear layers, but for those of the head, in four bits, a quarter of
-	// the memory of BFloat16: load_in_4bit. Each is packed as soon as it is read. The model is frozen;
-	// an adapter trains it ([Model.AddLoRA]): QLoRA. Folders of weights that are packed already are
-	// loaded without it.
+	// Quantize keeps the weights of all linear layers except the head's in four bits, a quarter of
+	// the memory of BFloat16: load_in_4bit. Each weight is packed as soon as it is read. The model
+	// is frozen, and an adapter is trained ([Model.AddLoRA]): QLoRA. Folders whose weights are
+	// already packed are loaded without it.
 	Quantize *quantized.Config
 
-	InitMismatched bool // draw what has another shape, such as a head of other classes: ignore_mismatched_sizes
-	InitMissing    bool // draw what is missing of the encoder, too
-	// FromConfig draws all weights; the folder needs config.json only, and of a model on the Hub no
-	// weights are fetched: from_config. The model is in training mode, as any new one is.
+	InitMismatched bool // draw weights whose shape differs, such as a head for other classes: ignore_mismatched_sizes
+	InitMissing    bool // draw missing weights of the encoder too
+	// FromConfig draws all weights: from_config. The folder needs only config.json, and no weights
+	// are fetched from the Hub. The model is in training mode, like any new one.
 	FromConfig bool
 
-	// BaseModel is the model that an adapter is for, a folder or a name on the Hub, instead of what its
-	// adapter_config.json says.
+	// BaseModel is the model that an adapter is for, a folder or a name on the Hub. Empty: the one
+	// that its adapter_config.json names.
 	BaseModel string
 
-	// Warnings gets a table of the weights that were missing, drawn or not used. Nil: standard
-	// error; io.Discard: nowhere, and [Model].Report tells.
+	// Warnings receives a table of the weights that were missing, drawn or not used. Nil: standard
+	// error; io.Discard: nowhere. [Model].Report has the same.
 	Warnings io.Writer
 }
 
