@@ -33,9 +33,9 @@ type moduleEntry struct {
 	Type  string `json:"type"`
 }
 
-// Load reads a model from a folder or, by its name, from the Hub. A folder without modules.json is that
-// of an encoder alone, whose hidden states are averaged. The options are those of the encoder; files
-// that a model needs and that are not there, and modules and settings that there are not, are errors.
+// Load reads a model from a folder or, by name, from the Hub. A folder without modules.json is an
+// encoder's, and its hidden states are averaged. The options are the encoder's. It is an error if a
+// file that the model needs is missing, or if a module or setting is not supported.
 func Load(ctx context.Context, model string, o auto.Options) (*Transformer, error) {
 	files := append(slices.Clone(encoderNames), modulesName, settingsName, "[0-9]*_*/*")
 	dir, err := auto.Find(ctx, model, o.Revision, files...)
@@ -100,7 +100,7 @@ func readJSON(dir, name string, value any) error {
 	return nil
 }
 
-// readModules reads modules.json: an encoder, a pooling, and what stands behind it.
+// readModules reads modules.json: an encoder, a pooling, and the modules after it.
 func readModules(dir string) (modules []moduleEntry, err error) {
 	if err := readJSON(dir, modulesName, &modules); err != nil {
 		return nil, err
@@ -167,7 +167,8 @@ func (m *Transformer) Save(dir string) error {
 	return m.saveModules(dir)
 }
 
-// WriteConfig writes all of a folder but the weights of the encoder, which a checkpoint has.
+// WriteConfig writes everything in a folder except the weights of the encoder, which a checkpoint
+// has anyway.
 func (m *Transformer) WriteConfig(dir string) error {
 	if err := m.EncoderModel.WriteConfig(dir); err != nil {
 		return fmt.Errorf("sentence: %w", err)
