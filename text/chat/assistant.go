@@ -9,9 +9,10 @@ import (
 	"github.com/gotrainer/gotrainer/text/chat/internal/jinja"
 )
 
-// RenderAssistant writes a conversation as a text, and tells which stretches of it the assistant says,
-// in characters, as text.Encoding.Offsets counts them: see "What is learned" above. Those of the first
-// Prompt messages are left out. A conversation in which the assistant says nothing is an error.
+// RenderAssistant renders a conversation as text and returns the spans that the assistant says, in
+// characters, as text.Encoding.Offsets counts them: see "What is learned" above. It leaves out the
+// spans of the first Prompt messages. A conversation in which the assistant says nothing is an
+// error.
 func (t *Template) RenderAssistant(c Conversation) (string, []text.Span, error) {
 	s, err := t.choose(c.Tools)
 	if err != nil {

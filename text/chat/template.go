@@ -11,12 +11,12 @@ import (
 	"github.com/gotrainer/gotrainer/text/chat/internal/jinja"
 )
 
-// Template is the chat template of a model, or several under names. It may be used by several goroutines
+// Template is the chat template of a model, or several under names. Several goroutines may use it
 // at a time.
 type Template struct {
-	// SpecialTokens are variables: bos_token, eos_token and others.
+	// SpecialTokens are variables of the template: bos_token, eos_token and others.
 	SpecialTokens map[string]string
-	// Now is the time for templates that write the date (strftime_now); nil: time.Now.
+	// Now is the clock of templates that write the date (strftime_now); nil: time.Now.
 	Now func() time.Time
 
 	sources []source
@@ -37,7 +37,7 @@ func newSource(name, text string) source {
 	return source{name, text, parsed, err}
 }
 
-// Parse reads a template. SpecialTokens are the caller's to set.
+// Parse reads a template. The caller sets SpecialTokens.
 func Parse(text string) (*Template, error) {
 	s := newSource(defaultName, text)
 	if s.err != nil {
@@ -46,7 +46,7 @@ func Parse(text string) (*Template, error) {
 	return &Template{sources: []source{s}}, nil
 }
 
-// Names are the names of the templates, "default" where there is one without a name.
+// Names are the names of the templates; one without a name is called "default".
 func (t *Template) Names() (names []string) {
 	for _, s := range t.sources {
 		names = append(names, s.name)
@@ -54,8 +54,8 @@ func (t *Template) Names() (names []string) {
 	return names
 }
 
-// Named returns the template of a name alone. Without it, a conversation with tools takes "tool_use",
-// where there is one, and others "default", as transformers does.
+// Named returns only the template of that name. A Template with several takes "tool_use" for
+// conversations with tools, if there is one, and otherwise "default", as transformers does.
 func (t *Template) Named(name string) (*Template, error) {
 	for _, s := range t.sources {
 		if s.name == name {
@@ -66,8 +66,8 @@ func (t *Template) Named(name string) (*Template, error) {
 	return nil, fmt.Errorf("chat: there is no template %q; the names are %q", name, t.Names())
 }
 
-// String is the source of the template that conversations without tools take, "" where none is the
-// default one.
+// String is the source of the template for conversations without tools, or "" if there is no
+// default template.
 func (t *Template) String() string {
 	s, err := t.choose(nil)
 	if err != nil {
@@ -92,14 +92,14 @@ func (t *Template) choose(tools []any) (source, error) {
 
 // Options says how a conversation ends.
 type Options struct {
-	AddGenerationPrompt bool // with what comes before an answer
-	// ContinueFinalMessage is a field of the last message, "content" most often, that is left open, for the
-	// model to go on: continue_final_message. Zero: none.
+	AddGenerationPrompt bool // end with what comes before an answer
+	// ContinueFinalMessage names a field of the last message, usually "content", that is left open
+	// for the model to continue: continue_final_message. Zero: none.
 	ContinueFinalMessage string
 }
 
-// Render writes a conversation as a text: apply_chat_template. The text has all special tokens that it
-// needs, so that a tokenizer is to add none (text.EncodeOptions.NoSpecialTokens).
+// Render renders a conversation as text: apply_chat_template. The text has all special tokens that
+// it needs, so the tokenizer must add none (text.EncodeOptions.NoSpecialTokens).
 func (t *Template) Render(c Conversation, o Options) (string, error) {
 	s, err := t.choose(c.Tools)
 	if err != nil {
