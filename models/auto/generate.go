@@ -134,7 +134,7 @@ func (m *CausalLanguageModel) Writer(g Generation) (func(p engine.ForwardPass, p
 func (g Generation) checkWriter(m *Model) (f generationFile, err error) {
 	switch {
 	case g.Stream != nil:
-		return f, errors.New("auto: Generation.Stream is for one text; evaluations write about many")
+		return f, errors.New("auto: Generation.Stream is for one text; an evaluation generates many")
 	case m.Tokenizer == nil:
 		return f, m.errNoTokenizer()
 	}
@@ -184,7 +184,7 @@ func (m *Model) longestPrompt(prompts [][]int64) (longest int, err error) {
 			name = fmt.Sprintf("prompt %d", i)
 		}
 		if len(prompt) == 0 {
-			return 0, fmt.Errorf("auto: %s: it has no tokens; begin with the token that ends a text, behind which a new one "+
+			return 0, fmt.Errorf("auto: %s: it has no tokens; begin with the token that ends a text, after which a new one "+
 				"begins", name)
 		}
 		if reason := m.Limits().Fault(inputs.Text{InputIDs: prompt}); reason != "" {

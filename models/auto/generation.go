@@ -149,7 +149,7 @@ func (g Generation) resolved(f generationFile, m *Model, prompt int) (_ Generati
 		}
 	}
 	if m.blueprint.Pair && (g.start < 0 || g.start >= g.vocabulary) {
-		return g, fmt.Errorf("auto: decoder_start_token_id is %d, or bos_token_id in its stead; want an id of the "+
+		return g, fmt.Errorf("auto: decoder_start_token_id is %d, or bos_token_id in its place; want an id of the "+
 			"vocabulary of %d", g.start, g.vocabulary)
 	}
 	if err := g.check(); err != nil {

@@ -30,7 +30,7 @@ var _ classify.ImageModel = (*ImageClassifier)(nil)
 // ImageClassification loads a model from a folder or the Hub.
 func ImageClassification(ctx context.Context, model string, o Options) (*ImageClassifier, error) {
 	if o.Quantize != nil {
-		return nil, errors.New("auto: Options.Quantize is set, but a model of pictures takes no adapter, which would train " +
+		return nil, errors.New("auto: Options.Quantize is set, but an image model takes no adapter, which would train " +
 			"it; want nil")
 	}
 	m, err := load(ctx, model, imageClassification, o)

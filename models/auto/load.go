@@ -145,7 +145,7 @@ func load(ctx context.Context, model string, t task, o Options) (*Model, error) 
 		}
 		return m, m.loadTokenizer(dir, o.warnings())
 	case t.images:
-		return nil, fmt.Errorf("auto: %s has an adapter (%s); a model of pictures takes none", dir, lora.ConfigName)
+		return nil, fmt.Errorf("auto: %s has an adapter (%s); an image model takes none", dir, lora.ConfigName)
 	case err != nil:
 		return nil, fmt.Errorf("auto: %w", err)
 	}
@@ -179,7 +179,7 @@ func loadFolder(dir string, t task, o Options) (*Model, error) {
 		return nil, fmt.Errorf("auto: %s: %w", dir, err)
 	}
 	if packed != nil && t.images {
-		return nil, fmt.Errorf("auto: the weights in %s are quantized; those of a model of pictures must not be", dir)
+		return nil, fmt.Errorf("auto: the weights in %s are quantized; those of an image model must not be", dir)
 	}
 	if packed != nil && (o.Quantize != nil || o.FromConfig) {
 		return nil, fmt.Errorf("auto: the weights in %s are quantized; leave Options.Quantize and FromConfig out", dir)
@@ -218,7 +218,7 @@ func blueprintOf(d pretrained.Document, t task, o Options) (p transformer.Bluepr
 	}
 	p, err = plan(d, known, h, o.Attention)
 	if err == nil && t.class == tokenClassification.class && p.Head.NumLabels < 2 {
-		err = fmt.Errorf("there is one label; tokens are told apart by at least two")
+		err = fmt.Errorf("there is one label; token classification needs at least two")
 	}
 	if given := string(d["problem_type"]); !t.ofTexts && !t.images && (given == "" || given == "null") {
 		document := p.Document

@@ -67,7 +67,7 @@ type Guess struct {
 // token. Several goroutines may call it at a time, but not while the model is trained.
 func (m *MaskedLanguageModel) Predict(s string, n int) (guesses []Guess, err error) {
 	if n < 0 {
-		return nil, fmt.Errorf("auto: %d words to guess; want a number of at least 0", n)
+		return nil, fmt.Errorf("auto: %d words to predict; want a number of at least 0", n)
 	}
 	e, err := m.encode(text.Single(s))
 	if err != nil {

@@ -120,7 +120,7 @@ func (m *Seq2SeqLanguageModel) GenerateIDs(ctx context.Context, texts []inputs.T
 		return nil, err
 	}
 	if len(texts) == 0 {
-		return nil, errors.New("auto: there are no texts to write about")
+		return nil, errors.New("auto: there are no texts to generate from")
 	}
 	b, err := m.Limits().Collate("auto", texts, data.Padding{})
 	if err != nil {

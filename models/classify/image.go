@@ -138,7 +138,7 @@ func (t *ImageTask) Recycle(b ImageBatch) { t.pixels.Put(b.Pixels) }
 func (t *ImageTask) ValidateOptions(o engine.Options) error {
 	if o.NEFTuneAlpha != 0 {
 		return fmt.Errorf("classify: Options.NEFTuneAlpha is %g; want 0: its noise is for embeddings of tokens, and this "+
-			"is a model of pictures", o.NEFTuneAlpha)
+			"is an image model", o.NEFTuneAlpha)
 	}
 	return nil
 }

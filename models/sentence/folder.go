@@ -108,12 +108,12 @@ func readModules(dir string) (modules []moduleEntry, err error) {
 	file := filepath.Join(dir, modulesName)
 	if len(modules) < firstModule || modules[0].kind() != "Transformer" || modules[1].kind() != "Pooling" {
 		return nil, fmt.Errorf("sentence: %s has the modules %q; want a Transformer, a Pooling, and Dense and Normalize "+
-			"behind them, of sentence_transformers", file, typesOf(modules))
+			"after them, of sentence_transformers", file, typesOf(modules))
 	}
 	for i, m := range modules {
 		switch k := m.kind(); {
 		case i >= firstModule && k != "Dense" && k != "Normalize":
-			return nil, fmt.Errorf("sentence: %s: module %d is a %s; behind the pooling there are Dense and Normalize of "+
+			return nil, fmt.Errorf("sentence: %s: module %d is a %s; after the pooling there may be Dense and Normalize of "+
 				"sentence_transformers", file, i, m.Type)
 		case m.Path != "" && !filepath.IsLocal(m.Path):
 			return nil, fmt.Errorf("sentence: %s: the path of module %d is %q, which leads out of the folder", file, i, m.Path)

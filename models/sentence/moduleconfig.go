@@ -30,7 +30,7 @@ func decode(dir string, fields []pretrained.Field, check func(d pretrained.Docum
 		err = check(d)
 	}
 	if unknown := slices.Sorted(maps.Keys(d)); err == nil && len(unknown) > 0 {
-		err = fmt.Errorf("%s is %s, a setting that there is not", unknown[0], d[unknown[0]])
+		err = fmt.Errorf("%s is %s, an unknown setting", unknown[0], d[unknown[0]])
 	}
 	if err != nil {
 		return fmt.Errorf("sentence: %s: %w", filepath.Join(dir, pretrained.ConfigName), err)

@@ -35,7 +35,7 @@ func (e InformationRetrievalEvaluator) Check(*Transformer) error {
 		seen := map[string]bool{}
 		for _, d := range list {
 			if seen[d.ID] {
-				return fmt.Errorf("sentence: %s has several %s of the name %q; want another name for each", kind, what, d.ID)
+				return fmt.Errorf("sentence: %s has several %s with the ID %q; want unique IDs", kind, what, d.ID)
 			}
 			seen[d.ID] = true
 		}

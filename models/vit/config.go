@@ -156,7 +156,7 @@ func (c Config) checked() (_ Config, err error) {
 	case c.HiddenSize%c.NumHeads != 0:
 		return c, fmt.Errorf("HiddenSize is %d, which is no multiple of the %d heads", c.HiddenSize, c.NumHeads)
 	case patch.Height > image.Height || patch.Width > image.Width:
-		return c, fmt.Errorf("PatchSize is %dx%d, but the pictures, ImageSize, have %dx%d pixels", patch.Height, patch.Width,
+		return c, fmt.Errorf("PatchSize is %dx%d, but ImageSize is %dx%d", patch.Height, patch.Width,
 			image.Height, image.Width)
 	}
 	if _, err := transformer.ActivationByName(c.HiddenAct); err != nil {

@@ -33,7 +33,7 @@ func (t *Template) RenderAssistant(c Conversation) (string, []text.Span, error) 
 		spans, err = t.answers(s, c, res.Text)
 	}
 	if err == nil && len(spans) == 0 {
-		err = fmt.Errorf("chat: the assistant says nothing in the %d messages behind the first %d; want a message of the "+
+		err = fmt.Errorf("chat: the assistant says nothing in the %d messages after the first %d; want a message of the "+
 			"role %q", len(c.Messages)-c.Prompt, c.Prompt, assistant)
 	}
 	return res.Text, spans, err

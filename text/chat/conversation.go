@@ -54,7 +54,7 @@ func (c *Conversation) UnmarshalJSON(content []byte) error {
 		}
 		c.Prompt, c.Messages = len(prompt), append(prompt, completion...)
 	} else if f.Prompt != nil || f.Completion != nil {
-		return errors.New("messages stand beside prompt or completion; want the ones or the others")
+		return errors.New("there are both messages and prompt or completion; want one of the two forms")
 	}
 	if len(c.Messages) == 0 {
 		return errors.New(`want {"messages": [...]}, or "prompt" and "completion", with at least one message`)

@@ -235,7 +235,7 @@ func (t *Template) saveSource(dir string, s source) error {
 	name := FileName
 	if s.name != defaultName {
 		if name = s.name + extension; s.name == "" || filepath.Base(name) != name {
-			return fmt.Errorf("the name of a template, %q, is none for a file", s.name)
+			return fmt.Errorf("the name of a template, %q, cannot be a file name", s.name)
 		}
 		dir = filepath.Join(dir, FolderName)
 		if err := os.MkdirAll(dir, 0o777); err != nil {

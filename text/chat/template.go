@@ -191,7 +191,7 @@ const openTag = "CONTINUE_FINAL_MESSAGE_TAG "
 func open(m Message, field, template string) (Message, string, error) {
 	v, _ := m.Get(field)
 	if v == nil {
-		return m, "", fmt.Errorf("the last message has no %q to go on with (Options.ContinueFinalMessage)", field)
+		return m, "", fmt.Errorf("the last message has no %q to continue (Options.ContinueFinalMessage)", field)
 	}
 	if !strings.Contains(template, field) {
 		return m, "", fmt.Errorf("the template does not look at %q of a message (Options.ContinueFinalMessage)", field)
@@ -214,7 +214,7 @@ func open(m Message, field, template string) (Message, string, error) {
 			}
 		}
 	}
-	return m, "", fmt.Errorf("%q of the last message has no text to go on with (Options.ContinueFinalMessage)", field)
+	return m, "", fmt.Errorf("%q of the last message has no text to continue (Options.ContinueFinalMessage)", field)
 }
 
 // cutAtTag ends the text where the last message does.
@@ -222,7 +222,7 @@ func cutAtTag(text, final string) (string, error) {
 	tag := strings.TrimSpace(openTag)
 	at := strings.LastIndex(text, tag)
 	if at < 0 || !strings.Contains(text, strings.TrimFunc(final, isSpace)) {
-		return "", errors.New("the template does not write the last message as it is, so that it cannot go on " +
+		return "", errors.New("the template does not write the last message as it is, so it cannot be continued " +
 			"(Options.ContinueFinalMessage)")
 	}
 	if strings.HasPrefix(text[at:], openTag) {

@@ -24,7 +24,7 @@ type Evaluation struct {
 func New(pkg string, write func(p engine.ForwardPass, b inputs.Batch) []string,
 	scores []metrics.Metric[string]) (Evaluation, error) {
 	if (write == nil) != (len(scores) == 0) {
-		return Evaluation{}, fmt.Errorf("%s: TaskOptions.Write and Metrics go together: metrics are of what is written", pkg)
+		return Evaluation{}, fmt.Errorf("%s: TaskOptions.Write and Metrics go together: Metrics score Write's texts", pkg)
 	}
 	return Evaluation{write: write, scores: scores}, nil
 }
