@@ -88,7 +88,7 @@ func (m *CausalLanguageModel) GenerateBatchIDs(ctx context.Context, prompts [][]
 	return added, err
 }
 
-// behind are the settings of texts, the longest of which has so many tokens.
+// behind resolves the settings for prompts of which the longest has so many tokens.
 func (m *CausalLanguageModel) behind(f generationFile, longest int, g Generation) (_ Generation, err error) {
 	if g, err = g.resolved(f, m.Model, longest); err != nil {
 		return g, err
@@ -141,7 +141,7 @@ func (g Generation) checkWriter(m *Model) (f generationFile, err error) {
 	return g.readFile(m)
 }
 
-// write continues texts, the longest of which has so many tokens.
+// write continues texts, of which the longest has so many tokens.
 func (m *CausalLanguageModel) write(ctx context.Context, p engine.ForwardPass, prompts [][]int64, longest int,
 	g Generation) (added [][]int64, err error) {
 	rows, pads := padLeft(prompts, longest, g)
@@ -149,7 +149,7 @@ func (m *CausalLanguageModel) write(ctx context.Context, p engine.ForwardPass, p
 	past.Pad(pads)
 	return g.write(ctx, rows, func(tokens [][]int64, rows []int64) torch.Tensor {
 		past.Reorder(rows)
-		n := 1 // of each text, behind those of the past
+		n := 1 // tokens of each text, after the cached ones
 		if past.Length() == 0 || slices.Contains(past.Lengths(0), m.backbone.Rereads) {
 			past.Forget()
 			n = len(tokens[0])
@@ -159,7 +159,7 @@ func (m *CausalLanguageModel) write(ctx context.Context, p engine.ForwardPass, p
 	})
 }
 
-// checkStream refuses a stream of so many texts that are not one, and of tokens that nothing decodes.
+// checkStream refuses a stream for more than one text, or for tokens that nothing decodes.
 func (g Generation) checkStream(m *Model, texts int) error {
 	switch {
 	case g.Stream == nil:
@@ -228,7 +228,7 @@ func (g Generation) write(ctx context.Context, prompts [][]int64,
 	return texts, err
 }
 
-// ends tells whether a text ends with its last token.
+// ends reports whether a text ends with its last token.
 func (g Generation) ends(ids []int64) bool {
 	return slices.Contains(g.EOSTokenIDs, ids[len(ids)-1]) || g.stops.stops(ids)
 }
@@ -237,7 +237,7 @@ func (g Generation) ends(ids []int64) bool {
 func (g Generation) extend(ctx context.Context, texts [][]int64,
 	next func(tokens [][]int64, rows []int64) torch.Tensor) error {
 	begun := len(texts[0])
-	seen := slices.Clone(texts) // with padding behind those that have ended
+	seen := slices.Clone(texts) // with padding after those that have ended
 	ended := make([]bool, len(texts))
 	if g.wrote != nil {
 		defer func() { g.wrote(texts[0][begun:], true) }()
@@ -266,7 +266,7 @@ func (g Generation) extend(ctx context.Context, texts [][]int64,
 	return nil
 }
 
-// lastOf are the last n ids of each row, one behind the other.
+// lastOf returns the last n ids of each row, concatenated.
 func lastOf(rows [][]int64, n int) (last []int64) {
 	for _, row := range rows {
 		last = append(last, row[len(row)-n:]...)

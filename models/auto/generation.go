@@ -102,8 +102,8 @@ func (g Generation) readFile(m *Model) (f generationFile, err error) {
 	return readGenerationFile(m.dir)
 }
 
-// resolved fills in what has no value, of a file and for a prompt of so many tokens, and refuses what
-// makes no sense.
+// resolved fills in missing values, from a file and for a prompt of so many tokens, and refuses
+// values that make no sense.
 func (g Generation) resolved(f generationFile, m *Model, prompt int) (_ Generation, err error) {
 	drawn := g.Temperature != 0 || g.TopK != 0 || g.TopP != 0 || g.MinP != 0 || g.Generator != nil
 	g.start = m.blueprint.DecoderStartTokenID

@@ -83,8 +83,8 @@ type task struct {
 	peft    string // task_type of peft; empty: it has none
 	head    func(p transformer.Blueprint, b transformer.Builder) head
 	pooler  bool
-	decoder bool    // of a model that attends to what stands before
-	images  bool    // of pictures
+	decoder bool    // the model attends only to earlier tokens
+	images  bool    // for images
 	ofTexts bool    // it sees the first token of each text, or what the pooler makes of it
 	padding float64 // else, the logits of padding in a batch that was packed
 	alone   bool    // there is no head, and names have no prefix
@@ -224,7 +224,7 @@ func blueprintOf(d pretrained.Document, t task, o Options) (p transformer.Bluepr
 		document := p.Document
 		p.Document = func(architecture string) (pretrained.Document, error) {
 			d, err := document(architecture)
-			delete(d, "problem_type") // which only a classifier of texts or pictures has
+			delete(d, "problem_type") // only classifiers of texts or images have it
 			return d, err
 		}
 	}
@@ -318,8 +318,8 @@ func (m *Model) warn(w io.Writer) {
 	fmt.Fprintf(w, "auto: %s as %s: %s", m.dir, m.Architecture(), r.String())
 }
 
-// behindEncoder are the weights that checkpoints of package sentence hold besides those of the encoder:
-// its modules have numbers for names, and folders of their own, where it reads them.
+// behindEncoder matches the weights that checkpoints of package sentence have in addition to the
+// encoder's: its other modules are named by numbers, and it reads them from their own folders.
 var behindEncoder = regexp.MustCompile(`^\d+\.`)
 
 // tokenizerFiles are the files that tokenizers of transformers read.

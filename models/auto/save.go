@@ -142,8 +142,8 @@ func (m *Model) saveTokenizer(t *text.Tokenizer, dir string) error {
 	return os.WriteFile(path, append(content, '\n'), 0o666)
 }
 
-// tokenizerAsLoaded tells whether the tokenizer is the one that was loaded from the model's folder,
-// apart from padding and truncation, which programs set as they need them.
+// tokenizerAsLoaded reports whether the tokenizer is the one of the model's folder, apart from
+// padding and truncation, which programs set as they need them.
 func (m *Model) tokenizerAsLoaded() (bool, error) {
 	if m.loaded == nil || m.Tokenizer == m.loaded || m.Tokenizer == m.asLoaded {
 		return m.loaded != nil, nil

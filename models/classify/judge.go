@@ -149,7 +149,7 @@ func (j *judge) SortObserved(order []int) error {
 	return j.shared.SortObserved(order)
 }
 
-// note waits for the device and takes note of the samples that were observed.
+// note waits for the device and records the observed samples.
 func (j *judge) note() {
 	samples := 0
 	for _, o := range j.observed {

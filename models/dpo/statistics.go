@@ -43,8 +43,8 @@ func (s statistics) log() torch.Tensor {
 	return torch.Stack(numbers, 0)
 }
 
-// picked are the numbers of the tokens of the chosen answers, or of the rejected ones, behind one
-// another.
+// picked returns the numbers of the tokens of the chosen answers (i is 0) or of the rejected ones,
+// concatenated.
 func picked(t, answers torch.Tensor, i int) torch.Tensor {
 	return half(t, i).MaskedSelect(half(answers, i))
 }

@@ -193,7 +193,7 @@ func half(t torch.Tensor, i int) torch.Tensor {
 // view is a batch on the device of a pass.
 type view struct {
 	ids, mask torch.Tensor // [2n, L]
-	answers   torch.Tensor // [2n, L-1]: the token behind is of an answer
+	answers   torch.Tensor // [2n, L-1]: whether the next token belongs to an answer
 	places    torch.Tensor // where answers has them, if only they are scored
 	tokens    torch.Tensor // how many tokens answers have, [2n] of float32
 	reference torch.Tensor // [2n]; undefined: it is to be computed

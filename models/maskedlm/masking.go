@@ -56,9 +56,9 @@ func (m Masking) resolved() (Masking, error) {
 // vocabulary is what masking needs to know of the tokenizer.
 type vocabulary struct{ maskID, size int64 }
 
-// mask draws masks for ids, [B, L]: what the model gets, and the labels, [inputs.IgnoreIndex] where
-// nothing is to be guessed. Tensors are on the CPU; keep has 1 where no mask may begin, words the
-// number of each token's word, or is undefined.
+// mask draws masks for ids, [B, L], and returns the ids that the model gets and the labels,
+// [inputs.IgnoreIndex] where nothing is predicted. Tensors are on the CPU. Keep has 1 where no mask
+// may begin; words has the number of each token's word, or is undefined.
 func (m Masking) mask(ids, keep, words torch.Tensor, v vocabulary, g *torch.Generator) (masked, labels torch.Tensor) {
 	shape := ids.Shape()
 	draw := func(p torch.Tensor) torch.Tensor { return p.Bernoulli(g).ToDType(torch.Bool) }

@@ -176,7 +176,7 @@ func (t *Task) Metrics() map[string]float64 {
 	return squad.Result()
 }
 
-// byExample puts the samples of an example together, which follow one another.
+// byExample groups the samples by example; those of an example are adjacent.
 func byExample(all []Scores) (groups [][]Scores) {
 	for i, s := range all {
 		if i == 0 || !same(s.Sample.Example, all[i-1].Sample.Example) {
@@ -207,7 +207,7 @@ func (t *Task) SortObserved(order []int) error {
 // AddObserved adds what TakeObserved returned on some process.
 func (t *Task) AddObserved(part []byte) error { return t.shared.AddObserved(part) }
 
-// note waits for the device and takes note of the samples that were observed.
+// note waits for the device and records the observed samples.
 func (t *Task) note() {
 	for _, o := range t.observed {
 		start, end := values(o.start), values(o.end)

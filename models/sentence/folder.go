@@ -137,7 +137,7 @@ func (m moduleEntry) kind() string {
 	return m.Type[strings.LastIndex(m.Type, ".")+1:]
 }
 
-// loadModules reads what stands behind the encoder.
+// loadModules reads the modules after the encoder.
 func loadModules(dir string, entries []moduleEntry, e *auto.EncoderModel) (p Pooling, rest []Module, err error) {
 	if p, err = readPooling(filepath.Join(dir, entries[1].Path), e.HiddenSize()); err != nil {
 		return p, nil, err
@@ -176,7 +176,7 @@ func (m *Transformer) WriteConfig(dir string) error {
 	return m.saveModules(dir)
 }
 
-// saveModules writes what is there besides the encoder.
+// saveModules writes everything except the encoder.
 func (m *Transformer) saveModules(dir string) error {
 	similarity, err := m.SimilarityFn.check()
 	if err != nil {

@@ -138,13 +138,13 @@ func (l MultipleNegativesRankingLoss) Of(embeddings []torch.Tensor, _ torch.Tens
 	return right.Sub(all).Mean(torch.DefaultDType).Neg()
 }
 
-// rows are all rows of x, picked by their numbers as the original picks those of its process: the order
-// in which gradients of several uses add up follows from it.
+// rows returns all rows of x, selected by index as the original selects those of its process: this
+// determines the order in which the gradients of several uses are added.
 func rows(x torch.Tensor) torch.Tensor {
 	return x.IndexSelect(0, torch.TensorOptions{DType: torch.Int64, Device: x.Device()}.Arange(0, x.Size(0), 1))
 }
 
-// without takes the diagonals of so many square blocks beside one another out of a softmax.
+// without excludes the diagonals of adjacent square blocks from a softmax.
 func without(scores torch.Tensor, blocks int64) torch.Tensor {
 	same := torch.TensorOptions{Device: scores.Device(), DType: torch.Bool}.Eye(scores.Size(0)).Repeat(1, blocks)
 	return scores.MaskedFill(same, math.Inf(-1))

@@ -97,7 +97,7 @@ func (p Pooling) document(hidden int64) map[string]any {
 }
 
 const (
-	embeddingKey = "sentence_embedding" // what a module behind the pooling reads and writes
+	embeddingKey = "sentence_embedding" // what a module after the pooling reads and writes
 	activationOf = "torch.nn.modules.activation."
 	identityName = "torch.nn.modules.linear.Identity"
 )

@@ -45,7 +45,7 @@ var similarities = map[SimilarityFunction]functions{
 
 func sumOf(x torch.Tensor) torch.Tensor { return x.SumDim([]int64{-1}, false, torch.DefaultDType) }
 
-// check refuses a name that there is not; the zero value is Cosine.
+// check refuses an unknown name; the zero value is Cosine.
 func (f SimilarityFunction) check() (SimilarityFunction, error) {
 	if f == "" {
 		return Cosine, nil
@@ -99,7 +99,7 @@ func pairwise(f SimilarityFunction, a, b [][]float32) (scores []float32, err err
 	return scores, err
 }
 
-// compare calls f with embeddings as matrices, of which there are some.
+// compare calls f with embeddings as matrices, if there are any.
 func compare(s SimilarityFunction, a, b [][]float32, f func(s SimilarityFunction, a, b torch.Tensor)) error {
 	s, err := s.check()
 	if err != nil {

@@ -197,7 +197,7 @@ func (t *Task) SortObserved(order []int) error {
 // AddObserved adds what TakeObserved returned on some process.
 func (t *Task) AddObserved(part []byte) error { return t.shared.AddObserved(part) }
 
-// note waits for the device and takes note of the texts that were observed.
+// note waits for the device and records the observed texts.
 func (t *Task) note() {
 	for _, o := range t.observed {
 		predicted := torch.Values[int64](o.predicted)

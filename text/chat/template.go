@@ -125,7 +125,7 @@ func (t *Template) run(s source, c Conversation, o Options) (res jinja.Result, e
 		return res, errors.New("the conversation has no messages; want at least one")
 	case o.AddGenerationPrompt && o.ContinueFinalMessage != "":
 		return res, errors.New("Options has AddGenerationPrompt and ContinueFinalMessage; want one at most, since an " +
-			"answer begins or goes on")
+			"answer begins or is continued")
 	}
 	final := ""
 	if field := o.ContinueFinalMessage; field != "" {
@@ -184,10 +184,11 @@ func (t *Template) variables(c Conversation, o Options) (*jinja.Dict, error) {
 	return variables, nil
 }
 
-// openTag is written where the last message goes on, and cut off with all that follows.
+// openTag is written where the last message is to be continued, and cut off with everything after
+// it.
 const openTag = "CONTINUE_FINAL_MESSAGE_TAG "
 
-// open puts the tag behind a field of a message, and returns what stood there.
+// open puts the tag after a field of a message, and returns the original text of the field.
 func open(m Message, field, template string) (Message, string, error) {
 	v, _ := m.Get(field)
 	if v == nil {
