@@ -5,34 +5,35 @@ import (
 	"fmt"
 )
 
-// ProcessorOptions says how pictures are prepared for a model. The fields are those of Hezar's
-// image processor and of Hugging Face's preprocessor_config.json; a zero value leaves its step out.
+// ProcessorOptions says how images are prepared for a model. The fields are those of Hezar's image
+// processor and of Hugging Face's preprocessor_config.json. A zero value skips its step.
 type ProcessorOptions struct {
 	Gray          bool   // one channel instead of three
 	Mirror        bool   // flip left to right, before resizing
-	Width, Height int    // size to resize to, both or none; the aspect is not kept
-	ShortestEdge  int    // size of the shorter side instead; the aspect is kept
+	Width, Height int    // size to resize to, both or none; the aspect ratio is not kept
+	ShortestEdge  int    // size of the shorter side instead; the aspect ratio is kept
 	Filter        Filter // for resizing; the zero value is Bicubic, Pillow's and Hezar's default
-	// size of the middle that is cut out after resizing, both or none; around a smaller picture there
-	// is black
+	// CropWidth and CropHeight are the size of the center that is cut out after resizing, both or
+	// none. A smaller image is padded with black.
 	CropWidth, CropHeight int
 	Rescale               float64 // factor of the samples, such as 1/255.; zero means none
-	// subtracted and divided by after rescaling, one for each channel or one for all; both or none
+	// Mean and Std are subtracted and divided by after rescaling: one for each channel or one for
+	// all, both or none.
 	Mean, Std []float64
 
-	// Float32 rescales and normalises in float32, each step rounded, as transformers' image processors
-	// do. Hezar's compute in float64 and round once.
+	// Float32 rescales and normalizes in float32 and rounds after each step, as transformers' image
+	// processors do. Hezar's compute in float64 and round once.
 	Float32 bool
 	// Wrap8Bit repeats what Hezar does with Mean and Std when there is no Rescale: numpy keeps the
-	// picture in uint8, so both are cut to whole numbers and the difference wraps round below zero.
-	// Only for models that were trained that way.
+	// image in uint8, so both are cut to integers and the difference wraps around below zero. Use
+	// it only for models that were trained that way.
 	Wrap8Bit bool
 }
 
-// Processor prepares pictures: grey, mirror, resize, cut, rescale, normalise, channels first, in this
-// order. Its results equal those of Hezar 1.0's image processor to the last bit, and with Float32
-// those of the image processors of transformers 5.17 that [ProcessorConfig] reads, in their form for
-// Pillow and numpy. It is safe for concurrent use.
+// Processor prepares images in this order: gray, mirror, resize, crop, rescale, normalize, channels
+// first. Its results equal those of Hezar 1.0's image processor to the last bit. With Float32 they
+// equal those of the image processors of transformers 5.17 that [ProcessorConfig] reads, in their
+// form for Pillow and numpy. It is safe for concurrent use.
 type Processor struct {
 	o ProcessorOptions
 	n *Normalizer
@@ -92,7 +93,7 @@ func (o ProcessorOptions) checkSizes() error {
 // maxSide is far more than any model sees.
 const maxSide = 1 << 15
 
-// Options are what the processor was made with.
+// Options are those that the processor was made with.
 func (p *Processor) Options() ProcessorOptions { return p.o }
 
 // wrapped is numpy's (uint8 - uint8) / uint8.
@@ -106,7 +107,7 @@ func wrapped(channels int, mean, std []float64) (*Normalizer, error) {
 	})
 }
 
-// Shape returns the channels, height and width of what becomes of im.
+// Shape returns the channels, height and width of im after processing.
 func (p *Processor) Shape(im *Image) (channels, height, width int) {
 	channels = 3
 	if p.o.Gray {
@@ -133,7 +134,7 @@ func (p *Processor) resized(im *Image) (height, width int) {
 	}
 }
 
-// longer is the longer side of a picture whose shorter one becomes edge.
+// longer is the length of the longer side of an image whose shorter side becomes edge.
 func longer(edge, long, short int) int { return int(float64(edge*long) / float64(short)) }
 
 // Len returns the number of values that Process writes for im.
@@ -142,8 +143,8 @@ func (p *Processor) Len(im *Image) int {
 	return c * h * w
 }
 
-// Process writes the prepared picture into dst, which the caller lends and which holds exactly Len
-// values. im is not changed.
+// Process writes the prepared image into dst, which must hold exactly Len values. It does not
+// change im.
 func (p *Processor) Process(dst []float32, im *Image) error {
 	if n := p.Len(im); len(dst) != n {
 		return fmt.Errorf("vision: process a %v picture into %d values: want %d", im, len(dst), n)
@@ -173,8 +174,8 @@ func (p *Processor) Process(dst []float32, im *Image) error {
 	return p.n.Normalize(dst, out)
 }
 
-// centerCrop cuts out the middle as center_crop of transformers does, which puts a middle that is not
-// in the middle of pixels elsewhere than torchvision's CenterCrop.
+// centerCrop cuts out the center like center_crop of transformers. If the center does not fall on
+// whole pixels, it is elsewhere than with torchvision's CenterCrop.
 func (im *Image) centerCrop(height, width int) (*Image, error) {
 	around := func(have, want int) (before, after int) {
 		if missing := want - have; missing >= 0 {

@@ -8,33 +8,33 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// never is added to the score of what is not to be chosen, as transformers does.
+// never is added to the score of what must not be chosen, as transformers does.
 const never = float32(-1e9)
 
-// beam is a text that is being written, or was.
+// beam is a candidate text, running or finished.
 type beam struct {
-	ids    []int64 // what the decoder was given first among them
-	score  float32 // the sum of the logarithms of its tokens' probabilities; of an ended one by its length
+	ids    []int64 // including the tokens that the decoder was given first
+	score  float32 // the sum of log probabilities; of an ended beam, divided by its length penalty
 	ended  bool
-	parent int // its row in the batch of the step before
+	parent int // its row in the batch of the previous step
 }
 
-// search is the beam search about one text.
+// search is the beam search for one text.
 type search struct {
 	running, finished []beam // NumBeams of each, the best first
-	improvable        bool   // what is running may still be better than what is finished
-	stuck             bool   // no continuation is one that goes on
+	improvable        bool   // a running beam may still become better than the finished ones
+	stuck             bool   // every continuation ends its text
 }
 
-// searchBeams writes about each of so many texts, by the most probable of NumBeams beginnings that are
-// followed at a time, and returns all tokens of the best NumReturnSequences of each. Next gives the
-// logits of the tokens behind the last ones of each beginning, [texts·NumBeams, vocabulary], those of
-// one text together; rows are the beginnings of the step before that they continue, nil in the first
-// step. It is _beam_search of transformers 5.17.
+// searchBeams runs a beam search with NumBeams beams for each prompt and returns all tokens of the
+// best NumReturnSequences texts of each. Next gives the logits that follow the last tokens of each
+// beam, [texts·NumBeams, vocabulary], with the beams of a text next to each other; rows are the
+// beams of the previous step that they continue, nil in the first step. It is _beam_search of
+// transformers 5.17.
 func (g Generation) searchBeams(ctx context.Context, prompts [][]int64,
 	next func(tokens [][]int64, rows []int64) torch.Tensor) ([][]int64, error) {
 	n := g.NumBeams
-	keep := g.spare() * n // so many that n go on if all of them end
+	keep := g.spare() * n // enough that n are left if all others end
 	all := make([]search, len(prompts))
 	for i, prompt := range prompts {
 		s := search{improvable: true, running: make([]beam, n), finished: make([]beam, n)}
@@ -78,8 +78,8 @@ func (g Generation) searchBeams(ctx context.Context, prompts [][]int64,
 	return best, err
 }
 
-// continuations are the best ways to continue the running beams of each text, which began to be written
-// behind so many tokens, keep of each: their scores, and token + vocabulary·beam.
+// continuations returns the best keep continuations of the running beams of each text: their
+// scores, and token + vocabulary·beam. Generation began after the first begun tokens.
 func (g Generation) continuations(all []search, begun, keep int, rows []int64,
 	next func(tokens [][]int64, rows []int64) torch.Tensor) (scores []float32, tokens []int64) {
 	var seen [][]int64
@@ -106,8 +106,8 @@ func (g Generation) continuations(all []search, begun, keep int, rows []int64,
 	return torch.Values[float32](top), torch.Values[int64](at)
 }
 
-// step takes the continuations of a text's beams, whose rows in the batch begin at first. At the last
-// step all end.
+// step applies the continuations of a text's beams, whose rows in the batch begin at first. In the
+// last step all beams end.
 func (s *search) step(g Generation, first int, scores []float32, tokens []int64, step int) {
 	n := len(s.running)
 	continued := make([]beam, len(scores))
@@ -143,13 +143,13 @@ func (s *search) step(g Generation, first int, scores []float32, tokens []int64,
 	s.improvable = s.improvable && slices.ContainsFunc(s.finished, better)
 }
 
-// full tells whether as many texts have ended as there are beams.
+// full reports whether as many texts have ended as there are beams.
 func (s *search) full() bool {
 	return !slices.ContainsFunc(s.finished, func(b beam) bool { return !b.ended })
 }
 
-// done tells whether the searches end: none may still become better, or with EarlyStoppingTrue all have
-// ended, or none can go on.
+// done reports whether the searches end: no beam may still become better, with EarlyStoppingTrue
+// all have ended, or none can continue.
 func done(all []search, g Generation) bool {
 	improvable, full, stuck := false, g.EarlyStopping == EarlyStoppingTrue, true
 	for _, s := range all {
@@ -160,8 +160,8 @@ func done(all []search, g Generation) bool {
 	return !improvable || full || stuck
 }
 
-// bestOf are the n best, the best first. Of those that are equally good it takes the ones that torch.topk
-// takes, and so transformers.
+// bestOf returns the n best beams, the best first. Among equally good ones it takes those that
+// torch.topk takes, and so transformers.
 func bestOf(beams []beam, n int) []beam {
 	scores := make([]float32, len(beams))
 	for i, b := range beams {

@@ -14,7 +14,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// CausalLanguageModel guesses each next word, and so writes texts: AutoModelForCausalLM.
+// CausalLanguageModel predicts the next token, and so generates text: AutoModelForCausalLM.
 type CausalLanguageModel struct{ *Model }
 
 // CausalLM loads a model from a folder or the Hub.
@@ -26,14 +26,14 @@ func CausalLM(ctx context.Context, model string, o Options) (*CausalLanguageMode
 	return &CausalLanguageModel{m}, nil
 }
 
-// Config describes a model that is not in a file: [gpt2.Config], [llama.Config], [t5.Config],
-// [vit.Config].
+// Config describes a model that does not come from files: [gpt2.Config], [llama.Config],
+// [t5.Config], [vit.Config].
 type Config interface {
 	Blueprint() (transformer.Blueprint, error)
 }
 
-// NewCausalLM makes a model of random weights, in training mode: from_config. The tokenizer, which
-// goes into what is saved, may be nil for a program that has token ids.
+// NewCausalLM makes a model with random weights, in training mode: from_config. The tokenizer is
+// saved with the model. It may be nil if the program has token ids.
 func NewCausalLM(c Config, t *text.Tokenizer) (*CausalLanguageModel, error) {
 	m, err := newLanguageModel(c, t, causalLM)
 	if err != nil {
@@ -42,7 +42,7 @@ func NewCausalLM(c Config, t *text.Tokenizer) (*CausalLanguageModel, error) {
 	return &CausalLanguageModel{m}, nil
 }
 
-// newLanguageModel makes a model of random weights for a task.
+// newLanguageModel makes a model with random weights for a task.
 func newLanguageModel(c Config, t *text.Tokenizer, of task) (m *Model, err error) {
 	p, err := c.Blueprint()
 	if err == nil && (p.LanguageModel == "" || p.Pair != (of.class == seq2seqLM.class)) {
@@ -63,7 +63,7 @@ func (m *CausalLanguageModel) Task() *causallm.Task {
 	return must(causallm.NewTask(m, causallm.TaskOptions{}))
 }
 
-// Encode makes a sample of a text, cut to what the model takes. All of its tokens are to be learned.
+// Encode makes a sample of a text, cut to what the model takes. All of its tokens are learned.
 func (m *CausalLanguageModel) Encode(s string) (causallm.Sample, error) {
 	e, err := m.encode(text.Single(s))
 	if err != nil {
@@ -72,10 +72,10 @@ func (m *CausalLanguageModel) Encode(s string) (causallm.Sample, error) {
 	return causallm.Sample{Text: m.Limits().Of(e)}, nil
 }
 
-// EncodeCompletion makes a sample of a prompt and what is to be written behind it, which alone is to be
-// learned, with the token that ends it. A token that is partly of both is learned. The sample is cut to
-// what the model takes, and what was cut has no end. Its Target is the completion, as Generate would
-// return it.
+// EncodeCompletion makes a sample of a prompt and its completion. Only the completion is learned,
+// with the token that ends it; a token that belongs to both is learned too. The sample is cut to
+// what the model takes, and a cut sample has no end token. Its Target is the completion as Generate
+// would return it.
 func (m *CausalLanguageModel) EncodeCompletion(prompt, completion string) (s causallm.Sample, err error) {
 	e, err := m.encode(text.Single(prompt + completion))
 	if err != nil {
@@ -86,7 +86,7 @@ func (m *CausalLanguageModel) EncodeCompletion(prompt, completion string) (s cau
 	n, ends := len(s.InputIDs), m.EOSTokenIDs()
 	switch {
 	case len(ends) == 0 || len(e.Overflowing) > 0:
-	case n > 0 && slices.Contains(ends, s.InputIDs[n-1]): // which the tokenizer put there
+	case n > 0 && slices.Contains(ends, s.InputIDs[n-1]): // added by the tokenizer
 		s.Labels[n-1] = s.InputIDs[n-1]
 	case int64(n) < m.Limits().MaxLength:
 		s.InputIDs, s.Labels = append(slices.Clip(s.InputIDs), ends[0]), append(s.Labels, ends[0])
@@ -100,7 +100,7 @@ func (m *CausalLanguageModel) EncodeCompletion(prompt, completion string) (s cau
 // EOSTokenIDs are the tokens that end a text: eos_token_id.
 func (m *CausalLanguageModel) EOSTokenIDs() []int64 { return slices.Clone(m.blueprint.EOSTokenIDs) }
 
-// causalHead gives each token a logit for each word that may follow it.
+// causalHead gives each token a logit for every word that may come next.
 type causalHead struct {
 	LMHead *nn.Linear `module:"lm_head"`
 

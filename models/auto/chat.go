@@ -13,10 +13,10 @@ import (
 	"github.com/gotrainer/gotrainer/text/chat"
 )
 
-// EncodeChat makes a sample of a conversation, of which what the assistant says is to be learned and the
-// rest is not: [chat.Template.RenderAssistant]. A token that is partly the assistant's is learned. The
-// sample is cut to what the model takes, of which the assistant may have no part; such a sample has no
-// label that counts. Its Target is the last answer, as [CausalLanguageModel.Chat] would return it.
+// EncodeChat makes a sample of a conversation. Only what the assistant says is learned
+// ([chat.Template.RenderAssistant]); a token that is partly the assistant's is learned too. The
+// sample is cut to what the model takes. If nothing of the assistant is left, no label of the
+// sample counts. Its Target is the last answer as [CausalLanguageModel.Chat] would return it.
 func (m *CausalLanguageModel) EncodeChat(c chat.Conversation) (s causallm.Sample, err error) {
 	t, err := m.template()
 	if err != nil {
@@ -33,7 +33,7 @@ func (m *CausalLanguageModel) EncodeChat(c chat.Conversation) (s causallm.Sample
 	return m.learned(e, spans), nil
 }
 
-// learned makes a sample of which some stretches are to be learned.
+// learned makes a sample in which only some spans are learned.
 func (m *CausalLanguageModel) learned(e *text.Encoding, spans []text.Span) causallm.Sample {
 	s := causallm.Sample{Text: m.Limits().Of(e), Labels: make([]int64, len(e.IDs))}
 	for i, id := range e.IDs {
@@ -54,7 +54,7 @@ func (m *CausalLanguageModel) learned(e *text.Encoding, spans []text.Span) causa
 	return s
 }
 
-// answerEnds are the tokens that end an answer, beside those of generation_config.json.
+// answerEnds are the tokens that end an answer, in addition to those of generation_config.json.
 func (m *CausalLanguageModel) answerEnds() []int64 {
 	ends, special := m.EOSTokenIDs(), m.specialTokens
 	if t := m.ChatTemplate; t != nil && t.SpecialTokens != nil {
@@ -66,11 +66,11 @@ func (m *CausalLanguageModel) answerEnds() []int64 {
 	return ends
 }
 
-// Chat answers the last message of a conversation. Where that is the assistant's, it goes on with it, as
-// transformers' pipeline does, and returns what it adds. An answer ends with a token of
-// Generation.EOSTokenIDs; nil: those of config.json and generation_config.json, and the tokenizer's
-// eos_token. For the rest it is [CausalLanguageModel.Generate]; MaxNewTokens is to be set, since few
-// answers have 20 tokens.
+// Chat answers the last message of a conversation. If that message is the assistant's, Chat
+// continues it, as transformers' pipeline does, and returns what it adds. An answer ends with a
+// token of Generation.EOSTokenIDs; nil: those of config.json and generation_config.json, and the
+// tokenizer's eos_token. Otherwise it works like [CausalLanguageModel.Generate]. Set MaxNewTokens:
+// few answers fit into the default of 20 tokens.
 func (m *CausalLanguageModel) Chat(ctx context.Context, c chat.Conversation, g Generation) (string, error) {
 	t, err := m.template()
 	if err != nil {
@@ -93,7 +93,7 @@ func (m *CausalLanguageModel) Chat(ctx context.Context, c chat.Conversation, g G
 	return m.Tokenizer.Decode(added, nil), err
 }
 
-// template is ChatTemplate, with the special tokens of the folder where it has none of its own.
+// template is ChatTemplate. If it has no special tokens of its own, it gets those of the folder.
 func (m *Model) template() (*chat.Template, error) {
 	if m.Tokenizer == nil {
 		return nil, m.errNoTokenizer()
@@ -109,7 +109,7 @@ func (m *Model) template() (*chat.Template, error) {
 	return &t, nil
 }
 
-// loadChatTemplate reads the template of the tokenizer's folder, which need not have one.
+// loadChatTemplate reads the template of the tokenizer's folder, if there is one.
 func (m *Model) loadChatTemplate(dir string) (err error) {
 	t, err := chat.Load(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -123,8 +123,8 @@ func (m *Model) loadChatTemplate(dir string) (err error) {
 	return nil
 }
 
-// writeChatTemplate writes the template: as it was in the folder that it came from, or as transformers
-// writes it.
+// writeChatTemplate writes the template: unchanged if it is the one of the folder, else as
+// transformers writes it.
 func (m *Model) writeChatTemplate(dir string) error {
 	switch {
 	case m.ChatTemplate != m.loadedTemplate:

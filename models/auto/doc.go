@@ -1,28 +1,35 @@
-// Package auto loads a model for a task, with any encoder or decoder, its tokenizer or image processor,
-// and its labels: AutoModelForSequenceClassification, AutoModelForTokenClassification,
-// AutoModelForQuestionAnswering, AutoModelForMaskedLM, AutoModelForCausalLM, AutoModelForSeq2SeqLM and
-// AutoModelForImageClassification of transformers 5.17, tensor by tensor and bit by bit.
+// Package auto loads a model for a task, with any encoder or decoder, its tokenizer or image
+// processor, and its labels. It is these classes of transformers 5.17, tensor by tensor and bit by
+// bit: AutoModelForSequenceClassification, AutoModelForTokenClassification,
+// AutoModelForQuestionAnswering, AutoModelForMaskedLM, AutoModelForCausalLM, AutoModelForSeq2SeqLM
+// and AutoModelForImageClassification.
 //
 //	ner, err := auto.TokenClassification(ctx, "dslim/bert-base-NER", auto.Options{}) // a folder or a name on the Hub
 //	step, err := engine.New(ner.Task(), engine.Options{})
 //	train := data.Map(sentences, func(s Sentence) (tokenclass.Sample, error) { return ner.Encode(s.Words, s.Tags) })
 //
-// The model_type of config.json says which encoder it is: bert, roberta, xlm-roberta, distilbert,
-// electra, mpnet, modernbert or deberta-v2. [CausalLM] takes decoders: gpt2, llama, mistral, qwen2,
-// qwen3, phi3, gemma, gemma2, gemma3_text, smollm3, olmo2 and granite; [Seq2SeqLM] takes t5,
-// and [ImageClassification] vit and deit.
-// Settings that would change the results but are not supported are refused by name. A missing part
-// of the encoder is an error. A head that the files do not have is drawn as transformers draws it;
-// standard error reports what was drawn or not used. A model loaded from files is in evaluation
-// mode, as after from_pretrained; to train it call nn.SetTraining, as every trainer of this module
-// does. One from FromConfig is in training mode.
+// The model_type of config.json selects the architecture:
+//
+//   - encoders: bert, roberta, xlm-roberta, distilbert, electra, mpnet, modernbert and deberta-v2;
+//   - decoders ([CausalLM]): gpt2, llama, mistral, qwen2, qwen3, phi3, gemma, gemma2, gemma3_text,
+//     smollm3, olmo2 and granite;
+//   - text to text ([Seq2SeqLM]): t5;
+//   - images ([ImageClassification]): vit and deit.
+//
+// An unsupported setting that would change the results is refused by name. A missing part of the
+// encoder is an error. A head that the files do not have is drawn as transformers draws it.
+// Standard error reports what was drawn or not used.
+//
+// A model loaded from files is in evaluation mode, as after from_pretrained. To train it, call
+// nn.SetTraining, as every trainer of this module does. A model made by FromConfig is in training
+// mode.
 //
 // transformers loads what Save writes, and every checkpoint of a run: config.json with the class
 // and the labels, the weights, and the files of the tokenizer and chat template or of the image
 // processor.
 //
-// [Encoder] is AutoModel, an encoder without a head; package sentence makes embeddings of texts
-// with it.
+// [Encoder] is AutoModel, an encoder without a head; package sentence uses it to make embeddings of
+// texts.
 //
 // The tasks are those of packages classify, tokenclass, question, maskedlm, causallm, seq2seq and
 // dpo. Their NewTask takes a model of this package and has more options.

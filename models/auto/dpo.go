@@ -13,10 +13,11 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// DPOTask is the task of learning from preferences: DPOTrainer of TRL. Where the options name no
-// reference, it is the model as it is now: a frozen copy, or the model itself without its adapter,
-// with the adapter as it is if that was trained before. Precomputed says that all samples bring the
-// log probabilities of the reference along, so that no copy is made.
+// DPOTask is the task of learning from preferences: DPOTrainer of TRL. If the options name no
+// reference, the reference is the model as it is now: a frozen copy or, with an adapter, the model
+// without the adapter. If the adapter was trained before, it is the model with the adapter as it is
+// now. With Precomputed, all samples have the log probabilities of the reference, and no copy is
+// made.
 func (m *CausalLanguageModel) DPOTask(o dpo.TaskOptions) (*dpo.Task, error) {
 	if o.Reference.Run == nil && !o.Precomputed {
 		var err error
@@ -60,20 +61,21 @@ func (m *CausalLanguageModel) frozen() *CausalLanguageModel {
 	return &CausalLanguageModel{c}
 }
 
-// Hidden maps token ids, [B, L], to what the output layer is given, [B, L, hidden]. The mask is that of
-// [Model.Forward].
+// Hidden maps token ids, [B, L], to the input of the output layer, [B, L, hidden]. The mask is that
+// of [Model.Forward].
 func (m *CausalLanguageModel) Hidden(ids, mask torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor { return m.backbone.Forward(ids, mask, torch.Tensor{}) })
 }
 
-// Logits is what the logits of the output layer pass through.
+// Logits says how the logits of the output layer are transformed, such as scaled or soft-capped.
 func (m *CausalLanguageModel) Logits() transformer.Logits { return m.blueprint.Logits }
 
-// EncodePreference makes a sample of a preference, as TRL does: answers that are texts end with the
-// tokenizer's eos_token, those of conversations as the chat template has it. Prompt and answer are
-// tokenized together, and an answer begins where the tokens differ from those of the prompt alone:
-// of a prompt whose last tokens go together with what follows, or which the template writes in
-// another way alone, the end becomes a part of the answer. Nothing is cut.
+// EncodePreference makes a sample of a preference, as TRL does. Answers that are texts end with the
+// tokenizer's eos_token; those of conversations end as the chat template ends them. Prompt and
+// answer are tokenized together, and the answer begins where the tokens first differ from those of
+// the prompt alone. So if the last tokens of the prompt merge with what follows, or the template
+// writes the prompt differently when it stands alone, the end of the prompt becomes part of the
+// answer. Nothing is cut.
 func (m *CausalLanguageModel) EncodePreference(p chat.Preference) (s dpo.Sample, err error) {
 	if m.Tokenizer == nil {
 		return s, m.errNoTokenizer()

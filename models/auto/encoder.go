@@ -10,12 +10,12 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// EncoderModel is an encoder without a head: AutoModel. Its Forward maps token ids, [B, L], to hidden
-// states, [B, L, hidden]. Package sentence makes embeddings of texts of them.
+// EncoderModel is an encoder without a head: AutoModel. Its Forward maps token ids, [B, L], to
+// hidden states, [B, L, hidden]. Package sentence uses it to make embeddings of texts.
 type EncoderModel struct{ *Model }
 
-// Encoder loads an encoder from a folder or the Hub, without the head that it may have there. A pooler,
-// which AutoModel has, is loaded and saved, and computes nothing.
+// Encoder loads an encoder from a folder or the Hub, and ignores any head it has there. A pooler,
+// which AutoModel has, is loaded and saved but computes nothing.
 func Encoder(ctx context.Context, model string, o Options) (*EncoderModel, error) {
 	m, err := load(ctx, model, encoderAlone, o)
 	if err != nil {
@@ -27,8 +27,8 @@ func Encoder(ctx context.Context, model string, o Options) (*EncoderModel, error
 // HiddenSize is the size of the hidden states: hidden_size.
 func (m *EncoderModel) HiddenSize() int64 { return m.blueprint.HiddenSize }
 
-// Encode tokenizes a text, cut to so many tokens, zero: to what the model takes, or to less where
-// Model.Tokenizer truncates.
+// Encode tokenizes a text and cuts it to maxLength tokens. Zero: to what the model takes, or to
+// less if Model.Tokenizer truncates.
 func (m *EncoderModel) Encode(in text.Input, maxLength int) (inputs.Text, error) {
 	e, err := m.encodeWithin(in, maxLength, nil)
 	if err != nil {
@@ -37,9 +37,10 @@ func (m *EncoderModel) Encode(in text.Input, maxLength int) (inputs.Text, error)
 	return m.Limits().Of(e), nil
 }
 
-// Evaluate runs f in evaluation mode, without gradients, and leaves the mode that was. The pass is on
-// the device of the model, and tensors that f makes are freed. Several goroutines may call it at a time,
-// but not while the model is trained. Mistakes in f, which panic as package torch does, are returned.
+// Evaluate runs f in evaluation mode, without gradients, and then restores the previous mode. The
+// pass is on the device of the model, and the tensors that f makes are freed. Several goroutines
+// may call it at a time, but not while the model is trained. It returns the error of a panic of
+// package torch in f.
 func (m *EncoderModel) Evaluate(f func(p engine.ForwardPass)) error { return m.evaluate(f) }
 
 // noHead leaves hidden states as they are.

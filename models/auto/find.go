@@ -18,10 +18,10 @@ import (
 // hubName is how the Hub names its models: bert-base-uncased, or owner/name.
 var hubName = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?$`)
 
-// Find returns the folder of a model: the one of that name, or that of the Hub's model in the
-// cache. It fetches the latter first: configuration, tokenizer or image processor, and weights, of
-// these the safetensors files where there are any. It also fetches the given files, names or
-// patterns as in hub.FetchOptions.Allow.
+// Find returns the folder of a model: the folder of that name, or the Hub's model in the cache. It
+// first fetches a model of the Hub: configuration, tokenizer or image processor, and weights, which
+// are the safetensors files if there are any. It also fetches the given files, names or patterns as
+// in hub.FetchOptions.Allow.
 func Find(ctx context.Context, model, revision string, files ...string) (string, error) {
 	return find(ctx, model, revision, true, files...)
 }

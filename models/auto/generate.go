@@ -11,9 +11,9 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// Generate continues a text, and returns what it adds, without special tokens. The model is put in
+// Generate continues a text and returns what it adds, without special tokens. The model is in
 // evaluation mode meanwhile. Several goroutines may call it at a time, but not while the model is
-// trained. If ctx ends, so does the text: it returns what there is, and the context's cause.
+// trained. If ctx ends, Generate returns the text so far and the context's cause.
 func (m *CausalLanguageModel) Generate(ctx context.Context, prompt string, g Generation) (string, error) {
 	g.single = true
 	all, err := m.GenerateBatch(ctx, []string{prompt}, g)
@@ -23,9 +23,9 @@ func (m *CausalLanguageModel) Generate(ctx context.Context, prompt string, g Gen
 	return all[0], err
 }
 
-// GenerateBatch is [CausalLanguageModel.Generate] of several texts at a time, which takes less time than
-// one after the other: it returns what it adds to each, Generation.NumReturnSequences texts behind one
-// another.
+// GenerateBatch is [CausalLanguageModel.Generate] for several prompts at a time, which is faster
+// than one after the other. It returns Generation.NumReturnSequences texts for the first prompt,
+// then those for the second, and so on.
 func (m *CausalLanguageModel) GenerateBatch(ctx context.Context, prompts []string, g Generation) ([]string, error) {
 	if m.Tokenizer == nil {
 		return nil, m.errNoTokenizer()
@@ -42,7 +42,7 @@ func (m *CausalLanguageModel) GenerateBatch(ctx context.Context, prompts []strin
 	return m.decodeAll(added), err
 }
 
-// decodeAll makes texts of ids, without special tokens.
+// decodeAll turns token ids into texts, without special tokens.
 func (m *Model) decodeAll(rows [][]int64) []string {
 	texts := make([]string, len(rows))
 	for i, ids := range rows {
@@ -51,7 +51,7 @@ func (m *Model) decodeAll(rows [][]int64) []string {
 	return texts
 }
 
-// GenerateIDs is [CausalLanguageModel.Generate] of token ids: it returns those that it adds.
+// GenerateIDs is [CausalLanguageModel.Generate] with token ids: it returns the ids that it adds.
 func (m *CausalLanguageModel) GenerateIDs(ctx context.Context, prompt []int64, g Generation) (added []int64,
 	err error) {
 	g.single = true
@@ -62,8 +62,8 @@ func (m *CausalLanguageModel) GenerateIDs(ctx context.Context, prompt []int64, g
 	return all[0], err
 }
 
-// GenerateBatchIDs is [CausalLanguageModel.GenerateBatch] of token ids: it returns those that it adds to
-// each text. Shorter ones are padded on the left, which they do not attend to.
+// GenerateBatchIDs is [CausalLanguageModel.GenerateBatch] with token ids: it returns the ids that
+// it adds to each prompt. Shorter prompts are padded on the left; nothing attends to the padding.
 func (m *CausalLanguageModel) GenerateBatchIDs(ctx context.Context, prompts [][]int64, g Generation) (added [][]int64,
 	err error) {
 	longest, err := m.longestPrompt(prompts)
@@ -88,7 +88,7 @@ func (m *CausalLanguageModel) GenerateBatchIDs(ctx context.Context, prompts [][]
 	return added, err
 }
 
-// behind are the settings of texts, the longest of which has so many tokens.
+// behind resolves the settings for prompts of which the longest has so many tokens.
 func (m *CausalLanguageModel) behind(f generationFile, longest int, g Generation) (_ Generation, err error) {
 	if g, err = g.resolved(f, m.Model, longest); err != nil {
 		return g, err
@@ -101,9 +101,9 @@ func (m *CausalLanguageModel) behind(f generationFile, longest int, g Generation
 	return g, nil
 }
 
-// Writer is what TaskOptions.Write of package causallm takes: evaluations have the model continue
-// prompts, several at a time, for metrics. It needs Model.Tokenizer. A text ends as an answer of
-// [CausalLanguageModel.Chat] does.
+// Writer makes the function that TaskOptions.Write of package causallm takes. With it, an
+// evaluation has the model continue prompts, several at a time, for metrics. It needs
+// Model.Tokenizer. A text ends like an answer of [CausalLanguageModel.Chat].
 func (m *CausalLanguageModel) Writer(g Generation) (func(p engine.ForwardPass, prompts inputs.Batch) []string, error) {
 	f, err := g.checkWriter(m.Model)
 	if err != nil {
@@ -134,14 +134,14 @@ func (m *CausalLanguageModel) Writer(g Generation) (func(p engine.ForwardPass, p
 func (g Generation) checkWriter(m *Model) (f generationFile, err error) {
 	switch {
 	case g.Stream != nil:
-		return f, errors.New("auto: Generation.Stream is for one text; evaluations write about many")
+		return f, errors.New("auto: Generation.Stream is for one text; an evaluation generates many")
 	case m.Tokenizer == nil:
 		return f, m.errNoTokenizer()
 	}
 	return g.readFile(m)
 }
 
-// write continues texts, the longest of which has so many tokens.
+// write continues texts, of which the longest has so many tokens.
 func (m *CausalLanguageModel) write(ctx context.Context, p engine.ForwardPass, prompts [][]int64, longest int,
 	g Generation) (added [][]int64, err error) {
 	rows, pads := padLeft(prompts, longest, g)
@@ -149,7 +149,7 @@ func (m *CausalLanguageModel) write(ctx context.Context, p engine.ForwardPass, p
 	past.Pad(pads)
 	return g.write(ctx, rows, func(tokens [][]int64, rows []int64) torch.Tensor {
 		past.Reorder(rows)
-		n := 1 // of each text, behind those of the past
+		n := 1 // tokens of each text, after the cached ones
 		if past.Length() == 0 || slices.Contains(past.Lengths(0), m.backbone.Rereads) {
 			past.Forget()
 			n = len(tokens[0])
@@ -159,7 +159,7 @@ func (m *CausalLanguageModel) write(ctx context.Context, p engine.ForwardPass, p
 	})
 }
 
-// checkStream refuses a stream of so many texts that are not one, and of tokens that nothing decodes.
+// checkStream refuses a stream for more than one text, or for tokens that nothing decodes.
 func (g Generation) checkStream(m *Model, texts int) error {
 	switch {
 	case g.Stream == nil:
@@ -184,7 +184,7 @@ func (m *Model) longestPrompt(prompts [][]int64) (longest int, err error) {
 			name = fmt.Sprintf("prompt %d", i)
 		}
 		if len(prompt) == 0 {
-			return 0, fmt.Errorf("auto: %s: it has no tokens; begin with the token that ends a text, behind which a new one "+
+			return 0, fmt.Errorf("auto: %s: it has no tokens; begin with the token that ends a text, after which a new one "+
 				"begins", name)
 		}
 		if reason := m.Limits().Fault(inputs.Text{InputIDs: prompt}); reason != "" {
@@ -228,7 +228,7 @@ func (g Generation) write(ctx context.Context, prompts [][]int64,
 	return texts, err
 }
 
-// ends tells whether a text ends with its last token.
+// ends reports whether a text ends with its last token.
 func (g Generation) ends(ids []int64) bool {
 	return slices.Contains(g.EOSTokenIDs, ids[len(ids)-1]) || g.stops.stops(ids)
 }
@@ -237,7 +237,7 @@ func (g Generation) ends(ids []int64) bool {
 func (g Generation) extend(ctx context.Context, texts [][]int64,
 	next func(tokens [][]int64, rows []int64) torch.Tensor) error {
 	begun := len(texts[0])
-	seen := slices.Clone(texts) // with padding behind those that have ended
+	seen := slices.Clone(texts) // with padding after those that have ended
 	ended := make([]bool, len(texts))
 	if g.wrote != nil {
 		defer func() { g.wrote(texts[0][begun:], true) }()
@@ -266,7 +266,7 @@ func (g Generation) extend(ctx context.Context, texts [][]int64,
 	return nil
 }
 
-// lastOf are the last n ids of each row, one behind the other.
+// lastOf returns the last n ids of each row, concatenated.
 func lastOf(rows [][]int64, n int) (last []int64) {
 	for _, row := range rows {
 		last = append(last, row[len(row)-n:]...)

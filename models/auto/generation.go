@@ -10,64 +10,65 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Generation says how a text is continued. What has no value is what generation_config.json of the
-// model's folder says, or else has the default of transformers' generate: the most probable token is
-// taken each time, 20 times. A list that is empty but not nil is none although the file has one.
+// Generation says how text is generated. A field without a value takes the value of
+// generation_config.json in the model's folder, or else the default of transformers' generate: the
+// most probable token, 20 times. A list that is empty but not nil means none, even if the file has
+// one.
 type Generation struct {
 	MaxNewTokens int // zero: 20; never more than the model has positions for
-	MinNewTokens int // no token of EOSTokenIDs comes before; zero: 0; -1: 0 although the file says otherwise
+	MinNewTokens int // no token of EOSTokenIDs comes earlier; zero: 0; -1: 0 even if the file says otherwise
 
-	// Sample draws each token by its probability; without it the most probable one is taken
-	// (do_sample). Greedy takes it although the file has do_sample. With several beams continuations of
-	// all of them are drawn.
+	// Sample draws each token by its probability; without it the most probable token is taken
+	// (do_sample). Greedy takes the most probable token even if the file has do_sample. With
+	// several beams, continuations of all of them are drawn.
 	Sample, Greedy bool
-	Temperature    float64 // divides the logits: below 1 the probable becomes more so; zero: 1
-	TopK           int     // only so many of the most probable tokens are drawn from; zero: 50; -1: all
-	// TopP draws from the fewest most probable tokens that have this probability together; zero: 1,
-	// which is all.
+	Temperature    float64 // divides the logits: below 1, probable tokens become more probable; zero: 1
+	TopK           int     // draws from this many of the most probable tokens; zero: 50; -1: all
+	// TopP draws from the smallest set of most probable tokens that together have this probability;
+	// zero: 1, which is all.
 	TopP float64
-	// MinP draws from tokens that have at least this share of the probability of the most probable one;
-	// zero: from all; -1: from all although the file says otherwise.
+	// MinP draws from the tokens that have at least this share of the probability of the most
+	// probable one; zero: from all; -1: from all even if the file says otherwise.
 	MinP      float64
 	Generator *torch.Generator // nil: the default one
 
-	// RepetitionPenalty divides the positive logits of tokens that the text has already, and
-	// multiplies negative ones; zero: 1, which is none.
+	// RepetitionPenalty divides the positive logits of tokens that the text already has, and
+	// multiplies the negative ones; zero: 1, which changes nothing.
 	RepetitionPenalty float64
-	// NoRepeatNGramSize lets no so many tokens follow one another twice; zero: any; -1: any although the
-	// file says otherwise.
+	// NoRepeatNGramSize keeps sequences of this many tokens from occurring twice; zero: no limit;
+	// -1: no limit even if the file says otherwise.
 	NoRepeatNGramSize   int
-	BadWordsIDs         [][]int64 // tokens that do not follow one another, or, each by itself, are not written
-	SuppressTokens      []int64   // are not written
-	BeginSuppressTokens []int64   // do not come first
+	BadWordsIDs         [][]int64 // sequences that are not generated; one of a single token bans the token
+	SuppressTokens      []int64   // are not generated
+	BeginSuppressTokens []int64   // are not generated first
 
-	// NumBeams is how many beginnings are followed at a time, of which the most probable text is taken
-	// (beam search); zero: 1, which is none. LengthPenalty is the power of the length by which sums of
-	// logarithms are divided: above 0 longer texts are preferred; nil: 1. EarlyStopping says when the
-	// search ends; empty: EarlyStoppingFalse.
+	// NumBeams is how many candidate texts a beam search keeps; the most probable text is returned;
+	// zero: 1, which is no beam search. LengthPenalty is the exponent of the length by which the
+	// sum of log probabilities is divided: above 0, longer texts are preferred; nil: 1.
+	// EarlyStopping says when the search ends; empty: EarlyStoppingFalse.
 	NumBeams      int
 	LengthPenalty *float64
 	EarlyStopping EarlyStopping
 
-	// NumReturnSequences is how many texts are written of each prompt: so many drawn ones, or the best
-	// of NumBeams, the best first. They stand behind one another in what GenerateBatch returns. Zero: 1,
-	// as it always is where one text is returned.
+	// NumReturnSequences is how many texts are generated for each prompt: as many draws, or the
+	// best of NumBeams, the best first. GenerateBatch returns them next to each other. Zero: 1; a
+	// method that returns a single text always takes 1.
 	NumReturnSequences int
 
-	// EOSTokenIDs end the text, and are part of it; nil: those of the file, or else of the model; empty:
-	// none does. ForcedEOSTokenIDs are what is written last, one of them, when the text has grown to
-	// MaxNewTokens.
+	// EOSTokenIDs end the text and are part of it; nil: those of the file, or else of the model;
+	// empty: no token ends it. ForcedEOSTokenIDs are tokens of which one ends the text when it
+	// reaches MaxNewTokens.
 	EOSTokenIDs, ForcedEOSTokenIDs []int64
 
-	// StopStrings end the text with the token that completes one of them, all of which is part of the
-	// text. They may begin in the prompt. They need Model.Tokenizer.
+	// StopStrings end the text with the token that completes one of them; the whole token is part
+	// of the text. They may begin in the prompt. They need Model.Tokenizer.
 	StopStrings []string
 
-	// Stream is called with each part of the text as soon as it is final, by the goroutine that
-	// generates: whole words, in the main. It is for one text without beams. Nil: nobody is told.
+	// Stream is called with each part of the text, usually whole words, as soon as it is final, by
+	// the goroutine that generates. It works for one text without beams. Nil: no calls.
 	Stream func(part string)
 
-	// IgnoreFile leaves generation_config.json out.
+	// IgnoreFile ignores generation_config.json.
 	IgnoreFile bool
 
 	vocabulary, padding int64   // of the model
@@ -83,12 +84,13 @@ type EarlyStopping string
 
 // The ways to end a beam search.
 const (
-	// EarlyStoppingFalse ends it when no text that goes on would be better than the worst that has ended,
-	// if it ended as it is.
+	// EarlyStoppingFalse ends it when no running text, if it ended now, would be better than the
+	// worst finished one.
 	EarlyStoppingFalse EarlyStopping = "false"
-	// EarlyStoppingTrue ends it when NumBeams texts have ended.
+	// EarlyStoppingTrue ends it when NumBeams texts are finished.
 	EarlyStoppingTrue EarlyStopping = "true"
-	// EarlyStoppingNever ends it when no text can become better at any length up to MaxNewTokens.
+	// EarlyStoppingNever ends it when no running text can become better at any length up to
+	// MaxNewTokens.
 	EarlyStoppingNever EarlyStopping = "never"
 )
 
@@ -100,8 +102,8 @@ func (g Generation) readFile(m *Model) (f generationFile, err error) {
 	return readGenerationFile(m.dir)
 }
 
-// resolved fills in what has no value, of a file and for a prompt of so many tokens, and refuses what
-// makes no sense.
+// resolved fills in missing values, from a file and for a prompt of so many tokens, and refuses
+// values that make no sense.
 func (g Generation) resolved(f generationFile, m *Model, prompt int) (_ Generation, err error) {
 	drawn := g.Temperature != 0 || g.TopK != 0 || g.TopP != 0 || g.MinP != 0 || g.Generator != nil
 	g.start = m.blueprint.DecoderStartTokenID
@@ -147,7 +149,7 @@ func (g Generation) resolved(f generationFile, m *Model, prompt int) (_ Generati
 		}
 	}
 	if m.blueprint.Pair && (g.start < 0 || g.start >= g.vocabulary) {
-		return g, fmt.Errorf("auto: decoder_start_token_id is %d, or bos_token_id in its stead; want an id of the "+
+		return g, fmt.Errorf("auto: decoder_start_token_id is %d, or bos_token_id in its place; want an id of the "+
 			"vocabulary of %d", g.start, g.vocabulary)
 	}
 	if err := g.check(); err != nil {

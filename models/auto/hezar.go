@@ -36,20 +36,20 @@ func hezarTokenHead(p transformer.Blueprint, b transformer.Builder) head {
 }
 
 // HezarSequenceClassifier makes BertTextClassification, RobertaTextClassification or
-// DistilBertTextClassification of Hezar 1.0.0, with random weights. D has the keys of
+// DistilBertTextClassification of Hezar 1.0.0, with random weights. The document d has the keys of
 // transformers' config.json.
 func HezarSequenceClassifier(d pretrained.Document) (*Model, error) {
 	return hezarModel(d, sequenceClassification)
 }
 
 // HezarTokenClassifier makes BertSequenceLabeling, RobertaSequenceLabeling or
-// DistilBertSequenceLabeling of Hezar 1.0.0, with random weights. Of DistilBERT,
-// seq_classif_dropout is the dropout in front of the classifier.
+// DistilBertSequenceLabeling of Hezar 1.0.0, with random weights. For DistilBERT,
+// seq_classif_dropout is the dropout before the classifier.
 func HezarTokenClassifier(d pretrained.Document) (*Model, error) {
 	return hezarModel(d, hezarTokenClassification)
 }
 
-// HezarSeq2SeqLM makes the T5 within T5TextGeneration of Hezar 1.0.0, with random weights.
+// HezarSeq2SeqLM makes the T5 inside Hezar 1.0.0's T5TextGeneration, with random weights.
 func HezarSeq2SeqLM(d pretrained.Document) (*Seq2SeqLanguageModel, error) {
 	m, err := hezarLanguageModel(d, pairs, seq2seqLM)
 	if err != nil {
@@ -58,7 +58,7 @@ func HezarSeq2SeqLM(d pretrained.Document) (*Seq2SeqLanguageModel, error) {
 	return &Seq2SeqLanguageModel{m}, nil
 }
 
-// HezarCausalLM makes the GPT-2 within GPT2TextGeneration of Hezar 1.0.0, with random weights.
+// HezarCausalLM makes the GPT-2 inside Hezar 1.0.0's GPT2TextGeneration, with random weights.
 func HezarCausalLM(d pretrained.Document) (*CausalLanguageModel, error) {
 	m, err := hezarLanguageModel(d, decoders, causalLM)
 	if err != nil {

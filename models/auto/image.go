@@ -21,8 +21,8 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// ImageClassifier classifies pictures: AutoModelForImageClassification. It takes no texts: what
-// [Model] has for these is nil, or an error.
+// ImageClassifier classifies images: AutoModelForImageClassification. It takes no texts: the fields
+// and methods of [Model] that are for texts are nil or return an error.
 type ImageClassifier struct{ *Model }
 
 var _ classify.ImageModel = (*ImageClassifier)(nil)
@@ -30,7 +30,7 @@ var _ classify.ImageModel = (*ImageClassifier)(nil)
 // ImageClassification loads a model from a folder or the Hub.
 func ImageClassification(ctx context.Context, model string, o Options) (*ImageClassifier, error) {
 	if o.Quantize != nil {
-		return nil, errors.New("auto: Options.Quantize is set, but a model of pictures takes no adapter, which would train " +
+		return nil, errors.New("auto: Options.Quantize is set, but an image model takes no adapter, which would train " +
 			"it; want nil")
 	}
 	m, err := load(ctx, model, imageClassification, o)
@@ -40,8 +40,8 @@ func ImageClassification(ctx context.Context, model string, o Options) (*ImageCl
 	return &ImageClassifier{m}, nil
 }
 
-// NewImageClassification makes a model of random weights, in training mode: from_config. The processor,
-// which goes into what is saved, may be nil for a program that has numbers.
+// NewImageClassification makes a model with random weights, in training mode: from_config. The
+// processor is saved with the model. It may be nil if the program has prepared pixels.
 func NewImageClassification(c Config, processor *vision.Processor) (*ImageClassifier, error) {
 	p, err := c.Blueprint()
 	if err == nil && p.Images.Channels == 0 {
@@ -58,7 +58,7 @@ func NewImageClassification(c Config, processor *vision.Processor) (*ImageClassi
 	return &ImageClassifier{m}, nil
 }
 
-// imageHead classifies pictures by the token that stands for them.
+// imageHead classifies an image by the token that stands for it.
 type imageHead struct {
 	Classifier *nn.Linear `module:"classifier"`
 }
@@ -71,18 +71,19 @@ func (h *imageHead) forward(_ transformer.Backbone, hidden torch.Tensor) torch.T
 	return h.Classifier.Forward(hidden.Select(1, 0))
 }
 
-// Forward maps the pixels of pictures, [B, channels, height, width], to logits, [B, labels]. It panics
-// with [*torch.Error] if they have another size than the model takes.
+// Forward maps the pixels of images, [B, channels, height, width], to logits, [B, labels]. It
+// panics with [*torch.Error] if their size is not the one that the model takes.
 func (m *ImageClassifier) Forward(pixels torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor { return m.head.forward(m.backbone, m.backbone.ForwardImages(pixels)) })
 }
 
-// ImageLimits says which pictures the model takes.
+// ImageLimits says which images the model takes.
 func (m *ImageClassifier) ImageLimits() classify.ImageLimits { return m.blueprint.Images }
 
-// InterpolatePosEncoding makes the model take pictures of any size, those of a batch the same. Patches
-// get positions between those that it knows: interpolate_pos_encoding of transformers. It is an error
-// of models whose patches are no square of squares.
+// InterpolatePosEncoding makes the model take images of any size; those of a batch must have the
+// same size. The positions of patches are interpolated between those that the model knows:
+// interpolate_pos_encoding of transformers. It is an error for models whose patches are not square
+// or do not form a square.
 func (m *ImageClassifier) InterpolatePosEncoding(on bool) error {
 	if err := m.backbone.InterpolatePosEncoding(on); err != nil {
 		return fmt.Errorf("auto: %w", err)
@@ -96,9 +97,9 @@ func (m *ImageClassifier) Task() *classify.ImageTask {
 	return must(classify.NewImageTask(m, classify.ImageTaskOptions{}))
 }
 
-// Encode makes a sample of a picture, prepared by Model.ImageProcessor. The label is that of a
-// single-label head; others have the Targets of the sample. What changes pictures at random for training
-// is in package vision/transforms, with the sizes, means and deviations of ImageProcessor.Options.
+// Encode makes a sample of an image, prepared by Model.ImageProcessor. The label is for
+// single-label heads; for others, set the sample's Targets. Random augmentation for training is in
+// package vision/transforms; take its sizes, means and deviations from ImageProcessor.Options.
 func (m *ImageClassifier) Encode(im *vision.Image, label int64) (s classify.ImageSample, err error) {
 	if m.ImageProcessor == nil {
 		return s, m.errNoImageProcessor()
@@ -115,7 +116,7 @@ func (m *ImageClassifier) Encode(im *vision.Image, label int64) (s classify.Imag
 	return s, nil
 }
 
-// EncodeFile is [ImageClassifier.Encode] of a picture file.
+// EncodeFile is [ImageClassifier.Encode] for an image file.
 func (m *ImageClassifier) EncodeFile(path string, label int64) (s classify.ImageSample, err error) {
 	im, err := vision.Open(path, vision.DecodeOptions{})
 	if err != nil {
@@ -127,17 +128,17 @@ func (m *ImageClassifier) EncodeFile(path string, label int64) (s classify.Image
 	return s, nil
 }
 
-// Class is a class of a picture.
+// Class is a class of an image.
 type Class struct {
 	Label string
 	ID    int64
-	// Score is the probability of the class, of several labels that of each by itself, and the number of a
-	// regression.
+	// Score is the probability of the class. With a multi-label head it is the probability of the
+	// class by itself, and in a regression the predicted number.
 	Score float64
 }
 
-// Predict classifies a picture: all classes, that of the greatest score first. Several goroutines may
-// call it at a time, but not while the model is trained.
+// Predict classifies an image and returns all classes, the one with the highest score first.
+// Several goroutines may call it at a time, but not while the model is trained.
 func (m *ImageClassifier) Predict(im *vision.Image) (classes []Class, err error) {
 	s, err := m.Encode(im, inputs.IgnoreIndex)
 	if err != nil {
@@ -146,7 +147,7 @@ func (m *ImageClassifier) Predict(im *vision.Image) (classes []Class, err error)
 	return m.predict(s)
 }
 
-// PredictFile is [ImageClassifier.Predict] of a picture file.
+// PredictFile is [ImageClassifier.Predict] for an image file.
 func (m *ImageClassifier) PredictFile(path string) (classes []Class, err error) {
 	s, err := m.EncodeFile(path, inputs.IgnoreIndex)
 	if err == nil {

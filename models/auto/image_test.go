@@ -192,7 +192,7 @@ func TestWhatAModelOfPicturesCannotTakeIsNamed(t *testing.T) {
 	assert.ErrorContains(t, load(dir, auto.Options{Quantize: &quantized.Config{}}), "Options.Quantize is set")
 	assert.ErrorContains(t, load(dir, auto.Options{Attention: transformer.Attention("flash")}), "flash")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "adapter_config.json"), []byte(`{"peft_type": "LORA", "r": 2}`), 0o666))
-	assert.ErrorContains(t, load(dir, auto.Options{}), "a model of pictures takes none")
+	assert.ErrorContains(t, load(dir, auto.Options{}), "an image model takes none")
 	_, err = auto.SequenceClassification(t.Context(), vitFolder(t, ""), auto.Options{FromConfig: true})
 	assert.ErrorContains(t, err, `model_type is "vit"; want one of`)
 }

@@ -35,44 +35,45 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Options configures the loading of a model. The zero value is transformers' from_pretrained.
+// Options configures how a model is loaded. The zero value is transformers' from_pretrained.
 type Options struct {
 	Revision string // branch, tag or commit of a model on the Hub; zero: main
 
-	// ID2Label are the texts of the classes; nil: those of config.json. ProblemType is that of a
-	// classifier of texts or pictures. A head of another number of classes than the file's needs
-	// InitMismatched.
+	// ID2Label has the texts of the classes; nil: those of config.json. ProblemType is for
+	// classifiers of texts or images. If the number of classes differs from that of the files,
+	// InitMismatched must be set.
 	ID2Label    []string
 	ProblemType classify.ProblemType
 
-	Attention transformer.Attention // zero: sdpa, but for MPNet and DeBERTa
+	Attention transformer.Attention // zero: sdpa, or eager for MPNet, DeBERTa and Gemma 2
 
-	// DType is that of the weights, in which the model computes: Float32, which zero means, BFloat16,
-	// Float16 or Float64. KeepDType takes that of the files instead, as transformers 5 does unless it is told
-	// otherwise (dtype="auto"). Small updates vanish in weights of 16 bits, so these are for adapters
-	// ([Model.AddLoRA]), whose own weights stay in float32, for writing texts, and for optimizers made for
-	// them; to train faster in 16 bits there is autocast (engine.Options.Precision).
+	// DType is the type of the weights, in which the model computes: Float32 (the default),
+	// BFloat16, Float16 or Float64. KeepDType takes the type of the files instead, as transformers
+	// 5 does by default (dtype="auto"). Small updates vanish in weights of 16 bits. Use these for
+	// generation, for adapters ([Model.AddLoRA]), whose own weights stay in float32, and with
+	// optimizers made for them. To train faster in 16 bits, use autocast
+	// (engine.Options.Precision).
 	DType     torch.DType
 	KeepDType bool
 
-	// Quantize holds the weights of linear layers, but for those of the head, in four bits, a quarter of
-	// the memory of BFloat16: load_in_4bit. Each is packed as soon as it is read. The model is frozen;
-	// an adapter trains it ([Model.AddLoRA]): QLoRA. Folders of weights that are packed already are
-	// loaded without it.
+	// Quantize keeps the weights of all linear layers except the head's in four bits, a quarter of
+	// the memory of BFloat16: load_in_4bit. Each weight is packed as soon as it is read. The model
+	// is frozen, and an adapter is trained ([Model.AddLoRA]): QLoRA. Folders whose weights are
+	// already packed are loaded without it.
 	Quantize *quantized.Config
 
-	InitMismatched bool // draw what has another shape, such as a head of other classes: ignore_mismatched_sizes
-	InitMissing    bool // draw what is missing of the encoder, too
-	// FromConfig draws all weights; the folder needs config.json only, and of a model on the Hub no
-	// weights are fetched: from_config. The model is in training mode, as any new one is.
+	InitMismatched bool // draw weights whose shape differs, such as a head for other classes: ignore_mismatched_sizes
+	InitMissing    bool // draw missing weights of the encoder too
+	// FromConfig draws all weights: from_config. The folder needs only config.json, and no weights
+	// are fetched from the Hub. The model is in training mode, like any new one.
 	FromConfig bool
 
-	// BaseModel is the model that an adapter is for, a folder or a name on the Hub, instead of what its
-	// adapter_config.json says.
+	// BaseModel is the model that an adapter is for, a folder or a name on the Hub. Empty: the one
+	// that its adapter_config.json names.
 	BaseModel string
 
-	// Warnings gets a table of the weights that were missing, drawn or not used. Nil: standard
-	// error; io.Discard: nowhere, and [Model].Report tells.
+	// Warnings receives a table of the weights that were missing, drawn or not used. Nil: standard
+	// error; io.Discard: nowhere. [Model].Report has the same.
 	Warnings io.Writer
 }
 
@@ -82,8 +83,8 @@ type task struct {
 	peft    string // task_type of peft; empty: it has none
 	head    func(p transformer.Blueprint, b transformer.Builder) head
 	pooler  bool
-	decoder bool    // of a model that attends to what stands before
-	images  bool    // of pictures
+	decoder bool    // the model attends only to earlier tokens
+	images  bool    // for images
 	ofTexts bool    // it sees the first token of each text, or what the pooler makes of it
 	padding float64 // else, the logits of padding in a batch that was packed
 	alone   bool    // there is no head, and names have no prefix
@@ -144,7 +145,7 @@ func load(ctx context.Context, model string, t task, o Options) (*Model, error) 
 		}
 		return m, m.loadTokenizer(dir, o.warnings())
 	case t.images:
-		return nil, fmt.Errorf("auto: %s has an adapter (%s); a model of pictures takes none", dir, lora.ConfigName)
+		return nil, fmt.Errorf("auto: %s has an adapter (%s); an image model takes none", dir, lora.ConfigName)
 	case err != nil:
 		return nil, fmt.Errorf("auto: %w", err)
 	}
@@ -178,7 +179,7 @@ func loadFolder(dir string, t task, o Options) (*Model, error) {
 		return nil, fmt.Errorf("auto: %s: %w", dir, err)
 	}
 	if packed != nil && t.images {
-		return nil, fmt.Errorf("auto: the weights in %s are quantized; those of a model of pictures must not be", dir)
+		return nil, fmt.Errorf("auto: the weights in %s are quantized; those of an image model must not be", dir)
 	}
 	if packed != nil && (o.Quantize != nil || o.FromConfig) {
 		return nil, fmt.Errorf("auto: the weights in %s are quantized; leave Options.Quantize and FromConfig out", dir)
@@ -217,13 +218,13 @@ func blueprintOf(d pretrained.Document, t task, o Options) (p transformer.Bluepr
 	}
 	p, err = plan(d, known, h, o.Attention)
 	if err == nil && t.class == tokenClassification.class && p.Head.NumLabels < 2 {
-		err = fmt.Errorf("there is one label; tokens are told apart by at least two")
+		err = fmt.Errorf("there is one label; token classification needs at least two")
 	}
 	if given := string(d["problem_type"]); !t.ofTexts && !t.images && (given == "" || given == "null") {
 		document := p.Document
 		p.Document = func(architecture string) (pretrained.Document, error) {
 			d, err := document(architecture)
-			delete(d, "problem_type") // which only a classifier of texts or pictures has
+			delete(d, "problem_type") // only classifiers of texts or images have it
 			return d, err
 		}
 	}
@@ -317,8 +318,8 @@ func (m *Model) warn(w io.Writer) {
 	fmt.Fprintf(w, "auto: %s as %s: %s", m.dir, m.Architecture(), r.String())
 }
 
-// behindEncoder are the weights that checkpoints of package sentence hold besides those of the encoder:
-// its modules have numbers for names, and folders of their own, where it reads them.
+// behindEncoder matches the weights that checkpoints of package sentence have in addition to the
+// encoder's: its other modules are named by numbers, and it reads them from their own folders.
 var behindEncoder = regexp.MustCompile(`^\d+\.`)
 
 // tokenizerFiles are the files that tokenizers of transformers read.

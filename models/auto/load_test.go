@@ -338,7 +338,7 @@ func TestNegativeCountsAreRefused(t *testing.T) {
 	masked, err := auto.MaskedLM(t.Context(), dir, auto.Options{Warnings: io.Discard})
 	require.NoError(t, err)
 	_, err = masked.Predict("[MASK]", -1)
-	require.ErrorContains(t, err, "-1 words to guess")
+	require.ErrorContains(t, err, "-1 words to predict")
 
 	asked, err := auto.QuestionAnswering(t.Context(), dir, auto.Options{Warnings: io.Discard})
 	require.NoError(t, err)

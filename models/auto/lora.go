@@ -39,10 +39,10 @@ var loraTargets = map[string][]string{
 }
 
 // AddLoRA gives the model an adapter, which is then trained and saved instead of the model itself:
-// get_peft_model. TargetModules are by default those that peft has for this type of model, query and
-// value. The head of a classifier of texts or tokens, the layer that finds answers, and what else was
-// drawn because the files do not have it, is trained as it is and saved with the adapter. AddLoRA
-// comes before Task and engine.New.
+// get_peft_model. TargetModules defaults to peft's choice for the type of model, most often query
+// and value. Heads are trained whole and saved with the adapter: the head of a classifier of texts
+// or tokens, the layer that finds answers, and whatever else was drawn because the files lack it.
+// Call AddLoRA before Task and engine.New.
 func (m *Model) AddLoRA(c lora.Config) error {
 	if m.task.images {
 		return fmt.Errorf("auto: AddLoRA: %s takes no adapter: peft on transformers 5 has other names for its layers "+
@@ -86,13 +86,13 @@ func (m *Model) newModules() (names []string) {
 	return names
 }
 
-// LoRA is the adapter that the model has, or nil.
+// LoRA is the model's adapter, or nil.
 func (m *Model) LoRA() *lora.Adapter { return m.adapter }
 
-// MergeLoRA adds the updates of the adapter to the weights, and leaves a model without one:
-// merge_and_unload. All weights are trained again by what trains the model next, unless they are
-// quantized: those are quantized anew, which rounds the updates away in part. To keep them whole, load
-// the adapter over the model without Options.Quantize.
+// MergeLoRA adds the adapter's updates to the weights and removes the adapter: merge_and_unload.
+// After that, training changes all weights again. Quantized weights are quantized anew, which
+// rounds away part of the updates. To keep them unrounded, load the adapter over the model without
+// Options.Quantize.
 func (m *Model) MergeLoRA() error {
 	if m.adapter == nil {
 		return errors.New("auto: the model has no adapter (AddLoRA)")
@@ -108,7 +108,7 @@ func (m *Model) MergeLoRA() error {
 }
 
 // AdapterState is what is saved of a model with an adapter: engine.Adapted. The metadata have the
-// labels, which the files of peft have no place for.
+// labels, for which peft's files have no place.
 func (m *Model) AdapterState() (file string, tensors []torch.Named, metadata map[string]string) {
 	if m.adapter == nil {
 		return "", nil, nil

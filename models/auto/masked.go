@@ -15,7 +15,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// MaskedLanguageModel guesses masked words: AutoModelForMaskedLM.
+// MaskedLanguageModel predicts masked words: AutoModelForMaskedLM.
 type MaskedLanguageModel struct{ *Model }
 
 // MaskedLM loads a model from a folder or the Hub.
@@ -27,7 +27,7 @@ func MaskedLM(ctx context.Context, model string, o Options) (*MaskedLanguageMode
 	return &MaskedLanguageModel{m}, nil
 }
 
-// Task is what engine.New trains, with masks as the options say. The model must have a tokenizer.
+// Task is what engine.New trains, with the given masking. The model must have a tokenizer.
 func (m *MaskedLanguageModel) Task(o maskedlm.Masking) (*maskedlm.Task, error) {
 	if m.Tokenizer == nil {
 		return nil, m.errNoTokenizer()
@@ -40,9 +40,9 @@ func (m *MaskedLanguageModel) Task(o maskedlm.Masking) (*maskedlm.Task, error) {
 		VocabSize: int64(m.Tokenizer.VocabSize())})
 }
 
-// MaskToken is the id of the token that stands for a masked word; -1: there is none. It is the
-// mask_token of the folder's tokenizer_config.json or special_tokens_map.json, or else [MASK] or
-// <mask>, whichever is a special token of the tokenizer.
+// MaskToken is the id of the mask token, or -1 if there is none. It is the mask_token of the
+// folder's tokenizer_config.json or special_tokens_map.json, or else [MASK] or <mask>, whichever is
+// a special token of the tokenizer.
 func (m *MaskedLanguageModel) MaskToken() int64 {
 	return m.specialToken("mask_token", "[MASK]", "<mask>")
 }
@@ -56,18 +56,18 @@ func (m *MaskedLanguageModel) Encode(s string) (maskedlm.Sample, error) {
 	return maskedlm.Sample{Text: m.Limits().Of(e), SpecialTokensMask: e.SpecialTokensMask, Offsets: e.Offsets}, nil
 }
 
-// Guess is a word for a masked place.
+// Guess is a predicted word for a masked place.
 type Guess struct {
 	Token       string
 	ID          int64
 	Probability float64
 }
 
-// Predict guesses the masked word of a text, which has one mask token: the n most probable words.
-// Several goroutines may call it at a time, but not while the model is trained.
+// Predict returns the n most probable words for the masked place of a text, which has one mask
+// token. Several goroutines may call it at a time, but not while the model is trained.
 func (m *MaskedLanguageModel) Predict(s string, n int) (guesses []Guess, err error) {
 	if n < 0 {
-		return nil, fmt.Errorf("auto: %d words to guess; want a number of at least 0", n)
+		return nil, fmt.Errorf("auto: %d words to predict; want a number of at least 0", n)
 	}
 	e, err := m.encode(text.Single(s))
 	if err != nil {
@@ -93,8 +93,8 @@ func (m *MaskedLanguageModel) Predict(s string, n int) (guesses []Guess, err err
 	return guesses[:min(n, len(guesses))], err
 }
 
-// evaluate runs f on the model in evaluation mode, without gradients, and leaves the mode that was.
-// The pass is on the device of the model.
+// evaluate runs f on the model in evaluation mode, without gradients, and then restores the
+// previous mode. The pass is on the device of the model.
 func (m *Model) evaluate(f func(p engine.ForwardPass)) error {
 	p := engine.ForwardPass{Device: m.weight().Device()}
 	return torch.Try(func() {

@@ -18,20 +18,20 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// Model is an encoder or decoder with a head, and the tokenizer that goes with it.
+// Model is an encoder or decoder with a head and its tokenizer or image processor.
 type Model struct {
 	nn.Mode
 
-	// Tokenizer is nil where the folder has none. It neither pads nor truncates.
+	// Tokenizer neither pads nor truncates. It is nil if the folder has none.
 	Tokenizer *text.Tokenizer
-	// ChatTemplate writes conversations as texts. It is nil where the tokenizer's folder has none, and is
-	// saved with the tokenizer. One without special tokens has those of the folder.
+	// ChatTemplate turns conversations into text. It is nil if the tokenizer's folder has none, and
+	// is saved with the tokenizer. A template without special tokens gets those of the folder.
 	ChatTemplate *chat.Template
-	// ImageProcessor makes numbers of the pictures of an [ImageClassifier]: what preprocessor_config.json of
-	// its folder says, or nil where there is none, and in a model of texts. It is saved with the model.
+	// ImageProcessor prepares the images of an [ImageClassifier] as preprocessor_config.json of its
+	// folder says. It is nil if there is none, and in a model of texts. It is saved with the model.
 	ImageProcessor *vision.Processor
-	// Report tells what was not in the files, what was there and not used, and what was drawn. It
-	// is nil for a model of random weights.
+	// Report tells what was missing in the files, what was there but not used, and what was drawn.
+	// It is nil for a model with random weights.
 	Report *pretrained.Report
 
 	blueprint transformer.Blueprint
@@ -111,7 +111,7 @@ func (m *Model) prefix() string {
 	return m.blueprint.Prefix
 }
 
-// TiedWeights are the names that the token embedding has besides its first one in the encoder.
+// TiedWeights are the other names of the token embedding, besides its first one in the encoder.
 func (m *Model) TiedWeights() (names []string) {
 	if m.backbone.InputEmbeddings == nil {
 		return nil
@@ -138,12 +138,17 @@ func (m *Model) Architecture() string {
 	return m.blueprint.Class + m.task.class
 }
 
-// Forward maps token ids, [B, L], to logits: [B, labels] of texts, [B, L, labels] of tokens, [B, L,
-// 2] for the beginnings and ends of answers, [B, L, vocabulary] of masked and next words. The attention
-// mask, [B, L], has 0 where a token is padding; undefined means that none is. Token types, [B, L],
-// tell a second text from the first; undefined means 0. An [EncoderModel] has hidden states instead
-// of logits, [B, L, hidden]. A model of two texts has [Seq2SeqLanguageModel.ForwardPair] instead, and
-// one of pictures [ImageClassifier.Forward].
+// Forward maps token ids, [B, L], to logits:
+//
+//   - [B, labels] for texts;
+//   - [B, L, labels] for tokens;
+//   - [B, L, 2] for the starts and ends of answers;
+//   - [B, L, vocabulary] for masked and next words.
+//
+// The attention mask, [B, L], has 0 for padding; undefined means that there is none. Token types,
+// [B, L], tell a second text from the first; undefined means 0. An [EncoderModel] returns hidden
+// states, [B, L, hidden]. A text-to-text model has [Seq2SeqLanguageModel.ForwardPair] instead, an
+// image model [ImageClassifier.Forward].
 func (m *Model) Forward(ids, mask, types torch.Tensor) torch.Tensor {
 	if m.task.images {
 		panic(torch.Errorf("auto.Model.Forward", torch.ErrNotSupported, "%s takes pictures: ImageClassifier.Forward",
@@ -161,11 +166,11 @@ func (m *Model) Forward(ids, mask, types torch.Tensor) torch.Tensor {
 	})
 }
 
-// SetPaddingFree makes the tasks that train the model leave the padding of batches out:
-// [transformer.Encoder.SetPaddingFree]. Where padding would be there are logits that no training
-// sees: 0, and of the beginnings and ends of answers -10000, so that, other than with padding, no
-// answer is there and its loss is that of each text by itself. MPNet and DeBERTa return an error, since
-// their numbers for distances are for rows of one width.
+// SetPaddingFree makes the tasks that train the model leave out the padding of batches:
+// [transformer.Encoder.SetPaddingFree]. In the place of padding, logits are 0, and for the starts
+// and ends of answers -10000, and training ignores them. So, unlike with padding, no answer can be
+// there, and the loss is that of each text by itself. MPNet and DeBERTa return an error, since
+// their relative positions need rows of one width.
 func (m *Model) SetPaddingFree(on bool) error {
 	if on && m.backbone.ForwardPacked == nil {
 		return fmt.Errorf("auto: %s cannot leave padding out (SetPaddingFree); BERT, RoBERTa, XLM-RoBERTa, DistilBERT, "+
@@ -175,7 +180,7 @@ func (m *Model) SetPaddingFree(on bool) error {
 	return nil
 }
 
-// PaddingFree tells what [Model.SetPaddingFree] was told last.
+// PaddingFree reports whether padding is left out: the last value given to [Model.SetPaddingFree].
 func (m *Model) PaddingFree() bool { return m.paddingFree }
 
 // ForwardPacked is [Model.Forward] of a packed batch.
@@ -193,9 +198,9 @@ func (m *Model) ForwardPacked(p *inputs.Packed) torch.Tensor {
 	})
 }
 
-// FuseQKVProjections makes each layer compute query, key and value as one matrix product, with other
-// last bits: [transformer.Encoder.FuseQKVProjections]. MPNet, DeBERTa and ModernBERT return
-// an error.
+// FuseQKVProjections makes each layer compute query, key and value as one matrix product, which
+// changes the last bits: [transformer.Encoder.FuseQKVProjections]. MPNet, DeBERTa and ModernBERT
+// return an error.
 func (m *Model) FuseQKVProjections(on bool) error {
 	if m.backbone.FuseQKVProjections == nil {
 		return fmt.Errorf("auto: the layers of %s have no fused query, key and value (FuseQKVProjections); those of "+
@@ -215,10 +220,10 @@ func (m *Model) Head() classify.Head { return m.blueprint.Head }
 // Limits says which inputs the model takes.
 func (m *Model) Limits() inputs.Limits { return m.blueprint.Limits }
 
-// InputEmbeddings is the embedding of the tokens, nil in a model of pictures: get_input_embeddings.
+// InputEmbeddings is the token embedding, or nil in an image model: get_input_embeddings.
 func (m *Model) InputEmbeddings() *nn.Embedding { return m.backbone.InputEmbeddings }
 
-// OutputEmbeddings is the layer that gives each word of the vocabulary a logit, nil where there is
+// OutputEmbeddings is the layer that gives each word of the vocabulary a logit, or nil if there is
 // none: get_output_embeddings.
 func (m *Model) OutputEmbeddings() *nn.Linear {
 	if h, ok := m.head.(tiedHead); ok {
@@ -227,6 +232,6 @@ func (m *Model) OutputEmbeddings() *nn.Linear {
 	return nil
 }
 
-// SetGradientCheckpointing makes training keep only what enters each layer and compute the rest
-// again in the backward pass: gradient_checkpointing_enable of transformers.
+// SetGradientCheckpointing makes training keep only the input of each layer and recompute the rest
+// in the backward pass: gradient_checkpointing_enable of transformers.
 func (m *Model) SetGradientCheckpointing(on bool) { m.backbone.SetGradientCheckpointing(on) }

@@ -10,11 +10,11 @@ import (
 // The steps between logits and tokens, and their order, are those of transformers' logits processors:
 // first those that serve beams, too.
 
-// out is the logit of what is not to be chosen.
+// out is the logit of a token that must not be chosen.
 var out = math.Inf(-1)
 
-// processed applies to logits, or logarithms of probabilities, [B, vocabulary], what Generation says of the
-// tokens seen of each text, which began to be written behind the first so many.
+// processed applies Generation's settings to logits, or log probabilities, [B, vocabulary], given
+// the tokens seen of each text. Generation began after the first begun of them.
 func (g Generation) processed(logits torch.Tensor, seen [][]int64, begun int) torch.Tensor {
 	logits = g.penalized(logits, seen)
 	if g.NoRepeatNGramSize > 0 {
@@ -71,8 +71,8 @@ func repetitions(seen [][]int64, n int) [][]int64 {
 	return banned
 }
 
-// badWords are the tokens that would complete one of BadWordsIDs. A token that ends a text is none by
-// itself.
+// badWords are the tokens that would complete one of BadWordsIDs. A token that ends a text is never
+// a bad word by itself.
 func (g Generation) badWords(seen [][]int64) [][]int64 {
 	banned := make([][]int64, len(seen))
 	for i, ids := range seen {
@@ -89,7 +89,7 @@ func (g Generation) badWords(seen [][]int64) [][]int64 {
 	return banned
 }
 
-// forbiddenToAll takes tokens out of the choice of all rows.
+// forbiddenToAll excludes tokens in all rows.
 func forbiddenToAll(logits torch.Tensor, tokens []int64) torch.Tensor {
 	if len(tokens) == 0 {
 		return logits
@@ -97,7 +97,7 @@ func forbiddenToAll(logits torch.Tensor, tokens []int64) torch.Tensor {
 	return forbidden(logits, slices.Repeat([][]int64{tokens}, int(logits.Size(0))))
 }
 
-// forbidden takes tokens of each row out of the choice.
+// forbidden excludes each row's tokens from that row.
 func forbidden(logits torch.Tensor, tokens [][]int64) torch.Tensor {
 	var at []int64
 	for i, row := range tokens {
@@ -124,8 +124,8 @@ func (g Generation) choose(logits torch.Tensor, seen [][]int64, begun int) []int
 	return torch.Values[int64](g.warped(logits).Softmax(-1, torch.DefaultDType).Multinomial(1, false, g.Generator))
 }
 
-// spare is how many tokens drawing must leave to choose from, so that of several beams one can go on if
-// all that end a text are drawn.
+// spare is how many tokens drawing must leave to choose from, so that with several beams one can
+// continue if all tokens that end a text are drawn.
 func (g Generation) spare() int {
 	if g.NumBeams > 1 {
 		return max(2, 1+len(g.EOSTokenIDs))
@@ -133,7 +133,7 @@ func (g Generation) spare() int {
 	return 1
 }
 
-// warped takes out of the choice what is not to be drawn from, [B, vocabulary].
+// warped excludes tokens that must not be drawn, [B, vocabulary].
 func (g Generation) warped(logits torch.Tensor) torch.Tensor {
 	vocabulary := logits.Size(1)
 	spare := min(int64(g.spare()), vocabulary)

@@ -52,8 +52,8 @@ func (m *Model) quantizables() map[string]quantizable {
 	return layers
 }
 
-// quantizes tells whether the layer of a weight is to be quantized: all linear layers are but for the
-// head, which is trained or gives logits, and one of T5's that transformers leaves as it is.
+// quantizes reports whether the layer of a weight is quantized: all linear layers are except the
+// head, which is trained or gives logits, and one of T5's that transformers leaves alone.
 func (m *Model) quantizes(weight string) bool {
 	name := strings.TrimSuffix(weight, ".weight")
 	for _, c := range nn.Children(m.head) {
@@ -81,8 +81,8 @@ func weightOf(l quantizable) *torch.Tensor {
 	return &l.(*nn.Linear).Weight
 }
 
-// forgetNumbers takes the memory of weights that are in the files, which was not used yet: only one of
-// them at a time will have some, in takeNumbers.
+// forgetNumbers frees the still unused memory of the weights that are in the files, so that
+// takeNumbers holds only one of them at a time.
 func (m *Model) forgetNumbers(w *pretrained.Weights, rename func(string) string) error {
 	layers := m.quantizables()
 	for _, t := range w.Contents() {
@@ -123,8 +123,8 @@ func (m *Model) takeNumbers() func(name string, read func() (torch.Tensor, error
 	}
 }
 
-// quantizeRest replaces the weights that are still to be, such as those that were drawn, and freezes
-// the model, as that which was quantized is not to be trained.
+// quantizeRest replaces the remaining weights, such as those that were drawn, and freezes the
+// model, since quantized weights are not trained.
 func (m *Model) quantizeRest() error {
 	if m.quantization == nil {
 		return nil

@@ -25,7 +25,7 @@ func (m *QuestionAnswerer) Task() *question.Task {
 	return must(question.NewTask(m, question.TaskOptions{}))
 }
 
-// Encode makes the samples of an example, several where its text is long: [question.Features].
+// Encode makes the samples of an example, several if its text is long: [question.Features].
 func (m *QuestionAnswerer) Encode(e question.Example, o question.FeatureOptions) ([]question.Sample, error) {
 	if m.Tokenizer == nil {
 		return nil, m.errNoTokenizer()

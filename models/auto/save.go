@@ -16,10 +16,10 @@ import (
 	"github.com/gotrainer/gotrainer/text"
 )
 
-// Save writes config.json, model.safetensors and the tokenizer's files, or that of the image processor,
-// into dir, which it makes if need be, for transformers' from_pretrained and this package to read. Of a
-// model with an adapter it writes adapter_config.json and adapter_model.safetensors instead, for peft,
-// transformers and this package.
+// Save writes config.json, model.safetensors and the files of the tokenizer or image processor into
+// dir, which it creates if needed. transformers' from_pretrained and this package read them. For a
+// model with an adapter it writes adapter_config.json and adapter_model.safetensors instead, for
+// peft, transformers and this package.
 func (m *Model) Save(dir string) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fmt.Errorf("auto: %w", err)
@@ -34,12 +34,14 @@ func (m *Model) Save(dir string) error {
 	return nn.Save(filepath.Join(dir, pretrained.SafetensorsName), m, nil)
 }
 
-// WriteConfig writes config.json, the tokenizer's files or preprocessor_config.json, and
-// generation_config.json, if there is one, into dir, so that every checkpoint of a run has them. Of a
-// model with an adapter it writes adapter_config.json and the tokenizer's files. These are those of the
-// folder that the model came from; where Tokenizer is another one, tokenizer.json and
-// tokenizer_config.json are [text.Tokenizer.Save]'s, and what else the folder's tokenizer_config.json
-// says stays.
+// WriteConfig writes into dir the files that every checkpoint of a run has besides the weights:
+// config.json, the tokenizer's files or preprocessor_config.json, and generation_config.json if
+// there is one. For a model with an adapter it writes adapter_config.json and the tokenizer's
+// files.
+//
+// The files are those of the folder that the model came from. If Tokenizer is another one,
+// tokenizer.json and tokenizer_config.json are those of [text.Tokenizer.Save], and the other
+// settings of the folder's tokenizer_config.json are kept.
 func (m *Model) WriteConfig(dir string) error {
 	if err := m.writeConfig(dir); err != nil {
 		return err
@@ -140,8 +142,8 @@ func (m *Model) saveTokenizer(t *text.Tokenizer, dir string) error {
 	return os.WriteFile(path, append(content, '\n'), 0o666)
 }
 
-// tokenizerAsLoaded tells whether the tokenizer is the one that was loaded from the model's folder,
-// apart from padding and truncation, which programs set as they need them.
+// tokenizerAsLoaded reports whether the tokenizer is the one of the model's folder, apart from
+// padding and truncation, which programs set as they need them.
 func (m *Model) tokenizerAsLoaded() (bool, error) {
 	if m.loaded == nil || m.Tokenizer == m.loaded || m.Tokenizer == m.asLoaded {
 		return m.loaded != nil, nil

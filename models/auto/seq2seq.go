@@ -15,7 +15,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// Seq2SeqLanguageModel writes a text about another one: AutoModelForSeq2SeqLM.
+// Seq2SeqLanguageModel generates a text from another text: AutoModelForSeq2SeqLM.
 type Seq2SeqLanguageModel struct{ *Model }
 
 var _ seq2seq.Model = (*Seq2SeqLanguageModel)(nil)
@@ -29,8 +29,8 @@ func Seq2SeqLM(ctx context.Context, model string, o Options) (*Seq2SeqLanguageMo
 	return &Seq2SeqLanguageModel{m}, nil
 }
 
-// NewSeq2SeqLM makes a model of random weights, such as a [t5.Config] describes, in training mode:
-// from_config. The tokenizer, which goes into what is saved, may be nil for a program that has token
+// NewSeq2SeqLM makes a model with random weights, such as a [t5.Config] describes, in training
+// mode: from_config. The tokenizer is saved with the model. It may be nil if the program has token
 // ids.
 func NewSeq2SeqLM(c Config, t *text.Tokenizer) (*Seq2SeqLanguageModel, error) {
 	m, err := newLanguageModel(c, t, seq2seqLM)
@@ -45,9 +45,8 @@ func (m *Seq2SeqLanguageModel) Task() *seq2seq.Task {
 	return must(seq2seq.NewTask(m, seq2seq.TaskOptions{}))
 }
 
-// Encode makes a sample of a text and what is to be written about it. Both are cut as
-// Model.Tokenizer truncates, if it was told to; the second one is given the token that ends it where
-// the tokenizer puts none there.
+// Encode makes a sample of a source text and its target text. Both are cut if Model.Tokenizer
+// truncates. If the tokenizer puts no end token after the target, Encode does.
 func (m *Seq2SeqLanguageModel) Encode(source, target string) (seq2seq.Sample, error) {
 	first, err := m.encode(text.Single(source))
 	if err != nil {
@@ -64,7 +63,7 @@ func (m *Seq2SeqLanguageModel) Encode(source, target string) (seq2seq.Sample, er
 	return seq2seq.Sample{Text: m.Limits().Of(first), Labels: labels, Target: target}, nil
 }
 
-// ForwardPair maps token ids of a text, [B, L], and of what is written about it, [B, T], to logits,
+// ForwardPair maps the token ids of source texts, [B, L], and of target texts, [B, T], to logits,
 // [B, T, vocabulary]: see [seq2seq.Model].
 func (m *Seq2SeqLanguageModel) ForwardPair(ids, mask, decoderIDs torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
@@ -72,15 +71,15 @@ func (m *Seq2SeqLanguageModel) ForwardPair(ids, mask, decoderIDs torch.Tensor) t
 	})
 }
 
-// DecoderStartTokenID is what every text that is written begins with: decoder_start_token_id.
+// DecoderStartTokenID is the token that begins every generated text: decoder_start_token_id.
 func (m *Seq2SeqLanguageModel) DecoderStartTokenID() int64 { return m.blueprint.DecoderStartTokenID }
 
 // EOSTokenIDs are the tokens that end a text: eos_token_id.
 func (m *Seq2SeqLanguageModel) EOSTokenIDs() []int64 { return slices.Clone(m.blueprint.EOSTokenIDs) }
 
-// Generate writes a text about another one, without special tokens. The model is put in evaluation
-// mode meanwhile. Several goroutines may call it at a time, but not while the model is trained. If ctx
-// ends, so does the text: it returns what there is, and the context's cause.
+// Generate generates a text from a source text, without special tokens. The model is in evaluation
+// mode meanwhile. Several goroutines may call it at a time, but not while the model is trained. If
+// ctx ends, Generate returns the text so far and the context's cause.
 func (m *Seq2SeqLanguageModel) Generate(ctx context.Context, source string, g Generation) (string, error) {
 	g.single = true
 	all, err := m.GenerateBatch(ctx, []string{source}, g)
@@ -90,9 +89,9 @@ func (m *Seq2SeqLanguageModel) Generate(ctx context.Context, source string, g Ge
 	return all[0], err
 }
 
-// GenerateBatch is [Seq2SeqLanguageModel.Generate] of several texts at a time, which takes less time
-// than one after the other: it returns what it writes about each, Generation.NumReturnSequences texts
-// behind one another.
+// GenerateBatch is [Seq2SeqLanguageModel.Generate] for several texts at a time, which is faster
+// than one after the other. It returns Generation.NumReturnSequences texts for the first source,
+// then those for the second, and so on.
 func (m *Seq2SeqLanguageModel) GenerateBatch(ctx context.Context, sources []string, g Generation) ([]string, error) {
 	texts := make([]inputs.Text, len(sources))
 	for i, source := range sources {
@@ -106,8 +105,8 @@ func (m *Seq2SeqLanguageModel) GenerateBatch(ctx context.Context, sources []stri
 	return m.decodeAll(rows), err
 }
 
-// GenerateIDs is [Seq2SeqLanguageModel.GenerateBatch] of token ids: it returns those that it writes
-// about each, without the token that begins all.
+// GenerateIDs is [Seq2SeqLanguageModel.GenerateBatch] with token ids: it returns the ids that it
+// generates from each text, without the token that begins them all.
 func (m *Seq2SeqLanguageModel) GenerateIDs(ctx context.Context, texts []inputs.Text, g Generation) (rows [][]int64,
 	err error) {
 	f, err := g.readFile(m.Model)
@@ -121,7 +120,7 @@ func (m *Seq2SeqLanguageModel) GenerateIDs(ctx context.Context, texts []inputs.T
 		return nil, err
 	}
 	if len(texts) == 0 {
-		return nil, errors.New("auto: there are no texts to write about")
+		return nil, errors.New("auto: there are no texts to generate from")
 	}
 	b, err := m.Limits().Collate("auto", texts, data.Padding{})
 	if err != nil {
@@ -135,8 +134,8 @@ func (m *Seq2SeqLanguageModel) GenerateIDs(ctx context.Context, texts []inputs.T
 	return rows, err
 }
 
-// Writer is what TaskOptions.Write of package seq2seq takes: evaluations have the model write about
-// their texts, for metrics. It needs Model.Tokenizer.
+// Writer makes the function that TaskOptions.Write of package seq2seq takes. With it, an evaluation
+// has the model generate from its texts, for metrics. It needs Model.Tokenizer.
 func (m *Seq2SeqLanguageModel) Writer(g Generation) (func(p engine.ForwardPass, b inputs.Batch) []string, error) {
 	f, err := g.checkWriter(m.Model)
 	if err != nil {
@@ -152,8 +151,7 @@ func (m *Seq2SeqLanguageModel) Writer(g Generation) (func(p engine.ForwardPass, 
 	}, nil
 }
 
-// write has the model write about the texts of a batch, until each has ended or is as long as it may
-// be.
+// write generates from the texts of a batch, until each has ended or reached its maximum length.
 func (m *Seq2SeqLanguageModel) write(ctx context.Context, p engine.ForwardPass, b inputs.Batch,
 	g Generation) (rows [][]int64, err error) {
 	prompts := slices.Repeat([][]int64{{g.start}}, b.InputIDs.Rows)

@@ -8,7 +8,8 @@ import (
 	"github.com/gotrainer/gotrainer/text"
 )
 
-// SequenceClassifier classifies texts, or gives them numbers: AutoModelForSequenceClassification.
+// SequenceClassifier classifies texts or predicts numbers for them:
+// AutoModelForSequenceClassification.
 type SequenceClassifier struct{ *Model }
 
 // SequenceClassification loads a model from a folder or the Hub.
@@ -25,9 +26,9 @@ func (m *SequenceClassifier) Task() *classify.Task {
 	return must(classify.NewTask(m, classify.TaskOptions{}))
 }
 
-// Encode makes a sample of a text, or of a pair of texts, cut to what the model takes: on the
-// truncation_side of the folder's tokenizer_config.json, or as Model.Tokenizer truncates where it
-// was told to.
+// Encode makes a sample of a text or a pair of texts, cut to what the model takes. It cuts on the
+// truncation_side of the folder's tokenizer_config.json, or as Model.Tokenizer truncates if it
+// does.
 func (m *SequenceClassifier) Encode(in text.Input, label int64) (classify.Sample, error) {
 	e, err := m.encode(in)
 	if err != nil {

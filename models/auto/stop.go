@@ -13,12 +13,12 @@ import (
 	"github.com/gotrainer/gotrainer/text/normalizers"
 )
 
-// stopper finds out whether the last token of a text completes a string: StopStringCriteria of
-// transformers. It takes each token for what it adds to a text, and texts for their bytes.
+// stopper detects that the last token of a text completes a string: StopStringCriteria of
+// transformers. It compares a text's bytes; each token stands for what it adds to a text.
 type stopper struct {
 	strings []string
 	longest int // bytes of the longest string
-	window  int // as many tokens are looked at as that has characters, or bytes where tokens are bytes
+	window  int // how many tokens are looked at: its characters, or bytes if tokens are bytes
 	added   func(id int64) piece
 	known   sync.Map // what added has returned, by id
 }
@@ -29,11 +29,11 @@ type piece struct {
 	ok   bool
 }
 
-// before is what stands in front of a token while it is decoded, since many decoders treat the first
-// token of a text in another way.
+// before is put before a token while it is decoded, since many decoders treat the first token of a
+// text differently.
 const before = "abcdef"
 
-// stopAt makes a stopper of strings; nil: there are none.
+// stopAt makes a stopper for strings; nil if there are none.
 func (m *Model) stopAt(stops []string) (*stopper, error) {
 	if len(stops) == 0 {
 		return nil, nil
@@ -44,7 +44,7 @@ func (m *Model) stopAt(stops []string) (*stopper, error) {
 	decoder := m.Tokenizer.Config().Decoder
 	s := &stopper{strings: stops}
 	size := func(s string) int { return len(s) }
-	var own func(token string) (string, bool) // the bytes of a token that stands for some
+	var own func(token string) (string, bool) // the bytes that a token stands for, if any
 	switch {
 	case has[decoding.ByteFallback](decoder):
 		own = fallbackByte
@@ -76,7 +76,7 @@ func (m *Model) stopAt(stops []string) (*stopper, error) {
 	return s, nil
 }
 
-// front makes the tokens of what stands in front.
+// front makes the tokens of the text before.
 func (m *Model) front() (func() []string, error) {
 	t, err := m.Tokenizer.WithTruncation(nil)
 	if err == nil {
@@ -143,8 +143,8 @@ func (s *stopper) at(id int64) piece {
 	return p
 }
 
-// stops tells whether the last token of a text completes a string, of which none need be there without
-// that token.
+// stops reports whether the last token of a text completes a string. Strings that were complete
+// without it do not count.
 func (s *stopper) stops(ids []int64) bool {
 	if s == nil {
 		return false

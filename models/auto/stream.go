@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// streamTo makes a function that is given the tokens of a text again and again, as it grows, and hands
-// the parts on that no later token will change, and what is left when it has ended: TextStreamer of
+// streamTo makes a function that is called with the tokens of a growing text. It passes on the
+// parts that no later token will change, and the rest when the text has ended: TextStreamer of
 // transformers.
 func (m *Model) streamTo(stream func(part string)) func(ids []int64, ended bool) {
 	if m.Tokenizer == nil {
@@ -27,8 +27,8 @@ func (m *Model) streamTo(stream func(part string)) func(ids []int64, ended bool)
 	}
 }
 
-// final is how much of a text will stay as it is, in bytes: to the end of its last word or line, or of its
-// last ideograph, which is a word by itself.
+// final is how many bytes of a text will not change: up to the end of its last word or line, or of
+// its last ideograph, which is a word by itself.
 func final(text string) int {
 	if last, _ := utf8.DecodeLastRuneInString(text); last == '\n' || unicode.Is(unicode.Han, last) {
 		return len(text)

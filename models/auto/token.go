@@ -36,9 +36,9 @@ func (m *TokenClassifier) Task() *tokenclass.Task {
 	return must(tokenclass.NewTask(m, tokenclass.TaskOptions{}))
 }
 
-// Encode makes a sample of a text that is cut into words and their tags, which are labels of the
-// model. The first piece of a word has its label, the others none; [tokenclass.Align] has another
-// way. A text longer than the model takes loses its last words.
+// Encode makes a sample of a text, given as words with their tags, which are labels of the model.
+// The first piece of a word gets the word's label, the other pieces none; [tokenclass.Align] can
+// label them all. A text longer than the model takes loses its last words.
 func (m *TokenClassifier) Encode(words, tags []string) (s tokenclass.Sample, err error) {
 	if len(words) != len(tags) {
 		return s, fmt.Errorf("auto: there are %d words and %d tags; want a tag for each word", len(words), len(tags))
@@ -73,9 +73,9 @@ func withPrefixSpace(t *text.Tokenizer) (*text.Tokenizer, error) {
 	return text.New(c)
 }
 
-// Predict tags the words of a text: the label of the first piece of each. Words that
-// do not fit into the model have the tag "". Several goroutines may call it at a time, but not while
-// the model is trained.
+// Predict tags the words of a text, each with the label of its first piece. Words that do not fit
+// into the model have the tag "". Several goroutines may call it at a time, but not while the model
+// is trained.
 func (m *TokenClassifier) Predict(words []string) (tags []string, err error) {
 	e, err := m.encode(text.Input{Words: words})
 	if err != nil {

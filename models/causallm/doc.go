@@ -1,7 +1,7 @@
-// Package causallm is the task of predicting each next token: causal language modelling. A [Sample]
-// is a text as token ids; the loss is the cross-entropy of each token given those before it,
-// averaged over the tokens of a whole accumulation window, as transformers 5.17 does. The
-// perplexity of an evaluation is math.Exp of its loss.
+// Package causallm is the task of predicting each next token: causal language modeling. A [Sample]
+// is a text as token ids. The loss is the cross-entropy of each token given those before it,
+// averaged over the tokens of a whole accumulation window, as in transformers 5.17. The perplexity
+// of an evaluation is math.Exp of its loss.
 //
 // Package auto makes the model and the task:
 //
@@ -10,10 +10,10 @@
 //
 // Texts of any length make padded batches. [Blocks] joins them end to end and cuts the result into
 // blocks of equal length, which wastes nothing: group_texts of run_clm. Labels leave out what
-// should not be learned, such as the question before an answer ([inputs.IgnoreIndex]); EncodeChat
-// of package auto makes such samples of conversations, EncodeCompletion of other texts.
+// should not be learned, such as the question before an answer ([inputs.IgnoreIndex]). Package auto
+// makes such samples: EncodeChat from conversations, EncodeCompletion from other texts.
 //
-// An evaluation can have the model write the answers, and score them:
+// An evaluation can have the model generate the answers, and score them:
 //
 //	write, err := lm.Writer(auto.Generation{MaxNewTokens: 60})
 //	task, err := causallm.NewTask(lm, causallm.TaskOptions{Write: write,

@@ -10,16 +10,15 @@ import (
 // Sample is a text as token ids.
 type Sample struct {
 	inputs.Text
-	// Labels are the tokens to be guessed, each at its own place: [inputs.IgnoreIndex] where one is
-	// not to be learned. Nil: all of InputIDs but what AttentionMask leaves out.
+	// Labels are the tokens to predict, each at its own position; [inputs.IgnoreIndex] where none
+	// is learned. Nil: all of InputIDs that AttentionMask does not leave out.
 	Labels []int64
-	// Target is what should be written behind the prompt, as it should be read, for metrics of
-	// TaskOptions.
+	// Target is the text that should follow the prompt, for the metrics of TaskOptions.
 	Target string
 }
 
-// Answer is where the tokens stand that are to be learned last, without one between that is not. In
-// evaluations with TaskOptions.Write the model continues what is in front of them: InputIDs[:from].
+// Answer returns the last unbroken run of tokens to learn. In evaluations with TaskOptions.Write
+// the model continues what is before it: InputIDs[:from].
 func (s Sample) Answer() (from, to int) {
 	if s.Labels == nil {
 		return 0, len(s.InputIDs)
@@ -44,7 +43,7 @@ type Batch struct {
 	Targets []string
 }
 
-// prompts are what stands in front of the answers of a batch.
+// prompts are the tokens before the answers of a batch.
 func (t *Task) prompts(b Batch) (inputs.Batch, error) {
 	texts := make([]inputs.Text, b.InputIDs.Rows)
 	for i := range texts {
@@ -62,9 +61,10 @@ func (t *Task) prompts(b Batch) (inputs.Batch, error) {
 	return t.limits.Collate("causallm", texts, data.Padding{})
 }
 
-// Blocks puts texts behind one another and cuts samples of size tokens; what is left at the end and
-// makes no whole block is dropped. Texts that a model is to tell apart end with its end-of-text
-// token. It is group_texts of transformers' run_clm, which drops the rest of every thousand texts.
+// Blocks joins texts end to end and cuts them into samples of size tokens. Tokens at the end that
+// do not fill a block are dropped. To let the model tell texts apart, end each with the end-of-text
+// token. It is group_texts of transformers' run_clm, which drops the remainder of every thousand
+// texts.
 func Blocks(texts [][]int64, size int) ([]Sample, error) {
 	if size < 2 {
 		return nil, fmt.Errorf("causallm: blocks of %d tokens; want at least 2, of which the first predicts the second", size)

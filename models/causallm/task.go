@@ -10,27 +10,27 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// Model computes a logit for each word of the vocabulary to follow each token, [B, L, vocabulary].
+// Model computes, at each token, a logit for every word that may come next, [B, L, vocabulary].
 type Model = classify.Model
 
 // TaskOptions configures [NewTask].
 type TaskOptions struct {
 	Padding data.Padding // how wide a batch becomes; on the right only
 
-	// CountFirstToken divides the loss by all labels, and so by the first of each text, too, which
-	// nothing predicts. transformers 5.17 does so with GPT-2, whose losses and gradients become
+	// CountFirstToken also counts the first token of each text in the divisor of the loss, though
+	// nothing predicts it. transformers 5.17 does this with GPT-2, which makes losses and gradients
 	// smaller by that share.
 	CountFirstToken bool
 
-	// Write has the model continue the prompts of a batch in evaluations, for Metrics, of which it is
-	// given what was written and Sample.Target: predict_with_generate of Seq2SeqTrainer. A prompt is what
-	// stands in front of [Sample.Answer]. Nil: evaluations give the loss alone.
+	// Write has the model continue the prompts of a batch in evaluations: predict_with_generate of
+	// Seq2SeqTrainer. Metrics compare the result with Sample.Target. A prompt is what is before
+	// [Sample.Answer]. Nil: evaluations give only the loss.
 	Write   func(p engine.ForwardPass, prompts inputs.Batch) []string
 	Metrics []metrics.Metric[string]
 }
 
-// Task ties a model to texts. An evaluation gives the loss, and with TaskOptions.Write what metrics say
-// of texts that the model wrote.
+// Task ties a model to texts. An evaluation gives the loss and, with TaskOptions.Write, the metrics
+// of the generated texts.
 type Task struct {
 	evaluation
 	model   Model
@@ -80,16 +80,16 @@ func (t *Task) WriteConfig(dir string) error { return t.model.WriteConfig(dir) }
 // Loss runs the model on a batch.
 func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss { return t.LossOf(p, t.Predict(p, b)) }
 
-// Predict runs the model on a batch: logits and labels, of which those at a place are for the token
-// at that place, whose logits are one place before.
+// Predict runs the model on a batch and returns logits and labels. The label at a position is the
+// token there; the logits that predict it are one position earlier.
 func (t *Task) Predict(p engine.ForwardPass, b Batch) engine.Outputs {
 	t.pass = p
 	return engine.Outputs{Logits: []torch.Tensor{b.Forward(p, t.model)},
 		Labels: []torch.Tensor{inputs.Matrix(p, b.Labels)}, Rows: b.InputIDs.Rows, Shifted: true}
 }
 
-// LossOf is ForCausalLMLoss of transformers: the cross-entropy of the labels, of which the first of
-// each row has nothing before it.
+// LossOf is ForCausalLMLoss of transformers: the cross-entropy of the labels. It skips the first
+// label of each row, which nothing precedes.
 func (t *Task) LossOf(p engine.ForwardPass, o engine.Outputs) engine.Loss {
 	labels := o.Labels[0]
 	padded := torch.Call("aten::constant_pad_nd", labels, []int64{0, 1}, inputs.IgnoreIndex)[0]
@@ -116,7 +116,7 @@ func (t *Task) Observe(b Batch, _ engine.Outputs) {
 	t.Score(t.pass, prompts, b.Targets)
 }
 
-// CountItems counts the tokens that are to be guessed: num_items_in_batch.
+// CountItems counts the tokens to predict: num_items_in_batch.
 func (t *Task) CountItems(b Batch) (n int64) {
 	first := 1
 	if t.options.CountFirstToken {
@@ -135,5 +135,5 @@ func (t *Task) CountItems(b Batch) (n int64) {
 // Length is the number of tokens of a sample: engine.Lengther.
 func (t *Task) Length(s Sample) int { return len(s.InputIDs) }
 
-// CountTokens counts the tokens of a batch, and how many are no padding.
+// CountTokens counts the tokens of a batch, and those that are not padding.
 func (t *Task) CountTokens(b Batch) (all, nonPadding int64) { return b.Batch.CountTokens(t.model) }

@@ -8,22 +8,22 @@ type Sample struct {
 	TokenTypeIDs  []int64 // 0 for the first text, 1 for the second; nil: all 0
 	AttentionMask []int64 // 0 where InputIDs has padding already; nil: none
 
-	Label   int64     // the class: of a single-label head
-	Targets []float32 // one number for each logit: of regressions and multi-label heads
+	Label   int64     // the class, for a single-label head
+	Targets []float32 // one number for each logit, for regression and multi-label heads
 }
 
 // Batch is some samples, padded to the same length.
 type Batch struct {
 	inputs.Batch
 
-	Labels  []int64   // of a single-label head
+	Labels  []int64   // for a single-label head
 	Targets []float32 // else: Rows times labels
 }
 
 // SampleError is a sample that a model cannot take.
 type SampleError = inputs.SampleError
 
-// Collate pads samples to a batch and refuses what the model cannot take, before it can fail inside
+// Collate pads samples to a batch. It refuses what the model cannot take, before it can fail inside
 // an operator.
 func (t *Task) Collate(samples []Sample) (b Batch, err error) {
 	texts := make([]inputs.Text, len(samples))

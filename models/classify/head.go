@@ -8,7 +8,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/pretrained"
 )
 
-// ProblemType is problem_type of transformers: what the logits mean, and so the loss.
+// ProblemType says what the logits mean, and so what the loss is: problem_type of transformers.
 type ProblemType string
 
 // The problem types there are. Empty means regression for one label and single-label classification
@@ -64,7 +64,7 @@ func (h Head) Resolved() (Head, error) {
 	return h, nil
 }
 
-// Over returns h where it says something, and other where it does not.
+// Over returns h, with other's values where h has none.
 func (h Head) Over(other Head) Head {
 	if h.NumLabels == 0 && h.ID2Label == nil {
 		h.NumLabels, h.ID2Label = other.NumLabels, other.ID2Label
@@ -84,11 +84,12 @@ func (h Head) Over(other Head) Head {
 	return h
 }
 
-// DecodeHead takes the labels out of config.json, as they stand there; none give the zero value.
+// DecodeHead takes the labels from config.json as they are there. If there are none, it returns the
+// zero value.
 func DecodeHead(d pretrained.Document) (Head, error) {
 	var h Head
 	var id2label map[string]string
-	delete(d, "label2id") // says the same the other way round
+	delete(d, "label2id") // the inverse of id2label
 	if err := d.Decode([]pretrained.Field{
 		{Key: "id2label", Value: &id2label}, {Key: "num_labels", Value: &h.NumLabels},
 		{Key: "problem_type", Value: &h.ProblemType},
@@ -113,8 +114,8 @@ func DecodeHead(d pretrained.Document) (Head, error) {
 	return h, nil
 }
 
-// Encode puts the labels of a resolved head into config.json. label2id is left out where two
-// classes have the same text.
+// Encode puts the labels of a resolved head into config.json. It leaves out label2id if two classes
+// have the same text.
 func (h Head) Encode(d pretrained.Document) error {
 	var id2label []byte // a map would not keep the numbers in their order
 	label2id := map[string]int{}

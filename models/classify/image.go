@@ -10,7 +10,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// ImageModel computes logits of pictures.
+// ImageModel computes the logits of images.
 type ImageModel interface {
 	// Forward maps pixels, [B, channels, height, width], to logits, [B, labels].
 	Forward(pixels torch.Tensor) torch.Tensor
@@ -22,34 +22,34 @@ type ImageModel interface {
 	WriteConfig(dir string) error
 }
 
-// ImageLimits says which pictures a model takes.
+// ImageLimits says which images a model takes.
 type ImageLimits struct {
 	Channels, Height, Width int64
-	// AnySize says that pictures may have other heights and widths, those of a batch the same.
+	// AnySize allows other heights and widths; the images of a batch must have the same size.
 	AnySize bool
 }
 
-// ImageSample is a picture as numbers, prepared for a model, with its label.
+// ImageSample is an image as numbers, prepared for a model, with its label.
 type ImageSample struct {
-	Pixels []float32 // all of the first channel by rows, then the second, ...
+	Pixels []float32 // the first channel row by row, then the second, ...
 	Shape  []int64   // channels, height and width
 
-	Label   int64     // the class: of a single-label head
-	Targets []float32 // one number for each logit: of regressions and multi-label heads
+	Label   int64     // the class, for a single-label head
+	Targets []float32 // one number for each logit, for regression and multi-label heads
 }
 
-// ImageBatch is some pictures of one size.
+// ImageBatch is some images of one size.
 type ImageBatch struct {
 	Pixels []float32
 	Shape  []int64 // rows, channels, height and width
 
-	Labels  []int64   // of a single-label head
+	Labels  []int64   // for a single-label head
 	Targets []float32 // else: rows times labels
 }
 
 func (b ImageBatch) answers() answers { return answers{int(b.Shape[0]), b.Labels, b.Targets} }
 
-// ImageStep is a classifier of pictures in training.
+// ImageStep is an image classifier in training.
 type ImageStep = engine.Step[ImageSample, ImageBatch]
 
 // ImageTaskOptions configures [NewImageTask]. Its fields are those of [TaskOptions].
@@ -59,7 +59,7 @@ type ImageTaskOptions struct {
 	SumWindow    bool
 }
 
-// ImageTask ties a model to labelled pictures.
+// ImageTask ties a model to labelled images.
 type ImageTask struct {
 	judge
 	model  ImageModel
@@ -87,8 +87,8 @@ func NewImageTask(m ImageModel, o ImageTaskOptions) (*ImageTask, error) {
 	return &ImageTask{judge: j, model: m}, nil
 }
 
-// Collate puts pictures behind each other and refuses what the model cannot take, before it can fail
-// inside an operator.
+// Collate joins images to a batch. It refuses what the model cannot take, before it can fail inside
+// an operator.
 func (t *ImageTask) Collate(samples []ImageSample) (b ImageBatch, err error) {
 	limits, a := t.model.ImageLimits(), answers{}
 	for i, s := range samples {
@@ -110,8 +110,8 @@ func (t *ImageTask) Collate(samples []ImageSample) (b ImageBatch, err error) {
 	return b, nil
 }
 
-// fault says why a model of these limits cannot take a picture in a batch whose first has that shape;
-// empty: it can.
+// fault says why a model of these limits cannot take an image in a batch whose first image has the
+// shape first; empty: it can.
 func (l ImageLimits) fault(s ImageSample, first []int64) string {
 	wanted := []int64{l.Channels, l.Height, l.Width}
 	values := 1
@@ -134,11 +134,11 @@ func (l ImageLimits) fault(s ImageSample, first []int64) string {
 // Recycle takes the memory of a batch back: engine.Recycler.
 func (t *ImageTask) Recycle(b ImageBatch) { t.pixels.Put(b.Pixels) }
 
-// ValidateOptions refuses noise on embeddings of tokens, which pictures have none of.
+// ValidateOptions refuses noise on token embeddings, which images do not have.
 func (t *ImageTask) ValidateOptions(o engine.Options) error {
 	if o.NEFTuneAlpha != 0 {
 		return fmt.Errorf("classify: Options.NEFTuneAlpha is %g; want 0: its noise is for embeddings of tokens, and this "+
-			"is a model of pictures", o.NEFTuneAlpha)
+			"is an image model", o.NEFTuneAlpha)
 	}
 	return nil
 }
@@ -154,21 +154,21 @@ func (t *ImageTask) Loss(p engine.ForwardPass, b ImageBatch) engine.Loss {
 	return t.LossOf(p, t.Predict(p, b))
 }
 
-// Predict runs the model on a batch: logits and labels.
+// Predict runs the model on a batch and returns logits and labels.
 func (t *ImageTask) Predict(p engine.ForwardPass, b ImageBatch) engine.Outputs {
 	logits := t.model.Forward(engine.Input(p, b.Pixels, b.Shape...))
 	return engine.Outputs{Logits: []torch.Tensor{logits}, Labels: []torch.Tensor{t.labels(p, b.answers())},
 		Rows: int(b.Shape[0])}
 }
 
-// Inputs lists what Predict gives the device.
+// Inputs lists what Predict copies to the device.
 func (t *ImageTask) Inputs(p engine.ForwardPass, b ImageBatch) {
 	engine.Input(p, b.Pixels, b.Shape...)
 	t.labels(p, b.answers())
 }
 
-// Observe takes note of a batch of an evaluation.
+// Observe records an evaluation batch.
 func (t *ImageTask) Observe(b ImageBatch, o engine.Outputs) { t.observe(b.answers(), o) }
 
-// CountLabels counts the pictures that the loss is the mean over: engine.LabelCounter.
+// CountLabels counts the images that the loss is averaged over: engine.LabelCounter.
 func (t *ImageTask) CountLabels(b ImageBatch) int64 { return b.answers().counted() }

@@ -9,20 +9,20 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// judge is what a task does with logits and labels, whatever they are of: the loss, and the metrics of
-// an evaluation.
+// judge is what a task does with logits and labels, whatever they belong to: the loss, and the
+// metrics of an evaluation.
 type judge struct {
 	head         Head
-	metrics      []metrics.Metric[int]     // but of a regression
-	valueMetrics []metrics.Metric[float64] // of a regression
+	metrics      []metrics.Metric[int]     // except for a regression
+	valueMetrics []metrics.Metric[float64] // for a regression
 	sumWindow    bool
 
 	observed []observed                  // of the running evaluation
 	shared   engine.Observations[judged] // the same of all processes, where they share it out
 }
 
-// judged is what was predicted of a sample, and its labels; a class is a number, too. Where its label
-// is to be ignored there is nothing.
+// judged is what was predicted for a sample, and its labels; a class is a number, too. It is empty
+// if the sample's label is ignored.
 type judged struct{ Got, Want []float64 }
 
 // observed is a batch of an evaluation; what the model predicted stays on the device until the end.
@@ -34,7 +34,7 @@ type observed struct {
 // answers are the labels of a batch.
 type answers struct {
 	rows    int
-	labels  []int64   // of a single-label head
+	labels  []int64   // for a single-label head
 	targets []float32 // else: rows times labels
 }
 
@@ -104,7 +104,7 @@ func (j *judge) labels(p engine.ForwardPass, a answers) torch.Tensor {
 	return engine.Input(p, a.targets, int64(a.rows), j.head.NumLabels)
 }
 
-// LossOf is the loss of [Head.Loss].
+// LossOf computes [Head.Loss].
 func (j *judge) LossOf(_ engine.ForwardPass, o engine.Outputs) engine.Loss {
 	value := j.head.Loss(o.Logits[0], o.Labels[0])
 	if j.sumWindow {
@@ -113,7 +113,7 @@ func (j *judge) LossOf(_ engine.ForwardPass, o engine.Outputs) engine.Loss {
 	return engine.Mean(value, o.Rows)
 }
 
-// observe takes note of a batch of an evaluation.
+// observe records an evaluation batch.
 func (j *judge) observe(a answers, o engine.Outputs) {
 	predicted := o.Logits[0].Detach()
 	if j.head.ProblemType == SingleLabel {
@@ -136,20 +136,20 @@ func (j *judge) Metrics() map[string]float64 {
 	return engine.Results(j.metrics)
 }
 
-// TakeObserved waits for the device and returns what was predicted of the first rows samples since
+// TakeObserved waits for the device and returns the predictions for the first rows samples since
 // the last call.
 func (j *judge) TakeObserved(rows int) ([]byte, error) {
 	j.note()
 	return j.shared.TakeObserved(rows)
 }
 
-// SortObserved puts the samples that were observed into another order: engine.ObservationSorter.
+// SortObserved reorders the observed samples: engine.ObservationSorter.
 func (j *judge) SortObserved(order []int) error {
 	j.note()
 	return j.shared.SortObserved(order)
 }
 
-// note waits for the device and takes note of the samples that were observed.
+// note waits for the device and records the observed samples.
 func (j *judge) note() {
 	samples := 0
 	for _, o := range j.observed {
@@ -162,7 +162,7 @@ func (j *judge) note() {
 	j.shared.Note(all...)
 }
 
-// AddObserved takes note of what TakeObserved has returned on some process.
+// AddObserved adds what TakeObserved returned on some process.
 func (j *judge) AddObserved(part []byte) error { return j.shared.AddObserved(part) }
 
 // tell waits for the device and tells what was predicted of the samples that were observed.

@@ -3,8 +3,8 @@ package classify
 import "github.com/gotrainer/gotrainer/torch"
 
 // Loss is the loss of transformers' classifiers: mean squared error, cross-entropy or binary
-// cross-entropy, averaged over the batch. Labels are the classes, [B] integers, for SingleLabel;
-// else one number for each logit, [B, labels] or, for one label, [B].
+// cross-entropy, averaged over the batch. For SingleLabel, labels are the classes, [B] integers;
+// otherwise one number for each logit, [B, labels] or, with one label, [B].
 func (h Head) Loss(logits, labels torch.Tensor) torch.Tensor {
 	switch h.ProblemType {
 	case Regression:

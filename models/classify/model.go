@@ -5,11 +5,11 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Model computes logits of texts.
+// Model computes the logits of texts.
 type Model interface {
-	// Forward maps token ids, [B, L], to logits, [B, labels]. The attention mask, [B, L], has 0
-	// where a token is padding; undefined means that none is. Token types, [B, L], tell a second
-	// text from the first; undefined means 0.
+	// Forward maps token ids, [B, L], to logits, [B, labels]. The attention mask, [B, L], has 0 for
+	// padding; undefined means that there is none. Token types, [B, L], tell a second text from the
+	// first; undefined means 0.
 	Forward(ids, mask, types torch.Tensor) torch.Tensor
 
 	Head() Head

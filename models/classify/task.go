@@ -12,19 +12,19 @@ import (
 type Step = engine.Step[Sample, Batch]
 
 // TaskOptions configures [NewTask]. The zero value pads each batch to its longest text and computes
-// the metrics that the fields name.
+// the default metrics.
 type TaskOptions struct {
 	Padding data.Padding // how wide a batch becomes; on the right only
 
-	// Metrics of an evaluation. They get the class and the label of each text; where a text has
-	// several labels, 0 or 1 for each of them. Nil: accuracy.
+	// Metrics are those of an evaluation. They get the class and the label of each text or, if a
+	// text has several labels, 0 or 1 for each of them. Nil: accuracy.
 	Metrics []metrics.Metric[int]
-	// ValueMetrics are the metrics of a regression; they get each number and what it should be.
+	// ValueMetrics are the metrics of a regression. They get each predicted number and its target.
 	// Nil: mse and mae.
 	ValueMetrics []metrics.Metric[float64]
 
-	// SumWindow adds the gradients of the micro-batches of an accumulation window up and does not
-	// average them: what transformers 5.17 does with its own classifiers under
+	// SumWindow sums the gradients of the micro-batches of an accumulation window instead of
+	// averaging them. transformers 5.17 does this with its own classifiers under
 	// gradient_accumulation_steps, which makes gradients and logged losses that many times as
 	// large.
 	SumWindow bool
@@ -71,7 +71,7 @@ func NewTask(m Model, o TaskOptions) (*Task, error) {
 	return t, err
 }
 
-// ValidateOptions refuses options that the model cannot have: [inputs.ValidateOptions].
+// ValidateOptions refuses options that do not work with the model: [inputs.ValidateOptions].
 func (t *Task) ValidateOptions(o engine.Options) error {
 	return inputs.ValidateOptions("classify", t.model, o)
 }
@@ -85,29 +85,29 @@ func (t *Task) WriteConfig(dir string) error { return t.model.WriteConfig(dir) }
 // Loss runs the model on a batch.
 func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss { return t.LossOf(p, t.Predict(p, b)) }
 
-// Predict runs the model on a batch: logits and labels.
+// Predict runs the model on a batch and returns logits and labels.
 func (t *Task) Predict(p engine.ForwardPass, b Batch) engine.Outputs {
 	logits := b.Forward(p, t.model)
 	return engine.Outputs{Logits: []torch.Tensor{logits}, Labels: []torch.Tensor{t.labels(p, b.answers())},
 		Rows: b.InputIDs.Rows}
 }
 
-// Inputs lists what Predict gives the device.
+// Inputs lists what Predict copies to the device.
 func (t *Task) Inputs(p engine.ForwardPass, b Batch) {
 	b.To(p)
 	t.labels(p, b.answers())
 }
 
-// Observe takes note of a batch of an evaluation.
+// Observe records an evaluation batch.
 func (t *Task) Observe(b Batch, o engine.Outputs) { t.observe(b.answers(), o) }
 
 // Length is the number of tokens of a sample: engine.Lengther.
 func (t *Task) Length(s Sample) int { return len(s.InputIDs) }
 
-// CountLabels counts the texts that the loss is the mean over: engine.LabelCounter.
+// CountLabels counts the texts that the loss is averaged over: engine.LabelCounter.
 func (t *Task) CountLabels(b Batch) int64 { return b.answers().counted() }
 
-// CountTokens counts the tokens of a batch that the model computes, and how many are no padding.
+// CountTokens counts the tokens of a batch that the model computes, and those that are not padding.
 func (t *Task) CountTokens(b Batch) (all, nonPadding int64) {
 	return b.Batch.CountTokens(t.model)
 }

@@ -1,7 +1,7 @@
-// Package dpo is the task of learning from preferences without a model of rewards: direct
-// preference optimization, DPOTrainer of TRL 1.16. A [Sample] is a prompt with an answer that is
-// preferred to another one. The model learns to find the first more probable than the second,
-// beyond how much a frozen reference does so.
+// Package dpo is the task of learning from preferences without a reward model: direct preference
+// optimization, DPOTrainer of TRL 1.16. A [Sample] is a prompt with a preferred answer and a
+// rejected one. The model learns to make the first more probable relative to the second than a
+// frozen reference does.
 //
 // Package auto makes samples, the reference and the task:
 //
@@ -11,18 +11,18 @@
 //	task, err := lm.DPOTask(dpo.TaskOptions{LossOptions: dpo.LossOptions{Beta: 0.1}})
 //	step, err := engine.New(task, engine.Options{Optimizer: optim.AdamW{LR: 1e-6}})
 //
-// The reference is the model as it is when the task is made: a copy of it; with an adapter
-// (AddLoRA) the model itself without that, or with the adapter as it was if it had been trained
-// before; or numbers that [Task.Precompute] has computed. A run that continues makes its task of
-// the same model as it did at first.
+// The reference is the model as it is when the task is made: a copy of it or, with an adapter
+// (AddLoRA), the model itself without the adapter. If the adapter was trained before, it is the
+// model with the adapter as it was. Log probabilities that [Task.Precompute] has computed replace
+// the reference. A resumed run makes its task from the same model as the first time.
 //
-// Log probabilities are computed without the logits of a whole batch being there at a time, as in TRL.
+// As in TRL, the logits of a whole batch are never in memory at the same time.
 //
 // # What is logged
 //
-// Besides the loss a row of the log has the following, under TRL's names: the mean of what each
-// micro-batch since the last row gives. An evaluation has them over all of its samples, or tokens; in
-// TRL it is the mean over its batches, which depends on how large these are.
+// Besides the loss, a row of the log has the following, under TRL's names: for each, the mean over
+// the micro-batches since the last row. An evaluation has the means over all of its samples or
+// tokens; TRL has the means over its batches, which depend on their size.
 //
 //	rewards/chosen, rewards/rejected   β times the logarithm of how much more probable an answer is
 //	                                   than to the reference
@@ -34,6 +34,6 @@
 //	mean_token_accuracy                the share of the tokens of chosen answers that are the most
 //	                                   probable ones
 //
-// What TRL logs as num_tokens, and begins again with 0 after a resume, is num_input_tokens_seen of
+// What TRL logs as num_tokens, and restarts at 0 after a resume, is num_input_tokens_seen of
 // trainer.Options.CountTokens.
 package dpo

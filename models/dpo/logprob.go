@@ -7,14 +7,14 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// head computes the log probabilities of tokens from hidden states, and what else is logged of
-// them, without logits of the whole batch being there at a time: ChunkedLogProbFunction of TRL,
-// with its bits. The backward pass computes the logits again.
+// head computes the log probabilities of tokens from hidden states, and the other logged numbers,
+// without the logits of a whole batch in memory: ChunkedLogProbFunction of TRL, with its bits. The
+// backward pass computes the logits again.
 type head struct {
 	weight, bias torch.Tensor // [V, hidden] and [V]; the bias may be undefined
 	logits       transformer.Logits
 	squares      bool  // Squares is wanted
-	tokens       int64 // so many at a time
+	tokens       int64 // this many at a time
 	words        int64 // of the vocabulary, at a time
 }
 
@@ -24,7 +24,7 @@ func newHead(m Model, squares bool) head {
 	return head{out.Weight, out.Bias, m.Logits(), squares, 4096, 32768}
 }
 
-// scored is what a model says of tokens, [N] of float32 each. LogProbs alone have a history.
+// scored has the model's numbers for tokens, [N] of float32 each. Only LogProbs have a history.
 type scored struct {
 	LogProbs, Entropy, MeanLogits torch.Tensor
 	Top1                          torch.Tensor // 1 where the token is the most probable one

@@ -10,26 +10,26 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// LossType is what is made of the log probabilities of a pair: loss_type of DPOConfig.
+// LossType says which loss the log probabilities of a pair give: loss_type of DPOConfig.
 type LossType string
 
 // The losses of TRL. Δ is how much more a model prefers the chosen answer than the reference does.
 const (
 	Sigmoid     LossType = "sigmoid"      // DPO: -log σ(βΔ)
-	SigmoidNorm LossType = "sigmoid_norm" // the same of log probabilities per token
+	SigmoidNorm LossType = "sigmoid_norm" // the same with log probabilities per token
 	Hinge       LossType = "hinge"        // SLiC: max(0, 1 - βΔ)
-	IPO         LossType = "ipo"          // (Δ - 1/2β)² of log probabilities per token
-	EXOPair     LossType = "exo_pair"     // EXO; LabelSmoothing has to be set
+	IPO         LossType = "ipo"          // (Δ - 1/2β)² with log probabilities per token
+	EXOPair     LossType = "exo_pair"     // EXO; needs LabelSmoothing
 	NCAPair     LossType = "nca_pair"     // NCA
-	Robust      LossType = "robust"       // of labels of which LabelSmoothing are flipped
+	Robust      LossType = "robust"       // for labels of which the share LabelSmoothing is flipped
 	BCOPair     LossType = "bco_pair"     // BCO, without the mean of rewards
 	SPPOHard    LossType = "sppo_hard"    // SPPO with a probability of 1
-	AOT         LossType = "aot"          // AOT of pairs: of the differences of a batch in their order
-	AOTUnpaired LossType = "aot_unpaired" // AOT of the answers of a batch that are no pairs
+	AOT         LossType = "aot"          // AOT of pairs: over the sorted differences of a batch
+	AOTUnpaired LossType = "aot_unpaired" // AOT of the answers of a batch, not as pairs
 	APOZero     LossType = "apo_zero"     // chosen answers become more probable, rejected ones less
 	APODown     LossType = "apo_down"     // both become less probable, rejected ones more so
 	DiscoPOP    LossType = "discopop"     // DiscoPOP
-	SFT         LossType = "sft"          // the cross-entropy of the chosen answer, beside others
+	SFT         LossType = "sft"          // the cross-entropy of the chosen answer, combined with others
 )
 
 // divergent are the losses of a difference between the two answers, which a divergence other than
@@ -49,15 +49,15 @@ const (
 	AlphaDivergence FDivergence = "alpha_divergence"
 )
 
-// LossOptions are what the loss is, in the words of DPOConfig. The zero value is DPO with β = 0.1.
+// LossOptions describes the loss, in the words of DPOConfig. The zero value is DPO with β = 0.1.
 type LossOptions struct {
 	LossTypes   []LossType // nil: Sigmoid
-	LossWeights []float64  // of each, by which they are added up; nil: 1
-	// Beta is how much the model is held to the reference; zero: 0.1. Of IPO it is τ.
+	LossWeights []float64  // the weight of each in the sum; nil: 1
+	// Beta is how strongly the model is held to the reference; zero: 0.1. For IPO it is τ.
 	Beta           float64
 	LabelSmoothing float64 // of Robust, AOT and AOTUnpaired from 0 to below 0.5; of EXOPair ε
-	// LDAlpha is what the log probabilities of an answer count behind the length of the shorter one of
-	// its pair, from 0 to 1: LD-DPO. Nil: 1.
+	// LDAlpha is the weight, from 0 to 1, of an answer's log probabilities beyond the length of the
+	// shorter answer of its pair: LD-DPO. Nil: 1.
 	LDAlpha              *float64
 	FDivergence          FDivergence // empty: ReverseKL
 	FAlphaDivergenceCoef float64     // α of AlphaDivergence; zero: 0.5

@@ -11,11 +11,11 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// Precompute returns samples with the log probabilities that the reference gives their answers, so
-// that training need not run it: precompute_ref_log_probs. Without a reference
-// (TaskOptions.Precomputed) it is the model as it is now, so that Precompute comes before training.
-// It runs where the model is, and in float32 or what else its weights are; batch is how many
-// samples it takes at a time.
+// Precompute returns samples with the reference's log probabilities of their answers, so that
+// training need not run the reference: precompute_ref_log_probs. If the task has no reference
+// (TaskOptions.Precomputed), the reference is the model as it is now, so call Precompute before
+// training. It runs on the model's device and in the type of its weights; batch is how many samples
+// it takes at a time.
 func (t *Task) Precompute(ctx context.Context, samples []Sample, batch int) ([]Sample, error) {
 	if batch < 1 {
 		return nil, fmt.Errorf("dpo: Precompute with batches of %d samples; want at least 1", batch)

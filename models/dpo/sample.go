@@ -6,34 +6,34 @@ import (
 	"github.com/gotrainer/gotrainer/models/inputs"
 )
 
-// Sample is a prompt with two answers as token ids, each answer with what ends it.
+// Sample is a prompt with two answers, as token ids. Each answer has its end token.
 type Sample struct {
 	PromptIDs, ChosenIDs, RejectedIDs []int64
 
-	// Reference are the log probabilities of the answers as the reference has them, which
-	// [Task.Precompute] fills in. Nil: they are computed in each step.
+	// Reference has the reference's log probabilities of the answers, which [Task.Precompute] fills
+	// in. Nil: they are computed in each step.
 	Reference *LogProbs
 }
 
-// LogProbs are the logarithms of the probabilities of two answers.
+// LogProbs are the log probabilities of two answers.
 type LogProbs struct{ Chosen, Rejected float32 }
 
-// Length is how many tokens the prompt has with the longer one of the answers.
+// Length is the number of tokens of the prompt and the longer answer.
 func (s Sample) Length() int { return len(s.PromptIDs) + max(len(s.ChosenIDs), len(s.RejectedIDs)) }
 
-// Batch is n samples: the chosen answers behind their prompts, then the rejected ones, 2n rows that are
-// padded to the same length.
+// Batch is n samples in 2n rows, padded to the same length: each prompt with its chosen answer,
+// then each prompt with its rejected answer.
 type Batch struct {
 	inputs.Batch
-	Answers   []bool    // of each token, 2n·L: it is of an answer
-	Reference []float32 // log probabilities of the 2n answers as the reference has them; nil: not computed yet
+	Answers   []bool    // for each token, 2n·L: whether it belongs to an answer
+	Reference []float32 // the reference's log probabilities of the 2n answers; nil: not computed yet
 }
 
 // Pairs is how many samples there are.
 func (b Batch) Pairs() int { return b.InputIDs.Rows / 2 }
 
-// Collate cuts samples to TaskOptions.MaxLength, pads them on the right to a batch and refuses what the
-// model cannot take: DataCollatorForPreference of TRL.
+// Collate cuts samples to TaskOptions.MaxLength and pads them on the right to a batch. It refuses
+// what the model cannot take. It is DataCollatorForPreference of TRL.
 func (t *Task) Collate(samples []Sample) (b Batch, err error) {
 	texts, prompts := make([]inputs.Text, 2*len(samples)), make([]int, 2*len(samples))
 	for i, s := range samples {
@@ -87,8 +87,8 @@ func (t *Task) fault(text inputs.Text, prompt int, s Sample, answer []int64) str
 	return t.limits.Fault(text)
 }
 
-// Keep leaves out the samples whose prompts fill TaskOptions.MaxLength, so that nothing of their
-// answers would be learned, as TRL does.
+// Keep leaves out the samples whose prompts fill TaskOptions.MaxLength, as TRL does: nothing of
+// their answers would be learned.
 func (t *Task) Keep(samples []Sample) []Sample {
 	kept := make([]Sample, 0, len(samples))
 	for _, s := range samples {
@@ -114,8 +114,8 @@ func references(samples []Sample) ([]float32, error) {
 	return append(chosen, rejected...), nil
 }
 
-// Length is that of a sample as it is trained on: engine.Lengther.
+// Length is the length of a sample as it is trained on: engine.Lengther.
 func (t *Task) Length(s Sample) int { return min(s.Length(), t.maxLength) }
 
-// CountTokens counts the tokens of a batch, and how many are no padding.
+// CountTokens counts the tokens of a batch, and those that are not padding.
 func (t *Task) CountTokens(b Batch) (all, nonPadding int64) { return b.Tokens() }

@@ -43,8 +43,8 @@ func (s statistics) log() torch.Tensor {
 	return torch.Stack(numbers, 0)
 }
 
-// picked are the numbers of the tokens of the chosen answers, or of the rejected ones, behind one
-// another.
+// picked returns the numbers of the tokens of the chosen answers (i is 0) or of the rejected ones,
+// concatenated.
 func picked(t, answers torch.Tensor, i int) torch.Tensor {
 	return half(t, i).MaskedSelect(half(answers, i))
 }
@@ -62,7 +62,7 @@ type pair struct {
 	ChosenCorrect                float64 // tokens that are the most probable ones
 }
 
-// Evaluate runs the model on a batch of an evaluation.
+// Evaluate runs the model on an evaluation batch.
 func (t *Task) Evaluate(p engine.ForwardPass, b Batch) engine.Loss {
 	loss, s := t.pass(p, b, false)
 	rows := func(x torch.Tensor) torch.Tensor { return x.SumDim([]int64{1}, false, torch.DefaultDType) }
@@ -82,7 +82,7 @@ func (t *Task) Evaluate(p engine.ForwardPass, b Batch) engine.Loss {
 	return engine.Mean(loss, n)
 }
 
-// Metrics are the names of TrainingLogs over all samples or tokens of the evaluation.
+// Metrics are the numbers named by TrainingLogs, over all samples or tokens of the evaluation.
 func (t *Task) Metrics() map[string]float64 {
 	pairs := t.Noted()
 	if len(pairs) == 0 {

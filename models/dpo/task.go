@@ -12,53 +12,53 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// Model is a decoder in two parts, since log probabilities are computed without the logits of the
-// whole batch being there at a time. Those of package auto are such models.
+// Model is a decoder in two parts, so that log probabilities can be computed without the logits of
+// a whole batch in memory. The decoders of package auto are such models.
 type Model interface {
-	// Hidden maps token ids, [B, L], to what the output layer is given, [B, L, hidden]. The mask, [B,
-	// L], has 0 where a token is padding; undefined means that none is.
+	// Hidden maps token ids, [B, L], to the input of the output layer, [B, L, hidden]. The mask,
+	// [B, L], has 0 for padding; undefined means that there is none.
 	Hidden(ids, mask torch.Tensor) torch.Tensor
 	// OutputEmbeddings gives each word of the vocabulary a logit.
 	OutputEmbeddings() *nn.Linear
-	// Logits is what they pass through.
+	// Logits says how those logits are transformed.
 	Logits() transformer.Logits
 	Limits() inputs.Limits
 	// WriteConfig writes config.json into a folder.
 	WriteConfig(dir string) error
 }
 
-// Reference is what a model is held against.
+// Reference is what a model is compared with.
 type Reference struct {
 	// Run calls f with the reference: the trained model as it was, or a model of its own, which is
-	// moved to the device of the training and into evaluation mode.
+	// moved to the training's device and put into evaluation mode.
 	Run func(f func(m Model))
-	// Swaps says that Run puts other weights into the trained model meanwhile, which one that is
-	// shared out among processes (engine.Options.Sharding) cannot have.
+	// Swaps says that Run temporarily puts other weights into the trained model. A model that is
+	// sharded over processes (engine.Options.Sharding) cannot do this.
 	Swaps bool
 }
 
-// TaskOptions configures [NewTask]. The zero value is what DPOConfig of TRL has.
+// TaskOptions configures [NewTask]. The zero value has the defaults of TRL's DPOConfig.
 type TaskOptions struct {
 	LossOptions
-	// Reference is what the model is held against. Without Run it is what package auto puts there.
+	// Reference is what the model is compared with. If its Run is nil, package auto sets it.
 	Reference Reference
 	// Precomputed says that all samples have Sample.Reference, so that no reference is needed.
 	Precomputed bool
 
-	// MaxLength is how many tokens of a prompt with an answer are taken; zero: 1024, or what the model
-	// takes if that is less; negative: what the model takes.
+	// MaxLength is the most tokens of a prompt with an answer; zero: 1024, or what the model takes
+	// if that is less; negative: what the model takes.
 	MaxLength int
-	// KeepEnd cuts what is longer at its beginning instead of its end: truncation_mode "keep_end", which
-	// TRL is about to drop.
+	// KeepEnd cuts longer ones at the beginning instead of the end: truncation_mode "keep_end",
+	// which TRL is about to drop.
 	KeepEnd bool
 	Padding data.Padding // how wide a batch becomes; on the right only
 
-	// KeepDropout leaves the dropout of the model on: disable_dropout=False. The reference has none.
+	// KeepDropout keeps the dropout of the model: disable_dropout=False. The reference has none.
 	KeepDropout bool
 }
 
-// Task ties a model to preferences. An evaluation gives the loss, and what is logged of the training
-// besides (see "What is logged" above).
+// Task ties a model to preferences. An evaluation gives the loss and everything that training logs
+// (see "What is logged" above).
 type Task struct {
 	engine.Observations[pair]
 	model     Model
@@ -82,7 +82,7 @@ var (
 	_ engine.Lengther[Sample]    = (*Task)(nil)
 )
 
-// NewTask makes the task of a model, and takes its dropout away.
+// NewTask makes the task of a model, and removes the model's dropout unless KeepDropout is set.
 func NewTask(m Model, o TaskOptions) (t *Task, err error) {
 	t = &Task{model: m, limits: m.Limits(), options: o, noisy: o.KeepDropout}
 	if t.options.LossOptions, err = o.LossOptions.resolved(); err != nil {
@@ -127,7 +127,7 @@ func disableDropout(m any) {
 	}
 }
 
-// ValidateOptions refuses what the reference cannot have.
+// ValidateOptions refuses options that the reference does not work with.
 func (t *Task) ValidateOptions(o engine.Options) error {
 	if t.options.Reference.Swaps && o.Sharding != 0 {
 		return errors.New("dpo: Options.Sharding is set, and the reference is the adapter as it was before, whose weights " +
@@ -143,7 +143,7 @@ func (t *Task) Model() any { return t.model }
 // WriteConfig writes config.json into a folder.
 func (t *Task) WriteConfig(dir string) error { return t.model.WriteConfig(dir) }
 
-// Loss runs the model, and the reference where that is still to be done.
+// Loss runs the model, and the reference if its log probabilities are not precomputed.
 func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss {
 	loss, s := t.pass(p, b, t.noisy)
 	l := engine.Mean(loss, b.Pairs())
@@ -193,7 +193,7 @@ func half(t torch.Tensor, i int) torch.Tensor {
 // view is a batch on the device of a pass.
 type view struct {
 	ids, mask torch.Tensor // [2n, L]
-	answers   torch.Tensor // [2n, L-1]: the token behind is of an answer
+	answers   torch.Tensor // [2n, L-1]: whether the next token belongs to an answer
 	places    torch.Tensor // where answers has them, if only they are scored
 	tokens    torch.Tensor // how many tokens answers have, [2n] of float32
 	reference torch.Tensor // [2n]; undefined: it is to be computed

@@ -16,11 +16,11 @@ const IgnoreIndex = engine.IgnoreIndex
 type Limits struct {
 	VocabSize     int64 // ids are below it
 	TypeVocabSize int64 // token types are below it; zero: the model has none and takes none but 0
-	MaxLength     int64 // the most tokens of a text
+	MaxLength     int64 // the largest number of tokens of a text
 	PadTokenID    int64 // fills short rows of a batch
 
-	// CountedPositions says that the model counts positions from PadTokenID+1 on, over the tokens
-	// that are not PadTokenID, as RoBERTa does. Others begin with 0.
+	// CountedPositions says that positions start at PadTokenID+1 and count only the tokens other
+	// than PadTokenID, as in RoBERTa. Otherwise they start at 0.
 	CountedPositions bool
 }
 
@@ -31,8 +31,8 @@ type Text struct {
 	AttentionMask []int64 // 0 where InputIDs has padding already; nil: none
 }
 
-// Of is what a tokenizer made, for a model of these limits: token types are left out where the
-// model has one.
+// Of makes the input of a model with these limits from a tokenizer's encoding. It includes token
+// types only if the model has more than one.
 func (l Limits) Of(e *text.Encoding) Text {
 	t := Text{InputIDs: e.IDs}
 	if l.TypeVocabSize > 1 {
@@ -54,9 +54,9 @@ type Batch struct {
 	AttentionMask data.Padded[int64] // without values if nothing is padded, which lets attention take a faster road
 }
 
-// Tensors are ids, mask and types, [B, L] each, on the CPU; what has no values is undefined. The
-// mask is of booleans, which tell a model that some token is padding: transformer.PaddingMask need
-// not look.
+// Tensors returns ids, mask and types, [B, L] each, on the CPU; a field without values is
+// undefined. The mask is boolean. If it is defined, the model knows that there is padding, so
+// transformer.PaddingMask need not look.
 func (b Batch) Tensors() (ids, mask, types torch.Tensor) { return b.To(engine.ForwardPass{}) }
 
 // To is [Batch.Tensors] on the device of a pass.
@@ -65,8 +65,8 @@ func (b Batch) To(p engine.ForwardPass) (ids, mask, types torch.Tensor) {
 		Matrix(p, b.TokenTypeIDs)
 }
 
-// Mask copies an attention mask, 0 where a token is padding, to the device of a pass as booleans.
-// It is undefined where nothing is padding.
+// Mask copies an attention mask, 0 for padding, to the device of a pass as booleans. It is
+// undefined if there is no padding.
 func Mask(p engine.ForwardPass, mask []int64, shape ...int64) torch.Tensor {
 	if full(mask) {
 		return torch.Tensor{}
@@ -109,8 +109,8 @@ func (e *SampleError) Error() string {
 	return fmt.Sprintf("%s: sample %d of the batch: %s", e.Package, e.Index, e.Reason)
 }
 
-// Collate pads texts on the right to a batch and refuses what a model of these limits cannot take.
-// Errors begin with the name of the task's package.
+// Collate pads texts on the right to a batch and refuses what a model with these limits cannot
+// take. Errors begin with the name of the task's package.
 func (l Limits) Collate(pkg string, texts []Text, p data.Padding) (b Batch, err error) {
 	typed, masked := false, false
 	for i, t := range texts {
@@ -144,7 +144,7 @@ func (l Limits) Collate(pkg string, texts []Text, p data.Padding) (b Batch, err 
 	return b, nil
 }
 
-// Filled is a field of the batch's shape with one value everywhere.
+// Filled returns a field of the batch's shape with the same value everywhere.
 func (b Batch) Filled(value int64) data.Padded[int64] {
 	f := data.Padded[int64]{Values: make([]int64, len(b.InputIDs.Values)), Rows: b.InputIDs.Rows,
 		Width: b.InputIDs.Width, Lengths: b.InputIDs.Lengths}
@@ -156,7 +156,7 @@ func (b Batch) Filled(value int64) data.Padded[int64] {
 	return f
 }
 
-// CheckPadding refuses a padding that a model of these limits cannot take.
+// CheckPadding refuses a padding that a model with these limits cannot take.
 func (l Limits) CheckPadding(pkg string, p data.Padding) error {
 	switch {
 	case p.Left:
@@ -178,7 +178,7 @@ func full(mask []int64) bool {
 	return true
 }
 
-// Fault says why a model of these limits cannot take a text; empty: it can.
+// Fault says why a model with these limits cannot take a text; empty: it can.
 func (l Limits) Fault(t Text) string {
 	n := len(t.InputIDs)
 	switch {

@@ -16,27 +16,28 @@ type Model interface {
 	Limits() Limits
 }
 
-// PackedModel is a [Model] that can leave the padding of a batch out: padding_free of TRL,
-// DataCollatorWithFlattening of transformers. [Batch.Forward] asks it.
+// PackedModel is a [Model] that can compute a batch without its padding: padding_free of TRL,
+// DataCollatorWithFlattening of transformers. [Batch.Forward] uses it.
 type PackedModel interface {
 	Model
 
-	// PaddingFree tells whether batches are to be computed without their padding.
+	// PaddingFree reports whether to compute batches without their padding.
 	PaddingFree() bool
-	// ForwardPacked returns the logits that Forward returns of the padded batch: [B, labels] of
-	// texts, [B, L, labels] of tokens, where those of padding may differ.
+	// ForwardPacked returns the logits that Forward returns for the padded batch: [B, labels] for
+	// texts, [B, L, labels] for tokens, where those of padding may differ.
 	ForwardPacked(p *Packed) torch.Tensor
 }
 
-// Packed is a batch without its padding: T tokens, those of one text behind those of another,
-// longer texts first. The order lets attention take texts of one length together.
+// Packed is a batch without its padding: the T tokens of all texts, one text after the other,
+// longer texts first. In this order, attention can compute texts of one length together.
 type Packed struct {
-	// IDs, Types and Positions are those of each token, [T]; Types are undefined where no text has
+	// IDs, Types and Positions are those of each token, [T]. Types are undefined if no text has
 	// any.
 	IDs, Types, Positions torch.Tensor
-	// Groups are the texts, those of one length together, in their order.
+	// Groups are the groups of texts of one length, in order.
 	Groups []Group
-	// Offsets is where each text begins, and T: [B+1] of int32, cu_seq_lens of transformers.
+	// Offsets are where the texts begin, followed by T: [B+1] of int32, cu_seq_lens of
+	// transformers.
 	Offsets torch.Tensor
 
 	first       torch.Tensor // where the text of each row begins, [B]
@@ -44,26 +45,27 @@ type Packed struct {
 	rows, width int64
 }
 
-// Group is so many texts of one length.
+// Group is a number of texts of one length.
 type Group struct{ Texts, Length int64 }
 
 // MaxLength is the length of the longest text.
 func (p *Packed) MaxLength() int64 { return p.Groups[0].Length }
 
-// First picks the first token of each text, in the order of the batch: it maps [T, n] to [B, 1, n].
+// First selects the first token of each text, in the order of the batch: it maps [T, n] to [B, 1,
+// n].
 func (p *Packed) First(x torch.Tensor) torch.Tensor { return x.IndexSelect(0, p.first).Unsqueeze(1) }
 
-// Pad puts the tokens back to where they are in the padded batch: it maps [T, n] to [B, L, n]. Fill
-// is what padding becomes.
+// Pad puts the tokens back to their places in the padded batch: it maps [T, n] to [B, L, n].
+// Padding gets the value fill.
 func (p *Packed) Pad(x torch.Tensor, fill float64) torch.Tensor {
 	size := x.Size(1)
 	o := torch.TensorOptions{DType: x.DType(), Device: x.Device()}
 	return o.Full(fill, p.rows*p.width, size).IndexCopy_(0, p.places, x).View(p.rows, p.width, size)
 }
 
-// Forward runs a model on the batch, without its padding if the model wants it so. A batch that has
-// none goes the usual way, and so does one that cannot be packed: a text whose mask leaves out
-// anything but its end, or all of it.
+// Forward runs a model on the batch, without padding if the model wants that. A batch without
+// padding is computed as usual. So is one that cannot be packed, because the mask of a text leaves
+// out more than the text's end, or all of it.
 func (b Batch) Forward(p engine.ForwardPass, m Model) torch.Tensor {
 	if packer, ok := m.(PackedModel); ok && packer.PaddingFree() {
 		if lengths := b.packable(); lengths != nil {
@@ -73,7 +75,7 @@ func (b Batch) Forward(p engine.ForwardPass, m Model) torch.Tensor {
 	return m.Forward(b.To(p))
 }
 
-// CountTokens counts the tokens that a model computes, and how many are no padding:
+// CountTokens counts the tokens that a model computes, and those that are not padding:
 // engine.TokenCounter.
 func (b Batch) CountTokens(m Model) (all, nonPadding int64) {
 	all, nonPadding = b.Tokens()
@@ -177,7 +179,7 @@ func (l Limits) appendPositions(to, ids []int64) []int64 {
 	return to
 }
 
-// ValidateOptions refuses what a model cannot have that leaves padding out.
+// ValidateOptions refuses options that do not work with a model that leaves out padding.
 func ValidateOptions(pkg string, m Model, o engine.Options) error {
 	packer, ok := m.(PackedModel)
 	switch {

@@ -7,19 +7,19 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Masking says which tokens are masked, and how. Special tokens and padding never are. The zero
-// value is DataCollatorForLanguageModeling's.
+// Masking says which tokens are masked, and how. Special tokens and padding are never masked. The
+// zero value has the defaults of DataCollatorForLanguageModeling.
 type Masking struct {
-	// Probability of a token to be masked; nil: 0.15: mlm_probability.
+	// Probability is that of a token to be masked: mlm_probability. Nil: 0.15.
 	Probability *float64
 	// Replace and Random are the shares of the masked tokens that become the mask token and a
-	// random token; the rest stays what it is, and is to be guessed all the same. Nil: 0.8 and 0.1:
-	// mask_replace_prob, random_replace_prob.
+	// random token: mask_replace_prob, random_replace_prob. The rest keep their token but are
+	// predicted too. Nil: 0.8 and 0.1.
 	Replace, Random *float64
-	// WholeWord masks all tokens of a word or none, and replaces them all; samples need Offsets:
-	// whole_word_mask.
+	// WholeWord masks and replaces either all tokens of a word or none: whole_word_mask. Samples
+	// need Offsets.
 	WholeWord bool
-	// Seed is that of a generator for masks alone; 0: torch's default generator: seed.
+	// Seed is that of a generator used only for masks: seed. Zero: torch's default generator.
 	Seed uint64
 }
 
@@ -56,9 +56,9 @@ func (m Masking) resolved() (Masking, error) {
 // vocabulary is what masking needs to know of the tokenizer.
 type vocabulary struct{ maskID, size int64 }
 
-// mask draws masks for ids, [B, L]: what the model gets, and the labels, [inputs.IgnoreIndex] where
-// nothing is to be guessed. Tensors are on the CPU; keep has 1 where no mask may begin, words the
-// number of each token's word, or is undefined.
+// mask draws masks for ids, [B, L], and returns the ids that the model gets and the labels,
+// [inputs.IgnoreIndex] where nothing is predicted. Tensors are on the CPU. Keep has 1 where no mask
+// may begin; words has the number of each token's word, or is undefined.
 func (m Masking) mask(ids, keep, words torch.Tensor, v vocabulary, g *torch.Generator) (masked, labels torch.Tensor) {
 	shape := ids.Shape()
 	draw := func(p torch.Tensor) torch.Tensor { return p.Bernoulli(g).ToDType(torch.Bool) }

@@ -11,18 +11,18 @@ import (
 // Sample is a text as token ids, special tokens included.
 type Sample struct {
 	inputs.Text
-	SpecialTokensMask []int64     // 1 where a token is a special one, which is never masked
-	Offsets           []text.Span // of each token in its text; only Masking.WholeWord needs them
+	SpecialTokensMask []int64     // 1 for special tokens, which are never masked
+	Offsets           []text.Span // of each token in its text; needed only for Masking.WholeWord
 }
 
 // Batch is some samples, padded to the same length.
 type Batch struct {
 	inputs.Batch
-	Keep  data.Padded[int64] // 1 where no mask may begin: special tokens, padding, and in whole words all but the first
-	Words data.Padded[int64] // the word of each token, -1 for special ones; without values but for whole words
+	Keep  data.Padded[int64] // 1 where no mask may begin: special tokens, padding, and of whole words all but the first
+	Words data.Padded[int64] // the word of each token, -1 for special ones; empty except for whole words
 }
 
-// Collate pads samples to a batch and refuses what the model cannot take.
+// Collate pads samples to a batch. It refuses what the model cannot take.
 func (t *Task) Collate(samples []Sample) (b Batch, err error) {
 	texts := make([]inputs.Text, len(samples))
 	for i, s := range samples {

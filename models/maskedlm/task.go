@@ -21,12 +21,12 @@ type TaskOptions struct {
 	MaskTokenID int64 // of [MASK] or <mask>; required
 	VocabSize   int64 // tokens of the tokenizer, from which random ones are drawn; zero: those of the model
 
-	// SumWindow adds the gradients of the micro-batches of an accumulation window up and does not
-	// average them, as transformers 5.17 does with its own models, MPNet excepted.
+	// SumWindow sums the gradients of the micro-batches of an accumulation window instead of
+	// averaging them. transformers 5.17 does this with its own models, except MPNet.
 	SumWindow bool
 }
 
-// Task ties a model to texts. An evaluation gives the loss, of masks drawn for it.
+// Task ties a model to texts. An evaluation gives the loss, with masks drawn for it.
 type Task struct {
 	model      Model
 	limits     inputs.Limits
@@ -78,7 +78,7 @@ func NewTask(m Model, o TaskOptions) (t *Task, err error) {
 	return t, nil
 }
 
-// ValidateOptions refuses options that the model cannot have: [inputs.ValidateOptions].
+// ValidateOptions refuses options that do not work with the model: [inputs.ValidateOptions].
 func (t *Task) ValidateOptions(o engine.Options) error {
 	return inputs.ValidateOptions("maskedlm", t.model, o)
 }
@@ -89,7 +89,7 @@ func (t *Task) Model() any { return t.model }
 // WriteConfig writes config.json into a folder.
 func (t *Task) WriteConfig(dir string) error { return t.model.WriteConfig(dir) }
 
-// Generators is the one that masks are drawn from, where they have their own.
+// Generators returns the generator of masks if they have their own.
 func (t *Task) Generators() map[string]*torch.Generator {
 	if t.generator == nil {
 		return nil
@@ -100,7 +100,7 @@ func (t *Task) Generators() map[string]*torch.Generator {
 // Loss masks a batch and runs the model on it.
 func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss { return t.LossOf(p, t.Predict(p, b)) }
 
-// Predict masks a batch and runs the model on it: logits and labels.
+// Predict masks a batch, runs the model on it, and returns logits and labels.
 func (t *Task) Predict(p engine.ForwardPass, b Batch) engine.Outputs {
 	ids, labels := t.Mask(b)
 	masked := b.Batch
@@ -110,7 +110,8 @@ func (t *Task) Predict(p engine.ForwardPass, b Batch) engine.Outputs {
 		Rows: b.InputIDs.Rows}
 }
 
-// Mask draws masks for a batch: the ids that the model gets and the labels, [B, L], on the CPU.
+// Mask draws masks for a batch and returns the ids that the model gets and the labels, [B, L], on
+// the CPU.
 func (t *Task) Mask(b Batch) (ids, labels torch.Tensor) {
 	host := engine.ForwardPass{}
 	return t.masking.mask(inputs.Matrix(host, b.InputIDs), inputs.Matrix(host, b.Keep), inputs.Matrix(host, b.Words),
@@ -141,8 +142,8 @@ func partLoss(logits, labels torch.Tensor) torch.Tensor {
 // Length is the number of tokens of a sample: engine.Lengther.
 func (t *Task) Length(s Sample) int { return len(s.InputIDs) }
 
-// CountLabels counts the tokens that may be masked, by which parts of a batch weigh: each draws its
-// own masks. It implements engine.LabelCounter.
+// CountLabels counts the tokens that may be masked: engine.LabelCounter. They are the weights of a
+// batch's parts, each of which draws its own masks.
 func (t *Task) CountLabels(b Batch) (n int64) {
 	for _, keep := range b.Keep.Values {
 		if keep == 0 {
@@ -152,7 +153,7 @@ func (t *Task) CountLabels(b Batch) (n int64) {
 	return n
 }
 
-// CountTokens counts the tokens of a batch that the model computes, and how many are no padding.
+// CountTokens counts the tokens of a batch that the model computes, and those that are not padding.
 func (t *Task) CountTokens(b Batch) (all, nonPadding int64) {
 	return b.Batch.CountTokens(t.model)
 }

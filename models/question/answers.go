@@ -6,14 +6,15 @@ import (
 	"slices"
 )
 
-// AnswerOptions says how answers are chosen from logits. The zero value is that of run_qa.py.
+// AnswerOptions says how answers are chosen from logits. The zero value has the defaults of
+// run_qa.py.
 type AnswerOptions struct {
 	// NoAnswers says that a text may have no answer, as in version 2 of SQuAD:
 	// version_2_with_negative.
 	NoAnswers bool
-	Best      int // how many beginnings and how many ends are tried, and how many answers kept; zero: 20: n_best_size
-	MaxLength int // tokens of an answer; zero: 30: max_answer_length
-	// NullThreshold is by how much "no answer" must be better than the best answer:
+	Best      int // how many starts and ends are tried, and how many answers kept; zero: 20: n_best_size
+	MaxLength int // the most tokens of an answer; zero: 30: max_answer_length
+	// NullThreshold is the margin by which "no answer" must beat the best answer:
 	// null_score_diff_threshold.
 	NullThreshold float64
 }
@@ -39,8 +40,8 @@ type candidate struct {
 }
 
 // Answers finds the best answers to one question, the chosen one first, from the logits of all
-// samples of its example: postprocess_qa_predictions of run_qa.py. Without an Example, whose text
-// they are of, there are none. The options must be such as [NewTask] takes.
+// samples of its example: postprocess_qa_predictions of run_qa.py. It returns none if the samples
+// have no Example, whose text it needs. The options must be valid, as [NewTask] checks.
 func Answers(scores []Scores, o AnswerOptions) []Predicted {
 	o.Best, o.MaxLength = cmp.Or(o.Best, 20), cmp.Or(o.MaxLength, 30)
 	var found []candidate

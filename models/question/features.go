@@ -11,32 +11,32 @@ import (
 	"github.com/gotrainer/gotrainer/text"
 )
 
-// Example is a question about a text, as in the files of SQuAD.
+// Example is a question about a text, as in SQuAD's files.
 type Example struct {
 	ID, Question, Context string
 	Answers               []Answer // given by people; none: the text has no answer
 }
 
-// Answer is a stretch of a text.
+// Answer is a span of a text.
 type Answer struct {
 	Text  string
 	Start int // in characters of the text, as Python counts them
 }
 
-// Sample is a question with a part of its text as token ids, special tokens included.
+// Sample is a question and a part of its text as token ids, special tokens included.
 type Sample struct {
 	inputs.Text
-	Start, End int64 // the first and the last token of the answer; those of [CLS] where this part has none
+	Start, End int64 // the first and the last token of the answer; both [CLS] if this part has none
 
 	Example *Example
 	Offsets []text.Span // of each token in the text of the example, in characters; {-1, -1} outside of it
 }
 
-// FeatureOptions says how a long text is divided.
+// FeatureOptions says how a long text is split.
 type FeatureOptions struct {
 	MaxLength int // tokens of a sample; zero: 384, or what the model takes if that is less
-	// tokens that a part shares with the one before it; zero: 128, or a fourth of MaxLength if that
-	// is less
+	// Stride is how many tokens a part shares with the one before it; zero: 128, or a fourth of
+	// MaxLength if that is less.
 	Stride int
 }
 
@@ -55,9 +55,9 @@ func (o FeatureOptions) resolved(limit int) (FeatureOptions, error) {
 	return o, nil
 }
 
-// Features makes the samples of an example as run_qa.py of transformers does: question first, the
-// text cut where it is too long. The id cls is that of the token that stands for "no answer". An
-// answer that is the last token of a part begins there; run_qa.py has it begin at the token behind.
+// Features makes the samples of an example as run_qa.py of transformers does: question first, long
+// texts split. The id cls is that of the token that stands for "no answer". If an answer is the
+// last token of a part, it starts there; run_qa.py lets it start at the next token.
 func Features(t *text.Tokenizer, e Example, l inputs.Limits, cls int64, o FeatureOptions) ([]Sample, error) {
 	o, err := o.resolved(int(l.MaxLength))
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// Model computes two logits for each token, [B, L, 2]: that the answer begins there, and that it
+// Model computes two logits for each token, [B, L, 2]: that the answer starts there, and that it
 // ends there.
 type Model = classify.Model
 
@@ -21,8 +21,8 @@ type TaskOptions struct {
 	Padding data.Padding // how wide a batch becomes; on the right only
 	Answers AnswerOptions
 
-	// SumWindow adds the gradients of the micro-batches of an accumulation window up and does not
-	// average them, as transformers 5.17 does with its own models, MPNet excepted.
+	// SumWindow sums the gradients of the micro-batches of an accumulation window instead of
+	// averaging them. transformers 5.17 does this with its own models, except MPNet.
 	SumWindow bool
 }
 
@@ -33,9 +33,9 @@ type Batch struct {
 	Samples    []Sample
 }
 
-// Task ties a model to questions. An evaluation gives exact_match and f1 of the examples, or the
-// numbers of version 2 of SQuAD, see [metrics.Squad]; the samples of an example must follow one
-// another, as [Features] makes them. Samples without an Example count for the loss alone.
+// Task ties a model to questions. An evaluation gives exact_match and f1 over the examples, or the
+// numbers of version 2 of SQuAD (see [metrics.Squad]). The samples of an example must be adjacent,
+// as [Features] makes them. Samples without an Example count only for the loss.
 type Task struct {
 	model   Model
 	limits  inputs.Limits
@@ -74,9 +74,9 @@ func NewTask(m Model, o TaskOptions) (*Task, error) {
 	return t, t.limits.CheckPadding("question", o.Padding)
 }
 
-// ValidateOptions refuses options that the model cannot have ([inputs.ValidateOptions]), and label
-// smoothing, which knows one list of labels: transformers' Trainer, too, leaves the loss of
-// question answering as it is.
+// ValidateOptions refuses options that do not work with the model ([inputs.ValidateOptions]), and
+// label smoothing, which supports only one list of labels. transformers' Trainer does not smooth
+// the loss of question answering either.
 func (t *Task) ValidateOptions(o engine.Options) error {
 	if o.LabelSmoothing != 0 {
 		return fmt.Errorf("question: Options.LabelSmoothing is %g; want 0: a question has two labels, where the answer "+
@@ -92,7 +92,7 @@ func (t *Task) Model() any { return t.model }
 // WriteConfig writes config.json into a folder.
 func (t *Task) WriteConfig(dir string) error { return t.model.WriteConfig(dir) }
 
-// Collate pads samples to a batch and refuses what the model cannot take.
+// Collate pads samples to a batch. It refuses what the model cannot take.
 func (t *Task) Collate(samples []Sample) (b Batch, err error) {
 	texts := make([]inputs.Text, len(samples))
 	for i, s := range samples {
@@ -117,14 +117,14 @@ func (t *Task) Collate(samples []Sample) (b Batch, err error) {
 // Loss runs the model on a batch.
 func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss { return t.LossOf(p, t.Predict(p, b)) }
 
-// Predict runs the model on a batch: the logits of beginnings and ends, and where they are.
+// Predict runs the model on a batch and returns the logits of starts and ends, and their labels.
 func (t *Task) Predict(p engine.ForwardPass, b Batch) engine.Outputs {
 	logits := b.Forward(p, t.model)
 	return engine.Outputs{Logits: []torch.Tensor{column(logits, 0), column(logits, 1)},
 		Labels: []torch.Tensor{engine.Input(p, b.Start), engine.Input(p, b.End)}, Rows: b.InputIDs.Rows}
 }
 
-// Inputs lists what Predict gives the device.
+// Inputs lists what Predict copies to the device.
 func (t *Task) Inputs(p engine.ForwardPass, b Batch) {
 	b.To(p)
 	engine.Input(p, b.Start)
@@ -136,8 +136,8 @@ func column(logits torch.Tensor, i int64) torch.Tensor {
 	return logits.Split(1, -1)[i].SqueezeDim(-1).Contiguous()
 }
 
-// LossOf is the mean of the cross-entropies of beginnings and ends. One that is not in the sample
-// is left out.
+// LossOf is the mean of the cross-entropies of starts and ends. A start or end outside of the
+// sample is left out.
 func (t *Task) LossOf(_ engine.ForwardPass, o engine.Outputs) engine.Loss {
 	outside := o.Logits[0].Size(1)
 	loss := func(i int) torch.Tensor {
@@ -151,7 +151,7 @@ func (t *Task) LossOf(_ engine.ForwardPass, o engine.Outputs) engine.Loss {
 	return engine.Mean(value, o.Rows)
 }
 
-// Observe takes note of a batch of an evaluation.
+// Observe records an evaluation batch.
 func (t *Task) Observe(b Batch, o engine.Outputs) {
 	t.observed = append(t.observed, observed{o.Logits[0].Detach().Keep(), o.Logits[1].Detach().Keep(), b.Samples})
 }
@@ -176,7 +176,7 @@ func (t *Task) Metrics() map[string]float64 {
 	return squad.Result()
 }
 
-// byExample puts the samples of an example together, which follow one another.
+// byExample groups the samples by example; those of an example are adjacent.
 func byExample(all []Scores) (groups [][]Scores) {
 	for i, s := range all {
 		if i == 0 || !same(s.Sample.Example, all[i-1].Sample.Example) {
@@ -198,16 +198,16 @@ func (t *Task) TakeObserved(rows int) ([]byte, error) {
 	return t.shared.TakeObserved(rows)
 }
 
-// SortObserved puts the texts that were observed into another order: engine.ObservationSorter.
+// SortObserved reorders the observed texts: engine.ObservationSorter.
 func (t *Task) SortObserved(order []int) error {
 	t.note()
 	return t.shared.SortObserved(order)
 }
 
-// AddObserved takes note of what TakeObserved has returned on some process.
+// AddObserved adds what TakeObserved returned on some process.
 func (t *Task) AddObserved(part []byte) error { return t.shared.AddObserved(part) }
 
-// note waits for the device and takes note of the samples that were observed.
+// note waits for the device and records the observed samples.
 func (t *Task) note() {
 	for _, o := range t.observed {
 		start, end := values(o.start), values(o.end)
@@ -229,7 +229,7 @@ func values(logits torch.Tensor) (v []float32) {
 // Length is the number of tokens of a sample: engine.Lengther.
 func (t *Task) Length(s Sample) int { return len(s.InputIDs) }
 
-// CountLabels counts the samples whose answer is in them, which the loss is the mean over:
+// CountLabels counts the samples that contain their answer, over which the loss is averaged:
 // engine.LabelCounter.
 func (t *Task) CountLabels(b Batch) (n int64) {
 	for i, s := range b.Samples {
@@ -240,7 +240,7 @@ func (t *Task) CountLabels(b Batch) (n int64) {
 	return n
 }
 
-// CountTokens counts the tokens of a batch that the model computes, and how many are no padding.
+// CountTokens counts the tokens of a batch that the model computes, and those that are not padding.
 func (t *Task) CountTokens(b Batch) (all, nonPadding int64) {
 	return b.Batch.CountTokens(t.model)
 }

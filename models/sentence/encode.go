@@ -15,21 +15,23 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// EncodeOptions configures [Transformer.Encode]. The zero value is that of sentence-transformers.
+// EncodeOptions configures [Transformer.Encode]. The zero value has the defaults of
+// sentence-transformers.
 type EncodeOptions struct {
-	// PromptName is which of the model's Prompts stands in front of the texts, and Prompt another text.
-	// Neither: DefaultPromptName's, if the model has one; an empty Prompt is none.
+	// PromptName names one of the model's Prompts, which is put before each text; Prompt is another
+	// text to put there. Without both, DefaultPromptName's is used, if the model has one; an empty
+	// Prompt means no prompt.
 	PromptName string
 	Prompt     *string
 
 	BatchSize   int  // texts at a time; zero: 32
-	Normalize   bool // give embeddings the length 1: normalize_embeddings
-	TruncateDim int  // how many numbers of an embedding are left; zero: the model's TruncateDim
+	Normalize   bool // scale embeddings to length 1: normalize_embeddings
+	TruncateDim int  // how many numbers of an embedding to keep; zero: the model's TruncateDim
 }
 
-// Encode makes embeddings of texts, in their order: encode. Texts of about the same length are computed
-// together. Several goroutines may call it at a time, but not while the model is trained. If ctx ends,
-// it returns the context's cause after the batch at hand.
+// Encode makes embeddings of texts, in their order: encode. Texts of similar length are computed
+// together. Several goroutines may call it at a time, but not while the model is trained. If ctx
+// ends, Encode returns the context's cause after the current batch.
 func (m *Transformer) Encode(ctx context.Context, texts []string, o EncodeOptions) ([][]float32, error) {
 	prompt, err := m.prompt(o)
 	if err != nil {
@@ -75,21 +77,21 @@ func (m *Transformer) Encode(ctx context.Context, texts []string, o EncodeOption
 	return embeddings, nil
 }
 
-// EncodeQuery is [Transformer.Encode] of questions: with the prompt of the name query, if the model has
+// EncodeQuery is [Transformer.Encode] for queries: with the prompt named query, if the model has
 // one and o does not say otherwise.
 func (m *Transformer) EncodeQuery(ctx context.Context, texts []string, o EncodeOptions) ([][]float32, error) {
 	return m.Encode(ctx, texts, m.named(o, "query"))
 }
 
-// EncodeDocument is [Transformer.Encode] of what is searched: with the prompt of the name document,
-// passage or corpus, whichever the model has first. sentence-transformers gives every model an empty
-// prompt of the name document where its files have none, and so never comes to passage; here a model has
-// the prompts of its files.
+// EncodeDocument is [Transformer.Encode] for the texts to be searched. It uses the first of the
+// prompts document, passage and corpus that the model has. If the files have no prompt named
+// document, sentence-transformers adds an empty one and so never uses passage; here a model has
+// only the prompts of its files.
 func (m *Transformer) EncodeDocument(ctx context.Context, texts []string, o EncodeOptions) ([][]float32, error) {
 	return m.Encode(ctx, texts, m.named(o, "document", "passage", "corpus"))
 }
 
-// named takes the first of these prompts that there is, unless o says which.
+// named selects the first of these prompts that the model has, unless o names one.
 func (m *Transformer) named(o EncodeOptions, names ...string) EncodeOptions {
 	if o.PromptName != "" || o.Prompt != nil {
 		return o

@@ -9,21 +9,21 @@ import (
 	"github.com/gotrainer/gotrainer/metrics"
 )
 
-// Evaluator measures a model on texts of its own. Evaluations of a run give what it measures
+// Evaluator measures a model on its own texts. The evaluations of a run report the results
 // ([TaskOptions].Evaluators).
 type Evaluator interface {
-	// Check refuses what Evaluate would, before a run begins.
+	// Check refuses, before a run begins, what Evaluate would refuse.
 	Check(m *Transformer) error
-	// Evaluate returns what it measures, by name.
+	// Evaluate returns the results by name.
 	Evaluate(ctx context.Context, m *Transformer) (map[string]float64, error)
 }
 
-// EvaluatorOptions are what all evaluators have.
+// EvaluatorOptions are the options of all evaluators.
 type EvaluatorOptions struct {
-	Name          string               // what the names of metrics begin with, before a _; zero: nothing
-	SimilarityFns []SimilarityFunction // nil: that of the model; of several there is a maximum, too
+	Name          string               // prefix of the names of metrics, before a _; zero: none
+	SimilarityFns []SimilarityFunction // nil: the model's; several also give their maximum
 	BatchSize     int                  // zero: 16, and for retrieval 32
-	TruncateDim   int                  // how many numbers of an embedding count; zero: the model's TruncateDim
+	TruncateDim   int                  // how many numbers of an embedding to keep; zero: the model's TruncateDim
 }
 
 func (o EvaluatorOptions) check(kind string) error {
@@ -68,15 +68,15 @@ func (o EvaluatorOptions) named(all map[string]float64) map[string]float64 {
 	return named
 }
 
-// EmbeddingSimilarityEvaluator holds the similarity of pairs against the scores that they should have:
-// pearson_cosine and spearman_cosine, and pearson_max and spearman_max of several similarities.
+// EmbeddingSimilarityEvaluator compares the similarity of pairs with their scores: pearson_cosine
+// and spearman_cosine, and with several similarities also pearson_max and spearman_max.
 type EmbeddingSimilarityEvaluator struct {
 	Sentences1, Sentences2 []string
 	Scores                 []float64
 	EvaluatorOptions
 }
 
-// Check wants as many scores as pairs, and two at least.
+// Check requires as many scores as pairs, and at least two.
 func (e EmbeddingSimilarityEvaluator) Check(*Transformer) error {
 	if n := len(e.Scores); n < 2 || len(e.Sentences1) != n || len(e.Sentences2) != n {
 		return fmt.Errorf("sentence: EmbeddingSimilarityEvaluator has %d and %d texts and %d scores; want as many of each, "+
@@ -121,16 +121,16 @@ func (e EmbeddingSimilarityEvaluator) Evaluate(ctx context.Context, m *Transform
 	return e.named(all), nil
 }
 
-// TripletEvaluator counts the anchors that are more alike to their positive than to their negative, by
-// a margin: cosine_accuracy, and max_accuracy of several similarities. Anchors are encoded as queries,
-// the others as documents.
+// TripletEvaluator counts the anchors that are more similar to their positive than to their
+// negative, by a margin: cosine_accuracy, and with several similarities also max_accuracy. Anchors
+// are encoded as queries, the others as documents.
 type TripletEvaluator struct {
 	Anchors, Positives, Negatives []string
 	Margin                        map[SimilarityFunction]float64 // nil: 0
 	EvaluatorOptions
 }
 
-// Check wants as many texts of each kind.
+// Check requires the same number of anchors, positives and negatives.
 func (e TripletEvaluator) Check(*Transformer) error {
 	if n := len(e.Anchors); n == 0 || len(e.Positives) != n || len(e.Negatives) != n {
 		return fmt.Errorf("sentence: TripletEvaluator has %d anchors, %d positives and %d negatives; want as many of each",

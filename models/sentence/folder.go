@@ -33,9 +33,9 @@ type moduleEntry struct {
 	Type  string `json:"type"`
 }
 
-// Load reads a model from a folder or, by its name, from the Hub. A folder without modules.json is that
-// of an encoder alone, whose hidden states are averaged. The options are those of the encoder; files
-// that a model needs and that are not there, and modules and settings that there are not, are errors.
+// Load reads a model from a folder or, by name, from the Hub. A folder without modules.json is an
+// encoder's, and its hidden states are averaged. The options are the encoder's. It is an error if a
+// file that the model needs is missing, or if a module or setting is not supported.
 func Load(ctx context.Context, model string, o auto.Options) (*Transformer, error) {
 	files := append(slices.Clone(encoderNames), modulesName, settingsName, "[0-9]*_*/*")
 	dir, err := auto.Find(ctx, model, o.Revision, files...)
@@ -100,7 +100,7 @@ func readJSON(dir, name string, value any) error {
 	return nil
 }
 
-// readModules reads modules.json: an encoder, a pooling, and what stands behind it.
+// readModules reads modules.json: an encoder, a pooling, and the modules after it.
 func readModules(dir string) (modules []moduleEntry, err error) {
 	if err := readJSON(dir, modulesName, &modules); err != nil {
 		return nil, err
@@ -108,12 +108,12 @@ func readModules(dir string) (modules []moduleEntry, err error) {
 	file := filepath.Join(dir, modulesName)
 	if len(modules) < firstModule || modules[0].kind() != "Transformer" || modules[1].kind() != "Pooling" {
 		return nil, fmt.Errorf("sentence: %s has the modules %q; want a Transformer, a Pooling, and Dense and Normalize "+
-			"behind them, of sentence_transformers", file, typesOf(modules))
+			"after them, of sentence_transformers", file, typesOf(modules))
 	}
 	for i, m := range modules {
 		switch k := m.kind(); {
 		case i >= firstModule && k != "Dense" && k != "Normalize":
-			return nil, fmt.Errorf("sentence: %s: module %d is a %s; behind the pooling there are Dense and Normalize of "+
+			return nil, fmt.Errorf("sentence: %s: module %d is a %s; after the pooling there may be Dense and Normalize of "+
 				"sentence_transformers", file, i, m.Type)
 		case m.Path != "" && !filepath.IsLocal(m.Path):
 			return nil, fmt.Errorf("sentence: %s: the path of module %d is %q, which leads out of the folder", file, i, m.Path)
@@ -137,7 +137,7 @@ func (m moduleEntry) kind() string {
 	return m.Type[strings.LastIndex(m.Type, ".")+1:]
 }
 
-// loadModules reads what stands behind the encoder.
+// loadModules reads the modules after the encoder.
 func loadModules(dir string, entries []moduleEntry, e *auto.EncoderModel) (p Pooling, rest []Module, err error) {
 	if p, err = readPooling(filepath.Join(dir, entries[1].Path), e.HiddenSize()); err != nil {
 		return p, nil, err
@@ -167,7 +167,8 @@ func (m *Transformer) Save(dir string) error {
 	return m.saveModules(dir)
 }
 
-// WriteConfig writes all of a folder but the weights of the encoder, which a checkpoint has.
+// WriteConfig writes everything in a folder except the weights of the encoder, which a checkpoint
+// has anyway.
 func (m *Transformer) WriteConfig(dir string) error {
 	if err := m.EncoderModel.WriteConfig(dir); err != nil {
 		return fmt.Errorf("sentence: %w", err)
@@ -175,7 +176,7 @@ func (m *Transformer) WriteConfig(dir string) error {
 	return m.saveModules(dir)
 }
 
-// saveModules writes what is there besides the encoder.
+// saveModules writes everything except the encoder.
 func (m *Transformer) saveModules(dir string) error {
 	similarity, err := m.SimilarityFn.check()
 	if err != nil {

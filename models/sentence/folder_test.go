@@ -174,7 +174,7 @@ func TestFoldersThatCannotBeServedAreRefused(t *testing.T) {
 		{"1_Pooling/config.json", `{"pooling_mode": "median"}`, `there is no pooling mode "median"`},
 		{"1_Pooling/config.json", `{"pooling_mode": 3}`, "pooling_mode is 3"},
 		{"1_Pooling/config.json", `{"embedding_dimension": 33}`, "embedding_dimension is 33"},
-		{"1_Pooling/config.json", `{"other": 1}`, "other is 1, a setting that there is not"},
+		{"1_Pooling/config.json", `{"other": 1}`, "other is 1, an unknown setting"},
 		{"2_Dense/config.json", `{"activation_function": "os.system"}`, "activation_function is os.system"},
 		{"2_Dense/config.json", `{"module_input_name": "token_embeddings"}`, "module_input_name"},
 		{"2_Dense/config.json", `{"in_features": 63}`, "shape"},

@@ -11,22 +11,23 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Loss is what training makes small: one of sentence-transformers' losses, or one of your own.
+// Loss is what training minimizes: one of sentence-transformers' losses, or one of your own.
 type Loss interface {
-	// Wants says which samples the loss is of.
+	// Wants says which samples the loss takes.
 	Wants() Wants
-	// Of is the loss, one number, of the embeddings of a batch, [B, D] for each text of a sample, and of
-	// labels: the scores, [B], or targets, [B, D], undefined where it wants none.
+	// Of computes the loss, one number, from the embeddings of a batch, [B, D] for each text of a
+	// sample, and from labels: the scores, [B], or targets, [B, D]. Labels are undefined if the
+	// loss wants none.
 	Of(embeddings []torch.Tensor, labels torch.Tensor) torch.Tensor
 }
 
-// Wants is what a loss wants of samples.
+// Wants says which samples a loss takes.
 type Wants struct {
-	Texts     int   // at least so many texts; a batch has as many of each sample
-	MoreTexts bool  // or more
-	Label     Label // and what else
-	// PerSample says that the loss is a mean over samples, each by itself. A batch is only then trained in
-	// parts (DivideOnOutOfMemory of the trainer).
+	Texts     int   // the least number of texts; all samples of a batch have as many
+	MoreTexts bool  // a sample may have more than that
+	Label     Label // what else it takes
+	// PerSample says that the loss is a mean over samples, each independent of the others. Only
+	// then can the trainer split a batch into parts (DivideOnOutOfMemory).
 	PerSample bool
 }
 
@@ -43,8 +44,8 @@ const (
 // checker is a loss whose settings may be wrong, which [NewTask] asks.
 type checker interface{ check(dimension int) error }
 
-// Direction is what [MultipleNegativesRankingLoss] compares. A query is the first text of a sample, the
-// others are its documents.
+// Direction is what [MultipleNegativesRankingLoss] compares. A query is the first text of a sample;
+// the others are its documents.
 type Direction string
 
 // The directions there are.
@@ -55,16 +56,17 @@ const (
 	DocToDoc     Direction = "doc_to_doc"     // the same with the documents of other queries
 )
 
-// MultipleNegativesRankingLoss is for an anchor, a text that goes with it, and others that do not, if
-// there are any: the anchor shall be more alike to its own than to all other texts of the batch. It is
-// InfoNCE, in-batch negatives. Where texts occur several times, data.NoDuplicates is the order for it.
-// The zero value is that of sentence-transformers.
+// MultipleNegativesRankingLoss takes an anchor, a text that goes with it and, optionally,
+// negatives. The anchor should be more similar to its own text than to all other texts of the
+// batch. It is InfoNCE with in-batch negatives. If texts occur several times, use the order
+// data.NoDuplicates. The zero value has the defaults of sentence-transformers.
 type MultipleNegativesRankingLoss struct {
-	Scale      float64            // of similarities; zero: 20
+	Scale      float64            // factor of similarities; zero: 20
 	Similarity SimilarityFunction // zero: Cosine
 	Directions []Direction        // QueryToDoc must be among them; nil: QueryToDoc alone
-	// PerDirection has a softmax for each direction and averages them, instead of one of all:
-	// partition_mode="per_direction". With QueryToDoc and DocToQuery it is the symmetric loss.
+	// PerDirection computes a softmax for each direction and averages them, instead of one softmax
+	// over all: partition_mode="per_direction". With QueryToDoc and DocToQuery it is the symmetric
+	// loss.
 	PerDirection bool
 }
 
@@ -136,19 +138,19 @@ func (l MultipleNegativesRankingLoss) Of(embeddings []torch.Tensor, _ torch.Tens
 	return right.Sub(all).Mean(torch.DefaultDType).Neg()
 }
 
-// rows are all rows of x, picked by their numbers as the original picks those of its process: the order
-// in which gradients of several uses add up follows from it.
+// rows returns all rows of x, selected by index as the original selects those of its process: this
+// determines the order in which the gradients of several uses are added.
 func rows(x torch.Tensor) torch.Tensor {
 	return x.IndexSelect(0, torch.TensorOptions{DType: torch.Int64, Device: x.Device()}.Arange(0, x.Size(0), 1))
 }
 
-// without takes the diagonals of so many square blocks beside one another out of a softmax.
+// without excludes the diagonals of adjacent square blocks from a softmax.
 func without(scores torch.Tensor, blocks int64) torch.Tensor {
 	same := torch.TensorOptions{Device: scores.Device(), DType: torch.Bool}.Eye(scores.Size(0)).Repeat(1, blocks)
 	return scores.MaskedFill(same, math.Inf(-1))
 }
 
-// CosineSimilarityLoss is for two texts and a score: the cosine of their embeddings shall be the
+// CosineSimilarityLoss takes two texts and a score: the cosine of their embeddings should equal the
 // score. It is the mean squared error.
 type CosineSimilarityLoss struct{}
 
@@ -160,10 +162,10 @@ func (CosineSimilarityLoss) Of(embeddings []torch.Tensor, scores torch.Tensor) t
 	return functional.CosineSimilarity(embeddings[0], embeddings[1], 1, 1e-8).MSELoss(scores, torch.ReductionMean)
 }
 
-// CoSENTLoss is for two texts and a score: pairs of a batch with a higher score shall be more alike than
-// those with a lower one. It is the default of sentence-transformers.
+// CoSENTLoss takes two texts and a score: in a batch, pairs with a higher score should be more
+// similar than pairs with a lower one. It is the default of sentence-transformers.
 type CoSENTLoss struct {
-	Scale      float64            // of similarities; zero: 20
+	Scale      float64            // factor of similarities; zero: 20
 	Similarity SimilarityFunction // zero: Cosine
 }
 
@@ -178,7 +180,8 @@ func (l CoSENTLoss) check(int) error {
 // Wants two texts and a score.
 func (CoSENTLoss) Wants() Wants { return Wants{Texts: 2, Label: ScoreLabel} }
 
-// Of is log(1 + sum(exp(scale * (s(k) - s(i))))) over the pairs i and k of which i has the higher score.
+// Of is log(1 + sum(exp(scale * (s(k) - s(i))))) over all i and k where pair i has a higher score
+// than pair k.
 func (l CoSENTLoss) Of(embeddings []torch.Tensor, scores torch.Tensor) torch.Tensor {
 	s := l.Similarity.Pairwise(embeddings[0], embeddings[1])
 	if d := s.DType(); d == torch.Float16 || d == torch.BFloat16 {
@@ -213,8 +216,8 @@ func (d Distance) check() error {
 	return nil
 }
 
-// TripletLoss is for an anchor, a text that goes with it and one that does not: the first shall be
-// nearer by a margin. The zero value is that of sentence-transformers.
+// TripletLoss takes an anchor, a text that goes with it and one that does not: the first should be
+// nearer by a margin. The zero value has the defaults of sentence-transformers.
 type TripletLoss struct {
 	Distance Distance // zero: EuclideanDistance
 	Margin   *float64 // triplet_margin; nil: 5
@@ -244,12 +247,12 @@ func (l TripletLoss) Of(embeddings []torch.Tensor, _ torch.Tensor) torch.Tensor 
 	return nearer.AddScalar(margin).ReLU().Mean(torch.DefaultDType)
 }
 
-// ContrastiveLoss is for two texts and a score of 1, which pulls them together, or 0, which pushes them
-// apart by a margin. The zero value is that of sentence-transformers.
+// ContrastiveLoss takes two texts and a score: 1 pulls them together, 0 pushes them apart by a
+// margin. The zero value has the defaults of sentence-transformers.
 type ContrastiveLoss struct {
 	Distance Distance // zero: CosineDistance
 	Margin   *float64 // nil: 0.5
-	Sum      bool     // over the samples, not the mean: size_average=False
+	Sum      bool     // add up the samples instead of averaging: size_average=False
 }
 
 func (l ContrastiveLoss) check(int) error { return l.Distance.check() }
@@ -282,7 +285,7 @@ func (l ContrastiveLoss) Of(embeddings []torch.Tensor, scores torch.Tensor) torc
 	return losses.Mean(torch.DefaultDType)
 }
 
-// MSELoss is for texts and the embedding that each shall have, such as that of a teacher.
+// MSELoss takes texts and the embedding that each should have, such as a teacher's.
 type MSELoss struct{}
 
 // Wants a text, or more, and a target.
@@ -290,7 +293,7 @@ func (MSELoss) Wants() Wants {
 	return Wants{Texts: 1, MoreTexts: true, Label: TargetLabel, PerSample: true}
 }
 
-// Of is the mean squared error, the mean over the texts of a sample.
+// Of is the mean squared error, averaged over the texts of a sample.
 func (MSELoss) Of(embeddings []torch.Tensor, targets torch.Tensor) torch.Tensor {
 	losses := make([]torch.Tensor, len(embeddings))
 	for i, e := range embeddings {
@@ -299,8 +302,9 @@ func (MSELoss) Of(embeddings []torch.Tensor, targets torch.Tensor) torch.Tensor 
 	return torch.Stack(losses, 0).Mean(torch.DefaultDType)
 }
 
-// MatryoshkaLoss adds up another loss of embeddings that are cut to several lengths, and normalized, so
-// that the first numbers of an embedding say the most, and fewer of them do (Transformer.TruncateDim).
+// MatryoshkaLoss sums another loss over embeddings that are cut to several lengths and normalized.
+// The first numbers of an embedding then say the most, so that fewer suffice
+// (Transformer.TruncateDim).
 type MatryoshkaLoss struct {
 	Loss    Loss
 	Dims    []int     // matryoshka_dims
@@ -327,7 +331,7 @@ func (l MatryoshkaLoss) check(dimension int) error {
 	return nil
 }
 
-// Wants what the inner loss does.
+// Wants is that of the inner loss.
 func (l MatryoshkaLoss) Wants() Wants { return l.Loss.Wants() }
 
 // Of is the sum over all lengths, the longest first.

@@ -15,28 +15,27 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// Transformer makes embeddings of texts: SentenceTransformer. What the encoder can do, such as
-// SetPaddingFree, SetGradientCheckpointing and its Tokenizer, it can do, too.
+// Transformer makes embeddings of texts: SentenceTransformer. It also has what the encoder has,
+// such as SetPaddingFree, SetGradientCheckpointing and Tokenizer.
 type Transformer struct {
 	*auto.EncoderModel
 
-	// Pooling and Modules, which stand behind it in their order, are set by [New]. Only ExcludePrompt may
-	// be changed later.
+	// Pooling and the Modules after it, in their order, are set by [New]. Only ExcludePrompt may be
+	// changed later.
 	Pooling Pooling
 	Modules []Module `module:"-"` // OwnModules has them
 
-	// MaxSeqLength is the most tokens of a text, special tokens included; longer ones are cut. Zero: as
-	// many as the encoder takes.
+	// MaxSeqLength is the most tokens of a text, special tokens included; longer texts are cut.
+	// Zero: as many as the encoder takes.
 	MaxSeqLength int
-	// Prompts are texts that stand in front of what is encoded, by their names, such as query and
-	// document.
+	// Prompts are texts that are put before what is encoded, by name, such as query and document.
 	Prompts map[string]string
-	// DefaultPromptName is the prompt of Encode where nobody says which. Training has none.
+	// DefaultPromptName is the prompt of Encode if the caller names none. Training uses no prompt.
 	DefaultPromptName string
 	// SimilarityFn compares embeddings of this model: similarity_fn_name. Zero: Cosine.
 	SimilarityFn SimilarityFunction
-	// TruncateDim is how many numbers of an embedding Encode leaves; zero: all. Models that were trained
-	// with a [MatryoshkaLoss] have embeddings for it.
+	// TruncateDim is how many numbers of an embedding Encode keeps; zero: all. Train with
+	// [MatryoshkaLoss] to make embeddings that can be truncated.
 	TruncateDim int
 
 	lowerCase bool // do_lower_case
@@ -48,7 +47,7 @@ var (
 	_ engine.Adapted  = (*Transformer)(nil)
 )
 
-// New puts a pooling and modules behind an encoder. The zero value of Pooling takes the mean.
+// New puts a pooling and modules after an encoder. The zero value of Pooling takes the mean.
 func New(encoder *auto.EncoderModel, p Pooling, modules ...Module) (*Transformer, error) {
 	if encoder == nil {
 		return nil, errors.New("sentence: the encoder is nil; want one of auto.Encoder")
@@ -71,10 +70,10 @@ func New(encoder *auto.EncoderModel, p Pooling, modules ...Module) (*Transformer
 // firstModule is the number of the first of Modules in a folder: the encoder is 0 and the pooling 1.
 const firstModule = 2
 
-// EmbeddingDimension is how many numbers an embedding has, before it is truncated.
+// EmbeddingDimension is how many numbers an embedding has before it is truncated.
 func (m *Transformer) EmbeddingDimension() int { return int(m.dimension) }
 
-// OwnModules are those of the encoder, and those behind it by their numbers.
+// OwnModules are the encoder's modules, and the ones after it by their numbers.
 func (m *Transformer) OwnModules() []nn.Named {
 	list := m.EncoderModel.OwnModules()
 	for i, module := range m.Modules {
@@ -85,8 +84,8 @@ func (m *Transformer) OwnModules() []nn.Named {
 	return list
 }
 
-// AddLoRA is [auto.Model.AddLoRA]. A model with Dense layers, for which peft's files have no place, is
-// refused.
+// AddLoRA is [auto.Model.AddLoRA]. A model with Dense layers is refused, since peft's files have no
+// place for them.
 func (m *Transformer) AddLoRA(c lora.Config) error {
 	if err := m.adaptable(); err != nil {
 		return err
@@ -105,7 +104,7 @@ func (m *Transformer) adaptable() error {
 	return nil
 }
 
-// Texts are some texts that go through the model together, padded to the same length.
+// Texts is a batch of texts that go through the model together, padded to the same length.
 type Texts struct {
 	inputs.Batch
 	PromptLengths []int // how many tokens of each text are its prompt; nil: none
@@ -126,10 +125,10 @@ func (m *Transformer) Embed(p engine.ForwardPass, t Texts) torch.Tensor {
 // Text is a text as token ids.
 type Text struct {
 	inputs.Text
-	PromptLength int // how many of the tokens are its prompt, the one that begins every text among them
+	PromptLength int // how many of the tokens are its prompt, including the token that begins every text
 }
 
-// Text tokenizes a text behind a prompt, which may be empty.
+// Text tokenizes a prompt, which may be empty, followed by a text.
 func (m *Transformer) Text(prompt, s string) (t Text, err error) {
 	if t.PromptLength, err = m.promptLength(prompt); err != nil {
 		return t, err

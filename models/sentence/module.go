@@ -10,7 +10,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Module is what may stand behind the pooling: a [*Dense] or [Normalize].
+// Module is a module after the pooling: a [*Dense] or [Normalize].
 type Module interface {
 	// Forward maps embeddings, [B, in], to others, [B, out].
 	Forward(x torch.Tensor) torch.Tensor
@@ -18,10 +18,10 @@ type Module interface {
 	size(in int64) (out int64, err error)
 }
 
-// Normalize gives embeddings the length 1.
+// Normalize scales embeddings to length 1.
 type Normalize struct{}
 
-// Forward maps embeddings, [B, D], to those of length 1.
+// Forward scales embeddings, [B, D], to length 1.
 func (Normalize) Forward(x torch.Tensor) torch.Tensor { return normalized(x) }
 
 func (Normalize) size(in int64) (int64, error) { return in, nil }
@@ -29,7 +29,7 @@ func (Normalize) size(in int64) (int64, error) { return in, nil }
 // normalized is torch.nn.functional.normalize along the last dimension.
 func normalized(x torch.Tensor) torch.Tensor { return functional.Normalize(x, 2, -1, 1e-12) }
 
-// Activation is what a [Dense] layer's numbers pass through, by the name of its class in torch.nn.
+// Activation is the activation function of a [Dense] layer, by the name of its class in torch.nn.
 type Activation string
 
 // The activations there are.
@@ -55,8 +55,8 @@ var activations = map[Activation]func(torch.Tensor) torch.Tensor{
 type DenseOptions struct {
 	NoBias     bool
 	Activation Activation // zero: Tanh
-	// Residual adds what enters to what leaves, through a linear layer of its own where their sizes
-	// differ: use_residual.
+	// Residual adds the input to the output, through a linear layer if their sizes differ:
+	// use_residual.
 	Residual bool
 }
 
@@ -69,7 +69,7 @@ type Dense struct {
 	in, out int64
 }
 
-// NewDense makes a layer from in to out numbers, drawn as torch.nn.Linear is, in float32.
+// NewDense makes a layer from in to out numbers, initialized like torch.nn.Linear, in float32.
 func NewDense(in, out int64, o DenseOptions) (*Dense, error) {
 	if o.Activation == "" {
 		o.Activation = Tanh

@@ -30,7 +30,7 @@ func decode(dir string, fields []pretrained.Field, check func(d pretrained.Docum
 		err = check(d)
 	}
 	if unknown := slices.Sorted(maps.Keys(d)); err == nil && len(unknown) > 0 {
-		err = fmt.Errorf("%s is %s, a setting that there is not", unknown[0], d[unknown[0]])
+		err = fmt.Errorf("%s is %s, an unknown setting", unknown[0], d[unknown[0]])
 	}
 	if err != nil {
 		return fmt.Errorf("sentence: %s: %w", filepath.Join(dir, pretrained.ConfigName), err)
@@ -97,7 +97,7 @@ func (p Pooling) document(hidden int64) map[string]any {
 }
 
 const (
-	embeddingKey = "sentence_embedding" // what a module behind the pooling reads and writes
+	embeddingKey = "sentence_embedding" // what a module after the pooling reads and writes
 	activationOf = "torch.nn.modules.activation."
 	identityName = "torch.nn.modules.linear.Identity"
 )

@@ -9,26 +9,26 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// PoolingMode is a way of making one vector of the hidden states of a text: pooling_mode.
+// PoolingMode is a way to make one vector from the hidden states of a text: pooling_mode.
 type PoolingMode string
 
 // The pooling modes there are.
 const (
-	CLS          PoolingMode = "cls"                  // that of the first token
-	Max          PoolingMode = "max"                  // the largest number of each place
+	CLS          PoolingMode = "cls"                  // the state of the first token
+	Max          PoolingMode = "max"                  // the largest number at each place
 	Mean         PoolingMode = "mean"                 // the mean over the tokens
-	MeanSqrtLen  PoolingMode = "mean_sqrt_len_tokens" // the sum, by the root of the number of tokens
+	MeanSqrtLen  PoolingMode = "mean_sqrt_len_tokens" // the sum divided by the root of the number of tokens
 	WeightedMean PoolingMode = "weightedmean"         // a mean in which the n-th token counts n times
-	LastToken    PoolingMode = "lasttoken"            // that of the last token
+	LastToken    PoolingMode = "lasttoken"            // the state of the last token
 )
 
-// poolingModes are all, in the order in which settings of older files put them behind one another.
+// poolingModes are all modes, in the order in which the settings of older files concatenate them.
 var poolingModes = []PoolingMode{CLS, Max, Mean, MeanSqrtLen, WeightedMean, LastToken}
 
-// Pooling makes one vector of the hidden states of a text. The zero value takes their mean.
+// Pooling makes one vector from the hidden states of a text. The zero value takes their mean.
 type Pooling struct {
-	Modes []PoolingMode // several give their vectors behind one another; nil: Mean
-	// ExcludePrompt leaves the tokens of prompts out, which the encoder sees all the same:
+	Modes []PoolingMode // the vectors of several are concatenated; nil: Mean
+	// ExcludePrompt leaves out the tokens of prompts, which the encoder still sees:
 	// include_prompt=False.
 	ExcludePrompt bool
 }

@@ -10,21 +10,21 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Document is a text with a name: a query, or what is searched.
+// Document is a named text: a query, or a document of the corpus.
 type Document struct{ ID, Text string }
 
-// InformationRetrievalEvaluator searches a corpus for what is relevant to queries, and scores what is
-// found: cosine_ndcg@10 and the other numbers of [metrics.Retrieval], for each similarity. Queries and
-// documents have the prompts of EncodeQuery and EncodeDocument.
+// InformationRetrievalEvaluator searches a corpus for the documents relevant to each query and
+// scores the results: cosine_ndcg@10 and the other numbers of [metrics.Retrieval], for each
+// similarity. Queries and documents get the prompts of EncodeQuery and EncodeDocument.
 type InformationRetrievalEvaluator struct {
 	Queries, Corpus []Document
-	Relevant        map[string][]string // documents of the corpus by the query; a query without any is left out
+	Relevant        map[string][]string // the IDs of documents by the ID of a query; a query without any is left out
 	Metrics         metrics.Retrieval   // at which k; the zero value is that of sentence-transformers
 	CorpusChunkSize int                 // documents at a time; zero: 50,000
 	EvaluatorOptions
 }
 
-// Check wants queries and documents with names of their own.
+// Check requires unique IDs of queries and of documents.
 func (e InformationRetrievalEvaluator) Check(*Transformer) error {
 	const kind = "InformationRetrievalEvaluator"
 	if len(e.queries()) == 0 || len(e.Corpus) == 0 {
@@ -35,7 +35,7 @@ func (e InformationRetrievalEvaluator) Check(*Transformer) error {
 		seen := map[string]bool{}
 		for _, d := range list {
 			if seen[d.ID] {
-				return fmt.Errorf("sentence: %s has several %s of the name %q; want another name for each", kind, what, d.ID)
+				return fmt.Errorf("sentence: %s has several %s with the ID %q; want unique IDs", kind, what, d.ID)
 			}
 			seen[d.ID] = true
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// SimilarityFunction compares embeddings: similarity_fn_name. Larger is more alike.
+// SimilarityFunction compares embeddings: similarity_fn_name. Larger means more similar.
 type SimilarityFunction string
 
 // The similarity functions there are.
@@ -45,7 +45,7 @@ var similarities = map[SimilarityFunction]functions{
 
 func sumOf(x torch.Tensor) torch.Tensor { return x.SumDim([]int64{-1}, false, torch.DefaultDType) }
 
-// check refuses a name that there is not; the zero value is Cosine.
+// check refuses an unknown name; the zero value is Cosine.
 func (f SimilarityFunction) check() (SimilarityFunction, error) {
 	if f == "" {
 		return Cosine, nil
@@ -57,12 +57,12 @@ func (f SimilarityFunction) check() (SimilarityFunction, error) {
 	return f, nil
 }
 
-// Matrix compares every row of a, [N, D], with every one of b, [M, D]: [N, M].
+// Matrix compares every row of a, [N, D], with every row of b, [M, D], and returns [N, M].
 func (f SimilarityFunction) Matrix(a, b torch.Tensor) torch.Tensor {
 	return f.of("Matrix").matrix(a, b)
 }
 
-// Pairwise compares the rows of a with those of the same number of b, [N, D] both: [N].
+// Pairwise compares each row of a with the same row of b, both [N, D], and returns [N].
 func (f SimilarityFunction) Pairwise(a, b torch.Tensor) torch.Tensor {
 	return f.of("Pairwise").pairwise(a, b)
 }
@@ -75,8 +75,8 @@ func (f SimilarityFunction) of(method string) functions {
 	return similarities[f]
 }
 
-// Similarity compares every embedding of a with every one of b by SimilarityFn: as many rows as a has,
-// with as many numbers as b has embeddings.
+// Similarity compares every embedding of a with every one of b by SimilarityFn. The result has a
+// row for each embedding of a, with a number for each embedding of b.
 func (m *Transformer) Similarity(a, b [][]float32) (scores [][]float32, err error) {
 	err = compare(m.SimilarityFn, a, b, func(f SimilarityFunction, a, b torch.Tensor) {
 		scores = rowsOf(f.Matrix(a, b))
@@ -84,7 +84,7 @@ func (m *Transformer) Similarity(a, b [][]float32) (scores [][]float32, err erro
 	return scores, err
 }
 
-// SimilarityPairwise compares the embeddings of a with those of the same number of b by SimilarityFn.
+// SimilarityPairwise compares each embedding of a with the same one of b by SimilarityFn.
 func (m *Transformer) SimilarityPairwise(a, b [][]float32) (scores []float32, err error) {
 	return pairwise(m.SimilarityFn, a, b)
 }
@@ -99,7 +99,7 @@ func pairwise(f SimilarityFunction, a, b [][]float32) (scores []float32, err err
 	return scores, err
 }
 
-// compare calls f with embeddings as matrices, of which there are some.
+// compare calls f with embeddings as matrices, if there are any.
 func compare(s SimilarityFunction, a, b [][]float32, f func(s SimilarityFunction, a, b torch.Tensor)) error {
 	s, err := s.check()
 	if err != nil {

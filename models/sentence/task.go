@@ -13,14 +13,14 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// Sample is some texts, and what a [Loss] wants to know of them.
+// Sample is some texts, and the label that a [Loss] wants.
 type Sample struct {
 	Texts  []Text    // an anchor, its positive, and negatives; or the texts of a pair
-	Score  float32   // how much alike the texts of a pair are; of a ContrastiveLoss 1 or 0
-	Target []float32 // the embedding that the texts shall have
+	Score  float32   // how similar the texts of a pair are; for ContrastiveLoss 1 or 0
+	Target []float32 // the embedding that the texts should have
 }
 
-// Sample makes a sample of texts, without a prompt and without a label. [Transformer.Text] makes one
+// Sample makes a sample of texts, without prompts and without a label. [Transformer.Text] makes a
 // text with a prompt.
 func (m *Transformer) Sample(texts ...string) (s Sample, err error) {
 	s.Texts = make([]Text, len(texts))
@@ -34,18 +34,18 @@ func (m *Transformer) Sample(texts ...string) (s Sample, err error) {
 
 // Batch is some samples.
 type Batch struct {
-	// Passes are the texts as they go through the model: the first of each sample, then the others
-	// together, those of the same place in their samples behind one another.
+	// Passes are the texts as they go through the model: first the first text of each sample, then
+	// the others together, grouped by their place in the samples.
 	Passes []Texts
 	Rows   int       // samples
-	Labels []float32 // scores, or targets behind one another; nil: none
+	Labels []float32 // scores, or concatenated targets; nil: none
 }
 
 // TaskOptions configures [NewTask].
 type TaskOptions struct {
 	Loss       Loss         // nil: CoSENTLoss
 	Padding    data.Padding // how wide a batch becomes; on the right only
-	Evaluators []Evaluator  // what evaluations give besides the loss
+	Evaluators []Evaluator  // what evaluations report besides the loss
 }
 
 // Task ties a model to samples: what SentenceTransformerTrainer trains.
@@ -93,7 +93,8 @@ func NewTask(m *Transformer, o TaskOptions) (*Task, error) {
 	return &Task{model: m, loss: o.Loss, wants: o.Loss.Wants(), padding: o.Padding, evaluators: o.Evaluators}, nil
 }
 
-// ValidateOptions refuses options that the model cannot have, and LabelSmoothing, which is for classes.
+// ValidateOptions refuses options that do not work with the model, and LabelSmoothing, which is for
+// classes.
 func (t *Task) ValidateOptions(o engine.Options) error {
 	if o.LabelSmoothing != 0 {
 		return fmt.Errorf("sentence: Options.LabelSmoothing is %g, but embeddings have no classes; leave it out",
@@ -105,10 +106,10 @@ func (t *Task) ValidateOptions(o engine.Options) error {
 // Model returns the model.
 func (t *Task) Model() any { return t.model }
 
-// WriteConfig writes all of a model's folder but the weights of the encoder.
+// WriteConfig writes everything in a model's folder except the weights of the encoder.
 func (t *Task) WriteConfig(dir string) error { return t.model.WriteConfig(dir) }
 
-// Collate pads the texts of samples to a batch and refuses what the loss or the model cannot take.
+// Collate pads the texts of samples to a batch. It refuses what the loss or the model cannot take.
 func (t *Task) Collate(samples []Sample) (b Batch, err error) {
 	b.Rows = len(samples)
 	columns := len(samples[0].Texts)
@@ -190,7 +191,8 @@ func (t *Task) fault(s Sample, columns int) string {
 // Loss runs the model on a batch.
 func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss { return t.LossOf(p, t.Predict(p, b)) }
 
-// Predict runs the model on a batch: the embeddings, [B, D] for each text of a sample, and labels.
+// Predict runs the model on a batch and returns the embeddings, [B, D] for each text of a sample,
+// and labels.
 func (t *Task) Predict(p engine.ForwardPass, b Batch) (o engine.Outputs) {
 	o.Rows = b.Rows
 	for _, pass := range b.Passes {
@@ -239,10 +241,10 @@ func (t *Task) LossOf(p engine.ForwardPass, o engine.Outputs) engine.Loss {
 	return engine.Mean(t.loss.Of(o.Logits, labels), o.Rows)
 }
 
-// Observe notes that an evaluation is running; evaluators have texts of their own.
+// Observe notes that an evaluation is running; evaluators have their own texts.
 func (t *Task) Observe(Batch, engine.Outputs) { t.observed = true }
 
-// Metrics ends an evaluation with what the evaluators measure.
+// Metrics ends an evaluation with the results of the evaluators.
 func (t *Task) Metrics() map[string]float64 {
 	all := map[string]float64{}
 	if !t.observed {
@@ -259,7 +261,7 @@ func (t *Task) Metrics() map[string]float64 {
 	return all
 }
 
-// CountTokens counts the tokens of a batch that the model computes, and how many are no padding.
+// CountTokens counts the tokens of a batch that the model computes, and those that are not padding.
 func (t *Task) CountTokens(b Batch) (all, nonPadding int64) {
 	for _, pass := range b.Passes {
 		n, m := pass.Batch.CountTokens(t.model)

@@ -129,7 +129,7 @@ func TestWhatCannotBeIsRefused(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	_, err = m.GenerateIDs(t.Context(), nil, auto.Generation{})
-	require.ErrorContains(t, err, "no texts to write about")
+	require.ErrorContains(t, err, "no texts to generate from")
 	_, err = m.GenerateIDs(t.Context(), []inputs.Text{{InputIDs: []int64{21}}}, auto.Generation{})
 	require.ErrorContains(t, err, "token 0 has the id 21")
 	_, err = m.Generate(t.Context(), "text", auto.Generation{})

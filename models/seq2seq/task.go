@@ -11,41 +11,42 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// Model computes logits of a text about another one.
+// Model predicts the tokens of a target text from a source text.
 type Model interface {
-	// ForwardPair maps token ids of a text, [B, L], with 0 in the mask, [B, L], where one is padding (an
-	// undefined mask: none is), and of what is written about it, [B, T], to a logit for each word of the
-	// vocabulary to follow each of the latter, [B, T, vocabulary].
+	// ForwardPair maps the token ids of source texts, [B, L], and of target texts, [B, T], to a
+	// logit for every word that may follow each target token, [B, T, vocabulary]. The mask, [B, L],
+	// has 0 where the source is padding; undefined means that there is none.
 	ForwardPair(ids, mask, decoderIDs torch.Tensor) torch.Tensor
-	// DecoderStartTokenID is what every text that is written begins with.
+	// DecoderStartTokenID is the token that begins every target text.
 	DecoderStartTokenID() int64
 	Limits() inputs.Limits
 	// WriteConfig writes config.json into a folder.
 	WriteConfig(dir string) error
 }
 
-// Sample is a text and what is to be written about it.
+// Sample is a source text and its target text.
 type Sample struct {
-	inputs.Text         // the first one
-	Labels      []int64 // the second one, with the token that ends it: [inputs.IgnoreIndex] where one is not to be learned
-	Target      string  // the second one as it should be read, for metrics
+	inputs.Text         // the source
+	Labels      []int64 // the target, with its end token; [inputs.IgnoreIndex] where a token is not learned
+	Target      string  // the target as text, for metrics
 }
 
-// Batch is some samples, each of the two texts padded to the same length.
+// Batch is some samples; the sources are padded to one length, the targets to another.
 type Batch struct {
 	inputs.Batch
 	Labels     data.Padded[int64] // inputs.IgnoreIndex in padding
-	DecoderIDs data.Padded[int64] // Labels behind the token that begins a text, without the last
+	DecoderIDs data.Padded[int64] // the start token, then Labels without the last
 	Targets    []string
 }
 
 // TaskOptions configures [NewTask].
 type TaskOptions struct {
-	Padding       data.Padding // how wide the first texts become; on the right only
-	TargetPadding data.Padding // and the second ones
+	Padding       data.Padding // how wide the sources become; on the right only
+	TargetPadding data.Padding // and the targets
 
-	// Write has the model write about the texts of a batch in evaluations, for Metrics, of which it is
-	// given what was written and Target: predict_with_generate. Nil: evaluations give the loss alone.
+	// Write has the model generate from the source texts of a batch in evaluations:
+	// predict_with_generate. Metrics compare the result with Target. Nil: evaluations give only the
+	// loss.
 	Write   func(p engine.ForwardPass, b inputs.Batch) []string
 	Metrics []metrics.Metric[string]
 }
@@ -163,14 +164,14 @@ func (t *Task) LossOf(p engine.ForwardPass, o engine.Outputs) engine.Loss {
 	return engine.Mean(sum.Div(count), o.Rows)
 }
 
-// Observe has the model write about the texts of a batch of an evaluation.
+// Observe has the model generate from the texts of an evaluation batch.
 func (t *Task) Observe(b Batch, _ engine.Outputs) {
 	if t.Writes() {
 		t.Score(t.pass, b.Batch, b.Targets)
 	}
 }
 
-// CountItems counts the tokens that are to be guessed: num_items_in_batch.
+// CountItems counts the tokens to predict: num_items_in_batch.
 func (t *Task) CountItems(b Batch) (n int64) {
 	for _, label := range b.Labels.Values {
 		if label != inputs.IgnoreIndex {
@@ -180,9 +181,9 @@ func (t *Task) CountItems(b Batch) (n int64) {
 	return n
 }
 
-// Length is the number of tokens of the first text: engine.Lengther.
+// Length is the number of tokens of the source text: engine.Lengther.
 func (t *Task) Length(s Sample) int { return len(s.InputIDs) }
 
-// CountTokens counts the tokens of the first texts of a batch, and how many are no padding, as
+// CountTokens counts the tokens of a batch's source texts, and those that are not padding, as
 // transformers counts input_ids.
 func (t *Task) CountTokens(b Batch) (all, nonPadding int64) { return b.Tokens() }

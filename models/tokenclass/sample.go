@@ -15,28 +15,28 @@ const Ignored = inputs.IgnoreIndex
 // Sample is a text as token ids, special tokens included, with the class of each token.
 type Sample struct {
 	inputs.Text
-	Labels []int64 // [Ignored] for special tokens; nil: not known, which an evaluation cannot use
+	Labels []int64 // [Ignored] for special tokens; nil: unknown, which an evaluation refuses
 }
 
-// Batch is some samples, padded to the same length, labels with [Ignored].
+// Batch is some samples, padded to the same length; the labels of padding are [Ignored].
 type Batch struct {
 	inputs.Batch
 	Labels data.Padded[int64]
 }
 
-// Pieces says what the second and further tokens of a word are labelled.
+// Pieces says how the second and later tokens of a word are labelled.
 type Pieces int
 
 // The ways there are.
 const (
-	FirstPiece   Pieces = iota // nothing: the first alone counts (label_all_tokens=False of run_ner)
-	EveryPiece                 // as the word, I- in the place of B- (label_all_tokens=True)
+	FirstPiece   Pieces = iota // not at all: only the first token counts (label_all_tokens=False of run_ner)
+	EveryPiece                 // like the word, with I- instead of B- (label_all_tokens=True)
 	numberOfWays               // how many
 )
 
-// Align gives tokens the labels of their words. An encoding comes from a text that was cut into
-// words, text.Input with Words; labels are those of its words, of which a truncation may have left
-// some out. Names are the classes' texts, where EveryPiece finds the I- of a B-.
+// Align gives tokens the labels of their words. The encoding is of a text given as words
+// (text.Input.Words); labels are those of all words, even of those that truncation cut off. Names
+// are the texts of the classes, in which EveryPiece finds the I- label that belongs to a B- label.
 func Align(e *text.Encoding, labels []int64, p Pieces, names []string) ([]int64, error) {
 	if p < 0 || p >= numberOfWays {
 		return nil, fmt.Errorf("tokenclass: there is no way %d to label the pieces of a word", int(p))

@@ -11,19 +11,20 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// Model computes logits of tokens, [B, L, labels].
+// Model computes the logits of tokens, [B, L, labels].
 type Model = classify.Model
 
 // TaskOptions configures [NewTask].
 type TaskOptions struct {
 	Padding data.Padding // how wide a batch becomes; on the right only
 
-	// Metrics of an evaluation; they get the labels of a text by name, without the ignored ones, as
-	// seqeval wants them. Nil: precision, recall and F1 of whole entities, and accuracy.
+	// Metrics are those of an evaluation. They get the labels of a text by name, without the
+	// ignored ones, as seqeval wants them. Nil: precision, recall and F1 of whole entities, and
+	// accuracy.
 	Metrics []metrics.Metric[[]string]
 
-	// SumWindow adds the gradients of the micro-batches of an accumulation window up and does not
-	// average them, as transformers 5.17 does with its own models, MPNet excepted.
+	// SumWindow sums the gradients of the micro-batches of an accumulation window instead of
+	// averaging them. transformers 5.17 does this with its own models, except MPNet.
 	SumWindow bool
 }
 
@@ -71,7 +72,7 @@ func NewTask(m Model, o TaskOptions) (*Task, error) {
 	return t, nil
 }
 
-// ValidateOptions refuses options that the model cannot have: [inputs.ValidateOptions].
+// ValidateOptions refuses options that do not work with the model: [inputs.ValidateOptions].
 func (t *Task) ValidateOptions(o engine.Options) error {
 	return inputs.ValidateOptions("tokenclass", t.model, o)
 }
@@ -82,7 +83,7 @@ func (t *Task) Model() any { return t.model }
 // WriteConfig writes config.json into a folder.
 func (t *Task) WriteConfig(dir string) error { return t.model.WriteConfig(dir) }
 
-// Collate pads samples to a batch and refuses what the model cannot take.
+// Collate pads samples to a batch. It refuses what the model cannot take.
 func (t *Task) Collate(samples []Sample) (b Batch, err error) {
 	texts := make([]inputs.Text, len(samples))
 	for i, s := range samples {
@@ -126,13 +127,13 @@ func (t *Task) fault(s Sample, labelled bool) string {
 // Loss runs the model on a batch.
 func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss { return t.LossOf(p, t.Predict(p, b)) }
 
-// Inputs lists what Predict gives the device.
+// Inputs lists what Predict copies to the device.
 func (t *Task) Inputs(p engine.ForwardPass, b Batch) {
 	b.To(p)
 	inputs.Matrix(p, b.Labels)
 }
 
-// Predict runs the model on a batch: logits and labels.
+// Predict runs the model on a batch and returns logits and labels.
 func (t *Task) Predict(p engine.ForwardPass, b Batch) engine.Outputs {
 	o := engine.Outputs{Logits: []torch.Tensor{b.Forward(p, t.model)}, Rows: b.InputIDs.Rows}
 	if b.Labels.Values != nil {
@@ -153,7 +154,7 @@ func (t *Task) LossOf(_ engine.ForwardPass, o engine.Outputs) engine.Loss {
 	return engine.Mean(value, o.Rows)
 }
 
-// Observe takes note of a batch of an evaluation.
+// Observe records an evaluation batch.
 func (t *Task) Observe(b Batch, o engine.Outputs) {
 	if len(o.Labels) > 0 {
 		t.observed = append(t.observed, observed{o.Logits[0].Detach().ArgMax(-1, false).Keep(), b.Labels})
@@ -180,23 +181,23 @@ func (t *Task) texts(classes []int64) []string {
 	return names
 }
 
-// TakeObserved waits for the device and returns what was predicted of the first rows texts since
-// the last call.
+// TakeObserved waits for the device and returns the predictions for the first rows texts since the
+// last call.
 func (t *Task) TakeObserved(rows int) ([]byte, error) {
 	t.note()
 	return t.shared.TakeObserved(rows)
 }
 
-// SortObserved puts the texts that were observed into another order: engine.ObservationSorter.
+// SortObserved reorders the observed texts: engine.ObservationSorter.
 func (t *Task) SortObserved(order []int) error {
 	t.note()
 	return t.shared.SortObserved(order)
 }
 
-// AddObserved takes note of what TakeObserved has returned on some process.
+// AddObserved adds what TakeObserved returned on some process.
 func (t *Task) AddObserved(part []byte) error { return t.shared.AddObserved(part) }
 
-// note waits for the device and takes note of the texts that were observed.
+// note waits for the device and records the observed texts.
 func (t *Task) note() {
 	for _, o := range t.observed {
 		predicted := torch.Values[int64](o.predicted)
@@ -218,7 +219,7 @@ func (t *Task) note() {
 // Length is the number of tokens of a sample: engine.Lengther.
 func (t *Task) Length(s Sample) int { return len(s.InputIDs) }
 
-// CountLabels counts the labels that the loss is the mean over: engine.LabelCounter.
+// CountLabels counts the labels that the loss is averaged over: engine.LabelCounter.
 func (t *Task) CountLabels(b Batch) (n int64) {
 	for _, label := range b.Labels.Values {
 		if label != Ignored {
@@ -228,7 +229,7 @@ func (t *Task) CountLabels(b Batch) (n int64) {
 	return n
 }
 
-// CountTokens counts the tokens of a batch that the model computes, and how many are no padding.
+// CountTokens counts the tokens of a batch that the model computes, and those that are not padding.
 func (t *Task) CountTokens(b Batch) (all, nonPadding int64) {
 	return b.Batch.CountTokens(t.model)
 }

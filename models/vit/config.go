@@ -11,8 +11,8 @@ import (
 	"github.com/gotrainer/gotrainer/models/transformer"
 )
 
-// Config describes a model in the words of transformers. The zero value is ViTConfig(), which is
-// ViT-base for patches of 16x16 in pictures of 224x224.
+// Config describes a model in the words of transformers. The zero value is ViTConfig(): ViT-base
+// for patches of 16x16 in images of 224x224.
 type Config struct {
 	HiddenSize       int64   // zero: 768
 	NumLayers        int64   // num_hidden_layers; zero: 12
@@ -24,23 +24,23 @@ type Config struct {
 	InitializerRange float64 // standard deviation of the initial weights; zero: 0.02
 	LayerNormEps     float64 // zero: 1e-12
 
-	ImageSize   Size  // of the pictures, in pixels; zero: 224x224
+	ImageSize   Size  // of the images, in pixels; zero: 224x224
 	PatchSize   Size  // zero: 16x16
-	NumChannels int64 // of a picture; zero: 3
+	NumChannels int64 // of an image; zero: 3
 	QKVBias     *bool // query, key and value have a bias; nil: true
 
-	// DeiT makes it a DeiTModel, which has a token more: one that learnt from another network.
+	// DeiT makes it a DeiTModel, which has one more token, which learned from another network.
 	DeiT bool
 
 	Attention transformer.Attention // zero: SDPA. It is not in config.json
 
 	classify.Head // what the logits of a classifier mean
 
-	// Extra holds what config.json says beyond the above. It is written back.
+	// Extra has the other settings of config.json. They are written back.
 	Extra pretrained.Document
 }
 
-// Size is a height and a width: in config.json one number for both, or a list of the two.
+// Size is a height and a width. In config.json it is one number for both, or a list of the two.
 type Size struct{ Height, Width int64 }
 
 // MarshalJSON writes a square as one number.
@@ -73,7 +73,7 @@ func (c Config) modelType() string {
 	return "vit"
 }
 
-// tokens are those in front of the patches.
+// tokens are the tokens before the patches.
 func (c Config) tokens() int64 {
 	if c.DeiT {
 		return 2
@@ -148,7 +148,7 @@ func (c Config) resolved() (_ Config, err error) {
 	return c.checked()
 }
 
-// maxSide is more than any picture that a model sees has.
+// maxSide is larger than any image that a model sees.
 const maxSide = 1 << 16
 
 func (c Config) checked() (_ Config, err error) {
@@ -156,7 +156,7 @@ func (c Config) checked() (_ Config, err error) {
 	case c.HiddenSize%c.NumHeads != 0:
 		return c, fmt.Errorf("HiddenSize is %d, which is no multiple of the %d heads", c.HiddenSize, c.NumHeads)
 	case patch.Height > image.Height || patch.Width > image.Width:
-		return c, fmt.Errorf("PatchSize is %dx%d, but the pictures, ImageSize, have %dx%d pixels", patch.Height, patch.Width,
+		return c, fmt.Errorf("PatchSize is %dx%d, but ImageSize is %dx%d", patch.Height, patch.Width,
 			image.Height, image.Width)
 	}
 	if _, err := transformer.ActivationByName(c.HiddenAct); err != nil {
@@ -179,8 +179,8 @@ func (c Config) document(architecture string) (pretrained.Document, error) {
 	return d, c.Head.Encode(d)
 }
 
-// Blueprint is the encoder that a config.json describes, for the heads of package auto. What the
-// head leaves open is what the file says.
+// Blueprint describes the encoder of a config.json, for the heads of package auto. What the head
+// leaves open comes from the file.
 func Blueprint(d pretrained.Document, h classify.Head, a transformer.Attention) (b transformer.Blueprint, err error) {
 	c, err := decode(d)
 	if err != nil {
@@ -190,7 +190,7 @@ func Blueprint(d pretrained.Document, h classify.Head, a transformer.Attention) 
 	return c.Blueprint()
 }
 
-// Blueprint is the encoder that is described, for package auto.
+// Blueprint describes the encoder, for package auto.
 func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 	if c, err = c.resolved(); err != nil {
 		return b, err

@@ -9,8 +9,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Embeddings is ViTEmbeddings and DeiTEmbeddings: the token that stands for the picture, the patches,
-// and where they are.
+// Embeddings is ViTEmbeddings and DeiTEmbeddings: the token that stands for the image, the patches,
+// and their positions.
 type Embeddings struct {
 	ClsToken           torch.Tensor     `param:"cls_token"`           // [1, 1, hidden]
 	PositionEmbeddings torch.Tensor     `param:"position_embeddings"` // [1, tokens + patches, hidden]
@@ -44,7 +44,7 @@ func newEmbeddings(c Config, b transformer.Builder) *Embeddings {
 	return e
 }
 
-// newProjection makes a convolution in steps of a patch.
+// newProjection makes the convolution that turns each patch into a token.
 func newProjection(c Config, b transformer.Builder) *nn.Conv2d {
 	patch, factory := nn.Dims{c.PatchSize.Height, c.PatchSize.Width}, torch.TensorOptions{DType: b.DType}
 	if !b.Undrawn {
@@ -84,7 +84,7 @@ func (e *Embeddings) Forward(pixels torch.Tensor) torch.Tensor {
 	})
 }
 
-// check refuses pictures that the model cannot take.
+// check refuses images that the model cannot take.
 func (e *Embeddings) check(shape []int64) {
 	c, wrong := e.config, ""
 	switch {
@@ -102,7 +102,7 @@ func (e *Embeddings) check(shape []int64) {
 	}
 }
 
-// positions are the position embeddings of pictures of that size: interpolate_pos_encoding.
+// positions are the position embeddings for images of that size: interpolate_pos_encoding.
 func (e *Embeddings) positions(pixels torch.Tensor) torch.Tensor {
 	height, width, c := pixels.Size(2), pixels.Size(3), e.config
 	rows, columns := height/c.PatchSize.Height, width/c.PatchSize.Width
@@ -118,13 +118,13 @@ func (e *Embeddings) positions(pixels torch.Tensor) torch.Tensor {
 		grid.Permute(0, 2, 3, 1).View(1, -1, c.HiddenSize)}, 1)
 }
 
-// grid is how many rows and columns of patches a picture has.
+// grid returns how many rows and columns of patches an image has.
 func (c Config) grid() (rows, columns int64) {
 	return c.ImageSize.Height / c.PatchSize.Height, c.ImageSize.Width / c.PatchSize.Width
 }
 
-// canInterpolate says why positions cannot be interpolated; nil: they can. transformers takes them for a
-// square of patches, whatever they are.
+// canInterpolate says why positions cannot be interpolated; nil: they can. transformers treats them
+// as a square of patches, whatever they are.
 func (c Config) canInterpolate() error {
 	if rows, columns := c.grid(); c.PatchSize.Height != c.PatchSize.Width || rows != columns {
 		return fmt.Errorf("%s: positions of patches of %dx%d in pictures of %dx%d cannot be interpolated "+

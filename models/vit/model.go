@@ -17,8 +17,8 @@ type Model struct {
 	config Config
 }
 
-// Layer is ViTLayer: attention and a feed-forward part, each of normalised hidden states and added to
-// them.
+// Layer is ViTLayer: attention and a feed-forward part. The input of each is normalized, and its
+// output is added to that input.
 type Layer struct {
 	Attention       *Attention                `module:"attention"`
 	LayerNormBefore *nn.LayerNorm             `module:"layernorm_before"`
@@ -39,8 +39,8 @@ type Output struct {
 	Dense *nn.Linear `module:"dense"`
 }
 
-// inMemory are the names that transformers 5 has in memory, and so torch.save of a state_dict, by those
-// that save_pretrained writes.
+// inMemory maps the names that save_pretrained writes to those that transformers 5 has in memory,
+// and so in torch.save of a state_dict.
 var inMemory = strings.NewReplacer("layers.", "encoder.layer.", "attention.q_proj", "attention.attention.query",
 	"attention.k_proj", "attention.attention.key", "attention.v_proj", "attention.attention.value",
 	"attention.o_proj", "attention.output.dense", "mlp.fc1", "intermediate.dense", "mlp.fc2", "output.dense")
@@ -72,18 +72,18 @@ func newLayer(c Config, b transformer.Builder) *Layer {
 	return l
 }
 
-// Forward maps the pixels of pictures, [B, channels, height, width], to the hidden states of their
-// tokens, [B, L, hidden], the one that stands for the picture first. Pixels of another dtype than the
-// weights' are converted. It panics with [*torch.Error] if the pictures have another size than
+// Forward maps the pixels of images, [B, channels, height, width], to the hidden states of their
+// tokens, [B, L, hidden]; the first token stands for the image. Pixels are converted to the dtype
+// of the weights. Forward panics with [*torch.Error] if the images do not have the size
 // Config.ImageSize, unless positions are interpolated.
 func (m *Model) Forward(pixels torch.Tensor) torch.Tensor {
 	x := m.Embeddings.Forward(pixels.ToDType(m.Embeddings.ClsToken.DType()))
 	return m.LayerNorm.Forward(m.Encoder.Forward(x, transformer.Mask{WideSoftmax: true}))
 }
 
-// InterpolatePosEncoding makes Forward take pictures of any size, of which a patch more or less than
-// the model knows gets a position between those of its own: interpolate_pos_encoding of transformers.
-// It is an error of models whose patches are no square of squares.
+// InterpolatePosEncoding makes Forward take images of any size. The positions of patches are
+// interpolated between those that the model knows: interpolate_pos_encoding of transformers. It is
+// an error for models whose patches are not square or do not form a square.
 func (m *Model) InterpolatePosEncoding(on bool) error {
 	if err := m.config.canInterpolate(); on && err != nil {
 		return err
@@ -102,5 +102,5 @@ func (l *Layer) Forward(x torch.Tensor, mask transformer.Mask) torch.Tensor {
 	})
 }
 
-// FuseQKVProjections is that of transformer.Encoder, of one layer.
+// FuseQKVProjections is transformer.Encoder's method, for one layer.
 func (l *Layer) FuseQKVProjections(on bool) { l.Attention.Self.Projections.Fused = on }

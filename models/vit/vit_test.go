@@ -37,7 +37,7 @@ func TestSettingsThatAreImpossibleAreRefused(t *testing.T) {
 		`"image_size": -1`:                          "ImageSize is -1x-1",
 		`"image_size": 1000000`:                     "ImageSize is 1000000x1000000",
 		`"patch_size": [16, 0]`:                     "PatchSize is 16x0",
-		`"patch_size": 225`:                         "PatchSize is 225x225, but the pictures, ImageSize, have 224x224 pixels",
+		`"patch_size": 225`:                         "PatchSize is 225x225, but ImageSize is 224x224",
 		`"num_attention_heads": 7`:                  "HiddenSize is 768",
 		`"num_channels": -3`:                        "NumChannels is -3",
 		`"num_hidden_layers": 1000`:                 "NumLayers is 1000",

@@ -9,9 +9,10 @@ import (
 	"github.com/gotrainer/gotrainer/text/chat/internal/jinja"
 )
 
-// RenderAssistant writes a conversation as a text, and tells which stretches of it the assistant says,
-// in characters, as text.Encoding.Offsets counts them: see "What is learned" above. Those of the first
-// Prompt messages are left out. A conversation in which the assistant says nothing is an error.
+// RenderAssistant renders a conversation as text and returns the spans that the assistant says, in
+// characters, as text.Encoding.Offsets counts them: see "What is learned" above. It leaves out the
+// spans of the first Prompt messages. A conversation in which the assistant says nothing is an
+// error.
 func (t *Template) RenderAssistant(c Conversation) (string, []text.Span, error) {
 	s, err := t.choose(c.Tools)
 	if err != nil {
@@ -32,13 +33,13 @@ func (t *Template) RenderAssistant(c Conversation) (string, []text.Span, error) 
 		spans, err = t.answers(s, c, res.Text)
 	}
 	if err == nil && len(spans) == 0 {
-		err = fmt.Errorf("chat: the assistant says nothing in the %d messages behind the first %d; want a message of the "+
+		err = fmt.Errorf("chat: the assistant says nothing in the %d messages after the first %d; want a message of the "+
 			"role %q", len(c.Messages)-c.Prompt, c.Prompt, assistant)
 	}
 	return res.Text, spans, err
 }
 
-// marked are the stretches that the template marks, behind the prompt.
+// marked are the spans that the template marks, after the prompt.
 func (t *Template) marked(s source, c Conversation, res jinja.Result) (spans []text.Span, err error) {
 	from := 0
 	if c.Prompt > 0 {
@@ -56,7 +57,8 @@ func (t *Template) marked(s source, c Conversation, res jinja.Result) (spans []t
 	return spans, nil
 }
 
-// answers are what each message of the assistant adds to the text, behind the generation prompt.
+// answers are the spans that the assistant's messages add to the text, each after the generation
+// prompt.
 func (t *Template) answers(s source, c Conversation, whole string) (spans []text.Span, err error) {
 	for i := c.Prompt; i < len(c.Messages); i++ {
 		if c.Messages[i].Role() != assistant {
@@ -79,8 +81,8 @@ func (t *Template) answers(s source, c Conversation, whole string) (spans []text
 	return spans, nil
 }
 
-// upTo renders the first n messages. The whole conversation has to begin with that. Of no messages,
-// which templates need not be able to render, it is what stands before the first answer.
+// upTo renders the first n messages. The whole conversation must begin with the result. Zero
+// messages, before an answer that begins the conversation, are an error.
 func (t *Template) upTo(s source, c Conversation, n int, prompt bool, whole string) (string, error) {
 	c.Messages = c.Messages[:n]
 	res, err := t.render(s, c, Options{AddGenerationPrompt: prompt})

@@ -119,7 +119,7 @@ func TestConversationsAreRead(t *testing.T) {
 		`{"messages": []}`:                                            "with at least one message",
 		`{"text": "a"}`:                                               `want {"messages": [...]}`,
 		`{"prompt": "a", "completion": "b"}`:                          "prompt is a text; want messages",
-		`{"messages": [{"role": "user"}], "prompt": []}`:              "messages stand beside prompt",
+		`{"messages": [{"role": "user"}], "prompt": []}`:              "there are both messages and prompt",
 		`{"messages": ["a"]}`:                                         "want an object of JSON",
 		`{"messages": [{"role": "user"}], "tools": 5}`:                "tools: want a list, found 5",
 		`{"messages": [{"role": "user"}], "tools": "[x"}`:             "tools: invalid character",
@@ -175,13 +175,13 @@ func TestWhatCannotBeIsRefused(t *testing.T) {
 	for want, f := range map[string]func() (string, error){
 		"has no messages":  func() (string, error) { return tmpl.Render(talk(), chat.Options{}) },
 		"want one at most": func() (string, error) { return tmpl.Render(talk(chat.User("a")), both) },
-		`has no "x" to go on with`: func() (string, error) {
+		`has no "x" to continue`: func() (string, error) {
 			return tmpl.Render(talk(chat.User("a")), chat.Options{ContinueFinalMessage: "x"})
 		},
 		`does not look at "x"`: func() (string, error) {
 			return tmpl.Render(talk(chat.User("a").With("x", "b")), chat.Options{ContinueFinalMessage: "x"})
 		},
-		"has no text to go on with": func() (string, error) {
+		"has no text to continue": func() (string, error) {
 			return tmpl.Render(talk(chat.User("a").With("content", []any{1})), chat.Options{ContinueFinalMessage: "content"})
 		},
 		"does not write the last message as it is": func() (string, error) {
@@ -262,5 +262,5 @@ func TestSavedIsLoaded(t *testing.T) {
 	require.NoError(t, os.WriteFile(config, []byte(`{"chat_template": [{"name": "../x", "template": ""}]}`), 0o600))
 	bad, err := chat.Load(dir)
 	require.NoError(t, err)
-	require.ErrorContains(t, bad.Save(t.TempDir()), `"../x", is none for a file`)
+	require.ErrorContains(t, bad.Save(t.TempDir()), `"../x", cannot be a file name`)
 }

@@ -10,24 +10,26 @@ import (
 	"os"
 )
 
-// Conversation is what a template is given.
+// Conversation is the input of a template.
 type Conversation struct {
 	Messages []Message
-	// Prompt is how many messages at the beginning are not learned, even where the assistant speaks.
+	// Prompt is how many messages at the beginning are not learned, even if the assistant says
+	// them.
 	Prompt int
 
-	// Tools are the functions that the model may call, as schemas of JSON, and Documents what it may look
-	// at, with a title and a text each. They are values that encoding/json can marshal: json.RawMessage
-	// and [Object] keep the order of their fields, which a template writes. Nil: there are none.
+	// Tools are the functions that the model may call, as JSON schemas. Documents are what it may
+	// consult, each with a title and a text. Both are values that encoding/json can marshal;
+	// json.RawMessage and [Object] keep the order of their fields, which a template writes. Nil:
+	// there are none.
 	Tools, Documents []any
-	// Variables are what else the template looks at, such as enable_thinking. They come before special
-	// tokens of the same name.
+	// Variables are other variables of the template, such as enable_thinking. They take precedence
+	// over special tokens of the same name.
 	Variables map[string]any
 }
 
-// UnmarshalJSON reads {"messages": [...]}, or {"prompt": [...], "completion": [...]}, whose prompt is
-// not learned, with tools, documents and chat_template_kwargs beside them: the data of TRL. Other
-// fields are left out.
+// UnmarshalJSON reads TRL's data: {"messages": [...]}, or {"prompt": [...], "completion": [...]},
+// whose prompt is not learned, with optional tools, documents and chat_template_kwargs. Other
+// fields are ignored.
 func (c *Conversation) UnmarshalJSON(content []byte) error {
 	var f struct {
 		Messages   []Message       `json:"messages"`
@@ -52,7 +54,7 @@ func (c *Conversation) UnmarshalJSON(content []byte) error {
 		}
 		c.Prompt, c.Messages = len(prompt), append(prompt, completion...)
 	} else if f.Prompt != nil || f.Completion != nil {
-		return errors.New("messages stand beside prompt or completion; want the ones or the others")
+		return errors.New("there are both messages and prompt or completion; want one of the two forms")
 	}
 	if len(c.Messages) == 0 {
 		return errors.New(`want {"messages": [...]}, or "prompt" and "completion", with at least one message`)
@@ -117,7 +119,7 @@ func valuesOf(field string, content json.RawMessage) ([]any, error) {
 	return list, nil
 }
 
-// Read reads a conversation from each line: JSON Lines. Empty lines are left out.
+// Read reads JSON Lines: a conversation from each line. Empty lines are skipped.
 func Read(r io.Reader) ([]Conversation, error) { return readLines[Conversation](r) }
 
 // ReadFile reads the conversations of a file, one from each line.

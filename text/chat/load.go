@@ -30,10 +30,10 @@ const (
 	maxFile             = 64 << 20
 )
 
-// Load reads the template of a model's folder, and its special tokens: chat_template.jinja and
-// additional_chat_templates/*.jinja, or else chat_template of tokenizer_config.json, which is a text or a
-// list of names and texts. Without one, the error wraps fs.ErrNotExist. A template that cannot be used
-// is an error when it is used.
+// Load reads the template of a model's folder, and its special tokens. The template is in
+// chat_template.jinja and additional_chat_templates/*.jinja, or else in chat_template of
+// tokenizer_config.json, which is a text or a list of names and texts. If there is none, the error
+// wraps fs.ErrNotExist. A template that cannot be used gives an error only when it is used.
 func Load(dir string) (*Template, error) {
 	config, err := readObject(filepath.Join(dir, tokenizerConfigName))
 	if err != nil {
@@ -54,8 +54,8 @@ func Load(dir string) (*Template, error) {
 	return t, err
 }
 
-// LoadSpecialTokens reads the special tokens of a model's folder, as [Load] does: special_tokens_map of the
-// tokenizer that transformers makes of it.
+// LoadSpecialTokens reads the special tokens of a model's folder, as [Load] does:
+// special_tokens_map of the tokenizer that transformers would load.
 func LoadSpecialTokens(dir string) (map[string]string, error) {
 	config, err := readObject(filepath.Join(dir, tokenizerConfigName))
 	if err != nil {
@@ -205,9 +205,9 @@ func tokenizerClass(dir string, config map[string]json.RawMessage) (string, erro
 	return strings.TrimSuffix(class, "Fast"), nil
 }
 
-// Save writes the template into a folder as transformers does: chat_template.jinja, and others than the
-// default one in additional_chat_templates. What the folder has of another template goes; of a nil
-// Template nothing else is written.
+// Save writes the template into a folder as transformers does: chat_template.jinja, and all but the
+// default template in additional_chat_templates. It removes any other template from the folder. A
+// nil Template only removes.
 func (t *Template) Save(dir string) error {
 	err := os.MkdirAll(dir, 0o777)
 	if err == nil {
@@ -235,7 +235,7 @@ func (t *Template) saveSource(dir string, s source) error {
 	name := FileName
 	if s.name != defaultName {
 		if name = s.name + extension; s.name == "" || filepath.Base(name) != name {
-			return fmt.Errorf("the name of a template, %q, is none for a file", s.name)
+			return fmt.Errorf("the name of a template, %q, cannot be a file name", s.name)
 		}
 		dir = filepath.Join(dir, FolderName)
 		if err := os.MkdirAll(dir, 0o777); err != nil {
@@ -306,8 +306,8 @@ func files(dir string) (names []string, err error) {
 	return names, nil
 }
 
-// CopyFiles gives a folder the files of a template that another one has, byte for byte, and no others.
-// What tokenizer_config.json says of a template is not touched.
+// CopyFiles copies the template files of one folder into another, byte for byte, and removes any
+// others there. It does not touch a template in tokenizer_config.json.
 func CopyFiles(from, to string) error {
 	same, err := sameFolder(from, to)
 	if err != nil || same {

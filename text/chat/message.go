@@ -14,8 +14,8 @@ import (
 	"github.com/gotrainer/gotrainer/text/chat/internal/jinja"
 )
 
-// Object is an object of JSON whose fields keep their order. Values are what encoding/json can marshal;
-// of what was unmarshaled they are nil, bool, string, json.Number, []any and Object.
+// Object is a JSON object whose fields keep their order. Values are what encoding/json can marshal;
+// after unmarshaling they are nil, bool, string, json.Number, []any and Object.
 type Object struct {
 	names  []string
 	values []any
@@ -24,7 +24,7 @@ type Object struct {
 // Names are the names of the fields.
 func (o Object) Names() []string { return slices.Clone(o.names) }
 
-// Get is the value of a field.
+// Get returns the value of a field.
 func (o Object) Get(name string) (value any, ok bool) {
 	if i := slices.Index(o.names, name); i >= 0 {
 		return o.values[i], true
@@ -32,7 +32,7 @@ func (o Object) Get(name string) (value any, ok bool) {
 	return nil, false
 }
 
-// With returns an object with this field too, or with another value of it.
+// With returns an object with this field added, or with its value replaced.
 func (o Object) With(name string, value any) Object {
 	o.names, o.values = slices.Clone(o.names), slices.Clone(o.values)
 	o.set(name, value)
@@ -83,33 +83,33 @@ func (o *Object) UnmarshalJSON(content []byte) error {
 	return nil
 }
 
-// Message is a turn of a conversation: role, content and what else the template knows of.
+// Message is a turn of a conversation: role, content, and any other field that the template knows.
 type Message struct{ Object }
 
-// Say makes a message of a role.
+// Say makes a message with a role.
 func Say(role, content string) Message {
 	return Message{Object{[]string{"role", "content"}, []any{role, content}}}
 }
 
-// System makes a message that tells the assistant how to be.
+// System makes a system message, which tells the assistant how to behave.
 func System(content string) Message { return Say("system", content) }
 
-// User makes a message of the one who asks.
+// User makes a message of the user.
 func User(content string) Message { return Say("user", content) }
 
-// Assistant makes a message of the model.
+// Assistant makes a message of the assistant, which is the model.
 func Assistant(content string) Message { return Say(assistant, content) }
 
 const assistant = "assistant"
 
-// With returns a message with this field too, or with another value of it. A content may be parts, such
-// as []any{map[string]any{"type": "text", "text": "Hello"}}, and nil is none.
+// With returns a message with this field added, or with its value replaced. A content may consist
+// of parts, such as []any{map[string]any{"type": "text", "text": "Hello"}}; nil means none.
 func (m Message) With(name string, value any) Message { return Message{m.Object.With(name, value)} }
 
 // Role is who speaks.
 func (m Message) Role() string { return m.stringOf("role") }
 
-// Content is what is said, where it is a string.
+// Content is what is said, if it is a string.
 func (m Message) Content() string { return m.stringOf("content") }
 
 func (m Message) stringOf(name string) string {

@@ -8,12 +8,12 @@ import (
 	"reflect"
 )
 
-// Preference is a prompt with an answer that somebody prefers to another one. All three are texts, or
-// all are messages.
+// Preference is a prompt with a chosen answer and a rejected one. All three are texts, or all are
+// messages.
 type Preference struct {
 	Prompt, Chosen, Rejected Content
 
-	Tools     []any          // of messages, as in a [Conversation]
+	Tools     []any          // for messages, as in a [Conversation]
 	Variables map[string]any // for the template, as in a [Conversation]
 }
 
@@ -23,21 +23,21 @@ type Content struct {
 	Messages []Message // nil: it is a text
 }
 
-// IsChat tells whether a preference is of messages.
+// IsChat reports whether the preference consists of messages.
 func (p Preference) IsChat() bool { return p.Chosen.Messages != nil }
 
-// Conversation is the prompt with what was said then.
+// Conversation is the prompt followed by an answer.
 func (p Preference) Conversation(answer Content) Conversation {
 	n := len(p.Prompt.Messages)
 	return Conversation{Messages: append(p.Prompt.Messages[:n:n], answer.Messages...), Prompt: n, Tools: p.Tools,
 		Variables: p.Variables}
 }
 
-// UnmarshalJSON reads {"prompt": ..., "chosen": ..., "rejected": ...}, each a text or a list of
-// messages, with tools and chat_template_kwargs beside them: the preference data of TRL. Without a
-// prompt it is what both answers begin with, as extract_prompt of TRL has it: messages, or
-// characters without the space behind them. Each answer keeps one of them at least. Other fields
-// are left out.
+// UnmarshalJSON reads TRL's preference data: {"prompt": ..., "chosen": ..., "rejected": ...}, each
+// a text or a list of messages, with optional tools and chat_template_kwargs. Without a prompt, the
+// prompt is what both answers begin with, like TRL's extract_prompt: messages, or characters
+// without a trailing space. Each answer keeps at least one message or character. Other fields are
+// ignored.
 func (p *Preference) UnmarshalJSON(content []byte) error {
 	var f struct {
 		Prompt    json.RawMessage `json:"prompt"`
@@ -138,7 +138,7 @@ func (m Message) equal(other Message) bool {
 	return reflect.DeepEqual(values[0], values[1])
 }
 
-// ReadPreferences reads a preference from each line: JSON Lines. Empty lines are left out.
+// ReadPreferences reads JSON Lines: a preference from each line. Empty lines are skipped.
 func ReadPreferences(r io.Reader) ([]Preference, error) { return readLines[Preference](r) }
 
 // ReadPreferencesFile reads the preferences of a file, one from each line.

@@ -11,12 +11,12 @@ import (
 	"github.com/gotrainer/gotrainer/text/chat/internal/jinja"
 )
 
-// Template is the chat template of a model, or several under names. It may be used by several goroutines
+// Template is the chat template of a model, or several under names. Several goroutines may use it
 // at a time.
 type Template struct {
-	// SpecialTokens are variables: bos_token, eos_token and others.
+	// SpecialTokens are variables of the template: bos_token, eos_token and others.
 	SpecialTokens map[string]string
-	// Now is the time for templates that write the date (strftime_now); nil: time.Now.
+	// Now is the clock of templates that write the date (strftime_now); nil: time.Now.
 	Now func() time.Time
 
 	sources []source
@@ -37,7 +37,7 @@ func newSource(name, text string) source {
 	return source{name, text, parsed, err}
 }
 
-// Parse reads a template. SpecialTokens are the caller's to set.
+// Parse reads a template. The caller sets SpecialTokens.
 func Parse(text string) (*Template, error) {
 	s := newSource(defaultName, text)
 	if s.err != nil {
@@ -46,7 +46,7 @@ func Parse(text string) (*Template, error) {
 	return &Template{sources: []source{s}}, nil
 }
 
-// Names are the names of the templates, "default" where there is one without a name.
+// Names are the names of the templates; one without a name is called "default".
 func (t *Template) Names() (names []string) {
 	for _, s := range t.sources {
 		names = append(names, s.name)
@@ -54,8 +54,8 @@ func (t *Template) Names() (names []string) {
 	return names
 }
 
-// Named returns the template of a name alone. Without it, a conversation with tools takes "tool_use",
-// where there is one, and others "default", as transformers does.
+// Named returns only the template of that name. A Template with several takes "tool_use" for
+// conversations with tools, if there is one, and otherwise "default", as transformers does.
 func (t *Template) Named(name string) (*Template, error) {
 	for _, s := range t.sources {
 		if s.name == name {
@@ -66,8 +66,8 @@ func (t *Template) Named(name string) (*Template, error) {
 	return nil, fmt.Errorf("chat: there is no template %q; the names are %q", name, t.Names())
 }
 
-// String is the source of the template that conversations without tools take, "" where none is the
-// default one.
+// String is the source of the template for conversations without tools, or "" if there is no
+// default template.
 func (t *Template) String() string {
 	s, err := t.choose(nil)
 	if err != nil {
@@ -92,14 +92,14 @@ func (t *Template) choose(tools []any) (source, error) {
 
 // Options says how a conversation ends.
 type Options struct {
-	AddGenerationPrompt bool // with what comes before an answer
-	// ContinueFinalMessage is a field of the last message, "content" most often, that is left open, for the
-	// model to go on: continue_final_message. Zero: none.
+	AddGenerationPrompt bool // end with what comes before an answer
+	// ContinueFinalMessage names a field of the last message, usually "content", that is left open
+	// for the model to continue: continue_final_message. Zero: none.
 	ContinueFinalMessage string
 }
 
-// Render writes a conversation as a text: apply_chat_template. The text has all special tokens that it
-// needs, so that a tokenizer is to add none (text.EncodeOptions.NoSpecialTokens).
+// Render renders a conversation as text: apply_chat_template. The text has all special tokens that
+// it needs, so the tokenizer must add none (text.EncodeOptions.NoSpecialTokens).
 func (t *Template) Render(c Conversation, o Options) (string, error) {
 	s, err := t.choose(c.Tools)
 	if err != nil {
@@ -125,7 +125,7 @@ func (t *Template) run(s source, c Conversation, o Options) (res jinja.Result, e
 		return res, errors.New("the conversation has no messages; want at least one")
 	case o.AddGenerationPrompt && o.ContinueFinalMessage != "":
 		return res, errors.New("Options has AddGenerationPrompt and ContinueFinalMessage; want one at most, since an " +
-			"answer begins or goes on")
+			"answer begins or is continued")
 	}
 	final := ""
 	if field := o.ContinueFinalMessage; field != "" {
@@ -184,14 +184,15 @@ func (t *Template) variables(c Conversation, o Options) (*jinja.Dict, error) {
 	return variables, nil
 }
 
-// openTag is written where the last message goes on, and cut off with all that follows.
+// openTag is written where the last message is to be continued, and cut off with everything after
+// it.
 const openTag = "CONTINUE_FINAL_MESSAGE_TAG "
 
-// open puts the tag behind a field of a message, and returns what stood there.
+// open puts the tag after a field of a message, and returns the original text of the field.
 func open(m Message, field, template string) (Message, string, error) {
 	v, _ := m.Get(field)
 	if v == nil {
-		return m, "", fmt.Errorf("the last message has no %q to go on with (Options.ContinueFinalMessage)", field)
+		return m, "", fmt.Errorf("the last message has no %q to continue (Options.ContinueFinalMessage)", field)
 	}
 	if !strings.Contains(template, field) {
 		return m, "", fmt.Errorf("the template does not look at %q of a message (Options.ContinueFinalMessage)", field)
@@ -214,7 +215,7 @@ func open(m Message, field, template string) (Message, string, error) {
 			}
 		}
 	}
-	return m, "", fmt.Errorf("%q of the last message has no text to go on with (Options.ContinueFinalMessage)", field)
+	return m, "", fmt.Errorf("%q of the last message has no text to continue (Options.ContinueFinalMessage)", field)
 }
 
 // cutAtTag ends the text where the last message does.
@@ -222,7 +223,7 @@ func cutAtTag(text, final string) (string, error) {
 	tag := strings.TrimSpace(openTag)
 	at := strings.LastIndex(text, tag)
 	if at < 0 || !strings.Contains(text, strings.TrimFunc(final, isSpace)) {
-		return "", errors.New("the template does not write the last message as it is, so that it cannot go on " +
+		return "", errors.New("the template does not write the last message as it is, so it cannot be continued " +
 			"(Options.ContinueFinalMessage)")
 	}
 	if strings.HasPrefix(text[at:], openTag) {

@@ -1,5 +1,5 @@
-// Package writing is how evaluations of tasks have a model write, and score what it has written:
-// predict_with_generate of transformers.
+// Package writing has the part of a task's evaluation in which a model generates texts that are
+// scored: predict_with_generate of transformers.
 package writing
 
 import (
@@ -10,29 +10,30 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// Written is what a model wrote, and what it should have written.
+// Written is the text that a model generated, and the one that it should have.
 type Written struct{ Got, Want string }
 
-// Evaluation is a part of a task. The zero value has nothing written.
+// Evaluation is a part of a task. The zero value generates nothing.
 type Evaluation struct {
 	engine.Observations[Written]
 	write  func(p engine.ForwardPass, b inputs.Batch) []string
 	scores []metrics.Metric[string]
 }
 
-// New makes that of the task of a package, of its TaskOptions.Write and Metrics.
+// New makes the evaluation for the task of package pkg from its TaskOptions.Write and Metrics.
 func New(pkg string, write func(p engine.ForwardPass, b inputs.Batch) []string,
 	scores []metrics.Metric[string]) (Evaluation, error) {
 	if (write == nil) != (len(scores) == 0) {
-		return Evaluation{}, fmt.Errorf("%s: TaskOptions.Write and Metrics go together: metrics are of what is written", pkg)
+		return Evaluation{}, fmt.Errorf("%s: TaskOptions.Write and Metrics go together: Metrics score Write's texts", pkg)
 	}
 	return Evaluation{write: write, scores: scores}, nil
 }
 
-// Writes tells whether something is written.
+// Writes reports whether texts are generated.
 func (e *Evaluation) Writes() bool { return e.write != nil }
 
-// Score has the model write about the texts of a batch of an evaluation, in a pass.
+// Score has the model generate from the texts of an evaluation batch, in a pass, and keeps the
+// result.
 func (e *Evaluation) Score(p engine.ForwardPass, b inputs.Batch, targets []string) {
 	p.Autocast(func() {
 		for i, s := range e.write(p, b) {
@@ -41,7 +42,7 @@ func (e *Evaluation) Score(p engine.ForwardPass, b inputs.Batch, targets []strin
 	})
 }
 
-// Metrics are those of what was written.
+// Metrics are the metrics of the generated texts.
 func (e *Evaluation) Metrics() map[string]float64 {
 	for _, w := range e.Noted() {
 		for _, m := range e.scores {
