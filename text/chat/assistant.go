@@ -81,9 +81,13 @@ func (t *Template) answers(s source, c Conversation, whole string) (spans []text
 	return spans, nil
 }
 
-// upTo renders the first n messages. The whole conversation must begin with the result. Zero
-// messages, before an answer that begins the conversation, are an error.
+// upTo renders the first n messages. The whole conversation must begin with the result.
 func (t *Template) upTo(s source, c Conversation, n int, prompt bool, whole string) (string, error) {
+	if n == 0 {
+		return "", fmt.Errorf("chat: the conversation begins with what the assistant says, and the template %q cannot "+
+			"write what stands before it. Set a template that marks the answers with {%% generation %%}, or begin with a "+
+			"message of another role", s.name)
+	}
 	c.Messages = c.Messages[:n]
 	res, err := t.render(s, c, Options{AddGenerationPrompt: prompt})
 	if err != nil {

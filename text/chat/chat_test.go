@@ -59,7 +59,7 @@ func TestOnlyTheAssistantIsLearned(t *testing.T) {
 		assert.Equal(t, want[1:], said(t, tmpl, later), "%s behind a prompt that ends with a question", name)
 		later.Prompt = 5
 		_, _, err := tmpl.RenderAssistant(later)
-		require.ErrorContains(t, err, "the assistant says nothing in the 0 messages behind the first 5", name)
+		require.ErrorContains(t, err, "the assistant says nothing in the 0 messages after the first 5", name)
 		later.Prompt = 6
 		_, _, err = tmpl.RenderAssistant(later)
 		require.ErrorContains(t, err, "Conversation.Prompt is 6; want 0 to 5", name)
@@ -82,6 +82,9 @@ func TestTemplatesThatRewriteAreRefused(t *testing.T) {
 		"writes them alone (generation prompt: false)")
 	require.ErrorContains(t, err, "They differ at byte 34, ")
 	require.ErrorContains(t, err, "{% generation %}")
+	_, _, err = parse(t, "turns.jinja").RenderAssistant(talk(chat.Assistant("Hello"), chat.User("Hi")))
+	require.ErrorContains(t, err, "the conversation begins with what the assistant says, and the template \"default\" "+
+		"cannot write what stands before it")
 	c.Prompt = 2
 	assert.Equal(t, []string{"<think>\n\n</think>\n\nFour<|e|>\n"}, said(t, tmpl, c), "the last one is told")
 	c.Variables = map[string]any{"enable_thinking": false}
