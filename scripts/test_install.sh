@@ -283,7 +283,7 @@ test_zip_that_does_not_answer_fails_only_if_it_was_demanded() {
   says 'taking the wheels instead'
 }
 test_LIBTORCH_is_used_where_it_is() {
-  "$python" -m zipfile -e "$wheels"/torch-*.whl "$home.env"
+  "$python" -m zipfile -e "$wheels"/torch-*x86_64.whl "$home.env"
   mkdir -p "$home.env/nvidia/cu13/lib"
   touch "$home.env/nvidia/cu13/lib/libcudart.so.13"
   LIBTORCH=$home.env/torch install
