@@ -137,8 +137,8 @@ func train(ctx context.Context, o options, out io.Writer) (accuracy float64, err
 		return 0, err
 	}
 	settings := trainer.Options{OutputDir: o.out, Epochs: o.epochs, BatchSize: o.batch, Seed: o.seed,
-		Save: trainer.Every(1, trainer.Epoch), KeepCheckpoints: 3, LoadBestAtEnd: true, MetricForBest: "accuracy",
-		Overwrite: o.overwrite, Progress: out}
+		Log: trainer.Every(1, trainer.Epoch), Save: trainer.Every(1, trainer.Epoch), KeepCheckpoints: 3,
+		LoadBestAtEnd: true, MetricForBest: "accuracy", Overwrite: o.overwrite, Progress: out}
 	if o.resume {
 		settings.ResumeFrom = trainer.Latest
 	}
