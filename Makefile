@@ -39,7 +39,7 @@ unexport CGO_CFLAGS CGO_CPPFLAGS CGO_CXXFLAGS CGO_LDFLAGS
 .PHONY: help setup example example-bert test fault test-portable test-arm64 pure lint gen golden golden-check conformance-live bench bench-compare opcost check count seed test-install asan cgocheck clean graphs
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "  Variables: CUDA=1 (CUDA build of libtorch), PLATFORM=linux-aarch64 (setup for machines of that kind), QUICK=1 (a minute of training), LONG=1 (of make fault), RACE= (no race detector), SEED=number (of property tests and the order of tests)"
 	@echo "  LIBTORCH=/path and GOTRAINER_HOME=/path: scripts/install_libtorch.sh --help"
 
