@@ -14,6 +14,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -86,15 +87,9 @@ func parse(args []string) (o options, err error) {
 	if o.model != "" {
 		defaults = options{batch: 8, epochs: 5, rate: 2e-5}
 	}
-	o.batch, o.epochs, o.rate = or(o.batch, defaults.batch), or(o.epochs, defaults.epochs), or(o.rate, defaults.rate)
+	o.batch, o.epochs = cmp.Or(o.batch, defaults.batch), cmp.Or(o.epochs, defaults.epochs)
+	o.rate = cmp.Or(o.rate, defaults.rate)
 	return o, nil
-}
-
-func or[T int | float64](given, fallback T) T {
-	if given == 0 {
-		return fallback
-	}
-	return given
 }
 
 func main() {

@@ -70,6 +70,7 @@ func (r running) add(z, targets torch.Tensor, first int64, squares bool) {
 }
 
 // sum is that of each row.
+// sum sums the last dimension.
 func sum(t torch.Tensor) torch.Tensor { return t.SumDim([]int64{-1}, false, torch.DefaultDType) }
 
 // arange are the numbers from first on, where t is.

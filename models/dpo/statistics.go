@@ -65,13 +65,12 @@ type pair struct {
 // Evaluate runs the model on an evaluation batch.
 func (t *Task) Evaluate(p engine.ForwardPass, b Batch) engine.Loss {
 	loss, s := t.pass(p, b, false)
-	rows := func(x torch.Tensor) torch.Tensor { return x.SumDim([]int64{1}, false, torch.DefaultDType) }
 	var fields []torch.Tensor
 	add := func(pairs ...torch.Tensor) { fields = append(fields, pairs...) }
 	add(s.rewards())
 	add(s.chosen, s.rejected)
 	for _, per := range []torch.Tensor{s.Entropy, s.MeanLogits, s.answers.ToDType(torch.Float32), s.Top1} {
-		add(halves(rows(per)))
+		add(halves(sum(per)))
 	}
 	n := b.Pairs()
 	values := torch.Values[float32](torch.Stack(fields, 0))

@@ -171,7 +171,6 @@ func (t *Task) pass(p engine.ForwardPass, b Batch, noisy bool) (torch.Tensor, st
 // weights are how probable the model finds pairs, per token: equation 2 of WPO.
 func weights(v view, s scored) (w torch.Tensor) {
 	torch.NoGrad(func() {
-		sum := func(t torch.Tensor) torch.Tensor { return t.SumDim([]int64{1}, false, torch.DefaultDType) }
 		aligned := s.LogProbs.Sub(s.Squares).Mul(v.answers)
 		chosen, rejected := halves(sum(aligned).Div(sum(v.answers).Clamp(1, nil)).Exp())
 		w = chosen.Mul(rejected)
@@ -254,12 +253,11 @@ func (t *Task) score(m Model, v view, squares bool) scored {
 
 // sequences are the log probabilities of the answers, [2n].
 func (t *Task) sequences(v view, perToken torch.Tensor) torch.Tensor {
-	sum := func(x torch.Tensor) torch.Tensor { return x.SumDim([]int64{1}, false, torch.DefaultDType) }
 	if t.options.LDAlpha == nil {
 		return sum(perToken)
 	}
 	place := v.answers.CumSum(1, torch.DefaultDType)
-	chosen, rejected := halves(v.answers.SumDim([]int64{1}, false, torch.DefaultDType))
+	chosen, rejected := halves(sum(v.answers))
 	shorter := chosen.Minimum(rejected)
 	shared := torch.Cat([]torch.Tensor{shorter, shorter}, 0).Unsqueeze(1)
 	tail := place.Gt(shared)

@@ -173,7 +173,8 @@ func DecodeConfig(d pretrained.Document, k Kind) (Config, error) {
 }
 
 // DecodeEncoder removes from a config.json, whose model_type must be kind, the given fields, the
-// padding token (null: -1, for none) and the head.
+// padding token (null: -1, for none) and the head. If pad is nil, the model does not read texts, and
+// a padding token is left in d.
 func DecodeEncoder(d pretrained.Document, kind string, fields []pretrained.Field, pad **int64) (h classify.Head,
 	err error) {
 	if err := demandType(d, kind); err != nil {
@@ -183,10 +184,13 @@ func DecodeEncoder(d pretrained.Document, kind string, fields []pretrained.Field
 		return h, err
 	}
 	given, explicit := d["pad_token_id"]
-	if err := d.Decode(append(fields, pretrained.Field{Key: "pad_token_id", Value: pad})); err != nil {
+	if pad != nil {
+		fields = append(fields, pretrained.Field{Key: "pad_token_id", Value: pad})
+	}
+	if err := d.Decode(fields); err != nil {
 		return h, err
 	}
-	if explicit && string(given) == "null" {
+	if pad != nil && explicit && string(given) == "null" {
 		*pad = new(int64(-1))
 	}
 	return classify.DecodeHead(d)

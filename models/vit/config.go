@@ -96,14 +96,9 @@ func (c *Config) fields() []pretrained.Field {
 
 func decode(d pretrained.Document) (c Config, err error) {
 	d = maps.Clone(d)
-	var pad *int64 // of texts: it stays where it is
-	padding, padded := d["pad_token_id"]
 	c.DeiT = string(d["model_type"]) == `"deit"`
-	if c.Head, err = transformer.DecodeEncoder(d, c.modelType(), c.fields(), &pad); err != nil {
+	if c.Head, err = transformer.DecodeEncoder(d, c.modelType(), c.fields(), nil); err != nil {
 		return c, err
-	}
-	if padded {
-		d["pad_token_id"] = padding
 	}
 	c.Extra = d
 	return c, nil
