@@ -3,14 +3,12 @@ package auto
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"unicode/utf8"
 
 	"github.com/gotrainer/gotrainer/text"
 	decoding "github.com/gotrainer/gotrainer/text/decoders"
-	"github.com/gotrainer/gotrainer/text/normalizers"
 )
 
 // stopper detects that the last token of a text completes a string: StopStringCriteria of
@@ -47,9 +45,15 @@ func (m *Model) stopAt(stops []string) (*stopper, error) {
 	var own func(token string) (string, bool) // the bytes that a token stands for, if any
 	switch {
 	case has[decoding.ByteFallback](decoder):
-		own = fallbackByte
+		own = func(token string) (string, bool) {
+			b, ok := decoding.ByteFallback{}.Byte(token)
+			return string([]byte{b}), ok
+		}
 	case has[decoding.ByteLevel](decoder):
-		own = levelBytes
+		own = func(token string) (string, bool) {
+			b, ok := decoding.ByteLevel{}.Bytes(token)
+			return string(b), ok
+		}
 	default:
 		size = utf8.RuneCountInString
 	}
@@ -109,28 +113,6 @@ func has[T decoding.Decoder](d decoding.Decoder) bool {
 		}
 	}
 	return false
-}
-
-// fallbackByte is the byte of a token such as <0xE2>.
-func fallbackByte(token string) (string, bool) {
-	if len(token) != len("<0xE2>") || !strings.HasPrefix(token, "<0x") || !strings.HasSuffix(token, ">") {
-		return "", false
-	}
-	b, err := strconv.ParseUint(token[3:5], 16, 8)
-	return string([]byte{byte(b)}), err == nil
-}
-
-// levelBytes are the bytes of a token of a byte-level vocabulary.
-func levelBytes(token string) (string, bool) {
-	var text []byte
-	for _, r := range token {
-		b, ok := normalizers.RuneByte(r)
-		if !ok {
-			return "", false
-		}
-		text = append(text, b)
-	}
-	return string(text), true
 }
 
 // at is what a token adds.

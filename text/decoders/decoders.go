@@ -83,17 +83,29 @@ type ByteLevel struct{ pretokenizers.ByteLevel }
 func (ByteLevel) DecodeChain(tokens []string) []string {
 	var text []byte
 	for _, t := range tokens {
-		n := len(text)
-		for _, r := range t {
-			b, ok := normalizers.RuneByte(r)
-			if !ok { // a token that is not of this alphabet is taken as it stands
-				text = append(text[:n], t...)
-				break
-			}
-			text = append(text, b)
+		var ok bool
+		if text, ok = appendBytes(text, t); !ok { // a token that is not of this alphabet is taken as it stands
+			text = append(text, t...)
 		}
 	}
 	return []string{lossy(text)}
+}
+
+// Bytes returns the bytes that a token stands for, which need not be whole characters. It returns
+// false if the token has a character outside the byte-level alphabet.
+func (ByteLevel) Bytes(token string) (bytes []byte, ok bool) { return appendBytes(nil, token) }
+
+// appendBytes appends the bytes of a token, or nothing if it is not of this alphabet.
+func appendBytes(text []byte, token string) ([]byte, bool) {
+	n := len(text)
+	for _, r := range token {
+		b, ok := normalizers.RuneByte(r)
+		if !ok {
+			return text[:n], false
+		}
+		text = append(text, b)
+	}
+	return text, true
 }
 
 // lossy reads bytes as UTF-8 and puts U+FFFD in the place of each part of a character that is
@@ -245,6 +257,15 @@ func (d Strip) DecodeChain(tokens []string) []string {
 // U+FFFD each.
 type ByteFallback struct{}
 
+// Byte returns the byte that a token such as <0xE2> stands for, and whether it is such a token.
+func (ByteFallback) Byte(token string) (b byte, ok bool) {
+	if len(token) != len("<0xE2>") || !strings.HasPrefix(token, "<0x") || !strings.HasSuffix(token, ">") {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(token[3:5], 16, 8)
+	return byte(n), err == nil
+}
+
 // DecodeChain joins bytes to characters.
 func (ByteFallback) DecodeChain(tokens []string) []string {
 	var out []string
@@ -262,11 +283,9 @@ func (ByteFallback) DecodeChain(tokens []string) []string {
 		pending = pending[:0]
 	}
 	for _, t := range tokens {
-		if len(t) == 6 && strings.HasPrefix(t, "<0x") && t[5] == '>' {
-			if b, err := strconv.ParseUint(t[3:5], 16, 8); err == nil {
-				pending = append(pending, byte(b))
-				continue
-			}
+		if b, ok := (ByteFallback{}).Byte(t); ok {
+			pending = append(pending, b)
+			continue
 		}
 		flush()
 		out = append(out, t)
