@@ -276,6 +276,62 @@ func TestOneWhoHasLeftIsNamed(t *testing.T) {
 	}
 }
 
+// A process may exit when a call, Err or Close returns: the others know the reason by then. One that
+// goes without a word is taken for the cause.
+func TestWhoSeesAFailureMayExitAtOnce(t *testing.T) {
+	for what, see := range map[string]func(ctx context.Context, g *dist.Group){
+		"after a call": func(ctx context.Context, g *dist.Group) { _ = g.Barrier(ctx) },
+		"after Err":    func(_ context.Context, g *dist.Group) { _ = g.Err() },
+		"after Close":  func(_ context.Context, g *dist.Group) { _ = g.Close() },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			held, killed := make(chan struct{}), make(chan struct{})
+			errs := together(t, 3, nil, func(ctx context.Context, g *dist.Group) error {
+				if err := g.Barrier(ctx); err != nil {
+					return err
+				}
+				switch g.Rank() {
+				case 0:
+					release := g.HoldWrites()
+					close(held)
+					for !g.Failing() {
+						time.Sleep(time.Millisecond)
+					}
+					seen := make(chan struct{})
+					go func() {
+						see(ctx, g)
+						close(seen)
+					}()
+					var early bool
+					select {
+					case <-seen:
+						early = true
+					case <-time.After(20 * time.Millisecond):
+					}
+					release()
+					if <-seen; early {
+						return errors.New("it returned before the others were told")
+					}
+					return nil
+				case 1:
+					<-held
+					g.Kill()
+					close(killed)
+					return nil
+				}
+				<-killed
+				return g.Barrier(ctx)
+			})
+			all(t, errs[:2])
+			e, ok := errors.AsType[*dist.Error](errs[2])
+			if !ok || e.Peer != 1 || !errors.Is(e, dist.ErrPeerLost) {
+				t.Errorf("rank 2: %v; want that the connection of rank 1 is gone", errs[2])
+			}
+		})
+	}
+}
+
 func TestJoiningFailsWithTheReason(t *testing.T) {
 	t.Run("another world size", func(t *testing.T) {
 		for rank, err := range together(t, 2,

@@ -15,11 +15,35 @@ func Parents(hosts ...string) []int {
 // Kill ends the connections as the end of the process would.
 func (g *Group) Kill() {
 	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.failed != nil {
+		return
+	}
 	g.failed = &failure{Peer: -1, err: ErrClosed} // it tells nobody
-	g.mu.Unlock()
 	for _, p := range g.peers() {
 		_ = p.conn.Close()
 	}
+	close(g.done)
+	close(g.closed)
+}
+
+// HoldWrites has nothing be sent to the children until release is called.
+func (g *Group) HoldWrites() (release func()) {
+	for _, p := range g.children {
+		p.writing.Lock()
+	}
+	return func() {
+		for _, p := range g.children {
+			p.writing.Unlock()
+		}
+	}
+}
+
+// Failing reports whether the group has failed, whether the others have been told or not.
+func (g *Group) Failing() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.failed != nil
 }
 
 // Connections is how many the process has.

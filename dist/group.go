@@ -30,14 +30,15 @@ type Group struct {
 	call     uint64        // number of the last call
 	underWay []*made       // the calls that are not over, the oldest first
 	failed   *failure      // why there are no more calls
-	done     chan struct{} // closed with it
+	done     chan struct{} // closed when the others have been told of it
+	closed   chan struct{} // closed when the connections are, too
 	gone     int           // the first process that has left; -1: none
 	left     chan struct{} // closed with it
 }
 
 func newGroup(rank, localRank, world int, timeout time.Duration) *Group {
 	g := &Group{rank: rank, localRank: localRank, world: world, timeout: timeout, addresses: []string{"127.0.0.1"},
-		done: make(chan struct{}), gone: -1, left: make(chan struct{})}
+		done: make(chan struct{}), closed: make(chan struct{}), gone: -1, left: make(chan struct{})}
 	if rank == 0 {
 		g.judge = &judge{g: g, made: make([]uint64, world), heard: make([]string, world)}
 	}
@@ -100,12 +101,15 @@ func (g *Group) Err() error {
 }
 
 // Close leaves the group. The other processes continue until their next call, which needs this
-// process. A second Close does nothing.
+// process. If the group has failed, Close waits until the others know why, for at most a few
+// seconds: a process that exits earlier may take its reason with it, and is blamed itself. A second
+// Close does nothing.
 func (g *Group) Close() error {
 	if g == nil {
 		return nil
 	}
 	g.leave(ErrClosed)
+	<-g.closed
 	return nil
 }
 
@@ -136,6 +140,7 @@ func (g *Group) fail(f *failure, h header, payload []byte, reader *peer) {
 		}
 		_ = p.conn.Close()
 	}
+	close(g.closed)
 }
 
 // abort is fail with the reason told to all.
@@ -149,14 +154,17 @@ func (g *Group) abort(f *failure, reader *peer) {
 	g.fail(f, header{kind: kindAbort, rank: uint32(g.rank)}, payload, reader)
 }
 
-// failure is why the group has failed, as an error of a call; nil while it works.
+// failure is why the group has failed, as an error of a call; nil while it works. It waits until the
+// others have been told, for who sees the error may exit.
 func (g *Group) failure(call string) *Error {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.failed == nil {
+	failed := g.failed
+	g.mu.Unlock()
+	if failed == nil {
 		return nil
 	}
-	e := g.failed.in(call, g.rank)
+	<-g.done
+	e := failed.in(call, g.rank)
 	e.Part = g.part
 	return e
 }
