@@ -105,7 +105,7 @@ var allowed = []struct{ folder, imports string }{
 		"dist/ddp dist/shard checkpoint checkpoint/sharded safetensors internal/pyfloat internal/tensorio " +
 		"internal/torchsave"},
 	{"trainer/arguments", "run trainer trainer/callback trainer/engine trainer/semantics hub data accelerate amp " +
-		"dist/ddp dist/launch dist/shard torch optim optim/lr internal/optional"},
+		"dist/ddp dist/launch dist/shard torch optim optim/lr internal/optional internal/pyfloat"},
 	{"models/...", "models/... nn/... trainer trainer/engine trainer/semantics data/... text/... vision/... metrics " +
 		"torch torch/cuda safetensors safetensors/pickle internal/regularfile internal/specialtoken internal/tensorio " +
 		"internal/optional optim hub"},

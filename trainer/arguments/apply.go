@@ -21,7 +21,6 @@ import (
 	"github.com/gotrainer/gotrainer/optim/lr"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
-	"github.com/gotrainer/gotrainer/trainer/callback"
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
@@ -451,14 +450,17 @@ func (a *TrainingArguments) applyReports(t *trainer.Options, _ *engine.Options) 
 		t.Progress = io.Discard
 	}
 	for _, name := range a.ReportTo {
-		switch name {
-		case "none":
-		case "tensorboard":
-			t.Callbacks = append(slices.Clip(t.Callbacks), &callback.TensorBoard{})
-		default:
-			return &Error{"report_to", name, "none or tensorboard; another service is a hook in " +
-				"trainer.Options.Callbacks"}
+		report, err := a.report(name)
+		if err != nil {
+			return err
 		}
+		if report != nil {
+			t.Callbacks = append(slices.Clip(t.Callbacks), report)
+		}
+	}
+	if a.RunName != "" && !slices.Contains(a.ReportTo, "mlflow") {
+		return &Error{"run_name", a.RunName, "it left out: only report_to mlflow names its runs; a run is named after " +
+			"its output_dir"}
 	}
 	if a.DDPTimeout != 1800 && t.Group == nil {
 		return &Error{"ddp_timeout", a.DDPTimeout, "it left out, since one process trains; with several " +

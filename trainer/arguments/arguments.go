@@ -66,8 +66,8 @@ type TrainingArguments struct {
 	LogLevel                  string   `name:"log_level" default:"passive" help:"What the main process logs: debug, info, warning, error, critical, passive."`
 	LogLevelReplica           string   `name:"log_level_replica" default:"warning" help:"What the other processes log."`
 	DisableTQDM               *bool    `name:"disable_tqdm" help:"Show no progress."`
-	ReportTo                  []string `name:"report_to" default:"none" help:"Where to report: none or tensorboard."`
-	RunName                   string   `name:"run_name" help:"The name of the run in a report." only:"it left out: the name of a run is its output_dir"`
+	ReportTo                  []string `name:"report_to" default:"none" help:"Where to report: none, tensorboard or mlflow."`
+	RunName                   string   `name:"run_name" help:"The name of the run in MLflow."`
 	Project                   string   `name:"project" default:"huggingface" help:"The project in a report." only:"it left out: it is of a reporting service"`
 	TrackioSpaceID            string   `name:"trackio_space_id" help:"Of the service Trackio." only:"it left out: it is of the service Trackio"`
 	TrackioBucketID           string   `name:"trackio_bucket_id" help:"Of the service Trackio." only:"it left out: it is of the service Trackio"`

@@ -57,6 +57,10 @@ type golden struct {
 		Values     own
 		Unreadable bool
 	}
+	Reported struct {
+		Line  string
+		Texts map[string]string
+	}
 }
 
 func readGolden(t *testing.T) (g golden) {
@@ -349,6 +353,23 @@ func TestTheEnvironmentCountsWhereArgumentsSayNothing(t *testing.T) {
 	assert.ErrorContains(t, err, "FSDP_OFFLOAD_PARAMS is true; want false: parameters stay on their device")
 }
 
+// MLflow gets what transformers' MLflowCallback sends: str() of every argument.
+func TestArgumentsAsMLflowShowsThem(t *testing.T) {
+	testenv.RequireTorch(t)
+	golden := readGolden(t).Reported
+	o, _, err := apply(t, golden.Line, trainer.Options{}, engine.Options{})
+	require.NoError(t, err)
+	require.Len(t, o.Callbacks, 1)
+	report, ok := o.Callbacks[0].(*callback.MLflow)
+	require.True(t, ok)
+	assert.Equal(t, "first", report.RunName)
+	want := golden.Texts
+	want["accelerator_config"] = "None" // Python's texts of this and the next come from __post_init__
+	want["dataloader_pin_memory"] = "True"
+	want["label_names"] = "[]" // a slice is not None
+	assert.Equal(t, want, report.Params)
+}
+
 // TestWhatMeansNothingIsRefusedByName: each argument that is not at its default and would have no
 // effect.
 func TestWhatMeansNothingIsRefusedByName(t *testing.T) {
@@ -356,7 +377,7 @@ func TestWhatMeansNothingIsRefusedByName(t *testing.T) {
 	for line, want := range map[string]string{
 		"--torch_compile":                             "the compiler is Python's",
 		"--use_liger_kernel":                          "Triton",
-		"--run_name x":                                "output_dir",
+		"--run_name x":                                "only report_to mlflow",
 		"--fsdp offload":                              "nothing is moved to the host",
 		"--deepspeed ds.json":                         "DeepSpeed's engine",
 		"--ddp_bucket_cap_mb 0":                       "at least 1",
@@ -368,7 +389,7 @@ func TestWhatMeansNothingIsRefusedByName(t *testing.T) {
 		"--no_remove_unused_columns":                  "typed",
 		"--include_for_metrics inputs":                "engine.Predictions.Inputs",
 		"--label_names start end":                     "typed batch",
-		"--report_to wandb":                           "none or tensorboard",
+		"--report_to wandb":                           "none, tensorboard or mlflow",
 		"--hub_model_id me/m":                         "push_to_hub",
 		"--batch_eval_metrics":                        "engine.Options.BatchMetrics",
 		"--train_sampling_strategy group_by_length":   "Lengths",

@@ -172,7 +172,15 @@ for contents, kwargs, line in FILES:
         except (SystemExit, ValueError):
             case["unreadable"] = True
     files.append(case)
-out = {"transformers": transformers.__version__, "lines": lines, "dicts": dicts, "files": files}
+REPORTED = "--output_dir out --learning_rate 2e-5 --warmup_steps 0.1 --push_to_hub --hub_model_id me/m --hub_token secret --optim_target_modules q_proj --optim galore_adamw --max_grad_norm 0.5 --eval_steps 10 --disable_tqdm true --report_to mlflow --run_name first"
+reported = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses(REPORTED.split())[0].to_dict()
+out = {
+    "transformers": transformers.__version__,
+    "lines": lines,
+    "dicts": dicts,
+    "files": files,
+    "reported": {"line": REPORTED, "texts": {k: str(v) for k, v in reported.items()}},
+}
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "hf_arguments.json"), "w") as f:
     json.dump(out, f, indent=1)
     f.write("\n")
