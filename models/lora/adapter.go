@@ -241,6 +241,8 @@ func (a *Adapter) list(trained map[torch.Tensor]bool) {
 		layer, last := parent(t.Name), t.Name[strings.LastIndex(t.Name, ".")+1:]
 		update := strings.HasSuffix(layer, ".lora_A") || strings.HasSuffix(layer, ".lora_B")
 		switch {
+		case strings.HasSuffix(layer, ".lora_magnitude_vector") && a.has(parent(layer)):
+			a.state = append(a.state, torch.Named{Name: prefix + layer, Tensor: t.Tensor})
 		case update && a.has(parent(layer)), a.config.saves(layer):
 			a.state = append(a.state, torch.Named{Name: prefix + t.Name, Tensor: t.Tensor})
 		case trained[t.Tensor] && a.has(layer):

@@ -304,7 +304,7 @@ func TestWhatDoesNotFitIsRefused(t *testing.T) {
 func TestConfigurationsThatAreNotSupportedAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"peft_type": "IA3"}`:                                     `peft_type is "IA3"; only LORA`,
-		`{"peft_type": "LORA", "use_dora": true}`:                  "use_dora is true",
+		`{"peft_type": "LORA", "use_qalora": true}`:                "use_qalora is true",
 		`{"peft_type": "LORA", "lora_bias": true}`:                 "lora_bias is true",
 		`{"peft_type": "LORA", "init_lora_weights": "pissa"}`:      "init_lora_weights is pissa",
 		`{"peft_type": "LORA", "trainable_token_indices": [1]}`:    "trainable_token_indices is [1]",
@@ -344,7 +344,7 @@ func FuzzConfig(f *testing.F) {
 // TestLayersAreUnits: a model whose layers are shared out computes what it did, frozen or not.
 func TestLayersAreUnits(t *testing.T) {
 	models, _ := load(t)
-	for _, r := range models[:2] {
+	for _, r := range append(models[:2], named(t, "llama, dora")) {
 		modeltest.LayersAreUnits(t, 2, func() (inputs.Model, error) {
 			m, err := auto.CausalLM(t.Context(), r.folder(t), auto.Options{FromConfig: true, Warnings: io.Discard})
 			if err != nil {

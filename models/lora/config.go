@@ -42,6 +42,7 @@ type Config struct {
 	R         int64   // the rank of the updates; 0 means 8
 	Alpha     float64 // lora_alpha: updates are multiplied by Alpha/R; 0 means 8
 	UseRSLoRA bool    // use_rslora: multiply them by Alpha/sqrt(R) instead
+	UseDoRA   bool    // use_dora: also train the norm of each row of the weight; slower
 	Dropout   float64 // lora_dropout, for the input of an update
 	Bias      Bias    // empty means NoBias
 
@@ -201,6 +202,7 @@ type file struct {
 	R                 int64              `json:"r"`
 	Alpha             float64            `json:"lora_alpha"`
 	UseRSLoRA         bool               `json:"use_rslora"`
+	UseDoRA           bool               `json:"use_dora"`
 	Dropout           float64            `json:"lora_dropout"`
 	Bias              Bias               `json:"bias"`
 	TargetModules     oneOrMore[string]  `json:"target_modules"`
@@ -266,6 +268,7 @@ func (c Config) marshal(fanInFanOut bool) ([]byte, error) {
 	}
 	f := file{PeftType: "LORA", TaskType: nullIfEmpty(c.TaskType), BaseModel: nullIfEmpty(c.BaseModel),
 		Revision: nullIfEmpty(c.Revision), InferenceMode: true, R: c.R, Alpha: c.Alpha, UseRSLoRA: c.UseRSLoRA,
+		UseDoRA: c.UseDoRA,
 		Dropout: c.Dropout, Bias: c.Bias, TargetModules: nameOrPattern(c.TargetModules, c.TargetPattern),
 		ExcludeModules:    nameOrPattern(c.ExcludeModules, c.ExcludePattern),
 		LayersToTransform: oneOrMore[int64]{list: c.LayersToTransform},
@@ -283,7 +286,7 @@ func (c Config) marshal(fanInFanOut bool) ([]byte, error) {
 
 // variants are settings of peft that change what a layer computes or what is in the file, and that
 // are not here.
-var variants = []string{"use_dora", "use_qalora", "use_bdlora", "lora_bias", "trainable_token_indices",
+var variants = []string{"use_qalora", "use_bdlora", "lora_bias", "trainable_token_indices",
 	"target_parameters", "layer_replication", "alora_invocation_tokens", "arrow_config", "velora_config",
 	"monteclora_config", "kasa_config", "loftq_config", "megatron_config"}
 
@@ -305,7 +308,7 @@ func (c *Config) UnmarshalJSON(text []byte) error {
 			return fmt.Errorf("%s is %s, and this variant of LoRA is not supported", name, value)
 		}
 	}
-	*c = Config{R: f.R, Alpha: f.Alpha, UseRSLoRA: f.UseRSLoRA, Dropout: f.Dropout, Bias: f.Bias,
+	*c = Config{R: f.R, Alpha: f.Alpha, UseRSLoRA: f.UseRSLoRA, UseDoRA: f.UseDoRA, Dropout: f.Dropout, Bias: f.Bias,
 		TargetModules: f.TargetModules.list, ExcludeModules: f.ExcludeModules.list,
 		LayersToTransform: f.LayersToTransform.list, LayersPattern: f.LayersPattern.list, RankPattern: f.RankPattern,
 		AlphaPattern: f.AlphaPattern, ModulesToSave: f.ModulesToSave, TaskType: optional.Or(f.TaskType, ""),

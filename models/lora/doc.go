@@ -11,10 +11,13 @@
 // the update; s is Alpha/R. Optimizers, and the checkpoints of package auto's models
 // (Model.AddLoRA), hold only what is trained.
 //
+// With UseDoRA the norm of each row of the weight is trained too, and the update changes only the
+// directions of the rows; such a step takes longer, since it computes the norms anew.
+//
 // The files are those of peft: adapter_config.json, and the weights in adapter_model.safetensors.
 // peft loads the files written here, and peft's files load here. Linear layers and transformers'
-// Conv1D (GPT-2) take updates. Embeddings, convolutions, DoRA and the other variants do not; a file
-// that asks for one is refused by name.
+// Conv1D (GPT-2) take updates. Embeddings and convolutions do not. A file that asks for another variant of LoRA
+// is refused by name.
 //
 // Source: Hu and others, LoRA: Low-Rank Adaptation of Large Language Models, 2021;
 // peft/tuners/lora of peft 0.21.

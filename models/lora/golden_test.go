@@ -54,7 +54,7 @@ func load(t *testing.T) ([]recorded, *golden.File) {
 	require.NoError(t, err)
 	var f struct{ Models []recorded }
 	require.NoError(t, json.Unmarshal(text, &f))
-	require.Len(t, f.Models, 8)
+	require.Len(t, f.Models, 11)
 	return f.Models, golden.Load(t, "testdata/lora.safetensors")
 }
 

@@ -22,6 +22,7 @@ func TestASnapshotIsTheModelAsItWas(t *testing.T) {
 		"as it is drawn":    {lora.Config{R: 4}, false},
 		"of random updates": {lora.Config{R: 4, Init: lora.InitRandom}, true},
 		"with biases":       {lora.Config{R: 4, Bias: lora.AllBias}, true},
+		"with magnitudes":   {lora.Config{R: 4, UseDoRA: true}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := named(t, "gpt2").base(t)

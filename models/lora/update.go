@@ -44,9 +44,10 @@ func sizes(l layer) (weight torch.Tensor, in, out int64, fanInFanOut bool) {
 
 // update is the low-rank update of a layer.
 type update struct {
-	Dropout *nn.Dropout `module:"lora_dropout"` // nil: none
-	A       *nn.Linear  `module:"lora_A"`       // [R, in]
-	B       *nn.Linear  `module:"lora_B"`       // [out, R]
+	Dropout   *nn.Dropout `module:"lora_dropout"`          // nil: none
+	A         *nn.Linear  `module:"lora_A"`                // [R, in]
+	B         *nn.Linear  `module:"lora_B"`                // [out, R]
+	Magnitude *magnitude  `module:"lora_magnitude_vector"` // nil: not DoRA
 
 	scale float64
 	on    *bool // of the adapter
@@ -80,6 +81,9 @@ func newUpdate(l layer, name string, c Config, on *bool) *update {
 		d = w.DType()
 	}
 	nn.To(u, torch.TensorOptions{DType: d, Device: weight.Device()})
+	if c.UseDoRA {
+		u.Magnitude = newMagnitude(l, u)
+	}
 	if d == torch.BFloat16 || d == torch.Float16 { // it is widened again: autocast_adapter_dtype
 		nn.To(u, torch.TensorOptions{DType: torch.Float32})
 	}
@@ -92,6 +96,9 @@ func (u *update) Adapt(x, y torch.Tensor) torch.Tensor {
 		return y
 	}
 	x = x.ToDType(u.A.Weight.DType())
+	if u.Magnitude != nil {
+		return y.Add(u.Magnitude.change(u, x, y)).ToDType(y.DType())
+	}
 	if u.Dropout != nil {
 		x = u.Dropout.Forward(x)
 	}
@@ -107,14 +114,26 @@ func (u *update) merge(l layer) (err error) {
 	torch.NoGrad(func() {
 		torch.Scope(func() {
 			delta := u.B.Weight.MatMul(u.A.Weight).MulScalar(u.scale)
-			if q := l.Quantized(); q != nil {
+			weight := l.FloatWeight() // the weight itself, a view of it, or computed from a quantized one
+			q := l.Quantized()
+			switch {
+			case u.Magnitude != nil:
+				merged := u.Magnitude.merged(weight, delta)
+				if q == nil {
+					weight.Copy_(merged)
+				}
+				weight = merged
+			case q == nil:
+				weight.Add_(delta)
+			default:
+				weight = weight.Add(delta)
+			}
+			if q != nil {
 				var w nn.QuantizedWeight
-				if w, err = q.Repack(l.FloatWeight().Add(delta)); err == nil {
+				if w, err = q.Repack(weight); err == nil {
 					l.SetQuantized(w)
 				}
-				return
 			}
-			l.FloatWeight().Add_(delta) // the weight itself, or a view of it
 		})
 	})
 	return err

@@ -52,7 +52,7 @@ func loadPacked(t *testing.T) ([]packed, *golden.File) {
 	require.NoError(t, err)
 	var f struct{ Models []packed }
 	require.NoError(t, json.Unmarshal(text, &f))
-	require.Len(t, f.Models, 6, "models")
+	require.Len(t, f.Models, 7, "models")
 	return f.Models, golden.Load(t, "testdata/quantized.safetensors")
 }
 
@@ -84,8 +84,8 @@ func (p packed) adapted(t *testing.T) *auto.Model {
 	t.Helper()
 	m := p.fresh(t)
 	torch.ManualSeed(43)
-	c := lora.Config{R: 4, Alpha: 8}
-	if strings.HasPrefix(p.Name, "llama") && p.Name != "llama fp4" {
+	c := lora.Config{R: 4, Alpha: 8, UseDoRA: p.Name == "llama dora"}
+	if p.Name == "llama nf4" || p.Name == "llama skipped" {
 		c.Dropout, c.TargetModules = 0.1, []string{lora.AllLinear}
 	}
 	require.NoError(t, m.AddLoRA(c))

@@ -29,6 +29,9 @@ MODELS = [  # name, class, configuration, settings of LoraConfig, checkpointing
     ("gpt2", "GPT2LMHeadModel", GPT2, dict(lora_dropout=0.1, bias="all", task_type="CAUSAL_LM"), True),
     ("gpt2, pattern", "GPT2LMHeadModel", GPT2, dict(r=3, target_modules=r".*\.(c_attn|c_fc)", bias="lora_only"), False),
     ("bert", "BertForSequenceClassification", BERT, dict(r=4, lora_dropout=0.2, bias="lora_only", task_type="SEQ_CLS"), False),
+    ("llama, dora", "LlamaForCausalLM", LLAMA, dict(r=4, lora_alpha=8, use_dora=True, init_lora_weights=False, target_modules="all-linear", task_type="CAUSAL_LM"), True),
+    ("gpt2, dora", "GPT2LMHeadModel", GPT2, dict(r=4, lora_dropout=0.1, use_dora=True, bias="lora_only", target_modules="all-linear"), False),
+    ("bert, dora", "BertForSequenceClassification", BERT, dict(r=4, use_dora=True, task_type="SEQ_CLS"), False),
     ("bert, all layers", "BertForSequenceClassification", BERT, dict(r=4, target_modules="all-linear", task_type="SEQ_CLS"), True),
 ]
 out = {"models": []}

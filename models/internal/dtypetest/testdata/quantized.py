@@ -34,6 +34,7 @@ MODELS = [  # name, class, configuration, dtype, BitsAndBytesConfig, LoraConfig
     ("gpt2 nf4", "GPT2LMHeadModel", GPT2, "bfloat16", NF4, dict(r=4, lora_alpha=8, task_type="CAUSAL_LM")),
     ("bert nf4", "BertForSequenceClassification", BERT, "float32", dict(NF4, llm_int8_skip_modules=["classifier"]), dict(r=4, lora_alpha=8, task_type="SEQ_CLS")),
     ("t5 nf4", "T5ForConditionalGeneration", T5, "bfloat16", NF4, dict(r=4, lora_alpha=8, task_type="SEQ_2_SEQ_LM")),
+    ("llama dora", "LlamaForCausalLM", LLAMA, "bfloat16", NF4, dict(r=4, lora_alpha=8, use_dora=True, task_type="CAUSAL_LM")),
 ]
 tensors, out = {}, {"models": []}
 
