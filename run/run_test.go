@@ -43,9 +43,12 @@ func TestMain(m *testing.M) {
 	if f, ok := programs[os.Getenv(programVariable)]; ok {
 		run.Program{Name: "program", Grace: 500 * time.Millisecond}.Main(f)
 	}
-	// Under nohup the tests ignore SIGHUP, and so would the programs that they start: what is
-	// caught here begins with its default there.
+	// Under nohup or in a shell's background the tests ignore SIGHUP or SIGINT, and so would the
+	// programs that they start. A signal that is caught here has its default action there.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	if signal.Ignored(os.Interrupt) {
+		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
+	}
 	os.Exit(leaks.Run(m))
 }
 
