@@ -3,7 +3,7 @@
 
     python scripts/auto_interop.py [CLASS...]  # all, or the classes whose names begin so; in a venv with torch 2.11.0, transformers 5.17.0 and peft 0.21.2, from the root of the repository
 
-For eight encoders with four heads, GPT-2, T5, each type of models/llama, ViT and DeiT, and for model.safetensors, shards of it, pytorch_model.bin and shards of that: transformers saves a model, Go loads it, computes
+For eight encoders with four heads, GPT-2, T5, mT5, each type of models/llama, ViT and DeiT, and for model.safetensors, shards of it, pytorch_model.bin and shards of that: transformers saves a model, Go loads it, computes
 logits and saves it, transformers' Auto class loads what Go saved. The same of each model of texts with an adapter of peft on all linear layers below its head; of pictures the numbers of an image processor instead. A folder with tokenizer.json alone comes back with a tokenizer that gives the ids of that file. The Go side finds libtorch as always (GOTRAINER_LIB).
 """
 import json
@@ -44,8 +44,9 @@ for kind, settings in {"Llama": dict(rope_parameters=dict(rope_type="llama3", ro
                        "Gemma": dict(head_dim=16), "Gemma2": dict(head_dim=16, sliding_window=5, attn_logit_softcapping=None), "Gemma3": dict(head_dim=16, sliding_window=5, layer_types=["sliding_attention", "full_attention", "sliding_attention"]),
                        "SmolLM3": dict(pad_token_id=0, no_rope_layers=[1, 0, 1]), "Olmo2": {}, "Granite": dict(embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.6, logits_scaling=2.5)}.items():
     KINDS.append((getattr(transformers, kind + ("TextConfig" if kind == "Gemma3" else "Config"))(num_key_value_heads=2, **BERT, **settings), getattr(transformers, kind + "ForCausalLM"), "CausalLM"))
-for settings in ({}, dict(feed_forward_proj="gated-gelu", tie_word_embeddings=False)):
-    KINDS.append((transformers.T5Config(vocab_size=300, d_model=48, d_kv=16, d_ff=96, num_layers=2, num_heads=4, decoder_start_token_id=0, **settings), transformers.T5ForConditionalGeneration, "Seq2SeqLM"))
+for kind, settings in (("T5", {}), ("T5", dict(feed_forward_proj="gated-gelu", tie_word_embeddings=False)), ("MT5", {})):
+    KINDS.append((getattr(transformers, kind + "Config")(vocab_size=300, d_model=48, d_kv=16, d_ff=96, num_layers=2, num_heads=4, decoder_start_token_id=0, **settings),
+                  getattr(transformers, kind + "ForConditionalGeneration"), "Seq2SeqLM"))
 for kind, settings in {"ViT": dict(hidden_dropout_prob=0.1), "DeiT": dict(image_size=[32, 48], patch_size=[8, 12], qkv_bias=False)}.items():
     KINDS.append((getattr(transformers, kind + "Config")(**dict(dict(hidden_size=48, num_hidden_layers=3, num_attention_heads=4, intermediate_size=96, image_size=32, patch_size=8, num_labels=5), **settings)),
                   getattr(transformers, kind + "ForImageClassification"), "ImageClassification"))

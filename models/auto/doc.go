@@ -13,7 +13,7 @@
 //   - encoders: bert, roberta, xlm-roberta, distilbert, electra, mpnet, modernbert and deberta-v2;
 //   - decoders ([CausalLM]): gpt2, llama, mistral, qwen2, qwen3, phi3, gemma, gemma2, gemma3_text,
 //     smollm3, olmo2 and granite;
-//   - text to text ([Seq2SeqLM]): t5;
+//   - text to text ([Seq2SeqLM]): t5 and mt5;
 //   - images ([ImageClassification]): vit and deit.
 //
 // An unsupported setting that would change the results is refused by name. A missing part of the

@@ -120,7 +120,7 @@ var (
 		"qwen3": llama.Blueprint, "phi3": llama.Blueprint, "gemma": llama.Blueprint, "gemma2": llama.Blueprint,
 		"gemma3_text": llama.Blueprint, "smollm3": llama.Blueprint, "olmo2": llama.Blueprint, "granite": llama.Blueprint,
 	}
-	pairs      = blueprints{"t5": t5.Blueprint} // an encoder and a decoder
+	pairs      = blueprints{"t5": t5.Blueprint, "mt5": t5.Blueprint} // an encoder and a decoder
 	ofPictures = blueprints{"vit": vit.Blueprint, "deit": vit.Blueprint}
 )
 

@@ -36,6 +36,7 @@ var loraTargets = map[string][]string{
 	"qwen3": {"q_proj", "v_proj"}, "gemma": {"q_proj", "v_proj"}, "gemma2": {"q_proj", "v_proj"},
 	"gemma3_text": {"q_proj", "v_proj"}, "phi3": {"qkv_proj"}, "smollm3": {"q_proj", "v_proj"},
 	"olmo2": {"q_proj", "v_proj"}, "granite": {"q_proj", "v_proj"}, "t5": {"q", "v"},
+	"mt5": {"q", "v"},
 }
 
 // AddLoRA gives the model an adapter, which is then trained and saved instead of the model itself:

@@ -61,7 +61,7 @@ func (m *Model) quantizes(weight string) bool {
 			return false
 		}
 	}
-	return !m.quantization.Skips(name) && !(m.blueprint.ModelType == "t5" && strings.HasSuffix(name, ".wo"))
+	return !m.quantization.Skips(name) && !(m.blueprint.Pair && strings.HasSuffix(name, ".wo"))
 }
 
 // quantize replaces the weight of a layer.

@@ -13,16 +13,20 @@ import (
 	"github.com/gotrainer/gotrainer/models/transformer"
 )
 
-// Config describes a model in the words of transformers' T5Config. The zero value of a field means
-// its default, which is that of t5-small.
+// Config describes a model in the words of transformers' T5Config and MT5Config. The zero value of a
+// field means its default, which is that of t5-small or, for the Type mt5, of mt5-small.
 type Config struct {
-	VocabSize        int64 // zero: 32128
+	// Type is model_type: "t5" or "mt5". Zero: t5. The two differ in their defaults, and mt5 never
+	// scales its outputs.
+	Type string
+
+	VocabSize        int64 // zero: 32128; of mt5 250112
 	HiddenSize       int64 // d_model; zero: 512
 	KeyValueSize     int64 // d_kv, of a head; zero: 64
-	FeedForwardSize  int64 // d_ff; zero: 2048
-	NumLayers        int64 // of the encoder; zero: 6
+	FeedForwardSize  int64 // d_ff; zero: 2048; of mt5 1024
+	NumLayers        int64 // of the encoder; zero: 6; of mt5 8
 	NumDecoderLayers int64 // zero: NumLayers
-	NumHeads         int64 // zero: 8
+	NumHeads         int64 // zero: 8; of mt5 6
 
 	// Distances between tokens fall into so many classes, the last of which are of all from
 	// RelativeAttentionMaxDistance on. Zero: 32 and 128.
@@ -32,10 +36,10 @@ type Config struct {
 	LayerNormEps      float64  // layer_norm_epsilon; zero: 1e-6
 	InitializerFactor float64  // of all standard deviations of initial weights; zero: 1
 	// FeedForward is feed_forward_proj: the activation, "relu", or a product with a gate,
-	// "gated-gelu". Zero: relu.
+	// "gated-gelu". Zero: relu; of mt5 gated-gelu.
 	FeedForward string
 	// UnscaledOutputs leaves out that the last hidden states are divided by the root of HiddenSize: T5
-	// 1.1, whose files say tie_word_embeddings: false.
+	// 1.1, whose files say tie_word_embeddings: false, and always mt5.
 	UnscaledOutputs bool
 
 	PadTokenID          *int64  // fills batches up; nil: 0
@@ -54,9 +58,21 @@ const longest = 1 << 20
 // ReadConfig reads config.json from dir and refuses settings that the model does not support.
 func ReadConfig(dir string) (Config, error) { return pretrained.ReadConfigAs(dir, "t5", decode) }
 
+// defaults are those of a model_type.
+type defaults struct {
+	class                                           string
+	vocabSize, feedForwardSize, numLayers, numHeads int64
+	feedForward                                     string
+}
+
+var defaultsOf = map[string]defaults{
+	"t5":  {"T5", 32128, 2048, 6, 8, "relu"},
+	"mt5": {"MT5", 250112, 1024, 8, 6, "gated-gelu"},
+}
+
 func (c *Config) fields() []pretrained.Field {
 	return []pretrained.Field{
-		{Key: "vocab_size", Value: &c.VocabSize}, {Key: "d_model", Value: &c.HiddenSize},
+		{Key: "model_type", Value: &c.Type}, {Key: "vocab_size", Value: &c.VocabSize}, {Key: "d_model", Value: &c.HiddenSize},
 		{Key: "d_kv", Value: &c.KeyValueSize}, {Key: "d_ff", Value: &c.FeedForwardSize},
 		{Key: "num_layers", Value: &c.NumLayers}, {Key: "num_decoder_layers", Value: &c.NumDecoderLayers},
 		{Key: "num_heads", Value: &c.NumHeads}, {Key: "dropout_rate", Value: &c.Dropout},
@@ -72,9 +88,6 @@ func (c *Config) fields() []pretrained.Field {
 
 func decode(d pretrained.Document) (c Config, err error) {
 	d = maps.Clone(d)
-	if err := d.Demand("model_type", `"t5"`); err != nil {
-		return c, err
-	}
 	for key, wanted := range map[string]string{"is_decoder": "false", "is_encoder_decoder": "true",
 		"quantization_config": "null"} {
 		if err := d.Demand(key, wanted); err != nil {
@@ -90,20 +103,26 @@ func decode(d pretrained.Document) (c Config, err error) {
 		pretrained.Field{Key: "scale_decoder_outputs", Value: &scaled})); err != nil {
 		return c, err
 	}
-	c.UnscaledOutputs = !tied || !scaled
+	c.UnscaledOutputs = c.Type == "mt5" || !tied || !scaled
 	c.Extra = d
 	return c, nil
 }
 
 // resolved fills in the defaults and refuses what is impossible.
 func (c Config) resolved() (_ Config, err error) {
+	c.Type = cmp.Or(c.Type, "t5")
+	usual, ok := defaultsOf[c.Type]
+	if !ok {
+		return c, fmt.Errorf("model_type is %q; want one of %q", c.Type, slices.Sorted(maps.Keys(defaultsOf)))
+	}
+	c.UnscaledOutputs = c.UnscaledOutputs || c.Type == "mt5"
 	if err := cmp.Or(
-		transformer.Positive("VocabSize", &c.VocabSize, 32128),
+		transformer.Positive("VocabSize", &c.VocabSize, usual.vocabSize),
 		transformer.Positive("HiddenSize", &c.HiddenSize, 512),
 		transformer.Positive("KeyValueSize", &c.KeyValueSize, 64),
-		transformer.Positive("FeedForwardSize", &c.FeedForwardSize, 2048),
-		transformer.Positive("NumLayers", &c.NumLayers, 6),
-		transformer.Positive("NumHeads", &c.NumHeads, 8),
+		transformer.Positive("FeedForwardSize", &c.FeedForwardSize, usual.feedForwardSize),
+		transformer.Positive("NumLayers", &c.NumLayers, usual.numLayers),
+		transformer.Positive("NumHeads", &c.NumHeads, usual.numHeads),
 		transformer.Positive("RelativeAttentionNumBuckets", &c.RelativeAttentionNumBuckets, 32),
 		transformer.Positive("RelativeAttentionMaxDistance", &c.RelativeAttentionMaxDistance, 128),
 	); err != nil {
@@ -141,7 +160,7 @@ func (c Config) resolved() (_ Config, err error) {
 		return c, fmt.Errorf("RelativeAttentionNumBuckets is %d and RelativeAttentionMaxDistance %d; want a multiple of 4, "+
 			"and more than half of it", c.RelativeAttentionNumBuckets, c.RelativeAttentionMaxDistance)
 	}
-	c.FeedForward = cmp.Or(c.FeedForward, "relu")
+	c.FeedForward = cmp.Or(c.FeedForward, usual.feedForward)
 	if _, _, err := c.activation(); err != nil {
 		return c, fmt.Errorf("FeedForward: %w", err)
 	}
@@ -165,9 +184,11 @@ func (c Config) document(architecture string) (pretrained.Document, error) {
 	maps.Copy(d, c.Extra)
 	scaled := !c.UnscaledOutputs
 	fields := append(c.fields(), pretrained.Field{Key: "tie_word_embeddings", Value: &scaled},
-		pretrained.Field{Key: "scale_decoder_outputs", Value: &scaled},
 		pretrained.Field{Key: "is_encoder_decoder", Value: new(true)})
-	if err := d.EncodeModel("t5", architecture, fields); err != nil {
+	if c.Type == "t5" {
+		fields = append(fields, pretrained.Field{Key: "scale_decoder_outputs", Value: &scaled})
+	}
+	if err := d.EncodeModel(c.Type, architecture, fields); err != nil {
 		return nil, fmt.Errorf("t5: %w", err)
 	}
 	return d, nil
@@ -188,12 +209,12 @@ func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 	if c, err = c.resolved(); err != nil {
 		return b, err
 	}
-	scale := 1.0
+	class, scale := defaultsOf[c.Type].class, 1.0
 	if !c.UnscaledOutputs {
 		scale = 1 / sqrt(c.HiddenSize)
 	}
 	return transformer.Blueprint{
-		ModelType: "t5", Class: "T5", LanguageModel: "T5ForConditionalGeneration", HiddenSize: c.HiddenSize,
+		ModelType: c.Type, Class: class, LanguageModel: class + "ForConditionalGeneration", HiddenSize: c.HiddenSize,
 		EmbeddingSize: c.HiddenSize, InitializerRange: initializerRange, EOSTokenIDs: c.EOSTokenIDs,
 		NoWeights: []string{"decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"},
 		Pair:      true, NoFloat16: true, DecoderStartTokenID: *c.DecoderStartTokenID, OutputScale: scale,

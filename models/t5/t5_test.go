@@ -52,7 +52,7 @@ func load(t *testing.T) ([]recorded, *golden.File) {
 	require.NoError(t, err)
 	var f struct{ Models []recorded }
 	require.NoError(t, json.Unmarshal(text, &f))
-	require.Equal(t, 3, len(f.Models), "models")
+	require.Equal(t, 4, len(f.Models), "models")
 	return f.Models, golden.Load(t, "testdata/t5.safetensors")
 }
 

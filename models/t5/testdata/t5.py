@@ -14,7 +14,7 @@ import causal  # first, since it chooses the code paths of libtorch
 import torch
 import transformers
 from causal import generator, mask, padded, parameters, ragged, rows, tensors, tok
-from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainer, Seq2SeqTrainingArguments, T5Config, T5ForConditionalGeneration
+from transformers import DataCollatorForSeq2Seq, MT5Config, MT5ForConditionalGeneration, Seq2SeqTrainer, Seq2SeqTrainingArguments, T5Config, T5ForConditionalGeneration
 
 ENDS = list(range(3, 61, 4))  # so many that texts end early
 SIZES = dict(vocab_size=causal.VOCAB, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, eos_token_id=causal.END, decoder_start_token_id=0)
@@ -22,6 +22,7 @@ MODELS = {  # name: settings
     "t5": {},
     "t5 1.1": dict(feed_forward_proj="gated-gelu", tie_word_embeddings=False, d_kv=6, num_decoder_layers=1),
     "t5 of few buckets": dict(relative_attention_num_buckets=8, relative_attention_max_distance=12, dropout_rate=0.0, num_heads=3, feed_forward_proj="gated-silu", initializer_factor=0.5),
+    "mt5": dict(model_type="mt5"),
 }
 out = {"models": []}
 targets = ragged(48, 2)
@@ -31,7 +32,9 @@ labels = torch.nn.utils.rnn.pad_sequence(targets[:4], batch_first=True, padding_
 for label, settings in MODELS.items():
     def make(attention="sdpa"):
         torch.manual_seed(42)
-        return T5ForConditionalGeneration._from_config(T5Config(**(SIZES | settings)), attn_implementation=attention)
+        of_mt5 = settings.get("model_type") == "mt5"
+        config = (MT5Config if of_mt5 else T5Config)(**(SIZES | {k: v for k, v in settings.items() if k != "model_type"}))
+        return (MT5ForConditionalGeneration if of_mt5 else T5ForConditionalGeneration)._from_config(config, attn_implementation=attention)
 
     model = make()
     entry = dict(name=label, generator=generator(), initial=parameters(model), cases=[], texts=[])
