@@ -26,10 +26,10 @@ func (r *runner[S, B]) configuration() map[string]string {
 		c["LimitBatches"], c["MaxStepsPerEpoch"] = fmt.Sprint(o.LimitBatches), fmt.Sprint(o.MaxStepsPerEpoch)
 	}
 	if r.eval.decides() {
-		c["MetricForBest"], c["Direction"] = r.eval.judge.metric, r.eval.judge.direction()
+		c["MetricForBest"], c["Direction"] = r.eval.bestMetric.name, r.eval.bestMetric.direction()
 	}
 	maps.Copy(c, r.step.About().Settings)
-	maps.Copy(c, r.content)
+	maps.Copy(c, r.fingerprint)
 	return c
 }
 
@@ -39,21 +39,21 @@ const (
 	fingerprintLimit   = 2 * time.Second
 )
 
-// recognise takes the fingerprint of the training set of a run that is saved or resumed.
-func (r *runner[S, B]) recognise(train data.Dataset[S]) {
+// takeFingerprint takes the fingerprint of the training set of a run that is saved or resumed.
+func (r *runner[S, B]) takeFingerprint(train data.Dataset[S]) {
 	if r.o.SkipFingerprint || !r.o.Process.Main() || r.o.ResumeFrom == "" &&
 		(r.o.OutputDir == "" || r.o.Save.kind == never) {
 		return
 	}
 	hashes, err := data.Fingerprint(r.ctx, train, fingerprintSamples, fingerprintLimit)
 	if err != nil {
-		r.content = map[string]string{"training set": err.Error()}
+		r.fingerprint = map[string]string{"training set": err.Error()}
 		r.o.Logger.Info("a resume will not notice another training set: " + err.Error())
 		return
 	}
-	r.content = map[string]string{}
+	r.fingerprint = map[string]string{}
 	for i, hash := range hashes {
-		r.content[fmt.Sprintf("sample %d of the training set", i)] = hash
+		r.fingerprint[fmt.Sprintf("sample %d of the training set", i)] = hash
 	}
 }
 

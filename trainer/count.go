@@ -27,7 +27,7 @@ func (l *loop) windowIsComplete() bool { return l.index >= l.window }
 
 // streamHasEnded reports whether the window is the rest of a pass over a stream.
 func (l *loop) streamHasEnded() bool {
-	return l.plan.stream && l.window < l.plan.accumulate && !l.passing()
+	return l.plan.stream && l.window < l.plan.accumulate && !l.skipping()
 }
 
 // leavesWindows reports whether a stop that is asked for between two micro-batches takes effect
@@ -47,7 +47,7 @@ func (l *loop) countBatch() {
 }
 
 func (l *loop) countUpdate() {
-	if !l.passing() {
+	if !l.skipping() {
 		l.Updates++
 	}
 }
@@ -55,7 +55,7 @@ func (l *loop) countUpdate() {
 // countStep counts a step and raises what is due after it: on_step_end of
 // transformers.DefaultFlowCallback.
 func (l *loop) countStep() {
-	if l.passing() {
+	if l.skipping() {
 		return
 	}
 	l.GlobalStep++
@@ -71,7 +71,7 @@ func (l *loop) countStep() {
 // lastStepIsDue has the last step of the run evaluated and saved where intervals are in updates,
 // whether or not it is a multiple of them.
 func (l *loop) lastStepIsDue() {
-	if l.passing() || !l.reached() {
+	if l.skipping() || !l.reached() {
 		return
 	}
 	c := &l.Control
@@ -85,7 +85,7 @@ func (l *loop) late() bool { return l.flow.evalDelay <= float64(l.GlobalStep) }
 // countEpoch raises what is due at the end of an epoch. What its last step has saved already is not
 // due again, unless the semantics say so.
 func (l *loop) countEpoch() {
-	if l.passing() {
+	if l.skipping() {
 		return
 	}
 	if l.plan.stream && l.passEnded && l.Micro > 0 && !l.flow.rules.StreamEpochByPlan {

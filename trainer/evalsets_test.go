@@ -196,10 +196,10 @@ func TestEvalDelay(t *testing.T) {
 	}
 }
 
-// told counts what AfterPredict is told.
-type told struct{ metrics []trainer.Metrics }
+// predictHook counts what AfterPredict is told.
+type predictHook struct{ metrics []trainer.Metrics }
 
-func (p *told) AfterPredict(r *trainer.Run, m trainer.Metrics) error {
+func (p *predictHook) AfterPredict(r *trainer.Run, m trainer.Metrics) error {
 	if r.Evaluation != "holdout" {
 		return fmt.Errorf("the prediction is called %q", r.Evaluation)
 	}
@@ -208,7 +208,7 @@ func (p *told) AfterPredict(r *trainer.Run, m trainer.Metrics) error {
 }
 
 func TestPredict(t *testing.T) {
-	hook := new(told)
+	hook := new(predictHook)
 	step := new(trainertest.Step)
 	tr, err := trainer.New(step, trainer.Options{EvalBatchSize: 2, Callbacks: []any{hook}, Progress: io.Discard})
 	if err != nil {

@@ -18,34 +18,34 @@ var errEmptyValidation = errors.New("trainer: the validation set is empty; to tr
 // evaluator runs over the validation sets and remembers the best outcome.
 type evaluator[S, B any] struct {
 	*session[S, B]
-	judge     judge
-	sets      []evaluation[B] // none without a validation set
-	evaluated Logs            // of the current evaluation, under their logged names, the sets that are done
-	quiet     bool            // evaluations must not draw random numbers
-	aside     bool            // a hook has asked for the current evaluation
+	bestMetric bestMetric
+	sets       []evaluation[B] // none without a validation set
+	evaluated  Logs            // of the current evaluation, under their logged names, the sets that are done
+	quiet      bool            // evaluations must not draw random numbers
+	aside      bool            // a hook has asked for the current evaluation
 	// the model stays in the mode in which it is: see semantics.Rules.StayInEvalMode
 	keepMode bool
 }
 
-// evaluateNow carries out evaluations. judge is whether the outcome is compared
+// evaluateNow carries out evaluations. track is whether the outcome is compared
 // with the best one and told to the schedule.
-func (r *runner[S, B]) evaluateNow(judge bool) error {
+func (r *runner[S, B]) evaluateNow(track bool) error {
 	if len(r.eval.sets) == 0 {
 		return errors.New("trainer: a hook asked for an evaluation, but Fit was given no validation set")
 	}
 	if r.eval.evalContext().Err() != nil {
 		return errInterrupted
 	}
-	_, err := r.eval.evaluate(judge)
+	_, err := r.eval.evaluate(track)
 	if errors.Is(err, errInterrupted) { // the checkpoint keeps the sets that are done
 		return err
 	}
 	row := r.eval.evaluated
 	r.eval.evaluated, r.loop.EvalSet = nil, 0
-	if err != nil || !judge {
+	if err != nil || !track {
 		return err
 	}
-	if err := r.rates.observe(r.eval.judge, row); err != nil {
+	if err := r.rates.observe(r.eval.bestMetric, row); err != nil {
 		return err
 	}
 	best, err := r.eval.consider(row, r.saver.current())
@@ -59,7 +59,7 @@ func (r *runner[S, B]) evaluateNow(judge bool) error {
 // evaluate runs over the validation sets from that at which the loop stands, and logs each outcome.
 // The numbers under their logged names gather in r.eval.evaluated; those returned have their bare
 // names, with the name of their set before it where there are several.
-func (ev *evaluator[S, B]) evaluate(judge bool) (Metrics, error) {
+func (ev *evaluator[S, B]) evaluate(track bool) (Metrics, error) {
 	all := Metrics{}
 	if ev.loop.EvalSet == 0 {
 		ev.evaluated = Logs{}
@@ -90,7 +90,7 @@ func (ev *evaluator[S, B]) evaluate(judge bool) (Metrics, error) {
 		ev.loop.EvalSet++
 		ev.loop.before.EvalSet, ev.loop.before.EvalLoaderStarted = ev.loop.EvalSet, false
 		ev.loop.before.Control = ev.loop.Control
-		ev.loop.before.Control.ShouldEvaluate = judge
+		ev.loop.before.Control.ShouldEvaluate = track
 	}
 	return all, nil
 }

@@ -169,9 +169,9 @@ func (r *runner[S, B]) agree() (stop bool, err error) {
 	return false, nil
 }
 
-// tell ends the run of the other processes with an error of this one's step, for which they would
+// failGroup ends the run of the other processes with an error of this one's step, for which they would
 // wait in the middle of an update. It returns the error.
-func (r *runner[S, B]) tell(err error) error {
+func (r *runner[S, B]) failGroup(err error) error {
 	if _, known := errors.AsType[*dist.Error](err); r.several() && err != nil && !known && r.ctx.Err() == nil {
 		_ = r.o.Group.Fail("training", err)
 	}

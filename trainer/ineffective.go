@@ -15,7 +15,7 @@ func (o *Options) ineffective() []string {
 	resumes := o.ResumeFrom != "" || o.Start != nil
 	saves := (o.OutputDir != "" || o.Saver != nil) && o.Save.kind != never
 	evaluates := o.Eval.kind != never
-	return told([]setting{
+	return warningsFor([]setting{
 		{o.ForceResume && !resumes, "ForceResume", "ResumeFrom is not"},
 		{o.IgnoreDataSkip && !resumes, "IgnoreDataSkip", "ResumeFrom is not"},
 		{o.KeepCheckpoints > 0 && !saves, "KeepCheckpoints", "no checkpoint is saved"},
@@ -32,7 +32,7 @@ func (o *Options) ineffective() []string {
 // withoutData are warnings of options for evaluations of a run that has no validation set.
 func (o *Options) withoutData() []string {
 	const but = "Fit was given no validation set"
-	return told([]setting{
+	return warningsFor([]setting{
 		{o.MetricForBest != "", "MetricForBest", but}, {o.Direction != ByName, "Direction", but},
 		{o.EvalDelay > 0, "EvalDelay", but}, {o.LimitEvalBatches > 0, "LimitEvalBatches", but},
 		{o.EvalOrder != nil, "EvalOrder", but},
@@ -45,7 +45,7 @@ type setting struct {
 	name, but string
 }
 
-func told(list []setting) (warnings []string) {
+func warningsFor(list []setting) (warnings []string) {
 	for _, c := range list {
 		if c.set {
 			warnings = append(warnings, fmt.Sprintf("Options.%s is set, but %s, so it has no effect", c.name, c.but))
@@ -57,7 +57,7 @@ func told(list []setting) (warnings []string) {
 // trainsAlone is the warning of a process that was started as one of several, with a step that does
 // not say that it trains with the others.
 func (o *Options) trainsAlone(step any) string {
-	if o.Group != nil || o.stated {
+	if o.Group != nil || o.processSet {
 		return ""
 	}
 	n, variable := dist.Started(os.Getenv)

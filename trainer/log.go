@@ -98,7 +98,7 @@ func (s *session[S, B]) report() error {
 // discardWindow takes the losses of a window that will begin again out of the sum since the last
 // log. The step knows only the sum, so that is their share of it.
 func (r *runner[S, B]) discardWindow() error {
-	if !r.loop.torn || r.gathered == 0 || r.o.Semantics.Loop != semantics.DefaultLoop {
+	if !r.loop.unfinished || r.gathered == 0 || r.o.Semantics.Loop != semantics.DefaultLoop {
 		return nil
 	}
 	sum, logged := r.lossSum, maps.Clone(r.logged)

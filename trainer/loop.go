@@ -78,7 +78,7 @@ type loop struct {
 	window int // micro-batches that were fetched together: a window, or the part of it that is in this epoch
 	index  int // the next micro-batch of it
 
-	allBatches iter.Seq[int] // tellBatches, kept since a window is told often
+	allBatches iter.Seq[int] // yieldBatches, kept since a window is told often
 
 	passEnded bool // the stream has no more batches in this pass
 	idle      int  // passes over a stream without a step, in a row
@@ -86,12 +86,12 @@ type loop struct {
 	recount   bool // the checkpoint is of other sizes: its position is worked out from the number of steps
 	saveAgain bool // a checkpoint could not be written: the next step tries again
 
-	resumed  bool   // began from a checkpoint
-	goal     action // told actions are passed by until this one; empty: they are carried out
-	goalDone bool   // and it is passed by as well
-	err      error  // what ended the run
-	stopped  error  // the hook's error that ended it well
-	torn     bool   // it did so before the update of a window
+	resumed     bool   // began from a checkpoint
+	skipTo      action // told actions are passed by until this one; empty: they are carried out
+	skipThrough bool   // and it is passed by as well
+	err         error  // what ended the run
+	stopped     error  // the hook's error that ended it well
+	unfinished  bool   // it did so before the update of a window
 }
 
 // Goals that no text tells.
@@ -102,33 +102,33 @@ const (
 
 func newLoop(p plan, f flow) *loop {
 	l := &loop{plan: p, flow: f, position: position{LastSaved: -1}}
-	l.allBatches = l.tellBatches
+	l.allBatches = l.yieldBatches
 	return l
 }
 
 // run tells the text of the semantics from beginning to end.
 func (l *loop) run(p performer) error {
 	l.performer = p
-	texts[l.flow.rules.Loop](l)
+	loops[l.flow.rules.Loop](l)
 	return l.err
 }
 
 // do carries an action out, or passes it by.
 func (l *loop) do(a action) {
 	switch {
-	case l.goal == "":
+	case l.skipTo == "":
 		l.At, l.Done = a, false
-	case l.goal == a && !l.goalDone, a == finalLog && l.goal != nowhere:
-		l.arrive()
+	case l.skipTo == a && !l.skipThrough, a == finalLog && l.skipTo != nowhere:
+		l.stopSkipping()
 		l.At, l.Done = a, false
-	case l.goal == a:
-		l.arrive()
+	case l.skipTo == a:
+		l.stopSkipping()
 		return
-	case l.greets(a): // without moving from where the checkpoint was made
+	case l.repeats(a): // without moving from where the checkpoint was made
 	default:
 		return
 	}
-	if a == epochBegin && l.goal == "" {
+	if a == epochBegin && l.skipTo == "" {
 		l.Control.ShouldEpochStop = false
 	}
 	if a == stepBegin {
@@ -136,9 +136,9 @@ func (l *loop) do(a action) {
 	}
 	l.before = l.position
 	if err := l.performer.do(a); err != nil {
-		l.err, l.goal = err, nowhere
+		l.err, l.skipTo = err, nowhere
 	}
-	if l.passing() {
+	if l.skipping() {
 		return
 	}
 	if a == train {
@@ -150,32 +150,32 @@ func (l *loop) do(a action) {
 // due carries out those of the actions that are due, in their order.
 func (l *loop) due(actions ...action) {
 	for _, a := range actions {
-		if a == finalSave && l.goal == theEnd {
-			l.arrive()
+		if a == finalSave && l.skipTo == theEnd {
+			l.stopSkipping()
 		}
-		if l.passing() && (l.goal == a || l.greets(a)) || !l.passing() && l.isDue(a) {
+		if l.skipping() && (l.skipTo == a || l.repeats(a)) || !l.skipping() && l.isDue(a) {
 			l.do(a)
 		}
 	}
 }
 
 // passing reports whether actions are passed by.
-func (l *loop) passing() bool { return l.goal != "" }
+func (l *loop) skipping() bool { return l.skipTo != "" }
 
 // arrive ends the passing by.
-func (l *loop) arrive() { l.goal, l.goalDone = "", false }
+func (l *loop) stopSkipping() { l.skipTo, l.skipThrough = "", false }
 
-// greets reports whether hooks are told of an action that a resumed run passes by: each session has
+// repeats reports whether hooks are told of an action that a resumed run passes by: each session has
 // its beginning, and that of the epoch it continues in.
-func (l *loop) greets(a action) bool {
+func (l *loop) repeats(a action) bool {
 	switch a {
 	case trainBegin:
-		return l.goal != nowhere && l.goal != theEnd
+		return l.skipTo != nowhere && l.skipTo != theEnd
 	case evalOnStart:
-		return l.goal != nowhere && l.goal != theEnd && l.flow.evalOnStart &&
+		return l.skipTo != nowhere && l.skipTo != theEnd && l.flow.evalOnStart &&
 			l.flow.rules.EvalOnStartAfterResume
 	case epochBegin:
-		return l.goal.insideEpoch()
+		return l.skipTo.insideEpoch()
 	}
 	return false
 }
@@ -206,14 +206,14 @@ func (a action) insideEpoch() bool {
 
 // abort ends the run where it stands: what has gathered of a window is neither used nor cleared.
 func (l *loop) abort(reason error) {
-	l.stopped, l.aborted, l.torn = reason, l.place(false), l.At.beforeUpdate()
+	l.stopped, l.aborted, l.unfinished = reason, l.resumePosition(false), l.At.beforeUpdate()
 	l.Control.ShouldTrainingStop = true
-	l.goal, l.goalDone = theEnd, false
+	l.skipTo, l.skipThrough = theEnd, false
 }
 
 // ended is what has ended the run; nil while it lasts.
 func (l *loop) ended() error {
-	switch l.goal {
+	switch l.skipTo {
 	case nowhere:
 		return l.err
 	case theEnd:
@@ -227,17 +227,17 @@ func (l *loop) ending() bool { return l.At == finalLog || l.At == trainEnd }
 // epochs tells the epochs from the current one on.
 func (l *loop) epochs() iter.Seq[int] {
 	return func(yield func(int) bool) {
-		if l.passing() && !l.goal.insideEpoch() {
+		if l.skipping() && !l.skipTo.insideEpoch() {
 			return
 		}
 		for l.Epoch < l.plan.epochs {
-			if !yield(l.Epoch) || l.passing() || l.Control.ShouldTrainingStop {
+			if !yield(l.Epoch) || l.skipping() || l.Control.ShouldTrainingStop {
 				return
 			}
 			l.beginEpoch(l.Epoch + 1)
 		}
-		if l.goal.insideEpoch() { // the checkpoint is at the end of the last one
-			l.arrive()
+		if l.skipTo.insideEpoch() { // the checkpoint is at the end of the last one
+			l.stopSkipping()
 		}
 	}
 }
@@ -246,43 +246,43 @@ func (l *loop) epochs() iter.Seq[int] {
 // update each.
 func (l *loop) windows() iter.Seq[int] {
 	return func(yield func(int) bool) {
-		if l.passing() && !l.goal.insideWindow() && l.goal != nextWindow {
+		if l.skipping() && !l.skipTo.insideWindow() && l.skipTo != nextWindow {
 			return
 		}
-		told := false
+		entered := false
 		err := l.performer.around(func() error {
-			if !told {
-				told = true
-				l.tellWindows(yield)
+			if !entered {
+				entered = true
+				l.yieldWindows(yield)
 			}
 			return l.ended()
 		})
 		switch {
 		case l.ended() != nil:
 		case err != nil:
-			l.err, l.goal = err, nowhere
-		case !told && l.passing():
-			l.arrive()
+			l.err, l.skipTo = err, nowhere
+		case !entered && l.skipping():
+			l.stopSkipping()
 		}
 	}
 }
 
-func (l *loop) tellWindows(yield func(int) bool) {
+func (l *loop) yieldWindows(yield func(int) bool) {
 	switch {
-	case l.goal.insideWindow():
+	case l.skipTo.insideWindow():
 		l.window, l.index = 0, 0
-		if !yield(0) || l.passing() {
+		if !yield(0) || l.skipping() {
 			return
 		}
-	case l.goal == nextWindow:
-		l.arrive()
+	case l.skipTo == nextWindow:
+		l.stopSkipping()
 	}
 	if !l.nextWindow() {
 		return
 	}
-	err := l.performer.fetch(func() bool { return yield(l.window) && !l.passing() })
+	err := l.performer.fetch(func() bool { return yield(l.window) && !l.skipping() })
 	if err != nil {
-		l.err, l.goal = err, nowhere
+		l.err, l.skipTo = err, nowhere
 	}
 }
 
@@ -298,12 +298,12 @@ func (l *loop) nextWindow() bool {
 // between two of them.
 func (l *loop) batches() iter.Seq[int] { return l.allBatches }
 
-func (l *loop) tellBatches(yield func(int) bool) {
-	if l.goal.insideWindow() && l.flow.rules.CountsBatches() && (!yield(l.index) || l.passing()) {
+func (l *loop) yieldBatches(yield func(int) bool) {
+	if l.skipTo.insideWindow() && l.flow.rules.CountsBatches() && (!yield(l.index) || l.skipping()) {
 		return
 	}
 	for l.index < l.window {
-		if !yield(l.index) || l.passing() {
+		if !yield(l.index) || l.skipping() {
 			return
 		}
 	}

@@ -12,15 +12,15 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// teller is a runner that only writes down what it is told. What a loop expects of its runner
+// recorder is a runner that only writes down what it is told. What a loop expects of its runner
 // happens here: the flags of what was done are lowered.
-type teller struct {
+type recorder struct {
 	loop  *loop
 	list  []string
 	after func(action)
 }
 
-func (r *teller) do(a action) error {
+func (r *recorder) do(a action) error {
 	text := string(a)
 	switch a {
 	case stepLog, epochLog:
@@ -35,13 +35,13 @@ func (r *teller) do(a action) error {
 		r.loop.Control.ShouldSave = false
 		text = "save"
 	}
-	r.tell(text, a)
+	r.record(text, a)
 	return nil
 }
 
-func (r *teller) tell(text string, a action) {
+func (r *recorder) record(text string, a action) {
 	if len(r.list) > 1e5 {
-		r.loop.goal = nowhere
+		r.loop.skipTo = nowhere
 		text = "endless"
 	}
 	r.list = append(r.list, text)
@@ -50,11 +50,11 @@ func (r *teller) tell(text string, a action) {
 	}
 }
 
-func (r *teller) around(train func() error) error { return train() }
+func (r *recorder) around(train func() error) error { return train() }
 
-func (r *teller) fetch(body func() bool) error {
+func (r *recorder) fetch(body func() bool) error {
 	for {
-		r.tell(fmt.Sprintf("fetch %d", r.loop.window), nextWindow)
+		r.record(fmt.Sprintf("fetch %d", r.loop.window), nextWindow)
 		if !body() || !r.loop.nextWindow() {
 			return nil
 		}
@@ -63,8 +63,8 @@ func (r *teller) fetch(body func() bool) error {
 
 // drive runs a loop to its end with nothing behind it.
 func drive(l *loop, after func(action)) []string {
-	r := &teller{loop: l, after: after}
-	_ = l.run(r) // the teller returns no errors
+	r := &recorder{loop: l, after: after}
+	_ = l.run(r) // the recorder returns no errors
 	return r.list
 }
 

@@ -173,10 +173,10 @@ func (s *session[S, B]) checkFinite(name string, v float64) error {
 
 // warnNonFinite says once that a loss is nan or infinite.
 func (s *session[S, B]) warnNonFinite(name string, v float64) {
-	if finite(v) || s.nonFinite {
+	if finite(v) || s.warnedNonFinite {
 		return
 	}
-	s.nonFinite = true
+	s.warnedNonFinite = true
 	s.warn("%s is %v at %s %d, and the run continues; look for nan in the data, lower Options.LearningRate or clip "+
 		"the gradients; torch.DetectAnomaly names the operator", name, v, s.run.Info.unit(), s.loop.GlobalStep)
 }
@@ -206,11 +206,11 @@ func weightsError(weights []string, step int) *NonFiniteError {
 func (r *runner[S, B]) find(err error, w Window, from, to int) error {
 	var bad *NonFiniteError
 	if !errors.As(err, &bad) || !w.StopAtNonFinite {
-		return r.tell(err)
+		return r.failGroup(err)
 	}
 	bad.GlobalStep, bad.before = r.loop.GlobalStep, true
-	told := *bad      // which others may read while this one is completed
-	_ = r.tell(&told) // before the search, in which the others take no part
+	sent := *bad           // which others may read while this one is completed
+	_ = r.failGroup(&sent) // before the search, in which the others take no part
 	finder, ok := r.step.(NonFiniteFinder[B])
 	if !ok {
 		bad.NoOrigin = fmt.Sprintf("%T is not a trainer.NonFiniteFinder: %s", r.step, passOn("FindNonFinite"))

@@ -246,5 +246,5 @@ type Options struct {
 	// and uploads.
 	Process Process
 
-	stated bool // Process was given, and not read from the environment
+	processSet bool // Process was given, and not read from the environment
 }

@@ -208,7 +208,7 @@ var overrides = map[string]func(t *testing.T){
 		}
 	},
 	"predict": func(t *testing.T) {
-		hook := new(told)
+		hook := new(predictHook)
 		tr, err := trainer.New(new(countingStep), trainer.Options{Callbacks: []any{hook}, Progress: io.Discard})
 		if err != nil {
 			t.Fatal(err)

@@ -28,14 +28,14 @@ type position struct {
 	PassBatches int `json:"pass_batches,omitempty"`
 }
 
-// places are the actions at which a checkpoint can have been made: saves, places that an
+// resumePoints are the actions at which a checkpoint can have been made: saves, places that an
 // interruption leaves for the resumed run, and hooks that have asked for Run.State.
-var places = []action{evalOnStart, epochBegin, nextWindow, stepEnd, stepLog, stepEvaluate, stepSave, epochEnd,
+var resumePoints = []action{evalOnStart, epochBegin, nextWindow, stepEnd, stepLog, stepEvaluate, stepSave, epochEnd,
 	epochEvaluate, epochDone, epochSave, finalSave}
 
-// place is where a run continues that begins from the state of now: behind the current action if
+// resumePosition is where a run continues that begins from the state of now: behind the current action if
 // that is done, and otherwise with it; inside a window, before that window.
-func (l *loop) place(done bool) position {
+func (l *loop) resumePosition(done bool) position {
 	p := l.position
 	switch l.At {
 	case stepBegin, train, substepEnd, clip, beforeUpdate, update, afterUpdate, schedule, scheduleBySteps:
@@ -52,7 +52,7 @@ func (l *loop) place(done bool) position {
 		}
 		p.At, done = finalSave, true
 	}
-	if l.passing() && l.stopped == nil { // it stands where it began
+	if l.skipping() && l.stopped == nil { // it stands where it began
 		done = false
 	}
 	p.Done = p.Done || done
@@ -62,7 +62,7 @@ func (l *loop) place(done bool) position {
 
 // possible reports whether a run can have been in this position.
 func (p position) possible() bool {
-	return slices.Contains(places, p.At) && (p.At != stepLog || p.Done) && p.LastLogged <= p.GlobalStep &&
+	return slices.Contains(resumePoints, p.At) && (p.At != stepLog || p.Done) && p.LastLogged <= p.GlobalStep &&
 		min(p.Epoch, p.Micro, p.LastLogged, p.EvalSet, p.PassBatches, p.Updates, p.InEpoch, p.Phase) >= 0
 }
 
@@ -70,9 +70,9 @@ func (p position) possible() bool {
 // that was due, but not of that of the epoch where the hooks at its end are interrupted.
 func (l *loop) saved() position {
 	if l.At == finalLog { // the second attempt at the last asynchronous save
-		return l.place(true)
+		return l.resumePosition(true)
 	}
-	if l.At == finalSave && l.torn { // the window begins again: a checkpoint has no gradients of its batches
+	if l.At == finalSave && l.unfinished { // the window begins again: a checkpoint has no gradients of its batches
 		p := l.aborted
 		p.LoaderStarted = l.LoaderStarted
 		return p
@@ -103,7 +103,7 @@ func (l *loop) resume(p position) {
 
 // enter has the told actions passed by until one.
 func (l *loop) enter(a action, done bool) {
-	l.goal, l.goalDone = a, done
+	l.skipTo, l.skipThrough = a, done
 	l.At, l.Done = a, done
 }
 

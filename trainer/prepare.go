@@ -88,7 +88,7 @@ func (r *runner[S, B]) prepareData(train, valid data.Dataset[S]) (err error) {
 	if loader.Len() == 0 { // trainLoader has let it through: the first pass ends the run
 		return r.prepareFlow(newStreamPlan(r.o.Accumulate, r.o.MaxSteps, r.o.Semantics))
 	}
-	r.recognise(train)
+	r.takeFingerprint(train)
 	r.order = settingsText(cmp.Or[data.Order](r.o.Order, data.Shuffled{Seed: r.o.DataSeed}))
 	r.batches = loader.Len()
 	l := lengths{
@@ -110,8 +110,8 @@ func (ev *evaluator[S, B]) prepare(valid data.Dataset[S]) (err error) {
 			return err
 		}
 		ev.count()
-		if key := ev.sets[0].key; key != "" && !ev.judge.explicit { // of several sets the first decides
-			ev.judge.metric = key + ev.judge.metric
+		if key := ev.sets[0].key; key != "" && !ev.bestMetric.explicit { // of several sets the first decides
+			ev.bestMetric.name = key + ev.bestMetric.name
 		}
 		return nil
 	}

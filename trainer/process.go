@@ -48,7 +48,7 @@ func (o *Options) resolveProcess() (err error) {
 	} else if o.Process == (Process{}) {
 		o.Process, err = processFromEnv(os.Getenv)
 	} else {
-		o.stated, err = true, o.Process.validate("Options.Process")
+		o.processSet, err = true, o.Process.validate("Options.Process")
 	}
 	if err != nil {
 		return err

@@ -136,7 +136,7 @@ func TestTheLineIsRedrawnInPlace(t *testing.T) {
 	p := newProgress(&out)
 	p.terminal, p.now, p.utf8 = true, func() time.Time { return now }, false
 	r := &Run{MaxSteps: 4, Info: Info{Step: "a step", Semantics: semantics.Default}, loop: &loopView{record: &record{},
-		judge: &judge{metric: "loss", track: true}}}
+		bestMetric: &bestMetric{name: "loss", track: true}}}
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -175,7 +175,7 @@ func TestWithoutATerminalNothingIsRedrawn(t *testing.T) {
 		TrainSamples: 8, BatchSize: 4, Accumulate: 2, ResumedFrom: "/x/checkpoint-2", Log: Every(500, Update),
 		Eval: Every(1, Epoch), Save: AtBest, Warnings: []string{"careful"}},
 		loop: &loopView{record: &record{history: history, best: Best{Metric: "eval_loss", Value: 0.5, GlobalStep: 2,
-			Checkpoint: "/x/checkpoint-2"}, stopReason: "enough"}, judge: &judge{metric: "loss", track: true}}}
+			Checkpoint: "/x/checkpoint-2"}, stopReason: "enough"}, bestMetric: &bestMetric{name: "loss", track: true}}}
 	for _, err := range []error{p.TrainBegin(r), p.StepEnd(r), p.EvalStep(r), p.AfterLog(r, history[1]),
 		p.AfterSave(r, "/x/checkpoint-4"), p.TrainEnd(r)} {
 		if err != nil {

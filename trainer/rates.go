@@ -58,12 +58,12 @@ func (r *rates) follow(adaptive lr.Adaptive, resumedFrom string) (err error) {
 }
 
 // observe tells a controller the outcome of an evaluation.
-func (r *rates) observe(j judge, row Logs) error {
+func (r *rates) observe(m bestMetric, row Logs) error {
 	if r.controller == nil {
 		return nil
 	}
-	j.explicit = true // it cannot do without
-	v, _, err := j.value(row)
+	m.explicit = true // it cannot do without
+	v, _, err := m.value(row)
 	if err != nil {
 		return err
 	}

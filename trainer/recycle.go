@@ -27,7 +27,7 @@ func (r *runner[S, B]) recycling(o data.LoaderOptions) data.LoaderOptions {
 
 // recycle gives the batches of a window back that has been trained on.
 func (r *runner[S, B]) recycle() {
-	if r.recycler == nil || r.shown {
+	if r.recycler == nil || r.batchRequested {
 		return
 	}
 	for _, batch := range r.window {

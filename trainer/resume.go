@@ -272,13 +272,13 @@ func (r *runner[S, B]) restoreBest(from string, state savedState, loop loopState
 	if state.BestMetric == nil {
 		return
 	}
-	if r.eval.judgesAnew(loop) {
-		r.judgeAnew(from, state)
+	if r.eval.bestMetricChanged(loop) {
+		r.recomputeBest(from, state)
 		return
 	}
 	r.best = Best{Metric: loop.BestMetric, Value: float64(*state.BestMetric), Metrics: Metrics(loop.BestMetrics)}
 	if r.best.Metric == "" {
-		r.best.Metric = evalPrefix + r.eval.judge.metric
+		r.best.Metric = evalPrefix + r.eval.bestMetric.name
 	}
 	if state.BestGlobalStep != nil {
 		r.best.GlobalStep = *state.BestGlobalStep
@@ -297,21 +297,21 @@ func (r *runner[S, B]) restoreBest(from string, state savedState, loop loopState
 	r.warn("the best checkpoint %s no longer exists", *state.BestModelCheckpoint)
 }
 
-// judgesAnew reports whether a checkpoint's best evaluation was judged by another metric, or the
+// bestMetricChanged reports whether a checkpoint's best evaluation was judged by another metric, or the
 // other way round.
-func (ev *evaluator[S, B]) judgesAnew(loop loopState) bool {
+func (ev *evaluator[S, B]) bestMetricChanged(loop loopState) bool {
 	then, ok := loop.Configuration["Direction"]
-	return ev.decides() && (loop.BestMetric != "" && loop.BestMetric != evalPrefix+ev.judge.metric ||
-		ok && then != ev.judge.direction())
+	return ev.decides() && (loop.BestMetric != "" && loop.BestMetric != evalPrefix+ev.bestMetric.name ||
+		ok && then != ev.bestMetric.direction())
 }
 
-// judgeAnew finds the best evaluation in the log of a checkpoint.
-func (r *runner[S, B]) judgeAnew(from string, state savedState) {
-	r.best = r.eval.judge.bestOf(state.LogHistory)
+// recomputeBest finds the best evaluation in the log of a checkpoint.
+func (r *runner[S, B]) recomputeBest(from string, state savedState) {
+	r.best = r.eval.bestMetric.bestOf(state.LogHistory)
 	if r.best.Metric == "" {
 		r.warn("the log of %s has no %s, the metric that now decides the best evaluation, so the next evaluation "+
 			"counts as the best so far", from,
-			evalPrefix+r.eval.judge.metric)
+			evalPrefix+r.eval.bestMetric.name)
 		return
 	}
 	path := filepath.Join(filepath.Dir(from), checkpointPrefix+strconv.Itoa(r.best.GlobalStep))

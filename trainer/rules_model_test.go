@@ -26,8 +26,8 @@ type asked struct {
 	cancelSave                             bool
 }
 
-// described is a run in the words of its options.
-type described struct {
+// scenario is a run in the words of its options.
+type scenario struct {
 	rows, batch, accumulate int
 	dropLast                bool
 	epochs                  float64
@@ -50,7 +50,7 @@ func cut[T any](list []T, length int) (parts [][]T) {
 }
 
 // windows are the micro-batches of an epoch, in groups of one update each.
-func (d described) windows() [][][]int {
+func (d scenario) windows() [][][]int {
 	rows := make([]int, d.rows)
 	for i := range rows {
 		rows[i] = i
@@ -63,7 +63,7 @@ func (d described) windows() [][][]int {
 }
 
 // updates is the length of the run.
-func (d described) updates() int {
+func (d scenario) updates() int {
 	if d.maxSteps > 0 {
 		return d.maxSteps
 	}
@@ -71,7 +71,7 @@ func (d described) updates() int {
 }
 
 // passes is how many epochs are begun at most.
-func (d described) passes() int {
+func (d scenario) passes() int {
 	if d.maxSteps == 0 {
 		return int(math.Ceil(d.epochs))
 	}
@@ -83,7 +83,7 @@ func (d described) passes() int {
 }
 
 // everyUpdates turns a share into a number of updates.
-func (d described) everyUpdates(i interval) interval {
+func (d scenario) everyUpdates(i interval) interval {
 	if i.by == "share" {
 		return interval{by: "steps", n: int(math.Ceil(float64(d.updates()) * i.share))}
 	}
@@ -91,7 +91,7 @@ func (d described) everyUpdates(i interval) interval {
 }
 
 // story is what happens in a run, a line for each thing.
-func (d described) story() (lines []string) {
+func (d scenario) story() (lines []string) {
 	tell := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	log, eval, save := d.everyUpdates(d.log), d.everyUpdates(d.eval), d.everyUpdates(d.save)
 	step, micro, logged, saved, progress := 0, 0, 0, -1, 0.0

@@ -18,9 +18,9 @@ import (
 )
 
 // told is the story of a real run, told by its step and its hooks.
-type teller struct {
+type recorder struct {
 	trainertest.Step
-	d        described
+	d        scenario
 	lines    []string
 	micro    int
 	cancelAt int // the update after which the run is cancelled; 0: none
@@ -28,18 +28,18 @@ type teller struct {
 	updates  int
 }
 
-func (s *teller) tell(format string, args ...any) {
+func (s *recorder) record(format string, args ...any) {
 	s.lines = append(s.lines, fmt.Sprintf(format, args...))
 }
 
-func (s *teller) Train(ctx context.Context, batch []int, w trainer.Window) error {
+func (s *recorder) Train(ctx context.Context, batch []int, w trainer.Window) error {
 	s.micro++
-	s.tell("train %s / %d", rowsText(batch), int(w.Divisor))
+	s.record("train %s / %d", rowsText(batch), int(w.Divisor))
 	return s.Step.Train(ctx, batch, w)
 }
 
-func (s *teller) Update(ctx context.Context, rate float64) (bool, error) {
-	s.tell("update")
+func (s *recorder) Update(ctx context.Context, rate float64) (bool, error) {
+	s.record("update")
 	if s.updates++; s.updates == s.cancelAt {
 		s.cancel()
 	}
@@ -47,21 +47,24 @@ func (s *teller) Update(ctx context.Context, rate float64) (bool, error) {
 }
 
 // listener has the hooks, since a step is no callback.
-type listener struct{ *teller }
+type listener struct{ *recorder }
 
-func (s listener) EpochBegin(r *trainer.Run) error { s.tell("epoch %d", int(r.Epoch+1e-9)); return nil }
-func (s listener) EpochEnd(r *trainer.Run) error   { s.tell("end of epoch"); return nil }
+func (s listener) EpochBegin(r *trainer.Run) error {
+	s.record("epoch %d", int(r.Epoch+1e-9))
+	return nil
+}
+func (s listener) EpochEnd(r *trainer.Run) error { s.record("end of epoch"); return nil }
 func (s listener) AfterEval(r *trainer.Run, _ trainer.Metrics) error {
-	s.tell("eval %d", r.GlobalStep)
+	s.record("eval %d", r.GlobalStep)
 	return nil
 }
 func (s listener) AfterSave(r *trainer.Run, _ string) error {
-	s.tell("save %d", r.GlobalStep)
+	s.record("save %d", r.GlobalStep)
 	return nil
 }
 func (s listener) AfterLog(r *trainer.Run, row trainer.Logs) error {
 	if _, ok := row["loss"]; ok {
-		s.tell("log %d", r.GlobalStep)
+		s.record("log %d", r.GlobalStep)
 	}
 	return nil
 }
@@ -96,7 +99,7 @@ func (i interval) trigger() trainer.Trigger {
 	return trainer.Never
 }
 
-func (d described) options() trainer.Options {
+func (d scenario) options() trainer.Options {
 	o := trainer.Options{
 		Epochs: d.epochs, MaxSteps: d.maxSteps, BatchSize: d.batch, EvalBatchSize: 1, Accumulate: d.accumulate,
 		DropLast: d.dropLast, Log: d.log.trigger(), Eval: d.eval.trigger(),
@@ -109,8 +112,8 @@ func (d described) options() trainer.Options {
 	return o
 }
 
-// imagine makes up a run.
-func imagine(r *rand.Rand) described {
+// randomScenario makes up a run.
+func randomScenario(r *rand.Rand) scenario {
 	when := func() interval {
 		switch r.IntN(5) {
 		case 0:
@@ -122,7 +125,7 @@ func imagine(r *rand.Rand) described {
 		}
 		return interval{by: "steps", n: 1 + r.IntN(6)}
 	}
-	d := described{
+	d := scenario{
 		rows: 1 + r.IntN(24), batch: 1 + r.IntN(5), accumulate: 1 + r.IntN(4), log: when(), eval: when(), save: when(),
 		logFirst: r.IntN(4) == 0, evalOnStart: r.IntN(4) == 0, huggingFace: r.IntN(2) == 0,
 	}
@@ -148,7 +151,7 @@ func imagine(r *rand.Rand) described {
 
 // run runs what is described, in sessions that end after so many updates each, and tells what
 // happened.
-func (d described) run(t *testing.T, dir string, cancelAt int) (lines []string, log []trainer.Logs) {
+func (d scenario) run(t *testing.T, dir string, cancelAt int) (lines []string, log []trainer.Logs) {
 	t.Helper()
 	o := d.options()
 	o.OutputDir = dir
@@ -160,7 +163,7 @@ func (d described) run(t *testing.T, dir string, cancelAt int) (lines []string, 
 	micro := 0
 	for {
 		ctx, cancel := context.WithCancel(t.Context())
-		s := &teller{d: d, cancelAt: cancelAt, cancel: cancel, micro: micro}
+		s := &recorder{d: d, cancelAt: cancelAt, cancel: cancel, micro: micro}
 		o.Callbacks = []any{listener{s}}
 		tr, err := trainer.New[int, []int](s, o)
 		if err != nil {
@@ -202,7 +205,7 @@ func TestTheLoopFollowsTheRules(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	kinds := map[string]int{}
 	for i := range n {
-		d := imagine(random)
+		d := randomScenario(random)
 		want := simple(d.story())
 		lines, _ := d.run(t, "", 0)
 		if diff := cmp.Diff(want, simple(lines)); diff != "" {
@@ -231,7 +234,7 @@ func TestAResumedLoopFollowsTheRules(t *testing.T) {
 		n = 40
 	}
 	for i := range n {
-		d := imagine(random)
+		d := randomScenario(random)
 		d.huggingFace = false // whose resumes lose what was due at the end of an epoch
 		d.stopAtMicro = 0     // a run that a hook has stopped and that is resumed is meant to continue
 		for i := range d.asks {

@@ -17,11 +17,11 @@ type runner[S, B any] struct {
 	saver saver[S, B]
 	rates rates
 
-	pass    passes[B]         // over the training set
-	batches int               // of the training set, limited or not
-	order   string            // of its samples: settingsText
-	divider divider[S, B]     // with DivideOnOutOfMemory
-	content map[string]string // by which the training set is recognised, for the configuration
+	pass        passes[B]         // over the training set
+	batches     int               // of the training set, limited or not
+	order       string            // of its samples: settingsText
+	divider     divider[S, B]     // with DivideOnOutOfMemory
+	fingerprint map[string]string // by which the training set is recognised, for the configuration
 	// the samples of a batch of an epoch; nil: the loader cannot tell
 	indices  func(epoch, batch int) []int
 	window   []B          // the batches of the current window
@@ -49,10 +49,10 @@ func (t *Trainer[S, B]) newRunner(ctx context.Context, o Options) *runner[S, B] 
 	r := &runner[S, B]{session: s, t: t, fused: t.step.About().Fused}
 	r.divider.parts = &r.parts
 	r.parts.Store(1)
-	r.eval = evaluator[S, B]{session: s, judge: newJudge(&o)}
+	r.eval = evaluator[S, B]{session: s, bestMetric: newBestMetric(&o)}
 	r.saver = saver[S, B]{session: s, uploads: uploads[S, B]{session: s}, states: r.states}
-	s.run = &Run{Info: s.info(), loop: &loopView{record: &s.record, judge: &r.eval.judge, evalKey: r.eval.key,
-		evaluate: r.eval.evaluateAside, batch: r.shownBatch, batchLoss: r.batchLoss, limit: r.limitBatches,
+	s.run = &Run{Info: s.info(), loop: &loopView{record: &s.record, bestMetric: &r.eval.bestMetric, evalKey: r.eval.key,
+		evaluate: r.eval.evaluateAside, batch: r.currentBatch, batchLoss: r.batchLoss, limit: r.limitBatches,
 		state: r.stateNow, warn: s.warn}}
 	return r
 }
@@ -113,7 +113,7 @@ func (r *runner[S, B]) failed(a action, err error) error {
 			return r.rollBack(bad)
 		}
 		return bad
-	case errors.Is(err, errInterrupted), errors.As(err, &hook) && r.ctx.Err() != nil && slices.Contains(places, a) &&
+	case errors.Is(err, errInterrupted), errors.As(err, &hook) && r.ctx.Err() != nil && slices.Contains(resumePoints, a) &&
 		r.loop.windowIsComplete() && (errors.Is(err, r.ctx.Err()) || errors.Is(err, context.Cause(r.ctx))):
 		return r.interrupt()
 	}

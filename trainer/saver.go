@@ -44,10 +44,10 @@ const (
 )
 
 // save writes a checkpoint, or leaves it to the next update if the options allow it.
-func (s *saver[S, B]) save(async bool) error { return s.orAgain(s.write(async)) }
+func (s *saver[S, B]) save(async bool) error { return s.retryLater(s.write(async)) }
 
-// orAgain is the error of a save; nil if the options leave it to the next update.
-func (s *saver[S, B]) orAgain(err error) error {
+// retryLater is the error of a save; nil if the options leave it to the next update.
+func (s *saver[S, B]) retryLater(err error) error {
 	failed, ok := errors.AsType[*StepError](err) // a hook that fails after the save is no failure of it
 	again := checkpoint.IsSaveError(err) && s.o.SaveFailure == RetrySave || errors.Is(err, ErrChangedWhileSaved)
 	if !ok || failed.Op != "save" || !again {
@@ -95,7 +95,7 @@ func (s *saver[S, B]) write(async bool) error {
 		spoiled: !finite}
 	s.loop.LastSaved = s.loop.GlobalStep
 	err = s.attempt(v, random)
-	if s.roomForAll(err) {
+	if s.retryWithRoom(err) {
 		err = s.attempt(v, random)
 	}
 	if async && (err == nil || s.several()) { // the others do not know of the error yet
@@ -158,7 +158,7 @@ func (s *saver[S, B]) take(v *saving, random [][]byte, state savedState, loop lo
 			if err != nil {
 				return err
 			}
-			return s.judgeCopy(v, dir, loop, nonFinite)
+			return s.checkCopy(v, dir, loop, nonFinite)
 		})
 		if err == nil {
 			err = draft.Commit()
@@ -188,8 +188,8 @@ func (s *saver[S, B]) take(v *saving, random [][]byte, state savedState, loop lo
 	}))
 }
 
-// judgeCopy is what follows when an asynchronous save has looked for weights that are not finite.
-func (s *saver[S, B]) judgeCopy(v *saving, dir string, loop loopState, nonFinite []string) error {
+// checkCopy is what follows when an asynchronous save has looked for weights that are not finite.
+func (s *saver[S, B]) checkCopy(v *saving, dir string, loop loopState, nonFinite []string) error {
 	switch {
 	case len(nonFinite) == 0 || v.spoiled:
 		return nil

@@ -69,7 +69,7 @@ func (s *saver[S, B]) settle(wait bool) error {
 	if full, ok := errors.AsType[*checkpoint.SpaceError](err); ok {
 		s.makeRoom(full)
 	}
-	if err = s.orAgain(err); err == nil && !wait && s.failed != nil {
+	if err = s.retryLater(err); err == nil && !wait && s.failed != nil {
 		s.loop.Control.ShouldSave = true // of the update that is about to end
 	}
 	return err

@@ -14,13 +14,13 @@ import (
 // session is what the parts of a run share: what it is made of, where it stands and what it has
 // logged.
 type session[S, B any] struct {
-	step  Step[S, B]
-	o     Options
-	hooks []any // the callbacks, the trainer's own among them
-	loop  *loop
-	run   *Run // how hooks see it
-	batch *B   // that is being trained or evaluated on; nil between batches
-	shown bool // a hook has asked for a batch, and may have kept it
+	step           Step[S, B]
+	o              Options
+	hooks          []any // the callbacks, the trainer's own among them
+	loop           *loop
+	run            *Run // how hooks see it
+	batch          *B   // that is being trained or evaluated on; nil between batches
+	batchRequested bool // a hook has asked for a batch, and may have kept it
 
 	// ctx ends the run. Where several processes train it ends when they have agreed on it; the
 	// caller's is asked.
@@ -36,19 +36,19 @@ type session[S, B any] struct {
 
 // record is what the log and the report of a run are made of.
 type record struct {
-	history    []Logs
-	final      Logs // its last row
-	best       Best // evaluation so far
-	losses     losses
-	gradNorm   *float64 // of the last update
-	skipped    bool     // the last update, as the last report knows
-	lossSum    float64  // since the last log, as far as the step has reported it
-	lossTotal  float64  // of what was logged
-	logged     means    // other numbers since the last log
-	left       leftOut  // updates that neither has the loss of, since it was not finite
-	nonFinite  bool     // a warning of a loss that is no finite number was given
-	trained    float64  // samples of this session
-	stopReason string
+	history         []Logs
+	final           Logs // its last row
+	best            Best // evaluation so far
+	losses          losses
+	gradNorm        *float64 // of the last update
+	skipped         bool     // the last update, as the last report knows
+	lossSum         float64  // since the last log, as far as the step has reported it
+	lossTotal       float64  // of what was logged
+	logged          means    // other numbers since the last log
+	left            leftOut  // updates that neither has the loss of, since it was not finite
+	warnedNonFinite bool     // a warning of a loss that is no finite number was given
+	trained         float64  // samples of this session
+	stopReason      string
 
 	tokens, startTokens int64   // input tokens of the run, and those before this session
 	flops               float64 // of the run
@@ -133,12 +133,12 @@ func (s *session[S, B]) show() {
 	r.Epoch, r.EpochIndex, r.Batches = l.Progress, l.Epoch, l.Micro
 }
 
-// shownBatch is Run.Batch.
-func (s *session[S, B]) shownBatch() any {
+// currentBatch is Run.Batch.
+func (s *session[S, B]) currentBatch() any {
 	if s.batch == nil {
 		return nil
 	}
-	s.shown = true
+	s.batchRequested = true
 	return *s.batch
 }
 

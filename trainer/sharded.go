@@ -110,8 +110,8 @@ func (s *saver[S, B]) saveStep(dir string, o SaveOptions) error {
 	return s.step.Save(dir, o)
 }
 
-// roomForAll reports whether a save is tried again since the main process has made room.
-func (s *saver[S, B]) roomForAll(err error) bool {
+// retryWithRoom reports whether a save is tried again since the main process has made room.
+func (s *saver[S, B]) retryWithRoom(err error) bool {
 	full, ok := errors.AsType[*checkpoint.SpaceError](err)
 	made := ok && s.makeRoom(full)
 	if !s.sharded() {

@@ -97,7 +97,7 @@ func (l *loop) startAt(s StartPosition) {
 	l.Control.ShouldTrainingStop = l.reached() && !l.flow.rules.EpochsPerSession
 	switch {
 	case l.Control.ShouldTrainingStop:
-		l.goal = theEnd
+		l.skipTo = theEnd
 	case l.Micro > 0:
 		l.enter(nextWindow, false)
 	default:

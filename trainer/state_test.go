@@ -201,15 +201,15 @@ func TestGreaterIsBetterByName(t *testing.T) {
 		"accuracy": true, "soccer": true, "f1": true} {
 		o := *f
 		o.MetricForBest = "eval_" + name
-		if got := newJudge(&o).greater; got != want {
+		if got := newBestMetric(&o).greater; got != want {
 			t.Errorf("%s: greater is better = %v, want %v", name, got, want)
 		}
 		o.Semantics.OnlyLossIsLower = true
-		if got, want := newJudge(&o).greater, !strings.HasSuffix(name, "loss"); got != want {
+		if got, want := newBestMetric(&o).greater, !strings.HasSuffix(name, "loss"); got != want {
 			t.Errorf("%s, only loss is lower: greater is better = %v, want %v", name, got, want)
 		}
 		o.Direction = LowerIsBetter
-		if newJudge(&o).greater {
+		if newBestMetric(&o).greater {
 			t.Errorf("%s: LowerIsBetter does not hold", name)
 		}
 	}

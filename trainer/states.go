@@ -55,7 +55,7 @@ func (r *runner[S, B]) states(best string) (savedState, loopState, error) {
 
 // stateNow is Run.State.
 func (r *runner[S, B]) stateNow(done bool) ([]byte, error) {
-	p := r.loop.place(done)
+	p := r.loop.resumePosition(done)
 	if !p.possible() {
 		return nil, fmt.Errorf("trainer: Run.State: no run can start at this point (%s); call it in AroundEpoch, "+
 			"StepEnd, EpochEnd, EpochDone or TrainEnd", p.At)

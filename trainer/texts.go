@@ -7,17 +7,17 @@ import "github.com/gotrainer/gotrainer/trainer/semantics"
 // those of its actions that are due, and what counts is counted by the loop (loop.go). A resumed
 // run is told from the beginning too: the loop passes by whatever was done before its checkpoint.
 
-var texts = map[semantics.Loop]func(*loop){
-	semantics.DefaultLoop:            defaultText,
-	semantics.HuggingFaceLoop:        huggingFaceText,
-	semantics.HezarLoop:              hezarText,
-	semantics.PytorchAcceleratedLoop: pytorchAcceleratedText,
-	semantics.PyMarlinLoop:           pyMarlinText,
+var loops = map[semantics.Loop]func(*loop){
+	semantics.DefaultLoop:            defaultLoop,
+	semantics.HuggingFaceLoop:        huggingFaceLoop,
+	semantics.HezarLoop:              hezarLoop,
+	semantics.PytorchAcceleratedLoop: pytorchAcceleratedLoop,
+	semantics.PyMarlinLoop:           pyMarlinLoop,
 }
 
-// defaultText is Hugging Face's loop with its defects fixed: a window is always finished, the rest
+// defaultLoop is Hugging Face's loop with its defects fixed: a window is always finished, the rest
 // of a stream's pass is an update, and whatever the end of a run was, its last update is saved.
-func defaultText(l *loop) {
+func defaultLoop(l *loop) {
 	l.do(trainBegin)
 	l.due(evalOnStart)
 	for range l.epochs() {
@@ -52,9 +52,9 @@ func defaultText(l *loop) {
 	l.do(trainEnd)
 }
 
-// huggingFaceText is transformers 5.17: Trainer._inner_training_loop, _run_epoch and
+// huggingFaceLoop is transformers 5.17: Trainer._inner_training_loop, _run_epoch and
 // _maybe_log_save_evaluate.
-func huggingFaceText(l *loop) {
+func huggingFaceLoop(l *loop) {
 	l.do(trainBegin)
 	l.due(evalOnStart)
 	for range l.epochs() {
@@ -99,10 +99,10 @@ func huggingFaceText(l *loop) {
 	l.do(trainEnd)
 }
 
-// hezarText is Trainer.train and inner_training_loop of hezar 1.0.0. A step is a micro-batch, and
+// hezarLoop is Trainer.train and inner_training_loop of hezar 1.0.0. A step is a micro-batch, and
 // the rate moves with the steps. It saves before it evaluates; the second save is one that the
 // evaluation has asked for, since its model is the best: Hezar has none.
-func hezarText(l *loop) {
+func hezarLoop(l *loop) {
 	l.do(trainBegin)
 	l.due(evalOnStart)
 	for range l.epochs() {
@@ -137,9 +137,9 @@ func hezarText(l *loop) {
 	l.do(trainEnd)
 }
 
-// pytorchAcceleratedText is Trainer._run_training and _run_train_epoch of pytorch-accelerated
+// pytorchAcceleratedLoop is Trainer._run_training and _run_train_epoch of pytorch-accelerated
 // 0.1.61.
-func pytorchAcceleratedText(l *loop) {
+func pytorchAcceleratedLoop(l *loop) {
 	l.do(trainBegin)
 	l.due(evalOnStart)
 	for range l.epochs() {
@@ -177,9 +177,9 @@ func pytorchAcceleratedText(l *loop) {
 	l.do(trainEnd)
 }
 
-// pyMarlinText is Trainer.train of PyMarlin 0.3.6 over SingleProcess.train_dl and
+// pyMarlinLoop is Trainer.train of PyMarlin 0.3.6 over SingleProcess.train_dl and
 // process_global_step. A window continues in the next epoch where this one ends inside it.
-func pyMarlinText(l *loop) {
+func pyMarlinLoop(l *loop) {
 	l.do(trainBegin)
 	l.due(evalOnStart)
 	for range l.epochs() {

@@ -46,7 +46,7 @@ func (r *runner[S, B]) fetchFrom(micro int, body func() bool) error {
 			if r.ctx.Err() != nil {
 				return r.interrupt()
 			}
-			return r.tell(r.stepError("load a batch", err))
+			return r.failGroup(r.stepError("load a batch", err))
 		}
 		r.window, r.samples = append(r.window, batch.Batch), append(r.samples, batch.Samples)
 		if len(r.window) < l.window {
@@ -55,7 +55,7 @@ func (r *runner[S, B]) fetchFrom(micro int, body func() bool) error {
 		if stop, err := r.agree(); err != nil || stop {
 			return err
 		}
-		if !r.tellWindow(body) || !l.nextWindow() {
+		if !r.trainWindow(body) || !l.nextWindow() {
 			return nil
 		}
 		if r.divider.stale {
@@ -64,19 +64,19 @@ func (r *runner[S, B]) fetchFrom(micro int, body func() bool) error {
 		}
 	}
 	if !l.plan.stream {
-		return r.tell(r.stepError("load a batch", fmt.Errorf("the loader ended after fewer than the %d batches of an epoch",
+		return r.failGroup(r.stepError("load a batch", fmt.Errorf("the loader ended after fewer than the %d batches of an epoch",
 			l.plan.batches)))
 	}
 	return r.endPass(body)
 }
 
-// tellWindow trains on the window that is ready.
-func (r *runner[S, B]) tellWindow(body func() bool) bool {
+// trainWindow trains on the window that is ready.
+func (r *runner[S, B]) trainWindow(body func() bool) bool {
 	if !r.several() { // else the processes have agreed on it
 		r.totals = r.countWindow()
 	}
 	r.gathered = 0
-	r.filter, r.shown = r.loop.GlobalStep-r.loop.LastLogged, false
+	r.filter, r.batchRequested = r.loop.GlobalStep-r.loop.LastLogged, false
 	more := body()
 	if more {
 		r.recycle()
@@ -96,7 +96,7 @@ func (r *runner[S, B]) endPass(body func() bool) error {
 	}
 	r.loop.fetched(len(r.window))
 	if len(r.window) > 0 {
-		r.tellWindow(body)
+		r.trainWindow(body)
 		return nil
 	}
 	if r.loop.Micro == 0 {
@@ -201,12 +201,12 @@ func (r *runner[S, B]) update() error {
 	r.rates.first = nil
 	if m := r.rates.momentum; m != nil {
 		if err := r.step.SetMomentum(m(r.rates.moves)); err != nil {
-			return r.tell(r.stepError("set the momentum", err))
+			return r.failGroup(r.stepError("set the momentum", err))
 		}
 	}
 	applied, err := r.step.Update(r.stepCtx, rate)
 	if err != nil {
-		return r.tell(r.stepError("update", err))
+		return r.failGroup(r.stepError("update", err))
 	}
 	r.rates.newest = rate
 	r.rates.last, r.gradNorm = &r.rates.newest, nil
