@@ -64,8 +64,8 @@ func (r *runner[S, B]) fetchFrom(micro int, body func() bool) error {
 		}
 	}
 	if !l.plan.stream {
-		return r.failGroup(r.stepError("load a batch", fmt.Errorf("the loader ended after fewer than the %d batches of an epoch",
-			l.plan.batches)))
+		return r.failGroup(r.stepError("load a batch", fmt.Errorf("the loader ended after fewer than the "+
+			"%d batches of an epoch", l.plan.batches)))
 	}
 	return r.endPass(body)
 }
