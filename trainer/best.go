@@ -10,10 +10,10 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// judge decides which of two evaluations is better.
+// bestMetric is the metric that decides which evaluation is the best, and its direction.
 type bestMetric struct {
-	name     string // bare name
-	explicit bool   // the option was set: its absence from an evaluation is an error
+	name     string // bare name: "accuracy"
+	explicit bool   // named by the options: its absence from an evaluation is an error
 	greater  bool
 	track    bool
 }
@@ -31,7 +31,7 @@ func newBestMetric(o *Options) bestMetric {
 	return m
 }
 
-// errorWords are the last words of the names of metrics that count errors: "cer", "valid_wer".
+// errorWords are the last words in the names of metrics that count errors: "cer", "valid_wer".
 var errorWords = []string{"cer", "wer", "mse", "mae", "rmse", "perplexity"}
 
 // greaterIsBetter is the rule of [ByName].
@@ -46,7 +46,7 @@ func greaterIsBetter(metric string, rules semantics.Rules) bool {
 	return !slices.Contains(errorWords, word)
 }
 
-// better is strict, as in Hugging Face: an equal value is not better, and a nan never.
+// better is strict, as in Hugging Face: an equal value is not better, and NaN never is.
 func (m bestMetric) better(a, b float64) bool {
 	if m.greater {
 		return a > b
@@ -54,7 +54,7 @@ func (m bestMetric) better(a, b float64) bool {
 	return a < b
 }
 
-// direction is how a change of the metric for the better is called in a configuration.
+// direction returns the direction in which the metric improves, for the configuration.
 func (m bestMetric) direction() string {
 	if m.greater {
 		return "greater"
@@ -62,11 +62,11 @@ func (m bestMetric) direction() string {
 	return "lower"
 }
 
-// decides reports whether one evaluation of the run is better than another.
+// decides reports whether the evaluations of the run are compared to find the best.
 func (ev *evaluator[S, B]) decides() bool { return ev.bestMetric.track && len(ev.sets) > 0 }
 
-// bestOf is the best evaluation of a log. Its zero value: there is none with the metric. That
-// before the first update does not count.
+// bestOf returns the best evaluation in a log, or the zero value if none has the metric. An
+// evaluation before the first update does not count.
 func (m bestMetric) bestOf(log []Logs) (best Best) {
 	name := evalPrefix + m.name
 	for _, row := range log {
@@ -78,7 +78,7 @@ func (m bestMetric) bestOf(log []Logs) (best Best) {
 	return best
 }
 
-// value finds the deciding metric in the row of an evaluation.
+// value returns the deciding metric from the row of an evaluation.
 func (m bestMetric) value(row Logs) (v float64, ok bool, err error) {
 	v, ok = row[evalPrefix+m.name]
 	if !ok && m.explicit {
@@ -95,8 +95,8 @@ func (m bestMetric) value(row Logs) (v float64, ok bool, err error) {
 	return v, ok, nil
 }
 
-// consider takes over an evaluation if it is the best so far; saved is the checkpoint of its
-// update, if there is one.
+// consider records an evaluation if it is the best so far. saved is the checkpoint of its update;
+// empty: there is none yet.
 func (ev *evaluator[S, B]) consider(row Logs, saved string) (bool, error) {
 	if !ev.bestMetric.track {
 		return false, nil
@@ -116,8 +116,8 @@ func (ev *evaluator[S, B]) consider(row Logs, saved string) (bool, error) {
 		return false, nil
 	}
 	if ev.o.Semantics.BestMayBeUnsaved {
-		// of an evaluation that was the best before; it stands until a save finds a better one on
-		// the disk
+		// the checkpoint of the previous best, until a save finds that of a better evaluation on
+		// disk
 		saved = ev.best.Checkpoint
 	}
 	ev.best = Best{Metric: evalPrefix + ev.bestMetric.name, Value: v, Metrics: Metrics(row),

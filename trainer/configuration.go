@@ -10,10 +10,10 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 )
 
-// What a run is made with, as a checkpoint keeps it and a resume compares it. Intervals, folders,
-// workers and whatever else does not change the outcome may differ.
+// The configuration of a run, which checkpoints store and a resume compares. It has what decides
+// the outcome of a run, but not intervals, folders or the number of workers.
 
-// configuration are the options that decide the outcome of a run, and the settings of its step.
+// configuration returns the options that decide the outcome of a run, and the settings of its step.
 func (r *runner[S, B]) configuration() map[string]string {
 	o, i := r.o, r.run.Info
 	c := map[string]string{
@@ -33,13 +33,14 @@ func (r *runner[S, B]) configuration() map[string]string {
 	return c
 }
 
-// A training set is recognised by this many of its samples, if they can be loaded in this time.
+// The fingerprint of a training set has this many of its samples, if they can be loaded in this
+// time.
 const (
 	fingerprintSamples = 8
 	fingerprintLimit   = 2 * time.Second
 )
 
-// takeFingerprint takes the fingerprint of the training set of a run that is saved or resumed.
+// takeFingerprint takes the fingerprint of the training set if the run is saved or resumed.
 func (r *runner[S, B]) takeFingerprint(train data.Dataset[S]) {
 	if r.o.SkipFingerprint || !r.o.Process.Main() || r.o.ResumeFrom == "" &&
 		(r.o.OutputDir == "" || r.o.Save.kind == never) {
@@ -57,8 +58,9 @@ func (r *runner[S, B]) takeFingerprint(train data.Dataset[S]) {
 	}
 }
 
-// compare tells of what differs between a checkpoint and this run. What cannot be continued is
-// refused, unless [Options].ForceResume is set; what gives another outcome is a warning.
+// compare reports the differences between the configuration of a checkpoint and that of this run.
+// Another seed is refused, unless [Options].ForceResume is set; other differences cause a warning,
+// since they change the results.
 func (r *runner[S, B]) compare(from string, then map[string]string) error {
 	now := r.configuration()
 	var differences []string
@@ -80,7 +82,8 @@ func (r *runner[S, B]) compare(from string, then map[string]string) error {
 	return nil
 }
 
-// fits refuses a checkpoint whose position means something else in this run.
+// fits refuses a checkpoint whose position means something else in this run. With ForceResume it
+// has the position recomputed instead.
 func (r *runner[S, B]) fits(from string, loop loopState) error {
 	difference := loop.Sizes.differs(r.sizes())
 	if difference == "" && !r.loop.plan.stream && loop.Position.Micro > r.loop.plan.batches {
@@ -103,9 +106,10 @@ func (r *runner[S, B]) fits(from string, loop loopState) error {
 	return r.compare(from, loop.Configuration)
 }
 
-// insideEpoch reports whether a run that is resumed continues an epoch behind its first batches.
+// insideEpoch reports whether a run resumed at p continues inside an epoch, after its first
+// batches.
 func (l *loop) insideEpoch(p position) bool {
-	again := l.flow.ignoreDataSkip || l.flow.rules.EpochsPerSession // the epoch begins again
+	again := l.flow.ignoreDataSkip || l.flow.rules.EpochsPerSession // the epoch starts over
 	full := l.plan.maxInEpoch > 0 && p.InEpoch >= l.plan.maxInEpoch
 	return !l.plan.stream && !again && !full && p.Micro > 0 && l.plan.window(p.Micro, p.Phase) > 0
 }

@@ -8,9 +8,11 @@ import (
 	"github.com/gotrainer/gotrainer/dist"
 )
 
-// What would be silent otherwise: options without effect, and processes that train alone.
+// Warnings of what would otherwise go unnoticed: options without effect, and processes that train
+// alone.
 
-// ineffective are warnings of options that are set and change nothing, because another one is not.
+// ineffective returns warnings about options that are set but have no effect because of another
+// option.
 func (o *Options) ineffective() []string {
 	resumes := o.ResumeFrom != "" || o.Start != nil
 	saves := (o.OutputDir != "" || o.Saver != nil) && o.Save.kind != never
@@ -29,7 +31,7 @@ func (o *Options) ineffective() []string {
 	})
 }
 
-// withoutData are warnings of options for evaluations of a run that has no validation set.
+// withoutData returns warnings about options for evaluations if the run has no validation set.
 func (o *Options) withoutData() []string {
 	const but = "Fit was given no validation set"
 	return warningsFor([]setting{
@@ -39,7 +41,7 @@ func (o *Options) withoutData() []string {
 	})
 }
 
-// setting is an option that has no effect if it is set.
+// setting is an option that has no effect. If it is set, there is a warning with the reason.
 type setting struct {
 	set       bool
 	name, but string
@@ -54,7 +56,7 @@ func warningsFor(list []setting) (warnings []string) {
 	return warnings
 }
 
-// trainsAlone is the warning of a process that was started as one of several, with a step that does
+// trainsAlone returns a warning if this process was started as one of several, but the step does
 // not say that it trains with the others.
 func (o *Options) trainsAlone(step any) string {
 	if o.Group != nil || o.processSet {
@@ -70,7 +72,8 @@ func (o *Options) trainsAlone(step any) string {
 		variable, step)
 }
 
-// newWarner is where warnings go where nobody else shows them: standard error. Errors are returned.
+// newWarner returns a handler that writes warnings to standard error, for runs in which nothing
+// else shows them. It drops errors, since those are returned.
 func newWarner() slog.Handler {
 	return levelHandler{slog.NewTextHandler(standardError{}, nil), func(l slog.Level) bool { return l == slog.LevelWarn }}
 }

@@ -6,19 +6,19 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// A loop is told by a text (texts.go). It counts, decides what is due, and passes by what a
-// resumed run has done already; a runner carries the actions out. It has no Step, no data and no
-// files, so every order of events is tested by itself, and its whole state is the small value
-// [position], which a checkpoint keeps.
+// The order of events of each loop is in texts.go. A loop counts, decides which actions are due
+// and, after a resume, skips those that were done before the checkpoint. A runner carries the
+// actions out. A loop has no Step, no data and no files, so every order of events is tested by
+// itself, and its whole state is the small value [position], which checkpoints store.
 
-// action is one thing to do. A checkpoint names the one at which it was made.
+// action is one thing that a run does. A checkpoint records the action at which it was made.
 type action string
 
 const (
 	trainBegin    action = "train begin"          // hooks
 	evalOnStart   action = "evaluate on start"    // evaluate, without looking for the best
 	epochBegin    action = "epoch begin"          // hooks
-	nextWindow    action = "next window"          // have the batches of a window ready
+	nextWindow    action = "next window"          // load the batches of a window
 	stepBegin     action = "step begin"           // hooks
 	train         action = "train"                // forward and backward of micro-batch loop.index of the window
 	substepEnd    action = "substep end"          // hooks
@@ -40,29 +40,31 @@ const (
 	finalLog      action = "final log"            // train_loss and the speeds
 	trainEnd      action = "train end"            // best model, hooks
 
-	scheduleBySteps action = "schedule by steps" // schedule, after every so many steps
+	scheduleBySteps action = "schedule by steps" // as schedule, after every flow.scheduleEvery steps
 )
 
-// flow is when to log, evaluate and save.
+// flow says when to log, evaluate and save.
 type flow struct {
-	log, eval, save Trigger // resolved: no shares
-	evalDelay       float64 // no evaluation before so many updates or epochs, whichever eval counts
+	log, eval, save Trigger // shares of the run resolved to numbers of updates
+	evalDelay       float64 // no evaluation before this many updates or epochs, in the unit of eval
 	logFirstStep    bool
 	evalOnStart     bool
-	saveNewBest     bool // a new best is saved at once
-	ignoreDataSkip  bool // a resumed run begins its epoch again
-	scheduleEvery   int  // steps from one move of the learning rate to the next, where steps count for it
+	saveNewBest     bool // save whenever an evaluation is the best so far
+	ignoreDataSkip  bool // a resumed run restarts its epoch at the first batch
+	scheduleEvery   int  // steps between changes of the learning rate, if the schedule counts steps
 	rules           semantics.Rules
 }
 
-// performer carries out what a text tells: the [runner] of a run.
+// performer carries out the actions of a loop: the [runner] of a run, or a recorder in a test.
 type performer interface {
 	// do carries out an action.
 	do(a action) error
-	// around has train tell the windows of an epoch, within what hooks put around it.
+	// around calls train, which trains on the windows of an epoch, inside the hooks that wrap an
+	// epoch.
 	around(train func() error) error
-	// fetch makes the windows of an epoch ready, the first of loop.window batches, and has body
-	// tell each. It ends when body returns false or the epoch has no more batches.
+	// fetch loads the windows of an epoch, the first of which has loop.window batches, and calls
+	// body for each once its batches are loaded. It ends when body returns false or the epoch has
+	// no more batches.
 	fetch(body func() bool) error
 }
 
@@ -71,33 +73,33 @@ type loop struct {
 	flow      flow
 	performer performer
 	position
-	before  position // as it was before the current action: where an interrupted run continues
-	between position // as it was before the current window
-	aborted position // where a run continues that a hook has ended
+	before  position // before the current action: where an interrupted run continues
+	between position // before the current window
+	aborted position // where a run that a hook has ended continues
 
-	window int // micro-batches that were fetched together: a window, or the part of it that is in this epoch
-	index  int // the next micro-batch of it
+	window int // micro-batches fetched together: a window, or the part of it in this epoch
+	index  int // the next micro-batch of the window
 
-	allBatches iter.Seq[int] // yieldBatches, kept since a window is told often
+	allBatches iter.Seq[int] // yieldBatches as a method value, made only once since every window uses it
 
 	passEnded bool // the stream has no more batches in this pass
-	idle      int  // passes over a stream without a step, in a row
+	idle      int  // consecutive passes over a stream without a step
 
-	recount   bool // the checkpoint is of other sizes: its position is worked out from the number of steps
-	saveAgain bool // a checkpoint could not be written: the next step tries again
+	recount   bool // the checkpoint is of other sizes: compute the position from the number of steps
+	saveAgain bool // a checkpoint could not be written: try again after the next step
 
-	resumed     bool   // began from a checkpoint
-	skipTo      action // told actions are passed by until this one; empty: they are carried out
-	skipThrough bool   // and it is passed by as well
-	err         error  // what ended the run
-	stopped     error  // the hook's error that ended it well
-	unfinished  bool   // it did so before the update of a window
+	resumed     bool   // the run continues from a checkpoint or from Options.Start
+	skipTo      action // actions before this one are skipped; empty: none are
+	skipThrough bool   // skipTo itself is skipped too
+	err         error  // the error that ended the run
+	stopped     error  // the StopError by which a hook ended the run
+	unfinished  bool   // it did so inside a window, before the update
 }
 
-// Goals that no text tells.
+// Values of skipTo that are not actions of any loop.
 const (
-	theEnd  action = "the end" // final save, final log: a hook has ended the run
-	nowhere action = "nowhere" // an error has
+	theEnd  action = "the end" // skip to the final save and log: a hook has ended the run
+	nowhere action = "nowhere" // skip everything: an error has ended the run
 )
 
 func newLoop(p plan, f flow) *loop {
@@ -106,14 +108,14 @@ func newLoop(p plan, f flow) *loop {
 	return l
 }
 
-// run tells the text of the semantics from beginning to end.
+// run runs the loop of the semantics from beginning to end.
 func (l *loop) run(p performer) error {
 	l.performer = p
 	loops[l.flow.rules.Loop](l)
 	return l.err
 }
 
-// do carries an action out, or passes it by.
+// do carries out an action, or skips it.
 func (l *loop) do(a action) {
 	switch {
 	case l.skipTo == "":
@@ -124,7 +126,7 @@ func (l *loop) do(a action) {
 	case l.skipTo == a:
 		l.stopSkipping()
 		return
-	case l.repeats(a): // without moving from where the checkpoint was made
+	case l.repeats(a): // carried out, but the position stays where the checkpoint was made
 	default:
 		return
 	}
@@ -147,7 +149,7 @@ func (l *loop) do(a action) {
 	l.Done = true
 }
 
-// due carries out those of the actions that are due, in their order.
+// due carries out those of the actions that are due, in order.
 func (l *loop) due(actions ...action) {
 	for _, a := range actions {
 		if a == finalSave && l.skipTo == theEnd {
@@ -159,14 +161,15 @@ func (l *loop) due(actions ...action) {
 	}
 }
 
-// passing reports whether actions are passed by.
+// skipping reports whether actions are being skipped.
 func (l *loop) skipping() bool { return l.skipTo != "" }
 
-// arrive ends the passing by.
+// stopSkipping makes the next action be carried out.
 func (l *loop) stopSkipping() { l.skipTo, l.skipThrough = "", false }
 
-// repeats reports whether hooks are told of an action that a resumed run passes by: each session has
-// its beginning, and that of the epoch it continues in.
+// repeats reports whether an action is carried out even though the checkpoint was made after it:
+// each session has a beginning of its own, and hooks see the beginning of the epoch in which it
+// continues.
 func (l *loop) repeats(a action) bool {
 	switch a {
 	case trainBegin:
@@ -180,7 +183,8 @@ func (l *loop) repeats(a action) bool {
 	return false
 }
 
-// unsaved takes back that the checkpoint of an update was written; last is the one before it.
+// unsaved records that the checkpoint of step could not be written; last is the step of the
+// checkpoint before it.
 func (l *loop) unsaved(step, last int) {
 	for _, p := range []*position{&l.position, &l.before, &l.between, &l.aborted} {
 		if p.LastSaved == step {
@@ -189,12 +193,12 @@ func (l *loop) unsaved(step, last int) {
 	}
 }
 
-// insideWindow reports whether a is told inside a window, behind its batches and its update.
+// insideWindow reports whether a is an action of a window after its update.
 func (a action) insideWindow() bool {
 	return a == stepEnd || a == stepLog || a == stepEvaluate || a == stepSave
 }
 
-// beforeUpdate reports whether a is told between the first batch of a window and its update.
+// beforeUpdate reports whether a is an action of a window before its update.
 func (a action) beforeUpdate() bool {
 	return a == stepBegin || a == train || a == substepEnd || a == clip || a == beforeUpdate
 }
@@ -204,14 +208,15 @@ func (a action) insideEpoch() bool {
 		a == epochDone || a == epochSave
 }
 
-// abort ends the run where it stands: what has gathered of a window is neither used nor cleared.
+// abort ends the run where it is: the gradients of an unfinished window are neither used nor
+// cleared.
 func (l *loop) abort(reason error) {
 	l.stopped, l.aborted, l.unfinished = reason, l.resumePosition(false), l.At.beforeUpdate()
 	l.Control.ShouldTrainingStop = true
 	l.skipTo, l.skipThrough = theEnd, false
 }
 
-// ended is what has ended the run; nil while it lasts.
+// ended returns what has ended the run; nil while it lasts.
 func (l *loop) ended() error {
 	switch l.skipTo {
 	case nowhere:
@@ -224,7 +229,7 @@ func (l *loop) ended() error {
 
 func (l *loop) ending() bool { return l.At == finalLog || l.At == trainEnd }
 
-// epochs tells the epochs from the current one on.
+// epochs yields the epochs, starting with the current one.
 func (l *loop) epochs() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		if l.skipping() && !l.skipTo.insideEpoch() {
@@ -242,8 +247,8 @@ func (l *loop) epochs() iter.Seq[int] {
 	}
 }
 
-// windows tells the windows of the epoch from the current batch on: the micro-batches behind one
-// update each.
+// windows yields the windows of the epoch, starting at the current batch. A window is the
+// micro-batches of one update, or the part of them in this epoch.
 func (l *loop) windows() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		if l.skipping() && !l.skipTo.insideWindow() && l.skipTo != nextWindow {
@@ -286,7 +291,7 @@ func (l *loop) yieldWindows(yield func(int) bool) {
 	}
 }
 
-// nextWindow moves on to the next window of the epoch, if there is one.
+// nextWindow moves to the next window of the epoch, if there is one.
 func (l *loop) nextWindow() bool {
 	l.At, l.Done = nextWindow, false
 	l.before, l.between = l.position, l.position
@@ -294,8 +299,8 @@ func (l *loop) nextWindow() bool {
 	return l.window > 0 && (!l.stopping() || l.leavesWindows())
 }
 
-// batches tells the micro-batches of the window. Where they are the steps a resumed run enters
-// between two of them.
+// batches yields the micro-batches of the window. Where micro-batches are steps, a resumed run may
+// enter between two of them.
 func (l *loop) batches() iter.Seq[int] { return l.allBatches }
 
 func (l *loop) yieldBatches(yield func(int) bool) {
@@ -309,7 +314,7 @@ func (l *loop) yieldBatches(yield func(int) bool) {
 	}
 }
 
-// fetched tells the loop that a stream had only n batches left for the window.
+// fetched records that a stream had only n batches left for the window.
 func (l *loop) fetched(n int) {
 	l.passEnded, l.window = true, n
 	if n == 0 && l.Micro == 0 { // a pass without any batch ends the run

@@ -17,7 +17,8 @@ type Recycler[B any] interface {
 	Recycle(batch B)
 }
 
-// recycling has the batches of a loader of the trainer's own given back to a step that takes them.
+// recycling returns the options of the trainer's own loader. If the step recycles batches, it has
+// them given back.
 func (r *runner[S, B]) recycling(o data.LoaderOptions) data.LoaderOptions {
 	if r.step.About().Recycles {
 		r.recycler, o.ReuseSamples = r.step.(Recycler[B])
@@ -25,7 +26,7 @@ func (r *runner[S, B]) recycling(o data.LoaderOptions) data.LoaderOptions {
 	return o
 }
 
-// recycle gives the batches of a window back that has been trained on.
+// recycle gives the batches of a finished window back to the step.
 func (r *runner[S, B]) recycle() {
 	if r.recycler == nil || r.batchRequested {
 		return

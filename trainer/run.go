@@ -31,7 +31,7 @@ type Run struct {
 
 	Info Info
 
-	evalBatches int // of the current evaluation; 0: a stream
+	evalBatches int // batches in the current evaluation; 0: a stream
 	loop        *loopView
 }
 
@@ -60,7 +60,7 @@ type Info struct {
 	Warnings        []string // warnings at the start, such as a damaged checkpoint that was skipped
 }
 
-// unit is what a step is.
+// unit returns the word for a step.
 func (i *Info) unit() string {
 	if i.Semantics.CountsBatches() {
 		return "micro-batch"
@@ -79,11 +79,11 @@ type Best struct {
 	Checkpoint string // where its model is; empty: it was not saved
 }
 
-// loopView is how a Run reaches the parts of the loop it can read.
+// loopView gives a Run access to the parts of the loop that hooks may use.
 type loopView struct {
 	*record
 	bestMetric *bestMetric
-	evalKey    func() string // what the name of the current set puts before its numbers: "matched_"
+	evalKey    func() string // prefix of the current set's metrics: "matched_"
 	batch      func() any
 	batchLoss  func() (BatchLoss, error)
 	evaluate   func(name string) (Metrics, error)

@@ -2,10 +2,11 @@ package trainer
 
 import "github.com/gotrainer/gotrainer/trainer/semantics"
 
-// This file is the order of events of every trainer: one text for each, told from the first hook to
-// the last. A text knows no step, no data and no file. do carries an action out, due carries out
-// those of its actions that are due, and what counts is counted by the loop (loop.go). A resumed
-// run is told from the beginning too: the loop passes by whatever was done before its checkpoint.
+// This file has the order of events of every trainer, one function for each, from the first hook to
+// the last. These functions know nothing of steps, data or files: do carries out an action, due
+// carries out those of its actions that are due, and the loop does the counting (loop.go). A
+// resumed run goes through its function from the beginning, too; the loop skips what was done
+// before the checkpoint.
 
 var loops = map[semantics.Loop]func(*loop){
 	semantics.DefaultLoop:            defaultLoop,
@@ -16,7 +17,7 @@ var loops = map[semantics.Loop]func(*loop){
 }
 
 // defaultLoop is Hugging Face's loop with its defects fixed: a window is always finished, the rest
-// of a stream's pass is an update, and whatever the end of a run was, its last update is saved.
+// of a stream's pass is an update, and the last update is saved however the run ends.
 func defaultLoop(l *loop) {
 	l.do(trainBegin)
 	l.due(evalOnStart)
@@ -68,11 +69,11 @@ func huggingFaceLoop(l *loop) {
 					break
 				}
 				l.do(substepEnd)
-				if l.stopping() { // at once: what has gathered is neither used nor cleared
+				if l.stopping() { // immediately: accumulated gradients are neither used nor cleared
 					break windows
 				}
 			}
-			if l.streamHasEnded() { // its rest never steps, and leaks into the next pass
+			if l.streamHasEnded() { // the leftover batches make no update, and their gradients leak into the next pass
 				continue
 			}
 			l.do(clip)
@@ -100,8 +101,8 @@ func huggingFaceLoop(l *loop) {
 }
 
 // hezarLoop is Trainer.train and inner_training_loop of hezar 1.0.0. A step is a micro-batch, and
-// the rate moves with the steps. It saves before it evaluates; the second save is one that the
-// evaluation has asked for, since its model is the best: Hezar has none.
+// the schedule counts steps. It saves before it evaluates. The second save is one that the
+// evaluation has requested because its model is the best so far; Hezar has no such save.
 func hezarLoop(l *loop) {
 	l.do(trainBegin)
 	l.due(evalOnStart)
@@ -178,7 +179,7 @@ func pytorchAcceleratedLoop(l *loop) {
 }
 
 // pyMarlinLoop is Trainer.train of PyMarlin 0.3.6 over SingleProcess.train_dl and
-// process_global_step. A window continues in the next epoch where this one ends inside it.
+// process_global_step. A window that the end of an epoch cuts short continues in the next epoch.
 func pyMarlinLoop(l *loop) {
 	l.do(trainBegin)
 	l.due(evalOnStart)
