@@ -32,16 +32,16 @@ type classify struct {
 	model    nn.Layer
 	metrics  []metrics.Metric[int]
 	observed []observed
-	judged   Observations[judged] // of all processes, where they share an evaluation out
-	outputs  int64                // of the model, once it has run
+	outcomes Observations[outcome] // of all processes, where they share an evaluation out
+	outputs  int64                 // of the model, once it has run
 
 	// of batches
 	features data.Buffers[float32]
 	classes  data.Buffers[int64]
 }
 
-// judged is what became of a sample.
-type judged struct{ Predicted, Class int64 }
+// outcome is what became of a sample.
+type outcome struct{ Predicted, Class int64 }
 
 // observed are the predictions of a batch. They stay on the device until the evaluation ends, so
 // that no batch waits for it.
@@ -124,8 +124,8 @@ func (c *classify) Observe(b Examples, o Outputs) {
 }
 
 func (c *classify) Metrics() map[string]float64 {
-	c.judge()
-	for _, j := range c.judged.Noted() {
+	c.collect()
+	for _, j := range c.outcomes.Noted() {
 		if j.Class == IgnoreIndex {
 			continue
 		}
@@ -136,11 +136,11 @@ func (c *classify) Metrics() map[string]float64 {
 	return Results(c.metrics)
 }
 
-// judge waits for the device and notes what became of the samples that were observed.
-func (c *classify) judge() {
+// collect waits for the device and notes what became of the samples that were observed.
+func (c *classify) collect() {
 	for _, o := range c.observed {
 		for i, predicted := range torch.Values[int64](o.predicted) {
-			c.judged.Note(judged{predicted, o.classes[i]})
+			c.outcomes.Note(outcome{predicted, o.classes[i]})
 		}
 		o.predicted.Free()
 	}
@@ -148,11 +148,11 @@ func (c *classify) judge() {
 }
 
 func (c *classify) TakeObserved(rows int) ([]byte, error) {
-	c.judge()
-	return c.judged.TakeObserved(rows)
+	c.collect()
+	return c.outcomes.TakeObserved(rows)
 }
 
-func (c *classify) AddObserved(part []byte) error { return c.judged.AddObserved(part) }
+func (c *classify) AddObserved(part []byte) error { return c.outcomes.AddObserved(part) }
 
 // Results returns the numbers of the metrics and resets them.
 func Results[P any](list []metrics.Metric[P]) map[string]float64 {

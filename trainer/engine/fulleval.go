@@ -6,15 +6,15 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// aside is what a tensor of the model was before an evaluation in low precision.
-type aside struct {
+// loweredTensor is what a tensor of the model was before an evaluation in low precision.
+type loweredTensor struct {
 	tensor, value, grad torch.Tensor
 }
 
 // lower converts weights and buffers to the precision of [Options].FullEval and keeps what they
 // were.
 func (s *Step[S, B]) lower() {
-	if s.options.FullEval == amp.FP32 || s.aside != nil {
+	if s.options.FullEval == amp.FP32 || s.lowered != nil {
 		return
 	}
 	dtype := s.options.FullEval.DType()
@@ -22,12 +22,12 @@ func (s *Step[S, B]) lower() {
 		torch.Scope(func() {
 			model := s.task.Model()
 			for _, t := range nn.Numbers(model) {
-				a := aside{tensor: t.Tensor, value: t.Tensor.Detach().Keep(), grad: t.Tensor.Grad()}
+				a := loweredTensor{tensor: t.Tensor, value: t.Tensor.Detach().Keep(), grad: t.Tensor.Grad()}
 				if a.grad.Defined() { // of a window that continues after the evaluation; it does not fit meanwhile
 					a.grad.Keep()
 					t.Tensor.SetGrad(torch.Tensor{})
 				}
-				s.aside = append(s.aside, a)
+				s.lowered = append(s.lowered, a)
 				t.Tensor.SetData_(a.value.ToDType(dtype))
 			}
 		})
@@ -36,11 +36,11 @@ func (s *Step[S, B]) lower() {
 
 // raise puts them back.
 func (s *Step[S, B]) raise() {
-	if s.aside == nil {
+	if s.lowered == nil {
 		return
 	}
 	torch.NoGrad(func() {
-		for _, a := range s.aside {
+		for _, a := range s.lowered {
 			a.tensor.SetData_(a.value)
 			a.value.Free()
 			if a.grad.Defined() {
@@ -49,5 +49,5 @@ func (s *Step[S, B]) raise() {
 			}
 		}
 	})
-	s.aside = nil
+	s.lowered = nil
 }

@@ -68,17 +68,17 @@ type kind struct {
 	clip      *cuda.Graph    // of these gradients
 }
 
-type doing int
+type graphMode int
 
 const (
-	eagerly doing = iota
+	eagerly graphMode = iota
 	capturing
 	replaying
 )
 
 // next decides about a micro-batch of a kind: the first few are trained as ever, then one is
 // captured, the others are replayed.
-func (g *graphs) next(name string) (*kind, doing) {
+func (g *graphs) next(name string) (*kind, graphMode) {
 	k := g.kinds[name]
 	if k == nil {
 		if len(g.kinds) >= 64*g.Kinds { // of most of which nothing will come: none is remembered

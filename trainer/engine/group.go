@@ -71,7 +71,7 @@ func (s *Step[S, B]) propagate(ctx context.Context, loss torch.Tensor) {
 	s.must("Backward", s.parallel.Backward(ctx, loss.Backward, loss))
 }
 
-// must panics where a call among the processes has failed. The error is in s.lost if it is none of
+// must panics where a call among the processes has failed. The error is in s.groupErr if it is none of
 // an operator: one that names a process may have the error of an operator in it.
 func (s *Step[S, B]) must(op string, err error) {
 	if err == nil {
@@ -79,15 +79,15 @@ func (s *Step[S, B]) must(op string, err error) {
 	}
 	known, ok := err.(*torch.Error) //nolint:errorlint // see above
 	if !ok {
-		s.lost, known = err, &torch.Error{Op: op, Code: torch.ErrInternal, Msg: err.Error()}
+		s.groupErr, known = err, &torch.Error{Op: op, Code: torch.ErrInternal, Msg: err.Error()}
 	}
 	panic(known)
 }
 
 // reason is what must has panicked for, if it has.
 func (s *Step[S, B]) reason(err error) error {
-	if s.lost != nil {
-		err, s.lost = s.lost, nil // the operator's error repeats it
+	if s.groupErr != nil {
+		err, s.groupErr = s.groupErr, nil // the operator's error repeats it
 	}
 	return err
 }

@@ -33,7 +33,7 @@ func (s *Step[S, B]) Loader(set data.Dataset[S], o trainer.LoaderOptions) (train
 		return residentLoader(s.resident, set, s.task, o.LoaderOptions)
 	}
 	sorted := s.options.SortEvalByLength && o.Evaluation != nil
-	if !sorted && s.early == nil {
+	if !sorted && s.prefetcher == nil {
 		return nil, nil
 	}
 	var order sortedOrder
@@ -49,8 +49,8 @@ func (s *Step[S, B]) Loader(set data.Dataset[S], o trainer.LoaderOptions) (train
 		return nil, err
 	}
 	batches := pass[B](plain.Epoch)
-	if s.early != nil {
-		batches = sendAhead(s.early, batches)
+	if s.prefetcher != nil {
+		batches = sendAhead(s.prefetcher, batches)
 	}
 	return loader[B]{plain, func(ctx context.Context, epoch, skip int) iter.Seq2[B, error] {
 		s.eval.order = order // in the goroutine of the run: an evaluation has begun

@@ -35,7 +35,7 @@ func (s *Step[S, B]) FindNonFinite(ctx context.Context, b B, w trainer.Window) (
 	if s.sharded != nil {
 		return o, errors.New("each process has a part of the model, which is not run again")
 	}
-	defer s.ahead.drop()
+	defer s.pending.drop()
 	parallel := s.parallel
 	s.parallel = nil // the other processes do not compute it again
 	defer func() { s.parallel = parallel }()

@@ -47,8 +47,8 @@ func (s *Step[S, B]) warn(format string, args ...any) {
 
 // once is warn, once for each format.
 func (s *Step[S, B]) once(format string, args ...any) {
-	if !s.said[format] {
-		s.said[format] = true
+	if !s.warned[format] {
+		s.warned[format] = true
 		s.warn(format, args...)
 	}
 }

@@ -157,7 +157,7 @@ func (s *Step[S, B]) loadParts(dir string, o trainer.LoadOptions) error {
 
 // together returns an error on all processes where one has one.
 func (s *Step[S, B]) together(ctx context.Context, err error) error {
-	_, _, err = s.exchange(ctx, news{}, nil, nil, err)
+	_, _, err = s.exchange(ctx, message{}, nil, nil, err)
 	return err
 }
 
@@ -218,7 +218,7 @@ func (s *Step[S, B]) loadShards(dir string, o trainer.LoadOptions) error {
 
 // nonFiniteParts is NonFinite where each process looks at its part.
 func (s *Step[S, B]) nonFiniteParts() (names []string, err error) {
-	var mine news
+	var mine message
 	err = torch.Try(func() {
 		torch.Scope(func() {
 			var parts []torch.Named

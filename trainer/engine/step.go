@@ -31,19 +31,19 @@ type Step[S, B any] struct {
 	scaler    *amp.GradScaler
 	momentum  *float64 // what SetMomentum said last
 
-	remote   bool // the device has memory of its own, so that reading a number waits for it
-	training bool // the mode the model is in
-	modes    []moded
-	stepping bool // Train is at work
-	ahead    ahead
-	arrivals arrivals
-	early    *prefetcher // nil: batches are not sent ahead
-	resident *resident   // nil: no data set is on the device
-	random   random
-	order    globalOrder
-	copies   copies
-	ema      *average         // nil: none
-	python   torchsave.Random // Python's generators: see SaveTransformers
+	remote     bool // the device has memory of its own, so that reading a number waits for it
+	training   bool // the mode the model is in
+	modes      []modeReporter
+	stepping   bool // Train is at work
+	pending    pendingPass
+	arrivals   arrivals
+	prefetcher *prefetcher // nil: batches are not sent ahead
+	resident   *resident   // nil: no data set is on the device
+	random     random
+	order      globalOrder
+	copies     copies
+	ema        *average         // nil: none
+	python     torchsave.Random // Python's generators: see SaveTransformers
 
 	// What has gathered since the last report, kept on the device so that no step waits for it.
 	lossSum  torch.Tensor
@@ -61,13 +61,13 @@ type Step[S, B any] struct {
 	parallel  parallel
 	sharded   *shard.Model // parallel, with Options.Sharding; nil: without, or not yet
 	backwards int          // passes since the last forward pass began
-	lost      error        // why the last one has failed, if that is no error of an operator
+	groupErr  error        // why the last one has failed, if that is no error of an operator
 
 	graphs      *graphs         // nil: none
-	said        map[string]bool // of once
+	warned      map[string]bool // of once
 	eval        evaluation
 	predictions *Predictions
-	aside       []aside
+	lowered     []loweredTensor
 }
 
 var (
@@ -113,7 +113,7 @@ func newStep[S, B any](task Task[S, B], init func() (Task[S, B], error), o Optio
 	if err := o.validate(); err != nil {
 		return nil, run.Usage(err) // as trainer.OptionError, a program's exit code 2
 	}
-	s := &Step[S, B]{task: task, init: init, options: o, said: map[string]bool{}}
+	s := &Step[S, B]{task: task, init: init, options: o, warned: map[string]bool{}}
 	if err := try(s.prepare); err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func (s *Step[S, B]) prepareOnDevice() error {
 	s.remote = isRemote(s.options.Device)
 	device := s.options.Device
 	if s.options.Prefetch {
-		s.early = &prefetcher{device: device, side: newSideStream(device), sent: &s.arrivals}
+		s.prefetcher = &prefetcher{device: device, side: newSideStream(device), sent: &s.arrivals}
 	}
 	if limit := s.options.DatasetOnDevice; limit > 0 {
 		s.resident = &resident{device: device, limit: limit, handed: &s.arrivals}

@@ -50,20 +50,20 @@ func (s *Step[S, B]) mode(training, keep bool) {
 		s.ema.show()
 		s.lower()
 	}
-	left := training && len(s.modes) > 0 && !slices.ContainsFunc(s.modes, moded.Training)
+	left := training && len(s.modes) > 0 && !slices.ContainsFunc(s.modes, modeReporter.Training)
 	if !keep && (s.training != training || left) {
 		nn.SetTraining(s.task.Model(), training)
 		s.training = training
 	}
 }
 
-// moded is a module that has a mode.
-type moded interface{ Training() bool }
+// modeReporter is a module that has a mode.
+type modeReporter interface{ Training() bool }
 
 // modesOf are the modules of a model that have a mode.
-func modesOf(model any) (list []moded) {
+func modesOf(model any) (list []modeReporter) {
 	for _, n := range nn.Modules(model) {
-		if m, ok := n.Module.(moded); ok {
+		if m, ok := n.Module.(modeReporter); ok {
 			list = append(list, m)
 		}
 	}
@@ -74,7 +74,7 @@ func (s *Step[S, B]) pass(items int64) ForwardPass {
 	s.arrivals.forget(func(a *arrival) bool { return a.used }) // by the passes before
 	const unloaded = " is set, but the batches of this run do not come from a loader over a data set (a stream of data " +
 		"does not), so "
-	if s.early != nil && !s.early.loads {
+	if s.prefetcher != nil && !s.prefetcher.loads {
 		s.once("Options.Prefetch" + unloaded + "none is sent ahead")
 	}
 	if s.resident != nil && !s.resident.used && s.stepping {
@@ -218,15 +218,15 @@ func (s *Step[S, B]) Clip(ctx context.Context) error {
 			}
 		}
 		if s.skipNonFinite && s.scaler == nil { // a scaler finds out by itself
-			s.judgeGradients(ctx)
+			s.checkGradNorm(ctx)
 		}
 		return nil
 	}))
 }
 
-// judgeGradients finds out whether the norm of the gradients is a number. It waits for the device
+// checkGradNorm finds out whether the norm of the gradients is a number. It waits for the device
 // only if Update has to know.
-func (s *Step[S, B]) judgeGradients(ctx context.Context) {
+func (s *Step[S, B]) checkGradNorm(ctx context.Context) {
 	norm := s.gradNorm
 	if !s.normed {
 		norm = s.norm(ctx, 0)
