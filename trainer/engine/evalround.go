@@ -11,9 +11,9 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// An evaluation that is shared out among several processes. Everything that a process finds in a
-// round it sends to all others, and each adds up the same in the same order. So that nobody waits
-// for a process that has failed, its error is part of what it sends.
+// Evaluations that several processes share. In each round every process sends its results to all
+// others, and all add up the same numbers in the same order. An error is sent in place of results,
+// so that no process waits for one that has failed.
 
 // ObservationSharer is an [Observer] or [Evaluator] that works when each of several processes sees
 // only a part of an evaluation: it combines the parts and computes the numbers of the whole.
@@ -39,12 +39,12 @@ func (s *Step[S, B]) EvalRound(ctx context.Context, r trainer.EvalRound[B]) erro
 	return scoped(func() error { return s.evalRound(ctx, r) })
 }
 
-// roundResult is what a process has roundResult in a round.
+// roundResult is what one process has computed in a round.
 type roundResult struct {
 	loss     Loss
 	outputs  Outputs
 	observed []byte
-	planned  int // samples of the batch, bad ones that were left out among them
+	planned  int // samples of the batch, including bad ones that were left out
 }
 
 func (s *Step[S, B]) evalRound(ctx context.Context, r trainer.EvalRound[B]) error {
@@ -78,8 +78,8 @@ func (s *Step[S, B]) evalRound(ctx context.Context, r trainer.EvalRound[B]) erro
 	return s.addResults(all, r.Round)
 }
 
-// itemsOfRound are the labelled items of this process's batch, or of those of all processes where
-// they weigh together.
+// itemsOfRound returns the labelled items of this process's batch or, if the batches of a round are
+// weighted together, of all processes' batches.
 func (s *Step[S, B]) itemsOfRound(ctx context.Context, r trainer.EvalRound[B]) (items int64, err error) {
 	failed := try(func() error {
 		if r.Rows > 0 {
@@ -107,7 +107,7 @@ func (s *Step[S, B]) evalOwn(r trainer.EvalRound[B], items int64) (f roundResult
 	f.loss, f.outputs = s.evalForward(r.Batch, items)
 	if value := f.loss.Value; value.Defined() {
 		value = mean(value)
-		if f.loss.whole && s.eval.Even { // the items are those of all processes
+		if f.loss.whole && s.eval.Even { // then the items are those of all processes
 			value = value.MulScalar(s.group.World())
 		}
 		f.loss.Value = value
@@ -132,7 +132,7 @@ func (s *Step[S, B]) evalOwn(r trainer.EvalRound[B], items int64) (f roundResult
 	return f, nil
 }
 
-// message is what a process says of itself in an exchange.
+// message is what a process sends in an exchange. Data and tensors may follow it.
 type message struct {
 	Failure string  `json:"failure,omitempty"`
 	Items   int64   `json:"items,omitempty"`
@@ -140,14 +140,14 @@ type message struct {
 
 	NonFinite []string `json:"non_finite,omitempty"` // weights and buffers
 
-	Rows  int    `json:"rows,omitempty"`  // 0: it has no batch
-	Plan  int    `json:"plan,omitempty"`  // with the bad samples that were left out
-	Loss  bool   `json:"loss,omitempty"`  // the first tensor is the loss
-	Lists [3]int `json:"lists,omitempty"` // the tensors of logits, labels and inputs after it
+	Rows  int    `json:"rows,omitempty"`  // samples of the batch; 0: the process has none
+	Plan  int    `json:"plan,omitempty"`  // Rows, with the bad samples that were left out
+	Loss  bool   `json:"loss,omitempty"`  // the first of the tensors is the loss
+	Lists [3]int `json:"lists,omitempty"` // numbers of tensors of logits, labels and inputs after the loss
 }
 
-// exchange tells the other processes the message, behind which data and tensors may be. If one of
-// them has failed, all get an error.
+// exchange sends a message, with data and tensors, to all other processes, and returns those of
+// all. If one process has failed, all get an error.
 func (s *Step[S, B]) exchange(ctx context.Context, n message, data []byte, ts []torch.Tensor,
 	failed error) (all []message, parts []part, err error) {
 	if failed != nil {
@@ -178,13 +178,13 @@ func (s *Step[S, B]) exchange(ctx context.Context, n message, data []byte, ts []
 	return all, parts, nil
 }
 
-// part is what came with the message of a process.
+// part is the data and tensors that came with a message.
 type part struct {
 	data    []byte
 	tensors []torch.Tensor
 }
 
-// widen fills up the second dimension of logits and labels to that of the widest process:
+// widen pads the second dimension of logits and labels to that of the widest process:
 // pad_across_processes of Accelerate, before preprocess_logits_for_metrics.
 func (s *Step[S, B]) widen(ctx context.Context, o Outputs, failed error) (Outputs, error) {
 	var n message
@@ -258,8 +258,8 @@ func (s *Step[S, B]) gatherResults(ctx context.Context, mine roundResult, failed
 	return all, nil
 }
 
-// addResults takes note of it, in the order of the ranks. round is how many samples there are without
-// the ones that fill up batches, where there are some.
+// addResults adds the results to the evaluation, in the order of the ranks. round is the number of
+// samples without those that fill up batches.
 func (s *Step[S, B]) addResults(all []roundResult, round int) error {
 	before, rows := 0, 0
 	for _, f := range all {
@@ -292,8 +292,8 @@ func (s *Step[S, B]) addResults(all []roundResult, round int) error {
 	return s.keep(together(all, round))
 }
 
-// together puts the outputs of all processes one after the other, without the samples that fill up
-// their batches.
+// together concatenates the outputs of all processes, without the samples that fill up their
+// batches.
 func together(all []roundResult, rows int) Outputs {
 	o := Outputs{}
 	for k, list := range o.lists() {

@@ -6,13 +6,14 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// loweredTensor is what a tensor of the model was before an evaluation in low precision.
+// loweredTensor is a tensor of the model during an evaluation in low precision, with the value and
+// the gradient it had before.
 type loweredTensor struct {
 	tensor, value, grad torch.Tensor
 }
 
-// lower converts weights and buffers to the precision of [Options].FullEval and keeps what they
-// were.
+// lower converts weights and buffers to the precision of [Options].FullEval and keeps their
+// previous values.
 func (s *Step[S, B]) lower() {
 	if s.options.FullEval == amp.FP32 || s.lowered != nil {
 		return
@@ -23,7 +24,9 @@ func (s *Step[S, B]) lower() {
 			model := s.task.Model()
 			for _, t := range nn.Numbers(model) {
 				a := loweredTensor{tensor: t.Tensor, value: t.Tensor.Detach().Keep(), grad: t.Tensor.Grad()}
-				if a.grad.Defined() { // of a window that continues after the evaluation; it does not fit meanwhile
+				// belongs to a window that continues after the evaluation; its dtype would not
+				// match meanwhile
+				if a.grad.Defined() {
 					a.grad.Keep()
 					t.Tensor.SetGrad(torch.Tensor{})
 				}
@@ -34,7 +37,7 @@ func (s *Step[S, B]) lower() {
 	})
 }
 
-// raise puts them back.
+// raise restores the values that lower has kept.
 func (s *Step[S, B]) raise() {
 	if s.lowered == nil {
 		return

@@ -9,13 +9,13 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// pendingPass is a forward pass whose backward pass has not come yet, and the loss of the last batch.
+// pendingPass is a forward pass that waits for its backward pass, and the loss of the last batch.
 type pendingPass struct {
 	loss    Loss
 	window  trainer.Window
 	waiting bool
 	last    torch.Tensor // the loss of the last batch as the task returned it; undefined: none yet
-	divisor float64      // what it is divided by before backward
+	divisor float64      // the divisor of that loss before the backward pass
 }
 
 func (p *pendingPass) drop() {
@@ -25,7 +25,7 @@ func (p *pendingPass) drop() {
 	p.forget()
 }
 
-// free frees what Backward needs.
+// free frees what Backward would need.
 func (p *pendingPass) free() {
 	p.loss.Value.Free()
 	p.loss.Logged.Free()
