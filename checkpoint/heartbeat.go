@@ -34,8 +34,8 @@ type heartbeat struct {
 	over sync.Once // closes stop
 }
 
-// own are the files that this process keeps fresh.
-var own sync.Map // map[nonce]bool
+// ownNonces are the files that this process keeps fresh.
+var ownNonces sync.Map // map[nonce]bool
 
 // takeHeartbeat takes the lock if it is free or abandoned.
 func takeHeartbeat(dir string) (lock, error) {
@@ -48,7 +48,7 @@ func takeHeartbeat(dir string) (lock, error) {
 	h := &heartbeat{dir: dir, text: append(text, '\n'), stop: make(chan struct{}), done: make(chan struct{})}
 	for range 3 { // abandoned files in the way are removed
 		if err = h.create(); err == nil {
-			own.Store(me.Nonce, true)
+			ownNonces.Store(me.Nonce, true)
 			h.sweep()
 			go h.keep()
 			return h, nil
@@ -127,7 +127,7 @@ func (h *heartbeat) Close() error {
 	<-h.done
 	var me holder
 	if json.Unmarshal(h.text, &me) == nil {
-		own.Delete(me.Nonce)
+		ownNonces.Delete(me.Nonce)
 	}
 	if h.held() != nil {
 		return nil // another process has it
@@ -176,7 +176,7 @@ func (h *heartbeat) removeAbandoned() error {
 func (h *heartbeat) dead(other holder) (bool, error) {
 	if other.PID != 0 && thisProcess().seesProcessesOf(other) {
 		if other.PID == os.Getpid() {
-			_, mine := own.Load(other.Nonce)
+			_, mine := ownNonces.Load(other.Nonce)
 			return !mine, nil // the process number of a predecessor
 		}
 		if !processLives(other.PID) {

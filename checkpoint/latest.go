@@ -16,7 +16,7 @@ func (s *Store) verify(step int) error {
 	if err := verifyFiles(path, m, runtime.GOMAXPROCS(0)); err != nil {
 		return err
 	}
-	s.tellUnlisted(path, m)
+	s.warnUnlisted(path, m)
 	return nil
 }
 
@@ -29,8 +29,8 @@ func (s *Store) listing(step int) (m manifest, foreign bool, err error) {
 	return m, true, s.options.Unmanifested(s.Path(step))
 }
 
-// tellUnlisted warns of files that somebody put into a checkpoint.
-func (s *Store) tellUnlisted(path string, m manifest) {
+// warnUnlisted warns of files that somebody put into a checkpoint.
+func (s *Store) warnUnlisted(path string, m manifest) {
 	if files := unlisted(path, m); len(files) > 0 {
 		s.warn(path, &UnlistedError{Path: path, Files: files})
 	}

@@ -37,7 +37,7 @@ func (s *Store) rotate(count int, protect []string) error {
 	for _, step := range steps {
 		m, foreign, err := s.listing(step) // sizes, not contents: those were read when it was written
 		if whole[step] = err == nil; whole[step] && !foreign {
-			s.tellUnlisted(s.Path(step), m)
+			s.warnUnlisted(s.Path(step), m)
 		}
 	}
 	keep := s.choose(steps, whole, protect, count)

@@ -174,12 +174,12 @@ func (s *Store) Steps() ([]int, error) {
 
 // step parses the name of a checkpoint's folder. Only the name that [Store.Path] makes counts: not
 // checkpoint-007.
-func (s *Store) step(name string) (int, bool) { return numbered(name, s.options.Prefix) }
+func (s *Store) step(name string) (int, bool) { return parseStep(name, s.options.Prefix) }
 
 const defaultPrefix = "checkpoint"
 
-// numbered parses the name of a folder that is called prefix-N.
-func numbered(name, prefix string) (int, bool) {
+// parseStep parses the name of a folder that is called prefix-N.
+func parseStep(name, prefix string) (int, bool) {
 	digits, ok := strings.CutPrefix(name, prefix+"-")
 	if !ok {
 		return 0, false

@@ -16,7 +16,7 @@ import (
 // [*DamagedError]; any other error means that Verify could not find out.
 func Verify(path string) error {
 	step := -1
-	if n, ok := numbered(filepath.Base(path), defaultPrefix); ok {
+	if n, ok := parseStep(filepath.Base(path), defaultPrefix); ok {
 		step = n
 	}
 	m, err := verifyListing(path, step)

@@ -28,9 +28,9 @@ func (r Record) line() []byte {
 	return text
 }
 
-// tellTorchrun writes a failure as ErrorHandler.record_exception of torch.distributed.elastic does;
+// writeTorchrunError writes a failure as ErrorHandler.record_exception of torch.distributed.elastic does;
 // torchrun prints what stands for the call stack. An end by a signal is no failure.
-func (r Record) tellTorchrun(path string) error {
+func (r Record) writeTorchrunError(path string) error {
 	if path == "" || r.Error == "" || r.ExitCode == OK || r.ExitCode > 128 {
 		return nil
 	}

@@ -208,7 +208,7 @@ func (e *ending) end(r Record) {
 		if r.stack != nil {
 			fmt.Fprintf(e.stderr, "\n%s\n", r.stack)
 		}
-		if err := r.tellTorchrun(e.errorFile); err != nil {
+		if err := r.writeTorchrunError(e.errorFile); err != nil {
 			fmt.Fprintf(e.stderr, "%s: torchrun is not told why (TORCHELASTIC_ERROR_FILE): %v\n", e.name, err)
 		}
 		fmt.Fprintf(e.stderr, "%s\n", r.line())
