@@ -88,7 +88,7 @@ func checks[S, B any]() []check[S, B] {
 		{"forward and backward are a training step in two parts", (*bench[S, B]).splits},
 		{"seeds that begin again leave the model", (*bench[S, B]).reseeds},
 		{"gradients that are zeroed leave nothing", (*bench[S, B]).zeroesGradients},
-		{"an out-of-memory error is not any error", (*bench[S, B]).judgesMemory},
+		{"an out-of-memory error is not any error", (*bench[S, B]).checksOutOfMemory},
 		{"a decorator around the step changes nothing", (*bench[S, B]).decorates},
 	}
 }
@@ -294,7 +294,7 @@ func (b *bench[S, B]) zeroesGradients() error {
 	})
 }
 
-func (b *bench[S, B]) judgesMemory() error {
+func (b *bench[S, B]) checksOutOfMemory() error {
 	s := b.step()
 	if s.OutOfMemory(nil) || s.OutOfMemory(errors.New("out of luck")) {
 		return errors.New("OutOfMemory takes any error for one of memory")

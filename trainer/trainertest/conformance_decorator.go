@@ -124,25 +124,25 @@ type story struct {
 	cancel context.CancelFunc
 }
 
-func (s *story) tell(event string, r *trainer.Run) error {
+func (s *story) record(event string, r *trainer.Run) error {
 	s.lines = append(s.lines, fmt.Sprintf("%s %d", event, r.GlobalStep))
 	return nil
 }
 
-func (s *story) StepBegin(r *trainer.Run) error                  { return s.tell("step begin", r) }
-func (s *story) SubstepEnd(r *trainer.Run) error                 { return s.tell("substep end", r) }
-func (s *story) BeforeUpdate(r *trainer.Run) error               { return s.tell("before update", r) }
-func (s *story) AfterUpdate(r *trainer.Run) error                { return s.tell("after update", r) }
-func (s *story) AfterSave(r *trainer.Run, _ string) error        { return s.tell("after save", r) }
-func (s *story) EpochEnd(r *trainer.Run) error                   { return s.tell("epoch end", r) }
-func (s *story) AfterLog(r *trainer.Run, row trainer.Logs) error { return s.tell(numbers(row), r) }
-func (s *story) TrainEnd(r *trainer.Run) error                   { return s.tell("train end", r) }
+func (s *story) StepBegin(r *trainer.Run) error                  { return s.record("step begin", r) }
+func (s *story) SubstepEnd(r *trainer.Run) error                 { return s.record("substep end", r) }
+func (s *story) BeforeUpdate(r *trainer.Run) error               { return s.record("before update", r) }
+func (s *story) AfterUpdate(r *trainer.Run) error                { return s.record("after update", r) }
+func (s *story) AfterSave(r *trainer.Run, _ string) error        { return s.record("after save", r) }
+func (s *story) EpochEnd(r *trainer.Run) error                   { return s.record("epoch end", r) }
+func (s *story) AfterLog(r *trainer.Run, row trainer.Logs) error { return s.record(numbers(row), r) }
+func (s *story) TrainEnd(r *trainer.Run) error                   { return s.record("train end", r) }
 
 func (s *story) StepEnd(r *trainer.Run) error {
 	if r.GlobalStep == s.until {
 		s.cancel()
 	}
-	return s.tell("step end", r)
+	return s.record("step end", r)
 }
 
 // numbers are those of a row that do not depend on the clock, in every bit.
