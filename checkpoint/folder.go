@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// warnings are what [WriteFolder] has warned of.
+// warnings are the warnings that [WriteFolder] has given.
 var warnings sync.Map // map[string]bool
 
 func warnOnce(err error) {
