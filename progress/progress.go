@@ -46,10 +46,11 @@ type Bar struct {
 	now            func() time.Time
 	begin, drawn   time.Time
 	open, closed   bool
-	tenth          int // of the total that was printed last, where there is no terminal
+	tenth          int // last tenth of the total that was printed, if there is no terminal
 }
 
-// every keeps a fast loop from spending its time on the terminal.
+// every is the shortest time between two redraws; a fast loop must not spend its time on the
+// terminal.
 const every = 100 * time.Millisecond
 
 // New begins a bar of total steps; 0: how many is not known. It is shown at once.
@@ -130,10 +131,10 @@ func (b *Bar) draw() {
 	}
 }
 
-// line prints where no terminal is.
+// line prints a plain line, if there is no terminal.
 func (b *Bar) line() { fmt.Fprintln(b.o.Out, b.text(80)) }
 
-// text is format_meter of tqdm: the line in so many columns.
+// text formats the line in the given number of columns: format_meter of tqdm.
 func (b *Bar) text(columns int) string {
 	elapsed := b.now().Sub(b.begin).Seconds()
 	rate := 0.0
@@ -164,7 +165,7 @@ func (b *Bar) text(columns int) string {
 	return cut(head+blocks(share, width, b.utf8)+tail, columns)
 }
 
-// blocks is the bar itself, with eighths of a column, or tenths in ASCII.
+// blocks returns the bar itself, in eighths of a column, or tenths in ASCII.
 func blocks(share float64, width int, unicode bool) string {
 	steps := []rune(" 123456789#")
 	if unicode {
@@ -187,7 +188,7 @@ func cut(s string, columns int) string {
 	return s
 }
 
-// clock prints 00:48, 12:05, 3:12:05.
+// clock formats seconds: 00:48, 12:05, 3:12:05.
 func clock(seconds float64) string {
 	s := int(math.Min(math.Max(seconds, 0), 1e9))
 	if s < 3600 {
