@@ -88,15 +88,15 @@ type Project struct {
 // Accelerator knows how each step of a training loop is to be done. It is for use by one goroutine
 // at a time.
 type Accelerator struct {
-	options    Options
-	scaler     *amp.GradScaler
-	models     []any
-	parallel   []*ddp.Model // of the models, where there are several processes
-	sharded    *shard.Model // of the model, with Options.Sharding
-	met        bool         // the other processes know where a state is saved
-	optimizers []*Optimizer
-	schedules  []*Schedule
-	registered []Stateful
+	options      Options
+	scaler       *amp.GradScaler
+	models       []any
+	parallel     []*ddp.Model // of the models, where there are several processes
+	sharded      *shard.Model // of the model, with Options.Sharding
+	folderShared bool         // the other processes know where a state is saved
+	optimizers   []*Optimizer
+	schedules    []*Schedule
+	registered   []Stateful
 
 	step      int               // batches in the current window
 	sync      bool              // the current batch ends a window

@@ -118,8 +118,8 @@ func (o *Optimizer) spread() error {
 	return o.accelerator.sharded.Spread(context.Background())
 }
 
-// meet tells all processes the folder that the main one has made; empty: it has failed.
-func (a *Accelerator) meet(folder string) (string, error) {
+// shareFolder tells all processes the folder that the main one has made; empty: it has failed.
+func (a *Accelerator) shareFolder(folder string) (string, error) {
 	all, err := a.options.Group.AllGather(context.Background(), []byte(folder))
 	if err != nil {
 		return "", fmt.Errorf("accelerate: %w", err)
@@ -130,15 +130,15 @@ func (a *Accelerator) meet(folder string) (string, error) {
 // saveTogether is SaveState where each process writes its part.
 func (a *Accelerator) saveTogether(dir string) (path string, err error) {
 	if a.IsMainProcess() {
-		a.met = false
+		a.folderShared = false
 		path, err = a.saveMain(dir)
-		if !a.met { // the others wait for a folder
-			_, meetErr := a.meet("")
-			err = errors.Join(err, meetErr)
+		if !a.folderShared { // the others wait for a folder
+			_, shareErr := a.shareFolder("")
+			err = errors.Join(err, shareErr)
 		}
 		return path, err
 	}
-	folder, err := a.meet("")
+	folder, err := a.shareFolder("")
 	if err != nil || folder == "" {
 		return "", err
 	}

@@ -213,8 +213,8 @@ func numbered(dir, name string, i int, extension string) string {
 
 func (a *Accelerator) save(dir string) error {
 	if a.sharded != nil {
-		a.met = true
-		if _, err := a.meet(dir); err != nil {
+		a.folderShared = true
+		if _, err := a.shareFolder(dir); err != nil {
 			return err
 		}
 		if err := a.saveParts(dir); err != nil {

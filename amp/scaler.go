@@ -67,14 +67,14 @@ type check struct {
 	stage  stage
 	names  []string
 	params *torch.List
-	found  []found // those in use come first
+	found  []foundInf // those in use come first
 	used   int
 	last   int // how many were in use at the last step
 }
 
-// found is whether gradients on a device had an infinity or NaN: float32 0 or 1, kept from update
+// foundInf is whether gradients on a device had an infinity or NaN: float32 0 or 1, kept from update
 // to update.
-type found struct {
+type foundInf struct {
 	device torch.Device
 	inf    torch.Tensor
 }
@@ -247,7 +247,7 @@ func (c *check) foundOn(d torch.Device) torch.Tensor {
 		at++
 	}
 	if at == len(c.found) {
-		c.found = append(c.found, found{d, torch.TensorOptions{Device: d}.Zeros([]int64{}...).Keep()})
+		c.found = append(c.found, foundInf{d, torch.TensorOptions{Device: d}.Zeros([]int64{}...).Keep()})
 	}
 	c.found[c.used], c.found[at] = c.found[at], c.found[c.used]
 	c.used++
@@ -335,7 +335,7 @@ func (s *GradScaler) beforeStep(opt Optimizer) (*check, error) {
 
 // leftOut waits for the device and reports whether a gradient of the last step was infinite or NaN.
 func (c *check) leftOut() bool {
-	return slices.ContainsFunc(c.found[:c.last], func(f found) bool { return f.inf.Item() != 0 })
+	return slices.ContainsFunc(c.found[:c.last], func(f foundInf) bool { return f.inf.Item() != 0 })
 }
 
 // Update adapts the scale: down if a gradient of any optimizer was infinite or NaN, up after
