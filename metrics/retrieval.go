@@ -15,7 +15,7 @@ import (
 //	precision@k, recall@k   their share that is relevant, and the share of the relevant in them
 //	mrr@k                   1 divided by the rank of the first relevant document, 0 beyond k
 //	ndcg@k                  the gain discounted by log(rank), divided by its maximum
-//	map@k                   the sum of precisions at the relevant ones, divided by their number up to k
+//	map@k                   the sum of precisions at the relevant ones, divided by min(k, relevant)
 //
 // The zero value has the k of sentence-transformers. A query without relevant documents is left
 // out.
