@@ -13,7 +13,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// epochDone evaluates on its own at the end of an epoch, and writes the checkpoints.
+// epochDone is a hook that evaluates by itself at the end of an epoch, and writes the checkpoints.
 type epochDone struct {
 	evaluate func(epoch int) error
 	done     []int // epochs
@@ -77,7 +77,7 @@ func TestAnotherErrorOfEpochDoneIsThatOfTheHook(t *testing.T) {
 	require.ErrorIs(t, err, boom)
 }
 
-// Behind a run that continues with larger batches are more steps than it has planned.
+// A run that continues with larger batches has already made more steps than it now plans.
 func TestOnlyItsEpochsEndARunOfPyMarlin(t *testing.T) {
 	rules := semantics.PyMarlin
 	rules.LossReport = semantics.SinceLog

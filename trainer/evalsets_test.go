@@ -17,10 +17,10 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// two are two validation sets of 3 and 2 samples.
+// two has two validation sets, of 3 and 2 samples.
 var two = trainer.EvalSets[int]{{Name: "a", Set: trainertest.Samples(3)}, {Name: "b", Set: trainertest.Samples(2)}}
 
-// byRows gives evaluations of so many rows these values, in order.
+// byRows gives evaluations with the given number of rows these values, in order.
 func byRows(metric string, values map[int][]float64) func(int, []int) trainer.Metrics {
 	seen := map[int]int{}
 	return func(_ int, rows []int) trainer.Metrics {
@@ -41,7 +41,7 @@ func fitted(t *testing.T, step trainer.Step[int, []int], o trainer.Options, trai
 	return tr.Fit(t.Context(), trainertest.Samples(train), valid)
 }
 
-// evalNames notes which evaluations it was told of.
+// evalNames records the names of the evaluations it sees.
 type evalNames struct{ names []string }
 
 func (e *evalNames) AfterEval(r *trainer.Run, m trainer.Metrics) error {
@@ -120,8 +120,8 @@ func TestSeveralValidationSets(t *testing.T) {
 	})
 }
 
-// A run that is interrupted in its second validation set continues with that set, and ends as if
-// nothing had happened.
+// A run that is interrupted in its second validation set continues with that set and ends like an
+// uninterrupted one.
 func TestInterruptedInTheSecondValidationSet(t *testing.T) {
 	run := func(interruptAt int) (*trainertest.Step, []trainer.Logs) {
 		dir := memoryDir(t)
@@ -168,7 +168,7 @@ func TestEvalDelay(t *testing.T) {
 		claim string
 		eval  trainer.Trigger
 		delay float64
-		want  []float64 // steps of evaluations
+		want  []float64 // steps of the evaluations
 	}{
 		{"counts updates where Eval does", trainer.Every(2, trainer.Update), 3, []float64{4, 6, 7}},
 		{"is reached by the update itself", trainer.Every(2, trainer.Update), 4, []float64{4, 6, 7}},
@@ -196,7 +196,7 @@ func TestEvalDelay(t *testing.T) {
 	}
 }
 
-// predictHook counts what AfterPredict is told.
+// predictHook records the arguments of AfterPredict.
 type predictHook struct{ metrics []trainer.Metrics }
 
 func (p *predictHook) AfterPredict(r *trainer.Run, m trainer.Metrics) error {
@@ -266,7 +266,7 @@ func TestEvaluationsAroundARun(t *testing.T) {
 	}
 }
 
-// A second Fit continues with the weights; everything that the trainer counts begins again.
+// A second Fit continues with the weights; everything that the trainer counts starts over.
 func TestFitTwice(t *testing.T) {
 	step := new(trainertest.Step)
 	tr, err := trainer.New(step, trainer.Options{Epochs: 1, BatchSize: 4, LearningRate: 0.1, Progress: io.Discard})

@@ -92,7 +92,7 @@ func TestOnlyTheLibrarysPanicBecomesAnError(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { // the folder is free again, however Fit ended
+		defer func() { // the folder is unlocked again, however Fit ended
 			s, lockErr := checkpoint.Open(dir, checkpoint.Options{})
 			if lockErr != nil {
 				t.Errorf("after a panic with %v: %v", v, lockErr)

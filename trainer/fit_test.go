@@ -158,7 +158,7 @@ func TestDivisors(t *testing.T) {
 	}
 }
 
-// fusedStep says whether its optimizer is fused.
+// fusedStep is a step that says whether its optimizer is fused.
 type fusedStep struct {
 	*trainertest.Step
 	fused bool
@@ -338,7 +338,7 @@ func TestSwitchesOfAResume(t *testing.T) {
 	for _, c := range []struct {
 		claim         string
 		rules         semantics.Rules
-		evals, losses int // of the second session
+		evals, losses int // counts in the second session
 	}{
 		{"the evaluation before the first update is not repeated, and the options' intervals hold", semantics.Default,
 			1, 4},
@@ -399,7 +399,7 @@ func TestTheModesOfTheStepsLibraryAreOfOneThread(t *testing.T) {
 	}
 }
 
-// clipping is a step that clips in a call of its own.
+// clipping is a step that clips in a separate call.
 type clipping struct {
 	trainertest.Step
 	fail error

@@ -88,7 +88,7 @@ func TestResultFiles(t *testing.T) {
 	}
 }
 
-// The lines of transformers 5.17 for the same numbers.
+// The output of transformers 5.17 for the same numbers.
 func TestLogMetricsPrintsAsTransformersDoes(t *testing.T) {
 	var shown bytes.Buffer
 	tr, err := trainer.New(new(trainertest.Step), trainer.Options{Progress: &shown})
@@ -161,7 +161,7 @@ func TestOnlyTheMainProcessShowsAndWrites(t *testing.T) {
 			t.Errorf("the main process did not log %q:\n%s", text, logged.String())
 		}
 	}
-	// The replica resumes from what the main process wrote.
+	// The replica resumes from what the main process has written.
 	o := options(1)
 	o.ResumeFrom, o.Epochs = trainer.Latest, 2
 	again, err := trainer.New(new(trainertest.Step), o)

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// This file says what a run does, in the order in which Hugging Face's documentation tells it,
-// slowly and without the loop's code. The test beside it holds the loop against it for thousands of
-// random runs.
+// This file describes what a run does, in the order of Hugging Face's documentation, slowly and
+// without the loop's code. The test next to it compares the loop with this description for
+// thousands of random runs.
 
 // interval is when something is done: never, every n updates, every n epochs, or every share of the
 // run.
@@ -19,14 +19,14 @@ type interval struct {
 	share float64
 }
 
-// asked is what a hook does after an update.
+// asked is what a hook requests after an update.
 type asked struct {
 	step                                   int
 	log, eval, save, stopEpoch, stopWholly bool
 	cancelSave                             bool
 }
 
-// scenario is a run in the words of its options.
+// scenario is a run in terms of its options.
 type scenario struct {
 	rows, batch, accumulate int
 	dropLast                bool
@@ -37,10 +37,11 @@ type scenario struct {
 	logFirst, evalOnStart   bool
 	huggingFace             bool
 	asks                    []asked
-	stopAtMicro             int // a hook between two micro-batches stops the run at the n-th of the run; 0: none
+	// a hook between two micro-batches stops the run at the micro-batch with this number; 0: none
+	stopAtMicro int
 }
 
-// cut cuts a list into parts of a length; the last may be shorter.
+// cut divides a list into parts of a length; the last may be shorter.
 func cut[T any](list []T, length int) (parts [][]T) {
 	for len(list) > length {
 		parts = append(parts, list[:length])
@@ -49,7 +50,7 @@ func cut[T any](list []T, length int) (parts [][]T) {
 	return append(parts, list)
 }
 
-// windows are the micro-batches of an epoch, in groups of one update each.
+// windows returns the micro-batches of an epoch in groups, one for each update.
 func (d scenario) windows() [][][]int {
 	rows := make([]int, d.rows)
 	for i := range rows {
@@ -62,7 +63,7 @@ func (d scenario) windows() [][][]int {
 	return cut(batches, d.accumulate)
 }
 
-// updates is the length of the run.
+// updates returns the length of the run.
 func (d scenario) updates() int {
 	if d.maxSteps > 0 {
 		return d.maxSteps
@@ -70,7 +71,7 @@ func (d scenario) updates() int {
 	return int(math.Ceil(d.epochs * float64(len(d.windows()))))
 }
 
-// passes is how many epochs are begun at most.
+// passes returns the maximum number of epochs that are begun.
 func (d scenario) passes() int {
 	if d.maxSteps == 0 {
 		return int(math.Ceil(d.epochs))
@@ -90,7 +91,7 @@ func (d scenario) everyUpdates(i interval) interval {
 	return i
 }
 
-// story is what happens in a run, a line for each thing.
+// story returns what happens in a run, one line for each event.
 func (d scenario) story() (lines []string) {
 	tell := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	log, eval, save := d.everyUpdates(d.log), d.everyUpdates(d.eval), d.everyUpdates(d.save)
@@ -105,7 +106,7 @@ func (d scenario) story() (lines []string) {
 		}
 		if wantEval {
 			tell("eval %d", step)
-			wantEval, wantLog = false, false // an evaluation is logged, which answers the wish for a log
+			wantEval, wantLog = false, false // an evaluation is logged, which fulfils a request for a log
 		}
 		if wantSave {
 			tell("save %d", step)
@@ -131,7 +132,7 @@ func (d scenario) story() (lines []string) {
 					continue
 				}
 				if stop = stop || micro == d.stopAtMicro; stop && d.huggingFace {
-					break epoch // at once: what has gathered gives no update
+					break epoch // immediately: the accumulated gradients give no update
 				}
 			}
 			tell("update")
@@ -181,7 +182,7 @@ func (d scenario) story() (lines []string) {
 
 func rowsText(rows []int) string { return strings.Trim(fmt.Sprint(rows), "[]") }
 
-// without leaves lines out that begin with one of these words.
+// without removes the lines that begin with one of these words.
 func without(lines []string, words ...string) []string {
 	return slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(line, w) })

@@ -17,7 +17,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// told is the story of a real run, told by its step and its hooks.
+// recorder is a step that records what happens in a run; its hooks are in listener.
 type recorder struct {
 	trainertest.Step
 	d        scenario
@@ -46,7 +46,7 @@ func (s *recorder) Update(ctx context.Context, rate float64) (bool, error) {
 	return s.Step.Update(ctx, rate)
 }
 
-// listener has the hooks, since a step is no callback.
+// listener has the hooks, since a step is not a callback.
 type listener struct{ *recorder }
 
 func (s listener) EpochBegin(r *trainer.Run) error {
@@ -112,7 +112,7 @@ func (d scenario) options() trainer.Options {
 	return o
 }
 
-// randomScenario makes up a run.
+// randomScenario returns a random run.
 func randomScenario(r *rand.Rand) scenario {
 	when := func() interval {
 		switch r.IntN(5) {
@@ -149,13 +149,13 @@ func randomScenario(r *rand.Rand) scenario {
 	return d
 }
 
-// run runs what is described, in sessions that end after so many updates each, and tells what
+// run runs the scenario, in sessions that end after cancelAt updates each, and returns what
 // happened.
 func (d scenario) run(t *testing.T, dir string, cancelAt int) (lines []string, log []trainer.Logs) {
 	t.Helper()
 	o := d.options()
 	o.OutputDir = dir
-	if dir == "" { // as one of several processes that writes nothing
+	if dir == "" { // as one of several processes, one that writes nothing
 		o.OutputDir, o.Process = "nowhere", trainer.Process{Rank: 1, World: 2}
 	} else {
 		o.ResumeFrom = trainer.Latest
@@ -181,7 +181,7 @@ func (d scenario) run(t *testing.T, dir string, cancelAt int) (lines []string, l
 	}
 }
 
-// simple leaves out of a story what the two sides tell with other words: the numbers of epochs.
+// simple removes from a story what the two sides write differently: the numbers of epochs.
 func simple(lines []string) []string {
 	out := make([]string, len(lines))
 	for i, line := range lines {
@@ -196,7 +196,7 @@ func simple(lines []string) []string {
 	return out
 }
 
-// Ten thousand made-up runs do what the rules say, line by line.
+// Ten thousand random runs do what the rules say, line by line.
 func TestTheLoopFollowsTheRules(t *testing.T) {
 	n := 10_000
 	if testing.Short() || raceEnabled {
@@ -225,7 +225,7 @@ func TestTheLoopFollowsTheRules(t *testing.T) {
 	}
 }
 
-// A made-up run that is interrupted after any update and resumed does what the rules say of the
+// A random run that is interrupted after any update and resumed does what the rules say of the
 // whole run.
 func TestAResumedLoopFollowsTheRules(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
@@ -235,8 +235,8 @@ func TestAResumedLoopFollowsTheRules(t *testing.T) {
 	}
 	for i := range n {
 		d := randomScenario(random)
-		d.huggingFace = false // whose resumes lose what was due at the end of an epoch
-		d.stopAtMicro = 0     // a run that a hook has stopped and that is resumed is meant to continue
+		d.huggingFace = false // a resume under its semantics loses what was due at the end of an epoch
+		d.stopAtMicro = 0     // if a run was stopped by a hook, resuming it means to continue
 		for i := range d.asks {
 			d.asks[i].stopWholly = false
 		}
@@ -244,8 +244,8 @@ func TestAResumedLoopFollowsTheRules(t *testing.T) {
 			d.save = interval{by: "steps", n: 5}
 		}
 		cancelAt := 1 + random.IntN(d.updates())
-		// What came after the last save happens again, so hooks are told it again; the batches, the
-		// updates and the log are as if nothing had been.
+		// Hooks see again what happened after the last save; the batches, the updates and the log
+		// are as if there had been no interruption.
 		lines, log := d.run(t, memoryDir(t), cancelAt)
 		for _, row := range log {
 			if _, ok := row["loss"]; ok {
