@@ -13,7 +13,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// watchedTask is shown the losses of its training.
+// watchedTask sees the losses of its training.
 type watchedTask struct {
 	engine.Task[data.Example, engine.Examples]
 	losses []float64

@@ -48,8 +48,8 @@ func TestZeroGradRemovesWhatAWindowHasGathered(t *testing.T) {
 	}
 }
 
-// A model_init is called when the run is seeded and again in Fit, but not twice in a row for
-// nothing.
+// A model_init is called when the run is seeded and again in Fit, but not twice in a row without
+// need.
 func TestModelIsMadeAnewForEachRun(t *testing.T) {
 	calls := 0
 	newTagStep(t, engine.Options{})
@@ -101,7 +101,7 @@ func TestNonFiniteWeightsAreNamed(t *testing.T) {
 }
 
 func TestAnUpdateOfGradientsThatAreNotFiniteIsLeftOut(t *testing.T) {
-	for _, limit := range []float64{0, -1} { // clipped or not
+	for _, limit := range []float64{0, -1} { // with and without clipping
 		s := newTagStep(t, engine.Options{MaxGradNorm: limit})
 		window := trainer.Window{Len: 1, Divisor: 1, SkipNonFinite: true}
 		update := func(poison bool) bool {
