@@ -72,7 +72,7 @@ func TestRotateLeavesNothingHidden(t *testing.T) {
 	}
 }
 
-// TestChooseNeverLosesTheNewestOrAProtectedOne draws folders of any state.
+// TestChooseNeverLosesTheNewestOrAProtectedOne tries random folders in any state.
 func TestChooseNeverLosesTheNewestOrAProtectedOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := &Store{dir: "/run", options: Options{Prefix: "checkpoint", Keep: rapid.IntRange(1, 4).Draw(t, "keep")}}

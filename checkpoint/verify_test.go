@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// every calls do with each file of a checkpoint and its content.
+// every calls do with each file of a checkpoint and its contents.
 func every(t *testing.T, path string, do func(name string, content []byte)) {
 	t.Helper()
 	for _, name := range []string{"model.safetensors", "rng/0", "empty", ManifestName} {
