@@ -36,7 +36,7 @@ func TestWindows(t *testing.T) {
 		claim        string
 		accumulation accelerate.Accumulation
 		batches      int
-		want         string // of two passes: u for an update, - for none
+		want         string // two passes: u for an update, - for none
 	}{
 		{"without accumulation every batch is an update", accelerate.Accumulation{}, 3, "uuu uuu"},
 		{"a short last window is an update", accelerate.Accumulation{Steps: 2}, 3, "-uu -uu"},
@@ -60,8 +60,8 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// TestScheduleMoves holds rates against the rates that AcceleratedScheduler gives with the same loop
-// (accelerate 1.15, one process).
+// TestScheduleMoves compares with the rates of AcceleratedScheduler in the same loop (accelerate
+// 1.15, one process).
 func TestScheduleMoves(t *testing.T) {
 	testenv.RequireTorch(t)
 	for _, c := range []struct {
@@ -134,7 +134,7 @@ func TestScalerSkipsUpdatesAndTheSchedule(t *testing.T) {
 	}
 }
 
-// A fused kernel leaves an update out by itself, of which Accelerate does not learn.
+// A fused kernel skips an update by itself, and Accelerate does not learn of it.
 func TestFusedHidesSkips(t *testing.T) {
 	testenv.RequireTorch(t)
 	for _, c := range []struct {
@@ -163,8 +163,8 @@ func TestFusedHidesSkips(t *testing.T) {
 	}
 }
 
-// base_lrs are a part of the state of PyTorch's schedulers, so another rate in the program that
-// continues has no effect.
+// base_lrs are part of the state of PyTorch's schedulers, so another rate in the program that
+// resumes has no effect.
 func TestLoadStateRestoresTheRateThatTheScheduleBeganWith(t *testing.T) {
 	testenv.RequireTorch(t)
 	dir := filepath.Join(t.TempDir(), "state")
@@ -224,7 +224,8 @@ func TestOrders(t *testing.T) {
 	if err := accelerate.SetSeed(7); err != nil {
 		t.Fatal(err)
 	}
-	seedable := loader(accelerate.LoaderOptions{BatchSize: 3, Shuffle: true, Seedable: true}) // of torch.initial_seed()
+	// its seed is torch.initial_seed()
+	seedable := loader(accelerate.LoaderOptions{BatchSize: 3, Shuffle: true, Seedable: true})
 	for epoch := range 2 {
 		if got, want := order(seedable), data.Permutation(7+uint64(epoch), 10); !slices.Equal(got, want) {
 			t.Errorf("pass %d: %v, want %v", epoch, got, want)
@@ -261,7 +262,7 @@ func TestStateContinuesBitForBit(t *testing.T) {
 		r.acc.RegisterForCheckpointing(c)
 		return r, c
 	}
-	dir := filepath.Join(t.TempDir(), "step_4 [*") // a pattern, if it is read as one
+	dir := filepath.Join(t.TempDir(), "step_4 [*") // special characters of patterns
 	whole, n := start()
 	whole.pass(t, whole.train, func(batch int) {
 		*n++
@@ -309,7 +310,7 @@ func TestStateContinuesBitForBit(t *testing.T) {
 	}
 }
 
-// A state that lacks the generator of a device is of another kind of device.
+// A state without that of a device's generator was made on another kind of device.
 func TestAStateOfAnotherDeviceIsRefusedBeforeAnythingChanges(t *testing.T) {
 	testenv.RequireTorch(t)
 	start := func() *run {
@@ -393,7 +394,8 @@ func TestAutomaticNaming(t *testing.T) {
 	if _, err := r.acc.SaveState("x"); err == nil {
 		t.Error("a name was accepted though names are automatic")
 	}
-	// A resumed process that does not count on would meet a folder of the run before. It deletes none.
+	// A resumed process that does not continue the count would overwrite a folder of the earlier
+	// run. It gets an error and deletes nothing.
 	again := newRun(t, accelerate.Options{Project: accelerate.Project{Dir: dir, AutomaticNaming: true, TotalLimit: 1,
 		Iteration: 1}}, accelerate.LoaderOptions{BatchSize: 2}, 4, lr.Constant{}, 10)
 	_, err = again.acc.SaveState("")
@@ -429,7 +431,7 @@ func TestTheOldStateStaysUntilTheNewOneIsThere(t *testing.T) {
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.NoError(t, checkpoint.Verify(first))
 
-	// The new one stays even where its number is not the highest, and the names are as before.
+	// The new state is kept even if its number is not the highest, and names continue as before.
 	a, err = accelerate.New(accelerate.Options{Project: accelerate.Project{Dir: dir, AutomaticNaming: true,
 		TotalLimit: 1, Iteration: 5}})
 	require.NoError(t, err)
@@ -502,7 +504,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// The last batch of a stream, which nobody knows before it is there, ends its window; each pass
+// The last batch of a stream, which is known only once it is there, ends its window; each pass
 // begins at the first sample.
 func TestStreams(t *testing.T) {
 	testenv.RequireTorch(t)
@@ -596,7 +598,7 @@ func TestOptimizersThatTakeTurnsAreClippedWithoutTheScale(t *testing.T) {
 	}
 }
 
-// As PyTorch's scaler says that unscale_() has been called already.
+// As in PyTorch, whose scaler says that unscale_() has already been called.
 func TestClippedGradientsWithoutAnUpdateAreAnErrorInTheNextWindow(t *testing.T) {
 	testenv.RequireTorch(t)
 	acc, err := accelerate.New(accelerate.Options{Scaler: amp.NewGradScaler(amp.GradScalerOptions{})})
