@@ -35,7 +35,7 @@ func ExampleEarlyStopping() {
 	// Output: epoch 4 - loss has not improved for 2 evaluations - best 2
 }
 
-// stopsAfter returns after how many evaluations a run with these values ends.
+// stopsAfter returns the number of evaluations after which a run with these values ends.
 func stopsAfter(t *testing.T, e *callback.EarlyStopping, o trainer.Options, metric string, values []float64) int {
 	t.Helper()
 	evals := 0
@@ -150,7 +150,7 @@ func TestTransformersResumesARunThatWasStopped(t *testing.T) {
 	for _, c := range []struct {
 		claim string
 		rules semantics.Rules
-		same  bool // the object of the first session serves the second
+		same  bool // the second session uses the object of the first
 		want  int  // evaluations over both sessions
 	}{
 		{"by default it ends at once", semantics.Default, false, 3},
