@@ -1,6 +1,6 @@
-// Package progress is a progress bar for loops of a program's own, as tqdm's in Python: one line
-// that is redrawn on a terminal, and plain lines elsewhere. Package trainer shows its runs by
-// itself.
+// Package progress provides a progress bar for a program's own loops, like Python's tqdm: one line
+// that is redrawn on a terminal, and plain lines elsewhere. Package trainer shows the progress of
+// its runs itself.
 //
 //	bar := progress.New(steps, progress.Options{})
 //	for batch, err := range loader.Epoch(ctx, 0, 0) {
@@ -29,12 +29,12 @@ import (
 
 // Options configures a [Bar].
 type Options struct {
-	Description string    // stands before the bar
-	Unit        string    // of what is counted; empty: "it"
+	Description string    // shown before the bar
+	Unit        string    // name of a step; empty: "it"
 	Out         io.Writer // where it is shown; nil: standard error. io.Discard: nowhere
 }
 
-// Bar shows how far a loop is. One goroutine uses it.
+// Bar shows the progress of a loop. It is for use by one goroutine at a time.
 type Bar struct {
 	o       Options
 	total   int
@@ -53,7 +53,7 @@ type Bar struct {
 // terminal.
 const every = 100 * time.Millisecond
 
-// New begins a bar of total steps; 0: how many is not known. It is shown at once.
+// New makes a bar of total steps and shows it; 0: the number of steps is not known.
 func New(total int, o Options) *Bar {
 	if o.Out == nil {
 		o.Out = os.Stderr
@@ -68,7 +68,7 @@ func New(total int, o Options) *Bar {
 	return b
 }
 
-// Range goes over 0 to n-1 and shows how far it is: tqdm(range(n)).
+// Range iterates over 0 to n-1 and shows the progress: tqdm(range(n)).
 func Range(n int, o Options) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		b := New(n, o)
@@ -95,10 +95,10 @@ func (b *Bar) Update(n int) {
 	}
 }
 
-// SetPostfix shows a text behind the bar from now on, such as "loss=0.31".
+// SetPostfix sets the text that is shown after the bar, such as "loss=0.31".
 func (b *Bar) SetPostfix(text string) { b.postfix = text }
 
-// Println writes a line to w without tearing the bar: tqdm.write.
+// Println writes a line to w without disturbing the bar: tqdm.write.
 func (b *Bar) Println(w io.Writer, a ...any) {
 	if b.open {
 		fmt.Fprint(b.o.Out, "\r\x1b[K")

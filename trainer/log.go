@@ -154,7 +154,7 @@ func (r *runner[S, B]) logEnd() error {
 		r.warnNonFinite("train_loss", math.NaN())
 	}
 	samples, steps := r.trained, float64(r.loop.GlobalStep-r.run.StartStep)
-	if r.o.Semantics.TrainLossOverAllSteps { // the speeds are those of the whole plan over the time of this session, too
+	if r.o.Semantics.TrainLossOverAllSteps { // the speeds, too, are those of the whole plan over the time of this session
 		steps = float64(r.loop.plan.maxSteps)
 		samples = float64(r.run.Info.TrainSamples) * r.o.Epochs
 		if r.o.MaxSteps > 0 {

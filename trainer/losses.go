@@ -32,7 +32,7 @@ func float32Mean(v []float32) float64 {
 		return float64(fourSums(v) / float32(len(v)))
 	}
 	var sum float32
-	for _, x := range v[eights*8:] { // first the rest behind the groups of eight, then the groups lane by lane
+	for _, x := range v[eights*8:] { // first the rest after the groups of eight, then the groups lane by lane
 		sum += x
 	}
 	for lane := range 8 {

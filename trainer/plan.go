@@ -89,7 +89,7 @@ func (p plan) window(micro, phase int) int {
 }
 
 // scheduleSteps returns how often the learning rate is planned to change: with every update or, if
-// the schedule counts steps, once in every so many steps.
+// the schedule counts steps, once per that number of steps.
 func (p plan) scheduleSteps(every int, rules semantics.Rules) int {
 	if rules.CountsBatches() {
 		return max(1, p.maxSteps/every)

@@ -124,7 +124,8 @@ func (a *average) files(weights tensorFile) []tensorFile {
 	return []tensorFile{weights, averages}
 }
 
-// begin sets the average to the model's current weights, as an average of so many updates.
+// begin sets the average to the model's current weights, as an average over the given number of
+// updates.
 func (a *average) begin(updates int) error {
 	if a == nil {
 		return nil

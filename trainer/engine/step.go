@@ -31,7 +31,7 @@ type Step[S, B any] struct {
 	scaler    *amp.GradScaler
 	momentum  *float64 // last argument of SetMomentum
 
-	remote     bool // the device has memory of its own, so that reading a number waits for it
+	remote     bool // the device has its own memory, so reading a number waits for it
 	training   bool // the current mode of the model
 	modes      []modeReporter
 	stepping   bool // a training step is running
