@@ -42,7 +42,7 @@ func TestWindows(t *testing.T) {
 		{"a short last window is an update", accelerate.Accumulation{Steps: 2}, 3, "-uu -uu"},
 		{"the next pass begins a new window", accelerate.Accumulation{Steps: 4}, 5, "---uu ---uu"},
 		{"a loader shorter than a window", accelerate.Accumulation{Steps: 4}, 2, "-u -u"},
-		{"what is left over is carried on", accelerate.Accumulation{Steps: 4, CarryOver: true}, 5, "---u- --u--"},
+		{"the remainder is carried over", accelerate.Accumulation{Steps: 4, CarryOver: true}, 5, "---u- --u--"},
 	} {
 		r := newRun(t, accelerate.Options{Accumulation: c.accumulation}, accelerate.LoaderOptions{BatchSize: 2},
 			2*c.batches, lr.Constant{}, 10)
@@ -76,7 +76,7 @@ func TestScheduleMoves(t *testing.T) {
 		{"at every batch if it is free", accelerate.Options{Accumulation: accelerate.Accumulation{Steps: 2},
 			FreeSchedule: true}, lr.Linear{}, 8,
 			[]float64{0.0875, 0.075, 0.0625, 0.05, 0.0375, 0.025}},
-		{"a cycle of fixed length stands still at its end", accelerate.Options{}, lr.OneCycleLR{MaxLR: 0.1,
+		{"a cycle of fixed length stops at its end", accelerate.Options{}, lr.OneCycleLR{MaxLR: 0.1,
 			TotalSteps: 4, FixedMomentum: true}, 4, nil},
 	} {
 		r := newRun(t, c.options, accelerate.LoaderOptions{BatchSize: 1}, 6, c.schedule, c.updates)
@@ -538,7 +538,7 @@ func TestStreams(t *testing.T) {
 		}
 	}
 	if sizes, _ := read(accelerate.SkipFirstBatches(l, 2)); !slices.Equal(sizes, []int{1}) {
-		t.Errorf("behind 2 batches come batches of %v, want [1]", sizes)
+		t.Errorf("after 2 skipped batches come batches of %v, want [1]", sizes)
 	}
 	short, err := accelerate.PrepareStream(r.acc, stream(1), collate, accelerate.LoaderOptions{BatchSize: 2,
 		DropLast: true})

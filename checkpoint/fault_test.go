@@ -97,7 +97,7 @@ func TestAFullDiskIsNamed(t *testing.T) {
 		t.Fatalf("Write = %v, want a SpaceError", err)
 	}
 	if space.Path != s.Path(2) || space.Need != 25 || space.Free < 0 {
-		t.Errorf("SpaceError %+v, want the path, 25 bytes written and what is free", space)
+		t.Errorf("SpaceError %+v, want the path, 25 bytes written and the free bytes", space)
 	}
 	for _, want := range []string{s.Path(2), "needed at least 25 B", "free "} {
 		if !strings.Contains(err.Error(), want) {

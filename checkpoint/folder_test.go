@@ -25,7 +25,7 @@ func TestWriteFolder(t *testing.T) {
 		}
 		entries, err := os.ReadDir(filepath.Dir(path))
 		if err != nil || len(entries) != 1 {
-			t.Errorf("something is left beside the folder: %v (%v)", entries, err)
+			t.Errorf("something else is left: %v (%v)", entries, err)
 		}
 	}
 	if err := checkpoint.WriteFolder(path, fill("first")); err != nil {

@@ -68,7 +68,7 @@ func TestRotateLeavesNothingHidden(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := names(t, s.Dir()); fmt.Sprint(got) != "[checkpoint-2 notes]" {
-		t.Errorf("the folder holds %v, want checkpoint-2 and what is not ours", got)
+		t.Errorf("the folder holds %v, want checkpoint-2 and files that are not checkpoints", got)
 	}
 }
 

@@ -186,5 +186,5 @@ func TestALostHeartbeatStopsTheNextSave(t *testing.T) {
 	require.ErrorAs(t, err, &locked)
 	assert.Equal(t, "elsewhere", locked.Host)
 	require.NoError(t, s.Close())
-	assert.FileExists(t, filepath.Join(s.Dir(), heartbeatName), "that of the other process")
+	assert.FileExists(t, filepath.Join(s.Dir(), heartbeatName), "the file of the other process")
 }

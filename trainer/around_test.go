@@ -157,11 +157,11 @@ func TestHooksAroundEpochs(t *testing.T) {
 		{"an epoch is between", aroundEpoch{}, "(0 2) (2 4)", "", 4},
 		{"an epoch may be left out", aroundEpoch{leave: 1}, "(0 2)", "", 2},
 		{"an error ends the run", aroundEpoch{fail: 1}, "(0 2)", "AroundEpoch after update 2: out of paper", 0},
-		{"the error of a batch passes by", aroundEpoch{in: errors.New("torn")}, "(0 2) (2 2)",
+		{"the error of a batch passes through", aroundEpoch{in: errors.New("torn")}, "(0 2) (2 2)",
 			"BatchBegin after update 2: torn", 0},
 		{"a hook ends the run well", aroundEpoch{in: trainer.StopError("enough")}, "(0 2) (2 2)", "", 2},
 		{"the batches of an epoch are limited", aroundEpoch{limit: 1}, "(0 2) (2 3)", "", 3},
-		{"a limit behind the end is none", aroundEpoch{limit: 9}, "(0 2) (2 4)", "", 4},
+		{"a limit after the end has no effect", aroundEpoch{limit: 9}, "(0 2) (2 4)", "", 4},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			_, r, err := fitAround(t.Context(), &c.a)

@@ -63,8 +63,8 @@ func TestAnEvaluationInEpochDoneThatIsCancelledIsMadeByTheResumedRun(t *testing.
 		again := &epochDone{evaluate: func(int) error { return nil }}
 		_, err = fitDone(t.Context(), again, rules, &trainer.StartPosition{State: first.state})
 		require.NoError(t, err, rules.Name)
-		require.Equal(t, []int{1, 2}, again.done, "%s: epochs whose end the resumed run is told of", rules.Name)
-		require.Equal(t, []int{4, 6}, again.saves, "%s: the save behind it is still due", rules.Name)
+		require.Equal(t, []int{1, 2}, again.done, "%s: epochs whose end the hook of the resumed run sees", rules.Name)
+		require.Equal(t, []int{4, 6}, again.saves, "%s: the save that follows is still due", rules.Name)
 	}
 }
 

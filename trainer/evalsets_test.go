@@ -51,7 +51,7 @@ func (e *evalNames) AfterEval(r *trainer.Run, m trainer.Metrics) error {
 }
 
 func TestSeveralValidationSets(t *testing.T) {
-	t.Run("each is logged under its name and told to the hooks; the best is judged by the named one",
+	t.Run("each is logged under its name and passed to the hooks; the named one decides the best",
 		func(t *testing.T) {
 			names := new(evalNames)
 			step := &trainertest.Step{EvalMetrics: byRows("accuracy", map[int][]float64{3: {0.1, 0.2, 0.3},
@@ -68,7 +68,7 @@ func TestSeveralValidationSets(t *testing.T) {
 				t.Error(diff)
 			}
 			if got := step.Evaluations[1]; got != (trainer.Evaluation{Name: "eval_b", Rows: 2, BatchSize: 8}) {
-				t.Errorf("the step was told of %+v", got)
+				t.Errorf("StartEval got %+v", got)
 			}
 		})
 	t.Run("without a metric the loss of the first decides", func(t *testing.T) {
@@ -222,7 +222,7 @@ func TestPredict(t *testing.T) {
 		t.Errorf("trace %s", got)
 	}
 	if e := step.Evaluations[0]; !e.Predict || e.Name != "holdout" || e.Rows != 5 {
-		t.Errorf("the step was told of %+v", e)
+		t.Errorf("StartEval got %+v", e)
 	}
 	if _, ok := p.Metrics["holdout_runtime"]; !ok || p.Samples != 5 ||
 		p.Metrics["holdout_loss"] != hook.metrics[0]["loss"] || len(tr.History()) != 0 {

@@ -159,7 +159,7 @@ func TestAllProcessesTogetherEvaluateEverySampleOnceInTheOrderOfTheSet(t *testin
 						}
 						e := s.Evaluations[0]
 						if want := map[bool]int{true: 0, false: n}[stream]; e.Rows != want || !e.Shared {
-							return fmt.Errorf("%s: the step was told of %+v", what, e)
+							return fmt.Errorf("%s: StartEval got %+v", what, e)
 						}
 					}
 				}

@@ -70,7 +70,7 @@ func TestAHookThatFailsEndsTheRunByName(t *testing.T) {
 		t.Errorf("Fit = %v, want %s", err, want)
 	}
 	if !errors.Is(h.failed, err) {
-		t.Errorf("TrainFailed was told %v, want the error of Fit", h.failed)
+		t.Errorf("TrainFailed got %v, want the error of Fit", h.failed)
 	}
 }
 

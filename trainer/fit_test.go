@@ -188,7 +188,7 @@ func TestASkippedUpdate(t *testing.T) {
 			[]float64{1, 0.75, 0.75, 0.5}},
 		{"of a fused optimizer may pass for one that was made", fused, true,
 			"update(1) update(0.75) update(0.5) update(0.25)", []float64{1, 0.75, 0.5, 0.25}},
-		{"counts, but the schedule stands still", semantics.Default, false,
+		{"counts, but the schedule does not advance", semantics.Default, false,
 			"update(1) update(0.75) update(0.75) update(0.5)", []float64{1, 0.75, 0.75, 0.5}},
 		{"or moves on all the same", moves, false, "update(1) update(0.75) update(0.5) update(0.25)",
 			[]float64{1, 0.75, 0.5, 0.25}},
@@ -278,7 +278,7 @@ func TestEvaluateAlone(t *testing.T) {
 	}
 }
 
-// reentrant calls Fit from within Fit.
+// reentrant is a hook that calls Fit from within Fit.
 type reentrant struct {
 	tr  *trainer.Trainer[int, []int]
 	err error

@@ -215,7 +215,7 @@ var overrides = map[string]func(t *testing.T){
 		}
 		if p, err := tr.Predict(t.Context(), trainertest.Samples(5), "holdout"); err != nil ||
 			p.Metrics["holdout_rows"] != 5 || hook.metrics[0]["rows"] != 5 {
-			t.Errorf("%+v, %v; the hook was told %v", p, err, hook.metrics)
+			t.Errorf("%+v, %v; the hook got %v", p, err, hook.metrics)
 		}
 	},
 	"floating_point_ops": func(t *testing.T) {

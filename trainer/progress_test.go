@@ -117,7 +117,7 @@ func TestHintTellsHowToSeeTheLossOnlyWhereNoneWasLogged(t *testing.T) {
 		{"a very short one", semantics.Default, Every(500, Update), 3, nil, "trainer.Every(1, trainer.Update)"},
 		{"one of another trainer's semantics", semantics.HuggingFace, Every(500, Update), 120, nil, ""},
 		{"one that logs at the end of epochs", semantics.Default, Every(1, Epoch), 120, nil, ""},
-		{"one that was told to log nothing", semantics.Default, Never, 120, nil, ""},
+		{"a run that logs nothing", semantics.Default, Never, 120, nil, ""},
 		{"one that has logged its first update", semantics.Default, Every(500, Update), 120,
 			[]Logs{{"loss": 1, "step": 1}}, ""},
 		{"one that has logged", semantics.Default, Every(100, Update), 120, []Logs{{"loss": 1, "step": 100}}, ""},
@@ -210,7 +210,7 @@ func TestTheTableOfEvaluationsFitsAndSaysWhatItLeavesOut(t *testing.T) {
 			"eval_matthews_correlation", "eval_recall"}, nil},
 		{"a wide column makes way for narrow ones", 80, "eval_loss", []string{"step", "epoch", "eval_loss",
 			"eval_accuracy", "eval_f1", "eval_recall"}, []string{"eval_matthews_correlation"}},
-		{"what the best is judged by comes first", 45, "eval_recall", []string{"step", "epoch", "eval_recall"},
+		{"the deciding metric comes first", 45, "eval_recall", []string{"step", "epoch", "eval_recall"},
 			[]string{"eval_loss", "eval_accuracy", "eval_f1", "eval_matthews_correlation"}},
 	} {
 		table, omitted, err := evalTable([]Logs{row}, Best{Metric: c.best, GlobalStep: 12345}, c.columns)

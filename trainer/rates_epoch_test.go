@@ -70,7 +70,7 @@ func TestPerEpochInEveryLoop(t *testing.T) {
 		want    []float64 // in 3 epochs of 4 batches; nil: the schedule needs a count that the loop does not know
 	}{
 		{"an update of one batch", semantics.Default, trainer.Options{}, halved(4, 4, 4)},
-		{"the count that is given holds", semantics.Default,
+		{"the given count is used", semantics.Default,
 			trainer.Options{Schedule: lr.PerEpoch{Schedule: half, Updates: 3}}, halved(3, 3, 3, 3)},
 		{"within other schedules", semantics.Default,
 			trainer.Options{Schedule: lr.ChainedScheduler{Schedules: []lr.Schedule{lr.PerEpoch{Schedule: half}}}},

@@ -119,7 +119,7 @@ func TestWhatAScheduleNeeds(t *testing.T) {
 				valid)
 			return err
 		}},
-		{"settings of an adaptive one are checked at once", "Options.Adaptive: lr: ", func() error {
+		{"settings of an adaptive schedule are checked immediately", "Options.Adaptive: lr: ", func() error {
 			_, err := fitted(t, new(trainertest.Step), trainer.Options{Adaptive: lr.ReduceLROnPlateau{Factor: 2}}, 8,
 				valid)
 			return err

@@ -82,7 +82,7 @@ func TestAnotherOrderBeginsWithAnEpoch(t *testing.T) {
 		{"by force", 3, nil, data.Sequential{}, semantics.Default, true, "Order was Shuffled", false},
 		{"Hugging Face warns alone", 3, nil, data.Sequential{}, semantics.HuggingFace, false,
 			"Order was Shuffled", false},
-		{"behind an epoch", 20, nil, data.Sequential{}, semantics.Default, false, "Order was Shuffled", false},
+		{"after an epoch", 20, nil, data.Sequential{}, semantics.Default, false, "Order was Shuffled", false},
 	} {
 		dir := t.TempDir()
 		fit := func(steps int, order data.Order, force bool) (*trainer.Result, error) {

@@ -138,7 +138,7 @@ func TestTheCacheIsNotEmptiedWhileACheckpointIsWritten(t *testing.T) {
 					switch {
 					case op == "emptycache":
 						emptied++
-						assert.False(t, writing.Load(), "the cache is emptied beside the writer")
+						assert.False(t, writing.Load(), "the cache is emptied while the writer is running")
 					case op == "train" && n == 2 && o.DivideOnOutOfMemory:
 						for !writing.Load() {
 							time.Sleep(time.Millisecond)

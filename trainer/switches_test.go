@@ -132,7 +132,7 @@ func TestStepsThatAreMicroBatches(t *testing.T) {
 			"train(0/2) train(1/2) update train(0/2) train(1/2) update"},
 		{"limited epochs are shorter in the plan too", trainer.Options{Epochs: 1, LimitBatches: 4, Accumulate: 3}, 8,
 			"train(0/3) train(1/3) train(2/3) update train(3) update"},
-		{"an epoch ends after so many updates", trainer.Options{Epochs: 2, MaxStepsPerEpoch: 1, Accumulate: 2}, 8,
+		{"an epoch ends after this many updates", trainer.Options{Epochs: 2, MaxStepsPerEpoch: 1, Accumulate: 2}, 8,
 			"train(0/2) train(1/2) update train(0/2) train(1/2) update"},
 		{"carried windows end in the next epoch", trainer.Options{Epochs: 2, Accumulate: 2,
 			Semantics: semantics.Rules{Loop: semantics.PyMarlinLoop}}, 3,
@@ -243,7 +243,7 @@ func TestStartAndSaverAreChecked(t *testing.T) {
 		want  string
 	}{
 		{"a negative start", trainer.Options{Start: &trainer.StartPosition{Epoch: -1}}, "no negative number"},
-		{"a start behind the epoch", trainer.Options{Start: &trainer.StartPosition{Batches: 9}},
+		{"a start after the end of the epoch", trainer.Options{Start: &trainer.StartPosition{Batches: 9}},
 			"at most the 4 batches"},
 		{"a window under way where none is carried", trainer.Options{Accumulate: 2,
 			Start: &trainer.StartPosition{WindowPhase: 1}}, "under way"},

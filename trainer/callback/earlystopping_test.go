@@ -153,8 +153,8 @@ func TestTransformersResumesARunThatWasStopped(t *testing.T) {
 		same  bool // the second session uses the object of the first
 		want  int  // evaluations over both sessions
 	}{
-		{"by default it ends at once", semantics.Default, false, 3},
-		{"by default it ends at once with the same callback too", semantics.Default, true, 3},
+		{"by default it ends immediately", semantics.Default, false, 3},
+		{"by default it ends immediately, also with the same callback", semantics.Default, true, 3},
 		{"with its count restored it continues to the next evaluation", restored, false, 4},
 		{"and so it does with the count that the callback has kept", semantics.HuggingFace, true, 4},
 		{"a forgotten count begins at 0", semantics.HuggingFace, false, 5},

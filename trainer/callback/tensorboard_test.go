@@ -112,7 +112,7 @@ func TestHistograms(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []float64{-1, 1, 3, 1, 3}, []float64{h.Min, h.Max, h.Num, h.Sum, h.SumSquares})
 	require.Len(t, h.Counts, len(h.Limits))
-	assert.EqualValues(t, 0, h.Counts[0], "the bucket that tells the lowest limit")
+	assert.EqualValues(t, 0, h.Counts[0], "the bucket that gives the lowest limit")
 	assert.EqualValues(t, 1, h.Counts[1], "-1")
 	assert.EqualValues(t, 2, h.Counts[len(h.Counts)-1], "1 and 1")
 	rapid.Check(t, func(t *rapid.T) {

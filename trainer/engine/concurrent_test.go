@@ -126,7 +126,7 @@ func TestRunsAtTheSameTimeAreThoseOfLoneOnes(t *testing.T) {
 	wait.Wait()
 	for i := range n {
 		require.NoError(t, errs[i])
-		assert.True(t, alone[i] == together[i], "run %d of kind %d ended with other bits beside 15 others", i, i%3)
+		assert.True(t, alone[i] == together[i], "run %d of kind %d ended with other bits among 15 concurrent ones", i, i%3)
 	}
 	assert.NotEqual(t, alone[0], alone[3])
 }

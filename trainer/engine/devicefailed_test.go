@@ -61,7 +61,7 @@ func TestARunWhoseGPUFailsEndsWithoutASaveAndResumesFromTheLast(t *testing.T) {
 				assert.True(t, torch.DeviceFailed())
 				found, err := filepath.Glob(filepath.Join(dir, "*checkpoint-*"))
 				require.NoError(t, err)
-				assert.Equal(t, []string{filepath.Join(dir, "checkpoint-2")}, found, "no draft, and none of update 3")
+				assert.Equal(t, []string{filepath.Join(dir, "checkpoint-2")}, found, "no draft, and no checkpoint of update 3")
 				cgotorch.ThrowForTest(cgotorch.Mend) // as in another process
 				o.ResumeFrom = trainer.Latest
 				require.NoError(t, fit(-1, o))

@@ -49,7 +49,7 @@ func TestLossOfAnEvaluation(t *testing.T) {
 	}{
 		{"every sample weighs the same", trainer.Evaluation{Loss: semantics.MeanOfRows}, 2},
 		{"every batch weighs the same", trainer.Evaluation{Loss: semantics.MeanOfBatches}, 3},
-		{"a short last batch weighs by what is left of the set", trainer.Evaluation{Loss: semantics.RepeatedFloat32,
+		{"a short last batch is weighted by the rest of the set", trainer.Evaluation{Loss: semantics.RepeatedFloat32,
 			BatchSize: 4, Rows: 9}, 2},
 		{"a set without length is not cut", trainer.Evaluation{Loss: semantics.RepeatedFloat32, BatchSize: 4}, 3},
 		{"a set whose last batch was left out has no more than was seen",
@@ -370,7 +370,7 @@ func TestCounts(t *testing.T) {
 	b := batchOf(t, 2, 5)
 	dense := int64(taggerDim*taggerDim + taggerDim + taggerDim*taggerClasses + taggerClasses)
 	if got := engine.DenseParams(s.Model()); got != dense {
-		t.Errorf("%d parameters beside embeddings, want %d", got, dense)
+		t.Errorf("%d parameters without embeddings, want %d", got, dense)
 	}
 	assert.Equal(t, trainer.Counts{Tokens: 10, Flops: float64(6 * 10 * dense)}, s.Count(b))
 	withoutPadding := newTagStep(t, engine.Options{NonPaddingTokens: true}).Count(b)

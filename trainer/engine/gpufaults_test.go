@@ -201,7 +201,7 @@ func TestEveryFaultOfAGPUIsTypedAndLeavesWholeCheckpoints(t *testing.T) {
 			if c.kind == torch.ErrDevice {
 				require.ErrorContains(t, err, "CUDA_LAUNCH_BLOCKING=1")
 			}
-			require.Equal(t, []string{"checkpoint-2"}, checkpoints(t, dir), "no draft, and none of what has failed")
+			require.Equal(t, []string{"checkpoint-2"}, checkpoints(t, dir), "no draft, and no checkpoint after the failure")
 
 			gpufault.Mend() // as in another process
 			resumed, _, err := faultyRun(t, trainer.Options{OutputDir: dir, ResumeFrom: trainer.Latest}, nil)

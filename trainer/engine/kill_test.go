@@ -173,7 +173,7 @@ func TestARunThatIsKilledAtAnyInstantEndsWithTheSameBits(t *testing.T) {
 				break
 			}
 			if diff := cmp.Diff(recorded(t, whole), recorded(t, dir)); diff != "" {
-				t.Errorf("killed after %v, what is left of the run (-undisturbed +killed):\n%s", kills, diff)
+				t.Errorf("killed after %v, the files of the run differ (-undisturbed +killed):\n%s", kills, diff)
 			}
 			t.Logf("killed %d times", len(kills))
 		})

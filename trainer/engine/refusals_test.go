@@ -40,7 +40,7 @@ func TestOptionsThatTheTaskOrTheModelCannotCarryOut(t *testing.T) {
 		{"smoothing without outputs", plain(m), engine.Options{LabelSmoothing: 0.1}, "must implement engine.Predictor"},
 		{"metrics without outputs", plain(m), engine.Options{ComputeMetrics: noMetrics},
 			"must implement engine.Predictor"},
-		{"metrics beside an evaluator", &judgeTask{tagTask{m}}, engine.Options{ComputeMetrics: noMetrics},
+		{"metrics with an evaluator", &judgeTask{tagTask{m}}, engine.Options{ComputeMetrics: noMetrics},
 			"evaluates by itself"},
 		{"noise without embeddings", plain(nn.NewLinear(1, 1, nil)), engine.Options{NEFTuneAlpha: 5},
 			"InputEmbeddings() *nn.Embedding"},

@@ -226,7 +226,7 @@ func TestAnUpdateLeftOutUnseenIsReported(t *testing.T) {
 			require.NoError(t, s.Clip(t.Context()))
 			applied, err := s.Update(t.Context(), 0.1)
 			require.NoError(t, err)
-			assert.True(t, applied, "nobody waits to know better")
+			assert.True(t, applied, "Update does not wait to learn the truth")
 			r, err := s.Report(t.Context())
 			require.NoError(t, err)
 			assert.Equal(t, poison, r.Skipped, "update %d, fp16 %t", k, fp16)
