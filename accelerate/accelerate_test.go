@@ -493,7 +493,7 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("a model with a divided layer: %v", err)
 	}
 	err := r.acc.Accumulate(func() error {
-		r.model.Forward(torch.Zeros(2, 3)) // of the wrong width
+		r.model.Forward(torch.Zeros(2, 3)) // has the wrong width
 		return nil
 	})
 	if err == nil || !strings.Contains(err.Error(), "Linear") {

@@ -188,7 +188,7 @@ func TestTheTextsEqualTheNestedLoops(t *testing.T) {
 		got := drive(newLoop(newPlan(lengths{batches: batches, accumulate: accumulate, epochs: epochs,
 			maxSteps: maxSteps}, semantics.Rules{}), f), nil)
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("events (-nested loops +text):\n%s", diff)
+			t.Fatalf("events (-nested loops +loop):\n%s", diff)
 		}
 	})
 }

@@ -17,8 +17,8 @@ type Recycler[B any] interface {
 	Recycle(batch B)
 }
 
-// recycling returns the options of the trainer's own loader. If the step recycles batches, it has
-// them given back.
+// recycling sets up recycling for a loader of the trainer's own, if the step recycles batches, and
+// returns the loader's options.
 func (r *runner[S, B]) recycling(o data.LoaderOptions) data.LoaderOptions {
 	if r.step.About().Recycles {
 		r.recycler, o.ReuseSamples = r.step.(Recycler[B])

@@ -51,7 +51,6 @@ type evalOutcome struct {
 }
 
 // widest is the width of all batches of a stream.
-
 const widest = 8
 
 func collateFixed(samples []tokens) (tokenBatch, error) {
@@ -419,7 +418,7 @@ func TestBySemanticsDefaultAnyNumberOfProcessesFindsWhatOneFinds(t *testing.T) {
 		for rank, list := range startEvaluations(t, world, "default", t.TempDir()) {
 			for _, o := range list {
 				want := byName[o.Name]
-				if strings.HasPrefix(o.Name, "training") { // it is of other batches
+				if strings.HasPrefix(o.Name, "training") { // several processes train on other batches
 					continue
 				}
 				if o.Failure != "" || want.Failure != "" {
