@@ -36,13 +36,13 @@ func TestWindows(t *testing.T) {
 		claim        string
 		accumulation accelerate.Accumulation
 		batches      int
-		want         string // of two passes: u for an update, - for none
+		want         string // two passes: u for an update, - for none
 	}{
 		{"without accumulation every batch is an update", accelerate.Accumulation{}, 3, "uuu uuu"},
 		{"a short last window is an update", accelerate.Accumulation{Steps: 2}, 3, "-uu -uu"},
 		{"the next pass begins a new window", accelerate.Accumulation{Steps: 4}, 5, "---uu ---uu"},
 		{"a loader shorter than a window", accelerate.Accumulation{Steps: 4}, 2, "-u -u"},
-		{"what is left over is carried on", accelerate.Accumulation{Steps: 4, CarryOver: true}, 5, "---u- --u--"},
+		{"the remainder is carried over", accelerate.Accumulation{Steps: 4, CarryOver: true}, 5, "---u- --u--"},
 	} {
 		r := newRun(t, accelerate.Options{Accumulation: c.accumulation}, accelerate.LoaderOptions{BatchSize: 2},
 			2*c.batches, lr.Constant{}, 10)
@@ -60,8 +60,8 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// TestScheduleMoves holds rates against the rates that AcceleratedScheduler gives with the same loop
-// (accelerate 1.15, one process).
+// TestScheduleMoves compares with the rates of AcceleratedScheduler in the same loop (accelerate
+// 1.15, one process).
 func TestScheduleMoves(t *testing.T) {
 	testenv.RequireTorch(t)
 	for _, c := range []struct {
@@ -76,7 +76,7 @@ func TestScheduleMoves(t *testing.T) {
 		{"at every batch if it is free", accelerate.Options{Accumulation: accelerate.Accumulation{Steps: 2},
 			FreeSchedule: true}, lr.Linear{}, 8,
 			[]float64{0.0875, 0.075, 0.0625, 0.05, 0.0375, 0.025}},
-		{"a cycle of fixed length stands still at its end", accelerate.Options{}, lr.OneCycleLR{MaxLR: 0.1,
+		{"a cycle of fixed length stops at its end", accelerate.Options{}, lr.OneCycleLR{MaxLR: 0.1,
 			TotalSteps: 4, FixedMomentum: true}, 4, nil},
 	} {
 		r := newRun(t, c.options, accelerate.LoaderOptions{BatchSize: 1}, 6, c.schedule, c.updates)
@@ -134,7 +134,7 @@ func TestScalerSkipsUpdatesAndTheSchedule(t *testing.T) {
 	}
 }
 
-// A fused kernel leaves an update out by itself, of which Accelerate does not learn.
+// A fused kernel skips an update by itself, and Accelerate does not learn of it.
 func TestFusedHidesSkips(t *testing.T) {
 	testenv.RequireTorch(t)
 	for _, c := range []struct {
@@ -163,8 +163,8 @@ func TestFusedHidesSkips(t *testing.T) {
 	}
 }
 
-// base_lrs are a part of the state of PyTorch's schedulers, so another rate in the program that
-// continues has no effect.
+// base_lrs are part of the state of PyTorch's schedulers, so another rate in the program that
+// resumes has no effect.
 func TestLoadStateRestoresTheRateThatTheScheduleBeganWith(t *testing.T) {
 	testenv.RequireTorch(t)
 	dir := filepath.Join(t.TempDir(), "state")
@@ -224,7 +224,8 @@ func TestOrders(t *testing.T) {
 	if err := accelerate.SetSeed(7); err != nil {
 		t.Fatal(err)
 	}
-	seedable := loader(accelerate.LoaderOptions{BatchSize: 3, Shuffle: true, Seedable: true}) // of torch.initial_seed()
+	// its seed is torch.initial_seed()
+	seedable := loader(accelerate.LoaderOptions{BatchSize: 3, Shuffle: true, Seedable: true})
 	for epoch := range 2 {
 		if got, want := order(seedable), data.Permutation(7+uint64(epoch), 10); !slices.Equal(got, want) {
 			t.Errorf("pass %d: %v, want %v", epoch, got, want)
@@ -261,7 +262,7 @@ func TestStateContinuesBitForBit(t *testing.T) {
 		r.acc.RegisterForCheckpointing(c)
 		return r, c
 	}
-	dir := filepath.Join(t.TempDir(), "step_4 [*") // a pattern, if it is read as one
+	dir := filepath.Join(t.TempDir(), "step_4 [*") // special characters of patterns
 	whole, n := start()
 	whole.pass(t, whole.train, func(batch int) {
 		*n++
@@ -309,7 +310,7 @@ func TestStateContinuesBitForBit(t *testing.T) {
 	}
 }
 
-// A state that lacks the generator of a device is of another kind of device.
+// A state without that of a device's generator was made on another kind of device.
 func TestAStateOfAnotherDeviceIsRefusedBeforeAnythingChanges(t *testing.T) {
 	testenv.RequireTorch(t)
 	start := func() *run {
@@ -393,7 +394,8 @@ func TestAutomaticNaming(t *testing.T) {
 	if _, err := r.acc.SaveState("x"); err == nil {
 		t.Error("a name was accepted though names are automatic")
 	}
-	// A resumed process that does not count on would meet a folder of the run before. It deletes none.
+	// A resumed process that does not continue the count would overwrite a folder of the earlier
+	// run. It gets an error and deletes nothing.
 	again := newRun(t, accelerate.Options{Project: accelerate.Project{Dir: dir, AutomaticNaming: true, TotalLimit: 1,
 		Iteration: 1}}, accelerate.LoaderOptions{BatchSize: 2}, 4, lr.Constant{}, 10)
 	_, err = again.acc.SaveState("")
@@ -429,7 +431,7 @@ func TestTheOldStateStaysUntilTheNewOneIsThere(t *testing.T) {
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.NoError(t, checkpoint.Verify(first))
 
-	// The new one stays even where its number is not the highest, and the names are as before.
+	// The new state is kept even if its number is not the highest, and names continue as before.
 	a, err = accelerate.New(accelerate.Options{Project: accelerate.Project{Dir: dir, AutomaticNaming: true,
 		TotalLimit: 1, Iteration: 5}})
 	require.NoError(t, err)
@@ -491,7 +493,7 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("a model with a divided layer: %v", err)
 	}
 	err := r.acc.Accumulate(func() error {
-		r.model.Forward(torch.Zeros(2, 3)) // of the wrong width
+		r.model.Forward(torch.Zeros(2, 3)) // has the wrong width
 		return nil
 	})
 	if err == nil || !strings.Contains(err.Error(), "Linear") {
@@ -502,7 +504,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// The last batch of a stream, which nobody knows before it is there, ends its window; each pass
+// The last batch of a stream, which is known only once it is there, ends its window; each pass
 // begins at the first sample.
 func TestStreams(t *testing.T) {
 	testenv.RequireTorch(t)
@@ -536,7 +538,7 @@ func TestStreams(t *testing.T) {
 		}
 	}
 	if sizes, _ := read(accelerate.SkipFirstBatches(l, 2)); !slices.Equal(sizes, []int{1}) {
-		t.Errorf("behind 2 batches come batches of %v, want [1]", sizes)
+		t.Errorf("after 2 skipped batches come batches of %v, want [1]", sizes)
 	}
 	short, err := accelerate.PrepareStream(r.acc, stream(1), collate, accelerate.LoaderOptions{BatchSize: 2,
 		DropLast: true})
@@ -596,7 +598,7 @@ func TestOptimizersThatTakeTurnsAreClippedWithoutTheScale(t *testing.T) {
 	}
 }
 
-// As PyTorch's scaler says that unscale_() has been called already.
+// As in PyTorch, whose scaler says that unscale_() has already been called.
 func TestClippedGradientsWithoutAnUpdateAreAnErrorInTheNextWindow(t *testing.T) {
 	testenv.RequireTorch(t)
 	acc, err := accelerate.New(accelerate.Options{Scaler: amp.NewGradScaler(amp.GradScalerOptions{})})

@@ -85,32 +85,32 @@ type Project struct {
 	PythonFiles bool
 }
 
-// Accelerator knows how each step of a training loop is to be done. It is for use by one goroutine
+// Accelerator knows how each step of a training loop must be done. It is for use by one goroutine
 // at a time.
 type Accelerator struct {
-	options    Options
-	scaler     *amp.GradScaler
-	models     []any
-	parallel   []*ddp.Model // of the models, where there are several processes
-	sharded    *shard.Model // of the model, with Options.Sharding
-	met        bool         // the other processes know where a state is saved
-	optimizers []*Optimizer
-	schedules  []*Schedule
-	registered []Stateful
+	options      Options
+	scaler       *amp.GradScaler
+	models       []any
+	parallel     []*ddp.Model // wrappers of the models, with several processes
+	sharded      *shard.Model // the divided model, with Options.Sharding
+	folderShared bool         // the folder of the state being saved was sent to the other processes
+	optimizers   []*Optimizer
+	schedules    []*Schedule
+	registered   []Stateful
 
 	step      int               // batches in the current window
 	sync      bool              // the current batch ends a window
 	loaders   []loaderAt        // the loaders that are being read, the innermost last
-	iteration int               // of automatic naming
-	python    *torchsave.Random // of Python's generators, of a loaded state; nil: as seeded
+	iteration int               // number of the next automatically named state
+	python    *torchsave.Random // Python's generators from a loaded state; nil: as seeded
 	random    [][]byte          // random states of all processes, while a state is saved
 }
 
-// loaderAt tells whether the batch that a loader has handed out is its last.
+// loaderAt reports whether the last batch that a loader has returned is its last one.
 type loaderAt interface {
 	atEnd() bool
-	// samples of the last round of batches of all processes, if it is short; 0: it is full, or that
-	// does not matter
+	// samples in the last round of batches of all processes, if that is incomplete; 0: it is
+	// complete, or its size does not matter
 	remainder() int
 }
 
@@ -178,7 +178,7 @@ func (a *Accelerator) PrepareModel(model any) error {
 		if a.options.Device != torch.CPU {
 			nn.To(model, torch.TensorOptions{Device: a.options.Device})
 		}
-		nn.Params(model) // a wrong tag shows here and not in the middle of the run
+		nn.Params(model) // so that a wrong tag is noticed here and not in the middle of the run
 	})
 	if err != nil {
 		return fmt.Errorf("accelerate: PrepareModel: %w", err)
@@ -194,7 +194,7 @@ func (a *Accelerator) PrepareModel(model any) error {
 	} else if a.NumProcesses() > 1 {
 		o := a.options.Distributed
 		if o.BucketCapMB == 0 {
-			o.BucketCapMB = 25 // of the first bucket too, unlike DistributedDataParallel by itself
+			o.BucketCapMB = 25 // also for the first bucket, unlike DistributedDataParallel by itself
 		}
 		m, err := ddp.New(context.Background(), a.options.Group, model, o)
 		if err != nil {

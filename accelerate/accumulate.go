@@ -25,7 +25,7 @@ func (a *Accelerator) Accumulate(body func() error) error {
 	var err error
 	panicked := torch.Try(func() { torch.Scope(func() { err = body() }) })
 	if panicked != nil {
-		err = errors.Join(err, a.options.Group.Err()) // which may be the reason
+		err = errors.Join(err, a.options.Group.Err()) // the group's error may be the cause
 	}
 	return errors.Join(panicked, err)
 }
@@ -40,7 +40,7 @@ func (a *Accelerator) BeginBatch(sync bool) error {
 	return a.beforeForward()
 }
 
-// endOfLoader tells whether the current batch is the last one of the loader that it came from.
+// endOfLoader reports whether the current batch is the last one of the loader that it came from.
 func (a *Accelerator) endOfLoader() bool {
 	return len(a.loaders) > 0 && a.loaders[len(a.loaders)-1].atEnd()
 }

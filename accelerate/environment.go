@@ -51,7 +51,7 @@ func Environment(cpu bool) (o Options, err error) {
 	return o, nil
 }
 
-// variable is a truth value of the environment, as strtobool of accelerate reads it.
+// variable returns a truth value from the environment, parsed like accelerate's strtobool.
 func variable(name string) (bool, error) {
 	switch text := strings.ToLower(os.Getenv(name)); text {
 	case "y", "yes", "t", "true", "on", "1":

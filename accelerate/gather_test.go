@@ -20,7 +20,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// gathering is what a process has recorded in testdata/gather.json.
+// gathering is what one process has recorded in testdata/gather.json.
 type gathering struct {
 	World  int
 	Passes []struct {
@@ -36,7 +36,7 @@ type gathering struct {
 	Mean     []string
 }
 
-// inGroup runs f as each of world processes, in goroutines of this one.
+// inGroup runs f as each of world processes, in goroutines of this process.
 func inGroup(t *testing.T, world int, f func(g *dist.Group) error) {
 	t.Helper()
 	testenv.RequireTorch(t)
@@ -101,7 +101,7 @@ func sameGathering(g *dist.Group, want gathering) error {
 		own, gathered := [][]int64{}, [][]int64{}
 		for b, err := range loader.Batches(context.Background()) {
 			if err != nil {
-				if len(p.Own) == 0 { // there, a stream without a batch is an error, too
+				if len(p.Own) == 0 { // in Accelerate, a stream without a batch is an error, too
 					break
 				}
 				return err
@@ -131,7 +131,7 @@ func sameGathering(g *dist.Group, want gathering) error {
 		return fmt.Errorf("gathered (-accelerate +here):\n%s", diff)
 	}
 	y := torch.From([]float32{0.1, 1.0 / 3, 1e8}).MulScalar(float64(n))
-	for i, op := range []dist.Op{dist.Sum, dist.Mean} { // in one order on all processes
+	for i, op := range []dist.Op{dist.Sum, dist.Mean} { // in the same order on all processes
 		got := torch.Values[float32](acc.Reduce(op, y)[0])
 		for k, text := range [][]string{want.Sum, want.Mean}[i] {
 			v, err := strconv.ParseFloat(text, 64)

@@ -12,7 +12,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// points of the line y = 2x + 1
+// points returns points on the line y = 2x + 1.
 func points(n int) data.Dataset[[2]float32] {
 	return data.Func(n, func(i int) ([2]float32, error) {
 		x := float32(i%5) / 4
@@ -22,7 +22,7 @@ func points(n int) data.Dataset[[2]float32] {
 
 func collate(samples [][2]float32) ([][2]float32, error) { return samples, nil }
 
-// run is a small training, put together as a user would.
+// run is a small training run, set up as a user would.
 type run struct {
 	acc   *accelerate.Accelerator
 	model *nn.Linear
@@ -55,7 +55,7 @@ func newRun(t *testing.T, o accelerate.Options, l accelerate.LoaderOptions, samp
 	return r
 }
 
-// step is what stands inside Accumulate.
+// step is the body of Accumulate.
 func (r *run) step(b [][2]float32) error {
 	x, y := columns(b)
 	r.acc.Backward(r.model.Forward(x).MSELoss(y, torch.ReductionMean))
@@ -74,7 +74,7 @@ func (r *run) step(b [][2]float32) error {
 	return nil
 }
 
-// pass trains on the batches of a loader, and calls after behind each.
+// pass trains on the batches of a loader and calls after following each one.
 func (r *run) pass(t *testing.T, l *accelerate.Loader[[2]float32, [][2]float32], after func(batch int)) {
 	t.Helper()
 	i := 0

@@ -30,13 +30,13 @@ type LoaderOptions struct {
 type Loader[S, B any] struct {
 	accelerator *Accelerator
 	pass        func(ctx context.Context, epoch, skip int) iter.Seq2[data.StreamBatch[B], error]
-	length      int // batches of a pass; -1: a stream
+	length      int // batches in a pass; -1: a stream
 	epoch       int
 	skip        int
 	end         bool
-	short       int                // samples in the last round of batches, if it is a short one; a stream knows at its end
-	order       *sharedorder.Order // what the processes agree on before each pass; nil: nothing
-	samples     int                // of the data set
+	short       int                // samples in the last round of batches, if incomplete; for a stream known at its end
+	order       *sharedorder.Order // order on which the processes agree before each pass; nil: nothing to agree on
+	samples     int                // samples in the data set
 }
 
 // PrepareLoader makes the loader of a data set: accelerator.prepare(DataLoader(dataset, ...)).
@@ -160,7 +160,7 @@ func (l *Loader[S, B]) Batches(ctx context.Context) iter.Seq2[B, error] {
 				return
 			}
 		}
-		// the seed of the workers, which a DataLoader draws when an iterator is made
+		// the seed of the workers, which a DataLoader draws when its iterator is made
 		if err := torch.Try(func() { sharedorder.Draw() }); err != nil {
 			yield(none, err)
 			return
@@ -188,7 +188,8 @@ func (l *Loader[S, B]) Batches(ctx context.Context) iter.Seq2[B, error] {
 			yield(none, fmt.Errorf("accelerate: pass %d over the stream has no batch", l.epoch))
 			return
 		}
-		if l.length < 0 && !l.accelerator.options.NoDispatchBatches { // which counts what fills up the end
+		// with that option, the samples that fill up the end count
+		if l.length < 0 && !l.accelerator.options.NoDispatchBatches {
 			l.short = held.Round
 		}
 		if l.order != nil {
@@ -205,7 +206,7 @@ func (l *Loader[S, B]) atEnd() bool { return l.end }
 
 func (l *Loader[S, B]) remainder() int { return l.short }
 
-// leave takes the loader off the list of loaders that are being read.
+// leave removes the loader from the list of loaders that are being read.
 func (l *Loader[S, B]) leave() {
 	a := l.accelerator
 	if i := slices.Index(a.loaders, loaderAt(l)); i >= 0 {
@@ -213,7 +214,7 @@ func (l *Loader[S, B]) leave() {
 	}
 }
 
-// initialSeed is what the default generator was seeded with: torch.initial_seed(). The state begins
+// initialSeed returns the seed of the default generator: torch.initial_seed(). The state begins
 // with it.
 func initialSeed() (seed uint64, err error) {
 	err = torch.Try(func() { seed = binary.LittleEndian.Uint64(torch.DefaultGenerator(torch.CPU).State()) })

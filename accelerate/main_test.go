@@ -8,7 +8,7 @@ import (
 	"github.com/gotrainer/gotrainer/internal/testenv"
 )
 
-// TestMain is also what the processes run that a test starts.
+// TestMain is also the main function of the processes that tests start.
 func TestMain(m *testing.M) {
 	testenv.PinBits()
 	if role := os.Getenv("ACCELERATE_TEST_ROLE"); role != "" {

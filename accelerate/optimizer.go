@@ -11,10 +11,10 @@ type Optimizer struct {
 	accelerator *Accelerator
 	optimizer   optim.Optimizer
 	rate        float64
-	peak        float64 // the rate that it was prepared with, from which schedules start
+	peak        float64 // rate that it was prepared with, from which schedules start
 	unscaled    bool    // the scale has been removed from the gradients of this window
 	skipped     bool
-	parts       bool // it is of the parts that this process has: see BuildOptimizer
+	parts       bool // it has only this process's parts of the parameters: see BuildOptimizer
 }
 
 // PrepareOptimizer makes an optimizer follow the accumulation: accelerator.prepare(optimizer). rate
@@ -61,7 +61,7 @@ func (o *Optimizer) Step() error {
 	if err := scaler.Update(); err != nil {
 		return err
 	}
-	for _, prepared := range o.accelerator.optimizers { // the scaler forgets whose gradients it has unscaled
+	for _, prepared := range o.accelerator.optimizers { // the scaler's Update forgets which gradients have been unscaled
 		prepared.unscaled = false
 	}
 	return nil

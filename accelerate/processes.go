@@ -13,8 +13,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// checkGroup refuses a process that was started as one of several and would train alone, as all the
-// others would.
+// checkGroup refuses a process that was started as one of several but has no group, and so would
+// train alone like all the others.
 func checkGroup(g *dist.Group) error {
 	if world, variable := dist.Started(os.Getenv); g == nil && world > 1 {
 		return fmt.Errorf("accelerate: this process was started as one of several (%s=%d), but Options.Group "+
@@ -163,14 +163,14 @@ func (a *Accelerator) beforeForward() error {
 	return nil
 }
 
-// mainSeed returns the number that the main process has.
+// mainSeed returns the main process's number on all processes.
 func (a *Accelerator) mainSeed(seed uint64) (uint64, error) {
 	b := binary.LittleEndian.AppendUint64(nil, seed)
 	err := a.options.Group.Broadcast(context.Background(), b, 0)
 	return binary.LittleEndian.Uint64(b), err
 }
 
-// mainResult has all processes return what the main one returns.
+// mainResult makes all processes return the main process's result.
 func (a *Accelerator) mainResult(path string, err error) (string, error) {
 	if a.NumProcesses() == 1 {
 		return path, err

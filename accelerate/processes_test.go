@@ -79,7 +79,8 @@ func tensorsOf(b []row) (x, y torch.Tensor) {
 
 func collateRows(b []row) ([]row, error) { return b, nil }
 
-// oneOfTwo is what a started process does: it trains as the script does and writes what it saw.
+// oneOfTwo is the main function of a started process: it trains as the script does and writes what
+// it saw.
 func oneOfTwo(role, dir string) error {
 	ctx := context.Background()
 	g, err := dist.Init(ctx, dist.Options{JoinTimeout: time.Minute})
@@ -127,7 +128,7 @@ func oneOfTwo(role, dir string) error {
 			if role == "dies" && g.Rank() == 1 && batches == 3 {
 				os.Exit(9)
 			}
-			// other weights and numbers, to be put right by the state
+			// other weights and random numbers, which the state must correct
 			if role == "resume" && epoch == 1 && batches == train.Len() {
 				path, err := acc.SaveState(filepath.Join(dir, "state"))
 				if err != nil {
@@ -224,8 +225,8 @@ func TestTwoProcessesEqualAccelerateWithGloo(t *testing.T) {
 					"norm.num_batches_tracked", "second.weight", "second.bias", "unused.weight", "unused.bias",
 					"sometimes",
 				} {
-					// On paper the bias before the norm has no gradient: Adam moves it, and the
-					// mean after it, by the signs of what is rounded.
+					// Mathematically, the bias before the norm has no gradient: Adam moves it, and
+					// the running mean after it, according to the signs of rounding errors.
 					if (name == "first.bias" || name == "norm.running_mean") && !testenv.SameBits() {
 						continue
 					}

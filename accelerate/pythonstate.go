@@ -14,19 +14,19 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// The files of Accelerate's save_state, beside the weights, which are the same here and there.
+// The files of Accelerate's save_state except for the weights, which are the same as ours.
 const (
-	pythonExtension  = ".bin" // of optimizer and scheduler
+	pythonExtension  = ".bin" // for optimizers and schedulers
 	pythonScalerName = "scaler.pt"
 	pythonRandomName = "random_states_0.pkl"
 	pythonCustom     = "custom_checkpoint_*.pkl"
 )
 
-// seeded is the seed of the process's generators, which Python's are begun with too.
+// seeded is the seed of the process's generators. Python's generators begin with it, too.
 var seeded atomic.Uint64
 
-// fromPython reports whether Accelerate alone has written a folder: it has its random states, and
-// no manifest.
+// fromPython reports whether a folder was written only by Accelerate: it has its random states, but
+// no manifest of ours.
 func fromPython(dir string) bool {
 	has := func(name string) bool {
 		_, err := os.Stat(filepath.Join(dir, name))
@@ -35,7 +35,7 @@ func fromPython(dir string) bool {
 	return has(pythonRandomName) && !has(checkpoint.ManifestName)
 }
 
-// checkPython refuses what no folder of Python can hold.
+// checkPython refuses what a folder of Accelerate cannot hold.
 func (a *Accelerator) checkPython() error {
 	switch {
 	case a.NumProcesses() > 1:
@@ -47,7 +47,7 @@ func (a *Accelerator) checkPython() error {
 	return nil
 }
 
-// savePython writes the files of Accelerate's save_state that are others than ours.
+// savePython writes the files of Accelerate's save_state that differ from ours.
 func (a *Accelerator) savePython(dir string) error {
 	if err := a.checkPython(); err != nil {
 		return fmt.Errorf("Options.Project.PythonFiles: %w", err)
@@ -88,13 +88,13 @@ func (a *Accelerator) savePython(dir string) error {
 	return random.Write(filepath.Join(dir, pythonRandomName), torchsave.AccelerateRandom, a.devices(), "step", a.step)
 }
 
-// readPython reads the files of Accelerate's save_state, those of the models aside. The tensors are
-// of the caller's scope.
+// readPython reads the files of Accelerate's save_state, except for the models. The tensors belong
+// to the caller's scope.
 func (a *Accelerator) readPython(dir string) (saved savedState, err error) {
 	if err := a.checkPython(); err != nil {
 		return saved, err
 	}
-	if custom, _ := fs.Glob(os.DirFS(dir), pythonCustom); len(custom) > 0 { // the pattern is right
+	if custom, _ := fs.Glob(os.DirFS(dir), pythonCustom); len(custom) > 0 { // the pattern is valid
 		return saved, fmt.Errorf("%s is a pickled Python object, which cannot be read; move it away to "+
 			"continue without it", custom[0])
 	}
@@ -154,7 +154,7 @@ func (a *Accelerator) readPythonRandom(path string, saved *savedState) error {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 		if state == nil {
-			continue // which generatorStates refuses by name
+			continue // generatorStates reports it as missing
 		}
 		saved.generators = append(saved.generators, torch.Named{Name: d.String(), Tensor: torch.FromBytes(state,
 			torch.Uint8, int64(len(state)))})
@@ -162,7 +162,8 @@ func (a *Accelerator) readPythonRandom(path string, saved *savedState) error {
 	return nil
 }
 
-// keepPython takes over the states of Python's generators, of our own folders that have them too.
+// keepPython keeps the states of Python's generators from a folder of Accelerate, or from one of
+// ours that also has them.
 func (a *Accelerator) keepPython(dir string, saved savedState) {
 	if a.python = saved.python; a.python != nil {
 		return
@@ -173,7 +174,7 @@ func (a *Accelerator) keepPython(dir string, saved savedState) {
 	}
 }
 
-// weightsPath is where the weights of a model are in a saved state.
+// weightsPath returns the file of a model's weights in a saved state.
 func weightsPath(dir string, i int) string {
 	path := numbered(dir, modelName, i, ".safetensors")
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) && fromPython(dir) {

@@ -43,7 +43,7 @@ func newStateRun(t *testing.T, x torch.Tensor, p accelerate.Project) *stateRun {
 	return r
 }
 
-// train makes the updates from, ..., to-1.
+// train makes the updates from to to-1.
 func (r *stateRun) train(t *testing.T, from, to int64) {
 	t.Helper()
 	for i := from; i < to; i++ {
@@ -67,7 +67,7 @@ func (r *stateRun) bytes() (all []byte) {
 
 func savedByPython(t *testing.T) (dir string) {
 	t.Helper()
-	dir = filepath.Join(t.TempDir(), "[1] saved") // a pattern, if it is read as one
+	dir = filepath.Join(t.TempDir(), "[1] saved") // special characters of patterns
 	require.NoError(t, os.CopyFS(dir, os.DirFS("testdata/state/saved")))
 	return dir
 }
@@ -92,7 +92,7 @@ func TestStateOfPythonContinuesBitForBit(t *testing.T) {
 	golden.Bits(t, "the next random numbers", torch.Rand(4), g.Tensor("next"))
 }
 
-// What is written for Python is read as if Python had written it.
+// Files written for Python are read as if Python had written them.
 func TestStateForPythonIsReadBack(t *testing.T) {
 	testenv.RequireTorch(t)
 	torch.SetThreads(1)
@@ -108,7 +108,7 @@ func TestStateForPythonIsReadBack(t *testing.T) {
 	start, _, _, err := torchsave.ReadRandom(filepath.Join(from, "random_states_0.pkl"), torchsave.AccelerateRandom)
 	require.NoError(t, err)
 	for _, keep := range []bool{true, false} {
-		if !keep { // what Python does not write
+		if !keep { // files that Python does not write
 			for _, name := range []string{"MANIFEST.json", "optimizer.safetensors", "scheduler.json",
 				"random_states_0.safetensors"} {
 				require.NoError(t, os.Remove(filepath.Join(dir, name)))
@@ -132,7 +132,7 @@ func TestStateForPythonIsReadBack(t *testing.T) {
 	}
 }
 
-// object is registered for checkpointing.
+// object is an object that is registered for checkpointing.
 type object struct{}
 
 func (object) MarshalState() ([]byte, error) { return []byte("{}"), nil }

@@ -12,13 +12,13 @@ type Schedule struct {
 	accelerator *Accelerator
 	optimizer   *Optimizer
 	schedule    lr.Schedule
-	updates     int     // that it is planned for
-	peak        float64 // that it is planned from; LoadState replaces it by that of the state: base_lrs
+	updates     int     // number of updates that it is planned for
+	peak        float64 // rate that it is planned from (base_lrs); LoadState replaces it with that of the state
 	rate        lr.Rate
-	momentum    lr.Rate // nil: the momentum stays
+	momentum    lr.Rate // nil: the momentum does not change
 	setter      optim.MomentumSetter
-	limit       int // updates that the schedule is made for; 0: as many as there are
-	moves       int // how often it has moved
+	limit       int // maximum number of updates; 0: no limit
+	moves       int // how often the rate has changed
 }
 
 // PrepareSchedule plans a schedule for a run of the given number of moves, starting from the

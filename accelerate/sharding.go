@@ -16,7 +16,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// A model of which each process has a part: Options.Sharding.
+// Models of which each process has a part: Options.Sharding.
 
 func (o *Options) checkSharding() error {
 	err := shard.CheckLayered("accelerate", o.Sharding, o.ShardingReplicas, o.Distributed)
@@ -33,7 +33,7 @@ func (o *Options) checkSharding() error {
 	return nil
 }
 
-// shard shares a model out.
+// shard divides a model among the processes.
 func (a *Accelerator) shard(model any) (err error) {
 	if a.sharded != nil {
 		return errors.New("Options.Sharding divides a single model, and one has already been prepared; put both " +
@@ -93,7 +93,7 @@ func (a *Accelerator) Summon() error {
 	return nil
 }
 
-// checkParts refuses an optimizer of whole parameters.
+// checkParts refuses an optimizer that has whole parameters.
 func (o *Optimizer) checkParts() error {
 	if o.accelerator.sharded != nil && !o.parts {
 		return errors.New("accelerate: Options.Sharding divides the model, and this optimizer has undivided " +
@@ -102,7 +102,7 @@ func (o *Optimizer) checkParts() error {
 	return nil
 }
 
-// agreeOnInf has all processes leave an update out if a gradient of one is not finite.
+// agreeOnInf makes all processes skip an update if one of them has a gradient that is not finite.
 func (a *Accelerator) agreeOnInf(o amp.Optimizer) error {
 	if a.sharded == nil || a.NumProcesses() == 1 {
 		return nil
@@ -110,7 +110,7 @@ func (a *Accelerator) agreeOnInf(o amp.Optimizer) error {
 	return ddp.AllReduce(context.Background(), a.options.Group, dist.Max, a.scaler.FoundInf(o)...)
 }
 
-// spread sends what a step has changed here to the other processes.
+// spread sends the parameters that a step has changed here to the other processes.
 func (o *Optimizer) spread() error {
 	if !o.parts {
 		return nil
@@ -118,8 +118,9 @@ func (o *Optimizer) spread() error {
 	return o.accelerator.sharded.Spread(context.Background())
 }
 
-// meet tells all processes the folder that the main one has made; empty: it has failed.
-func (a *Accelerator) meet(folder string) (string, error) {
+// shareFolder passes the folder that the main process has created to all processes; empty: it has
+// failed.
+func (a *Accelerator) shareFolder(folder string) (string, error) {
 	all, err := a.options.Group.AllGather(context.Background(), []byte(folder))
 	if err != nil {
 		return "", fmt.Errorf("accelerate: %w", err)
@@ -127,25 +128,26 @@ func (a *Accelerator) meet(folder string) (string, error) {
 	return string(all[0]), nil
 }
 
-// saveTogether is SaveState where each process writes its part.
+// saveTogether is SaveState if each process writes its part.
 func (a *Accelerator) saveTogether(dir string) (path string, err error) {
 	if a.IsMainProcess() {
-		a.met = false
+		a.folderShared = false
 		path, err = a.saveMain(dir)
-		if !a.met { // the others wait for a folder
-			_, meetErr := a.meet("")
-			err = errors.Join(err, meetErr)
+		if !a.folderShared { // the other processes are waiting for a folder
+			_, shareErr := a.shareFolder("")
+			err = errors.Join(err, shareErr)
 		}
 		return path, err
 	}
-	folder, err := a.meet("")
+	folder, err := a.shareFolder("")
 	if err != nil || folder == "" {
 		return "", err
 	}
 	return "", a.saveParts(folder)
 }
 
-// saveParts writes the model and its optimizer. Where one process fails, all have an error.
+// saveParts writes this process's part of the model and its optimizer. If one process fails, all
+// return an error.
 func (a *Accelerator) saveParts(folder string) error {
 	metadata := map[string]string{}
 	var o optim.Optimizer
@@ -157,7 +159,7 @@ func (a *Accelerator) saveParts(folder string) error {
 	return a.sharded.WriteTo(context.Background(), folder, updates, o, metadata)
 }
 
-// loadParts reads them, by as many processes as there are now.
+// loadParts loads them; the state may be of another number of processes.
 func (a *Accelerator) loadParts(dir string) error {
 	var o optim.Optimizer
 	if len(a.optimizers) > 0 {
@@ -173,7 +175,7 @@ func (a *Accelerator) loadParts(dir string) error {
 	return nil
 }
 
-// wholeModels and wholeOptimizers are those of which this process has all.
+// wholeModels and wholeOptimizers return those that this process has completely.
 func (a *Accelerator) wholeModels() []any {
 	if a.sharded != nil {
 		return nil

@@ -24,9 +24,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-var drawn sync.Mutex // the generator that the ranks of a test share
+var drawn sync.Mutex // protects the generator that the ranks of a test share
 
-// sharedLoop is a loop of one rank over twelve batches, in windows of two.
+// sharedLoop is the loop of one rank over twelve batches, in windows of two.
 type sharedLoop struct {
 	acc   *accelerate.Accelerator
 	model []*nn.Linear
@@ -137,7 +137,7 @@ func TestALoopIsTheSameHoweverItsModelIsSharded(t *testing.T) {
 					return err
 				}
 				tolerance := 0.0
-				if s == 0 && world > 2 { // PyTorch's reducer orders its buckets again after its first pass
+				if s == 0 && world > 2 { // PyTorch's reducer reorders its buckets after its first pass
 					tolerance = 1e-12
 				}
 				assert.InDeltaSlice(t, got, second, tolerance, "a run that was loaded, %s, rank %d of %d", s, g.Rank(), world)

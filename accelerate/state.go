@@ -70,7 +70,7 @@ func (a *Accelerator) SaveState(dir string) (path string, err error) {
 	return path, nil
 }
 
-// saveMain is SaveState of the main process.
+// saveMain is SaveState on the main process.
 func (a *Accelerator) saveMain(dir string) (path string, err error) {
 	automatic := a.options.Project.AutomaticNaming
 	switch {
@@ -125,7 +125,7 @@ func (a *Accelerator) LoadState(dir string) error {
 		}
 		dir = a.folder(folders[len(folders)-1])
 	}
-	if err := checkpoint.Verify(dir); err != nil && !fromPython(dir) { // which keeps no sums
+	if err := checkpoint.Verify(dir); err != nil && !fromPython(dir) { // a folder of Accelerate has no checksums
 		return fmt.Errorf("accelerate: cannot load the state: %w", err)
 	}
 	var err error
@@ -176,8 +176,9 @@ func (a *Accelerator) nextFolder() (string, error) {
 	return path, nil
 }
 
-// deleteOldest deletes what TotalLimit does not keep beside the state that was just written. Until
-// then the older ones are all that a run has, should the disk be full or the process killed.
+// deleteOldest deletes states beyond TotalLimit. It is called only after the new state has been
+// written: until then the older ones are all that a run has if the disk is full or the process is
+// killed.
 func (a *Accelerator) deleteOldest() {
 	limit := a.options.Project.TotalLimit
 	if limit == 0 {
@@ -188,18 +189,18 @@ func (a *Accelerator) deleteOldest() {
 	for _, n := range folders[:max(0, len(folders)+1-limit)] {
 		err = errors.Join(err, os.RemoveAll(a.folder(n)))
 	}
-	if err != nil { // no reason to end a run
+	if err != nil { // not a reason to end the run
 		slog.Warn("accelerate: SaveState: old states could not be deleted", "reason", err.Error())
 	}
 }
 
-// The files of a state. Where there are several of a kind, the second is model_1.safetensors and so
-// on.
+// The files of a state. If there are several of a kind, the second is called model_1.safetensors,
+// and so on.
 const (
 	modelName      = "model"
 	optimizerName  = "optimizer"
 	scheduleName   = "scheduler"
-	randomName     = "random_states_%d.safetensors" // of a process
+	randomName     = "random_states_%d.safetensors" // one for each process
 	scalerName     = "scaler.json"
 	registeredName = "custom_checkpoint"
 )
@@ -213,8 +214,8 @@ func numbered(dir, name string, i int, extension string) string {
 
 func (a *Accelerator) save(dir string) error {
 	if a.sharded != nil {
-		a.met = true
-		if _, err := a.meet(dir); err != nil {
+		a.folderShared = true
+		if _, err := a.shareFolder(dir); err != nil {
 			return err
 		}
 		if err := a.saveParts(dir); err != nil {
@@ -265,24 +266,24 @@ func (a *Accelerator) save(dir string) error {
 
 type scheduleState struct {
 	Moves int      `json:"moves"`
-	Base  *float64 `json:"base_lr,omitempty"` // Schedule.peak; states of earlier versions are without
+	Base  *float64 `json:"base_lr,omitempty"` // Schedule.peak; missing in states of earlier versions
 }
 
-// savedState is what the files of a state hold, those of the models aside.
+// savedState is the contents of a state's files, except for the models.
 type savedState struct {
 	optimizers []optimizerState
 	schedules  []scheduleState
 	scaler     amp.GradScalerState
 	registered [][]byte
 	generators []torch.Named
-	step       int // the batches in the window
+	step       int // batches in the window
 
-	python *torchsave.Random // of Python's generators, if Accelerate has written the state
-	kept   []torch.Tensor    // of its optimizers, to be freed
+	python *torchsave.Random // Python's generators, if Accelerate has written the state
+	kept   []torch.Tensor    // tensors of Accelerate's optimizer states, to be freed
 }
 
-// load reads all files before it changes anything but the models, whose own loading is all or
-// nothing.
+// load reads all files before it changes anything except the models, each of which is loaded
+// completely or not at all.
 func (a *Accelerator) load(dir string) error {
 	read := a.read
 	if fromPython(dir) && a.sharded != nil {
@@ -345,7 +346,7 @@ func (a *Accelerator) load(dir string) error {
 	return nil
 }
 
-// read reads the files of a state, those of the models aside.
+// read reads the files of a state, except for the models.
 func (a *Accelerator) read(dir string) (saved savedState, err error) {
 	saved.optimizers = make([]optimizerState, len(a.optimizers))
 	for i := range a.wholeOptimizers() {
@@ -371,8 +372,8 @@ func (a *Accelerator) read(dir string) (saved savedState, err error) {
 	return saved, err
 }
 
-// readGenerators reads the random states of this process, and the number of batches in the window,
-// which is in the same file.
+// readGenerators reads the random states of this process, and the number of batches in the window
+// from the same file.
 func (a *Accelerator) readGenerators(dir string) (generators []torch.Named, step int, err error) {
 	name := fmt.Sprintf(randomName, a.ProcessIndex())
 	generators, metadata, err := tensorio.Load(filepath.Join(dir, name))
@@ -390,8 +391,8 @@ func (a *Accelerator) readGenerators(dir string) (generators []torch.Named, step
 	return generators, step, nil
 }
 
-// readRegistered reads the states of the registered objects, and refuses a folder that has more or
-// fewer.
+// readRegistered reads the states of the registered objects. It refuses a folder with another
+// number of them.
 func (a *Accelerator) readRegistered(dir string) ([][]byte, error) {
 	found, err := fs.Glob(os.DirFS(dir), registeredName+"_*.state")
 	if err != nil {

@@ -16,14 +16,14 @@ import (
 
 type optimizerState struct {
 	tensors []torch.Named
-	fill    func(into []torch.Named) error // reads what of them is on torch.Meta
+	fill    func(into []torch.Named) error // reads the tensors that are still on torch.Meta
 	updates int
 	rate    float64
 
-	python map[string]any // instead of these: state_dict() of torch.optim
+	python map[string]any // instead of the fields above: state_dict() of torch.optim
 }
 
-// load continues an optimizer.
+// load restores an optimizer.
 func (s optimizerState) load(o *Optimizer) (err error) {
 	if s.python == nil {
 		if err := o.optimizer.LoadState(s.tensors, s.updates); err != nil {
@@ -54,11 +54,11 @@ func readOptimizer(path string) (s optimizerState, err error) {
 	return s, nil
 }
 
-// devices are those whose generators a run draws from.
+// devices returns the devices whose generators a run draws from.
 func (a *Accelerator) devices() []torch.Device { return torchsave.DevicesOf(a.options.Device) }
 
-// gatherGenerators returns the states of the generators of all processes: of each those of its
-// devices, one after the other.
+// gatherGenerators returns the generator states of all processes: for each process, those of its
+// devices, concatenated.
 func (a *Accelerator) gatherGenerators() ([][]byte, error) {
 	var mine []byte
 	err := torch.Try(func() {
@@ -72,7 +72,7 @@ func (a *Accelerator) gatherGenerators() ([][]byte, error) {
 	return a.options.Group.AllGather(context.Background(), mine)
 }
 
-// saveGenerators writes what gatherGenerators has found, a file for each process.
+// saveGenerators writes the states from gatherGenerators, a file for each process.
 func (a *Accelerator) saveGenerators(dir string) error {
 	var err error
 	panicked := torch.Try(func() {
@@ -95,7 +95,7 @@ func (a *Accelerator) saveGenerators(dir string) error {
 	return errors.Join(panicked, err)
 }
 
-// generatorStates are those of the generators of this process, of what a file holds.
+// generatorStates returns the states of this process's generators, from the contents of a file.
 func (a *Accelerator) generatorStates(saved []torch.Named) (torchsave.Generators, error) {
 	found, mine := torchsave.Generators{}, torchsave.Generators{}
 	for _, g := range saved {

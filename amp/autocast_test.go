@@ -100,7 +100,7 @@ func TestNestedRegionsEqualPyTorch(t *testing.T) {
 	}
 }
 
-// product computes a product of float32 matrices and tells in which dtype that was.
+// product computes a product of float32 matrices and returns the dtype of the result.
 func product() torch.DType {
 	var d torch.DType
 	torch.Scope(func() { d = torch.Ones(2, 2).MatMul(torch.Ones(2, 2)).DType() })
@@ -152,7 +152,7 @@ func TestARegionIsOfItsGoroutineOnly(t *testing.T) {
 	})
 }
 
-// A weight that has changed between two regions must be cast again: the cache ends with the
+// A weight that was changed between two regions must be cast again: the cache ends with the
 // outermost region.
 func TestCastsAreForgottenAfterTheRegion(t *testing.T) {
 	testenv.RequireTorch(t)

@@ -9,9 +9,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// What scalers are for: at the first scale, 2^24, the float16 gradients of this loss overflow, so
-// first steps are left out; the scale falls, and then the training converges. One parameter is on
-// the CPU in any case, and its gradients are looked at too.
+// The purpose of scalers: at the first scale, 2^24, the float16 gradients of this loss overflow, so
+// the first steps are skipped; the scale falls, and then training converges. One parameter is
+// always on the CPU, and its gradients are checked, too.
 func TestFloat16TrainingFindsItsScale(t *testing.T) {
 	testenv.RequireTorch(t)
 	t.Run("on the CPU", func(t *testing.T) { float16Training(t, torch.CPU) })

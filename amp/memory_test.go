@@ -10,8 +10,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// A scaler's tensors are made in the scope of the first update, outlive it, and later updates make
-// none that stay.
+// A scaler's tensors are made in the scope of the first update and outlive it. Later updates make
+// no tensors that remain.
 func TestUpdatesOfAScalerHoldNoMoreTensorsAfterTheFirst(t *testing.T) {
 	testenv.RequireTorch(t)
 	w := torch.Ones(3).RequiresGrad()

@@ -46,7 +46,7 @@ func TestPrecisionsSurviveJSON(t *testing.T) {
 	}
 }
 
-// Whatever is accepted must be written as it can be read again.
+// Whatever is accepted must be written in a form that can be read again.
 func FuzzParsePrecision(f *testing.F) {
 	for _, s := range []string{"fp32", "no", "BF16", "float16", "", "precision(3)"} {
 		f.Add(s)

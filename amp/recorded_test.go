@@ -15,7 +15,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// recordedUpdate is an update of a recorded run of accelerate. Numbers are Python's float.hex(), or
+// recordedUpdate is an update in a recorded run of accelerate. Numbers are Python's float.hex(), or
 // inf and nan.
 type recordedUpdate struct {
 	Loss       []string `json:"loss_window"`
@@ -27,9 +27,9 @@ type recordedUpdate struct {
 	Tracker    int      `json:"growth_tracker"`
 }
 
-// A recorded run of accelerate's loop with a GradScaler, gradients clipped, infinities and NaNs
-// injected. Its AdamW is the one without a fused kernel, so weights agree closely and not to the
-// last bit; scales and skipped steps agree exactly.
+// A recorded run of accelerate's loop with a GradScaler, clipped gradients, and injected infinities
+// and NaNs. Its AdamW has no fused kernel, so the weights agree closely but not to the last bit;
+// scales and skipped steps agree exactly.
 func TestRecordedRunOfAccelerate(t *testing.T) {
 	const folder = "../../shared/conformance/cases/accelerate/scaler_skip_growth/"
 	data, err := os.ReadFile(folder + "trace.json")
@@ -115,7 +115,7 @@ func number(t *testing.T, s string) float64 {
 	return v
 }
 
-// near compares with a recorded number, to a relative 1e-5.
+// near compares with a recorded number, with a relative tolerance of 1e-5.
 func near(t *testing.T, what string, got float64, recorded string) {
 	t.Helper()
 	want := number(t, recorded)

@@ -9,7 +9,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// The mistakes that a [GradScaler] reports, for errors.Is.
+// The misuses that a [GradScaler] reports, for errors.Is.
 var (
 	ErrNotScaled     = errors.New("amp: no loss has been scaled; call Scale before the backward pass")
 	ErrUnscaledTwice = errors.New("amp: the gradients of this optimizer have been unscaled since the last Update; " +
@@ -49,8 +49,8 @@ type GradScalerOptions struct {
 type GradScaler struct {
 	options        GradScalerOptions
 	initialTracker int
-	scale          torch.Tensor // float32, without dimensions, on the device of the first loss; undefined before
-	growthTracker  torch.Tensor // int32: updates without overflow in a row
+	scale          torch.Tensor // float32 scalar on the device of the first loss; undefined before that
+	growthTracker  torch.Tensor // int32: consecutive updates without overflow
 	optimizers     map[Optimizer]*check
 }
 
@@ -62,19 +62,19 @@ const (
 	stepped
 )
 
-// check is what is known of an optimizer's gradients since the last Update.
+// check records what is known of an optimizer's gradients since the last Update.
 type check struct {
 	stage  stage
 	names  []string
 	params *torch.List
-	found  []found // those in use come first
+	found  []foundInf // the entries in use come first
 	used   int
-	last   int // how many were in use at the last step
+	last   int // number of entries in use at the last step
 }
 
-// found is whether gradients on a device had an infinity or NaN: float32 0 or 1, kept from update
-// to update.
-type found struct {
+// foundInf records whether gradients on a device had an infinity or NaN: float32 0 or 1
+// (found_inf). Its memory is reused from update to update.
+type foundInf struct {
 	device torch.Device
 	inf    torch.Tensor
 }
@@ -113,8 +113,8 @@ func (o GradScalerOptions) Validate() error {
 	return o.validateGrowth()
 }
 
-// validateGrowth is Validate for the settings that may change later, where zero stands for no
-// default.
+// validateGrowth is Validate for the settings that may be changed later, for which zero does not
+// mean a default.
 func (o GradScalerOptions) validateGrowth() error {
 	switch {
 	case !(o.GrowthFactor > 1) || math.IsInf(o.GrowthFactor, 0):
@@ -201,7 +201,7 @@ func (s *GradScaler) FoundInf(opt Optimizer) (notes []torch.Tensor) {
 	return notes
 }
 
-// unscale makes one call for all gradients that share device and dtype.
+// unscale makes a single call for all gradients with the same device and dtype.
 func (s *GradScaler) unscale(c *check) error {
 	type kind struct {
 		device torch.Device
@@ -213,7 +213,7 @@ func (s *GradScaler) unscale(c *check) error {
 		if !g.Defined() {
 			continue
 		}
-		if !g.IsStrided() { // the rows that a sparse gradient has, in place
+		if !g.IsStrided() { // for a sparse gradient, its rows, in place
 			g = torch.Call("aten::_values", g)[0]
 		}
 		k := kind{g.Device(), g.DType()}
@@ -225,7 +225,7 @@ func (s *GradScaler) unscale(c *check) error {
 		}
 		grads[k] = append(grads[k], g)
 	}
-	// The reciprocal is taken in double precision, as PyTorch does.
+	// The reciprocal is computed in double precision, as in PyTorch.
 	inverse := s.scale.ToDType(torch.Float64).Reciprocal().ToDType(torch.Float32)
 	c.used = 0
 	for _, k := range kinds {
@@ -235,7 +235,7 @@ func (s *GradScaler) unscale(c *check) error {
 	return nil
 }
 
-// foundOn is the note of a device, set to 0 at its first use since the last Update.
+// foundOn returns the flag of a device, which is reset to 0 at its first use after an Update.
 func (c *check) foundOn(d torch.Device) torch.Tensor {
 	for _, f := range c.found[:c.used] {
 		if f.device == d {
@@ -247,7 +247,7 @@ func (c *check) foundOn(d torch.Device) torch.Tensor {
 		at++
 	}
 	if at == len(c.found) {
-		c.found = append(c.found, found{d, torch.TensorOptions{Device: d}.Zeros([]int64{}...).Keep()})
+		c.found = append(c.found, foundInf{d, torch.TensorOptions{Device: d}.Zeros([]int64{}...).Keep()})
 	}
 	c.found[c.used], c.found[at] = c.found[at], c.found[c.used]
 	c.used++
@@ -297,7 +297,7 @@ func (s *GradScaler) StepWithoutWaiting(opt Optimizer, lr float64) error {
 	}
 	torch.Scope(func() {
 		inf := c.found[0].inf
-		for _, f := range c.found[1:c.used] { // of parameters on several devices
+		for _, f := range c.found[1:c.used] { // if parameters are on several devices
 			inf = inf.Maximum(f.inf.ToDevice(inf.Device()))
 		}
 		fused.StepUnless(lr, inf)
@@ -312,7 +312,7 @@ func (s *GradScaler) LeftOut(opt Optimizer) bool {
 	return c != nil && c.leftOut()
 }
 
-// beforeStep unscales the gradients unless that has been done.
+// beforeStep unscales the gradients unless this has been done.
 func (s *GradScaler) beforeStep(opt Optimizer) (*check, error) {
 	if !s.scale.Defined() {
 		return nil, ErrNotScaled
@@ -333,9 +333,10 @@ func (s *GradScaler) beforeStep(opt Optimizer) (*check, error) {
 	return c, nil
 }
 
-// leftOut waits for the device and reports whether a gradient of the last step was infinite or NaN.
+// leftOut waits for the device and reports whether the last step was skipped because a gradient was
+// infinite or NaN.
 func (c *check) leftOut() bool {
-	return slices.ContainsFunc(c.found[:c.last], func(f found) bool { return f.inf.Item() != 0 })
+	return slices.ContainsFunc(c.found[:c.last], func(f foundInf) bool { return f.inf.Item() != 0 })
 }
 
 // Update adapts the scale: down if a gradient of any optimizer was infinite or NaN, up after
@@ -391,7 +392,7 @@ func (s *GradScaler) UpdateTo(scale float64) error {
 	return nil
 }
 
-// renew begins the next update for all optimizers.
+// renew prepares the checks of all optimizers for the next update.
 func (s *GradScaler) renew() {
 	for _, c := range s.optimizers {
 		c.stage, c.used = ready, 0

@@ -20,14 +20,14 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// scaled is a training of testdata/scaler.py: a linear model, an optimizer and a scaler.
+// scaled is a training run of testdata/scaler.py: a linear model, an optimizer and a scaler.
 type scaled struct {
 	g            *golden.File
 	weight, bias torch.Tensor
 	opt          optim.Optimizer
 	scaler       *amp.GradScaler
 	clip         bool
-	unseen       bool // steps by StepWithoutWaiting
+	unseen       bool // uses StepWithoutWaiting
 }
 
 func newScaled(g *golden.File, o amp.GradScalerOptions, clip bool) *scaled {
@@ -46,7 +46,7 @@ func (s *scaled) loss() torch.Tensor {
 	return s.g.Tensor("x").Linear(s.weight, s.bias).MSELoss(s.g.Tensor("y"), torch.ReductionMean)
 }
 
-// poison is what testdata/scaler.py puts into a gradient of update k.
+// poison puts into a gradient what testdata/scaler.py does in update k.
 func (s *scaled) poison(k int) {
 	switch k {
 	case 2:
@@ -58,7 +58,7 @@ func (s *scaled) poison(k int) {
 	}
 }
 
-// update makes one update, each part in a scope of its own, and returns a row of the trace.
+// update makes one update, each part in its own scope, and returns a row of the trace.
 func (s *scaled) update(t *testing.T, k int) (row []float64) {
 	t.Helper()
 	torch.Scope(func() { s.scaler.Scale(s.loss()).Backward() })
@@ -124,7 +124,7 @@ func scalerCases(t *testing.T) (*golden.File, map[string]scalerSettings) {
 	return g, made.Cases
 }
 
-// compare reports what differs from PyTorch's updates.
+// compare reports differences from PyTorch's updates.
 func (s *scaled) compare(t *testing.T, name string, k int, row []float64) {
 	t.Helper()
 	trace := torch.Values[float64](s.g.Tensor(name + "/trace"))
@@ -159,7 +159,7 @@ func TestScaledTrainingEqualsPyTorch(t *testing.T) {
 	}
 }
 
-// An optimizer that cannot leave a step out by itself is asked as by Step.
+// For an optimizer that cannot skip a step by itself, StepWithoutWaiting waits like Step.
 func TestStepWithoutWaitingWaitsForOtherOptimizers(t *testing.T) {
 	testenv.RequireTorch(t)
 	for _, implementation := range []optim.Implementation{optim.Fused, optim.Foreach, optim.ForLoop} {
@@ -203,7 +203,7 @@ func TestScalerStateContinuesARun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newScaled(g, settings.options(), settings.Unscale)
 			for k := range scaledUpdates {
-				data, err := json.Marshal(s.scaler.State()) // through a file, as a checkpoint goes
+				data, err := json.Marshal(s.scaler.State()) // through JSON, as in a checkpoint
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -213,7 +213,7 @@ func TestScalerStateContinuesARun(t *testing.T) {
 				}
 				s.scaler = amp.NewGradScaler(amp.GradScalerOptions{InitScale: 7, GrowthInterval: 99})
 				if k%2 == 1 {
-					s.scaler.Scale(torch.Ones()) // the scale is on a device already
+					s.scaler.Scale(torch.Ones()) // the scale has been made on a device
 				}
 				if err := s.scaler.LoadState(state); err != nil {
 					t.Fatal(err)
@@ -419,7 +419,7 @@ func TestScaleAndGrowthCanBeSet(t *testing.T) {
 	}
 }
 
-// _unscale_grads_ of PyTorch looks at the values of a sparse gradient too.
+// _unscale_grads_ of PyTorch also checks the values of a sparse gradient.
 func TestSparseGradientsAreUnscaled(t *testing.T) {
 	testenv.RequireTorch(t)
 	train := func(scaler *amp.GradScaler, factor float64) (weights torch.Tensor, applied bool) {

@@ -89,7 +89,7 @@ func (e *SpaceError) Error() string {
 
 func (e *SpaceError) Unwrap() error { return e.Err }
 
-// bytesText prints a number of bytes for people.
+// bytesText formats a number of bytes for people.
 func bytesText(n int64) string {
 	const units = "kMGTPE"
 	if n < 1000 {

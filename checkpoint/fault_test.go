@@ -17,7 +17,7 @@ import (
 
 // TestEveryFailingFlushAndRename makes each flush and each rename of a save fail in turn.
 func TestEveryFailingFlushAndRename(t *testing.T) {
-	for _, step := range []int{1, 2} { // 1 replaces what is there, 2 is new
+	for _, step := range []int{1, 2} { // step 1 replaces the existing checkpoint, step 2 is new
 		for _, call := range []string{"sync", "rename"} {
 			for _, fault := range []error{syscall.EIO, syscall.ENOSPC} {
 				for k := 1; ; k++ {
@@ -97,7 +97,7 @@ func TestAFullDiskIsNamed(t *testing.T) {
 		t.Fatalf("Write = %v, want a SpaceError", err)
 	}
 	if space.Path != s.Path(2) || space.Need != 25 || space.Free < 0 {
-		t.Errorf("SpaceError %+v, want the path, 25 bytes written and what is free", space)
+		t.Errorf("SpaceError %+v, want the path, 25 bytes written and the free bytes", space)
 	}
 	for _, want := range []string{s.Path(2), "needed at least 25 B", "free "} {
 		if !strings.Contains(err.Error(), want) {
@@ -106,7 +106,7 @@ func TestAFullDiskIsNamed(t *testing.T) {
 	}
 }
 
-// TestRealFullDisk needs leave to mount a file system in memory.
+// TestRealFullDisk needs the permission to mount a file system in memory.
 func TestRealFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := mountSmallDisk(dir, 1<<20); err != nil {
@@ -137,7 +137,7 @@ func TestRealFullDisk(t *testing.T) {
 	}
 	s.Close()
 
-	s, err = Open(dir+"/other", Options{}) // no checkpoint here that tells the size to come
+	s, err = Open(dir+"/other", Options{}) // there is no checkpoint here from which the size can be estimated
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestBytesText(t *testing.T) {
 	}
 }
 
-// largeState has a file that is flushed while its checksum is made.
+// largeState has a file that is flushed while its checksum is computed.
 func largeState(dir string) error {
 	return files(map[string]string{"large": strings.Repeat("0123456789abcdef", leastRange/16), "small": "x"})(dir)
 }
@@ -183,8 +183,8 @@ func TestALargeFileThatCannotBeFlushed(t *testing.T) {
 	}
 }
 
-// A checkpoint has its name only once all of it is on the disk, however long a flush takes beside
-// what is read meanwhile.
+// A checkpoint gets its name only when all of it is on the disk, however long a flush takes while
+// other files are read.
 func TestALargeFileIsFlushedBeforeItsCheckpointHasItsName(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
 	var flushed atomic.Bool

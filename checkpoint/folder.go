@@ -8,11 +8,11 @@ import (
 	"sync"
 )
 
-// warnings are what [WriteFolder] has warned of.
+// warnings are the warnings that [WriteFolder] has given.
 var warnings sync.Map // map[string]bool
 
 func warnOnce(err error) {
-	if _, told := warnings.LoadOrStore(err.Error(), true); !told {
+	if _, warned := warnings.LoadOrStore(err.Error(), true); !warned {
 		slog.Warn(err.Error())
 	}
 }
@@ -37,7 +37,7 @@ func WriteFolder(path string, write func(dir string) error) error {
 	if err := s.recover(func(name string) bool { return name == filepath.Base(path) }); err != nil {
 		return err
 	}
-	step, _ := numbered(filepath.Base(path), defaultPrefix)
+	step, _ := parseStep(filepath.Base(path), defaultPrefix)
 	d, err := s.begin(path, step)
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ func TestWriteFolder(t *testing.T) {
 		}
 		entries, err := os.ReadDir(filepath.Dir(path))
 		if err != nil || len(entries) != 1 {
-			t.Errorf("something is left beside the folder: %v (%v)", entries, err)
+			t.Errorf("something else is left: %v (%v)", entries, err)
 		}
 	}
 	if err := checkpoint.WriteFolder(path, fill("first")); err != nil {
@@ -43,8 +43,8 @@ func TestWriteFolder(t *testing.T) {
 	}
 	holds("second")
 
-	// What a process left that was killed while it wrote, and one that was killed between the
-	// renames of a replacement.
+	// What is left by a process that was killed while it was writing, and by one that was killed
+	// between the renames of a replacement.
 	parent := filepath.Dir(path)
 	if err := os.Mkdir(filepath.Join(parent, ".step_3.unfinished-00000001"), 0o777); err != nil {
 		t.Fatal(err)

@@ -13,29 +13,29 @@ import (
 	"time"
 )
 
-// heartbeatName is the file that stands for the lock where the file system has none.
+// heartbeatName is the file that replaces the lock if the file system does not support locks.
 const heartbeatName = ".lock-holder"
 
-// The file is rewritten every beat. A holder whose file is older than patience is considered dead.
-// Ages are differences between times from the file system, so the clocks of several machines do not
-// matter.
+// The holder rewrites the file every beat. If the file is older than patience, the holder is
+// considered dead. Ages are differences between times of the file system, so the clocks of the
+// machines do not matter.
 const (
 	beat     = 15 * time.Second
 	patience = 4 * beat
 )
 
-// heartbeat is a lock made of a file that its holder keeps fresh. Unlike a lock of the system it is
-// lost if the process is suspended for longer than patience, which the next save tells.
+// heartbeat is a lock made of a file that its holder keeps fresh. Unlike a lock of the system, it
+// is lost if the process is suspended for longer than patience; the next save then fails.
 type heartbeat struct {
 	dir  string
-	text []byte // of the file
+	text []byte // contents of the file
 	stop chan struct{}
 	done chan struct{}
 	over sync.Once // closes stop
 }
 
-// own are the files that this process keeps fresh.
-var own sync.Map // map[nonce]bool
+// ownNonces are the nonces of the files that this process keeps fresh.
+var ownNonces sync.Map // map[nonce]bool
 
 // takeHeartbeat takes the lock if it is free or abandoned.
 func takeHeartbeat(dir string) (lock, error) {
@@ -46,9 +46,9 @@ func takeHeartbeat(dir string) (lock, error) {
 		return nil, err
 	}
 	h := &heartbeat{dir: dir, text: append(text, '\n'), stop: make(chan struct{}), done: make(chan struct{})}
-	for range 3 { // abandoned files in the way are removed
+	for range 3 { // the first attempts may only remove abandoned files
 		if err = h.create(); err == nil {
-			own.Store(me.Nonce, true)
+			ownNonces.Store(me.Nonce, true)
 			h.sweep()
 			go h.keep()
 			return h, nil
@@ -61,7 +61,7 @@ func takeHeartbeat(dir string) (lock, error) {
 		}
 	}
 	if err == nil {
-		return nil, holder{}.error(dir) // others take it faster than it is found free
+		return nil, holder{}.error(dir) // other processes were faster each time
 	}
 	if _, locked := errors.AsType[*LockedError](err); locked {
 		return nil, err
@@ -71,7 +71,7 @@ func takeHeartbeat(dir string) (lock, error) {
 
 func (h *heartbeat) path() string { return filepath.Join(h.dir, heartbeatName) }
 
-// create makes the file, which must not be there.
+// create creates the file, which must not exist.
 func (h *heartbeat) create() error {
 	f, err := os.OpenFile(h.path(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
@@ -86,7 +86,7 @@ func (h *heartbeat) create() error {
 	return nil
 }
 
-// held reads the file again.
+// held checks that the file is still that of this process.
 func (h *heartbeat) held() error {
 	text, err := os.ReadFile(h.path())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -96,11 +96,11 @@ func (h *heartbeat) held() error {
 		return nil
 	}
 	var other holder
-	_ = json.Unmarshal(text, &other) // the holder is zero if nobody can tell
+	_ = json.Unmarshal(text, &other) // the holder is zero if the file cannot be read
 	return other.error(h.dir)
 }
 
-// keep writes the file again until the lock is given back.
+// keep rewrites the file until the lock is released.
 func (h *heartbeat) keep() {
 	defer close(h.done)
 	ticker := time.NewTicker(beat)
@@ -112,10 +112,10 @@ func (h *heartbeat) keep() {
 		case <-ticker.C:
 		}
 		if h.held() != nil {
-			continue // the next save says so
+			continue // the next save reports it
 		}
 		if f, err := os.OpenFile(h.path(), os.O_WRONLY, 0); err == nil {
-			_, _ = f.Write(h.text) // one that is missed does no harm
+			_, _ = f.Write(h.text) // a missed beat does no harm
 			_ = f.Close()
 		}
 	}
@@ -127,7 +127,7 @@ func (h *heartbeat) Close() error {
 	<-h.done
 	var me holder
 	if json.Unmarshal(h.text, &me) == nil {
-		own.Delete(me.Nonce)
+		ownNonces.Delete(me.Nonce)
 	}
 	if h.held() != nil {
 		return nil // another process has it
@@ -135,16 +135,16 @@ func (h *heartbeat) Close() error {
 	return os.Remove(h.path())
 }
 
-// removeAbandoned removes the file of a holder that is dead; that of a live one is a
-// [*LockedError]. One process at a time does so: it holds a second file meanwhile.
+// removeAbandoned removes the file of a dead holder; if the holder is alive, it returns a
+// [*LockedError]. Only one process does this at a time: it holds a second file meanwhile.
 func (h *heartbeat) removeAbandoned() error {
 	turn := h.path() + "-abandoned"
 	f, err := os.OpenFile(turn, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if errors.Is(err, fs.ErrExist) {
 		if age, err := h.age(turn); err != nil || age <= patience {
-			return errors.Join(holder{}.error(h.dir), err) // another process is taking it
+			return errors.Join(holder{}.error(h.dir), err) // another process is removing the file
 		}
-		return os.Remove(turn) // of a process that was killed in this function
+		return os.Remove(turn) // left by a process that was killed in this function
 	}
 	if err != nil {
 		return err
@@ -161,7 +161,7 @@ func (h *heartbeat) removeAbandoned() error {
 		return err
 	}
 	var other holder
-	_ = json.Unmarshal(text, &other) // half a file is judged by its age
+	_ = json.Unmarshal(text, &other) // if the file is incomplete, its age decides
 	dead, err := h.dead(other)
 	if err != nil {
 		return err
@@ -172,12 +172,12 @@ func (h *heartbeat) removeAbandoned() error {
 	return os.Remove(h.path())
 }
 
-// dead tells whether a holder keeps its file fresh no longer.
+// dead reports whether a holder no longer keeps its file fresh.
 func (h *heartbeat) dead(other holder) (bool, error) {
 	if other.PID != 0 && thisProcess().seesProcessesOf(other) {
 		if other.PID == os.Getpid() {
-			_, mine := own.Load(other.Nonce)
-			return !mine, nil // the process number of a predecessor
+			_, mine := ownNonces.Load(other.Nonce)
+			return !mine, nil // an earlier process had the same number
 		}
 		if !processLives(other.PID) {
 			return true, nil
@@ -187,10 +187,10 @@ func (h *heartbeat) dead(other holder) (bool, error) {
 	return age > patience, err
 }
 
-// probePrefix begins the names of the files that tell the file system's time.
+// probePrefix begins the names of files that are created to read the file system's clock.
 const probePrefix = heartbeatName + "-now-"
 
-// sweep removes the files of processes that were killed.
+// sweep removes such files left by killed processes.
 func (h *heartbeat) sweep() {
 	entries, err := os.ReadDir(h.dir)
 	if err != nil {
@@ -203,7 +203,7 @@ func (h *heartbeat) sweep() {
 	}
 }
 
-// age is how long ago a file was written, by the clock of the file system.
+// age returns how long ago a file was written, by the clock of the file system.
 func (h *heartbeat) age(path string) (time.Duration, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -214,7 +214,7 @@ func (h *heartbeat) age(path string) (time.Duration, error) {
 		return 0, err
 	}
 	now, err := probe.Stat()
-	_ = os.Remove(probe.Name()) // or the holder does
+	_ = os.Remove(probe.Name()) // otherwise the next holder removes it
 	if err := errors.Join(err, probe.Close()); err != nil {
 		return 0, err
 	}

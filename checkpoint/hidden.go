@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// Folders that are not, or no longer, checkpoints have hidden names: a dot, the name of the
-// checkpoint, and what they are.
+// Folders that are not yet or no longer checkpoints have hidden names: a dot, the name of the
+// checkpoint, and one of these kinds.
 const (
 	unfinished = ".unfinished-" // being written; worthless until renamed
-	// was in the way of a new checkpoint of the same step; put back if that one never arrived
+	// replaced by a new checkpoint of the same step; restored if that one was never completed
 	replaced = ".replaced-"
 	dropped  = ".dropped-" // being deleted
 )
@@ -22,8 +22,8 @@ func (s *Store) hidden(name, kind string) string {
 	return filepath.Join(s.dir, fmt.Sprintf(".%s%s%08x", name, kind, rand.Uint32()))
 }
 
-// recover removes what a killed process left behind of the checkpoints that ours accepts by their
-// names. Nobody may be at work on them.
+// recover cleans up after a killed process: it removes or restores the hidden folders of the
+// checkpoints whose names ours accepts. No process may be writing them.
 func (s *Store) recover(ours func(name string) bool) error {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -66,8 +66,8 @@ func splitHidden(file string) (name, kind string) {
 	return "", ""
 }
 
-// drop deletes a checkpoint. Its name goes first and at once, so that no half-deleted folder ever
-// looks like a checkpoint.
+// drop deletes a checkpoint. It renames the folder first, so that a half-deleted folder never looks
+// like a checkpoint.
 func (s *Store) drop(step int) error {
 	path := s.Path(step)
 	away := s.hidden(filepath.Base(path), dropped)

@@ -16,12 +16,12 @@ import (
 	"github.com/gotrainer/gotrainer/internal/leaks"
 )
 
-// The tests of this file run a save in a process of its own, under strace, and end it, or make the
-// system refuse it, at each of its system calls in turn. The process is this test binary, told by
-// helperEnv what to save where.
+// The tests in this file run a save in a separate process under strace. They kill it, or make the
+// system return an error, at each of its system calls in turn. The process is this test binary;
+// helperEnv tells it what to save and where.
 const (
 	helperEnv = "CHECKPOINT_TEST_SAVE"
-	marker    = "/save-begins-here" // looked up by the helper to show where the save begins in a trace
+	marker    = "/save-begins-here" // the helper looks this path up, so that the trace shows where the save begins
 
 	exitSpace = 3
 	exitError = 4
@@ -29,7 +29,7 @@ const (
 
 func init() {
 	if os.Getenv(helperEnv) != "" {
-		runtime.LockOSThread() // strace counts the calls of a thread, so all of the save is made by the first one
+		runtime.LockOSThread() // strace counts calls per thread, so the first thread makes the whole save
 	}
 }
 
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	os.Exit(leaks.Run(m))
 }
 
-// helper saves a step and rotates: task is the step, a space and the folder.
+// helper saves a step and rotates. task is the step, a space and the folder.
 func helper(task string) int {
 	var step int
 	digits, dir, _ := strings.Cut(task, " ")
@@ -115,7 +115,7 @@ func calls(t *testing.T, step int) (before, during map[string]int) {
 	return before, during
 }
 
-// available leaves out the calls that this architecture does not have.
+// available returns the calls that this architecture has.
 func available(t *testing.T) []string {
 	t.Helper()
 	var list []string
@@ -151,8 +151,8 @@ func requireStrace(t *testing.T) {
 	}
 }
 
-// sound checks that the folder has a whole checkpoint, of the old state or the new, that the next
-// save works, and that nothing else is left.
+// sound checks that the folder has a complete checkpoint, of the old state or the new one, that the
+// next save works, and that nothing else is left.
 func sound(t *testing.T, at, dir string, wantNew bool) {
 	t.Helper()
 	s, err := Open(dir, Options{Keep: 1})
@@ -182,7 +182,7 @@ func sound(t *testing.T, at, dir string, wantNew bool) {
 
 func TestKilledAtEverySystemCall(t *testing.T) {
 	requireStrace(t)
-	for _, step := range []int{1, 2} { // 1 replaces the old checkpoint, 2 comes after it
+	for _, step := range []int{1, 2} { // step 1 replaces the old checkpoint, step 2 comes after it
 		before, during := calls(t, step)
 		killed := 0
 		for call, n := range during {

@@ -6,7 +6,7 @@ import (
 	"runtime"
 )
 
-// verify is [Verify] for a checkpoint of the store, and tells of files that are no part of it.
+// verify is [Verify] for a checkpoint of the store. It also warns of files that are not part of it.
 func (s *Store) verify(step int) error {
 	path := s.Path(step)
 	m, foreign, err := s.listing(step)
@@ -16,11 +16,12 @@ func (s *Store) verify(step int) error {
 	if err := verifyFiles(path, m, runtime.GOMAXPROCS(0)); err != nil {
 		return err
 	}
-	s.tellUnlisted(path, m)
+	s.warnUnlisted(path, m)
 	return nil
 }
 
-// listing is verifyListing of a checkpoint of the store, or asks [Options.Unmanifested].
+// listing is verifyListing for a checkpoint of the store. If that has no manifest, it asks
+// [Options.Unmanifested].
 func (s *Store) listing(step int) (m manifest, foreign bool, err error) {
 	m, err = verifyListing(s.Path(step), step)
 	if s.options.Unmanifested == nil || !errors.Is(err, ErrNoManifest) {
@@ -29,8 +30,8 @@ func (s *Store) listing(step int) (m manifest, foreign bool, err error) {
 	return m, true, s.options.Unmanifested(s.Path(step))
 }
 
-// tellUnlisted warns of files that somebody put into a checkpoint.
-func (s *Store) tellUnlisted(path string, m manifest) {
+// warnUnlisted warns of files that were added to a checkpoint later.
+func (s *Store) warnUnlisted(path string, m manifest) {
 	if files := unlisted(path, m); len(files) > 0 {
 		s.warn(path, &UnlistedError{Path: path, Files: files})
 	}
@@ -56,7 +57,7 @@ func (s *Store) Latest() (path string, err error) {
 		}
 		var damaged *DamagedError
 		if !errors.As(err, &damaged) {
-			return "", err // not readable now: an older one would be the wrong answer
+			return "", err // it cannot be read now: to return an older one would be wrong
 		}
 		if s.options.OnDamaged != nil {
 			s.options.OnDamaged(damaged)

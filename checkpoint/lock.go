@@ -13,8 +13,8 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// lockName is the file that is locked. It stays when the lock is given back: deleting it would let
-// two processes each lock a file of that name.
+// lockName is the file that is locked. It is not deleted when the lock is released: otherwise two
+// processes could each lock a different file of that name.
 const lockName = ".lock"
 
 // LockedError says that another process, or another [Store] in this process, is using the folder.
@@ -39,20 +39,20 @@ type lock interface {
 	Close() error
 }
 
-// holder is what a lock file says of the process that holds the lock.
+// holder is the content of a lock file: the process that holds the lock.
 type holder struct {
 	PID   int       `json:"pid"`
 	Host  string    `json:"host"`
 	Since time.Time `json:"since"`
-	Nonce string    `json:"nonce,omitempty"` // of a heartbeat
+	Nonce string    `json:"nonce,omitempty"` // identifies a heartbeat
 
-	// Where the number of the process means something: containers may have one host name, and each
-	// counts its processes from 1. Empty on other systems than Linux, and in older files.
+	// The scope of the process number: containers may have the same host name, and each numbers its
+	// processes from 1. Empty on systems other than Linux, and in older files.
 	Boot         string `json:"boot,omitempty"`
 	PIDNamespace string `json:"pid_namespace,omitempty"`
 }
 
-// thisProcess describes this process as a holder from now on.
+// thisProcess returns this process as the holder of a lock taken now.
 func thisProcess() holder {
 	host, _ := os.Hostname() // what cannot be read is left empty
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
@@ -61,18 +61,18 @@ func thisProcess() holder {
 		Boot: strings.TrimSpace(string(boot)), PIDNamespace: namespace}
 }
 
-// seesProcessesOf tells whether the numbers of processes mean the same to both.
+// seesProcessesOf reports whether process numbers mean the same for both holders.
 func (h holder) seesProcessesOf(other holder) bool {
 	return h.Host == other.Host && h.Boot == other.Boot && h.PIDNamespace == other.PIDNamespace
 }
 
-// error is what another process gets to see.
+// error returns the error for another process that wants the lock.
 func (h holder) error(dir string) *LockedError {
 	return &LockedError{Dir: dir, PID: h.PID, Host: h.Host, Since: h.Since}
 }
 
-// takeLock locks the store's folder. The system takes the lock back when the process ends, however
-// it ends. Where it cannot lock, a file with a heartbeat stands for the lock.
+// takeLock locks the store's folder. The system releases the lock when the process ends, however it
+// ends. If the file system does not support locks, a file with a heartbeat replaces it.
 func (s *Store) takeLock() (lock, error) {
 	path := filepath.Join(s.dir, lockName)
 	lock, free, err := s.disk.lock(path)
@@ -100,7 +100,7 @@ func (s *Store) takeLock() (lock, error) {
 // fileLock is the system's lock of a file.
 type fileLock struct{ *flock.Flock }
 
-func (fileLock) held() error { return nil } // the system does not take it away
+func (fileLock) held() error { return nil } // the system never revokes the lock
 
 func lockFile(path string) (lock, bool, error) {
 	f := flock.New(path, flock.SetPermissions(0o666))

@@ -18,15 +18,15 @@ import (
 // ManifestName is the file of a checkpoint that lists its other files.
 const ManifestName = "MANIFEST.json"
 
-// manifestFormat is raised when an older reader would misjudge a newer manifest. Format 1 had no
-// checksums of tensors.
+// manifestFormat is incremented when an older reader would misjudge a newer manifest. Format 1 had
+// no checksums of tensors.
 const manifestFormat = 2
 
-// maxManifest bounds what is read of a manifest: a million files fit.
+// maxManifest limits how much of a manifest is read; a million files fit.
 const maxManifest = 128 << 20
 
-// manifest is what MANIFEST.json holds. The file is exactly what encode writes, so that any change
-// of it shows.
+// manifest is the content of MANIFEST.json. The file is exactly what encode returns, so that any
+// change to it is noticed.
 type manifest struct {
 	Format   int    `json:"format"`
 	Step     int    `json:"step"`
@@ -46,7 +46,7 @@ type file struct {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// encode returns the manifest as it stands in its file, with its checksum.
+// encode returns the manifest as it is written to its file, with its checksum.
 func (m manifest) encode() ([]byte, error) {
 	m.Checksum = ""
 	text, err := json.MarshalIndent(m, "", "  ")
@@ -58,8 +58,8 @@ func (m manifest) encode() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// readManifest returns the manifest of a checkpoint if it is sound in itself; if not, a
-// [*DamagedError].
+// readManifest returns the manifest of a checkpoint. If the manifest itself is damaged, the error
+// is a [*DamagedError].
 func readManifest(dir string) (manifest, error) {
 	var m manifest
 	f, err := os.Open(filepath.Join(dir, ManifestName))
@@ -110,7 +110,7 @@ func decodeManifest(text []byte) (manifest, error) {
 	return m, nil
 }
 
-// size returns the bytes of all files together.
+// size returns the total size of all files.
 func (m manifest) size() int64 {
 	var n int64
 	for _, f := range m.Files {
@@ -119,8 +119,8 @@ func (m manifest) size() int64 {
 	return n
 }
 
-// walk calls visit with each file of a checkpoint, by name, but for the manifest and hidden files
-// such as .DS_Store, which are no part of it. Whatever is neither a regular file nor a folder is an
+// walk calls visit for each file of a checkpoint, except for the manifest and hidden files such as
+// .DS_Store, which are not part of it. Anything that is neither a regular file nor a folder is an
 // error.
 func walk(dir string, visit func(name, path string) error) error {
 	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -150,7 +150,7 @@ func walk(dir string, visit func(name, path string) error) error {
 	})
 }
 
-// checksum reads a file to its end.
+// checksum reads a file to its end and returns its size and checksum.
 func checksum(f *os.File) (size int64, crc uint32, err error) {
 	buffer := buffers.Get().(*[1 << 20]byte)
 	defer buffers.Put(buffer)
@@ -159,10 +159,10 @@ func checksum(f *os.File) (size int64, crc uint32, err error) {
 	return size, h.Sum32(), err
 }
 
-// leastRange is what a second reader of a file is worth.
+// leastRange is the smallest range of a file that is worth another reader.
 const leastRange = 8 << 20
 
-// checksumBy is checksum by several goroutines, each of a range of the file.
+// checksumBy is checksum by several goroutines, each of which reads a range of the file.
 func checksumBy(readers int, f *os.File) (size int64, crc uint32, err error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -192,13 +192,13 @@ func checksumBy(readers int, f *os.File) (size int64, crc uint32, err error) {
 	return size, crc, errors.Join(errs...)
 }
 
-// buffers spares a checkpoint of many small files a large buffer for each.
+// buffers avoids allocating a large buffer for each of many small files.
 var buffers = sync.Pool{New: func() any { return new([1 << 20]byte) }}
 
 // onlyReader hides the methods by which io.CopyBuffer would bypass the large buffer.
 type onlyReader struct{ io.Reader }
 
-// sortFiles brings files into the order of the manifest, which is not that of a walk through
+// sortFiles sorts files into the order of the manifest, which differs from that of a walk through
 // folders.
 func sortFiles(files []file) {
 	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.Name, b.Name) })

@@ -4,6 +4,6 @@ package checkpoint
 
 import "os"
 
-// dropFromMemory does nothing where the system offers no way: files are then read back from its
-// memory.
+// dropFromMemory does nothing on systems that offer no way to do it: files are then read back from
+// the system's cache.
 func dropFromMemory(*os.File) {}

@@ -2,5 +2,5 @@
 
 package checkpoint
 
-// processLives cannot be told here; the age of the heartbeat decides.
+// processLives cannot be determined here; the age of the heartbeat decides.
 func processLives(int) bool { return true }

@@ -7,5 +7,5 @@ import (
 	"syscall"
 )
 
-// processLives tells whether this machine has a process of that number.
+// processLives reports whether this machine has a process with that number.
 func processLives(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }

@@ -2,6 +2,6 @@
 
 package checkpoint
 
-// stride thins out the system calls that are tried: processes with the race detector start slowly.
-// Without it all are tried.
+// stride is the distance between the system calls that are tried: processes with the race detector
+// start slowly. Without it, all calls are tried.
 const stride = 7

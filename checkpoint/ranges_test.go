@@ -22,8 +22,8 @@ func large(t testing.TB, size int) string {
 	return path
 }
 
-// A file has the checksum that it was sealed with, however many read it, and a bit that is flipped
-// in any range is found.
+// A file has the same checksum however many readers compute it, and a flipped bit is found in any
+// range.
 func TestRangesHaveTheChecksumOfTheFile(t *testing.T) {
 	const size = 3*leastRange + 12345
 	path := large(t, size)

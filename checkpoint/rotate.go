@@ -35,9 +35,9 @@ func (s *Store) rotate(count int, protect []string) error {
 	slices.Reverse(steps) // newest first
 	whole := make(map[int]bool, len(steps))
 	for _, step := range steps {
-		m, foreign, err := s.listing(step) // sizes, not contents: those were read when it was written
+		m, foreign, err := s.listing(step) // checks sizes, not contents, which were checked when it was written
 		if whole[step] = err == nil; whole[step] && !foreign {
-			s.tellUnlisted(s.Path(step), m)
+			s.warnUnlisted(s.Path(step), m)
 		}
 	}
 	keep := s.choose(steps, whole, protect, count)
@@ -51,12 +51,12 @@ func (s *Store) rotate(count int, protect []string) error {
 	return errors.Join(append(errs, s.syncDir(s.dir))...)
 }
 
-// choose returns the steps to keep. The steps come newest first; one is only given up once enough
-// whole ones are kept that are newer than it, or protected. So nothing goes because a newer one
-// could not be read, be it for a moment only.
+// choose returns the steps to keep. The steps come newest first. A step is given up only if enough
+// complete ones are kept that are newer or protected. So no checkpoint is deleted because a newer
+// one could not be read, even temporarily.
 func (s *Store) choose(steps []int, whole map[int]bool, protect []string, most int) map[int]bool {
 	keep := make(map[int]bool)
-	count := 0 // of the whole ones among them
+	count := 0 // complete ones among them
 	for _, path := range protect {
 		if step, ok := s.step(filepath.Base(path)); ok && slices.Contains(steps, step) && !keep[step] {
 			keep[step] = true
@@ -65,7 +65,7 @@ func (s *Store) choose(steps []int, whole map[int]bool, protect []string, most i
 			}
 		}
 	}
-	newest := true // no whole one has come yet
+	newest := true // there has been no complete one yet
 	for _, step := range steps {
 		if !keep[step] && (newest || count < most) {
 			keep[step] = true

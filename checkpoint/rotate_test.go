@@ -68,11 +68,11 @@ func TestRotateLeavesNothingHidden(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := names(t, s.Dir()); fmt.Sprint(got) != "[checkpoint-2 notes]" {
-		t.Errorf("the folder holds %v, want checkpoint-2 and what is not ours", got)
+		t.Errorf("the folder holds %v, want checkpoint-2 and files that are not checkpoints", got)
 	}
 }
 
-// TestChooseNeverLosesTheNewestOrAProtectedOne draws folders of any state.
+// TestChooseNeverLosesTheNewestOrAProtectedOne tries random folders in any state.
 func TestChooseNeverLosesTheNewestOrAProtectedOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := &Store{dir: "/run", options: Options{Prefix: "checkpoint", Keep: rapid.IntRange(1, 4).Draw(t, "keep")}}

@@ -75,8 +75,8 @@ type Store struct {
 	lock    lock
 	mu      sync.Mutex // one save, rotation or search at a time
 	disk    disk
-	adds    []func(step int, dir string) error // of BeforeSeal
-	warned  map[string]bool                    // the warnings so far, by what they are about
+	adds    []func(step int, dir string) error // registered by BeforeSeal
+	warned  map[string]bool                    // subjects of the warnings given so far
 }
 
 // disk is the part of the file system that tests make fail.
@@ -93,7 +93,7 @@ func realDisk() disk { return disk{rename: os.Rename, sync: (*os.File).Sync, loc
 // the middle of a save.
 func Open(dir string, o Options) (*Store, error) { return openOn(realDisk(), dir, o) }
 
-// openOn is Open on a file system that may be a test's.
+// openOn is Open on a disk that may be that of a test.
 func openOn(d disk, dir string, o Options) (*Store, error) {
 	if o.Keep < 0 {
 		return nil, fmt.Errorf("checkpoint: Options.Keep is %d; it must be at least 1, or 0 to keep all", o.Keep)
@@ -105,7 +105,7 @@ func openOn(d disk, dir string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("checkpoint: Options.Prefix is %q; it must be part of a file name and not begin with "+
 			"a dot", o.Prefix)
 	}
-	dir, err := filepath.Abs(dir) // so that a later change of the working directory does no harm
+	dir, err := filepath.Abs(dir) // so that changing the working directory later does no harm
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint: %w", err)
 	}
@@ -116,7 +116,7 @@ func openOn(d disk, dir string, o Options) (*Store, error) {
 	if s.lock, err = s.takeLock(); err != nil {
 		return nil, err
 	}
-	ours := func(name string) bool { _, ok := s.step(name); return ok } // the lock is held
+	ours := func(name string) bool { _, ok := s.step(name); return ok } // safe, since the lock is held
 	if err := s.recover(ours); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -132,7 +132,7 @@ func (s *Store) BeforeSeal(add func(step int, dir string) error) {
 	s.adds = append(s.adds, add)
 }
 
-// warn tells once about a thing.
+// warn gives a warning, but only once for each subject.
 func (s *Store) warn(about string, err error) {
 	if s.warned[about] {
 		return
@@ -172,14 +172,14 @@ func (s *Store) Steps() ([]int, error) {
 	return steps, nil
 }
 
-// step parses the name of a checkpoint's folder. Only the name that [Store.Path] makes counts: not
-// checkpoint-007.
-func (s *Store) step(name string) (int, bool) { return numbered(name, s.options.Prefix) }
+// step parses the name of a checkpoint's folder. Only a name that [Store.Path] returns is valid:
+// checkpoint-007 is not.
+func (s *Store) step(name string) (int, bool) { return parseStep(name, s.options.Prefix) }
 
 const defaultPrefix = "checkpoint"
 
-// numbered parses the name of a folder that is called prefix-N.
-func numbered(name, prefix string) (int, bool) {
+// parseStep parses the name of a folder named prefix-N.
+func parseStep(name, prefix string) (int, bool) {
 	digits, ok := strings.CutPrefix(name, prefix+"-")
 	if !ok {
 		return 0, false

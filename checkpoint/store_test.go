@@ -62,7 +62,7 @@ func content(t testing.TB, path string) string {
 	return string(text)
 }
 
-// names returns all names in a folder but that of the lock.
+// names returns all names in a folder except for that of the lock.
 func names(t testing.TB, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -124,7 +124,7 @@ func TestManifestListsEveryFile(t *testing.T) {
 	if err := json.Unmarshal(text, &m); err != nil {
 		t.Fatal(err)
 	}
-	// the check value of CRC-32C
+	// 0xe3069283 is the check value of CRC-32C
 	want := []file{{"empty", 0, "00000000", nil}, {"model.safetensors", 9, "e3069283", nil},
 		{"rng/0", 14, m.Files[2].CRC32C, nil}}
 	if m.Step != 7 || fmt.Sprint(m.Files) != fmt.Sprint(want) || filepath.Base(path) != "state-7" {

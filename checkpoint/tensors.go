@@ -12,8 +12,9 @@ import (
 	"github.com/gotrainer/gotrainer/safetensors"
 )
 
-// tensorsOf returns the tensors of a file by its name; nil if it holds none, or is not one that
-// this package understands: its own checksum covers it all the same.
+// tensorsOf returns the tensors of a safetensors file, recognised by its name. It returns nil for
+// other files, and for a file that it cannot parse: the checksum of the whole file covers that one,
+// too.
 func tensorsOf(f *os.File, size int64) []safetensors.Tensor {
 	if !strings.HasSuffix(f.Name(), ".safetensors") {
 		return nil
@@ -25,7 +26,7 @@ func tensorsOf(f *os.File, size int64) []safetensors.Tensor {
 	return r.Tensors()
 }
 
-// sums reads a file to its end, once, and returns its checksum and those of its tensors.
+// sums reads a file once and returns its checksum and those of its tensors.
 func sums(f *os.File) (size int64, crc uint32, tensors map[string]string, err error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -37,7 +38,8 @@ func sums(f *os.File) (size int64, crc uint32, tensors map[string]string, err er
 		return size, crc, nil, err
 	}
 	tensors = make(map[string]string, len(list))
-	part := func(n int64) (sum uint32, err error) { // of the next n bytes; the file's sum continues with it
+	// checksum of the next n bytes, which are also added to that of the file
+	part := func(n int64) (sum uint32, err error) {
 		sum, err = checksumOf(io.LimitReader(f, n), n)
 		crc, size = combine(crc, sum, n), size+n
 		return sum, err
@@ -45,7 +47,7 @@ func sums(f *os.File) (size int64, crc uint32, tensors map[string]string, err er
 	if _, err := part(list[0].Offset); err != nil { // the header
 		return size, crc, nil, err
 	}
-	for _, t := range list { // in the order of the file, without holes
+	for _, t := range list { // in the order of the file, without gaps
 		sum, err := part(t.Size)
 		if err != nil {
 			return size, crc, nil, err
@@ -55,7 +57,7 @@ func sums(f *os.File) (size int64, crc uint32, tensors map[string]string, err er
 	return size, crc, tensors, nil
 }
 
-// checksumOf reads just n bytes.
+// checksumOf reads n bytes and returns their checksum.
 func checksumOf(r io.Reader, n int64) (uint32, error) {
 	buffer := buffers.Get().(*[1 << 20]byte)
 	defer buffers.Put(buffer)
@@ -67,7 +69,7 @@ func checksumOf(r io.Reader, n int64) (uint32, error) {
 	return h.Sum32(), err
 }
 
-// damagedTensor names the first tensor of a file whose bytes are not those of the manifest.
+// damagedTensor names the first tensor of a file that does not match the manifest.
 func damagedTensor(dir string, want file) error {
 	f, err := os.Open(filepath.Join(dir, filepath.FromSlash(want.Name)))
 	if err != nil {
@@ -93,8 +95,8 @@ func damagedTensor(dir string, want file) error {
 	return errors.New("its header is damaged")
 }
 
-// combine returns the CRC32C of two pieces one after the other, from theirs and the length of the
-// second: a polynomial times x^(8n), plus another, modulo the one of Castagnoli.
+// combine returns the CRC32C of two consecutive pieces, given those of the pieces and the length of
+// the second: a polynomial times x^(8n) plus another, modulo Castagnoli's polynomial.
 func combine(first, second uint32, n int64) uint32 {
 	power, square := uint32(1)<<31, uint32(1)<<23 // 1 and x^8, bits reversed
 	for ; n > 0; n >>= 1 {
@@ -106,7 +108,7 @@ func combine(first, second uint32, n int64) uint32 {
 	return multiply(power, first) ^ second
 }
 
-// multiply multiplies two polynomials modulo that of Castagnoli, bits reversed.
+// multiply multiplies two polynomials modulo Castagnoli's polynomial, with bits reversed.
 func multiply(a, b uint32) (product uint32) {
 	for ; a != 0; a <<= 1 {
 		if a&(1<<31) != 0 {

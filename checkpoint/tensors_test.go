@@ -54,7 +54,7 @@ func TestADamagedTensorIsNamed(t *testing.T) {
 	require.NoError(t, Verify(path))
 }
 
-// Checkpoints of the release before have a manifest of format 1.
+// Checkpoints of the previous release have a manifest of format 1.
 func TestTheFormatBeforeIsRead(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
 	path := save(t, s, 1, "weights")

@@ -30,7 +30,7 @@ func TestAFileThatIsAddedToACheckpointIsNoPartOfIt(t *testing.T) {
 		require.NoError(t, s.Rotate())
 		steps, err := s.Steps()
 		require.NoError(t, err)
-		assert.Equal(t, []int{step}, steps, "rotation counts it as whole, and deletes it with what was added")
+		assert.Equal(t, []int{step}, steps, "rotation counts it as complete, and deletes it with the added files")
 		latest, err := s.Latest()
 		require.NoError(t, err)
 		assert.Equal(t, path, latest)

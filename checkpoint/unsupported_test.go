@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// without is a disk on which locking, or the flushing of folders, fails.
+// without returns a disk on which locking, or flushing folders, fails.
 func without(locks, folders error) disk {
 	d := realDisk()
 	if locks != nil {
@@ -82,7 +82,7 @@ func TestAFileSystemWithoutLocksHasAHeartbeat(t *testing.T) {
 	}
 }
 
-// putHolder writes the heartbeat of another process, so old.
+// putHolder writes the heartbeat of another process with the given age.
 func putHolder(t *testing.T, dir string, h holder, age time.Duration) {
 	t.Helper()
 	path := filepath.Join(dir, heartbeatName)
@@ -131,7 +131,7 @@ func TestAnAbandonedHeartbeatIsTakenOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			putHolder(t, dir, c.holder, c.age)
-			put(t, filepath.Join(dir, probePrefix+"1"), nil) // of a process that was killed
+			put(t, filepath.Join(dir, probePrefix+"1"), nil) // left by a process that was killed
 			s, err := openOn(without(syscall.ENOLCK, nil), dir, Options{OnWarning: func(error) {}})
 			if c.free {
 				require.NoError(t, err)
@@ -176,7 +176,7 @@ func TestOneOfManyTakesAnAbandonedHeartbeat(t *testing.T) {
 	}
 }
 
-// A process that was suspended until another one took its folder must not write into it.
+// A process that was suspended until another one took over its folder must not write to it.
 func TestALostHeartbeatStopsTheNextSave(t *testing.T) {
 	s, err := openOn(without(syscall.ENOSYS, nil), t.TempDir(), Options{OnWarning: func(error) {}})
 	require.NoError(t, err)
@@ -186,5 +186,5 @@ func TestALostHeartbeatStopsTheNextSave(t *testing.T) {
 	require.ErrorAs(t, err, &locked)
 	assert.Equal(t, "elsewhere", locked.Host)
 	require.NoError(t, s.Close())
-	assert.FileExists(t, filepath.Join(s.Dir(), heartbeatName), "that of the other process")
+	assert.FileExists(t, filepath.Join(s.Dir(), heartbeatName), "the file of the other process")
 }

@@ -16,7 +16,7 @@ import (
 // [*DamagedError]; any other error means that Verify could not find out.
 func Verify(path string) error {
 	step := -1
-	if n, ok := numbered(filepath.Base(path), defaultPrefix); ok {
+	if n, ok := parseStep(filepath.Base(path), defaultPrefix); ok {
 		step = n
 	}
 	m, err := verifyListing(path, step)
@@ -26,8 +26,8 @@ func Verify(path string) error {
 	return verifyFiles(path, m, runtime.GOMAXPROCS(0))
 }
 
-// verifyFiles compares the contents of the files with the manifest. Large ones are read by several
-// goroutines: somebody waits who wants to load them.
+// verifyFiles compares the contents of the files with the manifest. Large files are read by several
+// goroutines, since the caller is waiting to load them.
 func verifyFiles(path string, m manifest, readers int) error {
 	for _, f := range m.Files {
 		if err := verifyFile(path, f, readers); err != nil {
@@ -37,9 +37,9 @@ func verifyFiles(path string, m manifest, readers int) error {
 	return nil
 }
 
-// verifyListing checks all that can be known of a checkpoint without reading its files: the
-// manifest, names and sizes, and that it is of the step that its folder is named after; a negative
-// step is not compared.
+// verifyListing checks what can be checked without reading the files: the manifest, names and
+// sizes, and that the checkpoint is of the step that its folder is named after. A negative step is
+// not compared.
 func verifyListing(path string, step int) (manifest, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -52,7 +52,7 @@ func verifyListing(path string, step int) (manifest, error) {
 	if err != nil {
 		return m, err
 	}
-	if step >= 0 && m.Step != step && m.Step != 0 { // 0 is also what WriteFolder wrote once
+	if step >= 0 && m.Step != step && m.Step != 0 { // earlier versions of WriteFolder wrote 0
 		return m, &DamagedError{Path: path, File: ManifestName, Err: fmt.Errorf("it is of step %d, the folder is "+
 			"named after step %d; name the folder as it was, or so that it does not end in a number", m.Step, step)}
 	}
@@ -74,8 +74,8 @@ func verifyListing(path string, step int) (manifest, error) {
 	return m, nil
 }
 
-// unlisted returns the files in a checkpoint's folder that its manifest does not list, hidden ones
-// aside, as far as they can be found.
+// unlisted returns the files in a checkpoint's folder that its manifest does not list, except
+// hidden ones, as far as they can be found.
 func unlisted(path string, m manifest) []string {
 	listed := make(map[string]bool, len(m.Files))
 	for _, f := range m.Files {
@@ -84,7 +84,7 @@ func unlisted(path string, m manifest) []string {
 	var others []string
 	_ = filepath.WalkDir(path, func(file string, e fs.DirEntry, err error) error {
 		if err != nil {
-			return nil // a folder that cannot be read is no reason to distrust the files that are listed
+			return nil // an unreadable folder is no reason to distrust the listed files
 		}
 		if file != path && strings.HasPrefix(e.Name(), ".") {
 			if e.IsDir() {
@@ -101,7 +101,7 @@ func unlisted(path string, m manifest) []string {
 	return others
 }
 
-// verifyFile reads one file and compares it with its entry in the manifest.
+// verifyFile compares a file with its entry in the manifest.
 func verifyFile(dir string, want file, readers int) error {
 	f, err := os.Open(filepath.Join(dir, filepath.FromSlash(want.Name)))
 	if err != nil {
@@ -109,7 +109,7 @@ func verifyFile(dir string, want file, readers int) error {
 	}
 	defer f.Close()
 	size, crc, err := checksumBy(readers, f)
-	if err != nil { // a disk that cannot read its sectors is damage too
+	if err != nil { // unreadable sectors are damage, too
 		return &DamagedError{Path: dir, File: want.Name, Err: err}
 	}
 	if got := fmt.Sprintf("%08x", crc); size != want.Size || got != want.CRC32C {

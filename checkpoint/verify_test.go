@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// every calls do with each file of a checkpoint and its content.
+// every calls do with each file of a checkpoint and its contents.
 func every(t *testing.T, path string, do func(name string, content []byte)) {
 	t.Helper()
 	for _, name := range []string{"model.safetensors", "rng/0", "empty", ManifestName} {
@@ -154,7 +154,7 @@ func TestLatestPassesOverDamage(t *testing.T) {
 		t.Errorf("Latest() = %q, %v, want step 1", latest, err)
 	}
 	if strings.Join(told, " ") != "checkpoint-3 checkpoint-2" {
-		t.Errorf("OnDamaged was told of %v", told)
+		t.Errorf("OnDamaged was called with %v", told)
 	}
 	for _, step := range []int{0, 1} {
 		put(t, filepath.Join(s.Path(step), "empty"), []byte("not"))
@@ -162,7 +162,7 @@ func TestLatestPassesOverDamage(t *testing.T) {
 	_, err = s.Latest()
 	var e *DamagedError
 	if !errors.Is(err, ErrNone) || !errors.As(err, &e) || !errors.Is(err, ErrNoManifest) {
-		t.Errorf("Latest() of damaged ones only = %v, want ErrNone with what is wrong", err)
+		t.Errorf("Latest() with only damaged checkpoints = %v, want ErrNone and the reasons", err)
 	}
 }
 

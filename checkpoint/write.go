@@ -87,7 +87,7 @@ func (d *Draft) commit() error {
 		if err != nil {
 			return err
 		}
-		// sealed files are read from the disk again, not from memory, where the system lets us
+		// sealed files are read back from the disk and not from memory, if the system allows it
 		if err := verifyFiles(d.temp, m, readBack); err != nil {
 			return err
 		}
@@ -116,8 +116,8 @@ func (d *Draft) orDiscard(body func() error) error {
 	return nil
 }
 
-// readBack is how many goroutines read a large file back. They wait for the disk, which serves
-// several faster than one.
+// readBack is the number of goroutines that read a large file back. They wait for the disk, which
+// serves several readers faster than one.
 const readBack = 4
 
 // seal records the files of a folder in its manifest and flushes all of it to the disk.
@@ -156,7 +156,7 @@ func (s *Store) seal(dir string, step int) (manifest, error) {
 	return m, nil
 }
 
-// flush forces a file to the disk and returns its size and checksum.
+// flush flushes a file to the disk and returns its size and checksums.
 func (s *Store) flush(path string) (file, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -172,7 +172,7 @@ func (s *Store) flush(path string) (file, error) {
 	if info.Size() < leastRange {
 		flush()
 	} else {
-		go flush() // the checksum is made of what is in memory while the disk writes
+		go flush() // the checksum is computed from memory while the disk is writing
 	}
 	size, crc, tensors, err := sums(f)
 	if failed := <-flushed; failed != nil {
@@ -185,12 +185,12 @@ func (s *Store) flush(path string) (file, error) {
 	return file{Size: size, CRC32C: fmt.Sprintf("%08x", crc), Tensors: tensors}, nil
 }
 
-// publish gives a sealed folder its final name.
+// publish renames a sealed folder to its final name.
 func (s *Store) publish(temp, path string) error {
 	old := ""
 	if _, err := os.Lstat(path); err == nil {
-		// Two renames instead of one: if the process dies between them, Open puts the old
-		// checkpoint back.
+		// Two renames instead of one: if the process dies between them, Open restores the old
+		// checkpoint.
 		old = s.hidden(filepath.Base(path), replaced)
 		if err := s.disk.rename(path, old); err != nil {
 			return err
@@ -217,7 +217,7 @@ func (s *Store) publish(temp, path string) error {
 	return nil
 }
 
-// syncDir forces the names in a folder to the disk.
+// syncDir flushes the entries of a folder to the disk.
 func (s *Store) syncDir(path string) error {
 	d, err := os.Open(path)
 	if err != nil {
@@ -235,8 +235,8 @@ func (s *Store) syncDir(path string) error {
 	return nil
 }
 
-// preflight refuses a save for which there is plainly no room, before it fills the disk for
-// everybody.
+// preflight refuses a save for which there is clearly no room, before it fills the disk for
+// everyone.
 func (s *Store) preflight(path string) error {
 	steps, err := s.Steps()
 	if err != nil || len(steps) == 0 {
@@ -244,7 +244,7 @@ func (s *Store) preflight(path string) error {
 	}
 	m, err := readManifest(s.Path(steps[len(steps)-1]))
 	if err != nil {
-		return nil // a damaged one tells nothing of the size to come
+		return nil // a damaged checkpoint says nothing about the size to come
 	}
 	need := m.size() + m.size()/10
 	if free := freeBytes(s.dir); free >= 0 && free < need {
@@ -253,7 +253,8 @@ func (s *Store) preflight(path string) error {
 	return nil
 }
 
-// failed says which checkpoint could not be written, and how much room there was if that is why.
+// failed returns the error for a checkpoint that could not be written; if there was no room, it
+// says how much there was.
 func (s *Store) failed(path, temp string, err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		var written int64

@@ -63,7 +63,7 @@ func (e *ExactMatch) State() ([]byte, error) { return pack(e.Name(), e.accuracy.
 // Merge implements [Merger].
 func (e *ExactMatch) Merge(state []byte) error { return e.accuracy.seen.mergeState(state, e.Name()) }
 
-// hits are right answers among all.
+// hits counts correct answers among all.
 type hits struct{ Right, Total int64 }
 
 func (h *hits) add(right bool) {

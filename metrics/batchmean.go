@@ -47,7 +47,7 @@ func (m *BatchMean[P]) EndBatch() {
 func (m *BatchMean[P]) Result() map[string]float64 {
 	m.EndBatch()
 	if m.batches == 0 {
-		return m.Of.Result() // what the metric says of nothing
+		return m.Of.Result() // the metric's result without any pairs
 	}
 	means := make(map[string]float64, len(m.sums))
 	for name, sum := range m.sums {
@@ -62,7 +62,7 @@ func (m *BatchMean[P]) Reset() {
 	m.sums, m.batches, m.pending = nil, 0, false
 }
 
-// round is [Round], for which multiplying by a power of ten would not do.
+// round rounds with [Round], since multiplying by a power of ten would round differently.
 func (m *BatchMean[P]) round(x float64) float64 {
 	if m.Decimals == 0 {
 		return x

@@ -89,7 +89,7 @@ func (b *BLEU) AddReferences(prediction string, references ...string) {
 	b.stats.Length += int64(len(words))
 	b.stats.Reference += int64(nearest)
 	for n := 1; n <= order; n++ {
-		most := map[string]int64{} // what the reference that has most of a sequence has of it
+		most := map[string]int64{} // for each sequence, its maximum count in a single reference
 		for _, other := range others {
 			for gram, count := range ngrams(other, n) {
 				most[gram] = max(most[gram], count)
@@ -102,8 +102,8 @@ func (b *BLEU) AddReferences(prediction string, references ...string) {
 	}
 }
 
-// closer reports whether a length is nearer to that of the prediction than the best so far; of
-// equals the shorter.
+// closer reports whether a length is nearer to that of the prediction than the best so far. Of two
+// at the same distance, the shorter wins.
 func closer(length, best, prediction int) bool {
 	d, e := length-prediction, best-prediction
 	d, e = max(d, -d), max(e, -e)
@@ -133,7 +133,7 @@ func (b *BLEU) Result() map[string]float64 {
 			matches, total = matches+b.Smoothing.value, total+b.Smoothing.value
 		}
 		if total == 0 {
-			break // nor are there longer ones
+			break // there are no longer sequences either
 		}
 		if b.EffectiveOrder {
 			effective = n + 1
@@ -166,7 +166,7 @@ func (b *BLEU) Result() map[string]float64 {
 	return result
 }
 
-// precision is that of sequences of one length; halves is the state of SmoothExp.
+// precision returns the precision for sequences of one length; halves is the state of SmoothExp.
 func (b *BLEU) precision(matches, total float64, halves *float64) float64 {
 	if matches == 0 {
 		switch b.Smoothing.kind {

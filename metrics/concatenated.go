@@ -52,7 +52,7 @@ func (c *Concatenated) State() ([]byte, error) {
 	return pack(c.kind(), texts{c.predictions, c.references})
 }
 
-// Merge implements [Merger]. The texts of the other come behind.
+// Merge implements [Merger]. The texts of the other metric are appended.
 func (c *Concatenated) Merge(state []byte) error {
 	var o texts
 	if err := unpack(state, c.kind(), &o); err != nil {

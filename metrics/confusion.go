@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// pair is a prediction and what it should have been.
+// pair is a prediction and its reference.
 type pair struct {
 	Prediction, Reference int
 }

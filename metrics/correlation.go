@@ -83,7 +83,7 @@ func (s *Spearman) Merge(state []byte) error {
 	return nil
 }
 
-// ranks numbers values from 1 in rising order; equal ones get the mean of their numbers.
+// ranks ranks values from 1 in ascending order. Equal values get the mean of their ranks.
 func ranks(values []float64) []float64 {
 	order := make([]int, len(values))
 	for i := range order {

@@ -9,7 +9,7 @@ import (
 // Average says how the scores of classes are combined; see [F1]. The zero value is Binary(1).
 type Average struct {
 	kind     averageKind
-	positive int // less one, so that the zero value means label 1
+	positive int // the positive label minus one, so that the zero value means label 1
 }
 
 type averageKind uint8
@@ -124,7 +124,8 @@ func (f *F1) Classes() []ClassScores {
 	return list
 }
 
-// labels are the labels that are averaged, in order: floating-point sums depend on it.
+// labels returns the labels that are averaged, in a fixed order, since floating-point sums depend
+// on it.
 func (f *F1) labels() []int {
 	if f.Labels != nil {
 		return f.Labels
@@ -166,7 +167,7 @@ func (c counts) scores(zero float64) (precision, recall, f1 float64) {
 		quotient(2*c.Hits, c.Predicted+c.Actual, zero)
 }
 
-// quotient returns a/b, and what 0/0 counts as.
+// quotient returns a/b, or zero for 0/0.
 func quotient(a, b int64, zero float64) float64 {
 	if b == 0 {
 		return zero
@@ -174,8 +175,8 @@ func quotient(a, b int64, zero float64) float64 {
 	return float64(a) / float64(b)
 }
 
-// mean is a weighted mean that leaves NaN out. Without any weight it is the plain mean, as numpy's
-// is for scikit-learn.
+// mean is a weighted mean that leaves out NaN. If all weights are 0 it is the plain mean, like
+// numpy's in scikit-learn.
 type mean struct {
 	sum, weight, plain float64
 	n, skipped         int
@@ -192,7 +193,7 @@ func (m *mean) add(x, weight float64) {
 	m.n++
 }
 
-// value returns the mean, and empty of nothing.
+// value returns the mean, or empty if there are no values.
 func (m *mean) value(empty float64) float64 {
 	switch {
 	case m.n == 0 && m.skipped > 0:

@@ -16,7 +16,7 @@ func Levenshtein[T comparable](a, b []T) int {
 	if len(b) == 0 {
 		return len(a)
 	}
-	// above[j] is the distance of the part of a seen before this row to b[:j].
+	// above[j] is the distance between b[:j] and the part of a that precedes the current row.
 	above, row := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range above {
 		above[j] = j

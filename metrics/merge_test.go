@@ -12,7 +12,7 @@ import (
 	"github.com/gotrainer/gotrainer/metrics"
 )
 
-// subject is a metric, and what adds the i-th of some made-up samples to it.
+// subject is a metric, and a function that adds the i-th of some random samples to it.
 type subject struct {
 	name string
 	make func() (m metrics.Merger, add func(i int), result func() map[string]float64)
@@ -127,7 +127,7 @@ func TestMergedPartsAreTheWhole(t *testing.T) {
 					t.Fatalf("merged %v, want %v", got, want)
 				}
 				for key := range want {
-					// sums in another order, near a division by zero
+					// sums in another order, close to a division by zero
 					if !near(got[key], want[key]) && math.Abs(got[key]-want[key]) > 1e-9 {
 						t.Fatalf("merged %v, want %v", got, want)
 					}
@@ -195,7 +195,7 @@ func FuzzMerge(f *testing.F) {
 		if err := m.Merge(state); err != nil && !errors.Is(err, metrics.ErrState) {
 			t.Fatalf("error %v, want ErrState", err)
 		} else if err == nil {
-			defer func() { // another number of scores is the caller's mistake, and documented as a panic
+			defer func() { // a different number of scores is a mistake of the caller, and documented to panic
 				if r := recover(); r != nil && subjects[int(i)%len(subjects)].name != "ROCAUC" {
 					panic(r)
 				}

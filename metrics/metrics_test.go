@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// golden is testdata/golden.json, see golden.py beside it.
+// golden is testdata/golden.json, written by golden.py.
 type golden struct {
 	Texts []struct {
 		References, Predictions []string
@@ -146,7 +146,7 @@ func TestBatchMeanWeighsBatchesAlike(t *testing.T) {
 	m.Add("abx", "abc")
 	m.Add("abc", "abc")
 	m.EndBatch() // 1/6, rounded to 0.1667
-	m.EndBatch() // nothing new: no batch
+	m.EndBatch() // no pairs: not a batch
 	m.Add("x", "y")
 	if got, want := m.Result()["cer"], (0.1667+1)/2; got != want {
 		t.Errorf("BatchMean = %v, want %v", got, want)
@@ -156,7 +156,7 @@ func TestBatchMeanWeighsBatchesAlike(t *testing.T) {
 	}
 }
 
-// slowLevenshtein is the definition.
+// slowLevenshtein computes the distance by its definition.
 func slowLevenshtein(a, b []byte) int {
 	switch {
 	case len(a) == 0:

@@ -13,7 +13,7 @@ import (
 	"github.com/gotrainer/gotrainer/metrics"
 )
 
-// more is testdata/more.json, see more.py beside it.
+// more is testdata/more.json, written by more.py.
 type more struct {
 	Classes []struct {
 		References, Predictions, Labels []int
@@ -78,7 +78,7 @@ func loadMore(t *testing.T) more {
 	return m
 }
 
-// near is 1e-12, relative above 1.
+// near compares with a tolerance of 1e-12, relative above 1.
 func near(a, b float64) bool {
 	return math.IsNaN(a) && math.IsNaN(b) || math.Abs(a-b) <= 1e-12*max(1, math.Abs(b))
 }
@@ -276,8 +276,8 @@ func TestNaNIsNoScore(t *testing.T) {
 	}
 }
 
-// sacrebleu.corpus_bleu([text], [[text]], smooth_method="add-k", smooth_value=1), of sacrebleu 2.6,
-// which adds before it asks whether there is anything of that length.
+// sacrebleu.corpus_bleu([text], [[text]], smooth_method="add-k", smooth_value=1) of sacrebleu 2.6,
+// which adds k before it checks whether there are any sequences of that length.
 func TestAddKSmoothsLengthsThatTheTextDoesNotHave(t *testing.T) {
 	b := &metrics.BLEU{Smoothing: metrics.SmoothAddK(1)}
 	b.Add("a b c", "a b c")

@@ -2,9 +2,9 @@ package metrics
 
 import "strings"
 
-// stem reduces an English word in small letters to its stem by the rules of Porter (1980), with the
-// changes of NLTK's default mode, which rouge_score uses. A word with other letters than a to z
-// stays as it is.
+// stem reduces a lower-case English word to its stem by the rules of Porter (1980), with the
+// changes of NLTK's default mode, which rouge_score uses. A word with letters other than a to z is
+// not changed.
 func stem(word string) string {
 	if s, ok := irregular[word]; ok {
 		return s
@@ -32,7 +32,8 @@ var irregular = map[string]string{
 	"exceed":  "exceed", "succeed": "succeed",
 }
 
-// consonants says of each letter whether it is a consonant; y is one unless it follows one.
+// consonants reports for each letter whether it is a consonant; y is one unless it follows a
+// consonant.
 func consonants(word string) []bool {
 	flags := make([]bool, len(word))
 	for i := range len(word) {
@@ -47,7 +48,7 @@ func consonants(word string) []bool {
 	return flags
 }
 
-// measure is how often a consonant follows a vowel: Porter's m.
+// measure returns how often a consonant follows a vowel: Porter's m.
 func measure(word string) (m int) {
 	flags := consonants(word)
 	for i := 1; i < len(flags); i++ {
@@ -67,8 +68,8 @@ func hasVowel(word string) bool {
 	return false
 }
 
-// endsCVC is Porter's *o: consonant, vowel, consonant other than w, x and y; or two letters, a
-// vowel and a consonant.
+// endsCVC reports Porter's *o: the word ends in consonant, vowel, consonant, where the last is not
+// w, x or y; or it consists of a vowel and a consonant.
 func endsCVC(word string) bool {
 	flags, n := consonants(word), len(word)
 	if n == 2 {
@@ -77,11 +78,11 @@ func endsCVC(word string) bool {
 	return n >= 3 && flags[n-3] && !flags[n-2] && flags[n-1] && !strings.ContainsRune("wxy", rune(word[n-1]))
 }
 
-// suffix is a rule: the first whose ending the word has is taken, and changes the word if what is
-// left is long enough.
+// suffix is a rule. The first rule whose ending the word has applies: it replaces the ending if the
+// measure of what precedes it is large enough.
 type suffix struct {
 	from, to string
-	measure  int // what is left must have a larger one
+	measure  int // the measure must be larger than this
 }
 
 func replaceSuffix(word string, rules []suffix) string {
@@ -150,7 +151,7 @@ func longSuffixes(word string) string {
 		return longSuffixes(left + "al")
 	}
 	if strings.HasSuffix(word, "logi") {
-		if measure(word[:len(word)-3]) > 0 { // the l is part of the stem, so that geo works like archaeo
+		if measure(word[:len(word)-3]) > 0 { // the l counts as part of the stem, so that geo works like archaeo
 			return word[:len(word)-1]
 		}
 		return word

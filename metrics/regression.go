@@ -121,7 +121,7 @@ func (m *R2) Merge(state []byte) error {
 	return nil
 }
 
-// meanOf is a mean that is added up number by number.
+// meanOf is a mean of numbers that are added one by one.
 type meanOf struct {
 	Sum sum
 	N   int64

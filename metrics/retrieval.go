@@ -7,17 +7,18 @@ import (
 	"slices"
 )
 
-// Retrieval scores what a search found: InformationRetrievalEvaluator of sentence-transformers. A
-// prediction is the names of documents, the best first, a reference those of the relevant ones. Names are
-// distinct. For each k it gives, as means over the queries,
+// Retrieval scores the results of searches: InformationRetrievalEvaluator of sentence-transformers.
+// A prediction is the names of the documents found, best first; a reference is the names of the
+// relevant ones. Names are distinct. For each k it gives, as means over the queries,
 //
 //	accuracy@k              whether a relevant document is among the first k
-//	precision@k, recall@k   which share of them is relevant, and which share of the relevant is there
-//	mrr@k                   1 by the rank of the first relevant one, 0 beyond k
-//	ndcg@k                  the gain that shrinks with the logarithm of the rank, by the most there could be
-//	map@k                   the precision at each relevant one, averaged
+//	precision@k, recall@k   their share that is relevant, and the share of the relevant in them
+//	mrr@k                   1 divided by the rank of the first relevant document, 0 beyond k
+//	ndcg@k                  the gain discounted by log(rank), divided by its maximum
+//	map@k                   the sum of precisions at the relevant ones, divided by min(k, relevant)
 //
-// The zero value has the k of sentence-transformers. A query without relevant documents is left out.
+// The zero value has the k of sentence-transformers. A query without relevant documents is left
+// out.
 type Retrieval struct {
 	AccuracyAt        []int // nil: 1, 3, 5, 10
 	PrecisionRecallAt []int // nil: 1, 3, 5, 10
@@ -28,13 +29,13 @@ type Retrieval struct {
 	found retrieved
 }
 
-// retrieved is what the queries add up to.
+// retrieved is the sums over the queries.
 type retrieved struct {
 	Queries int64
 	Sums    map[string]float64
 }
 
-// resolved fills in the defaults.
+// resolved returns the metric with the defaults filled in.
 func (r *Retrieval) resolved() Retrieval {
 	or := func(list []int, otherwise ...int) []int {
 		if list == nil {
@@ -46,8 +47,8 @@ func (r *Retrieval) resolved() Retrieval {
 		MRRAt: or(r.MRRAt, 10), NDCGAt: or(r.NDCGAt, 10), MAPAt: or(r.MAPAt, 100)}
 }
 
-// Name returns the name of the main number: ndcg of the largest k, or where there is none what comes
-// first.
+// Name returns the name of the main number: ndcg for the largest k or, if NDCGAt is empty, the
+// first of the other measures.
 func (r *Retrieval) Name() string {
 	s := r.resolved()
 	for _, kind := range []struct {
@@ -62,7 +63,7 @@ func (r *Retrieval) Name() string {
 	return "retrieval"
 }
 
-// MaxK is the largest k: no more documents than that are looked at.
+// MaxK returns the largest k. No documents beyond that are looked at.
 func (r *Retrieval) MaxK() int {
 	s, most := r.resolved(), 0
 	for _, k := range slices.Concat(s.AccuracyAt, s.PrecisionRecallAt, s.MRRAt, s.NDCGAt, s.MAPAt) {
@@ -122,7 +123,7 @@ func count(hits []bool) (n int) {
 	return n
 }
 
-// gain is the discounted cumulative gain.
+// gain returns the discounted cumulative gain.
 func gain(hits []bool) (sum float64) {
 	for i, found := range hits {
 		if found {
@@ -132,7 +133,7 @@ func gain(hits []bool) (sum float64) {
 	return sum
 }
 
-// Result returns the means. Without a query there is the main number, 0.
+// Result returns the means. Without any query it returns the main number as 0.
 func (r *Retrieval) Result() map[string]float64 {
 	if r.found.Queries == 0 {
 		return map[string]float64{r.Name(): 0}
@@ -147,16 +148,16 @@ func (r *Retrieval) Result() map[string]float64 {
 // Reset forgets all queries.
 func (r *Retrieval) Reset() { r.found = retrieved{} }
 
-// settings are what states must have in common.
+// settings returns the settings that states must share to be merged.
 func (r *Retrieval) settings() string {
 	s := r.resolved()
 	return fmt.Sprint("retrieval", s.AccuracyAt, s.PrecisionRecallAt, s.MRRAt, s.NDCGAt, s.MAPAt)
 }
 
-// State is that of [Merger].
+// State implements [Merger].
 func (r *Retrieval) State() ([]byte, error) { return pack(r.settings(), r.found) }
 
-// Merge is that of [Merger].
+// Merge implements [Merger].
 func (r *Retrieval) Merge(state []byte) error {
 	var o retrieved
 	if err := unpack(state, r.settings(), &o); err != nil {

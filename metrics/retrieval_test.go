@@ -9,7 +9,7 @@ import (
 	"github.com/gotrainer/gotrainer/metrics"
 )
 
-// The numbers beside those of sentence-transformers, over embeddings, are in models/sentence.
+// A comparison with sentence-transformers, over embeddings, is in models/sentence.
 
 func TestRetrievalOfOneQuery(t *testing.T) {
 	r := metrics.Retrieval{AccuracyAt: []int{1, 2}, PrecisionRecallAt: []int{4}, MRRAt: []int{1, 3}, NDCGAt: []int{3},

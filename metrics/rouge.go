@@ -116,8 +116,8 @@ func rougeScore(matches, prediction, reference int) RougeScore {
 	return s
 }
 
-// common returns the places in a of one of its longest common subsequences with b: the one that
-// rouge_score takes.
+// common returns the positions in a of one of its longest common subsequences with b: the one that
+// rouge_score chooses.
 func common(a, b []uint32) []int {
 	width := len(b) + 1
 	table := make([]int32, (len(a)+1)*width)
@@ -146,8 +146,8 @@ func common(a, b []uint32) []int {
 	return places
 }
 
-// byLines joins, for each line of the reference, what it has in common with any line of the
-// prediction; no word counts more often than it occurs.
+// byLines computes rougeLsum: for each line of the reference it takes the union of what the line
+// has in common with the lines of the prediction. No word counts more often than it occurs.
 func (r *ROUGE) byLines(l lexicon, prediction, reference string) RougeScore {
 	lines := func(text string) (lines [][]uint32, words int, left map[uint32]int) {
 		left = map[uint32]int{}

@@ -26,8 +26,8 @@ func (s Scheme) String() string {
 	return names[s]
 }
 
-// step is a pair of neighbouring marks: one of the first, one of the second, with types that are
-// equal, different or whatever.
+// step is a set of pairs of neighbouring marks: the first is one of previous, the second one of
+// mark, and their types are equal, different or arbitrary.
 type step struct {
 	previous, mark string
 	types          relation
@@ -43,7 +43,7 @@ const (
 
 const anyMark = "IOBESUL"
 
-// grammar says between which neighbours an entity begins, continues, and ends.
+// grammar says between which neighbouring tags an entity begins, continues and ends.
 type grammar struct {
 	marks              string
 	begin, inside, end []step
@@ -92,7 +92,7 @@ var grammars = map[Scheme]grammar{
 	},
 }
 
-// token is a tag that is taken apart.
+// token is a tag split into its mark and its type.
 type token struct {
 	mark rune
 	kind string
@@ -108,7 +108,7 @@ func fits(steps []step, previous, t token) bool {
 	return false
 }
 
-// strict finds the entities that are marked as the scheme has it. A mark that the scheme does not
+// strict finds the entities that are marked as the scheme requires. A mark that the scheme does not
 // have counts as O.
 func (s *Seqeval) strict(tags []string) map[entity]bool {
 	g, found := grammars[s.Scheme], map[entity]bool{}

@@ -76,7 +76,7 @@ type ROCAUC struct {
 type scored struct {
 	Scores []float64 // row by row
 	Labels []int
-	Width  int // scores of a row
+	Width  int // number of scores in a row
 }
 
 // Name returns "roc_auc".
@@ -122,7 +122,8 @@ func (r *ROCAUC) Result() map[string]float64 {
 	return map[string]float64{r.Name(): m.value(math.NaN())}
 }
 
-// area scores a column against a label by ranks: the statistic of Mann and Whitney.
+// area returns the area under the ROC curve of one column of scores for a label, computed by ranks:
+// the statistic of Mann and Whitney.
 func (s scored) area(column, label int) float64 {
 	values := make([]float64, len(s.Labels))
 	for i := range values {
@@ -186,7 +187,7 @@ func (p *Perplexity) Name() string { return "perplexity" }
 // Add counts a batch: its mean loss, in nats, over the given number of tokens.
 func (p *Perplexity) Add(loss float64, tokens int64) {
 	if tokens == 0 {
-		return // its mean is no number
+		return // its mean is not a number
 	}
 	p.loss.Sum.add(loss * float64(tokens))
 	p.loss.Tokens += tokens

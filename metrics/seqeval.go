@@ -126,7 +126,7 @@ func (s *Seqeval) Merge(state []byte) error {
 
 func (s *Seqeval) kind() string { return "seqeval " + s.Scheme.String() }
 
-// entity is one in a sequence.
+// entity is an entity in a sequence: its type, and its range of tags.
 type entity struct {
 	kind       string
 	begin, end int
@@ -139,7 +139,7 @@ func (s *Seqeval) entities(tags []string) map[entity]bool {
 	return s.strict(tags)
 }
 
-// split parts a tag into its mark and its type. An empty tag is O.
+// split splits a tag into its mark and its type. An empty tag is O.
 func (s *Seqeval) split(tag string) (mark rune, kind string) {
 	if tag == "" {
 		return 'O', ""
@@ -152,7 +152,7 @@ func (s *Seqeval) split(tag string) (mark rune, kind string) {
 	return r, tag[n:]
 }
 
-// repaired finds entities as conlleval does.
+// repaired finds entities as conlleval does, which accepts any marks.
 func (s *Seqeval) repaired(tags []string) map[entity]bool {
 	found := map[entity]bool{}
 	previous, previousKind, begin := 'O', "", 0

@@ -59,7 +59,7 @@ func (s *Squad) Add(prediction SquadAnswer, references []string) {
 	s.answers = append(s.answers, score)
 }
 
-// f1 is that of two lists of words. Where there are none at all, version 2 takes that for equal.
+// f1 returns the F1 of two lists of words. Two empty lists are equal in version 2.
 func (s *Squad) f1(prediction, reference []string) float64 {
 	if len(prediction) == 0 || len(reference) == 0 {
 		if s.NoAnswers && len(prediction) == len(reference) {
@@ -109,7 +109,8 @@ func (s *Squad) Result() map[string]float64 {
 	return result
 }
 
-// mean is the mean score in percent. A question whose NoAnswer is above 1 counts as not answered.
+// mean returns the mean scores in percent. A question whose NoAnswer is above 1 counts as not
+// answered.
 func (s *Squad) mean(of func(squadScore) bool) (exact, f1, total float64) {
 	for _, a := range s.answers {
 		if !of(a) {
@@ -132,8 +133,8 @@ func (s *Squad) mean(of func(squadScore) bool) (exact, f1, total float64) {
 	return 100 * exact / total, 100 * f1 / total, total
 }
 
-// best is the score in percent if questions above a threshold of NoAnswer count as not answered,
-// and the threshold that makes it largest.
+// best returns the highest score in percent that a threshold gives if questions whose NoAnswer is
+// above it count as not answered, and that threshold.
 func (s *Squad) best(score func(squadScore) float64) (percent, threshold float64) {
 	sorted := slices.Clone(s.answers)
 	slices.SortStableFunc(sorted, func(a, b squadScore) int { return cmp.Compare(a.NoAnswer, b.NoAnswer) })
@@ -189,11 +190,11 @@ func (s *Squad) Merge(state []byte) error {
 	return nil
 }
 
-// squadWords are the words of an answer that count: small letters, no ASCII punctuation, no
-// articles.
+// squadWords returns the words of an answer that count: in lower case, without ASCII punctuation
+// and articles.
 func squadWords(answer string) []string {
 	var b, word strings.Builder
-	end := func() { // of a run of letters, digits and underscores
+	end := func() { // ends a run of letters, digits and underscores
 		if w := word.String(); w != "a" && w != "an" && w != "the" {
 			b.WriteString(w)
 		} else {
@@ -215,8 +216,8 @@ func squadWords(answer string) []string {
 	return Fields(b.String())
 }
 
-// lower is Python's str.lower, which writes a Greek sigma that ends a word in another way and keeps
-// the dot of a Turkish capital I.
+// lower is Python's str.lower, which has a special form for a Greek sigma at the end of a word and
+// keeps the dot of a Turkish capital I.
 func lower(s string) string {
 	runes := []rune(s)
 	var b strings.Builder

@@ -12,7 +12,7 @@ import (
 	"github.com/gotrainer/gotrainer/metrics"
 )
 
-// squadCase is what testdata/squad.py writes.
+// squadCase is a case written by testdata/squad.py.
 type squadCase struct {
 	Rows []struct {
 		Prediction   string

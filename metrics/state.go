@@ -24,7 +24,7 @@ type Merger interface {
 	Merge(state []byte) error
 }
 
-// pack writes counts; kind names the metric and the settings that change what is counted.
+// pack encodes counts. kind names the metric and those settings that affect the counts.
 func pack(kind string, counts any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := gob.NewEncoder(&b)
@@ -34,7 +34,7 @@ func pack(kind string, counts any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// unpack reads what pack wrote.
+// unpack decodes what pack has encoded.
 func unpack(state []byte, kind string, counts any) error {
 	dec := gob.NewDecoder(bytes.NewReader(state))
 	var found string
@@ -51,12 +51,12 @@ func unpack(state []byte, kind string, counts any) error {
 	return nil
 }
 
-// impossible is the error of counts that no set gives.
+// impossible returns the error for counts that no set can give.
 func impossible(kind, what string) error {
 	return fmt.Errorf("%w: %s: %s", ErrState, kind, what)
 }
 
-// addCounts adds the counts of one map to another, which it makes if there is none.
+// addCounts adds the counts in from to those in to, which it makes if it is nil.
 func addCounts[K comparable](to, from map[K]int64) map[K]int64 {
 	if to == nil {
 		to = make(map[K]int64, len(from))

@@ -2,8 +2,8 @@ package metrics
 
 import "math"
 
-// sum adds numbers and keeps what rounding loses (Neumaier, 1974), so that neither the order nor
-// the merging of parts shows in the result.
+// sum adds numbers and keeps what is lost by rounding (Neumaier, 1974), so that the result depends
+// neither on the order nor on how it was merged from parts.
 type sum struct {
 	Total, Lost float64
 }
@@ -25,24 +25,24 @@ func (s *sum) merge(o sum) {
 
 func (s *sum) value() float64 {
 	if math.IsInf(s.Total, 0) || math.IsNaN(s.Total) {
-		return s.Total // what was lost is then infinite minus infinite
+		return s.Total // Lost is NaN then: infinity minus infinity
 	}
 	return s.Total + s.Lost
 }
 
 // moments are the means and the sums of squared deviations of pairs, in Welford's form. Means are
-// kept as distances from the first pair, so that they lose no digits where numbers are large and
-// close together.
+// stored relative to the first pair, so that no digits are lost if the numbers are large and close
+// together.
 type moments struct {
 	N              int64
 	FirstX, FirstY float64
-	MeanX, MeanY   float64 // less FirstX and FirstY
+	MeanX, MeanY   float64 // minus FirstX and FirstY
 	XX, YY, XY     float64 // sums of products of deviations
 }
 
 func (m *moments) add(x, y float64) { m.merge(moments{N: 1, FirstX: x, FirstY: y}) }
 
-// merge is the update of Chan, Golub and LeVeque (1979) for two sets.
+// merge combines two sets by the formula of Chan, Golub and LeVeque (1979).
 func (m *moments) merge(o moments) {
 	if o.N == 0 {
 		return
@@ -63,11 +63,11 @@ func (m *moments) merge(o moments) {
 	m.N = n
 }
 
-// correlation is Pearson's; NaN where one side does not vary.
+// correlation returns Pearson's coefficient; NaN if one side does not vary.
 func (m *moments) correlation() float64 {
 	if m.N < 2 || m.XX == 0 || m.YY == 0 {
 		return math.NaN()
 	}
 	r := m.XY / (math.Sqrt(m.XX) * math.Sqrt(m.YY))
-	return max(-1, min(1, r)) // rounding must not lead beyond
+	return max(-1, min(1, r)) // rounding must not lead outside of this range
 }

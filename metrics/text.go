@@ -98,7 +98,7 @@ func (w *WER) State() ([]byte, error) { return pack(w.Name(), w.rate) }
 // Merge implements [Merger].
 func (w *WER) Merge(state []byte) error { return w.rate.mergeState(state, w.Name()) }
 
-// rate is a number of edits and of what could have been right.
+// rate is a number of edits and the length of the references.
 type rate struct {
 	Edits, Total int64
 }
@@ -136,7 +136,8 @@ func nearest(references []string, rate func(reference string) float64) (best str
 	return best
 }
 
-// words splits a text as jiwer does: at spaces only, once runs of white space have become one.
+// words splits a text as jiwer does: only at spaces, after runs of white space have been collapsed
+// into one.
 func words(s string) []string {
 	words := strings.Split(strip(collapseSpaces(s)), " ")
 	kept := words[:0]
@@ -177,5 +178,5 @@ func collapseSpaces(s string) string {
 	return b.String()
 }
 
-// isSpace is Python's str.isspace, which counts the four information separators too.
+// isSpace is Python's str.isspace, which also accepts the four information separators.
 func isSpace(r rune) bool { return unicode.IsSpace(r) || 0x1c <= r && r <= 0x1f }

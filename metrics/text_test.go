@@ -34,7 +34,7 @@ func TestEmptyReferencesAreDefined(t *testing.T) {
 			metrics.Metric[string]
 			AddReferences(prediction string, references ...string)
 		}
-		wrong, right float64 // of "ab c" for nothing, and of nothing for nothing
+		wrong, right float64 // results of "ab c" for an empty reference, and of an empty text for an empty reference
 	}{
 		{"CER counts edits", &metrics.CER{}, 4, 0}, {"WER counts edits", &metrics.WER{}, 2, 0},
 		{"ExactMatch", &metrics.ExactMatch{}, 0, 1},

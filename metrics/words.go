@@ -28,7 +28,7 @@ func Words(text string) []string {
 		if i > begin {
 			words = append(words, string(runes[begin:i]))
 		}
-		i++ // what ended the word
+		i++ // skip what ended the word
 	}
 	return words
 }
@@ -51,7 +51,7 @@ var entities13a = strings.NewReplacer("<skipped>", "", "-\n", "", "\n", " ")
 // separate words. It is meant for Western languages.
 func Tokenize13a(text string) []string {
 	text = entities13a.Replace(text)
-	// one after the other: &amp;lt; becomes <
+	// one after the other, so that &amp;lt; becomes <
 	for _, entity := range [][2]string{{"&quot;", `"`}, {"&amp;", "&"}, {"&lt;", "<"}, {"&gt;", ">"}} {
 		text = strings.ReplaceAll(text, entity[0], entity[1])
 	}
@@ -62,7 +62,7 @@ func Tokenize13a(text string) []string {
 	return Fields(text)
 }
 
-// lexicon numbers words, so that sequences of them can be compared quickly.
+// lexicon assigns numbers to words, so that sequences of words can be compared quickly.
 type lexicon map[string]uint32
 
 func (l lexicon) numbers(words []string) []uint32 {
@@ -78,7 +78,7 @@ func (l lexicon) numbers(words []string) []uint32 {
 	return numbers
 }
 
-// ngrams counts the sequences of n words.
+// ngrams counts each sequence of n words.
 func ngrams(words []uint32, n int) map[string]int64 {
 	counts := make(map[string]int64, max(0, len(words)-n+1))
 	key := make([]byte, 4*n)

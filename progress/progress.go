@@ -1,6 +1,6 @@
-// Package progress is a progress bar for loops of a program's own, as tqdm's in Python: one line
-// that is redrawn on a terminal, and plain lines elsewhere. Package trainer shows its runs by
-// itself.
+// Package progress provides a progress bar for a program's own loops, like Python's tqdm: one line
+// that is redrawn on a terminal, and plain lines elsewhere. Package trainer shows the progress of
+// its runs itself.
 //
 //	bar := progress.New(steps, progress.Options{})
 //	for batch, err := range loader.Epoch(ctx, 0, 0) {
@@ -29,12 +29,12 @@ import (
 
 // Options configures a [Bar].
 type Options struct {
-	Description string    // stands before the bar
-	Unit        string    // of what is counted; empty: "it"
+	Description string    // shown before the bar
+	Unit        string    // name of a step; empty: "it"
 	Out         io.Writer // where it is shown; nil: standard error. io.Discard: nowhere
 }
 
-// Bar shows how far a loop is. One goroutine uses it.
+// Bar shows the progress of a loop. It is for use by one goroutine at a time.
 type Bar struct {
 	o       Options
 	total   int
@@ -46,13 +46,14 @@ type Bar struct {
 	now            func() time.Time
 	begin, drawn   time.Time
 	open, closed   bool
-	tenth          int // of the total that was printed last, where there is no terminal
+	tenth          int // last tenth of the total that was printed, if there is no terminal
 }
 
-// every keeps a fast loop from spending its time on the terminal.
+// every is the shortest time between two redraws; a fast loop must not spend its time on the
+// terminal.
 const every = 100 * time.Millisecond
 
-// New begins a bar of total steps; 0: how many is not known. It is shown at once.
+// New makes a bar of total steps and shows it; 0: the number of steps is not known.
 func New(total int, o Options) *Bar {
 	if o.Out == nil {
 		o.Out = os.Stderr
@@ -67,7 +68,7 @@ func New(total int, o Options) *Bar {
 	return b
 }
 
-// Range goes over 0 to n-1 and shows how far it is: tqdm(range(n)).
+// Range iterates over 0 to n-1 and shows the progress: tqdm(range(n)).
 func Range(n int, o Options) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		b := New(n, o)
@@ -94,10 +95,10 @@ func (b *Bar) Update(n int) {
 	}
 }
 
-// SetPostfix shows a text behind the bar from now on, such as "loss=0.31".
+// SetPostfix sets the text that is shown after the bar, such as "loss=0.31".
 func (b *Bar) SetPostfix(text string) { b.postfix = text }
 
-// Println writes a line to w without tearing the bar: tqdm.write.
+// Println writes a line to w without disturbing the bar: tqdm.write.
 func (b *Bar) Println(w io.Writer, a ...any) {
 	if b.open {
 		fmt.Fprint(b.o.Out, "\r\x1b[K")
@@ -130,10 +131,10 @@ func (b *Bar) draw() {
 	}
 }
 
-// line prints where no terminal is.
+// line prints a plain line, if there is no terminal.
 func (b *Bar) line() { fmt.Fprintln(b.o.Out, b.text(80)) }
 
-// text is format_meter of tqdm: the line in so many columns.
+// text formats the line in the given number of columns: format_meter of tqdm.
 func (b *Bar) text(columns int) string {
 	elapsed := b.now().Sub(b.begin).Seconds()
 	rate := 0.0
@@ -164,7 +165,7 @@ func (b *Bar) text(columns int) string {
 	return cut(head+blocks(share, width, b.utf8)+tail, columns)
 }
 
-// blocks is the bar itself, with eighths of a column, or tenths in ASCII.
+// blocks returns the bar itself, in eighths of a column, or tenths in ASCII.
 func blocks(share float64, width int, unicode bool) string {
 	steps := []rune(" 123456789#")
 	if unicode {
@@ -187,7 +188,7 @@ func cut(s string, columns int) string {
 	return s
 }
 
-// clock prints 00:48, 12:05, 3:12:05.
+// clock formats seconds: 00:48, 12:05, 3:12:05.
 func clock(seconds float64) string {
 	s := int(math.Min(math.Max(seconds, 0), 1e9))
 	if s < 3600 {

@@ -32,7 +32,7 @@ const (
 	Device        Code = 10 // a GPU failed: restart the program from its last checkpoint
 )
 
-// kinds are the words of [Record.Kind].
+// kinds are the values of [Record.Kind].
 var kinds = map[Code]string{
 	OK: "ok", Training: "training", Configuration: "configuration", NoCheckpoint: "no_checkpoint", Storage: "storage",
 	Locked: "locked", ResumeRefused: "resume_refused", BadNumbers: "bad_numbers", OutOfMemory: "out_of_memory",
@@ -123,7 +123,7 @@ type outOfMemory interface {
 	OutOfMemory() bool
 }
 
-// deviceFailed is too.
+// deviceFailed is implemented by package torch's error, too.
 type deviceFailed interface {
 	error
 	DeviceFailed() bool
@@ -135,15 +135,15 @@ type runFolder interface {
 	RunFolder()
 }
 
-// storage tells whether it was the disk that failed: in a save, or in the run's folder, anything
-// that concerns a file, else what no program can be to blame for.
+// storage reports whether a disk has failed. In a save or in the run's folder, any error about a
+// file counts; elsewhere, only errors for which no program can be to blame.
 func storage(err error) bool {
 	e, ok := errors.AsType[*trainer.StepError](err)
 	_, folder := errors.AsType[runFolder](err)
 	return checkpoint.IsStorageError(err) || (folder || ok && e.Op == "save") && checkpoint.IsSaveError(err)
 }
 
-// recordOf describes how f ended. The cause is that of its context.
+// recordOf describes how f ended, from its error and the cause of its context.
 func recordOf(err, cause error) Record {
 	r := Record{ExitCode: CodeOf(err)}
 	signal, ok := errors.AsType[*SignalError](cause)
@@ -155,7 +155,7 @@ func recordOf(err, cause error) Record {
 		r.Kind = signal.kind()
 	}
 	if _, ok := errors.AsType[*exec.ExitError](err); ok {
-		r.Kind = "program" // whose codes may mean anything
+		r.Kind = "program" // the exit codes of other programs can mean anything
 	}
 	if r.Kind == "" {
 		r.Kind = fmt.Sprint("code ", int(r.ExitCode))

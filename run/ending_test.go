@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// watched is how a process ends that gets these signals and does not leave.
+// watched returns how a process ends that receives these signals and does not exit by itself.
 func watched(grace time.Duration, signals ...os.Signal) (code int, stderr string) {
 	var b bytes.Buffer
 	e := &ending{name: "program", stderr: &b, exit: func(c int) { code = c }}
@@ -24,7 +24,8 @@ func watched(grace time.Duration, signals ...os.Signal) (code int, stderr string
 	return code, b.String()
 }
 
-// The same signal right after the first is the same request, but for SIGINT; a later one is not.
+// The same signal shortly after the first belongs to the same request, except for SIGINT; a later
+// one does not.
 func TestWhichSignalIsTheSecond(t *testing.T) {
 	_, stderr := watched(time.Millisecond, syscall.SIGTERM, syscall.SIGTERM)
 	assert.Contains(t, stderr, "received SIGTERM: not left within 1ms")
@@ -40,7 +41,7 @@ func TestWhichSignalIsTheSecond(t *testing.T) {
 	assert.Contains(t, stderr, "received SIGTERM, then received SIGTERM: left at once")
 }
 
-// A signal may come while a finished process prints its record.
+// A signal may arrive while a finished process is printing its record.
 func TestTheRecordIsTheLastLine(t *testing.T) {
 	var stderr bytes.Buffer
 	e := &ending{name: "program", stderr: &stderr, exit: func(int) {}}

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// holders names what the goroutines of the program are at: of each the innermost function that is
-// not the standard library's, the main goroutine's first.
+// holders describes what the goroutines of the program are doing: for each, the innermost function
+// outside of the standard library, the main goroutine first.
 func holders() string {
 	buffer := make([]byte, 1<<20)
 	return holdersIn(string(buffer[:runtime.Stack(buffer, true)]))
 }
 
-// holdersIn reads the stacks as package runtime prints them.
+// holdersIn is holders for stacks in the format of package runtime.
 func holdersIn(stacks string) string {
 	const most = 8
 	var list []string
@@ -41,8 +41,8 @@ func holdersIn(stacks string) string {
 	return strings.Join(list, ", ")
 }
 
-// innermost returns where a goroutine is and what it waits for: "main.(*plates).At at plates.go:31
-// [sleep]". It is empty for goroutines of the standard library and of this package.
+// innermost returns where a goroutine is and what it is waiting for: "main.(*plates).At at
+// plates.go:31 [sleep]". It is empty for goroutines of the standard library and of this package.
 func innermost(stack string) string {
 	lines := strings.Split(stack, "\n")
 	_, state, ok := strings.Cut(lines[0], "[")
@@ -72,8 +72,8 @@ func innermost(stack string) string {
 
 const thisPackage = "github.com/gotrainer/gotrainer/run"
 
-// standard tells whether a function is the standard library's: the first element of the path of its
-// package has no dot, and it is not the program's own.
+// standard reports whether a function belongs to the standard library: the first element of its
+// package path has no dot, and it is not in package main.
 func standard(function string) bool {
 	first, _, deep := strings.Cut(function, "/")
 	if deep {

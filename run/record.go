@@ -16,10 +16,10 @@ type Record struct {
 	Checkpoint string    `json:"checkpoint,omitempty"` // where an interrupted run was saved
 	Update     *int      `json:"update,omitempty"`     // updates made so far, if the error says so
 
-	stack []byte // of a panic
+	stack []byte // stack of a panic
 }
 
-// line is the record without its line end.
+// line returns the record without a newline.
 func (r Record) line() []byte {
 	text, err := json.Marshal(r)
 	if err != nil { // strings and numbers only: it cannot fail
@@ -28,9 +28,10 @@ func (r Record) line() []byte {
 	return text
 }
 
-// tellTorchrun writes a failure as ErrorHandler.record_exception of torch.distributed.elastic does;
-// torchrun prints what stands for the call stack. An end by a signal is no failure.
-func (r Record) tellTorchrun(path string) error {
+// writeTorchrunError writes a failure in the form of ErrorHandler.record_exception of
+// torch.distributed.elastic; torchrun prints what is in place of the call stack. An end by a signal
+// is not a failure.
+func (r Record) writeTorchrunError(path string) error {
 	if path == "" || r.Error == "" || r.ExitCode == OK || r.ExitCode > 128 {
 		return nil
 	}

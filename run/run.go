@@ -88,7 +88,7 @@ func (p Program) ending() *ending {
 	return &ending{name: p.Name, stderr: os.Stderr, exit: os.Exit, errorFile: os.Getenv("TORCHELASTIC_ERROR_FILE")}
 }
 
-// call runs f. A panic of package torch's becomes an error, any other a *panicError.
+// call runs f. A panic of package torch becomes an error, any other a *panicError.
 func call(ctx context.Context, f func(ctx context.Context) error) (err error) {
 	defer func() {
 		switch p := recover().(type) {
@@ -102,13 +102,13 @@ func call(ctx context.Context, f func(ctx context.Context) error) (err error) {
 	return f(ctx)
 }
 
-// torchError is the marker of package torch's panics.
+// torchError is implemented by the panics of package torch.
 type torchError interface {
 	error
 	TorchError()
 }
 
-// panicError is a bug of the program.
+// panicError is a panic, which is a bug of the program.
 type panicError struct {
 	value any
 	stack []byte
@@ -140,14 +140,14 @@ type ending struct {
 	exit   func(int)
 
 	printing sync.Mutex
-	over     bool // the record was, or is being, printed
+	over     bool // the record is being printed or has been
 
-	errorFile string // where torchrun reads why a process has failed; empty: nowhere
+	errorFile string // file from which torchrun reads why a process failed; empty: none
 }
 
-// sameRequest is how soon after a signal the same one counts as part of it: a job system sends it
-// to every process of a group, and a launcher among them passes it on. SIGINT is what a person
-// sends.
+// sameRequest is the time within which a repeated signal counts as the same request: a job system
+// sends the signal to every process of a group, and a launcher in the group passes it on. This does
+// not apply to SIGINT, which a person sends.
 var sameRequest = 2 * time.Second
 
 // watch waits for signals.
@@ -176,7 +176,8 @@ func (e *ending) watch(signals <-chan os.Signal, grace time.Duration, cancel con
 	}
 }
 
-// announce says that a signal has come, unless the record is printed already: it is the last line.
+// announce reports that a signal has arrived, unless the record has been printed already, which
+// must be the last line.
 func (e *ending) announce(s *SignalError, grace time.Duration) {
 	e.printing.Lock()
 	defer e.printing.Unlock()
@@ -186,13 +187,13 @@ func (e *ending) announce(s *SignalError, grace time.Duration) {
 	}
 }
 
-// after ends the process after the function has returned err; the cause is that of its context.
+// after ends the process when the function has returned err; cause is that of its context.
 func (e *ending) after(err, cause error) {
 	if errors.Is(err, flag.ErrHelp) { // help was asked for and printed; nothing was run
 		e.exit(int(OK))
 	}
 	e.end(recordOf(err, cause))
-	select {} // the end was another goroutine's
+	select {} // another goroutine is ending the process
 }
 
 // end prints why the process ends, and ends it.
@@ -208,7 +209,7 @@ func (e *ending) end(r Record) {
 		if r.stack != nil {
 			fmt.Fprintf(e.stderr, "\n%s\n", r.stack)
 		}
-		if err := r.tellTorchrun(e.errorFile); err != nil {
+		if err := r.writeTorchrunError(e.errorFile); err != nil {
 			fmt.Fprintf(e.stderr, "%s: torchrun is not told why (TORCHELASTIC_ERROR_FILE): %v\n", e.name, err)
 		}
 		fmt.Fprintf(e.stderr, "%s\n", r.line())

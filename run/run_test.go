@@ -32,7 +32,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// The environment of a child: which program it is, and its folder.
+// The environment variables of a child process: which program it is, and its folder.
 const (
 	programVariable = "GOTRAINER_TEST_PROGRAM"
 	folderVariable  = "GOTRAINER_TEST_FOLDER"
@@ -60,7 +60,7 @@ func (e torchFailure) TorchError()        {}
 func (e torchFailure) OutOfMemory() bool  { return e.outOfMemory }
 func (e torchFailure) DeviceFailed() bool { return e.deviceFailed }
 
-// fit is a run without tensors in the folder of the child.
+// fit makes a run without tensors in the folder of the child process.
 func fit(ctx context.Context, o trainer.Options) error {
 	o.OutputDir, o.Epochs, o.BatchSize, o.Progress = os.Getenv(folderVariable), 1, 1, io.Discard
 	t, err := trainer.New[int, []int](new(trainertest.Step), o)
@@ -71,7 +71,7 @@ func fit(ctx context.Context, o trainer.Options) error {
 	return err
 }
 
-// forever is a run that a signal ends.
+// forever makes a run that only a signal ends.
 func forever(ctx context.Context) error {
 	t, err := trainer.New[int, []int](new(trainertest.Step), trainer.Options{OutputDir: os.Getenv(folderVariable),
 		Epochs: 1000, BatchSize: 1, Progress: io.Discard})
@@ -80,7 +80,7 @@ func forever(ctx context.Context) error {
 	}
 	var loaded atomic.Int32
 	_, err = t.Fit(ctx, data.Func(1000, func(i int) (int, error) {
-		if loaded.Add(1) == 50 { // some updates are made by then
+		if loaded.Add(1) == 50 { // some updates have been made by then
 			fmt.Println("begun")
 		}
 		time.Sleep(time.Millisecond)
@@ -89,7 +89,7 @@ func forever(ctx context.Context) error {
 	return err
 }
 
-// programs are what the children do.
+// programs are the functions that the child processes run.
 var programs = map[string]func(ctx context.Context) error{
 	"finishes":        func(context.Context) error { return nil },
 	"fails":           func(context.Context) error { return errors.New("no\nluck") },
@@ -172,7 +172,7 @@ var programs = map[string]func(ctx context.Context) error{
 	},
 	"leaves slowly": func(ctx context.Context) error {
 		err := forever(ctx)
-		time.Sleep(200 * time.Millisecond) // other signals come meanwhile
+		time.Sleep(200 * time.Millisecond) // meanwhile other signals arrive
 		return err
 	},
 	"finishes though": func(ctx context.Context) error {
@@ -187,7 +187,7 @@ var programs = map[string]func(ctx context.Context) error{
 	},
 }
 
-// neverReturns is what the message about a process that does not leave must name.
+// neverReturns is the function that the message about a process that does not exit must name.
 func neverReturns() { select {} }
 
 func neverEnds() {
@@ -196,7 +196,7 @@ func neverEnds() {
 	}
 }
 
-// start starts a child.
+// start starts a child process.
 func start(t *testing.T, name string) (*exec.Cmd, *bytes.Buffer, *bufio.Reader) {
 	t.Helper()
 	child := exec.Command(os.Args[0])
@@ -209,7 +209,7 @@ func start(t *testing.T, name string) (*exec.Cmd, *bytes.Buffer, *bufio.Reader) 
 	return child, &stderr, bufio.NewReader(stdout)
 }
 
-// record is the last line of what a child wrote to standard error.
+// record parses the last line that a child process wrote to standard error.
 func record(t *testing.T, stderr string) run.Record {
 	t.Helper()
 	lines := strings.Split(strings.TrimSuffix(stderr, "\n"), "\n")
@@ -268,7 +268,8 @@ func TestExitCodes(t *testing.T) {
 	assert.Empty(t, stderr.String())
 }
 
-// TestTorchrunIsToldWhy writes what ProcessFailure of torch.distributed.elastic reads.
+// TestTorchrunIsToldWhy checks that what is written can be read by ProcessFailure of
+// torch.distributed.elastic.
 func TestTorchrunIsToldWhy(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "error.json")
 	t.Setenv("TORCHELASTIC_ERROR_FILE", file)
@@ -313,7 +314,7 @@ func TestUpdatesOfFailedRunsAreRecorded(t *testing.T) {
 	assert.Equal(t, 3, *r.Update)
 }
 
-// signalled starts a child, sends it signals once it has begun and waits for its end.
+// signalled starts a child process, sends it signals once it has begun, and waits for its end.
 func signalled(t *testing.T, program string, signals ...syscall.Signal) (code int, stderr string, r run.Record) {
 	t.Helper()
 	child, buffer, stdout := start(t, program)
@@ -371,8 +372,8 @@ func TestWhatHoldsAProcessIsNamed(t *testing.T) {
 	assert.Regexp(t, `run_test\.neverEnds at \S+run_test\.go:\d+ \[sleep\]`, r.Error)
 }
 
-// A run that is finished when the signal comes is finished; a disk that is full when the run is to
-// be saved is what the job system must know of.
+// A run that is finished when the signal arrives counts as finished. If the disk is full when the
+// run is to be saved, the job system must know that.
 func TestWhatTheFunctionReturnsAfterASignalCounts(t *testing.T) {
 	code, stderr, r := signalled(t, "finishes though", syscall.SIGTERM)
 	assert.Equal(t, 0, code, stderr)

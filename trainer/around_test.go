@@ -18,7 +18,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// stateKeeper keeps the state of the run at every event at which a hook may ask for it.
+// stateKeeper keeps the state of the run at every event in which a hook may call Run.State.
 type stateKeeper struct {
 	keeper
 	off bool
@@ -56,8 +56,8 @@ func (k *stateKeeper) AroundEpoch(r *trainer.Run, train func() error) error {
 	return k.keep(r, false)
 }
 
-// A run that begins from the state that a hook asked for is the run that the hook saw, under every
-// loop.
+// Under every loop, a run that begins from the state that a hook requested is the run that the hook
+// saw.
 func TestARunContinuesFromTheStateThatAHookAskedFor(t *testing.T) {
 	for _, loop := range []semantics.Loop{semantics.DefaultLoop, semantics.HuggingFaceLoop, semantics.HezarLoop,
 		semantics.PytorchAcceleratedLoop, semantics.PyMarlinLoop} {
@@ -81,7 +81,7 @@ func TestARunContinuesFromTheStateThatAHookAskedFor(t *testing.T) {
 				&stateKeeper{keeper: keeper{t: t, step: step}, off: true})
 			assert.Equal(t, whole.step.Weights(), step.Weights(), "loop %d, state %d: weights", loop, i)
 			assert.Equal(t, whole.step.Generator(), step.Generator(), "loop %d, state %d: random numbers", loop, i)
-			last := func(h []trainer.Logs) []trainer.Logs { return h[:len(h)-1] } // a finished run ends once more
+			last := func(h []trainer.Logs) []trainer.Logs { return h[:len(h)-1] } // a finished run ends again
 			if i < len(whole.saves)-1 {
 				last = func(h []trainer.Logs) []trainer.Logs { return h }
 			} else {
@@ -93,12 +93,12 @@ func TestARunContinuesFromTheStateThatAHookAskedFor(t *testing.T) {
 	}
 }
 
-// aroundEpoch is a hook around epochs that writes down what it sees.
+// aroundEpoch is a hook around epochs that records what it sees.
 type aroundEpoch struct {
 	list   []string
 	limit  int             // batches of the second epoch; 0: all
-	leave  int             // the epoch that is not trained, from 1; 0: none
-	fail   int             // the epoch that fails when it was trained
+	leave  int             // the epoch that is not trained, counted from 1; 0: none
+	fail   int             // the epoch that fails after it was trained
 	in     error           // what BatchBegin returns in the second epoch
 	cancel func()          // called by EpochDone, which then returns the error of ctx
 	ctx    context.Context //nolint:containedctx // a hook has no other way to a context
@@ -157,11 +157,11 @@ func TestHooksAroundEpochs(t *testing.T) {
 		{"an epoch is between", aroundEpoch{}, "(0 2) (2 4)", "", 4},
 		{"an epoch may be left out", aroundEpoch{leave: 1}, "(0 2)", "", 2},
 		{"an error ends the run", aroundEpoch{fail: 1}, "(0 2)", "AroundEpoch after update 2: out of paper", 0},
-		{"the error of a batch passes by", aroundEpoch{in: errors.New("torn")}, "(0 2) (2 2)",
+		{"the error of a batch passes through", aroundEpoch{in: errors.New("torn")}, "(0 2) (2 2)",
 			"BatchBegin after update 2: torn", 0},
 		{"a hook ends the run well", aroundEpoch{in: trainer.StopError("enough")}, "(0 2) (2 2)", "", 2},
 		{"the batches of an epoch are limited", aroundEpoch{limit: 1}, "(0 2) (2 3)", "", 3},
-		{"a limit behind the end is none", aroundEpoch{limit: 9}, "(0 2) (2 4)", "", 4},
+		{"a limit after the end has no effect", aroundEpoch{limit: 9}, "(0 2) (2 4)", "", 4},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			_, r, err := fitAround(t.Context(), &c.a)
@@ -176,8 +176,8 @@ func TestHooksAroundEpochs(t *testing.T) {
 	}
 }
 
-// A hook that heeds the context, as one that evaluates does, is told of its event again when the
-// run is resumed.
+// A hook that returns the context's error, as one that evaluates does, is called for the same event
+// again when the run is resumed.
 func TestAHookThatGivesUpIsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	saver := &keeper{t: t}
@@ -236,7 +236,7 @@ func TestRunningLossIsWhatTheLossIsMadeOf(t *testing.T) {
 	}
 }
 
-// losses looks at the loss behind every step.
+// losses is a hook that looks at the loss after every step.
 type losses func(r *trainer.Run)
 
 func (f losses) StepEnd(r *trainer.Run) error { f(r); return nil }

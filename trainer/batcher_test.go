@@ -32,7 +32,7 @@ func TestARunOverBatchesOfUnequalSize(t *testing.T) {
 	}
 }
 
-// batchSizes notes how many samples each batch has.
+// batchSizes records how many samples each batch has.
 type batchSizes struct{ sizes *[]int }
 
 func (b batchSizes) BatchBegin(r *trainer.Run) error {

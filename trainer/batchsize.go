@@ -10,10 +10,11 @@ import (
 	"path/filepath"
 )
 
-// AutoFindBatchSize: a run that runs out of memory begins again with smaller batches.
+// AutoFindBatchSize: a run that runs out of memory starts over with smaller batches.
 
-// fitShrinking runs until memory suffices: find_executable_batch_size of accelerate, which goes
-// down by a tenth, rounded down.
+// fitShrinking runs with smaller and smaller batches until they fit into memory, like
+// find_executable_batch_size of accelerate: each size is nine tenths of the one before, rounded
+// down.
 func (t *Trainer[S, B]) fitShrinking(ctx context.Context, source func(*runner[S, B]) error) (err error) {
 	o := t.options
 	t.last = t.newRunner(ctx, o)
@@ -23,7 +24,7 @@ func (t *Trainer[S, B]) fitShrinking(ctx context.Context, source func(*runner[S,
 		}
 	}
 	begin := ""
-	defer func() { _ = os.RemoveAll(begin) }() // which leaves "" alone
+	defer func() { _ = os.RemoveAll(begin) }() // does nothing if begin is ""
 	var warnings []string
 	for first := true; ; first = false {
 		r := t.newRunner(ctx, o)
@@ -31,7 +32,7 @@ func (t *Trainer[S, B]) fitShrinking(ctx context.Context, source func(*runner[S,
 		t.last = r
 		err = r.once(source)
 		if err == nil || !t.step.OutOfMemory(err) {
-			t.options.BatchSize = o.BatchSize // a second Fit need not find it again
+			t.options.BatchSize = o.BatchSize // so that a second Fit need not find it again
 			return err
 		}
 		if r.run.Info.ResumedFrom != "" && !o.Semantics.PositionFromGlobalStep {
@@ -50,7 +51,7 @@ func (t *Trainer[S, B]) fitShrinking(ctx context.Context, source func(*runner[S,
 	}
 }
 
-// resumedBatchSize is the size that the checkpoint was made with.
+// resumedBatchSize returns the batch size that the checkpoint was made with.
 func (o *Options) resumedBatchSize() (int, error) {
 	from := o.ResumeFrom
 	if from == Latest {
@@ -72,8 +73,8 @@ func (o *Options) resumedBatchSize() (int, error) {
 	return cmp.Or(max(0, state.TrainBatchSize), o.BatchSize), nil
 }
 
-// returnToBegin saves the step before the first update, or returns to that: then nothing is left of
-// the updates with batches that were too large.
+// returnToBegin saves the state of the step before the first update or, in a later attempt,
+// restores it, so that nothing remains of updates with batches that were too large.
 func (r *runner[S, B]) returnToBegin() error {
 	if r.begin == nil || r.o.Semantics.RetryFromTrained || r.run.Info.ResumedFrom != "" {
 		return nil
@@ -89,13 +90,13 @@ func (r *runner[S, B]) returnToBegin() error {
 	case r.saver.again:
 		return r.stepError("return to the start of the run", r.step.Load(*r.begin, LoadOptions{}))
 	}
-	if r.saver.store != nil { // the folder is ours: what a killed run left may go
+	if r.saver.store != nil { // this process has locked the folder, so what a killed run left there can be deleted
 		old, _ := fs.Glob(os.DirFS(r.saver.store.Dir()), ".begin-*")
 		for _, name := range old {
 			_ = os.RemoveAll(filepath.Join(r.saver.store.Dir(), name))
 		}
 	}
-	dir, err := os.MkdirTemp(r.o.OutputDir, ".begin-") // "" is the folder for temporary files
+	dir, err := os.MkdirTemp(r.o.OutputDir, ".begin-") // an empty OutputDir means the system's folder for temporary files
 	if err != nil {
 		return fmt.Errorf("trainer: Options.AutoFindBatchSize: %w", err)
 	}

@@ -78,8 +78,8 @@ func TestAnOrderWithoutIndicesIsRefusedUnderGlobalBatch(t *testing.T) {
 	require.ErrorContains(t, err, "returned 0 indices for epoch 0")
 }
 
-// Memory may run out after some updates: by default nothing is left of them, in Hugging Face's loop
-// they stay.
+// Memory may run out only after some updates. By default nothing is left of them; in Hugging Face's
+// loop they remain.
 func TestWhatIsLeftOfTheLargerBatches(t *testing.T) {
 	for _, c := range []struct {
 		rules semantics.Rules

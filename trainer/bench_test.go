@@ -10,8 +10,8 @@ import (
 )
 
 func BenchmarkFitUpdate(b *testing.B) {
-	// One update is one op: the loop, the hooks and the loader around a step that does next to
-	// nothing.
+	// One operation is one update: the loop, the hooks and the loader around a step that does
+	// almost nothing.
 	t, err := trainer.New(&quietStep{}, trainer.Options{MaxSteps: max(1, b.N), BatchSize: 1, Progress: io.Discard,
 		Log: trainer.Never, Workers: 1})
 	if err != nil {
@@ -24,7 +24,7 @@ func BenchmarkFitUpdate(b *testing.B) {
 	}
 }
 
-// quietStep records nothing, which would dominate the benchmark.
+// quietStep does not record its calls, since that would dominate the benchmark.
 type quietStep struct{ trainertest.Step }
 
 func (*quietStep) Train(context.Context, []int, trainer.Window) error { return nil }

@@ -10,10 +10,10 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 )
 
-// What a run is made with, as a checkpoint keeps it and a resume compares it. Intervals, folders,
-// workers and whatever else does not change the outcome may differ.
+// The configuration of a run, which checkpoints store and a resume compares. It has what decides
+// the outcome of a run, but not intervals, folders or the number of workers.
 
-// configuration are the options that decide the outcome of a run, and the settings of its step.
+// configuration returns the options that decide the outcome of a run, and the settings of its step.
 func (r *runner[S, B]) configuration() map[string]string {
 	o, i := r.o, r.run.Info
 	c := map[string]string{
@@ -26,39 +26,41 @@ func (r *runner[S, B]) configuration() map[string]string {
 		c["LimitBatches"], c["MaxStepsPerEpoch"] = fmt.Sprint(o.LimitBatches), fmt.Sprint(o.MaxStepsPerEpoch)
 	}
 	if r.eval.decides() {
-		c["MetricForBest"], c["Direction"] = r.eval.judge.metric, r.eval.judge.direction()
+		c["MetricForBest"], c["Direction"] = r.eval.bestMetric.name, r.eval.bestMetric.direction()
 	}
 	maps.Copy(c, r.step.About().Settings)
-	maps.Copy(c, r.content)
+	maps.Copy(c, r.fingerprint)
 	return c
 }
 
-// A training set is recognised by this many of its samples, if they can be loaded in this time.
+// The fingerprint of a training set has this many of its samples, if they can be loaded in this
+// time.
 const (
 	fingerprintSamples = 8
 	fingerprintLimit   = 2 * time.Second
 )
 
-// recognise takes the fingerprint of the training set of a run that is saved or resumed.
-func (r *runner[S, B]) recognise(train data.Dataset[S]) {
+// takeFingerprint takes the fingerprint of the training set if the run is saved or resumed.
+func (r *runner[S, B]) takeFingerprint(train data.Dataset[S]) {
 	if r.o.SkipFingerprint || !r.o.Process.Main() || r.o.ResumeFrom == "" &&
 		(r.o.OutputDir == "" || r.o.Save.kind == never) {
 		return
 	}
 	hashes, err := data.Fingerprint(r.ctx, train, fingerprintSamples, fingerprintLimit)
 	if err != nil {
-		r.content = map[string]string{"training set": err.Error()}
+		r.fingerprint = map[string]string{"training set": err.Error()}
 		r.o.Logger.Info("a resume will not notice another training set: " + err.Error())
 		return
 	}
-	r.content = map[string]string{}
+	r.fingerprint = map[string]string{}
 	for i, hash := range hashes {
-		r.content[fmt.Sprintf("sample %d of the training set", i)] = hash
+		r.fingerprint[fmt.Sprintf("sample %d of the training set", i)] = hash
 	}
 }
 
-// compare tells of what differs between a checkpoint and this run. What cannot be continued is
-// refused, unless [Options].ForceResume is set; what gives another outcome is a warning.
+// compare reports the differences between the configuration of a checkpoint and that of this run.
+// Another seed is refused, unless [Options].ForceResume is set; other differences cause a warning,
+// since they change the results.
 func (r *runner[S, B]) compare(from string, then map[string]string) error {
 	now := r.configuration()
 	var differences []string
@@ -80,7 +82,8 @@ func (r *runner[S, B]) compare(from string, then map[string]string) error {
 	return nil
 }
 
-// fits refuses a checkpoint whose position means something else in this run.
+// fits refuses a checkpoint whose position means something else in this run. With ForceResume it
+// has the position recomputed instead.
 func (r *runner[S, B]) fits(from string, loop loopState) error {
 	difference := loop.Sizes.differs(r.sizes())
 	if difference == "" && !r.loop.plan.stream && loop.Position.Micro > r.loop.plan.batches {
@@ -103,9 +106,10 @@ func (r *runner[S, B]) fits(from string, loop loopState) error {
 	return r.compare(from, loop.Configuration)
 }
 
-// insideEpoch reports whether a run that is resumed continues an epoch behind its first batches.
+// insideEpoch reports whether a run resumed at p continues inside an epoch, after its first
+// batches.
 func (l *loop) insideEpoch(p position) bool {
-	again := l.flow.ignoreDataSkip || l.flow.rules.EpochsPerSession // the epoch begins again
+	again := l.flow.ignoreDataSkip || l.flow.rules.EpochsPerSession // the epoch starts over
 	full := l.plan.maxInEpoch > 0 && p.InEpoch >= l.plan.maxInEpoch
 	return !l.plan.stream && !again && !full && p.Micro > 0 && l.plan.window(p.Micro, p.Phase) > 0
 }

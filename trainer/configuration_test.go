@@ -84,7 +84,7 @@ func TestAResumeComparesTheConfiguration(t *testing.T) {
 	}
 }
 
-// restart makes a folder with a run of two updates.
+// restart makes a new folder with a run of two updates.
 func restart(t *testing.T, fit func(string, func(*trainer.Options)) (*trainer.Result, error),
 	in func(dir string)) string {
 	dir := t.TempDir()

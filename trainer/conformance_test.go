@@ -19,9 +19,9 @@ import (
 )
 
 // TestRecordedRunsOfHuggingFaceTrainer replays runs of transformers.Trainer 5.17 under
-// semantics.HuggingFace. The recorded losses, norms and evaluations take the place of the
-// arithmetic; everything else, from the order of the samples to the files left at the end, must
-// come out as it was recorded, numbers to the last bit.
+// semantics.HuggingFace. The recorded losses, norms and evaluations replace the arithmetic.
+// Everything else, from the order of the samples to the files left at the end, must be as recorded,
+// numbers to the last bit.
 func TestRecordedRunsOfHuggingFaceTrainer(t *testing.T) {
 	const folder = "../../shared/conformance/cases/hf"
 	if _, err := os.Stat(folder); err != nil {
@@ -46,7 +46,7 @@ func TestRecordedRunsOfHuggingFaceTrainer(t *testing.T) {
 	}
 }
 
-// replay runs the phases of a case and compares.
+// replay runs the phases of a case and compares the results with the recording.
 func replay(t *testing.T, dir string) {
 	var spec hfSpec
 	var trace hfTrace

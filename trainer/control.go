@@ -14,8 +14,8 @@ type Control struct {
 	ShouldLog       bool `json:"should_log"`
 }
 
-// exported is the state as transformers writes it among those of its callbacks. Resuming here reads
-// the position of the loop instead.
+// exported returns the control as transformers writes it among the states of its callbacks. A
+// resume here uses the position of the loop instead.
 func (c Control) exported() (json.RawMessage, error) {
 	return json.Marshal(map[string]any{"args": c, "attributes": struct{}{}})
 }

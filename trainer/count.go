@@ -2,9 +2,9 @@ package trainer
 
 import "github.com/gotrainer/gotrainer/trainer/semantics"
 
-// What a loop counts, and what is due by those counts.
+// The counts of a loop, and what they make due.
 
-// length is how many micro-batches are fetched together now; 0: the epoch is over.
+// length returns how many micro-batches to fetch together now; 0 means that the epoch is over.
 func (l *loop) length() int {
 	n := l.plan.window(l.Micro, l.Phase)
 	left := l.plan.maxInEpoch - l.InEpoch
@@ -14,7 +14,7 @@ func (l *loop) length() int {
 	case !l.flow.rules.CountsBatches() || l.flow.rules.UnfinishedWindowLost:
 		return n
 	}
-	// the last window of the run, or of a limited epoch, ends where they do
+	// the last window ends with the run, or with the limited epoch
 	n = min(n, max(1, l.plan.limit-l.steps()))
 	if l.plan.maxInEpoch > 0 {
 		n = min(n, left)
@@ -25,13 +25,13 @@ func (l *loop) length() int {
 // windowIsComplete reports whether the window has no more micro-batches.
 func (l *loop) windowIsComplete() bool { return l.index >= l.window }
 
-// streamHasEnded reports whether the window is the rest of a pass over a stream.
+// streamHasEnded reports whether this is the incomplete window at the end of a pass over a stream.
 func (l *loop) streamHasEnded() bool {
-	return l.plan.stream && l.window < l.plan.accumulate && !l.passing()
+	return l.plan.stream && l.window < l.plan.accumulate && !l.skipping()
 }
 
-// leavesWindows reports whether a stop that is asked for between two micro-batches takes effect
-// there. Otherwise their window is finished first.
+// leavesWindows reports whether a stop requested between two micro-batches takes effect there.
+// Otherwise their window is finished first.
 func (l *loop) leavesWindows() bool {
 	return l.flow.rules.Loop == semantics.HuggingFaceLoop || l.flow.rules.UnfinishedWindowLost
 }
@@ -47,15 +47,15 @@ func (l *loop) countBatch() {
 }
 
 func (l *loop) countUpdate() {
-	if !l.passing() {
+	if !l.skipping() {
 		l.Updates++
 	}
 }
 
-// countStep counts a step and raises what is due after it: on_step_end of
+// countStep counts a step and sets what is due after it: on_step_end of
 // transformers.DefaultFlowCallback.
 func (l *loop) countStep() {
-	if l.passing() {
+	if l.skipping() {
 		return
 	}
 	l.GlobalStep++
@@ -68,10 +68,10 @@ func (l *loop) countStep() {
 	c.ShouldTrainingStop = c.ShouldTrainingStop || l.reached()
 }
 
-// lastStepIsDue has the last step of the run evaluated and saved where intervals are in updates,
-// whether or not it is a multiple of them.
+// lastStepIsDue makes evaluation and save due after the last step of the run if their intervals are
+// in updates, even if the step is not a multiple of them.
 func (l *loop) lastStepIsDue() {
-	if l.passing() || !l.reached() {
+	if l.skipping() || !l.reached() {
 		return
 	}
 	c := &l.Control
@@ -79,21 +79,21 @@ func (l *loop) lastStepIsDue() {
 	c.ShouldSave = c.ShouldSave || l.flow.save.byUpdates()
 }
 
-// late reports whether the delay of evaluations that count updates is over.
+// late reports whether enough steps have been made for evaluations that are delayed by updates.
 func (l *loop) late() bool { return l.flow.evalDelay <= float64(l.GlobalStep) }
 
-// countEpoch raises what is due at the end of an epoch. What its last step has saved already is not
-// due again, unless the semantics say so.
+// countEpoch sets what is due at the end of an epoch. If the last step of the epoch was saved,
+// [Trigger.AndEpochs] does not save it again unless the semantics say so.
 func (l *loop) countEpoch() {
-	if l.passing() {
+	if l.skipping() {
 		return
 	}
 	if l.plan.stream && l.passEnded && l.Micro > 0 && !l.flow.rules.StreamEpochByPlan {
 		l.PassBatches, l.Progress = l.Micro, float64(l.Epoch+1)
 	}
 	l.passEnded = false
-	// In Hugging Face's loop a pass over a stream of fewer batches than a window has no step, nor has
-	// any after it.
+	// In Hugging Face's loop, a pass over a stream with fewer batches than a window has no step,
+	// and neither has any later pass.
 	if l.idle++; l.InEpoch > 0 || !l.plan.stream || l.flow.rules.CarriesWindows() {
 		l.idle = 0
 	}
@@ -104,8 +104,8 @@ func (l *loop) countEpoch() {
 	c.ShouldSave = c.ShouldSave || f.save.due(l.Epoch+1, Epoch) && !saved
 }
 
-// clearDue forgets what was due when a step begins. A save that is due inside a window waits for
-// its update.
+// clearDue clears what is due when a step begins. A save requested inside a window waits for its
+// update.
 func (l *loop) clearDue() {
 	l.Control.ShouldLog, l.Control.ShouldEvaluate = false, false
 	l.Control.ShouldSave = l.Control.ShouldSave && l.index > 0 && !l.flow.rules.SaveInsideWindow
@@ -142,7 +142,7 @@ func (l *loop) evaluated(best bool) {
 	}
 }
 
-// progress is the epoch as it is logged.
+// progress returns the epoch as it is logged, with its fraction.
 func (l *loop) progress() float64 {
 	batches := l.plan.batches
 	if l.PassBatches > 0 && l.plan.stream && !l.flow.rules.StreamEpochByPlan {
@@ -151,9 +151,9 @@ func (l *loop) progress() float64 {
 	return float64(l.Epoch) + float64(l.Micro)/float64(batches)
 }
 
-// lossCloses reports whether a window of the reported loss closes with the next micro-batch: with
-// that of the update where losses are divided by its length, else counted from the beginning of the
-// epoch, wherever the windows of the updates begin.
+// lossCloses reports whether the next micro-batch closes a window of the reported loss. If losses
+// are divided by the length of the window, that is the window of the update. Otherwise these
+// windows are counted from the beginning of the epoch, wherever those of the updates begin.
 func (l *loop) lossCloses() bool {
 	if l.flow.rules.Divisor == semantics.WindowLength && !l.flow.rules.CarriesWindows() {
 		return l.index+1 == l.window
@@ -163,15 +163,15 @@ func (l *loop) lossCloses() bool {
 		l.flow.rules.CountsBatches() && done == l.plan.maxSteps
 }
 
-// beginEpoch puts the loop before the first batch of an epoch. A window that began in the epoch
-// before continues.
+// beginEpoch puts the loop before the first batch of an epoch. A window begun in the previous epoch
+// continues.
 func (l *loop) beginEpoch(epoch int) {
 	l.Epoch, l.Micro, l.InEpoch, l.LoaderStarted = epoch, 0, 0, false
 }
 
 func (l *loop) reached() bool { return l.steps() >= l.plan.limit }
 
-// steps is what is held against the end of the run.
+// steps returns the count that is compared with the limit of the run.
 func (l *loop) steps() int {
 	if l.flow.rules.LimitByEpoch {
 		return l.Epoch*l.plan.stepsPerEpoch + l.Micro/l.plan.batchesPerStep(l.flow.rules)

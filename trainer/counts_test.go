@@ -80,7 +80,7 @@ func TestTheCacheIsEmptiedBeforeTheBatchesOfEverySoManyUpdates(t *testing.T) {
 	}
 }
 
-// ignore_data_skip: the interrupted epoch begins again, the updates continue.
+// ignore_data_skip: the interrupted epoch starts over, and the count of updates continues.
 func TestIgnoreDataSkip(t *testing.T) {
 	for _, rules := range []semantics.Rules{semantics.Default, semantics.HuggingFace} {
 		dir := memoryDir(t)

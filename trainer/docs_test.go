@@ -24,7 +24,8 @@ type python struct {
 	CallbackEvents []string       `json:"callback_events"`
 }
 
-// tableRows are the cells of the rows of a page's tables whose first cell is a name in backticks.
+// tableRows returns the cells of those rows of a page's tables whose first cell is a name in
+// backticks.
 func tableRows(t *testing.T, page string) (rows [][]string) {
 	t.Helper()
 	text, err := os.ReadFile(page)
@@ -120,7 +121,7 @@ func TestGoNamesOnThePagesExist(t *testing.T) {
 	}
 }
 
-// exported are the exported names of a package, and the fields and methods of its types as
+// exported returns the exported names of a package, and the fields and methods of its types as
 // Type.Name.
 func exported(t *testing.T, folder string) map[string]bool {
 	t.Helper()

@@ -13,7 +13,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// epochDone evaluates on its own at the end of an epoch, and writes the checkpoints.
+// epochDone is a hook that evaluates by itself at the end of an epoch, and writes the checkpoints.
 type epochDone struct {
 	evaluate func(epoch int) error
 	done     []int // epochs
@@ -63,8 +63,8 @@ func TestAnEvaluationInEpochDoneThatIsCancelledIsMadeByTheResumedRun(t *testing.
 		again := &epochDone{evaluate: func(int) error { return nil }}
 		_, err = fitDone(t.Context(), again, rules, &trainer.StartPosition{State: first.state})
 		require.NoError(t, err, rules.Name)
-		require.Equal(t, []int{1, 2}, again.done, "%s: epochs whose end the resumed run is told of", rules.Name)
-		require.Equal(t, []int{4, 6}, again.saves, "%s: the save behind it is still due", rules.Name)
+		require.Equal(t, []int{1, 2}, again.done, "%s: epochs whose end the hook of the resumed run sees", rules.Name)
+		require.Equal(t, []int{4, 6}, again.saves, "%s: the save that follows is still due", rules.Name)
 	}
 }
 
@@ -77,7 +77,7 @@ func TestAnotherErrorOfEpochDoneIsThatOfTheHook(t *testing.T) {
 	require.ErrorIs(t, err, boom)
 }
 
-// Behind a run that continues with larger batches are more steps than it has planned.
+// A run that continues with larger batches has already made more steps than it now plans.
 func TestOnlyItsEpochsEndARunOfPyMarlin(t *testing.T) {
 	rules := semantics.PyMarlin
 	rules.LossReport = semantics.SinceLog

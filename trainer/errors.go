@@ -30,7 +30,7 @@ func (e *OptionError) Error() string {
 	return fmt.Sprintf("trainer: Options.%s is %s: want %s", e.Field, e.Value, e.Want)
 }
 
-// wrong is the error of an option that has a value, where another would be right.
+// wrong returns the error for an option whose value is not allowed.
 func wrong(field string, value any, want string, args ...any) error {
 	return &OptionError{field, fmt.Sprint(value), fmt.Sprintf(want, args...)}
 }
@@ -92,15 +92,15 @@ func (e *InterruptedError) Error() string {
 
 func (e *InterruptedError) Unwrap() error { return e.Err }
 
-// torchError is the marker of the one type of panic that Fit and Evaluate turn into an error:
-// package torch's *Error. It is an interface so that the loop need not import what it does not
-// know.
+// torchError is the one type of panic that Fit and Evaluate turn into an error: package torch's
+// *Error. It is an interface because the loop must not import package torch.
 type torchError interface {
 	error
 	TorchError()
 }
 
-// guard runs body. It turns a panic with a torchError into an error and lets every other through.
+// guard runs body. It turns a panic with a torchError into an error and does not recover from any
+// other.
 func guard(body func() error) (err error) {
 	defer func() {
 		switch p := recover().(type) {

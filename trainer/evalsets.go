@@ -48,7 +48,7 @@ func (e EvalSets[S]) At(i int) (S, error) {
 	return none, fmt.Errorf("trainer: the validation sets have %d samples, so none has index %d", e.Len(), i)
 }
 
-// splitEvalSets returns the sets that a validation set consists of; one without a name if it is not
+// splitEvalSets returns the sets of a validation set: a single one without a name if it is not
 // EvalSets.
 func splitEvalSets[S any](valid data.Dataset[S]) ([]EvalSet[S], error) {
 	sets, several := valid.(EvalSets[S])
@@ -74,20 +74,20 @@ func splitEvalSets[S any](valid data.Dataset[S]) ([]EvalSet[S], error) {
 	return sets, nil
 }
 
-// evaluation is one validation set as the loop runs over it.
+// evaluation is a validation set and the state of its evaluation.
 type evaluation[B any] struct {
-	name   string // "eval", "eval_matched", "test": what its numbers are logged under
-	key    string // "matched_": what stands before the bare names of its numbers where there are several sets
-	rows   int    // of a stream the samples seen, once it has been evaluated
-	limit  int    // batches at most; 0: all
+	name   string // "eval", "eval_matched", "test": its metrics are logged under this name
+	key    string // "matched_": prefix of its bare metrics if there are several sets
+	rows   int    // samples; for a stream those seen, once it has been evaluated
+	limit  int    // maximum number of batches; 0: all
 	length int    // batches of this process; -1: a stream
 	pass   passes[B]
-	shared bool // each process has a part of it
+	shared bool // it is divided among the processes
 
-	done, seen int // batches so far, and their samples; where it is shared out the samples of all processes
+	done, seen int // batches so far and their samples; if shared, the samples of all processes
 }
 
-// batches is how many are evaluated on; 0: nobody knows.
+// batches returns the number of batches of the evaluation; 0: unknown.
 func (e *evaluation[B]) batches() int {
 	if e.limit > 0 && e.length >= 0 {
 		return min(e.limit, e.length)
@@ -95,7 +95,7 @@ func (e *evaluation[B]) batches() int {
 	return max(0, e.length)
 }
 
-// op says in an error what was being done.
+// op describes the evaluation for an error message.
 func (e *evaluation[B]) op() string {
 	if e.key == "" {
 		return "evaluate"
@@ -150,7 +150,7 @@ func (ev *evaluator[S, B]) openSet(e *evaluation[B], set data.Dataset[S], predic
 	return nil
 }
 
-// describe is what the step is told of an evaluation.
+// describe returns what the step needs to know about an evaluation.
 func (ev *evaluator[S, B]) describe(e *evaluation[B], predict bool) Evaluation {
 	a := Evaluation{Name: e.name, Rows: e.rows, BatchSize: ev.o.EvalBatchSize, Loss: ev.o.Semantics.EvalLoss,
 		Predict: predict, Shared: e.shared}

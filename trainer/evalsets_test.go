@@ -17,10 +17,10 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// two are two validation sets of 3 and 2 samples.
+// two has two validation sets, of 3 and 2 samples.
 var two = trainer.EvalSets[int]{{Name: "a", Set: trainertest.Samples(3)}, {Name: "b", Set: trainertest.Samples(2)}}
 
-// byRows gives evaluations of so many rows these values, in order.
+// byRows gives evaluations with the given number of rows these values, in order.
 func byRows(metric string, values map[int][]float64) func(int, []int) trainer.Metrics {
 	seen := map[int]int{}
 	return func(_ int, rows []int) trainer.Metrics {
@@ -41,7 +41,7 @@ func fitted(t *testing.T, step trainer.Step[int, []int], o trainer.Options, trai
 	return tr.Fit(t.Context(), trainertest.Samples(train), valid)
 }
 
-// evalNames notes which evaluations it was told of.
+// evalNames records the names of the evaluations it sees.
 type evalNames struct{ names []string }
 
 func (e *evalNames) AfterEval(r *trainer.Run, m trainer.Metrics) error {
@@ -51,7 +51,7 @@ func (e *evalNames) AfterEval(r *trainer.Run, m trainer.Metrics) error {
 }
 
 func TestSeveralValidationSets(t *testing.T) {
-	t.Run("each is logged under its name and told to the hooks; the best is judged by the named one",
+	t.Run("each is logged under its name and passed to the hooks; the named one decides the best",
 		func(t *testing.T) {
 			names := new(evalNames)
 			step := &trainertest.Step{EvalMetrics: byRows("accuracy", map[int][]float64{3: {0.1, 0.2, 0.3},
@@ -68,7 +68,7 @@ func TestSeveralValidationSets(t *testing.T) {
 				t.Error(diff)
 			}
 			if got := step.Evaluations[1]; got != (trainer.Evaluation{Name: "eval_b", Rows: 2, BatchSize: 8}) {
-				t.Errorf("the step was told of %+v", got)
+				t.Errorf("StartEval got %+v", got)
 			}
 		})
 	t.Run("without a metric the loss of the first decides", func(t *testing.T) {
@@ -120,8 +120,8 @@ func TestSeveralValidationSets(t *testing.T) {
 	})
 }
 
-// A run that is interrupted in its second validation set continues with that set, and ends as if
-// nothing had happened.
+// A run that is interrupted in its second validation set continues with that set and ends like an
+// uninterrupted one.
 func TestInterruptedInTheSecondValidationSet(t *testing.T) {
 	run := func(interruptAt int) (*trainertest.Step, []trainer.Logs) {
 		dir := memoryDir(t)
@@ -168,7 +168,7 @@ func TestEvalDelay(t *testing.T) {
 		claim string
 		eval  trainer.Trigger
 		delay float64
-		want  []float64 // steps of evaluations
+		want  []float64 // steps of the evaluations
 	}{
 		{"counts updates where Eval does", trainer.Every(2, trainer.Update), 3, []float64{4, 6, 7}},
 		{"is reached by the update itself", trainer.Every(2, trainer.Update), 4, []float64{4, 6, 7}},
@@ -196,10 +196,10 @@ func TestEvalDelay(t *testing.T) {
 	}
 }
 
-// told counts what AfterPredict is told.
-type told struct{ metrics []trainer.Metrics }
+// predictHook records the arguments of AfterPredict.
+type predictHook struct{ metrics []trainer.Metrics }
 
-func (p *told) AfterPredict(r *trainer.Run, m trainer.Metrics) error {
+func (p *predictHook) AfterPredict(r *trainer.Run, m trainer.Metrics) error {
 	if r.Evaluation != "holdout" {
 		return fmt.Errorf("the prediction is called %q", r.Evaluation)
 	}
@@ -208,7 +208,7 @@ func (p *told) AfterPredict(r *trainer.Run, m trainer.Metrics) error {
 }
 
 func TestPredict(t *testing.T) {
-	hook := new(told)
+	hook := new(predictHook)
 	step := new(trainertest.Step)
 	tr, err := trainer.New(step, trainer.Options{EvalBatchSize: 2, Callbacks: []any{hook}, Progress: io.Discard})
 	if err != nil {
@@ -222,7 +222,7 @@ func TestPredict(t *testing.T) {
 		t.Errorf("trace %s", got)
 	}
 	if e := step.Evaluations[0]; !e.Predict || e.Name != "holdout" || e.Rows != 5 {
-		t.Errorf("the step was told of %+v", e)
+		t.Errorf("StartEval got %+v", e)
 	}
 	if _, ok := p.Metrics["holdout_runtime"]; !ok || p.Samples != 5 ||
 		p.Metrics["holdout_loss"] != hook.metrics[0]["loss"] || len(tr.History()) != 0 {
@@ -266,7 +266,7 @@ func TestEvaluationsAroundARun(t *testing.T) {
 	}
 }
 
-// A second Fit continues with the weights; everything that the trainer counts begins again.
+// A second Fit continues with the weights; everything that the trainer counts starts over.
 func TestFitTwice(t *testing.T) {
 	step := new(trainertest.Step)
 	tr, err := trainer.New(step, trainer.Options{Epochs: 1, BatchSize: 4, LearningRate: 0.1, Progress: io.Discard})

@@ -7,15 +7,14 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 )
 
-// EvalRound is what one process has to do in a round of an evaluation that is shared by several
-// processes.
+// EvalRound is the part of one process in a round of an evaluation that several processes share.
 type EvalRound[B any] struct {
 	Batch B
 	Rows  int // samples in Batch; 0: this process has no batch left, and Batch is empty
-	Round int // samples of all processes together, without those that fill up their batches
+	Round int // samples of all processes, without those that fill up their batches
 }
 
-// evalShard is the part of an evaluation that is this process's; zero if it is not shared out.
+// evalShard returns this process's part of an evaluation; zero if the evaluation is not shared.
 func (ev *evaluator[S, B]) evalShard(shared bool) data.Shard {
 	if !shared {
 		return data.Shard{}
@@ -25,18 +24,18 @@ func (ev *evaluator[S, B]) evalShard(shared bool) data.Shard {
 	return shard
 }
 
-// sharesEval reports whether an evaluation is shared out among the processes. One whose loader the
-// step makes is not, since that may have any number of batches.
+// sharesEval reports whether an evaluation is shared among the processes. openSet does not share
+// one for which the step makes the loader, since that may have any number of batches.
 func (ev *evaluator[S, B]) sharesEval(e Evaluation) bool {
 	if !ev.several() || ev.o.LimitEvalBatches > 0 {
 		return false
 	}
-	return ev.step.(GroupStep[B]).SharesEval(e) // New has checked that it is one
+	return ev.step.(GroupStep[B]).SharesEval(e) // checked by New
 }
 
-// evaluateRounds hands the batches of a set to the step, one on each process at a time. Before each
-// round the processes tell each other whether they have one, so that all end together, whatever
-// happens to one of them.
+// evaluateRounds passes the batches of a set to the step in rounds, one batch per process. Before
+// each round the processes tell each other whether they have a batch, so that they all end in the
+// same round, even if one of them fails.
 func (ev *evaluator[S, B]) evaluateRounds(e *evaluation[B]) error {
 	defer func() { ev.batch = nil }()
 	for b, err := range e.pass(ev.evalContext(), 0, 0) {
@@ -56,8 +55,8 @@ func (ev *evaluator[S, B]) evaluateRounds(e *evaluation[B]) error {
 	}
 }
 
-// evalRound makes one round; b is nil if this process has no batch left. It reports whether nobody
-// has.
+// evalRound makes one round; b is nil if this process has no batch left. It reports whether no
+// process has one.
 func (ev *evaluator[S, B]) evalRound(e *evaluation[B], b *data.StreamBatch[B], failed error) (over bool, err error) {
 	ev.batch = nil
 	if failed != nil {
@@ -76,7 +75,7 @@ func (ev *evaluator[S, B]) evalRound(e *evaluation[B], b *data.StreamBatch[B], f
 	return false, nil
 }
 
-// evalBatches evaluates what the processes have in a round.
+// evalBatches evaluates the batches of a round.
 func (ev *evaluator[S, B]) evalBatches(e *evaluation[B], b *data.StreamBatch[B]) error {
 	if e.shared {
 		r := EvalRound[B]{}
@@ -96,8 +95,8 @@ func (ev *evaluator[S, B]) evalBatches(e *evaluation[B], b *data.StreamBatch[B])
 	return fire(ev.session, "EvalStep", evalStepHook.EvalStep)
 }
 
-// What a process sends before a round. After hasBatch comes the number of its samples, after
-// hasFailed the reason.
+// The first byte of what a process sends before a round. The number of samples follows hasBatch,
+// and the error follows hasFailed.
 const (
 	hasBatch byte = iota
 	hasNone
@@ -105,7 +104,7 @@ const (
 	hasFailed
 )
 
-// agreeOnRound tells the other processes how things stand, and whether the evaluation is over.
+// agreeOnRound exchanges the states of the processes, and reports whether the evaluation is over.
 func (ev *evaluator[S, B]) agreeOnRound(e *evaluation[B], b *data.StreamBatch[B], failed error) (over bool, err error) {
 	news := []byte{hasNone}
 	switch {
@@ -147,7 +146,8 @@ func (ev *evaluator[S, B]) agreeOnRound(e *evaluation[B], b *data.StreamBatch[B]
 		return false, ev.stepError(e.op(), fmt.Errorf("%d of the %d processes have no batch left after %d, but the "+
 			"others do: the validation sets of the processes differ; all must use the same set", ended, len(all), e.done))
 	}
-	if b != nil && (!e.shared || ev.o.Semantics.EvenEvalBatches) { // then transformers counts what one process sees
+	// in these cases transformers counts the samples of a single process
+	if b != nil && (!e.shared || ev.o.Semantics.EvenEvalBatches) {
 		samples = b.Samples
 	}
 	e.seen += samples

@@ -23,8 +23,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// member is a step that trains with others: its weights are its own, but it joins and has random
-// numbers.
+// member is a step that trains in a group: its weights do not depend on the others, but it joins
+// and has its own random numbers.
 type member struct {
 	*trainertest.Step
 	group *dist.Group
@@ -38,11 +38,11 @@ func (m *member) EvalRound(context.Context, trainer.EvalRound[[]int]) error {
 	return errors.New("a round of an evaluation that is not shared")
 }
 
-// sharer is a member that shares evaluations: the numbers of one are its samples, in the order in
-// which they came together.
+// sharer is a member that shares evaluations. The result of an evaluation is its samples, in the
+// order in which they were gathered.
 type sharer struct {
 	member
-	order []int // of all processes
+	order []int // samples of all processes
 	own   [][]int
 }
 
@@ -86,8 +86,7 @@ func (s *sharer) Metrics(ctx context.Context) (trainer.Metrics, error) {
 	return m, err
 }
 
-// inGroup runs f as each of world processes, in goroutines of this one, and returns what they
-// return.
+// inGroup runs f as each of world processes, in goroutines of this process, and returns the errors.
 func inGroup(t *testing.T, world int, timeout time.Duration, f func(g *dist.Group) error) []error {
 	t.Helper()
 	store, err := tcpstore.Listen("127.0.0.1:0")
@@ -118,7 +117,7 @@ func shareOptions(g *dist.Group, o trainer.Options) trainer.Options {
 	return o
 }
 
-// lookup is a set of numbers, or a stream of them.
+// lookup returns a set of numbers, or a stream of them.
 func lookup(n int, stream bool) data.Dataset[int] {
 	if stream {
 		return trainer.EvalStream[int]{Stream: data.StreamOf(trainertest.Samples(n), nil)}
@@ -153,14 +152,14 @@ func TestAllProcessesTogetherEvaluateEverySampleOnceInTheOrderOfTheSet(t *testin
 							return fmt.Errorf("%s: this process has %d batches", what, len(s.own))
 						}
 						for i, b := range s.own {
-							first := (i*world + g.Rank()) * size // of the batch that one process would have
+							first := (i*world + g.Rank()) * size // first sample of the batch that a single process would have
 							if !rules.EvenEvalBatches && (b[0] != first || len(b) != min(size, n-first)) {
 								return fmt.Errorf("%s: batch %d is %v", what, i, b)
 							}
 						}
 						e := s.Evaluations[0]
 						if want := map[bool]int{true: 0, false: n}[stream]; e.Rows != want || !e.Shared {
-							return fmt.Errorf("%s: the step was told of %+v", what, e)
+							return fmt.Errorf("%s: StartEval got %+v", what, e)
 						}
 					}
 				}
@@ -215,7 +214,7 @@ func TestAFailureOfOneProcessEndsTheEvaluationOfAll(t *testing.T) {
 	for _, c := range []struct {
 		claim string
 		spoil func(s *sharer, o *trainer.Options, n *int)
-		want  string // what the other process says
+		want  string // error of the other process
 	}{
 		{"a sample that cannot be loaded", func(_ *sharer, o *trainer.Options, n *int) { *n = -1 },
 			"rank 1 has failed: trainer: load a batch to evaluate"},
@@ -249,7 +248,7 @@ func TestAFailureOfOneProcessEndsTheEvaluationOfAll(t *testing.T) {
 				if _, err = tr.Evaluate(context.Background(), set); err == nil {
 					return errors.New("no error")
 				}
-				return errors.Join(err, g.Barrier(context.Background())) // the group continues working
+				return errors.Join(err, g.Barrier(context.Background())) // the group still works
 			})
 			if errs[0] == nil || !strings.Contains(errs[0].Error(), c.want) || strings.Contains(errs[0].Error(),
 				"dist:") {

@@ -32,7 +32,7 @@ func (e EvalStream[S]) At(i int) (S, error) {
 var errEmptyEvalStream = errors.New("the stream has no samples; a stream that can be read only once cannot be " +
 	"evaluated twice")
 
-// streamPasses are those of an evaluation over a stream.
+// streamPasses returns the passes of an evaluation over a stream.
 func (ev *evaluator[S, B]) streamPasses(e EvalStream[S], shard data.Shard) (passes[B], error) {
 	switch {
 	case e.Stream == nil:

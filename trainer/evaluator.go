@@ -10,42 +10,42 @@ import (
 	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
-// evalPrefix stands before the names of the evaluations of a run in logs and files.
+// evalPrefix is put before the names of a run's evaluation metrics in logs and files.
 const evalPrefix = "eval_"
 
 var errEmptyValidation = errors.New("trainer: the validation set is empty; to train without one, give nil to Fit")
 
-// evaluator runs over the validation sets and remembers the best outcome.
+// evaluator evaluates the validation sets and remembers the best result.
 type evaluator[S, B any] struct {
 	*session[S, B]
-	judge     judge
-	sets      []evaluation[B] // none without a validation set
-	evaluated Logs            // of the current evaluation, under their logged names, the sets that are done
-	quiet     bool            // evaluations must not draw random numbers
-	aside     bool            // a hook has asked for the current evaluation
-	// the model stays in the mode in which it is: see semantics.Rules.StayInEvalMode
+	bestMetric bestMetric
+	sets       []evaluation[B] // empty if there is no validation set
+	evaluated  Logs            // metrics of the current evaluation, from the sets evaluated so far, by their logged names
+	quiet      bool            // evaluations must not draw random numbers
+	aside      bool            // the current evaluation was requested by a hook
+	// training leaves the model in its current mode: see semantics.Rules.StayInEvalMode
 	keepMode bool
 }
 
-// evaluateNow carries out evaluations. judge is whether the outcome is compared
-// with the best one and told to the schedule.
-func (r *runner[S, B]) evaluateNow(judge bool) error {
+// evaluateNow evaluates all validation sets. If track is set, the result is compared with the best
+// one and passed to the learning rate controller.
+func (r *runner[S, B]) evaluateNow(track bool) error {
 	if len(r.eval.sets) == 0 {
 		return errors.New("trainer: a hook asked for an evaluation, but Fit was given no validation set")
 	}
 	if r.eval.evalContext().Err() != nil {
 		return errInterrupted
 	}
-	_, err := r.eval.evaluate(judge)
-	if errors.Is(err, errInterrupted) { // the checkpoint keeps the sets that are done
+	_, err := r.eval.evaluate(track)
+	if errors.Is(err, errInterrupted) { // the checkpoint keeps the results of the sets that are complete
 		return err
 	}
 	row := r.eval.evaluated
 	r.eval.evaluated, r.loop.EvalSet = nil, 0
-	if err != nil || !judge {
+	if err != nil || !track {
 		return err
 	}
-	if err := r.rates.observe(r.eval.judge, row); err != nil {
+	if err := r.rates.observe(r.eval.bestMetric, row); err != nil {
 		return err
 	}
 	best, err := r.eval.consider(row, r.saver.current())
@@ -56,10 +56,10 @@ func (r *runner[S, B]) evaluateNow(judge bool) error {
 	return nil
 }
 
-// evaluate runs over the validation sets from that at which the loop stands, and logs each outcome.
-// The numbers under their logged names gather in r.eval.evaluated; those returned have their bare
-// names, with the name of their set before it where there are several.
-func (ev *evaluator[S, B]) evaluate(judge bool) (Metrics, error) {
+// evaluate evaluates the validation sets, starting with the loop's current one, and logs each
+// result. ev.evaluated collects the metrics under their logged names. The returned metrics have
+// their bare names, prefixed with the name of their set if there are several.
+func (ev *evaluator[S, B]) evaluate(track bool) (Metrics, error) {
 	all := Metrics{}
 	if ev.loop.EvalSet == 0 {
 		ev.evaluated = Logs{}
@@ -86,11 +86,11 @@ func (ev *evaluator[S, B]) evaluate(judge bool) (Metrics, error) {
 		delete(ev.evaluated, "epoch")
 		delete(ev.evaluated, "step")
 		all.add(e.key, m)
-		// An interruption in one of the further sets continues with that set.
+		// After an interruption in a later set, the run continues with that set.
 		ev.loop.EvalSet++
 		ev.loop.before.EvalSet, ev.loop.before.EvalLoaderStarted = ev.loop.EvalSet, false
 		ev.loop.before.Control = ev.loop.Control
-		ev.loop.before.Control.ShouldEvaluate = judge
+		ev.loop.before.Control.ShouldEvaluate = track
 	}
 	return all, nil
 }
@@ -129,14 +129,15 @@ func (ev *evaluator[S, B]) evaluateAside(name string) (Metrics, error) {
 	return all, nil
 }
 
-// add adds the numbers of a set, with the name of the set before theirs.
+// add adds the metrics of a set, with key before their names.
 func (m Metrics) add(key string, set Metrics) {
 	for name, v := range set {
 		m[key+name] = v
 	}
 }
 
-// evaluateSet runs over one set. The row has the numbers under their logged names, and the speeds.
+// evaluateSet evaluates one set. The returned row has the metrics under their logged names, and the
+// speeds.
 func (ev *evaluator[S, B]) evaluateSet(e *evaluation[B], predict bool) (Metrics, Logs, error) {
 	start := time.Now()
 	e.done, e.seen = 0, 0
@@ -166,7 +167,7 @@ func (ev *evaluator[S, B]) evaluateSet(e *evaluation[B], predict bool) (Metrics,
 	}
 	row := Logs{}
 	Metrics(row).add(e.name+"_", m)
-	atOnce := ev.o.EvalBatchSize // of all processes together
+	atOnce := ev.o.EvalBatchSize // samples per step, over all processes
 	if e.shared {
 		atOnce *= ev.o.Group.World()
 	}
@@ -175,7 +176,7 @@ func (ev *evaluator[S, B]) evaluateSet(e *evaluation[B], predict bool) (Metrics,
 	return m, row, nil
 }
 
-// evaluateAll hands the batches of a set to the step, and counts those of a stream.
+// evaluateAll passes the batches of a set to the step, and counts the samples of a stream.
 func (ev *evaluator[S, B]) evaluateAll(e *evaluation[B]) error {
 	evaluate := ev.evaluateBatches
 	if ev.several() {
@@ -190,8 +191,9 @@ func (ev *evaluator[S, B]) evaluateAll(e *evaluation[B]) error {
 	return nil
 }
 
-// evalContext ends an evaluation. One inside a window is not left in the middle: no checkpoint
-// could be written there, since none keeps the gradients.
+// evalContext returns the context whose cancellation interrupts an evaluation. Inside a window an
+// evaluation is not interrupted, since no checkpoint could be written there: a checkpoint does not
+// have the gradients of an unfinished window.
 func (ev *evaluator[S, B]) evalContext() context.Context {
 	if ev.loop.windowIsComplete() {
 		return ev.ctx
@@ -228,16 +230,16 @@ func (ev *evaluator[S, B]) evaluateBatches(e *evaluation[B]) error {
 	return nil
 }
 
-// interruptEvaluation leaves an evaluation in the middle; the resumed run makes it from its
+// interruptEvaluation abandons the current evaluation. The resumed run evaluates the set from its
 // beginning.
 func (ev *evaluator[S, B]) interruptEvaluation() error {
-	_, _ = ev.step.Metrics(ev.ctx)          // only to end it: numbers of a part are nobody's business
-	ev.loop.before.EvalLoaderStarted = true // the generator has been drawn from for it
+	_, _ = ev.step.Metrics(ev.ctx)          // only to end the evaluation: metrics of a part of the set are of no use
+	ev.loop.before.EvalLoaderStarted = true // its loader has already drawn from the generator
 	return errInterrupted
 }
 
-// perSecond adds the run time, and how many of several things there were in a second of it:
-// speed_metrics of transformers.trainer_utils, with its decimals.
+// perSecond adds the runtime and, for each count, how many there were per second: speed_metrics of
+// transformers.trainer_utils, with its rounding.
 func (l Logs) perSecond(split string, start time.Time, counts map[string]float64) {
 	seconds := time.Since(start).Seconds()
 	l[split+"_runtime"] = pyfloat.Round(seconds, 4)
@@ -248,7 +250,7 @@ func (l Logs) perSecond(split string, start time.Time, counts map[string]float64
 	}
 }
 
-// key is what the name of the current set puts before its numbers: "matched_".
+// key returns the prefix for the bare metrics of the current set: "matched_".
 func (ev *evaluator[S, B]) key() string {
 	if ev.loop.EvalSet >= len(ev.sets) {
 		return ""

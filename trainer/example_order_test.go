@@ -31,7 +31,7 @@ func (story) begin(event string) error {
 	return nil
 }
 
-// tell runs the run whose events are told.
+// tell runs a training run under the rules and prints its events.
 func tell(rules semantics.Rules, events any) {
 	dir, err := os.MkdirTemp("", "example-")
 	if err != nil {

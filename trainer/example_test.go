@@ -61,8 +61,8 @@ func ExampleRun_Stop() {
 	// Output: 10 updates: ten updates are enough
 }
 
-// A context that is cancelled ends a run after its update, with a checkpoint; the same options go
-// on from there.
+// A context that is cancelled ends a run after its update, with a checkpoint; a run with
+// the same options continues from there.
 func ExampleLatest() {
 	dir, err := os.MkdirTemp("", "example-")
 	if err != nil {

@@ -70,7 +70,7 @@ func TestAHookThatFailsEndsTheRunByName(t *testing.T) {
 		t.Errorf("Fit = %v, want %s", err, want)
 	}
 	if !errors.Is(h.failed, err) {
-		t.Errorf("TrainFailed was told %v, want the error of Fit", h.failed)
+		t.Errorf("TrainFailed got %v, want the error of Fit", h.failed)
 	}
 }
 
@@ -92,7 +92,7 @@ func TestOnlyTheLibrarysPanicBecomesAnError(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { // the folder is free again, however Fit ended
+		defer func() { // the folder is unlocked again, however Fit ended
 			s, lockErr := checkpoint.Open(dir, checkpoint.Options{})
 			if lockErr != nil {
 				t.Errorf("after a panic with %v: %v", v, lockErr)

@@ -158,7 +158,7 @@ func TestDivisors(t *testing.T) {
 	}
 }
 
-// fusedStep says whether its optimizer is fused.
+// fusedStep is a step that says whether its optimizer is fused.
 type fusedStep struct {
 	*trainertest.Step
 	fused bool
@@ -188,7 +188,7 @@ func TestASkippedUpdate(t *testing.T) {
 			[]float64{1, 0.75, 0.75, 0.5}},
 		{"of a fused optimizer may pass for one that was made", fused, true,
 			"update(1) update(0.75) update(0.5) update(0.25)", []float64{1, 0.75, 0.5, 0.25}},
-		{"counts, but the schedule stands still", semantics.Default, false,
+		{"counts, but the schedule does not advance", semantics.Default, false,
 			"update(1) update(0.75) update(0.75) update(0.5)", []float64{1, 0.75, 0.75, 0.5}},
 		{"or moves on all the same", moves, false, "update(1) update(0.75) update(0.5) update(0.25)",
 			[]float64{1, 0.75, 0.5, 0.25}},
@@ -278,7 +278,7 @@ func TestEvaluateAlone(t *testing.T) {
 	}
 }
 
-// reentrant calls Fit from within Fit.
+// reentrant is a hook that calls Fit from within Fit.
 type reentrant struct {
 	tr  *trainer.Trainer[int, []int]
 	err error
@@ -338,7 +338,7 @@ func TestSwitchesOfAResume(t *testing.T) {
 	for _, c := range []struct {
 		claim         string
 		rules         semantics.Rules
-		evals, losses int // of the second session
+		evals, losses int // counts in the second session
 	}{
 		{"the evaluation before the first update is not repeated, and the options' intervals hold", semantics.Default,
 			1, 4},
@@ -399,7 +399,7 @@ func TestTheModesOfTheStepsLibraryAreOfOneThread(t *testing.T) {
 	}
 }
 
-// clipping is a step that clips in a call of its own.
+// clipping is a step that clips in a separate call.
 type clipping struct {
 	trainertest.Step
 	fail error

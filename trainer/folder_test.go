@@ -58,7 +58,7 @@ func TestAnOldRunIsNotOverwrittenByAccident(t *testing.T) {
 	}
 }
 
-// A run that continues a checkpoint of another folder is a new one in its own.
+// A run that continues a checkpoint from another folder is a new run in its own folder.
 func TestAForkDoesNotMixWithAnOldRun(t *testing.T) {
 	a, b := t.TempDir(), t.TempDir()
 	fit := func(dir string, steps int, change func(*trainer.Options)) error {
@@ -71,7 +71,7 @@ func TestAForkDoesNotMixWithAnOldRun(t *testing.T) {
 	files := func(dir string) (list map[string]string) {
 		list = map[string]string{}
 		require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || d.Name() == ".lock" { // the lock tells when it was taken
+			if err != nil || d.IsDir() || d.Name() == ".lock" { // the lock file has the time at which it was taken
 				return err
 			}
 			text, err := os.ReadFile(path)
@@ -106,8 +106,8 @@ func TestAForkDoesNotMixWithAnOldRun(t *testing.T) {
 	assert.ErrorContains(t, err, "either resumed or started over")
 }
 
-// Under KeepOldRun the checkpoints of an earlier run stay, and those with the highest numbers
-// survive a rotation, whoever wrote them.
+// Under KeepOldRun the checkpoints of an earlier run remain, and a rotation keeps those with the
+// highest numbers, whichever run wrote them.
 func TestANewRunBesideAnOldOne(t *testing.T) {
 	dir := t.TempDir()
 	o := trainer.Options{OutputDir: dir, MaxSteps: 4, Save: trainer.Every(2, trainer.Update), Progress: io.Discard}
@@ -120,7 +120,7 @@ func TestANewRunBesideAnOldOne(t *testing.T) {
 		want        []string
 	}{
 		{3, 0, []string{"checkpoint-2", "checkpoint-3", "checkpoint-4"}},
-		{1, 2, []string{"checkpoint-3", "checkpoint-4"}}, // its own checkpoint-1 goes at once
+		{1, 2, []string{"checkpoint-3", "checkpoint-4"}}, // its own checkpoint-1 is deleted immediately
 	} {
 		o.MaxSteps, o.KeepCheckpoints = c.steps, c.keep
 		if _, err := runOnce(t.Context(), new(trainertest.Step), o); err != nil {

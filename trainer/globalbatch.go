@@ -8,10 +8,11 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 )
 
-// Options.GlobalBatch: a run is counted in batches of all processes together, so that it can
-// continue on another number of them.
+// Options.GlobalBatch: a run counts the batches of all processes together, so that it can continue
+// on another number of processes.
 
-// checkGlobalBatch refuses options beside GlobalBatch that it decides, or that count otherwise.
+// checkGlobalBatch refuses options that GlobalBatch determines, and options that count in other
+// units.
 func (o *Options) checkGlobalBatch() error {
 	refuse := func(want string, args ...any) error { return wrong("GlobalBatch", o.GlobalBatch, want, args...) }
 	switch {
@@ -31,7 +32,7 @@ func (o *Options) checkGlobalBatch() error {
 	return nil
 }
 
-// resolveGlobalBatch sets the accumulation.
+// resolveGlobalBatch derives Accumulate from GlobalBatch.
 func (o *Options) resolveGlobalBatch() error {
 	if o.GlobalBatch == 0 {
 		return nil
@@ -45,7 +46,8 @@ func (o *Options) resolveGlobalBatch() error {
 	return nil
 }
 
-// wholeBatches is an order whose epochs are whole global batches, whatever the number of processes.
+// wholeBatches is an order with whole global batches in every epoch, whatever the number of
+// processes.
 type wholeBatches struct {
 	data.Order
 
@@ -75,7 +77,7 @@ func (o wholeBatches) Indices(epoch, n int) []int {
 	indices := o.Order.Indices(epoch, n)
 	want, has := o.Count(n), len(indices)
 	if has == 0 {
-		return nil // which the loader refuses
+		return nil // the loader refuses an empty epoch
 	}
 	for i := 0; len(indices) < want; i++ {
 		indices = append(indices, indices[i%has])
@@ -99,8 +101,9 @@ func (r *runner[S, B]) orderOf(n int) data.Order {
 	return o
 }
 
-// regroup is a checkpoint of a run with the same GlobalBatch as this number of processes would have
-// written it. It stands between two windows, which are whole global batches.
+// regroup converts the state of a checkpoint with the same GlobalBatch to what this number of
+// processes would have written. The checkpoint must have been made between two windows, which are
+// whole global batches.
 func (r *runner[S, B]) regroup(from string, l loopState) (loopState, error) {
 	then, now := l.Sizes, r.sizes()
 	if now.GlobalBatch == 0 || then.GlobalBatch != now.GlobalBatch ||
@@ -135,8 +138,8 @@ func (r *runner[S, B]) otherProcesses(then sizes) string {
 		then.Accumulate, r.o.BatchSize, r.o.Accumulate, r.o.Process.World)
 }
 
-// deriveRandom seeds a process that continues a checkpoint of another number of processes with
-// splitmix64(splitmix64(splitmix64(Seed) + updates) + rank).
+// deriveRandom seeds the random numbers of a process when the checkpoint was written by another
+// number of processes. The seed is splitmix64(splitmix64(splitmix64(Seed) + updates) + rank).
 func (s *session[S, B]) deriveRandom(updates int) error {
 	seed := splitmix64(splitmix64(splitmix64(s.o.Seed)+uint64(updates)) + uint64(s.o.Process.Rank))
 	return s.stepError("seed", s.step.Seed(seed, SeedOptions{KeepModel: true}))

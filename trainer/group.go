@@ -44,10 +44,11 @@ type GroupStep[B any] interface {
 	EvalRound(ctx context.Context, r EvalRound[B]) error
 }
 
-// randomFile holds the random states of all processes, in a checkpoint of a run on several.
+// randomFile is the file with the random states of all processes, in a checkpoint of a run on
+// several.
 const randomFile = "random_states.json"
 
-// checkGroup refuses what cannot be had on several processes.
+// checkGroup refuses options and steps that do not work with several processes.
 func checkGroup[B any](o *Options, step any, can About) error {
 	joins := has[GroupStep[B]](step)
 	alone := func(option string) error {
@@ -67,13 +68,14 @@ func checkGroup[B any](o *Options, step any, can About) error {
 			"itself and all write to the same folder: set it to what dist.Init returns, or to a group of one "+
 			"(dist.Options{World: 1}) if each is to train by itself", o.Process.World)
 	case o.Group == nil:
-		return nil // the step may do it in its own way
+		return nil // the step may communicate in its own way
 	case !joins:
 		return fmt.Errorf("trainer: Options.Group has %d processes, but %T is not a trainer.GroupStep: %s",
 			o.Process.World, step, passOn("JoinGroup, RandomState, SetRandomState, SharesEval and EvalRound"))
 	case o.AutoFindBatchSize:
 		return alone("AutoFindBatchSize")
-	// each process has gathered gradients of its own when an epoch ends, and Saver alone can keep them
+	// each process has its own gradients of an open window at the end of an epoch, and only a Saver
+	// can store them
 	case o.Semantics.CarriesWindows() && o.Saver == nil && o.Save.kind != never:
 		return alone("Semantics.CarryWindows")
 	}
@@ -82,13 +84,13 @@ func checkGroup[B any](o *Options, step any, can About) error {
 
 func (s *session[S, B]) several() bool { return s.o.Group.World() > 1 }
 
-// shard is the part of an epoch that is this process's.
+// shard returns this process's part of an epoch.
 func (s *session[S, B]) shard() data.Shard {
 	return data.Shard{Rank: s.o.Group.Rank(), WorldSize: s.o.Group.World()}
 }
 
-// joinGroup has the run end on all processes at the same update, and the step train with the
-// others.
+// joinGroup makes the step train together with the other processes, and the run end on all of them
+// at the same update.
 func (r *runner[S, B]) joinGroup() error {
 	if !r.several() && !r.sharded() {
 		return nil
@@ -97,19 +99,20 @@ func (r *runner[S, B]) joinGroup() error {
 		r.endTogether()
 	}
 	r.t.joined = true
-	// New has checked that it is one
+	// checked by New
 	return r.stepError("join the group", r.step.(GroupStep[B]).JoinGroup(r.ctx, r.o.Group))
 }
 
-// endTogether has the run end when the processes have agreed that it should, and not when the
-// caller of this one alone wants it.
+// endTogether makes the run end when the processes have agreed to end it, not when the caller of
+// this process cancels its context.
 func (s *session[S, B]) endTogether() {
 	s.asked = s.ctx
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(s.ctx))
 }
 
-// either ends with the run, or when the caller of this process wants it to, whichever comes first:
-// for what the other processes take no part in. stop lets go of it.
+// either returns a context that ends with the run or when the caller of this process cancels,
+// whichever comes first. It is for work in which the other processes take no part. stop releases
+// it.
 func (s *session[S, B]) either() (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	if s.asked == nil {
@@ -119,7 +122,7 @@ func (s *session[S, B]) either() (ctx context.Context, stop func()) {
 	return ctx, func() { forget(); cancel(nil) }
 }
 
-// cancelTogether ends the run of this process, as the processes have agreed.
+// cancelTogether cancels the run on this process, as the processes have agreed.
 func (s *session[S, B]) cancelTogether() {
 	cause := context.Cause(s.asked)
 	if cause == nil {
@@ -128,8 +131,8 @@ func (s *session[S, B]) cancelTogether() {
 	s.cancel(cause)
 }
 
-// joinToEvaluate is joinGroup for an evaluation outside of a run: the models are the same on all
-// processes if there has been a run.
+// joinToEvaluate is joinGroup for an evaluation outside of a run. If there has been a run, the
+// models are already the same on all processes.
 func (r *runner[S, B]) joinToEvaluate() error {
 	if r.t.joined {
 		if r.several() {
@@ -140,14 +143,14 @@ func (r *runner[S, B]) joinToEvaluate() error {
 	return r.joinGroup()
 }
 
-// windowTotals is how large a window is; the processes tell each other before they train on it.
+// windowTotals is the size of a window. The processes add theirs up before they train on it.
 type windowTotals struct {
 	items         int64
 	tokens, flops []float64 // of each micro-batch
 }
 
-// agree exchanges with the other processes who has been interrupted and what the window holds. It
-// reports whether the run ends here, on all, with the error that says so.
+// agree tells the other processes whether this one was interrupted, and adds up the sizes of their
+// windows. It reports whether the run ends here on all processes; err is then the interruption.
 func (r *runner[S, B]) agree() (stop bool, err error) {
 	if !r.several() {
 		return false, nil
@@ -169,17 +172,17 @@ func (r *runner[S, B]) agree() (stop bool, err error) {
 	return false, nil
 }
 
-// tell ends the run of the other processes with an error of this one's step, for which they would
-// wait in the middle of an update. It returns the error.
-func (r *runner[S, B]) tell(err error) error {
+// failGroup ends the run on the other processes with an error of this one's step, since they would
+// wait for it in the middle of an update. It returns the error.
+func (r *runner[S, B]) failGroup(err error) error {
 	if _, known := errors.AsType[*dist.Error](err); r.several() && err != nil && !known && r.ctx.Err() == nil {
 		_ = r.o.Group.Fail("training", err)
 	}
 	return err
 }
 
-// meanLoss replaces the loss of a batch by its mean over the processes, so that what is reported,
-// and decided by it, is the same on all.
+// meanLoss replaces the loss of a batch by its mean over the processes, so that reports, and
+// decisions that depend on them, are the same on all.
 func (r *runner[S, B]) meanLoss(b *BatchLoss) error {
 	if !r.several() {
 		return nil
@@ -190,7 +193,8 @@ func (r *runner[S, B]) meanLoss(b *BatchLoss) error {
 	return r.stepError("average the loss", err)
 }
 
-// countWindow is how large the window is in this process. It takes the memory of the window before.
+// countWindow returns the size of this process's window. It reuses the memory of the previous
+// window's totals.
 func (r *runner[S, B]) countWindow() windowTotals {
 	w := windowTotals{tokens: r.totals.tokens[:0], flops: r.totals.flops[:0]}
 	for i := range r.window {
@@ -210,7 +214,8 @@ func (r *runner[S, B]) countWindow() windowTotals {
 	return w
 }
 
-// agreeOnSave returns the error of the main process on all, so that they do the same next.
+// agreeOnSave returns the save error of the main process on all processes, so that they all
+// continue in the same way.
 func (s *session[S, B]) agreeOnSave(err error) error {
 	if !s.several() {
 		return err
@@ -229,7 +234,8 @@ func (s *session[S, B]) agreeOnSave(err error) error {
 	switch {
 	case groupErr != nil:
 		return errors.Join(err, groupErr)
-	case len(all[0]) == 0 || err != nil && (s.o.Process.Main() || !s.sharded()): // what others see follows from it
+	// the errors of the other processes follow from that of the main one
+	case len(all[0]) == 0 || err != nil && (s.o.Process.Main() || !s.sharded()):
 		return err
 	case all[0][0] == 'c':
 		return fmt.Errorf("%w: the main process: %s", ErrChangedWhileSaved, all[0][1:])
@@ -240,7 +246,7 @@ func (s *session[S, B]) agreeOnSave(err error) error {
 	return fmt.Errorf("the main process could not save: %s", all[0][1:])
 }
 
-// sameStart has all processes resume from what the main one has found.
+// sameStart makes all processes resume from the checkpoint that the main one has found.
 func (r *runner[S, B]) sameStart(from string) (string, error) {
 	if !r.several() {
 		return from, nil
@@ -252,7 +258,7 @@ func (r *runner[S, B]) sameStart(from string) (string, error) {
 	return string(all[0]), nil
 }
 
-// gatherRandom brings the random states of all processes together, before a checkpoint is written.
+// gatherRandom collects the random states of all processes, before a checkpoint is written.
 func (s *session[S, B]) gatherRandom() ([][]byte, error) {
 	if !s.several() {
 		return nil, nil
@@ -265,10 +271,10 @@ func (s *session[S, B]) gatherRandom() ([][]byte, error) {
 	return all, s.stepError("save", err)
 }
 
-// readRandom reads the random states of a checkpoint, made after so many updates, and returns what
-// continues with them when the step has loaded those of the main process. One of another number
-// of processes is refused, unless the run is counted in global batches: other random numbers begin
-// then.
+// readRandom reads the random states of a checkpoint, which was made after the given number of
+// updates. continues restores them; it is called after the step has loaded those of the main
+// process. A checkpoint of another number of processes is refused, unless the run counts global
+// batches: then random numbers start from a new seed.
 func (s *session[S, B]) readRandom(from string, updates int) (continues func() error, err error) {
 	text, err := os.ReadFile(filepath.Join(from, randomFile))
 	writers, states := 1, [][]byte(nil)

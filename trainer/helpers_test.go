@@ -21,8 +21,8 @@ func flipBit(t *testing.T, path string) {
 	}
 }
 
-// memoryDir is a folder in memory where there is one: these tests write hundreds of checkpoints,
-// and each is flushed to the disk.
+// memoryDir returns a folder in memory if possible: these tests write hundreds of checkpoints, each
+// of which is flushed to the disk.
 func memoryDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "gotrainer-test-")
@@ -33,7 +33,7 @@ func memoryDir(t *testing.T) string {
 	return dir
 }
 
-// ignoreTimes leaves out of a comparison what depends on the clock.
+// ignoreTimes excludes from a comparison what depends on the clock.
 var ignoreTimes = cmpopts.IgnoreMapEntries(func(k string, _ float64) bool {
 	return strings.HasSuffix(k, "_runtime") || strings.HasSuffix(k, "_per_second")
 })

@@ -12,7 +12,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// shapeError is a panic as package torch has them.
+// shapeError is a panic like those of package torch.
 type shapeError struct{}
 
 func (shapeError) Error() string { return "add: the shapes do not fit" }
@@ -38,7 +38,7 @@ type miscalculating struct{ trainertest.Step }
 
 func (*miscalculating) Train(context.Context, []int, trainer.Window) error { panic(shapeError{}) }
 
-// A hook around an epoch has the loop inside of it: an error of a tensor there is that of the step.
+// A hook around an epoch contains the loop: a tensor's error in it is an error of the step.
 func TestAnErrorOfATensorPassesThroughHooksAroundTheEpoch(t *testing.T) {
 	fit, err := trainer.New[int, []int](new(miscalculating), trainer.Options{MaxSteps: 2, Progress: io.Discard,
 		Callbacks: []any{&aroundEpoch{}}})

@@ -194,7 +194,7 @@ func (o *Options) checkCallbacks() error {
 	return nil
 }
 
-// call calls the method of an event of every callback that has it.
+// call calls the method of an event on every callback that has it.
 func call[H any](r *Run, callbacks []any, event string, f func(H) error) error {
 	for _, c := range callbacks {
 		h, ok := c.(H)
@@ -211,8 +211,8 @@ func call[H any](r *Run, callbacks []any, event string, f func(H) error) error {
 	return nil
 }
 
-// stateName is the name of a callback's state: that of its type without its package, or what it
-// says itself, such as the name of its counterpart in transformers.
+// stateName returns the name of a callback's state: the name of its type without the package, or
+// what its method StateName returns, such as the name of its counterpart in transformers.
 func stateName(hook any) string {
 	if n, ok := hook.(interface{ StateName() string }); ok {
 		return n.StateName()

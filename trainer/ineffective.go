@@ -8,14 +8,16 @@ import (
 	"github.com/gotrainer/gotrainer/dist"
 )
 
-// What would be silent otherwise: options without effect, and processes that train alone.
+// Warnings of what would otherwise go unnoticed: options without effect, and processes that train
+// alone.
 
-// ineffective are warnings of options that are set and change nothing, because another one is not.
+// ineffective returns warnings about options that are set but have no effect because of another
+// option.
 func (o *Options) ineffective() []string {
 	resumes := o.ResumeFrom != "" || o.Start != nil
 	saves := (o.OutputDir != "" || o.Saver != nil) && o.Save.kind != never
 	evaluates := o.Eval.kind != never
-	return told([]setting{
+	return warningsFor([]setting{
 		{o.ForceResume && !resumes, "ForceResume", "ResumeFrom is not"},
 		{o.IgnoreDataSkip && !resumes, "IgnoreDataSkip", "ResumeFrom is not"},
 		{o.KeepCheckpoints > 0 && !saves, "KeepCheckpoints", "no checkpoint is saved"},
@@ -29,23 +31,23 @@ func (o *Options) ineffective() []string {
 	})
 }
 
-// withoutData are warnings of options for evaluations of a run that has no validation set.
+// withoutData returns warnings about options for evaluations if the run has no validation set.
 func (o *Options) withoutData() []string {
 	const but = "Fit was given no validation set"
-	return told([]setting{
+	return warningsFor([]setting{
 		{o.MetricForBest != "", "MetricForBest", but}, {o.Direction != ByName, "Direction", but},
 		{o.EvalDelay > 0, "EvalDelay", but}, {o.LimitEvalBatches > 0, "LimitEvalBatches", but},
 		{o.EvalOrder != nil, "EvalOrder", but},
 	})
 }
 
-// setting is an option that has no effect if it is set.
+// setting is an option that has no effect. If it is set, there is a warning with the reason.
 type setting struct {
 	set       bool
 	name, but string
 }
 
-func told(list []setting) (warnings []string) {
+func warningsFor(list []setting) (warnings []string) {
 	for _, c := range list {
 		if c.set {
 			warnings = append(warnings, fmt.Sprintf("Options.%s is set, but %s, so it has no effect", c.name, c.but))
@@ -54,10 +56,10 @@ func told(list []setting) (warnings []string) {
 	return warnings
 }
 
-// trainsAlone is the warning of a process that was started as one of several, with a step that does
+// trainsAlone returns a warning if this process was started as one of several, but the step does
 // not say that it trains with the others.
 func (o *Options) trainsAlone(step any) string {
-	if o.Group != nil || o.stated {
+	if o.Group != nil || o.processSet {
 		return ""
 	}
 	n, variable := dist.Started(os.Getenv)
@@ -70,7 +72,8 @@ func (o *Options) trainsAlone(step any) string {
 		variable, step)
 }
 
-// newWarner is where warnings go where nobody else shows them: standard error. Errors are returned.
+// newWarner returns a handler that writes warnings to standard error, for runs in which nothing
+// else shows them. It drops errors, since those are returned.
 func newWarner() slog.Handler {
 	return levelHandler{slog.NewTextHandler(standardError{}, nil), func(l slog.Level) bool { return l == slog.LevelWarn }}
 }

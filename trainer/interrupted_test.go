@@ -11,8 +11,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// TestAnInterruptedRunThatNeverSaves: SaveInterrupted saves where Save is Never, and the run
-// continues from there as one that nobody stopped.
+// TestAnInterruptedRunThatNeverSaves: SaveInterrupted saves even if Save is Never, and the run
+// continues from there like an uninterrupted one.
 func TestAnInterruptedRunThatNeverSaves(t *testing.T) {
 	for _, saves := range []bool{false, true} {
 		o := trainer.Options{OutputDir: t.TempDir(), Epochs: 2, BatchSize: 2, Save: trainer.Never,
@@ -62,7 +62,7 @@ func TestNobodyIsAskedForTheNumbersOfAnInterruptedEvaluation(t *testing.T) {
 	require.Equal(t, 2, interrupted.GlobalStep)
 }
 
-// seedSeen is a hook that keeps the seeds of the run.
+// seedSeen is a hook that records the seeds of the run.
 type seedSeen []uint64
 
 func (s *seedSeen) TrainBegin(r *trainer.Run) error {

@@ -18,7 +18,7 @@ type BatchLoader[B any] interface {
 	Epoch(ctx context.Context, epoch, skip int) iter.Seq2[B, error]
 }
 
-// samplesOf is how many samples a pass over a loader has, whose data set has n.
+// samplesOf returns the number of samples in a pass over a loader whose data set has n samples.
 func samplesOf(loader any, n int) int {
 	if c, ok := loader.(interface{ Samples() int }); ok {
 		return c.Samples()
@@ -53,7 +53,7 @@ func (r *runner[S, B]) trainLoader(train data.Dataset[S]) (loader interface{ Len
 	return loader, pass, nil
 }
 
-// evalLoaderOptions are those of the loader of an evaluation by one process.
+// evalLoaderOptions returns the options of the loader for an evaluation by one process.
 func (ev *evaluator[S, B]) evalLoaderOptions(e *Evaluation) LoaderOptions {
 	return LoaderOptions{Evaluation: e, LoaderOptions: data.LoaderOptions{
 		BatchSize: ev.o.EvalBatchSize, Order: cmp.Or[data.Order](ev.o.EvalOrder, data.Sequential{}),
@@ -65,8 +65,8 @@ func (ev *evaluator[S, B]) dropsLastOfEval() bool {
 	return ev.o.DropLast && ev.o.Semantics.DropLastInEvaluation
 }
 
-// checkEvalLoader refuses the loader of an evaluation without a batch; under DropLastInEvaluation
-// it is one over no row.
+// checkEvalLoader refuses a loader without batches for an evaluation. Under DropLastInEvaluation
+// that is an evaluation of no samples.
 func (ev *evaluator[S, B]) checkEvalLoader(e *evaluation[B], batches int) error {
 	if batches > 0 || e.shared || ev.dropsLastOfEval() {
 		return nil

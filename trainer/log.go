@@ -7,8 +7,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// logLoss logs the mean loss since the last log, the gradients' norm and the rate of
-// the last update.
+// logLoss logs the mean loss since the last log, and the norm of the gradients and the learning
+// rate of the last update.
 func (r *runner[S, B]) logLoss() error {
 	if err := r.report(); err != nil {
 		return err
@@ -34,39 +34,42 @@ func (r *runner[S, B]) logLoss() error {
 	if err := r.log(row); err != nil {
 		return err
 	}
-	skipped := r.skipped || !r.rates.applied // loss scaling tries how far it can go
+	// a skipped update may have an infinite norm: loss scaling tries out the largest possible scale
+	skipped := r.skipped || !r.rates.applied
 	if err := r.checkFinite("loss", row["loss"]); err != nil || r.gradNorm == nil || skipped {
 		return err
 	}
 	return r.checkFinite("grad_norm", *r.gradNorm)
 }
 
-// settleLoss adds what was logged to the total and begins again.
+// settleLoss adds the losses that were logged to the total and starts a new sum.
 func (s *session[S, B]) settleLoss() {
 	s.logged = nil
-	if !finite(s.lossSum) && s.o.NonFinite != IgnoreNonFinite { // such updates were stopped at, skipped or undone
+	// updates with such losses were skipped or rolled back, or the run stops
+	if !finite(s.lossSum) && s.o.NonFinite != IgnoreNonFinite {
 		s.leaveOutLoss()
 		return
 	}
 	s.lossTotal += s.lossSum
 	s.left = leftOut{Total: s.left.Total + s.left.SinceLog}
 	if s.o.Semantics.NonFiniteLossStays {
-		s.lossSum -= s.lossSum // nan where it is nan or inf
+		s.lossSum -= s.lossSum // NaN if it is NaN or infinite
 		return
 	}
 	s.lossSum = 0
 }
 
-// leaveOutLoss begins again without what is not logged.
+// leaveOutLoss starts a new sum and leaves the updates since the last log out of train_loss.
 func (s *session[S, B]) leaveOutLoss() {
 	s.lossSum, s.left = 0, leftOut{Total: s.left.Total + s.loop.GlobalStep - s.loop.LastLogged}
 }
 
-// seesEachLoss reports whether the device is waited for at each update that may be skipped, so that
-// the loss of each can be known.
+// seesEachLoss reports whether the loop waits for the device after each update that may be skipped,
+// so that it knows the loss of each.
 func (r *runner[S, B]) seesEachLoss() bool { return r.o.NonFinite == SkipNonFinite && !r.skipsUnseen() }
 
-// reportStep takes over the loss of a step, or leaves it out with the update.
+// reportStep adds the loss of a step to the sum or, if it is not finite, leaves it out like the
+// update.
 func (r *runner[S, B]) reportStep() error {
 	before, logged := r.lossSum, maps.Clone(r.logged)
 	if err := r.report(); err != nil {
@@ -80,7 +83,7 @@ func (r *runner[S, B]) reportStep() error {
 	return nil
 }
 
-// report takes over what the step has gathered.
+// report adds what the step has accumulated since its last report.
 func (s *session[S, B]) report() error {
 	r, err := s.step.Report(s.stepCtx)
 	if err != nil {
@@ -95,10 +98,10 @@ func (s *session[S, B]) report() error {
 	return nil
 }
 
-// discardWindow takes the losses of a window that will begin again out of the sum since the last
-// log. The step knows only the sum, so that is their share of it.
+// discardWindow removes the losses of a window that will be trained on again from the sum since the
+// last log. The step knows only the sum, so their share is estimated from the number of batches.
 func (r *runner[S, B]) discardWindow() error {
-	if !r.loop.torn || r.gathered == 0 || r.o.Semantics.Loop != semantics.DefaultLoop {
+	if !r.loop.unfinished || r.gathered == 0 || r.o.Semantics.Loop != semantics.DefaultLoop {
 		return nil
 	}
 	sum, logged := r.lossSum, maps.Clone(r.logged)
@@ -109,7 +112,7 @@ func (r *runner[S, B]) discardWindow() error {
 	r.gathered = 0
 	steps := float64(r.loop.GlobalStep - r.loop.LastLogged - r.left.SinceLog)
 	switch {
-	case r.seesEachLoss(): // the sum was taken over at the end of the last step
+	case r.seesEachLoss(): // the sum was already complete at the end of the last step
 		r.lossSum, r.logged = sum, logged
 	case steps == 0:
 		r.lossSum, r.logged = 0, nil
@@ -120,7 +123,7 @@ func (r *runner[S, B]) discardWindow() error {
 	return nil
 }
 
-// log adds a row to the log and tells the hooks.
+// log adds a row to the log and calls the hooks.
 func (s *session[S, B]) log(row Logs) error {
 	if err := fireWith(s, "BeforeLog", beforeLogHook.BeforeLog, row); err != nil {
 		return err
@@ -131,13 +134,14 @@ func (s *session[S, B]) log(row Logs) error {
 		row["num_input_tokens_seen"] = float64(s.tokens)
 	}
 	s.history = append(s.history, row)
-	if s.o.Semantics.Loop != semantics.HezarLoop { // any row answers the wish for one; Hezar logs behind it
+	// any row fulfils a request for a log, except that Hezar logs the loss after its evaluations
+	if s.o.Semantics.Loop != semantics.HezarLoop {
 		s.loop.Control.ShouldLog = false
 	}
 	return fireWith(s, "AfterLog", afterLogHook.AfterLog, row)
 }
 
-// logEnd logs train_loss and the speeds, and looks at the weights a last time.
+// logEnd logs train_loss and the speeds, and checks the weights a last time.
 func (r *runner[S, B]) logEnd() error {
 	if err := r.report(); err != nil {
 		return err
@@ -150,7 +154,7 @@ func (r *runner[S, B]) logEnd() error {
 		r.warnNonFinite("train_loss", math.NaN())
 	}
 	samples, steps := r.trained, float64(r.loop.GlobalStep-r.run.StartStep)
-	if r.o.Semantics.TrainLossOverAllSteps { // and speeds of the whole plan over the time of the session
+	if r.o.Semantics.TrainLossOverAllSteps { // the speeds, too, are those of the whole plan over the time of this session
 		steps = float64(r.loop.plan.maxSteps)
 		samples = float64(r.run.Info.TrainSamples) * r.o.Epochs
 		if r.o.MaxSteps > 0 {

@@ -6,19 +6,19 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// A loop is told by a text (texts.go). It counts, decides what is due, and passes by what a
-// resumed run has done already; a runner carries the actions out. It has no Step, no data and no
-// files, so every order of events is tested by itself, and its whole state is the small value
-// [position], which a checkpoint keeps.
+// The order of events of each loop is in texts.go. A loop counts, decides which actions are due
+// and, after a resume, skips those that were done before the checkpoint. A runner carries the
+// actions out. A loop has no Step, no data and no files, so every order of events is tested by
+// itself, and its whole state is the small value [position], which checkpoints store.
 
-// action is one thing to do. A checkpoint names the one at which it was made.
+// action is one thing that a run does. A checkpoint records the action at which it was made.
 type action string
 
 const (
 	trainBegin    action = "train begin"          // hooks
 	evalOnStart   action = "evaluate on start"    // evaluate, without looking for the best
 	epochBegin    action = "epoch begin"          // hooks
-	nextWindow    action = "next window"          // have the batches of a window ready
+	nextWindow    action = "next window"          // load the batches of a window
 	stepBegin     action = "step begin"           // hooks
 	train         action = "train"                // forward and backward of micro-batch loop.index of the window
 	substepEnd    action = "substep end"          // hooks
@@ -40,29 +40,31 @@ const (
 	finalLog      action = "final log"            // train_loss and the speeds
 	trainEnd      action = "train end"            // best model, hooks
 
-	scheduleBySteps action = "schedule by steps" // schedule, after every so many steps
+	scheduleBySteps action = "schedule by steps" // as schedule, after every flow.scheduleEvery steps
 )
 
-// flow is when to log, evaluate and save.
+// flow says when to log, evaluate and save.
 type flow struct {
-	log, eval, save Trigger // resolved: no shares
-	evalDelay       float64 // no evaluation before so many updates or epochs, whichever eval counts
+	log, eval, save Trigger // shares of the run resolved to numbers of updates
+	evalDelay       float64 // no evaluation before this many updates or epochs, in the unit of eval
 	logFirstStep    bool
 	evalOnStart     bool
-	saveNewBest     bool // a new best is saved at once
-	ignoreDataSkip  bool // a resumed run begins its epoch again
-	scheduleEvery   int  // steps from one move of the learning rate to the next, where steps count for it
+	saveNewBest     bool // save whenever an evaluation is the best so far
+	ignoreDataSkip  bool // a resumed run restarts its epoch at the first batch
+	scheduleEvery   int  // steps between changes of the learning rate, if the schedule counts steps
 	rules           semantics.Rules
 }
 
-// performer carries out what a text tells: the [runner] of a run.
+// performer carries out the actions of a loop: the [runner] of a run, or a recorder in a test.
 type performer interface {
 	// do carries out an action.
 	do(a action) error
-	// around has train tell the windows of an epoch, within what hooks put around it.
+	// around calls train, which trains on the windows of an epoch, inside the hooks that wrap an
+	// epoch.
 	around(train func() error) error
-	// fetch makes the windows of an epoch ready, the first of loop.window batches, and has body
-	// tell each. It ends when body returns false or the epoch has no more batches.
+	// fetch loads the windows of an epoch, the first of which has loop.window batches, and calls
+	// body for each once its batches are loaded. It ends when body returns false or the epoch has
+	// no more batches.
 	fetch(body func() bool) error
 }
 
@@ -71,64 +73,64 @@ type loop struct {
 	flow      flow
 	performer performer
 	position
-	before  position // as it was before the current action: where an interrupted run continues
-	between position // as it was before the current window
-	aborted position // where a run continues that a hook has ended
+	before  position // before the current action: where an interrupted run continues
+	between position // before the current window
+	aborted position // where a run that a hook has ended continues
 
-	window int // micro-batches that were fetched together: a window, or the part of it that is in this epoch
-	index  int // the next micro-batch of it
+	window int // micro-batches fetched together: a window, or the part of it in this epoch
+	index  int // the next micro-batch of the window
 
-	allBatches iter.Seq[int] // tellBatches, kept since a window is told often
+	allBatches iter.Seq[int] // yieldBatches as a method value, made only once since every window uses it
 
 	passEnded bool // the stream has no more batches in this pass
-	idle      int  // passes over a stream without a step, in a row
+	idle      int  // consecutive passes over a stream without a step
 
-	recount   bool // the checkpoint is of other sizes: its position is worked out from the number of steps
-	saveAgain bool // a checkpoint could not be written: the next step tries again
+	recount   bool // the checkpoint is of other sizes: compute the position from the number of steps
+	saveAgain bool // a checkpoint could not be written: try again after the next step
 
-	resumed  bool   // began from a checkpoint
-	goal     action // told actions are passed by until this one; empty: they are carried out
-	goalDone bool   // and it is passed by as well
-	err      error  // what ended the run
-	stopped  error  // the hook's error that ended it well
-	torn     bool   // it did so before the update of a window
+	resumed     bool   // the run continues from a checkpoint or from Options.Start
+	skipTo      action // actions before this one are skipped; empty: none are
+	skipThrough bool   // skipTo itself is skipped too
+	err         error  // the error that ended the run
+	stopped     error  // the StopError by which a hook ended the run
+	unfinished  bool   // it did so inside a window, before the update
 }
 
-// Goals that no text tells.
+// Values of skipTo that are not actions of any loop.
 const (
-	theEnd  action = "the end" // final save, final log: a hook has ended the run
-	nowhere action = "nowhere" // an error has
+	theEnd  action = "the end" // skip to the final save and log: a hook has ended the run
+	nowhere action = "nowhere" // skip everything: an error has ended the run
 )
 
 func newLoop(p plan, f flow) *loop {
 	l := &loop{plan: p, flow: f, position: position{LastSaved: -1}}
-	l.allBatches = l.tellBatches
+	l.allBatches = l.yieldBatches
 	return l
 }
 
-// run tells the text of the semantics from beginning to end.
+// run runs the loop of the semantics from beginning to end.
 func (l *loop) run(p performer) error {
 	l.performer = p
-	texts[l.flow.rules.Loop](l)
+	loops[l.flow.rules.Loop](l)
 	return l.err
 }
 
-// do carries an action out, or passes it by.
+// do carries out an action, or skips it.
 func (l *loop) do(a action) {
 	switch {
-	case l.goal == "":
+	case l.skipTo == "":
 		l.At, l.Done = a, false
-	case l.goal == a && !l.goalDone, a == finalLog && l.goal != nowhere:
-		l.arrive()
+	case l.skipTo == a && !l.skipThrough, a == finalLog && l.skipTo != nowhere:
+		l.stopSkipping()
 		l.At, l.Done = a, false
-	case l.goal == a:
-		l.arrive()
+	case l.skipTo == a:
+		l.stopSkipping()
 		return
-	case l.greets(a): // without moving from where the checkpoint was made
+	case l.repeats(a): // carried out, but the position stays where the checkpoint was made
 	default:
 		return
 	}
-	if a == epochBegin && l.goal == "" {
+	if a == epochBegin && l.skipTo == "" {
 		l.Control.ShouldEpochStop = false
 	}
 	if a == stepBegin {
@@ -136,9 +138,9 @@ func (l *loop) do(a action) {
 	}
 	l.before = l.position
 	if err := l.performer.do(a); err != nil {
-		l.err, l.goal = err, nowhere
+		l.err, l.skipTo = err, nowhere
 	}
-	if l.passing() {
+	if l.skipping() {
 		return
 	}
 	if a == train {
@@ -147,40 +149,42 @@ func (l *loop) do(a action) {
 	l.Done = true
 }
 
-// due carries out those of the actions that are due, in their order.
+// due carries out those of the actions that are due, in order.
 func (l *loop) due(actions ...action) {
 	for _, a := range actions {
-		if a == finalSave && l.goal == theEnd {
-			l.arrive()
+		if a == finalSave && l.skipTo == theEnd {
+			l.stopSkipping()
 		}
-		if l.passing() && (l.goal == a || l.greets(a)) || !l.passing() && l.isDue(a) {
+		if l.skipping() && (l.skipTo == a || l.repeats(a)) || !l.skipping() && l.isDue(a) {
 			l.do(a)
 		}
 	}
 }
 
-// passing reports whether actions are passed by.
-func (l *loop) passing() bool { return l.goal != "" }
+// skipping reports whether actions are being skipped.
+func (l *loop) skipping() bool { return l.skipTo != "" }
 
-// arrive ends the passing by.
-func (l *loop) arrive() { l.goal, l.goalDone = "", false }
+// stopSkipping makes the next action be carried out.
+func (l *loop) stopSkipping() { l.skipTo, l.skipThrough = "", false }
 
-// greets reports whether hooks are told of an action that a resumed run passes by: each session has
-// its beginning, and that of the epoch it continues in.
-func (l *loop) greets(a action) bool {
+// repeats reports whether an action is carried out even though the checkpoint was made after it:
+// each session has a beginning of its own, and hooks see the beginning of the epoch in which it
+// continues.
+func (l *loop) repeats(a action) bool {
 	switch a {
 	case trainBegin:
-		return l.goal != nowhere && l.goal != theEnd
+		return l.skipTo != nowhere && l.skipTo != theEnd
 	case evalOnStart:
-		return l.goal != nowhere && l.goal != theEnd && l.flow.evalOnStart &&
+		return l.skipTo != nowhere && l.skipTo != theEnd && l.flow.evalOnStart &&
 			l.flow.rules.EvalOnStartAfterResume
 	case epochBegin:
-		return l.goal.insideEpoch()
+		return l.skipTo.insideEpoch()
 	}
 	return false
 }
 
-// unsaved takes back that the checkpoint of an update was written; last is the one before it.
+// unsaved records that the checkpoint of step could not be written; last is the step of the
+// checkpoint before it.
 func (l *loop) unsaved(step, last int) {
 	for _, p := range []*position{&l.position, &l.before, &l.between, &l.aborted} {
 		if p.LastSaved == step {
@@ -189,12 +193,12 @@ func (l *loop) unsaved(step, last int) {
 	}
 }
 
-// insideWindow reports whether a is told inside a window, behind its batches and its update.
+// insideWindow reports whether a is an action of a window after its update.
 func (a action) insideWindow() bool {
 	return a == stepEnd || a == stepLog || a == stepEvaluate || a == stepSave
 }
 
-// beforeUpdate reports whether a is told between the first batch of a window and its update.
+// beforeUpdate reports whether a is an action of a window before its update.
 func (a action) beforeUpdate() bool {
 	return a == stepBegin || a == train || a == substepEnd || a == clip || a == beforeUpdate
 }
@@ -204,16 +208,17 @@ func (a action) insideEpoch() bool {
 		a == epochDone || a == epochSave
 }
 
-// abort ends the run where it stands: what has gathered of a window is neither used nor cleared.
+// abort ends the run where it is: the gradients of an unfinished window are neither used nor
+// cleared.
 func (l *loop) abort(reason error) {
-	l.stopped, l.aborted, l.torn = reason, l.place(false), l.At.beforeUpdate()
+	l.stopped, l.aborted, l.unfinished = reason, l.resumePosition(false), l.At.beforeUpdate()
 	l.Control.ShouldTrainingStop = true
-	l.goal, l.goalDone = theEnd, false
+	l.skipTo, l.skipThrough = theEnd, false
 }
 
-// ended is what has ended the run; nil while it lasts.
+// ended returns what has ended the run; nil while it lasts.
 func (l *loop) ended() error {
-	switch l.goal {
+	switch l.skipTo {
 	case nowhere:
 		return l.err
 	case theEnd:
@@ -224,69 +229,69 @@ func (l *loop) ended() error {
 
 func (l *loop) ending() bool { return l.At == finalLog || l.At == trainEnd }
 
-// epochs tells the epochs from the current one on.
+// epochs yields the epochs, starting with the current one.
 func (l *loop) epochs() iter.Seq[int] {
 	return func(yield func(int) bool) {
-		if l.passing() && !l.goal.insideEpoch() {
+		if l.skipping() && !l.skipTo.insideEpoch() {
 			return
 		}
 		for l.Epoch < l.plan.epochs {
-			if !yield(l.Epoch) || l.passing() || l.Control.ShouldTrainingStop {
+			if !yield(l.Epoch) || l.skipping() || l.Control.ShouldTrainingStop {
 				return
 			}
 			l.beginEpoch(l.Epoch + 1)
 		}
-		if l.goal.insideEpoch() { // the checkpoint is at the end of the last one
-			l.arrive()
+		if l.skipTo.insideEpoch() { // the checkpoint is at the end of the last one
+			l.stopSkipping()
 		}
 	}
 }
 
-// windows tells the windows of the epoch from the current batch on: the micro-batches behind one
-// update each.
+// windows yields the windows of the epoch, starting at the current batch. A window is the
+// micro-batches of one update, or the part of them in this epoch.
 func (l *loop) windows() iter.Seq[int] {
 	return func(yield func(int) bool) {
-		if l.passing() && !l.goal.insideWindow() && l.goal != nextWindow {
+		if l.skipping() && !l.skipTo.insideWindow() && l.skipTo != nextWindow {
 			return
 		}
-		told := false
+		entered := false
 		err := l.performer.around(func() error {
-			if !told {
-				told = true
-				l.tellWindows(yield)
+			if !entered {
+				entered = true
+				l.yieldWindows(yield)
 			}
 			return l.ended()
 		})
 		switch {
 		case l.ended() != nil:
 		case err != nil:
-			l.err, l.goal = err, nowhere
-		case !told && l.passing():
-			l.arrive()
+			l.err, l.skipTo = err, nowhere
+		case !entered && l.skipping():
+			l.stopSkipping()
 		}
 	}
 }
 
-func (l *loop) tellWindows(yield func(int) bool) {
+func (l *loop) yieldWindows(yield func(int) bool) {
 	switch {
-	case l.goal.insideWindow():
+	case l.skipTo.insideWindow():
 		l.window, l.index = 0, 0
-		if !yield(0) || l.passing() {
+		if !yield(0) || l.skipping() {
 			return
 		}
-	case l.goal == nextWindow:
-		l.arrive()
+	case l.skipTo == nextWindow:
+		l.stopSkipping()
 	}
 	if !l.nextWindow() {
 		return
 	}
-	err := l.performer.fetch(func() bool { return yield(l.window) && !l.passing() })
+	err := l.performer.fetch(func() bool { return yield(l.window) && !l.skipping() })
 	if err != nil {
-		l.err, l.goal = err, nowhere
+		l.err, l.skipTo = err, nowhere
 	}
 }
 
-// nextWindow moves on to the next window of the epoch, if there is one.
+// nextWindow moves to the next window of the epoch, if there is one.
 func (l *loop) nextWindow() bool {
 	l.At, l.Done = nextWindow, false
 	l.before, l.between = l.position, l.position
@@ -294,22 +299,22 @@ func (l *loop) nextWindow() bool {
 	return l.window > 0 && (!l.stopping() || l.leavesWindows())
 }
 
-// batches tells the micro-batches of the window. Where they are the steps a resumed run enters
-// between two of them.
+// batches yields the micro-batches of the window. Where micro-batches are steps, a resumed run may
+// enter between two of them.
 func (l *loop) batches() iter.Seq[int] { return l.allBatches }
 
-func (l *loop) tellBatches(yield func(int) bool) {
-	if l.goal.insideWindow() && l.flow.rules.CountsBatches() && (!yield(l.index) || l.passing()) {
+func (l *loop) yieldBatches(yield func(int) bool) {
+	if l.skipTo.insideWindow() && l.flow.rules.CountsBatches() && (!yield(l.index) || l.skipping()) {
 		return
 	}
 	for l.index < l.window {
-		if !yield(l.index) || l.passing() {
+		if !yield(l.index) || l.skipping() {
 			return
 		}
 	}
 }
 
-// fetched tells the loop that a stream had only n batches left for the window.
+// fetched records that a stream had only n batches left for the window.
 func (l *loop) fetched(n int) {
 	l.passEnded, l.window = true, n
 	if n == 0 && l.Micro == 0 { // a pass without any batch ends the run

@@ -12,15 +12,15 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// teller is a runner that only writes down what it is told. What a loop expects of its runner
-// happens here: the flags of what was done are lowered.
-type teller struct {
+// recorder is a runner that only records the actions. It also does what a loop expects of its
+// runner: it clears the decisions that it has carried out.
+type recorder struct {
 	loop  *loop
 	list  []string
 	after func(action)
 }
 
-func (r *teller) do(a action) error {
+func (r *recorder) do(a action) error {
 	text := string(a)
 	switch a {
 	case stepLog, epochLog:
@@ -35,13 +35,13 @@ func (r *teller) do(a action) error {
 		r.loop.Control.ShouldSave = false
 		text = "save"
 	}
-	r.tell(text, a)
+	r.record(text, a)
 	return nil
 }
 
-func (r *teller) tell(text string, a action) {
+func (r *recorder) record(text string, a action) {
 	if len(r.list) > 1e5 {
-		r.loop.goal = nowhere
+		r.loop.skipTo = nowhere
 		text = "endless"
 	}
 	r.list = append(r.list, text)
@@ -50,21 +50,21 @@ func (r *teller) tell(text string, a action) {
 	}
 }
 
-func (r *teller) around(train func() error) error { return train() }
+func (r *recorder) around(train func() error) error { return train() }
 
-func (r *teller) fetch(body func() bool) error {
+func (r *recorder) fetch(body func() bool) error {
 	for {
-		r.tell(fmt.Sprintf("fetch %d", r.loop.window), nextWindow)
+		r.record(fmt.Sprintf("fetch %d", r.loop.window), nextWindow)
 		if !body() || !r.loop.nextWindow() {
 			return nil
 		}
 	}
 }
 
-// drive runs a loop to its end with nothing behind it.
+// drive runs a loop to its end with a recorder, and returns the actions.
 func drive(l *loop, after func(action)) []string {
-	r := &teller{loop: l, after: after}
-	_ = l.run(r) // the teller returns no errors
+	r := &recorder{loop: l, after: after}
+	_ = l.run(r) // the recorder returns no errors
 	return r.list
 }
 
@@ -82,8 +82,8 @@ func Example_loop() {
 	// epoch end, evaluate, epoch done, final log, train end
 }
 
-// model is the same loop written as a trainer usually is: nested loops, straight from the
-// description of Hugging Face's, without stages.
+// model is the same loop written in the usual way: nested loops, directly from the description of
+// Hugging Face's, without actions.
 func model(batches, accumulate int, epochs float64, maxSteps int, f flow) (list []string) {
 	do := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	perEpoch := 0
@@ -118,7 +118,7 @@ func model(batches, accumulate int, epochs float64, maxSteps int, f flow) (list 
 	}
 	for epoch := 1; epoch <= passes; epoch++ {
 		do("epoch begin")
-		// What is raised after the last update stays raised until the next window, as in
+		// What becomes due after the last update remains due until the next window, as in
 		// TrainerControl.
 		log := false
 		for left := batches; left > 0 && step < total; left -= accumulate {
@@ -188,14 +188,14 @@ func TestTheTextsEqualTheNestedLoops(t *testing.T) {
 		got := drive(newLoop(newPlan(lengths{batches: batches, accumulate: accumulate, epochs: epochs,
 			maxSteps: maxSteps}, semantics.Rules{}), f), nil)
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("events (-nested loops +text):\n%s", diff)
+			t.Fatalf("events (-nested loops +loop):\n%s", diff)
 		}
 	})
 }
 
 // TestALoopContinuesFromEverySave saves the position at every save of a random run and lets a new
-// loop continue from it: what it does after its begin events is what the first one did after that
-// save.
+// loop continue from it. After its begin events, the new loop must do what the first one did after
+// that save.
 func TestALoopContinuesFromEverySave(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := newPlan(lengths{batches: rapid.IntRange(1, 9).Draw(t, "batches"), accumulate: rapid.IntRange(1, 4).Draw(t,

@@ -2,37 +2,37 @@ package trainer
 
 import "github.com/gotrainer/gotrainer/trainer/semantics"
 
-// losses works out the reported loss where it is not simply the sum since the last log: see
+// losses computes the reported loss if it is not simply the mean since the last log: see
 // semantics.LossReport.
 type losses struct {
 	report  semantics.LossReport
 	running RunningLoss
-	pending float64 // of the window of RunningMean that has not closed
+	pending float64 // sum of the open window of RunningMean
 
-	// of EpochMean: the losses of this epoch times their samples, and those
+	// for EpochMean: the losses of this epoch, weighted by samples, and the number of samples
 	epochSum     float64
 	epochSamples int
 
-	window []float32 // the losses of a WindowMean
-	last   float64   // of the last whole window
+	window []float32 // losses of the current window, for WindowMean
+	last   float64   // mean of the last complete window, for WindowMean
 }
 
 // RunningLoss is the loss that semantics.RunningMean reports, with the values it is computed from.
 type RunningLoss struct {
 	Mean, Sum float64 // of the losses of the windows that have closed
 	Windows   int
-	Window    float64 // loss of the last of them; 0 if this session has had none
+	Window    float64 // mean loss of the last of them; 0 if this session has had none
 }
 
-// float32Mean is torch.Tensor.mean of a few float32 numbers: four running sums, as its kernel has,
-// and eight at a time of what is longer.
+// float32Mean adds in the order of torch.Tensor.mean, so that it rounds in the same way: four
+// running sums for a few numbers, as in PyTorch's kernel, and eight lanes for longer lists.
 func float32Mean(v []float32) float64 {
 	eights := len(v) / 8
 	if eights == 0 {
 		return float64(fourSums(v) / float32(len(v)))
 	}
 	var sum float32
-	for _, x := range v[eights*8:] { // first what the eights leave, then the eights lane by lane
+	for _, x := range v[eights*8:] { // first the rest after the groups of eight, then the groups lane by lane
 		sum += x
 	}
 	for lane := range 8 {
@@ -59,11 +59,11 @@ func fourSums(v []float32) float32 {
 	return ((s[0] + s[1]) + s[2]) + s[3]
 }
 
-// wanted reports whether the loss of every micro-batch must be known.
+// wanted reports whether the loss of every micro-batch is needed.
 func (l *losses) wanted() bool { return l.report != semantics.SinceLog }
 
-// batch counts a micro-batch of so many samples; closes says whether a window of RunningMean closes
-// with it, and divisor what its losses are divided by.
+// batch adds the loss of a micro-batch with the given number of samples. closes says whether it
+// closes a window of RunningMean, and divisor what the losses of that window are divided by.
 func (l *losses) batch(b BatchLoss, samples int, closes bool, divisor float64) {
 	switch l.report {
 	case semantics.RunningMean: // the loss tracker of Hezar
@@ -82,22 +82,22 @@ func (l *losses) batch(b BatchLoss, samples int, closes bool, divisor float64) {
 	}
 }
 
-// updated ends a window.
+// updated ends the window of WindowMean.
 func (l *losses) updated() {
 	if l.report == semantics.WindowMean && len(l.window) > 0 {
 		l.last, l.window = float32Mean(l.window), l.window[:0]
 	}
 }
 
-// beginEpoch forgets what belongs to the epoch before.
+// beginEpoch clears what belongs to the previous epoch.
 func (l *losses) beginEpoch() { l.epochSum, l.epochSamples, l.window = 0, 0, l.window[:0] }
 
-// value is the loss as it is reported now.
+// value returns the loss as it is reported now.
 func (l *losses) value() float64 {
 	switch {
 	case l.report == semantics.RunningMean:
 		return l.running.Mean
-	case l.report == semantics.EpochMean && l.epochSamples > 0: // in float32, as that trainer's tensors are
+	case l.report == semantics.EpochMean && l.epochSamples > 0: // in float32, like the tensors of pytorch-accelerated
 		return float64(float32(l.epochSum) / float32(l.epochSamples))
 	case l.report == semantics.WindowMean:
 		return l.last
@@ -105,9 +105,9 @@ func (l *losses) value() float64 {
 	return 0
 }
 
-// lossState is what a checkpoint keeps of them.
+// lossState is what a checkpoint stores of losses.
 type lossState struct {
-	Sum     jsonFloat   `json:"sum"` // of RunningMean
+	Sum     jsonFloat   `json:"sum"` // running.Sum
 	Mean    jsonFloat   `json:"mean"`
 	Count   int         `json:"count"`
 	Pending jsonFloat   `json:"pending"`
@@ -130,7 +130,7 @@ func (l *losses) state() *lossState {
 	return s
 }
 
-// restore takes up the state of a checkpoint that was made after so many steps.
+// restore restores the state from a checkpoint that was made after the given number of steps.
 func (l *losses) restore(s *lossState, rules semantics.Rules, steps int) {
 	if s == nil || !l.wanted() {
 		return

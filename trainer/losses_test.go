@@ -40,7 +40,7 @@ func TestARunningMeanDividesAShortWindowByTheFullLength(t *testing.T) {
 	for i := range 10 {
 		l.batch(BatchLoss{Loss: 1}, 1, i == 3 || i == 7 || i == 9, 4)
 	}
-	// as Hezar shows a constant loss of 1: 0.8333
+	// as Hezar displays a constant loss of 1: 0.8333
 	if got, want := l.value(), (1+1+0.5)/3.0; math.Abs(got-want) > 1e-15 {
 		t.Errorf("running mean is %v, want %v", got, want)
 	}

@@ -1,6 +1,6 @@
 package trainer
 
-// means are the further numbers of [Report] since the last row of the log.
+// means are the values of [Report].Logged since the last row of the log.
 type means map[string]Mean
 
 func (m *means) add(report map[string]Mean) {
@@ -13,14 +13,14 @@ func (m *means) add(report map[string]Mean) {
 	}
 }
 
-// scale counts everything by a share.
+// scale multiplies all sums and counts by share.
 func (m means) scale(share float64) {
 	for name, v := range m {
 		m[name] = Mean{v.Sum * share, v.Count * share}
 	}
 }
 
-// into puts the means into a row of the log, whose own numbers come first.
+// into adds the means to a row of the log. It does not replace the row's own values.
 func (m means) into(row Logs) {
 	for name, v := range m {
 		if _, taken := row[name]; !taken && v.Count > 0 {
@@ -29,7 +29,7 @@ func (m means) into(row Logs) {
 	}
 }
 
-// state is what a checkpoint keeps.
+// state returns what a checkpoint stores.
 func (m means) state() map[string][2]jsonFloat {
 	s := make(map[string][2]jsonFloat, len(m))
 	for name, v := range m {

@@ -42,13 +42,13 @@ const (
 	IgnoreNonFinite
 )
 
-// text names the policy in a configuration.
+// text returns the name of the policy, for the configuration.
 func (n NonFinite) text() string {
 	return [...]string{"NonFiniteBySemantics", "StopAtNonFinite", "SkipNonFinite", "RollBackNonFinite",
 		"IgnoreNonFinite"}[n]
 }
 
-// mostRollBacks is how often a run returns to one checkpoint.
+// mostRollBacks is how often a run may return to the same checkpoint.
 const mostRollBacks = 3
 
 // NonFiniteError reports that a run has produced numbers that are not finite. Its exit code is 7.
@@ -67,7 +67,7 @@ type NonFiniteError struct {
 	Samples  []int
 	NoOrigin string
 
-	before bool // the update: the weights are those of the one before
+	before bool // it was found before the next update, so the weights are those of GlobalStep
 }
 
 func (e *NonFiniteError) Error() string {
@@ -120,7 +120,7 @@ func (e *NonFiniteError) origin() string {
 	return b.String()
 }
 
-// listed is a list of indices, the first of them.
+// listed formats a list of indices, at most the first 64.
 func listed(indices []int) string {
 	const most = 64
 	text := make([]string, 0, most)
@@ -154,7 +154,8 @@ func (o *Options) resolveNonFinite() error {
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// checkFinite is an error if a number is not finite and the run must not continue with it.
+// checkFinite returns an error if v is not finite and the run must not continue with it. Otherwise
+// it only warns.
 func (s *session[S, B]) checkFinite(name string, v float64) error {
 	if finite(v) {
 		return nil
@@ -171,17 +172,17 @@ func (s *session[S, B]) checkFinite(name string, v float64) error {
 	return nil
 }
 
-// warnNonFinite says once that a loss is nan or infinite.
+// warnNonFinite warns of a loss that is not finite, once per run.
 func (s *session[S, B]) warnNonFinite(name string, v float64) {
-	if finite(v) || s.nonFinite {
+	if finite(v) || s.warnedNonFinite {
 		return
 	}
-	s.nonFinite = true
+	s.warnedNonFinite = true
 	s.warn("%s is %v at %s %d, and the run continues; look for nan in the data, lower Options.LearningRate or clip "+
 		"the gradients; torch.DetectAnomaly names the operator", name, v, s.run.Info.unit(), s.loop.GlobalStep)
 }
 
-// checkWeights finds out whether the weights are finite, and is an error if they are not and the
+// checkWeights reports whether the weights are finite. It returns an error if they are not and the
 // run must not continue with them.
 func (s *session[S, B]) checkWeights() (ok bool, err error) {
 	weights, err := s.step.NonFinite()
@@ -201,16 +202,16 @@ func weightsError(weights []string, step int) *NonFiniteError {
 		NoOrigin: "it was found in the weights, after the update"}
 }
 
-// find completes the error with which a step has stopped inside a window, and tells the other
-// processes of it. It may come from the micro-batches from, ..., to-1 of the window.
+// find completes the error with which a step has stopped inside a window, and sends it to the other
+// processes. One of the micro-batches from to to-1 of the window has caused it.
 func (r *runner[S, B]) find(err error, w Window, from, to int) error {
 	var bad *NonFiniteError
 	if !errors.As(err, &bad) || !w.StopAtNonFinite {
-		return r.tell(err)
+		return r.failGroup(err)
 	}
 	bad.GlobalStep, bad.before = r.loop.GlobalStep, true
-	told := *bad      // which others may read while this one is completed
-	_ = r.tell(&told) // before the search, in which the others take no part
+	sent := *bad           // a copy, since bad is completed below
+	_ = r.failGroup(&sent) // before the search, in which the other processes take no part
 	finder, ok := r.step.(NonFiniteFinder[B])
 	if !ok {
 		bad.NoOrigin = fmt.Sprintf("%T is not a trainer.NonFiniteFinder: %s", r.step, passOn("FindNonFinite"))
@@ -237,7 +238,8 @@ func (r *runner[S, B]) find(err error, w Window, from, to int) error {
 	return bad
 }
 
-// samplesOf are the samples of a micro-batch of the window, if the loader can tell.
+// samplesOf returns the indices of the samples in a micro-batch of the window; nil if the loader
+// cannot tell.
 func (r *runner[S, B]) samplesOf(index int) []int {
 	batch := r.loop.Micro - r.loop.index + index
 	if r.indices != nil {
@@ -253,8 +255,8 @@ func (r *runner[S, B]) samplesOf(index int) []int {
 	return positions
 }
 
-// rollBack puts the step back to the newest checkpoint. The loop stays where it is, so other data
-// come next than what has led here.
+// rollBack restores the step from the newest checkpoint. The loop stays where it is, so that the
+// run continues with other data than those that led here.
 func (r *runner[S, B]) rollBack(bad *NonFiniteError) error {
 	path := r.saver.checkpoint
 	switch {
@@ -272,13 +274,14 @@ func (r *runner[S, B]) rollBack(bad *NonFiniteError) error {
 	if err := r.loadWhole(path); err != nil {
 		return r.stepError("return to "+path, err)
 	}
-	if err := continueRandom(); err != nil { // Load has given every process those of the main one
+	if err := continueRandom(); err != nil { // Load has restored the main process's random state everywhere
 		return err
 	}
 	if err := r.step.ZeroGrad(); err != nil {
 		return r.stepError("zero the gradients", err)
 	}
-	// an asynchronous save is judged updates later, whose losses are of the lost weights
+	// the weights of an asynchronous save are found bad only some updates later, and the losses of
+	// those updates came from bad weights
 	if _, err := r.step.Report(r.stepCtx); err != nil {
 		return r.stepError("discard the losses since "+path, err)
 	}

@@ -23,7 +23,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// fitNonFinite trains for ten updates; the loss of the bad-th sample is nan.
+// fitNonFinite trains for ten updates; the loss of the sample with number bad is NaN.
 func fitNonFinite(step *trainertest.Step, dir string, bad int, o trainer.Options) (*trainer.Result, error) {
 	step.Loss = func(_ int, batch []int) float64 {
 		if batch[0] == bad-1 {
@@ -114,7 +114,8 @@ func TestAnUpdateWhoseGradientsAreNotFiniteIsSkipped(t *testing.T) {
 	assert.ErrorContains(t, err, "About().SkipsNonFinite is false")
 }
 
-// A loss that is left out is in neither side of the mean, in the log and in train_loss.
+// A loss that is left out counts neither in the numerator nor in the denominator of the mean, in
+// the log and in train_loss.
 func TestTrainLossIsTheMeanOfTheLossesThatAreKept(t *testing.T) {
 	for _, policy := range []trainer.NonFinite{trainer.SkipNonFinite, trainer.RollBackNonFinite} {
 		for _, log := range []trainer.Trigger{trainer.Every(1, trainer.Update), trainer.Every(5, trainer.Update),
@@ -153,7 +154,8 @@ func TestTrainLossIsTheMeanOfTheLossesThatAreKept(t *testing.T) {
 	}
 }
 
-// Where nobody waits for the device the losses between two rows of the log are left out together.
+// If the loop does not wait for the device, the losses between two rows of the log are left out
+// together.
 func TestTrainLossWhereSkipsAreUnseen(t *testing.T) {
 	step := &trainertest.Step{Loss: func(_ int, batch []int) float64 {
 		if batch[0] == 6 {
@@ -171,7 +173,7 @@ func TestTrainLossWhereSkipsAreUnseen(t *testing.T) {
 	assert.NotContains(t, strings.Join(step.Calls[:8], " "), "report", "before the first row of the log")
 }
 
-// A checkpoint knows which losses were left out.
+// A checkpoint records which losses were left out.
 func TestTrainLossAfterAResumeKnowsWhatWasLeftOut(t *testing.T) {
 	dir := t.TempDir()
 	fit := func(steps int) float64 {
@@ -194,7 +196,7 @@ func TestTrainLossAfterAResumeKnowsWhatWasLeftOut(t *testing.T) {
 	}
 }
 
-// No loss is known of a run that has skipped every update.
+// A run that has skipped every update has no loss.
 func TestTrainLossOfARunWithoutALoss(t *testing.T) {
 	step := &trainertest.Step{Loss: func(int, []int) float64 { return math.NaN() }}
 	tr, err := trainer.New[int, []int](step, trainer.Options{Epochs: 1, BatchSize: 1, NonFinite: trainer.SkipNonFinite,
@@ -240,7 +242,7 @@ func TestARunRollsBackAndContinues(t *testing.T) {
 	assert.Contains(t, bad.Error(), "checkpoint-3 3 times")
 }
 
-// stopping is a step that looks at each loss, as that of package engine does on a CPU.
+// stopping is a step that checks each loss, as that of package engine does on a CPU.
 type stopping struct{ trainer.Step[int, []int] }
 
 func (s stopping) Train(ctx context.Context, batch []int, w trainer.Window) error {
@@ -250,7 +252,7 @@ func (s stopping) Train(ctx context.Context, batch []int, w trainer.Window) erro
 	return &trainer.NonFiniteError{Name: "loss", Value: math.NaN()}
 }
 
-// finding can say where it comes from, too.
+// finding can also tell where a number becomes non-finite.
 type finding struct {
 	stopping
 	err error
@@ -298,10 +300,10 @@ func TestARunStopsWhereItsStepDoes(t *testing.T) {
 	}
 }
 
-// roller is a process whose random numbers are its own.
+// roller is a step with its own random numbers, in a group.
 type roller struct {
 	member
-	random []string // what it has continued with
+	random []string // random states that were restored
 }
 
 func (r *roller) RandomState() ([]byte, error) { return fmt.Append(nil, "rank ", r.group.Rank()), nil }

@@ -17,7 +17,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// worse is a step whose weights are not finite from an update on.
+// worse returns a step whose weights are not finite from the given update on.
 func worse(from int) *trainertest.Step {
 	step := &trainertest.Step{}
 	step.Inject = func(op string, n int) error {
@@ -29,7 +29,7 @@ func worse(from int) *trainertest.Step {
 	return step
 }
 
-// saved are the checkpoints in a folder.
+// saved returns the checkpoints in a folder.
 func saved(t *testing.T, dir string) (list []string) {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, "checkpoint-*"))
@@ -40,7 +40,7 @@ func saved(t *testing.T, dir string) (list []string) {
 	return list
 }
 
-// The copy of an asynchronous save is looked at by the other goroutine, with the same outcomes.
+// The copy of an asynchronous save is checked by the other goroutine, with the same outcomes.
 func TestNonFiniteWeightsOfAnAsyncSave(t *testing.T) {
 	dir := t.TempDir()
 	_, err := fitNonFinite(worse(5), dir, 0, trainer.Options{KeepCheckpoints: 1, AsyncSave: true})
@@ -63,7 +63,7 @@ func TestNonFiniteWeightsOfAnAsyncSave(t *testing.T) {
 	assert.Contains(t, again.Trace(), "load(checkpoint-3)", "Latest takes the newest that is finite")
 }
 
-// The losses of the updates between a save and its judgement are of the lost weights.
+// The losses of the updates between a save and its check come from the bad weights.
 func TestARollBackFromAnAsyncSaveForgetsTheLossesSince(t *testing.T) {
 	step := asyncStep(t, func(save int) int { return []int{0, 2, 5, 0, 0}[save] })
 	inject, lost := step.Inject, false
@@ -104,8 +104,8 @@ func TestARunRollsBackFromAnAsyncSave(t *testing.T) {
 	assert.Equal(t, 10, r.GlobalStep)
 }
 
-// The folder holds a finite checkpoint and newer ones that are not: neither a resumed run nor its
-// saves delete the finite one for them.
+// The folder has a finite checkpoint and newer ones that are not finite. Neither a resumed run nor
+// its saves delete the finite one for them.
 func TestAResumeDeletesNoFiniteCheckpointForOthers(t *testing.T) {
 	for _, ignore := range []bool{false, true} {
 		dir := t.TempDir()
@@ -127,13 +127,14 @@ func TestAResumeDeletesNoFiniteCheckpointForOthers(t *testing.T) {
 		}
 		_, err = fitNonFinite(step, dir, 0, o)
 		require.NoError(t, err)
-		if ignore { // it was at the end
+		if ignore { // the run was at its end
 			assert.Contains(t, saved(t, dir), "checkpoint-3")
 		}
 	}
 }
 
-// A full disk and weights that are not finite: no finite checkpoint makes room for them.
+// The disk is full and the weights are not finite: no finite checkpoint is deleted to make room for
+// them.
 func TestNoRoomIsMadeForWeightsThatAreNotFinite(t *testing.T) {
 	for _, async := range []bool{false, true} {
 		step := worse(8)

@@ -12,8 +12,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// TestAfterANonFiniteLoss: Hugging Face's Trainer brings the sum of losses back to zero by taking
-// it away from itself, which nan and inf survive.
+// TestAfterANonFiniteLoss: Hugging Face's Trainer resets the sum of losses by subtracting it from
+// itself, which leaves NaN if it is NaN or infinite.
 func TestAfterANonFiniteLoss(t *testing.T) {
 	unfiltered := semantics.HuggingFace
 	unfiltered.FilterNonFiniteLoss = false

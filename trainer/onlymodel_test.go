@@ -12,8 +12,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// onlyModel is a run of 6 updates with a checkpoint of the weights after the third; the folder of
-// that checkpoint.
+// onlyModel makes a run of 6 updates with a checkpoint of the weights after the third, and returns
+// its options and the folder of that checkpoint.
 func onlyModel(t *testing.T) (o trainer.Options, from string) {
 	t.Helper()
 	o = trainer.Options{OutputDir: t.TempDir(), MaxSteps: 6, BatchSize: 2, SaveOnlyModel: true, Save: trainer.Every(3,
@@ -51,7 +51,8 @@ func TestACheckpointOfTheWeightsIsNotResumed(t *testing.T) {
 	}
 }
 
-// Under ResumeFromWeights the counts continue, while the rate begins at the top of the schedule.
+// Under ResumeFromWeights the counts continue, while the learning rate starts at the beginning of
+// the schedule.
 func TestResumeFromWeights(t *testing.T) {
 	o, from := onlyModel(t)
 	o.ResumeFrom, o.Semantics.ResumeFromWeights = from, true
@@ -84,7 +85,7 @@ func TestResumeFromWeights(t *testing.T) {
 	}
 }
 
-// Under DropLastInEvaluation a set of fewer rows than a batch is evaluated on none of them.
+// Under DropLastInEvaluation a set with fewer rows than a batch is evaluated on no rows.
 func TestAnEvaluationOfNoRow(t *testing.T) {
 	o := trainer.Options{MaxSteps: 1, DropLast: true, EvalBatchSize: 9, BatchSize: 2, Eval: trainer.Every(1,
 		trainer.Update), Progress: io.Discard}

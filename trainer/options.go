@@ -92,7 +92,7 @@ type Options struct {
 	// the step must have KnowsMemory set.
 	DivideOnOutOfMemory bool
 
-	// The loop's rules, its random numbers and the rate.
+	// Semantics, random numbers and the learning rate.
 
 	// Semantics decides the fine points of the loop. The zero value is semantics.Default.
 	Semantics semantics.Rules
@@ -246,5 +246,5 @@ type Options struct {
 	// and uploads.
 	Process Process
 
-	stated bool // Process was given, and not read from the environment
+	processSet bool // Process was set by the caller, not read from the environment
 }

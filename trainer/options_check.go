@@ -11,9 +11,10 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// What New and Fit check of the options, and the defaults they fill in.
+// The checks of the options by New and Fit, and the defaults they fill in.
 
-// resolved returns the options with every default filled in, or what is wrong with them.
+// resolved returns the options with all defaults filled in, or an error that says what is wrong
+// with them.
 func (o Options) resolved(can About) (Options, error) {
 	if o.Epochs < 0 || math.IsNaN(o.Epochs) || math.IsInf(o.Epochs, 0) {
 		return o, wrong("Epochs", o.Epochs, "a positive number, or 0 for 3")
@@ -117,8 +118,8 @@ func (o *Options) resolveRate(can About) error {
 	return nil
 }
 
-// resolveFiles settles when to evaluate, save and log, and whether there is a folder for what that
-// writes.
+// resolveFiles resolves when to evaluate, save and log, and checks that there is a folder if files
+// are to be written.
 func (o *Options) resolveFiles() error {
 	if err := cmp.Or(o.Eval.validate("Eval"), o.Save.validate("Save"), o.Log.validate("Log")); err != nil {
 		return err
@@ -140,7 +141,8 @@ func (o *Options) resolveFiles() error {
 		o.Save = Never
 	}
 	o.Save = o.Save.orElse(Every(500, Update))
-	mayNeverSave := o.Save.kind == atBest && o.Semantics.BestMayBeUnsaved // only hooks ask for evaluations then
+	// hooks may request evaluations, even without Eval
+	mayNeverSave := o.Save.kind == atBest && o.Semantics.BestMayBeUnsaved
 	switch {
 	case o.Overwrite && o.ResumeFrom != "" && o.resumesOwn():
 		return wrong("Overwrite", true, "false, since ResumeFrom is a checkpoint of OutputDir: a run is either resumed "+
@@ -158,8 +160,8 @@ func (o *Options) resolveFiles() error {
 	return nil
 }
 
-// checkBest refuses, where the semantics say so, to load at the end a best model that was perhaps
-// never saved.
+// checkBest refuses LoadBestAtEnd where the semantics say so: if the best model might never be
+// saved.
 func (o *Options) checkBest(eval, save Trigger) error {
 	if !o.LoadBestAtEnd || !o.Semantics.BestMayBeUnsaved || save.kind == atBest {
 		return nil
@@ -173,7 +175,7 @@ func (o *Options) checkBest(eval, save Trigger) error {
 
 var errNoData = errors.New("trainer: Fit needs a training set with at least one sample")
 
-// checkBatcher refuses what an order that makes batches itself does not fit.
+// checkBatcher refuses options that do not fit an order that makes batches itself.
 func (o *Options) checkBatcher() error {
 	if _, ok := o.Order.(data.Batcher); !ok {
 		return nil

@@ -12,20 +12,20 @@ import (
 )
 
 // DivideOnOutOfMemory: micro-batches that do not fit into memory are trained in parts, and the run
-// continues where it is. Positions, counts and the log stay those of whole micro-batches; only
-// forward and backward go by parts.
+// continues. Positions, counts and the log remain those of whole micro-batches; only the forward
+// and the backward pass work on parts.
 
 type part[B any] struct {
 	batch   B
 	samples int
 }
 
-// divider makes and keeps the parts of the batches of a window.
+// divider makes and keeps the parts of a window's batches.
 type divider[S, B any] struct {
-	parts  *atomic.Int64 // of each batch; the goroutines of the loader read it
+	parts  *atomic.Int64 // parts of each batch; the loader's goroutines read it
 	pass   passes[[]part[B]]
-	window [][]part[B] // of the batches in runner.window
-	stale  bool        // the loader has made batches of fewer parts
+	window [][]part[B] // parts of the batches in runner.window
+	stale  bool        // the loader has already made batches with fewer parts
 
 	reported int // batches of the window whose losses have been reported
 }
@@ -41,7 +41,7 @@ func (r *runner[S, B]) partsOf(index int) []B {
 	return batches
 }
 
-// collate makes the parts of a batch, of nearly equal size.
+// collate returns a collate function that makes the parts of a batch, of nearly equal size.
 func (d *divider[S, B]) collate(collate func([]S) (B, error)) func([]S) ([]part[B], error) {
 	return func(samples []S) (parts []part[B], err error) {
 		n := len(samples)
@@ -58,8 +58,8 @@ func (d *divider[S, B]) collate(collate func([]S) (B, error)) func([]S) ([]part[
 	}
 }
 
-// batches are passes over whole batches, as the runner counts them: each is known by its first
-// part.
+// batches returns passes over whole batches, as the runner counts them. The first part represents
+// its batch.
 func (d *divider[S, B]) batches(pass passes[[]part[B]]) passes[B] {
 	d.pass = pass
 	return func(ctx context.Context, epoch, skip int) iter.Seq2[data.StreamBatch[B], error] {
@@ -78,7 +78,7 @@ func (d *divider[S, B]) batches(pass passes[[]part[B]]) passes[B] {
 	}
 }
 
-// dividedLoader is the loader of the training set whose batches can be trained in parts.
+// dividedLoader returns a loader of the training set whose batches can be trained in parts.
 func (r *runner[S, B]) dividedLoader(train data.Dataset[S], o data.LoaderOptions) (*data.Loader[S, []part[B]], error) {
 	own, err := r.step.Loader(train, LoaderOptions{LoaderOptions: o})
 	switch {
@@ -91,7 +91,7 @@ func (r *runner[S, B]) dividedLoader(train data.Dataset[S], o data.LoaderOptions
 	return data.NewLoader(train, r.divider.collate(r.step.Collate), o)
 }
 
-// checkDivide refuses what does not go together with parts.
+// checkDivide refuses options that do not work with divided batches.
 func (o *Options) checkDivide() error {
 	if !o.DivideOnOutOfMemory {
 		return nil
@@ -112,13 +112,13 @@ func (o *Options) checkDivide() error {
 	return nil
 }
 
-// trainDivided trains on the next micro-batch by its parts, and by smaller ones where memory does
-// not suffice.
+// trainDivided trains on the next micro-batch in its parts, and in smaller ones if memory is not
+// sufficient.
 func (r *runner[S, B]) trainDivided(w Window) error {
 	d := &r.divider
 	if r.loop.index == 0 {
 		d.reported = 0
-		if d.parts.Load() > 1 { // what the window adds to the loss can be forgotten then, and computed again
+		if d.parts.Load() > 1 { // so that the losses of this window can be discarded and computed again
 			if err := r.report(); err != nil {
 				return err
 			}
@@ -137,8 +137,8 @@ func (r *runner[S, B]) trainDivided(w Window) error {
 	return err
 }
 
-// trainParts trains on the parts of a micro-batch of the window, each by its weight. One in which
-// nothing counts is left out: the mean over its labels is nan.
+// trainParts trains on the parts of a micro-batch of the window, each with its weight. A part
+// without labels is left out, since the mean over its labels is NaN.
 func (r *runner[S, B]) trainParts(w Window, index int) error {
 	w.Index, w.Len = 0, 0
 	for i, parts := range r.divider.window {
@@ -164,8 +164,8 @@ func (r *runner[S, B]) trainParts(w Window, index int) error {
 	return nil
 }
 
-// weigh returns the labels of each part that a mean loss is over, or the samples where the step
-// does not count labels or none has any.
+// weigh returns the weights of the parts and their sum. A weight is the number of labels over which
+// the mean loss is taken, or of samples if the step counts no labels or there are none.
 func (r *runner[S, B]) weigh(parts []part[B]) (weights []float64, all float64) {
 	samples, labels := make([]float64, len(parts)), make([]float64, len(parts))
 	allSamples := 0.0
@@ -199,8 +199,8 @@ func (r *runner[S, B]) divide(cause error) error {
 	return r.saver.emptyCache()
 }
 
-// forgetWindow removes what the window has gathered. The losses of whole batches before the current
-// one stay: the batch that has failed added none.
+// forgetWindow discards the gradients and losses of the window. If batches were whole, the losses
+// of those before the current one are kept: the failed batch has added none.
 func (r *runner[S, B]) forgetWindow(whole bool) error {
 	var err error
 	if whole {
@@ -211,8 +211,8 @@ func (r *runner[S, B]) forgetWindow(whole bool) error {
 	return r.stepError("restart the window", errors.Join(err, r.step.ZeroGrad(), r.fetchAgain()))
 }
 
-// trainAgain computes the window again, up to the current micro-batch: its backward pass may have
-// left a part of its gradients.
+// trainAgain computes the window again, up to the current micro-batch, since the failed backward
+// pass may have added some of its gradients.
 func (r *runner[S, B]) trainAgain(w Window) error {
 	for i := range r.loop.index + 1 {
 		if i == r.divider.reported && i > 0 {
@@ -227,7 +227,7 @@ func (r *runner[S, B]) trainAgain(w Window) error {
 	return nil
 }
 
-// fetchAgain has the batches of the window made again, of smaller parts.
+// fetchAgain loads the batches of the window again, in smaller parts.
 func (r *runner[S, B]) fetchAgain() error {
 	r.divider.window = r.divider.window[:0]
 	for b, err := range r.divider.pass(r.stepCtx, r.loop.Epoch, r.loop.Micro-r.loop.index) {

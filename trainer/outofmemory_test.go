@@ -22,13 +22,14 @@ import (
 
 var errFull = errors.New("the device has no memory left")
 
-// narrow moves one weight towards the mean of its samples, on a device with room for few of them.
+// narrow is a step that moves one weight towards the mean of its samples, on a device with room for
+// only a few of them.
 type narrow struct {
 	trainer.BaseStep[int, []int]
 	weight, gradient, loss float64
 	micro, full            int
 	room                   func(micro int) int // samples that fit; nil: all do
-	inBackward             bool                // what does not fit fails with a part of its gradient
+	inBackward             bool                // a batch that does not fit fails with part of its gradient added
 	updateFails            bool
 	items                  bool // losses are sums over the items of the window
 }
@@ -106,8 +107,8 @@ func (n *narrow) Load(dir string, _ trainer.LoadOptions) error {
 	return errors.Join(err, json.Unmarshal(b, &n.weight))
 }
 
-// fitNarrow trains on 53 samples in batches of 8, three of them a window: the last batch of an
-// epoch has 5, the last window one batch.
+// fitNarrow trains on 53 samples in batches of 8 and windows of three batches: the last batch of an
+// epoch has 5 samples, and the last window has one batch.
 func fitNarrow(t *testing.T, step *narrow, change func(*trainer.Options)) (*trainer.Result, error) {
 	t.Helper()
 	o := trainer.Options{Epochs: 3, BatchSize: 8, Accumulate: 3, LearningRate: 0.05, Schedule: lr.Constant{},
@@ -203,7 +204,7 @@ func TestAResumedRunKeepsTheParts(t *testing.T) {
 	alone := narrow{room: room}
 	_, err := fitNarrow(t, &alone, saving(t.TempDir(), 9))
 	require.NoError(t, err)
-	for steps := 2; steps < 9; steps++ { // the second update is the first in parts
+	for steps := 2; steps < 9; steps++ { // the second update is the first that is made in parts
 		dir := t.TempDir()
 		_, err := fitNarrow(t, &narrow{room: room}, saving(dir, steps))
 		require.NoError(t, err)

@@ -21,7 +21,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// backwards hands out the batches of another loader last to first.
+// backwards yields the batches of another loader in reverse order.
 type backwards struct{ *data.Loader[int, []int] }
 
 func (b backwards) Epoch(ctx context.Context, epoch, skip int) iter.Seq2[[]int, error] {
@@ -65,7 +65,7 @@ type addPerplexity struct{}
 
 func (addPerplexity) BeforeLog(_ *trainer.Run, row trainer.Logs) error {
 	if loss, ok := row["loss"]; ok {
-		row["twice_the_loss"], row["step"] = 2*loss, -1 // step is set after it
+		row["twice_the_loss"], row["step"] = 2*loss, -1 // the trainer sets step afterwards
 	}
 	return nil
 }
@@ -77,7 +77,7 @@ func (halving) Plan(peak float64, _ int) lr.Rate {
 	return func(update int) float64 { return peak / float64(int(1)<<update) }
 }
 
-// twice is a custom training_step: it does the usual one twice.
+// twice is a custom training_step that makes the usual step twice.
 type twice struct{ trainertest.Step }
 
 func (s *twice) Train(ctx context.Context, batch []int, w trainer.Window) error {
@@ -87,7 +87,7 @@ func (s *twice) Train(ctx context.Context, batch []int, w trainer.Window) error 
 	return s.Step.Train(ctx, batch, w)
 }
 
-// counting is a custom prediction_step and end of an evaluation.
+// countingStep has a custom prediction_step and a custom end of evaluations.
 type countingStep struct {
 	trainertest.Step
 	rows int
@@ -111,7 +111,7 @@ func (s *countingStep) Count(batch []int) trainer.Counts {
 	return trainer.Counts{Items: 2 * int64(len(batch)), Flops: 6 * float64(len(batch))}
 }
 
-// maker makes its model when it is seeded.
+// maker is a step that makes its model when it is seeded.
 type maker struct {
 	trainertest.Step
 	made []trainer.SeedOptions
@@ -208,14 +208,14 @@ var overrides = map[string]func(t *testing.T){
 		}
 	},
 	"predict": func(t *testing.T) {
-		hook := new(told)
+		hook := new(predictHook)
 		tr, err := trainer.New(new(countingStep), trainer.Options{Callbacks: []any{hook}, Progress: io.Discard})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if p, err := tr.Predict(t.Context(), trainertest.Samples(5), "holdout"); err != nil ||
 			p.Metrics["holdout_rows"] != 5 || hook.metrics[0]["rows"] != 5 {
-			t.Errorf("%+v, %v; the hook was told %v", p, err, hook.metrics)
+			t.Errorf("%+v, %v; the hook got %v", p, err, hook.metrics)
 		}
 	},
 	"floating_point_ops": func(t *testing.T) {
@@ -269,7 +269,7 @@ var overrides = map[string]func(t *testing.T){
 	"push_to_hub":  TestPushByHand,
 }
 
-// sizes notes how many samples a run has.
+// sizes records how many samples a run has.
 type sizes int
 
 func (s *sizes) TrainBegin(r *trainer.Run) error { *s = sizes(r.Info.TrainSamples); return nil }

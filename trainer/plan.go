@@ -6,27 +6,27 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// plan is how long a run is: what transformers.Trainer works out in set_initial_training_values,
-// and the others in theirs.
+// plan is the length of a run: what transformers.Trainer computes in set_initial_training_values,
+// and other trainers in similar functions.
 type plan struct {
-	batches         int  // micro-batches of an epoch
-	accumulate      int  // micro-batches of a full window
+	batches         int  // micro-batches in an epoch
+	accumulate      int  // micro-batches in a full window
 	updatesPerEpoch int  // as planned
-	stepsPerEpoch   int  // the same in steps
+	stepsPerEpoch   int  // as planned
 	maxSteps        int  // steps of the run, as planned
-	limit           int  // steps after which it ends, if its epochs have not ended before
-	epochs          int  // epochs that are begun
-	maxInEpoch      int  // steps of an epoch at most; 0: no limit
-	stream          bool // the number of batches is known only when a pass has ended; batches is that of the whole run
+	limit           int  // steps after which the run ends, unless its epochs have ended before
+	epochs          int  // epochs, including an incomplete last one
+	maxInEpoch      int  // maximum steps in an epoch; 0: no limit
+	stream          bool // the length of a pass is known only at its end; batches is that of the whole run
 }
 
-// lengths are the options that a plan is made of.
+// lengths are the options from which a plan is made.
 type lengths struct {
-	batches    int // of an epoch
-	unlimited  int // batches that it would have without Options.LimitBatches; 0: the same
+	batches    int // in an epoch
+	unlimited  int // batches in an epoch without Options.LimitBatches; 0: the same
 	accumulate int
 	epochs     float64 // may have a fraction
-	maxSteps   int     // if positive it decides alone; in Hezar's loop it only shortens the epochs
+	maxSteps   int     // if positive, it alone decides the length; in Hezar's loop it only shortens the epochs
 	maxInEpoch int
 }
 
@@ -37,7 +37,7 @@ func newPlan(l lengths, rules semantics.Rules) plan {
 		planned = l.unlimited
 	}
 	p.updatesPerEpoch = max(1, (planned+l.accumulate-1)/l.accumulate)
-	if rules.Loop == semantics.PyMarlinLoop { // one too many where the division is exact
+	if rules.Loop == semantics.PyMarlinLoop { // one too many if the division is exact
 		p.updatesPerEpoch = planned/l.accumulate + 1
 	}
 	p.stepsPerEpoch = p.updatesPerEpoch
@@ -61,13 +61,13 @@ func newPlan(l lengths, rules semantics.Rules) plan {
 	case rules.LimitByEpoch:
 		p.limit++
 	case rules.CarriesWindows() && l.epochs == math.Trunc(l.epochs):
-		// the epochs alone end it: behind a resumed run may be more steps than are planned now
+		// only the epochs end the run: a resumed run may have made more steps than are planned now
 		p.limit = math.MaxInt
 	}
 	return p
 }
 
-// newStreamPlan plans a run of so many steps over a stream, in as many passes as it takes.
+// newStreamPlan plans a run of maxSteps steps over a stream, in as many passes as that takes.
 func newStreamPlan(accumulate, maxSteps int, rules semantics.Rules) plan {
 	p := plan{batches: maxSteps * accumulate, accumulate: accumulate, updatesPerEpoch: maxSteps,
 		stepsPerEpoch: maxSteps, maxSteps: maxSteps, limit: maxSteps, epochs: math.MaxInt, stream: true}
@@ -78,9 +78,9 @@ func newStreamPlan(accumulate, maxSteps int, rules semantics.Rules) plan {
 	return p
 }
 
-// window returns how many micro-batches are trained on together that begin at one of the epoch,
-// with so many of their window behind them; 0 at the end of the epoch. Of a stream it is the most
-// that there can be.
+// window returns how many micro-batches are trained on together, starting at micro-batch micro of
+// the epoch, when phase micro-batches of their window have been trained on. It returns 0 at the end
+// of the epoch. For a stream it returns the maximum.
 func (p plan) window(micro, phase int) int {
 	if p.stream {
 		return p.accumulate - phase
@@ -88,8 +88,8 @@ func (p plan) window(micro, phase int) int {
 	return max(0, min(p.accumulate-phase, p.batches-micro))
 }
 
-// scheduleSteps is how often the learning rate is planned to move: with every update, or after
-// every so many steps where steps count for it.
+// scheduleSteps returns how often the learning rate is planned to change: with every update or, if
+// the schedule counts steps, once per that number of steps.
 func (p plan) scheduleSteps(every int, rules semantics.Rules) int {
 	if rules.CountsBatches() {
 		return max(1, p.maxSteps/every)
@@ -97,8 +97,8 @@ func (p plan) scheduleSteps(every int, rules semantics.Rules) int {
 	return p.maxSteps
 }
 
-// movesPerEpoch is how often the rate moves in an epoch, see scheduleSteps; 0: the epochs differ,
-// or how long they are is not known yet.
+// movesPerEpoch returns how often the rate changes in an epoch; see scheduleSteps. It returns 0 if
+// this differs from epoch to epoch or is not known yet.
 func (p plan) movesPerEpoch(every int, rules semantics.Rules) int {
 	batches, perMove, most := p.batches, p.accumulate, p.maxInEpoch
 	if most == 0 {
@@ -112,15 +112,15 @@ func (p plan) movesPerEpoch(every int, rules semantics.Rules) int {
 	case p.stream:
 		return 0
 	case rest == 0 || moves >= most:
-	case rules.CountsBatches(), rules.CarriesWindows(): // the rest counts in the next epoch
+	case rules.CountsBatches(), rules.CarriesWindows(): // the remainder is carried into the next epoch
 		return 0
-	default: // the rest is a window
+	default: // the remainder is a window of its own
 		moves++
 	}
 	return min(moves, most)
 }
 
-// batchesPerStep is how many micro-batches a full step has.
+// batchesPerStep returns the number of micro-batches in a full step.
 func (p plan) batchesPerStep(rules semantics.Rules) int {
 	if rules.CountsBatches() {
 		return 1

@@ -2,40 +2,41 @@ package trainer
 
 import "slices"
 
-// position is the state of the loop that is needed to continue. A checkpoint keeps it.
+// position is the state that a loop needs to continue. Checkpoints store it.
 type position struct {
-	At   action `json:"at"`   // the action that the run has come to; empty: none yet
-	Done bool   `json:"done"` // it has been carried out
+	At   action `json:"at"`   // the action that the run has reached; empty: none yet
+	Done bool   `json:"done"` // that action has been carried out
 
-	Epoch      int `json:"epoch"`          // epochs that have ended
-	Micro      int `json:"micro_batches"`  // batches of this epoch that were trained on
-	GlobalStep int `json:"global_step"`    // steps: updates, or micro-batches where the semantics count them
+	Epoch      int `json:"epoch"`          // completed epochs
+	Micro      int `json:"micro_batches"`  // batches of this epoch already trained on
+	GlobalStep int `json:"global_step"`    // updates, or micro-batches if the semantics count those as steps
 	Updates    int `json:"updates"`        // optimizer updates
-	InEpoch    int `json:"steps_in_epoch"` // steps of this epoch
-	// micro-batches of the current window, where windows run over the ends of epochs
+	InEpoch    int `json:"steps_in_epoch"` // steps in this epoch
+	// micro-batches of the current window so far, if windows continue across epochs
 	Phase      int     `json:"window_phase"`
 	Progress   float64 `json:"epoch_fractional"` // the epoch as it is logged: 1.5 is half of the second
 	LastLogged int     `json:"last_logged"`      // GlobalStep of the last log
 	LastSaved  int     `json:"last_saved"`       // GlobalStep of the last checkpoint; -1: none
 	Control    Control `json:"control"`
-	// The generator of the step has already been drawn from for this epoch's loader, or for the
-	// evaluation that is next.
+	// The step's generator has already been drawn from for the loader of this epoch, or of the next
+	// evaluation.
 	LoaderStarted     bool `json:"loader_started"`
 	EvalLoaderStarted bool `json:"eval_loader_started"`
-	// of several validation sets, the one that is evaluated on next
+	// the next validation set to evaluate, if there are several
 	EvalSet int `json:"eval_set,omitempty"`
-	// of a stream, the batches of the last pass that ended; 0: none has
+	// batches in the last complete pass over a stream; 0: none is complete
 	PassBatches int `json:"pass_batches,omitempty"`
 }
 
-// places are the actions at which a checkpoint can have been made: saves, places that an
-// interruption leaves for the resumed run, and hooks that have asked for Run.State.
-var places = []action{evalOnStart, epochBegin, nextWindow, stepEnd, stepLog, stepEvaluate, stepSave, epochEnd,
+// resumePoints are the actions at which a checkpoint can have been made: saves, actions at which an
+// interruption stops a run, and events whose hooks may call Run.State.
+var resumePoints = []action{evalOnStart, epochBegin, nextWindow, stepEnd, stepLog, stepEvaluate, stepSave, epochEnd,
 	epochEvaluate, epochDone, epochSave, finalSave}
 
-// place is where a run continues that begins from the state of now: behind the current action if
-// that is done, and otherwise with it; inside a window, before that window.
-func (l *loop) place(done bool) position {
+// resumePosition returns where a run continues that starts from the current state: after the
+// current action if done is set, with that action otherwise. Inside a window it is the position
+// before the window.
+func (l *loop) resumePosition(done bool) position {
 	p := l.position
 	switch l.At {
 	case stepBegin, train, substepEnd, clip, beforeUpdate, update, afterUpdate, schedule, scheduleBySteps:
@@ -44,7 +45,7 @@ func (l *loop) place(done bool) position {
 		if !l.windowIsComplete() {
 			p, done = l.between, false
 		}
-	case trainBegin, epochBegin: // a resumed run has its beginning, and that of its epoch
+	case trainBegin, epochBegin: // a resumed run repeats these
 		p.At, p.Done, done = epochBegin, false, false
 	case finalLog, trainEnd:
 		if l.stopped != nil {
@@ -52,7 +53,7 @@ func (l *loop) place(done bool) position {
 		}
 		p.At, done = finalSave, true
 	}
-	if l.passing() && l.stopped == nil { // it stands where it began
+	if l.skipping() && l.stopped == nil { // still at the position where it was resumed
 		done = false
 	}
 	p.Done = p.Done || done
@@ -62,17 +63,17 @@ func (l *loop) place(done bool) position {
 
 // possible reports whether a run can have been in this position.
 func (p position) possible() bool {
-	return slices.Contains(places, p.At) && (p.At != stepLog || p.Done) && p.LastLogged <= p.GlobalStep &&
+	return slices.Contains(resumePoints, p.At) && (p.At != stepLog || p.Done) && p.LastLogged <= p.GlobalStep &&
 		min(p.Epoch, p.Micro, p.LastLogged, p.EvalSet, p.PassBatches, p.Updates, p.InEpoch, p.Phase) >= 0
 }
 
-// saved is the position as a checkpoint that is written now keeps it. It takes the place of the one
-// that was due, but not of that of the epoch where the hooks at its end are interrupted.
+// saved returns the position for a checkpoint that is written now. This checkpoint also fulfils a
+// pending save, except that of the end of an epoch if the EpochDone hooks are interrupted.
 func (l *loop) saved() position {
 	if l.At == finalLog { // the second attempt at the last asynchronous save
-		return l.place(true)
+		return l.resumePosition(true)
 	}
-	if l.At == finalSave && l.torn { // the window begins again: a checkpoint has no gradients of its batches
+	if l.At == finalSave && l.unfinished { // the window is trained on again: a checkpoint does not have its gradients
 		p := l.aborted
 		p.LoaderStarted = l.LoaderStarted
 		return p
@@ -101,13 +102,13 @@ func (l *loop) resume(p position) {
 	l.before = l.position
 }
 
-// enter has the told actions passed by until one.
+// enter makes the loop skip all actions before a, and a itself if done is set.
 func (l *loop) enter(a action, done bool) {
-	l.goal, l.goalDone = a, done
+	l.skipTo, l.skipThrough = a, done
 	l.At, l.Done = a, done
 }
 
-// resumeByCount works the position out from the number of updates, as transformers does.
+// resumeByCount computes the position from the number of updates, as transformers does.
 func (l *loop) resumeByCount() {
 	p := l.position
 	l.Epoch = p.GlobalStep / l.plan.stepsPerEpoch
@@ -119,7 +120,7 @@ func (l *loop) resumeByCount() {
 		l.LastLogged = p.GlobalStep
 	}
 	l.Control = Control{}
-	// transformers puts its control back too, as it was in the middle of the save
+	// transformers restores its control too, as it was in the middle of the save
 	if !l.flow.rules.ForgetHooksAtResume {
 		l.Control = p.Control
 		l.Control.ShouldSave, l.Control.ShouldTrainingStop = true, false
@@ -134,7 +135,7 @@ func (l *loop) resumeByCount() {
 	}
 }
 
-// resumeExactly continues where the checkpoint was made, or as near to it as the semantics want.
+// resumeExactly continues where the checkpoint was made, or as close to it as the semantics want.
 func (l *loop) resumeExactly() {
 	p := l.position
 	left := l.plan.window(l.Micro, l.Phase) > 0
@@ -145,15 +146,15 @@ func (l *loop) resumeExactly() {
 	switch rules := l.flow.rules; {
 	case p.At == finalSave && l.reached():
 		l.enter(finalSave, p.Done)
-	case p.At == finalSave: // a finished run is made longer
+	case p.At == finalSave: // a finished run is extended
 		l.Control = Control{}
 		l.enter(nextWindow, false)
-		if !left { // its last epoch has ended already
+		if !left { // its last epoch is complete
 			l.beginEpoch(l.Epoch + 1)
 			l.enter(epochBegin, false)
 		}
 	case p.Control.ShouldTrainingStop && l.length() > 0 && (p.At == epochEvaluate || p.At == epochSave) && !l.reached():
-		// likewise, of a run that ended inside an epoch
+		// also extended, but the run had ended inside an epoch
 		l.Control = Control{}
 		l.enter(nextWindow, false)
 	case rules.EpochsPerSession:

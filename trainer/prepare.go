@@ -11,7 +11,7 @@ import (
 )
 
 // prepare makes everything ready for the first action: loaders, plan, files, seeds and, for a
-// resumed run, the state it stood in.
+// resumed run, the state of the checkpoint.
 func (r *runner[S, B]) prepare(source func(*runner[S, B]) error) error {
 	if err := source(r); err != nil {
 		return err
@@ -43,19 +43,19 @@ func (r *runner[S, B]) prepare(source func(*runner[S, B]) error) error {
 	return nil
 }
 
-// seedRun starts the step's random numbers for a run, and its model where the step makes one.
+// seedRun seeds the step's random numbers for a run, and the model if the step makes it.
 func (r *runner[S, B]) seedRun() error {
 	switch {
 	case !r.o.Semantics.SeedOnce:
 		return r.seed(SeedOptions{})
-	case r.step.About().MakesModel: // New has seeded, but each run has a model of its own
+	case r.step.About().MakesModel: // New has seeded already, but each run gets its own model
 		return r.seed(SeedOptions{UnlessFresh: true})
 	}
 	return nil
 }
 
-// startClean removes what an earlier run of this trainer may have left in the step: gradients of a
-// window without an update, losses that were never reported.
+// startClean removes what an earlier run of this trainer may have left in the step: gradients of an
+// unfinished window, and losses that were never reported.
 func (r *runner[S, B]) startClean() error {
 	if err := r.step.ZeroGrad(); err != nil {
 		return r.stepError("zero the gradients", err)
@@ -85,10 +85,10 @@ func (r *runner[S, B]) prepareData(train, valid data.Dataset[S]) (err error) {
 	if err := r.eval.prepare(valid); err != nil {
 		return err
 	}
-	if loader.Len() == 0 { // trainLoader has let it through: the first pass ends the run
+	if loader.Len() == 0 { // allowed by trainLoader: the first pass ends the run
 		return r.prepareFlow(newStreamPlan(r.o.Accumulate, r.o.MaxSteps, r.o.Semantics))
 	}
-	r.recognise(train)
+	r.takeFingerprint(train)
 	r.order = settingsText(cmp.Or[data.Order](r.o.Order, data.Shuffled{Seed: r.o.DataSeed}))
 	r.batches = loader.Len()
 	l := lengths{
@@ -101,8 +101,8 @@ func (r *runner[S, B]) prepareData(train, valid data.Dataset[S]) (err error) {
 	return r.prepareFlow(newPlan(l, r.o.Semantics))
 }
 
-// prepare makes the loaders of the validation sets, and refuses options that ask for one that
-// is not there.
+// prepare makes the loaders of the validation sets, and refuses options that need a validation set
+// if there is none.
 func (ev *evaluator[S, B]) prepare(valid data.Dataset[S]) (err error) {
 	if valid != nil {
 		ev.o.Eval = ev.o.Eval.orElse(Every(1, Epoch))
@@ -110,8 +110,8 @@ func (ev *evaluator[S, B]) prepare(valid data.Dataset[S]) (err error) {
 			return err
 		}
 		ev.count()
-		if key := ev.sets[0].key; key != "" && !ev.judge.explicit { // of several sets the first decides
-			ev.judge.metric = key + ev.judge.metric
+		if key := ev.sets[0].key; key != "" && !ev.bestMetric.explicit { // the first of several sets decides
+			ev.bestMetric.name = key + ev.bestMetric.name
 		}
 		return nil
 	}
@@ -134,7 +134,7 @@ func (ev *evaluator[S, B]) prepare(valid data.Dataset[S]) (err error) {
 	return nil
 }
 
-// count tells the hooks how large the validation sets are together.
+// count sets the total sizes of the validation sets in Run.Info.
 func (ev *evaluator[S, B]) count() {
 	ev.run.Info.EvalSamples, ev.run.Info.EvalBatches = 0, 0
 	for i := range ev.sets {
@@ -167,8 +167,8 @@ func (r *runner[S, B]) prepareFlow(p plan) error {
 	return nil
 }
 
-// prepareHooks puts the trainer's own hooks around the user's: the metrics files are written
-// before, the progress is shown after them.
+// prepareHooks puts the trainer's own hooks around the user's: metrics files are written before
+// they are called, and progress is shown afterwards.
 func (r *runner[S, B]) prepareHooks() {
 	var all []any
 	if r.o.OutputDir != "" && r.o.Process.Main() {
@@ -184,7 +184,7 @@ func (r *runner[S, B]) prepareHooks() {
 	r.hooks = append(all, &runLog{r.o.Logger}, r.progress)
 }
 
-// info fills in what is known before the data is.
+// info returns what is known of the run before its data.
 func (s *session[S, B]) info() Info {
 	o := s.o
 	i := Info{

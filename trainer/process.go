@@ -20,7 +20,8 @@ type Process struct {
 // Main reports whether this is the process that shows progress, writes files and uploads.
 func (p Process) Main() bool { return p.Rank == 0 }
 
-// processFromEnv is the process as its launcher describes it. A process without one is alone.
+// processFromEnv returns the process as its launcher describes it. Without a launcher, a process is
+// alone.
 func processFromEnv(getenv func(string) string) (Process, error) {
 	l, err := dist.ReadLauncher(getenv)
 	if err != nil {
@@ -38,7 +39,8 @@ func (p Process) validate(where string) error {
 	return nil
 }
 
-// resolveProcess finds out which process this is, and silences all but the main one.
+// resolveProcess determines which process this is, and turns off the progress and most of the log
+// of all but the main one.
 func (o *Options) resolveProcess() (err error) {
 	if o.Group != nil {
 		if o.Process != (Process{}) {
@@ -48,7 +50,7 @@ func (o *Options) resolveProcess() (err error) {
 	} else if o.Process == (Process{}) {
 		o.Process, err = processFromEnv(os.Getenv)
 	} else {
-		o.stated, err = true, o.Process.validate("Options.Process")
+		o.processSet, err = true, o.Process.validate("Options.Process")
 	}
 	if err != nil {
 		return err
@@ -65,7 +67,7 @@ func (o *Options) resolveProcess() (err error) {
 	}
 	switch {
 	case o.Logger != nil:
-	case o.Progress == io.Discard: // where the progress would show warnings
+	case o.Progress == io.Discard: // the progress would have shown the warnings
 		o.Logger = slog.New(newWarner())
 	default:
 		o.Logger = slog.New(slog.DiscardHandler)

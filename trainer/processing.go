@@ -45,7 +45,8 @@ func (t *Trainer[S, B]) SaveModel(dir string) error {
 	if main {
 		err = os.MkdirAll(dir, 0o777)
 	}
-	// The step is called in any case: the other processes may wait for this one in it.
+	// The step is called even after an error: the other processes may be waiting for this one in
+	// Save.
 	err = cmp.Or(err, guard(func() error { return t.step.Save(dir, SaveOptions{WeightsOnly: true}) }))
 	if err == nil && main && class != nil {
 		err = class.Save(dir)
@@ -63,7 +64,7 @@ type UploadStarter interface {
 	Start(ctx context.Context, run checkpoint.UploadRun) error
 }
 
-// start tells the pusher of the run.
+// start calls the Start of the pusher, if it has one, and makes the queue of uploads.
 func (u *uploads[S, B]) start() error {
 	if u.o.Pusher == nil || !u.o.Process.Main() {
 		return nil
@@ -80,7 +81,7 @@ func (u *uploads[S, B]) start() error {
 	return nil
 }
 
-// hyperparameters are those of Hugging Face's model card, in its order.
+// hyperparameters returns those in Hugging Face's model card, in its order.
 func (s *session[S, B]) hyperparameters() []checkpoint.Hyperparameter {
 	o := s.o
 	list := []checkpoint.Hyperparameter{{Name: "learning_rate", Value: o.LearningRate},

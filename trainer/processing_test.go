@@ -26,11 +26,11 @@ func (w *words) Save(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "tokenizer.json"), []byte("{}"), 0o600)
 }
 
-// startPusher is told of the run and of what is uploaded.
+// startPusher records the start of the run and the uploads.
 type startPusher struct {
 	refuses error
 	started []checkpoint.UploadRun
-	files   []string // beside each pushed model
+	files   []string // files beside each model that was pushed
 }
 
 func (p *startPusher) Start(_ context.Context, run checkpoint.UploadRun) error {

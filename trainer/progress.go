@@ -10,13 +10,13 @@ import (
 	"github.com/gotrainer/gotrainer/internal/terminal"
 )
 
-// progress shows a run to people: what it is at the start, one redrawn line (on a terminal) or a
-// line for each row of the log (in a file or pipe, where redrawing would fill it), and at the end a
-// table of the evaluations with the best one and where it is.
+// progress shows a run to people: a header at the start, then a single redrawn line (on a terminal)
+// or a line for each row of the log (in a file or pipe, where redrawing would fill it), and at the
+// end a table of the evaluations with the best one and its checkpoint.
 //
-// The line is drawn here and not by a progress-bar library: it is one line, drawn from the training
-// goroutine between two updates, and what it says must be cut to the width of the window by
-// importance.
+// The line is drawn here and not by a progress-bar library: it is a single line, drawn from the
+// training goroutine between two updates, and its parts are dropped in order of importance until it
+// fits the width of the terminal.
 type progress struct {
 	out      io.Writer
 	terminal bool
@@ -28,7 +28,7 @@ type progress struct {
 	start  time.Time
 	drawn  time.Time // when the line was last drawn
 	open   bool      // the line is on the screen
-	evaled int       // batches of the current evaluation
+	evaled int       // batches evaluated so far in the current evaluation
 	saved  string
 }
 
@@ -57,7 +57,7 @@ func (p *progress) StepEnd(r *Run) error {
 	return nil
 }
 
-// EvalBegin starts counting, even after an evaluation that failed.
+// EvalBegin resets the count, which a failed evaluation may have left.
 func (p *progress) EvalBegin(*Run) error {
 	p.evaled = 0
 	return nil
@@ -84,8 +84,8 @@ func (p *progress) EvalEnd(*Run, Metrics) error {
 	return nil
 }
 
-// AfterLog takes over the numbers. On a terminal the loss appears only on the line, and evaluations
-// stay on the screen.
+// AfterLog shows the row. On a terminal, the loss appears only in the progress line, and
+// evaluations stay on the screen.
 func (p *progress) AfterLog(r *Run, row Logs) error {
 	_, training := row["loss"]
 	_, ended := row["train_loss"]
@@ -113,7 +113,7 @@ func (p *progress) AfterSave(r *Run, checkpoint string) error {
 	return nil
 }
 
-// warn shows a warning that came up during the run; the header has those of its start.
+// warn shows a warning that comes up during the run. The header shows those from before its start.
 func (p *progress) warn(text string) {
 	if !p.start.IsZero() {
 		p.print(warningText(text))
@@ -136,7 +136,7 @@ func (p *progress) TrainFailed(*Run, error) {
 	}
 }
 
-// draw redraws the line, at most every so often unless something new must be seen.
+// draw redraws the line, at most once every redrawEvery unless now is set.
 func (p *progress) draw(now bool) {
 	t := p.now()
 	if !p.terminal || !now && p.open && t.Sub(p.drawn) < redrawEvery {
@@ -167,6 +167,5 @@ func (p *progress) erase() {
 	}
 }
 
-// write does not let a closed pipe or a full log disk end a run of days: showing it is not its
-// purpose.
+// write ignores errors: a closed pipe or a full log disk must not end a run of days.
 func (p *progress) write(text string) { _, _ = io.WriteString(p.out, text) }

@@ -117,7 +117,7 @@ func TestHintTellsHowToSeeTheLossOnlyWhereNoneWasLogged(t *testing.T) {
 		{"a very short one", semantics.Default, Every(500, Update), 3, nil, "trainer.Every(1, trainer.Update)"},
 		{"one of another trainer's semantics", semantics.HuggingFace, Every(500, Update), 120, nil, ""},
 		{"one that logs at the end of epochs", semantics.Default, Every(1, Epoch), 120, nil, ""},
-		{"one that was told to log nothing", semantics.Default, Never, 120, nil, ""},
+		{"a run that logs nothing", semantics.Default, Never, 120, nil, ""},
 		{"one that has logged its first update", semantics.Default, Every(500, Update), 120,
 			[]Logs{{"loss": 1, "step": 1}}, ""},
 		{"one that has logged", semantics.Default, Every(100, Update), 120, []Logs{{"loss": 1, "step": 100}}, ""},
@@ -136,7 +136,7 @@ func TestTheLineIsRedrawnInPlace(t *testing.T) {
 	p := newProgress(&out)
 	p.terminal, p.now, p.utf8 = true, func() time.Time { return now }, false
 	r := &Run{MaxSteps: 4, Info: Info{Step: "a step", Semantics: semantics.Default}, loop: &loopView{record: &record{},
-		judge: &judge{metric: "loss", track: true}}}
+		bestMetric: &bestMetric{name: "loss", track: true}}}
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -175,7 +175,7 @@ func TestWithoutATerminalNothingIsRedrawn(t *testing.T) {
 		TrainSamples: 8, BatchSize: 4, Accumulate: 2, ResumedFrom: "/x/checkpoint-2", Log: Every(500, Update),
 		Eval: Every(1, Epoch), Save: AtBest, Warnings: []string{"careful"}},
 		loop: &loopView{record: &record{history: history, best: Best{Metric: "eval_loss", Value: 0.5, GlobalStep: 2,
-			Checkpoint: "/x/checkpoint-2"}, stopReason: "enough"}, judge: &judge{metric: "loss", track: true}}}
+			Checkpoint: "/x/checkpoint-2"}, stopReason: "enough"}, bestMetric: &bestMetric{name: "loss", track: true}}}
 	for _, err := range []error{p.TrainBegin(r), p.StepEnd(r), p.EvalStep(r), p.AfterLog(r, history[1]),
 		p.AfterSave(r, "/x/checkpoint-4"), p.TrainEnd(r)} {
 		if err != nil {
@@ -210,7 +210,7 @@ func TestTheTableOfEvaluationsFitsAndSaysWhatItLeavesOut(t *testing.T) {
 			"eval_matthews_correlation", "eval_recall"}, nil},
 		{"a wide column makes way for narrow ones", 80, "eval_loss", []string{"step", "epoch", "eval_loss",
 			"eval_accuracy", "eval_f1", "eval_recall"}, []string{"eval_matthews_correlation"}},
-		{"what the best is judged by comes first", 45, "eval_recall", []string{"step", "epoch", "eval_recall"},
+		{"the deciding metric comes first", 45, "eval_recall", []string{"step", "epoch", "eval_recall"},
 			[]string{"eval_loss", "eval_accuracy", "eval_f1", "eval_matthews_correlation"}},
 	} {
 		table, omitted, err := evalTable([]Logs{row}, Best{Metric: c.best, GlobalStep: 12345}, c.columns)

@@ -17,7 +17,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// What the progress of a run says, as pure functions of what is known.
+// The texts of a run's progress, as pure functions.
 
 type progressLine struct {
 	step, total        int
@@ -26,11 +26,11 @@ type progressLine struct {
 	loss, learningRate float64
 	perSecond          float64 // updates; 0: not known yet
 	left               time.Duration
-	eval               string // the last evaluation's deciding number
+	eval               string // deciding metric of the last evaluation
 	note               string // what is being done instead of training
 }
 
-// rate works out the speed and the time left from the updates of this session.
+// rate computes the speed and the time left from the updates of this session.
 func (l *progressLine) rate(elapsed time.Duration, updates int) {
 	if elapsed <= 0 || updates <= 0 {
 		return
@@ -39,8 +39,8 @@ func (l *progressLine) rate(elapsed time.Duration, updates int) {
 	l.left = time.Duration(float64(l.total-l.step) / l.perSecond * float64(time.Second))
 }
 
-// text fits the line into so many columns: parts go, the least important first, and the bar takes
-// what is left.
+// text fits the line into the given number of columns: parts are dropped, least important first,
+// and the bar takes the space that is left.
 func (l *progressLine) text(columns int, unicode bool) string {
 	type part struct {
 		text       string
@@ -105,9 +105,8 @@ func cut(s string, columns int) string {
 	return string(runes[:max(0, min(len(runes), columns))])
 }
 
-// wrap breaks lines that are too long where two spaces stand, else at a space, and indents the rest
-// to the column of the first gap of the header. Lines of a table have no such place and stay as
-// they are.
+// wrap breaks long lines at two spaces if possible, otherwise at a single one, and indents the rest
+// to the second column of the header. Table lines have no such place and stay as they are.
 func wrap(text string, columns int) string {
 	const indent = "           "
 	var out strings.Builder
@@ -153,7 +152,7 @@ func clock(d time.Duration) string {
 	return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
 }
 
-// rowText is a row of the log as a plain line.
+// rowText formats a row of the log as a plain line.
 func rowText(row Logs, r *Run, l *progressLine) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %d/%d  epoch %s", r.Info.unit(), int(row["step"]), r.MaxSteps, short(row["epoch"]))
@@ -179,7 +178,7 @@ func epochs(n float64) string {
 	return short(n) + " epochs"
 }
 
-// counted is a number of things: "1 update", "2 micro-batches".
+// counted formats a count: "1 update", "2 micro-batches".
 func counted(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -235,7 +234,8 @@ func headerText(r *Run) string {
 
 func warningText(text string) string { return fmt.Sprintf("%-10s %s\n", "warning", text) }
 
-// endText is the report of a finished run: the evaluations, the best and where it is.
+// endText returns the report of a finished run: its evaluations, the best one and where that was
+// saved.
 func endText(r *Run, saved string, took time.Duration, columns int) (string, error) {
 	var b strings.Builder
 	best, hasBest := r.Best()
@@ -270,8 +270,8 @@ func endText(r *Run, saved string, took time.Duration, columns int) (string, err
 	return b.String(), nil
 }
 
-// lossHint tells somebody new why they saw no loss on the way: the run was over before the first
-// was due. Those who have chosen the semantics of another trainer know its interval.
+// lossHint explains to a new user why no loss was shown: the run was over before the first log was
+// due. Users who chose the semantics of another trainer know its interval.
 func lossHint(r *Run) string {
 	i := &r.Info
 	if i.Semantics.Name != semantics.Default.Name || r.GlobalStep == 0 || i.Log.kind != every || i.Log.unit != Update ||
@@ -287,8 +287,8 @@ func lossHint(r *Run) string {
 		"trainer.Update)\n", "hint", i.Log.words(i.unit()), max(1, r.GlobalStep/10))
 }
 
-// evalTable shows the evaluations of a run, the best one marked: the newest ten and the best. What
-// the best is judged by comes first; the names of columns that do not fit are returned.
+// evalTable formats the evaluations of a run, with the best one marked: the newest ten, and the
+// best. The deciding metric comes first. The names of columns that do not fit are returned.
 func evalTable(history []Logs, best Best, columns int) (table string, omitted []string, err error) {
 	rows := evaluations(history)
 	const most = 10
@@ -351,7 +351,8 @@ func evalTable(history []Logs, best Best, columns int) (table string, omitted []
 	return b.String(), omitted, nil
 }
 
-// evaluations are the rows of evaluations, those of the sets of one evaluation as one row.
+// evaluations returns the rows of evaluations in a log, merging the sets of one evaluation into one
+// row.
 func evaluations(history []Logs) (rows []Logs) {
 	for _, row := range history {
 		names := tableNames(row, "")
@@ -369,7 +370,7 @@ func evaluations(history []Logs) (rows []Logs) {
 	return rows
 }
 
-// tableNames are the metrics of an evaluation, that by which the best is judged before the others.
+// tableNames returns the metrics of an evaluation, with first, the deciding one, before the others.
 func tableNames(row Logs, first string) []string {
 	names := slices.DeleteFunc(row.Keys(), func(k string) bool {
 		return !strings.HasPrefix(k, evalPrefix) || isTiming(k)

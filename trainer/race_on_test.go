@@ -2,6 +2,6 @@
 
 package trainer_test
 
-// raceEnabled makes the tests of many runs content with fewer: under the race detector each takes
-// many times as long.
+// raceEnabled makes tests with many runs use fewer of them: under the race detector each takes many
+// times as long.
 const raceEnabled = true

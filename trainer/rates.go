@@ -8,20 +8,21 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// rates are the learning rates of a run: a function of the number of the update, or of a controller
-// that follows the evaluations; and the momenta where the schedule moves them.
+// rates are the learning rates of a run, either planned as a function of the number of the update
+// or set by a controller that follows the evaluations, and the momenta if the schedule changes
+// those.
 type rates struct {
-	peak       float64 // of the options, or of the checkpoint where the semantics say so
+	peak       float64 // from the options or, where the semantics say so, from the checkpoint
 	planned    lr.Rate
-	momentum   lr.Rate         // nil: the schedule leaves it alone
+	momentum   lr.Rate         // nil: the schedule does not change it
 	controller lr.Controller   // nil: the rate is planned
-	state      json.RawMessage // of the controller, in the checkpoint
+	state      json.RawMessage // of the controller, from the checkpoint
 
-	moves   int      // how often the rate has moved
+	moves   int      // how often the rate has changed
 	applied bool     // the last update was not skipped
 	first   *float64 // overrides the rate of the first update after a resume
-	last    *float64 // of the last update
-	newest  float64  // what last points to, unless it came from a checkpoint
+	last    *float64 // rate of the last update
+	newest  float64  // storage for last, unless that came from a checkpoint
 }
 
 func (r *rates) current() float64 { return r.planned(r.moves) }
@@ -33,7 +34,7 @@ func (r *rates) next() float64 {
 	return r.current()
 }
 
-// plan plans the rates of a run in which they move so many times, and the momenta.
+// plan plans the rates, and the momenta, of a run in which they change total times.
 func (r *rates) plan(schedule lr.Schedule, total int) error {
 	if err := lr.Validate(schedule, r.peak, total); err != nil {
 		return fmt.Errorf("trainer: Options.Schedule: %w", err)
@@ -57,13 +58,13 @@ func (r *rates) follow(adaptive lr.Adaptive, resumedFrom string) (err error) {
 	return nil
 }
 
-// observe tells a controller the outcome of an evaluation.
-func (r *rates) observe(j judge, row Logs) error {
+// observe passes the result of an evaluation to the controller, if there is one.
+func (r *rates) observe(m bestMetric, row Logs) error {
 	if r.controller == nil {
 		return nil
 	}
-	j.explicit = true // it cannot do without
-	v, _, err := j.value(row)
+	m.explicit = true // a controller needs the metric
+	v, _, err := m.value(row)
 	if err != nil {
 		return err
 	}
@@ -74,7 +75,7 @@ func (r *rates) observe(j judge, row Logs) error {
 func (r *rates) save(l *loopState) (err error) {
 	l.ScheduleStep, l.NextRate, l.Applied = r.moves, r.current(), r.applied
 	if r.last != nil {
-		l.LastRate = new(*r.last) // written by another goroutine, perhaps
+		l.LastRate = new(*r.last) // a copy, since another goroutine may write the state
 	}
 	if r.controller != nil {
 		if l.Controller, err = r.controller.State(); err != nil {
@@ -102,14 +103,14 @@ func (r *runner[S, B]) planRates() error {
 	return r.rates.follow(r.o.Adaptive, from)
 }
 
-// plannedSchedule is Options.Schedule, which is told the length of an epoch, and how often the rate
-// is planned to move in the run.
+// plannedSchedule returns Options.Schedule, adapted to the length of an epoch, and how often the
+// rate is planned to change in the run.
 func (r *runner[S, B]) plannedSchedule() (schedule lr.Schedule, total int) {
 	p, every := r.loop.plan, r.scheduleEvery()
 	return lr.ForEpochs(r.o.Schedule, p.movesPerEpoch(every, r.o.Semantics)), p.scheduleSteps(every, r.o.Semantics)
 }
 
-// scheduleEvery is after how many steps the rate moves.
+// scheduleEvery returns the number of steps after which the rate changes.
 func (r *runner[S, B]) scheduleEvery() int {
 	if r.o.ScheduleSteps > 0 {
 		return r.o.ScheduleSteps
@@ -117,7 +118,7 @@ func (r *runner[S, B]) scheduleEvery() int {
 	return max(1, min(r.loop.plan.stepsPerEpoch, r.loop.plan.maxSteps))
 }
 
-// checkMomentum refuses a schedule that moves the momentum of a step that has none.
+// checkMomentum refuses a schedule that changes the momentum if the step has none.
 func (r *runner[S, B]) checkMomentum() error {
 	if r.step.About().SetsMomentum || lr.PlanMomentum(r.plannedSchedule()) == nil {
 		return nil
@@ -126,14 +127,14 @@ func (r *runner[S, B]) checkMomentum() error {
 		"implement SetMomentum, of its optimizer too, and set it, or let the schedule leave the momentum alone")
 }
 
-// skipsUnseen reports whether the rate moves on whatever became of an update.
+// skipsUnseen reports whether the rate changes even after a skipped update.
 func (r *runner[S, B]) skipsUnseen() bool {
 	rules := r.o.Semantics
-	return rules.ScheduleOnSkip || rules.FusedHidesSkips && r.fused // a skipped update passes for one that was made
+	return rules.ScheduleOnSkip || rules.FusedHidesSkips && r.fused // a skipped update then looks like one that was made
 }
 
-// moveRate moves the learning rate on, unless the last update was skipped. One that follows the
-// evaluations moves with them.
+// moveRate advances the schedule, unless the last update was skipped. A rate that follows the
+// evaluations changes with those.
 func (r *runner[S, B]) moveRate() error {
 	if r.rates.controller != nil && r.o.Semantics.CountsBatches() || !r.rates.applied && !r.skipsUnseen() {
 		return nil
@@ -144,7 +145,7 @@ func (r *runner[S, B]) moveRate() error {
 	})
 }
 
-// scheduleText names a schedule and those of its settings that are set: "Cosine, Warmup 0.05".
+// scheduleText names a schedule and its nonzero settings: "Cosine, Warmup 0.05".
 func scheduleText(o Options) string {
 	if o.Adaptive != nil {
 		return settingsText(o.Adaptive)

@@ -17,7 +17,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// epochRates notes the rate and the momentum of every update.
+// epochRates records the learning rate and the momentum of every update.
 type epochRates struct {
 	*trainertest.Step
 	rates, momenta []float64
@@ -28,7 +28,7 @@ func (s *epochRates) Update(ctx context.Context, rate float64) (bool, error) {
 	return s.Step.Update(ctx, rate)
 }
 
-// The loops of PyTorch in testdata/epoch_rates.py step their scheduler after every epoch.
+// The PyTorch loops in testdata/epoch_rates.py step their scheduler after every epoch.
 func TestPerEpochHasPyTorchsRatesWithoutACount(t *testing.T) {
 	text, err := os.ReadFile("testdata/epoch_rates.json")
 	require.NoError(t, err)
@@ -61,16 +61,16 @@ func TestPerEpochHasPyTorchsRatesWithoutACount(t *testing.T) {
 	}
 }
 
-// Every loop knows how long its epochs are where all have as many updates.
+// Every loop knows the length of its epochs if all have the same number of updates.
 func TestPerEpochInEveryLoop(t *testing.T) {
 	for _, c := range []struct {
 		claim   string
 		rules   semantics.Rules
 		options trainer.Options
-		want    []float64 // in 3 epochs of 4 batches; nil: the count is asked for
+		want    []float64 // in 3 epochs of 4 batches; nil: the schedule needs a count that the loop does not know
 	}{
 		{"an update of one batch", semantics.Default, trainer.Options{}, halved(4, 4, 4)},
-		{"the count that is given holds", semantics.Default,
+		{"the given count is used", semantics.Default,
 			trainer.Options{Schedule: lr.PerEpoch{Schedule: half, Updates: 3}}, halved(3, 3, 3, 3)},
 		{"within other schedules", semantics.Default,
 			trainer.Options{Schedule: lr.ChainedScheduler{Schedules: []lr.Schedule{lr.PerEpoch{Schedule: half}}}},
@@ -127,7 +127,7 @@ func TestPerEpochOfAStreamWantsItsCount(t *testing.T) {
 
 var half = lr.StepLR{StepSize: 1, Gamma: 0.5}
 
-// halved are the rates of epochs of so many updates, from 0.8 on.
+// halved returns the rates of epochs with the given numbers of updates, starting at 0.8.
 func halved(updates ...int) (rates []float64) {
 	rate := 0.8
 	for _, n := range updates {

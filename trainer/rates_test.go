@@ -16,7 +16,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// plateau halves the rate at every evaluation that is no improvement.
+// plateau halves the rate after every evaluation without improvement.
 var plateau = lr.ReduceLROnPlateau{Factor: 0.5, Patience: new(0)}
 
 func TestAnAdaptiveScheduleFollowsTheEvaluations(t *testing.T) {
@@ -36,13 +36,14 @@ func TestAnAdaptiveScheduleFollowsTheEvaluations(t *testing.T) {
 			rates = append(rates, rate)
 		}
 	}
-	// The evaluation at the start (3) is not told: 4 is the first value, 2 better, 2.5 worse.
+	// The schedule does not see the evaluation at the start (3): 4 is its first value, 2 is better,
+	// 2.5 is worse.
 	if want := []float64{0.8, 0.8, 0.8, 0.4}; !slices.Equal(rates, want) {
 		t.Errorf("rates %v, want %v", rates, want)
 	}
 }
 
-// A run with a schedule that follows its evaluations continues from every update with the same
+// A run whose schedule follows its evaluations can be resumed after every update, with the same
 // rates.
 func TestAnAdaptiveScheduleGoesOnFromEveryPoint(t *testing.T) {
 	for _, adaptive := range []lr.Adaptive{plateau, lr.Greedy{Patience: new(0), MinLR: new(1e-6), Smooth: true,
@@ -88,7 +89,7 @@ func TestAnAdaptiveScheduleGoesOnFromEveryPoint(t *testing.T) {
 	}
 }
 
-// still is a step that says that it can do nothing but the arithmetic, and so has no momentum.
+// still is a step that supports only the arithmetic, and so has no momentum.
 type still struct{ trainer.Step[int, []int] }
 
 func (still) About() trainer.About { return trainer.About{} }
@@ -118,7 +119,7 @@ func TestWhatAScheduleNeeds(t *testing.T) {
 				valid)
 			return err
 		}},
-		{"settings of an adaptive one are checked at once", "Options.Adaptive: lr: ", func() error {
+		{"settings of an adaptive schedule are checked immediately", "Options.Adaptive: lr: ", func() error {
 			_, err := fitted(t, new(trainertest.Step), trainer.Options{Adaptive: lr.ReduceLROnPlateau{Factor: 2}}, 8,
 				valid)
 			return err

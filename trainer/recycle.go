@@ -17,7 +17,8 @@ type Recycler[B any] interface {
 	Recycle(batch B)
 }
 
-// recycling has the batches of a loader of the trainer's own given back to a step that takes them.
+// recycling sets up recycling for a loader of the trainer's own, if the step recycles batches, and
+// returns the loader's options.
 func (r *runner[S, B]) recycling(o data.LoaderOptions) data.LoaderOptions {
 	if r.step.About().Recycles {
 		r.recycler, o.ReuseSamples = r.step.(Recycler[B])
@@ -25,9 +26,9 @@ func (r *runner[S, B]) recycling(o data.LoaderOptions) data.LoaderOptions {
 	return o
 }
 
-// recycle gives the batches of a window back that has been trained on.
+// recycle gives the batches of a finished window back to the step.
 func (r *runner[S, B]) recycle() {
-	if r.recycler == nil || r.shown {
+	if r.recycler == nil || r.batchRequested {
 		return
 	}
 	for _, batch := range r.window {

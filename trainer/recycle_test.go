@@ -16,13 +16,13 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// recyclingStep is the recording step with batches in memory that is used again. What comes back is
-// spoiled at once, so that whoever still reads it sees that.
+// recyclingStep is the recording step with batches in reused memory. A batch that is given back is
+// overwritten immediately, so that later reads of it are noticed.
 type recyclingStep struct {
 	trainertest.Step
 	memory   data.Buffers[int]
 	recycled atomic.Int64
-	spoilt   bool // a batch was trained on or evaluated that had come back
+	spoilt   bool // a batch was used after it had been given back
 }
 
 const spoilt = -1

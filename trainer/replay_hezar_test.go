@@ -18,7 +18,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// hzArgs are the arguments of Hezar that concern the loop.
+// hzArgs are those arguments of Hezar that concern the loop.
 type hzArgs struct {
 	BatchSize     int  `json:"batch_size"`
 	EvalBatchSize int  `json:"eval_batch_size"`
@@ -62,14 +62,14 @@ type hzTrace struct {
 	Checkpoints struct{ Written []string }
 }
 
-// hzEvents are Hezar's methods, which take the place of callbacks.
+// hzEvents are Hezar's methods, which replace callbacks.
 type hzEvents struct {
 	list      [][]any
-	means     []float64 // as the progress bar shows it, after each micro-step
+	means     []float64 // as in the progress bar, after each micro-step
 	scheduled [][]any
 	rows      [][]any
 	saves     []string
-	updated   []any // after which micro-step
+	updated   []any // the micro-steps after which an update was made
 	stopAfter int
 	total     int
 }
@@ -218,7 +218,7 @@ func replayHezar(t *testing.T, dir string) {
 	}
 }
 
-// hzRates is the rate after each step of the scheduler, as it was recorded.
+// hzRates returns the recorded rate after each step of the scheduler.
 func hzRates(t *testing.T, trace hzTrace) rates {
 	series := rates{firstRate(t, trace.Updates[0].LR)}
 	at := map[int]bool{}
@@ -257,7 +257,7 @@ func compareHezar(t *testing.T, trace hzTrace, all *hzEvents) {
 	for _, s := range trace.Scheduled {
 		scheduled = append(scheduled, []any{float64(s.AfterStep), float(t, s.LR[0])})
 	}
-	if scheduled != nil { // without a scheduler the rate moves to where it is
+	if scheduled != nil { // without a scheduler the rate does not change
 		sameEvents(t, scheduled, all.scheduled)
 	}
 	written := slices.Clone(trace.Checkpoints.Written)
@@ -267,7 +267,7 @@ func compareHezar(t *testing.T, trace hzTrace, all *hzEvents) {
 	if diff := cmp.Diff(written, all.saves); diff != "" {
 		t.Errorf("saves (-recorded +ours):\n%s", diff)
 	}
-	// The shown mean changes when a window of the tracker closes, and not else.
+	// The displayed mean changes only when a window of the tracker closes.
 	var means []float64
 	for i, m := range all.means {
 		if i == 0 && m != 0 || i > 0 && m != all.means[i-1] {

@@ -49,15 +49,16 @@ type paTrace struct {
 	TrainFlag []bool `json:"train_flag"`
 }
 
-// paEvents are the callbacks of pytorch-accelerated, and what its own do to the loop.
+// paEvents are the callbacks of pytorch-accelerated, including what its own callbacks do to the
+// loop.
 type paEvents struct {
 	list      [][]any
 	means     []float64
 	info      trainer.Info
 	max       int
 	evalEvery int // StepBasedEvaluationCallback
-	stopAfter int // epochs: EarlyStoppingCallback
-	cumulated int // updates of the phases before
+	stopAfter int // EarlyStoppingCallback, in epochs
+	cumulated int // updates in earlier phases
 }
 
 func (e *paEvents) add(name string, r *trainer.Run, more ...any) error {
@@ -185,7 +186,7 @@ func replayPytorchAccelerated(t *testing.T, dir string) {
 		if args.MaxSteps == 0 {
 			o.Epochs = float64(args.NumEpochs)
 		}
-		first := micro // the order begins again with each phase
+		first := micro // the order starts over in each phase
 		epoch := 0
 		if args.ResumeFrom != "" { // metadata of st/epoch_3: the third epoch is repeated
 			epoch = 2
@@ -244,7 +245,7 @@ func replayPytorchAccelerated(t *testing.T, dir string) {
 	}
 }
 
-// paRates is the rate of the first update and those after each step of the scheduler.
+// paRates returns the rate of the first update and those after each step of the scheduler.
 func paRates(t *testing.T, trace paTrace) rates {
 	series := rates{firstRate(t, trace.Updates[0].LR)}
 	for _, s := range trace.Scheduled {

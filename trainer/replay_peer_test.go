@@ -20,11 +20,11 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// What the replays of Hezar, pytorch-accelerated and PyMarlin share. As for Hugging Face the
-// recorded losses take the place of the arithmetic; the order of events, the batches, updates,
-// rates, reports and saves must come out as they were recorded.
+// The common part of the replays of Hezar, pytorch-accelerated and PyMarlin. As for Hugging Face,
+// the recorded losses replace the arithmetic. The order of events, the batches, updates, rates,
+// reports and saves must be as recorded.
 
-// peerSpec is spec.json; the arguments are each peer's own.
+// peerSpec is spec.json; each peer has its own arguments.
 type peerSpec struct {
 	Args      json.RawMessage
 	Data      json.RawMessage
@@ -32,7 +32,7 @@ type peerSpec struct {
 	Phases    []json.RawMessage
 }
 
-// peerTrace is what the three traces have in common.
+// peerTrace is the common part of the three traces.
 type peerTrace struct {
 	Batches  [][]int
 	Losses   []string `json:"micro_losses"`
@@ -72,12 +72,12 @@ func peerCases(t *testing.T, peer string, skip map[string]string, replay func(t 
 	}
 }
 
-// peerStep gives back what was recorded. What it does not override it has from the recording step.
+// peerStep returns what was recorded. It embeds the recording step for everything else.
 type peerStep struct {
 	trainertest.Step
 	t        *testing.T
 	trace    *peerTrace
-	micro    *int // how many micro-batches of the recording were used
+	micro    *int // micro-batches of the recording used so far
 	updates  *int
 	evals    *int
 	inEval   int
@@ -117,7 +117,7 @@ func (s *peerStep) BatchLoss() (trainer.BatchLoss, error) { return s.last, nil }
 
 func (s *peerStep) Clip(context.Context) error { s.clips++; return nil }
 
-// Update compares the rate.
+// Update compares the rate with the recorded one.
 func (s *peerStep) Update(_ context.Context, rate float64) (bool, error) {
 	if *s.updates >= len(s.trace.Updates) {
 		return false, fmt.Errorf("update %d, but only %d were recorded", *s.updates+1, len(s.trace.Updates))
@@ -136,7 +136,7 @@ func (s *peerStep) Update(_ context.Context, rate float64) (bool, error) {
 	return true, nil
 }
 
-// firstRate is the rate of the first group of the first optimizer.
+// firstRate returns the rate of the first group of the first optimizer.
 func firstRate(t *testing.T, text json.RawMessage) float64 {
 	var v any
 	if err := json.Unmarshal(text, &v); err != nil {
@@ -166,16 +166,16 @@ func (s *peerStep) Metrics(context.Context) (trainer.Metrics, error) {
 	return trainer.Metrics{"loss": 1}, nil
 }
 
-// rates is a schedule that was recorded: the rate after each of its steps. It ends with the last
-// one.
+// rates is a recorded schedule: the rate after each of its steps. After the last one, the rate
+// stays.
 type rates []float64
 
 func (r rates) Plan(float64, int) lr.Rate {
 	return func(step int) float64 { return r[min(step, len(r)-1)] }
 }
 
-// recordedOrder is the order of the samples of each epoch as it was recorded. Samples that were
-// never seen come last.
+// recordedOrder returns the recorded order of the samples of each epoch. Samples that were never
+// seen come last.
 func recordedOrder(batches [][]int, perEpoch int) data.Order {
 	return data.OrderFunc(func(epoch, n int) []int {
 		var order []int
@@ -191,7 +191,7 @@ func recordedOrder(batches [][]int, perEpoch int) data.Order {
 	})
 }
 
-// only returns the recorded events of these names, cut to so many fields.
+// only returns the recorded events with these names, truncated to the given number of fields.
 func only(all [][]any, fields int, names ...string) (list [][]any) {
 	for _, e := range all {
 		if slices.Contains(names, e[0].(string)) {
@@ -201,7 +201,7 @@ func only(all [][]any, fields int, names ...string) (list [][]any) {
 	return list
 }
 
-// sameEvents compares events. Numbers of a recording are float64.
+// sameEvents compares events. The numbers of a recording are float64.
 func sameEvents(t *testing.T, recorded, ours [][]any) {
 	t.Helper()
 	for _, e := range ours {
@@ -216,7 +216,7 @@ func sameEvents(t *testing.T, recorded, ours [][]any) {
 	}
 }
 
-// rowsOf is how many samples a split of a case has.
+// rowsOf returns the number of samples in a split of a case.
 func rowsOf(t *testing.T, dir, split string) int {
 	t.Helper()
 	file, err := safetensors.Open(filepath.Join(dir, "data.safetensors"))

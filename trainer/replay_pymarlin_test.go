@@ -13,7 +13,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// pmArgs are the arguments of PyMarlin that concern the loop.
+// pmArgs are those arguments of PyMarlin that concern the loop.
 type pmArgs struct {
 	Epochs       int
 	ValBatchSize int `json:"val_batch_size"`

@@ -18,7 +18,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// The form of the recorded runs, and the options that a spec stands for.
+// The format of the recorded runs, and the options for a spec.
 
 type hfSpec struct {
 	Args      hfArgs
@@ -46,7 +46,7 @@ func (d hfData) rows(split string) int {
 	return int(n)
 }
 
-// valid is the validation set, or the sets.
+// valid returns the validation set, or the sets.
 func (d hfData) valid() data.Dataset[int] {
 	if d.Sets == nil {
 		return trainertest.Samples(d.rows("eval"))
@@ -216,7 +216,7 @@ func options(t *testing.T, a hfArgs, trace *hfTrace, dir string) trainer.Options
 	switch a.Sampling {
 	case "sequential":
 		o.Order = data.Sequential{}
-	case "group_by_length": // an order of its own; the recorded one is given
+	case "group_by_length": // this strategy has its own order, so the recorded one is used
 		o.Order = data.OrderFunc(func(epoch, n int) []int {
 			all := slices.Concat(trace.Batches...)
 			return slices.Clone(all[epoch*n : (epoch+1)*n])
@@ -225,7 +225,7 @@ func options(t *testing.T, a hfArgs, trace *hfTrace, dir string) trainer.Options
 	return o
 }
 
-// tokensOf counts the input tokens of the training samples as the run was told to: all, or those of
+// tokensOf counts the input tokens of the training samples as the run did: all of them, or those in
 // the attention mask.
 func tokensOf(t *testing.T, dir, which string, d hfData) []int64 {
 	t.Helper()

@@ -14,19 +14,19 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// replayStep gives back what was recorded. It embeds the recording step for everything else.
+// replayStep returns what was recorded. It embeds the recording step for everything else.
 type replayStep struct {
 	trainertest.Step
 	t       *testing.T
 	trace   *hfTrace
 	cursor  *replayCursor
-	sum     float32 // Trainer adds losses up in float32
+	sum     float32 // Trainer sums losses in float32
 	norm    float64
 	seenNow int
 	tokens  []int64 // of each training sample
 }
 
-// replayCursor is how far the recording has been used; phases share it.
+// replayCursor is the current position in the recording; phases share it.
 type replayCursor struct{ micro, update, eval int }
 
 func (s *replayStep) Train(_ context.Context, batch []int, w trainer.Window) error {
@@ -92,8 +92,8 @@ func (s *replayStep) Metrics(context.Context) (trainer.Metrics, error) {
 
 var errKilled = errors.New("killed")
 
-// events records what hooks are told, under Hugging Face's names, and dies where the recorded
-// process was made to.
+// events records the events of a run under Hugging Face's names, and fails where the recorded
+// process was killed.
 type events struct {
 	list      [][]any
 	saved     []string
@@ -133,7 +133,7 @@ func (e *events) AfterSave(r *trainer.Run, checkpoint string) error {
 	return e.add("on_save", r)
 }
 
-// controlHook is the recorded runs' own callback: it sets flags at one step.
+// controlHook is the callback of the recorded runs: it sets flags at one step.
 type controlHook struct {
 	step int
 	set  []string

@@ -10,7 +10,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// reproducer is a step of a process that was begun with reproducible numbers of two threads.
+// reproducer is a step in a process that was started with reproducible numbers and two threads.
 type reproducer struct{ trainertest.Step }
 
 func (r *reproducer) About() trainer.About {

@@ -31,7 +31,7 @@ func (t *Trainer[S, B]) SaveMetrics(split string, m Logs) error {
 	if err := t.needsOutput("SaveMetrics"); err != nil || !t.options.Process.Main() {
 		return err
 	}
-	if err := os.MkdirAll(t.options.OutputDir, 0o777); err != nil { // of a program that has only evaluated
+	if err := os.MkdirAll(t.options.OutputDir, 0o777); err != nil { // missing if the program has only evaluated
 		return fmt.Errorf("trainer: SaveMetrics: %w", err)
 	}
 	results := filepath.Join(t.options.OutputDir, split+"_results.json")
@@ -54,7 +54,7 @@ func (t *Trainer[S, B]) SaveMetrics(split string, m Logs) error {
 
 func writeResults(path string, m Logs, all map[string]json.RawMessage) error {
 	for name, v := range m {
-		if name == "step" { // of the log alone
+		if name == "step" { // only for the log
 			continue
 		}
 		text, err := jsonFloat(v).MarshalJSON()
@@ -80,7 +80,7 @@ func (t *Trainer[S, B]) SaveState() error {
 		return err
 	}
 	switch {
-	case t.last == nil || !t.last.begun: // perhaps there was an evaluation
+	case t.last == nil || !t.last.begun: // there may have been an evaluation
 		return errors.New("trainer: SaveState: call Fit first")
 	case !t.options.Process.Main():
 		return nil
@@ -109,7 +109,7 @@ func (t *Trainer[S, B]) needsOutput(method string) error {
 // LogMetrics prints numbers as a table to Options.Progress. It is Hugging Face's log_metrics, with
 // the same formats.
 func (t *Trainer[S, B]) LogMetrics(split string, m Logs) {
-	_, _ = fmt.Fprint(t.options.Progress, metricsText(split, m)) // showing it is no reason to fail
+	_, _ = fmt.Fprint(t.options.Progress, metricsText(split, m)) // a failure to show it is not worth an error
 }
 
 func metricsText(split string, m Logs) string {
@@ -141,13 +141,13 @@ func metricText(name string, v float64) string {
 	}
 	text := fmt.Sprint(pyfloat.Round(v, 4))
 	if !strings.ContainsAny(text, ".e") && name != "num_input_tokens_seen" {
-		text += ".0" // a float of Python shows that it is one
+		text += ".0" // Python shows floats with a decimal point
 	}
 	return text
 }
 
-// timedelta is _secs2timedelta of transformers.trainer_pt_utils: str(datetime.timedelta) of the
-// whole seconds, and hundredths.
+// timedelta is _secs2timedelta of transformers.trainer_pt_utils: the whole seconds as
+// str(datetime.timedelta), then hundredths.
 func timedelta(seconds float64) string {
 	const perDay = 24 * 60 * 60
 	whole := int(seconds)

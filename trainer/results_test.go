@@ -88,7 +88,7 @@ func TestResultFiles(t *testing.T) {
 	}
 }
 
-// The lines of transformers 5.17 for the same numbers.
+// The output of transformers 5.17 for the same numbers.
 func TestLogMetricsPrintsAsTransformersDoes(t *testing.T) {
 	var shown bytes.Buffer
 	tr, err := trainer.New(new(trainertest.Step), trainer.Options{Progress: &shown})
@@ -143,7 +143,7 @@ func TestOnlyTheMainProcessShowsAndWrites(t *testing.T) {
 		t.Errorf("the replica left %v, showed %q and logged %q", files, shown.String(), logged.String())
 	}
 	if filepath.Base(r.Checkpoint) != "checkpoint-2" {
-		t.Errorf("the replica takes %q for its checkpoint", r.Checkpoint)
+		t.Errorf("the checkpoint of the replica is %q", r.Checkpoint)
 	}
 	if tr.SaveState() != nil || tr.SaveMetrics("train", r.Metrics) != nil {
 		t.Error("the methods that write files are for all processes")
@@ -161,7 +161,7 @@ func TestOnlyTheMainProcessShowsAndWrites(t *testing.T) {
 			t.Errorf("the main process did not log %q:\n%s", text, logged.String())
 		}
 	}
-	// The replica resumes from what the main process wrote.
+	// The replica resumes from what the main process has written.
 	o := options(1)
 	o.ResumeFrom, o.Epochs = trainer.Latest, 2
 	again, err := trainer.New(new(trainertest.Step), o)
@@ -187,7 +187,7 @@ func TestLogLevels(t *testing.T) {
 		{"rows are debug", trainer.Process{World: 1}, slog.LevelDebug, nil, false, "level=DEBUG msg=log", "level=WARN"},
 		{"a replica is silent below warnings", trainer.Process{Rank: 1, World: 2}, slog.LevelDebug, nil, false, "",
 			"level"},
-		{"unless it is told otherwise", trainer.Process{Rank: 1, World: 2}, nil, slog.LevelInfo, false,
+		{"unless LogLevelReplica says otherwise", trainer.Process{Rank: 1, World: 2}, nil, slog.LevelInfo, false,
 			"level=INFO", "level=DEBUG"},
 		{"or is the first of its machine", trainer.Process{Rank: 1, World: 2}, slog.LevelDebug, nil, true,
 			"level=DEBUG",

@@ -14,8 +14,8 @@ import (
 	"github.com/gotrainer/gotrainer/checkpoint"
 )
 
-// openStore takes the output folder and says from which checkpoint the run continues; empty: from
-// none.
+// openStore opens the output folder and returns the checkpoint from which the run continues; empty:
+// it starts from the beginning.
 func (s *saver[S, B]) openStore() (from string, err error) {
 	defer s.passOnWarnings()
 	if s.o.OutputDir != "" && s.o.Process.Main() {
@@ -31,7 +31,7 @@ func (s *saver[S, B]) openStore() (from string, err error) {
 	case "":
 		return "", s.beginNew()
 	case Latest:
-		if s.store == nil { // the main process has the folder; the others read
+		if s.store == nil { // the main process has locked the folder; the others only read it
 			return newestCheckpoint(s.run.Info.OutputDir)
 		}
 		steps, err := s.steps()
@@ -63,7 +63,8 @@ func (s *saver[S, B]) openStore() (from string, err error) {
 	}
 }
 
-// resumesOwn reports whether ResumeFrom is a checkpoint in OutputDir, whose run continues there.
+// resumesOwn reports whether ResumeFrom is a checkpoint in OutputDir, so that its run continues
+// there.
 func (o *Options) resumesOwn() bool {
 	if o.ResumeFrom == Latest {
 		return true
@@ -93,7 +94,8 @@ func (s *saver[S, B]) steps() ([]int, error) {
 	return steps, nil
 }
 
-// latestFinite is the newest checkpoint whose weights are finite, unless the options ignore it.
+// latestFinite returns the newest checkpoint whose weights are finite, or simply the newest under
+// IgnoreNonFinite.
 func (s *saver[S, B]) latestFinite(newest string, steps []int) string {
 	if _, loop, err := readStates(newest); s.o.NonFinite == IgnoreNonFinite || err != nil || !loop.NonFinite {
 		return newest
@@ -110,8 +112,8 @@ func (s *saver[S, B]) latestFinite(newest string, steps []int) string {
 	return newest
 }
 
-// beginNew sees to it that a new run, or one that continues a checkpoint of another folder, does
-// not mix with an old one in the same folder.
+// beginNew keeps a new run, or one that continues a checkpoint from another folder, from mixing
+// with an earlier run in the output folder.
 func (s *saver[S, B]) beginNew() error {
 	if s.store == nil {
 		return nil
@@ -121,7 +123,7 @@ func (s *saver[S, B]) beginNew() error {
 		s.again && s.o.Semantics.RetryFromTrained {
 		return err
 	}
-	if len(steps) == 0 { // perhaps it was never saved, but its log is worth something
+	if len(steps) == 0 { // it was perhaps never saved, but its log may be valuable
 		if log, err := os.Stat(filepath.Join(s.store.Dir(), metricsFile)); err != nil || log.Size() == 0 {
 			return nil
 		}
@@ -141,8 +143,8 @@ func (s *saver[S, B]) beginNew() error {
 	return nil
 }
 
-// resume puts the step, the loop and the hooks where a checkpoint was made. The step comes last:
-// what can be refused is refused before any weight has changed. An empty name is a run that begins.
+// resume restores the step, the hooks and the loop from a checkpoint; it does nothing if from is
+// empty. Whatever can be refused is refused before the step loads its weights.
 func (r *runner[S, B]) resume(from string) error {
 	if from == "" {
 		return nil
@@ -178,7 +180,7 @@ func (r *runner[S, B]) resume(from string) error {
 	return r.saver.warnOfNewer(from)
 }
 
-// resumeState continues from what a [Saver] was given.
+// resumeState continues from the state that a [Saver] was given.
 func (r *runner[S, B]) resumeState(start StartPosition) error {
 	const from = "Options.Start.State"
 	var s bothStates
@@ -216,7 +218,7 @@ func (r *runner[S, B]) resumeHooks(from string, state savedState) error {
 	return nil
 }
 
-// resumeLoop takes over the counts, the losses and the position.
+// resumeLoop restores the counts, the losses and the position.
 func (r *runner[S, B]) resumeLoop(from string, state savedState, loop loopState) {
 	r.history = state.LogHistory
 	r.tokens, r.flops = state.NumInputTokensSeen, float64(state.TotalFlos)
@@ -240,14 +242,15 @@ func (r *runner[S, B]) resumeLoop(from string, state savedState, loop loopState)
 		if r.o.Saver == nil {
 			r.saver.checkpoint, r.saver.spoiled = from, loop.NonFinite
 		}
-		// a run that was killed between a save and its deletions has left one checkpoint too many
+		// a run that was killed after a save, but before it deleted older ones, has left one
+		// checkpoint too many
 		if r.o.ResumeFrom == Latest {
 			r.saver.rotate()
 		}
 	}
 	r.loop.resume(position)
 	if r.onlyModel = loop.OnlyModel; r.onlyModel {
-		r.loop.LoaderStarted = false // no generator stands behind that draw
+		r.loop.LoaderStarted = false // the generator that was drawn from was not restored
 	}
 	r.eval.evaluated = loop.Evaluated
 	if r.loop.EvalSet >= len(r.eval.sets) || r.eval.evaluated == nil {
@@ -256,7 +259,7 @@ func (r *runner[S, B]) resumeLoop(from string, state savedState, loop loopState)
 	r.show()
 }
 
-// loadStep puts the step where a checkpoint was made; of one with SaveOnlyModel only the weights.
+// loadStep loads the step from a checkpoint; from one with SaveOnlyModel, only the weights.
 func (r *runner[S, B]) loadStep(from string, loop loopState) error {
 	if !loop.OnlyModel {
 		return r.step.Load(from, LoadOptions{Settings: r.o.Semantics.OptimizerFromCheckpoint})
@@ -272,13 +275,13 @@ func (r *runner[S, B]) restoreBest(from string, state savedState, loop loopState
 	if state.BestMetric == nil {
 		return
 	}
-	if r.eval.judgesAnew(loop) {
-		r.judgeAnew(from, state)
+	if r.eval.bestMetricChanged(loop) {
+		r.recomputeBest(from, state)
 		return
 	}
 	r.best = Best{Metric: loop.BestMetric, Value: float64(*state.BestMetric), Metrics: Metrics(loop.BestMetrics)}
 	if r.best.Metric == "" {
-		r.best.Metric = evalPrefix + r.eval.judge.metric
+		r.best.Metric = evalPrefix + r.eval.bestMetric.name
 	}
 	if state.BestGlobalStep != nil {
 		r.best.GlobalStep = *state.BestGlobalStep
@@ -286,7 +289,7 @@ func (r *runner[S, B]) restoreBest(from string, state savedState, loop loopState
 	if state.BestModelCheckpoint == nil {
 		return
 	}
-	// The run's folder may have been moved: then it is beside the checkpoint we come from.
+	// If the run's folder has been moved, it is next to the checkpoint we resume from.
 	for _, path := range []string{*state.BestModelCheckpoint, filepath.Join(filepath.Dir(from),
 		filepath.Base(*state.BestModelCheckpoint))} {
 		if _, err := os.Stat(path); err == nil {
@@ -297,21 +300,21 @@ func (r *runner[S, B]) restoreBest(from string, state savedState, loop loopState
 	r.warn("the best checkpoint %s no longer exists", *state.BestModelCheckpoint)
 }
 
-// judgesAnew reports whether a checkpoint's best evaluation was judged by another metric, or the
-// other way round.
-func (ev *evaluator[S, B]) judgesAnew(loop loopState) bool {
+// bestMetricChanged reports whether the best evaluation of a checkpoint was decided by another
+// metric, or in the other direction.
+func (ev *evaluator[S, B]) bestMetricChanged(loop loopState) bool {
 	then, ok := loop.Configuration["Direction"]
-	return ev.decides() && (loop.BestMetric != "" && loop.BestMetric != evalPrefix+ev.judge.metric ||
-		ok && then != ev.judge.direction())
+	return ev.decides() && (loop.BestMetric != "" && loop.BestMetric != evalPrefix+ev.bestMetric.name ||
+		ok && then != ev.bestMetric.direction())
 }
 
-// judgeAnew finds the best evaluation in the log of a checkpoint.
-func (r *runner[S, B]) judgeAnew(from string, state savedState) {
-	r.best = r.eval.judge.bestOf(state.LogHistory)
+// recomputeBest finds the best evaluation in the log of a checkpoint, by the metric of this run.
+func (r *runner[S, B]) recomputeBest(from string, state savedState) {
+	r.best = r.eval.bestMetric.bestOf(state.LogHistory)
 	if r.best.Metric == "" {
 		r.warn("the log of %s has no %s, the metric that now decides the best evaluation, so the next evaluation "+
 			"counts as the best so far", from,
-			evalPrefix+r.eval.judge.metric)
+			evalPrefix+r.eval.bestMetric.name)
 		return
 	}
 	path := filepath.Join(filepath.Dir(from), checkpointPrefix+strconv.Itoa(r.best.GlobalStep))
@@ -333,7 +336,8 @@ func (r *runner[S, B]) restoreIntervals(state savedState) {
 	}
 }
 
-// warnOfNewer warns of checkpoints that are of another course of the run.
+// warnOfNewer warns of checkpoints newer than the one resumed from, since they belong to another
+// course of the run.
 func (s *saver[S, B]) warnOfNewer(from string) error {
 	if s.store == nil || filepath.Dir(from) != s.store.Dir() {
 		return nil
@@ -351,8 +355,8 @@ func (s *saver[S, B]) warnOfNewer(from string) error {
 	return nil
 }
 
-// newestCheckpoint returns the newest whole checkpoint of a folder without taking it; empty if
-// there is none.
+// newestCheckpoint returns the newest complete checkpoint in a folder, without locking the folder;
+// empty if there is none.
 func newestCheckpoint(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -379,7 +383,7 @@ func newestCheckpoint(dir string) (string, error) {
 
 const checkpointPrefix = "checkpoint-"
 
-// saves reports whether the run has checkpoints, written by this process or by the main one.
+// saves reports whether the run writes checkpoints, in this process or in the main one.
 func (s *saver[S, B]) saves() bool {
 	return s.store != nil || s.o.Saver != nil || s.o.OutputDir != "" && !s.o.Process.Main()
 }

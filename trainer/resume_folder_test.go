@@ -12,7 +12,7 @@ import (
 	"github.com/gotrainer/gotrainer/checkpoint"
 )
 
-// A run's folder that cannot be listed is the disk's fault: exit code 4, whatever the reason.
+// If a run's folder cannot be listed, the disk is to blame: exit code 4, whatever the reason.
 func TestAFolderThatCannotBeListedIsAStorageError(t *testing.T) {
 	store, err := checkpoint.Open(t.TempDir(), checkpoint.Options{})
 	require.NoError(t, err)
@@ -29,8 +29,8 @@ func TestAFolderThatCannotBeListedIsAStorageError(t *testing.T) {
 	}
 }
 
-// The goroutine of an asynchronous save finds that the file system cannot flush folders: the race
-// detector sees whoever else touches the warnings.
+// The goroutine of an asynchronous save finds that the file system cannot flush folders. The race
+// detector notices if another goroutine than the loop's touches the warnings.
 func TestTheGoroutineOfASaveDoesNotWarn(t *testing.T) {
 	s := saver[int, []int]{session: &session[int, []int]{o: Options{Logger: slog.New(slog.DiscardHandler)}}}
 	v := &saving{finish: func() error {

@@ -16,7 +16,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// A resume that judges evaluations in another way finds its best among those of the checkpoint.
+// A resume with another deciding metric finds the best among the evaluations in the checkpoint.
 func TestAResumeWithAnotherMetricJudgesAnew(t *testing.T) {
 	losses, accuracies := []float64{0.1, 0.2, 0.3, 0.4}, []float64{0.7, 0.9, 0.8, 0.85}
 	for _, c := range []struct {
@@ -59,7 +59,7 @@ func TestAResumeWithAnotherMetricJudgesAnew(t *testing.T) {
 	}
 }
 
-// The rest of an epoch is that of its own permutation.
+// The rest of an epoch belongs to its own permutation.
 func TestAnotherOrderBeginsWithAnEpoch(t *testing.T) {
 	for _, c := range []struct {
 		claim string
@@ -82,7 +82,7 @@ func TestAnotherOrderBeginsWithAnEpoch(t *testing.T) {
 		{"by force", 3, nil, data.Sequential{}, semantics.Default, true, "Order was Shuffled", false},
 		{"Hugging Face warns alone", 3, nil, data.Sequential{}, semantics.HuggingFace, false,
 			"Order was Shuffled", false},
-		{"behind an epoch", 20, nil, data.Sequential{}, semantics.Default, false, "Order was Shuffled", false},
+		{"after an epoch", 20, nil, data.Sequential{}, semantics.Default, false, "Order was Shuffled", false},
 	} {
 		dir := t.TempDir()
 		fit := func(steps int, order data.Order, force bool) (*trainer.Result, error) {
@@ -99,7 +99,7 @@ func TestAnotherOrderBeginsWithAnEpoch(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err, c.claim)
-		require.NotEmpty(t, r.Warnings, c.claim) // of MaxSteps
+		require.NotEmpty(t, r.Warnings, c.claim) // a warning about MaxSteps
 		last := r.Warnings[len(r.Warnings)-1]
 		if c.want == "" {
 			assert.NotContains(t, last, "Order was", c.claim)
@@ -109,7 +109,7 @@ func TestAnotherOrderBeginsWithAnEpoch(t *testing.T) {
 	}
 }
 
-// What is compared is the same in every build of a program.
+// The text that is compared is the same in every build of a program.
 func TestASettingHasNoAddress(t *testing.T) {
 	schedule := func(factor float64) lr.LambdaLR {
 		return lr.LambdaLR{Lambda: func(int) float64 { return factor }}
@@ -135,8 +135,8 @@ func (n *nameOfSchedule) TrainBegin(r *trainer.Run) error {
 	return nil
 }
 
-// A rate that moves between two updates asks what became of the last one, in the session before
-// too.
+// The schedule, which moves between two updates, must know whether the last update was made, even
+// in the session before.
 func TestAResumeKnowsWhetherTheLastUpdateWasMade(t *testing.T) {
 	o := trainer.Options{Epochs: 2, Accumulate: 2, ScheduleSteps: 3,
 		Semantics: semantics.Rules{Loop: semantics.HezarLoop}, Save: trainer.Every(1, trainer.Update), Eval: trainer.Never,
@@ -151,7 +151,7 @@ func TestAResumeKnowsWhetherTheLastUpdateWasMade(t *testing.T) {
 	}
 }
 
-// peer is a step that reads the files of transformers, as far as trainertest's has any.
+// peer is a step that reads the files of transformers, as far as trainertest's step has any.
 type peer struct{ *trainertest.Step }
 
 func (peer) SaveTransformers(string, trainer.SchedulePosition, trainer.SaveOptions) error { return nil }
@@ -160,7 +160,7 @@ func (p peer) LoadTransformers(dir string) (trainer.SchedulePosition, error) {
 	return trainer.SchedulePosition{Moves: 3, Peak: 0.1, Next: 0.1}, p.Step.Load(dir, trainer.LoadOptions{})
 }
 
-// Load fails where the folder is not its own, as that of package engine does.
+// Load fails if the folder is not its own, as that of package engine does.
 func (p peer) Load(dir string, o trainer.LoadOptions) error {
 	if _, err := os.Stat(filepath.Join(dir, "gotrainer_state.json")); err != nil {
 		return err
@@ -168,7 +168,7 @@ func (p peer) Load(dir string, o trainer.LoadOptions) error {
 	return p.Step.Load(dir, o)
 }
 
-// ofTransformers makes a folder with a checkpoint that transformers has written.
+// ofTransformers makes a folder with a checkpoint written by transformers.
 func ofTransformers(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

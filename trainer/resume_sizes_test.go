@@ -11,8 +11,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// A position that is worked out again keeps the losses since the last log, and what they are the
-// mean of.
+// When the position is recomputed, the losses since the last log are kept, together with their
+// number.
 func TestTheFirstLossAfterAForcedResumeIsAMean(t *testing.T) {
 	dir := t.TempDir()
 	fit := func(batch, steps int) *trainer.Result {

@@ -21,12 +21,12 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// resumable is a run in which everything happens: accumulation with a short last window,
-// evaluation, logs and saves that do not fall together, a best model, early stopping that counts
-// without stopping, an epoch and a half.
+// resumable returns the options of a run in which everything happens: accumulation with a short
+// last window; evaluations, logs and saves at different intervals; a best model; early stopping
+// that counts without stopping; one and a half epochs.
 func resumable(dir string, save trainer.Trigger) trainer.Options { return resumableIn(0, dir, save) }
 
-// resumableIn is that in one of the loops.
+// resumableIn is resumable for one of the loops.
 func resumableIn(loop semantics.Loop, dir string, save trainer.Trigger) trainer.Options {
 	return trainer.Options{
 		Semantics: semantics.Rules{Loop: loop},
@@ -39,7 +39,7 @@ func resumableIn(loop semantics.Loop, dir string, save trainer.Trigger) trainer.
 	}
 }
 
-// outcome is what two runs are compared by.
+// outcome is what is compared of two runs.
 type outcome struct {
 	Weights, Generator uint64
 	History            []trainer.Logs
@@ -60,15 +60,15 @@ func runOnce(ctx context.Context, step *trainertest.Step, o trainer.Options) (ou
 	return outcome{step.Weights(), step.Generator(), r.History, r.TrainLoss, r.Best}, nil
 }
 
-// exceptTimes compares outcomes but for what a clock says.
+// exceptTimes excludes from a comparison what depends on the clock.
 var exceptTimes = cmp.Options{cmpopts.IgnoreMapEntries(func(k string, _ float64) bool {
 	return strings.HasSuffix(k, "_runtime") || strings.HasSuffix(k, "_per_second")
 }), cmpopts.EquateNaNs()}
 
 var errPulledPlug = errors.New("plug pulled")
 
-// TestARunGoesOnFromEveryPoint breaks a run at every single call of its step, in two ways, and
-// resumes it, under every loop: in the end nothing may tell that it was broken.
+// TestARunGoesOnFromEveryPoint interrupts a run at every single call of its step, in two ways, and
+// resumes it, under every loop: the outcome must be that of an uninterrupted run.
 func TestARunGoesOnFromEveryPoint(t *testing.T) {
 	everyUpdate := trainer.Every(1, trainer.Update)
 	for _, c := range []struct {
@@ -103,7 +103,7 @@ func TestARunGoesOnFromEveryPoint(t *testing.T) {
 			}
 			stride := 1
 			if save != everyUpdate {
-				stride = 5 // the points are the same; what differs is how much is done again
+				stride = 5 // the points are the same; only the amount of repeated work differs
 			}
 			if c.async {
 				stride *= 5
@@ -122,7 +122,7 @@ func TestARunGoesOnFromEveryPoint(t *testing.T) {
 					}}
 					if _, err := runOnce(t.Context(), step, resumable(dir, save)); !errors.Is(err, errPulledPlug) &&
 						at < calls {
-						// FilterLoss has no way to fail; every other call has.
+						// FilterLoss cannot fail; every other call can.
 						t.Fatalf("Fit = %v, want the injected error", err)
 					}
 					got, err := runOnce(t.Context(), new(trainertest.Step), resumable(dir, save))
@@ -146,7 +146,7 @@ func TestARunGoesOnFromEveryPoint(t *testing.T) {
 					_, err := runOnce(ctx, step, resumable(dir, save))
 					var interrupted *trainer.InterruptedError
 					switch {
-					case err == nil: // all that was left was to finish
+					case err == nil: // only the end of the run was left
 					case !errors.Is(err, context.Canceled) || !errors.As(err, &interrupted):
 						t.Fatalf("Fit = %v, want an InterruptedError that is context.Canceled", err)
 					case interrupted.GlobalStep > 0:
@@ -297,8 +297,8 @@ func TestAFinishedRunResumedDoesNoMoreUpdates(t *testing.T) {
 	}
 }
 
-// A run that is killed between its last save and the deletion of what was before must not keep that
-// for ever.
+// If a run is killed between its last save and the deletion of older checkpoints, it must not keep
+// one too many forever.
 func TestACheckpointTooManyGoesWhenARunGoesOn(t *testing.T) {
 	dir := memoryDir(t)
 	o := resumable(dir, trainer.Every(1, trainer.Update))

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// This file says what a run does, in the order in which Hugging Face's documentation tells it,
-// slowly and without the loop's code. The test beside it holds the loop against it for thousands of
-// random runs.
+// This file describes what a run does, in the order of Hugging Face's documentation, slowly and
+// without the loop's code. The test next to it compares the loop with this description for
+// thousands of random runs.
 
 // interval is when something is done: never, every n updates, every n epochs, or every share of the
 // run.
@@ -19,15 +19,15 @@ type interval struct {
 	share float64
 }
 
-// asked is what a hook does after an update.
+// asked is what a hook requests after an update.
 type asked struct {
 	step                                   int
 	log, eval, save, stopEpoch, stopWholly bool
 	cancelSave                             bool
 }
 
-// described is a run in the words of its options.
-type described struct {
+// scenario is a run in terms of its options.
+type scenario struct {
 	rows, batch, accumulate int
 	dropLast                bool
 	epochs                  float64
@@ -37,10 +37,11 @@ type described struct {
 	logFirst, evalOnStart   bool
 	huggingFace             bool
 	asks                    []asked
-	stopAtMicro             int // a hook between two micro-batches stops the run at the n-th of the run; 0: none
+	// a hook between two micro-batches stops the run at the micro-batch with this number; 0: none
+	stopAtMicro int
 }
 
-// cut cuts a list into parts of a length; the last may be shorter.
+// cut divides a list into parts of a length; the last may be shorter.
 func cut[T any](list []T, length int) (parts [][]T) {
 	for len(list) > length {
 		parts = append(parts, list[:length])
@@ -49,8 +50,8 @@ func cut[T any](list []T, length int) (parts [][]T) {
 	return append(parts, list)
 }
 
-// windows are the micro-batches of an epoch, in groups of one update each.
-func (d described) windows() [][][]int {
+// windows returns the micro-batches of an epoch in groups, one for each update.
+func (d scenario) windows() [][][]int {
 	rows := make([]int, d.rows)
 	for i := range rows {
 		rows[i] = i
@@ -62,16 +63,16 @@ func (d described) windows() [][][]int {
 	return cut(batches, d.accumulate)
 }
 
-// updates is the length of the run.
-func (d described) updates() int {
+// updates returns the length of the run.
+func (d scenario) updates() int {
 	if d.maxSteps > 0 {
 		return d.maxSteps
 	}
 	return int(math.Ceil(d.epochs * float64(len(d.windows()))))
 }
 
-// passes is how many epochs are begun at most.
-func (d described) passes() int {
+// passes returns the maximum number of epochs that are begun.
+func (d scenario) passes() int {
 	if d.maxSteps == 0 {
 		return int(math.Ceil(d.epochs))
 	}
@@ -83,15 +84,15 @@ func (d described) passes() int {
 }
 
 // everyUpdates turns a share into a number of updates.
-func (d described) everyUpdates(i interval) interval {
+func (d scenario) everyUpdates(i interval) interval {
 	if i.by == "share" {
 		return interval{by: "steps", n: int(math.Ceil(float64(d.updates()) * i.share))}
 	}
 	return i
 }
 
-// story is what happens in a run, a line for each thing.
-func (d described) story() (lines []string) {
+// story returns what happens in a run, one line for each event.
+func (d scenario) story() (lines []string) {
 	tell := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	log, eval, save := d.everyUpdates(d.log), d.everyUpdates(d.eval), d.everyUpdates(d.save)
 	step, micro, logged, saved, progress := 0, 0, 0, -1, 0.0
@@ -105,7 +106,7 @@ func (d described) story() (lines []string) {
 		}
 		if wantEval {
 			tell("eval %d", step)
-			wantEval, wantLog = false, false // an evaluation is logged, which answers the wish for a log
+			wantEval, wantLog = false, false // an evaluation is logged, which fulfils a request for a log
 		}
 		if wantSave {
 			tell("save %d", step)
@@ -131,7 +132,7 @@ func (d described) story() (lines []string) {
 					continue
 				}
 				if stop = stop || micro == d.stopAtMicro; stop && d.huggingFace {
-					break epoch // at once: what has gathered gives no update
+					break epoch // immediately: the accumulated gradients give no update
 				}
 			}
 			tell("update")
@@ -181,7 +182,7 @@ func (d described) story() (lines []string) {
 
 func rowsText(rows []int) string { return strings.Trim(fmt.Sprint(rows), "[]") }
 
-// without leaves lines out that begin with one of these words.
+// without removes the lines that begin with one of these words.
 func without(lines []string, words ...string) []string {
 	return slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(line, w) })

@@ -17,10 +17,10 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// told is the story of a real run, told by its step and its hooks.
-type teller struct {
+// recorder is a step that records what happens in a run; its hooks are in listener.
+type recorder struct {
 	trainertest.Step
-	d        described
+	d        scenario
 	lines    []string
 	micro    int
 	cancelAt int // the update after which the run is cancelled; 0: none
@@ -28,40 +28,43 @@ type teller struct {
 	updates  int
 }
 
-func (s *teller) tell(format string, args ...any) {
+func (s *recorder) record(format string, args ...any) {
 	s.lines = append(s.lines, fmt.Sprintf(format, args...))
 }
 
-func (s *teller) Train(ctx context.Context, batch []int, w trainer.Window) error {
+func (s *recorder) Train(ctx context.Context, batch []int, w trainer.Window) error {
 	s.micro++
-	s.tell("train %s / %d", rowsText(batch), int(w.Divisor))
+	s.record("train %s / %d", rowsText(batch), int(w.Divisor))
 	return s.Step.Train(ctx, batch, w)
 }
 
-func (s *teller) Update(ctx context.Context, rate float64) (bool, error) {
-	s.tell("update")
+func (s *recorder) Update(ctx context.Context, rate float64) (bool, error) {
+	s.record("update")
 	if s.updates++; s.updates == s.cancelAt {
 		s.cancel()
 	}
 	return s.Step.Update(ctx, rate)
 }
 
-// listener has the hooks, since a step is no callback.
-type listener struct{ *teller }
+// listener has the hooks, since a step is not a callback.
+type listener struct{ *recorder }
 
-func (s listener) EpochBegin(r *trainer.Run) error { s.tell("epoch %d", int(r.Epoch+1e-9)); return nil }
-func (s listener) EpochEnd(r *trainer.Run) error   { s.tell("end of epoch"); return nil }
+func (s listener) EpochBegin(r *trainer.Run) error {
+	s.record("epoch %d", int(r.Epoch+1e-9))
+	return nil
+}
+func (s listener) EpochEnd(r *trainer.Run) error { s.record("end of epoch"); return nil }
 func (s listener) AfterEval(r *trainer.Run, _ trainer.Metrics) error {
-	s.tell("eval %d", r.GlobalStep)
+	s.record("eval %d", r.GlobalStep)
 	return nil
 }
 func (s listener) AfterSave(r *trainer.Run, _ string) error {
-	s.tell("save %d", r.GlobalStep)
+	s.record("save %d", r.GlobalStep)
 	return nil
 }
 func (s listener) AfterLog(r *trainer.Run, row trainer.Logs) error {
 	if _, ok := row["loss"]; ok {
-		s.tell("log %d", r.GlobalStep)
+		s.record("log %d", r.GlobalStep)
 	}
 	return nil
 }
@@ -96,7 +99,7 @@ func (i interval) trigger() trainer.Trigger {
 	return trainer.Never
 }
 
-func (d described) options() trainer.Options {
+func (d scenario) options() trainer.Options {
 	o := trainer.Options{
 		Epochs: d.epochs, MaxSteps: d.maxSteps, BatchSize: d.batch, EvalBatchSize: 1, Accumulate: d.accumulate,
 		DropLast: d.dropLast, Log: d.log.trigger(), Eval: d.eval.trigger(),
@@ -109,8 +112,8 @@ func (d described) options() trainer.Options {
 	return o
 }
 
-// imagine makes up a run.
-func imagine(r *rand.Rand) described {
+// randomScenario returns a random run.
+func randomScenario(r *rand.Rand) scenario {
 	when := func() interval {
 		switch r.IntN(5) {
 		case 0:
@@ -122,7 +125,7 @@ func imagine(r *rand.Rand) described {
 		}
 		return interval{by: "steps", n: 1 + r.IntN(6)}
 	}
-	d := described{
+	d := scenario{
 		rows: 1 + r.IntN(24), batch: 1 + r.IntN(5), accumulate: 1 + r.IntN(4), log: when(), eval: when(), save: when(),
 		logFirst: r.IntN(4) == 0, evalOnStart: r.IntN(4) == 0, huggingFace: r.IntN(2) == 0,
 	}
@@ -146,13 +149,13 @@ func imagine(r *rand.Rand) described {
 	return d
 }
 
-// run runs what is described, in sessions that end after so many updates each, and tells what
+// run runs the scenario, in sessions that end after cancelAt updates each, and returns what
 // happened.
-func (d described) run(t *testing.T, dir string, cancelAt int) (lines []string, log []trainer.Logs) {
+func (d scenario) run(t *testing.T, dir string, cancelAt int) (lines []string, log []trainer.Logs) {
 	t.Helper()
 	o := d.options()
 	o.OutputDir = dir
-	if dir == "" { // as one of several processes that writes nothing
+	if dir == "" { // as one of several processes, one that writes nothing
 		o.OutputDir, o.Process = "nowhere", trainer.Process{Rank: 1, World: 2}
 	} else {
 		o.ResumeFrom = trainer.Latest
@@ -160,7 +163,7 @@ func (d described) run(t *testing.T, dir string, cancelAt int) (lines []string, 
 	micro := 0
 	for {
 		ctx, cancel := context.WithCancel(t.Context())
-		s := &teller{d: d, cancelAt: cancelAt, cancel: cancel, micro: micro}
+		s := &recorder{d: d, cancelAt: cancelAt, cancel: cancel, micro: micro}
 		o.Callbacks = []any{listener{s}}
 		tr, err := trainer.New[int, []int](s, o)
 		if err != nil {
@@ -178,7 +181,7 @@ func (d described) run(t *testing.T, dir string, cancelAt int) (lines []string, 
 	}
 }
 
-// simple leaves out of a story what the two sides tell with other words: the numbers of epochs.
+// simple removes from a story what the two sides write differently: the numbers of epochs.
 func simple(lines []string) []string {
 	out := make([]string, len(lines))
 	for i, line := range lines {
@@ -193,7 +196,7 @@ func simple(lines []string) []string {
 	return out
 }
 
-// Ten thousand made-up runs do what the rules say, line by line.
+// Ten thousand random runs do what the rules say, line by line.
 func TestTheLoopFollowsTheRules(t *testing.T) {
 	n := 10_000
 	if testing.Short() || raceEnabled {
@@ -202,7 +205,7 @@ func TestTheLoopFollowsTheRules(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	kinds := map[string]int{}
 	for i := range n {
-		d := imagine(random)
+		d := randomScenario(random)
 		want := simple(d.story())
 		lines, _ := d.run(t, "", 0)
 		if diff := cmp.Diff(want, simple(lines)); diff != "" {
@@ -222,7 +225,7 @@ func TestTheLoopFollowsTheRules(t *testing.T) {
 	}
 }
 
-// A made-up run that is interrupted after any update and resumed does what the rules say of the
+// A random run that is interrupted after any update and resumed does what the rules say of the
 // whole run.
 func TestAResumedLoopFollowsTheRules(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
@@ -231,9 +234,9 @@ func TestAResumedLoopFollowsTheRules(t *testing.T) {
 		n = 40
 	}
 	for i := range n {
-		d := imagine(random)
-		d.huggingFace = false // whose resumes lose what was due at the end of an epoch
-		d.stopAtMicro = 0     // a run that a hook has stopped and that is resumed is meant to continue
+		d := randomScenario(random)
+		d.huggingFace = false // a resume under its semantics loses what was due at the end of an epoch
+		d.stopAtMicro = 0     // if a run was stopped by a hook, resuming it means to continue
 		for i := range d.asks {
 			d.asks[i].stopWholly = false
 		}
@@ -241,8 +244,8 @@ func TestAResumedLoopFollowsTheRules(t *testing.T) {
 			d.save = interval{by: "steps", n: 5}
 		}
 		cancelAt := 1 + random.IntN(d.updates())
-		// What came after the last save happens again, so hooks are told it again; the batches, the
-		// updates and the log are as if nothing had been.
+		// Hooks see again what happened after the last save; the batches, the updates and the log
+		// are as if there had been no interruption.
 		lines, log := d.run(t, memoryDir(t), cancelAt)
 		for _, row := range log {
 			if _, ok := row["loss"]; ok {

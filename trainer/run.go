@@ -31,7 +31,7 @@ type Run struct {
 
 	Info Info
 
-	evalBatches int // of the current evaluation; 0: a stream
+	evalBatches int // batches in the current evaluation; 0: a stream
 	loop        *loopView
 }
 
@@ -60,7 +60,7 @@ type Info struct {
 	Warnings        []string // warnings at the start, such as a damaged checkpoint that was skipped
 }
 
-// unit is what a step is.
+// unit returns the word for a step.
 func (i *Info) unit() string {
 	if i.Semantics.CountsBatches() {
 		return "micro-batch"
@@ -79,17 +79,17 @@ type Best struct {
 	Checkpoint string // where its model is; empty: it was not saved
 }
 
-// loopView is how a Run reaches the parts of the loop it can read.
+// loopView gives a Run access to the parts of the loop that hooks may use.
 type loopView struct {
 	*record
-	judge     *judge
-	evalKey   func() string // what the name of the current set puts before its numbers: "matched_"
-	batch     func() any
-	batchLoss func() (BatchLoss, error)
-	evaluate  func(name string) (Metrics, error)
-	limit     func(batches int)
-	state     func(done bool) ([]byte, error)
-	warn      func(format string, args ...any)
+	bestMetric *bestMetric
+	evalKey    func() string // prefix of the current set's metrics: "matched_"
+	batch      func() any
+	batchLoss  func() (BatchLoss, error)
+	evaluate   func(name string) (Metrics, error)
+	limit      func(batches int)
+	state      func(done bool) ([]byte, error)
+	warn       func(format string, args ...any)
 }
 
 // Stop ends the run after the current update. The reason appears in the report of the run.
@@ -153,10 +153,10 @@ func (r *Run) Best() (best Best, ok bool) {
 // "accuracy", or "matched_accuracy" if one of several validation sets decides. It is empty if the
 // semantics track the best evaluation only on request and the options do not request it.
 func (r *Run) BestMetric() string {
-	if !r.loop.judge.track {
+	if !r.loop.bestMetric.track {
 		return ""
 	}
-	return r.loop.judge.metric
+	return r.loop.bestMetric.name
 }
 
 // Decides reports whether the current evaluation is of the validation set that decides which
@@ -175,7 +175,7 @@ func (r *Run) BestValue(m Metrics) (v float64, ok bool) {
 }
 
 // Better reports whether value a of the deciding metric is better than b. NaN is never better.
-func (r *Run) Better(a, b float64) bool { return r.loop.judge.better(a, b) }
+func (r *Run) Better(a, b float64) bool { return r.loop.bestMetric.better(a, b) }
 
 // StopReason returns the reason given by the first call of Stop; empty if there was none.
 func (r *Run) StopReason() string { return r.loop.stopReason }

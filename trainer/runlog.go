@@ -5,7 +5,7 @@ import (
 	"log/slog"
 )
 
-// levelHandler lets records of some levels through to another handler.
+// levelHandler passes records of some levels on to another handler.
 type levelHandler struct {
 	slog.Handler
 	lets func(slog.Level) bool
@@ -23,7 +23,7 @@ func (h levelHandler) WithGroup(name string) slog.Handler {
 	return levelHandler{h.Handler.WithGroup(name), h.lets}
 }
 
-// runLog tells Options.Logger of a run: what transformers writes to its logger.
+// runLog reports a run to Options.Logger, as transformers does to its logger.
 type runLog struct{ log *slog.Logger }
 
 func (l *runLog) TrainBegin(r *Run) error {

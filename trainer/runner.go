@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// runner is one run of Fit, or one evaluation outside of a run: it carries out what the text of the
-// semantics tells (texts.go), with its parts.
+// runner is one run of Fit, or one evaluation outside of a run. It carries out the actions of the
+// loop, with the help of its parts.
 type runner[S, B any] struct {
 	*session[S, B]
 	t     *Trainer[S, B]
@@ -17,30 +17,31 @@ type runner[S, B any] struct {
 	saver saver[S, B]
 	rates rates
 
-	pass    passes[B]         // over the training set
-	batches int               // of the training set, limited or not
-	order   string            // of its samples: settingsText
-	divider divider[S, B]     // with DivideOnOutOfMemory
-	content map[string]string // by which the training set is recognised, for the configuration
-	// the samples of a batch of an epoch; nil: the loader cannot tell
+	pass        passes[B]         // over the training set
+	batches     int               // in the training set, before any limit
+	order       string            // of the training samples, as text: see settingsText
+	divider     divider[S, B]     // for DivideOnOutOfMemory
+	fingerprint map[string]string // of the training set, for the configuration
+	// indices of the samples in a batch of an epoch; nil: the loader cannot tell
 	indices  func(epoch, batch int) []int
 	window   []B          // the batches of the current window
-	samples  []int        // of each of them
-	totals   windowTotals // of them, over all processes
-	recycler Recycler[B]  // takes their batches back; nil: nobody
-	gathered int          // of them, those whose gradients and losses the step has
+	samples  []int        // number of samples in each batch of the window
+	totals   windowTotals // size of the window over all processes
+	recycler Recycler[B]  // gets the batches of a window back after training; nil: none
+	gathered int          // batches of the window whose gradients and losses the step has
 	filter   int          // steps between the last row of the log and the window
 
-	rollBacks map[string]int // to each checkpoint
+	rollBacks map[string]int // number of returns to each checkpoint
 	fused     bool           // About().Fused of the step
-	begun     bool           // everything was ready for the first action
-	begin     *string        // with AutoFindBatchSize, the folder of the step before the first update
-	onlyModel bool           // a checkpoint of SaveOnlyModel was resumed: no generator was put back
-	// of the checkpoint that is resumed, where the semantics keep it in trainer_state.json; 0: ours
+	begun     bool           // preparations succeeded, and the actions have begun
+	begin     *string        // for AutoFindBatchSize: folder with the state of the step before the first update
+	onlyModel bool           // resumed from a checkpoint of SaveOnlyModel, so no generator was restored
+	// train_batch_size of the checkpoint resumed from, if the semantics keep it; 0: that of this
+	// run
 	stateBatchSize int
 }
 
-// newRunner makes what a run or an evaluation begins with.
+// newRunner returns a runner that has not begun.
 func (t *Trainer[S, B]) newRunner(ctx context.Context, o Options) *runner[S, B] {
 	s := &session[S, B]{step: t.step, o: o, ctx: ctx, stepCtx: context.WithoutCancel(ctx), hooks: o.Callbacks,
 		start: time.Now(), loop: newLoop(plan{batches: 1, accumulate: 1, updatesPerEpoch: 1, stepsPerEpoch: 1},
@@ -49,15 +50,15 @@ func (t *Trainer[S, B]) newRunner(ctx context.Context, o Options) *runner[S, B] 
 	r := &runner[S, B]{session: s, t: t, fused: t.step.About().Fused}
 	r.divider.parts = &r.parts
 	r.parts.Store(1)
-	r.eval = evaluator[S, B]{session: s, judge: newJudge(&o)}
+	r.eval = evaluator[S, B]{session: s, bestMetric: newBestMetric(&o)}
 	r.saver = saver[S, B]{session: s, uploads: uploads[S, B]{session: s}, states: r.states}
-	s.run = &Run{Info: s.info(), loop: &loopView{record: &s.record, judge: &r.eval.judge, evalKey: r.eval.key,
-		evaluate: r.eval.evaluateAside, batch: r.shownBatch, batchLoss: r.batchLoss, limit: r.limitBatches,
+	s.run = &Run{Info: s.info(), loop: &loopView{record: &s.record, bestMetric: &r.eval.bestMetric, evalKey: r.eval.key,
+		evaluate: r.eval.evaluateAside, batch: r.currentBatch, batchLoss: r.batchLoss, limit: r.limitBatches,
 		state: r.stateNow, warn: s.warn}}
 	return r
 }
 
-// once runs from the begin to the end, with a panic of the step's library as an error.
+// once prepares and runs the loop. It returns a panic of the step's library as an error.
 func (r *runner[S, B]) once(source func(*runner[S, B]) error) error {
 	return guard(func() error {
 		if err := r.prepare(source); err != nil {
@@ -66,20 +67,20 @@ func (r *runner[S, B]) once(source func(*runner[S, B]) error) error {
 		r.begun = true
 		err := r.loop.run(r)
 		if r.several() {
-			return err // the others may not be there to agree with
+			return err // settling needs all processes, and after a failure the others may be gone
 		}
-		if e := r.saver.settle(true); e != nil { // something is under way only where the run has failed
+		if e := r.saver.settle(true); e != nil { // a save is still in progress only if the run has failed
 			r.warn("%v", e)
 		}
 		return err
 	})
 }
 
-// close waits for uploads and lets go of the output folder.
+// close waits for uploads and releases the output folder.
 func (r *runner[S, B]) close() error {
 	r.saver.uploads.close()
 	err := r.saver.release()
-	r.pass, r.eval.sets = nil, nil // the trainer keeps what the run has counted, not its data
+	r.pass, r.eval.sets = nil, nil // the trainer keeps the runner for its counts and log; its data can be freed
 	if r.saver.store == nil {
 		return err
 	}
@@ -88,10 +89,11 @@ func (r *runner[S, B]) close() error {
 	return errors.Join(err, store.Close())
 }
 
-// do carries out an action. A hook that ends the run ends it here; one that returns the error of
-// the cancelled context where a run can be resumed is interrupted, and told of the event again. A
-// panic of the step's library ends here, as an error: it must not pass through the loop's texts into
-// a hook around an epoch, which would hide it from the range functions there.
+// do carries out an action. A hook's StopError ends the run here. If a hook returns the error of
+// the cancelled context at a point from which a run can be resumed, the run is interrupted, and the
+// resumed run repeats the event. A panic of the step's library becomes an error here: if it unwound
+// the loop into a hook around the epoch, and that hook recovered, the loop's iterators would never
+// learn of it.
 func (r *runner[S, B]) do(a action) error {
 	if err := guard(func() error { return r.carryOut(a) }); err != nil {
 		return r.failed(a, err)
@@ -99,7 +101,7 @@ func (r *runner[S, B]) do(a action) error {
 	return nil
 }
 
-// failed is what becomes of an action's error.
+// failed decides what the error of an action does to the run.
 func (r *runner[S, B]) failed(a action, err error) error {
 	var hook *HookError
 	var bad *NonFiniteError
@@ -113,7 +115,7 @@ func (r *runner[S, B]) failed(a action, err error) error {
 			return r.rollBack(bad)
 		}
 		return bad
-	case errors.Is(err, errInterrupted), errors.As(err, &hook) && r.ctx.Err() != nil && slices.Contains(places, a) &&
+	case errors.Is(err, errInterrupted), errors.As(err, &hook) && r.ctx.Err() != nil && slices.Contains(resumePoints, a) &&
 		r.loop.windowIsComplete() && (errors.Is(err, r.ctx.Err()) || errors.Is(err, context.Cause(r.ctx))):
 		return r.interrupt()
 	}
@@ -182,11 +184,11 @@ func (r *runner[S, B]) carryOut(a action) error {
 		}
 		return r.saver.uploads.end(r.saver.final())
 	default:
-		panic(fmt.Sprintf("trainer: unknown action %q", a)) // unreachable: no text tells another
+		panic(fmt.Sprintf("trainer: unknown action %q", a)) // unreachable: no loop has another action
 	}
 }
 
-// around calls the hooks around the training of an epoch, the first one outermost.
+// around calls train inside the hooks that wrap an epoch; the first hook is the outermost.
 func (r *runner[S, B]) around(train func() error) error {
 	for _, c := range slices.Backward(r.hooks) {
 		if !has[aroundEpochHook](c) {
@@ -213,7 +215,7 @@ func (r *runner[S, B]) around(train func() error) error {
 	return nil
 }
 
-// stop ends the run at once if that is what the error of a hook means, and returns it otherwise.
+// stop ends the run if err is a hook's StopError. It returns any other error.
 func (r *runner[S, B]) stop(err error) error {
 	var stop StopError
 	if !errors.As(err, &stop) || r.loop.ending() {
@@ -228,15 +230,16 @@ func (r *runner[S, B]) stop(err error) error {
 	})
 }
 
-// evaluateOnStart evaluates before the first update. After a resume the generator is where training
-// continues, and the extra evaluation must not draw from it.
+// evaluateOnStart evaluates before the first update. After a resume, the generator is already where
+// training continues, so the extra evaluation must not draw from it.
 func (r *runner[S, B]) evaluateOnStart() error {
 	r.eval.quiet = r.loop.resumed && !r.onlyModel && r.o.Semantics.EvalOnStartAfterResume
 	defer func() { r.eval.quiet = false }()
 	return r.evaluateNow(false)
 }
 
-// interrupt ends a cancelled run where it can be resumed: with the current action still to be done.
+// interrupt ends a cancelled run at a point from which it can be resumed, with the current action
+// still to be done.
 func (r *runner[S, B]) interrupt() error {
 	e := &InterruptedError{GlobalStep: r.loop.GlobalStep, Epoch: r.loop.Progress, Err: r.cancelled()}
 	r.loop.position = r.loop.before
@@ -256,7 +259,7 @@ func (r *runner[S, B]) interrupt() error {
 	case r.loop.GlobalStep == 0:
 		e.Unsaved = "there has been no update yet"
 	case r.loop.LastSaved == r.loop.GlobalStep && r.saver.checkpoint != "":
-		e.Checkpoint = r.saver.checkpoint // what has been done since will be done again, with the same outcome
+		e.Checkpoint = r.saver.checkpoint // the resumed run repeats what was done since, with the same result
 	default:
 		if err := r.saver.write(false); err != nil {
 			return failed(err)

@@ -19,7 +19,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// fitOnFullDisk trains for six updates; the disk is full at the given saves, which count from 1.
+// fitOnFullDisk trains for six updates; the disk is full in the given saves, which are counted from
+// 1.
 func fitOnFullDisk(t *testing.T, o trainer.Options, fault error, full func(save int) bool) (*trainertest.Step,
 	*trainer.Result, error) {
 	step := &trainertest.Step{}
@@ -152,7 +153,8 @@ func TestWhatAHookWritesBeforeTheSealIsPartOfTheCheckpoint(t *testing.T) {
 	assert.Equal(t, "tokenizer.json", damaged.File)
 }
 
-// addsLater writes a file beside those of a checkpoint, as programs for transformers do in on_save.
+// addsLater writes a file next to those of a finished checkpoint, as programs for transformers do
+// in on_save.
 type addsLater struct{}
 
 func (addsLater) AfterSave(_ *trainer.Run, path string) error {
@@ -188,7 +190,7 @@ func TestADamagedBestCheckpointIsReplacedByTheNextBest(t *testing.T) {
 	assert.Contains(t, step.Trace(), "weights(checkpoint-2)")
 }
 
-// damages does something when the last update is over.
+// damages calls do after the last update.
 type damages struct{ do func() }
 
 func (d damages) EpochDone(*trainer.Run) error {
@@ -202,7 +204,7 @@ func TestALogFileThatFailsDoesNotEndTheRun(t *testing.T) {
 	step := &trainertest.Step{}
 	step.Inject = func(op string, n int) error {
 		switch {
-		case op == "update" && n == 2: // a folder takes the place of the file
+		case op == "update" && n == 2: // a folder replaces the file
 			require.NoError(t, os.Remove(table))
 			require.NoError(t, os.Mkdir(table, 0o777))
 		case op == "update" && n == 5:
@@ -222,8 +224,8 @@ func TestALogFileThatFailsDoesNotEndTheRun(t *testing.T) {
 	assert.Equal(t, 1+len(r.History), bytes.Count(text, []byte("\n")), "all rows are there in the end")
 }
 
-// The best model could not be written: the run ends with the best of those that were, which stay
-// until then, also where room is made for a new one.
+// If the best model could not be written, the run ends with the best of those that were. These are
+// kept until then, even when room is made for a new checkpoint.
 func TestTheNextBestModelIsLoadedWhereTheBestWasNotWritten(t *testing.T) {
 	for _, async := range []bool{false, true} {
 		values := []float64{0.5, 0.1, 0.7}

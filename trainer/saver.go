@@ -13,21 +13,22 @@ import (
 	"github.com/gotrainer/gotrainer/checkpoint"
 )
 
-// saver writes the checkpoints of a run, rotates them and knows which is the best.
+// saver writes the checkpoints of a run, deletes old ones and knows which is the best.
 type saver[S, B any] struct {
 	*session[S, B]
 	uploads    uploads[S, B]
 	store      *checkpoint.Store // nil without an output folder
-	checkpoint string            // the newest
-	loaded     string            // whose weights LoadBestAtEnd has put back
-	again      bool              // a run before this one ran out of memory
+	checkpoint string            // the newest checkpoint
+	loaded     string            // the checkpoint whose weights LoadBestAtEnd has loaded
+	again      bool              // an earlier attempt of the run ran out of memory
 	spoiled    bool              // the weights were not finite when they were last saved
-	failed     error             // the last checkpoint could not be written
-	underWay   *saving           // by another goroutine; nil: none
-	waited     time.Duration     // for it
-	// of the store, also while another goroutine saves
+	failed     error             // why the last checkpoint could not be written; nil: it was written
+	underWay   *saving           // the save in progress in another goroutine; nil: none
+	waited     time.Duration     // time spent waiting for saves in progress
+	// warnings of the store, some of them from a goroutine that saves
 	storeWarnings storeWarnings
-	// states is what a checkpoint says of the run, whose best model is in the checkpoint best.
+	// states returns the state files of a checkpoint; best is the path of the best model's
+	// checkpoint.
 	states func(best string) (savedState, loopState, error)
 }
 
@@ -43,12 +44,13 @@ const (
 	StopAtSaveFailure             // end the run with the error
 )
 
-// save writes a checkpoint, or leaves it to the next update if the options allow it.
-func (s *saver[S, B]) save(async bool) error { return s.orAgain(s.write(async)) }
+// save writes a checkpoint, or leaves that to the next update if writing fails and the options
+// allow it.
+func (s *saver[S, B]) save(async bool) error { return s.retryLater(s.write(async)) }
 
-// orAgain is the error of a save; nil if the options leave it to the next update.
-func (s *saver[S, B]) orAgain(err error) error {
-	failed, ok := errors.AsType[*StepError](err) // a hook that fails after the save is no failure of it
+// retryLater returns the error of a save, or nil if the options leave the save to the next update.
+func (s *saver[S, B]) retryLater(err error) error {
+	failed, ok := errors.AsType[*StepError](err) // the error of a hook after the save is not an error of the save
 	again := checkpoint.IsSaveError(err) && s.o.SaveFailure == RetrySave || errors.Is(err, ErrChangedWhileSaved)
 	if !ok || failed.Op != "save" || !again {
 		return err
@@ -61,8 +63,8 @@ func (s *saver[S, B]) orAgain(err error) error {
 	return nil
 }
 
-// write writes a checkpoint, then rotates older ones; with async all but the copy of the state is
-// left to another goroutine.
+// write writes a checkpoint and then deletes older ones. With async it only copies the state, and
+// leaves the rest to another goroutine.
 func (s *saver[S, B]) write(async bool) error {
 	if !s.saves() {
 		return wrong("OutputDir", `""`, "a folder, since a hook asked for a checkpoint")
@@ -80,7 +82,7 @@ func (s *saver[S, B]) write(async bool) error {
 		}
 	}
 	finite := true
-	if !async || s.several() { // else the other goroutine looks at the copy
+	if !async || s.several() { // otherwise the other goroutine checks the copy
 		var err error
 		if finite, err = s.checkWeights(); err != nil {
 			return err
@@ -95,10 +97,10 @@ func (s *saver[S, B]) write(async bool) error {
 		spoiled: !finite}
 	s.loop.LastSaved = s.loop.GlobalStep
 	err = s.attempt(v, random)
-	if s.roomForAll(err) {
+	if s.retryWithRoom(err) {
 		err = s.attempt(v, random)
 	}
-	if async && (err == nil || s.several()) { // the others do not know of the error yet
+	if async && (err == nil || s.several()) { // the other processes do not know of the error yet
 		s.underWay = v
 		v.start(err)
 		s.loop.Control.ShouldSave = false
@@ -107,8 +109,9 @@ func (s *saver[S, B]) write(async bool) error {
 	return s.written(v, err)
 }
 
-// attempt has the checkpoint written, by Options.Saver where there is one; with async it leaves
-// that to v.finish. Of several processes the main one writes.
+// attempt writes the checkpoint, by Options.Saver if there is one. With async it leaves the writing
+// to v.finish. With several processes only the main one writes, except for the parts of a sharded
+// step.
 func (s *saver[S, B]) attempt(v *saving, random [][]byte) error {
 	v.finish = func() error { return nil }
 	if s.o.Saver == nil && s.store == nil {
@@ -137,7 +140,8 @@ func (s *saver[S, B]) attempt(v *saving, random [][]byte) error {
 	return v.finish()
 }
 
-// take fills the folder of a checkpoint with what belongs to this instant.
+// take puts everything into the folder of a checkpoint that depends on the current state of the
+// run.
 func (s *saver[S, B]) take(v *saving, random [][]byte, state savedState, loop loopState) error {
 	draft, err := s.store.Begin(v.step)
 	if err != nil {
@@ -149,7 +153,7 @@ func (s *saver[S, B]) take(v *saving, random [][]byte, state savedState, loop lo
 		o.Later = later.add
 	}
 	store, stay := s.store, s.bestOnDisk(v.best)
-	if !s.o.Semantics.KeepOldRun { // which counts those of an earlier run that come after it
+	if !s.o.Semantics.KeepOldRun { // with it, newer checkpoints of an earlier run count, and the new one may be deleted
 		stay = append(stay, v.path)
 	}
 	v.finish = func() error {
@@ -158,7 +162,7 @@ func (s *saver[S, B]) take(v *saving, random [][]byte, state savedState, loop lo
 			if err != nil {
 				return err
 			}
-			return s.judgeCopy(v, dir, loop, nonFinite)
+			return s.checkCopy(v, dir, loop, nonFinite)
 		})
 		if err == nil {
 			err = draft.Commit()
@@ -188,8 +192,8 @@ func (s *saver[S, B]) take(v *saving, random [][]byte, state savedState, loop lo
 	}))
 }
 
-// judgeCopy is what follows when an asynchronous save has looked for weights that are not finite.
-func (s *saver[S, B]) judgeCopy(v *saving, dir string, loop loopState, nonFinite []string) error {
+// checkCopy handles the weights that are not finite in the copy of an asynchronous save.
+func (s *saver[S, B]) checkCopy(v *saving, dir string, loop loopState, nonFinite []string) error {
 	switch {
 	case len(nonFinite) == 0 || v.spoiled:
 		return nil
@@ -200,7 +204,7 @@ func (s *saver[S, B]) judgeCopy(v *saving, dir string, loop loopState, nonFinite
 	return writeJSON(filepath.Join(dir, loopFile), loop)
 }
 
-// written is what follows when a checkpoint is on the disk, or has failed.
+// written completes a save that is on the disk, or has failed, on the goroutine of the loop.
 func (s *saver[S, B]) written(v *saving, err error) error {
 	s.passOnWarnings()
 	if err = s.agreeOnSave(err); err != nil {
@@ -215,13 +219,13 @@ func (s *saver[S, B]) written(v *saving, err error) error {
 		s.failed, s.loop.saveAgain = nil, false
 	}
 	s.checkpoint, s.spoiled = v.path, v.spoiled
-	if s.best.GlobalStep == v.bestStep || s.o.Semantics.BestMayBeUnsaved { // none is better since
+	if s.best.GlobalStep == v.bestStep || s.o.Semantics.BestMayBeUnsaved { // there has been no better one since
 		s.best.Checkpoint = v.best
 	}
 	if err := s.uploads.saved(v.path, v.message); err != nil {
 		return err
 	}
-	if v.rotated != nil { // no reason to end a run
+	if v.rotated != nil { // not a reason to end the run
 		s.warn("old checkpoints could not be deleted after update %d: %v", v.step, v.rotated)
 	}
 	if !v.async {
@@ -230,13 +234,13 @@ func (s *saver[S, B]) written(v *saving, err error) error {
 	return fireWith(s.session, "AfterSave", afterSaveHook.AfterSave, v.path)
 }
 
-// makeRoom deletes a checkpoint that would go after this one, and reports whether it has. For
-// weights that are not finite none goes.
+// makeRoom deletes a checkpoint that would be deleted after this save, and reports whether it has.
+// It deletes none if the weights to be saved are not finite.
 func (s *saver[S, B]) makeRoom(full *checkpoint.SpaceError) bool {
 	if s.store == nil {
 		return false
 	}
-	if s.sharded() { // all have looked just now, and this process is alone here
+	if s.sharded() { // all processes have just checked their weights, and NonFinite needs them all
 		if s.spoiled {
 			return false
 		}
@@ -255,13 +259,13 @@ func (s *saver[S, B]) makeRoom(full *checkpoint.SpaceError) bool {
 	return true
 }
 
-// protected are the checkpoints that must stay: the best and what is being uploaded.
+// protected returns the checkpoints that must not be deleted: the best and those being uploaded.
 func (s *saver[S, B]) protected() []string {
 	return append(s.uploads.queue.folders(), s.bestOnDisk(s.best.Checkpoint)...)
 }
 
-// bestOnDisk is the checkpoint of the best model. While that of the best evaluation is not written,
-// or where this has failed, it is the best of those that are there, if the run wants one.
+// bestOnDisk returns the checkpoint of the best model. If that of the best evaluation is not yet
+// written or could not be written, it is the best of those on disk, if the run needs one.
 func (s *saver[S, B]) bestOnDisk(best string) []string {
 	switch wanted := s.o.LoadBestAtEnd || s.o.Save.kind == atBest; {
 	case best != "":
@@ -273,21 +277,21 @@ func (s *saver[S, B]) bestOnDisk(best string) []string {
 	return next[:min(1, len(next))]
 }
 
-// rotate deletes old checkpoints, but none that is the best, the current one or being uploaded.
+// rotate deletes old checkpoints, except the best, the current one and those being uploaded.
 func (s *saver[S, B]) rotate() {
 	if s.store == nil || s.spoiled {
 		return
 	}
 	if err := s.store.Rotate(append(s.protected(), s.checkpoint)...); err != nil {
-		// no reason to end a run
+		// not a reason to end the run
 		s.warn("old checkpoints could not be deleted after update %d: %v", s.loop.GlobalStep, err)
 	}
 }
 
-// bestCheckpoint is where the model of the best evaluation is, as of the checkpoint that is about
-// to be written.
+// bestCheckpoint returns where the model of the best evaluation is, or will be once the current
+// checkpoint is written.
 func (s *saver[S, B]) bestCheckpoint() string {
-	// transformers takes update 0 for none
+	// transformers treats update 0 as none
 	if s.best.Metric == "" || s.forgetsBestStep() || s.best.GlobalStep == 0 && s.o.Semantics.BestMayBeUnsaved {
 		return ""
 	}
@@ -301,13 +305,13 @@ func (s *saver[S, B]) bestCheckpoint() string {
 	return s.best.Checkpoint
 }
 
-// forgetsBestStep tells whether nobody remembers at which update the best evaluation was:
-// transformers does not where only hooks save.
+// forgetsBestStep reports whether the update of the best evaluation is not recorded: transformers
+// does not record it if only hooks save.
 func (s *saver[S, B]) forgetsBestStep() bool {
 	return s.o.Save.kind == never && s.o.Semantics.BestMayBeUnsaved
 }
 
-// end puts the best model back, where the options want it.
+// end loads the best model and deletes all other checkpoints, if the options want it.
 func (s *saver[S, B]) end() error {
 	if s.o.LoadBestAtEnd {
 		if err := s.loadBest(); err != nil {
@@ -315,7 +319,7 @@ func (s *saver[S, B]) end() error {
 		}
 	}
 	if s.o.Semantics.OnlyBestAtEnd && s.o.KeepCheckpoints == 1 && s.best.Checkpoint != "" && s.store != nil {
-		if err := s.uploads.makeUp(); err != nil { // one may be of what is about to go
+		if err := s.uploads.makeUp(); err != nil { // one may be of a checkpoint that is about to be deleted
 			return err
 		}
 		s.deleteAllButBest()
@@ -323,12 +327,12 @@ func (s *saver[S, B]) end() error {
 	return nil
 }
 
-// final is the checkpoint with the model that the run ends with.
+// final returns the checkpoint with the model that the run ends with.
 func (s *saver[S, B]) final() string {
 	return cmp.Or(s.loaded, s.checkpoint)
 }
 
-// current is the checkpoint of the current update; empty if there is none yet.
+// current returns the checkpoint of the current update; empty if there is none yet.
 func (s *saver[S, B]) current() string {
 	switch {
 	case !s.saves() || s.loop.LastSaved != s.loop.GlobalStep:
@@ -339,8 +343,8 @@ func (s *saver[S, B]) current() string {
 	return s.checkpointPath(s.loop.GlobalStep)
 }
 
-// loadBest puts the weights of the best evaluation back. For a checkpoint that could not be written,
-// was damaged since, is gone, or has weights that are not finite, the next best one takes the place.
+// loadBest loads the weights of the best evaluation. If its checkpoint could not be written, is
+// damaged or gone, or has weights that are not finite, the next best one is loaded.
 func (s *saver[S, B]) loadBest() error {
 	var candidates []string
 	if s.best.Checkpoint != "" {
@@ -372,7 +376,7 @@ func (s *saver[S, B]) loadBest() error {
 	return nil
 }
 
-// nextBest are the checkpoints of the other evaluations, the best first.
+// nextBest returns the checkpoints of the other evaluations, the best first.
 func (s *saver[S, B]) nextBest() []string {
 	rows := slices.DeleteFunc(slices.Clone(s.history), func(row Logs) bool {
 		_, ok := row[s.best.Metric]

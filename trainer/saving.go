@@ -9,34 +9,38 @@ import (
 	"github.com/gotrainer/gotrainer/internal/osthread"
 )
 
-// saving is a checkpoint on its way to the disk: the same steps whether the loop waits for it or
-// another goroutine takes it there (Options.AsyncSave).
+// saving is the save of a checkpoint. Its steps are the same whether the loop waits for it or
+// another goroutine finishes it (Options.AsyncSave).
 type saving struct {
-	step     int    // the update
-	saved    int    // the update of the checkpoint before
-	path     string // where it will be
-	best     string // the checkpoint of the best model, as this one says
+	step     int    // the update that is saved
+	saved    int    // the update of the previous checkpoint
+	path     string // the folder of the checkpoint
+	best     string // the checkpoint of the best model, as recorded in this one
 	bestStep int
-	message  string // of its upload
+	message  string // of the checkpoint's upload
 	async    bool
 	spoiled  bool // the weights are not finite
 
-	finish  func() error // writes what has been copied, seals and rotates; touches nothing of the loop's
-	rotated error        // older checkpoints could not be deleted
+	// writes what has been copied, seals it and deletes old checkpoints; does not touch the loop's
+	// state
+	finish  func() error
+	rotated error // the error if older checkpoints could not be deleted
 
-	done     chan struct{} // closed at the end of the goroutine
-	err      error         // of finish
+	done     chan struct{} // closed when the goroutine ends
+	err      error         // result of finish
 	panicked any
 }
 
-// start has another goroutine finish the checkpoint, if there was no error so far.
+// start finishes the checkpoint in another goroutine, unless there was an error before.
 func (v *saving) start(err error) {
 	v.done, v.err = make(chan struct{}), err
 	if err != nil {
 		close(v.done)
 		return
 	}
-	osthread.Brief(func() { // the step's library may leave threads behind on one that stays
+	// on a thread that ends afterwards, and with it the threads that the step's library keeps for
+	// it
+	osthread.Brief(func() {
 		defer close(v.done)
 		defer func() { v.panicked = recover() }()
 		v.err = v.finish()
@@ -52,9 +56,9 @@ func (v *saving) ended() bool {
 	}
 }
 
-// settle takes in the checkpoint that is under way, on the goroutine of the loop: if it is on the
-// disk or has failed, or with wait when it is so far. Several processes do so only where all wait,
-// since they have to agree on it.
+// settle completes the save in progress, on the goroutine of the loop: if it has ended or, with
+// wait, when it has. Several processes complete it only where they all wait, since they have to
+// agree on the result.
 func (s *saver[S, B]) settle(wait bool) error {
 	v := s.underWay
 	if v == nil || !wait && (s.several() || !v.ended()) {
@@ -69,13 +73,13 @@ func (s *saver[S, B]) settle(wait bool) error {
 	if full, ok := errors.AsType[*checkpoint.SpaceError](err); ok {
 		s.makeRoom(full)
 	}
-	if err = s.orAgain(err); err == nil && !wait && s.failed != nil {
-		s.loop.Control.ShouldSave = true // of the update that is about to end
+	if err = s.retryLater(err); err == nil && !wait && s.failed != nil {
+		s.loop.Control.ShouldSave = true // for the update that is about to end
 	}
 	return err
 }
 
-// wait returns when the checkpoint that is under way is on the disk, or has failed.
+// wait returns when the save in progress has ended.
 func (s *saver[S, B]) wait() {
 	v := s.underWay
 	if v == nil || v.ended() {
@@ -88,8 +92,8 @@ func (s *saver[S, B]) wait() {
 	s.o.Logger.Info("waited for a checkpoint to be written", "checkpoint", v.path, "seconds", waited.Seconds())
 }
 
-// finish brings the last checkpoint of a run to its end. One that has failed is tried once more,
-// since no update follows.
+// finish completes the last save of a run. If it has failed, it is tried once more, since no update
+// follows.
 func (s *saver[S, B]) finish() error {
 	if s.underWay == nil {
 		return nil
@@ -100,7 +104,7 @@ func (s *saver[S, B]) finish() error {
 	return s.save(false)
 }
 
-// release waits for what is under way and gives back the memory that it was copied into.
+// release waits for the save in progress and frees the memory of its copy.
 func (s *saver[S, B]) release() error {
 	if !s.o.AsyncSave {
 		return nil
@@ -110,15 +114,15 @@ func (s *saver[S, B]) release() error {
 	return s.emptyCache()
 }
 
-// emptyCache has the step give memory back. It waits for the checkpoint that is under way, since
-// what is written of it lies in such memory.
+// emptyCache makes the step return memory to the device. It waits for the save in progress, since
+// its copy is in such memory.
 func (s *saver[S, B]) emptyCache() error {
 	s.wait()
 	return s.stepError("empty the cache", s.step.EmptyCache())
 }
 
-// storeWarnings are those of a store that the run has not told of yet. An asynchronous save adds
-// some on its goroutine, and only that of the loop may warn.
+// storeWarnings are the warnings of a store that have not been reported yet. An asynchronous save
+// adds some on its own goroutine, but only that of the loop may warn.
 type storeWarnings struct {
 	mu   sync.Mutex
 	list []error

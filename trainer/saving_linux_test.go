@@ -15,7 +15,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// Threads that libtorch keeps for the thread of a save would have those of the training sleep.
+// Threads that libtorch keeps for the thread of a save would make those of the training sleep.
 func TestTheThreadOfAnAsyncSaveEndsWithIt(t *testing.T) {
 	var mu sync.Mutex
 	var threads []int

@@ -21,14 +21,14 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// asyncStep is a step whose writer waits, at save n, until update until(n) has been made.
+// asyncStep returns a step whose writer waits, in save n, until update until(n) has been made.
 func asyncStep(t *testing.T, until func(save int) (update int)) *trainertest.Step {
 	var mu sync.Mutex
 	made, more := 0, make(chan struct{})
 	saves := 0
 	return &trainertest.Step{
 		Inject: func(op string, _ int) error {
-			if op == "report" || op == "train" { // the update before it has been made
+			if op == "report" || op == "train" { // the previous update has been made
 				mu.Lock()
 				defer mu.Unlock()
 				close(more)
@@ -62,7 +62,7 @@ func asyncStep(t *testing.T, until func(save int) (update int)) *trainertest.Ste
 	}
 }
 
-// asyncRun is a run of six updates with a checkpoint after every second one.
+// asyncRun makes a run of six updates with a checkpoint after every second one.
 func asyncRun(t *testing.T, step trainer.Step[int, []int], o trainer.Options, valid data.Dataset[int]) (
 	*trainer.Result, error) {
 	o.Epochs, o.BatchSize, o.Log = 1, 1, trainer.Every(1, trainer.Update)
@@ -75,7 +75,7 @@ func asyncRun(t *testing.T, step trainer.Step[int, []int], o trainer.Options, va
 	return fit.Fit(t.Context(), trainertest.Samples(6), valid)
 }
 
-// contents are the files of a folder by their names.
+// contents returns the files of a folder by their names.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -90,7 +90,7 @@ func contents(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// The writer is slow: weights, generator, counts and log have moved on when it writes.
+// The writer is slow: when it writes, the weights, generator, counts and log have already changed.
 func TestAnAsyncCheckpointIsThatOfItsUpdate(t *testing.T) {
 	want, got := t.TempDir(), t.TempDir()
 	_, err := asyncRun(t, &trainertest.Step{}, trainer.Options{OutputDir: want}, nil)
@@ -124,7 +124,8 @@ func TestOneCheckpointIsUnderWayAtATime(t *testing.T) {
 	}
 }
 
-// What is written lies in memory that the step gives back, so the loop waits for the writer before.
+// The copy that is being written is in memory that EmptyCache frees, so the loop waits for the
+// writer first.
 func TestTheCacheIsNotEmptiedWhileACheckpointIsWritten(t *testing.T) {
 	for name, o := range map[string]trainer.Options{
 		"EmptyCacheSteps": {EmptyCacheSteps: 1}, "DivideOnOutOfMemory": {DivideOnOutOfMemory: true},
@@ -137,7 +138,7 @@ func TestTheCacheIsNotEmptiedWhileACheckpointIsWritten(t *testing.T) {
 					switch {
 					case op == "emptycache":
 						emptied++
-						assert.False(t, writing.Load(), "the cache is emptied beside the writer")
+						assert.False(t, writing.Load(), "the cache is emptied while the writer is running")
 					case op == "train" && n == 2 && o.DivideOnOutOfMemory:
 						for !writing.Load() {
 							time.Sleep(time.Millisecond)
@@ -164,8 +165,8 @@ func TestTheCacheIsNotEmptiedWhileACheckpointIsWritten(t *testing.T) {
 	}
 }
 
-// AfterSave comes when the checkpoint is there: at a later update, and for the last one before the
-// run ends.
+// AfterSave is called when the checkpoint is on the disk: at a later update or, for the last one,
+// before the run ends.
 func TestAfterSaveOfAnAsyncSaveComesWhenItIsOnTheDisk(t *testing.T) {
 	var events []string
 	var at []int
@@ -183,7 +184,7 @@ func TestAfterSaveOfAnAsyncSaveComesWhenItIsOnTheDisk(t *testing.T) {
 	assert.Equal(t, 6, at[2])
 }
 
-// savedHook is told of checkpoints.
+// savedHook is called for each checkpoint.
 type savedHook func(r *trainer.Run, path string)
 
 func (f savedHook) AfterSave(r *trainer.Run, path string) error {
@@ -191,7 +192,7 @@ func (f savedHook) AfterSave(r *trainer.Run, path string) error {
 	return nil
 }
 
-// failing is a step whose writer fails at the given saves.
+// failing returns a step whose writer fails in the given saves.
 func failing(fault error, at ...int) *trainertest.Step {
 	saves := 0
 	return &trainertest.Step{Write: func() error {
@@ -232,10 +233,9 @@ func TestAnAsyncSaveThatFailsStopsTheRunWhereItIsToldTo(t *testing.T) {
 	assert.GreaterOrEqual(t, r.GlobalStep, 2)
 }
 
-// The last save has no update after it: it is tried once more, and then the error is beside the
-// Result.
-// Somebody has changed the weights between two updates, while they were copied: the checkpoint is
-// made later, though the options stop at the failures of a disk.
+// No update follows the last save, so it is tried once more, and then its error is returned with
+// the Result. If the weights were changed between two updates, while they were being copied, the
+// checkpoint is made later, even if the options stop at save failures.
 func TestASaveOfAStateThatWasChangedIsTriedAgain(t *testing.T) {
 	dir := t.TempDir()
 	r, err := asyncRun(t, failing(trainer.ErrChangedWhileSaved, 1), trainer.Options{OutputDir: dir, AsyncSave: true,
@@ -292,7 +292,7 @@ func TestAPanicOfTheWriterIsOneOfTheRun(t *testing.T) {
 	})
 }
 
-// A cancelled run waits for what is under way before it saves.
+// A cancelled run waits for the save in progress before it saves.
 func TestACancelledRunWaitsForTheSaveThatIsUnderWay(t *testing.T) {
 	for _, at := range []int{2, 3} { // the update of the save, and the one after it
 		ctx, cancel := context.WithCancel(t.Context())
@@ -352,7 +352,7 @@ func TestARollBackWaitsForTheSaveThatIsUnderWay(t *testing.T) {
 	assert.Equal(t, 6, r.GlobalStep)
 }
 
-// savesAtOnce is a step that makes no use of SaveOptions.Later.
+// savesAtOnce is a step that does not use SaveOptions.Later.
 type savesAtOnce struct {
 	trainer.Step[int, []int]
 }

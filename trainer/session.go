@@ -11,22 +11,21 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// session is what the parts of a run share: what it is made of, where it stands and what it has
-// logged.
+// session is what the parts of a run share: the step and the options, the loop, and the log.
 type session[S, B any] struct {
-	step  Step[S, B]
-	o     Options
-	hooks []any // the callbacks, the trainer's own among them
-	loop  *loop
-	run   *Run // how hooks see it
-	batch *B   // that is being trained or evaluated on; nil between batches
-	shown bool // a hook has asked for a batch, and may have kept it
+	step           Step[S, B]
+	o              Options
+	hooks          []any // the callbacks, including the trainer's own
+	loop           *loop
+	run            *Run // the hooks' view of the run
+	batch          *B   // being trained or evaluated on; nil between batches
+	batchRequested bool // a hook has called Run.Batch and may have kept the batch
 
-	// ctx ends the run. Where several processes train it ends when they have agreed on it; the
-	// caller's is asked.
+	// ctx ends the run. With several processes it is cancelled once they have agreed to end, and
+	// asked is the context of this process's caller.
 	ctx, asked context.Context
-	cancel     context.CancelCauseFunc // ends ctx
-	stepCtx    context.Context         // never ends: cancelling the run must not tear an update
+	cancel     context.CancelCauseFunc // cancels ctx
+	stepCtx    context.Context         // never cancelled: cancelling the run must not interrupt an update
 
 	record
 	progress *progress
@@ -34,32 +33,33 @@ type session[S, B any] struct {
 	start    time.Time
 }
 
-// record is what the log and the report of a run are made of.
+// record is what the log and the report of a run are made from.
 type record struct {
-	history    []Logs
-	final      Logs // its last row
-	best       Best // evaluation so far
-	losses     losses
-	gradNorm   *float64 // of the last update
-	skipped    bool     // the last update, as the last report knows
-	lossSum    float64  // since the last log, as far as the step has reported it
-	lossTotal  float64  // of what was logged
-	logged     means    // other numbers since the last log
-	left       leftOut  // updates that neither has the loss of, since it was not finite
-	nonFinite  bool     // a warning of a loss that is no finite number was given
-	trained    float64  // samples of this session
-	stopReason string
+	history         []Logs
+	final           Logs // the last row of the log
+	best            Best // the best evaluation so far
+	losses          losses
+	gradNorm        *float64 // of the last update
+	skipped         bool     // the last update was skipped, according to the last report
+	lossSum         float64  // since the last log, as far as the step has reported it
+	lossTotal       float64  // sum of what was logged
+	logged          means    // other values since the last log
+	left            leftOut  // updates whose losses are in neither sum, since they were not finite
+	warnedNonFinite bool     // there has been a warning of a loss that is not finite
+	trained         float64  // samples trained on in this session
+	stopReason      string
 
-	tokens, startTokens int64   // input tokens of the run, and those before this session
+	tokens, startTokens int64   // input tokens seen by the run, and those before this session
 	flops               float64 // of the run
 
-	parts atomic.Int64 // of a batch: see Options.DivideOnOutOfMemory
+	parts atomic.Int64 // parts into which each batch is divided: see Options.DivideOnOutOfMemory
 }
 
-// leftOut counts the updates whose losses count neither for the log nor for train_loss.
+// leftOut counts the updates whose losses are left out of the log and of train_loss because they
+// are not finite.
 type leftOut struct {
 	SinceLog int `json:"since_log,omitempty"`
-	Total    int `json:"total,omitempty"` // those of before the last log
+	Total    int `json:"total,omitempty"` // those before the last log
 }
 
 func (r *record) save(l *loopState) {
@@ -89,11 +89,11 @@ func (r *record) restore(l loopState, rules semantics.Rules) {
 	r.losses.restore(l.Losses, rules, l.Position.GlobalStep)
 }
 
-// errInterrupted is returned by what has seen that the run is cancelled. The runner turns it into
-// an [*InterruptedError].
+// errInterrupted is returned by code that finds the run cancelled. The runner turns it into an
+// [*InterruptedError].
 var errInterrupted = errors.New("interrupted")
 
-// cancelled is the error of the context, with its cause if that is another one.
+// cancelled returns the error of the context, with its cause if that is a different error.
 func (s *session[S, B]) cancelled() error {
 	err := s.ctx.Err()
 	if cause := context.Cause(s.ctx); cause != nil && !errors.Is(cause, err) {
@@ -102,7 +102,7 @@ func (s *session[S, B]) cancelled() error {
 	return err
 }
 
-// stepError is an error of the step, or of what it is given, as the user is told of it.
+// stepError wraps an error of the step, or of loading its data, in a [*StepError]; nil stays nil.
 func (s *session[S, B]) stepError(op string, err error) error {
 	if err == nil {
 		return nil
@@ -110,7 +110,8 @@ func (s *session[S, B]) stepError(op string, err error) error {
 	return &StepError{Op: op, GlobalStep: s.loop.GlobalStep, Epoch: s.loop.Progress, Err: err}
 }
 
-// fire calls the hooks of an event, which see the loop as it is now and may change the decisions.
+// fire calls the hooks of an event. They see the current state of the loop and may change its
+// control.
 func fire[S, B, H any](s *session[S, B], event string, method func(H, *Run) error) error {
 	if !slices.ContainsFunc(s.hooks, has[H]) {
 		return nil
@@ -121,28 +122,28 @@ func fire[S, B, H any](s *session[S, B], event string, method func(H, *Run) erro
 	return err
 }
 
-// fireWith is fire of an event that hooks are told something with.
+// fireWith is fire for an event with an argument.
 func fireWith[S, B, H, A any](s *session[S, B], event string, method func(H, *Run, A) error, arg A) error {
 	return fire(s, event, func(h H, r *Run) error { return method(h, r, arg) })
 }
 
-// show brings the hooks' view up to date.
+// show updates the hooks' view of the run.
 func (s *session[S, B]) show() {
 	l, r := s.loop, s.run
 	r.GlobalStep, r.Updates, r.MaxSteps, r.Control = l.GlobalStep, l.Updates, l.plan.maxSteps, l.Control
 	r.Epoch, r.EpochIndex, r.Batches = l.Progress, l.Epoch, l.Micro
 }
 
-// shownBatch is Run.Batch.
-func (s *session[S, B]) shownBatch() any {
+// currentBatch is Run.Batch.
+func (s *session[S, B]) currentBatch() any {
 	if s.batch == nil {
 		return nil
 	}
-	s.shown = true
+	s.batchRequested = true
 	return *s.batch
 }
 
-// warn tells of something that the user should know and that does not end the run: immediately, or
+// warn reports something that the user should know but that does not end the run: immediately, or
 // in the header if that is still to come.
 func (s *session[S, B]) warn(format string, args ...any) {
 	s.note(format, args...)
@@ -151,14 +152,14 @@ func (s *session[S, B]) warn(format string, args ...any) {
 	}
 }
 
-// note is a warning for the next header.
+// note adds a warning to the next header.
 func (s *session[S, B]) note(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	s.warnings = append(s.warnings, text)
 	s.o.Logger.Warn(text)
 }
 
-// noteOnce notes what holds of every try of AutoFindBatchSize.
+// noteOnce adds warnings, unless an earlier attempt of AutoFindBatchSize has added them.
 func (s *session[S, B]) noteOnce(texts []string) {
 	for _, text := range texts {
 		if !slices.Contains(s.warnings, text) {
@@ -171,7 +172,7 @@ func (s *session[S, B]) seed(o SeedOptions) error {
 	return s.stepError("seed", s.step.Seed(s.o.Seed, o))
 }
 
-// startLoader lets the step draw what a DataLoader draws when a pass begins.
+// startLoader lets the step draw what a DataLoader draws at the beginning of a pass.
 func (s *session[S, B]) startLoader(train bool) error {
 	if s.o.Semantics.SeedEveryPass {
 		if err := s.seed(SeedOptions{KeepModel: true}); err != nil {

@@ -8,14 +8,13 @@ import (
 	"strings"
 )
 
-// settingsText names the type of a value and those of its fields that are set: "Cosine, Warmup
-// 0.05". Another build of the program gives the same text, so addresses and functions are not in
-// it.
+// settingsText names the type of a value and its nonzero fields: "Cosine, Warmup 0.05". The text is
+// the same in every build of the program, so it has no addresses or functions.
 func settingsText(v any) string {
 	return describe(reflect.ValueOf(v), 0)
 }
 
-// A text covers a value to this depth, and lists up to this many elements; for longer lists it has
+// A text covers a value to this depth, and lists up to this many elements. For longer lists it has
 // a checksum.
 const (
 	mostDepth    = 4
@@ -44,7 +43,7 @@ func describe(v reflect.Value, depth int) string {
 	return b.String()
 }
 
-// describeField is the value of a field; empty if it has no text.
+// describeField returns the text for the value of a field; empty if it has none.
 func describeField(v reflect.Value, depth int) string {
 	v = pointed(v)
 	switch v.Kind() {
@@ -74,7 +73,7 @@ func describeList(v reflect.Value, depth int) string {
 	return "[" + strings.Join(texts, " ") + "]"
 }
 
-// pointed is what is behind pointers and interfaces.
+// pointed follows pointers and interfaces to the value behind them.
 func pointed(v reflect.Value) reflect.Value {
 	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
 		v = v.Elem()

@@ -7,12 +7,12 @@ import (
 	"github.com/gotrainer/gotrainer/checkpoint"
 )
 
-// A step of which each process has a part (About.Sharded). The main process makes the folder of a
-// checkpoint and gives it its name; in between all write into it.
+// Sharded steps, of which each process has a part (About.Sharded). The main process creates the
+// folder of a checkpoint and finally renames it; in between, all processes write to it.
 
 func (s *session[S, B]) sharded() bool { return s.step.About().Sharded }
 
-// checkSharded refuses what one process cannot do with its part.
+// checkSharded refuses options that do not work if each process has only a part of the step.
 func (o *Options) checkSharded() error {
 	for _, c := range []struct {
 		refused             bool
@@ -34,7 +34,8 @@ func (o *Options) checkSharded() error {
 	return nil
 }
 
-// shareFolder tells all processes the folder that the main one has made; empty: it has failed.
+// shareFolder passes the folder that the main process has created to all processes; empty: it has
+// failed.
 func (s *session[S, B]) shareFolder(dir string) (string, error) {
 	all, err := s.o.Group.AllGather(context.WithoutCancel(s.ctx), []byte(dir))
 	if err != nil {
@@ -43,7 +44,8 @@ func (s *session[S, B]) shareFolder(dir string) (string, error) {
 	return string(all[0]), nil
 }
 
-// noFolder is an error of the main process before it has made one.
+// noFolder tells the other processes that the main one has failed before it created a folder. It
+// returns the error.
 func (s *session[S, B]) noFolder(err error) error {
 	if err == nil || !s.sharded() {
 		return err
@@ -52,7 +54,7 @@ func (s *session[S, B]) noFolder(err error) error {
 	return errors.Join(err, shareErr)
 }
 
-// savePart writes what a process other than the main one has.
+// savePart writes the part of a process other than the main one.
 func (s *saver[S, B]) savePart(v *saving) error {
 	dir, err := s.shareFolder("")
 	if err != nil || dir == "" {
@@ -70,12 +72,12 @@ func (s *saver[S, B]) savePart(v *saving) error {
 	return s.step.Save(dir, o)
 }
 
-// writes are what a save leaves to another goroutine.
+// writes are the writes that a save leaves to another goroutine.
 type writes []func() (nonFinite []string, err error)
 
 func (w *writes) add(write func() ([]string, error)) { *w = append(*w, write) }
 
-// run is all of them, until one fails.
+// run makes the writes, until one fails.
 func (w *writes) run() (nonFinite []string, err error) {
 	for _, write := range *w {
 		names, err := write()
@@ -87,8 +89,10 @@ func (w *writes) run() (nonFinite []string, err error) {
 	return nonFinite, nil
 }
 
-// givenUp is the error of a save of the main process. Where others write already they wait for it,
-// on goroutines of their own: there it joins them, finds that the folder is gone, and then fails.
+// givenUp returns the error of a save of the main process. In an asynchronous save of a sharded
+// step, v.finish returns it instead: the other processes are writing on goroutines of their own by
+// then, and wait for the main one there. It joins them, finds that the folder is gone, and then
+// fails.
 func (s *saver[S, B]) givenUp(v *saving, later *writes, err error) error {
 	if err == nil || !v.async || !s.sharded() {
 		return err
@@ -100,7 +104,7 @@ func (s *saver[S, B]) givenUp(v *saving, later *writes, err error) error {
 	return nil
 }
 
-// saveStep writes what the step has into the folder of a checkpoint, on the main process.
+// saveStep writes the step's files into the folder of a checkpoint, on the main process.
 func (s *saver[S, B]) saveStep(dir string, o SaveOptions) error {
 	if s.sharded() {
 		if _, err := s.shareFolder(dir); err != nil {
@@ -110,8 +114,8 @@ func (s *saver[S, B]) saveStep(dir string, o SaveOptions) error {
 	return s.step.Save(dir, o)
 }
 
-// roomForAll reports whether a save is tried again since the main process has made room.
-func (s *saver[S, B]) roomForAll(err error) bool {
+// retryWithRoom reports whether the save is tried again because the main process has made room.
+func (s *saver[S, B]) retryWithRoom(err error) bool {
 	full, ok := errors.AsType[*checkpoint.SpaceError](err)
 	made := ok && s.makeRoom(full)
 	if !s.sharded() {

@@ -16,25 +16,25 @@ import (
 	"syscall"
 )
 
-// The metrics files. They live in this package, not in trainer/callback, because every run with an
-// output folder has them and callback imports trainer. They are hooks like any other: what they
-// know they know from the Run.
+// The metrics files. They are in this package, not in trainer/callback, because every run with an
+// output folder has them and callback imports trainer. They are hooks like any other, and use only
+// what a Run offers.
 
 const (
 	metricsFile  = "metrics.jsonl"
 	metricsTable = "metrics.csv"
 )
 
-// metricsLog writes one of the files. At the start it is made equal to the log of the checkpoint, so
-// rows that an interrupted session wrote beyond it do not appear twice. It does not end a run: a row
-// that cannot be written is told of once and waits in the log, from which the file is rewritten at
-// the next row or the end. Only a file that cannot be begun is an error, since nothing is lost by it
-// yet.
+// metricsLog writes one of the files. When a run begins, the file is made equal to the log of the
+// checkpoint, so that rows of an interrupted session after that do not appear twice. A row that
+// cannot be written does not end the run: there is one warning, and the file is rewritten from the
+// log at the next row or at the end. Only failing to create the file at the start is an error,
+// since nothing is lost yet.
 type metricsLog struct {
 	path   string
 	format interface {
 		file(rows []Logs) ([]byte, error)
-		line(row Logs) ([]byte, error) // nil: with this row the file is another one
+		line(row Logs) ([]byte, error) // nil: this row needs the whole file rewritten
 	}
 	warn func(format string, args ...any)
 	owed bool
@@ -84,8 +84,8 @@ func (l *metricsLog) finish(r *Run) {
 	}
 }
 
-// metricsJSONL is one row of the log a line: the record of a run, from which everything else can be
-// derived.
+// metricsJSONL has one row of the log per line: the record of a run, from which everything else can
+// be derived.
 type metricsJSONL struct{}
 
 func (metricsJSONL) file(rows []Logs) ([]byte, error) {
@@ -100,8 +100,8 @@ func (metricsJSONL) file(rows []Logs) ([]byte, error) {
 
 func (f metricsJSONL) line(row Logs) ([]byte, error) { return f.file([]Logs{row}) }
 
-// metricsCSV is for spreadsheets: the same rows, a column for each name. A name that appears for the
-// first time makes a new column.
+// metricsCSV is for spreadsheets: the same rows, with a column for each name. A name that appears
+// for the first time adds a column.
 type metricsCSV struct{ columns []string }
 
 func (f *metricsCSV) file(rows []Logs) ([]byte, error) {
@@ -135,7 +135,8 @@ func compareColumns(a, b string) int {
 	return cmp.Or(first(b)-first(a), compareKeys(a, b))
 }
 
-// record is the row of a table; a name that the row lacks is an empty cell.
+// record returns a row of the table, with an empty cell for each name that the row of the log
+// lacks.
 func (f *metricsCSV) record(row Logs) []string {
 	cells := make([]string, len(f.columns))
 	for i, name := range f.columns {
@@ -152,8 +153,7 @@ func csvLines(records ...[]string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// appendTo opens, writes and closes: nothing stays open between two rows, and nothing is lost in a
-// buffer when the process dies.
+// appendTo opens the file for each row, so that nothing is lost in a buffer when the process dies.
 func appendTo(path string, text []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o666)
 	if err != nil {
@@ -163,14 +163,14 @@ func appendTo(path string, text []byte) error {
 	return writing(path, errors.Join(err, f.Close()))
 }
 
-// metricsError says which file of a run could not be written. It stands for itself, not for the
-// hook that found it: the user knows the file, not the type.
+// metricsError says which file of a run could not be written. It is not wrapped in a [*HookError],
+// since the user knows the file but not the hook.
 type metricsError struct {
 	path string
 	err  error
 }
 
-// writing gives an error the name of the file that was to be written; nil stays nil.
+// writing wraps an error with the name of the file that was to be written; nil stays nil.
 func writing(path string, err error) error {
 	if err == nil {
 		return nil
@@ -181,7 +181,7 @@ func writing(path string, err error) error {
 func (e *metricsError) Error() string {
 	reason, remedy := e.err, "does the folder still exist, and is it writable?"
 	if found, ok := errors.AsType[*fs.PathError](e.err); ok {
-		reason = found.Err // its path may be that of the file that was to take this one's place
+		reason = found.Err // its path may be that of the temporary file
 	}
 	if errors.Is(e.err, syscall.ENOSPC) || errors.Is(e.err, syscall.EDQUOT) {
 		remedy = "make room on its disk, or choose another Options.OutputDir"
@@ -191,9 +191,8 @@ func (e *metricsError) Error() string {
 
 func (e *metricsError) Unwrap() error { return e.err }
 
-// replaceFile writes a file of the run's folder whole or not at all. The file beside it, under
-// which it is written, has one name, so that what a killed process leaves is replaced by the next
-// write.
+// replaceFile writes a file of the run's folder completely or not at all. Its temporary file always
+// has the same name, so that the next write replaces what a killed process has left.
 func replaceFile(path string, text []byte) (err error) {
 	aside := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
 	f, err := os.OpenFile(aside, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)

@@ -71,7 +71,7 @@ func (r *runner[S, B]) startAt(start *StartPosition) error {
 	return nil
 }
 
-// load has the step put where the run begins.
+// load restores the step with StartPosition.Load.
 func (r *runner[S, B]) load(s StartPosition) error {
 	if s.Load == nil {
 		return nil
@@ -93,11 +93,11 @@ func (l *loop) startAt(s StartPosition) {
 	if l.flow.rules.EpochsPerSession {
 		l.plan.epochs += l.Epoch
 	}
-	// a session of its own epochs looks for the end behind its first step
+	// under EpochsPerSession the end is looked for only after the first step
 	l.Control.ShouldTrainingStop = l.reached() && !l.flow.rules.EpochsPerSession
 	switch {
 	case l.Control.ShouldTrainingStop:
-		l.goal = theEnd
+		l.skipTo = theEnd
 	case l.Micro > 0:
 		l.enter(nextWindow, false)
 	default:
@@ -105,7 +105,7 @@ func (l *loop) startAt(s StartPosition) {
 	}
 }
 
-// checkSaver refuses what cannot be had together with a Saver.
+// checkSaver refuses options that cannot be combined with Start or with a Saver.
 func (o *Options) checkSaver() error {
 	switch {
 	case o.Start != nil && o.Start.State != nil && o.Start.counts():

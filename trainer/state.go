@@ -12,14 +12,13 @@ import (
 )
 
 // A checkpoint's two state files. The first has exactly the keys of transformers.TrainerState,
-// whose reader refuses any other key; what that does not hold is in the second.
+// whose reader refuses any other key; everything else is in the second.
 const (
 	stateFile = "trainer_state.json"
 	loopFile  = "gotrainer_state.json"
 )
 
-// savedState is trainer_state.json. Its fields stand in the order of their names, as transformers
-// writes them.
+// savedState is trainer_state.json. Its fields are sorted by name, as transformers writes them.
 type savedState struct {
 	BestGlobalStep      *int                       `json:"best_global_step"`
 	BestMetric          *jsonFloat                 `json:"best_metric"`
@@ -43,13 +42,13 @@ type savedState struct {
 	TrialParams         *struct{}                  `json:"trial_params"`
 }
 
-// loopState is gotrainer_state.json: all that the loop needs to continue as if nothing had
-// happened.
+// loopState is gotrainer_state.json: all that the loop needs to continue as if the run had not been
+// interrupted.
 type loopState struct {
 	Format   int      `json:"format"`
 	Position position `json:"position"`
 	Sizes    sizes    `json:"sizes"`
-	// see runner.configuration; none in checkpoints of earlier versions
+	// see runner.configuration; missing in checkpoints of earlier versions
 	Configuration map[string]string `json:"configuration,omitempty"`
 	Parts         int64             `json:"micro_batch_parts,omitempty"` // see Options.DivideOnOutOfMemory
 	ScheduleStep  int               `json:"schedule_step"`               // updates that moved the learning rate
@@ -60,7 +59,7 @@ type loopState struct {
 	LossSum       jsonFloat         `json:"loss_sum"`                 // since the last log
 	LossTotal     jsonFloat         `json:"loss_total"`
 	LeftOut       leftOut           `json:"updates_left_out,omitzero"`
-	// other numbers since the last log: sum and count of each
+	// other values since the last log: sum and count of each
 	Logged      map[string][2]jsonFloat `json:"logged,omitempty"`
 	GradNorm    *jsonFloat              `json:"grad_norm"` // of the last update
 	BestMetric  string                  `json:"best_metric"`
@@ -69,20 +68,20 @@ type loopState struct {
 	Losses      *lossState              `json:"losses,omitempty"`
 	OnlyModel   bool                    `json:"only_model,omitempty"` // made with SaveOnlyModel
 	NonFinite   bool                    `json:"non_finite,omitempty"` // the weights are not finite
-	// the numbers of an interrupted evaluation, of the validation sets that were done
+	// metrics of an interrupted evaluation, from the validation sets that were complete
 	Evaluated Logs `json:"evaluated,omitempty"`
 }
 
 const loopFormat = 2
 
-// bothStates is what a [Saver] is given to keep.
+// bothStates is the state that is passed to a [Saver].
 type bothStates struct {
 	Trainer savedState `json:"trainer_state"`
 	Loop    loopState  `json:"gotrainer_state"`
 }
 
-// sizes are what the position of a run is counted in. A run that is resumed with others would train
-// on some samples twice and on others never.
+// sizes are the units in which the position of a run is counted. A run resumed with other sizes
+// would train on some samples twice and on others never.
 type sizes struct {
 	TrainSamples int    `json:"train_samples"` // 0: a stream
 	BatchSize    int    `json:"batch_size"`
@@ -92,7 +91,8 @@ type sizes struct {
 	DataSeed     uint64 `json:"data_seed"`
 }
 
-// differs says in which size s, of a checkpoint, differs from the options' sizes; empty if in none.
+// differs returns the first size in which s, from a checkpoint, differs from the current sizes;
+// empty if there is none.
 func (s sizes) differs(now sizes) string {
 	for _, d := range []struct {
 		what      string
@@ -140,8 +140,8 @@ func readStates(dir string) (s savedState, l loopState, err error) {
 	return s, l, nil
 }
 
-// validate finds what no run can have written, so that a file from elsewhere cannot lead the loop
-// astray.
+// validate refuses a state that no run can have written, so that a file from elsewhere cannot lead
+// the loop astray.
 func (l loopState) validate() error {
 	p := l.Position
 	switch {
@@ -156,7 +156,7 @@ func (l loopState) validate() error {
 	return nil
 }
 
-// stateSavers are the callbacks that have a state, by its name.
+// stateSavers returns the callbacks that have a state, by the name of the state.
 func stateSavers(callbacks []any) map[string][]StateSaver {
 	byName := map[string][]StateSaver{}
 	for _, c := range callbacks {
@@ -167,8 +167,8 @@ func stateSavers(callbacks []any) map[string][]StateSaver {
 	return byName
 }
 
-// hookStates gathers the states of the hooks that have one, under the names of their types; several
-// of one type become a list.
+// hookStates collects the states of the hooks by name. Several hooks with the same name have a
+// list.
 func hookStates(callbacks []any) (map[string]json.RawMessage, error) {
 	states := map[string]json.RawMessage{}
 	for name, savers := range stateSavers(callbacks) {
@@ -195,8 +195,9 @@ func hookStates(callbacks []any) (map[string]json.RawMessage, error) {
 	return states, nil
 }
 
-// restoreHooks gives the hooks their states back. It returns what the user should know of hooks of
-// whose type the checkpoint has another number: those beyond it start over.
+// restoreHooks restores the states of the hooks. The run may have more or fewer hooks of a name
+// than the checkpoint: hooks without a state start over, surplus states are ignored, and notes tell
+// the user so.
 func restoreHooks(callbacks []any, states map[string]json.RawMessage) (notes []string, err error) {
 	byName := stateSavers(callbacks)
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
@@ -220,8 +221,9 @@ func restoreHooks(callbacks []any, states map[string]json.RawMessage) (notes []s
 	return notes, nil
 }
 
-// statesOf are the states of the hooks of one type. That of one hook stands alone, those of several
-// are a list; a run may have another number of them than the one before.
+// statesOf splits a state from a checkpoint into those of the single hooks. A hook that is the only
+// one of its name is stored by itself, several as a list; the run may have another number of them
+// than the checkpoint.
 func statesOf(savers []StateSaver, state json.RawMessage) (list []json.RawMessage, err error) {
 	isList := json.Unmarshal(state, &list) == nil
 	switch {
@@ -229,7 +231,7 @@ func statesOf(savers []StateSaver, state json.RawMessage) (list []json.RawMessag
 		return nil, nil
 	case len(savers) > 1 && isList:
 		return list, nil
-	case len(savers) == 1 && isList && savers[0].UnmarshalState(state) != nil: // it is not its own
+	case len(savers) == 1 && isList && savers[0].UnmarshalState(state) != nil: // the list is not the state of this hook
 		return list, nil
 	}
 	return []json.RawMessage{state}, nil

@@ -39,7 +39,7 @@ func TestLogsSurviveTheirFile(t *testing.T) {
 	})
 }
 
-// clean replaces what is no UTF-8 in names, as encoding/json does.
+// clean replaces invalid UTF-8 in names, as encoding/json does.
 func clean(row Logs) Logs {
 	out := Logs{}
 	for k, v := range row {
@@ -99,8 +99,8 @@ func TestReadStatesRefusesWhatNoRunWrote(t *testing.T) {
 	}
 }
 
-// FuzzReadStates feeds both state files with anything: readStates must refuse or give a position
-// with which a loop comes to an end.
+// FuzzReadStates fills both state files with arbitrary text: readStates must refuse it or return a
+// position from which a loop comes to an end.
 func FuzzReadStates(f *testing.F) {
 	f.Add(goodState, goodLoop)
 	f.Add("{}", "{}")
@@ -158,7 +158,8 @@ func TestHooksOfOneTypeKeepTheirOwnStates(t *testing.T) {
 	}
 }
 
-// Of another number of hooks of one type each that can have a state gets one.
+// If the run has another number of hooks of one type than the checkpoint, as many as possible get a
+// state.
 func TestAnotherNumberOfHooksOfOneType(t *testing.T) {
 	list := func(hooks ...any) map[string]json.RawMessage {
 		states, err := hookStates(hooks)
@@ -201,15 +202,15 @@ func TestGreaterIsBetterByName(t *testing.T) {
 		"accuracy": true, "soccer": true, "f1": true} {
 		o := *f
 		o.MetricForBest = "eval_" + name
-		if got := newJudge(&o).greater; got != want {
+		if got := newBestMetric(&o).greater; got != want {
 			t.Errorf("%s: greater is better = %v, want %v", name, got, want)
 		}
 		o.Semantics.OnlyLossIsLower = true
-		if got, want := newJudge(&o).greater, !strings.HasSuffix(name, "loss"); got != want {
+		if got, want := newBestMetric(&o).greater, !strings.HasSuffix(name, "loss"); got != want {
 			t.Errorf("%s, only loss is lower: greater is better = %v, want %v", name, got, want)
 		}
 		o.Direction = LowerIsBetter
-		if newJudge(&o).greater {
+		if newBestMetric(&o).greater {
 			t.Errorf("%s: LowerIsBetter does not hold", name)
 		}
 	}

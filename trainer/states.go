@@ -6,9 +6,9 @@ import (
 	"fmt"
 )
 
-// What a checkpoint says of a run, gathered from its parts.
+// What a checkpoint says about a run, collected from the run's parts.
 
-// savedState is trainer_state.json as of now.
+// savedState returns the current trainer_state.json.
 func (r *runner[S, B]) savedState(best string) (savedState, error) {
 	states, err := hookStates(r.hooks)
 	if err != nil {
@@ -39,7 +39,7 @@ func (r *runner[S, B]) savedState(best string) (savedState, error) {
 	return s, nil
 }
 
-// states are the two state files as of now.
+// states returns the current contents of the two state files.
 func (r *runner[S, B]) states(best string) (savedState, loopState, error) {
 	s, err := r.savedState(best)
 	if err != nil {
@@ -55,7 +55,7 @@ func (r *runner[S, B]) states(best string) (savedState, loopState, error) {
 
 // stateNow is Run.State.
 func (r *runner[S, B]) stateNow(done bool) ([]byte, error) {
-	p := r.loop.place(done)
+	p := r.loop.resumePosition(done)
 	if !p.possible() {
 		return nil, fmt.Errorf("trainer: Run.State: no run can start at this point (%s); call it in AroundEpoch, "+
 			"StepEnd, EpochEnd, EpochDone or TrainEnd", p.At)
@@ -73,7 +73,7 @@ func (r *runner[S, B]) stateNow(done bool) ([]byte, error) {
 	return json.Marshal(bothStates{s, l})
 }
 
-// updatesOf is how transformers writes an interval that is not one of updates: its default.
+// updatesOf returns an interval in updates. For any other, transformers writes its default.
 func updatesOf(t Trigger) int {
 	if t.kind == every && t.unit == Update {
 		return t.n

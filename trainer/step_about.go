@@ -50,19 +50,19 @@ type About struct {
 	Sharded bool
 }
 
-// cannot is the error of an option that the step has no means to carry out: what is the option,
-// verb what the step cannot do, remedy what to implement or to change, flag the field of About.
+// cannot returns the error for an option that the step cannot carry out: what is the option, verb
+// what the step cannot do, remedy what to implement or to change, flag the field of About.
 func cannot(step any, what, verb, flag, remedy string) error {
 	return fmt.Errorf("trainer: %s, but %T cannot %s: About().%s is false; %s", what, step, verb, flag, remedy)
 }
 
-// Remedies for a step that cannot do what several options need.
+// Remedies that several options share.
 const (
 	remedySaves  = "implement Save and Load, and set it"
 	remedyMemory = "implement EmptyCache and OutOfMemory, and set it"
 )
 
-// checkStep refuses options that the step has no means to carry out.
+// checkStep refuses options that the step cannot carry out.
 func (o *Options) checkStep(step any, can About) error {
 	rules := func(what string) string { return fmt.Sprintf("Options.Semantics (%s) %s", o.Semantics.Name, what) }
 	for _, c := range []struct {

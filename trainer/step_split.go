@@ -20,8 +20,7 @@ type SplitStep[B any] interface {
 	BatchLoss() (BatchLoss, error)
 }
 
-// checkSplit refuses hooks and reports for which the step would have to stop between forward and
-// backward, if it cannot.
+// checkSplit refuses hooks and reports that need a SplitStep if the step is none.
 func (t *Trainer[S, B]) checkSplit() error {
 	if has[SplitStep[B]](t.step) {
 		return nil
@@ -40,7 +39,7 @@ func (t *Trainer[S, B]) checkSplit() error {
 	return nil
 }
 
-// passOn is the remedy for a step that is not what an optional interface asks for.
+// passOn returns the remedy for a step that does not implement an optional interface.
 func passOn(methods string) string {
 	return "implement " + methods + " for its batches; a type that embeds the interface trainer.Step must pass them " +
 		"on, or embed the type of the step itself"

@@ -18,7 +18,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// bareStep can do nothing but the arithmetic.
+// bareStep supports only the arithmetic.
 type bareStep struct {
 	trainer.BaseStep[int, []int]
 	trained, evaluated int
@@ -59,14 +59,14 @@ func TestAStepOfSixMethodsIsTrained(t *testing.T) {
 	assert.Error(t, step.SetMomentum(0.9))
 }
 
-// around embeds the interface, which has nothing of a SplitStep or GroupStep.
+// around embeds the interface Step, which has no methods of a SplitStep or GroupStep.
 type around struct{ trainer.Step[int, []int] }
 
 type atForward struct{}
 
 func (atForward) AfterForward(*trainer.Run) error { return nil }
 
-// joiner says that it trains with others, and does.
+// joiner says that it trains in a group, and does.
 type joiner struct{ member }
 
 func (joiner) About() trainer.About { return trainer.About{JoinsGroup: true} }
@@ -117,7 +117,7 @@ func TestWhatAStepCannotDoIsRefusedBeforeTheRun(t *testing.T) {
 		require.ErrorContains(t, err, c.want, c.claim)
 	}
 
-	// How often a schedule moves is known when there is data.
+	// The number of changes in a schedule is known only when there are data.
 	step := new(bareStep)
 	tr, err := trainer.New(step, trainer.Options{Schedule: lr.OneCycleLR{}, Progress: io.Discard})
 	require.NoError(t, err)
@@ -128,8 +128,8 @@ func TestWhatAStepCannotDoIsRefusedBeforeTheRun(t *testing.T) {
 	assert.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// What can be asked of a step is asked of the recording step in the tests of package trainer, so
-// it must be able to do it.
+// The tests of package trainer use the recording step for everything that a step can be asked, so
+// it must support all of it.
 func TestTheRecordingStepCanDoAllButJoinAGroupAndRecycle(t *testing.T) {
 	about := reflect.ValueOf(new(trainertest.Step).About())
 	for i, f := range reflect.VisibleFields(about.Type()) {
@@ -142,7 +142,7 @@ func TestTheRecordingStepCanDoAllButJoinAGroupAndRecycle(t *testing.T) {
 	}
 }
 
-// groupOfTwo is a group of two processes, which is never asked for anything.
+// groupOfTwo returns a group of two processes that is never used for communication.
 func groupOfTwo(t *testing.T) *dist.Group {
 	t.Helper()
 	groups := make(chan *dist.Group, 2)

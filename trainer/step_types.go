@@ -7,7 +7,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// What a [Step] is told and what it returns.
+// Arguments and results of the methods of a [Step].
 
 // Metrics are the numbers of one evaluation by their bare names: "loss", "accuracy", "cer". In logs
 // and checkpoints they are prefixed with the name of the evaluation, as in Hugging Face:

@@ -38,7 +38,7 @@ func (s *stopAt) BeforeUpdate(*trainer.Run) error  { return s.here("update") }
 
 var tracedBatch = regexp.MustCompile(`^forward\((\d+)/`)
 
-// updated are the samples of a session that went into its updates.
+// updated returns the samples of a session that were part of its updates.
 func updated(step *trainertest.Step) (used []int) {
 	var window []int
 	for _, call := range strings.Fields(step.Trace()) {
@@ -53,8 +53,8 @@ func updated(step *trainertest.Step) (used []int) {
 	return used
 }
 
-// A hook that ends a run inside a window leaves its batches to the resumed run, and their losses
-// out.
+// When a hook ends a run inside a window, the resumed run trains on its batches, and their losses
+// are left out before that.
 func TestAStopInsideAWindowIsResumedBeforeIt(t *testing.T) {
 	const rows, epochs = 16, 2
 	for _, event := range []string{"batch begin", "forward", "backward", "update"} {

@@ -11,8 +11,9 @@ import (
 
 var errEmptyStream = errors.New("trainer: the stream has no samples in its first pass")
 
-// idlePasses is how many passes over a stream may go by without a step until the run is given up.
-// Hugging Face's Trainer never ends then; hooks, such as early stopping, may end it until there.
+// idlePasses is the number of consecutive passes over a stream without a step after which a run
+// fails. Hugging Face's Trainer would never end. Until then hooks, such as early stopping, can end
+// the run.
 const idlePasses = 20
 
 // FitStream is [Trainer.Fit] for training data without a length (an IterableDataset).
@@ -21,8 +22,8 @@ const idlePasses = 20
 // order.
 //
 // The end of a pass is the end of an epoch. A window that it cuts short is an update of its own,
-// and triggers that count epochs count passes. A pass without samples ends the run, such
-// as the second pass of a stream that can be read only once.
+// and triggers that count epochs count passes. A pass without samples, such as the second pass of a
+// stream that can be read only once, ends the run.
 //
 // With several processes, each reads the whole stream, which must be the same for all, and trains
 // on its part. The samples are distributed as in transformers (dispatch_batches): whole batches in
@@ -32,14 +33,14 @@ func (t *Trainer[S, B]) FitStream(ctx context.Context, train data.Stream[S], val
 	return t.fit(ctx, func(r *runner[S, B]) error { return r.prepareStream(train, valid) })
 }
 
-// passes hands out the batches of a pass over the training data, without its first skip ones.
+// passes iterates over the batches of a pass over the training data, without the first skip ones.
 type passes[B any] func(ctx context.Context, epoch, skip int) iter.Seq2[data.StreamBatch[B], error]
 
 // batchSizes is implemented by a loader whose batches may be of unequal size, as *data.Loader's are
 // with a data.Batcher.
 type batchSizes interface{ BatchSamples(epoch int) []int }
 
-// setPasses are those over a data set of n samples, of which a shard is this process's part.
+// setPasses returns the passes over a data set of n samples; shard is this process's part of it.
 func setPasses[B any](loader BatchLoader[B], n, batchSize int, shard data.Shard) passes[B] {
 	samples, world := samplesOf(loader, n), max(1, shard.WorldSize)
 	return func(ctx context.Context, epoch, skip int) iter.Seq2[data.StreamBatch[B], error] {

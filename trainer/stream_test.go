@@ -30,8 +30,8 @@ func streamed(t *testing.T, step *trainertest.Step, o trainer.Options, s data.St
 	return tr.FitStream(t.Context(), s, nil)
 }
 
-// A stream of 5 samples, batches of 2, windows of 2: a pass is one whole window and a rest of one
-// sample.
+// A stream of 5 samples, batches of 2, windows of 2: a pass is one complete window and a rest of
+// one sample.
 func TestTheRestOfAPass(t *testing.T) {
 	leaks := semantics.Default
 	leaks.Loop, leaks.StreamEpochByPlan = semantics.HuggingFaceLoop, true
@@ -70,7 +70,7 @@ func TestTheRestOfAPass(t *testing.T) {
 	}
 }
 
-// A stream of 3 samples, batches of 2, windows of 3: under Hugging Face's rule no pass comes to an
+// A stream of 3 samples, batches of 2, windows of 3: under Hugging Face's rule no pass gives an
 // update, and its loop never ends.
 func TestAStreamThatNeverFillsAWindow(t *testing.T) {
 	stream := data.StreamOf(trainertest.Samples(3), nil)
@@ -98,7 +98,7 @@ func TestAStreamThatNeverFillsAWindow(t *testing.T) {
 	}
 }
 
-// stopAtPass stops a run at the end of its so many-th pass.
+// stopAtPass stops a run at the end of the pass with this number.
 type stopAtPass struct{ at, seen int }
 
 func (s *stopAtPass) EpochEnd(r *trainer.Run) error {
@@ -129,7 +129,7 @@ func TestDropLastOfAStream(t *testing.T) {
 	}
 }
 
-// transformers warns and ends a run that finds no batch; otherwise it is a mistake.
+// transformers warns and ends a run that finds no batch; by default it is an error.
 func TestARunWithoutABatch(t *testing.T) {
 	o := trainer.Options{MaxSteps: 4, BatchSize: 8, DropLast: true, Progress: io.Discard}
 	fit := func() (*trainer.Result, string, error) {
@@ -197,7 +197,7 @@ func TestAStreamThatCanBeReadOnceEndsTheRun(t *testing.T) {
 }
 
 // A run over a stream that is killed after any update continues from its checkpoint to the same
-// end.
+// outcome.
 func TestAStreamGoesOnFromEveryPoint(t *testing.T) {
 	run := func(cancelAt int) (string, []trainer.Logs) {
 		dir := memoryDir(t)

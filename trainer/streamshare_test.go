@@ -18,7 +18,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// watcher is a member that takes note of its batches.
+// watcher is a member that records its batches.
 type watcher struct {
 	member
 	seen [][]int
@@ -29,7 +29,7 @@ func (w *watcher) Train(ctx context.Context, b []int, in trainer.Window) error {
 	return w.Step.Train(ctx, b, in)
 }
 
-// cancelsAfter cancels a run behind so many updates.
+// cancelsAfter cancels a run after the given number of updates.
 type cancelsAfter struct {
 	steps  int
 	cancel func()
@@ -43,7 +43,8 @@ func (c cancelsAfter) StepEnd(r *trainer.Run) error {
 }
 
 func TestProcessesShareAStreamAndContinueInsideOfIt(t *testing.T) {
-	// of 11 samples in batches of 2: what does not fill both is dealt out evenly, the first one fills it up
+	// 11 samples in batches of 2: the samples that do not fill a batch for both are divided evenly,
+	// filled up with the first one
 	pass := [][][]int{{{0, 1}, {4, 5}, {8, 9}}, {{2, 3}, {6, 7}, {10, 0}}}
 	dir := t.TempDir()
 	for rank, err := range inGroup(t, 2, 0, func(g *dist.Group) error {
@@ -58,7 +59,7 @@ func TestProcessesShareAStreamAndContinueInsideOfIt(t *testing.T) {
 			w := &watcher{member: member{Step: new(trainertest.Step)}}
 			o := shareOptions(g, trainer.Options{BatchSize: 2, Accumulate: 2, MaxSteps: 5, LearningRate: 1,
 				OutputDir: dir, Save: trainer.Never, SaveInterrupted: true, ResumeFrom: resume, Eval: trainer.Never})
-			if cancelAt > 0 && g.Rank() == 1 { // rank 0 is not told
+			if cancelAt > 0 && g.Rank() == 1 { // rank 0 is not cancelled
 				o.Callbacks = []any{cancelsAfter{cancelAt, cancel}}
 			}
 			tr, err := trainer.New(w, o)
@@ -86,7 +87,8 @@ func TestProcessesShareAStreamAndContinueInsideOfIt(t *testing.T) {
 }
 
 func TestTheEndOfAStreamIsFilledUpToFullBatchesWhereNobodyDispatches(t *testing.T) {
-	// of 9 samples in batches of 3: each process reads for itself, and the first three of a pass fill its end up
+	// 9 samples in batches of 3: each process reads the stream itself, and the first three samples
+	// of a pass fill up its end
 	pass := [][][]int{{{0, 1, 2}, {6, 7, 8}}, {{3, 4, 5}, {0, 1, 2}}}
 	for rank, err := range inGroup(t, 2, 0, func(g *dist.Group) error {
 		w := &watcher{member: member{Step: new(trainertest.Step)}}

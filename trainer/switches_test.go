@@ -20,9 +20,10 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// The switches one by one, as far as no recorded run shows them: with the others at their defaults.
+// The switches that no recorded run shows, one by one, with the others at their defaults.
 
-// fitWith runs over rows, and returns the step, the result and what the hooks saw.
+// fitWith trains on the given number of rows, and returns the step, the result and what the hooks
+// saw.
 func fitWith(t *testing.T, o trainer.Options, rows int) (*trainertest.Step, *trainer.Result) {
 	t.Helper()
 	step := new(trainertest.Step)
@@ -41,8 +42,8 @@ func fitWith(t *testing.T, o trainer.Options, rows int) (*trainertest.Step, *tra
 	return step, r
 }
 
-// Whatever is counted, reported and ordered: a run that is interrupted anywhere and resumed is the
-// run that was not, unless a switch says otherwise.
+// However a run counts, reports and orders: if it is interrupted anywhere and resumed, it is the
+// same as the uninterrupted one, unless a switch says otherwise.
 func TestRunsUnderAnySwitchResumeExactly(t *testing.T) {
 	for _, c := range []struct {
 		claim string
@@ -72,7 +73,7 @@ func TestRunsUnderAnySwitchResumeExactly(t *testing.T) {
 				if got.Weights() != whole.Weights() || got.Generator() != whole.Generator() {
 					t.Errorf("interrupted in step %d: other weights or random numbers than the whole run's", cut)
 				}
-				// A checkpoint in the middle cuts a sum of losses in two, so the last bit may
+				// A checkpoint in the middle divides a sum of losses in two, so the last bit may
 				// differ.
 				if diff := cmp.Diff(want.History, r.History, ignoreTimes, cmpopts.EquateApprox(0, 1e-12)); diff != "" {
 					t.Errorf("interrupted in step %d: log (-whole +resumed):\n%s", cut, diff)
@@ -82,7 +83,7 @@ func TestRunsUnderAnySwitchResumeExactly(t *testing.T) {
 	}
 }
 
-// cancelIn cancels a run in a step.
+// cancelIn is a hook that cancels a run in a step.
 type cancelIn struct {
 	step   int
 	cancel context.CancelFunc
@@ -131,7 +132,7 @@ func TestStepsThatAreMicroBatches(t *testing.T) {
 			"train(0/2) train(1/2) update train(0/2) train(1/2) update"},
 		{"limited epochs are shorter in the plan too", trainer.Options{Epochs: 1, LimitBatches: 4, Accumulate: 3}, 8,
 			"train(0/3) train(1/3) train(2/3) update train(3) update"},
-		{"an epoch ends after so many updates", trainer.Options{Epochs: 2, MaxStepsPerEpoch: 1, Accumulate: 2}, 8,
+		{"an epoch ends after this many updates", trainer.Options{Epochs: 2, MaxStepsPerEpoch: 1, Accumulate: 2}, 8,
 			"train(0/2) train(1/2) update train(0/2) train(1/2) update"},
 		{"carried windows end in the next epoch", trainer.Options{Epochs: 2, Accumulate: 2,
 			Semantics: semantics.Rules{Loop: semantics.PyMarlinLoop}}, 3,
@@ -179,12 +180,12 @@ func (inOrder) Indices(_, n int) []int {
 	return order
 }
 
-// updatesOnly leaves the rates out of a trace.
+// updatesOnly removes the rates from a trace.
 func updatesOnly(trace string) string { return rate.ReplaceAllString(trace, "update") }
 
 var rate = regexp.MustCompile(`update\([^)]*\)`)
 
-// stopper ends the run from one of the places where a hook can stand.
+// stopper ends the run in one of the events of a hook.
 type stopper struct {
 	at   string
 	runs int
@@ -242,7 +243,7 @@ func TestStartAndSaverAreChecked(t *testing.T) {
 		want  string
 	}{
 		{"a negative start", trainer.Options{Start: &trainer.StartPosition{Epoch: -1}}, "no negative number"},
-		{"a start behind the epoch", trainer.Options{Start: &trainer.StartPosition{Batches: 9}},
+		{"a start after the end of the epoch", trainer.Options{Start: &trainer.StartPosition{Batches: 9}},
 			"at most the 4 batches"},
 		{"a window under way where none is carried", trainer.Options{Accumulate: 2,
 			Start: &trainer.StartPosition{WindowPhase: 1}}, "under way"},
@@ -275,7 +276,7 @@ func TestALimitedEvaluationSeesItsFirstBatches(t *testing.T) {
 	}
 }
 
-// keeper is a Saver that keeps what it is given in memory, and the step's files in a folder.
+// keeper is a Saver that keeps the state in memory and the step's files in a folder.
 type keeper struct {
 	t     *testing.T
 	step  *trainertest.Step
@@ -293,7 +294,8 @@ func (k *keeper) SaveCheckpoint(_ *trainer.Run, state []byte) (string, error) {
 	return dir, k.step.Save(dir, trainer.SaveOptions{Gradients: true})
 }
 
-// A run that begins from what a Saver was given is the run that wrote it, under every loop.
+// Under every loop, a run that begins from what a Saver was given is the same as the run that wrote
+// it.
 func TestARunContinuesFromTheStateOfASaver(t *testing.T) {
 	mended := func(l semantics.Loop) semantics.Rules { return semantics.Rules{Loop: l} }
 	for _, rules := range []semantics.Rules{mended(semantics.DefaultLoop), mended(semantics.HuggingFaceLoop),
@@ -324,7 +326,7 @@ func TestARunContinuesFromTheStateOfASaver(t *testing.T) {
 	}
 }
 
-// A run that MaxSteps has ended inside an epoch, and that is made longer, continues in that epoch.
+// If a run was ended by MaxSteps inside an epoch and is then extended, it continues in that epoch.
 func TestARunThatEndedInsideAnEpochIsMadeLonger(t *testing.T) {
 	for _, l := range []semantics.Loop{semantics.DefaultLoop, semantics.HezarLoop, semantics.PytorchAcceleratedLoop} {
 		fit := func(steps int, start *trainer.StartPosition, step *trainertest.Step, saver *keeper) {

@@ -2,22 +2,23 @@ package trainer
 
 import "github.com/gotrainer/gotrainer/trainer/semantics"
 
-// This file is the order of events of every trainer: one text for each, told from the first hook to
-// the last. A text knows no step, no data and no file. do carries an action out, due carries out
-// those of its actions that are due, and what counts is counted by the loop (loop.go). A resumed
-// run is told from the beginning too: the loop passes by whatever was done before its checkpoint.
+// This file has the order of events of every trainer, one function for each, from the first hook to
+// the last. These functions know nothing of steps, data or files: do carries out an action, due
+// carries out those of its actions that are due, and the loop does the counting (loop.go). A
+// resumed run goes through its function from the beginning, too; the loop skips what was done
+// before the checkpoint.
 
-var texts = map[semantics.Loop]func(*loop){
-	semantics.DefaultLoop:            defaultText,
-	semantics.HuggingFaceLoop:        huggingFaceText,
-	semantics.HezarLoop:              hezarText,
-	semantics.PytorchAcceleratedLoop: pytorchAcceleratedText,
-	semantics.PyMarlinLoop:           pyMarlinText,
+var loops = map[semantics.Loop]func(*loop){
+	semantics.DefaultLoop:            defaultLoop,
+	semantics.HuggingFaceLoop:        huggingFaceLoop,
+	semantics.HezarLoop:              hezarLoop,
+	semantics.PytorchAcceleratedLoop: pytorchAcceleratedLoop,
+	semantics.PyMarlinLoop:           pyMarlinLoop,
 }
 
-// defaultText is Hugging Face's loop with its defects fixed: a window is always finished, the rest
-// of a stream's pass is an update, and whatever the end of a run was, its last update is saved.
-func defaultText(l *loop) {
+// defaultLoop is Hugging Face's loop with its defects fixed: a window is always finished, the rest
+// of a stream's pass is an update, and the last update is saved however the run ends.
+func defaultLoop(l *loop) {
 	l.do(trainBegin)
 	l.due(evalOnStart)
 	for range l.epochs() {
@@ -52,9 +53,9 @@ func defaultText(l *loop) {
 	l.do(trainEnd)
 }
 
-// huggingFaceText is transformers 5.17: Trainer._inner_training_loop, _run_epoch and
+// huggingFaceLoop is transformers 5.17: Trainer._inner_training_loop, _run_epoch and
 // _maybe_log_save_evaluate.
-func huggingFaceText(l *loop) {
+func huggingFaceLoop(l *loop) {
 	l.do(trainBegin)
 	l.due(evalOnStart)
 	for range l.epochs() {
@@ -68,11 +69,11 @@ func huggingFaceText(l *loop) {
 					break
 				}
 				l.do(substepEnd)
-				if l.stopping() { // at once: what has gathered is neither used nor cleared
+				if l.stopping() { // immediately: accumulated gradients are neither used nor cleared
 					break windows
 				}
 			}
-			if l.streamHasEnded() { // its rest never steps, and leaks into the next pass
+			if l.streamHasEnded() { // the leftover batches make no update, and their gradients leak into the next pass
 				continue
 			}
 			l.do(clip)
@@ -99,10 +100,10 @@ func huggingFaceText(l *loop) {
 	l.do(trainEnd)
 }
 
-// hezarText is Trainer.train and inner_training_loop of hezar 1.0.0. A step is a micro-batch, and
-// the rate moves with the steps. It saves before it evaluates; the second save is one that the
-// evaluation has asked for, since its model is the best: Hezar has none.
-func hezarText(l *loop) {
+// hezarLoop is Trainer.train and inner_training_loop of hezar 1.0.0. A step is a micro-batch, and
+// the schedule counts steps. It saves before it evaluates. The second save is one that the
+// evaluation has requested because its model is the best so far; Hezar has no such save.
+func hezarLoop(l *loop) {
 	l.do(trainBegin)
 	l.due(evalOnStart)
 	for range l.epochs() {
@@ -137,9 +138,9 @@ func hezarText(l *loop) {
 	l.do(trainEnd)
 }
 
-// pytorchAcceleratedText is Trainer._run_training and _run_train_epoch of pytorch-accelerated
+// pytorchAcceleratedLoop is Trainer._run_training and _run_train_epoch of pytorch-accelerated
 // 0.1.61.
-func pytorchAcceleratedText(l *loop) {
+func pytorchAcceleratedLoop(l *loop) {
 	l.do(trainBegin)
 	l.due(evalOnStart)
 	for range l.epochs() {
@@ -177,9 +178,9 @@ func pytorchAcceleratedText(l *loop) {
 	l.do(trainEnd)
 }
 
-// pyMarlinText is Trainer.train of PyMarlin 0.3.6 over SingleProcess.train_dl and
-// process_global_step. A window continues in the next epoch where this one ends inside it.
-func pyMarlinText(l *loop) {
+// pyMarlinLoop is Trainer.train of PyMarlin 0.3.6 over SingleProcess.train_dl and
+// process_global_step. A window that the end of an epoch cuts short continues in the next epoch.
+func pyMarlinLoop(l *loop) {
 	l.do(trainBegin)
 	l.due(evalOnStart)
 	for range l.epochs() {

@@ -18,11 +18,11 @@ type Trainer[S, B any] struct {
 	step    Step[S, B]
 	options Options // every default filled in
 	running sync.Mutex
-	last    *runner[S, B] // the run or evaluation before; nil: none yet
+	last    *runner[S, B] // the previous run or evaluation; nil: none yet
 	trained bool          // the step has trained before
-	joined  bool          // and it has joined the group
+	joined  bool          // the step has joined the group
 
-	warnings []string // of the options, for each run
+	warnings []string // about the options, for each run
 }
 
 // New checks the options and makes a trainer.
@@ -96,7 +96,8 @@ func (t *Trainer[S, B]) fit(ctx context.Context, source func(*runner[S, B]) erro
 	return result, err
 }
 
-// within carries out a run or an evaluation, with the settings of the step's library.
+// within calls body, a run or an evaluation, with the settings of the step's library for this
+// thread.
 func (t *Trainer[S, B]) within(body func() error) error {
 	unlock, err := t.begin()
 	if err != nil {
@@ -109,7 +110,7 @@ func (t *Trainer[S, B]) within(body func() error) error {
 func (t *Trainer[S, B]) fitWithin(ctx context.Context, source func(*runner[S, B]) error) (_ *Result, err error) {
 	defer func() {
 		if t.last != nil {
-			_ = t.last.close() // the lock of the folder goes with the process at the latest
+			_ = t.last.close() // if it fails, the lock of the folder lasts at most as long as the process
 		}
 	}()
 	if t.options.AutoFindBatchSize {
@@ -134,7 +135,7 @@ func (t *Trainer[S, B]) fitWithin(ctx context.Context, source func(*runner[S, B]
 	return r.result(), r.saver.failed
 }
 
-// begin takes the trainer and the thread, since the step's library keeps its modes by thread.
+// begin locks the trainer and the OS thread, since the step's library keeps its modes per thread.
 func (t *Trainer[S, B]) begin() (unlock func(), err error) {
 	if !t.running.TryLock() {
 		return nil, errBusy
@@ -238,8 +239,8 @@ func (t *Trainer[S, B]) alone(ctx context.Context, set data.Dataset[S], prefix s
 	return err
 }
 
-// continueFrom takes over where an earlier run ended, so that an evaluation after it is logged as
-// of its last update.
+// continueFrom takes over the state of an earlier run, so that a later evaluation is logged under
+// its last update.
 func (r *runner[S, B]) continueFrom(last *runner[S, B]) {
 	r.loop.position = last.loop.position
 	r.loop.plan, r.loop.flow = last.loop.plan, last.loop.flow

@@ -33,11 +33,11 @@ type SchedulePosition struct {
 	Next  float64 // the rate of the next update
 }
 
-// optimizerFile is what transformers leaves out with save_only_model.
+// optimizerFile is a file that transformers leaves out with save_only_model.
 const optimizerFile = "optimizer.pt"
 
-// fromTransformers reports whether a folder is a checkpoint that transformers alone has written: it
-// has its state, and neither ours nor our manifest.
+// fromTransformers reports whether a folder is a checkpoint that only transformers has written: it
+// has trainer_state.json, but neither our loop state nor our manifest.
 func fromTransformers(dir string) bool {
 	has := func(name string) bool {
 		_, err := os.Stat(filepath.Join(dir, name))
@@ -46,8 +46,8 @@ func fromTransformers(dir string) bool {
 	return has(stateFile) && !has(loopFile) && !has(checkpoint.ManifestName)
 }
 
-// verifyCheckpoint is checkpoint.Verify, and for a folder of transformers, which has no sums, that
-// its state can be read.
+// verifyCheckpoint is checkpoint.Verify. A checkpoint of transformers has no checksums, so only its
+// state is read.
 func verifyCheckpoint(dir string) error {
 	if !fromTransformers(dir) {
 		return checkpoint.Verify(dir)
@@ -71,7 +71,7 @@ func readTransformersState(dir string) (s savedState, err error) {
 	return s, nil
 }
 
-// readCheckpoint is readStates, of a checkpoint of transformers too.
+// readCheckpoint is readStates, but also reads checkpoints of transformers.
 func (r *runner[S, B]) readCheckpoint(from string) (savedState, loopState, error) {
 	if !fromTransformers(from) {
 		return readStates(from)
@@ -91,9 +91,9 @@ func (r *runner[S, B]) readCheckpoint(from string) (savedState, loopState, error
 	return state, r.transformersLoop(from, state), nil
 }
 
-// transformersLoop works out from the count of updates where the loop of a checkpoint stood: the
-// rest is as it is where this trainer has saved after an update, or after an epoch if the options
-// save then.
+// transformersLoop computes the state of the loop for a checkpoint of transformers from its number
+// of updates. It assumes that the checkpoint was saved where this trainer saves: after an update
+// or, if the options save then, after an epoch.
 func (r *runner[S, B]) transformersLoop(from string, state savedState) loopState {
 	p := position{At: stepSave, Done: true, GlobalStep: state.GlobalStep, Updates: state.GlobalStep,
 		Progress: float64(state.Epoch), LastLogged: state.GlobalStep, LastSaved: -1, LoaderStarted: true}
@@ -118,8 +118,8 @@ func (r *runner[S, B]) transformersLoop(from string, state savedState) loopState
 		Configuration: map[string]string{"MaxSteps": fmt.Sprint(state.MaxSteps)}}
 }
 
-// loadCheckpoint puts the step where a checkpoint was made. What transformers keeps of the schedule
-// in a file of its own is added to the loop's state.
+// loadCheckpoint loads the step from a checkpoint. From one of transformers it adds the position of
+// the schedule to the loop's state.
 func (r *runner[S, B]) loadCheckpoint(from string, loop *loopState) error {
 	step, ok := r.step.(TransformersStep)
 	if !ok || loop.OnlyModel || !fromTransformers(from) {
@@ -130,7 +130,8 @@ func (r *runner[S, B]) loadCheckpoint(from string, loop *loopState) error {
 	return err
 }
 
-// loadWhole puts the step back to a checkpoint of this run, which it may have been resumed from.
+// loadWhole loads the whole step from a checkpoint of this run, which may be the one it was resumed
+// from.
 func (r *runner[S, B]) loadWhole(path string) error {
 	if step, ok := r.step.(TransformersStep); ok && fromTransformers(path) {
 		_, err := step.LoadTransformers(path) // the schedule continues
@@ -139,17 +140,17 @@ func (r *runner[S, B]) loadWhole(path string) error {
 	return r.step.Load(path, LoadOptions{KeepOrder: true})
 }
 
-// saveTransformers writes the files of transformers into a checkpoint, where the options want them.
+// saveTransformers adds the files of transformers to a checkpoint, if the options want them.
 func (s *saver[S, B]) saveTransformers(dir string, loop loopState, o SaveOptions) error {
 	if !s.o.TransformersFiles {
 		return nil
 	}
-	// New has checked that it is one
+	// checked by New
 	return s.step.(TransformersStep).SaveTransformers(dir, SchedulePosition{Moves: loop.ScheduleStep,
 		Peak: loop.PeakRate, Next: loop.NextRate}, o)
 }
 
-// checkTransformers refuses the option where its files would not be what transformers writes.
+// checkTransformers refuses TransformersFiles if the files would not be what transformers writes.
 func (o *Options) checkTransformers(step any) error {
 	refuse := func(want string) error { return &OptionError{"TransformersFiles", "true", want} }
 	switch {

@@ -19,7 +19,7 @@ type Trigger struct {
 	unit  Unit
 	n     int
 	share float64
-	also  int // with intervals in updates: the end of every so many-th epoch too; 0: not
+	also  int // for intervals in updates: also at the end of every also-th epoch; 0: no
 }
 
 type triggerKind int
@@ -80,7 +80,7 @@ func (t Trigger) String() string {
 	}
 }
 
-// words says when the trigger fires, for people; step is what an update is called.
+// words describes the trigger for people; step is the word for an update.
 func (t Trigger) words(step string) string {
 	each := func(n int, unit string) string {
 		if n == 1 {

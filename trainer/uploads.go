@@ -30,7 +30,7 @@ const (
 	PushAllCheckpoints // the model, and every whole checkpoint under its own name
 )
 
-// resolvePush refuses what would never upload anything.
+// resolvePush refuses options with which nothing would ever be uploaded.
 func (o *Options) resolvePush() error {
 	switch {
 	case o.PushStrategy < PushEverySave || o.PushStrategy > PushAllCheckpoints:
@@ -46,27 +46,27 @@ func (o *Options) resolvePush() error {
 
 const endOfTraining = "End of training"
 
-// uploads are those of a run, as Options.PushStrategy wants them.
+// uploads are the uploads of a run, as Options.PushStrategy wants them.
 type uploads[S, B any] struct {
 	*session[S, B]
-	queue *uploadQueue        // nil without a Pusher, and then empty
-	left  []checkpoint.Upload // of the newest checkpoint, if another one was under way then
+	queue *uploadQueue        // nil without a Pusher
+	left  []checkpoint.Upload // uploads of the newest checkpoint, postponed because another was running
 }
 
-// uploadQueue is worked off by one goroutine while the run continues.
+// uploadQueue is processed by one goroutine while the run continues.
 type uploadQueue struct {
 	pusher Pusher
-	ctx    context.Context // of the process, which a group may still have to agree with
-	stop   func()          // lets go of it
+	ctx    context.Context // ends with the run, or when the caller of this process cancels: session.either
+	stop   func()          // releases ctx
 	work   sync.WaitGroup
 
 	mu     sync.Mutex
-	queue  []checkpoint.Upload // the first is under way
+	queue  []checkpoint.Upload // the first is being uploaded
 	failed []error
 	last   string // the folder whose model was uploaded last
 }
 
-// folders are those of the uploads that are queued or under way, which must not be deleted.
+// folders returns the folders that are queued or being uploaded, which must not be deleted.
 func (p *uploadQueue) folders() (list []string) {
 	if p == nil {
 		return nil
@@ -125,7 +125,7 @@ func (u *uploads[S, B]) wait() {
 	}
 }
 
-// close waits for what is under way.
+// close waits for the uploads and releases the context.
 func (u *uploads[S, B]) close() {
 	if u.queue != nil {
 		u.wait()
@@ -133,9 +133,9 @@ func (u *uploads[S, B]) close() {
 	}
 }
 
-// saved uploads a checkpoint that was just written, as the strategy says; message is that of its
-// update. While another upload is under way it is left to the end of the run, unless a newer one
-// takes its place.
+// saved uploads a checkpoint that was just written, as the strategy wants it; message is that of
+// its update. If another upload is running, this one is postponed to the end of the run, unless a
+// newer one replaces it.
 func (u *uploads[S, B]) saved(path, message string) error {
 	if u.queue == nil || u.o.PushStrategy == PushAtEnd || u.queue.ctx.Err() != nil {
 		return nil
@@ -148,7 +148,7 @@ func (u *uploads[S, B]) saved(path, message string) error {
 	return u.upload(u.uploadsOf(path, message)...)
 }
 
-// upload queues uploads, of which the hooks are told before.
+// upload calls the PushBegin hooks and queues uploads.
 func (u *uploads[S, B]) upload(list ...checkpoint.Upload) error {
 	err := fire(u.session, "PushBegin", pushBeginHook.PushBegin)
 	if err == nil {
@@ -157,7 +157,7 @@ func (u *uploads[S, B]) upload(list ...checkpoint.Upload) error {
 	return err
 }
 
-// message is that of an upload of the current update.
+// message returns the message for an upload of the current update.
 func (u *uploads[S, B]) message() string {
 	if u.loop.flow.save.byUpdates() {
 		return fmt.Sprintf("Training in progress, step %d", u.loop.GlobalStep)
@@ -165,7 +165,7 @@ func (u *uploads[S, B]) message() string {
 	return fmt.Sprintf("Training in progress, epoch %d", int(u.loop.Progress))
 }
 
-// uploadsOf are what the strategy uploads of a checkpoint.
+// uploadsOf returns what the strategy uploads of a checkpoint.
 func (u *uploads[S, B]) uploadsOf(path, message string) []checkpoint.Upload {
 	list := []checkpoint.Upload{{Folder: path, ModelOnly: true, Message: message}}
 	whole := checkpoint.Upload{Folder: path, Message: message + ", checkpoint"}
@@ -180,8 +180,7 @@ func (u *uploads[S, B]) uploadsOf(path, message string) []checkpoint.Upload {
 	return list
 }
 
-// makeUp waits for the uploads, and for that of the newest checkpoint, which it begins if it was
-// left out.
+// makeUp waits for the running uploads, and then makes the one that was postponed.
 func (u *uploads[S, B]) makeUp() error {
 	u.wait()
 	if len(u.left) == 0 || u.queue.ctx.Err() != nil {
@@ -196,8 +195,8 @@ func (u *uploads[S, B]) makeUp() error {
 	return nil
 }
 
-// end makes up for what was left out, and uploads the model that the run ends with, if it is not
-// the one that was uploaded last.
+// end makes the postponed upload. It then uploads the model that the run ends with, if that is not
+// the last one uploaded.
 func (u *uploads[S, B]) end(path string) error {
 	if u.queue == nil {
 		return nil

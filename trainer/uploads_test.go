@@ -21,11 +21,11 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// hub is a Pusher that notes what it was given and checks that it is there.
+// hub is a Pusher that records what it was given and checks that it exists.
 type hub struct {
 	mu      sync.Mutex
 	uploads []string
-	hold    chan struct{} // if it is set every upload waits for it
+	hold    chan struct{} // if set, every upload waits for it
 	fail    func(n int) error
 }
 
@@ -95,7 +95,7 @@ func TestPushStrategies(t *testing.T) {
 	}
 }
 
-// An upload that is under way keeps its checkpoint from being rotated away, however long it takes.
+// While an upload is running, rotation does not delete its checkpoint, however long it takes.
 func TestAnUploadKeepsItsCheckpoint(t *testing.T) {
 	h := &hub{hold: make(chan struct{})}
 	release := releaseAtEnd{h.hold}
@@ -152,7 +152,7 @@ func TestABusyUploadIsNotQueuedAgain(t *testing.T) {
 	assert.Equal(t, pushBegins(2), *begins)
 }
 
-// releaseAfter lets go of the uploads when the second checkpoint has been saved.
+// releaseAfter releases the uploads when the second checkpoint has been saved.
 type releaseAfter struct{ hold chan struct{} }
 
 func (e releaseAfter) AfterSave(_ *trainer.Run, path string) error {

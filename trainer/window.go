@@ -10,8 +10,8 @@ import (
 
 // The windows of an epoch: their batches, their gradients, the update and the learning rate.
 
-// beginEpoch forgets what belongs to the epoch before, unless a resumed run enters in the middle of
-// one.
+// beginEpoch clears what belongs to the previous epoch, unless a resumed run begins in the middle
+// of one.
 func (r *runner[S, B]) beginEpoch() {
 	if r.loop.Micro == 0 {
 		r.losses.beginEpoch()
@@ -19,8 +19,9 @@ func (r *runner[S, B]) beginEpoch() {
 	r.eval.keepMode = false
 }
 
-// fetch makes the windows of an epoch ready from where the loop is. The batches of a window
-// are all there before its first forward, since the step may want to count their items.
+// fetch loads the windows of an epoch, starting at the loop's position, and calls body for each.
+// All batches of a window are loaded before its first forward pass, since the step may want to
+// count their items.
 func (r *runner[S, B]) fetch(body func() bool) error {
 	l := r.loop
 	if l.idle >= idlePasses {
@@ -37,7 +38,7 @@ func (r *runner[S, B]) fetch(body func() bool) error {
 	return r.fetchFrom(l.Micro, body)
 }
 
-// fetchFrom makes the windows ready from a batch of the epoch on.
+// fetchFrom loads the windows of an epoch, starting at a batch.
 func (r *runner[S, B]) fetchFrom(micro int, body func() bool) error {
 	l := r.loop
 	r.window, r.samples, r.divider.window = r.window[:0], r.samples[:0], r.divider.window[:0]
@@ -46,7 +47,7 @@ func (r *runner[S, B]) fetchFrom(micro int, body func() bool) error {
 			if r.ctx.Err() != nil {
 				return r.interrupt()
 			}
-			return r.tell(r.stepError("load a batch", err))
+			return r.failGroup(r.stepError("load a batch", err))
 		}
 		r.window, r.samples = append(r.window, batch.Batch), append(r.samples, batch.Samples)
 		if len(r.window) < l.window {
@@ -55,7 +56,7 @@ func (r *runner[S, B]) fetchFrom(micro int, body func() bool) error {
 		if stop, err := r.agree(); err != nil || stop {
 			return err
 		}
-		if !r.tellWindow(body) || !l.nextWindow() {
+		if !r.trainWindow(body) || !l.nextWindow() {
 			return nil
 		}
 		if r.divider.stale {
@@ -64,30 +65,30 @@ func (r *runner[S, B]) fetchFrom(micro int, body func() bool) error {
 		}
 	}
 	if !l.plan.stream {
-		return r.tell(r.stepError("load a batch", fmt.Errorf("the loader ended after fewer than the %d batches of an epoch",
-			l.plan.batches)))
+		return r.failGroup(r.stepError("load a batch", fmt.Errorf("the loader ended after fewer than the "+
+			"%d batches of an epoch", l.plan.batches)))
 	}
 	return r.endPass(body)
 }
 
-// tellWindow trains on the window that is ready.
-func (r *runner[S, B]) tellWindow(body func() bool) bool {
-	if !r.several() { // else the processes have agreed on it
+// trainWindow trains on the window that is loaded.
+func (r *runner[S, B]) trainWindow(body func() bool) bool {
+	if !r.several() { // agree has set it if there are several processes
 		r.totals = r.countWindow()
 	}
 	r.gathered = 0
-	r.filter, r.shown = r.loop.GlobalStep-r.loop.LastLogged, false
+	r.filter, r.batchRequested = r.loop.GlobalStep-r.loop.LastLogged, false
 	more := body()
 	if more {
 		r.recycle()
 	}
-	clear(r.window) // the loader and the step have let go of them; so must we
+	clear(r.window) // so that the batches can be freed: the loader and the step no longer need them
 	clear(r.divider.window)
 	r.window, r.samples, r.divider.window = r.window[:0], r.samples[:0], r.divider.window[:0]
 	return more
 }
 
-// endPass trains on what a stream had left, which may be nothing.
+// endPass trains on the rest of a stream's pass, which may be empty.
 func (r *runner[S, B]) endPass(body func() bool) error {
 	if len(r.window) > 0 {
 		if stop, err := r.agree(); err != nil || stop {
@@ -96,7 +97,7 @@ func (r *runner[S, B]) endPass(body func() bool) error {
 	}
 	r.loop.fetched(len(r.window))
 	if len(r.window) > 0 {
-		r.tellWindow(body)
+		r.trainWindow(body)
 		return nil
 	}
 	if r.loop.Micro == 0 {
@@ -116,7 +117,7 @@ func (r *runner[S, B]) limitBatches(n int) {
 	}
 }
 
-// windowNow says where the next micro-batch stands in its window.
+// windowNow returns the place of the next micro-batch in its window.
 func (r *runner[S, B]) windowNow() Window {
 	w := Window{Index: r.loop.index, Len: r.loop.window, Divisor: float64(r.loop.window),
 		Items: r.totals.items, FilterLoss: r.o.Semantics.FilterNonFiniteLoss, SinceLog: r.filter,
@@ -145,7 +146,7 @@ func (r *runner[S, B]) trainBatch() error {
 	if err := fire(r.session, "BatchBegin", batchBeginHook.BatchBegin); err != nil {
 		return err
 	}
-	w := r.windowNow() // now, since an evaluation of a hook may have changed the mode
+	w := r.windowNow() // only now, since an evaluation requested by a hook may have changed the mode
 	if err := r.forwardBackward(*r.batch, w); err != nil {
 		return r.find(err, w, r.loop.index, r.loop.index+1)
 	}
@@ -156,8 +157,8 @@ func (r *runner[S, B]) trainBatch() error {
 	return fire(r.session, "AfterBackward", afterBackwardHook.AfterBackward)
 }
 
-// forwardBackward adds the gradient of a micro-batch, in two steps where something has to happen
-// between them.
+// forwardBackward adds the gradient of a micro-batch, in two calls of the step if something has to
+// happen between them.
 func (r *runner[S, B]) forwardBackward(batch B, w Window) error {
 	where := func() string { return fmt.Sprintf("train on micro-batch %d of %d", w.Index+1, w.Len) }
 	if r.o.DivideOnOutOfMemory {
@@ -201,12 +202,12 @@ func (r *runner[S, B]) update() error {
 	r.rates.first = nil
 	if m := r.rates.momentum; m != nil {
 		if err := r.step.SetMomentum(m(r.rates.moves)); err != nil {
-			return r.tell(r.stepError("set the momentum", err))
+			return r.failGroup(r.stepError("set the momentum", err))
 		}
 	}
 	applied, err := r.step.Update(r.stepCtx, rate)
 	if err != nil {
-		return r.tell(r.stepError("update", err))
+		return r.failGroup(r.stepError("update", err))
 	}
 	r.rates.newest = rate
 	r.rates.last, r.gradNorm = &r.rates.newest, nil

@@ -57,7 +57,7 @@ func Convert(folder, out string) error {
 	return safetensors.WriteFile(filepath.Join(out, "model.safetensors"), entries, map[string]string{"format": "pt"})
 }
 
-// sameFolder reports whether two paths, of which one may be a link, lead to one folder.
+// sameFolder reports whether two paths lead to the same folder, perhaps through a link.
 func sameFolder(a, b string) (bool, error) {
 	first, err := os.Stat(a)
 	if err != nil {
@@ -67,8 +67,8 @@ func sameFolder(a, b string) (bool, error) {
 	return err == nil && os.SameFile(first, second), err
 }
 
-// manifestName is checkpoint.ManifestName: that file lists those of the checkpoint, and would call
-// the converted folder damaged.
+// manifestName is checkpoint.ManifestName. That file is not copied: it lists the files of the
+// checkpoint, so the converted folder would seem damaged.
 const manifestName = "MANIFEST.json"
 
 // copyOthers copies the files that are not the checkpoint's own.
@@ -92,7 +92,7 @@ func (r *Reader) copyOthers(out string) error {
 	return nil
 }
 
-// copyFile replaces a file by a copy of another, whole or not at all.
+// copyFile replaces a file with a copy of another, completely or not at all.
 func copyFile(from, to string) (err error) {
 	in, err := os.Open(from)
 	if err != nil {

@@ -1,4 +1,4 @@
 package sharded
 
-// SyncParent is what [Publish] forces the name of a checkpoint to the disk with.
+// SyncParent is the function with which [Publish] flushes the name of a checkpoint to the disk.
 var SyncParent = &syncParent

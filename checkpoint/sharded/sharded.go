@@ -68,7 +68,7 @@ type Part struct {
 	CRC32C uint32 `json:"crc32c"` // of their bytes
 }
 
-// elements is how many elements a tensor has, and the bytes of one.
+// elements returns the number of elements of a tensor and the size of one in bytes.
 func (t Tensor) elements() (n, size int64, err error) {
 	d, ok := safetensors.ParseDType(t.DType)
 	if !ok || d.Bits()%8 != 0 {
@@ -84,7 +84,7 @@ func (t Tensor) elements() (n, size int64, err error) {
 	return n, size, nil
 }
 
-// check says what is wrong with an index: parts must cover their tensors once.
+// check returns an error if an index is invalid: the parts must cover each tensor exactly once.
 func (x *Index) check() error {
 	switch {
 	case x.Format != format || x.Version != 1:
@@ -123,7 +123,7 @@ func (x *Index) check() error {
 	return nil
 }
 
-// merge puts together what the processes have written, by rank.
+// merge combines what the processes have written, in the order of the ranks.
 func merge(written []Written) ([]File, []Tensor, error) {
 	var files []File
 	var tensors []Tensor

@@ -20,7 +20,7 @@ import (
 	"github.com/gotrainer/gotrainer/safetensors"
 )
 
-// values are those of a tensor of bytes.
+// values returns the elements of a tensor of bytes.
 func values(n int64, salt byte) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -29,7 +29,8 @@ func values(n int64, salt byte) []byte {
 	return b
 }
 
-// save writes a checkpoint of two tensors by so many processes, cut at even parts of each.
+// save writes a checkpoint of two tensors by world processes, each of which has an equal part of
+// each tensor.
 func save(t require.TestingT, path, id string, world int, shapes map[string][]int64) {
 	folder, err := sharded.Begin(path)
 	require.NoError(t, err)
@@ -47,7 +48,7 @@ func save(t require.TestingT, path, id string, world int, shapes map[string][]in
 		}
 		w, err := sharded.WriteFile(folder, rank, world, id, entries)
 		require.NoError(t, err)
-		text, err := json.Marshal(w) // as it travels to the one that commits
+		text, err := json.Marshal(w) // as it is sent to the process that commits
 		require.NoError(t, err)
 		all = append(all, sharded.Written{})
 		require.NoError(t, json.Unmarshal(text, &all[rank]))
@@ -138,7 +139,7 @@ func TestACheckpointThatIsNotWholeIsRefusedWithAReason(t *testing.T) {
 	}
 }
 
-// replace changes the text of an index, which must have the old one.
+// replace replaces old, which must occur, in the text of an index.
 func replace(path, old, fresh string) error {
 	path = filepath.Join(path, sharded.IndexName)
 	text, err := os.ReadFile(path)
@@ -186,7 +187,7 @@ func TestACheckpointAppearsWholeOrNotAtAll(t *testing.T) {
 	require.ErrorContains(t, sharded.WriteIndex(folder, "id", 1, nil, []sharded.Written{w}),
 		`the parts of tensor "model.a" end at element 2 of 3`)
 	assert.NoDirExists(t, path)
-	save(t, path, "id", 2, shapes) // what is left there is no obstacle
+	save(t, path, "id", 2, shapes) // a hidden folder left by an earlier run is no obstacle
 	_, err = sharded.Begin(path)
 	require.ErrorIs(t, err, os.ErrExist)
 }
@@ -213,7 +214,7 @@ func TestConvertCopiesWholeFilesAndNoManifest(t *testing.T) {
 	config := filepath.Join(path, "config.json")
 	require.NoError(t, os.WriteFile(config, []byte("{}"), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(path, checkpoint.ManifestName), []byte("{}"), 0o600))
-	require.NoError(t, os.Symlink(config, filepath.Join(out, "config.json"))) // it is replaced, not written through
+	require.NoError(t, os.Symlink(config, filepath.Join(out, "config.json"))) // the link is replaced, not written through
 	require.NoError(t, sharded.Convert(path, out))
 	for _, file := range []string{config, filepath.Join(out, "config.json")} {
 		text, err := os.ReadFile(file)
@@ -243,7 +244,7 @@ func TestACheckpointWhoseNameDoesNotReachTheDiskStaysHidden(t *testing.T) {
 	assert.NoDirExists(t, folder)
 }
 
-// FuzzIndex reads a checkpoint of two files by an index that says something else of them.
+// FuzzIndex reads a checkpoint of two files with an arbitrary index.
 func FuzzIndex(f *testing.F) {
 	path := filepath.Join(f.TempDir(), "step-7")
 	save(f, path, "id", 2, shapes)

@@ -34,7 +34,7 @@ type Written struct {
 	Tensors []Tensor
 }
 
-// hidden is where a checkpoint is written that gets that path.
+// hidden returns the path at which the checkpoint for path is written.
 func hidden(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".incomplete")
 }
@@ -76,7 +76,7 @@ func WriteFile(folder string, rank, world int, id string, entries []Entry) (w Wr
 		if e.Length == 0 {
 			continue
 		}
-		sum := &t.Parts[0].CRC32C // which w.Tensors shares
+		sum := &t.Parts[0].CRC32C // w.Tensors shares this element
 		files = append(files, safetensors.Entry{Name: e.Name, DType: e.DType, Shape: []int64{e.Length},
 			Data: func(to io.Writer) error {
 				crc := crc32.New(castagnoli)
@@ -146,14 +146,14 @@ func writeSynced(path string, text []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// syncFolder forces the names in a folder to the disk.
+// syncFolder flushes the entries of a folder to the disk.
 func syncFolder(path string) error {
 	d, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("sharded: %w", err)
 	}
 	err = d.Sync()
-	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL) { // file systems that flush files only
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL) { // some file systems can flush only files
 		err = nil
 	}
 	return errors.Join(err, d.Close())

@@ -51,7 +51,7 @@ func (a *TrainingArguments) Apply(t *trainer.Options, e *engine.Options) error {
 	return nil
 }
 
-// applyDistributed takes how several processes average gradients.
+// applyDistributed sets how several processes average gradients.
 func (a *TrainingArguments) applyDistributed(_ *trainer.Options, e *engine.Options) error {
 	if err := checkBackend(a.DDPBackend, e.Device, torch.NCCLAvailable()); err != nil {
 		return err
@@ -69,8 +69,8 @@ func (a *TrainingArguments) applyDistributed(_ *trainer.Options, e *engine.Optio
 	return nil
 }
 
-// checkBackend refuses another backend than the one that moves the run's tensors: dist/ddp chooses
-// it by their device.
+// checkBackend refuses any backend but the one that moves the run's tensors: dist/ddp chooses it by
+// their device.
 func checkBackend(backend string, device torch.Device, nccl bool) error {
 	want, why := "gloo", "the run is on the CPU"
 	switch {
@@ -85,7 +85,7 @@ func checkBackend(backend string, device torch.Device, nccl bool) error {
 	return &Error{"ddp_backend", backend, want + " or none: " + why}
 }
 
-// applyLength takes how long the run is and how large its batches are.
+// applyLength sets the length of the run and the sizes of its batches.
 func (a *TrainingArguments) applyLength(t *trainer.Options, _ *engine.Options) error {
 	t.BatchSize, t.EvalBatchSize = a.PerDeviceTrainBatchSize, a.PerDeviceEvalBatchSize
 	t.Accumulate, t.AutoFindBatchSize = a.GradientAccumulationSteps, a.AutoFindBatchSize
@@ -121,7 +121,7 @@ func (a *TrainingArguments) applyTriggers(t *trainer.Options, _ *engine.Options)
 	return nil
 }
 
-// trigger is a strategy with its steps, which are a share of the run below 1.
+// trigger converts a strategy and its steps; steps below 1 are a share of the run.
 func trigger(strategy string, steps float64) trainer.Trigger {
 	switch {
 	case strategy == "no":
@@ -130,7 +130,7 @@ func trigger(strategy string, steps float64) trainer.Trigger {
 		return trainer.Every(1, trainer.Epoch)
 	case strategy == "best":
 		return trainer.AtBest
-	case steps <= 0: // at the end of the run alone
+	case steps <= 0: // only at the end of the run
 		return trainer.Every(math.MaxInt32, trainer.Update)
 	case steps < 1:
 		return trainer.EveryShare(steps)
@@ -138,7 +138,7 @@ func trigger(strategy string, steps float64) trainer.Trigger {
 	return trainer.Every(int(steps), trainer.Update)
 }
 
-// applyData takes the seeds, and how samples are ordered and loaded.
+// applyData sets the seeds, and how samples are ordered and loaded.
 func (a *TrainingArguments) applyData(t *trainer.Options, _ *engine.Options) error {
 	dataSeed := uint64(optional.Or(a.DataSeed, a.Seed))
 	t.Seed, t.DataSeed = cmp.Or(uint64(a.Seed), trainer.SeedZero), cmp.Or(dataSeed, trainer.SeedZero)
@@ -168,9 +168,8 @@ func (a *TrainingArguments) applyData(t *trainer.Options, _ *engine.Options) err
 	return nil
 }
 
-// acceleratorDefaults are those of AcceleratorConfig, all that is taken of it but
-// gradient_accumulation_kwargs.num_steps, a split_batches that is true and a dispatch_batches that is
-// false.
+// acceleratorDefaults are the defaults of AcceleratorConfig, which are the only values accepted,
+// except for gradient_accumulation_kwargs.num_steps, split_batches true and dispatch_batches false.
 var acceleratorDefaults = map[string]any{"split_batches": false, "dispatch_batches": nil, "even_batches": true,
 	"use_seedable_sampler": true, "non_blocking": false, "use_configured_state": false}
 
@@ -182,8 +181,8 @@ func (a *TrainingArguments) acceleratorConfig() (map[string]any, error) {
 	return config, nil
 }
 
-// applyNumSteps takes the number that stands in for gradient_accumulation_steps, which the order of
-// the samples may depend on.
+// applyNumSteps applies num_steps, which replaces gradient_accumulation_steps. It comes first since
+// the order of the samples may depend on it.
 func (a *TrainingArguments) applyNumSteps(t *trainer.Options, _ *engine.Options) error {
 	config, err := a.acceleratorConfig()
 	kwargs, _ := config["gradient_accumulation_kwargs"].(map[string]any)
@@ -199,7 +198,7 @@ func (a *TrainingArguments) applyNumSteps(t *trainer.Options, _ *engine.Options)
 	return nil
 }
 
-// applyAccelerator takes the rest of accelerator_config.
+// applyAccelerator applies the rest of accelerator_config.
 func (a *TrainingArguments) applyAccelerator(t *trainer.Options, _ *engine.Options) error {
 	config, err := a.acceleratorConfig()
 	if err != nil {
@@ -227,8 +226,9 @@ func (a *TrainingArguments) applyAccelerator(t *trainer.Options, _ *engine.Optio
 	return nil
 }
 
-// splitBatches has each process take its piece of batches that are of all processes together. Those
-// are the samples of smaller batches of its own, at the ends of epochs too.
+// splitBatches makes batch sizes those of all processes together, of which each process takes its
+// piece. The samples of each process are the same as with smaller batches of its own, also at the
+// end of an epoch.
 func (a *TrainingArguments) splitBatches(t *trainer.Options) error {
 	if t.Group == nil {
 		return &Error{"accelerator_config.split_batches", true, "trainer.Options.Group to be set before Apply: batches " +
@@ -250,7 +250,8 @@ func (a *TrainingArguments) splitBatches(t *trainer.Options) error {
 	return nil
 }
 
-// applyPrecision takes the device and what concerns numbers, the limit of the gradients among them.
+// applyPrecision sets the device and the options that affect the numbers, including the limit of
+// the gradients.
 func (a *TrainingArguments) applyPrecision(t *trainer.Options, e *engine.Options) error {
 	environment, err := accelerate.Environment(a.UseCPU)
 	if err != nil {
@@ -279,7 +280,7 @@ func (a *TrainingArguments) applyPrecision(t *trainer.Options, e *engine.Options
 	}
 	e.GradientCheckpointing, e.FullDeterminism = a.GradientCheckpointing, a.FullDeterminism
 	kwargs, err := dictOf(a.GradientCheckpointingKwargs)
-	for name := range kwargs { // both ways of torch.utils.checkpoint have the same numbers
+	for name := range kwargs { // both variants of torch.utils.checkpoint compute the same numbers
 		if name != "use_reentrant" {
 			return &Error{"gradient_checkpointing_kwargs", kwargs, "use_reentrant alone"}
 		}
@@ -292,14 +293,14 @@ func (a *TrainingArguments) applyPrecision(t *trainer.Options, e *engine.Options
 	}
 	e.LabelSmoothing, e.NEFTuneAlpha = a.LabelSmoothingFactor, 0
 	if a.NeftuneNoiseAlpha != nil {
-		e.NEFTuneAlpha = max(*a.NeftuneNoiseAlpha, math.SmallestNonzeroFloat64) // noise of size 0 is drawn too
+		e.NEFTuneAlpha = max(*a.NeftuneNoiseAlpha, math.SmallestNonzeroFloat64) // noise is drawn even if its size is 0
 	}
 	return nil
 }
 
-// maxGradNorm is the limit of the gradients, +Inf where the norm is reported and not limited. Of
-// optimizers that use each gradient up during the backward pass there is nothing left to clip or to
-// report: the default, 1, is none, as in transformers.
+// maxGradNorm returns the limit of the gradients' norm; +Inf: the norm is reported but not limited.
+// An optimizer that uses up each gradient during the backward pass leaves nothing to clip or
+// report. For it the default, 1, means no limit, as in transformers.
 func (a *TrainingArguments) maxGradNorm() (float64, error) {
 	norm := optional.Or(a.MaxGradNorm, 0)
 	if strings.HasSuffix(a.Optim, "_layerwise") || a.Optim == "lomo" || a.Optim == "adalomo" {
@@ -315,7 +316,7 @@ func (a *TrainingArguments) maxGradNorm() (float64, error) {
 	return math.Inf(1), nil
 }
 
-// applyEvaluation takes what concerns the numbers of an evaluation beside its loss.
+// applyEvaluation sets what concerns the metrics of an evaluation other than its loss.
 func (a *TrainingArguments) applyEvaluation(t *trainer.Options, e *engine.Options) (err error) {
 	if len(a.LabelNames) > 0 && !slices.Equal(a.LabelNames, []string{"labels"}) {
 		return &Error{"label_names", a.LabelNames, "it left out: the task's typed batch says what its labels are"}
@@ -332,7 +333,7 @@ func (a *TrainingArguments) applyEvaluation(t *trainer.Options, e *engine.Option
 	return err
 }
 
-// tokens is include_num_input_tokens_seen, which may be a truth value too.
+// tokens returns include_num_input_tokens_seen, which may also be a truth value.
 func (a *TrainingArguments) tokens() (string, error) {
 	word := fmt.Sprint(a.IncludeNumInputTokensSeen)
 	if slices.Contains([]string{"no", "all", "non_padding"}, word) {
@@ -374,7 +375,7 @@ func (a *TrainingArguments) applyHub(t *trainer.Options, _ *engine.Options) erro
 	return nil
 }
 
-// warmsUp are the optimizers that are given warmup_steps.
+// warmsUp has the optimizers that get warmup_steps.
 var warmsUp = map[string]bool{"schedule_free_adamw": true, "schedule_free_sgd": true}
 
 func (a *TrainingArguments) applyOptimizer(t *trainer.Options, e *engine.Options) (err error) {
@@ -419,12 +420,12 @@ func (a *TrainingArguments) applySchedule(t *trainer.Options, _ *engine.Options)
 		return &Error{"lr_scheduler_kwargs", a.LRSchedulerKwargs, err.Error()}
 	}
 	if a.adaptive() {
-		t.LearningRate = cmp.Or(t.LearningRate, math.SmallestNonzeroFloat64) // 0 in its options is the default
+		t.LearningRate = cmp.Or(t.LearningRate, math.SmallestNonzeroFloat64) // 0 would mean the default
 		t.Adaptive, err = lr.AdaptiveByName(a.LRSchedulerType, kwargs)
 	} else {
 		warmup := a.WarmupSteps
 		if a.LRSchedulerType == "constant" {
-			warmup = 0 // get_scheduler passes over it
+			warmup = 0 // get_scheduler ignores it
 		}
 		if t.Schedule, err = lr.ByName(a.LRSchedulerType, kwargs, warmup); err == nil && t.LearningRate == 0 {
 			t.LearningRate, t.Schedule = 1, zeroRate{t.Schedule}
@@ -436,7 +437,8 @@ func (a *TrainingArguments) applySchedule(t *trainer.Options, _ *engine.Options)
 	return nil
 }
 
-// zeroRate is a schedule under the learning rate 0, which in trainer.Options is the default.
+// zeroRate is a schedule with the learning rate 0, which cannot be set in trainer.Options, where it
+// means the default.
 type zeroRate struct{ lr.Schedule }
 
 func (z zeroRate) Plan(_ float64, updates int) lr.Rate { return z.Schedule.Plan(0, updates) }
@@ -444,7 +446,7 @@ func (z zeroRate) ValidatePlan(_ float64, updates int) error {
 	return lr.Validate(z.Schedule, 0, updates)
 }
 
-// applyReports takes what is shown and where it is reported.
+// applyReports sets what is shown and where it is reported.
 func (a *TrainingArguments) applyReports(t *trainer.Options, _ *engine.Options) error {
 	if optional.Or(a.DisableTQDM, false) {
 		t.Progress = io.Discard
@@ -472,7 +474,7 @@ func (a *TrainingArguments) applyReports(t *trainer.Options, _ *engine.Options) 
 		}
 	}
 	t.LogLevel, t.LogLevelReplica = level(a.LogLevel), level(a.LogLevelReplica)
-	if t.LogOnEachNode = a.LogOnEachNode; t.Logger == nil { // the trainer decides on the level
+	if t.LogOnEachNode = a.LogOnEachNode; t.Logger == nil { // the trainer filters by level
 		t.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
 	t.SaveInterrupted = a.EnableJITCheckpoint

@@ -34,8 +34,8 @@ func (f ArgsFiles) Parse(args []string, into ...any) error {
 	return parse(words, into)
 }
 
-// read puts the words of the files before those of the command line, less the flags that name
-// files.
+// read puts the words of the files before those of the command line, and removes the flags that
+// name files.
 func (f ArgsFiles) read(args []string) (words []string, err error) {
 	var names []string
 	switch program := strings.TrimSuffix(os.Args[0], filepath.Ext(os.Args[0])) + ".args"; {

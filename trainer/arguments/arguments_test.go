@@ -35,7 +35,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testenv.Run(m)) }
 
-// golden is what testdata/hf_arguments.py found that transformers does.
+// golden is the output of testdata/hf_arguments.py: what transformers does.
 type golden struct {
 	Lines []struct {
 		Line                string
@@ -71,7 +71,7 @@ func readGolden(t *testing.T) (g golden) {
 	return g
 }
 
-// values are the fields of the arguments by their names, pointers followed.
+// values returns the fields of the arguments by their names, following pointers.
 func values(a *arguments.TrainingArguments) map[string]any {
 	out := map[string]any{}
 	v := reflect.ValueOf(a).Elem()
@@ -159,7 +159,7 @@ func TestFilesAsHfArgumentParser(t *testing.T) {
 	assert.Nil(t, a.MaxGradNorm)
 }
 
-// own is the class of the same name in testdata/hf_arguments.py.
+// own is the class with the same name in testdata/hf_arguments.py.
 type own struct {
 	Rate   float64  `name:"rate" default:"0.1"`
 	Name   string   `name:"name" default:"none"`
@@ -306,7 +306,7 @@ func TestTargetModulesAreAStringOrAList(t *testing.T) {
 		engine.Options{})
 	require.NoError(t, err)
 	assert.Equal(t, optim.Targets{Pattern: ".*attn.*"}, e.LowRankTargets)
-	var a arguments.TrainingArguments // the guide's listing
+	var a arguments.TrainingArguments // the listing in the guide
 	require.NoError(t, arguments.ParseDict(map[string]any{"optim": "galore_adamw", "use_cpu": true, "max_steps": 100,
 		"optim_target_modules": []any{"attn", "mlp"}, "optim_args": "rank=64, update_proj_gap=100, scale=0.10"}, &a))
 	for _, list := range []any{a.OptimTargetModules, []string{"attn", "mlp"}} {
@@ -317,7 +317,8 @@ func TestTargetModulesAreAStringOrAList(t *testing.T) {
 	}
 }
 
-// TestGradientsThatAreUsedUpAreNotClipped: engine.New refuses a limit of theirs.
+// TestGradientsThatAreUsedUpAreNotClipped: engine.New refuses a limit for optimizers that use up
+// the gradients.
 func TestGradientsThatAreUsedUpAreNotClipped(t *testing.T) {
 	testenv.RequireTorch(t)
 	for _, name := range []string{"galore_adamw_layerwise --optim_target_modules a", "lomo", "adalomo"} {
@@ -371,7 +372,7 @@ func TestArgumentsAsMLflowShowsThem(t *testing.T) {
 }
 
 // TestWhatMeansNothingIsRefusedByName: each argument that is not at its default and would have no
-// effect.
+// effect is refused.
 func TestWhatMeansNothingIsRefusedByName(t *testing.T) {
 	testenv.RequireTorch(t)
 	for line, want := range map[string]string{
@@ -407,11 +408,11 @@ func TestWhatMeansNothingIsRefusedByName(t *testing.T) {
 		"--seed -1":                                   "0 or more",
 		`--accelerator_config {"split_batches":true}`: "split_batches",
 		`--accelerator_config {"batches":true}`:       "even_batches",
-		// the main process would send batches of sets too
+		// the main process would send batches of sets, too
 		`--accelerator_config {"dispatch_batches":true}`: "dispatch_batches",
 		`--gradient_checkpointing_kwargs {"x":1}`:        "use_reentrant",
 		"--skip_memory_metrics false":                    "measured from outside",
-		// the optimizers that warm up by themselves
+		// optimizers that warm up by themselves
 		"--optim schedule_free_sgd --warmup_steps 0.1": "how long the run is",
 	} {
 		_, _, err := apply(t, line+" --use_cpu", trainer.Options{}, engine.Options{})
@@ -439,7 +440,7 @@ func TestBackendIsTheOneOfTheDevice(t *testing.T) {
 		backend string
 		device  torch.Device
 		nccl    bool
-		want    string // of the error; empty: accepted
+		want    string // in the error; empty: accepted
 	}{
 		{"", torch.CPU, false, ""},
 		{"gloo", torch.CPU, true, ""},
@@ -475,7 +476,7 @@ func TestSplitBatchesAreDividedByTheProcesses(t *testing.T) {
 	assert.ErrorContains(t, err, "trainer.Options.Group to be set before Apply")
 }
 
-// num_steps takes the place of gradient_accumulation_steps before transformers makes the sampler.
+// num_steps replaces gradient_accumulation_steps before transformers makes the sampler.
 func TestOrdersByLengthSeeNumSteps(t *testing.T) {
 	lengths := []int{1, 2, 3}
 	order := func(strategy, more string) data.Order {
@@ -496,8 +497,8 @@ func TestOrdersByLengthSeeNumSteps(t *testing.T) {
 	}
 }
 
-// TestNothingIsAcceptedAndIgnored: what docs/training-arguments.md calls "not here" is refused by
-// its name where it is not at its default.
+// TestNothingIsAcceptedAndIgnored: arguments that docs/training-arguments.md calls "not here" are
+// refused by name if they are not at their defaults.
 func TestNothingIsAcceptedAndIgnored(t *testing.T) {
 	testenv.RequireTorch(t)
 	page, err := os.ReadFile("../../docs/training-arguments.md")
@@ -522,7 +523,7 @@ func TestNothingIsAcceptedAndIgnored(t *testing.T) {
 	}
 }
 
-// change makes another value of a field.
+// change changes the value of a field.
 func change(f reflect.Value) {
 	switch f.Kind() {
 	case reflect.Bool:
@@ -549,7 +550,7 @@ func TestProcessLogLevel(t *testing.T) {
 	}{
 		{"", "", trainer.Process{}, slog.LevelWarn},
 		{"", "info", trainer.Process{}, slog.LevelInfo},
-		{"", "INFO", trainer.Process{}, slog.LevelWarn}, // transformers 5.17: "Unknown option", and WARNING
+		{"", "INFO", trainer.Process{}, slog.LevelWarn}, // transformers 5.17 warns of an "Unknown option" and uses WARNING
 		{"--log_level error", "info", trainer.Process{}, slog.LevelError},
 		{"--log_level debug", "", trainer.Process{Rank: 1, LocalRank: 1, World: 4}, slog.LevelWarn},
 		{"--log_level debug", "", trainer.Process{Rank: 2, LocalRank: 0, World: 4}, slog.LevelDebug},
@@ -594,7 +595,7 @@ func FuzzParse(f *testing.F) {
 		words := strings.Fields(line)
 		for _, w := range words {
 			if strings.HasPrefix(w, "-h") || strings.HasPrefix(w, "--h") || strings.HasSuffix(w, "ml") ||
-				strings.HasSuffix(w, ".json") { // help ends the process; files are not of the line
+				strings.HasSuffix(w, ".json") { // help ends the process; files are not part of the line
 				return
 			}
 		}

@@ -17,14 +17,14 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// guided is what a run under arguments has done.
+// guided is the outcome of a run with arguments.
 type guided struct {
 	step   *trainertest.Step
 	result *trainer.Result
 	engine engine.Options
 }
 
-// count is how many calls of a method there were.
+// count returns the number of calls of a method.
 func (g guided) count(call string) (n int) {
 	for _, c := range g.step.Calls {
 		if strings.HasPrefix(c, call+"(") {
@@ -34,7 +34,7 @@ func (g guided) count(call string) (n int) {
 	return n
 }
 
-// names are the checkpoints in a folder.
+// names returns the checkpoints in a folder.
 func (g guided) names(folder string) (all []string) {
 	entries, _ := os.ReadDir(folder)
 	for _, e := range entries {
@@ -45,7 +45,7 @@ func (g guided) names(folder string) (all []string) {
 	return all
 }
 
-// guide trains on 16 samples, evaluated on 8, with the arguments of a command line.
+// guide trains on 16 samples and evaluates on 8, with the arguments of a command line.
 func guide(t *testing.T, line string) (g guided) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -92,7 +92,7 @@ func TestArgumentsOfTheFirstListing(t *testing.T) {
 	} {
 		t.Run(c.line, func(t *testing.T) { assert.Equal(t, c.want, c.shown(guide(t, c.line))) })
 	}
-	old := map[string]any{"evaluation_strategy": "epoch"} // as the guide has it; transformers 5.17 refuses it
+	old := map[string]any{"evaluation_strategy": "epoch"} // as in the guide; transformers 5.17 refuses it
 	assert.ErrorContains(t, arguments.ParseDict(old, new(arguments.TrainingArguments)), "eval_strategy now")
 	err := arguments.Parse([]string{"--evaluation_strategy", "epoch"}, new(arguments.TrainingArguments))
 	assert.ErrorContains(t, err, "eval_strategy now")

@@ -9,14 +9,15 @@ import (
 
 const levelNames = "detail debug info warning error critical passive"
 
-// verbosity is the variable of the environment by which a passive level is chosen.
+// verbosity is the environment variable that determines the level "passive".
 const verbosity = "TRANSFORMERS_VERBOSITY"
 
-// levels are those of Python's logging. Detail is debug with the place in the source.
+// levels are the levels of Python's logging. "detail" is "debug" with the location in the source.
 var levels = map[string]slog.Level{"detail": slog.LevelDebug, "debug": slog.LevelDebug, "info": slog.LevelInfo,
 	"warning": slog.LevelWarn, "error": slog.LevelError, "critical": slog.LevelError + 4}
 
-// level is that of a name; passive is what the environment says, or warning: get_verbosity.
+// level returns the level with a name; "passive" is what the environment says, or warning:
+// get_verbosity.
 func level(name string) slog.Level {
 	if name == "passive" {
 		name = os.Getenv(verbosity)

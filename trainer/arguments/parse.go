@@ -58,7 +58,7 @@ func Parse(args []string, into ...any) error {
 	return ArgsFiles{}.Parse(args, into...)
 }
 
-// parse reads a command line with kong, for whose values [set] stands in.
+// parse reads a command line with kong, which leaves the values to [set].
 func parse(args []string, into []any) error {
 	fields, err := fieldsOf(into)
 	if err != nil {
@@ -87,10 +87,10 @@ func parse(args []string, into []any) error {
 	return nil
 }
 
-// decodeFlag takes as many words as argparse would for a value of this kind.
+// decodeFlag takes as many words for a value as argparse would.
 func decodeFlag(ctx *kong.DecodeContext, target reflect.Value) error {
 	var words []any
-	attached := ctx.Scan.Peek().Type == kong.FlagValueToken // --name=value: no more than that
+	attached := ctx.Scan.Peek().Type == kong.FlagValueToken // --name=value: takes no further words
 	many := target.Kind() == reflect.Slice
 	for isValue(ctx.Scan.Peek()) && (len(words) == 0 || many && !attached) {
 		words = append(words, word(ctx.Scan.Pop().String()))
@@ -110,7 +110,7 @@ func decodeFlag(ctx *kong.DecodeContext, target reflect.Value) error {
 	return nil
 }
 
-// isValue tells a value from a flag: a negative number is one.
+// isValue distinguishes a value from a flag; a negative number is a value.
 func isValue(t kong.Token) bool {
 	if t.IsEOL() {
 		return false
@@ -119,8 +119,8 @@ func isValue(t kong.Token) bool {
 	return t.Type == kong.FlagValueToken || !strings.HasPrefix(word, "-") || word == "-" || isNumber(word)
 }
 
-// canonical writes the flags of a command line as the fields are named: "-" as "_", shortened ones
-// at full length, and --no_name as --name=false.
+// canonical rewrites the flags of a command line to the names of the fields: "-" becomes "_",
+// abbreviations are expanded, and --no_name becomes --name=false.
 func canonical(args []string, fields map[string]field) ([]string, error) {
 	out := make([]string, 0, len(args))
 	for _, word := range args {
@@ -166,7 +166,7 @@ func ParseFile(path string, into ...any) error {
 	if err != nil {
 		return fmt.Errorf("arguments: %w", err)
 	}
-	if filepath.Ext(path) != ".json" { // as JSON, so that both have the same types
+	if filepath.Ext(path) != ".json" { // convert YAML to JSON, so that both have the same types
 		var document any
 		if err = yaml.Unmarshal(text, &document); err == nil {
 			text, err = json.Marshal(document)
@@ -216,7 +216,8 @@ func ParseDict(values map[string]any, into ...any) error {
 	return nil
 }
 
-// renamed are the names of transformers 4, which guides still have, with those of transformers 5.
+// renamed maps names of transformers 4, which are still found in guides, to those of transformers
+// 5.
 var renamed = map[string]string{"evaluation_strategy": "eval_strategy", "no_cuda": "use_cpu",
 	"per_gpu_train_batch_size": "per_device_train_batch_size", "per_gpu_eval_batch_size": "per_device_eval_batch_size",
 	"group_by_length": "train_sampling_strategy group_by_length", "push_to_hub_model_id": "hub_model_id",
@@ -228,12 +229,12 @@ type field struct {
 	tag   reflect.StructTag
 }
 
-// hasNo tells whether there is a --no_ form of it: it is a truth value, and true by default.
+// hasNo reports whether the field has a --no_ form: it is a truth value that is true by default.
 func (f field) hasNo() bool {
 	return f.value.IsValid() && f.value.Kind() == reflect.Bool && f.tag.Get("default") == "true"
 }
 
-// fieldsOf are the fields of structs that are arguments, by their names.
+// fieldsOf returns the fields of structs that are arguments, by their names.
 func fieldsOf(into []any) (map[string]field, error) {
 	fields := map[string]field{}
 	for _, structure := range into {

@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// refuse holds the fields against their tags: of an argument with the tag only, just the default
-// and empty values are taken.
+// refuse checks the fields against their tags. An argument with the tag only may have just its
+// default or an empty value.
 func (a *TrainingArguments) refuse() error {
 	fields, err := fieldsOf([]any{a})
 	if err != nil {
@@ -44,7 +44,7 @@ func (a *TrainingArguments) refuse() error {
 	return nil
 }
 
-// isEmpty tells of a value that names nothing: [], {}, "" or, where a string is due, false.
+// isEmpty reports whether a value is empty: [], {}, "" or, for a field of any type, false.
 func isEmpty(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Interface:

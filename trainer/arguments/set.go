@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// word is a value of a command line, or a default, which may stand for a number.
+// word is a value from a command line, or a default. It may represent a number.
 type word string
 
-// set sets a field to a word or a value of a file. Nil is None.
+// set sets a field to a word or to a value from a file. Nil is None.
 func set(field reflect.Value, value any) error {
-	if words, ok := value.([]string); ok { // as a program writes a list
+	if words, ok := value.([]string); ok { // a list from a program
 		list := make([]any, len(words))
 		for i, w := range words {
 			list[i] = w
@@ -33,7 +33,7 @@ func set(field reflect.Value, value any) error {
 		return nil
 	case kind == reflect.Pointer:
 		field.Set(reflect.New(field.Type().Elem()))
-		if isText { // as Python does where the type is not plain
+		if isText { // as in Python for optional types, a string may represent a number
 			value = word(text)
 		}
 		return set(field.Elem(), value)
@@ -67,7 +67,7 @@ func set(field reflect.Value, value any) error {
 	return errors.New(cmp.Or(typeNames[field.Kind()], "a field of another type than "+field.Type().String()))
 }
 
-// typeNames are what is wanted where a value of another type is.
+// typeNames say what a field wants when it gets a value of another type.
 var typeNames = map[reflect.Kind]string{reflect.Bool: "true or false", reflect.Int: "a whole number",
 	reflect.Uint64: "a whole number of at least 0", reflect.Float64: "a number", reflect.String: "a string",
 	reflect.Slice: "a list of strings", reflect.Interface: "a string, a list or an object"}
@@ -96,7 +96,7 @@ func setNumber(field reflect.Value, value any) bool {
 		return err == nil && setNumber(field, x)
 	case float64:
 		format := byte('f')
-		if math.Abs(v) >= 1<<53 { // no whole number, since its last digits are not known
+		if math.Abs(v) >= 1<<53 { // not a whole number, since its last digits are not known
 			format = 'g'
 		}
 		text = strconv.FormatFloat(v, format, -1, 64)
@@ -115,7 +115,7 @@ func setNumber(field reflect.Value, value any) bool {
 		var x float64
 		x, err = strconv.ParseFloat(text, 64)
 		field.SetFloat(x)
-		if isNumber(text) { // out of range, which Python rounds to infinity
+		if isNumber(text) { // a number out of range, which Python rounds to infinity
 			err = nil
 		}
 	default:
@@ -148,8 +148,9 @@ func isNumber(word string) bool {
 	return err == nil || errors.Is(err, strconv.ErrRange)
 }
 
-// dictOf is the object that an argument is: one of a file, or JSON on a command line, where words
-// within it become truth values and numbers as in _convert_str_dict. Nil is nil.
+// dictOf returns the object that is the value of an argument: a map from a file, or JSON from a
+// command line. In the latter, words become truth values and numbers, as in _convert_str_dict. Nil
+// is nil.
 func dictOf(value any) (map[string]any, error) {
 	switch v := value.(type) {
 	case nil:

@@ -11,8 +11,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// applySharding takes what each of several processes has a part of: fsdp, or what the configuration
-// says that the program was launched with.
+// applySharding sets what is divided among several processes: fsdp or, if that is not set, what the
+// configuration says with which the program was launched.
 func (a *TrainingArguments) applySharding(_ *trainer.Options, e *engine.Options) error {
 	stage, replicas, err := launch.Sharding(os.Getenv)
 	if err != nil {
@@ -21,7 +21,7 @@ func (a *TrainingArguments) applySharding(_ *trainer.Options, e *engine.Options)
 	if e.Sharding, e.ShardingReplicas = shard.Strategy(stage), replicas; a.FSDP == nil || a.FSDP == false {
 		return nil
 	}
-	words := strings.Trim(fmt.Sprint(a.FSDP), "[]") // of a list too
+	words := strings.Trim(fmt.Sprint(a.FSDP), "[]") // also for a list
 	for _, w := range strings.Fields(words) {
 		switch strings.ToLower(w) {
 		case "full_shard", "true":
@@ -34,7 +34,7 @@ func (a *TrainingArguments) applySharding(_ *trainer.Options, e *engine.Options)
 			e.Sharding, e.ShardingReplicas = shard.ShardGradOp, shard.OnePerMachine
 		case "no_shard", "false":
 			e.Sharding, e.ShardingReplicas = 0, 0
-		case "auto_wrap": // layers of a shard.LayerRunner are units in any case
+		case "auto_wrap": // layers of a shard.LayerRunner are always units
 		default:
 			return &Error{"fsdp", w, "full_shard, shard_grad_op, hybrid_shard, hybrid_shard_zero2 or no_shard, and " +
 				"auto_wrap: nothing is moved to the host"}

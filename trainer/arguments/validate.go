@@ -53,12 +53,12 @@ func (a *TrainingArguments) Validate() error {
 	return a.validateSteps()
 }
 
-// adaptive tells whether the schedule follows evaluations.
+// adaptive reports whether the schedule follows evaluations.
 func (a *TrainingArguments) adaptive() bool {
 	return a.LRSchedulerType == "reduce_lr_on_plateau" || a.LRSchedulerType == "greedy"
 }
 
-// evalSteps is eval_steps, or logging_steps in its place.
+// evalSteps returns eval_steps or, if that is not set, logging_steps.
 func (a *TrainingArguments) evalSteps() float64 {
 	if a.EvalSteps == nil || *a.EvalSteps == 0 && a.EvalStrategy == "steps" {
 		return a.LoggingSteps
@@ -70,7 +70,7 @@ func (a *TrainingArguments) validateSteps() error {
 	for _, s := range []struct {
 		name, strategy string
 		steps          float64
-		zero           bool // means the end of the run
+		zero           bool // zero is allowed, and means the end of the run
 	}{{"logging_steps", a.LoggingStrategy, a.LoggingSteps, false}, {"eval_steps", a.EvalStrategy, a.evalSteps(), false},
 		{"save_steps", a.SaveStrategy, a.SaveSteps, true}} {
 		if s.strategy == "steps" && (s.steps == 0 && !s.zero || s.steps > 1 && s.steps != math.Trunc(s.steps)) {
@@ -86,7 +86,7 @@ func (a *TrainingArguments) validateSteps() error {
 	}
 	save, eval := a.SaveSteps, a.evalSteps()
 	if a.SaveStrategy == "steps" {
-		const large = 1e6 // shares are compared as whole numbers, as there
+		const large = 1e6 // as in transformers, shares are compared as whole numbers
 		if save < 1 && eval < 1 {
 			save, eval = save*large, eval*large
 		} else if save < 1 || eval < 1 {

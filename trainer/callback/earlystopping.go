@@ -25,7 +25,7 @@ type EarlyStopping struct {
 
 var _ trainer.StateSaver = (*EarlyStopping)(nil)
 
-// TrainBegin checks that there will be something to judge.
+// TrainBegin checks that there will be evaluations, and a metric to compare.
 func (e *EarlyStopping) TrainBegin(r *trainer.Run) error {
 	switch {
 	case e.Patience < 0:
@@ -52,7 +52,7 @@ func (e *EarlyStopping) AfterEval(r *trainer.Run, m trainer.Metrics) error {
 		return nil
 	}
 	v, ok := r.BestValue(m)
-	if !ok { // the loop itself refuses it where it judges; Options.EvalOnStart does not
+	if !ok { // the loop refuses this when it looks for the best evaluation; that of Options.EvalOnStart is not compared
 		return nil
 	}
 	if e.improved(r, v) {
@@ -65,7 +65,8 @@ func (e *EarlyStopping) AfterEval(r *trainer.Run, m trainer.Metrics) error {
 	return nil
 }
 
-// improved compares with the best value so far; the first evaluation is always an improvement.
+// improved reports whether v is better than the best value so far. The first evaluation is always
+// an improvement.
 func (e *EarlyStopping) improved(r *trainer.Run, v float64) bool {
 	best, ok := r.Best()
 	if !ok {
@@ -80,7 +81,7 @@ func (e *EarlyStopping) stopIfDue(r *trainer.Run) {
 	}
 }
 
-// earlyStoppingState is what transformers writes for its EarlyStoppingCallback.
+// earlyStoppingState is the state that transformers writes for its EarlyStoppingCallback.
 type earlyStoppingState struct {
 	Args struct {
 		Patience  int     `json:"early_stopping_patience"`

@@ -35,7 +35,7 @@ func ExampleEarlyStopping() {
 	// Output: epoch 4 - loss has not improved for 2 evaluations - best 2
 }
 
-// stopsAfter returns after how many evaluations a run with these values ends.
+// stopsAfter returns the number of evaluations after which a run with these values ends.
 func stopsAfter(t *testing.T, e *callback.EarlyStopping, o trainer.Options, metric string, values []float64) int {
 	t.Helper()
 	evals := 0
@@ -150,11 +150,11 @@ func TestTransformersResumesARunThatWasStopped(t *testing.T) {
 	for _, c := range []struct {
 		claim string
 		rules semantics.Rules
-		same  bool // the object of the first session serves the second
+		same  bool // the second session uses the object of the first
 		want  int  // evaluations over both sessions
 	}{
-		{"by default it ends at once", semantics.Default, false, 3},
-		{"by default it ends at once with the same callback too", semantics.Default, true, 3},
+		{"by default it ends immediately", semantics.Default, false, 3},
+		{"by default it ends immediately, also with the same callback", semantics.Default, true, 3},
 		{"with its count restored it continues to the next evaluation", restored, false, 4},
 		{"and so it does with the count that the callback has kept", semantics.HuggingFace, true, 4},
 		{"a forgotten count begins at 0", semantics.HuggingFace, false, 5},

@@ -14,8 +14,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// The names and the form are those of transformers 5.17, whose Trainer gives its own callbacks
-// these states when it resumes.
+// The names and the format are those of transformers 5.17, whose Trainer restores these states of
+// its own callbacks when it resumes.
 func TestStatesOfCallbacksAreThoseOfTransformers(t *testing.T) {
 	dir := t.TempDir()
 	losses := []float64{1, 2, 3}

@@ -26,15 +26,15 @@ type TensorBoard struct {
 	// runs/MonDD_HH-MM-SS_HOST in the run's OutputDir, as in transformers.
 	Dir string
 
-	folder string // of the last run
+	folder string // folder of the last run
 	writer *EventWriter
-	begun  bool // a run
-	failed bool // and was warned of
+	begun  bool // a run is in progress
+	failed bool // writing failed, and there was a warning
 }
 
 // TrainBegin creates a new event file and writes the run's settings to it.
 func (t *TensorBoard) TrainBegin(r *trainer.Run) error {
-	_ = t.close() // of a run that AutoFindBatchSize begins again
+	_ = t.close() // of the attempt before, if AutoFindBatchSize starts over
 	t.folder, t.begun, t.failed = "", true, false
 	if !r.Info.Process.Main() {
 		return nil
@@ -47,7 +47,7 @@ func (t *TensorBoard) TrainBegin(r *trainer.Run) error {
 		"batch_size": r.Info.BatchSize, "accumulate": r.Info.Accumulate,
 		"epochs": r.Info.Epochs, "max_steps": r.MaxSteps, "learning_rate": r.Info.LearningRate,
 		"schedule": r.Info.Schedule, "seed": r.Info.Seed,
-	}, "    ", "  ") // indented by four, so that Markdown leaves it as it is
+	}, "    ", "  ") // indented by four, so that Markdown shows it as it is
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (t *TensorBoard) AfterLog(r *trainer.Run, row trainer.Logs) error {
 		return nil
 	}
 	err := t.add(r, row)
-	if !t.begun { // nobody tells when the last row has come
+	if !t.begun { // after the run there is no event for the last row
 		err = errors.Join(err, t.close())
 	}
 	t.check(r, err)
@@ -107,7 +107,7 @@ func (t *TensorBoard) add(r *trainer.Run, row trainer.Logs) error {
 	return t.writer.Flush()
 }
 
-// check warns once of an error, after which nothing more is written.
+// check gives a warning for the first error, after which nothing more is written.
 func (t *TensorBoard) check(r *trainer.Run, err error) {
 	if err == nil || t.failed {
 		return

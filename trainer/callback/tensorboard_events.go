@@ -28,7 +28,8 @@ type EventWriter struct {
 	err  error
 }
 
-// eventFiles counts the files of this process, so that two of one second have different names.
+// eventFiles counts the files of this process, so that two created in the same second have
+// different names.
 var eventFiles atomic.Int64
 
 // NewEventWriter creates a new file in dir, and dir itself if necessary. The file is named as by
@@ -54,7 +55,7 @@ func NewEventWriter(dir string) (*EventWriter, error) {
 // Name returns the path of the file.
 func (w *EventWriter) Name() string { return w.file.Name() }
 
-// Fields of Event, Summary, Summary.Value and TensorProto in TensorFlow's protocol buffers.
+// Field numbers of Event, Summary, Summary.Value and TensorProto in TensorFlow's protocol buffers.
 const (
 	fieldWallTime    = 1
 	fieldStep        = 2
@@ -83,13 +84,13 @@ func (w *EventWriter) AddText(tag, text string, step int) error {
 	return w.value(step, appendMessage(v, fieldMetadata, appendMessage(nil, 1, appendString(nil, 1, "text"))))
 }
 
-// value writes an event with one value of a summary.
+// value writes an event with a Summary of one value.
 func (w *EventWriter) value(step int, v []byte) error {
 	w.event(step, appendMessage(nil, fieldSummary, appendMessage(nil, fieldValue, v)))
 	return w.err
 }
 
-// textTensor is a TensorProto of one string: dtype DT_STRING, shape [1].
+// textTensor returns a TensorProto of one string: dtype DT_STRING, shape [1].
 func textTensor(text string) []byte {
 	const stringType = 7
 	size := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 1)
@@ -107,7 +108,7 @@ func appendMessage(b []byte, field protowire.Number, m []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), m)
 }
 
-// event writes an event in TFRecord's frame: length, its sum, data, their sum.
+// event writes an event in the framing of TFRecord: length, its checksum, data, their checksum.
 func (w *EventWriter) event(step int, fields []byte) {
 	if w.err != nil {
 		return
@@ -154,8 +155,8 @@ func (w *EventWriter) Close() error {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// maskedSum is the CRC32C of TFRecord files: turned and shifted, so that sums of data that hold
-// sums are no trap.
+// maskedSum is the CRC32C of TFRecord files: rotated and shifted, since the CRC of data that
+// contain CRCs is problematic.
 func maskedSum(b []byte) uint32 {
 	sum := crc32.Checksum(b, castagnoli)
 	return (sum>>15 | sum<<17) + 0xa282ead8
@@ -171,7 +172,7 @@ type Event struct {
 	Histogram *Histogram // nil if the event is not a histogram
 }
 
-// maxEvent bounds the memory that a damaged length can ask for.
+// maxEvent limits the memory that a damaged length can request.
 const maxEvent = 64 << 20
 
 // ReadEvents reads the numbers, texts and histograms of an event file, up to its end or to the
@@ -258,14 +259,14 @@ func parseEvent(b []byte) (events []Event, err error) {
 	return events, err
 }
 
-// field is one of a message: v of numbers, data of the rest.
+// field is a field of a message: v for numbers, data for all others.
 type field struct {
 	number protowire.Number
 	v      uint64
 	data   []byte
 }
 
-// fields are those of a message up to an error, which is kept; after one there are none.
+// fields iterates over the fields of a message. It stops at the first error, which it keeps.
 func fields(b []byte, failed *error) iter.Seq[field] {
 	return func(yield func(field) bool) {
 		for len(b) > 0 && *failed == nil {

@@ -23,7 +23,8 @@ type Histogram struct {
 	Counts     []float64 // number of values in each bucket
 }
 
-// bucketLimits are the bins of SummaryWriter: 0, and powers of 1.1 from 1e-12 to 1e20 on both sides.
+// bucketLimits are the bins of SummaryWriter: 0, and powers of 1.1 from 1e-12 to 1e20 on both
+// sides.
 var bucketLimits = sync.OnceValue(func() []float64 {
 	limits := []float64{0}
 	for v := 1e-12; v < 1e20; v *= 1.1 {
@@ -40,7 +41,7 @@ func NewHistogram(values []float64) (Histogram, error) {
 	limits := bucketLimits()
 	last := len(limits) - 1
 	counts := make([]float64, last) // counts[i]: from limits[i] on, below limits[i+1]
-	first, end := last, 0           // what holds values
+	first, end := last, 0           // range of the counts that are not zero
 	for i, v := range values {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return Histogram{}, fmt.Errorf("value %d is %v, want a finite number", i, v)
@@ -58,7 +59,8 @@ func NewHistogram(values []float64) (Histogram, error) {
 	if first >= end {
 		return Histogram{}, errors.New("want at least one value from -1e20 to 1e20")
 	}
-	// Only the upper limit of a bucket is kept, so an empty one in front tells the first lower limit.
+	// Only the upper limits of buckets are stored, so an empty bucket in front gives the first
+	// lower limit.
 	h.Limits, h.Counts = slices.Clone(limits[first:end+1]), slices.Insert(counts[first:end:end], 0, 0)
 	return h, nil
 }
@@ -69,7 +71,7 @@ func (w *EventWriter) AddHistogram(tag string, h Histogram, step int) error {
 	return w.value(step, appendMessage(appendString(nil, fieldTag, tag), fieldHistogram, h.marshal()))
 }
 
-// Fields of HistogramProto.
+// Field numbers of HistogramProto.
 const (
 	fieldMin = iota + 1
 	fieldMax
@@ -97,7 +99,7 @@ func packed(values []float64) (b []byte) {
 	return b
 }
 
-// histogramOf reads HistogramProto.
+// histogramOf parses a HistogramProto.
 func histogramOf(message iter.Seq[field]) *Histogram {
 	h := &Histogram{}
 	for f := range message {

@@ -24,8 +24,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// TestEventsHaveTheBytesOfPyTorchs compares the events behind the file's version, whose text names
-// the writer, byte by byte.
+// TestEventsHaveTheBytesOfPyTorchs compares events byte by byte, after the one with the file's
+// version, which names the writer.
 func TestEventsHaveTheBytesOfPyTorchs(t *testing.T) {
 	want, err := os.ReadFile("testdata/events.tfevents") // written by testdata/events.py
 	if err != nil {
@@ -61,7 +61,7 @@ func TestEventsHaveTheBytesOfPyTorchs(t *testing.T) {
 		t.Fatal(err)
 	}
 	skip := func(file []byte) []byte { return file[int(file[0])+16:] } // the first event is shorter than 256 bytes
-	const numbers = 2*16 + 32 + 37                                     // two frames and what they hold
+	const numbers = 2*16 + 32 + 37                                     // two frames with their contents
 	if !bytes.Equal(skip(got)[:numbers], want[:numbers]) {
 		t.Errorf("the events are\n%q, PyTorch writes\n%q", skip(got)[:numbers], want[:numbers])
 	}
@@ -112,7 +112,7 @@ func TestHistograms(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []float64{-1, 1, 3, 1, 3}, []float64{h.Min, h.Max, h.Num, h.Sum, h.SumSquares})
 	require.Len(t, h.Counts, len(h.Limits))
-	assert.EqualValues(t, 0, h.Counts[0], "the bucket that tells the lowest limit")
+	assert.EqualValues(t, 0, h.Counts[0], "the bucket that gives the lowest limit")
 	assert.EqualValues(t, 1, h.Counts[1], "-1")
 	assert.EqualValues(t, 2, h.Counts[len(h.Counts)-1], "1 and 1")
 	rapid.Check(t, func(t *rapid.T) {
@@ -180,7 +180,7 @@ func TestTensorBoardTellsTheLog(t *testing.T) {
 	}
 }
 
-// breaksTheFile closes the file of events after an update.
+// breaksTheFile is a hook that closes the event file after an update.
 type breaksTheFile struct {
 	tensorBoard *TensorBoard
 	step        int
@@ -205,7 +205,7 @@ func TestARunSurvivesAFileOfEventsThatCannotBeWritten(t *testing.T) {
 	assert.Contains(t, tagsIn(t, tb.Dir), "train/loss 1\n")
 }
 
-// files are all files of events in a folder, the oldest first.
+// files returns all event files in a folder, oldest first.
 func files(t *testing.T, dir string) (list [][]Event) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "events.out.tfevents.*"))
@@ -238,7 +238,7 @@ func TestRowsAfterTheRunAreWritten(t *testing.T) {
 	})
 }
 
-// keepsWriters keeps the writers of a TensorBoard.
+// keepsWriters is a hook that keeps the writers of a TensorBoard.
 type keepsWriters struct {
 	tensorBoard *TensorBoard
 	all         *[]*EventWriter
@@ -319,6 +319,6 @@ func FuzzReadEvents(f *testing.F) {
 	f.Add(file[40:])
 	f.Fuzz(func(t *testing.T, data []byte) {
 		_, _ = ReadEvents(bytes.NewReader(data))
-		_, _ = parseEvent(data) // behind the sums, which a fuzzer does not find
+		_, _ = parseEvent(data) // past the checksums, which a fuzzer does not find
 	})
 }

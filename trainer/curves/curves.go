@@ -32,7 +32,7 @@ func WriteFile(path string, history []trainer.Logs, names ...string) error {
 	if err != nil {
 		return fmt.Errorf("curves: %w", err)
 	}
-	defer func() { _ = file.Cleanup() }() // of nothing once it is in place
+	defer func() { _ = file.Cleanup() }() // does nothing once the file is in place
 	if err := Write(file, history, names...); err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func (s *Step[S, B]) About() trainer.About {
 	}
 }
 
-// outcomeSettings are what decides the outcome of a run besides the trainer's options.
+// outcomeSettings returns what decides the outcome of a run besides the trainer's options.
 func (s *Step[S, B]) outcomeSettings() map[string]string {
 	m := map[string]string{
 		"Precision": s.options.Precision.String(), "MaxGradNorm": fmt.Sprint(s.options.MaxGradNorm),
@@ -57,7 +57,7 @@ func (s *Step[S, B]) outcomeSettings() map[string]string {
 	return m
 }
 
-// groupsText is what tells groups of parameters apart, but for their parameters.
+// groupsText describes the settings of groups of parameters.
 func groupsText(groups []optim.Group) string {
 	texts := make([]string, len(groups))
 	for i, g := range groups {
@@ -70,8 +70,8 @@ func groupsText(groups []optim.Group) string {
 	return strings.Join(texts, "; ")
 }
 
-// reproducible is the number of threads with which the process makes the same bits on every CPU; 0:
-// it does not. Of a GPU nothing is promised.
+// reproducible returns the number of threads with which the process computes the same bits on every
+// CPU; 0: it does not. Nothing is promised for GPUs.
 func (s *Step[S, B]) reproducible() int {
 	build, err := torch.BuildInfo()
 	if err != nil || s.options.Device != torch.CPU {
@@ -80,7 +80,7 @@ func (s *Step[S, B]) reproducible() int {
 	return build.Reproducible
 }
 
-// fused tells whether the optimizer's kernel itself leaves out an update that loss scaling skips.
+// fused reports whether the optimizer's kernel itself leaves out an update that loss scaling skips.
 func (s *Step[S, B]) fused() bool {
 	o, ok := s.optimizer.(amp.UnlessStepper)
 	return ok && o.StepSupportsAMPScaling()

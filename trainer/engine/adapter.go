@@ -19,7 +19,7 @@ type Adapted interface {
 	AdapterState() (file string, tensors []torch.Named, metadata map[string]string)
 }
 
-// adapter is what is saved of an adapted model; ok is false for other models.
+// adapter returns what is saved of an adapted model; ok is false for other models.
 func (s *Step[S, B]) adapter() (f tensorFile, ok bool) {
 	a, ok := s.task.Model().(Adapted)
 	if !ok {
@@ -29,7 +29,7 @@ func (s *Step[S, B]) adapter() (f tensorFile, ok bool) {
 	return tensorFile{name, tensors, metadata}, name != ""
 }
 
-// weights are what is saved of the model.
+// weights returns what is saved of the model.
 func (s *Step[S, B]) weights() (tensorFile, error) {
 	if f, ok := s.adapter(); ok {
 		return f, nil
@@ -38,7 +38,7 @@ func (s *Step[S, B]) weights() (tensorFile, error) {
 	return tensorFile{weightsName, tensors, metadata}, err
 }
 
-// weightsName is the file of what is saved of the model.
+// weightsName returns the name of the file that weights is saved to.
 func (s *Step[S, B]) weightsName() string {
 	if f, ok := s.adapter(); ok {
 		return f.name
@@ -46,7 +46,7 @@ func (s *Step[S, B]) weightsName() string {
 	return weightsName
 }
 
-// readWeights reads what weights returns from a file.
+// readWeights loads a file with what weights returns.
 func (s *Step[S, B]) readWeights(path string) error {
 	if f, ok := s.adapter(); ok {
 		_, err := nn.LoadTensors(path, f.tensors, nn.LoadOptions{})
@@ -56,7 +56,8 @@ func (s *Step[S, B]) readWeights(path string) error {
 	return err
 }
 
-// weightsFile is the file of the weights in a folder, or the path of one that is no folder.
+// weightsFile returns the path of the weights in a folder; a path that is no folder is returned as
+// it is.
 func (s *Step[S, B]) weightsFile(path string) string {
 	info, err := os.Stat(path)
 	if err != nil || !info.IsDir() {

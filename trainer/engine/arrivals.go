@@ -9,21 +9,21 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// arrivals are the batches whose numbers the device has before [Input] asks for them, because they
-// were sent ahead (Options.Prefetch) or are of a set that it holds (Options.DatasetOnDevice).
+// arrivals are batches whose data are on the device before [Input] asks for them, because they were
+// sent ahead (Options.Prefetch) or belong to a set that is kept there (Options.DatasetOnDevice).
 type arrivals []*arrival
 
-// arrival is such a batch.
+// arrival is one of these batches.
 type arrival struct {
 	slices []slice
-	tensor func(k int) torch.Tensor // slice k on the device, for the stream that computes
+	tensor func(k int) torch.Tensor // returns slice k on the device, for use in the stream that computes
 	free   func()
 	used   bool
 }
 
-// take is what the device has of a slice, if it is one of these batches.
+// take returns the tensor on the device for a slice of one of these batches.
 func (a arrivals) take(s slice) (t torch.Tensor, ok bool) {
-	for _, b := range slices.Backward(a) { // a slice may be used again for a later batch
+	for _, b := range slices.Backward(a) { // newest first, since a later batch may reuse the memory of a slice
 		if k := slices.Index(b.slices, s); k >= 0 {
 			t = b.tensor(k)
 			b.used = true
@@ -43,7 +43,7 @@ func (a *arrivals) forget(which func(*arrival) bool) {
 	})
 }
 
-// slice is one of numbers that a batch holds.
+// slice is a slice of numbers in a batch, identified by its address.
 type slice struct {
 	at      unsafe.Pointer
 	n       int
@@ -52,10 +52,10 @@ type slice struct {
 
 func (s slice) bytes() []byte { return unsafe.Slice((*byte)(s.at), s.n*int(s.element.Size())) }
 
-// pinned copies it into page-locked memory.
+// pinned returns a copy of the slice in page-locked memory.
 func (s slice) pinned() torch.Tensor { return sendable[s.element].pin(s) }
 
-// sendable are the types of numbers that are sent.
+// sendable has the types of numbers that are sent to the device.
 var sendable = map[reflect.Type]struct {
 	dtype torch.DType
 	pin   func(slice) torch.Tensor
@@ -72,10 +72,10 @@ func pin[T torch.Element](s slice) torch.Tensor {
 	return torch.FromPinned(unsafe.Slice((*T)(s.at), s.n))
 }
 
-// maxDepth is how deep in structs and pointers slices are looked for.
+// maxDepth is the depth of structs and pointers to which slices are searched for.
 const maxDepth = 8
 
-// slicesOf are the slices of numbers in the fields of a batch.
+// slicesOf returns the slices of numbers in the fields of a batch.
 func slicesOf(batch any) []slice { return numbers(reflect.ValueOf(batch), nil, maxDepth) }
 
 func numbers(v reflect.Value, all []slice, depth int) []slice {
@@ -95,7 +95,7 @@ func numbers(v reflect.Value, all []slice, depth int) []slice {
 	return all
 }
 
-// nameOf is where slice k of a batch is: "InputIDs.Values".
+// nameOf returns the path of slice k in a batch: "InputIDs.Values".
 func nameOf(batch any, k int) string {
 	name, v := "", reflect.ValueOf(batch)
 	for depth := maxDepth; v.Kind() != reflect.Slice; depth-- {

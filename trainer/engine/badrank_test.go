@@ -20,7 +20,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// badSample is one that only the batch of one process has.
+// badSample is a sample that only the batch of one process has.
 const badSample = 14
 
 // badBatch is a task in which something happens to the batch with badSample.
@@ -37,8 +37,8 @@ func (t badBatch) Loss(p engine.ForwardPass, b []int) engine.Loss {
 	return l
 }
 
-// inOneBatch trains three processes until it happens to one of them, the culprit, which stays there
-// until the others have ended.
+// inOneBatch trains on three processes until happens is called on one of them, the culprit, which
+// waits there until the others have ended.
 func inOneBatch(t *testing.T, happens func(torch.Tensor) torch.Tensor) (errs []error, culprit int) {
 	t.Helper()
 	testenv.RequireTorch(t)
@@ -101,7 +101,7 @@ func TestANaNInTheBatchOfOneProcessEndsAllBeforeTheUpdate(t *testing.T) {
 	errs, culprit := inOneBatch(t, func(loss torch.Tensor) torch.Tensor { return loss.MulScalar(math.NaN()) })
 	for rank, err := range errs {
 		var bad *trainer.NonFiniteError
-		if rank != culprit { // it finds the mean of the gradients, or hears of it first
+		if rank != culprit { // a process finds the mean of the gradients, or gets the culprit's error first
 			require.ErrorContains(t, err, "NaN", "rank %d", rank)
 			assert.ErrorContains(t, err, "after update 2, before the next update")
 			continue

@@ -32,16 +32,16 @@ type classify struct {
 	model    nn.Layer
 	metrics  []metrics.Metric[int]
 	observed []observed
-	judged   Observations[judged] // of all processes, where they share an evaluation out
-	outputs  int64                // of the model, once it has run
+	outcomes Observations[outcome] // of all processes if they share an evaluation
+	outputs  int64                 // number of the model's outputs, once it has run
 
-	// of batches
+	// memory of batches
 	features data.Buffers[float32]
 	classes  data.Buffers[int64]
 }
 
-// judged is what became of a sample.
-type judged struct{ Predicted, Class int64 }
+// outcome is the prediction for a sample and its true class.
+type outcome struct{ Predicted, Class int64 }
 
 // observed are the predictions of a batch. They stay on the device until the evaluation ends, so
 // that no batch waits for it.
@@ -85,8 +85,8 @@ func (c *classify) forward(p ForwardPass, b Examples) (logits, classes torch.Ten
 	return logits, Input(p, b.Classes)
 }
 
-// checkClasses says what libtorch would say of a class that the model has no output for, on a GPU
-// long after it, with the row that has it.
+// checkClasses reports a class for which the model has no output, and its row. Libtorch would
+// report it without the row and, on a GPU, only much later.
 func checkClasses(outputs int64, classes []int64) {
 	for row, class := range classes {
 		if class != IgnoreIndex && (class < 0 || class >= outputs) {
@@ -100,7 +100,7 @@ func (c *classify) Inputs(p ForwardPass, b Examples) {
 	rows := int64(len(b.Classes))
 	Input(p, b.Features, rows, int64(len(b.Features))/rows)
 	Input(p, b.Classes)
-	if c.outputs > 0 { // a graph does not come to Predict, where it is known
+	if c.outputs > 0 { // with a CUDA graph Predict is not called, so the check there is skipped
 		checkClasses(c.outputs, b.Classes)
 	}
 }
@@ -113,7 +113,7 @@ func crossEntropy(logits, classes torch.Tensor, rows int) Loss {
 	return Mean(logits.CrossEntropyLoss(classes, torch.Tensor{}, torch.ReductionMean, IgnoreIndex, 0), rows)
 }
 
-// Loss is LossOf applied to the result of Predict, without the lists.
+// Loss is LossOf applied to the result of Predict, but without allocating the lists of Outputs.
 func (c *classify) Loss(p ForwardPass, b Examples) Loss {
 	logits, classes := c.forward(p, b)
 	return crossEntropy(logits, classes, len(b.Classes))
@@ -124,8 +124,8 @@ func (c *classify) Observe(b Examples, o Outputs) {
 }
 
 func (c *classify) Metrics() map[string]float64 {
-	c.judge()
-	for _, j := range c.judged.Noted() {
+	c.collect()
+	for _, j := range c.outcomes.Noted() {
 		if j.Class == IgnoreIndex {
 			continue
 		}
@@ -136,11 +136,11 @@ func (c *classify) Metrics() map[string]float64 {
 	return Results(c.metrics)
 }
 
-// judge waits for the device and notes what became of the samples that were observed.
-func (c *classify) judge() {
+// collect waits for the device and records the outcomes of the observed batches.
+func (c *classify) collect() {
 	for _, o := range c.observed {
 		for i, predicted := range torch.Values[int64](o.predicted) {
-			c.judged.Note(judged{predicted, o.classes[i]})
+			c.outcomes.Note(outcome{predicted, o.classes[i]})
 		}
 		o.predicted.Free()
 	}
@@ -148,11 +148,11 @@ func (c *classify) judge() {
 }
 
 func (c *classify) TakeObserved(rows int) ([]byte, error) {
-	c.judge()
-	return c.judged.TakeObserved(rows)
+	c.collect()
+	return c.outcomes.TakeObserved(rows)
 }
 
-func (c *classify) AddObserved(part []byte) error { return c.judged.AddObserved(part) }
+func (c *classify) AddObserved(part []byte) error { return c.outcomes.AddObserved(part) }
 
 // Results returns the numbers of the metrics and resets them.
 func Results[P any](list []metrics.Metric[P]) map[string]float64 {

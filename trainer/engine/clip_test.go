@@ -8,8 +8,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// PyTorch clips groups of equal dtype one after the other, in an order that its hash table decides;
-// the norm is one over all of them.
+// PyTorch clips groups of equal dtype one after the other, in the order of its hash table; there is
+// a single norm over all of them.
 func TestClippingSeesParametersOfAllDtypes(t *testing.T) {
 	testenv.RequireTorch(t)
 	var params []torch.Tensor
@@ -18,7 +18,7 @@ func TestClippingSeesParametersOfAllDtypes(t *testing.T) {
 		p := torch.TensorOptions{DType: d}.Ones(3).RequiresGrad()
 		p.SetGrad(torch.TensorOptions{DType: d}.Full(float64(i+1), 3))
 		if own := math.Sqrt(3) * float64(i+1); d == torch.BFloat16 {
-			square += 5.1875 * 5.1875 // sqrt(27) in bfloat16, as a bfloat16 tensor's norm is
+			square += 5.1875 * 5.1875 // sqrt(27) in bfloat16, the dtype of a bfloat16 tensor's norm
 		} else {
 			square += own * own
 		}

@@ -22,7 +22,7 @@ import (
 )
 
 // reader is a small CRNN: a convolution over a picture, a recurrent layer over its columns, and
-// dropout behind both.
+// dropout after both.
 type reader struct {
 	Conv    *nn.Conv2d  `module:"conv"`
 	Dropout *nn.Dropout `module:"dropout"`
@@ -42,8 +42,8 @@ func (r *reader) Forward(x torch.Tensor) torch.Tensor {
 	return r.Out.Forward(columns.MeanDim([]int64{1}, false, torch.DefaultDType))
 }
 
-// trainAlone is a run of one of three kinds with a seed of its own: what it ends with, its log, and
-// the random state in its last checkpoint.
+// trainAlone makes a run of one of three kinds with its own seed. It returns the final weights, the
+// log, and the random state in the last checkpoint.
 func trainAlone(i int, dir string) (string, error) {
 	features := []int{2, 16, 2}[i%3]
 	r := rand.New(rand.NewPCG(1, uint64(i)))
@@ -65,7 +65,7 @@ func trainAlone(i int, dir string) (string, error) {
 	var s *step
 	var err error
 	switch o := (engine.Options{}); i % 3 {
-	case 0: // the model is made beside those of others
+	case 0: // the model is made while others are made
 		torch.ForkRNG(func() { s, err = engine.New(engine.Classify(newNet()), o) })
 	case 1:
 		torch.ForkRNG(func() {
@@ -84,7 +84,7 @@ func trainAlone(i int, dir string) (string, error) {
 	o := quiet(trainer.Options{Epochs: 4, BatchSize: 4, Seed: uint64(i), Workers: 2, LearningRate: 0.01, OutputDir: dir,
 		Save: trainer.Every(10, trainer.Update), Log: trainer.Every(1, trainer.Update)})
 	if i%2 == 1 {
-		o.Order = s.GlobalPermutation() // from the run's generator, by a goroutine of the loader's
+		o.Order = s.GlobalPermutation() // drawn from the run's generator by a goroutine of the loader
 	}
 	t, err := trainer.New(s, o)
 	if err != nil {
@@ -126,12 +126,12 @@ func TestRunsAtTheSameTimeAreThoseOfLoneOnes(t *testing.T) {
 	wait.Wait()
 	for i := range n {
 		require.NoError(t, errs[i])
-		assert.True(t, alone[i] == together[i], "run %d of kind %d ended with other bits beside 15 others", i, i%3)
+		assert.True(t, alone[i] == together[i], "run %d of kind %d ended with other bits among 15 concurrent ones", i, i%3)
 	}
 	assert.NotEqual(t, alone[0], alone[3])
 }
 
-// What a program draws between New and Fit of its only run counts, as in Python.
+// Numbers that a program draws between New and Fit of its only run matter, as in Python.
 func TestALoneRunBeginsWhereTheDefaultGeneratorIs(t *testing.T) {
 	after := func(between func()) string {
 		s := newStep(t, engine.Options{})

@@ -20,7 +20,7 @@ type tensorFile struct {
 	metadata map[string]string
 }
 
-// writeFiles writes so many files at a time.
+// writeFiles writes the files into a folder, atATime of them concurrently.
 func writeFiles(dir string, files []tensorFile, atATime int) error {
 	return tensorio.Each(atATime, len(files), func(i int) error {
 		f := files[i]
@@ -28,21 +28,21 @@ func writeFiles(dir string, files []tensorFile, atATime int) error {
 	})
 }
 
-// copies is the memory that a state is copied into so that training need not wait until it is
-// written. It is used again from save to save: the first touch of new memory takes longer than the
-// copy.
+// copies is the memory into which a state is copied so that training need not wait until it is
+// written. It is reused from save to save, since touching new memory for the first time takes
+// longer than the copy.
 type copies struct {
 	memory   map[copyName]torch.Tensor
-	underWay *snapshot // nil: none since the last wait
-	atOnce   bool      // somebody changes the weights between updates
+	underWay *snapshot // the snapshot in progress; nil: none since the last wait
+	atOnce   bool      // copy immediately, since something changes the weights between updates
 }
 
 type copyName struct{ file, tensor string }
 
-// take replaces the tensors of the files by copies in the memory of the CPU. Those that the caller
-// says to be still until the next update are copied by another goroutine, beside the passes up to
-// then; wait comes before they change. Those of a GPU go into pinned memory, all at once: what
-// waits for them is one number of that GPU that is read last.
+// take replaces the tensors of the files by copies in CPU memory. Tensors in still do not change
+// before the next update; if they are on the CPU, they are copied by another goroutine during the
+// passes until then, and wait must be called before they change. Tensors of a GPU are copied into
+// pinned memory at once. Reading number, which is on that GPU, waits for these copies.
 func (c *copies) take(files []tensorFile, still map[torch.Tensor]bool, number torch.Tensor) *snapshot {
 	c.wait()
 	if c.memory == nil {
@@ -76,7 +76,7 @@ func (c *copies) take(files []tensorFile, still map[torch.Tensor]bool, number to
 	return s
 }
 
-// room is the memory for a copy of a tensor: that of the copy before if it fits.
+// room returns the memory for the copy of a tensor: that of the previous copy if it fits.
 func (c *copies) room(name copyName, t torch.Tensor) torch.Tensor {
 	to, ok := c.memory[name]
 	if !ok || to.DType() != t.DType() || !slices.Equal(to.Shape(), t.Shape()) {
@@ -90,7 +90,7 @@ func (c *copies) room(name copyName, t torch.Tensor) torch.Tensor {
 	return to
 }
 
-// wait returns when everything is copied, so that the state may change.
+// wait returns when everything has been copied, so that the state may change.
 func (c *copies) wait() {
 	if c.underWay == nil {
 		return
@@ -116,18 +116,18 @@ func (s *Step[S, B]) EmptyCache() error {
 	return torch.Try(torch.EmptyCache)
 }
 
-// snapshot is a copy of a state as of one instant, which is made later, once: by the goroutine that
-// writes it, or by the one that wants to change the state, whichever comes first.
+// snapshot is a copy of a state at one instant. It is made later and only once: by the goroutine
+// that writes it or by the one that is about to change the state, whichever comes first.
 type snapshot struct {
-	of      map[torch.Tensor]torch.Tensor // the copies
+	of      map[torch.Tensor]torch.Tensor // the copy of each tensor
 	moves   []move
 	copy    sync.Once
-	err     error // of the copy
+	err     error // error of the copy
 	check   sync.Once
 	changed error
 }
 
-// move is a tensor that is copied, and how often it had been changed when that began.
+// move is a tensor to be copied, and its version when that was requested.
 type move struct {
 	name     string
 	from, to torch.Tensor
@@ -135,14 +135,14 @@ type move struct {
 }
 
 func newMove(name string, t, to torch.Tensor) move {
-	from := t.Detach().Keep() // has the memory and the version of t, whatever becomes of t
+	from := t.Detach().Keep() // shares the memory and the version counter of t, even if t is freed
 	return move{name, from, to, version(from)}
 }
 
-// version counts the changes of a tensor in place.
+// version returns how often a tensor has been changed in place.
 func version(t torch.Tensor) any { return torch.CallAny("aten::_version", t)[0] }
 
-// made returns when the copy is made.
+// made makes the copy, or waits until it is made.
 func (s *snapshot) made() error {
 	s.copy.Do(func() {
 		s.err = scoped(func() error {
@@ -159,8 +159,8 @@ func (s *snapshot) made() error {
 	return s.err
 }
 
-// replace puts the copies instead of the tensors of a state of PyTorch's, by parameter and kind. It
-// reports whether there is one of each, and changes nothing otherwise.
+// replace replaces the tensors in the state of a PyTorch optimizer by their copies. It reports
+// whether all have one, and changes nothing otherwise.
 func (s *snapshot) replace(state any) bool {
 	params, ok := state.(map[int]any)
 	if s == nil || !ok {
@@ -181,10 +181,11 @@ func (s *snapshot) replace(state any) bool {
 	return ok
 }
 
-// grain is how many elements libtorch does not divide among threads: those are training meanwhile.
+// grain is the number of elements up to which libtorch does not divide an operator among its
+// threads: those are busy training.
 const grain = 1 << 15
 
-// pieces are the parts of a contiguous tensor that one thread computes.
+// pieces splits a contiguous tensor into parts, each of which a single thread copies.
 func pieces(t torch.Tensor) []torch.Tensor {
 	if t.Numel() <= grain {
 		return []torch.Tensor{t}
@@ -192,9 +193,9 @@ func pieces(t torch.Tensor) []torch.Tensor {
 	return t.View(-1).Split(grain, 0)
 }
 
-// unchanged returns when the copy is made, and is an error if anything has been changed meanwhile.
-// A change is counted when it is complete, so this is asked as late as it can be: before the next
-// update, or when the files are written.
+// unchanged waits for the copy and returns an error if a tensor was changed in the meantime. A
+// change increments the version only when it is complete, so this is checked as late as possible:
+// before the next update, or when the files are written.
 func (s *snapshot) unchanged() error {
 	err := s.made()
 	s.check.Do(func() {

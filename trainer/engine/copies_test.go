@@ -18,7 +18,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// The copy that is written later is made into the memory of the one before, and that is given back.
+// The copy for a later save reuses the memory of the previous copy, and that memory is freed in the
+// end.
 func TestTheMemoryOfACopyIsUsedAgain(t *testing.T) {
 	s := newTagStep(t, engine.Options{})
 	require.NoError(t, s.Train(t.Context(), batchOf(t, 3), trainer.Window{Len: 1, Divisor: 1}))
@@ -41,14 +42,14 @@ func TestTheMemoryOfACopyIsUsedAgain(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
-// later saves with Later, and returns the function that writes.
+// later saves with SaveOptions.Later, and returns the function that writes.
 func later(t *testing.T, s *tagStep, dir string) (write func() ([]string, error)) {
 	t.Helper()
 	require.NoError(t, s.Save(dir, trainer.SaveOptions{Later: func(w func() ([]string, error)) { write = w }}))
 	return write
 }
 
-// An update that comes right after a save waits until the weights and the optimizer are copied.
+// An update directly after a save waits until the weights and the optimizer have been copied.
 func TestAnUpdateWaitsForTheCopy(t *testing.T) {
 	s := newTagStep(t, engine.Options{})
 	torch.NoGrad(func() {
@@ -75,7 +76,8 @@ func TestAnUpdateWaitsForTheCopy(t *testing.T) {
 	require.NoError(t, s.EmptyCache())
 }
 
-// Weights that are changed by somebody else meanwhile are noticed, and from then on copied at once.
+// Weights that something else changes during the copy are noticed, and from then on they are copied
+// at once.
 func TestAChangeBesideTheCopyIsNoticed(t *testing.T) {
 	s := newTagStep(t, engine.Options{})
 	param := nn.Params(s.Model())[0].Tensor
@@ -100,7 +102,7 @@ func TestAChangeBesideTheCopyIsNoticed(t *testing.T) {
 	require.NoError(t, s.EmptyCache())
 }
 
-// What is written says which of its weights are not finite.
+// The function that writes a copy returns the names of its weights that are not finite.
 func TestACopyNamesItsWeightsThatAreNotFinite(t *testing.T) {
 	s := newTagStep(t, engine.Options{})
 	bad := nn.Params(s.Model())[0]
@@ -112,7 +114,7 @@ func TestACopyNamesItsWeightsThatAreNotFinite(t *testing.T) {
 	require.NoError(t, s.EmptyCache())
 }
 
-// The loop waits for the writer before it gives the memory of the copies back.
+// The loop waits for the writer before it frees the memory of the copies.
 func TestAnAsyncSaveBesideAnEmptyCache(t *testing.T) {
 	fit := func(async bool) (dir string) {
 		torch.ManualSeed(1)

@@ -40,7 +40,7 @@ func (s *Step[S, B]) items(b B) int64 {
 	return 0
 }
 
-// denseParams counts the elements of all parameters, frozen ones too, but the weights of
+// denseParams counts the elements of all parameters, including frozen ones, except the weights of
 // embeddings: num_parameters(exclude_embeddings=True).
 func denseParams(model any) (total int64) {
 	embeddings := embeddingWeights(model)

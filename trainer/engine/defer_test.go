@@ -19,7 +19,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// A run whose model was made in nn.Defer ends with the weights of one whose model was made at once.
+// A run whose model was made in nn.Defer ends with the same weights as one whose model was made
+// immediately.
 func TestARunOfADeferredModelIsThatOfAnyOther(t *testing.T) {
 	testenv.RequireTorch(t)
 	for _, world := range []int{1, 2} {
@@ -65,7 +66,7 @@ func TestARunOfADeferredModelIsThatOfAnyOther(t *testing.T) {
 	}
 }
 
-// wide has a weight of 64 KiB, which nn.Defer leaves for later.
+// wide has a weight of 64 KiB, which nn.Defer does not allocate.
 type wide struct {
 	In     *nn.Linear `module:"in"`
 	Hidden *nn.Linear `module:"hidden"`

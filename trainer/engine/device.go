@@ -16,8 +16,8 @@ var (
 	properties = cuda.DeviceProperties
 )
 
-// warnOfIdleGPU says once in a process that a model is trained on the CPU of a machine whose GPU
-// libtorch can use. Python's Trainer would take it.
+// warnOfIdleGPU warns, once per process, if a model is trained on the CPU although libtorch can use
+// a GPU of this machine. Python's Trainer would use it.
 func (s *Step[S, B]) warnOfIdleGPU() {
 	if n := gpus(); n > 0 && !s.options.Device.IsCUDA() {
 		idleGPU.Do(func() {
@@ -27,7 +27,7 @@ func (s *Step[S, B]) warnOfIdleGPU() {
 	}
 }
 
-// checkCapability refuses an arithmetic that the GPU does not have.
+// checkCapability refuses TF32 if the GPU does not have it.
 func (o *Options) checkCapability() error {
 	if o.TF32 != TF32On {
 		return nil
@@ -43,8 +43,7 @@ func (o *Options) checkCapability() error {
 	return nil
 }
 
-// slowBF16 is the warning of a device that has no bfloat16 and imitates it, as PyTorch lets it;
-// empty: none.
+// slowBF16 returns a warning if the device emulates bfloat16, which PyTorch allows; empty: none.
 func (o *Options) slowBF16() string {
 	if o.Precision != amp.BF16 && o.FullEval != amp.BF16 {
 		return ""

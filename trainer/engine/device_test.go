@@ -15,7 +15,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// TestARunOnTheCPUSaysOnceThatThereIsAGPU pretends that libtorch sees two.
+// TestARunOnTheCPUSaysOnceThatThereIsAGPU pretends that libtorch sees two GPUs.
 func TestARunOnTheCPUSaysOnceThatThereIsAGPU(t *testing.T) {
 	testenv.RequireTorch(t)
 	var warnings []string

@@ -16,8 +16,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// broken is a task in whose forward or backward pass number at a GPU fails, with libtorch's own
-// exception.
+// broken is a task during whose forward or backward pass with number at a GPU fails, with
+// libtorch's own exception.
 type broken struct {
 	tagTask
 	at, passes int
@@ -32,8 +32,8 @@ func (t *broken) Loss(p engine.ForwardPass, b tokenBatch) engine.Loss {
 	return loss
 }
 
-// A GPU that fails ends the run: no checkpoint is made of what is there, the earlier ones stay
-// whole, and the exit code is its own. Python's Trainer ends with the same exception.
+// A GPU that fails ends the run: no checkpoint is made of the current state, earlier ones remain
+// complete, and there is a separate exit code. Python's Trainer ends with the same exception.
 func TestARunWhoseGPUFailsEndsWithoutASaveAndResumesFromTheLast(t *testing.T) {
 	testenv.RequireTorch(t)
 	train, _ := hfData(golden.Load(t, "testdata/hf.safetensors"))
@@ -61,8 +61,8 @@ func TestARunWhoseGPUFailsEndsWithoutASaveAndResumesFromTheLast(t *testing.T) {
 				assert.True(t, torch.DeviceFailed())
 				found, err := filepath.Glob(filepath.Join(dir, "*checkpoint-*"))
 				require.NoError(t, err)
-				assert.Equal(t, []string{filepath.Join(dir, "checkpoint-2")}, found, "no draft, and none of update 3")
-				cgotorch.ThrowForTest(cgotorch.Mend) // another process
+				assert.Equal(t, []string{filepath.Join(dir, "checkpoint-2")}, found, "no draft, and no checkpoint of update 3")
+				cgotorch.ThrowForTest(cgotorch.Mend) // as in another process
 				o.ResumeFrom = trainer.Latest
 				require.NoError(t, fit(-1, o))
 			})

@@ -13,7 +13,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// watchedTask is shown the losses of its training.
+// watchedTask sees the losses of its training.
 type watchedTask struct {
 	engine.Task[data.Example, engine.Examples]
 	losses []float64
@@ -58,7 +58,7 @@ func TestLossesAndNormsAreShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := float64(float32(task.losses[0]) + float32(task.losses[1])); report.LossSum != want {
-		t.Errorf("the losses add up to %g, reported were %g: what is shown must be what is handed to backward", want,
+		t.Errorf("the losses add up to %g, reported were %g: LossObserver must see the loss that is passed to backward", want,
 			report.LossSum)
 	}
 	if norm, ok, err := step.GradNorm(); !ok || err != nil || norm != report.GradNorm || !(norm > 0) {

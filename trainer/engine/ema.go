@@ -34,21 +34,21 @@ func (e EMA) validate(r *refusals) {
 	r.when(e.Decay == 0 && e != (EMA{}), "EMA is set, but its Decay is 0; want 0 < Decay < 1, such as 0.999")
 }
 
-// The files of a step with an average: the one or the other, besides model.safetensors.
+// The additional file of a step with an average: one of these two.
 const (
 	averagesName = "ema.safetensors"           // the average; with EMA.Save it is model.safetensors
 	trainedName  = "trained_model.safetensors" // the weights that are trained, with EMA.Save
 )
 
-// averageUpdates is the name of how many updates are in the average, in the metadata of that file.
+// averageUpdates is the metadata key for the number of updates in the average.
 const averageUpdates = "ema_updates"
 
-// average is that of a model. A nil one does nothing.
+// average is the moving average of a model. A nil average does nothing.
 type average struct {
 	EMA
 	*optim.Averaged
-	tensors []torch.Named // that are averaged
-	shown   bool          // the model has the averages for weights
+	tensors []torch.Named // the model's tensors that are averaged
+	shown   bool          // the model holds the averages instead of its weights
 }
 
 func (s *Step[S, B]) buildAverage(model any) error {
@@ -85,7 +85,7 @@ func (a *average) update() {
 	}
 }
 
-// show gives the model the averages for weights, for an evaluation, and hide gives it its own back.
+// show puts the averages into the model for an evaluation, and hide puts the weights back.
 func (a *average) show() {
 	if a != nil && a.Evaluate && !a.shown && a.Updates() > 0 {
 		a.Exchange()
@@ -100,8 +100,8 @@ func (a *average) hide() {
 	}
 }
 
-// files are that of the weights and that of the averages, the one that is called after the model
-// first.
+// files returns the files of the weights and the averages; first comes the one that is saved as the
+// model.
 func (a *average) files(weights tensorFile) []tensorFile {
 	if a == nil || a.Updates() == 0 {
 		return []tensorFile{weights}
@@ -124,7 +124,8 @@ func (a *average) files(weights tensorFile) []tensorFile {
 	return []tensorFile{weights, averages}
 }
 
-// begin makes the average what the model holds now, as that of so many updates.
+// begin sets the average to the model's current weights, as an average over the given number of
+// updates.
 func (a *average) begin(updates int) error {
 	if a == nil {
 		return nil
@@ -132,9 +133,9 @@ func (a *average) begin(updates int) error {
 	return a.LoadState(a.tensors, updates)
 }
 
-// loadWeights takes over the weights of a saved step, with trained the trained ones where
-// the average is saved as the model. The average continues with that of the checkpoint; where there
-// is none it begins again with the weights.
+// loadWeights loads the weights of a saved step. If the average was saved as the model, trained
+// asks for the trained weights instead. The average continues with that of the checkpoint; without
+// one, it starts over from the weights.
 func (s *Step[S, B]) loadWeights(dir string, trained bool) error {
 	own, averages := filepath.Join(dir, s.weightsName()), filepath.Join(dir, averagesName)
 	second := averages
@@ -144,7 +145,7 @@ func (s *Step[S, B]) loadWeights(dir string, trained bool) error {
 	s.fresh = false
 	s.endsEval()
 	if !trained {
-		s.optimizerMode(false) // as the weights were saved
+		s.optimizerMode(false) // weights are saved in this mode
 	}
 	updates := 0
 	if s.ema != nil && isThere(second) {
@@ -170,7 +171,7 @@ func isThere(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// updatesOfAverage is how many updates are in an average, as the second file of its step says.
+// updatesOfAverage reads the number of updates in an average from the metadata of its file.
 func updatesOfAverage(path string) (int, error) {
 	metadata, err := metadataOf(path)
 	if err != nil {

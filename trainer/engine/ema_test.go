@@ -91,8 +91,8 @@ func TestTheAverageSurvivesAResume(t *testing.T) {
 	}
 }
 
-// A checkpoint whose model is the average continues from the weights that were trained in a run
-// without one, too.
+// A checkpoint whose model is the average also continues from the trained weights in a run without
+// an average.
 func TestARunWithoutTheAverageContinuesFromTheTrainedWeights(t *testing.T) {
 	dir := t.TempDir()
 	whole, _ := emaRun(t, engine.EMA{Decay: 0.9, Save: true}, trainer.Options{OutputDir: dir}, nil)
@@ -140,7 +140,7 @@ func TestTheAverageIsSavedAsTheModel(t *testing.T) {
 	for i, p := range nn.Params(other.Model()) {
 		golden.Bits(t, p.Name, p.Tensor, s.Average()[i].Tensor)
 	}
-	// the weights alone, as of the best model at the end, are the average too
+	// only the weights, as for the best model at the end, are the average, too
 	require.NoError(t, s.Load(r.Checkpoint, trainer.LoadOptions{WeightsOnly: true}))
 	for i, p := range nn.Params(s.Model()) {
 		golden.Bits(t, p.Name, p.Tensor, nn.Params(other.Model())[i].Tensor)

@@ -27,7 +27,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// TestMain is also what the processes run that a test starts.
+// TestMain is also the main function of the processes that tests start.
 func TestMain(m *testing.M) {
 	testenv.PinBits()
 	if role := os.Getenv("ENGINE_TEST_ROLE"); role != "" {
@@ -42,7 +42,8 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m))
 }
 
-// net has what makes a resume hard: dropout, running statistics and two kinds of parameters.
+// net has everything that makes a resume difficult: dropout, running statistics and two kinds of
+// parameters.
 type net struct {
 	Hidden  *nn.Linear      `module:"hidden"`
 	Norm    *nn.BatchNorm1d `module:"norm"`
@@ -59,7 +60,7 @@ func (n *net) Forward(x torch.Tensor) torch.Tensor {
 	return n.Out.Forward(n.Dropout.Forward(n.Norm.Forward(n.Hidden.Forward(x)).ReLU()))
 }
 
-// ring asks whether a point is inside a circle.
+// ring returns points, with the class whether they are inside a circle.
 func ring(n int) data.Slice[data.Example] {
 	r := rand.New(rand.NewPCG(1, 2))
 	set := make(data.Slice[data.Example], n)
@@ -255,8 +256,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A frozen model is there to be evaluated; what its loss lacks shows at the first backward pass, as
-// in PyTorch.
+// A frozen model can be evaluated. That its loss has no gradient is noticed at the first backward
+// pass, as in PyTorch.
 func TestAFrozenModelIsEvaluatedAndNotTrained(t *testing.T) {
 	testenv.RequireTorch(t)
 	model := newNet()
@@ -312,7 +313,7 @@ func TestDamagedStateChangesNothing(t *testing.T) {
 	if err := s.Save(dir, trainer.SaveOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	// The step continues, so that what is loaded by mistake shows.
+	// The step trains on, so that anything loaded by mistake is noticed.
 	b, err := s.Collate(ring(4))
 	if err != nil {
 		t.Fatal(err)

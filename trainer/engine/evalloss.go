@@ -7,14 +7,14 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// evalLosses gathers the losses of an evaluation on the device, so that no batch waits for it.
+// evalLosses collects the losses of an evaluation on the device, so that no batch waits for it.
 type evalLosses struct {
-	pending []torch.Tensor // of the last batches, one number each
-	stacked []torch.Tensor // of those before, many each
+	pending []torch.Tensor // losses of the last batches, one number each
+	stacked []torch.Tensor // losses of earlier batches, many in each tensor
 	rows    []int
 }
 
-// stackLosses is how many losses are put together into one tensor while an evaluation continues.
+// stackLosses is the number of losses that are combined into one tensor during an evaluation.
 const stackLosses = 256
 
 func (l *evalLosses) add(loss Loss) {
@@ -25,7 +25,7 @@ func (l *evalLosses) add(loss Loss) {
 	}
 }
 
-// mean is the one number of a loss.
+// mean reduces a loss to a single number.
 func mean(loss torch.Tensor) torch.Tensor {
 	if loss = loss.Detach(); loss.Dim() > 0 {
 		loss = loss.Mean(torch.DefaultDType)
@@ -60,7 +60,7 @@ func (l *evalLosses) take() (losses []float64, rows []int, dtype torch.DType) {
 	l.stack()
 	dtype = torch.Float32
 	for i, part := range l.stacked {
-		if d := part.DType(); i == 0 && d != torch.BFloat16 { // numpy has no bfloat16: float32
+		if d := part.DType(); i == 0 && d != torch.BFloat16 { // numpy has no bfloat16; transformers uses float32
 			dtype = d
 		}
 		losses = append(losses, torch.Values[float64](part.ToDType(torch.Float64).CPU())...)
@@ -104,9 +104,9 @@ func evalLoss(e trainer.Evaluation, losses []float64, rows []int, dtype torch.DT
 	return sum / float64(all)
 }
 
-// repeatedMean is the mean that Hugging Face's Trainer takes: every batch's loss is there batchSize
-// times, of the last batch only so often that there are as many as rows, where the set has a
-// length, and numpy adds them up.
+// repeatedMean is the mean as Hugging Face's Trainer computes it: each batch's loss is repeated
+// batchSize times, except that the list is cut to the number of rows if the set has a length, and
+// numpy takes the mean.
 func repeatedMean(losses []float64, batchSize, rows int, dtype torch.DType) float64 {
 	n := len(losses) * batchSize
 	if rows > 0 {
@@ -127,7 +127,7 @@ func repeatedMean(losses []float64, batchSize, rows int, dtype torch.DType) floa
 	return float64(numpyMean(repeat[float32](losses, batchSize, n)))
 }
 
-// numpyBuffer is how many elements numpy converts at a time.
+// numpyBuffer is the number of elements that numpy converts at a time.
 const numpyBuffer = 8192
 
 func repeat[T float32 | float64](losses []float64, times, n int) []T {
@@ -138,7 +138,7 @@ func repeat[T float32 | float64](losses []float64, times, n int) []T {
 	return all
 }
 
-// numpyMean is numpy.ndarray.mean of a contiguous array: nan of an empty one.
+// numpyMean is numpy.ndarray.mean of a contiguous array; NaN if it is empty.
 func numpyMean[T float32 | float64](a []T) T {
 	return T(float64(pyfloat.PairwiseSum(a)) / float64(len(a)))
 }

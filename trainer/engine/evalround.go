@@ -11,9 +11,9 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// An evaluation that is shared out among several processes. Everything that a process finds in a
-// round it sends to all others, and each adds up the same in the same order. So that nobody waits
-// for a process that has failed, its error is part of what it sends.
+// Evaluations that several processes share. In each round every process sends its results to all
+// others, and all add up the same numbers in the same order. An error is sent in place of results,
+// so that no process waits for one that has failed.
 
 // ObservationSharer is an [Observer] or [Evaluator] that works when each of several processes sees
 // only a part of an evaluation: it combines the parts and computes the numbers of the whole.
@@ -39,12 +39,12 @@ func (s *Step[S, B]) EvalRound(ctx context.Context, r trainer.EvalRound[B]) erro
 	return scoped(func() error { return s.evalRound(ctx, r) })
 }
 
-// found is what a process has found in a round.
-type found struct {
+// roundResult is what one process has computed in a round.
+type roundResult struct {
 	loss     Loss
 	outputs  Outputs
 	observed []byte
-	planned  int // samples of the batch, bad ones that were left out among them
+	planned  int // samples of the batch, including bad ones that were left out
 }
 
 func (s *Step[S, B]) evalRound(ctx context.Context, r trainer.EvalRound[B]) error {
@@ -56,7 +56,7 @@ func (s *Step[S, B]) evalRound(ctx context.Context, r trainer.EvalRound[B]) erro
 	if err != nil {
 		return err
 	}
-	var mine found
+	var mine roundResult
 	failed := try(func() (err error) {
 		if r.Rows > 0 {
 			mine, err = s.evalOwn(r, items)
@@ -71,15 +71,15 @@ func (s *Step[S, B]) evalRound(ctx context.Context, r trainer.EvalRound[B]) erro
 	if failed == nil && r.Rows > 0 && s.keepsOutputs() {
 		failed = try(func() error { mine.outputs = s.preprocess(mine.outputs); return nil })
 	}
-	all, err := s.gatherFound(ctx, mine, failed)
+	all, err := s.gatherResults(ctx, mine, failed)
 	if err != nil {
 		return err
 	}
-	return s.addFound(all, r.Round)
+	return s.addResults(all, r.Round)
 }
 
-// itemsOfRound are the labelled items of this process's batch, or of those of all processes where
-// they weigh together.
+// itemsOfRound returns the labelled items of this process's batch or, if the batches of a round are
+// weighted together, of all processes' batches.
 func (s *Step[S, B]) itemsOfRound(ctx context.Context, r trainer.EvalRound[B]) (items int64, err error) {
 	failed := try(func() error {
 		if r.Rows > 0 {
@@ -90,7 +90,7 @@ func (s *Step[S, B]) itemsOfRound(ctx context.Context, r trainer.EvalRound[B]) (
 	if !is[ItemCounter[B]](s.task) || !s.eval.Even {
 		return items, failed
 	}
-	all, _, err := s.exchange(ctx, news{Items: items}, nil, nil, failed)
+	all, _, err := s.exchange(ctx, message{Items: items}, nil, nil, failed)
 	if err != nil {
 		return 0, err
 	}
@@ -101,13 +101,13 @@ func (s *Step[S, B]) itemsOfRound(ctx context.Context, r trainer.EvalRound[B]) (
 	return items, nil
 }
 
-func (s *Step[S, B]) evalOwn(r trainer.EvalRound[B], items int64) (f found, err error) {
+func (s *Step[S, B]) evalOwn(r trainer.EvalRound[B], items int64) (f roundResult, err error) {
 	s.mode(false, false)
 	f.planned = r.Rows
 	f.loss, f.outputs = s.evalForward(r.Batch, items)
 	if value := f.loss.Value; value.Defined() {
 		value = mean(value)
-		if f.loss.whole && s.eval.Even { // the items are those of all processes
+		if f.loss.whole && s.eval.Even { // then the items are those of all processes
 			value = value.MulScalar(s.group.World())
 		}
 		f.loss.Value = value
@@ -132,26 +132,26 @@ func (s *Step[S, B]) evalOwn(r trainer.EvalRound[B], items int64) (f found, err 
 	return f, nil
 }
 
-// news is what a process says of itself in an exchange.
-type news struct {
+// message is what a process sends in an exchange. Data and tensors may follow it.
+type message struct {
 	Failure string  `json:"failure,omitempty"`
 	Items   int64   `json:"items,omitempty"`
 	Widths  []int64 `json:"widths,omitempty"`
 
 	NonFinite []string `json:"non_finite,omitempty"` // weights and buffers
 
-	Rows  int    `json:"rows,omitempty"`  // 0: it has no batch
-	Plan  int    `json:"plan,omitempty"`  // with the bad samples that were left out
-	Loss  bool   `json:"loss,omitempty"`  // the first tensor is the loss
-	Lists [3]int `json:"lists,omitempty"` // the tensors of logits, labels and inputs after it
+	Rows  int    `json:"rows,omitempty"`  // samples of the batch; 0: the process has none
+	Plan  int    `json:"plan,omitempty"`  // Rows, with the bad samples that were left out
+	Loss  bool   `json:"loss,omitempty"`  // the first of the tensors is the loss
+	Lists [3]int `json:"lists,omitempty"` // numbers of tensors of logits, labels and inputs after the loss
 }
 
-// exchange tells the other processes the news, behind which data and tensors may be. If one of
-// them has failed, all get an error.
-func (s *Step[S, B]) exchange(ctx context.Context, n news, data []byte, ts []torch.Tensor, failed error) (all []news,
-	parts []part, err error) {
+// exchange sends a message, with data and tensors, to all other processes, and returns those of
+// all. If one process has failed, all get an error.
+func (s *Step[S, B]) exchange(ctx context.Context, n message, data []byte, ts []torch.Tensor,
+	failed error) (all []message, parts []part, err error) {
 	if failed != nil {
-		n, data, ts = news{Failure: failed.Error()}, nil, nil
+		n, data, ts = message{Failure: failed.Error()}, nil, nil
 	}
 	note, err := json.Marshal(n)
 	if err != nil {
@@ -164,7 +164,7 @@ func (s *Step[S, B]) exchange(ctx context.Context, n news, data []byte, ts []tor
 	case err != nil:
 		return nil, nil, fmt.Errorf("engine: %w", err)
 	}
-	all, parts = make([]news, len(notes)), make([]part, len(notes))
+	all, parts = make([]message, len(notes)), make([]part, len(notes))
 	for rank, note := range notes {
 		line, data, _ := bytes.Cut(note, []byte("\n"))
 		if err := json.Unmarshal(line, &all[rank]); err != nil {
@@ -178,16 +178,16 @@ func (s *Step[S, B]) exchange(ctx context.Context, n news, data []byte, ts []tor
 	return all, parts, nil
 }
 
-// part is what came with the news of a process.
+// part is the data and tensors that came with a message.
 type part struct {
 	data    []byte
 	tensors []torch.Tensor
 }
 
-// widen fills up the second dimension of logits and labels to that of the widest process:
+// widen pads the second dimension of logits and labels to that of the widest process:
 // pad_across_processes of Accelerate, before preprocess_logits_for_metrics.
 func (s *Step[S, B]) widen(ctx context.Context, o Outputs, failed error) (Outputs, error) {
-	var n news
+	var n message
 	for _, t := range append(append([]torch.Tensor{}, o.Logits...), o.Labels...) {
 		width := int64(0)
 		if t.Dim() > 1 {
@@ -225,8 +225,8 @@ func (s *Step[S, B]) widen(ctx context.Context, o Outputs, failed error) (Output
 	return o, nil
 }
 
-func (s *Step[S, B]) gatherFound(ctx context.Context, mine found, failed error) (all []found, err error) {
-	n := news{Rows: mine.loss.Rows, Plan: mine.planned, Loss: mine.loss.Value.Defined()}
+func (s *Step[S, B]) gatherResults(ctx context.Context, mine roundResult, failed error) (all []roundResult, err error) {
+	n := message{Rows: mine.loss.Rows, Plan: mine.planned, Loss: mine.loss.Value.Defined()}
 	var ts []torch.Tensor
 	if n.Loss {
 		ts = append(ts, mine.loss.Value)
@@ -239,7 +239,7 @@ func (s *Step[S, B]) gatherFound(ctx context.Context, mine found, failed error) 
 	if err != nil {
 		return nil, err
 	}
-	all = make([]found, len(notes))
+	all = make([]roundResult, len(notes))
 	for rank, n := range notes {
 		ts := parts[rank].tensors
 		take := func(k int) (some []torch.Tensor) {
@@ -258,9 +258,9 @@ func (s *Step[S, B]) gatherFound(ctx context.Context, mine found, failed error) 
 	return all, nil
 }
 
-// addFound takes note of it, in the order of the ranks. round is how many samples there are without
-// the ones that fill up batches, where there are some.
-func (s *Step[S, B]) addFound(all []found, round int) error {
+// addResults adds the results to the evaluation, in the order of the ranks. round is the number of
+// samples without those that fill up batches.
+func (s *Step[S, B]) addResults(all []roundResult, round int) error {
 	before, rows := 0, 0
 	for _, f := range all {
 		if f.loss.Rows == 0 {
@@ -292,9 +292,9 @@ func (s *Step[S, B]) addFound(all []found, round int) error {
 	return s.keep(together(all, round))
 }
 
-// together puts the outputs of all processes one after the other, without the samples that fill up
-// their batches.
-func together(all []found, rows int) Outputs {
+// together concatenates the outputs of all processes, without the samples that fill up their
+// batches.
+func together(all []roundResult, rows int) Outputs {
 	o := Outputs{}
 	for k, list := range o.lists() {
 		var joined columns

@@ -28,8 +28,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// evalCase is a case of testdata/hf_eval_ddp.json: what every process evaluated on, and what all of
-// them found.
+// evalCase is a case of testdata/hf_eval_ddp.json: what each process evaluated, and the results of
+// all.
 type evalCase struct {
 	Name     string
 	World    int
@@ -39,19 +39,18 @@ type evalCase struct {
 	TestLoss string `json:"test_loss"`
 }
 
-// evalOutcome is what a process tells of the same case.
+// evalOutcome is what a process reports for the same case.
 type evalOutcome struct {
 	Name     string
 	Batches  [][]int
 	Losses   []float64
 	Metrics  []map[string]float64
 	TestLoss float64
-	Samples  int // of the prediction
+	Samples  int // samples of the prediction
 	Failure  string
 }
 
-// widest is how wide all batches of a stream are.
-
+// widest is the width of all batches of a stream.
 const widest = 8
 
 func collateFixed(samples []tokens) (tokenBatch, error) {
@@ -74,7 +73,7 @@ func whole(p *engine.Predictions) (map[string]float64, error) {
 	}
 	if len(p.Inputs) > 0 {
 		m["inputs"] = p.Inputs[0].Sum(torch.Float64).Item()
-		m["losses"] = m["rows"] // each is repeated for its rows, in Python
+		m["losses"] = m["rows"] // in Python each loss is repeated for its rows
 	}
 	return m, err
 }
@@ -86,7 +85,7 @@ func chosen(p *engine.Predictions) (map[string]float64, error) {
 	}, nil
 }
 
-// rightByBatch is Batches of the script.
+// rightByBatch is the class Batches of the script.
 type rightByBatch struct{ right, calls, rows float64 }
 
 func (r *rightByBatch) Add(p *engine.Predictions) error {
@@ -103,7 +102,7 @@ func (r *rightByBatch) Result() (map[string]float64, error) {
 	return m, nil
 }
 
-// inputTask shows its inputs, too.
+// inputTask also returns its inputs in its outputs.
 type inputTask struct{ tagTask }
 
 func (t *inputTask) Predict(p engine.ForwardPass, b tokenBatch) engine.Outputs {
@@ -114,7 +113,7 @@ func (t *inputTask) Predict(p engine.ForwardPass, b tokenBatch) engine.Outputs {
 	return o
 }
 
-// evalSeen takes note of the batches that it is given, in the order of the loader.
+// evalSeen records its batches, in the order of the loader.
 type evalSeen struct {
 	*tagStep
 	fixed   bool
@@ -208,7 +207,7 @@ func evalStep(name string, o trainer.Options) (s *evalSeen, train data.Slice[tok
 	return s, all[:21], valid, quiet(o), nil
 }
 
-// evaluateCase evaluates, and predicts where the script does.
+// evaluateCase evaluates, and predicts if the script does.
 func evaluateCase(ctx context.Context, name string, o trainer.Options) (out evalOutcome, tensors []torch.Named,
 	err error) {
 	out.Name = name
@@ -268,7 +267,7 @@ func evaluateCase(ctx context.Context, name string, o trainer.Options) (out eval
 	return out, tensors, nil
 }
 
-// evaluationsMember is what a started process does: all cases with the semantics of that name.
+// evaluationsMember is the role of a started process: it runs all cases with the given semantics.
 func evaluationsMember(rules string) error {
 	ctx := context.Background()
 	g, err := dist.Init(ctx, dist.Options{JoinTimeout: time.Minute})
@@ -318,7 +317,7 @@ func rulesNamed(name string) semantics.Rules {
 func evalCases(t *testing.T) (cases []evalCase) {
 	text, err := os.ReadFile("testdata/hf_eval_ddp.json")
 	if err != nil {
-		panic(err) // in a started process there is no test
+		panic(err) // a started process has no *testing.T
 	}
 	if err := json.Unmarshal(text, &cases); err != nil {
 		panic(err)
@@ -326,8 +325,8 @@ func evalCases(t *testing.T) (cases []evalCase) {
 	return cases
 }
 
-// startProcesses starts n of them in a role and returns what each printed; it fails if one has
-// failed.
+// startProcesses starts n processes in a role and returns what each printed. The test fails if a
+// process has failed.
 func startProcesses(t *testing.T, n int, role, dir string) []string {
 	t.Helper()
 	testenv.RequireTorch(t)
@@ -374,8 +373,8 @@ func TestSharedEvaluationsEqualTransformersWithGloo(t *testing.T) {
 					t.Errorf("%s: %s %s", what, o.Name, o.Failure)
 					continue
 				}
-				// A stream is read by the main process alone in Python, so of several the
-				// predictions tell who had what.
+				// In Python only the main process reads a stream; with several processes, the
+				// predictions show which process got which samples.
 				if diff := cmp.Diff(c.Batches[rank], o.Batches); diff != "" && (world == 1 || !strings.Contains(c.Name,
 					"stream")) {
 					t.Errorf("%s: batches (-transformers +here):\n%s", what, diff)
@@ -385,7 +384,7 @@ func TestSharedEvaluationsEqualTransformersWithGloo(t *testing.T) {
 				}
 				for k, loss := range c.Losses {
 					if loss == "" && len(o.Losses) == 0 {
-						continue // there is no batch
+						continue // it has no batch
 					}
 					if k >= len(o.Losses) {
 						t.Errorf("%s: there are %d evaluations, want %d", what, len(o.Losses), len(c.Losses))
@@ -419,7 +418,7 @@ func TestBySemanticsDefaultAnyNumberOfProcessesFindsWhatOneFinds(t *testing.T) {
 		for rank, list := range startEvaluations(t, world, "default", t.TempDir()) {
 			for _, o := range list {
 				want := byName[o.Name]
-				if strings.HasPrefix(o.Name, "training") { // of other batches
+				if strings.HasPrefix(o.Name, "training") { // several processes train on other batches
 					continue
 				}
 				if o.Failure != "" || want.Failure != "" {

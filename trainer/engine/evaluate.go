@@ -11,22 +11,22 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// evaluation is the one that runs.
+// evaluation is the state of the running evaluation.
 type evaluation struct {
 	trainer.Evaluation
 	losses  evalLosses
 	outputs collected
 	batches int
-	added   bool         // BatchMetrics has batches
-	rows    int          // samples that were evaluated, by all processes together
-	order   []int        // the samples as the batches have them; nil: as the set has them
-	own     torch.Tensor // where it is shared out, the loss of this process's last batch
+	added   bool         // BatchMetrics has been given batches
+	rows    int          // samples evaluated so far, by all processes
+	order   []int        // indices of the samples in the order of the batches; nil: the order of the set
+	own     torch.Tensor // loss of this process's last batch in a shared evaluation
 }
 
 // StartEval says which evaluation the following calls of Eval belong to. If it is not called, they
 // belong to an evaluation of unknown length, whose loss is the mean over samples.
 func (s *Step[S, B]) StartEval(e trainer.Evaluation) error {
-	if s.eval.batches > 0 { // one that failed or was left: what was gathered of it is nobody's business
+	if s.eval.batches > 0 { // discard what is left of a failed or abandoned evaluation
 		s.forgetMetrics()
 	}
 	s.eval.drop()
@@ -44,7 +44,7 @@ func (s *Step[S, B]) StartEval(e trainer.Evaluation) error {
 	return nil
 }
 
-// weighsRows tells whether the losses of batches weigh by their samples.
+// weighsRows reports whether the losses of batches are weighted by their samples.
 func (e *evaluation) weighsRows() bool {
 	return e.Loss == semantics.MeanOfRows || e.Loss == semantics.RowsInFloat32
 }
@@ -85,8 +85,8 @@ func (s *Step[S, B]) evalBatch(b B) error {
 	return nil
 }
 
-// evalForward runs the model on a batch and shows its outputs, which are empty if the task shows
-// none, to the task.
+// evalForward runs the model on a batch and passes its outputs to the task if that is an Observer.
+// o is empty if the task does not expose its outputs.
 func (s *Step[S, B]) evalForward(b B, items int64) (loss Loss, o Outputs) {
 	p := s.pass(items)
 	p.full = s.options.FullEval
@@ -107,7 +107,8 @@ func (s *Step[S, B]) evalForward(b B, items int64) (loss Loss, o Outputs) {
 	return loss, o
 }
 
-// keepsOutputs tells whether somebody makes metrics of the outputs of the running evaluation.
+// keepsOutputs reports whether the outputs of the running evaluation are needed, for metrics or as
+// predictions.
 func (s *Step[S, B]) keepsOutputs() bool {
 	return is[Predictor[B]](s.task) &&
 		(s.eval.Predict || s.options.ComputeMetrics != nil || s.options.BatchMetrics != nil)
@@ -120,7 +121,8 @@ func (s *Step[S, B]) preprocess(o Outputs) Outputs {
 	return o
 }
 
-// keep hands the outputs of a batch to BatchMetrics, and keeps them if all are wanted together.
+// keep passes the outputs of a batch to BatchMetrics, and keeps them if they are needed all
+// together.
 func (s *Step[S, B]) keep(o Outputs) error {
 	if s.options.BatchMetrics != nil && len(o.Labels) > 0 {
 		batch := &Predictions{Logits: o.Logits, Labels: o.Labels, Inputs: o.Inputs, Rows: o.Rows}
@@ -212,14 +214,14 @@ func (s *Step[S, B]) endEval(ctx context.Context) (trainer.Metrics, error) {
 	return m, nil
 }
 
-// warnOfNoLabels says that an evaluation has no metrics. A prediction need not have any.
+// warnOfNoLabels warns that an evaluation has no metrics. A prediction need not have any.
 func (s *Step[S, B]) warnOfNoLabels(option string) {
 	if !s.eval.Predict {
 		s.once("Options."+option+" is set, but %T shows no labels (engine.Outputs.Labels), so it has no effect", s.task)
 	}
 }
 
-// taskMetrics are the numbers of a task that gathers some; it starts over.
+// taskMetrics returns the metrics of a task that computes some. The task then starts over.
 func (s *Step[S, B]) taskMetrics() map[string]float64 {
 	switch t := s.task.(type) {
 	case Evaluator[B]:
@@ -230,11 +232,11 @@ func (s *Step[S, B]) taskMetrics() map[string]float64 {
 	return nil
 }
 
-// forgetMetrics has the task and BatchMetrics start over.
+// forgetMetrics makes the task and BatchMetrics start over.
 func (s *Step[S, B]) forgetMetrics() {
 	s.taskMetrics()
 	if s.eval.added {
-		_, _ = s.options.BatchMetrics.Result() // also an error is one of numbers that nobody wants
+		_, _ = s.options.BatchMetrics.Result() // the result, or its error, is of no interest
 	}
 }
 

@@ -49,7 +49,7 @@ func TestLossOfAnEvaluation(t *testing.T) {
 	}{
 		{"every sample weighs the same", trainer.Evaluation{Loss: semantics.MeanOfRows}, 2},
 		{"every batch weighs the same", trainer.Evaluation{Loss: semantics.MeanOfBatches}, 3},
-		{"a short last batch weighs by what is left of the set", trainer.Evaluation{Loss: semantics.RepeatedFloat32,
+		{"a short last batch is weighted by the rest of the set", trainer.Evaluation{Loss: semantics.RepeatedFloat32,
 			BatchSize: 4, Rows: 9}, 2},
 		{"a set without length is not cut", trainer.Evaluation{Loss: semantics.RepeatedFloat32, BatchSize: 4}, 3},
 		{"a set whose last batch was left out has no more than was seen",
@@ -61,7 +61,7 @@ func TestLossOfAnEvaluation(t *testing.T) {
 	}
 }
 
-// The losses and their mean were recorded: pytorch_accelerated/accum3_clip_value, the first
+// The losses and their mean were recorded in pytorch_accelerated/accum3_clip_value, at the first
 // evaluation.
 func TestRowsInFloat32IsTheLossTrackerOfPytorchAccelerated(t *testing.T) {
 	losses, rows := []float64{0x1.4dce0cp+0, 0x1.1bd74cp+0, 0x1.7b97cep+0, 0x1.071f8ap+0}, []int{2, 2, 2, 1}
@@ -99,8 +99,8 @@ func evaluate(t testing.TB, s *tagStep, e trainer.Evaluation, batches ...tokenBa
 	return s.Metrics(t.Context())
 }
 
-// batchOf makes a batch of rows as long as widths say, with token and label i%4+1 and i%4 at
-// position i.
+// batchOf makes a batch of rows with the given widths, with token i%4+1 and label i%4 at position
+// i.
 func batchOf(t testing.TB, widths ...int) tokenBatch {
 	t.Helper()
 	var samples []tokens
@@ -167,7 +167,7 @@ func TestPredictionsArePaddedAndBelongToTheCaller(t *testing.T) {
 	if last := torch.Values[float32](p.Logits[0]); last[len(last)-1] != no {
 		t.Errorf("the padding of the logits is %v, want %d", last[len(last)-1], no)
 	}
-	if _, err := evaluate(t, s, trainer.Evaluation{}, batchOf(t, 2)); err != nil { // touches them not
+	if _, err := evaluate(t, s, trainer.Evaluation{}, batchOf(t, 2)); err != nil { // does not touch them
 		t.Fatal(err)
 	}
 	if p.Rows != 4 || len(p.Losses) != 3 || p.Labels[0].Numel() != 20 {
@@ -234,7 +234,7 @@ func TestBatchMetricsSeeOneBatchAtATimeAndStartAnew(t *testing.T) {
 	}
 }
 
-// Numbers of a part of a set are nobody's business: the user's code may not be made for them.
+// Metrics of a part of a set are of no use, and the user's code may not be prepared for them.
 func TestMetricsOfAPartAreNotComputed(t *testing.T) {
 	metric := &meanWidth{}
 	s := newTagStep(t, engine.Options{BatchMetrics: metric})
@@ -291,7 +291,7 @@ func TestFailedMetricsFailTheEvaluation(t *testing.T) {
 	}
 }
 
-// A set without labels has predictions and no loss, in Hugging Face's Trainer too.
+// A set without labels gives predictions but no loss, in Hugging Face's Trainer, too.
 func TestBatchesWithoutLabelsGivePredictionsAlone(t *testing.T) {
 	testenv.RequireTorch(t)
 	m := newTagger(0)
@@ -370,7 +370,7 @@ func TestCounts(t *testing.T) {
 	b := batchOf(t, 2, 5)
 	dense := int64(taggerDim*taggerDim + taggerDim + taggerDim*taggerClasses + taggerClasses)
 	if got := engine.DenseParams(s.Model()); got != dense {
-		t.Errorf("%d parameters beside embeddings, want %d", got, dense)
+		t.Errorf("%d parameters without embeddings, want %d", got, dense)
 	}
 	assert.Equal(t, trainer.Counts{Tokens: 10, Flops: float64(6 * 10 * dense)}, s.Count(b))
 	withoutPadding := newTagStep(t, engine.Options{NonPaddingTokens: true}).Count(b)
@@ -398,7 +398,7 @@ func TestMetricsOfAFailedEvaluationAreForgotten(t *testing.T) {
 	if err := s.Eval(t.Context(), wrong); err != nil {
 		t.Fatal(err)
 	}
-	if got := accuracy(t, s, b); got != want { // without an end of the one before
+	if got := accuracy(t, s, b); got != want { // the evaluation before was not ended
 		t.Errorf("accuracy %v, want %v", got, want)
 	}
 }
@@ -431,7 +431,7 @@ func TestNoiseIsForTrainingStepsAlone(t *testing.T) {
 	}
 }
 
-// A callback that has looked at the model may leave it in evaluation mode.
+// A callback that has run the model may leave it in evaluation mode.
 func TestTrainingIsInTrainingModeWhateverACallbackLeaves(t *testing.T) {
 	testenv.RequireTorch(t)
 	drop := nn.NewDropout(0.5)
@@ -491,7 +491,7 @@ func TestALossOfNobodyKnowsHowManyRowsIsRefused(t *testing.T) {
 	assert.False(t, math.IsNaN(got["loss"]))
 }
 
-// resultOnly fails if it is asked for the result of nothing.
+// resultOnly fails if it is asked for a result without any batch.
 type resultOnly struct{ t *testing.T }
 
 func (r resultOnly) Add(*engine.Predictions) error { return errors.New("there are no labels") }

@@ -12,15 +12,14 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// For tests of what has no door of its own.
+// Access to unexported identifiers, for tests.
 var (
 	RepeatedMean = repeatedMean
 	PadAndConcat = padAndConcat
 	DenseParams  = denseParams
 )
 
-// PretendGPUs makes the engine believe that libtorch sees so many GPUs; again: it has told nobody
-// yet.
+// PretendGPUs makes the engine believe that libtorch sees n GPUs; again: it has not warned yet.
 func PretendGPUs(t *testing.T, n int, again bool) {
 	before := gpus
 	gpus = func() int { return n }
@@ -30,7 +29,7 @@ func PretendGPUs(t *testing.T, n int, again bool) {
 	}
 }
 
-// PretendCapability is what New would say of options on a GPU of this capability.
+// PretendCapability returns what New would say of options on a GPU with this capability.
 func PretendCapability(t *testing.T, o Options, c cuda.Capability) (warning string, err error) {
 	before := properties
 	properties = func(torch.Device) (cuda.Properties, error) {
@@ -40,24 +39,24 @@ func PretendCapability(t *testing.T, o Options, c cuda.Capability) (warning stri
 	return o.slowBF16(), o.checkCapability()
 }
 
-// Apply makes the settings of the whole program, on a machine that need not have the GPU.
+// Apply applies the options for the whole program, even if this machine does not have the GPU.
 func Apply(o Options) { o.apply() }
 
-// EvalLossOf is the loss of an evaluation whose batches had these losses, in float32, and rows.
+// EvalLossOf returns the loss of an evaluation whose batches had these float32 losses and rows.
 func EvalLossOf(e trainer.Evaluation, losses []float64, rows []int) float64 {
 	return evalLoss(e, losses, rows, torch.Float32)
 }
 
-// UseFloat16 has a Step on the CPU train in float16 under a scaler as on a GPU, which New refuses:
-// the arithmetic is slow there, the state the same.
+// UseFloat16 makes a Step on the CPU train in float16 with a scaler, as on a GPU. New refuses this,
+// since the arithmetic is slow on a CPU; the state is the same.
 func UseFloat16[S, B any](s *Step[S, B], o amp.GradScalerOptions) {
 	s.options.Precision, s.scaler = amp.FP16, amp.NewGradScaler(o)
 }
 
-// Scaler is that of the Step.
+// Scaler returns the scaler of a Step.
 func Scaler[S, B any](s *Step[S, B]) *amp.GradScaler { return s.scaler }
 
-// PretendGraphs has a CPU serve as a GPU for graphs, which are recorded and replayed call by call.
+// PretendGraphs makes a CPU support graphs, which are recorded and replayed call by call.
 func PretendGraphs(t *testing.T) {
 	before := hasGraphs
 	hasGraphs = func(torch.Device) bool { return true }
@@ -68,7 +67,7 @@ func PretendGraphs(t *testing.T) {
 	})
 }
 
-// Replayed is how many micro-batches of a Step a graph has computed.
+// Replayed returns the number of micro-batches of a Step that were computed by graphs.
 func Replayed[S, B any](s *Step[S, B]) int {
 	if s.graphs == nil {
 		return 0
@@ -76,8 +75,8 @@ func Replayed[S, B any](s *Step[S, B]) int {
 	return s.graphs.replayed
 }
 
-// PretendRemote has Steps on the CPU behave as on a GPU wherever that is about waiting. sent tells
-// how many tensors have been sent to the device.
+// PretendRemote makes Steps on the CPU behave as on a GPU in everything that concerns waiting. sent
+// returns how many tensors have been sent to the device.
 func PretendRemote(t *testing.T) (sent func() int) {
 	remote, before, n := isRemote, send, 0
 	isRemote = func(torch.Device) bool { return true }
@@ -86,8 +85,8 @@ func PretendRemote(t *testing.T) (sent func() int) {
 	return func() int { return n }
 }
 
-// PretendSideStream has Steps send batches ahead without a GPU. What is asked of the side stream is
-// noted; an event has the number of its batch.
+// PretendSideStream makes Steps send batches ahead without a GPU. The calls of the side stream are
+// recorded; an event has the number of its batch.
 func PretendSideStream(t *testing.T) *[]string {
 	before := newSideStream
 	t.Cleanup(func() { newSideStream = before })
@@ -96,7 +95,7 @@ func PretendSideStream(t *testing.T) *[]string {
 	return &calls
 }
 
-// FailSideStream puts a function in the place of sending; nil: nothing.
+// FailSideStream replaces the function that sends; nil restores it.
 func FailSideStream(_ *testing.T, f func(send func())) { sending = f }
 
 var sending func(send func())
@@ -128,12 +127,12 @@ func (s *fakeStream) mark() (wait, free func()) {
 	return func() { s.note("wait %d", n) }, func() { s.note("free %d", n) }
 }
 
-// SentAhead is how many batches are on the device and not used up.
+// SentAhead returns the number of batches that are on the device and not used yet.
 func SentAhead[S, B any](s *Step[S, B]) int {
 	return len(s.arrivals)
 }
 
-// SlicesOf are the lengths of the slices that are found in a batch.
+// SlicesOf returns the lengths of the slices that are found in a batch.
 func SlicesOf(batch any) (lengths []int) {
 	for _, s := range slicesOf(batch) {
 		lengths = append(lengths, s.n)

@@ -6,15 +6,16 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// aside is what a tensor of the model was before an evaluation in low precision.
-type aside struct {
+// loweredTensor is a tensor of the model during an evaluation in low precision, with the value and
+// the gradient it had before.
+type loweredTensor struct {
 	tensor, value, grad torch.Tensor
 }
 
-// lower converts weights and buffers to the precision of [Options].FullEval and keeps what they
-// were.
+// lower converts weights and buffers to the precision of [Options].FullEval and keeps their
+// previous values.
 func (s *Step[S, B]) lower() {
-	if s.options.FullEval == amp.FP32 || s.aside != nil {
+	if s.options.FullEval == amp.FP32 || s.lowered != nil {
 		return
 	}
 	dtype := s.options.FullEval.DType()
@@ -22,25 +23,27 @@ func (s *Step[S, B]) lower() {
 		torch.Scope(func() {
 			model := s.task.Model()
 			for _, t := range nn.Numbers(model) {
-				a := aside{tensor: t.Tensor, value: t.Tensor.Detach().Keep(), grad: t.Tensor.Grad()}
-				if a.grad.Defined() { // of a window that continues after the evaluation; it does not fit meanwhile
+				a := loweredTensor{tensor: t.Tensor, value: t.Tensor.Detach().Keep(), grad: t.Tensor.Grad()}
+				// belongs to a window that continues after the evaluation; its dtype would not
+				// match meanwhile
+				if a.grad.Defined() {
 					a.grad.Keep()
 					t.Tensor.SetGrad(torch.Tensor{})
 				}
-				s.aside = append(s.aside, a)
+				s.lowered = append(s.lowered, a)
 				t.Tensor.SetData_(a.value.ToDType(dtype))
 			}
 		})
 	})
 }
 
-// raise puts them back.
+// raise restores the values that lower has kept.
 func (s *Step[S, B]) raise() {
-	if s.aside == nil {
+	if s.lowered == nil {
 		return
 	}
 	torch.NoGrad(func() {
-		for _, a := range s.aside {
+		for _, a := range s.lowered {
 			a.tensor.SetData_(a.value)
 			a.value.Free()
 			if a.grad.Defined() {
@@ -49,5 +52,5 @@ func (s *Step[S, B]) raise() {
 			}
 		}
 	})
-	s.aside = nil
+	s.lowered = nil
 }

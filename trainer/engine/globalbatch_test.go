@@ -23,7 +23,7 @@ import (
 
 const globalBatch = 12
 
-// globalRun trains on 31 samples, of which five fill up the third batch of an epoch.
+// globalRun trains on 31 samples; five more fill up the third batch of an epoch.
 func globalRun(dir string, s shard.Strategy, batchSize int) *towerRun {
 	return &towerRun{calm: true, samples: 31, engine: engine.Options{Optimizer: optim.AdamW{LR: 0.02}, Sharding: s},
 		trainer: trainer.Options{Epochs: 3, BatchSize: batchSize, GlobalBatch: globalBatch, OutputDir: dir,
@@ -31,8 +31,8 @@ func globalRun(dir string, s shard.Strategy, batchSize int) *towerRun {
 			Log: trainer.Every(1, trainer.Update)}}
 }
 
-// inOrder are the samples in the order of the global batches, of what each rank has trained on in
-// batches of a size.
+// inOrder returns the samples in the order of the global batches, given what each rank has trained
+// on in batches of a size.
 func inOrder(outcomes []*towerRun, batchSize int) (all []int) {
 	for at := 0; at < len(outcomes[0].trained); at += batchSize {
 		for _, o := range outcomes {
@@ -51,7 +51,7 @@ func TestARunContinuesOnAnotherNumberOfProcesses(t *testing.T) {
 	}
 	full, grad, zero := shard.FullShard, shard.ShardGradOp, shard.ZeroRedundancyOptimizer
 	for _, kinds := range [][]shard.Strategy{{0, 0, 0, 0}, {full, full, full, full},
-		{full, 0, full, 0}, {0, grad, 0, zero}} { // sharded checkpoints continue unsharded runs, and the other way about
+		{full, 0, full, 0}, {0, grad, 0, zero}} { // sharded checkpoints continue unsharded runs, and vice versa
 		s := kinds[0]
 		whole := ranks(t, 1, func() *towerRun { return globalRun(t.TempDir(), s, 3) })[0]
 		require.Equal(t, want, whole.trained)
@@ -128,8 +128,8 @@ func TestGlobalBatchMustDivide(t *testing.T) {
 	}
 }
 
-// An order that each process draws from its own random numbers is another on each where they begin
-// again.
+// An order that each process draws from its own random numbers would differ between processes whose
+// random numbers start over.
 func TestAnOrderOfRandomNumbersIsNotContinuedOnOtherProcesses(t *testing.T) {
 	testenv.RequireTorch(t)
 	dir := filepath.Join(t.TempDir(), "run")

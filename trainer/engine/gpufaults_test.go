@@ -28,14 +28,14 @@ func ofLibrary(text string) gpufault.Fault {
 	return gpufault.Fault{Exception: gpufault.Plain, Text: text}
 }
 
-// gpuFaults are what a GPU and its libraries fail with, in the words of libtorch 2.11 and CUDA 13,
-// and what becomes of that.
+// gpuFaults are the errors of a GPU and its libraries, in the words of libtorch 2.11 and CUDA 13,
+// and the errors and exit codes that they lead to.
 var gpuFaults = []struct {
 	fault gpufault.Fault
 	kind  torch.Code
 	exit  run.Code
 }{
-	// No memory: the operator is called once more, then the batch is divided or the run ends.
+	// No memory: the operator is called again, and then the batch is divided or the run ends.
 	{gpufault.Short, torch.ErrOutOfMemory, run.OutOfMemory},
 	{gpufault.Fault{Exception: gpufault.OutOfMemory, Text: "CUDA out of memory. Tried to allocate more than 1EB memory."},
 		torch.ErrOutOfMemory, run.OutOfMemory},
@@ -67,7 +67,7 @@ var gpuFaults = []struct {
 	{ofLibrary("[enforce fail at alloc_cpu.cpp:121] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to " +
 		"allocate 1125899906842624 bytes."), torch.ErrOutOfMemory, run.OutOfMemory},
 
-	// The context is broken: the run ends, and nothing more is asked of CUDA.
+	// The context is broken: the run ends, and CUDA is not called any more.
 	{ofCUDA(700, "an illegal memory access was encountered"), torch.ErrDevice, run.Device},
 	{ofCUDA(710, "device-side assert triggered"), torch.ErrDevice, run.Device},
 	{ofCUDA(719, "unspecified launch failure"), torch.ErrDevice, run.Device},
@@ -96,7 +96,7 @@ var gpuFaults = []struct {
 	{gpufault.Fault{Exception: gpufault.Standard, Text: "CUDA error: unspecified launch failure"}, torch.ErrDevice,
 		run.Device},
 
-	// There is no GPU to work with, or it cannot do this. The process may continue without.
+	// There is no GPU, or it does not support the operation. The process may continue without it.
 	{ofLibrary("Found no NVIDIA driver on your system."), torch.ErrNotSupported, run.Training},
 	{ofLibrary("The NVIDIA driver on your system is too old (found version 12080)."), torch.ErrNotSupported, run.Training},
 	{ofLibrary("No CUDA GPUs are available"), torch.ErrNotSupported, run.Training},
@@ -119,14 +119,14 @@ var gpuFaults = []struct {
 		run.Training},
 	{ofCUDA(900, "operation not permitted when stream is capturing"), torch.ErrNotSupported, run.Training},
 
-	// The program's mistakes.
+	// Mistakes of the program.
 	{ofCUDA(101, "invalid device ordinal"), torch.ErrInvalid, run.Training},
 	{ofCUDA(1, "invalid argument"), torch.ErrInvalid, run.Training},
 	{ofCUDA(9, "invalid configuration argument"), torch.ErrInvalid, run.Training},
 	{ofCUDA(701, "too many resources requested for launch"), torch.ErrInvalid, run.Training},
 	{ofLibrary("cuDNN error: CUDNN_STATUS_BAD_PARAM"), torch.ErrInvalid, run.Training},
 
-	// A library's own.
+	// Internal errors of a library.
 	{ofLibrary("CUDA error: CUBLAS_STATUS_INTERNAL_ERROR when calling `cublasSgemm(...)`"), torch.ErrInternal,
 		run.Training},
 	{ofLibrary("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR"), torch.ErrInternal, run.Training},
@@ -136,7 +136,7 @@ var gpuFaults = []struct {
 		run.Training},
 }
 
-// atStep is a hook that does something once, after an update.
+// atStep is a hook that does something once, after a given update.
 type atStep struct {
 	update int
 	do     func()
@@ -150,8 +150,8 @@ func (a *atStep) StepEnd(r *trainer.Run) error {
 	return nil
 }
 
-// faultyRun trains for six updates, saves after each second one and evaluates at the end; fault is
-// called before the fourth.
+// faultyRun trains for six updates, saves after every second one and evaluates at the end; fault is
+// called before the fourth update.
 func faultyRun(t *testing.T, o trainer.Options, fault func() (stop func() int)) (*step, *trainer.Result, error) {
 	t.Helper()
 	s := newStep(t, engine.Options{})
@@ -170,7 +170,7 @@ func faultyRun(t *testing.T, o trainer.Options, fault func() (stop func() int)) 
 	return s, r, err
 }
 
-// checkpoints are those of a folder, drafts among them.
+// checkpoints returns the checkpoints in a folder, including drafts.
 func checkpoints(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, "*checkpoint-*"))
@@ -201,9 +201,9 @@ func TestEveryFaultOfAGPUIsTypedAndLeavesWholeCheckpoints(t *testing.T) {
 			if c.kind == torch.ErrDevice {
 				require.ErrorContains(t, err, "CUDA_LAUNCH_BLOCKING=1")
 			}
-			require.Equal(t, []string{"checkpoint-2"}, checkpoints(t, dir), "no draft, and none of what has failed")
+			require.Equal(t, []string{"checkpoint-2"}, checkpoints(t, dir), "no draft, and no checkpoint after the failure")
 
-			gpufault.Mend() // another process
+			gpufault.Mend() // as in another process
 			resumed, _, err := faultyRun(t, trainer.Options{OutputDir: dir, ResumeFrom: trainer.Latest}, nil)
 			require.NoError(t, err)
 			assert.Equal(t, want, fingerprint(resumed), "resumed from checkpoint-2")
@@ -211,8 +211,8 @@ func TestEveryFaultOfAGPUIsTypedAndLeavesWholeCheckpoints(t *testing.T) {
 	}
 }
 
-// What has failed once for want of memory is no fault for the run: the operator is called again, and
-// the bits are the same. Whatever else fails ends the run at once.
+// An operator that failed once because of memory does not affect the run: it is called again, and
+// the bits are the same. Any other failure ends the run at once.
 func TestAFaultThatDoesNotComeAgainEndsARunUnlessItIsMemory(t *testing.T) {
 	testenv.RequireTorch(t)
 	t.Cleanup(gpufault.Mend)
@@ -232,7 +232,7 @@ func TestAFaultThatDoesNotComeAgainEndsARunUnlessItIsMemory(t *testing.T) {
 	}
 }
 
-// phased is a Step that notes how many operators each of its calls has called.
+// phased is a Step that records how many operators each of its calls has called.
 type phased struct {
 	*step
 	phases *[]phase
@@ -240,7 +240,7 @@ type phased struct {
 
 type phase struct {
 	name string
-	ends int // operators that were called until then
+	ends int // operators called up to the end of the phase
 }
 
 func (p phased) note(name string) { *p.phases = append(*p.phases, phase{name, gpufault.Called()}) }
@@ -285,8 +285,8 @@ func (p phased) Save(dir string, o trainer.SaveOptions) error {
 	return p.step.Save(dir, o)
 }
 
-// sweep runs until the fourth update is evaluated, logged and saved; fault is called before it. phases
-// tells which of the operators from there on belong to what.
+// sweep runs until the fourth update has been evaluated, logged and saved; fault is called before
+// that update. phases says to which part the operators from there on belong.
 func sweep(t *testing.T, o trainer.Options, fault func() (stop func() int)) (s *step, calls int, phases []phase,
 	r *trainer.Result, err error) {
 	t.Helper()
@@ -307,7 +307,7 @@ func sweep(t *testing.T, o trainer.Options, fault func() (stop func() int)) (s *
 	return s, stop(), phases, r, err
 }
 
-// during is what operator number n belongs to.
+// during returns the phase to which operator number n belongs.
 func during(phases []phase, n int) string {
 	for _, p := range phases {
 		if n < p.ends {
@@ -317,7 +317,7 @@ func during(phases []phase, n int) string {
 	return "end"
 }
 
-// files are the weights and moments of the checkpoints of a folder.
+// files returns the weights and moments in the checkpoints of a folder.
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -331,8 +331,8 @@ func files(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// Memory runs out at each operator of an update in turn, of its evaluation, its row of the log and
-// its checkpoint: for good, or once.
+// Memory runs out at each operator of an update in turn, including its evaluation, its row of the
+// log and its checkpoint: permanently, or once.
 func TestMemoryThatRunsOutAtAnyOperatorLeavesWholeCheckpoints(t *testing.T) {
 	testenv.RequireTorch(t)
 	for _, c := range []struct {
@@ -383,7 +383,7 @@ func TestMemoryThatRunsOutAtAnyOperatorLeavesWholeCheckpoints(t *testing.T) {
 				}
 				require.ErrorIs(t, err, torch.ErrOutOfMemory, name)
 				require.Equal(t, run.OutOfMemory, run.CodeOf(err), name)
-				if during(phases, n) != "end" { // where the random generators are left
+				if during(phases, n) != "end" { // at the end, when the random generators are restored
 					require.ErrorContains(t, err, "trainer: ", name)
 					require.ErrorContains(t, err, "after update ", name)
 				}
@@ -403,7 +403,7 @@ func TestMemoryThatRunsOutAtAnyOperatorLeavesWholeCheckpoints(t *testing.T) {
 	}
 }
 
-// What a program learns before it trains: each is a mistake of the configuration.
+// Errors that a program gets before it trains: each is a mistake of the configuration.
 func TestAGPUThatIsNotThereIsRefused(t *testing.T) {
 	testenv.RequireTorch(t)
 	_, err := engine.New(engine.Classify(newNet()), engine.Options{Device: torch.CUDA(127)})

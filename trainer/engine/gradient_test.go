@@ -13,9 +13,9 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// For every way of cutting rows into micro-batches, the gradient of a window is that of all its
-// rows in one batch: weighed by tokens where the task counts them, and by batches where it does not
-// and the batches are equally large.
+// However rows are divided into micro-batches, the gradient of a window is that of all its rows in
+// one batch. They are weighted by tokens if the task counts them, and otherwise by batches, if
+// these have the same size.
 func TestGradientOfAWindowIsThatOfItsRowsInOneBatch(t *testing.T) {
 	testenv.RequireTorch(t)
 	torch.SetThreads(1)
@@ -54,8 +54,8 @@ func TestGradientOfAWindowIsThatOfItsRowsInOneBatch(t *testing.T) {
 	})
 }
 
-// windowOf draws the micro-batches of a window: of uneven rows, the last one perhaps short. Equal
-// ones have as many rows each, and as many labels.
+// windowOf draws the micro-batches of a window, with rows of different widths, the last one perhaps
+// short. With equal, all have the same number of rows and of labels.
 func windowOf(r *rapid.T, equal bool) (window [][]tokens) {
 	rows, width := rapid.IntRange(1, 4).Draw(r, "rows"), rapid.IntRange(1, 6).Draw(r, "width")
 	row := 0
@@ -92,7 +92,7 @@ func flatten(window [][]tokens) (all []tokens) {
 	return all
 }
 
-// gradient is that of all parameters after the micro-batches of a window.
+// gradient returns the gradient of all parameters after the micro-batches of a window.
 func gradient(r *rapid.T, s *tagStep, model *tagger, window [][]tokens) (all []float64) {
 	w := trainer.Window{Len: len(window), Divisor: float64(len(window))}
 	batches := make([]tokenBatch, len(window))

@@ -42,7 +42,7 @@ func (g Graphs) validate(r *refusals, d torch.Device) {
 	r.when(g.Kinds > 0 && !hasGraphs(d), "Graphs is set, but Options.Device is %s; CUDA graphs need a GPU", d)
 }
 
-// graphs is what has been recorded, and what decides about it.
+// graphs are the recorded graphs, and the state that decides what is recorded.
 type graphs struct {
 	Graphs
 	warn     func(format string, args ...any) // once for each format
@@ -50,38 +50,38 @@ type graphs struct {
 	captured int
 	pool     cuda.Pool
 	model    *torch.List // weights and buffers
-	places   []int64     // of them, as the graphs know them
-	into     *kind       // whose gradients the parameters have
-	dirty    bool        // they have others
+	places   []int64     // addresses of these tensors when the graphs were recorded
+	into     *kind       // kind whose gradient tensors the parameters have; nil: none
+	dirty    bool        // the parameters have gradients that no graph has made
 	noClip   bool        // clipping cannot be captured
-	replayed int         // micro-batches
+	replayed int         // micro-batches replayed so far
 }
 
 type kind struct {
 	seen      int
-	eager     bool // it cannot be captured
+	eager     bool // it cannot be recorded
 	graph     *cuda.Graph
 	buffers   []torch.Tensor // the inputs
 	loss      torch.Tensor
-	logged    torch.Tensor   // of a TrainingLogger
-	gradients []torch.Tensor // that it makes; nil: it adds to those of another kind
-	clip      *cuda.Graph    // of these gradients
+	logged    torch.Tensor   // values of a TrainingLogger
+	gradients []torch.Tensor // gradients that it makes; nil: it adds to those of another kind
+	clip      *cuda.Graph    // clips these gradients
 }
 
-type doing int
+type graphMode int
 
 const (
-	eagerly doing = iota
+	eagerly graphMode = iota
 	capturing
 	replaying
 )
 
-// next decides about a micro-batch of a kind: the first few are trained as ever, then one is
-// captured, the others are replayed.
-func (g *graphs) next(name string) (*kind, doing) {
+// next decides what to do with a micro-batch of a kind: the first few are trained as usual, then
+// one is captured, and later ones are replayed.
+func (g *graphs) next(name string) (*kind, graphMode) {
 	k := g.kinds[name]
 	if k == nil {
-		if len(g.kinds) >= 64*g.Kinds { // of most of which nothing will come: none is remembered
+		if len(g.kinds) >= 64*g.Kinds { // too many kinds, most of which never recur: remember no more
 			return &kind{}, eagerly
 		}
 		k = &kind{}
@@ -100,19 +100,20 @@ func (g *graphs) next(name string) (*kind, doing) {
 	return k, capturing
 }
 
-// once says what is not recorded, for each reason once.
+// once reports what is not recorded, once for each reason.
 func (g *graphs) once(reason string, args ...any) {
 	g.warn("not recorded as a CUDA graph: "+reason, args...)
 }
 
-// gradients is told when they are removed, or others that no graph has made take their place.
+// gradients records that the gradients were removed or, with others, replaced by gradients that no
+// graph has made.
 func (g *graphs) gradients(others bool) {
 	if g != nil {
 		g.into, g.dirty = nil, others
 	}
 }
 
-// forget gives everything back, so that all begins with warming up.
+// forget frees all graphs, so that recording starts over with warming up.
 func (g *graphs) forget() {
 	if g == nil {
 		return
@@ -139,7 +140,8 @@ func (k *kind) free() {
 	*k = kind{}
 }
 
-// moved forgets the graphs if they would look where the model is no longer.
+// moved discards the graphs if the tensors of the model are no longer where the graphs look for
+// them.
 func (g *graphs) moved(model any) {
 	if g.model == nil {
 		var all []torch.Tensor
@@ -155,7 +157,7 @@ func (g *graphs) moved(model any) {
 	}
 }
 
-// buildGraphs looks for what keeps a run from being recorded at all.
+// buildGraphs sets up recording, unless something rules it out for the whole run.
 func (s *Step[S, B]) buildGraphs() {
 	s.graphs.forget()
 	s.graphs = nil
@@ -204,7 +206,7 @@ func (s *Step[S, B]) passes(ctx context.Context, b B, w trainer.Window) torch.Te
 	}
 	if do == eagerly {
 		p.staged.hand(nil)
-		g.dirty = g.dirty || g.into == nil // adding to those of a graph leaves them where they are
+		g.dirty = g.dirty || g.into == nil // gradients added to those of a graph stay in its tensors
 		return s.trainingStep(ctx, p, b, w)
 	}
 	s.beginBackward(w)
@@ -228,7 +230,7 @@ func (g *graphs) name(p ForwardPass, w trainer.Window, training bool) string {
 		into)
 }
 
-// capture records a kind; without success the gradients are as before.
+// capture records a kind. If it fails, the gradients are as before.
 func (s *Step[S, B]) capture(ctx context.Context, k *kind, p ForwardPass, b B, w trainer.Window) bool {
 	k.buffers = p.staged.room(p)
 	p.staged.hand(k.buffers)
@@ -259,8 +261,8 @@ func (s *Step[S, B]) capture(ctx context.Context, k *kind, p ForwardPass, b B, w
 	return true
 }
 
-// record captures f; nil: that failed, and the reason was said. Other graphs that draw from the
-// same generators then draw other numbers, so they have to be forgotten.
+// record captures f. It returns nil, after a warning with the reason, if that fails. Capturing
+// changes what other graphs draw from the same generators, so those must then be discarded.
 func (s *Step[S, B]) record(f func()) *cuda.Graph {
 	g := s.graphs
 	graph := cuda.NewGraph(s.options.Device)
@@ -278,7 +280,7 @@ func (s *Step[S, B]) record(f func()) *cuda.Graph {
 	return nil
 }
 
-// limit clips the gradients.
+// limit clips the gradients, with a graph if they come from one.
 func (s *Step[S, B]) limit(ctx context.Context) {
 	g := s.graphs
 	nothing := s.options.MaxGradNorm < 0 && s.options.MaxGradValue == 0

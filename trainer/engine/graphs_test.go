@@ -24,7 +24,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// graphRun is a run of the ring, with its dropout and batch norm.
+// graphRun is a run on the ring, with dropout and batch norm.
 type graphRun struct {
 	samples, batch, accumulate, evalEvery int
 	options                               engine.Options
@@ -33,7 +33,7 @@ type graphRun struct {
 	nonFinite                             trainer.NonFinite
 }
 
-// fit trains, and returns what of it must have the same bits.
+// fit trains and returns everything that must have the same bits.
 func (c graphRun) fit(t require.TestingT, g engine.Graphs, from, dir string) (outcome string, replayed int) {
 	torch.ManualSeed(5)
 	torch.SetThreads(1)
@@ -74,7 +74,7 @@ func drawGraphRun(t *rapid.T) graphRun {
 		accumulate: rapid.IntRange(1, 3).Draw(t, "accumulate"), evalEvery: rapid.IntRange(0, 3).Draw(t, "eval"),
 		rules: rapid.SampledFrom([]semantics.Rules{semantics.Default, semantics.HuggingFace}).Draw(t, "rules"),
 	}
-	if c.samples%c.batch == 1 { // which batch norm refuses
+	if c.samples%c.batch == 1 { // batch norm refuses a batch of one sample
 		c.samples++
 	}
 	c.nonFinite = rapid.SampledFrom([]trainer.NonFinite{0, trainer.SkipNonFinite}).Draw(t, "non finite")
@@ -89,13 +89,13 @@ func drawGraphRun(t *rapid.T) graphRun {
 	case 2:
 		c.options.EMA = engine.EMA{Decay: 0.9, Evaluate: true}
 	case 3:
-		c.options.FullEval = amp.BF16 // moves the weights for each evaluation
+		c.options.FullEval = amp.BF16 // which moves the weights for each evaluation
 	}
 	return c
 }
 
-// However a run is made, its bits are those of the run without graphs: dropout, running statistics,
-// tails of windows and epochs, evaluations and logs between replays among it.
+// Whatever the options of a run, its bits are those of the run without graphs. This includes
+// dropout, running statistics, short windows, and evaluations and logs between replays.
 func TestARunWithGraphsHasTheBitsOfTheRunWithout(t *testing.T) {
 	testenv.RequireTorch(t)
 	engine.PretendGraphs(t)
@@ -112,8 +112,8 @@ func TestARunWithGraphsHasTheBitsOfTheRunWithout(t *testing.T) {
 	assert.Positive(t, total, "nothing was replayed")
 }
 
-// A graph takes what was sent ahead: the stream that computes waits for it once and copies it from
-// there to the graph's memory, and nothing else is sent.
+// A graph uses what was sent ahead: the computing stream waits for it once and copies it to the
+// graph's memory, and nothing else is sent.
 func TestGraphsTakeWhatWasSentAhead(t *testing.T) {
 	testenv.RequireTorch(t)
 	engine.PretendGraphs(t)
@@ -174,13 +174,13 @@ func TestARunWithGraphsResumesAtEveryUpdate(t *testing.T) {
 	}
 }
 
-// graphStep trains on a Step update by update, with a change in the middle.
+// graphStep trains a Step update by update, with a change in the middle.
 func graphStep(t *testing.T, g engine.Graphs, o engine.Options, change func(s *step)) (bits string, replayed int,
 	warnings []string) {
 	torch.ManualSeed(6)
 	o.Graphs, o.Warn = g, func(text string) { warnings = append(warnings, text) }
 	s := newStep(t, o)
-	warnings = nil // those of New are of the CPU
+	warnings = nil // the warnings of New are about the CPU
 	batch, err := s.Collate(ring(4))
 	require.NoError(t, err)
 	for k := range 10 {
@@ -201,7 +201,7 @@ func TestAGraphIsForgottenWhereItWouldBeWrong(t *testing.T) {
 	weight := func(s *step) torch.Tensor { return nn.Params(s.Model())[0].Tensor }
 	for name, c := range map[string]struct {
 		change   func(s *step)
-		replayed int // of ten micro-batches, two of which warm up
+		replayed int // number of ten micro-batches, two of which warm up
 	}{
 		"nothing happens": {func(*step) {}, 8},
 		"the weights move": {func(s *step) {
@@ -234,7 +234,7 @@ func TestAGraphIsForgottenWhereItWouldBeWrong(t *testing.T) {
 	}
 }
 
-// Batches whose gradients add up in a window share their memory, whatever their shapes.
+// Batches whose gradients add up in a window share the gradients' memory, whatever their shapes.
 func TestWindowsOfSeveralShapesAddUp(t *testing.T) {
 	testenv.RequireTorch(t)
 	engine.PretendGraphs(t)
@@ -262,7 +262,7 @@ func TestWindowsOfSeveralShapesAddUp(t *testing.T) {
 	assert.Equal(t, 11, replayed)
 }
 
-// readingTask looks at its numbers in the middle of a forward pass.
+// readingTask reads a tensor's value in the middle of a forward pass.
 type readingTask struct {
 	engine.Task[data.Example, engine.Examples]
 }
@@ -279,7 +279,7 @@ func (r readingTask) Inputs(p engine.ForwardPass, b engine.Examples) {
 	r.Task.(engine.InputLister[engine.Examples]).Inputs(p, b)
 }
 
-// unlisted is a task that lists no inputs, and strange one that lists others.
+// unlisted is a task that lists no inputs, and strange one that lists the wrong ones.
 type (
 	unlisted struct {
 		engine.Task[data.Example, engine.Examples]
@@ -367,7 +367,7 @@ func TestATaskThatListsOtherInputsIsTold(t *testing.T) {
 		"(engine.InputLister) has not listed there")
 }
 
-// A class that the model has no output for is refused as without a graph.
+// A class for which the model has no output is refused as without a graph.
 func TestAGraphDoesNotHideAWrongClass(t *testing.T) {
 	testenv.RequireTorch(t)
 	engine.PretendGraphs(t)
@@ -405,7 +405,7 @@ func TestGraphsGiveTheirMemoryBack(t *testing.T) {
 	assert.LessOrEqual(t, testenv.Live(), live)
 }
 
-// The loss of a CRNN takes lengths from the host where cuDNN does not compute it: on a CPU always.
+// The loss of a CRNN reads lengths from the host if cuDNN does not compute it: on a CPU always.
 func TestABatchThatCannotBeRecordedSaysSo(t *testing.T) {
 	testenv.RequireTorch(t)
 	engine.PretendGraphs(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// parallel is a model that several processes train: a ddp.Model or a shard.Model.
+// parallel is a model that several processes train together: a ddp.Model or a shard.Model.
 type parallel interface {
 	BeforeForward(ctx context.Context, sync bool) error
 	Backward(ctx context.Context, backward func(), losses ...torch.Tensor) error
@@ -40,8 +40,8 @@ func (s *Step[S, B]) JoinGroup(ctx context.Context, g *dist.Group) error {
 	return nil
 }
 
-// distributed is Options.Distributed or, as in transformers' Trainer, that unused parameters are
-// looked for unless layers are computed again in the backward pass.
+// distributed returns Options.Distributed. Its default is that of transformers' Trainer: unused
+// parameters are searched for unless layers are recomputed in the backward pass.
 func (s *Step[S, B]) distributed() ddp.Options {
 	if s.options.Distributed != nil {
 		return *s.options.Distributed
@@ -49,8 +49,8 @@ func (s *Step[S, B]) distributed() ddp.Options {
 	return ddp.Options{FindUnusedParameters: !s.options.GradientCheckpointing, BucketCapMB: 25}
 }
 
-// lastOfWindow tells whether gradients are averaged after a micro-batch: those before it run under
-// no_sync.
+// lastOfWindow reports whether gradients are averaged after a micro-batch. Earlier micro-batches of
+// a window run under no_sync.
 func lastOfWindow(w trainer.Window) bool { return w.Index == w.Len-1 }
 
 func (s *Step[S, B]) beforeForward(ctx context.Context, w trainer.Window) error {
@@ -61,7 +61,8 @@ func (s *Step[S, B]) beforeForward(ctx context.Context, w trainer.Window) error 
 	return s.parallel.BeforeForward(ctx, lastOfWindow(w))
 }
 
-// propagate is the backward pass of a loss. Those of several processes average the gradients.
+// propagate runs the backward pass of a loss. With several processes it also averages the
+// gradients.
 func (s *Step[S, B]) propagate(ctx context.Context, loss torch.Tensor) {
 	if s.parallel == nil {
 		loss.Backward()
@@ -71,29 +72,29 @@ func (s *Step[S, B]) propagate(ctx context.Context, loss torch.Tensor) {
 	s.must("Backward", s.parallel.Backward(ctx, loss.Backward, loss))
 }
 
-// must panics where a call among the processes has failed. The error is in s.lost if it is none of
-// an operator: one that names a process may have the error of an operator in it.
+// must panics if a call among the processes has failed. If the error is not that of an operator, it
+// is kept in s.groupErr: an error that names a process may wrap that of an operator.
 func (s *Step[S, B]) must(op string, err error) {
 	if err == nil {
 		return
 	}
 	known, ok := err.(*torch.Error) //nolint:errorlint // see above
 	if !ok {
-		s.lost, known = err, &torch.Error{Op: op, Code: torch.ErrInternal, Msg: err.Error()}
+		s.groupErr, known = err, &torch.Error{Op: op, Code: torch.ErrInternal, Msg: err.Error()}
 	}
 	panic(known)
 }
 
-// reason is what must has panicked for, if it has.
+// reason returns the error for which must has panicked, if it has, and err otherwise.
 func (s *Step[S, B]) reason(err error) error {
-	if s.lost != nil {
-		err, s.lost = s.lost, nil // the operator's error repeats it
+	if s.groupErr != nil {
+		err, s.groupErr = s.groupErr, nil // err only repeats it
 	}
 	return err
 }
 
-// passed returns the error of a micro-batch. One without a backward pass is refused, since the
-// other processes would wait for it.
+// passed returns the error of a micro-batch. A micro-batch without a backward pass is an error,
+// since the other processes would wait for it.
 func (s *Step[S, B]) passed(err error, w trainer.Window) error {
 	err = s.reason(err)
 	if err == nil && s.parallel != nil && s.backwards == 0 && lastOfWindow(w) {
@@ -103,8 +104,8 @@ func (s *Step[S, B]) passed(err error, w trainer.Window) error {
 	return err
 }
 
-// averageLoss replaces the sum of the losses by the mean of the sums of all processes, which are
-// gathered, as transformers does: a reduction may add them in another order.
+// averageLoss replaces the sum of the losses by the mean of the sums of all processes. They are
+// gathered, as in transformers, since a reduction may add them in another order.
 func (s *Step[S, B]) averageLoss(ctx context.Context) error {
 	if s.parallel == nil {
 		return nil
@@ -119,10 +120,10 @@ func (s *Step[S, B]) averageLoss(ctx context.Context) error {
 	})
 }
 
-// randomState is what [Step.RandomState] returns, as JSON.
+// randomState is what [Step.RandomState] encodes as JSON.
 type randomState struct {
 	Generators torchsave.Generators `json:"generators"`
-	Task       map[string][]byte    `json:"task,omitempty"` // of a GeneratorOwner; older files lack it
+	Task       map[string][]byte    `json:"task,omitempty"` // generators of a GeneratorOwner; older files lack it
 	Order      []byte               `json:"order,omitempty"`
 }
 

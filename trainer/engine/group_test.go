@@ -34,14 +34,14 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// groupRun is a run in testdata/hf_ddp.json; the batches are those of each process.
+// groupRun is a run in testdata/hf_ddp.json, with the batches of each process.
 type groupRun struct {
 	hfRun
 	Batches  [][][]int
 	MaxSteps int `json:"max_steps"`
 }
 
-// groupCase is what such a run is here.
+// groupCase is the corresponding run here.
 type groupCase struct {
 	model       func(dropout float64) *tagger
 	task        func(m *tagger) engine.Task[tokens, tokenBatch]
@@ -61,7 +61,7 @@ var groupCases = map[string]groupCase{
 	"four processes":                     {newTagger, count, 0.2, 2, nil},
 }
 
-// groupOutcome is what a process tells of its run.
+// groupOutcome is what a process reports about its run.
 type groupOutcome struct {
 	Batches  [][]int
 	History  []trainer.Logs
@@ -72,8 +72,8 @@ type groupOutcome struct {
 	StopStep int
 }
 
-// oneOfGroup is what a started process does. A role is the name of a run, and behind a bar what
-// happens in it.
+// oneOfGroup is the main function of a started process. A role is the name of a run and, after a
+// bar, what happens during it.
 func oneOfGroup(role string) int {
 	name, event, _ := strings.Cut(role, "|")
 	if name == "evaluations" {
@@ -102,7 +102,7 @@ type cancelAt struct {
 }
 
 func (c cancelAt) AfterUpdate(r *trainer.Run) error {
-	if r.GlobalStep == c.step-1 { // the step counts when it has ended
+	if r.GlobalStep == c.step-1 { // a step counts once it has ended
 		c.cancel()
 	}
 	return nil
@@ -116,7 +116,7 @@ func (diesInEvaluation) EvalStep(*trainer.Run) error {
 	return nil
 }
 
-// fullDisk fails the second save of the main process, which alone writes.
+// fullDisk makes the second save of the main process fail, which alone writes.
 type fullDisk struct{ saves int }
 
 func (d *fullDisk) BeforeSeal(_ *trainer.Run, folder string) error {
@@ -141,7 +141,7 @@ func groupMember(name, event string) (out groupOutcome, err error) {
 	valid = valid[:8]
 	c := groupCases[name]
 	m := c.model(c.dropout)
-	if g.Main() { // the others get the weights from this one
+	if g.Main() { // the others get the main process's weights
 		initial := golden.Load(&t, "testdata/hf_ddp.safetensors")
 		var weights []torch.Named
 		for _, p := range nn.Params(m) {
@@ -164,11 +164,11 @@ func groupMember(name, event string) (out groupOutcome, err error) {
 	})
 	if event, async := strings.CutPrefix(event, "async "); async || event == "interrupt" || event == "resume" ||
 		event == "whole" {
-		o.Semantics = semantics.Default // whose resume is exact within an epoch, which transformers' is not
+		o.Semantics = semantics.Default // exact when resumed within an epoch, unlike transformers
 		o.OutputDir, o.Save = filepath.Join(dir, "run"), trainer.Every(100, trainer.Update)
 		if async {
 			o.Save, o.AsyncSave = trainer.Every(1, trainer.Update), true
-			o.Logger = slog.New(slog.DiscardHandler) // what is printed is the outcome
+			o.Logger = slog.New(slog.DiscardHandler) // only the outcome is printed
 		}
 	}
 	switch {
@@ -213,7 +213,7 @@ func groupMember(name, event string) (out groupOutcome, err error) {
 	return out, g.Barrier(ctx)
 }
 
-// startGroup starts processes and returns what they tell; nothing of one that has died.
+// startGroup starts processes and returns their outcomes; that of a process that has died is empty.
 func startGroup(t *testing.T, world int, role, dir string) []groupOutcome {
 	t.Helper()
 	testenv.RequireTorch(t)
@@ -311,9 +311,9 @@ func TestAnInterruptionOfOneProcessStopsAllAndTheRunGoesOnBitForBit(t *testing.T
 	}
 }
 
-// Asynchronous saves of two processes: the main one writes while both train. The run has the bits
-// of one that saves once, continues with them from what a death of the main process has left, and
-// survives a disk that is full, of which both learn.
+// Asynchronous saves with two processes: the main one writes while both train. The run has the bits
+// of one that saves synchronously. It also continues with these bits from what the death of the
+// main process has left, and survives a full disk, of which both processes learn.
 func TestAsyncSavesOfTwoProcesses(t *testing.T) {
 	const role = "accumulation and dropout|"
 	whole, dir := t.TempDir(), t.TempDir()
@@ -384,7 +384,7 @@ func TestWhatIsForOneProcessIsRefusedForSeveral(t *testing.T) {
 	}
 }
 
-// masking is a task with a generator of its own.
+// masking is a task with its own generator.
 type masking struct {
 	towerTask
 	masks *torch.Generator
@@ -403,7 +403,7 @@ func TestTheRandomStateOfAProcessHasTheGeneratorsOfTheTask(t *testing.T) {
 	state, err := s.RandomState()
 	require.NoError(t, err)
 
-	masks.SetState(torch.NewGenerator(2).State()) // as Load does, with that of the main process
+	masks.SetState(torch.NewGenerator(2).State()) // as Load does, with the state of the main process
 	require.NoError(t, s.SetRandomState(state))
 	assert.Equal(t, own, masks.State())
 

@@ -70,7 +70,7 @@ func parseHex(t *testing.T, text string) float64 {
 	return v
 }
 
-// hfData are the rows of testdata/hf.py: 21 to train on, 11 to evaluate.
+// hfData returns the rows of testdata/hf.py: 21 to train on and 11 to evaluate.
 func hfData(g *golden.File) (train, valid data.Slice[tokens]) {
 	for k := range 32 {
 		r := tokens{row: k, ids: torch.Values[int64](g.Tensor(fmt.Sprintf("row.%d.input_ids", k))),
@@ -85,7 +85,7 @@ func hfData(g *golden.File) (train, valid data.Slice[tokens]) {
 	return train, valid
 }
 
-// hfCase is what a run of testdata/hf.py is here.
+// hfCase is the corresponding run here for a run of testdata/hf.py.
 type hfCase struct {
 	task       func(m *tagger) engine.Task[tokens, tokenBatch]
 	dropout    float64
@@ -171,7 +171,7 @@ func (c hfCase) step(t *testing.T, g *golden.File, name string) *tagStep {
 	return s
 }
 
-// seen is a Step that notes the rows of every training batch.
+// seen is a Step that records the rows of every training batch.
 type seen struct {
 	*tagStep
 	batches [][]int
@@ -254,7 +254,7 @@ func compareLog(t *testing.T, history []trainer.Logs, r hfRun) {
 			}
 			got, want := row[name], parseHex(t, want[updates])
 			if name == "learning_rate" && math.Abs(got-want) <= 1e-15*want {
-				continue // of cosines, see package optim/lr
+				continue // cosines differ in the last bit: see package optim/lr
 			}
 			golden.RecordedNumbers(t, fmt.Sprintf("%s of update %d", name, updates+1), []float64{got}, []float64{want})
 		}
@@ -265,7 +265,7 @@ func compareLog(t *testing.T, history []trainer.Logs, r hfRun) {
 	}
 }
 
-// compareEvaluations looks at those within the run.
+// compareEvaluations compares the evaluations within the run.
 func compareEvaluations(t *testing.T, history []trainer.Logs, r hfRun) {
 	t.Helper()
 	n := 0
@@ -290,7 +290,7 @@ func compareEvaluations(t *testing.T, history []trainer.Logs, r hfRun) {
 	}
 }
 
-// compareEvaluation predicts the validation set in the order that was recorded.
+// compareEvaluation predicts the validation set in the recorded order.
 func compareEvaluation(t *testing.T, s *tagStep, valid data.Slice[tokens], g *golden.File, r hfRun) {
 	t.Helper()
 	if err := s.StartLoader(false); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// saveWeights writes the weights of a net whose biases are all of that number, as torch.save does
+// saveWeights writes the weights of a net whose biases all have the given value, as torch.save does
 // or as safetensors.
 func saveWeights(t *testing.T, path string, bias float64) {
 	t.Helper()

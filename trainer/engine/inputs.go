@@ -16,11 +16,12 @@ type InputLister[B any] interface {
 	Inputs(p ForwardPass, b B)
 }
 
-// staged is the input of a micro-batch on its way: listed first, then handed to the forward pass.
+// staged is the input of a micro-batch in two stages: first it is listed, then passed to the
+// forward pass.
 type staged struct {
-	listed  []torch.Tensor // by Inputs: in page-locked memory where there is a GPU, or there already
-	there   []bool         // on the device, as what was sent ahead is
-	buffers []torch.Tensor // of a graph, where they are for good; nil: they are sent
+	listed  []torch.Tensor // inputs listed by Inputs: in page-locked memory for a GPU, or already on the device
+	there   []bool         // whether each is already on the device, as input that was sent ahead is
+	buffers []torch.Tensor // permanent input tensors of a graph; nil: inputs are sent to the device
 	eager   string         // why this batch is not recorded; empty: it may be
 	handing bool
 	next    int
@@ -39,9 +40,9 @@ func (s *staged) list(t torch.Tensor, there bool) torch.Tensor {
 	return t
 }
 
-// give hands out the input that was listed in the place of the one that is asked for. It looks at
-// no contents: while a graph is captured, nothing may be copied or waited for that is no part of
-// it.
+// give returns the listed input that corresponds to the one the forward pass asks for. It does not
+// look at the contents: while a graph is captured, nothing may be copied or waited for that is not
+// part of it.
 func (s *staged) give(p ForwardPass, d torch.DType, shape []int64) torch.Tensor {
 	if s.next == len(s.listed) || s.listed[s.next].DType() != d || !slices.Equal(s.listed[s.next].Shape(), shape) {
 		panic(torch.Errorf("Input", torch.ErrInvalid, "the forward pass asks for input %d, %v of shape %v, which the "+
@@ -58,10 +59,10 @@ func (s *staged) give(p ForwardPass, d torch.DType, shape []int64) torch.Tensor 
 	return toDevice(p, s.listed[i])
 }
 
-// hand has the forward pass, which begins again, take the listed inputs.
+// hand makes the forward pass, which starts over, use the listed inputs.
 func (s *staged) hand(buffers []torch.Tensor) { s.handing, s.next, s.buffers = true, 0, buffers }
 
-// kind is what the inputs are but for their contents: "float32[32 784] int64[32]".
+// kind describes the inputs except for their contents: "float32[32 784] int64[32]".
 func (s *staged) kind() (text string) {
 	for _, t := range s.listed {
 		text += fmt.Sprintf("%v%v ", t.DType(), t.Shape())
@@ -69,7 +70,7 @@ func (s *staged) kind() (text string) {
 	return text
 }
 
-// room is memory on the device for inputs like these.
+// room allocates memory on the device for inputs of this kind.
 func (s *staged) room(p ForwardPass) (buffers []torch.Tensor) {
 	for _, t := range s.listed {
 		buffers = append(buffers, torch.TensorOptions{Device: p.Device, DType: t.DType()}.Zeros(t.Shape()...).Keep())
@@ -77,7 +78,7 @@ func (s *staged) room(p ForwardPass) (buffers []torch.Tensor) {
 	return buffers
 }
 
-// fill copies them there, in the stream that computes; the host does not wait.
+// fill copies the inputs into the buffers of a graph, in the stream that computes, without waiting.
 func (s *staged) fill(buffers []torch.Tensor) {
 	for i, t := range s.listed {
 		torch.Call("aten::copy_", buffers[i], t, true)

@@ -23,9 +23,9 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// The runs of this file are processes of their own, which are killed. Such a process is this test
-// binary, told by these variables which run it is and in which folder; it says on its standard
-// output when training begins, and the outcome when it has ended.
+// The runs in this file are separate processes, which are killed. Such a process is this test
+// binary; these variables tell it which run it is and in which folder. It reports on its standard
+// output that training has begun and, at the end, the outcome.
 const (
 	killRun = "ENGINE_TEST_KILL"
 	killDir = "ENGINE_TEST_DIR"
@@ -41,7 +41,7 @@ var killRuns = map[string]trainer.Options{
 		LoadBestAtEnd: true},
 }
 
-// sayBegun tells that training begins.
+// sayBegun reports that training has begun.
 type sayBegun struct{}
 
 func (sayBegun) TrainBegin(*trainer.Run) error {
@@ -49,7 +49,7 @@ func (sayBegun) TrainBegin(*trainer.Run) error {
 	return nil
 }
 
-// runToBeKilled is what a started process does: it begins the run, or continues with it.
+// runToBeKilled is the main function of a started process: it begins the run or continues it.
 func runToBeKilled(name string) int {
 	torch.SetThreads(1)
 	s, err := engine.New(engine.Classify(newNet()), engine.Options{})
@@ -74,11 +74,11 @@ func runToBeKilled(name string) int {
 	return 0
 }
 
-// errKilled says that a run was killed before it ended.
+// errKilled means that a run was killed before it ended.
 var errKilled = errors.New("killed")
 
-// runUntil runs a process, kills it so long after training has begun, and returns what it says at
-// its end.
+// runUntil runs a process, kills it at the given time after training has begun, and returns what it
+// reports at its end.
 func runUntil(t *testing.T, name, dir string, kill time.Duration) (outcome string, took time.Duration, err error) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), os.Args[0])
@@ -114,13 +114,13 @@ func runUntil(t *testing.T, name, dir string, kill time.Duration) (outcome strin
 	return "", 0, nil
 }
 
-// recorded is what is left of a run, but for the times.
+// recorded returns the files that a run has left, without times.
 func recorded(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	times := regexp.MustCompile(`"[a-z_]*(runtime|per_second)": ?[0-9.e+-]+`)
 	files := map[string]string{}
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		// which has the sums of files with times
+		// the manifest has checksums of files that contain times
 		if err != nil || e.IsDir() || e.Name() == ".lock" || e.Name() == "MANIFEST.json" {
 			return err
 		}
@@ -130,7 +130,7 @@ func recorded(t *testing.T, dir string) map[string]string {
 		}
 		text = bytes.ReplaceAll(text, []byte(dir), []byte("DIR"))
 		if strings.HasSuffix(path, ".csv") {
-			text = nil // its columns are those of metrics.jsonl
+			text = nil // it has the same columns as metrics.jsonl
 		}
 		name, _ := filepath.Rel(dir, path)
 		files[name] = string(text)
@@ -142,8 +142,8 @@ func recorded(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// TestARunThatIsKilledAtAnyInstantEndsWithTheSameBits: weights, optimizer and generator, and every
-// file that it leaves.
+// TestARunThatIsKilledAtAnyInstantEndsWithTheSameBits compares weights, optimizer and generator,
+// and every file that the run leaves.
 func TestARunThatIsKilledAtAnyInstantEndsWithTheSameBits(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a process for each kill; not with -short")
@@ -173,7 +173,7 @@ func TestARunThatIsKilledAtAnyInstantEndsWithTheSameBits(t *testing.T) {
 				break
 			}
 			if diff := cmp.Diff(recorded(t, whole), recorded(t, dir)); diff != "" {
-				t.Errorf("killed after %v, what is left of the run (-undisturbed +killed):\n%s", kills, diff)
+				t.Errorf("killed after %v, the files of the run differ (-undisturbed +killed):\n%s", kills, diff)
 			}
 			t.Logf("killed %d times", len(kills))
 		})

@@ -8,7 +8,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// loader has the lengths of a loader of package data, and passes of its own.
+// loader has the lengths of a loader of package data, but its own passes.
 type loader[B any] struct {
 	lengths
 	pass[B]
@@ -19,7 +19,7 @@ type lengths interface {
 	Samples() int
 }
 
-// pass is the method Epoch of a loader.
+// pass is the method Epoch of a loader as a function.
 type pass[B any] func(ctx context.Context, epoch, skip int) iter.Seq2[B, error]
 
 func (p pass[B]) Epoch(ctx context.Context, epoch, skip int) iter.Seq2[B, error] {
@@ -33,7 +33,7 @@ func (s *Step[S, B]) Loader(set data.Dataset[S], o trainer.LoaderOptions) (train
 		return residentLoader(s.resident, set, s.task, o.LoaderOptions)
 	}
 	sorted := s.options.SortEvalByLength && o.Evaluation != nil
-	if !sorted && s.early == nil {
+	if !sorted && s.prefetcher == nil {
 		return nil, nil
 	}
 	var order sortedOrder
@@ -49,11 +49,11 @@ func (s *Step[S, B]) Loader(set data.Dataset[S], o trainer.LoaderOptions) (train
 		return nil, err
 	}
 	batches := pass[B](plain.Epoch)
-	if s.early != nil {
-		batches = sendAhead(s.early, batches)
+	if s.prefetcher != nil {
+		batches = sendAhead(s.prefetcher, batches)
 	}
 	return loader[B]{plain, func(ctx context.Context, epoch, skip int) iter.Seq2[B, error] {
-		s.eval.order = order // in the goroutine of the run: an evaluation has begun
+		s.eval.order = order // set when the pass begins, which is on the goroutine of the run
 		return batches(ctx, epoch, skip)
 	}}, nil
 }

@@ -9,22 +9,23 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// TrainingLogger is a [Task] that has more numbers of the training to log than the loss, such as an
-// accuracy: what an override of Trainer.log adds in Python. A row of the log has the mean of each over
-// the micro-batches since the last row, those of all processes.
+// TrainingLogger is a [Task] that logs more values during training than the loss, such as an
+// accuracy: what an override of Trainer.log adds in Python. A row of the log has the mean of each
+// value over the micro-batches of all processes since the last row.
 type TrainingLogger interface {
-	// TrainingLogs are the names of the numbers, in the order of [Loss].Logged, always the same.
+	// TrainingLogs returns the names of the values, in the order of [Loss].Logged. They must not
+	// change.
 	TrainingLogs() []string
 }
 
-// logged are the numbers of a [TrainingLogger] since the last report, on the device.
+// logged are the values of a [TrainingLogger] accumulated since the last report, on the device.
 type logged struct {
 	names []string
-	sums  torch.Tensor // [names+1]: the last is how many micro-batches there were
-	fresh torch.Tensor // of the passes of a micro-batch that is not counted yet; undefined: none
+	sums  torch.Tensor // [names+1]: the last is the number of micro-batches
+	fresh torch.Tensor // values of a micro-batch not added yet; undefined: none
 }
 
-// begin forgets what has gathered and takes over the names.
+// begin clears the sums and sets the names.
 func (l *logged) begin(names []string, d torch.Device) {
 	l.sums.Free()
 	*l = logged{names: names}
@@ -33,7 +34,7 @@ func (l *logged) begin(names []string, d torch.Device) {
 	}
 }
 
-// take takes the numbers of a forward pass whose backward pass comes.
+// take keeps the values of a forward pass until its backward pass is done.
 func (l *logged) take(task any, numbers torch.Tensor) {
 	if !numbers.Defined() {
 		return
@@ -45,7 +46,7 @@ func (l *logged) take(task any, numbers torch.Tensor) {
 	l.fresh = numbers.Detach()
 }
 
-// add counts what was taken, of a part of a micro-batch by its share.
+// add adds the values that take kept, weighted by the share for a part of a micro-batch.
 func (l *logged) add(w trainer.Window) {
 	if !l.fresh.Defined() {
 		return
@@ -58,7 +59,7 @@ func (l *logged) add(w trainer.Window) {
 	l.fresh = torch.Tensor{}
 }
 
-// reportLogged reads the sums of all processes and starts again.
+// reportLogged returns the sums over all processes and starts over.
 func (s *Step[S, B]) reportLogged(ctx context.Context) (means map[string]trainer.Mean, err error) {
 	l := &s.logged
 	if len(l.names) == 0 {

@@ -17,10 +17,11 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// numbered logs the mean and the square of the mean of its samples, which are numbers.
+// numbered is a task that logs the mean of its samples, which are numbers, and the square of the
+// mean.
 type numbered struct {
 	layer  *nn.Linear
-	memory int // of samples; 0: enough
+	memory int // number of samples that fit into memory; 0: all
 	wrong  bool
 }
 
@@ -47,14 +48,14 @@ func (n *numbered) Loss(p engine.ForwardPass, b []float32) engine.Loss {
 	return loss
 }
 
-// atForward makes the step stop between forward and backward.
+// atForward is a hook that makes the step stop between forward and backward.
 type atForward struct{}
 
 func (atForward) AfterForward(*trainer.Run) error { return nil }
 
 var errBroken = errors.New("broken")
 
-// breaks ends a run.
+// breaks is a hook that ends a run.
 type breaks struct{ after int }
 
 func (b breaks) StepEnd(r *trainer.Run) error {
@@ -64,8 +65,8 @@ func (b breaks) StepEnd(r *trainer.Run) error {
 	return nil
 }
 
-// TestNumbersOfTheTrainingAreLogged, the mean over the micro-batches since the last row, however
-// these are computed.
+// TestNumbersOfTheTrainingAreLogged: what is logged is the mean over the micro-batches since the
+// last row, however these are computed.
 func TestNumbersOfTheTrainingAreLogged(t *testing.T) {
 	testenv.RequireTorch(t)
 	set := data.Slice[float32]{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}

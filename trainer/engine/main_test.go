@@ -26,8 +26,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// mainRun is the variable that says which of the programs of [engine.Main] a process is: this test
-// binary, started again. Its folder is that of [killDir].
+// mainRun is the environment variable that says which of the programs of [engine.Main] a process
+// is. The process is this test binary, started again. Its folder is in [killDir].
 const mainRun = "ENGINE_TEST_MAIN"
 
 // runMain does not return.
@@ -49,7 +49,7 @@ func runMain(name string) {
 	engine.Main(engine.Classifier(func() nn.Layer { return newNet() }), ring(30), valid, o, t)
 }
 
-// sayTrained tells that a few updates are done.
+// sayTrained reports that a few updates have been made.
 type sayTrained struct{}
 
 func (sayTrained) StepEnd(r *trainer.Run) error {
@@ -59,11 +59,11 @@ func (sayTrained) StepEnd(r *trainer.Run) error {
 	return nil
 }
 
-// mainProgram starts one of them.
+// mainProgram starts one of the programs.
 func mainProgram(t *testing.T, name, dir string) (program *exec.Cmd, stdout io.Reader, stderr *bytes.Buffer) {
 	t.Helper()
 	testenv.RequireTorch(t)
-	name, device, _ := strings.Cut(name, " with ") // a command line
+	name, device, _ := strings.Cut(name, " with ") // the rest is a command line
 	program, stderr = exec.Command(os.Args[0], strings.Fields(device)...), new(bytes.Buffer)
 	program.Env = append(os.Environ(), mainRun+"="+name, killDir+"="+dir)
 	program.Stderr = stderr
@@ -98,10 +98,10 @@ func TestMainEndsWithACodeAndARecord(t *testing.T) {
 		t.Run(c.program, func(t *testing.T) {
 			dir := t.TempDir()
 			program, _, stderr := mainProgram(t, c.program, dir)
-			_ = program.Wait() // the code is looked at
+			_ = program.Wait() // the exit code is checked below
 			assert.Equal(t, int(c.code), program.ProcessState.ExitCode())
 			assert.Contains(t, stderr.String(), c.text)
-			if strings.HasSuffix(c.program, "-devise cpu") { // the usage is printed before there is a run
+			if strings.HasSuffix(c.program, "-devise cpu") { // the usage is printed before the run begins
 				return
 			}
 			assert.Equal(t, c.code, mainRecord(t, stderr.String()).ExitCode)
@@ -118,7 +118,7 @@ func TestMainSavesAndLeavesAtASignal(t *testing.T) {
 	_, err := bufio.NewReader(stdout).ReadString('\n')
 	require.NoError(t, err, stderr)
 	require.NoError(t, program.Process.Signal(syscall.SIGTERM))
-	_ = program.Wait() // the code is looked at
+	_ = program.Wait() // the exit code is checked below
 	assert.Equal(t, 143, program.ProcessState.ExitCode())
 	r := mainRecord(t, stderr.String())
 	assert.Equal(t, "terminated", r.Kind)
@@ -126,7 +126,7 @@ func TestMainSavesAndLeavesAtASignal(t *testing.T) {
 	assert.Equal(t, dir, filepath.Dir(r.Checkpoint))
 }
 
-// The same program under a launcher is one of several.
+// Under a launcher, the same program is one of several processes.
 func TestMainTrainsWithTheOtherProcesses(t *testing.T) {
 	testenv.RequireTorch(t)
 	l, err := gonet.Listen("tcp", "127.0.0.1:0")
@@ -146,7 +146,7 @@ func TestMainTrainsWithTheOtherProcesses(t *testing.T) {
 		programs[rank], _, stderr[rank] = mainProgram(t, "with evaluations", dir)
 	}
 	for rank, program := range programs {
-		_ = program.Wait() // the code is looked at
+		_ = program.Wait() // the exit code is checked below
 		require.Zero(t, program.ProcessState.ExitCode(), stderr[rank])
 	}
 	assert.DirExists(t, filepath.Join(dir, "checkpoint-8"), "30 samples, 4 on each of 2 processes, twice")

@@ -17,10 +17,10 @@ func TestOnlyShortMemoryIsJudgedSo(t *testing.T) {
 	s := newTagStep(t, engine.Options{})
 	short := torch.Try(func() { torch.Empty(1 << 50) })
 	if !s.OutOfMemory(&trainer.StepError{Op: "train", Err: short}) {
-		t.Errorf("%v is not judged to be short memory", short)
+		t.Errorf("%v is not recognised as out of memory", short)
 	}
 	if s.OutOfMemory(errors.New("no")) || s.OutOfMemory(nil) {
-		t.Error("another error is judged to be short memory")
+		t.Error("another error is taken for out of memory")
 	}
 	if err := s.EmptyCache(); err != nil {
 		t.Error(err)
@@ -48,8 +48,8 @@ func TestZeroGradRemovesWhatAWindowHasGathered(t *testing.T) {
 	}
 }
 
-// A model_init is called when the run is seeded and again in Fit, but not twice in a row for
-// nothing.
+// A model_init is called when the run is seeded and again in Fit, but not twice in a row without
+// need.
 func TestModelIsMadeAnewForEachRun(t *testing.T) {
 	calls := 0
 	newTagStep(t, engine.Options{})
@@ -73,11 +73,11 @@ func TestModelIsMadeAnewForEachRun(t *testing.T) {
 		{"what an evaluation has drawn from does not", func() error {
 			return errors.Join(s.StartLoader(false), begin())
 		}, 3},
-		{"what was trained does not", func() error {
+		{"a trained model does not", func() error {
 			return errors.Join(s.Train(t.Context(), batchOf(t, 3), trainer.Window{Len: 1, Divisor: 1}),
 				begin())
 		}, 4},
-		{"what somebody has a hold of does not", func() error { s.Model(); return begin() }, 5},
+		{"a model that the caller has does not", func() error { s.Model(); return begin() }, 5},
 	} {
 		if err := c.do(); err != nil || calls != c.want {
 			t.Errorf("step %d: %s: made %d times (%v), want %d", i, c.claim, calls, err, c.want)
@@ -101,7 +101,7 @@ func TestNonFiniteWeightsAreNamed(t *testing.T) {
 }
 
 func TestAnUpdateOfGradientsThatAreNotFiniteIsLeftOut(t *testing.T) {
-	for _, limit := range []float64{0, -1} { // clipped or not
+	for _, limit := range []float64{0, -1} { // with and without clipping
 		s := newTagStep(t, engine.Options{MaxGradNorm: limit})
 		window := trainer.Window{Len: 1, Divisor: 1, SkipNonFinite: true}
 		update := func(poison bool) bool {

@@ -26,7 +26,7 @@ func (s *Step[S, B]) activateNEFTune(model any) error {
 	}
 	size := noiseSize(s.options.NEFTuneAlpha)
 	m.InputEmbeddings().AfterForward = func(out torch.Tensor) torch.Tensor {
-		if !s.stepping { // in evaluations, and whenever somebody else runs the model
+		if !s.stepping { // in evaluations, and whenever other code runs the model
 			return out
 		}
 		limit := size(out.Size(1) * out.Size(2))

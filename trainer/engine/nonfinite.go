@@ -11,11 +11,11 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// What the Step does about numbers that are not finite.
+// Numbers that are not finite.
 
-// checkFinite is an error if a loss or norm is not finite that can be looked at right away: a GPU
-// would have to be waited for, under loss scaling infinities are usual, and an optimizer that updates
-// during the backward pass has done so already.
+// checkFinite returns an error if a loss or norm is not finite, in cases in which that can be
+// checked immediately: reading it from a GPU would wait, under loss scaling infinities are normal,
+// and an optimizer that updates during the backward pass has already used the gradients.
 func (s *Step[S, B]) checkFinite(name string, t torch.Tensor, stop bool) error {
 	if !stop || s.remote || s.scaler != nil || !s.clipped() {
 		return nil
@@ -35,7 +35,7 @@ func (s *Step[S, B]) FindNonFinite(ctx context.Context, b B, w trainer.Window) (
 	if s.sharded != nil {
 		return o, errors.New("each process has a part of the model, which is not run again")
 	}
-	defer s.ahead.drop()
+	defer s.pending.drop()
 	parallel := s.parallel
 	s.parallel = nil // the other processes do not compute it again
 	defer func() { s.parallel = parallel }()
@@ -61,7 +61,7 @@ func (s *Step[S, B]) FindNonFinite(ctx context.Context, b B, w trainer.Window) (
 	return o, err
 }
 
-// keepBuffers returns a function that puts the buffers of the model back to what they are now.
+// keepBuffers returns a function that restores the current buffers of the model.
 func (s *Step[S, B]) keepBuffers() (restore func()) {
 	buffers := nn.Buffers(s.task.Model())
 	copies := make([]torch.Tensor, len(buffers))
@@ -88,8 +88,8 @@ func (s *Step[S, B]) NonFinite() (names []string, err error) {
 	return names, err
 }
 
-// nonFiniteWeights is NonFinite of the files of a save, by another goroutine: in pieces that the
-// threads which train are not asked for.
+// nonFiniteWeights is NonFinite for the files of a save, on another goroutine. It splits the
+// tensors into pieces so that libtorch does not use the threads that are training.
 func nonFiniteWeights(files []tensorFile) (names []string, err error) {
 	err = torch.Try(func() {
 		torch.Scope(func() {
@@ -110,9 +110,8 @@ func nonFiniteWeights(files []tensorFile) (names []string, err error) {
 	return names, err
 }
 
-// nonFinite names the tensors with a nan or an infinity. The norm of such a tensor is no finite
-// number. That of one without may be none either, since squares overflow: only then is each element
-// looked at.
+// nonFinite names the tensors with a NaN or an infinity. The norm of such a tensor is not finite.
+// The norm of a finite tensor may overflow too, so in that case every element is checked.
 func nonFinite(list []torch.Named) (names []string) {
 	var tensors []torch.Tensor
 	var all []string

@@ -19,7 +19,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// spoil makes a weight of the model so large before the fourth update that the layer overflows.
+// spoil is a hook that makes a weight so large before the fourth update that the layer overflows.
 type spoil struct{ weight torch.Tensor }
 
 func (s spoil) StepEnd(r *trainer.Run) error {
@@ -118,7 +118,7 @@ func TestANonFiniteErrorSaysWhereItComesFrom(t *testing.T) {
 	}
 }
 
-// afterForward has forward and backward be apart.
+// afterForward is a hook that separates forward and backward.
 type afterForward struct{}
 
 func (*afterForward) AfterForward(*trainer.Run) error { return nil }
@@ -138,7 +138,7 @@ func TestANonFiniteErrorOfAStreamHasPositions(t *testing.T) {
 	assert.Equal(t, "hidden", bad.Origin.Module)
 }
 
-// The search leaves the running statistics and the random numbers where they were.
+// The search does not change the running statistics and the random numbers.
 func TestFindNonFiniteHasNoEffects(t *testing.T) {
 	s := newStep(t, engine.Options{})
 	batch, err := s.Collate(ring(8))

@@ -21,7 +21,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// inGroup runs f as each of world processes, in goroutines of this one.
+// inGroup runs f as each of world processes, in goroutines of this process.
 func inGroup(t *testing.T, world int, f func(g *dist.Group) error) []error {
 	t.Helper()
 	testenv.RequireTorch(t)
@@ -48,7 +48,7 @@ func inGroup(t *testing.T, world int, f func(g *dist.Group) error) []error {
 	return errs
 }
 
-// tallied notes what it sees, by embedding Observations.
+// tallied records what it sees by embedding Observations.
 type tallied struct {
 	tagTask
 	engine.Observations[note]
@@ -62,7 +62,7 @@ func (t *tallied) Observe(b tokenBatch, o engine.Outputs) {
 	}
 }
 
-// Metrics depend on every sample and on their order.
+// The result of Metrics depends on every sample and on their order.
 func (t *tallied) Metrics() map[string]float64 {
 	h, n := 0, 0
 	for _, s := range t.Noted() {
@@ -72,7 +72,7 @@ func (t *tallied) Metrics() map[string]float64 {
 	return map[string]float64{"order": float64(h), "noted": float64(n)}
 }
 
-// withoutSharing is an observer that keeps what it sees to itself.
+// withoutSharing is an observer that does not share what it has seen.
 type withoutSharing struct {
 	tagTask
 	rows int
@@ -160,7 +160,7 @@ func TestWhatTasksObserveOnSeveralProcessesIsWhatOneObserves(t *testing.T) {
 	}
 }
 
-// TestClassifyOnSeveralProcesses is for the task whose predictions wait on the device.
+// TestClassifyOnSeveralProcesses tests the task whose predictions stay on the device.
 func TestClassifyOnSeveralProcesses(t *testing.T) {
 	testenv.RequireTorch(t)
 	evaluate := func(g *dist.Group, rules semantics.Rules) (trainer.Metrics, error) {
@@ -202,7 +202,7 @@ func TestClassifyOnSeveralProcesses(t *testing.T) {
 	}
 }
 
-// clumsy fails on one row.
+// clumsy is a task that fails on one row.
 type clumsy struct{ tagTask }
 
 func (c *clumsy) Predict(p engine.ForwardPass, b tokenBatch) engine.Outputs {

@@ -13,7 +13,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// What some optimizers need beside Step and ZeroGrad: a mode, updates during the backward pass,
+// What some optimizers need besides Step and ZeroGrad: a mode, updates during the backward pass,
 // and the names of the embeddings.
 
 // lowRankGroups makes the two groups of Hugging Face's Trainer for GaLore and APOLLO: the second
@@ -35,7 +35,7 @@ func (s *Step[S, B]) lowRankGroups(model any, params []torch.Named) ([]optim.Gro
 	return groups, nil
 }
 
-// warn says what was not done as somebody may have expected.
+// warn reports something that was not done as the user may have expected.
 func (s *Step[S, B]) warn(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if s.options.Warn != nil {
@@ -45,16 +45,16 @@ func (s *Step[S, B]) warn(format string, args ...any) {
 	fmt.Fprintln(os.Stderr, "engine: warning:", text)
 }
 
-// once is warn, once for each format.
+// once is warn, but only once for each format.
 func (s *Step[S, B]) once(format string, args ...any) {
-	if !s.said[format] {
-		s.said[format] = true
+	if !s.warned[format] {
+		s.warned[format] = true
 		s.warn(format, args...)
 	}
 }
 
-// optimizerMode puts the optimizer into the mode of training or evaluation: the parameters of a
-// schedule-free one differ in the two.
+// optimizerMode puts the optimizer into training or evaluation mode: the parameters of a
+// schedule-free optimizer differ in the two.
 func (s *Step[S, B]) optimizerMode(training bool) {
 	o, ok := s.optimizer.(optim.ModeSwitcher)
 	if !ok {
@@ -68,7 +68,8 @@ func (s *Step[S, B]) optimizerMode(training bool) {
 	}
 }
 
-// checkUpdater refuses what an optimizer that updates during the backward pass cannot have.
+// checkUpdater refuses options that do not work with an optimizer that updates during the backward
+// pass.
 func (s *Step[S, B]) checkUpdater(o optim.Optimizer) error {
 	if _, ok := o.(optim.BackwardUpdater); !ok {
 		return nil
@@ -88,7 +89,7 @@ func (s *Step[S, B]) checkUpdater(o optim.Optimizer) error {
 	return fmt.Errorf("%T updates each parameter during the backward pass: %s", s.options.Optimizer, why)
 }
 
-// beforeBackward tells an optimizer that updates during the backward pass the learning rate.
+// beforeBackward passes the learning rate to an optimizer that updates during the backward pass.
 func (s *Step[S, B]) beforeBackward(w trainer.Window) {
 	o, ok := s.optimizer.(optim.BackwardUpdater)
 	if !ok {
@@ -102,12 +103,13 @@ func (s *Step[S, B]) beforeBackward(w trainer.Window) {
 	o.BeforeBackward(w.LearningRate)
 }
 
-// clipped tells whether there are gradients to clip when the backward pass is over.
+// clipped reports whether gradients can be clipped, that is, whether they still exist after the
+// backward pass.
 func (s *Step[S, B]) clipped() bool { return !is[optim.BackwardUpdater](s.optimizer) }
 
-// noDecayGroups makes the two groups of Hugging Face's Trainer (get_decay_parameter_names): what
-// belongs to a LayerNorm, and what has a name like a bias or a norm, is not decayed; the rest has
-// the optimizer's own weight decay. Both are there even if one is empty.
+// noDecayGroups makes the two groups of Hugging Face's Trainer (get_decay_parameter_names): the
+// parameters of LayerNorms, and those named like biases or norms, have no weight decay; the others
+// have that of the optimizer. Either group may be empty.
 func noDecayGroups(model any, params []torch.Named) []optim.Group {
 	exempt := map[string]bool{}
 	for _, m := range nn.Modules(model) {
@@ -122,10 +124,10 @@ func noDecayGroups(model any, params []torch.Named) []optim.Group {
 	return groups
 }
 
-// savedSettings are what the optimizer of a checkpoint was made with: the param_groups of a state
-// dict of torch.optim, but for the rate, which the trainer keeps.
+// savedSettings are the settings of the optimizer in a checkpoint: the param_groups of a state dict
+// of torch.optim, except for the learning rate, which the trainer keeps.
 type savedSettings struct {
-	Optimizer string          `json:"optimizer"` // the type of the builder
+	Optimizer string          `json:"optimizer"` // type of the builder
 	Settings  json.RawMessage `json:"settings"`
 	Groups    []savedGroup    `json:"groups"`
 }
@@ -135,8 +137,8 @@ type savedGroup struct {
 	LRScale     float64  `json:"lr_scale,omitempty"`
 }
 
-// settings are those of the optimizer as text; empty if its builder is one of the user's that
-// cannot be written.
+// settings returns the settings of the optimizer as text; empty if its builder is of a type of the
+// user's that cannot be encoded.
 func (s *Step[S, B]) settings() string {
 	settings, err := json.Marshal(s.builder)
 	if err != nil {
@@ -153,9 +155,9 @@ func (s *Step[S, B]) settings() string {
 	return string(text)
 }
 
-// takeSettings makes the optimizer again with settings that were saved, if they are others. Of a
-// checkpoint without any, and of another optimizer, it takes none: whether the state of that one
-// fits is found when it is loaded.
+// takeSettings rebuilds the optimizer with saved settings, if they differ from the current ones. It
+// ignores missing settings and those of another optimizer: whether that one's state fits is checked
+// when the state is loaded.
 func (s *Step[S, B]) takeSettings(text string) error {
 	if text == "" || text == s.settings() {
 		return nil

@@ -20,7 +20,7 @@ import (
 
 var lowRank = optim.LowRank{Rank: 2, UpdateGap: 5}
 
-// fitRing trains the net of the ring on 40 points, with evaluations and checkpoints between.
+// fitRing trains the net on 40 points of the ring, with evaluations and checkpoints in between.
 func fitRing(t *testing.T, s *step, dir, from string) {
 	t.Helper()
 	fit, err := trainer.New(s, quiet(trainer.Options{OutputDir: dir, ResumeFrom: from, Epochs: 2, BatchSize: 4,
@@ -72,8 +72,7 @@ func TestLayerByLayerTrainsAsAllTogether(t *testing.T) {
 	assert.Equal(t, prints[0], prints[1])
 }
 
-// What is evaluated, and what is saved, are the averages, not the weights that gradients are taken
-// at.
+// Evaluations and checkpoints use the averages, not the weights at which gradients are computed.
 func TestScheduleFreeWeightsAreSavedAsTheyAreEvaluated(t *testing.T) {
 	s := newStep(t, engine.Options{Optimizer: optim.AdamWScheduleFree{LR: 0.05}})
 	weight := nn.Params(s.Model())[0].Tensor
@@ -103,7 +102,7 @@ func TestScheduleFreeWeightsAreSavedAsTheyAreEvaluated(t *testing.T) {
 	golden.Bits(t, "the weight after the save", other.Hidden.Weight.Detach(), weight.Detach())
 }
 
-// A best model is put back while the optimizer still has the weights of training.
+// The best model is loaded while the optimizer is still in training mode.
 func TestScheduleFreeWeightsThatWerePutBackStay(t *testing.T) {
 	s := newStep(t, engine.Options{Optimizer: optim.AdamWScheduleFree{LR: 0.05}})
 	batch, err := s.Collate(ring(8))

@@ -180,10 +180,10 @@ const (
 
 func (t TF32) String() string { return [...]string{"unset", "on", "off"}[t] }
 
-// refusals keep the first thing that is wrong with options.
+// refusals keeps the first error found in options.
 type refusals struct{ first error }
 
-// when refuses an option for a reason.
+// when records an error with the reason, if wrong is set and there is no error yet.
 func (r *refusals) when(wrong bool, reason string, args ...any) {
 	if wrong && r.first == nil {
 		r.first = fmt.Errorf("engine: Options."+reason, args...)
@@ -242,7 +242,7 @@ func (o *Options) lowRank() bool {
 	return o.LowRankTargets.Pattern != "" || o.LowRankTargets.Parts != nil
 }
 
-// settings of the whole program
+// apply sets the options that apply to the whole program.
 func (o *Options) apply() {
 	if o.FullDeterminism {
 		torch.UseDeterministicAlgorithms(true, false)
@@ -250,7 +250,7 @@ func (o *Options) apply() {
 		c.Deterministic, c.Benchmark = true, false
 		cuda.SetCuDNN(c)
 		if _, set := os.LookupEnv(workspaces); !set && o.Device.IsCUDA() {
-			_ = os.Setenv(workspaces, ":16:8") // cuBLAS is not reproducible with several streams otherwise
+			_ = os.Setenv(workspaces, ":16:8") // otherwise cuBLAS is not reproducible with several streams
 		}
 	}
 	if o.CuDNNBenchmark {
@@ -258,7 +258,7 @@ func (o *Options) apply() {
 		c.Benchmark = true
 		cuda.SetCuDNN(c)
 	}
-	if o.TF32 != TF32Unset && o.Device.IsCUDA() { // a CPU's products have precisions of their own
+	if o.TF32 != TF32Unset && o.Device.IsCUDA() { // TF32 does not exist on CPUs
 		cuda.SetTF32(o.TF32 == TF32On)
 	}
 }

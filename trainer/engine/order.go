@@ -7,14 +7,14 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// globalOrder is where the orders that are drawn from the global generator stand: the state of the
-// generator before the order of the running epoch was drawn, from which a resumed run draws it once
-// more.
+// globalOrder is the state of the orders that are drawn from the global generator: the generator's
+// state before the order of the current epoch was drawn, from which a resumed run draws that order
+// again.
 type globalOrder struct {
-	drawn  bool             // orders of this kind have been asked for
-	keep   bool             // states that are put back leave it: see trainer.LoadOptions
-	before []byte           // nil: the next order is a new one
-	global *torch.Generator // of the run, on whichever thread the order is drawn; nil: the default one
+	drawn  bool             // GlobalPermutation or RandomSampler was called
+	keep   bool             // do not change it when a state is restored: see trainer.LoadOptions
+	before []byte           // generator state before the current order; nil: draw a new order
+	global *torch.Generator // generator of the run, whatever thread draws the order; nil: the default one
 }
 
 // StartLoader draws one number from the CPU's generator, as PyTorch's DataLoader does for the seed
@@ -69,15 +69,15 @@ func (s *Step[S, B]) RandomSampler() data.Order {
 	})
 }
 
-// put continues with the state before an order, nil for a new one.
+// put restores the state before an order; nil: the next order is a new one.
 func (o *globalOrder) put(before []byte) {
 	if !o.keep {
 		o.before = before
 	}
 }
 
-// draw calls f with the global generator, or with a copy of it as it was when this epoch's order
-// was drawn first.
+// draw calls f with the global generator or, if this epoch's order has been drawn before, with a
+// copy of the generator as it was then.
 func (o *globalOrder) draw(f func(g *torch.Generator) []int) (indices []int) {
 	err := torch.Try(func() {
 		g := torch.NewGenerator(0)
@@ -90,7 +90,7 @@ func (o *globalOrder) draw(f func(g *torch.Generator) []int) (indices []int) {
 		indices = f(g)
 	})
 	if err != nil {
-		return nil // which the loader refuses, for want of indices
+		return nil // the loader refuses an empty order
 	}
 	return indices
 }

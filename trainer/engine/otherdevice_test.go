@@ -16,8 +16,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// A checkpoint of a GPU is one of the CPU with the state of one more generator: CUDA's is 16 bytes,
-// seed and offset.
+// A checkpoint made on a GPU is one made on the CPU with the state of one more generator: CUDA's
+// has 16 bytes, seed and offset.
 func TestACheckpointOfAGPUResumesOnTheCPUAndNamesWhatItCannotPutBack(t *testing.T) {
 	testenv.RequireTorch(t)
 	newStep := func() (trainer.Step[data.Example, engine.Examples], *[]string) {

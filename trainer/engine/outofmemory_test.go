@@ -15,7 +15,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// crowded is a task whose forward pass asks for more memory than any machine has, for batches of
+// crowded is a task whose forward pass requests more memory than any machine has if a batch has
 // more rows than there is room for: libtorch's allocator refuses it.
 type crowded struct {
 	tagTask
@@ -32,8 +32,8 @@ func (t *crowded) Loss(p engine.ForwardPass, b tokenBatch) engine.Loss {
 	return loss
 }
 
-// Libtorch's own error halves the batches, and the run has the bits of one that was configured with
-// half the batches and twice the accumulation.
+// After libtorch's own error the batches are halved, and the run has the bits of one configured
+// with half the batch size and twice the accumulation.
 func TestARunThatIsOutOfMemoryContinuesWithHalfTheBatch(t *testing.T) {
 	testenv.RequireTorch(t)
 	train, _ := hfData(golden.Load(t, "testdata/hf.safetensors"))
@@ -69,7 +69,8 @@ func TestARunThatIsOutOfMemoryContinuesWithHalfTheBatch(t *testing.T) {
 	}
 }
 
-// A single sample that does not fit ends the run, with the error by which its kind is known.
+// A single sample that does not fit ends the run with an error that can be recognised as one of
+// memory.
 func TestARunWhoseSampleDoesNotFitSaysSo(t *testing.T) {
 	testenv.RequireTorch(t)
 	train, _ := hfData(golden.Load(t, "testdata/hf.safetensors"))

@@ -58,7 +58,7 @@ type predictFunc[S, B any] struct {
 func (t predictFunc[S, B]) Predict(p ForwardPass, b B) Outputs   { return t.predict(p, b) }
 func (t predictFunc[S, B]) LossOf(p ForwardPass, o Outputs) Loss { return t.lossOf(p, o) }
 
-// asFloat32 converts outputs of the autocast's dtype, as Accelerate does with what a model returns
+// asFloat32 converts outputs in the dtype of autocast to float32, as Accelerate does
 // (convert_outputs_to_fp32).
 func (o Outputs) asFloat32() Outputs {
 	o.Logits = each(o.Logits, func(t torch.Tensor) torch.Tensor {
@@ -81,12 +81,12 @@ func each[T any](ts []T, f func(T) torch.Tensor) []torch.Tensor {
 	return out
 }
 
-// ownLoss tells whether another loss takes the place of the model's.
+// ownLoss reports whether the options replace the model's loss.
 func (o *Options) ownLoss() bool { return o.Loss != nil || o.LabelSmoothing != 0 }
 
-// lossOf is the loss of outputs under the options, as compute_loss of Hugging Face's Trainer: a
-// loss of your own and label smoothing see outputs in float32 and run outside of autocast, the
-// model's own runs inside.
+// lossOf computes the loss of outputs under the options, as compute_loss of Hugging Face's Trainer
+// does: Options.Loss and label smoothing get outputs in float32 and run outside of autocast; the
+// model's own loss runs inside.
 func (s *Step[S, B]) lossOf(p ForwardPass, model Predictor[B], o Outputs) (loss Loss, converted Outputs) {
 	converted = o
 	if p.precision != amp.FP32 {

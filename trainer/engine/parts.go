@@ -20,9 +20,10 @@ import (
 )
 
 // Checkpoints of a model of which each process has a part: see package checkpoint/sharded. All
-// processes write and read them together; the weights alone are one file, as those of any model.
+// processes write and read them together. Weights alone are saved in a single file, like those of
+// any model.
 
-// stateMetadata is what is said of the optimizer in a checkpoint.
+// stateMetadata returns the metadata of the optimizer in a checkpoint.
 func (s *Step[S, B]) stateMetadata() map[string]string {
 	metadata := map[string]string{"updates": strconv.Itoa(s.optimizer.Updates())}
 	if settings := s.settings(); settings != "" {
@@ -34,7 +35,7 @@ func (s *Step[S, B]) stateMetadata() map[string]string {
 	return metadata
 }
 
-// saveParts is Save where each process has a part. Where one fails, all have an error.
+// saveParts is Save if each process has a part. If one process fails, all return an error.
 func (s *Step[S, B]) saveParts(dir string, o trainer.SaveOptions) (err error) {
 	ctx := context.Background()
 	s.optimizerMode(false)
@@ -46,7 +47,7 @@ func (s *Step[S, B]) saveParts(dir string, o trainer.SaveOptions) (err error) {
 	default:
 		var write func() error
 		var nonFinite []string
-		if s.group.World() == 1 { // of several the loop has asked before
+		if s.group.World() == 1 { // with several processes the loop has already checked
 			if nonFinite, err = s.nonFiniteParts(); err != nil {
 				return err
 			}
@@ -64,7 +65,8 @@ func (s *Step[S, B]) saveParts(dir string, o trainer.SaveOptions) (err error) {
 	return tensorio.Save(filepath.Join(dir, generatorName), s.generators(), nil)
 }
 
-// ofStorage makes the full disk of another process a failure to save, as one of this process is.
+// ofStorage turns the full disk of another process into a save error, like a full disk of this
+// process.
 func ofStorage(dir string, err error) error {
 	if errors.Is(err, syscall.ENOSPC) && !checkpoint.IsSaveError(err) {
 		return &fs.PathError{Op: "save", Path: dir, Err: err}
@@ -72,7 +74,7 @@ func ofStorage(dir string, err error) error {
 	return err
 }
 
-// saveWhole has the main process write the weights of the whole model.
+// saveWhole writes the weights of the whole model, on the main process.
 func (s *Step[S, B]) saveWhole(dir string) error {
 	return s.withWhole(func() error {
 		if !s.group.Main() {
@@ -99,8 +101,9 @@ func (s *Step[S, B]) withWhole(f func() error) error {
 	return err
 }
 
-// loadParts is Load where each process has a part, by as many processes as there are now. Where one
-// fails all have an error, and the weights and the optimizer are as they were.
+// loadParts is Load if each process has a part; the checkpoint may be of another number of
+// processes. If one process fails, all return an error, and the weights and the optimizer are
+// unchanged.
 func (s *Step[S, B]) loadParts(dir string, o trainer.LoadOptions) error {
 	s.fresh = false
 	if o.WeightsOnly {
@@ -137,7 +140,7 @@ func (s *Step[S, B]) loadParts(dir string, o trainer.LoadOptions) error {
 	if err == nil {
 		err = try(func() error { return s.checkGenerators(generators) })
 	}
-	if err = s.together(ctx, err); err != nil { // nobody reads what another cannot
+	if err = s.together(ctx, err); err != nil { // no process loads what another cannot read
 		return err
 	}
 	if err := s.keepingOptimizer(func() error {
@@ -155,14 +158,14 @@ func (s *Step[S, B]) loadParts(dir string, o trainer.LoadOptions) error {
 	})
 }
 
-// together returns an error on all processes where one has one.
+// together returns an error on all processes if one of them has one.
 func (s *Step[S, B]) together(ctx context.Context, err error) error {
-	_, _, err = s.exchange(ctx, news{}, nil, nil, err)
+	_, _, err = s.exchange(ctx, message{}, nil, nil, err)
 	return err
 }
 
-// stateMetadataOf is what a checkpoint says of the optimizer, a sharded one or that of a run whose
-// processes had the whole model each.
+// stateMetadataOf returns the metadata of the optimizer in a checkpoint, whether sharded or written
+// by a run in which each process had the whole model.
 func stateMetadataOf(dir string) (map[string]string, error) {
 	if !isThere(filepath.Join(dir, sharded.IndexName)) {
 		return metadataOf(filepath.Join(dir, optimizerName))
@@ -174,7 +177,7 @@ func stateMetadataOf(dir string) (map[string]string, error) {
 	return r.Metadata, r.Close()
 }
 
-// loadWhole takes the weights from a file that has all of them.
+// loadWhole loads the weights from a file that has all of them.
 func (s *Step[S, B]) loadWhole(dir string) error {
 	return s.withWhole(func() error {
 		err := try(func() error { return s.readWeights(s.weightsFile(dir)) })
@@ -182,7 +185,7 @@ func (s *Step[S, B]) loadWhole(dir string) error {
 	})
 }
 
-// loadShards is Load of a sharded checkpoint where each process has the whole model.
+// loadShards is Load of a sharded checkpoint if each process has the whole model.
 func (s *Step[S, B]) loadShards(dir string, o trainer.LoadOptions) error {
 	whole, err := shard.ReadWhole(dir)
 	if err != nil {
@@ -216,9 +219,9 @@ func (s *Step[S, B]) loadShards(dir string, o trainer.LoadOptions) error {
 	})
 }
 
-// nonFiniteParts is NonFinite where each process looks at its part.
+// nonFiniteParts is NonFinite if each process checks its part.
 func (s *Step[S, B]) nonFiniteParts() (names []string, err error) {
-	var mine news
+	var mine message
 	err = torch.Try(func() {
 		torch.Scope(func() {
 			var parts []torch.Named

@@ -42,13 +42,13 @@ type BatchMetrics interface {
 	Result() (map[string]float64, error)
 }
 
-// collected are the outputs of the batches so far.
+// collected are the outputs of the evaluation's batches so far.
 type collected struct {
 	lists         [3]columns // logits, labels and inputs
 	rows, batches int
 }
 
-// columns are outputs by their position in [Outputs], each as the list of its batches.
+// columns has, for each position in [Outputs], the tensors of all batches.
 type columns [][]torch.Tensor
 
 func (c *collected) add(o Outputs, toHost bool) {
@@ -71,7 +71,7 @@ func (c *columns) join(ts []torch.Tensor) {
 	}
 }
 
-// toHost moves what came since the last call.
+// toHost moves the tensors added since the last call to the host.
 func (c columns) toHost() {
 	for _, list := range c {
 		for i := len(list) - 1; i >= 0 && list[i].Device().IsCUDA(); i-- {
@@ -82,7 +82,7 @@ func (c columns) toHost() {
 	}
 }
 
-// take puts the batches together and starts over.
+// take concatenates the batches and starts over.
 func (c *collected) take() *Predictions {
 	p := &Predictions{Rows: c.rows}
 	for k, list := range p.lists() {

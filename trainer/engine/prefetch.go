@@ -11,16 +11,16 @@ import (
 	"github.com/gotrainer/gotrainer/torch/cuda"
 )
 
-// Options.Prefetch: while the device computes a batch, the numbers of the next one are sent to it in
-// a stream of their own. It is the data_prefetcher of NVIDIA's examples for PyTorch: the stream that
-// computes waits for an event behind the copies, and record_stream keeps their memory from being
-// used again before that stream is done with it. The batches, their order and the bits are the same.
+// Options.Prefetch: while the device computes a batch, the next one is sent to it in a separate
+// stream, like the data_prefetcher of NVIDIA's examples for PyTorch. The computing stream waits for
+// an event after the copies, and record_stream keeps their memory from being reused before the
+// computing stream is done with it. The batches, their order and the bits do not change.
 
-// sideStream is where batches are sent, beside the stream that computes.
+// sideStream is the stream in which batches are sent, beside the one that computes.
 type sideStream interface {
 	run(send func())           // queues what send copies
-	mark() (wait, free func()) // after all that is queued: wait has the stream that computes wait for it
-	uses(torch.Tensor)         // the stream that computes uses a tensor that was made in this one
+	mark() (wait, free func()) // marks the end of what is queued: wait makes the computing stream wait for it
+	uses(torch.Tensor)         // the computing stream uses a tensor that was made in this one
 }
 
 // newSideStream is a variable for the tests, which must do without a GPU.
@@ -41,18 +41,18 @@ type prefetcher struct {
 	device torch.Device
 	side   sideStream
 	sent   *arrivals
-	loads  bool // a loader of the engine's is used
+	loads  bool // batches come from a loader of the engine
 }
 
-// send queues the copies of a batch's slices. Where memory does not suffice for one batch more than
-// the one that computes, the batch stays: Input sends it when its turn comes.
+// send queues the copies of a batch's slices. If there is not enough memory for one more batch, the
+// batch is not sent ahead, and Input sends it when it is needed.
 func (p *prefetcher) send(batch any) (*arrival, error) {
 	a := &arrival{slices: slicesOf(batch)}
 	if len(a.slices) == 0 {
 		return nil, fmt.Errorf("engine: Options.Prefetch is set, but a %T holds no slice of numbers in its fields, so "+
 			"there is nothing to send ahead", batch)
 	}
-	var copies []torch.Tensor // of one dimension
+	var copies []torch.Tensor // one-dimensional
 	wait, free := func() {}, func() {}
 	a.tensor = func(k int) torch.Tensor {
 		if !a.used {
@@ -86,8 +86,8 @@ func (p *prefetcher) send(batch any) (*arrival, error) {
 	return nil, fmt.Errorf("engine: send a batch ahead: %w", err)
 }
 
-// sendAhead is one batch ahead of those who ask it: it gives a batch when the next one has been
-// sent. Errors come where they would come without that, after all batches before them.
+// sendAhead runs one batch ahead of its consumer: it yields a batch when the next one has been
+// sent. An error is yielded where it would be without that, after all earlier batches.
 func sendAhead[B any](p *prefetcher, batches pass[B]) pass[B] {
 	return func(ctx context.Context, epoch, skip int) iter.Seq2[B, error] {
 		return func(yield func(B, error) bool) {

@@ -19,11 +19,11 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// watchedStep is a Step that notes its passes among the calls of the side stream.
+// watchedStep is a Step that records its passes among the calls of the side stream.
 type watchedStep struct {
 	*step
 	calls *[]string
-	fails func(call int) error // before pass number call
+	fails func(call int) error // returns the error before the pass with number call
 	n     int
 }
 
@@ -43,7 +43,7 @@ func (w *watchedStep) Eval(ctx context.Context, b engine.Examples) error {
 	return w.step.Eval(ctx, b)
 }
 
-// prefetching is a run on the CPU that behaves as on a GPU, and what was called in it.
+// prefetching makes a run on the CPU that behaves as on a GPU, and returns what was called in it.
 func prefetching(t *testing.T, prefetch bool, o trainer.Options,
 	change func(w *watchedStep)) (*watchedStep, []string, error) {
 	t.Helper()
@@ -66,16 +66,17 @@ func prefetching(t *testing.T, prefetch bool, o trainer.Options,
 	return w, *calls, err
 }
 
-// While a batch is trained, the next one has been sent. The computing stream waits for its event
-// before it uses the copies, and each is recorded as used there before it is freed.
+// While a batch is being trained on, the next one has already been sent. The computing stream waits
+// for its event before it uses the copies, and each copy is recorded as used there before it is
+// freed.
 func TestTheNextBatchIsSentBeforeThisOneIsTrained(t *testing.T) {
 	live := testenv.Live()
 	_, calls, err := prefetching(t, true, trainer.Options{Epochs: 1, BatchSize: 4}, nil)
 	require.NoError(t, err)
 	assert.Equal(t, []string{
-		"send", "mark", "send", "mark", // the first two
+		"send", "mark", "send", "mark", // the first two batches
 		"train", "wait 0", "use", "use",
-		"send", "mark", // the last, of two samples
+		"send", "mark", // the last batch, of two samples
 		"train", "free 0", "wait 1", "use", "use",
 		"train", "free 1", "wait 2", "use", "use",
 		"free 2",
@@ -83,7 +84,7 @@ func TestTheNextBatchIsSentBeforeThisOneIsTrained(t *testing.T) {
 	assert.LessOrEqual(t, testenv.Live(), live)
 }
 
-// All micro-batches of a window are fetched before it is trained.
+// All micro-batches of a window are fetched before training on it.
 func TestBatchesOfAWindowAreSentAhead(t *testing.T) {
 	_, calls, err := prefetching(t, true, trainer.Options{Epochs: 1, BatchSize: 2, Accumulate: 2}, nil)
 	require.NoError(t, err)
@@ -135,7 +136,7 @@ func TestEvaluationsAreSentAheadToo(t *testing.T) {
 	assert.Zero(t, engine.SentAhead(s))
 }
 
-// A run that ends early, by its context or an error, leaves nothing on the device.
+// A run that ends early, because of its context or an error, leaves nothing on the device.
 func TestARunThatEndsEarlyLeavesNothingSent(t *testing.T) {
 	live := testenv.Live()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -170,8 +171,8 @@ func TestARunThatEndsEarlyLeavesNothingSent(t *testing.T) {
 	assert.LessOrEqual(t, testenv.Live(), live)
 }
 
-// Where memory does not suffice for a batch more, it is sent when its turn comes; a GPU that fails
-// in a copy ends the run.
+// If there is no memory for one more batch, it is sent when it is needed; a GPU that fails during a
+// copy ends the run.
 func TestACopyThatFails(t *testing.T) {
 	o := trainer.Options{Epochs: 1, BatchSize: 4}
 	plain, _, err := prefetching(t, false, o, nil)
@@ -180,7 +181,7 @@ func TestACopyThatFails(t *testing.T) {
 		engine.FailSideStream(t, func(send func()) {
 			stop := f.After(0, false)
 			defer stop()
-			torch.Ones(1) // as the first copy would
+			torch.Ones(1) // fails as the first copy would
 			send()
 		})
 		defer engine.FailSideStream(t, nil)
@@ -236,7 +237,7 @@ func TestPrefetchIsRefusedWhereItHasNothingToDo(t *testing.T) {
 	require.ErrorContains(t, err, "cannot be divided")
 }
 
-// The slices of a batch are found wherever its structs hold them.
+// The slices of a batch are found wherever they are in its structs.
 func TestSlicesOfABatchAreFound(t *testing.T) {
 	type inner struct{ Values []int64 }
 	type batch struct {

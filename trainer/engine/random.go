@@ -11,24 +11,25 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// random is where the random numbers of a Step are: those of all operators that are given no
-// generator, dropout and attention among them.
+// random is the state of a Step's random numbers: those of all operators without a generator of
+// their own, including dropout and attention.
 type random struct {
-	id int64 // of the Step
-	// between two calls of Around; nil: the Step has drawn none yet
+	id int64 // identifies the Step
+	// states between two calls of Around; nil: the Step has not drawn any numbers yet
 	states torchsave.Generators
-	inside bool // a call of Around
+	inside bool // Around is running
 }
 
-// drawing is which Step had the default generators last, and how many Steps have their own now.
+// drawing records which Step used the default generators last, and how many Steps are using
+// generators of their own now.
 var drawing struct {
 	sync.Mutex
 	steps, last int64
 	inside      int
 }
 
-// enter reports whether the default generators have been left to this Step, so that it begins where
-// they are.
+// enter reports whether no other Step has used the default generators since this one, so that it
+// starts from their current state.
 func (r *random) enter() (alone bool) {
 	drawing.Lock()
 	defer drawing.Unlock()
@@ -74,12 +75,13 @@ func (s *Step[S, B]) around(body func() error) (err error) {
 		begin = s.random.states
 	}
 	defer s.random.leave()
-	// What ended the run, a lack of memory for instance, may fail here again: it must not be hidden.
+	// Whatever ended the run, such as a lack of memory, may also make this fail. It must not hide
+	// the first error.
 	defer func() {
 		err = joined(err, ask("put the random generators back", func() { s.random.states.Restore(devices) }))
 	}()
 	defer s.resident.free()
-	defer s.graphs.forget() // which draw from the generators of this run
+	defer s.graphs.forget() // graphs draw from the generators of this run
 	torch.ForkRNG(func() {
 		begin.Restore(devices)
 		s.order.global = torch.DefaultGenerator(torch.CPU)
@@ -90,14 +92,14 @@ func (s *Step[S, B]) around(body func() error) (err error) {
 			}))
 		}()
 		if err = body(); err == nil {
-			err = s.summon() // whoever has the model has all of it
+			err = s.summon() // outside of a run the model has all its parameters
 		}
 	}, devices...)
 	return err
 }
 
-// onDevice calls f while Options.Device is the current GPU, if it is one: libtorch makes a context,
-// of some hundred megabytes, on each GPU that is current when it waits for another.
+// onDevice calls f with Options.Device as the current GPU, if it is one. Otherwise, when libtorch
+// waits for another GPU, it would create a context of some hundred megabytes on the current one.
 func (s *Step[S, B]) onDevice(f func() error) (err error) {
 	if !s.options.Device.IsCUDA() {
 		return f()
@@ -108,8 +110,8 @@ func (s *Step[S, B]) onDevice(f func() error) (err error) {
 	})
 }
 
-// ask calls f, which does something to the default generators. Those of a GPU that has failed
-// cannot be asked.
+// ask calls f, which uses the default generators. It does nothing if the GPU has failed, since then
+// its generator cannot be used.
 func ask(what string, f func()) error {
 	if torch.DeviceFailed() {
 		return nil
@@ -120,7 +122,7 @@ func ask(what string, f func()) error {
 	return nil
 }
 
-// joined is err, or both if there is a second one.
+// joined returns err, joined with second if that is not nil.
 func joined(err, second error) error {
 	if second == nil {
 		return err
@@ -148,7 +150,7 @@ func (s *Step[S, B]) seed(seed uint64, o trainer.SeedOptions) error {
 	if err != nil {
 		return err
 	}
-	if s.sharded != nil { // the shares of the model that is replaced
+	if s.sharded != nil { // it holds parts of the model that is being replaced
 		s.sharded.Close()
 		s.sharded, s.parallel = nil, nil
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// judgeTask evaluates by itself.
+// judgeTask evaluates by itself (engine.Evaluator).
 type judgeTask struct{ tagTask }
 
 func (t *judgeTask) Evaluate(p engine.ForwardPass, b tokenBatch) engine.Loss { return t.Loss(p, b) }
@@ -40,7 +40,7 @@ func TestOptionsThatTheTaskOrTheModelCannotCarryOut(t *testing.T) {
 		{"smoothing without outputs", plain(m), engine.Options{LabelSmoothing: 0.1}, "must implement engine.Predictor"},
 		{"metrics without outputs", plain(m), engine.Options{ComputeMetrics: noMetrics},
 			"must implement engine.Predictor"},
-		{"metrics beside an evaluator", &judgeTask{tagTask{m}}, engine.Options{ComputeMetrics: noMetrics},
+		{"metrics with an evaluator", &judgeTask{tagTask{m}}, engine.Options{ComputeMetrics: noMetrics},
 			"evaluates by itself"},
 		{"noise without embeddings", plain(nn.NewLinear(1, 1, nil)), engine.Options{NEFTuneAlpha: 5},
 			"InputEmbeddings() *nn.Embedding"},
@@ -138,7 +138,7 @@ func TestMomentumOfAnOptimizerWithoutOne(t *testing.T) {
 func TestFullDeterminismRefusesWhatCannotBeRepeated(t *testing.T) {
 	newTagStep(t, engine.Options{FullDeterminism: true})
 	defer torch.UseDeterministicAlgorithms(false, false)
-	// put_ that accumulates has no deterministic form.
+	// put_ with accumulate has no deterministic implementation.
 	err := torch.Try(func() {
 		torch.Call("aten::put_", torch.Zeros(3), torch.From([]int64{0, 0}), torch.Ones(2), false)
 	})

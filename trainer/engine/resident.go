@@ -13,17 +13,17 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// Options.DatasetOnDevice: the slices of numbers that a batch of all samples would have are on the
-// device, one row for each sample. A batch is the rows of its samples: their indices are sent, and
-// an index_select of each slice stands where its copy would. Batches are made on the host as ever,
-// since tasks look into them; they are not sent.
+// Options.DatasetOnDevice: the device holds the slices of numbers that a batch of all samples would
+// have, with a row for each sample. For a batch only the indices of its samples are sent, and an
+// index_select of each slice replaces the copy. Batches are also made on the host, since tasks look
+// at them, but they are not sent.
 
-// resident is a data set on the device. A nil one is none.
+// resident is a data set on the device. A nil resident means that there is none.
 type resident struct {
 	device  torch.Device
 	limit   int64
-	row     []slice        // those of a sample
-	columns []torch.Tensor // each of all samples: [samples, row[k].n]
+	row     []slice        // slices of one sample, without addresses
+	columns []torch.Tensor // each slice, for all samples: [samples, row[k].n]
 	handed  *arrivals
 	used    bool
 }
@@ -36,7 +36,8 @@ func (r *resident) free() {
 	r.row, r.columns = nil, nil
 }
 
-// stacked returns the slices of a batch, if they are as many rows like those of one.
+// stacked returns the slices of a batch if each of them is rows times as long as that of one
+// sample.
 func stacked(batch any, rows int, one []slice, whose string) ([]slice, error) {
 	found := slicesOf(batch)
 	if len(found) != len(one) {
@@ -52,7 +53,7 @@ func stacked(batch any, rows int, one []slice, whose string) ([]slice, error) {
 	return found, nil
 }
 
-// hand notes a batch that is handed out.
+// hand registers a batch that is about to be used.
 func (r *resident) hand(batch any, rows []int64) error {
 	found, err := stacked(batch, len(rows), r.row, "one sample")
 	if err != nil {
@@ -71,13 +72,13 @@ func (r *resident) hand(batch any, rows []int64) error {
 	return nil
 }
 
-// numbered is a batch, or the samples of the set from the first of its rows on, and their indices.
+// numbered is a batch and the indices of its samples.
 type numbered[B any] struct {
 	batch B
 	rows  []int64
 }
 
-// collateNumbered makes batches that know the indices of their samples.
+// collateNumbered makes batches with the indices of their samples.
 func collateNumbered[S, B any](task Task[S, B]) func([]data.Numbered[S]) (numbered[B], error) {
 	return func(samples []data.Numbered[S]) (n numbered[B], err error) {
 		plain := make([]S, len(samples))
@@ -90,7 +91,8 @@ func collateNumbered[S, B any](task Task[S, B]) func([]data.Numbered[S]) (number
 	}
 }
 
-// residentChunk is how many samples are collated and sent at once when a set goes to the device.
+// residentChunk is the number of samples that are collated and sent at a time when a set is sent to
+// the device.
 const residentChunk = 256
 
 // residentLoader sends a training set to the device and returns the loader of its batches.
@@ -123,7 +125,7 @@ func residentLoader[S, B any](r *resident, set data.Dataset[S], task Task[S, B],
 				return
 			}
 		}
-	}); failed != nil { // of the device, which is nobody's mistake
+	}); failed != nil { // an error of the device, not a misuse of the option
 		r.free()
 		return nil, fmt.Errorf("engine: Options.DatasetOnDevice: %w", failed)
 	}
@@ -159,7 +161,7 @@ func refused(err error) error {
 	return run.Usage(fmt.Errorf("engine: Options.DatasetOnDevice: %w", err))
 }
 
-// add copies some samples of the set to their rows.
+// add copies samples of the set to their rows on the device.
 func (r *resident) add(batch any, rows []int64, samples int) error {
 	if r.columns == nil {
 		if err := r.room(batch, len(rows), samples); err != nil {
@@ -179,7 +181,7 @@ func (r *resident) add(batch any, rows []int64, samples int) error {
 	return nil
 }
 
-// room makes room for the whole set on the device, if it is not more than the limit.
+// room allocates memory on the device for the whole set, unless that exceeds the limit.
 func (r *resident) room(batch any, rows, samples int) error {
 	found := slicesOf(batch)
 	if len(found) == 0 {
@@ -204,8 +206,7 @@ func (r *resident) room(batch any, rows, samples int) error {
 	return nil
 }
 
-// checkStacked compares a batch with its samples, which are read and collated once more, one by
-// one.
+// checkStacked compares a batch with its samples, which are read and collated again one by one.
 func checkStacked[S, B any](set data.Dataset[S], task Task[S, B], n numbered[B]) error {
 	for k, row := range n.rows {
 		sample, err := set.At(int(row))

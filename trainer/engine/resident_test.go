@@ -26,9 +26,10 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-const enough = 1 << 20 // bytes for every set here
+const enough = 1 << 20 // enough bytes for every set in this file
 
-// onDevice trains the ring, with the set on the device or not, and returns what has to be the same.
+// onDevice trains on the ring, with the set on the device or not, and returns what must be the
+// same.
 func onDevice(t require.TestingT, bytes int64, o trainer.Options, change func(*engine.Options)) string {
 	torch.SetThreads(1)
 	torch.ManualSeed(3)
@@ -54,7 +55,7 @@ func TestASetOnTheDeviceGivesTheSameBits(t *testing.T) {
 		o := trainer.Options{Epochs: 2, BatchSize: rapid.SampledFrom([]int{2, 4, 5}).Draw(t, "batch"),
 			Accumulate: rapid.IntRange(1, 3).Draw(t, "accumulate"), DropLast: true,
 			Workers: rapid.IntRange(0, 3).Draw(t, "workers"), Save: trainer.Never}
-		if o.BatchSize != 2 { // a last batch of one sample is refused by batch norm
+		if o.BatchSize != 2 { // batch norm refuses a last batch of one sample
 			o.DropLast = rapid.Bool().Draw(t, "drop last")
 		}
 		require.Equal(t, onDevice(t, 0, o, nil), onDevice(t, enough, o, nil))
@@ -77,7 +78,7 @@ func TestARunOverASetOnTheDeviceIsResumed(t *testing.T) {
 	}
 }
 
-// A step sends the indices of its batch and nothing else, whatever a sample is made of.
+// A step sends only the indices of its batch, whatever a sample consists of.
 func TestOnlyIndicesAreSent(t *testing.T) {
 	testenv.RequireTorch(t)
 	for _, remote := range []bool{false, true} {
@@ -91,7 +92,7 @@ func TestOnlyIndicesAreSent(t *testing.T) {
 				onDevice(t, bytes, trainer.Options{MaxSteps: updates, BatchSize: 4, Eval: trainer.Never, Save: trainer.Never},
 					nil)
 			})
-			if remote { // what is left would be copied while the host waits
+			if remote { // leaves the uploads for which the host would wait
 				assert.GreaterOrEqual(t, c.Uploads, sent()-before)
 				c.Uploads -= sent() - before
 			}
@@ -112,7 +113,7 @@ func TestOnlyIndicesAreSent(t *testing.T) {
 	assert.Equal(t, 2*4, before(), "copies of all steps of two epochs")
 }
 
-// The set is read twice, to be sent and to be compared, and then batch by batch as ever.
+// The set is read twice, once to be sent and once to be compared, and then batch by batch as usual.
 func TestTheSetIsSentOnce(t *testing.T) {
 	testenv.RequireTorch(t)
 	var reads atomic.Int64
@@ -132,7 +133,7 @@ func TestTheSetIsSentOnce(t *testing.T) {
 	}
 }
 
-// Graphs take their inputs from the set, and what Prefetch sends are then the evaluations.
+// Graphs take their inputs from the set; Prefetch then sends only evaluations.
 func TestASetOnTheDeviceWithGraphsAndPrefetch(t *testing.T) {
 	testenv.RequireTorch(t)
 	o := trainer.Options{Epochs: 3, BatchSize: 4, Save: trainer.Never, Eval: trainer.Every(1, trainer.Epoch)}
@@ -251,7 +252,7 @@ func (c *crowding) Len() int {
 	return len(c.Slice)
 }
 
-// Memory of the device that does not suffice for the set is the error that it is elsewhere.
+// If the device has not enough memory for the set, the error is the usual out-of-memory error.
 func TestNoMemoryForTheSet(t *testing.T) {
 	testenv.RequireTorch(t)
 	live := testenv.Live()

@@ -25,8 +25,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// What is drawn at random, and what a schedule moves, continues after a resume as if nothing had
-// happened.
+// Random numbers and schedules continue after a resume as if there had been no interruption.
 func TestResumeOfRandomAndMovedThingsIsBitForBit(t *testing.T) {
 	testenv.RequireTorch(t)
 	train, _ := hfData(golden.Load(t, "testdata/hf.safetensors"))
@@ -81,7 +80,8 @@ func TestResumeOfRandomAndMovedThingsIsBitForBit(t *testing.T) {
 			dir := t.TempDir()
 			whole, batches := run("", dir)
 			want := tagFingerprint(whole)
-			// within, and at the end of, the first of two epochs of six updates; within the second
+			// inside and at the end of the first of two epochs of six updates, and inside the
+			// second
 			for _, k := range []int{3, 6, 9} {
 				part, rest := run(filepath.Join(dir, fmt.Sprintf("checkpoint-%d", k)), "")
 				if !slices.EqualFunc(rest, batches[k:], slices.Equal) {
@@ -96,7 +96,8 @@ func TestResumeOfRandomAndMovedThingsIsBitForBit(t *testing.T) {
 	}
 }
 
-// Where a window runs over the end of an epoch a checkpoint there keeps what it has gathered.
+// If a window continues across the end of an epoch, a checkpoint there has the gradients
+// accumulated so far.
 func TestTheGradientsOfAnOpenWindowSurviveAResume(t *testing.T) {
 	testenv.RequireTorch(t)
 	train, _ := hfData(golden.Load(t, "testdata/hf.safetensors"))
@@ -329,7 +330,7 @@ func TestStateOfAnotherOptimizerOrModelChangesNothing(t *testing.T) {
 	}
 }
 
-// Tensors of 64 KiB and more are read into the state that the optimizer has, or makes.
+// Tensors of 64 KiB and more are read directly into the state that the optimizer has or makes.
 func TestALargeStateIsReadIntoItsPlace(t *testing.T) {
 	testenv.RequireTorch(t)
 	wide := func(updates int) *step {
@@ -370,7 +371,7 @@ func TestALargeStateIsReadIntoItsPlace(t *testing.T) {
 	}
 }
 
-// A run that returns to a checkpoint of an earlier epoch continues with the data that come next.
+// A run that returns to a checkpoint of an earlier epoch continues with the next data.
 func TestAReturnToACheckpointKeepsTheOrderOfTheRunningEpoch(t *testing.T) {
 	s := newStep(t, engine.Options{})
 	order, dir := s.RandomSampler(), t.TempDir()

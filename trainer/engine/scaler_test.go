@@ -18,9 +18,9 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// TestTheScalerSurvivesAResumeAtEveryUpdate: float16, from a scale at which the gradients overflow,
-// so that updates are left out, the scale falls, and grows again. Where an update is left out
-// decides how often the schedule moves.
+// TestTheScalerSurvivesAResumeAtEveryUpdate trains in float16 from a scale at which the gradients
+// overflow, so that updates are skipped and the scale falls and grows again. Which updates are
+// skipped determines how often the schedule advances.
 func TestTheScalerSurvivesAResumeAtEveryUpdate(t *testing.T) {
 	testenv.RequireTorch(t)
 	const first = 1 << 20

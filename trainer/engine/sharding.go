@@ -13,10 +13,11 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// A model of which each process has a part (Options.Sharding). Between two passes of FullShard no
-// field of the model holds a parameter; an evaluation, and the end of a run, give it all of them.
+// Models of which each process has a part (Options.Sharding). With FullShard, the fields of the
+// model hold no parameters between two passes; evaluations and the end of a run restore all of
+// them.
 
-// validateSharding refuses what needs a whole state on one process.
+// validateSharding refuses options that need the whole state on one process.
 func (o *Options) validateSharding(r *refusals) {
 	err := shard.CheckLayered("engine", o.Sharding, o.ShardingReplicas, *cmp.Or(o.Distributed, &ddp.Options{}))
 	if r.first == nil {
@@ -44,7 +45,7 @@ func (s *Step[S, B]) share(ctx context.Context, g *dist.Group) error {
 		s.dense = denseParams(s.task.Model()) // while there are parameters to count
 	}
 	groups := s.optimizer.Groups()
-	if err := shard.CheckOptimizer(s.builder); err != nil { // before anything is taken apart
+	if err := shard.CheckOptimizer(s.builder); err != nil { // before the model is divided
 		return fmt.Errorf("engine: Options.Sharding: %w", err)
 	}
 	m, err := shard.NewLayered(ctx, g, s.task.Model(), s.options.Sharding, s.options.ShardingReplicas, s.distributed())
@@ -63,16 +64,16 @@ func (s *Step[S, B]) share(ctx context.Context, g *dist.Group) error {
 	return nil
 }
 
-// drawsByLayer tells whether a model that was made in nn.Defer is drawn when its layers are shared
-// out, and not before.
+// drawsByLayer reports whether the initial weights of a model made in nn.Defer are drawn only when
+// its layers are divided among the processes.
 func (s *Step[S, B]) drawsByLayer() bool {
 	o := s.options
 	return shard.DrawsLayers(o.Sharding, o.Device) && o.InitWeightsFrom == "" &&
 		o.MemoryFormat == torch.ContiguousFormat && o.NEFTuneAlpha == 0
 }
 
-// summon gives the model all its parameters, until the next batch of training. All processes come
-// here.
+// summon gives the model all its parameters until the next training batch. All processes must call
+// it.
 func (s *Step[S, B]) summon() error {
 	if s.sharded == nil || s.sharded.Summoned() {
 		return nil
@@ -80,7 +81,8 @@ func (s *Step[S, B]) summon() error {
 	return s.sharded.Summon(context.Background())
 }
 
-// norm is the norm of all gradients; a limit above zero clips them to it.
+// norm returns the norm of all gradients. If limit is positive, it clips the gradients to that
+// norm.
 func (s *Step[S, B]) norm(ctx context.Context, limit float64) (norm torch.Tensor) {
 	var err error
 	switch {
@@ -97,7 +99,7 @@ func (s *Step[S, B]) norm(ctx context.Context, limit float64) (norm torch.Tensor
 	return norm
 }
 
-// agreeOnInf has all processes leave an update out if a gradient of one is not finite.
+// agreeOnInf makes all processes skip an update if one of them has a gradient that is not finite.
 func (s *Step[S, B]) agreeOnInf(ctx context.Context) {
 	if s.sharded == nil || s.group.World() == 1 {
 		return

@@ -30,8 +30,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// tower has layers that are units, and what is in none: an input, a head, a weight that is frozen
-// and one that no loss reaches.
+// tower has layers that are units, and parameters that are in no unit: an input layer, a head, a
+// frozen weight, and a weight that no loss reaches.
 type tower struct {
 	In     *nn.Linear   `module:"in"`
 	Layers []*nn.Linear `module:"layers"`
@@ -52,7 +52,7 @@ func (m *tower) RunLayers(run func(i int, f func([]torch.Tensor) []torch.Tensor,
 	return layers
 }
 
-var drawing sync.Mutex // of the generator that the ranks of a test share
+var drawing sync.Mutex // protects the generator that the ranks of a test share
 
 func newTower() *tower {
 	drawing.Lock()
@@ -113,7 +113,7 @@ func numbers(from, n int) (s data.Slice[int]) {
 	return s
 }
 
-// towerRun is a run of one rank, and what it ends with.
+// towerRun is the run of one rank, with its outcome.
 type towerRun struct {
 	engine  engine.Options
 	trainer trainer.Options
@@ -124,7 +124,7 @@ type towerRun struct {
 
 	weights map[string][]float64
 	history []trainer.Logs
-	trained []int // samples, in their order
+	trained []int // the samples, in order
 	result  *trainer.Result
 }
 
@@ -160,7 +160,7 @@ func (r *towerRun) do(ctx context.Context, g *dist.Group) error {
 	return nil
 }
 
-// ranks runs the same on so many ranks, and returns the outcome of each.
+// ranks makes the same run on the given number of ranks and returns the outcome of each.
 func ranks(t *testing.T, world int, run func() *towerRun) []*towerRun {
 	t.Helper()
 	outcomes := make([]*towerRun, world)
@@ -245,13 +245,13 @@ func TestAShardedRunContinuesBitForBit(t *testing.T) {
 			assert.Equal(t, want[rank].weights, got[rank].weights, "%s, rank %d", s, rank)
 		}
 		first, second := want[0].history, got[0].history
-		for i, row := range first { // the last row has times
+		for i, row := range first { // the last row contains times
 			if _, ok := row["train_runtime"]; !ok {
 				require.Equal(t, row["loss"], second[i]["loss"], "row %d", i)
 			}
 		}
 
-		out := t.TempDir() // as one file, which are the weights that the run ended with
+		out := t.TempDir() // in a single file: the weights that the run ended with
 		require.NoError(t, sharded.Convert(want[0].result.Checkpoint, out))
 		file := golden.Load(t, filepath.Join(out, "model.safetensors"))
 		for name, w := range want[0].weights {
@@ -365,7 +365,8 @@ func TestWhatCannotBeShardedIsRefused(t *testing.T) {
 
 type noSaver struct{ trainer.Saver }
 
-// A rank that dies while a checkpoint is written leaves none, and the others end with its name.
+// If a rank dies while a checkpoint is being written, there is no checkpoint, and the errors of the
+// others name the rank.
 func TestAShardedCheckpointIsWholeOrNotThere(t *testing.T) {
 	testenv.RequireTorch(t)
 	dir := t.TempDir()
@@ -389,7 +390,7 @@ func TestAShardedCheckpointIsWholeOrNotThere(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(dir, "checkpoint-*"))
 	require.NoError(t, err)
 	assert.False(t, slices.Contains(left, filepath.Join(dir, "checkpoint-2")), left)
-	// and the folder is fit for the next run
+	// and the folder can be used for the next run
 	again := ranks(t, 3, func() *towerRun {
 		r := plainTower()
 		r.engine.Sharding = shard.FullShard
@@ -413,7 +414,7 @@ func (l leavesAt) StepEnd(r *trainer.Run) error {
 	return nil
 }
 
-// Checkpoints that are written while training continues are those of a save that waits.
+// Checkpoints written while training continues are the same as those of a save that waits.
 func TestShardedCheckpointsAreWrittenBesideTraining(t *testing.T) {
 	testenv.RequireTorch(t)
 	for _, world := range []int{1, 3} {
@@ -444,7 +445,8 @@ func TestShardedCheckpointsAreWrittenBesideTraining(t *testing.T) {
 	}
 }
 
-// A hook of the main process that fails when the others write already leaves nobody waiting.
+// If a hook of the main process fails when the other processes are already writing, none of them is
+// left waiting.
 func TestAnAsyncShardedSaveThatTheMainProcessGivesUpFailsOnAll(t *testing.T) {
 	testenv.RequireTorch(t)
 	dir := t.TempDir()

@@ -25,7 +25,7 @@ func LabelSmoothing(p ForwardPass, o Outputs, epsilon float64, ignore int64) Los
 		labels = labels.Unsqueeze(-1)
 	}
 	padding := labels.EqScalar(ignore)
-	// -100 cannot be gathered; 0 can, and padding hides it.
+	// The ignored label may be negative and cannot be gathered; class 0 can, and the mask hides it.
 	nll := logProbs.Gather(-1, labels.Clamp(0, nil)).MaskedFill_(padding, 0.0)
 	smoothed := logProbs.SumDim([]int64{-1}, true, torch.Float32).MaskedFill_(padding, 0.0)
 	count := torch.TensorOptions{DType: torch.Int64, Device: p.Device}
@@ -35,7 +35,7 @@ func LabelSmoothing(p ForwardPass, o Outputs, epsilon float64, ignore int64) Los
 	} else {
 		divisor = count.Full(padding.Numel()).Sub(padding.ToDType(torch.Int64).Sum(torch.DefaultDType))
 	}
-	if p.Part { // in which all labels may be ignored
+	if p.Part { // all labels of a part may be ignored
 		divisor = divisor.Clamp(1, nil)
 	}
 	nll = nll.Sum(torch.DefaultDType).Div(divisor)

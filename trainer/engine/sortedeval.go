@@ -24,7 +24,8 @@ type ObservationSorter interface {
 	SortObserved(order []int) error
 }
 
-// checkSortedEval refuses what an evaluation by length cannot put back into order.
+// checkSortedEval refuses SortEvalByLength if the task cannot sort its samples or cannot restore
+// their order.
 func (s *Step[S, B]) checkSortedEval(r *refusals) {
 	on, observes := s.options.SortEvalByLength, is[Observer[B]](s.task) || is[Evaluator[B]](s.task)
 	r.when(on && !is[Lengther[S]](s.task), "SortEvalByLength is set, but %T does not know how long samples are: it "+
@@ -43,7 +44,7 @@ func (s *Step[S, B]) evalOrder(set data.Dataset[S], o trainer.LoaderOptions) (so
 		return nil, errors.New("engine: Options.SortEvalByLength is set, and trainer.Options.BadSample may leave samples " +
 			"out, whose predictions would then be missing; want one of them")
 	}
-	rows := min(set.Len(), o.Evaluation.Rows) // a limited evaluation has the first ones of the set
+	rows := min(set.Len(), o.Evaluation.Rows) // a limited evaluation uses the first samples of the set
 	if o.DropLast {
 		rows -= rows % o.BatchSize
 	}
@@ -55,8 +56,8 @@ type sortedOrder []int
 func (o sortedOrder) Indices(int, int) []int { return slices.Clone(o) }
 func (o sortedOrder) Count(int) int          { return len(o) }
 
-// byLength lists the first rows samples of a set, the longest first, so that memory that does not
-// suffice shows at once.
+// byLength orders the first rows samples of a set, longest first, so that a lack of memory shows at
+// once.
 func byLength[S any](set data.Dataset[S], length func(S) int, rows int) (sortedOrder, error) {
 	lengths, order := make([]int, rows), make(sortedOrder, rows)
 	for i := range rows {
@@ -70,7 +71,7 @@ func byLength[S any](set data.Dataset[S], length func(S) int, rows int) (sortedO
 	return order, nil
 }
 
-// sortObserved puts what the task has noted into the order of the set.
+// sortObserved puts what the task has recorded into the order of the set.
 func (s *Step[S, B]) sortObserved() error {
 	sorter, ok := s.task.(ObservationSorter)
 	if s.eval.order == nil || !ok {
@@ -82,7 +83,7 @@ func (s *Step[S, B]) sortObserved() error {
 	return nil
 }
 
-// inOrder puts predictions, whose row i is that of sample order[i], into the order of the set.
+// inOrder puts predictions into the order of the set; row i is that of sample order[i].
 func (p *Predictions) inOrder(order []int) error {
 	if order == nil {
 		return nil

@@ -20,13 +20,13 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// sortable is a task whose samples have lengths, whose loss is the mean over samples, and that notes
+// sortable is a task whose samples have lengths and whose loss is the mean over samples. It records
 // the row of each.
 type sortable struct {
 	*tagTask
 	engine.Observations[noted]
-	computed atomic.Int64 // tokens of all batches, padding among them
-	rows     []int        // that were noted, when the evaluation ended
+	computed atomic.Int64 // tokens of all batches, including padding
+	rows     []int        // rows recorded when the evaluation ended
 }
 
 type noted struct{ Row int }
@@ -73,7 +73,7 @@ func raggedSet(lengths ...int) data.Slice[tokens] {
 	return set
 }
 
-// evaluated predicts a set with a new model of one seed.
+// evaluated predicts a set with a new model made with a fixed seed.
 func evaluated(t require.TestingT, set data.Slice[tokens], sorted bool, o trainer.Options) (*sortable, trainer.Logs,
 	*engine.Predictions) {
 	torch.ManualSeed(5)
@@ -105,9 +105,9 @@ func TestAnEvaluationByLengthHasTheOutcomeOfTheSetsOrder(t *testing.T) {
 		assert.Equal(rt, predicted.Rows, same.Rows)
 		padding := predicted.Labels[0].Eq(torch.Full(engine.IgnoreIndex).ToDType(torch.Int64)).Unsqueeze(2)
 		golden.Close(t, "logits", same.Logits[0].MaskedFill(padding, 0), predicted.Logits[0].MaskedFill(padding, 0), 1e-5,
-			1e-6) // what a batch makes of its padding depends on its width
+			1e-6) // what is predicted for padding depends on the width of the batch
 		assert.Equal(rt, torch.Values[int64](predicted.Labels[0]), torch.Values[int64](same.Labels[0]))
-		if o.LimitEvalBatches == 0 && len(set)%o.EvalBatchSize == 0 { // a short batch may have the short ones, or not
+		if o.LimitEvalBatches == 0 && len(set)%o.EvalBatchSize == 0 { // a short batch may or may not have the short samples
 			assert.LessOrEqual(rt, sorted.computed.Load(), usual.computed.Load())
 		}
 	})
@@ -124,7 +124,7 @@ func TestAnEvaluationByLengthHasLittlePadding(t *testing.T) {
 	assert.EqualValues(t, 9*8+1*8, sorted.computed.Load())
 }
 
-// unsorted notes what it sees and cannot put it into another order.
+// unsorted records what it sees but cannot reorder it.
 type unsorted struct{ *tagTask }
 
 func (unsorted) Length(s tokens) int                { return len(s.ids) }

@@ -9,32 +9,32 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// ahead is a forward pass whose backward pass has not come yet, and the loss of the last batch.
-type ahead struct {
+// pendingPass is a forward pass that waits for its backward pass, and the loss of the last batch.
+type pendingPass struct {
 	loss    Loss
 	window  trainer.Window
 	waiting bool
 	last    torch.Tensor // the loss of the last batch as the task returned it; undefined: none yet
-	divisor float64      // what it is divided by before backward
+	divisor float64      // the divisor of that loss before the backward pass
 }
 
-func (a *ahead) drop() {
-	if a.waiting {
-		a.free()
+func (p *pendingPass) drop() {
+	if p.waiting {
+		p.free()
 	}
-	a.forget()
+	p.forget()
 }
 
-// free frees what Backward needs.
-func (a *ahead) free() {
-	a.loss.Value.Free()
-	a.loss.Logged.Free()
-	a.waiting = false
+// free frees what Backward would need.
+func (p *pendingPass) free() {
+	p.loss.Value.Free()
+	p.loss.Logged.Free()
+	p.waiting = false
 }
 
-func (a *ahead) forget() {
-	a.last.Free()
-	a.last = torch.Tensor{}
+func (p *pendingPass) forget() {
+	p.last.Free()
+	p.last = torch.Tensor{}
 }
 
 // Forward runs the forward pass of a micro-batch. Its graph is kept until Backward.
@@ -44,7 +44,7 @@ func (s *Step[S, B]) Forward(ctx context.Context, b B, w trainer.Window) (err er
 			"divided into forward and backward: implement Loss alone, or use no hook and no report that comes "+
 			"between them", s.task)
 	}
-	s.ahead.drop()
+	s.pending.drop()
 	if s.graphs != nil {
 		s.graphs.once("micro-batches with a hook or a report between forward and backward")
 		s.graphs.gradients(true)
@@ -58,13 +58,13 @@ func (s *Step[S, B]) Forward(ctx context.Context, b B, w trainer.Window) (err er
 		if loss.Value = loss.Value.Keep(); loss.Logged.Defined() {
 			loss.Logged = loss.Logged.Keep()
 		}
-		s.ahead.loss, s.ahead.window, s.ahead.waiting = loss, w, true
+		s.pending.loss, s.pending.window, s.pending.waiting = loss, w, true
 		divisor := w.Divisor
 		if loss.whole {
 			divisor = 1
 		}
-		s.ahead.forget()
-		s.ahead.last, s.ahead.divisor = loss.Value.Detach().Keep(), divisor
+		s.pending.forget()
+		s.pending.last, s.pending.divisor = loss.Value.Detach().Keep(), divisor
 		if o, ok := s.task.(LossObserver[B]); ok {
 			o.ObserveLoss(b, loss.Value.Detach().DivScalar(divisor))
 		}
@@ -74,12 +74,12 @@ func (s *Step[S, B]) Forward(ctx context.Context, b B, w trainer.Window) (err er
 
 // Backward adds the gradient of the last Forward.
 func (s *Step[S, B]) Backward(ctx context.Context) error {
-	if !s.ahead.waiting {
+	if !s.pending.waiting {
 		return errors.New("engine: Backward without a Forward before it")
 	}
-	return s.gather(s.ahead.window, func() torch.Tensor {
-		defer s.ahead.free()
-		return s.backward(ctx, s.ahead.loss, s.ahead.window)
+	return s.gather(s.pending.window, func() torch.Tensor {
+		defer s.pending.free()
+		return s.backward(ctx, s.pending.loss, s.pending.window)
 	})
 }
 
@@ -97,15 +97,15 @@ func (s *Step[S, B]) BatchLoss() (l trainer.BatchLoss, err error) {
 		})
 		return trainer.BatchLoss{Loss: loss, Divided: loss}, err
 	}
-	if !s.ahead.last.Defined() {
+	if !s.pending.last.Defined() {
 		return l, errNoLoss
 	}
 	err = scoped(func() error {
-		value := mean(s.ahead.last)
+		value := mean(s.pending.last)
 		l.Loss = value.Item()
 		l.Divided = l.Loss
-		if s.ahead.divisor != 1 {
-			l.Divided = value.DivScalar(s.ahead.divisor).Item()
+		if s.pending.divisor != 1 {
+			l.Divided = value.DivScalar(s.pending.divisor).Item()
 		}
 		return nil
 	})

@@ -17,11 +17,11 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// between counts the forward passes and keeps their losses.
+// between is a hook that counts the forward passes and keeps their losses.
 type between struct {
 	losses []trainer.BatchLoss
 	stopAt int
-	aside  string // an evaluation of this name before the second backward
+	aside  string // an evaluation with this name before the second backward pass; empty: none
 }
 
 func (b *between) AfterForward(r *trainer.Run) error {
@@ -102,7 +102,7 @@ func TestAStopBeforeBackwardLeavesTheWeightsOfTheLastUpdate(t *testing.T) {
 	}
 }
 
-// parameters is a fingerprint of what updates change.
+// parameters returns a fingerprint of what updates change.
 func parameters(s *step) string {
 	h := sha256.New()
 	for _, p := range nn.Params(s.Model()) {
@@ -135,7 +135,7 @@ func TestEvaluationBetweenForwardAndBackwardChangesNothingButTheGenerator(t *tes
 	}
 }
 
-// modeHook notes in which mode each forward pass was made.
+// modeHook records in which mode each forward pass was made.
 type modeHook struct {
 	s     *step
 	modes []bool

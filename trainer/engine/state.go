@@ -26,15 +26,15 @@ import (
 
 // The files of a saved step.
 const (
-	weightsName   = "model.safetensors" // of an [Adapted] model another one
+	weightsName   = "model.safetensors" // an [Adapted] model has another file
 	optimizerName = "optimizer.safetensors"
 	generatorName = "rng_state.safetensors"
 	scalerName    = "scaler.json"           // only with amp.FP16
-	gradientsName = "gradients.safetensors" // only of a window that is under way
+	gradientsName = "gradients.safetensors" // only for an unfinished window
 )
 
-// orderState is the state of the CPU's generator before it gave the order of the running epoch,
-// beside those of the devices.
+// orderState is the name, beside those of the devices, for the state of the CPU's generator before
+// it gave the order of the current epoch.
 const orderState = "order"
 
 // Save writes the weights, the optimizer's state, the state of the random generators and what the
@@ -64,7 +64,8 @@ func (s *Step[S, B]) save(dir string, o trainer.SaveOptions) error {
 			if nonFinite, err = nonFiniteWeights(files); err != nil {
 				return nil, err
 			}
-			return nonFinite, errors.Join(writeFiles(dir, files, 1), copied.unchanged()) // beside training
+			// one at a time, since training continues
+			return nonFinite, errors.Join(writeFiles(dir, files, 1), copied.unchanged())
 		})
 	}
 	if err != nil {
@@ -90,8 +91,8 @@ func (s *Step[S, B]) saveTexts(dir string, o trainer.SaveOptions) error {
 	return os.WriteFile(filepath.Join(dir, scalerName), text, 0o644)
 }
 
-// saved are the files of tensors that a save consists of. The weights of a schedule-free optimizer
-// are the averages that are evaluated.
+// saved returns the tensor files of a save. Schedule-free optimizers save the averaged weights,
+// with which they are evaluated.
 func (s *Step[S, B]) saved(o trainer.SaveOptions) ([]tensorFile, error) {
 	s.endsEval()
 	s.optimizerMode(false)
@@ -110,8 +111,8 @@ func (s *Step[S, B]) saved(o trainer.SaveOptions) ([]tensorFile, error) {
 	return append(files, tensorFile{generatorName, s.generators(), nil}), nil
 }
 
-// still are the tensors of a save that an update changes and no pass: the weights that are trained,
-// their averages and the state of the optimizer.
+// still returns the tensors of a save that change in updates but not in passes: the trained
+// weights, their averages and the optimizer's state.
 func (s *Step[S, B]) still(files []tensorFile) map[torch.Tensor]bool {
 	still := map[torch.Tensor]bool{}
 	for _, p := range nn.Params(s.task.Model()) {
@@ -128,7 +129,7 @@ func (s *Step[S, B]) still(files []tensorFile) map[torch.Tensor]bool {
 	return still
 }
 
-// gradients are what the current window has gathered.
+// gradients returns the accumulated gradients of the current window.
 func (s *Step[S, B]) gradients() (list []torch.Named) {
 	for _, p := range nn.Params(s.task.Model()) {
 		if g := p.Tensor.Grad(); g.Defined() {
@@ -138,7 +139,7 @@ func (s *Step[S, B]) gradients() (list []torch.Named) {
 	return list
 }
 
-// checkGradients returns the parameters of saved gradients, in their order.
+// checkGradients returns the parameters for which gradients were saved, in the same order.
 func (s *Step[S, B]) checkGradients(gradients []torch.Named) ([]torch.Tensor, error) {
 	params := map[string]torch.Tensor{}
 	for _, p := range nn.Params(s.task.Model()) {
@@ -208,7 +209,8 @@ func (s *Step[S, B]) Load(dir string, o trainer.LoadOptions) (err error) {
 	return err
 }
 
-// metadataOf reads the metadata of a safetensors file, and finds out whether it can be read.
+// metadataOf reads the metadata of a safetensors file. It returns an error if the file cannot be
+// read.
 func metadataOf(path string) (map[string]string, error) {
 	f, err := safetensors.Open(path)
 	if err != nil {
@@ -217,7 +219,7 @@ func metadataOf(path string) (map[string]string, error) {
 	return f.Metadata(), f.Close()
 }
 
-// ifThere is the error of a file that need not be there.
+// ifThere returns the error of reading an optional file: nil if the file does not exist.
 func ifThere(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -225,18 +227,18 @@ func ifThere(err error) error {
 	return err
 }
 
-// checkpointed is a checkpoint that was read.
+// checkpointed is a checkpoint that has been read.
 type checkpointed struct {
-	state      []torch.Named                  // of the optimizer
-	fill       func(into []torch.Named) error // reads what of state is on torch.Meta
-	metadata   map[string]string              // of that
+	state      []torch.Named                  // state of the optimizer
+	fill       func(into []torch.Named) error // reads the tensors of state that are still on torch.Meta
+	metadata   map[string]string              // metadata of the optimizer's file
 	updates    int
 	generators []torch.Named
-	gradients  []torch.Named // of a window that is under way
-	weights    func() error  // takes them over
+	gradients  []torch.Named // of an unfinished window
+	weights    func() error  // loads the weights
 }
 
-// restore checks a checkpoint and continues with it.
+// restore checks a checkpoint that was read and loads it into the step.
 func (s *Step[S, B]) restore(dir string, o trainer.LoadOptions, c checkpointed) error {
 	if err := s.checkGenerators(c.generators); err != nil {
 		return err
@@ -262,8 +264,8 @@ func (s *Step[S, B]) restore(dir string, o trainer.LoadOptions, c checkpointed) 
 	}); err != nil {
 		return fmt.Errorf("%s: %w", filepath.Join(dir, optimizerName), err)
 	}
-	// After the optimizer, whose states have the names and shapes of the weights too: of another
-	// model neither is taken.
+	// After the optimizer: its states have the names and shapes of the weights, so that nothing of
+	// another model's checkpoint is loaded.
 	if err := c.weights(); err != nil {
 		return err
 	}
@@ -279,7 +281,7 @@ func (s *Step[S, B]) restore(dir string, o trainer.LoadOptions, c checkpointed) 
 	return nil
 }
 
-// putGenerators continues with the states of generators that were checked.
+// putGenerators restores the states of generators, which have been checked.
 func (s *Step[S, B]) putGenerators(generators []torch.Named) {
 	s.order.put(nil)
 	for _, g := range generators {
@@ -290,7 +292,7 @@ func (s *Step[S, B]) putGenerators(generators []torch.Named) {
 	s.warnOfGenerators(generators)
 }
 
-// keepingOptimizer has the optimizer as it was if f fails.
+// keepingOptimizer calls f and restores the optimizer if f fails.
 func (s *Step[S, B]) keepingOptimizer(f func() error) error {
 	builder, optimizer, momentum := s.builder, s.optimizer, s.momentum
 	err := f()
@@ -300,9 +302,9 @@ func (s *Step[S, B]) keepingOptimizer(f func() error) error {
 	return err
 }
 
-// loadSettings takes over what the checkpoint says of the optimizer: its settings, if they are
-// asked for, and what a schedule had made of the momentum. An optimizer that was made without
-// momentum keeps buffers from then on.
+// loadSettings restores what a checkpoint says about the optimizer: its settings if o asks for
+// them, and the momentum that a schedule has set. An optimizer made without momentum keeps momentum
+// buffers from then on.
 func (s *Step[S, B]) loadSettings(metadata map[string]string, o trainer.LoadOptions) error {
 	if o.Settings {
 		if err := s.takeSettings(metadata["settings"]); err != nil {
@@ -320,10 +322,10 @@ func (s *Step[S, B]) loadSettings(metadata map[string]string, o trainer.LoadOpti
 	return s.SetMomentum(momentum)
 }
 
-// devices are those whose generators a run on the options' device draws from.
+// devices returns the devices whose generators a run on the options' device draws from.
 func (s *Step[S, B]) devices() []torch.Device { return torchsave.DevicesOf(s.options.Device) }
 
-// generators are the states of the generators that a run draws from.
+// generators returns the states of the generators that a run draws from.
 func (s *Step[S, B]) generators() (states []torch.Named) {
 	add := func(name string, state []byte) {
 		states = append(states, torch.Named{Name: name, Tensor: torch.FromBytes(state, torch.Uint8, int64(len(state)))})
@@ -351,7 +353,7 @@ func (s *Step[S, B]) checkGenerators(states []torch.Named) error {
 		if put == nil {
 			continue
 		}
-		// A generator of its own finds out whether the bytes are a state.
+		// Setting the state of a new generator shows whether the bytes are valid.
 		if err := torch.Try(func() { torch.NewGeneratorOn(device, 0).SetState(g.Tensor.Bytes()) }); err != nil {
 			return fmt.Errorf("%s: %q is not the state of a generator of %s: %w", generatorName, g.Name, device, err)
 		}
@@ -370,12 +372,12 @@ func (s *Step[S, B]) checkGenerators(states []torch.Named) error {
 	return nil
 }
 
-// deviceName is what states of default generators are called.
+// deviceName matches the names of the default generators' states.
 var deviceName = regexp.MustCompile(`^(cpu|cuda:\d+)$`)
 
-// generatorOf says what becomes of a state of that name: its device, and how it is put back. The
-// state of a GPU's generator is that of this run's GPU, whatever its number; where there is none,
-// put is nil.
+// generatorOf returns the device of a saved state, and a function that restores the state. The
+// state of a GPU's generator is restored on this run's GPU, whatever its index; if this run has no
+// GPU, put is nil.
 func (s *Step[S, B]) generatorOf(name string) (device torch.Device, put func([]byte), err error) {
 	own := s.taskGenerators()[name]
 	switch {
@@ -393,7 +395,8 @@ func (s *Step[S, B]) generatorOf(name string) (device torch.Device, put func([]b
 	return device, torch.DefaultGenerator(device).SetState, nil
 }
 
-// warnOfGenerators names what a checkpoint of another kind of device could not bring back.
+// warnOfGenerators warns of generators that could not be restored because the checkpoint was made
+// on another kind of device.
 func (s *Step[S, B]) warnOfGenerators(states []torch.Named) {
 	found := false
 	for _, g := range states {

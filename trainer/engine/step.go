@@ -18,56 +18,56 @@ import (
 // it is for use by one goroutine at a time.
 type Step[S, B any] struct {
 	task      Task[S, B]
-	init      func() (Task[S, B], error) // makes the task again when the run is seeded; nil: it stays
-	fresh     bool                       // Seed has just made it, and nothing has happened since
+	init      func() (Task[S, B], error) // makes the task again when the run is seeded; nil: the task stays
+	fresh     bool                       // Seed has just made the task, which has not been used since
 	options   Options
 	optimizer optim.Optimizer
-	builder   optim.Builder // of optimizer: that of the options, or of a checkpoint
-	params    *torch.List   // the trained ones
-	frozen    bool          // there are none
+	builder   optim.Builder // builder of optimizer: that of the options, or of a checkpoint
+	params    *torch.List   // the parameters that are trained
+	frozen    bool          // no parameter is trained
 	dense     int64         // see denseParams; 0: not counted yet
-	elements  int64         // of the parameters
-	trained   int64         // of those, the ones that are not frozen
+	elements  int64         // number of elements of all parameters
+	trained   int64         // number of those that are not frozen
 	scaler    *amp.GradScaler
-	momentum  *float64 // what SetMomentum said last
+	momentum  *float64 // last argument of SetMomentum
 
-	remote   bool // the device has memory of its own, so that reading a number waits for it
-	training bool // the mode the model is in
-	modes    []moded
-	stepping bool // Train is at work
-	ahead    ahead
-	arrivals arrivals
-	early    *prefetcher // nil: batches are not sent ahead
-	resident *resident   // nil: no data set is on the device
-	random   random
-	order    globalOrder
-	copies   copies
-	ema      *average         // nil: none
-	python   torchsave.Random // Python's generators: see SaveTransformers
+	remote     bool // the device has its own memory, so reading a number waits for it
+	training   bool // the current mode of the model
+	modes      []modeReporter
+	stepping   bool // a training step is running
+	pending    pendingPass
+	arrivals   arrivals
+	prefetcher *prefetcher // nil: batches are not sent ahead
+	resident   *resident   // nil: no data set is on the device
+	random     random
+	order      globalOrder
+	copies     copies
+	ema        *average         // nil: none
+	python     torchsave.Random // Python's generators: see SaveTransformers
 
-	// What has gathered since the last report, kept on the device so that no step waits for it.
+	// What has accumulated since the last report, on the device so that no step waits for it.
 	lossSum  torch.Tensor
 	gradNorm torch.Tensor
 	normed   bool
-	// of the window, and that the gradients are not finite
+	// settings of the current window; skip: its gradients are not finite
 	skipNonFinite, stopAtNonFinite, skipUnseen, skip bool
-	// 1 where they are not, for an optimizer that finds out by itself; undefined: that has not been
-	// asked for
+	// 1 if the gradients are not finite, for an optimizer that skips the update by itself;
+	// undefined: not needed yet
 	nonFinite torch.Tensor
 	logged    logged
-	unseen    bool // the last Update did not wait to learn whether it was left out
+	unseen    bool // the last Update did not wait to learn whether it was skipped
 
 	group     *dist.Group // nil: one process
 	parallel  parallel
 	sharded   *shard.Model // parallel, with Options.Sharding; nil: without, or not yet
-	backwards int          // passes since the last forward pass began
-	lost      error        // why the last one has failed, if that is no error of an operator
+	backwards int          // backward passes since the last forward pass began
+	groupErr  error        // why the last call among the processes has failed, if that is not the error of an operator
 
 	graphs      *graphs         // nil: none
-	said        map[string]bool // of once
+	warned      map[string]bool // formats that once has used
 	eval        evaluation
 	predictions *Predictions
-	aside       []aside
+	lowered     []loweredTensor
 }
 
 var (
@@ -111,9 +111,9 @@ func callInit[S, B any](init func() (Task[S, B], error)) (task Task[S, B], err e
 
 func newStep[S, B any](task Task[S, B], init func() (Task[S, B], error), o Options) (*Step[S, B], error) {
 	if err := o.validate(); err != nil {
-		return nil, run.Usage(err) // as trainer.OptionError, a program's exit code 2
+		return nil, run.Usage(err) // exit code 2, like that of a trainer.OptionError
 	}
-	s := &Step[S, B]{task: task, init: init, options: o, said: map[string]bool{}}
+	s := &Step[S, B]{task: task, init: init, options: o, warned: map[string]bool{}}
 	if err := try(s.prepare); err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func (s *Step[S, B]) prepareOnDevice() error {
 	s.remote = isRemote(s.options.Device)
 	device := s.options.Device
 	if s.options.Prefetch {
-		s.early = &prefetcher{device: device, side: newSideStream(device), sent: &s.arrivals}
+		s.prefetcher = &prefetcher{device: device, side: newSideStream(device), sent: &s.arrivals}
 	}
 	if limit := s.options.DatasetOnDevice; limit > 0 {
 		s.resident = &resident{device: device, limit: limit, handed: &s.arrivals}
@@ -214,7 +214,7 @@ func (s *Step[S, B]) prepareModel() error {
 	return s.buildAverage(model)
 }
 
-// checkTask refuses options that this task has no means to carry out.
+// checkTask refuses options that this task cannot carry out.
 func (s *Step[S, B]) checkTask() error {
 	if v, ok := s.task.(OptionsValidator); ok {
 		if err := v.ValidateOptions(s.options); err != nil {
@@ -255,7 +255,7 @@ func (s *Step[S, B]) buildOptimizer(model any, params []torch.Named) error {
 	default:
 		groups = noDecayGroups(model, params)
 	}
-	// 8-bit optimizers of bitsandbytes keep the states of embeddings in 32 bits, as there
+	// like bitsandbytes, keep the states of embeddings in 32 bits in 8-bit optimizers
 	builder := optim.KeepIn32Bits(s.options.Optimizer, embeddingWeights(model)...)
 	if err := s.makeOptimizer(builder, groups); err != nil {
 		return fmt.Errorf("engine: Options.Optimizer: %w", err)
@@ -265,7 +265,7 @@ func (s *Step[S, B]) buildOptimizer(model any, params []torch.Named) error {
 
 func (s *Step[S, B]) makeOptimizer(builder optim.Builder, groups []optim.Group) error {
 	build := builder.Build
-	if s.sharded != nil { // of the parts of this process
+	if s.sharded != nil { // for the parts of this process
 		build = func(groups []optim.Group) (optim.Optimizer, error) { return s.sharded.Optimizer(builder, groups) }
 	}
 	optimizer, err := build(groups)

@@ -8,13 +8,13 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// tagger is the model of testdata/hf.py: it names the class of every token.
+// tagger is the model of testdata/hf.py: it predicts a class for each token.
 type tagger struct {
 	Embed  *nn.Embedding `module:"embed"`
 	Hidden *nn.Linear    `module:"hidden"`
 	Out    *nn.Linear    `module:"out"`
 	Drop   *nn.Dropout   `module:"drop"`
-	Spare  *nn.Linear    `module:"spare"` // of a branching one, and never used
+	Spare  *nn.Linear    `module:"spare"` // only in a branching tagger, and never used
 
 	checkpointing bool
 }
@@ -26,7 +26,7 @@ func newTagger(dropout float64) *tagger {
 		Out: nn.NewLinear(taggerDim, taggerClasses, nil), Drop: nn.NewDropout(dropout)}
 }
 
-// newBranching makes one that uses its hidden layer for every other batch.
+// newBranching makes a tagger that uses its hidden layer only for every other batch.
 func newBranching(dropout float64) *tagger {
 	m := newTagger(dropout)
 	m.Spare = nn.NewLinear(taggerDim, taggerDim, nil)
@@ -52,7 +52,7 @@ func (m *tagger) between(x torch.Tensor) torch.Tensor {
 	return torch.Checkpoint(func(in []torch.Tensor) []torch.Tensor { return []torch.Tensor{m.middle(in[0])} }, x)[0]
 }
 
-// tokens is a row of its data, tokenBatch a batch that is padded to its longest row.
+// tokens is a row of the tagger's data, and tokenBatch a batch that is padded to its longest row.
 type tokens struct {
 	row         int
 	ids, labels []int64
@@ -79,7 +79,7 @@ func collateTokens(samples []tokens) (tokenBatch, error) {
 	return b, nil
 }
 
-// tagTask ties them together.
+// tagTask is the task of training a tagger on tokens.
 type tagTask struct{ model *tagger }
 
 func (t *tagTask) Model() any                                   { return t.model }
@@ -145,7 +145,7 @@ func (t *twiceTask) TrainingStep(s engine.Training[tokenBatch], b tokenBatch) to
 	return s.Backward(s.Loss(b)).Add(s.Backward(s.Loss(b.cut(1))))
 }
 
-// cut leaves the last columns out.
+// cut returns the batch without its last columns.
 func (b tokenBatch) cut(columns int) tokenBatch {
 	out := tokenBatch{rows: b.rows, width: b.width - columns}
 	for i := range b.rows {

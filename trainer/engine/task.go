@@ -108,7 +108,7 @@ type Recycler[B any] interface {
 	Recycle(b B)
 }
 
-// is tells whether a task, or an optimizer, is a T besides.
+// is reports whether a value, such as a task or an optimizer, also implements T.
 func is[T any](v any) bool {
 	_, ok := v.(T)
 	return ok
@@ -137,8 +137,8 @@ type ForwardPass struct {
 	Part bool
 
 	precision amp.Precision
-	staged    *staged       // nil: inputs are sent at once
-	full      amp.Precision // everything is in it, inputs too: see Options.FullEval
+	staged    *staged       // nil: inputs are sent immediately
+	full      amp.Precision // precision of everything, including inputs: see Options.FullEval
 	arrivals  *arrivals     // nil: none
 }
 
@@ -165,7 +165,7 @@ func Input[T torch.Element](p ForwardPass, data []T, shape ...int64) torch.Tenso
 	return p.enter(torch.FromPinned(data, shape...), false)
 }
 
-// onDevice is what of a batch the device has already, if it has it.
+// onDevice returns data of a batch that is already on the device, if it is.
 func onDevice[T torch.Element](p ForwardPass, data []T) (t torch.Tensor, ok bool) {
 	if len(data) == 0 || p.arrivals == nil || len(*p.arrivals) == 0 {
 		return t, false
@@ -184,8 +184,8 @@ func InputTensor(p ForwardPass, t torch.Tensor) torch.Tensor {
 	return p.enter(t, false)
 }
 
-// enter takes input that is on the host or on the device already. An evaluation that is wholly in a
-// low precision has its input in it too.
+// enter takes an input that is on the host or already on the device. In an evaluation in low
+// precision, floating-point inputs are converted too.
 func (p ForwardPass) enter(t torch.Tensor, there bool) torch.Tensor {
 	if p.staged != nil {
 		return p.staged.list(t, there)
@@ -206,8 +206,8 @@ func toDevice(p ForwardPass, t torch.Tensor) torch.Tensor {
 	return send(t, p.Device)
 }
 
-// Whether a device has memory of its own, the way there, and whether it has graphs: variables for the
-// tests, which must do without such a device.
+// Whether a device has its own memory, how data are sent there, and whether it has graphs. These
+// are variables for tests, which must work without such a device.
 var (
 	isRemote  = torch.Device.IsCUDA
 	send      = torch.Tensor.ToDeviceNonBlocking

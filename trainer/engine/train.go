@@ -13,7 +13,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// try returns panics of package torch as errors, too.
+// try calls f and also returns a panic of package torch as an error.
 func try(f func() error) (err error) {
 	if panicked := torch.Try(func() { err = f() }); panicked != nil {
 		return panicked
@@ -21,7 +21,7 @@ func try(f func() error) (err error) {
 	return err
 }
 
-// inScope is try in a scope.
+// inScope is try inside a torch.Scope.
 func inScope(f func() error) error {
 	return try(func() (err error) {
 		torch.Scope(func() { err = f() })
@@ -37,12 +37,13 @@ func scoped(f func() error) error {
 	})
 }
 
-// mode puts the model into training or evaluation mode if it is not there, or keeps the mode in
-// which it is. Parts of a model may evaluate in training; when all do, a callback has left it so.
+// mode puts the model into training or evaluation mode, or keeps its current mode. In training,
+// some modules may remain in evaluation mode; if all of them are, a callback has left the model in
+// that mode.
 func (s *Step[S, B]) mode(training, keep bool) {
 	s.fresh = false
 	if training {
-		s.endsEval() // one that failed did not come to it
+		s.endsEval() // a failed evaluation has not done so
 		s.optimizerMode(true)
 	} else {
 		s.optimizerMode(false)
@@ -50,20 +51,20 @@ func (s *Step[S, B]) mode(training, keep bool) {
 		s.ema.show()
 		s.lower()
 	}
-	left := training && len(s.modes) > 0 && !slices.ContainsFunc(s.modes, moded.Training)
+	left := training && len(s.modes) > 0 && !slices.ContainsFunc(s.modes, modeReporter.Training)
 	if !keep && (s.training != training || left) {
 		nn.SetTraining(s.task.Model(), training)
 		s.training = training
 	}
 }
 
-// moded is a module that has a mode.
-type moded interface{ Training() bool }
+// modeReporter is a module that has a mode.
+type modeReporter interface{ Training() bool }
 
-// modesOf are the modules of a model that have a mode.
-func modesOf(model any) (list []moded) {
+// modesOf returns the modules of a model that have a mode.
+func modesOf(model any) (list []modeReporter) {
 	for _, n := range nn.Modules(model) {
-		if m, ok := n.Module.(moded); ok {
+		if m, ok := n.Module.(modeReporter); ok {
 			list = append(list, m)
 		}
 	}
@@ -71,10 +72,10 @@ func modesOf(model any) (list []moded) {
 }
 
 func (s *Step[S, B]) pass(items int64) ForwardPass {
-	s.arrivals.forget(func(a *arrival) bool { return a.used }) // by the passes before
+	s.arrivals.forget(func(a *arrival) bool { return a.used }) // by earlier passes
 	const unloaded = " is set, but the batches of this run do not come from a loader over a data set (a stream of data " +
 		"does not), so "
-	if s.early != nil && !s.early.loads {
+	if s.prefetcher != nil && !s.prefetcher.loads {
 		s.once("Options.Prefetch" + unloaded + "none is sent ahead")
 	}
 	if s.resident != nil && !s.resident.used && s.stepping {
@@ -102,7 +103,8 @@ func (s *Step[S, B]) Train(ctx context.Context, b B, w trainer.Window) error {
 	return err
 }
 
-// gather adds the loss that passes of a micro-batch return to those since the last report.
+// gather runs the passes of a micro-batch and adds the loss they return to the sum since the last
+// report.
 func (s *Step[S, B]) gather(w trainer.Window, passes func() torch.Tensor) error {
 	err := s.stepped(func() error {
 		s.logged.fresh = torch.Tensor{}
@@ -115,14 +117,14 @@ func (s *Step[S, B]) gather(w trainer.Window, passes func() torch.Tensor) error 
 	return s.passed(err, w)
 }
 
-// stepped is inScope of a part of a step.
+// stepped is inScope for a part of a training step.
 func (s *Step[S, B]) stepped(f func() error) error {
 	s.stepping = true
 	defer func() { s.stepping = false }()
 	return inScope(f)
 }
 
-// trainingStep returns the loss to report.
+// trainingStep runs forward and backward on a micro-batch and returns the loss to report.
 func (s *Step[S, B]) trainingStep(ctx context.Context, p ForwardPass, b B, w trainer.Window) torch.Tensor {
 	if t, ok := s.task.(TrainingStepper[B]); ok {
 		return t.TrainingStep(Training[B]{
@@ -133,10 +135,10 @@ func (s *Step[S, B]) trainingStep(ctx context.Context, p ForwardPass, b B, w tra
 	return s.backward(ctx, s.loss(p, b), w)
 }
 
-// loss is the forward pass.
+// loss runs the forward pass and computes the loss that the options select.
 func (s *Step[S, B]) loss(p ForwardPass, b B) (loss Loss) {
 	if s.options.ownLoss() {
-		t := s.task.(Predictor[B]) // New has checked that it is one
+		t := s.task.(Predictor[B]) // checked by New
 		var o Outputs
 		p.Autocast(func() { o = t.Predict(p, b) })
 		loss, _ = s.lossOf(p, t, o)
@@ -146,7 +148,7 @@ func (s *Step[S, B]) loss(p ForwardPass, b B) (loss Loss) {
 	return loss
 }
 
-// backward divides and scales a loss and adds its gradient.
+// backward divides and scales a loss, runs the backward pass and returns the divided loss.
 func (s *Step[S, B]) backward(ctx context.Context, loss Loss, w trainer.Window) torch.Tensor {
 	value := loss.Value
 	switch {
@@ -154,10 +156,10 @@ func (s *Step[S, B]) backward(ctx context.Context, loss Loss, w trainer.Window) 
 		if w.Divisor != 1 {
 			value = value.DivScalar(w.Divisor)
 		}
-	case w.Share > 0 && w.Items == 0: // a mean that is added up over the window, of a part
+	case w.Share > 0 && w.Items == 0: // part of a mean that is summed over the window
 		value = value.MulScalar(w.Share)
 	}
-	// the mean over the processes takes it away again: items are counted over all
+	// averaging over the processes undoes this: items are counted over all processes
 	if n := s.group.World(); n > 1 && loss.whole {
 		value = value.MulScalar(n)
 	}
@@ -175,13 +177,14 @@ func (s *Step[S, B]) backward(ctx context.Context, loss Loss, w trainer.Window) 
 	return value.Detach()
 }
 
-// beginBackward takes note of what holds for a window.
+// beginBackward records the settings of a window.
 func (s *Step[S, B]) beginBackward(w trainer.Window) {
 	s.beforeBackward(w)
 	s.skipNonFinite, s.stopAtNonFinite, s.skipUnseen = w.SkipNonFinite, w.StopAtNonFinite, w.SkipUnseen
 }
 
-// addLoss sums the loss on the device; a filtered one that is nan or inf counts as the mean so far.
+// addLoss adds a loss to the sum on the device. With FilterLoss, a loss that is not finite counts
+// as the mean so far.
 func (s *Step[S, B]) addLoss(loss torch.Tensor, w trainer.Window) {
 	if w.FilterLoss {
 		loss = torch.Where(loss.IsFinite(), loss, s.lossSum.DivScalar(1+w.SinceLog))
@@ -189,9 +192,8 @@ func (s *Step[S, B]) addLoss(loss torch.Tensor, w trainer.Window) {
 	s.lossSum.Add_(loss)
 }
 
-// waits reports whether Update has to know whether it moves the weights: somebody asks, the
-// optimizer cannot leave a step out by itself, or the average of the weights would move all the
-// same.
+// waits reports whether Update must know if it changes the weights: the loop needs it, the
+// optimizer cannot skip a step by itself, or an average of the weights must not be updated.
 func (s *Step[S, B]) waits() bool { return !s.skipUnseen || s.ema != nil || !s.fused() }
 
 // Clip unscales the gradients and limits their norm and their values.
@@ -217,16 +219,16 @@ func (s *Step[S, B]) Clip(ctx context.Context) error {
 				return err
 			}
 		}
-		if s.skipNonFinite && s.scaler == nil { // a scaler finds out by itself
-			s.judgeGradients(ctx)
+		if s.skipNonFinite && s.scaler == nil { // the scaler checks by itself
+			s.checkGradNorm(ctx)
 		}
 		return nil
 	}))
 }
 
-// judgeGradients finds out whether the norm of the gradients is a number. It waits for the device
-// only if Update has to know.
-func (s *Step[S, B]) judgeGradients(ctx context.Context) {
+// checkGradNorm checks whether the norm of the gradients is finite. It waits for the device only if
+// Update has to know.
+func (s *Step[S, B]) checkGradNorm(ctx context.Context) {
 	norm := s.gradNorm
 	if !s.normed {
 		norm = s.norm(ctx, 0)
@@ -275,7 +277,7 @@ func (s *Step[S, B]) Update(ctx context.Context, lr float64) (applied bool, err 
 	return applied && err == nil, err
 }
 
-// step makes the optimizer's step, or leaves it out.
+// step makes the optimizer's step, or skips it.
 func (s *Step[S, B]) step(lr float64) (applied bool, err error) {
 	s.unseen = !s.waits() && (s.scaler != nil || s.skipNonFinite)
 	switch {
@@ -296,8 +298,8 @@ func (s *Step[S, B]) step(lr float64) (applied bool, err error) {
 	return applied, err
 }
 
-// leftOut waits for the device to tell whether the last Update was left out without anybody's
-// knowledge.
+// leftOut waits for the device and reports whether the last Update skipped its step although it
+// returned true.
 func (s *Step[S, B]) leftOut() bool {
 	switch {
 	case !s.unseen:
@@ -308,7 +310,7 @@ func (s *Step[S, B]) leftOut() bool {
 	return s.nonFinite.Item() != 0
 }
 
-// endsEval puts the weights that are trained back after an evaluation.
+// endsEval puts the trained weights back after an evaluation.
 func (s *Step[S, B]) endsEval() {
 	s.raise()
 	s.ema.hide()

@@ -16,7 +16,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// The files in which Hugging Face's Trainer keeps what is no weight.
+// The files in which Hugging Face's Trainer keeps everything but the weights.
 const (
 	transformersOptimizer = "optimizer.pt"
 	transformersSchedule  = "scheduler.pt"
@@ -102,7 +102,7 @@ func (s *Step[S, B]) loadTransformers(dir string) (at trainer.SchedulePosition, 
 	if err := s.warnOfSettings(state); err != nil {
 		return at, err
 	}
-	var before []torch.Named // is put back if the weights do not fit
+	var before []torch.Named // restored if the weights do not fit
 	defer func() { tensorio.Free(before) }()
 	for _, n := range s.optimizer.State() {
 		before = append(before, torch.Named{Name: n.Name, Tensor: n.Tensor.Clone().Keep()})
@@ -131,8 +131,8 @@ func (s *Step[S, B]) loadTransformers(dir string) (at trainer.SchedulePosition, 
 	return trainer.SchedulePosition{Moves: schedule.Steps, Peak: schedule.Base, Next: schedule.Rate}, nil
 }
 
-// readTransformersRandom reads the states of the generators of the devices of this run. What the
-// file does not have continues as it is, with a warning.
+// readTransformersRandom reads the states of the generators of this run's devices. A generator
+// without a state in the file is left as it is, with a warning.
 func (s *Step[S, B]) readTransformersRandom(path string) (r torchsave.Random, found map[torch.Device][]byte,
 	err error) {
 	r, states, _, err := torchsave.ReadRandom(path, torchsave.TransformersRandom)
@@ -161,7 +161,8 @@ func (s *Step[S, B]) readTransformersRandom(path string) (r torchsave.Random, fo
 	return r, found, nil
 }
 
-// pythonRandom are the states of Python's generators, of a checkpoint of this step that has them.
+// pythonRandom returns the states of Python's generators in a checkpoint of this step, if it has
+// them.
 func (s *Step[S, B]) pythonRandom(dir string) (torchsave.Random, error) {
 	path := filepath.Join(dir, transformersRandom)
 	r, _, _, err := torchsave.ReadRandom(path, torchsave.TransformersRandom)
@@ -185,11 +186,10 @@ func (s *Step[S, B]) readTransformersScaler(path string) (state amp.GradScalerSt
 	return state, torchsave.ToStruct(saved, &state)
 }
 
-// notSettings are the entries of a group that are no settings, or change no outcome.
+// notSettings are the entries of a group that are not settings or do not change the outcome.
 var notSettings = []string{"lr", "initial_lr", "params", "param_names", "foreach", "capturable", "differentiable"}
 
-// warnOfSettings tells with which settings the optimizer of a checkpoint was made that this one has
-// not.
+// warnOfSettings warns of settings of the optimizer that differ from those in a checkpoint.
 func (s *Step[S, B]) warnOfSettings(saved map[string]any) error {
 	own, err := torchsave.StateDict(s.optimizer, 0)
 	if err != nil {
@@ -198,7 +198,7 @@ func (s *Step[S, B]) warnOfSettings(saved map[string]any) error {
 	theirs, _ := saved["param_groups"].([]any)
 	for i, g := range own["param_groups"].([]any) { //nolint:forcetypeassert // StateDict has made it
 		if i >= len(theirs) {
-			break // which is refused when the state is loaded
+			break // refused when the state is loaded
 		}
 		group, _ := theirs[i].(map[string]any)
 		mine, _ := g.(map[string]any)

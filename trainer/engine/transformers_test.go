@@ -24,7 +24,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// hfCheckpoint is the checkpoint of testdata/hf_checkpoint.py, in an output folder of its own.
+// hfCheckpoint copies the checkpoint of testdata/hf_checkpoint.py into a new output folder.
 func hfCheckpoint(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -41,7 +41,7 @@ func hfCheckpointRows(g *golden.File) (rows data.Slice[tokens]) {
 	return rows
 }
 
-// transformersRun is a run of testdata/hf_checkpoint.py here.
+// transformersRun makes a run of testdata/hf_checkpoint.py here.
 func transformersRun(t *testing.T, rules semantics.Rules, change func(*trainer.Options, *engine.Options)) (*tagStep,
 	*trainer.Trainer[tokens, tokenBatch]) {
 	t.Helper()
@@ -101,8 +101,8 @@ func TestRunOfTransformersContinuesBitForBit(t *testing.T) {
 	}
 }
 
-// What is written for transformers is read as if transformers had written it, and the run ends as
-// one that was not interrupted. Python's random states pass through.
+// Files written for transformers are read as if transformers had written them, and the run ends
+// like an uninterrupted one. Python's random states are passed through.
 func TestFilesOfTransformersAreWritten(t *testing.T) {
 	testenv.RequireTorch(t)
 	torch.SetThreads(1)
@@ -144,7 +144,7 @@ func TestFilesOfTransformersAreWritten(t *testing.T) {
 	assert.Equal(t, []any{0.02, 0.02}, a["base_lrs"])
 }
 
-// moments are the tensors of an optimizer.pt, by parameter and kind.
+// moments returns the tensors of an optimizer.pt, by parameter and kind.
 func moments(t *testing.T, state map[string]any) map[string][]byte {
 	t.Helper()
 	all := map[string][]byte{}
@@ -166,7 +166,8 @@ func momentsOf(t *testing.T, dir string) map[string][]byte {
 	return moments(t, state)
 }
 
-// implementations of AdamW: of one the steps are tensors, of the other numbers.
+// implementations of AdamW: in the state of one the steps are tensors, in that of the other
+// numbers.
 var implementations = []optim.Implementation{optim.Fused, optim.Foreach}
 
 func TestAsyncSavesHoldTheFilesOfTransformersToo(t *testing.T) {
@@ -227,7 +228,7 @@ func TestTheOptimizerOfTransformersIsWrittenOfTheCopyAndNotInTheLoop(t *testing.
 	}
 }
 
-// torchBytes is everything that a run has changed.
+// torchBytes returns everything that a run has changed.
 func torchBytes(s *tagStep) (all []byte) {
 	for _, p := range nn.StateDict(s.Model()) {
 		all = append(all, p.Tensor.Bytes()...)
@@ -254,7 +255,7 @@ func TestSettingsOfTransformersThatDifferAreWarnedOf(t *testing.T) {
 		"run's value applies"}, warnings)
 }
 
-// What does not fit is refused, and nothing has changed then.
+// Checkpoints that do not fit are refused, and nothing is changed.
 func TestCheckpointsOfTransformersThatDoNotFit(t *testing.T) {
 	testenv.RequireTorch(t)
 	g := golden.Load(t, "testdata/hf_checkpoint/expected.safetensors")

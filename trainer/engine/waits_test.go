@@ -30,8 +30,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// counted is a workload of internal/bench in a small size, ready to be counted: run trains for so
-// many updates, and logs nothing before the end.
+// counted is a small version of a workload of internal/bench whose operations are counted: it
+// trains for the given number of updates and logs nothing before the end.
 type counted func(t *testing.T, p amp.Precision, rules semantics.Rules, updates int) stepcount.Counts
 
 var countedWorkloads = map[string]counted{
@@ -70,7 +70,7 @@ func countBERT(t *testing.T, layers int64, width int, p amp.Precision, rules sem
 	task, err := classify.NewTask(model, classify.TaskOptions{Padding: data.Padding{Length: width}})
 	require.NoError(t, err)
 	samples := make(data.Slice[bert.Sample], 16)
-	for i := range samples { // no two are as long, so that every batch has padding
+	for i := range samples { // no two have the same length, so every batch has padding
 		samples[i] = bert.Sample{InputIDs: make([]int64, 4+i), TokenTypeIDs: make([]int64, 4+i), Label: int64(i % 2)}
 	}
 	return countUpdates(t, task, samples, p, rules, updates)
@@ -95,11 +95,11 @@ func countUpdates[S, B any](t *testing.T, task engine.Task[S, B], samples data.D
 		_, err := fit.Fit(t.Context(), samples, nil)
 		require.NoError(t, err)
 	})
-	c.Uploads -= sent() // what is left would be copied while the host waits
+	c.Uploads -= sent() // leaves the uploads for which the host would wait
 	return c
 }
 
-// each is what one update costs, beginning and end of a run left aside.
+// each returns what one update costs, without the beginning and the end of a run.
 func (c counted) each(t *testing.T, p amp.Precision, rules semantics.Rules) stepcount.Counts {
 	torch.ManualSeed(1)
 	few := c(t, p, rules, 2)
@@ -107,8 +107,8 @@ func (c counted) each(t *testing.T, p amp.Precision, rules semantics.Rules) step
 	return c(t, p, rules, 6).Each(4, few)
 }
 
-// limit is what an update may cost. Libtorch's choice of kernels, which is not the same on every
-// CPU, decides about tensors within operators: they have room.
+// limit is the maximum cost of an update. Libtorch's choice of kernels, which differs between CPUs,
+// determines how many tensors operators use, so that limit is generous.
 type limit struct{ operators, readBacks, blockingCopies, tensors int }
 
 var limits = map[string]limit{
@@ -116,7 +116,7 @@ var limits = map[string]limit{
 	"mlp bf16":        {60, 0, 0, 95},
 	"mlp fp16":        {74, 0, 0, 100},
 	"crnn fp32":       {165, 0, 0, 550},
-	"crnn bf16":       {3700, 0, 0, 4000}, // its LSTM is made of single operators there
+	"crnn bf16":       {3700, 0, 0, 4000}, // its LSTM consists of single operators in bfloat16
 	"crnn fp16":       {3700, 0, 0, 4000},
 	"bert_small fp32": {370, 0, 0, 450},
 	"bert_small bf16": {425, 0, 0, 600},
@@ -151,11 +151,11 @@ func TestCostOfAnUpdateStaysWithinItsLimits(t *testing.T) {
 			})
 		}
 	}
-	assert.LessOrEqual(t, testenv.Live(), live, "tensors are left") // fewer: those of tests before are gone
+	assert.LessOrEqual(t, testenv.Live(), live, "tensors are left") // it may be fewer: tensors of earlier tests are freed
 }
 
-// Where the rate waits for updates that were made, fp16 reads one number an update; so do optimizers
-// without a fused kernel and the average of the weights.
+// If the schedule must know whether updates were made, fp16 reads one number per update. Optimizers
+// without a fused kernel and an average of the weights also require this.
 func TestAnUpdateIsWaitedForWhereTheRateAsks(t *testing.T) {
 	testenv.RequireTorch(t)
 	mlp := countedWorkloads["mlp"]
@@ -166,7 +166,8 @@ func TestAnUpdateIsWaitedForWhereTheRateAsks(t *testing.T) {
 	assert.Zero(t, mlp.each(t, amp.FP16, moves).ReadBacks)
 }
 
-// asking is a Step that wants to know of every update, as the rate of other semantics does.
+// asking is a Step that must know whether each update was made, as the schedules of other semantics
+// do.
 type asking struct {
 	*engine.Step[data.Example, engine.Examples]
 }
@@ -225,7 +226,7 @@ func TestAnUpdateLeftOutUnseenIsReported(t *testing.T) {
 			require.NoError(t, s.Clip(t.Context()))
 			applied, err := s.Update(t.Context(), 0.1)
 			require.NoError(t, err)
-			assert.True(t, applied, "nobody waits to know better")
+			assert.True(t, applied, "Update does not wait to learn the truth")
 			r, err := s.Report(t.Context())
 			require.NoError(t, err)
 			assert.Equal(t, poison, r.Skipped, "update %d, fp16 %t", k, fp16)

@@ -1,8 +1,9 @@
 package semantics
 
-// The switches that have more than two positions. The first of each is the default.
+// Switches with more than two values. The first value of each is the default.
 
-// Loop is the order of events of a trainer: the text that package trainer runs (trainer/texts.go).
+// Loop is the order of events of a trainer: the function in trainer/texts.go that package trainer
+// runs.
 type Loop int
 
 const (

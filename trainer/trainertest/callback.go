@@ -19,7 +19,7 @@ func TestCallback(t testing.TB, callback any) {
 	}
 	have, events := reflect.TypeOf(callback), reflect.TypeFor[trainer.Hooks]()
 	if have.Kind() != reflect.Pointer && have.Kind() != reflect.Interface {
-		have = reflect.PointerTo(have) // its methods are among the pointer's
+		have = reflect.PointerTo(have) // the pointer's method set includes that of the value
 	}
 	known := 0
 	for i := range events.NumMethod() {
@@ -38,7 +38,7 @@ func TestCallback(t testing.TB, callback any) {
 	}
 }
 
-// withoutReceiver is the type of a method as an interface has it.
+// withoutReceiver returns the type of a method as an interface has it.
 func withoutReceiver(method reflect.Type) reflect.Type {
 	var in, out []reflect.Type
 	for i := 1; i < method.NumIn(); i++ {

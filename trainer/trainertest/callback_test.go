@@ -29,7 +29,7 @@ func (*noEvent) OnStepEnd(*trainer.Run) error                       { return nil
 func (byValue) AfterLog(*trainer.Run, trainer.Logs) error           { return nil }
 func (*otherOutput) TrainFailed(*trainer.Run, error) error          { return nil }
 
-// said keeps what a test would have failed with.
+// said records the errors with which a test would have failed.
 type said struct {
 	testing.TB
 	errors []string

@@ -42,7 +42,7 @@ type check[S, B any] struct {
 	check func(*bench[S, B]) error
 }
 
-// run returns what the check has found, or what a call of the step has failed with.
+// run returns what the check has found, or the error of a call of the step.
 func (c check[S, B]) run(b *bench[S, B]) (err error) {
 	defer func() {
 		switch p := recover().(type) {
@@ -56,8 +56,8 @@ func (c check[S, B]) run(b *bench[S, B]) (err error) {
 	return c.check(b)
 }
 
-// failure is the panic with which must ends a check. It is not t.Fatal, since the checks are tested
-// themselves.
+// failure is the panic with which must ends a check. Must does not call t.Fatal, since the checks
+// are tested themselves.
 type failure struct{ error }
 
 // must ends the check if a call of the step has failed.
@@ -88,7 +88,7 @@ func checks[S, B any]() []check[S, B] {
 		{"forward and backward are a training step in two parts", (*bench[S, B]).splits},
 		{"seeds that begin again leave the model", (*bench[S, B]).reseeds},
 		{"gradients that are zeroed leave nothing", (*bench[S, B]).zeroesGradients},
-		{"an out-of-memory error is not any error", (*bench[S, B]).judgesMemory},
+		{"an out-of-memory error is not any error", (*bench[S, B]).checksOutOfMemory},
 		{"a decorator around the step changes nothing", (*bench[S, B]).decorates},
 	}
 }
@@ -108,7 +108,7 @@ func (b *bench[S, B]) step() trainer.Step[S, B] {
 	return s
 }
 
-// seed starts the random numbers, and a pass over the training set.
+// seed seeds the random numbers and begins a pass over the training set.
 func (b *bench[S, B]) seed(s trainer.Step[S, B], o trainer.SeedOptions) {
 	must("Seed", s.Seed(42, o))
 	must("StartLoader", s.StartLoader(true))
@@ -172,7 +172,8 @@ func same(what string, want, got []float64) error {
 	return nil
 }
 
-// twice compares what two steps compute; what may not matter happens to the second.
+// twice compares what two steps compute; run does to the second something that should make no
+// difference.
 func (b *bench[S, B]) twice(what string, run func(s trainer.Step[S, B], second bool) []float64) error {
 	return same(what, run(b.step(), false), run(b.step(), true))
 }
@@ -183,7 +184,7 @@ func (b *bench[S, B]) repeatable() error {
 
 func (b *bench[S, B]) reportStartsOver() error {
 	s := b.step()
-	b.windows(s, 1) // ends with a report
+	b.windows(s, 1) // windows ends with a report
 	if r := b.report(s); r.LossSum != 0 {
 		return fmt.Errorf("a report right after a report has the loss %v, want 0", r.LossSum)
 	}
@@ -234,7 +235,7 @@ func (b *bench[S, B]) continues() error {
 	must("Save", s.Save(dir, trainer.SaveOptions{}))
 	want := b.windows(s, 3)
 	other := b.step()
-	b.windows(other, 1) // it need not be fresh
+	b.windows(other, 1) // Load does not require a fresh step
 	must("Load", other.Load(dir, trainer.LoadOptions{}))
 	return same("after Load", want, b.windows(other, 3))
 }
@@ -268,8 +269,8 @@ func (b *bench[S, B]) loadsWeights() error {
 	return same("the evaluation of loaded weights", []float64{before}, []float64{b.evaluate(s)})
 }
 
-// reseeds finds a model that is made again: without the updates before, the losses would be those of
-// the beginning.
+// reseeds checks that the model is not made again: in that case the losses would be those of the
+// beginning.
 func (b *bench[S, B]) reseeds() error {
 	s := b.step()
 	before := b.windows(s, 2)
@@ -283,7 +284,7 @@ func (b *bench[S, B]) reseeds() error {
 
 func (b *bench[S, B]) zeroesGradients() error {
 	return b.twice("after ZeroGrad", func(s trainer.Step[S, B], second bool) []float64 {
-		if second { // a window that gets no update
+		if second { // a window without an update
 			window := trainer.Window{Len: 2, Divisor: 2}
 			must("Train", s.Train(context.Background(), b.collate(s, b.samples), window))
 			must("ZeroGrad", s.ZeroGrad())
@@ -294,7 +295,7 @@ func (b *bench[S, B]) zeroesGradients() error {
 	})
 }
 
-func (b *bench[S, B]) judgesMemory() error {
+func (b *bench[S, B]) checksOutOfMemory() error {
 	s := b.step()
 	if s.OutOfMemory(nil) || s.OutOfMemory(errors.New("out of luck")) {
 		return errors.New("OutOfMemory takes any error for one of memory")

@@ -17,21 +17,21 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// The check that a run over a decorator of a step is the run over the step.
+// The check that a run with a decorator of a step is the same as a run with the step itself.
 
-// counting is a decorator that overrides every method, and counts its calls.
+// counting is a decorator that overrides every method and counts the calls.
 type counting[S, B any] struct {
 	step  trainer.Step[S, B]
 	calls *calls
 }
 
-// calls are how often each method was called; Collate is called by the loader's goroutines.
+// calls counts the calls of each method. Collate is called by the loader's goroutines.
 type calls struct {
 	mu sync.Mutex
 	n  map[string]int
 }
 
-// count counts a call of a method, and returns the step that it is passed on to.
+// count counts a call of a method and returns the step to which the call is passed on.
 func (c *counting[S, B]) count(method string) trainer.Step[S, B] {
 	c.calls.mu.Lock()
 	defer c.calls.mu.Unlock()
@@ -103,8 +103,8 @@ func (c *counting[S, B]) EmptyCache() error { return c.count("EmptyCache").Empty
 
 func (c *counting[S, B]) OutOfMemory(err error) bool { return c.count("OutOfMemory").OutOfMemory(err) }
 
-// uncalled are the methods of a step that were not called although the step says that it can do
-// what they are for.
+// uncalled returns the methods that were not called, except those for which the step does not have
+// the ability.
 func (c *counting[S, B]) uncalled() (names []string) {
 	about := c.step.About()
 	can := map[string]bool{"SetMomentum": about.SetsMomentum, "Save": about.Saves,
@@ -117,35 +117,35 @@ func (c *counting[S, B]) uncalled() (names []string) {
 	return names
 }
 
-// story is what the hooks of a run are told, and its interruption.
+// story records the events of a run, and can interrupt it.
 type story struct {
 	lines  []string
 	until  int // the update after which the run is cancelled; 0: none
 	cancel context.CancelFunc
 }
 
-func (s *story) tell(event string, r *trainer.Run) error {
+func (s *story) record(event string, r *trainer.Run) error {
 	s.lines = append(s.lines, fmt.Sprintf("%s %d", event, r.GlobalStep))
 	return nil
 }
 
-func (s *story) StepBegin(r *trainer.Run) error                  { return s.tell("step begin", r) }
-func (s *story) SubstepEnd(r *trainer.Run) error                 { return s.tell("substep end", r) }
-func (s *story) BeforeUpdate(r *trainer.Run) error               { return s.tell("before update", r) }
-func (s *story) AfterUpdate(r *trainer.Run) error                { return s.tell("after update", r) }
-func (s *story) AfterSave(r *trainer.Run, _ string) error        { return s.tell("after save", r) }
-func (s *story) EpochEnd(r *trainer.Run) error                   { return s.tell("epoch end", r) }
-func (s *story) AfterLog(r *trainer.Run, row trainer.Logs) error { return s.tell(numbers(row), r) }
-func (s *story) TrainEnd(r *trainer.Run) error                   { return s.tell("train end", r) }
+func (s *story) StepBegin(r *trainer.Run) error                  { return s.record("step begin", r) }
+func (s *story) SubstepEnd(r *trainer.Run) error                 { return s.record("substep end", r) }
+func (s *story) BeforeUpdate(r *trainer.Run) error               { return s.record("before update", r) }
+func (s *story) AfterUpdate(r *trainer.Run) error                { return s.record("after update", r) }
+func (s *story) AfterSave(r *trainer.Run, _ string) error        { return s.record("after save", r) }
+func (s *story) EpochEnd(r *trainer.Run) error                   { return s.record("epoch end", r) }
+func (s *story) AfterLog(r *trainer.Run, row trainer.Logs) error { return s.record(numbers(row), r) }
+func (s *story) TrainEnd(r *trainer.Run) error                   { return s.record("train end", r) }
 
 func (s *story) StepEnd(r *trainer.Run) error {
 	if r.GlobalStep == s.until {
 		s.cancel()
 	}
-	return s.tell("step end", r)
+	return s.record("step end", r)
 }
 
-// numbers are those of a row that do not depend on the clock, in every bit.
+// numbers formats the values of a row that do not depend on the clock, in every bit.
 func numbers(row trainer.Logs) string {
 	var text []string
 	for _, name := range slices.Sorted(maps.Keys(row)) {
@@ -156,9 +156,9 @@ func numbers(row trainer.Logs) string {
 	return strings.Join(text, ", ")
 }
 
-// fit trains over the step as decorated, interrupts the run if it can be resumed, and lets another
-// step of the same decorator resume it. It returns what the hooks were told, and what the step
-// computes after it.
+// fit trains with the decorated step. If the run can be resumed, it interrupts the run and resumes
+// it with another step in the same decorator. It returns the events, and what the step computes
+// afterwards.
 func (b *bench[S, B]) fit(decorate func(trainer.Step[S, B]) trainer.Step[S, B]) (lines []string, after []float64,
 	err error) {
 	about := b.newStep(b.t).About()

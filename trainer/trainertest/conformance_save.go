@@ -8,8 +8,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// savesLater compares what is written while training continues with what is written at once. The
-// second time the step may use the memory of the first.
+// savesLater compares files that are written while training continues with files written
+// immediately. The second time, the step may reuse the memory of the first.
 func (b *bench[S, B]) savesLater() error {
 	s := b.step()
 	if !s.About().SavesLater {

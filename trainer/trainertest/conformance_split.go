@@ -9,7 +9,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// splits checks a step that can be stopped between forward and backward.
+// splits checks a step that can stop between forward and backward.
 func (b *bench[S, B]) splits() error {
 	whole := b.step()
 	if _, ok := whole.(trainer.SplitStep[B]); !ok {
@@ -31,7 +31,7 @@ func (b *bench[S, B]) splits() error {
 		return f.Backward(ctx)
 	})
 	reported := 0.0
-	for i := 0; i < len(got); i += 2 { // losses and norms take turns
+	for i := 0; i < len(got); i += 2 { // losses and norms alternate
 		reported += got[i]
 	}
 	if math.Abs(sum-reported) > 1e-5*math.Abs(reported) {

@@ -313,9 +313,9 @@ func (s *Step) Load(dir string, o trainer.LoadOptions) error {
 		s.state.Weights = loaded.Weights
 		return nil
 	}
-	loaded.LossSum = s.state.LossSum // what was gathered for a report is no part of a checkpoint
+	loaded.LossSum = s.state.LossSum // a checkpoint does not include what has accumulated for a report
 	s.state = loaded
-	s.state.Norm = -1 // none has been computed since
+	s.state.Norm = -1 // no norm has been computed since
 	return nil
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// forward is a forward pass whose backward pass has not come yet.
+// forward is a forward pass that waits for its backward pass.
 type forward struct {
 	gradients uint64
 	loss      float64 // divided
