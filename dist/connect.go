@@ -74,12 +74,12 @@ func (r *rendezvous) connect(joining context.Context, members []member) error {
 		if _, told := errors.AsType[*reported](err); told {
 			break
 		}
-		if told := r.failedJustNow(ctx); told != nil { // which is why there is no connection with it
+		if told := r.reportedFailureNow(ctx); told != nil { // which is why there is no connection with it
 			err = told
 			break
 		}
-		err = c.without(err)
-		r.aside(ctx, func(ctx context.Context, r *rendezvous) {
+		err = c.withMissing(err)
+		r.withFreshStore(ctx, func(ctx context.Context, r *rendezvous) {
 			failed := r.key(r.nonce, "failed")
 			_ = r.put(ctx, failed, gaveUp{r.o.Rank, err.Error()})
 			_, _ = r.store.Has(ctx, failed) // the store does not answer a put; now it has the reason
@@ -102,10 +102,10 @@ func (r *rendezvous) meet(ctx context.Context, members []member) error {
 	}
 	own, err := r.g.AllGather(ctx, []byte(r.g.address()))
 	if err != nil { // another process may have said why it has given up
-		return cmp.Or(r.failedJustNow(ctx), err)
+		return cmp.Or(r.reportedFailureNow(ctx), err)
 	}
 	above := parents(members)
-	r.g.meetAddresses(own, func(rank int) int { return above[rank] })
+	r.g.setAddresses(own, func(rank int) int { return above[rank] })
 	return nil
 }
 
@@ -115,8 +115,8 @@ type gaveUp struct {
 	Text string `json:"text"`
 }
 
-// failed is the reason of another process that has given up; nil: none has.
-func (r *rendezvous) failed(ctx context.Context) error {
+// reportedFailure is the reason of another process that has given up; nil: none has.
+func (r *rendezvous) reportedFailure(ctx context.Context) error {
 	var f gaveUp
 	if there, err := r.get(ctx, r.key(r.nonce, "failed"), &f); err != nil || !there {
 		return nil // the store of rank 0 has gone with it, or with its success
@@ -124,9 +124,9 @@ func (r *rendezvous) failed(ctx context.Context) error {
 	return &reported{rank: f.Rank, text: f.Text}
 }
 
-// failedJustNow is failed when the time to join is over, or the connection to the store was cut short.
-func (r *rendezvous) failedJustNow(ctx context.Context) (err error) {
-	r.aside(ctx, func(ctx context.Context, r *rendezvous) { err = r.failed(ctx) })
+// reportedFailureNow is reportedFailure when the time to join is over, or the connection to the store was cut short.
+func (r *rendezvous) reportedFailureNow(ctx context.Context) (err error) {
+	r.withFreshStore(ctx, func(ctx context.Context, r *rendezvous) { err = r.reportedFailure(ctx) })
 	return err
 }
 
@@ -135,7 +135,7 @@ func (r *rendezvous) failedJustNow(ctx context.Context) (err error) {
 // later.
 func (r *rendezvous) watchFailed(ctx, joining context.Context, cancel context.CancelCauseFunc) {
 	for wait := r.pauses(); wait(ctx) == nil; {
-		if err := r.failed(joining); err != nil {
+		if err := r.reportedFailure(joining); err != nil {
 			cancel(err)
 			return
 		}
@@ -170,7 +170,7 @@ func (c *connecting) add(rank int, conn net.Conn) bool {
 }
 
 // without adds to an error the ranks that there is no connection to.
-func (c *connecting) without(err error) error {
+func (c *connecting) withMissing(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var missing []string
@@ -227,7 +227,7 @@ func (r *rendezvous) dial(ctx context.Context, addresses []string) (net.Conn, er
 func (r *rendezvous) introduce(ctx context.Context, conn net.Conn) error {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	if err := r.settle(conn); err != nil {
+	if err := r.setKeepAlive(conn); err != nil {
 		return err
 	}
 	if _, err := conn.Write(binary.LittleEndian.AppendUint32([]byte(r.nonce), uint32(r.o.Rank))); err != nil {
@@ -242,7 +242,7 @@ func (r *rendezvous) greet(ctx context.Context, conn net.Conn) (rank int, err er
 	defer stop()
 	// a stranger that says nothing must not keep the others waiting
 	_ = conn.SetReadDeadline(time.Now().Add(dialTimeout))
-	if err := r.settle(conn); err != nil {
+	if err := r.setKeepAlive(conn); err != nil {
 		return 0, err
 	}
 	if err := r.readNonce(conn); err != nil {
@@ -273,7 +273,7 @@ func (r *rendezvous) readNonce(conn net.Conn) error {
 }
 
 // settle has the system notice when the other machine is gone.
-func (r *rendezvous) settle(conn net.Conn) error {
+func (r *rendezvous) setKeepAlive(conn net.Conn) error {
 	tcp, ok := conn.(*net.TCPConn)
 	if !ok {
 		return nil

@@ -35,9 +35,9 @@ func (g *Group) address() string {
 	return address
 }
 
-// meetAddresses sets the addresses of all by what each process knows of its own. Where it knows a
+// setAddresses sets the addresses of all by what each process knows of its own. Where it knows a
 // loopback one only, its machine has that of the process above it.
-func (g *Group) meetAddresses(own [][]byte, parentOf func(rank int) int) {
+func (g *Group) setAddresses(own [][]byte, parentOf func(rank int) int) {
 	g.addresses = make([]string, g.world)
 	for rank := range own {
 		at := rank

@@ -47,24 +47,24 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // failure is why a group has ended, as it is told to all.
 type failure struct {
-	By    int       `json:"by"`              // who tells
-	Peer  int       `json:"peer"`            // who is at fault; -1: By, or who makes another call
-	Kind  int       `json:"kind,omitempty"`  // of kinds
-	Text  string    `json:"text"`            // what has happened
-	Heard string    `json:"heard,omitempty"` // the call in which Peer, or By, was last heard of
-	Calls []calling `json:"calls,omitempty"` // two that differ
+	By    int        `json:"by"`              // who tells
+	Peer  int        `json:"peer"`            // who is at fault; -1: By, or who makes another call
+	Kind  int        `json:"kind,omitempty"`  // of kinds
+	Text  string     `json:"text"`            // what has happened
+	Heard string     `json:"heard,omitempty"` // the call in which Peer, or By, was last heard of
+	Calls []rankCall `json:"calls,omitempty"` // two that differ
 
 	err error
 }
 
 // calling is a process and the call that it makes.
-type calling struct {
+type rankCall struct {
 	Rank int    `json:"rank"`
 	Call string `json:"call"`
 }
 
 // other is the one of two processes that does not make this call; nil: this is a third one.
-func (f *failure) other(call string) *calling {
+func (f *failure) other(call string) *rankCall {
 	switch call {
 	case f.Calls[0].Call:
 		return &f.Calls[1]

@@ -8,21 +8,21 @@ import (
 )
 
 // made is a call that this process has made.
-type made struct {
+type pendingCall struct {
 	frame
-	g      *Group
-	ctx    context.Context
-	name   string        // as errors show it
-	answer chan []byte   // what comes of it
-	ended  chan struct{} // closed when that has come, or the group has failed meanwhile
-	told   bool          // the others know of it
-	unset  []func() bool // its limits, which begin then
+	g          *Group
+	ctx        context.Context
+	name       string        // as errors show it
+	answer     chan []byte   // what comes of it
+	ended      chan struct{} // closed when that has come, or the group has failed meanwhile
+	announced  bool          // the others know of it
+	stopLimits []func() bool // its limits, which begin then
 }
 
 // newCall is one of which the others see text, and to which this process adds part.
-func (g *Group) newCall(ctx context.Context, h header, text string, part []byte) *made {
+func (g *Group) newCall(ctx context.Context, h header, text string, part []byte) *pendingCall {
 	h.kind, h.rank, h.name = kindCall, uint32(g.rank), uint32(len(text))
-	return &made{frame: frame{h, append([]byte(text), part...)}, g: g, ctx: ctx, answer: make(chan []byte, 1),
+	return &pendingCall{frame: frame{h, append([]byte(text), part...)}, g: g, ctx: ctx, answer: make(chan []byte, 1),
 		ended: make(chan struct{})}
 }
 
@@ -38,7 +38,7 @@ func (g *Group) exchange(ctx context.Context, h header, text string, part []byte
 
 // start begins a call, and tells the others of it unless it is quiet. More calls may be started
 // before its answer comes; then, if it is not nil, runs before any of them.
-func (m *made) start(quiet bool, then func()) error {
+func (m *pendingCall) start(quiet bool, then func()) error {
 	g := m.g
 	g.calls.Lock()
 	defer g.calls.Unlock()
@@ -59,7 +59,7 @@ func (m *made) start(quiet bool, then func()) error {
 	g.underWay = append(g.underWay, m)
 	g.mu.Unlock()
 	if !quiet {
-		g.tell(m)
+		g.announce(m)
 	}
 	if then != nil {
 		then()
@@ -69,29 +69,29 @@ func (m *made) start(quiet bool, then func()) error {
 
 // tell has the others know of the calls up to m that are not over. g.calls is held: calls are told
 // of in their order.
-func (g *Group) tell(m *made) {
+func (g *Group) announce(m *pendingCall) {
 	for {
 		g.mu.Lock()
-		i := slices.IndexFunc(g.underWay, func(u *made) bool { return !u.told && u.call <= m.call })
+		i := slices.IndexFunc(g.underWay, func(u *pendingCall) bool { return !u.announced && u.call <= m.call })
 		if i < 0 {
 			g.mu.Unlock()
 			return
 		}
 		next := g.underWay[i]
-		next.told, next.over = true, g.underWay[0].call-1
+		next.announced, next.over = true, g.underWay[0].call-1
 		// these act where a write is stuck, too: the farewell sets its deadline
-		next.unset = []func() bool{
+		next.stopLimits = []func() bool{
 			context.AfterFunc(next.ctx, func() {
 				g.abort(&failure{Peer: -1, Heard: next.name, err: context.Cause(next.ctx)}, nil)
 			}),
-			time.AfterFunc(g.timeout, func() { g.tooLate(next.call, next.ended) }).Stop,
+			time.AfterFunc(g.timeout, func() { g.timedOut(next.call, next.ended) }).Stop,
 		}
 		g.mu.Unlock()
 		switch {
 		case g.fake:
 			g.answer(next.call, combine(slices.Repeat([]*frame{&next.frame}, g.world)))
-		case g.judge != nil:
-			g.judge.take(&next.frame, nil)
+		case g.coordinator != nil:
+			g.coordinator.addPart(&next.frame, nil)
 		default:
 			g.pass(&next.frame, nil, g.parent)
 		}
@@ -111,7 +111,7 @@ func (g *Group) over() uint64 {
 // answer gives a call what came of it. The answers to calls of other processes are none of ours.
 func (g *Group) answer(call uint64, b []byte) {
 	g.mu.Lock()
-	i := slices.IndexFunc(g.underWay, func(u *made) bool { return u.call == call })
+	i := slices.IndexFunc(g.underWay, func(u *pendingCall) bool { return u.call == call })
 	if i < 0 {
 		g.mu.Unlock()
 		return
@@ -123,7 +123,7 @@ func (g *Group) answer(call uint64, b []byte) {
 }
 
 // end has a call be over, and lifts its limits.
-func (m *made) end() {
+func (m *pendingCall) end() {
 	m.g.mu.Lock()
 	i := slices.Index(m.g.underWay, m)
 	if i < 0 {
@@ -133,13 +133,13 @@ func (m *made) end() {
 	m.g.underWay = slices.Delete(m.g.underWay, i, i+1)
 	m.g.mu.Unlock()
 	close(m.ended)
-	for _, unset := range m.unset {
-		unset()
+	for _, stop := range m.stopLimits {
+		stop()
 	}
 }
 
 // wait returns the answer to a call.
-func (m *made) wait() ([]byte, error) {
+func (m *pendingCall) wait() ([]byte, error) {
 	g := m.g
 	var gone <-chan struct{}
 	if g.parent != nil {
@@ -171,10 +171,10 @@ func (m *made) wait() ([]byte, error) {
 // verdict is how long rank 0 may take to say who keeps the others waiting.
 const verdict = 2 * time.Second
 
-// tooLate is called when a call has taken Options.Timeout. Rank 0 knows who has not made it.
-func (g *Group) tooLate(call uint64, ended <-chan struct{}) {
-	if g.judge != nil {
-		g.judge.late(call, nil)
+// timedOut is called when a call has taken Options.Timeout. Rank 0 knows who has not made it.
+func (g *Group) timedOut(call uint64, ended <-chan struct{}) {
+	if g.coordinator != nil {
+		g.coordinator.late(call, nil)
 		return
 	}
 	go func() { _ = g.parent.send(header{kind: kindLate, rank: uint32(g.rank), call: call}) }()

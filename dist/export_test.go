@@ -51,7 +51,7 @@ func (g *Group) Connections() int { return len(g.peers()) }
 
 // CallsUnderWay is how many calls rank 0 keeps that some processes have made, and not all.
 func (g *Group) CallsUnderWay() int {
-	g.judge.mu.Lock()
-	defer g.judge.mu.Unlock()
-	return len(g.judge.tallies)
+	g.coordinator.mu.Lock()
+	defer g.coordinator.mu.Unlock()
+	return len(g.coordinator.partial)
 }

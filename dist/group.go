@@ -17,30 +17,30 @@ import (
 type Group struct {
 	rank, localRank, world int
 	timeout                time.Duration
-	part                   string   // what errors call it, if Split made it
-	parent                 *peer    // nil: this is rank 0
-	children               []*peer  // those whose parent this process is
-	addresses              []string // of the processes' machines, by rank
-	judge                  *judge   // of rank 0
-	checked, fake          bool     // Options.Checked, Fake
+	part                   string       // what errors call it, if Split made it
+	parent                 *peer        // nil: this is rank 0
+	children               []*peer      // those whose parent this process is
+	addresses              []string     // of the processes' machines, by rank
+	coordinator            *coordinator // of rank 0
+	checked, fake          bool         // Options.Checked, Fake
 
 	calls sync.Mutex // held while a call is started, or told to the others
 
 	mu       sync.Mutex
-	call     uint64        // number of the last call
-	underWay []*made       // the calls that are not over, the oldest first
-	failed   *failure      // why there are no more calls
-	done     chan struct{} // closed when the others have been told of it
-	closed   chan struct{} // closed when the connections are, too
-	gone     int           // the first process that has left; -1: none
-	left     chan struct{} // closed with it
+	call     uint64         // number of the last call
+	underWay []*pendingCall // the calls that are not over, the oldest first
+	failed   *failure       // why there are no more calls
+	done     chan struct{}  // closed when the others have been told of it
+	closed   chan struct{}  // closed when the connections are, too
+	gone     int            // the first process that has left; -1: none
+	left     chan struct{}  // closed with it
 }
 
 func newGroup(rank, localRank, world int, timeout time.Duration) *Group {
 	g := &Group{rank: rank, localRank: localRank, world: world, timeout: timeout, addresses: []string{"127.0.0.1"},
 		done: make(chan struct{}), closed: make(chan struct{}), gone: -1, left: make(chan struct{})}
 	if rank == 0 {
-		g.judge = &judge{g: g, made: make([]uint64, world), heard: make([]string, world)}
+		g.coordinator = &coordinator{g: g, lastCall: make([]uint64, world), lastHeard: make([]string, world)}
 	}
 	return g
 }
@@ -175,7 +175,7 @@ func (g *Group) lost(p *peer, err error) {
 }
 
 // take does with a message of a neighbour what there is to do: most go up or down the tree.
-func (g *Group) take(from *peer, f *frame) {
+func (g *Group) handle(from *peer, f *frame) {
 	select {
 	case <-g.done:
 		return
@@ -183,14 +183,14 @@ func (g *Group) take(from *peer, f *frame) {
 	}
 	switch f.kind {
 	case kindCall:
-		if g.judge != nil {
-			g.judge.take(f, from)
+		if g.coordinator != nil {
+			g.coordinator.addPart(f, from)
 		} else {
 			g.pass(f, from, g.parent)
 		}
 	case kindLate:
-		if g.judge != nil {
-			g.judge.late(f.call, from)
+		if g.coordinator != nil {
+			g.coordinator.late(f.call, from)
 		} else {
 			g.pass(f, from, g.parent)
 		}
@@ -198,8 +198,8 @@ func (g *Group) take(from *peer, f *frame) {
 		g.pass(f, from, g.children...)
 		g.answer(f.call, f.payload)
 	case kindLeave:
-		if g.judge != nil {
-			g.judge.over(f.over) // first: the others look at who has left
+		if g.coordinator != nil {
+			g.coordinator.over(f.over) // first: the others look at who has left
 		}
 		g.hasLeft(int(f.rank))
 		for _, p := range g.peers() {
@@ -207,8 +207,8 @@ func (g *Group) take(from *peer, f *frame) {
 				_ = p.send(f.header) // it may have left before
 			}
 		}
-		if g.judge != nil {
-			g.judge.left(int(f.rank), from)
+		if g.coordinator != nil {
+			g.coordinator.peerLeft(int(f.rank), from)
 		}
 	case kindAbort:
 		r := &failure{Peer: -1, err: ErrPeerLost}

@@ -64,7 +64,7 @@ func (p *peer) read(g *Group) {
 		if int(f.rank) == p.rank && f.name > 0 {
 			p.heardIn.Store(f.named())
 		}
-		g.take(p, f)
+		g.handle(p, f)
 		if f.kind == kindAbort || f.kind == kindLeave && int(f.rank) == p.rank {
 			return
 		}

@@ -20,7 +20,7 @@ const (
 
 	opBroadcast // the part of one process, for all
 	opGather    // all parts, by rank
-	opNothing   // processes that meet
+	opBarrier   // processes that meet
 )
 
 func (o Op) String() string {
@@ -112,7 +112,7 @@ func combine(parts []*frame) (answer []byte) {
 			answer = append(answer, p.part()...)
 		}
 		return answer
-	case first.op == opNothing:
+	case first.op == opBarrier:
 		return nil
 	case first.number == float64s:
 		return reduce[float64](parts, first.op)

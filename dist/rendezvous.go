@@ -54,14 +54,14 @@ func Init(ctx context.Context, o Options) (*Group, error) {
 // rank 0 publishes the roster of the round, and a process accepts no roster but one with its own
 // id.
 type rendezvous struct {
-	o         Options
-	g         *Group
-	store     *tcpstore.Client
-	listener  net.Listener
-	local     []net.IP // the addresses of GLOO_SOCKET_IFNAME; empty: any
-	me        member
-	nonce     string // of the round that this process is in; empty: of none yet
-	published bool   // the roster of this round names another process of this rank
+	o        Options
+	g        *Group
+	store    *tcpstore.Client
+	listener net.Listener
+	local    []net.IP // the addresses of GLOO_SOCKET_IFNAME; empty: any
+	me       member
+	nonce    string // of the round that this process is in; empty: of none yet
+	stale    bool   // the roster of this round names another process of this rank
 }
 
 // round is what rank 0 begins.
@@ -100,7 +100,7 @@ func (r *rendezvous) key(parts ...string) string {
 func (r *rendezvous) keyOf(rank int) string { return r.key(r.nonce, "rank", strconv.Itoa(rank)) }
 
 // mismatched is where a process that has no place in the round, being of another world, says so.
-func (r *rendezvous) mismatched() string { return r.key(r.nonce, "mismatched") }
+func (r *rendezvous) mismatchKey() string { return r.key(r.nonce, "mismatched") }
 
 func (r *rendezvous) join(ctx context.Context) (err error) {
 	if !r.o.Store && r.o.Rank == 0 {
@@ -129,8 +129,8 @@ func (r *rendezvous) join(ctx context.Context) (err error) {
 	r.me = member{ID: rand.Text(), Rank: r.o.Rank, World: r.o.World, Host: r.o.hostname(), Addresses: r.addresses()}
 	var members []member
 	if r.o.Rank == 0 {
-		members, err = r.call(ctx)
-	} else if members, err = r.answer(ctx); err != nil && ctx.Err() != nil {
+		members, err = r.lead(ctx)
+	} else if members, err = r.follow(ctx); err != nil && ctx.Err() != nil {
 		err = r.whoIsMissing(ctx, context.Cause(ctx))
 	}
 	if err != nil {
@@ -167,7 +167,7 @@ func (r *rendezvous) listen() (*tcpstore.Server, error) {
 }
 
 // call is what rank 0 does: it begins a round, waits for all, and publishes the roster.
-func (r *rendezvous) call(ctx context.Context) ([]member, error) {
+func (r *rendezvous) lead(ctx context.Context) ([]member, error) {
 	r.nonce = rand.Text()
 	if err := r.put(ctx, r.key("round"), round{r.nonce, r.o.World}); err != nil {
 		return nil, err
@@ -179,7 +179,7 @@ func (r *rendezvous) call(ctx context.Context) ([]member, error) {
 	if ctx.Err() != nil {
 		err = r.whoIsMissing(ctx, context.Cause(ctx))
 	}
-	r.aside(ctx, func(ctx context.Context, r *rendezvous) { // the others have time limits that are longer, perhaps
+	r.withFreshStore(ctx, func(ctx context.Context, r *rendezvous) { // the others have time limits that are longer, perhaps
 		_ = r.put(ctx, r.key(r.nonce, "roster"), roster{Members: r.present(ctx), Error: err.Error()})
 	})
 	return nil, err
@@ -187,7 +187,7 @@ func (r *rendezvous) call(ctx context.Context) ([]member, error) {
 
 // aside runs f with a connection to the store of its own, if there is a store: one where a wait was
 // cut short is of no more use. f has two seconds.
-func (r *rendezvous) aside(ctx context.Context, f func(ctx context.Context, r *rendezvous)) {
+func (r *rendezvous) withFreshStore(ctx context.Context, f func(ctx context.Context, r *rendezvous)) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	store, err := tcpstore.Dial(ctx, r.o.Address)
@@ -200,7 +200,7 @@ func (r *rendezvous) aside(ctx context.Context, f func(ctx context.Context, r *r
 
 // present are the members that have left their ids in the round, of this world or of another one.
 func (r *rendezvous) present(ctx context.Context) (all []member) {
-	keys := []string{r.mismatched()}
+	keys := []string{r.mismatchKey()}
 	for rank := 1; rank < r.o.World; rank++ {
 		keys = append(keys, r.keyOf(rank))
 	}
@@ -234,7 +234,7 @@ func (r *rendezvous) gather(ctx context.Context) ([]member, error) {
 			if current.Nonce != r.nonce {
 				return nil, r.errTaken()
 			}
-			if odd, err := r.get(ctx, r.mismatched(), &other); err != nil || odd {
+			if odd, err := r.get(ctx, r.mismatchKey(), &other); err != nil || odd {
 				return nil, errors.Join(err, otherWorld(r.me, other))
 			}
 			if err := wait(ctx); err != nil {
@@ -255,7 +255,7 @@ func otherWorld(a, b member) error {
 
 // answer is what the other ranks do: they leave their ids in the newest round until a roster has
 // them.
-func (r *rendezvous) answer(ctx context.Context) ([]member, error) {
+func (r *rendezvous) follow(ctx context.Context) ([]member, error) {
 	text, err := json.Marshal(r.me)
 	if err != nil {
 		return nil, err
@@ -271,7 +271,7 @@ func (r *rendezvous) answer(ctx context.Context) ([]member, error) {
 		var members []member
 		if newest.Nonce != r.nonce {
 			err = r.enter(ctx, newest, text)
-		} else if !r.published {
+		} else if !r.stale {
 			members, err = r.accept(ctx, text)
 		}
 		if err != nil || members != nil {
@@ -290,11 +290,11 @@ func (r *rendezvous) enter(ctx context.Context, newest round, text []byte) error
 	if err != nil {
 		return err
 	}
-	if r.published = ended && r.o.Store; r.published { // a store of rank 0 has no other rounds than that of its group
+	if r.stale = ended && r.o.Store; r.stale { // a store of rank 0 has no other rounds than that of its group
 		return nil
 	}
 	if newest.World != r.o.World {
-		if err := r.store.Set(ctx, r.mismatched(), text); err != nil {
+		if err := r.store.Set(ctx, r.mismatchKey(), text); err != nil {
 			return err
 		}
 	}
@@ -325,7 +325,7 @@ func (r *rendezvous) accept(ctx context.Context, text []byte) ([]member, error) 
 	case !r.o.Store:
 		return nil, r.errTaken() // the store is that of this group
 	}
-	r.published = true
+	r.stale = true
 	return nil, nil
 }
 
@@ -372,12 +372,12 @@ func (r *rendezvous) whoIsMissing(ctx context.Context, err error) error {
 	switch {
 	case r.nonce == "":
 		return fmt.Errorf("of ranks 0 to %d there is no sign of 0: %w", r.o.World-1, err)
-	case r.published:
+	case r.stale:
 		return fmt.Errorf("the store has the roster of an earlier start only, or of another process of rank %d: rank 0 "+
 			"has not started again, or RANK is the same for two processes: %w", r.o.Rank, err)
 	}
 	var missing []string
-	r.aside(ctx, func(ctx context.Context, r *rendezvous) {
+	r.withFreshStore(ctx, func(ctx context.Context, r *rendezvous) {
 		for rank := 1; rank < r.o.World; rank++ {
 			if here, askErr := r.store.Has(ctx, r.keyOf(rank)); askErr == nil && !here {
 				missing = append(missing, strconv.Itoa(rank))
