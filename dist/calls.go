@@ -67,8 +67,8 @@ func (g *Group) StartAgree(ctx context.Context, next string, then func()) (agree
 	}), nil
 }
 
-// Quiet is a call that the other processes hear of only if it takes long: see [Group.StartQuiet].
-// The zero value is a call that nobody hears of.
+// Quiet is a call that is announced to the other processes only if it takes long: see
+// [Group.StartQuiet]. The zero value is a call that is never announced.
 type Quiet struct{ m *pendingCall }
 
 // StartQuiet is like [Group.StartAgree] for work that cannot complete unless all processes do the

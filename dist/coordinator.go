@@ -5,35 +5,36 @@ import (
 	"sync"
 )
 
-// coordinator is what rank 0 does for all: it brings the parts of a call together, compares what the
-// processes do, and knows who keeps the others waiting.
+// coordinator is the part of rank 0 that serves the whole group: it collects the processes'
+// contributions to each call, checks that all make the same calls, and knows which process keeps
+// the others waiting.
 type coordinator struct {
 	g *Group
 
 	mu         sync.Mutex
-	partial    []*partialCall // the calls under way, the oldest first
-	lastCall   []uint64       // the last call of which each process has told
-	completed  uint64         // calls up to this one have been made by all, as one has told for whom they are over
-	lastHeard  []string       // the last of them
-	writingTo  *peer          // whom an answer is being written to
-	mismatched bool           // the processes make different calls
+	partial    []*partialCall // calls that some processes have not made yet, oldest first
+	lastCall   []uint64       // number of the last call announced by each process
+	completed  uint64         // calls up to this number are known to have been made by all processes
+	lastHeard  []string       // the name of that call
+	writingTo  *peer          // the child that an answer is being sent to; nil: none
+	mismatched bool           // the processes have made different calls, so the group has failed
 
-	answering sync.Mutex // held while answers are written
+	answering sync.Mutex // held while an answer is sent
 }
 
-// partialCall is a call that some processes have made, and not all.
+// partialCall is a call that some, but not all, processes have made.
 type partialCall struct {
 	call  uint64
 	parts []*frame // by rank
 	have  int
 }
 
-// take adds the part of a process to its call. reader is the neighbour by whose goroutine it came;
-// nil: it is that of rank 0.
+// addPart adds the contribution of one process to its call. reader is the neighbour whose read
+// goroutine is calling; nil if rank 0 itself made the call.
 func (c *coordinator) addPart(f *frame, reader *peer) {
 	c.mu.Lock()
 	rank := int(f.rank)
-	if c.mismatched || rank >= len(c.lastCall) || f.call <= c.lastCall[rank] { // the latter two no process of this module sends
+	if c.mismatched || rank >= len(c.lastCall) || f.call <= c.lastCall[rank] { // the last two are protocol violations
 		c.mu.Unlock()
 		return
 	}
@@ -67,8 +68,8 @@ func (c *coordinator) addPart(f *frame, reader *peer) {
 	c.answer(f.call, combine(t.parts), reader)
 }
 
-// forget drops the calls up to one that is over for a process: who waits in them has its answer from
-// elsewhere. The mutex is held.
+// forget drops the calls up to number over, which some process has completed: whoever waits in them
+// gets the result elsewhere (see Group.StartQuiet). c.mu must be held.
 func (c *coordinator) forget(over uint64) {
 	c.completed = max(c.completed, over)
 	for len(c.partial) > 0 && c.partial[0].call <= c.completed {
@@ -76,7 +77,7 @@ func (c *coordinator) forget(over uint64) {
 	}
 }
 
-// findOrAdd is that of a call, the next one perhaps. The mutex is held.
+// findOrAdd returns the partial call with a number, creating it if needed. c.mu must be held.
 func (c *coordinator) findOrAdd(call uint64) *partialCall {
 	for _, t := range c.partial {
 		if t.call == call {
@@ -88,11 +89,11 @@ func (c *coordinator) findOrAdd(call uint64) *partialCall {
 	return t
 }
 
-// answer tells all processes what came of a call.
+// answer sends the result of a call to all processes.
 func (c *coordinator) answer(call uint64, b []byte, reader *peer) {
 	c.answering.Lock()
 	f := &frame{header{kind: kindAnswer, call: call}, b}
-	for _, p := range c.g.children { // before rank 0 itself, which may leave then
+	for _, p := range c.g.children { // before rank 0 itself, which may leave once it has the answer
 		c.setWritingTo(p)
 		c.g.pass(f, reader, p)
 	}
@@ -101,12 +102,12 @@ func (c *coordinator) answer(call uint64, b []byte, reader *peer) {
 	c.g.answer(call, b)
 }
 
-// different is a part of another call than f belongs to.
+// different returns a contribution that belongs to another call than f does; nil if there is none.
 func (t *partialCall) different(f *frame) *frame {
 	for _, o := range t.parts {
 		if o != nil && o != f {
 			if o.same(f) {
-				return nil // all before were the same
+				return nil // the parts before f agree with each other, so one comparison is enough
 			}
 			return o
 		}
@@ -120,14 +121,14 @@ func (c *coordinator) setWritingTo(p *peer) {
 	c.mu.Unlock()
 }
 
-// over takes note of calls that are over for a process.
+// over records that a process has completed all calls up to a number.
 func (c *coordinator) over(call uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.forget(call)
 }
 
-// left ends the group if others wait for a process that has left.
+// peerLeft aborts the group if other processes wait for one that has left.
 func (c *coordinator) peerLeft(rank int, reader *peer) {
 	c.mu.Lock()
 	waited := rank < len(c.lastCall) && len(c.partial) > 0 && c.lastCall[rank] < c.partial[len(c.partial)-1].call
@@ -138,8 +139,8 @@ func (c *coordinator) peerLeft(rank int, reader *peer) {
 	}
 }
 
-// late ends the group when a process has waited too long in a call, and names the one that has not
-// made it, or the oldest before it.
+// late aborts the group when a process has waited for too long in a call. It blames the first
+// process missing from the oldest partial call.
 func (c *coordinator) late(call uint64, reader *peer) {
 	c.mu.Lock()
 	missing, heard, current := -1, "", false
@@ -152,7 +153,7 @@ func (c *coordinator) late(call uint64, reader *peer) {
 			}
 		}
 	}
-	if c.writingTo != nil { // it takes no answer
+	if c.writingTo != nil { // a child that does not read its answer holds up everything
 		missing, heard, current = c.writingTo.rank, c.lastHeard[c.writingTo.rank], true
 	}
 	c.mu.Unlock()

@@ -7,27 +7,28 @@ import (
 	"time"
 )
 
-// made is a call that this process has made.
+// pendingCall is a call that this process has started and that is not over.
 type pendingCall struct {
 	frame
 	g          *Group
 	ctx        context.Context
-	name       string        // as errors show it
-	answer     chan []byte   // what comes of it
-	ended      chan struct{} // closed when that has come, or the group has failed meanwhile
-	announced  bool          // the others know of it
-	stopLimits []func() bool // its limits, which begin then
+	name       string        // as errors show it: with its number
+	answer     chan []byte   // receives the result
+	ended      chan struct{} // closed when the call is over, with or without a result
+	announced  bool          // the other processes have been told of it
+	stopLimits []func() bool // stop the timeout and the watch on ctx, which start when it is announced
 }
 
-// newCall is one of which the others see text, and to which this process adds part.
+// newCall returns a call that is named text for the other processes and to which this process
+// contributes part.
 func (g *Group) newCall(ctx context.Context, h header, text string, part []byte) *pendingCall {
 	h.kind, h.rank, h.name = kindCall, uint32(g.rank), uint32(len(text))
 	return &pendingCall{frame: frame{h, append([]byte(text), part...)}, g: g, ctx: ctx, answer: make(chan []byte, 1),
 		ended: make(chan struct{})}
 }
 
-// exchange makes one call: what this process has to add goes to rank 0, and the answer comes back
-// when all have made the same call.
+// exchange makes one call: it sends this process's part to rank 0, and returns the result when all
+// processes have made the same call.
 func (g *Group) exchange(ctx context.Context, h header, text string, part []byte) ([]byte, error) {
 	m := g.newCall(ctx, h, text, part)
 	if err := m.start(false, nil); err != nil {
@@ -36,8 +37,8 @@ func (g *Group) exchange(ctx context.Context, h header, text string, part []byte
 	return m.wait()
 }
 
-// start begins a call, and tells the others of it unless it is quiet. More calls may be started
-// before its answer comes; then, if it is not nil, runs before any of them.
+// start begins a call, and announces it unless it is quiet. Further calls may be started before it
+// is answered; then, if not nil, runs before any of them.
 func (m *pendingCall) start(quiet bool, then func()) error {
 	g := m.g
 	g.calls.Lock()
@@ -47,7 +48,7 @@ func (m *pendingCall) start(quiet bool, then func()) error {
 	if err := g.failure(m.name); err != nil {
 		return err
 	}
-	if err := m.ctx.Err(); err != nil { // nothing was sent, so the group is as it was
+	if err := m.ctx.Err(); err != nil { // nothing was sent, so the group still works
 		return &Error{Call: m.name, Rank: g.rank, Peer: -1, Err: err}
 	}
 	if rank := g.whoLeft(); rank >= 0 {
@@ -67,8 +68,8 @@ func (m *pendingCall) start(quiet bool, then func()) error {
 	return nil
 }
 
-// tell has the others know of the calls up to m that are not over. g.calls is held: calls are told
-// of in their order.
+// announce tells the other processes of all calls up to m that have not been announced. g.calls
+// must be held, so that calls are announced in order.
 func (g *Group) announce(m *pendingCall) {
 	for {
 		g.mu.Lock()
@@ -79,7 +80,7 @@ func (g *Group) announce(m *pendingCall) {
 		}
 		next := g.underWay[i]
 		next.announced, next.over = true, g.underWay[0].call-1
-		// these act where a write is stuck, too: the farewell sets its deadline
+		// These work even if a write is stuck, because farewell sets a write deadline.
 		next.stopLimits = []func() bool{
 			context.AfterFunc(next.ctx, func() {
 				g.abort(&failure{Peer: -1, Heard: next.name, err: context.Cause(next.ctx)}, nil)
@@ -98,7 +99,7 @@ func (g *Group) announce(m *pendingCall) {
 	}
 }
 
-// over is the number of the last call of this process that is over, with all before it.
+// over returns the number of the last call that is over together with all calls before it.
 func (g *Group) over() uint64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -108,7 +109,8 @@ func (g *Group) over() uint64 {
 	return g.call
 }
 
-// answer gives a call what came of it. The answers to calls of other processes are none of ours.
+// answer delivers the result of a call. Results of calls that this process has not started, or has
+// completed without an answer, are dropped.
 func (g *Group) answer(call uint64, b []byte) {
 	g.mu.Lock()
 	i := slices.IndexFunc(g.underWay, func(u *pendingCall) bool { return u.call == call })
@@ -118,11 +120,11 @@ func (g *Group) answer(call uint64, b []byte) {
 	}
 	m := g.underWay[i]
 	g.mu.Unlock()
-	m.end() // first: who waits may end the context
+	m.end() // before the answer is delivered: the caller may cancel the context then
 	m.answer <- b
 }
 
-// end has a call be over, and lifts its limits.
+// end removes a call from those under way, and stops its timeout and its watch on ctx.
 func (m *pendingCall) end() {
 	m.g.mu.Lock()
 	i := slices.Index(m.g.underWay, m)
@@ -138,7 +140,7 @@ func (m *pendingCall) end() {
 	}
 }
 
-// wait returns the answer to a call.
+// wait returns the result of a call.
 func (m *pendingCall) wait() ([]byte, error) {
 	g := m.g
 	var gone <-chan struct{}
@@ -148,10 +150,10 @@ func (m *pendingCall) wait() ([]byte, error) {
 	select {
 	case b := <-m.answer:
 		return b, nil
-	case <-gone: // it has left: one that was lost has ended the group
+	case <-gone: // the parent has left; had its connection been lost, the group would have failed
 	case <-g.done:
 	}
-	select { // what has come counts, whatever has happened since
+	select { // a result that has arrived counts, even if the group has failed since
 	case b := <-m.answer:
 		return b, nil
 	default:
@@ -163,15 +165,16 @@ func (m *pendingCall) wait() ([]byte, error) {
 			g.abort(&failure{Peer: g.parent.rank, Heard: g.parent.lastCall(), err: ErrPeerLeft}, nil)
 		}
 	}
-	<-g.done // of an end that another goroutine has begun
+	<-g.done // another goroutine may still be telling the others
 	m.end()
 	return nil, g.failure(m.name)
 }
 
-// verdict is how long rank 0 may take to say who keeps the others waiting.
+// verdict is how long a process waits for rank 0 to say which process keeps the others waiting.
 const verdict = 2 * time.Second
 
-// timedOut is called when a call has taken Options.Timeout. Rank 0 knows who has not made it.
+// timedOut is called when a call has taken Options.Timeout. Rank 0 knows which process has not made
+// it.
 func (g *Group) timedOut(call uint64, ended <-chan struct{}) {
 	if g.coordinator != nil {
 		g.coordinator.late(call, nil)
@@ -191,7 +194,7 @@ func (g *Group) timedOut(call uint64, ended <-chan struct{}) {
 // and the group knows which one it was.
 func (g *Group) Fail(call string, err error) error {
 	if g.World() == 1 {
-		return err // there is nobody to tell
+		return err // no other process needs to know
 	}
 	select {
 	case <-g.done:

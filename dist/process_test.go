@@ -15,7 +15,7 @@ import (
 	"github.com/gotrainer/gotrainer/internal/ranktest"
 )
 
-// TestMain is also what the processes run that the tests start.
+// TestMain is also the main function of the processes that the tests start.
 func TestMain(m *testing.M) {
 	if os.Getenv("DIST_TEST_ROLE") != "" {
 		if err := role(os.Getenv("DIST_TEST_ROLE")); err != nil {
@@ -55,7 +55,7 @@ func role(name string) error {
 			_ = self.Kill()
 			select {}
 		case name == fmt.Sprint("stopped ", g.Rank()) && i == 5:
-			// nobody else would end it
+			// SIGSTOP leaves a process that nobody else would end.
 			if err := exec.Command("sh", "-c", fmt.Sprintf("sleep 6; kill -KILL %d", os.Getpid())).Start(); err != nil {
 				return err
 			}
@@ -68,8 +68,7 @@ func role(name string) error {
 	}
 }
 
-// start starts the ranks of a run as processes of their own, and returns what each printed, with
-// its exit code.
+// start runs the ranks as processes, and returns the output and the exit code of each.
 func start(t *testing.T, role string, world int, env ...string) (output []string, code []int) {
 	t.Helper()
 	for _, p := range ranktest.Run(t, world, time.Minute, append(env, "DIST_TEST_ROLE="+role)...) {
@@ -98,7 +97,7 @@ func TestTheOthersNameTheOneThatWasKilled(t *testing.T) {
 	}
 }
 
-// A process that is stopped keeps its connections, and the kernel answers for it.
+// A stopped process keeps its connections, and its kernel still acknowledges data.
 func TestTheOthersNameTheOneThatWasStopped(t *testing.T) {
 	for stopped := range 2 {
 		t.Run(fmt.Sprint("rank ", stopped), func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 
 func TestAGroupIsSplitByColorInTheOrderOfTheRanks(t *testing.T) {
 	all(t, together(t, 5, nil, func(ctx context.Context, g *dist.Group) error {
-		sub, err := dist.Split(ctx, g, g.Rank()%2) // 0 2 4 and 1 3
+		sub, err := dist.Split(ctx, g, g.Rank()%2) // ranks 0 2 4, and 1 3
 		if err != nil {
 			return err
 		}
@@ -66,11 +66,11 @@ func TestAPartEndsWithTheWholeAndNamesItself(t *testing.T) {
 		}
 		switch g.Rank() {
 		case 3:
-			return g.Close() // and with it its part
+			return g.Close() // also ends its subgroup
 		case 2:
 			return sub.Barrier(ctx)
 		}
-		return sub.Barrier(ctx) // the other part does not notice
+		return sub.Barrier(ctx) // the other subgroup does not notice
 	}) {
 		if rank != 2 {
 			require.NoError(t, err, "rank %d", rank)
