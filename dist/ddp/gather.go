@@ -26,7 +26,7 @@ func AllGather(ctx context.Context, g *dist.Group, t torch.Tensor) (all []torch.
 	return c.run(ctx, g)
 }
 
-func allGather(ctx context.Context, g *dist.Group, t torch.Tensor) (c plan[[]torch.Tensor], err error) {
+func allGather(ctx context.Context, g *dist.Group, t torch.Tensor) (c collective[[]torch.Tensor], err error) {
 	shapes, err := compareRows(ctx, g, "AllGather", rowsOf(t))
 	if err != nil {
 		return c, err
@@ -39,7 +39,7 @@ func allGather(ctx context.Context, g *dist.Group, t torch.Tensor) (c plan[[]tor
 		}
 	}
 	longest, dtype := slices.Max(size), t.DType()
-	return plan[[]torch.Tensor]{
+	return collective[[]torch.Tensor]{
 		call: "AllGather(" + shapes[0].String() + ")",
 		start: func(p *torch.ProcessGroup) []operation {
 			mine := bytesOf(t)

@@ -243,7 +243,7 @@ func Backward(ctx context.Context, models []*Model, backward func(), losses ...t
 			return err
 		}
 	}
-	defer time.AfterFunc(lateBackward, call.Tell).Stop()
+	defer time.AfterFunc(announceBackwardAfter, call.Tell).Stop()
 	stop := context.AfterFunc(ctx, func() {
 		m.group.Fail("Backward", context.Cause(ctx)) //nolint:errcheck // it ends the pass
 	})
@@ -258,8 +258,8 @@ func Backward(ctx context.Context, models []*Model, backward func(), losses ...t
 	return nil
 }
 
-// lateBackward is how long a backward pass may take before the others are told of it.
-const lateBackward = time.Second
+// announceBackwardAfter is how long a backward pass may take before the others are told of it.
+const announceBackwardAfter = time.Second
 
 // unfinished is what the reducer says when parameters took no part in the pass before.
 var unfinished = regexp.MustCompile(`(?s)^.*Expected to have finished reduction` +

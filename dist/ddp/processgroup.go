@@ -18,8 +18,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// made holds the process group of libtorch that belongs to each [dist.Group] that is open.
-var made struct {
+// registry holds the process group of libtorch that belongs to each [dist.Group] that is open.
+var registry struct {
 	groups     sync.Map // *dist.Group to *joined
 	registered atomic.Int64
 
@@ -31,7 +31,7 @@ var made struct {
 // gpus is how many libtorch sees; tests have others.
 var gpus = torch.CUDADevices
 
-func init() { made.afterLeaving.Store(int64(10 * time.Second)) }
+func init() { registry.afterLeaving.Store(int64(10 * time.Second)) }
 
 // joinTimeout is how long gloo may take to connect processes that are all there.
 const joinTimeout = time.Minute
@@ -59,7 +59,7 @@ type joined struct {
 // processGroup returns the process group of libtorch that belongs to g. All processes make it
 // together, at the first call; it is aborted when g ends.
 func processGroup(ctx context.Context, g *dist.Group) (*joined, error) {
-	if found, ok := made.groups.Load(g); ok {
+	if found, ok := registry.groups.Load(g); ok {
 		return found.(*joined), nil
 	}
 	if err := g.Err(); err != nil {
@@ -69,7 +69,7 @@ func processGroup(ctx context.Context, g *dist.Group) (*joined, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ddp: rank %d of %d cannot join the processes' gloo group: %w", g.Rank(), g.World(), err)
 	}
-	made.groups.Store(g, p)
+	registry.groups.Store(g, p)
 	go watch(g, p.ProcessGroup)
 	return p, nil
 }
@@ -79,14 +79,14 @@ func watch(g *dist.Group, p *torch.ProcessGroup) {
 	select {
 	case <-g.Left():
 		select {
-		case <-time.After(time.Duration(made.afterLeaving.Load())):
+		case <-time.After(time.Duration(registry.afterLeaving.Load())):
 			p.Abort(dist.ErrPeerLeft.Error())
 			<-g.Done()
 		case <-g.Done():
 		}
 	case <-g.Done():
 	}
-	made.groups.Delete(g)
+	registry.groups.Delete(g)
 	if errors.Is(g.Err(), dist.ErrClosed) {
 		_ = torch.Try(p.Shutdown) // what the GPU has under way is the others' too; its failure ends nothing more
 	}
@@ -125,7 +125,7 @@ func engine(o *torch.ProcessGroupOptions) string {
 func join(ctx context.Context, g *dist.Group) (*joined, error) {
 	o := torch.ProcessGroupOptions{
 		Rank: g.Rank(), World: g.World(), Name: "gotrainer", Address: g.Address(),
-		Registered: fmt.Sprintf("gotrainer %d of %d, %d", g.Rank(), g.World(), made.registered.Add(1)),
+		Registered: fmt.Sprintf("gotrainer %d of %d, %d", g.Rank(), g.World(), registry.registered.Add(1)),
 		Join:       joinTimeout, Timeout: g.Timeout(), Checked: g.Checked(), Fake: g.Fake(),
 	}
 	if o.Fake {
@@ -209,7 +209,7 @@ func Collective(ctx context.Context, g *dist.Group, name string, f func(p *torch
 	if err != nil {
 		return err
 	}
-	err = running(ctx, g, j.ProcessGroup, name, f)
+	err = runCall(ctx, g, j.ProcessGroup, name, f)
 	return cmp.Or(agreed(), err)
 }
 
@@ -242,8 +242,8 @@ func (j *joined) announce(ctx context.Context, g *dist.Group, name string, start
 	return func() error { return nil }, nil
 }
 
-// running runs a call that the others make too.
-func running(ctx context.Context, g *dist.Group, p *torch.ProcessGroup, name string,
+// runCall runs a call that the others make too.
+func runCall(ctx context.Context, g *dist.Group, p *torch.ProcessGroup, name string,
 	f func(p *torch.ProcessGroup)) error {
 	if err := attempt(ctx, p, func() { f(p) }); err != nil {
 		return g.Fail(name, err)

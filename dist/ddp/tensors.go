@@ -25,7 +25,7 @@ func AllReduce(ctx context.Context, g *dist.Group, op dist.Op, ts ...torch.Tenso
 	return err
 }
 
-func allReduce(op dist.Op, ts []torch.Tensor) (c plan[[]torch.Tensor], err error) {
+func allReduce(op dist.Op, ts []torch.Tensor) (c collective[[]torch.Tensor], err error) {
 	name, ok := reductions[op]
 	if !ok {
 		return c, fmt.Errorf("ddp: AllReduce: %s is not a reduction; want Sum, Mean, Max, Min or Product", op)
@@ -42,7 +42,7 @@ func allReduce(op dist.Op, ts []torch.Tensor) (c plan[[]torch.Tensor], err error
 	call := fmt.Sprintf("AllReduce(%s of %s)", op, describe(ts))
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(call)) // which does not fail
-	return plan[[]torch.Tensor]{
+	return collective[[]torch.Tensor]{
 		call:  call,
 		quiet: slices.ContainsFunc(ts, func(t torch.Tensor) bool { return t.Numel() > 0 }),
 		start: func(p *torch.ProcessGroup) []operation {
