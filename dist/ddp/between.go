@@ -9,7 +9,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// maxDims is how many dimensions a tensor may have that is sent to a process.
+// maxDims is the largest number of dimensions that [Send] accepts.
 const maxDims = 16
 
 // Send sends a tensor to another process, which calls [Recv]: torch.distributed.send. It returns
@@ -47,7 +47,7 @@ func Recv(ctx context.Context, g *dist.Group, from int, device torch.Device) (t 
 			about := torch.Values[int64](header)
 			t := torch.TensorOptions{DType: torch.DType(about[0])}.Zeros(about[2 : 2+about[1]]...)
 			if t.Numel() > 0 {
-				p.Recv(bytesOf(t), from) // which are those of t
+				p.Recv(bytesOf(t), from) // a view of t's memory
 			}
 			return t.ToDevice(device)
 		})
@@ -55,7 +55,7 @@ func Recv(ctx context.Context, g *dist.Group, from int, device torch.Device) (t 
 	return t, err
 }
 
-// pointToPoint runs a call of this process and another one.
+// pointToPoint runs a call between this process and one peer.
 func pointToPoint(ctx context.Context, g *dist.Group, call string, peer int, f func(p *torch.ProcessGroup)) error {
 	if peer < 0 || peer >= g.World() || peer == g.Rank() {
 		return fmt.Errorf("ddp: %s: there are %d processes, and this one is rank %d; want another one", call, g.World(),

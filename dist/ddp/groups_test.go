@@ -21,8 +21,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Groups of one process that are used at the same time do not meet. In libtorch's flight recorder
-// they would, see no_flight_recorder in cgotorch/src/group.cc; that race is rarer than this test.
+// Groups of one process that are used at the same time do not interfere. In libtorch's flight
+// recorder they would: see no_flight_recorder in cgotorch/src/group.cc. That race is too rare for
+// this test to hit reliably.
 func TestManyGroupsAtOnceInOneProcess(t *testing.T) {
 	testenv.RequireTorch(t)
 	var groups sync.WaitGroup
@@ -40,7 +41,7 @@ func TestManyGroupsAtOnceInOneProcess(t *testing.T) {
 	groups.Wait()
 }
 
-// A trainer that has ended leaves no threads of gloo behind, though nothing closes its model.
+// No threads of gloo remain after a group has ended, even if the model was not closed.
 func TestTheThreadsOfAGroupEndWithIt(t *testing.T) {
 	testenv.RequireTorch(t)
 	if runtime.GOOS != "linux" {

@@ -90,7 +90,7 @@ func allToAll(ctx context.Context, g *dist.Group, parts []torch.Tensor) (c colle
 			lengths[rank] = r.Shape[0]
 		}
 	}
-	if wrong != "" { // and all shall know
+	if wrong != "" { // an error that all processes must learn of
 		about = rows{wrong, []int64{0}}
 	}
 	if _, err := compareRows(ctx, g, "AllToAll", about); err != nil {
