@@ -31,8 +31,8 @@ const (
 
 const updatesKey = "updates" // in the metadata of a checkpoint
 
-// stored is a part of a tensor as a checkpoint has it.
-type stored struct {
+// tensorPart is a part of a tensor as a checkpoint has it.
+type tensorPart struct {
 	name   string
 	tensor torch.Tensor // the part
 	shape  []int64      // of the whole
@@ -40,17 +40,17 @@ type stored struct {
 }
 
 // parts is what this process has to store: its pieces, and what all have by rank 0 alone.
-func (m *Model) parts(opt optim.Optimizer) (all []stored) {
+func (m *Model) parts(opt optim.Optimizer) (all []tensorPart) {
 	pieces := map[string]Piece{}
 	for _, p := range m.Pieces() {
 		pieces[p.Name] = p
-		all = append(all, m.ofReplica(stored{modelPrefix + p.Name, p.Tensor.Detach(), p.Shape, p.Offset}))
+		all = append(all, m.ofReplica(tensorPart{modelPrefix + p.Name, p.Tensor.Detach(), p.Shape, p.Offset}))
 	}
 	for _, s := range m.frozen() {
 		all = append(all, m.ofReplica(s))
 	}
 	whole := func(name string, t torch.Tensor) {
-		s := stored{name, t.Detach().Reshape(-1), t.Shape(), 0}
+		s := tensorPart{name, t.Detach().Reshape(-1), t.Shape(), 0}
 		if !m.group.Main() {
 			s.tensor = s.tensor.Narrow(0, 0, 0)
 		}
@@ -65,7 +65,7 @@ func (m *Model) parts(opt optim.Optimizer) (all []stored) {
 	for _, s := range opt.State() {
 		p, ok := pieces[s.Name[:max(strings.LastIndexByte(s.Name, '.'), 0)]]
 		if ok && slices.Equal(s.Tensor.Shape(), p.Tensor.Shape()) {
-			all = append(all, m.ofReplica(stored{statePrefix + s.Name, s.Tensor.Detach(), p.Shape, p.Offset}))
+			all = append(all, m.ofReplica(tensorPart{statePrefix + s.Name, s.Tensor.Detach(), p.Shape, p.Offset}))
 		} else {
 			whole(countPrefix+s.Name, s.Tensor)
 		}
@@ -74,13 +74,13 @@ func (m *Model) parts(opt optim.Optimizer) (all []stored) {
 }
 
 // frozen are the pieces of units that nobody trains.
-func (m *Model) frozen() (all []stored) {
+func (m *Model) frozen() (all []tensorPart) {
 	for _, u := range m.units() {
 		for _, r := range u.rows {
 			for _, p := range r.params {
 				if !p.piece.Defined() {
 					offset, n, place := r.flat.mine(p)
-					all = append(all, stored{modelPrefix + p.name, r.mine.Narrow(0, place, n), p.shape, offset})
+					all = append(all, tensorPart{modelPrefix + p.name, r.mine.Narrow(0, place, n), p.shape, offset})
 				}
 			}
 		}
@@ -144,7 +144,7 @@ func (m *Model) Save(ctx context.Context, path string, step int, opt optim.Optim
 // on all of them, and the folder should be removed.
 func (m *Model) WriteTo(ctx context.Context, folder string, step int, opt optim.Optimizer,
 	metadata map[string]string) error {
-	m.dropRoot()
+	m.reshardRoot()
 	id, err := m.begin(ctx, m.Release())
 	if err != nil {
 		return err
@@ -161,14 +161,14 @@ func (m *Model) WriteTo(ctx context.Context, folder string, step int, opt optim.
 // group does something else, and must be called once.
 func (m *Model) WriteLater(ctx context.Context, folder string, step int, opt optim.Optimizer,
 	metadata map[string]string) (later func() error, err error) {
-	m.dropRoot()
+	m.reshardRoot()
 	err = m.Release()
 	id, err := m.begin(ctx, err)
 	if err != nil {
 		return nil, err
 	}
-	if m.aside == nil {
-		if m.aside, err = dist.Split(ctx, m.group, 0); err != nil {
+	if m.background == nil {
+		if m.background, err = dist.Split(ctx, m.group, 0); err != nil {
 			return nil, err
 		}
 	}
@@ -191,7 +191,7 @@ func (m *Model) WriteLater(ctx context.Context, folder string, step int, opt opt
 	failed = errors.Join(err, failed)
 	metadata = withUpdates(metadata, opt)
 	return func() error {
-		err := write(ctx, m.aside, folder, id, step, metadata, entries, failed)
+		err := write(ctx, m.background, folder, id, step, metadata, entries, failed)
 		for _, t := range copies {
 			t.Free()
 		}
@@ -217,7 +217,7 @@ func withUpdates(metadata map[string]string, opt optim.Optimizer) map[string]str
 	return all
 }
 
-func entriesOf(parts []stored) (entries []sharded.Entry, err error) {
+func entriesOf(parts []tensorPart) (entries []sharded.Entry, err error) {
 	for _, s := range parts {
 		e, err := tensorio.Entry(s.name, s.tensor)
 		if err != nil {
@@ -315,8 +315,8 @@ func (e *systemError) Unwrap() error { return e.err }
 // then nothing has changed. It returns the step and metadata given to Save.
 func (m *Model) Load(ctx context.Context, path string, opt optim.Optimizer) (step int, metadata map[string]string,
 	err error) {
-	m.dropRoot()
-	l, err := &loading{}, m.Release()
+	m.reshardRoot()
+	l, err := &loadedState{}, m.Release()
 	if err == nil {
 		l, err = m.read(path, opt)
 	}
@@ -327,8 +327,8 @@ func (m *Model) Load(ctx context.Context, path string, opt optim.Optimizer) (ste
 	return l.step, l.metadata, err
 }
 
-// loading is what a process has read.
-type loading struct {
+// loadedState is what a process has read.
+type loadedState struct {
 	step            int
 	metadata        map[string]string
 	updates         int
@@ -337,7 +337,7 @@ type loading struct {
 }
 
 // apply puts what was read in place.
-func (l *loading) apply(opt optim.Optimizer) error {
+func (l *loadedState) apply(opt optim.Optimizer) error {
 	if opt != nil {
 		if err := opt.LoadState(l.states, l.updates); err != nil {
 			return err
@@ -352,13 +352,13 @@ func (l *loading) apply(opt optim.Optimizer) error {
 	})
 }
 
-func (m *Model) read(path string, opt optim.Optimizer) (l *loading, err error) {
+func (m *Model) read(path string, opt optim.Optimizer) (l *loadedState, err error) {
 	r, err := openSource(path)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = r.Close() }() // it was only read
-	l = &loading{step: r.about().Step, metadata: maps.Clone(r.about().Metadata)}
+	l = &loadedState{step: r.about().Step, metadata: maps.Clone(r.about().Metadata)}
 	delete(l.metadata, updatesKey)
 	failed := torch.Try(func() { err = m.readModel(r, l) })
 	if err = errors.Join(err, failed); err != nil || opt == nil {
@@ -373,26 +373,26 @@ func (m *Model) read(path string, opt optim.Optimizer) (l *loading, err error) {
 
 // targets are what a checkpoint of the model is read into: pieces, or the whole where all processes
 // have it.
-func (m *Model) targets() (all []stored) {
+func (m *Model) targets() (all []tensorPart) {
 	for _, f := range m.rows {
 		for _, p := range f.params {
 			if p.whole.Defined() {
-				all = append(all, stored{modelPrefix + p.name, p.whole.Detach(), p.shape, 0})
+				all = append(all, tensorPart{modelPrefix + p.name, p.whole.Detach(), p.shape, 0})
 				continue
 			}
 			offset, _, _ := f.mine(p)
-			all = append(all, stored{modelPrefix + p.name, p.piece.Detach(), p.shape, offset})
+			all = append(all, tensorPart{modelPrefix + p.name, p.piece.Detach(), p.shape, offset})
 		}
 	}
 	all = append(all, m.frozen()...)
 	for _, t := range m.rest() {
-		all = append(all, stored{modelPrefix + t.Name, t.Tensor.Detach(), t.Tensor.Shape(), 0})
+		all = append(all, tensorPart{modelPrefix + t.Name, t.Tensor.Detach(), t.Tensor.Shape(), 0})
 	}
 	return all
 }
 
 // readModel reads parameters and buffers.
-func (m *Model) readModel(r source, l *loading) error {
+func (m *Model) readModel(r source, l *loadedState) error {
 	all := m.targets()
 	for _, t := range all {
 		value, err := readPart(r, t.name, t.tensor.DType(), t.shape, t.offset, t.tensor.Numel())
@@ -415,7 +415,7 @@ func (m *Model) readModel(r source, l *loading) error {
 }
 
 // readState reads what belongs to the pieces of the states of an optimizer.
-func (m *Model) readState(r source, l *loading) error {
+func (m *Model) readState(r source, l *loadedState) error {
 	pieces := map[string]Piece{}
 	for _, p := range m.Pieces() {
 		pieces[p.Name] = p

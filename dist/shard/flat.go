@@ -12,13 +12,13 @@ import (
 // flat is parameters of one dtype and device in one row, of which each process has an equal part.
 // What the row is too short for an even division is padding at its end.
 type flat struct {
-	group  *dist.Group // that has the parts: one replica
-	others *dist.Group // that have the same part, one of each replica; nil: there is one replica
-	name   string      // in calls
-	dtype  torch.DType
-	device torch.Device
-	params []*param
-	part   int64 // elements of each process
+	group        *dist.Group // that has the parts: one replica
+	replicaPeers *dist.Group // that have the same part, one of each replica; nil: there is one replica
+	name         string      // in calls
+	dtype        torch.DType
+	device       torch.Device
+	params       []*param
+	part         int64 // elements of each process
 }
 
 // param is a parameter of the model.
@@ -105,8 +105,8 @@ func (f *flat) average(ctx context.Context, row torch.Tensor) (mine torch.Tensor
 		return row, ctx.Err()
 	}
 	replicas := 1
-	if f.others != nil {
-		replicas = f.others.World()
+	if f.replicaPeers != nil {
+		replicas = f.replicaPeers.World()
 	}
 	call := fmt.Sprintf("reducing the gradients of %s, %s[%d]", f.name, f.dtype, row.Numel())
 	err = ddp.Collective(ctx, f.group, call, func(p *torch.ProcessGroup) {
@@ -116,6 +116,6 @@ func (f *flat) average(ctx context.Context, row torch.Tensor) (mine torch.Tensor
 		return mine, err
 	}
 	call = fmt.Sprintf("adding up the gradients of %s over %d replicas, %s[%d]", f.name, replicas, f.dtype, f.part)
-	err = ddp.Collective(ctx, f.others, call, func(p *torch.ProcessGroup) { mine = p.AllReduce(mine) })
+	err = ddp.Collective(ctx, f.replicaPeers, call, func(p *torch.ProcessGroup) { mine = p.AllReduce(mine) })
 	return mine, err
 }

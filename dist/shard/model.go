@@ -66,19 +66,19 @@ type Options struct {
 
 // Model is a model that several processes train together. It is not safe for concurrent use.
 type Model struct {
-	group   *dist.Group
-	replica *dist.Group // among which one replica is shared out
-	others  *dist.Group // that have the same parts; nil: there is one replica
-	mesh    *dist.Mesh  // which Close closes; nil: none
-	options Options
-	model   any
-	root    *Unit       // of Options.Root; nil: none
-	aside   *dist.Group // the same processes, for what WriteLater does beside training; nil: not yet
-	rows    []*flat     // that are trained
-	buffers []torch.Tensor
-	hooks   []*torch.PostAccumulateGradHook
+	group        *dist.Group
+	replica      *dist.Group // among which one replica is shared out
+	replicaPeers *dist.Group // that have the same parts; nil: there is one replica
+	mesh         *dist.Mesh  // which Close closes; nil: none
+	options      Options
+	model        any
+	root         *Unit       // of Options.Root; nil: none
+	background   *dist.Group // the same processes, for what WriteLater does beside training; nil: not yet
+	rows         []*flat     // that are trained
+	buffers      []torch.Tensor
+	hooks        []*torch.PostAccumulateGradHook
 
-	foresight foresight
+	prefetcher prefetcher
 
 	leaves   []torch.Tensor // parts of the parameters, by row; of FullShard alone
 	averaged []torch.Tensor // parts of the gradients, by row; undefined: none. Not of FullShard
@@ -112,7 +112,7 @@ func New(ctx context.Context, g *dist.Group, model any, o Options) (m *Model, er
 		}
 	}
 	m = &Model{group: g, replica: g, options: o, model: model, sync: true, synced: true, ctx: context.Background(),
-		foresight: foresight{pass: &pass{}}}
+		prefetcher: prefetcher{pass: &pass{}}}
 	if err := m.replicate(); err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func (m *Model) arrange() (whole []torch.Tensor, about string, err error) {
 	var text strings.Builder
 	var params []torch.Named // trained and whole
 	for _, p := range nn.Params(m.model) {
-		if isGone(p.Tensor) {
+		if isFreed(p.Tensor) {
 			return nil, "", fmt.Errorf("shard: parameter %s is in a unit under another name; put all modules that use a "+
 				"parameter into one unit", p.Name)
 		}
@@ -206,7 +206,7 @@ func (m *Model) nameUnits(about *strings.Builder) error {
 				"of New or, with Options.Mesh, Mesh.Shard", i)
 		}
 		for _, r := range u.rows {
-			r.others = m.others
+			r.replicaPeers = m.replicaPeers
 			for j, p := range r.params {
 				name, ok := names[r.fields[j][0]]
 				if !ok {
@@ -216,7 +216,7 @@ func (m *Model) nameUnits(about *strings.Builder) error {
 				fmt.Fprintf(about, "parameter %s of %s%v in unit %d\n", p.name, r.dtype, p.shape, i)
 			}
 			r.name = fmt.Sprintf("unit %d, %s and others", i, r.params[0].name)
-			u.track, u.next = m.options.FindUnusedParameters, &m.foresight
+			u.track, u.prefetcher = m.options.FindUnusedParameters, &m.prefetcher
 			if r.params[0].piece.Defined() {
 				m.rows, m.leaves = append(m.rows, &r.flat), append(m.leaves, r.mine)
 			}
@@ -242,8 +242,8 @@ func (m *Model) fillBuckets(params []torch.Named) error {
 		key := fmt.Sprint(t.DType(), t.Device())
 		f := open[key]
 		if f == nil || (f.params[len(f.params)-1].at+f.params[len(f.params)-1].numel)*t.DType().Size() >= limit {
-			f = &flat{group: m.replica, others: m.others, name: fmt.Sprintf("bucket %d, %s and others", len(m.rows), p.Name),
-				dtype: t.DType(), device: t.Device()}
+			f = &flat{group: m.replica, replicaPeers: m.replicaPeers,
+				name: fmt.Sprintf("bucket %d, %s and others", len(m.rows), p.Name), dtype: t.DType(), device: t.Device()}
 			open[key], m.rows = f, append(m.rows, f)
 		}
 		f.add(&param{name: p.Name, shape: t.Shape(), numel: t.Numel(), whole: t})
@@ -271,15 +271,15 @@ func (m *Model) cut() {
 
 // Close takes from the model what it was given for training. Parameters of units stay in parts.
 func (m *Model) Close() {
-	m.foresight.expect(nil)
+	m.prefetcher.expect(nil)
 	nn.SetProcessGroup(m.model, nil)
 	for _, h := range m.hooks {
 		h.Remove()
 	}
 	m.hooks = nil
-	if m.aside != nil {
-		_ = m.aside.Close() // nobody waits in it
-		m.aside = nil
+	if m.background != nil {
+		_ = m.background.Close() // nobody waits in it
+		m.background = nil
 	}
 	if m.mesh != nil {
 		_ = m.mesh.Close() // the same
@@ -297,15 +297,15 @@ func (m *Model) BeforeForward(ctx context.Context, sync bool) error {
 	}
 	broadcast := m.synced
 	m.sync, m.synced = sync, sync
-	m.dropRoot()
+	m.reshardRoot()
 	if err := m.Release(); err != nil {
 		return err
 	}
-	m.foresight.begin()
+	m.prefetcher.begin()
 	for _, u := range m.units() {
 		u.ctx = ctx
 	}
-	if err := m.lendRoot(ctx); err != nil {
+	if err := m.unshardRoot(ctx); err != nil {
 		return m.group.Fail("BeforeForward", err)
 	}
 	if !broadcast || m.options.KeepBuffers || len(m.buffers) == 0 {
@@ -320,10 +320,10 @@ func (m *Model) Backward(ctx context.Context, backward func(), losses ...torch.T
 	const call = "Backward"
 	m.ctx, m.failed, m.next = ctx, nil, 0
 	clear(m.ready)
-	m.foresight.backward = true
+	m.prefetcher.backward = true
 	err := torch.Try(backward)
-	m.foresight.expect(nil)
-	m.foresight.backward = false
+	m.prefetcher.expect(nil)
+	m.prefetcher.backward = false
 	for _, u := range m.units() {
 		u.ctx = context.Background()
 	}
@@ -415,7 +415,7 @@ func (m *Model) finish() error {
 // share gives the pieces their gradients, which are views of those of the parts.
 func (m *Model) share(gradient func(f *flat, row int) torch.Tensor) error {
 	if m.options.FindUnusedParameters {
-		if err := m.tellWhatIsUsed(); err != nil {
+		if err := m.syncUsed(); err != nil {
 			return err
 		}
 	}
@@ -432,8 +432,8 @@ func (m *Model) share(gradient func(f *flat, row int) torch.Tensor) error {
 	return nil
 }
 
-// tellWhatIsUsed finds the parameters that have a gradient on any process.
-func (m *Model) tellWhatIsUsed() error {
+// syncUsed finds the parameters that have a gradient on any process.
+func (m *Model) syncUsed() error {
 	var used []int64
 	for _, f := range m.rows {
 		for _, p := range f.params {

@@ -26,14 +26,14 @@ func (m *Model) replicate() error {
 	}
 	m.replica = mesh.Shard
 	if replicas > 1 {
-		m.others = mesh.Replicate
+		m.replicaPeers = mesh.Replicate
 	}
 	return nil
 }
 
 // broadcastParts gives all replicas the parts of units that the first one has.
 func (m *Model) broadcastParts(ctx context.Context) error {
-	if m.others == nil {
+	if m.replicaPeers == nil {
 		return nil
 	}
 	var parts []torch.Tensor
@@ -42,12 +42,12 @@ func (m *Model) broadcastParts(ctx context.Context) error {
 			parts = append(parts, r.mine)
 		}
 	}
-	return ddp.Broadcast(ctx, m.others, 0, parts...)
+	return ddp.Broadcast(ctx, m.replicaPeers, 0, parts...)
 }
 
 // ofReplica leaves what other replicas have too to the first one to write.
-func (m *Model) ofReplica(s stored) stored {
-	if m.others != nil && m.others.Rank() > 0 {
+func (m *Model) ofReplica(s tensorPart) tensorPart {
+	if m.replicaPeers != nil && m.replicaPeers.Rank() > 0 {
 		s.tensor = s.tensor.Narrow(0, 0, 0)
 	}
 	return s

@@ -20,15 +20,15 @@ func (m *Model) units() (all []*Unit) {
 	return all
 }
 
-// lendRoot gives the fields of the root whole parameters, whose history ends in the parts.
-func (m *Model) lendRoot(ctx context.Context) error {
+// unshardRoot gives the fields of the root whole parameters, whose history ends in the parts.
+func (m *Model) unshardRoot(ctx context.Context) error {
 	if m.root == nil {
 		return ctx.Err()
 	}
 	m.root.ctx = ctx
 	return torch.Try(func() {
 		torch.Scope(func() {
-			m.root.lend()
+			m.root.unshard()
 			for _, r := range m.root.rows {
 				for _, fields := range r.fields {
 					t := fields[0].Keep()
@@ -42,13 +42,13 @@ func (m *Model) lendRoot(ctx context.Context) error {
 	})
 }
 
-// dropRoot takes them back.
-func (m *Model) dropRoot() {
-	m.foresight.expect(nil)
-	if m.root == nil || !m.root.lent {
+// reshardRoot takes them back.
+func (m *Model) reshardRoot() {
+	m.prefetcher.expect(nil)
+	if m.root == nil || !m.root.unsharded {
 		return
 	}
-	m.root.takeBack()
+	m.root.reshard()
 	m.root.free()
 }
 
@@ -67,7 +67,7 @@ func (u *Unit) free() {
 // processes may run different things. Without units there is nothing to do. All processes must
 // call it.
 func (m *Model) Summon(ctx context.Context) error {
-	m.dropRoot()
+	m.reshardRoot()
 	for _, u := range m.units() {
 		if u.summoned {
 			continue
@@ -135,7 +135,7 @@ func (u *Unit) release() {
 		r.all.Free()
 		r.all = torch.Tensor{}
 	}
-	u.takeBack()
+	u.reshard()
 	u.free()
 	u.summoned = false
 }
