@@ -219,10 +219,15 @@ func Collective(ctx context.Context, g *dist.Group, name string, f func(p *torch
 //
 // The process group moves tensors before that, since the comparison takes as long as reducing a
 // small tensor does. This is safe even if the calls differ:
-//   - Data of one call never end up in another: gloo's messages carry a hash of the operation and of its sizes (class Gloo in cgotorch/src/group.cc), and are not received if it differs.
-//   - Nobody waits forever for such a message: a call is announced before it begins, so rank 0 learns of both calls, whatever their tensors wait for. It fails the group, which aborts the operations in flight.
-//   - Nobody uses wrong results: names distinguish calls that look the same to gloo, such as those of shapes [2, 3] and [3, 2], so they return an error even if gloo has summed them.
-//   - Calls from several goroutines are announced in the order in which they begin, because start runs while the lock for announcements is held.
+//   - Data of one call never end up in another: gloo's messages carry a hash of the operation and
+//     of its sizes (class Gloo in cgotorch/src/group.cc), and are not received if it differs.
+//   - Nobody waits forever for such a message: a call is announced before it begins, so rank 0
+//     learns of both calls, whatever their tensors wait for. It fails the group, which aborts the
+//     operations in flight.
+//   - Nobody uses wrong results: names distinguish calls that look the same to gloo, such as those
+//     of shapes [2, 3] and [3, 2], so they return an error even if gloo has summed them.
+//   - Calls from several goroutines are announced in the order in which they begin, because start
+//     runs while the lock for announcements is held.
 func (j *joined) announce(ctx context.Context, g *dist.Group, name string, start func()) (agreed func() error,
 	err error) {
 	if !j.compareFirst {

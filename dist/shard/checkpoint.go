@@ -22,24 +22,25 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Tensors of a checkpoint have the names of the model and the optimizer behind these words.
+// Prefixes of the tensor names in a checkpoint; the names of the model and the optimizer follow.
 const (
 	modelPrefix = sharded.ModelPrefix
-	statePrefix = "optimizer." // of the size of their parameters
-	countPrefix = "count."     // the same for all elements of a parameter, or for all parameters
+	statePrefix = "optimizer." // state with the size of its parameter
+	countPrefix = "count."     // state that is the same for all elements of a parameter, or for all parameters
 )
 
-const updatesKey = "updates" // in the metadata of a checkpoint
+const updatesKey = "updates" // key in the metadata of a checkpoint
 
-// tensorPart is a part of a tensor as a checkpoint has it.
+// tensorPart is the part of a tensor that one process stores in a checkpoint.
 type tensorPart struct {
 	name   string
-	tensor torch.Tensor // the part
-	shape  []int64      // of the whole
+	tensor torch.Tensor // the part, flat
+	shape  []int64      // of the whole tensor
 	offset int64
 }
 
-// parts is what this process has to store: its pieces, and what all have by rank 0 alone.
+// parts returns what this process has to store: its pieces and, on rank 0 only, what all processes
+// hold in full.
 func (m *Model) parts(opt optim.Optimizer) (all []tensorPart) {
 	pieces := map[string]Piece{}
 	for _, p := range m.Pieces() {
@@ -73,7 +74,7 @@ func (m *Model) parts(opt optim.Optimizer) (all []tensorPart) {
 	return all
 }
 
-// frozen are the pieces of units that nobody trains.
+// frozen returns this process's parts of the frozen parameters in units.
 func (m *Model) frozen() (all []tensorPart) {
 	for _, u := range m.units() {
 		for _, r := range u.rows {
@@ -88,7 +89,7 @@ func (m *Model) frozen() (all []tensorPart) {
 	return all
 }
 
-// rest are the parameters and buffers of which all processes have the whole and that nobody trains.
+// rest returns the frozen parameters and the buffers that every process holds in full.
 func (m *Model) rest() (all []torch.Named) {
 	known := map[torch.Tensor]bool{}
 	for _, f := range m.rows {
@@ -107,7 +108,7 @@ func (m *Model) rest() (all []torch.Named) {
 	return all
 }
 
-var writeFile = sharded.WriteFile // tests have disks that are full
+var writeFile = sharded.WriteFile // tests replace it to simulate full disks
 
 // Save writes a sharded checkpoint, see package checkpoint/sharded. Each process writes its part,
 // and when all have done so, the folder gets its name. All processes must call it, with a path on
@@ -199,7 +200,8 @@ func (m *Model) WriteLater(ctx context.Context, folder string, step int, opt opt
 	}, nil
 }
 
-// begin draws the id of a checkpoint, unless a process cannot begin.
+// begin draws the ID of a checkpoint on rank 0. It fails on all processes if one of them passes an
+// error.
 func (m *Model) begin(ctx context.Context, err error) (id string, _ error) {
 	ids, err := gatherOf(ctx, m.group, rand.Text(), err)
 	if err != nil {
@@ -229,8 +231,8 @@ func entriesOf(parts []tensorPart) (entries []sharded.Entry, err error) {
 	return entries, nil
 }
 
-// write writes the files of all processes of a group, and the index when all are there. failed is
-// why this process has nothing to write.
+// write writes the files of all processes in a group, then the index once all are complete. failed
+// is the reason why this process has nothing to write, if any.
 func write(ctx context.Context, g *dist.Group, folder, id string, step int, metadata map[string]string,
 	entries []sharded.Entry, failed error) error {
 	var mine sharded.Written
@@ -252,17 +254,17 @@ func write(ctx context.Context, g *dist.Group, folder, id string, step int, meta
 	return err
 }
 
-// together is gatherOf of the processes of the model.
+// together is gatherOf for the processes of the model.
 func together[T any](ctx context.Context, m *Model, value T, err error) ([]T, error) {
 	return gatherOf(ctx, m.group, value, err)
 }
 
-// gatherOf gathers a value of all processes, by rank, or the first error that one has.
+// gatherOf returns the values of all processes, by rank, or the first error among them.
 func gatherOf[T any](ctx context.Context, g *dist.Group, value T, err error) ([]T, error) {
 	type report struct {
 		Value T
 		Error string
-		Errno syscall.Errno // of the system, where that is why; all have to tell a full disk from a bug
+		Errno syscall.Errno // the cause, if any: all processes must be able to tell a full disk from a bug
 	}
 	mine := report{Value: value}
 	if err != nil {
@@ -297,7 +299,7 @@ func gatherOf[T any](ctx context.Context, g *dist.Group, value T, err error) ([]
 	return all, nil
 }
 
-// systemError is of another process, to which the system said that its disk is full, say.
+// systemError is the error of another process that wraps an errno, such as ENOSPC.
 type systemError struct {
 	text string
 	err  syscall.Errno
@@ -327,7 +329,7 @@ func (m *Model) Load(ctx context.Context, path string, opt optim.Optimizer) (ste
 	return l.step, l.metadata, err
 }
 
-// loadedState is what a process has read.
+// loadedState is what a process has read from a checkpoint.
 type loadedState struct {
 	step            int
 	metadata        map[string]string
@@ -336,7 +338,7 @@ type loadedState struct {
 	states          []torch.Named
 }
 
-// apply puts what was read in place.
+// apply copies what was read into the model and the optimizer.
 func (l *loadedState) apply(opt optim.Optimizer) error {
 	if opt != nil {
 		if err := opt.LoadState(l.states, l.updates); err != nil {
@@ -357,7 +359,7 @@ func (m *Model) read(path string, opt optim.Optimizer) (l *loadedState, err erro
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = r.Close() }() // it was only read
+	defer func() { _ = r.Close() }() // opened for reading
 	l = &loadedState{step: r.about().Step, metadata: maps.Clone(r.about().Metadata)}
 	delete(l.metadata, updatesKey)
 	failed := torch.Try(func() { err = m.readModel(r, l) })
@@ -371,8 +373,8 @@ func (m *Model) read(path string, opt optim.Optimizer) (l *loadedState, err erro
 	return l, errors.Join(err, failed)
 }
 
-// targets are what a checkpoint of the model is read into: pieces, or the whole where all processes
-// have it.
+// targets returns the tensors that a checkpoint of the model is read into: pieces, or whole
+// parameters if all processes hold them.
 func (m *Model) targets() (all []tensorPart) {
 	for _, f := range m.rows {
 		for _, p := range f.params {
@@ -391,7 +393,7 @@ func (m *Model) targets() (all []tensorPart) {
 	return all
 }
 
-// readModel reads parameters and buffers.
+// readModel reads the parameters and buffers.
 func (m *Model) readModel(r source, l *loadedState) error {
 	all := m.targets()
 	for _, t := range all {
@@ -414,7 +416,7 @@ func (m *Model) readModel(r source, l *loadedState) error {
 	return nil
 }
 
-// readState reads what belongs to the pieces of the states of an optimizer.
+// readState reads the parts of the optimizer state that belong to this process's pieces.
 func (m *Model) readState(r source, l *loadedState) error {
 	pieces := map[string]Piece{}
 	for _, p := range m.Pieces() {
@@ -463,7 +465,7 @@ func dtypeOf(t sharded.Tensor) (torch.DType, error) {
 	return dtype, nil
 }
 
-// readPart reads elements of a tensor that must be of that dtype and shape.
+// readPart reads elements of a tensor, and checks the tensor's dtype and shape.
 func readPart(r source, name string, dtype torch.DType, shape []int64, offset, n int64) (v torch.Tensor,
 	err error) {
 	t, ok := r.Tensor(name)

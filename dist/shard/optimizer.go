@@ -151,7 +151,7 @@ func (m *Model) Spread(ctx context.Context) error {
 	return err
 }
 
-// spread gives all processes the whole parameters of a row.
+// spread gathers the whole parameters of a row on all processes after an optimizer step.
 func (f *flat) spread(ctx context.Context) error {
 	parts := []torch.Tensor{}
 	left := f.part

@@ -12,7 +12,7 @@ import (
 // OnePerMachine means one replica of the model per machine, sharded over the processes there.
 const OnePerMachine = -1
 
-// replicate takes the groups of Options.Mesh.
+// replicate sets the groups from Options.Mesh.
 func (m *Model) replicate() error {
 	mesh := m.options.Mesh
 	if mesh == nil {
@@ -31,7 +31,7 @@ func (m *Model) replicate() error {
 	return nil
 }
 
-// broadcastParts gives all replicas the parts of units that the first one has.
+// broadcastParts copies the parts of the units from the first replica to the others.
 func (m *Model) broadcastParts(ctx context.Context) error {
 	if m.replicaPeers == nil {
 		return nil
@@ -45,7 +45,7 @@ func (m *Model) broadcastParts(ctx context.Context) error {
 	return ddp.Broadcast(ctx, m.replicaPeers, 0, parts...)
 }
 
-// ofReplica leaves what other replicas have too to the first one to write.
+// ofReplica makes a part empty except on the first replica, so that it is written only once.
 func (m *Model) ofReplica(s tensorPart) tensorPart {
 	if m.replicaPeers != nil && m.replicaPeers.Rank() > 0 {
 		s.tensor = s.tensor.Narrow(0, 0, 0)
@@ -53,10 +53,10 @@ func (m *Model) ofReplica(s tensorPart) tensorPart {
 	return s
 }
 
-// newMesh divides the processes into replicas; nil: there is one.
+// newMesh divides the processes into replicas; it returns nil if there is only one.
 func newMesh(ctx context.Context, g *dist.Group, replicas int) (*dist.Mesh, error) {
 	if replicas == OnePerMachine {
-		first := []int64{0} // processes that are the first of their machine
+		first := []int64{0} // number of processes that are the first on their machine
 		if g.LocalRank() == 0 {
 			first[0] = 1
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// units are all that New was given or has made.
+// units returns all units of the model, including the root.
 func (m *Model) units() (all []*Unit) {
 	for _, u := range m.options.Units {
 		if u != nil {
@@ -20,7 +20,7 @@ func (m *Model) units() (all []*Unit) {
 	return all
 }
 
-// unshardRoot gives the fields of the root whole parameters, whose history ends in the parts.
+// unshardRoot sets the fields of the root to whole parameters, whose gradients go to the parts.
 func (m *Model) unshardRoot(ctx context.Context) error {
 	if m.root == nil {
 		return ctx.Err()
@@ -42,7 +42,7 @@ func (m *Model) unshardRoot(ctx context.Context) error {
 	})
 }
 
-// reshardRoot takes them back.
+// reshardRoot reverses unshardRoot.
 func (m *Model) reshardRoot() {
 	m.prefetcher.expect(nil)
 	if m.root == nil || !m.root.unsharded {
@@ -88,7 +88,7 @@ func (m *Model) Summon(ctx context.Context) error {
 
 func (u *Unit) summon(ctx context.Context) error {
 	for _, r := range u.rows {
-		row := r.mine.Detach().Clone() // of one process
+		row := r.mine.Detach().Clone() // for one process
 		if r.group.World() > 1 {
 			var err error
 			if row, err = r.gather(ctx, r.mine); err != nil {
@@ -150,7 +150,7 @@ func (m *Model) Summoned() bool {
 	return true
 }
 
-// makeRoot makes a unit of what is in no other.
+// makeRoot creates a unit of the parameters outside all other units.
 func (m *Model) makeRoot(ctx context.Context) error {
 	u, err := fullyShard(ctx, &Unit{group: m.replica, ctx: context.Background(), root: true}, m.model)
 	if err != nil {
