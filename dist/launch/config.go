@@ -78,9 +78,9 @@ func ReadConfig(path string) (Config, error) {
 	return c, nil
 }
 
-// withoutMeaning are the sections and switches that mean nothing here, with the reason. Absent,
+// unsupported are the sections and switches that mean nothing here, with the reason. Absent,
 // empty or off they are passed over.
-var withoutMeaning = map[string]string{
+var unsupported = map[string]string{
 	"megatron_lm_config":  "Megatron-LM is a Python library",
 	"parallelism_config":  "one process trains one model",
 	"fp8_config":          "there are no products in 8 bits",
@@ -97,13 +97,13 @@ var withoutMeaning = map[string]string{
 }
 
 // distributedTypes are the types that are refused, with the reason.
-var distributedTypes = map[string]string{"MEGATRON_LM": withoutMeaning["megatron_lm_config"]}
+var distributedTypes = map[string]string{"MEGATRON_LM": unsupported["megatron_lm_config"]}
 
 func configOf(values map[string]any) (c Config, err error) {
 	c = Config{MixedPrecision: "no", NumMachines: 1, NumProcesses: -1, GPUIDs: "all"}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		v := values[name]
-		if reason, ok := withoutMeaning[name]; ok {
+		if reason, ok := unsupported[name]; ok {
 			if !isOff(v) {
 				return c, fmt.Errorf("%s is %v; leave it out: %s", name, v, reason)
 			}

@@ -47,7 +47,7 @@ func Go(ctx context.Context, n int, f func(context.Context) error) error {
 	defer stop()
 	switch mine := os.Getenv(callVariable); {
 	case mine == call:
-		carryOut(ctx, f)
+		runCall(ctx, f)
 	case mine != "":
 		return nil // it was done before this process was started
 	case n < 1:
@@ -70,11 +70,11 @@ func Go(ctx context.Context, n int, f func(context.Context) error) error {
 	defer os.RemoveAll(dir)
 	err = Run(ctx, Options{Processes: n, Command: append([]string{program}, os.Args[1:]...),
 		Env: []string{callVariable + "=" + call, errorsVariable + "=" + dir}})
-	return errors.Join(told(dir, n, err)...)
+	return errors.Join(collectErrors(dir, n, err)...)
 }
 
-// carryOut is what a process that Go has started does. It does not return.
-func carryOut(ctx context.Context, f func(context.Context) error) {
+// runCall is what a process that Go has started does. It does not return.
+func runCall(ctx context.Context, f func(context.Context) error) {
 	err := f(ctx)
 	if err == nil {
 		os.Exit(0)
@@ -87,8 +87,8 @@ func carryOut(ctx context.Context, f func(context.Context) error) {
 	os.Exit(1)
 }
 
-// told are the errors that processes have left, and that of the launcher if its process left none.
-func told(dir string, n int, launched error) (list []error) {
+// collectErrors are the errors that processes have left, and that of the launcher if its process left none.
+func collectErrors(dir string, n int, launched error) (list []error) {
 	first, failed := errors.AsType[*Error](launched)
 	for rank := range n {
 		text, err := os.ReadFile(filepath.Join(dir, strconv.Itoa(rank)))

@@ -86,9 +86,9 @@ func (p *prefixed) flush() {
 	}
 }
 
-// lingers is how long the output of a process is waited for that has ended, and left something
+// lingerTimeout is how long the output of a process is waited for that has ended, and left something
 // running which has it too.
-var lingers = time.Second
+var lingerTimeout = time.Second
 
 // pipeSize is how much a pipe holds: the rest of the output of a process that has ended is no more.
 const pipeSize = 64 << 10
@@ -127,7 +127,7 @@ func startPiped(c *exec.Cmd, stdout, stderr *prefixed) (*outputs, error) {
 // end says that the process has ended.
 func (o *outputs) end() {
 	for _, r := range o.pipes {
-		_ = r.SetReadDeadline(time.Now().Add(lingers)) // it may be at its end already
+		_ = r.SetReadDeadline(time.Now().Add(lingerTimeout)) // it may be at its end already
 	}
 }
 

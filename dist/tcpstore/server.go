@@ -14,9 +14,9 @@ import (
 
 // Server is a store that clients in Go and Python reach.
 type Server struct {
-	listener net.Listener
-	done     sync.WaitGroup
-	greeting time.Duration // how long a connection may be open without a word
+	listener         net.Listener
+	done             sync.WaitGroup
+	handshakeTimeout time.Duration // how long a connection may be open without a word
 
 	mu     sync.Mutex
 	values map[string][]byte
@@ -28,12 +28,12 @@ type Server struct {
 // Listen opens a store at address ("host:port"; port 0: any free one).
 func Listen(address string) (*Server, error) { return listen(address, 30*time.Second) }
 
-func listen(address string, greeting time.Duration) (*Server, error) {
+func listen(address string, handshakeTimeout time.Duration) (*Server, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("tcpstore: %w", err)
 	}
-	s := &Server{listener: l, greeting: greeting, values: map[string][]byte{}, set: make(chan struct{}),
+	s := &Server{listener: l, handshakeTimeout: handshakeTimeout, values: map[string][]byte{}, set: make(chan struct{}),
 		conns: map[net.Conn]bool{}}
 	s.done.Go(s.accept)
 	return s, nil
@@ -124,7 +124,7 @@ func (r *requests) next() (query, error) {
 func (s *Server) serve(conn net.Conn) error {
 	r := &requests{Reader: bufio.NewReader(conn)}
 	var hello [5]byte
-	_ = conn.SetReadDeadline(time.Now().Add(s.greeting)) // a connection always takes one
+	_ = conn.SetReadDeadline(time.Now().Add(s.handshakeTimeout)) // a connection always takes one
 	if _, err := io.ReadFull(r, hello[:]); err != nil {
 		return err
 	}
