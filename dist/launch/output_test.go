@@ -43,7 +43,7 @@ func TestLinesAreWrittenWhenTheyEnd(t *testing.T) {
 	}
 }
 
-// slow is an output that is blocked for a while.
+// slow is a writer that blocks for a while.
 type slow struct {
 	bytes.Buffer
 	once sync.Once
@@ -54,8 +54,8 @@ func (s *slow) Write(b []byte) (int, error) {
 	return s.Buffer.Write(b)
 }
 
-// What a process has written is passed on, however long that takes; a process that it has left
-// running keeps nobody waiting.
+// All output of a process is forwarded, however long that takes, but a child that it left running
+// does not delay the launcher.
 func TestTheLastOutputIsNotDropped(t *testing.T) {
 	old := lingerTimeout
 	t.Cleanup(func() { lingerTimeout = old })

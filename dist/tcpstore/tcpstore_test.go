@@ -39,7 +39,7 @@ func dial(t *testing.T, address string) *tcpstore.Client {
 	return c
 }
 
-// talk checks a store, whoever runs it.
+// talk tests a store through two clients, whichever implementation serves it.
 func talk(t *testing.T, a, b *tcpstore.Client) {
 	t.Helper()
 	ctx := t.Context()
@@ -85,8 +85,9 @@ func TestOurStore(t *testing.T) {
 	talk(t, c, dial(t, s.Addr().String()))
 }
 
-// TestPythonsStore talks to torch.distributed.TCPStore, in both of its implementations, and has
-// Python talk to ours. It needs a Python with torch, whose path is in the variable PYTHON.
+// TestPythonsStore tests the client with both implementations of torch.distributed.TCPStore, and
+// the server with a client in Python. It needs a Python with torch, whose path is in the variable
+// PYTHON.
 func TestPythonsStore(t *testing.T) {
 	python := os.Getenv("PYTHON")
 	if python == "" {
@@ -190,7 +191,7 @@ func FuzzServer(f *testing.F) {
 	})
 }
 
-// Who waits for the end of a store finds nothing at its address then, or the next one.
+// When WaitClosed returns, either nothing listens at the store's address or the next store does.
 func TestTheEndOfAStoreCanBeWaitedFor(t *testing.T) {
 	s, err := tcpstore.Listen("127.0.0.1:0")
 	if err != nil {
