@@ -123,21 +123,21 @@ func (t *Trainer[S, B]) evalStep(batch B) error {
 
 // runEvaluation is _run_evaluation.
 func (t *Trainer[S, B]) runEvaluation() error {
-	if err := tell(t, t.methods.EvaluationRunStart, EvaluationRunStartHook.OnEvaluationRunStart); err != nil {
+	if err := notify(t, t.methods.EvaluationRunStart, EvaluationRunStartHook.OnEvaluationRunStart); err != nil {
 		return err
 	}
 	err := t.evalEpoch(EvalEpoch{Evaluation: true})
 	if stop, ok := errors.AsType[*StopTrainingError](err); ok {
-		err = t.tellStop(stop)
+		err = t.reportStop(stop)
 	}
 	if err != nil {
 		return err
 	}
-	return tell(t, t.methods.EvaluationRunEnd, EvaluationRunEndHook.OnEvaluationRunEnd)
+	return notify(t, t.methods.EvaluationRunEnd, EvaluationRunEndHook.OnEvaluationRunEnd)
 }
 
-// tellStop says that a callback has ended the run.
-func (r *Run) tellStop(stop *StopTrainingError) error {
+// reportStop says that a callback has ended the run.
+func (r *Run) reportStop(stop *StopTrainingError) error {
 	r.Print(stop)
 	return eventWith(r, StopTrainingErrorHook.OnStopTrainingError, stop)
 }

@@ -146,8 +146,8 @@ func eventWith[H, E any](r *Run, hook func(H, *Run, E) error, e E) error {
 	return event(r, func(h H, r *Run) error { return hook(h, r, e) })
 }
 
-// known are the hooks, to find callbacks that have none.
-var known = []reflect.Type{
+// hookTypes are the hooks, to find callbacks that have none.
+var hookTypes = []reflect.Type{
 	reflect.TypeFor[InitEndHook](), reflect.TypeFor[TrainingRunStartHook](), reflect.TypeFor[TrainEpochStartHook](),
 	reflect.TypeFor[TrainStepStartHook](), reflect.TypeFor[TrainStepEndHook](), reflect.TypeFor[UpdateEndHook](),
 	reflect.TypeFor[TrainEpochEndHook](), reflect.TypeFor[EvalEpochStartHook](), reflect.TypeFor[EvalStepStartHook](),
@@ -193,5 +193,5 @@ func checkCallbacks(callbacks []any, events []reflect.Type) error {
 }
 
 func hasHook(t reflect.Type, events []reflect.Type) bool {
-	return slices.ContainsFunc(slices.Concat(known, events), t.Implements)
+	return slices.ContainsFunc(slices.Concat(hookTypes, events), t.Implements)
 }

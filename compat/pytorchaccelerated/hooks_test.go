@@ -15,7 +15,7 @@ func TestEveryEventOfACallbackIsAHook(t *testing.T) {
 		&ClassificationMetrics{})
 	names := map[string]reflect.Type{"MarshalState": reflect.TypeFor[StateSaver](),
 		"UnmarshalState": reflect.TypeFor[StateSaver]()}
-	for _, h := range known {
+	for _, h := range hookTypes {
 		names[h.Method(0).Name] = h
 	}
 	for _, c := range callbacks {
@@ -31,7 +31,7 @@ func TestEveryEventOfACallbackIsAHook(t *testing.T) {
 }
 
 func TestEveryMethodHasItsOwn(t *testing.T) {
-	for field, f := range reflect.ValueOf(Methods[Sample, Batch]{}.orOwn()).Fields() {
+	for field, f := range reflect.ValueOf(Methods[Sample, Batch]{}.withDefaults()).Fields() {
 		assert.False(t, f.IsNil(), "the Trainer has no method %s", field.Name)
 	}
 }

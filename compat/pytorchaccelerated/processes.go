@@ -25,8 +25,8 @@ func (r *Run) several() bool { return r.group().World() > 1 }
 // printsHere reports whether this process prints and draws: one on each machine.
 func (r *Run) printsHere() bool { return r.group().LocalRank() == 0 }
 
-// sharer is a loader of which each process can have its part.
-type sharer interface {
+// shardable is a loader of which each process can have its part.
+type shardable interface {
 	share(g *dist.Group, uneven bool) (*sharedorder.Order, error)
 }
 
@@ -43,7 +43,7 @@ func (t *Trainer[S, B]) share(l Loader[B], method string, uneven bool) (*sharedo
 	if l == nil || !t.several() {
 		return nil, nil
 	}
-	s, ok := l.(sharer)
+	s, ok := l.(shardable)
 	if !ok {
 		return nil, fmt.Errorf("pytorchaccelerated: Methods.%s has made a %T, which would give all %d processes the "+
 			"same batches; make it with NewLoader", method, l, t.group().World())
@@ -52,7 +52,7 @@ func (t *Trainer[S, B]) share(l Loader[B], method string, uneven bool) (*sharedo
 	return order, prefixed(err)
 }
 
-// share implements sharer. The order of a loader that shuffles is that of the main process.
+// share implements shardable. The order of a loader that shuffles is that of the main process.
 func (l *loader[S, B]) share(g *dist.Group, uneven bool) (order *sharedorder.Order, err error) {
 	o := l.options
 	o.Shard = data.Shard{Rank: g.Rank(), WorldSize: g.World(), Uneven: uneven}
@@ -80,8 +80,8 @@ func (r *Run) recordLoss(name string) {
 	})
 }
 
-// mayEvaluate refuses a set that leaves processes without a batch: _check_eval_batch_size.
-func (t *Trainer[S, B]) mayEvaluate() error {
+// checkEvalBatchSize refuses a set that leaves processes without a batch: _check_eval_batch_size.
+func (t *Trainer[S, B]) checkEvalBatchSize() error {
 	set, c := t.args.EvalDataset, t.config
 	if set == nil || !c.IsDistributed {
 		return nil

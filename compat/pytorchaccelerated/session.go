@@ -79,7 +79,7 @@ func (t *Trainer[S, B]) RunTrainEpoch() (reachedMaxSteps bool, err error) {
 	}
 	t.training = true
 	defer func() { t.training = false }()
-	if err := tell(t, t.methods.TrainEpochStart, TrainEpochStartHook.OnTrainEpochStart); err != nil {
+	if err := notify(t, t.methods.TrainEpochStart, TrainEpochStartHook.OnTrainEpochStart); err != nil {
 		return false, err
 	}
 	t.now.LimitBatches(limited(t.train, t.limitTrain))
@@ -104,7 +104,7 @@ func (t *Trainer[S, B]) RunTrainEpoch() (reachedMaxSteps bool, err error) {
 	}
 	t.recordLoss("train_loss_epoch")
 	t.place.Trained = true
-	return reachedMaxSteps, t.throughout(func() error { return event(t.Run, TrainEpochEndHook.OnTrainEpochEnd) })
+	return reachedMaxSteps, t.duringEvent(func() error { return event(t.Run, TrainEpochEndHook.OnTrainEpochEnd) })
 }
 
 // session is a training run to package trainer: its step, made of the Trainer's methods or those in
@@ -125,7 +125,7 @@ type noStop struct{ error }
 func (s *session[S, B]) TrainBegin(r *trainer.Run) error {
 	t := s.t
 	t.now, t.updates = r, r.Updates
-	if err := tell(t, t.methods.TrainingRunStart, TrainingRunStartHook.OnTrainingRunStart); err != nil {
+	if err := notify(t, t.methods.TrainingRunStart, TrainingRunStartHook.OnTrainingRunStart); err != nil {
 		return noStop{err}
 	}
 	return nil
@@ -151,7 +151,7 @@ func (s *session[S, B]) StepEnd(*trainer.Run) error {
 	if s.t.inWindow { // under Rules.LimitIsLength
 		return nil
 	}
-	return s.t.throughout(func() error {
+	return s.t.duringEvent(func() error {
 		return loops.Scoped(func() error { return event(s.t.Run, UpdateEndHook.OnUpdateEnd) })
 	})
 }
@@ -172,8 +172,8 @@ func (s *session[S, B]) EpochDone(*trainer.Run) error {
 		t.beforeEval = nil
 	}
 	t.evaluated = true
-	if err := t.throughout(func() error {
-		return tell(t, t.methods.TrainingRunEpochEnd, TrainingRunEpochEndHook.OnTrainingRunEpochEnd)
+	if err := t.duringEvent(func() error {
+		return notify(t, t.methods.TrainingRunEpochEnd, TrainingRunEpochEndHook.OnTrainingRunEpochEnd)
 	}); err != nil {
 		return err
 	}
@@ -186,14 +186,14 @@ func (s *session[S, B]) EpochDone(*trainer.Run) error {
 }
 
 func (s *session[S, B]) Stopped(_ *trainer.Run, reason error) error {
-	return s.t.tellStop(&StopTrainingError{reason.Error()})
+	return s.t.reportStop(&StopTrainingError{reason.Error()})
 }
 
 func (s *session[S, B]) TrainEnd(*trainer.Run) error {
 	t := s.t
 	// what a hook has ended is over: gradients that were gathered are in no file
 	t.inWindow, t.beforeEval, t.evaluated = false, nil, t.place.Trained
-	if err := tell(t, t.methods.TrainingRunEnd, TrainingRunEndHook.OnTrainingRunEnd); err != nil {
+	if err := notify(t, t.methods.TrainingRunEnd, TrainingRunEndHook.OnTrainingRunEnd); err != nil {
 		return noStop{err}
 	}
 	return nil

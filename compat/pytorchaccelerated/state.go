@@ -95,9 +95,9 @@ func (r *Run) registerSchedule() {
 	r.schedule.registered = true
 }
 
-// throughout runs the callbacks of an event which a resumed run does not repeat. The states that
+// duringEvent runs the callbacks of an event which a resumed run does not repeat. The states that
 // they ask for are written behind the last of them, even where one has ended the run.
-func (r *Run) throughout(event func() error) error {
+func (r *Run) duringEvent(event func() error) error {
 	r.inEvent = true
 	err := event()
 	r.inEvent = false
@@ -144,7 +144,7 @@ func (r *Run) resumeFrom(dir string) error {
 	r.Print(fmt.Sprintf("Resumed training state from %s (epoch %d)", dir, m.CurrentEpoch))
 	if r.rules.EpochsPerSession {
 		r.history.SetEpoch(m.CurrentEpoch)
-	} else if err := r.takePlace(); err != nil {
+	} else if err := r.restorePosition(); err != nil {
 		return err
 	}
 	if r.resumed = !r.rules.ForgetCallbacksAtResume; !r.resumed {
@@ -154,8 +154,8 @@ func (r *Run) resumeFrom(dir string) error {
 	return r.restoreCallbacks()
 }
 
-// takePlace puts the run behind the batch at which the state was saved.
-func (r *Run) takePlace() error {
+// restorePosition puts the run behind the batch at which the state was saved.
+func (r *Run) restorePosition() error {
 	s := r.saved
 	r.place, r.start = s.Place, &trainer.StartPosition{State: s.Loop}
 	r.history.SetEpoch(s.NextEpoch)

@@ -62,7 +62,7 @@ func (t *Trainer[S, B]) Train(ctx context.Context, dataset data.Dataset[S], o Tr
 	); err != nil {
 		return err
 	}
-	return t.do(ctx, dataset, o, func() error { return t.methods.RunTraining(t) })
+	return t.execute(ctx, dataset, o, func() error { return t.methods.RunTraining(t) })
 }
 
 // Evaluate resets the history, runs an evaluation epoch and records its loss as "evaluation_loss".
@@ -72,13 +72,13 @@ func (t *Trainer[S, B]) Evaluate(ctx context.Context, dataset data.Dataset[S], o
 	if err != nil {
 		return err
 	}
-	return t.do(ctx, nil, TrainOptions[S, B]{NumEpochs: 1, EvalDataset: dataset,
+	return t.execute(ctx, nil, TrainOptions[S, B]{NumEpochs: 1, EvalDataset: dataset,
 		PerDeviceBatchSize: o.PerDeviceBatchSize, EvalLoader: o.Loader, CollateFn: o.CollateFn}, t.runEvaluation)
 }
 
-// do prepares a run, or without training set an evaluation, and runs it on one OS thread. It turns
+// execute prepares a run, or without training set an evaluation, and runs it on one OS thread. It turns
 // panics of tensors into errors.
-func (t *Trainer[S, B]) do(ctx context.Context, dataset data.Dataset[S], o TrainOptions[S, B],
+func (t *Trainer[S, B]) execute(ctx context.Context, dataset data.Dataset[S], o TrainOptions[S, B],
 	run func() error) (err error) {
 	if o.CollateFn == nil {
 		own, ok := any(Collate).(func([]S) (B, error))
@@ -224,7 +224,7 @@ func (t *Trainer[S, B]) createRunConfig() (err error) {
 		return err
 	}
 	t.config = c
-	return t.mayEvaluate()
+	return t.checkEvalBatchSize()
 }
 
 // countedSteps is what an epoch counts to MaxNumTrainSteps.

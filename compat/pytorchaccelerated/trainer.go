@@ -93,7 +93,7 @@ func New[S, B any](model any, loss LossFunc, optimizer optim.Builder, o Options[
 	if err := checkCallbacks(callbacks, o.Events); err != nil {
 		return nil, err
 	}
-	t := &Trainer[S, B]{options: o, methods: o.Methods.orOwn(), loss: loss, Run: &Run{rules: o.Rules, model: model,
+	t := &Trainer[S, B]{options: o, methods: o.Methods.withDefaults(), loss: loss, Run: &Run{rules: o.Rules, model: model,
 		modules: o.Modules, builder: optimizer, rate: optimizer.LearningRate(), callbacks: callbacks,
 		history: cmp.Or[RunHistory](o.History, new(InMemoryRunHistory)), out: cmp.Or[io.Writer](o.Output, os.Stdout),
 		progress: cmp.Or[io.Writer](o.Progress, os.Stderr), tracker: new(LossTracker), limitTrain: -1, limitEval: -1}}
