@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// A misspelt event of a callback would never be called.
+// A callback method with a misspelt event name would never be called.
 func TestEveryEventOfACallbackIsAHook(t *testing.T) {
 	callbacks := append(DefaultCallbacks(), &SaveBestModel{}, &EarlyStopping{}, &LimitBatches{}, &ModelEMA{},
 		&ConvertSyncBatchNorm{}, &StepBasedEvaluation{}, &LimitEvalSteps{}, &SaveTrainingState{}, &WSDCheckpoint{},
