@@ -85,7 +85,7 @@ func (c *collector) put(more Collected) {
 }
 
 func (c Collected) state() State {
-	return State{"tensors": anys(c.Tensors), "values": anys(c.Values)}
+	return State{"tensors": toAny(c.Tensors), "values": toAny(c.Values)}
 }
 
 // readCollected is what state was made of, with tensors of its own; none where there is no state.

@@ -62,9 +62,9 @@ func (t *Trainer[B]) fromMain(err error, f func() (path string, err error)) (pat
 	return string(all[0]), nil
 }
 
-// agree refuses processes that would train different runs: that have not read the same checkpoint,
+// checkSameRun refuses processes that would train different runs: that have not read the same checkpoint,
 // or have loaders of different lengths.
-func (t *Trainer[B]) agree() error {
+func (t *Trainer[B]) checkSameRun() error {
 	own := fmt.Sprintf("last_epoch %d, %d updates, %d batches; %d batches in an epoch", t.lastEpoch,
 		t.GlobalStepsFinished(), t.TotalStepsFinished(), t.batches)
 	all, err := t.group().AllGather(context.Background(), []byte(own))

@@ -16,9 +16,9 @@ import (
 // backend, and its loader. The loop knows no samples and no validation.
 type pass[B any] struct {
 	loops.Step[B]
-	t      *Trainer[B]
-	ctx    context.Context
-	stands State // the place from where the run would continue; nil: from behind its last batch
+	t        *Trainer[B]
+	ctx      context.Context
+	resumeAt State // the place from where the run would continue; nil: from behind its last batch
 
 	loader  Dataloader[B] // of the current epoch
 	random  State         // the generators as they were before that loader was made
@@ -43,7 +43,7 @@ func (p *pass[B]) Update(context.Context, float64) (applied bool, err error) {
 func (p *pass[B]) AroundEpoch(_ *trainer.Run, train func() error) (err error) {
 	t := p.t
 	if p.continues() { // the loader is to draw what it has drawn
-		if err := t.setGenerators(p.stands[passKey]); err != nil {
+		if err := t.setGenerators(p.resumeAt[passKey]); err != nil {
 			return err
 		}
 	}
@@ -77,11 +77,11 @@ func (p *pass[B]) AroundEpoch(_ *trainer.Run, train func() error) (err error) {
 var errNotOnce = errors.New("the backend's TrainDL must call train, by which the epoch is trained on, once")
 
 // continues reports whether the run continues inside the epoch and has not got any further.
-func (p *pass[B]) continues() bool { return p.stands[runKey] != nil }
+func (p *pass[B]) continues() bool { return p.resumeAt[runKey] != nil }
 
 // AfterBackward counts a batch on the terminal.
 func (p *pass[B]) AfterBackward(r *trainer.Run) error {
-	p.stands = nil
+	p.resumeAt = nil
 	p.progress.Show(r.Batches + 1)
 	return nil
 }
@@ -109,7 +109,7 @@ func (p *pass[B]) Epoch(ctx context.Context, _, skip int) iter.Seq2[B, error] {
 		passed := 0
 		for b, err := range p.loader.Batches(ctx) {
 			if passed++; err == nil && passed == skip && p.continues() {
-				err = p.t.setGenerators(p.stands[randomKey])
+				err = p.t.setGenerators(p.resumeAt[randomKey])
 			}
 			if err == nil && passed <= skip {
 				continue
@@ -138,7 +138,7 @@ func (s *session[B]) EpochBegin(r *trainer.Run) (err error) {
 		setTraining(t.module, true)
 		return nil
 	}
-	if s.stands, err = t.here(); err != nil {
+	if s.resumeAt, err = t.currentPlace(); err != nil {
 		return err
 	}
 	t.logger.Info("Training", "epoch", s.epoch)
@@ -155,16 +155,16 @@ func (s *session[B]) EpochBegin(r *trainer.Run) (err error) {
 // EpochDone validates, and ends the epoch.
 func (s *session[B]) EpochDone(*trainer.Run) (err error) {
 	t := s.t
-	switch before, err := readCollected(s.stands[outputsKey]); {
+	switch before, err := readCollected(s.resumeAt[outputsKey]); {
 	case err != nil:
 		return err
 	case len(before.Tensors) > 0: // it continues with the validation
 		s.outputs = before
 	}
-	if s.stands, err = t.here(); err != nil {
+	if s.resumeAt, err = t.currentPlace(); err != nil {
 		return err
 	}
-	s.stands[passKey], s.stands[outputsKey] = State{}, s.outputs.state()
+	s.resumeAt[passKey], s.resumeAt[outputsKey] = State{}, s.outputs.state()
 	t.logger.Info("Validating", "epoch", s.epoch)
 	ctx := s.ctx
 	if t.IsDistributed() { // all end behind the next update
@@ -177,7 +177,7 @@ func (s *session[B]) EpochDone(*trainer.Run) (err error) {
 	last.free()
 	defer func() {
 		s.outputs.free()
-		s.outputs, s.stands = Collected{}, nil
+		s.outputs, s.resumeAt = Collected{}, nil
 	}()
 	err = call(t.module, func(h TrainEpochEndHook) error { // after the validation, as in PyMarlin
 		return h.OnEndTrainEpoch(t.GlobalStepsFinished(), s.outputs)
@@ -197,7 +197,7 @@ func (s *session[B]) EpochDone(*trainer.Run) (err error) {
 // later.
 func (s *session[B]) SaveCheckpoint(r *trainer.Run, state []byte) (string, error) {
 	t := s.t
-	at, err := t.here()
+	at, err := t.currentPlace()
 	if err != nil {
 		return "", err
 	}
@@ -206,8 +206,8 @@ func (s *session[B]) SaveCheckpoint(r *trainer.Run, state []byte) (string, error
 		switch {
 		case t.options.InexactResume:
 			return "", nil // the rest of the epoch would be left out
-		case s.stands != nil:
-			at = s.stands
+		case s.resumeAt != nil:
+			at = s.resumeAt
 		default:
 			at[passKey], at[outputsKey] = s.random, Collected{}.state()
 		}

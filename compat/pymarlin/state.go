@@ -27,10 +27,10 @@ const (
 	backendKey = "trainer_backend_state"
 )
 
-func free(s ...State) { torchsave.EachTensor(anys(s), torch.Tensor.Free) }
+func free(s ...State) { torchsave.EachTensor(toAny(s), torch.Tensor.Free) }
 
-// anys is a list as a [State] has it.
-func anys[T any](list []T) []any {
+// toAny is a list as a [State] has it.
+func toAny[T any](list []T) []any {
 	out := make([]any, len(list))
 	for i, x := range list {
 		out[i] = x
@@ -38,7 +38,7 @@ func anys[T any](list []T) []any {
 	return out
 }
 
-// listOf is the inverse of anys; ok is false for anything else.
+// listOf is the inverse of toAny; ok is false for anything else.
 func listOf[T any](v any) (out []T, ok bool) {
 	list, ok := v.([]any)
 	out = make([]T, len(list))
@@ -171,15 +171,15 @@ const (
 	// and outputsKey, where it is its validation that was interrupted
 )
 
-// here is where everything is now, between two epochs.
-func (t *Trainer[B]) here() (place State, err error) {
+// currentPlace is where everything is now, between two epochs.
+func (t *Trainer[B]) currentPlace() (place State, err error) {
 	err = torch.Try(func() { place = State{randomKey: t.generators(), statsKey: t.stats.state()} })
 	return place, err
 }
 
-// takePlace takes a place out of a trainer's state. One that PyMarlin has written has nothing of
+// extractPlace takes a place out of a trainer's state. One that PyMarlin has written has nothing of
 // it.
-func (t *Trainer[B]) takePlace(s State) (State, error) {
+func (t *Trainer[B]) extractPlace(s State) (State, error) {
 	place := State{}
 	for _, key := range []string{randomKey, statsKey, runKey, passKey, outputsKey} {
 		if v, ok := s[key]; ok {

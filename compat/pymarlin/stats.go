@@ -201,7 +201,7 @@ func (e entries) state() []any {
 			}
 			value = values
 		case []float64:
-			value = anys(v)
+			value = toAny(v)
 		}
 		list[i] = []any{x.key, value}
 	}

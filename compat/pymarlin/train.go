@@ -60,7 +60,7 @@ func (t *Trainer[B]) trainEpochs(ctx context.Context) error {
 	o.Epochs, o.Start.Epoch = float64(t.args.Epochs), s.epoch
 	o.Callbacks, o.Saver, o.Save = []any{s}, s, trainer.Every(1, trainer.Epoch)
 	if run, ok := t.place[runKey].(string); ok {
-		s.stands, o.Start = t.place, &trainer.StartPosition{State: []byte(run)}
+		s.resumeAt, o.Start = t.place, &trainer.StartPosition{State: []byte(run)}
 	}
 	err := t.fit(&s.pass, o)
 	if err == nil {
@@ -174,7 +174,7 @@ func (t *Trainer[B]) evaluate(ctx context.Context, loaders Dataloaders[B], step 
 // SaveCheckpoint passes the states of module, trainer and backend to the checkpointer. force saves
 // whatever the period is. All processes must call it; the main one writes.
 func (t *Trainer[B]) SaveCheckpoint(force bool) error {
-	p, err := t.here()
+	p, err := t.currentPlace()
 	if err == nil {
 		_, err = t.save(p, t.lastEpoch, force)
 	}

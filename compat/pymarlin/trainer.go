@@ -59,7 +59,7 @@ type Trainer[B any] struct {
 	backend      TrainerBackend[B]
 	checkpointer Checkpointer
 	stats        *Stats
-	made         []Writer // by name, for the stats
+	writers      []Writer // by name, for the stats
 	device       torch.Device
 
 	batches    int // of an epoch
@@ -88,10 +88,10 @@ func New[B any](module ModuleInterface[B], args TrainerArguments, o *Options[B])
 	}
 	defer saved.free()
 	if err = t.start(saved); err == nil {
-		err = t.agree()
+		err = t.checkSameRun()
 	}
 	if err != nil {
-		return nil, errors.Join(err, closeWriters(t.made)) // those of the caller are the caller's
+		return nil, errors.Join(err, closeWriters(t.writers)) // those of the caller are the caller's
 	}
 	return t, nil
 }
@@ -225,10 +225,10 @@ func (t *Trainer[B]) initStats() error {
 		if err != nil {
 			return err
 		}
-		t.made = append(t.made, w)
+		t.writers = append(t.writers, w)
 	}
 	t.stats = cmp.Or(t.stats, NewStats(t.args.StatsArgs))
-	if err := t.stats.Rebuild(t.args.StatsArgs, slices.Concat(custom, t.made)); err != nil {
+	if err := t.stats.Rebuild(t.args.StatsArgs, slices.Concat(custom, t.writers)); err != nil {
 		return err
 	}
 	if u, ok := t.module.(StatsUser); ok {
@@ -252,7 +252,7 @@ func (t *Trainer[B]) estimateSteps() error {
 // GetState returns the trainer's part of a checkpoint, including that of Options.Extra. All
 // processes must call it.
 func (t *Trainer[B]) GetState() (State, error) {
-	p, err := t.here()
+	p, err := t.currentPlace()
 	if err != nil {
 		return nil, err
 	}
@@ -298,7 +298,7 @@ func (t *Trainer[B]) updateState(s State) (err error) {
 		if err != nil {
 			return err
 		}
-		if t.place, err = t.takePlace(own); err != nil {
+		if t.place, err = t.extractPlace(own); err != nil {
 			return err
 		}
 	}

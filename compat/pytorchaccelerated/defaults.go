@@ -181,7 +181,7 @@ func (p *ProgressBar) OnTrainEpochEnd(*Run) error {
 }
 
 func (p *ProgressBar) OnEvalEpochStart(r *Run, _ EvalEpoch) error {
-	if _, eval := r.loaders(); eval == nil && r.limitEval < 0 { // only with Rules.LateEvaluationCheck, as Python's bar does
+	if _, eval := r.loaders(); eval == nil && r.limitEval < 0 { // Rules.LateEvaluationCheck, like Python
 		return errNoEvaluationSet
 	}
 	p.bars = append(p.bars, p.bar(r, r.EvalDataloaderLen()))

@@ -83,7 +83,7 @@ func (t *Trainer[S, B]) evalBatches(limit int) error {
 			break
 		}
 	}
-	for ; step < rounds; step++ { // take part in rounds for processes with more batches, and after ctx has ended the pass
+	for ; step < rounds; step++ { // the other processes have more batches, or ctx has ended the pass
 		if err := t.endRound(ctx, nil); err != nil {
 			return err
 		}

@@ -282,7 +282,7 @@ func TestAnInterruptionOfOneProcessIsContinuedByAllToTheBit(t *testing.T) {
 		want := golden.Load(t, filepath.Join(whole, strconv.Itoa(rank)))
 		got := golden.Load(t, filepath.Join(broken, strconv.Itoa(rank)))
 		for _, name := range want.Names() {
-			if w, g := want.Tensor(name), got.Tensor(name); name == "seen" || name == "losses" { // only recorded after the resume
+			if w, g := want.Tensor(name), got.Tensor(name); name == "seen" || name == "losses" { // after the resume only
 				n := g.Numel()
 				golden.Bits(t, name, g, w.Narrow(0, w.Numel()-n, n))
 			} else {

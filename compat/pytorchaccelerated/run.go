@@ -47,7 +47,7 @@ type Run struct {
 	updates               int            // in this run
 	training              bool           // inside a training epoch
 	inWindow              bool           // gradients have been accumulated since the last update
-	inEvent               bool           // inside an event: states saved now would be incomplete, because further callbacks follow
+	inEvent               bool           // inside an event: further callbacks may change their states
 	evaluated             bool           // the epoch is complete, including its evaluation
 	beforeEval            *savedState    // where to resume from a state that is saved during the evaluation of an epoch
 	resumed               bool           // callbacks continue with their states from a training state

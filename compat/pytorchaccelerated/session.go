@@ -46,7 +46,7 @@ func (t *Trainer[S, B]) RunTraining() error {
 	if m := c.MaxNumTrainSteps; m > 0 && m-(c.NumEpochs-1)*counted <= local {
 		o.Epochs, o.MaxSteps = 0, m-(c.NumEpochs-1)*(counted-local)
 	}
-	if s.states = callback[*SaveTrainingState](t.Run); s.states != nil { // the loop itself saves only when it is interrupted
+	if s.states = callback[*SaveTrainingState](t.Run); s.states != nil { // the loop saves only when interrupted
 		o.Saver, o.Save = s, trainer.Every(math.MaxInt, trainer.Update)
 	}
 	err := loops.Cause(loops.Fit(t.ctx, t.group(), s, max(1, t.trainSet.Len()), o))
@@ -279,7 +279,7 @@ func (s *session[S, B]) forwardAndBackward(batch B, divisor float64) error {
 		return err
 	}
 	if out.NumItemsInBatch > 0 && t.config.GradientAccumulationSteps > 1 && t.several() {
-		out.Loss = out.Loss.MulScalar(float64(t.config.NumProcesses)) // undoes the averaging of gradients over the processes
+		out.Loss = out.Loss.MulScalar(float64(t.config.NumProcesses)) // undoes the averaging over processes
 	}
 	divided := out.Loss
 	if t.config.GradientAccumulationSteps > 1 {
