@@ -73,7 +73,7 @@ func (s SequentialDistributedSampler) Order() data.Order {
 	return share{s.Rank, max(1, s.WorldSize), s.Padded, data.Sequential{}}
 }
 
-// share is every world-th index of an order, from rank on.
+// share is the part of an order that one process gets: every world-th index, starting from rank.
 type share struct {
 	rank, world int
 	padded      bool
@@ -90,7 +90,7 @@ func (s share) Count(n int) int {
 func (s share) Indices(_, n int) []int {
 	all, own := s.order.Indices(0, n), make([]int, s.Count(n))
 	for i := range own {
-		own[i] = all[(s.rank+i*s.world)%n] // past the end only where it is filled up
+		own[i] = all[(s.rank+i*s.world)%n] // wraps around only if the order is padded
 	}
 	return own
 }

@@ -125,7 +125,7 @@ func ExampleNew() {
 	// 20 updates of 40 batches
 }
 
-// lastLines lets the accuracy of the last update through.
+// lastLines passes on only the accuracy of the last update.
 type lastLines struct{ out io.Writer }
 
 func (l lastLines) Write(line []byte) (int, error) {

@@ -12,16 +12,16 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// pass is the training on an epoch to package trainer: its step, with the arithmetic of the
-// backend, and its loader. The loop knows no samples and no validation.
+// pass is the training of one epoch as package trainer sees it: its step, computed by the backend,
+// and its loader. The loop knows nothing of samples and validation.
 type pass[B any] struct {
 	loops.Step[B]
 	t        *Trainer[B]
 	ctx      context.Context
-	resumeAt State // the place from where the run would continue; nil: from behind its last batch
+	resumeAt State // where a run would resume if it were interrupted now; nil: after the last batch
 
 	loader  Dataloader[B] // of the current epoch
-	random  State         // the generators as they were before that loader was made
+	random  State         // state of the generators before that loader was made
 	outputs Collected     // of the epoch
 
 	progress *loops.Progress // over the current epoch
@@ -42,7 +42,7 @@ func (p *pass[B]) Update(context.Context, float64) (applied bool, err error) {
 // AroundEpoch has the module make the loader of an epoch and the backend train on it.
 func (p *pass[B]) AroundEpoch(_ *trainer.Run, train func() error) (err error) {
 	t := p.t
-	if p.continues() { // the loader is to draw what it has drawn
+	if p.continues() { // the loader must draw the same random numbers again
 		if err := t.setGenerators(p.resumeAt[passKey]); err != nil {
 			return err
 		}
@@ -76,17 +76,18 @@ func (p *pass[B]) AroundEpoch(_ *trainer.Run, train func() error) (err error) {
 
 var errNotOnce = errors.New("the backend's TrainDL must call train, by which the epoch is trained on, once")
 
-// continues reports whether the run continues inside the epoch and has not got any further.
+// continues reports whether the run resumes inside the epoch and has not completed a batch yet.
 func (p *pass[B]) continues() bool { return p.resumeAt[runKey] != nil }
 
-// AfterBackward counts a batch on the terminal.
+// AfterBackward updates the progress line.
 func (p *pass[B]) AfterBackward(r *trainer.Run) error {
 	p.resumeAt = nil
 	p.progress.Show(r.Batches + 1)
 	return nil
 }
 
-// newProgress is nil where standard error is no terminal: a log file has no use for such a line.
+// newProgress returns nil if standard error is not a terminal: a log file has no use for a progress
+// line.
 func newProgress(disabled bool, what string, batches int) *loops.Progress {
 	if disabled || !terminal.Is(os.Stderr) {
 		return nil
@@ -124,7 +125,7 @@ func (p *pass[B]) Epoch(ctx context.Context, _, skip int) iter.Seq2[B, error] {
 	}
 }
 
-// session hears the events of a run and calls what belongs to them.
+// session handles the events of a run.
 type session[B any] struct {
 	pass[B]
 	epoch int // the current one
@@ -158,7 +159,7 @@ func (s *session[B]) EpochDone(*trainer.Run) (err error) {
 	switch before, err := readCollected(s.resumeAt[outputsKey]); {
 	case err != nil:
 		return err
-	case len(before.Tensors) > 0: // it continues with the validation
+	case len(before.Tensors) > 0: // the run resumes in the validation
 		s.outputs = before
 	}
 	if s.resumeAt, err = t.currentPlace(); err != nil {
@@ -167,7 +168,7 @@ func (s *session[B]) EpochDone(*trainer.Run) (err error) {
 	s.resumeAt[passKey], s.resumeAt[outputsKey] = State{}, s.outputs.state()
 	t.logger.Info("Validating", "epoch", s.epoch)
 	ctx := s.ctx
-	if t.IsDistributed() { // all end behind the next update
+	if t.IsDistributed() { // all processes stop together, after the next update
 		ctx = context.WithoutCancel(ctx)
 	}
 	last, err := t.Validate(ctx)
@@ -205,13 +206,13 @@ func (s *session[B]) SaveCheckpoint(r *trainer.Run, state []byte) (string, error
 	if index != s.epoch {
 		switch {
 		case t.options.InexactResume:
-			return "", nil // the rest of the epoch would be left out
+			return "", nil // resuming there would skip the rest of the epoch
 		case s.resumeAt != nil:
 			at = s.resumeAt
 		default:
 			at[passKey], at[outputsKey] = s.random, Collected{}.state()
 		}
-		if r.Batches > 0 { // else the epoch will begin again
+		if r.Batches > 0 { // otherwise the epoch begins again
 			index, at[runKey] = s.epoch, string(state)
 		}
 	}

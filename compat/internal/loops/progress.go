@@ -13,7 +13,7 @@ import (
 // second at most, and elsewhere one line when the pass ends. Nil shows nothing.
 type Progress struct {
 	out         io.Writer
-	text        func() string // of the line
+	text        func() string // returns the current line
 	terminal    bool
 	what        string
 	done, total int
