@@ -102,8 +102,8 @@ func Share(part float64) Steps { return Steps{share: part} }
 
 func (s Steps) isZero() bool { return s.n == 0 && s.share == 0 }
 
-// counted is a number of steps instead of a share of so many.
-func (s Steps) counted(all int) Steps {
+// toCount is a number of steps instead of a share of so many.
+func (s Steps) toCount(all int) Steps {
 	if s.share == 0 {
 		return s
 	}

@@ -140,7 +140,7 @@ func TestOptimizerOfAResumedRunIsTheCheckpoints(t *testing.T) {
 			t.Fatal(err)
 		}
 		kind := TrainerConfig{}
-		if _, err := kind.takeUp(saved); err != nil || (kind.Optimizer == "adamw") != c.decoupled {
+		if _, err := kind.adoptSettings(saved); err != nil || (kind.Optimizer == "adamw") != c.decoupled {
 			t.Errorf("%s: the optimizer is %s, %v", c.claim, kind.Optimizer, err)
 		}
 	}

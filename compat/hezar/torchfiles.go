@@ -33,10 +33,10 @@ func saveOptimizer(path string, o optim.Optimizer, rate, initial float64, schedu
 	return torchsave.WriteFile(path, state)
 }
 
-// takeUp takes rate, weight decay and kind of the optimizer from a state of saveOptimizer, or of
+// adoptSettings takes rate, weight decay and kind of the optimizer from a state of saveOptimizer, or of
 // Python's, as load_state_dict does. foreign is the family of the state's optimizer where it is not
 // the configuration's, and the settings of neither would do.
-func (c *TrainerConfig) takeUp(state map[string]any) (foreign string, err error) {
+func (c *TrainerConfig) adoptSettings(state map[string]any) (foreign string, err error) {
 	groups, _ := state["param_groups"].([]any)
 	if len(groups) != 1 {
 		return "", errors.New("no list of one group in param_groups; want what torch.save(optimizer.state_dict()) writes")

@@ -205,12 +205,12 @@ func (t *Trainer[S, B]) countSteps() error {
 	all := t.NumBatches * c.NumEpochs
 	t.TotalSteps = all
 	if c.MaxSteps.share != 0 {
-		c.MaxSteps = Count(c.MaxSteps.counted(t.NumBatches).n * c.NumEpochs)
+		c.MaxSteps = Count(c.MaxSteps.toCount(t.NumBatches).n * c.NumEpochs)
 	}
 	if c.MaxSteps.n > 0 {
 		t.TotalSteps = min(c.MaxSteps.n, all)
 	}
-	c.SaveSteps, c.LogSteps = c.SaveSteps.counted(t.TotalSteps), c.LogSteps.counted(t.TotalSteps)
+	c.SaveSteps, c.LogSteps = c.SaveSteps.toCount(t.TotalSteps), c.LogSteps.toCount(t.TotalSteps)
 	t.StepsInEpoch = min(t.NumBatches, t.TotalSteps)
 	if c.SaveSteps.isZero() {
 		c.SaveSteps = Count(t.StepsInEpoch)
@@ -313,7 +313,7 @@ func (t *Trainer[S, B]) buildOptimizer() (err error) {
 	}
 	if builder == nil {
 		if r.CheckpointSettings && saved != nil {
-			if t.foreign, err = config.takeUp(saved); err != nil {
+			if t.foreign, err = config.adoptSettings(saved); err != nil {
 				return fmt.Errorf("hezar: %s: %w", optimizerPath, err)
 			}
 		}

@@ -133,14 +133,14 @@ func update(config omegaconf.Map, s Settings) (_ omegaconf.Map, err error) {
 			config.Set("num_labels", nil)
 		}
 	}
-	if config, err = ofFile(config); err != nil {
+	if config, err = normalized(config); err != nil {
 		err = fmt.Errorf("repository: %w", err)
 	}
 	return config, err
 }
 
-// ofFile makes values of a file's types.
-func ofFile(m omegaconf.Map) (omegaconf.Map, error) {
+// normalized makes values of a file's types.
+func normalized(m omegaconf.Map) (omegaconf.Map, error) {
 	text, err := omegaconf.Marshal(m)
 	if err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func ofFile(m omegaconf.Map) (omegaconf.Map, error) {
 	return omegaconf.Unmarshal(text)
 }
 
-// written is a config without the settings that have no value.
-func written(config omegaconf.Map) omegaconf.Map {
+// withoutNulls is a config without the settings that have no value.
+func withoutNulls(config omegaconf.Map) omegaconf.Map {
 	return slices.DeleteFunc(slices.Clone(config), func(item omegaconf.Item) bool { return item.Value == nil })
 }

@@ -36,24 +36,24 @@ func writeModel(dir string, model any, config omegaconf.Map) error {
 	return nil
 }
 
-// asideName is the folder in a model's where files are written before they take their places.
-const asideName = ".saving"
+// stagingName is the folder in a model's where files are written before they take their places.
+const stagingName = ".saving"
 
 // replaceFiles moves what write puts into a folder into dir. Until all of it is written the files
 // of before stay, so that a full disk or a killed process leaves no model with the config of
 // another; the config comes last. What a killed process has left is removed by the next call.
 func replaceFiles(dir string, write func(dir string) error) error {
-	aside := filepath.Join(dir, asideName)
-	if err := errors.Join(os.RemoveAll(aside), os.MkdirAll(aside, 0o777)); err != nil {
+	staging := filepath.Join(dir, stagingName)
+	if err := errors.Join(os.RemoveAll(staging), os.MkdirAll(staging, 0o777)); err != nil {
 		return fmt.Errorf("repository: %w", err)
 	}
-	err := write(aside)
+	err := write(staging)
 	if err == nil {
-		if err = moveFiles(aside, dir); err != nil {
+		if err = moveFiles(staging, dir); err != nil {
 			err = fmt.Errorf("repository: %w", err)
 		}
 	}
-	return errors.Join(err, os.RemoveAll(aside))
+	return errors.Join(err, os.RemoveAll(staging))
 }
 
 // moveFiles makes the folders, which may fail, and then renames all files.
@@ -90,7 +90,7 @@ func (m *Model) loadWeights(dir string) error {
 	if err = m.Untie(w); err != nil {
 		return fmt.Errorf("repository: %w", err)
 	}
-	if _, err = nn.LoadStateDict(model, w, nn.LoadOptions{Rename: weight}); err == nil {
+	if _, err = nn.LoadStateDict(model, w, nn.LoadOptions{Rename: weightName}); err == nil {
 		return nil
 	}
 	if r, placed := nn.LoadStateDict(model, w, ByPosition(model, w)); placed != nil || r.Missing != nil {
@@ -102,7 +102,7 @@ func (m *Model) loadWeights(dir string) error {
 // ByPosition matches weights by their place, as Hezar does where names or shapes do not fit.
 func ByPosition(model any, w *pretrained.Weights) nn.LoadOptions {
 	names := map[string]string{}
-	contents := slices.DeleteFunc(w.Contents(), func(t nn.TensorInfo) bool { return weight(t.Name) == "" })
+	contents := slices.DeleteFunc(w.Contents(), func(t nn.TensorInfo) bool { return weightName(t.Name) == "" })
 	for i, own := range nn.StateDict(model) {
 		if i < len(contents) && slices.Equal(contents[i].Shape, own.Tensor.Shape()) {
 			names[contents[i].Name] = own.Name

@@ -58,7 +58,7 @@ func New(config omegaconf.Map, set *preprocessors.Set) (m *Model, err error) {
 		}
 		return m, nil
 	}
-	if strings.HasSuffix(m.kind, ofWriters) {
+	if strings.HasSuffix(m.kind, writerSuffix) {
 		if err := m.newWriter(); err != nil {
 			return nil, fmt.Errorf("repository: %s: %w", m.kind, err)
 		}
@@ -97,7 +97,7 @@ func labelsOf(id2label any) []string {
 
 // document is the config in the words of transformers' config.json.
 func (m *Model) document() (pretrained.Document, error) {
-	config := written(m.config)
+	config := withoutNulls(m.config)
 	family, _, _ := strings.Cut(m.kind, "_")
 	config.Set("model_type", family)
 	if family == "distilbert" && m.tags() {
@@ -195,7 +195,7 @@ func (m *Model) Module() any {
 func (m *Model) Kind() string { return m.kind }
 
 // Config is model_config.yaml.
-func (m *Model) Config() omegaconf.Map { return written(m.config) }
+func (m *Model) Config() omegaconf.Map { return withoutNulls(m.config) }
 
 // Labels are the texts of the classes: id2label. A model that writes texts has none.
 func (m *Model) Labels() []string {

@@ -48,7 +48,7 @@ const batch = 32
 // no tags. Several goroutines may call it at a time, but not while the model is trained.
 func (m *Model) Predict(ctx context.Context, inputs ...any) (all []Prediction, err error) {
 	if m.module != nil {
-		return m.writeAbout(ctx, inputs)
+		return m.predictTexts(ctx, inputs)
 	}
 	for part := range slices.Chunk(inputs, batch) {
 		if err := ctx.Err(); err != nil {

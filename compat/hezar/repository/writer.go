@@ -28,8 +28,8 @@ type (
 	}
 )
 
-// ofWriters is how the kinds of models that write texts end.
-const ofWriters = "_text_generation"
+// writerSuffix is how the kinds of models that write texts end.
+const writerSuffix = "_text_generation"
 
 // newWriter makes the network, drawn as transformers draws it.
 func (m *Model) newWriter() error {
@@ -37,7 +37,7 @@ func (m *Model) newWriter() error {
 	if err != nil {
 		return err
 	}
-	if m.kind == "t5"+ofWriters {
+	if m.kind == "t5"+writerSuffix {
 		if m.Seq2Seq, err = auto.HezarSeq2SeqLM(d); err == nil {
 			m.module = &t5Network{m.Seq2Seq.Model}
 		}
@@ -82,8 +82,8 @@ type generation struct {
 	longest, shortest int
 }
 
-// behind are the settings of a text that begins with so many tokens; ok is whether there is room.
-func (g generation) behind(tokens int) (_ auto.Generation, ok bool) {
+// withPrompt are the settings of a text that begins with so many tokens; ok is whether there is room.
+func (g generation) withPrompt(tokens int) (_ auto.Generation, ok bool) {
 	if g.longest > 0 {
 		g.MaxNewTokens = g.longest - tokens
 	}
@@ -126,7 +126,7 @@ func (m *Model) generation(s Settings) (g generation, err error) {
 	for _, item := range s.ordered() {
 		settings.Set(item.Key.(string), item.Value)
 	}
-	if settings, err = ofFile(settings); err == nil {
+	if settings, err = normalized(settings); err == nil {
 		err = configfile.DecodeAll(settings, fields)
 	}
 	if g.EOSTokenIDs = ends; early != nil {
@@ -146,7 +146,7 @@ func (m *Model) generation(s Settings) (g generation, err error) {
 	if g.NumBeams < 2 {
 		g.EarlyStopping, g.LengthPenalty = "", nil
 	}
-	_, room := g.behind(1)
+	_, room := g.withPrompt(1)
 	switch {
 	case err != nil:
 	case !room || g.longest < 0 || g.shortest < 0:
@@ -257,7 +257,7 @@ func (m *Model) GenerateIDs(ctx context.Context, texts []inputs.Text, s Settings
 
 func (m *Model) write(ctx context.Context, texts []inputs.Text, g generation) (rows [][]int64, err error) {
 	if m.Seq2Seq != nil {
-		settings, _ := g.behind(1)
+		settings, _ := g.withPrompt(1)
 		if rows, err = m.Seq2Seq.GenerateIDs(ctx, texts, settings); err != nil {
 			return nil, fmt.Errorf("repository: %s: %w", m.kind, err)
 		}
@@ -279,7 +279,7 @@ func (m *Model) write(ctx context.Context, texts []inputs.Text, g generation) (r
 		together = 1
 	}
 	for part := range slices.Chunk(rows, max(1, together)) {
-		settings, room := g.behind(len(part[0]))
+		settings, room := g.withPrompt(len(part[0]))
 		if !room {
 			return nil, fmt.Errorf("repository: %s: a text has %d tokens, and max_length is %d; want a greater one, or "+
 				"max_new_tokens", m.kind, len(part[0]), g.longest)
@@ -304,8 +304,8 @@ func (m *Model) Decode(rows [][]int64) []string {
 	return texts
 }
 
-// writeAbout is Predict of a model that writes texts.
-func (m *Model) writeAbout(ctx context.Context, inputs []any) (predictions []Prediction, err error) {
+// predictTexts is Predict of a model that writes texts.
+func (m *Model) predictTexts(ctx context.Context, inputs []any) (predictions []Prediction, err error) {
 	texts := make([]string, len(inputs))
 	for i, input := range inputs {
 		text, ok := input.(string)
@@ -325,9 +325,9 @@ func (m *Model) writeAbout(ctx context.Context, inputs []any) (predictions []Pre
 var noWeights = []string{"embeddings.position_ids", ".attn.bias", ".attn.masked_bias",
 	"t5.decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"}
 
-// weight leaves out what older files hold and no model has: positions, which are the numbers from 0
+// weightName leaves out what older files hold and no model has: positions, which are the numbers from 0
 // on, the triangle of a causal mask, distances between the tokens of two texts.
-func weight(name string) string {
+func weightName(name string) string {
 	if slices.ContainsFunc(noWeights, func(ending string) bool { return strings.HasSuffix(name, ending) }) {
 		return ""
 	}
