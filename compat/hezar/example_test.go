@@ -18,8 +18,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// plates are pictures of 16 by 48 pixels that show two signs each: a bright bar at the height of
-// the sign.
+// plates returns pictures of 16 by 48 pixels that show two signs each: a bright bar at the height
+// of the sign.
 func plates(n int) data.Slice[crnn.Sample] {
 	signs := []string{"۱", "۲", "ب"}
 	out := make(data.Slice[crnn.Sample], n)
@@ -130,7 +130,7 @@ func files(dir string) {
 	})
 }
 
-// plateTrainer is a Trainer for the examples below.
+// plateTrainer returns a Trainer for the examples below.
 func plateTrainer(dir string, change func(*hezar.TrainerConfig, *hezar.Options[crnn.Sample,
 	crnn.Batch])) *hezar.Trainer[crnn.Sample, crnn.Batch] {
 	model, err := reader("۱", "۲", "ب")
@@ -220,8 +220,7 @@ func ExampleOverrides() {
 	// batch 3 of 3 [بب ۱۱ ۲۱ ب۱]
 }
 
-// lengths is a MetricsHandler of a program: how far the lengths of the texts are from the right
-// ones.
+// lengths is a custom MetricsHandler: it measures how much the lengths of the texts differ.
 type lengths struct{ off, rows float64 }
 
 func (l *lengths) Keys() []string          { return []string{"length_error"} }

@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 type point struct {
 	x     [2]float32
 	class int64
-	row   int64 // its number
+	row   int64 // its index
 }
 
 type points struct {
@@ -54,7 +54,7 @@ type points struct {
 	rows    []int64
 }
 
-// tiny is a classifier with dropout, whose masks tell where the generator stands.
+// tiny is a classifier with dropout, whose masks depend on the state of the generator.
 type tiny struct {
 	nn.Mode
 
@@ -98,7 +98,7 @@ func cloud(n int) data.Slice[point] {
 
 type tinyOptions = Options[point, points]
 
-// tinyConfig trains tiny on cloud.
+// tinyConfig returns a configuration to train tiny on cloud.
 func tinyConfig(dir string) TrainerConfig {
 	return TrainerConfig{OutputDir: dir, Task: "text_classification", UseCPU: true, NumEpochs: 2, BatchSize: 2,
 		LearningRate: 0.05, Metrics: []string{"accuracy"}}

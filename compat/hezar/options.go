@@ -84,7 +84,7 @@ type Overrides[S, B any] struct {
 	AfterLoss func(t *Trainer[S, B], window float64) error
 }
 
-// complete puts the Trainer's own methods where nothing overrides them.
+// complete fills in the Trainer's own methods where there is no override.
 func (o *Overrides[S, B]) complete() {
 	type T = Trainer[S, B]
 	setDefault(&o.CreateTrainDataloader, (*T).CreateTrainDataloader)
@@ -106,7 +106,7 @@ func (o *Overrides[S, B]) complete() {
 	setDefault(&o.AfterLoss, func(*T, float64) error { return nil })
 }
 
-// setDefault fills in what to call where there is no override.
+// setDefault sets a missing override to a method.
 func setDefault[F any](override *F, method F) {
 	if reflect.ValueOf(*override).IsNil() {
 		*override = method

@@ -34,7 +34,7 @@ func TestPythonsCheckpointGoesOnHere(t *testing.T) {
 	tr := newTrainer(t, config, tinyOptions{Overrides: Overrides[point, points]{
 		TrainingStep: func(tr *Trainer[point, points], _ points) (torch.Tensor, error) {
 			for _, p := range nn.Params(tr.Model().Model()) {
-				p.Tensor.Sum(torch.DefaultDType).Backward() // gradients of 1
+				p.Tensor.Sum(torch.DefaultDType).Backward() // all gradients are 1
 			}
 			return torch.From([]float32{0}), nil
 		}}})
@@ -83,7 +83,8 @@ func TestAnotherRunsLogsStayAsTheyAre(t *testing.T) {
 	assert.Equal(t, first.csv, second.csv, "the rows before the checkpoint too")
 	assert.Len(t, contents(second.State.LogsDir), 2, "training_logs.csv and the events of TensorBoard")
 
-	// the run's own checkpoint, under another spelling of its path, continues its own logs
+	// The run's own checkpoint, given by another spelling of its path, continues the run's own
+	// logs.
 	config.ResumeFromCheckpoint = filepath.Join(config.OutputDir, "checkpoints", "12") + string(filepath.Separator)
 	third, err := New[point, points](config, newTiny(2), cloud(11), tinyOptions{EvalDataset: cloud(5),
 		Output: io.Discard, RunName: "another"})

@@ -22,7 +22,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// tryTrainer makes a trainer as it is, and says what New does.
+// tryTrainer makes a trainer and returns the error of New.
 func tryTrainer(t *testing.T, c TrainerConfig, eval data.Dataset[point], r Rules) (*Trainer[point, points], error) {
 	t.Helper()
 	testenv.RequireTorch(t)
@@ -247,7 +247,7 @@ func TestSaveThatFailsLeavesNoState(t *testing.T) {
 	}
 }
 
-// fromText reads a configuration as a user of Hezar brings one along.
+// fromText parses a configuration as a user of Hezar would have it.
 func fromText(t *testing.T, text string) TrainerConfig {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "train_config.yaml")
@@ -300,7 +300,7 @@ func TestZerosOfAFileAreNotDefaults(t *testing.T) {
 	}
 }
 
-// named is a model with the labels of entities, which begin with B- and I-.
+// named is a model whose labels are entities that begin with B- and I-.
 type named struct{ *tiny }
 
 func (named) TagName(id int64) string { return []string{"O", "B-place", "I-place"}[id] }

@@ -12,12 +12,12 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// step is the arithmetic of a Trainer as the loop wants it. Hezar's training_step is forward and
+// step is the Trainer's arithmetic as the loop expects it. Hezar's training_step is forward and
 // backward in one, and its optimization_step is called for every batch.
 type step[S, B any] struct {
 	loops.Step[B]
 	t    *Trainer[S, B]
-	loss float64 // of the last batch, not divided
+	loss float64 // of the last batch, before division
 }
 
 var (
@@ -104,7 +104,7 @@ func (s *step[S, B]) BatchLoss() (trainer.BatchLoss, error) {
 	return trainer.BatchLoss{Loss: s.loss, Divided: s.loss / s.t.window.Divisor}, nil
 }
 
-// batches are those of the training set: a Trainer makes a loader for each epoch.
+// batches loads the training set: a Trainer makes a loader for each epoch.
 type batches[S, B any] struct{ t *Trainer[S, B] }
 
 func (b batches[S, B]) Len() int { return b.t.NumBatches }

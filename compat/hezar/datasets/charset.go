@@ -25,7 +25,8 @@ func IsTextValid(text string, charset []string) bool {
 	return valid(text) || valid(strings.TrimSuffix(text, "\n"))
 }
 
-// labels maps each text of a charset to its id; of two ids with the same text the later counts.
+// labelIDs maps each text of a charset to its ID. If two IDs have the same text, the later one
+// wins.
 func labelIDs(charset []string) map[string]int64 {
 	ids := make(map[string]int64, len(charset))
 	for id, label := range charset {
@@ -34,7 +35,8 @@ func labelIDs(charset []string) map[string]int64 {
 	return ids
 }
 
-// encode gives the ids of the characters of a text, with its runs of digits reversed or not.
+// encode returns the IDs of the characters of a text, optionally with its runs of digits reversed.
+// ok is false if a character has no ID.
 func encode(label string, ids map[string]int64, reverseDigits bool) (list []int64, ok bool) {
 	if reverseDigits {
 		label = text.ReverseDigits(label)

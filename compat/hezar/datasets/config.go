@@ -93,7 +93,7 @@ func (c *Config) check() error {
 	return err
 }
 
-// fields are the keys of the file in Hezar's order.
+// fields returns the keys of the file in Hezar's order.
 func (c *Config) fields() []configfile.Field {
 	fields := configfile.Fields("name", &c.Name, "config_type", configfile.Const("dataset"), "path", &c.Path,
 		"task", &c.Task, "max_size", &c.MaxSize, "hf_load_kwargs", &c.HFLoadKwargs)
@@ -128,7 +128,7 @@ func (c Config) Write(dir string) error {
 	return nil
 }
 
-// size is MaxSize as a number or as a share. A config that was checked has no error.
+// size returns MaxSize as a number or as a share. There is no error if the config was checked.
 func (c Config) size() (most int, share float64, err error) {
 	switch n := c.MaxSize.(type) {
 	case nil:

@@ -32,7 +32,7 @@ func processor(t testing.TB, c preprocessors.ImageProcessorConfig) *preprocessor
 	return p
 }
 
-// picture writes a PNG file of one grey level.
+// picture writes a PNG file with a single grey level.
 func picture(t testing.TB, path string, width, height int, level uint8) {
 	t.Helper()
 	im := image.NewGray(image.Rect(0, 0, width, height))
@@ -321,7 +321,7 @@ func TestPaddedRowsHaveOneLength(t *testing.T) {
 
 // FuzzOpenOCR reads damaged tables.
 func FuzzOpenOCR(f *testing.F) {
-	f.Setenv("TMPDIR", f.TempDir()) // of its workers too, which may be killed
+	f.Setenv("TMPDIR", f.TempDir()) // also of its workers, which may be killed
 	f.Add([]byte("label,image_path\n۱۲ب,a.png\n\"x\"\"y\",b.png\n"))
 	f.Add([]byte("image_path,label\r\na,\xff\r\n"))
 	f.Add([]byte("label\n"))
@@ -365,7 +365,7 @@ func TestPadBatchCutsToNothingWhereTheLengthIsZero(t *testing.T) {
 	for _, c := range []struct {
 		claim string
 		o     datasets.PadOptions
-		want  string // of Hezar's pad_batch_items
+		want  string // from Hezar's pad_batch_items
 	}{
 		{"max_length=0", datasets.PadOptions{ZeroLength: true}, "[[] []]"},
 		{"max_length=0, padding=longest", datasets.PadOptions{ZeroLength: true, Padding: "longest"}, "[[] []]"},

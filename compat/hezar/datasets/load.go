@@ -81,7 +81,7 @@ func Load[D Set](dir, split string, o LoadOptions) (d D, err error) {
 	return set.(D), nil
 }
 
-// Splits are the names of splits, and what files may call them: those of the library datasets.
+// splits maps the names of splits to the words for them in file names, as in the library datasets.
 var splits = map[string][]string{"train": {"train", "training"}, "test": {"test", "testing", "eval", "evaluation"},
 	"validation": {"validation", "valid", "dev", "val"}}
 
@@ -122,20 +122,21 @@ func SplitFiles(dir, split string) (files []string, err error) {
 	return files, nil
 }
 
-// loader reads a split.
+// loader reads the files of a split.
 type loader struct {
 	dir, split string
 	files      []string
 	config     Config
 	options    LoadOptions
 	closers    []io.Closer
-	features   string // of the first Parquet file: the JSON of Hugging Face's features
+	features   string // Hugging Face's features as JSON, from the first Parquet file
 }
 
-// column is a column of the files: its key in the rows, the setting that says its name, and that.
+// column is a column of the files: its key in the rows, the setting that holds its name, and the
+// name.
 type column struct{ key, setting, name string }
 
-// open reads the files of a data set as rows. Of a table, parse makes them of texts.
+// open reads the files of a data set as rows. For a table of texts (CSV), parse converts the rows.
 func open[T any](l *loader, set string, columns []column, parse func(dir string, row map[string]string) (T, error),
 ) (data.Dataset[T], error) {
 	if l.config.Name != set {
@@ -178,14 +179,14 @@ func open[T any](l *loader, set string, columns []column, parse func(dir string,
 	return data.Concat(parts...)
 }
 
-// classes are the texts of the classes in a column: those of the config, or of the features.
+// classes returns the texts of the classes in a column, from the config or the features.
 func (l *loader) classes(name string) ([]string, error) {
 	if l.config.ID2Label != nil {
 		return l.config.ID2Label, nil
 	}
 	type class struct {
 		Names   []string
-		Feature struct{ Names []string } // of a list
+		Feature struct{ Names []string } // for a list
 	}
 	var about struct {
 		Info struct{ Features map[string]json.RawMessage }
@@ -203,7 +204,8 @@ func (l *loader) classes(name string) ([]string, error) {
 	return c.Names, nil
 }
 
-// class is the number of a class in a table: the number itself, or the class's text.
+// class returns the number of a class in a table, which holds either the number or the class's
+// text.
 func class(labels []string, text string) (int64, error) {
 	if i := slices.Index(labels, text); i >= 0 {
 		return int64(i), nil
@@ -214,7 +216,7 @@ func class(labels []string, text string) (int64, error) {
 	return 0, fmt.Errorf("the class %q is none of %q", text, labels)
 }
 
-// A row of a data set of pictures, without the picture, and the picture.
+// The two parts of a row with a picture: everything but the picture, and the picture.
 type (
 	shown struct {
 		Picture struct {
@@ -296,7 +298,7 @@ func (l *loader) texts() (*TextClassification, error) {
 
 func (l *loader) tags() (*SequenceLabeling, error) {
 	c := &l.config
-	// in a table, words and tags stand between spaces
+	// In a table of texts, words and tags are separated by spaces.
 	rows, err := open(l, SequenceLabelingName, []column{{"words", "tokens_field", c.TokensField},
 		{"tags", "tags_field", c.TagsField}}, func(_ string, row map[string]string) (r TagRow, err error) {
 		r.Words = strings.Fields(row[c.TokensField])
@@ -335,7 +337,7 @@ func (l *loader) summaries() (*TextSummarization, error) {
 	return NewTextSummarization(rows, l.options.Preprocessor.Tokenizer, o)
 }
 
-// known refuses classes that have no text.
+// known returns an error for a class that has no text.
 func known(labels []string, classes ...int64) error {
 	for _, class := range classes {
 		if class < 0 || class >= int64(len(labels)) {

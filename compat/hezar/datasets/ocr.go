@@ -79,7 +79,7 @@ func OpenOCR(path string, image *preprocessors.ImageProcessor, o OCROptions) (*O
 	return NewOCR(rows, image, o)
 }
 
-// inFolder is a path that begins at a folder, if it is relative.
+// inFolder resolves a relative path against a folder.
 func inFolder(dir, path string) string {
 	if filepath.IsAbs(path) {
 		return path
@@ -120,7 +120,7 @@ func NewOCR(rows []OCRRow, image *preprocessors.ImageProcessor, o OCROptions) (*
 	var err error
 	d.prepared, err = prepare(data.Slice[OCRRow](d.kept), o.MaxSamples, o.MaxFraction,
 		func(row OCRRow) (OCRSample, error) {
-			labels, _ := encode(row.Text, ids, o.ReverseDigits) // as above, where it was taken
+			labels, _ := encode(row.Text, ids, o.ReverseDigits) // succeeded above for all rows that were kept
 			var picture any = row.Path
 			if row.Picture != nil {
 				raw, err := row.Picture()

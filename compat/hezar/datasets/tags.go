@@ -56,7 +56,7 @@ func NewSequenceLabeling(rows data.Dataset[TagRow], t *hezar.Tokenizer, o TagOpt
 	return d, err
 }
 
-// sample tokenizes the words of a row and gives each token a label.
+// sample tokenizes the words of a row and assigns a label to each token.
 func (d *SequenceLabeling) sample(row TagRow) (s TagSample, err error) {
 	if len(row.Words) != len(row.Tags) {
 		return s, fmt.Errorf("datasets: a row has %d words and %d tags; want a tag for each word", len(row.Words),

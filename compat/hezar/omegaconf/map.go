@@ -36,7 +36,7 @@ func (m *Map) Set(key string, value any) {
 	*m = append(*m, Item{key, value})
 }
 
-// normal brings a value into the few types that the emitter knows.
+// normal converts a value to one of the few types that the emitter knows.
 func normal(v any) (any, error) {
 	switch v.(type) {
 	case nil, bool, uint64, string, []any, Map:

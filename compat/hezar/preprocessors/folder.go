@@ -19,7 +19,7 @@ const (
 	TokenizerFile      = "tokenizer_config.yaml"
 )
 
-// configType is in the files of all preprocessors.
+// configType is an entry in the files of all preprocessors.
 var configType = omegaconf.Item{Key: "config_type", Value: "preprocessor"}
 
 // Set are the preprocessors of a model, nil for one that it lacks: Hezar's PreprocessorsContainer.
@@ -28,7 +28,7 @@ type Set struct {
 	Normalizer *hezar.Normalizer
 	Tokenizer  *hezar.Tokenizer
 
-	tokenizerConfig omegaconf.Map // all of its file, most of which is about training a vocabulary
+	tokenizerConfig omegaconf.Map // the whole file, most of which concerns training a vocabulary
 }
 
 // Load reads the folder preprocessor/ of a model's folder. A file that is not there leaves its
@@ -110,7 +110,8 @@ func normalizerMap(c hezar.NormalizerConfig) omegaconf.Map {
 	return m
 }
 
-// tokenizerMap is the file's content, or Hezar's defaults, with what the tokenizer's config says.
+// tokenizerMap returns the content of the tokenizer's file, or Hezar's defaults, updated with the
+// tokenizer's config.
 func (s *Set) tokenizerMap() omegaconf.Map {
 	c := s.Tokenizer.Config
 	m := append(omegaconf.Map{}, s.tokenizerConfig...)

@@ -56,7 +56,7 @@ func NewImageProcessor(c ImageProcessorConfig) (*ImageProcessor, error) {
 	}
 	p, err := vision.NewProcessor(o)
 	var refused error
-	if err != nil && o.Wrap8Bit { // pictures of float32 can be normalised so
+	if err != nil && o.Wrap8Bit { // pictures of float32 values still can be
 		refused = err
 		o.Wrap8Bit, o.Mean, o.Std = false, nil, nil
 		p, err = vision.NewProcessor(o)
@@ -100,14 +100,14 @@ func (p *ImageProcessor) bytes(im *vision.Image) (pixels []float32, shape [3]int
 	return pixels, [3]int{c, h, w}, err
 }
 
-// fields are the keys of the file in Hezar's order.
+// fields returns the keys of the file in Hezar's order.
 func (c *ImageProcessorConfig) fields() []configfile.Field {
 	return configfile.Fields("name", configfile.Const("image_processor"), "mean", &c.Mean, "std", &c.Std,
 		"rescale", &c.Rescale, "resample", &c.Resample, "size", (*size)(c), "mirror", &c.Mirror,
 		"gray_scale", &c.GrayScale)
 }
 
-// size is width and height, or nothing.
+// size is the entry for width and height, which may be missing.
 type size ImageProcessorConfig
 
 func (s *size) Encode() any {

@@ -43,7 +43,7 @@ func TestWhatPythonSavedComesBackAsItWas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// which Hezar writes but does not load
+		// Hezar writes this but cannot load it.
 		text := strings.Replace(string(want), "config_type: PREPROCESSOR", "config_type: preprocessor", 1)
 		if diff := cmp.Diff(text, string(got)); diff != "" {
 			t.Errorf("%s: %s", file, diff)

@@ -15,14 +15,14 @@ import (
 // ConfigFile is Hezar's name of the file.
 const ConfigFile = "model_config.yaml"
 
-// configs are the configs of Hezar's models that there are, with the defaults of their classes.
+// configs holds the configs of the supported Hezar models, with the defaults of their classes.
 //
 //go:embed configs.yaml
 var configs []byte
 
 // Kinds are the names of the models that there are, which stand in their model_config.yaml.
 func Kinds() (names []string) {
-	all, _ := omegaconf.Unmarshal(configs) // of this package
+	all, _ := omegaconf.Unmarshal(configs) // embedded, so always valid
 	for _, item := range all {
 		names = append(names, fmt.Sprint(item.Key))
 	}
@@ -33,7 +33,7 @@ func Kinds() (names []string) {
 // generation of GPT-2 Settings.
 type Settings map[string]any
 
-// ordered are the settings as a file has them.
+// ordered returns the settings as in a file.
 func (s Settings) ordered() (m omegaconf.Map) {
 	for _, key := range slices.Sorted(maps.Keys(s)) {
 		m.Set(key, s[key])
@@ -86,7 +86,7 @@ func ReadConfig(dir string) (omegaconf.Map, error) {
 	return config, nil
 }
 
-// named puts the name of the config in front of an error about it.
+// named adds the path of the config file to an error.
 func named(dir string, err error) error {
 	if err != nil {
 		err = fmt.Errorf("repository: %s: %w", filepath.Join(dir, ConfigFile), err)
@@ -106,7 +106,7 @@ func defaults(kind string) (omegaconf.Map, error) {
 	return config.(omegaconf.Map), nil
 }
 
-// update puts settings into a config. Those that decide the number of classes go together.
+// update applies settings to a config. A new id2label also replaces num_labels.
 func update(config omegaconf.Map, s Settings) (_ omegaconf.Map, err error) {
 	kind, _ := config.Get("name")
 	for key, v := range s {
@@ -139,7 +139,7 @@ func update(config omegaconf.Map, s Settings) (_ omegaconf.Map, err error) {
 	return config, err
 }
 
-// normalized makes values of a file's types.
+// normalized converts values to the types that they have when read from a file.
 func normalized(m omegaconf.Map) (omegaconf.Map, error) {
 	text, err := omegaconf.Marshal(m)
 	if err != nil {
@@ -148,7 +148,7 @@ func normalized(m omegaconf.Map) (omegaconf.Map, error) {
 	return omegaconf.Unmarshal(text)
 }
 
-// withoutNulls is a config without the settings that have no value.
+// withoutNulls returns a config without the settings that have no value.
 func withoutNulls(config omegaconf.Map) omegaconf.Map {
 	return slices.DeleteFunc(slices.Clone(config), func(item omegaconf.Item) bool { return item.Value == nil })
 }

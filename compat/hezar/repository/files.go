@@ -36,12 +36,14 @@ func writeModel(dir string, model any, config omegaconf.Map) error {
 	return nil
 }
 
-// stagingName is the folder in a model's where files are written before they take their places.
+// stagingName is the folder inside the model's where files are written before they are moved into
+// place.
 const stagingName = ".saving"
 
-// replaceFiles moves what write puts into a folder into dir. Until all of it is written the files
-// of before stay, so that a full disk or a killed process leaves no model with the config of
-// another; the config comes last. What a killed process has left is removed by the next call.
+// replaceFiles moves the files that write creates in a folder into dir. The old files stay until
+// all new ones are complete, so that neither a full disk nor a killed process leaves a model with
+// the config of another. The config is moved last. The next call removes what a killed process has
+// left.
 func replaceFiles(dir string, write func(dir string) error) error {
 	staging := filepath.Join(dir, stagingName)
 	if err := errors.Join(os.RemoveAll(staging), os.MkdirAll(staging, 0o777)); err != nil {
@@ -56,7 +58,7 @@ func replaceFiles(dir string, write func(dir string) error) error {
 	return errors.Join(err, os.RemoveAll(staging))
 }
 
-// moveFiles makes the folders, which may fail, and then renames all files.
+// moveFiles first creates the folders, which may fail, and then renames all files.
 func moveFiles(from, to string) error {
 	var files []string
 	err := fs.WalkDir(os.DirFS(from), ".", func(name string, e fs.DirEntry, err error) error {
@@ -78,8 +80,8 @@ func moveFiles(from, to string) error {
 	return err
 }
 
-// loadWeights fills a model with model.pt. Every tensor must be there and fit: by its name or, in
-// files of earlier versions of a model, whose layers had other names, by its place.
+// loadWeights loads model.pt into a model. All tensors must be present and match, by name or, in
+// files of earlier versions of a model with other layer names, by position.
 func (m *Model) loadWeights(dir string) error {
 	model := m.Module()
 	w, err := pretrained.OpenFile(filepath.Join(dir, WeightsFile))

@@ -14,10 +14,10 @@ import (
 // crnnKind is the name of CRNNImage2Text.
 const crnnKind = "crnn_image2text"
 
-// features are the channels that the last convolution of Hezar's CRNN has.
+// features is the number of output channels of the last convolution in Hezar's CRNN.
 const features = 512
 
-// crnnFields are the keys of a CRNN's model_config.yaml in Hezar's order. In is map2seq_in_dim.
+// crnnFields returns the keys of a CRNN's model_config.yaml in Hezar's order. in is map2seq_in_dim.
 func crnnFields(c *crnn.Config, blank, in *int64) []configfile.Field {
 	return configfile.Fields("name", configfile.Const(crnnKind), "config_type", configfile.Const("model"),
 		"id2label", (*configfile.Labels)(&c.Charset), "blank_id", blank, "n_channels", &c.Channels,
@@ -85,7 +85,7 @@ func Reader(model *crnn.Model, set *preprocessors.Set) *Model {
 	return &Model{Preprocessors: set, CRNN: model, config: CRNNMap(model.Config()), kind: crnnKind}
 }
 
-// loadable refuses a CRNN that Hezar's class could not compute.
+// loadable refuses a CRNN that Hezar's class cannot represent.
 func loadable(c crnn.Config) error {
 	if widths := []int64{64, 128, 256, 256, 512, 512, 512}; !slices.Equal(c.ConvChannels, widths) {
 		return fmt.Errorf("repository: the model's convolutions have %v channels, Hezar's %v; it cannot load this model",

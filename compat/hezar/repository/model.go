@@ -36,7 +36,7 @@ type Model struct {
 
 	config omegaconf.Map
 	kind   string
-	module any // the network of one that writes, as Hezar's class holds it
+	module any // the network of a model that generates texts, structured as in Hezar's class
 }
 
 // New makes a model of random weights, as Hezar's class draws them: CRNNImage2Text(config) and the
@@ -95,7 +95,7 @@ func labelsOf(id2label any) []string {
 	return l
 }
 
-// document is the config in the words of transformers' config.json.
+// document returns the config under the names of transformers' config.json.
 func (m *Model) document() (pretrained.Document, error) {
 	config := withoutNulls(m.config)
 	family, _, _ := strings.Cut(m.kind, "_")
@@ -161,7 +161,7 @@ func FindDataset(ctx context.Context, name, split string) (string, error) {
 	return dir, nil
 }
 
-// hubName is how the Hub names what it holds.
+// hubName matches the names of repositories on the Hub.
 var hubName = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?$`)
 
 func find(ctx context.Context, name string, o hub.FetchOptions) (string, error) {

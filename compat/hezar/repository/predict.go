@@ -37,7 +37,7 @@ type Tag struct {
 	Start, End int // where the token is in its text, in characters; 0 for words
 }
 
-// batch is how many inputs the network sees at once.
+// batch is the number of inputs per forward pass.
 const batch = 32
 
 // Predict is Model.predict, with scores. A model that reads pictures takes paths, []byte,
@@ -67,8 +67,8 @@ func (m *Model) Predict(ctx context.Context, inputs ...any) (all []Prediction, e
 	return all, nil
 }
 
-// infer runs the network in evaluation mode, without gradients and in a scope, and leaves the mode
-// that was.
+// infer runs the network in evaluation mode, without gradients and in a scope, and then restores
+// the mode.
 func (m *Model) infer(f func(device torch.Device)) error {
 	device := nn.Params(m.Module())[0].Tensor.Device()
 	return torch.Try(func() {
@@ -119,7 +119,7 @@ func (m *Model) classify(inputs []any) (predictions []Prediction, err error) {
 	return predictions, err
 }
 
-// encode normalizes and tokenizes texts, padded to one length.
+// encode normalizes and tokenizes texts, and pads them to equal length.
 func (m *Model) encode(inputs []any) (encodings []*text.Encoding, ids data.Padded[int64], err error) {
 	if m.Preprocessors.Tokenizer == nil {
 		return nil, ids, fmt.Errorf("the model has no tokenizer to read texts with; want Preprocessors.Tokenizer")
@@ -161,7 +161,7 @@ func (m *Model) encode(inputs []any) (encodings []*text.Encoding, ids data.Padde
 	return encodings, ids, err
 }
 
-// tag gives tokens, or words, their classes.
+// tag returns the classes of tokens or words.
 func (m *Model) tag(encodings []*text.Encoding, inputs []any, logits torch.Tensor) []Prediction {
 	best, classes := logits.Softmax(2, torch.DefaultDType).MaxDim(2, false)
 	scores, ids, width := torch.Values[float32](best.ToDType(torch.Float32)), torch.Values[int64](classes),

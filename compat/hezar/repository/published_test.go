@@ -23,7 +23,7 @@ import (
 
 const published = "testdata/published" // testdata/published.py
 
-// publishedModel is the model of the published labels, with random weights.
+// publishedModel returns a model with the published labels and random weights.
 func publishedModel(t *testing.T) *repository.Model {
 	t.Helper()
 	config, err := repository.ReadConfig(published)

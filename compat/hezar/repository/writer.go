@@ -16,9 +16,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Models that write texts: T5TextGeneration and GPT2TextGeneration.
+// Models that generate texts: T5TextGeneration and GPT2TextGeneration.
 
-// The networks, under the names that they have in Hezar's classes.
+// The networks, with the field names of Hezar's classes.
 type (
 	t5Network struct {
 		T5 *auto.Model `module:"t5"`
@@ -28,10 +28,10 @@ type (
 	}
 )
 
-// writerSuffix is how the kinds of models that write texts end.
+// writerSuffix is the ending of the kinds of models that generate texts.
 const writerSuffix = "_text_generation"
 
-// newWriter makes the network, drawn as transformers draws it.
+// newWriter creates the network, initialised as in transformers.
 func (m *Model) newWriter() error {
 	d, err := m.document()
 	if err != nil {
@@ -73,16 +73,17 @@ func (m *Model) Untie(w *pretrained.Weights) error {
 	return err
 }
 
-// generation is how a model writes.
+// generation holds the settings for generating texts.
 type generation struct {
 	auto.Generation
-	prefix string // of the texts that are written about
-	// the most and the least tokens of a text with those that it begins with; zero: MaxNewTokens and
-	// MinNewTokens say
+	prefix string // prepended to input texts
+	// Limits on the number of tokens including the prompt's; if zero, MaxNewTokens and MinNewTokens
+	// apply.
 	longest, shortest int
 }
 
-// withPrompt are the settings of a text that begins with so many tokens; ok is whether there is room.
+// withPrompt returns the settings for a prompt with a number of tokens; ok is false if there is no
+// room for a new one.
 func (g generation) withPrompt(tokens int) (_ auto.Generation, ok bool) {
 	if g.longest > 0 {
 		g.MaxNewTokens = g.longest - tokens
@@ -93,7 +94,7 @@ func (g generation) withPrompt(tokens int) (_ auto.Generation, ok bool) {
 	return g.Generation, g.longest == 0 || g.MaxNewTokens > 0
 }
 
-// generation are the settings of the config, of which s may name others.
+// generation returns the settings in the config, overridden by s.
 func (m *Model) generation(s Settings) (g generation, err error) {
 	if m.module == nil {
 		return g, fmt.Errorf("repository: a %s writes no texts; want one of T5 or GPT-2", m.kind)
@@ -117,7 +118,7 @@ func (m *Model) generation(s Settings) (g generation, err error) {
 		own, _ := m.config.Get("generation")
 		given, _ := own.(omegaconf.Map)
 		settings = slices.Clone(given)
-		// what a text that continues another one does not ask for
+		// These do not matter when continuing a text.
 		for _, key := range []string{"name", "config_type", "bos_token_id", "decoder_start_token_id", "pad_token_id",
 			"use_cache"} {
 			fields = append(fields, configfile.Fields(key, new(any))...)
@@ -138,7 +139,7 @@ func (m *Model) generation(s Settings) (g generation, err error) {
 	if g.MinNewTokens > 0 {
 		g.shortest = 0
 	}
-	if !g.Sample { // without these settings have no meaning, and transformers warns of them
+	if !g.Sample { // the settings below have no effect then, and transformers warns of them
 		g.Temperature, g.TopK, g.TopP, g.MinP = 0, 0, 0, 0
 	} else if k, _ := settings.Get("top_k"); g.TopK == 0 && k != nil {
 		g.TopK = -1
@@ -159,7 +160,7 @@ func (m *Model) generation(s Settings) (g generation, err error) {
 	return g, err
 }
 
-// ids are token ids, of which a file may have one without a list.
+// ids are token IDs; a file may have a single one instead of a list.
 type ids []int64
 
 func (t *ids) Encode() any { return []int64(*t) }
@@ -194,7 +195,7 @@ func (m *Model) PadTokenID() int64 {
 		return m.Seq2Seq.Limits().PadTokenID
 	case m.Text != nil:
 		return m.Text.Limits().PadTokenID
-	case m.Causal == nil: // of a CRNN: blanks
+	case m.Causal == nil: // a CRNN: blanks
 		return 0
 	}
 	own, _ := m.config.Get("generation")
@@ -275,7 +276,7 @@ func (m *Model) write(ctx context.Context, texts []inputs.Text, g generation) (r
 		}
 	}
 	together := len(rows)
-	if g.longest > 0 || g.shortest > 0 { // each has its own numbers of new tokens
+	if g.longest > 0 || g.shortest > 0 { // the limits on new tokens differ from text to text
 		together = 1
 	}
 	for part := range slices.Chunk(rows, max(1, together)) {
@@ -304,7 +305,7 @@ func (m *Model) Decode(rows [][]int64) []string {
 	return texts
 }
 
-// predictTexts is Predict of a model that writes texts.
+// predictTexts is Predict for a model that generates texts.
 func (m *Model) predictTexts(ctx context.Context, inputs []any) (predictions []Prediction, err error) {
 	texts := make([]string, len(inputs))
 	for i, input := range inputs {
@@ -321,12 +322,12 @@ func (m *Model) predictTexts(ctx context.Context, inputs []any) (predictions []P
 	return predictions, err
 }
 
-// noWeights are the endings of tensors' names in files of older versions that are no weights.
+// noWeights are suffixes of tensor names in files of older versions that are not weights.
 var noWeights = []string{"embeddings.position_ids", ".attn.bias", ".attn.masked_bias",
 	"t5.decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"}
 
-// weightName leaves out what older files hold and no model has: positions, which are the numbers from 0
-// on, the triangle of a causal mask, distances between the tokens of two texts.
+// weightName returns "" for tensors in older files that are not weights of the model: position IDs,
+// causal masks, and the relative attention bias between encoder and decoder.
 func weightName(name string) string {
 	if slices.ContainsFunc(noWeights, func(ending string) bool { return strings.HasSuffix(name, ending) }) {
 		return ""

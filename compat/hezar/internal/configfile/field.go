@@ -124,7 +124,7 @@ func DecodeAll(m omegaconf.Map, fields []Field) error {
 	return Decode(m, fields)
 }
 
-// kinds say what a value should have been.
+// kinds describes the expected values in messages.
 var kinds = map[reflect.Type]Want{
 	reflect.TypeFor[string](): "a text", reflect.TypeFor[int](): "an integer", reflect.TypeFor[int64](): "an integer",
 	reflect.TypeFor[float64](): "a number", reflect.TypeFor[bool](): "true or false",
@@ -158,7 +158,7 @@ func set(at, v any) error {
 			}
 		}
 		return nil
-	case to.Type().Elem().Kind() == reflect.Float64: // one for all
+	case to.Type().Elem().Kind() == reflect.Float64: // a single number
 		number := 0.0
 		err := set(&number, v)
 		to.Set(reflect.ValueOf([]float64{number}))

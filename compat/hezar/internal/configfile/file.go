@@ -14,7 +14,7 @@ import (
 	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
-// most is far above the size of any configuration.
+// most is far larger than any configuration.
 const most = 4 << 20
 
 // Load reads a file. Its errors name the path.
@@ -44,7 +44,7 @@ func Save(path string, m omegaconf.Map) error {
 func Write(path string, text []byte) error {
 	dir, name := filepath.Split(path)
 	err := os.MkdirAll(filepath.Clean(dir), 0o777)
-	entries, _ := os.ReadDir(filepath.Clean(dir)) // if it cannot be read, it cannot be written to
+	entries, _ := os.ReadDir(filepath.Clean(dir)) // if it cannot be read, writing will fail as well
 	for _, e := range entries {
 		if number, ok := strings.CutPrefix(e.Name(), "."+name); ok && strings.Trim(number, "0123456789") == "" {
 			err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))

@@ -30,7 +30,7 @@ func (l *Labels) Decode(v any) error {
 	seen := make([]bool, len(m))
 	for _, item := range m {
 		id := -1
-		key := fmt.Sprint(item.Key) // a text in JSON, which has no other keys
+		key := fmt.Sprint(item.Key) // always a string in JSON
 		if _, err := fmt.Sscanf(key, "%d", &id); err != nil || fmt.Sprint(id) != key {
 			return Want("numbers for keys")
 		}
