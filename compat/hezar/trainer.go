@@ -340,7 +340,7 @@ func (t *Trainer[S, B]) buildOptimizer() (err error) {
 	if t.from == "" || t.foreign != "" {
 		return nil
 	}
-	if err = t.scheduler.momentum.Set(t.scheduler.moves); err != nil { // before its state is loaded, which depends on the momentum
+	if err = t.scheduler.momentum.Set(t.scheduler.moves); err != nil { // before the state is loaded
 		return err
 	}
 	if saved != nil {

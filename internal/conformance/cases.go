@@ -124,7 +124,7 @@ func (v *verdicts) status() int {
 func (v *verdicts) replay(ctx context.Context, cases []string, o caseOptions) {
 	for _, dir := range cases {
 		spec.Check(context.Cause(ctx))
-		for _, result := range judgeAll(ctx, dir, o) {
+		for _, result := range replayFolder(ctx, dir, o) {
 			v.add(result)
 		}
 	}
@@ -138,11 +138,11 @@ func printLine(out io.Writer, v any, asJSON bool) {
 	_ = json.NewEncoder(out).Encode(v) // strings and finite numbers
 }
 
-// judgeAll replays a training run and compares it with what was recorded; of a folder of vectors
+// replayFolder replays a training run and compares it with what was recorded; of a folder of vectors
 // it compares each.
-func judgeAll(ctx context.Context, dir string, o caseOptions) (list []outcome) {
+func replayFolder(ctx context.Context, dir string, o caseOptions) (list []outcome) {
 	if _, err := os.Stat(filepath.Join(dir, "spec.json")); err == nil {
-		return []outcome{judge(ctx, dir, o.traces, o.device)}
+		return []outcome{replayCase(ctx, dir, o.traces, o.device)}
 	}
 	if o.device != torch.CPU {
 		return []outcome{{Case: spec.CaseName(dir), Verdict: unsupported, Reason: "vectors are compared on the CPU only"}}
@@ -201,8 +201,8 @@ func findCases(dirs []string, only string) ([]string, error) {
 	return cases, nil
 }
 
-// judge replays one case and compares it with what was recorded.
-func judge(ctx context.Context, dir, traces string, device torch.Device) outcome {
+// replayCase replays one case and compares it with what was recorded.
+func replayCase(ctx context.Context, dir, traces string, device torch.Device) outcome {
 	var report trace.Report
 	err := recorded.Try(func() { report = compareCase(ctx, dir, traces, device) })
 	sum := report.Sum()

@@ -36,7 +36,7 @@ func TestRecordedRuns(t *testing.T) {
 	counts := map[string]int{}
 	for _, dir := range cases {
 		t.Run(spec.CaseName(dir), func(t *testing.T) {
-			o := judge(t.Context(), dir, "", torch.CPU)
+			o := replayCase(t.Context(), dir, "", torch.CPU)
 			t.Log(o)
 			if strings.Contains(o.Reason, meanOfNoise) && !testenv.SameBits() {
 				t.Log("accepted: the mean follows a bias without gradient, which Adam moves by the signs of what is rounded")
@@ -148,7 +148,7 @@ func TestVerdicts(t *testing.T) {
 		{"a number in its last bits", "hf/defaults", "trace.json", []string{`"grad_norm": "0x1.`,
 			`"grad_norm": "0x1.000000`}, failed, "updates: "},
 	} {
-		o := judge(t.Context(), altered(t, c.name, c.file, c.replace...), "", torch.CPU)
+		o := replayCase(t.Context(), altered(t, c.name, c.file, c.replace...), "", torch.CPU)
 		if o.Verdict != c.verdict || !strings.Contains(o.Reason, c.reason) {
 			t.Errorf("%s: %v, want %s with %q", c.claim, o, c.verdict, c.reason)
 		}
@@ -205,7 +205,7 @@ func TestAnotherDeviceThanThatOfTheRecording(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range cases {
-		o := judge(t.Context(), dir, "", torch.CUDA(0))
+		o := replayCase(t.Context(), dir, "", torch.CUDA(0))
 		hf := strings.HasPrefix(o.Case, "hf/") || strings.HasPrefix(o.Case, "accelerate/") ||
 			strings.HasPrefix(o.Case, "course/")
 		if o.Verdict == bitwise && !strings.Contains(o.Case, "refused") || !hf && o.Verdict != unsupported {

@@ -109,7 +109,7 @@ var small = map[string]repository.Settings{
 
 func TestEveryKindSurvivesItsFolderAndTagsWords(t *testing.T) {
 	testenv.RequireTorch(t)
-	for _, kind := range repository.Kinds()[1:7] { // compat/hezar/internal/generationtest tests those that generate texts
+	for _, kind := range repository.Kinds()[1:7] { // generationtest tests those that generate texts
 		t.Run(kind, func(t *testing.T) {
 			family, _, _ := strings.Cut(kind, "_")
 			settings := maps.Clone(small[family])

@@ -27,10 +27,10 @@ var (
 	exactly = []string{"scale", "scale_after"}
 	// rates are names of numbers that follow from a formula.
 	rates = []string{"lr", "lr_after", "learning_rate", "weight_decay", "epoch"}
-	// unjudged are recorded for the reader.
-	unjudged = []string{"env", "_note"}
-	// notOurs are Python's own names and words.
-	notOurs = []string{"files", "text", "type", "trial_name", "trial_params", "total_flos", "is_hyper_param_search",
+	// ignored are recorded for the reader.
+	ignored = []string{"env", "_note"}
+	// pythonOnly are Python's own names and words.
+	pythonOnly = []string{"files", "text", "type", "trial_name", "trial_params", "total_flos", "is_hyper_param_search",
 		"is_local_process_zero", "is_world_process_zero"}
 )
 
@@ -129,7 +129,7 @@ func Compare(stored, got map[string]any, rtol float64) Report {
 	}
 	for _, name := range fields(stored) {
 		a := stored[name]
-		if slices.Contains(unjudged, name) || name == "error" || empty(a) {
+		if slices.Contains(ignored, name) || name == "error" || empty(a) {
 			continue
 		}
 		b, ok := got[name]
@@ -183,7 +183,7 @@ func (f *field) failText(path, a, b string) {
 
 // walk compares b with the stored a; key is the name that decides by which rule.
 func (f *field) walk(path, key string, a, b any) {
-	if slices.Contains(notOurs, key) {
+	if slices.Contains(pythonOnly, key) {
 		return
 	}
 	switch a := a.(type) {
@@ -230,7 +230,7 @@ func (f *field) walkObject(path, key string, a map[string]any, b any) {
 		return
 	}
 	for _, k := range slices.Sorted(maps.Keys(a)) {
-		if slices.Contains(notOurs, k) {
+		if slices.Contains(pythonOnly, k) {
 			continue
 		}
 		v, ok := other[k]
