@@ -55,20 +55,20 @@ func (c evaluation) run(set data.Slice[point]) {
 func evaluateLine(a, b, shift float32, set data.Slice[point]) trainer.Metrics {
 	recorded.Load()
 	l := newLine(a, b)
-	step := spec.Must(engine.New[point, points](&judged{Task: l.task(), line: l, shift: shift}, engine.Options{}))
+	step := spec.Must(engine.New[point, points](&almostTask{Task: l.task(), line: l, shift: shift}, engine.Options{}))
 	t := spec.Must(trainer.New(step, trainer.Options{Semantics: semantics.HuggingFace, Progress: io.Discard}))
 	return spec.Must(t.Evaluate(context.Background(), set))
 }
 
-// judged is the task of a line that counts how often it is almost right.
-type judged struct {
+// almostTask is the task of a line that counts how often it is almost right.
+type almostTask struct {
 	engine.Task[point, points]
 	line        *line
 	shift       float32
 	right, seen int
 }
 
-func (j *judged) Evaluate(p engine.ForwardPass, b points) engine.Loss {
+func (j *almostTask) Evaluate(p engine.ForwardPass, b points) engine.Loss {
 	predicted := j.line.Forward(engine.Input(p, b.x))
 	for i, v := range torch.Values[float32](predicted) {
 		j.seen++
@@ -79,7 +79,7 @@ func (j *judged) Evaluate(p engine.ForwardPass, b points) engine.Loss {
 	return engine.Mean(predicted.MSELoss(engine.Input(p, b.y), torch.ReductionMean), len(b.x))
 }
 
-func (j *judged) Metrics() map[string]float64 {
+func (j *almostTask) Metrics() map[string]float64 {
 	share := float64(j.right) / float64(j.seen)
 	j.right, j.seen = 0, 0
 	return map[string]float64{"accuracy": share}

@@ -31,8 +31,8 @@ func (y party) plan(dir string) plan {
 		Save: 1, Log: 1, Keep: 2, Sharding: shard.FullShard, OnThread: true}
 }
 
-// run runs all of them to their ends. judge, if it is not nil, is asked of each call of the rank.
-func (y party) run(p plan, dir string, judge func(systemCall) verdict) (endings []ending, err error) {
+// run runs all of them to their ends. decide, if it is not nil, is asked of each call of the rank.
+func (y party) run(p plan, dir string, decide func(systemCall) verdict) (endings []ending, err error) {
 	store, err := tcpstore.Listen("127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (y party) run(p plan, dir string, judge func(systemCall) verdict) (endings 
 	all := make([]*process, y.world)
 	for rank := range all {
 		mine := p
-		mine.Gate = judge != nil && rank == y.rank
+		mine.Gate = decide != nil && rank == y.rank
 		if all[rank], err = newProcess(mine, dir, fmt.Sprint("RANK=", rank), fmt.Sprint("LOCAL_RANK=", rank),
 			fmt.Sprint("WORLD_SIZE=", y.world), "MASTER_ADDR="+host, "MASTER_PORT="+port,
 			"TORCHELASTIC_USE_AGENT_STORE=True"); err != nil {
@@ -50,7 +50,7 @@ func (y party) run(p plan, dir string, judge func(systemCall) verdict) (endings 
 		}
 	}
 	for rank, v := range all {
-		if rank == y.rank && judge != nil {
+		if rank == y.rank && decide != nil {
 			continue
 		}
 		if err := v.start(); err != nil {
@@ -58,15 +58,15 @@ func (y party) run(p plan, dir string, judge func(systemCall) verdict) (endings 
 		}
 	}
 	endings = make([]ending, y.world)
-	if judge != nil {
-		status, err := traced(all[y.rank], p.Dir, judge)
+	if decide != nil {
+		status, err := traced(all[y.rank], p.Dir, decide)
 		if err != nil {
 			return nil, err
 		}
 		endings[y.rank] = all[y.rank].ending(codeOf(status))
 	}
 	for rank, v := range all {
-		if rank != y.rank || judge == nil {
+		if rank != y.rank || decide == nil {
 			endings[rank] = v.wait()
 		}
 	}

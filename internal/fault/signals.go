@@ -129,7 +129,7 @@ func (b *bench) attempt(s signalled, hub string, want map[string]string) (e endi
 	}
 	e = v.wait()
 	took = time.Since(sent)
-	if problem := s.judge(e, p.Dir); problem != "" {
+	if problem := s.check(e, p.Dir); problem != "" {
 		b.fail("%v: %s: %s", s, problem, e.complaint)
 	}
 	p.Phase, p.Hub = "", ""
@@ -138,8 +138,8 @@ func (b *bench) attempt(s signalled, hub string, want map[string]string) (e endi
 	return e, took
 }
 
-// judge says what is wrong with the end of a process that was signalled.
-func (s signalled) judge(e ending, dir string) string {
+// check says what is wrong with the end of a process that was signalled.
+func (s signalled) check(e ending, dir string) string {
 	allowed := []int{128 + int(s.first)}
 	if s.second != 0 {
 		allowed = append(allowed, 128+int(s.second))

@@ -38,21 +38,21 @@ var callsByNumber = map[uint64]struct {
 type tracer struct {
 	pid     int
 	dir     string
-	judge   func(systemCall) verdict
+	decide  func(systemCall) verdict
 	number  int
 	refused map[int]syscall.Errno // of a thread: what its call is to return
 	seized  map[int]bool
 }
 
-// traced runs a process that waits at its gate, from there on under the eyes of judge. It returns
+// traced runs a process that waits at its gate, from there on under the eyes of decide. It returns
 // how the process ended.
-func traced(v *process, dir string, judge func(systemCall) verdict) (syscall.WaitStatus, error) {
+func traced(v *process, dir string, decide func(systemCall) verdict) (syscall.WaitStatus, error) {
 	runtime.LockOSThread() // every request must come from the thread that traces
 	defer runtime.UnlockOSThread()
 	if err := v.start(); err != nil {
 		return 0, err
 	}
-	t := &tracer{pid: v.pid(), dir: dir, judge: judge, refused: map[int]syscall.Errno{}, seized: map[int]bool{}}
+	t := &tracer{pid: v.pid(), dir: dir, decide: decide, refused: map[int]syscall.Errno{}, seized: map[int]bool{}}
 	if err := v.waitFor(saidReady); err != nil {
 		return 0, err
 	}
@@ -191,7 +191,7 @@ func (t *tracer) enter(tid int, info callInfo) error {
 	}
 	t.number++
 	short, _ := filepath.Rel(t.dir, path)
-	v := t.judge(systemCall{t.number, kind.name, short})
+	v := t.decide(systemCall{t.number, kind.name, short})
 	switch {
 	case v.kill:
 		return syscall.Kill(t.pid, syscall.SIGKILL)
