@@ -83,7 +83,7 @@ func (b *tinybert) samples(part string, n int) data.Slice[bert.Sample] {
 	return samples
 }
 
-// bertTolerance is one unit in the last of the printed decimals.
+// bertTolerance is the tolerance for values that were printed with seven digits.
 const bertTolerance = 1e-6
 
 // runForward compares a batch of the development set.
