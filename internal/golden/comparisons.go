@@ -10,7 +10,7 @@ import (
 	"github.com/gotrainer/gotrainer/internal/testenv"
 )
 
-// comparisonLog is what a test has compared, which it tells when it ends.
+// comparisonLog counts what a test has compared, and logs it when the test ends.
 type comparisonLog struct {
 	mu              sync.Mutex
 	compared, equal int
@@ -22,8 +22,8 @@ var (
 	tests   = map[testing.TB]*comparisonLog{}
 )
 
-// comparisons returns what a test has compared. A test that began no case of package goldencount is
-// one itself.
+// comparisons returns the log of a test. A test that has started no case of package goldencount
+// counts as a case itself.
 func comparisons(t testing.TB) *comparisonLog {
 	testsMu.Lock()
 	defer testsMu.Unlock()
@@ -32,7 +32,7 @@ func comparisons(t testing.TB) *comparisonLog {
 	}
 	c := &comparisonLog{count: goldencount.Of(t)}
 	if c.count == nil {
-		dir, err := os.Getwd() // that of the package under test
+		dir, err := os.Getwd() // the folder of the package under test
 		if err != nil {
 			t.Fatal(err)
 		}
