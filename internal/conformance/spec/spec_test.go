@@ -132,8 +132,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// FuzzParse looks for specifications that make the reader panic, or that it reads but cannot say
-// what is left over of.
+// FuzzParse looks for specifications that make the parser panic, or for which it cannot list the
+// fields that are not taken.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(good))
 	f.Add([]byte(`{"peer": "hf", "model": {"kind": 1}, "init": {"formula": {}}, "data": {"trim": 3}}`))
