@@ -204,7 +204,7 @@ type Momentum struct {
 }
 
 // PlanMomentum plans the momentum for an optimizer. It fails if the schedule sets a momentum and
-// the optimizer has none.
+// the optimizer does not support that.
 func PlanMomentum(s lr.Schedule, o optim.Optimizer, updates int) (m Momentum, err error) {
 	if m.plan = lr.PlanMomentum(s, updates); m.plan == nil {
 		return m, nil
