@@ -7,7 +7,7 @@ import (
 )
 
 // DefaultCharset returns the labels of Hezar's OCR data sets: the blank, Persian letters, digits
-// and signs, and the digits of English.
+// and signs, and ASCII digits.
 func DefaultCharset() []string {
 	charset := []string{""}
 	for _, r := range "آابپتثجچحخدذرزژسشصضطظعغفقکگلمنوهی " + "۱۲۳۴۵۶۷۸۹۰" + "ءؤئأ\u0651" + "/()+-:،!.؛=%؟" +
@@ -17,8 +17,8 @@ func DefaultCharset() []string {
 	return charset
 }
 
-// IsTextValid is hezar.utils.is_text_valid: whether a text is not empty and has no characters but
-// those of the charset. As there, one line break at the end is let through.
+// IsTextValid is hezar.utils.is_text_valid: it reports whether a text is not empty and contains
+// only characters of the charset. As in Hezar, one line break at the end is allowed.
 func IsTextValid(text string, charset []string) bool {
 	known := strings.Join(charset, "")
 	valid := func(text string) bool { return text != "" && strings.Trim(text, known) == "" }

@@ -48,7 +48,7 @@ func (p prepared[R, S]) Close() (err error) {
 	return err
 }
 
-// Len is how many samples are used.
+// Len returns the number of samples used.
 func (p prepared[R, S]) Len() int { return p.length }
 
 // At prepares a sample.

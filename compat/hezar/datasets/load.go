@@ -19,7 +19,7 @@ import (
 	"github.com/gotrainer/gotrainer/data/table"
 )
 
-// Set is a data set of Hezar's.
+// Set is one of Hezar's data sets.
 type Set interface {
 	*OCR | *TextClassification | *SequenceLabeling | *TextSummarization
 }
@@ -29,16 +29,17 @@ type LoadOptions struct {
 	Preprocessor *preprocessors.Set // of the model; required
 
 	Config *Config              // instead of dataset_config.yaml
-	Change func(config *Config) // what the config is to say otherwise: the keyword arguments of Dataset.load
+	Change func(config *Config) // modifies the config: the keyword arguments of Dataset.load
 
-	// Warnings is told which rows are left out. Nil: standard error; io.Discard: nowhere.
+	// Warnings receives messages about rows that are left out. Nil means standard error; io.Discard
+	// means none.
 	Warnings io.Writer
 }
 
 // Load reads a split of a data set from its folder: dataset_config.yaml, and the Parquet, CSV, TSV
-// and JSONL files whose names, or folders, tell the split. Files of a split follow one another in
-// the order of their names. The type says which data set it must be. Pictures are those of
-// Parquet files, or files beside a table; they are read when a sample is asked for.
+// and JSONL files whose names or folders indicate the split, in the order of their names. The type
+// parameter determines which data set it must be. Pictures are in Parquet files, or in files next
+// to a table; they are read when a sample is requested.
 func Load[D Set](dir, split string, o LoadOptions) (d D, err error) {
 	var c Config
 	if o.Config != nil {
@@ -85,7 +86,7 @@ func Load[D Set](dir, split string, o LoadOptions) (d D, err error) {
 var splits = map[string][]string{"train": {"train", "training"}, "test": {"test", "testing", "eval", "evaluation"},
 	"validation": {"validation", "valid", "dev", "val"}}
 
-// SplitWords are the words by which files may tell that they are of a split.
+// SplitWords returns the words in file names that indicate a split.
 func SplitWords(split string) []string {
 	if words, ok := splits[split]; ok {
 		return words
@@ -95,7 +96,7 @@ func SplitWords(split string) []string {
 
 var formats = []string{".parquet", ".csv", ".tsv", ".jsonl"}
 
-// SplitFiles are the files of a split in a folder.
+// SplitFiles returns the files of a split in a folder.
 func SplitFiles(dir, split string) (files []string, err error) {
 	var others []string
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {

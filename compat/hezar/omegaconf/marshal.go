@@ -7,7 +7,7 @@ import (
 	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
-// Marshal writes a mapping as OmegaConf.save does.
+// Marshal formats a mapping like OmegaConf.save.
 func Marshal(m Map) ([]byte, error) {
 	if len(m) == 0 {
 		return []byte("{}\n"), nil

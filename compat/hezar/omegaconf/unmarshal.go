@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Unmarshal reads a mapping as OmegaConf.load does. Integers become int64, lists []any. Anchors,
+// Unmarshal parses a mapping like OmegaConf.load. Integers become int64, lists []any. Anchors,
 // aliases, tags and interpolations are refused: no configuration of Hezar has any.
 func Unmarshal(text []byte) (Map, error) {
 	var document yaml.Node

@@ -7,11 +7,11 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// Floats is a picture of numbers instead of bytes, as a float32 array of numpy holds it: rows from
-// the top, the channels of a pixel side by side.
+// Floats is a picture of float32 values instead of bytes, laid out like a numpy array: rows from
+// the top, with the channels of a pixel next to each other.
 type Floats struct {
 	Pix                     []float32
-	Width, Height, Channels int // one channel, or three
+	Width, Height, Channels int // one or three channels
 }
 
 // floats prepares a picture of float32 values as Hezar does: in float32, skipping the steps of

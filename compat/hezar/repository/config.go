@@ -12,7 +12,7 @@ import (
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 )
 
-// ConfigFile is Hezar's name of the file.
+// ConfigFile is Hezar's name for the file.
 const ConfigFile = "model_config.yaml"
 
 // configs holds the configs of the supported Hezar models, with the defaults of their classes.
@@ -20,7 +20,7 @@ const ConfigFile = "model_config.yaml"
 //go:embed configs.yaml
 var configs []byte
 
-// Kinds are the names of the models that there are, which stand in their model_config.yaml.
+// Kinds returns the names of the supported models, as in their model_config.yaml.
 func Kinds() (names []string) {
 	all, _ := omegaconf.Unmarshal(configs) // embedded, so always valid
 	for _, item := range all {
@@ -29,8 +29,8 @@ func Kinds() (names []string) {
 	return names
 }
 
-// Settings are fields of Hezar's configs by their names there; id2label may be a []string, and
-// generation of GPT-2 Settings.
+// Settings are fields of Hezar's configs under their names; id2label may be a []string, and GPT-2's
+// generation may be Settings.
 type Settings map[string]any
 
 // ordered returns the settings as in a file.
@@ -41,8 +41,8 @@ func (s Settings) ordered() (m omegaconf.Map) {
 	return m
 }
 
-// NewConfig is the config of a kind of model with some settings, as the classes of Hezar's models
-// fill it in: CRNNImage2TextConfig(id2label=...).
+// NewConfig returns the default config of a kind of model with some settings changed, like Hezar's
+// classes: CRNNImage2TextConfig(id2label=...).
 func NewConfig(kind string, s Settings) (omegaconf.Map, error) {
 	config, err := defaults(kind)
 	if err != nil {
@@ -51,7 +51,7 @@ func NewConfig(kind string, s Settings) (omegaconf.Map, error) {
 	return update(config, s)
 }
 
-// LoadConfig is the config of a folder with some settings instead of its own:
+// LoadConfig returns the config in a folder with some settings changed:
 // CRNNImage2TextConfig.load(folder, id2label=...).
 func LoadConfig(dir string, s Settings) (omegaconf.Map, error) {
 	config, err := ReadConfig(dir)
@@ -61,8 +61,8 @@ func LoadConfig(dir string, s Settings) (omegaconf.Map, error) {
 	return update(config, s)
 }
 
-// ReadConfig reads model_config.yaml of a folder. What it leaves open is Hezar's default; keys that
-// Hezar's class does not have are dropped, as there.
+// ReadConfig reads the model_config.yaml in a folder. Missing settings have Hezar's defaults;
+// unknown keys are ignored, as in Hezar.
 func ReadConfig(dir string) (omegaconf.Map, error) {
 	path := filepath.Join(dir, ConfigFile)
 	file, err := configfile.Load(path)

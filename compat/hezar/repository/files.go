@@ -15,12 +15,12 @@ import (
 	"github.com/gotrainer/gotrainer/nn"
 )
 
-// WeightsFile is Hezar's name of the file.
+// WeightsFile is Hezar's name for the file.
 const WeightsFile = "model.pt"
 
-// WriteModel writes model.pt and model_config.yaml of any model into a folder, which is made if
-// need be: torch.save of the state dict, and the config in Hezar's form. It is for models of kinds
-// that this package does not know. Files that are there are replaced when the new ones are written.
+// WriteModel writes model.pt and model_config.yaml for any model into a folder, which is created if
+// needed: torch.save of the state dict, and the config in Hezar's form. It is for kinds of models
+// that this package does not know. Existing files are replaced once the new ones are complete.
 func WriteModel(dir string, model any, config omegaconf.Map) error {
 	return replaceFiles(dir, func(dir string) error { return writeModel(dir, model, config) })
 }
@@ -101,7 +101,7 @@ func (m *Model) loadWeights(dir string) error {
 	return nil
 }
 
-// ByPosition matches weights by their place, as Hezar does where names or shapes do not fit.
+// ByPosition matches weights by position, as Hezar does if names or shapes differ.
 func ByPosition(model any, w *pretrained.Weights) nn.LoadOptions {
 	names := map[string]string{}
 	contents := slices.DeleteFunc(w.Contents(), func(t nn.TensorInfo) bool { return weightName(t.Name) == "" })

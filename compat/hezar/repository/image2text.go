@@ -25,9 +25,9 @@ func crnnFields(c *crnn.Config, blank, in *int64) []configfile.Field {
 		"map2seq_out_dim", &c.Map2SeqDim, "rnn_dim", &c.RNNDim, "reverse_output_digits", &c.ReverseDigits)
 }
 
-// CRNNConfig makes the config of a model of Hezar's. Hezar's image_height and image_width mean
-// nothing to its model, whose map2seq_in_dim says for which height it is made, but for what is left
-// of a division by 16; the size is that of the image processor, or else image_width and the least
+// CRNNConfig converts the config of one of Hezar's models. Hezar's model ignores image_height and
+// image_width: map2seq_in_dim determines the height, up to the remainder of a division by 16. The
+// size is therefore that of the image processor, or else image_width and the smallest possible
 // height.
 func CRNNConfig(m omegaconf.Map, image *preprocessors.ImageProcessor) (crnn.Config, error) {
 	c := crnn.Config{Channels: 1, ImageWidth: 128, Map2SeqDim: 64, RNNDim: 256} // Hezar's defaults
@@ -67,7 +67,7 @@ func CRNNConfig(m omegaconf.Map, image *preprocessors.ImageProcessor) (crnn.Conf
 	return c, nil
 }
 
-// CRNNMap is the config of a model as Hezar writes it.
+// CRNNMap returns the config of a model in Hezar's form.
 func CRNNMap(c crnn.Config) omegaconf.Map {
 	in := c.ConvChannels[len(c.ConvChannels)-1] * (c.ImageHeight / 16)
 	m := configfile.Encode(crnnFields(&c, new(int64(0)), &in))
@@ -77,7 +77,7 @@ func CRNNMap(c crnn.Config) omegaconf.Map {
 	return m
 }
 
-// Reader is a model of a CRNN that was made elsewhere, such as one in training.
+// Reader makes a Model from an existing CRNN, such as one in training.
 func Reader(model *crnn.Model, set *preprocessors.Set) *Model {
 	if set == nil {
 		set = &preprocessors.Set{}

@@ -47,8 +47,8 @@ func (m *Model) newWriter() error {
 	return err
 }
 
-// Untie gives a T5 an output layer of its own where weights have one, as those of older versions of
-// transformers do. Otherwise it is the embedding of the tokens.
+// Untie gives a T5 a separate output layer if the weights have one, as those of older versions of
+// transformers do. Otherwise it is tied to the token embedding.
 func (m *Model) Untie(w *pretrained.Weights) error {
 	if m.Seq2Seq == nil {
 		return nil
@@ -181,14 +181,14 @@ func (t *ids) Decode(v any) error {
 	return nil
 }
 
-// CheckGeneration refuses a model that writes no texts, and one whose config has settings of
-// generation that are not known here.
+// CheckGeneration refuses a model that does not generate texts, and one whose config has unknown
+// generation settings.
 func (m *Model) CheckGeneration() error {
 	_, err := m.generation(nil)
 	return err
 }
 
-// PadTokenID fills rows of ids up.
+// PadTokenID returns the ID that pads rows of IDs.
 func (m *Model) PadTokenID() int64 {
 	switch {
 	case m.Seq2Seq != nil:
@@ -209,12 +209,12 @@ func (m *Model) PadTokenID() int64 {
 	return m.Causal.Limits().PadTokenID
 }
 
-// Generate has a model write texts: Model.predict of Hezar's T5TextGeneration, which writes about the
-// inputs, and GPT2TextGeneration, which returns them and how they go on. Settings are those of
-// generation for this call, by their names in Hezar's configs and transformers' GenerationConfig
-// (max_new_tokens, num_beams, do_sample; input_prefix of T5); what they leave open is that of the
-// model's config. Inputs of different lengths are padded, which Hezar's predict refuses. Several
-// goroutines may call it at a time, but not while the model is trained.
+// Generate generates texts: Model.predict of Hezar's T5TextGeneration, which generates texts from
+// the inputs, and GPT2TextGeneration, which returns the inputs with their continuations. s
+// overrides the generation settings of the model's config for this call, under their names in
+// Hezar's configs and transformers' GenerationConfig (max_new_tokens, num_beams, do_sample;
+// input_prefix for T5). Inputs of different lengths are padded, which Hezar's predict refuses.
+// Several goroutines may call Generate at the same time, but not while the model is being trained.
 func (m *Model) Generate(ctx context.Context, s Settings, texts ...string) (written []string, err error) {
 	g, err := m.generation(s)
 	if err != nil {
@@ -246,8 +246,8 @@ func (m *Model) Generate(ctx context.Context, s Settings, texts ...string) (writ
 	return written, nil
 }
 
-// GenerateIDs is [Model.Generate] of token ids: generate of Hezar's models. A row of T5 begins with
-// decoder_start_token_id, one of GPT-2 with its text without padding.
+// GenerateIDs is [Model.Generate] for token IDs: generate of Hezar's models. A row of T5 begins
+// with decoder_start_token_id, one of GPT-2 with its text without padding.
 func (m *Model) GenerateIDs(ctx context.Context, texts []inputs.Text, s Settings) ([][]int64, error) {
 	g, err := m.generation(s)
 	if err != nil {
@@ -296,7 +296,8 @@ func (m *Model) write(ctx context.Context, texts []inputs.Text, g generation) (r
 	return rows, nil
 }
 
-// Decode makes texts of ids, without special tokens: post_process. The model must have a tokenizer.
+// Decode converts IDs to texts, without special tokens: post_process. The model must have a
+// tokenizer.
 func (m *Model) Decode(rows [][]int64) []string {
 	texts := make([]string, len(rows))
 	for i, ids := range rows {

@@ -17,7 +17,7 @@ import (
 // most is far larger than any configuration.
 const most = 4 << 20
 
-// Load reads a file. Its errors name the path.
+// Load reads a file. Errors contain the path.
 func Load(path string) (omegaconf.Map, error) {
 	text, err := regularfile.ReadFile(path, most)
 	if err != nil {
@@ -30,7 +30,7 @@ func Load(path string) (omegaconf.Map, error) {
 	return m, nil
 }
 
-// Save writes a file that is whole or not there.
+// Save writes a file atomically.
 func Save(path string, m omegaconf.Map) error {
 	text, err := omegaconf.Marshal(m)
 	if err != nil {
@@ -39,8 +39,8 @@ func Save(path string, m omegaconf.Map) error {
 	return Write(path, text)
 }
 
-// Write puts a file in the place of another, whole or not at all, and makes its folder. What a
-// process that was killed has left of an earlier attempt is removed.
+// Write atomically replaces a file, and creates its folder. It removes what a killed process has
+// left of an earlier attempt.
 func Write(path string, text []byte) error {
 	dir, name := filepath.Split(path)
 	err := os.MkdirAll(filepath.Clean(dir), 0o777)
