@@ -119,7 +119,7 @@ func TestEverySaveContinuesWithTheSameBits(t *testing.T) {
 	}
 }
 
-// A resume that takes batches for windows changes the running loss, and nothing else.
+// A resume that counts batches as windows changes only the running loss.
 func TestLossCountFromStepsIsOfTheLossAlone(t *testing.T) {
 	testenv.RequireTorch(t)
 	c := continued(t.TempDir())

@@ -126,8 +126,8 @@ func weightsOf(tr *Trainer[point, points]) (all []float32) {
 	return all
 }
 
-// TestRunIsResumedBitForBit interrupts a run behind every batch, in windows and between them, and
-// continues with a new trainer each time.
+// Interrupts a run after every batch, inside and between windows, and resumes it with a new trainer
+// each time.
 func TestRunIsResumedBitForBit(t *testing.T) {
 	config := tinyConfig(t.TempDir())
 	config.GradientAccumulationSteps, config.SaveSteps = 2, Count(1)
@@ -169,8 +169,7 @@ func TestRunIsResumedBitForBit(t *testing.T) {
 	}
 }
 
-// TestCancelledRunGoesOn ends the context of a run, which then can be resumed as if nothing had
-// happened.
+// Cancels the context of a run, which can then be resumed as if nothing had happened.
 func TestCancelledRunGoesOn(t *testing.T) {
 	config := tinyConfig(t.TempDir())
 	config.GradientAccumulationSteps = 2
@@ -249,7 +248,7 @@ func TestNewRefusesWhatCannotBe(t *testing.T) {
 	}
 }
 
-// TestHugeNumbersOfSamplesMakeOneBatch trains with numbers that leave no room for a sum.
+// Trains with numbers whose sums would overflow.
 func TestHugeNumbersOfSamplesMakeOneBatch(t *testing.T) {
 	config := tinyConfig(t.TempDir())
 	config.BatchSize, config.GradientAccumulationSteps = math.MaxInt, math.MaxInt
@@ -339,8 +338,7 @@ func TestSaveEnabledFalseWritesNoCheckpoint(t *testing.T) {
 	}
 }
 
-// TestEvaluationIsThatOfTheSet compares with metrics computed by hand over the whole set, whose
-// last batch is short.
+// Compares with metrics computed independently over the whole set, whose last batch is short.
 func TestEvaluationIsThatOfTheSet(t *testing.T) {
 	config := tinyConfig(t.TempDir())
 	config.Metrics = []string{"accuracy", "f1"}

@@ -210,7 +210,7 @@ func TestAModelOfAnotherTaskIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, `model is "bert_text_classification"; want a model for image2text`)
 }
 
-// TestACRNNThatItsCheckpointsCannotDescribeIsRefused: it would be loaded as another model.
+// The checkpoints would be loaded as a different model.
 func TestACRNNThatItsCheckpointsCannotDescribeIsRefused(t *testing.T) {
 	testenv.RequireTorch(t)
 	config := crnn.Config{Charset: []string{"", "a"}, ImageHeight: 16, ImageWidth: 48,
@@ -240,7 +240,7 @@ func TestACRNNThatItsCheckpointsCannotDescribeIsRefused(t *testing.T) {
 	require.NoError(t, try(other, &preprocessors.Set{Image: image}))
 }
 
-// TestLabelsThatTheModelLacksAreRefused before a kernel sees them: a GPU's would read other memory.
+// They must be refused before a kernel sees them: a GPU kernel would read out of bounds.
 func TestLabelsThatTheModelLacksAreRefused(t *testing.T) {
 	testenv.RequireTorch(t)
 	c, err := crnn.New(crnn.Config{Charset: []string{"", "a"}, ImageHeight: 16, ImageWidth: 48,

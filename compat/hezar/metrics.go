@@ -179,7 +179,7 @@ func newHandler(c TrainerConfig, model, train any, r Rules) (MetricsHandler, err
 	return h, nil
 }
 
-// Keys are the numbers of all metrics.
+// Keys returns the names of the results of all metrics.
 func (h *handler) Keys() (keys []string) {
 	for _, c := range h.configs {
 		for _, key := range c.OutputKeys {
@@ -191,7 +191,7 @@ func (h *handler) Keys() (keys []string) {
 	return keys
 }
 
-// Objective knows the metrics by their own names, as Hezar, and by the numbers they give.
+// Objective accepts the names of metrics, like Hezar, and those of their results.
 func (h *handler) Objective(name string) string {
 	for _, c := range h.configs {
 		if c.Name == name || slices.Contains(c.OutputKeys, name) {

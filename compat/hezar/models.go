@@ -144,10 +144,10 @@ func (f files) checkLabels(set any, warnings io.Writer) error {
 	return nil
 }
 
-// Model is the network.
+// Model returns the network.
 func (f files) Model() any { return f.model.Module() }
 
-// HezarConfig is model_config.yaml.
+// HezarConfig returns the model_config.yaml.
 func (f files) HezarConfig() omegaconf.Map { return f.model.Config() }
 
 // untie separates tied weights of the model if they differ in w.
@@ -181,7 +181,8 @@ func (m *pictures[S, B]) Predict(p engine.ForwardPass, b B) engine.Outputs {
 	}
 }
 
-// LossOf is the CTC loss as Hezar averages it; a picture whose label cannot be aligned counts as 0.
+// LossOf returns the CTC loss averaged like in Hezar; a picture whose label cannot be aligned
+// counts as 0.
 func (m *pictures[S, B]) LossOf(_ engine.ForwardPass, o engine.Outputs) engine.Loss {
 	return engine.Mean(m.model.CRNN.Loss(o.Logits[0], o.Labels[0]), o.Rows)
 }
@@ -190,8 +191,8 @@ func (m *pictures[S, B]) Loss(p engine.ForwardPass, b B) engine.Loss {
 	return m.LossOf(p, m.Predict(p, b))
 }
 
-// Generate decodes greedily: the best class of each frame, repeats merged, blanks left out. Rows
-// are padded with blanks.
+// Generate decodes greedily: it takes the best class of each frame, merges repeats and drops
+// blanks. Rows are padded with blanks.
 func (m *pictures[S, B]) Generate(_ engine.ForwardPass, _ B, o engine.Outputs) torch.Tensor {
 	_, best := o.Logits[0].MaxDim(2, false)
 	frames, count := best.Size(0), best.Size(1)
@@ -203,7 +204,7 @@ func (m *pictures[S, B]) Generate(_ engine.ForwardPass, _ B, o engine.Outputs) t
 	return torch.From(out).View(count, frames)
 }
 
-// PostProcess spells ids out.
+// PostProcess converts IDs to texts.
 func (m *pictures[S, B]) PostProcess(ids [][]int64) []string {
 	texts := make([]string, len(ids))
 	for i, row := range ids {
@@ -236,7 +237,7 @@ func matrix(p engine.ForwardPass, rows [][]int64) torch.Tensor {
 	return engine.Input(p, slices.Concat(rows...), int64(len(rows)), int64(len(rows[0])))
 }
 
-// LossOf is the cross-entropy of all labels that are not ignored.
+// LossOf returns the cross-entropy of all labels that are not ignored.
 func (m *texts[S, B]) LossOf(_ engine.ForwardPass, o engine.Outputs) engine.Loss {
 	return engine.Mean(inputs.TokenLoss(o.Logits[0], o.Labels[0]), o.Rows)
 }
@@ -250,10 +251,10 @@ type tags struct {
 	texts[datasets.TagSample, datasets.TagBatch]
 }
 
-// TagName is id2label.
+// TagName returns the text in id2label.
 func (m *tags) TagName(id int64) string { return m.model.Labels()[id] }
 
-// IOB reports whether the labels say where an entity begins.
+// IOB reports whether the labels mark the beginnings of entities.
 func (m *tags) IOB() bool {
 	return !slices.ContainsFunc(m.model.Labels(), func(label string) bool {
 		return label != "O" && !strings.HasPrefix(label, "B-") && !strings.HasPrefix(label, "I-")
@@ -267,7 +268,8 @@ func (m *writer) Collate(samples []datasets.SummarySample) (datasets.SummaryBatc
 	return datasets.CollateSummaries(samples, m.model.PadTokenID())
 }
 
-// Predict returns the logits of the labels, which T5 is given behind the token that begins a text.
+// Predict returns the logits of the labels. The decoder input of T5 is the labels shifted right,
+// after the start token.
 func (m *writer) Predict(p engine.ForwardPass, b datasets.SummaryBatch) engine.Outputs {
 	m.checkIDs(b)
 	keep := inputs.Mask(p, slices.Concat(b.AttentionMask...), int64(len(b.TokenIDs)), int64(len(b.TokenIDs[0])))
@@ -313,8 +315,8 @@ func (m *writer) limits() inputs.Limits {
 	return m.model.Causal.Limits()
 }
 
-// LossOf is the cross-entropy of all labels that are not ignored: of T5 padding is, and of GPT-2
-// those are of the tokens behind.
+// LossOf returns the cross-entropy of all labels that are not ignored: T5 ignores padding, and
+// GPT-2 predicts the next token.
 func (m *writer) LossOf(_ engine.ForwardPass, o engine.Outputs) engine.Loss {
 	logits, labels := o.Logits[0], o.Labels[0]
 	if m.model.Causal == nil {
@@ -330,7 +332,7 @@ func (m *writer) Loss(p engine.ForwardPass, b datasets.SummaryBatch) engine.Loss
 	return m.LossOf(p, m.Predict(p, b))
 }
 
-// Generate has the model write about the texts of a batch.
+// Generate generates texts for the inputs of a batch.
 func (m *writer) Generate(_ engine.ForwardPass, b datasets.SummaryBatch, _ engine.Outputs) torch.Tensor {
 	texts := make([]inputs.Text, len(b.TokenIDs))
 	for i, ids := range b.TokenIDs {
@@ -347,7 +349,7 @@ func (m *writer) Generate(_ engine.ForwardPass, b datasets.SummaryBatch, _ engin
 // checkGeneration refuses unknown generation settings.
 func (m *writer) checkGeneration() error { return m.model.CheckGeneration() }
 
-// PostProcess makes texts of ids, of which those that are ignored are none.
+// PostProcess converts IDs to texts.
 func (m *writer) PostProcess(ids [][]int64) []string { return m.model.Decode(ids) }
 
 // The options of the Trainers of these models.

@@ -78,7 +78,7 @@ func runOf(t *testing.T, options string) *seen {
 	return s
 }
 
-// TestEveryOptionHasItsEffect trains with each option of the Trainer Overview in a file of Hezar's.
+// Trains with each option of the Trainer Overview in a configuration file of Hezar.
 func TestEveryOptionHasItsEffect(t *testing.T) {
 	testenv.RequireTorch(t)
 	usual := runOf(t, "")

@@ -19,8 +19,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// TestPythonsCheckpointGoesOnHere takes up a checkpoint of PyTorch (testdata/resume.py) with its
-// optimizer and its schedule, and makes the next update.
+// Resumes from a checkpoint of PyTorch (testdata/resume.py), with its optimizer and schedule, and
+// makes the next update.
 func TestPythonsCheckpointGoesOnHere(t *testing.T) {
 	config := tinyConfig(t.TempDir())
 	config.Optimizer, config.WeightDecay, config.LearningRate = "adamw", 0.1, 0.05
@@ -55,7 +55,7 @@ func TestPythonsCheckpointGoesOnHere(t *testing.T) {
 	}
 }
 
-// TestAnotherRunsLogsStayAsTheyAre continues in a new folder from a checkpoint of another run.
+// Resumes in a new folder from a checkpoint of another run.
 func TestAnotherRunsLogsStayAsTheyAre(t *testing.T) {
 	contents := func(dir string) map[string]string {
 		files := map[string]string{}
@@ -93,7 +93,7 @@ func TestAnotherRunsLogsStayAsTheyAre(t *testing.T) {
 	assert.Equal(t, second.State.LogsDir, third.State.LogsDir)
 }
 
-// A checkpoint of another kind of device has no state of this one's generator.
+// A checkpoint from another kind of device has no state for this device's generator.
 func TestGeneratorsThatACheckpointLacksAreNamed(t *testing.T) {
 	testenv.RequireTorch(t)
 	var said bytes.Buffer

@@ -306,8 +306,8 @@ type named struct{ *tiny }
 func (named) TagName(id int64) string { return []string{"O", "B-place", "I-place"}[id] }
 func (named) IOB() bool               { return true }
 
-// TestTheTrainingSetSaysWhetherItsTagsAreIOB evaluates a place of two tokens whose second one the
-// model misses: no place is right, or one token of two.
+// Evaluates an entity of two tokens, the second of which the model mispredicts: no entity is
+// correct, or one of two tokens.
 func TestTheTrainingSetSaysWhetherItsTagsAreIOB(t *testing.T) {
 	testenv.RequireTorch(t)
 	config := TrainerConfig{Task: "sequence_labeling", Metrics: []string{"seqeval"}}

@@ -119,7 +119,7 @@ type session[S, B any] struct {
 	state []byte // of the run, while a checkpoint is written
 }
 
-// TrainBegin takes over where the run stands.
+// TrainBegin takes over the position of the loop.
 func (s *session[S, B]) TrainBegin(r *trainer.Run) error {
 	s.t.loss = r.RunningLoss()
 	return s.count(r)
@@ -137,7 +137,7 @@ func (s *session[S, B]) count(r *trainer.Run) error {
 	return nil
 }
 
-// AroundEpoch trains on an epoch by way of InnerTrainingLoop.
+// AroundEpoch trains an epoch by calling InnerTrainingLoop.
 func (s *session[S, B]) AroundEpoch(r *trainer.Run, train func() error) error {
 	if err := s.count(r); err != nil {
 		return err
@@ -173,7 +173,7 @@ func (t *Trainer[S, B]) InnerTrainingLoop(ctx context.Context, epoch int) (float
 	return t.loss.Mean, err
 }
 
-// AfterSchedule moves the schedule. One that follows a metric moves at the end of the epoch.
+// AfterSchedule steps the schedule, unless it depends on a metric: then EpochDone steps it.
 func (s *session[S, B]) AfterSchedule(r *trainer.Run, _ float64) error {
 	if err := s.count(r); err != nil {
 		return err
@@ -190,14 +190,14 @@ func (s *session[S, B]) AfterSchedule(r *trainer.Run, _ float64) error {
 	return t.call.AfterSchedule(t, nil)
 }
 
-// StepEnd shows how far the run is.
+// StepEnd updates the progress line.
 func (s *session[S, B]) StepEnd(r *trainer.Run) error {
 	err := s.count(r)
 	s.bar.Show(r.Batches)
 	return err
 }
 
-// AfterLog writes the running loss where LogSteps wants it.
+// AfterLog writes the running loss at the steps that LogSteps selects.
 func (s *session[S, B]) AfterLog(r *trainer.Run, row trainer.Logs) error {
 	if _, due := row["loss"]; !due { // only the row at the end of the run has none
 		return nil
@@ -205,7 +205,7 @@ func (s *session[S, B]) AfterLog(r *trainer.Run, row trainer.Logs) error {
 	return s.t.call.WriteToTensorboard(s.t, Logs{{Name: "train.loss", Value: s.t.loss.Mean}}, r.GlobalStep)
 }
 
-// EpochDone evaluates and logs: what Hezar's train does at the end of an epoch, behind the save.
+// EpochDone evaluates and logs, like Hezar's train at the end of an epoch, after the save.
 func (s *session[S, B]) EpochDone(r *trainer.Run) error {
 	t := s.t
 	if err := s.count(r); err != nil {
@@ -249,7 +249,7 @@ func (s *session[S, B]) EpochDone(r *trainer.Run) error {
 	return t.call.Log(t, logs, t.State.GlobalStep)
 }
 
-// SaveCheckpoint writes a checkpoint, and then the state that names it.
+// SaveCheckpoint writes a checkpoint, and then the state that refers to it.
 func (s *session[S, B]) SaveCheckpoint(r *trainer.Run, state []byte) (path string, err error) {
 	t := s.t
 	path = t.checkpointPath()
@@ -280,7 +280,7 @@ type sessionState struct {
 	Generators torchsave.Generators `json:"generators,omitempty"`
 }
 
-// StateName is the name under which the state of the run has the state of the session.
+// StateName returns the key of the session's state in the state of the run.
 func (s *session[S, B]) StateName() string { return "hezar" }
 
 // devices returns the devices whose generators are saved in a checkpoint: none if every pass seeds
@@ -301,7 +301,7 @@ func (s *session[S, B]) MarshalState() ([]byte, error) {
 	return json.Marshal(state)
 }
 
-// UnmarshalState continues from what MarshalState returned.
+// UnmarshalState restores what MarshalState returned.
 func (s *session[S, B]) UnmarshalState(text []byte) (err error) {
 	var state sessionState
 	if err = json.Unmarshal(text, &state); err != nil {

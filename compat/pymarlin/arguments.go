@@ -141,8 +141,8 @@ func EstimatedGlobalSteps(batches, worldSize, accumulation, maxSteps int) int {
 	return steps
 }
 
-// DistributedTrainingArguments say which process this is, and how many there are. The processes
-// themselves are those of [Options].Group.
+// DistributedTrainingArguments say which process this is, and how many there are. They must match
+// [Options].Group.
 type DistributedTrainingArguments struct {
 	LocalRank  int `config:"local_rank"`
 	GlobalRank int `config:"global_rank"`

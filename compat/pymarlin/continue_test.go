@@ -254,7 +254,7 @@ func TestACheckpointInsideAnEpochWantsTheSameBatches(t *testing.T) {
 	require.Equal(t, 2, tr.LastEpoch())
 }
 
-// Epochs of 7 batches in windows of three end inside a window.
+// Epochs of 7 batches with windows of three end inside a window.
 func TestACheckpointInsideAWindowWantsTheSameWindows(t *testing.T) {
 	testenv.RequireTorch(t)
 	dir := t.TempDir()

@@ -26,7 +26,7 @@ type DDPTrainerBackend[B any] struct {
 // process gives [DDPTrainerBackend] access to the SingleProcess; types that embed one inherit it.
 func (b *SingleProcess[B]) process() *SingleProcess[B] { return b }
 
-// Init makes TrainerBackend train on all processes, and makes their models the same.
+// Init makes TrainerBackend train on all processes, and copies the model of rank 0 to them.
 func (d *DDPTrainerBackend[B]) Init(args BackendArguments[B]) error {
 	if d.TrainerBackend == nil {
 		d.TrainerBackend = &SingleProcess[B]{}

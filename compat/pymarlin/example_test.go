@@ -17,7 +17,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Parity learns whether a number is even from its digits in base two.
+// Parity learns whether a number is even from its binary digits.
 type Parity struct {
 	pymarlin.StatsHolder
 	Hidden *nn.Linear `module:"hidden"`

@@ -175,5 +175,5 @@ func weights(m any) []float32 {
 	return out
 }
 
-// Model is the net itself, for the types that embed one.
+// Model returns the net itself, for types that embed it.
 func (n *net) Model() any { return n }

@@ -47,7 +47,7 @@ type TestModule[B any] interface {
 	TestStep(globalStep int, batch B, device torch.Device) (Outputs, error)
 }
 
-// Modeler is a module whose parameters are those of another value.
+// Modeler is a module whose parameters belong to another value.
 type Modeler interface{ Model() any }
 
 // StatsUser gets the trainer's stats before training; a module embeds a [StatsHolder] for this.

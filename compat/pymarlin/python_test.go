@@ -58,7 +58,7 @@ func TestGoGoesOnFromPyMarlinsCheckpoint(t *testing.T) {
 	nearFile(t, "after PyMarlin's first epoch and one here", n, filepath.Join("testdata", "final.safetensors"))
 }
 
-// TestPyMarlinGoesOnFromGosCheckpoint needs a Python with PyMarlin, which PYTHON names.
+// This test needs a Python with PyMarlin, whose path is in the variable PYTHON.
 func TestPyMarlinGoesOnFromGosCheckpoint(t *testing.T) {
 	testenv.RequireTorch(t)
 	python := os.Getenv("PYTHON")

@@ -39,7 +39,7 @@ func (p *pass[B]) Update(context.Context, float64) (applied bool, err error) {
 	return true, p.t.backend.ProcessGlobalStep()
 }
 
-// AroundEpoch has the module make the loader of an epoch and the backend train on it.
+// AroundEpoch lets the module make the loader for an epoch, and the backend train with it.
 func (p *pass[B]) AroundEpoch(_ *trainer.Run, train func() error) (err error) {
 	t := p.t
 	if p.continues() { // the loader must draw the same random numbers again
@@ -95,11 +95,11 @@ func newProgress(disabled bool, what string, batches int) *loops.Progress {
 	return loops.NewProgress(os.Stderr, what+" ", batches)
 }
 
-// Len is the number of batches of an epoch.
+// Len returns the number of batches per epoch.
 func (p *pass[B]) Len() int { return p.t.batches }
 
-// Epoch hands out the batches of the loader. A run that continues inside an epoch passes by those
-// that were trained on, and then draws from where it was.
+// Epoch yields the batches of the loader. If the run resumes inside the epoch, it skips the batches
+// already trained on, and then restores the generators.
 func (p *pass[B]) Epoch(ctx context.Context, _, skip int) iter.Seq2[B, error] {
 	return func(yield func(B, error) bool) {
 		if n := p.loader.Len(); n != p.t.batches {
@@ -131,7 +131,7 @@ type session[B any] struct {
 	epoch int // the current one
 }
 
-// EpochBegin begins an epoch, unless the run continues inside it.
+// EpochBegin begins an epoch, unless the run resumes inside it.
 func (s *session[B]) EpochBegin(r *trainer.Run) (err error) {
 	t := s.t
 	s.epoch = r.EpochIndex
@@ -193,9 +193,9 @@ func (s *session[B]) EpochDone(*trainer.Run) (err error) {
 	return nil
 }
 
-// SaveCheckpoint writes the checkpoint of an epoch that has ended or, where the run is interrupted
-// inside one, of where it stands. That has the number of its epoch too, whose own takes its place
-// later.
+// SaveCheckpoint writes the checkpoint of a completed epoch, or one inside an epoch if the run is
+// interrupted there. The latter has the number of its epoch as well, and is replaced when that is
+// complete.
 func (s *session[B]) SaveCheckpoint(r *trainer.Run, state []byte) (string, error) {
 	t := s.t
 	at, err := t.currentPlace()

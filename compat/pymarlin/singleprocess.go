@@ -46,7 +46,7 @@ type SingleProcess[B any] struct {
 	epoch, window collector // outputs of the current epoch and window
 }
 
-// Init takes over what the trainer has made.
+// Init takes over what the trainer has created.
 func (b *SingleProcess[B]) Init(args BackendArguments[B]) error {
 	if args.GradientAccumulation < 1 {
 		return argumentf("BackendArguments.GradientAccumulation is %d; want at least 1", args.GradientAccumulation)
@@ -275,8 +275,8 @@ func (b *SingleProcess[B]) TrainSampler() Sampler {
 }
 
 // ValSampler returns a [SequentialSampler] or, for a [DDPTrainerBackend], a
-// [SequentialDistributedSampler], which visits each sample once. With [Options].Exact the end is
-// filled up as in PyMarlin.
+// [SequentialDistributedSampler], which visits each sample once. With [Options].Exact it is padded
+// as in PyMarlin.
 func (b *SingleProcess[B]) ValSampler() Sampler {
 	if !b.distributed {
 		return SequentialSampler{}
@@ -291,7 +291,7 @@ const (
 	windowKey    = "gradient_accumulation" // the number of batches per window; missing in states of earlier versions
 )
 
-// GetState returns the two counts and, unless the resumption may be inexact, the gradients of an
+// GetState returns the two counts and, unless inexact resumption is allowed, the gradients of an
 // unfinished window and the outputs of an unfinished epoch, which differ between processes.
 func (b *SingleProcess[B]) GetState() (State, error) {
 	s, own := State{"global_step_completed": b.updates, "batches_completed": b.batches}, State{}
@@ -386,7 +386,7 @@ type SingleProcessAmp[B any] struct {
 	Precision amp.Precision
 }
 
-// Init takes over what the trainer has made.
+// Init takes over what the trainer has created.
 func (b *SingleProcessAmp[B]) Init(args BackendArguments[B]) error {
 	switch {
 	case b.Precision != amp.FP16 && b.Precision != amp.BF16:
@@ -411,8 +411,8 @@ func (b *SingleProcessAmp[B]) GetState() (State, error) {
 	return s, err
 }
 
-// UpdateState restores what GetState returned; without a scaler in the state, the scale starts
-// again.
+// UpdateState restores what GetState returned; if the state has no scaler, the scale starts from
+// its initial value.
 func (b *SingleProcessAmp[B]) UpdateState(s State) error {
 	if saved, ok := s["scaler"].(State); ok {
 		var state amp.GradScalerState

@@ -182,7 +182,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// What New has opened before it fails it closes; writers of the caller stay open.
+// If New fails, it closes the writers that it has opened; custom writers stay open.
 func TestNewClosesItsWritersWhenItFails(t *testing.T) {
 	testenv.RequireTorch(t)
 	own, o := new(countingWriter), options()
