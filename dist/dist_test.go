@@ -258,7 +258,7 @@ func TestASlowRankIsNamedWhenTheTimeoutIsOver(t *testing.T) {
 		t.Errorf("rank 0: %v; want a timeout that names rank 1", errs[0])
 	}
 	if !errors.Is(errs[1], dist.ErrTimeout) {
-		t.Errorf("rank 1: %v; want to be told of the timeout", errs[1])
+		t.Errorf("rank 1: %v; want the timeout", errs[1])
 	}
 }
 
@@ -356,7 +356,7 @@ func TestJoiningFailsWithTheReason(t *testing.T) {
 			}
 		}
 		if found < 1 {
-			t.Errorf("%d processes were told, want 1", found)
+			t.Errorf("%d processes got this error, want 1", found)
 		}
 	})
 	t.Run("two of rank 0", func(t *testing.T) {
@@ -368,7 +368,7 @@ func TestJoiningFailsWithTheReason(t *testing.T) {
 			}
 		}
 		if found != 1 {
-			t.Errorf("%d processes were told, want the one that came first: %v", found, errs)
+			t.Errorf("%d processes got this error, want the one that came first: %v", found, errs)
 		}
 	})
 	t.Run("one that never comes", func(t *testing.T) {

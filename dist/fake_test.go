@@ -118,7 +118,7 @@ func connections(parents []int) []int {
 
 func TestTheTreeOf1024ProcessesOn128Machines(t *testing.T) {
 	n := connections(dist.Parents(hosts(128, 8)...))
-	assert.Equal(t, 134, n[0], "127 machines and the 7 others of its own")
+	assert.Equal(t, 134, n[0], "the 127 other machines, and 7 processes on its own")
 	for rank := 1; rank < len(n); rank++ {
 		want := 1
 		if rank%8 == 0 {

@@ -80,7 +80,7 @@ func start(t *testing.T, role string, world int, env ...string) (output []string
 func TestProcessesFindEachOther(t *testing.T) {
 	output, code := start(t, "finish", 3)
 	if fmt.Sprint(code) != "[0 0 0]" {
-		t.Errorf("exit codes %v, want none but 0: %q", code, output)
+		t.Errorf("exit codes %v, want all 0: %q", code, output)
 	}
 }
 
@@ -89,11 +89,11 @@ func TestTheOthersNameTheOneThatWasKilled(t *testing.T) {
 	for _, rank := range []int{0, 2} {
 		if code[rank] != 3 || !strings.Contains(output[rank], "rank 1: the connection is gone") ||
 			!strings.Contains(output[rank], "AllReduce(sum, 1 int64), call") {
-			t.Errorf("rank %d ended with %d and said %q", rank, code[rank], output[rank])
+			t.Errorf("rank %d exited with %d and printed %q", rank, code[rank], output[rank])
 		}
 	}
 	if code[1] == 0 || code[1] == 3 {
-		t.Errorf("rank 1 was to be killed, and ended with %d: %q", code[1], output[1])
+		t.Errorf("rank 1 should have been killed, but exited with %d: %q", code[1], output[1])
 	}
 }
 
@@ -106,7 +106,7 @@ func TestTheOthersNameTheOneThatWasStopped(t *testing.T) {
 			for rank := range 3 {
 				want := fmt.Sprintf("rank %d: no answer within dist.Options.Timeout", stopped)
 				if rank != stopped && (code[rank] != 3 || !strings.Contains(output[rank], want)) {
-					t.Errorf("rank %d ended with %d and said %q, want %q", rank, code[rank], output[rank], want)
+					t.Errorf("rank %d exited with %d and printed %q, want %q", rank, code[rank], output[rank], want)
 				}
 			}
 		})

@@ -85,7 +85,7 @@ func outside(t *testing.T, six bool) string {
 			return n.IP.String()
 		}
 	}
-	t.Skip("this machine has no such address but loopback ones")
+	t.Skip("this machine has no such address except loopback")
 	return ""
 }
 

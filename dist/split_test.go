@@ -48,7 +48,7 @@ func TestAMeshHasReplicasOfShards(t *testing.T) {
 		got := fmt.Sprint(shards, replicas)
 		if want := []string{"[[0] [1]] [[0] [2]]", "[[0] [1]] [[1] [3]]", "[[2] [3]] [[0] [2]]",
 			"[[2] [3]] [[1] [3]]"}[g.Rank()]; got != want {
-			return fmt.Errorf("rank %d meets %s, want %s", g.Rank(), got, want)
+			return fmt.Errorf("rank %d gathered %s, want %s", g.Rank(), got, want)
 		}
 		if _, err := dist.NewMesh(ctx, g, 3); err == nil || err.Error() !=
 			"dist: NewMesh: 4 processes cannot be divided into replicas of 3" {

@@ -158,7 +158,7 @@ func TestRunIsResumedBitForBit(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !slices.Equal(weightsOf(second), want) {
-			t.Errorf("resumed after %d batches, the weights are other ones", stop)
+			t.Errorf("resumed after %d batches, the weights differ", stop)
 		}
 		if diff := cmp.Diff(whole.State.LossTrackerAvg, second.State.LossTrackerAvg); diff != "" {
 			t.Errorf("resumed after %d batches, the running loss differs: %s", stop, diff)
@@ -197,7 +197,7 @@ func TestCancelledRunGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.Equal(weightsOf(second), weightsOf(whole)) {
-		t.Error("the weights are other ones")
+		t.Error("the weights differ")
 	}
 }
 

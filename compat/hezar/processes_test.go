@@ -223,7 +223,7 @@ func TestTwoProcessesTrainAsOneWithBatchesOfBoth(t *testing.T) {
 	sameWeights(t, filepath.Join(two, "0"), filepath.Join(two, "1"), true)
 	events, err := filepath.Glob(filepath.Join(two, "run", "*", "run", "events.*"))
 	require.NoError(t, err)
-	assert.Len(t, events, 1, "the main process alone writes")
+	assert.Len(t, events, 1, "only the main process writes")
 }
 
 func TestAnInterruptionOfOneProcessIsContinuedByBothToTheBit(t *testing.T) {

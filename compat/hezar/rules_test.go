@@ -87,7 +87,7 @@ func TestEmptyEvaluationIsZero(t *testing.T) {
 	}
 	for claim, eval := range map[string]data.Dataset[point]{"none": nil, "an empty set": cloud(0)} {
 		if _, err := tryTrainer(t, config, eval, Rules{}); err == nil || !strings.Contains(err.Error(), "EvalDataset") {
-			t.Errorf("%s: New says %v, want a refusal of EvalDataset", claim, err)
+			t.Errorf("%s: New returns %v, want a refusal of EvalDataset", claim, err)
 		}
 	}
 	tr, err := tryTrainer(t, config, nil, Exact)
@@ -146,7 +146,7 @@ func TestOptimizerOfAResumedRunIsTheCheckpoints(t *testing.T) {
 	}
 	second.Optimizer = "sdg"
 	if _, err := tryTrainer(t, second, cloud(5), Rules{}); err == nil {
-		t.Error("an optimizer that has no place for the states is taken by New")
+		t.Error("New accepts an optimizer that the states do not match")
 	}
 	tr, err := tryTrainer(t, second, cloud(5), Exact)
 	if err != nil {
@@ -195,7 +195,7 @@ func TestSaveFreqIsTakenUnderItsRuleOnly(t *testing.T) {
 	config := tinyConfig(t.TempDir())
 	config.SaveFreq = 2
 	if _, err := tryTrainer(t, config, cloud(5), Rules{}); err == nil || !strings.Contains(err.Error(), "SaveSteps") {
-		t.Errorf("New says %v, want that SaveFreq has become SaveSteps", err)
+		t.Errorf("New returns %v, want that SaveFreq has become SaveSteps", err)
 	}
 	train(t, config, Rules{SaveFreqIgnored: true})
 	for _, name := range []string{"06", "12"} {
@@ -228,7 +228,7 @@ func TestScheduleEndsWhereItsCycleDoes(t *testing.T) {
 	}
 	if _, err := tryTrainer(t, config, cloud(5), Rules{ScheduleEnds: true}); err == nil ||
 		!strings.Contains(err.Error(), "pct_start") {
-		t.Errorf("a top before the first update: with ScheduleEnds New says %v, want a refusal", err)
+		t.Errorf("a top before the first update: with ScheduleEnds New returns %v, want a refusal", err)
 	}
 }
 
@@ -243,7 +243,7 @@ func TestSaveThatFailsLeavesNoState(t *testing.T) {
 		t.Error("a function was saved")
 	}
 	if exists(filepath.Join(config.OutputDir, "checkpoints", stateFile)) {
-		t.Error("the state names a checkpoint that is not there")
+		t.Error("the state names a missing checkpoint")
 	}
 }
 
@@ -267,7 +267,7 @@ func TestZerosOfAFileAreNotDefaults(t *testing.T) {
 		var setting *SettingError
 		if _, err := tryTrainer(t, fromText(t, text+key+": 0\n"), cloud(5), Exact); !errors.As(err, &setting) ||
 			setting.Want != "at least 1" {
-			t.Errorf("%s: 0: New says %v, want a refusal", key, err)
+			t.Errorf("%s: 0: New returns %v, want a refusal", key, err)
 		}
 	}
 	still := fromText(t, text+"learning_rate: 0.0\n")
@@ -290,7 +290,7 @@ func TestZerosOfAFileAreNotDefaults(t *testing.T) {
 	}
 	if tr := train(t, steps, Exact); tr.TotalSteps != 6 || tr.Config.SaveSteps != Count(6) ||
 		!tr.Config.LogSteps.isZero() {
-		t.Errorf("%d batches, saved every %v, logged every %v; want what nothing written means: 6, 6, 0", tr.TotalSteps,
+		t.Errorf("%d batches, saved every %v, logged every %v; want the defaults: 6, 6, 0", tr.TotalSteps,
 			tr.Config.SaveSteps, tr.Config.LogSteps)
 	}
 	none := fromText(t, text)

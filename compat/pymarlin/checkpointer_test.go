@@ -91,7 +91,7 @@ func TestLatestFileIsTheHighestNumberOfItsName(t *testing.T) {
 		t.Errorf("LatestFile = %s, %v, want %s", got, err, want)
 	}
 	if got, err := pymarlin.LatestFile(filepath.Join(dir, "none"), "model", "pt"); got != "" || err != nil {
-		t.Errorf("LatestFile of no folder = %q, %v", got, err)
+		t.Errorf("LatestFile without a folder = %q, %v", got, err)
 	}
 }
 

@@ -353,7 +353,7 @@ func TestEpochsOfSeveralProcessesHaveOrdersOfTheirOwnAndValidationsEachSampleOnc
 	for _, name := range []string{"epoch.0", "epoch.1", "val.0", "val.1", "val.2", "values"} {
 		golden.Bits(t, name, other.Tensor(name), main.Tensor(name))
 	}
-	assert.Equal(t, []float32{12, 12, 12}, torch.Values[float32](main.Tensor("values")), "a value of each batch of both")
+	assert.Equal(t, []float32{12, 12, 12}, torch.Values[float32](main.Tensor("values")), "one value per batch of both processes")
 	// The logged loss is the mean over both processes.
 	logged := torch.Values[float32](main.Tensor("stat.loss.0"))
 	a, b := torch.Values[float32](main.Tensor("step.0")), torch.Values[float32](other.Tensor("step.0"))
@@ -367,7 +367,7 @@ func TestEpochsOfSeveralProcessesHaveOrdersOfTheirOwnAndValidationsEachSampleOnc
 		assert.InDelta(t, sum/float64(2*n), logged[2*update+1], 1e-5)
 		from += n
 	}
-	assert.False(t, slices.Contains(other.Names(), "stat.loss.0"), "the main process alone writes")
+	assert.False(t, slices.Contains(other.Names(), "stat.loss.0"), "only the main process writes")
 	files, err := filepath.Glob(filepath.Join(dir, "model*"))
 	require.NoError(t, err)
 	assert.Len(t, files, 4, "three epochs and the model")

@@ -81,7 +81,7 @@ func TestPassWithoutBatchesDrawsItsSeed(t *testing.T) {
 		after = append(after, string(torch.DefaultGenerator(torch.CPU).State()))
 	}
 	if after[0] != after[1] {
-		t.Error("the generator stands elsewhere after an evaluation of nothing")
+		t.Error("the generator differs after an empty evaluation")
 	}
 }
 
@@ -135,7 +135,7 @@ func TestEMAStaysAfterAnError(t *testing.T) {
 			NoEvaluation: true}
 		tr := with(rules, ema)
 		if run(tr, train{NumEpochs: 1}) == nil {
-			t.Fatal("saved into a folder that is not there")
+			t.Fatal("saved into a missing folder")
 		}
 		average := ema.Average()[1].Tensor.Item()
 		if got := bias(tr) == average; got != exact {

@@ -61,7 +61,7 @@ func TestTheThreadsOfAGroupEndWithIt(t *testing.T) {
 	all(t, together(t, 2, func(ctx context.Context, g *dist.Group) error {
 		m, err := ddp.New(ctx, g, nn.NewLinear(3, 2, nil), ddp.Options{})
 		if err == nil {
-			assert.NotZero(t, threads(), "gloo's threads are called otherwise: this test sees nothing")
+			assert.NotZero(t, threads(), "gloo's threads have other names: this test checks nothing")
 			err = m.BeforeForward(ctx, true)
 		}
 		return err

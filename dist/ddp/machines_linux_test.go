@@ -43,7 +43,7 @@ func newMachines(t *testing.T, n int) (m machines) {
 	}
 	hub := namespace("hub")
 	if out, err := exec.Command("ip", "-n", hub, "link", "add", "switch", "type", "bridge").CombinedOutput(); err != nil {
-		t.Skipf("machines are on one switch, which this system cannot make: %v: %s", err, out)
+		t.Skipf("the switch between the machines cannot be created: %v: %s", err, out)
 	}
 	ip(t, "-n", hub, "link", "set", "switch", "up")
 	for i := range n {

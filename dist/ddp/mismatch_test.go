@@ -51,7 +51,7 @@ func TestCallsThatDifferAreUnderWayAndEndOnAll(t *testing.T) {
 			v, errV := ddp.StartAllReduce(ctx, g, dist.Sum, y)
 			w, errW := ddp.StartAllReduce(ctx, g, dist.Sum, z)
 			err := wait(ctx, v, errV)
-			assert.Error(t, wait(ctx, w, errW), "what follows a call that differs")
+			assert.Error(t, wait(ctx, w, errW), "a call after one that differs")
 			_ = wait(ctx, u, errU) // the first call may have completed, or was aborted
 			return err
 		},

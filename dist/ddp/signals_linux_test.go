@@ -52,7 +52,7 @@ func TestThreadsOfAGroupGetNoBrokenPipes(t *testing.T) {
 			others += n
 		}
 		if store < 1 || others < 4 { // for two ranks: listening and transport threads
-			return fmt.Errorf("SIGPIPE is kept from %d threads of stores and %d others (%v); want at least 1 and 4", store,
+			return fmt.Errorf("%d threads of stores and %d others block SIGPIPE (%v); want at least 1 and 4", store,
 				others, names)
 		}
 		return nil

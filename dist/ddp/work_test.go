@@ -141,7 +141,7 @@ func TestAWaitThatIsTooLongLeavesTheWorkAndItsEndHasAReason(t *testing.T) {
 		assert.NoError(t, w.Err())
 		select {
 		case <-w.Done():
-			assert.Fail(t, "the work is done, and rank 1 has not begun it")
+			assert.Fail(t, "the work is done although rank 1 has not started it")
 		default:
 		}
 		if err := g.Broadcast(ctx, make([]byte, 1), 0); err != nil {
@@ -184,7 +184,7 @@ func TestAStartedSumOfAProcessGroup(t *testing.T) {
 		x := of(g.Rank(), 5)
 		if g.Rank() == 0 {
 			w := p.StartAllReduce(x, "sum", 7)
-			assert.False(t, w.WaitFor(10*time.Millisecond), "the other process has not begun")
+			assert.False(t, w.WaitFor(10*time.Millisecond), "the other process has not started")
 			if err := g.Barrier(ctx); err != nil {
 				return err
 			}

@@ -138,7 +138,7 @@ func TestARunContinuesAtAnyNumberOfProcesses(t *testing.T) {
 		}
 		for _, p := range nn.StateDict(m.layers) {
 			if !p.Tensor.Detach().Equal(file.Tensor(p.Name)) {
-				return fmt.Errorf("%s is another one in model.safetensors", p.Name)
+				return fmt.Errorf("%s differs in model.safetensors", p.Name)
 			}
 		}
 		return nil

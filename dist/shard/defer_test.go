@@ -85,7 +85,7 @@ func TestUnitsOfADeferredModelWaitForTheirTurn(t *testing.T) {
 				}
 				for k, other := range m.Layers {
 					if k <= i && other.Weight.Defined() || k > i && other.Weight.Device() != torch.Meta {
-						err = fmt.Errorf("layer %d is whole when layer %d was shared out", k, i)
+						err = fmt.Errorf("layer %d has memory when layer %d was sharded", k, i)
 					}
 				}
 			}

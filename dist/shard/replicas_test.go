@@ -43,7 +43,7 @@ func TestReplicasAreOneModelAndOneCheckpoint(t *testing.T) {
 			held += piece.Tensor.Numel()
 		}
 		if want := int64(4*(128*128+128)) / 2; held != want {
-			return fmt.Errorf("%d elements are here, want the half of each replica, %d", held, want)
+			return fmt.Errorf("%d elements on this process, want half of each replica, %d", held, want)
 		}
 		if err := p.Save(ctx, path, 1, opt, nil); err != nil {
 			return err

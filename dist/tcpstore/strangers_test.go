@@ -71,5 +71,5 @@ func TestAWaitCanBeCanceled(t *testing.T) {
 	say(byte(queryCancel)) // it crossed the response
 	require.Equal(t, []byte{waitCanceled}, hear(1))
 	say(append([]byte{byte(queryGet)}, key...)...)
-	require.Equal(t, appendString(nil, "v"), hear(9), "the connection is as good as before")
+	require.Equal(t, appendString(nil, "v"), hear(9), "the connection still works")
 }

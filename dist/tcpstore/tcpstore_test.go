@@ -76,7 +76,7 @@ func talk(t *testing.T, a, b *tcpstore.Client) {
 	defer cancel()
 	if _, err := b.Get(short, "never"); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(),
 		`"never"`) {
-		t.Errorf("Get of what nobody sets: %v", err)
+		t.Errorf("Get of a key that is never set: %v", err)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestTheEndOfAStoreEndsItsClients(t *testing.T) {
 		t.Error(err)
 	}
 	if err := <-failed; err == nil {
-		t.Error("Get of a store that has gone succeeded")
+		t.Error("Get from a closed store succeeded")
 	}
 }
 
@@ -209,7 +209,7 @@ func TestTheEndOfAStoreCanBeWaitedFor(t *testing.T) {
 		t.Errorf("an open store: %v", err)
 	}
 	if err := c.WaitClosed(t.Context()); err == nil {
-		t.Error("a connection on which a call was cut short says that an open store has closed")
+		t.Error("after an aborted call, a connection reports that an open store has closed")
 	}
 	ended := make(chan error)
 	other, err := tcpstore.Dial(t.Context(), address)

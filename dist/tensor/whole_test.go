@@ -47,7 +47,7 @@ func TestFilesAreThoseOfTheUndividedModel(t *testing.T) {
 				return err
 			}
 			if n := m.Blocks[0].Down.Weight.Numel(); n != int64(72/world) {
-				return fmt.Errorf("of 72 weights %d are here", n)
+				return fmt.Errorf("%d of 72 weights are on this process", n)
 			}
 			written := filepath.Join(folder, fmt.Sprint(world, "-", g.Rank(), ".safetensors"))
 			if err := p.Summon(ctx); err != nil {

@@ -217,7 +217,7 @@ func TestEntriesOfEachForm(t *testing.T) {
 			case c.outcome == "" && err != nil:
 				t.Error(err)
 			case c.outcome != "" && (err == nil || !strings.Contains(err.Error(), c.outcome)):
-				t.Errorf("said %q, want something with %q", fmt.Sprint(err), c.outcome)
+				t.Errorf("error %q, want one with %q", fmt.Sprint(err), c.outcome)
 			case errors.As(err, &missing) != c.unsupported:
 				t.Errorf("%v: unsupported is %t, want %t", err, !c.unsupported, c.unsupported)
 			}
@@ -249,7 +249,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		entries, err := expected.Parse([]byte(text), expected.Options{})
 		if err != nil && len(entries) > 0 {
-			t.Errorf("%d entries beside the error %v", len(entries), err)
+			t.Errorf("%d entries in addition to the error %v", len(entries), err)
 		}
 	})
 }

@@ -83,7 +83,7 @@ func TestLogsAreComparedWithoutTimes(t *testing.T) {
 
 func TestChosenCallsAreSpread(t *testing.T) {
 	b := &bench{random: rand.New(rand.NewPCG(1, 1))}
-	assert.Equal(t, []int{0, 1, 2}, b.spread(3, 5), "all of them, where there are fewer")
+	assert.Equal(t, []int{0, 1, 2}, b.spread(3, 5), "all of them, if there are fewer")
 	chosen := b.spread(1000, 10)
 	for i, n := range chosen {
 		assert.True(t, n >= 100*i && n < 100*(i+1), "%d in part %d", n, i)

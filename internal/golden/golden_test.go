@@ -88,7 +88,7 @@ func TestWhatIsNotInTheFileFailsTheTest(t *testing.T) {
 	if got := ends(func(r *recorder) {
 		(&File{t: r, path: "a.safetensors", names: []string{"x"}}).Tensor("y")
 	}); got != `a.safetensors has no tensor "y"; it has ["x"]` {
-		t.Errorf("Tensor of no tensor says %q", got)
+		t.Errorf("Tensor with an unknown name reports %q", got)
 	}
 }
 

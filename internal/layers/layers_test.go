@@ -327,7 +327,7 @@ func sources(t *testing.T) []source {
 	t.Helper()
 	root := filepath.Join("..", "..")
 	if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil {
-		t.Fatalf("the root of the module is not where this test looks for it: %v", err)
+		t.Fatalf("the root of the module is not where this test expects it: %v", err)
 	}
 	var list []source
 	err := filepath.WalkDir(root, func(file string, e fs.DirEntry, err error) error {

@@ -140,7 +140,7 @@ func TestEveryKindSurvivesItsFolderAndTagsWords(t *testing.T) {
 			words := []string{"کتابها", "خوب"}
 			both, err := again.Predict(t.Context(), words, []string{"dog"})
 			require.NoError(t, err)
-			require.Len(t, both[0].Tags, 2, "a tag for each word, whatever its pieces")
+			require.Len(t, both[0].Tags, 2, "one tag per word")
 			require.Len(t, both[1].Tags, 1)
 			for i, tag := range both[0].Tags {
 				assert.Equal(t, words[i], tag.Token)

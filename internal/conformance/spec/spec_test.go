@@ -28,7 +28,7 @@ func TestParse(t *testing.T) {
 	}
 	args := s.PhaseArgs(s.Phases[0])
 	if args.Float("num_train_epochs", 0) != 3 || args.Float("learning_rate", 0) != 0.1 || args.Done() != nil {
-		t.Error("the arguments of a phase lie over those of the case")
+		t.Error("the arguments of a phase override those of the case")
 	}
 	if s.Args.Float("num_train_epochs", 0) != 2 {
 		t.Error("the arguments of the case have changed")

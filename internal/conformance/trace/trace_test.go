@@ -43,7 +43,7 @@ func TestCompareAgreesWithTheJudge(t *testing.T) {
 			want[name] = v.(string)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("pair %d (-judge +ours):\n%s", i, diff)
+			t.Errorf("pair %d (-compare.py +Compare):\n%s", i, diff)
 		}
 	}
 	if len(seen) != 4 {
@@ -83,7 +83,7 @@ func TestNumbersReadBackAsTheyWere(t *testing.T) {
 	})
 	for _, text := range []string{"", "1.5", "0xzz", "NaN", "infinity"} {
 		if v, ok := ParseFloat(text); ok {
-			t.Errorf("ParseFloat(%q) = %v, want nothing", text, v)
+			t.Errorf("ParseFloat(%q) = %v, want a failure", text, v)
 		}
 	}
 }
