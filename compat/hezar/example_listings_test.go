@@ -66,7 +66,7 @@ func check(err error) {
 	}
 }
 
-// A model with its weights is trained further: Model.load.
+// Training a pretrained model further: Model.load.
 func ExampleLoadModel() {
 	pretrainedPath, remove := saved("negative", "positive") // a name on the Hub
 	defer remove()
@@ -87,8 +87,8 @@ func ExampleLoadModel() {
 	// Output: 2 steps
 }
 
-// A model of another task with the weights of a base: init_weights_from. What the base does not
-// have in that shape stays as it was drawn, and is told.
+// A model of another task with the weights of a base model: init_weights_from. Weights that the
+// base does not have in that shape stay random, with a warning.
 func ExampleTextClassification() {
 	baseModelPath, remove := saved("a", "b", "c") // "hezarai/bert-base-fa"
 	defer remove()
@@ -116,7 +116,7 @@ func ExampleTextClassification() {
 	// drawn: classifier.bias
 }
 
-// The files of a run, in a folder and on the Hub: trainer.save, trainer.push_to_hub.
+// The files of a run in a folder and on the Hub: trainer.save, trainer.push_to_hub.
 func ExampleTrainer_PushToHub() {
 	server, trainer, dir, end := onAHub()
 	defer end()

@@ -39,8 +39,8 @@ func reader(charset ...string) (*crnn.Model, error) {
 		ConvChannels: []int64{4, 4, 8, 8, 8, 8, 8}, Map2SeqDim: 8, RNNDim: 8})
 }
 
-// The program of Hezar's documents, on plates that are drawn here and with a small model:
-// pretrained weights, another set of signs, the best by CER.
+// The program in Hezar's documentation, with generated plates and a small model: pretrained
+// weights, another charset, and the best model by CER.
 func Example() {
 	dir, err := os.MkdirTemp("", "plates")
 	if err != nil {
@@ -148,7 +148,7 @@ func plateTrainer(dir string, change func(*hezar.TrainerConfig, *hezar.Options[c
 	return trainer
 }
 
-// A run that was stopped continues where it was: resume_from_checkpoint=True.
+// Resuming a run that was stopped: resume_from_checkpoint=True.
 func Example_resume() {
 	dir, err := os.MkdirTemp("", "plates")
 	if err != nil {
@@ -196,7 +196,7 @@ func ExampleOptions() {
 	// Output: the rate is 0.0001 at the begin and 0 at the end
 }
 
-// A subclass: override methods, and call the ones they take the place of.
+// A subclass: overriding methods that call the overridden ones.
 func ExampleOverrides() {
 	dir, err := os.MkdirTemp("", "plates")
 	if err != nil {
@@ -257,7 +257,7 @@ func ExampleMetricsHandler() {
 	// Output: length_error loss
 }
 
-// A configuration that Python has written, and one for Python.
+// Reading a configuration written by Python, and writing one for Python.
 func ExampleLoadTrainerConfig() {
 	config, err := hezar.LoadTrainerConfig("testdata/train_config.yaml")
 	if err != nil {

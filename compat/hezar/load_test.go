@@ -48,8 +48,8 @@ func lineReader(dir string) error {
 	return model.Save(dir)
 }
 
-// The program of Hezar's documents with its names: the data set by its name, the base model by its
-// own. Here both are folders.
+// The program in Hezar's documentation, loading the data set and the base model by name. Here both
+// are folders.
 func ExampleLoadDataset() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "plates")

@@ -48,8 +48,8 @@ func (toldCheckpointer) SaveModel(pymarlin.State, int) (string, error) {
 }
 func (toldCheckpointer) Load() (pymarlin.Checkpoint, error) { return pymarlin.Checkpoint{}, nil }
 
-// The order of a run: two epochs of three batches in windows of two. Windows run over the ends of
-// epochs: the second update has a batch of each. The validation comes before on_end_train_epoch.
+// The order of a run: two epochs of three batches in windows of two. Windows extend over the ends
+// of epochs: the second update has a batch of each. The validation precedes on_end_train_epoch.
 func ExampleTrainer_order() {
 	o := options()
 	o.Checkpointer = toldCheckpointer{}
