@@ -237,5 +237,6 @@ func TestManyProcesses(t *testing.T) {
 		}
 		return nil
 	}))
-	assert.EqualValues(t, machines-1+each-1, most.Load(), "rank 0 has the others on its machine, and the first of each other machine")
+	assert.EqualValues(t, machines-1+each-1, most.Load(),
+		"rank 0 has the others on its machine, and the first of each other machine")
 }

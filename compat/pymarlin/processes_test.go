@@ -353,7 +353,8 @@ func TestEpochsOfSeveralProcessesHaveOrdersOfTheirOwnAndValidationsEachSampleOnc
 	for _, name := range []string{"epoch.0", "epoch.1", "val.0", "val.1", "val.2", "values"} {
 		golden.Bits(t, name, other.Tensor(name), main.Tensor(name))
 	}
-	assert.Equal(t, []float32{12, 12, 12}, torch.Values[float32](main.Tensor("values")), "one value per batch of both processes")
+	assert.Equal(t, []float32{12, 12, 12}, torch.Values[float32](main.Tensor("values")),
+		"one value per batch of both processes")
 	// The logged loss is the mean over both processes.
 	logged := torch.Values[float32](main.Tensor("stat.loss.0"))
 	a, b := torch.Values[float32](main.Tensor("step.0")), torch.Values[float32](other.Tensor("step.0"))
