@@ -68,8 +68,8 @@ func (c *coordinator) addPart(f *frame, reader *peer) {
 	c.answer(f.call, combine(t.parts), reader)
 }
 
-// forget drops the calls up to number over, which some process has completed: whoever waits in them
-// gets the result elsewhere (see Group.StartQuiet). c.mu must be held.
+// forget drops the calls up to number over, which some process has completed: processes that still
+// wait in them get the result elsewhere (see Group.StartQuiet). c.mu must be held.
 func (c *coordinator) forget(over uint64) {
 	c.completed = max(c.completed, over)
 	for len(c.partial) > 0 && c.partial[0].call <= c.completed {

@@ -10,7 +10,7 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// Hezar's image processor keeps a picture as a numpy array, and each step guesses its layout anew.
+// Hezar's image processor keeps a picture as a numpy array, and each step guesses its layout again.
 // Package preprocessors does not reproduce these guesses, which are wrong for pictures of up to
 // three rows, but recordings contain their results. Here tensors represent the arrays: libtorch
 // computes like numpy.
