@@ -39,7 +39,7 @@ func (g *Group) Agree(ctx context.Context, next string) error {
 	if g.World() == 1 {
 		return ctx.Err()
 	}
-	_, err := g.exchange(ctx, header{op: opNothing}, next, nil)
+	_, err := g.exchange(ctx, header{op: opBarrier}, next, nil)
 	return err
 }
 
@@ -57,7 +57,7 @@ func (g *Group) StartAgree(ctx context.Context, next string, then func()) (agree
 		}
 		return func() error { return nil }, nil
 	}
-	m := g.newCall(ctx, header{op: opNothing}, next, nil)
+	m := g.newCall(ctx, header{op: opBarrier}, next, nil)
 	if err := m.start(false, then); err != nil {
 		return nil, err
 	}
@@ -67,9 +67,9 @@ func (g *Group) StartAgree(ctx context.Context, next string, then func()) (agree
 	}), nil
 }
 
-// Quiet is a call that the other processes hear of only if it takes long: see [Group.StartQuiet].
-// The zero value is a call that nobody hears of.
-type Quiet struct{ m *made }
+// Quiet is a call that is announced to the other processes only if it takes long: see
+// [Group.StartQuiet]. The zero value is a call that is never announced.
+type Quiet struct{ m *pendingCall }
 
 // StartQuiet is like [Group.StartAgree] for work that cannot complete unless all processes do the
 // same, such as a sum whose messages carry a hash of next. If the work succeeds soon, no further
@@ -85,7 +85,7 @@ func (g *Group) StartQuiet(ctx context.Context, next string, then func()) (*Quie
 		}
 		return &Quiet{}, nil
 	}
-	m := g.newCall(ctx, header{op: opNothing}, next, nil)
+	m := g.newCall(ctx, header{op: opBarrier}, next, nil)
 	if err := m.start(true, then); err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (q *Quiet) Tell() {
 	if q.m != nil {
 		q.m.g.calls.Lock()
 		defer q.m.g.calls.Unlock()
-		q.m.g.tell(q.m)
+		q.m.g.announce(q.m)
 	}
 }
 

@@ -19,8 +19,8 @@ import (
 // dialTimeout is how long another process may take to accept a connection and to say who it is.
 const dialTimeout = 10 * time.Second
 
-// parents are the processes above each in the tree, by rank: the lowest rank of the same machine, and
-// of those rank 0. That of rank 0 is itself.
+// parents returns the parent of each rank in the tree: the lowest rank on the same machine, or rank
+// 0 if the process is itself the lowest there. Rank 0 is its own parent.
 func parents(members []member) []int {
 	first := map[string]int{}
 	of := make([]int, len(members))
@@ -37,7 +37,7 @@ func parents(members []member) []int {
 	return of
 }
 
-// connect opens a connection to the process above in the tree, and takes those of the ones below.
+// connect dials the parent in the tree and accepts the connections of the children.
 func (r *rendezvous) connect(joining context.Context, members []member) error {
 	ctx, cancel := context.WithCancelCause(joining)
 	defer cancel(nil)
@@ -61,7 +61,7 @@ func (r *rendezvous) connect(joining context.Context, members []member) error {
 			c.add(parent, conn)
 		})
 	}
-	// the processes below are cut off only once they can read why
+	// Children keep their connections until this process has published why it gives up.
 	accepting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	work.Go(func() { c.accept(accepting) })
@@ -74,83 +74,85 @@ func (r *rendezvous) connect(joining context.Context, members []member) error {
 		if _, told := errors.AsType[*reported](err); told {
 			break
 		}
-		if told := r.failedJustNow(ctx); told != nil { // which is why there is no connection with it
+		if told := r.reportedFailureNow(ctx); told != nil { // its failure is why it cannot be reached
 			err = told
 			break
 		}
-		err = c.without(err)
-		r.aside(ctx, func(ctx context.Context, r *rendezvous) {
+		err = c.withMissing(err)
+		r.withFreshStore(ctx, func(ctx context.Context, r *rendezvous) {
 			failed := r.key(r.nonce, "failed")
 			_ = r.put(ctx, failed, gaveUp{r.o.Rank, err.Error()})
-			_, _ = r.store.Has(ctx, failed) // the store does not answer a put; now it has the reason
+			_, _ = r.store.Has(ctx, failed) // Set has no reply; once the store answers this, it has the reason
 		})
 	}
 	cancel(nil)
-	stop() // strangers that have said nothing so far
+	stop() // drop connections that have not introduced themselves
 	_ = r.listener.Close()
 	if err != nil {
-		_ = r.store.Close() // nobody asks it any more
+		_ = r.store.Close() // ends any request under way in watchFailed
 	}
 	work.Wait()
 	return err
 }
 
-// meet returns when all have their connections, and knows the addresses of all then.
+// meet returns when all processes have their connections, and records everybody's address.
 func (r *rendezvous) meet(ctx context.Context, members []member) error {
 	for _, p := range r.g.peers() {
-		go p.read(r.g) // until the connection ends, which Close sees to
+		go p.read(r.g) // until the connection ends; Close makes sure that it does
 	}
 	own, err := r.g.AllGather(ctx, []byte(r.g.address()))
 	if err != nil { // another process may have said why it has given up
-		return cmp.Or(r.failedJustNow(ctx), err)
+		return cmp.Or(r.reportedFailureNow(ctx), err)
 	}
 	above := parents(members)
-	r.g.meetAddresses(own, func(rank int) int { return above[rank] })
+	r.g.setAddresses(own, func(rank int) int { return above[rank] })
 	return nil
 }
 
-// gaveUp is why a process has given up connecting.
+// gaveUp says why a process has given up connecting.
 type gaveUp struct {
 	Rank int    `json:"rank"`
 	Text string `json:"text"`
 }
 
-// failed is the reason of another process that has given up; nil: none has.
-func (r *rendezvous) failed(ctx context.Context) error {
+// reportedFailure returns the reason why another process has given up, or nil if none has.
+func (r *rendezvous) reportedFailure(ctx context.Context) error {
 	var f gaveUp
 	if there, err := r.get(ctx, r.key(r.nonce, "failed"), &f); err != nil || !there {
-		return nil // the store of rank 0 has gone with it, or with its success
+		return nil // the store is gone: rank 0 serves it, and has failed or finished
 	}
 	return &reported{rank: f.Rank, text: f.Text}
 }
 
-// failedJustNow is failed when the time to join is over, or the connection to the store was cut short.
-func (r *rendezvous) failedJustNow(ctx context.Context) (err error) {
-	r.aside(ctx, func(ctx context.Context, r *rendezvous) { err = r.failed(ctx) })
+// reportedFailureNow is like reportedFailure, for use when ctx has expired or a request to the
+// store was cut short: it opens its own connection.
+func (r *rendezvous) reportedFailureNow(ctx context.Context) (err error) {
+	r.withFreshStore(ctx, func(ctx context.Context, r *rendezvous) { err = r.reportedFailure(ctx) })
 	return err
 }
 
-// watchFailed ends the connecting when another process has given up, and returns when ctx has
-// ended. A question that is under way then is not cut short: the connection to the store is needed
-// later.
+// watchFailed cancels connecting when another process has given up, and returns when ctx ends. It
+// does not interrupt a request that is under way then, because the connection to the store is
+// needed later.
 func (r *rendezvous) watchFailed(ctx, joining context.Context, cancel context.CancelCauseFunc) {
 	for wait := r.pauses(); wait(ctx) == nil; {
-		if err := r.failed(joining); err != nil {
+		if err := r.reportedFailure(joining); err != nil {
 			cancel(err)
 			return
 		}
 	}
 }
 
-// connecting has the connections that are missing.
+// connecting collects the connections to the parent and the children.
 type connecting struct {
 	r       *rendezvous
 	mu      sync.Mutex
-	missing map[int]bool  // by rank
-	all     chan struct{} // closed when none is missing
+	missing map[int]bool  // ranks still to be connected
+	all     chan struct{} // closed when missing is empty
 }
 
-// add keeps a connection, unless there is none to be with that process.
+// add keeps the connection to a process. It reports false if that process is not a neighbour or is
+// connected already.
 func (c *connecting) add(rank int, conn net.Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,8 +171,8 @@ func (c *connecting) add(rank int, conn net.Conn) bool {
 	return true
 }
 
-// without adds to an error the ranks that there is no connection to.
-func (c *connecting) without(err error) error {
+// withMissing adds the ranks that are not connected to an error.
+func (c *connecting) withMissing(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var missing []string
@@ -180,8 +182,8 @@ func (c *connecting) without(err error) error {
 	return fmt.Errorf("all have come, but there is no connection with %s: %w", strings.Join(missing, ", "), err)
 }
 
-// accept takes connections until the listener is closed. Each has its time to say who it is:
-// strangers keep nobody waiting.
+// accept takes connections until the listener is closed. Each is greeted in its own goroutine, so
+// an unrelated client that sends nothing delays nobody.
 func (c *connecting) accept(ctx context.Context) {
 	var greetings sync.WaitGroup
 	defer greetings.Wait()
@@ -193,20 +195,20 @@ func (c *connecting) accept(ctx context.Context) {
 			}
 			return
 		}
-		if err != nil { // too many open files, which pass
+		if err != nil { // too many open files, for example: temporary
 			time.Sleep(20 * time.Millisecond)
 			continue
 		}
 		greetings.Go(func() {
 			rank, err := c.r.greet(ctx, conn)
 			if err != nil || rank <= c.r.o.Rank || !c.add(rank, conn) {
-				_ = conn.Close() // a stranger
+				_ = conn.Close() // not a process of this group
 			}
 		})
 	}
 }
 
-// dial connects to a process at the first of its addresses that has the nonce of the round.
+// dial connects to a process at the first of its addresses where the nonce of the round is echoed.
 func (r *rendezvous) dial(ctx context.Context, addresses []string) (net.Conn, error) {
 	var errs []error
 	for _, a := range addresses {
@@ -223,11 +225,11 @@ func (r *rendezvous) dial(ctx context.Context, addresses []string) (net.Conn, er
 	return nil, errors.Join(errs...)
 }
 
-// introduce sends the nonce and the rank, and waits for the nonce to come back.
+// introduce sends the nonce and this process's rank, and waits until the nonce is echoed.
 func (r *rendezvous) introduce(ctx context.Context, conn net.Conn) error {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	if err := r.settle(conn); err != nil {
+	if err := r.setKeepAlive(conn); err != nil {
 		return err
 	}
 	if _, err := conn.Write(binary.LittleEndian.AppendUint32([]byte(r.nonce), uint32(r.o.Rank))); err != nil {
@@ -240,9 +242,9 @@ func (r *rendezvous) introduce(ctx context.Context, conn net.Conn) error {
 func (r *rendezvous) greet(ctx context.Context, conn net.Conn) (rank int, err error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	// a stranger that says nothing must not keep the others waiting
+	// An unrelated client that sends nothing must not delay the others.
 	_ = conn.SetReadDeadline(time.Now().Add(dialTimeout))
-	if err := r.settle(conn); err != nil {
+	if err := r.setKeepAlive(conn); err != nil {
 		return 0, err
 	}
 	if err := r.readNonce(conn); err != nil {
@@ -272,8 +274,8 @@ func (r *rendezvous) readNonce(conn net.Conn) error {
 	return nil
 }
 
-// settle has the system notice when the other machine is gone.
-func (r *rendezvous) settle(conn net.Conn) error {
+// setKeepAlive has the kernel detect a peer machine that has disappeared.
+func (r *rendezvous) setKeepAlive(conn net.Conn) error {
 	tcp, ok := conn.(*net.TCPConn)
 	if !ok {
 		return nil

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// setUserTimeout bounds how long what was sent may stay without an answer of the other machine:
-// TCP_USER_TIMEOUT. Keepalive does not see to it while something is on its way.
+// setUserTimeout sets TCP_USER_TIMEOUT, which bounds how long sent data may stay unacknowledged.
+// Keepalive probes are not sent while data are in flight.
 func setUserTimeout(conn *net.TCPConn, d time.Duration) error {
 	const tcpUserTimeout = 18
 	raw, err := conn.SyscallConn()

@@ -7,5 +7,6 @@ import (
 	"time"
 )
 
-// setUserTimeout does nothing: only Linux can be told. Options.Timeout ends a call there.
+// setUserTimeout does nothing: TCP_USER_TIMEOUT exists only on Linux. Elsewhere, Options.Timeout
+// ends the call.
 func setUserTimeout(*net.TCPConn, time.Duration) error { return nil }

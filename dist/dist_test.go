@@ -211,7 +211,7 @@ func TestDifferentCallsEndWithAnErrorOnAll(t *testing.T) {
 				if err := c.calls[g.Rank()](ctx, g); err != nil {
 					return err
 				}
-				return g.Barrier(ctx) // where the one who broadcast finds out
+				return g.Barrier(ctx) // the process that broadcast learns of it here
 			}) {
 				if !errors.Is(err, dist.ErrMismatch) {
 					t.Errorf("rank %d: %v; want ErrMismatch", rank, err)
@@ -231,7 +231,7 @@ func TestACancelledCallEndsTheOthersToo(t *testing.T) {
 		case 1:
 			return g.Barrier(ctx)
 		}
-		<-g.Done() // this one comes too late
+		<-g.Done() // this call comes too late
 		return g.Barrier(ctx)
 	})
 	if !errors.Is(errs[0], context.DeadlineExceeded) {
@@ -258,14 +258,14 @@ func TestASlowRankIsNamedWhenTheTimeoutIsOver(t *testing.T) {
 		t.Errorf("rank 0: %v; want a timeout that names rank 1", errs[0])
 	}
 	if !errors.Is(errs[1], dist.ErrTimeout) {
-		t.Errorf("rank 1: %v; want to be told of the timeout", errs[1])
+		t.Errorf("rank 1: %v; want the timeout", errs[1])
 	}
 }
 
 func TestOneWhoHasLeftIsNamed(t *testing.T) {
 	errs := together(t, 3, nil, func(ctx context.Context, g *dist.Group) error {
 		if g.Rank() == 2 {
-			return nil // Close follows
+			return nil // together then calls Close
 		}
 		return g.Barrier(ctx)
 	})
@@ -276,8 +276,8 @@ func TestOneWhoHasLeftIsNamed(t *testing.T) {
 	}
 }
 
-// A process may exit when a call, Err or Close returns: the others know the reason by then. One that
-// goes without a word is taken for the cause.
+// When a call, Err or Close has returned a failure, the process may exit: the others have the
+// reason by then. Otherwise they would blame the process that disappeared without a message.
 func TestWhoSeesAFailureMayExitAtOnce(t *testing.T) {
 	for what, see := range map[string]func(ctx context.Context, g *dist.Group){
 		"after a call": func(ctx context.Context, g *dist.Group) { _ = g.Barrier(ctx) },
@@ -356,7 +356,7 @@ func TestJoiningFailsWithTheReason(t *testing.T) {
 			}
 		}
 		if found < 1 {
-			t.Errorf("%d processes were told, want 1", found)
+			t.Errorf("%d processes got this error, want 1", found)
 		}
 	})
 	t.Run("two of rank 0", func(t *testing.T) {
@@ -368,7 +368,7 @@ func TestJoiningFailsWithTheReason(t *testing.T) {
 			}
 		}
 		if found != 1 {
-			t.Errorf("%d processes were told, want the one that came first: %v", found, errs)
+			t.Errorf("%d processes got this error, want the one that came first: %v", found, errs)
 		}
 	})
 	t.Run("one that never comes", func(t *testing.T) {
@@ -421,7 +421,7 @@ func TestRankZeroOpensTheStore(t *testing.T) {
 	}
 	address := l.Addr().String()
 	_ = l.Close()
-	for range 2 { // the port is free again after a group has met
+	for range 2 { // the second time, the port is free again
 		all(t, together(t, 3, func(o *dist.Options) { o.Address, o.Store = address, false }, func(ctx context.Context,
 			g *dist.Group) error {
 			return g.Barrier(ctx)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// What package dist/ddp needs of a [Group] to run libtorch's engine among the same processes.
+// The methods that package dist/ddp needs to run libtorch's process group among the same processes.
 
 // Timeout returns how long a call may take: [Options].Timeout.
 func (g *Group) Timeout() time.Duration { return g.timeout }
@@ -23,7 +23,8 @@ func (g *Group) Address() string { return g.AddressOf(g.rank) }
 // AddressOf returns the address of the machine of the process with a given rank.
 func (g *Group) AddressOf(rank int) string { return g.addresses[rank] }
 
-// address is that of this machine as its connections show it; loopback: they do not leave it.
+// address returns the local address of this machine's connections; a loopback address if none
+// leaves the machine.
 func (g *Group) address() string {
 	address := "127.0.0.1"
 	for _, p := range g.peers() {
@@ -35,9 +36,10 @@ func (g *Group) address() string {
 	return address
 }
 
-// meetAddresses sets the addresses of all by what each process knows of its own. Where it knows a
-// loopback one only, its machine has that of the process above it.
-func (g *Group) meetAddresses(own [][]byte, parentOf func(rank int) int) {
+// setAddresses sets the addresses of all ranks from what each process knows of its own. A process
+// that knows only a loopback address is on the same machine as its parent, and gets the parent's
+// address.
+func (g *Group) setAddresses(own [][]byte, parentOf func(rank int) int) {
 	g.addresses = make([]string, g.world)
 	for rank := range own {
 		at := rank

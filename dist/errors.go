@@ -45,26 +45,27 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// failure is why a group has ended, as it is told to all.
+// failure says why a group has failed. It is sent to all processes as JSON.
 type failure struct {
-	By    int       `json:"by"`              // who tells
-	Peer  int       `json:"peer"`            // who is at fault; -1: By, or who makes another call
-	Kind  int       `json:"kind,omitempty"`  // of kinds
-	Text  string    `json:"text"`            // what has happened
-	Heard string    `json:"heard,omitempty"` // the call in which Peer, or By, was last heard of
-	Calls []calling `json:"calls,omitempty"` // two that differ
+	By    int        `json:"by"`              // rank of the sender
+	Peer  int        `json:"peer"`            // rank at fault; -1: By itself, or see Calls
+	Kind  int        `json:"kind,omitempty"`  // index into kinds
+	Text  string     `json:"text"`            // of the error
+	Heard string     `json:"heard,omitempty"` // the call in which Peer, or By, was last heard from
+	Calls []rankCall `json:"calls,omitempty"` // the two calls that differ, for ErrMismatch
 
 	err error
 }
 
-// calling is a process and the call that it makes.
-type calling struct {
+// rankCall is the call that a process has made.
+type rankCall struct {
 	Rank int    `json:"rank"`
 	Call string `json:"call"`
 }
 
-// other is the one of two processes that does not make this call; nil: this is a third one.
-func (f *failure) other(call string) *calling {
+// other returns the one of the two processes in f.Calls that did not make this call; nil if neither
+// did.
+func (f *failure) other(call string) *rankCall {
 	switch call {
 	case f.Calls[0].Call:
 		return &f.Calls[1]
@@ -74,7 +75,7 @@ func (f *failure) other(call string) *calling {
 	return nil
 }
 
-// in is the failure as an error of a call of a process.
+// in returns the failure as the error of a call of the process with this rank.
 func (f *failure) in(call string, rank int) *Error {
 	e := &Error{Call: call, Rank: rank, Peer: f.Peer, PeerCall: f.Heard, Err: f.err}
 	switch {
@@ -94,17 +95,17 @@ func (f *failure) in(call string, rank int) *Error {
 	return e
 }
 
-// reported is the reason that another process has given for the end of the group.
+// reported is the reason that another process gave for the failure of the group.
 type reported struct {
 	rank int
 	text string
-	kind error // one of the errors above; nil: none of them
+	kind error // one of the errors above; nil: any other error
 }
 
 func (r *reported) Error() string { return fmt.Sprintf("%s (reported by rank %d)", r.text, r.rank) }
 func (r *reported) Unwrap() error { return r.kind }
 
-// kinds are the errors that have a number in a farewell.
+// kinds are the errors that are sent by number in a failure.
 var kinds = []error{nil, ErrPeerLost, ErrPeerLeft, ErrMismatch, ErrTimeout, ErrClosed}
 
 func kindOf(err error) int {

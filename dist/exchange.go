@@ -7,27 +7,28 @@ import (
 	"time"
 )
 
-// made is a call that this process has made.
-type made struct {
+// pendingCall is a call that this process has started and that is not over.
+type pendingCall struct {
 	frame
-	g      *Group
-	ctx    context.Context
-	name   string        // as errors show it
-	answer chan []byte   // what comes of it
-	ended  chan struct{} // closed when that has come, or the group has failed meanwhile
-	told   bool          // the others know of it
-	unset  []func() bool // its limits, which begin then
+	g          *Group
+	ctx        context.Context
+	name       string        // as errors show it: with its number
+	answer     chan []byte   // receives the result
+	ended      chan struct{} // closed when the call is over, with or without a result
+	announced  bool          // the other processes have been told of it
+	stopLimits []func() bool // stop the timeout and the watch on ctx, which start when it is announced
 }
 
-// newCall is one of which the others see text, and to which this process adds part.
-func (g *Group) newCall(ctx context.Context, h header, text string, part []byte) *made {
+// newCall returns a call that is named text for the other processes and to which this process
+// contributes part.
+func (g *Group) newCall(ctx context.Context, h header, text string, part []byte) *pendingCall {
 	h.kind, h.rank, h.name = kindCall, uint32(g.rank), uint32(len(text))
-	return &made{frame: frame{h, append([]byte(text), part...)}, g: g, ctx: ctx, answer: make(chan []byte, 1),
+	return &pendingCall{frame: frame{h, append([]byte(text), part...)}, g: g, ctx: ctx, answer: make(chan []byte, 1),
 		ended: make(chan struct{})}
 }
 
-// exchange makes one call: what this process has to add goes to rank 0, and the answer comes back
-// when all have made the same call.
+// exchange makes one call: it sends this process's part to rank 0, and returns the result when all
+// processes have made the same call.
 func (g *Group) exchange(ctx context.Context, h header, text string, part []byte) ([]byte, error) {
 	m := g.newCall(ctx, h, text, part)
 	if err := m.start(false, nil); err != nil {
@@ -36,9 +37,9 @@ func (g *Group) exchange(ctx context.Context, h header, text string, part []byte
 	return m.wait()
 }
 
-// start begins a call, and tells the others of it unless it is quiet. More calls may be started
-// before its answer comes; then, if it is not nil, runs before any of them.
-func (m *made) start(quiet bool, then func()) error {
+// start begins a call, and announces it unless it is quiet. Further calls may be started before it
+// is answered; then, if not nil, runs before any of them.
+func (m *pendingCall) start(quiet bool, then func()) error {
 	g := m.g
 	g.calls.Lock()
 	defer g.calls.Unlock()
@@ -47,7 +48,7 @@ func (m *made) start(quiet bool, then func()) error {
 	if err := g.failure(m.name); err != nil {
 		return err
 	}
-	if err := m.ctx.Err(); err != nil { // nothing was sent, so the group is as it was
+	if err := m.ctx.Err(); err != nil { // nothing was sent, so the group still works
 		return &Error{Call: m.name, Rank: g.rank, Peer: -1, Err: err}
 	}
 	if rank := g.whoLeft(); rank >= 0 {
@@ -59,7 +60,7 @@ func (m *made) start(quiet bool, then func()) error {
 	g.underWay = append(g.underWay, m)
 	g.mu.Unlock()
 	if !quiet {
-		g.tell(m)
+		g.announce(m)
 	}
 	if then != nil {
 		then()
@@ -67,38 +68,38 @@ func (m *made) start(quiet bool, then func()) error {
 	return nil
 }
 
-// tell has the others know of the calls up to m that are not over. g.calls is held: calls are told
-// of in their order.
-func (g *Group) tell(m *made) {
+// announce tells the other processes of all calls up to m that have not been announced. g.calls
+// must be held, so that calls are announced in order.
+func (g *Group) announce(m *pendingCall) {
 	for {
 		g.mu.Lock()
-		i := slices.IndexFunc(g.underWay, func(u *made) bool { return !u.told && u.call <= m.call })
+		i := slices.IndexFunc(g.underWay, func(u *pendingCall) bool { return !u.announced && u.call <= m.call })
 		if i < 0 {
 			g.mu.Unlock()
 			return
 		}
 		next := g.underWay[i]
-		next.told, next.over = true, g.underWay[0].call-1
-		// these act where a write is stuck, too: the farewell sets its deadline
-		next.unset = []func() bool{
+		next.announced, next.over = true, g.underWay[0].call-1
+		// These work even if a write is stuck, because farewell sets a write deadline.
+		next.stopLimits = []func() bool{
 			context.AfterFunc(next.ctx, func() {
 				g.abort(&failure{Peer: -1, Heard: next.name, err: context.Cause(next.ctx)}, nil)
 			}),
-			time.AfterFunc(g.timeout, func() { g.tooLate(next.call, next.ended) }).Stop,
+			time.AfterFunc(g.timeout, func() { g.timedOut(next.call, next.ended) }).Stop,
 		}
 		g.mu.Unlock()
 		switch {
 		case g.fake:
 			g.answer(next.call, combine(slices.Repeat([]*frame{&next.frame}, g.world)))
-		case g.judge != nil:
-			g.judge.take(&next.frame, nil)
+		case g.coordinator != nil:
+			g.coordinator.addPart(&next.frame, nil)
 		default:
 			g.pass(&next.frame, nil, g.parent)
 		}
 	}
 }
 
-// over is the number of the last call of this process that is over, with all before it.
+// over returns the number of the last call that is over together with all calls before it.
 func (g *Group) over() uint64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -108,22 +109,23 @@ func (g *Group) over() uint64 {
 	return g.call
 }
 
-// answer gives a call what came of it. The answers to calls of other processes are none of ours.
+// answer delivers the result of a call. Results of calls that this process has not started, or has
+// completed without an answer, are dropped.
 func (g *Group) answer(call uint64, b []byte) {
 	g.mu.Lock()
-	i := slices.IndexFunc(g.underWay, func(u *made) bool { return u.call == call })
+	i := slices.IndexFunc(g.underWay, func(u *pendingCall) bool { return u.call == call })
 	if i < 0 {
 		g.mu.Unlock()
 		return
 	}
 	m := g.underWay[i]
 	g.mu.Unlock()
-	m.end() // first: who waits may end the context
+	m.end() // before the answer is delivered: the caller may cancel the context then
 	m.answer <- b
 }
 
-// end has a call be over, and lifts its limits.
-func (m *made) end() {
+// end removes a call from those under way, and stops its timeout and its watch on ctx.
+func (m *pendingCall) end() {
 	m.g.mu.Lock()
 	i := slices.Index(m.g.underWay, m)
 	if i < 0 {
@@ -133,13 +135,13 @@ func (m *made) end() {
 	m.g.underWay = slices.Delete(m.g.underWay, i, i+1)
 	m.g.mu.Unlock()
 	close(m.ended)
-	for _, unset := range m.unset {
-		unset()
+	for _, stop := range m.stopLimits {
+		stop()
 	}
 }
 
-// wait returns the answer to a call.
-func (m *made) wait() ([]byte, error) {
+// wait returns the result of a call.
+func (m *pendingCall) wait() ([]byte, error) {
 	g := m.g
 	var gone <-chan struct{}
 	if g.parent != nil {
@@ -148,10 +150,10 @@ func (m *made) wait() ([]byte, error) {
 	select {
 	case b := <-m.answer:
 		return b, nil
-	case <-gone: // it has left: one that was lost has ended the group
+	case <-gone: // the parent has left; had its connection been lost, the group would have failed
 	case <-g.done:
 	}
-	select { // what has come counts, whatever has happened since
+	select { // a result that has arrived counts, even if the group has failed since
 	case b := <-m.answer:
 		return b, nil
 	default:
@@ -163,18 +165,19 @@ func (m *made) wait() ([]byte, error) {
 			g.abort(&failure{Peer: g.parent.rank, Heard: g.parent.lastCall(), err: ErrPeerLeft}, nil)
 		}
 	}
-	<-g.done // of an end that another goroutine has begun
+	<-g.done // another goroutine may still be telling the others
 	m.end()
 	return nil, g.failure(m.name)
 }
 
-// verdict is how long rank 0 may take to say who keeps the others waiting.
+// verdict is how long a process waits for rank 0 to say which process keeps the others waiting.
 const verdict = 2 * time.Second
 
-// tooLate is called when a call has taken Options.Timeout. Rank 0 knows who has not made it.
-func (g *Group) tooLate(call uint64, ended <-chan struct{}) {
-	if g.judge != nil {
-		g.judge.late(call, nil)
+// timedOut is called when a call has taken Options.Timeout. Rank 0 knows which process has not made
+// it.
+func (g *Group) timedOut(call uint64, ended <-chan struct{}) {
+	if g.coordinator != nil {
+		g.coordinator.late(call, nil)
 		return
 	}
 	go func() { _ = g.parent.send(header{kind: kindLate, rank: uint32(g.rank), call: call}) }()
@@ -191,7 +194,7 @@ func (g *Group) tooLate(call uint64, ended <-chan struct{}) {
 // and the group knows which one it was.
 func (g *Group) Fail(call string, err error) error {
 	if g.World() == 1 {
-		return err // there is nobody to tell
+		return err // no other process needs to know
 	}
 	select {
 	case <-g.done:

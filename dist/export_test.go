@@ -1,9 +1,9 @@
 package dist
 
-// OnHost has a process say that its machine has this name.
+// OnHost sets the host name that a process reports.
 func (o *Options) OnHost(name string) { o.host = name }
 
-// Parents are the ranks above each in the tree of processes on machines of these names.
+// Parents returns the parent of each rank in the tree of processes on machines with these names.
 func Parents(hosts ...string) []int {
 	members := make([]member, len(hosts))
 	for rank, h := range hosts {
@@ -12,14 +12,14 @@ func Parents(hosts ...string) []int {
 	return parents(members)
 }
 
-// Kill ends the connections as the end of the process would.
+// Kill closes the connections without a message, as if the process had been killed.
 func (g *Group) Kill() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.failed != nil {
 		return
 	}
-	g.failed = &failure{Peer: -1, err: ErrClosed} // it tells nobody
+	g.failed = &failure{Peer: -1, err: ErrClosed} // without telling anybody
 	for _, p := range g.peers() {
 		_ = p.conn.Close()
 	}
@@ -27,7 +27,7 @@ func (g *Group) Kill() {
 	close(g.closed)
 }
 
-// HoldWrites has nothing be sent to the children until release is called.
+// HoldWrites blocks all messages to the children until release is called.
 func (g *Group) HoldWrites() (release func()) {
 	for _, p := range g.children {
 		p.writing.Lock()
@@ -39,19 +39,20 @@ func (g *Group) HoldWrites() (release func()) {
 	}
 }
 
-// Failing reports whether the group has failed, whether the others have been told or not.
+// Failing reports whether the group has failed, even if the others have not been told yet.
 func (g *Group) Failing() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.failed != nil
 }
 
-// Connections is how many the process has.
+// Connections returns the number of connections of the process.
 func (g *Group) Connections() int { return len(g.peers()) }
 
-// CallsUnderWay is how many calls rank 0 keeps that some processes have made, and not all.
+// CallsUnderWay returns the number of calls that some, but not all, processes have made, as rank 0
+// knows them.
 func (g *Group) CallsUnderWay() int {
-	g.judge.mu.Lock()
-	defer g.judge.mu.Unlock()
-	return len(g.judge.tallies)
+	g.coordinator.mu.Lock()
+	defer g.coordinator.mu.Unlock()
+	return len(g.coordinator.partial)
 }

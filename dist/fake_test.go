@@ -19,7 +19,7 @@ func fake(t require.TestingT, rank, world int) *dist.Group {
 	return g
 }
 
-// A fake group gives what real processes with the same parts give.
+// A fake group returns what real processes that all contribute the same would get.
 func TestAFakeGroupAnswersAsProcessesThatHaveTheSame(t *testing.T) {
 	calls := func(ctx context.Context, g *dist.Group) (string, error) {
 		var b bytes.Buffer
@@ -76,8 +76,8 @@ func TestAFakeGroupWithOthersIsRefused(t *testing.T) {
 	assert.ErrorContains(t, err, "fake")
 }
 
-// What a call costs a process does not grow with the number of processes: its allocations on 1,024
-// are those on 8, within 5 %.
+// The cost of a call on one process does not grow with the number of processes: with 1,024
+// processes it allocates as much as with 8, within 5 %.
 func TestACallOfOneOf1024ProcessesAllocatesNoMoreThanOneOf8(t *testing.T) {
 	allocations := func(world int) float64 {
 		g := fake(t, world-1, world)
@@ -93,7 +93,8 @@ func TestACallOfOneOf1024ProcessesAllocatesNoMoreThanOneOf8(t *testing.T) {
 	assert.InDelta(t, few, many, 0.05*few)
 }
 
-// hosts are the machines of processes, each with so many, in the order of the ranks.
+// hosts returns the host names of the processes, by rank, for a number of machines with the same
+// number of processes each.
 func hosts(machines, each int) (names []string) {
 	for m := range machines {
 		for range each {
@@ -103,7 +104,7 @@ func hosts(machines, each int) (names []string) {
 	return names
 }
 
-// connections are how many each process has in the tree.
+// connections returns the number of connections of each process in the tree.
 func connections(parents []int) []int {
 	n := make([]int, len(parents))
 	for rank, parent := range parents {
@@ -117,17 +118,17 @@ func connections(parents []int) []int {
 
 func TestTheTreeOf1024ProcessesOn128Machines(t *testing.T) {
 	n := connections(dist.Parents(hosts(128, 8)...))
-	assert.Equal(t, 134, n[0], "127 machines and the 7 others of its own")
+	assert.Equal(t, 134, n[0], "the 127 other machines, and 7 processes on its own")
 	for rank := 1; rank < len(n); rank++ {
 		want := 1
 		if rank%8 == 0 {
-			want = 8 // rank 0, and the 7 others of the machine
+			want = 8 // rank 0, and the other 7 processes of the machine
 		}
 		require.Equal(t, want, n[rank], "rank %d", rank)
 	}
 }
 
-// Any placement of up to 1,024 processes is one tree, of at most two steps.
+// Processes placed on machines in any way form a tree of depth two at most.
 func TestEveryPlacementOfUpTo1024ProcessesIsATreeOfTwoSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := hosts(rapid.IntRange(1, 128).Draw(t, "machines"), rapid.IntRange(1, 8).Draw(t, "each"))

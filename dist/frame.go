@@ -6,28 +6,28 @@ import (
 	"io"
 )
 
-// kind is what a message is.
+// kind is the type of a message.
 type kind uint8
 
 const (
-	kindCall   kind = iota + 1 // to rank 0: the call that a process makes, and its part of it
-	kindAnswer                 // from rank 0: what came of a call
-	kindLate                   // to rank 0: the sender has waited for Options.Timeout
-	kindLeave                  // to all: a process has closed its group, and sends nothing more
-	kindAbort                  // to all: the group has failed; the payload is the reason
+	kindCall   kind = iota + 1 // to rank 0: the sender has made a call; carries its contribution
+	kindAnswer                 // from rank 0: the result of a call
+	kindLate                   // to rank 0: the sender has waited in a call for Options.Timeout
+	kindLeave                  // to all: a process has closed its group and sends nothing more
+	kindAbort                  // to all: the group has failed; the payload is a failure as JSON
 )
 
-// header stands before the payload of every message.
+// header precedes the payload of every message.
 type header struct {
 	kind   kind
 	op     Op
-	number number // type of the elements of a reduction
-	rank   uint32 // of the process that the message comes from at first
-	root   uint32 // of a broadcast
+	number number // element type of a reduction
+	rank   uint32 // the process that the message originates from
+	root   uint32 // source of a broadcast
 	call   uint64 // number of the call, from 1
-	over   uint64 // the sender's calls up to this number are over: all processes have made them
-	name   uint32 // bytes of the payload that are the name of the call; its part follows
-	length uint64 // of the payload
+	over   uint64 // the sender has completed all calls up to this number, so all processes have made them
+	name   uint32 // length of the call's name, with which the payload begins
+	length uint64 // length of the payload
 }
 
 const (
@@ -68,18 +68,18 @@ type frame struct {
 	payload []byte
 }
 
-// text is the name of the call: "AllReduce(sum, 3 float64)".
+// text returns the name of the call, such as "AllReduce(sum, 3 float64)".
 func (f *frame) text() string { return string(f.payload[:f.name]) }
 
-// named is the call as errors show it: with its number.
+// named returns the name of the call with its number, as errors show it.
 func (f *frame) named() string { return named(f.text(), f.call) }
 
 func named(text string, call uint64) string { return fmt.Sprintf("%s, call %d", text, call) }
 
-// part is what the sender has to add to the call.
+// part returns what the sender contributes to the call.
 func (f *frame) part() []byte { return f.payload[f.name:] }
 
-// same reports whether two processes make the same call.
+// same reports whether two messages belong to the same call.
 func (f *frame) same(o *frame) bool {
 	return f.call == o.call && f.op == o.op && f.number == o.number && f.root == o.root && f.text() == o.text()
 }

@@ -17,35 +17,35 @@ import (
 type Group struct {
 	rank, localRank, world int
 	timeout                time.Duration
-	part                   string   // what errors call it, if Split made it
-	parent                 *peer    // nil: this is rank 0
-	children               []*peer  // those whose parent this process is
-	addresses              []string // of the processes' machines, by rank
-	judge                  *judge   // of rank 0
-	checked, fake          bool     // Options.Checked, Fake
+	part                   string       // prefix of errors, if Split made the group
+	parent                 *peer        // nil on rank 0
+	children               []*peer      // those whose parent this process is
+	addresses              []string     // of each rank's machine
+	coordinator            *coordinator // on rank 0 only
+	checked, fake          bool         // Options.Checked, Options.Fake
 
-	calls sync.Mutex // held while a call is started, or told to the others
+	calls sync.Mutex // held while a call is started or announced
 
 	mu       sync.Mutex
-	call     uint64        // number of the last call
-	underWay []*made       // the calls that are not over, the oldest first
-	failed   *failure      // why there are no more calls
-	done     chan struct{} // closed when the others have been told of it
-	closed   chan struct{} // closed when the connections are, too
-	gone     int           // the first process that has left; -1: none
-	left     chan struct{} // closed with it
+	call     uint64         // number of the last call started
+	underWay []*pendingCall // calls started and not over, oldest first
+	failed   *failure       // nil while the group works
+	done     chan struct{}  // closed after failed is set and the other processes have been told
+	closed   chan struct{}  // closed when the connections are closed, too
+	gone     int            // the first process that has left; -1: none has
+	left     chan struct{}  // closed when gone is set
 }
 
 func newGroup(rank, localRank, world int, timeout time.Duration) *Group {
 	g := &Group{rank: rank, localRank: localRank, world: world, timeout: timeout, addresses: []string{"127.0.0.1"},
 		done: make(chan struct{}), closed: make(chan struct{}), gone: -1, left: make(chan struct{})}
 	if rank == 0 {
-		g.judge = &judge{g: g, made: make([]uint64, world), heard: make([]string, world)}
+		g.coordinator = &coordinator{g: g, lastCall: make([]uint64, world), lastHeard: make([]string, world)}
 	}
 	return g
 }
 
-// peers are the neighbours in the tree.
+// peers returns the neighbours in the tree.
 func (g *Group) peers() []*peer {
 	if g.parent == nil {
 		return g.children
@@ -113,13 +113,15 @@ func (g *Group) Close() error {
 	return nil
 }
 
-// leave ends the group of this process; the calls that are over have been made by all.
+// leave ends the group on this process only. The message says which calls this process has
+// completed, because all processes have made those.
 func (g *Group) leave(reason error) {
 	g.fail(&failure{Peer: -1, err: reason}, header{kind: kindLeave, rank: uint32(g.rank), over: g.over()}, nil, nil)
 }
 
-// fail ends the group for a reason, unless it has ended, and tells the neighbours. reader is the
-// one whose goroutine calls; nil: none.
+// fail ends the group with a reason, unless it has ended already, and tells the neighbours. reader
+// is the neighbour whose read goroutine is calling, and which can therefore not be waited for; nil:
+// none.
 func (g *Group) fail(f *failure, h header, payload []byte, reader *peer) {
 	g.mu.Lock()
 	if g.failed != nil {
@@ -136,26 +138,26 @@ func (g *Group) fail(f *failure, h header, payload []byte, reader *peer) {
 	close(g.done)
 	for _, p := range g.peers() {
 		if p != reader {
-			<-p.ended // the deadline of its connection sees to it
+			<-p.ended // farewell has set a read deadline, so this ends
 		}
 		_ = p.conn.Close()
 	}
 	close(g.closed)
 }
 
-// abort is fail with the reason told to all.
+// abort is fail with a reason that is sent to all processes.
 func (g *Group) abort(f *failure, reader *peer) {
 	f.By = g.rank
 	f.Kind, f.Text = kindOf(f.err), f.err.Error()
 	payload, err := json.Marshal(f)
 	if err != nil {
-		panic(err) // strings and numbers
+		panic(err) // cannot happen: f holds only strings and numbers
 	}
 	g.fail(f, header{kind: kindAbort, rank: uint32(g.rank)}, payload, reader)
 }
 
-// failure is why the group has failed, as an error of a call; nil while it works. It waits until the
-// others have been told, for who sees the error may exit.
+// failure returns why the group has failed, as an error of a call, or nil while it works. It waits
+// until the others have been told, because the caller may exit when it sees the error.
 func (g *Group) failure(call string) *Error {
 	g.mu.Lock()
 	failed := g.failed
@@ -169,13 +171,13 @@ func (g *Group) failure(call string) *Error {
 	return e
 }
 
-// lost is called when the connection to a neighbour has ended without a farewell.
+// lost is called when the connection to a neighbour has ended without a message that says why.
 func (g *Group) lost(p *peer, err error) {
 	g.abort(&failure{Peer: p.rank, Heard: p.lastCall(), err: err}, p)
 }
 
-// take does with a message of a neighbour what there is to do: most go up or down the tree.
-func (g *Group) take(from *peer, f *frame) {
+// handle processes a message from a neighbour. Most messages are passed up or down the tree.
+func (g *Group) handle(from *peer, f *frame) {
 	select {
 	case <-g.done:
 		return
@@ -183,14 +185,14 @@ func (g *Group) take(from *peer, f *frame) {
 	}
 	switch f.kind {
 	case kindCall:
-		if g.judge != nil {
-			g.judge.take(f, from)
+		if g.coordinator != nil {
+			g.coordinator.addPart(f, from)
 		} else {
 			g.pass(f, from, g.parent)
 		}
 	case kindLate:
-		if g.judge != nil {
-			g.judge.late(f.call, from)
+		if g.coordinator != nil {
+			g.coordinator.late(f.call, from)
 		} else {
 			g.pass(f, from, g.parent)
 		}
@@ -198,17 +200,17 @@ func (g *Group) take(from *peer, f *frame) {
 		g.pass(f, from, g.children...)
 		g.answer(f.call, f.payload)
 	case kindLeave:
-		if g.judge != nil {
-			g.judge.over(f.over) // first: the others look at who has left
+		if g.coordinator != nil {
+			g.coordinator.over(f.over) // before hasLeft, after which calls blame the process that has left
 		}
 		g.hasLeft(int(f.rank))
 		for _, p := range g.peers() {
 			if p != from {
-				_ = p.send(f.header) // it may have left before
+				_ = p.send(f.header) // an error is ignored: the peer may have left, too
 			}
 		}
-		if g.judge != nil {
-			g.judge.left(int(f.rank), from)
+		if g.coordinator != nil {
+			g.coordinator.peerLeft(int(f.rank), from)
 		}
 	case kindAbort:
 		r := &failure{Peer: -1, err: ErrPeerLost}
@@ -224,11 +226,11 @@ func (g *Group) take(from *peer, f *frame) {
 	}
 }
 
-// pass sends a message on.
+// pass forwards a message.
 func (g *Group) pass(f *frame, reader *peer, to ...*peer) {
 	for _, p := range to {
 		if err := p.send(f.header, f.payload); err != nil {
-			select { // the reader knows more, if the process has told why
+			select { // if the peer has said why it ends, its read goroutine reports the better reason
 			case <-p.ended:
 			case <-time.After(time.Second):
 			}
@@ -238,7 +240,7 @@ func (g *Group) pass(f *frame, reader *peer, to ...*peer) {
 	}
 }
 
-// hasLeft takes note of a process that has closed its group.
+// hasLeft records that a process has closed its group.
 func (g *Group) hasLeft(rank int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -252,7 +254,7 @@ func (g *Group) hasLeft(rank int) {
 // may still be in transit, so calls that started earlier may still complete.
 func (g *Group) Left() <-chan struct{} { return g.left }
 
-// whoLeft is the first process that has closed its group; -1: none has.
+// whoLeft returns the first process that has closed its group, or -1 if none has.
 func (g *Group) whoLeft() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -9,8 +9,9 @@ import (
 // isLocal reports whether all processes are on this machine.
 func (o *Options) isLocal() bool { return o.LocalWorld == o.World }
 
-// listenToOthers opens the port where the higher ranks connect: on the interface that
-// GLOO_SOCKET_IFNAME names, on this machine alone where all processes are, else on all interfaces.
+// listenToOthers opens the port that the children in the tree connect to: on the interface that
+// GLOO_SOCKET_IFNAME names, on loopback if all processes are on this machine, or else on all
+// interfaces.
 func (r *rendezvous) listenToOthers() (err error) {
 	if r.local, err = namedInterface(r.o.Getenv("GLOO_SOCKET_IFNAME")); err != nil {
 		return err
@@ -20,7 +21,7 @@ func (r *rendezvous) listenToOthers() (err error) {
 	case len(r.local) > 0:
 		hosts = []string{r.local[0].String()}
 	case r.o.isLocal():
-		hosts = []string{"127.0.0.1", "::1"} // a machine may have one of them only
+		hosts = []string{"127.0.0.1", "::1"} // a machine may have only one of them
 	}
 	for _, host := range hosts {
 		if r.listener, err = net.Listen("tcp", net.JoinHostPort(host, "0")); err == nil {
@@ -30,9 +31,9 @@ func (r *rendezvous) listenToOthers() (err error) {
 	return fmt.Errorf("cannot listen for the other processes: %w", err)
 }
 
-// namedInterface returns the addresses of the first interface of a list, those of IPv4 first.
+// namedInterface returns the addresses of the first interface in a list, IPv4 first.
 func namedInterface(list string) (ips []net.IP, err error) {
-	name, _, _ := strings.Cut(list, ",") // as package dist/ddp takes it
+	name, _, _ := strings.Cut(list, ",") // package dist/ddp uses the first one, too
 	if name == "" {
 		return nil, nil
 	}
@@ -67,8 +68,9 @@ func namedInterface(list string) (ips []net.IP, err error) {
 	return ips, nil
 }
 
-// addresses are where the listener can be reached, the likeliest first: where it listens if that is
-// one address, else the address by which the store is reached, then those of the interfaces.
+// addresses returns where the listener can be reached, most likely first: the address it listens on
+// if it is a specific one; otherwise the local address of the connection to the store, followed by
+// those of the interfaces if that is loopback.
 func (r *rendezvous) addresses() []string {
 	at := r.listener.Addr().(*net.TCPAddr)
 	_, port, _ := net.SplitHostPort(at.String())
@@ -77,7 +79,7 @@ func (r *rendezvous) addresses() []string {
 	}
 	host := hostOf(r.store.LocalAddr())
 	hosts := []string{host}
-	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() { // others on another machine need another one
+	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() { // useless to processes on other machines
 		if all, err := net.InterfaceAddrs(); err == nil {
 			for _, a := range all {
 				if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
@@ -93,8 +95,8 @@ func (r *rendezvous) addresses() []string {
 	return out
 }
 
-// dialer connects from the interface that GLOO_SOCKET_IFNAME names, if it has an address of the
-// kind of the other one.
+// dialer connects from the interface that GLOO_SOCKET_IFNAME names, if that has an address of the
+// same family (IPv4 or IPv6) as the destination.
 func (r *rendezvous) dialer(address string) *net.Dialer {
 	d := &net.Dialer{Timeout: dialTimeout}
 	host, _, _ := net.SplitHostPort(address)

@@ -72,7 +72,7 @@ func FuzzHeader(f *testing.F) {
 		if err != nil {
 			return
 		}
-		b[3] = 0 // not used
+		b[3] = 0 // padding
 		if !bytes.Equal(h.append(nil), b[:headerSize]) {
 			t.Errorf("%+v is written as % x, was read from % x", h, h.append(nil), b[:headerSize])
 		}

@@ -23,15 +23,15 @@ type Launcher struct {
 	job string // tells the runs of one scheduler apart; empty: the launcher has no name for it
 }
 
-// source is a launcher's variables. The launchers are tried in this order.
+// source is the set of variables that one kind of launcher sets.
 type source struct {
 	name                               string
 	world, rank, localRank, localWorld string
-	needs                              string // a variable that must be there too
+	needs                              string // another variable that must be set
 }
 
-// An mpirun inside of a Slurm job starts its own processes by srun, so the variables of MPI come
-// first. Those of PMI alone come last: srun sets them too.
+// The launchers are tried in this order. An mpirun inside a Slurm job starts its processes through
+// srun, so the variables of MPI come first. PMI_* alone come last, because srun sets them too.
 var sources = []source{
 	{"the environment", "WORLD_SIZE", "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", ""},
 	{"mpirun (Open MPI)", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
@@ -39,7 +39,8 @@ var sources = []source{
 	{"mpirun (MVAPICH)", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK",
 		"MV2_COMM_WORLD_LOCAL_SIZE", ""},
 	{"mpirun (Hydra)", "PMI_SIZE", "PMI_RANK", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "MPI_LOCALRANKID"},
-	// the script of a job, outside of srun, is one process and has no SLURM_STEP_NUM_TASKS
+	// The batch script of a job, outside srun, is a single process; SLURM_STEP_NUM_TASKS is not set
+	// there.
 	{"srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_LOCALID", "", ""},
 	{"PMI", "PMI_SIZE", "PMI_RANK", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", ""},
 	{"Kubeflow (TrainJob)", "PET_NNODES", "PET_NODE_RANK", "", "", "PET_NODE_RANK"},
@@ -76,8 +77,8 @@ func ReadLauncher(getenv func(string) string) (Launcher, error) {
 	return l, nil
 }
 
-// sourceOf is the first launcher whose variables are there; else the one by hand, whose rank may
-// be there without the number of processes.
+// sourceOf returns the first launcher whose variables are set. Without one it returns the plain
+// environment variables, since RANK may be set without WORLD_SIZE.
 func sourceOf(getenv func(string) string) (s source, found bool) {
 	for _, s := range sources {
 		if getenv(s.world) != "" && (s.needs == "" || getenv(s.needs) != "") {
@@ -87,10 +88,10 @@ func sourceOf(getenv func(string) string) (s source, found bool) {
 	return sources[0], false
 }
 
-// refine adds what only some launchers say, and refuses processes whose launcher does not say who
-// they are.
+// refine adds what only some launchers provide, and rejects processes whose launcher does not say
+// which rank they are.
 func (l *Launcher) refine(s source, getenv func(string) string) error {
-	inner := getenv("LOCAL_RANK") != "" // torchrun or gotrainer launch, started by the others
+	inner := getenv("LOCAL_RANK") != "" // torchrun or gotrainer launch, started by Kubeflow
 	switch {
 	case l.Variable == "" && getenv("PMIX_RANK") != "":
 		return fmt.Errorf("dist: PMIX_RANK=%s says that PMIx started this process, but not as one of how many: "+
@@ -121,10 +122,10 @@ func (l *Launcher) refine(s source, getenv func(string) string) error {
 	return nil
 }
 
-// storeVariable says, as torchrun does, that the launcher keeps the store.
+// storeVariable is set by torchrun, and by gotrainer launch, if the launcher serves the store.
 const storeVariable = "TORCHELASTIC_USE_AGENT_STORE"
 
-// meet finds out where the processes meet: MASTER_ADDR and MASTER_PORT, or what follows from the
+// meet sets where the processes meet: from MASTER_ADDR and MASTER_PORT, or derived from the
 // launcher's own variables.
 func (l *Launcher) meet(getenv func(string) string) {
 	host, port := getenv("MASTER_ADDR"), getenv("MASTER_PORT")
@@ -171,7 +172,7 @@ func (l Launcher) String() string {
 	return text + "; rank 0 opens the store at " + l.Address
 }
 
-// firstNode is the first host of a list such as "gpu[03-05,9],login1".
+// firstNode returns the first host of a Slurm node list such as "gpu[03-05,9],login1".
 func firstNode(list string) string {
 	end := strings.IndexAny(list, ",[")
 	if end < 0 || list[end] == ',' {
@@ -187,13 +188,13 @@ func firstNode(list string) string {
 	return list[:end] + number + after
 }
 
-// jobPort is a port that the processes of a job agree on and that other jobs of the machine rarely
-// have: 20000 and the last four digits of its number, or of a hash of its name.
+// jobPort returns a port that all processes of a job agree on and that other jobs on the machine
+// are unlikely to use: 20000 plus the last four digits of the job number, or of a hash of its name.
 func jobPort(job string) string {
 	n, err := strconv.ParseUint(job, 10, 64)
 	if err != nil && job != "" {
 		h := fnv.New64a()
-		_, _ = h.Write([]byte(job)) // it never fails
+		_, _ = h.Write([]byte(job)) // a hash never returns an error
 		n = h.Sum64()
 	}
 	return strconv.FormatUint(20000+n%10000, 10)

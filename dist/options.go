@@ -49,11 +49,11 @@ type Options struct {
 	// Getenv reads the environment; nil means os.Getenv.
 	Getenv func(string) string
 
-	job  string // of the launcher: no keys of other jobs are read
-	host string // the name of this machine; empty: the system's
+	job  string // set from the launcher; part of the store's keys, so that other jobs are ignored
+	host string // overrides the host name, in tests
 }
 
-// hostname is the name of this machine; empty: not known.
+// hostname returns the name of this machine; empty if unknown.
 func (o *Options) hostname() string {
 	if o.host != "" {
 		return o.host
@@ -116,7 +116,7 @@ func (o Options) resolved() (Options, error) {
 	return o, nil
 }
 
-// fromEnv takes what the launcher says.
+// fromEnv takes the settings from the launcher's variables.
 func (o *Options) fromEnv() error {
 	l, err := ReadLauncher(o.Getenv)
 	if err != nil {

@@ -15,12 +15,12 @@ import (
 type peer struct {
 	rank  int
 	conn  net.Conn
-	ended chan struct{} // closed when nothing more will come
+	ended chan struct{} // closed when nothing more will be received
 
 	writing sync.Mutex
 	head    []byte
 
-	heardIn atomic.Value // string: the call that it was last heard in
+	heardIn atomic.Value // string: the last call that a message from the peer itself named
 }
 
 func newPeer(rank int, conn net.Conn) *peer {
@@ -41,9 +41,9 @@ func (p *peer) send(h header, payload ...[]byte) error {
 	return err
 }
 
-// read takes in messages until the connection ends; g learns how it did. When the group has ended
-// it still reads, and drops what comes: a connection that is closed with something unread takes
-// what was written before with it.
+// read receives messages until the connection ends, and reports how it ended to g. It continues to
+// read, and discards, after the group has failed: closing a TCP connection with unread data resets
+// it, which may destroy data that the other side has not read yet.
 func (p *peer) read(g *Group) {
 	defer close(p.ended)
 	r := bufio.NewReaderSize(p.conn, 16<<10)
@@ -64,7 +64,7 @@ func (p *peer) read(g *Group) {
 		if int(f.rank) == p.rank && f.name > 0 {
 			p.heardIn.Store(f.named())
 		}
-		g.take(p, f)
+		g.handle(p, f)
 		if f.kind == kindAbort || f.kind == kindLeave && int(f.rank) == p.rank {
 			return
 		}
@@ -76,14 +76,14 @@ func (p *peer) lastCall() string {
 	return call
 }
 
-// patience is how long a process that leaves waits for the others to take note.
+// patience is how long a process that leaves waits for the others to read its last message.
 const patience = 250 * time.Millisecond
 
-// farewell tells the other process why the group ends here, if it listens.
+// farewell tells the peer why this process ends the group, if the peer is still there.
 func (p *peer) farewell(h header, payload []byte) {
-	// a write that is stuck lets go of the lock at the latest then
+	// Also makes a write that is stuck release the lock.
 	_ = p.conn.SetWriteDeadline(time.Now().Add(time.Second))
-	_ = p.send(h, payload) // it may have gone before us
+	_ = p.send(h, payload) // the peer may be gone already
 	_ = p.conn.SetReadDeadline(time.Now().Add(patience))
 	if half, ok := p.conn.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()

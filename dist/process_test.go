@@ -15,7 +15,7 @@ import (
 	"github.com/gotrainer/gotrainer/internal/ranktest"
 )
 
-// TestMain is also what the processes run that the tests start.
+// TestMain is also the main function of the processes that the tests start.
 func TestMain(m *testing.M) {
 	if os.Getenv("DIST_TEST_ROLE") != "" {
 		if err := role(os.Getenv("DIST_TEST_ROLE")); err != nil {
@@ -55,7 +55,7 @@ func role(name string) error {
 			_ = self.Kill()
 			select {}
 		case name == fmt.Sprint("stopped ", g.Rank()) && i == 5:
-			// nobody else would end it
+			// SIGSTOP leaves a process that nobody else would end.
 			if err := exec.Command("sh", "-c", fmt.Sprintf("sleep 6; kill -KILL %d", os.Getpid())).Start(); err != nil {
 				return err
 			}
@@ -68,8 +68,7 @@ func role(name string) error {
 	}
 }
 
-// start starts the ranks of a run as processes of their own, and returns what each printed, with
-// its exit code.
+// start runs the ranks as processes, and returns the output and the exit code of each.
 func start(t *testing.T, role string, world int, env ...string) (output []string, code []int) {
 	t.Helper()
 	for _, p := range ranktest.Run(t, world, time.Minute, append(env, "DIST_TEST_ROLE="+role)...) {
@@ -81,7 +80,7 @@ func start(t *testing.T, role string, world int, env ...string) (output []string
 func TestProcessesFindEachOther(t *testing.T) {
 	output, code := start(t, "finish", 3)
 	if fmt.Sprint(code) != "[0 0 0]" {
-		t.Errorf("exit codes %v, want none but 0: %q", code, output)
+		t.Errorf("exit codes %v, want all 0: %q", code, output)
 	}
 }
 
@@ -90,15 +89,15 @@ func TestTheOthersNameTheOneThatWasKilled(t *testing.T) {
 	for _, rank := range []int{0, 2} {
 		if code[rank] != 3 || !strings.Contains(output[rank], "rank 1: the connection is gone") ||
 			!strings.Contains(output[rank], "AllReduce(sum, 1 int64), call") {
-			t.Errorf("rank %d ended with %d and said %q", rank, code[rank], output[rank])
+			t.Errorf("rank %d exited with %d and printed %q", rank, code[rank], output[rank])
 		}
 	}
 	if code[1] == 0 || code[1] == 3 {
-		t.Errorf("rank 1 was to be killed, and ended with %d: %q", code[1], output[1])
+		t.Errorf("rank 1 should have been killed, but exited with %d: %q", code[1], output[1])
 	}
 }
 
-// A process that is stopped keeps its connections, and the kernel answers for it.
+// A stopped process keeps its connections, and its kernel still acknowledges data.
 func TestTheOthersNameTheOneThatWasStopped(t *testing.T) {
 	for stopped := range 2 {
 		t.Run(fmt.Sprint("rank ", stopped), func(t *testing.T) {
@@ -107,7 +106,7 @@ func TestTheOthersNameTheOneThatWasStopped(t *testing.T) {
 			for rank := range 3 {
 				want := fmt.Sprintf("rank %d: no answer within dist.Options.Timeout", stopped)
 				if rank != stopped && (code[rank] != 3 || !strings.Contains(output[rank], want)) {
-					t.Errorf("rank %d ended with %d and said %q, want %q", rank, code[rank], output[rank], want)
+					t.Errorf("rank %d exited with %d and printed %q, want %q", rank, code[rank], output[rank], want)
 				}
 			}
 		})

@@ -14,7 +14,7 @@ import (
 	"github.com/gotrainer/gotrainer/dist"
 )
 
-// work stands for that of an engine: each call of it returns when so many processes have made it.
+// work simulates a collective operation: a call completes when all processes have begun it.
 type work struct {
 	world int
 	mu    sync.Mutex
@@ -26,7 +26,7 @@ func newWork(world int) *work {
 	return &work{world: world, begun: map[int]int{}, whole: map[int]chan struct{}{}}
 }
 
-// begin is this process's part of a call; the channel is closed when all have done theirs.
+// begin begins this process's part of a call; the channel is closed when all have begun it.
 func (w *work) begin(call int) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -39,7 +39,7 @@ func (w *work) begin(call int) <-chan struct{} {
 	return w.whole[call]
 }
 
-// TestQuietCallsAmongOthers has processes that tell of their calls or do not, as it comes.
+// Processes announce their quiet calls or do not, at random, between ordinary calls.
 func TestQuietCallsAmongOthers(t *testing.T) {
 	for world := 2; world <= 4; world++ {
 		w := newWork(world)
@@ -74,7 +74,7 @@ func TestQuietCallsAmongOthers(t *testing.T) {
 	}
 }
 
-// TestRankZeroKeepsNoQuietCallsThatAreOver has a process that tells of none: it is always the last.
+// One process announces no quiet calls, so rank 0 never sees them complete.
 func TestRankZeroKeepsNoQuietCallsThatAreOver(t *testing.T) {
 	const world, calls = 3, 500
 	w := newWork(world)
@@ -113,7 +113,7 @@ func TestOneMayLeaveAfterAQuietCallThatOthersTellOf(t *testing.T) {
 			<-g.Left()
 			call.Tell()
 			call.Done()
-			<-others.begin(0) // rank 0 stays until the other one has told
+			<-others.begin(0) // rank 0 stays until the other process has called Tell
 			return g.Err()
 		}))
 	}

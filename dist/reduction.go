@@ -18,9 +18,9 @@ const (
 	Min
 	Product
 
-	opBroadcast // the part of one process, for all
-	opGather    // all parts, by rank
-	opNothing   // processes that meet
+	opBroadcast // the contribution of one process, for all
+	opGather    // all contributions, by rank
+	opBarrier   // no data
 )
 
 func (o Op) String() string {
@@ -33,7 +33,7 @@ func (o Op) String() string {
 // Number is the element type of a slice that [AllReduce] accepts.
 type Number interface{ float64 | int64 }
 
-// number is the type of an element.
+// number is an element type.
 type number uint8
 
 const (
@@ -43,7 +43,7 @@ const (
 
 func (n number) String() string { return [...]string{"nothing", "float64", "int64"}[min(n, int64s)] }
 
-// numberBytes are numbers as messages have them: 8 bytes each, little-endian.
+// numberBytes encodes numbers as in messages: 8 bytes each, little-endian.
 func numberBytes[T Number](v []T) []byte {
 	b := make([]byte, 0, 8*len(v))
 	for _, x := range v {
@@ -101,7 +101,7 @@ func reduce[T Number](parts []*frame, op Op) []byte {
 	return numberBytes(all)
 }
 
-// combine is the answer to a call, of the parts by rank.
+// combine returns the result of a call, given the contributions by rank.
 func combine(parts []*frame) (answer []byte) {
 	switch first := parts[0]; {
 	case first.op == opBroadcast:
@@ -112,7 +112,7 @@ func combine(parts []*frame) (answer []byte) {
 			answer = append(answer, p.part()...)
 		}
 		return answer
-	case first.op == opNothing:
+	case first.op == opBarrier:
 		return nil
 	case first.number == float64s:
 		return reduce[float64](parts, first.op)

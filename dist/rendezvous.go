@@ -46,61 +46,62 @@ func Init(ctx context.Context, o Options) (*Group, error) {
 	return g, nil
 }
 
-// rendezvous is a group that comes together.
+// rendezvous joins the processes into a group.
 //
-// The store may outlive a group, as torchrun's does when it starts the processes again, so what is
-// in it may be of processes that have ended. Rank 0 therefore begins a round, whose nonce is in all
-// of its keys. Each process leaves its id, which is as fresh, in the newest round. When all have,
-// rank 0 publishes the roster of the round, and a process accepts no roster but one with its own
-// id.
+// The store may outlive a group, as torchrun's does when it restarts the processes, so it may hold
+// entries of processes that have ended. Rank 0 therefore begins a round with a fresh nonce, which
+// is part of all keys of that round. Each other process writes its own fresh ID into the newest
+// round. When all have done so, rank 0 publishes the roster of the round; a process accepts only a
+// roster that contains its own ID.
 type rendezvous struct {
-	o         Options
-	g         *Group
-	store     *tcpstore.Client
-	listener  net.Listener
-	local     []net.IP // the addresses of GLOO_SOCKET_IFNAME; empty: any
-	me        member
-	nonce     string // of the round that this process is in; empty: of none yet
-	published bool   // the roster of this round names another process of this rank
+	o        Options
+	g        *Group
+	store    *tcpstore.Client
+	listener net.Listener
+	local    []net.IP // of the interface in GLOO_SOCKET_IFNAME; empty: any
+	me       member
+	nonce    string // of the round that this process has entered; empty: none yet
+	stale    bool   // the roster of this round does not list this process: wait for a newer round
 }
 
-// round is what rank 0 begins.
+// round is published by rank 0 to begin a round.
 type round struct {
 	Nonce string `json:"nonce"`
 	World int    `json:"world"`
 }
 
-// member is what a process tells of itself.
+// member is what a process publishes about itself.
 type member struct {
 	ID        string   `json:"id"`
 	Rank      int      `json:"rank"`
 	World     int      `json:"world"`
-	Host      string   `json:"host"` // the name of its machine; empty: not known
+	Host      string   `json:"host"` // host name; empty: unknown
 	Addresses []string `json:"addresses"`
 }
 
-// roster ends a round: with the members, by rank, or the reason why there is no group, for those
-// who had come.
+// roster ends a round, with the members by rank, or with the reason why joining failed, addressed
+// to the members that had arrived.
 type roster struct {
 	Members []member `json:"members,omitempty"`
 	Error   string   `json:"error,omitempty"`
 }
 
-// errTaken is a process whose place another one has.
+// errTaken is the error of a process whose rank another process has taken.
 func (r *rendezvous) errTaken() error {
 	return fmt.Errorf("another process there says that it is rank %d: is another run using this port, or is RANK the "+
 		"same for two processes?", r.o.Rank)
 }
 
-// key is one of the store: of the round, or of the run where it does not belong to a round.
+// key returns the full name of a key in the store.
 func (r *rendezvous) key(parts ...string) string {
 	return "gotrainer/" + r.o.job + "/" + r.o.Name + "/" + strings.Join(parts, "/")
 }
 
 func (r *rendezvous) keyOf(rank int) string { return r.key(r.nonce, "rank", strconv.Itoa(rank)) }
 
-// mismatched is where a process that has no place in the round, being of another world, says so.
-func (r *rendezvous) mismatched() string { return r.key(r.nonce, "mismatched") }
+// mismatchKey is where a process whose world size differs from rank 0's reports it: its rank may
+// lie outside the round's world.
+func (r *rendezvous) mismatchKey() string { return r.key(r.nonce, "mismatched") }
 
 func (r *rendezvous) join(ctx context.Context) (err error) {
 	if !r.o.Store && r.o.Rank == 0 {
@@ -108,9 +109,9 @@ func (r *rendezvous) join(ctx context.Context) (err error) {
 		if listenErr != nil {
 			return listenErr
 		}
-		defer func() { // everybody has what it needs by then: see the barrier below
+		defer func() { // nobody needs it any more: join returns after a barrier
 			if err != nil {
-				time.Sleep(patience) // the others shall read why
+				time.Sleep(patience) // let the others read why
 			}
 			_ = server.Close()
 		}()
@@ -129,8 +130,8 @@ func (r *rendezvous) join(ctx context.Context) (err error) {
 	r.me = member{ID: rand.Text(), Rank: r.o.Rank, World: r.o.World, Host: r.o.hostname(), Addresses: r.addresses()}
 	var members []member
 	if r.o.Rank == 0 {
-		members, err = r.call(ctx)
-	} else if members, err = r.answer(ctx); err != nil && ctx.Err() != nil {
+		members, err = r.lead(ctx)
+	} else if members, err = r.follow(ctx); err != nil && ctx.Err() != nil {
 		err = r.whoIsMissing(ctx, context.Cause(ctx))
 	}
 	if err != nil {
@@ -143,20 +144,20 @@ func (r *rendezvous) join(ctx context.Context) (err error) {
 		return err
 	}
 	if r.o.Rank > 0 && !r.o.Store {
-		return r.store.WaitClosed(ctx) // else the next group of these processes could meet in this one's store
+		return r.store.WaitClosed(ctx) // or this process's next group could meet in the old store
 	}
 	return nil
 }
 
-// listen opens the store of a group that has none: on all interfaces, since the address by which
-// this process finds it may be a loopback one, unless all processes are on this machine.
+// listen opens the store if no launcher serves one. It listens on all interfaces unless all
+// processes are on this machine: the address in Options may be a loopback name of this machine.
 func (r *rendezvous) listen() (*tcpstore.Server, error) {
 	host, port, _ := net.SplitHostPort(r.o.Address)
 	if !r.o.isLocal() {
 		host = ""
 	}
 	s, err := tcpstore.Listen(net.JoinHostPort(host, port))
-	if errors.Is(err, syscall.EADDRNOTAVAIL) { // the name of a service, which no interface has
+	if errors.Is(err, syscall.EADDRNOTAVAIL) { // a virtual address, such as that of a Kubernetes service
 		s, err = tcpstore.Listen(net.JoinHostPort("", port))
 	}
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -166,8 +167,8 @@ func (r *rendezvous) listen() (*tcpstore.Server, error) {
 	return s, err
 }
 
-// call is what rank 0 does: it begins a round, waits for all, and publishes the roster.
-func (r *rendezvous) call(ctx context.Context) ([]member, error) {
+// lead is the part of rank 0: it begins a round, waits for all processes, and publishes the roster.
+func (r *rendezvous) lead(ctx context.Context) ([]member, error) {
 	r.nonce = rand.Text()
 	if err := r.put(ctx, r.key("round"), round{r.nonce, r.o.World}); err != nil {
 		return nil, err
@@ -179,15 +180,15 @@ func (r *rendezvous) call(ctx context.Context) ([]member, error) {
 	if ctx.Err() != nil {
 		err = r.whoIsMissing(ctx, context.Cause(ctx))
 	}
-	r.aside(ctx, func(ctx context.Context, r *rendezvous) { // the others have time limits that are longer, perhaps
+	r.withFreshStore(ctx, func(ctx context.Context, r *rendezvous) { // others may have longer time limits
 		_ = r.put(ctx, r.key(r.nonce, "roster"), roster{Members: r.present(ctx), Error: err.Error()})
 	})
 	return nil, err
 }
 
-// aside runs f with a connection to the store of its own, if there is a store: one where a wait was
-// cut short is of no more use. f has two seconds.
-func (r *rendezvous) aside(ctx context.Context, f func(ctx context.Context, r *rendezvous)) {
+// withFreshStore runs f with a new connection to the store, for up to two seconds: a connection on
+// which a wait was cut short cannot be used any more. It does nothing if the store is gone.
+func (r *rendezvous) withFreshStore(ctx context.Context, f func(ctx context.Context, r *rendezvous)) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	store, err := tcpstore.Dial(ctx, r.o.Address)
@@ -198,9 +199,9 @@ func (r *rendezvous) aside(ctx context.Context, f func(ctx context.Context, r *r
 	f(ctx, &rendezvous{o: r.o, me: r.me, nonce: r.nonce, store: store})
 }
 
-// present are the members that have left their ids in the round, of this world or of another one.
+// present returns the members that have entered the round, including one with another world size.
 func (r *rendezvous) present(ctx context.Context) (all []member) {
-	keys := []string{r.mismatched()}
+	keys := []string{r.mismatchKey()}
 	for rank := 1; rank < r.o.World; rank++ {
 		keys = append(keys, r.keyOf(rank))
 	}
@@ -213,7 +214,7 @@ func (r *rendezvous) present(ctx context.Context) (all []member) {
 	return all
 }
 
-// gather waits for the others' ids.
+// gather waits until all processes have entered the round.
 func (r *rendezvous) gather(ctx context.Context) ([]member, error) {
 	members := make([]member, r.o.World)
 	members[0] = r.me
@@ -234,7 +235,7 @@ func (r *rendezvous) gather(ctx context.Context) ([]member, error) {
 			if current.Nonce != r.nonce {
 				return nil, r.errTaken()
 			}
-			if odd, err := r.get(ctx, r.mismatched(), &other); err != nil || odd {
+			if odd, err := r.get(ctx, r.mismatchKey(), &other); err != nil || odd {
 				return nil, errors.Join(err, otherWorld(r.me, other))
 			}
 			if err := wait(ctx); err != nil {
@@ -253,14 +254,14 @@ func otherWorld(a, b member) error {
 		"for all", a.Rank, a.World, b.Rank, b.World)
 }
 
-// answer is what the other ranks do: they leave their ids in the newest round until a roster has
-// them.
-func (r *rendezvous) answer(ctx context.Context) ([]member, error) {
+// follow is the part of the other ranks: they write their IDs into the newest round until a roster
+// lists them.
+func (r *rendezvous) follow(ctx context.Context) ([]member, error) {
 	text, err := json.Marshal(r.me)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := r.store.Get(ctx, r.key("round")); err != nil { // which waits for it
+	if _, err := r.store.Get(ctx, r.key("round")); err != nil { // waits until the key exists
 		return nil, err
 	}
 	var newest round
@@ -271,7 +272,7 @@ func (r *rendezvous) answer(ctx context.Context) ([]member, error) {
 		var members []member
 		if newest.Nonce != r.nonce {
 			err = r.enter(ctx, newest, text)
-		} else if !r.published {
+		} else if !r.stale {
 			members, err = r.accept(ctx, text)
 		}
 		if err != nil || members != nil {
@@ -283,27 +284,28 @@ func (r *rendezvous) answer(ctx context.Context) ([]member, error) {
 	}
 }
 
-// enter leaves the id in a round, unless it has ended: then it is of processes before these.
+// enter writes this process's ID into a round, unless the round has ended: then it belongs to an
+// earlier start.
 func (r *rendezvous) enter(ctx context.Context, newest round, text []byte) error {
 	r.nonce = newest.Nonce
 	ended, err := r.store.Has(ctx, r.key(r.nonce, "roster"))
 	if err != nil {
 		return err
 	}
-	if r.published = ended && r.o.Store; r.published { // a store of rank 0 has no other rounds than that of its group
+	if r.stale = ended && r.o.Store; r.stale { // a store served by rank 0 holds only the current round
 		return nil
 	}
 	if newest.World != r.o.World {
-		if err := r.store.Set(ctx, r.mismatched(), text); err != nil {
+		if err := r.store.Set(ctx, r.mismatchKey(), text); err != nil {
 			return err
 		}
 	}
 	return r.store.Set(ctx, r.keyOf(r.o.Rank), text)
 }
 
-// accept returns the members when the roster is there and has this process.
+// accept returns the members once the roster has been published and lists this process.
 func (r *rendezvous) accept(ctx context.Context, text []byte) ([]member, error) {
-	mine, err := r.store.Get(ctx, r.keyOf(r.o.Rank)) // before the roster, which may come in between
+	mine, err := r.store.Get(ctx, r.keyOf(r.o.Rank)) // read before the roster, which may be published in between
 	if err != nil {
 		return nil, err
 	}
@@ -323,13 +325,13 @@ func (r *rendezvous) accept(ctx context.Context, text []byte) ([]member, error) 
 	case list.Error == "" && listed:
 		return list.Members, nil
 	case !r.o.Store:
-		return nil, r.errTaken() // the store is that of this group
+		return nil, r.errTaken() // rank 0 serves this store, so the roster is current
 	}
-	r.published = true
+	r.stale = true
 	return nil, nil
 }
 
-// pauses are those between two looks at the store, which grow.
+// pauses returns a function that waits between two queries of the store, longer each time.
 func (r *rendezvous) pauses() func(ctx context.Context) error {
 	pause, most := 2*time.Millisecond, 100*time.Millisecond+time.Duration(r.o.World)*time.Millisecond/2
 	return func(ctx context.Context) error {
@@ -343,7 +345,7 @@ func (r *rendezvous) pauses() func(ctx context.Context) error {
 	}
 }
 
-// put gives a key a value.
+// put stores a value as JSON.
 func (r *rendezvous) put(ctx context.Context, key string, value any) error {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -352,7 +354,7 @@ func (r *rendezvous) put(ctx context.Context, key string, value any) error {
 	return r.store.Set(ctx, key, text)
 }
 
-// get reads the value of a key, if it has one.
+// get reads a JSON value, and reports whether the key exists.
 func (r *rendezvous) get(ctx context.Context, key string, value any) (there bool, err error) {
 	if there, err = r.store.Has(ctx, key); err != nil || !there {
 		return false, err
@@ -367,17 +369,17 @@ func (r *rendezvous) get(ctx context.Context, key string, value any) (there bool
 	return true, nil
 }
 
-// whoIsMissing adds to the reason why the wait is over the ranks that have not come.
+// whoIsMissing adds the ranks that have not arrived to the error that ended the wait.
 func (r *rendezvous) whoIsMissing(ctx context.Context, err error) error {
 	switch {
 	case r.nonce == "":
 		return fmt.Errorf("of ranks 0 to %d there is no sign of 0: %w", r.o.World-1, err)
-	case r.published:
+	case r.stale:
 		return fmt.Errorf("the store has the roster of an earlier start only, or of another process of rank %d: rank 0 "+
 			"has not started again, or RANK is the same for two processes: %w", r.o.Rank, err)
 	}
 	var missing []string
-	r.aside(ctx, func(ctx context.Context, r *rendezvous) {
+	r.withFreshStore(ctx, func(ctx context.Context, r *rendezvous) {
 		for rank := 1; rank < r.o.World; rank++ {
 			if here, askErr := r.store.Has(ctx, r.keyOf(rank)); askErr == nil && !here {
 				missing = append(missing, strconv.Itoa(rank))

@@ -20,8 +20,8 @@ import (
 	"github.com/gotrainer/gotrainer/dist/tcpstore"
 )
 
-// TestAGroupMeetsInAStoreWithTheRemainsOfOthers is what torchrun's restarts do: the store stays,
-// and processes ended at any instant of earlier starts.
+// As with torchrun's restarts, the store survives several starts whose processes ended at any
+// point.
 func TestAGroupMeetsInAStoreWithTheRemainsOfOthers(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		store, err := tcpstore.Listen("127.0.0.1:0")
@@ -29,14 +29,14 @@ func TestAGroupMeetsInAStoreWithTheRemainsOfOthers(t *testing.T) {
 		defer func() { _ = store.Close() }()
 		starts := rapid.IntRange(1, 3).Draw(rt, "starts that fail")
 		for start := range starts + 1 {
-			world := rapid.IntRange(2, 4).Draw(rt, "world") // of an elastic run it may differ
+			world := rapid.IntRange(2, 4).Draw(rt, "world") // an elastic run may change it
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			var ranks sync.WaitGroup
 			errs := make([]error, world)
 			for rank := range world {
 				mine, end := context.WithCancel(ctx)
 				comes := time.Duration(rapid.IntRange(0, 15).Draw(rt, "comes")) * time.Millisecond
-				if start < starts { // it ends early, somewhere
+				if start < starts { // let it fail at some point
 					goes := time.Duration(rapid.IntRange(0, 20).Draw(rt, "goes")) * time.Millisecond
 					defer time.AfterFunc(goes, end).Stop()
 				}
@@ -65,7 +65,7 @@ func TestAGroupMeetsInAStoreWithTheRemainsOfOthers(t *testing.T) {
 	})
 }
 
-// freePort is a port of this machine that was free just now.
+// freePort returns a port of this machine that was free a moment ago.
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -75,7 +75,7 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// outside is an address of this machine that others could use.
+// outside returns an address of this machine that is not loopback.
 func outside(t *testing.T, six bool) string {
 	t.Helper()
 	all, err := net.InterfaceAddrs()
@@ -85,11 +85,11 @@ func outside(t *testing.T, six bool) string {
 			return n.IP.String()
 		}
 	}
-	t.Skip("this machine has no such address but loopback ones")
+	t.Skip("this machine has no such address except loopback")
 	return ""
 }
 
-// joinAt has two processes meet, each by its own address of rank 0.
+// joinAt has processes join a group, each with its own address for rank 0.
 func joinAt(t *testing.T, change func(o *dist.Options), hosts ...string) []*dist.Group {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -117,7 +117,7 @@ func joinAt(t *testing.T, change func(o *dist.Options), hosts ...string) []*dist
 
 func TestMachinesMeetThoughTheMasterCallsItselfLocalhost(t *testing.T) {
 	other := outside(t, false)
-	groups := joinAt(t, nil, "localhost", other) // as old PyTorchJobs, and containers whose name is loopback
+	groups := joinAt(t, nil, "localhost", other) // as in old PyTorchJobs
 	assert.False(t, net.ParseIP(groups[1].AddressOf(0)).IsUnspecified())
 	joinAt(t, nil, "127.0.1.1", other, "127.0.0.1")
 }
@@ -179,14 +179,14 @@ func TestALocalGroupIsNotShownToOtherMachines(t *testing.T) {
 }
 
 func TestAnotherWorldSizeIsToldToAll(t *testing.T) {
-	for _, worlds := range [][]int{{2, 3, 3}, {3, 3, 2}, {3, 2, 3}} { // of ranks 0, 1, 2
+	for _, worlds := range [][]int{{2, 3, 3}, {3, 3, 2}, {3, 2, 3}} { // by rank
 		var next atomic.Int64
 		errs := together(t, 3, func(o *dist.Options) {
 			o.Rank = int(next.Add(1)) - 1
 			o.World = worlds[o.Rank]
 			o.JoinTimeout = 20 * time.Second
 			if o.Rank >= o.World {
-				o.Rank = 1 // it cannot say that it is beyond its own world
+				o.Rank = 1 // resolved would reject a rank beyond the process's own world
 			}
 		}, none)
 		told := 0
@@ -199,8 +199,8 @@ func TestAnotherWorldSizeIsToldToAll(t *testing.T) {
 	}
 }
 
-// TestStrangersKeepNobodyFromJoining has a scanner write nonsense to every port of a group that
-// comes together, and others connect to them and say nothing.
+// While a group is joining, port scanners write garbage to its ports, and other clients connect and
+// send nothing.
 func TestStrangersKeepNobodyFromJoining(t *testing.T) {
 	idle := 1000
 	if testing.Short() {
@@ -242,7 +242,7 @@ func TestStrangersKeepNobodyFromJoining(t *testing.T) {
 	}
 }
 
-// waitForAddress is where rank 1 of a round listens for higher ranks.
+// waitForAddress returns where rank 1 of the round listens.
 func waitForAddress(ctx context.Context, t *testing.T, address string) string {
 	t.Helper()
 	store, err := tcpstore.Dial(ctx, address)
@@ -259,7 +259,7 @@ func waitForAddress(ctx context.Context, t *testing.T, address string) string {
 	return member.Addresses[0]
 }
 
-// TestProcessesThatCannotReachEachOtherSaySo has a process of the roster that does not answer.
+// The roster lists a process that does not answer.
 func TestProcessesThatCannotReachEachOtherSaySo(t *testing.T) {
 	store, err := tcpstore.Listen("127.0.0.1:0")
 	require.NoError(t, err)
@@ -269,7 +269,7 @@ func TestProcessesThatCannotReachEachOtherSaySo(t *testing.T) {
 	defer func() { _ = c.Close() }()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	nowhere := "127.0.0.1:1" // a port that no other program is given while this runs
+	nowhere := "127.0.0.1:1" // no other program gets this port while the test runs
 	require.NoError(t, c.Set(ctx, "gotrainer///round", []byte(`{"nonce": "N", "world": 3}`)))
 	errs := make([]chan error, 3)
 	var members []string
@@ -292,8 +292,8 @@ func TestProcessesThatCannotReachEachOtherSaySo(t *testing.T) {
 	}
 }
 
-// TestARosterThatFailedIsForThoseWhoHadCome has rank 0 of an earlier start leave its reason when a
-// process of the next one has entered the round already.
+// Rank 0 of an earlier start publishes its failure after a process of the next start has entered
+// its round.
 func TestARosterThatFailedIsForThoseWhoHadCome(t *testing.T) {
 	server, err := tcpstore.Listen("127.0.0.1:0")
 	require.NoError(t, err)
@@ -329,7 +329,7 @@ func TestARosterThatFailedIsForThoseWhoHadCome(t *testing.T) {
 	assert.ErrorContains(t, <-second, "killed (reported by rank 0)")
 }
 
-// The store of a group closes while its processes come together anew at the same address.
+// Groups form repeatedly at the same address, while the store of the previous group is closing.
 func TestGroupsMeetOneAfterTheOtherAtOneAddress(t *testing.T) {
 	address := net.JoinHostPort("127.0.0.1", freePort(t))
 	var ranks sync.WaitGroup

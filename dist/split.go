@@ -55,13 +55,13 @@ func Split(ctx context.Context, g *Group, color int) (*Group, error) {
 	} else {
 		o.LocalRank, o.LocalWorld = o.Rank, o.World
 	}
-	var mine struct{ Port, Error string } // of the store that the first of a group opens
+	var mine struct{ Port, Error string } // the store that the first rank of the group opens
 	var store *tcpstore.Server
 	if first == g.rank && o.World > 1 {
 		if store, err = tcpstore.Listen(net.JoinHostPort(address, "0")); err != nil {
 			mine.Error = fmt.Sprintf("rank %d cannot listen for the others: %v", g.rank, err)
 		} else {
-			defer func() { _ = store.Close() }() // all have joined by then
+			defer func() { _ = store.Close() }() // all processes have joined by then
 			_, mine.Port, _ = net.SplitHostPort(store.Addr().String())
 		}
 	}

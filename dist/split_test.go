@@ -13,7 +13,7 @@ import (
 
 func TestAGroupIsSplitByColorInTheOrderOfTheRanks(t *testing.T) {
 	all(t, together(t, 5, nil, func(ctx context.Context, g *dist.Group) error {
-		sub, err := dist.Split(ctx, g, g.Rank()%2) // 0 2 4 and 1 3
+		sub, err := dist.Split(ctx, g, g.Rank()%2) // ranks 0 2 4, and 1 3
 		if err != nil {
 			return err
 		}
@@ -48,7 +48,7 @@ func TestAMeshHasReplicasOfShards(t *testing.T) {
 		got := fmt.Sprint(shards, replicas)
 		if want := []string{"[[0] [1]] [[0] [2]]", "[[0] [1]] [[1] [3]]", "[[2] [3]] [[0] [2]]",
 			"[[2] [3]] [[1] [3]]"}[g.Rank()]; got != want {
-			return fmt.Errorf("rank %d meets %s, want %s", g.Rank(), got, want)
+			return fmt.Errorf("rank %d gathered %s, want %s", g.Rank(), got, want)
 		}
 		if _, err := dist.NewMesh(ctx, g, 3); err == nil || err.Error() !=
 			"dist: NewMesh: 4 processes cannot be divided into replicas of 3" {
@@ -66,11 +66,11 @@ func TestAPartEndsWithTheWholeAndNamesItself(t *testing.T) {
 		}
 		switch g.Rank() {
 		case 3:
-			return g.Close() // and with it its part
+			return g.Close() // also ends its subgroup
 		case 2:
 			return sub.Barrier(ctx)
 		}
-		return sub.Barrier(ctx) // the other part does not notice
+		return sub.Barrier(ctx) // the other subgroup does not notice
 	}) {
 		if rank != 2 {
 			require.NoError(t, err, "rank %d", rank)

@@ -11,9 +11,9 @@ func Started(getenv func(string) string) (processes int, variable string) {
 	switch {
 	case !found && getenv("PMIX_RANK") != "" && getenv("PMIX_RANK") != "0":
 		rank, _ := strconv.Atoi(getenv("PMIX_RANK"))
-		return rank + 1, "PMIX_RANK" // at least
+		return rank + 1, "PMIX_RANK" // a lower bound
 	case !found || err != nil || n <= 1:
-		return 1, "" // or a launcher inside of another one
+		return 1, "" // or one launcher inside another
 	}
 	return n, s.world
 }

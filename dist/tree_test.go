@@ -24,12 +24,12 @@ func TestTheTreeOfSeveralMachines(t *testing.T) {
 	assert.Equal(t, []int{0, 0, 0}, dist.Parents("", "", ""), "names that are not known")
 }
 
-// onHosts gives the processes machines: a name for each rank.
+// onHosts sets the host name of each rank.
 func onHosts(hosts ...string) func(o *dist.Options) {
 	return func(o *dist.Options) { o.OnHost(hosts[o.Rank]) }
 }
 
-// inRanks is onHosts of together, which changes the ranks in any order.
+// inRanks is onHosts followed by also.
 func inRanks(hosts []string, also func(o *dist.Options)) func(o *dist.Options) {
 	on := onHosts(hosts...)
 	return func(o *dist.Options) {
@@ -80,10 +80,10 @@ func TestEveryCallOverEveryTree(t *testing.T) {
 	})
 }
 
-// three machines with three processes each: 0, 3 and 6 are above the others there.
+// nine are the hosts of three machines with three processes each: 0, 3 and 6 are the first there.
 var nine = []string{"a", "a", "a", "b", "b", "b", "c", "c", "c"}
 
-// victims are a process of each place in the tree of nine.
+// victims has one process in each kind of position in a tree of nine.
 var victims = map[string]int{"the root": 0, "one beside the root": 2, "the first of a machine": 3, "a leaf": 8}
 
 func TestTheOneThatDiesIsNamedInEveryPlaceOfTheTree(t *testing.T) {
@@ -116,9 +116,9 @@ func TestTheOneThatLeavesIsNamedInEveryPlaceOfTheTree(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			for rank, err := range together(t, 9, inRanks(nine, nil), func(ctx context.Context, g *dist.Group) error {
 				if g.Rank() == victim {
-					return nil // Close follows
+					return nil // together then calls Close
 				}
-				if g.Rank()%2 == 0 { // some are in the call when it leaves, some come later
+				if g.Rank()%2 == 0 { // some wait in the call when it leaves, some call later
 					select {
 					case <-g.Left():
 					case <-g.Done():
@@ -193,7 +193,7 @@ func TestAnInterruptedOneIsNamedWithItsReason(t *testing.T) {
 					return g.Barrier(ctx)
 				}
 				if g.Rank() == (victim+1)%9 {
-					<-g.Done() // so that the call does not end well before
+					<-g.Done() // so that the call cannot succeed first
 				}
 				return g.Barrier(ctx)
 			}) {
@@ -208,8 +208,7 @@ func TestAnInterruptedOneIsNamedWithItsReason(t *testing.T) {
 	}
 }
 
-// TestLeavingAtAnyTimeHarmsNobody has processes close their groups after the same last call, while
-// others still wait for its answer.
+// Processes close their groups after the same last call while others still wait for its answer.
 func TestLeavingAtAnyTimeHarmsNobody(t *testing.T) {
 	for range 50 {
 		all(t, together(t, 9, inRanks(nine, nil), func(ctx context.Context, g *dist.Group) error {
@@ -238,5 +237,6 @@ func TestManyProcesses(t *testing.T) {
 		}
 		return nil
 	}))
-	assert.EqualValues(t, machines-1+each-1, most.Load(), "rank 0 has its machine's, and the other machines' first")
+	assert.EqualValues(t, machines-1+each-1, most.Load(),
+		"rank 0 has the others on its machine, and the first of each other machine")
 }

@@ -91,7 +91,7 @@ const Newest = "true"
 type Steps struct {
 	n     int
 	share float64
-	zero  bool // a zero that was written: it means what nothing written means, and is written again
+	zero  bool // 0 was written explicitly: it means the default, but is written again as 0
 }
 
 // Count returns Steps that are a number of batches.
@@ -102,8 +102,8 @@ func Share(part float64) Steps { return Steps{share: part} }
 
 func (s Steps) isZero() bool { return s.n == 0 && s.share == 0 }
 
-// counted is a number of steps instead of a share of so many.
-func (s Steps) counted(all int) Steps {
+// toCount converts a share of all steps to a number of steps.
+func (s Steps) toCount(all int) Steps {
 	if s.share == 0 {
 		return s
 	}
@@ -152,7 +152,7 @@ func refuse(field string, found any, want string) error {
 
 func isTrue(b *bool) bool { return b == nil || *b }
 
-// resolved returns the configuration with all defaults filled in, or says what cannot be.
+// resolved returns the configuration with all defaults filled in, or an error if it is invalid.
 func (c TrainerConfig) resolved(r Rules) (TrainerConfig, error) {
 	c.Device, c.NumEpochs, c.Seed = cmp.Or(c.Device, "cuda"), cmp.Or(c.NumEpochs, 1), cmp.Or(c.Seed, new(42))
 	c.BatchSize, c.GradientAccumulationSteps = cmp.Or(c.BatchSize, 1), cmp.Or(c.GradientAccumulationSteps, 1)
@@ -204,7 +204,7 @@ func (c TrainerConfig) resolved(r Rules) (TrainerConfig, error) {
 	check(c.LearningRate >= 0 && !math.IsInf(c.LearningRate, 0), "LearningRate", c.LearningRate,
 		"0 or a positive number")
 	check(c.WeightDecay >= 0 && !math.IsInf(c.WeightDecay, 0), "WeightDecay", c.WeightDecay, "0 or a positive number")
-	// what numpy takes, which Hezar seeds too
+	// The range of numpy's seeds, which Hezar sets too.
 	check(*c.Seed >= 0 && *c.Seed < 1<<32, "Seed", *c.Seed, "a number from 0 to 4294967295")
 	check(filepath.IsLocal(c.CheckpointsDir) && filepath.IsLocal(c.LogsDir), "CheckpointsDir or LogsDir",
 		c.CheckpointsDir+", "+c.LogsDir, "names of folders in OutputDir")

@@ -8,7 +8,7 @@ import (
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 )
 
-// fields are the keys of train_config.yaml in Hezar's order.
+// fields returns the keys of train_config.yaml in Hezar's order.
 func (c *TrainerConfig) fields() []configfile.Field {
 	return configfile.Fields("name", new("trainer"), "config_type", configfile.Const("trainer"),
 		"output_dir", &c.OutputDir, "task", &c.Task, "device", &c.Device, "num_epochs", &c.NumEpochs,
@@ -26,7 +26,7 @@ func (c *TrainerConfig) fields() []configfile.Field {
 		"checkpoints_dir", &c.CheckpointsDir, "logs_dir", &c.LogsDir)
 }
 
-// stepsEntry is a number of steps or a share of them.
+// stepsEntry is a number of steps or a share.
 type stepsEntry Steps
 
 func (s *stepsEntry) Encode() any {
@@ -51,7 +51,7 @@ func (s *stepsEntry) Decode(v any) error {
 	return nil
 }
 
-// metricEntries are names, and mappings of metrics with settings.
+// metricEntries are the entries for metrics: names, or mappings if they have settings.
 type metricEntries TrainerConfig
 
 func (c *metricEntries) Encode() any {
@@ -114,10 +114,10 @@ func (c TrainerConfig) Map() omegaconf.Map {
 // train_config.yaml in the subfolder train.
 func (c TrainerConfig) Save(path string) error { return saveYAML(path, c.Map()) }
 
-// saveYAML writes a file that is whole or not there.
+// saveYAML writes a file atomically.
 func saveYAML(path string, m omegaconf.Map) error { return prefixed(configfile.Save(path, m)) }
 
-// prefixed is an error of other packages in the words of this one.
+// prefixed adds the name of this package to an error.
 func prefixed(err error) error {
 	if err != nil {
 		err = fmt.Errorf("hezar: %w", err)
@@ -139,7 +139,7 @@ func LoadTrainerConfig(path string) (TrainerConfig, error) {
 	return c, err
 }
 
-// parseConfig reads the keys of a train_config.yaml.
+// parseConfig decodes the keys of a train_config.yaml.
 func parseConfig(m omegaconf.Map) (c TrainerConfig, err error) {
 	m = slices.Clone(m)
 	if v, _ := m.Get("save_freq"); v == "deprecated" {

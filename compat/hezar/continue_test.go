@@ -28,8 +28,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/callback"
 )
 
-// A run that is continued leaves what an uninterrupted one does. Its epochs have 7 batches in
-// windows of three, the last of them short, and its model has dropout.
+// A run that is interrupted and resumed must leave the same files as an undisturbed one. Its epochs
+// have 7 batches in windows of three, the last of which is short, and its model has dropout.
 func continued(dir string) TrainerConfig {
 	c := tinyConfig(dir)
 	c.NumEpochs, c.GradientAccumulationSteps, c.SaveSteps, c.LogSteps = 3, 3, Count(2), Count(2)
@@ -44,8 +44,9 @@ func newContinued(c TrainerConfig, r Rules, o Overrides[point, points]) (*Traine
 		RunName: "run", Overrides: o, Rules: r})
 }
 
-// outcome is what a run has left: its files, and where the generator is. Events have times, and
-// each session has its own file of them; the configuration says what was resumed from.
+// outcome returns what a run has left: its files, and the state of the generator. Event files are
+// left out, because they contain times and each session has its own; so is the configuration, which
+// says what the run was resumed from.
 func outcome(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -65,8 +66,8 @@ func outcome(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// entries are the checksums of what a file of torch.save holds, but for its number, which is drawn
-// for each file.
+// entries returns checksums of the entries of a file of torch.save, except for the random number in
+// each file.
 func entries(t *testing.T, file []byte) (list string) {
 	t.Helper()
 	z, err := zip.NewReader(bytes.NewReader(file), int64(len(file)))
@@ -79,8 +80,8 @@ func entries(t *testing.T, file []byte) (list string) {
 	return list
 }
 
-// sameOutcome compares a run with an uninterrupted one. It may have checkpoints of interruptions
-// besides.
+// sameOutcome compares a run with an undisturbed one. It may have additional checkpoints from
+// interruptions.
 func sameOutcome(t *testing.T, want, got map[string]string, claim string) {
 	t.Helper()
 	for name, text := range want {
@@ -95,7 +96,7 @@ func TestEverySaveContinuesWithTheSameBits(t *testing.T) {
 	for claim, r := range map[string]Rules{"mended": {}, "with Hezar's defects that no resume shows": {
 		ConfiguredDivisor: true, SameOrder: true, MeanOfBatches: true, SaveTwice: true}} {
 		t.Run(claim, func(t *testing.T) {
-			t.Chdir(t.TempDir()) // files hold the name of the folder
+			t.Chdir(t.TempDir()) // files contain the name of the folder
 			whole, err := newContinued(continued("out"), r, Overrides[point, points]{})
 			require.NoError(t, err)
 			require.NoError(t, whole.Train(t.Context()))
@@ -118,7 +119,7 @@ func TestEverySaveContinuesWithTheSameBits(t *testing.T) {
 	}
 }
 
-// A resume that takes batches for windows changes the running loss, and nothing else.
+// A resume that counts batches as windows changes only the running loss.
 func TestLossCountFromStepsIsOfTheLossAlone(t *testing.T) {
 	testenv.RequireTorch(t)
 	c := continued(t.TempDir())
@@ -144,7 +145,7 @@ func TestCancelledAnywhereTheRunContinuesWithTheSameBits(t *testing.T) {
 	require.NoError(t, whole.Train(t.Context()))
 	want := outcome(t, "out")
 	type T = Trainer[point, points]
-	for stop := range 21 + 9 { // batches of training and of evaluations
+	for stop := range 21 + 9 { // batches of training and evaluation
 		require.NoError(t, os.RemoveAll("out"))
 		ctx, cancel := context.WithCancel(t.Context())
 		seen := 0
@@ -158,7 +159,7 @@ func TestCancelledAnywhereTheRunContinuesWithTheSameBits(t *testing.T) {
 		require.NoError(t, err)
 		err = first.Train(ctx)
 		cancel()
-		if first.State.GlobalStep < first.TotalSteps { // else only the end was still to come
+		if first.State.GlobalStep < first.TotalSteps { // otherwise no batches were left
 			require.ErrorIs(t, err, context.Canceled)
 		}
 		c := continued("out")
@@ -178,7 +179,7 @@ func TestTrainContinuesWhereATrainerWasStopped(t *testing.T) {
 	c := continued(t.TempDir())
 	c.SaveEnabled = new(false)
 	tr, err := newContinued(c, Rules{}, Overrides[point, points]{AfterUpdate: func(tr *T) error {
-		if tr.State.GlobalStep == 9 { // it counts the batch behind the update
+		if tr.State.GlobalStep == 9 { // counts the batch after the update
 			cancel()
 		}
 		return nil
@@ -189,7 +190,7 @@ func TestTrainContinuesWhereATrainerWasStopped(t *testing.T) {
 	require.NoError(t, tr.Train(t.Context()))
 	require.Equal(t, 21, tr.State.GlobalStep)
 
-	var steps []int // of the evaluations in the files of both calls of Train
+	var steps []int // steps of the evaluations in the event files of both calls of Train
 	files, err := filepath.Glob(filepath.Join(tr.State.LogsDir, "events.out.tfevents.*"))
 	require.NoError(t, err)
 	for _, path := range files {
@@ -247,9 +248,8 @@ func TestALoaderOfAnotherLengthIsRefused(t *testing.T) {
 	require.ErrorContains(t, tr.Train(t.Context()), "the loader has 5 batches; want the 6 that are left")
 }
 
-// The process of a run that is killed is this test binary, told so by this variable, which is the
-// folder of the run. It says on its standard output when training begins, and the outcome at the
-// end.
+// The runs that are killed are processes of this test binary; the variable holds the folder of the
+// run. A process prints a line when training begins, and the outcome at the end.
 const (
 	killedRun = "HEZAR_TEST_KILL"
 	begun     = "begun"
@@ -273,8 +273,8 @@ func runToBeKilled(dir string) int {
 	return 1
 }
 
-// runUntil runs a process, kills it so long after training has begun, and returns what it says at
-// its end; empty if it was killed.
+// runUntil runs a process, kills it a given time after training has begun, and returns what it
+// prints at its end; empty if it was killed.
 func runUntil(t *testing.T, dir string, kill time.Duration) (said string, took time.Duration) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), os.Args[0])

@@ -25,7 +25,7 @@ func (t *Trainer[S, B]) Evaluate(ctx context.Context, d data.Dataset[S]) (logs L
 	if d == nil || d.Len() == 0 && !empty {
 		return nil, refuse("the data set of Evaluate", "empty", "one with samples, or Options.EvalDataset")
 	}
-	runtime.LockOSThread() // as the trainer does: libgomp keeps a pool for each thread that computes
+	runtime.LockOSThread() // as Train does: libgomp keeps a thread pool for each thread that computes
 	defer runtime.UnlockOSThread()
 	panicked := torch.Try(func() { logs, err = t.evaluate(ctx, d) })
 	if err = loops.Together(t.options.Group, cmp.Or(panicked, err)); err != nil {
@@ -53,12 +53,12 @@ func (t *Trainer[S, B]) evaluate(ctx context.Context, d data.Dataset[S]) (Logs, 
 		sharedorder.Draw()
 	}
 	if t.parallel != nil {
-		if err := t.parallel.BeforeForward(context.Background(), false); err != nil { // the buffers of the main process
+		if err := t.parallel.BeforeForward(context.Background(), false); err != nil { // broadcasts buffers
 			return nil, prefixed(err)
 		}
 	}
 	nn.SetTraining(t.model.Model(), false)
-	if _, err := e.handler.Result(); err != nil { // what an evaluation that failed has left
+	if _, err := e.handler.Result(); err != nil { // discard what a failed evaluation has left
 		return nil, err
 	}
 	line := loops.NewProgress(t.options.Output, "Evaluating:     ", loader.Len)
@@ -98,14 +98,14 @@ func (t *Trainer[S, B]) evaluateBatch(b B, e *evaluation) error {
 	return err
 }
 
-// evaluation gathers the numbers of a pass.
+// evaluation accumulates the results of a pass.
 type evaluation struct {
 	handler MetricsHandler
-	byBatch bool // average the batches, each for itself
+	byBatch bool // average the results of the batches
 
-	sums   map[string]float64 // of the loss by rows, or of all numbers by batches
-	weight float64            // rows, or batches
-	last   Logs               // of the last batch, where they are averaged
+	sums   map[string]float64 // of the loss over rows, or of all results over batches
+	weight float64            // number of rows or batches
+	last   Logs               // results of the last batch, if they are averaged
 }
 
 func (e *evaluation) add(o EvalOutputs) (err error) {
@@ -121,7 +121,7 @@ func (e *evaluation) add(o EvalOutputs) (err error) {
 		}
 	}
 	for name, v := range results {
-		e.sums[name] += float64(v * weight) // no fused multiply-add: Python has none
+		e.sums[name] += float64(v * weight) // no fused multiply-add, for the same result as in Python
 	}
 	e.weight += weight
 	if e.byBatch {
@@ -143,7 +143,7 @@ func (e *evaluation) result() (logs Logs, err error) {
 	return e.order(results)
 }
 
-// take takes the numbers of the handler, whose loss is not the model's.
+// take adds the results of the metrics handler.
 func (e *evaluation) take(results map[string]float64) error {
 	found, err := e.handler.Result()
 	for _, key := range e.handler.Keys() {
@@ -154,8 +154,8 @@ func (e *evaluation) take(results map[string]float64) error {
 	return err
 }
 
-// order puts numbers into the order of the handler's keys, the loss last. Without any, they are
-// those of an evaluation without samples.
+// order sorts results in the order of the handler's keys, followed by the loss. With nil, it
+// returns the results of an evaluation without samples.
 func (e *evaluation) order(results map[string]float64) (logs Logs, err error) {
 	for _, key := range append(slices.Clone(e.handler.Keys()), "loss") {
 		v, ok := results[key]

@@ -17,7 +17,7 @@ import (
 	texthezar "github.com/gotrainer/gotrainer/text/hezar"
 )
 
-// saved is the folder of a small BERT with its tokenizer, and a clean-up.
+// saved returns the folder of a small BERT with its tokenizer, and a function that removes it.
 func saved(labels ...string) (dir string, remove func()) {
 	tokenizer, err := texthezar.LoadTokenizer("preprocessors/testdata/model")
 	check(err)
@@ -29,13 +29,13 @@ func saved(labels ...string) (dir string, remove func()) {
 	return dir, func() { _ = os.RemoveAll(dir) }
 }
 
-// small are the settings of a BERT that a test has time for; id2label alone gives Hezar's.
+// small returns the settings of a BERT that is small enough for a test.
 func small(labels []string) hezar.Settings {
 	return hezar.Settings{"id2label": labels, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
 		"intermediate_size": 16, "max_position_embeddings": 24, "vocab_size": 40}
 }
 
-// sentiment is a data set of two texts; a program has its name on the Hub.
+// sentiment returns a data set of two texts; a program would load one from the Hub.
 func sentiment(p *preprocessors.Set) *datasets.TextClassification {
 	d, err := hezar.LoadDataset[*datasets.TextClassification](context.Background(), "datasets/testdata/hub/texts",
 		"train",
@@ -44,7 +44,7 @@ func sentiment(p *preprocessors.Set) *datasets.TextClassification {
 	return d
 }
 
-// onAHub is a Trainer with its folder, in a process whose Hub is a fake.
+// onAHub returns a Trainer and its folder, with a fake Hub.
 func onAHub() (server *hubtest.Server, t *hezar.Trainer[crnn.Sample, crnn.Batch], dir string, end func()) {
 	server, err := hubtest.New()
 	check(err)
@@ -66,7 +66,7 @@ func check(err error) {
 	}
 }
 
-// A model with its weights is trained further: Model.load.
+// Training a pretrained model further: Model.load.
 func ExampleLoadModel() {
 	pretrainedPath, remove := saved("negative", "positive") // a name on the Hub
 	defer remove()
@@ -87,8 +87,8 @@ func ExampleLoadModel() {
 	// Output: 2 steps
 }
 
-// A model of another task with the weights of a base: init_weights_from. What the base does not
-// have in that shape stays as it was drawn, and is told.
+// A model of another task with the weights of a base model: init_weights_from. Weights that the
+// base does not have in that shape stay random, with a warning.
 func ExampleTextClassification() {
 	baseModelPath, remove := saved("a", "b", "c") // "hezarai/bert-base-fa"
 	defer remove()
@@ -116,7 +116,7 @@ func ExampleTextClassification() {
 	// drawn: classifier.bias
 }
 
-// The files of a run, in a folder and on the Hub: trainer.save, trainer.push_to_hub.
+// The files of a run in a folder and on the Hub: trainer.save, trainer.push_to_hub.
 func ExampleTrainer_PushToHub() {
 	server, trainer, dir, end := onAHub()
 	defer end()

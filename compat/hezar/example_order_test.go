@@ -13,9 +13,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// The order of a run: two epochs of three batches in windows of two, so that each epoch has a short
-// tail. Hezar has no events; these are its methods, which a program may override. The checkpoint
-// comes before the evaluation.
+// The order of a run: two epochs of three batches in windows of two, so that each epoch ends with a
+// short window. Hezar has no events; these are its methods, which a program may override. The
+// checkpoint precedes the evaluation.
 func Example_order() {
 	dir, err := os.MkdirTemp("", "plates")
 	if err != nil {

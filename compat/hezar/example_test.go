@@ -18,8 +18,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// plates are pictures of 16 by 48 pixels that show two signs each: a bright bar at the height of
-// the sign.
+// plates returns pictures of 16 by 48 pixels that show two signs each: a bright bar at the height
+// of the sign.
 func plates(n int) data.Slice[crnn.Sample] {
 	signs := []string{"۱", "۲", "ب"}
 	out := make(data.Slice[crnn.Sample], n)
@@ -39,8 +39,8 @@ func reader(charset ...string) (*crnn.Model, error) {
 		ConvChannels: []int64{4, 4, 8, 8, 8, 8, 8}, Map2SeqDim: 8, RNNDim: 8})
 }
 
-// The program of Hezar's documents, on plates that are drawn here and with a small model:
-// pretrained weights, another set of signs, the best by CER.
+// The program in Hezar's documentation, with generated plates and a small model: pretrained
+// weights, another charset, and the best model by CER.
 func Example() {
 	dir, err := os.MkdirTemp("", "plates")
 	if err != nil {
@@ -130,7 +130,7 @@ func files(dir string) {
 	})
 }
 
-// plateTrainer is a Trainer for the examples below.
+// plateTrainer returns a Trainer for the examples below.
 func plateTrainer(dir string, change func(*hezar.TrainerConfig, *hezar.Options[crnn.Sample,
 	crnn.Batch])) *hezar.Trainer[crnn.Sample, crnn.Batch] {
 	model, err := reader("۱", "۲", "ب")
@@ -148,7 +148,7 @@ func plateTrainer(dir string, change func(*hezar.TrainerConfig, *hezar.Options[c
 	return trainer
 }
 
-// A run that was stopped continues where it was: resume_from_checkpoint=True.
+// Resuming a run that was stopped: resume_from_checkpoint=True.
 func Example_resume() {
 	dir, err := os.MkdirTemp("", "plates")
 	if err != nil {
@@ -196,7 +196,7 @@ func ExampleOptions() {
 	// Output: the rate is 0.0001 at the begin and 0 at the end
 }
 
-// A subclass: override methods, and call the ones they take the place of.
+// A subclass: overriding methods that call the overridden ones.
 func ExampleOverrides() {
 	dir, err := os.MkdirTemp("", "plates")
 	if err != nil {
@@ -220,8 +220,7 @@ func ExampleOverrides() {
 	// batch 3 of 3 [بب ۱۱ ۲۱ ب۱]
 }
 
-// lengths is a MetricsHandler of a program: how far the lengths of the texts are from the right
-// ones.
+// lengths is a custom MetricsHandler: it measures how much the lengths of the texts differ.
 type lengths struct{ off, rows float64 }
 
 func (l *lengths) Keys() []string          { return []string{"length_error"} }
@@ -258,7 +257,7 @@ func ExampleMetricsHandler() {
 	// Output: length_error loss
 }
 
-// A configuration that Python has written, and one for Python.
+// Reading a configuration written by Python, and writing one for Python.
 func ExampleLoadTrainerConfig() {
 	config, err := hezar.LoadTrainerConfig("testdata/train_config.yaml")
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/gotrainer/gotrainer/compat/hezar/datasets"
 )
 
-// Hezar's examples/train/train_t5_text_summarization.py: a T5 learns to write summaries, and is
-// evaluated by those that it writes. Here the base model and the data set are small folders.
+// Hezar's examples/train/train_t5_text_summarization.py: a T5 is trained to summarize, and
+// evaluated on the summaries that it generates. Here the base model and the data set are small folders.
 func ExampleTextGeneration() {
 	const (
 		datasetPath   = "internal/generationtest/testdata/summaries" // "hezarai/xlsum-fa"

@@ -15,8 +15,7 @@ import (
 	"github.com/gotrainer/gotrainer/text"
 )
 
-// TestFilesAreReadAndWrittenAsHezarWritesThem reads files of Python's Hezar (testdata/files.py) and
-// writes them again, byte for byte.
+// Reads files written by Hezar in Python (testdata/files.py) and writes them again, byte for byte.
 func TestFilesAreReadAndWrittenAsHezarWritesThem(t *testing.T) {
 	for name, copied := range map[string]func(from, to string) error{
 		"train_config.yaml": func(from, to string) error {

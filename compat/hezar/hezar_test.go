@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 type point struct {
 	x     [2]float32
 	class int64
-	row   int64 // its number
+	row   int64 // its index
 }
 
 type points struct {
@@ -54,7 +54,7 @@ type points struct {
 	rows    []int64
 }
 
-// tiny is a classifier with dropout, whose masks tell where the generator stands.
+// tiny is a classifier with dropout, whose masks depend on the state of the generator.
 type tiny struct {
 	nn.Mode
 
@@ -98,7 +98,7 @@ func cloud(n int) data.Slice[point] {
 
 type tinyOptions = Options[point, points]
 
-// tinyConfig trains tiny on cloud.
+// tinyConfig returns a configuration to train tiny on cloud.
 func tinyConfig(dir string) TrainerConfig {
 	return TrainerConfig{OutputDir: dir, Task: "text_classification", UseCPU: true, NumEpochs: 2, BatchSize: 2,
 		LearningRate: 0.05, Metrics: []string{"accuracy"}}
@@ -126,8 +126,8 @@ func weightsOf(tr *Trainer[point, points]) (all []float32) {
 	return all
 }
 
-// TestRunIsResumedBitForBit interrupts a run behind every batch, in windows and between them, and
-// continues with a new trainer each time.
+// Interrupts a run after every batch, inside and between windows, and resumes it with a new trainer
+// each time.
 func TestRunIsResumedBitForBit(t *testing.T) {
 	config := tinyConfig(t.TempDir())
 	config.GradientAccumulationSteps, config.SaveSteps = 2, Count(1)
@@ -158,7 +158,7 @@ func TestRunIsResumedBitForBit(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !slices.Equal(weightsOf(second), want) {
-			t.Errorf("resumed after %d batches, the weights are other ones", stop)
+			t.Errorf("resumed after %d batches, the weights differ", stop)
 		}
 		if diff := cmp.Diff(whole.State.LossTrackerAvg, second.State.LossTrackerAvg); diff != "" {
 			t.Errorf("resumed after %d batches, the running loss differs: %s", stop, diff)
@@ -169,8 +169,7 @@ func TestRunIsResumedBitForBit(t *testing.T) {
 	}
 }
 
-// TestCancelledRunGoesOn ends the context of a run, which then can be resumed as if nothing had
-// happened.
+// Cancels the context of a run, which can then be resumed as if nothing had happened.
 func TestCancelledRunGoesOn(t *testing.T) {
 	config := tinyConfig(t.TempDir())
 	config.GradientAccumulationSteps = 2
@@ -198,7 +197,7 @@ func TestCancelledRunGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.Equal(weightsOf(second), weightsOf(whole)) {
-		t.Error("the weights are other ones")
+		t.Error("the weights differ")
 	}
 }
 
@@ -249,7 +248,7 @@ func TestNewRefusesWhatCannotBe(t *testing.T) {
 	}
 }
 
-// TestHugeNumbersOfSamplesMakeOneBatch trains with numbers that leave no room for a sum.
+// Trains with numbers whose sums would overflow.
 func TestHugeNumbersOfSamplesMakeOneBatch(t *testing.T) {
 	config := tinyConfig(t.TempDir())
 	config.BatchSize, config.GradientAccumulationSteps = math.MaxInt, math.MaxInt
@@ -339,8 +338,7 @@ func TestSaveEnabledFalseWritesNoCheckpoint(t *testing.T) {
 	}
 }
 
-// TestEvaluationIsThatOfTheSet compares with metrics computed by hand over the whole set, whose
-// last batch is short.
+// Compares with metrics computed independently over the whole set, whose last batch is short.
 func TestEvaluationIsThatOfTheSet(t *testing.T) {
 	config := tinyConfig(t.TempDir())
 	config.Metrics = []string{"accuracy", "f1"}

@@ -47,7 +47,7 @@ func (t *Trainer[S, B]) PrintInfo() {
 	t.say("\n%s\n\n", strings.Repeat("*", len(header)))
 }
 
-// newBar is the line that shows how far an epoch is.
+// newBar returns the progress line of an epoch.
 func (t *Trainer[S, B]) newBar(epoch int) *loops.Progress {
 	start := time.Now()
 	return loops.NewLine(t.options.Output, func() string {

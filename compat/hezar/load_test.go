@@ -30,7 +30,7 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// platesOnTheHub is a data set that the library datasets has written: datasets/testdata/load.py.
+// platesOnTheHub is a data set written by the library datasets: datasets/testdata/load.py.
 const platesOnTheHub = "datasets/testdata/hub/ocr"
 
 // lineReader saves a model that reads pictures of 64 by 16 pixels.
@@ -48,8 +48,8 @@ func lineReader(dir string) error {
 	return model.Save(dir)
 }
 
-// The program of Hezar's documents with its names: the data set by its name, the base model by its
-// own. Here both are folders.
+// The program in Hezar's documentation, loading the data set and the base model by name. Here both
+// are folders.
 func ExampleLoadDataset() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "plates")
@@ -116,7 +116,7 @@ func ExampleLoadDataset() {
 	// 1 picture read by a crnn_image2text <nil>
 }
 
-// encoder are settings of small models, by the families of encoders.
+// encoder holds settings of small models, by family of encoders.
 var encoder = map[string]hezar.Settings{
 	"bert": {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16,
 		"max_position_embeddings": 24, "vocab_size": 40},
@@ -137,7 +137,7 @@ func encoderModel(t *testing.T, kind string, labels ...string) *repository.Model
 	return m
 }
 
-// trained trains a model and checks that its checkpoint is the model.
+// trained trains a model and checks that its checkpoint equals the model.
 func trained[S, B any](t *testing.T, m *repository.Model, model hezar.Model[S, B], set data.Dataset[S],
 	c hezar.TrainerConfig) hezar.Logs {
 	t.Helper()
@@ -180,7 +180,7 @@ func TestModelsOfTextsLearnUnderHezarsTrainer(t *testing.T) {
 	words := data.Slice[datasets.TagRow]{{Words: []string{"کتابها", "خوب"}, Tags: []int64{1, 0}},
 		{Words: []string{"خوب",
 			"dog", "کتاب"}, Tags: []int64{0, 0, 1}}}
-	for _, kind := range repository.Kinds()[1:7] { // internal/generationtest has those that write
+	for _, kind := range repository.Kinds()[1:7] { // internal/generationtest tests those that generate texts
 		t.Run(kind, func(t *testing.T) {
 			if strings.HasSuffix(kind, "_text_classification") {
 				m := encoderModel(t, kind, "no", "yes")
@@ -210,7 +210,7 @@ func TestAModelOfAnotherTaskIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, `model is "bert_text_classification"; want a model for image2text`)
 }
 
-// TestACRNNThatItsCheckpointsCannotDescribeIsRefused: it would be loaded as another model.
+// The checkpoints would be loaded as a different model.
 func TestACRNNThatItsCheckpointsCannotDescribeIsRefused(t *testing.T) {
 	testenv.RequireTorch(t)
 	config := crnn.Config{Charset: []string{"", "a"}, ImageHeight: 16, ImageWidth: 48,
@@ -240,7 +240,7 @@ func TestACRNNThatItsCheckpointsCannotDescribeIsRefused(t *testing.T) {
 	require.NoError(t, try(other, &preprocessors.Set{Image: image}))
 }
 
-// TestLabelsThatTheModelLacksAreRefused before a kernel sees them: a GPU's would read other memory.
+// They must be refused before a kernel sees them: a GPU kernel would read out of bounds.
 func TestLabelsThatTheModelLacksAreRefused(t *testing.T) {
 	testenv.RequireTorch(t)
 	c, err := crnn.New(crnn.Config{Charset: []string{"", "a"}, ImageHeight: 16, ImageWidth: 48,

@@ -71,7 +71,7 @@ func (l *CSVLog) Add(step int, values Logs) {
 	l.Rows = append(l.Rows, CSVRow{step, values})
 }
 
-// text is the file as pandas writes it.
+// text returns the file as pandas writes it.
 func (l *CSVLog) text() string {
 	table := [][]string{append([]string{"step"}, l.Columns...)}
 	for _, row := range l.Rows {
@@ -86,7 +86,7 @@ func (l *CSVLog) text() string {
 		table = append(table, cells)
 	}
 	var b strings.Builder
-	_ = csv.NewWriter(&b).WriteAll(table) // a strings.Builder takes everything
+	_ = csv.NewWriter(&b).WriteAll(table) // writing to a strings.Builder never fails
 	return b.String()
 }
 
@@ -145,7 +145,7 @@ func parseCSV(text string) (*CSVLog, error) {
 	return l, nil
 }
 
-// openCSV is the log that a run continues: the rows up to where it is resumed.
+// openCSV returns the log of the run that is resumed, up to the step at which it resumes.
 func openCSV(path string, step int) (*CSVLog, error) {
 	l, err := LoadCSVLog(path)
 	if errors.Is(err, fs.ErrNotExist) {

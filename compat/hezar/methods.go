@@ -14,7 +14,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// The methods of Hezar's Trainer that the loop calls, and that an override may call.
+// The methods of Hezar's Trainer that the loop calls and that overrides may call.
 
 // Dataloader returns the batches of a pass.
 type Dataloader[B any] struct {
@@ -37,7 +37,7 @@ func (t *Trainer[S, B]) CreateEvalDataloader(d data.Dataset[S]) (*Dataloader[B],
 	return t.dataloader(d, cmp.Or(t.Config.EvalBatchSize, t.Config.BatchSize), -1, 0, data.Shard{})
 }
 
-// dataloader makes a loader of a pass; epoch -1 is an evaluation.
+// dataloader makes the loader for one pass; epoch -1 means an evaluation.
 func (t *Trainer[S, B]) dataloader(d data.Dataset[S], size, epoch, skip int, part data.Shard) (*Dataloader[B],
 	error) {
 	var order data.Order = data.Sequential{}
@@ -86,7 +86,7 @@ func (t *Trainer[S, B]) Backward(loss torch.Tensor) error {
 	return t.parallel.Backward(context.Background(), loss.Backward, loss)
 }
 
-// losses is forward and compute_loss.
+// losses corresponds to forward and compute_loss.
 func (t *Trainer[S, B]) losses(b B) (o engine.Outputs, loss torch.Tensor, err error) {
 	if o, err = t.call.Forward(t, b); err == nil {
 		loss, err = t.call.ComputeLoss(t, o, b)
@@ -118,7 +118,7 @@ func (t *Trainer[S, B]) ComputeLoss(o engine.Outputs, _ B) (torch.Tensor, error)
 	return t.model.LossOf(t.pass(), o).Value, nil
 }
 
-// endsWindow reports whether the current batch is the last of its window.
+// endsWindow reports whether the current batch is the last of its accumulation window.
 func (t *Trainer[S, B]) endsWindow() bool { return t.window.Index+1 == t.window.Len }
 
 // OptimizationStep makes an update and removes the gradients, if the current batch ends a window.

@@ -19,12 +19,12 @@ type MetricConfig struct {
 	NDecimals  *int     // decimals of the metric of a batch with Rules.MeanOfBatches; nil: 4
 }
 
-// metricKind is a metric of Hezar's.
+// metricKind describes a metric of Hezar's.
 type metricKind struct {
-	make     func() any    // a metrics.Metric of int, string or []string
-	keys     []string      // its numbers; nil: one of the metric's name
-	minimize bool          // else greater is better
-	settings omegaconf.Map // that have one value here; for others the program needs a MetricsHandler of its own
+	make     func() any    // returns a metrics.Metric of int, string or []string
+	keys     []string      // names of its results; nil: the name of the metric
+	minimize bool          // otherwise greater is better
+	settings omegaconf.Map // settings with the only supported value; other values need a custom MetricsHandler
 }
 
 var averaged = omegaconf.Map{{Key: "pos_label", Value: int64(1)}, {Key: "average", Value: "macro"},
@@ -49,7 +49,7 @@ var metricKinds = map[string]metricKind{
 	"bleu": {make: func() any { return &metrics.BLEU{} }},
 }
 
-// taskMetrics are the metrics of each task, in Hezar's order of valid_metrics.
+// taskMetrics lists the metrics of each task, in the order of Hezar's valid_metrics.
 var taskMetrics = map[string][]string{
 	"text_classification": {"accuracy", "recall", "precision", "f1"},
 	"sequence_labeling":   {"seqeval"},
@@ -58,7 +58,7 @@ var taskMetrics = map[string][]string{
 	"text_generation":     {"rouge", "bleu"},
 }
 
-// complete fills in what the kind of the metric has.
+// complete fills in the defaults for the kind of metric.
 func (c MetricConfig) complete() MetricConfig {
 	kind := metricKinds[c.Name]
 	if kind.keys == nil {
@@ -87,7 +87,7 @@ func (c MetricConfig) Map() omegaconf.Map {
 	return append(configfile.Encode(c.fields()), metricKinds[c.Name].settings...)
 }
 
-// parseMetric reads an entry of train_config.yaml.
+// parseMetric decodes an entry of train_config.yaml.
 func parseMetric(m omegaconf.Map) (c MetricConfig, err error) {
 	name, _ := m.Get("name")
 	fields := c.fields()
@@ -116,18 +116,18 @@ type MetricsHandler interface {
 	Result() (map[string]float64, error)
 }
 
-// handler is the MetricsHandler of the tasks that Hezar has one for.
+// handler is the MetricsHandler for the tasks for which Hezar has one.
 type handler struct {
 	task    string
 	configs []MetricConfig
-	metrics []any                        // of the configs: metrics.Metric of int, string or []string
-	tag     func(id int64) string        // the name of a label, for sequence labeling
-	read    func(ids [][]int64) []string // of generated ids, for texts
+	metrics []any                        // by config: metrics.Metric of int, string or []string
+	tag     func(id int64) string        // returns the name of a label, for sequence labeling
+	read    func(ids [][]int64) []string // decodes generated IDs, for metrics of texts
 	round   bool
 }
 
-// newHandler makes the handler of a configuration. The model and the training set say what a task
-// must know of its labels.
+// newHandler makes the handler for a configuration. The model and the training set provide the
+// labels.
 func newHandler(c TrainerConfig, model, train any, r Rules) (MetricsHandler, error) {
 	h := &handler{task: c.Task, round: r.MeanOfBatches}
 	for _, name := range c.Metrics {
@@ -163,7 +163,7 @@ func newHandler(c TrainerConfig, model, train any, r Rules) (MetricsHandler, err
 		if set, ok := train.(*datasets.SequenceLabeling); ok && set.Config.IsIOBSchema != nil {
 			iob = *set.Config.IsIOBSchema
 		}
-		prefix := "" // where labels do not say where an entity begins, each token is one of its own
+		prefix := "" // without IOB labels, each token is an entity of its own
 		if !iob {
 			prefix = "B-"
 		}
@@ -179,7 +179,7 @@ func newHandler(c TrainerConfig, model, train any, r Rules) (MetricsHandler, err
 	return h, nil
 }
 
-// Keys are the numbers of all metrics.
+// Keys returns the names of the results of all metrics.
 func (h *handler) Keys() (keys []string) {
 	for _, c := range h.configs {
 		for _, key := range c.OutputKeys {
@@ -191,7 +191,7 @@ func (h *handler) Keys() (keys []string) {
 	return keys
 }
 
-// Objective knows the metrics by their own names, as Hezar, and by the numbers they give.
+// Objective accepts the names of metrics, like Hezar, and those of their results.
 func (h *handler) Objective(name string) string {
 	for _, c := range h.configs {
 		if c.Name == name || slices.Contains(c.OutputKeys, name) {
@@ -233,7 +233,7 @@ func (h *handler) Add(predictions, labels torch.Tensor) error {
 	return nil
 }
 
-// addTags leaves out positions with label -100.
+// addTags adds all positions whose label is not -100.
 func (h *handler) addTags(predictions, labels torch.Tensor) {
 	length := int(labels.Size(1))
 	classes, truth := torch.Values[int64](predictions.ArgMax(2, false)), torch.Values[int64](labels)
@@ -255,7 +255,7 @@ func add[P any](list []any, got, want P) {
 	}
 }
 
-// rows are the rows of a matrix of ids.
+// rows returns the rows of a matrix of IDs.
 func rows(t torch.Tensor) ([][]int64, error) {
 	if t.Dim() != 2 || t.DType() != torch.Int64 {
 		return nil, fmt.Errorf("%s with %d dimensions; want ids, int64 of [rows, length]: set EvaluateWithGenerate, "+

@@ -19,8 +19,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// The models of Hezar's repositories, ready for a Trainer with Hezar's data sets. Checkpoints are
-// folders that Model.load of Hezar and [LoadModel] load.
+// The models in Hezar's repositories, ready for a Trainer with Hezar's data sets. Checkpoints are
+// folders that Hezar's Model.load and [LoadModel] can load.
 
 // OCR trains CRNNImage2Text on samples of datasets.OCR.
 func OCR(m *repository.Model) Model[datasets.OCRSample, datasets.OCRBatch] {
@@ -36,12 +36,12 @@ func Image2Text(m *crnn.Model) Model[crnn.Sample, crnn.Batch] {
 	return &pictures[crnn.Sample, crnn.Batch]{files{repository.Reader(m, nil), "image2text"}, crnn.NewTask(m).Collate,
 		func(p engine.ForwardPass, b crnn.Batch) (torch.Tensor, data.Padded[int64]) {
 			c, rows := m.Config(), int64(len(b.Lengths))
-			width := int64(len(b.Pixels)) / (rows * c.Channels * c.ImageHeight) // the convolutions take any
+			width := int64(len(b.Pixels)) / (rows * c.Channels * c.ImageHeight) // the convolutions accept any width
 			labels, rest := make([][]int64, rows), b.Targets
 			for i, n := range b.Lengths {
 				labels[i], rest = rest[:n], rest[n:]
 			}
-			padded, _ := data.Pad(labels, 0, data.Padding{}) // to the longest, which nothing exceeds
+			padded, _ := data.Pad(labels, 0, data.Padding{}) // pads to the longest row, so there is no error
 			return engine.Input(p, b.Pixels, rows, c.Channels, c.ImageHeight, width), padded
 		}}
 }
@@ -76,14 +76,14 @@ func TextGeneration(m *repository.Model) Model[datasets.SummarySample, datasets.
 	return &writer{files{m, "text_generation"}}
 }
 
-// files are those of a model, which must be one for a task.
+// files is the part of a model that concerns its files and its task.
 type files struct {
 	model *repository.Model
 	task  string
 }
 
-// check refuses a model of another task, and one that its checkpoints, with that preprocessor
-// beside them, could not describe.
+// check refuses a model for another task, and one whose checkpoints, with preprocessor p next to
+// them, could not be loaded again.
 func (f files) check(p Preprocessor) error {
 	if !strings.HasSuffix(f.model.Kind(), "_"+f.task) {
 		return refuse("model", f.model.Kind(), "a model for "+f.task)
@@ -117,8 +117,8 @@ func (f files) check(p Preprocessor) error {
 	return nil
 }
 
-// checkLabels refuses a data set that has more classes than the model, and says which of them have
-// other texts.
+// checkLabels refuses a data set with more classes than the model has, and warns of classes whose
+// texts differ.
 func (f files) checkLabels(set any, warnings io.Writer) error {
 	var of []string
 	switch d := set.(type) {
@@ -144,19 +144,19 @@ func (f files) checkLabels(set any, warnings io.Writer) error {
 	return nil
 }
 
-// Model is the network.
+// Model returns the network.
 func (f files) Model() any { return f.model.Module() }
 
-// HezarConfig is model_config.yaml.
+// HezarConfig returns the model_config.yaml.
 func (f files) HezarConfig() omegaconf.Map { return f.model.Config() }
 
-// untie makes the model one that can have these weights.
+// untie separates tied weights of the model if they differ in w.
 func (f files) untie(w *pretrained.Weights) error { return f.model.Untie(w) }
 
-// preprocessors are saved beside the model.
+// preprocessors returns the preprocessors that are saved with the model.
 func (f files) preprocessors() Preprocessor { return f.model.Preprocessors }
 
-// pictures is a CRNN. Input has the pictures of a batch and their labels, padded with blanks.
+// pictures is a CRNN. input returns the pictures of a batch and their labels, padded with blanks.
 type pictures[S, B any] struct {
 	files
 	collate func(samples []S) (B, error)
@@ -169,7 +169,7 @@ func (m *pictures[S, B]) Collate(samples []S) (B, error) { return m.collate(samp
 func (m *pictures[S, B]) Predict(p engine.ForwardPass, b B) engine.Outputs {
 	x, labels := m.input(p, b)
 	classes := int64(len(m.model.Labels()))
-	for _, id := range labels.Values { // the kernels of a GPU would read beyond their memory for others
+	for _, id := range labels.Values { // for other IDs, GPU kernels would read out of bounds
 		if id < 0 || id >= classes {
 			panic(&torch.Error{Op: "hezar", Code: torch.ErrIndex, Msg: fmt.Sprintf("a label of the batch is %d, but the "+
 				"model has %d classes: 0 to %d; its id2label must be that of the data set", id, classes, classes-1)})
@@ -181,7 +181,8 @@ func (m *pictures[S, B]) Predict(p engine.ForwardPass, b B) engine.Outputs {
 	}
 }
 
-// LossOf is the CTC loss as Hezar averages it; a picture whose label cannot be aligned counts as 0.
+// LossOf returns the CTC loss averaged like in Hezar; a picture whose label cannot be aligned
+// counts as 0.
 func (m *pictures[S, B]) LossOf(_ engine.ForwardPass, o engine.Outputs) engine.Loss {
 	return engine.Mean(m.model.CRNN.Loss(o.Logits[0], o.Labels[0]), o.Rows)
 }
@@ -190,8 +191,8 @@ func (m *pictures[S, B]) Loss(p engine.ForwardPass, b B) engine.Loss {
 	return m.LossOf(p, m.Predict(p, b))
 }
 
-// Generate decodes greedily: the best class of each frame, repeats merged, blanks left out. Rows
-// are padded with blanks.
+// Generate decodes greedily: it takes the best class of each frame, merges repeats and drops
+// blanks. Rows are padded with blanks.
 func (m *pictures[S, B]) Generate(_ engine.ForwardPass, _ B, o engine.Outputs) torch.Tensor {
 	_, best := o.Logits[0].MaxDim(2, false)
 	frames, count := best.Size(0), best.Size(1)
@@ -203,7 +204,7 @@ func (m *pictures[S, B]) Generate(_ engine.ForwardPass, _ B, o engine.Outputs) t
 	return torch.From(out).View(count, frames)
 }
 
-// PostProcess spells ids out.
+// PostProcess converts IDs to texts.
 func (m *pictures[S, B]) PostProcess(ids [][]int64) []string {
 	texts := make([]string, len(ids))
 	for i, row := range ids {
@@ -212,7 +213,8 @@ func (m *pictures[S, B]) PostProcess(ids [][]int64) []string {
 	return texts
 }
 
-// texts is a model of texts. Input has the ids of a batch, their mask, and labels of any shape.
+// texts is a model that reads texts. input returns the IDs of a batch, their mask, and labels of
+// any shape.
 type texts[S, B any] struct {
 	files
 	collate func(samples []S, pad int64) (B, error)
@@ -230,12 +232,12 @@ func (m *texts[S, B]) Predict(p engine.ForwardPass, b B) engine.Outputs {
 	return engine.Outputs{Logits: []torch.Tensor{logits}, Labels: []torch.Tensor{labels}, Rows: len(ids)}
 }
 
-// matrix copies rows of one length to the device of a pass.
+// matrix copies rows of equal length to the device of a pass.
 func matrix(p engine.ForwardPass, rows [][]int64) torch.Tensor {
 	return engine.Input(p, slices.Concat(rows...), int64(len(rows)), int64(len(rows[0])))
 }
 
-// LossOf is the cross-entropy of all labels that are not ignored.
+// LossOf returns the cross-entropy of all labels that are not ignored.
 func (m *texts[S, B]) LossOf(_ engine.ForwardPass, o engine.Outputs) engine.Loss {
 	return engine.Mean(inputs.TokenLoss(o.Logits[0], o.Labels[0]), o.Rows)
 }
@@ -244,29 +246,30 @@ func (m *texts[S, B]) Loss(p engine.ForwardPass, b B) engine.Loss {
 	return m.LossOf(p, m.Predict(p, b))
 }
 
-// tags is a model that labels sequences.
+// tags is a model for sequence labeling.
 type tags struct {
 	texts[datasets.TagSample, datasets.TagBatch]
 }
 
-// TagName is id2label.
+// TagName returns the text in id2label.
 func (m *tags) TagName(id int64) string { return m.model.Labels()[id] }
 
-// IOB reports whether the labels say where an entity begins.
+// IOB reports whether the labels mark the beginnings of entities.
 func (m *tags) IOB() bool {
 	return !slices.ContainsFunc(m.model.Labels(), func(label string) bool {
 		return label != "O" && !strings.HasPrefix(label, "B-") && !strings.HasPrefix(label, "I-")
 	})
 }
 
-// writer is a model that writes texts.
+// writer is a model that generates texts.
 type writer struct{ files }
 
 func (m *writer) Collate(samples []datasets.SummarySample) (datasets.SummaryBatch, error) {
 	return datasets.CollateSummaries(samples, m.model.PadTokenID())
 }
 
-// Predict returns the logits of the labels, which T5 is given behind the token that begins a text.
+// Predict returns the logits of the labels. The decoder input of T5 is the labels shifted right,
+// after the start token.
 func (m *writer) Predict(p engine.ForwardPass, b datasets.SummaryBatch) engine.Outputs {
 	m.checkIDs(b)
 	keep := inputs.Mask(p, slices.Concat(b.AttentionMask...), int64(len(b.TokenIDs)), int64(len(b.TokenIDs[0])))
@@ -282,7 +285,7 @@ func (m *writer) Predict(p engine.ForwardPass, b datasets.SummaryBatch) engine.O
 		Rows: len(b.TokenIDs), Shifted: m.model.Causal != nil}
 }
 
-// checkIDs refuses what the kernels of a GPU would read beyond their memory for.
+// checkIDs refuses IDs for which GPU kernels would read out of bounds.
 func (m *writer) checkIDs(b datasets.SummaryBatch) {
 	fault := func(format string, args ...any) {
 		panic(&torch.Error{Op: "hezar", Code: torch.ErrIndex, Msg: fmt.Sprintf(format, args...)})
@@ -312,8 +315,8 @@ func (m *writer) limits() inputs.Limits {
 	return m.model.Causal.Limits()
 }
 
-// LossOf is the cross-entropy of all labels that are not ignored: of T5 padding is, and of GPT-2
-// those are of the tokens behind.
+// LossOf returns the cross-entropy of all labels that are not ignored: T5 ignores padding, and
+// GPT-2 predicts the next token.
 func (m *writer) LossOf(_ engine.ForwardPass, o engine.Outputs) engine.Loss {
 	logits, labels := o.Logits[0], o.Labels[0]
 	if m.model.Causal == nil {
@@ -329,7 +332,7 @@ func (m *writer) Loss(p engine.ForwardPass, b datasets.SummaryBatch) engine.Loss
 	return m.LossOf(p, m.Predict(p, b))
 }
 
-// Generate has the model write about the texts of a batch.
+// Generate generates texts for the inputs of a batch.
 func (m *writer) Generate(_ engine.ForwardPass, b datasets.SummaryBatch, _ engine.Outputs) torch.Tensor {
 	texts := make([]inputs.Text, len(b.TokenIDs))
 	for i, ids := range b.TokenIDs {
@@ -339,14 +342,14 @@ func (m *writer) Generate(_ engine.ForwardPass, b datasets.SummaryBatch, _ engin
 	if err != nil {
 		panic(&torch.Error{Op: "hezar", Code: torch.ErrInvalid, Msg: err.Error()})
 	}
-	padded, _ := data.Pad(rows, m.model.PadTokenID(), data.Padding{}) // to the longest, which nothing exceeds
+	padded, _ := data.Pad(rows, m.model.PadTokenID(), data.Padding{}) // pads to the longest row, so there is no error
 	return torch.From(padded.Values, padded.Shape()...)
 }
 
-// checkGeneration refuses settings of generation that are not known.
+// checkGeneration refuses unknown generation settings.
 func (m *writer) checkGeneration() error { return m.model.CheckGeneration() }
 
-// PostProcess makes texts of ids, of which those that are ignored are none.
+// PostProcess converts IDs to texts.
 func (m *writer) PostProcess(ids [][]int64) []string { return m.model.Decode(ids) }
 
 // The options of the Trainers of these models.

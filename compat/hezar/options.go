@@ -84,30 +84,30 @@ type Overrides[S, B any] struct {
 	AfterLoss func(t *Trainer[S, B], window float64) error
 }
 
-// complete puts the Trainer's own methods where nothing overrides them.
+// complete fills in the Trainer's own methods where there is no override.
 func (o *Overrides[S, B]) complete() {
 	type T = Trainer[S, B]
-	otherwise(&o.CreateTrainDataloader, (*T).CreateTrainDataloader)
-	otherwise(&o.CreateEvalDataloader, (*T).CreateEvalDataloader)
-	otherwise(&o.PrepareInputBatch, (*T).PrepareInputBatch)
-	otherwise(&o.Forward, (*T).Forward)
-	otherwise(&o.ComputeLoss, (*T).ComputeLoss)
-	otherwise(&o.TrainingStep, (*T).TrainingStep)
-	otherwise(&o.OptimizationStep, (*T).OptimizationStep)
-	otherwise(&o.EvaluationStep, (*T).EvaluationStep)
-	otherwise(&o.InnerTrainingLoop, (*T).InnerTrainingLoop)
-	otherwise(&o.Evaluate, (*T).Evaluate)
-	otherwise(&o.Log, (*T).Log)
-	otherwise(&o.WriteToTensorboard, (*T).WriteToTensorboard)
-	otherwise(&o.Save, (*T).Save)
-	otherwise(&o.AfterUpdate, func(*T) error { return nil })
-	otherwise(&o.AfterSchedule, func(*T, *float64) error { return nil })
-	otherwise(&o.AfterEvalBatch, func(*T, Logs) {})
-	otherwise(&o.AfterLoss, func(*T, float64) error { return nil })
+	setDefault(&o.CreateTrainDataloader, (*T).CreateTrainDataloader)
+	setDefault(&o.CreateEvalDataloader, (*T).CreateEvalDataloader)
+	setDefault(&o.PrepareInputBatch, (*T).PrepareInputBatch)
+	setDefault(&o.Forward, (*T).Forward)
+	setDefault(&o.ComputeLoss, (*T).ComputeLoss)
+	setDefault(&o.TrainingStep, (*T).TrainingStep)
+	setDefault(&o.OptimizationStep, (*T).OptimizationStep)
+	setDefault(&o.EvaluationStep, (*T).EvaluationStep)
+	setDefault(&o.InnerTrainingLoop, (*T).InnerTrainingLoop)
+	setDefault(&o.Evaluate, (*T).Evaluate)
+	setDefault(&o.Log, (*T).Log)
+	setDefault(&o.WriteToTensorboard, (*T).WriteToTensorboard)
+	setDefault(&o.Save, (*T).Save)
+	setDefault(&o.AfterUpdate, func(*T) error { return nil })
+	setDefault(&o.AfterSchedule, func(*T, *float64) error { return nil })
+	setDefault(&o.AfterEvalBatch, func(*T, Logs) {})
+	setDefault(&o.AfterLoss, func(*T, float64) error { return nil })
 }
 
-// otherwise fills in what to call where there is no override.
-func otherwise[F any](override *F, method F) {
+// setDefault sets a missing override to a method.
+func setDefault[F any](override *F, method F) {
 	if reflect.ValueOf(*override).IsNil() {
 		*override = method
 	}

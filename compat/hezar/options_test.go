@@ -16,7 +16,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// seen is what a run showed.
+// seen records what a run does.
 type seen struct {
 	*Trainer[point, points]
 	dir                         string
@@ -24,7 +24,8 @@ type seen struct {
 	updates, evals, logs, board int
 }
 
-// names are the entries of a folder of the run, without numbers of files of TensorBoard.
+// names returns the entries of a folder of the run, without the numbers in the names of TensorBoard
+// files.
 func (s *seen) names(folder string) string {
 	entries, _ := os.ReadDir(filepath.Join(s.dir, folder))
 	var all []string
@@ -34,8 +35,8 @@ func (s *seen) names(folder string) string {
 	return strings.Join(all, " ")
 }
 
-// runOf trains 2 epochs of 6 batches with a file of Hezar's, in which one or two options are
-// others.
+// runOf trains 2 epochs of 6 batches with a configuration file of Hezar's, in which one or two
+// options are changed.
 func runOf(t *testing.T, options string) *seen {
 	t.Helper()
 	s := &seen{dir: t.TempDir()}
@@ -77,7 +78,7 @@ func runOf(t *testing.T, options string) *seen {
 	return s
 }
 
-// TestEveryOptionHasItsEffect trains with each option of the Trainer Overview in a file of Hezar's.
+// Trains with each option of the Trainer Overview in a configuration file of Hezar.
 func TestEveryOptionHasItsEffect(t *testing.T) {
 	testenv.RequireTorch(t)
 	usual := runOf(t, "")
@@ -95,7 +96,7 @@ func TestEveryOptionHasItsEffect(t *testing.T) {
 		{"dataloader_shuffle: false", func(s *seen) any { return s.first }, []float32{-2, -1, -1, 0}},
 		{"seed: 42", func(s *seen) any { return weightsOf(s.Trainer) }, weightsOf(usual.Trainer)},
 		{"seed: 7", func(s *seen) any { return fmt.Sprint(s.first) == fmt.Sprint(usual.first) }, false},
-		{"optimizer: sdg", func(s *seen) any { return len(s.Optimizer().State()) }, 0}, // adam keeps moments
+		{"optimizer: sdg", func(s *seen) any { return len(s.Optimizer().State()) }, 0}, // Adam keeps moments
 		{"learning_rate: 0.01", func(s *seen) any { return s.LearningRate() }, 0.01},
 		{"weight_decay: 0.1", func(s *seen) any { return *s.Optimizer().Groups()[0].WeightDecay }, 0.1},
 		{"lr_scheduler: exponential\nlr_scheduler_kwargs: {gamma: 0.5}", func(s *seen) any { return s.LearningRate() },

@@ -27,13 +27,13 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// What a process that a test starts is told by its environment: what it does, and where.
+// Environment variables of the processes that a test starts: what they do, and in which folder.
 const (
 	rankRole = "HEZAR_TEST_ROLE"
 	rankDir  = "HEZAR_TEST_DIR"
 )
 
-// recorded begins the role of a process of a recorded run, before the run's name.
+// recorded is the prefix of a process's role in a recorded run; the run's name follows.
 const recorded = "recorded "
 
 // firm is tiny without dropout.
@@ -47,7 +47,7 @@ func (m firm) Predict(p engine.ForwardPass, b points) engine.Outputs {
 
 func (m firm) Loss(p engine.ForwardPass, b points) engine.Loss { return m.LossOf(p, m.Predict(p, b)) }
 
-// recordedRuns are those of testdata/two_processes.py.
+// recordedRuns are the runs recorded by testdata/two_processes.py.
 var recordedRuns = map[string]struct {
 	world  int
 	config TrainerConfig
@@ -60,7 +60,7 @@ var recordedRuns = map[string]struct {
 		DataloaderShuffle: new(false)}},
 }
 
-// replayOnProcesses is what a process of a recorded run does.
+// replayOnProcesses is the main function of a process in a recorded run.
 func replayOnProcesses(name, dir string) error {
 	g, err := dist.Init(context.Background(), dist.Options{JoinTimeout: time.Minute})
 	if err != nil {
@@ -112,7 +112,8 @@ func replayOnProcesses(name, dir string) error {
 	return safetensors.WriteFile(filepath.Join(dir, fmt.Sprint(g.Rank())), entries, nil)
 }
 
-// trainOnProcesses trains by a role, alone or as one of several, and writes the weights and the log.
+// trainOnProcesses trains according to a role, alone or as one of several processes, and writes the
+// weights and the log.
 func trainOnProcesses(role, dir string) error {
 	if run, ok := strings.CutPrefix(role, recorded); ok {
 		return replayOnProcesses(run, dir)
@@ -135,7 +136,7 @@ func trainOnProcesses(role, dir string) error {
 	case "interrupted":
 		updates := 0
 		o.Overrides.AfterUpdate = func(*Trainer[point, points]) error {
-			if updates++; updates == 3 && g.Rank() == 1 { // rank 0 is not told
+			if updates++; updates == 3 && g.Rank() == 1 { // only rank 1 is cancelled
 				cancel()
 			}
 			return nil
@@ -222,7 +223,7 @@ func TestTwoProcessesTrainAsOneWithBatchesOfBoth(t *testing.T) {
 	sameWeights(t, filepath.Join(two, "0"), filepath.Join(two, "1"), true)
 	events, err := filepath.Glob(filepath.Join(two, "run", "*", "run", "events.*"))
 	require.NoError(t, err)
-	assert.Len(t, events, 1, "the main process alone writes")
+	assert.Len(t, events, 1, "only the main process writes")
 }
 
 func TestAnInterruptionOfOneProcessIsContinuedByBothToTheBit(t *testing.T) {

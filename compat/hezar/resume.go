@@ -19,10 +19,10 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// Where a run begins: its state, the weights that it takes, and its place in the loop.
+// Where a run begins: its state, its weights, and its position in the loop.
 
-// startState is the state that a run begins with: a fresh one, or that of an earlier run in the
-// folder, put where the checkpoint was made.
+// startState returns the initial state of a run: a fresh one, or that of the earlier run in the
+// folder, set back to the checkpoint.
 func startState(c TrainerConfig, stepsInEpoch int, logsDir string) (TrainerState, error) {
 	fresh := TrainerState{Epoch: 1, TotalEpochs: c.NumEpochs, MetricForBestCheckpoint: c.MetricForBestModel,
 		LogsDir: logsDir}
@@ -33,7 +33,7 @@ func startState(c TrainerConfig, stepsInEpoch int, logsDir string) (TrainerState
 	path := filepath.Join(c.OutputDir, c.CheckpointsDir, stateFile)
 	checkpoints, otherRun := filepath.Dir(path), false
 	if own := filepath.Join(c.ResumeFromCheckpoint, ownStateFile); named && exists(own) {
-		path = own // of the checkpoint, not of where the run got to after it
+		path = own // the state at the checkpoint, not the latest one of that run
 		otherRun = !sameFolder(filepath.Join(c.ResumeFromCheckpoint, ".."), checkpoints)
 	}
 	s, err := LoadTrainerState(path)
@@ -43,11 +43,11 @@ func startState(c TrainerConfig, stepsInEpoch int, logsDir string) (TrainerState
 	if err != nil {
 		return fresh, err
 	}
-	if otherRun { // its logs stay as they are
+	if otherRun { // its logs are not continued
 		s.LogsDir = logsDir
 	}
 	if named {
-		// folders are called after their step
+		// Folders are named after their step.
 		if step, err := strconv.Atoi(filepath.Base(c.ResumeFromCheckpoint)); err == nil && step >= 0 {
 			s.GlobalStep = step
 		}
@@ -60,8 +60,8 @@ func startState(c TrainerConfig, stepsInEpoch int, logsDir string) (TrainerState
 	return s, nil
 }
 
-// checkpoint is the folder that a run continues from; empty: none. A damaged one is refused; those
-// of Python have no manifest to compare with.
+// checkpoint returns the folder that the run resumes from, or "" for none. A damaged checkpoint is
+// refused; those written by Python have no manifest to check.
 func (t *Trainer[S, B]) checkpoint() (dir string, err error) {
 	c := &t.Config
 	dir = c.ResumeFromCheckpoint
@@ -87,9 +87,9 @@ func (t *Trainer[S, B]) checkpoint() (dir string, err error) {
 	return dir, nil
 }
 
-// restore finds out where the run continues that a checkpoint is of: exactly there, if it has the
-// state of the run. Others have counts alone, and those inside a window are taken back to the
-// window's first batch, since no checkpoint holds gradients.
+// restore determines where the run resumes. If the checkpoint has the state of the run, that is the
+// exact position. Others hold only counts, and if these lie inside an accumulation window, the run
+// goes back to the window's first batch, because no checkpoint holds gradients.
 func (t *Trainer[S, B]) restore() (err error) {
 	r := &t.options.Rules
 	if t.from == "" {
@@ -119,18 +119,18 @@ func (t *Trainer[S, B]) restore() (err error) {
 	return nil
 }
 
-// processStates is what gotrainer_state.json is of a run on several processes: the state of each.
+// processStates is gotrainer_state.json for a run with several processes: the state of each.
 type processStates struct {
 	Processes []json.RawMessage `json:"processes"`
 }
 
-// windows is the number of windows up to a batch of the run.
+// windows returns the number of accumulation windows up to a batch of the run.
 func (t *Trainer[S, B]) windows(step int) int {
 	g := t.Config.GradientAccumulationSteps
 	return step/t.StepsInEpoch*((t.StepsInEpoch-1)/g+1) + step%t.StepsInEpoch/g
 }
 
-// start is where the run begins; nil: with its first batch.
+// start returns the position at which the run begins; nil: the beginning.
 func (t *Trainer[S, B]) start() *trainer.StartPosition {
 	s := &t.State
 	switch {
@@ -141,7 +141,7 @@ func (t *Trainer[S, B]) start() *trainer.StartPosition {
 	}
 	p := &trainer.StartPosition{Epoch: s.Epoch - 1, Batches: s.EpochStep, GlobalStep: s.GlobalStep,
 		LossMean: t.loss.Mean, LossSum: t.loss.Sum, LossCount: t.loss.Windows}
-	if s.EpochStep == 0 && s.GlobalStep == s.Epoch*t.NumBatches { // the epoch of State has ended
+	if s.EpochStep == 0 && s.GlobalStep == s.Epoch*t.NumBatches { // the epoch in State is complete
 		p.Epoch++
 	}
 	return p
@@ -158,7 +158,7 @@ func isFolder(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// loadWeights fills the model from a checkpoint, or a fresh one from InitWeightsFrom.
+// loadWeights loads the weights of a checkpoint, or initial weights from InitWeightsFrom.
 func (t *Trainer[S, B]) loadWeights() error {
 	source := t.Config.InitWeightsFrom
 	switch {
@@ -182,7 +182,7 @@ func (t *Trainer[S, B]) loadWeights() error {
 	return nil
 }
 
-// untie has a model of which one weight may be two become what a file holds.
+// untie separates tied weights of the model if they differ in a file.
 func (t *Trainer[S, B]) untie(w *pretrained.Weights) error {
 	if own, ok := t.model.(interface {
 		untie(w *pretrained.Weights) error
@@ -192,7 +192,7 @@ func (t *Trainer[S, B]) untie(w *pretrained.Weights) error {
 	return nil
 }
 
-// initWeights takes over what fits of a model of the same kind, in a folder or on the Hub.
+// initWeights loads the matching weights of a model of the same kind, from a folder or the Hub.
 func (t *Trainer[S, B]) initWeights(source string) (err error) {
 	get := t.options.Fetch
 	if get == nil || isFolder(source) {

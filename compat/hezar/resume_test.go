@@ -19,8 +19,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// TestPythonsCheckpointGoesOnHere takes up a checkpoint of PyTorch (testdata/resume.py) with its
-// optimizer and its schedule, and makes the next update.
+// Resumes from a checkpoint of PyTorch (testdata/resume.py), with its optimizer and schedule, and
+// makes the next update.
 func TestPythonsCheckpointGoesOnHere(t *testing.T) {
 	config := tinyConfig(t.TempDir())
 	config.Optimizer, config.WeightDecay, config.LearningRate = "adamw", 0.1, 0.05
@@ -34,7 +34,7 @@ func TestPythonsCheckpointGoesOnHere(t *testing.T) {
 	tr := newTrainer(t, config, tinyOptions{Overrides: Overrides[point, points]{
 		TrainingStep: func(tr *Trainer[point, points], _ points) (torch.Tensor, error) {
 			for _, p := range nn.Params(tr.Model().Model()) {
-				p.Tensor.Sum(torch.DefaultDType).Backward() // gradients of 1
+				p.Tensor.Sum(torch.DefaultDType).Backward() // all gradients are 1
 			}
 			return torch.From([]float32{0}), nil
 		}}})
@@ -55,7 +55,7 @@ func TestPythonsCheckpointGoesOnHere(t *testing.T) {
 	}
 }
 
-// TestAnotherRunsLogsStayAsTheyAre continues in a new folder from a checkpoint of another run.
+// Resumes in a new folder from a checkpoint of another run.
 func TestAnotherRunsLogsStayAsTheyAre(t *testing.T) {
 	contents := func(dir string) map[string]string {
 		files := map[string]string{}
@@ -83,7 +83,8 @@ func TestAnotherRunsLogsStayAsTheyAre(t *testing.T) {
 	assert.Equal(t, first.csv, second.csv, "the rows before the checkpoint too")
 	assert.Len(t, contents(second.State.LogsDir), 2, "training_logs.csv and the events of TensorBoard")
 
-	// the run's own checkpoint, under another spelling of its path, continues its own logs
+	// The run's own checkpoint, given by another spelling of its path, continues the run's own
+	// logs.
 	config.ResumeFromCheckpoint = filepath.Join(config.OutputDir, "checkpoints", "12") + string(filepath.Separator)
 	third, err := New[point, points](config, newTiny(2), cloud(11), tinyOptions{EvalDataset: cloud(5),
 		Output: io.Discard, RunName: "another"})
@@ -92,7 +93,7 @@ func TestAnotherRunsLogsStayAsTheyAre(t *testing.T) {
 	assert.Equal(t, second.State.LogsDir, third.State.LogsDir)
 }
 
-// A checkpoint of another kind of device has no state of this one's generator.
+// A checkpoint from another kind of device has no state for this device's generator.
 func TestGeneratorsThatACheckpointLacksAreNamed(t *testing.T) {
 	testenv.RequireTorch(t)
 	var said bytes.Buffer

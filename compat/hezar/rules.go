@@ -74,13 +74,15 @@ type Rules struct {
 // Exact has the behaviour of Hezar 1.0.0.
 var Exact = loops.AllSet[Rules]()
 
-// stateless reports whether checkpoints have Hezar's files alone: its way to resume needs no more.
+// stateless reports whether checkpoints contain only Hezar's files: resuming as Hezar does needs no
+// more.
 func (r Rules) stateless() bool { return r.LossCountFromSteps && r.SeedEveryPass }
 
-// semantics are the rules of the loop, for package trainer. Passes that do not shuffle do not seed.
+// semantics returns the rules for the loop of package trainer. Passes that do not shuffle do not
+// seed.
 func (r Rules) semantics(shuffle bool) semantics.Rules {
 	s := semantics.Hezar
-	// a checkpoint without the run's state has none of either
+	// A checkpoint without the run's state has neither of these.
 	s.ForgetLossAtResume, s.ForgetHooksAtResume = false, false
 	s.UnfinishedWindowLost, s.SaveInsideWindow = r.UnfinishedWindowLost, r.SaveInsideWindow
 	s.RepeatAtEpochEnd, s.CountStepsAtResume = r.SaveTwice, r.LossCountFromSteps

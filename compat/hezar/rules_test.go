@@ -22,7 +22,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// tryTrainer makes a trainer as it is, and says what New does.
+// tryTrainer makes a trainer and returns the error of New.
 func tryTrainer(t *testing.T, c TrainerConfig, eval data.Dataset[point], r Rules) (*Trainer[point, points], error) {
 	t.Helper()
 	testenv.RequireTorch(t)
@@ -87,7 +87,7 @@ func TestEmptyEvaluationIsZero(t *testing.T) {
 	}
 	for claim, eval := range map[string]data.Dataset[point]{"none": nil, "an empty set": cloud(0)} {
 		if _, err := tryTrainer(t, config, eval, Rules{}); err == nil || !strings.Contains(err.Error(), "EvalDataset") {
-			t.Errorf("%s: New says %v, want a refusal of EvalDataset", claim, err)
+			t.Errorf("%s: New returns %v, want a refusal of EvalDataset", claim, err)
 		}
 	}
 	tr, err := tryTrainer(t, config, nil, Exact)
@@ -140,13 +140,13 @@ func TestOptimizerOfAResumedRunIsTheCheckpoints(t *testing.T) {
 			t.Fatal(err)
 		}
 		kind := TrainerConfig{}
-		if _, err := kind.takeUp(saved); err != nil || (kind.Optimizer == "adamw") != c.decoupled {
+		if _, err := kind.adoptSettings(saved); err != nil || (kind.Optimizer == "adamw") != c.decoupled {
 			t.Errorf("%s: the optimizer is %s, %v", c.claim, kind.Optimizer, err)
 		}
 	}
 	second.Optimizer = "sdg"
 	if _, err := tryTrainer(t, second, cloud(5), Rules{}); err == nil {
-		t.Error("an optimizer that has no place for the states is taken by New")
+		t.Error("New accepts an optimizer that the states do not match")
 	}
 	tr, err := tryTrainer(t, second, cloud(5), Exact)
 	if err != nil {
@@ -195,7 +195,7 @@ func TestSaveFreqIsTakenUnderItsRuleOnly(t *testing.T) {
 	config := tinyConfig(t.TempDir())
 	config.SaveFreq = 2
 	if _, err := tryTrainer(t, config, cloud(5), Rules{}); err == nil || !strings.Contains(err.Error(), "SaveSteps") {
-		t.Errorf("New says %v, want that SaveFreq has become SaveSteps", err)
+		t.Errorf("New returns %v, want that SaveFreq has become SaveSteps", err)
 	}
 	train(t, config, Rules{SaveFreqIgnored: true})
 	for _, name := range []string{"06", "12"} {
@@ -228,7 +228,7 @@ func TestScheduleEndsWhereItsCycleDoes(t *testing.T) {
 	}
 	if _, err := tryTrainer(t, config, cloud(5), Rules{ScheduleEnds: true}); err == nil ||
 		!strings.Contains(err.Error(), "pct_start") {
-		t.Errorf("a top before the first update: with ScheduleEnds New says %v, want a refusal", err)
+		t.Errorf("a top before the first update: with ScheduleEnds New returns %v, want a refusal", err)
 	}
 }
 
@@ -243,11 +243,11 @@ func TestSaveThatFailsLeavesNoState(t *testing.T) {
 		t.Error("a function was saved")
 	}
 	if exists(filepath.Join(config.OutputDir, "checkpoints", stateFile)) {
-		t.Error("the state names a checkpoint that is not there")
+		t.Error("the state names a missing checkpoint")
 	}
 }
 
-// fromText reads a configuration as a user of Hezar brings one along.
+// fromText parses a configuration as a user of Hezar would have it.
 func fromText(t *testing.T, text string) TrainerConfig {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "train_config.yaml")
@@ -267,7 +267,7 @@ func TestZerosOfAFileAreNotDefaults(t *testing.T) {
 		var setting *SettingError
 		if _, err := tryTrainer(t, fromText(t, text+key+": 0\n"), cloud(5), Exact); !errors.As(err, &setting) ||
 			setting.Want != "at least 1" {
-			t.Errorf("%s: 0: New says %v, want a refusal", key, err)
+			t.Errorf("%s: 0: New returns %v, want a refusal", key, err)
 		}
 	}
 	still := fromText(t, text+"learning_rate: 0.0\n")
@@ -290,7 +290,7 @@ func TestZerosOfAFileAreNotDefaults(t *testing.T) {
 	}
 	if tr := train(t, steps, Exact); tr.TotalSteps != 6 || tr.Config.SaveSteps != Count(6) ||
 		!tr.Config.LogSteps.isZero() {
-		t.Errorf("%d batches, saved every %v, logged every %v; want what nothing written means: 6, 6, 0", tr.TotalSteps,
+		t.Errorf("%d batches, saved every %v, logged every %v; want the defaults: 6, 6, 0", tr.TotalSteps,
 			tr.Config.SaveSteps, tr.Config.LogSteps)
 	}
 	none := fromText(t, text)
@@ -300,14 +300,14 @@ func TestZerosOfAFileAreNotDefaults(t *testing.T) {
 	}
 }
 
-// named is a model with the labels of entities, which begin with B- and I-.
+// named is a model whose labels are entities that begin with B- and I-.
 type named struct{ *tiny }
 
 func (named) TagName(id int64) string { return []string{"O", "B-place", "I-place"}[id] }
 func (named) IOB() bool               { return true }
 
-// TestTheTrainingSetSaysWhetherItsTagsAreIOB evaluates a place of two tokens whose second one the
-// model misses: no place is right, or one token of two.
+// Evaluates an entity of two tokens, the second of which the model mispredicts: no entity is
+// correct, or one of two tokens.
 func TestTheTrainingSetSaysWhetherItsTagsAreIOB(t *testing.T) {
 	testenv.RequireTorch(t)
 	config := TrainerConfig{Task: "sequence_labeling", Metrics: []string{"seqeval"}}

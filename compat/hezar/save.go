@@ -35,7 +35,7 @@ func (t *Trainer[S, B]) Save(path string) error {
 	return nil
 }
 
-// write fills a folder, but for some of its files.
+// write writes the files of a checkpoint into a folder, except those in without.
 func (t *Trainer[S, B]) write(dir string, without ...string) (err error) {
 	put := func(name string, is bool, save func(path string) error) {
 		if err == nil && is && !slices.Contains(without, name) {
@@ -70,7 +70,8 @@ func (t *Trainer[S, B]) saveState() error {
 	return t.State.Save(filepath.Join(t.Config.OutputDir, t.Config.CheckpointsDir, stateFile))
 }
 
-// checkpointPath is the folder of a checkpoint: the number of batches, as wide as that of the run.
+// checkpointPath returns the folder of the current checkpoint: the number of batches, zero-padded
+// to the width of the run's total.
 func (t *Trainer[S, B]) checkpointPath() string {
 	return filepath.Join(t.Config.OutputDir, t.Config.CheckpointsDir,
 		fmt.Sprintf("%0*d", len(strconv.Itoa(t.TotalSteps)), t.State.GlobalStep))
@@ -99,7 +100,7 @@ func (t *Trainer[S, B]) PushToHub(ctx context.Context, repo string, o PushOption
 		return prefixed(err)
 	}
 	defer os.RemoveAll(dir)
-	without := []string{schedulerFile, runFile, ownStateFile} // which Hezar does not upload
+	without := []string{schedulerFile, runFile, ownStateFile} // Hezar does not upload these
 	if o.NoModel {
 		without = append(without, modelFile, modelConfig, preprocessors.Folder)
 	}

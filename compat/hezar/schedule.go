@@ -9,26 +9,27 @@ import (
 	"github.com/gotrainer/gotrainer/optim/lr"
 )
 
-// classes are the classes of torch.optim.lr_scheduler behind Hezar's names.
+// classes maps Hezar's names to classes in torch.optim.lr_scheduler.
 var classes = map[string]string{
 	"step": "StepLR", "multi_step": "MultiStepLR", "one_cycle": "OneCycleLR", "linear": "LinearLR",
 	"exponential": "ExponentialLR", "cyclic": "CyclicLR", "polynomial": "PolynomialLR",
 	"cosine_anealing": "CosineAnnealingLR",
 }
 
-// scheduler moves the learning rate: every so many batches, or by a metric at the end of an epoch.
+// scheduler adjusts the learning rate: after a number of batches, or by a metric at the end of an
+// epoch.
 type scheduler struct {
-	none        bool // the rate stays, and there is no file
+	none        bool // the rate is constant, and no file is written
 	plan        lr.Rate
 	momentum    loops.Momentum
-	controller  lr.Controller // nil: planned
+	controller  lr.Controller // nil: the rate follows plan
 	moves       int
-	failsAtOnce bool          // PyTorch's class cannot be made
-	limit       int           // moves behind which PyTorch's class fails; 0 or less: it does not
-	config      TrainerConfig // for the file
+	failsAtOnce bool          // PyTorch's class cannot be constructed
+	limit       int           // steps after which PyTorch's class fails; 0 or less: it does not
+	config      TrainerConfig // written to the file
 }
 
-// newScheduler makes the schedule of a configuration, or the caller's own.
+// newScheduler makes the schedule of a configuration, or uses the caller's.
 func newScheduler(c TrainerConfig, own lr.Schedule, adaptive lr.Adaptive, o optim.Optimizer, moves int) (*scheduler,
 	error) {
 	s := &scheduler{config: c}
@@ -65,7 +66,7 @@ func newScheduler(c TrainerConfig, own lr.Schedule, adaptive lr.Adaptive, o opti
 	return s, nil
 }
 
-// kwargs are the arguments in the form that package lr reads.
+// kwargs converts arguments to the form that package lr reads.
 func kwargs(m omegaconf.Map) map[string]any {
 	out := map[string]any{}
 	for _, item := range m {
@@ -78,7 +79,7 @@ func kwargs(m omegaconf.Map) map[string]any {
 	return out
 }
 
-// rate is the rate of the next update.
+// rate returns the rate of the next update.
 func (s *scheduler) rate() float64 {
 	if s.controller != nil {
 		return s.controller.Rate()
@@ -86,8 +87,8 @@ func (s *scheduler) rate() float64 {
 	return s.plan(s.moves)
 }
 
-// newOptimizer makes the optimizer that a configuration names. It computes as PyTorch's does if it
-// is told nothing: operator by operator on a CPU.
+// newOptimizer makes the optimizer that a configuration names. It computes like PyTorch's with
+// default arguments: operator by operator on a CPU.
 func newOptimizer(c TrainerConfig) optim.Builder {
 	switch c.Optimizer {
 	case "adamw":

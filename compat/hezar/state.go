@@ -25,7 +25,7 @@ type TrainerState struct {
 	LogsDir                 string
 }
 
-// fields are the keys of the file in Hezar's order.
+// fields returns the keys of the file in Hezar's order.
 func (s *TrainerState) fields() []configfile.Field {
 	return configfile.Fields("epoch", &s.Epoch, "total_epochs", &s.TotalEpochs, "global_step", &s.GlobalStep,
 		"epoch_step", &s.EpochStep, "loss_tracker_sum", &s.LossTrackerSum, "loss_tracker_avg", &s.LossTrackerAvg,
@@ -35,7 +35,7 @@ func (s *TrainerState) fields() []configfile.Field {
 
 // Map returns the state in Hezar's order.
 func (s TrainerState) Map() (m omegaconf.Map) {
-	for _, f := range s.fields() { // those without a value too
+	for _, f := range s.fields() { // including those without a value
 		m.Set(f.Key, reflect.ValueOf(f.At).Elem().Interface())
 	}
 	switch {
@@ -73,7 +73,7 @@ func LoadTrainerState(path string) (TrainerState, error) {
 	return s, nil
 }
 
-// update takes note of an evaluation: update_best_results.
+// update records the result of an evaluation: update_best_results.
 func (s *TrainerState) update(best Value, maximize bool) {
 	value := best.Value
 	if s.BestMetricValue == nil || maximize && value > *s.BestMetricValue || !maximize && value < *s.BestMetricValue {

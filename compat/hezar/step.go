@@ -12,12 +12,12 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// step is the arithmetic of a Trainer as the loop wants it. Hezar's training_step is forward and
+// step is the Trainer's arithmetic as the loop expects it. Hezar's training_step is forward and
 // backward in one, and its optimization_step is called for every batch.
 type step[S, B any] struct {
 	loops.Step[B]
 	t    *Trainer[S, B]
-	loss float64 // of the last batch, not divided
+	loss float64 // of the last batch, before division
 }
 
 var (
@@ -29,7 +29,7 @@ func (s *step[S, B]) About() trainer.About {
 	return trainer.About{Text: fmt.Sprintf("%T on %s", s.t.model.Model(), s.t.device), JoinsGroup: true}
 }
 
-// Seed begins the random numbers of a pass. New has begun those of the run.
+// Seed seeds the generators for a pass. New has seeded them for the run.
 func (s *step[S, B]) Seed(_ uint64, o trainer.SeedOptions) error {
 	if o.KeepModel {
 		torch.ManualSeed(s.t.seed())
@@ -37,7 +37,7 @@ func (s *step[S, B]) Seed(_ uint64, o trainer.SeedOptions) error {
 	return nil
 }
 
-// StartLoader draws what PyTorch's DataLoader draws as the seed of its workers.
+// StartLoader draws the seed of the workers, as PyTorch's DataLoader does.
 func (s *step[S, B]) StartLoader(bool) error {
 	if s.t.options.Rules.SeedEveryPass {
 		sharedorder.Draw()
@@ -57,7 +57,7 @@ func (s *step[S, B]) Train(ctx context.Context, b B, w trainer.Window) error {
 	return s.Backward(ctx)
 }
 
-// Forward is training_step, forward and backward.
+// Forward runs training_step: forward and backward.
 func (s *step[S, B]) Forward(ctx context.Context, b B, w trainer.Window) error {
 	t := s.t
 	b, err := t.call.PrepareInputBatch(t, b)
@@ -83,7 +83,8 @@ func (s *step[S, B]) Forward(ctx context.Context, b B, w trainer.Window) error {
 	return err
 }
 
-// Backward is the optimization_step of a batch within its window, Update that of one that ends it.
+// Backward runs optimization_step for a batch inside an accumulation window; Update runs it for the
+// last batch of one.
 func (s *step[S, B]) Backward(context.Context) error {
 	if s.t.endsWindow() {
 		return nil
@@ -104,7 +105,7 @@ func (s *step[S, B]) BatchLoss() (trainer.BatchLoss, error) {
 	return trainer.BatchLoss{Loss: s.loss, Divided: s.loss / s.t.window.Divisor}, nil
 }
 
-// batches are those of the training set: a Trainer makes a loader for each epoch.
+// batches loads the training set: a Trainer makes a loader for each epoch.
 type batches[S, B any] struct{ t *Trainer[S, B] }
 
 func (b batches[S, B]) Len() int { return b.t.NumBatches }

@@ -14,9 +14,9 @@ import (
 	"github.com/gotrainer/gotrainer/safetensors/pickle"
 )
 
-// The files that torch.save writes: train/optimizer.pt and train/lr_scheduler.pt.
+// The files in the format of torch.save: train/optimizer.pt and train/lr_scheduler.pt.
 
-// saveOptimizer writes optimizer.state_dict(), in whose groups PyTorch keeps the next rate.
+// saveOptimizer writes optimizer.state_dict(), in which PyTorch stores the next rate.
 func saveOptimizer(path string, o optim.Optimizer, rate, initial float64, scheduled bool) error {
 	state, err := torchsave.StateDict(o, rate)
 	if err != nil {
@@ -25,7 +25,7 @@ func saveOptimizer(path string, o optim.Optimizer, rate, initial float64, schedu
 	groups, _ := state["param_groups"].([]any)
 	for i, own := range o.Groups() {
 		group, _ := groups[i].(map[string]any)
-		delete(group, "param_names") // Hezar's optimizers are made of parameters without names
+		delete(group, "param_names") // Hezar's optimizers are created from unnamed parameters
 		if scheduled {
 			group["initial_lr"] = initial * torchsave.Scale(own)
 		}
@@ -33,10 +33,10 @@ func saveOptimizer(path string, o optim.Optimizer, rate, initial float64, schedu
 	return torchsave.WriteFile(path, state)
 }
 
-// takeUp takes rate, weight decay and kind of the optimizer from a state of saveOptimizer, or of
-// Python's, as load_state_dict does. foreign is the family of the state's optimizer where it is not
-// the configuration's, and the settings of neither would do.
-func (c *TrainerConfig) takeUp(state map[string]any) (foreign string, err error) {
+// adoptSettings sets rate, weight decay and kind of the optimizer from a state written by
+// saveOptimizer or Python, as load_state_dict does. If the state belongs to another family of
+// optimizers than the configuration's, foreign is that family, and nothing is set.
+func (c *TrainerConfig) adoptSettings(state map[string]any) (foreign string, err error) {
 	groups, _ := state["param_groups"].([]any)
 	if len(groups) != 1 {
 		return "", errors.New("no list of one group in param_groups; want what torch.save(optimizer.state_dict()) writes")
@@ -65,7 +65,7 @@ func (c *TrainerConfig) takeUp(state map[string]any) (foreign string, err error)
 	return "", nil
 }
 
-// save writes the rate and how often the schedule has moved, which PyTorch's needs to continue too.
+// save writes the rate and the number of steps of the schedule, as PyTorch needs them.
 func (s *scheduler) save(path string) error {
 	state := map[string]any{"base_lrs": []any{s.config.LearningRate}, "last_epoch": s.moves, "_step_count": s.moves + 1}
 	if s.controller != nil {
@@ -78,7 +78,7 @@ func (s *scheduler) save(path string) error {
 		}
 		delete(state, "last_lr")
 		for key, v := range state {
-			if text, ok := v.(string); ok { // an infinity, which JSON has not
+			if text, ok := v.(string); ok { // an infinity, which JSON cannot represent
 				if f, err := strconv.ParseFloat(text, 64); err == nil {
 					state[key] = f
 				}
@@ -86,7 +86,7 @@ func (s *scheduler) save(path string) error {
 		}
 	}
 	state["_last_lr"] = []any{s.rate()}
-	// which keep other things than what they are given
+	// These two do not store their arguments as they are given.
 	if s.config.LRScheduler != "one_cycle" && s.config.LRScheduler != "cyclic" {
 		for _, item := range s.config.LRSchedulerKwargs {
 			key := fmt.Sprint(item.Key)
@@ -98,7 +98,7 @@ func (s *scheduler) save(path string) error {
 	return torchsave.WriteFile(path, state)
 }
 
-// load continues from a file of save, or of Python's.
+// load restores the schedule from a file written by save or Python.
 func (s *scheduler) load(path string) error {
 	f, err := pickle.Open(path)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 // ResumeFromCheckpoint continues; the error is then that of ctx.
 func (t *Trainer[S, B]) Train(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, t.Close()) }()
-	if err := t.openEvents(); err != nil { // an earlier Train has closed them
+	if err := t.openEvents(); err != nil { // an earlier Train may have closed them
 		return err
 	}
 	t.PrintInfo()
@@ -43,8 +43,8 @@ func (t *Trainer[S, B]) Train(ctx context.Context) (err error) {
 	return nil
 }
 
-// runOptions are the options of the loop, which knows of the rate only when it moves:
-// lr_scheduler.pt has it, so the Trainer does.
+// runOptions returns the options of the loop. The loop only triggers the schedule; the rate belongs
+// to the Trainer, because lr_scheduler.pt contains it.
 func (t *Trainer[S, B]) runOptions(s *session[S, B]) trainer.Options {
 	c := &t.Config
 	o := trainer.Options{
@@ -65,10 +65,10 @@ func (t *Trainer[S, B]) runOptions(s *session[S, B]) trainer.Options {
 	return o
 }
 
-// join makes the model the same on all processes: accelerator.prepare.
+// join makes the model identical on all processes: accelerator.prepare.
 func (t *Trainer[S, B]) join(ctx context.Context) (err error) {
 	g := t.options.Group
-	if g.World() == 1 || t.parallel != nil { // as in an evaluation within a run
+	if g.World() == 1 || t.parallel != nil { // parallel is set in an evaluation within a run
 		return nil
 	}
 	if _, ok := t.optimizer.(optim.BackwardUpdater); ok {
@@ -80,12 +80,12 @@ func (t *Trainer[S, B]) join(ctx context.Context) (err error) {
 	return prefixed(err)
 }
 
-// saves reports whether the run has checkpoints.
+// saves reports whether the run writes checkpoints.
 func (t *Trainer[S, B]) saves() bool {
 	return isTrue(t.Config.SaveEnabled) || t.options.Rules.SaveSwitchIgnored
 }
 
-// explain says in the words of this package why a run has ended.
+// explain describes in this package's terms why a run has ended.
 func (t *Trainer[S, B]) explain(err error) error {
 	if stopped, ok := errors.AsType[*trainer.InterruptedError](err); ok {
 		then := "ResumeFromCheckpoint continues there"
@@ -107,25 +107,25 @@ func (t *Trainer[S, B]) explain(err error) error {
 	return err
 }
 
-// session hears the events of a run and calls the methods of the Trainer that belong to them.
+// session handles the events of a run by calling the Trainer's methods.
 type session[S, B any] struct {
 	t      *Trainer[S, B]
 	ctx    context.Context
-	cancel context.CancelCauseFunc // ends ctx
+	cancel context.CancelCauseFunc // cancels ctx
 
-	train func() error // trains on the current epoch; nil between epochs
-	loss  *float64     // what InnerTrainingLoop has returned of the current epoch; nil: not yet
+	train func() error // trains the current epoch; nil between epochs
+	loss  *float64     // result of InnerTrainingLoop in the current epoch; nil: not yet known
 	bar   *loops.Progress
-	state []byte // of the run, for the checkpoint that is being written
+	state []byte // of the run, while a checkpoint is written
 }
 
-// TrainBegin takes over where the run stands.
+// TrainBegin takes over the position of the loop.
 func (s *session[S, B]) TrainBegin(r *trainer.Run) error {
 	s.t.loss = r.RunningLoss()
 	return s.count(r)
 }
 
-// count brings State up to date.
+// count updates State.
 func (s *session[S, B]) count(r *trainer.Run) error {
 	t, loss := s.t, r.RunningLoss()
 	t.State.Epoch, t.State.GlobalStep, t.State.EpochStep = r.EpochIndex+1, r.GlobalStep, r.Batches
@@ -137,7 +137,7 @@ func (s *session[S, B]) count(r *trainer.Run) error {
 	return nil
 }
 
-// AroundEpoch trains on an epoch by way of InnerTrainingLoop.
+// AroundEpoch trains an epoch by calling InnerTrainingLoop.
 func (s *session[S, B]) AroundEpoch(r *trainer.Run, train func() error) error {
 	if err := s.count(r); err != nil {
 		return err
@@ -173,7 +173,7 @@ func (t *Trainer[S, B]) InnerTrainingLoop(ctx context.Context, epoch int) (float
 	return t.loss.Mean, err
 }
 
-// AfterSchedule moves the schedule. One that follows a metric moves at the end of the epoch.
+// AfterSchedule steps the schedule, unless it depends on a metric: then EpochDone steps it.
 func (s *session[S, B]) AfterSchedule(r *trainer.Run, _ float64) error {
 	if err := s.count(r); err != nil {
 		return err
@@ -190,22 +190,22 @@ func (s *session[S, B]) AfterSchedule(r *trainer.Run, _ float64) error {
 	return t.call.AfterSchedule(t, nil)
 }
 
-// StepEnd shows how far the run is.
+// StepEnd updates the progress line.
 func (s *session[S, B]) StepEnd(r *trainer.Run) error {
 	err := s.count(r)
 	s.bar.Show(r.Batches)
 	return err
 }
 
-// AfterLog writes the running loss where LogSteps wants it.
+// AfterLog writes the running loss at the steps that LogSteps selects.
 func (s *session[S, B]) AfterLog(r *trainer.Run, row trainer.Logs) error {
-	if _, due := row["loss"]; !due { // but for the row at the end of the run
+	if _, due := row["loss"]; !due { // only the row at the end of the run has none
 		return nil
 	}
 	return s.t.call.WriteToTensorboard(s.t, Logs{{Name: "train.loss", Value: s.t.loss.Mean}}, r.GlobalStep)
 }
 
-// EpochDone evaluates and logs: what Hezar's train does at the end of an epoch, behind the save.
+// EpochDone evaluates and logs, like Hezar's train at the end of an epoch, after the save.
 func (s *session[S, B]) EpochDone(r *trainer.Run) error {
 	t := s.t
 	if err := s.count(r); err != nil {
@@ -218,7 +218,7 @@ func (s *session[S, B]) EpochDone(r *trainer.Run) error {
 	s.loss = nil
 	if isTrue(t.Config.DoEvaluate) {
 		ctx := s.ctx
-		if t.options.Group.World() > 1 { // all end behind the next update
+		if t.options.Group.World() > 1 { // all processes stop together, after the next update
 			ctx = context.WithoutCancel(ctx)
 		}
 		results, err := t.call.Evaluate(t, ctx, t.options.EvalDataset)
@@ -233,7 +233,7 @@ func (s *session[S, B]) EpochDone(r *trainer.Run) error {
 	controlled := t.scheduler.controller != nil
 	best, ok := logs.find(t.Config.MetricForBestModel)
 	if !ok {
-		if !controlled { // the controller looks for the number first
+		if !controlled { // the controller looks up the number first
 			t.State.EpochStep = 0
 		}
 		return refuse("MetricForBestModel", t.Config.MetricForBestModel, fmt.Sprintf("one of the numbers %v", logs))
@@ -249,7 +249,7 @@ func (s *session[S, B]) EpochDone(r *trainer.Run) error {
 	return t.call.Log(t, logs, t.State.GlobalStep)
 }
 
-// SaveCheckpoint writes a checkpoint, and then the state that names it.
+// SaveCheckpoint writes a checkpoint, and then the state that refers to it.
 func (s *session[S, B]) SaveCheckpoint(r *trainer.Run, state []byte) (path string, err error) {
 	t := s.t
 	path = t.checkpointPath()
@@ -272,18 +272,19 @@ func (s *session[S, B]) SaveCheckpoint(r *trainer.Run, state []byte) (path strin
 	return path, t.saveState()
 }
 
-// sessionState is what a checkpoint keeps of the Trainer besides Hezar's files.
+// sessionState is the Trainer's part of a checkpoint besides Hezar's files.
 type sessionState struct {
-	// training_logs.csv, which is written behind the checkpoint of its epoch
+	// training_logs.csv, which is written after the checkpoint of its epoch
 	Log        string               `json:"log"`
 	Scaler     *amp.GradScalerState `json:"scaler,omitempty"`
 	Generators torchsave.Generators `json:"generators,omitempty"`
 }
 
-// StateName is the name under which the state of the run has the state of the session.
+// StateName returns the key of the session's state in the state of the run.
 func (s *session[S, B]) StateName() string { return "hezar" }
 
-// devices are those of whose generators a checkpoint has the states: none if every pass seeds them.
+// devices returns the devices whose generators are saved in a checkpoint: none if every pass seeds
+// them.
 func (s *session[S, B]) devices() []torch.Device {
 	if s.t.options.Rules.SeedEveryPass {
 		return nil
@@ -300,7 +301,7 @@ func (s *session[S, B]) MarshalState() ([]byte, error) {
 	return json.Marshal(state)
 }
 
-// UnmarshalState continues from what MarshalState returned.
+// UnmarshalState restores what MarshalState returned.
 func (s *session[S, B]) UnmarshalState(text []byte) (err error) {
 	var state sessionState
 	if err = json.Unmarshal(text, &state); err != nil {
@@ -316,7 +317,7 @@ func (s *session[S, B]) UnmarshalState(text []byte) (err error) {
 				"device, or under Rules.SeedEveryPass", "device", d.String())
 		}
 	}
-	state.Generators.Restore(s.devices()) // what is no state panics with *torch.Error, which Fit returns
+	state.Generators.Restore(s.devices()) // an invalid state panics with *torch.Error, which Fit returns
 	if err == nil && !s.t.options.Rules.LogStartsAnew {
 		s.t.csv, err = parseCSV(state.Log)
 	}

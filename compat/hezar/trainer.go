@@ -55,22 +55,22 @@ type Trainer[S, B any] struct {
 	csv      *CSVLog
 	events   *callback.EventWriter
 
-	parallel *ddp.Model // of several processes; nil: there is one, or no run has begun
+	parallel *ddp.Model // with several processes; nil: there is one, or no run has begun
 	averaged bool       // Backward was called for the current batch
 
 	initReport *nn.Report
-	from       string // the checkpoint that the run continues from; empty: none
-	runState   []byte // of the run, in that checkpoint; nil: it has none
-	// the family of the optimizer whose checkpoint cannot be continued, by
-	// Rules.CheckpointSettings; empty: it can
+	from       string // the checkpoint that the run resumes from; empty: none
+	runState   []byte // state of the run in that checkpoint; nil: it has none
+	// The family of the checkpoint's optimizer if it cannot be resumed under
+	// Rules.CheckpointSettings; otherwise empty.
 	foreign string
-	every   int // batches from one move of the schedule to the next
+	every   int // number of batches between steps of the schedule
 
 	window  trainer.Window // of the current batch
 	session *session[S, B] // nil unless Train is running
 }
 
-// Files of a run, and below them those of a checkpoint, under Hezar's names.
+// File names of a run, followed by those of a checkpoint, as in Hezar.
 const (
 	stateFile = "trainer_state.yaml"
 	csvFile   = "training_logs.csv"
@@ -107,7 +107,7 @@ func New[S, B any](config TrainerConfig, model Model[S, B], train data.Dataset[S
 	return t, nil
 }
 
-// check looks at the arguments that are no settings, and fills in defaults.
+// check validates the arguments that are not settings, and fills in defaults.
 func (t *Trainer[S, B]) check() error {
 	o := &t.options
 	if t.model == nil {
@@ -142,7 +142,7 @@ func (t *Trainer[S, B]) check() error {
 		t.collate = t.model.Collate
 	}
 	o.Output, o.Warnings = cmp.Or[io.Writer](o.Output, os.Stderr), cmp.Or[io.Writer](o.Warnings, os.Stderr)
-	if o.Group.LocalRank() > 0 { // one process of each machine prints
+	if o.Group.LocalRank() > 0 { // one process per machine prints
 		o.Output, o.Warnings = io.Discard, io.Discard
 	}
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
@@ -191,7 +191,7 @@ func (t *Trainer[S, B]) build() (err error) {
 	return nil
 }
 
-// countSteps resolves counts and shares.
+// countSteps converts shares to counts.
 func (t *Trainer[S, B]) countSteps() error {
 	c := &t.Config
 	t.NumBatches = (t.train.Len()-1)/c.BatchSize + 1
@@ -205,12 +205,12 @@ func (t *Trainer[S, B]) countSteps() error {
 	all := t.NumBatches * c.NumEpochs
 	t.TotalSteps = all
 	if c.MaxSteps.share != 0 {
-		c.MaxSteps = Count(c.MaxSteps.counted(t.NumBatches).n * c.NumEpochs)
+		c.MaxSteps = Count(c.MaxSteps.toCount(t.NumBatches).n * c.NumEpochs)
 	}
 	if c.MaxSteps.n > 0 {
 		t.TotalSteps = min(c.MaxSteps.n, all)
 	}
-	c.SaveSteps, c.LogSteps = c.SaveSteps.counted(t.TotalSteps), c.LogSteps.counted(t.TotalSteps)
+	c.SaveSteps, c.LogSteps = c.SaveSteps.toCount(t.TotalSteps), c.LogSteps.toCount(t.TotalSteps)
 	t.StepsInEpoch = min(t.NumBatches, t.TotalSteps)
 	if c.SaveSteps.isZero() {
 		c.SaveSteps = Count(t.StepsInEpoch)
@@ -247,8 +247,8 @@ func (t *Trainer[S, B]) chooseDevice() error {
 	return nil
 }
 
-// checkGeneration refuses a generative model that cannot generate as its config says, and metrics
-// of texts where it is not to generate any.
+// checkGeneration refuses a generative model that cannot generate with its config, and metrics of
+// texts without generation.
 func (t *Trainer[S, B]) checkGeneration() error {
 	if _, generates := t.model.(Generator[B]); !generates {
 		return nil
@@ -268,7 +268,7 @@ func (t *Trainer[S, B]) checkGeneration() error {
 	return nil
 }
 
-// chooseObjective finds out whether the metric for the best model is better when greater.
+// chooseObjective determines whether the metric for the best model is better when greater.
 func (t *Trainer[S, B]) chooseObjective() error {
 	late, target := t.options.Rules.LateMetricCheck, t.Config.MetricForBestModel
 	parts := strings.Split(target, ".")
@@ -298,13 +298,13 @@ func (t *Trainer[S, B]) runName() string {
 
 func (t *Trainer[S, B]) seed() uint64 { return uint64(*t.Config.Seed) }
 
-// buildOptimizer makes optimizer and schedule, and continues those of a checkpoint.
+// buildOptimizer makes the optimizer and the schedule, and restores them from a checkpoint.
 func (t *Trainer[S, B]) buildOptimizer() (err error) {
 	o, r := &t.options, &t.options.Rules
 	config, builder := t.Config, o.Optimizer
 	optimizerPath := filepath.Join(t.from, optimizerFile)
 	schedulerPath := filepath.Join(t.from, schedulerFile)
-	var saved map[string]any // state of the optimizer that the run continues
+	var saved map[string]any // state of the optimizer in the checkpoint
 	if t.from != "" && exists(optimizerPath) {
 		if saved, err = torchsave.ReadFile(optimizerPath); err != nil {
 			return prefixed(err)
@@ -313,7 +313,7 @@ func (t *Trainer[S, B]) buildOptimizer() (err error) {
 	}
 	if builder == nil {
 		if r.CheckpointSettings && saved != nil {
-			if t.foreign, err = config.takeUp(saved); err != nil {
+			if t.foreign, err = config.adoptSettings(saved); err != nil {
 				return fmt.Errorf("hezar: %s: %w", optimizerPath, err)
 			}
 		}
@@ -326,7 +326,7 @@ func (t *Trainer[S, B]) buildOptimizer() (err error) {
 		return prefixed(err)
 	}
 	t.every = cmp.Or(t.Config.LRSchedulingSteps, t.StepsInEpoch)
-	if o.Optimizer != nil && r.OwnNamesOnly { // a name is for an optimizer with a name
+	if o.Optimizer != nil && r.OwnNamesOnly { // in Hezar, the name of a schedule needs the name of an optimizer
 		config.LRScheduler = ""
 	}
 	if t.scheduler, err = newScheduler(config, o.LRScheduler, o.Adaptive, t.optimizer,
@@ -340,7 +340,7 @@ func (t *Trainer[S, B]) buildOptimizer() (err error) {
 	if t.from == "" || t.foreign != "" {
 		return nil
 	}
-	if err = t.scheduler.momentum.Set(t.scheduler.moves); err != nil { // for which an optimizer keeps a state
+	if err = t.scheduler.momentum.Set(t.scheduler.moves); err != nil { // before the state is loaded
 		return err
 	}
 	if saved != nil {
@@ -374,7 +374,7 @@ func (t *Trainer[S, B]) openLogs() (err error) {
 	return t.openEvents()
 }
 
-// openEvents makes a file of TensorBoard events, unless one is open.
+// openEvents creates a file of TensorBoard events, unless one is open.
 func (t *Trainer[S, B]) openEvents() (err error) {
 	if t.events == nil && t.options.Group.Main() {
 		t.events, err = callback.NewEventWriter(t.State.LogsDir)
@@ -436,7 +436,7 @@ func (t *Trainer[S, B]) RunningLoss() (mean, sum float64, windows int) {
 // without it.
 func (t *Trainer[S, B]) InitReport() *nn.Report { return t.initReport }
 
-// say writes to the output; nobody can do anything about a terminal that is gone.
+// say writes to the output, ignoring errors: nothing can be done about them.
 func (t *Trainer[S, B]) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(t.options.Output, format, args...)
 }

@@ -48,10 +48,10 @@ type TrainerArguments struct {
 	LogLevel      string              `config:"log_level"`    // DEBUG, INFO, WARNING, ERROR or CRITICAL; empty: INFO
 	Backend       string              `config:"backend"`      // see [BuildTrainerBackend]; empty: sp
 
-	zeroEpochs, zeroGradNorm bool // a configuration says 0
+	zeroEpochs, zeroGradNorm bool // the configuration explicitly says 0
 }
 
-// withDefaults fills in what zero stands for.
+// withDefaults fills in the defaults of zero fields.
 func (a TrainerArguments) withDefaults() TrainerArguments {
 	if !a.zeroEpochs {
 		a.Epochs = cmp.Or(a.Epochs, 1)
@@ -78,7 +78,8 @@ func argumentf(format string, args ...any) error {
 	return fmt.Errorf("pymarlin: %w: "+format, append([]any{ErrArgument}, args...)...)
 }
 
-// check refuses what PyMarlin would stumble over and, unless exact is set, what makes no sense.
+// check refuses arguments with which PyMarlin would fail and, unless exact is set, those that make
+// no sense.
 func (a TrainerArguments) check(exact bool) error {
 	if !exact && a.Epochs < 1 {
 		return argumentf("epochs is %d; want a positive number", a.Epochs)
@@ -140,8 +141,8 @@ func EstimatedGlobalSteps(batches, worldSize, accumulation, maxSteps int) int {
 	return steps
 }
 
-// DistributedTrainingArguments say which process this is, and how many there are. The processes
-// themselves are those of [Options].Group.
+// DistributedTrainingArguments say which process this is, and how many there are. They must match
+// [Options].Group.
 type DistributedTrainingArguments struct {
 	LocalRank  int `config:"local_rank"`
 	GlobalRank int `config:"global_rank"`
@@ -158,7 +159,7 @@ func FetchRanks() (DistributedTrainingArguments, error) {
 	return DistributedTrainingArguments{LocalRank: l.LocalRank, GlobalRank: l.Rank, WorldSize: l.World}, err
 }
 
-// levels are the names of Python's logging.
+// levels maps the level names of Python's logging.
 var levels = map[string]slog.Level{"DEBUG": slog.LevelDebug, "NOTSET": slog.LevelDebug, "INFO": slog.LevelInfo,
 	"WARNING": slog.LevelWarn, "WARN": slog.LevelWarn, "ERROR": slog.LevelError, "CRITICAL": slog.LevelError + 4,
 	"FATAL": slog.LevelError + 4}

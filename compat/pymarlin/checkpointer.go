@@ -171,7 +171,7 @@ func (c *DefaultCheckpointer) Load() (Checkpoint, error) {
 	return Checkpoint{}, nil
 }
 
-// candidates are the files that may be loaded, in their order.
+// candidates returns the files that may be loaded, best first.
 func (c *DefaultCheckpointer) candidates() ([]string, error) {
 	switch dir, prefix, ext := c.args.LoadDir, c.args.FilePrefix, c.args.FileExt; {
 	case c.args.LoadFilename != "":
@@ -198,7 +198,7 @@ func LatestFile(dir, prefix, ext string) (string, error) {
 	return append(files, "")[0], nil
 }
 
-// checkpointFiles lists PREFIX_NUMBER.EXT below a folder, the highest number first.
+// checkpointFiles lists the files named PREFIX_NUMBER.EXT below a folder, highest number first.
 func checkpointFiles(dir, prefix, ext string) ([]string, error) {
 	var paths []string
 	numbers := map[string]int{}
@@ -242,7 +242,7 @@ func readCheckpoint(path string) (Checkpoint, error) {
 
 var digits = regexp.MustCompile(`[0-9]+`)
 
-// greatestNumber is get_latest_file to the letter, see CheckpointerArguments.Exact.
+// greatestNumber behaves exactly like get_latest_file: see CheckpointerArguments.Exact.
 func greatestNumber(dir, prefix, ext string) (path []string, err error) {
 	greatest := new(big.Int)
 	for _, candidate := range walk(dir) {
@@ -261,14 +261,15 @@ func greatestNumber(dir, prefix, ext string) (path []string, err error) {
 	return path, nil
 }
 
-// walk lists the files below a folder as Python's os.walk does: those of a folder before those of
-// the folders in it, both in the order of the file system. What cannot be read is passed over.
+// walk lists the files below a folder in the order of Python's os.walk: the files of a folder
+// before those of its subfolders, both in the order of the file system. What cannot be read is
+// skipped.
 func walk(dir string) (files []string) {
 	f, err := os.Open(dir)
 	if err != nil {
 		return nil
 	}
-	// in the order of the folder, unlike os.ReadDir's; what was read before an error counts
+	// Not sorted, unlike the result of os.ReadDir; entries read before an error count.
 	entries, _ := f.ReadDir(-1)
 	_ = f.Close()
 	var folders []string
@@ -276,7 +277,7 @@ func walk(dir string) (files []string) {
 		path := filepath.Join(dir, e.Name())
 		if e.IsDir() {
 			folders = append(folders, path)
-		} else if info, err := os.Stat(path); err != nil || !info.IsDir() { // a link to a folder is neither
+		} else if info, err := os.Stat(path); err != nil || !info.IsDir() { // a symbolic link to a folder is not listed
 			files = append(files, path)
 		}
 	}

@@ -91,7 +91,7 @@ func TestLatestFileIsTheHighestNumberOfItsName(t *testing.T) {
 		t.Errorf("LatestFile = %s, %v, want %s", got, err, want)
 	}
 	if got, err := pymarlin.LatestFile(filepath.Join(dir, "none"), "model", "pt"); got != "" || err != nil {
-		t.Errorf("LatestFile of no folder = %q, %v", got, err)
+		t.Errorf("LatestFile without a folder = %q, %v", got, err)
 	}
 }
 
@@ -168,7 +168,7 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-// extra counts what is saved and loaded.
+// extra counts saves and loads.
 type extra struct{ number int }
 
 func (e *extra) GetState() (pymarlin.State, error) { return pymarlin.State{"my_number": e.number}, nil }
@@ -192,7 +192,7 @@ func TestExtraStateGoesWithTheCheckpoint(t *testing.T) {
 	}
 }
 
-// state draws a state without tensors' values that cannot be compared.
+// state generates states without tensors that contain only comparable values.
 func state(depth int) *rapid.Generator[any] {
 	leaf := []*rapid.Generator[any]{
 		rapid.Just[any](nil), rapid.Bool().AsAny(), rapid.IntRange(-1<<53, 1<<53).AsAny(),
@@ -268,7 +268,7 @@ func TestStatesOfOtherThingsAreRefused(t *testing.T) {
 }
 
 func FuzzReadState(f *testing.F) {
-	f.Setenv("TMPDIR", f.TempDir()) // of its workers too, which may be killed
+	f.Setenv("TMPDIR", f.TempDir()) // also of its workers, which may be killed
 	dir := f.TempDir()
 	for _, ext := range []string{"pt", "safetensors"} {
 		path := filepath.Join(dir, "seed."+ext)

@@ -82,13 +82,14 @@ func (p ConfigParser) Parse(args []string) (Config, error) {
 	return c, p.applyParams(c, params)
 }
 
-// override is --name value; a nil value is none.
+// override is an argument --name value; value is nil if there is none.
 type override struct {
 	name  string
 	value *string
 }
 
-// split takes a command line apart. A word that begins with a dash and is a number is a value.
+// split parses a command line. A word that begins with a dash and is a number is a value, not a
+// name.
 func split(args []string) []override {
 	var out []override
 	for _, a := range args {
@@ -127,7 +128,7 @@ func (p ConfigParser) apply(c Config, overrides []override) error {
 	return nil
 }
 
-// applyParams sets what --params says, types as they come.
+// applyParams applies the JSON object of --params, whose values are not converted.
 func (p ConfigParser) applyParams(c Config, text string) error {
 	params, err := torchsave.FromText([]byte(text))
 	object, ok := params.(map[string]any)
@@ -142,14 +143,15 @@ func (p ConfigParser) applyParams(c Config, text string) error {
 			section[last] = v
 		case p.Strict || strings.Contains(name, "."):
 			return argumentf("--params: the configuration file has no argument %s", name)
-		default: // a name without section is added
+		default: // a name without section may be new
 			c[key] = v
 		}
 	}
 	return nil
 }
 
-// find walks "section.key" and returns the innermost section, which it may change.
+// find follows "section.key" and returns the innermost section itself, not a copy, and the key in
+// it.
 func (c Config) find(name string) (section map[string]any, key string, ok bool) {
 	section = c
 	parts := strings.Split(name, ".")
@@ -167,12 +169,12 @@ func (c Config) find(name string) (section map[string]any, key string, ok bool) 
 var switches = map[string]bool{"yes": true, "true": true, "t": true, "y": true, "1": true, "no": false, "false": false,
 	"f": false, "n": false, "0": false}
 
-// convert reads a word as what the file has there.
+// convert converts a word to the type of the file's value.
 func convert(old any, word *string) (v any, err error) {
 	_, isSwitch := old.(bool)
 	switch {
 	case word == nil && isSwitch:
-		return true, nil // --flag alone turns it on
+		return true, nil // --flag without a value means true
 	case word == nil:
 		return nil, errors.New("it has no value")
 	}
@@ -198,7 +200,8 @@ func convert(old any, word *string) (v any, err error) {
 	return v, nil
 }
 
-// convertList reads 1-2-3, [1, 2, 3] or a single value as a list of what the file's first is.
+// convertList parses 1-2-3, [1, 2, 3] or a single value as a list, with the element type of the
+// file's list.
 func convertList(old []any, word string) (any, error) {
 	if len(old) == 0 {
 		return nil, errors.New("the file has an empty list there, so the type of its elements is not known; give it " +
@@ -222,7 +225,7 @@ func convertList(old []any, word string) (any, error) {
 	return out, nil
 }
 
-// maxConfig is far above any configuration.
+// maxConfig is far larger than any real configuration.
 const maxConfig = 4 << 20
 
 // ReadConfig reads a YAML file, or the only .yaml file in a folder.
@@ -271,15 +274,15 @@ func ParseConfig(text []byte) (Config, error) {
 	return c, nil
 }
 
-// markTypes has a document decoded to the few types of a Config: names are texts, as are dates and
-// very large numbers, and plain yes, no, on and off are booleans. Aliases are not followed: what
-// they stand for is visited where it is.
+// markTypes changes the tags in a document so that it decodes into the few types of a Config: keys,
+// dates and very large integers become strings, and unquoted yes, no, on and off become booleans.
+// Aliases are not followed: their targets are visited where they are defined.
 func markTypes(n *yaml.Node, isName bool, depth int) {
 	switch value := strings.ToLower(n.Value); {
 	case n.Kind != yaml.ScalarNode || n.Tag == "!!merge":
 	case isName || n.Tag == "!!timestamp" || n.Tag == "!!int" && n.Decode(new(int)) != nil:
 		n.Tag = "!!str"
-	case n.Tag != "!!str" || n.Style != 0: // it is what it says
+	case n.Tag != "!!str" || n.Style != 0: // not a plain string
 	case value == "yes" || value == "on":
 		n.Tag, n.Value = "!!bool", "true"
 	case value == "no" || value == "off":

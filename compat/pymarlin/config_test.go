@@ -205,7 +205,7 @@ func ExampleConfigParser() {
 }
 
 func FuzzConfig(f *testing.F) {
-	f.Setenv("TMPDIR", f.TempDir()) // of its workers too, which may be killed
+	f.Setenv("TMPDIR", f.TempDir()) // also of its workers, which may be killed
 	f.Add(yaml, "--tmgr.epochs 3 --module.sizes [1] --params {\"seed\":1}")
 	f.Add("a: &x {b: 1}\nc: *x", "--c.b 2")
 	f.Add("- 1", "--")

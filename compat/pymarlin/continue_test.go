@@ -27,8 +27,9 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// A run that is continued leaves what an uninterrupted one does. Its epochs have 7 batches in
-// windows of three, which run over their ends, and its model has dropout.
+// A run that is interrupted and resumed must leave the same files as an undisturbed one. Its epochs
+// have 7 batches in windows of three, which extend over the ends of epochs, and its model has
+// dropout.
 func continued(dir string) pymarlin.TrainerArguments {
 	return pymarlin.TrainerArguments{Epochs: 3, TrainBatchSize: 6, GPUBatchSizeLimit: 2, ValBatchSize: 2, NoGPU: true,
 		DisableTqdm: true, Writers: []string{}, StatsArgs: pymarlin.StatInitArguments{LogSteps: 2},
@@ -36,14 +37,15 @@ func continued(dir string) pymarlin.TrainerArguments {
 			ModelStateSaveDir: filepath.Join(dir, "model"), LoadDir: filepath.Join(dir, "saved")}}
 }
 
-// noted is a net that notes what its hooks and writers are told, and whose stats outlive epochs.
+// noted is a net that records the calls of its hooks and writers, and whose stats are kept over
+// epochs.
 type noted struct {
 	*net
 	*notes
 }
 
 func (m noted) OnBeginTrainEpoch(step, epoch int) error {
-	m.add("begin epoch %d after %d, %v", epoch, step, drawn()) // this draws
+	m.add("begin epoch %d after %d, %v", epoch, step, drawn()) // draws from the generator
 	m.Stats().UpdateMulti("begun", map[string]float64{"epoch": float64(epoch), "step": float64(step)}, false)
 	return nil
 }
@@ -61,7 +63,7 @@ func (m noted) OnEndTrainEpoch(step int, c pymarlin.Collected) error {
 
 func (m noted) TrainStep(step int, b batch, d torch.Device) (pymarlin.Outputs, error) {
 	o, err := m.net.TrainStep(step, b, d)
-	o.Values = []any{b.index[0], "text"} // what a checkpoint can hold
+	o.Values = []any{b.index[0], "text"} // values that a checkpoint can hold
 	return o, err
 }
 
@@ -72,7 +74,7 @@ func drawn() (n float64) {
 	return n
 }
 
-// notes is a writer too.
+// notes is also a writer.
 type notes struct{ Lines []string }
 
 func (n *notes) add(format string, args ...any) {
@@ -104,8 +106,8 @@ func newContinued(a pymarlin.TrainerArguments, n *notes) (noted, *pymarlin.Train
 	return m, tr, err
 }
 
-// left are the checksums of what the files of a run hold, but for the number that torch.save draws
-// for each.
+// left returns checksums of the contents of a run's files, except for the random number in each
+// file of torch.save.
 func left(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -125,7 +127,7 @@ func left(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// undisturbed is what a run leaves that nothing has stopped.
+// undisturbed is the result of a run that was not interrupted.
 type undisturbed struct {
 	files   map[string]string
 	lines   []string
@@ -174,8 +176,8 @@ func TestCancelledAnywhereTheRunContinuesWithTheSameBits(t *testing.T) {
 	testenv.RequireTorch(t)
 	want := runThrough(t, t.TempDir())
 	inside := 0
-	for _, again := range []bool{false, true} { // Train called again, and a new trainer
-		for stop := range 3 * (7 + 3) { // batches of training and of validations
+	for _, again := range []bool{false, true} { // Train called again, or a new trainer
+		for stop := range 3 * (7 + 3) { // batches of training and validation
 			claim := fmt.Sprintf("cancelled in batch %d, again %v", stop, again)
 			dir, n := t.TempDir(), &notes{}
 			ctx, cancel := context.WithCancelCause(t.Context())
@@ -187,7 +189,7 @@ func TestCancelledAnywhereTheRunContinuesWithTheSameBits(t *testing.T) {
 					cancel(errors.New("enough"))
 				}
 			}
-			if err = tr.Train(ctx); err == nil { // cancelled when only the end was still to come
+			if err = tr.Train(ctx); err == nil { // cancelled when no batches were left
 				want.same(t, dir, m, n.Lines, claim)
 				continue
 			}
@@ -203,13 +205,13 @@ func TestCancelledAnywhereTheRunContinuesWithTheSameBits(t *testing.T) {
 				m, tr, err = newContinued(continued(dir), n)
 				require.NoError(t, err)
 			}
-			// stopped before it gets any further: at once, or where it passes by the batches behind
-			// it
+			// Interrupt it again before it completes a batch: at once, or while it skips the
+			// batches already done.
 			for _, stop := range []func(cancel func()){func(cancel func()) { cancel() },
 				func(cancel func()) { m.net.loads = cancel }} {
 				ctx, cancel := context.WithCancel(t.Context())
 				stop(cancel)
-				if err := tr.Train(ctx); err != nil { // else only the end was still to come
+				if err := tr.Train(ctx); err != nil { // otherwise no batches were left
 					require.ErrorIs(t, err, context.Canceled, claim)
 				}
 				cancel()
@@ -220,7 +222,7 @@ func TestCancelledAnywhereTheRunContinuesWithTheSameBits(t *testing.T) {
 				}
 			}
 			require.NoError(t, tr.Train(t.Context()))
-			// an epoch that was stopped before its first batch begins again
+			// An epoch that was stopped before its first batch begins again.
 			want.same(t, dir, m, slices.Compact(n.Lines), claim)
 		}
 	}
@@ -252,7 +254,7 @@ func TestACheckpointInsideAnEpochWantsTheSameBatches(t *testing.T) {
 	require.Equal(t, 2, tr.LastEpoch())
 }
 
-// Epochs of 7 batches in windows of three end inside a window.
+// Epochs of 7 batches with windows of three end inside a window.
 func TestACheckpointInsideAWindowWantsTheSameWindows(t *testing.T) {
 	testenv.RequireTorch(t)
 	dir := t.TempDir()
@@ -271,11 +273,11 @@ func TestACheckpointInsideAWindowWantsTheSameWindows(t *testing.T) {
 	require.Equal(t, 2, tr.LastEpoch())
 }
 
-// around is a backend with methods of its own.
+// around is a backend with some methods of its own.
 type around struct {
 	pymarlin.SingleProcess[batch]
 	calls []string
-	train func(func() error) error // nil: once
+	train func(func() error) error // nil: call it once
 }
 
 func (b *around) TrainDL(ctx context.Context, l pymarlin.Dataloader[batch],
@@ -331,7 +333,7 @@ func TestTrainEpochIsOnePass(t *testing.T) {
 	require.Equal(t, -1, tr.LastEpoch())
 }
 
-// ofAnotherLength has a loader that is shorter in an epoch than when it is counted.
+// ofAnotherLength has a loader whose length in an epoch is shorter than announced.
 type ofAnotherLength struct{ *net }
 
 func (m ofAnotherLength) TrainDataloader(s pymarlin.Sampler, size int) (pymarlin.Dataloader[batch], error) {
@@ -350,9 +352,8 @@ func TestALoaderOfAnotherLengthIsRefused(t *testing.T) {
 	require.ErrorContains(t, tr.Train(t.Context()), "the loader has 4 batches; want the 6")
 }
 
-// The process of a run that is killed is this test binary, told so by this variable, which is the
-// folder of the run. It says on its standard output when training begins, and the outcome at the
-// end.
+// The runs that are killed are processes of this test binary; the variable holds the folder of the
+// run. A process prints a line when training begins, and the outcome at the end.
 const (
 	killedRun = "PYMARLIN_TEST_KILL"
 	begun     = "begun"
@@ -372,8 +373,8 @@ func runToBeKilled(dir string) int {
 	return 1
 }
 
-// runUntil runs a process, kills it so long after training has begun, and returns what it says at
-// its end; empty if it was killed.
+// runUntil runs a process, kills it a given time after training has begun, and returns what it
+// prints at its end; empty if it was killed.
 func runUntil(t *testing.T, dir string, kill time.Duration) (said string, took time.Duration) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), os.Args[0])

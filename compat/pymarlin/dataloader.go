@@ -39,19 +39,20 @@ func (SequentialSampler) Name() string { return "SequentialSampler" }
 // Order returns the order of the data set.
 func (SequentialSampler) Order() data.Order { return data.Sequential{} }
 
-// DistributedSampler visits the samples of one of several processes, in an order common to all:
-// torch.utils.data.DistributedSampler. The end is filled up with the first samples of the order,
-// so that all processes have the same number.
+// DistributedSampler visits the samples of one of several processes, in an order shared by all:
+// torch.utils.data.DistributedSampler. It is padded with the first samples of the order, so that
+// all processes have the same number.
 type DistributedSampler struct {
 	Rank, WorldSize int // this process, and how many there are; WorldSize zero: 1
 	Epoch           int // each epoch has its own order: set_epoch
 	Seed            uint64
 }
 
-// Name is "DistributedSampler".
+// Name returns "DistributedSampler".
 func (DistributedSampler) Name() string { return "DistributedSampler" }
 
-// Order is every WorldSize-th sample of a permutation by Seed+Epoch, not by the default generator.
+// Order returns every WorldSize-th sample of a permutation seeded with Seed+Epoch, independent of
+// the default generator.
 func (s DistributedSampler) Order() data.Order {
 	return share{s.Rank, max(1, s.WorldSize), true, data.Shuffled{Seed: s.Seed + uint64(s.Epoch)}}
 }
@@ -60,20 +61,20 @@ func (s DistributedSampler) Order() data.Order {
 type SequentialDistributedSampler struct {
 	Rank, WorldSize int // this process, and how many there are; WorldSize zero: 1
 
-	// Padded fills the end up with the first samples, so that all processes have as many, and some
+	// Padded pads with the first samples, so that all processes have the same number, and some
 	// samples are visited twice.
 	Padded bool
 }
 
-// Name is "SequentialDistributedSampler".
+// Name returns "SequentialDistributedSampler".
 func (SequentialDistributedSampler) Name() string { return "SequentialDistributedSampler" }
 
-// Order is that of the data set.
+// Order returns the order of the data set.
 func (s SequentialDistributedSampler) Order() data.Order {
 	return share{s.Rank, max(1, s.WorldSize), s.Padded, data.Sequential{}}
 }
 
-// share is every world-th index of an order, from rank on.
+// share is the part of an order that one process gets: every world-th index, starting from rank.
 type share struct {
 	rank, world int
 	padded      bool
@@ -90,16 +91,16 @@ func (s share) Count(n int) int {
 func (s share) Indices(_, n int) []int {
 	all, own := s.order.Indices(0, n), make([]int, s.Count(n))
 	for i := range own {
-		own[i] = all[(s.rank+i*s.world)%n] // past the end only where it is filled up
+		own[i] = all[(s.rank+i*s.world)%n] // wraps around only if the order is padded
 	}
 	return own
 }
 
-// Dataloader returns the batches of one pass: one made by [NewDataloader], or the program's own.
+// Dataloader returns the batches of one pass: one made by [NewDataloader], or a custom one.
 type Dataloader[B any] interface {
-	// Len is the number of batches of a pass.
+	// Len returns the number of batches in a pass.
 	Len() int
-	// Batches begins a pass. An error ends it.
+	// Batches starts a pass. An error ends it.
 	Batches(ctx context.Context) iter.Seq2[B, error]
 }
 

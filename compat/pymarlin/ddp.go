@@ -20,13 +20,13 @@ type DDPTrainerBackend[B any] struct {
 	// type that embeds one. Nil means a SingleProcess.
 	TrainerBackend[B]
 
-	own *SingleProcess[B] // in TrainerBackend
+	own *SingleProcess[B] // the SingleProcess in TrainerBackend
 }
 
-// process is what [DDPTrainerBackend] asks of a backend; types that embed a SingleProcess have it.
+// process gives [DDPTrainerBackend] access to the SingleProcess; types that embed one inherit it.
 func (b *SingleProcess[B]) process() *SingleProcess[B] { return b }
 
-// Init makes TrainerBackend train on all processes, and makes their models the same.
+// Init makes TrainerBackend train on all processes, and copies the model of rank 0 to them.
 func (d *DDPTrainerBackend[B]) Init(args BackendArguments[B]) error {
 	if d.TrainerBackend == nil {
 		d.TrainerBackend = &SingleProcess[B]{}
@@ -56,7 +56,8 @@ func (d *DDPTrainerBackend[B]) Close() error {
 
 func (b *SingleProcess[B]) several() bool { return b.args.Group.World() > 1 }
 
-// gather brings the outputs of all processes together, or an error of one: _coalesce_outputs.
+// gather returns the outputs of all processes concatenated, or the error of one of them:
+// _coalesce_outputs.
 func (b *SingleProcess[B]) gather(own Collected, err error) (all Collected, _ error) {
 	if !b.several() {
 		return own, err

@@ -20,7 +20,7 @@ func TrainerArgumentsFromConfig(section Config) (TrainerArguments, error) {
 			if v == true {
 				return TrainerArguments{}, argumentf("%s: mixed precision is chosen by backend: sp-amp", flag)
 			}
-			delete(section, flag) // what it says without them
+			delete(section, flag) // the default
 		default:
 			return TrainerArguments{}, argumentf("%s: there is no such training here", flag)
 		}
@@ -50,21 +50,22 @@ func fromConfig[T any](section Config) (a T, err error) {
 	return a, err
 }
 
-// needsOne are the arguments that may not be zero in Python, where zero in Go means the default.
+// needsOne are the arguments that may not be zero in Python; in Go, zero means the default.
 var needsOne = []string{"train_batch_size", "gpu_batch_size_limit", "val_batch_size", "period", "log_steps",
 	"log_model_steps", "tb_log_hist_steps"}
 
-// fixed are arguments of Python without a field here, and the values allowed, the default first.
+// fixed are Python's arguments that have no field here, with their allowed values, the default
+// first.
 var fixed = map[string][]any{
-	// of a checkpointer; the trainer has a field, and its logger serves both
+	// Of a checkpointer: the trainer's LogLevel applies to both.
 	"checkpointer_args.log_level": {"INFO"}, "log_level": {"INFO"},
-	"writer_args.tb_log_multi": {false}, "tb_log_multi": {false}, // several numbers go under KEY/NAME
-	// the processes are those of Options.Group, and outputs are gathered whole
+	"writer_args.tb_log_multi": {false}, "tb_log_multi": {false}, // several numbers are logged as KEY/NAME
+	// Options.Group determines the processes, and outputs are gathered in one piece.
 	"distributed_training_args.backend": {"nccl", "gloo"}, "distributed_training_args.init_method": {"env://"},
 	"distributed_training_args.gather_frequency": {nil},
 }
 
-// decode fills the fields whose config tags are names of the section; ! stands for the opposite.
+// decode sets the fields whose config tags name keys of the section; a tag with ! is negated.
 func decode(path string, section Config, into any) error {
 	v := reflect.ValueOf(into).Elem()
 	fields, negated := map[string]reflect.Value{}, map[string]bool{}
@@ -102,7 +103,7 @@ func decode(path string, section Config, into any) error {
 
 func isZero(value any) bool { return value == 0 || value == 0.0 }
 
-// wants are the kinds of fields, in the words of a message.
+// wants describes the kinds of fields in messages.
 var wants = map[reflect.Kind]string{reflect.Bool: "true or false", reflect.Int: "a whole number",
 	reflect.Float64: "a number", reflect.String: "a text", reflect.Slice: "a list of names"}
 

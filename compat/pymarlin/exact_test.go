@@ -86,7 +86,7 @@ func TestExactCheckpointerFindsFilesAsPyMarlinDoes(t *testing.T) {
 	}
 	for _, c := range []struct {
 		claim, dir, file string
-		want             int // the epoch; -1: begins again
+		want             int // the epoch; -1: starts from the beginning
 		refused          string
 	}{
 		{"the greatest number, whatever comes between", "one", "", 21, ""},

@@ -9,8 +9,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// told is a module that prints its hooks and steps, a line for each batch and for what is around
-// them.
+// told is a module that prints its hooks and steps: one line per batch, and lines for the events
+// around them.
 type told struct{ *net }
 
 func begin(event string, args ...any) error { fmt.Printf("\n"+event, args...); return nil }
@@ -37,7 +37,7 @@ func (m told) OnEndTrainEpoch(_ int, c pymarlin.Collected) error {
 }
 func (m told) OnEndTrain(int) error { return begin("on_end_train") }
 
-// toldCheckpointer prints what is to be saved and keeps nothing.
+// toldCheckpointer prints what would be saved, and saves nothing.
 type toldCheckpointer struct{}
 
 func (toldCheckpointer) Save(_ pymarlin.Checkpoint, index int, _ bool) (string, error) {
@@ -48,8 +48,8 @@ func (toldCheckpointer) SaveModel(pymarlin.State, int) (string, error) {
 }
 func (toldCheckpointer) Load() (pymarlin.Checkpoint, error) { return pymarlin.Checkpoint{}, nil }
 
-// The order of a run: two epochs of three batches in windows of two. Windows run over the ends of
-// epochs: the second update has a batch of each. The validation comes before on_end_train_epoch.
+// The order of a run: two epochs of three batches in windows of two. Windows extend over the ends
+// of epochs: the second update has a batch of each. The validation precedes on_end_train_epoch.
 func ExampleTrainer_order() {
 	o := options()
 	o.Checkpointer = toldCheckpointer{}

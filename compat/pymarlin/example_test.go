@@ -17,7 +17,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Parity learns whether a number is even from its digits in base two.
+// Parity learns whether a number is even from its binary digits.
 type Parity struct {
 	pymarlin.StatsHolder
 	Hidden *nn.Linear `module:"hidden"`
@@ -96,7 +96,7 @@ func (p *Parity) OnEndValEpoch(_ int, outputs pymarlin.Collected, key string) er
 	return nil
 }
 
-// The whole of a run: 10 epochs, 8 numbers behind each update, 4 of them at a time.
+// A whole run: 10 epochs, with 8 numbers per update and 4 per forward pass.
 func ExampleNew() {
 	torch.ManualSeed(1)
 	module := &Parity{Hidden: nn.NewLinear(4, 8, nil), Out: nn.NewLinear(8, 2, nil)}
@@ -125,7 +125,7 @@ func ExampleNew() {
 	// 20 updates of 40 batches
 }
 
-// lastLines lets the accuracy of the last update through.
+// lastLines passes on only the accuracy of the last update.
 type lastLines struct{ out io.Writer }
 
 func (l lastLines) Write(line []byte) (int, error) {
@@ -135,8 +135,8 @@ func (l lastLines) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// A checkpoint is a file that torch.load reads; a name that ends in safetensors makes a safetensors
-// file.
+// A checkpoint is a file that torch.load can read, or a safetensors file if its name ends in
+// .safetensors.
 func ExampleWriteState() {
 	dir, err := os.MkdirTemp("", "state")
 	if err != nil {
@@ -160,7 +160,7 @@ func ExampleWriteState() {
 }
 
 // The methods that a subclass of PyMarlin's SingleProcess would override are fields: here gradients
-// are left as they are and counted.
+// are counted instead of clipped.
 func ExampleSingleProcess() {
 	torch.ManualSeed(1)
 	module := &Parity{Hidden: nn.NewLinear(4, 8, nil), Out: nn.NewLinear(8, 2, nil)}

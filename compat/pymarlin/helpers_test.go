@@ -17,14 +17,14 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// batch has a row of three numbers and a class for each sample.
+// batch holds a row of three numbers and a class for each sample.
 type batch struct {
 	index []int
 	x     []float32
 	y     []int64
 }
 
-// samples are n rows that follow from their number.
+// samples returns n samples, each its own index.
 func samples(n int) data.Dataset[int] {
 	return data.Func(n, func(i int) (int, error) { return i, nil })
 }
@@ -39,7 +39,7 @@ func collate(rows []int) (batch, error) {
 	return b, nil
 }
 
-// net is a module with two layers, an optimizer for each, and dropout between them.
+// net is a module with two layers, an optimizer for each, and dropout in between.
 type net struct {
 	pymarlin.StatsHolder
 	nn.Mode
@@ -132,7 +132,7 @@ func (n *net) saw() {
 	}
 }
 
-// quiet has no checkpoints, no writers and no lines.
+// quiet returns arguments without checkpoints, writers and log lines.
 func quiet(a pymarlin.TrainerArguments) pymarlin.TrainerArguments {
 	a.NoGPU, a.DisableTqdm = true, true
 	if a.Writers == nil {
@@ -166,7 +166,7 @@ func train(t *testing.T, m pymarlin.ModuleInterface[batch], a pymarlin.TrainerAr
 	return trainer
 }
 
-// weights are all numbers of a module.
+// weights returns all weights of a module.
 func weights(m any) []float32 {
 	var out []float32
 	for _, p := range nn.StateDict(m) {
@@ -175,5 +175,5 @@ func weights(m any) []float32 {
 	return out
 }
 
-// Model is the net itself, for the types that embed one.
+// Model returns the net itself, for types that embed it.
 func (n *net) Model() any { return n }

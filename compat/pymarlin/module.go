@@ -47,7 +47,7 @@ type TestModule[B any] interface {
 	TestStep(globalStep int, batch B, device torch.Device) (Outputs, error)
 }
 
-// Modeler is a module whose parameters are those of another value.
+// Modeler is a module whose parameters belong to another value.
 type Modeler interface{ Model() any }
 
 // StatsUser gets the trainer's stats before training; a module embeds a [StatsHolder] for this.
@@ -110,7 +110,7 @@ type (
 	}
 )
 
-// events are the hooks by the name of their method, others the further interfaces.
+// events maps the methods of hooks to their interfaces, others those of further interfaces.
 var (
 	events = map[string]reflect.Type{
 		"OnBeginTrainEpoch": reflect.TypeFor[TrainEpochBeginHook](),
@@ -127,7 +127,7 @@ var (
 	}
 )
 
-// checkHooks refuses methods that would never be called: a misspelt hook, or one with other
+// checkHooks refuses methods that would never be called: misspelt hooks, and hooks with the wrong
 // parameters. tests is the type of TestModule.
 func checkHooks(m any, tests reflect.Type) error {
 	t := reflect.TypeOf(m)
@@ -149,7 +149,7 @@ func checkHooks(m any, tests reflect.Type) error {
 	return nil
 }
 
-// call calls a hook of a module, if it has it, in a scope of tensors.
+// call calls a hook in a scope for tensors, if the module implements it.
 func call[Hook any](module any, with func(Hook) error) error {
 	if h, ok := module.(Hook); ok {
 		return loops.Scoped(func() error { return with(h) })
@@ -157,7 +157,7 @@ func call[Hook any](module any, with func(Hook) error) error {
 	return nil
 }
 
-// modelOf is the value with the parameters.
+// modelOf returns the value that holds the parameters.
 func modelOf(m any) any {
 	if m, ok := m.(Modeler); ok {
 		return m.Model()

@@ -14,7 +14,7 @@ type Optimizer struct {
 	optimizer optim.Optimizer
 	peak      float64 // the rate that a schedule starts from
 	rate      float64
-	scheduled *LRScheduler // the last schedule that was made for it; nil: none
+	scheduled *LRScheduler // the last schedule made for this optimizer; nil: none
 	pre, post []func()
 }
 
@@ -53,7 +53,7 @@ func (o *Optimizer) Step() {
 	_ = o.step(func() (bool, error) { o.optimizer.Step(o.rate); return true, nil })
 }
 
-// step runs what makes the step between the hooks.
+// step calls make, which makes the update, between the hooks.
 func (o *Optimizer) step(make func() (applied bool, err error)) error {
 	for _, f := range o.pre {
 		f()

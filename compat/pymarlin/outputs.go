@@ -21,21 +21,21 @@ type Collected struct {
 	Values  [][]any
 }
 
-// free frees the tensors at once.
+// free frees the tensors immediately.
 func (c Collected) free() {
 	for _, t := range c.Tensors {
 		t.Free()
 	}
 }
 
-// collector gathers the outputs of steps: OutputCollector. The tensors are joined once, when asked
-// for: PyMarlin copies all there are at every step, in time with the square of their number.
+// collector collects the outputs of steps: OutputCollector. Tensors are concatenated once, at the
+// end. PyMarlin concatenates at every step, which takes quadratic time.
 type collector struct {
 	tensors [][]torch.Tensor
 	values  [][]any
 }
 
-// add takes the outputs of a step to the CPU.
+// add copies the outputs of a step to the CPU.
 func (c *collector) add(o Outputs) {
 	for i, t := range o.Tensors {
 		addTo(&c.tensors, i, copyToCPU(t).Keep())
@@ -45,7 +45,7 @@ func (c *collector) add(o Outputs) {
 	}
 }
 
-// addTo adds a value of a step to those of its position.
+// addTo appends a value to the list of its position in the outputs.
 func addTo[T any](lists *[][]T, i int, v T) {
 	if len(*lists) <= i {
 		*lists = append(*lists, nil)
@@ -53,8 +53,7 @@ func addTo[T any](lists *[][]T, i int, v T) {
 	(*lists)[i] = append((*lists)[i], v)
 }
 
-// copyToCPU is a tensor without history and with memory of its own, so that what a module does with
-// the original later does not show.
+// copyToCPU returns a detached copy, which does not change if the module modifies the original.
 func copyToCPU(t torch.Tensor) torch.Tensor {
 	if t = t.Detach(); t.Device() == torch.CPU {
 		return t.Clone()
@@ -62,17 +61,17 @@ func copyToCPU(t torch.Tensor) torch.Tensor {
 	return t.CPU()
 }
 
-// outputsKey is where a state has what has been gathered.
+// outputsKey is the key of the collected outputs in a state.
 const outputsKey = "outputs"
 
-// state is what there is so far, joined, as a checkpoint has it.
+// state returns the outputs so far, concatenated, as they are stored in a checkpoint.
 func (c *collector) state() State {
 	all := c.take()
 	c.put(all)
 	return all.state()
 }
 
-// put adds what was gathered before, or by another process.
+// put adds outputs collected earlier or by another process.
 func (c *collector) put(more Collected) {
 	for i, t := range more.Tensors {
 		addTo(&c.tensors, i, t)
@@ -85,10 +84,10 @@ func (c *collector) put(more Collected) {
 }
 
 func (c Collected) state() State {
-	return State{"tensors": anys(c.Tensors), "values": anys(c.Values)}
+	return State{"tensors": toAny(c.Tensors), "values": toAny(c.Values)}
 }
 
-// readCollected is what state was made of, with tensors of its own; none where there is no state.
+// readCollected is the inverse of Collected.state; nil gives no outputs. The tensors are copies.
 func readCollected(saved any) (c Collected, err error) {
 	if saved == nil {
 		return c, nil
@@ -106,11 +105,12 @@ func readCollected(saved any) (c Collected, err error) {
 	return c, nil
 }
 
-// take joins what there is and begins again. The tensors belong to the caller.
+// take returns the concatenated outputs and empties the collector. The tensors belong to the
+// caller.
 func (c *collector) take() Collected {
 	out := Collected{Values: c.values}
 	for i, list := range c.tensors {
-		if len(list) == 1 { // handed out itself
+		if len(list) == 1 { // returned without a copy
 			out.Tensors = append(out.Tensors, list[0])
 			c.tensors[i] = nil
 			continue
@@ -121,7 +121,7 @@ func (c *collector) take() Collected {
 	return out
 }
 
-// drop frees what there is.
+// drop frees the collected outputs.
 func (c *collector) drop() {
 	for _, list := range c.tensors {
 		Collected{Tensors: list}.free()
@@ -129,7 +129,7 @@ func (c *collector) drop() {
 	*c = collector{}
 }
 
-// join puts tensors after each other; scalars make a vector.
+// join concatenates tensors; scalars become a vector.
 func join(list []torch.Tensor) torch.Tensor {
 	rows := make([]torch.Tensor, len(list))
 	for i, t := range list {

@@ -14,7 +14,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// This file has what several processes ask of a trainer beyond one.
+// This file holds what a trainer needs for several processes.
 
 func (t *Trainer[B]) group() *dist.Group { return t.options.Group }
 
@@ -24,10 +24,10 @@ func (t *Trainer[B]) IsDistributed() bool { return t.group().World() > 1 }
 // IsMainProcess reports whether this process is the one that writes checkpoints and stats.
 func (t *Trainer[B]) IsMainProcess() bool { return t.group().Main() }
 
-// printsHere reports whether this process has lines and a progress line: one of each machine.
+// printsHere reports whether this process logs and shows a progress line: one per machine does.
 func (t *Trainer[B]) printsHere() bool { return t.group().LocalRank() == 0 }
 
-// checkRanks refuses arguments that say something else than the group.
+// checkRanks refuses arguments that contradict the group.
 func (t *Trainer[B]) checkRanks() error {
 	g, given := t.group(), t.args.DistributedTrainingArgs
 	if err := loops.Started(g); err != nil {
@@ -46,8 +46,8 @@ func (t *Trainer[B]) checkRanks() error {
 	return nil
 }
 
-// fromMain runs f on the main process alone and returns on all processes what it has returned
-// there. err is one that this process has had before.
+// fromMain runs f on the main process and returns its result on all processes. err is an earlier
+// error of this process; an error of any process is returned on all.
 func (t *Trainer[B]) fromMain(err error, f func() (path string, err error)) (path string, _ error) {
 	if err = loops.Together(t.group(), err); err == nil && t.IsMainProcess() {
 		path, err = f()
@@ -62,9 +62,9 @@ func (t *Trainer[B]) fromMain(err error, f func() (path string, err error)) (pat
 	return string(all[0]), nil
 }
 
-// agree refuses processes that would train different runs: that have not read the same checkpoint,
-// or have loaders of different lengths.
-func (t *Trainer[B]) agree() error {
+// checkSameRun refuses processes that would train differently: because they have read different
+// checkpoints, or their loaders have different lengths.
+func (t *Trainer[B]) checkSameRun() error {
 	own := fmt.Sprintf("last_epoch %d, %d updates, %d batches; %d batches in an epoch", t.lastEpoch,
 		t.GlobalStepsFinished(), t.TotalStepsFinished(), t.batches)
 	all, err := t.group().AllGather(context.Background(), []byte(own))
@@ -81,7 +81,8 @@ func (t *Trainer[B]) agree() error {
 	return nil
 }
 
-// countBatches asks the module for the batches of an epoch here and leaves the generators alone.
+// countBatches asks the module for the number of batches per epoch on this process, without
+// changing the state of the generators.
 func (t *Trainer[B]) countBatches() error {
 	if !t.IsDistributed() || t.batches == 0 {
 		return nil
@@ -103,17 +104,17 @@ func (t *Trainer[B]) Close() (err error) {
 	if c, ok := t.backend.(io.Closer); ok {
 		err = c.Close()
 	}
-	if !t.IsMainProcess() { // whose stats have no writers
+	if !t.IsMainProcess() { // its Stats have no writers
 		err = errors.Join(err, closeWriters(t.args.CustomWriters))
 	}
 	return errors.Join(err, t.stats.Finish())
 }
 
-// processesKey is where a state has what each process has of its own.
+// processesKey is the key in a state of what is specific to each process.
 const processesKey = "processes"
 
-// gatherStates brings the states of all processes together, by rank. err is one that this process
-// has had before; an error of one is all processes'.
+// gatherStates returns the states of all processes, by rank. err is an earlier error of this
+// process; an error of any process is returned on all.
 func gatherStates(g *dist.Group, own State, err error) ([]any, error) {
 	var raw []byte
 	if err == nil {
@@ -135,7 +136,7 @@ func gatherStates(g *dist.Group, own State, err error) ([]any, error) {
 	return shares, nil
 }
 
-// addOwn adds to a state what each process has of its own. err is one that this one had before.
+// addOwn adds what is specific to each process to a state. err is an earlier error of this process.
 func addOwn(g *dist.Group, s, own State, err error) error {
 	if g.World() == 1 {
 		maps.Copy(s, own)
@@ -148,8 +149,8 @@ func addOwn(g *dist.Group, s, own State, err error) error {
 	return err
 }
 
-// ownOf is what addOwn has added for this process; in one process, the state itself. A state
-// without anything of a process, as PyMarlin's, is for any number of them.
+// ownOf returns what addOwn has added for this process; with one process, that is the state itself.
+// A state without such values, such as PyMarlin's, fits any number of processes.
 func ownOf(g *dist.Group, s State) (State, error) {
 	shares, _ := s[processesKey].([]any)
 	n := max(1, len(shares))

@@ -32,13 +32,13 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// What a process that a test starts is told by its environment.
+// Environment variables of the processes that a test starts.
 const (
-	rankRun = "PYMARLIN_TEST_RUN" // what it does
-	rankDir = "PYMARLIN_TEST_DIR" // where it writes what it saw
+	rankRun = "PYMARLIN_TEST_RUN" // the name of the test's run
+	rankDir = "PYMARLIN_TEST_DIR" // where the process writes its results
 )
 
-// recordedRuns are those of testdata/two_processes.py.
+// recordedRuns are the runs recorded by testdata/two_processes.py.
 var recordedRuns = map[string]struct {
 	world int
 	args  pymarlin.TrainerArguments
@@ -54,7 +54,7 @@ var recordedRuns = map[string]struct {
 		CheckpointerArgs: pymarlin.CheckpointerArguments{LoadDir: "testdata", LoadFilename: "two_processes_0.pt"}}},
 }
 
-// shared is Net of testdata/two_processes.py, with what a process sees of a run.
+// shared is the class Net in testdata/two_processes.py, with what a process records of a run.
 type shared struct {
 	pymarlin.StatsHolder
 	nn.Mode
@@ -65,13 +65,13 @@ type shared struct {
 	Unused  *nn.Linear      `module:"unused"`
 
 	rows, validRows int
-	values          bool // among the outputs
-	plain           bool // neither norm nor dropout
+	values          bool // return values among the outputs
+	plain           bool // without batch normalisation and dropout
 	estimate        int
 	seen            []int64
 	notes           map[string][]float32
 	backend         *pymarlin.SingleProcess[[]int64]
-	updated         func(step int) error // called after each update; nil: nothing is
+	updated         func(step int) error // called after each update; may be nil
 }
 
 func newShared(seed uint64) *shared {
@@ -83,7 +83,7 @@ func newShared(seed uint64) *shared {
 
 func (m *shared) OptimizersSchedulers(steps, _ int) ([]*pymarlin.Optimizer, []pymarlin.Scheduler, error) {
 	m.estimate = steps
-	params := nn.Params(m) // the first three of the layer without bias and its norm
+	params := nn.Params(m) // the first three belong to the layer without bias and its norm
 	a, err := pymarlin.NewOptimizer(optim.SGD{LR: 0.1, Momentum: 0.9, Implementation: optim.ForLoop}, params[:3])
 	b, err2 := pymarlin.NewOptimizer(optim.AdamW{LR: 0.02, Implementation: optim.ForLoop}, params[3:])
 	if err := errors.Join(err, err2); err != nil {
@@ -178,7 +178,7 @@ func (m *shared) OnEndValEpoch(_ int, o pymarlin.Collected, _ string) error {
 	return nil
 }
 
-// noting is the Recorded of testdata/two_processes.py.
+// noting is the class Recorded in testdata/two_processes.py.
 type noting struct{ m *shared }
 
 func (w noting) LogScalar(key string, v float64, step int) error {
@@ -192,7 +192,7 @@ func (w noting) LogMulti(string, map[string]float64, int) error { return nil }
 func (w noting) Flush() error                                   { return nil }
 func (w noting) Close() error                                   { return nil }
 
-// oneOfSeveral is what a started process does.
+// oneOfSeveral is the main function of a started process.
 func oneOfSeveral(run string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -214,7 +214,7 @@ func oneOfSeveral(run string) error {
 		args.CheckpointerArgs.SaveDir, args.CheckpointerArgs.ModelStateSaveDir = dir, dir
 	}
 	m.updated = func(step int) error {
-		if run == "interrupted" && step == 3 && g.Rank() == 1 { // rank 0 is not told
+		if run == "interrupted" && step == 3 && g.Rank() == 1 { // only rank 1 is cancelled
 			cancel()
 		}
 		return nil
@@ -226,7 +226,7 @@ func oneOfSeveral(run string) error {
 		args.CheckpointerArgs.LoadDir = dir
 	case "values":
 		m.values = true
-	case "alone", "both": // an update of all samples
+	case "alone", "both": // one update with all samples
 		m.plain, args.TrainBatchSize, args.GPUBatchSizeLimit = true, 22, 100
 		m.rows = args.TrainBatchSize
 	case "bf16":
@@ -234,7 +234,7 @@ func oneOfSeveral(run string) error {
 		m.backend, o.Backend = &inner.SingleProcess, &pymarlin.DDPTrainerBackend[[]int64]{TrainerBackend: inner}
 	case "sp":
 		o.Backend = nil
-	case "elsewhere": // each has a folder of its own
+	case "elsewhere": // each process has its own folder
 		args.CheckpointerArgs.SaveDir = filepath.Join(dir, strconv.Itoa(g.Rank()))
 		args.CheckpointerArgs.LoadDir = args.CheckpointerArgs.SaveDir
 	case "small":
@@ -329,7 +329,7 @@ func TestAnInterruptionOfOneProcessIsContinuedByAllToTheBit(t *testing.T) {
 			"second.weight", "second.bias", "updates", "batches"} {
 			golden.Bits(t, name, got.Tensor(name), want.Tensor(name))
 		}
-		for _, name := range []string{"losses", "epoch.0", "epoch.1"} { // the resumed run's are the end of all
+		for _, name := range []string{"losses", "epoch.0", "epoch.1"} { // the resumed run has the last ones
 			g, w := got.Tensor(name), want.Tensor(name)
 			golden.Bits(t, name, g, w.Narrow(0, w.Numel()-g.Numel(), g.Numel()))
 		}
@@ -353,13 +353,14 @@ func TestEpochsOfSeveralProcessesHaveOrdersOfTheirOwnAndValidationsEachSampleOnc
 	for _, name := range []string{"epoch.0", "epoch.1", "val.0", "val.1", "val.2", "values"} {
 		golden.Bits(t, name, other.Tensor(name), main.Tensor(name))
 	}
-	assert.Equal(t, []float32{12, 12, 12}, torch.Values[float32](main.Tensor("values")), "a value of each batch of both")
-	// the logged loss is the mean of both processes'
+	assert.Equal(t, []float32{12, 12, 12}, torch.Values[float32](main.Tensor("values")),
+		"one value per batch of both processes")
+	// The logged loss is the mean over both processes.
 	logged := torch.Values[float32](main.Tensor("stat.loss.0"))
 	a, b := torch.Values[float32](main.Tensor("step.0")), torch.Values[float32](other.Tensor("step.0"))
 	require.Len(t, logged, 2*4)
 	from := 0
-	for update, n := range []int{4, 2, 4, 4} { // of the second window two batches are of its own epoch
+	for update, n := range []int{4, 2, 4, 4} { // of the second window, only two batches are in its last epoch
 		sum := 0.0
 		for _, v := range slices.Concat(a[from:from+n], b[from:from+n]) {
 			sum += float64(v)
@@ -367,7 +368,7 @@ func TestEpochsOfSeveralProcessesHaveOrdersOfTheirOwnAndValidationsEachSampleOnc
 		assert.InDelta(t, sum/float64(2*n), logged[2*update+1], 1e-5)
 		from += n
 	}
-	assert.False(t, slices.Contains(other.Names(), "stat.loss.0"), "the main process alone writes")
+	assert.False(t, slices.Contains(other.Names(), "stat.loss.0"), "only the main process writes")
 	files, err := filepath.Glob(filepath.Join(dir, "model*"))
 	require.NoError(t, err)
 	assert.Len(t, files, 4, "three epochs and the model")
@@ -411,7 +412,7 @@ func TestProcessesThatCannotTrainTogetherAreRefused(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	for _, p := range several(t, "elsewhere", 2, dir) { // writes what the main process alone will find
+	for _, p := range several(t, "elsewhere", 2, dir) { // only the main process will find its checkpoint
 		require.Zero(t, p.Code, p.Output)
 	}
 	for _, p := range several(t, "elsewhere", 2, dir) {

@@ -14,16 +14,16 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// still is the net of testdata/checkpoints.py: without dropout.
+// still is the net of testdata/checkpoints.py, which has no dropout.
 type still struct{ *net }
 
 func (s still) TrainStep(step int, b batch, d torch.Device) (pymarlin.Outputs, error) {
-	s.SetTraining(false) // dropout is all that it changes
+	s.SetTraining(false) // only affects dropout
 	return s.net.TrainStep(step, b, d)
 }
 
-// nearFile compares a module with the weights in a file. They are the same on the machine that made
-// them; another processor rounds AdamW's square roots otherwise.
+// nearFile compares a module with the weights in a file. They are identical on the machine that
+// wrote the file; other processors round the square roots in AdamW differently.
 func nearFile(t *testing.T, claim string, n *net, path string) {
 	t.Helper()
 	want := newNet(1)
@@ -58,7 +58,7 @@ func TestGoGoesOnFromPyMarlinsCheckpoint(t *testing.T) {
 	nearFile(t, "after PyMarlin's first epoch and one here", n, filepath.Join("testdata", "final.safetensors"))
 }
 
-// TestPyMarlinGoesOnFromGosCheckpoint needs a Python with PyMarlin, which PYTHON names.
+// This test needs a Python with PyMarlin, whose path is in the variable PYTHON.
 func TestPyMarlinGoesOnFromGosCheckpoint(t *testing.T) {
 	testenv.RequireTorch(t)
 	python := os.Getenv("PYTHON")
@@ -91,7 +91,7 @@ func TestPyMarlinGoesOnFromGosCheckpoint(t *testing.T) {
 		}
 		n := newNet(12)
 		args.Epochs, args.CheckpointerArgs = 2, pymarlin.CheckpointerArguments{LoadDir: dir, NoCheckpoint: true}
-		o.InexactResume = true // Python's script seeds again
+		o.InexactResume = true // the Python script seeds the generators again
 		trainer, err = pymarlin.New(pymarlin.ModuleInterface[batch](still{n}), quiet(args), o)
 		if err != nil {
 			t.Fatal(err)

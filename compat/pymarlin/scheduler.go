@@ -68,11 +68,11 @@ func (l *LRScheduler) Optimizer() *Optimizer { return l.optimizer }
 // State returns what PyTorch's scheduler accepts in load_state_dict: the number of moves, and the
 // rates.
 func (l *LRScheduler) State() (State, error) {
-	base := anys(torchsave.Rates(l.optimizer.optimizer, l.optimizer.peak))
+	base := toAny(torchsave.Rates(l.optimizer.optimizer, l.optimizer.peak))
 	s := State{"last_epoch": l.moves, "_step_count": l.moves + 1, "base_lrs": base,
-		"_last_lr": anys(l.optimizer.Rates())}
+		"_last_lr": toAny(l.optimizer.Rates())}
 	switch l.schedule.(type) {
-	case lr.LambdaLR, lr.MultiplicativeLR: // PyTorch keeps a place for callable objects
+	case lr.LambdaLR, lr.MultiplicativeLR: // PyTorch's state has an entry for callable objects
 		s["lr_lambdas"] = make([]any, len(base))
 	}
 	return s, nil
@@ -89,7 +89,7 @@ func (l *LRScheduler) LoadState(s State) error {
 	return l.momentum.Set(l.moves)
 }
 
-// addTo adds to a group of the optimizer's state what PyTorch's schedulers keep there.
+// addTo adds what PyTorch's schedulers store in a group of the optimizer's state.
 func (l *LRScheduler) addTo(group State, scale float64) {
 	group["initial_lr"] = l.optimizer.peak * scale
 	cycle, ok := l.schedule.(lr.OneCycleLR)

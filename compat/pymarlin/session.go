@@ -12,16 +12,16 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// pass is the training on an epoch to package trainer: its step, with the arithmetic of the
-// backend, and its loader. The loop knows no samples and no validation.
+// pass is the training of one epoch as package trainer sees it: its step, computed by the backend,
+// and its loader. The loop knows nothing of samples and validation.
 type pass[B any] struct {
 	loops.Step[B]
-	t      *Trainer[B]
-	ctx    context.Context
-	stands State // the place from where the run would continue; nil: from behind its last batch
+	t        *Trainer[B]
+	ctx      context.Context
+	resumeAt State // where a run would resume if it were interrupted now; nil: after the last batch
 
 	loader  Dataloader[B] // of the current epoch
-	random  State         // the generators as they were before that loader was made
+	random  State         // state of the generators before that loader was made
 	outputs Collected     // of the epoch
 
 	progress *loops.Progress // over the current epoch
@@ -39,11 +39,11 @@ func (p *pass[B]) Update(context.Context, float64) (applied bool, err error) {
 	return true, p.t.backend.ProcessGlobalStep()
 }
 
-// AroundEpoch has the module make the loader of an epoch and the backend train on it.
+// AroundEpoch lets the module make the loader for an epoch, and the backend train with it.
 func (p *pass[B]) AroundEpoch(_ *trainer.Run, train func() error) (err error) {
 	t := p.t
-	if p.continues() { // the loader is to draw what it has drawn
-		if err := t.setGenerators(p.stands[passKey]); err != nil {
+	if p.continues() { // the loader must draw the same random numbers again
+		if err := t.setGenerators(p.resumeAt[passKey]); err != nil {
 			return err
 		}
 	}
@@ -76,17 +76,18 @@ func (p *pass[B]) AroundEpoch(_ *trainer.Run, train func() error) (err error) {
 
 var errNotOnce = errors.New("the backend's TrainDL must call train, by which the epoch is trained on, once")
 
-// continues reports whether the run continues inside the epoch and has not got any further.
-func (p *pass[B]) continues() bool { return p.stands[runKey] != nil }
+// continues reports whether the run resumes inside the epoch and has not completed a batch yet.
+func (p *pass[B]) continues() bool { return p.resumeAt[runKey] != nil }
 
-// AfterBackward counts a batch on the terminal.
+// AfterBackward updates the progress line.
 func (p *pass[B]) AfterBackward(r *trainer.Run) error {
-	p.stands = nil
+	p.resumeAt = nil
 	p.progress.Show(r.Batches + 1)
 	return nil
 }
 
-// newProgress is nil where standard error is no terminal: a log file has no use for such a line.
+// newProgress returns nil if standard error is not a terminal: a log file has no use for a progress
+// line.
 func newProgress(disabled bool, what string, batches int) *loops.Progress {
 	if disabled || !terminal.Is(os.Stderr) {
 		return nil
@@ -94,11 +95,11 @@ func newProgress(disabled bool, what string, batches int) *loops.Progress {
 	return loops.NewProgress(os.Stderr, what+" ", batches)
 }
 
-// Len is the number of batches of an epoch.
+// Len returns the number of batches per epoch.
 func (p *pass[B]) Len() int { return p.t.batches }
 
-// Epoch hands out the batches of the loader. A run that continues inside an epoch passes by those
-// that were trained on, and then draws from where it was.
+// Epoch yields the batches of the loader. If the run resumes inside the epoch, it skips the batches
+// already trained on, and then restores the generators.
 func (p *pass[B]) Epoch(ctx context.Context, _, skip int) iter.Seq2[B, error] {
 	return func(yield func(B, error) bool) {
 		if n := p.loader.Len(); n != p.t.batches {
@@ -109,7 +110,7 @@ func (p *pass[B]) Epoch(ctx context.Context, _, skip int) iter.Seq2[B, error] {
 		passed := 0
 		for b, err := range p.loader.Batches(ctx) {
 			if passed++; err == nil && passed == skip && p.continues() {
-				err = p.t.setGenerators(p.stands[randomKey])
+				err = p.t.setGenerators(p.resumeAt[randomKey])
 			}
 			if err == nil && passed <= skip {
 				continue
@@ -124,13 +125,13 @@ func (p *pass[B]) Epoch(ctx context.Context, _, skip int) iter.Seq2[B, error] {
 	}
 }
 
-// session hears the events of a run and calls what belongs to them.
+// session handles the events of a run.
 type session[B any] struct {
 	pass[B]
 	epoch int // the current one
 }
 
-// EpochBegin begins an epoch, unless the run continues inside it.
+// EpochBegin begins an epoch, unless the run resumes inside it.
 func (s *session[B]) EpochBegin(r *trainer.Run) (err error) {
 	t := s.t
 	s.epoch = r.EpochIndex
@@ -138,7 +139,7 @@ func (s *session[B]) EpochBegin(r *trainer.Run) (err error) {
 		setTraining(t.module, true)
 		return nil
 	}
-	if s.stands, err = t.here(); err != nil {
+	if s.resumeAt, err = t.currentPlace(); err != nil {
 		return err
 	}
 	t.logger.Info("Training", "epoch", s.epoch)
@@ -155,19 +156,19 @@ func (s *session[B]) EpochBegin(r *trainer.Run) (err error) {
 // EpochDone validates, and ends the epoch.
 func (s *session[B]) EpochDone(*trainer.Run) (err error) {
 	t := s.t
-	switch before, err := readCollected(s.stands[outputsKey]); {
+	switch before, err := readCollected(s.resumeAt[outputsKey]); {
 	case err != nil:
 		return err
-	case len(before.Tensors) > 0: // it continues with the validation
+	case len(before.Tensors) > 0: // the run resumes in the validation
 		s.outputs = before
 	}
-	if s.stands, err = t.here(); err != nil {
+	if s.resumeAt, err = t.currentPlace(); err != nil {
 		return err
 	}
-	s.stands[passKey], s.stands[outputsKey] = State{}, s.outputs.state()
+	s.resumeAt[passKey], s.resumeAt[outputsKey] = State{}, s.outputs.state()
 	t.logger.Info("Validating", "epoch", s.epoch)
 	ctx := s.ctx
-	if t.IsDistributed() { // all end behind the next update
+	if t.IsDistributed() { // all processes stop together, after the next update
 		ctx = context.WithoutCancel(ctx)
 	}
 	last, err := t.Validate(ctx)
@@ -177,7 +178,7 @@ func (s *session[B]) EpochDone(*trainer.Run) (err error) {
 	last.free()
 	defer func() {
 		s.outputs.free()
-		s.outputs, s.stands = Collected{}, nil
+		s.outputs, s.resumeAt = Collected{}, nil
 	}()
 	err = call(t.module, func(h TrainEpochEndHook) error { // after the validation, as in PyMarlin
 		return h.OnEndTrainEpoch(t.GlobalStepsFinished(), s.outputs)
@@ -192,12 +193,12 @@ func (s *session[B]) EpochDone(*trainer.Run) (err error) {
 	return nil
 }
 
-// SaveCheckpoint writes the checkpoint of an epoch that has ended or, where the run is interrupted
-// inside one, of where it stands. That has the number of its epoch too, whose own takes its place
-// later.
+// SaveCheckpoint writes the checkpoint of a completed epoch, or one inside an epoch if the run is
+// interrupted there. The latter has the number of its epoch as well, and is replaced when that is
+// complete.
 func (s *session[B]) SaveCheckpoint(r *trainer.Run, state []byte) (string, error) {
 	t := s.t
-	at, err := t.here()
+	at, err := t.currentPlace()
 	if err != nil {
 		return "", err
 	}
@@ -205,13 +206,13 @@ func (s *session[B]) SaveCheckpoint(r *trainer.Run, state []byte) (string, error
 	if index != s.epoch {
 		switch {
 		case t.options.InexactResume:
-			return "", nil // the rest of the epoch would be left out
-		case s.stands != nil:
-			at = s.stands
+			return "", nil // resuming there would skip the rest of the epoch
+		case s.resumeAt != nil:
+			at = s.resumeAt
 		default:
 			at[passKey], at[outputsKey] = s.random, Collected{}.state()
 		}
-		if r.Batches > 0 { // else the epoch will begin again
+		if r.Batches > 0 { // otherwise the epoch begins again
 			index, at[runKey] = s.epoch, string(state)
 		}
 	}

@@ -30,23 +30,23 @@ type SingleProcess[B any] struct {
 	Optimize func() error
 
 	args      BackendArguments[B]
-	scaler    *amp.GradScaler // disabled here
-	precision amp.Precision   // FP32 here; of forward passes
+	scaler    *amp.GradScaler // disabled here; SingleProcessAmp enables it
+	precision amp.Precision   // of forward passes; FP32 here
 	batches   int
 	updates   int
-	norm      torch.Tensor // of the last clipping
+	norm      torch.Tensor // gradient norm at the last clipping
 
-	distributed bool       // a DDPTrainerBackend has it as its own
-	order       int        // of the samples of the next epoch, of several processes
-	parallel    *ddp.Model // the model on the processes, of which there may be one
+	distributed bool       // a DDPTrainerBackend uses this backend
+	order       int        // which epoch's order of samples comes next, with several processes
+	parallel    *ddp.Model // the model, averaged over the processes; there may be only one process
 
-	// the module has hooks for the outputs of a window, and of an epoch
+	// Whether the module has hooks for the outputs of a window, or of an epoch.
 	collectsWindow, collects bool
 
-	epoch, window collector // of the current ones
+	epoch, window collector // outputs of the current epoch and window
 }
 
-// Init takes over what the trainer has made.
+// Init takes over what the trainer has created.
 func (b *SingleProcess[B]) Init(args BackendArguments[B]) error {
 	if args.GradientAccumulation < 1 {
 		return argumentf("BackendArguments.GradientAccumulation is %d; want at least 1", args.GradientAccumulation)
@@ -85,7 +85,7 @@ func (b *SingleProcess[B]) Init(args BackendArguments[B]) error {
 // epoch in which the run is interrupted are kept for the session that continues it.
 func (b *SingleProcess[B]) TrainDL(_ context.Context, loader Dataloader[B], train func(Dataloader[B]) error) (Collected,
 	error) {
-	defer b.window.drop() // a window that ends in the next epoch shows the outputs of that one only
+	defer b.window.drop() // a window that ends in the next epoch shows only the outputs from that epoch
 	if err := train(loader); err != nil {
 		if !errors.As(err, new(*trainer.InterruptedError)) {
 			b.epoch.drop()
@@ -109,7 +109,7 @@ func (b *SingleProcess[B]) TrainBatch(batch B) error {
 
 func (b *SingleProcess[B]) batch(batch B) error {
 	var outputs Outputs
-	last := (b.batches+1)%b.args.GradientAccumulation == 0 // of the window: gradients are averaged behind it
+	last := (b.batches+1)%b.args.GradientAccumulation == 0 // gradients are averaged after it
 	err := b.parallel.BeforeForward(context.Background(), last)
 	if err != nil {
 		return err
@@ -137,7 +137,7 @@ func (b *SingleProcess[B]) batch(batch B) error {
 		b.epoch.add(outputs)
 	}
 	if !b.collectsWindow {
-		outputs = Tensors(outputs.Tensors[0]) // the loss is all that is needed of the window
+		outputs = Tensors(outputs.Tensors[0]) // only the loss is needed for the window
 	}
 	b.window.add(outputs)
 	return nil
@@ -216,7 +216,7 @@ func (b *SingleProcess[B]) DefaultOptimize() error {
 
 // ValidateDL runs step over the batches of a set and returns the outputs of all processes.
 func (b *SingleProcess[B]) ValidateDL(ctx context.Context, loader Dataloader[B], step StepFunc[B]) (Collected, error) {
-	// the buffers of the main process
+	// Broadcast the buffers of the main process.
 	if err := b.parallel.BeforeForward(context.Background(), false); err != nil {
 		return Collected{}, err
 	}
@@ -275,8 +275,8 @@ func (b *SingleProcess[B]) TrainSampler() Sampler {
 }
 
 // ValSampler returns a [SequentialSampler] or, for a [DDPTrainerBackend], a
-// [SequentialDistributedSampler], which visits each sample once. With [Options].Exact the end is
-// filled up as in PyMarlin.
+// [SequentialDistributedSampler], which visits each sample once. With [Options].Exact it is padded
+// as in PyMarlin.
 func (b *SingleProcess[B]) ValSampler() Sampler {
 	if !b.distributed {
 		return SequentialSampler{}
@@ -285,20 +285,20 @@ func (b *SingleProcess[B]) ValSampler() Sampler {
 		Padded: b.args.Exact}
 }
 
-// The keys under which a state has an unfinished window.
+// The keys of an unfinished window in a state.
 const (
 	gradientsKey = "gradients"
-	windowKey    = "gradient_accumulation" // its batches; states of earlier versions are without
+	windowKey    = "gradient_accumulation" // the number of batches per window; missing in states of earlier versions
 )
 
-// GetState returns the two counts and, unless the resumption may be inexact, the gradients of an
+// GetState returns the two counts and, unless inexact resumption is allowed, the gradients of an
 // unfinished window and the outputs of an unfinished epoch, which differ between processes.
 func (b *SingleProcess[B]) GetState() (State, error) {
 	s, own := State{"global_step_completed": b.updates, "batches_completed": b.batches}, State{}
 	if b.args.InexactResume {
 		return s, nil
 	}
-	if len(b.epoch.tensors) > 0 { // the run is interrupted in the middle of it
+	if len(b.epoch.tensors) > 0 { // the run was interrupted inside an epoch
 		own[outputsKey] = b.epoch.state()
 	}
 	if b.batches%b.args.GradientAccumulation != 0 {
@@ -330,7 +330,7 @@ func (b *SingleProcess[B]) UpdateState(s State) error {
 		return err
 	}
 	if gradients, ok := own[gradientsKey].(State); ok {
-		// what has gathered was divided by the length of its window
+		// The accumulated gradients were divided by the length of their window.
 		if n, ok := own[windowKey].(int); ok && n != b.args.GradientAccumulation {
 			return fmt.Errorf("%w: a window of %d batches was open when it was written, and windows have %d batches now: "+
 				"load it with the TrainBatchSize and GPUBatchSizeLimit of then, or set Options.InexactResume to continue "+
@@ -349,7 +349,7 @@ func (b *SingleProcess[B]) UpdateState(s State) error {
 	return err
 }
 
-// takeGradients puts the gradients of an unfinished window where they were.
+// takeGradients restores the gradients of an unfinished window.
 func (b *SingleProcess[B]) takeGradients(saved State) error {
 	gradients, err := torchsave.Named(saved)
 	if err != nil {
@@ -386,7 +386,7 @@ type SingleProcessAmp[B any] struct {
 	Precision amp.Precision
 }
 
-// Init takes over what the trainer has made.
+// Init takes over what the trainer has created.
 func (b *SingleProcessAmp[B]) Init(args BackendArguments[B]) error {
 	switch {
 	case b.Precision != amp.FP16 && b.Precision != amp.BF16:
@@ -411,8 +411,8 @@ func (b *SingleProcessAmp[B]) GetState() (State, error) {
 	return s, err
 }
 
-// UpdateState restores what GetState returned; without a scaler in the state, the scale starts
-// again.
+// UpdateState restores what GetState returned; if the state has no scaler, the scale starts from
+// its initial value.
 func (b *SingleProcessAmp[B]) UpdateState(s State) error {
 	if saved, ok := s["scaler"].(State); ok {
 		var state amp.GradScalerState
@@ -426,5 +426,5 @@ func (b *SingleProcessAmp[B]) UpdateState(s State) error {
 	return b.SingleProcess.UpdateState(s)
 }
 
-// setTraining is module.train() or module.eval().
+// setTraining corresponds to module.train() and module.eval().
 func setTraining(m any, on bool) { nn.SetTraining(modelOf(m), on) }

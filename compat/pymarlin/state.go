@@ -27,10 +27,10 @@ const (
 	backendKey = "trainer_backend_state"
 )
 
-func free(s ...State) { torchsave.EachTensor(anys(s), torch.Tensor.Free) }
+func free(s ...State) { torchsave.EachTensor(toAny(s), torch.Tensor.Free) }
 
-// anys is a list as a [State] has it.
-func anys[T any](list []T) []any {
+// toAny converts a list to the form it has in a [State].
+func toAny[T any](list []T) []any {
 	out := make([]any, len(list))
 	for i, x := range list {
 		out[i] = x
@@ -38,7 +38,7 @@ func anys[T any](list []T) []any {
 	return out
 }
 
-// listOf is the inverse of anys; ok is false for anything else.
+// listOf is the inverse of toAny; ok is false if v is anything else.
 func listOf[T any](v any) (out []T, ok bool) {
 	list, ok := v.([]any)
 	out = make([]T, len(list))
@@ -49,7 +49,7 @@ func listOf[T any](v any) (out []T, ok bool) {
 	return out, ok
 }
 
-// moduleState is what the module has, or its model's state_dict.
+// moduleState returns the module's own state, or the state_dict of its model.
 func moduleState(m any) (State, error) {
 	if m, ok := m.(Stateful); ok {
 		return m.GetState()
@@ -63,7 +63,7 @@ func moduleState(m any) (State, error) {
 	return s, err
 }
 
-// updateModule gives the module what moduleState returned; names and shapes must fit.
+// updateModule is the inverse of moduleState; names and shapes must match.
 func updateModule(m any, s State) error {
 	if m, ok := m.(Stateful); ok {
 		return m.UpdateState(s)
@@ -76,7 +76,7 @@ func updateModule(m any, s State) error {
 	return err
 }
 
-// states collects the state of optimizers or schedulers.
+// states returns the states of optimizers or schedulers.
 func states[T interface{ State() (State, error) }](list []T) (out []any, err error) {
 	out = make([]any, len(list))
 	for i, x := range list {
@@ -87,7 +87,7 @@ func states[T interface{ State() (State, error) }](list []T) (out []any, err err
 	return out, nil
 }
 
-// loadStates hands a list of states out again. There must be as many as things.
+// loadStates is the inverse of states. The numbers must match.
 func loadStates[T interface{ LoadState(State) error }](what string, list []T, saved any) error {
 	states, ok := listOf[State](saved)
 	switch {
@@ -104,7 +104,7 @@ func loadStates[T interface{ LoadState(State) error }](what string, list []T, sa
 	return nil
 }
 
-// generators are where the generators stand that a run draws from, by their devices.
+// generators returns the states of the random generators that a run draws from, by device.
 func (t *Trainer[B]) generators() State {
 	s := State{}
 	for device, state := range torchsave.GeneratorsOf(t.devices()) {
@@ -113,7 +113,7 @@ func (t *Trainer[B]) generators() State {
 	return s
 }
 
-// generatorIn is the state of the generator of a device in what generators returned.
+// generatorIn returns the state of a device's generator from the result of generators.
 func generatorIn(s State, d torch.Device) (state torch.Tensor, ok bool) {
 	v, _ := torchsave.GeneratorOf(s, d)
 	state, ok = v.(torch.Tensor)
@@ -122,7 +122,7 @@ func generatorIn(s State, d torch.Device) (state torch.Tensor, ok bool) {
 
 func (t *Trainer[B]) devices() []torch.Device { return torchsave.DevicesOf(t.device) }
 
-// setGenerators puts the generators where they stood; without a state they are left alone.
+// setGenerators restores the generators that saved has a state for.
 func (t *Trainer[B]) setGenerators(saved any) error {
 	s, _ := saved.(State)
 	err := torch.Try(func() {
@@ -138,7 +138,7 @@ func (t *Trainer[B]) setGenerators(saved any) error {
 	return nil
 }
 
-// errNotLoaded marks a checkpoint that could be read and does not fit.
+// errNotLoaded is wrapped by errors for a checkpoint that was read but does not match.
 var errNotLoaded = errors.New("the checkpoint does not fit")
 
 // WriteState atomically writes a state to a file. If its name ends in .safetensors, it is a
@@ -161,30 +161,30 @@ func ReadState(path string) (State, error) {
 	return s, nil
 }
 
-// The keys that a trainer's state has of where a run stands behind its module, optimizers and
-// counts: the place. Inside an epoch it has the last three too.
+// The keys of a run's position in the trainer's state, next to its module, optimizers and counts.
+// The last two are present only inside an epoch.
 const (
-	randomKey = "rng_state"       // the generators
-	statsKey  = "stats"           // that have not been written
+	randomKey = "rng_state"       // the random generators
+	statsKey  = "stats"           // values that have not been written yet
 	runKey    = "run_state"       // the state of the loop
-	passKey   = "epoch_rng_state" // the generators as they were before the loader of the epoch was made
-	// and outputsKey, where it is its validation that was interrupted
+	passKey   = "epoch_rng_state" // the generators before the loader of the epoch was made
+	// outputsKey is present, too, if the validation was interrupted.
 )
 
-// here is where everything is now, between two epochs.
-func (t *Trainer[B]) here() (place State, err error) {
+// currentPlace returns the current position, between two epochs.
+func (t *Trainer[B]) currentPlace() (place State, err error) {
 	err = torch.Try(func() { place = State{randomKey: t.generators(), statsKey: t.stats.state()} })
 	return place, err
 }
 
-// takePlace takes a place out of a trainer's state. One that PyMarlin has written has nothing of
-// it.
-func (t *Trainer[B]) takePlace(s State) (State, error) {
+// extractPlace removes the position from a trainer's state and returns it. States written by
+// PyMarlin have none.
+func (t *Trainer[B]) extractPlace(s State) (State, error) {
 	place := State{}
 	for _, key := range []string{randomKey, statsKey, runKey, passKey, outputsKey} {
 		if v, ok := s[key]; ok {
 			place[key] = v
-			delete(s, key) // its tensors are not freed with the others
+			delete(s, key) // so that its tensors are not freed with the others
 		}
 	}
 	for _, key := range []string{randomKey, passKey} {

@@ -27,7 +27,9 @@ type StatInitArguments struct {
 	ExcludeList string `config:"exclude_list"`
 }
 
-// defaultExclude is bias|LayerNorm|layer\.[3-9]|layer\.1(?!1)|layer\.2(?!3) without lookahead.
+// defaultExclude is equivalent to PyMarlin's
+// bias|LayerNorm|layer\.[3-9]|layer\.1(?!1)|layer\.2(?!3), without lookahead, which Go does not
+// have.
 const defaultExclude = `bias|LayerNorm|layer\.[3-9]|layer\.1([^1]|$)|layer\.2([^3]|$)`
 
 func (a StatInitArguments) withDefaults() StatInitArguments {
@@ -48,12 +50,12 @@ type Stats struct {
 	short, long interval
 }
 
-// interval are values that are written together: numbers, groups of numbers, then distributions.
+// interval holds the values that are written together: numbers, groups of numbers, then histograms.
 type interval struct{ scalars, multi, histograms entries }
 
-// entries are a dict of Python: they keep the order in which keys came. Values are float64, tensors
-// of one element, which are read when they are written so that nobody waits for the device before,
-// map[string]float64 and []float64.
+// entries behaves like a dict in Python: it keeps the order of insertion. Values are float64,
+// map[string]float64, []float64, and tensors with one element, which are read only when they are
+// written, to avoid waiting for the device.
 type entries []entry
 
 type entry struct {
@@ -67,7 +69,7 @@ func (e *entries) set(key string, v any) {
 		*e = append(*e, entry{key, v})
 		return
 	}
-	torchsave.EachTensor((*e)[i].value, torch.Tensor.Free) // nobody will see it
+	torchsave.EachTensor((*e)[i].value, torch.Tensor.Free) // replaced before it was written
 	(*e)[i].value = v
 }
 
@@ -140,7 +142,7 @@ func (s *Stats) LogStats(step int, force bool) error {
 // LogLongStats writes the infrequent values.
 func (s *Stats) LogLongStats(step int) error { return s.long.write(s.writers, step) }
 
-// write writes and forgets all values.
+// write writes all values and removes them.
 func (i *interval) write(writers []Writer, step int) error {
 	defer i.reset()
 	for _, w := range writers {
@@ -180,7 +182,7 @@ func (i *interval) reset() {
 	*i = interval{}
 }
 
-// state is what has not been written: lists of names with their values.
+// state returns the values that have not been written, as lists of names with values.
 func (s *Stats) state() State {
 	return State{"short": slices.Concat(s.short.scalars, s.short.multi).state(),
 		"long":       slices.Concat(s.long.scalars, s.long.multi).state(),
@@ -201,14 +203,14 @@ func (e entries) state() []any {
 			}
 			value = values
 		case []float64:
-			value = anys(v)
+			value = toAny(v)
 		}
 		list[i] = []any{x.key, value}
 	}
 	return list
 }
 
-// load continues from what state returned; nil changes nothing.
+// load restores what state returned; nil changes nothing.
 func (s *Stats) load(saved State) error {
 	if saved == nil {
 		return nil
@@ -227,7 +229,7 @@ func (s *Stats) load(saved State) error {
 	return nil
 }
 
-// put sets what state has of a key.
+// put sets the value of one key from a state.
 func (s *Stats) put(frequent bool, key, value any) bool {
 	name, ok := key.(string)
 	switch v := value.(type) {
@@ -309,16 +311,16 @@ func (s *Stats) Flush() (err error) {
 // Finish closes the writers, in the order in which they were given.
 func (s *Stats) Finish() error { return closeWriters(s.writers) }
 
-// systemStats read how busy the machine is from /proc. Where there is none, nothing is added.
+// systemStats reads the load of the machine from /proc. On systems without /proc it adds nothing.
 type systemStats struct {
 	busy, total float64 // processor time at the last reading
 }
 
-// update adds the numbers of PyMarlin's update_system_stats. The use of the processor is that since
-// the last reading; PyMarlin stops for a second to measure it.
+// update adds the numbers of PyMarlin's update_system_stats. Processor usage is measured since the
+// last call, whereas PyMarlin sleeps for a second to measure it.
 func (y *systemStats) update(s *Stats) {
 	all, available := numbersOf("/proc/meminfo", "MemTotal:"), numbersOf("/proc/meminfo", "MemAvailable:")
-	if len(all) == 1 && len(available) == 1 { // kilobytes
+	if len(all) == 1 && len(available) == 1 { // in kB
 		s.Update("system/RAM/memory_used_pct", 100*(all[0]-available[0])/all[0], true)
 		if pages := numbersOf("/proc/self/statm", ""); len(pages) > 1 {
 			s.Update("system/RAM/memory_elr_pct", 100*pages[1]*float64(os.Getpagesize())/(all[0]*1024), true)
@@ -339,7 +341,7 @@ func (y *systemStats) update(s *Stats) {
 	y.busy, y.total = busy, total
 }
 
-// numbersOf are the numbers in the line of a file that begins with a text; none without the line.
+// numbersOf returns the numbers in the first line of a file that begins with a text, or none.
 func numbersOf(path, begin string) (numbers []float64) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -32,7 +32,7 @@ func TestStatsAreWrittenWhenTheyAreDue(t *testing.T) {
 	}
 	s.Update("z", 1, true)
 	s.Update("a", 2, true)
-	s.UpdateTensor("z", torch.Full(0.25), true) // keeps its place
+	s.UpdateTensor("z", torch.Full(0.25), true) // keeps its position
 	s.Update("slow", 3, false)
 	s.UpdateMulti("both", map[string]float64{"y": 2, "x": 1}, true)
 	for step := 1; step <= 4; step++ {

@@ -20,7 +20,7 @@ import (
 // contains the cause. A new trainer continues from there inside the epoch, and so does Train if it
 // is called again.
 func (t *Trainer[B]) Train(ctx context.Context) (err error) {
-	runtime.LockOSThread() // libtorch keeps its modes by thread
+	runtime.LockOSThread() // libtorch keeps its modes per thread
 	defer runtime.UnlockOSThread()
 	defer func() { err = errors.Join(err, t.stats.Flush()) }()
 	stats, _ := t.place[statsKey].(State)
@@ -33,7 +33,7 @@ func (t *Trainer[B]) Train(ctx context.Context) (err error) {
 		}
 	}
 	t.place = nil
-	// Once more, since the last epoch need not be one that the period saves.
+	// Save again: the last epoch need not be one at which checkpoints are saved.
 	if err := t.SaveCheckpoint(true); err != nil {
 		return err
 	}
@@ -53,14 +53,14 @@ func (t *Trainer[B]) Train(ctx context.Context) (err error) {
 var errNoLoader = errors.New("TrainDataloader made no loader, or one without batches, so there is nothing to train " +
 	"on; call Validate or Test alone")
 
-// trainEpochs runs the epochs that are left.
+// trainEpochs runs the remaining epochs.
 func (t *Trainer[B]) trainEpochs(ctx context.Context) error {
 	s := &session[B]{pass: pass[B]{t: t, ctx: ctx}, epoch: t.lastEpoch + 1}
 	o := t.runOptions()
 	o.Epochs, o.Start.Epoch = float64(t.args.Epochs), s.epoch
 	o.Callbacks, o.Saver, o.Save = []any{s}, s, trainer.Every(1, trainer.Epoch)
 	if run, ok := t.place[runKey].(string); ok {
-		s.stands, o.Start = t.place, &trainer.StartPosition{State: []byte(run)}
+		s.resumeAt, o.Start = t.place, &trainer.StartPosition{State: []byte(run)}
 	}
 	err := t.fit(&s.pass, o)
 	if err == nil {
@@ -83,7 +83,8 @@ func (t *Trainer[B]) trainEpochs(ctx context.Context) error {
 	return fmt.Errorf("pymarlin: epoch %d: %w", s.epoch, err)
 }
 
-// runOptions are those of the loop. The module has the schedules, the backend the losses.
+// runOptions returns the options of the loop. Schedules belong to the module, losses to the
+// backend.
 func (t *Trainer[B]) runOptions() trainer.Options {
 	rules := semantics.PyMarlin
 	rules.LossReport = semantics.SinceLog
@@ -174,7 +175,7 @@ func (t *Trainer[B]) evaluate(ctx context.Context, loaders Dataloaders[B], step 
 // SaveCheckpoint passes the states of module, trainer and backend to the checkpointer. force saves
 // whatever the period is. All processes must call it; the main one writes.
 func (t *Trainer[B]) SaveCheckpoint(force bool) error {
-	p, err := t.here()
+	p, err := t.currentPlace()
 	if err == nil {
 		_, err = t.save(p, t.lastEpoch, force)
 	}

@@ -59,15 +59,15 @@ type Trainer[B any] struct {
 	backend      TrainerBackend[B]
 	checkpointer Checkpointer
 	stats        *Stats
-	made         []Writer // by name, for the stats
+	writers      []Writer // created by name, for the stats
 	device       torch.Device
 
-	batches    int // of an epoch
-	estimate   int // of the updates in it
+	batches    int // per epoch
+	estimate   int // updates per epoch
 	optimizers []*Optimizer
 	schedulers []Scheduler
 	lastEpoch  int
-	place      State // where training continues; nil: where everything is
+	place      State // where training resumes; nil: from the current state
 }
 
 // New makes a trainer: it loads the checkpoint given by the arguments, moves the model to the
@@ -88,10 +88,10 @@ func New[B any](module ModuleInterface[B], args TrainerArguments, o *Options[B])
 	}
 	defer saved.free()
 	if err = t.start(saved); err == nil {
-		err = t.agree()
+		err = t.checkSameRun()
 	}
 	if err != nil {
-		return nil, errors.Join(err, closeWriters(t.made)) // those of the caller are the caller's
+		return nil, errors.Join(err, closeWriters(t.writers)) // custom writers are closed by the caller
 	}
 	return t, nil
 }
@@ -100,7 +100,7 @@ func (c Checkpoint) free() {
 	free(c.ModuleInterfaceState, c.TrainerState, c.TrainerBackendState)
 }
 
-// prepare checks what can be checked before anything is read.
+// prepare checks what can be checked before any file is read.
 func (t *Trainer[B]) prepare() (err error) {
 	if t.module == nil {
 		return argumentf("the module is nil")
@@ -140,14 +140,14 @@ func (t *Trainer[B]) prepare() (err error) {
 		t.device = torch.CUDA(t.group().LocalRank())
 	}
 	if t.checkpointer == nil {
-		args := t.args.CheckpointerArgs // the main process removes old files before any looks for one to load
+		args := t.args.CheckpointerArgs // the main process removes old files before any process looks for one to load
 		args.DeleteExistingCheckpoints = args.DeleteExistingCheckpoints && t.IsMainProcess()
 		t.checkpointer, err = NewDefaultCheckpointer(args, t.logger)
 	}
 	return loops.Together(t.group(), err)
 }
 
-// start brings module, optimizers and backend to where the checkpoint was.
+// start restores module, optimizers and backend from a checkpoint.
 func (t *Trainer[B]) start(saved Checkpoint) error {
 	err := load(moduleKey, saved.ModuleInterfaceState, func(s State) error { return updateModule(t.module, s) })
 	if err != nil {
@@ -198,7 +198,7 @@ func (t *Trainer[B]) start(saved Checkpoint) error {
 	return t.countBatches()
 }
 
-// load hands a part of a checkpoint over, where there is one.
+// load passes a part of a checkpoint to update, if it is not empty.
 func load(key string, part State, update func(State) error) error {
 	if len(part) == 0 {
 		return nil
@@ -209,14 +209,14 @@ func load(key string, part State, update func(State) error) error {
 	return nil
 }
 
-// initStats gives the main process its writers; the others have none.
+// initStats creates the writers; only the main process has any.
 func (t *Trainer[B]) initStats() error {
 	names, custom := t.args.Writers, t.args.CustomWriters
 	if !t.IsMainProcess() {
 		names, custom = nil, nil
 	}
 	for _, name := range names {
-		if name == azureML { // as in Python without azureml: a warning, and no values
+		if name == azureML { // as in Python without azureml: a warning, and nothing is written
 			t.logger.Warn("AML writer failed to initialize.", "reason", "Azure ML's client is a Python package; where "+
 				"MLflow tracks the run, give a writer for it in CustomWriters")
 			continue
@@ -225,10 +225,10 @@ func (t *Trainer[B]) initStats() error {
 		if err != nil {
 			return err
 		}
-		t.made = append(t.made, w)
+		t.writers = append(t.writers, w)
 	}
 	t.stats = cmp.Or(t.stats, NewStats(t.args.StatsArgs))
-	if err := t.stats.Rebuild(t.args.StatsArgs, slices.Concat(custom, t.made)); err != nil {
+	if err := t.stats.Rebuild(t.args.StatsArgs, slices.Concat(custom, t.writers)); err != nil {
 		return err
 	}
 	if u, ok := t.module.(StatsUser); ok {
@@ -237,7 +237,7 @@ func (t *Trainer[B]) initStats() error {
 	return nil
 }
 
-// estimateSteps counts the batches of a loader of the module; one without training data has none.
+// estimateSteps counts the batches of the module's loader; a module without training data has none.
 func (t *Trainer[B]) estimateSteps() error {
 	loader, err := t.module.TrainDataloader(SequentialSampler{}, t.TrainStepBatchSize())
 	if err != nil || loader == nil {
@@ -252,7 +252,7 @@ func (t *Trainer[B]) estimateSteps() error {
 // GetState returns the trainer's part of a checkpoint, including that of Options.Extra. All
 // processes must call it.
 func (t *Trainer[B]) GetState() (State, error) {
-	p, err := t.here()
+	p, err := t.currentPlace()
 	if err != nil {
 		return nil, err
 	}
@@ -281,7 +281,7 @@ func (t *Trainer[B]) stateAt(place State) (State, error) {
 	return s, err
 }
 
-// updateState continues from what GetState returned.
+// updateState restores what GetState returned.
 func (t *Trainer[B]) updateState(s State) (err error) {
 	last, ok := s["last_epoch"].(int)
 	if !ok || last < -1 {
@@ -298,7 +298,7 @@ func (t *Trainer[B]) updateState(s State) (err error) {
 		if err != nil {
 			return err
 		}
-		if t.place, err = t.takePlace(own); err != nil {
+		if t.place, err = t.extractPlace(own); err != nil {
 			return err
 		}
 	}

@@ -74,7 +74,7 @@ func TestWindowsRunOverEpochsAndTheLastIsLost(t *testing.T) {
 func TestResumedRunIsTheSameRun(t *testing.T) {
 	testenv.RequireTorch(t)
 	for _, ext := range []string{"pt", "safetensors"} {
-		// 5 batches in windows of 3: unfinished after most epochs
+		// 5 batches in windows of 3, so most epochs end with an unfinished window.
 		args := pymarlin.TrainerArguments{Epochs: 4, TrainBatchSize: 6, GPUBatchSizeLimit: 2}
 		whole := newNet(10)
 		args.CheckpointerArgs = pymarlin.CheckpointerArguments{SaveDir: t.TempDir(), NoModelState: true, FileExt: ext}
@@ -182,7 +182,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// What New has opened before it fails it closes; writers of the caller stay open.
+// If New fails, it closes the writers that it has opened; custom writers stay open.
 func TestNewClosesItsWritersWhenItFails(t *testing.T) {
 	testenv.RequireTorch(t)
 	own, o := new(countingWriter), options()
@@ -268,13 +268,13 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	}
 	train(t, hooked{n, new([]string)}, pymarlin.TrainerArguments{Epochs: 3, TrainBatchSize: 4, GPUBatchSizeLimit: 2},
 		nil)
-	// the outputs of an epoch are kept until its end
+	// The outputs of an epoch are kept until its end.
 	if first, last := counts[4], counts[len(counts)-1]; last > first+45 {
 		t.Errorf("Go held %d tensors early in the run and %d at its end", first, last)
 	}
 }
 
-// hooked prints what the hooks see.
+// hooked prints what the hooks receive.
 type hooked struct {
 	*net
 	lines *[]string
@@ -324,7 +324,7 @@ func TestModelMayBeAnotherValue(t *testing.T) {
 
 type holder struct{ net *net }
 
-// outside has no parameters of its own.
+// outside has no parameters itself.
 type outside struct{ h holder }
 
 func (o outside) Model() any { return o.h.net }

@@ -62,7 +62,7 @@ func (a WriterInitArguments) withDefaults() WriterInitArguments {
 	return a
 }
 
-// dir is the folder of the files.
+// dir returns the folder for the files.
 func (a WriterInitArguments) dir() string {
 	if a.TBLogPathParentEnv != "" {
 		if parent, ok := os.LookupEnv(a.TBLogPathParentEnv); ok {
@@ -74,7 +74,7 @@ func (a WriterInitArguments) dir() string {
 
 var writerNames = []string{"stdout", "tensorboard", "jsonl"}
 
-// azureML is the name of the writer that PyMarlin has beside them.
+// azureML is the name of another writer of PyMarlin, which is not supported.
 const azureML = "aml"
 
 func unknownWriter(name string) error {
@@ -159,7 +159,7 @@ func norm(t torch.Tensor) (n float64) {
 	return n
 }
 
-// logNorms logs the norms of a parameter and of its gradient, where it has one.
+// logNorms logs the norms of a parameter and of its gradient, if it has one.
 func logNorms(log func(key string, v float64, step int) error, name string, weights, gradients torch.Tensor,
 	step int) error {
 	err := log("weight_norm/"+name, norm(weights), step)
@@ -169,7 +169,7 @@ func logNorms(log func(key string, v float64, step int) error, name string, weig
 	return err
 }
 
-// formatFloat prints a number in as few digits as tell it apart.
+// formatFloat formats a number with as few digits as needed to parse it back exactly.
 func formatFloat(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
 // JSONLines writes one object per value to stats.jsonl: {"step":20,"key":"loss","value":0.25}. A
@@ -192,7 +192,7 @@ func NewJSONLines(args WriterInitArguments) (*JSONLines, error) {
 	return &JSONLines{f, args.HistogramSteps}, nil
 }
 
-// jsonNumber is a number, or a string where JSON has none for it.
+// jsonNumber returns v, or a string if JSON cannot represent it.
 func jsonNumber(v float64) any {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return strings.ToLower(strconv.FormatFloat(v, 'g', -1, 64))
@@ -209,7 +209,7 @@ func (w *JSONLines) line(key string, value any, step int) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.file.Write(append(text, '\n')) // at once, so that a run that is killed leaves whole lines
+	_, err = w.file.Write(append(text, '\n')) // unbuffered, so that a run that is killed leaves complete lines
 	return err
 }
 

@@ -30,7 +30,7 @@ type Checkpoint struct {
 	Extra map[string]any // checkpoint_kwargs; numbers are float64
 }
 
-// The parts of a checkpoint, in their order.
+// The keys of a checkpoint's parts, in order.
 const (
 	modelKey     = "model_state_dict"
 	optimizerKey = "optimizer_state_dict"
@@ -39,7 +39,7 @@ const (
 
 var parts = []string{modelKey, optimizerKey, schedulerKey}
 
-// newCheckpoint tells of a file with these contents.
+// newCheckpoint describes a file with these contents.
 func newCheckpoint(contents, extra map[string]any) Checkpoint {
 	c := Checkpoint{Extra: extra}
 	for _, key := range append(slices.Clone(parts), slices.Sorted(maps.Keys(contents))...) {
@@ -76,19 +76,19 @@ func (r *Run) SaveCheckpoint(path string, o CheckpointOptions) error {
 	return event(r, func(h CheckpointSavedHook, r *Run) error { return h.OnCheckpointSaved(r, path, c) })
 }
 
-// collect puts what a checkpoint holds into contents.
+// collect fills in the contents of a checkpoint.
 func (r *Run) collect(contents map[string]any, o CheckpointOptions) (err error) {
 	if contents[modelKey], err = torchsave.Module(r.model); err != nil {
 		return err
 	}
-	if !o.NoOptimizer { // with the rate of the next update; the optimizer knows that of the last one
+	if !o.NoOptimizer { // with the rate of the next update, whereas the optimizer itself holds that of the last one
 		if contents[optimizerKey], err = torchsave.StateDict(r.optimizer, r.LearningRate()); err != nil {
 			return err
 		}
 	}
 	if s := r.schedule; !o.NoScheduler && s != nil {
 		state := map[string]any{"last_epoch": s.moves, "_step_count": s.moves + 1,
-			"_last_lr": []any{r.LearningRate()}} // what a scheduler of PyTorch needs
+			"_last_lr": []any{r.LearningRate()}} // required by PyTorch's schedulers
 		if s.timm > 0 {
 			state["timm"] = s.timm
 		}
@@ -102,8 +102,8 @@ func (r *Run) collect(contents map[string]any, o CheckpointOptions) (err error) 
 	return nil
 }
 
-// plainValue makes what a file can hold of a value that JSON can hold. A whole float64 becomes an
-// int, since numbers of JSON come as float64.
+// plainValue converts a value that JSON can represent to one that a file can hold. An integral
+// float64 becomes an int, since numbers decoded from JSON are float64.
 func plainValue(v any) (any, error) {
 	if f, ok := v.(float64); !ok || f-math.Trunc(f) != 0 {
 		if _, err := torchsave.Value("", v); err == nil {
@@ -201,8 +201,8 @@ func (r *Run) loadOptimizer(state any) error {
 	return nil
 }
 
-// readSchedule finds how often a scheduler has moved: one of PyTorch counts last_epoch from 0, one
-// of pytorch-accelerated num_updates from -1. It is nil where nothing says where it stands.
+// readSchedule determines how many steps a scheduler has made: PyTorch's count last_epoch from 0,
+// those of pytorch-accelerated count num_updates from -1. It returns nil if the state has neither.
 func readSchedule(v any) *scheduleState {
 	d, _ := v.(map[string]any)
 	timm, _ := d["timm"].(int)

@@ -41,7 +41,7 @@ func (c *ClassificationMetrics) OnEvalStepEnd(_ *Run, e EvalStepEnd) error {
 	return nil
 }
 
-// classesOf are the targets of a batch.
+// classesOf returns the target classes of a batch.
 func classesOf(batch any) ([]int64, error) {
 	switch b := batch.(type) {
 	case Batch:

@@ -14,14 +14,14 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// choice is a model whose input is the row of its outputs.
+// choice is a model that returns its input as its output.
 type choice struct {
-	Unused *nn.Linear `module:"unused"` // an optimizer needs a parameter
+	Unused *nn.Linear `module:"unused"` // an optimizer needs at least one parameter
 }
 
 func (*choice) Forward(x torch.Tensor) torch.Tensor { return x }
 
-// voices are samples whose prediction and class are given.
+// voices returns samples with the given predictions and classes.
 func voices(predictions, classes []int64) data.Dataset[pa.Sample] {
 	return data.Func(len(classes), func(i int) (pa.Sample, error) {
 		row := make([]float32, 5)
@@ -30,8 +30,8 @@ func voices(predictions, classes []int64) data.Dataset[pa.Sample] {
 	})
 }
 
-// The numbers are those of torchmetrics 1.9.0 for five classes, average="macro", over batches of
-// eight.
+// The expected numbers were computed with torchmetrics 1.9.0 for five classes, average="macro",
+// over batches of eight.
 func TestClassificationMetricsAreThoseOfTorchmetrics(t *testing.T) {
 	tr, err := pa.New(&choice{nn.NewLinear(1, 1, nil)}, functional.CrossEntropy, optim.SGD{LR: 0.1},
 		quiet(&pa.ClassificationMetrics{}))
@@ -56,7 +56,7 @@ func TestClassificationMetricsAreThoseOfTorchmetrics(t *testing.T) {
 	}
 }
 
-// pair is a batch of a program's own.
+// pair is a custom batch type.
 type pair struct{ inputs, targets []float32 }
 
 func (p pair) Tensors(torch.Device) (inputs, targets torch.Tensor) {

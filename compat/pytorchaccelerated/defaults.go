@@ -161,7 +161,7 @@ func (l *LogMetrics) log(r *Run, train bool) error {
 // ProgressBar shows the progress of an epoch on Options.Progress: a line that is redrawn on a
 // terminal, and otherwise one line when the epoch ends.
 type ProgressBar struct {
-	bars []*loops.Progress // the evaluation inside an epoch has its own
+	bars []*loops.Progress // a stack: an evaluation inside an epoch has its own bar
 }
 
 func (p *ProgressBar) OnTrainEpochStart(r *Run) error {
@@ -181,7 +181,7 @@ func (p *ProgressBar) OnTrainEpochEnd(*Run) error {
 }
 
 func (p *ProgressBar) OnEvalEpochStart(r *Run, _ EvalEpoch) error {
-	if _, eval := r.loaders(); eval == nil && r.limitEval < 0 { // under Rules.LateEvaluationCheck, as Python's bar
+	if _, eval := r.loaders(); eval == nil && r.limitEval < 0 { // Rules.LateEvaluationCheck, like Python
 		return errNoEvaluationSet
 	}
 	p.bars = append(p.bars, p.bar(r, r.EvalDataloaderLen()))
@@ -201,7 +201,7 @@ func (p *ProgressBar) OnEvalStepEnd(r *Run, _ EvalStepEnd) error {
 
 func (p *ProgressBar) OnEvalEpochEnd(r *Run, _ EvalEpoch) error { return p.OnTrainEpochEnd(r) }
 
-// last is the bar of the current pass; nil: there is none.
+// last returns the bar of the current pass, or nil if there is none.
 func (p *ProgressBar) last() *loops.Progress {
 	if len(p.bars) == 0 {
 		return nil

@@ -14,7 +14,7 @@ import (
 	pa "github.com/gotrainer/gotrainer/compat/pytorchaccelerated"
 )
 
-// guide is the page for those who come from Python.
+// guide returns the text of the migration guide for users of the Python package.
 func guide(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "from-pytorch-accelerated.md"))

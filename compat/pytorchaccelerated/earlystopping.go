@@ -21,7 +21,7 @@ type EarlyStopping struct {
 	watched
 }
 
-// watched is the best value of a metric so far: the state of a callback.
+// watched is the best value of a metric so far, as part of a callback's state.
 type watched struct {
 	Value number `json:"best_metric"`
 	Epoch int    `json:"best_metric_epoch"`
@@ -40,7 +40,7 @@ func (w *watched) UnmarshalState(text []byte) error {
 	return json.Unmarshal(text, w)
 }
 
-// begin forgets the runs before, unless they count or the run continues one.
+// begin forgets previous runs, unless they count or this run resumes one.
 func (w *watched) begin(r *Run, keep bool) {
 	if !keep && !r.resumed {
 		*w = watched{}

@@ -28,7 +28,7 @@ type ModelEMA struct {
 	Callbacks       []any // for the evaluation of the average
 
 	watched
-	average  []torch.Named // kept tensors, in a file of their own in a training state
+	average  []torch.Named // stored in a separate file of a training state
 	restored bool
 }
 
@@ -42,7 +42,7 @@ func (e *ModelEMA) Average() []torch.Named { return e.average }
 // first.
 func (e *ModelEMA) Best() (value float64, epoch int, ok bool) { return e.best() }
 
-// prepareState makes the average before a training state may be loaded into it.
+// prepareState creates the average before a training state may be loaded into it.
 func (e *ModelEMA) prepareState(r *Run) error {
 	if d := e.decay(); !(d >= 0 && d <= 1) || e.UpdateEvery < 0 {
 		return fmt.Errorf("pytorchaccelerated: ModelEMA: its Decay is %v and its UpdateEvery %d: want a Decay "+
@@ -64,12 +64,12 @@ func (e *ModelEMA) copyWeights(r *Run) {
 	e.average = copies(nn.StateDict(r.model))
 }
 
-// copies are kept copies of tensors, without their history.
+// copies returns copies of tensors, detached and kept.
 func copies(of []torch.Named) []torch.Named {
 	return detached(of, torch.Tensor.Clone)
 }
 
-// detached keeps what f makes of tensors without their history.
+// detached applies f to the detached tensors and keeps the results.
 func detached(of []torch.Named, f func(torch.Tensor) torch.Tensor) (out []torch.Named) {
 	torch.NoGrad(func() {
 		for _, t := range of {
@@ -103,7 +103,7 @@ func (e *ModelEMA) OnTrainEpochEnd(r *Run) error {
 
 func (e *ModelEMA) decay() float64 { return *cmp.Or(e.Decay, new(0.99)) }
 
-// update is average = decay*average + (1-decay)*weights.
+// update sets average = decay*average + (1-decay)*weights.
 func (e *ModelEMA) update(r *Run) {
 	decay := e.decay()
 	torch.NoGrad(func() {
@@ -120,8 +120,8 @@ func (e *ModelEMA) update(r *Run) {
 	})
 }
 
-// with runs f while the model has the averages for weights. It exchanges the elements of tensors
-// and copies nothing into them, since the graph of a batch may still need what they hold.
+// with runs f while the model uses the averages as its weights. It swaps the storage of the tensors
+// rather than copying into them, because the graph of a batch may still need the old values.
 func (e *ModelEMA) with(r *Run, f func() error) (err error) {
 	weights := nn.StateDict(r.model)
 	own, averages := detached(weights, func(t torch.Tensor) torch.Tensor { return t }), copies(e.average)
@@ -178,7 +178,7 @@ func (e *ModelEMA) OnTrainingRunEpochEnd(r *Run) error {
 	})
 }
 
-// averageState is the average in a training state.
+// averageState is the average as part of a training state.
 type averageState ModelEMA
 
 func (a *averageState) MarshalState() ([]byte, error) {

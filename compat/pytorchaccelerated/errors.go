@@ -24,7 +24,7 @@ type StopTrainingError struct{ Reason string }
 
 func (e *StopTrainingError) Error() string { return e.Reason }
 
-// As makes it a trainer.StopError for the loop.
+// As converts it to a trainer.StopError for the loop.
 func (e *StopTrainingError) As(target any) bool {
 	stop, ok := target.(*trainer.StopError)
 	if ok {
@@ -60,7 +60,7 @@ func (e *OptionError) Error() string {
 	return fmt.Sprintf("pytorchaccelerated: %s is %s; want %s", e.Field, e.Value, e.Want)
 }
 
-// prefixed is an error with the name of the package before it; nil stays.
+// prefixed adds the name of the package to an error; nil stays nil.
 func prefixed(err error) error {
 	if err != nil {
 		err = fmt.Errorf("pytorchaccelerated: %w", err)
@@ -68,7 +68,7 @@ func prefixed(err error) error {
 	return err
 }
 
-// refuse is an OptionError if it is wrong.
+// refuse returns an OptionError if wrong is true.
 func refuse(wrong bool, field string, value any, want string) error {
 	if !wrong {
 		return nil

@@ -11,7 +11,7 @@ import (
 
 var errNoEvaluationSet = errors.New("pytorchaccelerated: there is no evaluation set; set TrainOptions.EvalDataset")
 
-// evalEpoch runs the evaluation epoch of the Trainer or of its user.
+// evalEpoch runs the Trainer's evaluation epoch, or the program's replacement.
 func (t *Trainer[S, B]) evalEpoch(e EvalEpoch) error {
 	if t.eval == nil && !t.rules.LateEvaluationCheck {
 		return errNoEvaluationSet
@@ -53,18 +53,18 @@ func (t *Trainer[S, B]) evalBatches(limit int) error {
 		return nil
 	}
 	ctx, step := t.ctx, 0
-	if t.training { // so that the window is completed
+	if t.training { // so that the accumulation window can complete
 		ctx = context.WithoutCancel(ctx)
 	}
-	rounds, err := loops.Most(t.group(), limit) // of the process that has the most batches
+	rounds, err := loops.Most(t.group(), limit) // batches of the process that has the most
 	if err == nil {
-		err = t.accelerator.BeginBatch(t.accelerator.SyncGradients()) // it may be in the middle of a window
+		err = t.accelerator.BeginBatch(t.accelerator.SyncGradients()) // may be in the middle of an accumulation window
 	}
 	if err != nil {
 		return prefixed(err)
 	}
 	loading := ctx
-	if t.several() { // the processes end it together
+	if t.several() { // all processes stop together, in endRound
 		loading = context.WithoutCancel(ctx)
 	}
 	for batch, err := range t.eval.Batches(loading, 0, 0) {
@@ -83,7 +83,7 @@ func (t *Trainer[S, B]) evalBatches(limit int) error {
 			break
 		}
 	}
-	for ; step < rounds; step++ { // of processes that have a batch more, or of a pass that ctx has ended
+	for ; step < rounds; step++ { // the other processes have more batches, or ctx has ended the pass
 		if err := t.endRound(ctx, nil); err != nil {
 			return err
 		}
@@ -91,7 +91,8 @@ func (t *Trainer[S, B]) evalBatches(limit int) error {
 	return nil
 }
 
-// endRound is behind a batch of an evaluation, which all end where one has failed or is cancelled.
+// endRound ends each batch of an evaluation: if one process has failed or was cancelled, all of
+// them stop.
 func (t *Trainer[S, B]) endRound(ctx context.Context, err error) error {
 	own := err
 	if err == nil && ctx.Err() != nil {
@@ -99,7 +100,7 @@ func (t *Trainer[S, B]) endRound(ctx context.Context, err error) error {
 	}
 	err = loops.Together(t.group(), err)
 	switch stop, stopped := errors.AsType[trainer.StopError](err); {
-	case own == nil && stopped: // by another process
+	case own == nil && stopped: // in another process
 		return StopTraining(stop.Error())
 	case !errors.Is(err, loops.ErrInterrupted):
 		return err
@@ -121,23 +122,23 @@ func (t *Trainer[S, B]) evalStep(batch B) error {
 	return eventWith(t.Run, EvalStepEndHook.OnEvalStepEnd, EvalStepEnd{batch, &out})
 }
 
-// runEvaluation is _run_evaluation.
+// runEvaluation corresponds to _run_evaluation.
 func (t *Trainer[S, B]) runEvaluation() error {
-	if err := tell(t, t.methods.EvaluationRunStart, EvaluationRunStartHook.OnEvaluationRunStart); err != nil {
+	if err := notify(t, t.methods.EvaluationRunStart, EvaluationRunStartHook.OnEvaluationRunStart); err != nil {
 		return err
 	}
 	err := t.evalEpoch(EvalEpoch{Evaluation: true})
 	if stop, ok := errors.AsType[*StopTrainingError](err); ok {
-		err = t.tellStop(stop)
+		err = t.reportStop(stop)
 	}
 	if err != nil {
 		return err
 	}
-	return tell(t, t.methods.EvaluationRunEnd, EvaluationRunEndHook.OnEvaluationRunEnd)
+	return notify(t, t.methods.EvaluationRunEnd, EvaluationRunEndHook.OnEvaluationRunEnd)
 }
 
-// tellStop says that a callback has ended the run.
-func (r *Run) tellStop(stop *StopTrainingError) error {
+// reportStop reports that a callback has ended the run.
+func (r *Run) reportStop(stop *StopTrainingError) error {
 	r.Print(stop)
 	return eventWith(r, StopTrainingErrorHook.OnStopTrainingError, stop)
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// evaluating evaluates between a batch's passes and its update.
+// evaluating evaluates between the forward pass of a batch and its update.
 type evaluating struct{}
 
 func (evaluating) OnTrainStepEnd(r *pa.Run, _ pa.TrainStepEnd) error {
@@ -39,7 +39,7 @@ func TestAnEvaluationBeforeAnUpdateLeavesItAsItIs(t *testing.T) {
 	assert.Equal(t, want, trained(evaluating{}))
 }
 
-// The average takes the place of the weights while the graph of the current batch still needs them.
+// The average replaces the weights while the graph of the current batch still needs them.
 func TestAnAverageIsEvaluatedBetweenForwardAndBackward(t *testing.T) {
 	testenv.RequireTorch(t)
 	trained := func(callbacks ...any) map[string][]byte {
@@ -47,12 +47,12 @@ func TestAnAverageIsEvaluatedBetweenForwardAndBackward(t *testing.T) {
 		model := nn.Sequential{nn.NewLinear(1, 6, nil), nn.NewBatchNorm1d(6, nil), nn.NewLinear(6, 1, nil)}
 		tr, err := pa.New(model, mse, optim.SGD{LR: 0.1}, quiet(callbacks...))
 		require.NoError(t, err)
-		require.NoError(t, run(tr, train{NumEpochs: 1})) // the order of a second would be another
+		require.NoError(t, run(tr, train{NumEpochs: 1})) // a second epoch would have a different order
 		return ends(tr.Run, &pa.ModelEMA{})
 	}
 	weights := func(ends map[string][]byte) map[string][]byte {
 		maps.DeleteFunc(ends, func(name string, _ []byte) bool { return strings.HasPrefix(name, "history.ema_") })
-		delete(ends, "generator") // the evaluations of the average draw from it too
+		delete(ends, "generator") // evaluating the average draws from it, too
 		return ends
 	}
 	for _, evaluation := range []any{&pa.StepBasedEvaluation{EvalEveryNSteps: 1}, evaluating{}} {
@@ -63,7 +63,8 @@ func TestAnAverageIsEvaluatedBetweenForwardAndBackward(t *testing.T) {
 	}
 }
 
-// An evaluation that ended at such a loss has no metrics worth having; the next one begins anew.
+// The metrics of an evaluation that ended at a non-finite loss are not used; the next evaluation
+// starts afresh.
 func TestEvaluateFailsAtALossThatIsNotFinite(t *testing.T) {
 	testenv.RequireTorch(t)
 	tr := lineTrainer(quiet(&pa.TerminateOnNaN{}))

@@ -16,7 +16,7 @@ import (
 	"github.com/gotrainer/gotrainer/optim"
 )
 
-// temporary is a folder for an example.
+// temporary returns a folder for an example, and a function that removes it.
 func temporary() (dir string, remove func()) {
 	dir, err := os.MkdirTemp("", "")
 	if err != nil {
@@ -126,7 +126,7 @@ func ExampleModelEMA() {
 	// Output: [train_loss_epoch eval_loss_epoch ema_model_eval_loss_epoch] bias true
 }
 
-// stages prints which evaluations there are.
+// stages prints the evaluations of a run.
 type stages struct{ batches int }
 
 func (s *stages) OnEvalStepEnd(*pa.Run, pa.EvalStepEnd) error { s.batches++; return nil }

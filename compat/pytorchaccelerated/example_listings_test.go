@@ -69,8 +69,8 @@ func ExamplePartial_stepLR() {
 	// Output: 0.01 after 8 updates, <nil>
 }
 
-// Placeholders stand for numbers that are known when training begins. The rate after the last
-// update is PyTorch's too: its cosine rises again behind the end of the cycle.
+// Placeholders stand for numbers that are known when training begins. As in PyTorch, the rate rises
+// again after the last update, at the end of the cycle.
 func ExamplePartial_oneCycleLR() {
 	createSchedulerFn := pa.Partial("OneCycleLR", map[string]any{
 		"max_lr":          0.1,

@@ -31,9 +31,9 @@ func (everyEvent) OnCheckpointSaved(_ *pa.Run, path string, _ pa.Checkpoint) err
 	return more("save_checkpoint " + filepath.Base(path))
 }
 
-// The order of a run: two epochs of three batches in windows of two, so that each epoch has a short
-// tail, and SaveBestModel. Callbacks learn of a batch before its backward pass. What moves the
-// weights are methods of the Trainer, which a program may override.
+// The order of a run with SaveBestModel: two epochs of three batches in windows of two, so that
+// each epoch ends with a short window. Callbacks are called for a batch before its backward pass. The
+// updates are methods of the Trainer, which a program may override.
 func ExampleTrainer_order() {
 	dir, remove := temporary()
 	defer remove()

@@ -95,8 +95,8 @@ func ExampleSchedulerFn() {
 	// Output: 0.05 <nil>
 }
 
-// show prints what a placeholder stands for in a run of 3 epochs over 4 batches, two of them behind
-// an update, evaluated on 3.
+// show prints the value of a placeholder in a run of 3 epochs of 4 batches, with two batches per
+// update and 3 batches in the evaluation.
 func show(p pa.Placeholder) {
 	err := run(lineTrainer(quiet()), train{NumEpochs: 3, GradientAccumulationSteps: 2,
 		CreateSchedulerFn: func(values pa.Placeholders) (lr.Schedule, error) {
@@ -191,7 +191,7 @@ func ExampleRunHistory() {
 	// no values have been recorded for the metric "accuracy"; recorded are []
 }
 
-// batchSeen is an event of the program's own.
+// batchSeen is a custom event.
 type batchSeen interface{ OnBatchSeen(rows int) error }
 
 type rowCounter struct{ rows int }

@@ -116,7 +116,7 @@ func (f *ModelFreezer) change(from, to int, freeze, mode bool) (map[int][]torch.
 				"from -1 backwards", i, n)
 		}
 	}
-	from, to = (from+n)%n, (to+n)%n // negative ones count from the end
+	from, to = (from+n)%n, (to+n)%n // negative indices count from the end
 	first, last := min(from, to), max(from, to)
 	changed := map[int][]torch.Named{}
 	for _, l := range f.Layers() {

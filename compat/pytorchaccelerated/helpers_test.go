@@ -37,7 +37,7 @@ type (
 	train   = pa.TrainOptions[pa.Sample, pa.Batch]
 )
 
-// line are n points of y = 2x + 1.
+// line returns n points of y = 2x + 1.
 func line(n int) data.Dataset[pa.Sample] {
 	return data.Func(n, func(i int) (pa.Sample, error) {
 		x := float32(i%5) / 4
@@ -49,7 +49,7 @@ func mse(outputs, targets torch.Tensor) torch.Tensor {
 	return functional.MSELoss(outputs, targets, functional.Mean)
 }
 
-// zeroLine is y = 0x + 0.
+// zeroLine returns y = 0x + 0.
 func zeroLine() *nn.Linear {
 	m := nn.NewLinear(1, 1, nil)
 	torch.NoGrad(func() {
@@ -59,12 +59,12 @@ func zeroLine() *nn.Linear {
 	return m
 }
 
-// quiet are options whose Trainer prints nothing and has these callbacks only.
+// quiet returns options for a Trainer that prints nothing and has only these callbacks.
 func quiet(callbacks ...any) options {
 	return options{Callbacks: append([]any{}, callbacks...), Output: io.Discard, Progress: io.Discard}
 }
 
-// lineTrainer fits a line by plain gradient descent.
+// lineTrainer returns a Trainer that fits a line with plain gradient descent.
 func lineTrainer(o options) *trainer {
 	t, err := pa.New(zeroLine(), mse, optim.SGD{LR: 0.1}, o)
 	if err != nil {
@@ -73,7 +73,7 @@ func lineTrainer(o options) *trainer {
 	return t
 }
 
-// run trains on 8 points in batches of 2, evaluated on 5.
+// run trains on 8 points in batches of 2, evaluating on 5.
 func run(t *trainer, o train) error {
 	if o.NumEpochs == 0 && o.MaxNumTrainSteps == 0 {
 		o.NumEpochs = 2

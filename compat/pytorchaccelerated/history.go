@@ -34,10 +34,10 @@ type RunHistory interface {
 
 // InMemoryRunHistory is the default [RunHistory] of a Trainer. The zero value is ready to use.
 type InMemoryRunHistory struct {
-	names  []string // in the order of their first value
+	names  []string // in the order of their first values
 	values map[string][]float64
 	prefix string
-	epoch  int // epochs that have ended
+	epoch  int // completed epochs
 
 	lookupsStay bool // see Rules.KeepLookups
 }
@@ -49,7 +49,7 @@ func (h *InMemoryRunHistory) MetricNames() []string { return slices.Clone(h.name
 
 func (h *InMemoryRunHistory) MetricValues(name string) []float64 { return slices.Clone(h.lookUp(name)) }
 
-// keepLookups is what [New] calls under Rules.KeepLookups.
+// keepLookups is called by [New] with Rules.KeepLookups.
 func (h *InMemoryRunHistory) keepLookups() { h.lookupsStay = true }
 
 func (h *InMemoryRunHistory) lookUp(name string) []float64 {
@@ -59,7 +59,7 @@ func (h *InMemoryRunHistory) lookUp(name string) []float64 {
 	return h.values[name]
 }
 
-// add makes a name known.
+// add adds a name without values, if it is not there yet.
 func (h *InMemoryRunHistory) add(name string) {
 	if _, known := h.values[name]; known {
 		return
@@ -113,7 +113,7 @@ type LossTracker struct {
 // Update adds the loss of a batch.
 func (l *LossTracker) Update(loss float64, batchSize int) {
 	l.LossValue = loss
-	l.TotalLoss += float64(loss * float64(batchSize)) // no fused multiply-add: Python has none
+	l.TotalLoss += float64(loss * float64(batchSize)) // no fused multiply-add, for the same result as in Python
 	l.RunningCount += batchSize
 }
 

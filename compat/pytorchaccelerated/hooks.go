@@ -136,18 +136,18 @@ func CallEvent[H any](r *Run, name string, f func(H) error) error {
 	return nil
 }
 
-// event calls a hook, which tells nothing but the run, of every callback that has it.
+// event calls a hook that takes only the run, on every callback that implements it.
 func event[H any](r *Run, hook func(H, *Run) error) error {
 	return CallEvent(r, reflect.TypeFor[H]().Method(0).Name, func(h H) error { return hook(h, r) })
 }
 
-// eventWith calls a hook that tells of something more than the run.
+// eventWith calls a hook that takes a further argument.
 func eventWith[H, E any](r *Run, hook func(H, *Run, E) error, e E) error {
 	return event(r, func(h H, r *Run) error { return hook(h, r, e) })
 }
 
-// known are the hooks, to find callbacks that have none.
-var known = []reflect.Type{
+// hookTypes lists the hooks, to find callbacks without any.
+var hookTypes = []reflect.Type{
 	reflect.TypeFor[InitEndHook](), reflect.TypeFor[TrainingRunStartHook](), reflect.TypeFor[TrainEpochStartHook](),
 	reflect.TypeFor[TrainStepStartHook](), reflect.TypeFor[TrainStepEndHook](), reflect.TypeFor[UpdateEndHook](),
 	reflect.TypeFor[TrainEpochEndHook](), reflect.TypeFor[EvalEpochStartHook](), reflect.TypeFor[EvalStepStartHook](),
@@ -157,7 +157,7 @@ var known = []reflect.Type{
 	reflect.TypeFor[CheckpointSavedHook](), reflect.TypeFor[TrainingStateSavedHook](),
 }
 
-// callback is the callback of a type, of which there is one at most; nil: there is none.
+// callback returns the callback of a type, or nil if there is none; there is at most one.
 func callback[C any](r *Run) (none C) {
 	for _, c := range r.callbacks {
 		if found, ok := c.(C); ok {
@@ -167,7 +167,8 @@ func callback[C any](r *Run) (none C) {
 	return none
 }
 
-// checkCallbacks refuses callbacks without a hook of ours or of events, and two of one type.
+// checkCallbacks refuses callbacks that implement neither a hook of this package nor one of events,
+// and two callbacks of one type.
 func checkCallbacks(callbacks []any, events []reflect.Type) error {
 	var seen []reflect.Type
 	for i, c := range callbacks {
@@ -193,5 +194,5 @@ func checkCallbacks(callbacks []any, events []reflect.Type) error {
 }
 
 func hasHook(t reflect.Type, events []reflect.Type) bool {
-	return slices.ContainsFunc(slices.Concat(known, events), t.Implements)
+	return slices.ContainsFunc(slices.Concat(hookTypes, events), t.Implements)
 }

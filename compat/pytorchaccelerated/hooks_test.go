@@ -8,14 +8,14 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// A misspelt event of a callback would never be called.
+// A callback method with a misspelt event name would never be called.
 func TestEveryEventOfACallbackIsAHook(t *testing.T) {
 	callbacks := append(DefaultCallbacks(), &SaveBestModel{}, &EarlyStopping{}, &LimitBatches{}, &ModelEMA{},
 		&ConvertSyncBatchNorm{}, &StepBasedEvaluation{}, &LimitEvalSteps{}, &SaveTrainingState{}, &WSDCheckpoint{},
 		&ClassificationMetrics{})
 	names := map[string]reflect.Type{"MarshalState": reflect.TypeFor[StateSaver](),
 		"UnmarshalState": reflect.TypeFor[StateSaver]()}
-	for _, h := range known {
+	for _, h := range hookTypes {
 		names[h.Method(0).Name] = h
 	}
 	for _, c := range callbacks {
@@ -31,7 +31,7 @@ func TestEveryEventOfACallbackIsAHook(t *testing.T) {
 }
 
 func TestEveryMethodHasItsOwn(t *testing.T) {
-	for field, f := range reflect.ValueOf(Methods[Sample, Batch]{}.orOwn()).Fields() {
+	for field, f := range reflect.ValueOf(Methods[Sample, Batch]{}.withDefaults()).Fields() {
 		assert.False(t, f.IsNil(), "the Trainer has no method %s", field.Name)
 	}
 }

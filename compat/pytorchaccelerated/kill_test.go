@@ -23,15 +23,15 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// The runs of this file are processes of their own, which are killed: this test binary, told by
-// this variable in which folder its run is. It says on its standard output when a step begins, and
-// what the run has left when it has ended.
+// The runs in this file are separate processes, which are killed. They execute this test binary;
+// the variable says in which folder to run. A process prints a line when a step begins, and its
+// result at the end.
 const (
 	killDir = "PYTORCH_ACCELERATED_TEST_KILL"
 	begun   = "step"
 )
 
-// saySteps tells that a step begins.
+// saySteps prints a line when a step begins.
 type saySteps struct{}
 
 func (saySteps) OnTrainStepStart(*pa.Run) error {
@@ -39,10 +39,10 @@ func (saySteps) OnTrainStepStart(*pa.Run) error {
 	return nil
 }
 
-// newestState is the state of the most batches in a folder; empty: there is none.
+// newestState returns the state with the most batches in a folder, or "" if there is none.
 func newestState(dir string) string {
 	most, newest := 0, ""
-	states, _ := filepath.Glob(filepath.Join(dir, "step_*")) // the pattern is a good one
+	states, _ := filepath.Glob(filepath.Join(dir, "step_*")) // the pattern is valid
 	for _, state := range states {
 		if n, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(state), "step_")); err == nil && n > most {
 			most, newest = n, state
@@ -51,7 +51,7 @@ func newestState(dir string) string {
 	return newest
 }
 
-// runToBeKilled is what a started process does: it begins the run, or continues it.
+// runToBeKilled is the main function of such a process: it starts or resumes the run.
 func runToBeKilled(dir string) int {
 	torch.SetThreads(1)
 	states := &pa.SaveTrainingState{SaveDir: dir, SaveEveryNSteps: 1, NotAtEnd: true, MaxCheckpoints: 2}
@@ -62,14 +62,14 @@ func runToBeKilled(dir string) int {
 	}
 	left, sum := ends(tr.Run, ema), fnv.New64()
 	for _, name := range slices.Sorted(maps.Keys(left)) {
-		_, _ = fmt.Fprint(sum, name, left[name]) // a hash takes everything
+		_, _ = fmt.Fprint(sum, name, left[name]) // writing to a hash never fails
 	}
 	fmt.Println(tr.Updates(), sum.Sum64())
 	return 0
 }
 
-// runUntil runs a process and kills it so long after one of its steps has begun; outcome is what it
-// says at its end, empty if it has been killed.
+// runUntil runs a process and kills it a given time after a step has begun. outcome is what it
+// prints at its end, or empty if it was killed.
 func runUntil(t *testing.T, dir string, step int, kill time.Duration) (outcome string) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), os.Args[0])
@@ -96,8 +96,8 @@ func runUntil(t *testing.T, dir string, step int, kill time.Duration) (outcome s
 	return outcome
 }
 
-// A run that is killed at any instant, again and again, ends as one that was let alone: a state is
-// whole or not there.
+// A run that is killed again and again, at any instant, ends like an undisturbed one: a state is
+// complete or does not exist.
 func TestKilledRunsContinue(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts processes")
@@ -110,7 +110,7 @@ func TestKilledRunsContinue(t *testing.T) {
 		for tries := 0; ; tries++ {
 			step := 1 + random.IntN(9)
 			if tries == 8 {
-				step = 0 // it is let alone
+				step = 0 // let it finish
 			}
 			outcome := runUntil(t, dir, step, time.Duration(random.Int64N(int64(20*time.Millisecond))))
 			if outcome != "" {

@@ -32,7 +32,7 @@ type LimitEvalSteps struct {
 	NumEvalSteps int  // over all processes; required
 	AlsoEpochs   bool // also limit the evaluations at the end of epochs: limit_intermediate_only=False
 
-	before *int // the limit that it has replaced; nil: none
+	before *int // the limit that was replaced; nil: none
 }
 
 func (l *LimitEvalSteps) OnEvalEpochStart(r *Run, e EvalEpoch) error {

@@ -25,10 +25,10 @@ type LoaderOptions struct {
 	BadSample func(index int, err error) error `json:"-"`
 }
 
-// over lays options over defaults: a field that is set counts.
+// over returns the options with defaults for the fields that are not set.
 func (o LoaderOptions) over(defaults LoaderOptions) LoaderOptions {
 	if o.Sampler != nil && o.Shuffle == nil {
-		o.Shuffle = new(false) // a sampler and a permutation exclude each other
+		o.Shuffle = new(false) // a sampler and shuffling exclude each other
 	}
 	for field, v := range reflect.ValueOf(&o).Elem().Fields() {
 		if v.IsZero() {
@@ -79,14 +79,14 @@ func newLoader[S, B any](d data.Dataset[S], collate func([]S) (B, error), o Load
 type loader[S, B any] struct {
 	*data.Loader[S, B]
 
-	// what it was made of, for the part of a process
+	// what the loader was made from, to make the loader for one process's part
 	set      data.Dataset[S]
 	collate  func([]S) (B, error)
 	options  data.LoaderOptions
 	shuffles bool
 
 	group *dist.Group
-	order *sharedorder.Order // of several processes; nil: none
+	order *sharedorder.Order // shared by several processes; nil: none
 }
 
 func (l *loader[S, B]) Batches(ctx context.Context, epoch, skip int) iter.Seq2[B, error] {
@@ -97,10 +97,10 @@ func (l *loader[S, B]) Batches(ctx context.Context, epoch, skip int) iter.Seq2[B
 				return
 			}
 		}
-		sharedorder.Draw() // the seed of the workers, which a DataLoader takes when an iterator is made
+		sharedorder.Draw() // a DataLoader draws this when an iterator is created, as the base seed of its workers
 		i := min(skip, l.Len())
 		for b, err := range l.Epoch(ctx, epoch, i) {
-			if i++; i == l.Len() && l.order != nil { // an Accelerate loader looks one batch ahead
+			if i++; i == l.Len() && l.order != nil { // Accelerate's loader looks one batch ahead
 				l.order.End(l.set.Len())
 			}
 			if !yield(b, err) {

@@ -57,8 +57,8 @@ type Methods[S, B any] struct {
 	RunEvalEpoch  func(t *Trainer[S, B], e EvalEpoch) error                // _run_eval_epoch
 }
 
-// orOwn are the methods with those of the Trainer of the same name where there are none.
-func (m Methods[S, B]) orOwn() Methods[S, B] {
+// withDefaults fills in the Trainer's method of the same name where a field is nil.
+func (m Methods[S, B]) withDefaults() Methods[S, B] {
 	own := reflect.TypeFor[*Trainer[S, B]]()
 	for field, f := range reflect.ValueOf(&m).Elem().Fields() {
 		if method, ok := own.MethodByName(field.Name); ok && f.IsNil() {
@@ -71,8 +71,8 @@ func (m Methods[S, B]) orOwn() Methods[S, B] {
 	return m
 }
 
-// tell calls a method, and then the callbacks of its event.
-func tell[S, B, H any](t *Trainer[S, B], method func(*Trainer[S, B]) error, hook func(H, *Run) error) error {
+// notify calls a method and then the callbacks for its event.
+func notify[S, B, H any](t *Trainer[S, B], method func(*Trainer[S, B]) error, hook func(H, *Run) error) error {
 	if err := method(t); err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (t *Trainer[S, B]) CalculateTrainBatchLoss(batch B) (BatchOutput, error) {
 	var outputs torch.Tensor
 	t.accelerator.Autocast(func() { outputs = layer.Forward(xb) })
 	if d := outputs.DType(); d == torch.BFloat16 || d == torch.Float16 {
-		outputs = outputs.ToDType(torch.Float32) // Accelerate hands out float32
+		outputs = outputs.ToDType(torch.Float32) // Accelerate converts outputs to float32
 	}
 	return BatchOutput{Loss: t.loss(outputs, yb), ModelOutputs: []torch.Tensor{outputs}, BatchSize: int(yb.Size(0))},
 		nil

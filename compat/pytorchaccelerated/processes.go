@@ -9,9 +9,10 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// This file has what several processes need: parts of the loaders, and what they tell each other.
+// This file holds what several processes need: their parts of the loaders, and communication
+// between them.
 
-// group is the processes that train together, those of the Accelerator.
+// group returns the group of processes that train together, from the Accelerator.
 func (r *Run) group() *dist.Group {
 	if r.accelerator == nil {
 		return nil
@@ -19,19 +20,20 @@ func (r *Run) group() *dist.Group {
 	return r.accelerator.Group()
 }
 
-// several reports whether there is more than one.
+// several reports whether the run has more than one process.
 func (r *Run) several() bool { return r.group().World() > 1 }
 
-// printsHere reports whether this process prints and draws: one on each machine.
+// printsHere reports whether this process prints and draws the progress bar: one per machine does.
 func (r *Run) printsHere() bool { return r.group().LocalRank() == 0 }
 
-// sharer is a loader of which each process can have its part.
-type sharer interface {
+// shardable is a loader that can be divided among processes.
+type shardable interface {
 	share(g *dist.Group, uneven bool) (*sharedorder.Order, error)
 }
 
-// shareLoaders gives this process its part of the batches: accelerator.prepare of the two loaders.
-// Epochs of training are filled up with their first samples, evaluations are not.
+// shareLoaders gives this process its part of the batches, like accelerator.prepare of the two
+// loaders. Training epochs are padded with their first samples to divide evenly; evaluations are
+// not.
 func (t *Trainer[S, B]) shareLoaders() (err error) {
 	if t.order, err = t.share(t.train, "CreateTrainDataloader", false); err == nil {
 		_, err = t.share(t.eval, "CreateEvalDataloader", true)
@@ -43,7 +45,7 @@ func (t *Trainer[S, B]) share(l Loader[B], method string, uneven bool) (*sharedo
 	if l == nil || !t.several() {
 		return nil, nil
 	}
-	s, ok := l.(sharer)
+	s, ok := l.(shardable)
 	if !ok {
 		return nil, fmt.Errorf("pytorchaccelerated: Methods.%s has made a %T, which would give all %d processes the "+
 			"same batches; make it with NewLoader", method, l, t.group().World())
@@ -52,7 +54,7 @@ func (t *Trainer[S, B]) share(l Loader[B], method string, uneven bool) (*sharedo
 	return order, prefixed(err)
 }
 
-// share implements sharer. The order of a loader that shuffles is that of the main process.
+// share implements shardable. If the loader shuffles, all processes use the main process's order.
 func (l *loader[S, B]) share(g *dist.Group, uneven bool) (order *sharedorder.Order, err error) {
 	o := l.options
 	o.Shard = data.Shard{Rank: g.Rank(), WorldSize: g.World(), Uneven: uneven}
@@ -67,7 +69,7 @@ func (l *loader[S, B]) share(g *dist.Group, uneven bool) (order *sharedorder.Ord
 	return order, err
 }
 
-// recordLoss puts the mean of the losses that all processes have seen in an epoch into the history.
+// recordLoss records the mean loss of an epoch over all processes in the history.
 func (r *Run) recordLoss(name string) {
 	dtype := torch.Float64
 	if r.rules.Float32EpochLoss {
@@ -80,8 +82,8 @@ func (r *Run) recordLoss(name string) {
 	})
 }
 
-// mayEvaluate refuses a set that leaves processes without a batch: _check_eval_batch_size.
-func (t *Trainer[S, B]) mayEvaluate() error {
+// checkEvalBatchSize refuses a set that leaves processes without a batch: _check_eval_batch_size.
+func (t *Trainer[S, B]) checkEvalBatchSize() error {
 	set, c := t.args.EvalDataset, t.config
 	if set == nil || !c.IsDistributed {
 		return nil

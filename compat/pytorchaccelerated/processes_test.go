@@ -33,14 +33,14 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// What a process that a test starts is told by its environment.
+// Environment variables of the processes that a test starts.
 const (
-	rankRun  = "PA_TEST_RUN"   // the name of a run, and behind a bar what happens in it
-	rankDir  = "PA_TEST_DIR"   // where it writes what it saw
-	rankFrom = "PA_TEST_STATE" // the training state it resumes from; empty: none
+	rankRun  = "PA_TEST_RUN"   // the name of a run, and after a bar what happens in it
+	rankDir  = "PA_TEST_DIR"   // where the process writes its results
+	rankFrom = "PA_TEST_STATE" // the training state to resume from; empty: none
 )
 
-// recordedRuns are those of testdata/two_processes.py.
+// recordedRuns are the runs recorded by testdata/two_processes.py.
 var recordedRuns = map[string]struct {
 	world int
 	train train
@@ -52,7 +52,7 @@ var recordedRuns = map[string]struct {
 	"three":   {3, train{NumEpochs: 2, PerDeviceBatchSize: 2, GradientAccumulationSteps: 3}},
 }
 
-// dropping is Net of testdata/two_processes.py.
+// dropping is the class Net in testdata/two_processes.py.
 type dropping struct {
 	nn.Mode
 
@@ -66,7 +66,7 @@ func (d *dropping) Forward(x torch.Tensor) torch.Tensor {
 	return d.Second.Forward(d.Dropout.Forward(d.Norm.Forward(d.First.Forward(x)).ReLU()))
 }
 
-// waves are the samples of testdata/two_processes.py.
+// waves returns the samples of testdata/two_processes.py.
 func waves(n int) data.Dataset[pa.Sample] {
 	var x []float32
 	torch.Scope(func() {
@@ -90,7 +90,8 @@ func (i interrupts) OnUpdateEnd(r *pa.Run) error {
 	return nil
 }
 
-// scaled wants callbacks to see a loss that was divided by a number of items times the processes.
+// scaled records the losses that callbacks see, which must be multiplied by the number of processes
+// if they were divided by a number of items.
 type scaled struct{ losses *[]float32 }
 
 func (s scaled) OnTrainStepEnd(r *pa.Run, e pa.TrainStepEnd) error {
@@ -101,7 +102,7 @@ func (s scaled) OnTrainStepEnd(r *pa.Run, e pa.TrainStepEnd) error {
 	return nil
 }
 
-// oneOfSeveral is what a started process does.
+// oneOfSeveral is the main function of a started process.
 func oneOfSeveral(run string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -134,7 +135,7 @@ func oneOfSeveral(run string) error {
 		}}
 	switch {
 	case os.Getenv(rankFrom) != "":
-	case run == "accumulated|interrupted" && g.Rank() == 1: // rank 0 is not told
+	case run == "accumulated|interrupted" && g.Rank() == 1: // only rank 1 is cancelled
 		o.Callbacks = append(o.Callbacks, interrupts{3, cancel})
 	case run == "accumulated|items":
 		o.Callbacks = append(o.Callbacks, scaled{&losses})
@@ -183,7 +184,7 @@ func oneOfSeveral(run string) error {
 	if err := t.SaveCheckpoint(best, pa.CheckpointOptions{NotPerNode: true}); err != nil {
 		return err
 	}
-	if _, err := t.LoadCheckpoint(best, pa.LoadOptions{}); err != nil { // which is there on all processes
+	if _, err := t.LoadCheckpoint(best, pa.LoadOptions{}); err != nil { // the file exists on all processes by now
 		return err
 	}
 	out := append(nn.StateDict(model), torch.Named{Name: "seen", Tensor: torch.From(seen, int64(len(seen)))},
@@ -238,11 +239,12 @@ func TestProcessesTrainAsPytorchAcceleratedWithGloo(t *testing.T) {
 	}
 }
 
-// sameRun compares what a process has seen and computed with a recording.
+// sameRun compares the results of a process with a recording.
 func sameRun(t *testing.T, want *golden.File, prefix string, got *golden.File) {
 	t.Helper()
 	for _, name := range got.Names() {
-		// The bias before the norm has no gradient on paper: Adam moves it by the signs of what is rounded.
+		// In exact arithmetic the bias before the normalisation has no gradient: Adam moves it by
+		// the signs of rounding errors.
 		if (name == "first.bias" || name == "norm.running_mean") && !testenv.SameBits() {
 			continue
 		}
@@ -280,7 +282,7 @@ func TestAnInterruptionOfOneProcessIsContinuedByAllToTheBit(t *testing.T) {
 		want := golden.Load(t, filepath.Join(whole, strconv.Itoa(rank)))
 		got := golden.Load(t, filepath.Join(broken, strconv.Itoa(rank)))
 		for _, name := range want.Names() {
-			if w, g := want.Tensor(name), got.Tensor(name); name == "seen" || name == "losses" { // of the rest alone
+			if w, g := want.Tensor(name), got.Tensor(name); name == "seen" || name == "losses" { // after the resume only
 				n := g.Numel()
 				golden.Bits(t, name, g, w.Narrow(0, w.Numel()-n, n))
 			} else {

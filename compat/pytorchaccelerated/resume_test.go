@@ -23,7 +23,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// net has dropout, so that a resume which loses its place in the random numbers shows.
+// net has dropout, so that a resume with the wrong generator state shows.
 type net struct {
 	Hidden  *nn.Linear      `module:"hidden"`
 	Norm    *nn.BatchNorm1d `module:"norm"`
@@ -40,7 +40,7 @@ func (n *net) Forward(x torch.Tensor) torch.Tensor {
 	return n.Out.Forward(n.Dropout.Forward(functional.ReLU(n.Norm.Forward(n.Hidden.Forward(x)))))
 }
 
-// atUpdate runs f when an update is complete, and stop ends the run there.
+// atUpdate calls f when an update is complete; stop ends the run there.
 type atUpdate struct {
 	update int
 	stop   bool
@@ -62,7 +62,7 @@ func (a *atUpdate) OnUpdateEnd(r *pa.Run) error {
 	return nil
 }
 
-// inStep asks for a state within a window.
+// inStep requests a state within an accumulation window.
 type inStep struct {
 	epoch, step int
 	dir         string
@@ -75,7 +75,7 @@ func (s *inStep) OnTrainStepEnd(r *pa.Run, e pa.TrainStepEnd) error {
 	return r.SaveTrainingState(s.dir, nil)
 }
 
-// ends are what a run left: weights, moments, history, and the random numbers that would come.
+// ends returns what a run leaves: weights, moments, history and generator state.
 func ends(r *pa.Run, ema *pa.ModelEMA) map[string][]byte {
 	out := map[string][]byte{"generator": torch.DefaultGenerator(torch.CPU).State()}
 	for _, p := range nn.StateDict(r.Model()) {
@@ -93,8 +93,8 @@ func ends(r *pa.Run, ema *pa.ModelEMA) map[string][]byte {
 	return out
 }
 
-// long is a run of 3 epochs of 8 batches, 3 of them behind an update and 2 behind the last: 9
-// updates, with everything that has a state.
+// long is a run of 3 epochs of 8 batches with 3 batches per update, 2 in the last window of an
+// epoch: 9 updates, with all callbacks that have a state.
 func long(dir string, o train, more ...any) (*trainer, *pa.ModelEMA, error) {
 	return longUnder(context.Background(), dir, o, more...)
 }
@@ -159,7 +159,7 @@ func TestStateThatIsAskedForWithinAWindowIsOfItsEnd(t *testing.T) {
 	}
 }
 
-// inEvaluation saves in the middle of the evaluation of an epoch.
+// inEvaluation saves in the middle of an epoch's evaluation.
 type inEvaluation struct {
 	epoch int
 	dir   string
@@ -189,7 +189,7 @@ func TestStateOfAnEvaluationRepeatsIt(t *testing.T) {
 	assert.Equal(t, ends(whole.Run, ema), ends(resumed.Run, resumedEMA))
 }
 
-// everywhere saves a state at every event outside a window.
+// everywhere saves a state at every event outside an accumulation window.
 type everywhere struct {
 	dir   string
 	saved []string
@@ -227,8 +227,8 @@ func TestResumeIsBitForBitFromEveryEvent(t *testing.T) {
 	}
 }
 
-// A run that has ended may be made longer: its last states continue as if it had been so long from
-// the beginning.
+// A finished run can be extended: its last states continue as if it had been planned longer from
+// the start.
 func TestFinishedRunIsMadeLonger(t *testing.T) {
 	epochs := func(n int, o train, callbacks ...any) *trainer {
 		tr, err := pa.New(newNet(), mse, optim.Adam{LR: 0.02}, quiet(callbacks...))
@@ -248,8 +248,8 @@ func TestFinishedRunIsMadeLonger(t *testing.T) {
 	}
 }
 
-// A run that a callback has ended is whole at its last update: what the window had gathered is
-// gathered again.
+// A run that a callback has ended stands at its last update: batches of the incomplete window are
+// trained on again.
 func TestStoppedRunContinuesBeforeItsWindow(t *testing.T) {
 	for _, stop := range []any{&stopIn{epoch: 2, step: 4}, &stopIn{epoch: 2, evaluation: true}} {
 		dir := t.TempDir()
@@ -263,7 +263,7 @@ func TestStoppedRunContinuesBeforeItsWindow(t *testing.T) {
 	}
 }
 
-// stopIn ends a run within a window, or in an evaluation.
+// stopIn ends a run within an accumulation window or an evaluation.
 type stopIn struct {
 	epoch, step int
 	evaluation  bool
@@ -283,7 +283,7 @@ func (s *stopIn) OnEvalStepStart(r *pa.Run) error {
 	return nil
 }
 
-// cancelIn cancels a run in its n-th step, of training and of evaluation.
+// cancelIn cancels a run in its n-th step, counting training and evaluation.
 type cancelIn struct {
 	n      int
 	cancel func()
@@ -319,7 +319,7 @@ func TestCancelledRunLeavesAStateAndContinues(t *testing.T) {
 	assert.ErrorContains(t, err, "no callback SaveTrainingState")
 }
 
-// A run that began from the state of another is resumed with the same callback.
+// A run that started from the state of another is resumed with the same callback.
 func TestResumedRunDoesNotLoadItsInitialCheckpoint(t *testing.T) {
 	testenv.RequireTorch(t)
 	wsd := pa.WSD{DecayPhaseRatio: new(0.25)}.Create
@@ -537,7 +537,7 @@ type stopAtOnce struct{}
 
 func (stopAtOnce) OnTrainEpochStart(*pa.Run) error { return pa.StopTraining("enough") }
 
-// The folders of a second run have the names of those of the first.
+// The folders of a second run have the same names as those of the first.
 func TestASecondRunKeepsTheStatesThatItHasWritten(t *testing.T) {
 	dir := t.TempDir()
 	tr := lineTrainer(quiet(&pa.SaveTrainingState{SaveDir: dir, SaveEveryNEpochs: 1, MaxCheckpoints: 3}))

@@ -16,7 +16,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// holds says whether an error is nil, or has a text in it.
+// holds checks that an error is nil, or that it contains a text.
 func holds(t *testing.T, err error, want string) {
 	t.Helper()
 	if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
@@ -24,7 +24,7 @@ func holds(t *testing.T, err error, want string) {
 	}
 }
 
-// with makes a Trainer of rules and callbacks.
+// with makes a Trainer with rules and callbacks.
 func with(rules pa.Rules, callbacks ...any) *trainer {
 	o := quiet(callbacks...)
 	o.Rules = rules
@@ -72,7 +72,7 @@ func TestEvaluationOfNothingIsNaN(t *testing.T) {
 	})
 }
 
-// TestPassWithoutBatchesDrawsItsSeed: what follows has the random numbers that it has in Python.
+// A pass without batches draws its seed, so later random numbers are the same as in Python.
 func TestPassWithoutBatchesDrawsItsSeed(t *testing.T) {
 	var after []string
 	for _, samples := range []int{0, 4} {
@@ -81,7 +81,7 @@ func TestPassWithoutBatchesDrawsItsSeed(t *testing.T) {
 		after = append(after, string(torch.DefaultGenerator(torch.CPU).State()))
 	}
 	if after[0] != after[1] {
-		t.Error("the generator stands elsewhere after an evaluation of nothing")
+		t.Error("the generator differs after an empty evaluation")
 	}
 }
 
@@ -135,7 +135,7 @@ func TestEMAStaysAfterAnError(t *testing.T) {
 			NoEvaluation: true}
 		tr := with(rules, ema)
 		if run(tr, train{NumEpochs: 1}) == nil {
-			t.Fatal("saved into a folder that is not there")
+			t.Fatal("saved into a missing folder")
 		}
 		average := ema.Average()[1].Tensor.Item()
 		if got := bias(tr) == average; got != exact {
@@ -172,7 +172,7 @@ func TestSecondRunOfWSDSavesAgain(t *testing.T) {
 	both(t, func(t *testing.T, rules pa.Rules, exact bool) {
 		dir := t.TempDir()
 		tr := with(rules, &pa.WSDCheckpoint{SaveDir: dir})
-		// of no update in Exact, so that nothing is saved on the way to the end
+		// With Exact the decay has no updates, so that nothing is saved before the end.
 		fn := pa.WSD{DecayPhaseRatio: new(pick(exact, 0.1, 0.5))}.Create
 		holds(t, run(tr, train{NumEpochs: 1, CreateSchedulerFn: fn}), "")
 		last := filepath.Join(dir, "checkpoint_4_wsd_post_decay.pt")

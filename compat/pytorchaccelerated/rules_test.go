@@ -19,7 +19,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// both runs a test with the defects and without.
+// both runs a test with all defects and with none.
 func both(t *testing.T, f func(t *testing.T, rules pa.Rules, exact bool)) {
 	t.Run("mended", func(t *testing.T) { f(t, pa.Rules{}, false) })
 	t.Run("exact", func(t *testing.T) { f(t, pa.Exact, true) })
@@ -32,7 +32,7 @@ func pick[T any](exact bool, yes, no T) T {
 	return no
 }
 
-// divisors records by what the loss of each batch is divided, and whether callbacks see it divided.
+// Records by what the loss of each batch is divided, and whether callbacks see the divided loss.
 func TestLossIsDividedByTheWindow(t *testing.T) {
 	both(t, func(t *testing.T, rules pa.Rules, exact bool) {
 		var shares []string
@@ -101,7 +101,7 @@ func TestTrainingModeReturnsAfterAnEvaluationInsideAnEpoch(t *testing.T) {
 }
 
 func TestMaxNumTrainStepsCountsUpdates(t *testing.T) {
-	// 4 batches, 3 behind an update: 2 updates an epoch, of which Python counts 1
+	// 4 batches, 3 per update: 2 updates per epoch, of which Python counts 1
 	both(t, func(t *testing.T, rules pa.Rules, exact bool) {
 		o := quiet()
 		o.Rules = rules
@@ -140,7 +140,7 @@ func TestScheduleOfASecondTrain(t *testing.T) {
 		o := quiet()
 		o.Rules = rules
 		tr := lineTrainer(o)
-		for range 2 { // a fall at the end of each run of 8 updates
+		for range 2 { // a drop at the end of each run of 8 updates
 			if err := run(tr, train{CreateSchedulerFn: pa.Partial("StepLR", map[string]any{"step_size": 8,
 				"gamma": 0.5})}); err != nil {
 				t.Fatal(err)
@@ -260,7 +260,7 @@ func (s *sawStop) OnStopTrainingError(_ *pa.Run, stop *pa.StopTrainingError) err
 	return nil
 }
 
-// misspelt has no hook, and byPointer one on its pointer only.
+// misspelt has no hook; byPointer has one only on its pointer type.
 type (
 	misspelt  struct{}
 	byPointer struct{}
@@ -400,7 +400,7 @@ func TestRemovePadding(t *testing.T) {
 }
 
 func FuzzLoadCheckpoint(f *testing.F) {
-	f.Setenv("TMPDIR", f.TempDir()) // of its workers too, which may be killed
+	f.Setenv("TMPDIR", f.TempDir()) // also of its workers, which may be killed
 	f.Add([]byte("PK\x03\x04"))
 	f.Add([]byte(`{"__metadata__":{"optimizer_state_dict":"{}"}}`))
 	f.Fuzz(func(t *testing.T, content []byte) {
@@ -408,7 +408,7 @@ func FuzzLoadCheckpoint(f *testing.F) {
 		writeFile(t, path, content)
 		tr := lineTrainer(quiet())
 		if _, err := tr.LoadCheckpoint(path, pa.LoadOptions{}); err == nil {
-			t.Skip() // a whole checkpoint
+			t.Skip() // a valid checkpoint
 		}
 		if w := tr.Model().(*nn.Linear).Weight.Item(); w != 0 {
 			t.Errorf("a refused file has changed the model: %v", w)

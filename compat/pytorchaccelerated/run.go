@@ -23,7 +23,7 @@ type Run struct {
 	modules   []any
 	builder   optim.Builder
 	optimizer optim.Optimizer
-	rate      float64 // of the optimizer between runs
+	rate      float64 // of the optimizer, between runs
 	history   RunHistory
 	callbacks []any
 	out       io.Writer
@@ -31,35 +31,36 @@ type Run struct {
 
 	accelerator *accelerate.Accelerator
 	prepared    *accelerate.Optimizer
-	order       *sharedorder.Order // of the training set, which the processes share; nil: none
+	order       *sharedorder.Order // of the training set, shared by the processes; nil: none
 	schedule    *schedule
 	config      RunConfig
 	tracker     *LossTracker
 
-	// of the Trainer, which knows the type of batches
+	// Set by the Trainer, which knows the type of batches.
 	evaluate func(EvalEpoch) error
 	loaders  func() (train, eval sized)
 
-	limitTrain, limitEval int          // batches of a pass; negative: all
-	now                   *trainer.Run // the loop; nil where none has begun
+	limitTrain, limitEval int          // batches per pass; negative: all
+	now                   *trainer.Run // the loop; nil: not started
 	start                 *trainer.StartPosition
 	place                 place
-	updates               int            // of the run
-	training              bool           // a training epoch is being run
-	inWindow              bool           // gradients have been gathered that no update has used
-	inEvent               bool           // of which callbacks have states to be saved that are not whole yet
-	evaluated             bool           // the epoch is over, evaluation included
-	beforeEval            *savedState    // where a state continues that is saved in the evaluation of an epoch
-	resumed               bool           // callbacks continue with their counts from a training state
-	pending               []func() error // write states
-	saved                 savedState     // the state that was written or read last
-	trains                bool           // it is a training run
-	evalSliced            bool           // the run before has left its evaluation loader limited
-	// what PyTorch keeps in the parameter groups since the first schedule; nil before
+	updates               int            // in this run
+	training              bool           // inside a training epoch
+	inWindow              bool           // gradients have been accumulated since the last update
+	inEvent               bool           // inside an event: further callbacks may change their states
+	evaluated             bool           // the epoch is complete, including its evaluation
+	beforeEval            *savedState    // where to resume from a state that is saved during the evaluation of an epoch
+	resumed               bool           // callbacks continue with their states from a training state
+	pending               []func() error // write the states requested in a window or an event
+	saved                 savedState     // the state written or read last
+	trains                bool           // a training run, not an evaluation
+	evalSliced            bool           // the previous run has left its evaluation loader limited
+	// initial_lr, which PyTorch keeps in the parameter groups once a scheduler was made; nil
+	// before.
 	initialRate *float64
 }
 
-// sized is a [Loader] of any type of batches.
+// sized is a [Loader] with any type of batches.
 type sized interface{ Len() int }
 
 // History returns the run history.
@@ -208,7 +209,7 @@ func RemovePadding(t torch.Tensor, padding float64) torch.Tensor {
 	return t.At(mask.LogicalNot())
 }
 
-// metricName is the name under which the loss of an evaluation is recorded.
+// metricName returns the name under which the loss of an evaluation is recorded.
 func (e EvalEpoch) metricName() string {
 	switch {
 	case e.Intermediate:
@@ -219,7 +220,7 @@ func (e EvalEpoch) metricName() string {
 	return "eval_loss_epoch"
 }
 
-// interrupted says where a cancelled run stands.
+// interrupted returns the error of a cancelled run, with its position.
 func (r *Run) interrupted(cause error) error {
 	return fmt.Errorf("pytorchaccelerated: the run was interrupted in epoch %d after %d updates: %w",
 		r.history.CurrentEpoch(), r.updates, cause)
@@ -248,5 +249,5 @@ type RunConfig struct {
 	NumProcesses       int    `json:"num_processes"`
 }
 
-// ceilDiv is math.ceil(a / b).
+// ceilDiv returns math.ceil(a / b).
 func ceilDiv(a, b int) int { return (a + b - 1) / b }

@@ -19,7 +19,7 @@ type SaveTrainingState struct {
 	MaxCheckpoints   int    // how many to keep; the oldest of this run, resumed or not, are deleted. Zero: all
 
 	globalStep int
-	asked      []string // states that are still to be written
+	asked      []string // folders of states that are not written yet
 	saved      []string
 }
 
@@ -107,7 +107,7 @@ func (s *SaveTrainingState) OnTrainingStateSaved(r *Run, dir string, _ Metadata)
 	return nil
 }
 
-// saveStateState is what a training state keeps of the callback. Older ones have the number alone.
+// saveStateState is the callback's part of a training state. Older states hold only the number.
 type saveStateState struct {
 	GlobalStep int      `json:"global_step"`
 	Saved      []string `json:"saved,omitempty"` // names of folders in SaveDir, oldest first
@@ -134,7 +134,7 @@ func (s *SaveTrainingState) UnmarshalState(text []byte) error {
 	}
 	s.globalStep, s.saved = state.GlobalStep, nil
 	for _, name := range state.Saved {
-		dir := filepath.Join(s.dir(), filepath.Base(name)) // whatever the file says, nowhere else
+		dir := filepath.Join(s.dir(), filepath.Base(name)) // never outside SaveDir, whatever the file says
 		if _, err := os.Stat(dir); err == nil {
 			s.saved = append(s.saved, dir)
 		}

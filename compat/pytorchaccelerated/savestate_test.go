@@ -13,7 +13,7 @@ import (
 	"github.com/gotrainer/gotrainer/optim"
 )
 
-// states are the training states in a folder.
+// states returns the names of the training states in a folder.
 func states(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -37,13 +37,13 @@ func TestSecondTrainKeepsTheStatesThatItWrites(t *testing.T) {
 	assert.Equal(t, []string{"epoch_2", "epoch_3"}, states(t, dir), "epoch_2 was written once more")
 }
 
-// A state that is saved at an event has what the callbacks behind its saver do there.
+// A state that is saved at an event includes the effects of callbacks that run after the saver.
 func TestStateOfTheFirstCallbackHasTheWholeEvent(t *testing.T) {
 	testenv.RequireTorch(t)
 	updateEvery := 1
 	finish := func(o train, callbacks ...any) map[string][]byte {
 		ema := &pa.ModelEMA{Decay: new(0.8), SavePath: filepath.Join(t.TempDir(), "ema.pt"), UpdateEvery: updateEvery}
-		stop := &pa.EarlyStopping{Patience: 50, Threshold: new(100.0)} // which counts every epoch
+		stop := &pa.EarlyStopping{Patience: 50, Threshold: new(100.0)} // counts every epoch as one without improvement
 		best := &pa.SaveBestModel{SavePath: filepath.Join(t.TempDir(), "best.pt"), NoLoadAtEnd: true}
 		tr, err := pa.New(newNet(), mse, optim.Adam{LR: 0.02}, quiet(append(callbacks, ema, stop, best)...))
 		require.NoError(t, err)

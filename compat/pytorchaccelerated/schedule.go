@@ -10,21 +10,22 @@ import (
 	"github.com/gotrainer/gotrainer/optim/lr"
 )
 
-// schedule moves the rate of the optimizer: trainer.scheduler.
+// schedule adjusts the learning rate of the optimizer: trainer.scheduler.
 type schedule struct {
 	plan       lr.Schedule
 	optimizer  *accelerate.Optimizer
 	rate       lr.Rate
 	momentum   loops.Momentum
 	moves      int
-	limit      int     // moves behind which the schedule fails in Python; negative: it is not to fail
+	limit      int     // number of steps after which the schedule fails in Python; negative: it does not fail
 	registered bool    // a state has been saved or loaded
-	forgets    bool    // its state is without the count
-	timm       int     // what timm's step_update was told last
-	perEpoch   lr.Rate // of a timm schedule that counts epochs; nil: it counts updates
+	forgets    bool    // its count is not restored: Rules.ScheduleQuirks
+	timm       int     // the last argument of timm's step_update
+	perEpoch   lr.Rate // for a timm schedule that counts epochs; nil: it counts updates
 }
 
-// makeSchedule plans the schedule of the run, from the rate that the optimizer was made with.
+// makeSchedule creates the schedule of the run, starting from the rate that the optimizer was
+// created with.
 func (t *Trainer[S, B]) makeSchedule() error {
 	p := Placeholders{
 		NumEpochs: t.config.NumEpochs, NumUpdateStepsPerEpoch: t.config.NumUpdateStepsPerEpoch,
@@ -39,7 +40,7 @@ func (t *Trainer[S, B]) makeSchedule() error {
 		return fmt.Errorf("pytorchaccelerated: CreateSchedulerFn: %w", err)
 	}
 	if plan == nil {
-		if s := t.schedule; s != nil { // under Rules.KeepFromLastRun
+		if s := t.schedule; s != nil { // with Rules.KeepFromLastRun
 			s.optimizer, s.registered = t.prepared, false
 			t.accelerator.RegisterForCheckpointing(s)
 		}
@@ -74,8 +75,8 @@ func (t *Trainer[S, B]) makeSchedule() error {
 	return nil
 }
 
-// initialRate is what a scheduler leaves in the parameter groups as initial_lr, with which later
-// ones begin: CyclicLR its own rate where there is none, OneCycleLR always.
+// initialRate returns the initial_lr that a scheduler leaves in the parameter groups for later
+// ones: OneCycleLR always sets its own, CyclicLR only if there is none.
 func initialRate(plan lr.Schedule, rate float64, known bool) float64 {
 	switch p := plan.(type) {
 	case lr.OneCycleLR:
@@ -93,7 +94,7 @@ func (s *schedule) apply(update int) error {
 	return s.momentum.Set(update)
 }
 
-// step moves on by one update.
+// step moves the schedule on by one update.
 func (s *schedule) step() error {
 	if u, ok := s.plan.(unmeasured); ok {
 		return fmt.Errorf("pytorchaccelerated: %T follows a measured value, and the trainer tells it none: take a "+
@@ -106,7 +107,7 @@ func (s *schedule) step() error {
 	return s.apply(s.moves)
 }
 
-// checkEnd refuses a move that the schedule fails at in Python.
+// checkEnd refuses a step at which the schedule fails in Python.
 func (s *schedule) checkEnd(move int) error {
 	if s.limit >= 0 && move > s.limit {
 		return fmt.Errorf("pytorchaccelerated: the schedule %T ends after %d updates and the run continues; plan it "+
@@ -115,14 +116,14 @@ func (s *schedule) checkEnd(move int) error {
 	return nil
 }
 
-// stepTimmUpdate is step_update of a timm scheduler after an update.
+// stepTimmUpdate corresponds to a timm scheduler's step_update after an update.
 func (s *schedule) stepTimmUpdate() error {
 	if hasNoStepUpdate(s.plan) {
 		return fmt.Errorf("pytorchaccelerated: %T has no step_update, which TrainerWithTimmScheduler calls: take a "+
 			"schedule of timm, or leave Options.Timm", s.plan)
 	}
 	s.timm++
-	if accelerated(s.plan) { // its own count, which schedules of this trainer begin behind update 0, stays
+	if accelerated(s.plan) { // its own count stays the same; these schedules start one update later
 		if err := s.checkEnd(s.timm + 1); err != nil {
 			return err
 		}
@@ -135,7 +136,7 @@ func (s *schedule) stepTimmUpdate() error {
 	return s.apply(s.timm)
 }
 
-// stepTimmEpoch is step of a timm scheduler at the end of an epoch.
+// stepTimmEpoch corresponds to a timm scheduler's step at the end of an epoch.
 func (s *schedule) stepTimmEpoch(epoch int) error {
 	if accelerated(s.plan) {
 		return fmt.Errorf("pytorchaccelerated: the step of %T takes no epoch, which TrainerWithTimmScheduler gives "+
@@ -147,14 +148,15 @@ func (s *schedule) stepTimmEpoch(epoch int) error {
 	return nil
 }
 
-// accelerated tells the schedules of pytorch-accelerated from others.
+// accelerated reports whether a schedule is one of pytorch-accelerated's own.
 func accelerated(plan lr.Schedule) bool {
 	_, cosine := plan.(lr.PytorchAcceleratedCosine)
 	_, wsd := plan.(lr.PytorchAcceleratedWSD)
 	return cosine || wsd
 }
 
-// hasNoStepUpdate tells PyTorch's schedules from timm's.
+// hasNoStepUpdate reports whether a schedule is one of PyTorch's, which have no step_update, unlike
+// timm's.
 func hasNoStepUpdate(plan lr.Schedule) bool {
 	switch plan.(type) {
 	case lr.StepLR, lr.MultiStepLR, lr.ConstantLR, lr.LinearLR, lr.ExponentialLR, lr.PolynomialLR, lr.CyclicLR,
@@ -194,7 +196,7 @@ func (s *schedule) take(state scheduleState) error {
 	return s.momentum.Set(s.moves)
 }
 
-// unmeasured is a schedule that follows a measured value, which the trainer does not tell it.
+// unmeasured is a schedule that depends on a measured value, which the trainer does not provide.
 type unmeasured struct{ lr.Adaptive }
 
 func (unmeasured) Plan(peak float64, _ int) lr.Rate { return func(int) float64 { return peak } }

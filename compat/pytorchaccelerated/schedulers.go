@@ -94,13 +94,13 @@ func WSDPhases(s lr.Schedule) (phases []Phase, ok bool) {
 	return phases, true
 }
 
-// wsdRatio is the share of a way that decays.
+// wsdRatio returns the share of a period that decays.
 func wsdRatio(s lr.Schedule) float64 {
 	w, _ := s.(lr.PytorchAcceleratedWSD)
 	return *cmp.Or(w.DecayPhaseRatio, new(0.1))
 }
 
-// phaseAt is the way on which a number of updates is; the last one behind its end.
+// phaseAt returns the period that contains a number of updates, or the last one after the end.
 func phaseAt(phases []Phase, updates int) Phase {
 	for _, p := range phases {
 		if p.PeriodEnd >= updates {

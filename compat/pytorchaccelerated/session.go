@@ -14,9 +14,9 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// This file hands the loop to package trainer, to which the events of this Trainer are hooks.
+// This file runs the loop of package trainer, whose hooks trigger the events of this Trainer.
 
-// semantics are the rules that the loop has too.
+// semantics returns the rules that package trainer implements.
 func (r Rules) semantics() semantics.Rules {
 	s := semantics.Rules{Name: semantics.PytorchAccelerated.Name, Loop: semantics.PytorchAcceleratedLoop,
 		PlanIgnoresLimit: r.PlanIgnoresLimit, LimitByEpoch: r.LimitByEpoch, EpochsPerSession: r.EpochsPerSession,
@@ -37,15 +37,16 @@ func (t *Trainer[S, B]) RunTraining() error {
 	s.Batches = s
 	o := trainer.Options{
 		Epochs: float64(c.NumEpochs), Accumulate: c.GradientAccumulationSteps, LimitBatches: t.limitOfCallbacks(),
-		BatchSize: c.TrainPerDeviceBatchSize, LearningRate: 1, // the step moves the rate
+		BatchSize: c.TrainPerDeviceBatchSize, LearningRate: 1, // the session's own schedule sets the rate
 		Semantics: t.rules.semantics(), Start: t.start, Callbacks: []any{s},
 	}
-	// an epoch ends after the updates of one process, and counts by those of all under LimitByEpoch
+	// An epoch ends after the updates of this process; with LimitByEpoch it counts as the updates
+	// of all processes.
 	counted, local := t.countedSteps(c), c.NumLocalUpdateStepsPerEpoch
 	if m := c.MaxNumTrainSteps; m > 0 && m-(c.NumEpochs-1)*counted <= local {
 		o.Epochs, o.MaxSteps = 0, m-(c.NumEpochs-1)*(counted-local)
 	}
-	if s.states = callback[*SaveTrainingState](t.Run); s.states != nil { // the loop saves only where it is interrupted
+	if s.states = callback[*SaveTrainingState](t.Run); s.states != nil { // the loop saves only when interrupted
 		o.Saver, o.Save = s, trainer.Every(math.MaxInt, trainer.Update)
 	}
 	err := loops.Cause(loops.Fit(t.ctx, t.group(), s, max(1, t.trainSet.Len()), o))
@@ -79,11 +80,11 @@ func (t *Trainer[S, B]) RunTrainEpoch() (reachedMaxSteps bool, err error) {
 	}
 	t.training = true
 	defer func() { t.training = false }()
-	if err := tell(t, t.methods.TrainEpochStart, TrainEpochStartHook.OnTrainEpochStart); err != nil {
+	if err := notify(t, t.methods.TrainEpochStart, TrainEpochStartHook.OnTrainEpochStart); err != nil {
 		return false, err
 	}
 	t.now.LimitBatches(limited(t.train, t.limitTrain))
-	if t.train.Len() == 0 && t.limitTrain != 0 { // a pass without batches draws its random numbers too
+	if t.train.Len() == 0 && t.limitTrain != 0 { // a pass without batches draws its random numbers, too
 		for _, err := range t.train.Batches(t.ctx, t.history.CurrentEpoch()-1, 0) {
 			if err != nil {
 				return false, err
@@ -96,7 +97,7 @@ func (t *Trainer[S, B]) RunTrainEpoch() (reachedMaxSteps bool, err error) {
 	}
 	t.training = false
 	reachedMaxSteps = t.config.MaxNumTrainSteps > 0 && t.now.Control.ShouldTrainingStop
-	if t.place.Trained { // before the state was saved that the run has begun from
+	if t.place.Trained { // it ended before the state was saved from which the run resumed
 		return reachedMaxSteps, nil
 	}
 	if err := t.methods.TrainEpochEnd(t); err != nil {
@@ -104,28 +105,28 @@ func (t *Trainer[S, B]) RunTrainEpoch() (reachedMaxSteps bool, err error) {
 	}
 	t.recordLoss("train_loss_epoch")
 	t.place.Trained = true
-	return reachedMaxSteps, t.throughout(func() error { return event(t.Run, TrainEpochEndHook.OnTrainEpochEnd) })
+	return reachedMaxSteps, t.duringEvent(func() error { return event(t.Run, TrainEpochEndHook.OnTrainEpochEnd) })
 }
 
-// session is a training run to package trainer: its step, made of the Trainer's methods or those in
-// their place, its loader, and its hooks, which are the events of the Trainer.
+// session is a training run as package trainer sees it: its step, made of the Trainer's methods or
+// their replacements, its loader, and its hooks, which trigger the Trainer's events.
 type session[S, B any] struct {
 	loops.Step[B]
 	t       *Trainer[S, B]
 	states  *SaveTrainingState // nil: there is none
-	reached bool               // MaxNumTrainSteps
-	epochs  int                // of this session
-	window  int                // batches of the current window
+	reached bool               // MaxNumTrainSteps has been reached
+	epochs  int                // epochs in this session
+	window  int                // batches in the current accumulation window
 }
 
-// noStop is an error of where StopTraining is no way to end a run: the loop sees no StopError in
-// it.
+// noStop hides a StopError from the loop, for errors from events in which StopTraining cannot end a
+// run.
 type noStop struct{ error }
 
 func (s *session[S, B]) TrainBegin(r *trainer.Run) error {
 	t := s.t
 	t.now, t.updates = r, r.Updates
-	if err := tell(t, t.methods.TrainingRunStart, TrainingRunStartHook.OnTrainingRunStart); err != nil {
+	if err := notify(t, t.methods.TrainingRunStart, TrainingRunStartHook.OnTrainingRunStart); err != nil {
 		return noStop{err}
 	}
 	return nil
@@ -148,15 +149,15 @@ func (s *session[S, B]) BatchBegin(*trainer.Run) error {
 }
 
 func (s *session[S, B]) StepEnd(*trainer.Run) error {
-	if s.t.inWindow { // under Rules.LimitIsLength
+	if s.t.inWindow { // with Rules.LimitIsLength
 		return nil
 	}
-	return s.t.throughout(func() error {
+	return s.t.duringEvent(func() error {
 		return loops.Scoped(func() error { return event(s.t.Run, UpdateEndHook.OnUpdateEnd) })
 	})
 }
 
-// EpochDone has the evaluation epoch, and the end of both.
+// EpochDone runs the evaluation epoch and the events at the end of an epoch.
 func (s *session[S, B]) EpochDone(*trainer.Run) error {
 	t := s.t
 	if t.args.EvalDataset != nil {
@@ -172,8 +173,8 @@ func (s *session[S, B]) EpochDone(*trainer.Run) error {
 		t.beforeEval = nil
 	}
 	t.evaluated = true
-	if err := t.throughout(func() error {
-		return tell(t, t.methods.TrainingRunEpochEnd, TrainingRunEpochEndHook.OnTrainingRunEpochEnd)
+	if err := t.duringEvent(func() error {
+		return notify(t, t.methods.TrainingRunEpochEnd, TrainingRunEpochEndHook.OnTrainingRunEpochEnd)
 	}); err != nil {
 		return err
 	}
@@ -186,30 +187,33 @@ func (s *session[S, B]) EpochDone(*trainer.Run) error {
 }
 
 func (s *session[S, B]) Stopped(_ *trainer.Run, reason error) error {
-	return s.t.tellStop(&StopTrainingError{reason.Error()})
+	return s.t.reportStop(&StopTrainingError{reason.Error()})
 }
 
 func (s *session[S, B]) TrainEnd(*trainer.Run) error {
 	t := s.t
-	// what a hook has ended is over: gradients that were gathered are in no file
+	// A hook may have stopped the run within a window: the gradients accumulated so far are
+	// dropped.
 	t.inWindow, t.beforeEval, t.evaluated = false, nil, t.place.Trained
-	if err := tell(t, t.methods.TrainingRunEnd, TrainingRunEndHook.OnTrainingRunEnd); err != nil {
+	if err := notify(t, t.methods.TrainingRunEnd, TrainingRunEndHook.OnTrainingRunEnd); err != nil {
 		return noStop{err}
 	}
 	return nil
 }
 
-// SaveCheckpoint keeps the state of a run that was cancelled.
+// SaveCheckpoint saves the state of a run that was cancelled.
 func (s *session[S, B]) SaveCheckpoint(_ *trainer.Run, state []byte) (string, error) {
 	dir := filepath.Join(s.states.dir(), "interrupted")
 	return dir, s.t.writeState(dir, s.states.extra(), state)
 }
 
-// Len implements trainer.BatchLoader. A pass without batches is one of which nothing is trained on.
+// Len implements trainer.BatchLoader. A pass without batches counts as one batch, which is never
+// trained on.
 func (s *session[S, B]) Len() int { return max(1, s.t.train.Len()) }
 
-// Epoch implements trainer.BatchLoader. The order of an epoch is drawn at its begin, so a pass that
-// continues begins with the random numbers of then, and goes back to those of now.
+// Epoch implements trainer.BatchLoader. The order of an epoch is drawn when it begins, so a pass
+// that resumes an epoch begins with the generator state of that time, and then returns to the
+// current one.
 func (s *session[S, B]) Epoch(ctx context.Context, _, skip int) iter.Seq2[B, error] {
 	t := s.t
 	return func(yield func(B, error) bool) {
@@ -238,7 +242,7 @@ func (s *session[S, B]) Epoch(ctx context.Context, _, skip int) iter.Seq2[B, err
 	}
 }
 
-// beginPass keeps the random numbers with which a pass begins, or goes back to them.
+// beginPass saves the state of the random generators at the beginning of a pass, or restores it.
 func (r *Run) beginPass(again bool, generator *torch.Generator, now []byte) (err error) {
 	if again {
 		generator.SetState(r.place.EpochGenerator)
@@ -257,7 +261,7 @@ func (r *Run) beginPass(again bool, generator *torch.Generator, now []byte) (err
 
 func (s *session[S, B]) About() trainer.About { return trainer.About{Clips: true, JoinsGroup: true} }
 
-// Train is _perform_forward_and_backward_passes.
+// Train corresponds to _perform_forward_and_backward_passes.
 func (s *session[S, B]) Train(_ context.Context, batch B, w trainer.Window) error {
 	s.window = w.Len
 	return loops.Scoped(func() error {
@@ -275,7 +279,7 @@ func (s *session[S, B]) forwardAndBackward(batch B, divisor float64) error {
 		return err
 	}
 	if out.NumItemsInBatch > 0 && t.config.GradientAccumulationSteps > 1 && t.several() {
-		out.Loss = out.Loss.MulScalar(float64(t.config.NumProcesses)) // of which gradients are a mean
+		out.Loss = out.Loss.MulScalar(float64(t.config.NumProcesses)) // undoes the averaging over processes
 	}
 	divided := out.Loss
 	if t.config.GradientAccumulationSteps > 1 {
@@ -299,13 +303,13 @@ func (s *session[S, B]) Clip(context.Context) error {
 	return loops.Scoped(func() error { return s.t.methods.ClipGradients(s.t) })
 }
 
-// unfinished reports whether the window gets no update: see Rules.LimitIsLength.
+// unfinished reports whether the current window gets no update: see Rules.LimitIsLength.
 func (s *session[S, B]) unfinished() bool {
 	return s.t.rules.LimitIsLength && s.t.limitTrain > s.t.train.Len() &&
 		s.window < s.t.config.GradientAccumulationSteps
 }
 
-// Update has the rate of the Trainer's schedule.
+// Update ignores the loop's rate: the Trainer's schedule sets it.
 func (s *session[S, B]) Update(context.Context, float64) (applied bool, err error) {
 	if s.unfinished() {
 		return false, nil
@@ -332,7 +336,7 @@ func (s *session[S, B]) update() error {
 	return nil
 }
 
-// batchLoss calls a method that may be the user's, and finds what it has left out.
+// batchLoss calls a method, which may be the program's, and checks and completes its result.
 func (t *Trainer[S, B]) batchLoss(name string, method func(*Trainer[S, B], B) (BatchOutput, error), batch B) (
 	out BatchOutput, err error) {
 	switch out, err = method(t, batch); {

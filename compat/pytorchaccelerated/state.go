@@ -14,13 +14,14 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// place is what a training state keeps of where a run stands, beside the state of the loop.
+// place says where a run stands, in a training state, in addition to the state of the loop.
 type place struct {
 	Trained bool `json:"trained"` // the training epoch has ended, and its loss is recorded
-	// of the CPU, at the begin of the epoch, from which its order follows
+	// state of the CPU generator at the beginning of the epoch, which determines its order
 	EpochGenerator []byte `json:"epoch_generator,omitempty"`
-	Generator      []byte `json:"generator,omitempty"` // with which to continue, where it is not that of the moment
-	// of the order that several processes share: at the begin of the epoch, and to continue with
+	Generator      []byte `json:"generator,omitempty"` // state to resume with, if not the one at the time of saving
+	// state of the order shared by several processes: at the beginning of the epoch, and to resume
+	// with
 	EpochOrder []byte `json:"epoch_order,omitempty"`
 	Order      []byte `json:"order,omitempty"`
 }
@@ -52,7 +53,7 @@ func (r *Run) SaveTrainingState(dir string, extra map[string]any) error {
 	return r.writeState(dir, extra, loop)
 }
 
-// writeState writes a training state with the state of the loop.
+// writeState writes a training state that includes the state of the loop.
 func (r *Run) writeState(dir string, extra map[string]any, loop []byte) (err error) {
 	if r.beforeEval != nil {
 		r.saved = *r.beforeEval
@@ -71,11 +72,11 @@ func (r *Run) writeState(dir string, extra map[string]any, loop []byte) (err err
 	return event(r, func(h TrainingStateSavedHook, r *Run) error { return h.OnTrainingStateSaved(r, dir, m) })
 }
 
-// loadAllButRegistered is what Python has loaded when it finds more objects in a state than are
-// registered: the schedule, once for each earlier state. That is the error of the run; this one has
-// none of its own.
+// loadAllButRegistered loads what Python has loaded when it finds more objects in a state than are
+// registered: the schedule, once for each earlier state. Python fails there; errors of this call
+// are ignored.
 func (r *Run) loadAllButRegistered(dir string) {
-	found, _ := fs.Glob(os.DirFS(dir), "custom_checkpoint_*.state") // the pattern is a good one
+	found, _ := fs.Glob(os.DirFS(dir), "custom_checkpoint_*.state") // the pattern is valid
 	for range found {
 		r.accelerator.RegisterForCheckpointing(r.schedule)
 		if r.accelerator.LoadState(dir) == nil {
@@ -84,7 +85,8 @@ func (r *Run) loadAllButRegistered(dir string) {
 	}
 }
 
-// registerSchedule is what Python does at each save and load of a state; makeSchedule is the first.
+// registerSchedule registers the schedule again, as Python does at each save and load of a state;
+// the first registration is in makeSchedule.
 func (r *Run) registerSchedule() {
 	if r.schedule == nil || !r.rules.RegisterAtEverySave {
 		return
@@ -95,9 +97,9 @@ func (r *Run) registerSchedule() {
 	r.schedule.registered = true
 }
 
-// throughout runs the callbacks of an event which a resumed run does not repeat. The states that
-// they ask for are written behind the last of them, even where one has ended the run.
-func (r *Run) throughout(event func() error) error {
+// duringEvent runs the callbacks of an event that a resumed run does not repeat. States requested
+// meanwhile are written after the last callback, even if one has ended the run.
+func (r *Run) duringEvent(event func() error) error {
 	r.inEvent = true
 	err := event()
 	r.inEvent = false
@@ -107,10 +109,11 @@ func (r *Run) throughout(event func() error) error {
 	return err
 }
 
-// writePending writes the states that were asked for within a window or an event that has ended.
+// writePending writes the states that were requested within a window or an event, now that it has
+// ended.
 func (r *Run) writePending() (err error) {
 	pending := r.pending
-	r.pending = nil // a state that may still not be written is put off once more
+	r.pending = nil // a state that cannot be written yet is deferred again
 	for _, write := range pending {
 		err = errors.Join(err, write())
 	}
@@ -135,7 +138,7 @@ func (r *Run) LoadTrainingState(dir string) (Metadata, error) {
 	return Metadata{r.saved.CurrentEpoch, r.saved.Extra}, nil
 }
 
-// resumeFrom loads a state and takes its place.
+// resumeFrom loads a state and continues from its position.
 func (r *Run) resumeFrom(dir string) error {
 	m, err := r.LoadTrainingState(dir)
 	if err != nil {
@@ -144,7 +147,7 @@ func (r *Run) resumeFrom(dir string) error {
 	r.Print(fmt.Sprintf("Resumed training state from %s (epoch %d)", dir, m.CurrentEpoch))
 	if r.rules.EpochsPerSession {
 		r.history.SetEpoch(m.CurrentEpoch)
-	} else if err := r.takePlace(); err != nil {
+	} else if err := r.restorePosition(); err != nil {
 		return err
 	}
 	if r.resumed = !r.rules.ForgetCallbacksAtResume; !r.resumed {
@@ -154,8 +157,8 @@ func (r *Run) resumeFrom(dir string) error {
 	return r.restoreCallbacks()
 }
 
-// takePlace puts the run behind the batch at which the state was saved.
-func (r *Run) takePlace() error {
+// restorePosition sets the run to the position at which the state was saved.
+func (r *Run) restorePosition() error {
 	s := r.saved
 	r.place, r.start = s.Place, &trainer.StartPosition{State: s.Loop}
 	r.history.SetEpoch(s.NextEpoch)
@@ -170,17 +173,17 @@ func (r *Run) takePlace() error {
 	return nil
 }
 
-// savedState is the file that a training state has beside those of Accelerate.
+// savedState is the content of the additional file in a training state of Accelerate.
 type savedState struct {
 	CurrentEpoch int                        `json:"current_epoch"`
-	NextEpoch    int                        `json:"next_epoch"` // in which a resumed run continues
+	NextEpoch    int                        `json:"next_epoch"` // epoch in which a resumed run continues
 	Extra        map[string]any             `json:"extra,omitempty"`
 	Place        place                      `json:"place"`
 	Loop         json.RawMessage            `json:"loop"` // of package trainer
 	Tracker      trackerState               `json:"loss_tracker"`
 	History      []metricState              `json:"run_history"`
 	Callbacks    map[string]json.RawMessage `json:"callbacks,omitempty"`
-	Processes    []json.RawMessage          `json:"processes,omitempty"` // the same of each of several processes
+	Processes    []json.RawMessage          `json:"processes,omitempty"` // the savedState of each of several processes
 }
 
 type trackerState struct {
@@ -189,7 +192,7 @@ type trackerState struct {
 	RunningCount int    `json:"running_count"`
 }
 
-// metadata is what Accelerate is told to save for the Trainer.
+// metadata is the object that Accelerate saves for the Trainer.
 type metadata Run
 
 func (m *metadata) MarshalState() ([]byte, error) { return json.Marshal(m.saved) }
@@ -209,7 +212,7 @@ func (m *metadata) UnmarshalState(text []byte) error {
 	return nil
 }
 
-// state is what there is to save now, but for what belongs to one save alone.
+// state returns the current state, except for the fields that belong to a single save.
 func (r *Run) state() (s savedState, err error) {
 	s = savedState{CurrentEpoch: r.history.CurrentEpoch(), NextEpoch: r.history.CurrentEpoch(), Place: r.place,
 		Tracker:   trackerState{number(r.tracker.LossValue), number(r.tracker.TotalLoss), r.tracker.RunningCount},
@@ -222,7 +225,7 @@ func (r *Run) state() (s savedState, err error) {
 			return s, err
 		}
 	}
-	if r.now.Batches == 0 { // a pass that has begun will begin once more
+	if r.now.Batches == 0 { // a pass that has begun but yielded nothing will begin again
 		if s.Place.Generator = s.Place.EpochGenerator; s.Place.EpochOrder != nil {
 			s.Place.Order = s.Place.EpochOrder
 		}
@@ -256,13 +259,13 @@ func (r *Run) restoreCallbacks() error {
 	return nil
 }
 
-// metricState is a metric of a run; they are saved in the order of their first values.
+// metricState is a metric of the run history; metrics are saved in the order of their first values.
 type metricState struct {
 	Name   string   `json:"name"`
 	Values []number `json:"values"`
 }
 
-// restoreHistory records the metrics again. What the history has already is dropped.
+// restoreHistory restores the metrics, replacing what the history holds.
 func (r *Run) restoreHistory() {
 	h := r.history
 	prefix := h.MetricNamePrefix()
@@ -280,7 +283,7 @@ func (r *Run) restoreHistory() {
 
 type number = pyfloat.JSON
 
-// finite makes the numbers of extra fit for JSON.
+// finite converts the numbers of extra so that JSON can represent them.
 func finite(extra map[string]any) map[string]any {
 	out := maps.Clone(extra)
 	for name, v := range out {

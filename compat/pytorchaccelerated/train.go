@@ -62,7 +62,7 @@ func (t *Trainer[S, B]) Train(ctx context.Context, dataset data.Dataset[S], o Tr
 	); err != nil {
 		return err
 	}
-	return t.do(ctx, dataset, o, func() error { return t.methods.RunTraining(t) })
+	return t.execute(ctx, dataset, o, func() error { return t.methods.RunTraining(t) })
 }
 
 // Evaluate resets the history, runs an evaluation epoch and records its loss as "evaluation_loss".
@@ -72,13 +72,13 @@ func (t *Trainer[S, B]) Evaluate(ctx context.Context, dataset data.Dataset[S], o
 	if err != nil {
 		return err
 	}
-	return t.do(ctx, nil, TrainOptions[S, B]{NumEpochs: 1, EvalDataset: dataset,
+	return t.execute(ctx, nil, TrainOptions[S, B]{NumEpochs: 1, EvalDataset: dataset,
 		PerDeviceBatchSize: o.PerDeviceBatchSize, EvalLoader: o.Loader, CollateFn: o.CollateFn}, t.runEvaluation)
 }
 
-// do prepares a run, or without training set an evaluation, and runs it on one OS thread. It turns
-// panics of tensors into errors.
-func (t *Trainer[S, B]) do(ctx context.Context, dataset data.Dataset[S], o TrainOptions[S, B],
+// execute prepares a training run, or an evaluation if there is no training set, and runs it on one
+// OS thread. It returns panics of tensor operations as errors.
+func (t *Trainer[S, B]) execute(ctx context.Context, dataset data.Dataset[S], o TrainOptions[S, B],
 	run func() error) (err error) {
 	if o.CollateFn == nil {
 		own, ok := any(Collate).(func([]S) (B, error))
@@ -94,7 +94,7 @@ func (t *Trainer[S, B]) do(ctx context.Context, dataset data.Dataset[S], o Train
 	if !o.KeepRunHistory && o.ResumeFrom == "" {
 		t.history.Reset()
 	}
-	runtime.LockOSThread() // libtorch keeps its modes by thread
+	runtime.LockOSThread() // libtorch keeps its modes per thread
 	defer runtime.UnlockOSThread()
 	defer func() {
 		t.training, t.inWindow, t.inEvent, t.pending = false, false, false, nil
@@ -154,13 +154,13 @@ func (t *Trainer[S, B]) prepare() (err error) {
 			return err
 		}
 	}
-	if t.rules.EpochsPerSession { // the epoch of the history counts
+	if t.rules.EpochsPerSession { // the history says which epoch it is
 		t.start = &trainer.StartPosition{Epoch: t.history.CurrentEpoch() - 1}
 	}
 	return nil
 }
 
-// begin makes the Accelerator and seeds the generators.
+// begin creates the Accelerator and seeds the generators.
 func (t *Trainer[S, B]) begin() (err error) {
 	if t.accelerator, err = t.methods.CreateAccelerator(t); err != nil {
 		return err
@@ -185,7 +185,7 @@ func (t *Trainer[S, B]) begin() (err error) {
 	return nil
 }
 
-// createRunConfig fixes the numbers of a run.
+// createRunConfig computes the configuration of a run.
 func (t *Trainer[S, B]) createRunConfig() (err error) {
 	c, o := t.config, &t.args
 	c.NumEpochs, c.GradientAccumulationSteps = o.NumEpochs, o.GradientAccumulationSteps
@@ -224,10 +224,10 @@ func (t *Trainer[S, B]) createRunConfig() (err error) {
 		return err
 	}
 	t.config = c
-	return t.mayEvaluate()
+	return t.checkEvalBatchSize()
 }
 
-// countedSteps is what an epoch counts to MaxNumTrainSteps.
+// countedSteps returns how many updates an epoch counts towards MaxNumTrainSteps.
 func (t *Trainer[S, B]) countedSteps(c RunConfig) int {
 	if t.rules.LimitByEpoch {
 		return c.NumUpdateStepsPerEpoch
@@ -235,7 +235,7 @@ func (t *Trainer[S, B]) countedSteps(c RunConfig) int {
 	return c.NumLocalUpdateStepsPerEpoch
 }
 
-// plannedBatches is what schedules and counts take for the length of an epoch.
+// plannedBatches returns the length of an epoch for schedules and counts.
 func (t *Trainer[S, B]) plannedBatches(n int) int {
 	if limit := t.limitOfCallbacks(); limit > 0 && !t.rules.PlanIgnoresLimit {
 		return min(n, limit)
@@ -243,7 +243,7 @@ func (t *Trainer[S, B]) plannedBatches(n int) int {
 	return n
 }
 
-// limitOfCallbacks is the limit of LimitBatches; 0 where there is none.
+// limitOfCallbacks returns the limit of LimitBatches, or 0 if there is none.
 func (r *Run) limitOfCallbacks() int {
 	if l := callback[*LimitBatches](r); l != nil {
 		return max(0, l.NumBatches)

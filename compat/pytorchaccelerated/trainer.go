@@ -55,18 +55,18 @@ type Trainer[S, B any] struct {
 	*Run // what callbacks see; its methods are the Trainer's too
 
 	options Options[S, B]
-	methods Methods[S, B] // every one of them
+	methods Methods[S, B] // with all fields set
 	loss    LossFunc
 
 	train Loader[B] // nil in an evaluation run
 	eval  Loader[B] // nil without evaluation set
 
-	// the arguments of the current Train or Evaluate, whose hooks may evaluate
+	// The arguments of the current Train or Evaluate, for hooks that evaluate.
 	ctx      context.Context
 	trainSet data.Dataset[S] // nil in an evaluation run
 	args     TrainOptions[S, B]
 
-	trainBatches func() error // the batches of the epoch that is to be trained; nil: there is none
+	trainBatches func() error // runs the batches of the current epoch; nil outside an epoch
 }
 
 // New makes a Trainer of a model, a loss function and an optimizer. The loss function may be nil if
@@ -93,12 +93,12 @@ func New[S, B any](model any, loss LossFunc, optimizer optim.Builder, o Options[
 	if err := checkCallbacks(callbacks, o.Events); err != nil {
 		return nil, err
 	}
-	t := &Trainer[S, B]{options: o, methods: o.Methods.orOwn(), loss: loss, Run: &Run{rules: o.Rules, model: model,
+	t := &Trainer[S, B]{options: o, methods: o.Methods.withDefaults(), loss: loss, Run: &Run{rules: o.Rules, model: model,
 		modules: o.Modules, builder: optimizer, rate: optimizer.LearningRate(), callbacks: callbacks,
 		history: cmp.Or[RunHistory](o.History, new(InMemoryRunHistory)), out: cmp.Or[io.Writer](o.Output, os.Stdout),
 		progress: cmp.Or[io.Writer](o.Progress, os.Stderr), tracker: new(LossTracker), limitTrain: -1, limitEval: -1}}
 	t.evaluate, t.loaders = t.evalEpoch, func() (train, eval sized) { return t.train, t.eval }
-	// one of the program's own that has ours within is meant too
+	// Also matches a program's own type that embeds InMemoryRunHistory.
 	if h, ok := t.history.(interface{ keepLookups() }); ok && o.Rules.KeepLookups {
 		h.keepLookups()
 	}
@@ -115,7 +115,7 @@ func New[S, B any](model any, loss LossFunc, optimizer optim.Builder, o Options[
 	return t, event(t.Run, InitEndHook.OnInitEnd)
 }
 
-// checkNew finds what would fail in the middle of a run.
+// checkNew reports mistakes that would otherwise fail in the middle of a run.
 func checkNew[S, B any](model any, loss LossFunc, optimizer optim.Builder, o Options[S, B]) error {
 	m := o.Methods
 	err := cmp.Or(refuse(model == nil, "model", "nil", "a module"),

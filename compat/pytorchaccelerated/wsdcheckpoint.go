@@ -26,8 +26,8 @@ type WSDCheckpoint struct {
 
 	phases []Phase
 	ratio  float64
-	last   *int   // updates at the last checkpoint; nil: there is none
-	asked  string // the training state that is still to be written
+	last   *int   // updates at the last checkpoint; nil: none yet
+	asked  string // the training state that is not written yet
 }
 
 const (
@@ -43,14 +43,14 @@ func (w *WSDCheckpoint) OnTrainingRunStart(r *Run) error {
 	}
 	w.phases, w.ratio = phases, wsdRatio(r.Schedule())
 	w.asked = ""
-	if r.resumed { // its state is newer than what it began from
+	if r.resumed { // the resumed state is newer than the initial checkpoint
 		return nil
 	}
 	if !r.rules.WSDKeepsLastStep {
 		w.last = nil
 	}
 	switch info, err := os.Stat(w.InitialCheckpoint); {
-	case errors.Is(err, os.ErrNotExist): // an empty name too
+	case errors.Is(err, os.ErrNotExist): // also if the name is empty
 		return nil
 	case err != nil:
 		return err
@@ -89,7 +89,7 @@ func (w *WSDCheckpoint) load(r *Run, folder bool) error {
 	if s, ok := r.Schedule().(lr.PytorchAcceleratedWSD); !ok || !s.Continuation {
 		return nil
 	}
-	r.schedule.moves = 0 // the weights of another run, with a schedule of their own
+	r.schedule.moves = 0 // the weights come from another run with a schedule of its own
 	return r.schedule.apply(0)
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// maxDims is how many dimensions a tensor may have that is sent to a process.
+// maxDims is the largest number of dimensions that [Send] accepts.
 const maxDims = 16
 
 // Send sends a tensor to another process, which calls [Recv]: torch.distributed.send. It returns
@@ -24,7 +24,7 @@ func Send(ctx context.Context, g *dist.Group, t torch.Tensor, to int) error {
 	if len(t.Shape()) > maxDims {
 		return fmt.Errorf("ddp: %s: want at most %d dimensions", call, maxDims)
 	}
-	return between(ctx, g, call, to, func(p *torch.ProcessGroup) {
+	return pointToPoint(ctx, g, call, to, func(p *torch.ProcessGroup) {
 		torch.Scope(func() {
 			header := make([]int64, 2+maxDims)
 			header[0], header[1] = int64(t.DType()), int64(len(t.Shape()))
@@ -40,14 +40,14 @@ func Send(ctx context.Context, g *dist.Group, t torch.Tensor, to int) error {
 // Recv returns the tensor that another process sends with [Send], on device:
 // torch.distributed.recv. Unlike there, shape and dtype come with the tensor.
 func Recv(ctx context.Context, g *dist.Group, from int, device torch.Device) (t torch.Tensor, err error) {
-	err = between(ctx, g, fmt.Sprintf("Recv(from rank %d)", from), from, func(p *torch.ProcessGroup) {
+	err = pointToPoint(ctx, g, fmt.Sprintf("Recv(from rank %d)", from), from, func(p *torch.ProcessGroup) {
 		t = torch.Return(func() torch.Tensor {
 			header := torch.Zeros(2 + maxDims).ToDType(torch.Int64)
 			p.Recv(header, from)
 			about := torch.Values[int64](header)
 			t := torch.TensorOptions{DType: torch.DType(about[0])}.Zeros(about[2 : 2+about[1]]...)
 			if t.Numel() > 0 {
-				p.Recv(bytesOf(t), from) // which are those of t
+				p.Recv(bytesOf(t), from) // a view of t's memory
 			}
 			return t.ToDevice(device)
 		})
@@ -55,13 +55,13 @@ func Recv(ctx context.Context, g *dist.Group, from int, device torch.Device) (t 
 	return t, err
 }
 
-// between runs a call of this process and another one.
-func between(ctx context.Context, g *dist.Group, call string, peer int, f func(p *torch.ProcessGroup)) error {
+// pointToPoint runs a call between this process and one peer.
+func pointToPoint(ctx context.Context, g *dist.Group, call string, peer int, f func(p *torch.ProcessGroup)) error {
 	if peer < 0 || peer >= g.World() || peer == g.Rank() {
 		return fmt.Errorf("ddp: %s: there are %d processes, and this one is rank %d; want another one", call, g.World(),
 			g.Rank())
 	}
-	found, ok := made.groups.Load(g)
+	found, ok := registry.groups.Load(g)
 	if !ok {
 		if err := g.Err(); err != nil {
 			return g.Fail(call, err)
@@ -69,5 +69,5 @@ func between(ctx context.Context, g *dist.Group, call string, peer int, f func(p
 		return errors.New("ddp: " + call + ": the group has no connections for tensors yet; all processes make them " +
 			"together, in their first call for tensors, such as AllReduce")
 	}
-	return running(ctx, g, found.(*joined).ProcessGroup, call, f)
+	return runCall(ctx, g, found.(*joined).ProcessGroup, call, f)
 }

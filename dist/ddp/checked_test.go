@@ -16,12 +16,12 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// detail is the environment in which libtorch compares every collective.
+// detail sets TORCH_DISTRIBUTED_DEBUG=DETAIL, with which libtorch compares every collective.
 func detail(o *dist.Options) {
 	o.Getenv = func(name string) string { return map[string]string{"TORCH_DISTRIBUTED_DEBUG": "detail"}[name] }
 }
 
-// Calls of a ProcessGroup pass by what package dist compares.
+// Package dist does not compare the calls of a ProcessGroup, but libtorch does.
 func TestCheckedCollectivesThatDifferNameTheRanks(t *testing.T) {
 	testenv.RequireTorch(t)
 	for name, c := range map[string]struct {
@@ -116,7 +116,7 @@ func TestTheGPUOfAProcessIsThatOfItsLocalRank(t *testing.T) {
 		want        torch.Device
 	}{
 		{0, 0, true, torch.CPU}, {3, 8, true, torch.CUDA(3)}, {3, 8, false, torch.CPU},
-		{3, 1, true, torch.CUDA(0)}, // the launcher shows each process its own
+		{3, 1, true, torch.CUDA(0)}, // the launcher shows each process only its own GPU
 		{3, 2, true, torch.CPU},     // more processes than GPUs
 	} {
 		assert.Equal(t, c.want, ddp.DeviceOf(c.local, c.gpus, c.nccl), "%+v", c)

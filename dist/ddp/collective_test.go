@@ -15,7 +15,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// of is what rank has: different on each, whole numbers, so that sums are exact in any order.
+// of returns the tensor of a rank. The ranks' tensors differ, and hold integers, so that sums are
+// exact in any order.
 func of(rank int, shape ...int64) torch.Tensor {
 	n := int64(1)
 	for _, d := range shape {
@@ -24,7 +25,7 @@ func of(rank int, shape ...int64) torch.Tensor {
 	return torch.Arange(n).ToDType(torch.Float32).AddScalar(100 * rank).Reshape(shape...)
 }
 
-// sum is the sum of what all ranks have.
+// sum returns the sum of the tensors of all ranks.
 func sum(world int, shape ...int64) torch.Tensor {
 	total := of(0, shape...)
 	for rank := 1; rank < world; rank++ {
@@ -139,7 +140,7 @@ func TestATensorGoesFromOneProcessToAnother(t *testing.T) {
 		sent := []torch.Tensor{of(7, 2, 3), torch.From([]int64{1, 2}), torch.Zeros(0, 5), torch.Full(2.5),
 			torch.From([]bool{true})}
 		for _, want := range sent {
-			switch g.Rank() { // along a line: 0, 1, 2
+			switch g.Rank() { // along a line of processes: 0, 1, 2
 			case 0:
 				if err := ddp.Send(ctx, g, want, 1); err != nil {
 					return err
@@ -223,7 +224,7 @@ func TestCollectivesRefuseOnAllWhatDoesNotFit(t *testing.T) {
 				return err
 			}
 		}
-		return ddp.AllReduce(ctx, g, dist.Sum, torch.Ones(1)) // the group works
+		return ddp.AllReduce(ctx, g, dist.Sum, torch.Ones(1)) // the group still works
 	}))
 }
 

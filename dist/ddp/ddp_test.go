@@ -111,7 +111,7 @@ func TestGatheredTensorsMayDifferInTheirFirstDimensionOnly(t *testing.T) {
 	}))
 }
 
-// branches has a layer that only some processes use, one that nobody uses, and a frozen one.
+// branches has a layer that only some processes use, one that no process uses, and a frozen one.
 type branches struct {
 	nn.Mode
 
@@ -133,7 +133,7 @@ func newBranches() *branches {
 
 func TestGradientsAreAveragedAndUnusedParametersCountAsZeros(t *testing.T) {
 	all(t, together(t, 2, func(ctx context.Context, g *dist.Group) error {
-		m := newBranches() // other weights on each process: they draw from one generator in turn
+		m := newBranches() // each process has different weights: all draw from one generator in turn
 		p, err := ddp.New(ctx, g, m, ddp.Options{FindUnusedParameters: true})
 		if err != nil {
 			return err
@@ -146,7 +146,7 @@ func TestGradientsAreAveragedAndUnusedParametersCountAsZeros(t *testing.T) {
 			return err
 		}
 		r := float32(g.Rank() + 1)
-		// gradients of (r, 2r; 3r, 4r), and of (1, 2) on rank 1 alone
+		// The gradients are (r, 2r; 3r, 4r), and (1, 2) on rank 1 only.
 		factor := torch.From([]float32{r, 2 * r, 3 * r, 4 * r}, 2, 2)
 		loss := m.A.Weight.Mul(factor).Sum(torch.DefaultDType)
 		if g.Rank() == 1 {
@@ -210,7 +210,7 @@ func TestDifferentModelsAreRefusedOnAll(t *testing.T) {
 func TestGatheredListsMayDifferInEverything(t *testing.T) {
 	all(t, together(t, 3, func(ctx context.Context, g *dist.Group) error {
 		var mine []torch.Tensor
-		for i := range g.Rank() { // none, a number, a number and an empty matrix of flags
+		for i := range g.Rank() { // nothing; a number; a number and an empty boolean matrix
 			mine = append(mine, []torch.Tensor{torch.Full(2.5), torch.TensorOptions{DType: torch.Bool}.Zeros(0, 3)}[i])
 		}
 		notes, lists, err := ddp.AllGatherLists(ctx, g, fmt.Append(nil, "rank\n", g.Rank()), mine, torch.CPU)
@@ -243,7 +243,7 @@ func pass(ctx context.Context, m *ddp.Model, layer *nn.Linear, x float32) error 
 
 func TestCallsThatDifferAreRefusedOnAll(t *testing.T) {
 	for rank, err := range together(t, 2, func(ctx context.Context, g *dist.Group) error {
-		return ddp.AllReduce(ctx, g, dist.Sum, torch.Ones(int64(3+g.Rank()))) // gloo would add them up
+		return ddp.AllReduce(ctx, g, dist.Sum, torch.Ones(int64(3+g.Rank()))) // gloo alone would accept this
 	}) {
 		require.ErrorIs(t, err, dist.ErrMismatch, "rank %d", rank)
 		assert.ErrorContains(t, err, "AllReduce(sum of float32[3])")
@@ -263,7 +263,7 @@ func TestABackwardPassLearnsWhoIsGone(t *testing.T) {
 			return err
 		}
 		if g.Rank() == 2 {
-			return nil // and closes its group
+			return nil // together then closes the group
 		}
 		return pass(ctx, m, layer, 2)
 	})
@@ -282,7 +282,7 @@ func TestACancelledBackwardPassEndsOnAll(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if g.Rank() == 1 { // which never comes
+		if g.Rank() == 1 { // rank 1 never calls it
 			<-g.Done()
 			return g.Err()
 		}

@@ -12,9 +12,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Two ranks see different batches; their gradients, 1 and 3, become the mean everywhere. Here they
-// are goroutines; in a run each is a process, and dist.Init(ctx, dist.Options{}) finds the others
-// by the environment.
+// Two ranks see different batches; their gradients, 1 and 3, become the mean on both. Here the
+// ranks are goroutines; in a real run each is a process, and dist.Init(ctx, dist.Options{}) finds
+// the others through the environment.
 func Example() {
 	store, err := tcpstore.Listen("127.0.0.1:0")
 	if err != nil {

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// SetAfterLeaving shortens the wait for what a process has sent before it left.
+// SetAfterLeaving changes how long calls wait for data that a process sent before it left.
 func SetAfterLeaving(t *testing.T, d time.Duration) {
-	former := made.afterLeaving.Swap(int64(d))
-	t.Cleanup(func() { made.afterLeaving.Store(former) })
+	former := registry.afterLeaving.Swap(int64(d))
+	t.Cleanup(func() { registry.afterLeaving.Store(former) })
 }
 
-// DeviceOf is the GPU of a process.
+// DeviceOf returns the GPU of a process.
 var DeviceOf = deviceOf
 
-// SetGPUs has groups believe that libtorch sees so many.
+// SetGPUs makes groups believe that libtorch sees n GPUs.
 func SetGPUs(t *testing.T, n int) {
 	former := gpus
 	gpus = func() int { return n }

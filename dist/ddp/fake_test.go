@@ -24,7 +24,7 @@ func fake(t *testing.T, rank, world int) *dist.Group {
 	return g
 }
 
-// A fake group gives what real processes with the same tensors give.
+// A fake group returns what real processes that all have the same tensors would get.
 func TestAFakeGroupReducesAndGathersAsProcessesThatHaveTheSame(t *testing.T) {
 	collectives := func(ctx context.Context, g *dist.Group) (results []torch.Tensor, err error) {
 		n := int64(g.World())
@@ -74,7 +74,8 @@ func TestAFakeGroupReducesAndGathersAsProcessesThatHaveTheSame(t *testing.T) {
 	}
 }
 
-// oneStep makes a model of several buckets in a group, and returns what a step does.
+// oneStep creates a model with several buckets in a group, and returns a function that makes one
+// step.
 func oneStep(t *testing.T, g *dist.Group) (step func(), gradient torch.Tensor) {
 	var m nn.Sequential
 	for range 6 {
@@ -100,12 +101,12 @@ func oneStep(t *testing.T, g *dist.Group) (step func(), gradient torch.Tensor) {
 			}
 		})
 	}
-	step() // the reducer orders its buckets after the first
+	step() // the reducer rebuilds its buckets after the first step
 	return step, nn.Params(m)[0].Tensor.Grad()
 }
 
-// What a step of data-parallel training asks of libtorch and of Go's allocator does not grow with the
-// number of processes: that of one of 1,024 is that of one of 8, within 5 %.
+// What a step of data-parallel training costs in calls of libtorch and in Go allocations does not
+// grow with the number of processes: with 1,024 it is the same as with 8, within 5 %.
 func TestAStepOfOneOf1024ProcessesCostsTheHostWhatOneOf8Does(t *testing.T) {
 	testenv.RequireTorch(t)
 	type costs struct {
@@ -120,7 +121,7 @@ func TestAStepOfOneOf1024ProcessesCostsTheHostWhatOneOf8Does(t *testing.T) {
 			c := costs{gradient: gradient.Clone(), counts: stepcount.Of(t, step)}
 			step()
 			c.allocations = math.Inf(1)
-			for range 5 { // other goroutines allocate too, now and then
+			for range 5 { // other goroutines sometimes allocate, too
 				c.allocations = min(c.allocations, testing.AllocsPerRun(5, step))
 			}
 			if rank == 0 {
@@ -140,6 +141,6 @@ func TestAStepOfOneOf1024ProcessesCostsTheHostWhatOneOf8Does(t *testing.T) {
 	assert.InDelta(t, few.counts.Tensors, many.counts.Tensors, 0.05*float64(few.counts.Tensors))
 	assert.InDelta(t, float64(few.counts.Bytes), float64(many.counts.Bytes), 0.05*float64(few.counts.Bytes))
 	assert.InDelta(t, few.allocations, many.allocations, 0.05*few.allocations)
-	// the mean over processes that all have the same
+	// the gradient is a mean, and all processes have the same one
 	require.NoError(t, same("the gradient", many.gradient, few.gradient))
 }

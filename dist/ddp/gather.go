@@ -26,7 +26,7 @@ func AllGather(ctx context.Context, g *dist.Group, t torch.Tensor) (all []torch.
 	return c.run(ctx, g)
 }
 
-func allGather(ctx context.Context, g *dist.Group, t torch.Tensor) (c plan[[]torch.Tensor], err error) {
+func allGather(ctx context.Context, g *dist.Group, t torch.Tensor) (c collective[[]torch.Tensor], err error) {
 	shapes, err := compareRows(ctx, g, "AllGather", rowsOf(t))
 	if err != nil {
 		return c, err
@@ -39,7 +39,7 @@ func allGather(ctx context.Context, g *dist.Group, t torch.Tensor) (c plan[[]tor
 		}
 	}
 	longest, dtype := slices.Max(size), t.DType()
-	return plan[[]torch.Tensor]{
+	return collective[[]torch.Tensor]{
 		call: "AllGather(" + shapes[0].String() + ")",
 		start: func(p *torch.ProcessGroup) []operation {
 			mine := bytesOf(t)
@@ -58,17 +58,18 @@ func allGather(ctx context.Context, g *dist.Group, t torch.Tensor) (c plan[[]tor
 	}, nil
 }
 
-// bytesOf are the values of t as bytes, which the engine moves whatever their dtype.
+// bytesOf returns a view of t's values as bytes, which the process group moves whatever their
+// dtype.
 func bytesOf(t torch.Tensor) torch.Tensor {
 	return torch.Call("aten::view.dtype", t.Detach().Contiguous().Reshape(-1), torch.Uint8)[0]
 }
 
-// fromBytes are values of dtype, in one dimension.
+// fromBytes returns bytes as one-dimensional values of dtype.
 func fromBytes(values torch.Tensor, dtype torch.DType) torch.Tensor {
 	return torch.Call("aten::view.dtype", values, dtype)[0]
 }
 
-// rows is what a process has: its first dimension may be another than that of the others.
+// rows describes the tensor of one process; only the first dimension may differ between processes.
 type rows struct {
 	DType string
 	Shape []int64
@@ -76,7 +77,7 @@ type rows struct {
 
 func rowsOf(t torch.Tensor) rows { return rows{t.DType().String(), t.Shape()} }
 
-// String is what all processes have alike: float32[*, 3].
+// String returns what all processes must have in common, such as float32[*, 3].
 func (r rows) String() string {
 	if len(r.Shape) == 0 {
 		return r.DType + "[]"
@@ -88,8 +89,8 @@ func (r rows) String() string {
 	return text + "]"
 }
 
-// compareRows returns what all processes have, by rank. They know of each other, so where it does
-// not fit together all have an error, and the group keeps working.
+// compareRows returns the rows of all processes, by rank. All of them see the same rows, so if
+// these do not fit together, all return an error and the group keeps working.
 func compareRows(ctx context.Context, g *dist.Group, call string, mine rows) ([]rows, error) {
 	text, err := json.Marshal(mine)
 	if err != nil {
@@ -159,7 +160,7 @@ func AllGatherLists(ctx context.Context, g *dist.Group, note []byte, ts []torch.
 	return notes, lists, nil
 }
 
-// listHeader stands before the note and the tensors of a message, as a line of JSON.
+// listHeader precedes the note and the tensors in a message, as one line of JSON.
 type listHeader struct {
 	Note    int             `json:"note"` // bytes
 	Tensors []numberedShape `json:"tensors,omitempty"`

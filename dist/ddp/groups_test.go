@@ -21,8 +21,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Groups of one process that are used at the same time do not meet. In libtorch's flight recorder
-// they would, see no_flight_recorder in cgotorch/src/group.cc; that race is rarer than this test.
+// Groups of one process that are used at the same time do not interfere. In libtorch's flight
+// recorder they would: see no_flight_recorder in cgotorch/src/group.cc. That race is too rare for
+// this test to hit reliably.
 func TestManyGroupsAtOnceInOneProcess(t *testing.T) {
 	testenv.RequireTorch(t)
 	var groups sync.WaitGroup
@@ -40,7 +41,7 @@ func TestManyGroupsAtOnceInOneProcess(t *testing.T) {
 	groups.Wait()
 }
 
-// A trainer that has ended leaves no threads of gloo behind, though nothing closes its model.
+// No threads of gloo remain after a group has ended, even if the model was not closed.
 func TestTheThreadsOfAGroupEndWithIt(t *testing.T) {
 	testenv.RequireTorch(t)
 	if runtime.GOOS != "linux" {
@@ -60,7 +61,7 @@ func TestTheThreadsOfAGroupEndWithIt(t *testing.T) {
 	all(t, together(t, 2, func(ctx context.Context, g *dist.Group) error {
 		m, err := ddp.New(ctx, g, nn.NewLinear(3, 2, nil), ddp.Options{})
 		if err == nil {
-			assert.NotZero(t, threads(), "gloo's threads are called otherwise: this test sees nothing")
+			assert.NotZero(t, threads(), "gloo's threads have other names: this test checks nothing")
 			err = m.BeforeForward(ctx, true)
 		}
 		return err

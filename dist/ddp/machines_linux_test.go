@@ -23,10 +23,11 @@ import (
 
 const machineVariable = "DDP_TEST_MACHINE"
 
-// machines are network namespaces on one switch, which is one too: 10.77.0.1, 10.77.0.2 and so on.
+// machines are network namespaces connected by a switch, which is a namespace too. Their addresses
+// are 10.77.0.1, 10.77.0.2 and so on.
 type machines struct{ names, cards []string }
 
-// newMachines skips the test where namespaces cannot be made.
+// newMachines skips the test if namespaces cannot be created.
 func newMachines(t *testing.T, n int) (m machines) {
 	t.Helper()
 	if _, err := exec.LookPath("ip"); err != nil {
@@ -42,7 +43,7 @@ func newMachines(t *testing.T, n int) (m machines) {
 	}
 	hub := namespace("hub")
 	if out, err := exec.Command("ip", "-n", hub, "link", "add", "switch", "type", "bridge").CombinedOutput(); err != nil {
-		t.Skipf("machines are on one switch, which this system cannot make: %v: %s", err, out)
+		t.Skipf("the switch between the machines cannot be created: %v: %s", err, out)
 	}
 	ip(t, "-n", hub, "link", "set", "switch", "up")
 	for i := range n {
@@ -58,7 +59,7 @@ func newMachines(t *testing.T, n int) (m machines) {
 	return m
 }
 
-// cut takes a machine off the switch. Nobody is told: no packet goes either way.
+// cut disconnects a machine from the switch: packets are dropped silently in both directions.
 func (m machines) cut(t *testing.T, i int) {
 	ip(t, "-n", m.names[i], "link", "set", m.cards[i], "down")
 }
@@ -69,7 +70,7 @@ func ip(t *testing.T, args ...string) {
 	require.NoError(t, err, "ip %v: %s", args, out)
 }
 
-// TestMachineChild is a process of runOn.
+// TestMachineChild is the main function of the processes that runOn starts.
 func TestMachineChild(t *testing.T) {
 	if os.Getenv(machineVariable) == "" {
 		t.Skip("it runs in processes that other tests of this file start")
@@ -91,15 +92,15 @@ func TestMachineChild(t *testing.T) {
 	fmt.Println("ENDED:", err)
 }
 
-// runOn starts four ranks, each on the machine at its place, and cuts off a machine while they add up
-// tensors. It returns what each printed from then on. dist.Options.Timeout is half an hour, so what
-// ends within this test's two minutes was ended by PeerTimeout, 2 seconds.
+// runOn starts four ranks, each on the given machine, and disconnects one machine while they run
+// all-reduces. It returns what each printed from then on. dist.Options.Timeout is half an hour, so
+// whatever ends within this test's two minutes was ended by PeerTimeout, 2 seconds.
 func runOn(t *testing.T, m machines, places [4]int, off int) (rest [4]string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var outputs [4]*bufio.Reader
-	there := map[int]int{} // how many ranks each machine has
+	there := map[int]int{} // number of ranks on each machine
 	for _, machine := range places {
 		there[machine]++
 	}
@@ -145,8 +146,8 @@ func TestAMachineThatIsCutOffIsNamed(t *testing.T) {
 	}
 }
 
-// Rank 0 holds the store and brings all calls together. When its machine is lost, every other process
-// finds that out by itself, and names it.
+// Rank 0 serves the store and coordinates all calls. When its machine is lost, every other process
+// notices by itself and names it.
 func TestTheMachineOfRank0ThatIsCutOffIsNamed(t *testing.T) {
 	testenv.RequireTorch(t)
 	if testing.Short() {

@@ -15,8 +15,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// The engine has begun when it is known that calls differ: none may hang, end the process, as gloo
-// does where more comes than it waits for, or have a result.
+// Operations have begun when the difference is found. Even so, no process may hang, crash (as gloo
+// does when more data arrive than it expects), or return a result.
 func TestCallsThatDifferAreUnderWayAndEndOnAll(t *testing.T) {
 	wait := func(ctx context.Context, w *ddp.Work[[]torch.Tensor], err error) error {
 		if err != nil {
@@ -51,8 +51,8 @@ func TestCallsThatDifferAreUnderWayAndEndOnAll(t *testing.T) {
 			v, errV := ddp.StartAllReduce(ctx, g, dist.Sum, y)
 			w, errW := ddp.StartAllReduce(ctx, g, dist.Sum, z)
 			err := wait(ctx, v, errV)
-			assert.Error(t, wait(ctx, w, errW), "what follows a call that differs")
-			_ = wait(ctx, u, errU) // the first has a result, or was cut short
+			assert.Error(t, wait(ctx, w, errW), "a call after one that differs")
+			_ = wait(ctx, u, errU) // the first call may have completed, or was aborted
 			return err
 		},
 		"in another order": func(ctx context.Context, g *dist.Group, other bool) error {
@@ -65,7 +65,7 @@ func TestCallsThatDifferAreUnderWayAndEndOnAll(t *testing.T) {
 		},
 	} {
 		for world := 2; world <= 3; world++ {
-			for odd := range world { // the one whose call is another
+			for odd := range world { // the rank whose call differs
 				t.Run(fmt.Sprintf("%s, rank %d of %d", name, odd, world), func(t *testing.T) {
 					for rank, err := range together(t, world, func(ctx context.Context, g *dist.Group) error {
 						if err := ddp.AllReduce(ctx, g, dist.Sum, torch.Ones(1)); err != nil { // all have joined
@@ -81,7 +81,7 @@ func TestCallsThatDifferAreUnderWayAndEndOnAll(t *testing.T) {
 	}
 }
 
-// Nothing compares the calls of a torch.ProcessGroup: calls that differ wait until the group ends.
+// Nobody compares the calls of a torch.ProcessGroup: calls that differ wait until the group ends.
 func TestCallsOfAProcessGroupThatDifferTakeNothingOfEachOther(t *testing.T) {
 	reason := errors.New("rank 1 has waited enough")
 	for rank, err := range together(t, 2, func(ctx context.Context, g *dist.Group) error {

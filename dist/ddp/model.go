@@ -48,14 +48,14 @@ type Options struct {
 type Model struct {
 	group   *dist.Group
 	options Options
-	model   any           // whose batch normalisation is told its group; nil: one process
-	params  []torch.Named // that are trained
+	model   any           // for its batch normalisation, which knows the process group; nil with one process
+	params  []torch.Named // the trainable parameters
 	buffers []torch.Tensor
-	reducer *torch.Reducer // nil: one process, or nothing to train
-	sync    bool           // the gradients of the coming backward pass are averaged
-	synced  bool           // and those of the pass before it were
+	reducer *torch.Reducer // nil with one process, or without trainable parameters
+	sync    bool           // average the gradients of the coming backward pass
+	synced  bool           // the value of sync for the previous pass
 	passed  bool           // a backward pass has averaged gradients
-	rebuilt bool           // and the reducer has rebuilt its buckets since
+	rebuilt bool           // the reducer has rebuilt its buckets after it
 }
 
 // New copies the parameters and buffers of rank 0 to all processes. If their models differ, it
@@ -126,8 +126,8 @@ func New(ctx context.Context, g *dist.Group, model any, o Options) (*Model, erro
 	return m, nil
 }
 
-// sparseGradients says which parameters have sparse gradients: the weights of embeddings that were
-// told to.
+// sparseGradients reports, for each parameter, whether its gradient is sparse: embedding weights
+// with the option Sparse.
 func sparseGradients(model any, params []torch.Named) []bool {
 	weightOf := func(module string) string { return strings.TrimPrefix(module+".weight", ".") }
 	sparse := map[string]bool{}
@@ -197,8 +197,8 @@ func (m *Model) BeforeForward(ctx context.Context, sync bool) error {
 	return Broadcast(ctx, m.group, 0, m.buffers...)
 }
 
-// prepare has the reducer expect a pass. After the first one it rebuilds its buckets, and rank 0
-// says which.
+// prepare prepares the reducer for a pass. Before the second one the reducer rebuilds its buckets,
+// in an order that rank 0 broadcasts.
 func (m *Model) prepare(ctx context.Context) error {
 	agreed := func() error { return nil }
 	if m.passed && !m.rebuilt {
@@ -224,7 +224,7 @@ func (m *Model) Backward(ctx context.Context, backward func(), losses ...torch.T
 // Backward is [Model.Backward] for several models, any of which the losses may depend on.
 func Backward(ctx context.Context, models []*Model, backward func(), losses ...torch.Tensor) error {
 	var reducers []*torch.Reducer
-	var m *Model // one whose gradients are averaged
+	var m *Model // any of those whose gradients are averaged
 	for _, next := range models {
 		if next.sync && next.reducer != nil {
 			m, reducers = next, append(reducers, next.reducer)
@@ -233,9 +233,9 @@ func Backward(ctx context.Context, models []*Model, backward func(), losses ...t
 	if m == nil {
 		return torch.Try(backward)
 	}
-	// On a CPU it ends well nowhere unless all processes run it. Where it does not, some of them
-	// are doing something else, and wait for this one there. What a GPU has begun nobody knows to
-	// end.
+	// On a CPU the pass cannot succeed unless all processes run it: if some do something else, they
+	// wait for this one there, so a quiet call is enough. Work that has begun on a GPU cannot be
+	// aborted, so the processes do not compare it.
 	call := &dist.Quiet{}
 	if !m.params[0].Tensor.Device().IsCUDA() {
 		var err error
@@ -243,7 +243,7 @@ func Backward(ctx context.Context, models []*Model, backward func(), losses ...t
 			return err
 		}
 	}
-	defer time.AfterFunc(lateBackward, call.Tell).Stop()
+	defer time.AfterFunc(announceBackwardAfter, call.Tell).Stop()
 	stop := context.AfterFunc(ctx, func() {
 		m.group.Fail("Backward", context.Cause(ctx)) //nolint:errcheck // it ends the pass
 	})
@@ -258,14 +258,14 @@ func Backward(ctx context.Context, models []*Model, backward func(), losses ...t
 	return nil
 }
 
-// lateBackward is how long a backward pass may take before the others are told of it.
-const lateBackward = time.Second
+// announceBackwardAfter is how long a backward pass may take before it is announced to the others.
+const announceBackwardAfter = time.Second
 
-// unfinished is what the reducer says when parameters took no part in the pass before.
+// unfinished matches the reducer's error if parameters took no part in the previous pass.
 var unfinished = regexp.MustCompile(`(?s)^.*Expected to have finished reduction` +
 	`.*did not receive grad for rank \d+:([ \d]*)`)
 
-// failed is the reason of an error in a pass: that of the group, if another process is at fault.
+// failed returns the error of a pass, or that of the group if another process is at fault.
 func (m *Model) failed(call string, err error) error {
 	found := unfinished.FindStringSubmatch(err.Error())
 	if found == nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// pretendGPUs has a backend that notes what it is asked stand in for NCCL.
+// pretendGPUs replaces NCCL by a backend that records its calls.
 func pretendGPUs(t *testing.T) {
 	testenv.RequireTorch(t)
 	require.NoError(t, torch.Load())
@@ -25,8 +25,8 @@ func pretendGPUs(t *testing.T) {
 	t.Cleanup(func() { cgotorch.PretendGraphs(false) })
 }
 
-// The communicator of a process would wait for NCCL's timeout, which is ten minutes, for one that is
-// gone.
+// Without an abort, the communicator would wait for a process that is gone until NCCL's timeout,
+// ten minutes.
 func TestACommunicatorIsAbortedWhenAProcessIsGone(t *testing.T) {
 	pretendGPUs(t)
 	gone := errors.New("rank 1 is gone")
@@ -41,7 +41,7 @@ func TestACommunicatorIsAbortedWhenAProcessIsGone(t *testing.T) {
 		return g.Err()
 	})
 	assert.ErrorContains(t, errs[0], gone.Error())
-	assert.Eventually(t, func() bool { // of both: they share this process
+	assert.Eventually(t, func() bool { // of both ranks: they share this process
 		_, aborted, _ := cgotorch.PretendedNCCL()
 		return aborted == 2
 	}, 10*time.Second, 10*time.Millisecond)
@@ -59,6 +59,6 @@ func TestACommunicatorIsShutDownWhenItsGroupIsClosed(t *testing.T) {
 	}))
 	assert.Eventually(t, func() bool {
 		_, aborted, down := cgotorch.PretendedNCCL()
-		return aborted+down >= 2 && down > 0 // one whose group has ended by the other's leaving aborts
+		return aborted+down >= 2 && down > 0 // a rank whose group ended because the other one left aborts instead
 	}, 10*time.Second, 10*time.Millisecond)
 }

@@ -18,22 +18,22 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// made holds the process group of libtorch that belongs to each [dist.Group] that is open.
-var made struct {
+// registry holds libtorch's process group for each open [dist.Group].
+var registry struct {
 	groups     sync.Map // *dist.Group to *joined
 	registered atomic.Int64
 
-	// how long, in nanoseconds, a call may continue when a process has left that may have finished
-	// it
+	// How long, in nanoseconds, a call may wait after a process has left: its data may still be in
+	// transit.
 	afterLeaving atomic.Int64
 }
 
-// gpus is how many libtorch sees; tests have others.
+// gpus returns the number of GPUs that libtorch sees; tests replace it.
 var gpus = torch.CUDADevices
 
-func init() { made.afterLeaving.Store(int64(10 * time.Second)) }
+func init() { registry.afterLeaving.Store(int64(10 * time.Second)) }
 
-// joinTimeout is how long gloo may take to connect processes that are all there.
+// joinTimeout is how long gloo may take to connect processes that are all running.
 const joinTimeout = time.Minute
 
 // ProcessGroup returns libtorch's process group of g, for its differentiable collectives and for
@@ -53,13 +53,13 @@ func ProcessGroup(ctx context.Context, g *dist.Group) (*torch.ProcessGroup, erro
 // joined is the process group of libtorch that belongs to a [dist.Group].
 type joined struct {
 	*torch.ProcessGroup
-	compareFirst bool // calls that differ may not meet in it
+	compareFirst bool // call only when all processes are known to make the same call
 }
 
-// processGroup returns the process group of libtorch that belongs to g. All processes make it
-// together, at the first call; it is aborted when g ends.
+// processGroup returns libtorch's process group for g. All processes create it together, at the
+// first call; it is aborted when g ends.
 func processGroup(ctx context.Context, g *dist.Group) (*joined, error) {
-	if found, ok := made.groups.Load(g); ok {
+	if found, ok := registry.groups.Load(g); ok {
 		return found.(*joined), nil
 	}
 	if err := g.Err(); err != nil {
@@ -69,34 +69,34 @@ func processGroup(ctx context.Context, g *dist.Group) (*joined, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ddp: rank %d of %d cannot join the processes' gloo group: %w", g.Rank(), g.World(), err)
 	}
-	made.groups.Store(g, p)
+	registry.groups.Store(g, p)
 	go watch(g, p.ProcessGroup)
 	return p, nil
 }
 
-// watch ends the process group with g, and the calls that wait for a process that has left.
+// watch aborts p when g ends, and when a process has left and calls still wait for it.
 func watch(g *dist.Group, p *torch.ProcessGroup) {
 	select {
 	case <-g.Left():
 		select {
-		case <-time.After(time.Duration(made.afterLeaving.Load())):
+		case <-time.After(time.Duration(registry.afterLeaving.Load())):
 			p.Abort(dist.ErrPeerLeft.Error())
 			<-g.Done()
 		case <-g.Done():
 		}
 	case <-g.Done():
 	}
-	made.groups.Delete(g)
+	registry.groups.Delete(g)
 	if errors.Is(g.Err(), dist.ErrClosed) {
-		_ = torch.Try(p.Shutdown) // what the GPU has under way is the others' too; its failure ends nothing more
+		_ = torch.Try(p.Shutdown) // work under way on the GPU is shared with the others; an error changes nothing
 	}
 	p.Abort(g.Err().Error())
 	p.Close()
 }
 
-// deviceOf is the GPU whose tensors NCCL moves for a process: that of its local rank, as
-// torchrun's programs set it first of all, or the only one that the launcher lets it see. The CPU:
-// gloo is alone.
+// deviceOf returns the GPU that NCCL uses for a process: the one of its local rank, as programs
+// started by torchrun select it, or the only one that the launcher makes visible. Without NCCL it
+// returns the CPU, for gloo alone.
 func deviceOf(localRank, gpus int, nccl bool) torch.Device {
 	switch {
 	case !nccl || gpus == 0:
@@ -109,8 +109,8 @@ func deviceOf(localRank, gpus int, nccl bool) torch.Device {
 	return torch.CPU
 }
 
-// engine says what moves tensors, for the other processes to compare: where they differ, gloo would
-// only find that nobody answers.
+// engine describes the backends, so that the processes can compare them: if they differ, gloo would
+// only report that nobody answers.
 func engine(o *torch.ProcessGroupOptions) string {
 	text := "joining gloo"
 	if o.Device.IsCUDA() {
@@ -125,7 +125,7 @@ func engine(o *torch.ProcessGroupOptions) string {
 func join(ctx context.Context, g *dist.Group) (*joined, error) {
 	o := torch.ProcessGroupOptions{
 		Rank: g.Rank(), World: g.World(), Name: "gotrainer", Address: g.Address(),
-		Registered: fmt.Sprintf("gotrainer %d of %d, %d", g.Rank(), g.World(), made.registered.Add(1)),
+		Registered: fmt.Sprintf("gotrainer %d of %d, %d", g.Rank(), g.World(), registry.registered.Add(1)),
 		Join:       joinTimeout, Timeout: g.Timeout(), Checked: g.Checked(), Fake: g.Fake(),
 	}
 	if o.Fake {
@@ -136,7 +136,7 @@ func join(ctx context.Context, g *dist.Group) (*joined, error) {
 	if err := g.Agree(ctx, engine(&o)); err != nil {
 		return nil, err
 	}
-	// as torch.distributed reads it, whose list has one entry here
+	// as in torch.distributed, except that only the first of a list is used
 	o.Interface, _, _ = strings.Cut(os.Getenv("GLOO_SOCKET_IFNAME"), ",")
 	port := make([]byte, 8)
 	var listenErr error
@@ -162,7 +162,7 @@ func join(ctx context.Context, g *dist.Group) (*joined, error) {
 		err error
 	}
 	results := make(chan result, 1)
-	go func() { // a process that is lost meanwhile is noticed by g, and by gloo after its timeout only
+	go func() { // g notices at once if a process is lost meanwhile; gloo only after its timeout
 		p, err := torch.NewProcessGroup(o)
 		results <- result{p, err}
 	}()
@@ -171,8 +171,8 @@ func join(ctx context.Context, g *dist.Group) (*joined, error) {
 		if r.err != nil {
 			return nil, g.Fail("joining gloo", r.err)
 		}
-		// Where all are checked, libtorch would find a difference in words of its own; NCCL
-		// promises nothing of calls that differ.
+		// Compare first if every collective is checked, because libtorch would report a difference
+		// in its own words, and with NCCL, which defines no behaviour for calls that differ.
 		return &joined{r.p, o.Checked || o.Device.IsCUDA()}, nil
 	case <-g.Done():
 		return nil, g.Err()
@@ -181,7 +181,8 @@ func join(ctx context.Context, g *dist.Group) (*joined, error) {
 	}
 }
 
-// listen opens the port of the store. What is meant for this machine alone is not shown to others.
+// listen opens the port of the store. With a loopback address it is not reachable from other
+// machines.
 func listen(address string) (*net.TCPListener, error) {
 	if ip := net.ParseIP(address); ip == nil || !ip.IsLoopback() {
 		address = ""
@@ -209,25 +210,24 @@ func Collective(ctx context.Context, g *dist.Group, name string, f func(p *torch
 	if err != nil {
 		return err
 	}
-	err = running(ctx, g, j.ProcessGroup, name, f)
+	err = runCall(ctx, g, j.ProcessGroup, name, f)
 	return cmp.Or(agreed(), err)
 }
 
-// announce says what this process does next, and begins it by start, if it is not nil. What comes
-// of it may be used when agreed has returned nil: all processes do the same then.
+// announce tells the other processes what this one does next, and calls start, if not nil. The
+// results may be used once agreed has returned nil: then all processes have made the same call.
 //
-// The engine moves tensors meanwhile, since the comparison takes as long as a small tensor does.
-// That harms nobody where calls differ:
-//   - No byte of one call gets into another: gloo's messages carry a hash of what the call is and
-//     of its sizes (class Gloo of cgotorch/src/group.cc), and have no taker where it differs.
-//   - Nobody waits for that: a call is announced before it begins, so rank 0 hears of both calls,
-//     whatever their tensors wait for. It ends the group, which aborts what the engine has under
-//     way.
-//   - Nobody takes wrong numbers for right ones. Names tell calls apart that are the same to gloo,
-//     such as those of shapes [2, 3] and [3, 2]: they end in an error though gloo has added them
-//     up.
-//   - Calls of several goroutines are announced in the order in which they begin: start runs under
-//     the lock of the announcement.
+// The process group moves tensors before that, since the comparison takes as long as reducing a
+// small tensor does. This is safe even if the calls differ:
+//   - Data of one call never end up in another: gloo's messages carry a hash of the operation and
+//     of its sizes (class Gloo in cgotorch/src/group.cc), and are not received if it differs.
+//   - Nobody waits forever for such a message: a call is announced before it begins, so rank 0
+//     learns of both calls, whatever their tensors wait for. It fails the group, which aborts the
+//     operations in flight.
+//   - Nobody uses wrong results: names distinguish calls that look the same to gloo, such as those
+//     of shapes [2, 3] and [3, 2], so they return an error even if gloo has summed them.
+//   - Calls from several goroutines are announced in the order in which they begin, because start
+//     runs while the lock for announcements is held.
 func (j *joined) announce(ctx context.Context, g *dist.Group, name string, start func()) (agreed func() error,
 	err error) {
 	if !j.compareFirst {
@@ -242,8 +242,8 @@ func (j *joined) announce(ctx context.Context, g *dist.Group, name string, start
 	return func() error { return nil }, nil
 }
 
-// running runs a call that the others make too.
-func running(ctx context.Context, g *dist.Group, p *torch.ProcessGroup, name string,
+// runCall runs f; an error fails the group.
+func runCall(ctx context.Context, g *dist.Group, p *torch.ProcessGroup, name string,
 	f func(p *torch.ProcessGroup)) error {
 	if err := attempt(ctx, p, func() { f(p) }); err != nil {
 		return g.Fail(name, err)
@@ -251,7 +251,8 @@ func running(ctx context.Context, g *dist.Group, p *torch.ProcessGroup, name str
 	return nil
 }
 
-// attempt runs f, whose calls of p end with ctx, and returns its error or that of ctx.
+// attempt runs f, whose calls of p are aborted when ctx ends, and returns its error or the cause of
+// ctx.
 func attempt(ctx context.Context, p *torch.ProcessGroup, f func()) error {
 	stop := context.AfterFunc(ctx, func() { p.Abort(context.Cause(ctx).Error()) })
 	defer stop()

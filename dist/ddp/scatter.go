@@ -23,7 +23,7 @@ func ReduceScatter(ctx context.Context, g *dist.Group, op dist.Op, t torch.Tenso
 	return c.run(ctx, g)
 }
 
-func reduceScatter(g *dist.Group, op dist.Op, t torch.Tensor) (c plan[torch.Tensor], err error) {
+func reduceScatter(g *dist.Group, op dist.Op, t torch.Tensor) (c collective[torch.Tensor], err error) {
 	name, ok := reductions[op]
 	world := int64(g.World())
 	switch shape := t.Shape(); {
@@ -35,7 +35,7 @@ func reduceScatter(g *dist.Group, op dist.Op, t torch.Tensor) (c plan[torch.Tens
 		return c, fmt.Errorf("ddp: ReduceScatter: the shape is %v; want a first dimension that %d processes can "+
 			"share out evenly", shape, world)
 	}
-	return plan[torch.Tensor]{
+	return collective[torch.Tensor]{
 		call: fmt.Sprintf("ReduceScatter(%s of %s%v)", op, t.DType(), t.Shape()),
 		start: func(p *torch.ProcessGroup) []operation {
 			return []operation{operator("reduce_scatter_tensor", t.Detach().Contiguous(), name, world, p.Name())}
@@ -75,7 +75,7 @@ func checkParts(g *dist.Group, parts []torch.Tensor) error {
 	return nil
 }
 
-func allToAll(ctx context.Context, g *dist.Group, parts []torch.Tensor) (c plan[[]torch.Tensor], err error) {
+func allToAll(ctx context.Context, g *dist.Group, parts []torch.Tensor) (c collective[[]torch.Tensor], err error) {
 	world := g.World()
 	about := rowsOf(parts[0])
 	wrong := ""
@@ -90,7 +90,7 @@ func allToAll(ctx context.Context, g *dist.Group, parts []torch.Tensor) (c plan[
 			lengths[rank] = r.Shape[0]
 		}
 	}
-	if wrong != "" { // and all shall know
+	if wrong != "" { // an error that all processes must learn of
 		about = rows{wrong, []int64{0}}
 	}
 	if _, err := compareRows(ctx, g, "AllToAll", about); err != nil {
@@ -125,7 +125,7 @@ func allToAll(ctx context.Context, g *dist.Group, parts []torch.Tensor) (c plan[
 	for rank := range parts {
 		sends[rank], receives[rank] = lengths[rank]*row, comes[rank]*row
 	}
-	return plan[[]torch.Tensor]{
+	return collective[[]torch.Tensor]{
 		call: "AllToAll(" + about.String() + ")",
 		start: func(p *torch.ProcessGroup) []operation {
 			flat := make([]torch.Tensor, world)

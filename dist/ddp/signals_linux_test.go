@@ -14,14 +14,14 @@ import (
 	"github.com/gotrainer/gotrainer/dist/ddp"
 )
 
-// TestThreadsOfAGroupGetNoBrokenPipes: a thread of gloo or of its store that writes to a process that
-// has gone gets an error. A SIGPIPE would end the process, since the thread is not one of Go's.
+// A thread of gloo or of its store that writes to a process that is gone must get an error. A
+// SIGPIPE would kill this process, because the thread does not belong to the Go runtime.
 func TestThreadsOfAGroupGetNoBrokenPipes(t *testing.T) {
 	all(t, together(t, 2, func(ctx context.Context, g *dist.Group) error {
 		if err := ddp.AllReduce(ctx, g, dist.Sum, of(1, 3)); err != nil || g.Rank() != 0 {
 			return err
 		}
-		names := map[string]int{} // of the threads that do not get the signal
+		names := map[string]int{} // of the threads that block SIGPIPE
 		tasks, err := filepath.Glob("/proc/self/task/*")
 		if err != nil {
 			return err
@@ -29,7 +29,7 @@ func TestThreadsOfAGroupGetNoBrokenPipes(t *testing.T) {
 		for _, task := range tasks {
 			name, err := os.ReadFile(task + "/comm")
 			if err != nil {
-				continue // it has ended
+				continue // the thread has ended
 			}
 			status, err := os.ReadFile(task + "/status")
 			if err != nil {
@@ -47,12 +47,12 @@ func TestThreadsOfAGroupGetNoBrokenPipes(t *testing.T) {
 		}
 		store := names["pt_tcpstore_uv"]
 		delete(names, "pt_tcpstore_uv")
-		others := 0 // gloo's have the name of the program
+		others := 0 // gloo's threads are named after the program
 		for _, n := range names {
 			others += n
 		}
-		if store < 1 || others < 4 { // of two ranks: what listens to connections, and what computes
-			return fmt.Errorf("SIGPIPE is kept from %d threads of stores and %d others (%v); want at least 1 and 4", store,
+		if store < 1 || others < 4 { // for two ranks: listening and transport threads
+			return fmt.Errorf("%d threads of stores and %d others block SIGPIPE (%v); want at least 1 and 4", store,
 				others, names)
 		}
 		return nil

@@ -19,7 +19,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// lookup has embeddings whose gradients are sparse, and a layer whose are not.
+// lookup has embeddings with sparse gradients and a layer with dense ones.
 type lookup struct {
 	Words *nn.Embedding    `module:"words"`
 	Bags  *nn.EmbeddingBag `module:"bags"`
@@ -40,14 +40,14 @@ func (m *lookup) loss(x, bags torch.Tensor) torch.Tensor {
 
 func TestSparseGradientsHaveTheBitsOfPython(t *testing.T) {
 	testenv.RequireTorch(t)
-	file := golden.Load(t, "testdata/sparse.safetensors") // of every machine: sparse.py
+	file := golden.Load(t, "testdata/sparse.safetensors") // the same on every machine: see sparse.py
 	for variant, options := range map[string]ddp.Options{"plain": {}, "unused": {FindUnusedParameters: true},
 		"static": {StaticGraph: true}, "views": {GradientAsBucketView: true}} {
 		for world := 2; world <= 3; world++ {
 			t.Run(fmt.Sprintf("%s, %d processes", variant, world), func(t *testing.T) {
 				all(t, together(t, world, func(ctx context.Context, g *dist.Group) (errs error) {
 					m := newLookup()
-					if g.Main() { // the others have theirs from it
+					if g.Main() { // the other ranks receive these weights
 						torch.NoGrad(func() {
 							for _, p := range nn.Params(m) {
 								p.Tensor.Copy_(file.Tensor("start." + p.Name))
@@ -87,7 +87,7 @@ func TestSparseGradientsHaveTheBitsOfPython(t *testing.T) {
 	}
 }
 
-// Optimizers take them, and so processes have the same weights after it.
+// Optimizers accept the sparse gradients, and all processes have the same weights afterwards.
 func TestSparseGradientsUpdateAllProcessesAlike(t *testing.T) {
 	weights := make([][]byte, 2)
 	all(t, together(t, 2, func(ctx context.Context, g *dist.Group) error {
@@ -115,7 +115,7 @@ func TestSparseGradientsUpdateAllProcessesAlike(t *testing.T) {
 				p.Tensor.SetGrad(torch.Tensor{})
 			}
 		}
-		for row := range int64(12) { // rows 0 to 4 were looked up, by one process or both
+		for row := range int64(12) { // rows 0 to 4 were looked up by one process or both
 			changed := string(before.Select(0, row).Bytes()) != string(m.Words.Weight.Detach().Select(0, row).Bytes())
 			assert.Equal(t, row < 5, changed, "row %d", row)
 		}

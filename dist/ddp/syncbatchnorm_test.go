@@ -16,7 +16,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// around tells whether two float64 tensors are equal but for the order of their sums.
+// around compares two float64 tensors up to the order of summation.
 func around(name string, got, want torch.Tensor) error {
 	if off := got.Sub(want).Abs().Max().Item(); !(off < 1e-12) {
 		return fmt.Errorf("%s is off by %v: %v, want %v", name, off, got, want)
@@ -24,8 +24,8 @@ func around(name string, got, want torch.Tensor) error {
 	return nil
 }
 
-// Batch normalisation of several processes is that of one that has all their rows, of a batch that
-// does not come out even: outputs, gradients and running statistics.
+// Batch normalisation over several processes equals that of one process with all their rows, in
+// outputs, gradients and running statistics, also if the batch is not divided evenly.
 func TestSyncBatchNormIsThatOfTheWholeBatch(t *testing.T) {
 	testenv.RequireTorch(t)
 	double := torch.TensorOptions{DType: torch.Float64}
@@ -47,7 +47,7 @@ func TestSyncBatchNormIsThatOfTheWholeBatch(t *testing.T) {
 	y, grad := pass(one, x, weights)
 	for world := 2; world <= 3; world++ {
 		all(t, together(t, world, func(ctx context.Context, g *dist.Group) error {
-			from, n := int64(2*g.Rank()), int64(2) // the last process has the rest
+			from, n := int64(2*g.Rank()), int64(2) // the last process has the remainder
 			if g.Rank() == world-1 {
 				n = 7 - from
 			}
@@ -71,8 +71,7 @@ func TestSyncBatchNormIsThatOfTheWholeBatch(t *testing.T) {
 	}
 }
 
-// In evaluation nothing is sent, so that one process may evaluate alone; nor when the model is
-// nobody's any more.
+// Nothing is sent in evaluation, so a single process may evaluate; nor after the model was closed.
 func TestSyncBatchNormAlone(t *testing.T) {
 	for _, o := range []*nn.BatchNormOptions{nil, {NoRunningStats: true}} {
 		all(t, together(t, 2, func(ctx context.Context, g *dist.Group) error {

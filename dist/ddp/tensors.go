@@ -25,7 +25,7 @@ func AllReduce(ctx context.Context, g *dist.Group, op dist.Op, ts ...torch.Tenso
 	return err
 }
 
-func allReduce(op dist.Op, ts []torch.Tensor) (c plan[[]torch.Tensor], err error) {
+func allReduce(op dist.Op, ts []torch.Tensor) (c collective[[]torch.Tensor], err error) {
 	name, ok := reductions[op]
 	if !ok {
 		return c, fmt.Errorf("ddp: AllReduce: %s is not a reduction; want Sum, Mean, Max, Min or Product", op)
@@ -41,8 +41,8 @@ func allReduce(op dist.Op, ts []torch.Tensor) (c plan[[]torch.Tensor], err error
 	}
 	call := fmt.Sprintf("AllReduce(%s of %s)", op, describe(ts))
 	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(call)) // which does not fail
-	return plan[[]torch.Tensor]{
+	_, _ = hash.Write([]byte(call)) // a hash never returns an error
+	return collective[[]torch.Tensor]{
 		call:  call,
 		quiet: slices.ContainsFunc(ts, func(t torch.Tensor) bool { return t.Numel() > 0 }),
 		start: func(p *torch.ProcessGroup) []operation {
@@ -65,10 +65,10 @@ func allReduce(op dist.Op, ts []torch.Tensor) (c plan[[]torch.Tensor], err error
 	}, nil
 }
 
-// eachFlat runs f for the tensors of each dtype and device, put into one row.
+// eachFlat calls f for the tensors of each dtype and device, concatenated into one flat tensor.
 func eachFlat(ts []torch.Tensor, f func(flat torch.Tensor) operation) (started []operation) {
 	for _, list := range byType(ts) {
-		flat := list[0] // of one tensor the values are used as they are
+		flat := list[0] // a single contiguous tensor is used in place
 		if len(list) > 1 || !flat.IsContiguous() {
 			flat = flatten(list)
 		}
@@ -77,11 +77,11 @@ func eachFlat(ts []torch.Tensor, f func(flat torch.Tensor) operation) (started [
 	return started
 }
 
-// unflatten gives the tensors the values of their rows.
+// unflatten copies the values of the flat tensors back into the tensors.
 func unflatten(ts, rows []torch.Tensor) {
 	for i, list := range byType(ts) {
 		if len(list) == 1 && list[0].IsContiguous() {
-			continue // it is the row
+			continue // it was used in place
 		}
 		at := int64(0)
 		for _, t := range list {
@@ -91,11 +91,11 @@ func unflatten(ts, rows []torch.Tensor) {
 	}
 }
 
-// reductions are the names of operations in _c10d_functional.
+// reductions are the names of the operations in _c10d_functional.
 var reductions = map[dist.Op]string{dist.Sum: "sum", dist.Mean: "sum", dist.Max: "max", dist.Min: "min",
 	dist.Product: "product"}
 
-// byType divides tensors into lists of one dtype and device; empty ones are left out.
+// byType groups tensors by dtype and device; empty ones are left out.
 func byType(ts []torch.Tensor) (lists [][]torch.Tensor) {
 	type kind struct {
 		dtype  torch.DType
@@ -126,7 +126,7 @@ func flatten(ts []torch.Tensor) torch.Tensor {
 	return torch.Cat(parts, 0)
 }
 
-// describe is what other processes must have as well: "float32[3] and 2 more".
+// describe returns what all processes must have in common, such as "float32[3] and 2 more".
 func describe(ts []torch.Tensor) string {
 	text := fmt.Sprintf("%s%v", ts[0].DType(), ts[0].Shape())
 	if len(ts) == 1 {

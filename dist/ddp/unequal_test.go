@@ -15,9 +15,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// A process whose batches are used up before those of the others ends its loop and closes its group.
-// The others end at the first update that it does not make, in the backward pass or where buffers are
-// broadcast before the forward pass, and name it. One that is slower may end in the update before.
+// A process that has fewer batches than the others ends its loop and closes its group. The others
+// fail, and name it, at the first update that it does not make: in the backward pass, or where
+// buffers are broadcast before the forward pass. A slower process may fail one update earlier.
 func TestAProcessWithFewerBatchesIsNamedByTheOthers(t *testing.T) {
 	for name, c := range map[string]struct {
 		world, short int // short is the process that has fewer batches
@@ -56,7 +56,7 @@ func TestAProcessWithFewerBatchesIsNamedByTheOthers(t *testing.T) {
 					}
 					updates[g.Rank()] = i + 1
 				}
-				return nil // the group is closed now
+				return nil // which closes the group
 			})
 			require.NoError(t, errs[c.short])
 			require.Equal(t, 2, updates[c.short])
@@ -76,8 +76,8 @@ func TestAProcessWithFewerBatchesIsNamedByTheOthers(t *testing.T) {
 	}
 }
 
-// One that keeps its group open, and waits for the others there, is named as well: before the second
-// forward pass, in which buckets are rebuilt, and in later passes.
+// A process that keeps its group open and waits in another call is named as well: before the second
+// forward pass, when buckets are rebuilt, and in later passes.
 func TestAProcessThatWaitsElsewhereIsNamedByThoseInAPass(t *testing.T) {
 	for batches, call := range map[int]string{1: "BeforeForward(), call", 2: "Backward(), call"} {
 		for short := range 2 {

@@ -11,26 +11,26 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// plan is a collective: what it starts, and what becomes of that.
-type plan[T any] struct {
-	call   string // as errors and the other processes see it
-	quiet  bool   // it ends well nowhere unless all processes make it
+// collective describes a collective: which operations it starts, and how their results are used.
+type collective[T any] struct {
+	call   string // its name in errors and for the comparison with the other processes
+	quiet  bool   // it cannot succeed unless all processes make it: see dist.Group.StartQuiet
 	start  func(p *torch.ProcessGroup) []operation
-	finish func(p *torch.ProcessGroup, ts []torch.Tensor) T // when the operations are done, of their results
+	finish func(p *torch.ProcessGroup, ts []torch.Tensor) T // called with the operations' results once they are done
 }
 
-// operation is one that is under way.
+// operation is an asynchronous operation in flight.
 type operation struct {
 	result torch.Tensor
-	work   *torch.Work // nil: an operator of _c10d_functional, whose result is waited for
+	work   *torch.Work // nil for an operator of _c10d_functional, which is waited for through its result
 }
 
-// operator starts one of _c10d_functional.
+// operator starts an operator of _c10d_functional.
 func operator(name string, args ...any) operation {
 	return operation{result: torch.Call("_c10d_functional::"+name, args...)[0]}
 }
 
-// wait returns when it is done.
+// wait waits until the operation is done.
 func (o operation) wait() {
 	if o.work != nil {
 		o.work.Wait()
@@ -39,15 +39,15 @@ func (o operation) wait() {
 	}
 }
 
-// underWay is a collective that was started.
-type underWay struct {
+// inFlight is a collective that has been started.
+type inFlight struct {
 	group   *torch.ProcessGroup
 	started []operation
-	agreed  func() error // see announce
+	agreed  func() error // see joined.announce
 }
 
 // launch starts a collective.
-func (c plan[T]) launch(ctx context.Context, g *dist.Group) (u underWay, err error) {
+func (c collective[T]) launch(ctx context.Context, g *dist.Group) (u inFlight, err error) {
 	j, err := processGroup(ctx, g)
 	if err != nil {
 		return u, err
@@ -55,7 +55,7 @@ func (c plan[T]) launch(ctx context.Context, g *dist.Group) (u underWay, err err
 	u.group = j.ProcessGroup
 	var failed error
 	u.agreed, err = j.announce(ctx, g, c.call, func() {
-		failed = running(ctx, g, u.group, c.call, func(p *torch.ProcessGroup) { u.started = c.start(p) })
+		failed = runCall(ctx, g, u.group, c.call, func(p *torch.ProcessGroup) { u.started = c.start(p) })
 	})
 	if failed != nil {
 		err = cmp.Or(u.agreed(), failed)
@@ -63,8 +63,8 @@ func (c plan[T]) launch(ctx context.Context, g *dist.Group) (u underWay, err err
 	return u, err
 }
 
-// wait returns the results when the engine has done its part.
-func (u underWay) wait() (results []torch.Tensor) {
+// wait waits for the operations and returns their results.
+func (u inFlight) wait() (results []torch.Tensor) {
 	for _, o := range u.started {
 		o.wait()
 		results = append(results, o.result)
@@ -72,13 +72,13 @@ func (u underWay) wait() (results []torch.Tensor) {
 	return results
 }
 
-// overWithin waits so long for each operation at most, and reports whether all are over.
-func (u underWay) overWithin(limit time.Duration) bool {
+// doneWithin waits for each operation for at most limit, and reports whether all are done.
+func (u inFlight) doneWithin(limit time.Duration) bool {
 	return !slices.ContainsFunc(u.started, func(o operation) bool { return o.work == nil || !o.work.WaitFor(limit) })
 }
 
 // run starts a collective and waits for it.
-func (c plan[T]) run(ctx context.Context, g *dist.Group) (result T, err error) {
+func (c collective[T]) run(ctx context.Context, g *dist.Group) (result T, err error) {
 	j, err := processGroup(ctx, g)
 	if err != nil {
 		return result, err
@@ -90,19 +90,19 @@ func (c plan[T]) run(ctx context.Context, g *dist.Group) (result T, err error) {
 	if err != nil {
 		return result, err
 	}
-	err = running(ctx, g, u.group, c.call, func(p *torch.ProcessGroup) { result = c.finish(p, u.wait()) })
+	err = runCall(ctx, g, u.group, c.call, func(p *torch.ProcessGroup) { result = c.finish(p, u.wait()) })
 	return result, cmp.Or(u.agreed(), err)
 }
 
-// soon is how long a collective may take before the others are told of it. To tell them costs as
-// much as the sum of a small tensor does.
-const soon = 5 * time.Millisecond
+// announceAfter is how long a collective may take before it is announced to the others. An
+// announcement costs as much as the all-reduce of a small tensor.
+const announceAfter = 5 * time.Millisecond
 
-// runQuietly is run of a collective that is announced only when it takes long or has failed. That
-// is as safe as [joined.announce]: its messages carry a hash of its name, so that it takes long
-// where the others do something else.
-func (c plan[T]) runQuietly(ctx context.Context, g *dist.Group, p *torch.ProcessGroup) (result T, err error) {
-	u := underWay{group: p}
+// runQuietly is like run, but announces the collective only if it takes long or fails. This is as
+// safe as [joined.announce]: the messages carry a hash of the call's name, so it does not complete
+// while the others do something else.
+func (c collective[T]) runQuietly(ctx context.Context, g *dist.Group, p *torch.ProcessGroup) (result T, err error) {
+	u := inFlight{group: p}
 	var failed error
 	call, err := g.StartQuiet(ctx, c.call, func() {
 		failed = attempt(ctx, p, func() { u.started = c.start(p) })
@@ -112,7 +112,7 @@ func (c plan[T]) runQuietly(ctx context.Context, g *dist.Group, p *torch.Process
 	}
 	if failed == nil {
 		failed = attempt(ctx, p, func() {
-			if !u.overWithin(soon) {
+			if !u.doneWithin(announceAfter) {
 				call.Tell()
 			}
 			result = c.finish(p, u.wait())
@@ -131,7 +131,7 @@ func (c plan[T]) runQuietly(ctx context.Context, g *dist.Group, p *torch.Process
 // goroutine.
 type Work[T any] struct {
 	done   chan struct{}
-	failed error // known when done is closed
+	failed error // valid once done is closed
 
 	once   sync.Once
 	finish func() (T, error)
@@ -174,7 +174,7 @@ func (w *Work[T]) Wait(ctx context.Context) (result T, err error) {
 	return w.result, w.err
 }
 
-// finished is the work of a group of one.
+// finished returns the completed work of a group of one process.
 func finished[T any](ctx context.Context, result T) (*Work[T], error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -184,8 +184,8 @@ func finished[T any](ctx context.Context, result T) (*Work[T], error) {
 	return w, nil
 }
 
-// begin starts a collective. Where ctx ends before it is done, the group does too.
-func (c plan[T]) begin(ctx context.Context, g *dist.Group) (*Work[T], error) {
+// begin starts a collective. If ctx ends before it is done, the group fails.
+func (c collective[T]) begin(ctx context.Context, g *dist.Group) (*Work[T], error) {
 	u, err := c.launch(ctx, g)
 	if err != nil {
 		return nil, err
@@ -195,8 +195,8 @@ func (c plan[T]) begin(ctx context.Context, g *dist.Group) (*Work[T], error) {
 	}
 	w := &Work[T]{done: make(chan struct{})}
 	w.finish = func() (result T, err error) {
-		err = running(context.WithoutCancel(ctx), g, u.group, c.call, func(p *torch.ProcessGroup) {
-			result = c.finish(p, u.wait()) // the stream of this thread may have to wait, too
+		err = runCall(context.WithoutCancel(ctx), g, u.group, c.call, func(p *torch.ProcessGroup) {
+			result = c.finish(p, u.wait()) // the current stream of this thread may have to wait, too
 		})
 		return result, cmp.Or(u.agreed(), err)
 	}
@@ -205,7 +205,7 @@ func (c plan[T]) begin(ctx context.Context, g *dist.Group) (*Work[T], error) {
 		return w, nil
 	}
 	go func() {
-		err := running(ctx, g, u.group, c.call, func(*torch.ProcessGroup) { u.wait() })
+		err := runCall(ctx, g, u.group, c.call, func(*torch.ProcessGroup) { u.wait() })
 		w.failed = cmp.Or(u.agreed(), err)
 		close(w.done)
 	}()
@@ -234,7 +234,7 @@ func StartBroadcast(ctx context.Context, g *dist.Group, root int, ts ...torch.Te
 	if g.World() == 1 || len(ts) == 0 {
 		return finished(ctx, ts)
 	}
-	return plan[[]torch.Tensor]{
+	return collective[[]torch.Tensor]{
 		call: broadcastCall(root, ts),
 		start: func(p *torch.ProcessGroup) []operation {
 			return eachFlat(ts, func(flat torch.Tensor) operation {

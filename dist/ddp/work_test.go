@@ -15,7 +15,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// started is a work whose result is compared with that of the call that waits.
+// started is a Work whose result is compared with that of the blocking call.
 type started struct {
 	name string
 	wait func(ctx context.Context) ([]torch.Tensor, error)
@@ -39,7 +39,7 @@ func one(w *ddp.Work[torch.Tensor], err error) func(ctx context.Context) ([]torc
 	}
 }
 
-// startAll starts one of each collective, with the results of the blocking ones.
+// startAll starts one of each collective, and returns them with the results of the blocking ones.
 func startAll(ctx context.Context, g *dist.Group) (works []started, err error) {
 	r, n := g.Rank(), int64(g.World())
 	sums := []torch.Tensor{of(r, 2, 3), of(r, 4).ToDType(torch.Float64)}
@@ -87,7 +87,7 @@ func TestWorksThatAreUnderWayTogetherHaveTheResultsOfTheCalls(t *testing.T) {
 	for world := 1; world <= 3; world++ {
 		all(t, together(t, world, func(ctx context.Context, g *dist.Group) (err error) {
 			var works []started
-			torch.Scope(func() { // a work outlives the scope in which it was started
+			torch.Scope(func() { // a Work outlives the scope in which it was started
 				works, err = startAll(ctx, g)
 				for _, w := range works {
 					for _, t := range w.want {
@@ -98,9 +98,9 @@ func TestWorksThatAreUnderWayTogetherHaveTheResultsOfTheCalls(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			for i := range works { // in another order on each process: their number has no divisor but 3
+			for i := range works { // in another order per process: steps 1, 2, 4 are coprime to their number
 				w := works[(i*[]int{1, 2, 4}[g.Rank()]+g.Rank())%len(works)]
-				for range 2 { // a second Wait has the same
+				for range 2 { // a second Wait returns the same
 					got, err := w.wait(ctx)
 					if err != nil {
 						return fmt.Errorf("%s: %w", w.name, err)
@@ -123,7 +123,7 @@ func TestAWaitThatIsTooLongLeavesTheWorkAndItsEndHasAReason(t *testing.T) {
 			return err
 		}
 		x := of(g.Rank(), 3)
-		if g.Rank() == 1 { // which says that it would sum, and does not
+		if g.Rank() == 1 { // rank 1 announces a sum, but does not run it
 			if err := g.Agree(ctx, "AllReduce(sum of float32[3])"); err != nil {
 				return err
 			}
@@ -141,7 +141,7 @@ func TestAWaitThatIsTooLongLeavesTheWorkAndItsEndHasAReason(t *testing.T) {
 		assert.NoError(t, w.Err())
 		select {
 		case <-w.Done():
-			assert.Fail(t, "the work is done, and rank 1 has not begun it")
+			assert.Fail(t, "the work is done although rank 1 has not started it")
 		default:
 		}
 		if err := g.Broadcast(ctx, make([]byte, 1), 0); err != nil {
@@ -184,12 +184,12 @@ func TestAStartedSumOfAProcessGroup(t *testing.T) {
 		x := of(g.Rank(), 5)
 		if g.Rank() == 0 {
 			w := p.StartAllReduce(x, "sum", 7)
-			assert.False(t, w.WaitFor(10*time.Millisecond), "the other process has not begun")
+			assert.False(t, w.WaitFor(10*time.Millisecond), "the other process has not started")
 			if err := g.Barrier(ctx); err != nil {
 				return err
 			}
 			w.Wait()
-			w.Wait() // once more does nothing
+			w.Wait() // a second Wait does nothing
 		} else {
 			if err := g.Barrier(ctx); err != nil {
 				return err
@@ -216,7 +216,7 @@ func TestStartedSumsOfOtherLabelsTakeNothingOfEachOther(t *testing.T) {
 	}
 }
 
-// A sum of nothing has no messages that would say that all make it.
+// The sum of an empty tensor sends no messages that would prove that all processes make it.
 func TestASumOfNothingIsComparedToo(t *testing.T) {
 	for rank, err := range together(t, 2, func(ctx context.Context, g *dist.Group) error {
 		return ddp.AllReduce(ctx, g, dist.Sum, torch.Ones(int64(g.Rank())))

@@ -2,8 +2,8 @@ package launch
 
 import "syscall"
 
-// attributes keeps a terminal's Ctrl-C from reaching the processes twice, and has the system end
-// them when the launcher is killed.
+// attributes puts each process into its own process group, so that Ctrl-C in a terminal reaches it
+// only through the launcher, and makes the kernel send SIGTERM if the launcher is killed.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }

@@ -4,5 +4,6 @@ package launch
 
 import "syscall"
 
-// attributes keeps a terminal's Ctrl-C from reaching the processes twice.
+// attributes puts each process into its own process group, so that Ctrl-C in a terminal reaches it
+// only through the launcher.
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -67,7 +67,7 @@ func ReadConfig(path string) (Config, error) {
 		return Config{}, fmt.Errorf("launch: %w", err)
 	}
 	values := map[string]any{}
-	if err := yaml.Unmarshal(text, &values); err != nil { // JSON is YAML
+	if err := yaml.Unmarshal(text, &values); err != nil { // JSON is a subset of YAML
 		return Config{}, fmt.Errorf("launch: %s: want the names and values of accelerate's configuration: %w", path,
 			err)
 	}
@@ -78,9 +78,9 @@ func ReadConfig(path string) (Config, error) {
 	return c, nil
 }
 
-// withoutMeaning are the sections and switches that mean nothing here, with the reason. Absent,
-// empty or off they are passed over.
-var withoutMeaning = map[string]string{
+// unsupported lists sections and switches that have no meaning here, with the reason. They are
+// ignored if absent, empty or off.
+var unsupported = map[string]string{
 	"megatron_lm_config":  "Megatron-LM is a Python library",
 	"parallelism_config":  "one process trains one model",
 	"fp8_config":          "there are no products in 8 bits",
@@ -96,14 +96,14 @@ var withoutMeaning = map[string]string{
 	"command_file": "it is of TPUs", "commands": "it is of TPUs",
 }
 
-// distributedTypes are the types that are refused, with the reason.
-var distributedTypes = map[string]string{"MEGATRON_LM": withoutMeaning["megatron_lm_config"]}
+// distributedTypes lists the types that are refused, with the reason.
+var distributedTypes = map[string]string{"MEGATRON_LM": unsupported["megatron_lm_config"]}
 
 func configOf(values map[string]any) (c Config, err error) {
 	c = Config{MixedPrecision: "no", NumMachines: 1, NumProcesses: -1, GPUIDs: "all"}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		v := values[name]
-		if reason, ok := withoutMeaning[name]; ok {
+		if reason, ok := unsupported[name]; ok {
 			if !isOff(v) {
 				return c, fmt.Errorf("%s is %v; leave it out: %s", name, v, reason)
 			}
@@ -119,7 +119,7 @@ func configOf(values map[string]any) (c Config, err error) {
 	return c, c.validate()
 }
 
-// isOff tells of a section that is empty or a switch that is off.
+// isOff reports whether a section is empty or a switch is off.
 func isOff(v any) bool {
 	switch v := v.(type) {
 	case nil:
@@ -136,7 +136,7 @@ func isOff(v any) bool {
 	return false
 }
 
-// set takes a value by its name.
+// set sets a field by its name in the file.
 func (c *Config) set(name string, v any) error {
 	texts := map[string]*string{"distributed_type": &c.DistributedType, "mixed_precision": &c.MixedPrecision,
 		"main_process_ip": &c.MainProcessIP, "gpu_ids": &c.GPUIDs}
@@ -156,9 +156,9 @@ func (c *Config) set(name string, v any) error {
 		c.DeepSpeed, err = section(name, v, deepSpeedSettings)
 		return err
 	case texts[name] != nil:
-		*texts[name] = fmt.Sprint(v) // gpu_ids: 0 is a number
+		*texts[name] = fmt.Sprint(v) // gpu_ids: 0 is parsed as a number
 		if off, isBool := v.(bool); isBool && !off && name != "main_process_ip" {
-			*texts[name] = "no" // as YAML 1.1 reads it
+			*texts[name] = "no" // YAML 1.1 reads no as false
 			if name == "distributed_type" {
 				*texts[name] = "NO"
 			}
@@ -183,10 +183,10 @@ func (c *Config) set(name string, v any) error {
 		}
 		if name == "use_cpu" {
 			c.UseCPU = on
-		} else if name == "fp16" && on { // of old files
+		} else if name == "fp16" && on { // in old files
 			c.MixedPrecision = "fp16"
 		}
-		return nil // machines are reached at main_process_ip, on whatever network
+		return nil // no such distinction here: machines are reached at main_process_ip on any network
 	}
 	return fmt.Errorf("it has the name %s, which accelerate's configuration does not have; remove it", name)
 }

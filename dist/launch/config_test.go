@@ -12,8 +12,7 @@ import (
 	"github.com/gotrainer/gotrainer/dist/launch"
 )
 
-// TestConfigurationsOfAccelerate reads files that testdata/accelerate_config.py made with
-// accelerate.
+// The files were made with accelerate by testdata/accelerate_config.py.
 func TestConfigurationsOfAccelerate(t *testing.T) {
 	for name, want := range map[string]launch.Config{
 		"no.yaml": {DistributedType: "NO", MixedPrecision: "no", NumProcesses: 1, NumMachines: 1, GPUIDs: "all"},
@@ -122,9 +121,10 @@ func FuzzReadConfig(f *testing.F) {
 	})
 }
 
-// The section of a configuration reaches the program by its environment, under accelerate's names.
+// The section in a configuration reaches the program through its environment, under accelerate's
+// names.
 func TestAConfigurationChoosesTheStageOfZeRO(t *testing.T) {
-	for text, want := range map[string]int{ // with replicas less 10
+	for text, want := range map[string]int{ // stage + 10*replicas
 		"distributed_type: FSDP\nfsdp_config: {fsdp_sharding_strategy: HYBRID_SHARD}\n":       3 - 10,
 		"distributed_type: FSDP\nfsdp_config: {fsdp_sharding_strategy: HYBRID_SHARD_ZERO2}\n": 2 - 10,
 		"distributed_type: MULTI_CPU\n": 0,

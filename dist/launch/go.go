@@ -12,14 +12,14 @@ import (
 	"syscall"
 )
 
-// The environment of the processes that [Go] starts: which of its calls they are to carry out, and
-// the folder where they leave their errors.
+// Environment variables of the processes that [Go] starts: which call of Go they are to run, and
+// the folder for their errors.
 const (
 	callVariable   = "GOTRAINER_LAUNCH_GO"
 	errorsVariable = "GOTRAINER_LAUNCH_ERRORS"
 )
 
-// calls counts those of Go in this process.
+// calls counts the calls of Go in this process.
 var calls atomic.Int64
 
 // Go runs f in n processes that train together, and returns when all have ended: notebook_launcher
@@ -41,15 +41,16 @@ var calls atomic.Int64
 // If n is 1, f is called in this process.
 func Go(ctx context.Context, n int, f func(context.Context) error) error {
 	call := strconv.FormatInt(calls.Add(1), 10)
-	// The processes that Go starts are not in the group that a terminal's Ctrl-C reaches. They are
-	// told by the end of the context: once, even where the program's main function ends it too.
+	// The processes that Go starts are in their own process groups, which Ctrl-C in a terminal does
+	// not reach. They are told through the end of the context: only once, even if the program's
+	// main function ends it as well.
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	switch mine := os.Getenv(callVariable); {
 	case mine == call:
-		carryOut(ctx, f)
+		runCall(ctx, f)
 	case mine != "":
-		return nil // it was done before this process was started
+		return nil // it had returned before this process was started
 	case n < 1:
 		return fmt.Errorf("launch: Go is to start %d processes; want at least 1", n)
 	case n == 1:
@@ -70,11 +71,11 @@ func Go(ctx context.Context, n int, f func(context.Context) error) error {
 	defer os.RemoveAll(dir)
 	err = Run(ctx, Options{Processes: n, Command: append([]string{program}, os.Args[1:]...),
 		Env: []string{callVariable + "=" + call, errorsVariable + "=" + dir}})
-	return errors.Join(told(dir, n, err)...)
+	return errors.Join(collectErrors(dir, n, err)...)
 }
 
-// carryOut is what a process that Go has started does. It does not return.
-func carryOut(ctx context.Context, f func(context.Context) error) {
+// runCall is what a process started by Go does. It does not return.
+func runCall(ctx context.Context, f func(context.Context) error) {
 	err := f(ctx)
 	if err == nil {
 		os.Exit(0)
@@ -87,8 +88,9 @@ func carryOut(ctx context.Context, f func(context.Context) error) {
 	os.Exit(1)
 }
 
-// told are the errors that processes have left, and that of the launcher if its process left none.
-func told(dir string, n int, launched error) (list []error) {
+// collectErrors returns the errors that the processes have written, and the launcher's error for a
+// process that has written none.
+func collectErrors(dir string, n int, launched error) (list []error) {
 	first, failed := errors.AsType[*Error](launched)
 	for rank := range n {
 		text, err := os.ReadFile(filepath.Join(dir, strconv.Itoa(rank)))

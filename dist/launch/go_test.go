@@ -19,7 +19,8 @@ import (
 	"github.com/gotrainer/gotrainer/dist/launch"
 )
 
-// goes is a program with two calls of Go; what the second does is in LAUNCH_TEST_GO.
+// goes is the main function of a program that calls Go twice; LAUNCH_TEST_GO says what the second
+// call does.
 func goes() int {
 	ctx := context.Background()
 	note := func(text string) {
@@ -65,7 +66,7 @@ func goes() int {
 	return 0
 }
 
-// TestGo starts this binary as the program goes.
+// TestGo runs this binary with the main function goes.
 func TestGo(t *testing.T) {
 	for role, want := range map[string]string{"well": "",
 		"fail": "launch: rank 0: rank 0 has failed; launch: rank 1: " +
@@ -89,7 +90,7 @@ func TestGo(t *testing.T) {
 	}
 }
 
-// TestGoPassesSignalsOn sends a signal to the program that has called Go, and to no other.
+// Only the program that has called Go gets the signal.
 func TestGoPassesSignalsOn(t *testing.T) {
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
 		dir := t.TempDir()

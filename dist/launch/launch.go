@@ -125,7 +125,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer port.close()
-	runtime.LockOSThread() // on Linux the processes end with the thread that started them
+	runtime.LockOSThread() // Pdeathsig is sent when the thread ends that started the process
 	defer runtime.UnlockOSThread()
 	for restart := 0; ; restart++ {
 		r := &run{o: o, ended: make(chan end, o.Processes)}
@@ -218,20 +218,20 @@ type end struct {
 	err  error
 }
 
-// run is the processes under way. One goroutine uses it.
+// run holds the running processes. It is used by one goroutine.
 type run struct {
 	o       Options
 	running []*exec.Cmd
-	outputs []*outputs // of all that were started
+	outputs []*outputs // of all processes started
 	ended   chan end
-	asked   bool // to end, by a signal or the context
+	asked   bool // a signal or the context has asked the processes to end
 }
 
-// kill sends a signal to the processes that are running, and to what they have started: a command
-// may be a script around the program.
+// kill sends a signal to the running processes and their children: the command may be a script that
+// runs the program.
 func (r *run) kill(s os.Signal) {
 	for _, c := range r.running {
-		_ = send(c.Process, s) // it may have ended just now
+		_ = send(c.Process, s) // an error is ignored: it may have just ended
 	}
 }
 
@@ -252,7 +252,7 @@ func (r *run) drain() {
 	_ = r.written()
 }
 
-// written waits until all output of processes that have ended is passed on.
+// written waits until all output of the processes that have ended has been forwarded.
 func (r *run) written() (err error) {
 	for _, o := range r.outputs {
 		err = cmp.Or(err, o.wait())
@@ -263,14 +263,14 @@ func (r *run) written() (err error) {
 	return nil
 }
 
-// watch waits for all to end.
+// watch waits until all processes have ended.
 func (r *run) watch(ctx context.Context) error {
 	var first error
 	var timer <-chan time.Time
-	next := syscall.SIGTERM // what is sent when the timer ends
+	next := syscall.SIGTERM // sent when the timer fires
 	cancelled := ctx.Done()
-	// What has told the processes to end. One signal may come in both ways, and a second would end
-	// them before they have saved.
+	// What has asked the processes to end. The same request may arrive as a signal and through the
+	// context; a second signal would end them before they have saved.
 	bySignal, byContext := false, false
 	for {
 		select {

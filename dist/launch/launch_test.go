@@ -22,7 +22,7 @@ import (
 	"github.com/gotrainer/gotrainer/dist/launch"
 )
 
-// TestMain is also what the launched processes run.
+// TestMain is also the main function of the launched processes.
 func TestMain(m *testing.M) {
 	if os.Getenv("LAUNCH_TEST_GO") != "" {
 		os.Exit(goes())
@@ -53,7 +53,7 @@ func play(role string) int {
 			return 3
 		}
 		fmt.Printf("sum %d\nno end of line", n[0])
-	case "restart": // the first start ends before the group has met again, the second after it
+	case "restart": // rank 1 is killed in the first two starts
 		switch os.Getenv("TORCHELASTIC_RESTART_COUNT") {
 		case "0", "1":
 			if g.Rank() == 1 {
@@ -77,7 +77,7 @@ func play(role string) int {
 	case "signal":
 		fmt.Println("ready")
 		fmt.Println(<-got)
-	case "leave": // the first one at once, the second with something left to do
+	case "leave": // one process at once, the other with work left
 		fmt.Println("ready")
 		fmt.Println(<-got)
 		if g.Rank() == 1 {
@@ -94,7 +94,7 @@ func play(role string) int {
 	return 0
 }
 
-// output gathers what is written, and tells when a line has come so often.
+// output collects what is written, and can wait until a line has appeared a number of times.
 type output struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -176,7 +176,7 @@ func TestExitCodesOfSignals(t *testing.T) {
 	}
 }
 
-// start runs the launcher, and returns when all processes have said that they are ready.
+// start runs the launcher, and returns when all processes have reported that they are ready.
 func start(ctx context.Context, t *testing.T, o launch.Options, out *output) (done chan error) {
 	t.Helper()
 	done = make(chan error, 1)
@@ -235,8 +235,8 @@ func TestProcessesLeaveInTheirOwnTimeAfterASignal(t *testing.T) {
 	assert.Contains(t, out.String(), "[0] saved")
 }
 
-// A signal that ends the context as well is told once: a second one would end the processes before
-// they have saved.
+// A signal that also ends the context must be passed on only once: a second one would end the
+// processes before they have saved.
 func TestASignalAndTheEndOfTheContextAreOneRequest(t *testing.T) {
 	for _, signalFirst := range []bool{true, false} {
 		var out output
@@ -260,7 +260,7 @@ func TestASignalAndTheEndOfTheContextAreOneRequest(t *testing.T) {
 	}
 }
 
-// A shell hands nothing on to the program that it waits for.
+// A shell does not forward signals to the program that it waits for.
 func TestSignalsReachTheProgramInAScript(t *testing.T) {
 	var out output
 	signals := make(chan os.Signal)

@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// longestLine is how much of a line that does not end is kept before it is broken.
+// longestLine is the length at which a line without an end is broken.
 const longestLine = 64 << 10
 
-// lines writes whole lines of several processes to one place.
+// lines writes whole lines from several processes to one writer.
 type lines struct {
 	mu sync.Mutex
 	w  io.Writer
 }
 
-// prefixed is the output of one process.
+// prefixed returns the writer for the output of one process.
 func (l *lines) prefixed(rank int) *prefixed {
 	return &prefixed{lines: l, prefix: fmt.Appendf(nil, "[%d] ", rank)}
 }
@@ -29,10 +29,10 @@ func (l *lines) prefixed(rank int) *prefixed {
 type prefixed struct {
 	lines  *lines
 	prefix []byte
-	part   []byte // a line that has not ended
+	part   []byte // an incomplete line
 }
 
-// Write is called by one goroutine.
+// Write may be called by one goroutine at a time.
 func (p *prefixed) Write(b []byte) (int, error) {
 	p.part = append(p.part, b...)
 	var out []byte
@@ -44,7 +44,7 @@ func (p *prefixed) Write(b []byte) (int, error) {
 		}
 		line := p.part[begin : begin+size]
 		begin += size
-		if string(line) == "\r" { // a progress bar begins with it
+		if string(line) == "\r" { // written by a progress bar at the start of a line
 			continue
 		}
 		out = append(append(out, p.prefix...), line...)
@@ -64,8 +64,9 @@ func (p *prefixed) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// lineSize is the size of the first line with its end, or of what is broken off one that is too
-// long; zero: the line is under way. A progress bar ends its lines by a carriage return.
+// lineSize returns the length of the first line including its end, or of a piece of a line that is
+// too long; zero if the line is incomplete. A carriage return ends a line too, as progress bars use
+// it.
 func lineSize(b []byte) int {
 	i := bytes.IndexAny(b, "\r\n")
 	switch {
@@ -79,29 +80,29 @@ func lineSize(b []byte) int {
 	return i + 1
 }
 
-// flush writes what is left without an end of line.
+// flush writes an incomplete last line.
 func (p *prefixed) flush() {
 	if len(p.part) > 0 {
 		_, _ = p.Write([]byte{'\n'})
 	}
 }
 
-// lingers is how long the output of a process is waited for that has ended, and left something
-// running which has it too.
-var lingers = time.Second
+// lingerTimeout is how long to wait for output after a process has ended, in case a child that it
+// left behind still holds the pipe.
+var lingerTimeout = time.Second
 
-// pipeSize is how much a pipe holds: the rest of the output of a process that has ended is no more.
+// pipeSize is the capacity of a pipe, the most that can be left to read when a process has ended.
 const pipeSize = 64 << 10
 
-// outputs are those of a process on their way. os/exec would drop what cannot be passed on within
-// its WaitDelay after the end of the process.
+// outputs forwards the output of one process. os/exec would drop output that cannot be forwarded
+// within its WaitDelay after the process has ended.
 type outputs struct {
 	pipes  []*os.File
 	copies sync.WaitGroup
 	errs   [2]error // of stdout and stderr
 }
 
-// startPiped starts a process and passes its output on.
+// startPiped starts a process and forwards its output.
 func startPiped(c *exec.Cmd, stdout, stderr *prefixed) (*outputs, error) {
 	o := &outputs{}
 	var theirs []*os.File
@@ -114,7 +115,7 @@ func startPiped(c *exec.Cmd, stdout, stderr *prefixed) (*outputs, error) {
 	}
 	c.Stdout, c.Stderr = theirs[0], theirs[1]
 	err := c.Start()
-	_ = closeAll(theirs) // the process has its own
+	_ = closeAll(theirs) // the process has its own copies
 	if err != nil {
 		return nil, errors.Join(err, closeAll(o.pipes))
 	}
@@ -124,14 +125,14 @@ func startPiped(c *exec.Cmd, stdout, stderr *prefixed) (*outputs, error) {
 	return o, nil
 }
 
-// end says that the process has ended.
+// end is called when the process has ended.
 func (o *outputs) end() {
 	for _, r := range o.pipes {
-		_ = r.SetReadDeadline(time.Now().Add(lingers)) // it may be at its end already
+		_ = r.SetReadDeadline(time.Now().Add(lingerTimeout)) // an error is ignored: the pipe may be closed already
 	}
 }
 
-// wait returns when what the process has written is passed on, however long that takes.
+// wait returns when everything that the process has written is forwarded, however long that takes.
 func (o *outputs) wait() error {
 	o.copies.Wait()
 	return cmp.Or(o.errs[0], o.errs[1])
@@ -144,8 +145,8 @@ func closeAll(files []*os.File) (err error) {
 	return err
 }
 
-// copy passes on what a process writes, to the end of the pipe. Once the deadline has passed the
-// process has ended, and the rest of its output lies in the pipe.
+// copy forwards a process's output until the end of the pipe. When the read deadline has passed,
+// the process has ended, and what is left of its output is in the pipe.
 func (p *prefixed) copy(r *os.File) error {
 	defer r.Close() //nolint:errcheck // of a pipe that is read
 	defer p.flush()
@@ -153,7 +154,7 @@ func (p *prefixed) copy(r *os.File) error {
 	rest := pipeSize
 	for late := false; rest > 0; {
 		if late {
-			_ = r.SetReadDeadline(time.Now().Add(10 * time.Millisecond)) // enough for what is there
+			_ = r.SetReadDeadline(time.Now().Add(10 * time.Millisecond)) // enough for data already in the pipe
 		}
 		n, err := r.Read(b)
 		if late {

@@ -43,23 +43,23 @@ func TestLinesAreWrittenWhenTheyEnd(t *testing.T) {
 	}
 }
 
-// slow is an output that is blocked for a while.
+// slow is a writer that blocks for a while.
 type slow struct {
 	bytes.Buffer
 	once sync.Once
 }
 
 func (s *slow) Write(b []byte) (int, error) {
-	s.once.Do(func() { time.Sleep(10 * lingers) })
+	s.once.Do(func() { time.Sleep(10 * lingerTimeout) })
 	return s.Buffer.Write(b)
 }
 
-// What a process has written is passed on, however long that takes; a process that it has left
-// running keeps nobody waiting.
+// All output of a process is forwarded, however long that takes, but a child that it left running
+// does not delay the launcher.
 func TestTheLastOutputIsNotDropped(t *testing.T) {
-	old := lingers
-	t.Cleanup(func() { lingers = old })
-	lingers = 20 * time.Millisecond
+	old := lingerTimeout
+	t.Cleanup(func() { lingerTimeout = old })
+	lingerTimeout = 20 * time.Millisecond
 	var out slow
 	long := strings.Repeat("x", 50_000)
 	require.NoError(t, Run(t.Context(), Options{Processes: 1, Stdout: &out, Stderr: io.Discard,

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// setting is one of the sections of FSDP or DeepSpeed in a configuration of accelerate.
+// setting is a setting in the sections for FSDP or DeepSpeed of an accelerate configuration.
 type setting struct {
-	key      string   // in the section
-	variable string   // what it is in the environment of the processes
-	allowed  []string // in lower case; nil: any
-	why      string   // the others cannot be
+	key      string   // name in the section
+	variable string   // name in the environment of the processes
+	allowed  []string // supported values in lower case; nil: any
+	why      string   // why other values are refused
 }
 
-// Hints of when to gather, and what only saves time while Python loads a model, change nothing here
-// and may have any value; so may the names of Python's classes of layers.
+// Some settings have no effect here and may have any value: hints on when to gather, settings that
+// only speed up model loading in Python, and class names of Python layers.
 var fsdpSettings = []setting{
 	{"fsdp_version", "FSDP_VERSION", []string{"1", "2"}, "there are these two"},
 	{"fsdp_sharding_strategy", "FSDP_SHARDING_STRATEGY", []string{"full_shard", "1", "shard_grad_op", "2", "no_shard",
@@ -25,10 +25,10 @@ var fsdpSettings = []setting{
 	{"fsdp_offload_params", "FSDP_OFFLOAD_PARAMS", []string{"false"}, "parameters stay on their device"},
 	{"fsdp_auto_wrap_policy", "FSDP_AUTO_WRAP_POLICY", []string{"transformer_based_wrap", "no_wrap"},
 		"the layers of a shard.LayerRunner are units, whatever their size"},
-	{"fsdp_min_num_params", "FSDP_MIN_NUM_PARAMS", nil, ""}, // of SIZE_BASED_WRAP alone
+	{"fsdp_min_num_params", "FSDP_MIN_NUM_PARAMS", nil, ""}, // for SIZE_BASED_WRAP only
 	{"fsdp_transformer_layer_cls_to_wrap", "FSDP_TRANSFORMER_CLS_TO_WRAP", nil, ""},
 	{"fsdp_backward_prefetch", "FSDP_BACKWARD_PREFETCH", nil, ""},
-	{"fsdp_backward_prefetch_policy", "FSDP_BACKWARD_PREFETCH", nil, ""}, // of old files
+	{"fsdp_backward_prefetch_policy", "FSDP_BACKWARD_PREFETCH", nil, ""}, // in old files
 	{"fsdp_forward_prefetch", "FSDP_FORWARD_PREFETCH", nil, ""},
 	{"fsdp_state_dict_type", "FSDP_STATE_DICT_TYPE", []string{"sharded_state_dict"},
 		"checkpoints are sharded; gotrainer convert and Trainer.SaveModel write whole models"},
@@ -102,8 +102,8 @@ func truth(name string, getenv func(string) string) (bool, error) {
 	}
 }
 
-// valuesOf are the settings that were given, in lower case by their keys. of gives the name of one
-// where it stands and its value.
+// valuesOf returns the settings that are given, by key, in lower case. of returns the name and the
+// value of a setting in the source.
 func valuesOf(settings []setting, of func(setting) (name, value string)) (map[string]string, error) {
 	values := map[string]string{}
 	for _, s := range settings {
@@ -130,7 +130,7 @@ func valuesOf(settings []setting, of func(setting) (name, value string)) (map[st
 func stageOfFSDP(settings []setting, of func(setting) (name, value string)) (stage, replicas int, err error) {
 	values, err := valuesOf(slices.DeleteFunc(slices.Clone(settings), func(s setting) bool {
 		_, version := of(fsdpSettings[0])
-		two := version == "2" // of which each version has one
+		two := version == "2" // the name of this setting depends on the version
 		return two && s.key == "fsdp_sharding_strategy" || !two && s.key == "fsdp_reshard_after_forward"
 	}), of)
 	if err != nil {
@@ -166,7 +166,7 @@ func stageOfDeepSpeed(of func(setting) (name, value string)) (int, error) {
 	return 2, nil // accelerate's default
 }
 
-// section reads the settings of a section.
+// section reads the settings in a section.
 func section(name string, v any, settings []setting) (map[string]string, error) {
 	values, ok := v.(map[string]any)
 	if !ok {
@@ -184,7 +184,7 @@ func section(name string, v any, settings []setting) (map[string]string, error) 
 	return text, nil
 }
 
-// checkSharding refuses sections that cannot be, or that the type does not ask for.
+// checkSharding refuses sections that are invalid or do not belong to the distributed type.
 func (c *Config) checkSharding() (err error) {
 	of := func(values map[string]string) func(setting) (string, string) {
 		return func(s setting) (string, string) { return s.key, values[s.key] }
@@ -207,7 +207,7 @@ func (c *Config) checkSharding() (err error) {
 	return err
 }
 
-// shardingEnv is what the processes are told.
+// shardingEnv returns the environment variables for the processes.
 func (c *Config) shardingEnv() (env []string) {
 	add := func(settings []setting, values map[string]string) {
 		for _, s := range settings {
@@ -227,7 +227,7 @@ func (c *Config) shardingEnv() (env []string) {
 	return env
 }
 
-// sections are those of the file.
+// sections adds the sections to the values of a file.
 func (c *Config) sections(values map[string]any) {
 	for name, s := range map[string]map[string]string{"fsdp_config": c.FSDP, "deepspeed_config": c.DeepSpeed} {
 		if len(s) == 0 {
@@ -235,7 +235,7 @@ func (c *Config) sections(values map[string]any) {
 		}
 		text := map[string]any{}
 		for key, v := range s {
-			switch strings.ToLower(v) { // as Python would write them
+			switch strings.ToLower(v) { // written as booleans, not strings
 			case "true":
 				text[key] = true
 			case "false":

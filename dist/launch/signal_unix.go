@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// send signals a process and what it has started: the group that it leads. See attributes.
+// send signals a process and its children, that is, its process group: see attributes.
 func send(p *os.Process, s os.Signal) error {
 	if n, ok := s.(syscall.Signal); ok {
 		return syscall.Kill(-p.Pid, n)

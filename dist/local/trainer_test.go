@@ -19,10 +19,10 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// joining is a step that only notes what a process of several trains on.
+// joining is a step that only records what its process trains on.
 type joining struct {
 	trainertest.Step
-	joined int // in a group of so many
+	joined int // world size of the group
 }
 
 func (s *joining) About() trainer.About {
@@ -40,7 +40,7 @@ func (s *joining) SetRandomState([]byte) error                               { r
 func (s *joining) SharesEval(trainer.Evaluation) bool                        { return false }
 func (s *joining) EvalRound(context.Context, trainer.EvalRound[[]int]) error { return nil }
 
-// A Trainer takes goroutines for processes: each trains on its part of an epoch.
+// A Trainer treats goroutines like processes: each trains on its part of an epoch.
 func TestATrainerTakesGoroutinesForProcesses(t *testing.T) {
 	const world, samples = 3, 12
 	var mu sync.Mutex
@@ -76,7 +76,7 @@ func TestATrainerTakesGoroutinesForProcesses(t *testing.T) {
 	}
 }
 
-// stuck is a Pusher whose upload takes until its context ends.
+// stuck is a Pusher whose uploads last until the context ends.
 type stuck struct{ begun chan struct{} }
 
 func (p stuck) Push(ctx context.Context, _ checkpoint.Upload) error {
@@ -85,8 +85,8 @@ func (p stuck) Push(ctx context.Context, _ checkpoint.Upload) error {
 	return context.Cause(ctx)
 }
 
-// The main process alone uploads, and waits for it when the updates are over: no other process can
-// agree with it to be interrupted then.
+// Only the main process uploads, and waits for the upload after the updates: the other processes
+// cannot take part in interrupting it then.
 func TestAnUploadOfAGroupEndsWithTheContextOfItsProcess(t *testing.T) {
 	dir, why := t.TempDir(), errors.New("a signal")
 	var warnings []string
@@ -118,7 +118,7 @@ func TestAnUploadOfAGroupEndsWithTheContextOfItsProcess(t *testing.T) {
 	assert.Contains(t, warnings[0], "could not be uploaded: a signal")
 }
 
-// A process that cannot load a batch tells the others why, which wait for it.
+// A process that cannot load a batch reports the reason to the others, which wait for it.
 func TestTheOthersHearOfABatchThatCannotBeLoaded(t *testing.T) {
 	bad := data.Func(8, func(i int) (int, error) {
 		if i == 5 {

@@ -22,35 +22,36 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Tensors of a checkpoint have the names of the model and the optimizer behind these words.
+// Prefixes of the tensor names in a checkpoint; the names of the model and the optimizer follow.
 const (
 	modelPrefix = sharded.ModelPrefix
-	statePrefix = "optimizer." // of the size of their parameters
-	countPrefix = "count."     // the same for all elements of a parameter, or for all parameters
+	statePrefix = "optimizer." // state with the size of its parameter
+	countPrefix = "count."     // state that is the same for all elements of a parameter, or for all parameters
 )
 
-const updatesKey = "updates" // in the metadata of a checkpoint
+const updatesKey = "updates" // key in the metadata of a checkpoint
 
-// stored is a part of a tensor as a checkpoint has it.
-type stored struct {
+// tensorPart is the part of a tensor that one process stores in a checkpoint.
+type tensorPart struct {
 	name   string
-	tensor torch.Tensor // the part
-	shape  []int64      // of the whole
+	tensor torch.Tensor // the part, flat
+	shape  []int64      // of the whole tensor
 	offset int64
 }
 
-// parts is what this process has to store: its pieces, and what all have by rank 0 alone.
-func (m *Model) parts(opt optim.Optimizer) (all []stored) {
+// parts returns what this process has to store: its pieces and, on rank 0 only, what all processes
+// hold in full.
+func (m *Model) parts(opt optim.Optimizer) (all []tensorPart) {
 	pieces := map[string]Piece{}
 	for _, p := range m.Pieces() {
 		pieces[p.Name] = p
-		all = append(all, m.ofReplica(stored{modelPrefix + p.Name, p.Tensor.Detach(), p.Shape, p.Offset}))
+		all = append(all, m.ofReplica(tensorPart{modelPrefix + p.Name, p.Tensor.Detach(), p.Shape, p.Offset}))
 	}
 	for _, s := range m.frozen() {
 		all = append(all, m.ofReplica(s))
 	}
 	whole := func(name string, t torch.Tensor) {
-		s := stored{name, t.Detach().Reshape(-1), t.Shape(), 0}
+		s := tensorPart{name, t.Detach().Reshape(-1), t.Shape(), 0}
 		if !m.group.Main() {
 			s.tensor = s.tensor.Narrow(0, 0, 0)
 		}
@@ -65,7 +66,7 @@ func (m *Model) parts(opt optim.Optimizer) (all []stored) {
 	for _, s := range opt.State() {
 		p, ok := pieces[s.Name[:max(strings.LastIndexByte(s.Name, '.'), 0)]]
 		if ok && slices.Equal(s.Tensor.Shape(), p.Tensor.Shape()) {
-			all = append(all, m.ofReplica(stored{statePrefix + s.Name, s.Tensor.Detach(), p.Shape, p.Offset}))
+			all = append(all, m.ofReplica(tensorPart{statePrefix + s.Name, s.Tensor.Detach(), p.Shape, p.Offset}))
 		} else {
 			whole(countPrefix+s.Name, s.Tensor)
 		}
@@ -73,14 +74,14 @@ func (m *Model) parts(opt optim.Optimizer) (all []stored) {
 	return all
 }
 
-// frozen are the pieces of units that nobody trains.
-func (m *Model) frozen() (all []stored) {
+// frozen returns this process's parts of the frozen parameters in units.
+func (m *Model) frozen() (all []tensorPart) {
 	for _, u := range m.units() {
 		for _, r := range u.rows {
 			for _, p := range r.params {
 				if !p.piece.Defined() {
 					offset, n, place := r.flat.mine(p)
-					all = append(all, stored{modelPrefix + p.name, r.mine.Narrow(0, place, n), p.shape, offset})
+					all = append(all, tensorPart{modelPrefix + p.name, r.mine.Narrow(0, place, n), p.shape, offset})
 				}
 			}
 		}
@@ -88,7 +89,7 @@ func (m *Model) frozen() (all []stored) {
 	return all
 }
 
-// rest are the parameters and buffers of which all processes have the whole and that nobody trains.
+// rest returns the frozen parameters and the buffers that every process holds in full.
 func (m *Model) rest() (all []torch.Named) {
 	known := map[torch.Tensor]bool{}
 	for _, f := range m.rows {
@@ -107,7 +108,7 @@ func (m *Model) rest() (all []torch.Named) {
 	return all
 }
 
-var writeFile = sharded.WriteFile // tests have disks that are full
+var writeFile = sharded.WriteFile // tests replace it to simulate full disks
 
 // Save writes a sharded checkpoint, see package checkpoint/sharded. Each process writes its part,
 // and when all have done so, the folder gets its name. All processes must call it, with a path on
@@ -144,7 +145,7 @@ func (m *Model) Save(ctx context.Context, path string, step int, opt optim.Optim
 // on all of them, and the folder should be removed.
 func (m *Model) WriteTo(ctx context.Context, folder string, step int, opt optim.Optimizer,
 	metadata map[string]string) error {
-	m.dropRoot()
+	m.reshardRoot()
 	id, err := m.begin(ctx, m.Release())
 	if err != nil {
 		return err
@@ -161,14 +162,14 @@ func (m *Model) WriteTo(ctx context.Context, folder string, step int, opt optim.
 // group does something else, and must be called once.
 func (m *Model) WriteLater(ctx context.Context, folder string, step int, opt optim.Optimizer,
 	metadata map[string]string) (later func() error, err error) {
-	m.dropRoot()
+	m.reshardRoot()
 	err = m.Release()
 	id, err := m.begin(ctx, err)
 	if err != nil {
 		return nil, err
 	}
-	if m.aside == nil {
-		if m.aside, err = dist.Split(ctx, m.group, 0); err != nil {
+	if m.background == nil {
+		if m.background, err = dist.Split(ctx, m.group, 0); err != nil {
 			return nil, err
 		}
 	}
@@ -191,7 +192,7 @@ func (m *Model) WriteLater(ctx context.Context, folder string, step int, opt opt
 	failed = errors.Join(err, failed)
 	metadata = withUpdates(metadata, opt)
 	return func() error {
-		err := write(ctx, m.aside, folder, id, step, metadata, entries, failed)
+		err := write(ctx, m.background, folder, id, step, metadata, entries, failed)
 		for _, t := range copies {
 			t.Free()
 		}
@@ -199,7 +200,8 @@ func (m *Model) WriteLater(ctx context.Context, folder string, step int, opt opt
 	}, nil
 }
 
-// begin draws the id of a checkpoint, unless a process cannot begin.
+// begin draws the ID of a checkpoint on rank 0. It fails on all processes if one of them passes an
+// error.
 func (m *Model) begin(ctx context.Context, err error) (id string, _ error) {
 	ids, err := gatherOf(ctx, m.group, rand.Text(), err)
 	if err != nil {
@@ -217,7 +219,7 @@ func withUpdates(metadata map[string]string, opt optim.Optimizer) map[string]str
 	return all
 }
 
-func entriesOf(parts []stored) (entries []sharded.Entry, err error) {
+func entriesOf(parts []tensorPart) (entries []sharded.Entry, err error) {
 	for _, s := range parts {
 		e, err := tensorio.Entry(s.name, s.tensor)
 		if err != nil {
@@ -229,8 +231,8 @@ func entriesOf(parts []stored) (entries []sharded.Entry, err error) {
 	return entries, nil
 }
 
-// write writes the files of all processes of a group, and the index when all are there. failed is
-// why this process has nothing to write.
+// write writes the files of all processes in a group, then the index once all are complete. failed
+// is the reason why this process has nothing to write, if any.
 func write(ctx context.Context, g *dist.Group, folder, id string, step int, metadata map[string]string,
 	entries []sharded.Entry, failed error) error {
 	var mine sharded.Written
@@ -252,17 +254,17 @@ func write(ctx context.Context, g *dist.Group, folder, id string, step int, meta
 	return err
 }
 
-// together is gatherOf of the processes of the model.
+// together is gatherOf for the processes of the model.
 func together[T any](ctx context.Context, m *Model, value T, err error) ([]T, error) {
 	return gatherOf(ctx, m.group, value, err)
 }
 
-// gatherOf gathers a value of all processes, by rank, or the first error that one has.
+// gatherOf returns the values of all processes, by rank, or the first error among them.
 func gatherOf[T any](ctx context.Context, g *dist.Group, value T, err error) ([]T, error) {
 	type report struct {
 		Value T
 		Error string
-		Errno syscall.Errno // of the system, where that is why; all have to tell a full disk from a bug
+		Errno syscall.Errno // the cause, if any: all processes must be able to tell a full disk from a bug
 	}
 	mine := report{Value: value}
 	if err != nil {
@@ -297,7 +299,7 @@ func gatherOf[T any](ctx context.Context, g *dist.Group, value T, err error) ([]
 	return all, nil
 }
 
-// systemError is of another process, to which the system said that its disk is full, say.
+// systemError is the error of another process that wraps an errno, such as ENOSPC.
 type systemError struct {
 	text string
 	err  syscall.Errno
@@ -315,8 +317,8 @@ func (e *systemError) Unwrap() error { return e.err }
 // then nothing has changed. It returns the step and metadata given to Save.
 func (m *Model) Load(ctx context.Context, path string, opt optim.Optimizer) (step int, metadata map[string]string,
 	err error) {
-	m.dropRoot()
-	l, err := &loading{}, m.Release()
+	m.reshardRoot()
+	l, err := &loadedState{}, m.Release()
 	if err == nil {
 		l, err = m.read(path, opt)
 	}
@@ -327,8 +329,8 @@ func (m *Model) Load(ctx context.Context, path string, opt optim.Optimizer) (ste
 	return l.step, l.metadata, err
 }
 
-// loading is what a process has read.
-type loading struct {
+// loadedState is what a process has read from a checkpoint.
+type loadedState struct {
 	step            int
 	metadata        map[string]string
 	updates         int
@@ -336,8 +338,8 @@ type loading struct {
 	states          []torch.Named
 }
 
-// apply puts what was read in place.
-func (l *loading) apply(opt optim.Optimizer) error {
+// apply copies what was read into the model and the optimizer.
+func (l *loadedState) apply(opt optim.Optimizer) error {
 	if opt != nil {
 		if err := opt.LoadState(l.states, l.updates); err != nil {
 			return err
@@ -352,13 +354,13 @@ func (l *loading) apply(opt optim.Optimizer) error {
 	})
 }
 
-func (m *Model) read(path string, opt optim.Optimizer) (l *loading, err error) {
+func (m *Model) read(path string, opt optim.Optimizer) (l *loadedState, err error) {
 	r, err := openSource(path)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = r.Close() }() // it was only read
-	l = &loading{step: r.about().Step, metadata: maps.Clone(r.about().Metadata)}
+	defer func() { _ = r.Close() }() // opened for reading
+	l = &loadedState{step: r.about().Step, metadata: maps.Clone(r.about().Metadata)}
 	delete(l.metadata, updatesKey)
 	failed := torch.Try(func() { err = m.readModel(r, l) })
 	if err = errors.Join(err, failed); err != nil || opt == nil {
@@ -371,28 +373,28 @@ func (m *Model) read(path string, opt optim.Optimizer) (l *loading, err error) {
 	return l, errors.Join(err, failed)
 }
 
-// targets are what a checkpoint of the model is read into: pieces, or the whole where all processes
-// have it.
-func (m *Model) targets() (all []stored) {
+// targets returns the tensors that a checkpoint of the model is read into: pieces, or whole
+// parameters if all processes hold them.
+func (m *Model) targets() (all []tensorPart) {
 	for _, f := range m.rows {
 		for _, p := range f.params {
 			if p.whole.Defined() {
-				all = append(all, stored{modelPrefix + p.name, p.whole.Detach(), p.shape, 0})
+				all = append(all, tensorPart{modelPrefix + p.name, p.whole.Detach(), p.shape, 0})
 				continue
 			}
 			offset, _, _ := f.mine(p)
-			all = append(all, stored{modelPrefix + p.name, p.piece.Detach(), p.shape, offset})
+			all = append(all, tensorPart{modelPrefix + p.name, p.piece.Detach(), p.shape, offset})
 		}
 	}
 	all = append(all, m.frozen()...)
 	for _, t := range m.rest() {
-		all = append(all, stored{modelPrefix + t.Name, t.Tensor.Detach(), t.Tensor.Shape(), 0})
+		all = append(all, tensorPart{modelPrefix + t.Name, t.Tensor.Detach(), t.Tensor.Shape(), 0})
 	}
 	return all
 }
 
-// readModel reads parameters and buffers.
-func (m *Model) readModel(r source, l *loading) error {
+// readModel reads the parameters and buffers.
+func (m *Model) readModel(r source, l *loadedState) error {
 	all := m.targets()
 	for _, t := range all {
 		value, err := readPart(r, t.name, t.tensor.DType(), t.shape, t.offset, t.tensor.Numel())
@@ -414,8 +416,8 @@ func (m *Model) readModel(r source, l *loading) error {
 	return nil
 }
 
-// readState reads what belongs to the pieces of the states of an optimizer.
-func (m *Model) readState(r source, l *loading) error {
+// readState reads the parts of the optimizer state that belong to this process's pieces.
+func (m *Model) readState(r source, l *loadedState) error {
 	pieces := map[string]Piece{}
 	for _, p := range m.Pieces() {
 		pieces[p.Name] = p
@@ -463,7 +465,7 @@ func dtypeOf(t sharded.Tensor) (torch.DType, error) {
 	return dtype, nil
 }
 
-// readPart reads elements of a tensor that must be of that dtype and shape.
+// readPart reads elements of a tensor, and checks the tensor's dtype and shape.
 func readPart(r source, name string, dtype torch.DType, shape []int64, offset, n int64) (v torch.Tensor,
 	err error) {
 	t, ok := r.Tensor(name)

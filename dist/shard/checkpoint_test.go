@@ -23,7 +23,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// trained is a model of three layers, one of them frozen, and its optimizer.
+// trained is a model with three layers, one of them frozen, and its optimizer.
 type trained struct {
 	*shard.Model
 
@@ -60,7 +60,7 @@ func newTrained(ctx context.Context, g *dist.Group, s shard.Strategy) (t trained
 	return t, err
 }
 
-// train makes updates on the same samples, whatever the number of processes.
+// train makes updates with the same samples for any number of processes.
 func (t trained) train(ctx context.Context, updates int) error {
 	for range updates {
 		if err := step(ctx, t.Model, t.layers, t.opt, input(0, t.opt.Updates(), torch.Float64)); err != nil {
@@ -70,7 +70,7 @@ func (t trained) train(ctx context.Context, updates int) error {
 	return nil
 }
 
-// weights are all parameters that are trained.
+// weights returns all trainable parameters.
 func (t trained) weights(ctx context.Context, g *dist.Group) (result, error) {
 	got := result{}
 	for _, p := range t.Pieces() {
@@ -85,7 +85,7 @@ func (t trained) weights(ctx context.Context, g *dist.Group) (result, error) {
 
 func TestARunContinuesAtAnyNumberOfProcesses(t *testing.T) {
 	want := result{}
-	all(t, together(t, 1, func(ctx context.Context, g *dist.Group) error { // the run that is not broken
+	all(t, together(t, 1, func(ctx context.Context, g *dist.Group) error { // the uninterrupted run
 		m, err := newTrained(ctx, g, shard.ShardGradOp)
 		if err != nil {
 			return err
@@ -138,14 +138,14 @@ func TestARunContinuesAtAnyNumberOfProcesses(t *testing.T) {
 		}
 		for _, p := range nn.StateDict(m.layers) {
 			if !p.Tensor.Detach().Equal(file.Tensor(p.Name)) {
-				return fmt.Errorf("%s is another one in model.safetensors", p.Name)
+				return fmt.Errorf("%s differs in model.safetensors", p.Name)
 			}
 		}
 		return nil
 	}))
 }
 
-// What the trainer asks checkpoint.IsStorageError and takes its exit code from.
+// The trainer derives its exit code from checkpoint.IsStorageError.
 func TestAFaultOfTheDiskOfOneProcessIsTheSameOnAll(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "step-1")
 	former := *shard.WriteFile
@@ -170,7 +170,7 @@ func TestAFaultOfTheDiskOfOneProcessIsTheSameOnAll(t *testing.T) {
 	}
 }
 
-// The disk of one process fills in the middle of its file.
+// The disk of one process fills up in the middle of its file.
 func TestAFullDiskOfOneProcessIsNamedOnAll(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "step-1")
 	full := 0
@@ -199,7 +199,7 @@ func TestAFullDiskOfOneProcessIsNamedOnAll(t *testing.T) {
 			return err
 		}
 		failed := m.Save(ctx, path, 1, m.opt, nil)
-		return errors.Join(failed, m.train(ctx, 1)) // the group works
+		return errors.Join(failed, m.train(ctx, 1)) // the group still works
 	}
 	for full = range 3 {
 		for rank, err := range together(t, 3, save) {

@@ -12,7 +12,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// tower is layers of 64 KiB each under a head.
+// tower is a stack of layers of 64 KiB each with a head.
 type tower struct {
 	Layers []*nn.Linear `module:"layers"`
 	Head   *nn.Linear   `module:"head"`
@@ -34,14 +34,14 @@ func newTower() *tower {
 	return m
 }
 
-// A model that is made in nn.Defer has the weights of one that is made at once, under each strategy.
+// With each strategy, a model created in nn.Defer has the same weights as one created directly.
 func TestADeferredModelIsDrawnUnitByUnit(t *testing.T) {
 	for _, world := range []int{1, 3} {
 		all(t, together(t, world, func(ctx context.Context, g *dist.Group) (err error) {
 			for _, s := range strategies {
 				var want, got *tower
 				var m *shard.Model
-				torch.ForkRNG(func() { // a generator of this rank alone
+				torch.ForkRNG(func() { // this rank has its own generator
 					torch.ManualSeed(3)
 					want = newTower()
 					torch.ManualSeed(3)
@@ -73,7 +73,7 @@ func TestADeferredModelIsDrawnUnitByUnit(t *testing.T) {
 	}
 }
 
-// No more than one unit has memory while a model is shared out.
+// While a model is being sharded, at most one unit has memory.
 func TestUnitsOfADeferredModelWaitForTheirTurn(t *testing.T) {
 	all(t, together(t, 2, func(ctx context.Context, g *dist.Group) (err error) {
 		torch.ForkRNG(func() {
@@ -85,7 +85,7 @@ func TestUnitsOfADeferredModelWaitForTheirTurn(t *testing.T) {
 				}
 				for k, other := range m.Layers {
 					if k <= i && other.Weight.Defined() || k > i && other.Weight.Device() != torch.Meta {
-						err = fmt.Errorf("layer %d is whole when layer %d was shared out", k, i)
+						err = fmt.Errorf("layer %d has memory when layer %d was sharded", k, i)
 					}
 				}
 			}

@@ -13,8 +13,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Two ranks train two layers, of which each has a half between two passes. Here they are goroutines;
-// in a run each is a process, and dist.Init(ctx, dist.Options{}) finds the others by the environment.
+// Two ranks train two layers; between passes each rank holds half of each. Here the ranks are
+// goroutines; in a real run each is a process, and dist.Init(ctx, dist.Options{}) finds the others
+// through the environment.
 func Example() {
 	store, err := tcpstore.Listen("127.0.0.1:0")
 	if err != nil {

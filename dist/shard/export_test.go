@@ -1,12 +1,12 @@
 package shard
 
-// WriteFile is how the processes of a test write their files.
+// WriteFile is the function that writes a process's checkpoint file.
 var WriteFile = &writeFile
 
-// Trace has f told of what the units of a model do, by their place among them: gather (or drop what
-// was gathered), compute, and reduce their gradients.
+// Trace calls f with each event of the model's units and the unit's index: gather, drop (what was
+// gathered), compute, free and reduce (its gradients).
 func (m *Model) Trace(f func(event string, unit int)) {
-	m.foresight.trace = func(event string, u *Unit) {
+	m.prefetcher.trace = func(event string, u *Unit) {
 		for i, other := range m.options.Units {
 			if other == u {
 				f(event, i)

@@ -19,7 +19,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// wide has more elements than there are processes, and parameters that are shorter than a part.
+// wide has more elements than there are processes, and parameters smaller than a part.
 func wide() nn.Sequential {
 	m := nn.Sequential{nn.NewLinear(61, 67, nil), nn.NewLinear(67, 3, nil)}
 	torch.NoGrad(func() {
@@ -31,7 +31,7 @@ func wide() nn.Sequential {
 	return m
 }
 
-// piecesOf are what one of so many processes, of which the others are not there, has of the model.
+// piecesOf returns the pieces of one rank in a fake group.
 func piecesOf(t *testing.T, rank, world int) []shard.Piece {
 	g, err := dist.Init(t.Context(), dist.Options{Fake: true, Rank: rank, World: world})
 	require.NoError(t, err)
@@ -42,8 +42,8 @@ func piecesOf(t *testing.T, rank, world int) []shard.Piece {
 	return m.Pieces()
 }
 
-// Of 1,024 processes each element of each parameter is one's, and what they write is one checkpoint,
-// which any range can be read from.
+// With 1,024 processes, each element of each parameter belongs to exactly one, and the files they
+// write form one checkpoint from which any range can be read.
 func TestThePlanAndTheCheckpointOf1024ProcessesHaveEveryElementOnce(t *testing.T) {
 	testenv.RequireTorch(t)
 	const world, id = 1024, "a run"
@@ -52,7 +52,7 @@ func TestThePlanAndTheCheckpointOf1024ProcessesHaveEveryElementOnce(t *testing.T
 	folder, err := sharded.Begin(path)
 	require.NoError(t, err)
 	var written []sharded.Written
-	next := map[string]int64{} // the element of a parameter that the next process begins with
+	next := map[string]int64{} // the first element of each parameter that the next process should hold
 	torch.Scope(func() {
 		for rank := range world {
 			var entries []sharded.Entry
@@ -90,7 +90,7 @@ func TestThePlanAndTheCheckpointOf1024ProcessesHaveEveryElementOnce(t *testing.T
 	require.NoError(t, r.Close())
 }
 
-// One process, and a context that has ended before anything was sent.
+// There is only one process, and the context has ended before anything was sent.
 func TestAPassUnderAnEndedContextIsRefused(t *testing.T) {
 	testenv.RequireTorch(t)
 	m, err := shard.New(t.Context(), nil, nn.NewLinear(3, 3, nil), shard.Options{Strategy: shard.ShardGradOp})

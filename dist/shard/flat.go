@@ -9,16 +9,16 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// flat is parameters of one dtype and device in one row, of which each process has an equal part.
-// What the row is too short for an even division is padding at its end.
+// flat is a flat tensor of parameters with the same dtype and device, of which each process holds
+// an equal part. It is padded at the end to divide evenly.
 type flat struct {
-	group  *dist.Group // that has the parts: one replica
-	others *dist.Group // that have the same part, one of each replica; nil: there is one replica
-	name   string      // in calls
-	dtype  torch.DType
-	device torch.Device
-	params []*param
-	part   int64 // elements of each process
+	group        *dist.Group // the processes that hold its parts: one replica
+	replicaPeers *dist.Group // the processes of other replicas that hold the same part; nil: there is one replica
+	name         string      // in the names of calls
+	dtype        torch.DType
+	device       torch.Device
+	params       []*param
+	part         int64 // number of elements per process
 }
 
 // param is a parameter of the model.
@@ -26,14 +26,14 @@ type param struct {
 	name  string
 	shape []int64
 	numel int64
-	at    int64 // in the row
+	at    int64 // offset in the flat tensor
 
-	piece torch.Tensor // what the optimizer updates of it here; undefined: it is frozen
-	whole torch.Tensor // where every process has all of it
+	piece torch.Tensor // the part of it that the optimizer updates here; undefined: frozen
+	whole torch.Tensor // the whole parameter, if every process holds it
 	used  bool         // it has had a gradient on this process since ZeroGrad
 }
 
-// add appends a parameter to the row.
+// add appends a parameter.
 func (f *flat) add(p *param) {
 	if n := len(f.params); n > 0 {
 		p.at = f.params[n-1].at + f.params[n-1].numel
@@ -43,8 +43,8 @@ func (f *flat) add(p *param) {
 	f.part = (p.at + p.numel + world - 1) / world
 }
 
-// mine is what this process has of a parameter: n elements from the offset-th on, which begin at
-// that place of its part.
+// mine returns which elements of a parameter this process holds: n elements from offset on, at the
+// given place in its part.
 func (f *flat) mine(p *param) (offset, n, place int64) {
 	begin := f.part * int64(f.group.Rank())
 	low, high := max(p.at, begin), min(p.at+p.numel, begin+f.part)
@@ -54,8 +54,8 @@ func (f *flat) mine(p *param) (offset, n, place int64) {
 	return low - p.at, high - low, low - begin
 }
 
-// row puts a tensor of each parameter into a row of the length of all parts; an undefined one counts
-// as zeros.
+// row concatenates one tensor per parameter and pads the result; an undefined tensor counts as
+// zeros.
 func (f *flat) row(of func(p *param) torch.Tensor) torch.Tensor {
 	zeros := torch.TensorOptions{DType: f.dtype, Device: f.device}.Zeros
 	parts := make([]torch.Tensor, 0, len(f.params)+1)
@@ -74,7 +74,7 @@ func (f *flat) row(of func(p *param) torch.Tensor) torch.Tensor {
 	return torch.Cat(parts, 0)
 }
 
-// split divides a row into the parameters.
+// split divides a flat tensor into views for the parameters.
 func (f *flat) split(row torch.Tensor) []torch.Tensor {
 	sizes := make([]int64, 0, len(f.params)+1)
 	left := f.part * int64(f.group.World())
@@ -87,26 +87,27 @@ func (f *flat) split(row torch.Tensor) []torch.Tensor {
 	return torch.Call("aten::split_with_sizes", row, sizes)[:len(f.params)]
 }
 
-// gathering is the call that gathers the row.
+// gathering returns the name of the call that gathers the flat tensor.
 func (f *flat) gathering() string {
 	return fmt.Sprintf("gathering %s, %s[%d]", f.name, f.dtype, f.part)
 }
 
-// gather returns the row of the parts of several processes.
+// gather returns the flat tensor of the parts of all processes.
 func (f *flat) gather(ctx context.Context, mine torch.Tensor) (row torch.Tensor, err error) {
 	err = ddp.Collective(ctx, f.group, f.gathering(), func(p *torch.ProcessGroup) { row = p.AllGather(mine.Detach()) })
 	return row, err
 }
 
-// average returns this process's part of the mean of the rows of all: each times 1/n, then summed,
-// as DistributedDataParallel does it, within a replica and then over the replicas.
+// average returns this process's part of the mean of all processes' flat tensors: each is
+// multiplied by 1/n, then they are summed, as in DistributedDataParallel; first within a replica,
+// then over the replicas.
 func (f *flat) average(ctx context.Context, row torch.Tensor) (mine torch.Tensor, err error) {
 	if f.group.World() == 1 {
 		return row, ctx.Err()
 	}
 	replicas := 1
-	if f.others != nil {
-		replicas = f.others.World()
+	if f.replicaPeers != nil {
+		replicas = f.replicaPeers.World()
 	}
 	call := fmt.Sprintf("reducing the gradients of %s, %s[%d]", f.name, f.dtype, row.Numel())
 	err = ddp.Collective(ctx, f.group, call, func(p *torch.ProcessGroup) {
@@ -116,6 +117,6 @@ func (f *flat) average(ctx context.Context, row torch.Tensor) (mine torch.Tensor
 		return mine, err
 	}
 	call = fmt.Sprintf("adding up the gradients of %s over %d replicas, %s[%d]", f.name, replicas, f.dtype, f.part)
-	err = ddp.Collective(ctx, f.others, call, func(p *torch.ProcessGroup) { mine = p.AllReduce(mine) })
+	err = ddp.Collective(ctx, f.replicaPeers, call, func(p *torch.ProcessGroup) { mine = p.AllReduce(mine) })
 	return mine, err
 }

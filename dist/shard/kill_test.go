@@ -23,19 +23,19 @@ import (
 	"github.com/gotrainer/gotrainer/internal/testenv"
 )
 
-// The processes that this test starts are copies of its binary, told by these variables to train in
-// a folder, and one of them when to be killed.
+// The processes that this test starts are copies of its binary. These variables tell them to train
+// in a folder, and tell one of them when to kill itself.
 const (
 	runFolder = "SHARD_TEST_FOLDER"
 	runDeath  = "SHARD_TEST_DEATH"
-	saves     = 6 // of a run, one after each update
+	saves     = 6 // per run, one after each update
 )
 
-// death is when a rank sends itself SIGKILL: about the file that it writes in a save.
+// death says when a rank sends itself SIGKILL, relative to the file that it writes in a save.
 type death struct {
 	Rank, Save int
-	When       string        // before, inside or behind the file, or After it has begun to write
-	After      time.Duration // which may be while others write, or the index is written, or later
+	When       string        // before, inside or behind the file; or After it has begun to write
+	After      time.Duration // others may still be writing, or the index, or the save may be over
 }
 
 func (d death) String() string {
@@ -54,7 +54,7 @@ func die() {
 	select {}
 }
 
-// arm has the process die when it is to.
+// arm arranges for the process to die at that point.
 func (d death) arm() {
 	*shard.WriteFile = func(folder string, rank, world int, id string, e []sharded.Entry) (sharded.Written, error) {
 		if rank != d.Rank || !strings.Contains(folder, fmt.Sprintf("step-%d.", d.Save)) {
@@ -66,7 +66,7 @@ func (d death) arm() {
 		case "inside":
 			for i, write := range e {
 				e[i].Data = func(w io.Writer) error {
-					_ = write.Data(w) // half of a file is as good as all of it
+					_ = write.Data(w) // any incomplete file will do, not just a cut one
 					die()
 					return nil
 				}
@@ -85,7 +85,7 @@ func (d death) arm() {
 	}
 }
 
-// trainIn continues the run of a folder from its newest checkpoint, and returns what it ends with.
+// trainIn resumes the run in a folder from its newest checkpoint, and returns the final weights.
 func trainIn(ctx context.Context, g *dist.Group, folder string) (result, error) {
 	m, err := newTrained(ctx, g, shard.FullShard)
 	if err != nil {
@@ -112,7 +112,7 @@ func trainIn(ctx context.Context, g *dist.Group, folder string) (result, error) 
 	return m.weights(ctx, g)
 }
 
-// process is what a process of the test does.
+// process is the main function of a process that the test starts.
 func process() error {
 	ctx := context.Background()
 	if text := os.Getenv(runDeath); text != "" {
@@ -133,9 +133,10 @@ func process() error {
 	return errors.Join(err, g.Close())
 }
 
-// A run whose processes are killed one after the other, each in another part of a save, has after
-// each death the checkpoint before or the new one, and ends with the bits of one that nobody has
-// killed. `make fault` (internal/fault, shards) does this at the system calls of the Trainer's saves.
+// The processes of a run are killed one after the other, each at a different point of a save. After
+// each death, the folder must hold the previous checkpoint or the new one, and the final weights
+// must be bit-identical to those of an uninterrupted run. `make fault` (internal/fault, shards)
+// does the same at the system calls of the Trainer's saves.
 func TestARankThatIsKilledInASaveLeavesAWholeCheckpoint(t *testing.T) {
 	testenv.RequireTorch(t)
 	seed := uint64(time.Now().UnixNano())
@@ -165,7 +166,7 @@ func TestARankThatIsKilledInASaveLeavesAWholeCheckpoint(t *testing.T) {
 			require.NoError(t, err)
 			for rank, p := range run(runDeath + "=" + string(text)) {
 				if p.Code == 0 && d.When == "" {
-					continue // the run was over before its moment
+					continue // the run ended before that point
 				}
 				require.NotZero(t, p.Code, "%s: rank %d", what, rank)
 				if rank != d.Rank {

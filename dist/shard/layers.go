@@ -39,7 +39,7 @@ func NewLayered(ctx context.Context, g *dist.Group, model any, s Strategy, repli
 		parts = o.Mesh.Shard
 		defer func() {
 			if err != nil {
-				_ = o.Mesh.Close() // nobody waits in it
+				_ = o.Mesh.Close() // no process is waiting in it
 			}
 		}()
 	}

@@ -66,26 +66,26 @@ type Options struct {
 
 // Model is a model that several processes train together. It is not safe for concurrent use.
 type Model struct {
-	group   *dist.Group
-	replica *dist.Group // among which one replica is shared out
-	others  *dist.Group // that have the same parts; nil: there is one replica
-	mesh    *dist.Mesh  // which Close closes; nil: none
-	options Options
-	model   any
-	root    *Unit       // of Options.Root; nil: none
-	aside   *dist.Group // the same processes, for what WriteLater does beside training; nil: not yet
-	rows    []*flat     // that are trained
-	buffers []torch.Tensor
-	hooks   []*torch.PostAccumulateGradHook
+	group        *dist.Group
+	replica      *dist.Group // the processes that shard one replica
+	replicaPeers *dist.Group // the processes of other replicas that hold the same parts; nil: there is one replica
+	mesh         *dist.Mesh  // closed by Close; nil: none
+	options      Options
+	model        any
+	root         *Unit       // of Options.Root; nil: none
+	background   *dist.Group // the same processes, for writes by WriteLater during training; nil: not created yet
+	rows         []*flat     // the trainable parameters
+	buffers      []torch.Tensor
+	hooks        []*torch.PostAccumulateGradHook
 
-	foresight foresight
+	prefetcher prefetcher
 
-	leaves   []torch.Tensor // parts of the parameters, by row; of FullShard alone
-	averaged []torch.Tensor // parts of the gradients, by row; undefined: none. Not of FullShard
-	ready    []int          // how many gradients of a row the pass has computed, of ShardGradOp
-	next     int            // the row that is averaged next
+	leaves   []torch.Tensor // parts of the parameters, by row; FullShard only
+	averaged []torch.Tensor // parts of the averaged gradients, by row; undefined: none yet; not FullShard
+	ready    []int          // number of gradients computed for each row in this pass; ShardGradOp only
+	next     int            // the row to average next
 	ctx      context.Context
-	failed   error // in a hook
+	failed   error // the first error in a hook
 	sync     bool
 	synced   bool
 }
@@ -112,7 +112,7 @@ func New(ctx context.Context, g *dist.Group, model any, o Options) (m *Model, er
 		}
 	}
 	m = &Model{group: g, replica: g, options: o, model: model, sync: true, synced: true, ctx: context.Background(),
-		foresight: foresight{pass: &pass{}}}
+		prefetcher: prefetcher{pass: &pass{}}}
 	if err := m.replicate(); err != nil {
 		return nil, err
 	}
@@ -155,12 +155,13 @@ func New(ctx context.Context, g *dist.Group, model any, o Options) (m *Model, er
 	return m, nil
 }
 
-// arrange puts the parameters into rows. whole are the parameters that all processes have.
+// arrange puts the parameters into rows. It returns the parameters that all processes hold, and a
+// description of the model.
 func (m *Model) arrange() (whole []torch.Tensor, about string, err error) {
 	var text strings.Builder
-	var params []torch.Named // trained and whole
+	var params []torch.Named // trainable and held by all processes
 	for _, p := range nn.Params(m.model) {
-		if isGone(p.Tensor) {
+		if isFreed(p.Tensor) {
 			return nil, "", fmt.Errorf("shard: parameter %s is in a unit under another name; put all modules that use a "+
 				"parameter into one unit", p.Name)
 		}
@@ -190,7 +191,7 @@ func (m *Model) arrange() (whole []torch.Tensor, about string, err error) {
 	return whole, text.String(), err
 }
 
-// nameUnits gives the parameters of units the names that they have in the model.
+// nameUnits gives the parameters of units their names in the model.
 func (m *Model) nameUnits(about *strings.Builder) error {
 	fields, err := nn.ParamFields(m.model)
 	if err != nil {
@@ -206,7 +207,7 @@ func (m *Model) nameUnits(about *strings.Builder) error {
 				"of New or, with Options.Mesh, Mesh.Shard", i)
 		}
 		for _, r := range u.rows {
-			r.others = m.others
+			r.replicaPeers = m.replicaPeers
 			for j, p := range r.params {
 				name, ok := names[r.fields[j][0]]
 				if !ok {
@@ -216,7 +217,7 @@ func (m *Model) nameUnits(about *strings.Builder) error {
 				fmt.Fprintf(about, "parameter %s of %s%v in unit %d\n", p.name, r.dtype, p.shape, i)
 			}
 			r.name = fmt.Sprintf("unit %d, %s and others", i, r.params[0].name)
-			u.track, u.next = m.options.FindUnusedParameters, &m.foresight
+			u.track, u.prefetcher = m.options.FindUnusedParameters, &m.prefetcher
 			if r.params[0].piece.Defined() {
 				m.rows, m.leaves = append(m.rows, &r.flat), append(m.leaves, r.mine)
 			}
@@ -225,8 +226,8 @@ func (m *Model) nameUnits(about *strings.Builder) error {
 	return nil
 }
 
-// fillBuckets arranges whole parameters in the order in which gradients come, about: the last
-// first.
+// fillBuckets arranges whole parameters in roughly the order in which their gradients are computed:
+// in reverse.
 func (m *Model) fillBuckets(params []torch.Named) error {
 	limit := int64(m.options.BucketCapMB * (1 << 20))
 	if limit == 0 {
@@ -242,8 +243,8 @@ func (m *Model) fillBuckets(params []torch.Named) error {
 		key := fmt.Sprint(t.DType(), t.Device())
 		f := open[key]
 		if f == nil || (f.params[len(f.params)-1].at+f.params[len(f.params)-1].numel)*t.DType().Size() >= limit {
-			f = &flat{group: m.replica, others: m.others, name: fmt.Sprintf("bucket %d, %s and others", len(m.rows), p.Name),
-				dtype: t.DType(), device: t.Device()}
+			f = &flat{group: m.replica, replicaPeers: m.replicaPeers,
+				name: fmt.Sprintf("bucket %d, %s and others", len(m.rows), p.Name), dtype: t.DType(), device: t.Device()}
 			open[key], m.rows = f, append(m.rows, f)
 		}
 		f.add(&param{name: p.Name, shape: t.Shape(), numel: t.Numel(), whole: t})
@@ -252,7 +253,8 @@ func (m *Model) fillBuckets(params []torch.Named) error {
 	return nil
 }
 
-// cut makes the pieces of whole parameters: views, so that what a step changes is changed in them.
+// cut creates the pieces of whole parameters. They are views, so an optimizer step changes the
+// whole parameters.
 func (m *Model) cut() {
 	for i, f := range m.rows {
 		for _, p := range f.params {
@@ -269,17 +271,18 @@ func (m *Model) cut() {
 	}
 }
 
-// Close takes from the model what it was given for training. Parameters of units stay in parts.
+// Close removes the hooks and settings that New added to the model. Parameters of units remain
+// sharded.
 func (m *Model) Close() {
-	m.foresight.expect(nil)
+	m.prefetcher.expect(nil)
 	nn.SetProcessGroup(m.model, nil)
 	for _, h := range m.hooks {
 		h.Remove()
 	}
 	m.hooks = nil
-	if m.aside != nil {
-		_ = m.aside.Close() // nobody waits in it
-		m.aside = nil
+	if m.background != nil {
+		_ = m.background.Close() // no process is waiting in it
+		m.background = nil
 	}
 	if m.mesh != nil {
 		_ = m.mesh.Close() // the same
@@ -293,19 +296,19 @@ func (m *Model) Close() {
 // the gradients of the previous pass were not averaged.
 func (m *Model) BeforeForward(ctx context.Context, sync bool) error {
 	if err := ctx.Err(); err != nil {
-		return err // nothing was sent, so the group is as it was
+		return err // nothing was sent, so the group still works
 	}
 	broadcast := m.synced
 	m.sync, m.synced = sync, sync
-	m.dropRoot()
+	m.reshardRoot()
 	if err := m.Release(); err != nil {
 		return err
 	}
-	m.foresight.begin()
+	m.prefetcher.begin()
 	for _, u := range m.units() {
 		u.ctx = ctx
 	}
-	if err := m.lendRoot(ctx); err != nil {
+	if err := m.unshardRoot(ctx); err != nil {
 		return m.group.Fail("BeforeForward", err)
 	}
 	if !broadcast || m.options.KeepBuffers || len(m.buffers) == 0 {
@@ -320,10 +323,10 @@ func (m *Model) Backward(ctx context.Context, backward func(), losses ...torch.T
 	const call = "Backward"
 	m.ctx, m.failed, m.next = ctx, nil, 0
 	clear(m.ready)
-	m.foresight.backward = true
+	m.prefetcher.backward = true
 	err := torch.Try(backward)
-	m.foresight.expect(nil)
-	m.foresight.backward = false
+	m.prefetcher.expect(nil)
+	m.prefetcher.backward = false
 	for _, u := range m.units() {
 		u.ctx = context.Background()
 	}
@@ -342,8 +345,8 @@ func (m *Model) Backward(ctx context.Context, backward func(), losses ...torch.T
 	return err
 }
 
-// computed is called when the pass has computed the gradient of a parameter of ShardGradOp. Rows
-// are averaged in their order, which is the same on all processes.
+// computed is called by ShardGradOp when the gradient of a parameter has been computed. Rows are
+// averaged in their order, which is the same on all processes.
 func (m *Model) computed(row int, p *param) {
 	if !m.sync {
 		return
@@ -359,7 +362,7 @@ func (m *Model) computed(row int, p *param) {
 	}
 }
 
-// average gives this process its part of the mean of the gradients of a row.
+// average computes this process's part of the mean gradient of a row.
 func (m *Model) average(row int) error {
 	f := m.rows[row]
 	for _, p := range f.params {
@@ -382,7 +385,7 @@ func (m *Model) average(row int) error {
 	return nil
 }
 
-// finish averages what the pass has left, and gives the pieces their gradients.
+// finish averages the remaining gradients after a pass, and sets the gradients of the pieces.
 func (m *Model) finish() error {
 	if m.options.Strategy == FullShard {
 		return m.share(func(f *flat, i int) torch.Tensor { return m.leaves[i].Grad() })
@@ -412,10 +415,10 @@ func (m *Model) finish() error {
 	return m.share(func(_ *flat, i int) torch.Tensor { return m.averaged[i] })
 }
 
-// share gives the pieces their gradients, which are views of those of the parts.
+// share sets the gradients of the pieces, which are views of the gradients of the parts.
 func (m *Model) share(gradient func(f *flat, row int) torch.Tensor) error {
 	if m.options.FindUnusedParameters {
-		if err := m.tellWhatIsUsed(); err != nil {
+		if err := m.syncUsed(); err != nil {
 			return err
 		}
 	}
@@ -432,8 +435,8 @@ func (m *Model) share(gradient func(f *flat, row int) torch.Tensor) error {
 	return nil
 }
 
-// tellWhatIsUsed finds the parameters that have a gradient on any process.
-func (m *Model) tellWhatIsUsed() error {
+// syncUsed determines which parameters have a gradient on any process.
+func (m *Model) syncUsed() error {
 	var used []int64
 	for _, f := range m.rows {
 		for _, p := range f.params {

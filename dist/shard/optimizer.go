@@ -120,7 +120,7 @@ func (m *Model) device() torch.Device {
 // Step updates this process's parts and, unless units keep them sharded, sends them to the other
 // processes, so that all have the whole parameters.
 func (m *Model) Step(ctx context.Context, opt optim.Optimizer, lr float64) error {
-	m.dropRoot()
+	m.reshardRoot()
 	if err := torch.Try(func() { opt.Step(lr) }); err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (m *Model) Step(ctx context.Context, opt optim.Optimizer, lr float64) error
 // Spread does what Step does after the optimizer's own Step. It is for programs that step the
 // optimizer themselves, for instance with loss scaling.
 func (m *Model) Spread(ctx context.Context) error {
-	m.dropRoot()
+	m.reshardRoot()
 	if m.options.Strategy == FullShard || m.replica.World() == 1 {
 		return ctx.Err()
 	}
@@ -151,7 +151,7 @@ func (m *Model) Spread(ctx context.Context) error {
 	return err
 }
 
-// spread gives all processes the whole parameters of a row.
+// spread gathers the whole parameters of a row on all processes after an optimizer step.
 func (f *flat) spread(ctx context.Context) error {
 	parts := []torch.Tensor{}
 	left := f.part

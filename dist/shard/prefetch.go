@@ -8,84 +8,87 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// foresight knows which unit of a model computes next, whose parameters are gathered while one
-// computes: in a forward pass the one that came next in the pass before, in a backward pass the one
-// that came before. All processes run the same units in the same order, so all foresee the same;
-// where it does not come, what was gathered is dropped by all. No more than two units are whole.
-type foresight struct {
-	pass     *pass // the one under way
-	former   []*Unit
-	backward bool  // units compute again
-	coming   *Unit // is being gathered; nil: none is
+// prefetcher gathers the parameters of the next unit while the current one computes. It predicts
+// the next unit: in a forward pass, the one that followed in the previous pass; in a backward pass,
+// the one that ran before. All processes run the same units in the same order, so all make the same
+// predictions, and drop what they gathered if the prediction was wrong. At most two units are whole
+// at a time.
+type prefetcher struct {
+	pass       *pass // the current one
+	previous   []*Unit
+	backward   bool  // in a backward pass, which recomputes units
+	prefetched *Unit // the unit that is being gathered; nil: none
 
-	trace func(event string, u *Unit) // of tests
+	trace func(event string, u *Unit) // for tests
 }
 
-// pass is the units that a forward pass has run, in their order.
+// pass records the units that a forward pass has run, in order.
 type pass struct{ runs []*Unit }
 
-func (s *foresight) tell(event string, u *Unit) {
+func (s *prefetcher) traceEvent(event string, u *Unit) {
 	if s != nil && s.trace != nil {
 		s.trace(event, u)
 	}
 }
 
 // begin is called before a forward pass.
-func (s *foresight) begin() {
-	s.former, s.pass, s.backward = s.pass.runs, &pass{}, false
+func (s *prefetcher) begin() {
+	s.previous, s.pass, s.backward = s.pass.runs, &pass{}, false
 }
 
-// enter notes a run whose gradients are wanted, and returns what finds the unit after it when the
-// run computes: first in the forward pass and then in the backward pass.
-func (s *foresight) enter(u *Unit) (next func() *Unit) {
+// enter records a run with gradients. It returns a function that predicts the next unit, to be
+// called when the unit computes: once in the forward pass, and again when it is recomputed in the
+// backward pass.
+func (s *prefetcher) enter(u *Unit) (next func() *Unit) {
 	if s == nil || s.backward || !torch.IsGradEnabled() {
 		return func() *Unit { return nil }
 	}
 	p, place, again := s.pass, len(s.pass.runs), false
 	p.runs = append(p.runs, u)
 	return func() *Unit {
-		switch former := s.former; {
+		switch previous := s.previous; {
 		case again && place > 0:
 			return p.runs[place-1]
-		case !again && place+1 < len(former) && slices.Equal(former[:place+1], p.runs):
+		case !again && place+1 < len(previous) && slices.Equal(previous[:place+1], p.runs):
 			again = true
-			return former[place+1]
+			return previous[place+1]
 		}
 		again = true
 		return nil
 	}
 }
 
-// prefetch begins to gather the parameters of a unit, unless u is nil.
-func (s *foresight) prefetch(u *Unit) {
+// prefetch starts gathering the parameters of a unit, if u is not nil.
+func (s *prefetcher) prefetch(u *Unit) {
 	if u == nil || u.group.World() == 1 {
 		return
 	}
-	s.coming = u
+	s.prefetched = u
 	for _, r := range u.rows {
 		var err error
-		r.coming, err = r.start(u.ctx, r.mine)
+		r.prefetched, err = r.start(u.ctx, r.mine)
 		must("shard.Unit.Run", err)
-		r.coming.Keep()
+		r.prefetched.Keep()
 	}
-	s.tell("gather", u)
+	s.traceEvent("gather", u)
 }
 
-// expect drops what was gathered for another unit than the one that computes now; nil: for any.
-func (s *foresight) expect(u *Unit) {
-	if s == nil || s.coming == nil || s.coming == u {
+// expect drops what was gathered if it is for another unit than u, which computes next; u may be
+// nil.
+func (s *prefetcher) expect(u *Unit) {
+	if s == nil || s.prefetched == nil || s.prefetched == u {
 		return
 	}
-	s.tell("drop", s.coming)
-	for _, r := range s.coming.rows {
-		if r.coming.Defined() {
-			_, _ = r.arrived(context.Background()) // who has failed meanwhile says so in the next call
+	s.traceEvent("drop", s.prefetched)
+	for _, r := range s.prefetched.rows {
+		if r.prefetched.Defined() {
+			_, _ = r.awaitGather(context.Background()) // an error is returned by the next call
 		}
 	}
-	s.coming = nil
+	s.prefetched = nil
 }
 
-// start begins to gather the row of the parts of several processes. arrived waits for it.
+// start starts gathering the flat tensor; awaitGather waits for it.
 func (f *flat) start(ctx context.Context, mine torch.Tensor) (row torch.Tensor, err error) {
 	err = ddp.Collective(ctx, f.group, f.gathering(), func(p *torch.ProcessGroup) {
 		row = torch.Call("_c10d_functional::all_gather_into_tensor", mine.Detach().Contiguous(), f.group.World(),
@@ -94,17 +97,17 @@ func (f *flat) start(ctx context.Context, mine torch.Tensor) (row torch.Tensor, 
 	return row, err
 }
 
-// arrived waits for the row that was started, which then is the caller's.
-func (r *unitRow) arrived(ctx context.Context) (row torch.Tensor, err error) {
+// awaitGather waits for the flat tensor and gives it to the caller.
+func (r *unitRow) awaitGather(ctx context.Context) (row torch.Tensor, err error) {
 	p, err := ddp.ProcessGroup(ctx, r.group)
 	if err != nil {
 		return row, err
 	}
 	stop := context.AfterFunc(ctx, func() { p.Abort(context.Cause(ctx).Error()) })
 	defer stop()
-	err = torch.Try(func() { row = torch.Call("_c10d_functional::wait_tensor", r.coming)[0] })
-	r.coming.Free()
-	r.coming = torch.Tensor{}
+	err = torch.Try(func() { row = torch.Call("_c10d_functional::wait_tensor", r.prefetched)[0] })
+	r.prefetched.Free()
+	r.prefetched = torch.Tensor{}
 	if err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)

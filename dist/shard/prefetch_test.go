@@ -13,7 +13,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// events are what the units of a model have done since they were asked last.
+// events records what the units of a model did since the last call of take.
 type events struct{ list []string }
 
 func (e *events) add(event string, unit int) { e.list = append(e.list, fmt.Sprint(event, " ", unit)) }
@@ -24,8 +24,8 @@ func (e *events) take() string {
 	return text
 }
 
-// whole is how many units were whole at most: from when they are gathered until they have computed
-// and, in a backward pass, their gradients are reduced.
+// whole returns the largest number of units that were whole at once: a unit is whole from its
+// gather until it has computed and, in a backward pass, its gradients are reduced.
 func (e *events) whole() (most int) {
 	now := 0
 	for _, event := range e.list {
@@ -62,7 +62,7 @@ func TestTheNextUnitIsGatheredWhileOneComputes(t *testing.T) {
 			p.Trace(e.add)
 			const backward = "gather 2, gather 1, compute 2, reduce 2, gather 0, compute 1, reduce 1, compute 0, reduce 0"
 			for pass, forward := range []string{
-				unforeseen + ", ", // nothing is known of the order
+				unforeseen + ", ", // the order is not known yet
 				"gather 0, gather 1, compute 0, free 0, gather 2, compute 1, free 1, compute 2, free 2, ",
 				"gather 0, gather 1, compute 0, free 0, gather 2, compute 1, free 1, compute 2, free 2, ",
 			} {
@@ -77,13 +77,14 @@ func TestTheNextUnitIsGatheredWhileOneComputes(t *testing.T) {
 				}
 			}
 
-			// An evaluation with the units as they are is no pass whose order counts.
+			// An evaluation without gradients does not change the recorded order.
 			torch.NoGrad(func() { m.forward(torch.Ones(1, 4)) })
 			if got := e.take(); got != unforeseen {
 				return fmt.Errorf("without gradients: %s, want %s", got, unforeseen)
 			}
 
-			// A pass in another order drops what was gathered for the former one, and its own is known then.
+			// If a pass runs the units in a new order, what was gathered for the old order is
+			// dropped; the next pass knows the new order.
 			m.Layers[1], m.Layers[2], m.units[1], m.units[2] = m.Layers[2], m.Layers[1], m.units[2], m.units[1]
 			for pass, want := range []string{
 				"gather 0, gather 1, compute 0, free 0, drop 1, gather 2, compute 2, free 2, gather 1, compute 1, free 1, " +

@@ -12,7 +12,7 @@ import (
 // OnePerMachine means one replica of the model per machine, sharded over the processes there.
 const OnePerMachine = -1
 
-// replicate takes the groups of Options.Mesh.
+// replicate sets the groups from Options.Mesh.
 func (m *Model) replicate() error {
 	mesh := m.options.Mesh
 	if mesh == nil {
@@ -26,14 +26,14 @@ func (m *Model) replicate() error {
 	}
 	m.replica = mesh.Shard
 	if replicas > 1 {
-		m.others = mesh.Replicate
+		m.replicaPeers = mesh.Replicate
 	}
 	return nil
 }
 
-// broadcastParts gives all replicas the parts of units that the first one has.
+// broadcastParts copies the parts of the units from the first replica to the others.
 func (m *Model) broadcastParts(ctx context.Context) error {
-	if m.others == nil {
+	if m.replicaPeers == nil {
 		return nil
 	}
 	var parts []torch.Tensor
@@ -42,21 +42,21 @@ func (m *Model) broadcastParts(ctx context.Context) error {
 			parts = append(parts, r.mine)
 		}
 	}
-	return ddp.Broadcast(ctx, m.others, 0, parts...)
+	return ddp.Broadcast(ctx, m.replicaPeers, 0, parts...)
 }
 
-// ofReplica leaves what other replicas have too to the first one to write.
-func (m *Model) ofReplica(s stored) stored {
-	if m.others != nil && m.others.Rank() > 0 {
+// ofReplica makes a part empty except on the first replica, so that it is written only once.
+func (m *Model) ofReplica(s tensorPart) tensorPart {
+	if m.replicaPeers != nil && m.replicaPeers.Rank() > 0 {
 		s.tensor = s.tensor.Narrow(0, 0, 0)
 	}
 	return s
 }
 
-// newMesh divides the processes into replicas; nil: there is one.
+// newMesh divides the processes into replicas; it returns nil if there is only one.
 func newMesh(ctx context.Context, g *dist.Group, replicas int) (*dist.Mesh, error) {
 	if replicas == OnePerMachine {
-		first := []int64{0} // processes that are the first of their machine
+		first := []int64{0} // number of processes that are the first on their machine
 		if g.LocalRank() == 0 {
 			first[0] = 1
 		}

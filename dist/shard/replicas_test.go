@@ -18,8 +18,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Replicas begin with the weights of rank 0, though each rank draws its own, and a checkpoint of them
-// has every part once.
+// All replicas start with the weights of rank 0, although each rank draws its own, and a checkpoint
+// contains every part once.
 func TestReplicasAreOneModelAndOneCheckpoint(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "step-1")
 	weights := make([]result, 4)
@@ -43,7 +43,7 @@ func TestReplicasAreOneModelAndOneCheckpoint(t *testing.T) {
 			held += piece.Tensor.Numel()
 		}
 		if want := int64(4*(128*128+128)) / 2; held != want {
-			return fmt.Errorf("%d elements are here, want the half of each replica, %d", held, want)
+			return fmt.Errorf("%d elements on this process, want half of each replica, %d", held, want)
 		}
 		if err := p.Save(ctx, path, 1, opt, nil); err != nil {
 			return err
@@ -84,7 +84,7 @@ func TestReplicasThatCannotBeAreRefused(t *testing.T) {
 		_, err = shard.New(ctx, g, newTower(), shard.Options{Strategy: shard.ShardGradOp, Mesh: mesh})
 		assert.ErrorContains(t, err, "Options.Mesh is 3 replicas of 1 shards")
 		p, err := shard.NewLayered(ctx, g, newTower(), shard.ShardGradOp, shard.OnePerMachine, ddp.Options{})
-		if err == nil { // one machine for each, of processes that do not say where they are
+		if err == nil { // the processes report no host names, so each is taken to be its own machine
 			p.Close()
 		}
 		return nil

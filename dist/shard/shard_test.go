@@ -53,8 +53,8 @@ func all(t *testing.T, errs []error) {
 	}
 }
 
-// net has shared weights (embed, head), uneven sizes, a frozen layer and one that no batch, or only
-// those of some processes, may use.
+// net has shared weights (embed, head), uneven sizes, a frozen layer, and a layer that is used by
+// all, some or none of the processes.
 type net struct {
 	Embed  *nn.Linear `module:"embed"`
 	Hidden *nn.Linear `module:"hidden"`
@@ -65,7 +65,7 @@ type net struct {
 	ends, middle, extra *shard.Unit
 }
 
-var building sync.Mutex // of the generator that the ranks of a test share
+var building sync.Mutex // guards the generator that the ranks of a test share
 
 func newNet(dtype torch.DType, tied bool) *net {
 	building.Lock()
@@ -83,7 +83,7 @@ func newNet(dtype torch.DType, tied bool) *net {
 	return m
 }
 
-// forward uses extra where it is told to.
+// forward uses the extra layer if told to.
 func (m *net) forward(x torch.Tensor, extra bool) torch.Tensor {
 	layer := func(u *shard.Unit, layers ...*nn.Linear) {
 		x = u.Run(func(in []torch.Tensor) []torch.Tensor {
@@ -103,7 +103,7 @@ func (m *net) forward(x torch.Tensor, extra bool) torch.Tensor {
 	return x.Square().Mean(torch.DefaultDType)
 }
 
-// input is a batch of one rank at one step.
+// input returns the batch of one rank at one step.
 func input(rank, step int, dtype torch.DType) torch.Tensor {
 	v := make([]float64, 15)
 	for i := range v {
@@ -112,12 +112,12 @@ func input(rank, step int, dtype torch.DType) torch.Tensor {
 	return torch.From(v, 3, 5).ToDType(dtype)
 }
 
-// result is what training has come to: parameters by name, norms.
+// result holds the outcome of a training run: parameters by name, and norms.
 type result map[string][]float64
 
 const maxNorm = 0.05
 
-// byDDP trains as package dist/ddp does.
+// byDDP trains with package dist/ddp.
 func byDDP(ctx context.Context, g *dist.Group, dtype torch.DType, o run) (result, error) {
 	m := newNet(dtype, !o.untied)
 	p, err := ddp.New(ctx, g, m, ddp.Options{FindUnusedParameters: true})
@@ -158,10 +158,10 @@ func byDDP(ctx context.Context, g *dist.Group, dtype torch.DType, o run) (result
 	return got, nil
 }
 
-// groups are two, by name.
+// groups returns two parameter groups, divided by name.
 func (o run) groups(params []torch.Named) []optim.Group {
 	decay := new(0.5)
-	if _, ok := o.optimizer.(optim.Rprop); ok { // it has none
+	if _, ok := o.optimizer.(optim.Rprop); ok { // Rprop has no weight decay
 		decay = nil
 	}
 	all, err := optim.ByPattern(params, optim.Pattern{Match: `bias$`, WeightDecay: decay, LRScale: 2})
@@ -171,15 +171,15 @@ func (o run) groups(params []torch.Named) []optim.Group {
 	return all
 }
 
-// run is what a test varies.
+// run is the configuration that a test varies.
 type run struct {
 	optimizer  optim.Builder
 	clip       bool
 	accumulate bool
 	used       func(rank int) bool // whether a rank uses the extra layer; nil: all do
 	bucket     float64
-	untied     bool // no weights are shared
-	shards     int  // of a replica; 0: there is one
+	untied     bool // no shared weights
+	shards     int  // per replica; 0: one replica
 }
 
 func (o run) extra(rank int) bool { return o.used == nil || o.used(rank) }
@@ -191,7 +191,7 @@ func (o run) window() int {
 	return 1
 }
 
-// byShards trains the same by a strategy.
+// byShards trains the same run with a sharding strategy.
 func byShards(ctx context.Context, g *dist.Group, dtype torch.DType, o run, s shard.Strategy) (result, error) {
 	m := newNet(dtype, !o.untied)
 	params := nn.Params(m)
@@ -266,7 +266,7 @@ func byShards(ctx context.Context, g *dist.Group, dtype torch.DType, o run, s sh
 	return got, nil
 }
 
-// compare says where two results differ by more than a tolerance.
+// compare returns an error for each value where two results differ by more than a tolerance.
 func compare(got, want result, tolerance float64) (errs error) {
 	if len(got) != len(want) {
 		errs = fmt.Errorf("%d parameters, want %d", len(got), len(want))
@@ -322,7 +322,7 @@ func TestShardedIsWhatDDPComputes(t *testing.T) {
 	}
 }
 
-// Of two processes there is one order of a sum only, but for weights that two runs of units share.
+// With two processes, sums have only one order, except for weights shared by two runs of units.
 func TestOfTwoProcessesTheBitsAreThoseOfDDP(t *testing.T) {
 	for _, s := range strategies {
 		t.Run(s.String(), func(t *testing.T) {
@@ -373,7 +373,7 @@ func TestALayerThatOnlySomeProcessesUse(t *testing.T) {
 	}
 }
 
-// deep is layers of one size, each a unit.
+// deep is a stack of layers of equal size, each of which is a unit.
 type deep struct {
 	Layers []*nn.Linear `module:"layers"`
 
@@ -389,7 +389,7 @@ func (m *deep) forward(x torch.Tensor) torch.Tensor {
 	return x.Square().Mean(torch.DefaultDType)
 }
 
-// newDeep makes and shards one layer after the other.
+// newDeep creates and shards one layer after the other.
 func newDeep(ctx context.Context, g *dist.Group, layers int, width int64) (m *deep, err error) {
 	m = &deep{Layers: make([]*nn.Linear, layers), units: make([]*shard.Unit, layers)}
 	for i := range m.Layers {
@@ -444,7 +444,7 @@ func TestEachProcessKeepsItsPart(t *testing.T) {
 				held += piece.Tensor.Numel() * 4
 			}
 			for _, s := range opt.State() {
-				if s.Tensor.Dim() > 0 { // counts aside
+				if s.Tensor.Dim() > 0 { // except counts
 					moments += s.Tensor.Numel() * 4
 				}
 			}
@@ -460,7 +460,7 @@ func TestEachProcessKeepsItsPart(t *testing.T) {
 	}
 }
 
-// Layers that are sharded as soon as they are made have the weights that one process would draw.
+// Layers that are sharded as soon as they are created have the same weights as in a single process.
 func TestWeightsAreThoseOfTheSeed(t *testing.T) {
 	testenv.RequireTorch(t)
 	for _, world := range []int{1, 3} {
@@ -468,7 +468,7 @@ func TestWeightsAreThoseOfTheSeed(t *testing.T) {
 			var want []torch.Tensor
 			var m *deep
 			var err error
-			torch.ForkRNG(func() { // a generator of this rank alone
+			torch.ForkRNG(func() { // this rank has its own generator
 				torch.ManualSeed(3)
 				for range 3 {
 					want = append(want, nn.NewLinear(4, 4, nil).Weight)
@@ -581,7 +581,7 @@ func TestAllElementwiseOptimizersTakePiecesThatAreEmpty(t *testing.T) {
 		"ASGD": optim.ASGD{}, "Lion": optim.Lion{}, "AdEMAMix": optim.AdEMAMix{}} {
 		t.Run(name, func(t *testing.T) {
 			all(t, together(t, 4, func(ctx context.Context, g *dist.Group) error {
-				want, err := byDDP(ctx, g, torch.Float64, run{optimizer: b}) // 4 ranks, biases of 5
+				want, err := byDDP(ctx, g, torch.Float64, run{optimizer: b}) // 4 ranks do not divide 5 elements
 				if err != nil {
 					return err
 				}

@@ -15,27 +15,27 @@ import (
 // them, and all of them while the unit computes. A nil Unit stands for modules that are not
 // sharded.
 type Unit struct {
-	group  *dist.Group
-	ctx    context.Context // of the pass under way
-	rows   []*unitRow
-	fields []nn.ParamField
-	lent   bool // the fields hold whole parameters
-	root   bool // they do so for a whole pass
-	track  bool // which parameters take part is to be found out
+	group     *dist.Group
+	ctx       context.Context // of the current pass
+	rows      []*unitRow
+	fields    []nn.ParamField
+	unsharded bool // the fields hold whole parameters
+	root      bool // and keep them for a whole pass
+	track     bool // record which parameters take part
 
-	next *foresight // of the model; nil: it is in none yet
+	prefetcher *prefetcher // of the model; nil: the unit is not in a model yet
 
 	summoned bool // the fields hold whole parameters without a history: see Model.Summon
 }
 
-// unitRow is a row of a unit with its part of this process.
+// unitRow is a flat tensor of a unit, with this process's part.
 type unitRow struct {
 	flat
-	mine   torch.Tensor      // the part: a leaf, if the parameters are trained
-	fields [][]*torch.Tensor // of each parameter
-	kept   []torch.Tensor    // what the fields of a root hold during a pass, or the summoned ones
-	all    torch.Tensor      // the row that was summoned
-	coming torch.Tensor      // the row that is being gathered ahead
+	mine       torch.Tensor      // the part: a leaf, if the parameters are trainable
+	fields     [][]*torch.Tensor // the model's fields for each parameter
+	kept       []torch.Tensor    // the whole parameters in the fields of a root during a pass, or while summoned
+	all        torch.Tensor      // the flat tensor while summoned
+	prefetched torch.Tensor      // the flat tensor that is being prefetched
 }
 
 // FullyShard shards the parameters of modules: torch.distributed.fsdp.fully_shard. Each process
@@ -86,7 +86,7 @@ func fullyShard(ctx context.Context, u *Unit, modules ...any) (*Unit, error) {
 	return u, nil
 }
 
-// collect finds the parameters, and says what they are. It panics where they cannot be sharded.
+// collect finds the parameters and describes them. It panics if they cannot be sharded.
 func (u *Unit) collect(modules []any) (about string, all []torch.Tensor) {
 	var text strings.Builder
 	known := map[torch.Tensor]*torch.Tensor{} // to its first field
@@ -120,7 +120,7 @@ func (u *Unit) collect(modules []any) (about string, all []torch.Tensor) {
 				continue
 			}
 			known[t] = f.Tensor
-			if isGone(t) {
+			if isFreed(t) {
 				panic(torch.Errorf("shard.FullyShard", torch.ErrInvalid, "%s of module %d is in another unit already; put "+
 					"all modules that use a parameter into one unit", f.Name, i))
 			}
@@ -144,10 +144,10 @@ func (u *Unit) collect(modules []any) (about string, all []torch.Tensor) {
 	return text.String(), all
 }
 
-// isGone reports whether a tensor was freed, as a parameter is that a unit has taken.
-func isGone(t torch.Tensor) bool { return torch.Try(func() { t.NeedsGrad() }) != nil }
+// isFreed reports whether a tensor was freed, as a parameter is that another unit has taken.
+func isFreed(t torch.Tensor) bool { return torch.Try(func() { t.NeedsGrad() }) != nil }
 
-// cut leaves of the parameters the part of this process.
+// cut reduces the parameters to the part of this process.
 func (r *unitRow) cut() {
 	var whole []torch.Tensor
 	trained := (*r.fields[0][0]).NeedsGrad()
@@ -191,53 +191,53 @@ func (u *Unit) Run(f func(inputs []torch.Tensor) []torch.Tensor, inputs ...torch
 	if u == nil || u.summoned {
 		return f(inputs)
 	}
-	next := u.next.enter(u)
+	next := u.prefetcher.enter(u)
 	return torch.Checkpoint(func(inputs []torch.Tensor) []torch.Tensor {
-		if u.lent {
+		if u.unsharded {
 			panic(torch.Errorf("shard.Unit.Run", torch.ErrInvalid, "%s is run inside of itself", u.rows[0].name))
 		}
-		u.lend()
+		u.unshard()
 		defer u.done()
-		u.next.prefetch(next())
-		u.next.tell("compute", u)
+		u.prefetcher.prefetch(next())
+		u.prefetcher.traceEvent("compute", u)
 		return f(inputs)
 	}, inputs...)
 }
 
-// lend gives the fields whole parameters.
-func (u *Unit) lend() {
-	u.next.expect(u)
-	if u.next != nil && u.next.coming == nil {
-		u.next.tell("gather", u)
+// unshard sets the fields to whole parameters.
+func (u *Unit) unshard() {
+	u.prefetcher.expect(u)
+	if u.prefetcher != nil && u.prefetcher.prefetched == nil {
+		u.prefetcher.traceEvent("gather", u)
 	}
 	for _, r := range u.rows {
 		for i, t := range r.split(r.whole(u)) {
 			p := r.params[i]
 			t = t.Reshape(p.shape...)
 			if u.track && p.piece.Defined() {
-				t = noticed(t, &p.used)
+				t = markUsed(t, &p.used)
 			}
 			for _, f := range r.fields[i] {
 				*f = t
 			}
 		}
 	}
-	if u.next != nil {
-		u.next.coming = nil
+	if u.prefetcher != nil {
+		u.prefetcher.prefetched = nil
 	}
-	u.lent = true
+	u.unsharded = true
 }
 
-// done takes back what the unit was lent to compute; in a backward pass its gradients are to come.
+// done reshards the unit after it has computed. In a backward pass the gradients are still to come.
 func (u *Unit) done() {
-	u.takeBack()
-	if u.next != nil && !u.next.backward {
-		u.next.tell("free", u)
+	u.reshard()
+	if u.prefetcher != nil && !u.prefetcher.backward {
+		u.prefetcher.traceEvent("free", u)
 	}
 }
 
-func (u *Unit) takeBack() {
-	u.lent = false
+func (u *Unit) reshard() {
+	u.unsharded = false
 	for _, r := range u.rows {
 		for _, fields := range r.fields {
 			for _, f := range fields {
@@ -247,7 +247,7 @@ func (u *Unit) takeBack() {
 	}
 }
 
-// whole is the row, whose gradient goes to the parts.
+// whole returns the flat tensor; its gradient is reduced to the parts.
 func (r *unitRow) whole(u *Unit) torch.Tensor {
 	ctx := u.ctx
 	if r.group.World() == 1 {
@@ -257,8 +257,8 @@ func (r *unitRow) whole(u *Unit) torch.Tensor {
 		Forward: func(in []torch.Tensor) []torch.Tensor {
 			var row torch.Tensor
 			var err error
-			if r.coming.Defined() {
-				row, err = r.arrived(ctx)
+			if r.prefetched.Defined() {
+				row, err = r.awaitGather(ctx)
 			} else {
 				row, err = r.gather(ctx, in[0])
 			}
@@ -266,7 +266,7 @@ func (r *unitRow) whole(u *Unit) torch.Tensor {
 			return []torch.Tensor{row}
 		},
 		Backward: func(_, _, grads []torch.Tensor) []torch.Tensor {
-			u.next.tell("reduce", u)
+			u.prefetcher.traceEvent("reduce", u)
 			mine, err := r.average(ctx, grads[0])
 			must("shard.Unit.Run", err)
 			return []torch.Tensor{mine}
@@ -274,8 +274,8 @@ func (r *unitRow) whole(u *Unit) torch.Tensor {
 	}.Apply(r.mine)[0]
 }
 
-// noticed is t; used becomes true when it gets a gradient.
-func noticed(t torch.Tensor, used *bool) torch.Tensor {
+// markUsed returns a view of t that sets used when it gets a gradient.
+func markUsed(t torch.Tensor, used *bool) torch.Tensor {
 	return torch.Function{
 		Forward: func(in []torch.Tensor) []torch.Tensor { return []torch.Tensor{in[0].View(in[0].Shape()...)} },
 		Backward: func(_, _, grads []torch.Tensor) []torch.Tensor {
@@ -285,7 +285,7 @@ func noticed(t torch.Tensor, used *bool) torch.Tensor {
 	}.Apply(t)[0]
 }
 
-// must ends a pass for an error, which the group knows.
+// must ends the pass by a panic if there is an error. The group has already failed with it.
 func must(op string, err error) {
 	if err != nil {
 		panic(torch.Errorf(op, torch.ErrInternal, "%v", err))

@@ -16,13 +16,13 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// A checkpoint whose processes had the whole model, as the Trainer writes it.
+// The files of an unsharded checkpoint, as the Trainer writes it.
 const (
 	wholeModel = "model.safetensors"
-	wholeState = "optimizer.safetensors" // its metadata have the updates
+	wholeState = "optimizer.safetensors" // its metadata contain the number of updates
 )
 
-// source is a checkpoint of either kind, whose tensors have the names of a sharded one.
+// source is a checkpoint of either kind, with the tensor names of a sharded one.
 type source interface {
 	Tensor(name string) (sharded.Tensor, bool)
 	ReadRange(name string, offset, length int64, w io.Writer) error
@@ -35,8 +35,7 @@ type shardedSource struct{ *sharded.Reader }
 
 func (s shardedSource) about() *sharded.Index { return &s.Index }
 
-// openSource opens a checkpoint: that of a sharded run by its index, or the files of an unsharded
-// one.
+// openSource opens a sharded checkpoint by its index, or the files of an unsharded one.
 func openSource(path string) (source, error) {
 	if _, err := os.Stat(filepath.Join(path, sharded.IndexName)); errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(filepath.Join(path, wholeModel)); err == nil {
@@ -57,10 +56,10 @@ type wholeSource struct {
 	at    map[string]place
 }
 
-// place is where a tensor is.
+// place is where a tensor is stored.
 type place struct {
 	file *safetensors.File
-	name string // there
+	name string // in the file
 	sharded.Tensor
 }
 
@@ -81,7 +80,7 @@ func openWhole(path string) (_ *wholeSource, err error) {
 		shapes[t.Name] = t.Shape
 		s.add(model, t, modelPrefix+t.Name)
 	}
-	for alias, name := range model.Metadata() { // weights that share their elements are in the file once
+	for alias, name := range model.Metadata() { // tied weights are stored once
 		if found, ok := s.at[modelPrefix+name]; ok && shapes[alias] == nil {
 			shapes[alias] = shapes[name]
 			s.at[modelPrefix+alias] = found
@@ -89,7 +88,7 @@ func openWhole(path string) (_ *wholeSource, err error) {
 	}
 	state, err := safetensors.Open(filepath.Join(path, wholeState))
 	if errors.Is(err, fs.ErrNotExist) {
-		return s, nil // weights alone
+		return s, nil // weights without optimizer state
 	}
 	if err != nil {
 		return nil, err
@@ -106,7 +105,7 @@ func openWhole(path string) (_ *wholeSource, err error) {
 	for key, value := range state.Metadata() {
 		s.index.Metadata[key] = value
 	}
-	s.index.Step, _ = strconv.Atoi(s.index.Metadata[updatesKey]) // whose absence Load reports
+	s.index.Step, _ = strconv.Atoi(s.index.Metadata[updatesKey]) // Load reports a missing value
 	return s, nil
 }
 
@@ -164,7 +163,7 @@ func ReadWhole(path string) (w *Whole, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = r.Close() }() // it was only read
+	defer func() { _ = r.Close() }() // opened for reading
 	x := r.about()
 	w = &Whole{Updates: -1, Step: x.Step, Metadata: x.Metadata}
 	failed := torch.Try(func() {
@@ -230,7 +229,8 @@ func (w *Whole) LoadModel(model any) error {
 	})
 }
 
-// targets are the tensors of a model that those of the checkpoint go into.
+// targets returns the tensors of a model that the checkpoint's tensors are copied to, in the same
+// order.
 func (w *Whole) targets(model any) (targets []torch.Tensor, err error) {
 	own, left := map[string]torch.Tensor{}, map[torch.Tensor]string{}
 	for _, t := range nn.StateDict(model) {

@@ -19,8 +19,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// A checkpoint of several processes is read into one without shards, which saves it as the Trainer
-// does, and that is read by several processes again: the same values, of tied weights too.
+// A checkpoint of several processes is read into an unsharded model, saved as the Trainer does, and
+// read by several processes again. The values must not change, including those of tied weights.
 func TestACheckpointGoesFromShardsToOneProcessAndBack(t *testing.T) {
 	folder := t.TempDir()
 	path, file := filepath.Join(folder, "step-1"), filepath.Join(folder, "whole")

@@ -7,7 +7,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// units are all that New was given or has made.
+// units returns all units of the model, including the root.
 func (m *Model) units() (all []*Unit) {
 	for _, u := range m.options.Units {
 		if u != nil {
@@ -20,15 +20,15 @@ func (m *Model) units() (all []*Unit) {
 	return all
 }
 
-// lendRoot gives the fields of the root whole parameters, whose history ends in the parts.
-func (m *Model) lendRoot(ctx context.Context) error {
+// unshardRoot sets the fields of the root to whole parameters, whose gradients go to the parts.
+func (m *Model) unshardRoot(ctx context.Context) error {
 	if m.root == nil {
 		return ctx.Err()
 	}
 	m.root.ctx = ctx
 	return torch.Try(func() {
 		torch.Scope(func() {
-			m.root.lend()
+			m.root.unshard()
 			for _, r := range m.root.rows {
 				for _, fields := range r.fields {
 					t := fields[0].Keep()
@@ -42,13 +42,13 @@ func (m *Model) lendRoot(ctx context.Context) error {
 	})
 }
 
-// dropRoot takes them back.
-func (m *Model) dropRoot() {
-	m.foresight.expect(nil)
-	if m.root == nil || !m.root.lent {
+// reshardRoot reverses unshardRoot.
+func (m *Model) reshardRoot() {
+	m.prefetcher.expect(nil)
+	if m.root == nil || !m.root.unsharded {
 		return
 	}
-	m.root.takeBack()
+	m.root.reshard()
 	m.root.free()
 }
 
@@ -67,7 +67,7 @@ func (u *Unit) free() {
 // processes may run different things. Without units there is nothing to do. All processes must
 // call it.
 func (m *Model) Summon(ctx context.Context) error {
-	m.dropRoot()
+	m.reshardRoot()
 	for _, u := range m.units() {
 		if u.summoned {
 			continue
@@ -88,7 +88,7 @@ func (m *Model) Summon(ctx context.Context) error {
 
 func (u *Unit) summon(ctx context.Context) error {
 	for _, r := range u.rows {
-		row := r.mine.Detach().Clone() // of one process
+		row := r.mine.Detach().Clone() // for one process
 		if r.group.World() > 1 {
 			var err error
 			if row, err = r.gather(ctx, r.mine); err != nil {
@@ -135,7 +135,7 @@ func (u *Unit) release() {
 		r.all.Free()
 		r.all = torch.Tensor{}
 	}
-	u.takeBack()
+	u.reshard()
 	u.free()
 	u.summoned = false
 }
@@ -150,7 +150,7 @@ func (m *Model) Summoned() bool {
 	return true
 }
 
-// makeRoot makes a unit of what is in no other.
+// makeRoot creates a unit of the parameters outside all other units.
 func (m *Model) makeRoot(ctx context.Context) error {
 	u, err := fullyShard(ctx, &Unit{group: m.replica, ctx: context.Background(), root: true}, m.model)
 	if err != nil {

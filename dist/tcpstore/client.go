@@ -68,8 +68,8 @@ func dialOnce(ctx context.Context, address string) (*Client, error) {
 	return c, nil
 }
 
-// call sends a request and reads its answer, until ctx ends. A call that fails in the middle leaves
-// the connection unusable.
+// call sends a request and reads its response, until ctx ends. A call that fails midway leaves the
+// connection unusable.
 func (c *Client) call(ctx context.Context, request []byte, answer func() error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,7 +140,7 @@ func (c *Client) Add(ctx context.Context, key string, n int64) (sum int64, err e
 	return sum, nil
 }
 
-// Has tells whether a key has a value.
+// Has reports whether a key has a value.
 func (c *Client) Has(ctx context.Context, key string) (ready bool, err error) {
 	b := binary.LittleEndian.AppendUint64([]byte{byte(queryCheck)}, 1)
 	err = c.call(ctx, appendString(b, keyPrefix+key), func() error {
@@ -154,11 +154,12 @@ func (c *Client) Has(ctx context.Context, key string) (ready bool, err error) {
 	return ready, nil
 }
 
-// LocalAddr is the address of this end: one by which the machine of the store reaches this one.
+// LocalAddr returns the address of this end of the connection, at which the store's machine can
+// reach this one.
 func (c *Client) LocalAddr() net.Addr { return c.conn.LocalAddr() }
 
-// WaitClosed waits until the store has closed the connection, and it can be opened anew at its
-// address. A connection that a call was cut short on is an error: nothing can be learned from it.
+// WaitClosed waits until the store has closed the connection, when another store can be opened at
+// its address. It is an error if an earlier call on this connection was cut short.
 func (c *Client) WaitClosed(ctx context.Context) error {
 	err := c.call(ctx, nil, func() error {
 		_, err := c.r.ReadByte()

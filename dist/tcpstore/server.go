@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// Server is a store that clients in Go and Python reach.
+// Server is a store for clients in Go and Python.
 type Server struct {
-	listener net.Listener
-	done     sync.WaitGroup
-	greeting time.Duration // how long a connection may be open without a word
+	listener         net.Listener
+	done             sync.WaitGroup
+	handshakeTimeout time.Duration // how long a new connection may send nothing
 
 	mu     sync.Mutex
 	values map[string][]byte
-	set    chan struct{} // closed, and replaced, whenever a value is set; closed for good with the store
+	set    chan struct{} // closed and replaced whenever a value is set; closed for good with the store
 	conns  map[net.Conn]bool
 	closed bool
 }
@@ -28,18 +28,18 @@ type Server struct {
 // Listen opens a store at address ("host:port"; port 0: any free one).
 func Listen(address string) (*Server, error) { return listen(address, 30*time.Second) }
 
-func listen(address string, greeting time.Duration) (*Server, error) {
+func listen(address string, handshakeTimeout time.Duration) (*Server, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("tcpstore: %w", err)
 	}
-	s := &Server{listener: l, greeting: greeting, values: map[string][]byte{}, set: make(chan struct{}),
+	s := &Server{listener: l, handshakeTimeout: handshakeTimeout, values: map[string][]byte{}, set: make(chan struct{}),
 		conns: map[net.Conn]bool{}}
 	s.done.Go(s.accept)
 	return s, nil
 }
 
-// Addr is where the store listens.
+// Addr returns the address at which the store listens.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
 // Close ends the store and all connections to it.
@@ -66,7 +66,7 @@ func (s *Server) accept() {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // too many open files, which pass: a store that ended here would end the run
+		if err != nil { // too many open files, for example: temporary, and returning would end the run
 			time.Sleep(20 * time.Millisecond)
 			continue
 		}
@@ -76,8 +76,8 @@ func (s *Server) accept() {
 		} else {
 			s.conns[conn] = true
 			s.done.Go(func() {
-				// a client that sends nonsense, or has gone, loses its connection: nobody else is
-				// concerned
+				// A client that sends garbage or disconnects loses its connection; the others are
+				// not affected.
 				_ = s.serve(conn)
 				_ = conn.Close()
 				s.mu.Lock()
@@ -89,18 +89,20 @@ func (s *Server) accept() {
 	}
 }
 
-// requests are what a client asks. While it waits, what it says next is listened for.
+// requests reads a client's requests. While the client waits for a key, a goroutine watches for
+// further input.
 type requests struct {
 	*bufio.Reader
-	heard chan error // the outcome of the Peek under way; nil: there is none
+	heard chan error // result of the Peek in progress; nil: none
 }
 
-// listen is told when the client says more, or has gone. Nothing else may read until then.
+// listen returns a channel that receives when the client sends something or disconnects. Until then
+// nothing else may read.
 func (r *requests) listen() <-chan error {
 	if r.heard == nil {
 		heard := make(chan error, 1)
 		r.heard = heard
-		go func() { // ends with the connection
+		go func() { // ends when the connection does
 			_, err := r.Peek(1)
 			heard <- err
 		}()
@@ -108,7 +110,7 @@ func (r *requests) listen() <-chan error {
 	return r.heard
 }
 
-// next is the kind of the next request.
+// next returns the type of the next request.
 func (r *requests) next() (query, error) {
 	if r.heard != nil {
 		err := <-r.heard
@@ -120,11 +122,11 @@ func (r *requests) next() (query, error) {
 	return query(q), err
 }
 
-// serve answers one client until it leaves.
+// serve answers the requests of one client until it disconnects.
 func (s *Server) serve(conn net.Conn) error {
 	r := &requests{Reader: bufio.NewReader(conn)}
 	var hello [5]byte
-	_ = conn.SetReadDeadline(time.Now().Add(s.greeting)) // a connection always takes one
+	_ = conn.SetReadDeadline(time.Now().Add(s.handshakeTimeout)) // libtorch's client sends a handshake at once
 	if _, err := io.ReadFull(r, hello[:]); err != nil {
 		return err
 	}
@@ -188,13 +190,14 @@ func (s *Server) answer(q query, r *requests) ([]byte, error) {
 			return []byte{checkReady}, nil
 		}
 		return s.wait(keys, r)
-	case queryCancel: // it crossed the answer to the wait; libtorch's client expects both
+	case queryCancel: // it crossed the response to the wait; libtorch's client expects both
 		return []byte{waitCanceled}, nil
 	}
 	return nil, fmt.Errorf("tcpstore: request %d is not one that this store knows", q)
 }
 
-// wait answers when all keys have values, or when the client, at its time limit, cancels.
+// wait responds when all keys have values, or when the client cancels, as it does after its
+// timeout.
 func (s *Server) wait(keys []string, r *requests) ([]byte, error) {
 	for {
 		more := s.missing(keys)
@@ -218,7 +221,7 @@ func (s *Server) wait(keys []string, r *requests) ([]byte, error) {
 	}
 }
 
-// add keeps numbers as decimal text, as libtorch does.
+// add stores numbers as decimal text, as libtorch does.
 func (s *Server) add(r *bufio.Reader) ([]byte, error) {
 	key, err := readBytes(r, maxKey)
 	if err != nil {
@@ -275,8 +278,8 @@ func (s *Server) putLocked(key string, value []byte) {
 	}
 }
 
-// missing returns nil if all keys have values, and otherwise what is closed when another value is
-// set.
+// missing returns nil if all keys have values, and otherwise a channel that is closed when another
+// value is set.
 func (s *Server) missing(keys []string) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

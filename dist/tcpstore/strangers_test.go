@@ -27,7 +27,7 @@ func TestAConnectionThatSaysNothingIsClosed(t *testing.T) {
 func TestALengthAloneTakesNoMemory(t *testing.T) {
 	r, w := io.Pipe()
 	go func() {
-		_, _ = w.Write([]byte{0, 0, 0x80, 0, 0, 0, 0, 0, 1}) // 8 MB, of which a byte comes
+		_, _ = w.Write([]byte{0, 0, 0x80, 0, 0, 0, 0, 0, 1}) // announces 8 MB, sends one byte
 		_ = w.Close()
 	}()
 	var before, after runtime.MemStats
@@ -38,7 +38,7 @@ func TestALengthAloneTakesNoMemory(t *testing.T) {
 	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20))
 }
 
-// libtorch's client cancels a wait at its time limit, and then waits for the answer without one.
+// libtorch's client cancels a wait after its timeout, and then waits for the response without one.
 func TestAWaitCanBeCanceled(t *testing.T) {
 	s, err := listen("127.0.0.1:0", time.Minute)
 	require.NoError(t, err)
@@ -68,8 +68,8 @@ func TestAWaitCanBeCanceled(t *testing.T) {
 	say(wait...)
 	s.put("k", []byte("v"))
 	require.Equal(t, []byte{stopWaiting}, hear(1))
-	say(byte(queryCancel)) // it crossed the answer
+	say(byte(queryCancel)) // it crossed the response
 	require.Equal(t, []byte{waitCanceled}, hear(1))
 	say(append([]byte{byte(queryGet)}, key...)...)
-	require.Equal(t, appendString(nil, "v"), hear(9), "the connection is as good as before")
+	require.Equal(t, appendString(nil, "v"), hear(9), "the connection still works")
 }

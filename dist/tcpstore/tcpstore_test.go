@@ -39,7 +39,7 @@ func dial(t *testing.T, address string) *tcpstore.Client {
 	return c
 }
 
-// talk checks a store, whoever runs it.
+// talk tests a store through two clients, whichever implementation serves it.
 func talk(t *testing.T, a, b *tcpstore.Client) {
 	t.Helper()
 	ctx := t.Context()
@@ -76,7 +76,7 @@ func talk(t *testing.T, a, b *tcpstore.Client) {
 	defer cancel()
 	if _, err := b.Get(short, "never"); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(),
 		`"never"`) {
-		t.Errorf("Get of what nobody sets: %v", err)
+		t.Errorf("Get of a key that is never set: %v", err)
 	}
 }
 
@@ -85,8 +85,9 @@ func TestOurStore(t *testing.T) {
 	talk(t, c, dial(t, s.Addr().String()))
 }
 
-// TestPythonsStore talks to torch.distributed.TCPStore, in both of its implementations, and has
-// Python talk to ours. It needs a Python with torch, whose path is in the variable PYTHON.
+// TestPythonsStore tests the client with both implementations of torch.distributed.TCPStore, and
+// the server with a client in Python. It needs a Python with torch, whose path is in the variable
+// PYTHON.
 func TestPythonsStore(t *testing.T) {
 	python := os.Getenv("PYTHON")
 	if python == "" {
@@ -154,7 +155,7 @@ func TestTheEndOfAStoreEndsItsClients(t *testing.T) {
 		t.Error(err)
 	}
 	if err := <-failed; err == nil {
-		t.Error("Get of a store that has gone succeeded")
+		t.Error("Get from a closed store succeeded")
 	}
 }
 
@@ -190,7 +191,7 @@ func FuzzServer(f *testing.F) {
 	})
 }
 
-// Who waits for the end of a store finds nothing at its address then, or the next one.
+// When WaitClosed returns, either nothing listens at the store's address or the next store does.
 func TestTheEndOfAStoreCanBeWaitedFor(t *testing.T) {
 	s, err := tcpstore.Listen("127.0.0.1:0")
 	if err != nil {
@@ -208,7 +209,7 @@ func TestTheEndOfAStoreCanBeWaitedFor(t *testing.T) {
 		t.Errorf("an open store: %v", err)
 	}
 	if err := c.WaitClosed(t.Context()); err == nil {
-		t.Error("a connection on which a call was cut short says that an open store has closed")
+		t.Error("after an aborted call, a connection reports that an open store has closed")
 	}
 	ended := make(chan error)
 	other, err := tcpstore.Dial(t.Context(), address)

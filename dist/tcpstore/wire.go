@@ -18,14 +18,14 @@ const (
 	queryAdd      query = 4
 	queryCheck    query = 5
 	queryWait     query = 6
-	queryCancel   query = 12 // of a wait
+	queryCancel   query = 12 // cancels a wait
 	queryPing     query = 13
 )
 
-// magic is validationMagicNumber, which a client sends first.
+// magic is validationMagicNumber, the first message of a client.
 const magic = 0x3C85F7CE
 
-// Answers to queryCheck and queryWait.
+// Responses to queryCheck and queryWait.
 const (
 	checkReady    = 0
 	checkNotReady = 1
@@ -33,14 +33,14 @@ const (
 	waitCanceled  = 1
 )
 
-// What a peer may ask us to read: the limits of libtorch's own server.
+// Limits on what a peer may send, those of libtorch's own server.
 const (
 	maxKeys  = 1024
 	maxKey   = 8 << 10
 	maxValue = 8 << 20
 )
 
-// keyPrefix stands before every key on the wire.
+// keyPrefix precedes every key on the wire.
 const keyPrefix = "/"
 
 func appendString(b []byte, s string) []byte {
@@ -66,7 +66,7 @@ func readBytes(r io.Reader, limit uint64) ([]byte, error) {
 		_, err = io.ReadFull(r, b)
 		return b, err
 	}
-	var b bytes.Buffer // which takes no more memory than has come: the length is only what somebody says
+	var b bytes.Buffer // grows with the data received: the length in the header cannot be trusted
 	if _, err := io.CopyN(&b, r, int64(n)); err != nil {
 		return nil, err
 	}

@@ -12,8 +12,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Two ranks train one MLP, of whose features each computes a half. Here they are goroutines; in a run
-// each is a process, and dist.Init(ctx, dist.Options{}) finds the others by the environment.
+// Two ranks train one MLP, each computing half of its features. Here the ranks are goroutines; in a
+// real run each is a process, and dist.Init(ctx, dist.Options{}) finds the others through the
+// environment.
 func Example() {
 	const rate = 0.1
 	held := make([]int64, 2)

@@ -22,7 +22,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// pair is attention whose heads can be divided by no number but one.
+// pair is attention whose heads cannot be divided.
 type pair struct {
 	Query *nn.Linear `module:"query"`
 	Key   *nn.Linear `module:"key"`
@@ -102,7 +102,7 @@ func TestDifferentPlansAreRefusedOnAll(t *testing.T) {
 	}
 }
 
-// A divided model is not taken for replicas nor for the whole, and is not divided again.
+// A divided model cannot be used as a replica or as a whole model, nor be divided again.
 func TestPartsAreNoReplicas(t *testing.T) {
 	for rank, err := range together(t, 2, func(ctx context.Context, g *dist.Group) error {
 		m := newNet(8)
@@ -171,7 +171,7 @@ func TestACancelledContextEndsPasses(t *testing.T) {
 			return g.Err()
 		}
 		time.AfterFunc(50*time.Millisecond, func() { cancel(fmt.Errorf("the user has had enough")) })
-		m.forward(torch.Ones(2, 5)) // which waits for rank 1
+		m.forward(torch.Ones(2, 5)) // waits for rank 1
 		return nil
 	})
 	for rank, err := range errs {
@@ -214,7 +214,7 @@ func TestNormsOfMistakes(t *testing.T) {
 	}))
 }
 
-// A pair costs one sum in a forward pass and one in a backward pass.
+// A pair of layers costs one all-reduce in the forward pass and one in the backward pass.
 func TestAPairIsOneSumInEachDirection(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.json")
 	all(t, together(t, 2, func(ctx context.Context, g *dist.Group) error {

@@ -67,7 +67,7 @@ func Parallelize(ctx context.Context, g *dist.Group, model any, plan Plan) (*Mod
 	return m, nil
 }
 
-// try runs f, whose tensor operations may panic.
+// try runs f, and returns panics of its tensor operations as errors.
 func try(f func() error) error {
 	var err error
 	if failed := torch.Try(func() { err = f() }); failed != nil {
@@ -76,7 +76,7 @@ func try(f func() error) error {
 	return err
 }
 
-// arrange finds what is to be divided, and says what the model is.
+// arrange finds the layers to divide, and returns a description of the model.
 func (m *Model) arrange(plan Plan) (about string, err error) {
 	if m.layers, err = plan.layers(m.model); err != nil {
 		return "", err
@@ -99,7 +99,7 @@ func (m *Model) arrange(plan Plan) (about string, err error) {
 	return text.String(), m.planHeads()
 }
 
-// plan says how a layer is divided.
+// plan determines the pieces of a layer.
 func (m *Model) plan(l *layer) {
 	l.part = &nn.LinearPart{}
 	features := "output"
@@ -117,7 +117,7 @@ func (m *Model) plan(l *layer) {
 	l.part.Name = fmt.Sprintf("part %d of %d of the %s features", m.group.Rank(), m.group.World(), features)
 }
 
-// planHeads finds the attention whose heads are divided, and checks that they can be.
+// planHeads finds the attention modules whose heads are divided, and checks that they can be.
 func (m *Model) planHeads() error {
 	planned := map[*nn.Linear]*layer{}
 	for _, l := range m.layers {
@@ -139,7 +139,7 @@ func (m *Model) planHeads() error {
 			default:
 				divided = c.Name
 				if planned[linear].style == Colwise {
-					planned[linear].part.Input = nil // the module's own, once for all
+					planned[linear].part.Input = nil // shared by q, k and v: the attention module applies it once
 				}
 			}
 		}
@@ -153,7 +153,7 @@ func (m *Model) planHeads() error {
 		if err := h.DivideHeads(int64(m.group.World()), nil); err != nil {
 			return fmt.Errorf("tensor: %s: %w", name, err)
 		}
-		if err := h.DivideHeads(1, nil); err != nil { // until the weights are
+		if err := h.DivideHeads(1, nil); err != nil { // not before the weights are divided
 			return fmt.Errorf("tensor: %s: %w", name, err)
 		}
 		m.heads = append(m.heads, attention{name, h})
@@ -161,7 +161,7 @@ func (m *Model) planHeads() error {
 	return nil
 }
 
-// cut leaves of a layer the part of this process.
+// cut reduces a layer to the part of this process.
 func (m *Model) cut(l *layer) error {
 	if err := nn.Materialize(l.linear); err != nil {
 		return fmt.Errorf("tensor: %s: %w", l.name, err)
@@ -186,7 +186,7 @@ func (m *Model) cut(l *layer) error {
 	})
 }
 
-// replicate gives all processes what rank 0 has and nobody has a part of.
+// replicate broadcasts the parameters and buffers that are not divided from rank 0.
 func (m *Model) replicate() error {
 	if err := nn.Materialize(m.model); err != nil {
 		return fmt.Errorf("tensor: %w", err)
@@ -201,7 +201,7 @@ func (m *Model) replicate() error {
 	return ddp.Broadcast(m.ctx, m.group, 0, whole...)
 }
 
-// divided are the parameters of which this process has a part.
+// divided returns the parameters of which this process has only a part.
 func (m *Model) divided() map[torch.Tensor]bool {
 	is := map[torch.Tensor]bool{}
 	for _, l := range m.layers {
@@ -212,7 +212,7 @@ func (m *Model) divided() map[torch.Tensor]bool {
 	return is
 }
 
-// divide has layers and attention compute with parts.
+// divide makes layers and attention modules compute with parts.
 func (m *Model) divide() error {
 	for _, l := range m.layers {
 		l.linear.SetPart(l.part)
@@ -226,7 +226,7 @@ func (m *Model) divide() error {
 	return nil
 }
 
-// undivide has them compute as ever.
+// undivide reverses divide.
 func (m *Model) undivide() error {
 	for _, l := range m.layers {
 		l.linear.SetPart(nil)

@@ -48,7 +48,7 @@ type Heads interface {
 	DivideHeads(n int64, input func(x torch.Tensor) torch.Tensor) error
 }
 
-// layer is a Linear that is divided.
+// layer is a Linear to be divided.
 type layer struct {
 	name   string
 	linear *nn.Linear
@@ -57,7 +57,7 @@ type layer struct {
 	pieces []*piece
 }
 
-// layers are those of the plan, in the order of the model's modules.
+// layers returns the layers of the plan, in the order of the model's modules.
 func (p Plan) layers(model any) (list []*layer, err error) {
 	patterns := slices.Sorted(maps.Keys(p))
 	for _, pattern := range patterns {
@@ -104,7 +104,7 @@ func (p Plan) layers(model any) (list []*layer, err error) {
 	return list, nil
 }
 
-// check refuses layers that so many processes cannot have equal parts of.
+// check refuses layers that cannot be divided equally among world processes.
 func check(layers []*layer, model any, world int) error {
 	if parts := nn.LinearParts(model); len(parts) > 0 {
 		return fmt.Errorf("tensor: the model is divided already: %s", parts[0])

@@ -7,8 +7,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// enter is what goes into a divided layer: x itself, whose gradient is the sum over the processes.
-// Megatron-LM's f.
+// enter applies Megatron-LM's f to the input of a divided layer: x itself in the forward pass, the
+// sum of the gradients over the processes in the backward pass.
 func (m *Model) enter(layer string, x torch.Tensor) torch.Tensor {
 	return torch.Function{
 		Forward: func(in []torch.Tensor) []torch.Tensor { return []torch.Tensor{in[0].View(in[0].Shape()...)} },
@@ -22,8 +22,8 @@ func (m *Model) enter(layer string, x torch.Tensor) torch.Tensor {
 	}.Apply(x)[0]
 }
 
-// sum adds y up over the processes, in place, so that the gradient of the sum is the one of y:
-// Megatron-LM's g.
+// sum is Megatron-LM's g: it sums y over the processes, in place, in the forward pass, and passes
+// the gradient through unchanged in the backward pass.
 func (m *Model) sum(what string, y torch.Tensor) torch.Tensor {
 	if y.Numel() == 0 {
 		return y
@@ -32,7 +32,7 @@ func (m *Model) sum(what string, y torch.Tensor) torch.Tensor {
 	call := fmt.Sprintf("adding up %s, %s%v", what, y.DType(), y.Shape())
 	err := m.group.Err()
 	if err != nil {
-		err = m.group.Fail(call, err) // the first reason, as an error of this call
+		err = m.group.Fail(call, err) // the first reason that any process had, as an error of this call
 	} else {
 		err = ddp.Collective(m.ctx, m.group, call, func(p *torch.ProcessGroup) {
 			work := torch.Call("_c10d_functional::all_reduce_", y.Detach(), "sum", p.Name())[0]

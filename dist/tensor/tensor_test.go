@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m))
 }
 
-// together runs f as each rank, in goroutines of this process, each with a generator of its own.
+// together runs f as each rank, in goroutines of this process, each with its own random generator.
 func together(t *testing.T, world int, f func(ctx context.Context, g *dist.Group) error) []error {
 	t.Helper()
 	testenv.RequireTorch(t)
@@ -48,7 +48,7 @@ func all(t *testing.T, errs []error) {
 	}
 }
 
-// block is what the golden file has two of.
+// block is the module that the model of the golden file has twice.
 type block struct {
 	Norm    *nn.LayerNorm `module:"norm"`
 	Up      *nn.Linear    `module:"up"`
@@ -94,7 +94,7 @@ func (m *net) forward(x torch.Tensor) torch.Tensor {
 	return m.Outlet.Forward(x)
 }
 
-// input is the batch of a step.
+// input returns the batch of a step.
 func input(step int) torch.Tensor {
 	v := make([]float64, 60)
 	for i := range v {
@@ -103,7 +103,7 @@ func input(step int) torch.Tensor {
 	return torch.From(v, 4, 3, 5)
 }
 
-// result is what training has come to: tensors by name.
+// result holds the outcome of a training run: tensors by name.
 type result map[string][]float64
 
 func (r result) add(prefix string, ts []torch.Named) {
@@ -114,7 +114,8 @@ func (r result) add(prefix string, ts []torch.Named) {
 	}
 }
 
-// compare returns where two results differ by more than relative to the greatest number of a tensor.
+// compare returns an error if two results differ by more than a tolerance, relative to the largest
+// element of each tensor.
 func compare(got, want result, relative float64) error {
 	if len(got) != len(want) {
 		return fmt.Errorf("there are %d results, want %d", len(got), len(want))
@@ -136,17 +137,17 @@ func compare(got, want result, relative float64) error {
 	return nil
 }
 
-// run is a way of training.
+// run is a training configuration.
 type run struct {
 	inner       int64 // features between up and down
 	optimizer   optim.Builder
 	checkpoints bool
-	frozen      string // pattern of parameters that are not trained
+	frozen      string // pattern of frozen parameters
 	deferred    bool
 }
 
-// train makes four updates in float64, with clipping. Gradients are the whole ones of the first pass
-// for parameters that are not divided.
+// train makes four updates in float64, with clipping. The gradients in the result are those of the
+// first pass, for parameters that are not divided.
 func (o run) train(ctx context.Context, g *dist.Group) (result, error) {
 	var m *net
 	make := func() { m = newNet(o.inner) }
@@ -209,7 +210,7 @@ func (o run) train(ctx context.Context, g *dist.Group) (result, error) {
 	return got, p.Release()
 }
 
-// alone runs f as the only process.
+// alone runs f in a group of one process.
 func alone[T any](f func(ctx context.Context, g *dist.Group) (T, error)) (got T, err error) {
 	torch.ForkRNG(func() {
 		torch.ManualSeed(3)
@@ -220,7 +221,8 @@ func alone[T any](f func(ctx context.Context, g *dist.Group) (T, error)) (got T,
 	return got, err
 }
 
-// Outputs, gradients, norms and weights are those of the undivided model but for the order of sums.
+// Outputs, gradients, norms and weights equal those of the undivided model up to the order of
+// summation.
 func TestTrainingIsThatOfOneProcess(t *testing.T) {
 	testenv.RequireTorch(t)
 	for name, o := range map[string]run{
@@ -234,7 +236,7 @@ func TestTrainingIsThatOfOneProcess(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o.inner = 12
 			if o.deferred {
-				o.inner = 600 // weights are deferred from 16 KiB on
+				o.inner = 600 // weights of 16 KiB or more are deferred
 				eager := o
 				eager.deferred = false
 				want, err := alone(eager.train)
@@ -261,7 +263,7 @@ func TestTrainingIsThatOfOneProcess(t *testing.T) {
 	}
 }
 
-// whole gives a tensor small whole numbers.
+// whole fills a tensor with small integers.
 func whole(t torch.Tensor, seed int) {
 	v := make([]float64, t.Numel())
 	for i := range v {
@@ -270,7 +272,8 @@ func whole(t torch.Tensor, seed int) {
 	torch.NoGrad(func() { t.Copy_(torch.From(v, t.Shape()...)) })
 }
 
-// Sums of whole numbers have no order, so two passes and updates are equal in every bit.
+// Sums of small integers are exact in any order, so two passes and updates must be equal in every
+// bit.
 func TestWholeNumbersAreExact(t *testing.T) {
 	testenv.RequireTorch(t)
 	train := func(ctx context.Context, g *dist.Group) (result, error) {
@@ -278,7 +281,7 @@ func TestWholeNumbersAreExact(t *testing.T) {
 			nn.NewLinear(6, 3, nil)}
 		nn.To(m, torch.TensorOptions{DType: torch.Float64})
 		for i, p := range nn.Params(m) {
-			whole(p.Tensor, i+g.Rank()) // those of rank 0 count
+			whole(p.Tensor, i+g.Rank()) // differs by rank; the weights of rank 0 count
 		}
 		p, err := tensor.Parallelize(ctx, g, m, tensor.Plan{"0": tensor.Colwise, "2": tensor.Rowwise, "3": tensor.Colwise,
 			"5": tensor.Rowwise})
@@ -323,8 +326,8 @@ func TestWholeNumbersAreExact(t *testing.T) {
 	}
 }
 
-// Two processes compute what two of PyTorch compute, whose first one adds the bias before the sum:
-// hence not the same last bits.
+// Two processes compute what two processes in PyTorch do, except in the last bits: PyTorch adds the
+// bias on the first process before the sum.
 func TestTrainingIsThatOfPyTorchsTensorParallel(t *testing.T) {
 	testenv.RequireTorch(t)
 	file := golden.Load(t, "testdata/parallel.safetensors")

@@ -9,25 +9,25 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// piece is what this process has of a parameter.
+// piece is the part of a parameter that this process holds.
 type piece struct {
 	name  string
 	field *torch.Tensor
-	dim   int64 // along which the parameter is divided
+	dim   int64 // dimension along which the parameter is divided
 	here  torch.Tensor
 }
 
-// of is the piece of the whole parameter.
+// of returns this process's piece of the whole parameter.
 func (p *piece) of(whole torch.Tensor, g *dist.Group) torch.Tensor {
 	size := whole.Size(p.dim) / int64(g.World())
 	return whole.Detach().Narrow(p.dim, int64(g.Rank())*size, size)
 }
 
-// whole gathers the parameter.
+// whole gathers the whole parameter.
 func (p *piece) whole(ctx context.Context, g *dist.Group) (whole torch.Tensor, err error) {
 	mine := p.here.Detach()
 	if p.dim == 1 {
-		mine = mine.T().Contiguous() // gathered along the first dimension
+		mine = mine.T().Contiguous() // tensors are gathered along the first dimension
 	}
 	call := fmt.Sprintf("gathering %s, %s%v", p.name, mine.DType(), mine.Shape())
 	err = ddp.Collective(ctx, g, call, func(group *torch.ProcessGroup) {

@@ -18,8 +18,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// The file of a summoned model is the one of the undivided model, byte for byte, and what is read into
-// it is cut again.
+// The file of a summoned model equals that of the undivided model byte for byte, and weights loaded
+// into a summoned model are divided again.
 func TestFilesAreThoseOfTheUndividedModel(t *testing.T) {
 	folder := t.TempDir()
 	path, other := filepath.Join(folder, "undivided.safetensors"), filepath.Join(folder, "other.safetensors")
@@ -47,7 +47,7 @@ func TestFilesAreThoseOfTheUndividedModel(t *testing.T) {
 				return err
 			}
 			if n := m.Blocks[0].Down.Weight.Numel(); n != int64(72/world) {
-				return fmt.Errorf("of 72 weights %d are here", n)
+				return fmt.Errorf("%d of 72 weights are on this process", n)
 			}
 			written := filepath.Join(folder, fmt.Sprint(world, "-", g.Rank(), ".safetensors"))
 			if err := p.Summon(ctx); err != nil {
@@ -92,7 +92,7 @@ func TestFilesAreThoseOfTheUndividedModel(t *testing.T) {
 	}
 }
 
-// One process has the undivided model, with its bits.
+// In a group of one process the model is undivided, with the same bits.
 func TestAGroupOfOneIsTheIdentity(t *testing.T) {
 	want, err := alone(func(context.Context, *dist.Group) (torch.Tensor, error) {
 		return newNet(7).forward(input(0).ToDType(torch.Float32)), nil
@@ -123,8 +123,8 @@ func TestAGroupOfOneIsTheIdentity(t *testing.T) {
 	}
 }
 
-// With dropout between and behind the layers the processes compute the same, if they draw the same
-// numbers, and drop the same places of their parts.
+// With dropout between and behind the layers, the processes stay in step if they draw the same
+// random numbers: they drop the same places of their parts.
 func TestDropoutKeepsTheProcessesTogether(t *testing.T) {
 	outputs := make([][]float64, 2)
 	all(t, together(t, 2, func(ctx context.Context, g *dist.Group) error {
@@ -141,7 +141,7 @@ func TestDropoutKeepsTheProcessesTogether(t *testing.T) {
 	assert.Contains(t, outputs[0], 0.0)
 }
 
-// The output of a divided pair has the dtype that autocast gives it, as of an undivided one.
+// Under autocast, the output of a divided pair has the same dtype as that of an undivided one.
 func TestAutocast(t *testing.T) {
 	all(t, together(t, 2, func(ctx context.Context, g *dist.Group) error {
 		m := newNet(8)
@@ -161,7 +161,8 @@ func TestAutocast(t *testing.T) {
 	}))
 }
 
-// Two replicas of two parts, each with half of the batch, train as one process with all of it.
+// Two replicas of two parts, each with half of the batch, train like one process with the whole
+// batch.
 func TestReplicasOfDividedModels(t *testing.T) {
 	train := func(m *net, x torch.Tensor, backward func(loss torch.Tensor) error,
 		clip func() (torch.Tensor, error)) (norm float64, err error) {

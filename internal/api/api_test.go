@@ -67,8 +67,8 @@ func TestExportedNamesAreThoseOfTheFiles(t *testing.T) {
 	}
 }
 
-// packages are the folders of all public packages: neither internal nor commands, examples and the
-// calls of C.
+// packages returns the folders of all public packages: not internal ones, commands, examples and
+// cgotorch.
 func packages(t *testing.T) (folders []string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
@@ -93,7 +93,7 @@ func fileOf(folder string) string {
 	return strings.ReplaceAll(filepath.ToSlash(folder), "/", "_") + ".txt"
 }
 
-// list is a line for each exported constant, variable, function, type, field and method.
+// list returns a line for each exported constant, variable, function, type, field and method.
 func list(t *testing.T, folder string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, folder, "*.go"))
@@ -114,7 +114,7 @@ func list(t *testing.T, folder string) string {
 		}
 	}
 	slices.Sort(lines)
-	lines = slices.Compact(lines) // of files for different systems
+	lines = slices.Compact(lines) // declared in files for different systems
 	if len(lines) == 0 {
 		return ""
 	}
@@ -125,7 +125,7 @@ func declared(fset *token.FileSet, d ast.Decl) (lines []string) {
 	text := func(n ast.Node) string {
 		var b bytes.Buffer
 		if err := printer.Fprint(&b, fset, n); err != nil {
-			panic(err) // never: what was parsed can be printed
+			panic(err) // cannot happen: what was parsed can be printed
 		}
 		return strings.Join(strings.Fields(b.String()), " ")
 	}
@@ -165,7 +165,7 @@ func declared(fset *token.FileSet, d ast.Decl) (lines []string) {
 	return lines
 }
 
-// typeLines are a type, and its exported fields or the methods of an interface.
+// typeLines returns the lines for a type and its exported fields, or the methods of an interface.
 func typeLines(s *ast.TypeSpec, text func(ast.Node) string) (lines []string) {
 	name := "type " + s.Name.Name
 	if s.TypeParams != nil {

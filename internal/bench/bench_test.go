@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { os.Exit(testenv.Run(m)) }
 
 const sharedData = "../../../shared/data"
 
-// line runs the command and returns the line that it prints.
+// line runs the command and returns the line that it prints, decoded.
 func line(t *testing.T, args ...string) map[string]any {
 	t.Helper()
 	var out, log bytes.Buffer
@@ -31,8 +31,8 @@ func line(t *testing.T, args ...string) map[string]any {
 	return m
 }
 
-// What plain PyTorch prints for the same workload with -tiny, one thread and dropout 0: the work is
-// the same. The numbers of texts and ids are whole; pictures differ by a few grey levels.
+// The expected values were printed by plain PyTorch for the same workload with -tiny, one thread
+// and dropout 0. Texts and IDs must be equal; pictures differ by a few grey levels.
 func TestEveryWorkloadDoesTheWorkOfThePeers(t *testing.T) {
 	if _, err := os.Stat(sharedData); err != nil {
 		t.Skip("the data sets are not beside the checkout: ", err)

@@ -12,10 +12,10 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// mostTokens is where pairs are cut; none of MRPC is as long.
+// mostTokens is the maximum length of pairs; none in MRPC is that long.
 const mostTokens = 128
 
-// trainBERT fine-tunes a fresh BERT on MRPC.
+// trainBERT trains a new BERT on MRPC.
 func trainBERT(o settings, w workload, r *recorder) error {
 	set, err := glue.Open(filepath.Join(o.data, "mrpc"), glue.MRPC)
 	if err != nil {

@@ -24,12 +24,12 @@ import (
 )
 
 // The workloads checkpoint and checkpoint_small save and load the training state of bert_base and
-// bert_small: files in the page cache, or with -fsync whole checkpoints, flushed, read back and
-// verified. They also measure how long a save holds the loop, with and without AsyncSave.
+// bert_small: files in the page cache or, with -fsync, whole checkpoints that are flushed, read
+// back and verified. They also measure how long a save blocks the loop, with and without AsyncSave.
 
 type bertStep = engine.Step[bert.Sample, classify.Batch]
 
-// bertState is a BERT and its AdamW with moments that are not zero.
+// bertState returns a BERT with an AdamW whose moments are not zero.
 func bertState(o settings, w workload, seed uint64) (*bertStep, error) {
 	torch.ManualSeed(seed)
 	model, err := newBERT(w)
@@ -46,7 +46,7 @@ func bertState(o settings, w workload, seed uint64) (*bertStep, error) {
 		return nil, err
 	}
 	torch.NoGrad(func() {
-		torch.Scope(func() { // the gradients live until the update
+		torch.Scope(func() { // free the gradients after the update
 			for _, p := range nn.Params(model) {
 				p.Tensor.SetGrad(p.Tensor.Detach().MulScalar(0.01))
 			}
@@ -56,12 +56,13 @@ func bertState(o settings, w workload, seed uint64) (*bertStep, error) {
 	return s, err
 }
 
-// sizeOf is the sum of the absolute weights and first moments.
+// sizeOf returns the sum of the absolute weights and first moments.
 func sizeOf(s *bertStep) (sum float64) {
 	torch.NoGrad(func() {
 		for _, t := range slices.Concat(nn.Params(s.Model()), s.Optimizer().State()) {
 			if filepath.Ext(t.Name) != ".exp_avg_sq" && filepath.Ext(t.Name) != ".step" {
-				// In pieces: what is measured is the memory of saves and loads, not that of this sum.
+				// In pieces, because the memory of saves and loads is measured, not that of this
+				// sum.
 				torch.Scope(func() {
 					for _, piece := range t.Tensor.Reshape(-1).Split(1<<18, 0) {
 						torch.Scope(func() { sum += piece.Abs().Sum(torch.Float64).Item() })
@@ -111,7 +112,7 @@ func saveAndLoadRounds(o settings) (map[string]any, error) {
 	if math.Abs(got-want) > 1e-9*want {
 		return nil, fmt.Errorf("the state that was loaded is another one: %v, want %v", got, want)
 	}
-	// Now and then a round waits for a disk that writes what the rounds before have left.
+	// Some rounds wait for the disk to write what earlier ones have left, so take the median.
 	save, load := median(saves), median(loads)
 	seconds := float64(rounds) * (save + load)
 	peak, anonymous := memory("VmHWM"), memory("RssAnon") // of saves and loads: training needs more
@@ -138,7 +139,7 @@ func parameters(s *bertStep) (n int64) {
 	return n
 }
 
-// saveAndLoad is one round.
+// saveAndLoad runs one round.
 func saveAndLoad(o settings, from, to *bertStep) (save, load float64, bytes int64, err error) {
 	dir, err := os.MkdirTemp(o.dir, "bench-")
 	if err != nil {
@@ -172,16 +173,16 @@ func saveAndLoad(o settings, from, to *bertStep) (save, load float64, bytes int6
 	return save, load, bytes, errors.Join(err, listErr)
 }
 
-// timedSaves is a step that trains and notes how long a save holds the loop: from the end of an
+// timedSaves is a step that trains and measures how long a save blocks the loop: from the end of an
 // update to the next batch, and in the next update, which waits for the copy. Every second update
-// is followed by a save; the others say how long it takes without.
+// is followed by a save; the others are the reference.
 type timedSaves struct {
 	*bertStep
 	dir     string
 	updates int
 	updated time.Time
-	between [2][]float64 // an update and a batch: with a save, without
-	update  [2][]float64 // beside a copy, perhaps; without
+	between [2][]float64 // from an update to the next batch: with a save, without
+	update  [2][]float64 // of an update: possibly during a copy, without
 }
 
 func (u *timedSaves) Train(ctx context.Context, b classify.Batch, w trainer.Window) error {
@@ -196,7 +197,7 @@ func (u *timedSaves) Train(ctx context.Context, b classify.Batch, w trainer.Wind
 	return u.bertStep.Train(ctx, b, w)
 }
 
-// settled waits until nothing of a save is under way.
+// settled waits until a save is complete.
 func (u *timedSaves) settled(save int) error {
 	for begin := time.Now(); time.Since(begin) < 5*time.Minute; time.Sleep(5 * time.Millisecond) {
 		_, err := os.Stat(filepath.Join(u.dir, "checkpoint-"+strconv.Itoa(save)))
@@ -218,13 +219,13 @@ func (u *timedSaves) Update(ctx context.Context, rate float64) (bool, error) {
 	return applied, err
 }
 
-// held is the median of what a save adds to the way to the next batch, and to the next update; the
-// first save makes the memory of the copy.
+// held returns by how much a save delays the next batch and the next update, as medians; the first
+// save, which allocates the memory of the copy, is left out.
 func (u *timedSaves) held() (between, update float64) {
 	return median(u.between[0][1:]) - median(u.between[1][1:]), median(u.update[0][2:]) - median(u.update[1][1:])
 }
 
-// heldBySaves is how long a save holds the loop.
+// heldBySaves measures how long a save blocks the loop.
 func heldBySaves(o settings, w workload, s *bertStep, async bool, rounds int) (between, update float64, err error) {
 	dir, err := os.MkdirTemp(o.dir, "bench-")
 	if err != nil {

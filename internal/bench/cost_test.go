@@ -24,25 +24,26 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// cost is what a step costs that no machine changes.
+// cost is the cost of a step that is the same on every machine.
 type cost struct {
-	calls   float64 // of C
-	tensors float64 // that Go code is given
-	allocs  float64 // in Go
-	bytes   float64 // allocated in Go
+	calls   float64 // calls of C functions
+	tensors float64 // tensors handed to Go code
+	allocs  float64 // allocations in Go
+	bytes   float64 // bytes allocated in Go
 }
 
-// costOf trains and counts between two updates. The workloads are the timed ones, on samples
-// that are drawn.
+// costOf trains and counts from update to update. The workloads are those that are timed, on random
+// samples.
 func costOf(t *testing.T, name string, warmup, steps int, train func(w workload, r *recorder) error) cost {
 	t.Helper()
 	testenv.RequireTorch(t)
 	live := testenv.Live()
 	w := sized(settings{workload: name, warmup: warmup, steps: steps, dropout: -1})
-	var calls, tensors, allocs, bytes []float64 // in all, after each update
+	var calls, tensors, allocs, bytes []float64 // totals after each update
 	var m runtime.MemStats
 	r := &recorder{workload: w, after: func(update int) {
-		// The recorder reads losses at the end of the warm-up, and of the last eleven updates.
+		// The recorder reads losses at the end of the warm-up, and those of the last eleven
+		// updates.
 		if update > warmup && update < warmup+steps-10 {
 			runtime.ReadMemStats(&m)
 			calls, allocs = append(calls, float64(runtime.NumCgoCall())), append(allocs, float64(m.Mallocs))
@@ -54,9 +55,9 @@ func costOf(t *testing.T, name string, warmup, steps int, train func(w workload,
 	return cost{perStep(calls), perStep(tensors), perStep(allocs), perStep(bytes)}
 }
 
-// perStep is the least of the differences: what the process does besides, such as collecting
-// garbage and looking at the machine's load, only adds to some, and to more of them the slower the
-// machine is.
+// perStep returns the smallest difference: other activity of the process, such as garbage
+// collection and measuring the machine's load, only adds to some of them, and to more on a slow
+// machine.
 func perStep(totals []float64) float64 {
 	var steps []float64
 	for i := range totals[1:] {
@@ -77,7 +78,7 @@ func mlpCost(t *testing.T, batch int) cost {
 	})
 }
 
-// within fails where a step costs more than it did when the limits were written.
+// within fails the test if a step costs more than the limits.
 func (c cost) within(t *testing.T, calls, tensors, allocs float64) {
 	t.Helper()
 	t.Logf("%.1f calls of C, %.1f tensors, %.1f allocations and %.0f bytes in Go", c.calls, c.tensors, c.allocs, c.bytes)
@@ -87,7 +88,7 @@ func (c cost) within(t *testing.T, calls, tensors, allocs float64) {
 }
 
 func TestCostOfAStepOfAnMLP(t *testing.T) {
-	for _, batch := range []int{64, 512} { // batches of 200 kB and of 1.6 MB
+	for _, batch := range []int{64, 512} { // batches of 200 kB and 1.6 MB
 		c := mlpCost(t, batch)
 		c.within(t, 23, 9, 12)
 		assert.LessOrEqual(t, c.bytes, 4096., "bytes, however large the batch is")
@@ -134,7 +135,8 @@ func TestCostOfAStepOfABERT(t *testing.T) {
 	c.within(t, 187, 125, 160)
 }
 
-// counted are the bytes that a function reads and writes by system calls and allocates in Go.
+// counted returns the bytes that a function reads and writes through system calls, and allocates in
+// Go.
 func counted(t *testing.T, f func() error) (read, written, allocated float64) {
 	t.Helper()
 	all := func() (r, w, a float64) {
@@ -164,7 +166,7 @@ func TestACheckpointIsWrittenAndReadOnceAndNotCopiedInGo(t *testing.T) {
 	_, err = step.Update(t.Context(), 1e-3)
 	require.NoError(t, err)
 
-	const rest = 512 << 10 // buffers, headers, names; what the test itself reads
+	const rest = 512 << 10 // buffers, headers, names, and what the test itself reads
 	for _, async := range []bool{false, true} {
 		dir := t.TempDir()
 		read, written, allocated := counted(t, func() error {

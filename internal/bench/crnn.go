@@ -49,8 +49,8 @@ func trainCRNN(o settings, w workload, r *recorder) error {
 	return fit(o, w, r, crnn.NewTask(model), samples)
 }
 
-// readCharset reads the classes of the plates: the blank, then one character a line; the file's
-// last is its own blank.
+// readCharset reads the classes of the plates: the blank, then one character per line; the last
+// line of the file is its own blank.
 func readCharset(path string) ([]string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -63,7 +63,8 @@ func readCharset(path string) ([]string, error) {
 	return append([]string{""}, characters[:len(characters)-1]...), nil
 }
 
-// plate makes a picture 32 pixels high, its proportions kept, with black to the right.
+// plate makes a picture with a height of 32 pixels and the original aspect ratio, padded with black
+// on the right.
 func plate(path string) (*vision.Image, error) {
 	image, err := vision.Open(path, vision.DecodeOptions{Gray: true})
 	if err != nil {

@@ -16,11 +16,11 @@ import (
 const (
 	imageHeight, imageWidth = 32, 128
 	imageBatch              = 32
-	imageTiny               = 20 // with -tiny every twentieth file
+	imageTiny               = 20 // with -tiny, every twentieth file
 )
 
-// images reads, decodes, resizes and normalises pictures through the loader, with a worker for each
-// thread. It needs no libtorch.
+// images reads, decodes, resizes and normalises pictures with the loader, with one worker per
+// thread. It does not need libtorch.
 func images(o settings) (map[string]any, error) {
 	threads := o.threads
 	if threads == 0 {
@@ -46,7 +46,7 @@ func images(o settings) (map[string]any, error) {
 		return nil, err
 	}
 	begin := time.Now()
-	if _, _, err := meanAndDeviation(loader, 0); err != nil { // the warm-up: files into the page cache
+	if _, _, err := meanAndDeviation(loader, 0); err != nil { // the warm-up: loads the files into the page cache
 		return nil, err
 	}
 	warm, first := time.Since(begin).Seconds(), sinceStart()
@@ -106,9 +106,9 @@ func imageLoader(files []string, batch, workers int) (*data.Loader[[]float32, []
 	return data.NewLoader(set, collate, data.LoaderOptions{BatchSize: batch, Workers: workers})
 }
 
-// meanAndDeviation is of all pixels of a pass.
+// meanAndDeviation returns the mean and standard deviation of all pixels in a pass.
 func meanAndDeviation(loader *data.Loader[[]float32, []float32], epoch int) (mean, deviation float64, err error) {
-	var sums, squares [4]float64 // lanes, which do not wait for each other
+	var sums, squares [4]float64 // independent lanes, to avoid a dependency chain
 	n := 0
 	for batch, err := range loader.Epoch(context.Background(), epoch, 0) {
 		if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// interruptions counts how often a thread of this process lost its CPU while it had work to do.
+// interruptions returns how often a thread of this process was preempted.
 func interruptions(t *testing.T) float64 {
 	t.Helper()
 	var usage syscall.Rusage
@@ -27,8 +27,8 @@ func interruptions(t *testing.T) float64 {
 	return float64(usage.Nivcsw)
 }
 
-// whileComputing is the number of interruptions a second of two threads that only compute: what the
-// machine does to any program.
+// whileComputing returns the preemptions per second of two threads that only compute: the machine's
+// base rate for any program.
 func whileComputing(t *testing.T) float64 {
 	t.Helper()
 	before, begin := interruptions(t), time.Now()
@@ -45,9 +45,10 @@ func whileComputing(t *testing.T) float64 {
 	return (interruptions(t) - before) / time.Since(begin).Seconds()
 }
 
-// The loader, the collector and the monitor of this process leave the two threads of an operator
-// alone. Other processes do not, so it counts only while the machine does nothing else, and no
-// thread sleeps until the others of its operator have come: each would be woken for every operator.
+// The loader, the garbage collector and the monitor of this process must not preempt the two
+// threads of an operator. Other processes do, so the test counts only while the machine is
+// otherwise idle, and while no thread sleeps until the other threads of its operator are done,
+// because it would then be woken for every operator.
 func TestTheThreadsOfAnMLPAreNotInterrupted(t *testing.T) {
 	testenv.RequireTorch(t)
 	if runtime.NumCPU() < 2 {
@@ -59,9 +60,9 @@ func TestTheThreadsOfAnMLPAreNotInterrupted(t *testing.T) {
 	for i := range samples {
 		samples[i] = data.Example{Features: make([]float32, 784), Class: int64(i % 10)}
 	}
-	const quiet = 400 // interruptions a second of a machine that does nothing else: the kernel's own
+	const quiet = 400 // preemptions per second on an idle machine, by the kernel itself
 	busy, passive, least := 0., "", math.Inf(1)
-	for range 8 { // what comes from elsewhere only adds
+	for range 8 { // activity of other processes only adds
 		before := whileComputing(t)
 		if busy = before; busy > quiet {
 			continue

@@ -15,18 +15,18 @@ import (
 
 const implementation = "gotrainer"
 
-// result is what every workload tells.
+// result is what every workload reports.
 type result struct {
 	workload    string
 	steps       int
-	seconds     float64 // of all steps
+	seconds     float64 // for all steps
 	samples     int     // in all steps
-	firstStep   float64 // seconds from the start of the process
-	first, last any     // loss_first and loss_last, or what the workload has in their place
+	firstStep   float64 // seconds since the start of the process
+	first, last any     // loss_first and loss_last, or what the workload reports instead
 	threads     int
 }
 
-// line is the line that the contract of the workloads asks for, with what a workload adds.
+// line returns the line that the contract of the workloads requires, with additional fields.
 func (r result) line(more map[string]any) map[string]any {
 	m := map[string]any{
 		"workload": r.workload, "impl": implementation, "steps": r.steps, "seconds": round(r.seconds, 6),
@@ -58,11 +58,11 @@ func median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
-// sinceStart is the time from the start of the process, in seconds.
+// sinceStart returns the seconds since the start of the process.
 func sinceStart() float64 { return time.Since(processStart()).Seconds() }
 
-// processStart is the time that the caller set just before it started this process, else the
-// kernel's.
+// processStart returns the time that the caller recorded just before it started this process, or
+// else the kernel's start time of the process.
 func processStart() time.Time {
 	if t0, err := strconv.ParseFloat(os.Getenv("BENCH_T0"), 64); err == nil {
 		return time.Unix(0, int64(t0*1e9))
@@ -78,7 +78,7 @@ func processStart() time.Time {
 	return time.Now().Add(-time.Duration((up - ticks/100) * float64(time.Second)))
 }
 
-// memory reads a field of /proc/self/status in MiB.
+// memory returns a field of /proc/self/status in MiB.
 func memory(field string) float64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

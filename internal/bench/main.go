@@ -1,5 +1,5 @@
-// Command bench does the work of one benchmark workload through the public API and prints one JSON
-// line, so that it can be timed beside programs in other languages that do the same work:
+// Command bench runs one benchmark workload through the public API and prints one line of JSON, so
+// that it can be compared with programs in other languages that do the same work:
 //
 //	go build -o bench ./internal/bench
 //	./bench -workload mlp_tiny -data DIR
@@ -8,15 +8,16 @@
 //	./bench -workload mlp -device cuda -graphs 8 -prefetch
 //	./bench -workload checkpoint -fsync -dir DISK
 //
-// A workload fixes weights, samples, their order, the optimizer and what is measured: the updates
-// after the warm-up, with everything that they need (loader, forward, loss, backward, update),
-// device idle at both ends. Without -init the weights are drawn from the seed, bit for bit those of
-// PyTorch. With -tiny there are a few updates only, to see that it runs. DIR holds mnist/ (IDX
-// files), cn_plates/ (pictures and train.tsv), captcha_v2/, iiit5k/, mrpc/, sst2/, ag_news/ and
-// models/bert_base_uncased_vocab/; each workload reads what it needs.
+// A workload fixes the weights, the samples and their order, the optimizer, and what is measured:
+// the updates after the warm-up with everything that they need (loader, forward, loss, backward,
+// update), with the device idle at the beginning and the end. Without -init the weights are drawn
+// from the seed, bit for bit like PyTorch's. With -tiny there are only a few updates, to see that
+// the workload runs. DIR holds mnist/ (IDX files), cn_plates/ (pictures and train.tsv),
+// captcha_v2/, iiit5k/, mrpc/, sst2/, ag_news/ and models/bert_base_uncased_vocab/; each workload
+// reads what it needs.
 //
 // The line is the last one on standard output. A workload that cannot run on this machine prints a
-// line with the reason under "skip", and exits with 3.
+// line with the reason under "skip", and exits with status 3.
 package main
 
 import (
@@ -51,7 +52,7 @@ type settings struct {
 	datasetOnDevice      int64
 }
 
-// runners are the workloads, by name. Each returns the line that its contract asks for.
+// runners are the workloads by name. Each returns the line that its contract requires.
 var runners = map[string]func(settings) (map[string]any, error){
 	"eval":             evaluate,
 	"images":           images,
@@ -120,7 +121,7 @@ func command(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// errSkip is the error of a workload that cannot run on this machine, which its line says.
+// errSkip is the error of a workload that cannot run on this machine; its line gives the reason.
 var errSkip = errors.New("skipped")
 
 func run(o settings, stdout io.Writer) error {

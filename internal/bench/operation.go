@@ -7,8 +7,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// operations are the operators timed one by one: how often, and what makes the call. The scope
-// that frees their results is opened every hundred, as often as training steps do with theirs.
+// operations are the operators that are timed individually: the number of calls, and a function
+// that returns the call. The scope that frees their results is renewed every hundred calls, about
+// as often as in training steps.
 var operations = map[string]struct {
 	steps int
 	make  func(operands) (call func(), value func(n int) float64)
@@ -24,13 +25,13 @@ const (
 	operationsScope = 100
 )
 
-// operands are what the operations compute with.
+// operands are the inputs of the operations.
 type operands struct {
 	ones, halves    torch.Tensor // 16 of each
 	x, weight, bias torch.Tensor // [8, 32], [32, 32], [32]
 }
 
-// operation times an operation on few numbers: what a call costs.
+// operation times an operation on few numbers: the overhead of a call.
 func operation(o settings) (map[string]any, error) {
 	torch.SetThreads(max(1, o.threads))
 	operation := operations[o.workload]
@@ -66,14 +67,14 @@ func operation(o settings) (map[string]any, error) {
 	}.line(map[string]any{"ns_per_op": round(1e9*seconds/float64(n), 1), "device": o.device.String()}), nil
 }
 
-// operandFile is the file that -init names.
+// operandFile is the file given by -init.
 type operandFile struct {
 	X      torch.Tensor `buffer:"x"`
 	Weight torch.Tensor `buffer:"weight"`
 	Bias   torch.Tensor `buffer:"bias"`
 }
 
-// newOperands draws them from the seed, as PyTorch does, or reads the file that -init names.
+// newOperands draws the operands from the seed, like PyTorch, or reads the file given by -init.
 func newOperands(o settings) (operands, error) {
 	on := torch.TensorOptions{Device: o.device}
 	torch.ManualSeed(seed)

@@ -9,12 +9,12 @@ import (
 	"github.com/gotrainer/gotrainer/torch/cuda"
 )
 
-// recorder takes the times and losses of a run, without reading anything back between the first and
+// recorder records times and losses of a run, without reading back anything between the first and
 // the last updates.
 type recorder struct {
 	workload workload
 	losses   bool             // read every loss
-	after    func(update int) // is called after each update, if it is not nil
+	after    func(update int) // called after each update, if not nil
 	device   torch.Device
 
 	updates     int
@@ -22,24 +22,24 @@ type recorder struct {
 	begin, end  time.Time
 	first       float64
 	all, recent []float64
-	resident    []float64 // memory in MiB, where the workload wants it
-	failed      error     // of a question to the GPU
+	resident    []float64 // memory in MiB, if the workload measures it
+	failed      error     // of a query to the GPU
 }
 
-// wants tells whether the loss of the next update has to be read, which also waits for the device:
-// the first, the last of the warm-up, the last ten, and the one before those, whose value is the
-// sum of all that were not read.
+// wants reports whether the loss of the next update must be read, which also waits for the device:
+// the first one, the last of the warm-up, the last ten, and the one before those, whose value is
+// the sum of all that were not read.
 func (r *recorder) wants() bool {
 	n := r.updates + 1
 	return r.losses || n == 1 || n == r.workload.warmup || n >= r.lastTen()-1
 }
 
-// lastTen is the number of the first of the last ten updates.
+// lastTen returns the number of the first of the last ten updates.
 func (r *recorder) lastTen() int {
 	return max(r.workload.warmup+r.workload.steps-9, r.workload.warmup+1)
 }
 
-// updated is called after each update; loss is nan where it was not read.
+// updated is called after each update; loss is nan if it was not read.
 func (r *recorder) updated(loss float64) {
 	w := r.workload
 	r.updates++
@@ -70,7 +70,7 @@ func (r *recorder) updated(loss float64) {
 	}
 }
 
-// line is the line that the contract of the workloads asks for.
+// line returns the line that the contract of the workloads requires.
 func (r *recorder) line(o settings) (map[string]any, error) {
 	w := r.workload
 	seconds := r.end.Sub(r.begin).Seconds()

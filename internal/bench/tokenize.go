@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	callTexts    = 1000          // texts in a call
+	callTexts    = 1000          // texts per call
 	tokenizeTiny = 3000          // texts with -tiny
-	checkMod     = 1_000_000_007 // of the sum of all ids
+	checkMod     = 1_000_000_007 // modulus for the sum of all IDs
 )
 
-// tokenize cuts the sentences of SST-2 and the articles of AG News into ids, in calls of a thousand
-// texts; only the calls are timed. It needs no libtorch.
+// tokenize tokenizes the sentences of SST-2 and the articles of AG News, in calls with a thousand
+// texts; only the calls are timed. It does not need libtorch.
 func tokenize(o settings) (map[string]any, error) {
 	threads := o.threads
 	if threads == 0 {
@@ -76,7 +76,7 @@ func tokenize(o settings) (map[string]any, error) {
 	}.line(map[string]any{"tokens_per_s": round(float64(tokens)/seconds, 0), "batch": batch}), nil
 }
 
-// tokenizeTexts reads the first column of both files; the one of SST-2 begins with a heading.
+// tokenizeTexts returns the first column of both files; that of SST-2 begins with a header.
 func tokenizeTexts(folder string) ([]string, error) {
 	var texts []string
 	for _, file := range []struct {

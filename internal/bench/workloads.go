@@ -17,30 +17,30 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// workload is one that trains.
+// workload is a training workload.
 type workload struct {
 	name          string
-	batch         int // of a micro-batch
+	batch         int // size of a micro-batch
 	warmup, steps int
 	rate          float64
 	hidden        int64
 	train         func(o settings, w workload, r *recorder) error
 	precision     string // empty: fp32
 
-	accumulate int  // micro-batches behind an update; zero: 1
-	logEvery   int  // updates between two rows of the log; zero: no log
-	memory     int  // updates between two looks at the memory; zero: none
-	decay      bool // the rate falls to zero, and gradients are clipped to norm 1
+	accumulate int  // micro-batches per update; zero: 1
+	logEvery   int  // updates between rows of the log; zero: no log
+	memory     int  // updates between memory samples; zero: none
+	decay      bool // the rate decays to zero, and gradients are clipped to norm 1
 
-	// Of the BERT workloads.
+	// For BERT.
 	layers, heads int64
-	width         int     // of every batch; zero: that of its longest text
-	dropout       float64 // unless -dropout says otherwise
+	width         int     // length of all batches; zero: that of the longest text in a batch
+	dropout       float64 // overridden by -dropout
 
-	paddingFree, fuseQKV bool // levers: the line names them
+	paddingFree, fuseQKV bool // optional optimizations, named in the line
 }
 
-// workloads are the training ones, with the sizes for a CPU.
+// workloads are the training workloads, with the sizes for a CPU.
 var workloads = map[string]workload{
 	"mlp":      {batch: 64, warmup: 100, steps: 1000, rate: 1e-3, hidden: 256, train: trainMLP},
 	"mlp_tiny": {batch: 16, warmup: 300, steps: 3000, rate: 1e-3, hidden: 32, train: trainMLP},
@@ -55,7 +55,7 @@ var workloads = map[string]workload{
 		width: 128, dropout: 0.1, decay: true},
 }
 
-// sized is a workload as the flags want it.
+// sized returns the workload that the flags select, with its settings.
 func sized(o settings) workload {
 	w := workloads[o.workload]
 	w.name = o.workload
@@ -121,11 +121,11 @@ func (w workload) tiny() workload {
 
 const seed = 1234
 
-// order is that of the peers: ten permutations, used in turn.
+// order is the order used by the programs in other languages: ten permutations in turn.
 var order = data.OrderFunc(func(epoch, n int) []int { return data.Permutation(uint64(1000+epoch%10), n) })
 
-// oneEpoch visits the samples in the order of the peers, all epochs as one, so that a window of
-// micro-batches may run over the end of a permutation.
+// oneEpoch is that order with all epochs joined, so that an accumulation window may cross the end
+// of a permutation.
 type oneEpoch struct{ batch, batches int }
 
 func (e oneEpoch) Count(int) int { return e.batch * e.batches }
@@ -139,7 +139,7 @@ func (e oneEpoch) Indices(_, n int) []int {
 	return indices
 }
 
-// train runs a workload that trains.
+// train runs a training workload.
 func train(o settings) (map[string]any, error) {
 	w := sized(o)
 	if o.threads > 0 {
@@ -161,11 +161,11 @@ func train(o settings) (map[string]any, error) {
 	return r.line(o)
 }
 
-// timed is an engine's step that tells the recorder of each update.
+// timed is an engine's step that reports each update to the recorder.
 type timed[S, B any] struct {
 	*engine.Step[S, B]
 	r     *recorder
-	taken float64 // losses that the recorder has taken since the last row of the log
+	taken float64 // losses that the recorder has read since the last row of the log
 }
 
 func (t *timed[S, B]) Update(ctx context.Context, rate float64) (bool, error) {
@@ -187,7 +187,7 @@ func (t *timed[S, B]) Report(ctx context.Context) (trainer.Report, error) {
 	return report, err
 }
 
-// printedLog prints the rows of the log, as the contract asks for.
+// printedLog prints the rows of the log, as the contract requires.
 type printedLog struct{ w io.Writer }
 
 func (l printedLog) AfterLog(_ *trainer.Run, row trainer.Logs) error {
@@ -204,7 +204,7 @@ func fit[S, B any](o settings, w workload, r *recorder, task engine.Task[S, B], 
 		return err
 	}
 	var schedule lr.Schedule = lr.Constant{}
-	clip := -1. // no norm is computed
+	clip := -1. // the norm is not computed
 	if w.decay {
 		schedule, clip = lr.Linear{}, 1
 	}

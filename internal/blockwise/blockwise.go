@@ -1,6 +1,6 @@
-// Package blockwise holds numbers in 8 bits as bitsandbytes does: each element is the index of one of
-// 256 numbers between -1 and 1 (of one of 256 between 0 and 1, for squares), to be multiplied by the
-// largest size in its block of 256 elements.
+// Package blockwise quantizes numbers to 8 bits like bitsandbytes: each element is stored as the
+// index of one of 256 numbers between -1 and 1 (or between 0 and 1 for squares), to be multiplied
+// by the largest absolute value in its block of 256 elements.
 package blockwise
 
 import (
@@ -11,14 +11,14 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Size is how many elements a block has.
+// Size is the number of elements in a block.
 const Size = 256
 
-// Map is a table of 256 numbers and the way back.
+// Map is a table of 256 numbers, with a table for the inverse.
 type Map struct {
 	values  []float32 // ascending: create_dynamic_map
-	nearest []uint8   // the nearest of them to each of 65536 evenly spaced numbers from -1 to 1
-	tensors sync.Map  // of a device: *mapTensors
+	nearest []uint8   // index of the nearest value for each of 65536 evenly spaced numbers from -1 to 1
+	tensors sync.Map  // per device: *mapTensors
 }
 
 type mapTensors struct{ values, nearest torch.Tensor }
@@ -29,12 +29,12 @@ var (
 	Unsigned = sync.OnceValue(func() *Map { return newMap(false) })
 )
 
-// Values are the numbers, in ascending order, [256]: a tensor of that device that must not be changed.
+// Values returns the numbers in ascending order, [256], as a tensor on a device that must not be
+// modified.
 func (m *Map) Values(d torch.Device) torch.Tensor { return m.on(d).values }
 
-// newMap computes in float32 what PyTorch does on a CPU with fused products, to have
-// the same map everywhere: states are worth nothing without it. The smaller the size, the fewer
-// numbers it has.
+// newMap computes in float32 what PyTorch computes on a CPU with fused multiply-add, so that the
+// map is the same everywhere: states are useless without it. Smaller magnitudes have fewer numbers.
 func newMap(signed bool) *Map {
 	m := &Map{values: []float32{0, 1}}
 	for i, size := range []float32{1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1} {
@@ -70,7 +70,7 @@ func newMap(signed bool) *Map {
 	return m
 }
 
-// on returns the tables as tensors of a device, which are kept.
+// on returns the tables as tensors on a device, which are cached.
 func (m *Map) on(d torch.Device) *mapTensors {
 	if t, ok := m.tensors.Load(d); ok {
 		return t.(*mapTensors)
@@ -81,7 +81,7 @@ func (m *Map) on(d torch.Device) *mapTensors {
 	return first.(*mapTensors)
 }
 
-// blocks views a tensor block by block, with zeros at the end of the last one.
+// blocks returns a tensor as a matrix of blocks, padding the last one with zeros.
 func blocks(t torch.Tensor) torch.Tensor {
 	t = t.Reshape(-1)
 	if rest := t.Numel() % Size; rest != 0 {
@@ -90,18 +90,18 @@ func blocks(t torch.Tensor) torch.Tensor {
 	return t.View(-1, Size)
 }
 
-// Count is how many blocks so many elements make.
+// Count returns the number of blocks for a number of elements.
 func Count(elements int64) int64 { return (elements + Size - 1) / Size }
 
-// Dequantize returns the float32 numbers that indices mean.
+// Dequantize returns the float32 numbers for indices.
 func (m *Map) Dequantize(indices, largest torch.Tensor) torch.Tensor {
 	flat := indices.Reshape(-1).ToDType(torch.Int32)
 	numbers := blocks(m.on(indices.Device()).values.IndexSelect(0, flat)).Mul(largest.Unsqueeze(-1))
 	return numbers.Reshape(-1).Narrow(0, 0, indices.Numel()).View(indices.Shape()...)
 }
 
-// Quantize writes float32 numbers as indices, and the largest size of each block. A nan is the
-// first number of the map.
+// Quantize writes the indices of float32 numbers, and the largest absolute value of each block. A
+// nan becomes the first number of the map.
 func (m *Map) Quantize(numbers, indices, largest torch.Tensor) {
 	zero, infinite := 0.0, math.Inf(1)
 	b := blocks(numbers)

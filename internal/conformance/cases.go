@@ -21,17 +21,17 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// caseOptions say how cases are run.
+// caseOptions are the options for running cases.
 type caseOptions struct {
-	only   string // a case's name, or peer/name; empty: all
-	traces string // folder that our traces are written to; empty: none are kept
-	data   string // folder of the pictures that vectors mention
+	only   string // name of the only case to run, or peer/name; empty: all
+	traces string // folder for the replayed traces; empty: they are not kept
+	data   string // folder of the pictures that vectors refer to
 	json   bool   // a JSON object per line instead of text
 	device torch.Device
-	here   bool // on the code paths of this process's environment, not those of each recording
+	here   bool // use the code paths of this process's environment, not those of each recording
 }
 
-// outcome is how a case ended. Its fields are those of a line of -json.
+// outcome is the result of a case. Its fields are those of an output line with -json.
 type outcome struct {
 	Case    string  `json:"case"`    // "hf/accum4_tail"
 	Verdict string  `json:"verdict"` // bitwise, within tolerance, FAIL, unsupported
@@ -57,8 +57,8 @@ func (o outcome) String() string {
 	return fmt.Sprintf("%s %s: %s", o.Verdict, o.Case, strings.SplitN(o.Reason, "\n", 2)[0])
 }
 
-// runCases replays every case below the folders and compares, and returns the exit status. Cases
-// that were recorded on the same code paths share a process: see replayByPins.
+// runCases replays and compares every case below the folders, and returns the exit status. Cases
+// recorded on the same code paths are replayed in one process: see replayByPins.
 func runCases(ctx context.Context, dirs []string, o caseOptions, out, problems io.Writer) int {
 	v := &verdicts{out: out, json: o.json, device: o.device, counts: map[string]int{}}
 	err := spec.Try(func() {
@@ -76,7 +76,7 @@ func runCases(ctx context.Context, dirs []string, o caseOptions, out, problems i
 	return v.sum()
 }
 
-// verdicts prints outcomes and counts them.
+// verdicts prints and counts outcomes.
 type verdicts struct {
 	out    io.Writer
 	json   bool
@@ -91,7 +91,7 @@ func (v *verdicts) add(result outcome) {
 	printLine(v.out, result, v.json)
 }
 
-// sum prints the last line and returns the exit status.
+// sum prints the summary line and returns the exit status.
 func (v *verdicts) sum() int {
 	if v.json {
 		printLine(v.out, map[string]int{"cases": v.total, "bitwise": v.counts[bitwise],
@@ -112,7 +112,8 @@ func (v *verdicts) sum() int {
 	return v.status()
 }
 
-// status is the exit status. What can be replayed on the CPU only is no failure of another device.
+// status returns the exit status. On a GPU, cases that can only be replayed on the CPU do not count
+// as failures.
 func (v *verdicts) status() int {
 	if v.device != torch.CPU {
 		return min(1, v.counts[failed])
@@ -124,7 +125,7 @@ func (v *verdicts) status() int {
 func (v *verdicts) replay(ctx context.Context, cases []string, o caseOptions) {
 	for _, dir := range cases {
 		spec.Check(context.Cause(ctx))
-		for _, result := range judgeAll(ctx, dir, o) {
+		for _, result := range replayFolder(ctx, dir, o) {
 			v.add(result)
 		}
 	}
@@ -135,14 +136,14 @@ func printLine(out io.Writer, v any, asJSON bool) {
 		fmt.Fprintln(out, v)
 		return
 	}
-	_ = json.NewEncoder(out).Encode(v) // strings and finite numbers
+	_ = json.NewEncoder(out).Encode(v) // cannot fail: strings and finite numbers
 }
 
-// judgeAll replays a training run and compares it with what was recorded; of a folder of vectors
-// it compares each.
-func judgeAll(ctx context.Context, dir string, o caseOptions) (list []outcome) {
+// replayFolder replays a training run and compares it with the recording, or compares every vector
+// in a folder of vectors.
+func replayFolder(ctx context.Context, dir string, o caseOptions) (list []outcome) {
 	if _, err := os.Stat(filepath.Join(dir, "spec.json")); err == nil {
-		return []outcome{judge(ctx, dir, o.traces, o.device)}
+		return []outcome{replayCase(ctx, dir, o.traces, o.device)}
 	}
 	if o.device != torch.CPU {
 		return []outcome{{Case: spec.CaseName(dir), Verdict: unsupported, Reason: "vectors are compared on the CPU only"}}
@@ -153,7 +154,8 @@ func judgeAll(ctx context.Context, dir string, o caseOptions) (list []outcome) {
 	return list
 }
 
-// outcomeOf is the outcome of a comparison, where err is what did not fit, or could not be tried.
+// outcomeOf converts the result of a comparison. err is the first difference, or says why the case
+// cannot be run.
 func outcomeOf(name string, worst float64, begins string, deviates bool, err error) outcome {
 	o := outcome{Case: name, Worst: worst, Begins: begins, Verdict: bitwise}
 	missing := new(spec.Unsupported)
@@ -168,8 +170,8 @@ func outcomeOf(name string, worst float64, begins string, deviates bool, err err
 	return o
 }
 
-// findCases returns the folders that hold a spec.json or vectors, at or below the given ones, in
-// the order of their paths.
+// findCases returns the folders at or below dirs that contain a spec.json or vectors, sorted by
+// path.
 func findCases(dirs []string, only string) ([]string, error) {
 	var cases []string
 	for _, dir := range dirs {
@@ -201,8 +203,8 @@ func findCases(dirs []string, only string) ([]string, error) {
 	return cases, nil
 }
 
-// judge replays one case and compares it with what was recorded.
-func judge(ctx context.Context, dir, traces string, device torch.Device) outcome {
+// replayCase replays one case and compares it with the recording.
+func replayCase(ctx context.Context, dir, traces string, device torch.Device) outcome {
 	var report trace.Report
 	err := recorded.Try(func() { report = compareCase(ctx, dir, traces, device) })
 	sum := report.Sum()
@@ -225,8 +227,8 @@ func compareCase(ctx context.Context, dir, traces string, device torch.Device) t
 	if device != torch.CPU {
 		rtol = max(rtol, s.DeviceTolerance())
 	}
-	report := trace.Compare(stored, spec.Must(trace.Read(to)), rtol) // what is compared is what was written
-	// the tensors of the end, where the case has some and the run was not refused before it began
+	report := trace.Compare(stored, spec.Must(trace.Read(to)), rtol) // read back, so that the written file is compared
+	// Compare the final tensors, if the recording has any and the run was not refused at the start.
 	if absent(filepath.Join(dir, replay.FinalName)) || len(report) == 1 && report[0].Field == "error" {
 		return report
 	}
@@ -246,7 +248,7 @@ func absent(path string) bool {
 // passed is the verdict on an entry that holds.
 const passed = "pass"
 
-// runExpected is the mode -expected. A file that cannot be read counts as a failed entry.
+// runExpected runs the mode -expected. A file that cannot be read counts as a failed entry.
 func runExpected(files []string, o expected.Options, out io.Writer) int {
 	v := &verdicts{out: out, counts: map[string]int{}}
 	add := func(name string, err error) {

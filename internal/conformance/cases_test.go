@@ -18,14 +18,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if slices.Contains(os.Args, "-here") { // this program again, for the cases of one set of pins
+	if slices.Contains(os.Args, "-here") { // the process for the cases of one set of pins
 		os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))
 	}
 	testenv.PinBits()
 	os.Exit(testenv.Run(m))
 }
 
-// TestRecordedRuns replays the runs in testdata, which scripts/conformance/record.py recorded.
+// TestRecordedRuns replays the runs in testdata, recorded by scripts/conformance/record.py.
 func TestRecordedRuns(t *testing.T) {
 	testenv.RequireTorch(t)
 	cases, err := findCases([]string{"testdata/cases"}, "")
@@ -36,7 +36,7 @@ func TestRecordedRuns(t *testing.T) {
 	counts := map[string]int{}
 	for _, dir := range cases {
 		t.Run(spec.CaseName(dir), func(t *testing.T) {
-			o := judge(t.Context(), dir, "", torch.CPU)
+			o := replayCase(t.Context(), dir, "", torch.CPU)
 			t.Log(o)
 			if strings.Contains(o.Reason, meanOfNoise) && !testenv.SameBits() {
 				t.Log("accepted: the mean follows a bias without gradient, which Adam moves by the signs of what is rounded")
@@ -52,7 +52,7 @@ func TestRecordedRuns(t *testing.T) {
 		counts[bitwise], counts[within], counts[meanOfNoise])
 }
 
-// TestSharedRecordings replays every recording of a checkout beside this one, each on the code
+// TestSharedRecordings replays every recording in the folder next to the checkout, each on the code
 // paths that it was recorded on.
 func TestSharedRecordings(t *testing.T) {
 	testenv.RequireTorch(t)
@@ -72,7 +72,7 @@ func TestSharedRecordings(t *testing.T) {
 	t.Log(lines[len(lines)-1])
 }
 
-// notGood are the lines of cases that failed or are not supported, and the last.
+// notGood returns the lines of cases that failed or are not supported, and the last line.
 func notGood(lines string) string {
 	var list []string
 	for line := range strings.Lines(lines) {
@@ -83,7 +83,7 @@ func notGood(lines string) string {
 	return strings.Join(list, "")
 }
 
-// altered copies a case with parts of one of its files replaced.
+// altered copies a case and replaces parts of one of its files.
 func altered(t *testing.T, name, file string, replace ...string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "peer", "altered")
@@ -105,8 +105,7 @@ func altered(t *testing.T, name, file string, replace ...string) string {
 	return dir
 }
 
-// TestVerdicts alters recorded runs: what was recorded is then no longer what happens, or the case
-// no longer makes sense.
+// TestVerdicts alters recorded runs, so that the replay differs or the case is invalid.
 func TestVerdicts(t *testing.T) {
 	testenv.RequireTorch(t)
 	for _, c := range []struct {
@@ -148,7 +147,7 @@ func TestVerdicts(t *testing.T) {
 		{"a number in its last bits", "hf/defaults", "trace.json", []string{`"grad_norm": "0x1.`,
 			`"grad_norm": "0x1.000000`}, failed, "updates: "},
 	} {
-		o := judge(t.Context(), altered(t, c.name, c.file, c.replace...), "", torch.CPU)
+		o := replayCase(t.Context(), altered(t, c.name, c.file, c.replace...), "", torch.CPU)
 		if o.Verdict != c.verdict || !strings.Contains(o.Reason, c.reason) {
 			t.Errorf("%s: %v, want %s with %q", c.claim, o, c.verdict, c.reason)
 		}
@@ -194,7 +193,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// On a GPU a case is tried only where its numbers can be those of the recording.
+// On a GPU, a case is replayed only if its numbers can equal the recording's.
 func TestAnotherDeviceThanThatOfTheRecording(t *testing.T) {
 	testenv.RequireTorch(t)
 	if torch.CUDADevices() > 0 {
@@ -205,7 +204,7 @@ func TestAnotherDeviceThanThatOfTheRecording(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range cases {
-		o := judge(t.Context(), dir, "", torch.CUDA(0))
+		o := replayCase(t.Context(), dir, "", torch.CUDA(0))
 		hf := strings.HasPrefix(o.Case, "hf/") || strings.HasPrefix(o.Case, "accelerate/") ||
 			strings.HasPrefix(o.Case, "course/")
 		if o.Verdict == bitwise && !strings.Contains(o.Case, "refused") || !hf && o.Verdict != unsupported {

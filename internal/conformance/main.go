@@ -1,20 +1,20 @@
-// Command conformance holds gotrainer against what other projects computed, and prints a line for
-// every entry:
+// Command conformance compares gotrainer with results that other projects computed, and prints one
+// line per entry:
 //
 //	go run ./internal/conformance [-json] [-here] [-device D] [-case NAME] [-traces DIR] DIR...
 //	go run ./internal/conformance -expected FILE...
 //
-// The first form replays recorded training runs, and other recorded results (package vectors): it
-// looks for cases (folders with a spec.json) in the folders, runs each with the public API, and
-// compares what happened with what the recorded trainer did, to the last bit. It runs on the code
-// paths that the case was recorded on (pins.go). docs/conformance.md
-// describes the format and the judgement. On a GPU, -device auto, cuda or cuda:N, the numbers may
-// be 1e-4 apart in float32, without TF32, and 2e-2 in bf16; what draws random numbers, and what
-// Hugging Face's trainers have not recorded, is not replayed there. The second reads JSON files of
-// expected values (package internal/expected) by their form.
+// The first form replays recorded training runs and other recorded results (package vectors). It
+// searches the folders for cases (folders with a spec.json), runs each with the public API, and
+// compares the result with the recording, to the last bit. It uses the code paths that the case was
+// recorded on (pins.go). docs/conformance.md describes the format and the comparison. With -device
+// auto, cuda or cuda:N on a GPU, numbers may differ by 1e-4 in float32, without TF32, and by 2e-2
+// in bf16; cases that draw random numbers, and those not recorded with Hugging Face's trainers, are
+// not replayed there. The second form checks JSON files of expected values, whose format it detects
+// (package internal/expected).
 //
-// The exit status is 1 if an entry failed or, on the CPU, could not be tried, 2 if the command line
-// makes no sense.
+// The exit status is 1 if an entry failed or, on the CPU, could not be run, and 2 if the command
+// line is invalid.
 package main
 
 import (
@@ -31,7 +31,7 @@ import (
 
 func main() { os.Exit(command(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// command runs the mode that the arguments ask for and returns the exit status.
+// command runs the mode that the arguments select and returns the exit status.
 func command(args []string, out, problems io.Writer) int {
 	flags := flag.NewFlagSet("conformance", flag.ContinueOnError)
 	flags.SetOutput(problems)
@@ -66,7 +66,7 @@ func command(args []string, out, problems io.Writer) int {
 		return runExpected(flags.Args(), files, out)
 	}
 	o.data = files.Data
-	if *device != "cpu" { // libtorch is loaded to look for another one
+	if *device != "cpu" { // libtorch must be loaded to find other devices
 		var err error
 		if o.device, err = torch.ParseDevice(*device); err != nil {
 			fmt.Fprintln(problems, "conformance: -device:", err)

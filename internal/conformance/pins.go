@@ -16,24 +16,24 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// The code paths that a case was recorded on belong to it: env.mkl_cbwr of its trace names the
-// branch of MKL. libtorch, MKL and oneDNN choose theirs once in a process, so each set of pins has
-// a process of its own, this program again with -here.
+// A case includes the code paths that it was recorded on: env.mkl_cbwr in its trace names the
+// branch of MKL. libtorch, MKL and oneDNN choose their code paths once per process, so cases with
+// different pins run in separate processes, started as this program with -here.
 
-// compatible is the branch of recordings that name none.
+// compatible is the branch of recordings that do not name one.
 const compatible = "COMPATIBLE"
 
-// environments are the settings of each branch. AVX2 is that of reproducible numbers; under
-// COMPATIBLE MKL itself was left as it is.
+// environments lists the environment variables that reproduce each branch; AVX2 is that of package
+// torch's reproducible mode.
 var environments = map[string][]string{
 	"AVX2": {torch.ReproducibleVariable + "=1"},
 	compatible: {torch.ReproducibleVariable + "=0", "ATEN_CPU_CAPABILITY=avx2", "ONEDNN_MAX_CPU_ISA=AVX2",
 		"MKL_CBWR=COMPATIBLE", "OMP_NUM_THREADS=1", "MKL_NUM_THREADS=1"},
 }
 
-// branchOf reads the branch of MKL that a case was recorded on.
+// branchOf returns the branch of MKL that a case was recorded on.
 func branchOf(dir string) string {
-	stored, _ := trace.Read(dir) // a folder of vectors has none, and of one that cannot be read the replay tells
+	stored, _ := trace.Read(dir) // vectors have no trace; a trace that cannot be read is reported by the replay
 	env, _ := stored["env"].(map[string]any)
 	branch, ok := env["mkl_cbwr"]
 	if !ok {
@@ -47,8 +47,7 @@ func branchOf(dir string) string {
 	return name
 }
 
-// replayByPins runs cases in a process for each set of pins, in the order in which they first
-// occur.
+// replayByPins runs cases in one process for each set of pins, in order of first occurrence.
 func (v *verdicts) replayByPins(ctx context.Context, cases []string, o caseOptions, problems io.Writer) {
 	var branches []string
 	byBranch := map[string][]string{}
@@ -64,7 +63,8 @@ func (v *verdicts) replayByPins(ctx context.Context, cases []string, o caseOptio
 	}
 }
 
-// replayApart runs cases in a process of this program with the environment, and reads its lines.
+// replayApart runs cases in a separate process of this program with the given environment, and
+// reads its output.
 func (v *verdicts) replayApart(ctx context.Context, cases, environment []string, o caseOptions, problems io.Writer) {
 	cmd := exec.CommandContext(ctx, spec.Must(os.Executable()), append([]string{"-here", "-json", "-traces", o.traces,
 		"-data", o.data, "-device", o.device.String()}, cases...)...)
@@ -79,7 +79,7 @@ func (v *verdicts) replayApart(ctx context.Context, cases, environment []string,
 	err := cmd.Wait()
 	spec.Check(context.Cause(ctx))
 	if status := new(exec.ExitError); errors.As(err, &status) && status.ExitCode() == 1 {
-		err = nil // a case failed, as its line says
+		err = nil // a case failed, as its output line says
 	}
 	if err != nil {
 		err = fmt.Errorf("the process for the recordings under %s: %w", strings.Join(environment, " "), err)
@@ -87,13 +87,13 @@ func (v *verdicts) replayApart(ctx context.Context, cases, environment []string,
 	spec.Check(errors.Join(err, reading))
 }
 
-// read adds the outcomes that a process prints, up to its sum.
+// read adds the outcomes that a process prints, up to its summary line.
 func (v *verdicts) read(lines io.Reader) error {
 	list := json.NewDecoder(lines)
 	for {
 		var line struct {
 			outcome
-			Cases *int // of the sum
+			Cases *int // of the summary line
 		}
 		if err := list.Decode(&line); err != nil {
 			_, _ = io.Copy(io.Discard, lines)

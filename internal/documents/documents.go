@@ -1,2 +1,2 @@
-// Package documents holds no code: its test keeps docs/documents.md true.
+// Package documents contains no code: its test checks docs/documents.md.
 package documents

@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// states are the words of the second column, and whether a row of that state names what shows it.
+// states are the words in the second column; the value says whether such a row must name what shows
+// it.
 var states = map[string]bool{"yes": true, "in part": true, "not yet": false, "not here": false,
 	"several processes": false}
 
@@ -45,7 +46,7 @@ func TestWhatThePageNamesExists(t *testing.T) {
 	assert.Greater(t, rows, 150, "rows that were found")
 }
 
-// testsOf is the text of a package's test files.
+// testsOf returns the text of a package's test files.
 func testsOf(t *testing.T, folder string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("../..", folder, "*_test.go"))

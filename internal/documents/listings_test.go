@@ -17,10 +17,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// seeds is where the five documents are, which are not distributed with this source.
+// seeds is the folder of the five documents, which are not distributed with this source.
 const seeds = "../../../shared/seeds"
 
-// listings are the places of the listings in the documents: the first characters of a file's name,
+// listings maps each listing to its place in the documents: the first characters of a file name,
 // and lines.
 var listings = map[string]string{
 	"The plate reader":                       "000 7-46",
@@ -75,7 +75,7 @@ func TestListingsHaveTheirNumberOfLines(t *testing.T) {
 	}
 }
 
-// pythonLines counts the lines at a place of a document that are neither blank nor a comment.
+// pythonLines counts the lines at a place of a document that are neither blank nor comments.
 func pythonLines(t *testing.T, place string) (n int) {
 	t.Helper()
 	words := strings.Fields(place)
@@ -100,7 +100,7 @@ func pythonLines(t *testing.T, place string) (n int) {
 	return n
 }
 
-// goLines counts the lines of Go that hold more than a comment.
+// goLines counts the lines of Go that contain more than a comment.
 func goLines(text []byte) int {
 	var s scanner.Scanner
 	file := token.NewFileSet().AddFile("", -1, len(text))
@@ -121,8 +121,8 @@ func goLines(text []byte) int {
 	}
 }
 
-// exampleLines counts the body of an Example, and the types that it names and that its test files
-// declare, with their methods.
+// exampleLines counts the lines in the body of an Example, and those of the types that it uses and
+// its test files declare, with their methods.
 func exampleLines(t *testing.T, folder, name string) (n int) {
 	t.Helper()
 	files := token.NewFileSet()

@@ -10,22 +10,22 @@ import (
 // network is a chain of layers, some of which have names in the file of weights.
 type network struct {
 	layers nn.Sequential
-	index  map[string]int // of a named layer
+	index  map[string]int // position of a named layer
 }
 
-// architectureEnd is what a description must say after its layers.
+// architectureEnd is how the description must end.
 const architectureEnd = "no padding, stride 1; eval mode"
 
-// parseArchitecture reads a description such as "conv1(1,8,3) relu batchnorm2d norm1 flatten
+// parseArchitecture parses a description such as "conv1(1,8,3) relu batchnorm2d norm1 flatten
 // fc1(11616,32) log_softmax; no padding, stride 1; eval mode". The name of a layer with weights
-// stands in front of its bracket: conv..., fc...; that of a norm follows it.
+// precedes the parenthesis: conv..., fc...; the name of a norm follows it.
 func parseArchitecture(text string) *network {
 	body, end, _ := strings.Cut(text, ";")
 	if strings.TrimSpace(end) != architectureEnd {
 		unsupported("the architecture ends with %q; want %q", strings.TrimSpace(end), architectureEnd)
 	}
 	n := &network{index: map[string]int{}}
-	channels := int64(0) // of what the last layer with weights returned
+	channels := int64(0) // output channels of the last layer with weights
 	words := strings.Fields(body)
 	for i := 0; i < len(words); i++ {
 		word := words[i]
@@ -63,7 +63,7 @@ func (n *network) add(name string, l nn.Layer) {
 	n.layers = append(n.layers, l)
 }
 
-// rename gives the place of a tensor in the chain: "conv1.weight" is "0.weight".
+// rename converts a tensor name to the position in the chain: "conv1.weight" to "0.weight".
 func (n *network) rename(name string) string {
 	layer, rest, _ := strings.Cut(name, ".")
 	if i, ok := n.index[layer]; ok {
@@ -72,7 +72,8 @@ func (n *network) rename(name string) string {
 	return name
 }
 
-// scan reads numbers of at least least that fill the format exactly.
+// scan scans numbers from a text that must match the format exactly. The numbers must be at least
+// least.
 func scan(text, format string, least int64, values ...*int64) bool {
 	list := make([]any, len(values))
 	for i, v := range values {

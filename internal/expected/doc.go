@@ -1,6 +1,6 @@
-// Package expected compares gotrainer with numbers that other projects' tests assert, or that
-// PyTorch computed: JSON files of a few known forms. A file is read by its form, not by its name,
-// so that new entries need no new code:
+// Package expected compares gotrainer with numbers that tests of other projects assert, or that
+// PyTorch computed: JSON files in a few known formats. The format is recognised by the fields of a
+// file, not by its name, so that new entries need no new code:
 //
 //	entries, err := expected.Read("schedules.json", expected.Options{Data: "../shared/data"})
 //	for _, e := range entries {
@@ -8,7 +8,7 @@
 //		fmt.Println(e.Name, e.Run())
 //	}
 //
-// The forms, by the field that gives each away:
+// The formats, by the fields that identify them:
 //
 //	schedules            rates of transformers' and PyTorch's schedules by update         schedules.go
 //	plateau              rates of ReduceLROnPlateau by measured value                     schedules.go
@@ -19,7 +19,7 @@
 //	cases, dev           texts and pairs with the ids of a tokenizer                      tokens.go
 //	hf_trainer, accelerate, pytorch_accelerated, hezar, pymarlin     claims of the peers' tests     peers*.go
 //
-// Nothing in a file is ignored: a field that its form does not have makes an entry that is
-// unsupported and names it. Only text on the outermost level is free, since that is where files say
-// where they come from.
+// Nothing in a file is ignored: a field that does not belong to the format gives an unsupported
+// entry that names it. Only texts at the top level are free, because files state their origin
+// there.
 package expected

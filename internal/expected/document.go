@@ -19,22 +19,22 @@ import (
 
 // Options configures [Read].
 type Options struct {
-	Data        string // the folder that holds the models and data sets that files mention: models/, mnist/
-	PlateReader string // the folder of a CRNN that reads licence plates
+	Data        string // folder of the models and data sets that files refer to: models/, mnist/
+	PlateReader string // folder of a CRNN that reads licence plates
 }
 
 // Entry is one claim of a file.
 type Entry struct {
 	Name string
-	Run  func() error // nil: it holds; an [*Unsupported]: it cannot be tried; else the first difference
+	Run  func() error // nil: it holds; an [*Unsupported]: it cannot be tested; otherwise the first difference
 }
 
-// Unsupported says why an entry cannot be tried.
+// Unsupported says why an entry cannot be tested.
 type Unsupported = spec.Unsupported
 
 func unsupported(format string, args ...any) { spec.Refusef(format, args...) }
 
-// supported returns v; what is wrong with it leaves the entry unsupported.
+// supported returns v, or makes the entry unsupported because of err.
 func supported[T any](v T, err error) T {
 	if err != nil {
 		unsupported("%v", err)
@@ -42,16 +42,16 @@ func supported[T any](v T, err error) T {
 	return v
 }
 
-// document is a file by its outermost fields.
+// document holds the top-level fields of a file.
 type document struct {
 	fields  map[string]json.RawMessage
 	options Options
 }
 
-// form is one kind of content. A file may have several.
+// form is a format. A file may contain several.
 type form struct {
-	marks   []string // a file with one of these fields has this form
-	details []string // further fields that belong to it
+	marks   []string // a file with any of these fields has this format
+	details []string // further fields of the format
 	read    func(d *document) []Entry
 }
 
@@ -67,7 +67,8 @@ var forms = []form{
 	{peers, nil, readPeers},
 }
 
-// Read reads a file and finds its entries. An error means that it is no JSON, or of no known form.
+// Read reads the entries of a file. It returns an error if the file is not JSON or has no known
+// format.
 func Read(path string, o Options) ([]Entry, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -80,7 +81,7 @@ func Read(path string, o Options) ([]Entry, error) {
 	return entries, nil
 }
 
-// Parse is Read for the content of a file.
+// Parse is like Read, for the contents of a file.
 func Parse(text []byte, o Options) (entries []Entry, err error) {
 	err = spec.Try(func() { entries = parse(text, o) })
 	return entries, err
@@ -112,13 +113,13 @@ func parse(text []byte, o Options) (entries []Entry) {
 	return entries
 }
 
-// entry is one that run tries.
+// entry returns an entry that is tested by run.
 func entry(name string, run func()) Entry {
 	return Entry{name, func() error { return recorded.Try(run) }}
 }
 
-// matching returns the fields whose names match one of the patterns: exactly, or with a star for
-// the rest. "[0-9]" stands for a digit.
+// matching returns the fields whose names match one of the patterns of path.Match, such as
+// "dev_first[0-9]" or "train*".
 func (d *document) matching(patterns []string) []string {
 	return slices.DeleteFunc(names(d.fields), func(name string) bool {
 		return !slices.ContainsFunc(patterns, func(p string) bool {
@@ -128,7 +129,7 @@ func (d *document) matching(patterns []string) []string {
 	})
 }
 
-// fieldOf decodes an outermost field.
+// fieldOf decodes a top-level field.
 func fieldOf[T any](d *document, name string) (v T) {
 	if err := json.Unmarshal(d.fields[name], &v); err != nil {
 		spec.Failf("field %q: %w", name, err)
@@ -136,7 +137,7 @@ func fieldOf[T any](d *document, name string) (v T) {
 	return v
 }
 
-// textOf decodes an outermost field that may be absent.
+// textOf decodes a top-level field that may be absent.
 func textOf(d *document, name, absent string) string {
 	if d.fields[name] == nil {
 		return absent
@@ -144,7 +145,7 @@ func textOf(d *document, name, absent string) string {
 	return fieldOf[string](d, name)
 }
 
-// entriesOf makes an entry of each member of a field, strictly decoded.
+// entriesOf makes an entry of each member of a field, decoded strictly.
 func entriesOf[T any](d *document, field string, run func(name string, v T)) (entries []Entry) {
 	members := fieldOf[map[string]json.RawMessage](d, field)
 	for _, name := range names(members) {
@@ -153,7 +154,7 @@ func entriesOf[T any](d *document, field string, run func(name string, v T)) (en
 	return entries
 }
 
-// decode reads a value and refuses fields that it does not have.
+// decode decodes a value; unknown fields make the entry unsupported.
 func decode[T any](raw []byte) (v T) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.DisallowUnknownFields()
@@ -166,26 +167,27 @@ func decode[T any](raw []byte) (v T) {
 	return v
 }
 
-// names returns the keys in order.
+// names returns the keys in sorted order.
 func names[V any](m map[string]V) []string {
 	return append([]string{}, slices.Sorted(maps.Keys(m))...)
 }
 
-// near demands |got-want| <= atol + rtol*|want|. What names the value: "rate of update 3".
+// near requires |got-want| <= atol + rtol*|want|. what describes the value, for example "rate of
+// update 3".
 func near(what string, got, want, rtol, atol float64) {
 	if !(math.Abs(got-want) <= atol+rtol*math.Abs(want)) {
 		spec.Failf("%s is %v, want %v (rtol %g, atol %g)", what, got, want, rtol, atol)
 	}
 }
 
-// allNear compares lists value by value, in order.
+// allNear compares lists element by element.
 func allNear(what string, got func(i int) float64, want []float64, rtol, atol float64) {
 	for i, w := range want {
 		near(fmt.Sprintf("%s %d", what, i), got(i), w, rtol, atol)
 	}
 }
 
-// at gives allNear the values of a list.
+// at returns a function for allNear that returns the elements of a list.
 func at[T float32 | float64](list []T) func(i int) float64 {
 	return func(i int) float64 { return float64(list[i]) }
 }

@@ -14,17 +14,17 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// evaluation is an entry of "evaluate_cases": what an evaluation of y = ax + b says at fixed a and
+// evaluation is an entry of "evaluate_cases": the results of evaluating y = ax + b for given a and
 // b.
 type evaluation struct {
 	A, B     float32
 	Loss     float64  `json:"eval_loss_mse"`
 	Accuracy *float64 `json:"almost_accuracy_thresh_0_25"` // share of predictions within 0.25
-	// the same of predictions that a preprocessing made larger by one
+	// The same after preprocessing has increased the predictions by one.
 	AccuracyPlusOne *float64 `json:"almost_accuracy_logits_plus_1"`
 }
 
-// almost is how far a prediction may be from its target, in Hugging Face's AlmostAccuracy.
+// almost is the tolerance of Hugging Face's AlmostAccuracy.
 const almost = 0.25
 
 func readEvaluations(d *document) []Entry {
@@ -44,31 +44,31 @@ func (c evaluation) run(set data.Slice[point]) {
 		want *float64
 	}{{0, c.Accuracy}, {1, c.AccuracyPlusOne}} {
 		m := evaluateLine(c.A, c.B, shift.by, set)
-		near("loss", m["loss"], c.Loss, 0, 1e-5) // as Hugging Face's test: five places
+		near("loss", m["loss"], c.Loss, 0, 1e-5) // five decimals, as in Hugging Face's test
 		if shift.want != nil {
 			near("accuracy", m["accuracy"], *shift.want, 0, 1e-9)
 		}
 	}
 }
 
-// evaluateLine evaluates a line whose predictions are shifted before the accuracy is taken.
+// evaluateLine evaluates a line whose predictions are shifted before the accuracy is computed.
 func evaluateLine(a, b, shift float32, set data.Slice[point]) trainer.Metrics {
 	recorded.Load()
 	l := newLine(a, b)
-	step := spec.Must(engine.New[point, points](&judged{Task: l.task(), line: l, shift: shift}, engine.Options{}))
+	step := spec.Must(engine.New[point, points](&almostTask{Task: l.task(), line: l, shift: shift}, engine.Options{}))
 	t := spec.Must(trainer.New(step, trainer.Options{Semantics: semantics.HuggingFace, Progress: io.Discard}))
 	return spec.Must(t.Evaluate(context.Background(), set))
 }
 
-// judged is the task of a line that counts how often it is almost right.
-type judged struct {
+// almostTask is the task of a line that counts how often predictions are almost right.
+type almostTask struct {
 	engine.Task[point, points]
 	line        *line
 	shift       float32
 	right, seen int
 }
 
-func (j *judged) Evaluate(p engine.ForwardPass, b points) engine.Loss {
+func (j *almostTask) Evaluate(p engine.ForwardPass, b points) engine.Loss {
 	predicted := j.line.Forward(engine.Input(p, b.x))
 	for i, v := range torch.Values[float32](predicted) {
 		j.seen++
@@ -79,7 +79,7 @@ func (j *judged) Evaluate(p engine.ForwardPass, b points) engine.Loss {
 	return engine.Mean(predicted.MSELoss(engine.Input(p, b.y), torch.ReductionMean), len(b.x))
 }
 
-func (j *judged) Metrics() map[string]float64 {
+func (j *almostTask) Metrics() map[string]float64 {
 	share := float64(j.right) / float64(j.seen)
 	j.right, j.seen = 0, 0
 	return map[string]float64{"accuracy": share}

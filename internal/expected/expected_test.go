@@ -42,7 +42,7 @@ func TestEverythingExpectedHolds(t *testing.T) {
 	}
 }
 
-// The parts of documents that the table below joins.
+// Parts of the documents in the table below.
 const (
 	model    = `"model": "Sequential(Linear(2,3), Sigmoid, Linear(3,1), Sigmoid), float64; loss = sum of outputs; input [[0, 0]]; 1 iteration",`
 	initial  = `"initial_parameters": {"0.weight (3x2)": [0,0,0,0,0,0], "0.bias": [0,0,0], "2.weight": [0,0,0], "2.bias": [0]},`
@@ -51,7 +51,7 @@ const (
 	run      = `"optimizer": "sgd", "lr": 0.5, "n": 2, "batch_size": 1, "gradient_accumulation": 2, "epochs": 1, "max_grad_norm": 0, "schedule": "constant", "total_updates": 1`
 )
 
-// Every document has one entry. The outcome is "" for one that passes, else a part of what is said.
+// Every document has one entry. outcome is "" if it passes, and otherwise a part of the message.
 var documents = []struct {
 	claim, text string
 	unsupported bool
@@ -217,7 +217,7 @@ func TestEntriesOfEachForm(t *testing.T) {
 			case c.outcome == "" && err != nil:
 				t.Error(err)
 			case c.outcome != "" && (err == nil || !strings.Contains(err.Error(), c.outcome)):
-				t.Errorf("said %q, want something with %q", fmt.Sprint(err), c.outcome)
+				t.Errorf("error %q, want one with %q", fmt.Sprint(err), c.outcome)
 			case errors.As(err, &missing) != c.unsupported:
 				t.Errorf("%v: unsupported is %t, want %t", err, !c.unsupported, c.unsupported)
 			}
@@ -241,8 +241,7 @@ func TestFilesOfNoKnownFormAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzParse only reads: a program that trains for as many epochs as a random file says would never
-// end.
+// FuzzParse only parses: training for the number of epochs in a random file might never end.
 func FuzzParse(f *testing.F) {
 	for _, c := range documents {
 		f.Add(c.text)
@@ -250,7 +249,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		entries, err := expected.Parse([]byte(text), expected.Options{})
 		if err != nil && len(entries) > 0 {
-			t.Errorf("%d entries beside the error %v", len(entries), err)
+			t.Errorf("%d entries in addition to the error %v", len(entries), err)
 		}
 	})
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// mnist is a file with "architecture": a network with weights of PyTorch reads the test images of
-// MNIST.
+// mnist is a file with "architecture": a network with weights from PyTorch classifies the test
+// images of MNIST.
 type mnist struct {
 	data string
 
@@ -22,15 +22,15 @@ type mnist struct {
 	mean, deviation                float64
 	correct, total                 int
 
-	outputs []float32 // logarithms of the probabilities of all images, [total, classes]; computed once
+	outputs []float32 // log probabilities of all images, [total, classes]; computed once
 	labels  []int
 }
 
-// logTolerance is how closely logarithms of probabilities agree that were printed with six places,
-// after sums of thousands of float32 products.
+// logTolerance is the tolerance for log probabilities that were printed with six decimals, after
+// sums of thousands of float32 products.
 const logTolerance = 1e-4
 
-// imagesAtOnce bounds the memory of a forward pass.
+// imagesAtOnce limits the memory of a forward pass.
 const imagesAtOnce = 500
 
 func readMNIST(d *document) []Entry {
@@ -73,7 +73,7 @@ func (c *mnist) runFirst(rows [][]float64) {
 	}
 }
 
-// compute runs the network over all images, once.
+// compute runs the network on all images, once.
 func (c *mnist) compute() {
 	if c.outputs != nil {
 		return

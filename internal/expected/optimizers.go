@@ -13,12 +13,12 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// training is an entry of "optimizers": updates of a fixed network of two layers in float64.
+// training is an entry of "optimizers": updates of a fixed network with two layers in float64.
 type training struct {
 	Optimizer string
 	Options   json.RawMessage
 	Peer      [][][]float64     `json:"peer_after_iteration"` // the parameters after iterations 0, 100, ...
-	Exact     map[string]moment `json:"exact_after_step"`     // by the number of the iteration
+	Exact     map[string]moment `json:"exact_after_step"`     // by number of the iteration
 }
 
 type moment struct {
@@ -26,7 +26,7 @@ type moment struct {
 	Params [][]float64 // row-major, in the order of layerParams
 }
 
-// layerParams are the parameters of the network that all files of this form train.
+// layerParams are the parameters of the network that is trained in all files of this format.
 var layerParams = []struct {
 	name  string
 	shape []int64
@@ -34,8 +34,8 @@ var layerParams = []struct {
 
 const twoLayers = "Sequential(Linear(2,3), Sigmoid, Linear(3,1), Sigmoid), float64; loss = sum of outputs; input "
 
-// How closely runs from the same numbers agree, and how closely those of the peer, whose initial
-// weights were not rounded.
+// Tolerances for runs from identical numbers, and for those of the peer, whose initial weights are
+// only known rounded.
 const (
 	exactRTol, exactATol = 1e-9, 1e-12
 	peerRTol, peerATol   = 1e-3, 5e-4
@@ -44,7 +44,7 @@ const (
 func readOptimizers(d *document) []Entry {
 	initial := fieldOf[map[string][]float64](d, "initial_parameters")
 	var model string
-	_ = json.Unmarshal(d.fields["model"], &model) // no text is no known network either
+	_ = json.Unmarshal(d.fields["model"], &model) // if it is not a string, the network is unknown as well
 	return entriesOf(d, "optimizers", func(_ string, c training) {
 		rest, ok := strings.CutPrefix(model, twoLayers)
 		var input [][]float64
@@ -82,7 +82,7 @@ func (c training) run(initial map[string][]float64, input [][]float64) {
 	}
 }
 
-// last is the last iteration that anything is known of.
+// last returns the last iteration with a known result.
 func (c training) last() int {
 	last := 100*len(c.Peer) - 100
 	for key := range c.Exact {
@@ -98,7 +98,7 @@ func (c training) last() int {
 	return last
 }
 
-// compare holds the parameters after an iteration against what is known of it.
+// compare compares the parameters after an iteration with the known ones.
 func (c training) compare(k int, params []torch.Named) {
 	check := func(whose string, want [][]float64, rtol, atol float64) {
 		if len(want) != len(params) {
@@ -120,8 +120,8 @@ func (c training) compare(k int, params []torch.Named) {
 	}
 }
 
-// initialParams finds the parameters. A key may say more after the name: "0.weight (3x2, row
-// major)".
+// initialParams makes the parameters. The name in a key may be followed by a description: "0.weight
+// (3x2, row major)".
 func initialParams(initial map[string][]float64) (params []torch.Named) {
 	for _, p := range layerParams {
 		size := int64(1)
@@ -141,9 +141,9 @@ func initialParams(initial map[string][]float64) (params []torch.Named) {
 	return params
 }
 
-// stepper makes the optimizer and gives its step at the rate of the options.
+// stepper makes the optimizer and returns its step function, at the rate in the options.
 func (c training) stepper(params []torch.Named) func() {
-	if c.Optimizer == "LBFGS" { // as the peer's test has it, the closure is a constant
+	if c.Optimizer == "LBFGS" { // the closure returns a constant, as in the peer's test
 		opt := supported(lbfgsOf(c.Options).Build(params))
 		return func() { opt.Step(func() float64 { return 10 }) }
 	}
@@ -152,7 +152,7 @@ func (c training) stepper(params []torch.Named) func() {
 	return func() { opt.Step(b.LearningRate()) }
 }
 
-// optionsOf reads the keyword arguments of an optimizer; none stand for an empty object.
+// optionsOf parses the keyword arguments of an optimizer, which may be missing.
 func optionsOf(raw json.RawMessage) *spec.Object {
 	if len(raw) == 0 {
 		raw = json.RawMessage("{}")
@@ -160,12 +160,12 @@ func optionsOf(raw json.RawMessage) *spec.Object {
 	return supported(spec.ParseObject(raw))
 }
 
-// builderOf finds the settings for an optimizer of torch.optim from its keyword arguments.
+// builderOf returns the builder for an optimizer of torch.optim with keyword arguments.
 func builderOf(name string, options json.RawMessage) optim.Builder {
 	return supported(recorded.Optimizer(name, optionsOf(options)))
 }
 
-// lbfgsOf makes LBFGS, which is no Builder, from its keyword arguments.
+// lbfgsOf returns the settings of LBFGS, which is not a Builder, from its keyword arguments.
 func lbfgsOf(options json.RawMessage) (b optim.LBFGS) {
 	o := optionsOf(options)
 	b.StrongWolfe = o.OneOf("line_search_fn", "", "strong_wolfe") != ""

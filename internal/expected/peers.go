@@ -7,11 +7,11 @@ import (
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 )
 
-// peers are the projects whose claims are known.
+// peers are the projects with known claims.
 var peers = []string{"hf_trainer", "accelerate", "pytorch_accelerated", "hezar", "pymarlin"}
 
-// claims are what is known to be asked of one peer: the members of its field that are claims, or
-// lists of claims. Members that are text say where it is from.
+// claims maps each peer's claims to the functions that test them. Members of a peer's field are
+// claims or lists of claims; members that are text state the origin.
 var claims = map[string]map[string]func(o Options, raw json.RawMessage){
 	"hf_trainer": {
 		"files":                      nil, // the versions of the tests
@@ -36,7 +36,7 @@ var claims = map[string]map[string]func(o Options, raw json.RawMessage){
 	},
 }
 
-// claim decodes strictly before it runs.
+// claim returns a function that decodes a claim strictly and runs it.
 func claim[T any](run func(v T)) func(o Options, raw json.RawMessage) {
 	return func(_ Options, raw json.RawMessage) { run(decode[T](raw)) }
 }
@@ -51,8 +51,8 @@ func readPeers(d *document) (entries []Entry) {
 	return entries
 }
 
-// peerEntries makes the entries of one member: none of text, one of an object, one for each element
-// of a list.
+// peerEntries makes the entries of one member: none for text, one for an object, one for each
+// element of a list.
 func peerEntries(o Options, peer, name string, raw json.RawMessage) (entries []Entry) {
 	add := func(label, name string, raw json.RawMessage) {
 		entries = append(entries, entry(peer+"/"+label, func() {
@@ -73,7 +73,7 @@ func peerEntries(o Options, peer, name string, raw json.RawMessage) (entries []E
 				add(fmt.Sprintf("%s[%d]", name, i), name, element)
 				continue
 			}
-			var own struct{ Name string } // a case says itself which claim it is
+			var own struct{ Name string } // an element may name its claim
 			if err := json.Unmarshal(element, &own); err != nil {
 				spec.Failf("field %q: %s[%d]: %w", peer, name, i, err)
 			}
@@ -87,7 +87,7 @@ func peerEntries(o Options, peer, name string, raw json.RawMessage) (entries []E
 	return entries
 }
 
-// prose are the members of a claim that describe it in words.
+// prose holds the members that describe a claim in words.
 type prose struct {
 	Name   string
 	Do     string

@@ -21,9 +21,9 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// The claims about order and counting. They need no tensors.
+// Claims about order and counting, which need no tensors.
 
-// loop runs a recording step over samples.
+// loop runs a recording step over a number of samples.
 func loop(step *trainertest.Step, o trainer.Options, samples, evaluated int) *trainer.Result {
 	o.Progress = io.Discard
 	t := spec.Must(trainer.New[int, []int](step, o))
@@ -34,8 +34,8 @@ func loop(step *trainertest.Step, o trainer.Options, samples, evaluated int) *tr
 	return spec.Must(t.Fit(context.Background(), trainertest.Samples(samples), valid))
 }
 
-// defaults are those of Hugging Face's TrainingArguments, with the updates that they make of a data
-// set.
+// defaults are the defaults of Hugging Face's TrainingArguments, with the resulting number of
+// updates for a data set.
 type defaults struct {
 	Epochs    float64 `json:"num_train_epochs"`
 	BatchSize int     `json:"per_device_train_batch_size"`
@@ -57,7 +57,7 @@ func (c defaults) run() {
 	equal("the default schedule", fmt.Sprintf("%T", lr.Schedule(lr.Linear{})), fmt.Sprintf("%T", schedule))
 }
 
-// planned keeps what a run says of itself, and stops it at once if it is told to.
+// planned records the Info of a run, and can stop the run at once.
 type planned struct {
 	trainer.Info
 	maxSteps int
@@ -72,8 +72,8 @@ func (p *planned) TrainBegin(r *trainer.Run) error {
 	return nil
 }
 
-// rotation is Hugging Face's test of save_total_limit: which of the checkpoints stay for a limit,
-// and for a best checkpoint beside it.
+// rotation is Hugging Face's test of save_total_limit: which checkpoints are kept for a limit, with
+// and without a best checkpoint.
 func rotation(_ Options, raw json.RawMessage) {
 	var members map[string]json.RawMessage
 	spec.Check(json.Unmarshal(raw, &members))
@@ -104,8 +104,8 @@ func rotation(_ Options, raw json.RawMessage) {
 	}
 }
 
-// kept trains with a checkpoint at each of the steps, the best of them at the given one (0: none),
-// and says which are left.
+// kept trains with a checkpoint at each of the steps, the best of them at step best (0: none), and
+// returns those that are left.
 func kept(steps []int, limit, best int) (left []int) {
 	dir := spec.Must(os.MkdirTemp("", "expected-"))
 	defer os.RemoveAll(dir)
@@ -116,7 +116,7 @@ func kept(steps []int, limit, best int) (left []int) {
 		}
 	}
 	rules := semantics.HuggingFace
-	// the peer's test looks at the rotation alone, not at what the end of a run does besides
+	// The peer's test covers only the rotation, not what happens at the end of a run.
 	rules.OnlyBestAtEnd = false
 	o := trainer.Options{OutputDir: dir, MaxSteps: steps[len(steps)-1], BatchSize: 1, KeepCheckpoints: limit,
 		Save: trainer.Every(every, trainer.Update), Eval: trainer.Never, Semantics: rules}
@@ -135,7 +135,7 @@ func kept(steps []int, limit, best int) (left []int) {
 	return left
 }
 
-// skipped is what is left of an epoch when batches are skipped: Accelerate's skip_first_batches.
+// skipped is the rest of an epoch after skipping batches: Accelerate's skip_first_batches.
 type skipped struct {
 	Dataset, Batch, Skip int
 	Expected             [][]int
@@ -148,7 +148,7 @@ func (c skipped) run() {
 	}
 }
 
-// shards are what every process sees of an epoch: Accelerate's BatchSamplerShard.
+// shards are the parts of an epoch that each process sees: Accelerate's BatchSamplerShard.
 type shards struct {
 	prose
 	Samples      int       `json:"dataset_size"`
@@ -172,7 +172,7 @@ func (c shards) run() {
 	}
 }
 
-// batches are the indices that a loader over so many samples hands out.
+// batches returns the indices in the batches of a loader.
 func batches(samples, skip int, o data.LoaderOptions) (got [][]int) {
 	collate := func(samples []int) ([]int, error) { return slices.Clone(samples), nil }
 	loader := supported(data.NewLoader(trainertest.Samples(samples), collate, o))
@@ -183,11 +183,10 @@ func batches(samples, skip int, o data.LoaderOptions) (got [][]int) {
 	return got
 }
 
-// maxSteps is how many updates a run has that is limited by epochs, or by a number of updates in
-// their place.
+// maxSteps is the number of updates of a run that is limited by epochs or by a number of updates.
 type maxSteps struct {
 	Batches, Accumulation, Epochs int
-	MaxSteps                      int `json:"max_steps"` // null: the epochs count
+	MaxSteps                      int `json:"max_steps"` // null: limited by epochs
 	Updates                       int
 }
 
@@ -205,7 +204,7 @@ func (c maxSteps) run() {
 // lossTracker is pytorch-accelerated's mean of losses.
 type lossTracker struct {
 	Losses     []float64
-	BatchSizes []int `json:"batch_sizes"` // null: every batch counts once
+	BatchSizes []int `json:"batch_sizes"` // null: every batch has weight one
 	Average    float64
 }
 
@@ -224,8 +223,8 @@ func (c lossTracker) run() {
 	near("the mean loss", tracker.Average(), c.Average, 1e-12, 0)
 }
 
-// tutorial is what Hezar's documentation shows of a training of its plate reader. The numbers of
-// the plan can be had at once; those of the training itself cannot.
+// tutorial holds the numbers of a training of the plate reader in Hezar's documentation. The
+// planned numbers can be checked quickly; those of the training itself cannot.
 type tutorial struct {
 	File          string
 	Train         int

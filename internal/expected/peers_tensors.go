@@ -21,10 +21,9 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// The claims about numbers that do not depend on the peer's data: they hold for any points beside a
-// line.
+// Claims about numbers that do not depend on the peer's data: they hold for any points near a line.
 
-// noisyLine makes points beside y = 2x + 3.
+// noisyLine returns points near y = 2x + 3.
 func noisyLine(n int) data.Slice[point] {
 	set := make(data.Slice[point], n)
 	for i := range set {
@@ -44,7 +43,7 @@ func trainLine(o trainer.Options, set data.Slice[point]) (lineValues, *trainer.R
 	return l.values(), r
 }
 
-// sameGradients: batches of 4 two by two train as batches of 8 do, within the tolerance of
+// sameGradients: accumulating two batches of 4 trains like batches of 8, within the tolerance of
 // torch.testing.assert_close.
 func sameGradients(prose) {
 	set := noisyLine(64)
@@ -55,8 +54,8 @@ func sameGradients(prose) {
 	near("b under accumulation", halves.B, whole.B, rtol, atol)
 }
 
-// peerEvaluation: the loss is the mean over rows, whatever the last batch's size; a shift before
-// the metrics leaves the loss alone.
+// peerEvaluation: the loss is the mean over rows, for any size of the last batch; a shift before
+// the metrics does not change the loss.
 type peerEvaluation struct {
 	prose
 	A, B    float32
@@ -90,14 +89,14 @@ func (c peerEvaluation) run() {
 	}
 }
 
-// adamW: the optimizer finds the least squares of a vector.
+// adamW: the optimizer finds the least-squares solution for a vector.
 type adamW struct {
 	prose
 	W0, Target []float64
 	Loss       string
 	Optimizer  string
 	Steps      int
-	Expect     []float64 // instead of words
+	Expect     []float64 // a number instead of words
 	Tol        float64
 }
 
@@ -124,8 +123,8 @@ func (c adamW) run() {
 	})
 }
 
-// resume: a run that continues from a checkpoint ends where the whole run ends, bit for bit, with
-// the same log; there must be such a checkpoint.
+// resume: a run that resumes from a checkpoint ends like the whole run, bit for bit, with the same
+// log; the checkpoint must exist.
 type resume struct {
 	prose
 	Samples    int     `json:"train_len"`
@@ -162,8 +161,7 @@ func (c resume) run() {
 	}
 }
 
-// sameHistory compares logs but for what a clock says, and for the sums of a session at the end of
-// a run.
+// sameHistory compares logs, ignoring timings and the totals of a session at the end of a run.
 func sameHistory(what string, got, want []trainer.Logs) {
 	equal(what+": the number of rows of the log", len(got), len(want))
 	for i := range want {

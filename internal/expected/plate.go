@@ -11,10 +11,10 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// plate is the picture with which Hezar shows its plate reader. What is asked for is the text; the
-// weights are those of [Options].PlateReader.
+// plate is the picture with which Hezar demonstrates its plate reader. The expected result is the
+// text; the weights are those in [Options].PlateReader.
 type plate struct {
-	File  string // below the data folder; what follows a space says where it is from
+	File  string // inside the data folder; text after a space states its origin
 	Text  string `json:"expected_text"`
 	Where string
 }

@@ -21,11 +21,11 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// float32 runs of different kernels agree about this closely after some dozens of updates.
+// Tolerances between float32 runs with different kernels after some dozens of updates.
 const runRTol, runATol = 2e-5, 2e-6
 
-// trajectory is an entry of "trajectories": a training of y = ax + b from a = b = 0 on samples in
-// their order, with the rows of its log.
+// trajectory is an entry of "trajectories": training y = ax + b from a = b = 0 on samples in order,
+// with the rows of its log.
 type trajectory struct {
 	Optimizer   string
 	LR          float64
@@ -68,8 +68,8 @@ func readTrajectories(d *document) []Entry {
 	})
 }
 
-// run trains as Hugging Face's Trainer does, but with every micro-batch divided by the
-// accumulation, a short window's too: the files are computed so.
+// run trains like Hugging Face's Trainer, except that every micro-batch is divided by the
+// accumulation steps, even in a short window: the files were computed this way.
 func (c trajectory) run(set data.Slice[point]) {
 	recorded.Load()
 	rules := semantics.HuggingFace
@@ -131,7 +131,7 @@ func (w *lineWatch) AfterLog(r *trainer.Run, row trainer.Logs) error {
 // point is a sample of the data set y = ax + b + noise.
 type point struct{ x, y float32 }
 
-// pointSets reads the data sets by their names.
+// pointSets returns the data sets by name.
 func pointSets(d *document) map[string]data.Slice[point] {
 	sets := map[string]data.Slice[point]{}
 	for name, s := range decode[map[string]struct{ X, Y []float32 }](d.fields["datasets"]) {
@@ -178,7 +178,7 @@ func collatePoints(samples []point) (points, error) {
 	return b, nil
 }
 
-// task is the mean squared error of the line.
+// task returns the mean squared error of the line as a task.
 func (l *line) task() engine.Task[point, points] {
 	return engine.TaskFunc(l, collatePoints, func(p engine.ForwardPass, b points) engine.Loss {
 		loss := l.Forward(engine.Input(p, b.x)).MSELoss(engine.Input(p, b.y), torch.ReductionMean)

@@ -11,8 +11,8 @@ import (
 	"github.com/gotrainer/gotrainer/optim/lr"
 )
 
-// rateTolerance allows for the last bits of another C library's cos and pow, whose misses some
-// schedules carry on.
+// rateTolerance allows for the last bits of cos and pow in another C library, whose errors
+// accumulate in some schedules.
 const rateTolerance = 1e-12
 
 // schedule is an entry of "schedules".
@@ -20,9 +20,9 @@ type schedule struct {
 	Function  string // of transformers; such an entry has one list of rates
 	Scheduler string // of PyTorch; such an entry has a list for each parameter group
 	Kwargs    map[string]any
-	BaseLR    json.RawMessage `json:"base_lr"` // one for all groups, or a list
+	BaseLR    json.RawMessage `json:"base_lr"` // one value for all groups, or a list
 
-	Peer      []float64 `json:"peer_expected"` // what the peer's test says, rounded
+	Peer      []float64 `json:"peer_expected"` // asserted by the peer's test, rounded
 	Tolerance float64
 	Exact     []float64 `json:"exact_float64"`
 
@@ -51,7 +51,7 @@ func (s schedule) runFunction() {
 	}
 	kwargs := kwargsOfGroup(s.Kwargs, 0)
 	updates := max(len(s.Peer), len(s.Exact))
-	if total, ok := kwargs["num_training_steps"].(float64); ok { // belongs to the plan
+	if total, ok := kwargs["num_training_steps"].(float64); ok { // needed to plan the schedule
 		updates = int(total)
 		delete(kwargs, "num_training_steps")
 	}
@@ -77,22 +77,22 @@ func (s schedule) runScheduler() {
 		if len(s.Momentum) == 0 || len(s.Momentum[g]) == 0 {
 			continue
 		}
-		if momentum == nil { // it stays what it was
+		if momentum == nil { // unchanged
 			momentum = func(int) float64 { return s.Momentum[g][0] }
 		}
 		allNear(fmt.Sprintf("group %d: momentum of update", g), momentum, s.Momentum[g], rateTolerance, rateTolerance)
 	}
 }
 
-// plan makes the rate, and the momentum where the schedule moves it. Arguments that the schedule
-// cannot take leave the entry unsupported.
+// plan returns the rate, and the momentum if the schedule changes it. Invalid arguments make the
+// entry unsupported.
 func plan(name string, kwargs map[string]any, peak float64, updates int) (rate, momentum lr.Rate) {
 	s := supported(lr.ByName(name, kwargs, 0))
 	supported(0, lr.Validate(s, peak, updates))
 	return s.Plan(peak, updates), lr.PlanMomentum(s, updates)
 }
 
-// groupValues reads one value for all groups, or a list with one for each.
+// groupValues decodes one value for all groups, or a list with one for each.
 func groupValues(raw json.RawMessage, groups int) (list []float64) {
 	var one float64
 	if json.Unmarshal(raw, &one) == nil {
@@ -104,8 +104,8 @@ func groupValues(raw json.RawMessage, groups int) (list []float64) {
 	return list
 }
 
-// kwargsOfGroup takes the values of one group from the arguments that PyTorch lets be lists, and
-// leaves out what a schedule without state does not have.
+// kwargsOfGroup returns the arguments for one group: PyTorch allows lists for some of them.
+// Arguments that do not apply to a stateless schedule are left out.
 func kwargsOfGroup(kwargs map[string]any, g int) map[string]any {
 	mine := map[string]any{}
 	for name, v := range kwargs {
@@ -117,9 +117,9 @@ func kwargsOfGroup(kwargs map[string]any, g int) map[string]any {
 		}
 		text, isText := v.(string)
 		switch {
-		case name == "verbose" && v == false: // it only prints
+		case name == "verbose" && v == false: // only prints
 			continue
-		case name == "last_epoch" && v == -1.0: // a start from the beginning
+		case name == "last_epoch" && v == -1.0: // starts from the beginning
 			continue
 		case name == "lr_lambda" && isText:
 			f := supported(pylambda.Parse(text, nil))
@@ -132,7 +132,7 @@ func kwargsOfGroup(kwargs map[string]any, g int) map[string]any {
 	return mine
 }
 
-// ofGroup is the value of a group, where there is a list of them.
+// ofGroup returns the value for a group if v is a list, and otherwise v.
 func ofGroup(name string, v any, g int) any {
 	list, ok := v.([]any)
 	if !ok {
@@ -144,8 +144,8 @@ func ofGroup(name string, v any, g int) any {
 	return list[g]
 }
 
-// partsOfGroup does the same for the schedules inside another one. A part is called by "name" or,
-// as entries are, by "scheduler".
+// partsOfGroup does the same for nested schedules. A part is named by "name" or, as in entries, by
+// "scheduler".
 func partsOfGroup(v any, g int) any {
 	list, ok := v.([]any)
 	if !ok {
@@ -163,13 +163,13 @@ func partsOfGroup(v any, g int) any {
 	return parts
 }
 
-// plateau is an entry of "plateau": a ReduceLROnPlateau and what it makes of measured values.
+// plateau is an entry of "plateau": a ReduceLROnPlateau, measured values and the resulting rates.
 type plateau struct {
 	Kwargs      map[string]any
 	InitialLR   json.RawMessage `json:"initial_lr"`
 	Metrics     []float64
 	LRAfterStep [][]float64 `json:"lr_after_step"` // by group and measurement
-	Peer        [][]float64 `json:"peer_targets"`  // the literal lists of the peer's test
+	Peer        [][]float64 `json:"peer_targets"`  // the literal lists in the peer's test
 	Consistent  *bool       `json:"consistent_with_peer"`
 }
 
@@ -193,15 +193,15 @@ func (p plateau) run() {
 		got := p.observe(g, peak)
 		allNear(fmt.Sprintf("group %d: rate after metric", g), at(got), p.LRAfterStep[g], rateTolerance, rateTolerance)
 		if g < len(p.Peer) && (p.Consistent == nil || *p.Consistent) {
-			// the peer's lists are longer than its metrics, and its test stops at the shorter one
+			// The peer's lists are longer than its metrics, and its test stops at the shorter one.
 			want := p.Peer[g][:min(len(p.Peer[g]), len(got))]
 			allNear(fmt.Sprintf("group %d: peer's rate after metric", g), at(got), want, 0, peerRateTolerance)
 		}
 	}
 }
 
-// observe tells one controller the metrics. Half-way it goes through its saved state, as a resumed
-// run does.
+// observe passes the metrics to a controller, which is saved and restored halfway, as in a resumed
+// run.
 func (p plateau) observe(g int, peak float64) (rates []float64) {
 	kwargs := kwargsOfGroup(p.Kwargs, g)
 	start := func() lr.Controller {

@@ -23,7 +23,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// tinybert is a file with "dev_first*" or "train*": a small BERT reads and learns pairs of MRPC.
+// tinybert is a file with "dev_first*" or "train*": a small BERT evaluates or is trained on pairs
+// of MRPC.
 type tinybert struct {
 	data, model, training string
 	config                json.RawMessage
@@ -42,10 +43,10 @@ func readTinyBERT(d *document) (entries []Entry) {
 	return entries
 }
 
-// settings are those of the model.
+// settings returns the configuration of the model.
 func (b *tinybert) settings() bert.Config {
 	o := supported(spec.ParseObject(b.config))
-	act, _, _ := strings.Cut(o.String("hidden_act", ""), " ") // with a note behind it
+	act, _, _ := strings.Cut(o.String("hidden_act", ""), " ") // may be followed by a note
 	c := bert.Config{HiddenAct: act, HiddenDropout: new(0.0), AttentionDropout: new(0.0), PadTokenID: new(int64(0))}
 	o.Take(&c, "vocab_size:VocabSize", "hidden_size:HiddenSize", "num_hidden_layers:NumLayers",
 		"num_attention_heads:NumHeads", "intermediate_size:IntermediateSize", "max_position_embeddings:MaxPositions",
@@ -54,7 +55,7 @@ func (b *tinybert) settings() bert.Config {
 	return supported(c, o.Done())
 }
 
-// build makes the model and reads its weights.
+// build makes the model with its weights.
 func (b *tinybert) build(c bert.Config) *bert.Classifier {
 	recorded.Load()
 	m := supported(bert.NewClassifier(c))
@@ -82,7 +83,7 @@ func (b *tinybert) samples(part string, n int) data.Slice[bert.Sample] {
 	return samples
 }
 
-// bertTolerance is the last of seven printed places.
+// bertTolerance is the tolerance for values that were printed with seven digits.
 const bertTolerance = 1e-6
 
 // runForward compares a batch of the development set.
@@ -101,7 +102,7 @@ func (b *tinybert) runForward(field string, raw json.RawMessage) {
 	torch.NoGrad(func() { torch.Scope(func() { compareForward(m, task, batch, want) }) })
 }
 
-// compareForward compares each field with what the model computes.
+// compareForward compares each field with the model's results.
 func compareForward(m *bert.Classifier, task *classify.Task, batch bert.Batch, want map[string]json.RawMessage) {
 	shape := batch.InputIDs.Shape()
 	ids, mask, types := batch.Tensors()
@@ -158,19 +159,19 @@ const trajectoryForm = "train%d: rows 0..%d of mrpc/train.tsv in order, batch %d
 	"weight_decay %g on ALL parameters, " +
 	"betas .9/.999 eps 1e-8, lr multiplier (%d-s)/%d, clip_grad_norm %g, dropout 0, cross entropy mean."
 
-// bertRows are the updates of a run, by columns.
+// bertRows are the updates of a run, with named columns.
 type bertRows struct {
 	Columns []string    `json:"columns"`
 	Rows    [][]float64 `json:"rows"`
 }
 
-// What losses and norms of float32 agree in after some updates; rates are exact.
+// Tolerances for losses and norms in float32 after some updates; rates are exact.
 const (
 	lossTolerance = 1e-4
 	normTolerance = 1e-3 // relative
 )
 
-// runTraining trains and compares each update that the file has.
+// runTraining trains and compares each update in the file.
 func (b *tinybert) runTraining(field string, raw json.RawMessage) {
 	want, c := decode[bertRows](raw), b.settings()
 	var name, last, batch, n, again int
@@ -197,7 +198,7 @@ func (b *tinybert) runTraining(field string, raw json.RawMessage) {
 	want.compare(spec.Must(t.Fit(context.Background(), samples, nil)).History)
 }
 
-// columnNames are those of the log.
+// columnNames maps the columns to names in the log.
 var columnNames = map[string]string{"step": "step", "lr": "learning_rate", "loss": "loss",
 	"grad_norm_before_clip": "grad_norm"}
 

@@ -13,10 +13,10 @@ import (
 	"github.com/gotrainer/gotrainer/text"
 )
 
-// defaultVocab is the vocabulary of files that name none.
+// defaultVocab is the vocabulary for files that do not name one.
 const defaultVocab = "models/bert_base_uncased_vocab/vocab.txt"
 
-// tokenCase is a text, or a pair, and what bert-base-uncased's tokenizer makes of it.
+// tokenCase is a text or a pair, with the output of bert-base-uncased's tokenizer.
 type tokenCase struct {
 	Text    string   `json:"text"`
 	Pair    *string  `json:"pair"`
@@ -26,13 +26,13 @@ type tokenCase struct {
 	Offsets [][2]int `json:"offsets"` // in characters
 }
 
-// tokenRow is what is said of a row of MRPC.
+// tokenRow describes a row of MRPC.
 type tokenRow struct {
 	IDs        []int64 `json:"ids"`
 	FirstType1 int     `json:"first_type1"`
 }
 
-// tokenStats are sums over a part of MRPC.
+// tokenStats are totals over a part of MRPC.
 type tokenStats struct {
 	Pairs  int `json:"pairs"`
 	Min    int `json:"min"`
@@ -40,8 +40,8 @@ type tokenStats struct {
 	Tokens int `json:"tokens"`
 }
 
-// readTokens reads the form with the fields "cases" (texts), "dev" (rows of MRPC's development set)
-// and "stats" (of MRPC's parts).
+// readTokens reads the format with the fields "cases" (texts), "dev" (rows of MRPC's development
+// set) and "stats" (totals of MRPC's parts).
 func readTokens(d *document) (entries []Entry) {
 	vocab := textOf(d, "vocab", defaultVocab)
 	load := sync.OnceValues(func() (*text.Tokenizer, error) {
@@ -90,14 +90,14 @@ func (c *tokenCase) run(t *text.Tokenizer) {
 	sameList(c, "offsets", offsets, c.Offsets)
 }
 
-// sameList compares with a list, where there is one.
+// sameList compares with a list, if there is one.
 func sameList[T comparable](c *tokenCase, what string, got, want []T) {
 	if want != nil && !slices.Equal(got, want) {
 		spec.Failf("%q: %s are %v, want %v", c.Text, what, got, want)
 	}
 }
 
-// mrpc is a part of MRPC by the name of its file.
+// mrpc opens a part of MRPC, named by its file.
 func mrpc(folder, part string) (data.Dataset[glue.Example], error) {
 	set, err := glue.Open(filepath.Join(folder, "mrpc"), glue.MRPC)
 	if err != nil {

@@ -13,14 +13,15 @@ import (
 	"github.com/gotrainer/gotrainer/run"
 )
 
-// traceable is a short run whose calls are counted: two windows of an epoch, saved after each.
+// traceable returns a short run whose system calls are counted: two accumulation windows, with a
+// save after each.
 func traceable(dir string) plan {
 	p := small("crnn", dir)
 	p.Samples, p.Batch, p.Epochs, p.Keep, p.Eval, p.Gate, p.OnThread = 8, 2, 2, 1, 1, true, true
 	return p
 }
 
-// observed are the calls of an undisturbed run, and its bits.
+// observed returns the system calls of an undisturbed run, and its bits.
 func observed(b *bench) (calls []systemCall, want map[string]string, err error) {
 	p := traceable(b.folder())
 	v, err := newProcess(p, b.dir)
@@ -49,9 +50,9 @@ func codeOf(status syscall.WaitStatus) int {
 	return status.ExitStatus()
 }
 
-// disturbed runs a victim one of whose calls is treated as the verdict says, and then again without
-// the gate. It returns how the first ended. With async the calls of two goroutines come in any
-// order: the call is the first of its name that comes so late.
+// disturbed runs a victim, treating one of its calls as the verdict says. It returns how the run
+// ended, and the plan to run it again undisturbed. With async, the calls of two goroutines come in
+// any order, so the call is the first one of its name from this number on.
 func disturbed(b *bench, call systemCall, async bool, v verdict) (p plan, e ending, err error) {
 	p = traceable(b.folder())
 	p.Async = async
@@ -74,7 +75,8 @@ func disturbed(b *bench, call systemCall, async bool, v verdict) (p plan, e endi
 	return p, victim.ending(codeOf(status)), nil
 }
 
-// spread chooses so many of the numbers 0 to n-1, each from its part of them, at random.
+// spread chooses at most a number of values from 0 to n-1, one at random from each of as many equal
+// parts.
 func (b *bench) spread(n, most int) []int {
 	if n <= most {
 		most = n
@@ -87,8 +89,8 @@ func (b *bench) spread(n, most int) []int {
 	return chosen
 }
 
-// killedCalls kills a run at its system calls. Between two calls that concern the folder a kill
-// leaves the same disk, so these are all.
+// killedCalls kills a run at each of its system calls. Between two calls that concern the folder
+// the disk does not change, so these are all cases.
 func killedCalls(b *bench) error {
 	calls, want, err := observed(b)
 	if err != nil {
@@ -103,7 +105,7 @@ func killedCalls(b *bench) error {
 		case err != nil:
 			b.fail("%v: %v", c, err)
 			return
-		case e.code != -1 && e.code != 0: // 0: its calls came in another order, and it ended before
+		case e.code != -1 && e.code != 0: // 0: its calls came in another order, and it finished first
 			b.fail("killed at %v it ended with code %d: %s", c, e.code, e.complaint)
 		}
 		b.same(p, want, fmt.Sprint("killed at ", c))
@@ -113,9 +115,9 @@ func killedCalls(b *bench) error {
 	return nil
 }
 
-// faultTable is what is made to fail, and with what.
+// faultTable lists which calls fail, and with which error.
 var faultTable = []struct {
-	errno syscall.Errno // 0: a write of half of its bytes
+	errno syscall.Errno // 0: a write of half of the bytes
 	name  string
 	calls string
 }{
@@ -128,7 +130,7 @@ var faultTable = []struct {
 	{0, "short write", "write"},
 }
 
-// refusedCalls makes each system call that changes something fail in each of the ways of the table.
+// refusedCalls makes each modifying system call fail in each of the ways in the table.
 func refusedCalls(b *bench) error {
 	calls, want, err := observed(b)
 	if err != nil {
@@ -199,11 +201,11 @@ func refusedCalls(b *bench) error {
 	return nil
 }
 
-// A checkpoint that could not be written when it was due is written later: at the end of the run it
-// then says so.
+// A checkpoint that could not be written when it was due is written later, at the end of the run,
+// and its state says so.
 var placeOfSave = regexp.MustCompile(`(?s)"should_save": (true|false),|"position": {.*?"micro_batches"`)
 
-// place leaves out at which action of the loop a checkpoint was written.
+// place removes the position in the loop at which a checkpoint was written.
 func place(left map[string]string) map[string]string {
 	for name, text := range left {
 		if strings.HasSuffix(name, "_state.json") {
@@ -213,8 +215,7 @@ func place(left map[string]string) map[string]string {
 	return left
 }
 
-// savedLater leaves out, besides, old checkpoints that could not be deleted: the next process does
-// that.
+// savedLater also removes old checkpoints that could not be deleted: the next process deletes them.
 func savedLater(want, left map[string]string) map[string]string {
 	maps.DeleteFunc(left, func(name, _ string) bool {
 		_, wanted := want[name]
@@ -224,7 +225,7 @@ func savedLater(want, left map[string]string) map[string]string {
 	return place(left)
 }
 
-// documented checks a run that a fault has ended against the table of exit codes.
+// documented checks the end of a run after a fault against the table of exit codes.
 func documented(e ending, errno syscall.Errno) string {
 	switch code := run.Code(e.code); {
 	case code == run.OK, code == run.Storage:
@@ -236,7 +237,7 @@ func documented(e ending, errno syscall.Errno) string {
 	}
 }
 
-// counts prints how often each thing happened.
+// counts formats how often each thing happened.
 func counts(m map[string]int) string {
 	var list []string
 	for name, n := range m {

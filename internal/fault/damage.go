@@ -12,7 +12,7 @@ import (
 	"github.com/gotrainer/gotrainer/checkpoint"
 )
 
-// damageKinds are the ways to spoil a file. Each changes at least one byte.
+// damageKinds are the ways to damage a file. Each changes at least one byte.
 var damageKinds = []struct {
 	name  string
 	spoil func(r *rand.Rand, path, other string) error
@@ -54,7 +54,8 @@ func edited(edit func(r *rand.Rand, text []byte) []byte) func(*rand.Rand, string
 	}
 }
 
-// damage spoils files of the newest checkpoint: each time it must be found, named and passed over.
+// damage damages files of the newest checkpoint: each time, the damage must be found and named, and
+// an older checkpoint used.
 func damage(b *bench) error {
 	p := small("bert", b.folder())
 	p.Keep = 3
@@ -87,7 +88,7 @@ func damage(b *bench) error {
 		mu.Unlock()
 	})
 	resumed := b.either(60, 6)
-	for i := range resumed { // and a run that finds it continues from the one before
+	for i := range resumed { // a run that finds the damage resumes from the previous checkpoint
 		again := p
 		again.Dir = b.folder()
 		if err := copyFolder(again.Dir, p.Dir); err != nil {
@@ -110,7 +111,7 @@ func damage(b *bench) error {
 	return nil
 }
 
-// spoiled copies a run's checkpoints, damages the newest and looks what the store says.
+// spoiled copies a run's checkpoints, damages the newest, and checks what the store reports.
 func spoiled(b *bench, from string, steps []int, seed uint64) (kind string, err error) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	dir := b.folder()
@@ -138,7 +139,7 @@ func spoiled(b *bench, from string, steps []int, seed uint64) (kind string, err 
 		strings.Contains(found.Error(), filepath.Base(other)))
 	if !named || damaged.Path != path {
 		return "", fmt.Errorf("%s: Verify = %s; want an error that names the checkpoint and the file", what,
-			fmt.Sprint(found)) // which may be nil
+			fmt.Sprint(found)) // may be nil
 	}
 	var told []string
 	store, err := checkpoint.Open(dir, checkpoint.Options{OnDamaged: func(e *checkpoint.DamagedError) {
@@ -159,7 +160,7 @@ func spoiled(b *bench, from string, steps []int, seed uint64) (kind string, err 
 	return k.name, nil
 }
 
-// twoFiles chooses a file of a checkpoint and another one with other contents.
+// twoFiles chooses a file of a checkpoint and another one with different contents.
 func twoFiles(r *rand.Rand, dir string) (file, other string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

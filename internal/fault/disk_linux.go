@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// mountDisk mounts a file system of so many bytes, for this process alone.
+// mountDisk mounts a file system of a given size, visible only to this process.
 func mountDisk(dir string, size int64) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
@@ -17,7 +17,7 @@ func mountDisk(dir string, size int64) error {
 	return nil
 }
 
-// ownMounts lets a process mount what it likes, seen by nobody else.
+// ownMounts gives a process its own mount namespace, in which it may mount file systems.
 func ownMounts() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// mountDisk is refused, as where a system lets no program mount.
+// mountDisk fails like on a system that does not permit mounting.
 func mountDisk(string, int64) error { return fmt.Errorf("mounting a small disk: %w", syscall.EPERM) }
 
 func ownMounts() *syscall.SysProcAttr { return new(syscall.SysProcAttr) }

@@ -12,7 +12,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// The lines of the table are tests themselves; what is tested here is that they would notice.
+// The table entries are tests themselves; these tests check that they would notice a difference.
 
 func TestTwoRunsAreComparedByAllThatTheyLeave(t *testing.T) {
 	left := func(run, row string, more ...string) map[string]string {
@@ -59,7 +59,7 @@ func TestSlopeIsTheGrowthByUpdate(t *testing.T) {
 	assert.InDelta(t, 2.5, slope(samples, func(m memory) float64 { return m.RSS }), 1e-9)
 }
 
-// Each way to damage a file changes it, whatever is drawn.
+// Each kind of damage changes the file, for any seed.
 func TestEveryDamageChangesTheFile(t *testing.T) {
 	for _, k := range damageKinds {
 		for seed := range uint64(200) {
@@ -69,7 +69,7 @@ func TestEveryDamageChangesTheFile(t *testing.T) {
 			require.NoError(t, os.WriteFile(a, []byte(text), 0o666))
 			require.NoError(t, os.WriteFile(b, []byte("other"), 0o666))
 			require.NoError(t, k.spoil(rand.New(rand.NewPCG(seed, 0)), a, b))
-			got, _ := os.ReadFile(a) // a missing one is empty
+			got, _ := os.ReadFile(a) // a missing file counts as empty
 			require.NotEqual(t, text, string(got), k.name)
 		}
 	}
@@ -83,7 +83,7 @@ func TestLogsAreComparedWithoutTimes(t *testing.T) {
 
 func TestChosenCallsAreSpread(t *testing.T) {
 	b := &bench{random: rand.New(rand.NewPCG(1, 1))}
-	assert.Equal(t, []int{0, 1, 2}, b.spread(3, 5), "all of them, where there are fewer")
+	assert.Equal(t, []int{0, 1, 2}, b.spread(3, 5), "all of them, if there are fewer")
 	chosen := b.spread(1000, 10)
 	for i, n := range chosen {
 		assert.True(t, n >= 100*i && n < 100*(i+1), "%d in part %d", n, i)

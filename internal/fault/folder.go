@@ -11,7 +11,7 @@ import (
 	"github.com/gotrainer/gotrainer/run"
 )
 
-// folder starts a second process where one is at work: it must leave the first alone.
+// folder starts a second process in the folder of a running one, which it must not disturb.
 func folder(b *bench) error {
 	want, _, err := b.whole(small("crnn", b.folder()))
 	if err != nil {
@@ -27,7 +27,7 @@ func folder(b *bench) error {
 			err = first.start()
 		}
 		if err == nil {
-			err = first.waitFor(saidPhase) // the run holds the folder
+			err = first.waitFor(saidPhase) // the run has locked the folder
 		}
 		if err != nil {
 			b.fail("%v", err)
@@ -50,8 +50,8 @@ func folder(b *bench) error {
 	return nil
 }
 
-// disk fills the disk in the middle of a run and empties it later: a real one of 1 MB where the
-// system lets a program mount it, and one whose every call about the run's folder fails.
+// disk fills the disk in the middle of a run and later makes room again: a real disk of 1 MB if
+// mounting is permitted, and a simulated one on which every call concerning the run's folder fails.
 func disk(b *bench) error {
 	base := small("crnn", b.folder())
 	base.Epochs = 4
@@ -92,7 +92,7 @@ func sameOutcome(a, b ending) error {
 	return errors.Join(errX, errY)
 }
 
-// refusedDisk makes every call that needs room fail for a part of the run.
+// refusedDisk makes every call that needs space fail during a part of the run.
 func refusedDisk(b *bench, base plan, want map[string]string) error {
 	base.Gate = true
 	runs := b.either(40, 4)
@@ -135,7 +135,7 @@ func refusedDisk(b *bench, base plan, want map[string]string) error {
 
 var needsRoom = map[string]bool{"write": true, "pwrite64": true, "mkdirat": true, "fsync": true}
 
-// test runs a test of the module that is the whole of a promise already, and counts its cases.
+// test runs a test of the module that covers a promise completely, and counts its cases.
 func (b *bench) test(pkg, name, what string) error {
 	cmd := exec.CommandContext(b.ctx, "go", "test", pkg, "-count=1", "-v", "-run", "^"+name+"$")
 	out, err := cmd.CombinedOutput()

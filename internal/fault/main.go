@@ -1,17 +1,18 @@
-// Command fault harms training runs and looks whether they end with the bits of an unharmed one.
+// Command fault disturbs training runs and checks that they end with the same bits as an
+// undisturbed one.
 //
 //	go run ./internal/fault                 # make fault
 //	go run ./internal/fault -long           # make fault LONG=1
 //	go run ./internal/fault -only kills -seed 7
 //
-// Each line of its table starts victims, which are this program as a user would have written it
-// (victim.go): small models with dropout in bf16, trained in several windows with a shuffled data
+// Each entry of its table starts victims: processes of this program, written as a user would
+// (victim.go), that train small models with dropout in bf16, with accumulation, a shuffled data
 // set, loaders, evaluations, early stopping and checkpoints. They are killed at random instants and
-// at each system call that concerns the run's folder, have those calls fail, are sent signals, find
-// damaged files and full disks. A run that is started again must then end with the same weights,
-// optimizer, generator, log and files as one that nobody has touched.
+// at each system call that concerns the run's folder, have those calls fail, receive signals, and
+// find damaged files and full disks. A run that is started again must then end with the same
+// weights, optimizer, generator, log and files as an undisturbed one.
 //
-// The exit status is 1 if a line failed. A failure says how to repeat it.
+// The exit status is 1 if an entry failed. A failure says how to repeat it.
 package main
 
 import (
@@ -29,7 +30,7 @@ import (
 	"time"
 )
 
-func init() { runtime.LockOSThread() } // a victim that is traced stays on the first thread
+func init() { runtime.LockOSThread() } // a traced victim stays on the first thread
 
 func main() {
 	if text := os.Getenv(victimVariable); text != "" {
@@ -50,7 +51,7 @@ func main() {
 	}
 }
 
-// entry is a line of the table.
+// entry is an entry of the table.
 type entry struct {
 	name, promise string
 	drive         func(b *bench) error
@@ -121,7 +122,7 @@ func drive(ctx context.Context, long bool, only string, seed uint64, jobs int, k
 			break
 		}
 		if !keep {
-			_ = os.RemoveAll(b.dir) // the rest goes with the whole
+			_ = os.RemoveAll(b.dir) // the rest is removed with the parent folder
 		}
 	}
 	if len(failed) > 0 {
@@ -147,7 +148,7 @@ func known(name string) bool {
 	return false
 }
 
-// bench is what a line of the table works with. Its methods may be called by several goroutines.
+// bench is the environment of a table entry. Its methods may be called by several goroutines.
 type bench struct {
 	ctx      context.Context
 	long     bool
@@ -172,12 +173,12 @@ func (b *bench) failed() int {
 	return len(b.failures)
 }
 
-// count adds to what the table says of the line.
+// count adds to what is printed about the entry.
 func (b *bench) count(format string, args ...any) {
 	b.counts = append(b.counts, fmt.Sprintf(format, args...))
 }
 
-// either is the number of the long form or of the short one.
+// either returns the first number with -long, and the second otherwise.
 func (b *bench) either(long, short int) int {
 	if b.long {
 		return long
@@ -185,7 +186,7 @@ func (b *bench) either(long, short int) int {
 	return short
 }
 
-// folder is a new one, for a run.
+// folder returns a new folder for a run.
 func (b *bench) folder() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -193,8 +194,8 @@ func (b *bench) folder() string {
 	return filepath.Join(b.dir, fmt.Sprint("run-", b.folders))
 }
 
-// each calls f for 0 to n-1, several at a time, until the program is to end. It returns how often.
-// Each minute it tells how far it has come: the long form of a line takes an hour.
+// each calls f for 0 to n-1, several at a time, until the program is to end. It returns the number
+// of calls, and prints its progress every minute: with -long, an entry may take an hour.
 func (b *bench) each(n int, f func(i int)) (done int) {
 	slots := make(chan struct{}, b.jobs)
 	var all sync.WaitGroup
@@ -218,7 +219,7 @@ func (b *bench) each(n int, f func(i int)) (done int) {
 	return done
 }
 
-// whole runs a plan that nobody disturbs, which must succeed, and returns its bits.
+// whole runs a plan undisturbed, which must succeed, and returns its bits.
 func (b *bench) whole(p plan) (map[string]string, ending, error) {
 	e, err := runPlan(p, b.dir)
 	if err != nil {
@@ -231,7 +232,7 @@ func (b *bench) whole(p plan) (map[string]string, ending, error) {
 	return left, e, err
 }
 
-// same runs a plan until it ends and compares with what is wanted; what says how it was disturbed.
+// same runs a plan until it ends and compares the result; what says how the run was disturbed.
 func (b *bench) same(p plan, want map[string]string, what string) bool {
 	got, _, err := b.whole(p)
 	if err != nil {

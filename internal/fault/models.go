@@ -12,7 +12,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// The models of the victims, all with dropout, and samples that follow from their numbers alone.
+// The models of the victims, all with dropout, and samples that depend only on their index.
 
 func crnnTask() (engine.Task[crnn.Sample, crnn.Batch], error) {
 	m, err := crnn.New(crnn.Config{
@@ -46,13 +46,13 @@ func bertTask() (engine.Task[bert.Sample, bert.Batch], error) {
 func bertSample(i int) bert.Sample {
 	r := rand.New(rand.NewPCG(2, uint64(i)))
 	s := bert.Sample{Label: r.Int64N(2)}
-	for range 2 + r.IntN(6) { // so that batches differ in length
+	for range 2 + r.IntN(6) { // batches must differ in length
 		s.InputIDs = append(s.InputIDs, 1+r.Int64N(19))
 	}
 	return s
 }
 
-// perceptron is for the soak, where the model is to cost little.
+// perceptron is a cheap model for the soak.
 type perceptron struct {
 	Hidden  *nn.Linear  `module:"hidden"`
 	Dropout *nn.Dropout `module:"dropout"`

@@ -19,23 +19,24 @@ import (
 	"github.com/gotrainer/gotrainer/run"
 )
 
-// process is a victim, from its start to its end.
+// process is a victim process.
 type process struct {
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
 	stderr *os.File
-	said   chan line     // what it says, but for outcomes and memory; closed at its end
-	read   chan struct{} // closed when all it said was read
+	said   chan line     // its output, except outcomes and memory; closed at its end
+	read   chan struct{} // closed when all output has been read
 
 	outcomes []string
 	memories []memory
 	begun    time.Time
 }
 
-// line is a line of a victim: a word and what follows it.
+// line is a line of output: a word and the rest.
 type line struct{ word, rest string }
 
-// newProcess prepares a victim. The folder is for what it writes beside the run; env is for it alone.
+// newProcess prepares a victim. The folder is for what it writes outside the run; env is set only
+// for it.
 func newProcess(p plan, dir string, env ...string) (*process, error) {
 	text, err := json.Marshal(p)
 	if err != nil {
@@ -51,7 +52,7 @@ func newProcess(p plan, dir string, env ...string) (*process, error) {
 	if p.Disk > 0 {
 		v.cmd.SysProcAttr = ownMounts()
 	}
-	v.cmd.SysProcAttr.Setpgid = true // a signal to this program's group is not for its victims
+	v.cmd.SysProcAttr.Setpgid = true // a signal to this program's group must not reach its victims
 	if v.stderr, err = os.CreateTemp(dir, "stderr-*"); err != nil {
 		return nil, err
 	}
@@ -95,17 +96,17 @@ func (v *process) hear(text string) {
 	default:
 		select {
 		case v.said <- line{word, rest}:
-		default: // nobody listens any more
+		default: // not being waited for
 		}
 	}
 }
 
 func (v *process) pid() int { return v.cmd.Process.Pid }
 
-// patience is how long a victim may be silent.
+// patience is how long a victim may print nothing.
 const patience = 2 * time.Minute
 
-// waitFor waits until the victim says a word.
+// waitFor waits until the victim prints a word.
 func (v *process) waitFor(word string) error {
 	deadline := time.After(patience)
 	for {
@@ -124,16 +125,16 @@ func (v *process) waitFor(word string) error {
 	}
 }
 
-// open lets the victim through its gate.
+// open lets the victim pass its gate.
 func (v *process) open() error {
 	_, err := io.WriteString(v.stdin, "\n")
 	return err
 }
 
-// signal sends one; a victim that has ended does not hear it.
+// signal sends a signal; a victim that has ended ignores it.
 func (v *process) signal(s syscall.Signal) { _ = v.cmd.Process.Signal(s) }
 
-// wait waits for the end and says how it was.
+// wait waits for the end of the process and returns how it ended.
 func (v *process) wait() ending {
 	timer := time.AfterFunc(10*patience, func() { _ = v.cmd.Process.Kill() })
 	defer timer.Stop()
@@ -146,7 +147,7 @@ func (v *process) wait() ending {
 	return v.ending(v.cmd.ProcessState.ExitCode())
 }
 
-// reaped is said of a process whose end somebody else has learnt of.
+// reaped is called instead of wait if the tracer has already reaped the process.
 func (v *process) reaped() {
 	<-v.read
 	_ = v.cmd.Process.Release()
@@ -154,7 +155,7 @@ func (v *process) reaped() {
 
 // ending is how a victim ended.
 type ending struct {
-	code      int // of its exit; -1: it was killed
+	code      int // exit code; -1: it was killed
 	outcomes  []string
 	record    run.Record
 	complaint string
@@ -165,13 +166,13 @@ func (v *process) ending(code int) ending {
 	e := ending{code: code, outcomes: v.outcomes, took: time.Since(v.begun), complaint: v.complaint()}
 	slices.Sort(e.outcomes)
 	lines := strings.Split(strings.TrimSpace(e.complaint), "\n")
-	_ = json.Unmarshal([]byte(lines[len(lines)-1]), &e.record) // one that was killed has none
+	_ = json.Unmarshal([]byte(lines[len(lines)-1]), &e.record) // a killed process has printed none
 	_ = v.stderr.Close()
 	_ = os.Remove(v.stderr.Name())
 	return e
 }
 
-// complaint is what the victim wrote to its standard error.
+// complaint returns what the victim wrote to standard error.
 func (v *process) complaint() string {
 	text, err := os.ReadFile(v.stderr.Name())
 	if err != nil {
@@ -195,14 +196,14 @@ func runPlan(p plan, dir string) (ending, error) {
 
 var (
 	times = regexp.MustCompile(`"[a-z_]*(runtime|per_second)": ?[0-9.e+-]+,?`)
-	// sums of files with times; the columns of metrics.jsonl
+	// Files that are not compared: their contents depend on times or the process.
 	notBits    = []string{".lock", "MANIFEST.json", "metrics.csv"}
 	runFolder  = regexp.MustCompile(`[^"]*/run-[0-9]+/`)
 	isRecorded = regexp.MustCompile(`\.jsonl?$`)
 )
 
-// bits is all that a run leaves, but for times: what its last process said of weights, optimizer
-// and log, and its files.
+// bits returns everything that a run leaves, except times: the weights, optimizer and log that its
+// last process reported, and its files.
 func bits(e ending, dir string) (map[string]string, error) {
 	all := map[string]string{}
 	for _, o := range e.outcomes {
@@ -222,7 +223,7 @@ func bits(e ending, dir string) (map[string]string, error) {
 			text = times.ReplaceAll(text, nil)
 		}
 		name, _ := filepath.Rel(dir, path)
-		all[name] = runFolder.ReplaceAllString(string(text), "DIR/") // also where the run was begun in another one
+		all[name] = runFolder.ReplaceAllString(string(text), "DIR/") // the run may have been started in another folder
 		return err
 	})
 	if errors.Is(err, fs.ErrNotExist) { // a run without a folder has only outcomes

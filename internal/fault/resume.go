@@ -22,15 +22,16 @@ var loops = []struct {
 	{"PyTorchAccelerated", semantics.PytorchAcceleratedLoop}, {"PyMarlin", semantics.PyMarlinLoop},
 }
 
-// small is a run of two epochs of 10 micro-batches: windows of 3, 3, 3 and 1. It keeps an average
-// of its weights, which evaluations use.
+// small returns a run of two epochs of 10 micro-batches, with accumulation windows of 3, 3, 3 and
+// 1. It keeps an average of its weights, which evaluations use.
 func small(model, dir string) plan {
 	return plan{Model: model, Dir: dir, Resume: trainer.Latest, Samples: 20, Batch: 2, Accumulate: 3, Epochs: 2,
 		Save: 1, Eval: 2, Log: 1, Keep: 2, EMA: true}
 }
 
-// resume continues from every checkpoint of a run that saved after each update, as if the process
-// had been killed right after it. BERT's are written asynchronously, by the resumed runs too.
+// resume resumes from every checkpoint of a run that saved after each update, as if the process had
+// been killed right after it. BERT's checkpoints are written asynchronously, also by the resumed
+// runs.
 func resume(b *bench) error {
 	var points atomic.Int32
 	for _, model := range []string{"crnn", "bert"} {
@@ -63,7 +64,7 @@ func resume(b *bench) error {
 				if b.same(again, want, what) {
 					points.Add(1)
 				}
-				_ = os.RemoveAll(again.Dir) // the rest goes with the line's folder
+				_ = os.RemoveAll(again.Dir) // the rest is removed with the entry's folder
 			})
 		}
 	}
@@ -71,7 +72,7 @@ func resume(b *bench) error {
 	return b.test("./trainer/engine", "TestTheScalerSurvivesAResumeAtEveryUpdate", "float16 with a forced overflow")
 }
 
-// checkpoints are the updates of a run's checkpoints, in order.
+// checkpoints returns the numbers of a run's checkpoints, in order.
 func checkpoints(dir string) (steps []int, err error) {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
@@ -87,10 +88,10 @@ func checkpoints(dir string) (steps []int, err error) {
 	return steps, err
 }
 
-// copyFolder copies a folder of files.
+// copyFolder copies a folder recursively.
 func copyFolder(to, from string) error { return os.CopyFS(to, os.DirFS(from)) }
 
-// kills kills victims at random instants until they come to their end.
+// kills kills victims at random instants until they finish.
 func kills(b *bench) error {
 	p := small("crnn", b.folder())
 	p.Epochs, p.Gate, p.EvaluateEMA = 6, true, true
@@ -116,7 +117,7 @@ func kills(b *bench) error {
 		p.Dir, p.Async = b.folder(), runs%2 == 1
 		runs++
 		for again := 0; ; again++ {
-			if again == 5 || killed >= total { // to its end
+			if again == 5 || killed >= total { // let it finish
 				free := p
 				free.Gate = false
 				b.same(free, want, fmt.Sprintf("killed %d times", again))
@@ -152,7 +153,7 @@ func kills(b *bench) error {
 	return nil
 }
 
-// release starts a victim and lets it through its gate.
+// release starts a victim and lets it pass its gate.
 func release(v *process) error {
 	if err := v.start(); err != nil {
 		return err

@@ -15,13 +15,13 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// A checkpoint of several processes has an id that is drawn, in its index and its files.
+// The index and the files of a sharded checkpoint contain a random ID.
 var checkpointID = regexp.MustCompile(`"id": ?"[A-Z2-7]{26}"`)
 
-// party is several victims that train one model together, each with a part of it: a short run that
-// saves after every update. One of them may be disturbed.
+// party is a group of victims that train one sharded model together: a short run that saves after
+// every update. One of them may be disturbed.
 type party struct {
-	world, rank int // rank is the one whose calls are judged
+	world, rank int // rank is the victim whose calls are traced
 }
 
 func (y party) String() string { return fmt.Sprintf("rank %d of %d", y.rank, y.world) }
@@ -31,8 +31,9 @@ func (y party) plan(dir string) plan {
 		Save: 1, Log: 1, Keep: 2, Sharding: shard.FullShard, OnThread: true}
 }
 
-// run runs all of them to their ends. judge, if it is not nil, is asked of each call of the rank.
-func (y party) run(p plan, dir string, judge func(systemCall) verdict) (endings []ending, err error) {
+// run runs all of them to the end. decide, if not nil, is called for each system call of the traced
+// rank.
+func (y party) run(p plan, dir string, decide func(systemCall) verdict) (endings []ending, err error) {
 	store, err := tcpstore.Listen("127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -42,7 +43,7 @@ func (y party) run(p plan, dir string, judge func(systemCall) verdict) (endings 
 	all := make([]*process, y.world)
 	for rank := range all {
 		mine := p
-		mine.Gate = judge != nil && rank == y.rank
+		mine.Gate = decide != nil && rank == y.rank
 		if all[rank], err = newProcess(mine, dir, fmt.Sprint("RANK=", rank), fmt.Sprint("LOCAL_RANK=", rank),
 			fmt.Sprint("WORLD_SIZE=", y.world), "MASTER_ADDR="+host, "MASTER_PORT="+port,
 			"TORCHELASTIC_USE_AGENT_STORE=True"); err != nil {
@@ -50,7 +51,7 @@ func (y party) run(p plan, dir string, judge func(systemCall) verdict) (endings 
 		}
 	}
 	for rank, v := range all {
-		if rank == y.rank && judge != nil {
+		if rank == y.rank && decide != nil {
 			continue
 		}
 		if err := v.start(); err != nil {
@@ -58,22 +59,22 @@ func (y party) run(p plan, dir string, judge func(systemCall) verdict) (endings 
 		}
 	}
 	endings = make([]ending, y.world)
-	if judge != nil {
-		status, err := traced(all[y.rank], p.Dir, judge)
+	if decide != nil {
+		status, err := traced(all[y.rank], p.Dir, decide)
 		if err != nil {
 			return nil, err
 		}
 		endings[y.rank] = all[y.rank].ending(codeOf(status))
 	}
 	for rank, v := range all {
-		if rank != y.rank || judge == nil {
+		if rank != y.rank || decide == nil {
 			endings[rank] = v.wait()
 		}
 	}
 	return endings, nil
 }
 
-// bitsOf is what a run that succeeded has left, with the outcome of each rank.
+// bitsOf returns what a successful run has left, with the outcome of each rank.
 func (y party) bitsOf(p plan, endings []ending) (map[string]string, error) {
 	var all map[string]string
 	for rank, e := range endings {
@@ -95,9 +96,9 @@ func (y party) bitsOf(p plan, endings []ending) (map[string]string, error) {
 	return all, nil
 }
 
-// shardedSaves kills one of two and of three ranks at its calls, or has no room for what it writes.
-// Where that rank ends, the others must end with the code for a lost process and its name; started
-// again, all must end as if nothing had been.
+// shardedSaves kills one of two or three ranks at its system calls, or lets them fail for lack of
+// space. If that rank ends, the others must end with the exit code for a lost process and name it;
+// after a restart, all must end as if undisturbed.
 func shardedSaves(b *bench) error {
 	type attempt struct {
 		party
@@ -153,8 +154,8 @@ func shardedSaves(b *bench) error {
 	return nil
 }
 
-// disturb treats one call as the verdict says, and starts the run again. It tells whether the
-// disturbed run reached its end.
+// disturb treats one call as the verdict says, and then runs again undisturbed. It reports whether
+// the disturbed run finished.
 func (y party) disturb(b *bench, want map[string]string, call systemCall, v verdict) (finished bool) {
 	what := fmt.Sprintf("%v killed at %v", y, call)
 	if v.errno != 0 {

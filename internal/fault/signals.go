@@ -19,16 +19,16 @@ const (
 
 var signalKinds = []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1}
 
-// phases are where a signal comes; the first is before the run.
+// phases are when a signal arrives; the first is before the run.
 var phases = []string{"start", "load", "forward", "backward", "update", "evaluation", "save", "push"}
 
 const phaseLength = 40 * time.Millisecond
 
-// attempt is a signal, perhaps followed by another one.
+// signalled is a signal, possibly followed by a second one.
 type signalled struct {
 	phase         string
-	first, second syscall.Signal // second 0: none
-	skip          int            // so many times the phase passes first
+	first, second syscall.Signal // second is 0 if there is none
+	skip          int            // how many times the phase passes before the signal
 	after, gap    time.Duration
 	async         bool
 }
@@ -44,7 +44,7 @@ func (s signalled) String() string {
 	return text
 }
 
-// signals sends them at random in each phase.
+// signals sends random signals in each phase.
 func signals(b *bench) error {
 	want, _, err := b.whole(small("bert", b.folder()))
 	if err != nil {
@@ -82,7 +82,7 @@ func signals(b *bench) error {
 	return nil
 }
 
-// signal draws one: the k-th of its phase, so that each kind comes.
+// signal draws the k-th signal for a phase, so that each kind occurs.
 func (b *bench) signal(phase string, k int) signalled {
 	s := signalled{phase: phase, first: signalKinds[k%len(signalKinds)], skip: b.random.IntN(4)}
 	if phase == "start" {
@@ -97,8 +97,8 @@ func (b *bench) signal(phase string, k int) signalled {
 	return s
 }
 
-// attempt sends the signals and checks what the process says and leaves. It returns how long the
-// process took to leave.
+// attempt sends the signals and checks what the process prints and leaves. It returns how long the
+// process took to end.
 func (b *bench) attempt(s signalled, hub string, want map[string]string) (e ending, took time.Duration) {
 	p := small("bert", b.folder())
 	p.Phase, p.Pause, p.Async = s.phase, phaseLength, s.async
@@ -129,7 +129,7 @@ func (b *bench) attempt(s signalled, hub string, want map[string]string) (e endi
 	}
 	e = v.wait()
 	took = time.Since(sent)
-	if problem := s.judge(e, p.Dir); problem != "" {
+	if problem := s.check(e, p.Dir); problem != "" {
 		b.fail("%v: %s: %s", s, problem, e.complaint)
 	}
 	p.Phase, p.Hub = "", ""
@@ -138,20 +138,20 @@ func (b *bench) attempt(s signalled, hub string, want map[string]string) (e endi
 	return e, took
 }
 
-// judge says what is wrong with the end of a process that was signalled.
-func (s signalled) judge(e ending, dir string) string {
+// check returns what is wrong with the end of a process after signals.
+func (s signalled) check(e ending, dir string) string {
 	allowed := []int{128 + int(s.first)}
 	if s.second != 0 {
 		allowed = append(allowed, 128+int(s.second))
 	}
 	switch {
-	case e.code == 0 && len(e.outcomes) > 0: // it was at its end
+	case e.code == 0 && len(e.outcomes) > 0: // it had finished
 		return ""
 	case !slices.Contains(allowed, e.code):
 		return fmt.Sprintf("it ended with code %d; want one of %v", e.code, allowed)
 	case int(e.record.ExitCode) != e.code:
 		return fmt.Sprintf("its record says code %d, it ended with %d", e.record.ExitCode, e.code)
-	case s.second != 0: // left at once, perhaps
+	case s.second != 0: // may have ended at once
 		return ""
 	case e.record.Checkpoint == "" && e.record.Update != nil && *e.record.Update > 0:
 		return fmt.Sprintf("it was not saved after update %d", *e.record.Update)

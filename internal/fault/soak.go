@@ -8,7 +8,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// soak trains for long, with evaluations and saves, and looks what grows.
+// soak trains for a long time, with evaluations and saves, and checks that nothing grows.
 func soak(b *bench) error {
 	updates := b.either(100_000, 3000)
 	p := plan{Model: "mlp", Dir: b.folder(), Resume: trainer.Latest, Samples: 60, Batch: 2, Accumulate: 1,
@@ -25,17 +25,17 @@ func soak(b *bench) error {
 	if e.code != 0 {
 		return fmt.Errorf("it ended with code %d: %s", e.code, e.complaint)
 	}
-	samples := v.memories[len(v.memories)/3:] // the caches have their size by then
+	samples := v.memories[len(v.memories)/3:] // by then the caches have reached their size
 	if len(samples) < 100 {
 		return fmt.Errorf("only %d samples of memory", len(samples))
 	}
 	text := fmt.Sprintf("%d updates", updates)
 	for _, c := range []struct {
 		name string
-		most float64 // growth over the run
+		most float64 // allowed growth over the run
 		of   func(memory) float64
 	}{
-		// the log is held in memory: a row of it is some hundred bytes
+		// The log is kept in memory, at some hundred bytes per row.
 		{"KiB", math.Max(2048, 0.02*float64(updates)), func(m memory) float64 { return m.RSS }},
 		{"goroutines", 1, func(m memory) float64 { return float64(m.Goroutines) }},
 		{"open files", 1, func(m memory) float64 { return float64(m.Files) }},
@@ -51,7 +51,7 @@ func soak(b *bench) error {
 	return nil
 }
 
-// slope is the least-squares growth of a quantity by update.
+// slope returns the least-squares growth of a quantity per update.
 func slope(samples []memory, of func(memory) float64) float64 {
 	var x, y, xx, xy float64
 	n := float64(len(samples))
@@ -62,7 +62,8 @@ func slope(samples []memory, of func(memory) float64) float64 {
 	return (n*xy - x*y) / (n*xx - x*x)
 }
 
-// trainers compares 16 trainers of one process, each with a seed of its own, with lone ones.
+// trainers compares 16 trainers in one process, each with its own seed, with the same trainers in
+// separate processes.
 func trainers(b *bench) error {
 	const n = 16
 	p := small("crnn", b.folder())

@@ -5,13 +5,12 @@ import (
 	"syscall"
 )
 
-// The tracer stops a victim at each of its system calls that concern a folder, in whichever thread,
-// and lets it pass, makes it fail, shortens it or kills the process there. It is what strace does
-// with -e inject, by hand, so that nothing has to be installed and calls are chosen by the folder
-// that they are about.
+// The tracer stops a victim at each system call that concerns a folder, in any thread, and lets the
+// call proceed, makes it fail, shortens it, or kills the process. It does what strace does with -e
+// inject, but needs nothing installed and selects calls by folder.
 
-// systemCall is one that concerns the folder: its number among them, from 1, its name and the path
-// or the file that it is about.
+// systemCall is a call that concerns the folder: its number among these calls, from 1, its name,
+// and the path or file.
 type systemCall struct {
 	number int
 	name   string
@@ -20,9 +19,9 @@ type systemCall struct {
 
 func (c systemCall) String() string { return fmt.Sprintf("call %d, %s(%s)", c.number, c.name, c.path) }
 
-// verdict is what happens to a call. The zero value lets it pass.
+// verdict is what happens to a call. The zero value lets it proceed.
 type verdict struct {
-	kill  bool          // the process dies before the call
-	errno syscall.Errno // the call is not made and fails
-	half  bool          // of a write only the first half is written
+	kill  bool          // the process is killed before the call
+	errno syscall.Errno // the call is not made and returns this error
+	half  bool          // a write writes only the first half
 }

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// callsByNumber are the system calls by which Go touches files: the name of each, and which
-// arguments are a file, or a folder and a path in it.
+// callsByNumber are the system calls through which Go accesses files: the name of each, and which
+// arguments are a file descriptor, and a path relative to it.
 var callsByNumber = map[uint64]struct {
 	name       string
 	file, path int // -1: none
@@ -34,25 +34,25 @@ var callsByNumber = map[uint64]struct {
 	unix.SYS_FACCESSAT2: {"faccessat2", 0, 1}, unix.SYS_READLINKAT: {"readlinkat", 0, 1},
 }
 
-// tracer is a victim that is being traced, by one locked thread.
+// tracer traces a victim from a locked thread.
 type tracer struct {
 	pid     int
 	dir     string
-	judge   func(systemCall) verdict
+	decide  func(systemCall) verdict
 	number  int
-	refused map[int]syscall.Errno // of a thread: what its call is to return
+	refused map[int]syscall.Errno // by thread: the error that its call returns
 	seized  map[int]bool
 }
 
-// traced runs a process that waits at its gate, from there on under the eyes of judge. It returns
-// how the process ended.
-func traced(v *process, dir string, judge func(systemCall) verdict) (syscall.WaitStatus, error) {
-	runtime.LockOSThread() // every request must come from the thread that traces
+// traced runs a process that waits at its gate, calling decide for each of its system calls from
+// there on. It returns how the process ended.
+func traced(v *process, dir string, decide func(systemCall) verdict) (syscall.WaitStatus, error) {
+	runtime.LockOSThread() // all requests must come from the tracing thread
 	defer runtime.UnlockOSThread()
 	if err := v.start(); err != nil {
 		return 0, err
 	}
-	t := &tracer{pid: v.pid(), dir: dir, judge: judge, refused: map[int]syscall.Errno{}, seized: map[int]bool{}}
+	t := &tracer{pid: v.pid(), dir: dir, decide: decide, refused: map[int]syscall.Errno{}, seized: map[int]bool{}}
 	if err := v.waitFor(saidReady); err != nil {
 		return 0, err
 	}
@@ -96,7 +96,7 @@ func (t *tracer) seize() error {
 	return nil
 }
 
-// stop stops a thread; the error is ESRCH if it ended before.
+// stop stops a thread; the error is ESRCH if it has ended.
 func (t *tracer) stop(tid int) error {
 	if err := unix.PtraceSeize(tid); err != nil {
 		return err
@@ -122,7 +122,7 @@ func (t *tracer) stop(tid int) error {
 func (t *tracer) watch() (syscall.WaitStatus, error) {
 	for {
 		var status unix.WaitStatus
-		tid, err := unix.Wait4(-t.pid, &status, unix.WALL, nil) // its group: its threads
+		tid, err := unix.Wait4(-t.pid, &status, unix.WALL, nil) // its process group, including all threads
 		if errors.Is(err, syscall.EINTR) {
 			continue
 		} else if err != nil {
@@ -140,7 +140,7 @@ func (t *tracer) watch() (syscall.WaitStatus, error) {
 			if err := t.call(tid); err != nil && !errors.Is(err, syscall.ESRCH) {
 				return 0, err
 			}
-		case status>>16 == 0: // no event, but a signal for the process
+		case status>>16 == 0: // not an event, but a signal for the process
 			signal = int(status.StopSignal())
 		}
 		if err := unix.PtraceSyscall(tid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
@@ -149,7 +149,7 @@ func (t *tracer) watch() (syscall.WaitStatus, error) {
 	}
 }
 
-// callInfo is struct ptrace_syscall_info of <linux/ptrace.h>.
+// callInfo is struct ptrace_syscall_info in <linux/ptrace.h>.
 type callInfo struct {
 	op                               uint8
 	_                                [7]byte
@@ -159,7 +159,7 @@ type callInfo struct {
 	_                                [3]uint64
 }
 
-// call is at the entry or the exit of a system call.
+// call handles the entry or exit of a system call.
 func (t *tracer) call(tid int) error {
 	info, err := callInfoOf(tid)
 	if err != nil {
@@ -191,25 +191,25 @@ func (t *tracer) enter(tid int, info callInfo) error {
 	}
 	t.number++
 	short, _ := filepath.Rel(t.dir, path)
-	v := t.judge(systemCall{t.number, kind.name, short})
+	v := t.decide(systemCall{t.number, kind.name, short})
 	switch {
 	case v.kill:
 		return syscall.Kill(t.pid, syscall.SIGKILL)
 	case v.errno != 0:
 		t.refused[tid] = v.errno
-		return setRegister(tid, func(r *unix.PtraceRegs) { r.Orig_rax = ^uint64(0) }) // no such call: nothing is done
+		return setRegister(tid, func(r *unix.PtraceRegs) { r.Orig_rax = ^uint64(0) }) // invalid, so nothing is done
 	case v.half && info.args[2] > 1:
 		return setRegister(tid, func(r *unix.PtraceRegs) { r.Rdx = info.args[2] / 2 })
 	}
 	return nil
 }
 
-// pathOf is what the call is about, as an absolute path.
+// pathOf returns the absolute path that the call is about.
 func (t *tracer) pathOf(tid int, info callInfo, file, path int) string {
 	folder := ""
 	if file >= 0 {
 		if fd := int32(info.args[file]); fd != unix.AT_FDCWD {
-			folder, _ = os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", t.pid, fd)) // a closed one is about nothing
+			folder, _ = os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", t.pid, fd)) // a closed descriptor has no path
 		} else {
 			folder, _ = os.Readlink(fmt.Sprintf("/proc/%d/cwd", t.pid))
 		}
@@ -224,7 +224,7 @@ func (t *tracer) pathOf(tid int, info callInfo, file, path int) string {
 	return filepath.Join(folder, name)
 }
 
-// text reads a C string of the process.
+// text reads a C string from the process.
 func text(tid int, at uintptr) string {
 	var all []byte
 	for len(all) < unix.PathMax {

@@ -34,50 +34,50 @@ import (
 // victimVariable is the environment variable that makes this program a victim: the plan as JSON.
 const victimVariable = "GOTRAINER_FAULT_VICTIM"
 
-// What a victim writes to its standard output: these words, each a line, with what follows them.
+// The words that begin a victim's lines on standard output.
 const (
-	saidReady   = "ready"   // everything is loaded and the run not begun; it continues at a line end on its input
-	saidPhase   = "phase"   // the phase that it is in
-	saidOutcome = "outcome" // what the run ended with, as JSON
-	saidMemory  = "memory"  // a sample of what the process holds, as JSON
+	saidReady   = "ready"   // everything is loaded; it waits for a newline on its input before the run
+	saidPhase   = "phase"   // it has entered its phase
+	saidOutcome = "outcome" // the result of the run as JSON
+	saidMemory  = "memory"  // a sample of its memory as JSON
 )
 
-// plan is what a victim trains and how. The zero values of its numbers mean "never".
+// plan says what a victim trains, and how. The zero values of its numbers mean "never".
 type plan struct {
 	Model  string // crnn, bert or mlp
 	Loop   semantics.Loop
-	Dir    string // of the run
-	Resume string // as trainer.Options.ResumeFrom
+	Dir    string // the run's folder
+	Resume string // as in trainer.Options.ResumeFrom
 
 	Samples, Batch, Accumulate int
 	Epochs                     float64
 	Updates                    int // instead of Epochs
-	Save, Eval, Log, Keep      int // updates
+	Save, Eval, Log, Keep      int // in updates
 	FP32                       bool
-	Async                      bool // checkpoints are written while training continues
-	EMA                        bool // an average of the weights is kept
-	EvaluateEMA                bool // and evaluated
-	OnThread                   bool // the run stays on the first thread, so that its system calls have one order
+	Async                      bool // write checkpoints while training continues
+	EMA                        bool // keep an average of the weights
+	EvaluateEMA                bool // and evaluate it
+	OnThread                   bool // stay on the first thread, so that the order of system calls is fixed
 
-	Sharding shard.Strategy // the victim is one of several, by its environment, and each has a part of the model
+	Sharding shard.Strategy // the victim is one of several, according to its environment, each with a part of the model
 
 	Gate bool // wait before the run begins
 
-	Phase string        // is announced every time, and lasts so much longer
-	Pause time.Duration // of Phase
+	Phase string        // announced each time it is entered, and prolonged by Pause
+	Pause time.Duration // how much longer Phase takes
 
-	Hub string // the endpoint to push every checkpoint to
+	Hub string // endpoint to push every checkpoint to
 
-	FullAt, EmptyAt int           // the disk of Dir is filled after an update, and emptied after another
-	Disk            int64         // mount a tmpfs of so many bytes at Dir first
+	FullAt, EmptyAt int           // updates after which Dir's disk is filled, and emptied again
+	Disk            int64         // size of a tmpfs to mount at Dir first
 	MemoryEvery     int           // updates between samples of memory
-	Trainers        int           // so many at once in this process, each of a seed of its own
-	Lone            int           // only the one of this number of them, from 1
+	Trainers        int           // number of trainers in this process, each with its own seed
+	Lone            int           // run only the trainer with this number, from 1
 	Grace           time.Duration // of run.Program
 }
 
-// victim is the main function of a process that is to be harmed: a program as the documentation
-// tells users to write one.
+// victim is the main function of a process to be disturbed: a program as the documentation tells
+// users to write it.
 func victim(text string) {
 	run.Program{Name: "victim"}.Main(func(ctx context.Context) error {
 		var p plan
@@ -114,7 +114,7 @@ func victim(text string) {
 	})
 }
 
-// said is a lock around the standard output, which several trainers may use.
+// said guards standard output, which several trainers may use.
 var said sync.Mutex
 
 func say(word string, what ...any) {
@@ -179,7 +179,7 @@ func trainTask[S, B any](ctx context.Context, p plan, seed int, task func() (eng
 	return err
 }
 
-// options are those of the run.
+// options returns the options of the run.
 func (p plan) options(seed int) trainer.Options {
 	every := func(n int) trainer.Trigger {
 		if n == 0 {
@@ -212,13 +212,13 @@ func (p plan) options(seed int) trainer.Options {
 	return o
 }
 
-// outcome is what two runs are compared by, beside their files.
+// outcome is what two runs are compared by, in addition to their files.
 type outcome struct {
 	Trainer, Update               int
 	Weights, Optimizer, Generator string // SHA-256
-	History                       string // the same, of the log without what a clock says
+	History                       string // SHA-256 of the log without timings
 	TrainLoss                     float64
-	Warnings                      []string // which are of the process, and not compared
+	Warnings                      []string // of the process; not compared
 }
 
 func (p plan) sayOutcome(seed int, model any, optimizer optim.Optimizer, r *trainer.Result) {
@@ -233,12 +233,12 @@ func (p plan) sayOutcome(seed int, model any, optimizer optim.Optimizer, r *trai
 		Optimizer: sum(optimizer.State()), TrainLoss: r.TrainLoss,
 		History:  digest(fmt.Append(nil, withoutTimes(r.History))),
 		Warnings: r.Warnings}
-	if p.Trainers == 0 { // which leave the default generator in no order
+	if p.Trainers == 0 { // several trainers share the default generator in no fixed order
 		o.Generator = digest(torch.DefaultGenerator(torch.CPU).State())
 	}
 	text, err := json.Marshal(o)
 	if err != nil {
-		panic(err) // strings and finite numbers: a loss that is none would be a defect to be seen
+		panic(err) // strings and finite numbers; a loss that is not finite would be a bug
 	}
 	say(saidOutcome, string(text))
 }
@@ -248,7 +248,7 @@ func digest(data []byte) string {
 	return fmt.Sprintf("%x", sum[:8])
 }
 
-// withoutTimes leaves out what differs between two runs that are equal.
+// withoutTimes removes the timings, which differ between equal runs.
 func withoutTimes(rows []trainer.Logs) []trainer.Logs {
 	var kept []trainer.Logs
 	for _, row := range rows {

@@ -29,7 +29,7 @@ func (w *watcher) in(phase string) error {
 	return nil
 }
 
-// betweenPasses is a callback of its own, since its method changes how the step is called.
+// betweenPasses is a separate callback because having its method changes how the step is called.
 type betweenPasses struct{ plan plan }
 
 func (b betweenPasses) AfterForward(*trainer.Run) error {
@@ -37,7 +37,7 @@ func (b betweenPasses) AfterForward(*trainer.Run) error {
 	return nil
 }
 
-// pause announces a phase and makes it last.
+// pause announces a phase and prolongs it.
 func (p plan) pause(phase string) {
 	if p.Phase == phase {
 		say(saidPhase, phase)
@@ -45,7 +45,7 @@ func (p plan) pause(phase string) {
 	}
 }
 
-// StepEnd comes after each update.
+// StepEnd is called after each update.
 func (w *watcher) StepEnd(r *trainer.Run) error {
 	if n := w.plan.MemoryEvery; n > 0 && r.GlobalStep%n == 0 {
 		text, err := json.Marshal(sampleMemory(r.GlobalStep))
@@ -85,7 +85,7 @@ func fill(path string) error {
 	}
 }
 
-// memory is what a process holds after so many updates.
+// memory is what a process holds after a number of updates.
 type memory struct {
 	Update, Goroutines, Files int
 	RSS                       float64 // KiB
@@ -95,7 +95,7 @@ type memory struct {
 func sampleMemory(update int) memory {
 	runtime.GC()
 	m := memory{Update: update, Goroutines: runtime.NumGoroutine(), Tensors: torch.Live()}
-	status, _ := os.ReadFile("/proc/self/status") // a system without it has a soak without memory
+	status, _ := os.ReadFile("/proc/self/status") // without this file, the soak does not check memory
 	for line := range strings.Lines(string(status)) {
 		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
 			_, _ = fmt.Sscan(rest, &m.RSS)

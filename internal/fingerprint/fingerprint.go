@@ -1,12 +1,13 @@
-// Package fingerprint says in a few letters which numbers a machine makes. It computes roots,
-// exponentials, products, sums and the like by libtorch, and hashes their bits: two machines of
-// equal fingerprints take the same code paths, whatever their makers call them.
+// Package fingerprint identifies the numerical results of a machine by a short hash. It computes
+// roots, exponentials, products, sums and the like with libtorch, and hashes their bits: two
+// machines with the same fingerprint take the same code paths, whatever their CPUs are called.
 //
 //	here, recorded := fingerprint.Here(), fingerprint.Read("testdata")
 //	here.Equal(recorded) // bits can be compared
 //	here.Differs(recorded) // "exp lstm sqrt"
 //
-// scripts/golden/pins.py is its twin in Python, and writes the fingerprint beside the golden files.
+// scripts/golden/pins.py does the same in Python, and writes the fingerprint next to the golden
+// files.
 package fingerprint
 
 import (
@@ -19,14 +20,15 @@ import (
 	"strings"
 )
 
-// FileName is the file in a folder of golden files that holds the fingerprint of their machine.
+// FileName is the name of the file with the fingerprint of the machine that wrote a folder of
+// golden files.
 const FileName = "fingerprint.json"
 
-// Fingerprint is a hash of the numbers of each operation, by its name.
+// Fingerprint maps operations to hashes of their results.
 type Fingerprint map[string]string
 
-// Read returns the fingerprint in a folder of golden files. The error is an [os.ErrNotExist] if
-// there is none.
+// Read returns the fingerprint in a folder of golden files. The error is [os.ErrNotExist] if there
+// is none.
 func Read(dir string) (Fingerprint, error) {
 	path := filepath.Join(dir, FileName)
 	text, err := os.ReadFile(path)
@@ -47,7 +49,7 @@ func Read(dir string) (Fingerprint, error) {
 	return file.Operations, nil
 }
 
-// String is the hash of all, for people to compare.
+// String returns a hash of everything, for humans to compare.
 func (f Fingerprint) String() string {
 	var text strings.Builder
 	for _, name := range f.names() {
@@ -56,10 +58,10 @@ func (f Fingerprint) String() string {
 	return short([]byte(text.String()))
 }
 
-// Equal tells whether all operations make the same numbers.
+// Equal reports whether all operations have the same results.
 func (f Fingerprint) Equal(other Fingerprint) bool { return f.String() == other.String() }
 
-// Differs names the operations that make other numbers.
+// Differs returns the names of the operations with different results.
 func (f Fingerprint) Differs(other Fingerprint) string {
 	var names []string
 	for _, name := range f.names() {

@@ -18,9 +18,8 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m))
 }
 
-// TestPythonHasTheSameFingerprint holds this package against its twin,
-// scripts/golden/fingerprint.py: what the golden scripts wrote beside their files is what this
-// machine computes, if its numbers are theirs.
+// Compares with scripts/golden/fingerprint.py: if this machine computes the numbers of a folder of
+// golden files, its fingerprint must equal the one that the scripts wrote there.
 func TestPythonHasTheSameFingerprint(t *testing.T) {
 	testenv.RequireTorch(t)
 	here := fingerprint.Here()
@@ -55,7 +54,7 @@ func TestOtherNumbersHaveAnotherFingerprint(t *testing.T) {
 	}
 }
 
-// TestModesOfTheCallerDoNotCount: whoever asks first may be in a scope, without gradients.
+// The first caller may be in a scope, without gradients.
 func TestModesOfTheCallerDoNotCount(t *testing.T) {
 	testenv.RequireTorch(t)
 	live := testenv.Live()

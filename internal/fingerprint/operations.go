@@ -8,11 +8,11 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Here is the fingerprint of this process, computed once. libtorch must be there.
+// Here returns the fingerprint of this process, which is computed once. libtorch must be loaded.
 var Here = sync.OnceValue(func() Fingerprint {
 	f := Fingerprint{}
 	done := make(chan struct{})
-	go func() { // in a thread of its own: the caller's may be in autocast, or keep no gradients
+	go func() { // in a separate thread: the caller's may use autocast or have gradients disabled
 		defer close(done)
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
@@ -30,7 +30,7 @@ var Here = sync.OnceValue(func() Fingerprint {
 	return f
 })
 
-// inputs draws numbers that are exact in float32 and so the same in every language.
+// inputs generates numbers that are exact in float32, and therefore the same in every language.
 type inputs uint32
 
 // between returns numbers in [-2, 2).
@@ -56,8 +56,8 @@ func (in *inputs) draw(shape []int64, value func(uint32) float32) torch.Tensor {
 	return torch.From(values, shape...)
 }
 
-// operations computes one of each kind that libtorch, MKL or oneDNN have several code paths for.
-// The order in which they draw their inputs is that of scripts/golden/pins.py.
+// operations computes one operation of each kind for which libtorch, MKL or oneDNN have several
+// code paths. They draw their inputs in the same order as scripts/golden/pins.py.
 func operations() map[string][]torch.Tensor {
 	in := inputs(11)
 	x, p := in.between(20011), in.positive(20011)

@@ -1,5 +1,6 @@
-// Package golden compares tensors with values that PyTorch computed. They are in a package's
-// testdata as safetensors files, beside the Python script of the same name that wrote them.
+// Package golden compares tensors with values that PyTorch computed. These are stored in a
+// package's testdata as safetensors files, next to the Python script of the same name that wrote
+// them.
 //
 //	g := golden.Load(t, "testdata/linear.safetensors")
 //	l := &nn.Linear{Weight: g.Tensor("weight"), Bias: g.Tensor("bias")}
@@ -30,7 +31,7 @@ type File struct {
 	tensors map[string]torch.Tensor
 }
 
-// Load reads a golden file into CPU tensors that outlive any scope. It fails the test if it cannot.
+// Load reads a golden file into CPU tensors that outlive any scope. It fails the test on an error.
 func Load(t testing.TB, path string) *File {
 	t.Helper()
 	r, err := safetensors.Open(path)
@@ -54,10 +55,10 @@ func Load(t testing.TB, path string) *File {
 // Names returns the names of all tensors, sorted.
 func (f *File) Names() []string { return f.names }
 
-// Has tells whether the file has a tensor of that name.
+// Has reports whether the file has a tensor with a name.
 func (f *File) Has(name string) bool { _, ok := f.tensors[name]; return ok }
 
-// Tensor returns the tensor of that name. It fails the test if the file has none.
+// Tensor returns the tensor with a name, and fails the test if there is none.
 func (f *File) Tensor(name string) torch.Tensor {
 	f.t.Helper()
 	t, ok := f.tensors[name]
@@ -67,8 +68,8 @@ func (f *File) Tensor(name string) torch.Tensor {
 	return t
 }
 
-// Close reports an error if got is not want within |got-want| <= atol + rtol*|want|, element by
-// element, or has another shape or dtype. NaN equals NaN, an infinity only itself.
+// Close fails the test if not |got-want| <= atol + rtol*|want| for all elements, or if shapes or
+// dtypes differ. NaN equals NaN, and infinities equal only themselves.
 func Close(t testing.TB, name string, got, want torch.Tensor, rtol, atol float64) {
 	t.Helper()
 	if !sameKind(t, name, got, want) {
@@ -104,8 +105,8 @@ func Close(t testing.TB, name string, got, want torch.Tensor, rtol, atol float64
 	}
 }
 
-// Bits reports an error if got is not want to the last bit, or has another shape or dtype: for
-// values of which the CPU has no part. [Recorded] compares computed ones.
+// Bits fails the test unless got and want are bitwise equal, with the same shape and dtype. It is
+// for values that do not depend on the CPU; [Recorded] compares computed ones.
 func Bits(t testing.TB, name string, got, want torch.Tensor) {
 	t.Helper()
 	if !sameKind(t, name, got, want) {
@@ -118,7 +119,7 @@ func Bits(t testing.TB, name string, got, want torch.Tensor) {
 	}
 }
 
-// bits reports the first element whose bits differ; there is one.
+// bits reports the first element whose bits differ; there must be one.
 func bits(t testing.TB, name string, got, want torch.Tensor) {
 	t.Helper()
 	a, b := got.Bytes(), want.Bytes()
@@ -156,7 +157,7 @@ func sameKind(t testing.TB, name string, got, want torch.Tensor) bool {
 	return true
 }
 
-// numbers reads any tensor as float64; a complex element gives two.
+// numbers returns the elements of any tensor as float64; a complex element gives two.
 func numbers(t torch.Tensor) []float64 {
 	t = t.Detach()
 	if t.DType().IsComplex() {
@@ -165,7 +166,7 @@ func numbers(t torch.Tensor) []float64 {
 	return torch.Values[float64](t.ToDevice(torch.CPU).ToDType(torch.Float64))
 }
 
-// elementWidth is how many numbers stand for one element.
+// elementWidth returns how many numbers represent one element.
 func elementWidth(t torch.Tensor, count int) int {
 	if n := int(t.Numel()); n > 0 {
 		return count / n
@@ -173,7 +174,7 @@ func elementWidth(t torch.Tensor, count int) int {
 	return 1
 }
 
-// index names the element at a row-major position: "[1,2]".
+// index formats the index of the element at a row-major position, such as "[1,2]".
 func index(flat int, shape []int64) string {
 	if len(shape) == 0 {
 		return "the element"
@@ -186,7 +187,7 @@ func index(flat int, shape []int64) string {
 	return fmt.Sprintf("element %v", at)
 }
 
-// bigEndian turns little-endian bytes so that they print as the number that they are.
+// bigEndian reverses little-endian bytes, so that they print like the number.
 func bigEndian(b []byte) []byte {
 	b = slices.Clone(b)
 	slices.Reverse(b)

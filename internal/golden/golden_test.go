@@ -10,7 +10,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// recorder keeps what a comparison reports.
+// recorder records what a comparison reports.
 type recorder struct {
 	testing.TB
 	reports []string
@@ -28,7 +28,7 @@ func TestComparisonsReport(t *testing.T) {
 	tests := []struct {
 		name      string
 		got, want torch.Tensor
-		close     string // what Close(rtol 1e-3) reports, empty: nothing
+		close     string // what Close with rtol 1e-3 reports; empty: nothing
 		bits      string
 	}{
 		{"equal tensors are equal", one, one.Clone(), "", ""},
@@ -70,7 +70,7 @@ func TestComparisonsReport(t *testing.T) {
 	}
 }
 
-// fatal is what a recorder's Fatalf panics with: the test would have ended here.
+// fatal is the value with which a recorder's Fatalf panics, where a real test would end.
 type fatal string
 
 func (r *recorder) Fatalf(format string, args ...any) { panic(fatal(fmt.Sprintf(format, args...))) }
@@ -88,7 +88,7 @@ func TestWhatIsNotInTheFileFailsTheTest(t *testing.T) {
 	if got := ends(func(r *recorder) {
 		(&File{t: r, path: "a.safetensors", names: []string{"x"}}).Tensor("y")
 	}); got != `a.safetensors has no tensor "y"; it has ["x"]` {
-		t.Errorf("Tensor of no tensor says %q", got)
+		t.Errorf("Tensor with an unknown name reports %q", got)
 	}
 }
 

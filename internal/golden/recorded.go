@@ -9,17 +9,17 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Recorded compares a result with the one that PyTorch recorded. Where this process makes the
-// numbers of the golden files ([testenv.SameBits]) every bit must be equal. Elsewhere elements may
-// differ by some last places of the tensor's greatest. When it ends, the test says which of the two
-// it did.
+// Recorded compares a result with the one that PyTorch recorded. If this process computes the
+// numbers of the golden files ([testenv.SameBits]), all bits must be equal. Otherwise elements may
+// differ by a few units in the last place of the tensor's largest element. At its end the test logs
+// which of these applied.
 func Recorded(t testing.TB, name string, got, want torch.Tensor) {
 	t.Helper()
 	recorded(t, name, got, want, precisionOf(want.DType()))
 }
 
-// RecordedWithin is [Recorded] with so many last places for other machines: of algorithms that
-// enlarge differences.
+// RecordedWithin is [Recorded] with a larger tolerance on other machines, in units in the last
+// place, for algorithms that amplify differences.
 func RecordedWithin(t testing.TB, name string, got, want torch.Tensor, places float64) {
 	t.Helper()
 	may := precisionOf(want.DType())
@@ -27,8 +27,8 @@ func RecordedWithin(t testing.TB, name string, got, want torch.Tensor, places fl
 	recorded(t, name, got, want, may)
 }
 
-// RecordedIn is [Recorded] for results that were computed in another precision than they have:
-// under autocast last places are those of bfloat16.
+// RecordedIn is [Recorded] for results that were computed in another dtype than they have: under
+// autocast, the tolerance is in units of bfloat16.
 func RecordedIn(t testing.TB, name string, got, want torch.Tensor, computed torch.DType) {
 	t.Helper()
 	recorded(t, name, got, want, precisionOf(computed))
@@ -51,7 +51,7 @@ func recorded(t testing.TB, name string, got, want torch.Tensor, may precision) 
 	outside(t, name, numbers(got), numbers(want), may)
 }
 
-// RecordedNumbers is [Recorded] for losses, norms and other numbers that are no tensor and were
+// RecordedNumbers is [Recorded] for losses, norms and other numbers that are not tensors and were
 // computed in float32.
 func RecordedNumbers(t testing.TB, name string, got, want []float64) {
 	t.Helper()
@@ -73,7 +73,7 @@ func RecordedNumbers(t testing.TB, name string, got, want []float64) {
 	}
 }
 
-// outside reports the number that differs most from the wanted one, if by more than it may.
+// outside reports the number with the largest difference, if that exceeds the tolerance.
 func outside(t testing.TB, name string, got, want []float64, may precision) {
 	t.Helper()
 	greatest := leastScale
@@ -88,7 +88,7 @@ func outside(t testing.TB, name string, got, want []float64, may precision) {
 		if same(got[i], want[i]) || d <= may.places*may.last*greatest {
 			continue
 		}
-		if at < 0 || !(d <= worst) { // nan is the worst of all
+		if at < 0 || !(d <= worst) { // nan is the largest difference
 			worst, at = d, i
 		}
 	}
@@ -100,17 +100,17 @@ func outside(t testing.TB, name string, got, want []float64, may precision) {
 
 func same(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) }
 
-// leastScale is the least that counts as the greatest number of a tensor: golden inputs are of the
-// order of one, and a gradient that vanishes has their errors.
+// leastScale is a lower bound for the largest number of a tensor: golden inputs are of order one,
+// and a vanishing gradient has errors of that scale.
 const leastScale = 1.0 / 4
 
-// precision says by how much numbers of different machines may differ: by so many last places of
-// the greatest number of their tensor, since sums cancel and a small element has the errors of the
-// great ones. In half precision the results of few operations follow each other, in single and
-// double those of many.
+// precision is the tolerance between machines: a number of units in the last place of the largest
+// number in the tensor, because sums cancel and small elements have the errors of large ones.
+// Results in half precision come from few operations in sequence, those in single and double
+// precision from many.
 type precision struct {
-	places float64 // 0: by nothing
-	last   float64 // the last place of 1
+	places float64 // 0: must be equal
+	last   float64 // one unit in the last place of 1
 }
 
 func precisionOf(d torch.DType) precision {

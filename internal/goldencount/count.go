@@ -1,15 +1,15 @@
-// Package goldencount counts what golden tests compare, so that nobody has to believe a number in a
-// text:
+// Package goldencount counts what golden tests compare, so that numbers in the documentation can be
+// verified:
 //
 //	GOTRAINER_GOLDEN_COUNT=/tmp/count go test ./... && go run ./internal/goldencount/report /tmp/count
 //
-// A test begins a case and tells each comparison; package internal/golden tells its own:
+// A test starts a case and reports each comparison; package internal/golden reports its own:
 //
 //	c := goldencount.Start(t, "schedules", "CosineAnnealingLR 3")
 //	c.Compare(got == want)
 //
 // Without the environment variable a case costs nothing and writes nothing. The package is pure Go,
-// for the tests of pure packages.
+// so that tests of pure packages can use it.
 package goldencount
 
 import (
@@ -20,22 +20,22 @@ import (
 	"testing"
 )
 
-// File is the environment variable that names the file to which cases are appended, a line of JSON
-// each.
+// File is the environment variable with the name of the file to which cases are appended, one line
+// of JSON each.
 const File = "GOTRAINER_GOLDEN_COUNT"
 
 // Record is a line of the file.
 type Record struct {
 	Family   string // "operators"
 	Name     string // of the case, unique in its family
-	Test     string // that compared it, without the names of its subtests
-	Compared int    // values or tensors that were compared
-	Equal    int    // those of them that were equal in every bit
-	Reason   string // why others are not
+	Test     string // the test that compared it, without names of subtests
+	Compared int    // number of values or tensors compared
+	Equal    int    // number of those that were bitwise equal
+	Reason   string // why the others are not
 	Failed   bool   // the test failed
 }
 
-// Case gathers the comparisons of a case.
+// Case counts the comparisons of a case.
 type Case struct {
 	mu     sync.Mutex
 	record Record
@@ -46,8 +46,8 @@ var (
 	cases = map[testing.TB]*Case{}
 )
 
-// Start begins a case that ends with the test t. A case that several tests compare, each in its own
-// way, counts once, and is equal in every bit only if it is so in all of them.
+// Start starts a case that ends with the test t. A case that several tests compare in different
+// ways counts once, and is bitwise equal only if it is in all of them.
 func Start(t testing.TB, family, name string) *Case {
 	path := os.Getenv(File)
 	if path == "" {
@@ -67,14 +67,14 @@ func Start(t testing.TB, family, name string) *Case {
 	return c
 }
 
-// Of returns the case that t began, nil if it began none.
+// Of returns the case that t has started, or nil.
 func Of(t testing.TB) *Case {
 	mu.Lock()
 	defer mu.Unlock()
 	return cases[t]
 }
 
-// Compare tells a comparison: whether all bits were equal. A nil Case takes no notice.
+// Compare records a comparison: whether all bits were equal. A nil Case ignores it.
 func (c *Case) Compare(equal bool) {
 	if c == nil {
 		return
@@ -87,7 +87,7 @@ func (c *Case) Compare(equal bool) {
 	}
 }
 
-// Explain says why bits of this case may differ. The first reason counts; an empty one is none.
+// Explain says why bits in this case may differ. The first non-empty reason counts.
 func (c *Case) Explain(reason string) {
 	if c == nil {
 		return
@@ -99,8 +99,8 @@ func (c *Case) Explain(reason string) {
 	}
 }
 
-// write appends the record; one write, so that the lines of packages that are tested at the same
-// time do not mix.
+// write appends the record with a single write, so that lines of packages that are tested at the
+// same time do not mix.
 func (c *Case) write(t testing.TB, path string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

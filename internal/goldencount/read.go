@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Read returns the lines of a file.
+// Read returns the records in a file.
 func Read(in io.Reader) ([]Record, error) {
 	var list []Record
 	lines := bufio.NewScanner(in)
@@ -24,8 +24,8 @@ func Read(in io.Reader) ([]Record, error) {
 	return list, lines.Err()
 }
 
-// Join makes one record of those of a case, in the order of family and name. A case without
-// comparisons is none. Test is that of one of them.
+// Join merges the records of each case, sorted by family and name. Cases without comparisons are
+// left out. Test is that of one of the records.
 func Join(records []Record) []Record {
 	type key struct{ family, name string }
 	joined := map[key]Record{}

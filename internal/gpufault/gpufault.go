@@ -1,5 +1,5 @@
-// Package gpufault has libtorch fail as it does on a GPU, on machines without one: an operator of
-// the test's choice throws an exception of the type, number and text that the GPU's libraries give.
+// Package gpufault makes libtorch fail as it does on a GPU, on machines without one: an operator
+// that the test selects throws an exception with the type, number and text of the GPU's libraries.
 package gpufault
 
 import (
@@ -11,27 +11,27 @@ import (
 
 // The types of exceptions.
 const (
-	Plain          = "Error"               // c10::Error: libraries and the driver
-	Accelerator    = "AcceleratorError"    // of the CUDA runtime, with its number
-	OutOfMemory    = "OutOfMemoryError"    // of libtorch's allocator
+	Plain          = "Error"               // c10::Error, thrown by libraries and the driver
+	Accelerator    = "AcceleratorError"    // thrown by the CUDA runtime, with its error number
+	OutOfMemory    = "OutOfMemoryError"    // thrown by libtorch's allocator
 	NotImplemented = "NotImplementedError" // there is no such kernel
-	Standard       = "runtime_error"       // std::runtime_error: what passes an error on as text
+	Standard       = "runtime_error"       // std::runtime_error, used where an error is passed on as text
 )
 
-// Fault is what an operator fails with.
+// Fault is the error of an operator.
 type Fault struct {
 	Exception string
-	Number    int // cudaError_t; only of [Accelerator]
+	Number    int // cudaError_t; only for [Accelerator]
 	Text      string
 }
 
-// Short is the fault of an allocator that has no memory left.
+// Short is the error of an allocator that is out of memory.
 var Short = Fault{OutOfMemory, 0, "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of " +
 	"139.80 GiB of which 1.20 GiB is free."}
 
-// After lets the operators of the calling goroutine, those of its backward passes among them, fail
-// once n more have been called: all that follow, or with once only the first. The goroutine is
-// pinned to its thread until stop, which it has to call, ends that and tells how many were called.
+// After makes operators of the calling goroutine, including those in its backward passes, fail
+// after n more calls: all of them, or only the first with once. The goroutine is locked to its
+// thread until it calls stop, which it must, and which returns the number of operators called.
 func (f Fault) After(n int, once bool) (stop func() int) {
 	runtime.LockOSThread()
 	torch.CallAny("gotrainer::fail_for_test", f.Exception, f.Number, f.Text, n, once)
@@ -41,11 +41,11 @@ func (f Fault) After(n int, once bool) (stop func() int) {
 	}
 }
 
-// Never counts the operators of the calling goroutine without a fault: see [Fault.After].
+// Never counts the operators of the calling goroutine without failing: see [Fault.After].
 func Never() (stop func() int) { return Fault{Exception: Plain}.After(1<<60, true) }
 
-// Called is how many operators were called since the last After or Never.
+// Called returns the number of operators called since the last After or Never.
 func Called() int { return int(torch.CallAny("gotrainer::count_for_test")[0].(int64)) }
 
-// Mend forgets that a GPU has failed, as a new process would know of none.
+// Mend resets libtorch's memory of a failed GPU, as in a new process.
 func Mend() { cgotorch.ThrowForTest(cgotorch.Mend) }

@@ -35,8 +35,8 @@ func TestTheOperatorOfTheTestsChoiceFails(t *testing.T) {
 	require.NoError(t, torch.Try(backward), "it is over")
 }
 
-// An operator that finds no memory is called once more after the caches are emptied; one that is
-// part of a backward pass is not.
+// An operator that runs out of memory is called again after the caches were emptied; one inside a
+// backward pass is not.
 func TestWhatFailsOnceIsTriedAgain(t *testing.T) {
 	testenv.RequireTorch(t)
 	x := torch.Ones(2)

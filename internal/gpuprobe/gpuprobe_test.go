@@ -29,7 +29,7 @@ func lines(t *testing.T, args ...string) (code int, lines []map[string]any) {
 	return code, lines
 }
 
-// On the CPU a probe compares it with itself, so nothing fails; what needs a GPU says so.
+// On the CPU a probe compares the CPU with itself, so nothing fails; probes that need a GPU say so.
 func TestEveryProbeAnswersOnACPU(t *testing.T) {
 	for _, p := range probes {
 		t.Run(p.name, func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestEveryProbeAnswersOnACPU(t *testing.T) {
 			require.Len(t, got, 1)
 			assert.Equal(t, p.name, got[0]["probe"])
 			assert.Equal(t, "cpu", got[0]["device"])
-			if p.name == "parity" { // bf16 on a CPU imitates that of a GPU
+			if p.name == "parity" { // bf16 on a CPU emulates that of a GPU
 				delete(got[0], "failed")
 				code = 0
 			}

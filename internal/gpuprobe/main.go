@@ -1,12 +1,12 @@
-// Command gpuprobe asks a machine with a GPU, through the public API alone, what cannot be known
-// without one, and prints a line of JSON for each answer:
+// Command gpuprobe tests, on a machine with a GPU and through the public API, what cannot be tested
+// without one, and prints a line of JSON for each probe:
 //
 //	gpuprobe -device cuda ops parity resume fp16 waits oom growth broken
 //
-// A line has the probe, the seconds it took, what it found, and under "failed" what is not as it
-// has to be. The exit status is 1 if there is such a line, 2 if the command line makes no sense.
-// With -device cpu the probes that are not about CUDA itself compare the CPU with itself; the
-// others say "needs a GPU". With -tiny all of them do little, to see that they run.
+// A line has the name of the probe, the seconds that it took, what it found, and under "failed"
+// what is not as expected. The exit status is 1 if something failed, and 2 if the command line is
+// invalid. With -device cpu, probes that do not concern CUDA itself compare the CPU with itself;
+// the others say "needs a GPU". With -tiny all of them do little, to see that they run.
 package main
 
 import (
@@ -22,14 +22,14 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// probe is one question.
+// probe is one test.
 type probe struct {
 	name, about string
-	gpu         bool // it makes no sense without one
+	gpu         bool // needs a GPU
 	ask         func(m machine) answer
 }
 
-// answer is what a probe has found: whatever JSON can hold, and what is not as it has to be.
+// answer is the result of a probe: anything that JSON can represent, and what is not as expected.
 type answer struct {
 	found  any
 	failed []string
@@ -41,13 +41,13 @@ func (a *answer) expect(ok bool, format string, args ...any) {
 	}
 }
 
-// machine is where the probes run.
+// machine describes where the probes run.
 type machine struct {
 	device torch.Device
 	tiny   bool
 }
 
-// less is small with -tiny.
+// less returns small with -tiny, and usual otherwise.
 func (m machine) less(usual, small int) int {
 	if m.tiny {
 		return small
@@ -55,7 +55,7 @@ func (m machine) less(usual, small int) int {
 	return usual
 }
 
-// The order is that of the first hour: what everything else rests on comes first.
+// In the order to run on a new machine: what everything else depends on comes first.
 var probes = []probe{
 	{"ops", "single operators and their gradients against the CPU", false, operators},
 	{"parity", "losses and norms of trainings against the CPU, TF32 off, and bf16 against fp32", false, parity},
@@ -71,7 +71,7 @@ var probes = []probe{
 	{"broken", "the errors after an illegal access, in a process of its own", true, broken},
 }
 
-// illegalAccess is the probe that "broken" starts as a process; it is none of the list.
+// illegalAccess is the probe that "broken" starts as a separate process; it is not in the list.
 const illegalAccess = "illegal-access"
 
 func main() { os.Exit(command(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -132,7 +132,7 @@ func choose(names []string) ([]probe, error) {
 	return chosen, nil
 }
 
-// ask asks one question. An error of an operator is an answer too.
+// ask runs one probe. An error of an operator is a failure of the probe.
 func ask(p probe, m machine, stdout io.Writer) (failed []string) {
 	begin := time.Now()
 	var a answer
@@ -148,7 +148,7 @@ func ask(p probe, m machine, stdout io.Writer) (failed []string) {
 	}
 	encoder := json.NewEncoder(stdout)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(line); err != nil { // a nan, which JSON has not
+	if err := encoder.Encode(line); err != nil { // contains a nan, which JSON cannot represent
 		line["found"] = fmt.Sprintf("%+v", a.found)
 		_ = encoder.Encode(line) // to standard output
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// outOfMemory takes all memory, and looks at the error and at what works afterwards.
+// outOfMemory allocates all memory, and checks the error and what works afterwards.
 func outOfMemory(m machine) (a answer) {
 	found := map[string]any{}
 	const chunk = 8 << 30
@@ -43,7 +43,7 @@ func outOfMemory(m machine) (a answer) {
 	})
 	a.expect(err == nil, "afterwards: %v", err)
 
-	err = torch.Try(func() { // only Go's collector can free these
+	err = torch.Try(func() { // only Go's garbage collector can free these
 		for range 80 {
 			torch.TensorOptions{Device: m.device, DType: torch.Uint8}.Empty(4 << 30)
 		}
@@ -65,7 +65,7 @@ func outOfMemory(m machine) (a answer) {
 	return a
 }
 
-// growth looks for memory that does not come back.
+// growth looks for memory leaks.
 func growth(m machine) (a answer) {
 	t := bertOf(m, 4, 256, 0.1)
 	var allocated []int64
@@ -75,7 +75,7 @@ func growth(m machine) (a answer) {
 			a.expect(false, "%v", err)
 			return a
 		}
-		for range 2 { // what the collector owns is gone after the second time
+		for range 2 { // what belongs to the collector is freed after the second time
 			runtime.GC()
 			torch.EmptyCache()
 		}
@@ -93,7 +93,7 @@ func growth(m machine) (a answer) {
 	return a
 }
 
-// broken starts a process that breaks its CUDA context, and looks at how it ends.
+// broken starts a process that breaks its CUDA context, and reports how it ends.
 func broken(m machine) (a answer) {
 	text, err := exec.Command(os.Args[0], "-device", m.device.String(), illegalAccess).CombinedOutput()
 	a.found = map[string]any{"exit": fmt.Sprint(err), "output": string(text[max(0, len(text)-3000):])}
@@ -101,7 +101,7 @@ func broken(m machine) (a answer) {
 	return a
 }
 
-// brokenChild reads beyond a table.
+// brokenChild reads out of bounds of a table.
 func brokenChild(m machine) (a answer) {
 	found := map[string]string{}
 	try := func(name string, f func()) error {

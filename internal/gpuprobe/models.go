@@ -18,26 +18,26 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// training is a small model with its data, drawn from a seed: every call of train begins with the
-// same weights.
+// training is a small model with data drawn from a seed: every call of train starts with the same
+// weights.
 type training struct {
 	name  string
 	train func(r recipe) error
 }
 
-// recipe is what a probe changes of a training.
+// recipe is what a probe varies in a training.
 type recipe struct {
 	updates int
 	engine  engine.Options
-	trainer func(o *trainer.Options) // nil: as they are
+	trainer func(o *trainer.Options) // nil: unchanged
 	record  *record                  // nil: nothing is read back
-	save    string                   // folder for the weights at the end; empty: none
+	save    string                   // folder for the final weights; empty: none
 }
 
-// record is what a run computed.
+// record holds what a run computed.
 type record struct{ Losses, Norms []float64 }
 
-// trainings are the three kinds of model that the project began with.
+// trainings returns the three kinds of models that the project began with.
 func trainings(m machine, dropout float64) []training {
 	return []training{mlp(m), bertOf(m, 2, 128, dropout), plates(m)}
 }
@@ -56,7 +56,7 @@ func mlp(m machine) training {
 	}}
 }
 
-// bertOf is trained on texts of many lengths, so that batches differ in shape.
+// bertOf trains on texts of different lengths, so that batches differ in shape.
 func bertOf(m machine, layers, hidden int64, dropout float64) training {
 	random := rand.New(rand.NewPCG(3, 4))
 	samples := make(data.Slice[bert.Sample], m.less(64, 16))
@@ -137,7 +137,7 @@ func fit[S, B any](task engine.Task[S, B], samples data.Dataset[S], batch int, r
 	return step.Save(r.save, trainer.SaveOptions{WeightsOnly: true})
 }
 
-// recorded is an engine's step that notes losses and norms.
+// recorded is an engine's step that records losses and norms.
 type recorded[S, B any] struct {
 	*engine.Step[S, B]
 	record *record
@@ -154,7 +154,7 @@ func (s recorded[S, B]) Update(ctx context.Context, rate float64) (bool, error) 
 	return applied, err
 }
 
-// on are the options of an engine on the device.
+// on returns the options for an engine on the device.
 func on(m machine, p amp.Precision) engine.Options {
 	return engine.Options{Device: m.device, Precision: p}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch/cuda"
 )
 
-// operator is one that is computed on the CPU and on the device, of the same inputs.
+// operator is an operator to be computed on the CPU and on the device, with the same inputs.
 type operator struct {
 	name   string
 	inputs []torch.Tensor
@@ -87,7 +87,7 @@ func operatorsToCompare() []operator {
 	}
 }
 
-// run is the value and the gradients of the sum of its squares.
+// run returns the value, and the gradients of the sum of its squares.
 func (o operator) run(d torch.Device) (value torch.Tensor, gradients []torch.Tensor) {
 	var leaves []torch.Tensor
 	for _, t := range o.inputs {
@@ -101,7 +101,7 @@ func (o operator) run(d torch.Device) (value torch.Tensor, gradients []torch.Ten
 	return value, gradients
 }
 
-// distance is |a-b| / |b|.
+// distance returns |a-b| / |b|.
 func distance(a, b torch.Tensor) (d float64) {
 	torch.Scope(func() {
 		a, b := a.Detach().CPU().ToDType(torch.Float64), b.Detach().CPU().ToDType(torch.Float64)
@@ -110,7 +110,7 @@ func distance(a, b torch.Tensor) (d float64) {
 	return d
 }
 
-// withoutTF32 turns it off and returns what puts it back.
+// withoutTF32 disables TF32 and returns a function that restores the setting.
 func withoutTF32(m machine) (restore func()) {
 	if !m.device.IsCUDA() {
 		return func() {}

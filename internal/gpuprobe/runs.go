@@ -11,13 +11,13 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// How far the device may be from the CPU, relative to the number: issue 17's aims.
+// Allowed relative differences between the device and the CPU: the aims of issue 17.
 const (
 	parityFP32 = 1e-4
 	parityBF16 = 2e-2
 )
 
-// parity trains the same on the CPU and on the device.
+// parity runs the same trainings on the CPU and on the device.
 func parity(m machine) (a answer) {
 	defer withoutTF32(m)()
 	found := map[string]any{}
@@ -40,7 +40,7 @@ func parity(m machine) (a answer) {
 				continue
 			}
 			worst := max(furthest(got.Losses, want.Losses), furthest(got.Norms, want.Norms))
-			if c.precision == amp.BF16 { // norms of single updates are rougher: losses decide
+			if c.precision == amp.BF16 { // norms of single updates vary more: the losses decide
 				worst = furthest(got.Losses, want.Losses)
 			}
 			a.expect(worst < c.limit, "%s is %.2g away from the CPU's; want %g", name, worst, c.limit)
@@ -51,7 +51,7 @@ func parity(m machine) (a answer) {
 	return a
 }
 
-// furthest is the largest distance of two lists of numbers, relative to the second.
+// furthest returns the largest relative difference of two lists of numbers.
 func furthest(got, want []float64) (worst float64) {
 	for i := range want {
 		d := math.Abs(got[i]-want[i]) / math.Abs(want[i])
@@ -63,7 +63,7 @@ func furthest(got, want []float64) (worst float64) {
 	return worst
 }
 
-// resume compares whole runs with one that was interrupted half-way, bit for bit.
+// resume compares whole runs with one that was interrupted halfway, bit for bit.
 func resume(m machine) (a answer) {
 	found := map[string]any{}
 	updates := m.less(12, 4)
@@ -80,7 +80,7 @@ func resume(m machine) (a answer) {
 				continue
 			}
 			found[name] = equal
-			// only reproducible operators promise anything
+			// Only deterministic operators are expected to be reproducible.
 			a.expect(!strict || equal.Twice && equal.Resumed, "%s: %+v", name, equal)
 		}
 	}
@@ -129,7 +129,7 @@ func interrupted(t training, r recipe) (e equality, err error) {
 	return equality{bytes.Equal(whole, again), bytes.Equal(whole, resumed)}, err
 }
 
-// float16 trains with loss scaling; the first scale, 65536, is too much for some first steps.
+// float16 trains with loss scaling; the initial scale, 65536, is too large for some first steps.
 func float16(m machine) (a answer) {
 	found := map[string]any{}
 	for _, t := range trainings(m, 0.1) {
@@ -146,7 +146,7 @@ func float16(m machine) (a answer) {
 	return a
 }
 
-// determinism asks for reproducible operators only.
+// determinism trains with deterministic operators only.
 func determinism(m machine) (a answer) {
 	found := map[string]string{}
 	defer torch.UseDeterministicAlgorithms(false, false)
@@ -154,7 +154,7 @@ func determinism(m machine) (a answer) {
 		options := on(m, amp.FP32)
 		options.FullDeterminism = true
 		found[t.name] = "ok"
-		// CTC and some others have no such kernel: which, is the answer
+		// CTC and some others have no deterministic kernel; the answer lists them.
 		if err := t.train(recipe{updates: m.less(3, 1), engine: options}); err != nil {
 			found[t.name] = err.Error()
 		}

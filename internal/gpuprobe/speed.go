@@ -15,14 +15,14 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// wait returns when the device has done all that it was given.
+// wait waits until the device has finished all work.
 func (m machine) wait() {
 	if m.device.IsCUDA() {
 		cuda.Synchronize(m.device)
 	}
 }
 
-// waits counts the calls of the CUDA runtime in a step, from a profile of few and of more updates.
+// waits counts the calls of the CUDA runtime per step, from profiles of a few and of more updates.
 func waits(m machine) (a answer) {
 	dir, err := os.MkdirTemp("", "gpuprobe-")
 	if err != nil {
@@ -74,7 +74,7 @@ func waits(m machine) (a answer) {
 	return a
 }
 
-// countCalls counts the events of a trace that are about the GPU, and the operators.
+// countCalls counts the events in a trace that concern the GPU, and the operators.
 func countCalls(path string) (map[string]float64, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -104,7 +104,7 @@ func countCalls(path string) (map[string]float64, error) {
 	return n, nil
 }
 
-// threads has goroutines compute on the device at the same time.
+// threads computes on the device from several goroutines at the same time.
 func threads(m machine) (a answer) {
 	var wg sync.WaitGroup
 	wrong := make([]int, 8)
@@ -129,7 +129,7 @@ func threads(m machine) (a answer) {
 	return a
 }
 
-// upload times engine.Input, as a task calls it.
+// upload times engine.Input, as called by a task.
 func upload(m machine) (a answer) {
 	found := map[string]any{}
 	for _, kib := range []int{4, 32, 512, 8192, 65536}[:m.less(5, 3)] {
@@ -152,8 +152,8 @@ func upload(m machine) (a answer) {
 	return a
 }
 
-// attention times it, forward and backward, at first and later, for lengths that change as those of
-// batches that are padded to their longest text.
+// attention times attention, forward and backward, at first and later, with varying lengths as in
+// batches padded to their longest text.
 func attention(m machine) (a answer) {
 	var found []any
 	for _, masked := range []bool{false, true} {

@@ -1,6 +1,6 @@
-// Package gradcheck compares the gradients that autograd gives with finite differences, as
-// torch.autograd.gradcheck does in its fast mode: of one random combination of the outputs, at some
-// elements of every input.
+// Package gradcheck compares gradients from autograd with finite differences, as
+// torch.autograd.gradcheck does in its fast mode: for one random combination of the outputs, at
+// some elements of every input.
 //
 //	x := torch.TensorOptions{DType: torch.Float64}.Randn(3, 4).RequiresGrad()
 //	f := func() []torch.Tensor { return []torch.Tensor{layer.Forward(x)} }
@@ -16,20 +16,20 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Options of [Check]. The zero value means the defaults.
+// Options configures [Check]. The zero value means the defaults.
 type Options struct {
-	Eps      float64 // how far an element is moved to both sides; zero means 1e-6
+	Eps      float64 // how far an element is moved in both directions; zero means 1e-6
 	RTol     float64 // zero means 1e-5
 	ATol     float64 // zero means 1e-6
-	Elements int64   // how many of every input are tried, spread over it; zero means 8
-	// of the default generator before every call of f, so that dropout drops the same; and of the
-	// combination
+	Elements int64   // number of elements tested per input, spread evenly; zero means 8
+	// Of the default generator before each call of f, so that dropout drops the same elements; also
+	// of the combination.
 	Seed uint64
 }
 
-// Check calls f, backpropagates and compares the gradients of inputs, which are contiguous float64
-// leaves that f reads. The error says which input and element differ. Inputs that f does not depend
-// on must have no gradient, or zeros. The gradients are left on the inputs.
+// Check calls f, backpropagates, and compares the gradients of inputs, which must be contiguous
+// float64 leaves that f reads. The error names the input and element that differ. Inputs that f
+// does not depend on must have no gradient, or zeros. The gradients are left on the inputs.
 func Check(f func() []torch.Tensor, inputs []torch.Named, o Options) error {
 	o.Eps, o.RTol, o.ATol = cmp.Or(o.Eps, 1e-6), cmp.Or(o.RTol, 1e-5), cmp.Or(o.ATol, 1e-6)
 	o.Elements = cmp.Or(o.Elements, 8)
@@ -47,7 +47,7 @@ func Check(f func() []torch.Tensor, inputs []torch.Named, o Options) error {
 	return errors.Join(err, failed)
 }
 
-// check is Check in a scope.
+// check is Check inside a scope.
 func check(f func() []torch.Tensor, inputs []torch.Named, o Options) error {
 	torch.ManualSeed(o.Seed)
 	draw := torch.TensorOptions{DType: torch.Float64, Generator: torch.NewGenerator(o.Seed)}
@@ -84,14 +84,14 @@ func check(f func() []torch.Tensor, inputs []torch.Named, o Options) error {
 	return nil
 }
 
-// compare moves elements of one input.
+// compare checks the gradient of one input.
 func compare(in torch.Named, value func() float64, o Options) error {
 	n := in.Tensor.Numel()
 	analytic := make([]float64, n)
 	if g := in.Tensor.Grad(); g.Defined() {
 		analytic = torch.Values[float64](g.Contiguous())
 	}
-	flat := in.Tensor.Detach().View(-1) // shares the memory, without a history
+	flat := in.Tensor.Detach().View(-1) // shares the memory, without history
 	for k := range min(n, o.Elements) {
 		i := k * n / min(n, o.Elements)
 		element := flat.Narrow(0, i, 1)

@@ -1,5 +1,5 @@
-// Package gradnorm takes the norm of gradients of which each process has a part: what dist/shard and
-// dist/tensor have in common.
+// Package gradnorm computes norms of gradients that are sharded over processes, for dist/shard and
+// dist/tensor.
 package gradnorm
 
 import (
@@ -10,10 +10,10 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Clip returns the total 2-norm of gradients, a float64 on device that is the same on all processes of
-// g: parts count on each of them, whole, which all have alike, once. If maxNorm is positive it then
-// scales all of them together so that the norm is at most that: clip_grad_norm_. It waits for no
-// device. What is wrong with a tensor panics.
+// Clip returns the total 2-norm of gradients, a float64 on device that is the same on all processes
+// of g: the parts of all processes count, and whole, which is the same on all of them, counts once.
+// If maxNorm is positive, it scales all gradients so that the norm is at most maxNorm, like
+// clip_grad_norm_. It does not wait for a device. Invalid tensors panic.
 func Clip(ctx context.Context, g *dist.Group, device torch.Device, parts, whole []torch.Tensor,
 	maxNorm float64) (norm torch.Tensor, err error) {
 	torch.NoGrad(func() {
@@ -41,7 +41,7 @@ func Clip(ctx context.Context, g *dist.Group, device torch.Device, parts, whole 
 	return norm, err
 }
 
-// squares is the sum of the squares of all elements, a float64.
+// squares returns the sum of the squares of all elements, a float64.
 func squares(ts []torch.Tensor, device torch.Device) torch.Tensor {
 	sum := torch.TensorOptions{DType: torch.Float64, Device: device}.Zeros([]int64{}...)
 	if len(ts) == 0 {

@@ -1,6 +1,6 @@
-// Package layers holds the order of the packages as a test: who may import whom. It reads the
-// source files only, so it needs neither libtorch nor a C compiler, and runs again whenever one of
-// them has changed.
+// Package layers tests the layering of the packages: which may import which. It reads only source
+// files, so it needs neither libtorch nor a C compiler; the test cache notices changes of these
+// files.
 package layers
 
 import (
@@ -18,12 +18,12 @@ import (
 
 const module = "github.com/gotrainer/gotrainer"
 
-// allowed says which packages of this module the package in a folder may import. A name that ends
-// in /... stands for the folder and all below it, "public" for all but cgotorch, internal, cmd and
-// examples. A line mentions only what stands above it, so there are no cycles.
+// allowed lists which packages of this module the package in a folder may import. A name ending in
+// /... stands for the folder and everything below it, "public" for all packages except cgotorch,
+// internal, cmd and examples. A line mentions only lines above it, so there are no cycles.
 //
-// A package that is not here fails the test: give it a line, and ask whether it is in the right
-// room.
+// A package that is missing here fails the test: add a line, and consider whether the package is in
+// the right place.
 var allowed = []struct{ folder, imports string }{
 	{".", ""}, // the tour of the module, and what is embedded from its root
 
@@ -46,14 +46,14 @@ var allowed = []struct{ folder, imports string }{
 	{"vision/...", "vision/... internal/regularfile internal/mt19937"},
 	{"data", "internal/mt19937"},
 	{"data/internal/columns", ""},
-	{"data/...", "data internal/regularfile"}, // a folder for each file format
+	{"data/...", "data internal/regularfile"}, // one folder per file format
 	{"data/table", "data data/internal/columns internal/regularfile"},
 	{"data/parquet", "data data/internal/columns internal/regularfile"},
 	{"checkpoint", "safetensors"},
 	{"checkpoint/sharded", "safetensors"},
 	{"hub", "checkpoint safetensors internal/pyfloat internal/regularfile"},
 	{"data/glue", "data data/table data/parquet hub metrics"},
-	{"hub/hubtest", ""}, // a Hub for tests, which shares no code with the client that it checks
+	{"hub/hubtest", ""}, // a Hub for tests, which shares no code with the client that it tests
 	{"dist/tcpstore", ""},
 	{"dist", "dist/tcpstore"},
 	{"dist/launch", "dist/tcpstore"},
@@ -71,7 +71,7 @@ var allowed = []struct{ folder, imports string }{
 	{"trainer/trainertest", "data optim/lr trainer"},
 	{"run", "checkpoint dist trainer internal/terminal"}, // the main function of programs
 
-	// Here begin tensors.
+	// Packages with tensors begin here.
 	{"cgotorch", ""},
 	{"cgotorch/gen", ""},
 	{"torch", "cgotorch internal/osthread"},
@@ -119,7 +119,7 @@ var allowed = []struct{ folder, imports string }{
 	{"examples/...", "public examples/..."},
 	{"cmd/...", "public cmd/... internal/fingerprint internal/terminal"},
 
-	// What tests share.
+	// Shared by tests.
 	{"internal/leaks", ""},
 	{"internal/testenv", "torch torch/cuda internal/fingerprint internal/leaks"},
 	{"internal/peak", ""},
@@ -166,7 +166,7 @@ var allowed = []struct{ folder, imports string }{
 	{"scripts/demo", ""},
 }
 
-// pure are the folders of which not even the tests may need libtorch.
+// pure lists the folders in which not even tests may need libtorch.
 var pure = []string{"internal/api", "internal/leaks", "internal/optional", "internal/pyfloat", "internal/mt19937",
 	"internal/roundedmath",
 	"internal/regularfile", "internal/terminal", "internal/osthread", "progress",
@@ -179,7 +179,7 @@ var pure = []string{"internal/api", "internal/leaks", "internal/optional", "inte
 	"trainer", "trainer/semantics", "trainer/callback", "trainer/curves", "trainer/trainertest", "run",
 	"internal/conformance/spec", "internal/conformance/trace", "scripts/scale"}
 
-// native are the packages that need libtorch when they run.
+// native lists the packages that need libtorch at run time.
 var native = []string{"cgotorch", "torch/...", "amp", "dist/ddp", "dist/shard", "dist/tensor", "nn/...", "optim",
 	"accelerate", "internal/torchsave", "internal/sharedorder", "internal/gradnorm", "compat/internal/loops",
 	"compat/pymarlin",
@@ -223,8 +223,7 @@ func TestOnlyCgotorchImportsC(t *testing.T) {
 	}
 }
 
-// TestTableIsInOrder proves that there can be no cycles: a line may mention only what stands above
-// it.
+// A line may only mention lines above it, so there can be no cycles.
 func TestTableIsInOrder(t *testing.T) {
 	var above []string
 	for _, line := range allowed {
@@ -237,7 +236,7 @@ func TestTableIsInOrder(t *testing.T) {
 	}
 }
 
-// TestRule tries the table itself on imports that must fail.
+// TestRule tests the table itself with imports that must be refused.
 func TestRule(t *testing.T) {
 	for _, c := range []struct {
 		folder, imported string
@@ -274,7 +273,7 @@ func TestRule(t *testing.T) {
 	}
 }
 
-// rule returns what the package in a folder may import. The longest line that names it counts.
+// rule returns what the package in a folder may import. The longest matching line applies.
 func rule(folder string) (imports []string, listed bool) {
 	longest := -1
 	for _, line := range allowed {
@@ -311,24 +310,24 @@ func matches(patterns []string, folder string) bool {
 	return false
 }
 
-// coveredBy reports whether a folder is below one that is listed with all below it.
+// coveredBy reports whether a folder is covered by a listed pattern.
 func coveredBy(name string, listed []string) bool {
 	return matches(listed, strings.TrimSuffix(name, "/..."))
 }
 
-// source is what matters here of a file.
+// source is what matters about a file.
 type source struct {
 	path, folder string
 	imports      []string // folders of this module
 	test, cgo    bool
 }
 
-// sources parses the imports of every Go file of the module, whatever its build constraints.
+// sources parses the imports of all Go files of the module, regardless of build constraints.
 func sources(t *testing.T) []source {
 	t.Helper()
 	root := filepath.Join("..", "..")
 	if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil {
-		t.Fatalf("the root of the module is not where this test looks for it: %v", err)
+		t.Fatalf("the root of the module is not where this test expects it: %v", err)
 	}
 	var list []source
 	err := filepath.WalkDir(root, func(file string, e fs.DirEntry, err error) error {
@@ -339,7 +338,7 @@ func sources(t *testing.T) []source {
 		if e.IsDir() {
 			skip := name == "testdata" || name == "third_party" || name == "vendor" ||
 				(file != root && strings.HasPrefix(name, "."))
-			// a module of its own
+			// A separate module.
 			if _, err := os.Stat(filepath.Join(file, "go.mod")); skip || (err == nil && file != root) {
 				return fs.SkipDir
 			}

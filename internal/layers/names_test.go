@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// foreign are names of other languages' packages that look like those of ours.
+// foreign lists names from packages in other languages that look like ours.
 var foreign = map[string]bool{
 	"nn.Module":       true, // PyTorch's
 	"optim.PARAMETER": true, // a name in a file
@@ -22,16 +22,16 @@ var foreign = map[string]bool{
 	"trainer.Fit":     true,
 }
 
-// named finds pkg.Name and pkg.Type.Member.
+// named matches pkg.Name and pkg.Type.Member.
 var named = regexp.MustCompile(`\b([a-z][a-z0-9]*)\.([A-Z]\w*)(?:\.([A-Z]\w*))?`)
 
-// TestDocsNameWhatExists holds the pages in docs, the README and the docs of all packages to the
-// names that the packages export.
+// Checks that the pages in docs, the README and the docs of all packages mention only names that
+// the packages export.
 func TestDocsNameWhatExists(t *testing.T) {
 	root := filepath.Join("..", "..")
-	// of each package: Name, Type.Member, and Type.* where members come from elsewhere
+	// By package: Name, Type.Member, and Type.* if a type has members from elsewhere.
 	names := map[string]map[string]bool{}
-	texts := map[string]string{} // of each page and package doc
+	texts := map[string]string{} // by page or package
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -39,7 +39,7 @@ func TestDocsNameWhatExists(t *testing.T) {
 		case d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" ||
 			d.Name() == "internal"):
 			return fs.SkipDir
-		case filepath.Ext(path) == ".md" && d.Name() != "CHANGELOG.md": // which tells of names that are gone, too
+		case filepath.Ext(path) == ".md" && d.Name() != "CHANGELOG.md": // also mentions names that no longer exist
 			text, err := os.ReadFile(path)
 			texts[path] = string(text)
 			return err
@@ -85,7 +85,7 @@ func TestDocsNameWhatExists(t *testing.T) {
 	}
 }
 
-// declared adds what a declaration declares.
+// declared adds the names in a declaration.
 func declared(decl ast.Decl, names map[string]bool) {
 	switch d := decl.(type) {
 	case *ast.FuncDecl:
@@ -111,8 +111,8 @@ func declared(decl ast.Decl, names map[string]bool) {
 	}
 }
 
-// members are the fields or methods of a type; "*" stands for those of another type that it embeds
-// or is made of.
+// members returns the fields or methods of a type; "*" stands for those of another type that it
+// embeds or is defined as.
 func members(e ast.Expr) (list []string) {
 	var fields *ast.FieldList
 	switch t := e.(type) {
@@ -134,7 +134,7 @@ func members(e ast.Expr) (list []string) {
 	return list
 }
 
-// receiver is the name of the type that a method belongs to.
+// receiver returns the name of the type that a method belongs to.
 func receiver(e ast.Expr) string {
 	switch t := e.(type) {
 	case *ast.StarExpr:

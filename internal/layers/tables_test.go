@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPagesAreReadable holds the README and the pages in docs to what a reader can take in: no
-// cell of a table has more than 160 characters, and code is not cut off inside of braces.
+// Checks that the README and the pages in docs are readable: no table cell has more than 160
+// characters, and no code is cut off inside braces.
 func TestPagesAreReadable(t *testing.T) {
 	root := filepath.Join("..", "..")
 	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))

@@ -12,14 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestEveryVariableIsOnThePage holds docs/install.md to the variables that programs and the
-// installation read.
+// Checks that docs/install.md lists all environment variables that programs and the installation
+// read.
 func TestEveryVariableIsOnThePage(t *testing.T) {
 	root := filepath.Join("..", "..")
 	page, err := os.ReadFile(filepath.Join(root, "docs", "install.md"))
 	require.NoError(t, err)
 	variable := regexp.MustCompile(`\bGOTRAINER_[A-Z0-9_]+\b`)
-	read := map[string]string{} // by name, a file that has it
+	read := map[string]string{} // by name: a file that mentions it
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:

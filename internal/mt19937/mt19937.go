@@ -1,16 +1,15 @@
-// Package mt19937 is the random generator that PyTorch on the CPU and Python's random module draw
-// from.
+// Package mt19937 is the random generator of PyTorch on the CPU and of Python's random module.
 package mt19937
 
-// Source is the Mersenne Twister (Matsumoto and Nishimura, 1998) that PyTorch's CPU generator and
-// Python's random module both draw from. They differ in how they seed it and in how they make
-// numbers of its words.
+// Source is the Mersenne Twister (Matsumoto and Nishimura, 1998), used by both PyTorch's CPU
+// generator and Python's random module. They differ in seeding and in how they convert its words to
+// numbers.
 type Source struct {
 	state [624]uint32
-	next  int // the word of state to hand out next; 624: make new ones first
+	next  int // index of the next word in state; 624: generate new words first
 }
 
-// New seeds with one word, as PyTorch does.
+// New seeds the generator with one word, as PyTorch does.
 func New(seed uint32) *Source {
 	g := &Source{next: 624}
 	g.state[0] = seed
@@ -21,7 +20,8 @@ func New(seed uint32) *Source {
 	return g
 }
 
-// NewFromKey seeds with several words: init_by_array, as Python's random.seed does.
+// NewFromKey seeds the generator with several words: init_by_array, as used by Python's
+// random.seed.
 func NewFromKey(key []uint32) *Source {
 	g := New(19650218)
 	n := len(g.state)
@@ -49,7 +49,7 @@ func NewFromKey(key []uint32) *Source {
 	return g
 }
 
-// State is where the source stands: its words, and the index of the next one.
+// State returns the state: the words and the index of the next one.
 func (g *Source) State() (words [624]uint32, next int) { return g.state, g.next }
 
 // Uint32 returns the next 32 random bits.
@@ -65,14 +65,14 @@ func (g *Source) Uint32() uint32 {
 	return x ^ x>>18
 }
 
-// Uint64 returns the next 64 random bits, put together as PyTorch's random64 does: the first word
-// is the upper half.
+// Uint64 returns the next 64 random bits, combined as in PyTorch's random64: the first word is the
+// upper half.
 func (g *Source) Uint64() uint64 {
 	upper := uint64(g.Uint32())
 	return upper<<32 | uint64(g.Uint32())
 }
 
-// Float64 draws from [0, 1) with 53 bits, as at::uniform_real_distribution<double>.
+// Float64 returns a number in [0, 1) with 53 bits, like at::uniform_real_distribution<double>.
 func (g *Source) Float64() float64 { return float64(g.Uint64()&(1<<53-1)) * 0x1p-53 }
 
 func (g *Source) twist() {

@@ -2,7 +2,7 @@ package mt19937
 
 import "testing"
 
-// The 10,000th number from the seed 5489 is what the C++ standard asks of mt19937.
+// The C++ standard specifies the 10,000th number for the seed 5489.
 func TestMersenneTwisterIsTheStandardOne(t *testing.T) {
 	g := New(5489)
 	if got := g.Uint32(); got != 3499211612 {

@@ -1,8 +1,8 @@
-// Package optional gives settings that are pointers their defaults: those for which zero is a value
-// of its own. For all others there is cmp.Or.
+// Package optional provides defaults for settings that are pointers because zero is a valid value.
+// For all others there is cmp.Or.
 package optional
 
-// Or is what a setting points to, or the default where it points nowhere.
+// Or returns what a setting points to, or the default if it is nil.
 func Or[T any](setting *T, standard T) T {
 	if setting == nil {
 		return standard

@@ -1,4 +1,4 @@
-// Package osthread runs goroutines on OS threads of their own.
+// Package osthread runs goroutines on their own OS threads.
 package osthread
 
 import (
@@ -8,18 +8,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Brief runs f as a goroutine on an OS thread that ends with it. Libtorch keeps threads for the
-// operators of each thread that has computed, as long as that thread lives, and where all of them
-// are more than there are CPUs, they sleep after every operator: work beside a training must not
+// Brief runs f as a goroutine on an OS thread that ends with it. For each thread that has computed,
+// libtorch keeps a pool of threads for operators as long as that thread lives. If there are more of
+// these than CPUs, they sleep after every operator, so work in parallel to a training must not
 // leave a thread behind.
 func Brief(f func()) {
 	go func() {
-		runtime.LockOSThread() // for good: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		if unix.Gettid() != os.Getpid() {
 			f()
 			return
 		}
-		// But for the first thread of the process, which this goroutine holds until another one runs f.
+		// On the first thread of the process, which must not end, this goroutine waits until
+		// another one has started f.
 		defer runtime.UnlockOSThread()
 		begun := make(chan struct{})
 		Brief(func() {

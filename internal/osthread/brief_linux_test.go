@@ -12,7 +12,7 @@ import (
 )
 
 func TestABriefThreadEnds(t *testing.T) {
-	for range 100 { // one of them may be offered the first thread of the process
+	for range 100 { // one of them may run on the first thread of the process
 		thread := make(chan int)
 		Brief(func() { thread <- unix.Gettid() })
 		id := <-thread
@@ -24,10 +24,10 @@ func TestABriefThreadEnds(t *testing.T) {
 	}
 }
 
-// init holds the first thread of the process for the main goroutine, as a program does that must.
+// init locks the main goroutine to the first thread of the process, as some programs must.
 func init() { runtime.LockOSThread() }
 
-// The goroutine that is on the first thread starts another one.
+// A goroutine on the first thread starts another one.
 func TestMain(m *testing.M) {
 	if unix.Gettid() != os.Getpid() {
 		panic("the main goroutine is not on the first thread")

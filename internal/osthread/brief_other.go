@@ -1,6 +1,6 @@
 //go:build !linux
 
-// Package osthread runs goroutines on OS threads of their own.
+// Package osthread runs goroutines on their own OS threads.
 package osthread
 
 import "runtime"
@@ -8,7 +8,7 @@ import "runtime"
 // Brief runs f as a goroutine on an OS thread that ends with it.
 func Brief(f func()) {
 	go func() {
-		runtime.LockOSThread() // for good: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		f()
 	}()
 }

@@ -1,4 +1,4 @@
-// Package peak measures, for tests, how much memory something takes at its worst.
+// Package peak measures the peak memory of a function in tests.
 package peak
 
 import (
@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// Memory calls f and returns by how many bytes the resident memory of the process was larger, at
-// its largest, than before: of Go's heap with its garbage, and of C's. Nothing else may run
-// meanwhile. It skips the test where the system does not tell, and under the race detector, whose
-// own memory would be measured.
+// Memory calls f and returns by how many bytes the resident memory of the process grew at its peak,
+// including garbage on Go's heap, and C's memory. Nothing else may run meanwhile. It skips the test
+// if the system does not report this, and under the race detector, whose own memory would be
+// counted.
 func Memory(t testing.TB, f func()) int64 {
 	t.Helper()
 	if raceDetector {
@@ -21,7 +21,7 @@ func Memory(t testing.TB, f func()) int64 {
 	}
 	runtime.GC()
 	debug.FreeOSMemory()
-	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil { // VmHWM begins again
+	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil { // resets VmHWM
 		t.Skip("this system does not tell the peak of a process's memory:", err)
 	}
 	before := status(t, "VmRSS")

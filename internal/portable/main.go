@@ -1,12 +1,12 @@
-// Command portable runs the golden tests once for each row of a table of code paths: the paths that
-// libtorch, MKL and oneDNN would take on other CPUs, which this one takes when told to. Rows of
-// whole machines run the other tests of the same packages too.
+// Command portable runs the golden tests once for each row of a table of code paths: those that
+// libtorch, MKL and oneDNN would take on other CPUs, and that this one takes if told to. Rows for
+// whole machines also run the other tests of the same packages.
 //
 //	go run ./internal/portable              # make test-portable
 //	go run ./internal/portable -rows MKL    # the rows whose names match, after the first
 //
-// It prints, for each row, how many cases there are, how many are equal to PyTorch's numbers in
-// every bit, how many are within a tolerance and how many failed; the exit status is 1 if any did.
+// For each row it prints the number of cases, and how many of them are bitwise equal to PyTorch's
+// numbers, within a tolerance, or failed. The exit status is 1 if any failed.
 package main
 
 import (
@@ -61,7 +61,7 @@ func run(ctx context.Context, only, logs string, jobs int) error {
 
 	chosen := choose(match)
 	results := make([]result, len(rows))
-	known := make(chan struct{}) // closed when the first row has said which tests compare
+	known := make(chan struct{}) // closed when the first row has determined which tests compare
 	slots := make(chan struct{}, jobs)
 	var all sync.WaitGroup
 	for i, r := range rows {
@@ -114,8 +114,8 @@ func run(ctx context.Context, only, logs string, jobs int) error {
 	return nil
 }
 
-// choose says of each row whether it runs: those whose names match, and the first where one of them
-// needs it.
+// choose reports for each row whether it runs: those whose names match, and the first row if one of
+// them needs it.
 func choose(match *regexp.Regexp) []bool {
 	chosen := make([]bool, len(rows))
 	for i, r := range rows {
@@ -125,7 +125,7 @@ func choose(match *regexp.Regexp) []bool {
 	return chosen
 }
 
-// suite is the test binary of a package, and the tests of it that run: all, or those named.
+// suite is the test binary of a package with the tests to run: all, or those named.
 type suite struct {
 	name, folder, binary string
 	tests                []string
@@ -157,7 +157,8 @@ func build(ctx context.Context, bin string) ([]suite, error) {
 
 var golden = regexp.MustCompile(`/internal/golden(count)?[] ]`)
 
-// find reads what go list says of test binaries. Tests of internal packages are those of the tools.
+// find parses the output of go list about test binaries. Tests of internal packages are left out:
+// they test tools.
 func find(list string) []suite {
 	var suites []suite
 	for line := range strings.Lines(list) {

@@ -28,7 +28,7 @@ func TestFailuresAreTheInnermostTests(t *testing.T) {
 	assert.Empty(t, failures("ok\n"))
 }
 
-// A test binary that is a shell script: it tells its settings, counts four cases and fails.
+// The test binary is a shell script that prints its settings, counts four cases and fails.
 func TestARowRunsTheSuitesUnderItsSettingsAndCounts(t *testing.T) {
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "nn.test")

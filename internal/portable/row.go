@@ -17,15 +17,15 @@ import (
 	"github.com/gotrainer/gotrainer/internal/goldencount"
 )
 
-// row is a set of code paths: settings of GOTRAINER_TEST_PINS, which replace those of the golden
-// files. What a row does not name is as it was recorded. A row of a machine runs all tests of the
-// packages; a row of a single path the tests that compare with golden values.
+// row is a set of code paths: settings for GOTRAINER_TEST_PINS, which replace those of the golden
+// files. What a row does not set is as recorded. A row for a machine runs all tests of the
+// packages, and one for a single path only those that compare with golden values.
 type row struct {
 	name, settings, needs string
 	machine               bool
 }
 
-// rows cover each path once, alone, and three machines. The whole product would be 240 rows.
+// rows cover each path once by itself, and three machines. All combinations would be 240 rows.
 var rows = []row{
 	recorded,
 	{"a CPU without AVX2", "ATEN_CPU_CAPABILITY=default MKL_CBWR=SSE4_2 ONEDNN_MAX_CPU_ISA=SSE41 " +
@@ -44,10 +44,10 @@ var rows = []row{
 	{"2 threads", "OMP_NUM_THREADS=2 MKL_NUM_THREADS=2", "", false},
 }
 
-// recorded is how the golden files were made. It says which tests compare with them.
+// recorded is how the golden files were made. It determines which tests compare with them.
 var recorded = row{name: "as recorded", machine: true}
 
-// lacking is what the row needs and this CPU has not.
+// lacking returns what the row needs and this CPU does not have.
 func (r row) lacking() string {
 	x := cpu.X86
 	has := map[string]bool{
@@ -61,18 +61,18 @@ func (r row) lacking() string {
 	return r.needs
 }
 
-// result is what the tests of a row did.
+// result is the result of a row's tests.
 type result struct {
-	bitwise, within int // cases equal in every bit, and others that passed
+	bitwise, within int // cases that are bitwise equal, and others that passed
 	failed          []failure
 	took            time.Duration
 	golden          []suite // the suites with the tests that counted cases
 }
 
-// failure is a test that failed, or what else went wrong with a suite.
+// failure is a failed test, or another failure of a suite.
 type failure struct{ suite, test, subtest string }
 
-// summary has a line for each test, with the number of its subtests that failed.
+// summary returns a line for each test, with the number of its subtests that failed.
 func (x result) summary() []string {
 	var lines []string
 	for i := 0; i < len(x.failed); {
@@ -89,7 +89,7 @@ func (x result) summary() []string {
 	return lines
 }
 
-// run runs the suites one after the other; their output and the count of cases go into folder.
+// run runs the suites one after the other; their output and counted cases are written to folder.
 func (r row) run(ctx context.Context, suites []suite, folder string) (x result) {
 	started := time.Now()
 	defer func() { x.took = time.Since(started) }()
@@ -147,7 +147,7 @@ func (r row) run(ctx context.Context, suites []suite, folder string) (x result) 
 	return x
 }
 
-// read reads a file of cases; a suite that counts none makes no file.
+// read reads a file of cases; it does not exist if the suite counts none.
 func read(path string) ([]goldencount.Record, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -159,7 +159,7 @@ func read(path string) ([]goldencount.Record, error) {
 	return goldencount.Read(f)
 }
 
-// testsOf are the names of the tests that counted cases, as patterns.
+// testsOf returns patterns for the tests that counted cases.
 func testsOf(records []goldencount.Record) []string {
 	var tests []string
 	for _, r := range records {
@@ -169,8 +169,8 @@ func testsOf(records []goldencount.Record) []string {
 	return slices.Compact(tests)
 }
 
-// failures are the names of the tests that failed, without tests that failed only because a subtest
-// did.
+// failures returns the names of the failed tests, except those that failed only because of a
+// subtest.
 func failures(out string) []string {
 	var names []string
 	for line := range strings.Lines(out) {

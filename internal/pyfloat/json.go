@@ -7,8 +7,8 @@ import (
 	"math"
 )
 
-// JSON is a number in JSON, which knows no nan and no infinities: those are the strings "nan",
-// "inf" and "-inf". Whole numbers are written with a point, so that Python reads a float again.
+// JSON is a number in JSON, where nan and infinities are the strings "nan", "inf" and "-inf".
+// Integral numbers are written with a point, so that Python reads them as floats.
 type JSON float64
 
 // MarshalJSON implements json.Marshaler.

@@ -1,5 +1,5 @@
-// Package pyfloat writes and rounds numbers as Python does, for files and texts that must not tell
-// which of the two wrote them.
+// Package pyfloat formats and rounds numbers like Python, for files and texts that must be
+// identical.
 package pyfloat
 
 import (
@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Repr is Python's repr of a float: the shortest text that reads back as v, with an exponent below
-// 1e-4 and from 1e16 on, otherwise with a point.
+// Repr returns Python's repr of a float: the shortest text that parses back to v, with an exponent
+// below 1e-4 and from 1e16 on, and otherwise with a point.
 func Repr(v float64) string {
 	switch {
 	case math.IsNaN(v):
@@ -29,8 +29,8 @@ func Repr(v float64) string {
 	return text
 }
 
-// YAML is how PyYAML writes a float: its own readers take 1e-05 for a string, so there is a point
-// before the exponent.
+// YAML formats a float like PyYAML: there is a point before an exponent, because its own readers
+// take 1e-05 for a string.
 func YAML(v float64) string {
 	text := Repr(v)
 	switch {
@@ -44,10 +44,10 @@ func YAML(v float64) string {
 	return text
 }
 
-// Round is Python's round(v, decimals) for decimals of at least zero: to the nearest by the exact
-// value of v, for which multiplying by a power of ten would not do.
+// Round is Python's round(v, decimals) for decimals >= 0: to the nearest, based on the exact value
+// of v, unlike multiplying by a power of ten.
 func Round(v float64, decimals int) float64 {
-	// it reads all that FormatFloat writes
+	// the output of FormatFloat always parses
 	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'f', decimals, 64), 64)
 	return rounded
 }

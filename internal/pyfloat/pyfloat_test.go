@@ -19,7 +19,7 @@ func TestNumbersAreWrittenAndRoundedAsPythonDoes(t *testing.T) {
 	}
 	var rows []struct {
 		Bits, Repr, YAML string
-		Rounded          map[int]string // by the number of decimals
+		Rounded          map[int]string // by number of decimals
 	}
 	if err := json.Unmarshal(text, &rows); err != nil || len(rows) < 200 {
 		t.Fatalf("%d rows: %v", len(rows), err)
@@ -70,7 +70,8 @@ func TestRoundLeavesWhatIsNotFinite(t *testing.T) {
 	}
 }
 
-// The sums are numpy's, 2.4.6: numpy.array([1/(i+1) for i in range(n)]).sum(), and .astype(float32).sum().
+// The sums were computed with numpy 2.4.6: numpy.array([1/(i+1) for i in range(n)]).sum(), and
+// .astype(float32).sum().
 func TestPairwiseSumIsNumpys(t *testing.T) {
 	for _, c := range []struct {
 		n      int

@@ -1,7 +1,7 @@
 package pyfloat
 
-// PairwiseSum is numpy's sum of a contiguous array: blocks of up to 128 numbers in eight running
-// sums, and halves of what is longer.
+// PairwiseSum is numpy's sum of a contiguous array: blocks of up to 128 numbers in eight partial
+// sums, and longer arrays in halves.
 func PairwiseSum[T float32 | float64](a []T) T {
 	n := len(a)
 	switch {

@@ -1,5 +1,5 @@
-// Package ranktest starts the ranks of a distributed run as separate processes: copies of the
-// test binary, as torchrun would start them.
+// Package ranktest starts the ranks of a distributed run as separate processes: copies of the test
+// binary, started as torchrun does.
 package ranktest
 
 import (
@@ -17,21 +17,21 @@ import (
 	"github.com/gotrainer/gotrainer/dist/tcpstore"
 )
 
-// Process is what became of a rank.
+// Process is the result of a rank.
 type Process struct {
-	Output string // to standard output and standard error
-	Code   int    // its exit code; negative: a signal ended it
+	Output string // standard output and standard error
+	Code   int    // exit code; negative: ended by a signal
 }
 
-// Decode reads the JSON that the process has written in the end, after what libraries have printed.
+// Decode decodes the JSON that the process printed last, after output of libraries.
 func (p Process) Decode(v any) error {
 	begin := max(0, strings.IndexAny(p.Output, "[{"))
 	return json.Unmarshal([]byte(p.Output[begin:]), v)
 }
 
-// Run starts so many ranks, with env ("NAME=value") beside what torchrun tells them, and waits
-// until all have ended. Ranks that still run after limit are killed. TestMain must know from env
-// what such a process does.
+// Run starts a number of ranks, with env ("NAME=value") in addition to torchrun's variables, and
+// waits until all have ended. Ranks that still run after limit are killed. TestMain must recognise
+// from env what such a process is to do.
 func Run(t testing.TB, world int, limit time.Duration, env ...string) []Process {
 	t.Helper()
 	store, err := tcpstore.Listen("127.0.0.1:0")

@@ -6,8 +6,8 @@ import (
 	"io/fs"
 )
 
-// ReadFile reads a regular file of at most so many bytes. A larger one is an error before any of it
-// is read, and so is anything that has no size, such as a device or a pipe.
+// ReadFile reads a regular file of limited size. A larger file is an error before any of it is
+// read, and so is anything without a size, such as a device or a pipe.
 func ReadFile(path string, most int64) ([]byte, error) {
 	f, info, err := Open(path)
 	if err != nil {
@@ -28,7 +28,7 @@ func ReadFile(path string, most int64) ([]byte, error) {
 	return text[:n], nil
 }
 
-// tooLarge is the error about a file that is larger than a file of its kind.
+// tooLarge is the error for a file that is larger than plausible.
 func tooLarge(path string, size, most int64) error {
 	return &fs.PathError{Op: "read", Path: path,
 		Err: fmt.Errorf("it has %d bytes; want at most %d: is it the right file?", size, most)}

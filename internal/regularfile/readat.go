@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// ReadFullAt fills buffer with the bytes from offset on; a source that ends earlier is
+// ReadFullAt fills buffer with the bytes from offset on. If the source ends earlier, it returns
 // [io.ErrUnexpectedEOF].
 func ReadFullAt(source io.ReaderAt, buffer []byte, offset int64) error {
 	n, err := source.ReadAt(buffer, offset)

@@ -1,6 +1,6 @@
-// Package regularfile opens files whose size must be known and whose bytes are read at any place.
-// Opening a named pipe waits until somebody writes to it, so a file's kind is looked at before it
-// is opened.
+// Package regularfile opens files whose size must be known and that are read at arbitrary offsets.
+// Opening a named pipe would block until somebody writes to it, so the type of a file is checked
+// before it is opened.
 package regularfile
 
 import (
@@ -10,11 +10,11 @@ import (
 	"os"
 )
 
-// ErrKind is wrapped by the error about a path that leads to something else than a regular file.
+// ErrKind is wrapped by the error for a path that is not a regular file.
 var ErrKind = errors.New("not a regular file")
 
-// Open opens a regular file. Anything else is refused without being opened, by an [*fs.PathError]
-// that wraps [ErrKind] and says what is there.
+// Open opens a regular file. Anything else is refused without opening it, with an [*fs.PathError]
+// that wraps [ErrKind] and says what was found.
 func Open(path string) (*os.File, fs.FileInfo, error) {
 	info, err := os.Stat(path)
 	if err == nil {
@@ -27,18 +27,18 @@ func Open(path string) (*os.File, fs.FileInfo, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	info, err = f.Stat() // of what was opened, which may be another file than the one of a moment ago
+	info, err = f.Stat() // of the opened file, which may have been replaced since the first Stat
 	if err == nil {
 		err = check(info)
 	}
 	if err != nil {
-		_ = f.Close() // the first error counts
+		_ = f.Close() // return the first error
 		return nil, nil, opening(path, err)
 	}
 	return f, info, nil
 }
 
-// opening gives an error the name of what was asked for, not of the system call that found it out.
+// opening gives an error the path as the caller gave it, and not the system call.
 func opening(path string, err error) error {
 	if found, ok := errors.AsType[*fs.PathError](err); ok {
 		err = found.Err

@@ -36,7 +36,7 @@ func TestOpenGivesTheFileAndItsSize(t *testing.T) {
 	}
 }
 
-// A pipe that nobody writes to would keep an open that waits for ever: the test would time out.
+// Opening a pipe without a writer would block forever: the test would time out.
 func TestOpenRefusesWhatIsNoRegularFile(t *testing.T) {
 	dir := t.TempDir()
 	pipe, socket := filepath.Join(dir, "pipe"), filepath.Join(dir, "socket")

@@ -1,3 +1,3 @@
-// Package restarts has only tests: runs on several processes under launchers that start all again
-// when one was killed, which must end with the weights of a run that nobody has touched.
+// Package restarts contains only tests: runs with several processes under launchers that restart
+// all of them when one was killed. Such a run must end with the same weights as an undisturbed one.
 package restarts

@@ -38,8 +38,8 @@ import (
 
 var kills = flag.Int("kills", 3, "how many processes are killed under each launcher; the long form: 20")
 
-// The environment of a member: its folder, and which rank dies before which update of which start,
-// as "rank:update,rank:update".
+// Environment variables of a member process: its folder, and which rank dies before which update of
+// which start, as "rank:update,rank:update".
 const (
 	folderVariable = "RESTARTS_TEST_FOLDER"
 	deathsVariable = "RESTARTS_TEST_DEATHS"
@@ -52,23 +52,23 @@ const (
 	restarts = 3
 )
 
-// TestMain is also what the launchers start.
+// TestMain is also the main function of the processes that the launchers start.
 func TestMain(m *testing.M) {
 	testenv.PinBits()
 	if dir := os.Getenv(folderVariable); dir != "" {
-		time.AfterFunc(2*time.Minute, func() { os.Exit(99) }) // whatever its launcher does
+		time.AfterFunc(2*time.Minute, func() { os.Exit(99) }) // even if its launcher does nothing
 		run.Main(func(ctx context.Context) error { return member(ctx, dir) })
 	}
 	os.Exit(testenv.Run(m))
 }
 
-// newModel has what makes a resume hard: dropout and running statistics.
+// newModel returns a model with what makes resuming difficult: dropout and running statistics.
 func newModel() nn.Layer {
 	return nn.Sequential{nn.NewLinear(2, 16, nil), nn.NewBatchNorm1d(16, nil), nn.ReLU{}, nn.NewDropout(0.3),
 		nn.NewLinear(16, 2, nil)}
 }
 
-// member is the program: what anybody would write who is started by torchrun.
+// member is the program, as anybody would write it for torchrun.
 func member(ctx context.Context, dir string) error {
 	dies := death(dir)
 	if dies == 0 {
@@ -118,7 +118,7 @@ func points(n int) data.Slice[data.Example] {
 	return list
 }
 
-// death is the update before which this process dies in this start; -1: it lives.
+// death returns the update before which this process dies in this start; -1: none.
 func death(dir string) int {
 	rank, start := os.Getenv("RANK"), os.Getenv("TORCHELASTIC_RESTART_COUNT")
 	_ = os.WriteFile(filepath.Join(dir, "started-"+rank+"-"+start), nil, 0o666)
@@ -134,7 +134,7 @@ func death(dir string) int {
 	return -1
 }
 
-// diesAt kills the process at the end of that update.
+// diesAt kills the process at the end of an update.
 type diesAt int
 
 func (d diesAt) StepEnd(r *trainer.Run) error {
@@ -152,8 +152,8 @@ func kill() {
 	select {}
 }
 
-// deaths are those of one run, at random updates. They move on, since a start before the last
-// checkpoint would meet its own past.
+// deaths returns random deaths for one run, at increasing updates: a start from a checkpoint would
+// not reach an earlier one.
 func deaths(r *rand.Rand, n int) string {
 	var list []string
 	for i := range n {
@@ -162,8 +162,8 @@ func deaths(r *rand.Rand, n int) string {
 	return strings.Join(list, ",")
 }
 
-// launched runs the program under gotrainer launch, on one machine or as if the processes were each
-// on one of its own.
+// launched runs the program under gotrainer launch, on one machine, or as if each process were on
+// its own machine.
 func launched(t *testing.T, dir, deaths string, machines int) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -190,7 +190,7 @@ func launched(t *testing.T, dir, deaths string, machines int) error {
 	return errors.Join(errs...)
 }
 
-// weights are the files that the processes have left.
+// weights returns the files that the processes have written.
 func weights(t *testing.T, dir string) (list [world][]byte) {
 	t.Helper()
 	for rank := range list {
@@ -203,7 +203,7 @@ func weights(t *testing.T, dir string) (list [world][]byte) {
 
 var whole [world][]byte
 
-// undisturbed are the weights of a run that nobody has touched.
+// undisturbed returns the weights of an undisturbed run.
 func undisturbed(t *testing.T) [world][]byte {
 	t.Helper()
 	testenv.RequireTorch(t)
@@ -215,9 +215,8 @@ func undisturbed(t *testing.T) [world][]byte {
 	return whole
 }
 
-// TestMachinesThatCountTheirRestartsDifferentlyMeet is pytorch#108158 and #135712: the launcher of
-// a machine whose process dies before it has joined starts it again, and the other machine's
-// launcher sees nothing.
+// See pytorch#108158 and #135712: if a process dies before it has joined, the launcher on its
+// machine restarts it, and the launcher on the other machine does not notice.
 func TestMachinesThatCountTheirRestartsDifferentlyMeet(t *testing.T) {
 	want := undisturbed(t)
 	for _, deaths := range []string{"1:0,1:9", "0:0,1:5,0:11"} {
@@ -230,8 +229,7 @@ func TestMachinesThatCountTheirRestartsDifferentlyMeet(t *testing.T) {
 	}
 }
 
-// repeat kills so many processes as the flag says, in runs of at most so many as there are
-// restarts.
+// repeat kills as many processes as the flag says, in runs with at most as many deaths as restarts.
 func repeat(t *testing.T, start func(t *testing.T, dir, deaths string)) {
 	t.Helper()
 	want := undisturbed(t)
@@ -259,8 +257,8 @@ func TestGotrainerLaunchContinuesAfterDeaths(t *testing.T) {
 	})
 }
 
-// torchrun is the real one: beside the interpreter that PYTHON names, or in PATH. It is ended when
-// it takes too long.
+// torchrun returns a command for the real torchrun: the one next to the interpreter in PYTHON, or
+// in PATH. It is ended if it takes too long.
 func torchrun(t *testing.T, dir, deaths string, flags ...string) *exec.Cmd {
 	t.Helper()
 	testenv.RequireTorch(t)
@@ -282,7 +280,7 @@ func torchrun(t *testing.T, dir, deaths string, flags ...string) *exec.Cmd {
 	return c
 }
 
-// TestMpirunStartsAGroup needs an mpirun in PATH: that of Open MPI or a Hydra.
+// This test needs an mpirun in PATH, of Open MPI or with Hydra.
 func TestMpirunStartsAGroup(t *testing.T) {
 	path, err := exec.LookPath("mpirun")
 	if err != nil {
@@ -314,7 +312,7 @@ func TestTorchrunContinuesAfterDeaths(t *testing.T) {
 		"static":     {"--nnodes", "1", "--node-rank", "0", "--master-addr", "127.0.0.1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			torchrun(t, t.TempDir(), "") // which skips the test where there is none
+			torchrun(t, t.TempDir(), "") // skips the test if there is no torchrun
 			repeat(t, func(t *testing.T, dir, deaths string) {
 				t.Helper()
 				flags := slices.Clone(flags)
@@ -331,7 +329,7 @@ func TestTorchrunContinuesAfterDeaths(t *testing.T) {
 
 func TestTorchrunPrintsWhyAProgramHasFailed(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "run"), nil, 0o666)) // where a folder is to be
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "run"), nil, 0o666)) // a file where a folder should be created
 	output, err := torchrun(t, dir, "", "--standalone").CombinedOutput()
 	require.Error(t, err)
 	_, summary, _ := strings.Cut(string(output), "Root Cause")
@@ -339,11 +337,10 @@ func TestTorchrunPrintsWhyAProgramHasFailed(t *testing.T) {
 	assert.Contains(t, summary, "exitcode  : ", string(output))
 }
 
-// TestASignalToTorchrunSaves is an interruption from outside: torchrun passes SIGTERM on, and kills
-// 30 seconds later.
+// An interruption from outside: torchrun passes SIGTERM on, and kills 30 seconds later.
 func TestASignalToTorchrunSaves(t *testing.T) {
 	dir := t.TempDir()
-	first := torchrun(t, dir, "", "--standalone") // which skips the test where there is none
+	first := torchrun(t, dir, "", "--standalone") // skips the test if there is no torchrun
 	want := undisturbed(t)
 	first.Env = append(first.Env, slowVariable+"=1")
 	var output bytes.Buffer

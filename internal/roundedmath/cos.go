@@ -2,15 +2,15 @@ package roundedmath
 
 import "math"
 
-// Cos returns the cosine of x rounded to the nearest double. The C library that Python calls does
-// so for all but one value in about 700; Go's math.Cos is off by one unit in the last place far
-// more often.
+// Cos returns the cosine of x, rounded to the nearest double. The C library that Python uses does
+// the same for all but about one value in 700; Go's math.Cos is off by one unit in the last place
+// far more often.
 func Cos(x float64) float64 {
 	x = math.Abs(x)
-	if !(x < 1e8) { // no schedule gets there; the reduction below loses its accuracy
+	if !(x < 1e8) { // beyond any schedule; the reduction below loses its accuracy
 		return math.Cos(x)
 	}
-	// x = k*(pi/2) + r with |r| <= pi/4. Pi/2 in three parts of 53 bits each.
+	// x = k*(pi/2) + r with |r| <= pi/4. Pi/2 is split into three parts of 53 bits each.
 	const (
 		p1 = 0x1.921fb54442d18p+0
 		p2 = 0x1.1a62633145c07p-54
@@ -30,7 +30,7 @@ func Cos(x float64) float64 {
 	}
 }
 
-// series sums the Taylor series of cos (even=1) or sin (even=0), from the smallest term.
+// series sums the Taylor series of cos (even=1) or sin (even=0), smallest term first.
 func (a dd) series(even int) float64 {
 	const terms = 14 // (pi/4)^28/28! is below 2^-107
 	square := a.times(a)

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// bigCos is an independent cosine: the Taylor series with 400 bits, without any reduction.
+// bigCos is an independent cosine: the Taylor series with 400 bits, without argument reduction.
 func bigCos(x float64) float64 {
 	const bits = 400
 	square := new(big.Float).SetPrec(bits).SetFloat64(x)

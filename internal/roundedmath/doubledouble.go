@@ -2,13 +2,13 @@ package roundedmath
 
 import "math"
 
-// dd is a number in double-double arithmetic: the unevaluated sum hi+lo with |lo| at most half a
-// unit in the last place of hi, good for about 104 bits. What is computed in it and then cut to hi
-// is rounded once, as if it were exact.
+// dd is a number in double-double arithmetic: the unevaluated sum hi+lo, with |lo| at most half a
+// unit in the last place of hi, which has about 104 bits. Computing in it and then truncating to hi
+// rounds only once, as if the computation were exact.
 type dd struct{ hi, lo float64 }
 
-// The conversions to float64 keep compilers from fusing multiplication and addition, which would
-// change the rounding.
+// The conversions to float64 prevent the compiler from fusing multiplication and addition, which
+// would change the rounding.
 
 func mul(a, b float64) dd {
 	p := float64(a * b)

@@ -1,6 +1,6 @@
-// Package roundedmath has elementary functions whose results are rounded to the nearest double, as
-// those of the C library are for nearly all arguments, and Go's are not. What is compared with
-// Python's last bits is computed with them. They cost about a microsecond.
+// Package roundedmath provides elementary functions whose results are rounded to the nearest
+// double. Those of the C library are for nearly all arguments, unlike Go's, so these functions are
+// used where results must equal Python's to the last bit. They take about a microsecond.
 package roundedmath
 
 import "math"
@@ -12,8 +12,9 @@ const (
 	ln2c = 0x1.7b57a079a1934p-111
 )
 
-// Pow returns x to the power y rounded to the nearest double, as the C library that Python calls
-// does for all but one value in about 1000. Go's math.Pow is off more often. x is not negative.
+// Pow returns x to the power y, rounded to the nearest double, as the C library that Python uses
+// does for all but about one value in 1000. Go's math.Pow is off more often. x must not be
+// negative.
 func Pow(x, y float64) float64 {
 	switch {
 	case y == 1:
@@ -24,13 +25,13 @@ func Pow(x, y float64) float64 {
 		return math.Pow(x, y)
 	}
 	exponent := logarithm(x).times(dd{y, 0})
-	if !(math.Abs(exponent.hi) < 700) { // near overflow and underflow, where no rate is
+	if !(math.Abs(exponent.hi) < 700) { // near overflow and underflow, out of range for any rate
 		return math.Pow(x, y)
 	}
 	return exponential(exponent).nearest()
 }
 
-// Log returns the natural logarithm of x rounded to the nearest double.
+// Log returns the natural logarithm of x, rounded to the nearest double.
 func Log(x float64) float64 {
 	if !(x > 0) || math.IsInf(x, 0) {
 		return math.Log(x)
@@ -38,7 +39,8 @@ func Log(x float64) float64 {
 	return logarithm(x).nearest()
 }
 
-// logarithm sums 2*atanh((m-1)/(m+1)) for x = m * 2^e with m between the square roots of 1/2 and 2.
+// logarithm sums 2*atanh((m-1)/(m+1)) for x = m * 2^e, with m between the square roots of 1/2 and
+// 2.
 func logarithm(x float64) dd {
 	m, e := math.Frexp(x)
 	if m < math.Sqrt2/2 {
@@ -70,9 +72,9 @@ func exponential(x dd) dd {
 	return dd{math.Ldexp(series.hi, scale), math.Ldexp(series.lo, scale)}
 }
 
-// nearest rounds to a double. A number this near to the middle of two doubles is in the middle: a
-// power of a short number such as 1.25 can be, and what an inexact series leaves in lo must not
-// decide; the even one is the nearest then.
+// nearest rounds to a double. A number this close to the midpoint of two doubles is taken to be the
+// midpoint, as powers of short numbers such as 1.25 can be: the error of the series in lo must not
+// decide, so ties round to even.
 func (a dd) nearest() float64 {
 	other := math.Nextafter(a.hi, math.Copysign(math.Inf(1), a.lo))
 	fromMiddle := math.Abs(a.lo) - math.Abs(other-a.hi)/2

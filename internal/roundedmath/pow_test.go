@@ -27,8 +27,7 @@ func TestPowIsCorrectlyRounded(t *testing.T) {
 	})
 }
 
-// A square of a number of 27 bits is in the middle of two doubles as often as not: the even one
-// is the nearest.
+// The square of a 27-bit number is often the midpoint of two doubles; then it must round to even.
 func TestPowInTheMiddleOfTwoDoublesIsEven(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := math.Ldexp(float64(rapid.IntRange(1<<26, 1<<27-1).Draw(t, "x")), -27)

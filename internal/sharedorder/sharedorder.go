@@ -1,6 +1,6 @@
-// Package sharedorder draws as the loaders of Python do: the seeds that a DataLoader of PyTorch
-// takes, and the permutations of a training set that several processes share, which Accelerate makes
-// of a RandomSampler without a generator.
+// Package sharedorder draws random numbers like Python's data loaders: the seeds that a PyTorch
+// DataLoader draws, and the permutations of a training set shared by several processes, which
+// Accelerate makes with a RandomSampler without a generator.
 package sharedorder
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Draw takes an int64 from the default generator: torch.empty((), dtype=torch.int64).random_(), the
-// seed that a DataLoader takes for its workers, and a RandomSampler for its permutation.
+// Draw draws an int64 from the default generator: torch.empty((), dtype=torch.int64).random_(), the
+// seed of a DataLoader's workers and of a RandomSampler's permutation.
 func Draw() (number int64) {
 	torch.Scope(func() {
 		number = torch.Values[int64](torch.TensorOptions{DType: torch.Int64}.Empty().Random_(nil))[0]
@@ -20,17 +20,17 @@ func Draw() (number int64) {
 	return number
 }
 
-// Order draws from a generator of its own, whose state all processes take from the main one before
+// Order draws from its own generator, whose state all processes copy from the main process before
 // each pass.
 type Order struct{ generator *torch.Generator }
 
-// New seeds the generator with a number of the default one.
+// New seeds the generator with a number from the default generator.
 func New() (o *Order, err error) {
 	err = torch.Try(func() { o = &Order{torch.NewGenerator(uint64(Draw()))} })
 	return o, err
 }
 
-// Agree is synchronize_rng_states: all processes call it before a pass.
+// Agree is synchronize_rng_states: all processes must call it before a pass.
 func (o *Order) Agree(ctx context.Context, g *dist.Group) error {
 	state, err := o.State()
 	if err != nil {
@@ -42,7 +42,7 @@ func (o *Order) Agree(ctx context.Context, g *dist.Group) error {
 	return o.SetState(state)
 }
 
-// Indices is the order of a pass over n samples.
+// Indices returns the order of a pass over n samples.
 func (o *Order) Indices(_, n int) []int {
 	out := make([]int, n)
 	torch.Scope(func() {
@@ -53,21 +53,21 @@ func (o *Order) Indices(_, n int) []int {
 	return out
 }
 
-// End is called where a pass comes to its end: a RandomSampler then draws another permutation, of
-// which it takes nothing.
+// End is called at the end of a pass, when a RandomSampler draws another permutation, of which it
+// uses nothing.
 func (o *Order) End(n int) { torch.Scope(func() { o.permutation(n) }) }
 
 func (o *Order) permutation(n int) torch.Tensor {
 	return torch.TensorOptions{DType: torch.Int64, Generator: o.generator}.RandPerm(int64(n))
 }
 
-// State is that of the generator.
+// State returns the state of the generator.
 func (o *Order) State() (state []byte, err error) {
 	err = torch.Try(func() { state = o.generator.State() })
 	return state, err
 }
 
-// SetState continues with what State returned.
+// SetState restores what State returned.
 func (o *Order) SetState(state []byte) error {
 	return torch.Try(func() { o.generator.SetState(state) })
 }

@@ -1,4 +1,5 @@
-// Package specialtoken reads the special tokens of tokenizer_config.json and special_tokens_map.json.
+// Package specialtoken parses the special tokens in tokenizer_config.json and
+// special_tokens_map.json.
 package specialtoken
 
 import (
@@ -6,8 +7,8 @@ import (
 	"encoding/json"
 )
 
-// Token is a special token in these files: its content, or an object that has it. It has the fields
-// of text.AddedToken, into which it can be converted.
+// Token is a special token in these files, which hold its content or an object. It has the fields
+// of text.AddedToken, to which it can be converted.
 type Token struct {
 	ID         int64  `json:"id"`
 	Content    string `json:"content"`
@@ -18,7 +19,8 @@ type Token struct {
 	Special    bool   `json:"special"`
 }
 
-// UnmarshalJSON reads a string or an object, whose token is special unless it says otherwise.
+// UnmarshalJSON decodes a string or an object; the token is special unless the object says
+// otherwise.
 func (t *Token) UnmarshalJSON(data []byte) error {
 	t.Special = true
 	if bytes.HasPrefix(data, []byte(`"`)) {

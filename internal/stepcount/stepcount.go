@@ -1,6 +1,6 @@
-// Package stepcount counts what libtorch is asked to do, from the profiler's record: the costs of a
-// training step that are the same on every machine. What waits for a GPU can so be counted without
-// one: an operator that reads a number back does it on a CPU too, where nobody has to wait.
+// Package stepcount counts what libtorch is asked to do, using the profiler: the costs of a
+// training step that are the same on every machine. Operations that wait for a GPU can be counted
+// without one, because an operator that reads back a number does so on a CPU as well.
 package stepcount
 
 import (
@@ -15,28 +15,28 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Counts are what happened while a function ran.
+// Counts are the operations that happened while a function ran.
 type Counts struct {
-	Operators int   // of libtorch that were called, not the ones that these call in turn
-	ReadBacks int   // of values from the device to the host; each waits for all that the device has to do
-	Uploads   int   // of slices of Go to tensors; to a GPU each is a copy
-	Tensors   int   // that got memory of their own
-	Bytes     int64 // of that memory
+	Operators int   // called operators of libtorch, not including those that they call in turn
+	ReadBacks int   // of values from the device to the host; each waits for all work on the device
+	Uploads   int   // of Go slices to tensors; each is a copy on a GPU
+	Tensors   int   // tensors for which memory was allocated
+	Bytes     int64 // allocated for these tensors
 
-	ByName map[string]int // the read-backs by the operator that Go or autograd called
+	ByName map[string]int // the read-backs, by the operator that Go or autograd called
 }
 
-// readers are the operators whose result, or its shape, the host has to know. A tensor that Go
-// reads is gotrainer::to_bytes.
+// readers are the operators whose result, or its shape, the host needs. Reading a tensor in Go is
+// gotrainer::to_bytes.
 var readers = []string{"gotrainer::to_bytes", "aten::_local_scalar_dense", "aten::nonzero", "aten::equal",
 	"aten::masked_select", "aten::_unique2", "aten::unique_dim", "aten::unique_consecutive", "aten::bincount",
 	"aten::repeat_interleave"}
 
-// onCPUOnly are the operators whose kernels for the CPU read tensors without dimensions as numbers,
-// which those for a GPU do not.
+// onCPUOnly are the operators whose CPU kernels read 0-dimensional tensors as numbers, unlike their
+// GPU kernels.
 var onCPUOnly = []string{"aten::_fused_adamw_"}
 
-// Of runs f and counts. It sees the calling goroutine and the backward passes that it runs.
+// Of runs f and counts operations of the calling goroutine and of the backward passes that it runs.
 func Of(t testing.TB, f func()) Counts {
 	t.Helper()
 	path := t.TempDir() + "/trace.json"
@@ -54,7 +54,7 @@ func Of(t testing.TB, f func()) Counts {
 	return count(trace.TraceEvents)
 }
 
-// event is one of a Chrome trace.
+// event is an event of a Chrome trace.
 type event struct {
 	Name, Phase string
 	Thread      any
@@ -74,17 +74,17 @@ func (e *event) UnmarshalJSON(text []byte) error {
 	if err := json.Unmarshal(text, &raw); err != nil {
 		return err
 	}
-	bytes, _ := raw.Args.Bytes.Int64() // other events have none
+	bytes, _ := raw.Args.Bytes.Int64() // missing in other events
 	*e = event{raw.Name, raw.Phase, raw.Thread, raw.Start, raw.Start + raw.Lasting, bytes}
 	return nil
 }
 
 func count(events []event) Counts {
 	c := Counts{ByName: map[string]int{}}
-	slices.SortStableFunc(events, func(a, b event) int { // an operator before the ones that it calls
+	slices.SortStableFunc(events, func(a, b event) int { // an operator precedes those that it calls
 		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(b.End, a.End))
 	})
-	outer := map[any]event{} // the operator that a thread is in, or was
+	outer := map[any]event{} // by thread: the current or last outermost operator
 	for _, e := range events {
 		if e.Name == "[memory]" && e.Bytes > 0 {
 			c.Tensors, c.Bytes = c.Tensors+1, c.Bytes+e.Bytes
@@ -113,8 +113,8 @@ func count(events []event) Counts {
 	return c
 }
 
-// Each is what one of n repetitions costs: c is that of all, without what other has counted of the
-// rest.
+// Each returns the cost of one of n repetitions: c counts all of them and a remainder, and other
+// only the remainder.
 func (c Counts) Each(n int, other Counts) Counts {
 	each := Counts{(c.Operators - other.Operators) / n, (c.ReadBacks - other.ReadBacks) / n,
 		(c.Uploads - other.Uploads) / n, (c.Tensors - other.Tensors) / n, (c.Bytes - other.Bytes) / int64(n),

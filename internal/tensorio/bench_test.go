@@ -10,7 +10,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// state is 256 MB of weights, as many to a tensor as a layer of a small BERT has.
+// state returns 256 MB of weights, in tensors of the size in a small BERT.
 func state() []torch.Named {
 	var list []torch.Named
 	for i := range 64 {
@@ -20,7 +20,7 @@ func state() []torch.Named {
 	return list
 }
 
-// The files are in the page cache: what is measured is our work, and the system's copy.
+// The files are in the page cache, so this measures our work and the kernel's copy.
 func BenchmarkSave256MB(b *testing.B) {
 	testenv.RequireTorch(b)
 	list := state()

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// cpu reports the processor time of a loop, which a loaded machine changes less than the time that
-// passes.
+// cpu reports the processor time per iteration, which depends less on the machine's load than
+// elapsed time.
 func cpu(b *testing.B) func() {
 	now := func() time.Duration {
 		var u syscall.Rusage

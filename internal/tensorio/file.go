@@ -15,7 +15,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Save writes a safetensors file as [Create] does.
+// Save writes a safetensors file like [Create].
 func Save(path string, ts []torch.Named, metadata map[string]string) error {
 	entries, err := Entries(ts)
 	if err != nil {
@@ -24,8 +24,8 @@ func Save(path string, ts []torch.Named, metadata map[string]string) error {
 	return Create(path, func(w io.Writer) error { return safetensors.Write(w, entries, metadata) })
 }
 
-// Create writes a file of a folder that package checkpoint flushes as a whole: it leaves that to
-// it, so that each file goes to the disk once.
+// Create writes a file in a folder that package checkpoint will flush as a whole, so it does not
+// flush the file itself.
 func Create(path string, write func(io.Writer) error) error {
 	f, err := os.Create(path)
 	if err != nil {
@@ -37,8 +37,8 @@ func Create(path string, write func(io.Writer) error) error {
 	return f.Close()
 }
 
-// Load reads all tensors of a safetensors file into the CPU's memory, large files by several
-// goroutines.
+// Load reads all tensors of a safetensors file into CPU memory, using several goroutines for large
+// files.
 func Load(path string) (ts []torch.Named, metadata map[string]string, err error) {
 	err = opened(path, func(file *safetensors.File) error {
 		ts, err = load(file, math.MaxInt64)
@@ -48,12 +48,12 @@ func Load(path string) (ts []torch.Named, metadata map[string]string, err error)
 	return ts, metadata, err
 }
 
-// leastOutlined is how many bytes a tensor has that [Outline] does not read.
+// leastOutlined is the size in bytes from which [Outline] does not read a tensor.
 const leastOutlined = 64 << 10
 
-// Outline is [Load] for a state that has its memory already: tensors of 64 KiB and more are on
-// [torch.Meta], which gives them a shape and a dtype only. The function fill reads these into the
-// tensors of their names, in which they are not defined if it fails.
+// Outline is like [Load] for a state whose memory already exists: tensors of 64 KiB or more are
+// returned on [torch.Meta], with only shape and dtype. The function fill reads them into the
+// tensors of the same names, whose contents are undefined if it fails.
 func Outline(path string) (ts []torch.Named, metadata map[string]string, fill func(into []torch.Named) error,
 	err error) {
 	err = opened(path, func(file *safetensors.File) error {
@@ -72,20 +72,21 @@ func Outline(path string) (ts []torch.Named, metadata map[string]string, fill fu
 	}, err
 }
 
-// opened calls f with a file and names the file in its error.
+// opened calls f with a file, and adds the file's name to its error.
 func opened(path string, f func(*safetensors.File) error) error {
 	file, err := safetensors.Open(path)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // opened for reading
 	if err := f(file); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
 }
 
-// load are the tensors of a file in memory of their own, those of so many bytes on torch.Meta.
+// load reads the tensors of a file into new memory, except that those of outlined or more bytes are
+// on torch.Meta.
 func load(file *safetensors.File, outlined int64) (ts []torch.Named, err error) {
 	var own []torch.Named
 	for _, info := range file.Tensors() {
@@ -110,7 +111,7 @@ func load(file *safetensors.File, outlined int64) (ts []torch.Named, err error) 
 	return ts, nil
 }
 
-// fillOf reads the tensors of these names.
+// fillOf reads the tensors with these names.
 func fillOf(names []string, into []torch.Named, r *safetensors.Reader) error {
 	byName := map[string]torch.Tensor{}
 	for _, t := range into {
@@ -126,7 +127,7 @@ func fillOf(names []string, into []torch.Named, r *safetensors.Reader) error {
 	return readAll(list, r)
 }
 
-// readAll reads tensors of a file into these, much by several goroutines.
+// readAll reads tensors from a file, using several goroutines for large amounts.
 func readAll(ts []torch.Named, r *safetensors.Reader) error {
 	size := int64(0)
 	for _, t := range ts {
@@ -136,14 +137,14 @@ func readAll(ts []torch.Named, r *safetensors.Reader) error {
 	return Each(Readers(size), len(ts), func(i int) error { return ReadInto(ts[i].Tensor, r, ts[i].Name) })
 }
 
-// Readers is how many goroutines should read so many bytes of files.
+// Readers returns how many goroutines should read a number of bytes.
 func Readers(size int64) int { return max(1, min(runtime.GOMAXPROCS(0), int(size/leastPart))) }
 
-// leastPart is how many bytes are worth a goroutine.
+// leastPart is the number of bytes that are worth a goroutine.
 const leastPart = 8 << 20
 
-// Each calls f for 0 to n-1 in so many goroutines, or in this one, and returns the errors up to
-// which it came.
+// Each calls f for 0 to n-1 in a number of goroutines, including this one. After an error it starts no
+// further calls. It returns all errors.
 func Each(goroutines, n int, f func(i int) error) error {
 	errs := make([]error, n)
 	var next atomic.Int64
@@ -168,7 +169,7 @@ func Each(goroutines, n int, f func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// Free frees what [Load] has read.
+// Free frees the tensors that [Load] has read.
 func Free(ts []torch.Named) {
 	for _, t := range ts {
 		t.Tensor.Free()

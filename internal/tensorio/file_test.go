@@ -51,7 +51,7 @@ func TestATensorThatCannotBeReadFreesTheOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// the second tensor gets a type that tensors cannot have, of the same size
+	// Change the type of the second tensor to one of the same size that tensors cannot have.
 	at := bytes.LastIndex(text, []byte(`"F32"`))
 	copy(text[at:], `"U32"`)
 	if err := os.WriteFile(path, text, 0o666); err != nil {

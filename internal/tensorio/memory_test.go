@@ -14,7 +14,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// allocated is how many bytes of Go's heap f takes, whatever becomes of them.
+// allocated returns how many bytes f allocates on Go's heap in total.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -23,9 +23,9 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// A state is saved from the tensors' memory and read into it: what goes through Go's heap is a
-// piece of the one tensor that is not contiguous, the header and the buffer of the file, however
-// large the state is. The tensors are of sizes around those of a piece.
+// A state is saved directly from the tensors' memory and read directly into it. Only a piece of the
+// one non-contiguous tensor, the header and the file's buffer are allocated on Go's heap, for any
+// size of the state. The sizes of the tensors are around that of a piece.
 func TestLargeTensorsSurviveWithoutACopyInGo(t *testing.T) {
 	testenv.RequireTorch(t)
 	torch.Scope(func() {

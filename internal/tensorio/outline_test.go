@@ -16,7 +16,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// outlined saves tensors, of which the last two are large.
+// outlined saves tensors, the last two of which are large.
 func outlined(t *testing.T) (path string, saved []torch.Named) {
 	path = filepath.Join(t.TempDir(), "x.safetensors")
 	long := torch.Arange(3 << 20).To(torch.TensorOptions{DType: torch.Float32})

@@ -1,5 +1,5 @@
-// Package tensorio carries tensors between package torch and package safetensors, which know
-// nothing of each other.
+// Package tensorio converts tensors between package torch and package safetensors, which do not
+// depend on each other.
 package tensorio
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// dtypes lists the element types that both sides have.
+// dtypes lists the element types that both packages have.
 var dtypes = []struct {
 	torch torch.DType
 	file  safetensors.DType
@@ -30,7 +30,7 @@ var dtypes = []struct {
 	{torch.Complex64, safetensors.C64},
 }
 
-// FileDType returns the safetensors type of d, false if files cannot hold it.
+// FileDType returns the safetensors type for d; ok is false if files cannot hold it.
 func FileDType(d torch.DType) (safetensors.DType, bool) {
 	for _, p := range dtypes {
 		if p.torch == d {
@@ -40,7 +40,7 @@ func FileDType(d torch.DType) (safetensors.DType, bool) {
 	return 0, false
 }
 
-// TorchDType returns the tensor type of d, false if tensors cannot have it.
+// TorchDType returns the tensor type for d; ok is false if tensors cannot have it.
 func TorchDType(d safetensors.DType) (torch.DType, bool) {
 	for _, p := range dtypes {
 		if p.file == d {
@@ -50,7 +50,7 @@ func TorchDType(d safetensors.DType) (torch.DType, bool) {
 	return 0, false
 }
 
-// Read returns the tensor of that name as a new CPU tensor.
+// Read returns the tensor with a name as a new CPU tensor.
 func Read(r *safetensors.Reader, name string) (torch.Tensor, error) {
 	info, ok := r.Tensor(name)
 	if !ok {
@@ -67,8 +67,9 @@ func Read(r *safetensors.Reader, name string) (torch.Tensor, error) {
 	return t, nil
 }
 
-// ReadInto reads the tensor of that name into t, which has its shape: where the dtypes are equal
-// straight into its memory, if that is the CPU's. If it fails the elements of t are not defined.
+// ReadInto reads the tensor with a name into t, which must have the same shape. If the dtypes are
+// equal and t is on the CPU, it reads directly into t's memory. If it fails, the contents of t are
+// undefined.
 func ReadInto(t torch.Tensor, r *safetensors.Reader, name string) error {
 	if info, ok := r.Tensor(name); ok && InPlace(t, info) {
 		return fill(t, r, name)
@@ -84,13 +85,14 @@ func ReadInto(t torch.Tensor, r *safetensors.Reader, name string) error {
 	return torch.Try(func() { torch.NoGrad(func() { t.Copy_(from) }) })
 }
 
-// InPlace reports whether t is filled with this tensor of a file without another one being made.
+// InPlace reports whether t can be filled from this tensor of a file without an intermediate
+// tensor.
 func InPlace(t torch.Tensor, info safetensors.Tensor) bool {
 	file, same := FileDType(t.DType())
 	return same && file == info.DType && slices.Equal(t.Shape(), info.Shape)
 }
 
-// empty makes the tensor that a file's is read into.
+// empty makes the tensor to read a tensor of a file into.
 func empty(info safetensors.Tensor, on torch.Device) (t torch.Tensor, err error) {
 	dtype, ok := TorchDType(info.DType)
 	if !ok {
@@ -102,7 +104,7 @@ func empty(info safetensors.Tensor, on torch.Device) (t torch.Tensor, err error)
 	return t, nil
 }
 
-// fill reads the elements of t from a file, in which it has the same dtype and shape.
+// fill reads the elements of t from a file, where it has the same dtype and shape.
 func fill(t torch.Tensor, r *safetensors.Reader, name string) error {
 	section, err := r.Section(name)
 	if err != nil {
@@ -115,8 +117,8 @@ func fill(t torch.Tensor, r *safetensors.Reader, name string) error {
 	return nil
 }
 
-// Entry describes t for a file. Its elements are fetched, from a GPU too, when their turn to be
-// written comes.
+// Entry describes t for a file. Its elements are fetched, if necessary from a GPU, when they are
+// written.
 func Entry(name string, t torch.Tensor) (safetensors.Entry, error) {
 	var (
 		dtype torch.DType
@@ -139,7 +141,7 @@ func Entry(name string, t torch.Tensor) (safetensors.Entry, error) {
 	}}, nil
 }
 
-// Entries describes tensors for a file, see [Entry].
+// Entries describes tensors for a file: see [Entry].
 func Entries(ts []torch.Named) ([]safetensors.Entry, error) {
 	entries := make([]safetensors.Entry, len(ts))
 	for i, t := range ts {

@@ -4,5 +4,5 @@ package terminal
 
 import "os"
 
-// columns is false where we do not know how to ask: plain lines are right everywhere.
+// columns returns false, because there is no known way to ask: plain lines work everywhere.
 func columns(*os.File) (int, bool) { return 0, false }

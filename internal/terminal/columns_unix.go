@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// columns is how wide a terminal says it is, which may be 0; false: f is none.
+// columns returns the width that a terminal reports, which may be 0; ok is false if f is not a
+// terminal.
 func columns(f *os.File) (int, bool) {
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil {

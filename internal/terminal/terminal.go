@@ -1,4 +1,4 @@
-// Package terminal tells whether people see what is written, and how wide a line may be.
+// Package terminal reports whether output goes to a terminal, and how wide it is.
 package terminal
 
 import (
@@ -17,8 +17,8 @@ func Is(w io.Writer) bool {
 	return ok
 }
 
-// Width is the number of columns of a terminal, asked again each time since windows change their
-// size; 80 where w does not tell.
+// Width returns the number of columns of a terminal; 80 if w does not report it. It asks again each
+// time, because windows can be resized.
 func Width(w io.Writer) int {
 	if f, ok := w.(*os.File); ok {
 		if n, _ := columns(f); n > 0 {
@@ -28,8 +28,8 @@ func Width(w io.Writer) int {
 	return 80
 }
 
-// ClearLine is what removes the line in which a terminal's cursor is, such as a progress line and
-// the ^C behind it; empty where w is no terminal.
+// ClearLine returns the sequence that clears the terminal line of the cursor, such as a progress
+// line and the ^C after it; empty if w is not a terminal.
 func ClearLine(w io.Writer) string {
 	if !Is(w) {
 		return ""
@@ -37,7 +37,7 @@ func ClearLine(w io.Writer) string {
 	return "\r\x1b[K"
 }
 
-// IsUTF8 reports whether the environment has a locale of UTF-8. The first variable that is set
+// IsUTF8 reports whether the environment selects a UTF-8 locale. The first variable that is set
 // decides, as in setlocale(3).
 func IsUTF8(getenv func(string) string) bool {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {

@@ -7,9 +7,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Live is the number of tensors that are alive once the tensors that earlier tests have left to the
-// garbage collector are gone: a test that counts begins with it, or their end falls into its count.
-// Cleanups run some time after a collection, so it collects until the number stands still.
+// Live returns the number of live tensors, after those that earlier tests left to the garbage
+// collector have been freed: tests that count tensors must call it first. Cleanups run some time
+// after a collection, so it collects until the number no longer changes.
 func Live() int64 {
 	for live := torch.Live(); ; {
 		runtime.GC()

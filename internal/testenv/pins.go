@@ -10,23 +10,23 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// TestPins is the environment variable by which a whole test run takes other code paths than those
-// of the golden files, as another make of CPU would: NAME=VALUE settings, separated by spaces, that
+// TestPins is the environment variable that makes a whole test run use other code paths than those
+// of the golden files, like another kind of CPU: NAME=VALUE settings, separated by spaces, that
 // replace those of [PinBits].
 //
 //	GOTRAINER_TEST_PINS="ATEN_CPU_CAPABILITY=default MKL_CBWR=SSE4_2" go test ./nn
 //
-// A setting without a value takes the variable away. REPRODUCIBLE_ANSWER=0 leaves out the library
-// that makes MKL treat every make of CPU alike.
+// A setting without a value unsets the variable. REPRODUCIBLE_ANSWER=0 disables the library that
+// makes MKL treat all kinds of CPUs alike.
 const TestPins = "GOTRAINER_TEST_PINS"
 
-// answer is the setting of [TestPins] that is no environment variable itself.
+// answer is the setting in [TestPins] that is not itself an environment variable.
 const answer = "REPRODUCIBLE_ANSWER"
 
-// PinBits makes the numbers of this process reproducible, as those of the golden files are, but for
-// what [TestPins] replaces. Call it in TestMain: libtorch reads its settings once, when it is
-// loaded. Where the CPU cannot do it nothing is pinned: the fingerprint of its numbers is another
-// one then, and golden values are compared within a tolerance.
+// PinBits makes the numbers of this process reproducible, with the settings of the golden files, as
+// modified by [TestPins]. Call it in TestMain: libtorch reads the settings once, when it is loaded.
+// If the CPU does not support this, nothing is pinned: its fingerprint then differs, and golden
+// values are compared with a tolerance.
 func PinBits() {
 	settings, err := parsePins(os.Getenv(TestPins))
 	if err != nil {
@@ -50,11 +50,12 @@ func PinBits() {
 
 var pinned bool
 
-// Pinned tells whether [PinBits] has pinned the numbers of this process. Elsewhere two ways to the
-// same number may round differently: MKL's kernels then depend on where a matrix is in memory.
+// Pinned reports whether [PinBits] has pinned the numbers of this process. If not, two ways to
+// compute the same number may round differently, because MKL's kernels then depend on the alignment
+// of matrices in memory.
 func Pinned() bool { return pinned }
 
-// parsePins reads the value of [TestPins].
+// parsePins parses the value of [TestPins].
 func parsePins(text string) (map[string]string, error) {
 	settings := map[string]string{}
 	for _, setting := range strings.Fields(text) {

@@ -7,10 +7,9 @@ import (
 	"github.com/gotrainer/gotrainer/internal/fingerprint"
 )
 
-// Deviation says why results may differ in their last bits from the golden values of the package
-// under test: the numbers of this process are others than those of the machine that is described by
-// testdata/fingerprint.json. Where it is empty they are the same numbers, so the bits must be.
-// Whoever made the CPU has no part in it.
+// Deviation returns why the last bits of results may differ from the golden values of the package
+// under test: the fingerprint of this process differs from testdata/fingerprint.json. If it is
+// empty, the fingerprints are equal, and so must be the bits. The maker of the CPU does not matter.
 var Deviation = sync.OnceValue(func() string {
 	recorded, err := fingerprint.Read("testdata") // go test runs in the package's folder
 	if err != nil {
@@ -25,5 +24,5 @@ var Deviation = sync.OnceValue(func() string {
 		recorded, here.Differs(recorded))
 })
 
-// SameBits tells whether results must equal golden values to the last bit.
+// SameBits reports whether results must be bitwise equal to golden values.
 func SameBits() bool { return Deviation() == "" }

@@ -18,12 +18,12 @@ func Stdout(t testing.TB, f func() error) (string, error) {
 	os.Stdout = w
 	defer func() { os.Stdout = stdout }()
 	out := make(chan string, 1)
-	go func() { // while f runs: a pipe holds no more than a few pages
+	go func() { // while f runs: a pipe holds only a few pages
 		text, _ := io.ReadAll(r)
 		out <- string(text)
 	}()
 	err = func() error {
-		defer w.Close() // also if f leaves by a failed test
+		defer w.Close() // also if f ends because a test fails
 		return f()
 	}()
 	return <-out, err

@@ -19,6 +19,6 @@ func TestStdoutReturnsAllThatIsPrinted(t *testing.T) {
 		t.Errorf("%d bytes and error %v, want %d and %v", len(got), err, len(long), failed)
 	}
 	if os.Stdout != before {
-		t.Error("standard output is not what it was")
+		t.Error("standard output was not restored")
 	}
 }

@@ -1,4 +1,4 @@
-// Package testenv tells tests what this machine has, and makes it compute the same bits as the
+// Package testenv tells tests what this machine supports, and makes it compute the same bits as the
 // machine that recorded the golden values.
 //
 //	func TestMain(m *testing.M) {
@@ -22,12 +22,12 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// requireTorch is the environment variable that turns a skipped test into a failed one: what CI
-// promised to run must run.
+// requireTorch is the environment variable that makes tests fail instead of being skipped, so that
+// CI runs everything that it should.
 const requireTorch = "GOTRAINER_REQUIRE_TORCH"
 
-// RequireTorch skips the test if libtorch cannot be loaded, and says why. Where
-// GOTRAINER_REQUIRE_TORCH=1 is set, it fails it instead.
+// RequireTorch skips the test with the reason if libtorch cannot be loaded. If
+// GOTRAINER_REQUIRE_TORCH=1 is set, it fails the test instead.
 func RequireTorch(t testing.TB) {
 	t.Helper()
 	if err := torch.Load(); err != nil {
@@ -35,8 +35,7 @@ func RequireTorch(t testing.TB) {
 	}
 }
 
-// RequireCUDA skips the test if libtorch finds no GPU. It always skips: a machine without a GPU
-// breaks no promise.
+// RequireCUDA skips the test if libtorch finds no GPU, even if GOTRAINER_REQUIRE_TORCH is set.
 func RequireCUDA(t testing.TB) {
 	t.Helper()
 	RequireTorch(t)
@@ -45,8 +44,8 @@ func RequireCUDA(t testing.TB) {
 	}
 }
 
-// SkipEmulated skips the test under make test-arm64, where qemu decides what it measures, and says
-// why.
+// SkipEmulated skips the test with a reason under make test-arm64, if it measures something that
+// depends on qemu.
 func SkipEmulated(t testing.TB, why string) {
 	t.Helper()
 	if os.Getenv("QEMU_LD_PREFIX") != "" {
@@ -62,8 +61,8 @@ func missing(t testing.TB, reason string) {
 	t.Skip(reason)
 }
 
-// Run runs the tests of a package, for TestMain. Where libtorch cannot be loaded it leaves out the
-// package's Examples, which have no way to skip themselves; tests say themselves what they need.
+// Run runs the tests of a package, for TestMain. If libtorch cannot be loaded, it leaves out the
+// package's Examples, which cannot skip themselves; tests do that with RequireTorch.
 //
 //	func TestMain(m *testing.M) {
 //		testenv.PinBits()

@@ -11,7 +11,7 @@ func TestMain(m *testing.M) {
 	os.Exit(Run(m))
 }
 
-// recorder notes how a test ended.
+// recorder records how a test ended.
 type recorder struct {
 	testing.TB
 	end string

@@ -15,8 +15,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// WriteFile writes a value of [Value] into a file, which is whole or not there: as torch.save does,
-// or, if its name ends in .safetensors, as safetensors with what is no tensor as JSON in the
+// WriteFile atomically writes a value in the form of [Value]: in the format of torch.save or, if
+// the name ends in .safetensors, as safetensors with everything that is not a tensor as JSON in the
 // header.
 func WriteFile(path string, v any) error {
 	v, err := Value("", v)
@@ -33,13 +33,13 @@ func WriteFile(path string, v any) error {
 	return safetensors.WriteFile(path, entries, metadata)
 }
 
-// entriesOf is what a safetensors file has of a file's value.
+// entriesOf returns the tensors and metadata of a safetensors file for a value.
 func entriesOf(v any) (entries []safetensors.Entry, metadata map[string]string, err error) {
 	text, err := json.Marshal(strip("", v, &entries))
 	return entries, map[string]string{"format": "pt", stateKey: string(text)}, err
 }
 
-// Marshal is what WriteFile writes into a safetensors file.
+// Marshal returns what WriteFile writes into a safetensors file.
 func Marshal(v any) ([]byte, error) {
 	v, err := Value("", v)
 	if err != nil {
@@ -54,7 +54,7 @@ func Marshal(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Unmarshal reads what Marshal returned. The tensors belong to the scope in use.
+// Unmarshal decodes what Marshal returned. The tensors belong to the current scope.
 func Unmarshal(raw []byte) (v any, err error) {
 	r, err := safetensors.NewReader(bytes.NewReader(raw), int64(len(raw)))
 	if err != nil {
@@ -63,8 +63,8 @@ func Unmarshal(raw []byte) (v any, err error) {
 	return readFrom(r)
 }
 
-// ReadFile reads what WriteFile or torch.save wrote; nothing in it is run. Its values are those
-// that [Value] takes. The tensors are kept: they are the caller's to free.
+// ReadFile reads what WriteFile or torch.save wrote, without executing anything in it. Its values
+// are those that [Value] accepts. The tensors are kept; the caller must free them.
 func ReadFile(path string) (state map[string]any, err error) {
 	read := readTorch
 	if filepath.Ext(path) == ".safetensors" {
@@ -87,7 +87,7 @@ func ReadFile(path string) (state map[string]any, err error) {
 	return state, errors.Join(panicked, err)
 }
 
-// EachTensor calls f with all tensors of a value.
+// EachTensor calls f with all tensors in a value.
 func EachTensor(v any, f func(torch.Tensor)) {
 	switch v := v.(type) {
 	case torch.Tensor:
@@ -128,7 +128,7 @@ func readSafetensors(path string) (any, error) {
 func readFrom(r *safetensors.Reader) (v any, err error) {
 	if text, ok := r.Metadata()[stateKey]; ok {
 		d := json.NewDecoder(strings.NewReader(text))
-		d.UseNumber() // an int64 has more digits than a float64 keeps
+		d.UseNumber() // a float64 cannot represent every int64
 		if err := d.Decode(&v); err != nil {
 			return nil, fmt.Errorf("its state: %w", err)
 		}
@@ -147,7 +147,7 @@ func readFrom(r *safetensors.Reader) (v any, err error) {
 	})
 }
 
-// value is the inverse of Value. A dictionary whose keys are numbers, such as the states of an
+// value is the inverse of Value. A dictionary with integer keys, such as the states of an
 // optimizer, becomes a map[int]any, an empty one a map[string]any.
 func value(at string, v any, read func(at string, t *pickle.Tensor) (torch.Tensor, error)) (any, error) {
 	switch v := v.(type) {
@@ -197,19 +197,19 @@ func value(at string, v any, read func(at string, t *pickle.Tensor) (torch.Tenso
 	return nil, fmt.Errorf("it holds a %T, which no checkpoint has", v)
 }
 
-// stateKey is where a safetensors file has what is no tensor.
+// stateKey is the key in a safetensors header of everything that is not a tensor.
 const stateKey = "state"
 
-// The tags of values that JSON cannot tell apart.
+// Tags for values that JSON does not distinguish.
 const (
 	tensorTag = "tensor" // the name of a tensor
 	dictTag   = "dict"   // names to values
-	numberTag = "number" // numbers to values
-	floatTag  = "float"  // as text, so that 1.0 is no int, and NaN is there
+	numberTag = "number" // integers to values
+	floatTag  = "float"  // as text, to distinguish 1.0 from an int and to represent NaN
 )
 
-// strip takes the tensors out of a file's value and leaves what JSON can hold: plain values as they
-// are, lists as lists, the rest as an object with one tag.
+// strip removes the tensors from a file's value and returns what JSON can represent: plain values
+// unchanged, lists as lists, the rest as an object with one tag.
 func strip(at string, v any, tensors *[]safetensors.Entry) any {
 	switch v := v.(type) {
 	case float64:
@@ -238,7 +238,7 @@ func strip(at string, v any, tensors *[]safetensors.Entry) any {
 	return v
 }
 
-// dress is the inverse of strip, with tensors that have names alone.
+// dress is the inverse of strip; tensors have only names.
 func dress(v any) (any, error) {
 	switch v := v.(type) {
 	case nil, bool, string:

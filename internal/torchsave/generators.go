@@ -7,13 +7,14 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// DevicesOf are the devices whose generators a run on a device draws from: the CPU and it.
+// DevicesOf returns the devices whose generators are used by a run on a device: the CPU and the
+// device.
 func DevicesOf(d torch.Device) []torch.Device { return slices.Compact([]torch.Device{torch.CPU, d}) }
 
-// Generators are states of the default generators of devices, by the names of the devices.
+// Generators are states of the default generators, by name of the device.
 type Generators map[string][]byte
 
-// GeneratorsOf are where the default generators of some devices stand.
+// GeneratorsOf returns the states of the devices' default generators.
 func GeneratorsOf(devices []torch.Device) Generators {
 	states := Generators{}
 	for _, d := range devices {
@@ -22,9 +23,9 @@ func GeneratorsOf(devices []torch.Device) Generators {
 	return states
 }
 
-// GeneratorOf finds the state of the generator of a device among states by the names of devices.
-// That of a GPU may be there under another number, which a process can have had before it was
-// resumed: it is the only one of a GPU then.
+// GeneratorOf returns the state for a device from states by name of the device. That of a GPU may
+// be stored under another index, which the GPU had before the process was resumed; this works if it
+// is the only GPU's.
 func GeneratorOf[V any](states map[string]V, d torch.Device) (state V, ok bool) {
 	if state, ok = states[d.String()]; ok || !d.IsCUDA() {
 		return state, ok
@@ -41,8 +42,8 @@ func GeneratorOf[V any](states map[string]V, d torch.Device) (state V, ok bool) 
 	return states[gpus[0]], true
 }
 
-// Restore puts the default generators of some devices where they stood. One without a state stays
-// as it is; bytes that are no state panic with [*torch.Error].
+// Restore restores the default generators of devices. Those without a state are unchanged; an
+// invalid state panics with [*torch.Error].
 func (states Generators) Restore(devices []torch.Device) {
 	for _, d := range devices {
 		if state, ok := GeneratorOf(states, d); ok {

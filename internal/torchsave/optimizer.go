@@ -12,8 +12,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// StateDict is optimizer.state_dict() as a value of [Value]: "state", the tensors themselves by the
-// numbers of the parameters, and "param_groups", with the rates of the next update.
+// StateDict returns optimizer.state_dict() in the form of [Value]: "state", with the tensors
+// themselves by parameter number, and "param_groups", with the rates of the next update.
 func StateDict(o optim.Optimizer, rate float64) (map[string]any, error) {
 	tensors, text, err := optim.ToPyTorch(o)
 	if err != nil {
@@ -45,8 +45,8 @@ func StateDict(o optim.Optimizer, rate float64) (map[string]any, error) {
 	return map[string]any{"state": state, "param_groups": groups}, nil
 }
 
-// LoadStateDict continues an optimizer from what [StateDict] or PyTorch made, and returns the saved
-// rate. The settings stay the ones that the optimizer was made with.
+// LoadStateDict restores an optimizer from a result of [StateDict] or PyTorch, and returns the
+// saved rate. The settings of the optimizer do not change.
 func LoadStateDict(o optim.Optimizer, saved map[string]any) (rate float64, err error) {
 	groups, ok := saved["param_groups"].([]any)
 	if !ok {
@@ -74,7 +74,7 @@ func LoadStateDict(o optim.Optimizer, saved map[string]any) (rate float64, err e
 	return rate / Scale(own[0]), optim.FromPyTorch(o, tensors, text)
 }
 
-// stateTensors names the tensors of a state as optim.FromPyTorch has them.
+// stateTensors returns the tensors of a state under the names that optim.FromPyTorch expects.
 func stateTensors(state any) (tensors []torch.Named, err error) {
 	numbers, ok := state.(map[int]any)
 	if empty, isMap := state.(map[string]any); !ok && (!isMap || len(empty) > 0) {
@@ -99,7 +99,7 @@ func stateTensors(state any) (tensors []torch.Named, err error) {
 	return tensors, nil
 }
 
-// Named are the tensors of a state dict in the order of their names.
+// Named returns the tensors of a state dict, sorted by name.
 func Named(state map[string]any) (tensors []torch.Named, err error) {
 	for name, v := range state {
 		t, ok := v.(torch.Tensor)
@@ -112,7 +112,7 @@ func Named(state map[string]any) (tensors []torch.Named, err error) {
 	return tensors, nil
 }
 
-// Float reads an int or a float64.
+// Float converts an int or a float64.
 func Float(v any) (float64, bool) {
 	switch v := v.(type) {
 	case float64:
@@ -123,7 +123,7 @@ func Float(v any) (float64, bool) {
 	return 0, false
 }
 
-// FromStruct makes of what package json makes an object of a value of [Value].
+// FromStruct converts what package json encodes as an object to the form of [Value].
 func FromStruct(v any) (map[string]any, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -137,7 +137,7 @@ func FromStruct(v any) (map[string]any, error) {
 	return object, err
 }
 
-// FromText makes of JSON a value of [Value].
+// FromText converts JSON to the form of [Value].
 func FromText(text []byte) (v any, err error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -145,7 +145,7 @@ func FromText(text []byte) (v any, err error) {
 	return Numbers(v), err
 }
 
-// ToStruct is the inverse of FromStruct; tensors are null.
+// ToStruct is the inverse of FromStruct; tensors become null.
 func ToStruct(v any, into any) error {
 	file, err := Value("", v)
 	if err != nil {
@@ -158,8 +158,8 @@ func ToStruct(v any, into any) error {
 	return json.Unmarshal(text, into)
 }
 
-// Numbers makes int or float64 of each json.Number in a value of package json; one that is too
-// large for either becomes a string.
+// Numbers converts each json.Number in a value of package json to an int or float64; one that is
+// too large for either becomes a string.
 func Numbers(v any) any {
 	switch v := v.(type) {
 	case json.Number:

@@ -12,19 +12,19 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Random are the states of the generators of Python's modules random and numpy.random, as a file
-// holds them. Nothing here draws from them: a checkpoint that comes from Python keeps them for the
-// Python program that continues.
+// Random holds the states of Python's random and numpy.random, as stored in a file. Nothing here
+// draws from them: a checkpoint written by Python keeps them for the Python program that resumes
+// it.
 type Random struct {
-	seed   uint64       // what they were seeded with, if the states are not there
+	seed   uint64       // the seed, if there are no states
 	python pickle.Tuple // random.getstate()
-	numpy  pickle.Tuple // numpy.random.get_state(), its array as a list
+	numpy  pickle.Tuple // numpy.random.get_state(), with its array as a list
 }
 
 // SeedRandom is random.seed(seed) and numpy.random.seed(seed), whose seeds have 32 bits.
 func SeedRandom(seed uint64) Random { return Random{seed: seed} }
 
-// seeded makes the states of a seed.
+// seeded returns the states for a seed.
 func seeded(seed uint64) Random {
 	key := []uint32{uint32(seed)}
 	if seed>>32 > 0 {
@@ -44,17 +44,17 @@ func seeded(seed uint64) Random {
 		numpy: pickle.Tuple{"MT19937", numpy, int64(index), int64(0), 0.0}}
 }
 
-// RandomNames are the keys of a file of random states.
+// RandomNames are the keys in a file of random states.
 type RandomNames struct{ Python, NumPy, CPU, CUDA string }
 
-// The names of transformers' rng_state.pth and of accelerate's random_states_0.pkl.
+// The keys of transformers' rng_state.pth and of accelerate's random_states_0.pkl.
 var (
 	TransformersRandom = RandomNames{"python", "numpy", "cpu", "cuda"}
 	AccelerateRandom   = RandomNames{"random_state", "numpy_random_seed", "torch_manual_seed", "torch_cuda_manual_seed"}
 )
 
-// Write writes a file of random states, with those of libtorch's generators on the devices and the
-// items beside. Accelerate lists the states of the GPUs.
+// Write writes a file of random states, including those of libtorch's generators on the devices,
+// and additional items. Accelerate stores the states of the GPUs as a list.
 func (r Random) Write(path string, names RandomNames, devices []torch.Device, items ...any) error {
 	if r.python == nil {
 		r = seeded(r.seed)
@@ -80,7 +80,7 @@ func (r Random) Write(path string, names RandomNames, devices []torch.Device, it
 	return pickle.WriteFile(path, d)
 }
 
-// bytesEntry is a tensor of bytes.
+// bytesEntry returns an entry for a tensor of bytes.
 func bytesEntry(b []byte) safetensors.Entry {
 	return safetensors.Entry{DType: safetensors.U8, Shape: []int64{int64(len(b))}, Data: func(w io.Writer) error {
 		_, err := w.Write(b)
@@ -88,8 +88,8 @@ func bytesEntry(b []byte) safetensors.Entry {
 	}}
 }
 
-// ReadRandom reads a file of random states: Python's, and those of libtorch's generators. The rest
-// of the file is its value.
+// ReadRandom reads a file of random states: Python's, and those of libtorch's generators. rest is
+// the value without them.
 func ReadRandom(path string, names RandomNames) (r Random, generators map[torch.Device][]byte, rest *pickle.Dict,
 	err error) {
 	f, err := pickle.Open(path)
@@ -107,7 +107,7 @@ func ReadRandom(path string, names RandomNames) (r Random, generators map[torch.
 	generators = map[torch.Device][]byte{}
 	for device, name := range map[torch.Device]string{torch.CPU: names.CPU, torch.CUDA(0): names.CUDA} {
 		info, ok := f.Tensor(name)
-		if !ok { // a list of the states of all GPUs
+		if !ok { // a list with the states of all GPUs
 			info, ok = f.Tensor(Below(name, 0))
 			name = Below(name, 0)
 		}
@@ -124,12 +124,12 @@ func ReadRandom(path string, names RandomNames) (r Random, generators map[torch.
 	return r, generators, d, nil
 }
 
-// GeneratorState is the state of the generator of a device among those of [ReadRandom], nil if they
-// have none of its kind. A state that libtorch does not take is an error.
+// GeneratorState returns the state for a device from those of [ReadRandom], or nil if there is none
+// for its kind. A state that libtorch does not accept is an error.
 func GeneratorState(generators map[torch.Device][]byte, d torch.Device) ([]byte, error) {
 	kind := d
 	if d != torch.CPU {
-		kind = torch.CUDA(0) // the one GPU of a process, whatever its number
+		kind = torch.CUDA(0) // a process's single GPU, whatever its index
 	}
 	state := generators[kind]
 	if state == nil {
@@ -141,7 +141,7 @@ func GeneratorState(generators map[torch.Device][]byte, d torch.Device) ([]byte,
 	return state, nil
 }
 
-// randomOf takes the states of Python's and NumPy's generators out of a file.
+// randomOf extracts the states of Python's and NumPy's generators from a file.
 func randomOf(d *pickle.Dict, names RandomNames) (r Random, err error) {
 	python, _ := d.Get(names.Python)
 	numpy, _ := d.Get(names.NumPy)

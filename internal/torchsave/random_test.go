@@ -15,7 +15,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// transformers seeds with 42, and its Trainer draws from neither random nor numpy.random.
+// transformers seeds with 42, and its Trainer draws neither from random nor from numpy.random.
 func TestSeededStatesAreThoseOfPython(t *testing.T) {
 	testenv.RequireTorch(t)
 	want, _, _, err := torchsave.ReadRandom("../../trainer/engine/testdata/hf_checkpoint/checkpoint-3/rng_state.pth",
@@ -101,13 +101,13 @@ func TestRestoredGeneratorsDrawWhatTheyDrewBefore(t *testing.T) {
 	states.Restore(devices)
 	assert.Equal(t, first, draw())
 
-	torchsave.Generators{"cuda:0": states["cpu"]}.Restore(devices) // none of theirs: they stay
+	torchsave.Generators{"cuda:0": states["cpu"]}.Restore(devices) // no states for these devices: nothing changes
 	assert.NotEqual(t, first, draw())
 	err := torch.Try(func() { torchsave.Generators{"cpu": []byte("no state")}.Restore(devices) })
 	assert.ErrorContains(t, err, "SetState")
 }
 
-// A process that continues may have its GPU under another number.
+// After a resume, a process may have its GPU under another index.
 func TestTheStateOfAGPUIsFoundUnderAnotherNumber(t *testing.T) {
 	first, second := []byte("first"), []byte("second")
 	for _, c := range []struct {
@@ -119,7 +119,7 @@ func TestTheStateOfAGPUIsFoundUnderAnotherNumber(t *testing.T) {
 		{torchsave.Generators{"cpu": first, "cuda:0": second}, torch.CUDA(0), second},
 		{torchsave.Generators{"cpu": first, "cuda:0": second}, torch.CPU, first},
 		{torchsave.Generators{"cuda:0": first, "cuda:4": second}, torch.CUDA(4), second},
-		{torchsave.Generators{"cuda:0": first, "cuda:1": second}, torch.CUDA(4), nil}, // whose is it?
+		{torchsave.Generators{"cuda:0": first, "cuda:1": second}, torch.CUDA(4), nil}, // ambiguous
 		{torchsave.Generators{"cpu": first}, torch.CUDA(0), nil},
 		{torchsave.Generators{"cuda:0": first}, torch.CPU, nil},
 		{nil, torch.CUDA(0), nil},

@@ -9,16 +9,16 @@ import (
 	"github.com/gotrainer/gotrainer/safetensors/pickle"
 )
 
-// Schedule is where an lr_scheduler of PyTorch stands whose rate is a function of the update. The
+// Schedule is the state of an lr_scheduler of PyTorch whose rate is a function of the update. The
 // function is not in the file.
 type Schedule struct {
-	Steps int     // last_epoch: how often the rate has moved
-	Base  float64 // of base_lrs: the peak rate of the first group
-	Rate  float64 // of _last_lr: that of the next update
+	Steps int     // last_epoch: number of steps
+	Base  float64 // from base_lrs: the peak rate of the first group
+	Rate  float64 // from _last_lr: the rate of the next update
 }
 
-// WriteSchedule writes the state_dict of a schedule over the groups of an optimizer, as LambdaLR
-// has it: those of transformers.
+// WriteSchedule writes the state_dict of a schedule for the groups of an optimizer, in the form of
+// LambdaLR, which transformers uses.
 func WriteSchedule(path string, s Schedule, groups []optim.Group) error {
 	base, last, lambdas := &pickle.List{}, &pickle.List{}, &pickle.List{}
 	for _, g := range groups {
@@ -30,7 +30,7 @@ func WriteSchedule(path string, s Schedule, groups []optim.Group) error {
 		"_is_initial", false, "_get_lr_called_within_step", false, "_last_lr", last, "lr_lambdas", lambdas))
 }
 
-// ReadSchedule reads what WriteSchedule or PyTorch wrote, of as many groups.
+// ReadSchedule reads what WriteSchedule or PyTorch wrote, for the same number of groups.
 func ReadSchedule(path string, groups []optim.Group) (s Schedule, err error) {
 	state, err := ReadFile(path)
 	if err != nil {
@@ -63,10 +63,10 @@ func ReadSchedule(path string, groups []optim.Group) (s Schedule, err error) {
 	return s, nil
 }
 
-// Scale is what a group's rate is a multiple by.
+// Scale returns the factor of a group's rate.
 func Scale(g optim.Group) float64 { return cmp.Or(g.LRScale, 1) }
 
-// Rates are those of the groups of an optimizer at a rate.
+// Rates returns the rates of an optimizer's groups for a given rate.
 func Rates(o optim.Optimizer, rate float64) (rates []float64) {
 	for _, g := range o.Groups() {
 		rates = append(rates, rate*Scale(g))

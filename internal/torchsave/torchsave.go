@@ -1,6 +1,6 @@
-// Package torchsave turns the values of training programs into those of files that torch.save
-// writes, and back: the state dicts of modules, optimizers and schedulers. Package pickle reads and
-// writes the files themselves.
+// Package torchsave converts values of training programs to and from those in files of torch.save:
+// the state dicts of modules, optimizers and schedulers. Package pickle reads and writes the files
+// themselves.
 package torchsave
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Dict makes a dictionary of names and their values, in their order.
+// Dict makes a dictionary from alternating keys and values, in this order.
 func Dict(items ...any) *pickle.Dict {
 	d := &pickle.Dict{}
 	for i := 0; i < len(items); i += 2 {
@@ -27,12 +27,12 @@ func Dict(items ...any) *pickle.Dict {
 	return d
 }
 
-// Set adds an item to a dictionary. The key is a string or a whole number.
+// Set adds an item to a dictionary. The key must be a string or an integer.
 func Set(d *pickle.Dict, key, value any) {
-	_ = d.Set(key, value) // it refuses other keys
+	_ = d.Set(key, value) // other keys are an error
 }
 
-// Module is module.state_dict(). Names of one tensor share it in a file.
+// Module returns module.state_dict(). Tied tensors are stored once.
 func Module(module any) (*pickle.Dict, error) {
 	tensors := nn.StateDict(module)
 	entries, err := tensorio.Entries(tensors)
@@ -63,7 +63,7 @@ func WriteModule(path string, module any) error {
 	return pickle.WriteFile(path, state)
 }
 
-// StateKey takes "state.0.exp_avg" apart.
+// StateKey parses a name such as "state.0.exp_avg".
 func StateKey(name string) (number int, kind string, err error) {
 	if parts := strings.SplitN(name, ".", 3); len(parts) == 3 {
 		if n, err := strconv.Atoi(parts[1]); err == nil {
@@ -73,7 +73,7 @@ func StateKey(name string) (number int, kind string, err error) {
 	return 0, "", fmt.Errorf("the state %q has no name of the form state.0.exp_avg", name)
 }
 
-// Tensor reads a tensor of a file into the CPU's memory.
+// Tensor reads a tensor of a file into CPU memory.
 func Tensor(r *pickle.Reader, name string) (t torch.Tensor, err error) {
 	info, ok := r.Tensor(name)
 	if !ok {
@@ -91,10 +91,10 @@ func Tensor(r *pickle.Reader, name string) (t torch.Tensor, err error) {
 	return t, err
 }
 
-// Value makes of a Go value what a file holds: of nil, bool, string, int, int64, float64,
-// json.Number, torch.Tensor, []any, map[string]any and map[int]any. Keys come in their order, so
-// that equal values make equal files. A dictionary of package pickle stays. At is the value's place
-// in the file, for messages.
+// Value converts a Go value to the form that files hold: from nil, bool, string, int, int64,
+// float64, json.Number, torch.Tensor, []any, map[string]any and map[int]any. Keys are sorted, so
+// that equal values make equal files. Dictionaries of package pickle are unchanged. at is the
+// position of the value in the file, for messages.
 func Value(at string, v any) (any, error) {
 	switch v := v.(type) {
 	case nil, bool, string, int, int64, float64:
@@ -143,7 +143,7 @@ func dict[K string | int](at string, m map[K]any) (*pickle.Dict, error) {
 	return d, nil
 }
 
-// Below is the name of what is in a container: package pickle finds tensors by it.
+// Below returns the name of an element in a container, under which package pickle finds tensors.
 func Below(at string, key any) string {
 	if at == "" {
 		return fmt.Sprint(key)
@@ -151,8 +151,9 @@ func Below(at string, key any) string {
 	return fmt.Sprintf("%s.%v", at, key)
 }
 
-// Plain makes of a file's value what package json writes and reads: numbers are float64, what is
-// not finite is a string, as in package lr; tensors, such as a rate on a device, are nil.
+// Plain converts a file's value to what package json reads and writes: numbers become float64,
+// those that are not finite strings, as in package lr; tensors, such as a rate on a device, become
+// nil.
 func Plain(v any) any {
 	list := func(items []any) []any {
 		out := make([]any, len(items))

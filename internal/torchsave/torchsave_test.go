@@ -123,7 +123,7 @@ func TestStateDictsThatDoNotFitAreRefused(t *testing.T) {
 	}
 }
 
-// An int64 has more digits than the float64 that JSON's numbers usually become.
+// A float64, to which JSON numbers are usually decoded, cannot represent every int64.
 func TestWholeNumbersKeepTheirDigits(t *testing.T) {
 	for _, n := range []int64{1<<60 + 1, math.MaxInt64, math.MinInt64, 0} {
 		for _, name := range []string{"x.safetensors", "x.pt"} {

@@ -1,3 +1,3 @@
-// Package warnings holds no code: its test provokes what would be silent otherwise, and compares
-// what is said with docs/warnings.md.
+// Package warnings contains no code: its test provokes situations that would otherwise be silent,
+// and compares the messages with docs/warnings.md.
 package warnings

@@ -38,7 +38,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testenv.Run(m)) }
 
-// fit runs a trainer with a step that computes nothing. The progress goes nowhere.
+// fit runs a trainer with a step that computes nothing, without progress output.
 func fit(t *testing.T, o trainer.Options, valid data.Dataset[int]) error {
 	t.Helper()
 	return fitStep(t, new(trainertest.Step), o, valid)
@@ -58,7 +58,7 @@ func fitStep(t *testing.T, step trainer.Step[int, []int], o trainer.Options, val
 	return err
 }
 
-// line is an engine's step of one linear layer.
+// line returns an engine's step with one linear layer.
 func line(o engine.Options) (*engine.Step[float32, []float32], error) {
 	layer := nn.NewLinear(1, 1, nil)
 	return engine.New(engine.TaskFunc(layer, func(s []float32) ([]float32, error) { return s, nil },
@@ -83,7 +83,7 @@ func fitLine(t *testing.T, e engine.Options, o trainer.Options, rows ...float32)
 	return err
 }
 
-// counter keeps a state.
+// counter has a state.
 type counter struct{}
 
 func (counter) StepEnd(*trainer.Run) error    { return nil }
@@ -112,8 +112,8 @@ func trained(t *testing.T, o trainer.Options) (dir string) {
 	return o.OutputDir
 }
 
-// situations are what would be silent otherwise, by their names in docs/warnings.md. Each is
-// provoked by a function, and what it says is its error or on standard error.
+// situations are those that would otherwise be silent, under their names in docs/warnings.md. Each
+// function provokes one; its message is the error or on standard error.
 var situations = map[string]func(t *testing.T) error{
 	"ForceResume without ResumeFrom": func(t *testing.T) error {
 		t.Helper()
@@ -426,7 +426,8 @@ func documented(t *testing.T) map[string]row {
 	return rows
 }
 
-// standardError returns what f writes to standard error, slog's default included, and its error.
+// standardError returns what f writes to standard error, including slog's default output, and its
+// error.
 func standardError(t *testing.T, f func() error) (text string, err error) {
 	t.Helper()
 	file, err := os.CreateTemp(t.TempDir(), "stderr")

@@ -7,7 +7,7 @@ import (
 )
 
 // DefaultCharset returns the labels of Hezar's OCR data sets: the blank, Persian letters, digits
-// and signs, and the digits of English.
+// and signs, and ASCII digits.
 func DefaultCharset() []string {
 	charset := []string{""}
 	for _, r := range "آابپتثجچحخدذرزژسشصضطظعغفقکگلمنوهی " + "۱۲۳۴۵۶۷۸۹۰" + "ءؤئأ\u0651" + "/()+-:،!.؛=%؟" +
@@ -17,15 +17,16 @@ func DefaultCharset() []string {
 	return charset
 }
 
-// IsTextValid is hezar.utils.is_text_valid: whether a text is not empty and has no characters but
-// those of the charset. As there, one line break at the end is let through.
+// IsTextValid is hezar.utils.is_text_valid: it reports whether a text is not empty and contains
+// only characters of the charset. As in Hezar, one line break at the end is allowed.
 func IsTextValid(text string, charset []string) bool {
 	known := strings.Join(charset, "")
 	valid := func(text string) bool { return text != "" && strings.Trim(text, known) == "" }
 	return valid(text) || valid(strings.TrimSuffix(text, "\n"))
 }
 
-// labels maps each text of a charset to its id; of two ids with the same text the later counts.
+// labelIDs maps each text of a charset to its ID. If two IDs have the same text, the later one
+// wins.
 func labelIDs(charset []string) map[string]int64 {
 	ids := make(map[string]int64, len(charset))
 	for id, label := range charset {
@@ -34,7 +35,8 @@ func labelIDs(charset []string) map[string]int64 {
 	return ids
 }
 
-// encode gives the ids of the characters of a text, with its runs of digits reversed or not.
+// encode returns the IDs of the characters of a text, optionally with its runs of digits reversed.
+// ok is false if a character has no ID.
 func encode(label string, ids map[string]int64, reverseDigits bool) (list []int64, ok bool) {
 	if reverseDigits {
 		label = text.ReverseDigits(label)

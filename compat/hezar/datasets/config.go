@@ -9,10 +9,10 @@ import (
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 )
 
-// ConfigFile is Hezar's name of the file.
+// ConfigFile is Hezar's name for the file.
 const ConfigFile = "dataset_config.yaml"
 
-// Names of the data sets, which stand in their configs.
+// Names of the data sets in their configs.
 const (
 	OCRName                = "ocr"
 	TextClassificationName = "text_classification"
@@ -25,40 +25,40 @@ const (
 type Config struct {
 	Name         string // OCRName, TextClassificationName, SequenceLabelingName or TextSummarizationName
 	Path         string
-	Task         any           // a name, or several
-	MaxSize      any           // the first samples only: their number, or a share of at most 1; nil: all
-	HFLoadKwargs omegaconf.Map // kept and written, not used
+	Task         any           // a name or several
+	MaxSize      any           // use only the first samples: their number, or a share of at most 1; nil: all
+	HFLoadKwargs omegaconf.Map // read and written, but not used
 
-	// ID2Label are the texts of the classes. Nil: Hezar's characters for OCR, and for the others
-	// what the files of the data set say.
+	// ID2Label holds the texts of the classes. Nil means Hezar's characters for OCR, and otherwise
+	// the classes in the files of the data set.
 	ID2Label  []string
-	MaxLength int // of a text in characters, of others in tokens; zero: any
+	MaxLength int // of a text in characters, otherwise in tokens; zero: any
 
-	// of OCR
-	TextSplitType     string // "char_split", which is all there is; empty means it
+	// For OCR.
+	TextSplitType     string // "char_split", the only supported value; empty means the same
 	TextColumn        string // empty: label
 	ImagesPathsColumn string // empty: image_path
 	InvalidCharacters []string
-	ReverseText       *bool // kept and written; Hezar does not use it
+	ReverseText       *bool // read and written; Hezar does not use it
 	ReverseDigits     *bool
 
 	LabelField, TextField  string // of text classification; TextField also of text summarization
 	TagsField, TokensField string // of sequence labeling
-	IgnoreIndex            *int   // kept and written: it is -100
+	IgnoreIndex            *int   // read and written: it is -100
 	LabelAllTokens         *bool  // nil: true
-	// IsIOBSchema reports whether the tags say where an entity begins, for the metric of a Trainer
-	// with this training set; otherwise each token is an entity. Nil: the model's labels tell, where
-	// Hezar takes false.
+	// IsIOBSchema says whether tags mark the beginnings of entities, for the metric of a Trainer
+	// with this training set; otherwise each token is an entity. Nil means that the model's labels
+	// decide, where Hezar assumes false.
 	IsIOBSchema *bool
 
-	// of text summarization
-	Prefix          string // in front of each text
+	// For text summarization.
+	Prefix          string // prepended to each text
 	SummaryField    string
-	TitleField      string // kept and written; Hezar does not use it
+	TitleField      string // read and written; Hezar does not use it
 	LabelsMaxLength int    // of a summary in tokens; zero: any
 }
 
-// ReadConfig reads dataset_config.yaml of a folder.
+// ReadConfig reads the dataset_config.yaml in a folder.
 func ReadConfig(dir string) (c Config, err error) {
 	path := filepath.Join(dir, ConfigFile)
 	m, err := configfile.Load(path)
@@ -93,7 +93,7 @@ func (c *Config) check() error {
 	return err
 }
 
-// fields are the keys of the file in Hezar's order.
+// fields returns the keys of the file in Hezar's order.
 func (c *Config) fields() []configfile.Field {
 	fields := configfile.Fields("name", &c.Name, "config_type", configfile.Const("dataset"), "path", &c.Path,
 		"task", &c.Task, "max_size", &c.MaxSize, "hf_load_kwargs", &c.HFLoadKwargs)
@@ -117,7 +117,7 @@ func (c *Config) fields() []configfile.Field {
 		"is_iob_schema", &c.IsIOBSchema, "id2label", labels)...)
 }
 
-// Map is the config as the file has it, for Options.DatasetConfig of the Trainer.
+// Map returns the config as it is in the file, for Options.DatasetConfig of the Trainer.
 func (c Config) Map() omegaconf.Map { return configfile.Encode(c.fields()) }
 
 // Write writes dataset_config.yaml into a folder.
@@ -128,7 +128,7 @@ func (c Config) Write(dir string) error {
 	return nil
 }
 
-// size is MaxSize as a number or as a share. A config that was checked has no error.
+// size returns MaxSize as a number or as a share. There is no error if the config was checked.
 func (c Config) size() (most int, share float64, err error) {
 	switch n := c.MaxSize.(type) {
 	case nil:

@@ -11,9 +11,9 @@ import (
 	"github.com/gotrainer/gotrainer/text/hezar"
 )
 
-// prepared is a data set that prepares samples when asked for them, by any number of goroutines.
+// prepared is a data set that prepares samples on demand, from any number of goroutines.
 type prepared[R, S any] struct {
-	Config Config // of a data set that [Load] has read
+	Config Config // set if the data set was read by [Load]
 
 	closers []io.Closer
 	rows    data.Dataset[R]
@@ -21,7 +21,7 @@ type prepared[R, S any] struct {
 	length  int
 }
 
-// prepare uses max_size of the rows: most of them, or a fraction.
+// prepare makes a data set of the first rows, limited to a number or a fraction.
 func prepare[R, S any](rows data.Dataset[R], most int, fraction float64, sample func(R) (S, error)) (prepared[R, S],
 	error) {
 	p := prepared[R, S]{rows: rows, sample: sample, length: rows.Len()}
@@ -37,7 +37,7 @@ func prepare[R, S any](rows data.Dataset[R], most int, fraction float64, sample 
 	return p, nil
 }
 
-// loaded is told what [Load] has read.
+// loaded records what [Load] has read.
 func (p *prepared[R, S]) loaded(c Config, closers []io.Closer) { p.Config, p.closers = c, closers }
 
 // Close closes the files of a data set that [Load] has read.
@@ -48,7 +48,7 @@ func (p prepared[R, S]) Close() (err error) {
 	return err
 }
 
-// Len is how many samples are used.
+// Len returns the number of samples used.
 func (p prepared[R, S]) Len() int { return p.length }
 
 // At prepares a sample.
@@ -63,7 +63,7 @@ func (p prepared[R, S]) At(i int) (s S, err error) {
 	return p.sample(row)
 }
 
-// tokens is a tokenizer, set for its calls, with the id that fills batches up.
+// tokens is a configured tokenizer, with the ID for padding.
 type tokens struct {
 	*text.Tokenizer
 	pad int64
@@ -82,14 +82,14 @@ func newTokens(t *hezar.Tokenizer, call hezar.CallOptions) (tokens, error) {
 	return tokens{configured, pad}, err
 }
 
-// padded is a field of samples, in a batch.
+// padded is a field of samples that is padded in a batch.
 type padded[S any] struct {
 	to *[][]int64
 	of func(s S) []int64
-	id int64 // of padding
+	id int64 // the padding
 }
 
-// collate pads fields to the longest row of the batch, or cuts them off at the greatest length.
+// collate pads fields to the longest row of the batch, and truncates them to the maximum length.
 func collate[S any](samples []S, o PadOptions, fields ...padded[S]) (err error) {
 	if len(samples) == 0 {
 		return data.ErrEmptyBatch

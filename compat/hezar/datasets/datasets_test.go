@@ -32,7 +32,7 @@ func processor(t testing.TB, c preprocessors.ImageProcessorConfig) *preprocessor
 	return p
 }
 
-// picture writes a PNG file of one grey level.
+// picture writes a PNG file with a single grey level.
 func picture(t testing.TB, path string, width, height int, level uint8) {
 	t.Helper()
 	im := image.NewGray(image.Rect(0, 0, width, height))
@@ -111,7 +111,7 @@ func TestPicturesBecomeBatches(t *testing.T) {
 		t.Errorf("shape %v with pixels %v, want %v, 0.2 to 1", b.Shape, b.Pixels, want)
 	}
 	if _, err := set.At(2); err == nil {
-		t.Error("a sample behind the end is no error")
+		t.Error("reading past the end succeeded")
 	}
 }
 
@@ -123,7 +123,7 @@ func TestOCRMistakesAreNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := set.At(2); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a picture that is not there: error %v", err)
+		t.Errorf("a missing picture: error %v", err)
 	}
 	a, err1 := set.At(0)
 	b, err2 := set.At(1)
@@ -132,7 +132,7 @@ func TestOCRMistakesAreNamed(t *testing.T) {
 		t.Errorf("pictures of two sizes: error %v", err)
 	}
 	if _, err := datasets.CollateOCR(nil); !errors.Is(err, data.ErrEmptyBatch) {
-		t.Errorf("a batch of nothing: error %v", err)
+		t.Errorf("an empty batch: error %v", err)
 	}
 	for claim, c := range map[string]struct {
 		image *preprocessors.ImageProcessor
@@ -149,7 +149,7 @@ func TestOCRMistakesAreNamed(t *testing.T) {
 		}
 	}
 	if _, err := datasets.OpenOCR("none.csv", p, datasets.OCROptions{}); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a table that is not there: error %v", err)
+		t.Errorf("a missing table: error %v", err)
 	}
 }
 
@@ -211,7 +211,7 @@ func TestTruncationKeepsTheSeparatorUnlessHezarsIsAskedFor(t *testing.T) {
 		}
 	}
 	if _, err := datasets.NewTextClassification(rows, nil, datasets.TextOptions{}); err == nil {
-		t.Error("a data set without a tokenizer is no error")
+		t.Error("a data set without a tokenizer was accepted")
 	}
 }
 
@@ -315,13 +315,13 @@ func TestPaddedRowsHaveOneLength(t *testing.T) {
 		}
 	})
 	if _, err := datasets.PadBatch([][]int64{{1}}, datasets.PadOptions{MaxLength: -1}); err == nil {
-		t.Error("a negative length is no error")
+		t.Error("a negative length was accepted")
 	}
 }
 
 // FuzzOpenOCR reads damaged tables.
 func FuzzOpenOCR(f *testing.F) {
-	f.Setenv("TMPDIR", f.TempDir()) // of its workers too, which may be killed
+	f.Setenv("TMPDIR", f.TempDir()) // also of its workers, which may be killed
 	f.Add([]byte("label,image_path\n۱۲ب,a.png\n\"x\"\"y\",b.png\n"))
 	f.Add([]byte("image_path,label\r\na,\xff\r\n"))
 	f.Add([]byte("label\n"))
@@ -365,7 +365,7 @@ func TestPadBatchCutsToNothingWhereTheLengthIsZero(t *testing.T) {
 	for _, c := range []struct {
 		claim string
 		o     datasets.PadOptions
-		want  string // of Hezar's pad_batch_items
+		want  string // from Hezar's pad_batch_items
 	}{
 		{"max_length=0", datasets.PadOptions{ZeroLength: true}, "[[] []]"},
 		{"max_length=0, padding=longest", datasets.PadOptions{ZeroLength: true, Padding: "longest"}, "[[] []]"},

@@ -19,7 +19,7 @@ import (
 	"github.com/gotrainer/gotrainer/data/table"
 )
 
-// Set is a data set of Hezar's.
+// Set is one of Hezar's data sets.
 type Set interface {
 	*OCR | *TextClassification | *SequenceLabeling | *TextSummarization
 }
@@ -29,16 +29,17 @@ type LoadOptions struct {
 	Preprocessor *preprocessors.Set // of the model; required
 
 	Config *Config              // instead of dataset_config.yaml
-	Change func(config *Config) // what the config is to say otherwise: the keyword arguments of Dataset.load
+	Change func(config *Config) // modifies the config: the keyword arguments of Dataset.load
 
-	// Warnings is told which rows are left out. Nil: standard error; io.Discard: nowhere.
+	// Warnings receives messages about rows that are left out. Nil means standard error; io.Discard
+	// means none.
 	Warnings io.Writer
 }
 
 // Load reads a split of a data set from its folder: dataset_config.yaml, and the Parquet, CSV, TSV
-// and JSONL files whose names, or folders, tell the split. Files of a split follow one another in
-// the order of their names. The type says which data set it must be. Pictures are those of
-// Parquet files, or files beside a table; they are read when a sample is asked for.
+// and JSONL files whose names or folders indicate the split, in the order of their names. The type
+// parameter determines which data set it must be. Pictures are in Parquet files, or in files next
+// to a table; they are read when a sample is requested.
 func Load[D Set](dir, split string, o LoadOptions) (d D, err error) {
 	var c Config
 	if o.Config != nil {
@@ -81,11 +82,11 @@ func Load[D Set](dir, split string, o LoadOptions) (d D, err error) {
 	return set.(D), nil
 }
 
-// Splits are the names of splits, and what files may call them: those of the library datasets.
+// splits maps the names of splits to the words for them in file names, as in the library datasets.
 var splits = map[string][]string{"train": {"train", "training"}, "test": {"test", "testing", "eval", "evaluation"},
 	"validation": {"validation", "valid", "dev", "val"}}
 
-// SplitWords are the words by which files may tell that they are of a split.
+// SplitWords returns the words in file names that indicate a split.
 func SplitWords(split string) []string {
 	if words, ok := splits[split]; ok {
 		return words
@@ -95,7 +96,7 @@ func SplitWords(split string) []string {
 
 var formats = []string{".parquet", ".csv", ".tsv", ".jsonl"}
 
-// SplitFiles are the files of a split in a folder.
+// SplitFiles returns the files of a split in a folder.
 func SplitFiles(dir, split string) (files []string, err error) {
 	var others []string
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -122,20 +123,21 @@ func SplitFiles(dir, split string) (files []string, err error) {
 	return files, nil
 }
 
-// loader reads a split.
+// loader reads the files of a split.
 type loader struct {
 	dir, split string
 	files      []string
 	config     Config
 	options    LoadOptions
 	closers    []io.Closer
-	features   string // of the first Parquet file: the JSON of Hugging Face's features
+	features   string // Hugging Face's features as JSON, from the first Parquet file
 }
 
-// column is a column of the files: its key in the rows, the setting that says its name, and that.
+// column is a column of the files: its key in the rows, the setting that holds its name, and the
+// name.
 type column struct{ key, setting, name string }
 
-// open reads the files of a data set as rows. Of a table, parse makes them of texts.
+// open reads the files of a data set as rows. For a table of texts (CSV), parse converts the rows.
 func open[T any](l *loader, set string, columns []column, parse func(dir string, row map[string]string) (T, error),
 ) (data.Dataset[T], error) {
 	if l.config.Name != set {
@@ -178,14 +180,14 @@ func open[T any](l *loader, set string, columns []column, parse func(dir string,
 	return data.Concat(parts...)
 }
 
-// classes are the texts of the classes in a column: those of the config, or of the features.
+// classes returns the texts of the classes in a column, from the config or the features.
 func (l *loader) classes(name string) ([]string, error) {
 	if l.config.ID2Label != nil {
 		return l.config.ID2Label, nil
 	}
 	type class struct {
 		Names   []string
-		Feature struct{ Names []string } // of a list
+		Feature struct{ Names []string } // for a list
 	}
 	var about struct {
 		Info struct{ Features map[string]json.RawMessage }
@@ -203,7 +205,8 @@ func (l *loader) classes(name string) ([]string, error) {
 	return c.Names, nil
 }
 
-// class is the number of a class in a table: the number itself, or the class's text.
+// class returns the number of a class in a table, which holds either the number or the class's
+// text.
 func class(labels []string, text string) (int64, error) {
 	if i := slices.Index(labels, text); i >= 0 {
 		return int64(i), nil
@@ -214,7 +217,7 @@ func class(labels []string, text string) (int64, error) {
 	return 0, fmt.Errorf("the class %q is none of %q", text, labels)
 }
 
-// A row of a data set of pictures, without the picture, and the picture.
+// The two parts of a row with a picture: everything but the picture, and the picture.
 type (
 	shown struct {
 		Picture struct {
@@ -296,7 +299,7 @@ func (l *loader) texts() (*TextClassification, error) {
 
 func (l *loader) tags() (*SequenceLabeling, error) {
 	c := &l.config
-	// in a table, words and tags stand between spaces
+	// In a table of texts, words and tags are separated by spaces.
 	rows, err := open(l, SequenceLabelingName, []column{{"words", "tokens_field", c.TokensField},
 		{"tags", "tags_field", c.TagsField}}, func(_ string, row map[string]string) (r TagRow, err error) {
 		r.Words = strings.Fields(row[c.TokensField])
@@ -335,7 +338,7 @@ func (l *loader) summaries() (*TextSummarization, error) {
 	return NewTextSummarization(rows, l.options.Preprocessor.Tokenizer, o)
 }
 
-// known refuses classes that have no text.
+// known returns an error for a class that has no text.
 func known(labels []string, classes ...int64) error {
 	for _, class := range classes {
 		if class < 0 || class >= int64(len(labels)) {

@@ -17,7 +17,7 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 )
 
-// loaded is what Hezar makes of a split: testdata/load.py.
+// loaded is what Hezar loads for a split: testdata/load.py.
 type loaded struct {
 	ID2Label []string
 	Invalid  []string

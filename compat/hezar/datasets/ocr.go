@@ -21,13 +21,13 @@ type OCROptions struct {
 	TextColumn        string   // zero: label
 	ImagesPathsColumn string   // zero: image_path
 	MaxLength         int      // of a text, in characters; longer ones are left out; zero: any length
-	InvalidCharacters []string // texts with one of them are left out, even if the charset has it
-	ReverseDigits     bool     // runs of digits are learnt in reverse, as they stand in mirrored pictures
+	InvalidCharacters []string // texts with any of them are left out, even if the charset contains it
+	ReverseDigits     bool     // learn runs of digits in reverse, as in mirrored pictures
 
-	MaxSamples  int     // max_size as a number: use the first ones only; zero: all
+	MaxSamples  int     // max_size as a number: use only the first samples; zero: all
 	MaxFraction float64 // max_size as a share, rounded up; zero: all
 
-	Warnings io.Writer // is told of rows that are left out; nil: standard error; io.Discard: nowhere
+	Warnings io.Writer // receives messages about rows left out; nil: standard error; io.Discard: none
 }
 
 // OCRRow is a picture and the text that it shows.
@@ -35,11 +35,11 @@ type OCRRow struct {
 	Path string // of the file
 	Text string
 
-	// Picture has the bytes of the file; nil, or where it returns nil, the file is at Path.
+	// Picture returns the contents of the file. If it is nil or returns nil, the file is at Path.
 	Picture func() ([]byte, error)
 }
 
-// OCRSample is a prepared picture and the ids of its text.
+// OCRSample is a prepared picture with the IDs of its text.
 type OCRSample struct {
 	Pixels []float32 // channels first
 	Shape  [3]int    // channels, height, width
@@ -47,8 +47,8 @@ type OCRSample struct {
 	Row    OCRRow
 }
 
-// OCR is Hezar's OCRDataset, character by character: a data set of [OCRSample]. Pictures are opened
-// when they are asked for, by any number of goroutines.
+// OCR is Hezar's OCRDataset with character-level labels: a data set of [OCRSample]. Pictures are
+// opened when they are requested, from any number of goroutines.
 type OCR struct {
 	prepared[OCRRow, OCRSample]
 	kept, invalid []OCRRow
@@ -56,8 +56,8 @@ type OCR struct {
 
 var _ data.Dataset[OCRSample] = (*OCR)(nil)
 
-// OpenOCR reads a table, CSV or what else package table reads, with a column of paths and one of
-// texts. Relative paths begin at the table's folder.
+// OpenOCR reads a table (CSV or another format of package table) with a column of paths and one of
+// texts. Relative paths are resolved against the table's folder.
 func OpenOCR(path string, image *preprocessors.ImageProcessor, o OCROptions) (*OCR, error) {
 	t, err := table.OpenRows[map[string]string](path, table.Format{})
 	if err != nil {
@@ -79,7 +79,7 @@ func OpenOCR(path string, image *preprocessors.ImageProcessor, o OCROptions) (*O
 	return NewOCR(rows, image, o)
 }
 
-// inFolder is a path that begins at a folder, if it is relative.
+// inFolder resolves a relative path against a folder.
 func inFolder(dir, path string) string {
 	if filepath.IsAbs(path) {
 		return path
@@ -87,8 +87,9 @@ func inFolder(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// NewOCR makes a data set of rows. Rows whose text is empty, too long or has other characters than
-// the charset are left out, which OCROptions.Warnings is told; [OCR.Invalid] has them.
+// NewOCR makes a data set from rows. Rows whose text is empty, too long or contains characters
+// outside the charset are left out, with a message to OCROptions.Warnings; [OCR.Invalid] returns
+// them.
 func NewOCR(rows []OCRRow, image *preprocessors.ImageProcessor, o OCROptions) (*OCR, error) {
 	if image == nil {
 		return nil, fmt.Errorf("datasets: OCR without an image processor: Hezar's preprocessor is required")
@@ -120,7 +121,7 @@ func NewOCR(rows []OCRRow, image *preprocessors.ImageProcessor, o OCROptions) (*
 	var err error
 	d.prepared, err = prepare(data.Slice[OCRRow](d.kept), o.MaxSamples, o.MaxFraction,
 		func(row OCRRow) (OCRSample, error) {
-			labels, _ := encode(row.Text, ids, o.ReverseDigits) // as above, where it was taken
+			labels, _ := encode(row.Text, ids, o.ReverseDigits) // succeeded above for all rows that were kept
 			var picture any = row.Path
 			if row.Picture != nil {
 				raw, err := row.Picture()
@@ -137,10 +138,10 @@ func NewOCR(rows []OCRRow, image *preprocessors.ImageProcessor, o OCROptions) (*
 	return d, err
 }
 
-// Rows are all rows that are kept, those behind Len too.
+// Rows returns all valid rows, including those after Len.
 func (d *OCR) Rows() []OCRRow { return d.kept }
 
-// Invalid are the rows that are left out.
+// Invalid returns the rows that were left out.
 func (d *OCR) Invalid() []OCRRow { return d.invalid }
 
 // OCRBatch is a batch of pictures and their labels, padded with the blank, 0.

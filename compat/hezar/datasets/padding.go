@@ -6,18 +6,19 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 )
 
-// PadOptions are the arguments of hezar.utils.pad_batch_items. Zero: to the longest, right, with 0.
+// PadOptions are the arguments of hezar.utils.pad_batch_items. The zero value pads with 0 on the
+// right, to the longest row.
 type PadOptions struct {
-	Padding      string // longest or max_length; empty: max_length if there is one, else longest
+	Padding      string // longest or max_length; empty: max_length if it is set, else longest
 	Left         bool
 	PadID        int64
 	MaxLength    int  // zero: none
-	ZeroLength   bool // MaxLength is 0, and not none: rows are cut to nothing
-	NoTruncation bool // has an effect with max_length only, as in Hezar
+	ZeroLength   bool // MaxLength of 0 means that rows are truncated to nothing
+	NoTruncation bool // only has an effect with max_length, as in Hezar
 }
 
-// PadBatch is hezar.utils.pad_batch_items: it pads lists to one length, or cuts them off at it,
-// with whatever stands at the end.
+// PadBatch is hezar.utils.pad_batch_items: it pads lists to one length, or truncates them,
+// including any final token.
 func PadBatch(inputs [][]int64, o PadOptions) ([][]int64, error) {
 	longest := 0
 	for _, ids := range inputs {
@@ -47,11 +48,11 @@ func PadBatch(inputs [][]int64, o PadOptions) ([][]int64, error) {
 	return rows, err
 }
 
-// IgnoreIndex is the label of positions that the loss passes over.
+// IgnoreIndex is the label of positions that the loss ignores.
 const IgnoreIndex = -100
 
-// ShiftTokensRight makes the input of a decoder from its labels: each row moves by one, begins with
-// start, and has pad where labels are ignored.
+// ShiftTokensRight makes the input of a decoder from its labels: each row is shifted right by one,
+// starts with start, and has pad where labels are ignored.
 func ShiftTokensRight(rows [][]int64, pad, start int64) [][]int64 {
 	out := make([][]int64, len(rows))
 	for i, row := range rows {

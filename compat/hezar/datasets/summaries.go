@@ -7,32 +7,32 @@ import (
 
 // SummaryOptions are the settings of TextSummarizationDatasetConfig.
 type SummaryOptions struct {
-	Prefix string // in front of each text, such as "summarize: "
+	Prefix string // prepended to each text, such as "summarize: "
 
-	MaxLength       int // the most tokens of a text, and how many every batch has; zero: any, and those of its longest
-	LabelsMaxLength int // the same of a summary
-	// CutLikeHezar cuts too long texts and summaries off in the collator, and with the end the token
-	// that models expect there. The zero value truncates where the text is tokenized, which keeps it.
+	MaxLength       int // maximum tokens of a text, to which every batch is padded; zero: any, padded to the longest
+	LabelsMaxLength int // the same for summaries
+	// CutLikeHezar truncates long texts and summaries in the collator, which removes the end token
+	// that models expect. Otherwise they are truncated by the tokenizer, which keeps it.
 	CutLikeHezar bool
 
-	MaxSamples  int     // max_size as a number: use the first ones only; zero: all
+	MaxSamples  int     // max_size as a number: use only the first samples; zero: all
 	MaxFraction float64 // max_size as a share, rounded up; zero: all
 }
 
-// SummaryRow is a text and what is to be written about it.
+// SummaryRow is a text with its summary.
 type SummaryRow struct {
 	Text    string `table:"text"`
 	Summary string `table:"summary"`
 }
 
-// SummarySample is both as tokens.
+// SummarySample is a tokenized text with its tokenized summary.
 type SummarySample struct {
 	TokenIDs      []int64
 	AttentionMask []int64
-	Labels        []int64 // of what is to be written
+	Labels        []int64 // the summary
 }
 
-// TextSummarization is Hezar's TextSummarizationDataset over rows: a data set of [SummarySample].
+// TextSummarization is Hezar's TextSummarizationDataset for rows: a data set of [SummarySample].
 type TextSummarization struct {
 	prepared[SummaryRow, SummarySample]
 	pad     int64
@@ -42,7 +42,7 @@ type TextSummarization struct {
 
 var _ data.Dataset[SummarySample] = (*TextSummarization)(nil)
 
-// NewTextSummarization makes a data set of rows, those of package table or parquet for instance.
+// NewTextSummarization makes a data set from rows, for instance those of package table or parquet.
 func NewTextSummarization(rows data.Dataset[SummaryRow], t *hezar.Tokenizer, o SummaryOptions) (*TextSummarization,
 	error) {
 	cut := func(length int) (tokens, error) {
@@ -74,15 +74,15 @@ func NewTextSummarization(rows data.Dataset[SummaryRow], t *hezar.Tokenizer, o S
 	return d, err
 }
 
-// SummaryBatch is a batch of texts and summaries, each padded.
+// SummaryBatch is a batch of padded texts and summaries.
 type SummaryBatch struct {
 	TokenIDs      [][]int64
 	AttentionMask [][]int64
-	Labels        [][]int64 // with the padding token, which the loss of T5 leaves out
+	Labels        [][]int64 // with padding tokens, which T5's loss ignores
 }
 
-// Collate is TextGenerationDataCollator: it pads texts and summaries to their greatest lengths, or to
-// the longest of the batch, on the tokenizer's side.
+// Collate is TextGenerationDataCollator: it pads texts and summaries to their maximum lengths, or
+// to the longest in the batch, on the tokenizer's padding side.
 func (d *TextSummarization) Collate(samples []SummarySample) (b SummaryBatch, err error) {
 	if len(samples) == 0 {
 		return b, data.ErrEmptyBatch
@@ -106,7 +106,7 @@ func (d *TextSummarization) Collate(samples []SummarySample) (b SummaryBatch, er
 	return b, nil
 }
 
-// CollateSummaries pads on the right, to the longest text and summary of the batch.
+// CollateSummaries pads on the right, to the longest text and summary in the batch.
 func CollateSummaries(samples []SummarySample, pad int64) (SummaryBatch, error) {
 	return (&TextSummarization{pad: pad}).Collate(samples)
 }

@@ -10,33 +10,34 @@ import (
 
 // TagOptions are the settings of SequenceLabelingDatasetConfig and its collator.
 type TagOptions struct {
-	// MaxLength is the most tokens of a sequence, cut off in the collator as Hezar does, its labels
-	// too; zero: any number.
+	// MaxLength is the maximum number of tokens in a sequence; longer ones are truncated in the
+	// collator, with their labels, as in Hezar. Zero means any number.
 	MaxLength int
-	// FirstTokenOnly gives the word's tag to its first token alone, the others are ignored. The
-	// zero value tags all of them, as Hezar's label_all_tokens.
+	// FirstTokenOnly labels only the first token of a word, and ignores the others. The zero value
+	// labels all of them, like Hezar's label_all_tokens.
 	FirstTokenOnly bool
-	// Left pads on the left. Hezar's collator has its own side, whatever the tokenizer's.
+	// Left pads on the left. Hezar's collator has its own setting, independent of the tokenizer's.
 	Left bool
 
-	MaxSamples  int     // max_size as a number: use the first ones only; zero: all
+	MaxSamples  int     // max_size as a number: use only the first samples; zero: all
 	MaxFraction float64 // max_size as a share, rounded up; zero: all
 }
 
-// TagRow is a sequence of words and the id of the tag of each.
+// TagRow is a sequence of words with the ID of each word's tag.
 type TagRow struct {
 	Words []string `table:"words"`
 	Tags  []int64  `table:"tags"`
 }
 
-// TagSample is a sequence as tokens, each with a label; [IgnoreIndex] for special tokens.
+// TagSample is a tokenized sequence with a label for each token, which is [IgnoreIndex] for special
+// tokens.
 type TagSample struct {
 	TokenIDs      []int64
 	AttentionMask []int64
 	Labels        []int64
 }
 
-// SequenceLabeling is Hezar's SequenceLabelingDataset over rows: a data set of [TagSample].
+// SequenceLabeling is Hezar's SequenceLabelingDataset for rows: a data set of [TagSample].
 type SequenceLabeling struct {
 	prepared[TagRow, TagSample]
 	tokens  tokens
@@ -45,7 +46,7 @@ type SequenceLabeling struct {
 
 var _ data.Dataset[TagSample] = (*SequenceLabeling)(nil)
 
-// NewSequenceLabeling makes a data set of rows.
+// NewSequenceLabeling makes a data set from rows.
 func NewSequenceLabeling(rows data.Dataset[TagRow], t *hezar.Tokenizer, o TagOptions) (*SequenceLabeling, error) {
 	tok, err := newTokens(t, hezar.CallOptions{})
 	if err != nil {
@@ -56,7 +57,7 @@ func NewSequenceLabeling(rows data.Dataset[TagRow], t *hezar.Tokenizer, o TagOpt
 	return d, err
 }
 
-// sample tokenizes the words of a row and gives each token a label.
+// sample tokenizes the words of a row and assigns a label to each token.
 func (d *SequenceLabeling) sample(row TagRow) (s TagSample, err error) {
 	if len(row.Words) != len(row.Tags) {
 		return s, fmt.Errorf("datasets: a row has %d words and %d tags; want a tag for each word", len(row.Words),
@@ -78,14 +79,14 @@ func (d *SequenceLabeling) sample(row TagRow) (s TagSample, err error) {
 	return s, nil
 }
 
-// TagBatch is a batch of sequences, padded.
+// TagBatch is a batch of padded sequences.
 type TagBatch struct {
 	TokenIDs      [][]int64
 	AttentionMask [][]int64
 	Labels        [][]int64
 }
 
-// Collate is SequenceLabelingDataCollator: it pads to the longest sequence of the batch, labels
+// Collate is SequenceLabelingDataCollator: it pads to the longest sequence in the batch, and labels
 // with [IgnoreIndex].
 func (d *SequenceLabeling) Collate(samples []TagSample) (b TagBatch, err error) {
 	err = collate(samples, PadOptions{Left: d.options.Left, MaxLength: d.options.MaxLength},
@@ -95,7 +96,7 @@ func (d *SequenceLabeling) Collate(samples []TagSample) (b TagBatch, err error) 
 	return b, err
 }
 
-// CollateTags pads on the right, to the longest sequence of the batch.
+// CollateTags pads on the right, to the longest sequence in the batch.
 func CollateTags(samples []TagSample, pad int64) (TagBatch, error) {
 	return (&SequenceLabeling{tokens: tokens{pad: pad}}).Collate(samples)
 }

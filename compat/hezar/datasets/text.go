@@ -7,30 +7,30 @@ import (
 
 // TextOptions are the settings of text data sets and their collators.
 type TextOptions struct {
-	// MaxLength is the most tokens of a text; zero: any number.
+	// MaxLength is the maximum number of tokens in a text; zero means any number.
 	MaxLength int
-	// CutLikeHezar cuts too long texts off in the collator, and with the end the separator that
-	// models expect there. The zero value truncates where the text is tokenized, which keeps it.
+	// CutLikeHezar truncates long texts in the collator, which removes the separator at the end
+	// that models expect. Otherwise they are truncated by the tokenizer, which keeps it.
 	CutLikeHezar bool
 
-	MaxSamples  int     // max_size as a number: use the first ones only; zero: all
+	MaxSamples  int     // max_size as a number: use only the first samples; zero: all
 	MaxFraction float64 // max_size as a share, rounded up; zero: all
 }
 
-// TextRow is a text and its class.
+// TextRow is a text with its class.
 type TextRow struct {
 	Text  string `table:"text"`
 	Label int64  `table:"label"`
 }
 
-// TextSample is a text as tokens.
+// TextSample is a tokenized text.
 type TextSample struct {
 	TokenIDs      []int64
 	AttentionMask []int64
 	Label         int64
 }
 
-// TextClassification is Hezar's TextClassificationDataset over rows: a data set of [TextSample].
+// TextClassification is Hezar's TextClassificationDataset for rows: a data set of [TextSample].
 type TextClassification struct {
 	prepared[TextRow, TextSample]
 	tokens  tokens
@@ -40,7 +40,7 @@ type TextClassification struct {
 
 var _ data.Dataset[TextSample] = (*TextClassification)(nil)
 
-// NewTextClassification makes a data set of rows, those of package table or parquet for instance.
+// NewTextClassification makes a data set from rows, for instance those of package table or parquet.
 func NewTextClassification(rows data.Dataset[TextRow], t *hezar.Tokenizer, o TextOptions) (*TextClassification, error) {
 	call := hezar.CallOptions{}
 	if !o.CutLikeHezar {
@@ -61,15 +61,15 @@ func NewTextClassification(rows data.Dataset[TextRow], t *hezar.Tokenizer, o Tex
 	return d, err
 }
 
-// TextBatch is a batch of texts, padded.
+// TextBatch is a batch of padded texts.
 type TextBatch struct {
 	TokenIDs      [][]int64
 	AttentionMask [][]int64
 	Labels        []int64
 }
 
-// Collate is TextPaddingDataCollator: it pads to the longest text of the batch, or cuts off at the
-// greatest length, on the tokenizer's side.
+// Collate is TextPaddingDataCollator: it pads to the longest text in the batch, or truncates to the
+// maximum length, on the tokenizer's padding side.
 func (d *TextClassification) Collate(samples []TextSample) (b TextBatch, err error) {
 	b.Labels = data.Stack(samples, func(s TextSample) int64 { return s.Label })
 	err = collate(samples, PadOptions{Left: d.left, MaxLength: d.options.MaxLength},
@@ -78,7 +78,7 @@ func (d *TextClassification) Collate(samples []TextSample) (b TextBatch, err err
 	return b, err
 }
 
-// CollateText pads on the right, to the longest text of the batch.
+// CollateText pads on the right, to the longest text in the batch.
 func CollateText(samples []TextSample, pad int64) (TextBatch, error) {
 	return (&TextClassification{tokens: tokens{pad: pad}}).Collate(samples)
 }

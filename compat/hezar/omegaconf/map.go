@@ -5,17 +5,17 @@ import (
 	"reflect"
 )
 
-// Item is a key and its value. The key is a string or an integer.
+// Item is a key with its value. The key is a string or an integer.
 type Item struct {
 	Key   any
 	Value any
 }
 
-// Map is a mapping whose items keep their order. Values are nil, bool, int, int64, uint64, float64,
-// string, slices of these, []any and Map. [Unmarshal] gives int64 for integers and []any for lists.
+// Map is an ordered mapping. Values are nil, bool, int, int64, uint64, float64, string, slices of
+// these, []any and Map. [Unmarshal] returns integers as int64 and lists as []any.
 type Map []Item
 
-// Get returns the value under a key.
+// Get returns the value of a key.
 func (m Map) Get(key string) (value any, ok bool) {
 	for _, item := range m {
 		if item.Key == key {
@@ -25,7 +25,7 @@ func (m Map) Get(key string) (value any, ok bool) {
 	return nil, false
 }
 
-// Set changes the value under a key, or appends the item.
+// Set changes the value of a key, or appends the item.
 func (m *Map) Set(key string, value any) {
 	for i := range *m {
 		if (*m)[i].Key == key {
@@ -36,7 +36,7 @@ func (m *Map) Set(key string, value any) {
 	*m = append(*m, Item{key, value})
 }
 
-// normal brings a value into the few types that the emitter knows.
+// normal converts a value to one of the few types that the emitter knows.
 func normal(v any) (any, error) {
 	switch v.(type) {
 	case nil, bool, uint64, string, []any, Map:

@@ -7,7 +7,7 @@ import (
 	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
-// Marshal writes a mapping as OmegaConf.save does.
+// Marshal formats a mapping like OmegaConf.save.
 func Marshal(m Map) ([]byte, error) {
 	if len(m) == 0 {
 		return []byte("{}\n"), nil
@@ -20,11 +20,12 @@ func Marshal(m Map) ([]byte, error) {
 const (
 	bestIndent = 2
 	bestWidth  = 80
-	maxDepth   = 100 // nobody nests a configuration like this; a Map that holds itself would
-	maxKey     = 128 // bytes; a longer key is not written on the line of its value
+	maxDepth   = 100 // far deeper than any configuration, but catches a Map that contains itself
+	maxKey     = 128 // in bytes; a longer key is not written on the same line as its value
 )
 
-// emitter writes block style. column counts characters, as libyaml does, to know where it folds.
+// emitter writes YAML in block style. column counts characters, as in libyaml, to decide where to
+// fold lines.
 type emitter struct {
 	out    strings.Builder
 	column int
@@ -41,7 +42,7 @@ func (e *emitter) newline(indent int) {
 	e.put(strings.Repeat(" ", indent))
 }
 
-// mapping writes the items of a non-empty mapping; the cursor stands where the first key belongs.
+// mapping writes the items of a non-empty mapping, starting at the position of the first key.
 func (e *emitter) mapping(m Map, indent, depth int) error {
 	for i, item := range m {
 		if i > 0 {
@@ -66,7 +67,7 @@ func (e *emitter) mapping(m Map, indent, depth int) error {
 	return nil
 }
 
-// sequence writes the items of a non-empty list; the cursor stands where the first dash belongs.
+// sequence writes the items of a non-empty list, starting at the position of the first dash.
 func (e *emitter) sequence(list []any, indent, depth int) error {
 	for i, v := range list {
 		if i > 0 {
@@ -80,8 +81,8 @@ func (e *emitter) sequence(list []any, indent, depth int) error {
 	return nil
 }
 
-// value writes what follows a key or a dash, and the end of the line. underKey says that lists and
-// mappings begin on a line of their own.
+// value writes what follows a key or a dash, including the end of the line. If underKey is set,
+// lists and mappings begin on a new line.
 func (e *emitter) value(v any, indent int, underKey bool, depth int) error {
 	v, err := normal(v)
 	if err != nil {
@@ -122,7 +123,7 @@ func (e *emitter) value(v any, indent int, underKey bool, depth int) error {
 	return nil
 }
 
-// scalarOf gives the text of a value and how it must be written.
+// scalarOf returns the text of a value and the style to write it in.
 func scalarOf(v any) scalar {
 	switch v := v.(type) {
 	case nil:
@@ -132,7 +133,7 @@ func scalarOf(v any) scalar {
 	case string:
 		return stringScalar(v)
 	}
-	return scalar{text: fmt.Sprint(v)} // a bool or an integer: normal lets nothing else through
+	return scalar{text: fmt.Sprint(v)} // a bool or an integer: normal returns no other types
 }
 
 func keyScalar(key any) (scalar, error) {

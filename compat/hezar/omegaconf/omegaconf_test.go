@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// recorded are texts that OmegaConf wrote, with what was written: testdata/recorded.py.
+// recorded is a text that OmegaConf wrote, with the written items: testdata/recorded.py.
 type recorded struct {
 	Text  string
 	Items json.RawMessage
@@ -31,7 +31,7 @@ func readRecorded(t testing.TB) (list []recorded) {
 	return list
 }
 
-// decode reads a value of the recording: {"map": [[key, value], ...]}, {"float": hex}, lists and
+// decode decodes a value of the recording: {"map": [[key, value], ...]}, {"float": hex}, lists and
 // plain values.
 func decode(t testing.TB, raw json.RawMessage) any {
 	t.Helper()

@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// style is how a scalar is written.
+// style is the style in which a scalar is written.
 type style int
 
 const (
@@ -16,17 +16,17 @@ const (
 	double
 )
 
-// scalar is a text that knows how it is written.
+// scalar is the text of a scalar with its style.
 type scalar struct {
 	text  string
 	style style
 	multi bool // has line breaks
 }
 
-// simple tells whether it fits in front of a colon.
+// simple reports whether the scalar can be a key on the same line as its value.
 func (s scalar) simple() bool { return !s.multi && len(s.text) <= maxKey }
 
-// What PyYAML would not read back as a string (YAML 1.1).
+// Plain scalars that PyYAML would not read back as strings (YAML 1.1).
 const (
 	boolForm  = `yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF`
 	nullForm  = `~|null|Null|NULL|`
@@ -42,15 +42,15 @@ var (
 	resolved = whole(boolForm, `y|Y|n|N`, nullForm, intForm, floatForm, timeForm, `<<|=`)
 )
 
-// whole matches a text that has one of the forms.
+// whole returns an expression that matches a whole text of one of the forms.
 func whole(forms ...string) *regexp.Regexp {
 	return regexp.MustCompile(`^(?:` + strings.Join(forms, "|") + `)$`)
 }
 
 var numberForm = regexp.MustCompile(`(?i)^[-+]?(?:(?:[0-9]+(?:_[0-9]+)*\.?(?:[0-9]+(?:_[0-9]+)*)?|\.[0-9]+(?:_[0-9]+)*)(?:e[-+]?[0-9]+(?:_[0-9]+)*)?|inf|infinity|nan)$`)
 
-// pythonNumber tells whether Python's float or int would read a string: with blanks around it and
-// with the digits of any script.
+// pythonNumber reports whether Python's float or int would accept a string, which may be surrounded
+// by spaces and contain digits of any script.
 func pythonNumber(text string) bool {
 	text = strings.TrimFunc(text, unicode.IsSpace)
 	ascii := strings.Map(func(r rune) rune {
@@ -62,7 +62,7 @@ func pythonNumber(text string) bool {
 	return numberForm.MatchString(ascii)
 }
 
-// What libyaml's yaml_emitter_analyze_scalar looks for.
+// What yaml_emitter_analyze_scalar in libyaml looks for.
 const (
 	breaks = "\n\r\u0085\u2028\u2029"
 	blank  = "(?:[\x00 \t" + breaks + "]|$)"
@@ -74,8 +74,8 @@ var (
 	breakAtSpace = regexp.MustCompile("[" + breaks + "] | [" + breaks + "]")
 )
 
-// stringScalar decides how a string is written: as libyaml's yaml_emitter_select_scalar_style does,
-// and in quotes wherever OmegaConf would read a boolean or a number.
+// stringScalar chooses the style of a string as yaml_emitter_select_scalar_style in libyaml does,
+// and quotes it if OmegaConf would read a boolean or a number.
 func stringScalar(text string) scalar {
 	s := scalar{text: text, multi: strings.ContainsAny(text, breaks)}
 	switch {
@@ -88,13 +88,13 @@ func stringScalar(text string) scalar {
 	return s
 }
 
-// printable tells whether a character may stand for itself. libyaml, which does the emitting, knows
-// three bytes of UTF-8 and escapes what has four.
+// printable reports whether a character can be written as it is. libyaml, which emits for
+// OmegaConf, escapes characters of four bytes in UTF-8.
 func printable(r rune) bool {
 	return r == '\n' || r >= ' ' && r <= '~' || (r >= 0xa0 && r <= 0xd7ff || r >= 0xe000 && r <= 0xfffd) && r != 0xfeff
 }
 
-// scalar writes a scalar; if it may be folded, what does not fit continues at the given indent.
+// scalar writes a scalar. With fold, long lines are broken and continued at the given indent.
 func (e *emitter) scalar(s scalar, indent int, fold bool) {
 	text := []rune(s.text)
 	switch s.style {
@@ -109,7 +109,7 @@ func (e *emitter) scalar(s scalar, indent int, fold bool) {
 	}
 }
 
-// kindOf tells spaces, line breaks and other characters apart.
+// kindOf distinguishes spaces, line breaks and other characters.
 func kindOf(r rune) rune {
 	switch {
 	case r == ' ':
@@ -120,8 +120,8 @@ func kindOf(r rune) rune {
 	return 'a'
 }
 
-// folded writes text as it is, breaking lines at single spaces behind the best width:
-// yaml_emitter_write_plain_scalar and ..._single_quoted_scalar of libyaml.
+// folded writes text as it is, breaking lines at single spaces after the best width:
+// yaml_emitter_write_plain_scalar and ..._single_quoted_scalar in libyaml.
 func (e *emitter) folded(text []rune, indent int, fold, quoted bool) {
 	for i, j := 0, 0; i < len(text); i = j {
 		for j = i + 1; j < len(text) && kindOf(text[j]) == kindOf(text[i]); j++ {
@@ -153,7 +153,7 @@ func (e *emitter) folded(text []rune, indent int, fold, quoted bool) {
 var escapes = map[rune]string{0: "0", 7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 27: "e", '"': `"`,
 	'\\': `\`, 0x85: "N", 0xa0: "_", 0x2028: "L", 0x2029: "P"}
 
-// doubleQuoted is yaml_emitter_write_double_quoted of libyaml.
+// doubleQuoted corresponds to yaml_emitter_write_double_quoted in libyaml.
 func (e *emitter) doubleQuoted(text []rune, indent int, fold bool) {
 	e.put(`"`)
 	for i, r := range text {

@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Unmarshal reads a mapping as OmegaConf.load does. Integers become int64, lists []any. Anchors,
+// Unmarshal parses a mapping like OmegaConf.load. Integers become int64, lists []any. Anchors,
 // aliases, tags and interpolations are refused: no configuration of Hezar has any.
 func Unmarshal(text []byte) (Map, error) {
 	var document yaml.Node
@@ -86,7 +86,8 @@ func mapping(n *yaml.Node, depth int) (Map, error) {
 	return m, nil
 }
 
-// Numbers as OmegaConf's loader reads them: 1e-5 is one, which plain YAML 1.1 takes for a string.
+// loadedFloat matches floats as OmegaConf's loader reads them: 1e-5 is a number, though a string in
+// plain YAML 1.1.
 var loadedFloat = whole(`[-+]?[0-9]+(?:_[0-9]+)*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[-+]?[0-9]+(?:_[0-9]+)*[eE][-+]?[0-9]+|\.[0-9]+(?:_[0-9]+)*(?:[eE][-+][0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)`)
 
 func scalarValue(n *yaml.Node) (any, error) {
@@ -101,7 +102,7 @@ func scalarValue(n *yaml.Node) (any, error) {
 		return slices.Contains([]string{"yes", "true", "on"}, strings.ToLower(text)), nil
 	case loadedFloat.MatchString(text):
 		digits = strings.NewReplacer(".inf", "inf", ".nan", "nan").Replace(strings.ToLower(digits))
-		v, _ := strconv.ParseFloat(digits, 64) // the form is right; too large is an infinity, as in Python
+		v, _ := strconv.ParseFloat(digits, 64) // no syntax error; out of range gives infinity, as in Python
 		return v, nil
 	case integer.MatchString(text):
 		v, err := parseInt(digits)
@@ -113,7 +114,8 @@ func scalarValue(n *yaml.Node) (any, error) {
 	return text, nil
 }
 
-// parseInt reads integers of YAML 1.1: Go's, octal with a leading 0, and 1:30, which is ninety.
+// parseInt parses integers of YAML 1.1: those of Go, octal ones with a leading 0, and sexagesimal
+// ones such as 1:30, which is ninety.
 func parseInt(text string) (int64, error) {
 	first, sixtieths, found := strings.Cut(text, ":")
 	total, err := strconv.ParseInt(first, 0, 64)

@@ -1,6 +1,5 @@
-// Package preprocessors holds the contents of the folder preprocessor/ of a Hezar model, as
-// settings that are read from and written to Hezar's files: the image processor, and the text
-// normalizer and tokenizer of package text/hezar.
+// Package preprocessors reads and writes the folder preprocessor/ of a Hezar model: the settings of
+// the image processor, and the text normalizer and tokenizer of package text/hezar.
 //
 //	p, err := preprocessors.Load("crnn-fa-printed-96-long")
 //	im, err := vision.Open("plate.png", vision.DecodeOptions{})

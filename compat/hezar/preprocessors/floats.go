@@ -7,15 +7,16 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// Floats is a picture of numbers instead of bytes, as a float32 array of numpy holds it: rows from
-// the top, the channels of a pixel side by side.
+// Floats is a picture of float32 values instead of bytes, laid out like a numpy array: rows from
+// the top, with the channels of a pixel next to each other.
 type Floats struct {
 	Pix                     []float32
-	Width, Height, Channels int // one channel, or three
+	Width, Height, Channels int // one or three channels
 }
 
-// floats prepares a picture of numbers as Hezar does: in float32, and without the steps of Pillow,
-// which takes bytes, but for a grey picture that is to be grey: Pillow cuts its numbers to bytes.
+// floats prepares a picture of float32 values as Hezar does: in float32, skipping the steps of
+// Pillow, which works on bytes. An exception is gray_scale for a picture with one channel, for
+// which Pillow truncates the values to bytes.
 func (p *ImageProcessor) floats(f *Floats) ([]float32, [3]int, error) {
 	c, shape := p.Config, [3]int{f.Channels, f.Height, f.Width}
 	switch {
@@ -52,7 +53,7 @@ func (p *ImageProcessor) floats(f *Floats) ([]float32, [3]int, error) {
 	return out, shape, nil
 }
 
-// bytes are the numbers cut to bytes: f2l of Pillow's Convert.c.
+// bytes converts the values to bytes like f2l in Pillow's Convert.c.
 func (f *Floats) bytes() *vision.Image {
 	im := vision.NewImage(f.Width, f.Height, f.Channels)
 	for i, v := range f.Pix {

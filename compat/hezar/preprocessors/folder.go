@@ -11,7 +11,7 @@ import (
 	"github.com/gotrainer/gotrainer/text/hezar"
 )
 
-// Names of Hezar's files.
+// Hezar's file names.
 const (
 	Folder             = "preprocessor"
 	ImageProcessorFile = "image_processor_config.yaml"
@@ -19,20 +19,21 @@ const (
 	TokenizerFile      = "tokenizer_config.yaml"
 )
 
-// configType is in the files of all preprocessors.
+// configType is an entry in the files of all preprocessors.
 var configType = omegaconf.Item{Key: "config_type", Value: "preprocessor"}
 
-// Set are the preprocessors of a model, nil for one that it lacks: Hezar's PreprocessorsContainer.
+// Set holds the preprocessors of a model; those that it lacks are nil: Hezar's
+// PreprocessorsContainer.
 type Set struct {
 	Image      *ImageProcessor
 	Normalizer *hezar.Normalizer
 	Tokenizer  *hezar.Tokenizer
 
-	tokenizerConfig omegaconf.Map // all of its file, most of which is about training a vocabulary
+	tokenizerConfig omegaconf.Map // the whole file, most of which concerns training a vocabulary
 }
 
-// Load reads the folder preprocessor/ of a model's folder. A file that is not there leaves its
-// field nil; one of another kind, such as an audio feature extractor, is passed over.
+// Load reads the folder preprocessor/ in a model's folder. If a file is missing, its field is nil;
+// unknown kinds of preprocessors, such as an audio feature extractor, are ignored.
 func Load(dir string) (*Set, error) {
 	s := &Set{}
 	dir = filepath.Join(dir, Folder)
@@ -72,7 +73,8 @@ func Load(dir string) (*Set, error) {
 	return s, nil
 }
 
-// Save writes the folder preprocessor/ into a model's folder, for Hezar and [Load] to read.
+// Save writes the folder preprocessor/ into a model's folder, in the form that Hezar and [Load]
+// read.
 func (s *Set) Save(dir string) error {
 	dir = filepath.Join(dir, Folder)
 	files := map[string]omegaconf.Map{}
@@ -110,7 +112,8 @@ func normalizerMap(c hezar.NormalizerConfig) omegaconf.Map {
 	return m
 }
 
-// tokenizerMap is the file's content, or Hezar's defaults, with what the tokenizer's config says.
+// tokenizerMap returns the content of the tokenizer's file, or Hezar's defaults, updated with the
+// tokenizer's config.
 func (s *Set) tokenizerMap() omegaconf.Map {
 	c := s.Tokenizer.Config
 	m := append(omegaconf.Map{}, s.tokenizerConfig...)

@@ -9,30 +9,31 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// ImageProcessorConfig is image_processor_config.yaml. A nil or zero field leaves its step out.
+// ImageProcessorConfig is image_processor_config.yaml. A nil or zero field skips its step.
 type ImageProcessorConfig struct {
-	Mean, Std []float64 // one for each channel, or one for all; only both together have an effect
-	Rescale   *float64  // factor of the samples
+	Mean, Std []float64 // one per channel, or one for all; only both together have an effect
+	Rescale   *float64  // factor for the values
 	Resample  *int      // Pillow's number of a filter; nil: 3, bicubic
-	Width     int       // with Height the size
+	Width     int       // the size, with Height
 	Height    int
-	Mirror    bool // left to right, before resizing
+	Mirror    bool // horizontally, before resizing
 	GrayScale bool
 }
 
-// ImageProcessor is Hezar's image processor: grey, mirror, resize, rescale, normalise, channels
-// first, in this order. It does not change and may be used by several goroutines.
+// ImageProcessor is Hezar's image processor: it converts to grey, mirrors, resizes, rescales,
+// normalises and moves channels first, in this order. It is immutable and may be used by several
+// goroutines.
 //
-// With Mean and Std but no Rescale, Hezar computes in bytes that wrap round; so does this one,
-// since a model that was trained so needs it. One trap of Hezar's is not repeated: it takes a
-// picture of up to three rows for one whose channels come first.
+// With Mean and Std but no Rescale, Hezar computes in bytes that wrap around; so does this
+// ImageProcessor, because models trained that way need it. One defect of Hezar is not reproduced:
+// it takes pictures of up to three rows for pictures with channels first.
 type ImageProcessor struct {
 	Config    ImageProcessorConfig
 	processor *vision.Processor
 	refused   error // why pictures of bytes cannot be normalised with this mean and std; nil: they can
 }
 
-// NewImageProcessor checks a config.
+// NewImageProcessor makes an ImageProcessor, after checking the config.
 func NewImageProcessor(c ImageProcessorConfig) (*ImageProcessor, error) {
 	o := vision.ProcessorOptions{Gray: c.GrayScale, Mirror: c.Mirror, Width: c.Width, Height: c.Height}
 	if len(c.Mean) > 0 && len(c.Std) > 0 {
@@ -56,7 +57,7 @@ func NewImageProcessor(c ImageProcessorConfig) (*ImageProcessor, error) {
 	}
 	p, err := vision.NewProcessor(o)
 	var refused error
-	if err != nil && o.Wrap8Bit { // pictures of float32 can be normalised so
+	if err != nil && o.Wrap8Bit { // pictures of float32 values still can be
 		refused = err
 		o.Wrap8Bit, o.Mean, o.Std = false, nil, nil
 		p, err = vision.NewProcessor(o)
@@ -67,12 +68,12 @@ func NewImageProcessor(c ImageProcessorConfig) (*ImageProcessor, error) {
 	return &ImageProcessor{c, p, refused}, nil
 }
 
-// Shape returns the channels, height and width of what becomes of a picture.
+// Shape returns the channels, height and width of a picture after processing.
 func (p *ImageProcessor) Shape(im *vision.Image) (channels, height, width int) {
 	return p.processor.Shape(im)
 }
 
-// Process returns the prepared picture, channels first.
+// Process returns the processed picture, channels first.
 func (p *ImageProcessor) Process(im *vision.Image) ([]float32, error) {
 	if p.refused != nil {
 		return nil, fmt.Errorf("preprocessors: image processor: %w", p.refused)
@@ -81,8 +82,8 @@ func (p *ImageProcessor) Process(im *vision.Image) ([]float32, error) {
 	return pixels, p.processor.Process(pixels, im)
 }
 
-// Read prepares a picture, in colour as Hezar does: the path of a file, the bytes of one, an
-// image.Image, a *vision.Image or [*Floats].
+// Read processes a picture, in colour as in Hezar: the path or contents of a file, an image.Image,
+// a *vision.Image or [*Floats].
 func (p *ImageProcessor) Read(picture any) (pixels []float32, shape [3]int, err error) {
 	if f, ok := picture.(*Floats); ok {
 		return p.floats(f)
@@ -100,14 +101,14 @@ func (p *ImageProcessor) bytes(im *vision.Image) (pixels []float32, shape [3]int
 	return pixels, [3]int{c, h, w}, err
 }
 
-// fields are the keys of the file in Hezar's order.
+// fields returns the keys of the file in Hezar's order.
 func (c *ImageProcessorConfig) fields() []configfile.Field {
 	return configfile.Fields("name", configfile.Const("image_processor"), "mean", &c.Mean, "std", &c.Std,
 		"rescale", &c.Rescale, "resample", &c.Resample, "size", (*size)(c), "mirror", &c.Mirror,
 		"gray_scale", &c.GrayScale)
 }
 
-// size is width and height, or nothing.
+// size is the entry for width and height, which may be missing.
 type size ImageProcessorConfig
 
 func (s *size) Encode() any {
@@ -126,12 +127,12 @@ func (s *size) Decode(v any) error {
 		configfile.Fields("width", &s.Width, "height", &s.Height))
 }
 
-// Map is the config as the file has it.
+// Map returns the config as it is in the file.
 func (c ImageProcessorConfig) Map() omegaconf.Map {
 	return slices.Insert(configfile.Encode(c.fields()), 1, configType)
 }
 
-// ParseImageProcessor reads the mapping of a file. Like Hezar it drops keys that it does not know.
+// ParseImageProcessor decodes the mapping in a file. Like Hezar, it ignores unknown keys.
 func ParseImageProcessor(m omegaconf.Map) (c ImageProcessorConfig, err error) {
 	if err = configfile.Decode(m, c.fields()); err != nil {
 		err = fmt.Errorf("preprocessors: %w", err)

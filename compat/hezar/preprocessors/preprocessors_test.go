@@ -43,7 +43,7 @@ func TestWhatPythonSavedComesBackAsItWas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// which Hezar writes but does not load
+		// Hezar writes this but cannot load it.
 		text := strings.Replace(string(want), "config_type: PREPROCESSOR", "config_type: preprocessor", 1)
 		if diff := cmp.Diff(text, string(got)); diff != "" {
 			t.Errorf("%s: %s", file, diff)
@@ -155,8 +155,8 @@ func TestConfigsSurviveTheirFile(t *testing.T) {
 	})
 }
 
-// FuzzImageProcessor reads damaged configs and prepares pictures of odd sizes with the ones that are
-// taken.
+// FuzzImageProcessor parses damaged configs, and processes pictures of unusual sizes with those
+// that are accepted.
 func FuzzImageProcessor(f *testing.F) {
 	f.Add("name: image_processor\nsize: [7, 3]\nmirror: true\ngray_scale: true\nrescale: 0.1\nmean: [0.5]\nstd: "+
 		"[0.5]\nresample: 1", uint8(5), uint8(9))
@@ -200,7 +200,7 @@ func ExampleImageProcessor_Process() {
 	// Output: [0 0 0 1 0 0 0 0] <nil>
 }
 
-// What becomes of pictures of numbers is compared with Hezar by internal/conformance/vectors.
+// Processed pictures of floats are compared with Hezar by internal/conformance/vectors.
 func TestPicturesOfNumbersThatCannotBe(t *testing.T) {
 	colour := &preprocessors.Floats{Pix: make([]float32, 60), Width: 5, Height: 4, Channels: 3}
 	for _, c := range []struct {

@@ -12,28 +12,28 @@ import (
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 )
 
-// ConfigFile is Hezar's name of the file.
+// ConfigFile is Hezar's name for the file.
 const ConfigFile = "model_config.yaml"
 
-// configs are the configs of Hezar's models that there are, with the defaults of their classes.
+// configs holds the configs of the supported Hezar models, with the defaults of their classes.
 //
 //go:embed configs.yaml
 var configs []byte
 
-// Kinds are the names of the models that there are, which stand in their model_config.yaml.
+// Kinds returns the names of the supported models, as in their model_config.yaml.
 func Kinds() (names []string) {
-	all, _ := omegaconf.Unmarshal(configs) // of this package
+	all, _ := omegaconf.Unmarshal(configs) // embedded, so always valid
 	for _, item := range all {
 		names = append(names, fmt.Sprint(item.Key))
 	}
 	return names
 }
 
-// Settings are fields of Hezar's configs by their names there; id2label may be a []string, and
-// generation of GPT-2 Settings.
+// Settings are fields of Hezar's configs under their names; id2label may be a []string, and GPT-2's
+// generation may be Settings.
 type Settings map[string]any
 
-// ordered are the settings as a file has them.
+// ordered returns the settings as in a file.
 func (s Settings) ordered() (m omegaconf.Map) {
 	for _, key := range slices.Sorted(maps.Keys(s)) {
 		m.Set(key, s[key])
@@ -41,8 +41,8 @@ func (s Settings) ordered() (m omegaconf.Map) {
 	return m
 }
 
-// NewConfig is the config of a kind of model with some settings, as the classes of Hezar's models
-// fill it in: CRNNImage2TextConfig(id2label=...).
+// NewConfig returns the default config of a kind of model with some settings changed, like Hezar's
+// classes: CRNNImage2TextConfig(id2label=...).
 func NewConfig(kind string, s Settings) (omegaconf.Map, error) {
 	config, err := defaults(kind)
 	if err != nil {
@@ -51,7 +51,7 @@ func NewConfig(kind string, s Settings) (omegaconf.Map, error) {
 	return update(config, s)
 }
 
-// LoadConfig is the config of a folder with some settings instead of its own:
+// LoadConfig returns the config in a folder with some settings changed:
 // CRNNImage2TextConfig.load(folder, id2label=...).
 func LoadConfig(dir string, s Settings) (omegaconf.Map, error) {
 	config, err := ReadConfig(dir)
@@ -61,8 +61,8 @@ func LoadConfig(dir string, s Settings) (omegaconf.Map, error) {
 	return update(config, s)
 }
 
-// ReadConfig reads model_config.yaml of a folder. What it leaves open is Hezar's default; keys that
-// Hezar's class does not have are dropped, as there.
+// ReadConfig reads the model_config.yaml in a folder. Missing settings have Hezar's defaults;
+// unknown keys are ignored, as in Hezar.
 func ReadConfig(dir string) (omegaconf.Map, error) {
 	path := filepath.Join(dir, ConfigFile)
 	file, err := configfile.Load(path)
@@ -86,7 +86,7 @@ func ReadConfig(dir string) (omegaconf.Map, error) {
 	return config, nil
 }
 
-// named puts the name of the config in front of an error about it.
+// named adds the path of the config file to an error.
 func named(dir string, err error) error {
 	if err != nil {
 		err = fmt.Errorf("repository: %s: %w", filepath.Join(dir, ConfigFile), err)
@@ -106,7 +106,7 @@ func defaults(kind string) (omegaconf.Map, error) {
 	return config.(omegaconf.Map), nil
 }
 
-// update puts settings into a config. Those that decide the number of classes go together.
+// update applies settings to a config. A new id2label also replaces num_labels.
 func update(config omegaconf.Map, s Settings) (_ omegaconf.Map, err error) {
 	kind, _ := config.Get("name")
 	for key, v := range s {
@@ -133,14 +133,14 @@ func update(config omegaconf.Map, s Settings) (_ omegaconf.Map, err error) {
 			config.Set("num_labels", nil)
 		}
 	}
-	if config, err = ofFile(config); err != nil {
+	if config, err = normalized(config); err != nil {
 		err = fmt.Errorf("repository: %w", err)
 	}
 	return config, err
 }
 
-// ofFile makes values of a file's types.
-func ofFile(m omegaconf.Map) (omegaconf.Map, error) {
+// normalized converts values to the types that they have when read from a file.
+func normalized(m omegaconf.Map) (omegaconf.Map, error) {
 	text, err := omegaconf.Marshal(m)
 	if err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func ofFile(m omegaconf.Map) (omegaconf.Map, error) {
 	return omegaconf.Unmarshal(text)
 }
 
-// written is a config without the settings that have no value.
-func written(config omegaconf.Map) omegaconf.Map {
+// withoutNulls returns a config without the settings that have no value.
+func withoutNulls(config omegaconf.Map) omegaconf.Map {
 	return slices.DeleteFunc(slices.Clone(config), func(item omegaconf.Item) bool { return item.Value == nil })
 }

@@ -15,12 +15,12 @@ import (
 	"github.com/gotrainer/gotrainer/nn"
 )
 
-// WeightsFile is Hezar's name of the file.
+// WeightsFile is Hezar's name for the file.
 const WeightsFile = "model.pt"
 
-// WriteModel writes model.pt and model_config.yaml of any model into a folder, which is made if
-// need be: torch.save of the state dict, and the config in Hezar's form. It is for models of kinds
-// that this package does not know. Files that are there are replaced when the new ones are written.
+// WriteModel writes model.pt and model_config.yaml for any model into a folder, which is created if
+// needed: torch.save of the state dict, and the config in Hezar's form. It is for kinds of models
+// that this package does not know. Existing files are replaced once the new ones are complete.
 func WriteModel(dir string, model any, config omegaconf.Map) error {
 	return replaceFiles(dir, func(dir string) error { return writeModel(dir, model, config) })
 }
@@ -36,27 +36,29 @@ func writeModel(dir string, model any, config omegaconf.Map) error {
 	return nil
 }
 
-// asideName is the folder in a model's where files are written before they take their places.
-const asideName = ".saving"
+// stagingName is the folder inside the model's where files are written before they are moved into
+// place.
+const stagingName = ".saving"
 
-// replaceFiles moves what write puts into a folder into dir. Until all of it is written the files
-// of before stay, so that a full disk or a killed process leaves no model with the config of
-// another; the config comes last. What a killed process has left is removed by the next call.
+// replaceFiles moves the files that write creates in a folder into dir. The old files stay until
+// all new ones are complete, so that neither a full disk nor a killed process leaves a model with
+// the config of another. The config is moved last. The next call removes what a killed process has
+// left.
 func replaceFiles(dir string, write func(dir string) error) error {
-	aside := filepath.Join(dir, asideName)
-	if err := errors.Join(os.RemoveAll(aside), os.MkdirAll(aside, 0o777)); err != nil {
+	staging := filepath.Join(dir, stagingName)
+	if err := errors.Join(os.RemoveAll(staging), os.MkdirAll(staging, 0o777)); err != nil {
 		return fmt.Errorf("repository: %w", err)
 	}
-	err := write(aside)
+	err := write(staging)
 	if err == nil {
-		if err = moveFiles(aside, dir); err != nil {
+		if err = moveFiles(staging, dir); err != nil {
 			err = fmt.Errorf("repository: %w", err)
 		}
 	}
-	return errors.Join(err, os.RemoveAll(aside))
+	return errors.Join(err, os.RemoveAll(staging))
 }
 
-// moveFiles makes the folders, which may fail, and then renames all files.
+// moveFiles first creates the folders, which may fail, and then renames all files.
 func moveFiles(from, to string) error {
 	var files []string
 	err := fs.WalkDir(os.DirFS(from), ".", func(name string, e fs.DirEntry, err error) error {
@@ -78,8 +80,8 @@ func moveFiles(from, to string) error {
 	return err
 }
 
-// loadWeights fills a model with model.pt. Every tensor must be there and fit: by its name or, in
-// files of earlier versions of a model, whose layers had other names, by its place.
+// loadWeights loads model.pt into a model. All tensors must be present and match, by name or, in
+// files of earlier versions of a model with other layer names, by position.
 func (m *Model) loadWeights(dir string) error {
 	model := m.Module()
 	w, err := pretrained.OpenFile(filepath.Join(dir, WeightsFile))
@@ -90,7 +92,7 @@ func (m *Model) loadWeights(dir string) error {
 	if err = m.Untie(w); err != nil {
 		return fmt.Errorf("repository: %w", err)
 	}
-	if _, err = nn.LoadStateDict(model, w, nn.LoadOptions{Rename: weight}); err == nil {
+	if _, err = nn.LoadStateDict(model, w, nn.LoadOptions{Rename: weightName}); err == nil {
 		return nil
 	}
 	if r, placed := nn.LoadStateDict(model, w, ByPosition(model, w)); placed != nil || r.Missing != nil {
@@ -99,10 +101,10 @@ func (m *Model) loadWeights(dir string) error {
 	return nil
 }
 
-// ByPosition matches weights by their place, as Hezar does where names or shapes do not fit.
+// ByPosition matches weights by position, as Hezar does if names or shapes differ.
 func ByPosition(model any, w *pretrained.Weights) nn.LoadOptions {
 	names := map[string]string{}
-	contents := slices.DeleteFunc(w.Contents(), func(t nn.TensorInfo) bool { return weight(t.Name) == "" })
+	contents := slices.DeleteFunc(w.Contents(), func(t nn.TensorInfo) bool { return weightName(t.Name) == "" })
 	for i, own := range nn.StateDict(model) {
 		if i < len(contents) && slices.Equal(contents[i].Shape, own.Tensor.Shape()) {
 			names[contents[i].Name] = own.Name

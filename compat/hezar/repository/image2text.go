@@ -14,10 +14,10 @@ import (
 // crnnKind is the name of CRNNImage2Text.
 const crnnKind = "crnn_image2text"
 
-// features are the channels that the last convolution of Hezar's CRNN has.
+// features is the number of output channels of the last convolution in Hezar's CRNN.
 const features = 512
 
-// crnnFields are the keys of a CRNN's model_config.yaml in Hezar's order. In is map2seq_in_dim.
+// crnnFields returns the keys of a CRNN's model_config.yaml in Hezar's order. in is map2seq_in_dim.
 func crnnFields(c *crnn.Config, blank, in *int64) []configfile.Field {
 	return configfile.Fields("name", configfile.Const(crnnKind), "config_type", configfile.Const("model"),
 		"id2label", (*configfile.Labels)(&c.Charset), "blank_id", blank, "n_channels", &c.Channels,
@@ -25,9 +25,9 @@ func crnnFields(c *crnn.Config, blank, in *int64) []configfile.Field {
 		"map2seq_out_dim", &c.Map2SeqDim, "rnn_dim", &c.RNNDim, "reverse_output_digits", &c.ReverseDigits)
 }
 
-// CRNNConfig makes the config of a model of Hezar's. Hezar's image_height and image_width mean
-// nothing to its model, whose map2seq_in_dim says for which height it is made, but for what is left
-// of a division by 16; the size is that of the image processor, or else image_width and the least
+// CRNNConfig converts the config of one of Hezar's models. Hezar's model ignores image_height and
+// image_width: map2seq_in_dim determines the height, up to the remainder of a division by 16. The
+// size is therefore that of the image processor, or else image_width and the smallest possible
 // height.
 func CRNNConfig(m omegaconf.Map, image *preprocessors.ImageProcessor) (crnn.Config, error) {
 	c := crnn.Config{Channels: 1, ImageWidth: 128, Map2SeqDim: 64, RNNDim: 256} // Hezar's defaults
@@ -67,7 +67,7 @@ func CRNNConfig(m omegaconf.Map, image *preprocessors.ImageProcessor) (crnn.Conf
 	return c, nil
 }
 
-// CRNNMap is the config of a model as Hezar writes it.
+// CRNNMap returns the config of a model in Hezar's form.
 func CRNNMap(c crnn.Config) omegaconf.Map {
 	in := c.ConvChannels[len(c.ConvChannels)-1] * (c.ImageHeight / 16)
 	m := configfile.Encode(crnnFields(&c, new(int64(0)), &in))
@@ -77,7 +77,7 @@ func CRNNMap(c crnn.Config) omegaconf.Map {
 	return m
 }
 
-// Reader is a model of a CRNN that was made elsewhere, such as one in training.
+// Reader makes a Model from an existing CRNN, such as one in training.
 func Reader(model *crnn.Model, set *preprocessors.Set) *Model {
 	if set == nil {
 		set = &preprocessors.Set{}
@@ -85,7 +85,7 @@ func Reader(model *crnn.Model, set *preprocessors.Set) *Model {
 	return &Model{Preprocessors: set, CRNN: model, config: CRNNMap(model.Config()), kind: crnnKind}
 }
 
-// loadable refuses a CRNN that Hezar's class could not compute.
+// loadable refuses a CRNN that Hezar's class cannot represent.
 func loadable(c crnn.Config) error {
 	if widths := []int64{64, 128, 256, 256, 512, 512, 512}; !slices.Equal(c.ConvChannels, widths) {
 		return fmt.Errorf("repository: the model's convolutions have %v channels, Hezar's %v; it cannot load this model",

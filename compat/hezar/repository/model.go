@@ -20,27 +20,27 @@ import (
 	"github.com/gotrainer/gotrainer/nn"
 )
 
-// Model is a model of Hezar's: a network, its config and its preprocessors.
+// Model is one of Hezar's models: a network with its config and preprocessors.
 type Model struct {
 	Preprocessors *preprocessors.Set
 
-	// CRNN is the network of a model that reads pictures, Text that of one that classifies texts
-	// or tokens; the others are nil. The methods of CRNN itself that read pictures prepare them as
-	// crnn.Config says, not as Preprocessors do, which [Model.Predict] uses.
+	// CRNN is the network of a model that reads pictures, and Text that of one that classifies
+	// texts or tokens; the others are nil. CRNN's own methods for reading pictures prepare them
+	// according to crnn.Config, not with Preprocessors; [Model.Predict] uses Preprocessors.
 	CRNN *crnn.Model
 	Text classify.Model
-	// Seq2Seq is that of one that writes about texts, T5, and Causal of one that continues them, GPT-2:
-	// [Model.Generate].
+	// Seq2Seq is the network of T5, which generates texts from texts, and Causal that of GPT-2,
+	// which continues texts: see [Model.Generate].
 	Seq2Seq *auto.Seq2SeqLanguageModel
 	Causal  *auto.CausalLanguageModel
 
 	config omegaconf.Map
 	kind   string
-	module any // the network of one that writes, as Hezar's class holds it
+	module any // the network of a model that generates texts, structured as in Hezar's class
 }
 
-// New makes a model of random weights, as Hezar's class draws them: CRNNImage2Text(config) and the
-// others. The pictures of a CRNN are those of an image processor, if there is one.
+// New makes a model with random weights, initialised like Hezar's class: CRNNImage2Text(config) and
+// so on. A CRNN's picture size is that of the image processor in set, if there is one.
 func New(config omegaconf.Map, set *preprocessors.Set) (m *Model, err error) {
 	m = &Model{Preprocessors: set, config: config}
 	name, _ := config.Get("name")
@@ -58,7 +58,7 @@ func New(config omegaconf.Map, set *preprocessors.Set) (m *Model, err error) {
 		}
 		return m, nil
 	}
-	if strings.HasSuffix(m.kind, ofWriters) {
+	if strings.HasSuffix(m.kind, writerSuffix) {
 		if err := m.newWriter(); err != nil {
 			return nil, fmt.Errorf("repository: %s: %w", m.kind, err)
 		}
@@ -95,9 +95,9 @@ func labelsOf(id2label any) []string {
 	return l
 }
 
-// document is the config in the words of transformers' config.json.
+// document returns the config under the names of transformers' config.json.
 func (m *Model) document() (pretrained.Document, error) {
-	config := written(m.config)
+	config := withoutNulls(m.config)
 	family, _, _ := strings.Cut(m.kind, "_")
 	config.Set("model_type", family)
 	if family == "distilbert" && m.tags() {
@@ -114,8 +114,8 @@ func (m *Model) document() (pretrained.Document, error) {
 	return pretrained.ParseYAML(text)
 }
 
-// Load reads the folder of a model: Model.load. All its weights must be there. The model is in
-// evaluation mode: [nn.SetTraining] switches it to training, which every trainer of this module does.
+// Load loads a model from its folder: Model.load. All its weights must be present. The model is in
+// evaluation mode; [nn.SetTraining] switches it to training, as every trainer in this module does.
 func Load(dir string) (*Model, error) {
 	config, err := ReadConfig(dir)
 	if err != nil {
@@ -136,15 +136,16 @@ func Load(dir string) (*Model, error) {
 	return m, nil
 }
 
-// Find is the folder of that name, or that of the Hub's model in the cache, which it fetches first.
+// Find returns the folder with a name, or that of the Hub's model in the cache, which it downloads
+// first.
 func Find(ctx context.Context, model string) (string, error) {
 	return find(ctx, model, hub.FetchOptions{Allow: []string{WeightsFile, "model.safetensors", ConfigFile,
 		preprocessors.Folder + "/*"}})
 }
 
-// FindDataset is the folder of a data set with the files of a split: the one of that name, or that
-// of the Hub's data set in the cache. Where tables and no Parquet files are a split, all its files
-// are fetched, since tables name pictures.
+// FindDataset returns the folder of a data set with the files of a split: the folder with that
+// name, or that of the Hub's data set in the cache. If a split consists of tables and not of
+// Parquet files, all files of the data set are downloaded, because tables refer to pictures.
 func FindDataset(ctx context.Context, name, split string) (string, error) {
 	o := hub.FetchOptions{Type: hub.Dataset, Allow: []string{datasets.ConfigFile}}
 	for _, word := range datasets.SplitWords(split) {
@@ -161,7 +162,7 @@ func FindDataset(ctx context.Context, name, split string) (string, error) {
 	return dir, nil
 }
 
-// hubName is how the Hub names what it holds.
+// hubName matches the names of repositories on the Hub.
 var hubName = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?$`)
 
 func find(ctx context.Context, name string, o hub.FetchOptions) (string, error) {
@@ -180,7 +181,7 @@ func find(ctx context.Context, name string, o hub.FetchOptions) (string, error) 
 	return repo.Dir, nil
 }
 
-// Module is the network.
+// Module returns the network.
 func (m *Model) Module() any {
 	switch {
 	case m.CRNN != nil:
@@ -191,13 +192,13 @@ func (m *Model) Module() any {
 	return m.module
 }
 
-// Kind is the name of the model's class in Hezar's registry, such as bert_text_classification.
+// Kind returns the name of the model's class in Hezar's registry, such as bert_text_classification.
 func (m *Model) Kind() string { return m.kind }
 
-// Config is model_config.yaml.
-func (m *Model) Config() omegaconf.Map { return written(m.config) }
+// Config returns the model_config.yaml.
+func (m *Model) Config() omegaconf.Map { return withoutNulls(m.config) }
 
-// Labels are the texts of the classes: id2label. A model that writes texts has none.
+// Labels returns the texts of the classes: id2label. A model that generates texts has none.
 func (m *Model) Labels() []string {
 	switch {
 	case m.CRNN != nil:
@@ -208,8 +209,8 @@ func (m *Model) Labels() []string {
 	return nil
 }
 
-// Save writes the folder, for Hezar's Model.load and [Load] to read. The files of a model that is
-// there stay until all new ones are written.
+// Save writes the folder in the form that Hezar's Model.load and [Load] read. The files of an
+// existing model stay until all new ones are complete.
 func (m *Model) Save(dir string) error {
 	if m.CRNN != nil {
 		if err := loadable(m.CRNN.Config()); err != nil {
@@ -224,13 +225,14 @@ func (m *Model) Save(dir string) error {
 	})
 }
 
-// PushOptions say how [Model.PushToHub] uploads.
+// PushOptions configures [Model.PushToHub].
 type PushOptions struct {
-	CommitMessage string // empty: "Hezar: Upload model and config"
+	CommitMessage string // of a repository that the upload creates
 	Private       bool   // of a repository that the upload makes
 }
 
-// PushToHub uploads the files of Save as one commit, to a repository that is made if there is none.
+// PushToHub uploads the files of Save in one commit, to a repository that is created if it does not
+// exist.
 func (m *Model) PushToHub(ctx context.Context, repo string, o PushOptions) error {
 	dir, err := os.MkdirTemp("", "hezar-")
 	if err != nil {

@@ -13,42 +13,42 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Prediction is what a model says of an input. Which fields there are depends on its task.
+// Prediction is a model's result for an input. Which fields are set depends on its task.
 type Prediction struct {
-	Text  string  // what was read in a picture, or written
+	Text  string  // the text read in a picture, or generated
 	Label string  // the best class of a text
-	Score float64 // the probability of Label; of a reading the mean probability of the best class of each frame
+	Score float64 // probability of Label; for a picture, the mean probability of the best class of each frame
 
-	Classes []Class // of a text: all classes, the best first
+	Classes []Class // of a text: all classes, best first
 	Tags    []Tag   // of tokens
 }
 
-// Class is a class that a text may have, with its probability.
+// Class is a possible class of a text, with its probability.
 type Class struct {
 	Label string
 	Score float64
 }
 
-// Tag is the class of a token, or of a word.
+// Tag is the class of a token or word.
 type Tag struct {
 	Token      string
 	Label      string
 	Score      float64
-	Start, End int // where the token is in its text, in characters; 0 for words
+	Start, End int // position of the token in its text, in characters; 0 for words
 }
 
-// batch is how many inputs the network sees at once.
+// batch is the number of inputs per forward pass.
 const batch = 32
 
-// Predict is Model.predict, with scores. A model that reads pictures takes paths, []byte,
-// image.Image, *vision.Image and *preprocessors.Floats; one that classifies texts takes strings;
-// one that classifies tokens takes strings, whose tokens it tags as Hezar's does, and []string,
-// words, each of which has the tag of its first token; one that writes texts takes strings, see
-// [Model.Generate]. Texts of different lengths are padded, which Hezar's cannot do, and padding has
-// no tags. Several goroutines may call it at a time, but not while the model is trained.
+// Predict is Model.predict, with scores. Inputs of models that read pictures are paths, []byte,
+// image.Image, *vision.Image or *preprocessors.Floats. Models that classify or generate texts take
+// strings: see [Model.Generate]. Models that classify tokens take strings, whose tokens they tag as
+// in Hezar, or []string, words that get the tag of their first token. Texts of different lengths
+// are padded, which Hezar cannot do, and padding gets no tags. Several goroutines may call Predict
+// at the same time, but not while the model is being trained.
 func (m *Model) Predict(ctx context.Context, inputs ...any) (all []Prediction, err error) {
 	if m.module != nil {
-		return m.writeAbout(ctx, inputs)
+		return m.predictTexts(ctx, inputs)
 	}
 	for part := range slices.Chunk(inputs, batch) {
 		if err := ctx.Err(); err != nil {
@@ -67,8 +67,8 @@ func (m *Model) Predict(ctx context.Context, inputs ...any) (all []Prediction, e
 	return all, nil
 }
 
-// infer runs the network in evaluation mode, without gradients and in a scope, and leaves the mode
-// that was.
+// infer runs the network in evaluation mode, without gradients and in a scope, and then restores
+// the mode.
 func (m *Model) infer(f func(device torch.Device)) error {
 	device := nn.Params(m.Module())[0].Tensor.Device()
 	return torch.Try(func() {
@@ -119,7 +119,7 @@ func (m *Model) classify(inputs []any) (predictions []Prediction, err error) {
 	return predictions, err
 }
 
-// encode normalizes and tokenizes texts, padded to one length.
+// encode normalizes and tokenizes texts, and pads them to equal length.
 func (m *Model) encode(inputs []any) (encodings []*text.Encoding, ids data.Padded[int64], err error) {
 	if m.Preprocessors.Tokenizer == nil {
 		return nil, ids, fmt.Errorf("the model has no tokenizer to read texts with; want Preprocessors.Tokenizer")
@@ -161,7 +161,7 @@ func (m *Model) encode(inputs []any) (encodings []*text.Encoding, ids data.Padde
 	return encodings, ids, err
 }
 
-// tag gives tokens, or words, their classes.
+// tag returns the classes of tokens or words.
 func (m *Model) tag(encodings []*text.Encoding, inputs []any, logits torch.Tensor) []Prediction {
 	best, classes := logits.Softmax(2, torch.DefaultDType).MaxDim(2, false)
 	scores, ids, width := torch.Values[float32](best.ToDType(torch.Float32)), torch.Values[int64](classes),
@@ -193,7 +193,8 @@ func (m *Model) tag(encodings []*text.Encoding, inputs []any, logits torch.Tenso
 	return predictions
 }
 
-// Classes are the best classes of each row of logits, [rows, classes], with their probabilities.
+// Classes returns the best classes for each row of logits, [rows, classes], with their
+// probabilities.
 func Classes(logits torch.Tensor, labels []string, top int) [][]Class {
 	classes := make([][]Class, logits.Size(0))
 	for i := range classes {

@@ -29,8 +29,7 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// scripts/hezar_interop.py has the proof with Python's Hezar on the other side; these tests need
-// none.
+// scripts/hezar_interop.py tests against Hezar in Python; these tests do not need Python.
 
 func TestMain(m *testing.M) { os.Exit(testenv.Run(m)) }
 
@@ -99,7 +98,7 @@ func tokenizer(t *testing.T) *hezar.Tokenizer {
 	return tok
 }
 
-// small are the sizes of models for tests, by the families of encoders.
+// small holds the settings of models for tests, by family of encoders.
 var small = map[string]repository.Settings{
 	"bert": {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8,
 		"max_position_embeddings": 24, "vocab_size": 40},
@@ -110,7 +109,7 @@ var small = map[string]repository.Settings{
 
 func TestEveryKindSurvivesItsFolderAndTagsWords(t *testing.T) {
 	testenv.RequireTorch(t)
-	for _, kind := range repository.Kinds()[1:7] { // compat/hezar/internal/generationtest has those that write
+	for _, kind := range repository.Kinds()[1:7] { // generationtest tests those that generate texts
 		t.Run(kind, func(t *testing.T) {
 			family, _, _ := strings.Cut(kind, "_")
 			settings := maps.Clone(small[family])
@@ -141,7 +140,7 @@ func TestEveryKindSurvivesItsFolderAndTagsWords(t *testing.T) {
 			words := []string{"کتابها", "خوب"}
 			both, err := again.Predict(t.Context(), words, []string{"dog"})
 			require.NoError(t, err)
-			require.Len(t, both[0].Tags, 2, "a tag for each word, whatever its pieces")
+			require.Len(t, both[0].Tags, 2, "one tag per word")
 			require.Len(t, both[1].Tags, 1)
 			for i, tag := range both[0].Tags {
 				assert.Equal(t, words[i], tag.Token)
@@ -222,7 +221,7 @@ func TestImage2TextSurvivesItsFolder(t *testing.T) {
 	damage(t, dir)
 }
 
-// damage spoils a folder in several ways.
+// damage breaks a folder in several ways.
 func damage(t *testing.T, dir string) {
 	t.Helper()
 	weights := filepath.Join(dir, repository.WeightsFile)
@@ -337,11 +336,11 @@ func TestASaveThatFailsLeavesTheModelOfBefore(t *testing.T) {
 	require.NoError(t, err)
 	dir := t.TempDir()
 	preprocessor := filepath.Join(dir, preprocessors.Folder)
-	require.NoError(t, os.WriteFile(preprocessor, nil, 0o600)) // no folder can be made there
+	require.NoError(t, os.WriteFile(preprocessor, nil, 0o600)) // the folder cannot be created there
 	require.NoError(t, repository.WriteModel(dir, m.Module(), m.Config()))
 	before := contents(dir)
 	torch.NoGrad(func() { nn.Params(m.Module())[0].Tensor.Zero_() })
-	// a killed process has left half of a save
+	// A killed process has left half of a save.
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, ".saving", preprocessors.Folder), 0o777))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, ".saving", repository.WeightsFile), nil, 0o600))
 
@@ -360,7 +359,7 @@ func TestASaveThatFailsLeavesTheModelOfBefore(t *testing.T) {
 
 func ExampleModel_Predict() {
 	if torch.Load() != nil {
-		fmt.Println(2, true) // without libtorch there is nothing to show
+		fmt.Println(2, true) // nothing to show without libtorch
 		return
 	}
 	m, err := repository.Load(python)
@@ -368,7 +367,7 @@ func ExampleModel_Predict() {
 		fmt.Println(err)
 		return
 	}
-	// a folder with preprocessor/ has its own
+	// A real folder has its own tokenizer in preprocessor/.
 	if m.Preprocessors.Tokenizer, err = hezar.LoadTokenizer("../preprocessors/testdata/model"); err != nil {
 		fmt.Println(err)
 		return

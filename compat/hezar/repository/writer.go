@@ -16,9 +16,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Models that write texts: T5TextGeneration and GPT2TextGeneration.
+// Models that generate texts: T5TextGeneration and GPT2TextGeneration.
 
-// The networks, under the names that they have in Hezar's classes.
+// The networks, with the field names of Hezar's classes.
 type (
 	t5Network struct {
 		T5 *auto.Model `module:"t5"`
@@ -28,16 +28,16 @@ type (
 	}
 )
 
-// ofWriters is how the kinds of models that write texts end.
-const ofWriters = "_text_generation"
+// writerSuffix is the ending of the kinds of models that generate texts.
+const writerSuffix = "_text_generation"
 
-// newWriter makes the network, drawn as transformers draws it.
+// newWriter creates the network, initialised as in transformers.
 func (m *Model) newWriter() error {
 	d, err := m.document()
 	if err != nil {
 		return err
 	}
-	if m.kind == "t5"+ofWriters {
+	if m.kind == "t5"+writerSuffix {
 		if m.Seq2Seq, err = auto.HezarSeq2SeqLM(d); err == nil {
 			m.module = &t5Network{m.Seq2Seq.Model}
 		}
@@ -47,8 +47,8 @@ func (m *Model) newWriter() error {
 	return err
 }
 
-// Untie gives a T5 an output layer of its own where weights have one, as those of older versions of
-// transformers do. Otherwise it is the embedding of the tokens.
+// Untie gives a T5 a separate output layer if the weights have one, as those of older versions of
+// transformers do. Otherwise it is tied to the token embedding.
 func (m *Model) Untie(w *pretrained.Weights) error {
 	if m.Seq2Seq == nil {
 		return nil
@@ -73,17 +73,18 @@ func (m *Model) Untie(w *pretrained.Weights) error {
 	return err
 }
 
-// generation is how a model writes.
+// generation holds the settings for generating texts.
 type generation struct {
 	auto.Generation
-	prefix string // of the texts that are written about
-	// the most and the least tokens of a text with those that it begins with; zero: MaxNewTokens and
-	// MinNewTokens say
+	prefix string // prepended to input texts
+	// Limits on the number of tokens including the prompt's; if zero, MaxNewTokens and MinNewTokens
+	// apply.
 	longest, shortest int
 }
 
-// behind are the settings of a text that begins with so many tokens; ok is whether there is room.
-func (g generation) behind(tokens int) (_ auto.Generation, ok bool) {
+// withPrompt returns the settings for a prompt with a number of tokens; ok is false if there is no
+// room for a new one.
+func (g generation) withPrompt(tokens int) (_ auto.Generation, ok bool) {
 	if g.longest > 0 {
 		g.MaxNewTokens = g.longest - tokens
 	}
@@ -93,7 +94,7 @@ func (g generation) behind(tokens int) (_ auto.Generation, ok bool) {
 	return g.Generation, g.longest == 0 || g.MaxNewTokens > 0
 }
 
-// generation are the settings of the config, of which s may name others.
+// generation returns the settings in the config, overridden by s.
 func (m *Model) generation(s Settings) (g generation, err error) {
 	if m.module == nil {
 		return g, fmt.Errorf("repository: a %s writes no texts; want one of T5 or GPT-2", m.kind)
@@ -117,7 +118,7 @@ func (m *Model) generation(s Settings) (g generation, err error) {
 		own, _ := m.config.Get("generation")
 		given, _ := own.(omegaconf.Map)
 		settings = slices.Clone(given)
-		// what a text that continues another one does not ask for
+		// These do not matter when continuing a text.
 		for _, key := range []string{"name", "config_type", "bos_token_id", "decoder_start_token_id", "pad_token_id",
 			"use_cache"} {
 			fields = append(fields, configfile.Fields(key, new(any))...)
@@ -126,7 +127,7 @@ func (m *Model) generation(s Settings) (g generation, err error) {
 	for _, item := range s.ordered() {
 		settings.Set(item.Key.(string), item.Value)
 	}
-	if settings, err = ofFile(settings); err == nil {
+	if settings, err = normalized(settings); err == nil {
 		err = configfile.DecodeAll(settings, fields)
 	}
 	if g.EOSTokenIDs = ends; early != nil {
@@ -138,7 +139,7 @@ func (m *Model) generation(s Settings) (g generation, err error) {
 	if g.MinNewTokens > 0 {
 		g.shortest = 0
 	}
-	if !g.Sample { // without these settings have no meaning, and transformers warns of them
+	if !g.Sample { // the settings below have no effect then, and transformers warns of them
 		g.Temperature, g.TopK, g.TopP, g.MinP = 0, 0, 0, 0
 	} else if k, _ := settings.Get("top_k"); g.TopK == 0 && k != nil {
 		g.TopK = -1
@@ -146,7 +147,7 @@ func (m *Model) generation(s Settings) (g generation, err error) {
 	if g.NumBeams < 2 {
 		g.EarlyStopping, g.LengthPenalty = "", nil
 	}
-	_, room := g.behind(1)
+	_, room := g.withPrompt(1)
 	switch {
 	case err != nil:
 	case !room || g.longest < 0 || g.shortest < 0:
@@ -159,7 +160,7 @@ func (m *Model) generation(s Settings) (g generation, err error) {
 	return g, err
 }
 
-// ids are token ids, of which a file may have one without a list.
+// ids are token IDs; a file may have a single one instead of a list.
 type ids []int64
 
 func (t *ids) Encode() any { return []int64(*t) }
@@ -180,21 +181,21 @@ func (t *ids) Decode(v any) error {
 	return nil
 }
 
-// CheckGeneration refuses a model that writes no texts, and one whose config has settings of
-// generation that are not known here.
+// CheckGeneration refuses a model that does not generate texts, and one whose config has unknown
+// generation settings.
 func (m *Model) CheckGeneration() error {
 	_, err := m.generation(nil)
 	return err
 }
 
-// PadTokenID fills rows of ids up.
+// PadTokenID returns the ID that pads rows of IDs.
 func (m *Model) PadTokenID() int64 {
 	switch {
 	case m.Seq2Seq != nil:
 		return m.Seq2Seq.Limits().PadTokenID
 	case m.Text != nil:
 		return m.Text.Limits().PadTokenID
-	case m.Causal == nil: // of a CRNN: blanks
+	case m.Causal == nil: // a CRNN: blanks
 		return 0
 	}
 	own, _ := m.config.Get("generation")
@@ -208,12 +209,12 @@ func (m *Model) PadTokenID() int64 {
 	return m.Causal.Limits().PadTokenID
 }
 
-// Generate has a model write texts: Model.predict of Hezar's T5TextGeneration, which writes about the
-// inputs, and GPT2TextGeneration, which returns them and how they go on. Settings are those of
-// generation for this call, by their names in Hezar's configs and transformers' GenerationConfig
-// (max_new_tokens, num_beams, do_sample; input_prefix of T5); what they leave open is that of the
-// model's config. Inputs of different lengths are padded, which Hezar's predict refuses. Several
-// goroutines may call it at a time, but not while the model is trained.
+// Generate generates texts: Model.predict of Hezar's T5TextGeneration, which generates texts from
+// the inputs, and GPT2TextGeneration, which returns the inputs with their continuations. s
+// overrides the generation settings of the model's config for this call, under their names in
+// Hezar's configs and transformers' GenerationConfig (max_new_tokens, num_beams, do_sample;
+// input_prefix for T5). Inputs of different lengths are padded, which Hezar's predict refuses.
+// Several goroutines may call Generate at the same time, but not while the model is being trained.
 func (m *Model) Generate(ctx context.Context, s Settings, texts ...string) (written []string, err error) {
 	g, err := m.generation(s)
 	if err != nil {
@@ -245,8 +246,8 @@ func (m *Model) Generate(ctx context.Context, s Settings, texts ...string) (writ
 	return written, nil
 }
 
-// GenerateIDs is [Model.Generate] of token ids: generate of Hezar's models. A row of T5 begins with
-// decoder_start_token_id, one of GPT-2 with its text without padding.
+// GenerateIDs is [Model.Generate] for token IDs: generate of Hezar's models. A row of T5 begins
+// with decoder_start_token_id, one of GPT-2 with its text without padding.
 func (m *Model) GenerateIDs(ctx context.Context, texts []inputs.Text, s Settings) ([][]int64, error) {
 	g, err := m.generation(s)
 	if err != nil {
@@ -257,7 +258,7 @@ func (m *Model) GenerateIDs(ctx context.Context, texts []inputs.Text, s Settings
 
 func (m *Model) write(ctx context.Context, texts []inputs.Text, g generation) (rows [][]int64, err error) {
 	if m.Seq2Seq != nil {
-		settings, _ := g.behind(1)
+		settings, _ := g.withPrompt(1)
 		if rows, err = m.Seq2Seq.GenerateIDs(ctx, texts, settings); err != nil {
 			return nil, fmt.Errorf("repository: %s: %w", m.kind, err)
 		}
@@ -275,11 +276,11 @@ func (m *Model) write(ctx context.Context, texts []inputs.Text, g generation) (r
 		}
 	}
 	together := len(rows)
-	if g.longest > 0 || g.shortest > 0 { // each has its own numbers of new tokens
+	if g.longest > 0 || g.shortest > 0 { // the limits on new tokens differ from text to text
 		together = 1
 	}
 	for part := range slices.Chunk(rows, max(1, together)) {
-		settings, room := g.behind(len(part[0]))
+		settings, room := g.withPrompt(len(part[0]))
 		if !room {
 			return nil, fmt.Errorf("repository: %s: a text has %d tokens, and max_length is %d; want a greater one, or "+
 				"max_new_tokens", m.kind, len(part[0]), g.longest)
@@ -295,7 +296,8 @@ func (m *Model) write(ctx context.Context, texts []inputs.Text, g generation) (r
 	return rows, nil
 }
 
-// Decode makes texts of ids, without special tokens: post_process. The model must have a tokenizer.
+// Decode converts IDs to texts, without special tokens: post_process. The model must have a
+// tokenizer.
 func (m *Model) Decode(rows [][]int64) []string {
 	texts := make([]string, len(rows))
 	for i, ids := range rows {
@@ -304,8 +306,8 @@ func (m *Model) Decode(rows [][]int64) []string {
 	return texts
 }
 
-// writeAbout is Predict of a model that writes texts.
-func (m *Model) writeAbout(ctx context.Context, inputs []any) (predictions []Prediction, err error) {
+// predictTexts is Predict for a model that generates texts.
+func (m *Model) predictTexts(ctx context.Context, inputs []any) (predictions []Prediction, err error) {
 	texts := make([]string, len(inputs))
 	for i, input := range inputs {
 		text, ok := input.(string)
@@ -321,13 +323,13 @@ func (m *Model) writeAbout(ctx context.Context, inputs []any) (predictions []Pre
 	return predictions, err
 }
 
-// noWeights are the endings of tensors' names in files of older versions that are no weights.
+// noWeights are suffixes of tensor names in files of older versions that are not weights.
 var noWeights = []string{"embeddings.position_ids", ".attn.bias", ".attn.masked_bias",
 	"t5.decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"}
 
-// weight leaves out what older files hold and no model has: positions, which are the numbers from 0
-// on, the triangle of a causal mask, distances between the tokens of two texts.
-func weight(name string) string {
+// weightName returns "" for tensors in older files that are not weights of the model: position IDs,
+// causal masks, and the relative attention bias between encoder and decoder.
+func weightName(name string) string {
 	if slices.ContainsFunc(noWeights, func(ending string) bool { return strings.HasSuffix(name, ending) }) {
 		return ""
 	}

@@ -1,5 +1,4 @@
-// Package loops has what the trainers of compat have in common where they hand their loops to
-// package trainer.
+// Package loops holds what the trainers in compat share to run their loops with package trainer.
 package loops
 
 import (
@@ -20,9 +19,9 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// Step is what a step embeds whose trainer loads, evaluates, reports, schedules and keeps random
-// numbers by itself: of the six methods of the arithmetic there are Train and Update to write. The
-// loop never asks for the methods that return an error.
+// Step is embedded by the steps of trainers that load, evaluate, report, schedule and manage random
+// numbers themselves: of the six arithmetic methods, only Train and Update remain to be written.
+// The loop never calls the methods that return an error.
 type Step[B any] struct {
 	trainer.BaseStep[struct{}, B]
 	Batches trainer.BatchLoader[B] // of the training set
@@ -30,21 +29,21 @@ type Step[B any] struct {
 
 var errNotAsked = errors.New("the loop was to leave samples and evaluations to the trainer that it serves")
 
-// RandomState is nothing.
+// RandomState returns nothing.
 func (Step[B]) RandomState() ([]byte, error) { return nil, nil }
 
-// SetRandomState has nothing to do.
+// SetRandomState does nothing.
 func (Step[B]) SetRandomState([]byte) error { return nil }
 
-// SharesEval is false: each process evaluates by itself.
+// SharesEval returns false: each process evaluates by itself.
 func (Step[B]) SharesEval(trainer.Evaluation) bool { return false }
 
-// Loader is that of the trainer.
+// Loader returns the trainer's batches.
 func (s Step[B]) Loader(data.Dataset[struct{}], trainer.LoaderOptions) (trainer.BatchLoader[B], error) {
 	return s.Batches, nil
 }
 
-// Report has nothing to add: the trainer keeps the losses.
+// Report returns no losses: the trainer keeps them.
 func (Step[B]) Report(context.Context) (trainer.Report, error) {
 	return trainer.Report{GradNorm: -1}, nil
 }
@@ -55,12 +54,12 @@ func (Step[B]) Eval(context.Context, B) error { return errNotAsked }
 
 func (Step[B]) Metrics(context.Context) (trainer.Metrics, error) { return nil, errNotAsked }
 
-// JoinGroup has nothing to do: the trainer has prepared its model.
+// JoinGroup does nothing: the trainer has prepared its model already.
 func (Step[B]) JoinGroup(context.Context, *dist.Group) error { return nil }
 
 func (Step[B]) EvalRound(context.Context, trainer.EvalRound[B]) error { return errNotAsked }
 
-// Started refuses a process that was started as one of several and would train alone.
+// Started refuses a process that was started as one of several but would train alone.
 func Started(g *dist.Group) error {
 	if world, variable := dist.Started(os.Getenv); g == nil && world > 1 {
 		return fmt.Errorf("this process was started as one of several (%s=%d), but Options.Group is nil, so each would "+
@@ -70,8 +69,8 @@ func Started(g *dist.Group) error {
 	return nil
 }
 
-// Fit runs the loop of package trainer for such a step, without a word, over a training set of so
-// many samples. A nil group is one process alone, whatever the environment says.
+// Fit runs the loop of package trainer for such a step, without output, over a training set with a
+// number of samples. A nil group means a single process, whatever the environment says.
 func Fit[B any](ctx context.Context, g *dist.Group, step trainer.Step[struct{}, B], samples int,
 	o trainer.Options) error {
 	o.Schedule, o.Log, o.Eval = lr.Constant{}, cmp.Or(o.Log, trainer.Never), trainer.Never
@@ -87,7 +86,7 @@ func Fit[B any](ctx context.Context, g *dist.Group, step trainer.Step[struct{}, 
 	return err
 }
 
-// Cause is the error of a hook or a step as it was before the loop said where it came up.
+// Cause returns the error of a hook or step without the loop's description of where it occurred.
 func Cause(err error) error {
 	if hook, ok := errors.AsType[*trainer.HookError](err); ok {
 		return hook.Err
@@ -98,8 +97,9 @@ func Cause(err error) error {
 	return err
 }
 
-// Together has all processes of a group return an error where one of them has one: its own, or that
-// of the first that failed, with its rank; ErrInterrupted and a trainer.StopError come without.
+// Together returns an error on all processes of a group if one of them has an error: its own, or
+// that of the first one that failed, with its rank. ErrInterrupted and a trainer.StopError are
+// returned without rank.
 func Together(g *dist.Group, err error) error {
 	if g.World() == 1 {
 		return err
@@ -132,17 +132,17 @@ func Together(g *dist.Group, err error) error {
 	return nil
 }
 
-// ErrInterrupted says that a process of the group was interrupted.
+// ErrInterrupted means that a process of the group was interrupted.
 var ErrInterrupted = errors.New("a process of the run was interrupted")
 
-// Most is the greatest of the numbers that the processes of a group have.
+// Most returns the largest of the numbers of all processes in a group.
 func Most(g *dist.Group, own int) (int, error) {
 	n := []int64{int64(own)}
 	err := dist.AllReduce(context.Background(), g, n, dist.Max)
 	return int(n[0]), err
 }
 
-// Anywhere reports on all processes of a group whether something is so on any of them.
+// Anywhere reports, on all processes of a group, whether here is true on any of them.
 func Anywhere(g *dist.Group, here bool) (bool, error) {
 	own := 0
 	if here {
@@ -152,8 +152,8 @@ func Anywhere(g *dist.Group, here bool) (bool, error) {
 	return most > 0, err
 }
 
-// Shares brings together what each process of a group keeps in a checkpoint that the main one
-// writes; nil for one process alone.
+// Shares gathers what each process of a group stores in a checkpoint that the main process writes;
+// nil for a single process.
 func Shares(g *dist.Group, own any) ([]json.RawMessage, error) {
 	if g.World() == 1 {
 		return nil, nil
@@ -170,8 +170,8 @@ func Shares(g *dist.Group, own any) ([]json.RawMessage, error) {
 	return shares, nil
 }
 
-// Share takes the part of this process out of what Shares has brought together, unless it is one
-// process alone. Those of another number of processes are refused.
+// Share decodes the part of this process from the result of Shares, unless there is only one
+// process. Parts for another number of processes are refused.
 func Share(g *dist.Group, shares []json.RawMessage, own any) error {
 	if n := max(1, len(shares)); n != g.World() {
 		return fmt.Errorf("%w: it was written by %d processes, and there are %d now", trainer.ErrOtherRun, n, g.World())
@@ -182,13 +182,13 @@ func Share(g *dist.Group, shares []json.RawMessage, own any) error {
 	return json.Unmarshal(shares[g.Rank()], own)
 }
 
-// Scoped runs f in a scope of tensors, and turns the panic of an operator into an error.
+// Scoped runs f in a scope for tensors, and returns an operator's panic as an error.
 func Scoped(f func() error) (err error) {
 	panicked := torch.Try(func() { torch.Scope(func() { err = f() }) })
 	return cmp.Or(panicked, err)
 }
 
-// AllSet has every switch of a struct of them set.
+// AllSet returns a struct of switches with all of them set.
 func AllSet[Rules any]() (all Rules) {
 	for _, f := range reflect.ValueOf(&all).Elem().Fields() {
 		f.SetBool(true)
@@ -196,13 +196,15 @@ func AllSet[Rules any]() (all Rules) {
 	return all
 }
 
-// Momentum is what a schedule has for an optimizer's updates; the zero value leaves it alone.
+// Momentum is the momentum that a schedule sets for an optimizer's updates; the zero value leaves
+// it unchanged.
 type Momentum struct {
 	plan   lr.Rate
 	setter optim.MomentumSetter
 }
 
-// PlanMomentum plans the momentum of an optimizer, which it may not have.
+// PlanMomentum plans the momentum for an optimizer. It fails if the schedule sets a momentum and
+// the optimizer does not support that.
 func PlanMomentum(s lr.Schedule, o optim.Optimizer, updates int) (m Momentum, err error) {
 	if m.plan = lr.PlanMomentum(s, updates); m.plan == nil {
 		return m, nil
@@ -215,7 +217,7 @@ func PlanMomentum(s lr.Schedule, o optim.Optimizer, updates int) (m Momentum, er
 	return m, nil
 }
 
-// At is the momentum of an update; ok is false where the schedule leaves it alone.
+// At returns the momentum of an update; ok is false if the schedule does not change it.
 func (m Momentum) At(update int) (momentum float64, ok bool) {
 	if m.plan == nil {
 		return 0, false
@@ -223,7 +225,7 @@ func (m Momentum) At(update int) (momentum float64, ok bool) {
 	return m.plan(update), true
 }
 
-// Set gives the optimizer the momentum of an update.
+// Set sets the optimizer's momentum for an update.
 func (m Momentum) Set(update int) error {
 	if momentum, ok := m.At(update); ok {
 		return m.setter.SetMomentum(momentum)

@@ -78,7 +78,7 @@ func (c *counting) Update(context.Context, float64) (applied bool, err error) {
 	return true, nil
 }
 
-// numbers are the batches 0, 1, ...
+// numbers yields the batches 0, 1, ...
 type numbers int
 
 func (n numbers) Len() int { return int(n) }

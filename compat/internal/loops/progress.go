@@ -9,11 +9,11 @@ import (
 	"github.com/gotrainer/gotrainer/internal/terminal"
 )
 
-// Progress shows how far a pass over batches is: a line that is redrawn on a terminal, ten times a
-// second at most, and elsewhere one line when the pass ends. Nil shows nothing.
+// Progress shows the progress of a pass over batches: on a terminal a line that is redrawn, at most
+// ten times per second, and elsewhere one line at the end. A nil Progress shows nothing.
 type Progress struct {
 	out         io.Writer
-	text        func() string // of the line
+	text        func() string // returns the current line
 	terminal    bool
 	what        string
 	done, total int
@@ -21,19 +21,19 @@ type Progress struct {
 	shown       time.Time
 }
 
-// NewLine begins a pass that is shown by what text returns.
+// NewLine starts a pass whose line is returned by text.
 func NewLine(out io.Writer, text func() string) *Progress {
 	return &Progress{out: out, text: text, terminal: terminal.Is(out), began: time.Now()}
 }
 
-// NewProgress begins a pass of so many batches, which is shown as tqdm does.
+// NewProgress starts a pass of a number of batches, shown like tqdm.
 func NewProgress(out io.Writer, what string, total int) *Progress {
 	p := NewLine(out, nil)
 	p.text, p.what, p.total = p.String, what, total
 	return p
 }
 
-// Show says how many batches are done.
+// Show sets the number of batches done.
 func (p *Progress) Show(done int) {
 	if p == nil {
 		return
@@ -52,14 +52,14 @@ func (p *Progress) Add() {
 	}
 }
 
-// End leaves the line as it is now.
+// End leaves the line in its current state.
 func (p *Progress) End() {
 	if p != nil {
 		_, _ = fmt.Fprintln(p.out, terminal.ClearLine(p.out)+p.text())
 	}
 }
 
-// String draws the bar: " 50%|█████     | 4/8", on a terminal with the speed behind it.
+// String returns the bar: " 50%|█████ | 4/8", on a terminal followed by the speed.
 func (p *Progress) String() string {
 	const width = 20
 	share := 1.0

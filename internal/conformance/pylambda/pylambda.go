@@ -1,11 +1,11 @@
-// Package pylambda reads the functions of one number that Python programs write in a line, such as
-// the factors of schedules in recorded runs:
+// Package pylambda parses one-line Python functions of one number, such as the factors of schedules
+// in recorded runs:
 //
 //	f, err := pylambda.Parse("lambda epoch: 0.95 ** (epoch // 30)", nil)
 //	f, err := pylambda.Parse("lambda n: max(0.1, 1 - n / T)", map[string]float64{"T": 100})
 //
-// It knows arithmetic, comparisons, and, or, not, "a if c else b", and functions of math. All
-// numbers are float64, True and False are 1 and 0.
+// It supports arithmetic, comparisons, and, or, not, "a if c else b", and functions of math. All
+// numbers are float64; True and False are 1 and 0.
 package pylambda
 
 import (
@@ -19,9 +19,9 @@ import (
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
-// Parse reads a Python function of one number, "lambda epoch: 0.95 ** (epoch // 30)", or its
-// expression alone, "0.95 ** epoch", whose argument is the first name in it that is neither a
-// function nor one of names. Those stand for numbers.
+// Parse parses a Python function of one number, such as "lambda epoch: 0.95 ** (epoch // 30)", or
+// only its expression, such as "0.95 ** epoch". The argument of an expression is its first name
+// that is neither a function nor in names. names holds the values of constants.
 func Parse(text string, names map[string]float64) (func(x float64) float64, error) {
 	p := &lambda{names: names}
 	body := strings.TrimSpace(text)
@@ -40,23 +40,23 @@ func Parse(text string, names map[string]float64) (func(x float64) float64, erro
 	return f, nil
 }
 
-// number is what an expression makes of its argument.
+// number is a compiled expression, as a function of the argument.
 type number func(x float64) float64
 
-// lambda reads an expression word by word, by Python's precedences.
+// lambda is a recursive-descent parser for expressions with Python's precedences.
 type lambda struct {
 	words    []string
 	names    map[string]float64
 	at       int
-	argument string // without the word lambda: the first name that is no function
+	argument string // without the keyword lambda: the first name that is not a function
 	depth    int
 	failed   bool
 }
 
-// deepest bounds the recursion.
+// deepest limits the recursion.
 const deepest = 1000
 
-// The precedences of operators, from the loosest.
+// The precedences of operators, lowest first.
 const (
 	disjunction = iota + 1
 	conjunction
@@ -68,7 +68,7 @@ const (
 	power
 )
 
-// operator is one between two operands.
+// operator is a binary operator.
 type operator struct {
 	precedence int
 	apply      func(a, b number, x float64) float64
@@ -102,12 +102,12 @@ var operators = map[string]operator{
 	"**": {power, of(roundedmath.Pow)},
 }
 
-// of makes an operator of a function of both operands' values.
+// of returns an operator that applies f to the values of both operands.
 func of(f func(a, b float64) float64) func(a, b number, x float64) float64 {
 	return func(a, b number, x float64) float64 { return f(a(x), b(x)) }
 }
 
-// remainder is Python's, which has the sign of b.
+// remainder is Python's %, whose result has the sign of b.
 func remainder(a, b float64) float64 {
 	rest := math.Mod(a, b)
 	if rest != 0 && (rest < 0) != (b < 0) {
@@ -123,7 +123,7 @@ func truth(b bool) float64 {
 	return 0
 }
 
-// scan splits the text into words. Operators of two characters are one word.
+// scan splits the text into tokens. Operators of two characters are one token.
 func (p *lambda) scan(text string) {
 	var s scanner.Scanner
 	s.Init(strings.NewReader(text))
@@ -142,7 +142,7 @@ func (p *lambda) scan(text string) {
 	}
 }
 
-// next takes the next word if it is this one.
+// next consumes the next token if it is this one.
 func (p *lambda) next(word string) bool {
 	if p.at < len(p.words) && p.words[p.at] == word {
 		p.at++
@@ -178,15 +178,15 @@ func (p *lambda) conditional() number {
 	}
 }
 
-// expression reads operands with operators of a precedence or a tighter one between them, from the
-// left. In a chain of comparisons each has to hold.
+// expression parses operands joined by operators of at least the given precedence,
+// left-associatively. In a chain of comparisons, all must hold.
 func (p *lambda) expression(loosest int) number {
 	if p.depth++; p.depth > deepest {
 		return p.fail()
 	}
 	defer func() { p.depth-- }()
 	left := p.operand(loosest)
-	var compared number // the right operand of the comparison that left is
+	var compared number // right operand of the comparison in left
 	for p.at < len(p.words) {
 		op, ok := operators[p.words[p.at]]
 		if !ok || op.precedence < loosest {
@@ -194,7 +194,7 @@ func (p *lambda) expression(loosest int) number {
 		}
 		p.at++
 		tighter := op.precedence + 1
-		if op.precedence == power { // which begins from the right, and takes a sign behind it
+		if op.precedence == power { // right-associative; its right operand may have a sign
 			tighter = sign
 		}
 		a, before, b := left, compared, p.expression(tighter)
@@ -209,7 +209,7 @@ func (p *lambda) expression(loosest int) number {
 	return left
 }
 
-// operand reads one with what may stand before it.
+// operand parses an operand with its unary operators.
 func (p *lambda) operand(loosest int) number {
 	switch {
 	case loosest <= negation && p.next("not"):
@@ -266,14 +266,14 @@ func (p *lambda) atom() number {
 	return p.fail()
 }
 
-// keywords are names that can be no argument.
+// keywords are names that cannot be an argument.
 var keywords = []string{"lambda", "and", "or", "not", "if", "else"}
 
 func isName(word string) bool {
 	return word == "_" || word[0] >= 'a' && word[0] <= 'z' || word[0] >= 'A' && word[0] <= 'Z'
 }
 
-// call reads the arguments of a function.
+// call parses the arguments of a function.
 func (p *lambda) call(arguments int, f func(v []float64) float64) number {
 	if !p.next("(") {
 		return p.fail()
@@ -297,7 +297,7 @@ func (p *lambda) call(arguments int, f func(v []float64) float64) number {
 	}
 }
 
-// functions of Python by the number of their arguments; -1 is any but none.
+// functions are the Python functions that are known, by number of arguments; -1 means one or more.
 var functions = map[string]struct {
 	arguments int
 	f         func(v []float64) float64

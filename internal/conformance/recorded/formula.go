@@ -9,14 +9,15 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Formula says how the weights of a recording were drawn without a generator: SplitMix64 of the
-// seed, the tensor's place in the order of the names and the element's in the tensor.
+// Formula describes how the weights of a recording were computed, independently of any random
+// generator: SplitMix64 of the seed, the index of the tensor in the order of names, and the index
+// of the element in the tensor.
 type Formula struct {
 	Formula *uint64            // the seed
-	Gain    map[string]float64 // a factor for single tensors
+	Gain    map[string]float64 // factors for individual tensors
 }
 
-// FormulaOf reads the object that a specification has for it.
+// FormulaOf reads a Formula from its object in a specification.
 func FormulaOf(o *spec.Object) (Formula, error) {
 	f := Formula{Formula: new(uint64(o.Int("formula", 0))), Gain: map[string]float64{}}
 	if gain := o.Object("gain"); gain != nil {
@@ -27,7 +28,7 @@ func FormulaOf(o *spec.Object) (Formula, error) {
 	return f, o.Done()
 }
 
-// Fill sets every tensor of a module.
+// Fill sets all tensors of a module.
 func (f Formula) Fill(module any) error {
 	if f.Formula == nil {
 		return spec.Unsupportedf("init without a formula")

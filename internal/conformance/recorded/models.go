@@ -10,14 +10,14 @@ import (
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 )
 
-// The models of Hezar that recordings train or run: CRNNImage2Text and BertTextClassification.
+// Hezar's models in recordings: CRNNImage2Text and BertTextClassification.
 const (
 	CRNN = "crnn_image2text"
 	BERT = "bert_text_classification"
 )
 
-// Hezar makes a model of a kind of Hezar's from a config, a JSON object, with its preprocessors if
-// there are some.
+// Hezar makes a model of one of Hezar's kinds from a config, a JSON object. set holds its
+// preprocessors and may be nil.
 func Hezar(kind string, config map[string]any, set *preprocessors.Set) *repository.Model {
 	settings := repository.Settings{}
 	for _, item := range Config(config).(omegaconf.Map) {

@@ -8,13 +8,13 @@ import (
 	"github.com/gotrainer/gotrainer/optim"
 )
 
-// builders are the settings of the optimizers of torch.optim.
+// builders are the optimizers of torch.optim.
 var builders = []optim.Builder{optim.AdamW{}, optim.Adam{}, optim.SGD{}, optim.Adamax{}, optim.NAdam{}, optim.RAdam{},
 	optim.Adagrad{}, optim.Adadelta{}, optim.RMSprop{}, optim.Rprop{}, optim.ASGD{}, optim.Adafactor{}, optim.Muon{}}
 
-// Optimizer makes the settings of a class of torch.optim, as it is spelled there or in lower case,
-// from its keyword arguments. It computes as PyTorch does on a CPU if it is told nothing: operator
-// by operator, parameter by parameter.
+// Optimizer returns the builder for a class of torch.optim, whose name may be in lower case, with
+// keyword arguments. It computes like PyTorch's default on a CPU: operator by operator, parameter
+// by parameter.
 func Optimizer(name string, kwargs *spec.Object) (optim.Builder, error) {
 	var kind reflect.Type
 	for _, b := range builders {

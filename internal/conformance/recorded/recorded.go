@@ -1,5 +1,5 @@
-// Package recorded makes what recordings of Python programs describe: optimizers of keyword
-// arguments, weights of a formula, configurations.
+// Package recorded creates what recordings of Python programs describe: optimizers from keyword
+// arguments, weights from a formula, configurations.
 package recorded
 
 import (
@@ -19,8 +19,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Try returns the error with which run fails as package spec says, or an operator of libtorch in
-// it, such as one with a wrong shape.
+// Try returns an error that run fails with through package spec or an operator of libtorch, for
+// example because of a wrong shape.
 func Try(run func()) (err error) {
 	if failed := torch.Try(func() { err = spec.Try(run) }); failed != nil {
 		return failed
@@ -28,7 +28,7 @@ func Try(run func()) (err error) {
 	return err
 }
 
-// TryAll is [Try] for code under test, of which every panic is a failure.
+// TryAll is like [Try], for code under test: any panic is returned as an error.
 func TryAll(run func()) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -38,14 +38,14 @@ func TryAll(run func()) (err error) {
 	return Try(run)
 }
 
-// Load makes sure that there is a libtorch.
+// Load fails if libtorch cannot be loaded.
 func Load() {
 	if err := torch.Load(); err != nil {
 		spec.Refusef("libtorch cannot be loaded: %v", err)
 	}
 }
 
-// Tensors reads the tensors of a file by their names.
+// Tensors returns the tensors of a file by name.
 func Tensors(path string) map[string]torch.Tensor {
 	list, _ := spec.Must2(tensorio.Load(path))
 	tensors := map[string]torch.Tensor{}
@@ -55,13 +55,13 @@ func Tensors(path string) map[string]torch.Tensor {
 	return tensors
 }
 
-// ByName returns tensors in the order of their names.
+// ByName returns tensors sorted by name.
 func ByName(list []torch.Named) []torch.Named {
 	return slices.SortedFunc(slices.Values(list),
 		func(a, b torch.Named) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// Hash is the sha256 over tensors in the order of their names, each as little-endian contiguous
+// Hash returns the SHA-256 of tensors in the order of their names, each as contiguous little-endian
 // bytes.
 func Hash(list ...torch.Named) string {
 	h := sha256.New()
@@ -71,8 +71,7 @@ func Hash(list ...torch.Named) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Config turns a JSON value into one of a configuration. Keys that are whole numbers become
-// numbers.
+// Config converts a JSON value to one of a configuration. Keys that are integers become integers.
 func Config(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -21,14 +21,14 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// accelerateArgs are the arguments of the loop with Hugging Face Accelerate.
+// accelerateArgs are the arguments of a training loop with Hugging Face Accelerate.
 type accelerateArgs struct {
 	loopArgs
 	AccumulationPlugin         *spec.Object
 	PrepareScheduler           bool
 	StepSchedulerWithOptimizer bool
 	SplitBatches               bool
-	EvenBatches                bool // one process has no batches to even out
+	EvenBatches                bool // no effect in one process
 	UseSeedableSampler         bool
 	DataSeed                   *uint64
 	SetEpoch                   bool
@@ -39,10 +39,10 @@ type accelerateArgs struct {
 	Scaler                     *spec.Object
 
 	accumulation accelerate.Accumulation
-	saveEvery    int  // batches
+	saveEvery    int  // in batches
 	saveEpochs   bool // after each epoch
 	gradScaler   *amp.GradScalerOptions
-	raw          bool // the loop of the course, which is Accelerate's without Accelerate
+	raw          bool // the course's loop without Accelerate
 }
 
 func readAccelerateArgs(o *spec.Object, raw bool) accelerateArgs {
@@ -68,8 +68,8 @@ func readAccelerateArgs(o *spec.Object, raw bool) accelerateArgs {
 	if p := a.AccumulationPlugin; p != nil && len(p.Names()) > 0 {
 		a.accumulation = accelerate.Accumulation{Steps: p.Int("num_steps", 1),
 			CarryOver: !p.Bool("sync_with_dataloader", true)}
-		p.Bool("sync_each_batch", false) // of no effect in one process
-		p.Bool("adjust_scheduler", true) // of no effect in Accelerate 1.15
+		p.Bool("sync_each_batch", false) // no effect in one process
+		p.Bool("adjust_scheduler", true) // no effect in Accelerate 1.15
 		spec.Check(p.Done())
 	}
 	if a.Scaler != nil {
@@ -81,14 +81,13 @@ func readAccelerateArgs(o *spec.Object, raw bool) accelerateArgs {
 	return a
 }
 
-// counter is the object of the recording's own that goes into checkpoints: the number of samples so
-// far.
+// counter is the recording's own object in checkpoints: the number of samples so far.
 type counter struct{ N int }
 
 func (c *counter) MarshalState() ([]byte, error)    { return json.Marshal(c) }
 func (c *counter) UnmarshalState(text []byte) error { return json.Unmarshal(text, c) }
 
-// accelerated is the loop of a phase.
+// accelerated runs the loop of one phase.
 type accelerated struct {
 	*session
 	phase spec.Phase
@@ -97,22 +96,22 @@ type accelerated struct {
 	acc   *accelerate.Accelerator
 	model *model
 	opt   *accelerate.Optimizer
-	move  func() // moves the schedule, prepared or not
+	move  func() // steps the schedule, prepared or not
 	train *accelerate.Loader[row, batch]
 	valid *accelerate.Loader[row, batch]
 	count counter
-	total int // that the schedule is planned for
+	total int // length that the schedule is planned for
 
-	// A schedule that is not prepared begins again at a resume, while the optimizer keeps the
-	// momentum that it had been given.
+	// A schedule that is not prepared starts again at a resume, while the optimizer keeps the
+	// momentum that it had.
 	momentum *float64
-	momenta  map[string]float64 // by the names of the states that were saved with it
+	momenta  map[string]float64 // by the name of the state that was saved with it
 
 	updates, micro int
 }
 
-// replayAccelerate replays the loop of the Hugging Face course with Accelerate, and without it: the
-// raw loop is the same where nothing of Accelerate's is asked for.
+// replayAccelerate replays the loop of the Hugging Face course, with and without Accelerate: the
+// raw loop is the same as the other with none of Accelerate's features.
 func replayAccelerate(ctx context.Context, c *session) *Run {
 	noMore(c.spec)
 	raw := c.spec.Peer == "course"
@@ -121,7 +120,7 @@ func replayAccelerate(ctx context.Context, c *session) *Run {
 	var failed error
 	momenta := map[string]float64{}
 	phases := c.spec.Phases
-	if raw { // it has none
+	if raw { // a raw loop has no phases
 		phases = []spec.Phase{{Do: "train", Options: spec.NewObject("", nil)}}
 	}
 	for _, phase := range phases {
@@ -171,7 +170,7 @@ func (a *accelerated) run(ctx context.Context, raw bool) any {
 }
 
 func (a *accelerated) setup() {
-	precision := amp.FP32 // fp16 too, which Accelerate passes over on a CPU
+	precision := amp.FP32 // also for fp16, which Accelerate ignores on a CPU
 	if a.args.MixedPrecision == "bf16" {
 		precision = amp.BF16
 	}
@@ -179,7 +178,7 @@ func (a *accelerated) setup() {
 		Accumulation: a.args.accumulation,
 		FreeSchedule: !a.args.StepSchedulerWithOptimizer,
 		Project:      accelerate.Project{Dir: a.dir, AutomaticNaming: a.args.AutomaticNaming}}
-	if a.args.AutomaticNaming { // it has no effect without, and is refused here
+	if a.args.AutomaticNaming { // no effect without it, and refused here
 		options.Project.TotalLimit = a.args.TotalLimit
 	}
 	if a.args.gradScaler != nil {
@@ -225,7 +224,7 @@ func (a *accelerated) loaders() {
 	}
 }
 
-// schedule plans the schedule and returns how it is moved.
+// schedule plans the schedule and returns a function that steps it.
 func (a *accelerated) schedule() func() {
 	name, warmup := a.args.LRScheduler, a.args.NumWarmupSteps
 	if a.args.TorchScheduler != "" {
@@ -233,7 +232,7 @@ func (a *accelerated) schedule() func() {
 	}
 	s, err := schedule(name, a.args.SchedulerKwargs, warmup)
 	if errors.Is(err, errAdaptive) {
-		// GreedyLR is no LRScheduler, so that Accelerate passes over it
+		// GreedyLR is not an LRScheduler, so Accelerate does not prepare it.
 		prepared := a.args.PrepareScheduler && name != "greedy" || a.args.raw
 		return func() {
 			if !prepared || a.acc.SyncGradients() || !a.args.StepSchedulerWithOptimizer {
@@ -248,7 +247,7 @@ func (a *accelerated) schedule() func() {
 	}
 	prepared := spec.Must(a.acc.PrepareSchedule(a.opt, s, a.total))
 	return func() {
-		// nobody looks at its end then
+		// the schedule's end is not checked with split_batches
 		if last > 0 && a.args.SplitBatches && a.acc.SyncGradients() && !a.acc.OptimizerStepWasSkipped() &&
 			prepared.Moves() == last {
 			spec.Failf("the schedule is made for %d moves", last)
@@ -264,7 +263,7 @@ func checkMoves(moves, last int) {
 	}
 }
 
-// unprepared moves a schedule at every batch, as a scheduler that Accelerate knows nothing of.
+// unprepared steps a schedule at every batch, like a scheduler that was not passed to Accelerate.
 func (a *accelerated) unprepared(s lr.Schedule, last int) func() {
 	spec.Check(lr.Validate(s, a.args.LearningRate, a.total))
 	rate, momentum := s.Plan(a.args.LearningRate, a.total), lr.PlanMomentum(s, a.total)
@@ -282,12 +281,12 @@ func (a *accelerated) unprepared(s lr.Schedule, last int) func() {
 	return step
 }
 
-// setMomentum sets that of the optimizer; every one of package optim is a MomentumSetter.
+// setMomentum sets the optimizer's momentum; all optimizers of package optim are MomentumSetters.
 func (a *accelerated) setMomentum(momentum float64) {
 	spec.Check(a.opt.Optimizer().(optim.MomentumSetter).SetMomentum(momentum))
 }
 
-// resume loads a state and tells from its name where the run continues.
+// resume loads a state, and derives from its name where the run resumes.
 func (a *accelerated) resume(micro int) (start, skip int) {
 	spec.Check(a.acc.LoadState(filepath.Join(a.dir, filepath.FromSlash(a.phase.Resume))))
 	if momentum, ok := a.momenta[a.phase.Resume]; ok {
@@ -351,8 +350,8 @@ func (a *accelerated) loop(ctx context.Context, start, skip int) any {
 	return trace.Of("updates", a.updates, "scheduler_total", a.total)
 }
 
-// epoch trains on one, or on what is left of it behind the batches to skip. It tells whether the
-// process ended in it.
+// epoch trains one epoch, or the rest of it after skip batches. It reports whether the process
+// ended inside it.
 func (a *accelerated) epoch(ctx context.Context, epoch, skip int) (killed bool) {
 	active, seen := a.train, skip
 	if skip > 0 {
@@ -382,7 +381,7 @@ func (a *accelerated) done() bool {
 	return a.args.MaxTrainSteps > 0 && a.updates >= a.args.MaxTrainSteps
 }
 
-// batch is one micro-batch: what stands inside accelerator.accumulate.
+// batch trains on one micro-batch: the body of accelerator.accumulate.
 func (a *accelerated) batch(b batch, epoch, seen int) {
 	takes(a.model, b)
 	if !b.has("labels") {
@@ -401,7 +400,7 @@ func (a *accelerated) batch(b batch, epoch, seen int) {
 	a.count.N += len(b.index)
 	applyInjections(a.args.inject, a.model, a.micro)
 	if a.args.raw && a.spec.Data.Iterable && !a.acc.SyncGradients() {
-		spec.Check(errNoLength) // the raw loop asks whether this is the last batch
+		spec.Check(errNoLength) // the raw loop needs to know whether this is the last batch
 	}
 	norm := a.clip()
 	rates := a.opt.Rates()
@@ -427,7 +426,7 @@ func (a *accelerated) batch(b batch, epoch, seen int) {
 	a.update(a.updates, a.progress(epoch, seen), norm, rates, a.model, skipped, more)
 }
 
-// progress is the epoch of an update; nothing where a pass has no length.
+// progress returns the epoch of an update, or nil if a pass has no length.
 func (a *accelerated) progress(epoch, seen int) any {
 	if !a.spec.Data.Iterable {
 		return float64(epoch) + float64(seen)/float64(a.train.Len())
@@ -438,7 +437,7 @@ func (a *accelerated) progress(epoch, seen int) any {
 	return nil
 }
 
-// clip limits the gradients at the end of a window.
+// clip clips the gradients at the end of an accumulation window.
 func (a *accelerated) clip() (norm any) {
 	if !a.acc.SyncGradients() {
 		return nil

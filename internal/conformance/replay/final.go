@@ -16,12 +16,12 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// FinalName is the file of the tensors that a run ended with.
+// FinalName is the file of the final tensors of a run.
 const FinalName = "final.safetensors"
 
-// noise tells whether a tensor belongs to a parameter whose true gradient is zero, since softmax or
-// BatchNorm removes it: adaptive optimizers turn its rounding noise into steps, so only bitwise
-// equality says anything about it.
+// noise reports whether a tensor belongs to a parameter whose gradient is zero in exact arithmetic,
+// because softmax or BatchNorm cancels it. Adaptive optimizers turn its rounding errors into steps,
+// so it can only be compared bitwise.
 func noise(m spec.Model, name string) bool {
 	if m.Kind == "bert" {
 		return strings.Contains(name, "attention.self.key.bias")
@@ -31,14 +31,14 @@ func noise(m spec.Model, name string) bool {
 		return false
 	}
 	sizes, _ := m.Options.Any("sizes").([]any)
-	return match[1] != fmt.Sprint(len(sizes)-2) // the last layer has no norm behind it
+	return match[1] != fmt.Sprint(len(sizes)-2) // the last layer is not followed by a norm
 }
 
 var hiddenBias = regexp.MustCompile(`layers\.(\d+)\.bias`)
 
-// CompareFinal compares the tensors that a run ended with, a file, with the stored ones, those of
-// dir. A tensor is bitwise equal, NaN being equal to NaN, or the 2-norm of the difference is no
-// more than rtol times the 2-norm; optimizer states have ten times the tolerance.
+// CompareFinal compares the file got with the final tensors stored in dir. A tensor must be bitwise
+// equal, where NaN equals NaN, or the 2-norm of the difference must be at most rtol times the
+// 2-norm of the tensor; optimizer states have ten times the tolerance.
 func CompareFinal(s *spec.Spec, dir, got string, rtol float64) trace.Row {
 	stored, other := recorded.Tensors(filepath.Join(dir, FinalName)), recorded.Tensors(got)
 	row := trace.Row{Field: FinalName}

@@ -26,14 +26,14 @@ type (
 	hezarModel   = hezar.Model[row, hezarBatch]
 )
 
-// hezarRun replays a case of Hezar's trainer: its phases one after the other in one folder, each
-// with a model and a trainer of its own.
+// hezarRun replays a case of Hezar's trainer: its phases run one after the other in the same
+// folder, each with its own model and trainer.
 type hezarRun struct {
 	*session
 
-	trainer    *hezarTrainer // of the last phase, nil if it was refused
+	trainer    *hezarTrainer // of the last phase; nil if it was refused
 	model      hezarModel
-	state      hezar.TrainerState // at the end of the last phase whose configuration was taken
+	state      hezar.TrainerState // at the end of the last phase whose configuration was accepted
 	err        error              // the last refusal
 	last       trace.Object       // the last evaluation
 	evaluating bool
@@ -58,8 +58,8 @@ func replayHezar(ctx context.Context, c *session) *Run {
 	return r.finish(final)
 }
 
-// hezarLength is the length of a data set of n rows with a max_size: a share of them, rounded up,
-// if it is written as one.
+// hezarLength returns the length of a data set of n rows with max_size. If that is written as a
+// fraction, it is a share of the rows, rounded up.
 func hezarLength(n int, size float64, written any) int {
 	whole := !strings.ContainsAny(fmt.Sprint(written), ".eE")
 	switch {
@@ -71,7 +71,7 @@ func hezarLength(n int, size float64, written any) int {
 	return n
 }
 
-// do runs one phase. What the trainer refuses is part of the record.
+// do runs one phase. If the trainer refuses it, that is recorded.
 func (r *hezarRun) do(ctx context.Context, p spec.Phase) {
 	stop := p.Options.Int("stop_after_step", -1)
 	if p.StopAfterUpdate != nil || p.SameTrainer || p.Do == "predict" {
@@ -90,7 +90,7 @@ func (r *hezarRun) do(ctx context.Context, p spec.Phase) {
 	r.phase(info)
 }
 
-// train trains; what is said of the phase goes into info.
+// train trains; what is recorded about the phase is added to info.
 func (r *hezarRun) train(ctx context.Context, p spec.Phase, stop int, info trace.Object) {
 	r.model = newHezarModel(r.spec)
 	config := r.config(p)
@@ -109,7 +109,7 @@ func (r *hezarRun) train(ctx context.Context, p spec.Phase, stop int, info trace
 	}
 	o := hezar.Options[row, hezarBatch]{Rules: hezar.Exact, RunName: "Jan01_00-00-00_host", Output: io.Discard,
 		Overrides: r.overrides(stop), DatasetConfig: dataset}
-	o.EvalDataset = cmp.Or(r.sets["eval"], &rows{}) // without rows Hezar has an empty set
+	o.EvalDataset = cmp.Or(r.sets["eval"], &rows{}) // without rows, Hezar has an empty set
 	r.seen, r.evaluating = r.count("micro_losses"), false
 	t, err := hezar.New[row, hezarBatch](config, r.model, data.Dataset[row](r.sets["train"]), o)
 	field := ""
@@ -130,7 +130,7 @@ func (r *hezarRun) train(ctx context.Context, p spec.Phase, stop int, info trace
 	}
 	if err != nil {
 		ended(err)
-		if field != "NumEpochs" && field != "BatchSize" { // which it divides by before it makes a state
+		if field != "NumEpochs" && field != "BatchSize" { // Hezar divides by these before it makes a state
 			info["state_at_end"] = hexed(r.state.Map())
 		}
 		return
@@ -147,7 +147,7 @@ func (r *hezarRun) train(ctx context.Context, p spec.Phase, stop int, info trace
 	info["state_at_end"] = hexed(r.state.Map())
 }
 
-// config makes the configuration of a phase: by way of a file, as a user of Hezar brings one along.
+// config makes the configuration of a phase from a file, as a user of Hezar would.
 func (r *hezarRun) config(p spec.Phase) hezar.TrainerConfig {
 	args := r.spec.PhaseArgs(p)
 	m := omegaconf.Map{{Key: "config_type", Value: "trainer"}}
@@ -185,7 +185,7 @@ func (r *hezarRun) config(p spec.Phase) hezar.TrainerConfig {
 	return c
 }
 
-// resolvedMetric is metric_for_best_model with its prefix.
+// resolvedMetric returns metric_for_best_model with its prefix.
 func resolvedMetric(c hezar.TrainerConfig) string {
 	metric, set := cmp.Or(c.MetricForBestModel, "loss"), "evaluation."
 	if c.DoEvaluate != nil && !*c.DoEvaluate {
@@ -197,8 +197,8 @@ func resolvedMetric(c hezar.TrainerConfig) string {
 	return set + metric
 }
 
-// hezarStart is the state of a trainer that was refused: Hezar makes it before it looks at the
-// rest.
+// hezarStart returns the state of a trainer that was refused: Hezar makes the state before it
+// checks the other settings.
 func hezarStart(c hezar.TrainerConfig) hezar.TrainerState {
 	if c.ResumeFromCheckpoint != "" {
 		if s, err := hezar.LoadTrainerState(filepath.Join(c.OutputDir, cmp.Or(c.CheckpointsDir, "checkpoints"),
@@ -214,7 +214,7 @@ func hezarStart(c hezar.TrainerConfig) hezar.TrainerState {
 			cmp.Or(c.LogsDir, "logs"), "Jan01_00-00-00_host")}
 }
 
-// addStart adds what a trainer has worked out before its first batch.
+// addStart adds what a trainer has computed before its first batch.
 func addStart(info trace.Object, t *hezarTrainer) {
 	_, sum, count := t.RunningLoss()
 	avg := t.State.LossTrackerAvg
@@ -229,7 +229,7 @@ func addStart(info trace.Object, t *hezarTrainer) {
 			"count", count))
 }
 
-// zeroOrHex is a number of an AverageMeter, in which zero is an integer.
+// zeroOrHex converts a number of an AverageMeter, in which zero is an integer.
 func zeroOrHex(v float64) any {
 	if v == 0 {
 		return 0
@@ -237,7 +237,7 @@ func zeroOrHex(v float64) any {
 	return trace.Hex(v)
 }
 
-// hexed turns the values of a file into those of a trace: floats into hex, keys into strings.
+// hexed converts the values of a file to those of a trace: floats to hex, keys to strings.
 func hexed(v any) any {
 	switch v := v.(type) {
 	case float64:

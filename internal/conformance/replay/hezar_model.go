@@ -13,13 +13,13 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// hezarBatch is a batch of a case, with pictures in the form that a CRNN takes.
+// hezarBatch is a batch of a case, with its pictures in the form that a CRNN takes.
 type hezarBatch struct {
 	batch
 	pictures crnn.Batch
 }
 
-// newHezarModel makes the model of a case and gives it its initial weights.
+// newHezarModel makes the model of a case with its initial weights.
 func newHezarModel(s *spec.Spec) hezarModel {
 	var made hezarModel
 	switch s.Model.Kind {
@@ -51,7 +51,7 @@ func ofHezar(kind string, m spec.Model) *repository.Model {
 	return made
 }
 
-// mlpConfig is model_config.yaml of the recording's own model.
+// mlpConfig returns the model_config.yaml of the recording's own model.
 func mlpConfig(o *spec.Object) omegaconf.Map {
 	sizes := o.Ints("sizes")
 	return omegaconf.Map{{Key: "name", Value: "conformance_mlp"}, {Key: "config_type", Value: "model"},
@@ -60,7 +60,7 @@ func mlpConfig(o *spec.Object) omegaconf.Map {
 		{Key: "num_labels", Value: sizes[len(sizes)-1]}}
 }
 
-// hezarVectors is a classifier of vectors, or of texts.
+// hezarVectors classifies vectors or texts.
 type hezarVectors struct {
 	m      *model
 	config omegaconf.Map
@@ -69,7 +69,7 @@ type hezarVectors struct {
 func (h *hezarVectors) Model() any                 { return h.m.module }
 func (h *hezarVectors) HezarConfig() omegaconf.Map { return h.config }
 
-// Collate stacks rows. Texts are cut to the longest of the batch and get a mask.
+// Collate stacks rows. Texts are cut to the longest in the batch and get a mask.
 func (h *hezarVectors) Collate(list []row) (b hezarBatch, err error) {
 	err = recorded.Try(func() {
 		if b.batch = spec.Must(collate(list)); !b.has("lengths") {
@@ -79,7 +79,7 @@ func (h *hezarVectors) Collate(list []row) (b hezarBatch, err error) {
 		longest := slices.Max(integers(lengths))
 		b.columns["input_ids"] = ids.Narrow(1, 0, longest).Contiguous()
 		b.columns["attention_mask"] = torch.Arange(longest).Lt(lengths).ToDType(torch.Int64)
-		for _, name := range []string{"lengths", "token_ids", "token_type_ids"} { // Hezar's model does not look at types
+		for _, name := range []string{"lengths", "token_ids", "token_type_ids"} { // Hezar's model ignores token types
 			delete(b.columns, name)
 		}
 	})
@@ -99,7 +99,7 @@ func (h *hezarVectors) Loss(p engine.ForwardPass, b hezarBatch) engine.Loss {
 	return h.LossOf(p, h.Predict(p, b))
 }
 
-// image2text is what package hezar makes of a CRNN.
+// image2text is the interface of a CRNN in package hezar.
 type image2text interface {
 	hezar.Model[crnn.Sample, crnn.Batch]
 	hezar.Generator[crnn.Batch]
@@ -107,10 +107,10 @@ type image2text interface {
 	hezar.Configured
 }
 
-// hezarPictures is a CRNN for batches of a case.
+// hezarPictures is a CRNN for the batches of a case.
 type hezarPictures struct{ image2text }
 
-// Collate makes numbers from 0 to 1 of pixels, and leaves out the zeros behind labels.
+// Collate scales pixels to the range from 0 to 1, and drops the zeros after labels.
 func (h *hezarPictures) Collate(list []row) (hezarBatch, error) {
 	var b hezarBatch
 	err := recorded.Try(func() {

@@ -34,8 +34,8 @@ func logFields(l hezar.Logs) trace.Object {
 	return o
 }
 
-// overrides record every method that Hezar's trainer has, and leave what it does as it is. The
-// process dies before the batch behind stop, if that is not negative.
+// overrides record the calls of all methods of Hezar's trainer, without changing what they do. The
+// process ends before the batch after stop, if that is not negative.
 func (r *hezarRun) overrides(stop int) hezar.Overrides[row, hezarBatch] {
 	type T = hezarTrainer
 	return hezar.Overrides[row, hezarBatch]{
@@ -131,7 +131,7 @@ func (r *hezarRun) overrides(stop int) hezar.Overrides[row, hezarBatch] {
 	}
 }
 
-// evaluate records an evaluation and what it returns.
+// evaluate records an evaluation and its result.
 func (r *hezarRun) evaluate(t *hezarTrainer, ctx context.Context, d data.Dataset[row]) (hezar.Logs, error) {
 	r.event(t, "evaluate")
 	r.evaluating = true
@@ -155,19 +155,19 @@ func (r *hezarRun) afterUpdate(t *hezarTrainer) error {
 	return nil
 }
 
-// finish puts the trace together. final says which tensors the case keeps whole.
+// finish assembles the trace. final says which tensors the case stores in full.
 func (r *hezarRun) finish(final any) *Run {
 	if r.trainer != nil {
 		spec.Check(r.trainer.Close())
 	}
-	var outs []string // the folders of all phases
+	var outs []string // the output folders of all phases
 	for _, p := range r.spec.Phases {
 		outs = append(outs, r.spec.PhaseArgs(p).String("output_dir", "out"))
 	}
 	slices.Sort(outs)
 	files, texts := trace.Object{}, trace.Object{}
 	for _, out := range slices.Compact(outs) {
-		names := slices.DeleteFunc(filesBelow(out), func(name string) bool { // manifests of ours, and hidden files
+		names := slices.DeleteFunc(filesBelow(out), func(name string) bool { // our manifests, hidden files
 			return filepath.Base(name) == "MANIFEST.json" || strings.HasPrefix(filepath.Base(name), ".")
 		})
 		for i, name := range names {
@@ -202,7 +202,7 @@ func (r *hezarRun) finish(final any) *Run {
 	return run
 }
 
-// readText adds the content of a file to the record, and the same parsed.
+// readText records the text of a file and its parsed content.
 func readText(texts trace.Object, path string) {
 	raw := spec.Must(os.ReadFile(path))
 	o := trace.Of("text", string(raw))
@@ -226,7 +226,7 @@ func readText(texts trace.Object, path string) {
 	texts[path] = o.With("header", strings.Split(lines[0], ","), "rows", rows)
 }
 
-// addFinal adds the tensors of the end: whole, or what can be said of them in few numbers.
+// addFinal adds the final tensors, either in full or as statistics.
 func (r *hezarRun) addFinal(run *Run, final any) {
 	if r.model == nil {
 		return

@@ -18,8 +18,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// hfRun is a case of transformers' Trainer under package trainer with semantics.HuggingFace. Each
-// phase that trains has a trainer of its own.
+// hfRun replays a case of transformers' Trainer with package trainer and semantics.HuggingFace.
+// Each phase that trains has its own trainer.
 type hfRun struct {
 	*session
 
@@ -28,10 +28,10 @@ type hfRun struct {
 	watch     *watch
 	step      *hfStep
 	trainer   *trainer.Trainer[row, batch]
-	optimizer bool  // there is one: a training has begun
-	killed    bool  // it has not ended
-	kept      bool  // a further trainer is made around the step, which nothing draws, seeds or records for
-	history   []any // of the checkpoint that a refused training would have gone on from
+	optimizer bool  // exists, because a training has begun
+	killed    bool  // the training was interrupted
+	kept      bool  // another trainer is created with the same step, which must not draw, seed or record anything
+	history   []any // of the checkpoint from which a refused training would have resumed
 	result    any   // train_output
 	predicted []torch.Named
 	rms       []torch.Named // see rootMeanSquares
@@ -50,7 +50,7 @@ func replayHF(ctx context.Context, c *session) *Run {
 	return h.end(refused)
 }
 
-// do does what a phase asks for.
+// do runs a phase.
 func (h *hfRun) do(ctx context.Context, p spec.Phase) {
 	name, prefix := p.Options.String("on", "eval"), p.Options.String("prefix", "test")
 	spec.Check(p.Options.Done())
@@ -67,8 +67,8 @@ func (h *hfRun) do(ctx context.Context, p spec.Phase) {
 	if p.Do == "predict" {
 		on = h.split(name)
 	}
-	// and so it stays; after a training that was killed the recorded trainer takes itself to be in
-	// it
+	// The model stays in this dtype. After a training that was killed, the recorded trainer
+	// believes that it is still training.
 	if p.Do != "train" && h.args.fullEval != torch.DefaultDType && !h.killed {
 		nn.To(h.step.current.model.module, torch.TensorOptions{DType: h.args.fullEval})
 	}
@@ -110,7 +110,7 @@ func (h *hfRun) construct(p spec.Phase) {
 	h.args.settle(h.spec)
 	h.needs()
 	h.lossAndMetrics()
-	h.watch = newWatch(h, p.StopAfterUpdate) // of every train() of this object
+	h.watch = newWatch(h, p.StopAfterUpdate) // shared by every train() of this object
 	h.step, h.optimizer, h.killed, h.history = &hfStep{run: h}, h.args.lateSchedule, false, nil
 	h.makeStep()
 	o := h.args.trainer
@@ -129,7 +129,7 @@ func (h *hfRun) construct(p spec.Phase) {
 	h.start(h.step.current.model)
 }
 
-// sampler sets the order of the samples where it takes the samples or the global generator.
+// sampler sets the order of the samples if it depends on the samples or the global generator.
 func (h *hfRun) sampler(o *trainer.Options) {
 	switch {
 	case h.args.asked.TrainSamplingStrategy == "group_by_length":
@@ -145,7 +145,7 @@ func (h *hfRun) sampler(o *trainer.Options) {
 	}
 }
 
-// lengths are those of the samples of a set, in tokens.
+// lengths returns the lengths of a set's samples in tokens.
 func lengths(set data.Dataset[row]) (list []int) {
 	for i := range set.Len() {
 		ids, ok := spec.Must(set.At(i)).values["input_ids"]
@@ -157,15 +157,16 @@ func lengths(set data.Dataset[row]) (list []int) {
 	return list
 }
 
-// nothingToEvaluate refuses eval_on_start without an evaluation set when the training has begun.
+// nothingToEvaluate makes the start of a training fail because of eval_on_start without an
+// evaluation set.
 type nothingToEvaluate struct{}
 
 func (nothingToEvaluate) TrainBegin(*trainer.Run) error {
 	return fmt.Errorf("eval_on_start is set, but there is no evaluation set")
 }
 
-// again makes a trainer around the step of the one before that resumes or begins again, which
-// train(resume_from_checkpoint=...) does without a new object.
+// again makes a trainer with the previous one's step, which resumes or starts over, as
+// train(resume_from_checkpoint=...) does on the same object.
 func (h *hfRun) again(p spec.Phase) {
 	if h.killed && h.args.engine.NEFTuneAlpha != 0 {
 		spec.Refusef("neftune_noise_alpha in a phase with same_trainer behind one that was killed: " +
@@ -182,13 +183,13 @@ func (h *hfRun) again(p spec.Phase) {
 		return
 	}
 	h.options = o
-	spec.Must(h.step.Report(context.Background())) // the losses of a training that ended between two logs
+	spec.Must(h.step.Report(context.Background())) // discard the losses of a training that ended between two logs
 	h.kept = true
 	defer func() { h.kept = false }()
 	h.trainer = spec.Must(trainer.New[row, batch](h.step, o))
 }
 
-// needs refuses, when the training begins, what the model or the samples do not have.
+// needs refuses, when training begins, options that the model or the samples do not support.
 func (h *hfRun) needs() {
 	kind, a := h.spec.Model.Kind, &h.args
 	refuse := func(what string) {
@@ -213,7 +214,7 @@ func (h *hfRun) needs() {
 	}
 }
 
-// lossAndMetrics completes the engine's options by what a case says outside of the arguments.
+// lossAndMetrics sets the engine's options that a case specifies outside the arguments.
 func (h *hfRun) lossAndMetrics() {
 	e := &h.args.engine
 	if h.spec.LossFunc == "ce_per_item" {
@@ -232,14 +233,14 @@ func (h *hfRun) lossAndMetrics() {
 	}
 }
 
-// makeStep builds the model and the engine's step around it.
+// makeStep builds the model and the engine's step.
 func (h *hfRun) makeStep() {
 	task := func() (t engine.Task[row, batch], err error) {
 		err = recorded.Try(func() { h.step.current = &hfTask{run: h, model: build(h.spec)} })
 		return h.step.current, err
 	}
 	e := h.args.engine
-	if e.Device = h.device; e.Precision == amp.FP16 { // which the recorded trainer passed over on a CPU
+	if e.Device = h.device; e.Precision == amp.FP16 { // the recorded trainer ignored fp16 on a CPU
 		e.Precision = amp.FP32
 	}
 	if h.spec.Init.ByPeer {
@@ -249,7 +250,7 @@ func (h *hfRun) makeStep() {
 	h.step.Step = spec.Must(engine.New(spec.Must(task()), e))
 }
 
-// resumeFrom says where a training continues.
+// resumeFrom sets where a training resumes.
 func (h *hfRun) resumeFrom(p spec.Phase, o *trainer.Options) {
 	names := h.saved("checkpoint-*")
 	switch {
@@ -263,14 +264,14 @@ func (h *hfRun) resumeFrom(p spec.Phase, o *trainer.Options) {
 		o.ResumeFrom = filepath.Join(h.dir, names[len(names)-1])
 	case p.Resume != "":
 		o.ResumeFrom = filepath.Join(h.dir, p.Resume)
-	default: // the checkpoints of an earlier phase stay
+	default: // the checkpoints of an earlier phase are kept
 		return
 	}
 	o.OutputDir = h.dir
 	h.step.tokens = stateInt(readState(o.ResumeFrom), "num_input_tokens_seen")
 }
 
-// valid is the evaluation set, or the sets; nil if there is none.
+// valid returns the evaluation set, or sets; nil if there is none.
 func (h *hfRun) valid() data.Dataset[row] {
 	if h.spec.Data.EvalSets == nil {
 		if set := h.sets["eval"]; set != nil {
@@ -285,11 +286,11 @@ func (h *hfRun) valid() data.Dataset[row] {
 	return sets
 }
 
-// refuse ends a training before its first event. What the recorded trainer has done until then it
-// has done: it has loaded the checkpoint's weights and log, and made its optimizer if only the
-// schedule is refused.
+// refuse ends a training before its first event. What the recorded trainer did before that is done:
+// loading the checkpoint's weights and log, and creating the optimizer if only the schedule is
+// refused.
 func (h *hfRun) refuse() {
-	// the recorded trainer has made its model again, and has no optimizer yet
+	// The recorded trainer has made a new model, and no optimizer yet.
 	if h.args.missing && h.spec.Init.ByPeer && h.optimizer {
 		spec.Check(h.step.Step.Seed(uint64(h.args.asked.Seed), trainer.SeedOptions{}))
 		h.optimizer = false

@@ -21,28 +21,27 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// hfArgs are the arguments of transformers' Trainer as the options of ours.
+// hfArgs are the arguments of transformers' Trainer, converted to options.
 type hfArgs struct {
-	asked        arguments.TrainingArguments // what the case says
+	asked        arguments.TrainingArguments // as given in the case
 	trainer      trainer.Options
 	engine       engine.Options
 	accumulate   int         // accelerator_config.gradient_accumulation_kwargs.num_steps
-	fullEval     torch.DType // evaluations outside of training turn the model into it; zero: they do not
-	globalOrder  bool        // the samples are ordered by the global generator
-	inputs       bool        // the metrics want input_ids
-	noLabels     bool        // label_names names what no batch has, so that an evaluation sees no labels
-	late         error       // what is refused when the training begins
-	lateSchedule bool        // it is the schedule, which is made when there is an optimizer
-	missing      bool        // it is the checkpoint to resume from
+	fullEval     torch.DType // dtype for evaluations outside of training; zero: unchanged
+	globalOrder  bool        // the global generator determines the order of the samples
+	inputs       bool        // the metrics need input_ids
+	noLabels     bool        // no batch has the columns in label_names, so evaluations have no labels
+	late         error       // the error when training begins
+	lateSchedule bool        // late is about the schedule, which is made after the optimizer
+	missing      bool        // late is about the checkpoint to resume from
 }
 
 func (a *hfArgs) saves() bool     { return a.asked.SaveStrategy != "no" }
 func (a *hfArgs) evaluates() bool { return a.asked.EvalStrategy != "no" }
 
-// readHFArgs takes TrainingArguments of transformers 5.17, all of them, by package arguments. Those
-// that only concern Python, or other machines than this one, are taken where they change nothing.
-// It fails with a refusal, as that of the recorded trainer would be, or, where something cannot be
-// run, with an *spec.Unsupported.
+// readHFArgs reads all TrainingArguments of transformers 5.17 with package arguments. Those that
+// only concern Python or other machines are accepted if they change nothing. It fails with the
+// error that the recorded trainer would return, or with an *spec.Unsupported.
 func readHFArgs(o *spec.Object) (a hfArgs) {
 	a.readHere(o)
 	fields := withEffect(o)
@@ -53,7 +52,7 @@ func readHFArgs(o *spec.Object) (a hfArgs) {
 		o.Fail(wrong.Argument, wrong.Want)
 		err = o.Err()
 	}
-	spec.Check(err) // a call in Python refuses it
+	spec.Check(err) // already an error in the Python call
 	a.asked = known
 	spec.Check(known.Validate())
 	known.UseCPU, known.BatchEvalMetrics, known.PredictionLossOnly = true, false, false
@@ -65,7 +64,7 @@ func readHFArgs(o *spec.Object) (a hfArgs) {
 	return a
 }
 
-// readHere takes what the recorded model and its data decide about.
+// readHere reads the arguments that depend on the recorded model and its data.
 func (a *hfArgs) readHere(o *spec.Object) {
 	steps := o.Int("max_steps", -1)
 	if epochs := o.Float("num_train_epochs", 3); steps == 0 || steps < 0 && epochs <= 0 {
@@ -84,7 +83,7 @@ func (a *hfArgs) readHere(o *spec.Object) {
 	}
 }
 
-// readAccelerator takes accelerator_config.
+// readAccelerator reads accelerator_config.
 func (a *hfArgs) readAccelerator(o *spec.Object) {
 	c := o.Object("accelerator_config")
 	if c == nil {
@@ -92,7 +91,7 @@ func (a *hfArgs) readAccelerator(o *spec.Object) {
 	}
 	a.globalOrder = !c.Bool("use_seedable_sampler", true)
 	for _, name := range []string{"split_batches", "even_batches", "non_blocking", "dispatch_batches"} {
-		c.Any(name) // of no effect in one process
+		c.Any(name) // no effect in one process
 	}
 	if k := c.Object("gradient_accumulation_kwargs"); k != nil {
 		if k.Has("num_steps") {
@@ -102,7 +101,7 @@ func (a *hfArgs) readAccelerator(o *spec.Object) {
 			}
 			a.accumulate = k.Int("num_steps", 1)
 		}
-		// transformers writes it into what it was given, where a second trainer finds it
+		// transformers writes this into the object it was given, where a second trainer finds it.
 		k.Map()["num_steps"] = json.Number("1")
 	}
 	if err := c.Done(); err != nil {
@@ -111,8 +110,8 @@ func (a *hfArgs) readAccelerator(o *spec.Object) {
 	}
 }
 
-// resolve makes the options of the arguments. What is wrong with the sizes, the optimizer or the
-// schedule shows when the training begins, as in Python, and is kept in late.
+// resolve converts the arguments to options. Errors about sizes, the optimizer or the schedule
+// occur when training begins, as in Python, and are kept in late.
 func (a *hfArgs) resolve(known *arguments.TrainingArguments) {
 	known.OptimArgs = knownOptimArgs(known)
 	known.GradientAccumulationSteps = cmp.Or(a.accumulate, known.GradientAccumulationSteps)
@@ -137,7 +136,7 @@ func (a *hfArgs) resolve(known *arguments.TrainingArguments) {
 	spec.Check(a.apply(known))
 }
 
-// apply makes the options, but for those of this machine.
+// apply sets the options, except those that depend on the machine.
 func (a *hfArgs) apply(known *arguments.TrainingArguments) error {
 	t, e := &a.trainer, &a.engine
 	*t, *e = trainer.Options{Semantics: semantics.HuggingFace, Progress: io.Discard}, engine.Options{}
@@ -151,7 +150,7 @@ func (a *hfArgs) apply(known *arguments.TrainingArguments) error {
 	return nil
 }
 
-// lateRefusal is what stops the recorded trainer, and not ours, when the training begins.
+// lateRefusal returns an error that occurs only in the recorded trainer when training begins.
 func (a *hfArgs) lateRefusal(known *arguments.TrainingArguments) error {
 	switch {
 	case a.asked.DataloaderNumWorkers == 0 && a.asked.DataloaderPersistentWorkers:
@@ -164,20 +163,20 @@ func (a *hfArgs) lateRefusal(known *arguments.TrainingArguments) error {
 	return nil
 }
 
-// buildable fails with what is wrong with the settings of an optimizer, on a parameter of no
-// importance.
+// buildable fails if the settings of an optimizer are invalid, by building it with a dummy
+// parameter.
 func buildable(b optim.Builder) {
 	torch.Scope(func() {
 		spec.Must(b.Build([]optim.Group{{Params: []torch.Named{{Name: "any", Tensor: torch.Zeros(1)}}}}))
 	})
 }
 
-// packaged are parts of the names of optimizers that transformers takes from packages of others,
-// none of which the recordings have.
+// packaged are parts of the names of optimizers that transformers takes from other packages, which
+// were not installed for the recordings.
 const packaged = "xla npu anyprecision 4bit 8bit 32bit bnb ademamix galore lomo grokadamw schedule_free apollo stable"
 
-// knownOptimArgs leaves out of optim_args what the optimizer does not have, as transformers does
-// without a word.
+// knownOptimArgs removes arguments from optim_args that the optimizer does not have, as
+// transformers does silently.
 func knownOptimArgs(known *arguments.TrainingArguments) string {
 	refused := func(text string) bool {
 		_, err := optim.ByName(known.Optim, optim.Arguments{OptimArgs: text})
@@ -192,14 +191,14 @@ func knownOptimArgs(known *arguments.TrainingArguments) string {
 	return strings.Join(slices.DeleteFunc(parts, refused), ",")
 }
 
-// byLength tells whether the samples are ordered by their lengths.
+// byLength reports whether the samples are ordered by length.
 func (a *hfArgs) byLength() bool {
 	return a.asked.TrainSamplingStrategy == "group_by_length" || a.asked.TrainSamplingStrategy == "batch_rebalance"
 }
 
-// keepIntervals puts the updates between two logs, evaluations or saves into the state of a
-// checkpoint where the strategy does not count updates: transformers keeps them though they have no
-// effect, and our options have no place for them.
+// keepIntervals adds the intervals of logs, evaluations and saves to the state of a checkpoint if
+// the strategy does not use them: transformers keeps them anyway, and package trainer's options do
+// not.
 func (a *hfArgs) keepIntervals(state map[string]any) {
 	keep := func(name, strategy string, steps float64) {
 		if strategy == "steps" && steps > 0 {
@@ -219,8 +218,8 @@ func (a *hfArgs) keepIntervals(state map[string]any) {
 	}
 }
 
-// settle refuses what the recorded trainer refuses when it is made, and leaves out what has no
-// effect there.
+// settle refuses what the recorded trainer refuses when it is created, and removes options without
+// effect.
 func (a *hfArgs) settle(s *spec.Spec) {
 	t, stream, workers := &a.trainer, s.Data.Iterable, a.asked.DataloaderNumWorkers
 	switch {
@@ -234,15 +233,15 @@ func (a *hfArgs) settle(s *spec.Spec) {
 			"times", workers, workers)
 	}
 	if stream {
-		t.Order = nil // a stream has an order of its own
+		t.Order = nil // a stream has its own order
 	}
-	if t.LoadBestAtEnd && !a.evaluates() && !a.saves() { // no evaluation ever finds a best one
+	if t.LoadBestAtEnd && !a.evaluates() && !a.saves() { // no evaluation can find a best checkpoint
 		t.LoadBestAtEnd, t.Save = false, trainer.Never
 		t.MetricForBest = cmp.Or(t.MetricForBest, "loss")
 	}
 }
 
-// idle are arguments of no effect here.
+// idle lists arguments that have no effect here.
 const idle = "output_dir report_to disable_tqdm run_name log_level log_level_replica log_on_each_node logging_dir " +
 	"do_train do_eval do_predict dataloader_pin_memory dataloader_multiprocessing_context dataloader_in_order " +
 	"average_tokens_across_devices ddp_timeout save_on_each_node use_cache enable_jit_checkpoint " +
@@ -252,8 +251,8 @@ const idle = "output_dir report_to disable_tqdm run_name log_level log_level_rep
 	"liger_kernel_config " +
 	"optim_target_modules" // of GaLore, LoMo and APOLLO
 
-// idleAt are arguments of no effect here if they have one of the values that are given; others make
-// the case unsupported.
+// idleAt lists values with which an argument has no effect here; other values make the case
+// unsupported.
 var idleAt = map[string][]string{
 	"use_cpu": {"true"}, "torch_compile": {"false"}, "use_liger_kernel": {"false"}, "skip_memory_metrics": {"true"},
 	"push_to_hub":                   {"false"},
@@ -263,8 +262,8 @@ var idleAt = map[string][]string{
 	"torch_compile_backend": {"null"}, "torch_compile_mode": {"null"},
 }
 
-// withEffect returns the arguments that package arguments is to read: the ones that have an effect and
-// that readHere leaves.
+// withEffect returns the arguments for package arguments: those that have an effect and are not
+// read by readHere.
 func withEffect(o *spec.Object) map[string]any {
 	fields := without(o.Map(), strings.Fields(idle+" accelerator_config label_names")...)
 	for name, values := range idleAt {

@@ -13,11 +13,11 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// hfTask is a model of a case as a task for package engine.
+// hfTask is the model of a case as a task of package engine.
 type hfTask struct {
 	run   *hfRun
 	model *model
-	last  batch // that Predict saw, for the loss of it
+	last  batch // the batch of the last Predict, for its loss
 }
 
 var (
@@ -67,15 +67,15 @@ func (t *hfTask) LossOf(p engine.ForwardPass, o engine.Outputs) engine.Loss {
 
 func (t *hfTask) ObserveLoss(b batch, loss torch.Tensor) { t.run.micro(b.index, loss.Item()) }
 
-// CountItems counts the labels that the loss is averaged over, where the recorded trainer would:
-// for a model that takes the number, and for a loss of the case's own.
+// CountItems counts the labels over which the loss is averaged, if the recorded trainer would: for
+// a model that accepts the number, and for a custom loss.
 func (t *hfTask) CountItems(b batch) int64 {
 	if !b.has("labels") || !t.model.takesItems && t.run.spec.LossFunc == "" {
 		return 0
 	}
 	labels := b.columns["labels"]
 	values := integers(labels)
-	if values == nil { // numbers, none of which is -100
+	if values == nil { // floats, none of which is -100
 		return labels.Numel()
 	}
 	width := int64(1)
@@ -92,7 +92,7 @@ func (t *hfTask) CountItems(b batch) int64 {
 	return count
 }
 
-// CountTokens counts the elements of input_ids, and the elements that the attention mask leaves.
+// CountTokens counts the elements of input_ids, and those that the attention mask selects.
 func (t *hfTask) CountTokens(b batch) (all, nonPadding int64) {
 	if !b.has("input_ids") {
 		return 0, 0
@@ -107,8 +107,8 @@ func (t *hfTask) CountTokens(b batch) (all, nonPadding int64) {
 	return all, nonPadding
 }
 
-// perItem is the loss ce_per_item: cross-entropies summed over the batch, divided by the labels of
-// the whole window.
+// perItem is the loss ce_per_item: the sum of cross-entropies over the batch, divided by the number
+// of labels in the accumulation window.
 func perItem(p engine.ForwardPass, o engine.Outputs) engine.Loss {
 	if len(o.Labels) == 0 {
 		return engine.Loss{Rows: o.Rows}
@@ -121,21 +121,21 @@ func perItem(p engine.ForwardPass, o engine.Outputs) engine.Loss {
 	return engine.PerItem(sum.DivScalar(float64(p.Items)), o.Rows)
 }
 
-// hfStep is the engine's step as a user would wrap it to look at a run: what goes in and out of a
-// method is recorded, the work is the engine's.
+// hfStep wraps the engine's step, as a user would to observe a run: it records the arguments and
+// results of methods.
 type hfStep struct {
 	*engine.Step[row, batch]
 	run     *hfRun
-	current *hfTask // another one after the model has been made again
-	items   int64   // of the current window
-	tokens  int64   // since the beginning of the run
+	current *hfTask // replaced when the model is made again
+	items   int64   // in the current window
+	tokens  int64   // since the start of the run
 	rates   []float64
 	skipped bool
 	eval    trainer.Evaluation
 
-	started   struct{ train, eval int } // loaders that have been begun
-	evaluates bool                      // the current batch is one of an evaluation
-	shapes    [][]int64                 // of the predictions of an evaluation's batches
+	started   struct{ train, eval int } // number of loaders started
+	evaluates bool                      // the current batch belongs to an evaluation
+	shapes    [][]int64                 // shapes of the predictions for each batch of an evaluation
 }
 
 var _ trainer.Step[row, batch] = (*hfStep)(nil)
@@ -162,7 +162,7 @@ func (s *hfStep) Update(ctx context.Context, rate float64) (applied bool, err er
 	return applied, err
 }
 
-// Seed takes the seed of the case, which may be 0.
+// Seed uses the seed of the case, which may be 0.
 func (s *hfStep) Seed(_ uint64, o trainer.SeedOptions) error {
 	if s.run.kept {
 		return nil
@@ -170,7 +170,7 @@ func (s *hfStep) Seed(_ uint64, o trainer.SeedOptions) error {
 	return s.Step.Seed(uint64(s.run.args.asked.Seed), o)
 }
 
-// StartLoader leaves the draw of a pass out where the workers of an earlier one are still there.
+// StartLoader does not draw a random number for a pass if the workers of an earlier one persist.
 func (s *hfStep) StartLoader(train bool) error {
 	loaders, started := 1, &s.started.train
 	if !train {
@@ -199,8 +199,8 @@ func (s *hfStep) Eval(ctx context.Context, b batch) error {
 	return err
 }
 
-// batchesMatch refuses predictions of unequal shape where they reach the metrics as a list, of
-// which numpy makes no array.
+// batchesMatch refuses predictions of different shapes if the metrics get them as a list, which
+// numpy cannot convert to an array.
 func (s *hfStep) batchesMatch() error {
 	for _, shape := range s.shapes {
 		if !s.run.args.asked.EvalDoConcatBatches && !slices.Equal(shape, s.shapes[0]) {
@@ -219,7 +219,7 @@ func (s *hfStep) Metrics(ctx context.Context) (trainer.Metrics, error) {
 	return m, err
 }
 
-// Loader orders the evaluation set by length where the training set is.
+// Loader orders the evaluation set by length if the training set is.
 func (s *hfStep) Loader(set data.Dataset[row], o trainer.LoaderOptions) (trainer.BatchLoader[batch], error) {
 	if o.Evaluation == nil {
 		return nil, nil
@@ -239,7 +239,7 @@ func (s *hfStep) Loader(set data.Dataset[row], o trainer.LoaderOptions) (trainer
 	return data.NewLoader(set, s.Collate, o.LoaderOptions)
 }
 
-// brokenLoader fails when it is read, since the recorded trainer makes its loader when an
+// brokenLoader fails when it is read, because the recorded trainer makes its loader when an
 // evaluation begins.
 type brokenLoader struct{ err error }
 

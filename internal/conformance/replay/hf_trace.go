@@ -49,7 +49,7 @@ func (h *hfRun) recordUpdate(r *trainer.Run) error {
 	return nil
 }
 
-// recordEvaluation is called when the numbers of an evaluation are known.
+// recordEvaluation is called with the results of an evaluation.
 func (h *hfRun) recordEvaluation(e trainer.Evaluation, m trainer.Metrics) {
 	metrics := trace.Object{}
 	for name, value := range m {
@@ -62,7 +62,7 @@ func (h *hfRun) recordEvaluation(e trainer.Evaluation, m trainer.Metrics) {
 		"num_samples", e.Rows, "metrics", metrics))
 }
 
-// end puts the trace together.
+// end assembles the trace.
 func (h *hfRun) end(refused error) *Run {
 	if h.trainer == nil {
 		return &Run{Trace: h.trace(refused, "train_output", h.result)}
@@ -74,7 +74,7 @@ func (h *hfRun) end(refused error) *Run {
 	best := trace.Of("metric", orNil(b.Value, found), "step", orNil(b.GlobalStep, saved),
 		"checkpoint", orNil(filepath.Base(b.Checkpoint), saved && b.Checkpoint != ""))
 	optimizer := h.step.Optimizer()
-	if !h.optimizer { // the recorded trainer makes it when the training begins
+	if !h.optimizer { // the recorded trainer makes it when training begins
 		optimizer = nil
 	}
 	final := slices.Concat(finalTensors(m, optimizer), h.predicted, h.rms)
@@ -88,7 +88,7 @@ func (h *hfRun) end(refused error) *Run {
 	}
 }
 
-// checkpointFacts tells what the checkpoints hold.
+// checkpointFacts describes the contents of the checkpoints.
 func (h *hfRun) checkpointFacts(m *model) trace.Object {
 	names := h.saved("checkpoint-*")
 	hashes, states := trace.Object{}, trace.Object{}
@@ -117,7 +117,7 @@ func readState(checkpoint string) map[string]any {
 	return state
 }
 
-// stateInt is a whole number of a state; 0 if it is absent.
+// stateInt returns an integer of a state, or 0 if it is absent.
 func stateInt(state map[string]any, name string) int64 {
 	o := spec.NewObject("trainer_state.json", state)
 	n := o.Int(name, 0)
@@ -125,7 +125,7 @@ func stateInt(state map[string]any, name string) int64 {
 	return int64(n)
 }
 
-// readLog is the log of a checkpoint.
+// readLog returns the log of a checkpoint.
 func readLog(checkpoint string) []any {
 	var state struct {
 		Log []trainer.Logs `json:"log_history"`
@@ -135,10 +135,10 @@ func readLog(checkpoint string) []any {
 	return logRows(state.Log)
 }
 
-// What the Adafactor of transformers keeps in its state that ours does not, since no update depends
-// on it.
+// The Adafactor of transformers keeps the following in its state, package optim does not, because
+// no update depends on it.
 
-// rootMeanSquares are the sizes of the parameters before an update: the state RMS.
+// rootMeanSquares returns the root mean squares of the parameters before an update: the state RMS.
 func rootMeanSquares(o optim.Optimizer) (all []torch.Named) {
 	torch.NoGrad(func() {
 		torch.Scope(func() {
@@ -154,7 +154,7 @@ func rootMeanSquares(o optim.Optimizer) (all []torch.Named) {
 	return all
 }
 
-// integerSteps turns the counts of updates into integers, as which Python keeps them there.
+// integerSteps converts update counts to integers, as they are in Python.
 func integerSteps(final []torch.Named) {
 	for i, t := range final {
 		if strings.HasPrefix(t.Name, "optim.") && strings.HasSuffix(t.Name, ".step") &&

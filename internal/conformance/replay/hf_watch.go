@@ -11,7 +11,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/callback"
 )
 
-// hfEvents tells of every event of a run under the name that Hugging Face gives it.
+// hfEvents calls see for every event of a run, with Hugging Face's name for it.
 type hfEvents struct {
 	see func(event string, r *trainer.Run) error
 }
@@ -34,15 +34,15 @@ func (e hfEvents) AfterPredict(r *trainer.Run, _ trainer.Metrics) error {
 	return e.see("on_predict", r)
 }
 
-// watch is the first callback of a run: it records every event under the name that Hugging Face
-// gives it, and dies where the recorded process did.
+// watch is the first callback of a run: it records every event under Hugging Face's name, and ends
+// the run where the recorded process was killed.
 type watch struct {
 	hfEvents
 
 	run       *hfRun
-	stopAfter *int // updates; nil: the run continues to its end
+	stopAfter *int // number of updates; nil: not killed
 
-	step  int // where the run stands, as of the last event
+	step  int // position at the last event
 	epoch float64
 	best  trainer.Best
 }
@@ -99,7 +99,7 @@ func controlFlags(r *trainer.Run) map[string]*bool {
 		"should_training_stop": &c.ShouldTrainingStop}
 }
 
-// hfCallbacks makes the callbacks that a case lists. saves tells whether one of them may ask for a
+// hfCallbacks makes the callbacks of a case. saves reports whether one of them may request a
 // checkpoint.
 func hfCallbacks(s *spec.Spec) (list []any, saves bool) {
 	for _, c := range s.Callbacks {
@@ -133,7 +133,7 @@ func logRows(rows []trainer.Logs) []any {
 	return list
 }
 
-// logRow is a row of the log without what the clock says.
+// logRow returns a row of the log without timings.
 func logRow(row trainer.Logs, without ...string) trace.Object {
 	o := trace.Object{}
 	for _, key := range row.Keys() {

@@ -20,10 +20,10 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// loopArgs are the arguments of the loops that are written by hand, course and accelerate, under
-// their own names.
+// loopArgs are the arguments of the hand-written loops, course and accelerate, under their own
+// names.
 type loopArgs struct {
-	Seed            *uint64 // nil: the stream of the initialisation continues
+	Seed            *uint64 // nil: the generator continues after the initialisation
 	NumEpochs       int
 	BatchSize       int
 	EvalBatchSize   int
@@ -38,7 +38,8 @@ type loopArgs struct {
 	TorchScheduler  string // a class of torch.optim.lr_scheduler
 	SchedulerKwargs map[string]any
 	NumWarmupSteps  float64
-	// NumTrainingSteps is the length that the schedule is planned for; 0: epochs times batches.
+	// NumTrainingSteps is the length that the schedule is planned for; 0 means epochs times
+	// batches.
 	NumTrainingSteps          int
 	GradientAccumulationSteps int
 	ClipGradNorm              *float64
@@ -77,11 +78,11 @@ func readLoopArgs(o *spec.Object) loopArgs {
 	return a
 }
 
-// buildOptimizer makes one group of the parameters that are trained, or the two groups of the
-// course's recipe for weight decay.
+// buildOptimizer makes one group of all trainable parameters, or the two groups of the course's
+// recipe for weight decay.
 func (a loopArgs) buildOptimizer(m *model) optim.Optimizer {
 	params, own := nn.Params(m.module), map[string]any{"lr": a.LearningRate}
-	if a.WeightDecay != nil && len(a.NoDecay) == 0 { // else it is the groups'
+	if a.WeightDecay != nil && len(a.NoDecay) == 0 { // otherwise the groups have it
 		own["weight_decay"] = *a.WeightDecay
 	}
 	builder := spec.Must(recorded.Optimizer(a.Optimizer, a.OptimizerKwargs.Merge(spec.NewObject("args", own))))
@@ -90,7 +91,7 @@ func (a loopArgs) buildOptimizer(m *model) optim.Optimizer {
 		return spec.Must(builder.Build([]optim.Group{{Params: slices.DeleteFunc(params, frozen)}}))
 	}
 	groups := []optim.Group{{WeightDecay: cmp.Or(a.WeightDecay, new(0.0))}, {WeightDecay: new(0.0)}}
-	for _, p := range params { // frozen ones too, as in the recipe
+	for _, p := range params { // including frozen ones, as in the recipe
 		g := &groups[0]
 		if slices.ContainsFunc(a.NoDecay, func(part string) bool { return strings.Contains(p.Name, part) }) {
 			g = &groups[1]
@@ -100,15 +101,15 @@ func (a loopArgs) buildOptimizer(m *model) optim.Optimizer {
 	return spec.Must(builder.Build(groups))
 }
 
-// schedule finds a schedule of transformers, or a class of torch.optim.lr_scheduler. An adaptive
-// one comes back as errAdaptive: its scheduler wants a measured value at every step, which these
-// loops do not give.
+// schedule returns a schedule of transformers, or a class of torch.optim.lr_scheduler. For an
+// adaptive one it returns errAdaptive: its step needs a measured value, which these loops do not
+// provide.
 func schedule(name string, kwargs map[string]any, warmup float64) (lr.Schedule, error) {
 	if name == "constant" {
-		warmup = 0 // get_scheduler passes over it
+		warmup = 0 // get_scheduler ignores it
 	}
 	schedule, err := lr.ByName(name, kwargs, warmup)
-	if cycle, ok := schedule.(lr.OneCycleLR); ok && cycle.TotalSteps == 0 { // which ours takes from the run
+	if cycle, ok := schedule.(lr.OneCycleLR); ok && cycle.TotalSteps == 0 { // package lr would take it from the run
 		return nil, fmt.Errorf("OneCycleLR has neither total_steps nor epochs and steps_per_epoch")
 	}
 	if err == nil {
@@ -125,8 +126,8 @@ var (
 	errNoLength = errors.New("the training set is a stream, which has no length")
 )
 
-// parseFactor reads the factor of a schedule: the body of a Python lambda over n, in which names
-// stand for numbers, "1.0 - n / T".
+// parseFactor parses the factor of a schedule: the body of a Python lambda over n, such as "1.0 - n
+// / T", in which names are constants.
 func parseFactor(text string, names map[string]float64) func(n int) float64 {
 	f, err := pylambda.Parse("lambda n: "+text, names)
 	if err != nil {
@@ -135,14 +136,14 @@ func parseFactor(text string, names map[string]float64) func(n int) float64 {
 	return func(n int) float64 { return f(float64(n)) }
 }
 
-// without is a copy of an object that lacks some fields.
+// without returns a copy of an object without some fields.
 func without(fields map[string]any, names ...string) map[string]any {
-	fields = maps.Clone(fields) // the specification stays as it is
+	fields = maps.Clone(fields) // the specification must not change
 	maps.DeleteFunc(fields, func(name string, _ any) bool { return slices.Contains(names, name) })
 	return fields
 }
 
-// applyInjections overwrites gradients as the case asks.
+// applyInjections overwrites gradients as the case specifies.
 func applyInjections(list []injection, m *model, micro int) {
 	for _, i := range list {
 		if i.micro != micro {
@@ -161,8 +162,8 @@ func applyInjections(list []injection, m *model, micro int) {
 	}
 }
 
-// takes refuses a batch with a column that the model's forward does not know, as a Python call with
-// an unknown keyword does.
+// takes refuses a batch with a column that the model's forward does not accept, like an unknown
+// keyword argument in Python.
 func takes(m *model, b batch) {
 	for name := range b.columns {
 		if !slices.Contains(m.inputs, name) {
@@ -184,7 +185,7 @@ func (a *accelerated) evaluation(ctx context.Context, epoch int) {
 		names = []string{"accuracy"}
 	}
 	around := a.acc.Autocast
-	if a.args.raw { // it trains under autocast alone
+	if a.args.raw { // only training uses autocast
 		around = func(forward func()) { forward() }
 	}
 	var p predictions

@@ -19,8 +19,8 @@ func (p *predictions) add(logits, labels torch.Tensor) {
 	p.labels = append(p.labels, labels.ToDType(torch.Float64).Clone().Keep())
 }
 
-// compute returns the metrics that a case names. Classes are the largest of the last axis;
-// positions with the label -100 are left out. mae is of the raw outputs.
+// compute returns the metrics that a case names. Predicted classes are the argmax over the last
+// axis; positions with label -100 are ignored. mae uses the raw outputs.
 func (p *predictions) compute(names []string) (out map[string]float64, err error) {
 	err = recorded.Try(func() {
 		out = map[string]float64{}
@@ -44,8 +44,8 @@ func (p *predictions) compute(names []string) (out map[string]float64, err error
 	return out, err
 }
 
-// ofClasses are the metrics of predicted and true classes. Labels may be any numbers, as those of a
-// regression are.
+// ofClasses are the metrics of predicted and true classes. Labels may be any numbers, as in a
+// regression.
 var ofClasses = map[string]func(pred, ref []float64) float64{"accuracy": accuracy, "macro_f1": macroF1}
 
 func accuracy(pred, ref []float64) float64 {
@@ -54,12 +54,12 @@ func accuracy(pred, ref []float64) float64 {
 		m.Add(pred[i], ref[i])
 	}
 	if len(ref) == 0 {
-		return math.NaN() // as numpy's mean of nothing
+		return math.NaN() // like numpy's mean of an empty array
 	}
 	return m.Result()["accuracy"]
 }
 
-// macroF1 is the mean of F1 over the classes that occur in predictions or references, 0 for one
+// macroF1 returns the mean F1 over the classes that occur in predictions or references; F1 is 0
 // without true positives.
 func macroF1(pred, ref []float64) float64 {
 	classes := slices.Compact(slices.Sorted(slices.Values(slices.Concat(pred, ref))))

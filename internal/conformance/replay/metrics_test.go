@@ -14,8 +14,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// TestMetricsAreNumpys holds the metrics against numpy's, of which testdata/metrics.py says the
-// numbers.
+// Compares the metrics with numpy's, computed by testdata/metrics.py.
 func TestMetricsAreNumpys(t *testing.T) {
 	testenv.RequireTorch(t)
 	text, err := os.ReadFile("testdata/metrics.json")

@@ -17,29 +17,29 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// model is a model of a case.
+// model is the model of a case.
 type model struct {
-	// module is the struct whose tags give the parameters the names of the recording.
+	// module is the struct whose tags give the parameters their recorded names.
 	module any
-	// inputs names the columns that a forward pass takes, labels among them.
+	// inputs lists the columns that a forward pass accepts, including labels.
 	inputs []string
 	// predict returns the outputs of a batch.
 	predict func(b batch) torch.Tensor
-	// loss is that of outputs; items is the number of labelled items of the window, 0 if nobody
-	// counts them.
+	// loss computes the loss from outputs; items is the number of labelled items in the
+	// accumulation window, or 0 if they are not counted.
 	loss func(logits, labels torch.Tensor, items int64) torch.Tensor
-	// shiftsLabels says that position i of the outputs predicts label i+1.
+	// shiftsLabels means that position i of the outputs predicts label i+1.
 	shiftsLabels bool
-	// takesItems says that the recorded model is handed the number of items, whether it uses it or
+	// takesItems means that the recorded model is passed the number of items, whether it uses it or
 	// not: accepts_loss_kwargs.
 	takesItems bool
-	// regresses says that the outputs are values and not classes: the loss is a mean square.
+	// regresses means that the outputs are values, not classes: the loss is a mean squared error.
 	regresses bool
 }
 
 type output struct{ loss, logits torch.Tensor }
 
-// forward returns the loss, undefined where the batch has no labels, and the outputs.
+// forward returns the outputs and the loss, which is undefined if the batch has no labels.
 func (m *model) forward(b batch, items int64) output {
 	b = b.on(nn.Params(m.module)[0].Tensor.Device())
 	out := output{logits: m.predict(b)}
@@ -49,14 +49,14 @@ func (m *model) forward(b batch, items int64) output {
 	return out
 }
 
-// training tells whether the model is in training mode.
+// training reports whether the model is in training mode.
 func (m *model) training() bool {
 	mode, ok := m.module.(interface{ Training() bool })
 	return ok && mode.Training()
 }
 
-// biased adds the mean of the column loss_bias, if there is one. It has no gradient and makes
-// nothing but the reported loss nan or inf.
+// biased adds the mean of the column loss_bias, if there is one. It has no gradient, and makes only
+// the reported loss nan or inf.
 func biased(loss torch.Tensor, b batch) torch.Tensor {
 	if !b.has("loss_bias") {
 		return loss
@@ -64,8 +64,8 @@ func biased(loss torch.Tensor, b batch) torch.Tensor {
 	return loss.Add(b.tensor("loss_bias").Mean(torch.DefaultDType))
 }
 
-// build constructs a model with PyTorch's default initialisation, after seeding where the case says
-// so, and puts its initial weights in. It leaves the generator where the initialisation left it.
+// build constructs a model with PyTorch's default initialisation, after seeding if the case says
+// so, and loads its initial weights. The generator stays in its state after the initialisation.
 func build(s *spec.Spec) *model {
 	if s.Init.Seed != nil {
 		torch.ManualSeed(*s.Init.Seed)
@@ -82,7 +82,7 @@ func build(s *spec.Spec) *model {
 	return m
 }
 
-// initialize gives a module the weights of the case: those of its file, or of a formula.
+// initialize sets the weights of a module from the file of the case, or from a formula.
 func initialize(s *spec.Spec, module any) {
 	if s.Init.Formula == nil {
 		spec.Must(nn.Load(filepath.Join(s.Dir, "init.safetensors"), module, nn.LoadOptions{}))
@@ -91,7 +91,7 @@ func initialize(s *spec.Spec, module any) {
 	spec.Check(spec.Must(recorded.FormulaOf(s.Init.Formula)).Fill(module))
 }
 
-// kinds are the models that a case may name.
+// kinds maps the kinds of models in cases to constructors.
 var kinds = map[string]func(o *spec.Object) *model{
 	"regression": newRegression, "mlp": newMLP, "causal_lm": newCausalLM, "bert": newBERT,
 }
@@ -107,7 +107,7 @@ func construct(m spec.Model) *model {
 	return made
 }
 
-// regression is y = a*x + b under the mean squared error.
+// regression is y = a*x + b with the mean squared error.
 type regression struct {
 	A torch.Tensor `param:"a"`
 	B torch.Tensor `param:"b"`
@@ -129,7 +129,7 @@ func newRegression(o *spec.Object) *model {
 		predict: func(b batch) torch.Tensor { return b.tensor("x").Mul(m.A).Add(m.B) }}
 }
 
-// mlp is Linear, norm, activation and dropout, several times; the last Linear is bare.
+// mlp is a sequence of Linear, norm, activation and dropout; the last Linear stands alone.
 type mlp struct {
 	nn.Mode
 	Layers []*nn.Linear `module:"layers"`
@@ -185,8 +185,7 @@ func (m *mlp) predict(b batch) torch.Tensor {
 	return x
 }
 
-// causalLM predicts at each position the label of the next one; positions with label -100 do not
-// count.
+// causalLM predicts the label of the next position; positions with label -100 are ignored.
 type causalLM struct {
 	nn.Mode
 	Embed *nn.Embedding `module:"embed"`
@@ -211,7 +210,7 @@ func newCausalLM(o *spec.Object) *model {
 		loss: m.loss, shiftsLabels: true, takesItems: m.tokenWeighted}
 }
 
-// InputEmbeddings are what NEFTune adds its noise to.
+// InputEmbeddings returns the embeddings that NEFTune adds noise to.
 func (m *causalLM) InputEmbeddings() *nn.Embedding { return m.Embed }
 
 func (m *causalLM) predict(b batch) torch.Tensor {
@@ -233,8 +232,8 @@ func meanSquare(y, labels torch.Tensor, _ int64) torch.Tensor {
 	return functional.MSELoss(y, labels, functional.Mean)
 }
 
-// newBERT makes a BertForSequenceClassification of the fields of transformers' BertConfig, which
-// are those of a config.json, except num_labels.
+// newBERT makes a BertForSequenceClassification from the fields of transformers' BertConfig, which
+// are those of a config.json, except for num_labels.
 func newBERT(o *spec.Object) *model {
 	attention := o.OneOf("attn_implementation", "eager", "eager", "sdpa")
 	given := o.Object("config").Merge()

@@ -26,14 +26,14 @@ type marlin struct {
 
 func replayPyMarlin(ctx context.Context, c *session) *Run {
 	m := &marlin{session: c}
-	c.spec.More.Any("final") // which tensors of the end were kept
+	c.spec.More.Any("final") // says which final tensors were stored
 	for _, p := range c.spec.Phases {
 		m.do(ctx, p)
 	}
 	return m.end()
 }
 
-// do builds module and trainer again and trains. What the trainer refuses is recorded.
+// do makes module and trainer and trains. If the trainer refuses, that is recorded.
 func (m *marlin) do(ctx context.Context, p spec.Phase) {
 	if p.Do != "train" {
 		spec.Refusef("phase %q with the trainer pymarlin", p.Do)
@@ -58,7 +58,7 @@ func (m *marlin) do(ctx context.Context, p spec.Phase) {
 	m.phase(info.With("error", textOrNil(m.failure), "grad_norm_left_over", gradNorm(m.module.model.module)))
 }
 
-// train is what a script with PyMarlin does. What the trainer says of itself goes into info.
+// train does what a script with PyMarlin does. What is recorded about the trainer is added to info.
 func (m *marlin) train(ctx context.Context, mod *marlinModule, args *spec.Object, info trace.Object) {
 	a := m.arguments(args)
 	keeper := &marlinKeeper{DefaultCheckpointer: spec.Must(pymarlin.NewDefaultCheckpointer(a.CheckpointerArgs, quiet)),
@@ -72,19 +72,19 @@ func (m *marlin) train(ctx context.Context, mod *marlinModule, args *spec.Object
 		return err
 	}
 	options := &pymarlin.Options[batch]{Backend: backend, Checkpointer: keeper, Logger: quiet, Exact: true}
-	// without a GPU PyMarlin's sp-amp continues in float32
+	// Without a GPU, PyMarlin's sp-amp continues in float32.
 	if a.Backend != "" && a.Backend != "sp" && a.Backend != "sp-amp" {
 		options.Backend = nil
 	}
 	t, err := pymarlin.New(mod, a, options)
-	// PyMarlin has logged its hyperparameters, for which it counts batches twice, before it looks
-	// for a checkpoint
+	// Before it looks for a checkpoint, PyMarlin logs its hyperparameters, for which it counts
+	// batches twice.
 	if err != nil && keeper.asked && !mod.asked {
 		mod.estimateBatch = pymarlin.TrainStepBatchSize(max(1, a.TrainBatchSize), cmp.Or(a.GPUBatchSizeLimit, 512))
 		mod.loaderForEstimate(2)
 	}
 	spec.Check(err)
-	mod.loaderForEstimate(1) // the recording asked once more for the number, and PyMarlin for a loader
+	mod.loaderForEstimate(1) // the recording asked for the number once more, and PyMarlin for a loader
 	info.With("train_step_batch_size", t.TrainStepBatchSize(),
 		"gradient_accumulation", t.GradientAccumulation(),
 		"estimated_global_steps_per_epoch", t.EstimatedGlobalStepsPerEpoch(),
@@ -97,13 +97,13 @@ func (m *marlin) train(ctx context.Context, mod *marlinModule, args *spec.Object
 	spec.Check(err)
 }
 
-// arguments reads the arguments of a phase, with all folders below the working folder.
+// arguments reads the arguments of a phase, with all folders inside the working folder.
 func (m *marlin) arguments(o *spec.Object) pymarlin.TrainerArguments {
-	section := spec.Must(pymarlin.ParseConfig(spec.Must(json.Marshal(o.Map())))) // JSON is YAML
+	section := spec.Must(pymarlin.ParseConfig(spec.Must(json.Marshal(o.Map())))) // JSON is a subset of YAML
 	delete(section, "seed")
 	if section["amp_backend_native"] != section["amp_backend_apex"] && (section["backend"] == nil ||
 		section["backend"] == "sp") {
-		delete(section, "amp_backend_native") // PyMarlin hands them on, and its backend sp does not look at them
+		delete(section, "amp_backend_native") // PyMarlin passes these on, but its backend sp ignores them
 		delete(section, "amp_backend_apex")
 	}
 	if _, given := section["use_gpu"]; !given {
@@ -124,7 +124,7 @@ func (m *marlin) arguments(o *spec.Object) pymarlin.TrainerArguments {
 	return a
 }
 
-// end puts the trace together.
+// end assembles the trace.
 func (m *marlin) end() *Run {
 	files := filesBelow(m.dir)
 	slices.Sort(files)
@@ -140,7 +140,7 @@ func (m *marlin) end() *Run {
 		final: final}
 }
 
-// keys are those of what torch.load reads.
+// keys returns the keys of what torch.load reads.
 func (m *marlin) keys(files []string) trace.Object {
 	keys := trace.Object{}
 	for _, name := range files {
@@ -169,7 +169,7 @@ func sortedKeys(s pymarlin.State) []string { return slices.Sorted(maps.Keys(s)) 
 type marlinKeeper struct {
 	*pymarlin.DefaultCheckpointer
 	marlin *marlin
-	asked  bool // for a checkpoint to continue from
+	asked  bool // a checkpoint to resume from was requested
 }
 
 func (k *marlinKeeper) Load() (pymarlin.Checkpoint, error) {

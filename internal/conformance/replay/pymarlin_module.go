@@ -21,23 +21,23 @@ import (
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// marlinModule is the ModuleInterface of a case, which records its own calls.
+// marlinModule is the ModuleInterface of a case, and records the calls of its methods.
 type marlinModule struct {
 	pymarlin.StatsHolder
 
 	marlin     *marlin
 	model      *model
 	optimizers []*spec.Object
-	keys       []string // of the validation sets; empty: one
+	keys       []string // keys of the validation sets; empty: a single set
 	stop       int      // the training step that fails; 0: none
 	logRate    bool
 
 	made          []*pymarlin.Optimizer
-	asked         bool         // for optimizers
-	estimateBatch int          // of the loader that the estimate was made with
-	norm          any          // before the last clipping
+	asked         bool         // optimizers were requested
+	estimateBatch int          // batch size of the loader for the estimate
+	norm          any          // gradient norm before the last clipping
 	step          trace.Object // what is known of an optimizer's step before it is made
-	update        trace.Object // the last one
+	update        trace.Object // the last update
 }
 
 var _ pymarlin.ModuleInterface[batch] = (*marlinModule)(nil)
@@ -48,8 +48,8 @@ func (m *marlinModule) event(name string, more ...any) {
 	m.marlin.add("events", append([]any{name}, more...))
 }
 
-// loaderForEstimate records the loaders that PyMarlin asks for: one each time it reads
-// estimated_global_steps_per_epoch. Here one is enough.
+// loaderForEstimate records the loaders that PyMarlin requests: one each time it reads
+// estimated_global_steps_per_epoch. Package pymarlin needs only one.
 func (m *marlinModule) loaderForEstimate(times int) {
 	for range times {
 		m.event("get_train_dataloader", "SequentialSampler", m.estimateBatch)
@@ -79,12 +79,12 @@ func (m *marlinModule) OptimizersSchedulers(steps, epochs int) (_ []*pymarlin.Op
 	return m.made, schedulers, err
 }
 
-// optimizer makes optimizer i of the case and, where it has one, its schedule.
+// optimizer makes optimizer i of the case and its schedule, if it has one.
 func (m *marlinModule) optimizer(i int, fields map[string]any, total int) (*pymarlin.Optimizer, *marlinSchedule) {
 	o := spec.NewObject("optimizers", fields)
 	prefix, schedule := o.String("params", ""), o.Object("scheduler")
 	name, kwargs := o.String("name", ""), without(fields, "params", "scheduler", "name")
-	kwargs["lr"] = o.Float("lr", 1e-3) // that of torch.optim
+	kwargs["lr"] = o.Float("lr", 1e-3) // the default of torch.optim
 	spec.Check(o.Err())
 	builder := spec.Must(recorded.Optimizer(name, spec.NewObject("optimizers", kwargs)))
 	others := func(p torch.Named) bool { return !strings.HasPrefix(p.Name, prefix) }
@@ -100,7 +100,7 @@ func (m *marlinModule) optimizer(i int, fields map[string]any, total int) (*pyma
 	return made, m.schedule(made, schedule.Map(), total)
 }
 
-// record records the step of optimizer i, as a part of the update that the first one began.
+// record records a step of optimizer i, as part of the update that the first optimizer began.
 func (m *marlinModule) record(i int) {
 	rec := m.marlin
 	if i == 0 {
@@ -112,10 +112,10 @@ func (m *marlinModule) record(i int) {
 	for name, v := range m.step {
 		grow(m.update, name, v)
 	}
-	maps.Copy(m.update, weightsOf(m.model.module)) // those behind the last step stay
+	maps.Copy(m.update, weightsOf(m.model.module)) // the weights after the last step remain
 }
 
-// momentums are the momentum or first beta of each group that has one.
+// momentums returns the momentum or first beta of each group that has one.
 func momentums(o *pymarlin.Optimizer) []trace.Hex {
 	out := []trace.Hex{}
 	_, text, err := optim.ToPyTorch(o.Optimizer())
@@ -139,13 +139,13 @@ func momentums(o *pymarlin.Optimizer) []trace.Hex {
 	return out
 }
 
-// marlinSchedule is a scheduler of the case, which records its moves.
+// marlinSchedule is a scheduler of the case, and records its steps.
 type marlinSchedule struct {
 	pymarlin.Scheduler
 	marlin    *marlin
 	optimizer *pymarlin.Optimizer
 	number    int
-	limit     int // moves after which PyTorch refuses; 0 or less: none
+	limit     int // number of steps after which PyTorch's class fails; 0 or less: none
 }
 
 // schedule makes the scheduler of an optimizer.
@@ -180,7 +180,7 @@ func (m *marlinModule) schedule(o *pymarlin.Optimizer, fields map[string]any, to
 	return made
 }
 
-// unmeasured is a schedule whose step wants a value that the trainer has not.
+// unmeasured is a scheduler whose step needs a value that the trainer does not provide.
 type unmeasured struct{}
 
 func (unmeasured) Step() error                      { return errAdaptive }
@@ -300,7 +300,7 @@ func (m *marlinModule) OnEndValEpoch(globalStep int, outputs pymarlin.Collected,
 	if predicted.Dim() == 1 {
 		accuracy = trace.Hex(predicted.Eq(labels).ToDType(torch.Float32).Mean(torch.DefaultDType).Item())
 	}
-	values := any(trace.Hex(mean)) // a single batch has no list
+	values := any(trace.Hex(mean)) // for a single batch there is no list
 	if losses.Dim() > 0 {
 		values = hexes(torch.Values[float64](losses.ToDType(torch.Float64))...)
 	}

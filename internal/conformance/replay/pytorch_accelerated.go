@@ -16,19 +16,19 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// paTrainer is a Trainer of pytorch-accelerated over the rows of a case.
+// paTrainer is a Trainer of pytorch-accelerated with the rows of a case.
 type paTrainer = pa.Trainer[row, batch]
 
 // paArgs are the arguments of Trainer and of its methods train and evaluate.
 type paArgs struct {
 	optimizer optim.Builder
-	momentum  []float64 // what the recording finds in the parameter group: momentum, or the first beta
+	momentum  []float64 // what is recorded of the parameter group: momentum, or the first beta
 	train     pa.TrainOptions[row, batch]
 	evaluate  bool
-	timm      bool // TrainerWithTimmScheduler
+	timm      bool // use TrainerWithTimmScheduler
 }
 
-// paCase is a case while it is replayed, and the recording's callback, the first of the list.
+// paCase replays a case, and is also the recording's callback, the first in the list.
 type paCase struct {
 	*session
 	paEvents
@@ -39,17 +39,17 @@ type paCase struct {
 	args      paArgs
 	callbacks []any // of the case
 
-	last        trace.Object // the last evaluation
-	open        bool         // it has not ended
+	last        trace.Object // the current or last evaluation
+	open        bool         // last has not ended
 	initialRate any
-	seen        int // losses at the last update
+	seen        int // number of losses at the last update
 }
 
-// replayPytorchAccelerated replays what pytorch-accelerated's Trainer did, defects included.
+// replayPytorchAccelerated replays what pytorch-accelerated's Trainer did, including its defects.
 func replayPytorchAccelerated(ctx context.Context, c *session) *Run {
 	p := &paCase{session: c, limit: c.spec.More.Int("limit_batches_env", 0)}
 	p.see = func(run *pa.Run, name string) error { return p.event(run, name) }
-	c.spec.More.Any("final") // which tensors of the end were kept
+	c.spec.More.Any("final") // says which final tensors were stored
 	spec.Check(c.spec.More.Done())
 	spec.Check(c.spec.Data.Options.Done())
 	if c.spec.Model.Kind != "mlp" {
@@ -62,7 +62,7 @@ func replayPytorchAccelerated(ctx context.Context, c *session) *Run {
 	return p.finish(last, p.files("."))
 }
 
-// do runs one phase and returns the refusal of the run.
+// do runs one phase, and returns the error of a run that was refused.
 func (p *paCase) do(ctx context.Context, phase spec.Phase) error {
 	fresh := phase.Options.Bool("new_trainer", phase.Do == "train")
 	spec.Check(phase.Options.Done())
@@ -89,7 +89,7 @@ func textOrNil(err error) any {
 	return err.Error()
 }
 
-// make makes model and Trainer again, and returns the refusal of the latter.
+// make makes a new model and Trainer, and returns the Trainer's error.
 func (p *paCase) make() error {
 	p.trainer = nil
 	torch.ManualSeed(0)
@@ -122,7 +122,7 @@ func (p *paCase) carryOut(ctx context.Context, what string) error {
 	case "predict":
 		return spec.Unsupportedf("a phase that predicts with the trainer pytorch_accelerated")
 	case "evaluate":
-		return p.trainer.Evaluate(ctx, cmp.Or(valid, &rows{}), // of no samples, as the peer's is then
+		return p.trainer.Evaluate(ctx, cmp.Or(valid, &rows{}), // an empty set, as in the recording
 			pa.EvaluateOptions[row, batch]{PerDeviceBatchSize: p.args.train.PerDeviceBatchSize, CollateFn: collate})
 	}
 	o := p.args.train
@@ -151,7 +151,7 @@ func readPAArgs(o *spec.Object) (a paArgs) {
 func loaderOptions(o *spec.Object) pa.LoaderOptions {
 	l := pa.LoaderOptions{NumWorkers: 1}
 	if o != nil {
-		o.Int("num_workers", 0) // of no influence on order or random numbers
+		o.Int("num_workers", 0) // no influence on order or random numbers
 		o.Fill(&l)
 		spec.Check(o.Done())
 	}
@@ -179,7 +179,7 @@ func (a *paArgs) readOptimizer(o *spec.Object) {
 	a.optimizer = spec.Must(recorded.Optimizer(name, spec.NewObject("args.optimizer", without(k.Map(), "name"))))
 }
 
-// schedulerFn makes create_scheduler_fn.
+// schedulerFn returns the create_scheduler_fn of the case.
 func schedulerFn(o *spec.Object) (fn pa.SchedulerFn) {
 	if o == nil {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
 )
 
-// makeCallbacks makes those of the case.
+// makeCallbacks makes the callbacks of the case.
 func (p *paCase) makeCallbacks() (list []any) {
 	for _, callback := range p.spec.Callbacks {
 		o := callback.Options.Merge()
@@ -22,7 +22,7 @@ func (p *paCase) makeCallbacks() (list []any) {
 			"save_best": &pa.SaveBestModel{}, "early_stopping": &pa.EarlyStopping{},
 			"limit_batches": &pa.LimitBatches{}, "limit_eval_steps": &pa.LimitEvalSteps{},
 			"step_evaluation": &pa.StepBasedEvaluation{}, "save_training_state": &pa.SaveTrainingState{},
-			"wsd_checkpoint": &pa.WSDCheckpoint{}, "terminate_on_nan": nil, // it is one of the defaults
+			"wsd_checkpoint": &pa.WSDCheckpoint{}, "terminate_on_nan": nil, // among the default callbacks
 		}[callback.Kind]
 		if !ok {
 			spec.Refusef("the callback %q with the trainer pytorch_accelerated", callback.Kind)
@@ -39,7 +39,7 @@ func (p *paCase) makeCallbacks() (list []any) {
 	return list
 }
 
-// describe adds what the recording says at the end of a phase.
+// describe adds what is recorded at the end of a phase.
 func (p *paCase) describe(info trace.Object) {
 	t, h := p.trainer, p.trainer.History()
 	info.With("run_config", spec.Must(trace.Parse(spec.Must(json.Marshal(t.Config())))),
@@ -79,9 +79,9 @@ func historyValues(h pa.RunHistory) trace.Object {
 	return values
 }
 
-// pythonNames are the names that Accelerate gives in Python to the files of a training state. What
-// it saves as custom_checkpoint_0 is the schedule; the last of ours is what the Trainer in Python
-// saves by itself.
+// pythonNames returns the names that Accelerate in Python gives to the files of a training state.
+// There, custom_checkpoint_0 is the schedule; the last of package accelerate's corresponds to what
+// the Trainer in Python saves itself.
 func pythonNames(files []string) []string {
 	own, most := -1, -1
 	for i, f := range files {
@@ -110,7 +110,7 @@ func pythonNames(files []string) []string {
 	return names
 }
 
-// files lists the files in a folder and below it, as Python names them.
+// files lists the files below a folder under their names in Python.
 func (p *paCase) files(root string) []string {
 	byFolder := map[string][]string{}
 	for _, name := range filesBelow(root) {

@@ -13,7 +13,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// begin begins an evaluation, of which some fields are given.
+// begin begins the record of an evaluation, with the given fields.
 func (p *paCase) begin(epoch int, e trace.Object) {
 	p.last, p.open = e, true
 	p.add("evaluations", e.With("after_update", p.count("updates"), "epoch", epoch, "samples", []any{},
@@ -47,7 +47,7 @@ func (p *paCase) OnEvalEpochEnd(run *pa.Run, e pa.EvalEpoch) error {
 	return p.event(run, "on_eval_epoch_end", "is_intermediate", e.Intermediate)
 }
 
-// insertionOrder is that of the keys which WSDCheckpointCallback adds to a dictionary.
+// insertionOrder is the order of the keys that WSDCheckpointCallback adds to a dictionary.
 var insertionOrder = []string{"step", "checkpoint_type", "total_steps", "decay_fraction", "timestamp"}
 
 func (p *paCase) OnCheckpointSaved(run *pa.Run, path string, c pa.Checkpoint) error {
@@ -70,7 +70,7 @@ func (p *paCase) OnTrainingStateSaved(run *pa.Run, dir string, m pa.Metadata) er
 	return nil
 }
 
-// extraValues are what was saved beside the model, without the time.
+// extraValues returns the extra values of a checkpoint without the timestamp.
 func extraValues(extra map[string]any) trace.Object {
 	values := trace.Object{}
 	for name, v := range extra {
@@ -83,7 +83,7 @@ func extraValues(extra map[string]any) trace.Object {
 	return values
 }
 
-// paEvents tells of every event that has no number of its own.
+// paEvents calls see for every event without further arguments.
 type paEvents struct {
 	see func(run *pa.Run, name string) error
 }
@@ -128,7 +128,7 @@ func (p *paCase) probe(name string) paEvents {
 	return paEvents{func(run *pa.Run, event string) error { return p.event(run, name+event) }}
 }
 
-// paHistory records the loss of each epoch beside the tracker that it came from.
+// paHistory records the loss of each epoch together with the tracker that it came from.
 type paHistory struct {
 	pa.InMemoryRunHistory
 	of  *paCase
@@ -143,7 +143,8 @@ func (h *paHistory) UpdateMetric(name string, value float64) {
 	h.of.open = h.of.open && name == "train_loss_epoch"
 }
 
-// methods are the overrides of the recording: they record and call the Trainer's own.
+// methods are the overrides of the recording: they record the call, and call the Trainer's own
+// method.
 func (p *paCase) methods() pa.Methods[row, batch] {
 	hook := func(name string, own func(*paTrainer) error) func(*paTrainer) error {
 		return func(t *paTrainer) error {
@@ -255,7 +256,7 @@ func (p *paCase) update(t *paTrainer) error {
 	return nil
 }
 
-// finish puts the trace together.
+// finish assembles the trace.
 func (p *paCase) finish(failed error, left []string) *Run {
 	history, optimizer := trace.Object{}, optim.Optimizer(nil)
 	if p.trainer != nil {
@@ -271,16 +272,16 @@ func (p *paCase) finish(failed error, left []string) *Run {
 	return run
 }
 
-// averageStayed tells whether ModelEMA has left its average, which is not trained, in the place of
-// the model.
+// averageStayed reports whether ModelEMA has left its average, which is frozen, in place of the
+// model.
 func (p *paCase) averageStayed() bool {
 	isAverage := func(c any) bool { _, is := c.(*pa.ModelEMA); return is }
 	trained := func(t torch.Named) bool { return t.Tensor.NeedsGrad() }
 	return slices.ContainsFunc(p.callbacks, isAverage) && !slices.ContainsFunc(nn.Params(p.model.module), trained)
 }
 
-// withoutParameters names the optimizer's tensors as the recording does where it finds none of
-// their parameters in the model: all alike, so that the last stays.
+// withoutParameters names the optimizer's tensors like the recording does if it finds none of their
+// parameters in the model: all get the same name, so only the last remains.
 func withoutParameters(tensors []torch.Named) []torch.Named {
 	var out []torch.Named
 	for _, t := range tensors {

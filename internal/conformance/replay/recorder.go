@@ -16,21 +16,21 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// errKilled stands for the process dying between two updates.
+// errKilled simulates the process being killed between two updates.
 var errKilled = errors.New("the case ends the process here")
 
-// recorder gathers what a run does, in the words of the trace: a list for each field that is one.
+// recorder records what a run does, in the format of the trace: a list for each field that is one.
 type recorder struct {
 	lists   map[string][]any
-	earlier [len(counted)]int // how long the counted lists were at the end of the last phase
+	earlier [len(counted)]int // lengths of the counted lists at the end of the last phase
 	initial any
 	window  []any  // losses since the last update
 	order   []int  // rows seen by the current evaluation
 	written []any  // checkpoints
-	where   string // what is being done, for error
+	where   string // what is being done, for the field error
 }
 
-// add appends to a list of the trace. An entry that is an object may grow afterwards.
+// add appends to a list of the trace. An entry that is an object may be modified later.
 func (r *recorder) add(list string, v any) {
 	if r.lists == nil {
 		r.lists = map[string][]any{}
@@ -38,7 +38,7 @@ func (r *recorder) add(list string, v any) {
 	r.lists[list] = append(r.lists[list], v)
 }
 
-// grow appends to a list within an entry.
+// grow appends to a list in an entry.
 func grow(entry trace.Object, list string, v any) {
 	before, _ := entry[list].([]any)
 	entry[list] = append(before, v)
@@ -46,7 +46,7 @@ func grow(entry trace.Object, list string, v any) {
 
 func (r *recorder) count(list string) int { return len(r.lists[list]) }
 
-// counted are the lists whose growth is recorded of each phase.
+// counted are the lists whose growth is recorded for each phase.
 var counted = [...]string{"batches", "updates", "events", "evaluations", "log_history", "tensorboard", "stats"}
 
 // phase records the end of a phase.
@@ -58,21 +58,21 @@ func (r *recorder) phase(info trace.Object) {
 	r.add("phases", info)
 }
 
-// start records the initial weights, at its first call.
+// start records the initial weights, on its first call.
 func (r *recorder) start(m *model) {
 	if r.initial == nil {
 		r.initial = weightsOf(m.module)
 	}
 }
 
-// micro records a micro-batch and the loss that was handed to backward.
+// micro records a micro-batch and the loss that backward was called on.
 func (r *recorder) micro(index []int, loss float64) {
 	r.add("batches", index)
 	r.add("micro_losses", trace.Hex(loss))
 	r.window = append(r.window, trace.Hex(loss))
 }
 
-// paramGroups records the optimizer's groups, at its first call.
+// paramGroups records the optimizer's groups, on its first call.
 func (r *recorder) paramGroups(o optim.Optimizer) {
 	if r.count("param_groups") > 0 {
 		return
@@ -90,7 +90,7 @@ func (r *recorder) paramGroups(o optim.Optimizer) {
 	}
 }
 
-// update records an update after the weights have moved. norm is nil where none was computed.
+// update records an update after the weights have changed. norm is nil if none was computed.
 func (r *recorder) update(number int, epoch, norm any, rates []float64, m *model, skipped bool, more trace.Object) {
 	o := weightsOf(m.module).With("update", number, "epoch", epoch, "loss_window", r.window, "grad_norm", norm,
 		"lr", hexes(rates...), "skipped", skipped)
@@ -99,7 +99,8 @@ func (r *recorder) update(number int, epoch, norm any, rates []float64, m *model
 	r.window = nil
 }
 
-// evaluation records an evaluation and how many rows it saw; their order if it is not the set's.
+// evaluation records an evaluation with the number of rows seen, and their order if it is not
+// sequential.
 func (r *recorder) evaluation(fields trace.Object) {
 	fields["seen"] = len(r.order)
 	if !slices.Equal(r.order, data.Sequential{}.Indices(0, len(r.order))) {
@@ -109,7 +110,7 @@ func (r *recorder) evaluation(fields trace.Object) {
 	r.add("evaluations", fields)
 }
 
-// trace puts the record together; fields replace those of the same name.
+// trace assembles the trace; fields replace recorded ones of the same name.
 func (r *recorder) trace(err error, fields ...any) trace.Object {
 	all := trace.Object{"env": environment(), "initial": r.initial, "best": nil, "train_output": nil, "error": nil,
 		"checkpoints": trace.Of("written", r.written, "after", []string{})}
@@ -131,7 +132,7 @@ func environment() trace.Object {
 	return o
 }
 
-// orNil is v where there is one.
+// orNil returns v if ok is true, and nil otherwise.
 func orNil(v any, ok bool) any {
 	if ok {
 		return v
@@ -147,8 +148,8 @@ func hexes(values ...float64) []trace.Hex {
 	return out
 }
 
-// weightsOf says of the parameters of a module what recordings do: the 2-norm over all of them in
-// float64, and their hash.
+// weightsOf returns what is recorded of a module's parameters: their total 2-norm in float64, and
+// their hash.
 func weightsOf(module any) trace.Object {
 	params, sum := nn.Params(module), 0.0
 	torch.NoGrad(func() {
@@ -161,8 +162,8 @@ func weightsOf(module any) trace.Object {
 	return trace.Of("weights_norm", trace.Hex(math.Sqrt(sum)), "weights_sha256", recorded.Hash(params...))
 }
 
-// gradNorm is the 2-norm over the gradients that there are, as torch.nn.utils.clip_grad_norm_
-// computes it; nil if there are none.
+// gradNorm returns the total 2-norm of the gradients, computed like torch.nn.utils.clip_grad_norm_;
+// nil if there are no gradients.
 func gradNorm(module any) (norm any) {
 	torch.NoGrad(func() {
 		torch.Scope(func() {
@@ -180,7 +181,7 @@ func gradNorm(module any) (norm any) {
 	return norm
 }
 
-// tensorStats say of tensors what recordings do: shape, hash, sum of absolute values, 2-norm and
+// tensorStats returns what is recorded of tensors: shape, hash, sum of absolute values, 2-norm and
 // the first elements.
 func tensorStats(list ...torch.Named) trace.Object {
 	const keep = 6
@@ -197,7 +198,7 @@ func tensorStats(list ...torch.Named) trace.Object {
 	return o
 }
 
-// finalTensors are the weights and buffers of a model, and the states of its optimizer.
+// finalTensors returns the weights and buffers of a model and the states of its optimizer.
 func finalTensors(m *model, o optim.Optimizer) (all []torch.Named) {
 	if m != nil {
 		all = nn.StateDict(m.module)

@@ -1,17 +1,17 @@
-// Package replay runs conformance cases with gotrainer's public API: a file for each trainer that
-// was recorded. What a case asks for is mapped to the code that a user of gotrainer would write; no
-// case is known by its name.
+// Package replay runs conformance cases with gotrainer's public API; each recorded trainer has its
+// own file. What a case asks for is mapped to the code that a user of gotrainer would write,
+// independently of the case's name.
 //
 //	run, err := replay.Case(ctx, "cases/hf/accum4_tail") // err: an *spec.Unsupported, or a case that cannot be read
 //	err = run.Write("traces/hf/accum4_tail")
 //
 // # Adding a trainer
 //
-// A trainer is a function from a session to a [Run] in a file of its own, and a line in peers. It
-// takes the arguments it knows out of the specification, so that one it does not know makes the
-// case unsupported, and records with the session's recorder what happens. A refusal, where the
-// recorded trainer would have refused, is part of the trace and no error. What fails is told as in
-// package spec: by spec.Must and its like.
+// A trainer is a function from a session to a [Run], in a file of its own, and an entry in peers.
+// It takes the arguments that it knows from the specification, so that unknown ones make the case
+// unsupported, and records what happens with the session's recorder. If the recorded trainer would
+// have refused the run, that is part of the trace and not an error. Failures are reported as in
+// package spec, by spec.Must and the like.
 package replay
 
 import (
@@ -33,7 +33,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch/cuda"
 )
 
-// peers are the trainers whose recordings can be replayed.
+// peers maps the recorded trainers to their replays.
 var peers = map[string]func(context.Context, *session) *Run{
 	"course":              replayAccelerate,
 	"accelerate":          replayAccelerate,
@@ -43,13 +43,13 @@ var peers = map[string]func(context.Context, *session) *Run{
 	"hezar":               replayHezar,
 }
 
-// session is what the replays of all trainers have.
+// session is what the replays of all trainers share.
 type session struct {
 	recorder
 	spec   *spec.Spec
 	sets   map[string]*rows
 	device torch.Device
-	dir    string // an empty folder, which is the working one: the paths in recorded files are relative
+	dir    string // an empty folder, which is the working directory: paths in recorded files are relative
 }
 
 // Run is what a replayed case did.
@@ -58,14 +58,14 @@ type Run struct {
 	final []torch.Named
 }
 
-// Case reads a case's folder and replays it. The error is an [*spec.Unsupported] if something of
-// the case cannot be run; a mistake in the case; or a panic of the code that ran it, which never
-// goes through.
+// Case reads the case in a folder and replays it. The error is an [*spec.Unsupported] if part of
+// the case cannot be run, a mistake in the case, or a panic of the code under test, which is never
+// passed on.
 //
-// On a GPU it runs without TF32. Of a case whose model draws random numbers it says that it cannot
-// be run there: a GPU draws others than the CPU of the recording.
+// On a GPU it runs without TF32. There, cases whose models draw random numbers are unsupported,
+// because a GPU draws other numbers than the CPU of the recording.
 func Case(ctx context.Context, dir string, device torch.Device) (run *Run, s *spec.Spec, err error) {
-	runtime.LockOSThread() // libtorch keeps its modes by thread
+	runtime.LockOSThread() // libtorch keeps its modes per thread
 	defer runtime.UnlockOSThread()
 	err = recorded.TryAll(func() {
 		s = spec.Must(spec.Read(dir))
@@ -90,7 +90,7 @@ func Case(ctx context.Context, dir string, device torch.Device) (run *Run, s *sp
 	return run, s, err
 }
 
-// elsewhere refuses what cannot be run on another device than the CPU.
+// elsewhere refuses cases that can only run on the CPU.
 func elsewhere(s *spec.Spec, device torch.Device) {
 	switch {
 	case s.Peer != "hf" && s.Peer != "accelerate" && s.Peer != "course":
@@ -101,8 +101,8 @@ func elsewhere(s *spec.Spec, device torch.Device) {
 	cuda.SetTF32(false)
 }
 
-// refusal is recorded.Try for what the recorded trainer may refuse. What is about the case, or
-// about what can be replayed, is no refusal of the run, and fails on.
+// refusal is recorded.Try for errors that the recorded trainer may have returned as well. Mistakes
+// in the case and unsupported features are not among these, and fail.
 func refusal(run func()) error {
 	err := recorded.Try(run)
 	if u, t := new(spec.Unsupported), new(spec.TypeError); errors.As(err, &u) || errors.As(err, &t) {
@@ -111,10 +111,10 @@ func refusal(run func()) error {
 	return err
 }
 
-// defaultSeed is what PyTorch seeds its generators with when a process begins.
+// defaultSeed is the initial seed of PyTorch's generators.
 const defaultSeed = 67280421310721
 
-// Write writes trace.json and final.safetensors into a folder, which is made if there is none.
+// Write writes trace.json and final.safetensors into a folder, which is created if needed.
 func (r *Run) Write(dir string) error {
 	return recorded.Try(func() {
 		spec.Check(os.MkdirAll(dir, 0o777))
@@ -122,13 +122,13 @@ func (r *Run) Write(dir string) error {
 		path := filepath.Join(dir, FinalName)
 		if len(r.final) > 0 {
 			spec.Check(tensorio.Save(path, r.final, nil))
-		} else if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) { // of an earlier run
+		} else if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) { // left by an earlier run
 			spec.Check(err)
 		}
 	})
 }
 
-// split is one that the case has to have.
+// split returns a data set that the case must have.
 func (c *session) split(name string) *rows {
 	set, ok := c.sets[name]
 	if !ok {
@@ -137,8 +137,8 @@ func (c *session) split(name string) *rows {
 	return set
 }
 
-// noMore refuses what the loops written by hand do not have: a field of the specification that
-// nobody has taken, and fields of the others' phases.
+// noMore refuses what the hand-written loops do not support: fields of the specification that have
+// not been taken, and fields of other trainers' phases.
 func noMore(s *spec.Spec) {
 	spec.Check(s.More.Done())
 	switch {
@@ -152,7 +152,7 @@ func noMore(s *spec.Spec) {
 	spec.Check(s.Data.Options.Done())
 }
 
-// filesBelow lists the files below a folder; none if there is no such folder.
+// filesBelow lists the files below a folder, or none if it does not exist.
 func filesBelow(root string) (names []string) {
 	err := fs.WalkDir(os.DirFS(root), ".", func(name string, e fs.DirEntry, err error) error {
 		if err == nil && !e.IsDir() {
@@ -166,8 +166,8 @@ func filesBelow(root string) (names []string) {
 	return names
 }
 
-// saved lists the checkpoints that patterns find in the working folder, in the order of the numbers
-// that their names end in.
+// saved lists the checkpoints in the working directory that match patterns, ordered by the numbers
+// at the ends of their names.
 func (c *session) saved(patterns ...string) []string {
 	names := []string{}
 	for _, pattern := range patterns {

@@ -15,10 +15,10 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// row is one sample: a value for each column, and its place in its set.
+// row is one sample: a value for each column, and its index in the set.
 type row struct {
 	index  int
-	values map[string]torch.Tensor // without the dimension of rows
+	values map[string]torch.Tensor // without the batch dimension
 }
 
 // batch is a batch of rows.
@@ -29,7 +29,7 @@ type batch struct {
 
 func (b batch) has(name string) bool { return b.columns[name].Defined() }
 
-// on is the batch on a device.
+// on returns the batch on a device.
 func (b batch) on(d torch.Device) batch {
 	if d == torch.CPU {
 		return b
@@ -41,7 +41,7 @@ func (b batch) on(d torch.Device) batch {
 	return b
 }
 
-// tensor is a column that the batch has to have.
+// tensor returns a column that the batch must have.
 func (b batch) tensor(name string) torch.Tensor {
 	if !b.has(name) {
 		panic(&torch.Error{Op: "forward", Code: torch.ErrValue, Msg: fmt.Sprintf("the batch has no column %q", name)})
@@ -49,11 +49,11 @@ func (b batch) tensor(name string) torch.Tensor {
 	return b.columns[name]
 }
 
-// rows is a split of data.safetensors: row i of every column is sample i.
+// rows is a split of data.safetensors: row i of each column belongs to sample i.
 type rows struct {
 	columns map[string]torch.Tensor
 	n       int
-	trim    bool // rows are cut to the sum of their attention_mask
+	trim    bool // cut rows to the sum of their attention_mask
 }
 
 var _ data.Dataset[row] = (*rows)(nil)
@@ -84,7 +84,7 @@ func readRows(s *spec.Spec) map[string]*rows {
 
 func (r *rows) Len() int { return r.n }
 
-// At returns row i, cut to its attention_mask where the set is trimmed.
+// At returns row i, cut to its attention_mask if the set is trimmed.
 func (r *rows) At(i int) (out row, err error) {
 	err = recorded.Try(func() {
 		length := int64(-1)
@@ -107,8 +107,8 @@ func (r *rows) At(i int) (out row, err error) {
 	return out, err
 }
 
-// collate stacks rows. One-dimensional values of unequal length are padded on the right to the
-// longest: labels with -100, everything else with 0.
+// collate stacks rows. One-dimensional values of different lengths are padded on the right: labels
+// with -100, everything else with 0.
 func collate(list []row) (b batch, err error) {
 	b.columns = map[string]torch.Tensor{}
 	for _, r := range list {
@@ -145,7 +145,7 @@ func stack(name string, list []row) torch.Tensor {
 	return torch.Stack(values, 0)
 }
 
-// integers reads the elements of a column of whole numbers; nil if it is of another type.
+// integers returns the elements of an integer column; nil if it has another dtype.
 func integers(t torch.Tensor) []int64 {
 	switch t.DType() {
 	case torch.Int64, torch.Int32, torch.Int16, torch.Int8, torch.Uint8, torch.Bool:
@@ -154,8 +154,8 @@ func integers(t torch.Tensor) []int64 {
 	return nil
 }
 
-// keep returns the batch with the columns that a model takes: what remove_unused_columns of Hugging
-// Face does.
+// keep returns the batch with only the columns that a model accepts, like Hugging Face's
+// remove_unused_columns.
 func (b batch) keep(names []string) batch {
 	b.columns = maps.Clone(b.columns)
 	maps.DeleteFunc(b.columns, func(name string, _ torch.Tensor) bool { return !slices.Contains(names, name) })

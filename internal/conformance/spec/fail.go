@@ -2,14 +2,14 @@ package spec
 
 import "fmt"
 
-// What fails in the middle of a case ends it, as a wrong shape does in package torch: [Must],
-// [Check] and [Failf] panic with the error, and [Try] around the case returns it. Code that others
-// call, such as callbacks, returns its errors instead.
+// A failure inside a case ends it, as a wrong shape does in package torch: [Must], [Check] and
+// [Failf] panic with an error, and [Try] around the case returns it. Functions that other code
+// calls, such as callbacks, return errors instead.
 
-// failure is what they panic with.
+// failure is the value of these panics.
 type failure struct{ error }
 
-// Must returns v, or fails with err.
+// Must returns v, or fails with err if it is not nil.
 func Must[T any](v T, err error) T {
 	Check(err)
 	return v
@@ -21,7 +21,7 @@ func Must2[T, U any](v T, w U, err error) (T, U) {
 	return v, w
 }
 
-// Check fails with err, if it is one.
+// Check fails with err if it is not nil.
 func Check(err error) {
 	if err != nil {
 		panic(failure{err})
@@ -34,7 +34,7 @@ func Failf(format string, args ...any) { panic(failure{fmt.Errorf(format, args..
 // Refusef fails with an [*Unsupported].
 func Refusef(format string, args ...any) { panic(failure{Unsupportedf(format, args...)}) }
 
-// Try returns the error with which run failed.
+// Try returns the error that run fails with.
 func Try(run func()) (err error) {
 	defer func() {
 		switch p := recover().(type) {

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// NewObject makes an object of fields as [Object.Map] returns them.
+// NewObject makes an object from fields such as [Object.Map] returns.
 func NewObject(path string, fields map[string]any) *Object {
 	return newObject(path, fields, new(error))
 }
 
-// Fill takes every field of the object that the struct behind target has under the same name in
-// Go's spelling: "lr_min" is LRMin. A field that is absent or null leaves the struct's as it is.
-// Names that differ are told: "patience:EarlyStoppingPatience" for another word,
-// "save_at_end:!NotAtEnd" for the opposite, "betas:Beta1,Beta2" for a list of two.
+// Fill sets the fields of the struct that target points to from the object's fields with the same
+// name in Go's spelling: "lr_min" sets LRMin. Absent or null fields change nothing. names lists the
+// exceptions: "patience:EarlyStoppingPatience" for a different name, "save_at_end:!NotAtEnd" for a
+// negated one, "betas:Beta1,Beta2" for a list of two.
 func (o *Object) Fill(target any, names ...string) {
 	o.Take(target, names...)
 	into := reflect.ValueOf(target).Elem()
@@ -28,7 +28,7 @@ func (o *Object) Fill(target any, names ...string) {
 	}
 }
 
-// Take is Fill for the fields that are told, and no others.
+// Take is like Fill, but only for the fields in names.
 func (o *Object) Take(target any, names ...string) {
 	for _, n := range names {
 		python, goName, _ := strings.Cut(n, ":")
@@ -63,8 +63,8 @@ func fieldOf(v reflect.Value, name string) reflect.Value {
 	return v.FieldByNameFunc(func(n string) bool { return strings.EqualFold(n, name) })
 }
 
-// set gives a Go value that of a field, by its type; null leaves it as it is. A value of another
-// type is remembered as the mistake of the case.
+// set converts the value of a field to the type of to; null changes nothing. A value of the wrong
+// type is recorded as the object's error.
 func (o *Object) set(name string, to reflect.Value, v any) bool {
 	if v == nil {
 		return true
@@ -76,7 +76,7 @@ func (o *Object) set(name string, to reflect.Value, v any) bool {
 	return ok
 }
 
-// convert sets to, and says what the value has to be for it.
+// convert sets to. If it cannot, want says what the value should have been.
 func (o *Object) convert(name string, to reflect.Value, v any) (want string, ok bool) {
 	if p, isObject := to.Addr().Interface().(**Object); isObject {
 		fields, ok := v.(map[string]any)
@@ -117,7 +117,7 @@ func (o *Object) convert(name string, to reflect.Value, v any) (want string, ok 
 	return "nothing: a " + to.Type().String() + " cannot be filled", false
 }
 
-// convertList is convert for a list. Whole numbers in it are written without a fraction.
+// convertList is convert for a list. Integers in it must be written without a fraction.
 func (o *Object) convertList(name string, to reflect.Value, v any) (want string, ok bool) {
 	list, ok := v.([]any)
 	one := reflect.New(to.Type().Elem()).Elem()
@@ -136,7 +136,7 @@ func (o *Object) convertList(name string, to reflect.Value, v any) (want string,
 }
 
 func number(v any) (float64, bool) {
-	if f, ok := v.(float64); ok { // of a [NewObject]
+	if f, ok := v.(float64); ok { // from [NewObject]
 		return f, true
 	}
 	n, ok := v.(json.Number)

@@ -13,41 +13,40 @@ import (
 	"strings"
 )
 
-// Object is a JSON object that is read field by field. Each method takes one field, with its
-// default where the field is absent; the first value of a wrong type is remembered, so that a
-// reader needs no error check after every field. [Object.Done] returns that error, or an
-// [*Unsupported] that names the fields nobody has asked for: what is not understood must not be
-// passed over.
+// Object reads a JSON object field by field. Each method takes one field, with a default if the
+// field is absent. The first value of a wrong type is recorded, so that a reader need not check for
+// errors after every field; [Object.Done] returns that error, or an [*Unsupported] that names the
+// fields that were not taken: what is not understood must not be ignored.
 type Object struct {
 	path   string // for messages: "args", "phases[1].args"; empty for the whole file
 	fields map[string]any
 	taken  map[string]bool
-	err    *error // shared by the objects within
+	err    *error // shared with nested objects
 }
 
-// Unsupported says what of a case cannot be run here.
+// Unsupported is the error for a part of a case that cannot be run here.
 type Unsupported struct {
 	What string
 }
 
 func (u *Unsupported) Error() string { return u.What }
 
-// TypeError says which field of a specification has a value that cannot be. It is a mistake in the
-// case and tells nothing of who runs it.
+// TypeError is the error for a field with an invalid value. It is a mistake in the case, not a
+// result of running it.
 type TypeError struct{ Field, Found, Want string }
 
 func (e *TypeError) Error() string { return fmt.Sprintf("%s is %s, want %s", e.Field, e.Found, e.Want) }
 
-// Unsupportedf makes an [*Unsupported].
+// Unsupportedf returns an [*Unsupported].
 func Unsupportedf(format string, args ...any) error {
 	return &Unsupported{fmt.Sprintf(format, args...)}
 }
 
-// maxDepth is how deep a specification may be nested.
+// maxDepth limits how deeply a specification may be nested.
 const maxDepth = 32
 
-// ParseObject reads a JSON object and nothing behind it. Numbers are json.Number, so that integers
-// and fractions stay apart. A key that occurs twice in an object is an error.
+// ParseObject parses a text that must be a single JSON object. Numbers are json.Number, to
+// distinguish integers from fractions. Duplicate keys are an error.
 func ParseObject(text []byte) (*Object, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -85,7 +84,7 @@ func parseValue(d *json.Decoder, depth int) (any, error) {
 			if err != nil {
 				return nil, err
 			}
-			name, _ = key.(string) // the decoder takes no other
+			name, _ = key.(string) // keys are always strings
 			if _, twice := fields[name]; twice {
 				return nil, fmt.Errorf("the key %q occurs twice", name)
 			}
@@ -108,8 +107,8 @@ func newObject(path string, fields map[string]any, err *error) *Object {
 	return &Object{path: path, fields: fields, taken: map[string]bool{}, err: err}
 }
 
-// Merge returns the object with the fields of others over its own. What has been taken of it is
-// forgotten. Nil stands for an empty object.
+// Merge returns a new object with the fields of o and of others, later ones taking precedence. No
+// field counts as taken. Nil objects are empty.
 func (o *Object) Merge(others ...*Object) *Object {
 	merged, path := map[string]any{}, ""
 	for _, from := range append([]*Object{o}, others...) {
@@ -121,7 +120,7 @@ func (o *Object) Merge(others ...*Object) *Object {
 	return newObject(path, merged, new(error))
 }
 
-// Has tells whether the field is there, null or not. It does not take it.
+// Has reports whether the field is present, even if null. It does not take it.
 func (o *Object) Has(name string) bool { _, ok := o.fields[name]; return ok }
 
 // Names returns the names of all fields, sorted.
@@ -129,13 +128,13 @@ func (o *Object) Names() []string {
 	return slices.Sorted(maps.Keys(o.fields))
 }
 
-// Any takes a field as it is: nil, bool, json.Number, string, []any or map[string]any.
+// Any takes a field without converting it: nil, bool, json.Number, string, []any or map[string]any.
 func (o *Object) Any(name string) any {
 	o.taken[name] = true
 	return o.fields[name]
 }
 
-// Map takes all fields as they are.
+// Map takes all fields without converting them.
 func (o *Object) Map() map[string]any {
 	for k := range o.fields {
 		o.taken[k] = true
@@ -156,11 +155,10 @@ func (o *Object) wrong(name, want string, found any) {
 	}
 }
 
-// Fail remembers that a field has a value that cannot be.
+// Fail records that a field has an invalid value.
 func (o *Object) Fail(name, want string) { o.wrong(name, want, o.fields[name]) }
 
-// get takes a field as a T. Where it is absent or null, and where it is of a wrong type, the value
-// is absent.
+// get takes a field as a T. If the field is absent, null or of the wrong type, it returns absent.
 func get[T any](o *Object, name string, absent T) T {
 	found := absent
 	if o.set(name, reflect.ValueOf(&found).Elem(), o.Any(name)) {
@@ -175,7 +173,7 @@ func (o *Object) Float(name string, absent float64) float64 { return get(o, name
 // FloatOrNil takes a number that may be absent or null.
 func (o *Object) FloatOrNil(name string) *float64 { return get[*float64](o, name, nil) }
 
-// Int takes a whole number. One that is written with a fraction of zero, as 3.0, is one too.
+// Int takes an integer. It may be written with a zero fraction, such as 3.0.
 func (o *Object) Int(name string, absent int) int { return get(o, name, absent) }
 
 // Bool takes true or false.
@@ -184,7 +182,7 @@ func (o *Object) Bool(name string, absent bool) bool { return get(o, name, absen
 // String takes a string.
 func (o *Object) String(name, absent string) string { return get(o, name, absent) }
 
-// OneOf takes a string that is one of a few. Another string makes the case unsupported.
+// OneOf takes a string, which must be one of values; any other makes the case unsupported.
 func (o *Object) OneOf(name, absent string, values ...string) string {
 	s := o.String(name, absent)
 	if *o.err == nil && !slices.Contains(values, s) && s != absent {
@@ -196,21 +194,20 @@ func (o *Object) OneOf(name, absent string, values ...string) string {
 // Strings takes a list of strings.
 func (o *Object) Strings(name string) []string { return get[[]string](o, name, nil) }
 
-// Ints takes a list of whole numbers, written as such.
+// Ints takes a list of integers, which must be written without fractions.
 func (o *Object) Ints(name string) []int { return get[[]int](o, name, nil) }
 
-// Object takes an object within this one; nil if it is absent.
+// Object takes a nested object, or nil if it is absent.
 func (o *Object) Object(name string) *Object { return get[*Object](o, name, nil) }
 
 // Objects takes a list of objects.
 func (o *Object) Objects(name string) []*Object { return get[[]*Object](o, name, nil) }
 
-// Err returns the first value of a wrong type so far.
+// Err returns the first error so far.
 func (o *Object) Err() error { return *o.err }
 
-// Done returns the first value of a wrong type, or an [*Unsupported] that names the fields that
-// were not taken. It looks into this object only: a reader that takes objects within it asks each
-// of them.
+// Done returns the first error, or an [*Unsupported] that names the fields that were not taken.
+// Nested objects must be checked by their own calls.
 func (o *Object) Done() error {
 	if o == nil {
 		return nil
@@ -230,7 +227,7 @@ func (o *Object) Done() error {
 	return Unsupportedf("the field %s is not known", strings.Join(left, ", "))
 }
 
-// describe names a JSON value for messages.
+// describe describes a JSON value for messages.
 func describe(v any) string {
 	switch v := v.(type) {
 	case nil:

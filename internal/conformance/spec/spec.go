@@ -1,12 +1,12 @@
 // Package spec reads the description of a recorded training run: spec.json of a conformance case,
-// in the form that docs/conformance.md describes.
+// in the format of docs/conformance.md.
 //
 //	s, err := spec.Read("cases/hf/accum4_tail")
 //	fmt.Println(s.Peer, s.Model.Kind, s.Args.Float("learning_rate", 5e-5))
 //
-// The parts that every trainer has in common are fields of [Spec]. The arguments stay an [Object],
-// since their names and defaults are the trainer's own: whoever replays the case takes them one by
-// one, and what nobody has taken makes the case unsupported.
+// What all trainers have in common are fields of [Spec]. The arguments stay an [Object], since
+// their names and defaults depend on the trainer: the code that replays the case takes them one by
+// one, and arguments that are not taken make the case unsupported.
 package spec
 
 import (
@@ -28,57 +28,56 @@ type Spec struct {
 	Data       Data
 	Args       *Object // never nil
 	Metrics    []string
-	HasMetrics bool   // the field is there, perhaps empty
-	LossFunc   string // "ce_per_item" or nothing
+	HasMetrics bool   // the field is present, even if empty
+	LossFunc   string // "ce_per_item" or empty
 	Callbacks  []Callback
 	Phases     []Phase
 	RTol       *float64
 	More       *Object // fields that only some trainers have: log_lr, optimizers, final
 }
 
-// Model says what is trained.
+// Model describes the model to train.
 type Model struct {
 	Kind    string
-	Options *Object  // what the kind has beside kind and freeze
-	Freeze  []string // prefixes of names of parameters without gradient
+	Options *Object  // the fields besides kind and freeze
+	Freeze  []string // prefixes of the names of frozen parameters
 }
 
-// Init says where the initial weights come from. At most one of its fields is set; none means
-// init.safetensors.
+// Init says where the initial weights come from. At most one of its fields is set; if none is, they
+// are in init.safetensors.
 type Init struct {
 	Seed    *uint64 // torch.manual_seed, then the model is constructed
-	ByPeer  bool    // "model_init": the trainer seeds and constructs
-	Formula *Object // drawn by a formula without generator
+	ByPeer  bool    // "model_init": the trainer seeds and constructs the model
+	Formula *Object // computed by a formula instead of a random generator
 }
 
-// Data says what is trained on.
+// Data describes the data sets.
 type Data struct {
 	Kind     string
-	Trim     bool // rows are cut to their attention_mask, batches padded
-	Iterable bool // the training set is a stream without length
+	Trim     bool // rows are cut to their attention_mask, and batches padded
+	Iterable bool // the training set is a stream without a length
 	EvalSets []string
-	Options  *Object // the recipe and what only some kinds have
+	Options  *Object // the recipe, and fields that only some kinds have
 }
 
-// Callback is one of the recording's callbacks.
+// Callback is a callback of the recorded run.
 type Callback struct {
 	Kind    string
 	Options *Object
 }
 
-// Phase is one thing that is done: a training, perhaps of a resumed run, an evaluation or a
-// prediction.
+// Phase is one step of a case: training (which may resume a run), an evaluation or a prediction.
 type Phase struct {
 	Do              string
 	StopAfterUpdate *int
-	Resume          string // the checkpoint; empty: none
+	Resume          string // name of the checkpoint; empty: none
 	ResumeNewest    bool   // resume: true
 	SameTrainer     bool
-	Args            *Object // laid over those of the case; nil: none
-	Options         *Object // what only some trainers have
+	Args            *Object // override those of the case; nil: none
+	Options         *Object // fields that only some trainers have
 }
 
-// CaseName is the last two parts of a folder's path: "hf/accum4_tail".
+// CaseName returns the last two elements of a folder's path, such as "hf/accum4_tail".
 func CaseName(dir string) string {
 	if abs, err := filepath.Abs(dir); err == nil {
 		dir = abs
@@ -86,7 +85,7 @@ func CaseName(dir string) string {
 	return filepath.Base(filepath.Dir(dir)) + "/" + filepath.Base(dir)
 }
 
-// Read reads spec.json of a case's folder.
+// Read reads the spec.json in the folder of a case.
 func Read(dir string) (*Spec, error) {
 	path := filepath.Join(dir, "spec.json")
 	text, err := os.ReadFile(path)
@@ -101,7 +100,7 @@ func Read(dir string) (*Spec, error) {
 	return s, nil
 }
 
-// Parse reads the text of a spec.json.
+// Parse parses the text of a spec.json.
 func Parse(text []byte) (*Spec, error) {
 	o, err := ParseObject(text)
 	if err != nil {
@@ -119,7 +118,7 @@ func Parse(text []byte) (*Spec, error) {
 	s.Model = Model{Kind: model.String("kind", ""), Freeze: model.Strings("freeze"), Options: model}
 	s.Data.Options = data
 	data.Take(&s.Data, "kind:Kind", "trim:Trim", "iterable:Iterable", "eval_sets:EvalSets")
-	data.Any("make") // how the rows came about; they are in data.safetensors
+	data.Any("make") // how the rows were made; they are in data.safetensors
 	s.readInit(o)
 	for _, c := range o.Objects("callbacks") {
 		s.Callbacks = append(s.Callbacks, Callback{c.String("kind", ""), c})
@@ -132,7 +131,7 @@ func Parse(text []byte) (*Spec, error) {
 	return s, s.check()
 }
 
-// required is an object that has to be there.
+// required takes a nested object that must be present.
 func (o *Object) required(name string) *Object {
 	if found := o.Object(name); found != nil {
 		return found
@@ -183,7 +182,7 @@ func (s *Spec) readPhases(o *Object) {
 	}
 }
 
-// check refuses what no case can mean.
+// check refuses specifications that are invalid for any trainer.
 func (s *Spec) check() error {
 	switch {
 	case s.Peer == "":
@@ -203,13 +202,13 @@ func (s *Spec) check() error {
 	return nil
 }
 
-// PhaseArgs returns the arguments of a phase: those of the case with its own over them.
+// PhaseArgs returns the arguments of a phase: those of the case, overridden by the phase's own.
 func (s *Spec) PhaseArgs(p Phase) *Object {
 	return s.Args.Merge(p.Args)
 }
 
-// Tolerance is the relative difference that numbers of the case may have: rtol, or what is usual
-// for its precision.
+// Tolerance returns the allowed relative difference of the case's numbers: rtol, or the default for
+// its precision.
 func (s *Spec) Tolerance() float64 {
 	if s.RTol != nil {
 		return *s.RTol
@@ -217,13 +216,13 @@ func (s *Spec) Tolerance() float64 {
 	return s.DeviceTolerance()
 }
 
-// The relative differences that are usual: of another device than that of the recording too.
+// The default tolerances, also for another device than that of the recording.
 const (
 	ToleranceFP32 = 1e-4
 	ToleranceBF16 = 2e-2
 )
 
-// DeviceTolerance is the relative difference that numbers of the case may have on another device
+// DeviceTolerance returns the allowed relative difference of the case's numbers on another device
 // than that of the recording.
 func (s *Spec) DeviceTolerance() float64 {
 	a := s.Args.fields
@@ -234,7 +233,7 @@ func (s *Spec) DeviceTolerance() float64 {
 	return ToleranceFP32
 }
 
-// DrawsRandom tells whether the model of the case draws random numbers in training.
+// DrawsRandom reports whether the model draws random numbers in training.
 func (s *Spec) DrawsRandom() bool {
 	positive := func(v any) bool {
 		p, ok := number(v)
@@ -252,6 +251,6 @@ func (s *Spec) DrawsRandom() bool {
 	if config, ok := s.Model.Options.fields["config"].(map[string]any); ok {
 		look(config)
 	}
-	// BERT has two, which are 0.1 where nothing is said
+	// BERT has two dropout probabilities, whose default is 0.1.
 	return above || positive(s.Args.fields["neftune_noise_alpha"]) || s.Model.Kind == "bert" && dropouts < 2
 }

@@ -28,7 +28,7 @@ func TestParse(t *testing.T) {
 	}
 	args := s.PhaseArgs(s.Phases[0])
 	if args.Float("num_train_epochs", 0) != 3 || args.Float("learning_rate", 0) != 0.1 || args.Done() != nil {
-		t.Error("the arguments of a phase lie over those of the case")
+		t.Error("the arguments of a phase override those of the case")
 	}
 	if s.Args.Float("num_train_epochs", 0) != 2 {
 		t.Error("the arguments of the case have changed")
@@ -132,8 +132,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// FuzzParse looks for specifications that make the reader panic, or that it reads but cannot say
-// what is left over of.
+// FuzzParse looks for specifications that make the parser panic, or for which it cannot list the
+// fields that are not taken.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(good))
 	f.Add([]byte(`{"peer": "hf", "model": {"kind": 1}, "init": {"formula": {}}, "data": {"trim": 3}}`))

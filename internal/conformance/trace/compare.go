@@ -15,53 +15,53 @@ import (
 )
 
 const (
-	rateRTol = 1e-12 // of learning rates, weight decay and epochs
+	rateRTol = 1e-12 // for learning rates, weight decay and epochs
 	rateATol = 1e-15
 
-	// ATol is the absolute difference that all other numbers may have.
+	// ATol is the absolute tolerance for all other numbers.
 	ATol = 1e-7
 )
 
 var (
-	// exactly are names of numbers that must be equal although they are no integers.
+	// exactly lists floats that must be equal.
 	exactly = []string{"scale", "scale_after"}
-	// rates are names of numbers that follow from a formula.
+	// rates lists numbers that follow from a formula.
 	rates = []string{"lr", "lr_after", "learning_rate", "weight_decay", "epoch"}
-	// unjudged are recorded for the reader.
-	unjudged = []string{"env", "_note"}
-	// notOurs are Python's own names and words.
-	notOurs = []string{"files", "text", "type", "trial_name", "trial_params", "total_flos", "is_hyper_param_search",
+	// ignored lists fields that are recorded for human readers.
+	ignored = []string{"env", "_note"}
+	// pythonOnly lists names and values that exist only in Python.
+	pythonOnly = []string{"files", "text", "type", "trial_name", "trial_params", "total_flos", "is_hyper_param_search",
 		"is_local_process_zero", "is_world_process_zero"}
 )
 
-// Verdict is the outcome of a comparison, the better the lower.
+// Verdict is the outcome of a comparison; lower is better.
 type Verdict int
 
 const (
-	Equal    Verdict = iota // nothing but integers, strings and booleans, and all are equal
-	Bitwise                 // every number is equal to the last bit
-	Within                  // every number is within the tolerance
-	Mismatch                // something is not
+	Equal    Verdict = iota // all values are integers, strings or booleans, and are equal
+	Bitwise                 // all numbers are bitwise equal
+	Within                  // all numbers are within the tolerance
+	Mismatch                // some value is not
 )
 
 func (v Verdict) String() string {
 	return [...]string{"equal", "bitwise", "within rtol", "MISMATCH"}[v]
 }
 
-// Row is the outcome for one field of the outermost level, or for the tensors.
+// Row is the outcome for one top-level field, or for the final tensors.
 type Row struct {
 	Field   string
 	Verdict Verdict
-	Detail  string  // for people: what does not fit, or how many numbers are not bitwise
-	Worst   float64 // largest relative difference of a number
-	Begins  string  // the first number that is not bitwise: "updates[3].grad_norm"
+	Detail  string  // for humans: what differs, or how many numbers are not bitwise equal
+	Worst   float64 // the largest relative difference
+	Begins  string  // the first number that is not bitwise equal, such as "updates[3].grad_norm"
 }
 
-// Report is the outcome of a comparison, field by field.
+// Report is the outcome of a comparison by field.
 type Report []Row
 
-// Sum is a row for all: the verdict of the worst, no better than [Bitwise], the first that does not
-// fit, the largest difference, and where the first begins.
+// Sum summarises a report in one row: the worst verdict, at best [Bitwise], the first mismatch, the
+// largest difference, and the first number that is not bitwise equal.
 func (r Report) Sum() Row {
 	sum := Row{Verdict: Bitwise}
 	for _, row := range r {
@@ -74,7 +74,7 @@ func (r Report) Sum() Row {
 	return sum
 }
 
-// Read reads trace.json of a case's folder.
+// Read reads the trace.json in the folder of a case.
 func Read(dir string) (map[string]any, error) {
 	path := filepath.Join(dir, "trace.json")
 	text, err := os.ReadFile(path)
@@ -88,7 +88,7 @@ func Read(dir string) (map[string]any, error) {
 	return t, nil
 }
 
-// Parse reads the text of a trace.json. Numbers are json.Number.
+// Parse parses the text of a trace.json. Numbers are json.Number.
 func Parse(text []byte) (map[string]any, error) {
 	o, err := spec.ParseObject(text)
 	if err != nil {
@@ -97,8 +97,8 @@ func Parse(text []byte) (map[string]any, error) {
 	return o.Map(), nil
 }
 
-// order is that in which a run makes what the fields tell, so that the first difference is the
-// cause of the others.
+// order lists fields in the order in which a run computes them, so that the first difference
+// reported is the cause of the others.
 var order = []string{"phases", "initial", "param_groups", "batches", "micro_losses", "updates", "events", "evaluations",
 	"log_history"}
 
@@ -108,8 +108,8 @@ func fields(stored map[string]any) []string {
 	return append(known, slices.DeleteFunc(all, func(name string) bool { return slices.Contains(order, name) })...)
 }
 
-// Compare holds a trace against a stored one. Numbers may differ by rtol, relatively. Fields that
-// only got has are ignored; one that it lacks is a mismatch.
+// Compare compares a trace with a stored one. Numbers may differ by rtol, relatively. Fields that
+// only got has are ignored; a field that it lacks is a mismatch.
 func Compare(stored, got map[string]any, rtol float64) Report {
 	var out Report
 	refused, ours := truthy(stored["error"]), truthy(got["error"])
@@ -129,7 +129,7 @@ func Compare(stored, got map[string]any, rtol float64) Report {
 	}
 	for _, name := range fields(stored) {
 		a := stored[name]
-		if slices.Contains(unjudged, name) || name == "error" || empty(a) {
+		if slices.Contains(ignored, name) || name == "error" || empty(a) {
 			continue
 		}
 		b, ok := got[name]
@@ -148,7 +148,7 @@ func Compare(stored, got map[string]any, rtol float64) Report {
 	return out
 }
 
-// empty tells whether a value says nothing: null, an empty list or an empty object.
+// empty reports whether a value is null, an empty list or an empty object.
 func empty(v any) bool {
 	switch v := v.(type) {
 	case nil:
@@ -161,7 +161,7 @@ func empty(v any) bool {
 	return false
 }
 
-// field compares what is within one field of the outermost level.
+// field compares the values in one top-level field.
 type field struct {
 	rtol             float64
 	worst            float64
@@ -181,9 +181,9 @@ func (f *field) failText(path, a, b string) {
 	f.bad++
 }
 
-// walk compares b with the stored a; key is the name that decides by which rule.
+// walk compares b with the stored value a; key is the name that determines the rule.
 func (f *field) walk(path, key string, a, b any) {
-	if slices.Contains(notOurs, key) {
+	if slices.Contains(pythonOnly, key) {
 		return
 	}
 	switch a := a.(type) {
@@ -205,7 +205,7 @@ func (f *field) walk(path, key string, a, b any) {
 		}
 		return
 	}
-	if strings.Contains(key, "sha256") { // judged by weights_norm and final.safetensors; the hash only says "bitwise"
+	if strings.Contains(key, "sha256") { // only decides "bitwise": see weights_norm
 		f.hashes++
 		if equal(a, b) {
 			f.same++
@@ -214,7 +214,7 @@ func (f *field) walk(path, key string, a, b any) {
 		}
 		return
 	}
-	if key == "error" { // refused or not; the words are the peer's
+	if key == "error" { // only whether the run was refused matters, not the wording
 		if truthy(a) != truthy(b) {
 			f.fail(path, a, b)
 		}
@@ -230,7 +230,7 @@ func (f *field) walkObject(path, key string, a map[string]any, b any) {
 		return
 	}
 	for _, k := range slices.Sorted(maps.Keys(a)) {
-		if slices.Contains(notOurs, k) {
+		if slices.Contains(pythonOnly, k) {
 			continue
 		}
 		v, ok := other[k]
@@ -240,7 +240,7 @@ func (f *field) walkObject(path, key string, a map[string]any, b any) {
 		}
 		rule := k
 		if strings.HasPrefix(k, "checkpoint-") || strings.HasPrefix(k, "step_") || strings.HasPrefix(k, "epoch_") {
-			rule = key // the name of a folder says nothing about what is in it
+			rule = key // folder names do not determine the rule
 		}
 		f.walk(path+"."+k, rule, a[k], v)
 	}
@@ -299,10 +299,10 @@ func (f *field) row(name string) Row {
 	return r
 }
 
-// equal is Python's == of scalars: true is 1, and whole numbers equal fractions of the same value.
+// equal is Python's == for scalars: True equals 1, and 1 equals 1.0.
 func equal(a, b any) bool { return plain(a) == plain(b) }
 
-// plain makes numbers of booleans and JSON numbers.
+// plain converts booleans and JSON numbers to floats.
 func plain(v any) any {
 	switch n := v.(type) {
 	case bool:
@@ -331,7 +331,7 @@ func truthy(v any) bool {
 	return !empty(v)
 }
 
-// short is a value for messages.
+// short formats a value for messages.
 func short(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {

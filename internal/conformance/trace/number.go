@@ -11,11 +11,11 @@ import (
 	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
-// Hex is a number that is written as Python's float.hex writes it.
+// Hex is a number that is written like Python's float.hex.
 type Hex float64
 
-// FormatHex writes a number as Python's float.hex does, 13 digits and all; what is not finite as
-// "nan", "inf" or "-inf".
+// FormatHex formats a number like Python's float.hex, with all 13 digits; numbers that are not
+// finite are "nan", "inf" or "-inf".
 func FormatHex(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return pyfloat.Repr(v)
@@ -35,7 +35,7 @@ func FormatHex(v float64) string {
 	return fmt.Sprintf("%s0x1.%013xp%+d", sign, mantissa, exponent-1023)
 }
 
-// ParseFloat reads what [FormatHex] writes, and "nan", "inf" and "-inf".
+// ParseFloat parses the format of [FormatHex].
 func ParseFloat(text string) (float64, bool) {
 	if !slices.Contains([]string{"nan", "inf", "-inf"}, text) && !strings.HasPrefix(strings.TrimPrefix(text, "-"), "0x") {
 		return 0, false
@@ -44,8 +44,8 @@ func ParseFloat(text string) (float64, bool) {
 	return v, err == nil
 }
 
-// number is the value of a JSON number or of a string that stands for one; ok is false for anything
-// else.
+// number returns the value of a JSON number, or of a string that represents a number; ok is false
+// for anything else.
 func number(v any) (f float64, ok bool) {
 	switch v := v.(type) {
 	case json.Number:
@@ -57,7 +57,7 @@ func number(v any) (f float64, ok bool) {
 	return 0, false
 }
 
-// isInt tells whether a JSON value is a number without point and exponent.
+// isInt reports whether a JSON value is a number without point and exponent.
 func isInt(v any) bool {
 	n, ok := v.(json.Number)
 	return ok && !strings.ContainsAny(n.String(), ".eE")

@@ -12,8 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestCompareAgreesWithTheJudge holds the rules against the verdicts of the recordings' own
-// compare.py (testdata/verdicts.py).
+// Compares the verdicts with those of the recordings' own compare.py (testdata/verdicts.py).
 func TestCompareAgreesWithTheJudge(t *testing.T) {
 	text, err := os.ReadFile("testdata/verdicts.json")
 	if err != nil {
@@ -44,7 +43,7 @@ func TestCompareAgreesWithTheJudge(t *testing.T) {
 			want[name] = v.(string)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("pair %d (-judge +ours):\n%s", i, diff)
+			t.Errorf("pair %d (-compare.py +Compare):\n%s", i, diff)
 		}
 	}
 	if len(seen) != 4 {
@@ -84,7 +83,7 @@ func TestNumbersReadBackAsTheyWere(t *testing.T) {
 	})
 	for _, text := range []string{"", "1.5", "0xzz", "NaN", "infinity"} {
 		if v, ok := ParseFloat(text); ok {
-			t.Errorf("ParseFloat(%q) = %v, want nothing", text, v)
+			t.Errorf("ParseFloat(%q) = %v, want a failure", text, v)
 		}
 	}
 }
@@ -135,8 +134,7 @@ func TestReportTellsWhereADifferenceBegins(t *testing.T) {
 	}
 }
 
-// FuzzParse looks for traces that the comparison cannot bear: a trace compared with itself never
-// differs.
+// FuzzParse looks for traces that the comparison cannot handle: a trace must equal itself.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"updates": [{"lr": ["0x1.8p+0"], "epoch": 0.5}], "error": null}`))
 	f.Add([]byte(`{"error": {"where": "setup"}, "x": [1, "nan", true, {}]}`))

@@ -12,14 +12,14 @@ import (
 	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
-// Object is a JSON object. Its values, and those of lists, are nil, bool, int, int64, string, float64,
-// [Hex], Object, maps by string and slices of these.
+// Object is a JSON object. Its values, and those of lists, are nil, bool, int, int64, string,
+// float64, [Hex], Object, maps with string keys, and slices of these.
 type Object map[string]any
 
-// Of makes an object of names and their values: trace.Of("update", 3, "skipped", false).
+// Of makes an object from alternating names and values: trace.Of("update", 3, "skipped", false).
 func Of(fields ...any) Object { return Object{}.With(fields...) }
 
-// With sets further fields, as names and values, and returns the object.
+// With sets further fields from alternating names and values, and returns the object.
 func (o Object) With(fields ...any) Object {
 	for i := 0; i < len(fields); i += 2 {
 		o[fields[i].(string)] = fields[i+1] //nolint:forcetypeassert // a mistake in the caller
@@ -27,7 +27,7 @@ func (o Object) With(fields ...any) Object {
 	return o
 }
 
-// Marshal writes a trace: each field on a line of its own, and each entry of a list of lists or
+// Marshal formats a trace, with one line for each field and for each entry of a list of lists or
 // objects.
 func Marshal(fields Object) ([]byte, error) {
 	var b bytes.Buffer
@@ -65,7 +65,7 @@ func write(b *bytes.Buffer, v any) error {
 	case Hex:
 		return write(b, FormatHex(float64(v)))
 	case float64:
-		if math.IsNaN(v) || math.IsInf(v, 0) { // JSON has no such numbers
+		if math.IsNaN(v) || math.IsInf(v, 0) { // JSON cannot represent these
 			return write(b, pyfloat.Repr(v))
 		}
 		b.WriteString(pyfloat.Repr(v))
@@ -82,7 +82,7 @@ func write(b *bytes.Buffer, v any) error {
 	return fmt.Errorf("a trace cannot hold a %T", v)
 }
 
-// writeAll writes n elements with what is before, between and behind them.
+// writeAll writes n elements, with text before, between and behind them.
 func writeAll(b *bytes.Buffer, before, between, behind string, n int, element func(i int) error) error {
 	b.WriteString(before)
 	for i := range n {
@@ -106,6 +106,6 @@ func writeField(b *bytes.Buffer, name string, v any) error {
 }
 
 func quote(s string) string {
-	text, _ := json.Marshal(s) // any string can be marshalled
+	text, _ := json.Marshal(s) // strings can always be marshalled
 	return string(text)
 }

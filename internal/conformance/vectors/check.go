@@ -11,11 +11,12 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// tolerance is what numbers of a network may differ by, relative to the number or to the norm of
-// the tensor.
+// tolerance is the allowed difference of a network's numbers, relative to the number or to the norm
+// of the tensor.
 const tolerance = 1e-4
 
-// check gathers what is not equal to the last bit; it fails at the first difference that is more.
+// check records numbers that are not bitwise equal, and fails at the first difference above the
+// tolerance.
 type check struct {
 	worst  float64
 	begins string
@@ -28,23 +29,23 @@ func (c *check) deviates(what string, by, allowed float64, got, want any) {
 	c.begins, c.worst = cmp.Or(c.begins, what), max(c.worst, by)
 }
 
-// equal compares what must be the same.
+// equal compares values that must be equal.
 func (c *check) equal(what string, got, want any) {
 	if !reflect.DeepEqual(got, want) {
 		spec.Failf("%s is %v, recorded is %v", what, got, want)
 	}
 }
 
-// metric compares to 1e-12.
+// metric compares metrics, to 1e-12.
 func (c *check) metric(what string, got, want float64) {
 	if got != want {
 		c.deviates(what, math.Abs(got-want), 1e-12, got, want)
 	}
 }
 
-// hex compares a number of a network with its recorded form. A number that is made beside greater
-// ones has their errors: it deviates by its difference against the greater of it and a thousandth
-// of the others.
+// hex compares a number computed by a network with its recorded form. A number computed together
+// with larger ones has errors of their size, so the difference is taken relative to the number
+// itself or to a thousandth of the others, whichever is greater.
 func (c *check) hex(what string, got float64, recorded string, others float64) {
 	if want := spec.Must(strconv.ParseFloat(recorded, 64)); got != want {
 		c.deviates(what, math.Abs(got-want)/max(math.Abs(want), others/1000, math.SmallestNonzeroFloat64),
@@ -52,7 +53,7 @@ func (c *check) hex(what string, got float64, recorded string, others float64) {
 	}
 }
 
-// values compares the numbers of a tensor of a network.
+// values compares the elements of a tensor computed by a network.
 func (c *check) values(what string, got, want []float32) {
 	c.equal("the number of values of "+what, len(got), len(want))
 	var difference, norm float64
@@ -69,7 +70,7 @@ func (c *check) values(what string, got, want []float32) {
 	}
 }
 
-// tensor compares two tensors of any type.
+// tensor compares two tensors of any dtype.
 func (c *check) tensor(what string, got, want torch.Tensor) {
 	c.equal("the shape of "+what, got.Shape(), want.Shape())
 	c.equal("the dtype of "+what, got.DType().String(), want.DType().String())

@@ -16,7 +16,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// pass is result.json of a forward and backward pass.
+// pass is the result.json of a forward and backward pass.
 type pass struct {
 	Model struct {
 		Kind   string
@@ -42,10 +42,10 @@ type pass struct {
 	tensors map[string]torch.Tensor
 }
 
-// recordedText is a text that was read, or a class that was found, and its score.
+// recordedText is a text that was read, or a class that was predicted, with its score.
 type recordedText struct{ Text, Label, Score string }
 
-// model makes a model of Hezar's with the weights of a formula.
+// model makes one of Hezar's models, with weights from a formula.
 func model(kind string, config json.RawMessage, init recorded.Formula, set *preprocessors.Set) *repository.Model {
 	m := recorded.Hezar(kind, spec.Must(spec.ParseObject(config)).Map(), set)
 	spec.Check(init.Fill(m.Module()))
@@ -82,7 +82,7 @@ func (p pass) crnn(c *check) {
 	torch.InferenceMode(func() { p.evaluateCRNN(c, m, m.Forward(x)) })
 }
 
-// evaluateCRNN compares what the model reads, and the losses of single pictures.
+// evaluateCRNN compares the texts that the model reads, and the losses of single pictures.
 func (p pass) evaluateCRNN(c *check, m *crnn.Model, logits torch.Tensor) {
 	labels := p.tensors["in.labels"]
 	frames, rows := logits.Size(0), logits.Size(1)
@@ -119,7 +119,7 @@ func (p pass) evaluateCRNN(c *check, m *crnn.Model, logits torch.Tensor) {
 
 func (p pass) bert(c *check) {
 	m := model(recorded.BERT, p.Model.Config, p.Init, nil).Text
-	run := func() torch.Tensor { // Hezar's model does not look at token types
+	run := func() torch.Tensor { // Hezar's model ignores token types
 		return m.Forward(p.tensors["in.token_ids"], p.tensors["in.attention_mask"], torch.Tensor{})
 	}
 	p.backward(c, m, func() (logits, loss torch.Tensor) {
@@ -146,7 +146,8 @@ func compareClasses(c *check, what string, got [][]repository.Class, want [][]re
 	}
 }
 
-// backward runs a pass in the recorded mode and compares outputs, loss and gradients.
+// backward runs a forward and backward pass in the recorded mode, and compares outputs, loss and
+// gradients.
 func (p pass) backward(c *check, m any, run func() (logits, loss torch.Tensor)) {
 	nn.SetTraining(m, p.Mode == "train")
 	if p.DropoutSeed != nil {
@@ -158,7 +159,7 @@ func (p pass) backward(c *check, m any, run func() (logits, loss torch.Tensor)) 
 	loss.Backward()
 	var without []string
 	gradients := map[string]torch.Tensor{}
-	greatest := 0.0 // gradients that are zero on paper, of keys' biases, hold the rounding of the others
+	greatest := 0.0 // scale of the rounding errors, of which gradients of key biases consist
 	for _, named := range nn.Params(m) {
 		if g := named.Tensor.Grad(); g.Defined() {
 			gradients[named.Name] = g

@@ -16,7 +16,7 @@ import (
 	"github.com/gotrainer/gotrainer/text/hezar"
 )
 
-// lists are the functions of vectors.json.
+// lists maps the names in vectors.json to the functions that check them.
 var lists = map[string]func(c *check, raw json.RawMessage){
 	"cer_wer":             rows(errorRates),
 	"classification":      rows(classification),
@@ -47,7 +47,7 @@ func functions(name string, fields map[string]json.RawMessage) (outcomes []Outco
 	return outcomes
 }
 
-// rows decodes a list and compares each row; at says which one it is.
+// rows decodes a list and checks each row; at identifies the row in messages.
 func rows[T any](each func(c *check, at string, row T)) func(c *check, raw json.RawMessage) {
 	return func(c *check, raw json.RawMessage) {
 		list := decode[[]T](raw)
@@ -60,7 +60,7 @@ func rows[T any](each func(c *check, at string, row T)) func(c *check, raw json.
 	}
 }
 
-// score is what a metric gives for a set, to so many decimals.
+// score returns the metric over a set, rounded.
 func score[P any](m metrics.Metric[P], predictions, references []P, key string, decimals int) float64 {
 	for i := range predictions {
 		m.Add(predictions[i], references[i])
@@ -76,16 +76,17 @@ func errorRates(c *check, at string, r struct {
 	WERConcatenated         any `json:"wer_concatenated"`
 	Rounded                 any `json:"cer_4_decimals"`
 }) {
-	const decimals = 10 // of the recording
+	const decimals = 10 // as in the recording
 
-	// only texts that are joined may differ in number
+	// Only joined texts may differ in number.
 	for len(r.Predictions) < len(r.References) {
 		r.Predictions = append(r.Predictions, "")
 	}
 	for len(r.References) < len(r.Predictions) {
 		r.References = append(r.References, "")
 	}
-	// With concatenate_texts Hezar joins texts for the CER alone: jiwer sums the words of the pairs.
+	// With concatenate_texts, Hezar joins texts only for the CER: for the WER, jiwer sums over the
+	// pairs.
 	cer := &metrics.CER{CollapseSpaces: true}
 	for name, k := range map[string]struct {
 		m        metrics.Metric[string]
@@ -102,7 +103,7 @@ func errorRates(c *check, at string, r struct {
 		if want, ok := k.want.(float64); ok {
 			c.metric(at+": "+name, got, want)
 		} else if math.IsNaN(got) || math.IsInf(got, 0) {
-			// Hezar divides by zero; here the rate is the number of edits
+			// Where Hezar divides by zero, the rate here is the number of edits.
 			spec.Failf("%s: %s is %v; want a number, where Hezar says %v", at, name, got, k.want)
 		}
 	}
@@ -122,7 +123,7 @@ func classification(c *check, at string, r struct {
 	}
 }
 
-// hezarDecimals are the decimals that Hezar rounds metrics to by default.
+// hezarDecimals is the number of decimals that Hezar rounds metrics to by default.
 const hezarDecimals = 4
 
 func seqeval(c *check, raw json.RawMessage) {
@@ -187,7 +188,7 @@ func charset(c *check, raw json.RawMessage) {
 
 func padding(c *check, at string, r struct {
 	Inputs     [][]int64
-	Padding    any    // a text, nothing, or what Hezar refuses
+	Padding    any    // a string, null, or something that Hezar refuses
 	Side       string `json:"padding_side"`
 	PadID      int64  `json:"pad_id"`
 	MaxLength  *int   `json:"max_length"`

@@ -17,7 +17,7 @@ type imageCase struct {
 	Case   string
 	Config json.RawMessage
 	Shape  []int64
-	Error  string // what Hezar said where it failed
+	Error  string // Hezar's error, if it failed
 }
 
 func images(name, dir string, text []byte) (outcomes []Outcome) {
@@ -38,7 +38,7 @@ func images(name, dir string, text []byte) (outcomes []Outcome) {
 // imageFields are the settings of an image processor.
 var imageFields = []string{"name", "config_type", "mean", "std", "rescale", "resample", "size", "mirror", "gray_scale"}
 
-// imageConfig reads a recorded config, and refuses what it does not know.
+// imageConfig parses a recorded config; unknown settings make the case unsupported.
 func imageConfig(raw json.RawMessage) (c preprocessors.ImageProcessorConfig, written omegaconf.Map) {
 	o := spec.Must(spec.ParseObject(raw))
 	written = recorded.Config(o.Map()).(omegaconf.Map)
@@ -50,8 +50,8 @@ func imageConfig(raw json.RawMessage) (c preprocessors.ImageProcessorConfig, wri
 	return spec.Must(preprocessors.ParseImageProcessor(written)), written
 }
 
-// image compares what becomes of a picture by Hezar's steps, and by the image processor, where it
-// takes the config and the picture is one whose layout Hezar understands.
+// image compares a picture processed by Hezar's steps and by the image processor, if the latter
+// accepts the config and Hezar recognises the layout of the picture.
 func image(c *check, k imageCase, tensors map[string]torch.Tensor) {
 	var config preprocessors.ImageProcessorConfig
 	var written omegaconf.Map
@@ -65,7 +65,7 @@ func image(c *check, k imageCase, tensors map[string]torch.Tensor) {
 		if err == nil {
 			spec.Failf("a picture of shape %v is taken; Hezar says %s", in.Shape(), k.Error)
 		}
-		return // refused here too
+		return // refused here as well
 	}
 	spec.Check(err)
 	want := tensors["out."+k.Case]
@@ -95,7 +95,7 @@ func image(c *check, k imageCase, tensors map[string]torch.Tensor) {
 	same(c, "the image processor", torch.From(pixels, int64(shape[0]), int64(shape[1]), int64(shape[2])), want)
 }
 
-// same compares pictures to the last bit.
+// same compares pictures bitwise.
 func same(c *check, what string, got, recorded torch.Tensor) {
 	c.equal("the shape by "+what, got.Shape(), recorded.Shape())
 	values, want := torch.Values[float32](got.ToDType(torch.Float32)), torch.Values[float32](recorded)
@@ -106,7 +106,7 @@ func same(c *check, what string, got, recorded torch.Tensor) {
 	}
 }
 
-// picture is one of bytes or of numbers: [height, width], or with channels.
+// picture checks that a tensor is a picture of bytes or floats: [height, width], or with channels.
 func picture(t torch.Tensor) torch.Tensor {
 	switch d := t.DType(); {
 	case t.Dim() != 2 && t.Dim() != 3, d != torch.Uint8 && d != torch.Float32 && d != torch.Float64:

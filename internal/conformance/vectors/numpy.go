@@ -10,10 +10,10 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// Hezar's image processor holds a picture as a numpy array, about whose layout each step guesses
-// again. Package preprocessors does not follow these guesses, which go wrong for pictures of up to
-// three rows; a recording has to be followed. Here tensors stand for the arrays: libtorch computes
-// as numpy does.
+// Hezar's image processor keeps a picture as a numpy array, and each step guesses its layout again.
+// Package preprocessors does not reproduce these guesses, which are wrong for pictures of up to
+// three rows, but recordings contain their results. Here tensors represent the arrays: libtorch
+// computes like numpy.
 
 var errPython = errors.New("such a picture makes Hezar fail")
 
@@ -28,7 +28,7 @@ func transposed(a torch.Tensor, x, y, z int64) torch.Tensor {
 	return a.Permute(x, y, z).Contiguous()
 }
 
-// planes are the channels of a Pillow image: one is L, two are LA, three RGB, four RGBA.
+// planes are the channels of a Pillow image: one for L, two for LA, three for RGB, four for RGBA.
 type planes []*vision.Image
 
 // pillow is convert_image_type(array, "pillow").
@@ -63,8 +63,8 @@ func pillow(a torch.Tensor) planes {
 	return list
 }
 
-// cut is convert("L") of numbers, to which nothing else is done: steps that leave them numbers are
-// refused before.
+// cut is convert("L") of a picture of floats. No other step is applied to one: those that would
+// leave it as floats are refused before.
 func cut(a torch.Tensor) *vision.Image {
 	im := vision.NewImage(int(a.Size(1)), int(a.Size(0)), 1)
 	for i, v := range torch.Values[float64](a.ToDType(torch.Float64)) {
@@ -85,7 +85,7 @@ func (p planes) numpy() torch.Tensor {
 	return torch.Stack(list, -1)
 }
 
-// gray is convert("L"), which leaves transparency out.
+// gray is convert("L"), which drops the alpha channel.
 func (p planes) gray() planes {
 	if len(p) < 3 {
 		return p[:1]
@@ -94,7 +94,8 @@ func (p planes) gray() planes {
 	return planes{(&vision.Image{Pix: pixels, Width: p[0].Width, Height: p[0].Height, Channels: 3}).Gray()}
 }
 
-// resized is Image.resize, which multiplies colours by their transparency in between.
+// resized is Image.resize, which multiplies colours by alpha before resizing, and divides again
+// afterwards.
 func (p planes) resized(width, height int, f vision.Filter) planes {
 	if p[0].Width == width && p[0].Height == height {
 		return p
@@ -118,7 +119,7 @@ func (p planes) resized(width, height int, f vision.Filter) planes {
 	return out
 }
 
-// multiply changes the colours by their transparency, the last channel.
+// multiply modifies the colours using the last channel, alpha.
 func (p planes) multiply(by func(v, alpha int) int) {
 	alpha := p[len(p)-1].Pix
 	for _, plane := range p[:len(p)-1] {
@@ -128,8 +129,8 @@ func (p planes) multiply(by func(v, alpha int) int) {
 	}
 }
 
-// likeHezar is ImageProcessor.__call__ of one picture. The mapping is the config as it is written,
-// in which 1 and 1.0 differ.
+// likeHezar is ImageProcessor.__call__ for one picture. written is the config as it was written, in
+// which 1 and 1.0 differ.
 func likeHezar(a torch.Tensor, c preprocessors.ImageProcessorConfig, written omegaconf.Map) torch.Tensor {
 	if a.DType() != torch.Uint8 && a.Dim() == 2 && !c.GrayScale && (c.Mirror || c.Width > 0) {
 		spec.Refusef("a picture of %s without channels that is mirrored or resized", a.DType())
@@ -165,7 +166,7 @@ func likeHezar(a torch.Tensor, c preprocessors.ImageProcessorConfig, written ome
 	return transposed(a, 2, 0, 1)
 }
 
-// rescaled is array * scale: a whole number leaves bytes bytes.
+// rescaled is array * scale: bytes times an integer stay bytes.
 func rescaled(a torch.Tensor, scale any) torch.Tensor {
 	switch scale := scale.(type) {
 	case int64:
@@ -183,9 +184,9 @@ func rescaled(a torch.Tensor, scale any) torch.Tensor {
 	return a
 }
 
-// normalized is normalize_image along the last axis, whatever that holds: mean and std are made
-// numbers of the array's type and stretched to it, or it to them. The difference of bytes is one;
-// it is divided in double precision.
+// normalized is normalize_image along the last axis, whatever that is: mean and std are converted
+// to the array's type and broadcast against it. The difference of bytes is a byte; the division is
+// in double precision.
 func normalized(a torch.Tensor, mean, std []float64) torch.Tensor {
 	bytes := a.DType() == torch.Uint8
 	for _, list := range [][]float64{mean, std} {

@@ -22,9 +22,9 @@ func counted(shape ...int64) torch.Tensor {
 	return torch.Arange(n).ToDType(torch.Uint8).Reshape(shape...)
 }
 
-// The values of the tests below are numpy's, for np.arange(n, dtype=np.uint8).reshape(shape).
+// The expected values below were computed by numpy for np.arange(n, dtype=np.uint8).reshape(shape).
 
-// refused tells whether f fails as numpy does.
+// refused reports whether f fails like numpy.
 func refused(f func()) bool { return errors.Is(recorded.Try(f), errPython) }
 
 func TestTransposedIsNumpys(t *testing.T) {

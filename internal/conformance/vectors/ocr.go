@@ -16,7 +16,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// recordedOCR is result.json of a data set for OCR.
+// recordedOCR is the result.json of a data set for OCR.
 type recordedOCR struct {
 	Rows             [][2]string
 	Dataset          json.RawMessage
@@ -33,13 +33,13 @@ type recordedOCR struct {
 	}
 }
 
-// ocrConfig are the fields of OCRDatasetConfig that recordings set.
+// ocrConfig holds the fields of OCRDatasetConfig that recordings set.
 type ocrConfig struct {
 	MaxLength         int            `json:"max_length"`
 	ReverseDigits     bool           `json:"reverse_digits"`
-	ReverseText       bool           `json:"reverse_text"` // Hezar takes it and does nothing with it
+	ReverseText       bool           `json:"reverse_text"` // accepted and ignored by Hezar
 	MaxSize           json.Number    `json:"max_size"`
-	InvalidCharacters []string       `json:"invalid_characters"` // the same
+	InvalidCharacters []string       `json:"invalid_characters"` // accepted and ignored by Hezar
 	ID2Label          map[int]string `json:"id2label"`
 }
 

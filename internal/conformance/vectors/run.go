@@ -12,21 +12,22 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Outcome is how one recorded thing compared.
+// Outcome is the result of one comparison.
 type Outcome struct {
 	Name   string
-	Err    error   // the first difference; a *[spec.Unsupported] if it cannot be tried
-	Worst  float64 // the largest relative difference of a number; 0: bitwise
-	Begins string  // the first number that is not bitwise
+	Err    error   // the first difference; a *[spec.Unsupported] if it cannot be run
+	Worst  float64 // the largest relative difference; 0: bitwise equal
+	Begins string  // the first number that is not bitwise equal
 }
 
-// files are the names of the index of a folder, in the order in which they are looked for.
+// files are the names of a folder's index file, in order of precedence.
 var files = []string{"result.json", "cases.json", "vectors.json"}
 
-// Known tells whether a file begins a folder of vectors.
+// Known reports whether a file name is that of an index of vectors.
 func Known(name string) bool { return slices.Contains(files, name) }
 
-// Run compares all that a folder holds. The pictures that it mentions are in another, pictures.
+// Run compares everything recorded in a folder. pictures is the folder of the pictures it refers
+// to.
 func Run(dir, pictures string) []Outcome {
 	name := spec.CaseName(dir)
 	var text []byte
@@ -60,20 +61,20 @@ func Run(dir, pictures string) []Outcome {
 		"pictures nor functions")}}
 }
 
-// try compares one thing; a panic of the code under test is a failure of it, and no more.
+// try runs one comparison; a panic of the code under test makes it fail.
 func try(name string, compare func(c *check)) Outcome {
 	c := &check{}
 	err := recorded.TryAll(func() { compare(c) })
 	return Outcome{Name: name, Err: err, Worst: c.worst, Begins: c.begins}
 }
 
-// decode reads a JSON value.
+// decode decodes a JSON value.
 func decode[T any](text []byte) (v T) {
 	spec.Check(json.Unmarshal(text, &v))
 	return v
 }
 
-// load makes sure that there is a libtorch, with one thread as in the recordings.
+// load loads libtorch and sets it to one thread, as in the recordings.
 func load() {
 	recorded.Load()
 	torch.SetThreads(1)

@@ -15,7 +15,7 @@ import (
 	"github.com/gotrainer/gotrainer/text/hezar"
 )
 
-// recordedTexts is result.json of a data set of texts.
+// recordedTexts is the result.json of a data set of texts.
 type recordedTexts struct {
 	Pieces      []string
 	PaddingSide string `json:"padding_side"`
@@ -48,8 +48,8 @@ type recordedTexts struct {
 	}
 }
 
-// wordpieceJSON is its tokenizer.json, with the ids of [CLS] and [SEP] and the vocabulary left
-// open.
+// wordpieceJSON is a tokenizer.json with placeholders for the IDs of [CLS] and [SEP] and the
+// vocabulary.
 const wordpieceJSON = `{"version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
 	"pre_tokenizer": {"type": "BertPreTokenizer"},
 	"post_processor": {"type": "TemplateProcessing",
@@ -64,8 +64,8 @@ const wordpieceJSON = `{"version": "1.0", "truncation": null, "padding": null, "
 	"model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
 		"max_input_chars_per_word": 100, "vocab": %s}}`
 
-// wordpiece is the tokenizer of the recordings: WordPiece over BERT's pre-tokenization, [CLS] and
-// [SEP] around a text.
+// wordpiece returns the tokenizer of the recordings: WordPiece with BERT's pre-tokenization, [CLS]
+// and [SEP] around a text.
 func wordpiece(pieces []string, side string) *hezar.Tokenizer {
 	vocab := map[string]int{}
 	for i, p := range pieces {

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m))
 }
 
-// pictures are recorded by compat/hezar/preprocessors/testdata/golden.py.
+// pictures were made by compat/hezar/preprocessors/testdata/golden.py.
 const pictures = "../../../compat/hezar/preprocessors/testdata/images"
 
 func TestPicturesAreThoseOfHezar(t *testing.T) {
@@ -45,8 +45,8 @@ func TestRecordedVectorsHold(t *testing.T) {
 	for _, index := range append(indexes, cases+"/hezar_text/vectors.json") {
 		dir := filepath.Dir(index)
 		for _, o := range vectors.Run(dir, "../../../../shared/data") {
-			// What models compute was recorded on other code paths than those of the tests: on its
-			// own internal/conformance holds it to the last bit.
+			// Results of models were recorded on other code paths than those of the tests;
+			// internal/conformance compares them bitwise on the recorded ones.
 			models := strings.Contains(dir, "hezar_forward") || strings.Contains(dir, "_dataset")
 			if ran++; o.Err != nil || o.Worst != 0 && !models {
 				t.Errorf("%s: %v (deviation %g, beginning at %s)", o.Name, o.Err, o.Worst, o.Begins)
@@ -96,7 +96,7 @@ func TestAnotherPassIsFound(t *testing.T) {
 	}
 }
 
-// functions are lists in the form of the recordings, each with one row that holds.
+// functions has lists in the format of the recordings, each with one correct row.
 const functions = `{
 	"cer_wer": [{"predictions": ["ab"], "references": ["ac"], "cer": 0.5, "cer_concatenated": 0.5, "wer": 1.0,
 			"wer_concatenated": 1.0, "cer_4_decimals": 0.5},
@@ -145,8 +145,7 @@ func TestListsOfFunctionsHold(t *testing.T) {
 	}
 }
 
-// TestEveryDifferenceIsFound changes one thing at a time; the list that it stands in must fail, and
-// no other.
+// TestEveryDifferenceIsFound changes one thing at a time; its list must fail, and no other.
 func TestEveryDifferenceIsFound(t *testing.T) {
 	for _, c := range []struct{ list, from, to string }{
 		{"cer_wer", `"cer": 0.5`, `"cer": 0.500000001`},

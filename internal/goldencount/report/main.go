@@ -36,7 +36,7 @@ func main() {
 	}
 }
 
-// report reads the records and prints their sums.
+// report reads the records and prints the totals.
 func report(in io.Reader, out io.Writer, least int) error {
 	records, err := goldencount.Read(in)
 	if err != nil {
@@ -77,10 +77,10 @@ func report(in io.Reader, out io.Writer, least int) error {
 	return nil
 }
 
-// sum counts cases by how they ended.
+// sum counts cases by result.
 type sum struct{ cases, bitwise, within, failed int }
 
-// add counts a case, and returns why it is not bitwise equal; empty: it is.
+// add counts a case, and returns why it is not bitwise equal; empty if it is.
 func (s *sum) add(r goldencount.Record) (reason string) {
 	s.cases++
 	switch {

@@ -19,7 +19,7 @@ func TestReport(t *testing.T) {
 	for _, c := range []struct {
 		claim, records string
 		least          int
-		out, err       string // parts of what is said
+		out, err       string // parts of the output
 	}{
 		{"all equal", equal, 1, "1 compared cases: 1 bitwise, 0 within tolerance, 0 failed", ""},
 		{"a case with a reason is listed", equal + nearly, 2, "2 compared cases: 1 bitwise, 1 within tolerance, 0 " +

@@ -10,14 +10,14 @@ import (
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 )
 
-// Field is a key of a file and where its value is: a pointer to it, to a pointer that is nil where
-// the key is missing, or a [Coder]. Empty texts and nil lists are left out of a file.
+// Field is a key in a file with the place of its value: a pointer to the value, to a pointer that
+// is nil if the key is missing, or a [Coder]. Empty strings and nil lists are omitted from a file.
 type Field struct {
 	Key string
 	At  any
 }
 
-// Fields are keys, each followed by where its value is, in the order of a file.
+// Fields returns fields from alternating keys and places, in the order of a file.
 func Fields(keysAndPlaces ...any) []Field {
 	fields := make([]Field, len(keysAndPlaces)/2)
 	for i := range fields {
@@ -26,18 +26,18 @@ func Fields(keysAndPlaces ...any) []Field {
 	return fields
 }
 
-// Coder is a value that a file has in a form of its own.
+// Coder is a value with its own representation in a file.
 type Coder interface {
-	Encode() any        // nil: the key is left out
-	Decode(v any) error // of a value that is not nil; a [Want] says what it should have been
+	Encode() any        // nil: the key is omitted
+	Decode(v any) error // v is not nil; a [Want] error says what it should have been
 }
 
-// Want is the error about a value of another kind: what it should have been.
+// Want is the error for a value of the wrong type, and says what it should have been.
 type Want string
 
 func (w Want) Error() string { return "want " + string(w) }
 
-// Const is a text that a key must have, if it is there.
+// Const is a string that a key must have if it is present.
 type Const string
 
 func (c Const) Encode() any { return string(c) }
@@ -49,7 +49,7 @@ func (c Const) Decode(v any) error {
 	return nil
 }
 
-// Count is a number that is left out of a file where it is 0.
+// Count is a number that is omitted from a file if it is 0.
 type Count int
 
 func (n *Count) Encode() any {
@@ -68,7 +68,7 @@ func (n *Count) Decode(v any) error {
 	return nil
 }
 
-// Encode is the mapping of the keys that have a value.
+// Encode returns a mapping of the keys that have a value.
 func Encode(fields []Field) (m omegaconf.Map) {
 	for _, f := range fields {
 		if v := f.value(); v != nil {
@@ -92,7 +92,7 @@ func (f Field) value() any {
 	return v.Interface()
 }
 
-// Decode puts the values of a mapping where the fields say. Other keys are passed over.
+// Decode decodes the values of a mapping into the fields. Other keys are ignored.
 func Decode(m omegaconf.Map, fields []Field) error {
 	for _, f := range fields {
 		v, _ := m.Get(f.Key)
@@ -110,7 +110,7 @@ func Decode(m omegaconf.Map, fields []Field) error {
 	return nil
 }
 
-// DecodeAll is Decode of a mapping that has no other keys; one that has is refused.
+// DecodeAll is like Decode, but refuses other keys.
 func DecodeAll(m omegaconf.Map, fields []Field) error {
 	var keys []string
 	for _, f := range fields {
@@ -124,7 +124,7 @@ func DecodeAll(m omegaconf.Map, fields []Field) error {
 	return Decode(m, fields)
 }
 
-// kinds say what a value should have been.
+// kinds describes the expected values in messages.
 var kinds = map[reflect.Type]Want{
 	reflect.TypeFor[string](): "a text", reflect.TypeFor[int](): "an integer", reflect.TypeFor[int64](): "an integer",
 	reflect.TypeFor[float64](): "a number", reflect.TypeFor[bool](): "true or false",
@@ -158,7 +158,7 @@ func set(at, v any) error {
 			}
 		}
 		return nil
-	case to.Type().Elem().Kind() == reflect.Float64: // one for all
+	case to.Type().Elem().Kind() == reflect.Float64: // a single number
 		number := 0.0
 		err := set(&number, v)
 		to.Set(reflect.ValueOf([]float64{number}))

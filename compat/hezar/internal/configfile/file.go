@@ -14,10 +14,10 @@ import (
 	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
-// most is far above the size of any configuration.
+// most is far larger than any configuration.
 const most = 4 << 20
 
-// Load reads a file. Its errors name the path.
+// Load reads a file. Errors contain the path.
 func Load(path string) (omegaconf.Map, error) {
 	text, err := regularfile.ReadFile(path, most)
 	if err != nil {
@@ -30,7 +30,7 @@ func Load(path string) (omegaconf.Map, error) {
 	return m, nil
 }
 
-// Save writes a file that is whole or not there.
+// Save writes a file atomically.
 func Save(path string, m omegaconf.Map) error {
 	text, err := omegaconf.Marshal(m)
 	if err != nil {
@@ -39,12 +39,12 @@ func Save(path string, m omegaconf.Map) error {
 	return Write(path, text)
 }
 
-// Write puts a file in the place of another, whole or not at all, and makes its folder. What a
-// process that was killed has left of an earlier attempt is removed.
+// Write atomically replaces a file, and creates its folder. It removes what a killed process has
+// left of an earlier attempt.
 func Write(path string, text []byte) error {
 	dir, name := filepath.Split(path)
 	err := os.MkdirAll(filepath.Clean(dir), 0o777)
-	entries, _ := os.ReadDir(filepath.Clean(dir)) // if it cannot be read, it cannot be written to
+	entries, _ := os.ReadDir(filepath.Clean(dir)) // if it cannot be read, writing will fail as well
 	for _, e := range entries {
 		if number, ok := strings.CutPrefix(e.Name(), "."+name); ok && strings.Trim(number, "0123456789") == "" {
 			err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))

@@ -6,10 +6,10 @@ import (
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 )
 
-// Labels is id2label: the texts of the numbers 0, 1, 2 and so on.
+// Labels is id2label: the texts of the classes 0, 1, 2 and so on.
 type Labels []string
 
-// Encode is the mapping of a file; nil where there are no labels.
+// Encode returns the mapping in a file; nil if there are no labels.
 func (l *Labels) Encode() any {
 	if *l == nil {
 		return nil
@@ -30,7 +30,7 @@ func (l *Labels) Decode(v any) error {
 	seen := make([]bool, len(m))
 	for _, item := range m {
 		id := -1
-		key := fmt.Sprint(item.Key) // a text in JSON, which has no other keys
+		key := fmt.Sprint(item.Key) // always a string in JSON
 		if _, err := fmt.Sscanf(key, "%d", &id); err != nil || fmt.Sprint(id) != key {
 			return Want("numbers for keys")
 		}

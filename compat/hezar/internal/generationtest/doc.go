@@ -1,3 +1,2 @@
-// Package generationtest has the tests of Hezar's models that write texts, beside what Hezar made of
-// them.
+// Package generationtest tests Hezar's models that generate texts, comparing with results of Hezar.
 package generationtest

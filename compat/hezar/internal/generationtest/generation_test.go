@@ -71,7 +71,7 @@ func model(t *testing.T, name string) *repository.Model {
 	return m
 }
 
-// The batch of generation.py, the texts behind its tokens without padding, and its texts.
+// The batch of generation.py, its target tokens without padding, and its texts.
 var (
 	ids    = [][]int64{{3, 4, 6, 9, 12, 1}, {15, 16, 5, 1, 0, 0}, {8, 7, 20, 21, 3, 1}}
 	mask   = [][]int64{{1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 0, 0}, {1, 1, 1, 1, 1, 1}}
@@ -101,7 +101,7 @@ func TestHezarsFoldersGiveItsLogitsAndTexts(t *testing.T) {
 				golden.Recorded(t, "logits", o.Logits[0], file.Tensor(name+".logits"))
 				golden.Recorded(t, "loss", task.LossOf(engine.ForwardPass{}, o).Value, file.Tensor(name+".loss"))
 			})
-			for i, text := range given() { // alone, as there
+			for i, text := range given() { // one by one, as in generation.py
 				written, err := m.GenerateIDs(t.Context(), []inputs.Text{text}, nil)
 				require.NoError(t, err)
 				assert.Equal(t, c.written[i], written[0])
@@ -227,7 +227,7 @@ func TestSettingsOfACallTakeThePlaceOfTheConfigs(t *testing.T) {
 	require.ErrorContains(t, err, "no tokenizer")
 }
 
-// rows are those of the data set that generation.py wrote.
+// rows returns the data set that generation.py wrote.
 func rows(t *testing.T, split string) data.Dataset[datasets.SummaryRow] {
 	t.Helper()
 	files, err := datasets.SplitFiles("testdata/summaries", split)
@@ -238,7 +238,7 @@ func rows(t *testing.T, split string) data.Dataset[datasets.SummaryRow] {
 	return d
 }
 
-// summaries is the data set with what Hezar does at the ends of long texts.
+// summaries returns the data set, truncating long texts as Hezar does.
 func summaries(t *testing.T, split string, p *preprocessors.Set,
 	o datasets.SummaryOptions) *datasets.TextSummarization {
 	t.Helper()
@@ -256,7 +256,7 @@ func TestBatchesAreThoseOfHezar(t *testing.T) {
 	m := model(t, "t5")
 	for _, want := range r.Batches {
 		number := func(key string, otherwise int) int {
-			if n, given := want.Settings[key]; given { // null is 0, which is none
+			if n, given := want.Settings[key]; given { // null counts as 0, that is, none
 				return n
 			}
 			return otherwise
@@ -319,7 +319,7 @@ func TestLoadedSummariesKeepTheirEnd(t *testing.T) {
 	require.ErrorIs(t, err, data.ErrEmptyBatch)
 }
 
-// settings are those of the T5 of the run.
+// settings are those of the T5 in the recorded run.
 var settings = hezar.Settings{"vocab_size": 37, "d_model": 16, "d_kv": 4, "d_ff": 24, "num_layers": 2,
 	"num_decoder_layers": 1, "num_heads": 4, "relative_attention_num_buckets": 8, "relative_attention_max_distance": 12,
 	"max_length": 9}
@@ -341,7 +341,7 @@ func TestTheRunIsThatOfHezarsTrainer(t *testing.T) {
 	train := summaries(t, "train", p, o)
 	o.MaxSamples = 5
 	eval := summaries(t, "train", p, o)
-	testenv.SameBits() // reads a file of this folder
+	testenv.SameBits() // reads a file in this folder
 	t.Chdir(t.TempDir())
 	var written [][][]int64
 	options := hezar.TextGenerationOptions{EvalDataset: eval, DataCollator: train.Collate,
@@ -379,7 +379,7 @@ func TestTheRunIsThatOfHezarsTrainer(t *testing.T) {
 	}
 }
 
-// fresh makes a model and a data set for tests of what a Trainer does with them.
+// fresh makes a model and a data set for tests of a Trainer.
 func fresh(t *testing.T, kind string, s hezar.Settings) (*repository.Model, *datasets.TextSummarization) {
 	t.Helper()
 	testenv.RequireTorch(t)
@@ -452,7 +452,7 @@ func TestAModelWithAnOutputLayerOfItsOwnKeepsIt(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, again.Seq2Seq.OutputEmbeddings().Weight.Is(again.Seq2Seq.InputEmbeddings().Weight))
 
-	base := model(t, "t5") // of which the layer is another weight
+	base := model(t, "t5") // its output layer is not tied
 	require.False(t, base.Seq2Seq.OutputEmbeddings().Weight.Is(base.Seq2Seq.InputEmbeddings().Weight))
 	run, err := begin(t, hezar.TrainerConfig{InitWeightsFrom: "testdata/t5", NumEpochs: 2}, m, d)
 	require.NoError(t, err)
@@ -475,14 +475,14 @@ func TestAModelWithAnOutputLayerOfItsOwnKeepsIt(t *testing.T) {
 	same(m, resumed)
 	require.NoError(t, next.Train(t.Context()))
 
-	// which is in a file once, and for all of its names
+	// A tied weight is stored once, under all of its names.
 	wide, err := hezar.NewModel("t5_text_generation", changed(hezar.Settings{"vocab_size": 4000}), m.Preprocessors)
 	require.NoError(t, err)
 	small, large := fileSize(t, dir), t.TempDir()
 	require.NoError(t, wide.Save(large))
 	assert.Less(t, fileSize(t, large)-small, int64(4000*16*4*3/2))
 
-	// two embeddings where the model has one
+	// Two embeddings where the model has one.
 	tensors := nn.StateDict(m.Module())
 	for i, s := range tensors {
 		if s.Name == "t5.encoder.embed_tokens.weight" {
@@ -505,7 +505,7 @@ func fileSize(t *testing.T, dir string) int64 {
 	return info.Size()
 }
 
-// changed are the settings of the T5 of the run with others instead.
+// changed returns the settings of the T5 in the recorded run with some changed.
 func changed(s hezar.Settings) hezar.Settings {
 	all := maps.Clone(settings)
 	maps.Copy(all, s)

@@ -10,29 +10,29 @@ import (
 	"github.com/gotrainer/gotrainer/internal/testenv"
 )
 
-// told is what a test has compared, which it tells when it ends.
-type told struct {
+// comparisonLog counts what a test has compared, and logs it when the test ends.
+type comparisonLog struct {
 	mu              sync.Mutex
 	compared, equal int
 	count           *goldencount.Case
 }
 
 var (
-	toldMu sync.Mutex
-	tests  = map[testing.TB]*told{}
+	testsMu sync.Mutex
+	tests   = map[testing.TB]*comparisonLog{}
 )
 
-// comparisons returns what a test has compared. A test that began no case of package goldencount is
-// one itself.
-func comparisons(t testing.TB) *told {
-	toldMu.Lock()
-	defer toldMu.Unlock()
+// comparisons returns the log of a test. A test that has started no case of package goldencount
+// counts as a case itself.
+func comparisons(t testing.TB) *comparisonLog {
+	testsMu.Lock()
+	defer testsMu.Unlock()
 	if c, ok := tests[t]; ok {
 		return c
 	}
-	c := &told{count: goldencount.Of(t)}
+	c := &comparisonLog{count: goldencount.Of(t)}
 	if c.count == nil {
-		dir, err := os.Getwd() // that of the package under test
+		dir, err := os.Getwd() // the folder of the package under test
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,15 +40,15 @@ func comparisons(t testing.TB) *told {
 	}
 	tests[t] = c
 	t.Cleanup(func() {
-		toldMu.Lock()
+		testsMu.Lock()
 		delete(tests, t)
-		toldMu.Unlock()
-		c.tell(t)
+		testsMu.Unlock()
+		c.report(t)
 	})
 	return c
 }
 
-func (c *told) add(equal bool) {
+func (c *comparisonLog) add(equal bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.compared++
@@ -60,7 +60,7 @@ func (c *told) add(equal bool) {
 	c.count.Compare(equal)
 }
 
-func (c *told) tell(t testing.TB) {
+func (c *comparisonLog) report(t testing.TB) {
 	if why := testenv.Deviation(); why != "" {
 		t.Logf("%d golden values, %d of them equal in every bit, the others within some last places: %s", c.compared,
 			c.equal,
