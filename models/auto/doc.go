@@ -11,8 +11,8 @@
 // The model_type of config.json selects the architecture:
 //
 //   - encoders: bert, roberta, xlm-roberta, distilbert, electra, mpnet, modernbert and deberta-v2;
-//   - decoders ([CausalLM]): gpt2, llama, mistral, qwen2, qwen3, phi3, gemma, gemma2, gemma3_text,
-//     smollm3, olmo2 and granite;
+//   - decoders ([CausalLM], [SequenceClassification]): gpt2, llama, mistral, qwen2, qwen3, phi3,
+//     gemma, gemma2, gemma3_text, smollm3, olmo2 and, only as a language model, granite;
 //   - text to text ([Seq2SeqLM]): t5;
 //   - images ([ImageClassification]): vit and deit.
 //
