@@ -76,9 +76,9 @@ func (h *scoreHead) forward(_ transformer.Backbone, hidden torch.Tensor) torch.T
 	return h.Score.Forward(hidden)
 }
 
-// last picks the logits of texts, [B, labels], from those of all their tokens, [B, L, labels]: those
-// of the last token that does not pad. As in transformers all have been computed, on which the bits
-// of the gradient depend.
+// last picks the logits of texts, [B, labels], from those of all their tokens, [B, L, labels]: of
+// the last token that does not pad. As in transformers all have been computed, on which the bits of
+// the gradient depend.
 func (h *scoreHead) last(logits, ids torch.Tensor) torch.Tensor {
 	rows, width := ids.Size(0), ids.Size(1)
 	if h.pad == nil {
@@ -99,8 +99,8 @@ func (h *scoreHead) last(logits, ids torch.Tensor) torch.Tensor {
 // SetPadTokenID chooses the token that pads texts, by its id. It is saved as pad_token_id. Only a
 // decoder needs one: it classifies a text by the last token that is not this one. So if the token
 // also ends texts, the token in front of it counts, as in transformers. Without a padding token,
-// batches of more than one text are an error. The row of the token in the embedding is trained
-// unless config.json named the token before.
+// batches of more than one text are an error. The token's row of the embedding is trained unless
+// config.json named the token before. Call SetPadTokenID before Task.
 func (m *SequenceClassifier) SetPadTokenID(id int64) error {
 	h, ok := m.head.(*scoreHead)
 	if !ok {

@@ -62,8 +62,8 @@ func load(t *testing.T) (r recorded, file *golden.File) {
 	return r, golden.Load(t, "testdata/score.safetensors")
 }
 
-// TestLabelsAndPadding: a class, several or numbers, of texts that are padded on either side, have the
-// padding token within, or are nothing else.
+// TestLabelsAndPadding: a class, several or numbers, of texts that are padded on either side, have
+// the padding token within, or are nothing else.
 func TestLabelsAndPadding(t *testing.T) {
 	r, file := load(t)
 	for _, p := range r.Passes {
