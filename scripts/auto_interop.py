@@ -3,7 +3,7 @@
 
     python scripts/auto_interop.py [CLASS...]  # all, or the classes whose names begin so; in a venv with torch 2.11.0, transformers 5.17.0 and peft 0.21.2, from the root of the repository
 
-For eight encoders with four heads, GPT-2, T5, mT5, each type of models/llama, ViT and DeiT, and for model.safetensors, shards of it, pytorch_model.bin and shards of that: transformers saves a model, Go loads it, computes
+For eight encoders with four heads, GPT-2 and each type of models/llama with two, T5, mT5, ViT and DeiT, and for model.safetensors, shards of it, pytorch_model.bin and shards of that: transformers saves a model, Go loads it, computes
 logits and saves it, transformers' Auto class loads what Go saved. The same of each model of texts with an adapter of peft on all linear layers below its head; of pictures the numbers of an image processor instead. A folder with tokenizer.json alone comes back with a tokenizer that gives the ids of that file. The Go side finds libtorch as always (GOTRAINER_LIB).
 """
 import json
@@ -37,13 +37,19 @@ ENCODERS = {"Bert": BERT, "Roberta": BERT, "XLMRoberta": BERT, "MPNet": BERT, "E
             "DistilBert": dict(vocab_size=300, dim=48, n_layers=3, n_heads=4, hidden_dim=96, max_position_embeddings=40)}
 HEADS = {"SequenceClassification": dict(id2label={0: "no", 1: "yes"}, label2id={"no": 0, "yes": 1}), "TokenClassification": dict(num_labels=5), "QuestionAnswering": {}, "MaskedLM": {}}
 KINDS = [(getattr(transformers, e + "Config")(**sizes, **labels), getattr(transformers, f"{e}For{head}"), head) for e, sizes in ENCODERS.items() for head, labels in HEADS.items()]
-KINDS.append((transformers.GPT2Config(vocab_size=300, n_positions=40, n_embd=48, n_layer=3, n_head=4), transformers.GPT2LMHeadModel, "CausalLM"))
+GPT2 = dict(vocab_size=300, n_positions=40, n_embd=48, n_layer=3, n_head=4)
+KINDS.append((transformers.GPT2Config(**GPT2), transformers.GPT2LMHeadModel, "CausalLM"))
+KINDS.append((transformers.GPT2Config(pad_token_id=1, num_labels=3, **GPT2), transformers.GPT2ForSequenceClassification, "SequenceClassification"))
 for kind, settings in {"Llama": dict(rope_parameters=dict(rope_type="llama3", rope_theta=5e5, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16)),
                        "Mistral": dict(head_dim=16, sliding_window=5), "Qwen2": dict(tie_word_embeddings=True), "Qwen3": dict(head_dim=16, use_sliding_window=True, sliding_window=5, max_window_layers=1),
                        "Phi3": dict(pad_token_id=0, rope_parameters=dict(rope_type="longrope", partial_rotary_factor=0.5, short_factor=[1.0, 1.2, 1.5], long_factor=[1.0, 2.0, 5.0]), original_max_position_embeddings=8),
                        "Gemma": dict(head_dim=16), "Gemma2": dict(head_dim=16, sliding_window=5, attn_logit_softcapping=None), "Gemma3": dict(head_dim=16, sliding_window=5, layer_types=["sliding_attention", "full_attention", "sliding_attention"]),
                        "SmolLM3": dict(pad_token_id=0, no_rope_layers=[1, 0, 1]), "Olmo2": {}, "Granite": dict(embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.6, logits_scaling=2.5)}.items():
-    KINDS.append((getattr(transformers, kind + ("TextConfig" if kind == "Gemma3" else "Config"))(num_key_value_heads=2, **BERT, **settings), getattr(transformers, kind + "ForCausalLM"), "CausalLM"))
+    text = "Gemma3Text" if kind == "Gemma3" else kind
+    config = getattr(transformers, text + "Config")
+    KINDS.append((config(num_key_value_heads=2, **BERT, **settings), getattr(transformers, kind + "ForCausalLM"), "CausalLM"))
+    if kind != "Granite":  # which transformers has no classifier of
+        KINDS.append((config(num_key_value_heads=2, num_labels=1, **BERT, **dict(settings, pad_token_id=1)), getattr(transformers, text + "ForSequenceClassification"), "SequenceClassification"))
 for kind, settings in (("T5", {}), ("T5", dict(feed_forward_proj="gated-gelu", tie_word_embeddings=False)), ("MT5", {})):
     KINDS.append((getattr(transformers, kind + "Config")(vocab_size=300, d_model=48, d_kv=16, d_ff=96, num_layers=2, num_heads=4, decoder_start_token_id=0, **settings),
                   getattr(transformers, kind + "ForConditionalGeneration"), "Seq2SeqLM"))

@@ -11,8 +11,9 @@
 // The model_type of config.json selects the architecture:
 //
 //   - encoders: bert, roberta, xlm-roberta, distilbert, electra, mpnet, modernbert and deberta-v2;
-//   - decoders ([CausalLM]): gpt2, llama, mistral, qwen2, qwen3, phi3, gemma, gemma2, gemma3_text,
-//     smollm3, olmo2 and granite;
+//   - decoders ([CausalLM], [SequenceClassification], [RewardModel]): gpt2, llama, mistral, qwen2,
+//     qwen3, phi3, gemma, gemma2, gemma3_text, smollm3, olmo2 and, only as a language model,
+//     granite;
 //   - text to text ([Seq2SeqLM]): t5 and mt5;
 //   - images ([ImageClassification]): vit and deit.
 //
@@ -31,6 +32,6 @@
 // [Encoder] is AutoModel, an encoder without a head; package sentence uses it to make embeddings of
 // texts.
 //
-// The tasks are those of packages classify, tokenclass, question, maskedlm, causallm, seq2seq and
-// dpo. Their NewTask takes a model of this package and has more options.
+// The tasks are those of packages classify, tokenclass, question, maskedlm, causallm, seq2seq, dpo
+// and reward. Their NewTask takes a model of this package and has more options.
 package auto

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/models/dpo"
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/nn"
@@ -80,15 +81,13 @@ func (m *CausalLanguageModel) EncodePreference(p chat.Preference) (s dpo.Sample,
 	if m.Tokenizer == nil {
 		return s, m.errNoTokenizer()
 	}
-	var prompt, chosen, rejected []int64
-	if p.IsChat() {
-		prompt, chosen, rejected, err = m.preferenceChat(p)
-	} else {
-		prompt, chosen, rejected, err = m.preferenceTexts(p)
+	var ids [3][]int64
+	for i, answer := range []*chat.Content{nil, &p.Chosen, &p.Rejected} {
+		if ids[i], err = m.answerIDs(p, answer); err != nil {
+			return s, err
+		}
 	}
-	if err != nil {
-		return s, err
-	}
+	prompt, chosen, rejected := ids[0], ids[1], ids[2]
 	n := 0
 	for n < min(len(prompt), len(chosen), len(rejected)) && chosen[n] == prompt[n] && rejected[n] == prompt[n] {
 		n++
@@ -96,51 +95,40 @@ func (m *CausalLanguageModel) EncodePreference(p chat.Preference) (s dpo.Sample,
 	return dpo.Sample{PromptIDs: prompt[:n:n], ChosenIDs: chosen[n:], RejectedIDs: rejected[n:]}, nil
 }
 
-// preferenceTexts are the tokens of a prompt, and of the prompt with each answer.
-func (m *CausalLanguageModel) preferenceTexts(p chat.Preference) (prompt, chosen, rejected []int64, err error) {
-	end, err := m.eosToken()
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	answer := func(c chat.Content) string {
-		if strings.HasSuffix(c.Text, end) {
-			return p.Prompt.Text + c.Text
-		}
-		return p.Prompt.Text + c.Text + end
-	}
-	return m.three(nil, p.Prompt.Text, answer(p.Chosen), answer(p.Rejected))
-}
-
-// preferenceChat are the tokens of a prompt, and of the prompt with each answer.
-func (m *CausalLanguageModel) preferenceChat(p chat.Preference) (prompt, chosen, rejected []int64, err error) {
-	t, err := m.template()
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	var texts [3]string
-	for i, answer := range []chat.Content{{}, p.Chosen, p.Rejected} {
-		if texts[i], err = t.Render(p.Conversation(answer), chat.Options{AddGenerationPrompt: i == 0}); err != nil {
-			return nil, nil, nil, fmt.Errorf("auto: %w", err)
-		}
-	}
-	return m.three(&text.EncodeOptions{NoSpecialTokens: true}, texts[0], texts[1], texts[2])
-}
-
-func (m *CausalLanguageModel) three(o *text.EncodeOptions, a, b, c string) (x, y, z []int64, err error) {
-	var ids [3][]int64
-	for i, s := range []string{a, b, c} {
-		e, err := m.Tokenizer.EncodeInput(text.Single(s), o)
+// answerIDs are the tokens of the prompt of a preference and of an answer behind it; nil: of the
+// prompt alone, which asks for an answer.
+func (m *Model) answerIDs(p chat.Preference, answer *chat.Content) ([]int64, error) {
+	s, o := p.Prompt.Text, &text.EncodeOptions{NoSpecialTokens: p.IsChat()}
+	switch {
+	case p.IsChat():
+		t, err := m.template()
 		if err != nil {
-			return nil, nil, nil, fmt.Errorf("auto: %w", err)
+			return nil, err
 		}
-		ids[i] = e.IDs
+		c := p.Conversation(optional.Or(answer, chat.Content{}))
+		if s, err = t.Render(c, chat.Options{AddGenerationPrompt: answer == nil}); err != nil {
+			return nil, fmt.Errorf("auto: %w", err)
+		}
+	case answer != nil:
+		end, err := m.eosToken()
+		if err != nil {
+			return nil, err
+		}
+		if s += answer.Text; !strings.HasSuffix(answer.Text, end) {
+			s += end
+		}
 	}
-	return ids[0], ids[1], ids[2], nil
+	e, err := m.Tokenizer.EncodeInput(text.Single(s), o)
+	if err != nil {
+		return nil, fmt.Errorf("auto: %w", err)
+	}
+	return e.IDs, nil
 }
 
-// eosToken is the token that ends a text: the tokenizer's, or else that of config.json.
-func (m *CausalLanguageModel) eosToken() (string, error) {
-	if end := m.specialTokens["eos_token"]; end != "" {
+// eosToken is the token that ends a text: the tokenizer's, or else that of config.json. Empty: an
+// encoder's tokenizer ends texts by itself.
+func (m *Model) eosToken() (string, error) {
+	if end := m.specialTokens["eos_token"]; end != "" || m.blueprint.LanguageModel == "" {
 		return end, nil
 	}
 	if ends := m.blueprint.EOSTokenIDs; len(ends) > 0 {

@@ -46,6 +46,9 @@ func (h *preHead) forward(_ transformer.Backbone, hidden torch.Tensor) torch.Ten
 // sequenceHead classifies texts.
 func sequenceHead(p transformer.Blueprint, b transformer.Builder) head {
 	labels, size := p.Head.NumLabels, p.HiddenSize
+	if p.LanguageModel != "" {
+		return newScoreHead(p, b)
+	}
 	dropout := nn.NewDropout(p.ClassifierDropout)
 	switch p.ModelType {
 	case "bert":

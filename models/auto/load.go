@@ -88,6 +88,7 @@ type task struct {
 	ofTexts bool    // it sees the first token of each text, or what the pooler makes of it
 	padding float64 // else, the logits of padding in a batch that was packed
 	alone   bool    // there is no head, and names have no prefix
+	labels  int64   // how many there are to be; zero: as many as the options or config.json say
 }
 
 var (
@@ -120,6 +121,13 @@ var (
 		"qwen3": llama.Blueprint, "phi3": llama.Blueprint, "gemma": llama.Blueprint, "gemma2": llama.Blueprint,
 		"gemma3_text": llama.Blueprint, "smollm3": llama.Blueprint, "olmo2": llama.Blueprint, "granite": llama.Blueprint,
 	}
+	// classifiers classify texts. transformers has no GraniteForSequenceClassification.
+	classifiers = func() blueprints {
+		all := maps.Clone(encoders)
+		maps.Copy(all, decoders)
+		delete(all, "granite")
+		return all
+	}()
 	pairs      = blueprints{"t5": t5.Blueprint, "mt5": t5.Blueprint} // an encoder and a decoder
 	ofPictures = blueprints{"vit": vit.Blueprint, "deit": vit.Blueprint}
 )
@@ -196,7 +204,7 @@ func loadFolder(dir string, t task, o Options) (*Model, error) {
 func (o Options) warnings() io.Writer { return cmp.Or[io.Writer](o.Warnings, os.Stderr) }
 
 func blueprintOf(d pretrained.Document, t task, o Options) (p transformer.Blueprint, err error) {
-	h := classify.Head{ID2Label: o.ID2Label, ProblemType: o.ProblemType}
+	h := classify.Head{NumLabels: t.labels, ID2Label: o.ID2Label, ProblemType: o.ProblemType}
 	switch t.class {
 	case maskedLM.class:
 		if err := d.Demand("tie_word_embeddings", "true"); err != nil {
@@ -209,6 +217,8 @@ func blueprintOf(d pretrained.Document, t task, o Options) (p transformer.Bluepr
 	}
 	known := encoders
 	switch {
+	case t.class == sequenceClassification.class:
+		known = classifiers
 	case t.class == seq2seqLM.class:
 		known = pairs
 	case t.decoder:
@@ -217,6 +227,9 @@ func blueprintOf(d pretrained.Document, t task, o Options) (p transformer.Bluepr
 		known = ofPictures
 	}
 	p, err = plan(d, known, h, o.Attention)
+	if err == nil && t.ofTexts && p.LanguageModel != "" {
+		p, err = labelled(p, d, h)
+	}
 	if err == nil && t.class == tokenClassification.class && p.Head.NumLabels < 2 {
 		err = fmt.Errorf("there is one label; token classification needs at least two")
 	}

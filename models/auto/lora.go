@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gotrainer/gotrainer/models/classify"
@@ -109,7 +110,7 @@ func (m *Model) MergeLoRA() error {
 }
 
 // AdapterState is what is saved of a model with an adapter: engine.Adapted. The metadata have the
-// labels, for which peft's files have no place.
+// labels and the token of SetPadTokenID, for which peft's files have no place.
 func (m *Model) AdapterState() (file string, tensors []torch.Named, metadata map[string]string) {
 	if m.adapter == nil {
 		return "", nil, nil
@@ -120,6 +121,9 @@ func (m *Model) AdapterState() (file string, tensors []torch.Named, metadata map
 			metadata["id2label"], metadata["problem_type"] = string(text), string(h.ProblemType)
 		}
 	}
+	if m.padTokenID != nil {
+		metadata[padTokenKey] = strconv.FormatInt(*m.padTokenID, 10)
+	}
 	return file, tensors, metadata
 }
 
@@ -129,9 +133,9 @@ func loadAdapted(ctx context.Context, dir string, c lora.Config, t task, o Optio
 	if err != nil {
 		return nil, err
 	}
-	own := o
+	own, metadata := o, metadataOf(dir)
 	if own.ID2Label == nil {
-		if own.ID2Label, own.ProblemType, err = labelsOf(dir, o.ProblemType); err != nil {
+		if own.ID2Label, own.ProblemType, err = labelsOf(dir, metadata, o.ProblemType); err != nil {
 			return nil, err
 		}
 	}
@@ -141,6 +145,14 @@ func loadAdapted(ctx context.Context, dir string, c lora.Config, t task, o Optio
 		return nil, fmt.Errorf("%w (the model that the adapter in %s is for)", err, dir)
 	}
 	m.source, m.revision = cmp.Or(o.BaseModel, c.BaseModel, base), revision
+	if h, ok := m.head.(*scoreHead); ok && metadata[padTokenKey] != "" {
+		id, err := strconv.ParseInt(metadata[padTokenKey], 10, 64)
+		if err != nil || id < 0 || id >= m.Limits().VocabSize {
+			return nil, fmt.Errorf("auto: %s of the metadata in %s is %q; want an id below the size of the vocabulary, %d",
+				padTokenKey, filepath.Join(dir, lora.WeightsName), metadata[padTokenKey], m.Limits().VocabSize)
+		}
+		m.setPadTokenID(h, id)
+	}
 	a, err := lora.Add(m, c)
 	if err == nil {
 		m.adapter = a
@@ -191,23 +203,27 @@ func isModel(dir string) bool {
 	return err == nil && w.Close() == nil
 }
 
-// labelsOf are the labels that the weights of an adapter go with; nil: those of the model.
-func labelsOf(dir string, p classify.ProblemType) ([]string, classify.ProblemType, error) {
-	path := filepath.Join(dir, lora.WeightsName)
-	f, err := safetensors.Open(path)
+// metadataOf are those of the weights of an adapter, see [Model.AdapterState].
+func metadataOf(dir string) map[string]string {
+	f, err := safetensors.Open(filepath.Join(dir, lora.WeightsName))
 	if err != nil {
-		return nil, p, nil // lora.Load says what is wrong
+		return nil // lora.Load says what is wrong
 	}
 	defer f.Close() //nolint:errcheck // it was only read
-	text := f.Metadata()["id2label"]
+	return f.Metadata()
+}
+
+// labelsOf are the labels that the weights of an adapter go with; nil: those of the model.
+func labelsOf(dir string, metadata map[string]string, p classify.ProblemType) ([]string, classify.ProblemType, error) {
+	text := metadata["id2label"]
 	if text == "" {
 		return nil, p, nil
 	}
 	var labels []string
 	if err := json.Unmarshal([]byte(text), &labels); err != nil {
-		return nil, p, fmt.Errorf("auto: %s: id2label of its metadata: %w", path, err)
+		return nil, p, fmt.Errorf("auto: %s: id2label of its metadata: %w", filepath.Join(dir, lora.WeightsName), err)
 	}
-	return labels, cmp.Or(p, classify.ProblemType(f.Metadata()["problem_type"])), nil
+	return labels, cmp.Or(p, classify.ProblemType(metadata["problem_type"])), nil
 }
 
 // reportAdapted takes out of the report what the adapter brought. Without Options.InitMismatched the

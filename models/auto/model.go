@@ -57,6 +57,7 @@ type Model struct {
 	processor vision.ProcessorConfig // of the folder; WriteConfig takes the options of ImageProcessor
 
 	paddingFree bool
+	padTokenID  *int64 // the last of SetPadTokenID; nil: that of config.json
 }
 
 var (
@@ -162,7 +163,11 @@ func (m *Model) Forward(ids, mask, types torch.Tensor) torch.Tensor {
 		if m.task.ofTexts && m.backbone.Text != nil {
 			hidden = m.backbone.Text(hidden, mask)
 		}
-		return m.head.forward(m.backbone, hidden)
+		logits := m.head.forward(m.backbone, hidden)
+		if h, ok := m.head.(*scoreHead); ok {
+			return h.last(logits, ids)
+		}
+		return logits
 	})
 }
 

@@ -74,6 +74,9 @@ func (m *Model) writeConfig(dir string) error {
 	if m.quantization != nil {
 		fields = append(fields, pretrained.Field{Key: quantizationKey, Value: m.quantization})
 	}
+	if m.padTokenID != nil {
+		fields = append(fields, pretrained.Field{Key: padTokenKey, Value: m.padTokenID})
+	}
 	if err := d.Encode(fields); err != nil {
 		return fmt.Errorf("auto: %w", err)
 	}

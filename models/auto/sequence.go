@@ -12,7 +12,8 @@ import (
 // AutoModelForSequenceClassification.
 type SequenceClassifier struct{ *Model }
 
-// SequenceClassification loads a model from a folder or the Hub.
+// SequenceClassification loads a model from a folder or the Hub. A decoder classifies a text by its
+// last token: see [SequenceClassifier.SetPadTokenID].
 func SequenceClassification(ctx context.Context, model string, o Options) (*SequenceClassifier, error) {
 	m, err := load(ctx, model, sequenceClassification, o)
 	if err != nil {

@@ -113,18 +113,9 @@ func NewTask(m Model, o TaskOptions) (t *Task, err error) {
 			"leave it out")
 	}
 	if !o.KeepDropout {
-		disableDropout(m)
+		transformer.DisableDropout(m)
 	}
 	return t, nil
-}
-
-// disableDropout is disable_dropout_in_model of TRL.
-func disableDropout(m any) {
-	for _, module := range nn.Modules(m) {
-		if d, ok := module.Module.(*nn.Dropout); ok {
-			d.P = 0
-		}
-	}
 }
 
 // ValidateOptions refuses options that the reference does not work with.

@@ -160,8 +160,8 @@ func (b Batch) Filled(value int64) data.Padded[int64] {
 func (l Limits) CheckPadding(pkg string, p data.Padding) error {
 	switch {
 	case p.Left:
-		return fmt.Errorf("%s: TaskOptions.Padding.Left is set, but these models read the class from the first token "+
-			"and count positions from the left; pad on the right", pkg)
+		return fmt.Errorf("%s: TaskOptions.Padding.Left is set, but these models count positions from the left; pad on "+
+			"the right", pkg)
 	case int64(p.Length) > l.MaxLength:
 		return fmt.Errorf("%s: TaskOptions.Padding.Length is %d, but the model has positions for %d tokens", pkg,
 			p.Length, l.MaxLength)

@@ -208,11 +208,12 @@ func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 	if err != nil {
 		return b, fmt.Errorf("HiddenAct: %w", err)
 	}
-	class := families[c.Type].class
+	f := families[c.Type]
 	return transformer.Blueprint{
-		ModelType: c.Type, Class: class, LanguageModel: class + "ForCausalLM", Prefix: "model", HiddenSize: c.HiddenSize,
-		EmbeddingSize: c.HiddenSize, InitializerRange: c.InitializerRange,
-		EOSTokenIDs: c.EOSTokenIDs, Untied: !c.TieWordEmbeddings, NoWeights: []string{"rotary_emb.inv_freq"},
+		ModelType: c.Type, Class: f.class, LanguageModel: cmp.Or(f.causal, f.class) + "ForCausalLM", Prefix: "model",
+		HiddenSize: c.HiddenSize, EmbeddingSize: c.HiddenSize, InitializerRange: c.InitializerRange,
+		EOSTokenIDs: c.EOSTokenIDs, PadTokenID: c.PadTokenID, Untied: !c.TieWordEmbeddings,
+		NoWeights: []string{"rotary_emb.inv_freq"},
 		Limits: inputs.Limits{VocabSize: c.VocabSize, MaxLength: c.MaxPositions,
 			PadTokenID: transformer.Filler(c.padding(), c.EOSTokenIDs, c.VocabSize)},
 		Document: c.document, Logits: transformer.Logits{Softcap: max(0, c.FinalLogitSoftcapping), Divisor: c.LogitsScaling},

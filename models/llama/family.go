@@ -9,6 +9,7 @@ import (
 // in: the zero value of each field is Llama's.
 type family struct {
 	class    string // what the names of transformers' classes begin with
+	causal   string // that of the class of the language model; empty: class
 	defaults Config // what the zero value of a setting means
 
 	settings []string // of config.json that not all types have: the keys of [Config.optional]
@@ -80,7 +81,8 @@ var families = map[string]family{
 			FinalLogitSoftcapping: 30},
 	},
 	"gemma3_text": {
-		class: "Gemma3", settings: []string{"attention_bias", "head_dim", "sliding_window", "layer_types",
+		class: "Gemma3Text", causal: "Gemma3",
+		settings: []string{"attention_bias", "head_dim", "sliding_window", "layer_types",
 			"query_pre_attn_scalar", "final_logit_softcapping"},
 		actKey: "hidden_activation", ones: true, tied: true, sandwich: true, headNorms: true, twoRopes: true,
 		windows: butEach(6, "sliding_window_pattern"),

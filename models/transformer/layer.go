@@ -117,3 +117,14 @@ func ActiveDropout(d *nn.Dropout) float64 {
 	}
 	return 0
 }
+
+// DisableDropout sets the probability of all dropout layers of a model to 0, for good:
+// disable_dropout_in_model of TRL. What a model drops in its attention without a layer for it, as
+// Llama does with attention_dropout, stays.
+func DisableDropout(m any) {
+	for _, module := range nn.Modules(m) {
+		if d, ok := module.Module.(*nn.Dropout); ok {
+			d.P = 0
+		}
+	}
+}

@@ -15,6 +15,8 @@ type Preference struct {
 
 	Tools     []any          // for messages, as in a [Conversation]
 	Variables map[string]any // for the template, as in a [Conversation]
+
+	Margin float64 // how much better the chosen answer is, which a reward model can learn; zero: any amount
 }
 
 // Content is a text, or messages of a conversation.
@@ -34,10 +36,10 @@ func (p Preference) Conversation(answer Content) Conversation {
 }
 
 // UnmarshalJSON reads TRL's preference data: {"prompt": ..., "chosen": ..., "rejected": ...}, each
-// a text or a list of messages, with optional tools and chat_template_kwargs. Without a prompt, the
-// prompt is what both answers begin with, like TRL's extract_prompt: messages, or characters
-// without a trailing space. Each answer keeps at least one message or character. Other fields are
-// ignored.
+// a text or a list of messages, with optional tools, chat_template_kwargs and, as a number, margin.
+// Without a prompt, the prompt is what both answers begin with, like TRL's extract_prompt: messages,
+// or characters without a trailing space. Each answer keeps at least one message or character.
+// Other fields are ignored.
 func (p *Preference) UnmarshalJSON(content []byte) error {
 	var f struct {
 		Prompt    json.RawMessage `json:"prompt"`
@@ -45,11 +47,12 @@ func (p *Preference) UnmarshalJSON(content []byte) error {
 		Rejected  json.RawMessage `json:"rejected"`
 		Tools     json.RawMessage `json:"tools"`
 		Variables json.RawMessage `json:"chat_template_kwargs"`
+		Margin    float64         `json:"margin"`
 	}
 	if err := json.Unmarshal(content, &f); err != nil {
 		return err
 	}
-	*p = Preference{}
+	*p = Preference{Margin: f.Margin}
 	for _, field := range []struct {
 		name    string
 		content json.RawMessage

@@ -22,6 +22,8 @@ func TestPreferencesAreThoseOfTRL(t *testing.T) {
 	p := preference(t, `{"prompt": "a", "chosen": " b", "rejected": "", "score": 1}`)
 	assert.Equal(t, chat.Preference{Prompt: chat.Content{Text: "a"}, Chosen: chat.Content{Text: " b"}}, p)
 	assert.False(t, p.IsChat())
+	assert.InDelta(t, 1.5, preference(t, `{"chosen": "a", "rejected": "b", "margin": 1.5}`).Margin, 0)
+	assert.Zero(t, preference(t, `{"chosen": "a", "rejected": "b", "margin": null}`).Margin)
 
 	p = preference(t, `{"prompt": [{"role": "user", "content": "a"}], "chosen": [{"role": "assistant", "content": "b"}],
 		"rejected": [{"role": "assistant", "content": "c"}], "tools": "[1]", "chat_template_kwargs": {"think": true}}`)
@@ -65,6 +67,7 @@ func TestPreferencesThatAreNoneAreRefused(t *testing.T) {
 		`{"prompt": [], "chosen": [1], "rejected": []}`:                       "chosen: ",
 		`{"chosen": "a", "rejected": "b", "tools": 1}`:                        "tools: want a list",
 		`{"chosen": "a", "rejected": "b", "chat_template_kwargs": 1}`:         "chat_template_kwargs: want an object",
+		`{"chosen": "a", "rejected": "b", "margin": "1"}`:                     "margin of type float64",
 		`[]`: "cannot unmarshal array",
 	} {
 		_, err := chat.ReadPreferences(strings.NewReader(line))

@@ -128,22 +128,23 @@ def pictures(channels, height, width):
 
 
 def write(path, prefix, list_):
-    """Writes path.safetensors and path.json. prefix is what the classes begin with. Each of list_ is a name, settings, the heads, the cases by name, and whether there is a run of Trainer and a head on a
-    saved encoder"""
+    """Writes path.safetensors and path.json. prefix is what the classes begin with. Each of list_ is a name, settings, the heads, the cases by name, whether there is a run of Trainer and a head on a
+    saved encoder, and what its classes begin with instead of prefix"""
     out = []
     if "ImageClassification" in list_[0][2]:
         tensors.clear()
-    for label, settings, heads, cases, whole in list_:
+    for label, settings, heads, cases, whole, *own in list_:
+        kind = own[0] if own else prefix
         typed = settings.get("type_vocab_size", 0) > 0
         for head in heads:
-            cls = getattr(transformers, f"{prefix}For{head}")
+            cls = getattr(transformers, f"{kind}For{head}")
             seen = head == "ImageClassification"
             sides = settings.get("image_size")
             size = [settings.get("num_channels"), *(sides if isinstance(sides, list) else [sides, sides])]
 
             def make(attention=None, dtype=torch.float32):
                 torch.manual_seed(42)
-                config = getattr(transformers, prefix + "Config")(**({} if seen else dict(vocab_size=VOCAB)), num_labels=LABELS[head], **settings)
+                config = getattr(transformers, kind + "Config")(**({} if seen else dict(vocab_size=VOCAB)), num_labels=LABELS[head], **settings)
                 return cls._from_config(config, attn_implementation=attention, dtype=dtype)
 
             model = make()

@@ -1,0 +1,2 @@
+// Package scoretest has the tests of decoders that classify texts: auto.SequenceClassification.
+package scoretest
