@@ -10,8 +10,8 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// piece is how much of a tensor is in Go's memory at a time where its own cannot be used: as much
-// as stays in a core's cache.
+// piece is the size of the buffer in Go's memory, used when a tensor's own memory is not
+// accessible. It fits into a core's cache.
 const piece = 1 << 20
 
 var pieces = sync.Pool{New: func() any { return new([piece]byte) }}
@@ -73,7 +73,8 @@ func fillError(err error, want int) error {
 	return err
 }
 
-// memory is that of the elements, if it can be used as it is. It is valid while the tensor lives.
+// memory returns the memory of the elements if it can be accessed directly. It is valid while the
+// tensor lives.
 func (t Tensor) memory(op string, write bool) (data []byte, ok bool) {
 	size := t.facts(op).Bytes
 	if size == 0 {

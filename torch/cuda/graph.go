@@ -58,7 +58,7 @@ func NewGraph(d torch.Device) *Graph {
 	return g
 }
 
-// needGraphs panics where graphs cannot be had.
+// needGraphs panics if this installation does not support CUDA graphs on d.
 func needGraphs(op string, d torch.Device) {
 	loaded(op)
 	if cgotorch.GraphsPretended() {
@@ -99,7 +99,7 @@ func (g *Graph) Capture(o CaptureOptions, f func()) {
 			g.captured = code >= 0
 			check(op, code)
 		} else if code < 0 {
-			code.Take() // what f panics with says more
+			code.Take() // f's own panic is more informative
 		}
 	}()
 	f()
@@ -140,7 +140,7 @@ func (g *Graph) Free() {
 	}
 }
 
-// filled is the handle of a graph that holds something.
+// filled returns the handle of a graph that has been captured, and panics if it is empty.
 func (g *Graph) filled(op string) cgotorch.Graph {
 	c := g.pointer(op)
 	if !g.captured {
