@@ -52,14 +52,14 @@ const (
 	Absolute ThresholdMode = "abs" // a difference from the best value
 )
 
-// judge tells improvements: _is_better of ReduceLROnPlateau and is_better of GreedyLR.
+// judge decides what is an improvement: _is_better of ReduceLROnPlateau and is_better of GreedyLR.
 type judge struct {
 	mode          Mode
 	threshold     float64
 	thresholdMode ThresholdMode
 }
 
-// worst is what any value improves on.
+// worst returns the value that every other value improves on.
 func (j judge) worst() float64 {
 	if j.mode == Max {
 		return math.Inf(-1)
@@ -87,7 +87,7 @@ func (c *checks) judge(j judge) {
 	c.notNegative("Threshold", j.threshold)
 }
 
-// start checks what every adaptive schedule asks of its settings and of the peak rate.
+// start checks the peak rate and returns the first error in the settings.
 func (c *checks) start(peak float64) error {
 	c.that(peak > 0 && !math.IsInf(peak, 0), "Start(peak)", peak, "a positive peak rate")
 	return c.err
@@ -103,7 +103,7 @@ func (e *StateError) Error() string {
 	return fmt.Sprintf("lr: state of %s: %s; want what State returned for the same settings", e.Schedule, e.Reason)
 }
 
-// decodeState reads a state strictly: every field of *state has to be there, and no other.
+// decodeState decodes a state strictly: all fields of *state must be present, and no others.
 func decodeState[T any](schedule string, raw []byte, state *T) error {
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &given); err != nil {
@@ -133,7 +133,7 @@ func decodeState[T any](schedule string, raw []byte, state *T) error {
 	return nil
 }
 
-// usable says whether a saved rate can be one.
+// usable reports whether a saved rate is valid.
 func usable(rate pyfloat.JSON) bool {
 	return rate >= 0 && !math.IsInf(float64(rate), 0)
 }

@@ -59,7 +59,7 @@ func (g Greedy) Start(peak float64) (Controller, error) {
 	return r, nil
 }
 
-// greedy is a running [Greedy].
+// greedy is the running state of a [Greedy].
 type greedy struct {
 	judge                            judge
 	factor, minLR, maxLR, eps, peak  float64
@@ -68,18 +68,18 @@ type greedy struct {
 	state                            greedyState
 }
 
-// greedyState has the names of GreedyLR's state_dict.
+// greedyState has the keys of GreedyLR's state_dict.
 type greedyState struct {
 	Best            pyfloat.JSON   `json:"best"`
 	NumBadEpochs    int            `json:"num_bad_epochs"`
 	NumGoodEpochs   int            `json:"num_good_epochs"`
 	CooldownCounter int            `json:"cooldown_counter"`
 	WarmupCounter   int            `json:"warmup_counter"`
-	ResetStart      int            `json:"reset_start"` // falls at the lowest rate that are left
-	LastEpoch       int            `json:"last_epoch"`  // values observed
+	ResetStart      int            `json:"reset_start"` // remaining decreases at the lowest rate
+	LastEpoch       int            `json:"last_epoch"`  // number of values observed
 	LastLR          pyfloat.JSON   `json:"last_lr"`
 	Values          []pyfloat.JSON `json:"values"` // the window of Smooth
-	Sum             pyfloat.JSON   `json:"sum"`    // of Values, as it was added up
+	Sum             pyfloat.JSON   `json:"sum"`    // of Values, as a running sum
 }
 
 func (g *greedy) Rate() float64 { return float64(g.state.LastLR) }
@@ -113,7 +113,7 @@ func (g *greedy) Observe(metric float64) float64 {
 	return g.Rate()
 }
 
-// smooth is transformers' StreamingAverage: a running sum, with the rounding errors of one.
+// smooth is transformers' StreamingAverage: a running sum, including its rounding errors.
 func (g *greedy) smooth(value float64) float64 {
 	s := &g.state
 	s.Values = append(s.Values, pyfloat.JSON(value))
@@ -145,7 +145,7 @@ func (g *greedy) fall() {
 	}
 }
 
-// reset forgets all but the rate and the count of values.
+// reset resets everything except the rate and the count of values.
 func (g *greedy) reset() {
 	g.state = greedyState{Best: pyfloat.JSON(g.judge.worst()), ResetStart: g.resetStart, LastEpoch: g.state.LastEpoch,
 		LastLR: g.state.LastLR, Values: []pyfloat.JSON{}}
@@ -165,7 +165,8 @@ func (g *greedy) LoadState(raw []byte) error {
 	return nil
 }
 
-// invalid says why a state cannot be one of these settings; empty: it can.
+// invalid returns the reason why a state does not fit these settings, or the empty string if it
+// does.
 func (g *greedy) invalid(s greedyState) string {
 	switch {
 	case !usable(s.LastLR):

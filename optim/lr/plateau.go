@@ -44,7 +44,7 @@ func (r ReduceLROnPlateau) Start(peak float64) (Controller, error) {
 	return p, nil
 }
 
-// plateau is a running [ReduceLROnPlateau].
+// plateau is the running state of a [ReduceLROnPlateau].
 type plateau struct {
 	judge              judge
 	factor, minLR, eps float64
@@ -52,12 +52,12 @@ type plateau struct {
 	state              plateauState
 }
 
-// plateauState has the names of PyTorch's state_dict.
+// plateauState has the keys of PyTorch's state_dict.
 type plateauState struct {
 	Best            pyfloat.JSON `json:"best"`
 	NumBadEpochs    int          `json:"num_bad_epochs"`
 	CooldownCounter int          `json:"cooldown_counter"`
-	LastEpoch       int          `json:"last_epoch"` // values observed
+	LastEpoch       int          `json:"last_epoch"` // number of values observed
 	LastLR          pyfloat.JSON `json:"last_lr"`
 }
 
@@ -98,7 +98,7 @@ func (p *plateau) LoadState(raw []byte) error {
 	return nil
 }
 
-// invalid says why a state cannot be; empty: it can.
+// invalid returns the reason why a state is not valid, or the empty string if it is.
 func (s plateauState) invalid() string {
 	switch {
 	case !usable(s.LastLR):
