@@ -87,8 +87,8 @@ func (a scalar) atMost(b scalar) bool {
 	return k.round(a.v) <= k.round(b.v)
 }
 
-// least and most are Python's min and max of two numbers, which return the first one if both are
-// equal.
+// least and most are Python's min and max of two numbers, which return the first unless the second
+// is strictly beyond it.
 func least(a, b scalar) scalar {
 	if a.above(b) {
 		return b

@@ -48,7 +48,8 @@ type Config struct {
 	Extra pretrained.Document
 }
 
-// longest is the most tokens of a text that is taken: T5 has no positions that end.
+// longest is the maximum number of tokens of a text; T5's positions are relative and impose no
+// limit.
 const longest = 1 << 20
 
 // ReadConfig reads config.json from dir and refuses settings that the model does not support.
@@ -95,7 +96,7 @@ func decode(d pretrained.Document) (c Config, err error) {
 	return c, nil
 }
 
-// resolved fills in the defaults and refuses what is impossible.
+// resolved fills in the defaults and checks the settings.
 func (c Config) resolved() (_ Config, err error) {
 	if err := cmp.Or(
 		transformer.Positive("VocabSize", &c.VocabSize, 32128),
@@ -149,17 +150,18 @@ func (c Config) resolved() (_ Config, err error) {
 	return c, err
 }
 
-// activation is that between the feed-forward layers, and whether it is that of a gate.
+// activation returns the activation function of the feed-forward layers, and whether they are
+// gated.
 func (c Config) activation() (f transformer.Activation, gated bool, err error) {
 	name, gated := strings.CutPrefix(c.FeedForward, "gated-")
-	if gated && name == "gelu" { // as transformers has it for files that mean this
+	if gated && name == "gelu" { // transformers does the same for old config files
 		name = "gelu_new"
 	}
 	f, err = transformer.ActivationByName(name)
 	return f, gated, err
 }
 
-// document is the config.json of a resolved config.
+// document returns the config.json of a resolved config.
 func (c Config) document(architecture string) (pretrained.Document, error) {
 	d := pretrained.Document{}
 	maps.Copy(d, c.Extra)

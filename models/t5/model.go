@@ -73,7 +73,7 @@ type Dense struct {
 
 func sqrt(n int64) float64 { return math.Sqrt(float64(n)) }
 
-// newModel builds encoder and decoder, each of which draws its weights when it is made.
+// newModel builds encoder and decoder; each draws its weights when it is created.
 func newModel(c Config, b transformer.Builder) *Model {
 	m := &Model{config: c, Shared: b.Embedding(c.VocabSize, c.HiddenSize, nil)}
 	m.Encoder = newStack(c, b, c.NumLayers, false)
@@ -82,11 +82,12 @@ func newModel(c Config, b transformer.Builder) *Model {
 	return m
 }
 
-// initializerRange is what transformers draws layers with first, as T5Config says nothing of it.
+// initializerRange is the standard deviation with which transformers first draws layers, because
+// T5Config does not have the setting.
 const initializerRange = 0.02
 
-// initWeights draws the embedding and the output layer, in a head, in transformers' order: both, and
-// then the embedding again.
+// initWeights draws the embedding and the head's output layer in transformers' order: both, then
+// the embedding again.
 func (m *Model) initWeights(head any) {
 	torch.NoGrad(func() {
 		initialize.Normal(m.Shared.Weight, 0, initializerRange, nil)
@@ -168,7 +169,8 @@ func (m *Model) Forward(ids, mask, decoderIDs torch.Tensor) torch.Tensor {
 	return m.Decoder.forward(decoderIDs, m.config.Attention, self, memory{m.encode(ids, keep), scores{keep: keep}})
 }
 
-// keepOf is where tokens of a text may be attended to, [B, 1, 1, L]; undefined: everywhere.
+// keepOf returns where tokens of a text may be attended to, [B, 1, 1, L], or the undefined tensor,
+// which means everywhere.
 func keepOf(mask torch.Tensor) torch.Tensor {
 	keep := transformer.PaddingMask(mask, torch.Float32, transformer.SDPA)
 	if keep.Defined() {
@@ -177,8 +179,8 @@ func keepOf(mask torch.Tensor) torch.Tensor {
 	return keep
 }
 
-// memory is what a decoder attends to: the encoder's text and where it is no padding. Of an encoder
-// it is empty.
+// memory is what a decoder attends to: the encoder's hidden states, and where they are not padding.
+// In an encoder it is empty.
 type memory struct {
 	hidden torch.Tensor
 	scores scores
@@ -196,8 +198,8 @@ func (s *Stack) forward(ids torch.Tensor, kind transformer.Attention, self score
 			continue
 		}
 		x = torch.Checkpoint(func(in []torch.Tensor) []torch.Tensor {
-			// A view, since autocast casts a leaf once for query, key and value together and would sum
-			// their gradients in its own precision.
+			// Passing a view avoids that autocast casts a leaf once for query, key and value
+			// together, which would sum their gradients in lower precision.
 			return []torch.Tensor{run(in[0].View(in[0].Shape()...), scores{in[1], in[2]}, memory{in[3], scores{keep: in[4]}})}
 		}, x, self.keep, self.bias, m.hidden, m.scores.keep)[0]
 	}

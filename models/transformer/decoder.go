@@ -7,7 +7,7 @@ import "github.com/gotrainer/gotrainer/torch"
 type Decoder[L DecoderLayer] struct {
 	Stack[L]
 
-	width int64 // of the keys, and of the values, of a token
+	width int64 // width of a token's keys, and of its values
 }
 
 // DecoderLayer is a layer that can continue a text.

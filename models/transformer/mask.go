@@ -55,8 +55,9 @@ func WindowMask(mask, x torch.Tensor, window int64, a Attention) Mask {
 	if mask.Defined() && mask.Size(1) > x.Size(1) {
 		return lastMask(mask, x, window, a)
 	}
-	slides := window > 0 && x.Size(1) >= window   // at the window itself it makes no difference, but transformers has it
-	padding := PaddingMask(mask, x.DType(), SDPA) // [B, 1, L, L] of booleans
+	// This is >= as in transformers, although the mask makes no difference at exactly the window size.
+	slides := window > 0 && x.Size(1) >= window
+	padding := PaddingMask(mask, x.DType(), SDPA) // [B, 1, L, L], bool
 	if !padding.Defined() && a != Eager && !slides {
 		return Mask{Causal: true, Window: window}
 	}
@@ -73,7 +74,8 @@ func WindowMask(mask, x torch.Tensor, window int64, a Attention) Mask {
 	})}
 }
 
-// lastMask is the mask of one token behind all others, which sees those of the window alone.
+// lastMask is the mask for a single token after all others, which attends only to tokens within the
+// window.
 func lastMask(mask, x torch.Tensor, window int64, a Attention) Mask {
 	if seen := mask.Size(1); window > 0 && seen > window {
 		mask = mask.Narrow(1, seen-window, window)
