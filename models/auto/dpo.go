@@ -28,7 +28,7 @@ func (m *CausalLanguageModel) DPOTask(o dpo.TaskOptions) (*dpo.Task, error) {
 	return dpo.NewTask(m, o)
 }
 
-// reference is the model as it is now.
+// reference returns the model in its current state as a reference model.
 func (m *CausalLanguageModel) reference() (r dpo.Reference, err error) {
 	if m.adapter != nil {
 		with, swaps, err := m.adapter.Snapshot()
@@ -43,7 +43,7 @@ func (m *CausalLanguageModel) reference() (r dpo.Reference, err error) {
 	return dpo.Reference{Run: func(f func(dpo.Model)) { f(frozen) }}, err
 }
 
-// frozen is a copy of the model that is not trained.
+// frozen returns a copy of the model that is not trained.
 func (m *CausalLanguageModel) frozen() *CausalLanguageModel {
 	c := newModel(m.blueprint, m.task, transformer.Builder{Undrawn: true})
 	own := nn.StateDict(c)
@@ -96,7 +96,7 @@ func (m *CausalLanguageModel) EncodePreference(p chat.Preference) (s dpo.Sample,
 	return dpo.Sample{PromptIDs: prompt[:n:n], ChosenIDs: chosen[n:], RejectedIDs: rejected[n:]}, nil
 }
 
-// preferenceTexts are the tokens of a prompt, and of the prompt with each answer.
+// preferenceTexts returns the tokens of a prompt, and of the prompt with each answer.
 func (m *CausalLanguageModel) preferenceTexts(p chat.Preference) (prompt, chosen, rejected []int64, err error) {
 	end, err := m.eosToken()
 	if err != nil {
@@ -111,7 +111,7 @@ func (m *CausalLanguageModel) preferenceTexts(p chat.Preference) (prompt, chosen
 	return m.three(nil, p.Prompt.Text, answer(p.Chosen), answer(p.Rejected))
 }
 
-// preferenceChat are the tokens of a prompt, and of the prompt with each answer.
+// preferenceChat is preferenceTexts for conversations.
 func (m *CausalLanguageModel) preferenceChat(p chat.Preference) (prompt, chosen, rejected []int64, err error) {
 	t, err := m.template()
 	if err != nil {
@@ -138,7 +138,7 @@ func (m *CausalLanguageModel) three(o *text.EncodeOptions, a, b, c string) (x, y
 	return ids[0], ids[1], ids[2], nil
 }
 
-// eosToken is the token that ends a text: the tokenizer's, or else that of config.json.
+// eosToken returns the token that ends a text: that of the tokenizer, or else that of config.json.
 func (m *CausalLanguageModel) eosToken() (string, error) {
 	if end := m.specialTokens["eos_token"]; end != "" {
 		return end, nil

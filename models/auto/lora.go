@@ -25,8 +25,9 @@ var (
 	_ lora.OutputEmbedder = (*Model)(nil)
 )
 
-// loraTargets are the layers that get updates where nobody says which: those of peft, and for the types
-// of which it knows none (DistilBERT, MPNet, ModernBERT, Phi-3, SmolLM3, OLMo 2 and Granite), the same.
+// loraTargets are the layers that get updates by default: peft's defaults. For the types that peft
+// has no default for (DistilBERT, MPNet, ModernBERT, Phi-3, SmolLM3, OLMo 2 and Granite), they are
+// the corresponding layers.
 var loraTargets = map[string][]string{
 	"bert": {"query", "value"}, "roberta": {"query", "value"}, "xlm-roberta": {"query", "value"},
 	"electra": {"query", "value"}, "distilbert": {"q_lin", "v_lin"}, "mpnet": {"attn.q", "attn.v"},
@@ -67,7 +68,7 @@ func (m *Model) AddLoRA(c lora.Config) error {
 	return nil
 }
 
-// newModules are the modules that another program does not have in the files of the model alone.
+// newModules returns the modules that the files of the base model do not contain.
 func (m *Model) newModules() (names []string) {
 	if m.task.peft != "" && !m.task.decoder {
 		for _, c := range nn.Children(m.head) {
@@ -122,7 +123,7 @@ func (m *Model) AdapterState() (file string, tensors []torch.Named, metadata map
 	return file, tensors, metadata
 }
 
-// loadAdapted reads the model that an adapter in a folder is for, and the adapter.
+// loadAdapted reads an adapter from a folder, and the model that it is for.
 func loadAdapted(ctx context.Context, dir string, c lora.Config, t task, o Options) (*Model, error) {
 	base, revision, err := baseOf(ctx, dir, c, o)
 	if err != nil {
@@ -134,7 +135,7 @@ func loadAdapted(ctx context.Context, dir string, c lora.Config, t task, o Optio
 			return nil, err
 		}
 	}
-	own.InitMismatched = true // the head, which the adapter has
+	own.InitMismatched = true // of the head, which the adapter contains
 	m, err := loadFolder(base, t, own)
 	if err != nil {
 		return nil, fmt.Errorf("%w (the model that the adapter in %s is for)", err, dir)
@@ -161,8 +162,8 @@ func loadAdapted(ctx context.Context, dir string, c lora.Config, t task, o Optio
 	return m, m.loadTokenizer(base, o.warnings())
 }
 
-// baseOf is the folder of the model that an adapter is for, and its revision on the Hub: the adapter's
-// own, if it has a whole model, as in transformers.
+// baseOf returns the folder of the model that an adapter is for, and its revision on the Hub. As in
+// transformers, it is the adapter's own folder if that contains a whole model.
 func baseOf(ctx context.Context, dir string, c lora.Config, o Options) (base, revision string, err error) {
 	if o.BaseModel == "" && isModel(dir) {
 		return dir, "", nil
@@ -181,7 +182,7 @@ func baseOf(ctx context.Context, dir string, c lora.Config, o Options) (base, re
 	return base, revision, nil
 }
 
-// isModel tells whether a folder has a whole model.
+// isModel reports whether a folder contains a whole model.
 func isModel(dir string) bool {
 	if _, err := os.Stat(filepath.Join(dir, pretrained.ConfigName)); err != nil {
 		return false
@@ -190,12 +191,12 @@ func isModel(dir string) bool {
 	return err == nil && w.Close() == nil
 }
 
-// labelsOf are the labels that the weights of an adapter go with; nil: those of the model.
+// labelsOf returns the labels for the weights of an adapter, or nil if they are those of the model.
 func labelsOf(dir string, p classify.ProblemType) ([]string, classify.ProblemType, error) {
 	path := filepath.Join(dir, lora.WeightsName)
 	f, err := safetensors.Open(path)
 	if err != nil {
-		return nil, p, nil // lora.Load says what is wrong
+		return nil, p, nil // lora.Load reports the error
 	}
 	defer f.Close() //nolint:errcheck // it was only read
 	text := f.Metadata()["id2label"]
@@ -209,8 +210,8 @@ func labelsOf(dir string, p classify.ProblemType) ([]string, classify.ProblemTyp
 	return labels, cmp.Or(p, classify.ProblemType(f.Metadata()["problem_type"])), nil
 }
 
-// reportAdapted takes out of the report what the adapter brought. Without Options.InitMismatched the
-// rest has to have the shapes of the files.
+// reportAdapted removes the adapter's tensors from the report. Without Options.InitMismatched, all
+// others must have the shapes of the files.
 func (m *Model) reportAdapted(o Options) error {
 	if m.Report == nil {
 		return nil
