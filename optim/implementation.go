@@ -47,7 +47,7 @@ func (i Implementation) resolve(r *rule, groups []Group) error {
 		}
 		r.implementation = Fused
 	case PyTorchDefault:
-		r.implementation = DefaultImplementation // has this meaning in a rule without a fused kernel
+		r.implementation = DefaultImplementation // in a rule, it means PyTorch's choice of ForLoop or Foreach
 	case Foreach, ForLoop:
 		r.implementation = i
 	default:

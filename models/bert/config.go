@@ -17,7 +17,7 @@ type Head = classify.Head
 var kind = transformer.Kind{Type: "bert", Architecture: "BertForSequenceClassification", VocabSize: 30522,
 	PadTokenID: 0}
 
-// hezarType is Hezar's name of its model, in a description without model_type.
+// hezarType is the name of the model in Hezar's config files, which have no model_type.
 const hezarType = `"bert_text_classification"`
 
 // ReadConfig reads config.json from dir, or Hezar's model_config.yaml, and refuses settings that
@@ -36,7 +36,7 @@ func decode(d pretrained.Document) (Config, error) {
 // baseArchitecture is transformers' class without a head.
 const baseArchitecture = "BertModel"
 
-// document is the config.json of a resolved config.
+// document returns the config.json of a resolved config.
 func document(c Config, architecture string) (pretrained.Document, error) {
 	d, err := c.Document(kind, architecture)
 	if err != nil {
@@ -54,8 +54,8 @@ func save(dir string, model any, c Config, architecture string) error {
 	return pretrained.SaveFolder(dir, model, d)
 }
 
-// described is the resolved config of a config.json. What the head leaves open is what the file
-// says.
+// described returns the resolved config of a config.json. What h leaves open is taken from the
+// file.
 func described(d pretrained.Document, h Head, a transformer.Attention) (Config, error) {
 	c, err := decode(d)
 	if err != nil {

@@ -24,8 +24,8 @@ type SelfAttention struct {
 	c2p, p2c bool
 }
 
-// distances are the embeddings of distances, [2·span, hidden], and which of them are those of two
-// tokens, [1, L, L]: ahead of what attends, and back from what is attended to.
+// distances holds the embeddings of relative positions, [2·span, hidden], and indices into them for
+// each pair of tokens, [1, L, L]: ahead from the query to the key, back from the key to the query.
 type distances struct{ embeddings, ahead, back torch.Tensor }
 
 func newSelfAttention(c Config, b transformer.Builder) *SelfAttention {
@@ -65,15 +65,15 @@ func (s *SelfAttention) Forward(x, masked torch.Tensor, d distances) torch.Tenso
 	return out.View(shape...)
 }
 
-// split makes [B·heads, L, E] of [B, L, hidden].
+// split reshapes [B, L, hidden] to [B·heads, L, E].
 func (s *SelfAttention) split(x torch.Tensor) torch.Tensor {
 	shape := x.Shape()
 	return x.View(shape[0], shape[1], s.heads, -1).Permute(0, 2, 1, 3).Contiguous().
 		View(shape[0]*s.heads, shape[1], shape[2]/s.heads)
 }
 
-// scale is what each product is divided by, in the dtype of the queries: the root of their size, once
-// for each kind of score.
+// scale returns the divisor of each product, in the dtype of the query: the square root of the head
+// size times the number of kinds of scores.
 func (s *SelfAttention) scale(query torch.Tensor) torch.Tensor {
 	kinds := int64(1)
 	for _, on := range []bool{s.c2p, s.p2c} {
@@ -85,7 +85,7 @@ func (s *SelfAttention) scale(query torch.Tensor) torch.Tensor {
 	return torch.TensorOptions{DType: query.DType()}.Full(float64(root))
 }
 
-// bias is what distances add to the scores, [B·heads, L, L].
+// bias returns the scores that relative positions add, [B·heads, L, L].
 func (s *SelfAttention) bias(query, key, scale torch.Tensor, d distances) (sum torch.Tensor) {
 	groups, length := query.Size(0), query.Size(1)
 	x := s.PosDropout.Forward(d.embeddings).Unsqueeze(0)
@@ -95,11 +95,11 @@ func (s *SelfAttention) bias(query, key, scale torch.Tensor, d distances) (sum t
 		}
 		return s.split(own.Forward(x)).Repeat(groups/s.heads, 1, 1)
 	}
-	pick := func(products, at torch.Tensor) torch.Tensor { // those of the distances
+	pick := func(products, at torch.Tensor) torch.Tensor { // selects the products for each pair's distance
 		return products.Gather(-1, at.Expand(groups, length, length))
 	}
 	var positions, queries torch.Tensor
-	if s.PosKey == nil && s.PosQuery == nil { // both are computed, the query first, whichever is used
+	if s.PosKey == nil && s.PosQuery == nil { // both are computed, the query first, even if only one is used
 		queries = project(nil, s.Query)
 		positions = project(nil, s.Key)
 	} else {
@@ -123,7 +123,8 @@ func (s *SelfAttention) bias(query, key, scale torch.Tensor, d distances) (sum t
 	return sum
 }
 
-// distances are those of hidden states x, [B, L, hidden]; undefined where they do not count.
+// distances returns the distances for hidden states x, [B, L, hidden], or the zero value without
+// relative attention.
 func (e *Encoder) distances(x torch.Tensor) (d distances) {
 	if e.RelEmbeddings == nil {
 		return d
@@ -143,8 +144,8 @@ func (e *Encoder) distances(x torch.Tensor) (d distances) {
 	return d
 }
 
-// buckets are the classes of distances: each of up to half of their number to a side has its own, and
-// farther ones share the rest, wider and wider up to the farthest: make_log_bucket_position.
+// buckets maps distances to classes: each distance up to half the number of classes has its own,
+// and greater ones share the others logarithmically: make_log_bucket_position.
 func buckets(apart torch.Tensor, number, farthest int64) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		half := number / 2

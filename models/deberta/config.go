@@ -47,7 +47,7 @@ type Config struct {
 var kind = transformer.Kind{Type: "deberta-v2", Architecture: "DebertaV2ForSequenceClassification", VocabSize: 128100,
 	HiddenSize: 1536, NumHeads: 24, IntermediateSize: 6144}
 
-// posAttType is a list, or in older files one text such as "p2c|c2p".
+// posAttType is a list or, in older files, a string such as "p2c|c2p".
 type posAttType []string
 
 func (p *posAttType) UnmarshalJSON(text []byte) error {
@@ -59,7 +59,7 @@ func (p *posAttType) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// parts are those of a text like "p2c|c2p".
+// parts splits a string such as "p2c|c2p".
 func parts(text string) (list []string) {
 	for part := range strings.SplitSeq(strings.ToLower(text), "|") {
 		list = append(list, strings.TrimSpace(part))
@@ -67,7 +67,7 @@ func parts(text string) (list []string) {
 	return list
 }
 
-// fields are settings that config.json need not have and that stay in Extra as they are.
+// fields returns optional settings of config.json, which also stay in Extra unchanged.
 func (c *Config) fields() []pretrained.Field {
 	return []pretrained.Field{
 		{Key: "relative_attention", Value: &c.RelativeAttention}, {Key: "pos_att_type", Value: &c.PosAttType},
@@ -95,7 +95,7 @@ func (c Config) resolved() (_ Config, err error) {
 	}
 	c.Attention = transformer.Eager
 	c.NumLayers, c.LayerNormEps = cmp.Or(c.NumLayers, 24), cmp.Or(c.LayerNormEps, 1e-7)
-	types := c.TypeVocabSize // of which there may be none
+	types := c.TypeVocabSize // may be 0
 	if types < 0 {
 		return c, fmt.Errorf("TypeVocabSize is %d; want at least 0", types)
 	}
@@ -174,10 +174,10 @@ func (c Config) checkRest() error {
 	return nil
 }
 
-// normalised tells whether the embeddings of distances go through a layer normalisation.
+// normalised reports whether the embeddings of relative positions go through a layer norm.
 func (c Config) normalised() bool { return slices.Contains(parts(c.NormRelEbd), "layer_norm") }
 
-// span is how many embeddings of distances there are to each side.
+// span returns the number of relative position embeddings for each direction.
 func (c Config) span() int64 {
 	if c.PositionBuckets > 0 {
 		return c.PositionBuckets
@@ -187,7 +187,7 @@ func (c Config) span() int64 {
 
 func (c Config) document(architecture string) (pretrained.Document, error) {
 	d, err := c.Document(kind, architecture)
-	delete(d, "classifier_dropout") // DeBERTa has cls_dropout
+	delete(d, "classifier_dropout") // DeBERTa has cls_dropout instead
 	return d, err
 }
 
@@ -221,7 +221,7 @@ func Blueprint(d pretrained.Document, h classify.Head, a transformer.Attention) 
 	return b, nil
 }
 
-// activation is one whose name was checked.
+// activation returns an activation whose name has been checked.
 func activation(name string) transformer.Activation {
 	a, err := transformer.ActivationByName(name)
 	if err != nil {

@@ -39,7 +39,7 @@ type PredictionHead struct {
 	LayerNorm *nn.LayerNorm `module:"LayerNorm"`
 
 	activation transformer.Activation
-	words      *nn.Embedding `module:"-"` // the encoder has it
+	words      *nn.Embedding `module:"-"` // that of the encoder
 }
 
 func newClassifier(c Config, b transformer.Builder) *Classifier {

@@ -142,7 +142,7 @@ func (e *Embeddings) Forward(ids, mask, types torch.Tensor) torch.Tensor {
 	})
 }
 
-// cleared makes 0 of the hidden states of padding.
+// cleared sets the hidden states of padding to 0.
 func cleared(x, mask torch.Tensor) torch.Tensor {
 	if !mask.Defined() {
 		return x
@@ -156,7 +156,7 @@ func (e *Encoder) SetGradientCheckpointing(on bool) { e.checkpointing = on }
 // Forward maps [B, L, hidden] to the same shape. The mask, [B, L], is of booleans.
 func (e *Encoder) Forward(x, mask torch.Tensor) torch.Tensor {
 	d := e.distances(x)
-	var masked torch.Tensor // where scores do not count, [B, 1, L, L]
+	var masked torch.Tensor // where scores are masked, [B, 1, L, L]
 	if mask.Defined() {
 		masked = mask.Unsqueeze(1).Unsqueeze(2).LogicalAnd(mask.Unsqueeze(1).Unsqueeze(3)).LogicalNot()
 	}

@@ -77,7 +77,7 @@ func (c *Config) fields() []pretrained.Field {
 	}
 }
 
-// document is the config.json of a resolved config.
+// document returns the config.json of a resolved config.
 func (c Config) document(architecture string) (pretrained.Document, error) {
 	d := pretrained.Document{}
 	maps.Copy(d, c.Extra)
@@ -95,7 +95,7 @@ func (c Config) document(architecture string) (pretrained.Document, error) {
 	return d, nil
 }
 
-// resolved fills in the defaults and refuses what is impossible.
+// resolved fills in the defaults and checks the settings.
 func (c Config) resolved() (_ Config, err error) {
 	if err := cmp.Or(
 		transformer.Positive("VocabSize", &c.VocabSize, 30522),
@@ -148,8 +148,8 @@ func (c Config) resolved() (_ Config, err error) {
 	return c, err
 }
 
-// described is the resolved config of a config.json. What the head leaves open is what the file
-// says.
+// described returns the resolved config of a config.json. What h leaves open is taken from the
+// file.
 func described(d pretrained.Document, h Head, a transformer.Attention) (Config, error) {
 	c, err := decode(d)
 	if err != nil {

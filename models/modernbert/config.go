@@ -84,7 +84,7 @@ func (c *Config) fields() []pretrained.Field {
 	}
 }
 
-// rope is how positions turn tokens in layers of one type: an entry of rope_parameters.
+// rope is an entry of rope_parameters: the rotary embedding for layers of one type.
 type rope struct {
 	Type  string  `json:"rope_type"`
 	Theta float64 `json:"rope_theta"`
@@ -109,8 +109,8 @@ func decode(d pretrained.Document) (c Config, err error) {
 	return c, nil
 }
 
-// takeRest takes out of a config.json what stands there in several ways, and refuses what would
-// change the model. Every is global_attn_every_n_layers of older files.
+// takeRest takes settings out of a config.json that exist in several formats, and returns an error
+// for those that would change the model. every is global_attn_every_n_layers of older files.
 func takeRest(d pretrained.Document, c *Config) (every int64, err error) {
 	for key, wanted := range map[string]string{"sparse_prediction": "false", "rope_scaling": "null",
 		"head_dim": "null"} {
@@ -118,7 +118,7 @@ func takeRest(d pretrained.Document, c *Config) (every int64, err error) {
 			return 0, err
 		}
 	}
-	// What local_rope_theta has null for is no number in transformers 5 either.
+	// transformers 5 does not support null for local_rope_theta either.
 	ropes := map[string]rope{}
 	if err := d.Decode([]pretrained.Field{{Key: "global_rope_theta", Value: &c.GlobalTheta},
 		{Key: "local_rope_theta", Value: &c.LocalTheta}, {Key: "rope_parameters", Value: &ropes}}); err != nil {
@@ -138,7 +138,8 @@ func takeRest(d pretrained.Document, c *Config) (every int64, err error) {
 	return every, maps.Clone(d).Decode([]pretrained.Field{{Key: "global_attn_every_n_layers", Value: &every}})
 }
 
-// alternating are the types of n layers of which every so many attend to the whole text.
+// alternating returns the types of n layers, of which each every-th attends to the whole text,
+// starting with the first.
 func alternating(n, every int64) (types []string, err error) {
 	if every < 1 {
 		return nil, fmt.Errorf("global_attn_every_n_layers is %d; want at least 1", every)
@@ -152,7 +153,7 @@ func alternating(n, every int64) (types []string, err error) {
 	return types, nil
 }
 
-// resolved fills in the defaults and refuses what is impossible.
+// resolved fills in the defaults and checks the settings.
 func (c Config) resolved() (_ Config, err error) {
 	if err := cmp.Or(
 		transformer.Positive("VocabSize", &c.VocabSize, 50368),
@@ -226,7 +227,7 @@ func (c Config) checked() (_ Config, err error) {
 	return c, err
 }
 
-// document is the config.json of a resolved config.
+// document returns the config.json of a resolved config.
 func (c Config) document(architecture string) (pretrained.Document, error) {
 	d := pretrained.Document{}
 	maps.Copy(d, c.Extra)
@@ -281,7 +282,7 @@ func Blueprint(d pretrained.Document, h classify.Head, a transformer.Attention) 
 	}, nil
 }
 
-// activation is one whose name was checked.
+// activation returns an activation whose name has been checked.
 func activation(name string) transformer.Activation {
 	a, err := transformer.ActivationByName(name)
 	if err != nil {
@@ -290,7 +291,7 @@ func activation(name string) transformer.Activation {
 	return a
 }
 
-// deviations are the standard deviations that weights are drawn with.
+// deviations are the standard deviations for drawing weights.
 type deviations struct{ in, out, last, cutoff float64 }
 
 func (c Config) deviations() deviations {

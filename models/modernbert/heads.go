@@ -71,8 +71,8 @@ func (m *Masked) Tie(e *nn.Embedding) { m.Decoder.Weight = e.Weight }
 // Output is the last layer.
 func (m *Masked) Output() *nn.Linear { return m.Decoder }
 
-// mean is that of the tokens of each text that are no padding: of hidden states, [B, L, hidden], it
-// is [B, 1, hidden].
+// mean returns the mean over the tokens of each text that are not padding: [B, 1, hidden] for
+// hidden states of shape [B, L, hidden].
 func mean(hidden, mask torch.Tensor) torch.Tensor {
 	if !mask.Defined() {
 		mask = torch.TensorOptions{DType: torch.Bool, Device: hidden.Device()}.Ones(hidden.Size(0), hidden.Size(1))

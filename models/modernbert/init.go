@@ -5,7 +5,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// draw draws a weight that is wanted, none of which is far from 0: trunc_normal_ of transformers.
+// draw draws a weight if it is wanted, from a truncated normal distribution: trunc_normal_ of
+// transformers.
 func (d deviations) draw(wanted func(name string, t torch.Tensor) bool, name string, t torch.Tensor, std float64) {
 	if wanted(name, t) {
 		initialize.TruncNormal(t, 0, std, -d.cutoff*std, d.cutoff*std, nil)

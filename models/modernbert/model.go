@@ -82,7 +82,7 @@ func newModel(c Config, b transformer.Builder) *Model {
 	return m
 }
 
-// padding is the row of the embedding that texts do not train; nil: there is none.
+// padding returns the row of the embedding that is not trained, or nil if there is none.
 func (c Config) padding() *int64 {
 	if *c.PadTokenID < 0 {
 		return nil
@@ -105,11 +105,11 @@ func (m *Model) Forward(ids, mask torch.Tensor) torch.Tensor {
 
 // ForwardPacked maps a packed batch to the hidden states of its tokens, [T, hidden].
 func (m *Model) ForwardPacked(p *inputs.Packed) torch.Tensor {
-	x := m.Embeddings.Forward(p.IDs.Unsqueeze(0)) // one row, in which each text attends to itself
+	x := m.Embeddings.Forward(p.IDs.Unsqueeze(0)) // a single row, in which each text attends only to itself
 	return m.layers(x, map[string]torch.Tensor{}, p.Positions, p).SqueezeDim(0)
 }
 
-// layers run on hidden states whose tokens have these positions, [L].
+// layers runs the layers on hidden states of tokens at the given positions, [L].
 func (m *Model) layers(x torch.Tensor, masks map[string]torch.Tensor, positions torch.Tensor,
 	p *inputs.Packed) torch.Tensor {
 	turns := map[string]turn{full: newTurn(m.RotaryEmb.Full, positions, x.DType()),

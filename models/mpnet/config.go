@@ -61,7 +61,7 @@ func (c Config) document(architecture string) (pretrained.Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	delete(d, "type_vocab_size") // MPNet has neither
+	delete(d, "type_vocab_size") // MPNet has neither setting
 	delete(d, "classifier_dropout")
 	return d, d.Encode(c.field())
 }

@@ -125,7 +125,7 @@ func (e *Encoder) Forward(x, mask torch.Tensor) torch.Tensor {
 	return x
 }
 
-// positionBias is the number for the distance of each two tokens: [B, heads, L, L].
+// positionBias returns the bias for the distance of each pair of tokens, [B, heads, L, L].
 func (e *Encoder) positionBias(x torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		batch, length := x.Size(0), x.Size(1)
@@ -135,9 +135,9 @@ func (e *Encoder) positionBias(x torch.Tensor) torch.Tensor {
 	})
 }
 
-// buckets are the classes of distances, [L, L]: each of up to 7 to the left or right has one, those
-// up to 128 share eight, and farther ones have the last. They are 32 whatever the config says, as
-// in transformers.
+// buckets returns the classes of distances, [L, L]. In each direction, distances up to 7 have their
+// own class, those up to 128 share eight classes, and greater ones have the last. As in
+// transformers, there are 32 classes whatever the config says.
 func buckets(length int64, d torch.Device) torch.Tensor {
 	at := torch.TensorOptions{DType: torch.Int64, Device: d}.Arange(0, length, 1)
 	return transformer.DistanceClasses(at.Unsqueeze(0).Sub(at.Unsqueeze(1)), 32, 128, true)

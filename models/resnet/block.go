@@ -64,7 +64,7 @@ func (b *Bottleneck) Forward(x torch.Tensor) torch.Tensor {
 
 func (b *Bottleneck) last() *nn.BatchNorm2d { return b.BN3 }
 
-// shortcut adds x, downsampled where that is needed, to what the layers make of it.
+// shortcut adds x, downsampled if needed, to the output of the layers.
 func shortcut(x torch.Tensor, layers, downsample nn.Sequential) torch.Tensor {
 	y := layers.Forward(x)
 	if downsample == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// Sample is a text as token ids with its label; Batch is some of them, padded; Step is a model in
-// training.
+// Sample is a text as token ids with its label. Batch is a padded batch of Samples. Step is a model
+// in training.
 type (
 	Sample = classify.Sample
 	Batch  = classify.Batch

@@ -23,11 +23,12 @@ func ReadConfig(dir string) (Config, error) {
 	})
 }
 
-// xlm is XLM-RoBERTa: RoBERTa under another name, of another vocabulary.
+// xlm is XLM-RoBERTa: RoBERTa with another name and vocabulary.
 var xlm = transformer.Kind{Type: "xlm-roberta", Architecture: "XLMRobertaForSequenceClassification", VocabSize: 30522,
 	PadTokenID: 1}
 
-// resolved fills in the defaults. Positions cannot be counted without a padding token.
+// resolved fills in the defaults. Positions are counted from the padding token, so there must be
+// one.
 func resolved(c Config, k transformer.Kind) (Config, error) {
 	c, err := c.Resolved(k)
 	if err == nil {
@@ -36,8 +37,8 @@ func resolved(c Config, k transformer.Kind) (Config, error) {
 	return c, err
 }
 
-// described is the resolved config of a config.json. What the head leaves open is what the file
-// says.
+// described returns the resolved config of a config.json. What h leaves open is taken from the
+// file.
 func described(d pretrained.Document, k transformer.Kind, h Head, a transformer.Attention) (Config, error) {
 	c, err := transformer.DecodeConfig(d, k)
 	if err != nil {

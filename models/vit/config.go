@@ -73,7 +73,7 @@ func (c Config) modelType() string {
 	return "vit"
 }
 
-// tokens are the tokens before the patches.
+// tokens returns the number of tokens before the patches.
 func (c Config) tokens() int64 {
 	if c.DeiT {
 		return 2
@@ -104,7 +104,7 @@ func decode(d pretrained.Document) (c Config, err error) {
 	return c, nil
 }
 
-// resolved fills in the defaults and refuses what is impossible.
+// resolved fills in the defaults and checks the settings.
 func (c Config) resolved() (_ Config, err error) {
 	for _, size := range []struct {
 		name     string
@@ -143,7 +143,7 @@ func (c Config) resolved() (_ Config, err error) {
 	return c.checked()
 }
 
-// maxSide is larger than any image that a model sees.
+// maxSide is larger than the side of any realistic image.
 const maxSide = 1 << 16
 
 func (c Config) checked() (_ Config, err error) {
@@ -164,7 +164,7 @@ func (c Config) checked() (_ Config, err error) {
 	return c, err
 }
 
-// document is the config.json of a resolved config.
+// document returns the config.json of a resolved config.
 func (c Config) document(architecture string) (pretrained.Document, error) {
 	d := pretrained.Document{}
 	maps.Copy(d, c.Extra)

@@ -30,7 +30,7 @@ type PatchEmbeddings struct {
 func newEmbeddings(c Config, b transformer.Builder) *Embeddings {
 	factory := torch.TensorOptions{DType: b.DType}
 	values := factory.Randn
-	if b.Undrawn || c.DeiT { // whose constructor draws none of them
+	if b.Undrawn || c.DeiT { // DeiT's constructor does not draw them
 		values = factory.Zeros
 	}
 	rows, columns := c.grid()
@@ -44,7 +44,7 @@ func newEmbeddings(c Config, b transformer.Builder) *Embeddings {
 	return e
 }
 
-// newProjection makes the convolution that turns each patch into a token.
+// newProjection makes the convolution that maps each patch to a token.
 func newProjection(c Config, b transformer.Builder) *nn.Conv2d {
 	patch, factory := nn.Dims{c.PatchSize.Height, c.PatchSize.Width}, torch.TensorOptions{DType: b.DType}
 	if !b.Undrawn {
@@ -84,7 +84,7 @@ func (e *Embeddings) Forward(pixels torch.Tensor) torch.Tensor {
 	})
 }
 
-// check refuses images that the model cannot take.
+// check panics for images that the model does not accept.
 func (e *Embeddings) check(shape []int64) {
 	c, wrong := e.config, ""
 	switch {
@@ -102,7 +102,8 @@ func (e *Embeddings) check(shape []int64) {
 	}
 }
 
-// positions are the position embeddings for images of that size: interpolate_pos_encoding.
+// positions returns the position embeddings for images of the size of pixels:
+// interpolate_pos_encoding.
 func (e *Embeddings) positions(pixels torch.Tensor) torch.Tensor {
 	height, width, c := pixels.Size(2), pixels.Size(3), e.config
 	rows, columns := height/c.PatchSize.Height, width/c.PatchSize.Width
@@ -118,13 +119,13 @@ func (e *Embeddings) positions(pixels torch.Tensor) torch.Tensor {
 		grid.Permute(0, 2, 3, 1).View(1, -1, c.HiddenSize)}, 1)
 }
 
-// grid returns how many rows and columns of patches an image has.
+// grid returns the numbers of rows and columns of patches in an image.
 func (c Config) grid() (rows, columns int64) {
 	return c.ImageSize.Height / c.PatchSize.Height, c.ImageSize.Width / c.PatchSize.Width
 }
 
-// canInterpolate says why positions cannot be interpolated; nil: they can. transformers treats them
-// as a square of patches, whatever they are.
+// canInterpolate returns an error if the position embeddings cannot be interpolated correctly.
+// transformers always treats them as a square of patches.
 func (c Config) canInterpolate() error {
 	if rows, columns := c.grid(); c.PatchSize.Height != c.PatchSize.Width || rows != columns {
 		return fmt.Errorf("%s: positions of patches of %dx%d in pictures of %dx%d cannot be interpolated "+
