@@ -23,7 +23,7 @@ type rule struct {
 	gradients      gradients                     // the supported kinds of gradient
 	lowRank        bool                          // supports groups with low-rank projection of gradients
 	fusedOnCPU     bool                          // the fused kernel works on the CPU only
-	stateAtOnce    bool                          // State includes the initial states of parameters that have had no gradient yet
+	stateAtOnce    bool                          // State includes states of parameters without gradients so far
 	groupStates    []groupState                  // the state of each group
 	coupled        bool                          // the update of a parameter depends on other parameters of its group
 	modes          func(g *group, training bool) // moves the weights of a group between two modes; see [ModeSwitcher]

@@ -32,7 +32,7 @@ type Layer struct {
 	PostAttentionLayerNorm   *transformer.RMSNorm `module:"post_attention_layernorm"`
 	PreFeedforwardLayerNorm  *transformer.RMSNorm `module:"pre_feedforward_layernorm"`  // nil except for Gemma 2 and 3
 	PostFeedforwardLayerNorm *transformer.RMSNorm `module:"post_feedforward_layernorm"` // nil for Llama
-	ResidDropout             *nn.Dropout          `module:"resid_dropout"`              // applied to the output of both parts
+	ResidDropout             *nn.Dropout          `module:"resid_dropout"`              // for the output of both parts
 
 	multiplier float64 // factor of the output of both parts
 }

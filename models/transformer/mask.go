@@ -55,7 +55,8 @@ func WindowMask(mask, x torch.Tensor, window int64, a Attention) Mask {
 	if mask.Defined() && mask.Size(1) > x.Size(1) {
 		return lastMask(mask, x, window, a)
 	}
-	// This is >= as in transformers, although the mask makes no difference at exactly the window size.
+	// This is >= as in transformers, although the mask makes no difference at exactly the window
+	// size.
 	slides := window > 0 && x.Size(1) >= window
 	padding := PaddingMask(mask, x.DType(), SDPA) // [B, 1, L, L], bool
 	if !padding.Defined() && a != Eager && !slides {
