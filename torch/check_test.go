@@ -14,7 +14,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// TestFreeBesideAUseIsASentenceWhereItIsChecked: without the check this crashes within seconds.
+// TestFreeBesideAUseIsASentenceWhereItIsChecked checks the error of CheckUse; without it, the
+// program would crash within seconds.
 func TestFreeBesideAUseIsASentenceWhereItIsChecked(t *testing.T) {
 	testenv.RequireTorch(t)
 	if raceDetector {
@@ -32,7 +33,7 @@ func TestFreeBesideAUseIsASentenceWhereItIsChecked(t *testing.T) {
 	assert.Contains(t, string(out), "a tensor was used after it was freed")
 }
 
-// freeBesideUse lets one goroutine free what another uses, for a second.
+// freeBesideUse frees tensors in one goroutine while another uses them, for a second.
 func freeBesideUse() {
 	torch.SetThreads(1)
 	said := ""

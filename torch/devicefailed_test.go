@@ -49,8 +49,8 @@ func TestAFailedGPUIsAnErrorOfItsOwn(t *testing.T) {
 	assert.InDelta(t, 4, torch.Ones(4).Sum(torch.Float32).Item(), 0, "the CPU continues")
 }
 
-// A library that cannot begin has mostly found no memory: the operator is tried again. On a GPU that
-// has failed it is that.
+// If a library cannot be initialized, usually memory is short, so the operator is retried. If a GPU
+// has failed, that is the reason instead.
 func TestALibraryThatCannotBeginIsShortOfMemoryUnlessTheGPUHasFailed(t *testing.T) {
 	failGPU(t)
 	x := torch.Ones(2)

@@ -13,9 +13,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// settled is torch.Live after the garbage collector has had its say.
+// settled returns torch.Live after the garbage collector has freed everything unreachable.
 func settled() int64 {
-	for live := int64(-1); ; live = torch.Live() { // a cleanup lets go what another collection finds
+	for live := int64(-1); ; live = torch.Live() { // a cleanup may make further tensors unreachable
 		if torch.Sweep(); torch.Live() == live {
 			return live
 		}
@@ -146,7 +146,7 @@ func TestScopesTooDeepSaySo(t *testing.T) {
 	if want := "4095 scopes are open at once"; !strings.Contains(e.Error(), want) {
 		t.Errorf("got %q, want it to say %q", e, want)
 	}
-	torch.Scope(func() { nest(4000) }) // all of them are free again
+	torch.Scope(func() { nest(4000) }) // all scopes are free again
 }
 
 func TestTensorsOfManyGoroutinesLandInTheirOwnScope(t *testing.T) {

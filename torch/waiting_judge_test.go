@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// look is a quarter of a second on two CPUs, in which the calling thread computed all the time.
+// look is a measurement of a quarter of a second on two CPUs, during which the measuring thread was
+// running all the time.
 func look(others float64) cpuLoad {
 	return cpuLoad{cpus: 2, elapsed: lookEvery, others: others, share: 1}
 }
@@ -74,7 +75,7 @@ func TestAProcessThatComesBackKeepsThreadsPassive(t *testing.T) {
 	var j waitJudge
 	j.decide(look(1), 2, 2)
 	for k := range 1000 {
-		passive, _ := j.decide(look(float64(k%4/3)), 2, 2) // busy in every fourth look
+		passive, _ := j.decide(look(float64(k%4/3)), 2, 2) // busy in every fourth measurement
 		require.True(t, passive)
 	}
 }
@@ -121,7 +122,7 @@ func TestHowManyThreadsSuitCPUsThatOthersUseToo(t *testing.T) {
 		{2, 2, 0.4, true, 2},
 		{2, 2, 5, true, 1},
 		{16, 16, 3, true, 13},
-		{16, 16, 14, true, 8}, // half of them
+		{16, 16, 14, true, 8}, // at least half of them
 		{16, 4, 14, true, 2},
 		{16, 4, 8, true, 4},
 		{4, 1, 4, true, 1},
