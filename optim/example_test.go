@@ -88,7 +88,7 @@ func ExampleOptimizer_LoadState() {
 	// optim: state "w.momentum_buffer" has shape [2]; want [3]
 }
 
-// Every optimizer must find the minimum of a bowl, and climb away from it with Maximize.
+// Every optimizer must find the minimum of a quadratic bowl, and climb away from it with Maximize.
 func TestOptimizersConverge(t *testing.T) {
 	testenv.RequireTorch(t)
 	for _, test := range []struct {
