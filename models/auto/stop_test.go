@@ -20,7 +20,8 @@ func tinyTokenizer(t *testing.T, name string) *text.Tokenizer {
 	return tok
 }
 
-// TestStringsStopTextsWhereTheyDoInTransformers: with tokens of bytes, of pieces of characters and of words.
+// TestStringsStopTextsWhereTheyDoInTransformers uses tokens that are bytes, parts of characters,
+// and words.
 func TestStringsStopTextsWhereTheyDoInTransformers(t *testing.T) {
 	content, err := os.ReadFile("testdata/stop.json")
 	require.NoError(t, err)

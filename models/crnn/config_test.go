@@ -116,7 +116,7 @@ func TestInitFromScratchKeepsSignalsAlive(t *testing.T) {
 	}
 	nn.SetTraining(m, false)
 	x := torch.Randn(4, 1, 32, 128)
-	spread := func() float64 { // how far the outputs for different pictures lie apart
+	spread := func() float64 { // how much the outputs for different images differ
 		y := m.Forward(x)
 		return y.Sub(y.MeanDim([]int64{1}, true, torch.DefaultDType)).Std(true).Item()
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// What the model computes with a third of the heads and of the feed-forward features on each process
-// is what it was, but for the order of sums.
+// With a third of the heads and of the feed-forward features on each process, the model computes
+// the same, except for the order of sums.
 func TestHeadsAndFeedForwardAreDivided(t *testing.T) {
 	testenv.RequireTorch(t)
 	compute := func(ctx context.Context, g *dist.Group) (values []float64, err error) {

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testenv.Run(m)) }
 
-// packer is a model whose logits are the ids, and that remembers what it got.
+// packer is a model whose logits are the ids, and that records its inputs.
 type packer struct {
 	free   bool
 	packed *inputs.Packed

@@ -11,8 +11,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// TestASnapshotIsTheModelAsItWas: an adapter that changes nothing yet is switched off, others and
-// what is trained beside them are put back for a while.
+// TestASnapshotIsTheModelAsItWas checks that an adapter that has no effect yet is disabled, whereas
+// other adapters and other trained tensors are temporarily replaced by copies.
 func TestASnapshotIsTheModelAsItWas(t *testing.T) {
 	_, file := load(t)
 	for name, c := range map[string]struct {

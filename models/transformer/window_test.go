@@ -11,7 +11,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// TestAWindowMakesAMaskOnlyWhereItIsFelt: a shorter text takes the fast road.
+// TestAWindowMakesAMaskOnlyWhereItIsFelt checks that shorter texts need no mask and can use the
+// fused causal kernel.
 func TestAWindowMakesAMaskOnlyWhereItIsFelt(t *testing.T) {
 	testenv.RequireTorch(t)
 	x := torch.Zeros(1, 4, 8)
@@ -34,7 +35,8 @@ func TestAWindowMakesAMaskOnlyWhereItIsFelt(t *testing.T) {
 	assert.Less(t, values[8], float32(-1e38), "the third token does not see the first")
 }
 
-// TestATokenRecallsWhatItsWindowHasRoomFor: the last ones, and all of a text that is seen whole.
+// TestATokenRecallsWhatItsWindowHasRoomFor checks that a single token recalls only the last tokens,
+// whereas a text processed as a whole recalls all.
 func TestATokenRecallsWhatItsWindowHasRoomFor(t *testing.T) {
 	testenv.RequireTorch(t)
 	const heads, size = 2, 3
@@ -56,7 +58,7 @@ func TestATokenRecallsWhatItsWindowHasRoomFor(t *testing.T) {
 	assert.True(t, keys.Equal(all), "a text without a past")
 }
 
-// TestPartOfAHeadIsTurned, and nothing without positions.
+// TestPartOfAHeadIsTurned also checks that nothing is rotated without positions.
 func TestPartOfAHeadIsTurned(t *testing.T) {
 	testenv.RequireTorch(t)
 	x := torch.Randn(1, 2, 3, 6)
