@@ -25,8 +25,8 @@ type held struct {
 
 // Evaluating runs f with m and all modules in it in evaluation mode, and then restores the mode of
 // each, to use a model in the middle of training. Several goroutines may do so at once, even on
-// models that share modules: the last one to finish restores training mode. Meanwhile nobody may
-// train the model or call [SetTraining] on it.
+// models that share modules: the last one to finish restores training mode. Meanwhile the model
+// must not be trained, nor [SetTraining] be called on it.
 func Evaluating(m any, f func()) {
 	modules := hold(m)
 	defer release(modules)

@@ -46,7 +46,7 @@ func ConvertSyncBatchNorm(model any) {
 }
 
 // SetProcessGroup sets the group with which the batch normalisation layers of a model share
-// statistics, if their Sync is set; with nil they share them with nobody. All processes must then
+// statistics, if their Sync is set; nil means that they do not share them. All processes must then
 // make the same forward passes in training.
 func SetProcessGroup(model any, group *torch.ProcessGroup) {
 	for _, b := range batchNorms(model) {

@@ -237,7 +237,7 @@ type ReducerOptions struct {
 	Compress DType
 
 	// Sparse says for each parameter whether its gradients are sparse, as those of embeddings can
-	// be (expect_sparse_gradient). Nil means that none is.
+	// be (expect_sparse_gradient). Nil means no parameters.
 	Sparse []bool
 }
 

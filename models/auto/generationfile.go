@@ -129,7 +129,7 @@ func (f *generationFile) decode(text []byte) error {
 	return nil
 }
 
-// withFile sets what g leaves open from the file, for a prompt with the given number of tokens.
+// withFile takes the unset fields of g from the file, for a prompt with the given number of tokens.
 func (g Generation) withFile(f generationFile, prompt int) (Generation, error) {
 	switch {
 	case g.MaxNewTokens != 0:

@@ -279,7 +279,7 @@ func TestATokenizerForWordsKeepsItsFiles(t *testing.T) {
 	assert.Equal(t, `{"mask_token": {"content": "<mask>"}}`, string(file))
 }
 
-// TestTheTokenizerThatIsSetIsSaved checks that Save writes neither the tokenizer that was loaded
+// TestTheTokenizerThatIsSetIsSaved checks that Save neither writes the tokenizer that was loaded
 // nor keeps an older one in the destination folder.
 func TestTheTokenizerThatIsSetIsSaved(t *testing.T) {
 	words := map[string]int64{"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "in": 5}

@@ -91,7 +91,7 @@ func (m *Model) newModules() (names []string) {
 func (m *Model) LoRA() *lora.Adapter { return m.adapter }
 
 // MergeLoRA adds the adapter's updates to the weights and removes the adapter: merge_and_unload.
-// After that, training changes all weights again. Quantized weights are quantized anew, which
+// After that, training changes all weights again. Quantized weights are quantized again, which
 // rounds away part of the updates. To keep them unrounded, load the adapter over the model without
 // Options.Quantize.
 func (m *Model) MergeLoRA() error {

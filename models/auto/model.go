@@ -30,7 +30,7 @@ type Model struct {
 	// ImageProcessor prepares the images of an [ImageClassifier] as preprocessor_config.json of its
 	// folder says. It is nil if there is none, and in a model of texts. It is saved with the model.
 	ImageProcessor *vision.Processor
-	// Report tells what was missing in the files, what was there but not used, and what was drawn.
+	// Report says what was missing in the files, what was there but not used, and what was drawn.
 	// It is nil for a model with random weights.
 	Report *pretrained.Report
 

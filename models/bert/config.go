@@ -54,8 +54,7 @@ func save(dir string, model any, c Config, architecture string) error {
 	return pretrained.SaveFolder(dir, model, d)
 }
 
-// described returns the resolved config of a config.json. What h leaves open is taken from the
-// file.
+// described returns the resolved config of a config.json. Zero fields of h are taken from the file.
 func described(d pretrained.Document, h Head, a transformer.Attention) (Config, error) {
 	c, err := decode(d)
 	if err != nil {

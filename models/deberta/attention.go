@@ -9,16 +9,18 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// SelfAttention is DisentangledSelfAttention. Its scores are of the products of what attends and what
-// is attended to, and of each with the distance.
+// SelfAttention is DisentangledSelfAttention. Its scores are products of queries and keys, to which
+// it adds products of each with the embedding of the distance.
 type SelfAttention struct {
 	Query      *nn.Linear  `module:"query_proj"`
 	Key        *nn.Linear  `module:"key_proj"`
 	Value      *nn.Linear  `module:"value_proj"`
-	PosDropout *nn.Dropout `module:"pos_dropout"`    // of the embeddings of distances; nil: there are none
-	PosKey     *nn.Linear  `module:"pos_key_proj"`   // for what attends; nil: Key is, or there is no such score
-	PosQuery   *nn.Linear  `module:"pos_query_proj"` // for what is attended to; the same with Query
-	Dropout    *nn.Dropout `module:"dropout"`
+	PosDropout *nn.Dropout `module:"pos_dropout"` // of the embeddings of distances; nil without relative attention
+	// multiplied with the queries; nil if Key does it, or if there is no such score
+	PosKey *nn.Linear `module:"pos_key_proj"`
+	// multiplied with the keys; nil if Query does it, or if there is no such score
+	PosQuery *nn.Linear  `module:"pos_query_proj"`
+	Dropout  *nn.Dropout `module:"dropout"`
 
 	heads    int64
 	c2p, p2c bool
@@ -45,8 +47,8 @@ func newSelfAttention(c Config, b transformer.Builder) *SelfAttention {
 	return s
 }
 
-// Forward maps [B, L, hidden] to the same shape. Scores do not count where masked, [B, 1, L, L], is
-// true.
+// Forward maps [B, L, hidden] to the same shape. masked, [B, 1, L, L], is true for scores that are
+// left out.
 func (s *SelfAttention) Forward(x, masked torch.Tensor, d distances) torch.Tensor {
 	shape := x.Shape()
 	batch, length := shape[0], shape[1]

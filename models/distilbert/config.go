@@ -11,11 +11,11 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Head describes the classifier; the zero value takes what config.json says.
+// Head describes the classifier; zero fields are taken from config.json.
 type Head = classify.Head
 
-// Config describes a model in the words of transformers. The zero value is distilbert-base-uncased
-// with two labels.
+// Config describes a model with the settings of transformers. The zero value is
+// distilbert-base-uncased with two labels.
 type Config struct {
 	VocabSize        int64   // zero: 30522
 	Dim              int64   // of the hidden states; zero: 768
@@ -37,7 +37,7 @@ type Config struct {
 
 	classify.Head // what the logits mean
 
-	// Extra holds what config.json says beyond the above. It is written back.
+	// Extra holds the other settings of config.json. They are written back.
 	Extra pretrained.Document
 }
 
@@ -148,8 +148,7 @@ func (c Config) resolved() (_ Config, err error) {
 	return c, err
 }
 
-// described returns the resolved config of a config.json. What h leaves open is taken from the
-// file.
+// described returns the resolved config of a config.json. Zero fields of h are taken from the file.
 func described(d pretrained.Document, h Head, a transformer.Attention) (Config, error) {
 	c, err := decode(d)
 	if err != nil {
@@ -159,8 +158,8 @@ func described(d pretrained.Document, h Head, a transformer.Attention) (Config, 
 	return c.resolved()
 }
 
-// Blueprint is the encoder that a config.json describes, for the heads of package auto. What the
-// head leaves open is what the file says.
+// Blueprint returns the encoder described by a config.json, for the heads of package auto. Zero
+// fields of the head are taken from the file.
 func Blueprint(d pretrained.Document, h Head, a transformer.Attention) (b transformer.Blueprint, err error) {
 	c, err := described(d, h, a)
 	if err != nil {

@@ -58,8 +58,8 @@ func (c *Config) olderLayerTypes(d pretrained.Document, f family) ([]string, err
 	return p.types(layers, window), nil
 }
 
-// types returns the types of so many layers. With a nil pattern, all layers have the window, if
-// there is one.
+// types returns the types of the given number of layers. With a nil pattern, all layers have the
+// window, if there is one.
 func (p *pattern) types(layers, window int64) []string {
 	types := make([]string, max(0, min(layers, transformer.MaxLayers)))
 	for i := range types {

@@ -15,8 +15,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Config describes a model in the words of transformers. The zero value is ModernBertConfig(), which
-// is ModernBERT-base.
+// Config describes a model with the settings of transformers. The zero value is ModernBertConfig(),
+// which is ModernBERT-base.
 type Config struct {
 	VocabSize        int64   // zero: 50368
 	HiddenSize       int64   // zero: 768
@@ -24,21 +24,25 @@ type Config struct {
 	NumLayers        int64   // num_hidden_layers; zero: 22
 	NumHeads         int64   // num_attention_heads; zero: 12
 	HiddenActivation string  // see [transformer.ActivationByName]; zero: gelu
-	MaxPositions     int64   // the most tokens of a text; zero: 8192
+	MaxPositions     int64   // maximum number of tokens of a text; zero: 8192
 	NormEps          float64 // zero: 1e-5
 	NormBias         bool    // layer normalisations have a bias
 
-	InitializerRange        float64 // standard deviation of the initial weights; zero: 0.02
-	InitializerCutoffFactor float64 // none is farther from 0 than so many of it; zero: 2
+	InitializerRange float64 // standard deviation of the initial weights; zero: 0.02
+	// weights are truncated at this many standard deviations from 0; zero: 2
+	InitializerCutoffFactor float64
 
-	PadTokenID *int64 // fills batches up; its embedding is not trained by texts; nil: 50283; -1: there is none
+	// PadTokenID fills up batches; texts do not train its embedding. Nil: 50283; -1: there is none.
+	PadTokenID *int64
 
-	// LayerTypes says of each layer what its tokens attend to: "full_attention" or
-	// "sliding_attention". Nil: all to the whole text in the first layer and every third from there.
-	LayerTypes     []string
-	LocalAttention int64   // tokens that one attends to in a layer of the second type, itself left out; zero: 128
-	GlobalTheta    float64 // base of the wave lengths in layers of the first type; zero: 160000
-	LocalTheta     float64 // and of the second; zero: 10000
+	// LayerTypes has for each layer "full_attention", where tokens attend to the whole text, or
+	// "sliding_attention", where they attend to their neighbourhood. Nil: the first layer and every
+	// third after it have full attention.
+	LayerTypes []string
+	// number of other tokens that a token attends to with sliding attention; zero: 128
+	LocalAttention int64
+	GlobalTheta    float64 // base of the wavelengths of rotary positions, with full attention; zero: 160000
+	LocalTheta     float64 // with sliding attention; zero: 10000
 
 	AttentionBias    bool
 	MLPBias          bool
@@ -46,8 +50,10 @@ type Config struct {
 	EmbeddingDropout float64
 	MLPDropout       float64
 
-	DecoderBias          *bool  // of the layer that gives words their logits; nil: true
-	ClassifierPooling    string // what a text is classified by: cls, its first token, or mean of all; empty: cls
+	DecoderBias *bool // of the layer that computes the logits of words; nil: true
+	// representation of a text for the classifier: cls, its first token, or mean, of all tokens;
+	// empty: cls
+	ClassifierPooling    string
 	ClassifierDropout    float64
 	ClassifierBias       bool
 	ClassifierActivation string // zero: gelu
@@ -56,7 +62,7 @@ type Config struct {
 
 	classify.Head // what the logits of a classifier mean
 
-	// Extra holds what config.json says beyond the above. It is written back.
+	// Extra holds the other settings of config.json. They are written back.
 	Extra pretrained.Document
 }
 
@@ -246,8 +252,8 @@ func (c Config) document(architecture string) (pretrained.Document, error) {
 	return d, c.Head.Encode(d)
 }
 
-// Blueprint is the encoder that a config.json describes, for package auto, with heads of its own.
-// What the head leaves open is what the file says.
+// Blueprint returns the encoder described by a config.json, for package auto, with heads of its
+// own. Zero fields of the head are taken from the file.
 func Blueprint(d pretrained.Document, h classify.Head, a transformer.Attention) (b transformer.Blueprint, err error) {
 	c, err := decode(d)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// PredictionHead is ModernBertPredictionHead: a linear layer, an activation and a layer
-// normalisation, which every head begins with.
+// PredictionHead is ModernBertPredictionHead, the first part of every head: a linear layer, an
+// activation and a layer normalisation.
 type PredictionHead struct {
 	Dense *nn.Linear    `module:"dense"`
 	Norm  *nn.LayerNorm `module:"norm"`
@@ -16,8 +16,8 @@ type PredictionHead struct {
 	std        deviations
 }
 
-// Classifier gives texts or tokens their logits, and tokens those of the beginnings and ends of
-// answers.
+// Classifier computes logits of texts, of tokens, or of the tokens at which an answer may start and
+// end.
 type Classifier struct {
 	Head       *PredictionHead `module:"head"`
 	Drop       *nn.Dropout     `module:"drop"`
@@ -26,7 +26,7 @@ type Classifier struct {
 	ofTexts bool
 }
 
-// Masked gives each token a logit for each word of the vocabulary.
+// Masked computes a logit of each token for each word of the vocabulary.
 type Masked struct {
 	Head    *PredictionHead `module:"head"`
 	Decoder *nn.Linear      `module:"decoder"`
@@ -51,7 +51,8 @@ func (h *PredictionHead) Forward(x torch.Tensor) torch.Tensor {
 	return h.Norm.Forward(h.activation(h.Dense.Forward(x)))
 }
 
-// Forward maps hidden states, [B, L, hidden], to logits: of texts by the first token, [B, labels].
+// Forward maps hidden states, [B, L, hidden], to logits. For texts it uses only the first token:
+// [B, labels].
 func (c *Classifier) Forward(hidden torch.Tensor) torch.Tensor {
 	if c.ofTexts {
 		hidden = hidden.Select(1, 0)
@@ -59,8 +60,8 @@ func (c *Classifier) Forward(hidden torch.Tensor) torch.Tensor {
 	return c.Classifier.Forward(c.Drop.Forward(c.Head.Forward(hidden)))
 }
 
-// Forward maps hidden states, [B, L, hidden], to logits, [B, L, vocabulary], in float32: transformers
-// computes the loss in it, whatever the dtype of the model.
+// Forward maps hidden states, [B, L, hidden], to logits, [B, L, vocabulary], in float32, in which
+// transformers computes the loss, whatever the dtype of the model.
 func (m *Masked) Forward(hidden torch.Tensor) torch.Tensor {
 	return m.Decoder.Forward(m.Head.Forward(hidden)).ToDType(torch.Float32)
 }
@@ -68,7 +69,7 @@ func (m *Masked) Forward(hidden torch.Tensor) torch.Tensor {
 // Tie gives the last layer the weight of the token embedding.
 func (m *Masked) Tie(e *nn.Embedding) { m.Decoder.Weight = e.Weight }
 
-// Output is the last layer.
+// Output returns the last layer.
 func (m *Masked) Output() *nn.Linear { return m.Decoder }
 
 // mean returns the mean over the tokens of each text that are not padding: [B, 1, hidden] for

@@ -10,7 +10,7 @@ import (
 // positions, one token type and an epsilon of 1e-5.
 type Config = transformer.Config
 
-// Head describes the classifier; the zero value takes what config.json says.
+// Head describes the classifier; zero fields are taken from config.json.
 type Head = classify.Head
 
 var kind = transformer.Kind{Type: "roberta", Architecture: "RobertaForSequenceClassification", VocabSize: 50265,
@@ -37,8 +37,7 @@ func resolved(c Config, k transformer.Kind) (Config, error) {
 	return c, err
 }
 
-// described returns the resolved config of a config.json. What h leaves open is taken from the
-// file.
+// described returns the resolved config of a config.json. Zero fields of h are taken from the file.
 func described(d pretrained.Document, k transformer.Kind, h Head, a transformer.Attention) (Config, error) {
 	c, err := transformer.DecodeConfig(d, k)
 	if err != nil {
@@ -48,8 +47,8 @@ func described(d pretrained.Document, k transformer.Kind, h Head, a transformer.
 	return resolved(c, k)
 }
 
-// Blueprint is the encoder that a config.json describes, of RoBERTa or XLM-RoBERTa, for the heads
-// of package auto. What the head leaves open is what the file says.
+// Blueprint returns the encoder described by a config.json, RoBERTa or XLM-RoBERTa, for the heads
+// of package auto. Zero fields of the head are taken from the file.
 func Blueprint(d pretrained.Document, h Head, a transformer.Attention) (b transformer.Blueprint, err error) {
 	k, class := kind, "Roberta"
 	if string(d["model_type"]) == `"xlm-roberta"` {

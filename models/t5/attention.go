@@ -9,15 +9,15 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Attention is T5Attention, whose products of queries and keys are not divided by anything.
+// Attention is T5Attention, which does not scale the products of queries and keys.
 type Attention struct {
 	nn.Mode
 	Q *nn.Linear `module:"q"`
 	K *nn.Linear `module:"k"`
 	V *nn.Linear `module:"v"`
 	O *nn.Linear `module:"o"`
-	// RelativeAttentionBias has for each class of distances what is added to the scores of a head,
-	// [buckets, heads]. The first block has those of all.
+	// RelativeAttentionBias has for each class of distances and each head the number that is added
+	// to scores, [buckets, heads]. All blocks use that of the first.
 	RelativeAttentionBias *nn.Embedding `module:"relative_attention_bias"`
 
 	config *Config
@@ -38,7 +38,8 @@ func newAttention(c Config, b transformer.Builder, biased bool) *Attention {
 	return a
 }
 
-// DrawWeights draws the four layers by what enters them, the queries so that scores need no division.
+// DrawWeights draws the four layers with standard deviations that depend on the sizes of their
+// inputs. The queries are drawn smaller, so that scores need no scaling.
 func (a *Attention) DrawWeights(_ float64, wanted func(name string, t torch.Tensor) bool) {
 	c := a.config
 	draw := func(name string, t torch.Tensor, in int64) {

@@ -13,8 +13,8 @@ import (
 	"github.com/gotrainer/gotrainer/models/transformer"
 )
 
-// Config describes a model in the words of transformers' T5Config. The zero value of a field means
-// its default, which is that of t5-small.
+// Config describes a model with the settings of transformers' T5Config. A zero field means its
+// default, which is that of t5-small.
 type Config struct {
 	VocabSize        int64 // zero: 32128
 	HiddenSize       int64 // d_model; zero: 512
@@ -24,27 +24,27 @@ type Config struct {
 	NumDecoderLayers int64 // zero: NumLayers
 	NumHeads         int64 // zero: 8
 
-	// Distances between tokens fall into so many classes, the last of which are of all from
-	// RelativeAttentionMaxDistance on. Zero: 32 and 128.
+	// RelativeAttentionNumBuckets is the number of classes of distances between tokens; distances
+	// from RelativeAttentionMaxDistance on are in the last class. Zero: 32 and 128.
 	RelativeAttentionNumBuckets, RelativeAttentionMaxDistance int64
 
 	Dropout           *float64 // dropout_rate; nil: 0.1
 	LayerNormEps      float64  // layer_norm_epsilon; zero: 1e-6
-	InitializerFactor float64  // of all standard deviations of initial weights; zero: 1
-	// FeedForward is feed_forward_proj: the activation, "relu", or a product with a gate,
-	// "gated-gelu". Zero: relu.
+	InitializerFactor float64  // factor of the standard deviations of the initial weights; zero: 1
+	// FeedForward is feed_forward_proj: "relu", or "gated-gelu", whose output is multiplied by a
+	// gate. Empty: relu.
 	FeedForward string
-	// UnscaledOutputs leaves out that the last hidden states are divided by the root of HiddenSize: T5
-	// 1.1, whose files say tie_word_embeddings: false.
+	// UnscaledOutputs does not divide the last hidden states by the square root of HiddenSize, as
+	// in T5 1.1, whose files have tie_word_embeddings: false.
 	UnscaledOutputs bool
 
-	PadTokenID          *int64  // fills batches up; nil: 0
-	DecoderStartTokenID *int64  // what every text that is generated begins with; nil: PadTokenID
+	PadTokenID          *int64  // fills up batches; nil: 0
+	DecoderStartTokenID *int64  // first token of every generated text; nil: PadTokenID
 	EOSTokenIDs         []int64 // end a text; nil: 1
 
 	Attention transformer.Attention // zero: SDPA. It is not in config.json
 
-	// Extra holds what config.json says beyond the above. It is written back.
+	// Extra holds the other settings of config.json. They are written back.
 	Extra pretrained.Document
 }
 
@@ -175,7 +175,7 @@ func (c Config) document(architecture string) (pretrained.Document, error) {
 	return d, nil
 }
 
-// Blueprint is the model that a config.json describes, for package auto.
+// Blueprint returns the model described by a config.json, for package auto.
 func Blueprint(d pretrained.Document, _ classify.Head, a transformer.Attention) (b transformer.Blueprint, err error) {
 	c, err := decode(d)
 	if err != nil {
@@ -185,7 +185,7 @@ func Blueprint(d pretrained.Document, _ classify.Head, a transformer.Attention) 
 	return c.Blueprint()
 }
 
-// Blueprint is the model that is described, for package auto.
+// Blueprint returns the model described by c, for package auto.
 func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 	if c, err = c.resolved(); err != nil {
 		return b, err

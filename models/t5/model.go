@@ -9,9 +9,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Model is T5Model: ids of two texts in, hidden states of the second out.
+// Model is T5Model. It maps the token ids of two texts to hidden states of the second.
 type Model struct {
-	Shared  *nn.Embedding `module:"shared"` // of tokens, in both texts
+	Shared  *nn.Embedding `module:"shared"` // token embedding, for both texts
 	Encoder *Stack        `module:"encoder"`
 	Decoder *Stack        `module:"decoder"`
 
@@ -29,16 +29,17 @@ type Stack struct {
 	checkpointing bool
 }
 
-// Block is T5Block: attention, in a decoder also to the encoder's text, and a feed-forward part.
+// Block is T5Block: attention, then in a decoder attention to the encoder's text, then a
+// feed-forward part.
 type Block struct {
-	Layer []any `module:"layer"` // the following
+	Layer []any `module:"layer"` // the fields below
 
 	SelfAttention *SelfAttention  `module:"-"`
 	EncDec        *CrossAttention `module:"-"` // nil in an encoder
 	FeedForward   *FeedForward    `module:"-"`
 }
 
-// SelfAttention is T5LayerSelfAttention, behind a normalisation and followed by the residual.
+// SelfAttention is T5LayerSelfAttention: a normalisation, attention and the residual.
 type SelfAttention struct {
 	SelfAttention *Attention           `module:"SelfAttention"`
 	LayerNorm     *transformer.RMSNorm `module:"layer_norm"`
@@ -59,7 +60,7 @@ type FeedForward struct {
 	Dropout        *nn.Dropout          `module:"dropout"`
 }
 
-// Dense is T5DenseActDense, or with a gate T5DenseGatedActDense, whose WI is nil.
+// Dense is T5DenseActDense, or with a gate T5DenseGatedActDense, in which WI is nil.
 type Dense struct {
 	WI      *nn.Linear  `module:"wi"`
 	WI0     *nn.Linear  `module:"wi_0"` // the gate
@@ -137,7 +138,7 @@ func newBlock(c Config, b transformer.Builder, decoder, first bool) *Block {
 	return k
 }
 
-// DrawWeights draws both layers by what enters them.
+// DrawWeights draws the layers with standard deviations that depend on the sizes of their inputs.
 func (d *Dense) DrawWeights(_ float64, wanted func(name string, t torch.Tensor) bool) {
 	draw := func(name string, l *nn.Linear, in int64) {
 		if l != nil && wanted(name+".weight", l.Weight) {
@@ -150,17 +151,17 @@ func (d *Dense) DrawWeights(_ float64, wanted func(name string, t torch.Tensor) 
 	draw("wo", d.WO, d.config.FeedForwardSize)
 }
 
-// Encode maps token ids, [B, L], to what the decoder attends to, [B, L, hidden]. The attention mask,
-// [B, L], has 0 where a token is padding; undefined means that none is.
+// Encode maps token ids, [B, L], to the hidden states that the decoder attends to, [B, L, hidden].
+// The attention mask, [B, L], is 0 for padding; undefined means no padding.
 func (m *Model) Encode(ids, mask torch.Tensor) torch.Tensor { return m.encode(ids, keepOf(mask)) }
 
 func (m *Model) encode(ids, keep torch.Tensor) torch.Tensor {
 	return m.Encoder.forward(ids, m.config.Attention, scores{keep, m.Encoder.bias(0, ids.Size(1), ids.Size(1))}, memory{})
 }
 
-// Forward maps token ids of a text, [B, L], with an attention mask as [Model.Encode] takes it, and
-// of what is made of it, [B, T], to the hidden states of the latter, [B, T, hidden]. Each of its
-// tokens attends to those before it and to itself, padding among them.
+// Forward maps the token ids of a source text, [B, L], with an attention mask as in [Model.Encode],
+// and of a target text, [B, T], to the hidden states of the target, [B, T, hidden]. Each token of
+// the target attends to itself and to all tokens before it, including padding.
 func (m *Model) Forward(ids, mask, decoderIDs torch.Tensor) torch.Tensor {
 	keep := keepOf(mask)
 	length := decoderIDs.Size(1)

@@ -42,9 +42,9 @@ func (p *pastBlock) other(a *Attention, hidden torch.Tensor) func() (keys, value
 	}
 }
 
-// Decode begins texts of at most so many tokens, each about a text that [Model.Encode] has mapped to
-// hidden. Next maps the next token of each, [B, 1], to its hidden state, [B, 1, hidden]; it lives in
-// the scope of this call, as what it keeps of the tokens does.
+// Decode starts target texts of at most capacity tokens, for source texts that [Model.Encode] has
+// mapped to hidden. next maps the next token of each text, [B, 1], to its hidden state, [B, 1,
+// hidden]. It and the cached keys and values live in the scope in which Decode was called.
 func (m *Model) Decode(hidden, mask torch.Tensor, capacity int64) (next func(ids torch.Tensor) torch.Tensor,
 	tokens *transformer.Past) {
 	c := m.config

@@ -25,8 +25,8 @@ type Recall func(keys, values torch.Tensor) (allKeys, allValues torch.Tensor)
 func NoPast(keys, values torch.Tensor) (allKeys, allValues torch.Tensor) { return keys, values }
 
 // Heads is Recall for keys and values of shape [B, heads, n, E], as [SplitHeads] returns them. A
-// token that comes alone sees only the last so many tokens, including itself; 0: all. A nil Recall
-// returns its arguments.
+// token that comes alone attends only to the given number of last tokens, including itself; 0: all.
+// A nil Recall returns its arguments.
 func (r Recall) Heads(keys, values torch.Tensor, window int64) (allKeys, allValues torch.Tensor) {
 	if r == nil {
 		return keys, values

@@ -11,8 +11,8 @@ import (
 	"github.com/gotrainer/gotrainer/models/transformer"
 )
 
-// Config describes a model in the words of transformers. The zero value is ViTConfig(): ViT-base
-// for patches of 16x16 in images of 224x224.
+// Config describes a model with the settings of transformers. The zero value is ViTConfig():
+// ViT-base for patches of 16x16 in images of 224x224.
 type Config struct {
 	HiddenSize       int64   // zero: 768
 	NumLayers        int64   // num_hidden_layers; zero: 12
@@ -29,7 +29,8 @@ type Config struct {
 	NumChannels int64 // of an image; zero: 3
 	QKVBias     *bool // query, key and value have a bias; nil: true
 
-	// DeiT makes it a DeiTModel, which has one more token, which learned from another network.
+	// DeiT selects DeiTModel, which has one more token, trained by distillation from another
+	// network.
 	DeiT bool
 
 	Attention transformer.Attention // zero: SDPA. It is not in config.json
@@ -174,8 +175,8 @@ func (c Config) document(architecture string) (pretrained.Document, error) {
 	return d, c.Head.Encode(d)
 }
 
-// Blueprint describes the encoder of a config.json, for the heads of package auto. What the head
-// leaves open comes from the file.
+// Blueprint returns the encoder described by a config.json, for the heads of package auto. Zero
+// fields of the head are taken from the file.
 func Blueprint(d pretrained.Document, h classify.Head, a transformer.Attention) (b transformer.Blueprint, err error) {
 	c, err := decode(d)
 	if err != nil {
@@ -185,7 +186,7 @@ func Blueprint(d pretrained.Document, h classify.Head, a transformer.Attention) 
 	return c.Blueprint()
 }
 
-// Blueprint describes the encoder, for package auto.
+// Blueprint returns the encoder described by c, for package auto.
 func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 	if c, err = c.resolved(); err != nil {
 		return b, err

@@ -9,12 +9,12 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Embeddings is ViTEmbeddings and DeiTEmbeddings: the token that stands for the image, the patches,
-// and their positions.
+// Embeddings is ViTEmbeddings and DeiTEmbeddings: the token for the whole image, the patches, and
+// their positions.
 type Embeddings struct {
 	ClsToken           torch.Tensor     `param:"cls_token"`           // [1, 1, hidden]
 	PositionEmbeddings torch.Tensor     `param:"position_embeddings"` // [1, tokens + patches, hidden]
-	DistillationToken  torch.Tensor     `param:"distillation_token"`  // [1, 1, hidden]; undefined but in DeiT
+	DistillationToken  torch.Tensor     `param:"distillation_token"`  // [1, 1, hidden]; only in DeiT
 	PatchEmbeddings    *PatchEmbeddings `module:"patch_embeddings"`
 	Dropout            *nn.Dropout      `module:"dropout"`
 
@@ -55,7 +55,7 @@ func newProjection(c Config, b transformer.Builder) *nn.Conv2d {
 		Options: torch.ConvOptions{Stride: patch, Padding: []int64{0, 0}, Dilation: []int64{1, 1}, Groups: 1}}
 }
 
-// DrawWeights draws positions and tokens, which are 0 in DeiT once they were drawn.
+// DrawWeights draws the positions and the tokens; those of DeiT become 0 afterwards.
 func (e *Embeddings) DrawWeights(std float64, wanted func(name string, t torch.Tensor) bool) {
 	for _, p := range []torch.Named{{Name: "position_embeddings", Tensor: e.PositionEmbeddings},
 		{Name: "cls_token", Tensor: e.ClsToken}} {

@@ -38,9 +38,9 @@ type Pool struct{ c cgotorch.Pool }
 
 // CaptureOptions are the options of [Graph.Capture].
 type CaptureOptions struct {
-	// Pool is a pool to share with another graph: the value of that graph's [Graph.Pool]. Graphs
-	// of one pool must not be replayed at the same time, and one may overwrite what another left
-	// in tensors that nobody holds.
+	// Pool is a pool to share with another graph: the value of that graph's [Graph.Pool]. Graphs of
+	// one pool must not be replayed at the same time, and one may overwrite results of another in
+	// tensors that are no longer used.
 	Pool Pool
 	// Generators are the generators that f draws from, besides the GPU's default one.
 	Generators []*torch.Generator
