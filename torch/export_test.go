@@ -50,8 +50,8 @@ func FixWaiting() {
 // ShortSlice is the slice that passive threads request.
 const ShortSlice = shortSlice
 
-// AskForSlices exports askForSlices.
-var AskForSlices = askForSlices
+// RequestSlices exports requestSlices.
+var RequestSlices = requestSlices
 
 // AdaptBeside sets the number of threads as if other processes used the given number of CPUs, and
 // turns automatic changes off.

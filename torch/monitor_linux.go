@@ -15,14 +15,14 @@ import (
 // monitor is the id of the monitor thread while its policy is SCHED_BATCH, otherwise 0.
 var monitor int
 
-// calmMonitor gives the monitor thread the policy SCHED_BATCH if calm is true. It then no longer
-// preempts a computing thread when it wakes up, but runs at the kernel's next tick at the latest.
-// Otherwise it gives the monitor the normal policy again. Threads that the monitor has started
-// meanwhile have inherited its policy and get the normal one back. A thread with any other policy
-// keeps it. The lock of waiting must be held.
-func calmMonitor(calm bool) {
+// setMonitorPolicy gives the monitor thread the policy SCHED_BATCH if batch is true. It then no
+// longer preempts a computing thread when it wakes up, but runs at the kernel's next tick at the
+// latest. Otherwise it gives the monitor the normal policy again. Threads that the monitor has
+// started meanwhile have inherited its policy and get the normal one back. A thread with any other
+// policy keeps it. The lock of waiting must be held.
+func setMonitorPolicy(batch bool) {
 	switch {
-	case calm && monitor == 0:
+	case batch && monitor == 0:
 		// Threads are listed in the order in which they were started: first the main thread, then
 		// the monitor, which Go's runtime starts before it runs the program.
 		threads := threadsOfProcess()
@@ -32,7 +32,7 @@ func calmMonitor(calm bool) {
 		return
 	case monitor == 0:
 		return
-	case !calm: // first, so that it starts no more threads with its policy
+	case !batch: // first, so that it starts no more threads with its policy
 		changePolicy(monitor, unix.SCHED_BATCH, unix.SCHED_NORMAL)
 		monitor = 0
 	}

@@ -17,10 +17,10 @@ import (
 // shortSlice is the shortest slice that the kernel grants.
 const shortSlice = 100 * time.Microsecond
 
-// askForSlices requests slices of the given length for all threads of the process, and thus for
+// requestSlices requests slices of the given length for all threads of the process, and thus for
 // those that they start. Zero requests the kernel's default. It reports whether the calling thread
 // got them.
-func askForSlices(slice time.Duration) bool {
+func requestSlices(slice time.Duration) bool {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
 		return false

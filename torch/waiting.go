@@ -60,12 +60,12 @@ const (
 // waiting is the policy of the process.
 var waiting struct {
 	sync.Mutex
-	judge  waitJudge
-	policy WaitPolicy
-	former usage // at the previous look
-	looks  int
-	wanted int  // the number of threads that was set
-	adapts bool // see AdaptThreads
+	decider waitDecider
+	policy  WaitPolicy
+	former  usage // at the previous look
+	looks   int
+	wanted  int  // the number of threads that was set
+	adapts  bool // see AdaptThreads
 }
 
 // nextLook is when the policy is decided again, on the clock of sinceLoading.
@@ -92,7 +92,7 @@ func startWaiting(before usage, measured bool) {
 	waiting.Lock()
 	defer waiting.Unlock()
 	waiting.wanted = cgotorch.Threads()
-	calmMonitor(waiting.wanted > 1)
+	setMonitorPolicy(waiting.wanted > 1)
 	fix := func(passive bool, reason string) {
 		waiting.policy = WaitPolicy{Passive: passive, Fixed: true, Reason: reason}
 		lookSoon()
@@ -172,7 +172,7 @@ func reconsiderWaiting() {
 // lookNow updates the monitor's scheduling and decides again unless the policy is fixed. The lock
 // must be held.
 func lookNow() {
-	calmMonitor(waiting.wanted > 1)
+	setMonitorPolicy(waiting.wanted > 1)
 	if waiting.policy.Fixed {
 		lookSoon()
 	} else if now, ok := readUsage(); ok {
@@ -196,7 +196,7 @@ func decideWaiting(now usage) {
 	threads := waiting.wanted
 	lookSoon()
 	load := now.since(waiting.former)
-	passive, reason := waiting.judge.decide(load, threads, runtime.GOMAXPROCS(0))
+	passive, reason := waiting.decider.decide(load, threads, runtime.GOMAXPROCS(0))
 	if !load.short() {
 		waiting.former = now
 	}
@@ -215,10 +215,10 @@ func decideWaiting(now usage) {
 	if passive != waiting.policy.Passive {
 		waiting.policy.Changes++
 		waiting.policy.Slice = 0
-		if passive && askForSlices(shortSlice) {
+		if passive && requestSlices(shortSlice) {
 			waiting.policy.Slice = shortSlice
 		} else if !passive {
-			askForSlices(0)
+			requestSlices(0)
 		}
 	}
 	waiting.policy.Passive, waiting.policy.Reason = passive, reason
@@ -285,8 +285,8 @@ func (u usage) since(former usage) cpuLoad {
 	return l
 }
 
-// waitJudge decides how threads wait.
-type waitJudge struct {
+// waitDecider decides how threads wait.
+type waitDecider struct {
 	passive  bool
 	reason   string
 	held     time.Duration // how long the current policy has been in effect
@@ -312,48 +312,48 @@ func (l cpuLoad) short() bool { return l.elapsed < shortLook }
 // decide chooses how the given number of threads wait. procs is the number of CPUs that Go's
 // scheduler uses at most, which follows from GOMAXPROCS or the CPU quota of the process's control
 // group.
-func (j *waitJudge) decide(l cpuLoad, threads, procs int) (passive bool, reason string) {
+func (d *waitDecider) decide(l cpuLoad, threads, procs int) (passive bool, reason string) {
 	if !l.short() {
-		j.held += l.elapsed
+		d.held += l.elapsed
 	}
 	missing := l.others + float64(threads) - float64(l.cpus)
 	switch {
 	case threads == 1:
-		j.become(false, "there is one thread")
+		d.become(false, "there is one thread")
 	case procs < threads:
-		j.become(true, fmt.Sprintf("GOMAXPROCS, or the quota of the control group, is %d", procs))
+		d.become(true, fmt.Sprintf("GOMAXPROCS, or the quota of the control group, is %d", procs))
 	case l.short():
-		if !j.passive {
-			j.reason = waitDefault
+		if !d.passive {
+			d.reason = waitDefault
 		}
-	case !j.passive && missing > busyOthers:
-		j.become(true, "other processes use the CPUs")
-	case !j.passive && l.share >= 0 && l.share < lowShare && l.preempted > preemptions:
-		j.become(true, "threads are kept from their CPUs")
-	case !j.passive:
-		j.reason = waitDefault
+	case !d.passive && missing > busyOthers:
+		d.become(true, "other processes use the CPUs")
+	case !d.passive && l.share >= 0 && l.share < lowShare && l.preempted > preemptions:
+		d.become(true, "threads are kept from their CPUs")
+	case !d.passive:
+		d.reason = waitDefault
 	case missing > quietOthers:
-		j.quiet = 0
+		d.quiet = 0
 	default:
-		if j.quiet += l.elapsed; j.quiet >= max(j.patience, shortQuiet) {
-			j.become(false, waitDefault)
+		if d.quiet += l.elapsed; d.quiet >= max(d.patience, shortQuiet) {
+			d.become(false, waitDefault)
 		}
 	}
-	return j.passive, j.reason
+	return d.passive, d.reason
 }
 
 // become changes the policy. If the policy was active only briefly before it becomes passive again,
 // the patience doubles.
-func (j *waitJudge) become(passive bool, reason string) {
-	if passive && !j.passive {
-		if j.patience > 0 && j.held < 5*max(j.patience, shortQuiet) {
-			j.patience = min(2*j.patience, longQuiet)
+func (d *waitDecider) become(passive bool, reason string) {
+	if passive && !d.passive {
+		if d.patience > 0 && d.held < 5*max(d.patience, shortQuiet) {
+			d.patience = min(2*d.patience, longQuiet)
 		} else {
-			j.patience = shortQuiet
+			d.patience = shortQuiet
 		}
 	}
-	if passive != j.passive {
-		j.held, j.quiet = 0, 0
+	if passive != d.passive {
+		d.held, d.quiet = 0, 0
 	}
-	j.passive, j.reason = passive, reason
+	d.passive, d.reason = passive, reason
 }

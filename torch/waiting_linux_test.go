@@ -76,10 +76,10 @@ func TestWaitingChild(t *testing.T) {
 	case "slices":
 		torch.FixWaiting() // on a busy machine, the process requests slices itself
 		runtime.LockOSThread()
-		torch.AskForSlices(0)
+		torch.RequestSlices(0)
 		kernels := slice(t)
 		require.NotEqual(t, torch.ShortSlice, kernels)
-		if !torch.AskForSlices(torch.ShortSlice) {
+		if !torch.RequestSlices(torch.ShortSlice) {
 			fmt.Println("SKIP: this kernel gives no slices of a chosen length")
 			return
 		}
@@ -90,7 +90,7 @@ func TestWaitingChild(t *testing.T) {
 			inherited <- slice(t)
 		}()
 		assert.Equal(t, torch.ShortSlice, <-inherited)
-		torch.AskForSlices(0)
+		torch.RequestSlices(0)
 		assert.Equal(t, kernels, slice(t), "the kernel's own again")
 	case "monitor":
 		torch.SetThreads(1)

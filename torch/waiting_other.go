@@ -9,8 +9,8 @@ func readUsage() (usage, bool) { return usage{}, false }
 
 const shortSlice = 0
 
-// askForSlices returns false: this system is not known to grant them.
-func askForSlices(time.Duration) bool { return false }
+// requestSlices returns false: this system is not known to grant them.
+func requestSlices(time.Duration) bool { return false }
 
-// calmMonitor does nothing: the policy of a single thread can be set only on Linux.
-func calmMonitor(bool) {}
+// setMonitorPolicy does nothing: the policy of a single thread can be set only on Linux.
+func setMonitorPolicy(bool) {}
