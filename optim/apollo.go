@@ -83,7 +83,7 @@ func (o APOLLOAdamW) Build(groups []Group) (Optimizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	low.beyond = !o.SVD
+	low.anyRank = !o.SVD
 	f := &apollo{APOLLOAdamW: o, low: low, full: adamNumbers{optional.Or(o.Beta1, 0.9), optional.Or(o.Beta2, 0.999),
 		optional.Or(o.Eps, 1e-6)}}
 	f.projected = adamNumbers{optional.Or(o.LowRankBeta1, f.full.beta1), optional.Or(o.LowRankBeta2, f.full.beta2),

@@ -11,7 +11,7 @@ type LowRank struct {
 	Scale      float64    // factor of the update after it is projected back; zero means 0.25, for APOLLO 1
 	Projection Projection // which sides are projected
 
-	beyond bool // allow a rank larger than the matrix, for the random matrices of APOLLOAdamW
+	anyRank bool // allow a rank larger than the matrix, for the random matrices of APOLLOAdamW
 }
 
 // Projection is the side of a gradient matrix that is projected: proj_type.
@@ -111,7 +111,7 @@ func (l *LowRank) check(g Group, p torch.Named) error {
 }
 
 func (l *LowRank) rank(shape []int64) int64 {
-	if l.beyond {
+	if l.anyRank {
 		return l.Rank
 	}
 	return min(l.Rank, shape[0], shape[1])

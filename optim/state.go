@@ -78,8 +78,8 @@ func (o *optimizer) LoadState(given []torch.Named, updates int) error {
 	}
 	o.loadMode()
 	o.updates = updates
-	if o.leftOut.Defined() {
-		o.leftOut.Zero_()
+	if o.skipped.Defined() {
+		o.skipped.Zero_()
 	}
 	return nil
 }

@@ -130,9 +130,9 @@ func (t Targets) matcher() (func(name string) (found, byExpression bool, err err
 
 // expression is a Python regular expression that must match a whole name: re.fullmatch.
 type expression struct {
-	text   string
-	plain  *regexp.Regexp
-	beyond *regexp2.Regexp // for features that package regexp lacks, such as lookahead and backreferences
+	text     string
+	plain    *regexp.Regexp
+	extended *regexp2.Regexp // for features that package regexp lacks, such as lookahead and backreferences
 }
 
 // reference is a backreference to a named group in Python's syntax.
@@ -150,19 +150,19 @@ func compile(text string) (*expression, error) {
 	if _, err := regexp2.Compile(python, regexp2.None); err != nil {
 		return nil, errorf(ErrOption, "target %q is no regular expression: %v", text, err)
 	}
-	beyond, err := regexp2.Compile(`\A(?:`+python+`)\z`, regexp2.None)
+	extended, err := regexp2.Compile(`\A(?:`+python+`)\z`, regexp2.None)
 	if err != nil {
 		return nil, errorf(ErrOption, "target %q is no regular expression of a whole name: %v", text, err)
 	}
-	beyond.MatchTimeout = time.Second
-	return &expression{text: text, beyond: beyond}, nil
+	extended.MatchTimeout = time.Second
+	return &expression{text: text, extended: extended}, nil
 }
 
 func (e *expression) matches(name string) (bool, error) {
 	if e.plain != nil {
 		return e.plain.MatchString(name), nil
 	}
-	found, err := e.beyond.MatchString(name)
+	found, err := e.extended.MatchString(name)
 	if err != nil {
 		return false, errorf(ErrOption, "target %q, compared with module %q: %v; want an expression that is faster "+
 			"to "+

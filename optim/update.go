@@ -82,7 +82,7 @@ type optimizer struct {
 	params  []torch.Named
 	all     *torch.List
 	updates int
-	leftOut torch.Tensor // number of updates that StepUnless skipped since the last call of Updates, on the device
+	skipped torch.Tensor // number of updates that StepUnless skipped since the last call of Updates, on the device
 	lr      float64      // of the last step
 	eval    bool         // the weights are those for evaluation: see [ModeSwitcher]
 	moment  float64      // current momentum or beta1, from the settings or SetMomentum
@@ -131,10 +131,10 @@ func (o *optimizer) StepUnless(lr float64, foundInf torch.Tensor) {
 	}
 	torch.Scope(func() {
 		o.step(lr, foundInf)
-		if !o.leftOut.Defined() {
-			o.leftOut = foundInf.ZerosLike().Keep()
+		if !o.skipped.Defined() {
+			o.skipped = foundInf.ZerosLike().Keep()
 		}
-		o.leftOut.Add_(foundInf)
+		o.skipped.Add_(foundInf)
 	})
 }
 
@@ -348,9 +348,9 @@ func (o *optimizer) ZeroGrad() { o.all.ZeroGrad(false) }
 
 // Updates waits for the device after a StepUnless.
 func (o *optimizer) Updates() int {
-	if o.leftOut.Defined() {
-		o.updates -= int(o.leftOut.Item())
-		o.leftOut.Zero_()
+	if o.skipped.Defined() {
+		o.updates -= int(o.skipped.Item())
+		o.skipped.Zero_()
 	}
 	return o.updates
 }

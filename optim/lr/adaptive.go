@@ -52,39 +52,40 @@ const (
 	Absolute ThresholdMode = "abs" // a difference from the best value
 )
 
-// judge decides what is an improvement: _is_better of ReduceLROnPlateau and is_better of GreedyLR.
-type judge struct {
+// comparator decides what is an improvement: _is_better of ReduceLROnPlateau and is_better of
+// GreedyLR.
+type comparator struct {
 	mode          Mode
 	threshold     float64
 	thresholdMode ThresholdMode
 }
 
 // worst returns the value that every other value improves on.
-func (j judge) worst() float64 {
-	if j.mode == Max {
+func (c comparator) worst() float64 {
+	if c.mode == Max {
 		return math.Inf(-1)
 	}
 	return math.Inf(1)
 }
 
-func (j judge) better(value, best float64) bool {
+func (c comparator) better(value, best float64) bool {
 	switch {
-	case j.mode != Max && j.thresholdMode == Relative:
-		return value < best*(1-j.threshold)
-	case j.mode != Max:
-		return value < best-j.threshold
-	case j.thresholdMode == Relative:
-		return value > best*(j.threshold+1)
+	case c.mode != Max && c.thresholdMode == Relative:
+		return value < best*(1-c.threshold)
+	case c.mode != Max:
+		return value < best-c.threshold
+	case c.thresholdMode == Relative:
+		return value > best*(c.threshold+1)
 	default:
-		return value > best+j.threshold
+		return value > best+c.threshold
 	}
 }
 
-func (c *checks) judge(j judge) {
-	c.that(j.mode == Min || j.mode == Max, "Mode", string(j.mode), `"min", "max", or "" for the default`)
-	c.that(j.thresholdMode == Relative || j.thresholdMode == Absolute, "ThresholdMode", string(j.thresholdMode),
+func (c *checks) comparator(b comparator) {
+	c.that(b.mode == Min || b.mode == Max, "Mode", string(b.mode), `"min", "max", or "" for the default`)
+	c.that(b.thresholdMode == Relative || b.thresholdMode == Absolute, "ThresholdMode", string(b.thresholdMode),
 		`"rel", "abs", or "" for the default`)
-	c.notNegative("Threshold", j.threshold)
+	c.notNegative("Threshold", b.threshold)
 }
 
 // start checks the peak rate and returns the first error in the settings.

@@ -31,13 +31,13 @@ type Greedy struct {
 // Start implements [Adaptive].
 func (g Greedy) Start(peak float64) (Controller, error) {
 	r := &greedy{
-		judge:  judge{cmp.Or(g.Mode, Min), optional.Or(g.Threshold, 1e-6), cmp.Or(g.ThresholdMode, Absolute)},
-		factor: cmp.Or(g.Factor, 0.95), patience: optional.Or(g.Patience, 10), cooldown: g.Cooldown, warmup: g.Warmup,
+		comparator: comparator{cmp.Or(g.Mode, Min), optional.Or(g.Threshold, 1e-6), cmp.Or(g.ThresholdMode, Absolute)},
+		factor:     cmp.Or(g.Factor, 0.95), patience: optional.Or(g.Patience, 10), cooldown: g.Cooldown, warmup: g.Warmup,
 		minLR: optional.Or(g.MinLR, 1e-3), maxLR: optional.Or(g.MaxLR, 1), eps: optional.Or(g.Eps, 1e-8),
 		peak: peak, window: cmp.Or(g.WindowSize, 50), resetStart: optional.Or(g.ResetStart, 500),
 	}
 	c := checks{schedule: "Greedy"}
-	c.judge(r.judge)
+	c.comparator(r.comparator)
 	c.that(r.factor > 0 && r.factor < 1, "Factor", g.Factor, "a number above 0 and below 1, or 0 for 0.95")
 	c.count("Patience", r.patience)
 	c.count("Cooldown", r.cooldown)
@@ -61,7 +61,7 @@ func (g Greedy) Start(peak float64) (Controller, error) {
 
 // greedy is the running state of a [Greedy].
 type greedy struct {
-	judge                            judge
+	comparator                       comparator
 	factor, minLR, maxLR, eps, peak  float64
 	patience, cooldown, warmup       int
 	window /* 0: none */, resetStart int
@@ -97,7 +97,7 @@ func (g *greedy) Observe(metric float64) float64 {
 	case s.WarmupCounter > 0:
 		s.WarmupCounter--
 		s.NumBadEpochs, s.NumGoodEpochs = 0, 0
-	case g.judge.better(metric, float64(s.Best)):
+	case g.comparator.better(metric, float64(s.Best)):
 		s.Best, s.NumBadEpochs = pyfloat.JSON(metric), 0
 		if s.NumGoodEpochs++; s.NumGoodEpochs > g.patience {
 			g.rise()
@@ -147,7 +147,7 @@ func (g *greedy) fall() {
 
 // reset resets everything except the rate and the count of values.
 func (g *greedy) reset() {
-	g.state = greedyState{Best: pyfloat.JSON(g.judge.worst()), ResetStart: g.resetStart, LastEpoch: g.state.LastEpoch,
+	g.state = greedyState{Best: pyfloat.JSON(g.comparator.worst()), ResetStart: g.resetStart, LastEpoch: g.state.LastEpoch,
 		LastLR: g.state.LastLR, Values: []pyfloat.JSON{}}
 }
 
