@@ -140,7 +140,7 @@ func TestSameSeedGivesTransformersWeights(t *testing.T) {
 		t.Run(c.Name, func(t *testing.T) {
 			m := c.fresh(t)
 			require.Equal(t, c.Name, m.Architecture())
-			assert.Equal(t, c.Generator, modeltest.Generator(), "the generator stands elsewhere")
+			assert.Equal(t, c.Generator, modeltest.Generator(), "the generator has another state")
 			require.Equal(t, c.Parameters, names(nn.Params(m)))
 			sameSums(t, c.Initial, sums(nn.Params(m), itself))
 		})
@@ -219,7 +219,7 @@ func (c goldenCase) compare(t *testing.T, m anyModel, file *golden.File) {
 			p.Name)
 	}
 	if testenv.SameBits() {
-		assert.Equal(t, c.After, modeltest.Generator(), "the generator stands elsewhere")
+		assert.Equal(t, c.After, modeltest.Generator(), "the generator has another state")
 		assert.Equal(t, c.Grads, sums(nn.Params(m), torch.Tensor.Grad))
 	}
 	nn.SetTraining(m, false)
@@ -248,7 +248,7 @@ func TestHeadOnSavedEncoderIsDrawnAsTransformersDraws(t *testing.T) {
 			torch.ManualSeed(5)
 			m, inner, err := c.load(dir, auto.Options{})
 			require.NoError(t, err)
-			assert.Equal(t, c.FineGenerator, modeltest.Generator(), "the generator stands elsewhere")
+			assert.Equal(t, c.FineGenerator, modeltest.Generator(), "the generator has another state")
 			sameSums(t, c.Fine, sums(nn.Params(m), itself))
 			assert.NotEmpty(t, inner.Report.Initialized)
 		})
@@ -300,7 +300,7 @@ func TestTwentyUpdatesHaveTransformersBits(t *testing.T) {
 			}
 			if testenv.SameBits() {
 				assert.Equal(t, c.Final, sums(nn.Params(m), itself))
-				assert.Equal(t, c.FinalGenerator, modeltest.Generator(), "the generator stands elsewhere")
+				assert.Equal(t, c.FinalGenerator, modeltest.Generator(), "the generator has another state")
 			}
 		})
 	}

@@ -38,7 +38,7 @@ func TestANewClassifierIsDrawnAsFromPretrainedDraws(t *testing.T) {
 	}
 	modeltest.SameWeights(t, m, g.Fine)
 	if modeltest.Generator() != g.FineGenerator {
-		t.Error("the generator stands elsewhere than transformers' after from_pretrained")
+		t.Error("the generator has another state than transformers' after from_pretrained")
 	}
 	if got := report.Initialized; len(got) != 2 || got[0] != "classifier.weight" || got[1] != "classifier.bias" {
 		t.Errorf("newly initialized are %q, want the classifier", got)

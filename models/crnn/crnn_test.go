@@ -67,7 +67,7 @@ func load(t *testing.T) (recorded, *crnn.Model) {
 func TestSameSeedGivesHezarsWeights(t *testing.T) {
 	r, m := load(t)
 	if got := sum(torch.DefaultGenerator(torch.CPU).State()); got != r.GeneratorSHA256 {
-		t.Errorf("the generator stands elsewhere than Hezar's after the model was made")
+		t.Errorf("the generator has another state than Hezar's after the model was made")
 	}
 	var names []string
 	for _, p := range nn.Params(m) {

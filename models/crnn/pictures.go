@@ -75,10 +75,10 @@ func OpenPictures(files []File, c Config, o PictureOptions) (data.Dataset[Pictur
 	}
 	close(next)
 	wait.Wait()
-	return sift(files, pictures, errs, o.SkipBad)
+	return collect(files, pictures, errs, o.SkipBad)
 }
 
-func sift(files []File, pictures []Picture, errs []error, skip func(File, error)) (data.Dataset[Picture], error) {
+func collect(files []File, pictures []Picture, errs []error, skip func(File, error)) (data.Dataset[Picture], error) {
 	var good []Picture
 	bad := &BadPicturesError{Total: len(files)}
 	for i, err := range errs {

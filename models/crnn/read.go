@@ -123,9 +123,9 @@ func ctc(logProbs, labels torch.Tensor, padding float64) torch.Tensor {
 		torch.Int64), blank, torch.ReductionMean, true)
 }
 
-// turned converts a label to the form that the model learns, or back: reversing the digits twice
+// reversed converts a label to the form that the model learns, or back: reversing the digits twice
 // restores the label.
-func (m *Model) turned(label string) string {
+func (m *Model) reversed(label string) string {
 	if !m.config.ReverseDigits {
 		return label
 	}
@@ -141,5 +141,5 @@ func (m *Model) Text(label []int64) string {
 			b.WriteString(m.config.Charset[id])
 		}
 	}
-	return m.turned(b.String())
+	return m.reversed(b.String())
 }

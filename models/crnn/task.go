@@ -77,7 +77,7 @@ func (t *task) Collate(samples []Sample) (Batch, error) {
 			return Batch{}, fmt.Errorf("picture %d of the batch (%q) has %d values; the model wants %d x %d x %d = %d",
 				i, s.Text, len(s.Pixels), c.Channels, c.ImageHeight, c.ImageWidth, c.pixels())
 		}
-		ids, err := encode(t.model.index, t.model.turned(s.Text))
+		ids, err := encode(t.model.index, t.model.reversed(s.Text))
 		if err != nil {
 			return Batch{}, fmt.Errorf("picture %d of the batch, label %q: %w", i, s.Text, err)
 		}

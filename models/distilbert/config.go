@@ -148,8 +148,8 @@ func (c Config) resolved() (_ Config, err error) {
 	return c, err
 }
 
-// described returns the resolved config of a config.json. Zero fields of h are taken from the file.
-func described(d pretrained.Document, h Head, a transformer.Attention) (Config, error) {
+// configOf returns the resolved config of a config.json. Zero fields of h are taken from the file.
+func configOf(d pretrained.Document, h Head, a transformer.Attention) (Config, error) {
 	c, err := decode(d)
 	if err != nil {
 		return c, err
@@ -161,7 +161,7 @@ func described(d pretrained.Document, h Head, a transformer.Attention) (Config, 
 // Blueprint returns the encoder described by a config.json, for the heads of package auto. Zero
 // fields of the head are taken from the file.
 func Blueprint(d pretrained.Document, h Head, a transformer.Attention) (b transformer.Blueprint, err error) {
-	c, err := described(d, h, a)
+	c, err := configOf(d, h, a)
 	if err != nil {
 		return b, err
 	}

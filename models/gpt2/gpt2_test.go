@@ -97,7 +97,7 @@ func TestSameSeedGivesTransformersWeights(t *testing.T) {
 	r := load(t)
 	m := fresh(t, tiny())
 	require.Equal(t, "GPT2LMHeadModel", m.Architecture())
-	assert.Equal(t, r.Generator, modeltest.Generator(), "the generator stands elsewhere")
+	assert.Equal(t, r.Generator, modeltest.Generator(), "the generator has another state")
 	var names []string
 	for _, p := range nn.Params(m) {
 		names = append(names, p.Name)
@@ -200,7 +200,7 @@ func TestDecoderAloneIsAWholeModel(t *testing.T) {
 	var warnings countingWriter
 	again, err := auto.CausalLM(t.Context(), dir, auto.Options{Warnings: &warnings})
 	require.NoError(t, err)
-	assert.Equal(t, r.FineGenerator, modeltest.Generator(), "the generator stands elsewhere")
+	assert.Equal(t, r.FineGenerator, modeltest.Generator(), "the generator has another state")
 	modeltest.SameWeights(t, again, r.Fine)
 	assert.Len(t, again.Report.Unexpected, 1)
 	assert.NotContains(t, string(warnings), "attn.bias")
@@ -266,7 +266,7 @@ func TestRunsHaveTransformersBits(t *testing.T) {
 			require.NoError(t, err)
 			modeltest.SameNumber(t, "loss of the evaluation", evaluated["loss"], run.EvalLoss)
 			if testenv.SameBits() {
-				assert.Equal(t, run.Generator, modeltest.Generator(), "the generator stands elsewhere")
+				assert.Equal(t, run.Generator, modeltest.Generator(), "the generator has another state")
 			}
 			if run.Name == "blocks" {
 				writesTransformersTexts(t, m, r.Texts)
@@ -297,7 +297,7 @@ func writesTransformersTexts(t *testing.T, m *auto.CausalLanguageModel, texts []
 		require.NoError(t, err)
 		if testenv.SameBits() {
 			assert.Equal(t, text.IDs, ids, "%+v", s)
-			assert.Equal(t, text.Generator, modeltest.Generator(), "the generator stands elsewhere: %+v", s)
+			assert.Equal(t, text.Generator, modeltest.Generator(), "the generator has another state: %+v", s)
 		}
 	}
 }

@@ -22,10 +22,10 @@ type family struct {
 	partialRope bool // only partial_rotary_factor of a head is rotated; longrope replaces the other rope_types
 
 	// With sandwich, the outputs of attention and of the feed-forward part are normalised as well
-	// as their inputs; with behind, only the outputs.
-	sandwich, behind bool
+	// as their inputs; with postNorms, only the outputs.
+	sandwich, postNorms bool
 	// Norms multiply by 1 + weight, and embeddings are multiplied by the square root of HiddenSize.
-	ones bool
+	onePlusNorms bool
 	// Norms multiply by their weight in float32, and rotary embeddings are applied in float32; only
 	// the result is converted to the dtype of the input.
 	castLast bool
@@ -48,13 +48,13 @@ var families = map[string]family{
 	},
 	"qwen2": {
 		class: "Qwen2", settings: []string{"sliding_window", "layer_types"}, qkvBias: true,
-		windowSwitch: true, windows: last28,
+		windowSwitch: true, windows: qwenWindows,
 		defaults: Config{VocabSize: 151936, HiddenSize: 4096, IntermediateSize: 22016, NumLayers: 32, NumHeads: 32,
 			MaxPositions: 32768},
 	},
 	"qwen3": {
 		class: "Qwen3", settings: []string{"attention_bias", "head_dim", "sliding_window", "layer_types"}, headNorms: true,
-		windowSwitch: true, windows: last28,
+		windowSwitch: true, windows: qwenWindows,
 		defaults: Config{VocabSize: 151936, HiddenSize: 4096, IntermediateSize: 22016, NumLayers: 32, NumHeads: 32,
 			NumKeyValueHeads: 32, HeadDim: 128, MaxPositions: 32768},
 	},
@@ -64,7 +64,7 @@ var families = map[string]family{
 			MaxPositions: 4096, RMSNormEps: 1e-5, EOSTokenIDs: []int64{32000}, PadTokenID: new(int64(32000))},
 	},
 	"gemma": {
-		class: "Gemma", settings: []string{"attention_bias", "head_dim"}, ones: true, tied: true,
+		class: "Gemma", settings: []string{"attention_bias", "head_dim"}, onePlusNorms: true, tied: true,
 		defaults: Config{VocabSize: 256000, HiddenSize: 3072, IntermediateSize: 24576, NumLayers: 28, NumHeads: 16,
 			HeadDim: 256, MaxPositions: 8192, HiddenAct: "gelu_pytorch_tanh", EOSTokenIDs: []int64{1},
 			PadTokenID: new(int64(0))},
@@ -72,7 +72,7 @@ var families = map[string]family{
 	"gemma2": {
 		class: "Gemma2", settings: []string{"attention_bias", "head_dim", "sliding_window", "layer_types",
 			"query_pre_attn_scalar", "attn_logit_softcapping", "final_logit_softcapping"},
-		actKey: "hidden_activation", ones: true, tied: true, sandwich: true, windows: butEach(2, ""),
+		actKey: "hidden_activation", onePlusNorms: true, tied: true, sandwich: true, windows: butEach(2, ""),
 		defaults: Config{VocabSize: 256000, HiddenSize: 2304, IntermediateSize: 9216, NumLayers: 26, NumHeads: 8,
 			NumKeyValueHeads: 4, HeadDim: 256, MaxPositions: 8192, HiddenAct: "gelu_pytorch_tanh", EOSTokenIDs: []int64{1},
 			PadTokenID: new(int64(0)), SlidingWindow: 4096, QueryPreAttnScalar: 256, AttnLogitSoftcapping: 50,
@@ -81,7 +81,7 @@ var families = map[string]family{
 	"gemma3_text": {
 		class: "Gemma3", settings: []string{"attention_bias", "head_dim", "sliding_window", "layer_types",
 			"query_pre_attn_scalar", "final_logit_softcapping"},
-		actKey: "hidden_activation", ones: true, tied: true, sandwich: true, headNorms: true, twoRopes: true,
+		actKey: "hidden_activation", onePlusNorms: true, tied: true, sandwich: true, headNorms: true, twoRopes: true,
 		windows: butEach(6, "sliding_window_pattern"),
 		defaults: Config{VocabSize: 262208, HiddenSize: 2304, IntermediateSize: 9216, NumLayers: 26, NumHeads: 8,
 			NumKeyValueHeads: 4, HeadDim: 256, MaxPositions: 131072, HiddenAct: "gelu_pytorch_tanh", EOSTokenIDs: []int64{1},
@@ -94,7 +94,7 @@ var families = map[string]family{
 			EOSTokenIDs: []int64{128001}, PadTokenID: new(int64(128004))},
 	},
 	"olmo2": {
-		class: "Olmo2", settings: []string{"attention_bias"}, wideNorms: true, behind: true, castLast: true,
+		class: "Olmo2", settings: []string{"attention_bias"}, wideNorms: true, postNorms: true, castLast: true,
 		defaults: Config{VocabSize: 50304, HiddenSize: 4096, IntermediateSize: 11008, NumLayers: 32, NumHeads: 32,
 			MaxPositions: 2048, RMSNormEps: 1e-5, EOSTokenIDs: []int64{50279}, PadTokenID: new(int64(1))},
 	},
@@ -114,8 +114,8 @@ type pattern struct {
 	has    func(layer, number int64) bool
 }
 
-// last28 is the pattern of Qwen2Config and Qwen3Config.
-var last28 = &pattern{"max_window_layers", 28, func(layer, first int64) bool { return layer >= first }}
+// qwenWindows is the pattern of Qwen2Config and Qwen3Config.
+var qwenWindows = &pattern{"max_window_layers", 28, func(layer, first int64) bool { return layer >= first }}
 
 // butEach gives every layer a window except each n-th one.
 func butEach(n int64, key string) *pattern {

@@ -88,7 +88,7 @@ func TestSameSeedGivesTransformersWeights(t *testing.T) {
 	for _, r := range load(t) {
 		t.Run(r.Name, func(t *testing.T) {
 			m := r.fresh(t, "")
-			assert.Equal(t, r.Generator, modeltest.Generator(), "the generator stands elsewhere")
+			assert.Equal(t, r.Generator, modeltest.Generator(), "the generator has another state")
 			var names []string
 			for _, p := range nn.Params(m) {
 				names = append(names, p.Name)

@@ -45,7 +45,7 @@ func newModel(c Config, b transformer.Builder, activation transformer.Activation
 		config:      c,
 		scale:       c.EmbeddingMultiplier,
 	}
-	if families[c.Type].ones {
+	if families[c.Type].onePlusNorms {
 		m.scale = math.Sqrt(float64(c.HiddenSize))
 	}
 	m.Decoder = transformer.NewDecoder(c.NumLayers, c.NumKeyValueHeads*c.HeadDim,
@@ -66,13 +66,13 @@ func newLayer(c Config, b transformer.Builder, activation transformer.Activation
 		multiplier:             c.ResidualMultiplier,
 	}
 	f := families[c.Type]
-	if !f.behind {
+	if !f.postNorms {
 		l.InputLayerNorm = c.norm(b, c.HiddenSize)
 	}
 	if f.sandwich {
 		l.PreFeedforwardLayerNorm = c.norm(b, c.HiddenSize)
 	}
-	if f.sandwich || f.behind {
+	if f.sandwich || f.postNorms {
 		l.PostFeedforwardLayerNorm = c.norm(b, c.HiddenSize)
 	}
 	return l
@@ -81,7 +81,7 @@ func newLayer(c Config, b transformer.Builder, activation transformer.Activation
 // norm makes a norm over size features.
 func (c Config) norm(b transformer.Builder, size int64) *transformer.RMSNorm {
 	f := families[c.Type]
-	if f.ones {
+	if f.onePlusNorms {
 		return b.OnePlusRMSNorm(size, c.RMSNormEps)
 	}
 	n := b.RMSNorm(size, c.RMSNormEps)
@@ -104,7 +104,7 @@ func (m *Model) embed(ids torch.Tensor) torch.Tensor {
 		return x
 	}
 	scale := m.scale
-	if families[m.config.Type].ones { // transformers rounds the factor to the weight's dtype
+	if families[m.config.Type].onePlusNorms { // transformers rounds the factor to the weight's dtype
 		scale = torch.From([]float64{scale}).ToDType(m.EmbedTokens.Weight.DType()).Item()
 	}
 	return x.MulScalar(scale)

@@ -114,7 +114,7 @@ func (r Rope) resolved(c Config, f family, theta float64) (Rope, error) {
 	if f.partialRope {
 		known = []string{"default", longRope}
 		r.PartialRotaryFactor = cmp.Or(r.PartialRotaryFactor, 1)
-		part = r.turned(c.HeadDim)
+		part = r.rotaryDims(c.HeadDim)
 	}
 	switch {
 	case !slices.Contains(known, r.Type):
@@ -162,8 +162,8 @@ func (r Rope) checkFactors(n int64) error {
 	return nil
 }
 
-// turned returns how many features of a head of the given size are rotated.
-func (r Rope) turned(size int64) int64 {
+// rotaryDims returns how many features of a head of the given size are rotated.
+func (r Rope) rotaryDims(size int64) int64 {
 	return int64(float64(size) * cmp.Or(r.PartialRotaryFactor, 1))
 }
 

@@ -20,7 +20,7 @@ type RotaryEmbedding struct {
 }
 
 func newRotaryEmbedding(c Config) *RotaryEmbedding {
-	size, r := c.Rope.turned(c.HeadDim), c.Rope
+	size, r := c.Rope.rotaryDims(c.HeadDim), c.Rope
 	e := &RotaryEmbedding{InvFreq: nn.Buffer(r.frequencies(size, r.ShortFactor)), scale: r.scale(c.MaxPositions)}
 	if r.LongFactor != nil {
 		e.short, e.LongInvFreq = int64(r.OriginalMaxPositions), nn.Buffer(r.frequencies(size, r.LongFactor))

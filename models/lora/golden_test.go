@@ -97,7 +97,7 @@ func TestSameSeedGivesTheWeightsOfPeft(t *testing.T) {
 		t.Run(r.Name, func(t *testing.T) {
 			m := r.fresh(t)
 			if testenv.SameBits() {
-				assert.Equal(t, r.Generator, modeltest.Generator(), "the generator stands elsewhere")
+				assert.Equal(t, r.Generator, modeltest.Generator(), "the generator has another state")
 			}
 			modeltest.SameWeights(t, m, r.Initial)
 			var trained []string
@@ -139,7 +139,7 @@ func (r recorded) compare(t *testing.T, file *golden.File) {
 	logits.Square().Mean(torch.DefaultDType).Backward()
 	golden.Recorded(t, "logits", logits.Detach(), file.Tensor(r.Name+".logits"))
 	if testenv.SameBits() {
-		assert.Equal(t, r.After, modeltest.Generator(), "the generator stands elsewhere")
+		assert.Equal(t, r.After, modeltest.Generator(), "the generator has another state")
 	}
 	modeltest.SameGrads(t, m, r.Grads, r.Norms, 1e-4)
 	nn.SetTraining(m, false)

@@ -95,7 +95,7 @@ func TestMasksAreThoseOfTransformers(t *testing.T) {
 				require.Equal(t, b.IDs, torch.Values[int64](ids), "ids of batch %d", i)
 				require.Equal(t, b.Labels, torch.Values[int64](labels), "labels of batch %d", i)
 			}
-			assert.Equal(t, c.Next, torch.Values[float32](torch.Rand(2)), "the default generator stands elsewhere")
+			assert.Equal(t, c.Next, torch.Values[float32](torch.Rand(2)), "the default generator has another state")
 		})
 	}
 }

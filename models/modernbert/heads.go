@@ -23,7 +23,7 @@ type Classifier struct {
 	Drop       *nn.Dropout     `module:"drop"`
 	Classifier *nn.Linear      `module:"classifier"`
 
-	ofTexts bool
+	perText bool
 }
 
 // Masked computes a logit of each token for each word of the vocabulary.
@@ -37,9 +37,9 @@ func newPredictionHead(c Config, b transformer.Builder) *PredictionHead {
 		activation: activation(c.ClassifierActivation), std: c.deviations()}
 }
 
-func newClassifier(c Config, b transformer.Builder, ofTexts bool) *Classifier {
+func newClassifier(c Config, b transformer.Builder, perText bool) *Classifier {
 	return &Classifier{Head: newPredictionHead(c, b), Drop: nn.NewDropout(c.ClassifierDropout),
-		Classifier: b.Linear(c.HiddenSize, c.NumLabels), ofTexts: ofTexts}
+		Classifier: b.Linear(c.HiddenSize, c.NumLabels), perText: perText}
 }
 
 func newMasked(c Config, b transformer.Builder) *Masked {
@@ -54,7 +54,7 @@ func (h *PredictionHead) Forward(x torch.Tensor) torch.Tensor {
 // Forward maps hidden states, [B, L, hidden], to logits. For texts it uses only the first token:
 // [B, labels].
 func (c *Classifier) Forward(hidden torch.Tensor) torch.Tensor {
-	if c.ofTexts {
+	if c.perText {
 		hidden = hidden.Select(1, 0)
 	}
 	return c.Classifier.Forward(c.Drop.Forward(c.Head.Forward(hidden)))

@@ -81,7 +81,7 @@ type LoadOptions = transformer.LoadOptions
 // LoadClassifierWith is [LoadClassifier] with more options.
 func LoadClassifierWith(dir string, o LoadOptions) (*Classifier, *pretrained.Report, error) {
 	c, err := pretrained.ReadConfigAs(dir, "roberta", func(d pretrained.Document) (Config, error) {
-		return described(d, kind, o.Head, o.Attention)
+		return configOf(d, kind, o.Head, o.Attention)
 	})
 	if err != nil {
 		return nil, nil, err

@@ -37,8 +37,8 @@ func resolved(c Config, k transformer.Kind) (Config, error) {
 	return c, err
 }
 
-// described returns the resolved config of a config.json. Zero fields of h are taken from the file.
-func described(d pretrained.Document, k transformer.Kind, h Head, a transformer.Attention) (Config, error) {
+// configOf returns the resolved config of a config.json. Zero fields of h are taken from the file.
+func configOf(d pretrained.Document, k transformer.Kind, h Head, a transformer.Attention) (Config, error) {
 	c, err := transformer.DecodeConfig(d, k)
 	if err != nil {
 		return c, err
@@ -54,7 +54,7 @@ func Blueprint(d pretrained.Document, h Head, a transformer.Attention) (b transf
 	if string(d["model_type"]) == `"xlm-roberta"` {
 		k, class = xlm, "XLMRoberta"
 	}
-	c, err := described(d, k, h, a)
+	c, err := configOf(d, k, h, a)
 	if err != nil {
 		return b, err
 	}

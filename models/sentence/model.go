@@ -164,15 +164,15 @@ func (m *Transformer) promptLength(prompt string) (int, error) {
 	return n, nil
 }
 
-// lowerCased makes the tokenizer convert texts to lower case first, unless it already does:
+// lowercaseFirst makes the tokenizer convert texts to lower case first, unless it already does:
 // do_lower_case.
-func (m *Transformer) lowerCased() (err error) {
+func (m *Transformer) lowercaseFirst() (err error) {
 	m.lowerCase = true
 	if m.Tokenizer == nil {
 		return nil
 	}
 	c := m.Tokenizer.Config()
-	if lowers(c.Normalizer) {
+	if isLowercasing(c.Normalizer) {
 		return nil
 	}
 	all := normalizers.Sequence{normalizers.Lowercase{}}
@@ -188,7 +188,7 @@ func (m *Transformer) lowerCased() (err error) {
 	return err
 }
 
-func lowers(n normalizers.Normalizer) bool {
+func isLowercasing(n normalizers.Normalizer) bool {
 	switch n := n.(type) {
 	case normalizers.Lowercase:
 		return true
@@ -196,7 +196,7 @@ func lowers(n normalizers.Normalizer) bool {
 		return n.Lowercase
 	case normalizers.Sequence:
 		for _, one := range n {
-			if lowers(one) {
+			if isLowercasing(one) {
 				return true
 			}
 		}

@@ -155,7 +155,7 @@ func itself(t torch.Tensor) torch.Tensor { return t }
 func stands(t *testing.T, want string) {
 	t.Helper()
 	if testenv.SameBits() {
-		assert.Equal(t, want, modeltest.Generator()[:8], "the generator stands elsewhere")
+		assert.Equal(t, want, modeltest.Generator()[:8], "the generator has another state")
 	}
 }
 

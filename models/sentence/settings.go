@@ -66,7 +66,7 @@ func (m *Transformer) decodeEncoderSettings(d pretrained.Document) error {
 		return fmt.Errorf("max_seq_length is %d; want the most tokens of a text", m.MaxSeqLength)
 	}
 	if lower {
-		return m.lowerCased()
+		return m.lowercaseFirst()
 	}
 	return nil
 }

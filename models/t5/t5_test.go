@@ -81,7 +81,7 @@ func TestSameSeedGivesTransformersWeights(t *testing.T) {
 		t.Run(r.Name, func(t *testing.T) {
 			m := r.fresh(t, "")
 			if testenv.SameBits() {
-				assert.Equal(t, r.Generator, modeltest.Generator(), "the generator stands elsewhere")
+				assert.Equal(t, r.Generator, modeltest.Generator(), "the generator has another state")
 			}
 			var names []string
 			for _, p := range nn.Params(m) {

@@ -78,25 +78,25 @@ func (r recorded) open(t *testing.T, dir string, o auto.Options) (*auto.Model, e
 	switch {
 	case strings.HasPrefix(r.Architecture, "T5"):
 		m, err := auto.Seq2SeqLM(t.Context(), dir, o)
-		return inner(m, err, func() *auto.Model { return m.Model })
+		return modelOf(m, err, func() *auto.Model { return m.Model })
 	case strings.HasSuffix(r.Architecture, "SequenceClassification"):
 		m, err := auto.SequenceClassification(t.Context(), dir, o)
-		return inner(m, err, func() *auto.Model { return m.Model })
+		return modelOf(m, err, func() *auto.Model { return m.Model })
 	case strings.HasSuffix(r.Architecture, "TokenClassification"):
 		m, err := auto.TokenClassification(t.Context(), dir, o)
-		return inner(m, err, func() *auto.Model { return m.Model })
+		return modelOf(m, err, func() *auto.Model { return m.Model })
 	case strings.HasSuffix(r.Architecture, "QuestionAnswering"):
 		m, err := auto.QuestionAnswering(t.Context(), dir, o)
-		return inner(m, err, func() *auto.Model { return m.Model })
+		return modelOf(m, err, func() *auto.Model { return m.Model })
 	case strings.HasSuffix(r.Architecture, "MaskedLM"):
 		m, err := auto.MaskedLM(t.Context(), dir, o)
-		return inner(m, err, func() *auto.Model { return m.Model })
+		return modelOf(m, err, func() *auto.Model { return m.Model })
 	}
 	m, err := auto.CausalLM(t.Context(), dir, o)
-	return inner(m, err, func() *auto.Model { return m.Model })
+	return modelOf(m, err, func() *auto.Model { return m.Model })
 }
 
-func inner[M any](_ M, err error, model func() *auto.Model) (*auto.Model, error) {
+func modelOf[M any](_ M, err error, model func() *auto.Model) (*auto.Model, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +133,7 @@ func TestSameSeedGivesTransformersWeights(t *testing.T) {
 			m := r.fresh(t)
 			require.Equal(t, r.Architecture, m.Architecture())
 			if testenv.SameBits() {
-				assert.Equal(t, r.Generator, modeltest.Generator(), "the generator stands elsewhere")
+				assert.Equal(t, r.Generator, modeltest.Generator(), "the generator has another state")
 			}
 			modeltest.SameWeights(t, m, r.Initial)
 			for _, p := range nn.Params(m) {
@@ -175,7 +175,7 @@ func (r recorded) compare(t *testing.T, file *golden.File) {
 	logits.ToDType(torch.Float32).Square().Mean(torch.DefaultDType).Backward()
 	golden.RecordedIn(t, "logits", logits.Detach(), file.Tensor(r.Name+".logits"), r.dtype())
 	if testenv.SameBits() {
-		assert.Equal(t, r.After, modeltest.Generator(), "the generator stands elsewhere")
+		assert.Equal(t, r.After, modeltest.Generator(), "the generator has another state")
 	}
 	modeltest.SameGrads(t, m, r.Grads, r.Norms, 2e-2)
 	nn.SetTraining(m, false)

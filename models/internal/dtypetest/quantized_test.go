@@ -193,7 +193,7 @@ func (p packed) compare(t *testing.T, file *golden.File) {
 	logits.ToDType(torch.Float32).Square().Mean(torch.DefaultDType).Backward()
 	golden.RecordedIn(t, "logits", logits.Detach(), file.Tensor(p.Name+".logits"), dtype)
 	if testenv.SameBits() {
-		assert.Equal(t, p.After, modeltest.Generator(), "the generator stands elsewhere")
+		assert.Equal(t, p.After, modeltest.Generator(), "the generator has another state")
 	}
 	modeltest.SameGrads(t, m, p.Grads, p.Norms, 2e-2)
 	nn.SetTraining(m, false)

@@ -81,7 +81,7 @@ func (c CausalCase) Pass(t *testing.T, m any, file *golden.File, predict func() 
 	golden.RecordedIn(t, "loss", loss.Detach(), file.Tensor(c.Name+".loss"), computed)
 	SameGrads(t, m, c.Grads, c.Norms, map[bool]float64{false: 1e-4, true: 2e-2}[c.BF16])
 	if testenv.SameBits() {
-		assert.Equal(t, c.Generator, Generator(), "the generator stands elsewhere")
+		assert.Equal(t, c.Generator, Generator(), "the generator has another state")
 	}
 	nn.SetTraining(m, false)
 	torch.NoGrad(func() {

@@ -95,9 +95,9 @@ func RunEncoders(t *testing.T, name string) {
 					torch.Scope(func() { e.pass(t, c, f.Values) })
 				})
 			}
-			t.Run("saved and loaded", e.comesBack)
+			t.Run("saved and loaded", e.saveAndLoad)
 			if len(e.Fine) > 0 {
-				t.Run("a head on a saved encoder", e.fine)
+				t.Run("a head on a saved encoder", e.newHead)
 			}
 			if len(e.Losses) > 0 {
 				t.Run("twenty updates", func(t *testing.T) {
@@ -116,22 +116,22 @@ func (e *Encoder) Load(dir string, o auto.Options) (*auto.Model, error) {
 	switch e.Head {
 	case "SequenceClassification":
 		m, err := auto.SequenceClassification(ctx, dir, o)
-		return inner(err, func() *auto.Model { return m.Model })
+		return modelOf(err, func() *auto.Model { return m.Model })
 	case "TokenClassification":
 		m, err := auto.TokenClassification(ctx, dir, o)
-		return inner(err, func() *auto.Model { return m.Model })
+		return modelOf(err, func() *auto.Model { return m.Model })
 	case "QuestionAnswering":
 		m, err := auto.QuestionAnswering(ctx, dir, o)
-		return inner(err, func() *auto.Model { return m.Model })
+		return modelOf(err, func() *auto.Model { return m.Model })
 	case imageClassification:
 		m, err := auto.ImageClassification(ctx, dir, o)
-		return inner(err, func() *auto.Model { return m.Model })
+		return modelOf(err, func() *auto.Model { return m.Model })
 	}
 	m, err := auto.MaskedLM(ctx, dir, o)
-	return inner(err, func() *auto.Model { return m.Model })
+	return modelOf(err, func() *auto.Model { return m.Model })
 }
 
-func inner(err error, model func() *auto.Model) (*auto.Model, error) {
+func modelOf(err error, model func() *auto.Model) (*auto.Model, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -160,25 +160,25 @@ func same(t *testing.T, m any, what string, want []string, of func(t torch.Tenso
 	}
 }
 
-func itself(t torch.Tensor) torch.Tensor { return t }
+func identity(t torch.Tensor) torch.Tensor { return t }
 
-// stands compares the state of the generator.
-func stands(t *testing.T, want string) {
+// sameGenerator compares the state of the generator.
+func sameGenerator(t *testing.T, want string) {
 	t.Helper()
 	if testenv.SameBits() {
-		assert.Equal(t, want, Generator()[:8], "the generator stands elsewhere")
+		assert.Equal(t, want, Generator()[:8], "the generator has another state")
 	}
 }
 
 func (e *Encoder) sameInitial(t *testing.T) {
 	m := e.Fresh(t, auto.Options{})
 	require.Equal(t, e.Architecture, m.Architecture())
-	stands(t, e.Generator)
+	sameGenerator(t, e.Generator)
 	require.Equal(t, e.Parameters, names(nn.Params(m)))
-	same(t, m, "initial weight", e.Initial, itself)
+	same(t, m, "initial weight", e.Initial, identity)
 }
 
-// pass compares a pass: logits and loss, each gradient, and where the generator stands.
+// pass compares a pass: logits and loss, each gradient, and the state of the generator.
 func (e *Encoder) pass(t *testing.T, c EncoderCase, file *golden.File) {
 	o, precision, computed := auto.Options{Attention: c.Attention}, amp.FP32, torch.Float32
 	if c.BF16 {
@@ -206,7 +206,7 @@ func (e *Encoder) pass(t *testing.T, c EncoderCase, file *golden.File) {
 	var logits, loss torch.Tensor
 	amp.Autocast(torch.CPU, precision, func() { logits, loss = forward() })
 	loss.Backward()
-	stands(t, c.Generator)
+	sameGenerator(t, c.Generator)
 	compare("logits", logits, c.Logits)
 	golden.RecordedIn(t, "loss", loss.Detach(), file.Tensor(key+".loss"), computed)
 	tolerance := map[torch.DType]float64{torch.Float32: 1e-3, torch.BFloat16: 5e-2}[computed]
@@ -281,9 +281,9 @@ func (e *Encoder) forwardImages(t *testing.T, m *auto.Model, file *golden.File, 
 	}
 }
 
-// comesBack saves and loads the model: all bits are the same, nothing was drawn, and config.json
+// saveAndLoad saves and loads the model: all bits are the same, nothing was drawn, and config.json
 // has the same settings as transformers'.
-func (e *Encoder) comesBack(t *testing.T) {
+func (e *Encoder) saveAndLoad(t *testing.T) {
 	m, dir := e.Fresh(t, auto.Options{}), t.TempDir()
 	require.NoError(t, m.Save(dir))
 	before := Generator()
@@ -301,8 +301,8 @@ func (e *Encoder) comesBack(t *testing.T) {
 	}
 }
 
-// fine loads the encoder alone and draws a head, as from_pretrained does.
-func (e *Encoder) fine(t *testing.T) {
+// newHead loads the encoder alone and draws a head, as from_pretrained does.
+func (e *Encoder) newHead(t *testing.T) {
 	whole, dir := e.Fresh(t, auto.Options{}), t.TempDir()
 	require.NoError(t, whole.WriteConfig(dir))
 	require.NoError(t, nn.Save(filepath.Join(dir, "model.safetensors"), whole.OwnModules()[0].Module, nil))
@@ -310,8 +310,8 @@ func (e *Encoder) fine(t *testing.T) {
 	m, err := e.Load(dir, auto.Options{})
 	require.NoError(t, err)
 	assert.NotEmpty(t, m.Report.Initialized)
-	stands(t, e.FineGenerator)
-	same(t, m, "weight", e.Fine, itself)
+	sameGenerator(t, e.FineGenerator)
+	same(t, m, "weight", e.Fine, identity)
 }
 
 // run repeats a run of Trainer.
@@ -336,8 +336,8 @@ func (e *Encoder) run(t *testing.T, file *golden.File) {
 		task := must(maskedlm.NewTask(m, maskedlm.TaskOptions{Masking: maskedlm.Masking{Seed: 11}, MaskTokenID: 4}))
 		repeat(t, e, task, RowsAs(rows, EncoderRow.Masked))
 	}
-	stands(t, e.FinalGenerator)
-	same(t, m, "final weight", e.Final, itself)
+	sameGenerator(t, e.FinalGenerator)
+	same(t, m, "final weight", e.Final, identity)
 }
 
 func repeat[S, B any](t *testing.T, e *Encoder, task engine.Task[S, B], samples []S) {

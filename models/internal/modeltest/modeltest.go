@@ -124,7 +124,7 @@ func (g *Golden) SameInitial(t *testing.T, build func() (Model, error)) {
 		t.Fatal(err)
 	}
 	if Generator() != g.Generator {
-		t.Error("the generator stands elsewhere than transformers' after the model was made")
+		t.Error("the generator has another state than transformers' after the model was made")
 	}
 	g.names(t, m)
 	SameWeights(t, m, g.Initial)
@@ -193,7 +193,7 @@ func (g *Golden) compare(t *testing.T, c Case, m Model) {
 	})
 	loss.Backward()
 	if testenv.SameBits() && Generator() != c.Generator {
-		t.Error("the generator stands elsewhere than transformers' after forward and backward")
+		t.Error("the generator has another state than transformers' after forward and backward")
 	}
 	near(t, "logits", logits.Detach(), g.file.Tensor(c.Name+".logits"))
 	near(t, "loss", loss.Detach(), g.file.Tensor(c.Name+".loss"))
