@@ -65,7 +65,7 @@ func TestWhyThereIsNoGPU(t *testing.T) {
 
 func TestABuildNeedsTheDriverOfItsCUDA(t *testing.T) {
 	root := t.TempDir()
-	assert.Equal(t, 13000, neededCUDA(filepath.Join(root, "lib")), "the pinned build's")
+	assert.Equal(t, 13000, neededCUDA(filepath.Join(root, "lib")), "the version of the pinned build")
 	assert.Equal(t, 12000, neededCUDA("/x/libtorch-2.11.0-cu128/lib"))
 	version := "__version__ = '2.11.0+cu126'\ndebug = False\ncuda: Optional[str] = '12.6'\nhip: Optional[str] = None\n"
 	require.NoError(t, os.WriteFile(filepath.Join(root, "version.py"), []byte(version), 0o600))

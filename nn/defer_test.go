@@ -52,7 +52,7 @@ func TestDeferredParametersHaveTheValuesOfTheSeed(t *testing.T) {
 	torch.ManualSeed(7)
 	var got *deferrable
 	nn.Defer(func() { got = newDeferrable() })
-	assert.True(t, torch.Rand(3).Equal(next), "the generator moves as ever")
+	assert.True(t, torch.Rand(3).Equal(next), "the generator has advanced as usual")
 	state := torch.DefaultGenerator(torch.CPU).State()
 
 	without := map[string]bool{}
@@ -70,7 +70,7 @@ func TestDeferredParametersHaveTheValuesOfTheSeed(t *testing.T) {
 		require.NoError(t, nn.Materialize(got.Linears[i]))
 	}
 	require.NoError(t, nn.Materialize(got))
-	require.NoError(t, nn.Materialize(got), "there is nothing left to do")
+	require.NoError(t, nn.Materialize(got), "nothing is left to do")
 	assert.Equal(t, state, torch.DefaultGenerator(torch.CPU).State())
 	assert.Equal(t, got.Embed.Weight, got.Tied.Weight)
 	params := nn.StateDict(got)

@@ -41,7 +41,7 @@ func TestGradientsAreFreedLayerByLayer(t *testing.T) {
 		x = x.MatMul(p.Tensor).Tanh()
 	}
 	x.Sum(torch.DefaultDType).Backward()
-	assert.Zero(t, most, "gradients that are there when a layer has been updated")
+	assert.Zero(t, most, "number of gradients after a layer is updated")
 	u.Step(0.1)
 	assert.Equal(t, 1, u.Updates())
 }

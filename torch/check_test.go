@@ -67,5 +67,5 @@ func TestCheckedTensorsAreFreedInTheEnd(t *testing.T) {
 		assert.ErrorIs(t, e, torch.ErrFreed)
 		assert.True(t, strings.HasPrefix(e.Error(), "torch: AddScalar"))
 	}
-	assert.Equal(t, before, torch.Live(), "they do not count as held")
+	assert.Equal(t, before, torch.Live(), "they are not counted as live")
 }

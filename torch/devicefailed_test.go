@@ -45,7 +45,7 @@ func TestAFailedGPUIsAnErrorOfItsOwn(t *testing.T) {
 		assert.True(t, e.DeviceFailed(), name)
 		assert.True(t, torch.DeviceFailed(), name)
 	}
-	require.NoError(t, torch.Try(torch.EmptyCache), "it asks the GPU no more")
+	require.NoError(t, torch.Try(torch.EmptyCache), "the GPU is not used again")
 	assert.InDelta(t, 4, torch.Ones(4).Sum(torch.Float32).Item(), 0, "the CPU continues")
 }
 

@@ -37,7 +37,7 @@ func TestPostAccumulateGradHooksRunWhileThePassIsOnItsWay(t *testing.T) {
 	})
 	second := first.RegisterPostAccumulateGradHook(func() {
 		order = append(order, "first")
-		assert.False(t, last.Grad().Defined(), "the freed gradient is there again")
+		assert.False(t, last.Grad().Defined(), "the freed gradient exists again")
 		gotFirst = first.Grad().Clone().Keep()
 	})
 	third := first.RegisterPostAccumulateGradHook(func() { order = append(order, "first again") })

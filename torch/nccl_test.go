@@ -49,14 +49,14 @@ func TestAGPUsGroupIsMadeForItAbortedAndShutDown(t *testing.T) {
 	require.NoError(t, err)
 	g.Shutdown()
 	g.Abort("the end")
-	assert.Equal(t, [3]int64{2, 0, 1}, asked(), "what is shut down has nothing to abort")
+	assert.Equal(t, [3]int64{2, 0, 1}, asked(), "after a shutdown there is nothing to abort")
 	g.Close()
 
 	g, err = groupOn(t, torch.CPU)
 	require.NoError(t, err)
 	g.Shutdown()
 	g.Abort("the end")
-	assert.Equal(t, [3]int64{2, 0, 1}, asked(), "a group of the CPU has none")
+	assert.Equal(t, [3]int64{2, 0, 1}, asked(), "a group on the CPU has nothing to abort")
 	g.Close()
 }
 

@@ -83,7 +83,7 @@ func TestForkRNGNests(t *testing.T) {
 			assert.Equal(t, second, draw())
 			torch.ManualSeed(9)
 		})
-		assert.Equal(t, second, draw(), "after the inner one")
+		assert.Equal(t, second, draw(), "after the inner fork")
 	})
-	assert.Equal(t, first, draw(), "after the outer one")
+	assert.Equal(t, first, draw(), "after the outer fork")
 }

@@ -313,7 +313,7 @@ func TestMadeCountsTheTensorsOfScopesThatHaveEndedAndThoseToKeep(t *testing.T) {
 		y.Free()
 		x.Mul(x).Keep().Free()
 		x.ReLU()
-		assert.Equal(t, before+1, torch.Made(), "the one that is kept")
+		assert.Equal(t, before+1, torch.Made(), "only the kept tensor counts")
 	})
 	assert.Equal(t, before+3, torch.Made())
 	x.Free()

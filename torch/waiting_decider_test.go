@@ -62,7 +62,7 @@ func TestThreadsWaitActivelyAgainWhenTheCPUsHaveBeenQuietForAWhile(t *testing.T)
 		after(0)
 	}
 	after(2)
-	assert.Equal(t, longQuiet, after(0), "it does not grow without end")
+	assert.Equal(t, longQuiet, after(0), "the wait has an upper limit")
 
 	for range 5 * longQuiet / lookEvery {
 		d.decide(look(0), 2, 2)
@@ -106,7 +106,7 @@ func TestUsageBetweenTwoLooks(t *testing.T) {
 	now.thread = 8
 	assert.Negative(t, now.since(former).share)
 	now.own += time.Minute
-	assert.Zero(t, now.since(former).others, "hundredths of seconds do not add up to less than nothing")
+	assert.Zero(t, now.since(former).others, "rounding of CPU times does not make the load negative")
 	assert.NotPanics(t, func() { now.since(now) })
 }
 

@@ -33,24 +33,24 @@ func TestWaitingChild(t *testing.T) {
 		looks := torch.Looks()
 		time.Sleep(300 * time.Millisecond)
 		torch.Scope(func() {})
-		assert.Equal(t, looks, torch.Looks(), "nobody looks while there is one thread")
+		assert.Equal(t, looks, torch.Looks(), "no measurement while there is one thread")
 		torch.SetThreads(2)
 		looks++
 		assert.Equal(t, looks, torch.Looks())
 		assert.NotContains(t, torch.Waiting().Reason, "one thread")
 		torch.LookSoon()
 		torch.Scope(func() {})
-		assert.Equal(t, looks+1, torch.Looks(), "the end of a scope looks")
+		assert.Equal(t, looks+1, torch.Looks(), "the end of a scope measures")
 	case "team":
 		torch.SetThreads(2)
 		torch.FixWaiting()
 		runtime.LockOSThread()
 		require.True(t, cgotorch.HoldTeam(runtime.NumCPU()+1))
-		require.True(t, cgotorch.HoldTeam(runtime.NumCPU()+1), "the same again")
+		require.True(t, cgotorch.HoldTeam(runtime.NumCPU()+1), "the same size again")
 		passive := spun(t)
 		require.True(t, cgotorch.HoldTeam(0))
 		active := spun(t)
-		require.True(t, cgotorch.HoldTeam(2), "and after it")
+		require.True(t, cgotorch.HoldTeam(2), "after the active team")
 		require.True(t, cgotorch.HoldTeam(0))
 		t.Logf("%v of CPU time while passive, %v while active", passive, active)
 		assert.Less(t, passive, active/2)
@@ -91,17 +91,17 @@ func TestWaitingChild(t *testing.T) {
 		}()
 		assert.Equal(t, torch.ShortSlice, <-inherited)
 		torch.RequestSlices(0)
-		assert.Equal(t, kernels, slice(t), "the kernel's own again")
+		assert.Equal(t, kernels, slice(t), "the kernel's default again")
 	case "monitor":
 		torch.SetThreads(1)
-		require.Empty(t, batchThreads(t), "one thread waits for no other")
+		require.Empty(t, batchThreads(t), "a single thread waits for no other")
 		torch.SetThreads(2)
 		monitor := onlyBatchThread(t)
 		// The monitor wakes up at least every 10 ms while a goroutine computes; no other thread
 		// does anything then.
 		former := voluntarySwitches(t, monitor)
 		for begin := time.Now(); voluntarySwitches(t, monitor) < former+3; {
-			require.Less(t, time.Since(begin), 10*time.Second, "thread %d does not look", monitor)
+			require.Less(t, time.Since(begin), 10*time.Second, "thread %d does not wake up", monitor)
 		}
 		runtime.LockOSThread()
 		setPolicy(t, unix.Gettid(), unix.SCHED_BATCH) // as if the monitor had started this thread
@@ -169,7 +169,7 @@ func onlyBatchThread(t *testing.T) int {
 		if len(ids) == 1 {
 			return ids[0]
 		}
-		require.Less(t, time.Since(begin), 10*time.Second, "threads %v take no CPU from another", ids)
+		require.Less(t, time.Since(begin), 10*time.Second, "threads %v have SCHED_BATCH", ids)
 	}
 }
 

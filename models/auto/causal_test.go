@@ -54,7 +54,7 @@ func TestWhatIsKeptOfATextMakesNoDifference(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, slowly(m, prompt, 18), got, "%s, a prompt of %d tokens", a, len(prompt))
 		}
-		assert.True(t, m.Training(), "the model is in the mode in which it was")
+		assert.True(t, m.Training(), "the mode is restored")
 	}
 }
 

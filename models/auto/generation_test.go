@@ -27,6 +27,6 @@ func FuzzGenerationFile(f *testing.F) {
 		got, err := said.withFile(file, 5)
 		require.NoError(t, err)
 		got.start = said.start // which only the file sets
-		assert.Equal(t, said, got, "what is said wins")
+		assert.Equal(t, said, got, "fields that are set win")
 	})
 }

@@ -174,7 +174,7 @@ func TestTiedTensorsThatDifferAreRefused(t *testing.T) {
 
 	require.NoError(t, tensorio.Save(path, whole, nil))
 	_, err = auto.MaskedLM(t.Context(), dir, auto.Options{Warnings: io.Discard})
-	require.NoError(t, err, "equal ones are one")
+	require.NoError(t, err, "equal tensors count as one")
 
 	projector.Add_(torch.Ones(1))
 	require.NoError(t, tensorio.Save(path, whole, nil))
@@ -215,7 +215,7 @@ func TestTokenizerGoesWithTheModel(t *testing.T) {
 	for _, tag := range tags {
 		assert.Contains(t, m.Head().ID2Label, tag)
 	}
-	assert.True(t, m.Training(), "Predict leaves the mode that was")
+	assert.True(t, m.Training(), "Predict restores the mode")
 
 	m.Tokenizer, err = m.Tokenizer.WithTruncation(&text.Truncation{MaxLength: 3})
 	require.NoError(t, err)

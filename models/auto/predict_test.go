@@ -77,7 +77,7 @@ func TestSeveralGoroutinesPredictWhatOneDoes(t *testing.T) {
 			})
 		}
 		all.Wait()
-		assert.True(t, models[i].Training(), "the mode that it had")
+		assert.True(t, models[i].Training(), "the mode is restored")
 	}
 }
 

@@ -110,7 +110,7 @@ func TestAttentionIsOneSumInEachDirection(t *testing.T) {
 	}
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
-	assert.Equal(t, 8, strings.Count(string(text), `"_c10d_functional::all_reduce_"`), "of two layers")
+	assert.Equal(t, 8, strings.Count(string(text), `"_c10d_functional::all_reduce_"`), "four for each of two layers")
 }
 
 func TestHeadsThatDoNotDivideAreRefused(t *testing.T) {

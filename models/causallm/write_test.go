@@ -63,7 +63,7 @@ func TestEvaluationsContinueWhatIsInFrontOfTheLastAnswer(t *testing.T) {
 	err := observe(t, task, answer("right", []int64{none, 8}, 7, 8), sample(1, 2))
 	require.ErrorContains(t, err, "causallm: sample 1 of the batch: it has no prompt to write behind")
 	err = observe(t, newTask(t, causallm.TaskOptions{}), sample(1, 2))
-	require.NoError(t, err, "without Write nothing is asked for")
+	require.NoError(t, err, "without Write, samples need no prompts")
 
 	m, err := auto.NewCausalLM(gpt2.Config{VocabSize: 20, MaxPositions: 8, HiddenSize: 8, NumLayers: 1, NumHeads: 2}, nil)
 	require.NoError(t, err)
@@ -149,7 +149,7 @@ func TestCompletionsAreLearnedWithTheirEnd(t *testing.T) {
 	s, err = m.EncodeCompletion("the lazy dog", " x y z v w x y z v w x y z")
 	require.NoError(t, err)
 	assert.Len(t, s.InputIDs, 24, "what the model takes")
-	assert.NotEqualValues(t, 0, s.InputIDs[23], "what was cut has no end")
+	assert.NotEqualValues(t, 0, s.InputIDs[23], "a sample that was cut has no end token")
 }
 
 // TestEvaluationsInLowPrecisionWrite: the cached keys and values have the dtype of the weights.

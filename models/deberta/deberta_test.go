@@ -90,7 +90,7 @@ func TestAdaptersAreOnQueryAndValue(t *testing.T) {
 	f := modeltest.LoadEncoders(t, "deberta")
 	m := f.Models[0].Fresh(t, auto.Options{})
 	require.NoError(t, m.AddLoRA(lora.Config{R: 2}))
-	assert.Len(t, m.LoRA().Layers(), 4, "two for each layer: %q", m.LoRA().Layers())
+	assert.Len(t, m.LoRA().Layers(), 4, "two per layer: %q", m.LoRA().Layers())
 	require.NoError(t, m.MergeLoRA())
 }
 

@@ -96,7 +96,7 @@ func TestWhatCannotBePackedGoesTheUsualWay(t *testing.T) {
 	}
 	m := &packer{}
 	batch(t, of(1), of(2, 3)).Forward(engine.ForwardPass{}, m)
-	assert.Nil(t, m.packed, "a model that did not ask for it")
+	assert.Nil(t, m.packed, "a model that does not want packed batches")
 }
 
 func TestTheMaskedEndOfATextIsLeftOut(t *testing.T) {

@@ -102,7 +102,7 @@ func TestSameSeedGivesTransformersWeights(t *testing.T) {
 			text, err := os.ReadFile(filepath.Join(dir, "config.json"))
 			require.NoError(t, err)
 			require.NoError(t, json.Unmarshal(text, &config))
-			assert.Equal(t, r.Config, config, "what is saved is what was loaded")
+			assert.Equal(t, r.Config, config, "the saved settings are those that were loaded")
 			again, err := auto.CausalLM(t.Context(), dir, auto.Options{Warnings: io.Discard})
 			require.NoError(t, err)
 			assert.Empty(t, again.Report.Missing)

@@ -126,7 +126,7 @@ func TestASavedAdapterIsLoaded(t *testing.T) {
 				assert.False(t, forward(m, file).Equal(before))
 				m.LoRA().SetEnabled(true)
 				require.NoError(t, m.MergeLoRA())
-				assert.True(t, forward(m, file).AllClose(before, 1e-4, 1e-5, false), "merging changes nothing but rounding")
+				assert.True(t, forward(m, file).AllClose(before, 1e-4, 1e-5, false), "merging changes results only by rounding")
 			})
 			require.Error(t, m.MergeLoRA(), "twice")
 			for _, p := range nn.Params(m) {
@@ -242,7 +242,7 @@ func TestAModelOfOnesOwn(t *testing.T) {
 	require.NoError(t, b.Load(dir))
 	nn.SetTraining(model, false)
 	nn.SetTraining(other, false)
-	assert.True(t, other.Forward(x).Equal(model.Forward(x)), "buffers of ModulesToSave are saved, too")
+	assert.True(t, other.Forward(x).Equal(model.Forward(x)), "buffers of ModulesToSave are saved too")
 
 	require.NoError(t, b.Remove())
 	for _, err := range []error{b.Remove(), b.Merge(), b.Save(dir), b.Load(dir)} {
@@ -276,7 +276,7 @@ func TestWhatDoesNotFitIsRefused(t *testing.T) {
 		_, err := lora.Add(model, c)
 		require.ErrorContains(t, err, want, "%+v", c)
 		for _, p := range nn.Params(model) {
-			assert.True(t, p.Tensor.NeedsGrad(), "the model is as it was")
+			assert.True(t, p.Tensor.NeedsGrad(), "the model is unchanged")
 		}
 		assert.Empty(t, nn.Children(model[0]))
 	}

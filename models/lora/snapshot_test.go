@@ -40,8 +40,10 @@ func TestASnapshotIsTheModelAsItWas(t *testing.T) {
 				trained := forward(m, file)
 				assert.False(t, trained.Equal(before))
 				for range 2 {
-					with(func() { assert.True(t, forward(m, file).Equal(before), "meanwhile it is another model") })
-					assert.True(t, forward(m, file).Equal(trained), "afterwards it is another model")
+					with(func() {
+						assert.True(t, forward(m, file).Equal(before), "meanwhile the model has the snapshot's weights")
+					})
+					assert.True(t, forward(m, file).Equal(trained), "afterwards the model has the trained weights again")
 				}
 			})
 			a := m.LoRA()

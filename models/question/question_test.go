@@ -109,7 +109,7 @@ func TestFeaturesAreThoseOfRunQA(t *testing.T) {
 		}
 	}
 	require.Greater(t, answered, 5, "samples with an answer")
-	require.Greater(t, len(samples), len(f.Examples), "texts that were divided")
+	require.Greater(t, len(samples), len(f.Examples), "some texts are split")
 }
 
 func TestAnswersAreThoseOfRunQA(t *testing.T) {
@@ -200,7 +200,7 @@ func TestEvaluationPutsSamplesTogether(t *testing.T) {
 				}
 				assert.Equal(t, map[string]float64{"exact_match": 100, "f1": 100}, task.Metrics())
 				assert.Equal(t, map[string]float64{"exact_match": 0, "f1": 0}, task.Metrics(),
-					"an evaluation begins at 0")
+					"an evaluation starts without samples")
 			})
 		})
 	}

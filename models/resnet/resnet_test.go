@@ -97,7 +97,7 @@ const (
 func compare(t *testing.T, name string, r recorded, g *golden.File) {
 	torch.ManualSeed(7)
 	m := models[name](&resnet.Options{NumClasses: 10})
-	assert.Equal(t, r.Generator, sum(torch.DefaultGenerator(torch.CPU).State()), "the generator has drawn otherwise")
+	assert.Equal(t, r.Generator, sum(torch.DefaultGenerator(torch.CPU).State()), "the generator has another state")
 	var modules []string
 	for _, n := range nn.Modules(m) {
 		modules = append(modules, n.Name)
@@ -198,7 +198,7 @@ func TestEvaluationKeepsNothing(t *testing.T) {
 	torch.NoGrad(func() {
 		before := testenv.Live()
 		y := m.Forward(x)
-		assert.LessOrEqual(t, testenv.Live()-before, int64(1), "tensors besides the result")
+		assert.LessOrEqual(t, testenv.Live()-before, int64(1), "tensors other than the result")
 		y.Free()
 	})
 }

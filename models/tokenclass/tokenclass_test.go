@@ -180,7 +180,7 @@ func TestEvaluationCountsWholeEntities(t *testing.T) {
 				assert.InDelta(t, 2.0/3, got["precision"], 1e-12)
 				assert.InDelta(t, 2.0/3, got["recall"], 1e-12)
 				assert.InDelta(t, 6.0/7, got["accuracy"], 1e-12)
-				assert.Zero(t, task.Metrics()["f1"], "an evaluation begins at 0")
+				assert.Zero(t, task.Metrics()["f1"], "an evaluation starts without samples")
 			})
 		})
 	}
@@ -198,6 +198,6 @@ func TestLossLeavesIgnoredTokensOut(t *testing.T) {
 		assert.Equal(t, loss(sample([]int64{11}, 1)), loss(sample([]int64{11, 13, 5}, 1, -100, -100)))
 		b, err := task.Collate([]tokenclass.Sample{sample([]int64{11})})
 		require.NoError(t, err)
-		assert.False(t, task.Loss(engine.ForwardPass{}, b).Value.Defined(), "without labels there is none")
+		assert.False(t, task.Loss(engine.ForwardPass{}, b).Value.Defined(), "there is no loss without labels")
 	})
 }

@@ -32,7 +32,7 @@ func TestAWindowMakesAMaskOnlyWhereItIsFelt(t *testing.T) {
 	m = transformer.WindowMask(torch.Tensor{}, x, 2, transformer.Eager)
 	values := torch.Values[float32](m.Padding)
 	assert.Zero(t, values[0])
-	assert.Less(t, values[8], float32(-1e38), "the third token does not see the first")
+	assert.Less(t, values[8], float32(-1e38), "the third token does not attend to the first")
 }
 
 // TestATokenRecallsWhatItsWindowHasRoomFor checks that a single token recalls only the last tokens,
@@ -46,14 +46,14 @@ func TestATokenRecallsWhatItsWindowHasRoomFor(t *testing.T) {
 		now := all.Narrow(2, step.at, step.n)
 		keys, values := past.Recall(0).Heads(now, now.MulScalar(2), 2)
 		want := all.Narrow(2, step.from, step.at+step.n-step.from)
-		assert.True(t, keys.Equal(want), "keys behind %d tokens", step.at)
-		assert.True(t, values.Equal(want.MulScalar(2)), "values behind %d tokens", step.at)
+		assert.True(t, keys.Equal(want), "keys after %d tokens", step.at)
+		assert.True(t, values.Equal(want.MulScalar(2)), "values after %d tokens", step.at)
 		past.Advance(step.n)
 	}
 	require.EqualValues(t, 6, past.Length())
 	past.Forget()
 	keys, _ := past.Recall(0).Heads(all, all, 2)
-	assert.True(t, keys.Equal(all), "a text that is seen anew")
+	assert.True(t, keys.Equal(all), "a text that is processed again")
 	keys, _ = transformer.Recall(nil).Heads(all, all, 2)
 	assert.True(t, keys.Equal(all), "a text without a past")
 }

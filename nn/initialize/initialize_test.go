@@ -119,7 +119,7 @@ func TestPatternsAreThoseOfPyTorch(t *testing.T) {
 		0.3156067132949829, -0.449567586183548, 0, 0}
 	torch.ManualSeed(5)
 	assert.Equal(t, want, torch.Values[float32](initialize.Sparse(garbage(4, 3), 0.3, 0.5, nil)))
-	assert.Equal(t, float32(0.4884120225906372), torch.Values[float32](torch.Rand(1))[0], "the generator continues there")
+	assert.Equal(t, float32(0.4884120225906372), torch.Values[float32](torch.Rand(1))[0], "the next random number")
 	torch.ManualSeed(6)
 	own := torch.NewGenerator(5)
 	assert.Equal(t, want, torch.Values[float32](initialize.Sparse(garbage(4, 3), 0.3, 0.5, own)))

@@ -76,7 +76,7 @@ func compare(t *testing.T, file *golden.File, name string, c quantized.Config) {
 	if c.DoubleQuant && !testenv.SameBits() {
 		golden.Close(t, "numbers", numbers, want, 1e-2, 1e-3)
 	} else {
-		assert.True(t, numbers.Equal(want), "the numbers are others") // except for the sign of 0
+		assert.True(t, numbers.Equal(want), "the numbers differ") // except for the sign of 0
 	}
 	if !file.Has(name + " x") {
 		return

@@ -226,6 +226,6 @@ func TestAnEpochIsToldWherePerEpochIs(t *testing.T) {
 	} {
 		before := fmt.Sprintf("%#v", c.given)
 		require.Equal(t, c.want, lr.ForEpochs(c.given, 7))
-		require.Equal(t, before, fmt.Sprintf("%#v", c.given), "what was given stays")
+		require.Equal(t, before, fmt.Sprintf("%#v", c.given), "the arguments are not changed")
 	}
 }

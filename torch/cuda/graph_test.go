@@ -124,7 +124,7 @@ func TestWhatReadsANumberBackCannotBeCaptured(t *testing.T) {
 		require.ErrorIs(t, err, torch.ErrNotSupported)
 		require.ErrorContains(t, err, "capturing")
 		assert.False(t, torch.DeviceFailed())
-		assert.Equal(t, want, torch.DefaultGenerator(d).State(), "random numbers are where they were")
+		assert.Equal(t, want, torch.DefaultGenerator(d).State(), "the generator has its former state")
 		assert.Equal(t, []float32{1, 1, 1}, torch.Values[float32](x))
 		require.ErrorContains(t, torch.Try(g.Replay), "Capture something first")
 		x.Dropout(0.5, true) // draws, as before

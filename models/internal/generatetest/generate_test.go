@@ -245,7 +245,7 @@ func (r recorded) compareFiles(t *testing.T) {
 				require.NoError(t, w.WriteConfig(copied))
 				saved, err := os.ReadFile(filepath.Join(copied, "generation_config.json"))
 				require.NoError(t, err)
-				assert.Equal(t, string(content), string(saved), "the file is kept as it was")
+				assert.Equal(t, string(content), string(saved), "the file is unchanged")
 
 				g := auto.Generation{IgnoreFile: true, MaxNewTokens: 4, EOSTokenIDs: []int64{}}
 				plain, err := w.batch(t.Context(), r.Prompts, g)
@@ -256,7 +256,7 @@ func (r recorded) compareFiles(t *testing.T) {
 				g.SuppressTokens, g.BeginSuppressTokens = []int64{}, []int64{}
 				said, err := w.batch(t.Context(), r.Prompts, g)
 				require.NoError(t, err)
-				assert.Equal(t, plain, said, "what is said wins over the file")
+				assert.Equal(t, plain, said, "fields that are set win over the file")
 			})
 		}
 	}
@@ -373,5 +373,5 @@ func TestPartsOfAStreamAreTheText(t *testing.T) {
 	whole, err := lm.Generate(ctx, "the", auto.Generation{MaxNewTokens: 200, Sample: true, TopK: -1,
 		EOSTokenIDs: []int64{}, Stream: func(part string) { parts = append(parts, part); cancel(stop) }})
 	require.ErrorIs(t, err, stop)
-	assert.Equal(t, whole, strings.Join(parts, ""), "what there is")
+	assert.Equal(t, whole, strings.Join(parts, ""), "the text so far")
 }

@@ -34,7 +34,7 @@ func TestOneTextIsReturnedOfEachPrompt(t *testing.T) {
 	lm.Tokenizer = fox(t)
 	one, err := lm.GenerateIDs(t.Context(), r.Prompts[0], auto.Generation{})
 	require.NoError(t, err)
-	assert.Len(t, one, 4, "whatever the file says")
+	assert.Len(t, one, 4, "a single text, despite the file")
 	all, err := lm.GenerateBatch(t.Context(), []string{"the", "a dog"}, auto.Generation{})
 	require.NoError(t, err)
 	assert.Len(t, all, 6)

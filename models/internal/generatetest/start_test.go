@@ -70,7 +70,7 @@ func TestAnEndThatIsNoTokenForbidsNone(t *testing.T) {
 	free, err := w.batch(t.Context(), prompts, auto.Generation{MaxNewTokens: 8, EOSTokenIDs: []int64{}})
 	require.NoError(t, err)
 	if testenv.SameBits() {
-		require.Contains(t, free[0], int64(60), "the last of the vocabulary, which -1 is when counted from its end")
+		require.Contains(t, free[0], int64(60), "the last id of the vocabulary, which Python's index -1 means")
 	}
 	g := auto.Generation{MaxNewTokens: 8, MinNewTokens: 8, EOSTokenIDs: []int64{-1}}
 	bound, err := w.batch(t.Context(), prompts, g)
