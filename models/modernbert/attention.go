@@ -34,11 +34,11 @@ func newAttention(c Config, b transformer.Builder, kind string) *Attention {
 }
 
 // Forward maps hidden states, [B, L, hidden], to the same shape.
-func (a *Attention) Forward(x, mask torch.Tensor, r rotation, p *inputs.Packed) torch.Tensor {
+func (a *Attention) Forward(x, mask torch.Tensor, t turn, p *inputs.Packed) torch.Tensor {
 	shape := x.Shape()
 	parts := a.Wqkv.Forward(x).View(shape[0], shape[1], 3, a.heads, -1).Unbind(2) // [B, L, heads, E]
 	flat := func(x torch.Tensor) torch.Tensor { return x.View(shape...) }
-	q, k, v := flat(r.of(parts[0])), flat(r.of(parts[1])), flat(parts[2])
+	q, k, v := flat(t.of(parts[0])), flat(t.of(parts[1])), flat(parts[2])
 	dropout := 0.0
 	if a.Training() {
 		dropout = a.dropout
@@ -103,27 +103,27 @@ func neighbourhood(n, window int64, d torch.Device) torch.Tensor {
 	return at.Unsqueeze(1).Sub(at).Abs().LeScalar(window)
 }
 
-// rotation is the rotary embedding of queries and keys: apply_rotary_pos_emb, which is computed in
+// turn is the rotary embedding of queries and keys: apply_rotary_pos_emb, which is computed in
 // float32 whatever the dtype of the model.
-type rotation struct{ cos, sin torch.Tensor } // [L, 1, E]
+type turn struct{ cos, sin torch.Tensor } // [L, 1, E]
 
-// newRotation returns the rotary embedding for tokens at the given positions, [L]. dtype is the
-// dtype of the hidden states.
-func newRotation(frequencies, positions torch.Tensor, dtype torch.DType) rotation {
-	var r rotation
+// newTurn returns the rotary embedding for tokens at the given positions, [L]. dtype is the dtype
+// of the model's hidden states.
+func newTurn(frequencies, positions torch.Tensor, dtype torch.DType) turn {
+	var t turn
 	torch.NoGrad(func() {
 		cos, sin := transformer.RotaryAngles(frequencies, positions.Unsqueeze(1))
-		r = rotation{cos.ToDType(dtype), sin.ToDType(dtype)}
+		t = turn{cos.ToDType(dtype), sin.ToDType(dtype)}
 	})
-	return r
+	return t
 }
 
 // of rotates queries or keys, [B, L, heads, E].
-func (r rotation) of(x torch.Tensor) torch.Tensor {
+func (t turn) of(x torch.Tensor) torch.Tensor {
 	// Converted separately for each use, since the gradients are rounded separately.
 	wide := func() torch.Tensor { return x.ToDType(torch.Float32) }
-	rotated := wide().Mul(r.cos)
+	turned := wide().Mul(t.cos)
 	y, half := wide(), x.Size(-1)/2
 	first, second := y.Narrow(-1, 0, half), y.Narrow(-1, half, half)
-	return rotated.Add(torch.Cat([]torch.Tensor{second.Neg(), first}, -1).Mul(r.sin)).ToDType(x.DType())
+	return turned.Add(torch.Cat([]torch.Tensor{second.Neg(), first}, -1).Mul(t.sin)).ToDType(x.DType())
 }

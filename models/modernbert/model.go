@@ -113,13 +113,13 @@ func (m *Model) ForwardPacked(p *inputs.Packed) torch.Tensor {
 // layers runs the layers on hidden states of tokens at the given positions, [L].
 func (m *Model) layers(x torch.Tensor, masks map[string]torch.Tensor, positions torch.Tensor,
 	p *inputs.Packed) torch.Tensor {
-	rotations := map[string]rotation{full: newRotation(m.RotaryEmb.Full, positions, x.DType()),
-		sliding: newRotation(m.RotaryEmb.Sliding, positions, x.DType())}
+	turns := map[string]turn{full: newTurn(m.RotaryEmb.Full, positions, x.DType()),
+		sliding: newTurn(m.RotaryEmb.Sliding, positions, x.DType())}
 	for _, layer := range m.Layers {
-		mask, t := masks[layer.kind], rotations[layer.kind]
+		mask, t := masks[layer.kind], turns[layer.kind]
 		if m.checkpointing && m.Training() {
 			x = torch.Checkpoint(func(in []torch.Tensor) []torch.Tensor {
-				return []torch.Tensor{layer.Forward(in[0].View(in[0].Shape()...), in[1], rotation{in[2], in[3]}, p)}
+				return []torch.Tensor{layer.Forward(in[0].View(in[0].Shape()...), in[1], turn{in[2], in[3]}, p)}
 			}, x, mask, t.cos, t.sin)[0]
 		} else {
 			x = layer.Forward(x, mask, t, p)
@@ -138,13 +138,13 @@ func (e *Embeddings) Forward(ids torch.Tensor) torch.Tensor {
 
 // Forward maps hidden states, [B, L, hidden], to the next ones. The mask selects scores or is added
 // to them; for a packed batch it is undefined.
-func (l *Layer) Forward(x, mask torch.Tensor, r rotation, p *inputs.Packed) torch.Tensor {
+func (l *Layer) Forward(x, mask torch.Tensor, t turn, p *inputs.Packed) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		in := x
 		if l.AttnNorm != nil {
 			in = l.AttnNorm.Forward(x)
 		}
-		x = x.Add(l.Attn.Forward(in, mask, r, p))
+		x = x.Add(l.Attn.Forward(in, mask, t, p))
 		return x.Add(l.MLP.Forward(l.MLPNorm.Forward(x)))
 	})
 }
