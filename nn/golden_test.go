@@ -133,7 +133,7 @@ func testCase(t *testing.T, g *golden.File) {
 		t.Helper()
 		if sum := sha256.Sum256(torch.DefaultGenerator(torch.CPU).State()); !slices.Equal(sum[:],
 			g.Tensor(name).Bytes()) {
-			t.Errorf("%s: the generator is elsewhere", name)
+			t.Errorf("%s: the generator has another state", name)
 		}
 	}
 	rng("init.rng")

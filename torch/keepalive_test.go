@@ -136,7 +136,7 @@ func TestEveryTensorArgumentIsKeptAliveDuringItsCall(t *testing.T) {
 			}
 			checked += len(borrowed(f))
 			for _, owner := range unkept(f) {
-				t.Errorf("%s hands %s to C without runtime.KeepAlive(%s) after it", f.Name.Name, owner, owner)
+				t.Errorf("%s passes %s to C without runtime.KeepAlive(%s) after it", f.Name.Name, owner, owner)
 			}
 		}
 	}

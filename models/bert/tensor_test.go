@@ -72,7 +72,7 @@ func TestHeadsAndFeedForwardAreDivided(t *testing.T) {
 			}
 			for i := range want {
 				if d := got[i] - want[i]; !(d < 1e-12 && d > -1e-12) {
-					return fmt.Errorf("logits, norm and logits of the whole model are %v, undivided %v", got, want)
+					return fmt.Errorf("logits, norm and logits of the whole model are %v, without division %v", got, want)
 				}
 			}
 			return nil

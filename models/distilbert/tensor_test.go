@@ -55,7 +55,7 @@ func TestHeadsAndFeedForwardAreDivided(t *testing.T) {
 		}
 		for i := range want {
 			if d := got[i] - want[i]; !(d < 1e-12 && d > -1e-12) {
-				return fmt.Errorf("logits and norm are %v, undivided %v", got, want)
+				return fmt.Errorf("logits and norm are %v, without division %v", got, want)
 			}
 		}
 		return nil

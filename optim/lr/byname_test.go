@@ -178,7 +178,7 @@ func TestDecayLongerThanTheRunIsTakenAsInTransformers(t *testing.T) {
 		}
 	}
 	if err := lr.Validate(lr.Polynomial{}, 0.1, 0); err == nil {
-		t.Error("Polynomial was planned for no update, of which PyTorch divides by zero")
+		t.Error("Polynomial was planned for zero updates, by which PyTorch divides")
 	}
 	for _, name := range []string{"StepLR", "cosine"} {
 		kwargs := map[string]any{"last_epoch": -1}
