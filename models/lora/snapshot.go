@@ -7,9 +7,9 @@ import (
 )
 
 // Snapshot returns a function that runs another one with the model as it is now, whatever is
-// trained afterwards: what a model is held against that learns from preferences. Where the adapter
-// changes nothing yet, as it is drawn, its updates are switched off meanwhile; else swaps is true,
-// and copies of all that it trains take their places. The function must not be called while the
+// trained afterwards. Learning from preferences needs it as the reference. If the adapter changes
+// nothing yet, as when it is new, its updates are switched off meanwhile. Otherwise swaps is true,
+// and copies of all trained tensors take their places. The function must not be called while the
 // model runs.
 func (a *Adapter) Snapshot() (with func(f func()), swaps bool, err error) {
 	if a.layers == nil {

@@ -20,9 +20,9 @@ type Mask struct {
 // PaddingMask turns an attention mask, [B, L] with 0 for padding, into the mask that
 // [Attention.Attend] adds or selects by. If nothing is masked, the result is undefined and
 // attention is faster. For a mask of numbers this is found out by reading it back from its device,
-// as in transformers, which waits for a GPU. A mask of booleans is assumed to contain padding:
-// whoever makes one should leave it undefined if there is none, as package inputs does. dtype is
-// the dtype of the hidden states.
+// as in transformers, which waits for a GPU. A mask of booleans is assumed to contain padding; it
+// should be left undefined if there is none, as package inputs does. dtype is the dtype of the
+// hidden states.
 func PaddingMask(mask torch.Tensor, dtype torch.DType, a Attention) torch.Tensor {
 	if !mask.Defined() {
 		return mask
